@@ -1,0 +1,42 @@
+//! `cargo xtask bench NAME`: one measurement of the `benches` package, optimised.
+
+use crate::Verdict;
+use crate::workspace::{Metadata, Package, cargo};
+use anyhow::{Context, bail};
+use std::os::unix::process::CommandExt;
+
+/// Options of `cargo xtask bench`.
+#[derive(clap::Args)]
+pub(crate) struct Options {
+    /// Which one, such as `cast`.
+    name: String,
+    /// Print rows, one JSON object a line, instead of a table.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Becomes the measurement; returns only when that is not possible.
+pub(crate) fn run(options: &Options) -> anyhow::Result<Verdict> {
+    let metadata = Metadata::load()?;
+    let Some(benches) = metadata.package_in("benches") else {
+        bail!("this checkout has no benchmarks: the package benches/ is not there");
+    };
+    let names = binaries(benches);
+    if !names.contains(&options.name.as_str()) {
+        bail!("no benchmark is called `{}`; there are: {}", options.name, names.join(", "));
+    }
+    let mut command = cargo();
+    command.args(["run", "--release", "--quiet", "--package", &benches.name, "--bin", &options.name, "--"]);
+    command.args(options.json.then_some("--json"));
+    Err(command.exec()).context("cargo could not be started")
+}
+
+fn binaries(package: &Package) -> Vec<&str> {
+    let is_binary = |kinds: &[String]| kinds.iter().any(|kind| kind == "bin");
+    package
+        .targets
+        .iter()
+        .filter(|target| is_binary(&target.kind))
+        .map(|target| target.name.as_str())
+        .collect()
+}

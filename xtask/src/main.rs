@@ -1,0 +1,83 @@
+//! The one tool of the development loop: `cargo xtask` checks, tests, measures and demonstrates Tallycast.
+//!
+//! Nothing has to be installed first but cargo and, for the page, Node: each command does its own set-up and says what it
+//! does. Start at [`suites`] for what the tests consist of, at [`tidy`] for the rules the repository keeps about itself.
+
+mod bench;
+mod counts;
+pub mod data;
+mod demo;
+mod page;
+mod process;
+mod report;
+mod runner;
+mod setup;
+mod sim;
+mod suites;
+mod tidy;
+mod workspace;
+
+use clap::{Parser, Subcommand};
+use std::process::ExitCode;
+
+/// The one tool of the development loop.
+#[derive(Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask", version, max_term_width = 100)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Run every test a machine can run, installing what is missing; ends with a table and one line of totals.
+    Test(runner::Options),
+    /// Check the rules the repository keeps about itself (CONVENTIONS.md, the lines marked "tidy").
+    Tidy,
+    /// Set everything up, build and run `tallycast demo` with the arguments given.
+    Demo(demo::Options),
+    /// Fetch the recorded signals that cannot be shipped into data/external.
+    Data,
+    /// Build the page into web/dist, which a monitor server built afterwards carries.
+    Page,
+    /// Run the stream machine over the simulated network, one run a seed, and check every account.
+    Sim(sim::Options),
+    /// Run a benchmark of the `benches` package.
+    Bench(bench::Options),
+}
+
+/// Exit codes are those of `tallycast`: 0 fine, 1 found something, 2 could not run.
+const FOUND_SOMETHING: u8 = 1;
+const COULD_NOT_RUN: u8 = 2;
+
+fn main() -> ExitCode {
+    match run(Arguments::parse().command) {
+        Ok(Verdict::Fine) => ExitCode::SUCCESS,
+        Ok(Verdict::FoundSomething) => ExitCode::from(FOUND_SOMETHING),
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::from(COULD_NOT_RUN)
+        }
+    }
+}
+
+fn run(command: Command) -> anyhow::Result<Verdict> {
+    match command {
+        Command::Test(options) => runner::run(&options),
+        Command::Tidy => tidy::run(),
+        Command::Demo(options) => demo::run(&options),
+        Command::Data => data::run().map(|()| Verdict::Fine),
+        Command::Page => page::run().map(|()| Verdict::Fine),
+        Command::Sim(options) => sim::run(&options),
+        Command::Bench(options) => bench::run(&options),
+    }
+}
+
+/// What a command that could run found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Verdict {
+    /// Nothing to complain about.
+    Fine,
+    /// Failures or offences; they have been printed.
+    FoundSomething,
+}

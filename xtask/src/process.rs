@@ -1,0 +1,142 @@
+//! Runs one command: its output goes to a log, line by line past a reader, while a person sees that it lives.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, IsTerminal, Write};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::time::{Duration, Instant};
+
+/// How often a terminal shows what is going on.
+const TERMINAL_INTERVAL: Duration = Duration::from_millis(200);
+/// How often a log that is not a terminal does: enough to see where a run hangs, not enough to drown the results.
+const LOG_INTERVAL: Duration = Duration::from_secs(60);
+/// The width of the line a terminal shows; a narrower terminal would wrap it, and 80 columns are always there.
+const STATUS_COLUMNS: usize = 79;
+
+/// Runs `command` to its end without standard input, gives each line of its output to `on_line` and writes it to `log`.
+pub(crate) fn run_logged(
+    command: &mut Command,
+    name: &str,
+    log: &mut File,
+    mut on_line: impl FnMut(&str),
+) -> io::Result<ExitStatus> {
+    let (reader, writer) = io::pipe()?;
+    let mut child = command.stdin(Stdio::null()).stdout(writer.try_clone()?).stderr(writer).spawn()?;
+    // The command holds copies of the pipe's writing end; with them open here as well, the end would never be seen.
+    command.stdout(Stdio::null()).stderr(Stdio::null());
+    let lines = lines_of(reader);
+    let mut status = Status::new(name);
+    while let Some(line) = next_line(&lines, &mut child, &mut status)? {
+        writeln!(log, "{line}")?;
+        on_line(&line);
+        status.latest = line;
+    }
+    status.clear();
+    child.wait()
+}
+
+/// Reads lines on a thread of its own, so that waiting for one can be interrupted to show progress.
+fn lines_of(reader: io::PipeReader) -> Receiver<String> {
+    // A full queue makes the child wait, as a pipe would; it needs no more room than that.
+    let (sender, receiver) = mpsc::sync_channel(1024);
+    std::thread::spawn(move || {
+        let mut reader = BufReader::new(reader);
+        let mut line = Vec::new();
+        while reader.read_until(b'\n', &mut line).is_ok_and(|count| count > 0) {
+            let text = String::from_utf8_lossy(&line).trim_end().to_owned();
+            line.clear();
+            if sender.send(text).is_err() {
+                break;
+            }
+        }
+    });
+    receiver
+}
+
+/// The next line, or `None` once the command has ended and said everything.
+///
+/// A process left behind by the command may hold the pipe open for ever; so the end of the command counts, not of the pipe.
+fn next_line(
+    lines: &Receiver<String>,
+    child: &mut Child,
+    status: &mut Status<'_>,
+) -> io::Result<Option<String>> {
+    loop {
+        match lines.recv_timeout(TERMINAL_INTERVAL) {
+            Ok(line) => {
+                status.show();
+                return Ok(Some(line));
+            }
+            Err(RecvTimeoutError::Disconnected) => return Ok(None),
+            Err(RecvTimeoutError::Timeout) if child.try_wait()?.is_some() => return Ok(None),
+            Err(RecvTimeoutError::Timeout) => status.show(),
+        }
+    }
+}
+
+/// What a person sees while a command runs.
+struct Status<'a> {
+    name: &'a str,
+    began: Instant,
+    shown: Instant,
+    latest: String,
+    terminal: bool,
+}
+
+impl<'a> Status<'a> {
+    fn new(name: &'a str) -> Self {
+        let now = Instant::now();
+        Self { name, began: now, shown: now, latest: String::new(), terminal: io::stderr().is_terminal() }
+    }
+
+    fn show(&mut self) {
+        let interval = if self.terminal { TERMINAL_INTERVAL } else { LOG_INTERVAL };
+        if self.shown.elapsed() < interval {
+            return;
+        }
+        self.shown = Instant::now();
+        let line = format!("  {} {} s  {}", self.name, self.began.elapsed().as_secs(), self.latest.trim());
+        if self.terminal {
+            let line: String = line.chars().filter(|c| !c.is_control()).take(STATUS_COLUMNS).collect();
+            eprint!("\r\x1b[K{line}");
+        } else {
+            eprintln!("{line}");
+        }
+    }
+
+    fn clear(&self) {
+        if self.terminal {
+            eprint!("\r\x1b[K");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(script: &str) -> (bool, Vec<String>) {
+        let mut lines = Vec::new();
+        let mut log = File::options().write(true).open("/dev/null").unwrap();
+        let status = run_logged(Command::new("sh").args(["-c", script]), "test", &mut log, |line| {
+            lines.push(line.into())
+        });
+        (status.unwrap().success(), lines)
+    }
+
+    #[test]
+    fn both_outputs_are_read_in_order_and_the_exit_code_is_told() {
+        assert_eq!(
+            run("echo one; echo two >&2; printf three; exit 3"),
+            (false, vec!["one".into(), "two".into(), "three".into()])
+        );
+    }
+
+    #[test]
+    fn a_process_left_behind_does_not_hold_the_run() {
+        let (success, lines) = run("sleep 60 & echo $!");
+        assert!(success);
+        // Only a process that still lives can be ended, so the run did not wait for it.
+        assert!(Command::new("kill").arg(&lines[0]).status().unwrap().success());
+    }
+}

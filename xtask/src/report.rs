@@ -1,0 +1,127 @@
+//! The end of a test run: what failed, what was skipped and why, a table of suites, and one line of totals.
+
+use crate::counts::Counts;
+use std::fmt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// What came of one suite.
+pub(crate) struct Outcome {
+    pub(crate) name: String,
+    pub(crate) elapsed: Duration,
+    pub(crate) counts: Counts,
+    /// The full output, when commands were run.
+    pub(crate) log: Option<PathBuf>,
+}
+
+impl Outcome {
+    /// One word for the whole suite.
+    pub(crate) fn word(&self) -> &'static str {
+        match &self.counts {
+            counts if counts.failed > 0 => "FAILED",
+            counts if counts.run() == 0 && counts.skipped > 0 => "skipped",
+            _ => "ok",
+        }
+    }
+
+    /// The numbers of the suite in words.
+    pub(crate) fn summary(&self) -> String {
+        let Counts { passed, failed, skipped, .. } = self.counts;
+        let parts = [(passed, "passed"), (failed, "failed"), (skipped, "skipped")];
+        let told: Vec<String> = parts
+            .iter()
+            .filter(|(count, _)| *count > 0)
+            .map(|(count, word)| format!("{count} {word}"))
+            .collect();
+        if told.is_empty() { "no tests".to_owned() } else { told.join(", ") }
+    }
+}
+
+/// All suites of a run; its display is the end of the run's output.
+pub(crate) struct Report(pub(crate) Vec<Outcome>);
+
+impl Report {
+    /// Whether no test failed.
+    pub(crate) fn is_fine(&self) -> bool {
+        self.totals().failed == 0
+    }
+
+    fn totals(&self) -> Counts {
+        let mut totals = Counts::default();
+        self.0.iter().for_each(|outcome| totals.add(&outcome.counts));
+        totals
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let totals = self.totals();
+        writeln!(
+            f,
+            "{:<12} {:<8} {:>8} {:>7} {:>7} {:>7} {:>7}",
+            "suite", "", "seconds", "run", "passed", "failed", "skipped"
+        )?;
+        for outcome in &self.0 {
+            row(f, &outcome.name, outcome.word(), outcome.elapsed, &outcome.counts)?;
+        }
+        let elapsed = self.0.iter().map(|outcome| outcome.elapsed).sum();
+        row(f, "all", "", elapsed, &totals)?;
+        writeln!(f)?;
+        for outcome in &self.0 {
+            for (reason, count) in &outcome.counts.reasons {
+                writeln!(f, "skipped in {}, {count} x: {reason}", outcome.name)?;
+            }
+        }
+        for outcome in self.0.iter().filter(|outcome| outcome.counts.failed > 0) {
+            match &outcome.log {
+                Some(log) => {
+                    writeln!(f, "failed in {}: see {}", outcome.name, crate::workspace::relative(log))?
+                }
+                None => writeln!(f, "failed in {}: see above", outcome.name)?,
+            }
+        }
+        write!(f, "{} passed, {} failed, {} skipped", totals.passed, totals.failed, totals.skipped)
+    }
+}
+
+fn row(
+    f: &mut fmt::Formatter<'_>,
+    name: &str,
+    word: &str,
+    elapsed: Duration,
+    counts: &Counts,
+) -> fmt::Result {
+    let Counts { passed, failed, skipped, .. } = counts;
+    let (seconds, run) = (elapsed.as_secs_f64(), counts.run());
+    writeln!(f, "{name:<12} {word:<8} {seconds:>8.1} {run:>7} {passed:>7} {failed:>7} {skipped:>7}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn outcome(name: &str, counts: Counts) -> Outcome {
+        Outcome { name: name.to_owned(), elapsed: Duration::from_millis(1_250), counts, log: None }
+    }
+
+    #[test]
+    fn the_last_line_has_the_totals() {
+        let counted = Counts { passed: 40, failed: 1, skipped: 2, ..Counts::default() };
+        let report = Report(vec![
+            outcome("unit", counted),
+            outcome("page", Counts::one_skipped("Chromium is missing")),
+        ]);
+        let text = report.to_string();
+        assert_eq!(text.lines().last(), Some("40 passed, 1 failed, 3 skipped"));
+        assert!(text.contains("skipped in page, 1 x: Chromium is missing"), "{text}");
+        assert!(text.contains("unit         FAILED        1.2      41      40       1       2"), "{text}");
+        assert!(!report.is_fine());
+    }
+
+    #[test]
+    fn skips_alone_are_fine_but_not_called_ok() {
+        let skipped = outcome("page", Counts::one_skipped("Chromium is missing"));
+        assert_eq!((skipped.word(), skipped.summary().as_str()), ("skipped", "1 skipped"));
+        assert!(Report(vec![skipped]).is_fine());
+    }
+}

@@ -1,0 +1,229 @@
+//! `cargo xtask test`: runs the suites one after the other and goes on after a failure.
+//!
+//! One at a time because small machines have two cores and several suites need both for real data rates. Each suite's
+//! full output is kept below `target/xtask`; what failed is shown.
+
+use crate::counts::{Counts, Reading};
+use crate::report::{Outcome, Report};
+use crate::setup::{self, Need, Preparation};
+use crate::suites::{self, Counting, Lane, SUITES, Step, Suite};
+use crate::workspace::{Metadata, cargo, root};
+use crate::{Verdict, page, process};
+use anyhow::{Context, bail};
+use std::fs::File;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Instant;
+
+/// So much of a failed suite's output is shown; the rest is in its log.
+const SHOWN_LINES: usize = 300;
+
+/// Options of `cargo xtask test`.
+#[derive(clap::Args)]
+pub(crate) struct Options {
+    /// Only the inner loop: tidy, fmt, clippy, unit and property tests, fixed-seed simulation. Installs nothing.
+    #[arg(long)]
+    fast: bool,
+    /// Only these suites, such as `unit` or `page`.
+    #[arg(value_name = "SUITE")]
+    only: Vec<String>,
+    /// List the suites instead of running them.
+    #[arg(long)]
+    list: bool,
+}
+
+/// Runs the suites asked for and prints the report.
+pub(crate) fn run(options: &Options) -> anyhow::Result<Verdict> {
+    let lane = if options.fast { Lane::Fast } else { Lane::Full };
+    refuse_unknown(&options.only)?;
+    let suites = suites::planned(lane, &options.only);
+    if options.list {
+        suites.iter().for_each(|suite| println!("{:<12} {}", suite.name, suite.about));
+        return Ok(Verdict::Fine);
+    }
+    let metadata = Metadata::load()?;
+    let runner = Runner {
+        logs: metadata.target_directory.join("xtask"),
+        binary: metadata.target_directory.join("debug/tallycast"),
+    };
+    std::fs::create_dir_all(&runner.logs)?;
+
+    let (set_up, preparation) = prepare(&suites);
+    let mut outcomes = vec![set_up];
+    for suite in suites {
+        outcomes.push(runner.run(suite, &preparation)?);
+    }
+    let report = Report(outcomes);
+    println!("\n{report}");
+    Ok(if report.is_fine() { Verdict::Fine } else { Verdict::FoundSomething })
+}
+
+fn refuse_unknown(names: &[String]) -> anyhow::Result<()> {
+    let unknown = names.iter().find(|name| SUITES.iter().all(|suite| suite.name != name.as_str()));
+    match unknown {
+        Some(name) => bail!("no suite is called `{name}`; `cargo xtask test --list` names them all"),
+        None => Ok(()),
+    }
+}
+
+/// Sets up for all suites at once; the time it takes and what fails in it have a row of their own.
+fn prepare(suites: &[&Suite]) -> (Outcome, Preparation) {
+    let began = Instant::now();
+    let needs: Vec<Need> = suites.iter().flat_map(|suite| suite.needs).copied().collect();
+    let preparation = setup::prepare(&needs);
+    let counts = Counts { failed: preparation.failures.len() as u64, ..Counts::default() };
+    (Outcome { name: "set-up".to_owned(), elapsed: began.elapsed(), counts, log: None }, preparation)
+}
+
+struct Runner {
+    /// The folder of the logs.
+    logs: PathBuf,
+    /// The command under test, once built.
+    binary: PathBuf,
+}
+
+impl Runner {
+    /// Runs one suite and says how it went.
+    fn run(&self, suite: &Suite, preparation: &Preparation) -> anyhow::Result<Outcome> {
+        println!("{}: {}", suite.name, suite.about);
+        let began = Instant::now();
+        let log = self.logs.join(format!("{}.log", suite.name));
+        let (counts, log) = match preparation.obstacle(suite.needs) {
+            Some(obstacle) => (Counts::one_skipped(obstacle), None),
+            None => (self.run_steps(suite, &log)?, Some(log)),
+        };
+        let outcome = Outcome { name: suite.name.to_owned(), elapsed: began.elapsed(), counts, log };
+        println!("  {} in {:.1} s: {}", outcome.word(), outcome.elapsed.as_secs_f64(), outcome.summary());
+        if let Some(log) = outcome.log.as_deref().filter(|_| outcome.counts.failed > 0) {
+            show_end(log)?;
+        }
+        Ok(outcome)
+    }
+
+    /// Runs the steps up to the first that fails, and counts.
+    fn run_steps(&self, suite: &Suite, path: &Path) -> anyhow::Result<Counts> {
+        let mut log = File::create(path).with_context(|| format!("{} cannot be written", path.display()))?;
+        let mut reading = Reading::default();
+        let mut success = true;
+        for step in suite.steps {
+            let mut command = self.command(step)?;
+            command.envs(suite.environment.iter().copied());
+            let ended =
+                process::run_logged(&mut command, suite.name, &mut log, |line| reading.read_line(line));
+            success = match ended {
+                Ok(status) => status.success(),
+                Err(error) => {
+                    writeln!(log, "{}: {error}", command.get_program().display())?;
+                    false
+                }
+            };
+            if !success {
+                break;
+            }
+        }
+        Ok(counts_of(suite.counting, reading.finish(), success))
+    }
+
+    fn command(&self, step: &Step) -> anyhow::Result<Command> {
+        let mut command = match step {
+            Step::Tidy => {
+                let mut command = Command::new(std::env::current_exe().context("xtask cannot find itself")?);
+                command.arg("tidy");
+                command
+            }
+            Step::Cargo(arguments) => {
+                let mut command = cargo();
+                command.args(*arguments);
+                command
+            }
+            Step::Npm(arguments) => page::npm(arguments),
+            Step::Python(arguments) => {
+                let mut command = Command::new(setup::interpreter());
+                command.args(*arguments).current_dir(root());
+                command
+            }
+        };
+        // Tests in other languages, and those of other packages, find the command under test here.
+        command.env("TALLYCAST_BIN", &self.binary).env("CARGO_TERM_COLOR", "never");
+        Ok(command)
+    }
+}
+
+/// A suite that ended badly has failed, even where no single test says so: it may not have been built.
+fn counts_of(counting: Counting, printed: Counts, success: bool) -> Counts {
+    match (counting, success) {
+        (Counting::OneCheck, true) => Counts::one_passed(),
+        (Counting::OneCheck, false) => Counts::one_failed(),
+        (Counting::Printed, true) => printed,
+        (Counting::Printed, false) => Counts { failed: printed.failed.max(1), ..printed },
+    }
+}
+
+/// Shows what a log says about failures, at most the last [`SHOWN_LINES`].
+fn show_end(log: &Path) -> anyhow::Result<()> {
+    let text = std::fs::read_to_string(log)?;
+    let lines = telling(&text);
+    let hidden = lines.len().saturating_sub(SHOWN_LINES);
+    if hidden > 0 {
+        println!("  | … {hidden} lines before these are in the log");
+    }
+    for line in &lines[hidden..] {
+        println!("  | {line}");
+    }
+    Ok(())
+}
+
+/// The lines of a log without what cargo test says about tests that passed.
+fn telling(text: &str) -> Vec<&str> {
+    let mut of_successes = false;
+    let mut told = Vec::new();
+    for line in text.lines() {
+        match line {
+            "successes:" => of_successes = true,
+            "failures:" => of_successes = false,
+            line if line.starts_with("test result: ") => of_successes = false,
+            _ => {}
+        }
+        let passed = line.starts_with("test ") && line.ends_with(" ... ok");
+        let blank_again = line.is_empty() && told.last().is_none_or(|last: &&str| last.is_empty());
+        if !of_successes && !passed && !blank_again {
+            told.push(line);
+        }
+    }
+    told
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_suite_that_was_not_even_built_counts_as_one_failure() {
+        assert_eq!(counts_of(Counting::Printed, Counts::default(), false).failed, 1);
+        let three = Counts { failed: 3, passed: 2, ..Counts::default() };
+        assert_eq!(counts_of(Counting::Printed, three.clone(), false), three);
+    }
+
+    #[test]
+    fn what_passed_does_not_hide_what_failed() {
+        let log = "running 2 tests\ntest a ... ok\ntest b ... FAILED\n\nsuccesses:\n\n---- a stdout ----\nfine\n\n\
+            successes:\n    a\n\nfailures:\n\n---- b stdout ----\nseed 7\n\nfailures:\n    b\n\ntest result: FAILED.\n";
+        let told = telling(log);
+        assert!(told.contains(&"test b ... FAILED") && told.contains(&"seed 7"), "{told:?}");
+        assert!(!told.contains(&"test a ... ok") && !told.contains(&"fine"), "{told:?}");
+        assert_eq!(telling("error: it does not compile\n"), ["error: it does not compile"]);
+    }
+
+    #[test]
+    fn a_check_counts_as_one_whatever_it_prints() {
+        let printed = Counts { passed: 7, ..Counts::default() };
+        assert_eq!(counts_of(Counting::OneCheck, printed, true), Counts::one_passed());
+    }
+
+    #[test]
+    fn an_unknown_suite_is_refused() {
+        assert!(refuse_unknown(&["unit".to_owned()]).is_ok());
+        assert!(refuse_unknown(&["unti".to_owned()]).unwrap_err().to_string().contains("unti"));
+    }
+}

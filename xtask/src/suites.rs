@@ -1,0 +1,264 @@
+//! What `cargo xtask test` consists of, as data: each suite's name, when it runs, what it needs and its commands.
+//!
+//! A suite whose folder is not there is left out; one whose needs cannot be met is skipped and counted. Add a suite here
+//! and nowhere else; how suites are run is in `runner`, how needs are met in `setup`.
+
+use crate::setup::Need;
+use crate::workspace::root;
+
+/// A group of tests with a row of its own in the final table.
+pub(crate) struct Suite {
+    pub(crate) name: &'static str,
+    /// What it proves, for the person who watches.
+    pub(crate) about: &'static str,
+    pub(crate) lane: Lane,
+    /// A file without which the suite does not exist (yet).
+    pub(crate) exists_with: &'static str,
+    pub(crate) needs: &'static [Need],
+    pub(crate) environment: &'static [(&'static str, &'static str)],
+    pub(crate) steps: &'static [Step],
+    pub(crate) counting: Counting,
+}
+
+/// Which runs a suite belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Lane {
+    /// `--fast` and full runs.
+    Both,
+    /// Only `--fast`, where a full run does more of the same.
+    Fast,
+    /// Only full runs.
+    Full,
+}
+
+/// One command of a suite; the first that fails ends the suite.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Step {
+    /// The repository's own rules, in a process of their own like everything else.
+    Tidy,
+    /// cargo with these arguments, at the root.
+    Cargo(&'static [&'static str]),
+    /// npm with these arguments, in `web/`.
+    Npm(&'static [&'static str]),
+    /// The Python of the readers' virtual environment with these arguments, at the root.
+    Python(&'static [&'static str]),
+}
+
+/// How the numbers of a suite come about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Counting {
+    /// The suite is one check.
+    OneCheck,
+    /// Its output says how many tests ran.
+    Printed,
+}
+
+/// Every suite, in the order in which they run: quick refusals first.
+pub(crate) const SUITES: &[Suite] = &[
+    Suite {
+        name: "tidy",
+        about: "tiers, floors, names, comments, pages",
+        steps: &[Step::Tidy],
+        counting: Counting::OneCheck,
+        ..CHECK
+    },
+    Suite {
+        name: "fmt",
+        about: "every file as rustfmt would write it",
+        needs: &[Need::Rustfmt],
+        steps: &[Step::Cargo(&["fmt", "--all", "--check"])],
+        ..CHECK
+    },
+    Suite {
+        name: "clippy",
+        about: "every target without a warning, the pure floor without clock or I/O",
+        needs: &[Need::Clippy],
+        steps: &[Step::Cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"])],
+        ..CHECK
+    },
+    Suite {
+        name: "unit",
+        about: "unit and property tests of every crate",
+        // The simulation has a suite of its own; here a few seeds show that it builds and runs.
+        environment: &[("TALLYCAST_SEEDS", "5")],
+        steps: &[Step::Cargo(&[
+            "test",
+            "--workspace",
+            "--exclude",
+            "e2e",
+            "--exclude",
+            "contract",
+            "--no-fail-fast",
+            "--lib",
+            "--bins",
+            "--tests",
+            "--",
+            "--show-output",
+        ])],
+        ..TESTS
+    },
+    Suite {
+        name: "simulation",
+        about: "the stream machine over a simulated network, 200 fixed seeds",
+        lane: Lane::Fast,
+        exists_with: "crates/pure/cast/tests/seeds.rs",
+        environment: &[("TALLYCAST_SEEDS", "200"), ("TALLYCAST_FIRST_SEED", "0")],
+        steps: &[Step::Cargo(&["test", "--package", "cast", "--test", "seeds"])],
+        ..TESTS
+    },
+    Suite {
+        name: "simulation",
+        about: "the stream machine over a simulated network, 2,000 seeds",
+        lane: Lane::Full,
+        exists_with: "crates/pure/cast/tests/seeds.rs",
+        environment: &[("TALLYCAST_SEEDS", "2000"), ("TALLYCAST_FIRST_SEED", "0")],
+        steps: &[Step::Cargo(&["test", "--release", "--package", "cast", "--test", "seeds"])],
+        ..TESTS
+    },
+    Suite {
+        name: "doctests",
+        about: "the examples in the documentation",
+        lane: Lane::Full,
+        steps: &[Step::Cargo(&["test", "--workspace", "--doc", "--no-fail-fast"])],
+        ..TESTS
+    },
+    Suite {
+        name: "rustdoc",
+        about: "the documentation builds without a warning",
+        lane: Lane::Full,
+        environment: &[("RUSTDOCFLAGS", "-D warnings")],
+        // Libraries only: the binary `tallycast` and the library of that name would write the same pages.
+        steps: &[Step::Cargo(&["doc", "--workspace", "--no-deps", "--lib"])],
+        ..CHECK
+    },
+    Suite {
+        name: "binary",
+        about: "the command `tallycast`, which the next suites run",
+        lane: Lane::Full,
+        steps: &[Step::Cargo(&["build", "--package", "tallycast-cli"])],
+        ..CHECK
+    },
+    Suite {
+        name: "web",
+        about: "types and unit tests of the page",
+        lane: Lane::Full,
+        exists_with: "web/package.json",
+        needs: &[Need::NpmPackages],
+        steps: &[Step::Npm(&["run", "check"]), Step::Npm(&["test"])],
+        ..TESTS
+    },
+    Suite {
+        name: "contract",
+        about: "one behaviour over every reach",
+        lane: Lane::Full,
+        exists_with: "tests/contract/Cargo.toml",
+        steps: &[Step::Cargo(&["test", "--package", "contract", "--no-fail-fast", "--", "--show-output"])],
+        ..TESTS
+    },
+    Suite {
+        name: "e2e",
+        about: "whole processes over real multicast, in network namespaces where allowed",
+        lane: Lane::Full,
+        exists_with: "tests/e2e/Cargo.toml",
+        needs: &[Need::NetworkTools],
+        // One after the other: each has the machine's two cores for its real rates.
+        steps: &[Step::Cargo(&[
+            "test",
+            "--package",
+            "e2e",
+            "--no-fail-fast",
+            "--",
+            "--nocapture",
+            "--test-threads=1",
+        ])],
+        ..TESTS
+    },
+    Suite {
+        name: "page",
+        about: "the real page on the real demo in headless Chromium",
+        lane: Lane::Full,
+        exists_with: "web/package.json",
+        needs: &[Need::Page, Need::Chromium],
+        steps: &[Step::Npm(&["run", "test:page"])],
+        ..TESTS
+    },
+    Suite {
+        name: "readers",
+        about: "pyarrow and DuckDB read the archive as it lies",
+        lane: Lane::Full,
+        exists_with: "tests/readers/requirements.txt",
+        needs: &[Need::PythonReaders],
+        steps: &[Step::Python(&["-m", "pytest", "-q", "-rs", "tests/readers"])],
+        ..TESTS
+    },
+    Suite {
+        name: "fuzz",
+        about: "the fuzz targets compile",
+        lane: Lane::Full,
+        exists_with: "fuzz/Cargo.toml",
+        needs: &[Need::CxxCompiler],
+        steps: &[Step::Cargo(&[
+            "check",
+            "--manifest-path",
+            "fuzz/Cargo.toml",
+            "--target-dir",
+            "target/fuzz",
+        ])],
+        ..CHECK
+    },
+];
+
+const CHECK: Suite = Suite {
+    name: "",
+    about: "",
+    lane: Lane::Both,
+    exists_with: "Cargo.toml",
+    needs: &[],
+    environment: &[],
+    steps: &[],
+    counting: Counting::OneCheck,
+};
+
+const TESTS: Suite = Suite { counting: Counting::Printed, ..CHECK };
+
+/// The suites of one run: those of its lane that exist, only the named ones when any are named.
+pub(crate) fn planned(lane: Lane, only: &[String]) -> Vec<&'static Suite> {
+    let of_lane = |suite: &&Suite| suite.lane == Lane::Both || suite.lane == lane;
+    let wanted = |suite: &&Suite| only.is_empty() || only.iter().any(|name| name == suite.name);
+    let exists = |suite: &&Suite| root().join(suite.exists_with).is_file();
+    SUITES.iter().filter(of_lane).filter(wanted).filter(exists).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn each_lane_has_every_name_once() {
+        for lane in [Lane::Fast, Lane::Full] {
+            let of_lane = SUITES.iter().filter(|suite| suite.lane == Lane::Both || suite.lane == lane);
+            let names: Vec<&str> = of_lane.map(|suite| suite.name).collect();
+            assert_eq!(names.len(), names.iter().collect::<BTreeSet<_>>().len(), "{names:?}");
+        }
+    }
+
+    #[test]
+    fn every_suite_says_what_it_proves_and_does_something() {
+        assert!(SUITES.iter().all(|suite| !suite.about.is_empty() && !suite.steps.is_empty()));
+    }
+
+    #[test]
+    fn the_inner_loop_needs_nothing_but_rust() {
+        let fast = SUITES.iter().filter(|suite| suite.lane != Lane::Full);
+        let needs: BTreeSet<Need> = fast.flat_map(|suite| suite.needs).copied().collect();
+        assert!(needs.iter().all(|need| [Need::Rustfmt, Need::Clippy].contains(need)), "{needs:?}");
+    }
+
+    #[test]
+    fn only_named_suites_are_planned_when_names_are_given() {
+        let names: Vec<&str> =
+            planned(Lane::Fast, &["fmt".to_owned()]).iter().map(|suite| suite.name).collect();
+        assert_eq!(names, ["fmt"]);
+    }
+}

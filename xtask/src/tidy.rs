@@ -1,0 +1,76 @@
+//! The rules the repository keeps about itself: tiers, floors, names, comments, and pages that tell the truth.
+//!
+//! Each rule is a pure function from text or metadata to [`Offence`]s, tested on strings for both sides; this file only
+//! gathers what they look at. What the compiler or clippy can refuse is left to them (`clippy.toml`,
+//! `[workspace.lints]`). The lines of CONVENTIONS.md marked "tidy" are the ones checked here.
+
+mod files;
+mod machine_paths;
+mod names;
+mod pages;
+mod rust_rules;
+mod rust_text;
+mod tasks;
+mod tiers;
+
+use crate::Verdict;
+use crate::workspace::{self, Metadata};
+use std::fmt;
+
+/// One breach of a rule, printed as `path:line: message` so that editors and people can jump to it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Offence {
+    path: String,
+    line: usize,
+    message: String,
+}
+
+impl Offence {
+    fn new(path: &str, line: usize, message: impl Into<String>) -> Self {
+        Self { path: path.to_owned(), line, message: message.into() }
+    }
+}
+
+impl fmt::Display for Offence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}: {}", self.path, self.line, self.message)
+    }
+}
+
+/// Checks every rule and prints each offence on a line of its own.
+pub(crate) fn run() -> anyhow::Result<Verdict> {
+    let (files, offences) = check()?;
+    for offence in &offences {
+        println!("{offence}");
+    }
+    if offences.is_empty() {
+        println!("tidy: {files} files keep the rules");
+        return Ok(Verdict::Fine);
+    }
+    println!("tidy: {} offences in {files} files", offences.len());
+    Ok(Verdict::FoundSomething)
+}
+
+/// The number of files looked at, and the offences in order of path and line.
+fn check() -> anyhow::Result<(usize, Vec<Offence>)> {
+    let metadata = Metadata::load()?;
+    let files = files::list()?;
+    let machine = machine_paths::Machine::of_checkout(&workspace::root());
+
+    let mut offences = tiers::check(&metadata.packages);
+    offences.extend(names::check_crates(&metadata.packages));
+    for file in &files {
+        offences.extend(names::check_path(&file.path));
+        let Some(text) = &file.text else { continue };
+        offences.extend(machine.check(&file.path, text));
+        offences.extend(pages::check(&file.path, text, &metadata.packages));
+        if file.path.ends_with(".rs") {
+            offences.extend(rust_rules::check(&file.path, text, file.tracked));
+        } else {
+            offences.extend(tasks::check_text(&file.path, text));
+        }
+    }
+    offences.sort();
+    offences.dedup();
+    Ok((files.len(), offences))
+}
