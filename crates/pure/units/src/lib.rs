@@ -1,0 +1,16 @@
+//! The words the other crates count in: instants, rates, identities, ranges, chance.
+//!
+//! Values in, values out. Nothing here reads a clock or owns a generator of the outside: a machine is
+//! handed its `Instant` and its seed. Start with [`Instant`] and [`RangeSet`].
+
+mod identity;
+mod random;
+mod range_set;
+mod rate;
+mod time;
+
+pub use identity::{Epoch, ReaderId, StreamId};
+pub use random::Random;
+pub use range_set::RangeSet;
+pub use rate::{RateError, SampleRate};
+pub use time::{Instant, WallTime};
