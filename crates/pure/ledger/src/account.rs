@@ -1,0 +1,212 @@
+//! The balance sheets: what is shown of a book at one moment, and the check that it adds up.
+
+use core::fmt;
+
+use crate::{Gap, StageCounts};
+
+/// Where an account stands.
+///
+/// Source: architecture, "The account, precisely", rule 13.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum AccountState {
+    /// The stream goes on.
+    Open,
+    /// The final tally was seen and nothing is in flight or unsettled.
+    Closed,
+    /// The reader left; the law holds up to the first number neither received nor missing.
+    Cut,
+    /// The publisher fell silent or began a new epoch without a final tally; the tail is unknown.
+    Unconfirmed,
+}
+
+/// The network book's rows: datagrams, per stream, epoch and receiving socket.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct NetworkRows {
+    /// Number of the first accepted datagram, J.
+    pub first: u64,
+    /// One more than the highest number seen, H.
+    pub next: u64,
+    /// Datagrams handed over by the socket.
+    pub received: u64,
+    /// Datagrams lost, by stage.
+    pub lost: StageCounts,
+    /// Datagrams for whose loss no evidence came in time.
+    pub unexplained: u64,
+    /// Datagrams declared missing that still wait for evidence.
+    pub unsettled: u64,
+    /// Datagrams neither received nor declared missing.
+    pub in_flight: u64,
+    /// Datagrams seen again: outside the law.
+    pub duplicates: u64,
+    /// Datagrams with a number below the first: outside the law.
+    pub before_join: u64,
+}
+
+/// The reader book's rows: elements, per stream, epoch and reader.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct ReaderRows {
+    /// Index of the first sample since joining, j.
+    pub first: u64,
+    /// One more than the highest sample index seen, h.
+    pub next: u64,
+    /// Elements per sample, E.
+    pub per_sample: u32,
+    /// Elements handed to the reader.
+    pub delivered: u64,
+    /// Elements lost, by stage.
+    pub lost: StageCounts,
+    /// Elements for whose loss no evidence came in time.
+    pub unexplained: u64,
+    /// Elements declared missing that still wait for evidence.
+    pub unsettled: u64,
+    /// Elements neither delivered nor declared missing.
+    pub in_flight: u64,
+}
+
+/// An account at one moment.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Account {
+    /// Where it stands.
+    pub state: AccountState,
+    /// Datagrams; `None` for a reader that has no socket of its own.
+    pub datagrams: Option<NetworkRows>,
+    /// Elements.
+    pub elements: ReaderRows,
+    /// The newest gaps in the order of the stream, as far as they are remembered.
+    pub gaps: Vec<Gap>,
+}
+
+/// Says by how much a book is off. A number that does not add up is a defect of ours.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("the {book} book is off: {expected} {unit} since joining, {counted} accounted for",
+    unit = if *.book == "network" { "datagrams" } else { "elements" })]
+pub struct Imbalance {
+    /// Which book.
+    pub book: &'static str,
+    /// What joining point and horizon say.
+    pub expected: u64,
+    /// What the rows add up to.
+    pub counted: u64,
+}
+
+impl AccountState {
+    /// Returns the name, the same everywhere.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Open => "open",
+            Self::Closed => "closed",
+            Self::Cut => "cut",
+            Self::Unconfirmed => "unconfirmed",
+        }
+    }
+}
+
+impl fmt::Display for AccountState {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.pad(self.name())
+    }
+}
+
+impl NetworkRows {
+    /// Checks the law `H − J = received + Σ lost + unexplained + unsettled + in flight`.
+    ///
+    /// # Errors
+    /// [`Imbalance`] with both sides.
+    pub fn check(&self) -> Result<(), Imbalance> {
+        let counted = self.received + self.lost.total() + self.unexplained + self.unsettled + self.in_flight;
+        balance("network", self.next - self.first, counted)
+    }
+}
+
+impl ReaderRows {
+    /// Checks the law `(h − j) · E = delivered + Σ lost + unexplained + unsettled + in flight`.
+    ///
+    /// # Errors
+    /// [`Imbalance`] with both sides.
+    pub fn check(&self) -> Result<(), Imbalance> {
+        let counted = self.delivered + self.lost.total() + self.unexplained + self.unsettled + self.in_flight;
+        balance("reader", (self.next - self.first) * u64::from(self.per_sample), counted)
+    }
+
+    /// Returns how many elements are lost, explained or not.
+    #[must_use]
+    pub fn missing(&self) -> u64 {
+        self.lost.total() + self.unexplained + self.unsettled
+    }
+}
+
+fn balance(book: &'static str, expected: u64, counted: u64) -> Result<(), Imbalance> {
+    if expected == counted { Ok(()) } else { Err(Imbalance { book, expected, counted }) }
+}
+
+impl Account {
+    /// Checks both books and that each gap's elements add up.
+    ///
+    /// # Errors
+    /// [`Imbalance`] of the first book that is off.
+    pub fn check(&self) -> Result<(), Imbalance> {
+        self.datagrams.as_ref().map_or(Ok(()), NetworkRows::check)?;
+        self.elements.check()?;
+        let missing = |gap: &Gap| gap.lost.total() + gap.unexplained + gap.unsettled;
+        self.gaps.iter().try_for_each(|gap| balance("gap", gap.len(), missing(gap)))
+    }
+
+    /// Tells whether the law holds.
+    #[must_use]
+    pub fn balanced(&self) -> bool {
+        self.check().is_ok()
+    }
+
+    /// Tells whether the law holds and nothing is pending.
+    #[must_use]
+    pub fn closed(&self) -> bool {
+        let pending = self.datagrams.map_or(0, |rows| rows.in_flight + rows.unsettled)
+            + self.elements.in_flight
+            + self.elements.unsettled;
+        self.balanced() && pending == 0 && self.state != AccountState::Open
+    }
+
+    /// Tells whether the account is closed and every loss has its stage.
+    #[must_use]
+    pub fn explained(&self) -> bool {
+        let unexplained = self.datagrams.map_or(0, |rows| rows.unexplained) + self.elements.unexplained;
+        self.closed() && unexplained == 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Stage;
+
+    fn rows() -> ReaderRows {
+        let lost = StageCounts::of(Stage::Injected, 4);
+        ReaderRows { first: 10, next: 20, per_sample: 2, delivered: 16, lost, ..ReaderRows::default() }
+    }
+
+    #[test]
+    fn a_balanced_account_passes_and_one_element_too_few_fails() {
+        let mut rows = rows();
+        assert_eq!(rows.check(), Ok(()));
+        rows.delivered -= 1;
+        let imbalance = Imbalance { book: "reader", expected: 20, counted: 19 };
+        assert_eq!(rows.check(), Err(imbalance));
+        assert!(imbalance.to_string().contains("20 elements since joining, 19 accounted for"));
+    }
+
+    #[test]
+    fn balanced_closed_and_explained_are_three_things() {
+        let mut account =
+            Account { state: AccountState::Open, datagrams: None, elements: rows(), gaps: Vec::new() };
+        assert!(account.balanced() && !account.closed());
+        account.state = AccountState::Closed;
+        assert!(account.closed() && account.explained());
+        account.elements.delivered -= 2;
+        account.elements.unexplained += 2;
+        assert!(account.closed() && !account.explained());
+        account.elements.delivered -= 2;
+        account.elements.unsettled += 2;
+        assert!(account.balanced() && !account.closed());
+    }
+}

@@ -1,0 +1,632 @@
+//! The running account of one stream and epoch at one receiving socket: both books of the architecture.
+//!
+//! The owner tells the book of every datagram it accepted and of every element it handed over; the book
+//! keeps what is missing, declares gaps on evidence, and puts them down to stages. It is told the time and
+//! does no I/O. No row is computed from the others, so that the law is a check and not a definition:
+//! `received` and `delivered` are counted at hand-over, missing numbers are kept as ranges, the horizon
+//! comes from headers, and losses are counted when their range settles.
+//!
+//! Start with [`Book::join`], [`Book::accept`] and [`Book::expire`].
+
+mod holes;
+mod sender_word;
+
+use core::ops::Range;
+use core::time::Duration;
+use std::collections::VecDeque;
+
+use units::Instant;
+
+use crate::brackets::{BookKey, Brackets};
+use crate::entry::{Booked, Cause, Entry};
+use crate::shares::Shares;
+use crate::{
+    Account, AccountState, EvidenceSource, Gap, Imbalance, NetworkRows, ReaderRows, Stage, StageCounts,
+};
+use holes::Holes;
+use sender_word::SenderWord;
+
+/// The most gaps a book remembers one by one; older ones live on in the totals only.
+///
+/// A number that belongs to a forgotten gap and still arrives counts as a duplicate.
+const MAX_GAPS: usize = 8_192;
+/// The most gaps that wait for evidence at once: 1 % of 200,000 datagrams per second over the two seconds.
+///
+/// Beyond, the oldest settle early, with what is known until then. Fewer than [`MAX_GAPS`], so that the news
+/// of it is told before the gap is forgotten.
+const MAX_UNSETTLED_GAPS: usize = 4_096;
+
+/// The times and counts by which a book decides.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct BookConfig {
+    /// How long a missing number waits for evidence.
+    pub settle: Duration,
+    /// How long after a tally a lower number may still be under way, at first.
+    pub reorder_time: Duration,
+    /// How many accepted numbers above it declare a number missing, at first.
+    pub reorder_count: u32,
+    /// How far that count may double when late datagrams show that it was too small; the time may double in
+    /// the same proportion.
+    pub max_reorder_count: u32,
+}
+
+impl Default for BookConfig {
+    /// The values of the architecture's rule 7.
+    fn default() -> Self {
+        Self {
+            settle: Duration::from_secs(2),
+            reorder_time: Duration::from_millis(5),
+            reorder_count: 3,
+            max_reorder_count: 64,
+        }
+    }
+}
+
+/// What a book made of a datagram.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Accepted {
+    /// It counts as received; hand its elements over in their turn.
+    Received,
+    /// It came after its gap had been declared: do not hand it over.
+    Late,
+    /// It had been received before, or its gap is forgotten: do not hand it over.
+    Duplicate,
+    /// Its number lies before the join point.
+    BeforeJoin,
+    /// Its number and its position contradict datagrams received before: treat it as malformed.
+    Contradictory,
+}
+
+/// News of a gap, in the order in which it happened.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Change {
+    /// The gap with this id was declared.
+    Declared(u64),
+    /// The gap with this id changed its stages.
+    Updated(u64),
+}
+
+/// The running account of one stream and epoch at one receiving socket.
+#[derive(Clone, Debug)]
+pub struct Book {
+    key: BookKey,
+    config: BookConfig,
+    per_sample: u32,
+    /// J and j·E.
+    first: Point,
+    /// H and h·E, from headers.
+    horizon: Point,
+    received: u64,
+    duplicates: u64,
+    before_join: u64,
+    delivered: u64,
+    /// Elements below the horizon that are neither delivered nor declared missing.
+    elements_in_flight: u64,
+    holes: Holes,
+    gaps: VecDeque<Entry>,
+    /// How many of `gaps`, from the front, have had their time for evidence.
+    expired_gaps: usize,
+    settled_early: u64,
+    datagrams: Shares,
+    elements: Shares,
+    reclassified: Vec<Reclassified>,
+    sender_word: SenderWord,
+    changes: VecDeque<Change>,
+    end: End,
+}
+
+/// A number and the position that goes with it: datagrams below have elements below.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Point {
+    number: u64,
+    position: u64,
+}
+
+/// Datagrams that moved from one class to another after they had been settled.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Reclassified {
+    /// Where they had been booked; `None` is unexplained.
+    pub from: Option<Stage>,
+    /// Where they are booked now.
+    pub to: Stage,
+    /// How many.
+    pub datagrams: u64,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum End {
+    Open,
+    /// The final tally, whose number is one below this.
+    Final(u64),
+    Cut,
+    Unconfirmed,
+}
+
+impl Book {
+    /// Opens the books at the first accepted datagram whose schema is known.
+    ///
+    /// `position` is where that datagram's elements begin; the caller joins at the start of a sample.
+    ///
+    /// # Panics
+    /// If `position` is inside a sample.
+    #[must_use]
+    pub fn join(key: BookKey, config: BookConfig, per_sample: u32, number: u64, position: u64) -> Self {
+        assert!(position.is_multiple_of(u64::from(per_sample)), "an account begins with a whole sample");
+        let point = Point { number, position };
+        Self {
+            key,
+            config,
+            per_sample,
+            first: point,
+            horizon: point,
+            received: 0,
+            duplicates: 0,
+            before_join: 0,
+            delivered: 0,
+            elements_in_flight: 0,
+            holes: Holes::new(&config),
+            gaps: VecDeque::new(),
+            expired_gaps: 0,
+            settled_early: 0,
+            datagrams: Shares::default(),
+            elements: Shares::default(),
+            reclassified: Vec::new(),
+            sender_word: if number == 0 { SenderWord::from_the_beginning() } else { SenderWord::default() },
+            changes: VecDeque::new(),
+            end: End::Open,
+        }
+    }
+
+    /// Opens the books where an earlier account of the same epoch ended, so that nothing falls between them:
+    /// what the publisher said before still explains what was lost since.
+    #[must_use]
+    pub fn continued(previous: &Self, key: BookKey) -> Self {
+        let Point { number, position } = previous.horizon;
+        let mut book = Self::join(key, previous.config, previous.per_sample, number, position);
+        book.holes = previous.holes.emptied();
+        book.sender_word = previous.sender_word.clone();
+        if let Some(last) = previous.gaps.back() {
+            // What the totals rise by from here on may belong to losses of the account before.
+            book.sender_word.forget_totals_below(last.gap.numbers.end, last.gap.positions.end);
+        }
+        book
+    }
+
+    /// Books a datagram read from the socket; `positions` is empty for tallies and descriptors.
+    pub fn accept(
+        &mut self,
+        now: Instant,
+        number: u64,
+        positions: Range<u64>,
+        brackets: &mut Brackets,
+    ) -> Accepted {
+        if number < self.first.number {
+            self.before_join += 1;
+            return Accepted::BeforeJoin;
+        }
+        let accepted = if number >= self.horizon.number {
+            self.advance(number, positions)
+        } else if let Some(filled) = self.holes.fill(number, positions.clone()) {
+            filled
+        } else {
+            return self.arrived_again(number, positions, brackets);
+        };
+        if accepted == Accepted::Received {
+            brackets.read(self.key, number);
+            self.received += 1;
+            self.declare_due(now, brackets);
+        }
+        accepted
+    }
+
+    /// Books elements handed to the readers.
+    pub fn deliver(&mut self, elements: u64) {
+        self.delivered += elements;
+        self.elements_in_flight =
+            self.elements_in_flight.checked_sub(elements).expect("only elements in flight are delivered");
+    }
+
+    /// Returns the number below which everything received may be delivered: nothing there is in flight.
+    #[must_use]
+    pub fn deliverable_below(&self) -> u64 {
+        self.holes.lowest().map_or(self.horizon.number, |hole| hole.numbers.start)
+    }
+
+    /// Lets time pass: declares what has been in flight too long, settles what has waited too long.
+    pub fn expire(&mut self, now: Instant, brackets: &mut Brackets) {
+        self.declare_due(now, brackets);
+        while let Some(entry) = self.gaps.get_mut(self.expired_gaps) {
+            if now.since(entry.declared) < self.config.settle {
+                break;
+            }
+            self.settle_oldest(brackets);
+        }
+        self.forget_old_gaps();
+    }
+
+    /// Ends the wait of the oldest gap that still waits for evidence.
+    fn settle_oldest(&mut self, brackets: &mut Brackets) {
+        let index = self.expired_gaps;
+        self.expired_gaps += 1;
+        self.change(index, |entry, word, key| {
+            entry.settle(key, brackets);
+            word.explain_skipped(entry);
+            Vec::new()
+        });
+    }
+
+    /// Returns when [`Book::expire`] has something to do, if nothing arrives before.
+    #[must_use]
+    pub fn next_deadline(&self) -> Option<Instant> {
+        let settle = self.gaps.get(self.expired_gaps).map(|entry| entry.declared + self.config.settle);
+        [settle, self.holes.next_deadline()].into_iter().flatten().min()
+    }
+
+    /// Puts numbers down to a stage on exact evidence, also numbers not yet known to be missing.
+    pub fn name_exactly(
+        &mut self,
+        numbers: Range<u64>,
+        stage: Stage,
+        source: EvidenceSource,
+        brackets: &mut Brackets,
+    ) {
+        if !self.sender_word.remember_numbers(numbers.clone(), stage, source) {
+            return; // Tallies repeat what they named.
+        }
+        for index in self.gaps_with_numbers(&numbers) {
+            self.change(index, |entry, _, _| {
+                let moved = entry.name_exactly(numbers.clone(), stage, source, brackets);
+                moved.into_iter().map(|(from, count)| (from, stage, count)).collect()
+            });
+        }
+    }
+
+    /// Puts elements down to a stage before numbering, also elements not yet known to be missing.
+    pub fn name_skipped(&mut self, positions: Range<u64>, stage: Stage) {
+        if !self.sender_word.remember_positions(positions.clone(), stage) {
+            return;
+        }
+        for index in self.gaps_with_positions(&positions) {
+            self.change(index, |entry, _, _| {
+                entry.name_skipped(positions.clone(), stage);
+                Vec::new()
+            });
+        }
+    }
+
+    /// Books a tally that was accepted: everything below it has been sent, and its totals repair what
+    /// earlier tallies could not tell.
+    ///
+    /// `withheld` are datagrams below the tally's number that were never handed to the network, `skipped`
+    /// elements below its position that never had a number, both since the epoch began.
+    pub fn tally(
+        &mut self,
+        now: Instant,
+        at: (u64, u64),
+        withheld: &StageCounts,
+        skipped: &StageCounts,
+        brackets: &mut Brackets,
+    ) {
+        let (number, position) = at;
+        self.holes.expect_no_more_below(number, now);
+        for rise in self.sender_word.withheld_rose(number, withheld) {
+            brackets.tally_totals_rose(now, self.key, rise.stage, rise.count, rise.between);
+        }
+        self.sender_word.skipped_rose(position, skipped);
+    }
+
+    /// Notes that the tally with this number was the publisher's last word.
+    pub fn final_tally(&mut self, number: u64) {
+        if self.end == End::Open {
+            self.end = End::Final(number + 1);
+        }
+    }
+
+    /// Ends the account at the publisher's silence or new epoch: nothing more will come, the tail is unknown.
+    ///
+    /// What is in flight is declared missing at once and settles in its time.
+    pub fn give_up(&mut self, now: Instant, brackets: &mut Brackets) {
+        if self.expects_more() {
+            self.end = End::Unconfirmed;
+        }
+        self.holes.expect_nothing(now);
+        self.declare_due(now, brackets);
+    }
+
+    /// Notes that a publisher that had fallen silent goes on.
+    pub fn resume(&mut self) {
+        if self.end == End::Unconfirmed {
+            self.end = End::Open;
+        }
+    }
+
+    /// Closes the last sample of an account that ends: pieces of it that nobody will wait for any more are
+    /// missing, and why they did not come is not known.
+    pub fn close_last_sample(&mut self, now: Instant) {
+        let Point { number, position } = self.horizon;
+        let end = position.next_multiple_of(u64::from(self.per_sample));
+        if position == end {
+            return;
+        }
+        self.horizon.position = end;
+        let mut entry = Entry::new(self.next_gap_id(), number..number, position..end, now, Cause::Certain);
+        entry.expired = true;
+        entry.recount();
+        self.declare(entry);
+    }
+
+    /// Ends the account because the reader leaves: the law then holds up to the first number that is
+    /// neither received nor missing, and what is unsettled becomes unexplained.
+    ///
+    /// The caller has delivered what [`Book::deliverable_below`] allows, and forgets the rest.
+    pub fn cut(&mut self, now: Instant, brackets: &mut Brackets) {
+        if let Some(lowest) = self.holes.lowest() {
+            let limit = Point { number: lowest.numbers.start, position: lowest.positions.start };
+            self.received -= self.holes.received_above_lowest();
+            self.elements_in_flight -= self.horizon.position - limit.position;
+            self.horizon = limit;
+            self.holes.clear();
+        }
+        self.expire(now + self.config.settle, brackets);
+        self.close_last_sample(now);
+        if self.state() != AccountState::Closed {
+            self.end = End::Cut;
+        }
+    }
+
+    /// Tells whether the publisher has not said its last word: then its silence means something.
+    #[must_use]
+    pub fn expects_more(&self) -> bool {
+        match self.end {
+            End::Open => true,
+            End::Final(next) => next != self.horizon.number,
+            End::Cut | End::Unconfirmed => false,
+        }
+    }
+
+    /// Returns where the account stands.
+    #[must_use]
+    pub fn state(&self) -> AccountState {
+        match self.end {
+            End::Cut => AccountState::Cut,
+            End::Unconfirmed => AccountState::Unconfirmed,
+            End::Final(next) if next == self.horizon.number && self.nothing_pending() => AccountState::Closed,
+            End::Final(_) | End::Open => AccountState::Open,
+        }
+    }
+
+    /// Tells whether nothing is in flight or unsettled.
+    #[must_use]
+    pub fn nothing_pending(&self) -> bool {
+        self.holes.is_empty()
+            && self.elements_in_flight == 0
+            && self.datagrams.unsettled == 0
+            && self.elements.unsettled == 0
+    }
+
+    /// Takes the oldest news of a gap.
+    pub fn take_change(&mut self) -> Option<Change> {
+        self.changes.pop_front()
+    }
+
+    /// Returns a gap as it stands, `None` once it is forgotten.
+    #[must_use]
+    pub fn gap(&self, id: u64) -> Option<&Gap> {
+        let first = self.gaps.front()?.gap.id;
+        let index = usize::try_from(id.checked_sub(first)?).ok()?;
+        self.gaps.get(index).map(|entry| &entry.gap)
+    }
+
+    /// Tells whether elements are missing that still wait for evidence.
+    #[must_use]
+    pub const fn is_unsettled(&self) -> bool {
+        self.elements.unsettled > 0
+    }
+
+    /// Returns one more than the highest number seen, H.
+    #[must_use]
+    pub const fn next_number(&self) -> u64 {
+        self.horizon.number
+    }
+
+    /// Returns the position up to which headers have told, h·E.
+    #[must_use]
+    pub const fn horizon_position(&self) -> u64 {
+        self.horizon.position
+    }
+
+    /// Returns how many gaps had to settle before their time for evidence was over, because too many waited.
+    #[must_use]
+    pub const fn settled_early(&self) -> u64 {
+        self.settled_early
+    }
+
+    /// Returns how many accepted numbers above it declare a number missing now.
+    #[must_use]
+    pub const fn reorder_count(&self) -> u32 {
+        self.holes.reorder_count()
+    }
+
+    /// Returns the moves of settled datagrams from class to class so far.
+    #[must_use]
+    pub fn reclassified(&self) -> &[Reclassified] {
+        &self.reclassified
+    }
+
+    /// Returns the network book.
+    #[must_use]
+    pub fn network_rows(&self) -> NetworkRows {
+        NetworkRows {
+            first: self.first.number,
+            next: self.horizon.number,
+            received: self.received,
+            lost: self.datagrams.lost,
+            unexplained: self.datagrams.unexplained,
+            unsettled: self.datagrams.unsettled,
+            in_flight: self.holes.numbers_in_flight(),
+            duplicates: self.duplicates,
+            before_join: self.before_join,
+        }
+    }
+
+    /// Returns the reader book of whoever takes everything this book delivers.
+    #[must_use]
+    pub fn reader_rows(&self) -> ReaderRows {
+        let per_sample = u64::from(self.per_sample);
+        let next = self.horizon.position.div_ceil(per_sample);
+        // The rest of a sample whose pieces are still coming is on its way too.
+        let coming = next * per_sample - self.horizon.position;
+        ReaderRows {
+            first: self.first.position / per_sample,
+            next,
+            per_sample: self.per_sample,
+            delivered: self.delivered,
+            lost: self.elements.lost,
+            unexplained: self.elements.unexplained,
+            unsettled: self.elements.unsettled,
+            in_flight: self.elements_in_flight + coming,
+        }
+    }
+
+    /// Checks the law over both books, without looking at single gaps.
+    ///
+    /// # Errors
+    /// [`Imbalance`] of the first book that is off.
+    pub fn check(&self) -> Result<(), Imbalance> {
+        self.network_rows().check()?;
+        self.reader_rows().check()
+    }
+
+    /// Returns both books with the gaps that are remembered.
+    #[must_use]
+    pub fn account(&self) -> Account {
+        Account {
+            state: self.state(),
+            datagrams: Some(self.network_rows()),
+            elements: self.reader_rows(),
+            gaps: self.gaps.iter().map(|entry| entry.gap.clone()).collect(),
+        }
+    }
+
+    /// Moves the horizon to a number that is higher than all before; what it jumped over is a hole.
+    fn advance(&mut self, number: u64, positions: Range<u64>) -> Accepted {
+        // Behind the last element there must be room for the end of its sample, and behind the number for H.
+        let highest = u64::MAX - u64::from(self.per_sample);
+        if positions.start < self.horizon.position || positions.end > highest || number == u64::MAX {
+            return Accepted::Contradictory;
+        }
+        self.holes.jump(self.horizon.number..number, self.horizon.position..positions.start);
+        self.holes.received_above(number);
+        self.elements_in_flight += positions.end - self.horizon.position;
+        self.horizon = Point { number: number + 1, position: positions.end };
+        Accepted::Received
+    }
+
+    fn arrived_again(&mut self, number: u64, positions: Range<u64>, brackets: &mut Brackets) -> Accepted {
+        let index = self.gaps.partition_point(|entry| entry.gap.numbers.end <= number);
+        let Some(entry) = self.gaps.get(index).filter(|entry| entry.misses(number)) else {
+            self.duplicates += 1;
+            return Accepted::Duplicate;
+        };
+        if !entry.could_have_held(&positions) {
+            return Accepted::Contradictory;
+        }
+        self.change(index, |entry, _, _| {
+            let moved = entry.arrived_late(number, positions, brackets);
+            moved.into_iter().map(|(from, count)| (from, Stage::Late, count)).collect()
+        });
+        self.holes.widen(self.gaps[index].cause);
+        Accepted::Late
+    }
+
+    fn declare_due(&mut self, now: Instant, brackets: &mut Brackets) {
+        while let Some((hole, cause)) = self.holes.take_due(now) {
+            let missing = hole.positions.end - hole.positions.start;
+            self.elements_in_flight -= missing;
+            let mut entry = Entry::new(self.next_gap_id(), hole.numbers, hole.positions, now, cause);
+            self.sender_word.apply_to(&mut entry, brackets);
+            entry.recount();
+            self.declare(entry);
+        }
+        while self.gaps.len() - self.expired_gaps > MAX_UNSETTLED_GAPS {
+            self.settled_early += 1;
+            self.settle_oldest(brackets);
+        }
+        self.forget_old_gaps();
+    }
+
+    fn next_gap_id(&self) -> u64 {
+        self.gaps.back().map_or(0, |entry| entry.gap.id + 1)
+    }
+
+    /// Carries a new gap into the totals.
+    fn declare(&mut self, entry: Entry) {
+        self.datagrams.add(&entry.datagrams);
+        self.elements.add(&elements_of(&entry.gap));
+        self.changes.push_back(Change::Declared(entry.gap.id));
+        self.gaps.push_back(entry);
+    }
+
+    /// Changes one gap and carries the difference into the totals.
+    fn change(
+        &mut self,
+        index: usize,
+        act: impl FnOnce(&mut Entry, &mut SenderWord, BookKey) -> Vec<(Booked, Stage, u64)>,
+    ) {
+        let entry = &mut self.gaps[index];
+        let before = entry.gap.clone();
+        self.datagrams.subtract(&entry.datagrams);
+        self.elements.subtract(&elements_of(&before));
+        let moved = act(entry, &mut self.sender_word, self.key);
+        entry.recount();
+        self.datagrams.add(&entry.datagrams);
+        self.elements.add(&elements_of(&entry.gap));
+        if entry.gap != before && self.changes.back() != Some(&Change::Updated(before.id)) {
+            self.changes.push_back(Change::Updated(before.id));
+        }
+        for (from, to, datagrams) in moved {
+            self.reclassify(from, to, datagrams);
+        }
+    }
+
+    fn reclassify(&mut self, from: Booked, to: Stage, datagrams: u64) {
+        match self.reclassified.iter_mut().find(|move_| move_.from == from && move_.to == to) {
+            Some(move_) => move_.datagrams += datagrams,
+            None => self.reclassified.push(Reclassified { from, to, datagrams }),
+        }
+    }
+
+    fn gaps_with_numbers(&self, numbers: &Range<u64>) -> Range<usize> {
+        let start = self.gaps.partition_point(|entry| entry.gap.numbers.end <= numbers.start);
+        let end = self.gaps.partition_point(|entry| entry.gap.numbers.start < numbers.end);
+        start..end.max(start)
+    }
+
+    fn gaps_with_positions(&self, positions: &Range<u64>) -> Range<usize> {
+        let start = self.gaps.partition_point(|entry| entry.gap.positions.end <= positions.start);
+        let end = self.gaps.partition_point(|entry| entry.gap.positions.start < positions.end);
+        start..end.max(start)
+    }
+
+    /// Keeps the newest gaps only; the totals keep what the forgotten ones counted.
+    fn forget_old_gaps(&mut self) {
+        while self.gaps.len() > MAX_GAPS && self.expired_gaps > 0 {
+            let forgotten = self.gaps.pop_front().expect("more gaps than the limit");
+            self.expired_gaps -= 1;
+            self.sender_word.forget_below(forgotten.gap.numbers.end, forgotten.gap.positions.end);
+        }
+        if self.gaps.is_empty() {
+            let lowest = self.holes.lowest();
+            let number = lowest.map_or(self.horizon.number, |hole| hole.numbers.start);
+            let position = lowest.map_or(self.horizon.position, |hole| hole.positions.start);
+            self.sender_word.forget_below(number, position);
+        }
+    }
+}
+
+fn elements_of(gap: &Gap) -> Shares {
+    Shares { lost: gap.lost, unexplained: gap.unexplained, unsettled: gap.unsettled }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,200 @@
+//! What the publisher has said of its own losses: ranges by name, and running totals that repair the rest.
+
+use core::ops::Range;
+use std::collections::VecDeque;
+
+use units::RangeSet;
+
+use crate::brackets::Brackets;
+use crate::entry::Entry;
+use crate::{EvidenceSource, Stage, StageCounts};
+
+/// Counts of elements without a name that are kept for gaps still to be declared.
+const MAX_SKIPPED_COUNTS: usize = 1_024;
+/// The most ranges remembered for each stage; beyond, the lowest are forgotten. A publisher repeats only its
+/// newest 32, so that this many are needed by nobody but a forger.
+const MAX_NAMED_RANGES: usize = 4_096;
+
+/// The publisher's words, remembered until the gaps they belong to are settled.
+#[derive(Clone, Debug, Default)]
+pub(super) struct SenderWord {
+    numbers: Vec<(Stage, EvidenceSource, RangeSet)>,
+    positions: Vec<(Stage, RangeSet)>,
+    /// Numbers named since the last tally although they lie below it: refusals that the publisher heard of
+    /// late. Its totals rise by them too.
+    named_below: StageCounts,
+    last_tally: Option<Totals>,
+    last_sample_totals: Option<Totals>,
+    /// Elements that were skipped between two tallies without being named.
+    skipped: VecDeque<SkippedCount>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Totals {
+    at: u64,
+    counts: StageCounts,
+}
+
+#[derive(Clone, Debug)]
+struct SkippedCount {
+    stage: Stage,
+    positions: Range<u64>,
+    remaining: u64,
+}
+
+/// A total that rose between two tallies by more than was named.
+pub(super) struct Rise {
+    pub(super) stage: Stage,
+    pub(super) count: u64,
+    pub(super) between: Range<u64>,
+}
+
+impl SenderWord {
+    /// Makes the words heard by a reader that was there when the epoch began: nothing had been lost before.
+    pub(super) fn from_the_beginning() -> Self {
+        let nothing = Some(Totals { at: 0, counts: StageCounts::default() });
+        Self { last_tally: nothing, last_sample_totals: nothing, ..Self::default() }
+    }
+
+    /// Remembers named numbers; tells whether any of them is news.
+    pub(super) fn remember_numbers(
+        &mut self,
+        numbers: Range<u64>,
+        stage: Stage,
+        source: EvidenceSource,
+    ) -> bool {
+        let below = numbers.start..numbers.end.min(self.last_tally.map_or(0, |last| last.at));
+        let known = self.numbers.iter().position(|(of, from, _)| (*of, *from) == (stage, source));
+        let index = known.unwrap_or_else(|| {
+            self.numbers.push((stage, source, RangeSet::new()));
+            self.numbers.len() - 1
+        });
+        let set = &mut self.numbers[index].2;
+        if !below.is_empty() {
+            let news = (below.end - below.start) - set.count_in(below);
+            self.named_below[stage] = self.named_below[stage].saturating_add(news);
+        }
+        insert_bounded(set, numbers)
+    }
+
+    /// Remembers named positions; tells whether any of them is news.
+    pub(super) fn remember_positions(&mut self, positions: Range<u64>, stage: Stage) -> bool {
+        if let Some((_, set)) = self.positions.iter_mut().find(|(of, _)| *of == stage) {
+            return insert_bounded(set, positions);
+        }
+        self.positions.push((stage, core::iter::once(positions).collect()));
+        true
+    }
+
+    /// Tells a gap that has just been declared what is already known of it.
+    pub(super) fn apply_to(&self, entry: &mut Entry, brackets: &mut Brackets) {
+        for (stage, source, set) in &self.numbers {
+            for numbers in set.intersection(entry.gap.numbers.clone()) {
+                entry.name_exactly(numbers, *stage, *source, brackets);
+            }
+        }
+        for (stage, set) in &self.positions {
+            for positions in set.intersection(entry.gap.positions.clone()) {
+                entry.name_skipped(positions, *stage);
+            }
+        }
+    }
+
+    /// Compares running totals of withheld datagrams with those of the tally before.
+    pub(super) fn withheld_rose(&mut self, number: u64, totals: &StageCounts) -> Vec<Rise> {
+        let named = |stage: Stage, between: Range<u64>| {
+            let sets = self.numbers.iter().filter(|(of, _, _)| *of == stage);
+            let above: u64 = sets.map(|(_, _, set)| set.count_in(between.clone())).sum();
+            above.saturating_add(self.named_below[stage])
+        };
+        let rises = rises(self.last_tally, number, totals, named);
+        if remember(&mut self.last_tally, number, totals) {
+            self.named_below = StageCounts::default();
+        }
+        rises
+    }
+
+    /// Compares running totals of skipped elements with those of the tally before.
+    pub(super) fn skipped_rose(&mut self, position: u64, totals: &StageCounts) {
+        let named = |stage: Stage, between: Range<u64>| {
+            let sets = self.positions.iter().filter(|(of, _)| *of == stage);
+            sets.map(|(_, set)| set.count_in(between.clone())).sum()
+        };
+        for Rise { stage, count, between } in rises(self.last_sample_totals, position, totals, named) {
+            if self.skipped.len() == MAX_SKIPPED_COUNTS {
+                self.skipped.pop_front();
+            }
+            self.skipped.push_back(SkippedCount { stage, positions: between, remaining: count });
+        }
+        remember(&mut self.last_sample_totals, position, totals);
+    }
+
+    /// Forgets totals that were told before this number or position: the next tally begins anew.
+    pub(super) fn forget_totals_below(&mut self, number: u64, position: u64) {
+        self.last_tally = self.last_tally.filter(|last| last.at >= number);
+        self.last_sample_totals = self.last_sample_totals.filter(|last| last.at >= position);
+    }
+
+    /// Explains elements of a gap that had no number by totals that were not named.
+    pub(super) fn explain_skipped(&mut self, entry: &mut Entry) {
+        for skipped in &mut self.skipped {
+            let overlaps = skipped.positions.start < entry.gap.positions.end
+                && entry.gap.positions.start < skipped.positions.end;
+            if overlaps {
+                let count = entry.elements_without_stage().min(skipped.remaining);
+                skipped.remaining -= count;
+                entry.name_skipped_by_totals(skipped.stage, count);
+            }
+        }
+    }
+
+    /// Forgets what no gap can need any more, but not what the next tally compares its totals with.
+    pub(super) fn forget_below(&mut self, number: u64, position: u64) {
+        let keep = self.last_tally.map_or(number, |last| last.at.min(number));
+        for (_, _, set) in &mut self.numbers {
+            set.remove(0..keep);
+        }
+        let keep = self.last_sample_totals.map_or(position, |last| last.at.min(position));
+        for (_, set) in &mut self.positions {
+            set.remove(0..keep);
+        }
+        while self.skipped.front().is_some_and(|skipped| skipped.positions.end <= position) {
+            self.skipped.pop_front();
+        }
+    }
+}
+
+fn rises(
+    last: Option<Totals>,
+    at: u64,
+    totals: &StageCounts,
+    named: impl Fn(Stage, Range<u64>) -> u64,
+) -> Vec<Rise> {
+    let Some(last) = last.filter(|last| at > last.at) else { return Vec::new() };
+    let between = last.at..at;
+    let unnamed = |stage: Stage| {
+        let rise = totals[stage].saturating_sub(last.counts[stage]);
+        rise.saturating_sub(named(stage, between.clone()))
+    };
+    let rise = |stage| Rise { stage, count: unnamed(stage), between: between.clone() };
+    Stage::ALL.into_iter().map(rise).filter(|rise| rise.count > 0).collect()
+}
+
+/// Keeps the totals of the highest tally; tells whether these are they.
+fn remember(last: &mut Option<Totals>, at: u64, counts: &StageCounts) -> bool {
+    let is_newer = last.is_none_or(|last| at > last.at);
+    if is_newer {
+        *last = Some(Totals { at, counts: *counts });
+    }
+    is_newer
+}
+
+/// Adds a range; tells whether any of it is news.
+fn insert_bounded(set: &mut RangeSet, range: Range<u64>) -> bool {
+    let news = set.insert(range);
+    if set.range_count() > MAX_NAMED_RANGES {
+        let lowest = set.iter().next();
+        lowest.map(|lowest| set.remove(lowest));
+    }
+    news > 0
+}

@@ -1,0 +1,292 @@
+//! Bracketed evidence: counts that are known to fall between two datagrams, but not on which ones.
+//!
+//! A socket's drop counter says how many datagrams it refused between two that were read from it; the
+//! publisher's running totals say how many it withheld between two tallies. Such a count explains missing
+//! numbers inside its bracket, oldest first, and never more of them than it counted (architecture, rule 9).
+//! One socket may carry several streams, so the brackets belong to the socket and are shared by the books.
+
+use core::ops::Range;
+use core::time::Duration;
+use std::collections::{BTreeMap, VecDeque};
+
+use units::Instant;
+
+use crate::{EvidenceSource, Stage, StageCounts};
+
+/// Names one book among those that share a socket.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct BookKey(pub u32);
+
+/// How long a bracket is kept: longer than any number waits for evidence, so that a released one finds it.
+const BRACKET_MEMORY: Duration = Duration::from_secs(60);
+/// The most brackets kept at once; beyond, the oldest is closed and its rest shown as unmatched.
+const MAX_BRACKETS: usize = 4_096;
+
+/// The counts of one socket that wait to be matched with missing numbers.
+#[derive(Clone, Debug, Default)]
+pub struct Brackets {
+    /// In the order of their ids, without a gap.
+    brackets: VecDeque<Bracket>,
+    /// For every book with an open span, the oldest bracket that has one: so a stream that is silent costs
+    /// the others of its socket nothing.
+    open: BTreeMap<BookKey, BracketId>,
+    next_id: u64,
+    unmatched: StageCounts,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) struct BracketId(u64);
+
+#[derive(Clone, Debug)]
+struct Bracket {
+    id: BracketId,
+    stage: Stage,
+    since: Instant,
+    rise: u64,
+    remaining: u64,
+    origin: Origin,
+    /// Sorted by book.
+    spans: Vec<Span>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Origin {
+    SocketDrops,
+    TallyTotals,
+}
+
+/// The numbers of one book that a bracket may explain.
+#[derive(Clone, Debug)]
+struct Span {
+    book: BookKey,
+    after: u64,
+    before: Option<u64>,
+}
+
+/// Numbers explained by one bracket.
+pub(crate) struct Match {
+    pub(crate) bracket: BracketId,
+    pub(crate) stage: Stage,
+    pub(crate) source: EvidenceSource,
+    pub(crate) numbers: Range<u64>,
+}
+
+impl Brackets {
+    /// Notes that the socket's drop counter rose by `rise` since the last datagram read from it.
+    ///
+    /// `books` tells for every stream of the socket its book and the highest number seen so far; each span
+    /// stays open until [`Brackets::read`] closes it with the stream's next datagram.
+    pub fn socket_drops_rose(
+        &mut self,
+        now: Instant,
+        rise: u64,
+        books: impl IntoIterator<Item = (BookKey, u64)>,
+    ) {
+        if rise == 0 {
+            return;
+        }
+        let spans = books.into_iter().map(|(book, after)| Span { book, after, before: None });
+        let mut spans: Vec<_> = spans.collect();
+        spans.sort_by_key(|span| span.book);
+        for span in &spans {
+            self.open.entry(span.book).or_insert(BracketId(self.next_id));
+        }
+        self.add(now, Stage::ReceiverSocketBuffer, rise, Origin::SocketDrops, spans);
+    }
+
+    /// Notes that a datagram of `book` was read: what was dropped before it has a lower number.
+    pub fn read(&mut self, book: BookKey, number: u64) {
+        let Some(oldest) = self.open.remove(&book) else { return };
+        let first = self.brackets.partition_point(|bracket| bracket.id < oldest);
+        for bracket in self.brackets.iter_mut().skip(first) {
+            let Some(span) = bracket.span_mut(book).filter(|span| span.before.is_none()) else { continue };
+            if number > span.after {
+                span.before = Some(number);
+            } else {
+                // Reordered: it left before the drops, and the next one tells where they ended.
+                self.open.entry(book).or_insert(bracket.id);
+            }
+        }
+    }
+
+    /// Notes that the publisher's total for `stage` rose by `rise` more than it named between two tallies.
+    pub fn tally_totals_rose(
+        &mut self,
+        now: Instant,
+        book: BookKey,
+        stage: Stage,
+        rise: u64,
+        tallies: Range<u64>,
+    ) {
+        let spans = vec![Span { book, after: tallies.start, before: Some(tallies.end) }];
+        self.add(now, stage, rise, Origin::TallyTotals, spans);
+    }
+
+    /// Returns what the closed brackets counted beyond what was missing, by stage: shown, never hidden.
+    #[must_use]
+    pub const fn unmatched(&self) -> &StageCounts {
+        &self.unmatched
+    }
+
+    /// Forgets brackets that nothing can refer to any more; their rest becomes unmatched.
+    pub fn expire(&mut self, now: Instant) {
+        while self.brackets.front().is_some_and(|bracket| now.since(bracket.since) > BRACKET_MEMORY) {
+            self.forget_oldest();
+        }
+    }
+
+    fn add(&mut self, now: Instant, stage: Stage, rise: u64, origin: Origin, spans: Vec<Span>) {
+        if self.brackets.len() == MAX_BRACKETS {
+            self.forget_oldest();
+        }
+        let id = BracketId(self.next_id);
+        self.next_id += 1;
+        self.brackets.push_back(Bracket { id, stage, since: now, rise, remaining: rise, origin, spans });
+    }
+
+    fn forget_oldest(&mut self) {
+        if let Some(bracket) = self.brackets.pop_front() {
+            // A forged tally may claim any count.
+            let unmatched = &mut self.unmatched[bracket.stage];
+            *unmatched = unmatched.saturating_add(bracket.remaining);
+        }
+    }
+
+    /// Takes from the brackets what they can explain of `numbers`: earlier stages and older counts first.
+    pub(crate) fn explain(&mut self, book: BookKey, numbers: Range<u64>) -> Vec<Match> {
+        let mut matches = Vec::new();
+        let mut rest = vec![numbers];
+        for origin in [Origin::TallyTotals, Origin::SocketDrops] {
+            let useful = |bracket: &&mut Bracket| bracket.origin == origin && bracket.remaining > 0;
+            for bracket in self.brackets.iter_mut().filter(useful) {
+                rest = rest.into_iter().flat_map(|part| bracket.explain(book, part, &mut matches)).collect();
+            }
+        }
+        matches
+    }
+
+    /// Gives `count` back to a bracket whose number turned up after all.
+    pub(crate) fn release(&mut self, id: BracketId, count: u64) {
+        if let Ok(index) = self.brackets.binary_search_by_key(&id, |bracket| bracket.id) {
+            self.brackets[index].remaining += count;
+        }
+    }
+}
+
+impl Bracket {
+    fn span(&self, book: BookKey) -> Option<&Span> {
+        self.spans.binary_search_by_key(&book, |span| span.book).ok().map(|index| &self.spans[index])
+    }
+
+    fn span_mut(&mut self, book: BookKey) -> Option<&mut Span> {
+        self.spans.binary_search_by_key(&book, |span| span.book).ok().map(|index| &mut self.spans[index])
+    }
+
+    /// Takes the oldest numbers of `part` that fall into this bracket; returns what it leaves.
+    fn explain(&mut self, book: BookKey, part: Range<u64>, matches: &mut Vec<Match>) -> Vec<Range<u64>> {
+        let Some(span) = self.span(book) else { return vec![part] };
+        let start = part.start.max(span.after + 1);
+        let end = part.end.min(span.before.unwrap_or(u64::MAX));
+        let end = end.min(start.saturating_add(self.remaining));
+        if start >= end {
+            return vec![part];
+        }
+        let source = match self.origin {
+            Origin::SocketDrops => {
+                EvidenceSource::SocketDrops { rise: self.rise, after: span.after, before: span.before }
+            }
+            Origin::TallyTotals => EvidenceSource::TallyTotals {
+                after: span.after,
+                before: span.before.expect("a span between two tallies has both ends"),
+            },
+        };
+        self.remaining -= end - start;
+        matches.push(Match { bracket: self.id, stage: self.stage, source, numbers: start..end });
+        [part.start..start, end..part.end].into_iter().filter(|left| !left.is_empty()).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BOOK: BookKey = BookKey(0);
+    const OTHER: BookKey = BookKey(1);
+
+    fn explained(brackets: &mut Brackets, book: BookKey, numbers: Range<u64>) -> Vec<Range<u64>> {
+        brackets.explain(book, numbers).into_iter().map(|found| found.numbers).collect()
+    }
+
+    #[test]
+    fn a_rise_explains_the_oldest_missing_numbers_inside_it_and_no_more_than_it_counted() {
+        let mut brackets = Brackets::default();
+        brackets.socket_drops_rose(Instant::ORIGIN, 3, [(BOOK, 9)]);
+        brackets.read(BOOK, 20);
+        assert_eq!(explained(&mut brackets, BOOK, 5..9), [], "numbers before the rise are not its doing");
+        assert_eq!(explained(&mut brackets, BOOK, 12..14), [12..14]);
+        assert_eq!(explained(&mut brackets, BOOK, 15..18), [15..16]);
+        assert_eq!(explained(&mut brackets, BOOK, 16..18), [], "the count is used up");
+        assert_eq!(explained(&mut brackets, BOOK, 21..22), []);
+    }
+
+    #[test]
+    fn two_streams_of_one_socket_share_its_drops() {
+        let mut brackets = Brackets::default();
+        brackets.socket_drops_rose(Instant::ORIGIN, 2, [(BOOK, 4), (OTHER, 70)]);
+        brackets.read(OTHER, 72);
+        assert_eq!(explained(&mut brackets, OTHER, 71..72), [71..72]);
+        assert_eq!(explained(&mut brackets, BOOK, 5..9), [5..6], "open behind 4, one count left");
+    }
+
+    #[test]
+    fn a_stream_that_was_silent_closes_all_its_brackets_at_once() {
+        let mut brackets = Brackets::default();
+        for number in 0..3 {
+            brackets.socket_drops_rose(Instant::ORIGIN, 1, [(OTHER, 70), (BOOK, 2 * number)]);
+            brackets.read(BOOK, 2 * number + 2);
+        }
+        brackets.read(OTHER, 69);
+        brackets.read(OTHER, 72);
+        assert_eq!(explained(&mut brackets, OTHER, 71..75), [71..72], "what was dropped lies before 72");
+        assert_eq!(explained(&mut brackets, BOOK, 3..4), [3..4]);
+    }
+
+    #[test]
+    fn forged_counts_do_not_overflow() {
+        let mut brackets = Brackets::default();
+        for _ in 0..2 {
+            brackets.tally_totals_rose(Instant::ORIGIN, BOOK, Stage::Injected, u64::MAX, 0..u64::MAX);
+        }
+        assert_eq!(explained(&mut brackets, BOOK, 1..u64::MAX), [1..u64::MAX]);
+        brackets.expire(Instant::ORIGIN + BRACKET_MEMORY * 2);
+        assert_eq!(brackets.unmatched()[Stage::Injected], u64::MAX);
+    }
+
+    #[test]
+    fn what_turned_up_late_gives_its_count_back() {
+        let mut brackets = Brackets::default();
+        brackets.socket_drops_rose(Instant::ORIGIN, 1, [(BOOK, 0)]);
+        let found = brackets.explain(BOOK, 1..2);
+        brackets.release(found[0].bracket, 1);
+        assert_eq!(explained(&mut brackets, BOOK, 2..3), [2..3]);
+    }
+
+    #[test]
+    fn the_publishers_word_is_heard_before_the_sockets() {
+        let mut brackets = Brackets::default();
+        brackets.socket_drops_rose(Instant::ORIGIN, 5, [(BOOK, 0)]);
+        brackets.tally_totals_rose(Instant::ORIGIN, BOOK, Stage::SenderQdisc, 1, 0..10);
+        let stages: Vec<_> =
+            brackets.explain(BOOK, 1..4).into_iter().map(|found| (found.stage, found.numbers)).collect();
+        assert_eq!(stages, [(Stage::SenderQdisc, 1..2), (Stage::ReceiverSocketBuffer, 2..4)]);
+    }
+
+    #[test]
+    fn a_count_that_matches_nothing_is_shown_as_unmatched() {
+        let mut brackets = Brackets::default();
+        brackets.socket_drops_rose(Instant::ORIGIN, 4, [(BOOK, 0)]);
+        brackets.explain(BOOK, 1..2);
+        brackets.expire(Instant::ORIGIN + BRACKET_MEMORY + Duration::from_nanos(1));
+        assert_eq!(brackets.unmatched()[Stage::ReceiverSocketBuffer], 3);
+    }
+}

@@ -1,0 +1,340 @@
+//! One gap as the book keeps it: which of its numbers died where, and what follows for its elements.
+
+use core::ops::Range;
+
+use units::{Instant, RangeSet};
+
+use crate::apportion::apportion;
+use crate::brackets::{BookKey, BracketId, Brackets};
+use crate::shares::Shares;
+use crate::{Evidence, EvidenceSource, Gap, GapKind, Stage, StageCounts, Unit};
+
+/// The most single datagrams booked as late in one gap, and the most runs of different fate: more than any
+/// sound network shows, so that a forger cannot make a gap grow. What goes beyond is not booked.
+const MAX_DETAILS: usize = 4_096;
+
+/// A declared gap with the fates of its numbers.
+#[derive(Clone, Debug)]
+pub(crate) struct Entry {
+    pub(crate) gap: Gap,
+    pub(crate) declared: Instant,
+    pub(crate) cause: Cause,
+    /// The time for evidence is over: what has no fate now is unexplained.
+    pub(crate) expired: bool,
+    /// The gap's datagrams by class; `gap` itself holds the elements.
+    pub(crate) datagrams: Shares,
+    /// Fates of numbers, sorted and disjoint. A number without one is unsettled.
+    fates: Vec<Fate>,
+    /// Numbers that came late, with the elements they carried.
+    late: Vec<(u64, Range<u64>)>,
+    /// Elements that never had a number, with their stage.
+    skipped: Vec<(Range<u64>, Stage)>,
+    /// Elements that the publisher's totals say never had a number, without telling which.
+    skipped_by_totals: StageCounts,
+}
+
+/// What made numbers missing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Cause {
+    /// So many numbers above them came.
+    Overtaken,
+    /// A tally said that they had been sent, and they did not come in time.
+    Awaited,
+    /// Nothing can come: there is no number, or nobody listens any more.
+    Certain,
+}
+
+#[derive(Clone, Debug)]
+struct Fate {
+    numbers: Range<u64>,
+    basis: Basis,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Basis {
+    Exact(Stage, EvidenceSource),
+    Bracketed(Stage, EvidenceSource, BracketId),
+    Unexplained,
+}
+
+/// Where a datagram's loss was booked before it moved.
+pub(crate) type Booked = Option<Stage>;
+
+impl Entry {
+    pub(crate) fn new(
+        id: u64,
+        numbers: Range<u64>,
+        positions: Range<u64>,
+        declared: Instant,
+        cause: Cause,
+    ) -> Self {
+        let gap = Gap {
+            id,
+            kind: GapKind::Missing,
+            unsettled: positions.end - positions.start,
+            positions,
+            numbers: numbers.clone(),
+            lost: StageCounts::default(),
+            unexplained: 0,
+            apportioned: false,
+            evidence: Vec::new(),
+        };
+        let datagrams = Shares { unsettled: numbers.end - numbers.start, ..Shares::default() };
+        Self {
+            gap,
+            declared,
+            cause,
+            expired: false,
+            datagrams,
+            fates: Vec::new(),
+            late: Vec::new(),
+            skipped: Vec::new(),
+            skipped_by_totals: StageCounts::default(),
+        }
+    }
+
+    /// Tells whether a number is among those missing here and has not come late.
+    pub(crate) fn misses(&self, number: u64) -> bool {
+        self.gap.numbers.contains(&number)
+            && self.late.len() < MAX_DETAILS
+            && !self.late.iter().any(|(late, _)| *late == number)
+    }
+
+    /// Puts numbers down to a stage on exact evidence; returns what that moved from another class.
+    ///
+    /// Exact beats bracketed, and between two exact ones the earlier stage on the way wins.
+    pub(crate) fn name_exactly(
+        &mut self,
+        numbers: Range<u64>,
+        stage: Stage,
+        source: EvidenceSource,
+        brackets: &mut Brackets,
+    ) -> Vec<(Booked, u64)> {
+        if self.fates.len() >= MAX_DETAILS {
+            return Vec::new();
+        }
+        let mut open = RangeSet::new();
+        open.insert(numbers.start.max(self.gap.numbers.start)..numbers.end.min(self.gap.numbers.end));
+        for (late, _) in &self.late {
+            open.remove(*late..late + 1);
+        }
+        for fate in &self.fates {
+            if matches!(fate.basis, Basis::Exact(named, _) if named <= stage) {
+                open.remove(fate.numbers.clone());
+            }
+        }
+        let mut moved = Vec::new();
+        for numbers in open.iter() {
+            moved.extend(self.clear(numbers.clone(), brackets));
+            self.fates.push(Fate { numbers, basis: Basis::Exact(stage, source) });
+        }
+        self.fates.sort_by_key(|fate| fate.numbers.start);
+        moved
+    }
+
+    /// Puts elements down to a stage before numbering.
+    pub(crate) fn name_skipped(&mut self, positions: Range<u64>, stage: Stage) {
+        let start = positions.start.max(self.gap.positions.start);
+        let end = positions.end.min(self.gap.positions.end);
+        if self.skipped.len() >= MAX_DETAILS || start >= end {
+            return;
+        }
+        let mut open = RangeSet::new();
+        open.insert(start..end);
+        let known =
+            self.late.iter().map(|(_, range)| range).chain(self.skipped.iter().map(|(range, _)| range));
+        for range in known {
+            open.remove(range.clone());
+        }
+        self.skipped.extend(open.iter().map(|range| (range, stage)));
+        self.give_totals_back(stage);
+    }
+
+    /// Takes back what totals had explained and a name now explains better.
+    fn give_totals_back(&mut self, named: Stage) {
+        for stage in core::iter::once(named).chain(Stage::ALL) {
+            let excess = self.count_elements_with_stage().total().saturating_sub(self.gap.len());
+            self.skipped_by_totals[stage] -= self.skipped_by_totals[stage].min(excess);
+        }
+    }
+
+    /// Tells whether these elements are missing here and not yet known to belong to anything else.
+    pub(crate) fn could_have_held(&self, positions: &Range<u64>) -> bool {
+        // A tally between two holes of the source stands inside what is one hole to everybody else.
+        let overlaps = |range: &Range<u64>| {
+            !positions.is_empty() && range.start < positions.end && positions.start < range.end
+        };
+        self.gap.positions.start <= positions.start
+            && positions.end <= self.gap.positions.end
+            && !self.late.iter().any(|(_, range)| overlaps(range))
+            && !self.skipped.iter().any(|(range, _)| overlaps(range))
+    }
+
+    /// Returns how many elements have no stage and cannot get one from a number: none is missing here.
+    pub(crate) fn elements_without_stage(&self) -> u64 {
+        let carriers = self.gap.numbers.end - self.gap.numbers.start - self.late.len() as u64;
+        if carriers > 0 { 0 } else { self.gap.len() - self.count_elements_with_stage().total() }
+    }
+
+    /// Puts elements that never had a number down to a stage by the publisher's totals.
+    pub(crate) fn name_skipped_by_totals(&mut self, stage: Stage, count: u64) {
+        self.skipped_by_totals[stage] += count;
+    }
+
+    /// Notes that a number came after all; returns where its loss had been booked, if it had been.
+    pub(crate) fn arrived_late(
+        &mut self,
+        number: u64,
+        positions: Range<u64>,
+        brackets: &mut Brackets,
+    ) -> Vec<(Booked, u64)> {
+        let moved = self.clear(number..number + 1, brackets);
+        self.late.push((number, positions));
+        moved
+    }
+
+    /// Ends the wait for evidence: counts of brackets are matched, the rest is unexplained.
+    pub(crate) fn settle(&mut self, book: BookKey, brackets: &mut Brackets) {
+        let mut open = RangeSet::new();
+        open.insert(self.gap.numbers.clone());
+        for (late, _) in &self.late {
+            open.remove(*late..late + 1);
+        }
+        for fate in &self.fates {
+            open.remove(fate.numbers.clone());
+        }
+        let uncovered: Vec<_> = open.iter().collect();
+        for numbers in uncovered {
+            for found in brackets.explain(book, numbers) {
+                open.remove(found.numbers.clone());
+                let basis = Basis::Bracketed(found.stage, found.source, found.bracket);
+                self.fates.push(Fate { numbers: found.numbers, basis });
+            }
+        }
+        self.fates.extend(open.iter().map(|numbers| Fate { numbers, basis: Basis::Unexplained }));
+        self.fates.sort_by_key(|fate| fate.numbers.start);
+        self.expired = true;
+    }
+
+    /// Removes the fates of `numbers`, gives counts back to their brackets and tells what was removed.
+    fn clear(&mut self, numbers: Range<u64>, brackets: &mut Brackets) -> Vec<(Booked, u64)> {
+        let mut moved = Vec::new();
+        let mut kept = Vec::with_capacity(self.fates.len() + 1);
+        for fate in self.fates.drain(..) {
+            let start = fate.numbers.start.max(numbers.start);
+            let end = fate.numbers.end.min(numbers.end);
+            if start >= end {
+                kept.push(fate);
+                continue;
+            }
+            let count = end - start;
+            if let Basis::Bracketed(_, _, bracket) = fate.basis {
+                brackets.release(bracket, count);
+            }
+            moved.push((fate.basis.stage(), count));
+            let sides = [fate.numbers.start..start, end..fate.numbers.end];
+            let sides = sides.into_iter().filter(|side| !side.is_empty());
+            kept.extend(sides.map(|numbers| Fate { numbers, basis: fate.basis }));
+        }
+        self.fates = kept;
+        moved
+    }
+
+    /// Counts datagrams and elements anew from the fates.
+    pub(crate) fn recount(&mut self) {
+        self.datagrams = self.count_datagrams();
+        let (elements, apportioned) = self.count_elements();
+        self.gap.lost = elements.lost;
+        self.gap.unexplained = elements.unexplained;
+        self.gap.unsettled = elements.unsettled;
+        self.gap.apportioned = apportioned;
+        self.gap.evidence = self.evidence();
+    }
+
+    fn count_datagrams(&self) -> Shares {
+        let mut shares = self.count_carriers();
+        shares.lost[Stage::Late] += self.late.len() as u64;
+        shares
+    }
+
+    /// Counts the numbers that have not come at all.
+    fn count_carriers(&self) -> Shares {
+        let mut shares = Shares::default();
+        for fate in &self.fates {
+            let count = fate.numbers.end - fate.numbers.start;
+            match fate.basis.stage() {
+                Some(stage) => shares.lost[stage] += count,
+                None => shares.unexplained += count,
+            }
+        }
+        let missing = self.gap.numbers.end - self.gap.numbers.start - self.late.len() as u64;
+        shares.unsettled = missing - shares.total();
+        shares
+    }
+
+    /// Counts the elements whose stage is known without asking their numbers.
+    fn count_elements_with_stage(&self) -> Shares {
+        let mut elements = Shares { lost: self.skipped_by_totals, ..Shares::default() };
+        for (_, range) in &self.late {
+            elements.lost[Stage::Late] += range.end - range.start;
+        }
+        for (range, stage) in &self.skipped {
+            elements.lost[*stage] += range.end - range.start;
+        }
+        elements
+    }
+
+    /// Counts the elements by class, and tells whether shares had to be guessed by the numbers.
+    fn count_elements(&self) -> (Shares, bool) {
+        let mut elements = self.count_elements_with_stage();
+        let rest = self.gap.len() - elements.total();
+        let carriers = self.count_carriers();
+        if carriers.total() > 0 {
+            let weights = carriers.weights();
+            elements.add_weights(&apportion(rest, &weights));
+            let classes = weights.iter().filter(|weight| **weight > 0).count();
+            return (elements, classes > 1 && rest > 0);
+        }
+        if self.expired {
+            elements.unexplained += rest;
+        } else {
+            elements.unsettled += rest;
+        }
+        (elements, false)
+    }
+
+    fn evidence(&self) -> Vec<Evidence> {
+        let mut list: Vec<Evidence> = Vec::new();
+        let mut add = |stage, count, unit, source| {
+            let same = |known: &&mut Evidence| known.stage == stage && known.source == source;
+            match list.iter_mut().find(same) {
+                Some(known) => known.count += count,
+                None => list.push(Evidence { stage, count, unit, source }),
+            }
+        };
+        for (range, stage) in &self.skipped {
+            add(*stage, range.end - range.start, Unit::Elements, EvidenceSource::TallyRange);
+        }
+        for (stage, count) in self.skipped_by_totals.nonzero() {
+            add(stage, count, Unit::Elements, EvidenceSource::SampleTotals);
+        }
+        for fate in &self.fates {
+            if let Basis::Exact(stage, source) | Basis::Bracketed(stage, source, _) = fate.basis {
+                add(stage, fate.numbers.end - fate.numbers.start, Unit::Datagrams, source);
+            }
+        }
+        if !self.late.is_empty() {
+            add(Stage::Late, self.late.len() as u64, Unit::Datagrams, EvidenceSource::LateArrival);
+        }
+        list
+    }
+}
+
+impl Basis {
+    const fn stage(self) -> Booked {
+        match self {
+            Self::Exact(stage, _) | Self::Bracketed(stage, _, _) => Some(stage),
+            Self::Unexplained => None,
+        }
+    }
+}

@@ -1,0 +1,197 @@
+//! Missing runs of a stream, as readers, pages and archives see them.
+
+use core::fmt;
+use core::ops::Range;
+
+use crate::{Stage, StageCounts};
+
+/// A missing run of a stream, with its stages and the evidence for them.
+///
+/// `positions.len() == lost.total() + unexplained + unsettled` holds for gaps of kind
+/// [`GapKind::Missing`]; late datagrams stay in their gap, under stage `late`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Gap {
+    /// Names the gap within its stream, epoch and receiver; later news of it carry the same id.
+    pub id: u64,
+    /// What kind of absence it is.
+    pub kind: GapKind,
+    /// The missing elements. Units: position = sample index × elements per sample + element of the sample.
+    pub positions: Range<u64>,
+    /// The missing datagram numbers; empty when the elements never had one.
+    pub numbers: Range<u64>,
+    /// Elements lost, by stage.
+    pub lost: StageCounts,
+    /// Elements for which no evidence came in time.
+    pub unexplained: u64,
+    /// Elements still waiting for evidence.
+    pub unsettled: u64,
+    /// Tells that elements were shared out among several stages because their ranges are not known.
+    pub apportioned: bool,
+    /// What the stages rest on.
+    pub evidence: Vec<Evidence>,
+}
+
+/// What kind of absence a gap is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum GapKind {
+    /// Elements were lost: part of an account.
+    Missing,
+    /// Time without any epoch of the stream: outside accounts.
+    PublisherAbsent,
+    /// Time between two accounts of one named reader in one epoch: outside accounts.
+    ReaderAbsent,
+}
+
+/// One reason to put a loss down to a stage.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Evidence {
+    /// The stage it speaks for.
+    pub stage: Stage,
+    /// How much of the gap it explains.
+    pub count: u64,
+    /// What `count` counts.
+    pub unit: Unit,
+    /// Where it comes from.
+    pub source: EvidenceSource,
+}
+
+/// What a count of evidence counts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Unit {
+    /// Whole datagrams.
+    Datagrams,
+    /// Single elements.
+    Elements,
+}
+
+/// Where evidence comes from; displays with the kernel's own names, so that people can search for them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum EvidenceSource {
+    /// A tally named the numbers or indices.
+    TallyRange,
+    /// The publisher's running totals rose between two tallies by more than it named.
+    TallyTotals {
+        /// Number of the earlier tally.
+        after: u64,
+        /// Number of the later tally.
+        before: u64,
+    },
+    /// The socket's drop counter rose between two datagrams read from it.
+    SocketDrops {
+        /// By how much it rose in all.
+        rise: u64,
+        /// Number of the stream's last datagram before the rise.
+        after: u64,
+        /// Number of its first datagram behind the rise, if one came.
+        before: Option<u64>,
+    },
+    /// A datagram came but could not be read, and its header told its number.
+    Malformed,
+    /// A datagram came after its gap had been declared.
+    LateArrival,
+    /// The publisher's sample totals rose between two tallies by more than it named.
+    SampleTotals,
+    /// The ring's running totals, read after it had lapped the reader.
+    RingTotals,
+}
+
+impl Gap {
+    /// Tells whether every element has been put down to a stage or to `unexplained`.
+    #[must_use]
+    pub const fn settled(&self) -> bool {
+        self.unsettled == 0
+    }
+
+    /// Returns how many elements are missing.
+    #[must_use]
+    pub const fn len(&self) -> u64 {
+        self.positions.end - self.positions.start
+    }
+
+    /// Tells whether no element is missing, as when only a tally was lost.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Returns the stage with the largest share, the earlier one of equals; `None` while unknown.
+    #[must_use]
+    pub fn leading_stage(&self) -> Option<Stage> {
+        let (stage, count) = self.lost.nonzero().max_by(|(a, x), (b, y)| x.cmp(y).then(b.cmp(a)))?;
+        (count >= self.unexplained.max(self.unsettled)).then_some(stage)
+    }
+}
+
+impl fmt::Display for Unit {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Self::Datagrams => "datagrams",
+            Self::Elements => "elements",
+        })
+    }
+}
+
+impl fmt::Display for Evidence {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { stage, count, unit, source } = self;
+        write!(formatter, "{stage}: {count} {unit}, ")?;
+        match source {
+            EvidenceSource::TallyRange => write!(formatter, "named by the publisher's tally"),
+            EvidenceSource::TallyTotals { after, before } => {
+                write!(formatter, "from the publisher's totals between tallies {after} and {before}")
+            }
+            EvidenceSource::SocketDrops { rise, after, before: Some(before) } => {
+                write!(formatter, "SO_RXQ_OVFL rose by {rise} between datagrams {after} and {before}")
+            }
+            EvidenceSource::SocketDrops { rise, after, before: None } => {
+                write!(formatter, "SO_MEMINFO drops rose by {rise} behind datagram {after}")
+            }
+            EvidenceSource::Malformed => write!(formatter, "arrived but could not be decoded"),
+            EvidenceSource::LateArrival => write!(formatter, "arrived after the gap was declared"),
+            EvidenceSource::SampleTotals => write!(formatter, "from the publisher's sample totals"),
+            EvidenceSource::RingTotals => write!(formatter, "the ring lapped this reader"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn gap(lost: StageCounts, unexplained: u64) -> Gap {
+        Gap {
+            id: 0,
+            kind: GapKind::Missing,
+            positions: 0..lost.total() + unexplained,
+            numbers: 0..1,
+            lost,
+            unexplained,
+            unsettled: 0,
+            apportioned: false,
+            evidence: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn the_largest_share_leads_and_the_earlier_stage_wins_a_tie() {
+        let mut lost = StageCounts::of(Stage::Late, 5);
+        lost[Stage::Injected] = 5;
+        assert_eq!(gap(lost, 4).leading_stage(), Some(Stage::Injected));
+        assert_eq!(gap(lost, 6).leading_stage(), None, "most of it is unexplained");
+    }
+
+    #[test]
+    fn evidence_reads_with_the_kernels_own_names() {
+        let evidence = Evidence {
+            stage: Stage::ReceiverSocketBuffer,
+            count: 37,
+            unit: Unit::Datagrams,
+            source: EvidenceSource::SocketDrops { rise: 40, after: 812, before: Some(850) },
+        };
+        assert_eq!(
+            evidence.to_string(),
+            "receiver_socket_buffer: 37 datagrams, SO_RXQ_OVFL rose by 40 between datagrams 812 and 850"
+        );
+    }
+}

@@ -1,0 +1,45 @@
+//! What is missing, divided into its classes.
+
+use crate::{Stage, StageCounts};
+
+/// Missing datagrams or elements: lost by stage, unexplained, or still waiting for evidence.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(crate) struct Shares {
+    pub(crate) lost: StageCounts,
+    pub(crate) unexplained: u64,
+    pub(crate) unsettled: u64,
+}
+
+impl Shares {
+    pub(crate) fn total(&self) -> u64 {
+        self.lost.total() + self.unexplained + self.unsettled
+    }
+
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.lost.add(&other.lost);
+        self.unexplained += other.unexplained;
+        self.unsettled += other.unsettled;
+    }
+
+    pub(crate) fn subtract(&mut self, other: &Self) {
+        self.lost.subtract(&other.lost);
+        self.unexplained -= other.unexplained;
+        self.unsettled -= other.unsettled;
+    }
+
+    /// Returns the weights of the classes in the order stages, unexplained, unsettled.
+    pub(crate) fn weights(&self) -> Vec<u64> {
+        let stages = Stage::ALL.into_iter().map(|stage| self.lost[stage]);
+        stages.chain([self.unexplained, self.unsettled]).collect()
+    }
+
+    /// Adds counts given in the order of [`Shares::weights`].
+    pub(crate) fn add_weights(&mut self, counts: &[u64]) {
+        let (stages, rest) = counts.split_at(Stage::ALL.len());
+        for (stage, count) in Stage::ALL.into_iter().zip(stages) {
+            self.lost[stage] += count;
+        }
+        self.unexplained += rest[0];
+        self.unsettled += rest[1];
+    }
+}
