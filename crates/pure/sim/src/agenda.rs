@@ -1,0 +1,100 @@
+//! What happens next: a heap of events keyed by time, ties broken by insertion.
+//!
+//! The tie-break is what makes a run repeatable: two events of one nanosecond happen in the order in which
+//! they were planned, never in the order in which a heap happens to keep them.
+
+use core::cmp::{Ordering, Reverse};
+use std::collections::BinaryHeap;
+
+use units::Instant;
+
+use crate::log::Copied;
+use crate::{Damage, NodeId};
+
+/// Something that the network will do.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Event {
+    /// A datagram comes out of its sender's link and is spread over the addressees.
+    Cross { ordinal: u32, copied: Copied, damage: Option<Damage> },
+    /// A datagram comes out of an addressee's link; `row` is its line in the log.
+    Arrive { node: NodeId, row: u32, damage: Option<Damage> },
+    /// A host gets round to reading its socket.
+    Read(NodeId),
+    /// A host gets round to a deadline of its node.
+    Wake(NodeId),
+}
+
+/// The events to come.
+#[derive(Default)]
+pub(crate) struct Agenda {
+    heap: BinaryHeap<Reverse<Entry>>,
+    inserted: u64,
+}
+
+struct Entry {
+    at: Instant,
+    insertion: u64,
+    event: Event,
+}
+
+impl Agenda {
+    /// Plans an event.
+    pub(crate) fn insert(&mut self, at: Instant, event: Event) {
+        self.heap.push(Reverse(Entry { at, insertion: self.inserted, event }));
+        self.inserted += 1;
+    }
+
+    /// Returns the next event if it is not after `limit`.
+    pub(crate) fn pop_until(&mut self, limit: Instant) -> Option<(Instant, Event)> {
+        if self.next_at()? > limit {
+            return None;
+        }
+        self.heap.pop().map(|Reverse(entry)| (entry.at, entry.event))
+    }
+
+    /// Returns when the next event is.
+    pub(crate) fn next_at(&self) -> Option<Instant> {
+        self.heap.peek().map(|Reverse(entry)| entry.at)
+    }
+}
+
+impl Ord for Entry {
+    fn cmp(&self, other: &Self) -> Ordering {
+        (self.at, self.insertion).cmp(&(other.at, other.insertion))
+    }
+}
+
+impl PartialOrd for Entry {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Entry {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+
+impl Eq for Entry {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn events_of_one_nanosecond_keep_their_order_of_insertion() {
+        let mut agenda = Agenda::default();
+        let late = Instant::from_nanos(9);
+        for index in 0..100 {
+            agenda.insert(late, Event::Wake(NodeId(index)));
+        }
+        agenda.insert(Instant::ORIGIN, Event::Read(NodeId(7)));
+        assert!(matches!(agenda.pop_until(Instant::ORIGIN), Some((_, Event::Read(NodeId(7))))));
+        assert!(agenda.pop_until(Instant::ORIGIN).is_none());
+        for index in 0..100 {
+            let next = agenda.pop_until(late);
+            assert!(matches!(next, Some((_, Event::Wake(NodeId(node)))) if node == index));
+        }
+    }
+}

@@ -1,0 +1,304 @@
+//! The loop that gives nodes their turns: one event after the other, on a clock that only events move.
+//!
+//! A [`Node`] is whatever a test wraps around a machine. It is told what arrived and that time has passed,
+//! and is polled once after either; it acts on the network only through its [`Socket`]. Start with
+//! [`Network::step`].
+
+use core::time::Duration;
+
+use units::Instant;
+
+use crate::agenda::Event;
+use crate::fabric::{Due, Fabric};
+use crate::log::{Fate, Log};
+use crate::scenario::Scenario;
+use crate::trace::TraceHash;
+use crate::{Address, Group, Host, Link, NodeId};
+
+/// How many datagrams a node may send in one turn: a 100 MB frame at once. Beyond it a machine is broken
+/// that never says it is idle.
+const MAX_SENDS_PER_TURN: u32 = 100_000;
+
+/// A participant: a machine, or several, with what a test wraps around them.
+///
+/// A turn is `receive` for each datagram of a batch and then `poll`, or `advance` and then `poll`. The first
+/// turn is an `advance` in the moment in which the node is added.
+pub trait Node {
+    /// Takes a datagram.
+    fn receive(&mut self, now: Instant, arrival: &Arrival<'_>);
+
+    /// Takes note that the deadline of the last `poll` has come.
+    fn advance(&mut self, now: Instant) {
+        let _ = now;
+    }
+
+    /// Does what there is to do and returns when it wants its next `advance` at the latest.
+    ///
+    /// Each turn's deadline replaces the one before.
+    fn poll(&mut self, now: Instant, socket: &mut Socket<'_>) -> Option<Instant>;
+}
+
+/// A datagram as a socket hands it over.
+#[derive(Clone, Copy, Debug)]
+pub struct Arrival<'a> {
+    /// Its payload.
+    pub bytes: &'a [u8],
+    /// Who sent it.
+    pub from: NodeId,
+    /// What it was addressed to: a group, or this node.
+    pub to: Address,
+    /// When it entered the receive buffer, as a kernel's receive timestamp says.
+    pub arrived: Instant,
+    /// How many datagrams the receive buffer had refused when this one entered it; absent while none.
+    ///
+    /// Cumulative and wrapping like `SO_RXQ_OVFL`: drops at the tail show only on the next datagram.
+    pub drops: Option<u32>,
+}
+
+/// A node's place at the network: its host, and its cable in both directions.
+#[derive(Clone, Debug, Default)]
+pub struct Port {
+    /// The socket and the process.
+    pub host: Host,
+    /// From the node into the network.
+    pub up: Link,
+    /// From the network to the node.
+    pub down: Link,
+}
+
+/// What a node may do to the network while it has its turn.
+pub struct Socket<'a> {
+    fabric: &'a mut Fabric,
+    node: NodeId,
+    sends: u32,
+}
+
+/// Nodes and the network between them.
+pub struct Network<N> {
+    nodes: Vec<N>,
+    fabric: Fabric,
+    /// Where a corrupted payload is made.
+    corrupted: Vec<u8>,
+}
+
+impl<N: Node> Network<N> {
+    /// Makes a network without nodes, whose chance is all of `seed`.
+    #[must_use]
+    pub fn new(seed: u64) -> Self {
+        Self { nodes: Vec::new(), fabric: Fabric::new(seed), corrupted: Vec::new() }
+    }
+
+    /// Adds a node, also while the network runs; `role` stands for it where the scenario is printed.
+    pub fn add(&mut self, role: &str, node: N, port: Port) -> NodeId {
+        self.nodes.push(node);
+        self.fabric.seat(role, port)
+    }
+
+    /// Makes a node a member of a group from outside, before its first turn.
+    pub fn join(&mut self, node: NodeId, group: Group) {
+        self.fabric.join(node, group);
+    }
+
+    /// Gives one node its next turn and returns which; nothing if no event is left.
+    ///
+    /// Made for checks after every input. A scene with timers never ends by itself, so a loop over this
+    /// needs its own end.
+    pub fn step(&mut self) -> Option<NodeId> {
+        self.step_within(Instant::from_nanos(u64::MAX))
+    }
+
+    /// Runs until the clock shows `end`, with all events of that moment.
+    pub fn run_until(&mut self, end: Instant) {
+        self.run_checked(end, |_, _| ());
+    }
+
+    /// Runs for a time.
+    pub fn run_for(&mut self, duration: Duration) {
+        self.run_until(self.now() + duration);
+    }
+
+    /// Runs until the clock shows `end` and hands every node that had a turn to `check`, after the turn.
+    pub fn run_checked(&mut self, end: Instant, mut check: impl FnMut(&Self, NodeId)) {
+        while let Some(node) = self.step_within(end) {
+            check(self, node);
+        }
+        self.fabric.move_clock(end);
+    }
+
+    /// Gives a node a turn from outside: a command of the test, after which it is polled.
+    ///
+    /// A stalled process gets it too; let the test ask only what its scene allows.
+    pub fn act<R>(&mut self, node: NodeId, action: impl FnOnce(&mut N, Instant, &mut Socket<'_>) -> R) -> R {
+        let now = self.now();
+        let mut socket = Socket { fabric: &mut self.fabric, node, sends: 0 };
+        let result = action(&mut self.nodes[node.index()], now, &mut socket);
+        self.poll(node);
+        result
+    }
+
+    fn step_within(&mut self, end: Instant) -> Option<NodeId> {
+        while let Some(event) = self.fabric.next_event(end) {
+            let touched = match event {
+                Event::Cross { ordinal, copied, damage } => {
+                    self.fabric.cross(ordinal, copied, damage);
+                    None
+                }
+                Event::Arrive { node, row, damage } => {
+                    (self.fabric.arrive(node, row, damage) == Due::Now).then(|| self.read(node))
+                }
+                Event::Read(node) => Some(self.read(node)),
+                Event::Wake(node) => (self.fabric.wake(node) == Due::Now).then(|| self.advance(node)),
+            };
+            if touched.is_some() {
+                return touched;
+            }
+        }
+        None
+    }
+
+    fn read(&mut self, node: NodeId) -> NodeId {
+        for _ in 0..self.fabric.batch(node) {
+            if !self.hand_over(node) {
+                break;
+            }
+        }
+        self.fabric.end_read(node);
+        self.poll(node);
+        node
+    }
+
+    /// Hands one unread datagram to the node; tells whether there was one.
+    fn hand_over(&mut self, node: NodeId) -> bool {
+        let Some(unread) = self.fabric.take_unread(node) else { return false };
+        let now = self.fabric.now();
+        let fate = match unread.damage {
+            Some(_) => Fate::Corrupted { at: now },
+            None => Fate::Delivered { at: now },
+        };
+        self.fabric.log.settle(node, unread.row, fate);
+        let sent = self.fabric.log.sent_of(node, unread.row);
+        let bytes = if let Some(damage) = unread.damage {
+            self.corrupted.clear();
+            self.corrupted.extend_from_slice(sent.bytes);
+            damage.strike(&mut self.corrupted);
+            &self.corrupted
+        } else {
+            sent.bytes
+        };
+        let drops = (unread.drops > 0).then_some(unread.drops);
+        let arrival = Arrival { bytes, from: sent.from, to: sent.to, arrived: unread.arrived, drops };
+        self.nodes[node.index()].receive(now, &arrival);
+        true
+    }
+
+    fn advance(&mut self, node: NodeId) -> NodeId {
+        self.nodes[node.index()].advance(self.fabric.now());
+        self.poll(node);
+        node
+    }
+
+    fn poll(&mut self, node: NodeId) {
+        self.fabric.count_turn(node);
+        let now = self.fabric.now();
+        let mut socket = Socket { fabric: &mut self.fabric, node, sends: 0 };
+        let deadline = self.nodes[node.index()].poll(now, &mut socket);
+        self.fabric.set_deadline(node, deadline);
+    }
+}
+
+impl<N> Network<N> {
+    /// Returns the time.
+    #[must_use]
+    pub const fn now(&self) -> Instant {
+        self.fabric.now()
+    }
+
+    /// Returns when the next event is, if there is one.
+    #[must_use]
+    pub fn next_event_at(&self) -> Option<Instant> {
+        self.fabric.next_at()
+    }
+
+    /// Returns a node.
+    ///
+    /// # Panics
+    /// If it is not in the line-up.
+    #[must_use]
+    pub fn node(&self, node: NodeId) -> &N {
+        &self.nodes[node.index()]
+    }
+
+    /// Returns every node, in the order of the line-up.
+    pub fn nodes(&self) -> impl Iterator<Item = (NodeId, &N)> {
+        self.nodes.iter().enumerate().map(|(index, node)| (NodeId::at(index), node))
+    }
+
+    /// Returns the socket's drop counter as it is now, the tail included, as `SO_MEMINFO` tells it.
+    #[must_use]
+    pub fn socket_drops(&self, node: NodeId) -> u32 {
+        self.fabric.drops(node)
+    }
+
+    /// Returns the log.
+    #[must_use]
+    pub const fn log(&self) -> &Log {
+        &self.fabric.log
+    }
+
+    /// Returns the hash over everything so far.
+    #[must_use]
+    pub const fn trace_hash(&self) -> TraceHash {
+        self.fabric.log.trace_hash()
+    }
+
+    /// Returns the line-up and the seed, to be printed.
+    #[must_use]
+    pub const fn scenario(&self) -> &Scenario {
+        &self.fabric.scenario
+    }
+}
+
+impl Socket<'_> {
+    /// Returns who has the turn.
+    #[must_use]
+    pub const fn node(&self) -> NodeId {
+        self.node
+    }
+
+    /// Sends a datagram and returns its [`Sent::ordinal`](crate::Sent::ordinal) in the log.
+    ///
+    /// # Panics
+    /// If a node sends without end in one turn, or more bytes than fit into a UDP datagram.
+    pub fn send(&mut self, to: Address, bytes: &[u8]) -> u64 {
+        self.sends += 1;
+        assert!(
+            self.sends <= MAX_SENDS_PER_TURN,
+            "{} sent {MAX_SENDS_PER_TURN} datagrams in one turn and has no end; {}",
+            self.node,
+            self.fabric.scenario,
+        );
+        self.fabric.send(self.node, to, bytes).into()
+    }
+
+    /// Joins a group; what crosses the network from now on reaches the node.
+    pub fn join(&mut self, group: Group) {
+        self.fabric.join(self.node, group);
+    }
+
+    /// Leaves a group; what is on its way is dropped on arrival.
+    pub fn leave(&mut self, group: Group) {
+        self.fabric.leave(self.node, group);
+    }
+
+    /// Returns the drop counter as it is now, the tail included, as `SO_MEMINFO` tells it.
+    #[must_use]
+    pub fn drops(&self) -> u32 {
+        self.fabric.drops(self.node)
+    }
+
+    /// Returns how much of the receive buffer is taken, overhead included.
+    #[must_use]
+    pub fn unread_bytes(&self) -> u64 {
+        self.fabric.unread_bytes(self.node)
+    }
+}

@@ -1,0 +1,62 @@
+//! A network in one readable line, for messages of failure and heads of tables.
+
+use core::fmt;
+
+use crate::Port;
+
+/// Who takes part, over which links, under which seed.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Scenario {
+    seed: u64,
+    /// What is said of a node, and how many in a row it is said of.
+    entries: Vec<(String, u64)>,
+}
+
+impl Scenario {
+    pub(crate) const fn new(seed: u64) -> Self {
+        Self { seed, entries: Vec::new() }
+    }
+
+    /// Returns the seed.
+    #[must_use]
+    pub const fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    pub(crate) fn note(&mut self, role: &str, port: &Port) {
+        let entry = describe(role, port);
+        match self.entries.last_mut() {
+            Some((last, count)) if *last == entry => *count += 1,
+            _ => self.entries.push((entry, 1)),
+        }
+    }
+}
+
+fn describe(role: &str, port: &Port) -> String {
+    let ideal = Port::default().down.to_string();
+    let (down, up, host) = (port.down.to_string(), port.up.to_string(), port.host.to_string());
+    let mut entry = role.to_owned();
+    for (name, what, usual) in [("in", &down, &ideal), ("out", &up, &ideal), ("host", &host, &String::new())]
+    {
+        if what != usual {
+            entry.push_str(&format!(" ({name}: {what})"));
+        }
+    }
+    entry
+}
+
+impl fmt::Display for Scenario {
+    /// Writes `seed 7: publisher — 3 × reader (in: 100µs, loss 0.003) (out: 100µs)`.
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "seed {}:", self.seed)?;
+        for (index, (entry, count)) in self.entries.iter().enumerate() {
+            let separator = if index == 0 { "" } else { " —" };
+            write!(formatter, "{separator} ")?;
+            if *count > 1 {
+                write!(formatter, "{count} × ")?;
+            }
+            formatter.write_str(entry)?;
+        }
+        Ok(())
+    }
+}

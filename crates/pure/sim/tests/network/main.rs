@@ -1,0 +1,8 @@
+//! What a network does to nodes, seen from outside: multicast, hosts, determinism, and its guards.
+
+mod determinism;
+mod guards;
+mod hosts;
+mod multicast;
+mod part;
+mod scale;
