@@ -1,0 +1,185 @@
+//! A run of consecutive samples in the reader's own memory.
+
+use std::sync::Arc;
+
+use units::{Epoch, RangeSet, WallTime};
+use zerocopy::{FromBytes, IntoBytes};
+
+use crate::{Element, Schema, StreamName};
+
+/// Bytes that any element type may be read from in place.
+///
+/// Backed by 64-bit words, so that the largest element's alignment holds without unsafe code.
+#[derive(Clone, Default)]
+pub struct SampleBuffer {
+    words: Vec<u64>,
+    size_bytes: usize,
+}
+
+/// A run of consecutive samples, handed over at once.
+///
+/// Shape: `[samples, elements per sample]`, row-major; the elements of a sample are those of its channels
+/// one behind the other, as [`Schema::channel_elements`] tells.
+#[derive(Clone, Debug)]
+pub struct Block {
+    /// The stream's name.
+    pub stream: Arc<StreamName>,
+    /// What the samples mean.
+    pub schema: Arc<Schema>,
+    /// The life of the publisher that this belongs to.
+    pub epoch: Epoch,
+    /// Index of the first sample since the epoch began.
+    pub first_index: u64,
+    /// When the first sample was taken.
+    pub t0: WallTime,
+    /// How many samples there are.
+    pub samples: u64,
+    /// The samples, little-endian.
+    pub data: SampleBuffer,
+    /// Elements of this block that never arrived, counted from its first element; empty for a whole block.
+    ///
+    /// Only samples that were cut over several datagrams can be partial; missing elements read as zero.
+    pub missing: RangeSet,
+}
+
+/// Says why a block cannot be read as a type.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("the stream's elements are {actual}, not {asked}")]
+pub struct WrongElement {
+    /// What the stream carries.
+    pub actual: crate::Dtype,
+    /// What was asked for.
+    pub asked: crate::Dtype,
+}
+
+impl SampleBuffer {
+    /// Makes a buffer with a copy of `bytes`.
+    #[must_use]
+    pub fn from_bytes(bytes: &[u8]) -> Self {
+        let mut buffer = Self::default();
+        buffer.extend_from_bytes(bytes);
+        buffer
+    }
+
+    /// Makes a buffer of `size_bytes` zeros.
+    #[must_use]
+    pub fn zeroed(size_bytes: usize) -> Self {
+        Self { words: vec![0; size_bytes.div_ceil(8)], size_bytes }
+    }
+
+    /// Appends a copy of `bytes`.
+    pub fn extend_from_bytes(&mut self, bytes: &[u8]) {
+        let start = self.size_bytes;
+        self.size_bytes += bytes.len();
+        self.words.resize(self.size_bytes.div_ceil(8), 0);
+        self.as_bytes_mut()[start..].copy_from_slice(bytes);
+    }
+
+    /// Forgets the content, keeps the memory.
+    pub fn clear(&mut self) {
+        self.words.clear();
+        self.size_bytes = 0;
+    }
+
+    /// Returns the content.
+    #[must_use]
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.words.as_bytes()[..self.size_bytes]
+    }
+
+    /// Returns the content, to be changed.
+    #[must_use]
+    pub fn as_bytes_mut(&mut self) -> &mut [u8] {
+        &mut self.words.as_mut_bytes()[..self.size_bytes]
+    }
+}
+
+impl std::fmt::Debug for SampleBuffer {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "SampleBuffer({} bytes)", self.size_bytes)
+    }
+}
+
+impl Block {
+    /// Returns the elements in place.
+    ///
+    /// Shape: `[samples, elements per sample]`, row-major, `len == samples * elements_per_sample`.
+    ///
+    /// # Errors
+    /// [`WrongElement`] if the stream's dtype is another one.
+    pub fn elements<E: Element>(&self) -> Result<&[E], WrongElement> {
+        if self.schema.dtype != E::DTYPE {
+            return Err(WrongElement { actual: self.schema.dtype, asked: E::DTYPE });
+        }
+        Ok(<[E]>::ref_from_bytes(self.data.as_bytes()).expect("whole elements, aligned to eight bytes"))
+    }
+
+    /// Returns one element as a scaled value in its channel's unit.
+    ///
+    /// # Panics
+    /// If `sample` or `element` is beyond the block.
+    #[must_use]
+    pub fn value(&self, sample: usize, element: usize, channel: usize) -> f64 {
+        let size = self.schema.dtype.size_bytes();
+        let start = sample * self.schema.sample_bytes() + element * size;
+        let raw = self.schema.dtype.to_f64(&self.data.as_bytes()[start..start + size]);
+        let channel = &self.schema.channels[channel];
+        raw.mul_add(channel.scale, channel.offset)
+    }
+
+    /// Returns when sample `index` (counted since the epoch began) was taken.
+    #[must_use]
+    pub fn time_of(&self, index: u64) -> WallTime {
+        self.schema.rate.time_of(index, self.first_index, self.t0)
+    }
+
+    /// Returns the index one behind the last sample.
+    #[must_use]
+    pub const fn next_index(&self) -> u64 {
+        self.first_index + self.samples
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Channel, Dtype};
+    use units::SampleRate;
+
+    fn block(bytes: &[u8]) -> Block {
+        let channels = vec![Channel::new("a", "V").with_scale(2.0, 1.0), Channel::new("b", "A")];
+        Block {
+            stream: Arc::new("lab/probe".parse().unwrap()),
+            schema: Arc::new(Schema::new(Dtype::I16, SampleRate::hz(4).unwrap(), channels).unwrap()),
+            epoch: Epoch { start_ns: 0, life: 0 },
+            first_index: 8,
+            t0: WallTime::from_nanos(1_000),
+            samples: (bytes.len() / 4) as u64,
+            data: SampleBuffer::from_bytes(bytes),
+            missing: RangeSet::new(),
+        }
+    }
+
+    #[test]
+    fn elements_are_read_in_place_and_only_as_what_they_are() {
+        let block = block(&[1, 0, 2, 0, 3, 0, 4, 0]);
+        assert_eq!(block.elements::<i16>().unwrap(), [1, 2, 3, 4]);
+        let asked = WrongElement { actual: Dtype::I16, asked: Dtype::F4 };
+        assert_eq!(block.elements::<f32>(), Err(asked));
+    }
+
+    #[test]
+    fn values_are_scaled_by_their_channel() {
+        let block = block(&[1, 0, 2, 0, 3, 0, 4, 0]);
+        assert_eq!(block.value(1, 0, 0), 7.0);
+        assert_eq!(block.value(1, 1, 1), 4.0);
+        assert_eq!(block.time_of(9), WallTime::from_nanos(250_001_000));
+    }
+
+    #[test]
+    fn a_buffer_grows_by_any_number_of_bytes() {
+        let mut buffer = SampleBuffer::from_bytes(&[1, 2, 3]);
+        buffer.extend_from_bytes(&[4, 5, 6, 7, 8, 9]);
+        assert_eq!(buffer.as_bytes(), [1, 2, 3, 4, 5, 6, 7, 8, 9]);
+    }
+}

@@ -1,0 +1,294 @@
+//! Min/max envelopes: what a plot shows of a stream, peaks and holes kept at every zoom.
+//!
+//! An [`Envelope`] follows one element of a stream through the lives of its publisher. It keeps the newest
+//! samples one by one and ever coarser extremes of what is older, in bounded memory, and answers for any
+//! grid of pixel columns. Nothing is ever skipped to save time: a column holds the extremes of all its
+//! samples, and a hole stays a hole. Not here: what the archive holds, which comes as blocks through
+//! [`ColumnGrid::add_block`], and the frames a page gets, which are the `wire` crate's.
+
+mod column;
+mod pyramid;
+mod tail;
+mod timeline;
+mod values;
+
+use core::ops::Range;
+
+use units::{Epoch, WallTime};
+
+pub use column::{Column, ColumnGrid};
+pub use values::ElementReader;
+
+use crate::{Block, Schema};
+use pyramid::Pyramid;
+use tail::Tail;
+use timeline::{Step, Timeline};
+
+/// How much an [`Envelope`] remembers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct EnvelopeConfig {
+    /// How many of the newest samples are kept one by one, 8 bytes each.
+    pub tail_samples: usize,
+    /// Samples in one bucket of the finest level, a power of two.
+    pub bucket_samples: u64,
+    /// How many levels there are, each four times as coarse as the one below.
+    pub levels: u32,
+    /// How many buckets each level keeps, 16 bytes each.
+    pub buckets_per_level: usize,
+}
+
+impl Default for EnvelopeConfig {
+    /// Reaches back 537 million samples (9 minutes of 1 MHz, 17 days of 360 Hz) in at most 1.7 MB.
+    ///
+    /// A level spans eight screens of 2,000 columns of one bucket each, so that a bucket on the edge between
+    /// two columns is small beside them. A slow stream takes only what its samples need.
+    fn default() -> Self {
+        Self { tail_samples: 16_384, bucket_samples: 32, levels: 6, buckets_per_level: 16_384 }
+    }
+}
+
+/// The live memory of one element of a stream.
+#[derive(Clone, Debug)]
+pub struct Envelope {
+    reader: ElementReader,
+    /// The publisher's current life, and which slot its first sample heard has.
+    life: Option<Life>,
+    /// Slots count the samples of all lives in one line, with one missing slot at the seam of two.
+    start: u64,
+    timeline: Timeline,
+    tail: Tail,
+    pyramid: Pyramid,
+    newest: Option<(WallTime, f64)>,
+    scratch: Vec<f64>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Life {
+    epoch: Epoch,
+    first_index: u64,
+    first_slot: u64,
+}
+
+/// One sample by itself, or the sign that the line is interrupted before the next one.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Point {
+    /// When it was taken.
+    pub time: WallTime,
+    /// Its value; `None` stands for a hole, however long.
+    pub value: Option<f64>,
+}
+
+impl Envelope {
+    /// Makes the memory of the element at `element` within a sample; `None` if a sample is shorter.
+    ///
+    /// # Panics
+    /// If the configuration has a zero, buckets of no power of two, or of 2³² samples.
+    #[must_use]
+    pub fn new(schema: &Schema, element: usize, config: EnvelopeConfig) -> Option<Self> {
+        Some(Self {
+            reader: ElementReader::new(schema, element)?,
+            life: None,
+            start: 0,
+            timeline: Timeline::new(schema.rate),
+            tail: Tail::new(config.tail_samples),
+            pyramid: Pyramid::new(config.bucket_samples, config.levels, config.buckets_per_level),
+            newest: None,
+            scratch: Vec::new(),
+        })
+    }
+
+    /// Takes a block of the stream. Blocks come in the order of their indices; what was seen already is
+    /// passed over, and indices between two blocks are a hole.
+    ///
+    /// Cost: one pass over the element's values, no allocation once the memory is full.
+    ///
+    /// # Panics
+    /// If the block has another schema than this was made for.
+    pub fn push(&mut self, block: &Block) {
+        let first_slot = self.slot_of(block);
+        let seen = self.tail.next().saturating_sub(first_slot).min(block.samples);
+        if seen == block.samples {
+            return;
+        }
+        let slot = first_slot + seen;
+        let time = block.time_of(block.first_index + seen);
+        if self.timeline.step(slot, time) == Step::SetBack {
+            self.forget(slot);
+        }
+        self.skip_to(slot);
+        self.timeline.note(slot, time);
+        let mut values = core::mem::take(&mut self.scratch);
+        values.clear();
+        self.reader.read(block, &mut values);
+        for run in self.reader.present(block) {
+            let run = run.start.max(seen as usize)..run.end.max(seen as usize);
+            self.take(first_slot + run.start as u64, &values[run]);
+        }
+        self.scratch = values;
+        self.skip_to(first_slot + block.samples);
+        if let Some(kept_from) = self.pyramid.first_slot() {
+            self.timeline.forget_before(kept_from.min(self.tail.first()));
+        }
+    }
+
+    /// Returns what each column of a grid shows.
+    ///
+    /// Columns whose samples, at least at their edges, are still kept one by one are exact; so are older
+    /// ones whose edges are those of buckets. For the others see [`Column::exact`].
+    /// Cost: per column two look-ups in time, the samples of two ragged edges and a few buckets.
+    #[must_use]
+    pub fn columns(&self, grid: &ColumnGrid) -> Vec<Column> {
+        let first = self.slot_at(grid.from);
+        let mut left = first;
+        (1..=grid.count)
+            .map(|number| {
+                let right = self.slot_at(grid.edge(number));
+                let column = self.summarise(left, right, first);
+                left = right;
+                column
+            })
+            .collect()
+    }
+
+    /// Returns the samples from `from` up to, not including, `to` that are still kept one by one.
+    ///
+    /// Where samples are missing or time jumps, one point without a value stands before the next sample.
+    #[must_use]
+    pub fn points(&self, from: WallTime, to: WallTime) -> Vec<Point> {
+        let first = self.slot_at(from).max(self.tail.first());
+        let mut points = Vec::new();
+        // A range that begins behind a hole begins with a sample: there is nothing before it to bridge.
+        let mut hole = None;
+        for slot in first..self.slot_at(to) {
+            let value = self.tail.value(slot);
+            let time = self.timeline.time_of(slot);
+            if value.is_none() || (self.timeline.interrupted_at(slot) && !points.is_empty()) {
+                hole.get_or_insert(time);
+            }
+            if value.is_some() {
+                points.extend(hole.take().map(|time| Point { time, value: None }));
+                points.push(Point { time, value });
+            }
+        }
+        points.extend(hole.map(|time| Point { time, value: None }));
+        points
+    }
+
+    /// Returns how many samples, missing ones included, lie from `from` up to, not including, `to`.
+    #[must_use]
+    pub fn samples_between(&self, from: WallTime, to: WallTime) -> u64 {
+        self.slot_at(to).saturating_sub(self.slot_at(from))
+    }
+
+    /// Returns the newest sample that came.
+    #[must_use]
+    pub const fn newest(&self) -> Option<(WallTime, f64)> {
+        self.newest
+    }
+
+    /// Returns since when this memory holds anything; older data are the archive's.
+    #[must_use]
+    pub fn memory_from(&self) -> Option<WallTime> {
+        self.life.map(|_| self.timeline.time_of(self.start.max(self.pyramid.first_slot().unwrap_or(0))))
+    }
+
+    /// Returns since when every sample is kept one by one, as [`Envelope::points`] needs.
+    #[must_use]
+    pub fn points_from(&self) -> Option<WallTime> {
+        self.life.map(|_| self.timeline.time_of(self.tail.first()))
+    }
+
+    /// Returns the slot of the block's first sample, beginning a new life if it is of one.
+    fn slot_of(&mut self, block: &Block) -> u64 {
+        let next = self.tail.next();
+        let life = match self.life {
+            Some(life) if life.epoch == block.epoch => life,
+            before => Life {
+                epoch: block.epoch,
+                first_index: block.first_index,
+                // One missing slot keeps the lives apart, however fast the publisher came back.
+                first_slot: if before.is_some() { next + 1 } else { next },
+            },
+        };
+        self.life = Some(life);
+        // What is older than a life's first sample heard was asked for by nobody and lies before its slot.
+        (life.first_slot + block.first_index).saturating_sub(life.first_index)
+    }
+
+    fn take(&mut self, slot: u64, values: &[f64]) {
+        self.skip_to(slot);
+        self.tail.take(values);
+        self.pyramid.take(slot, values);
+        if let Some(value) = values.last() {
+            let last = slot + values.len() as u64 - 1;
+            self.newest = Some((self.timeline.time_of(last), *value));
+        }
+    }
+
+    fn skip_to(&mut self, slot: u64) {
+        let missing = slot.saturating_sub(self.tail.next());
+        if missing > 0 {
+            self.tail.skip(missing);
+            self.pyramid.skip_to(slot);
+        }
+    }
+
+    /// Forgets all that was, and begins anew at `slot`.
+    fn forget(&mut self, slot: u64) {
+        self.start = slot;
+        self.timeline.clear();
+        self.tail.restart(slot);
+        self.pyramid.clear();
+    }
+
+    /// Returns the first slot at or after `time`, within what is known.
+    fn slot_at(&self, time: WallTime) -> u64 {
+        self.timeline.first_at_or_after(time).clamp(self.start, self.tail.next())
+    }
+
+    /// Sums up the slots of a column of the grid that begins in slot `first`, with as few looks as the
+    /// levels allow.
+    fn summarise(&self, start: u64, end: u64, first: u64) -> Column {
+        let mut column = Column::EMPTY;
+        let mut slot = start;
+        while slot < end {
+            // A bucket that is still filling holds nothing beyond the newest slot.
+            let bucket_end = if end == self.tail.next() { u64::MAX } else { end };
+            if let Some(found) = self.pyramid.beginning_at(slot, bucket_end) {
+                column.merge(&found.content);
+                column.expected += found.slots.end.min(end) - slot.max(self.start);
+                slot = found.slots.end;
+            } else if slot >= self.tail.first() {
+                let edge = (slot | (self.pyramid.finest() - 1)) + 1;
+                self.tail.fold(slot..edge.min(end), &mut column);
+                slot = edge;
+            } else {
+                slot = self.summarise_coarsely(slot..end, first, &mut column);
+            }
+        }
+        column
+    }
+
+    /// Adds the finest bucket that covers the first of `slots`, whose samples are no longer kept; returns
+    /// where it ends.
+    ///
+    /// A bucket belongs to the column that it begins in, or to the grid's first, and to those that lie wholly
+    /// inside it: so no peak is lost, and none shows twice where columns are wider than buckets.
+    fn summarise_coarsely(&self, slots: Range<u64>, first: u64, column: &mut Column) -> u64 {
+        column.exact = false;
+        let Some(found) = self.pyramid.covering(slots.start) else {
+            // Forgotten by all levels: the archive's.
+            return self.pyramid.first_slot().map_or(slots.end, |kept| kept.max(slots.start + 1));
+        };
+        let begins_here = found.slots.start >= slots.start || slots.start == first;
+        if begins_here || found.slots.end > slots.end {
+            column.merge(&found.content);
+            let known = found.slots.start.max(self.start)..found.slots.end.min(self.tail.next());
+            column.expected += known.end - known.start;
+        }
+        found.slots.end
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,16 @@
+//! What streams are made of: schemas, blocks of samples, and what becomes of them on their way to the eye.
+//!
+//! Start with [`Schema`] (what the samples mean) and [`Block`] (a run of them in the reader's memory).
+
+mod block;
+mod dtype;
+mod envelope;
+mod pattern;
+mod schema;
+
+pub use block::{Block, SampleBuffer, WrongElement};
+pub use dtype::{Dtype, Element, UnknownDtype};
+pub use envelope::{Column, ColumnGrid, ElementReader, Envelope, EnvelopeConfig, Point};
+pub use pattern::{PatternError, StreamPattern};
+pub use schema::{Channel, Schema, SchemaError, StreamName};
+pub use schema::{MAX_CHANNELS, MAX_ELEMENTS_PER_SAMPLE, MAX_NAME_BYTES};

@@ -1,0 +1,237 @@
+//! What a stream's samples mean: channels, dtype, rate, labels.
+
+use core::fmt;
+use core::str::FromStr;
+use std::collections::BTreeMap;
+
+use units::SampleRate;
+
+use crate::Dtype;
+
+/// The most elements one sample may have: a 16-bit colour camera of 8,192 × 8,192 fits.
+pub const MAX_ELEMENTS_PER_SAMPLE: u32 = 1 << 28;
+/// The most channels a stream may have, so that a descriptor stays within one datagram's reach.
+pub const MAX_CHANNELS: usize = 4_096;
+/// The longest stream name in bytes.
+pub const MAX_NAME_BYTES: usize = 200;
+
+/// A stream's name: a path such as `w7x/ecrh/power`.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct StreamName(String);
+
+/// What the samples of a stream are.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Schema {
+    /// The type of every element.
+    pub dtype: Dtype,
+    /// How often a sample is taken.
+    pub rate: SampleRate,
+    /// The channels, in the order of their elements in a sample.
+    pub channels: Vec<Channel>,
+    /// Free words about the stream: station, device, run.
+    pub labels: BTreeMap<String, String>,
+}
+
+/// One channel of a stream.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Channel {
+    /// The channel's name, unique within the stream.
+    pub name: String,
+    /// The unit of the value after scaling; empty when it has none.
+    pub unit: String,
+    /// The shape of one sample of this channel, row-major; empty for a single value.
+    pub shape: Vec<u32>,
+    /// Value = element × `scale` + `offset`.
+    pub scale: f64,
+    /// See `scale`.
+    pub offset: f64,
+}
+
+/// Says what is wrong with a name or a schema.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SchemaError {
+    /// A name that is not a path of words.
+    #[error(
+        "`{0}` is not a stream name; write words of letters, digits, `_`, `-` and `.` with `/` between them, \
+         {MAX_NAME_BYTES} bytes at most"
+    )]
+    Name(String),
+    /// A stream without channels, or with more than the wire can describe.
+    #[error("a stream has 1 to {MAX_CHANNELS} channels, not {0}")]
+    ChannelCount(usize),
+    /// Two channels of one name.
+    #[error("two channels are named `{0}`")]
+    DuplicateChannel(String),
+    /// A shape with an extent of zero, or too many elements in one sample.
+    #[error("one sample may have 1 to {MAX_ELEMENTS_PER_SAMPLE} elements; channel `{0}` goes beyond that")]
+    Shape(String),
+    /// A scale of zero or one that is not a finite number.
+    #[error("the scale and offset of channel `{0}` must be finite, and the scale not zero")]
+    Scale(String),
+}
+
+impl StreamName {
+    /// Returns the name as text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl FromStr for StreamName {
+    type Err = SchemaError;
+
+    fn from_str(name: &str) -> Result<Self, SchemaError> {
+        let plain = |word: &str| {
+            !word.is_empty()
+                && word != "."
+                && word != ".."
+                && word.chars().all(|character| character.is_alphanumeric() || "_-.".contains(character))
+        };
+        if name.len() <= MAX_NAME_BYTES && name.split('/').all(plain) {
+            Ok(Self(name.to_owned()))
+        } else {
+            Err(SchemaError::Name(name.to_owned()))
+        }
+    }
+}
+
+impl fmt::Display for StreamName {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.pad(&self.0)
+    }
+}
+
+impl fmt::Debug for StreamName {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.0, formatter)
+    }
+}
+
+impl Channel {
+    /// Makes a channel of single values that need no scaling.
+    #[must_use]
+    pub fn new(name: impl Into<String>, unit: impl Into<String>) -> Self {
+        Self { name: name.into(), unit: unit.into(), shape: Vec::new(), scale: 1.0, offset: 0.0 }
+    }
+
+    /// Makes a channel whose sample is an array, for instance an image of `[height, width]`.
+    #[must_use]
+    pub fn with_shape(mut self, shape: impl Into<Vec<u32>>) -> Self {
+        self.shape = shape.into();
+        self
+    }
+
+    /// Makes a channel whose values are element × `scale` + `offset`.
+    #[must_use]
+    pub fn with_scale(mut self, scale: f64, offset: f64) -> Self {
+        self.scale = scale;
+        self.offset = offset;
+        self
+    }
+
+    /// Returns the elements of one sample of this channel, `None` beyond what a sample may have.
+    #[must_use]
+    pub fn elements(&self) -> Option<u32> {
+        let product = self.shape.iter().try_fold(1_u32, |product, extent| product.checked_mul(*extent))?;
+        (1..=MAX_ELEMENTS_PER_SAMPLE).contains(&product).then_some(product)
+    }
+}
+
+impl Schema {
+    /// Makes a checked schema without labels.
+    ///
+    /// # Errors
+    /// Every variant of [`SchemaError`] but `Name`.
+    pub fn new(dtype: Dtype, rate: SampleRate, channels: Vec<Channel>) -> Result<Self, SchemaError> {
+        let schema = Self { dtype, rate, channels, labels: BTreeMap::new() };
+        schema.check()?;
+        Ok(schema)
+    }
+
+    /// Checks what the wire and the readers rely on.
+    ///
+    /// # Errors
+    /// Every variant of [`SchemaError`] but `Name`.
+    pub fn check(&self) -> Result<(), SchemaError> {
+        if self.channels.is_empty() || self.channels.len() > MAX_CHANNELS {
+            return Err(SchemaError::ChannelCount(self.channels.len()));
+        }
+        let mut names = std::collections::BTreeSet::new();
+        let mut total = 0_u64;
+        for channel in &self.channels {
+            if !names.insert(&channel.name) {
+                return Err(SchemaError::DuplicateChannel(channel.name.clone()));
+            }
+            if !(channel.scale.is_finite() && channel.offset.is_finite() && channel.scale != 0.0) {
+                return Err(SchemaError::Scale(channel.name.clone()));
+            }
+            total += channel.elements().map_or(u64::MAX / 2, u64::from);
+            if total > u64::from(MAX_ELEMENTS_PER_SAMPLE) {
+                return Err(SchemaError::Shape(channel.name.clone()));
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns how many elements one sample has over all channels.
+    #[must_use]
+    pub fn elements_per_sample(&self) -> u32 {
+        self.channels.iter().map(|channel| channel.elements().expect("a checked schema")).sum()
+    }
+
+    /// Returns the size of one sample in bytes.
+    #[must_use]
+    pub fn sample_bytes(&self) -> usize {
+        self.elements_per_sample() as usize * self.dtype.size_bytes()
+    }
+
+    /// Returns where the elements of channel `index` begin in a sample, and how many there are.
+    #[must_use]
+    pub fn channel_elements(&self, index: usize) -> core::ops::Range<usize> {
+        let len = |channel: &Channel| channel.elements().expect("a checked schema") as usize;
+        let start = self.channels[..index].iter().map(len).sum();
+        start..start + len(&self.channels[index])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_paths_of_words() {
+        for name in ["ecg", "w7x/ecrh/power", "a-b/c_d/1.5", "größe/µ"] {
+            assert!(name.parse::<StreamName>().is_ok(), "{name}");
+        }
+        for name in ["", "/a", "a/", "a//b", "a b", "../a", "a/..", "a\n", &"x".repeat(201)] {
+            assert!(name.parse::<StreamName>().is_err(), "{name:?}");
+        }
+    }
+
+    #[test]
+    fn channels_lie_one_behind_the_other() {
+        let rate = SampleRate::hz(10).unwrap();
+        let channels = vec![Channel::new("image", "").with_shape([2, 3]), Channel::new("exposure", "s")];
+        let schema = Schema::new(Dtype::U16, rate, channels).unwrap();
+        assert_eq!(schema.elements_per_sample(), 7);
+        assert_eq!(schema.sample_bytes(), 14);
+        assert_eq!(schema.channel_elements(1), 6..7);
+    }
+
+    #[test]
+    fn what_cannot_be_described_is_refused() {
+        let rate = SampleRate::hz(10).unwrap();
+        let make = |channels| Schema::new(Dtype::F4, rate, channels);
+        assert_eq!(make(vec![]), Err(SchemaError::ChannelCount(0)));
+        let twice = vec![Channel::new("a", ""), Channel::new("a", "")];
+        assert_eq!(make(twice), Err(SchemaError::DuplicateChannel("a".into())));
+        let flat = vec![Channel::new("a", "").with_shape([4, 0])];
+        assert_eq!(make(flat), Err(SchemaError::Shape("a".into())));
+        let huge = vec![Channel::new("a", "").with_shape([1 << 28]), Channel::new("b", "")];
+        assert_eq!(make(huge), Err(SchemaError::Shape("b".into())));
+        let flat = vec![Channel::new("a", "").with_scale(0.0, 0.0)];
+        assert_eq!(make(flat), Err(SchemaError::Scale("a".into())));
+    }
+}
