@@ -1,0 +1,154 @@
+//! Data datagrams: a slice of the samples that decodes alone.
+
+use core::ops::Range;
+
+use sample::Dtype;
+use units::WallTime;
+
+use crate::header::{self, Kind, Numbered, Sealed};
+use crate::layout;
+use crate::malformed::{BufferTooSmall, Reason};
+
+/// The size of a data datagram's header.
+pub const DATA_HEADER_BYTES: usize = layout::Data::SIZE_BYTES;
+
+/// A slice of the samples: whole samples, or a piece of one sample that is larger than a datagram.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Data<'a> {
+    /// Where the slice begins.
+    pub head: Numbered,
+    /// When sample `head.first_index` was taken.
+    pub t0: WallTime,
+    /// The clock that `t0` was read from.
+    pub clock: Clock,
+    /// The type of every element.
+    pub dtype: Dtype,
+    /// How many elements follow; not zero.
+    pub element_count: u32,
+    /// The elements, little-endian; `len == element_count * dtype.size_bytes()`.
+    pub payload: &'a [u8],
+}
+
+/// The clock that time anchors were read from.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub enum Clock {
+    /// Nothing is known about it.
+    #[default]
+    Unknown,
+    /// The system's UTC clock, not known to be synchronised.
+    System,
+    /// UTC synchronised by NTP.
+    Ntp,
+    /// UTC synchronised by PTP.
+    Ptp,
+    /// The time is that of a recording, not of now.
+    Recorded,
+    /// A code that a later version assigned: an old reader keeps its data and says that it does not know.
+    Other(u8),
+}
+
+impl Clock {
+    /// Returns the clock with this code on the wire.
+    #[must_use]
+    pub const fn from_code(code: u8) -> Self {
+        match code {
+            0 => Self::Unknown,
+            1 => Self::System,
+            2 => Self::Ntp,
+            3 => Self::Ptp,
+            4 => Self::Recorded,
+            other => Self::Other(other),
+        }
+    }
+
+    /// Returns the clock's code on the wire.
+    #[must_use]
+    pub const fn code(self) -> u8 {
+        match self {
+            Self::Unknown => 0,
+            Self::System => 1,
+            Self::Ntp => 2,
+            Self::Ptp => 3,
+            Self::Recorded => 4,
+            Self::Other(other) => other,
+        }
+    }
+}
+
+impl<'a> Data<'a> {
+    /// Returns the positions of the elements.
+    #[must_use]
+    pub const fn positions(&self) -> Range<u64> {
+        let start = self.head.position();
+        start..start.saturating_add(self.element_count as u64)
+    }
+
+    /// Tells whether this is a piece of one sample that was cut.
+    #[must_use]
+    pub const fn is_piece(&self) -> bool {
+        self.element_count < self.head.elements_per_sample
+    }
+
+    /// Returns how many bytes [`Data::encode`] writes.
+    #[must_use]
+    pub const fn encoded_bytes(&self) -> usize {
+        DATA_HEADER_BYTES + self.payload.len()
+    }
+
+    /// Writes the datagram to the start of `out` and returns its size.
+    ///
+    /// Cost: one copy of the payload; nothing is allocated.
+    ///
+    /// # Errors
+    /// [`BufferTooSmall`] if `out` is shorter than header and payload.
+    ///
+    /// # Panics
+    /// In debug builds, if the slice is one that [`crate::Datagram::decode`] refuses: the sender cut it wrongly.
+    pub fn encode(&self, out: &mut [u8]) -> Result<usize, BufferTooSmall> {
+        debug_assert_eq!(self.check(), Ok(()), "a slice that its own readers would refuse");
+        let out = header::place(out, self.encoded_bytes())?;
+        out[DATA_HEADER_BYTES..].copy_from_slice(self.payload);
+        let header = layout::Data {
+            group: self.head.group(Kind::Data, DATA_HEADER_BYTES, self.payload.len()),
+            t0_ns: self.t0.as_nanos().into(),
+            element_count: self.element_count.into(),
+            dtype: self.dtype.code(),
+            clock: self.clock.code(),
+            reserved: 0.into(),
+        };
+        header::seal(&header, out);
+        Ok(out.len())
+    }
+
+    pub(crate) fn read(sealed: &Sealed<'a>) -> Result<Self, Reason> {
+        let header: &layout::Data = sealed.header()?;
+        if header.reserved.get() != 0 {
+            return Err(Reason::Field("reserved"));
+        }
+        let data = Self {
+            head: sealed.numbered()?,
+            t0: WallTime::from_nanos(header.t0_ns.get()),
+            clock: Clock::from_code(header.clock),
+            dtype: Dtype::from_code(header.dtype).ok_or(Reason::Field("dtype"))?,
+            element_count: header.element_count.get(),
+            payload: sealed.payload(),
+        };
+        data.check().map(|()| data)
+    }
+
+    /// Checks that the slice is whole samples or a piece of one, and that the payload is that slice.
+    fn check(&self) -> Result<(), Reason> {
+        let count = u64::from(self.element_count);
+        let per_sample = u64::from(self.head.elements_per_sample);
+        let whole = self.head.element_offset == 0 && count % per_sample == 0;
+        let piece = u64::from(self.head.element_offset) + count <= per_sample;
+        if count == 0 || !(whole || piece) {
+            return Err(Reason::Field("element_count"));
+        }
+        if self.payload.len() as u64 != count * self.dtype.size_bytes() as u64 {
+            return Err(Reason::Length);
+        }
+        // The end of the slice must be a position too.
+        self.head.position().checked_add(count).map(|_| ()).ok_or(Reason::Field("first_index"))
+    }
+}

@@ -1,0 +1,242 @@
+//! Descriptor datagrams: a description in parts, and its putting together again.
+
+use std::collections::BTreeMap;
+
+use units::{Epoch, StreamId};
+
+use crate::description::{Description, DescriptionError, MAX_DESCRIPTION_BYTES};
+use crate::fit::MIN_DATAGRAM_BYTES;
+use crate::header::{self, Kind, Numbered, Sealed};
+use crate::layout;
+use crate::malformed::{BufferTooSmall, Reason};
+
+/// The size of a descriptor datagram's header.
+pub const DESCRIPTOR_HEADER_BYTES: usize = layout::Descriptor::SIZE_BYTES;
+/// The most parts: the largest description in the smallest datagrams.
+pub const MAX_DESCRIPTOR_PARTS: usize =
+    MAX_DESCRIPTION_BYTES.div_ceil(MIN_DATAGRAM_BYTES - DESCRIPTOR_HEADER_BYTES);
+
+/// A part of an encoded description. All parts but the last are equally long.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct DescriptorPart<'a> {
+    /// The datagram's own number, and the horizon as its position.
+    pub head: Numbered,
+    /// Which part this is, from 0.
+    pub part: u16,
+    /// How many parts there are.
+    pub parts: u16,
+    /// The size of the whole encoded description.
+    pub content_bytes: u32,
+    /// CRC-32C of the whole encoded description.
+    pub content_crc: u32,
+    /// The part.
+    pub bytes: &'a [u8],
+}
+
+/// An encoded description, ready to be sent part by part again and again.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct DescriptorParts {
+    content: Vec<u8>,
+    content_crc: u32,
+    part_bytes: usize,
+    parts: u16,
+}
+
+/// Puts the parts of one stream's description together, in whatever order they come.
+///
+/// Memory: at most what has arrived of one description, so [`MAX_DESCRIPTION_BYTES`]. Parts of another
+/// description put away those of the one before.
+#[derive(Clone, Debug, Default)]
+pub struct DescriptorAssembler {
+    content: Option<Content>,
+    arrived: BTreeMap<u16, Vec<u8>>,
+    complete: bool,
+}
+
+/// What the parts of one description have in common.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Content {
+    stream: StreamId,
+    epoch: Epoch,
+    crc: u32,
+    size_bytes: u32,
+    parts: u16,
+}
+
+/// Says why a whole description is not believed.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum DescriptorError {
+    /// The parts are not of one description.
+    #[error("the checksum of the description does not hold over its parts")]
+    Checksum,
+    /// The content is not a description.
+    #[error(transparent)]
+    Description(#[from] DescriptionError),
+    /// The description is of another stream than the datagrams.
+    #[error("the description is that of stream {described}, the datagrams are of stream {sent}")]
+    Stream {
+        /// The identity that follows from the description.
+        described: StreamId,
+        /// The identity in the datagrams.
+        sent: StreamId,
+    },
+    /// Schema and datagrams disagree on the shape of a sample.
+    #[error("a sample has {described} elements by its description and {sent} by its datagrams")]
+    ElementsPerSample {
+        /// By the schema.
+        described: u32,
+        /// By the datagrams' headers.
+        sent: u32,
+    },
+}
+
+impl<'a> DescriptorPart<'a> {
+    /// Writes the datagram to the start of `out` and returns its size.
+    ///
+    /// # Errors
+    /// [`BufferTooSmall`] if `out` is shorter than the datagram.
+    ///
+    /// # Panics
+    /// In debug builds, if the part is not one of its content.
+    pub fn encode(&self, out: &mut [u8]) -> Result<usize, BufferTooSmall> {
+        debug_assert_eq!(self.check(), Ok(()), "a part that its own readers would refuse");
+        let out = header::place(out, DESCRIPTOR_HEADER_BYTES + self.bytes.len())?;
+        out[DESCRIPTOR_HEADER_BYTES..].copy_from_slice(self.bytes);
+        let header = layout::Descriptor {
+            group: self.head.group(Kind::Descriptor, DESCRIPTOR_HEADER_BYTES, self.bytes.len()),
+            payload_crc: header::crc32c(self.bytes).into(),
+            content_crc: self.content_crc.into(),
+            content_bytes: self.content_bytes.into(),
+            part: self.part.into(),
+            parts: self.parts.into(),
+        };
+        header::seal(&header, out);
+        Ok(out.len())
+    }
+
+    pub(crate) fn read(sealed: &Sealed<'a>) -> Result<Self, Reason> {
+        let header: &layout::Descriptor = sealed.header()?;
+        let part = Self {
+            head: sealed.numbered()?,
+            part: header.part.get(),
+            parts: header.parts.get(),
+            content_bytes: header.content_bytes.get(),
+            content_crc: header.content_crc.get(),
+            bytes: sealed.checked_payload(header.payload_crc.get())?,
+        };
+        part.check().map(|()| part)
+    }
+
+    /// Checks that the part is exactly its share of the content.
+    fn check(&self) -> Result<(), Reason> {
+        let content_bytes = self.content_bytes as usize;
+        if !(1..=MAX_DESCRIPTION_BYTES).contains(&content_bytes) {
+            return Err(Reason::Field("content_bytes"));
+        }
+        let (part, parts) = (usize::from(self.part), usize::from(self.parts));
+        if !(1..=MAX_DESCRIPTOR_PARTS).contains(&parts) {
+            return Err(Reason::Field("parts"));
+        }
+        let part_bytes = content_bytes.div_ceil(parts);
+        let start = part * part_bytes;
+        if part >= parts || start >= content_bytes {
+            return Err(Reason::Field("part"));
+        }
+        let expected = part_bytes.min(content_bytes - start);
+        if self.bytes.len() == expected { Ok(()) } else { Err(Reason::Length) }
+    }
+}
+
+impl DescriptorParts {
+    /// Encodes `description` and cuts it into parts for datagrams of at most `datagram_bytes`.
+    ///
+    /// # Errors
+    /// As [`Description::encode`].
+    ///
+    /// # Panics
+    /// If `datagram_bytes` is below [`MIN_DATAGRAM_BYTES`].
+    pub fn new(description: &Description, datagram_bytes: usize) -> Result<Self, DescriptionError> {
+        assert!(datagram_bytes >= MIN_DATAGRAM_BYTES, "a datagram has at least {MIN_DATAGRAM_BYTES} bytes");
+        let content = description.encode()?;
+        let parts = content.len().div_ceil(datagram_bytes - DESCRIPTOR_HEADER_BYTES);
+        Ok(Self {
+            content_crc: header::crc32c(&content),
+            part_bytes: content.len().div_ceil(parts),
+            parts: u16::try_from(parts).expect("a description has at most 561 parts"),
+            content,
+        })
+    }
+
+    /// Returns how many parts there are; at least one.
+    #[must_use]
+    pub const fn count(&self) -> u16 {
+        self.parts
+    }
+
+    /// Returns part `index` with `head`, or nothing behind the last part.
+    #[must_use]
+    pub fn part(&self, index: u16, head: Numbered) -> Option<DescriptorPart<'_>> {
+        Some(DescriptorPart {
+            head,
+            part: index,
+            parts: self.parts,
+            content_bytes: u32::try_from(self.content.len()).expect("a description is at most 256 KiB"),
+            content_crc: self.content_crc,
+            bytes: self.content.chunks(self.part_bytes).nth(usize::from(index))?,
+        })
+    }
+}
+
+impl DescriptorAssembler {
+    /// Makes an assembler that has seen nothing.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Takes a part; returns the description with its last missing part, and once only.
+    ///
+    /// # Errors
+    /// [`DescriptorError`] with the last missing part; everything is put away and the next round of parts may
+    /// do better.
+    pub fn accept(&mut self, part: &DescriptorPart<'_>) -> Result<Option<Description>, DescriptorError> {
+        let content = Content {
+            stream: part.head.stream,
+            epoch: part.head.epoch,
+            crc: part.content_crc,
+            size_bytes: part.content_bytes,
+            parts: part.parts,
+        };
+        if self.content != Some(content) {
+            *self = Self { content: Some(content), ..Self::default() };
+        }
+        if self.complete {
+            return Ok(None);
+        }
+        self.arrived.entry(part.part).or_insert_with(|| part.bytes.to_vec());
+        if self.arrived.len() < usize::from(part.parts) {
+            return Ok(None);
+        }
+        let bytes = core::mem::take(&mut self.arrived).into_values().collect::<Vec<_>>().concat();
+        let description = believed(&bytes, part)?;
+        self.complete = true;
+        Ok(Some(description))
+    }
+}
+
+/// Reads a whole description and compares it with the datagrams that brought it.
+fn believed(bytes: &[u8], part: &DescriptorPart<'_>) -> Result<Description, DescriptorError> {
+    if header::crc32c(bytes) != part.content_crc {
+        return Err(DescriptorError::Checksum);
+    }
+    let (description, described) = Description::decode_identified(bytes)?;
+    if described != part.head.stream {
+        return Err(DescriptorError::Stream { described, sent: part.head.stream });
+    }
+    let (described, sent) = (description.schema.elements_per_sample(), part.head.elements_per_sample);
+    if described != sent {
+        return Err(DescriptorError::ElementsPerSample { described, sent });
+    }
+    Ok(description)
+}

@@ -1,0 +1,307 @@
+//! Where every field of every datagram lies: the tables of `docs/protocol/stream.md` as types.
+//!
+//! All fields are little-endian and lie one behind the other without padding, so a structure's order is its
+//! layout. A kind's structure begins with the header that it continues (`common` or `group`); offsets are
+//! counted from the start of the datagram. The records of a payload have offsets of their own.
+
+use zerocopy::byteorder::little_endian::{I64, U16, U32, U64};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+/// Declares a layout, and in tests the table that is compared with the page.
+macro_rules! layout {
+    (
+        $(#[doc = $doc:literal])+
+        $name:ident $(continues $base:ident: $base_type:ty)? {
+            $($(#[doc = $field_doc:literal])+ $field:ident: $type:ty,)+
+        }
+    ) => {
+        $(#[doc = $doc])+
+        #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned, Clone, Copy)]
+        #[repr(C)]
+        pub(crate) struct $name {
+            $(pub(crate) $base: $base_type,)?
+            $($(#[doc = $field_doc])+ pub(crate) $field: $type,)+
+        }
+
+        impl $name {
+            /// The size of the whole structure, with the header it continues.
+            pub(crate) const SIZE_BYTES: usize = size_of::<Self>();
+
+            #[cfg(test)]
+            pub(crate) const FIELDS: &[(usize, usize, &str)] =
+                &[$((core::mem::offset_of!(Self, $field), size_of::<$type>(), stringify!($field)),)+];
+        }
+    };
+}
+
+layout! {
+    /// The header that every datagram begins with.
+    Common {
+        /// `TC` in memory.
+        magic: U16,
+        /// The protocol's version.
+        version: u8,
+        /// What the datagram is.
+        kind: u8,
+        /// Extensions that change the meaning; none is known to this version.
+        flags: U16,
+        /// Size of the whole header, a multiple of 8.
+        header_bytes: U16,
+        /// CRC-32C over the whole header with this field zero.
+        header_crc: U32,
+        /// Size of what follows the header.
+        payload_bytes: U32,
+        /// The stream's identity.
+        stream: U64,
+        /// When the publisher's life began.
+        epoch_start_ns: U64,
+        /// The publisher's random life.
+        epoch_life: U64,
+    }
+}
+
+layout! {
+    /// What the numbered datagrams to the group go on with.
+    Group continues common: Common {
+        /// The datagram's number.
+        number: U64,
+        /// Sample index of the position.
+        first_index: U64,
+        /// Element within that sample.
+        element_offset: U32,
+        /// Elements of one sample.
+        elements_per_sample: U32,
+    }
+}
+
+layout! {
+    /// A slice of the stream's samples.
+    Data continues group: Group {
+        /// When sample `first_index` was taken.
+        t0_ns: I64,
+        /// Elements in the payload.
+        element_count: U32,
+        /// Type of every element.
+        dtype: u8,
+        /// Which clock gave `t0_ns`.
+        clock: u8,
+        /// Zero.
+        reserved: U16,
+    }
+}
+
+layout! {
+    /// The publisher's running totals.
+    Tally continues group: Group {
+        /// CRC-32C over the payload.
+        payload_crc: U32,
+        /// Records of withheld numbers in the payload.
+        withheld_count: U16,
+        /// Records of skipped positions that follow them.
+        skipped_count: U16,
+        /// When the next tally comes at the latest.
+        next_tally_ns: U64,
+        /// The interval that each reader's reports keep.
+        report_interval_ns: U64,
+        /// Readers whose reports the publisher hears.
+        readers: U32,
+        /// 1 in the final tally.
+        last: u8,
+        /// Zero.
+        reserved: [u8; 3],
+        /// Index span so far.
+        samples_offered: U64,
+        /// Samples that were given a number.
+        samples_numbered: U64,
+        /// Samples that the source did not have.
+        samples_source: U64,
+        /// Samples over which the ring lapped the sender.
+        samples_publisher_queue: U64,
+        /// Samples not sent because nobody listened.
+        samples_publisher_paused: U64,
+        /// Samples that wait for a number.
+        samples_queued: U64,
+        /// Numbers withheld on purpose.
+        datagrams_injected: U64,
+        /// Numbers that the socket refused.
+        datagrams_sender_socket: U64,
+        /// Numbers that the sender's IP layer refused.
+        datagrams_sender_ip: U64,
+        /// Numbers that the queue discipline dropped.
+        datagrams_sender_qdisc: U64,
+        /// Bytes of the datagrams that were sent.
+        sent_bytes: U64,
+    }
+}
+
+layout! {
+    /// A range of withheld numbers, or of positions lost before they were numbered.
+    RangeRecord {
+        /// First number or position.
+        start: U64,
+        /// How many.
+        count: U64,
+        /// The stage that took them.
+        stage: u8,
+        /// Zero.
+        reserved: [u8; 3],
+    }
+}
+
+layout! {
+    /// A part of the stream's description.
+    Descriptor continues group: Group {
+        /// CRC-32C over this part.
+        payload_crc: U32,
+        /// CRC-32C over the whole description.
+        content_crc: U32,
+        /// Size of the whole description.
+        content_bytes: U32,
+        /// Which part this is, from 0.
+        part: U16,
+        /// How many parts there are.
+        parts: U16,
+    }
+}
+
+layout! {
+    /// A reader's account, told to the publisher.
+    Report continues common: Common {
+        /// The reader's identity.
+        reader: U64,
+        /// How old the rows were when the report was sent.
+        age_ns: U64,
+        /// CRC-32C over the payload.
+        payload_crc: U32,
+        /// The account's state.
+        state: u8,
+        /// Bytes of the reader's name in the payload.
+        name_bytes: u8,
+        /// Records of lost datagrams that follow it.
+        datagram_stages: u8,
+        /// Records of lost elements that follow those.
+        element_stages: u8,
+        /// First number of the network book.
+        datagrams_first: U64,
+        /// One behind the highest number seen.
+        datagrams_next: U64,
+        /// Datagrams received.
+        datagrams_received: U64,
+        /// Datagrams lost without evidence.
+        datagrams_unexplained: U64,
+        /// Datagrams whose stage is being found.
+        datagrams_unsettled: U64,
+        /// Datagrams that may still come.
+        datagrams_in_flight: U64,
+        /// Datagrams seen twice.
+        datagrams_duplicates: U64,
+        /// Datagrams from before the join.
+        datagrams_before_join: U64,
+        /// First sample index of the reader book.
+        elements_first: U64,
+        /// One behind the highest sample index seen.
+        elements_next: U64,
+        /// Elements delivered.
+        elements_delivered: U64,
+        /// Elements lost without evidence.
+        elements_unexplained: U64,
+        /// Elements whose stage is being found.
+        elements_unsettled: U64,
+        /// Elements that may still come.
+        elements_in_flight: U64,
+        /// Elements of one sample.
+        elements_per_sample: U32,
+        /// Zero.
+        reserved: U32,
+    }
+}
+
+layout! {
+    /// What a stage took, in one of a report's books.
+    StageRecord {
+        /// How many.
+        count: U64,
+        /// The stage that took them.
+        stage: u8,
+    }
+}
+
+layout! {
+    /// A stream that can be joined.
+    Announcement continues common: Common {
+        /// When the next announcement comes at the latest.
+        period_ns: U64,
+        /// CRC-32C over the payload.
+        payload_crc: U32,
+        /// Elements of one sample.
+        elements_per_sample: U32,
+        /// Samples per second, numerator in lowest terms.
+        rate_numerator: U32,
+        /// Samples per second, denominator in lowest terms.
+        rate_denominator: U32,
+        /// Channels of the stream.
+        channels: U32,
+        /// UDP port of the group.
+        group_port: U16,
+        /// UDP port that reports and requests go to.
+        report_port: U16,
+        /// Address of the group in network order.
+        group_address: [u8; 16],
+        /// 4 or 6.
+        group_family: u8,
+        /// Type of every element.
+        dtype: u8,
+        /// Bytes of the stream's name in the payload.
+        name_bytes: u8,
+        /// Bytes of the station's name that follow it.
+        station_bytes: u8,
+        /// Zero.
+        reserved: U32,
+    }
+}
+
+layout! {
+    /// A reader's wish.
+    Request continues common: Common {
+        /// The reader's identity.
+        reader: U64,
+        /// What is wanted.
+        what: u8,
+        /// Zero.
+        reserved: [u8; 7],
+    }
+}
+
+/// The header of a kind of datagram.
+pub(crate) trait Header: FromBytes + IntoBytes + Immutable + KnownLayout + Unaligned {
+    /// The header that it begins with.
+    fn common(&self) -> &Common;
+}
+
+macro_rules! headers {
+    ($($name:ident: $($path:ident).+;)+) => {$(
+        impl Header for $name {
+            fn common(&self) -> &Common {
+                &self.$($path).+
+            }
+        }
+
+        // The header's size is sent in units that leave the payload aligned to 8 bytes.
+        const _: () = assert!($name::SIZE_BYTES % 8 == 0 && $name::SIZE_BYTES <= crate::MAX_HEADER_BYTES);
+    )+};
+}
+
+headers! {
+    Data: group.common;
+    Tally: group.common;
+    Descriptor: group.common;
+    Report: common;
+    Announcement: common;
+    Request: common;
+}
+
+// What other kinds continue never moves.
+const _: () = assert!(Common::SIZE_BYTES == 40 && Group::SIZE_BYTES == 64);
+
+#[cfg(test)]
+mod tests;

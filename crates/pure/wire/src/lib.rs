@@ -1,0 +1,49 @@
+//! Every byte that leaves a process, read and written.
+//!
+//! `docs/protocol/stream.md` is the source of truth for the datagrams of the stream protocol; a test compares
+//! its tables with the module `layout`, in both directions. A *view* lays a named layout over received bytes
+//! and checks them; a *representation* such as [`Data`] or [`Tally`] holds only what makes sense, and encodes
+//! itself. Nothing here keeps time or decides when to send: that is the stream machine's part.
+//!
+//! Start with [`Datagram::decode`].
+
+mod announcement;
+mod cbor;
+mod data;
+mod datagram;
+mod description;
+mod descriptor;
+mod fit;
+#[cfg(test)]
+mod golden;
+mod header;
+mod identity;
+mod layout;
+mod malformed;
+mod page;
+mod report;
+mod request;
+mod tally;
+mod text;
+
+pub use announcement::Announcement;
+pub use data::{Clock, DATA_HEADER_BYTES, Data};
+pub use datagram::Datagram;
+pub use description::{Description, DescriptionError};
+pub use description::{MAX_DESCRIPTION_BYTES, MAX_LABELS, MAX_SHAPE_EXTENTS, MAX_TEXT_BYTES, MAX_UNIT_BYTES};
+pub use descriptor::{DESCRIPTOR_HEADER_BYTES, MAX_DESCRIPTOR_PARTS};
+pub use descriptor::{DescriptorAssembler, DescriptorError, DescriptorPart, DescriptorParts};
+pub use fit::{
+    DATAGRAM_BYTES_IPV4, DATAGRAM_BYTES_IPV6, Fit, MAX_DATAGRAM_BYTES, MIN_DATAGRAM_BYTES, max_elements,
+};
+pub use header::{Kind, MAGIC, MAX_HEADER_BYTES, Numbered, VERSION};
+pub use identity::stream_id;
+pub use malformed::{BufferTooSmall, Malformed, Reason};
+pub use page::{GapCause, PageFrameError, PageGap, PagePoint, TraceFrame, TraceShape, TraceState, ViewFrame};
+pub use page::{MAX_PAGE_COLUMNS, MAX_PAGE_GAPS, MAX_PAGE_TRACES, PAGE_MAGIC, PAGE_VERSION};
+pub use report::{MAX_READER_NAME_BYTES, Report};
+pub use request::{Request, Wanted};
+pub use tally::{
+    DatagramTotals, MAX_RANGES, SampleTotals, Skipped, TALLY_HEADER_BYTES, Tally, Totals, Withheld,
+};
+pub use text::MAX_STATION_BYTES;

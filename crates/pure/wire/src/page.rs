@@ -1,0 +1,465 @@
+//! The page's binary frames: one view's traces as the browser draws them.
+//!
+//! `docs/protocol/page.md` is the source of truth; a test compares its tables with [`layout`], and the page's
+//! own decoder is tested over the same golden frames. A frame is written for one viewer, once per redraw. Not
+//! here: which columns to show and when to send, which is the monitor's, and the JSON beside the frames.
+//!
+//! Start with [`ViewFrame`].
+
+mod layout;
+#[cfg(test)]
+mod tests;
+
+use ledger::Stage;
+use units::WallTime;
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+/// The first two bytes of a frame, `TP`.
+pub const PAGE_MAGIC: u16 = 0x5054;
+/// The version of the frames and of the JSON beside them.
+pub const PAGE_VERSION: u8 = 1;
+/// The most traces in one view: ten times what a wall shows.
+pub const MAX_PAGE_TRACES: usize = 1_024;
+/// The most pixel columns of a view, twice an 8K screen, and the most points of a trace.
+pub const MAX_PAGE_COLUMNS: u32 = 16_384;
+/// The most gaps of one trace in a frame, a few to every column of a usual plot; the server joins more.
+pub const MAX_PAGE_GAPS: usize = 4_096;
+
+const KIND_VIEW: u8 = 1;
+const FLAG_LIVE: u16 = 1;
+const FLAG_THINNED_FURTHER: u16 = 2;
+const MODE_COLUMNS: u8 = 0;
+const MODE_POINTS: u8 = 1;
+const GAP_APPORTIONED: u8 = 1;
+const GAP_SEVERAL_STAGES: u8 = 2;
+const CAUSE_UNEXPLAINED: u8 = 254;
+const CAUSE_UNSETTLED: u8 = 255;
+/// Stands in a time's place where there is none.
+const NO_TIME: i64 = i64::MIN;
+
+/// All a viewer needs to redraw one view.
+///
+/// Traces lie on one grid: column `k` covers `from + k·column_ns` up to, not including, its successor.
+#[derive(Clone, PartialEq, Debug)]
+pub struct ViewFrame {
+    /// Counts the frames of the connection from 0; the page's credit names it.
+    pub frame: u32,
+    /// The view that the page asked for.
+    pub view: u32,
+    /// Whether the right edge follows the newest data.
+    pub live: bool,
+    /// Whether the view was thinned further than its width asks for, because the viewer is slow.
+    pub thinned_further: bool,
+    /// The server's clock.
+    pub now: WallTime,
+    /// The left edge.
+    pub from: WallTime,
+    /// The width of a pixel column in nanoseconds.
+    pub column_ns: u64,
+    /// How many columns the view is wide.
+    pub column_count: u32,
+    /// How many frames this viewer was not shown since it connected.
+    pub dropped_frames: u32,
+    /// The traces, in the order of the view's request.
+    pub traces: Vec<TraceFrame>,
+}
+
+/// One trace of a view.
+#[derive(Clone, PartialEq, Debug)]
+pub struct TraceFrame {
+    /// Which of the traces of the view's request this is, from 0.
+    pub index: u16,
+    /// How its stream is.
+    pub state: TraceState,
+    /// How many samples one column stands for.
+    pub samples_per_column: f32,
+    /// When the newest sample was taken, and its value.
+    pub newest: Option<(WallTime, f64)>,
+    /// Since when the data are from live memory; what is older comes from the archive.
+    pub live_memory_from: Option<WallTime>,
+    /// What to draw.
+    pub shape: TraceShape,
+    /// What is missing in the view.
+    pub gaps: Vec<PageGap>,
+}
+
+/// How a trace's stream is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum TraceState {
+    /// Data come.
+    Ok = 0,
+    /// No stream or channel of that name is known.
+    Unknown = 1,
+    /// Data should come and do not.
+    Stale = 2,
+    /// The publisher said goodbye.
+    Ended = 3,
+}
+
+/// What to draw of a trace.
+#[derive(Clone, PartialEq, Debug)]
+pub enum TraceShape {
+    /// The extremes of every column from `first` on.
+    Columns {
+        /// The grid's column that the first pair belongs to.
+        first: u32,
+        /// `[min, max]` of each column; both NaN where there is nothing to draw.
+        extremes: Vec<[f32; 2]>,
+    },
+    /// Single samples, where there are fewer of them than columns.
+    Points(Vec<PagePoint>),
+}
+
+/// One sample by itself.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct PagePoint {
+    /// When it was taken, counted from the view's left edge; points outside the view lead the line in and out.
+    pub offset_ns: i64,
+    /// Its value; NaN interrupts the line, as before every sample behind a hole.
+    pub value: f64,
+}
+
+/// A hole in a trace.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PageGap {
+    /// When its first sample was due.
+    pub from: WallTime,
+    /// When the first sample behind it was due.
+    pub to: WallTime,
+    /// How many elements were lost.
+    pub lost_elements: u64,
+    /// What most of them were lost to.
+    pub cause: GapCause,
+    /// Whether the counts were shared out instead of known one by one.
+    pub apportioned: bool,
+    /// Whether other stages lost some of them too; `GET /api/gaps` lists them.
+    pub several_stages: bool,
+    /// The index of its first sample.
+    pub first_index: u64,
+    /// How many samples long it is.
+    pub samples: u64,
+}
+
+/// What a gap is put down to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum GapCause {
+    /// The stage that lost the samples.
+    Stage(Stage),
+    /// There is no evidence for any stage.
+    Unexplained,
+    /// Evidence is still being waited for.
+    Unsettled,
+}
+
+/// Says why bytes are not a frame, or a view not one that fits into a frame.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum PageFrameError {
+    /// The bytes end before what they announce.
+    #[error("the frame ends after {actual} bytes, in the middle of its {part}")]
+    TooShort {
+        /// What is cut off.
+        part: &'static str,
+        /// How many bytes there are.
+        actual: usize,
+    },
+    /// There are bytes behind the last trace.
+    #[error("{0} bytes follow the frame's last trace")]
+    TooLong(usize),
+    /// The bytes are something else, or from a newer server.
+    #[error("`{field}` is {value}, which version {PAGE_VERSION} of the page's frames does not know")]
+    Unknown {
+        /// The field, as in `docs/protocol/page.md`.
+        field: &'static str,
+        /// Its value.
+        value: u64,
+    },
+    /// More than a frame may hold.
+    #[error("a frame may hold {limit} {what}, not {count}; show less or thin further")]
+    TooMany {
+        /// What there is too much of.
+        what: &'static str,
+        /// How much.
+        count: u64,
+        /// How much there may be.
+        limit: u64,
+    },
+}
+
+impl GapCause {
+    /// Returns the code in a frame: the stage's own, 254 or 255.
+    #[must_use]
+    pub const fn code(self) -> u8 {
+        match self {
+            Self::Stage(stage) => stage.code(),
+            Self::Unexplained => CAUSE_UNEXPLAINED,
+            Self::Unsettled => CAUSE_UNSETTLED,
+        }
+    }
+
+    /// Returns the cause with this code.
+    #[must_use]
+    pub fn from_code(code: u8) -> Option<Self> {
+        match code {
+            CAUSE_UNEXPLAINED => Some(Self::Unexplained),
+            CAUSE_UNSETTLED => Some(Self::Unsettled),
+            code => Stage::from_code(code).map(Self::Stage),
+        }
+    }
+}
+
+impl ViewFrame {
+    /// Returns how many bytes [`ViewFrame::encode`] appends.
+    #[must_use]
+    pub fn encoded_bytes(&self) -> usize {
+        size_of::<layout::Frame>() + self.traces.iter().map(TraceFrame::encoded_bytes).sum::<usize>()
+    }
+
+    /// Appends the frame.
+    ///
+    /// Cost: one pass, at most one allocation.
+    ///
+    /// # Errors
+    /// [`PageFrameError::TooMany`], with nothing appended.
+    pub fn encode(&self, bytes: &mut Vec<u8>) -> Result<(), PageFrameError> {
+        within("traces", self.traces.len(), MAX_PAGE_TRACES)?;
+        within("columns", self.column_count as usize, MAX_PAGE_COLUMNS as usize)?;
+        self.traces.iter().try_for_each(|trace| trace.check(self.column_count))?;
+        bytes.reserve(self.encoded_bytes());
+        let header = layout::Frame {
+            magic: PAGE_MAGIC.into(),
+            version: PAGE_VERSION,
+            kind: KIND_VIEW,
+            frame: self.frame.into(),
+            view: self.view.into(),
+            trace_count: (self.traces.len() as u16).into(),
+            flags: (flag(self.live, FLAG_LIVE) | flag(self.thinned_further, FLAG_THINNED_FURTHER)).into(),
+            now_ns: self.now.as_nanos().into(),
+            from_ns: self.from.as_nanos().into(),
+            column_ns: self.column_ns.into(),
+            column_count: self.column_count.into(),
+            dropped_frames: self.dropped_frames.into(),
+        };
+        bytes.extend_from_slice(header.as_bytes());
+        self.traces.iter().for_each(|trace| trace.encode(bytes));
+        Ok(())
+    }
+
+    /// Reads a frame; whatever is accepted encodes to the same bytes again, but for the bits of a NaN.
+    ///
+    /// Cost: allocates no more than a small multiple of what `bytes` holds.
+    ///
+    /// # Errors
+    /// [`PageFrameError`] for everything but a whole, known frame.
+    pub fn decode(bytes: &[u8]) -> Result<Self, PageFrameError> {
+        let mut input = Input { rest: bytes, total: bytes.len() };
+        let header: &layout::Frame = input.one("header")?;
+        known("magic", header.magic.get(), header.magic == PAGE_MAGIC)?;
+        known("version", header.version, header.version == PAGE_VERSION)?;
+        known("kind", header.kind, header.kind == KIND_VIEW)?;
+        let flags = header.flags.get();
+        known("flags", flags, flags & !(FLAG_LIVE | FLAG_THINNED_FURTHER) == 0)?;
+        let column_count = header.column_count.get();
+        within("columns", column_count as usize, MAX_PAGE_COLUMNS as usize)?;
+        let trace_count = usize::from(header.trace_count.get());
+        within("traces", trace_count, MAX_PAGE_TRACES)?;
+        let traces = (0..trace_count).map(|_| TraceFrame::decode(&mut input, column_count));
+        let frame = Self {
+            frame: header.frame.get(),
+            view: header.view.get(),
+            live: flags & FLAG_LIVE != 0,
+            thinned_further: flags & FLAG_THINNED_FURTHER != 0,
+            now: WallTime::from_nanos(header.now_ns.get()),
+            from: WallTime::from_nanos(header.from_ns.get()),
+            column_ns: header.column_ns.get(),
+            column_count,
+            dropped_frames: header.dropped_frames.get(),
+            traces: traces.collect::<Result<_, _>>()?,
+        };
+        if input.rest.is_empty() { Ok(frame) } else { Err(PageFrameError::TooLong(input.rest.len())) }
+    }
+}
+
+impl TraceFrame {
+    fn encoded_bytes(&self) -> usize {
+        let shape = match &self.shape {
+            TraceShape::Columns { extremes, .. } => size_of_val(extremes.as_slice()),
+            TraceShape::Points(points) => points.len() * size_of::<layout::Point>(),
+        };
+        size_of::<layout::Trace>() + shape + self.gaps.len() * size_of::<layout::Gap>()
+    }
+
+    fn check(&self, column_count: u32) -> Result<(), PageFrameError> {
+        within("gaps of one trace", self.gaps.len(), MAX_PAGE_GAPS)?;
+        match &self.shape {
+            TraceShape::Columns { first, extremes } => {
+                within("columns", *first as usize + extremes.len(), column_count as usize)
+            }
+            TraceShape::Points(points) => within("points", points.len(), MAX_PAGE_COLUMNS as usize),
+        }
+    }
+
+    fn encode(&self, bytes: &mut Vec<u8>) {
+        let (mode, count, first_column) = match &self.shape {
+            TraceShape::Columns { first, extremes } => (MODE_COLUMNS, extremes.len(), *first),
+            TraceShape::Points(points) => (MODE_POINTS, points.len(), 0),
+        };
+        let nanos = |time: WallTime| time.as_nanos();
+        let header = layout::Trace {
+            index: self.index.into(),
+            state: self.state as u8,
+            mode,
+            // Both counts were checked to be within 32 bits.
+            count: (count as u32).into(),
+            gap_count: (self.gaps.len() as u32).into(),
+            first_column: first_column.into(),
+            samples_per_column: self.samples_per_column.into(),
+            reserved: 0.into(),
+            newest_ns: self.newest.map_or(NO_TIME, |(time, _)| nanos(time)).into(),
+            newest_value: self.newest.map_or(f64::NAN, |(_, value)| value).into(),
+            live_memory_from_ns: self.live_memory_from.map_or(NO_TIME, nanos).into(),
+        };
+        bytes.extend_from_slice(header.as_bytes());
+        match &self.shape {
+            TraceShape::Columns { extremes, .. } => {
+                bytes.extend(extremes.iter().flatten().flat_map(|extreme| extreme.to_le_bytes()));
+            }
+            TraceShape::Points(points) => points.iter().for_each(|point| {
+                let point = layout::Point { offset_ns: point.offset_ns.into(), value: point.value.into() };
+                bytes.extend_from_slice(point.as_bytes());
+            }),
+        }
+        self.gaps.iter().for_each(|gap| bytes.extend_from_slice(gap.layout().as_bytes()));
+    }
+
+    fn decode(input: &mut Input<'_>, column_count: u32) -> Result<Self, PageFrameError> {
+        let header: &layout::Trace = input.one("trace")?;
+        known("reserved", header.reserved.get(), header.reserved == 0)?;
+        let count = header.count.get() as usize;
+        let gap_count = header.gap_count.get() as usize;
+        within("gaps of one trace", gap_count, MAX_PAGE_GAPS)?;
+        let time = |nanos: i64| Some(WallTime::from_nanos(nanos)).filter(|_| nanos != NO_TIME);
+        let trace = Self {
+            index: header.index.get(),
+            state: TraceState::from_code(header.state)?,
+            samples_per_column: header.samples_per_column.get(),
+            newest: time(header.newest_ns.get()).map(|time| (time, header.newest_value.get())),
+            live_memory_from: time(header.live_memory_from_ns.get()),
+            shape: TraceShape::decode(input, header, count)?,
+            gaps: input
+                .many::<layout::Gap>("gaps", gap_count)?
+                .iter()
+                .map(PageGap::read)
+                .collect::<Result<_, _>>()?,
+        };
+        trace.check(column_count)?;
+        Ok(trace)
+    }
+}
+
+impl TraceShape {
+    fn decode(input: &mut Input<'_>, header: &layout::Trace, count: usize) -> Result<Self, PageFrameError> {
+        match header.mode {
+            MODE_COLUMNS => {
+                let extremes = input.many::<layout::Extremes>("columns", count)?;
+                let extremes = extremes.iter().map(|column| [column.min.get(), column.max.get()]).collect();
+                Ok(Self::Columns { first: header.first_column.get(), extremes })
+            }
+            MODE_POINTS => {
+                known("first_column", header.first_column.get(), header.first_column == 0)?;
+                let point = |point: &layout::Point| PagePoint {
+                    offset_ns: point.offset_ns.get(),
+                    value: point.value.get(),
+                };
+                Ok(Self::Points(input.many("points", count)?.iter().map(point).collect()))
+            }
+            mode => Err(PageFrameError::Unknown { field: "mode", value: mode.into() }),
+        }
+    }
+}
+
+impl TraceState {
+    fn from_code(code: u8) -> Result<Self, PageFrameError> {
+        let states = [Self::Ok, Self::Unknown, Self::Stale, Self::Ended];
+        let unknown = PageFrameError::Unknown { field: "state", value: code.into() };
+        states.get(usize::from(code)).copied().ok_or(unknown)
+    }
+}
+
+impl PageGap {
+    fn layout(&self) -> layout::Gap {
+        let several = if self.several_stages { GAP_SEVERAL_STAGES } else { 0 };
+        layout::Gap {
+            from_ns: self.from.as_nanos().into(),
+            to_ns: self.to.as_nanos().into(),
+            lost_elements: self.lost_elements.into(),
+            stage: self.cause.code(),
+            gap_flags: if self.apportioned { GAP_APPORTIONED | several } else { several },
+            gap_reserved: [0; 6],
+            first_index: self.first_index.into(),
+            samples: self.samples.into(),
+        }
+    }
+
+    fn read(gap: &layout::Gap) -> Result<Self, PageFrameError> {
+        let cause = GapCause::from_code(gap.stage);
+        known("gap_flags", gap.gap_flags, gap.gap_flags & !(GAP_APPORTIONED | GAP_SEVERAL_STAGES) == 0)?;
+        known("gap_reserved", u64::from(gap.gap_reserved != [0; 6]), gap.gap_reserved == [0; 6])?;
+        Ok(Self {
+            from: WallTime::from_nanos(gap.from_ns.get()),
+            to: WallTime::from_nanos(gap.to_ns.get()),
+            lost_elements: gap.lost_elements.get(),
+            cause: cause.ok_or(PageFrameError::Unknown { field: "stage", value: gap.stage.into() })?,
+            apportioned: gap.gap_flags & GAP_APPORTIONED != 0,
+            several_stages: gap.gap_flags & GAP_SEVERAL_STAGES != 0,
+            first_index: gap.first_index.get(),
+            samples: gap.samples.get(),
+        })
+    }
+}
+
+/// What of a frame was not read yet.
+struct Input<'a> {
+    rest: &'a [u8],
+    total: usize,
+}
+
+impl<'a> Input<'a> {
+    fn one<T: FromBytes + Immutable + KnownLayout>(
+        &mut self,
+        part: &'static str,
+    ) -> Result<&'a T, PageFrameError> {
+        let too_short = PageFrameError::TooShort { part, actual: self.total };
+        let (value, rest) = T::ref_from_prefix(self.rest).map_err(|_| too_short)?;
+        self.rest = rest;
+        Ok(value)
+    }
+
+    fn many<T: FromBytes + Immutable + KnownLayout>(
+        &mut self,
+        part: &'static str,
+        count: usize,
+    ) -> Result<&'a [T], PageFrameError> {
+        let too_short = PageFrameError::TooShort { part, actual: self.total };
+        let (values, rest) = <[T]>::ref_from_prefix_with_elems(self.rest, count).map_err(|_| too_short)?;
+        self.rest = rest;
+        Ok(values)
+    }
+}
+
+const fn flag(set: bool, bit: u16) -> u16 {
+    if set { bit } else { 0 }
+}
+
+fn known(field: &'static str, value: impl Into<u64>, is_known: bool) -> Result<(), PageFrameError> {
+    if is_known { Ok(()) } else { Err(PageFrameError::Unknown { field, value: value.into() }) }
+}
+
+const fn within(what: &'static str, count: usize, limit: usize) -> Result<(), PageFrameError> {
+    if count <= limit {
+        Ok(())
+    } else {
+        Err(PageFrameError::TooMany { what, count: count as u64, limit: limit as u64 })
+    }
+}

@@ -1,0 +1,90 @@
+//! Where every field of a frame lies: the tables of `docs/protocol/page.md` as types.
+
+use zerocopy::byteorder::little_endian::{F32, F64, I64, U16, U32, U64};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+/// Declares a layout, and in tests the rows that are compared with the page.
+macro_rules! layout {
+    ($(#[doc = $doc:literal])+ $name:ident { $($field:ident: $type:ty,)+ }) => {
+        $(#[doc = $doc])+
+        #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned, Clone, Copy)]
+        #[repr(C)]
+        pub(super) struct $name {
+            $(pub(super) $field: $type,)+
+        }
+
+        // Parts lie one behind the other, and a typed array over any of them must be aligned.
+        const _: () = assert!(size_of::<$name>() % 8 == 0);
+
+        #[cfg(test)]
+        impl $name {
+            pub(super) const FIELDS: &[(usize, usize, &str)] =
+                &[$((core::mem::offset_of!(Self, $field), size_of::<$type>(), stringify!($field)),)+];
+        }
+    };
+}
+
+layout! {
+    /// What every frame begins with.
+    Frame {
+        magic: U16,
+        version: u8,
+        kind: u8,
+        frame: U32,
+        view: U32,
+        trace_count: U16,
+        flags: U16,
+        now_ns: I64,
+        from_ns: I64,
+        column_ns: U64,
+        column_count: U32,
+        dropped_frames: U32,
+    }
+}
+
+layout! {
+    /// What every trace begins with.
+    Trace {
+        index: U16,
+        state: u8,
+        mode: u8,
+        count: U32,
+        gap_count: U32,
+        first_column: U32,
+        samples_per_column: F32,
+        reserved: U32,
+        newest_ns: I64,
+        newest_value: F64,
+        live_memory_from_ns: I64,
+    }
+}
+
+layout! {
+    /// One column of a trace.
+    Extremes {
+        min: F32,
+        max: F32,
+    }
+}
+
+layout! {
+    /// One point of a trace.
+    Point {
+        offset_ns: I64,
+        value: F64,
+    }
+}
+
+layout! {
+    /// One gap of a trace.
+    Gap {
+        from_ns: I64,
+        to_ns: I64,
+        lost_elements: U64,
+        stage: u8,
+        gap_flags: u8,
+        gap_reserved: [u8; 6],
+        first_index: U64,
+        samples: U64,
+    }
+}

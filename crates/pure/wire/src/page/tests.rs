@@ -1,0 +1,234 @@
+//! Frames against their golden files, their page, and every way to be cut short.
+
+use super::*;
+use units::Random;
+
+const PAGE: &str = include_str!("../../../../../docs/protocol/page.md");
+const COLUMNS: &str = include_str!("../../../../../docs/protocol/golden/page-columns.hex");
+const POINTS: &str = include_str!("../../../../../docs/protocol/golden/page-points.hex");
+const UNKNOWN: &str = include_str!("../../../../../docs/protocol/golden/page-unknown.hex");
+
+fn bytes(hex: &str) -> Vec<u8> {
+    let text = hex.lines().filter(|line| !line.starts_with('#'));
+    let pairs = text.flat_map(str::split_whitespace);
+    pairs.map(|pair| u8::from_str_radix(pair, 16).unwrap()).collect()
+}
+
+fn encoded(frame: &ViewFrame) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    frame.encode(&mut bytes).unwrap();
+    bytes
+}
+
+/// 2026-11-21T12:00:00Z.
+const NOON: WallTime = WallTime::from_nanos(1_795_262_400_000_000_000);
+
+/// A live view of ten columns of 1 ms, whose sixth and seventh are a hole of stage `injected`.
+fn columns() -> ViewFrame {
+    let extremes = |column: u8| match column {
+        5 | 6 => [f32::NAN; 2],
+        column => [-1.0 - f32::from(column), 0.5 * f32::from(column)],
+    };
+    let gap = PageGap {
+        from: NOON.offset(5_000_000),
+        to: NOON.offset(7_000_000),
+        lost_elements: 25,
+        cause: GapCause::Stage(Stage::Injected),
+        apportioned: false,
+        several_stages: false,
+        first_index: 62,
+        samples: 25,
+    };
+    let trace = TraceFrame {
+        index: 0,
+        state: TraceState::Ok,
+        samples_per_column: 12.5,
+        newest: Some((NOON.offset(9_920_000), 2.25)),
+        live_memory_from: Some(NOON.offset(-60_000_000_000)),
+        shape: TraceShape::Columns { first: 0, extremes: (0..10).map(extremes).collect() },
+        gaps: vec![gap],
+    };
+    ViewFrame {
+        frame: 41,
+        view: 7,
+        live: true,
+        thinned_further: false,
+        now: NOON.offset(10_000_000),
+        from: NOON,
+        column_ns: 1_000_000,
+        column_count: 10,
+        dropped_frames: 3,
+        traces: vec![trace],
+    }
+}
+
+/// A paused view of two traces: points around a hole of several stages, and columns that begin late.
+fn points() -> ViewFrame {
+    let point = |offset_ns, value| PagePoint { offset_ns, value };
+    let gap = PageGap {
+        from: NOON.offset(2_777_777),
+        to: NOON.offset(5_555_555),
+        lost_elements: 3,
+        cause: GapCause::Unsettled,
+        apportioned: true,
+        several_stages: true,
+        first_index: 1_001,
+        samples: 1,
+    };
+    let unexplained = PageGap { cause: GapCause::Unexplained, apportioned: false, ..gap };
+    let ecg = TraceFrame {
+        index: 0,
+        state: TraceState::Stale,
+        samples_per_column: 0.36,
+        newest: Some((NOON.offset(5_555_555), f64::NAN)),
+        live_memory_from: None,
+        shape: TraceShape::Points(vec![
+            point(-1_000, -0.125),
+            point(2_777_777, f64::NAN),
+            point(5_555_555, 0.75),
+        ]),
+        gaps: vec![gap, unexplained],
+    };
+    let late = TraceFrame {
+        index: 1,
+        state: TraceState::Ended,
+        shape: TraceShape::Columns { first: 2, extremes: vec![[1.0, 1.0], [1.0, 2.0]] },
+        gaps: Vec::new(),
+        ..ecg.clone()
+    };
+    ViewFrame { live: false, thinned_further: true, column_count: 4, traces: vec![ecg, late], ..columns() }
+}
+
+/// A view of a stream that nobody knows.
+fn unknown() -> ViewFrame {
+    let trace = TraceFrame {
+        index: 0,
+        state: TraceState::Unknown,
+        samples_per_column: 0.0,
+        newest: None,
+        live_memory_from: None,
+        shape: TraceShape::Columns { first: 0, extremes: Vec::new() },
+        gaps: Vec::new(),
+    };
+    ViewFrame { frame: 0, dropped_frames: 0, traces: vec![trace], ..columns() }
+}
+
+#[test]
+fn golden_frames_are_written_and_read_byte_for_byte() {
+    for (frame, golden) in [(columns(), COLUMNS), (points(), POINTS), (unknown(), UNKNOWN)] {
+        let golden = bytes(golden);
+        assert_eq!(encoded(&frame), golden, "wrote {:02x?}", encoded(&frame));
+        assert_eq!(frame.encoded_bytes(), golden.len());
+        // A NaN is not equal to itself: frames are compared as bytes.
+        assert_eq!(encoded(&ViewFrame::decode(&golden).unwrap()), golden);
+    }
+}
+
+#[test]
+fn a_frame_cut_anywhere_is_refused() {
+    for frame in [columns(), points(), unknown()] {
+        let whole = encoded(&frame);
+        for len in 0..whole.len() {
+            let error = ViewFrame::decode(&whole[..len]).unwrap_err();
+            assert!(matches!(error, PageFrameError::TooShort { .. }), "{len}: {error}");
+        }
+        assert_eq!(ViewFrame::decode(&[whole, vec![0]].concat()), Err(PageFrameError::TooLong(1)));
+    }
+}
+
+#[test]
+fn any_byte_may_be_wrong_without_harm() {
+    let mut random = Random::new(1);
+    for _ in 0..20_000 {
+        let mut bytes = encoded(&points());
+        for _ in 0..1 + random.below(3) {
+            let place = random.below(bytes.len() as u64) as usize;
+            bytes[place] = random.next_u64() as u8;
+        }
+        if let Ok(frame) = ViewFrame::decode(&bytes) {
+            assert_eq!(encoded(&frame).len(), bytes.len());
+        }
+    }
+}
+
+#[test]
+fn a_frame_holds_what_it_may_and_not_one_more() {
+    let mut frame = columns();
+    frame.column_count = MAX_PAGE_COLUMNS;
+    frame.traces = vec![frame.traces[0].clone(); MAX_PAGE_TRACES];
+    let limits = |frame: &ViewFrame| frame.encode(&mut Vec::new());
+    assert_eq!(limits(&frame), Ok(()));
+    frame.column_count += 1;
+    assert!(limits(&frame).is_err());
+    frame.column_count -= 1;
+    frame.traces.push(frame.traces[0].clone());
+    assert!(limits(&frame).is_err());
+    frame.traces.truncate(1);
+    frame.traces[0].shape = TraceShape::Columns { first: MAX_PAGE_COLUMNS - 1, extremes: vec![[0.0; 2]] };
+    assert_eq!(limits(&frame), Ok(()));
+    frame.traces[0].shape = TraceShape::Columns { first: MAX_PAGE_COLUMNS, extremes: vec![[0.0; 2]] };
+    assert!(limits(&frame).is_err());
+    frame.traces[0].shape = TraceShape::Points(Vec::new());
+    let gap = frame.traces[0].gaps[0];
+    frame.traces[0].gaps = vec![gap; MAX_PAGE_GAPS];
+    assert_eq!(limits(&frame), Ok(()));
+    frame.traces[0].gaps.push(gap);
+    assert!(limits(&frame).is_err());
+}
+
+#[test]
+fn what_this_version_does_not_know_is_refused() {
+    let whole = encoded(&columns());
+    // Magic, version, kind, flags; the trace's state, mode and reserved; the gap's stage and flags.
+    let gap = whole.len() - size_of::<layout::Gap>();
+    for place in [0, 2, 3, 15, 50, 51, 68, gap + 24, gap + 25, gap + 26] {
+        let mut bytes = whole.clone();
+        bytes[place] = 0x7e;
+        let error = ViewFrame::decode(&bytes).unwrap_err();
+        assert!(matches!(error, PageFrameError::Unknown { .. }), "{place}: {error}");
+    }
+}
+
+#[test]
+fn every_stage_has_its_code_in_a_gap() {
+    for code in 0..=255 {
+        let cause = GapCause::from_code(code);
+        assert_eq!(cause.is_some(), !(25..254).contains(&code));
+        assert!(cause.is_none_or(|cause| cause.code() == code));
+    }
+}
+
+#[test]
+fn the_page_and_the_layout_agree() {
+    let layouts = [
+        ("Frame", layout::Frame::FIELDS),
+        ("Trace", layout::Trace::FIELDS),
+        ("Column", layout::Extremes::FIELDS),
+        ("Point", layout::Point::FIELDS),
+        ("Gap", layout::Gap::FIELDS),
+    ];
+    for (name, fields) in layouts {
+        let heading = format!("### {name}\n");
+        let (_, section) = PAGE.split_once(&heading).unwrap_or_else(|| panic!("no section {name}"));
+        let section = section.split("\n#").next().unwrap();
+        let rows: Vec<(usize, usize, String)> = section.lines().filter_map(row).collect();
+        let fields: Vec<_> = fields.iter().map(|(at, size, name)| (*at, *size, (*name).to_owned())).collect();
+        assert_eq!(rows, fields, "{name}");
+    }
+    for (name, value) in [
+        ("traces", MAX_PAGE_TRACES),
+        ("columns", MAX_PAGE_COLUMNS as usize),
+        ("points", MAX_PAGE_COLUMNS as usize),
+        ("gaps", MAX_PAGE_GAPS),
+    ] {
+        assert!(PAGE.contains(&format!("| {name} | {value} |")), "the limit of {name} is {value}");
+    }
+}
+
+/// Reads a table row of offset, size and name; `None` for any other line.
+fn row(line: &str) -> Option<(usize, usize, String)> {
+    let mut cells = line.strip_prefix('|')?.split('|').map(str::trim);
+    let offset = cells.next()?.parse().ok()?;
+    let size = cells.next()?.parse().ok()?;
+    Some((offset, size, cells.next()?.trim_matches('`').to_owned()))
+}

@@ -1,0 +1,62 @@
+//! Requests: what a reader asks the publisher for.
+
+use units::{Epoch, ReaderId, StreamId};
+
+use crate::header::{self, Kind, Sealed};
+use crate::layout::{self, Common};
+use crate::malformed::{BufferTooSmall, Reason};
+
+/// A reader's wish, sent to the publisher's report port.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Request {
+    /// The stream.
+    pub stream: StreamId,
+    /// The publisher's life, as the reader knows it.
+    pub epoch: Epoch,
+    /// Who asks.
+    pub reader: ReaderId,
+    /// What is wanted.
+    pub what: Wanted,
+}
+
+/// What a reader can ask for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum Wanted {
+    /// The stream's description, before it comes by itself.
+    Descriptor = 1,
+}
+
+impl Request {
+    /// Writes the datagram to the start of `out` and returns its size.
+    ///
+    /// # Errors
+    /// [`BufferTooSmall`] if `out` is shorter than the datagram.
+    pub fn encode(&self, out: &mut [u8]) -> Result<usize, BufferTooSmall> {
+        let size_bytes = layout::Request::SIZE_BYTES;
+        let out = header::place(out, size_bytes)?;
+        let header = layout::Request {
+            common: Common::new(Kind::Request, size_bytes, 0, self.stream, self.epoch),
+            reader: self.reader.0.into(),
+            what: self.what as u8,
+            reserved: [0; 7],
+        };
+        header::seal(&header, out);
+        Ok(size_bytes)
+    }
+
+    pub(crate) fn read(sealed: &Sealed<'_>) -> Result<Self, Reason> {
+        let header: &layout::Request = sealed.header()?;
+        if !sealed.payload().is_empty() {
+            return Err(Reason::Length);
+        }
+        if header.what != Wanted::Descriptor as u8 {
+            return Err(Reason::Field("what"));
+        }
+        if header.reserved != [0; 7] {
+            return Err(Reason::Field("reserved"));
+        }
+        let (stream, epoch) = (sealed.common.stream(), sealed.common.epoch());
+        Ok(Self { stream, epoch, reader: ReaderId(header.reader.get()), what: Wanted::Descriptor })
+    }
+}

@@ -1,0 +1,295 @@
+//! Tallies: the publisher's running totals, and the newest of what it could not send.
+//!
+//! Totals are cumulative since the epoch began, so that any one tally repairs the loss of all before it. Ranges
+//! name numbers and positions exactly, but only the newest fit.
+
+use core::ops::Range;
+use core::time::Duration;
+
+use ledger::Stage;
+use zerocopy::{FromBytes, IntoBytes};
+
+use crate::header::{self, Kind, Numbered, Sealed};
+use crate::layout::{self, RangeRecord};
+use crate::malformed::{BufferTooSmall, Reason};
+
+/// The most ranges in one tally, withheld and skipped together: with them a tally still fits into the default
+/// datagram with room to spare, and 16 new ones call for the next tally, so that each is told twice.
+pub const MAX_RANGES: usize = 32;
+/// The size of a tally's header.
+pub const TALLY_HEADER_BYTES: usize = layout::Tally::SIZE_BYTES;
+
+const WITHHELD_STAGES: [Stage; 4] =
+    [Stage::Injected, Stage::SenderSocket, Stage::SenderIp, Stage::SenderQdisc];
+const SKIPPED_STAGES: [Stage; 3] = [Stage::Source, Stage::PublisherQueue, Stage::PublisherPaused];
+
+/// The publisher's running totals.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Tally {
+    /// The tally's own number, and the horizon as its position.
+    pub head: Numbered,
+    /// Whether the epoch ends with this number.
+    pub last: bool,
+    /// When the next tally comes at the latest.
+    pub next_tally: Duration,
+    /// How many readers the publisher hears reports from.
+    pub readers: u32,
+    /// The interval that each reader's reports keep, so that all of them stay within the budget.
+    pub report_interval: Duration,
+    /// The totals since the epoch began.
+    pub totals: Totals,
+    /// The newest ranges of numbers that were never sent; all below `head.number`, oldest first.
+    pub withheld: Vec<Withheld>,
+    /// The newest ranges of positions lost before they were numbered; all below the horizon, oldest first.
+    pub skipped: Vec<Skipped>,
+}
+
+/// What became of everything that a publisher was given.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Totals {
+    /// What became of the samples.
+    pub samples: SampleTotals,
+    /// What became of the numbered datagrams.
+    pub datagrams: DatagramTotals,
+}
+
+/// What became of the samples since the epoch began, by index.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct SampleTotals {
+    /// The index span so far.
+    pub offered: u64,
+    /// Samples that went into numbered datagrams.
+    pub numbered: u64,
+    /// Samples that the source did not have.
+    pub source: u64,
+    /// Samples over which the ring lapped the sender.
+    pub publisher_queue: u64,
+    /// Samples not sent because no remote reader was heard.
+    pub publisher_paused: u64,
+    /// Samples that still wait for a number.
+    pub queued: u64,
+}
+
+/// What became of the numbered datagrams below the tally's own number.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct DatagramTotals {
+    /// Withheld on purpose.
+    pub injected: u64,
+    /// Refused by the socket.
+    pub sender_socket: u64,
+    /// Refused by firewall, route or neighbour.
+    pub sender_ip: u64,
+    /// Dropped by the queue discipline.
+    pub sender_qdisc: u64,
+    /// Bytes of the datagrams that were sent.
+    pub bytes: u64,
+}
+
+/// Numbers that were given but never left the host.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Withheld {
+    /// The numbers; not empty.
+    pub numbers: Range<u64>,
+    /// `Injected`, `SenderSocket`, `SenderIp` or `SenderQdisc`.
+    pub stage: Stage,
+}
+
+/// Positions that never got a number.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Skipped {
+    /// The positions; not empty.
+    pub positions: Range<u64>,
+    /// `Source`, `PublisherQueue` or `PublisherPaused`.
+    pub stage: Stage,
+}
+
+impl SampleTotals {
+    /// Tells whether `offered = numbered + source + publisher_queue + publisher_paused + queued` (rule 3).
+    #[must_use]
+    pub fn is_balanced(&self) -> bool {
+        let parts = [self.numbered, self.source, self.publisher_queue, self.publisher_paused, self.queued];
+        parts.into_iter().map(u128::from).sum::<u128>() == u128::from(self.offered)
+    }
+}
+
+impl Tally {
+    /// Returns how many ranges fit into a tally of at most `datagram_bytes`.
+    #[must_use]
+    pub const fn ranges_that_fit(datagram_bytes: usize) -> usize {
+        let fit = datagram_bytes.saturating_sub(TALLY_HEADER_BYTES) / RangeRecord::SIZE_BYTES;
+        if fit < MAX_RANGES { fit } else { MAX_RANGES }
+    }
+
+    /// Writes the datagram to the start of `out` and returns its size.
+    ///
+    /// The length of `out` is the limit of the datagram. Ranges beyond what fits into it are left out, the
+    /// oldest (the first of each list) first; each list keeps at least half of the room if it needs it.
+    ///
+    /// # Errors
+    /// [`BufferTooSmall`] if `out` is shorter than the header.
+    ///
+    /// # Panics
+    /// In debug builds, if a range is one that [`crate::Datagram::decode`] refuses.
+    pub fn encode(&self, out: &mut [u8]) -> Result<usize, BufferTooSmall> {
+        debug_assert_eq!(self.check(), Ok(()), "ranges that their own readers would refuse: {self:?}");
+        let (withheld, skipped) = self.newest(Self::ranges_that_fit(out.len()));
+        let payload_bytes = (withheld.len() + skipped.len()) * RangeRecord::SIZE_BYTES;
+        let out = header::place(out, TALLY_HEADER_BYTES + payload_bytes)?;
+        let withheld_records = withheld.iter().map(|range| RangeRecord::new(&range.numbers, range.stage));
+        let skipped_records = skipped.iter().map(|range| RangeRecord::new(&range.positions, range.stage));
+        let places = out[TALLY_HEADER_BYTES..].chunks_exact_mut(RangeRecord::SIZE_BYTES);
+        for (record, place) in withheld_records.chain(skipped_records).zip(places) {
+            record.write_to(place).expect("the place of one record");
+        }
+        let mut header = self.header(payload_bytes);
+        header.withheld_count = count(withheld.len());
+        header.skipped_count = count(skipped.len());
+        header.payload_crc = header::crc32c(&out[TALLY_HEADER_BYTES..]).into();
+        header::seal(&header, out);
+        Ok(out.len())
+    }
+
+    pub(crate) fn read(sealed: &Sealed<'_>) -> Result<Self, Reason> {
+        let header: &layout::Tally = sealed.header()?;
+        let payload = sealed.checked_payload(header.payload_crc.get())?;
+        let (withheld_count, skipped_count) =
+            (usize::from(header.withheld_count.get()), usize::from(header.skipped_count.get()));
+        if withheld_count + skipped_count > MAX_RANGES {
+            return Err(Reason::Field("withheld_count"));
+        }
+        let records = <[RangeRecord]>::ref_from_bytes(payload).map_err(|_| Reason::Length)?;
+        if records.len() != withheld_count + skipped_count {
+            return Err(Reason::Length);
+        }
+        if header.reserved != [0; 3] {
+            return Err(Reason::Field("reserved"));
+        }
+        let (withheld, skipped) = records.split_at(withheld_count);
+        let tally = Self {
+            head: sealed.numbered()?,
+            last: flag(header.last)?,
+            next_tally: Duration::from_nanos(header.next_tally_ns.get()),
+            readers: header.readers.get(),
+            report_interval: Duration::from_nanos(header.report_interval_ns.get()),
+            totals: Totals::read(header),
+            withheld: withheld.iter().map(Withheld::read).collect::<Result<_, _>>()?,
+            skipped: skipped.iter().map(Skipped::read).collect::<Result<_, _>>()?,
+        };
+        tally.check().map(|()| tally)
+    }
+
+    fn header(&self, payload_bytes: usize) -> layout::Tally {
+        let Totals { samples, datagrams } = &self.totals;
+        layout::Tally {
+            group: self.head.group(Kind::Tally, TALLY_HEADER_BYTES, payload_bytes),
+            payload_crc: 0.into(),
+            withheld_count: 0.into(),
+            skipped_count: 0.into(),
+            next_tally_ns: nanos(self.next_tally).into(),
+            report_interval_ns: nanos(self.report_interval).into(),
+            readers: self.readers.into(),
+            last: u8::from(self.last),
+            reserved: [0; 3],
+            samples_offered: samples.offered.into(),
+            samples_numbered: samples.numbered.into(),
+            samples_source: samples.source.into(),
+            samples_publisher_queue: samples.publisher_queue.into(),
+            samples_publisher_paused: samples.publisher_paused.into(),
+            samples_queued: samples.queued.into(),
+            datagrams_injected: datagrams.injected.into(),
+            datagrams_sender_socket: datagrams.sender_socket.into(),
+            datagrams_sender_ip: datagrams.sender_ip.into(),
+            datagrams_sender_qdisc: datagrams.sender_qdisc.into(),
+            sent_bytes: datagrams.bytes.into(),
+        }
+    }
+
+    /// Returns the newest ranges of each list, `room` of them together at most.
+    fn newest(&self, room: usize) -> (&[Withheld], &[Skipped]) {
+        let skipped_room = (room / 2).max(room - self.withheld.len().min(room));
+        let skipped_kept = self.skipped.len().min(skipped_room);
+        let withheld_kept = self.withheld.len().min(room - skipped_kept);
+        let skipped = &self.skipped[self.skipped.len() - skipped_kept..];
+        (&self.withheld[self.withheld.len() - withheld_kept..], skipped)
+    }
+
+    /// Checks that every range lies below the number or the horizon, and in a stage that can be its own.
+    fn check(&self) -> Result<(), Reason> {
+        let below = |range: &Range<u64>, limit: u64| !range.is_empty() && range.end <= limit;
+        if !self.withheld.iter().all(|range| below(&range.numbers, self.head.number)) {
+            return Err(Reason::Field("withheld"));
+        }
+        if !self.skipped.iter().all(|range| below(&range.positions, self.head.position())) {
+            return Err(Reason::Field("skipped"));
+        }
+        let stages_fit = self.withheld.iter().all(|range| WITHHELD_STAGES.contains(&range.stage))
+            && self.skipped.iter().all(|range| SKIPPED_STAGES.contains(&range.stage));
+        if stages_fit { Ok(()) } else { Err(Reason::Field("stage")) }
+    }
+}
+
+impl Totals {
+    fn read(header: &layout::Tally) -> Self {
+        let samples = SampleTotals {
+            offered: header.samples_offered.get(),
+            numbered: header.samples_numbered.get(),
+            source: header.samples_source.get(),
+            publisher_queue: header.samples_publisher_queue.get(),
+            publisher_paused: header.samples_publisher_paused.get(),
+            queued: header.samples_queued.get(),
+        };
+        let datagrams = DatagramTotals {
+            injected: header.datagrams_injected.get(),
+            sender_socket: header.datagrams_sender_socket.get(),
+            sender_ip: header.datagrams_sender_ip.get(),
+            sender_qdisc: header.datagrams_sender_qdisc.get(),
+            bytes: header.sent_bytes.get(),
+        };
+        Self { samples, datagrams }
+    }
+}
+
+impl Withheld {
+    fn read(record: &RangeRecord) -> Result<Self, Reason> {
+        record.read().map(|(numbers, stage)| Self { numbers, stage })
+    }
+}
+
+impl Skipped {
+    fn read(record: &RangeRecord) -> Result<Self, Reason> {
+        record.read().map(|(positions, stage)| Self { positions, stage })
+    }
+}
+
+impl RangeRecord {
+    fn new(range: &Range<u64>, stage: Stage) -> Self {
+        let count = range.end.saturating_sub(range.start).into();
+        Self { start: range.start.into(), count, stage: stage.code(), reserved: [0; 3] }
+    }
+
+    fn read(&self) -> Result<(Range<u64>, Stage), Reason> {
+        let start = self.start.get();
+        let end = start.checked_add(self.count.get()).ok_or(Reason::Field("count"))?;
+        if self.reserved != [0; 3] {
+            return Err(Reason::Field("reserved"));
+        }
+        Ok((start..end, Stage::from_code(self.stage).ok_or(Reason::Field("stage"))?))
+    }
+}
+
+/// Returns a duration as the wire has it: at most 584 years.
+pub(crate) fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+fn count(ranges: usize) -> zerocopy::byteorder::little_endian::U16 {
+    u16::try_from(ranges).expect("at most 32 ranges").into()
+}
+
+fn flag(code: u8) -> Result<bool, Reason> {
+    match code {
+        0 => Ok(false),
+        1 => Ok(true),
+        _ => Err(Reason::Field("last")),
+    }
+}

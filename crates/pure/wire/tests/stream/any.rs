@@ -1,0 +1,286 @@
+//! Anything that can be sent, for property tests: one strategy for each kind of datagram.
+
+use core::net::{IpAddr, SocketAddr};
+use core::time::Duration;
+
+use ledger::{AccountState, NetworkRows, ReaderRows, Stage, StageCounts};
+use proptest::collection::{btree_map, vec};
+use proptest::prelude::*;
+use sample::{Channel, Dtype, MAX_ELEMENTS_PER_SAMPLE, Schema};
+use units::{Epoch, ReaderId, SampleRate, StreamId, WallTime};
+use wire::{
+    Announcement, Clock, Data, Datagram, DatagramTotals, Description, DescriptorParts, Fit, Numbered, Report,
+    Request, SampleTotals, Skipped, Tally, Totals, Wanted, Withheld, max_elements, stream_id,
+};
+
+/// A limit within which every kind is tried: the floor, the two defaults, and beyond.
+const DATAGRAM_BYTES: [usize; 4] = [548, 1_452, 1_472, 8_972];
+
+/// Any datagram of any kind, encoded.
+pub(crate) fn datagram() -> impl Strategy<Value = Vec<u8>> {
+    let control = prop_oneof![
+        tally().prop_map(Datagram::Tally),
+        report().prop_map(|report| Datagram::Report(Box::new(report))),
+        announcement().prop_map(Datagram::Announcement),
+        request().prop_map(Datagram::Request),
+    ];
+    prop_oneof![
+        slice().prop_map(|slice| slice.encoded()),
+        control.prop_map(|datagram| encoded(&datagram)),
+        (numbered(), description(), any::<prop::sample::Index>()).prop_map(|(head, description, index)| {
+            let parts = DescriptorParts::new(&description, 548).unwrap();
+            let index = u16::try_from(index.index(usize::from(parts.count()))).unwrap();
+            encoded(&Datagram::Descriptor(parts.part(index, head).unwrap()))
+        }),
+    ]
+}
+
+/// Encodes into a buffer that holds the largest of them.
+pub(crate) fn encoded(datagram: &Datagram<'_>) -> Vec<u8> {
+    let mut buffer = vec![0; 16_384];
+    let size = datagram.encode(&mut buffer).unwrap();
+    buffer.truncate(size);
+    buffer
+}
+
+/// A data datagram that owns its payload.
+#[derive(Clone, Debug)]
+pub(crate) struct Slice {
+    head: Numbered,
+    t0: WallTime,
+    clock: Clock,
+    dtype: Dtype,
+    payload: Vec<u8>,
+}
+
+impl Slice {
+    pub(crate) fn data(&self) -> Data<'_> {
+        let element_count = u32::try_from(self.payload.len() / self.dtype.size_bytes()).unwrap();
+        let Self { head, t0, clock, dtype, ref payload } = *self;
+        Data { head, t0, clock, dtype, element_count, payload }
+    }
+
+    pub(crate) fn encoded(&self) -> Vec<u8> {
+        encoded(&Datagram::Data(self.data()))
+    }
+}
+
+/// Whole samples or a piece of one, as full as a sender may make it.
+pub(crate) fn slice() -> impl Strategy<Value = Slice> {
+    let limit = prop::sample::select(&DATAGRAM_BYTES[..]);
+    let parts = (numbered(), any::<i64>(), any::<u8>(), prop::sample::select(&Dtype::ALL[..]), limit);
+    (parts, any::<u32>(), any::<u8>()).prop_map(|((head, t0, clock, dtype, limit), count, fill)| {
+        let per_sample = head.elements_per_sample;
+        let (element_offset, element_count) = match max_elements(limit, dtype, per_sample) {
+            Fit::Samples(most) => (0, (1 + count % most) * per_sample),
+            Fit::Pieces(most) => {
+                let left = per_sample - head.element_offset;
+                (head.element_offset, 1 + count % most.min(left))
+            }
+        };
+        let head = Numbered { element_offset, ..head };
+        let payload = vec![fill; element_count as usize * dtype.size_bytes()];
+        Slice { head, t0: WallTime::from_nanos(t0), clock: Clock::from_code(clock), dtype, payload }
+    })
+}
+
+prop_compose! {
+    /// A head anywhere in a stream of small or huge samples.
+    pub(crate) fn numbered()(
+        stream in any::<u64>(),
+        epoch in epoch(),
+        number in 0..u64::MAX,
+        first_index in 0..u64::MAX >> 30,
+        elements_per_sample in prop_oneof![1..64_u32, 1..=MAX_ELEMENTS_PER_SAMPLE],
+        offset in any::<u32>(),
+    ) -> Numbered {
+        let element_offset = offset % elements_per_sample;
+        Numbered { stream: StreamId(stream), epoch, number, first_index, element_offset, elements_per_sample }
+    }
+}
+
+prop_compose! {
+    fn epoch()(start_ns in any::<u64>(), life in any::<u64>()) -> Epoch {
+        Epoch { start_ns, life }
+    }
+}
+
+prop_compose! {
+    fn totals()(samples in any::<[u64; 6]>(), datagrams in any::<[u64; 5]>()) -> Totals {
+        let [offered, numbered, source, publisher_queue, publisher_paused, queued] = samples;
+        let samples =
+            SampleTotals { offered, numbered, source, publisher_queue, publisher_paused, queued };
+        let [injected, sender_socket, sender_ip, sender_qdisc, bytes] = datagrams;
+        Totals { samples, datagrams: DatagramTotals { injected, sender_socket, sender_ip, sender_qdisc, bytes } }
+    }
+}
+
+prop_compose! {
+    /// Ranges that end at `end` or before it.
+    fn ranges(end: u64, stages: &'static [Stage])(
+        ranges in vec((any::<u64>(), any::<u64>(), prop::sample::select(stages)), 0..=16),
+    ) -> Vec<(core::ops::Range<u64>, Stage)> {
+        let nonempty = ranges.into_iter().filter(|_| end > 0);
+        nonempty.map(|(start, len, stage)| {
+            let start = start % end;
+            (start..start + 1 + len % (end - start), stage)
+        }).collect()
+    }
+}
+
+pub(crate) fn tally() -> impl Strategy<Value = Tally> {
+    numbered().prop_flat_map(|head| {
+        let withheld = [Stage::Injected, Stage::SenderSocket, Stage::SenderIp, Stage::SenderQdisc];
+        let skipped = [Stage::Source, Stage::PublisherQueue, Stage::PublisherPaused];
+        let withheld = ranges(head.number, Box::leak(Box::new(withheld)));
+        let skipped = ranges(head.position(), Box::leak(Box::new(skipped)));
+        let scalars = (any::<bool>(), any::<u64>(), any::<u32>(), any::<u64>(), totals());
+        (Just(head), scalars, withheld, skipped).prop_map(|(head, scalars, withheld, skipped)| {
+            let (last, next_tally, readers, report_interval, totals) = scalars;
+            Tally {
+                head,
+                last,
+                next_tally: Duration::from_nanos(next_tally),
+                readers,
+                report_interval: Duration::from_nanos(report_interval),
+                totals,
+                withheld: withheld.into_iter().map(|(numbers, stage)| Withheld { numbers, stage }).collect(),
+                skipped: skipped.into_iter().map(|(positions, stage)| Skipped { positions, stage }).collect(),
+            }
+        })
+    })
+}
+
+prop_compose! {
+    fn stage_counts()(
+        counts in btree_map(prop::sample::select(&Stage::ALL[..]), 1..u64::MAX >> 8, 0..=StageCounts::LEN),
+    ) -> StageCounts {
+        let mut lost = StageCounts::default();
+        for (stage, count) in counts {
+            lost[stage] = count;
+        }
+        lost
+    }
+}
+
+prop_compose! {
+    pub(crate) fn report()(
+        (stream, reader, age) in any::<(u64, u64, u64)>(),
+        epoch in epoch(),
+        name in "[a-zäöü -]{0,16}",
+        state in prop::sample::select(vec![
+            AccountState::Open, AccountState::Closed, AccountState::Cut, AccountState::Unconfirmed,
+        ]),
+        counts in any::<[u32; 14]>(),
+        per_sample in 0..1_000_000_u32,
+        network_lost in stage_counts(),
+        reader_lost in stage_counts(),
+    ) -> Report {
+        let counts = counts.map(u64::from);
+        let datagrams = NetworkRows {
+            first: counts[0],
+            next: counts[0] + counts[1],
+            received: counts[2],
+            lost: network_lost,
+            unexplained: counts[3],
+            unsettled: counts[4],
+            in_flight: counts[5],
+            duplicates: counts[6],
+            before_join: counts[7],
+        };
+        let elements = ReaderRows {
+            first: counts[8],
+            next: counts[8] + counts[9],
+            per_sample,
+            delivered: counts[10],
+            lost: reader_lost,
+            unexplained: counts[11],
+            unsettled: counts[12],
+            in_flight: counts[13],
+        };
+        let (stream, reader, age) = (StreamId(stream), ReaderId(reader), Duration::from_nanos(age));
+        Report { stream, epoch, reader, name, state, age, datagrams, elements }
+    }
+}
+
+prop_compose! {
+    fn rate()(numerator in 1..=u32::MAX, denominator in 1..=u32::MAX) -> SampleRate {
+        SampleRate::new(numerator, denominator).unwrap()
+    }
+}
+
+prop_compose! {
+    pub(crate) fn announcement()(
+        (stream, period, port, report_port) in any::<(u64, u64, u16, u16)>(),
+        epoch in epoch(),
+        name in "[a-z]{1,9}(/[a-zµ0-9_.-]{3,9}){0,3}",
+        address in any::<IpAddr>().prop_filter("an address to send to", |address| !address.is_unspecified()),
+        dtype in prop::sample::select(&Dtype::ALL[..]),
+        rate in rate(),
+        channels in 1..=4_096_u32,
+        elements_per_sample in 1..=MAX_ELEMENTS_PER_SAMPLE,
+        station in "[a-z0-9-]{0,63}",
+    ) -> Announcement {
+        Announcement {
+            stream: StreamId(stream),
+            epoch,
+            name: name.parse().unwrap(),
+            group: SocketAddr::new(address, port.max(1)),
+            report_port,
+            dtype,
+            rate,
+            channels,
+            elements_per_sample,
+            station,
+            period: Duration::from_nanos(period),
+        }
+    }
+}
+
+prop_compose! {
+    pub(crate) fn request()(stream in any::<u64>(), epoch in epoch(), reader in any::<u64>()) -> Request {
+        Request { stream: StreamId(stream), epoch, reader: ReaderId(reader), what: Wanted::Descriptor }
+    }
+}
+
+prop_compose! {
+    fn channel()(
+        unit in "[a-zA-Zµ/²]{0,8}",
+        shape in vec(1..8_u32, 0..4),
+        scale in prop_oneof![Just(1.0), prop::num::f64::NORMAL],
+        offset in prop_oneof![Just(0.0), prop::num::f64::NORMAL | prop::num::f64::ZERO],
+    ) -> Channel {
+        Channel { name: String::new(), unit, shape, scale, offset }
+    }
+}
+
+prop_compose! {
+    pub(crate) fn description()(
+        name in "[a-z]{1,9}(/[a-zµ0-9_.-]{3,9}){0,3}",
+        dtype in prop::sample::select(&Dtype::ALL[..]),
+        rate in rate(),
+        mut channels in vec(channel(), 1..60),
+        labels in btree_map("[a-zé]{0,40}", "[a-zé ]{0,40}", 0..8),
+        report_port in any::<u16>(),
+        station in "[a-z0-9-]{0,63}",
+    ) -> Description {
+        for (index, channel) in channels.iter_mut().enumerate() {
+            channel.name = format!("channel {index}");
+        }
+        let mut schema = Schema::new(dtype, rate, channels).unwrap();
+        schema.labels = labels;
+        Description { name: name.parse().unwrap(), schema, report_port, station }
+    }
+}
+
+/// The head of a datagram of the stream that `description` describes.
+pub(crate) fn head_of(description: &Description) -> Numbered {
+    Numbered {
+        stream: stream_id(&description.name, &description.schema),
+        epoch: Epoch { start_ns: 1, life: 2 },
+        number: 3,
+        first_index: 4,
+        element_offset: 0,
+        elements_per_sample: description.schema.elements_per_sample(),
+    }
+}
