@@ -1,0 +1,375 @@
+//! One life of a publisher as received: its books, what waits for its turn, and the way into the flow.
+
+use core::net::SocketAddr;
+use core::ops::Range;
+use core::time::Duration;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use ledger::{
+    Accepted, AccountState, Book, BookConfig, BookKey, Brackets, Change, EvidenceSource, Stage, StageCounts,
+};
+use sample::Dtype;
+use units::{Epoch, Instant, StreamId, WallTime};
+use wire::{Clock, Data, Description, Numbered, Tally};
+
+use super::outbox::{BlockItem, Event, Outbox};
+use super::plausible::{Plausibility, Verdict};
+use crate::sender::MAX_INTERVAL;
+
+/// A publisher that was not heard for so many of its tally intervals has fallen silent (rule 13).
+const SILENT_INTERVALS: u32 = 10;
+/// How far above the horizon a number may lie that a damaged datagram names: the same reach that an
+/// undamaged one may jump without a second opinion.
+const MAX_NAMED_AHEAD: u64 = super::plausible::MAX_JUMP;
+/// Buffers kept for reuse.
+const MAX_SPARE_BUFFERS: usize = 64;
+
+/// One life of a publisher.
+#[derive(Debug)]
+pub(super) struct Life {
+    pub(super) key: BookKey,
+    pub(super) stream: StreamId,
+    pub(super) epoch: Epoch,
+    pub(super) description: Arc<Description>,
+    pub(super) book: Book,
+    /// Where the publisher's datagrams come from.
+    pub(super) from: SocketAddr,
+    pub(super) last_heard: Instant,
+    pub(super) ended: bool,
+    /// Data received above something in flight.
+    waiting: BTreeMap<u64, Held>,
+    /// Gaps declared and not yet told, in the order of the stream.
+    declared: VecDeque<u64>,
+    plausibility: Plausibility,
+    tally_interval: Duration,
+    spare: Vec<Vec<u8>>,
+}
+
+/// A data datagram that waits for its turn.
+#[derive(Debug)]
+struct Held {
+    positions: Range<u64>,
+    t0: WallTime,
+    clock: Clock,
+    dtype: Dtype,
+    payload: Vec<u8>,
+}
+
+/// What a datagram was to this life.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Taken {
+    /// It counts.
+    Accepted,
+    /// Seen before, too late, or before the join point.
+    Outside,
+    /// It does not agree with what is known: as if damaged.
+    Malformed,
+}
+
+impl Life {
+    /// Begins the account of a life at its first datagram whose schema is known.
+    pub(super) fn join(
+        key: BookKey,
+        config: BookConfig,
+        head: &Numbered,
+        description: Arc<Description>,
+        heard: (Instant, SocketAddr),
+    ) -> Self {
+        let book = Book::join(key, config, head.elements_per_sample, head.number, head.position());
+        Self::with_book(key, book, (head.stream, head.epoch), description, heard)
+    }
+
+    /// Begins another account of this life, which had fallen silent, where its last one ended.
+    pub(super) fn resumed(&self, key: BookKey, heard: (Instant, SocketAddr)) -> Self {
+        let book = Book::continued(&self.book, key);
+        Self::with_book(key, book, (self.stream, self.epoch), Arc::clone(&self.description), heard)
+    }
+
+    fn with_book(
+        key: BookKey,
+        book: Book,
+        identity: (StreamId, Epoch),
+        description: Arc<Description>,
+        heard: (Instant, SocketAddr),
+    ) -> Self {
+        let (now, from) = heard;
+        let (stream, epoch) = identity;
+        Self {
+            key,
+            stream,
+            epoch,
+            plausibility: Plausibility::new(&description.schema, now),
+            description,
+            book,
+            from,
+            last_heard: now,
+            ended: false,
+            waiting: BTreeMap::new(),
+            declared: VecDeque::new(),
+            tally_interval: MAX_INTERVAL,
+            spare: Vec::new(),
+        }
+    }
+
+    /// Tells whether an account may begin at this datagram: only at the start of a sample.
+    pub(super) const fn may_join(head: &Numbered) -> bool {
+        head.element_offset == 0
+    }
+
+    pub(super) fn on_data(
+        &mut self,
+        now: Instant,
+        data: &Data<'_>,
+        brackets: &mut Brackets,
+        out: &mut Outbox,
+    ) -> Taken {
+        if data.dtype != self.description.schema.dtype {
+            self.damaged(now, &data.head, brackets, out);
+            return Taken::Malformed;
+        }
+        let taken = self.accept(now, &data.head, data.positions(), brackets);
+        if taken == Taken::Accepted {
+            self.queue(data, out);
+        }
+        self.tell(now, out);
+        taken
+    }
+
+    /// Books a tally or a descriptor, which carry no elements.
+    pub(super) fn on_control(
+        &mut self,
+        now: Instant,
+        head: &Numbered,
+        brackets: &mut Brackets,
+        out: &mut Outbox,
+    ) -> Taken {
+        let position = head.position();
+        let taken = self.accept(now, head, position..position, brackets);
+        self.tell(now, out);
+        taken
+    }
+
+    /// Books a tally and reads what it says.
+    ///
+    /// What it names is evidence even when the tally itself does not count any more: the final one comes five
+    /// times under one number, and may know more each time.
+    pub(super) fn on_tally(
+        &mut self,
+        now: Instant,
+        tally: &Tally,
+        brackets: &mut Brackets,
+        out: &mut Outbox,
+    ) -> Taken {
+        let taken = self.on_control(now, &tally.head, brackets, out);
+        if taken == Taken::Malformed {
+            return taken;
+        }
+        for withheld in &tally.withheld {
+            let source = EvidenceSource::TallyRange;
+            self.book.name_exactly(withheld.numbers.clone(), withheld.stage, source, brackets);
+        }
+        for skipped in &tally.skipped {
+            self.book.name_skipped(skipped.positions.clone(), skipped.stage);
+        }
+        if taken == Taken::Accepted {
+            self.hear_totals(now, tally, brackets);
+        }
+        self.tell(now, out);
+        taken
+    }
+
+    fn hear_totals(&mut self, now: Instant, tally: &Tally, brackets: &mut Brackets) {
+        let per_sample = u64::from(tally.head.elements_per_sample);
+        let totals = &tally.totals;
+        let mut withheld = StageCounts::of(Stage::Injected, totals.datagrams.injected);
+        withheld[Stage::SenderSocket] = totals.datagrams.sender_socket;
+        withheld[Stage::SenderIp] = totals.datagrams.sender_ip;
+        withheld[Stage::SenderQdisc] = totals.datagrams.sender_qdisc;
+        let elements = |samples: u64| samples.saturating_mul(per_sample);
+        let mut skipped = StageCounts::of(Stage::Source, elements(totals.samples.source));
+        skipped[Stage::PublisherQueue] = elements(totals.samples.publisher_queue);
+        skipped[Stage::PublisherPaused] = elements(totals.samples.publisher_paused);
+        let at = (tally.head.number, tally.head.position());
+        self.book.tally(now, at, &withheld, &skipped, brackets);
+        self.tally_interval = tally.next_tally.clamp(crate::sender::FIRST_INTERVAL, MAX_INTERVAL);
+        if tally.last {
+            self.book.final_tally(tally.head.number);
+        }
+    }
+
+    /// Notes a datagram that came but could not be read, although its header told its number.
+    pub(super) fn damaged(
+        &mut self,
+        now: Instant,
+        head: &Numbered,
+        brackets: &mut Brackets,
+        out: &mut Outbox,
+    ) {
+        // An account that has ended takes no more news, but its successor may want to know.
+        if self.ended && head.number < self.book.next_number() {
+            return;
+        }
+        self.last_heard = now;
+        if head.number < self.book.next_number().saturating_add(MAX_NAMED_AHEAD) {
+            self.name_undecoded(head.number, brackets);
+        }
+        self.tell(now, out);
+    }
+
+    /// Lets time pass.
+    pub(super) fn advance(&mut self, now: Instant, brackets: &mut Brackets, out: &mut Outbox) {
+        if self.book.expects_more() && now >= self.silent_at() {
+            self.book.give_up(now, brackets);
+        }
+        self.book.expire(now, brackets);
+        self.tell(now, out);
+    }
+
+    /// Ends the life because a later one has begun.
+    pub(super) fn replaced(&mut self, now: Instant, brackets: &mut Brackets, out: &mut Outbox) {
+        self.book.give_up(now, brackets);
+        self.tell(now, out);
+    }
+
+    /// Ends the account because the reader leaves.
+    pub(super) fn cut(&mut self, now: Instant, brackets: &mut Brackets, out: &mut Outbox) {
+        if self.ended {
+            return;
+        }
+        self.tell(now, out);
+        self.waiting.clear();
+        self.book.cut(now, brackets);
+        self.tell(now, out);
+    }
+
+    /// Returns when time alone changes something.
+    pub(super) fn next_deadline(&self) -> Option<Instant> {
+        let silence = self.book.expects_more().then(|| self.silent_at());
+        [silence, self.book.next_deadline()].into_iter().flatten().min()
+    }
+
+    /// Returns the publisher's address for reports.
+    pub(super) fn report_address(&self) -> SocketAddr {
+        SocketAddr::new(self.from.ip(), self.description.report_port)
+    }
+
+    /// Judges whether number and position can be true.
+    pub(super) fn judge(&mut self, now: Instant, head: &Numbered) -> Verdict {
+        let horizon = (self.book.next_number(), self.book.horizon_position());
+        self.plausibility.judge(now, head, horizon)
+    }
+
+    /// Puts a number down to `decode`: a datagram came and was not used.
+    pub(super) fn name_undecoded(&mut self, number: u64, brackets: &mut Brackets) {
+        self.book.name_exactly(number..number + 1, Stage::Decode, EvidenceSource::Malformed, brackets);
+    }
+
+    fn silent_at(&self) -> Instant {
+        self.last_heard + self.tally_interval * SILENT_INTERVALS
+    }
+
+    fn accept(
+        &mut self,
+        now: Instant,
+        head: &Numbered,
+        positions: Range<u64>,
+        brackets: &mut Brackets,
+    ) -> Taken {
+        match self.book.accept(now, head.number, positions, brackets) {
+            Accepted::Received => {
+                self.last_heard = now;
+                self.plausibility.heard(now);
+                self.book.resume();
+                Taken::Accepted
+            }
+            Accepted::Late | Accepted::Duplicate | Accepted::BeforeJoin => {
+                self.last_heard = now;
+                Taken::Outside
+            }
+            Accepted::Contradictory => {
+                self.name_undecoded(head.number, brackets);
+                Taken::Malformed
+            }
+        }
+    }
+
+    /// Hands data over at once if nothing below is in flight, otherwise lets it wait.
+    fn queue(&mut self, data: &Data<'_>, out: &mut Outbox) {
+        let number = data.head.number;
+        self.take_changes(out);
+        let in_turn = self.waiting.is_empty() && self.declared.is_empty();
+        if in_turn && number < self.book.deliverable_below() {
+            let block = self.block_item(data.positions(), data.t0, data.clock, data.dtype);
+            self.book.deliver(u64::from(data.element_count));
+            out.block(block, data.payload);
+            return;
+        }
+        let mut payload = self.spare.pop().unwrap_or_default();
+        payload.extend_from_slice(data.payload);
+        let Data { t0, clock, dtype, .. } = *data;
+        self.waiting.insert(number, Held { positions: data.positions(), t0, clock, dtype, payload });
+    }
+
+    /// Tells everything that has become certain, in the order of the stream; ends the account when it is over.
+    fn tell(&mut self, now: Instant, out: &mut Outbox) {
+        self.tell_certain(out);
+        if !self.ended && self.is_over() {
+            self.book.close_last_sample(now);
+            self.tell_certain(out);
+            self.ended = true;
+            let account = self.book.account();
+            out.event(Event::Ended { stream: self.stream, epoch: self.epoch, account });
+        }
+    }
+
+    fn tell_certain(&mut self, out: &mut Outbox) {
+        self.take_changes(out);
+        loop {
+            let gap = self.declared.front().and_then(|id| self.book.gap(*id));
+            let held = self.waiting.first_key_value().map(|(number, _)| *number);
+            match (gap, held) {
+                (Some(gap), held) if held.is_none_or(|number| gap.numbers.start <= number) => {
+                    let event = Event::Gap { stream: self.stream, epoch: self.epoch, gap: gap.clone() };
+                    self.declared.pop_front();
+                    out.event(event);
+                }
+                (_, Some(number)) if number < self.book.deliverable_below() => self.hand_over_first(out),
+                _ => break,
+            }
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        self.book.state() != AccountState::Open && self.book.nothing_pending()
+    }
+
+    fn take_changes(&mut self, out: &mut Outbox) {
+        while let Some(change) = self.book.take_change() {
+            let (Change::Declared(id) | Change::Updated(id)) = change;
+            let Some(gap) = self.book.gap(id).filter(|gap| !gap.is_empty()) else { continue };
+            match change {
+                Change::Declared(id) => self.declared.push_back(id),
+                Change::Updated(id) if self.declared.contains(&id) => {}
+                Change::Updated(_) => {
+                    out.event(Event::Settled { stream: self.stream, epoch: self.epoch, gap: gap.clone() });
+                }
+            }
+        }
+    }
+
+    fn hand_over_first(&mut self, out: &mut Outbox) {
+        let Some((_, mut held)) = self.waiting.pop_first() else { return };
+        self.book.deliver(held.positions.end - held.positions.start);
+        let block = self.block_item(held.positions, held.t0, held.clock, held.dtype);
+        out.block(block, &held.payload);
+        if self.spare.len() < MAX_SPARE_BUFFERS {
+            held.payload.clear();
+            self.spare.push(held.payload);
+        }
+    }
+
+    const fn block_item(&self, positions: Range<u64>, t0: WallTime, clock: Clock, dtype: Dtype) -> BlockItem {
+        BlockItem { stream: self.stream, epoch: self.epoch, positions, t0, clock, dtype }
+    }
+}

@@ -1,0 +1,191 @@
+//! What the receiver has to say, in order, until it is polled.
+
+use core::net::SocketAddr;
+use core::ops::Range;
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use ledger::{Account, Gap};
+use sample::Dtype;
+use units::{Epoch, StreamId, WallTime};
+use wire::{Clock, Description, Report, Request};
+
+/// What a receiver wants done.
+#[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "taken one at a time and never stored")]
+pub enum Output<'a> {
+    /// Send the bytes at the start of the buffer.
+    Transmit {
+        /// To whom.
+        to: SocketAddr,
+        /// The datagram's size.
+        size_bytes: usize,
+    },
+    /// News of a stream, in the order of the stream.
+    Event(Event<'a>),
+    /// Nothing to do before the deadline, if there is one.
+    Idle {
+        /// When to come back at the latest.
+        deadline: Option<units::Instant>,
+    },
+}
+
+/// News of a stream.
+#[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "taken one at a time; those that are stored are boxed")]
+pub enum Event<'a> {
+    /// An account was opened: what follows belongs to this epoch.
+    Began {
+        /// The stream.
+        stream: StreamId,
+        /// The publisher's life.
+        epoch: Epoch,
+        /// Name, schema, station.
+        description: Arc<Description>,
+        /// Index of the first sample since joining.
+        first_index: u64,
+    },
+    /// Elements of the stream; every element from the first on is in exactly one block or gap.
+    Block {
+        /// The stream.
+        stream: StreamId,
+        /// The publisher's life.
+        epoch: Epoch,
+        /// The elements' positions.
+        positions: Range<u64>,
+        /// When the sample that holds the first element was taken.
+        t0: WallTime,
+        /// The clock that `t0` was read from.
+        clock: Clock,
+        /// The type of every element.
+        dtype: Dtype,
+        /// The elements, little-endian.
+        payload: &'a [u8],
+    },
+    /// Elements that are missing at this place of the stream.
+    Gap {
+        /// The stream.
+        stream: StreamId,
+        /// The publisher's life.
+        epoch: Epoch,
+        /// The gap as it stands now.
+        gap: Gap,
+    },
+    /// News of a gap told before: its stages changed.
+    Settled {
+        /// The stream.
+        stream: StreamId,
+        /// The publisher's life.
+        epoch: Epoch,
+        /// The gap as it stands now.
+        gap: Gap,
+    },
+    /// The account was closed, cut, or left unconfirmed with nothing pending.
+    Ended {
+        /// The stream.
+        stream: StreamId,
+        /// The publisher's life.
+        epoch: Epoch,
+        /// The account as it stands now.
+        account: Account,
+    },
+    /// A life that had been replaced goes on numbering: two publishers share one name.
+    TwoPublishers {
+        /// The stream.
+        stream: StreamId,
+        /// The life that is listened to.
+        winner: Epoch,
+        /// The one that should have ended.
+        other: Epoch,
+    },
+}
+
+/// Outputs in order, with the payloads they borrow.
+#[derive(Debug, Default)]
+pub(super) struct Outbox {
+    items: VecDeque<Item>,
+    payloads: Vec<u8>,
+}
+
+#[derive(Debug)]
+enum Item {
+    Block(BlockItem, Range<usize>),
+    Event(Box<Event<'static>>),
+    Report(SocketAddr, Box<Report>),
+    Request(SocketAddr, Request),
+}
+
+/// A block without its payload.
+#[derive(Clone, Debug)]
+pub(super) struct BlockItem {
+    pub(super) stream: StreamId,
+    pub(super) epoch: Epoch,
+    pub(super) positions: Range<u64>,
+    pub(super) t0: WallTime,
+    pub(super) clock: Clock,
+    pub(super) dtype: Dtype,
+}
+
+impl Outbox {
+    pub(super) fn block(&mut self, block: BlockItem, payload: &[u8]) {
+        if self.items.is_empty() {
+            self.payloads.clear();
+        }
+        let start = self.payloads.len();
+        self.payloads.extend_from_slice(payload);
+        self.items.push_back(Item::Block(block, start..self.payloads.len()));
+    }
+
+    pub(super) fn event(&mut self, event: Event<'static>) {
+        self.items.push_back(Item::Event(Box::new(event)));
+    }
+
+    pub(super) fn report(&mut self, to: SocketAddr, report: Report) {
+        self.items.push_back(Item::Report(to, Box::new(report)));
+    }
+
+    pub(super) fn request(&mut self, to: SocketAddr, request: Request) {
+        self.items.push_back(Item::Request(to, request));
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.items.is_empty()
+    }
+
+    /// Tells whether the next output is an event.
+    pub(super) fn has_news(&self) -> bool {
+        matches!(self.items.front(), Some(Item::Block(..) | Item::Event(_)))
+    }
+
+    /// Takes the oldest output; a datagram is written to the start of `buffer`.
+    pub(super) fn take(&mut self, buffer: &mut [u8]) -> Option<Output<'_>> {
+        let transmit = |to, encoded: Result<usize, wire::BufferTooSmall>| {
+            // A buffer that is too small for a report is the caller's choice of datagram size: leave it out.
+            encoded.ok().map(|size_bytes| Output::Transmit { to, size_bytes })
+        };
+        while let Some(item) = self.items.pop_front() {
+            let output = match item {
+                Item::Event(event) => Some(Output::Event(*event)),
+                Item::Report(to, report) => transmit(to, report.encode(buffer)),
+                Item::Request(to, request) => transmit(to, request.encode(buffer)),
+                Item::Block(block, payload) => {
+                    let BlockItem { stream, epoch, positions, t0, clock, dtype } = block;
+                    let payload = &self.payloads[payload];
+                    return Some(Output::Event(Event::Block {
+                        stream,
+                        epoch,
+                        positions,
+                        t0,
+                        clock,
+                        dtype,
+                        payload,
+                    }));
+                }
+            };
+            if output.is_some() {
+                return output;
+            }
+        }
+        None
+    }
+}

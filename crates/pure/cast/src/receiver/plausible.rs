@@ -1,0 +1,155 @@
+//! Whether a number can be true: a damaged or forged header must not tear the horizon away.
+//!
+//! Source: architecture, "The account, precisely", rule 5.
+
+use core::time::Duration;
+
+use sample::Schema;
+use units::Instant;
+use wire::{MIN_DATAGRAM_BYTES, Numbered};
+
+/// A jump up to this far is believed at once.
+pub(super) const MAX_JUMP: u64 = 65_536;
+/// A jump is believed up to so many times what the stream can have sent in the silence.
+const SILENCE_FACTOR: f64 = 4.0;
+/// Tallies and descriptors come beside the data. Units: datagrams per second, at most.
+const CONTROL_PER_SECOND: f64 = 32.0;
+
+/// Judges numbers and indices by what the stream can have sent.
+#[derive(Debug)]
+pub(super) struct Plausibility {
+    samples_per_second: f64,
+    datagrams_per_second: f64,
+    last: Instant,
+    /// How many datagrams were accepted: the account rests on one alone until there is a second.
+    accepted: u64,
+    /// A jump beyond belief that waits for a second datagram to agree.
+    suspect: Option<(u64, u64)>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Verdict {
+    Plausible,
+    /// Beyond belief until a second datagram agrees.
+    Suspicious,
+    /// Agrees with one that was beyond belief, whose number was `refused`.
+    Confirmed {
+        refused: u64,
+    },
+    /// Agrees with another that the account, which rests on a single datagram, began at the wrong place.
+    Elsewhere,
+}
+
+impl Plausibility {
+    pub(super) fn new(schema: &Schema, now: Instant) -> Self {
+        let samples_per_second = schema.rate.as_hz();
+        #[expect(clippy::cast_precision_loss, reason = "an estimate")]
+        let per_sample = (schema.sample_bytes() as f64 / MIN_DATAGRAM_BYTES as f64).max(1.0);
+        let datagrams_per_second = samples_per_second * per_sample + CONTROL_PER_SECOND;
+        Self { samples_per_second, datagrams_per_second, last: now, accepted: 0, suspect: None }
+    }
+
+    /// Notes that a datagram was accepted.
+    pub(super) const fn heard(&mut self, now: Instant) {
+        self.last = now;
+        self.accepted += 1;
+        self.suspect = None;
+    }
+
+    /// Judges a datagram against the horizon (number and position).
+    ///
+    /// The first datagram beyond belief is refused and remembered, a second one with another number that agrees
+    /// is believed. Below the horizon everything is plausible, but not while the account rests on a single
+    /// datagram: that one may be the forged one.
+    pub(super) fn judge(&mut self, now: Instant, head: &Numbered, horizon: (u64, u64)) -> Verdict {
+        let silence = now.since(self.last);
+        let (number, position) = horizon;
+        let per_sample = u64::from(head.elements_per_sample);
+        let far = |jump: u64, per_second: f64| jump > reach(per_second, silence);
+        let established = self.accepted > 1;
+        let distance =
+            |to: u64, from: u64| if established { to.saturating_sub(from) } else { to.abs_diff(from) };
+        let numbers_jump = distance(head.number, number);
+        let samples_jump = distance(head.position(), position) / per_sample;
+        if !far(numbers_jump, self.datagrams_per_second) && !far(samples_jump, self.samples_per_second) {
+            return Verdict::Plausible;
+        }
+        let claim = (head.number, head.first_index);
+        let near = |a: u64, b: u64| a.abs_diff(b) <= MAX_JUMP;
+        // A duplicate is no second opinion.
+        let agrees =
+            |(number, index): (u64, u64)| number != claim.0 && near(number, claim.0) && near(index, claim.1);
+        match self.suspect.filter(|suspect| agrees(*suspect)) {
+            Some((refused, _)) if established => Verdict::Confirmed { refused },
+            Some(_) => Verdict::Elsewhere,
+            None => {
+                self.suspect = Some(claim);
+                Verdict::Suspicious
+            }
+        }
+    }
+}
+
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a float cast saturates")]
+fn reach(per_second: f64, silence: Duration) -> u64 {
+    MAX_JUMP.max((SILENCE_FACTOR * per_second * silence.as_secs_f64()) as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sample::{Channel, Dtype};
+    use units::{Epoch, SampleRate, StreamId};
+
+    fn head(number: u64, first_index: u64) -> Numbered {
+        let (stream, epoch) = (StreamId(1), Epoch { start_ns: 1, life: 1 });
+        Numbered { stream, epoch, number, first_index, element_offset: 0, elements_per_sample: 1 }
+    }
+
+    fn judge_of(hz: u32) -> Plausibility {
+        let channels = vec![Channel::new("a", "V")];
+        let schema = Schema::new(Dtype::F4, SampleRate::hz(hz).unwrap(), channels).unwrap();
+        let mut judge = Plausibility::new(&schema, Instant::ORIGIN);
+        judge.heard(Instant::ORIGIN);
+        judge.heard(Instant::ORIGIN);
+        judge
+    }
+
+    #[test]
+    fn a_jump_at_the_limit_is_believed_and_one_beyond_is_not() {
+        let mut judge = judge_of(10);
+        let at = |jump: u64| head(100 + jump, 100);
+        assert_eq!(judge.judge(Instant::ORIGIN, &at(65_536), (100, 100)), Verdict::Plausible);
+        assert_eq!(judge.judge(Instant::ORIGIN, &at(65_537), (100, 100)), Verdict::Suspicious);
+    }
+
+    #[test]
+    fn a_second_datagram_that_agrees_is_believed_and_one_that_does_not_is_not() {
+        let mut judge = judge_of(10);
+        let mut verdict = |number, index| judge.judge(Instant::ORIGIN, &head(number, index), (100, 100));
+        assert_eq!(verdict(1 << 40, 100), Verdict::Suspicious);
+        assert_eq!(verdict(1 << 50, 100), Verdict::Suspicious);
+        assert_eq!(verdict(1 << 50, 100), Verdict::Suspicious, "a duplicate is no second opinion");
+        assert_eq!(verdict((1 << 50) + 1, 101), Verdict::Confirmed { refused: 1 << 50 });
+        assert_eq!(verdict(101, 1 << 40), Verdict::Suspicious, "an index can be beyond belief too");
+    }
+
+    #[test]
+    fn two_that_agree_overrule_a_single_first_one() {
+        let mut judge = judge_of(10);
+        judge.accepted = 1;
+        let mut verdict = |number| judge.judge(Instant::ORIGIN, &head(number, 5), (1 << 60, 1 << 60));
+        assert_eq!(verdict(7), Verdict::Suspicious);
+        assert_eq!(verdict(8), Verdict::Elsewhere);
+        judge.accepted = 2;
+        assert_eq!(judge.judge(Instant::ORIGIN, &head(9, 5), (1 << 60, 1 << 60)), Verdict::Plausible);
+    }
+
+    #[test]
+    fn a_long_silence_makes_a_long_jump_credible() {
+        let mut judge = judge_of(100_000);
+        let second = Instant::ORIGIN + Duration::from_secs(1);
+        assert_eq!(judge.judge(second, &head(400_000, 400_000), (0, 0)), Verdict::Plausible);
+        assert_eq!(judge.judge(second, &head(500_000, 500_000), (0, 0)), Verdict::Suspicious);
+    }
+}

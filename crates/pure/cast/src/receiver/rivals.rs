@@ -1,0 +1,147 @@
+//! Lives that were replaced: which of them go on, and who is told that two publishers share one name.
+//!
+//! Source: architecture, "The account, precisely", rule 1.
+
+use core::net::SocketAddr;
+use core::time::Duration;
+
+use units::{Epoch, Instant};
+
+use crate::sender::MAX_INTERVAL;
+
+/// The most replaced lives that are remembered.
+const MAX_GHOSTS: usize = 4;
+/// A life that goes on is told of for so long after it was last heard.
+const MEMORY: Duration = Duration::from_secs(2);
+
+/// The replaced lives of one stream.
+#[derive(Debug, Default)]
+pub(super) struct Rivals {
+    ghosts: Vec<Ghost>,
+    /// The newest that goes on, when it was last heard, and where its reports go.
+    rival: Option<(Epoch, Instant, Option<SocketAddr>)>,
+    turn: Turn,
+}
+
+/// A life that should be over.
+#[derive(Debug)]
+struct Ghost {
+    epoch: Epoch,
+    replaced: Instant,
+    report_to: Option<SocketAddr>,
+    told: bool,
+}
+
+/// Reports of one's own account take turns with those that tell the publishers of each other.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+enum Turn {
+    #[default]
+    Own,
+    Rivals,
+}
+
+/// What a datagram of a replaced life says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Sign {
+    /// It may have been on its way for a while.
+    Afterglow,
+    /// The life goes on, which is news.
+    Rivalry,
+    /// The life still goes on.
+    RivalryKnown,
+}
+
+impl Rivals {
+    /// Notes that a life has been replaced.
+    pub(super) fn replaced(&mut self, epoch: Epoch, now: Instant, report_to: Option<SocketAddr>) {
+        self.forget(epoch);
+        if self.ghosts.len() == MAX_GHOSTS {
+            self.ghosts.remove(0);
+        }
+        self.ghosts.push(Ghost { epoch, replaced: now, report_to, told: false });
+    }
+
+    /// Notes that a life is listened to again.
+    pub(super) fn forget(&mut self, epoch: Epoch) {
+        self.ghosts.retain(|ghost| ghost.epoch != epoch);
+    }
+
+    /// Notes where a life's reports go.
+    pub(super) fn described(&mut self, epoch: Epoch, report_to: SocketAddr) {
+        if let Some(ghost) = self.ghosts.iter_mut().find(|ghost| ghost.epoch == epoch) {
+            ghost.report_to = Some(report_to);
+        }
+    }
+
+    /// Hears a replaced life: after more than a tally interval it has not ended but goes on.
+    pub(super) fn heard(&mut self, epoch: Epoch, now: Instant) -> Sign {
+        let Some(ghost) = self.ghosts.iter_mut().find(|ghost| ghost.epoch == epoch) else {
+            self.replaced(epoch, now, None);
+            return Sign::Afterglow;
+        };
+        if now.since(ghost.replaced) <= MAX_INTERVAL {
+            return Sign::Afterglow;
+        }
+        self.rival = Some((epoch, now, ghost.report_to));
+        let sign = if ghost.told { Sign::RivalryKnown } else { Sign::Rivalry };
+        ghost.told = true;
+        sign
+    }
+
+    /// Returns the life that both publishers are to be told of with this report, every other time.
+    ///
+    /// The first report is the reader's own: by it the winner knows the reader, and believes it.
+    pub(super) fn take_turn(&mut self, now: Instant) -> Option<(Epoch, Option<SocketAddr>)> {
+        let (epoch, _, report_to) = self.rival.filter(|(_, heard, _)| now.since(*heard) <= MEMORY)?;
+        match self.turn {
+            Turn::Own => {
+                self.turn = Turn::Rivals;
+                None
+            }
+            Turn::Rivals => {
+                self.turn = Turn::Own;
+                Some((epoch, report_to))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OLD: Epoch = Epoch { start_ns: 1, life: 1 };
+
+    fn at(millis: u64) -> Instant {
+        Instant::from_nanos(millis * 1_000_000)
+    }
+
+    #[test]
+    fn a_life_that_goes_on_for_more_than_a_tally_interval_is_news_once() {
+        let mut rivals = Rivals::default();
+        rivals.replaced(OLD, at(0), None);
+        assert_eq!(rivals.heard(OLD, at(1_000)), Sign::Afterglow);
+        assert_eq!(rivals.heard(OLD, at(1_001)), Sign::Rivalry);
+        assert_eq!(rivals.heard(OLD, at(1_002)), Sign::RivalryKnown);
+    }
+
+    #[test]
+    fn every_other_report_tells_the_publishers_until_the_rival_is_quiet() {
+        let mut rivals = Rivals::default();
+        assert_eq!(rivals.take_turn(at(0)), None);
+        rivals.heard(OLD, at(0));
+        rivals.heard(OLD, at(2_000));
+        let turns: Vec<_> = (0..4).map(|_| rivals.take_turn(at(4_000)).is_some()).collect();
+        assert_eq!(turns, [false, true, false, true]);
+        assert_eq!(rivals.take_turn(at(4_001)), None);
+    }
+
+    #[test]
+    fn made_up_lives_push_each_other_out() {
+        let mut rivals = Rivals::default();
+        for life in 0..1_000 {
+            assert_eq!(rivals.heard(Epoch { start_ns: 1, life }, at(life * 2_000)), Sign::Afterglow);
+        }
+        assert_eq!(rivals.ghosts.len(), MAX_GHOSTS);
+    }
+}

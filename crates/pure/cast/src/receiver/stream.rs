@@ -1,0 +1,392 @@
+//! One stream at one socket: its description, the life that is listened to, and those that it replaced.
+
+use core::cmp::Ordering;
+use core::net::SocketAddr;
+use core::time::Duration;
+use std::sync::Arc;
+
+use ledger::{BookConfig, BookKey, Brackets};
+use units::{Epoch, Instant, StreamId};
+use wire::{
+    Announcement, Data, Description, DescriptorAssembler, DescriptorPart, Numbered, Report, Request, Tally,
+    Wanted,
+};
+
+use super::life::{Life, Taken};
+use super::outbox::{Event, Outbox};
+use super::plausible::{MAX_JUMP, Verdict};
+use super::reports::ReportClock;
+use super::rivals::{Rivals, Sign};
+use super::{ReaderIdentity, ReceiverStats};
+
+/// Replaced lives that are kept until their accounts are settled.
+const MAX_REPLACED: usize = 4;
+/// A reader that leaves says so at once only in so small a crowd (RFC 3550 §6.3.7).
+const MAX_CROWD_FOR_FAREWELL: u32 = 50;
+/// A description that is missing is asked for this often.
+const REQUEST_INTERVAL: Duration = Duration::from_millis(250);
+
+/// One stream at one socket.
+#[derive(Debug)]
+pub(super) struct Stream {
+    id: StreamId,
+    reader: ReaderIdentity,
+    config: BookConfig,
+    assembler: DescriptorAssembler,
+    description: Option<Arc<Description>>,
+    announced: Option<SocketAddr>,
+    next_request: Instant,
+    /// The highest numbers that came before an account could begin; more than one, because one may be forged.
+    unusable: Vec<(Epoch, u64)>,
+    current: Option<Life>,
+    replaced: Vec<Life>,
+    rivals: Rivals,
+    reports: ReportClock,
+    /// How many readers the publisher hears.
+    crowd: u32,
+    /// The last report of an account that has ended has been sent.
+    told_end: bool,
+}
+
+/// What every input of a stream needs beside itself.
+pub(super) struct Surroundings<'a> {
+    pub(super) now: Instant,
+    pub(super) from: SocketAddr,
+    pub(super) brackets: &'a mut Brackets,
+    pub(super) out: &'a mut Outbox,
+    pub(super) stats: &'a mut ReceiverStats,
+    pub(super) next_key: &'a mut u32,
+}
+
+impl Surroundings<'_> {
+    fn next_key(&mut self) -> BookKey {
+        let key = BookKey(*self.next_key);
+        *self.next_key = self.next_key.wrapping_add(1);
+        key
+    }
+}
+
+impl Stream {
+    pub(super) fn new(
+        id: StreamId,
+        reader: ReaderIdentity,
+        config: BookConfig,
+        seed: u64,
+        now: Instant,
+    ) -> Self {
+        Self {
+            id,
+            reader,
+            config,
+            assembler: DescriptorAssembler::new(),
+            description: None,
+            announced: None,
+            next_request: now,
+            unusable: Vec::new(),
+            current: None,
+            replaced: Vec::new(),
+            rivals: Rivals::default(),
+            reports: ReportClock::new(seed ^ id.0, now),
+            crowd: 0,
+            told_end: false,
+        }
+    }
+
+    /// Learns from an announcement where to ask for the description.
+    pub(super) fn on_announcement(&mut self, announcement: &Announcement, with: &mut Surroundings<'_>) {
+        self.announced = Some(SocketAddr::new(with.from.ip(), announcement.report_port));
+        self.request_description(announcement.epoch, with);
+    }
+
+    pub(super) fn on_data(&mut self, data: &Data<'_>, with: &mut Surroundings<'_>) {
+        let Some(life) = self.life_for(&data.head, with) else { return };
+        let taken = life.on_data(with.now, data, with.brackets, with.out);
+        self.count(taken, with);
+    }
+
+    pub(super) fn on_tally(&mut self, tally: &Tally, with: &mut Surroundings<'_>) {
+        let Some(life) = self.life_for(&tally.head, with) else { return };
+        let taken = life.on_tally(with.now, tally, with.brackets, with.out);
+        if taken == Taken::Accepted {
+            self.reports.announced(tally.report_interval);
+            self.crowd = tally.readers;
+        }
+        self.count(taken, with);
+    }
+
+    pub(super) fn on_descriptor(&mut self, part: &DescriptorPart<'_>, with: &mut Surroundings<'_>) {
+        match self.assembler.accept(part) {
+            Ok(Some(description)) => self.described(part.head.epoch, description, with.from),
+            Ok(None) => {}
+            Err(_) => with.stats.malformed += 1,
+        }
+        let Some(life) = self.life_for(&part.head, with) else { return };
+        let taken = life.on_control(with.now, &part.head, with.brackets, with.out);
+        self.count(taken, with);
+    }
+
+    /// Takes a description over: another life of the same stream may hear its reports at another port.
+    fn described(&mut self, epoch: Epoch, description: Description, from: SocketAddr) {
+        let report_to = SocketAddr::new(from.ip(), description.report_port);
+        self.rivals.described(epoch, report_to);
+        let description = Arc::new(description);
+        match &mut self.current {
+            Some(life) if life.epoch > epoch => return,
+            Some(life) if life.epoch == epoch => life.description = Arc::clone(&description),
+            Some(_) | None => {}
+        }
+        self.description = Some(description);
+    }
+
+    /// Notes a datagram that could not be read although its header told its number.
+    pub(super) fn on_damaged(&mut self, head: &Numbered, with: &mut Surroundings<'_>) {
+        let lives = self.current.iter_mut().chain(&mut self.replaced);
+        for life in lives.filter(|life| life.epoch == head.epoch) {
+            life.damaged(with.now, head, with.brackets, with.out);
+        }
+    }
+
+    /// Lets time pass: accounts settle, reports fall due.
+    pub(super) fn advance(&mut self, with: &mut Surroundings<'_>) {
+        for life in self.current.iter_mut().chain(&mut self.replaced) {
+            life.advance(with.now, with.brackets, with.out);
+        }
+        self.replaced.retain(|life| !life.ended);
+        if self.has_reports() && self.reports.is_due(with.now) {
+            self.report(with);
+        }
+    }
+
+    /// Tells whether there is an account to report on: one that has ended is told once more.
+    fn has_reports(&self) -> bool {
+        self.current.is_some() && !self.told_end
+    }
+
+    fn report(&mut self, with: &mut Surroundings<'_>) {
+        let Some(life) = &self.current else { return };
+        let report = self.reader.report(life, with.now);
+        if let Some((epoch, report_to)) = self.rivals.take_turn(with.now) {
+            // A report on another epoch than its own tells a publisher of the other life.
+            with.out.report(life.report_address(), Report { epoch, ..report.clone() });
+            if let Some(address) = report_to {
+                with.out.report(address, report);
+            }
+            return;
+        }
+        self.told_end = life.ended;
+        with.out.report(life.report_address(), report);
+    }
+
+    /// Leaves the stream: accounts are cut.
+    pub(super) fn leave(&mut self, with: &mut Surroundings<'_>) {
+        for life in self.current.iter_mut().chain(&mut self.replaced) {
+            life.cut(with.now, with.brackets, with.out);
+        }
+        if let Some(life) = self.current.as_ref()
+            && self.has_reports()
+            && self.crowd <= MAX_CROWD_FOR_FAREWELL
+        {
+            with.out.report(life.report_address(), self.reader.report(life, with.now));
+        }
+    }
+
+    pub(super) fn next_deadline(&self) -> Option<Instant> {
+        let lives = self.current.iter().chain(&self.replaced).filter_map(Life::next_deadline).min();
+        let report = self.has_reports().then(|| self.reports.due());
+        [lives, report].into_iter().flatten().min()
+    }
+
+    /// Returns for every book of this stream its key and the highest number seen.
+    pub(super) fn books(&self) -> impl Iterator<Item = (BookKey, u64)> + '_ {
+        let lives = self.current.iter().chain(&self.replaced).filter(|life| !life.ended);
+        lives.map(|life| (life.key, life.book.next_number().saturating_sub(1)))
+    }
+
+    /// Returns the lives whose accounts are shown.
+    pub(super) fn lives(&self) -> impl Iterator<Item = &Life> {
+        self.current.iter().chain(&self.replaced)
+    }
+
+    pub(super) fn description(&self) -> Option<&Arc<Description>> {
+        self.description.as_ref()
+    }
+
+    /// Tells whether nothing is known of the stream but that somebody sends datagrams in its name.
+    pub(super) const fn is_stray(&self) -> bool {
+        self.description.is_none() && self.announced.is_none()
+    }
+
+    /// Finds or begins the life that a datagram belongs to; `None` if the datagram is not to be used.
+    fn life_for(&mut self, head: &Numbered, with: &mut Surroundings<'_>) -> Option<&mut Life> {
+        let Some(description) = &self.description else {
+            self.request_description(head.epoch, with);
+            return self.too_early(head, with);
+        };
+        if head.elements_per_sample != description.schema.elements_per_sample() {
+            with.stats.malformed += 1;
+            self.on_damaged(head, with);
+            return None;
+        }
+        match self.current.as_ref().map(|life| life.epoch.cmp(&head.epoch)) {
+            Some(Ordering::Greater) => self.replaced_life(head, with),
+            Some(Ordering::Equal) => self.current_life(head, with),
+            Some(Ordering::Less) | None => self.begin(head, with),
+        }
+    }
+
+    /// Judges whether a datagram of the present life can be used.
+    fn current_life(&mut self, head: &Numbered, with: &mut Surroundings<'_>) -> Option<&mut Life> {
+        let life = self.current.as_mut()?;
+        if life.ended && head.number < life.book.next_number() {
+            with.stats.after_end += 1;
+            return None;
+        }
+        match life.judge(with.now, head) {
+            Verdict::Plausible => {}
+            Verdict::Suspicious => {
+                with.stats.suspicious += 1;
+                return None;
+            }
+            Verdict::Confirmed { refused } => life.name_undecoded(refused, with.brackets),
+            Verdict::Elsewhere => {
+                life.cut(with.now, with.brackets, with.out);
+                return self.begin(head, with);
+            }
+        }
+        if self.current.as_ref().is_some_and(|life| life.ended) {
+            return self.resume(head, with);
+        }
+        self.current.as_mut()
+    }
+
+    /// Begins a new life at its first datagram, and ends the one before it.
+    fn begin(&mut self, head: &Numbered, with: &mut Surroundings<'_>) -> Option<&mut Life> {
+        // What came too early to be used lies below the join point: it is not a loss.
+        let overtaken = |(epoch, number): &(Epoch, u64)| {
+            *epoch == head.epoch && head.number <= *number && number - head.number <= MAX_JUMP
+        };
+        if self.unusable.iter().any(overtaken) || !Life::may_join(head) {
+            return self.too_early(head, with);
+        }
+        let description = self.description.clone()?;
+        self.retire(head.epoch, with);
+        let heard = (with.now, with.from);
+        let life = Life::join(with.next_key(), self.config, head, description, heard);
+        Some(self.begun(life, head.first_index, with))
+    }
+
+    /// Notes a datagram that came before an account could begin.
+    fn too_early(&mut self, head: &Numbered, with: &mut Surroundings<'_>) -> Option<&mut Life> {
+        with.stats.undescribed += 1;
+        let near = |(epoch, number): &&mut (Epoch, u64)| {
+            *epoch == head.epoch && number.abs_diff(head.number) <= MAX_JUMP
+        };
+        if let Some((_, highest)) = self.unusable.iter_mut().find(near) {
+            *highest = head.number.max(*highest);
+            return None;
+        }
+        if self.unusable.len() == MAX_REPLACED {
+            self.unusable.remove(0);
+        }
+        self.unusable.push((head.epoch, head.number));
+        None
+    }
+
+    /// Begins another account of a life that had fallen silent, where the one before ended: what was lost in
+    /// the silence is missing in it.
+    fn resume(&mut self, head: &Numbered, with: &mut Surroundings<'_>) -> Option<&mut Life> {
+        let ended = self.current.take()?;
+        let position = ended.book.horizon_position();
+        if head.position() < position {
+            // The rest of a sample that the account before has given up.
+            with.stats.after_end += 1;
+            self.current = Some(ended);
+            return None;
+        }
+        let life = ended.resumed(with.next_key(), (with.now, with.from));
+        Some(self.begun(life, position / u64::from(head.elements_per_sample), with))
+    }
+
+    fn begun(&mut self, life: Life, first_index: u64, with: &mut Surroundings<'_>) -> &mut Life {
+        let (stream, epoch, description) = (self.id, life.epoch, Arc::clone(&life.description));
+        with.out.event(Event::Began { stream, epoch, description, first_index });
+        self.told_end = false;
+        self.current.insert(life)
+    }
+
+    /// Puts the present life away: its account settles, but nothing new is listened to.
+    fn retire(&mut self, successor: Epoch, with: &mut Surroundings<'_>) {
+        let Some(mut life) = self.current.take() else { return };
+        life.replaced(with.now, with.brackets, with.out);
+        if life.epoch != successor {
+            self.rivals.replaced(life.epoch, with.now, Some(life.report_address()));
+        }
+        if !life.ended {
+            if self.replaced.len() == MAX_REPLACED {
+                self.replaced.remove(0).cut(with.now, with.brackets, with.out);
+            }
+            self.replaced.push(life);
+        }
+    }
+
+    /// Finds the replaced life that a datagram belongs to, and notices when it goes on living.
+    ///
+    /// It is still told what it had missed, but nothing beyond its horizon: the later start has won. If the
+    /// winner has ended and the other goes on, the other is listened to again.
+    fn replaced_life(&mut self, head: &Numbered, with: &mut Surroundings<'_>) -> Option<&mut Life> {
+        with.stats.replaced += 1;
+        let winner = self.current.as_ref().map(|life| (life.epoch, life.ended))?;
+        match (self.rivals.heard(head.epoch, with.now), winner) {
+            (Sign::Afterglow, _) | (Sign::RivalryKnown, (_, false)) => {}
+            (Sign::Rivalry, (winner, false)) => {
+                with.out.event(Event::TwoPublishers { stream: self.id, winner, other: head.epoch });
+            }
+            (Sign::Rivalry | Sign::RivalryKnown, (_, true)) => {
+                self.rivals.forget(head.epoch);
+                // One account of a life at a time: the one that still settles ends before the next begins.
+                for life in self.replaced.iter_mut().filter(|life| life.epoch == head.epoch) {
+                    life.cut(with.now, with.brackets, with.out);
+                }
+                self.replaced.retain(|life| !life.ended);
+                return self.begin(head, with);
+            }
+        }
+        let known = |life: &&mut Life| life.epoch == head.epoch && head.number < life.book.next_number();
+        self.replaced.iter_mut().find(known)
+    }
+
+    fn request_description(&mut self, epoch: Epoch, with: &mut Surroundings<'_>) {
+        let Some(address) = self.announced.filter(|_| self.description.is_none()) else { return };
+        if with.now >= self.next_request {
+            self.next_request = with.now + REQUEST_INTERVAL;
+            let (stream, reader) = (self.id, self.reader.id);
+            with.out.request(address, Request { stream, epoch, reader, what: Wanted::Descriptor });
+        }
+    }
+
+    fn count(&mut self, taken: Taken, with: &mut Surroundings<'_>) {
+        if taken == Taken::Malformed {
+            with.stats.malformed += 1;
+        }
+        // New losses and the end of an account are told early, inside the budget.
+        let news = self.current.as_ref().is_some_and(|life| life.ended || life.book.is_unsettled());
+        if news && self.has_reports() {
+            self.reports.hurry(with.now);
+        }
+    }
+}
+
+impl ReaderIdentity {
+    fn report(&self, life: &Life, now: Instant) -> Report {
+        Report {
+            stream: life.stream,
+            epoch: life.epoch,
+            reader: self.id,
+            name: self.name.clone(),
+            state: life.book.state(),
+            age: now.since(life.last_heard),
+            datagrams: life.book.network_rows(),
+            elements: life.book.reader_rows(),
+        }
+    }
+}

@@ -1,0 +1,581 @@
+//! The publisher's side of a stream: numbers samples, cuts them into datagrams, tells its own losses.
+//!
+//! Give it samples in the order of their index with [`Sender::handle`]; after every input, [`Sender::poll`]
+//! until it is idle. It owns neither clock nor socket: what to send comes out as [`Output::Transmit`], what a
+//! socket refused goes back in as [`Input::Refused`].
+//!
+//! It is composed of a [queue](queue) of what waits, a [pacer](pacing), a log of what each
+//! [destination](destination) was not sent, a [clock for tallies](tally_clock) and the table of
+//! [readers](readers); the sender itself only decides which of them is next.
+//!
+//! Source: `docs/protocol/stream.md`, "Sending".
+
+mod destination;
+mod pacing;
+mod queue;
+mod readers;
+mod tally_clock;
+
+use core::cmp::Ordering;
+use core::time::Duration;
+
+use ledger::Stage;
+use units::{Epoch, Instant, Random, WallTime};
+use wire::{
+    Clock, DATA_HEADER_BYTES, Data, Description, DescriptionError, DescriptorParts, Fit, MAX_RANGES,
+    Numbered, Report, SampleTotals, Skipped, Tally, Totals,
+};
+
+use destination::Destination;
+use pacing::Pacer;
+pub use pacing::{MAX_TRAIN, Pacing};
+use queue::{Next, Queue, Slice};
+pub(crate) use readers::MIN_REPORT_INTERVAL;
+pub use readers::ReaderReport;
+use readers::Readers;
+use tally_clock::TallyClock;
+pub(crate) use tally_clock::{FIRST_INTERVAL, MAX_INTERVAL};
+
+/// Small blocks wait this long for company before they leave in a datagram of their own.
+pub const DEFAULT_LINGER: Duration = Duration::from_millis(5);
+/// The description is repeated this often, so that a late reader needs nothing but the group.
+const DESCRIPTOR_INTERVAL: Duration = Duration::from_secs(1);
+/// Requests for the description are answered at most this often, so that they cannot be used to amplify.
+const MIN_DESCRIPTOR_INTERVAL: Duration = Duration::from_millis(100);
+/// The final tally is sent so many times under one number: nothing comes after it that could repair its loss.
+const FINAL_TALLIES: u32 = 5;
+/// The pause between final tallies, so that one burst of loss does not take them all.
+const FINAL_TALLY_PAUSE: Duration = Duration::from_millis(20);
+/// How many bytes wait in the machine itself; more stays in the ring, where it is counted when it is lapped.
+const QUEUE_BYTES: usize = 64 * 1024;
+
+/// What a sender is made for.
+#[derive(Clone, Debug)]
+pub struct SenderConfig {
+    /// Name, schema, station and where reports go.
+    pub description: Description,
+    /// The publisher's life.
+    pub epoch: Epoch,
+    /// The most bytes in one datagram.
+    pub datagram_bytes: usize,
+    /// How long small blocks wait for company; zero: not at all.
+    pub linger: Duration,
+    /// The clock that times are read from.
+    pub clock: Clock,
+    /// How many destinations every datagram goes to.
+    pub destinations: usize,
+    /// How datagrams are spread over time.
+    pub pacing: Pacing,
+}
+
+/// What a sender is told.
+#[derive(Debug)]
+pub enum Input<'a> {
+    /// Whole samples, little-endian; indices never go back.
+    Samples {
+        /// Index of the first.
+        first_index: u64,
+        /// When it was taken.
+        t0: WallTime,
+        /// Shape: `[samples, elements per sample]`.
+        bytes: &'a [u8],
+    },
+    /// Samples that will never come: a hole of the source, or what the ring took back.
+    Skipped {
+        /// Index of the first.
+        first_index: u64,
+        /// How many.
+        samples: u64,
+        /// `Source`, `PublisherQueue` or `PublisherPaused`.
+        stage: Stage,
+    },
+    /// How many bytes wait in the ring behind this machine.
+    Backlog(usize),
+    /// A datagram that a destination's socket or network did not take.
+    Refused {
+        /// Which destination.
+        destination: usize,
+        /// The datagram's number.
+        number: u64,
+        /// `SenderSocket`, `SenderIp` or `SenderQdisc`.
+        stage: Stage,
+        /// The datagram's size.
+        size_bytes: usize,
+    },
+    /// A reader's report and the size of its datagram.
+    Report(&'a Report, usize),
+    /// A reader asks for the description.
+    Request,
+    /// From now on withhold data datagrams with this probability.
+    Inject(f64),
+    /// No more samples come: flush, send the final tally, end.
+    Finish,
+    /// Nothing but the passing of time.
+    Advance,
+}
+
+/// What a sender wants done.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Output {
+    /// Send the bytes at the start of the buffer.
+    Transmit {
+        /// To which destination.
+        destination: usize,
+        /// The datagram's number.
+        number: u64,
+        /// Its size.
+        size_bytes: usize,
+    },
+    /// Something the publisher should know.
+    Event(SenderEvent),
+    /// Nothing to do before the deadline, if there is one.
+    Idle {
+        /// When to come back at the latest.
+        deadline: Option<Instant>,
+    },
+}
+
+/// Something the publisher should know.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SenderEvent {
+    /// A reader hears another life of this stream that goes on: two publishers on one name.
+    TwoPublishers {
+        /// The other life.
+        other: Epoch,
+    },
+    /// The final tally has been sent: the epoch is over.
+    Finished,
+}
+
+/// The publisher's side of a stream.
+#[derive(Debug)]
+pub struct Sender {
+    config: SenderConfig,
+    head: Numbered,
+    next_number: u64,
+    /// Where the next data datagram starts at or beyond; the position of tallies and descriptors.
+    horizon: u64,
+    next_index: u64,
+    samples: SampleTotals,
+    queue: Queue,
+    pacer: Pacer,
+    destinations: Vec<Destination>,
+    skipped: Vec<Skipped>,
+    tallies: TallyClock,
+    descriptor: DescriptorParts,
+    next_descriptor: Instant,
+    last_descriptor: Option<Instant>,
+    readers: Readers,
+    injection: Injection,
+    current: Option<Step>,
+    phase: Phase,
+    final_number: Option<u64>,
+    two_publishers: Option<Epoch>,
+    told_two_publishers: bool,
+}
+
+#[derive(Debug)]
+struct Injection {
+    probability: f64,
+    random: Random,
+}
+
+/// A numbered datagram on its way to the destinations.
+#[derive(Clone, Debug)]
+struct Step {
+    number: u64,
+    content: Content,
+    destination: usize,
+}
+
+#[derive(Clone, Debug)]
+enum Content {
+    Data(Slice),
+    Tally { last: bool, next_tally: Duration },
+    Descriptor { part: u16 },
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Phase {
+    Running,
+    /// The last samples leave.
+    Flushing,
+    /// The final tally is repeated under one number.
+    Finishing {
+        number: u64,
+        left: u32,
+        next: Instant,
+    },
+    /// Everything is said; `told` once the event has been taken.
+    Finished {
+        told: bool,
+    },
+}
+
+impl Sender {
+    /// Makes a sender that begins its epoch at `now`.
+    ///
+    /// # Errors
+    /// [`DescriptionError`] if the description cannot be put into datagrams.
+    pub fn new(config: SenderConfig, seed: u64, now: Instant) -> Result<Self, DescriptionError> {
+        let schema = config.description.schema.clone();
+        let per_sample = schema.elements_per_sample();
+        let fit = wire::max_elements(config.datagram_bytes, schema.dtype, per_sample);
+        let head = Numbered {
+            stream: wire::stream_id(&config.description.name, &schema),
+            epoch: config.epoch,
+            number: 0,
+            first_index: 0,
+            element_offset: 0,
+            elements_per_sample: per_sample,
+        };
+        let bytes_per_second = wire_bytes_per_second(&config, fit);
+        Ok(Self {
+            head,
+            next_number: 0,
+            horizon: 0,
+            next_index: 0,
+            samples: SampleTotals::default(),
+            queue: Queue::new(schema, fit, config.linger),
+            pacer: Pacer::new(config.pacing, bytes_per_second, now),
+            destinations: vec![Destination::default(); config.destinations],
+            skipped: Vec::new(),
+            tallies: TallyClock::new(now),
+            descriptor: DescriptorParts::new(&config.description, config.datagram_bytes)?,
+            next_descriptor: now,
+            last_descriptor: None,
+            readers: Readers::new(bytes_per_second, now),
+            injection: Injection { probability: 0.0, random: Random::for_purpose(seed, "injection") },
+            current: None,
+            phase: Phase::Running,
+            final_number: None,
+            two_publishers: None,
+            told_two_publishers: false,
+            config,
+        })
+    }
+
+    /// Takes one input.
+    ///
+    /// # Panics
+    /// If samples go back in the index or are not whole: the caller's ring keeps their order.
+    pub fn handle(&mut self, now: Instant, input: Input<'_>) {
+        match input {
+            Input::Samples { first_index, t0, bytes } => self.on_samples(now, first_index, t0, bytes),
+            Input::Skipped { first_index, samples, stage } => {
+                self.on_span(first_index, samples);
+                self.queue.push_hole(first_index, samples, stage);
+            }
+            Input::Backlog(bytes) => self.pacer.backlog(bytes + self.queue.queued_bytes()),
+            Input::Refused { destination, number, stage, size_bytes } => {
+                self.destinations[destination].totals.bytes -= size_bytes as u64;
+                // Of the final tally's copies one is enough, and no later number could tell of it.
+                if self.final_number != Some(number) {
+                    self.withhold(destination, number, stage);
+                }
+            }
+            Input::Report(report, size_bytes) => self.on_report(now, report, size_bytes),
+            Input::Request => {
+                let earliest = self.last_descriptor.map_or(now, |last| last + MIN_DESCRIPTOR_INTERVAL);
+                self.next_descriptor = self.next_descriptor.min(earliest);
+            }
+            Input::Inject(probability) => self.injection.probability = probability,
+            Input::Finish if self.phase == Phase::Running => self.phase = Phase::Flushing,
+            Input::Finish | Input::Advance => {}
+        }
+        self.readers.sweep(now);
+    }
+
+    /// Returns what to do next; the datagram to transmit is written to the start of `buffer`.
+    ///
+    /// # Panics
+    /// If `buffer` is shorter than the configured datagram.
+    pub fn poll(&mut self, now: Instant, buffer: &mut [u8]) -> Output {
+        loop {
+            if let Some(step) = self.current.take() {
+                return self.transmit(step, buffer);
+            }
+            if let Some(other) = self.two_publishers.take_if(|_| !self.told_two_publishers) {
+                self.told_two_publishers = true;
+                return Output::Event(SenderEvent::TwoPublishers { other });
+            }
+            if let Some(output) = self.next_step(now) {
+                return output;
+            }
+        }
+    }
+
+    /// Tells whether samples may be given now; otherwise they stay in the ring.
+    #[must_use]
+    pub fn wants_samples(&self) -> bool {
+        self.phase == Phase::Running && self.queue.queued_bytes() < QUEUE_BYTES
+    }
+
+    /// Tells whether the epoch is over.
+    #[must_use]
+    pub const fn is_finished(&self) -> bool {
+        matches!(self.phase, Phase::Finished { .. })
+    }
+
+    /// Returns the totals as the first destination's tally would tell them.
+    #[must_use]
+    pub fn totals(&self) -> Totals {
+        self.totals_of(0)
+    }
+
+    /// Returns the identity and the number and position of the next datagram.
+    #[must_use]
+    pub fn next_head(&self) -> Numbered {
+        self.head.at(self.next_number, self.horizon)
+    }
+
+    /// Returns the readers that report, with what they said last.
+    pub fn readers(&self) -> impl Iterator<Item = &ReaderReport> {
+        self.readers.iter()
+    }
+
+    fn on_samples(&mut self, now: Instant, first_index: u64, t0: WallTime, bytes: &[u8]) {
+        let sample_bytes = self.config.description.schema.sample_bytes();
+        assert!(bytes.len().is_multiple_of(sample_bytes), "samples are whole");
+        if !bytes.is_empty() {
+            self.on_span(first_index, (bytes.len() / sample_bytes) as u64);
+            self.queue.push_samples(now, first_index, t0, bytes);
+        }
+    }
+
+    /// Books an index span; what it jumps over was lost before it came here.
+    fn on_span(&mut self, first_index: u64, samples: u64) {
+        assert_eq!(first_index, self.next_index, "the caller accounts for every index");
+        self.next_index += samples;
+        self.samples.offered += samples;
+    }
+
+    fn on_report(&mut self, now: Instant, report: &Report, size_bytes: usize) {
+        if report.stream != self.head.stream {
+            return;
+        }
+        // After a restart reports on the life before still come, from readers that have not heard of this one.
+        let is_rival = match report.epoch.cmp(&self.head.epoch) {
+            Ordering::Less => self.readers.knows(report.reader),
+            Ordering::Equal => false,
+            Ordering::Greater => true,
+        };
+        if is_rival {
+            self.two_publishers = Some(report.epoch);
+        }
+        if report.epoch != self.head.epoch {
+            return;
+        }
+        if self.readers.heard(now, report, size_bytes) {
+            // A crowd that joins at once must learn of its own size before it reports.
+            self.tallies.range_added();
+        }
+    }
+
+    fn withhold(&mut self, destination: usize, number: u64, stage: Stage) {
+        if self.destinations[destination].withhold(number, stage) {
+            self.tallies.range_added();
+        }
+    }
+
+    /// Decides what is next: `None` if something was done that leaves nothing to tell.
+    fn next_step(&mut self, now: Instant) -> Option<Output> {
+        match self.phase {
+            Phase::Finished { told: true } => return Some(Output::Idle { deadline: None }),
+            Phase::Finished { told: false } => {
+                self.phase = Phase::Finished { told: true };
+                return Some(Output::Event(SenderEvent::Finished));
+            }
+            Phase::Finishing { number, left, next } => {
+                return self.repeat_final_tally(now, number, left, next);
+            }
+            Phase::Running | Phase::Flushing => {}
+        }
+        if self.next_descriptor <= now {
+            self.begin_descriptor(now);
+            return None;
+        }
+        if self.tallies.due() <= now {
+            self.begin_tally(now, false);
+            return None;
+        }
+        let flush = self.phase == Phase::Flushing;
+        let timer = self.tallies.due().min(self.next_descriptor);
+        match self.queue.next(now, flush) {
+            Next::Hole { first_index, samples, stage } => self.skip(first_index, samples, stage),
+            Next::Slice(slice) => {
+                let ready = self.pacer.ready_at();
+                if ready > now {
+                    return Some(Output::Idle { deadline: Some(ready.min(timer)) });
+                }
+                self.begin_data(now, slice);
+            }
+            Next::Wait(until) => return Some(Output::Idle { deadline: Some(until.min(timer)) }),
+            Next::Empty if flush => {
+                let number = self.next_number;
+                self.final_number = Some(number);
+                self.phase = Phase::Finishing { number, left: FINAL_TALLIES, next: now };
+            }
+            Next::Empty => return Some(Output::Idle { deadline: Some(timer) }),
+        }
+        None
+    }
+
+    fn begin_descriptor(&mut self, now: Instant) {
+        self.next_descriptor = now + DESCRIPTOR_INTERVAL;
+        self.last_descriptor = Some(now);
+        self.begin(Content::Descriptor { part: 0 });
+    }
+
+    fn begin_tally(&mut self, now: Instant, last: bool) {
+        let next_tally = self.tallies.told(now);
+        self.begin(Content::Tally { last, next_tally });
+    }
+
+    fn repeat_final_tally(&mut self, now: Instant, number: u64, left: u32, next: Instant) -> Option<Output> {
+        if left == 0 {
+            self.phase = Phase::Finished { told: false };
+            return None;
+        }
+        if now < next {
+            return Some(Output::Idle { deadline: Some(next) });
+        }
+        self.phase = Phase::Finishing { number, left: left - 1, next: now + FINAL_TALLY_PAUSE };
+        if left == FINAL_TALLIES {
+            self.begin_tally(now, true);
+        } else {
+            let content = Content::Tally { last: true, next_tally: Duration::ZERO };
+            self.current = Some(Step { number, content, destination: 0 });
+        }
+        None
+    }
+
+    fn begin_data(&mut self, now: Instant, slice: Slice) {
+        let bytes = slice.element_count as usize * self.config.description.schema.dtype.size_bytes();
+        self.pacer.spend(now, DATA_HEADER_BYTES + bytes);
+        self.tallies.data_left(now);
+        self.begin(Content::Data(slice));
+        let Injection { probability, random } = &mut self.injection;
+        if *probability > 0.0 && random.chance(*probability) {
+            let number = self.next_number - 1;
+            self.current = None;
+            for destination in 0..self.destinations.len() {
+                self.withhold(destination, number, Stage::Injected);
+            }
+            self.take_slice(&slice);
+        }
+    }
+
+    /// Gives the next number to a datagram.
+    fn begin(&mut self, content: Content) {
+        self.current = Some(Step { number: self.next_number, content, destination: 0 });
+        self.next_number += 1;
+    }
+
+    fn take_slice(&mut self, slice: &Slice) {
+        self.samples.numbered += self.queue.take_slice(slice);
+        let start = self.position(slice.first_index) + u64::from(slice.element_offset);
+        self.horizon = start + u64::from(slice.element_count);
+    }
+
+    /// Passes over samples that never get a number.
+    fn skip(&mut self, first_index: u64, samples: u64, stage: Stage) {
+        self.queue.take_hole();
+        match stage {
+            Stage::Source => self.samples.source += samples,
+            Stage::PublisherQueue => self.samples.publisher_queue += samples,
+            Stage::PublisherPaused => self.samples.publisher_paused += samples,
+            other => unreachable!("samples are not lost in stage {other} before they are numbered"),
+        }
+        let positions = self.position(first_index)..self.position(first_index + samples);
+        self.horizon = positions.end;
+        self.tallies.range_added();
+        if let Some(last) = self.skipped.last_mut()
+            && last.stage == stage
+            && last.positions.end == positions.start
+        {
+            last.positions.end = positions.end;
+            return;
+        }
+        if self.skipped.len() == MAX_RANGES {
+            self.skipped.remove(0);
+        }
+        self.skipped.push(Skipped { positions, stage });
+    }
+
+    const fn position(&self, index: u64) -> u64 {
+        index * self.head.elements_per_sample as u64
+    }
+
+    /// Writes the datagram for one destination and moves on to the next.
+    fn transmit(&mut self, step: Step, buffer: &mut [u8]) -> Output {
+        let buffer = &mut buffer[..self.config.datagram_bytes];
+        let size_bytes = self.encode(&step, buffer);
+        let Step { number, content, destination } = step;
+        self.destinations[destination].totals.bytes += size_bytes as u64;
+        if destination + 1 < self.destinations.len() {
+            self.current = Some(Step { number, content, destination: destination + 1 });
+            return Output::Transmit { destination, number, size_bytes };
+        }
+        match content {
+            Content::Data(slice) => self.take_slice(&slice),
+            Content::Descriptor { part } if part + 1 < self.descriptor.count() => {
+                self.begin(Content::Descriptor { part: part + 1 });
+            }
+            Content::Descriptor { .. } | Content::Tally { .. } => {}
+        }
+        Output::Transmit { destination, number, size_bytes }
+    }
+
+    fn encode(&mut self, step: &Step, buffer: &mut [u8]) -> usize {
+        let head = self.head.at(step.number, self.horizon);
+        let encoded = match &step.content {
+            Content::Data(slice) => {
+                let dtype = self.config.description.schema.dtype;
+                let head =
+                    Numbered { first_index: slice.first_index, element_offset: slice.element_offset, ..head };
+                let payload = self.queue.payload(slice);
+                let (t0, clock, element_count) = (slice.t0, self.config.clock, slice.element_count);
+                Data { head, t0, clock, dtype, element_count, payload }.encode(buffer)
+            }
+            Content::Tally { last, next_tally } => {
+                self.tally(head, *last, *next_tally, step.destination).encode(buffer)
+            }
+            Content::Descriptor { part } => {
+                let part = self.descriptor.part(*part, head).expect("parts are counted");
+                part.encode(buffer)
+            }
+        };
+        encoded.expect("everything was cut to the datagram's size")
+    }
+
+    fn tally(&self, head: Numbered, last: bool, next_tally: Duration, destination: usize) -> Tally {
+        Tally {
+            head,
+            last,
+            next_tally,
+            readers: self.readers.count(),
+            report_interval: self.readers.report_interval(),
+            totals: self.totals_of(destination),
+            withheld: self.destinations[destination].withheld.clone(),
+            skipped: self.skipped.clone(),
+        }
+    }
+
+    fn totals_of(&self, destination: usize) -> Totals {
+        let samples = SampleTotals { queued: self.queue.queued_samples(), ..self.samples };
+        Totals { samples, datagrams: self.destinations[destination].totals }
+    }
+}
+
+/// Returns what the stream takes on the wire at its own rate, headers included.
+fn wire_bytes_per_second(config: &SenderConfig, fit: Fit) -> f64 {
+    let schema = &config.description.schema;
+    let elements = f64::from(schema.elements_per_sample());
+    #[expect(clippy::cast_precision_loss, reason = "sizes are small")]
+    let payload = elements * schema.dtype.size_bytes() as f64;
+    let per_datagram = f64::from(fit.elements(schema.elements_per_sample()));
+    #[expect(clippy::cast_precision_loss, reason = "sizes are small")]
+    let headers = elements / per_datagram * DATA_HEADER_BYTES as f64;
+    schema.rate.as_hz() * (payload + headers)
+}

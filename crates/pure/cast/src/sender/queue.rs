@@ -1,0 +1,286 @@
+//! What waits to be numbered: samples in the order of the stream, cut to datagrams when they leave.
+
+use core::time::Duration;
+use std::collections::VecDeque;
+
+use ledger::Stage;
+use sample::Schema;
+use units::{Instant, WallTime};
+use wire::Fit;
+
+/// Buffers kept for reuse, so that the steady path allocates nothing.
+const MAX_SPARE_BUFFERS: usize = 64;
+
+/// Samples and holes in the order of the stream.
+#[derive(Clone, Debug)]
+pub(super) struct Queue {
+    schema: Schema,
+    fit: Fit,
+    linger: Duration,
+    items: VecDeque<Item>,
+    /// Samples in `items` that are not wholly numbered, and those of holes: all that is not accounted for yet.
+    queued_samples: u64,
+    queued_bytes: usize,
+    spare: Vec<Vec<u8>>,
+    /// The payload of a datagram that spans several items.
+    joined: Vec<u8>,
+}
+
+#[derive(Clone, Debug)]
+enum Item {
+    Samples(Run),
+    Hole { first_index: u64, samples: u64, stage: Stage },
+}
+
+/// Consecutive samples as they were handed over.
+#[derive(Clone, Debug)]
+struct Run {
+    first_index: u64,
+    t0: WallTime,
+    since: Instant,
+    bytes: Vec<u8>,
+    /// How many elements from the start have left already.
+    taken: u64,
+}
+
+/// What leaves next.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Next {
+    /// A slice for one datagram.
+    Slice(Slice),
+    /// Samples that never get a number.
+    Hole { first_index: u64, samples: u64, stage: Stage },
+    /// Too few samples for a datagram: they wait for company until then.
+    Wait(Instant),
+    /// Nothing waits.
+    Empty,
+}
+
+/// A slice for one datagram.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Slice {
+    pub(super) first_index: u64,
+    pub(super) element_offset: u32,
+    pub(super) element_count: u32,
+    pub(super) t0: WallTime,
+}
+
+impl Queue {
+    pub(super) fn new(schema: Schema, fit: Fit, linger: Duration) -> Self {
+        Self {
+            schema,
+            fit,
+            linger,
+            items: VecDeque::new(),
+            queued_samples: 0,
+            queued_bytes: 0,
+            spare: Vec::new(),
+            joined: Vec::new(),
+        }
+    }
+
+    pub(super) fn push_samples(&mut self, now: Instant, first_index: u64, t0: WallTime, samples: &[u8]) {
+        let mut bytes = self.spare.pop().unwrap_or_default();
+        bytes.extend_from_slice(samples);
+        self.queued_bytes += samples.len();
+        self.queued_samples += (samples.len() / self.schema.sample_bytes()) as u64;
+        self.items.push_back(Item::Samples(Run { first_index, t0, since: now, bytes, taken: 0 }));
+    }
+
+    pub(super) fn push_hole(&mut self, first_index: u64, samples: u64, stage: Stage) {
+        self.queued_samples += samples;
+        self.items.push_back(Item::Hole { first_index, samples, stage });
+    }
+
+    pub(super) const fn queued_samples(&self) -> u64 {
+        self.queued_samples
+    }
+
+    pub(super) const fn queued_bytes(&self) -> usize {
+        self.queued_bytes
+    }
+
+    /// Tells what leaves next at `now`; with `flush` nothing waits for company.
+    pub(super) fn next(&self, now: Instant, flush: bool) -> Next {
+        let run = match self.items.front() {
+            None => return Next::Empty,
+            Some(&Item::Hole { first_index, samples, stage }) => {
+                return Next::Hole { first_index, samples, stage };
+            }
+            Some(Item::Samples(run)) => run,
+        };
+        let per_sample = u64::from(self.schema.elements_per_sample());
+        let first_index = run.first_index + run.taken / per_sample;
+        let element_offset = u32::try_from(run.taken % per_sample).expect("a remainder of 32 bits");
+        let limit = u64::from(self.fit.elements(self.schema.elements_per_sample()));
+        let (available, closed) = match self.fit {
+            Fit::Samples(_) => self.contiguous_elements(limit),
+            Fit::Pieces(_) => (per_sample - u64::from(element_offset), true),
+        };
+        let due = run.since + self.linger;
+        if available < limit && !closed && !flush && now < due {
+            return Next::Wait(due);
+        }
+        let element_count = u32::try_from(available.min(limit)).expect("a datagram's elements");
+        let t0 = self.schema.rate.time_of(first_index, run.first_index, run.t0);
+        Next::Slice(Slice { first_index, element_offset, element_count, t0 })
+    }
+
+    /// Counts contiguous elements from the front up to `limit`, and tells whether a break follows them.
+    fn contiguous_elements(&self, limit: u64) -> (u64, bool) {
+        let mut elements = 0;
+        let mut next_index = None;
+        for item in &self.items {
+            let Item::Samples(run) = item else { return (elements, true) };
+            if next_index.is_some_and(|next| next != run.first_index) {
+                return (elements, true);
+            }
+            elements += self.elements(run) - run.taken;
+            next_index = Some(run.first_index + self.samples(run));
+            if elements >= limit {
+                break;
+            }
+        }
+        (elements, false)
+    }
+
+    /// Returns the payload of the next slice.
+    pub(super) fn payload(&mut self, slice: &Slice) -> &[u8] {
+        let size = self.schema.dtype.size_bytes();
+        let wanted = slice.element_count as usize * size;
+        let taken_bytes = |run: &Run| run.taken as usize * size;
+        if let Some(Item::Samples(run)) = self.items.front()
+            && run.bytes.len() - taken_bytes(run) >= wanted
+        {
+            let start = taken_bytes(run);
+            let Some(Item::Samples(run)) = self.items.front() else { unreachable!("just matched") };
+            return &run.bytes[start..start + wanted];
+        }
+        self.joined.clear();
+        for item in &self.items {
+            let Item::Samples(run) = item else { break };
+            let rest = &run.bytes[taken_bytes(run)..];
+            let missing = wanted - self.joined.len();
+            self.joined.extend_from_slice(&rest[..rest.len().min(missing)]);
+            if self.joined.len() == wanted {
+                break;
+            }
+        }
+        &self.joined
+    }
+
+    /// Takes the next slice away; returns how many samples it completed.
+    pub(super) fn take_slice(&mut self, slice: &Slice) -> u64 {
+        let per_sample = u64::from(self.schema.elements_per_sample());
+        let mut left = u64::from(slice.element_count);
+        let mut completed = 0;
+        while left > 0 {
+            let Some(Item::Samples(run)) = self.items.front_mut() else { break };
+            let total = (run.bytes.len() / self.schema.dtype.size_bytes()) as u64;
+            let part = left.min(total - run.taken);
+            completed += (run.taken + part) / per_sample - run.taken / per_sample;
+            run.taken += part;
+            left -= part;
+            if run.taken == total {
+                self.drop_front_run();
+            }
+        }
+        self.queued_samples -= completed;
+        completed
+    }
+
+    /// Takes the hole at the front away.
+    pub(super) fn take_hole(&mut self) {
+        if let Some(Item::Hole { samples, .. }) = self.items.pop_front() {
+            self.queued_samples -= samples;
+        }
+    }
+
+    fn drop_front_run(&mut self) {
+        let Some(Item::Samples(mut run)) = self.items.pop_front() else { return };
+        self.queued_bytes -= run.bytes.len();
+        if self.spare.len() < MAX_SPARE_BUFFERS {
+            run.bytes.clear();
+            self.spare.push(run.bytes);
+        }
+    }
+
+    fn elements(&self, run: &Run) -> u64 {
+        (run.bytes.len() / self.schema.dtype.size_bytes()) as u64
+    }
+
+    fn samples(&self, run: &Run) -> u64 {
+        (run.bytes.len() / self.schema.sample_bytes()) as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sample::{Channel, Dtype};
+    use units::SampleRate;
+
+    const LINGER: Duration = Duration::from_millis(5);
+
+    fn queue(channels: usize, fit: Fit) -> Queue {
+        let channels = (0..channels).map(|index| Channel::new(index.to_string(), "V")).collect();
+        let schema = Schema::new(Dtype::U8, SampleRate::hz(1_000).unwrap(), channels).unwrap();
+        Queue::new(schema, fit, LINGER)
+    }
+
+    fn slice(queue: &Queue, now: Instant) -> Slice {
+        match queue.next(now, false) {
+            Next::Slice(slice) => slice,
+            other => panic!("expected a slice, not {other:?}"),
+        }
+    }
+
+    #[test]
+    fn small_blocks_are_joined_until_a_datagram_is_full() {
+        let mut queue = queue(2, Fit::Samples(3));
+        let now = Instant::ORIGIN;
+        queue.push_samples(now, 0, WallTime::from_nanos(0), &[1, 2, 3, 4]);
+        assert_eq!(queue.next(now, false), Next::Wait(now + LINGER));
+        queue.push_samples(now, 2, WallTime::from_nanos(2_000_000), &[5, 6, 7, 8]);
+        let first = slice(&queue, now);
+        assert_eq!((first.first_index, first.element_count), (0, 6));
+        assert_eq!(queue.payload(&first), [1, 2, 3, 4, 5, 6]);
+        assert_eq!(queue.take_slice(&first), 3);
+        assert_eq!(queue.queued_samples(), 1);
+        let rest = slice(&queue, now + LINGER);
+        assert_eq!((rest.first_index, rest.t0), (3, WallTime::from_nanos(3_000_000)));
+        assert_eq!(queue.payload(&rest), [7, 8]);
+    }
+
+    #[test]
+    fn nothing_is_joined_across_a_hole_or_a_jump() {
+        let mut queue = queue(1, Fit::Samples(4));
+        let now = Instant::ORIGIN;
+        queue.push_samples(now, 0, WallTime::default(), &[1]);
+        queue.push_hole(1, 5, Stage::Source);
+        queue.push_samples(now, 6, WallTime::default(), &[2]);
+        queue.push_samples(now, 9, WallTime::default(), &[3]);
+        let first = slice(&queue, now);
+        assert_eq!(first.element_count, 1, "no company can come");
+        queue.take_slice(&first);
+        let hole = Next::Hole { first_index: 1, samples: 5, stage: Stage::Source };
+        assert_eq!(queue.next(now, false), hole);
+        queue.take_hole();
+        let second = slice(&queue, now);
+        assert_eq!((second.first_index, second.element_count), (6, 1));
+    }
+
+    #[test]
+    fn a_large_sample_leaves_in_pieces() {
+        let mut queue = queue(5, Fit::Pieces(2));
+        let now = Instant::ORIGIN;
+        queue.push_samples(now, 7, WallTime::default(), &[1, 2, 3, 4, 5]);
+        let mut seen = Vec::new();
+        while let Next::Slice(slice) = queue.next(now, false) {
+            assert_eq!(slice.first_index, 7);
+            seen.push((slice.element_offset, queue.payload(&slice).to_vec(), queue.take_slice(&slice)));
+        }
+        assert_eq!(seen, [(0, vec![1, 2], 0), (2, vec![3, 4], 0), (4, vec![5], 1)]);
+        assert_eq!((queue.queued_bytes(), queue.queued_samples()), (0, 0));
+    }
+}

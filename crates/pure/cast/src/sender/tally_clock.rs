@@ -1,0 +1,91 @@
+//! When the next tally is due.
+
+use core::time::Duration;
+
+use units::Instant;
+
+/// After data a tally follows within this time.
+pub(crate) const FIRST_INTERVAL: Duration = Duration::from_millis(100);
+/// While idle the interval doubles up to this.
+pub(crate) const MAX_INTERVAL: Duration = Duration::from_secs(1);
+/// So many ranges that no tally has told yet call for one at once: a tally holds twice as many, so each
+/// range is told at least twice.
+const MAX_UNTOLD_RANGES: usize = wire::MAX_RANGES / 2;
+
+/// Keeps the times of tallies.
+#[derive(Clone, Debug)]
+pub(super) struct TallyClock {
+    last: Instant,
+    interval: Duration,
+    /// When the first data since the last tally left.
+    data_since: Option<Instant>,
+    untold_ranges: usize,
+}
+
+impl TallyClock {
+    pub(super) const fn new(now: Instant) -> Self {
+        Self { last: now, interval: FIRST_INTERVAL, data_since: None, untold_ranges: 0 }
+    }
+
+    pub(super) fn data_left(&mut self, now: Instant) {
+        self.data_since.get_or_insert(now);
+    }
+
+    pub(super) const fn range_added(&mut self) {
+        self.untold_ranges += 1;
+    }
+
+    /// Returns when the next tally is due.
+    pub(super) fn due(&self) -> Instant {
+        if self.untold_ranges >= MAX_UNTOLD_RANGES {
+            return self.last;
+        }
+        let promised = self.last + self.interval;
+        self.data_since.map_or(promised, |since| promised.min(since + FIRST_INTERVAL))
+    }
+
+    /// Notes that a tally is leaving; returns when the next one comes at the latest.
+    pub(super) fn told(&mut self, now: Instant) -> Duration {
+        self.interval = match self.data_since {
+            Some(_) => FIRST_INTERVAL,
+            None => (self.interval * 2).min(MAX_INTERVAL),
+        };
+        self.last = now;
+        self.data_since = None;
+        self.untold_ranges = 0;
+        self.interval
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tallies_follow_data_within_100_ms_and_slow_down_while_idle() {
+        let mut clock = TallyClock::new(Instant::ORIGIN);
+        let mut now = Instant::ORIGIN + Duration::from_millis(30);
+        clock.told(Instant::ORIGIN);
+        clock.data_left(now);
+        clock.data_left(now + Duration::from_millis(50));
+        let mut waits = Vec::new();
+        for _ in 0..6 {
+            let due = clock.due();
+            waits.push(due.since(now).as_millis());
+            clock.told(due);
+            now = due;
+        }
+        assert_eq!(waits, [100, 100, 200, 400, 800, 1_000]);
+    }
+
+    #[test]
+    fn sixteen_untold_ranges_call_for_a_tally_at_once() {
+        let mut clock = TallyClock::new(Instant::ORIGIN);
+        for _ in 0..15 {
+            clock.range_added();
+        }
+        assert_eq!(clock.due(), Instant::ORIGIN + FIRST_INTERVAL);
+        clock.range_added();
+        assert_eq!(clock.due(), Instant::ORIGIN);
+    }
+}

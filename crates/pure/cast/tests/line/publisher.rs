@@ -1,0 +1,226 @@
+//! A publisher: a feed, a sender and a socket that sometimes refuses.
+
+use std::collections::BTreeMap;
+
+use cast::Sender;
+use cast::send::{Input, Output, SenderConfig, SenderEvent};
+use ledger::Stage;
+use sim::{Address, Arrival, Socket};
+use units::{Epoch, Instant, Random, RangeSet};
+use wire::{Datagram, Report};
+
+use super::GROUP;
+use super::feed::Feed;
+
+/// A publisher with all its lives.
+pub(crate) struct Publisher {
+    sender: Option<Sender>,
+    feed: Feed,
+    refusal: Refusal,
+    random: Random,
+    /// Refusals that the network tells of later, as `IP_RECVERR` does.
+    late_refusals: Vec<(usize, u64, usize)>,
+    commands: Vec<(Instant, Command)>,
+    buffer: Vec<u8>,
+    /// What this publisher did, life by life: the truth that accounts are compared with.
+    pub(crate) lives: Vec<LifeAsSent>,
+    pub(crate) events: Vec<(Instant, SenderEvent)>,
+    pub(crate) last_report: Option<Report>,
+}
+
+/// How often the socket refuses.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Refusal {
+    /// Probability of a refusal at once.
+    pub(crate) socket: f64,
+    /// Probability of a drop by the queue discipline, told a turn later.
+    pub(crate) qdisc: f64,
+}
+
+/// What a scene makes a publisher do.
+pub(crate) enum Command {
+    Inject(f64),
+    /// Ends the epoch in order.
+    Finish,
+    /// Dies without a word.
+    Die,
+    /// Begins a new life.
+    Restart(Box<Restart>),
+}
+
+pub(crate) struct Restart {
+    pub(crate) config: SenderConfig,
+    pub(crate) feed: Feed,
+}
+
+/// What one life of a publisher did with its numbers.
+#[derive(Debug)]
+pub(crate) struct LifeAsSent {
+    pub(crate) epoch: Epoch,
+    /// Numbers that went to the network.
+    pub(crate) sent: RangeSet,
+    pub(crate) refused: BTreeMap<u64, Stage>,
+    /// One more than the highest number given.
+    pub(crate) next_number: u64,
+    pub(crate) totals: wire::Totals,
+}
+
+impl Publisher {
+    pub(crate) fn new(config: SenderConfig, feed: Feed, seed: u64, now: Instant) -> Self {
+        let epoch = config.epoch;
+        let buffer = vec![0; config.datagram_bytes];
+        Self {
+            sender: Some(Sender::new(config, seed, now).expect("a description that fits")),
+            feed,
+            refusal: Refusal::default(),
+            random: Random::for_purpose(seed, "refusals"),
+            late_refusals: Vec::new(),
+            commands: Vec::new(),
+            buffer,
+            lives: vec![LifeAsSent::new(epoch)],
+            events: Vec::new(),
+            last_report: None,
+        }
+    }
+
+    pub(crate) fn refusing(mut self, refusal: Refusal) -> Self {
+        self.refusal = refusal;
+        self
+    }
+
+    pub(crate) fn told(mut self, at: Instant, command: Command) -> Self {
+        self.commands.push((at, command));
+        self.commands.sort_by_key(|(at, _)| *at);
+        self
+    }
+
+    pub(crate) fn sender(&self) -> Option<&Sender> {
+        self.sender.as_ref()
+    }
+
+    pub(super) fn receive(&mut self, now: Instant, arrival: &Arrival<'_>) {
+        let Some(sender) = &mut self.sender else { return };
+        match Datagram::decode(arrival.bytes) {
+            Ok(Datagram::Report(report)) => {
+                sender.handle(now, Input::Report(&report, arrival.bytes.len()));
+                self.last_report = Some(*report);
+            }
+            Ok(Datagram::Request(_)) => sender.handle(now, Input::Request),
+            _ => {}
+        }
+    }
+
+    pub(super) fn advance(&mut self, now: Instant) {
+        if let Some(sender) = &mut self.sender {
+            sender.handle(now, Input::Advance);
+        }
+    }
+
+    pub(super) fn poll(&mut self, now: Instant, socket: &mut Socket<'_>) -> Option<Instant> {
+        self.obey(now);
+        for (destination, number, size_bytes) in core::mem::take(&mut self.late_refusals) {
+            self.refuse(now, destination, number, size_bytes, Stage::SenderQdisc);
+        }
+        self.feed.produce(now);
+        let machine = self.drain(now, socket);
+        let feed = if self.sender.is_some() { self.feed.next_due() } else { None };
+        let command = self.commands.first().map(|(at, _)| *at);
+        [machine, feed, command].into_iter().flatten().min()
+    }
+
+    fn drain(&mut self, now: Instant, socket: &mut Socket<'_>) -> Option<Instant> {
+        loop {
+            let sender = self.sender.as_mut()?;
+            self.feed.hand_over(now, sender);
+            let output = sender.poll(now, &mut self.buffer);
+            self.check();
+            match output {
+                Output::Transmit { destination, number, size_bytes } => {
+                    self.transmit(now, socket, destination, number, size_bytes);
+                }
+                Output::Event(event) => self.events.push((now, event)),
+                Output::Idle { .. } if !self.feed.is_empty() && self.wants_samples() => {}
+                Output::Idle { deadline } => return deadline,
+            }
+        }
+    }
+
+    fn wants_samples(&self) -> bool {
+        self.sender.as_ref().is_some_and(Sender::wants_samples)
+    }
+
+    fn transmit(
+        &mut self,
+        now: Instant,
+        socket: &mut Socket<'_>,
+        destination: usize,
+        number: u64,
+        size_bytes: usize,
+    ) {
+        if self.random.chance(self.refusal.socket) {
+            self.refuse(now, destination, number, size_bytes, Stage::SenderSocket);
+        } else if self.random.chance(self.refusal.qdisc) {
+            self.late_refusals.push((destination, number, size_bytes));
+        } else {
+            socket.send(Address::Group(GROUP), &self.buffer[..size_bytes]);
+            self.lives.last_mut().expect("a life").sent.insert(number..number + 1);
+        }
+    }
+
+    fn refuse(&mut self, now: Instant, destination: usize, number: u64, size_bytes: usize, stage: Stage) {
+        if let Some(sender) = &mut self.sender {
+            sender.handle(now, Input::Refused { destination, number, stage, size_bytes });
+        }
+        self.lives.last_mut().expect("a life").refused.insert(number, stage);
+        self.check();
+    }
+
+    fn check(&mut self) {
+        let Some(sender) = &self.sender else { return };
+        let totals = sender.totals();
+        assert!(totals.samples.is_balanced(), "the publisher's samples do not add up: {totals:?}");
+        let life = self.lives.last_mut().expect("a life");
+        life.next_number = sender.next_head().number;
+        life.totals = totals;
+    }
+
+    fn obey(&mut self, now: Instant) {
+        while self.commands.first().is_some_and(|(at, _)| *at <= now) {
+            let (_, command) = self.commands.remove(0);
+            match (command, &mut self.sender) {
+                (Command::Inject(share), Some(sender)) => sender.handle(now, Input::Inject(share)),
+                (Command::Finish, Some(sender)) => sender.handle(now, Input::Finish),
+                (Command::Inject(_) | Command::Finish, None) => {}
+                (Command::Die, sender) => *sender = None,
+                (Command::Restart(restart), sender) => {
+                    let Restart { config, feed } = *restart;
+                    self.late_refusals.clear();
+                    self.lives.push(LifeAsSent::new(config.epoch));
+                    self.feed = feed;
+                    let seed = config.epoch.life;
+                    *sender = Some(Sender::new(config, seed, now).expect("a description that fits"));
+                }
+            }
+        }
+    }
+}
+
+impl LifeAsSent {
+    fn new(epoch: Epoch) -> Self {
+        Self {
+            epoch,
+            sent: RangeSet::new(),
+            refused: BTreeMap::new(),
+            next_number: 0,
+            totals: wire::Totals::default(),
+        }
+    }
+
+    /// Tells where a number was lost before it reached the network.
+    pub(crate) fn withheld(&self, number: u64) -> Option<Stage> {
+        if self.sent.contains(number) {
+            return None;
+        }
+        Some(self.refused.get(&number).copied().unwrap_or(Stage::Injected))
+    }
+}

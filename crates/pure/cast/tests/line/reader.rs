@@ -1,0 +1,179 @@
+//! A reader: a receiver whose every word is checked, at a socket of the virtual network.
+
+use cast::Receiver;
+use cast::receive::{Input, Output, ReaderIdentity};
+use ledger::BookConfig;
+use sim::{Address, Arrival, NodeId, Socket};
+use units::{Epoch, Instant, ReaderId, StreamId};
+use wire::{DATAGRAM_BYTES_IPV4, Datagram, MAX_DATAGRAM_BYTES};
+
+use super::watch::{Following, Watch};
+use super::{GROUP, address, node_at};
+
+/// How often the gaps of an account are checked one by one; the rows are checked after every input.
+const GAPS_CHECKED_EVERY: u64 = 64;
+
+/// A reader of everything in the group.
+pub(crate) struct Reader {
+    pub(crate) receiver: Receiver,
+    pub(crate) watch: Watch,
+    pub(crate) diary: Vec<Seen>,
+    moves: Vec<(Instant, Move)>,
+    /// How many inputs the receiver has had.
+    inputs: u64,
+    /// How many of them were datagrams.
+    datagrams: u64,
+    outgoing: Vec<(NodeId, Vec<u8>)>,
+    buffer: Vec<u8>,
+    drops: u32,
+    /// The ports that reports went to.
+    pub(crate) reported_to: Vec<u16>,
+    diligence: Diligence,
+}
+
+/// Whether a reader writes everything down.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Diligence {
+    Full,
+    /// One of very many: it checks the law, and keeps no diary.
+    Light,
+}
+
+/// What a scene makes a reader do.
+pub(crate) enum Move {
+    Join,
+    Leave,
+}
+
+/// A datagram as it looked on arrival.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Seen {
+    pub(crate) from: NodeId,
+    pub(crate) input: u64,
+    pub(crate) stream: StreamId,
+    pub(crate) epoch: Epoch,
+    pub(crate) number: u64,
+    pub(crate) elements: u64,
+    pub(crate) readable: bool,
+}
+
+impl Reader {
+    pub(crate) fn new(id: u64, config: BookConfig) -> Self {
+        let identity = ReaderIdentity { id: ReaderId(id), name: format!("reader {id}") };
+        Self {
+            receiver: Receiver::new(identity, config, id),
+            watch: Watch::default(),
+            diary: Vec::new(),
+            moves: Vec::new(),
+            inputs: 0,
+            datagrams: 0,
+            outgoing: Vec::new(),
+            buffer: vec![0; MAX_DATAGRAM_BYTES],
+            drops: 0,
+            reported_to: Vec::new(),
+            diligence: Diligence::Full,
+        }
+    }
+
+    /// Makes a reader of a crowd, which checks the law and keeps no diary.
+    pub(crate) fn light(id: u64, config: BookConfig) -> Self {
+        Self { diligence: Diligence::Light, buffer: vec![0; DATAGRAM_BYTES_IPV4], ..Self::new(id, config) }
+    }
+
+    pub(crate) fn told(mut self, at: Instant, step: Move) -> Self {
+        self.moves.push((at, step));
+        self.moves.sort_by_key(|(at, _)| *at);
+        self
+    }
+
+    pub(super) fn receive(&mut self, now: Instant, arrival: &Arrival<'_>) {
+        let Arrival { bytes, from, drops, .. } = *arrival;
+        self.datagrams += 1;
+        if self.diligence == Diligence::Full {
+            self.note(now, from, bytes);
+        }
+        self.input(now, Input::Datagram { bytes, from: address(from), drops });
+    }
+
+    pub(super) fn advance(&mut self, now: Instant) {
+        self.input(now, Input::Advance);
+    }
+
+    pub(super) fn poll(&mut self, now: Instant, socket: &mut Socket<'_>) -> Option<Instant> {
+        while self.moves.first().is_some_and(|(at, _)| *at <= now) {
+            match self.moves.remove(0).1 {
+                Move::Join => socket.join(GROUP),
+                Move::Leave => {
+                    socket.leave(GROUP);
+                    self.input(now, Input::LeaveAll);
+                }
+            }
+        }
+        // The counter itself is worth reading only when nothing is unread: drops lie behind all of that.
+        if socket.unread_bytes() == 0 && socket.drops() != self.drops {
+            self.drops = socket.drops();
+            self.input(now, Input::SocketDrops(self.drops));
+        }
+        let deadline = self.drain(now);
+        for (to, bytes) in self.outgoing.drain(..) {
+            socket.send(Address::Node(to), &bytes);
+        }
+        let next_move = self.moves.first().map(|(at, _)| *at);
+        [deadline, next_move].into_iter().flatten().min()
+    }
+
+    /// Writes down what a datagram looks like, before the machine sees it.
+    fn note(&mut self, now: Instant, from: NodeId, bytes: &[u8]) {
+        let (head, elements, readable) = match Datagram::decode(bytes) {
+            Ok(Datagram::Data(data)) => {
+                self.watch.arrived(data.head.epoch, data.head.position(), now, self.datagrams);
+                (Some(data.head), u64::from(data.element_count), true)
+            }
+            Ok(datagram) => (datagram.head().copied(), 0, true),
+            Err(malformed) => (malformed.head, 0, false),
+        };
+        if let Some(head) = head {
+            let (stream, epoch, number) = (head.stream, head.epoch, head.number);
+            let input = self.inputs + 1;
+            self.diary.push(Seen { from, input, stream, epoch, number, elements, readable });
+        }
+    }
+
+    fn input(&mut self, now: Instant, input: Input<'_>) {
+        self.inputs += 1;
+        self.receiver.handle(now, input);
+        self.drain(now);
+    }
+
+    /// Takes everything the machine has to say, then checks the law.
+    fn drain(&mut self, now: Instant) -> Option<Instant> {
+        let deadline = loop {
+            match self.receiver.poll(now, &mut self.buffer) {
+                Output::Transmit { to, size_bytes } => {
+                    self.reported_to.push(to.port());
+                    self.outgoing.push((node_at(to), self.buffer[..size_bytes].to_vec()));
+                }
+                Output::Event(event) if self.diligence == Diligence::Full => {
+                    self.watch.event(now, (self.inputs, self.datagrams), event);
+                }
+                Output::Event(_) => {}
+                Output::Idle { deadline } => break deadline,
+            }
+        };
+        assert!(deadline.is_none_or(|deadline| deadline > now), "a deadline that has passed: {deadline:?}");
+        assert_eq!(self.receiver.check(), Ok(()), "the law after input {}", self.inputs);
+        if self.diligence == Diligence::Full && self.inputs.is_multiple_of(GAPS_CHECKED_EVERY) {
+            self.check_accounts();
+        }
+        deadline
+    }
+
+    /// Compares events and accounts.
+    pub(crate) fn check_accounts(&self) {
+        for view in self.receiver.accounts() {
+            let mut followed = self.watch.followed.iter().rev();
+            let same = |of: &&Following| of.stream == view.stream && of.epoch == view.epoch;
+            followed.find(same).expect("an account that began").check_against(&view.account);
+        }
+    }
+}

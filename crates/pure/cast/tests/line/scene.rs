@@ -1,0 +1,142 @@
+//! Setting a scene: streams of every shape, and the nodes around them.
+
+use core::time::Duration;
+
+use cast::send::{DEFAULT_LINGER, Pacing, SenderConfig};
+use ledger::{Account, BookConfig};
+use sample::{Channel, Dtype, Schema};
+use sim::{Network, NodeId, Port};
+use units::{Epoch, Instant, SampleRate, WallTime};
+use wire::{Clock, DATAGRAM_BYTES_IPV4, Data, Description, Fit, Numbered};
+
+use super::feed::{Feed, Holes};
+use super::publisher::{Command, Publisher};
+use super::reader::Reader;
+use super::truth::{Truth, verify};
+use super::{GROUP, PORT, Part};
+
+/// How long after the last sample a publisher ends its epoch.
+const FLUSH: Duration = Duration::from_millis(100);
+
+/// The network with its nodes.
+pub(crate) type Scene = Network<Part>;
+
+/// What a stream looks like.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct StreamShape {
+    pub(crate) name: &'static str,
+    pub(crate) dtype: Dtype,
+    pub(crate) hz: u32,
+    /// Elements of one sample.
+    pub(crate) elements: u32,
+    /// Samples handed over at once.
+    pub(crate) block_samples: u64,
+    pub(crate) linger: Duration,
+    pub(crate) datagram_bytes: usize,
+}
+
+impl StreamShape {
+    /// A stream of one datagram of ten values every millisecond.
+    pub(crate) const PLAIN: Self = Self {
+        name: "lab/probe",
+        dtype: Dtype::F4,
+        hz: 10_000,
+        elements: 1,
+        block_samples: 10,
+        linger: Duration::ZERO,
+        datagram_bytes: DATAGRAM_BYTES_IPV4,
+    };
+
+    pub(crate) fn config(&self, epoch: Epoch) -> SenderConfig {
+        SenderConfig {
+            description: description(self),
+            epoch,
+            datagram_bytes: self.datagram_bytes,
+            linger: self.linger,
+            clock: Clock::System,
+            destinations: 1,
+            pacing: Pacing::Stream,
+        }
+    }
+
+    pub(crate) fn feed(&self, epoch: Epoch, span: core::ops::Range<Instant>, holes: Holes) -> Feed {
+        Feed::new(description(self).schema, epoch.life, self.block_samples, span, holes)
+    }
+}
+
+impl Default for StreamShape {
+    fn default() -> Self {
+        Self { linger: DEFAULT_LINGER, ..Self::PLAIN }
+    }
+}
+
+/// The first life of a publisher.
+pub(crate) const LIFE: Epoch = Epoch { start_ns: 1_000, life: 11 };
+
+/// Sets the simplest scene: a publisher, and one reader of all it sends.
+pub(crate) fn watched(seed: u64, publisher: Publisher, port: Port) -> (Scene, NodeId) {
+    let mut network = Network::new(seed);
+    network.add("publisher", Part::Publisher(Box::new(publisher)), Port::default());
+    let node = network.add("reader", Part::Reader(Box::new(reader(seed))), port);
+    network.join(node, GROUP);
+    (network, node)
+}
+
+/// Runs a scene to `end` and returns a reader's accounts, compared with the log.
+pub(crate) fn accounts(network: &mut Scene, node: NodeId, end: Instant) -> Vec<(Truth, Account)> {
+    network.run_until(end);
+    verify(network, node)
+}
+
+/// Describes a stream.
+pub(crate) fn description(shape: &StreamShape) -> Description {
+    let channel = match shape.elements {
+        1 => Channel::new("value", "V"),
+        many => Channel::new("value", "V").with_shape([many]),
+    };
+    let rate = SampleRate::hz(shape.hz).expect("a rate");
+    Description {
+        name: shape.name.parse().expect("a name"),
+        schema: Schema::new(shape.dtype, rate, vec![channel]).expect("a schema"),
+        report_port: PORT,
+        station: "daq".to_owned(),
+    }
+}
+
+/// Makes a data datagram that the stream's publisher never sent: whole, with any number and index.
+pub(crate) fn forged(shape: &StreamShape, epoch: Epoch, number: u64, first_index: u64) -> Vec<u8> {
+    let description = description(shape);
+    let fit = wire::max_elements(shape.datagram_bytes, shape.dtype, shape.elements);
+    let element_count = if matches!(fit, Fit::Pieces(_)) { 1 } else { shape.elements };
+    let head = Numbered {
+        stream: wire::stream_id(&description.name, &description.schema),
+        epoch,
+        number,
+        first_index,
+        element_offset: 0,
+        elements_per_sample: shape.elements,
+    };
+    let payload = vec![0; element_count as usize * shape.dtype.size_bytes()];
+    let (t0, clock, dtype) = (WallTime::from_nanos(0), Clock::System, shape.dtype);
+    let data = Data { head, t0, clock, dtype, element_count, payload: &payload };
+    let mut bytes = vec![0; data.encoded_bytes()];
+    data.encode(&mut bytes).expect("a buffer of its size");
+    bytes
+}
+
+/// Makes a publisher that is fed during `span`.
+pub(crate) fn publisher(
+    shape: &StreamShape,
+    epoch: Epoch,
+    span: core::ops::Range<Instant>,
+    holes: Holes,
+) -> Publisher {
+    let (start, end) = (span.start, span.end);
+    Publisher::new(shape.config(epoch), shape.feed(epoch, span, holes), epoch.life, start)
+        .told(end + FLUSH, Command::Finish)
+}
+
+/// Makes a reader.
+pub(crate) fn reader(id: u64) -> Reader {
+    Reader::new(id, BookConfig::default())
+}

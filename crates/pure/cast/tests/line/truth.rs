@@ -1,0 +1,174 @@
+//! The accounts against the network's own log, number by number.
+
+use std::collections::BTreeMap;
+
+use ledger::{Account, AccountState, Stage, StageCounts};
+use sim::{Address, Fate, LostBy, Network, NodeId};
+use units::Epoch;
+use wire::Datagram;
+
+use super::publisher::LifeAsSent;
+use super::reader::Reader;
+use super::watch::Following;
+use super::{GROUP, Part};
+
+/// The stages of which the publisher itself tells.
+const SENDER_STAGES: [Stage; 3] = [Stage::Injected, Stage::SenderSocket, Stage::SenderQdisc];
+
+/// What became of an account's numbers, by the log.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Truth {
+    /// Handed to the reader at least once, readable, while the account was open.
+    pub(crate) arrived: u64,
+    pub(crate) arrived_elements: u64,
+    /// Handed to the reader only with a damaged content behind a whole header.
+    pub(crate) damaged: u64,
+    /// Never sent, by the publisher's own diary.
+    pub(crate) withheld: StageCounts,
+    /// Refused by the reader's own receive buffer.
+    pub(crate) buffer: u64,
+    /// Lost on the way, or damaged beyond recognition.
+    pub(crate) network: u64,
+}
+
+/// What the log says of one number: the better, the smaller.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Way {
+    Arrived { elements: u64 },
+    Damaged,
+    Buffer,
+    Network,
+}
+
+/// Compares every account of a reader with the log and returns both.
+///
+/// # Panics
+/// If they contradict each other.
+pub(crate) fn verify(network: &Network<Part>, node: NodeId) -> Vec<(Truth, Account)> {
+    let reader = network.node(node).reader();
+    reader.check_accounts();
+    let mut buffer_named = 0;
+    let mut verified = Vec::new();
+    for (place, following) in reader.watch.followed.iter().enumerate() {
+        let account = account_of(reader, place);
+        let truth = truth_of(network, node, following, &account);
+        if let Err(what) = truth.agrees_with(&account) {
+            panic!("{what} in {}\n{truth:#?}\n{account:#?}", network.scenario());
+        }
+        buffer_named += account.datagrams.map_or(0, |rows| rows.lost[Stage::ReceiverSocketBuffer]);
+        verified.push((truth, account));
+    }
+    let buffer_drops = network.log().counts(node).lost(LostBy::Buffer);
+    assert!(buffer_named <= buffer_drops, "{buffer_named} of {buffer_drops} drops: {}", network.scenario());
+    verified
+}
+
+impl Truth {
+    /// Tells what an account says that did not happen.
+    ///
+    /// Whatever happens, everything readable that came is received or late, and nothing is put down to a
+    /// stage more often than it happened there; what no evidence reached is the rest, and exactly the rest.
+    pub(crate) fn agrees_with(&self, account: &Account) -> Result<(), String> {
+        let rows = account.datagrams.expect("a reader with a socket");
+        let equal = |what: &str, told: u64, happened: u64| {
+            if told == happened { Ok(()) } else { Err(format!("{what}: {told} told, {happened} happened")) }
+        };
+        equal("datagrams that came", rows.received + rows.lost[Stage::Late], self.arrived)?;
+        let elements = account.elements.delivered + account.elements.lost[Stage::Late];
+        equal("elements that came", elements, self.arrived_elements)?;
+        equal("decode", rows.lost[Stage::Decode], self.damaged)?;
+        let mut unnamed = 0;
+        for stage in SENDER_STAGES {
+            let Some(hidden) = self.withheld[stage].checked_sub(rows.lost[stage]) else {
+                return equal(stage.name(), rows.lost[stage], self.withheld[stage]);
+            };
+            unnamed += hidden;
+        }
+        let without_a_name =
+            rows.unexplained + rows.unsettled + rows.in_flight + rows.lost[Stage::ReceiverSocketBuffer];
+        equal("the rest", without_a_name, self.network + self.buffer + unnamed)?;
+        // Who came later has totals to compare with only from the first tally on.
+        if account.state == AccountState::Closed && rows.first == 0 {
+            equal("left unnamed by the final tally", 0, unnamed)?;
+        }
+        Ok(())
+    }
+}
+
+fn account_of(reader: &Reader, place: usize) -> Account {
+    let following = &reader.watch.followed[place];
+    if let Some((_, account)) = &following.ended {
+        return account.clone();
+    }
+    let mut views = reader.receiver.accounts();
+    let view = views.find(|view| view.stream == following.stream && view.epoch == following.epoch);
+    view.expect("an account that has not ended is shown").account
+}
+
+fn truth_of(network: &Network<Part>, node: NodeId, following: &Following, account: &Account) -> Truth {
+    let rows = account.datagrams.expect("a reader with a socket");
+    let (publisher, life) = life_of(network, following.epoch);
+    let ways = ways(network, node, publisher, following);
+    let mut truth = Truth::default();
+    for number in rows.first..rows.next {
+        match (life.withheld(number), ways.get(&number)) {
+            (_, Some(Way::Arrived { elements })) => {
+                truth.arrived += 1;
+                truth.arrived_elements += elements;
+            }
+            (Some(stage), _) => truth.withheld[stage] += 1,
+            (None, Some(Way::Damaged)) => truth.damaged += 1,
+            (None, Some(Way::Buffer)) => truth.buffer += 1,
+            (None, Some(Way::Network) | None) => truth.network += 1,
+        }
+    }
+    truth
+}
+
+fn life_of(network: &Network<Part>, epoch: Epoch) -> (NodeId, &LifeAsSent) {
+    let publishers = network.nodes().filter_map(|(id, part)| match part {
+        Part::Publisher(publisher) => Some((id, publisher)),
+        Part::Reader(_) | Part::Stranger(_) => None,
+    });
+    publishers
+        .flat_map(|(id, publisher)| publisher.lives.iter().map(move |life| (id, life)))
+        .find(|(_, life)| life.epoch == epoch)
+        .expect("an epoch of a publisher of the scene")
+}
+
+/// Collects what is known of every number of an epoch on its way to a reader.
+///
+/// What the network lost, its log says; what a copy looked like that was handed over, the reader's diary.
+fn ways(
+    network: &Network<Part>,
+    node: NodeId,
+    publisher: NodeId,
+    following: &Following,
+) -> BTreeMap<u64, Way> {
+    let log = network.log();
+    let mut ways: BTreeMap<u64, Way> = BTreeMap::new();
+    let mut note = |number, way: Way| {
+        ways.entry(number).and_modify(|known| *known = way.min(*known)).or_insert(way);
+    };
+    for pass in log.passes(node) {
+        let sent = log.sent(pass.ordinal);
+        let Fate::Lost(by) = pass.fate else { continue };
+        if sent.from != publisher || sent.to != Address::Group(GROUP) {
+            continue;
+        }
+        let datagram = Datagram::decode(sent.bytes).expect("a publisher sends what can be read");
+        if let Some(head) = datagram.head().filter(|head| head.epoch == following.epoch) {
+            note(head.number, if by == LostBy::Buffer { Way::Buffer } else { Way::Network });
+        }
+    }
+    let ended = following.ended.as_ref().map_or(u64::MAX, |(input, _)| *input);
+    for seen in network.node(node).reader().diary.iter().filter(|seen| seen.input <= ended) {
+        if seen.from == publisher && seen.epoch == following.epoch && seen.stream == following.stream {
+            note(
+                seen.number,
+                if seen.readable { Way::Arrived { elements: seen.elements } } else { Way::Damaged },
+            );
+        }
+    }
+    ways
+}

@@ -1,0 +1,145 @@
+//! What a reader is told, checked as it comes: every element exactly once, in order, bit for bit.
+
+use std::collections::BTreeMap;
+
+use cast::receive::Event;
+use ledger::{Account, Gap, StageCounts};
+use units::{Epoch, Instant, StreamId};
+
+use super::feed::fill;
+
+/// One account as told by events.
+#[derive(Debug)]
+pub(crate) struct Following {
+    pub(crate) stream: StreamId,
+    pub(crate) epoch: Epoch,
+    per_sample: u64,
+    first: u64,
+    /// Where the next block or gap begins.
+    cursor: u64,
+    pub(crate) delivered: u64,
+    pub(crate) gaps: BTreeMap<u64, Gap>,
+    /// The account as it ended, and after how many inputs of the reader.
+    pub(crate) ended: Option<(u64, Account)>,
+    pub(crate) delays: Vec<AddedDelay>,
+    /// Blocks whose bits are not those of the source.
+    pub(crate) spoiled: u64,
+}
+
+/// How long a datagram waited for its turn after it had arrived.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) struct AddedDelay {
+    pub(crate) nanos: u64,
+    pub(crate) datagrams: u64,
+}
+
+/// All that a reader was told.
+#[derive(Debug, Default)]
+pub(crate) struct Watch {
+    pub(crate) followed: Vec<Following>,
+    pub(crate) two_publishers: Vec<(Epoch, Epoch)>,
+    /// When the data at a position arrived first, and as which datagram.
+    arrivals: BTreeMap<(Epoch, u64), (Instant, u64)>,
+    expected: Vec<u8>,
+}
+
+impl Watch {
+    pub(crate) fn arrived(&mut self, epoch: Epoch, position: u64, now: Instant, datagram: u64) {
+        self.arrivals.entry((epoch, position)).or_insert((now, datagram));
+    }
+
+    pub(crate) fn event(&mut self, now: Instant, so_far: (u64, u64), event: Event<'_>) {
+        let (input, datagrams) = so_far;
+        match event {
+            Event::Began { stream, epoch, description, first_index } => {
+                let per_sample = u64::from(description.schema.elements_per_sample());
+                self.began(stream, epoch, per_sample, first_index * per_sample);
+            }
+            Event::Block { stream, epoch, positions, dtype, payload, .. } => {
+                let size = dtype.size_bytes();
+                assert_eq!(payload.len() as u64, (positions.end - positions.start) * size as u64);
+                self.expected.clear();
+                self.expected.resize(payload.len(), 0);
+                fill(epoch.life, positions.start, size, &mut self.expected);
+                let arrived = self.arrivals.remove(&(epoch, positions.start));
+                let same = self.expected == payload;
+                let following = self.following(stream, epoch);
+                assert_eq!(positions.start, following.cursor, "a block out of its turn");
+                following.spoiled += u64::from(!same);
+                following.cursor = positions.end;
+                following.delivered += positions.end - positions.start;
+                let (at, then) = arrived.expect("nothing is delivered that did not arrive");
+                let nanos = now.since(at).as_nanos() as u64;
+                following.delays.push(AddedDelay { nanos, datagrams: datagrams - then });
+            }
+            Event::Gap { stream, epoch, gap } => {
+                check_gap(&gap);
+                let following = self.following(stream, epoch);
+                assert_eq!(gap.positions.start, following.cursor, "a gap out of its turn");
+                following.cursor = gap.positions.end;
+                assert!(following.gaps.insert(gap.id, gap).is_none(), "a gap told twice");
+            }
+            Event::Settled { stream, epoch, gap } => {
+                check_gap(&gap);
+                let following = self.following(stream, epoch);
+                let known = following.gaps.get_mut(&gap.id).expect("news of a gap that was told");
+                assert_eq!((&known.positions, &known.numbers), (&gap.positions, &gap.numbers));
+                *known = gap;
+            }
+            Event::Ended { stream, epoch, account } => {
+                let following = self.following(stream, epoch);
+                following.check_against(&account);
+                assert!(account.closed(), "an account ends with nothing pending: {account:?}");
+                assert_eq!(following.cursor, account.elements.next * following.per_sample);
+                following.ended = Some((input, account));
+            }
+            Event::TwoPublishers { winner, other, .. } => self.two_publishers.push((winner, other)),
+        }
+    }
+
+    fn began(&mut self, stream: StreamId, epoch: Epoch, per_sample: u64, first: u64) {
+        self.followed.push(Following {
+            stream,
+            epoch,
+            per_sample,
+            first,
+            cursor: first,
+            delivered: 0,
+            gaps: BTreeMap::new(),
+            ended: None,
+            delays: Vec::new(),
+            spoiled: 0,
+        });
+    }
+
+    fn following(&mut self, stream: StreamId, epoch: Epoch) -> &mut Following {
+        let mut all = self.followed.iter_mut().rev();
+        let found = all.find(|following| following.stream == stream && following.epoch == epoch);
+        let found = found.expect("an account begins before its first event");
+        assert!(found.ended.is_none(), "news of an account that has ended");
+        found
+    }
+}
+
+impl Following {
+    /// Compares what the events told with an account of the same moment.
+    pub(crate) fn check_against(&self, account: &Account) {
+        assert_eq!(account.check(), Ok(()));
+        let rows = &account.elements;
+        assert_eq!(rows.first * self.per_sample, self.first, "the account begins where the events do");
+        assert_eq!(rows.delivered, self.delivered, "what was handed over is what was counted");
+        let mut lost = StageCounts::default();
+        let (mut unexplained, mut unsettled) = (0, 0);
+        for gap in self.gaps.values() {
+            lost.add(&gap.lost);
+            unexplained += gap.unexplained;
+            unsettled += gap.unsettled;
+        }
+        assert_eq!((lost, unexplained, unsettled), (rows.lost, rows.unexplained, rows.unsettled), "gaps");
+    }
+}
+
+fn check_gap(gap: &Gap) {
+    assert!(!gap.is_empty(), "a gap without elements is nobody's news");
+    assert_eq!(gap.len(), gap.lost.total() + gap.unexplained + gap.unsettled, "{gap:?}");
+}

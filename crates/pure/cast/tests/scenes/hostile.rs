@@ -1,0 +1,447 @@
+//! What a forger, or a broken publisher, can do to a machine: be counted. Never a panic, never a broken law,
+//! never memory without bound, and no harm that outlives it.
+
+use core::net::SocketAddr;
+use core::ops::Range;
+use core::time::Duration;
+
+use cast::receive::{AccountView, Event, Input, Output, ReaderIdentity};
+use cast::{Receiver, Sender, send};
+use ledger::{AccountState, BookConfig, NetworkRows, ReaderRows, Stage};
+use proptest::prelude::{Just, Strategy, any, prop_oneof, proptest};
+use units::{Epoch, Instant, Random, ReaderId, StreamId, WallTime};
+use wire::{
+    Clock, DATAGRAM_BYTES_IPV4, Data, DatagramTotals, Description, DescriptorParts, MAX_DATAGRAM_BYTES,
+    Numbered, Report, SampleTotals, Skipped, Tally, Totals, Withheld,
+};
+
+use crate::line::at;
+use crate::line::scene::{LIFE, StreamShape, description};
+
+const MILLISECOND: Duration = Duration::from_millis(1);
+
+/// A receiver with a forger at its socket.
+struct Victim {
+    receiver: Receiver,
+    description: Description,
+    head: Numbered,
+    now: Instant,
+    buffer: Vec<u8>,
+    out: Vec<u8>,
+    /// Elements handed over, and accounts begun and ended.
+    delivered: u64,
+    began: u64,
+    ended: Vec<AccountState>,
+}
+
+impl Victim {
+    /// Makes a receiver that knows the stream's description.
+    fn new() -> Self {
+        let mut victim = Self::ignorant();
+        victim.describe();
+        victim
+    }
+
+    fn ignorant() -> Self {
+        let identity = ReaderIdentity { id: ReaderId(1), name: "victim".to_owned() };
+        let description = description(&StreamShape::PLAIN);
+        let head = Numbered {
+            stream: wire::stream_id(&description.name, &description.schema),
+            epoch: LIFE,
+            number: 0,
+            first_index: 0,
+            element_offset: 0,
+            elements_per_sample: 1,
+        };
+        Self {
+            receiver: Receiver::new(identity, BookConfig::default(), 1),
+            description,
+            head,
+            now: Instant::ORIGIN,
+            buffer: vec![0; MAX_DATAGRAM_BYTES],
+            out: vec![0; MAX_DATAGRAM_BYTES],
+            delivered: 0,
+            began: 0,
+            ended: Vec::new(),
+        }
+    }
+
+    fn describe(&mut self) {
+        let description = self.description.clone();
+        self.send_description(&description, self.head);
+    }
+
+    fn send_description(&mut self, description: &Description, head: Numbered) {
+        let parts = DescriptorParts::new(description, DATAGRAM_BYTES_IPV4).expect("a small description");
+        let size = parts.part(0, head).expect("one part").encode(&mut self.buffer).expect("room");
+        self.input(size);
+    }
+
+    /// Sends data that hold ten elements at their usual place.
+    fn data(&mut self, number: u64) {
+        self.data_at(self.head.epoch, number, number.saturating_mul(10));
+    }
+
+    fn data_at(&mut self, epoch: Epoch, number: u64, first_index: u64) {
+        let head = Numbered { epoch, number, first_index, ..self.head };
+        let (t0, clock, payload) = (WallTime::from_nanos(0), Clock::System, [7; 40]);
+        let dtype = self.description.schema.dtype;
+        let data = Data { head, t0, clock, dtype, element_count: 10, payload: &payload };
+        let size = data.encode(&mut self.buffer).expect("room");
+        self.input(size);
+    }
+
+    fn tally(&mut self, head: Numbered, change: impl FnOnce(&mut Tally)) {
+        let mut tally = Tally {
+            head,
+            last: false,
+            next_tally: MILLISECOND * 100,
+            readers: 1,
+            report_interval: Duration::from_secs(1),
+            totals: Totals::default(),
+            withheld: Vec::new(),
+            skipped: Vec::new(),
+        };
+        change(&mut tally);
+        let size = tally.encode(&mut self.buffer).expect("room");
+        self.input(size);
+    }
+
+    fn input(&mut self, size: usize) {
+        let from = SocketAddr::from(([10, 0, 0, 66], 7400));
+        let bytes = &self.buffer[..size];
+        self.receiver.handle(self.now, Input::Datagram { bytes, from, drops: None });
+        self.drain();
+    }
+
+    fn pass(&mut self, duration: Duration) {
+        self.now += duration;
+        self.receiver.handle(self.now, Input::Advance);
+        self.drain();
+    }
+
+    fn drain(&mut self) {
+        loop {
+            match self.receiver.poll(self.now, &mut self.out) {
+                Output::Event(Event::Block { payload, .. }) => self.delivered += payload.len() as u64 / 4,
+                Output::Event(Event::Began { .. }) => self.began += 1,
+                Output::Event(Event::Ended { account, .. }) => {
+                    assert_eq!(account.check(), Ok(()));
+                    self.ended.push(account.state);
+                }
+                Output::Event(_) | Output::Transmit { .. } => {}
+                Output::Idle { deadline } => {
+                    assert!(deadline.is_none_or(|deadline| deadline > self.now));
+                    break;
+                }
+            }
+        }
+        assert_eq!(self.receiver.check(), Ok(()));
+    }
+
+    fn account(&self) -> AccountView {
+        let accounts: Vec<_> = self.receiver.accounts().collect();
+        assert_eq!(accounts[0].account.check(), Ok(()));
+        accounts.into_iter().next().expect("an account")
+    }
+
+    fn rows(&self) -> NetworkRows {
+        self.account().account.datagrams.expect("a socket")
+    }
+}
+
+#[test]
+fn the_highest_number_there_is_moves_nothing() {
+    let mut victim = Victim::new();
+    (1..5).for_each(|number| victim.data(number));
+    victim.data_at(LIFE, u64::MAX - 1, 60);
+    victim.data_at(LIFE, u64::MAX - 1, 60);
+    victim.data_at(LIFE, 5, u64::MAX - 10);
+    assert_eq!(victim.receiver.stats().suspicious, 3);
+    victim.data(5);
+    let rows = victim.rows();
+    assert_eq!((rows.next, rows.received, rows.lost.total()), (6, 6, 0));
+}
+
+#[test]
+fn two_forged_numbers_that_agree_make_a_hole_and_the_law_still_holds() {
+    let mut victim = Victim::new();
+    (1..5).for_each(|number| victim.data(number));
+    victim.data_at(LIFE, u64::MAX - 3, u64::MAX - 100);
+    victim.data_at(LIFE, u64::MAX - 2, u64::MAX - 90);
+    victim.pass(MILLISECOND);
+    let rows = victim.rows();
+    assert_eq!((rows.next, rows.received), (u64::MAX - 1, 6));
+    // Silence is noticed, and what was in flight then settles.
+    victim.pass(Duration::from_secs(60));
+    victim.pass(Duration::from_secs(60));
+    assert_eq!(victim.ended, [AccountState::Unconfirmed]);
+    // One of the two was refused, because it stood alone.
+    assert_eq!(victim.account().account.datagrams.expect("a socket").lost[Stage::Decode], 1);
+}
+
+#[test]
+fn the_last_positions_there_are_overflow_nothing() {
+    for first_index in [u64::MAX - 11, u64::MAX - 10, (u64::MAX - 10) / 10 * 10] {
+        let mut victim = Victim::ignorant();
+        victim.head.number = 7;
+        victim.head.first_index = first_index;
+        victim.describe();
+        victim.data_at(LIFE, 8, first_index);
+        victim.data_at(LIFE, 9, u64::MAX - 10);
+        victim.pass(Duration::from_secs(60));
+    }
+}
+
+#[test]
+fn a_forged_first_datagram_does_not_deafen_a_reader() {
+    let mut victim = Victim::ignorant();
+    victim.head.number = 1 << 50;
+    victim.head.first_index = 1 << 50;
+    victim.describe();
+    assert_eq!(victim.rows().first, 1 << 50, "nothing speaks against it yet");
+    (20..30).for_each(|number| victim.data(number));
+    assert_eq!(victim.rows().first, 21, "the second that agrees is believed");
+    assert_eq!(victim.delivered, 90);
+    assert_eq!(victim.ended, [AccountState::Cut]);
+}
+
+#[test]
+fn a_forged_higher_epoch_is_a_new_account_and_its_silence_gives_the_stream_back() {
+    let mut victim = Victim::new();
+    (1..5).for_each(|number| victim.data(number));
+    victim.data_at(Epoch { start_ns: u64::MAX, life: 9 }, 3, 30);
+    assert_eq!(victim.began, 2);
+    for number in 5..3_000 {
+        victim.data(number);
+        victim.pass(MILLISECOND * 10);
+    }
+    assert_eq!(victim.began, 3);
+    let [before, forged] = victim.ended[..] else { panic!("two accounts have ended: {:?}", victim.ended) };
+    assert_eq!((before, forged), (AccountState::Unconfirmed, AccountState::Unconfirmed));
+    assert!(victim.delivered > 15_000, "ten seconds later the real one is heard again");
+}
+
+#[test]
+fn flapping_epochs_leave_few_accounts() {
+    let mut victim = Victim::new();
+    for start_ns in 0..10_000 {
+        victim.data_at(Epoch { start_ns: 2_000 + start_ns, life: 1 }, 3, 30);
+        victim.data_at(Epoch { start_ns: 2_000 + start_ns, life: 1 }, 9, 90);
+        victim.data(start_ns);
+        assert!(victim.receiver.accounts().count() <= 5);
+    }
+}
+
+#[test]
+fn a_description_of_another_stream_is_not_believed() {
+    let mut victim = Victim::ignorant();
+    let other = description(&StreamShape { name: "lab/other", ..StreamShape::PLAIN });
+    victim.send_description(&other, victim.head);
+    assert_eq!(victim.receiver.stats().malformed, 1);
+    assert_eq!(victim.began, 0);
+    victim.head.number += 1;
+    victim.describe();
+    assert_eq!(victim.began, 1);
+}
+
+#[test]
+fn forged_totals_claim_no_more_than_is_missing() {
+    let mut victim = Victim::new();
+    for round in 0..50_u64 {
+        let number = 10 * round;
+        (number + 1..number + 5).for_each(|number| victim.data(number));
+        let head = Numbered { number: number + 9, first_index: 10 * (number + 10), ..victim.head };
+        victim.tally(head, |tally| {
+            let all = u64::MAX - round;
+            let (injected, sender_qdisc) = (all, if round % 2 == 0 { 0 } else { all });
+            tally.totals.datagrams =
+                DatagramTotals { injected, sender_socket: all, sender_ip: all, sender_qdisc, bytes: all };
+            tally.totals.samples = SampleTotals {
+                offered: all,
+                numbered: 1,
+                source: all,
+                publisher_queue: all,
+                ..SampleTotals::default()
+            };
+            tally.withheld = vec![Withheld { numbers: 0..number + 9, stage: Stage::SenderIp }; 16];
+            tally.skipped = vec![Skipped { positions: 0..10 * number + 1, stage: Stage::Source }; 16];
+        });
+        victim.pass(MILLISECOND * 500);
+    }
+    victim.pass(Duration::from_secs(60));
+    let rows = victim.rows();
+    assert_eq!(rows.received, 50 * 5 + 1);
+    assert_eq!(rows.lost.total() + rows.unexplained, rows.next - rows.received);
+}
+
+#[test]
+fn ranges_that_never_end_take_bounded_memory() {
+    let mut victim = Victim::new();
+    victim.data(1);
+    victim.data(50_000);
+    for number in 50_001..52_000_u64 {
+        let head = Numbered { number, first_index: 500_010, ..victim.head };
+        victim.tally(head, |tally| {
+            let numbers = |index: u64| 2 + (number - 50_001) * 24 + 2 * index % 48;
+            tally.withheld = (0..32)
+                .map(|index| Withheld { numbers: numbers(index)..numbers(index) + 1, stage: Stage::Injected })
+                .collect();
+        });
+    }
+    victim.pass(Duration::from_secs(60));
+    assert!(victim.rows().lost[Stage::Injected] <= 4_096 + 32, "details of one gap are bounded");
+}
+
+#[test]
+fn more_gaps_than_can_wait_settle_early_and_are_counted() {
+    let mut victim = Victim::new();
+    // Every fourth datagram is missing, all within a moment.
+    (1..60_000).filter(|number| number % 4 != 0).for_each(|number| victim.data(number));
+    let view = victim.account();
+    assert!(view.settled_early > 10_000, "{}", view.settled_early);
+    assert!(view.account.gaps.len() <= 8_192);
+    let rows = view.account.datagrams.expect("a socket");
+    assert!(rows.unsettled <= 4_096);
+    assert_eq!(rows.unexplained + rows.unsettled + rows.in_flight, 14_999);
+}
+
+#[test]
+fn one_gap_takes_only_so_many_late_datagrams() {
+    let mut victim = Victim::new();
+    victim.data(1);
+    (60_000..60_010).for_each(|number| victim.data(number));
+    (2..20_000).for_each(|number| victim.data(number));
+    let rows = victim.rows();
+    assert_eq!((rows.lost[Stage::Late], rows.duplicates), (4_096, 19_998 - 4_096));
+}
+
+#[test]
+fn made_up_streams_do_not_keep_a_real_one_out() {
+    let mut victim = Victim::ignorant();
+    let real = victim.head.stream;
+    for stream in 0..10_000 {
+        victim.head.stream = StreamId(stream);
+        victim.data(3);
+    }
+    victim.head.stream = real;
+    victim.describe();
+    victim.data(1);
+    assert_eq!(victim.delivered, 10);
+    assert_eq!(victim.receiver.stats().too_many_streams, 0);
+}
+
+#[test]
+fn reports_of_strangers_are_bounded_and_cannot_hurry_the_others() {
+    let mut sender = Sender::new(StreamShape::PLAIN.config(LIFE), 1, Instant::ORIGIN).expect("a description");
+    let mut random = Random::new(1);
+    let mut buffer = vec![0; MAX_DATAGRAM_BYTES];
+    let stream = sender.next_head().stream;
+    let mut tallies = 0;
+    for count in 0..100_000_u64 {
+        let report = Report {
+            stream: if count % 3 == 0 { StreamId(random.next_u64()) } else { stream },
+            epoch: if count % 5 == 0 { Epoch { start_ns: 1, life: random.next_u64() } } else { LIFE },
+            reader: ReaderId(random.next_u64()),
+            name: "stranger".to_owned(),
+            state: AccountState::Open,
+            age: Duration::MAX,
+            datagrams: NetworkRows { first: 9, next: 3, received: u64::MAX, ..NetworkRows::default() },
+            elements: ReaderRows { per_sample: u32::MAX, delivered: u64::MAX, ..ReaderRows::default() },
+        };
+        let now = Instant::from_nanos(count * 10_000);
+        sender.handle(now, send::Input::Report(&report, 200));
+        loop {
+            match sender.poll(now, &mut buffer) {
+                send::Output::Transmit { size_bytes, .. } => {
+                    if let Ok(wire::Datagram::Tally(tally)) = wire::Datagram::decode(&buffer[..size_bytes]) {
+                        assert!(tally.report_interval >= Duration::from_secs(1));
+                        tallies += 1;
+                    }
+                }
+                send::Output::Event(event) => {
+                    panic!("an old epoch from a stranger is no publisher: {event:?}")
+                }
+                send::Output::Idle { .. } => break,
+            }
+        }
+    }
+    assert!(sender.readers().count() <= 65_536);
+    assert!(tallies < 100_000 / 16, "{tallies}");
+}
+
+/// A datagram of a forger who knows the stream.
+#[derive(Clone, Debug)]
+enum Forged {
+    Data { epoch: u64, number: u64, index: u64 },
+    Tally { number: u64, index: u64, total: u64, named: Range<u64>, last: bool },
+    Describe { epoch: u64, number: u64 },
+    Drops(u32),
+    Pass(u64),
+    Leave,
+}
+
+fn interesting() -> impl Strategy<Value = u64> {
+    prop_oneof![6 => 0_u64..40, 1 => 60_000_u64..70_000, 1 => Just(u64::MAX - 1), 1 => u64::MAX - 80..u64::MAX]
+}
+
+fn forged() -> impl Strategy<Value = Forged> {
+    let tally = (interesting(), interesting(), any::<u64>(), 0_u64..40, 1_u64..9, any::<bool>());
+    prop_oneof![
+        8 => (0_u64..3, interesting(), interesting())
+            .prop_map(|(epoch, number, index)| Forged::Data { epoch, number, index }),
+        4 => (0_u64..3, 0_u64..60).prop_map(|(epoch, number)| Forged::Data { epoch, number, index: number * 10 }),
+        4 => tally.prop_map(|(number, index, total, start, len, last)| {
+            Forged::Tally { number, index, total, named: start..start + len, last }
+        }),
+        1 => (0_u64..3, interesting()).prop_map(|(epoch, number)| Forged::Describe { epoch, number }),
+        1 => any::<u32>().prop_map(Forged::Drops),
+        2 => (0_u64..3_000).prop_map(Forged::Pass),
+        1 => Just(Forged::Leave),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn no_sequence_of_forged_datagrams_breaks_the_law(sequence in proptest::collection::vec(forged(), 1..120)) {
+        let mut victim = Victim::new();
+        let epoch = |epoch| Epoch { start_ns: 1_000 + epoch, life: 11 };
+        for forged in sequence {
+            match forged {
+                Forged::Data { epoch: of, number, index } => victim.data_at(epoch(of), number, index.min(u64::MAX - 10)),
+                Forged::Tally { number, index, total, named, last } => {
+                    let head = Numbered { number, first_index: index, ..victim.head };
+                    victim.tally(head, |tally| {
+                        tally.last = last;
+                        tally.totals.datagrams.injected = total;
+                        tally.totals.samples.source = total;
+                        if named.end <= number {
+                            tally.withheld = vec![Withheld { numbers: named.clone(), stage: Stage::SenderQdisc }];
+                        }
+                        if named.end <= index {
+                            tally.skipped = vec![Skipped { positions: named, stage: Stage::PublisherQueue }];
+                        }
+                    });
+                }
+                Forged::Describe { epoch: of, number } => {
+                    let description = victim.description.clone();
+                    victim.send_description(&description, Numbered { epoch: epoch(of), number, ..victim.head });
+                }
+                Forged::Drops(drops) => {
+                    victim.receiver.handle(victim.now, Input::SocketDrops(drops));
+                    victim.drain();
+                }
+                Forged::Pass(millis) => victim.pass(MILLISECOND * millis as u32),
+                Forged::Leave => {
+                    victim.receiver.handle(victim.now, Input::LeaveAll);
+                    victim.drain();
+                    victim.describe();
+                }
+            }
+        }
+        victim.pass(at(60_000).since(Instant::ORIGIN));
+        for view in victim.receiver.accounts() {
+            assert_eq!(view.account.check(), Ok(()));
+        }
+    }
+}

@@ -1,0 +1,226 @@
+//! Publishers and readers that come and go.
+
+use cast::send::SenderEvent;
+use ledger::{Account, AccountState};
+use sim::{Link, Network, NodeId, Port};
+use units::{Epoch, Instant};
+
+use crate::line::feed::Holes;
+use crate::line::publisher::{Command, Publisher, Restart};
+use crate::line::reader::Move;
+use crate::line::scene::{LIFE, Scene, StreamShape, accounts, forged, publisher, reader, watched};
+use crate::line::{GROUP, Part, Stranger, at};
+
+const SHAPE: StreamShape = StreamShape::PLAIN;
+
+fn plain() -> Publisher {
+    publisher(&SHAPE, LIFE, Instant::ORIGIN..at(3_000), Holes::NONE)
+}
+
+fn restart(epoch: Epoch, from: u64) -> Command {
+    let feed = SHAPE.feed(epoch, at(from)..at(3_000), Holes::NONE);
+    Command::Restart(Box::new(Restart { config: SHAPE.config(epoch), feed }))
+}
+
+fn states(accounts: &[(crate::line::truth::Truth, Account)]) -> Vec<AccountState> {
+    accounts.iter().map(|(_, account)| account.state).collect()
+}
+
+#[test]
+fn a_restarted_publisher_is_a_new_account_at_once() {
+    let next = Epoch { start_ns: 5_000, life: 22 };
+    let publisher = plain().told(at(1_000), Command::Die).told(at(1_200), restart(next, 1_200));
+    let (mut network, reader) = watched(1, publisher, Port { down: Link::lan(), ..Port::default() });
+    let accounts = accounts(&mut network, reader, at(15_000));
+    assert_eq!(states(&accounts), [AccountState::Unconfirmed, AccountState::Closed]);
+    assert_eq!(accounts[0].1.elements.delivered, 10_000 - 10, "the last block was made, not sent");
+    assert_eq!(accounts[1].1.elements.first, 0);
+    assert_eq!(accounts[1].1.elements.delivered, 18_000);
+}
+
+#[test]
+fn a_clock_set_back_does_not_make_a_new_life_look_old() {
+    let next = Epoch::succeeding(Some(LIFE), 3, 22);
+    let publisher = plain().told(at(1_000), Command::Finish).told(at(1_500), restart(next, 1_500));
+    let (mut network, reader) = watched(1, publisher, Port::default());
+    let accounts = accounts(&mut network, reader, at(15_000));
+    assert_eq!(states(&accounts), [AccountState::Closed, AccountState::Closed]);
+}
+
+#[test]
+fn reports_on_the_life_before_a_restart_are_not_a_second_publisher() {
+    // The reader hears nothing of the new life for a while and goes on reporting on the old one.
+    let next = Epoch { start_ns: 5_000, life: 22 };
+    let publisher = plain().told(at(1_000), Command::Die).told(at(1_000), restart(next, 1_000));
+    let down = Link::lan().outage(at(990)..at(2_500));
+    let (mut network, reader) = watched(1, publisher, Port { down, ..Port::default() });
+    accounts(&mut network, reader, at(15_000));
+    let events = &network.node(NodeId(0)).publisher().events;
+    assert!(events.iter().all(|(_, event)| *event == SenderEvent::Finished), "{events:?}");
+}
+
+#[test]
+fn a_late_joiner_owes_nothing_for_what_came_before() {
+    let (mut network, late) = watched(1, plain(), Port::default());
+    let joins = reader(2).told(at(1_234), Move::Join);
+    let joiner = network.add("late reader", Part::Reader(Box::new(joins)), Port::default());
+    let all = accounts(&mut network, late, at(15_000));
+    assert_eq!(all[0].1.elements.first, 0);
+    let late = accounts(&mut network, joiner, at(15_000));
+    let rows = late[0].1.elements;
+    // It waits for the next description, which comes every second.
+    assert!((12_340..20_100).contains(&rows.first), "{}", rows.first);
+    assert_eq!(rows.delivered, rows.next - rows.first);
+    assert!(late[0].1.explained());
+}
+
+#[test]
+fn a_reader_that_leaves_is_accountable_until_then() {
+    let down = Link::lan().loss(0.02);
+    let (mut network, stays) = watched(1, plain(), Port { down: down.clone(), ..Port::default() });
+    let leaves = reader(2).told(at(1_500), Move::Leave);
+    let port = Port { down, ..Port::default() };
+    let leaver = network.add("leaver", Part::Reader(Box::new(leaves)), port);
+    network.join(leaver, GROUP);
+    assert_eq!(states(&accounts(&mut network, stays, at(15_000))), [AccountState::Closed]);
+    let left = accounts(&mut network, leaver, at(15_000));
+    assert_eq!(states(&left), [AccountState::Cut]);
+    assert!(left[0].1.closed());
+    assert!((14_900..=15_000).contains(&left[0].1.elements.next));
+    let told = network.node(NodeId(0)).publisher().sender().expect("it lives on").readers().count();
+    assert_eq!(told, 2, "the leaver said goodbye");
+}
+
+#[test]
+fn a_reader_that_leaves_in_the_middle_of_a_frame_is_not_left_waiting_for_its_rest() {
+    let shape = StreamShape { hz: 10, elements: 300_000, block_samples: 1, ..SHAPE };
+    let publisher = publisher(&shape, LIFE, Instant::ORIGIN..at(3_000), Holes::NONE);
+    let (mut network, stays) = watched(1, publisher, Port::default());
+    let leaver = reader(2).told(at(1_540), Move::Leave);
+    let leaver = network.add("leaver", Part::Reader(Box::new(leaver)), Port::default());
+    network.join(leaver, GROUP);
+    accounts(&mut network, stays, at(15_000));
+    let (_, account) = accounts(&mut network, leaver, at(15_000)).remove(0);
+    assert!(account.closed(), "{account:?}");
+    assert!((1..300_000).contains(&account.elements.unexplained), "the rest of one frame");
+    assert_eq!(account.gaps.len(), 1);
+}
+
+/// Two publishers that do not know of each other, and a reader.
+fn rivals() -> (Scene, NodeId) {
+    let span = |from| at(from)..at(8_000);
+    let first = publisher(&SHAPE, LIFE, span(0), Holes::NONE);
+    let (mut network, reader) = watched(1, first, Port { down: Link::lan(), ..Port::default() });
+    let second = publisher(&SHAPE, Epoch { start_ns: 2_000, life: 33 }, span(500), Holes::NONE);
+    network.add("second publisher", Part::Publisher(Box::new(second)), Port::default());
+    (network, reader)
+}
+
+#[test]
+fn two_publishers_on_one_name_are_told_to_both_and_to_the_reader() {
+    let (mut network, reader) = rivals();
+    accounts(&mut network, reader, at(15_000));
+    let second = Epoch { start_ns: 2_000, life: 33 };
+    assert_eq!(network.node(reader).reader().watch.two_publishers, [(second, LIFE)], "told once");
+    for (publisher, other) in [(NodeId(0), second), (NodeId(2), LIFE)] {
+        let events = network.node(publisher).publisher().events.iter().map(|(_, event)| *event);
+        let told: Vec<_> = events.filter(|event| *event != SenderEvent::Finished).collect();
+        assert_eq!(told, [SenderEvent::TwoPublishers { other }], "{publisher}");
+    }
+}
+
+#[test]
+fn of_two_publishers_only_the_later_one_is_listened_to() {
+    let (mut network, reader) = rivals();
+    let accounts = accounts(&mut network, reader, at(7_900));
+    let first = &accounts[0].1;
+    assert_eq!(first.state, AccountState::Unconfirmed);
+    assert!((4_900..5_200).contains(&first.elements.next), "nothing after the second began");
+}
+
+#[test]
+fn a_publisher_that_falls_silent_leaves_an_unconfirmed_account() {
+    let (mut network, reader) = watched(1, plain().told(at(1_000), Command::Die), Port::default());
+    network.run_until(at(1_900));
+    let open = network.node(reader).reader().receiver.accounts().next().expect("one account");
+    assert_eq!(open.account.state, AccountState::Open, "ten tally intervals are not over");
+    let (_, account) = accounts(&mut network, reader, at(2_100)).remove(0);
+    assert_eq!(account.state, AccountState::Unconfirmed);
+    assert!(account.explained(), "up to the horizon nothing is missing");
+}
+
+#[test]
+fn what_is_lost_in_a_long_outage_is_missing_and_not_forgotten() {
+    let down = Link::lan().outage(at(1_000)..at(2_500));
+    let (mut network, reader) = watched(1, plain(), Port { down, ..Port::default() });
+    let accounts = accounts(&mut network, reader, at(15_000));
+    assert_eq!(states(&accounts), [AccountState::Unconfirmed, AccountState::Closed]);
+    let [(_, before), (truth, after)] = &accounts[..] else { panic!("two accounts") };
+    assert_eq!(after.elements.first, before.elements.next, "no element falls between the accounts");
+    assert!(truth.network > 1_500);
+    assert_eq!(after.datagrams.expect("a socket").unexplained, truth.network);
+}
+
+#[test]
+fn a_silence_that_ends_while_losses_settle_is_one_account() {
+    let down = Link::lan().lose([900]).outage(at(1_000)..at(2_200));
+    let (mut network, reader) = watched(1, plain(), Port { down, ..Port::default() });
+    let accounts = accounts(&mut network, reader, at(15_000));
+    assert_eq!(states(&accounts), [AccountState::Closed]);
+}
+
+#[test]
+fn a_new_life_may_hear_its_reports_at_another_port() {
+    let next = Epoch { start_ns: 5_000, life: 22 };
+    let mut config = SHAPE.config(next);
+    config.description.report_port = 9_999;
+    let feed = SHAPE.feed(next, at(2_900)..at(8_000), Holes::NONE);
+    let restart = Command::Restart(Box::new(Restart { config, feed }));
+    let publisher = publisher(&SHAPE, LIFE, Instant::ORIGIN..at(8_000), Holes::NONE)
+        .told(at(2_900), Command::Die)
+        .told(at(2_900), restart);
+    let (mut network, reader) = watched(1, publisher, Port::default());
+    network.run_until(at(8_000));
+    let mut ports = network.node(reader).reader().reported_to.clone();
+    ports.dedup();
+    assert_eq!(ports, [7_400, 9_999]);
+}
+
+#[test]
+fn an_account_that_has_ended_is_reported_once_more_and_then_no_more() {
+    let (mut network, reader) = watched(1, plain(), Port::default());
+    network.run_until(at(6_000));
+    let then = network.node(reader).reader().reported_to.len();
+    network.run_until(at(60_000));
+    assert_eq!(network.node(reader).reader().reported_to.len(), then);
+    let publisher = network.node(NodeId(0)).publisher();
+    let last = publisher.last_report.as_ref().expect("a report");
+    assert_eq!(last.state, AccountState::Closed);
+}
+
+#[test]
+fn a_corrupt_number_in_a_whole_header_costs_nothing() {
+    let (mut network, reader) = watched(1, plain(), Port { down: Link::lan(), ..Port::default() });
+    let absurd = |number, index| forged(&SHAPE, LIFE, number, index);
+    let forgeries = vec![
+        (at(1_000), absurd(1 << 60, 10_000)),
+        (at(1_100), absurd(1_200, 1 << 60)),
+        (at(1_200), absurd(u64::MAX - 1, u64::MAX / 2)),
+    ];
+    network.add("stranger", Part::Stranger(Stranger(forgeries)), Port::default());
+    let stranger = NodeId(2);
+    network.run_until(at(15_000));
+    let (_, account) = accounts(&mut network, reader, at(15_000)).remove(0);
+    assert!(network.log().all_sent().filter(|sent| sent.from == stranger).count() == 3);
+    assert_eq!(account.state, AccountState::Closed);
+    assert_eq!(account.elements.delivered, 30_000);
+    assert_eq!(network.node(reader).reader().receiver.stats().suspicious, 3);
+}
+
+#[test]
+fn without_a_publisher_there_is_no_account() {
+    let mut network: Scene = Network::new(1);
+    let node = network.add("reader", Part::Reader(Box::new(reader(1))), Port::default());
+    network.join(node, GROUP);
+    assert!(accounts(&mut network, node, at(5_000)).is_empty());
+}
