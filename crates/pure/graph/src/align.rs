@@ -1,0 +1,257 @@
+//! Several inputs on the time grid of the first, row by row, holes kept.
+//!
+//! Every sample of the first input, missing ones included, is one instant of the grid. The other inputs give
+//! their value at that instant as [`Matching`] says, never across a hole. A row for which any input has no
+//! value is a hole. Rows wait for the slowest input, but not longer than the patience: then what did not come
+//! counts as missing, and what comes after all is passed over.
+
+use core::time::Duration;
+use std::sync::Arc;
+
+use ledger::Stage;
+use sample::{Schema, StreamName};
+use units::WallTime;
+
+use crate::intake::{Missing, Piece, Run};
+use crate::track::{Lookup, Moment, Track};
+use crate::{Input, InputError, Matching};
+
+/// How inputs are aligned.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct AlignConfig {
+    /// How the inputs other than the first get their values.
+    pub matching: Matching,
+    /// How much data may wait for an input that does not come; 2 s unless told otherwise.
+    pub patience: Duration,
+    /// What a hole is put down to when patience ended; `late` unless told otherwise.
+    pub overdue: Stage,
+}
+
+impl Default for AlignConfig {
+    fn default() -> Self {
+        let patience = Duration::from_secs(2);
+        Self { matching: Matching::Nearest, patience, overdue: Stage::Late }
+    }
+}
+
+/// Consecutive instants of the grid.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Aligned {
+    /// All inputs have values.
+    Rows {
+        /// Index of the first instant on the grid.
+        first_index: u64,
+        /// When it is.
+        t0: WallTime,
+        /// Shape: `[input][instant]`.
+        columns: Vec<Vec<f64>>,
+    },
+    /// Some input has none.
+    Hole {
+        /// Index of the first instant on the grid.
+        first_index: u64,
+        /// When it is.
+        t0: WallTime,
+        /// How many instants.
+        samples: u64,
+        /// The first input, in their order, that has no value.
+        input: usize,
+        /// Why, as far as is known.
+        stage: Option<Stage>,
+    },
+}
+
+/// Aligns inputs.
+///
+/// `handle` takes what inputs bring, `advance` the passing of time; then `poll` until `None`. What waits is
+/// bounded by the patience and one block of each input.
+#[derive(Clone, Debug)]
+pub struct Aligner {
+    config: AlignConfig,
+    grid: Track,
+    others: Vec<Track>,
+    /// How many samples of the grid's foremost run are done.
+    done: usize,
+    next_index: u64,
+    /// The time that passed, as far as the inputs and the clock told.
+    horizon_ns: i64,
+}
+
+/// What the inputs have at one instant, all together.
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum Verdict {
+    Row,
+    Hole { input: usize, stage: Option<Stage> },
+    Wait,
+}
+
+impl Aligner {
+    /// Makes the machine for the given channels; the first gives the grid.
+    ///
+    /// # Panics
+    /// If there is no input.
+    #[must_use]
+    pub fn new(config: AlignConfig, inputs: impl IntoIterator<Item = (StreamName, String)>) -> Self {
+        let mut tracks =
+            inputs.into_iter().map(|(stream, channel)| Track::new(stream, channel, config.matching));
+        let grid = tracks.next().expect("something to align");
+        let others = tracks.collect();
+        Self { config, grid, others, done: 0, next_index: 0, horizon_ns: i64::MIN }
+    }
+
+    /// Takes what input number `input` brings.
+    ///
+    /// # Errors
+    /// [`InputError`] if the block cannot be this input; it is passed over.
+    ///
+    /// # Panics
+    /// If there is no such input.
+    pub fn handle(&mut self, input: usize, what: Input<'_>) -> Result<(), InputError> {
+        self.track_mut(input).handle(what)?;
+        if let Input::Block(block) = what {
+            // The block's start: a block longer than the patience must not make its own beginning overdue.
+            self.horizon_ns = self.horizon_ns.max(block.t0.as_nanos());
+            // While the grid's input is silent, the others keep only what it may still ask for.
+            let patience = i64::try_from(self.config.patience.as_nanos()).unwrap_or(i64::MAX);
+            let oldest_ns = self.horizon_ns.saturating_sub(patience);
+            if self.grid.intake.pieces.is_empty() {
+                self.others.iter_mut().for_each(|track| track.forget_before(oldest_ns));
+            }
+        }
+        Ok(())
+    }
+
+    /// Learns that it is `now` on the inputs' clock: what waits longer than the patience is given up.
+    pub fn advance(&mut self, now: WallTime) {
+        self.horizon_ns = self.horizon_ns.max(now.as_nanos());
+    }
+
+    /// Returns the next run of the grid, `None` until more is known.
+    pub fn poll(&mut self) -> Option<Aligned> {
+        loop {
+            match self.grid.intake.pieces.pop_front()? {
+                Piece::Missing(missing) => {
+                    if let Some(hole) = self.hole_of_the_grid(&missing) {
+                        return Some(hole);
+                    }
+                }
+                Piece::Run(run) => return self.poll_run(run),
+            }
+        }
+    }
+
+    /// Returns the schema of the grid's stream, known since its first block.
+    #[must_use]
+    pub fn grid_schema(&self) -> Option<&Arc<Schema>> {
+        self.grid.intake.schema()
+    }
+
+    /// Returns the stream of input number `input`.
+    ///
+    /// # Panics
+    /// If there is no such input.
+    #[must_use]
+    pub fn stream(&self, input: usize) -> &Arc<StreamName> {
+        let track = input.checked_sub(1).map_or(&self.grid, |other| &self.others[other]);
+        track.intake.stream()
+    }
+
+    /// Returns the index of the next instant; all before it were a row's or a hole's.
+    #[must_use]
+    pub const fn next_index(&self) -> u64 {
+        self.next_index
+    }
+
+    fn track_mut(&mut self, input: usize) -> &mut Track {
+        match input.checked_sub(1) {
+            None => &mut self.grid,
+            Some(other) => &mut self.others[other],
+        }
+    }
+
+    fn hole_of_the_grid(&mut self, missing: &Missing) -> Option<Aligned> {
+        if missing.samples == 0 {
+            return None;
+        }
+        let (samples, stage) = (missing.samples, missing.stage);
+        Some(self.hole(WallTime::from_nanos(missing.from_ns), samples, 0, stage))
+    }
+
+    fn hole(&mut self, t0: WallTime, samples: u64, input: usize, stage: Option<Stage>) -> Aligned {
+        let first_index = self.next_index;
+        self.next_index += samples;
+        Aligned::Hole { first_index, t0, samples, input, stage }
+    }
+
+    /// Takes as many instants from the run as are alike, and puts the rest back.
+    fn poll_run(&mut self, run: Run) -> Option<Aligned> {
+        let period_ns = self.grid.intake.period_ns();
+        let moment = |place: usize| Moment { base_ns: run.start_ns, offset_ns: place as f64 * period_ns };
+        let mut columns = vec![Vec::new(); 1 + self.others.len()];
+        let first = self.done;
+        let verdict = self.verdict(moment(first), &mut columns);
+        let mut end = first;
+        if verdict != Verdict::Wait {
+            end += 1;
+            while end < run.values.len() && self.verdict(moment(end), &mut columns) == verdict {
+                end += 1;
+            }
+        }
+        let start_ns = moment(first);
+        let t0 = WallTime::from_nanos(start_ns.base_ns.saturating_add(start_ns.offset_ns.round() as i64));
+        let jitter_ns = (crate::intake::JITTER_PERIODS * period_ns) as i64;
+        // The next run may begin a little earlier than this one ends, for clocks are corrected.
+        let asked_from = t0.as_nanos().saturating_sub(jitter_ns);
+        self.others.iter_mut().for_each(|track| track.forget_before(asked_from));
+        let count = end - first;
+        self.done = end;
+        let aligned = match verdict {
+            Verdict::Wait => None,
+            Verdict::Hole { input, stage } => Some(self.hole(t0, count as u64, input, stage)),
+            Verdict::Row => {
+                // A different verdict behind the last row left nothing in the columns.
+                columns[0].extend_from_slice(&run.values[first..end]);
+                let first_index = self.next_index;
+                self.next_index += count as u64;
+                Some(Aligned::Rows { first_index, t0, columns })
+            }
+        };
+        if end < run.values.len() {
+            self.grid.intake.pieces.push_front(Piece::Run(run));
+        } else {
+            self.done = 0;
+        }
+        aligned
+    }
+
+    fn is_overdue(&self, moment: Moment) -> bool {
+        -moment.since(self.horizon_ns) > self.config.patience.as_nanos() as f64
+    }
+
+    /// Looks one instant up in all other inputs; only a full row is appended to the columns.
+    fn verdict(&self, moment: Moment, columns: &mut [Vec<f64>]) -> Verdict {
+        let rows = columns.last().map_or(0, Vec::len);
+        let mut verdict = Verdict::Row;
+        for (other, track) in self.others.iter().enumerate() {
+            match track.lookup(moment) {
+                Lookup::Value(value) => columns[other + 1].push(value),
+                Lookup::Missing(stage) => {
+                    verdict = Verdict::Hole { input: other + 1, stage };
+                    break;
+                }
+                Lookup::Later if self.is_overdue(moment) => {
+                    verdict = Verdict::Hole { input: other + 1, stage: Some(self.config.overdue) };
+                    break;
+                }
+                Lookup::Later => {
+                    verdict = Verdict::Wait;
+                    break;
+                }
+            }
+        }
+        if verdict != Verdict::Row {
+            columns[1..].iter_mut().for_each(|column| column.truncate(rows));
+        }
+        verdict
+    }
+}

@@ -1,0 +1,184 @@
+//! A stream made from others by an expression, with an account of its own.
+//!
+//! The derivation aligns its inputs on the grid of the first ([`crate::Aligner`]), evaluates the expression row
+//! by row and hands on every hole with the input and stage it was inherited from. Its indices count the grid's
+//! instants from 0, so that its offered samples are those delivered plus those of inherited holes, always.
+
+use std::collections::BTreeMap;
+
+use sample::{Channel, Dtype, SampleBuffer, Schema, StreamName};
+use units::WallTime;
+
+use crate::calibrate::write_value;
+use crate::{
+    AlignConfig, Aligned, Aligner, Expression, ExpressionError, Inherited, Input, InputError, Output,
+};
+
+/// What a derived stream is.
+#[derive(Clone, PartialEq, Debug)]
+pub struct DerivationConfig {
+    /// The derived stream's name.
+    pub name: StreamName,
+    /// The expression over the inputs' variables.
+    pub expression: String,
+    /// The inputs; the first gives the grid.
+    pub inputs: Vec<DerivedInput>,
+    /// The unit of the result.
+    pub unit: String,
+    /// The type of the result: `f4` or `f8`.
+    pub dtype: Dtype,
+    /// How the inputs are aligned.
+    pub align: AlignConfig,
+}
+
+/// One input of a derivation.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct DerivedInput {
+    /// Its name in the expression.
+    pub variable: String,
+    /// The stream.
+    pub stream: StreamName,
+    /// The stream's channel, of one value per sample.
+    pub channel: String,
+}
+
+/// Says why a derivation cannot be.
+#[derive(Clone, PartialEq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum DeriveError {
+    /// The expression is wrong.
+    #[error(transparent)]
+    Expression(#[from] ExpressionError),
+    /// A result that is not a float.
+    #[error("a derived stream is f4 or f8, not {0}")]
+    Dtype(Dtype),
+    /// A derivation that would read itself.
+    #[error("`{0}` cannot be derived from itself; give the derived stream another name")]
+    Itself(StreamName),
+}
+
+/// A derivation's samples so far: `offered = delivered + source`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct DerivationTotals {
+    /// Instants of the grid that were decided.
+    pub offered: u64,
+    /// Those that became samples.
+    pub delivered: u64,
+    /// Those in inherited holes.
+    pub source: u64,
+}
+
+/// Derives one stream.
+///
+/// `handle` takes what inputs bring, `advance` the passing of time; then `poll` until `None`.
+#[derive(Clone, Debug)]
+pub struct Derivation {
+    config: DerivationConfig,
+    expression: Expression,
+    aligner: Aligner,
+    totals: DerivationTotals,
+    values: Vec<f64>,
+}
+
+impl DerivationConfig {
+    /// Makes the configuration of a derivation to `f8` that aligns its inputs by default.
+    #[must_use]
+    pub fn new(name: StreamName, expression: impl Into<String>, inputs: Vec<DerivedInput>) -> Self {
+        let (expression, unit) = (expression.into(), String::new());
+        Self { name, expression, inputs, unit, dtype: Dtype::F8, align: AlignConfig::default() }
+    }
+}
+
+impl Derivation {
+    /// Makes a derivation; which channels its inputs really have shows with their first blocks.
+    ///
+    /// # Errors
+    /// [`DeriveError`] if the expression does not fit the inputs, or the result is not a float.
+    pub fn new(config: DerivationConfig) -> Result<Self, DeriveError> {
+        let variables: Vec<&str> = config.inputs.iter().map(|input| input.variable.as_str()).collect();
+        let expression = Expression::parse(&config.expression, &variables)?;
+        if !matches!(config.dtype, Dtype::F4 | Dtype::F8) {
+            return Err(DeriveError::Dtype(config.dtype));
+        }
+        if config.inputs.iter().any(|input| input.stream == config.name) {
+            return Err(DeriveError::Itself(config.name));
+        }
+        let inputs = config.inputs.iter().map(|input| (input.stream.clone(), input.channel.clone()));
+        let aligner = Aligner::new(config.align, inputs);
+        let totals = DerivationTotals::default();
+        Ok(Self { config, expression, aligner, totals, values: Vec::new() })
+    }
+
+    /// Takes what input number `input` brings. A stream that is two inputs is handed over twice.
+    ///
+    /// # Errors
+    /// [`InputError`] if the block cannot be this input; it is passed over.
+    ///
+    /// # Panics
+    /// If there is no such input.
+    pub fn handle(&mut self, input: usize, what: Input<'_>) -> Result<(), InputError> {
+        self.aligner.handle(input, what)
+    }
+
+    /// Learns that it is `now` on the inputs' clock: what waits longer than the patience is given up.
+    pub fn advance(&mut self, now: WallTime) {
+        self.aligner.advance(now);
+    }
+
+    /// Returns the next run of the output, `None` until more is known.
+    pub fn poll(&mut self) -> Option<Output> {
+        let output = match self.aligner.poll()? {
+            Aligned::Rows { first_index, t0, columns } => self.evaluate(first_index, t0, &columns),
+            Aligned::Hole { first_index, t0, samples, input, stage } => {
+                self.totals.source += samples;
+                let stream = self.aligner.stream(input).clone();
+                Output::Hole { first_index, t0, samples, inherited: Inherited { stream, stage } }
+            }
+        };
+        self.totals.offered = self.aligner.next_index();
+        Some(output)
+    }
+
+    /// Returns what is derived.
+    #[must_use]
+    pub const fn config(&self) -> &DerivationConfig {
+        &self.config
+    }
+
+    /// Returns the output's schema, known since the first block of the first input.
+    ///
+    /// One channel `value` at the grid's rate; labels say the expression and where each variable comes from.
+    #[must_use]
+    pub fn schema(&self) -> Option<Schema> {
+        let rate = self.aligner.grid_schema()?.rate;
+        let channels = vec![Channel::new("value", self.config.unit.clone())];
+        let origin = |input: &DerivedInput| {
+            (format!("input.{}", input.variable), format!("{}:{}", input.stream, input.channel))
+        };
+        let mut labels: BTreeMap<_, _> = self.config.inputs.iter().map(origin).collect();
+        labels.insert("expression".to_owned(), self.expression.to_string());
+        Some(Schema { dtype: self.config.dtype, rate, channels, labels })
+    }
+
+    /// Returns the samples so far.
+    #[must_use]
+    pub const fn totals(&self) -> DerivationTotals {
+        self.totals
+    }
+
+    fn evaluate(&mut self, first_index: u64, t0: WallTime, columns: &[Vec<f64>]) -> Output {
+        self.values.clear();
+        self.expression.evaluate(columns, &mut self.values);
+        let size = self.config.dtype.size_bytes();
+        let mut data = SampleBuffer::zeroed(self.values.len() * size);
+        for (value, place) in self.values.iter().zip(data.as_bytes_mut().chunks_exact_mut(size)) {
+            write_value(*value, place);
+        }
+        let samples = self.values.len() as u64;
+        self.totals.delivered += samples;
+        Output::Samples { first_index, t0, samples, data }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,376 @@
+use super::*;
+use crate::scene::{Stream, floats};
+use crate::{Hole, Matching};
+use ledger::Stage;
+use sample::Block;
+use units::Random;
+
+/// What became of one instant of the grid: its value, or whose hole it lies in.
+#[derive(Clone, PartialEq, Debug)]
+enum Fate {
+    Value(f64),
+    Hole(String, Option<Stage>),
+}
+
+fn derivation(expression: &str, variables: &[(&str, &str)], matching: Matching) -> Derivation {
+    let input = |(variable, stream): &(&str, &str)| DerivedInput {
+        variable: (*variable).to_owned(),
+        stream: stream.parse().unwrap(),
+        channel: "x".to_owned(),
+    };
+    let inputs = variables.iter().map(input).collect();
+    let mut config = DerivationConfig::new("lab/derived".parse().unwrap(), expression, inputs);
+    config.align.matching = matching;
+    Derivation::new(config).unwrap()
+}
+
+fn difference(matching: Matching) -> Derivation {
+    derivation("a - b", &[("a", "lab/a"), ("b", "lab/b")], matching)
+}
+
+/// Polls until nothing more is known; checks that indices go on without a seam.
+fn drain(derivation: &mut Derivation, fates: &mut Vec<(WallTime, Fate)>) {
+    while let Some(output) = derivation.poll() {
+        let rate = derivation.schema().unwrap().rate;
+        let (first, t0, count) = match &output {
+            Output::Samples { first_index, t0, samples, data } => {
+                assert_eq!(floats(data).len() as u64, *samples);
+                (*first_index, *t0, *samples)
+            }
+            Output::Hole { first_index, t0, samples, .. } => (*first_index, *t0, *samples),
+        };
+        assert_eq!(first, fates.len() as u64, "the output's indices have a seam");
+        assert!(count > 0);
+        for place in 0..count {
+            let fate = match &output {
+                Output::Samples { data, .. } => Fate::Value(floats(data)[place as usize]),
+                Output::Hole { inherited, .. } => Fate::Hole(inherited.stream.to_string(), inherited.stage),
+            };
+            fates.push((rate.time_of(place, 0, t0), fate));
+        }
+        let totals = derivation.totals();
+        assert_eq!(totals.offered, totals.delivered + totals.source);
+        assert_eq!(totals.offered, fates.len() as u64);
+    }
+}
+
+fn feed(derivation: &mut Derivation, fates: &mut Vec<(WallTime, Fate)>, input: usize, block: &Block) {
+    derivation.handle(input, Input::Block(block)).unwrap();
+    drain(derivation, fates);
+}
+
+fn only_fates(fates: &[(WallTime, Fate)]) -> Vec<Fate> {
+    fates.iter().map(|(_, fate)| fate.clone()).collect()
+}
+
+/// Cuts a line of present and missing samples into blocks of random lengths.
+fn cut(random: &mut Random, stream: &Stream, line: &[Option<f64>]) -> Vec<Block> {
+    let mut blocks = Vec::new();
+    let mut index = 0;
+    while index < line.len() {
+        let most = 1 + random.below(40) as usize;
+        let values: Vec<f64> = line[index..].iter().take(most).map_while(|value| *value).collect();
+        if values.is_empty() {
+            index += 1;
+        } else {
+            blocks.push(stream.block(index as u64, &values));
+            index += values.len();
+        }
+    }
+    blocks
+}
+
+fn line(random: &mut Random, samples: usize, value: impl Fn(usize) -> f64) -> Vec<Option<f64>> {
+    let mut line: Vec<Option<f64>> = (0..samples).map(|index| Some(value(index))).collect();
+    for _ in 0..random.below(6) {
+        let start = 1 + random.below(samples as u64 - 2) as usize;
+        let end = (start + 1 + random.below(25) as usize).min(samples - 1);
+        line[start..end].fill(None);
+    }
+    line
+}
+
+/// Hands two lines of blocks over in a random order that keeps each line's own.
+fn interleave(
+    random: &mut Random,
+    derivation: &mut Derivation,
+    lines: [Vec<Block>; 2],
+) -> Vec<(WallTime, Fate)> {
+    let mut fates = Vec::new();
+    let mut left = lines.map(|line| line.into_iter().peekable());
+    loop {
+        // Neither input runs ahead by more than the patience, or waiting would end.
+        let starts = left.each_mut().map(|blocks| blocks.peek().map(|block| block.t0));
+        let input = match starts {
+            [None, None] => return fates,
+            [Some(_), None] => 0,
+            [None, Some(_)] => 1,
+            [Some(a), Some(b)] if a.nanos_since(b).abs() > 500_000_000 => usize::from(b < a),
+            [Some(_), Some(_)] => random.below(2) as usize,
+        };
+        let block = left[input].next().unwrap();
+        feed(derivation, &mut fates, input, &block);
+    }
+}
+
+#[test]
+fn a_stream_minus_itself_is_zero_wherever_it_is() {
+    for matching in [Matching::Nearest, Matching::Linear] {
+        for seed in 0..100 {
+            let mut random = Random::new(seed);
+            let rates = ["360", "1000/3", "48k"];
+            let stream = Stream::new("lab/a", rates[random.below(3) as usize]);
+            let plain = line(&mut random, 600, |index| (index as f64).sin());
+            let blocks = [cut(&mut random, &stream, &plain), cut(&mut random, &stream, &plain)];
+            let mut derivation = derivation("a - b", &[("a", "lab/a"), ("b", "lab/a")], matching);
+            let fates = interleave(&mut random, &mut derivation, blocks);
+            assert_eq!(fates.len(), plain.len(), "seed {seed}");
+            for (index, ((time, fate), value)) in fates.iter().zip(&plain).enumerate() {
+                let expected = value.map_or(Fate::Hole("lab/a".into(), None), |_| Fate::Value(0.0));
+                assert_eq!(*fate, expected, "seed {seed}, {matching:?}, sample {index}");
+                // Every cut rounds the time to a whole nanosecond once.
+                assert!(time.nanos_since(stream.time_of(index as u64)).abs() <= 2);
+            }
+        }
+    }
+}
+
+#[test]
+fn holes_of_either_input_make_holes_and_nothing_else_does() {
+    for seed in 0..200 {
+        let mut random = Random::new(seed);
+        let (a, b) = (Stream::new("lab/a", "1k"), Stream::new("lab/b", "1k"));
+        let lines =
+            [line(&mut random, 500, |index| index as f64), line(&mut random, 500, |index| index as f64)];
+        let blocks = [cut(&mut random, &a, &lines[0]), cut(&mut random, &b, &lines[1])];
+        let fates = interleave(&mut random, &mut difference(Matching::Nearest), blocks);
+        let expected = lines[0].iter().zip(&lines[1]).map(|pair| match pair {
+            (None, _) => Fate::Hole("lab/a".into(), None),
+            (Some(_), None) => Fate::Hole("lab/b".into(), None),
+            (Some(_), Some(_)) => Fate::Value(0.0),
+        });
+        assert_eq!(only_fates(&fates), expected.collect::<Vec<_>>(), "seed {seed}");
+    }
+}
+
+#[test]
+fn different_rates_meet_on_the_grid_of_the_first() {
+    for (matching, error) in [(Matching::Nearest, 0.51 / 360.0), (Matching::Linear, 3e-9)] {
+        for seed in 0..30 {
+            let mut random = Random::new(seed);
+            let (a, mut b) = (Stream::new("lab/a", "1k"), Stream::new("lab/b", "360"));
+            // The second's grid lies anywhere between the first's instants, and begins before and ends after.
+            b.anchor = b.anchor.offset(-(random.below(2_000_000) as i64));
+            // Both tell the time in seconds, so that the difference is the error of the matching.
+            let time = |stream: &Stream, index: usize| {
+                stream.time_of(index as u64).nanos_since(WallTime::from_nanos(1_000_000_000)) as f64 / 1e9
+            };
+            let lines = [
+                (0..900).map(|index| Some(time(&a, index))).collect::<Vec<_>>(),
+                (0..340).map(|index| Some(time(&b, index))).collect::<Vec<_>>(),
+            ];
+            let blocks = [cut(&mut random, &a, &lines[0]), cut(&mut random, &b, &lines[1])];
+            let fates = interleave(&mut random, &mut difference(matching), blocks);
+            assert_eq!(fates.len(), 900);
+            for (_, fate) in &fates {
+                assert!(matches!(fate, Fate::Value(value) if value.abs() <= error), "seed {seed}: {fate:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_line_is_never_interpolated_across_a_hole() {
+    let (a, b) = (Stream::new("lab/a", "1k"), Stream::new("lab/b", "100"));
+    let mut derivation = derivation("0 * a + b", &[("a", "lab/a"), ("b", "lab/b")], Matching::Linear);
+    let mut fates = Vec::new();
+    feed(&mut derivation, &mut fates, 1, &b.block(0, &[0.0, 1.0]));
+    feed(&mut derivation, &mut fates, 1, &b.block(3, &[3.0, 4.0]));
+    feed(&mut derivation, &mut fates, 0, &a.block(0, &[0.0; 41]));
+    for (index, fate) in only_fates(&fates).into_iter().enumerate() {
+        match (fate, index) {
+            (Fate::Value(value), 0..=10 | 30..=40) => assert!((value - index as f64 / 10.0).abs() < 1e-9),
+            (Fate::Hole(stream, None), 11..30) => assert_eq!(stream, "lab/b"),
+            (fate, _) => panic!("{fate:?} at {index}"),
+        }
+    }
+    assert_eq!(fates.len(), 41);
+}
+
+#[test]
+fn jitter_of_an_anchor_is_no_hole() {
+    for matching in [Matching::Nearest, Matching::Linear] {
+        for seed in 0..60 {
+            let mut random = Random::new(seed);
+            let (a, b) = (Stream::new("lab/a", "1k"), Stream::new("lab/b", "1k"));
+            let lines = [vec![Some(1.0); 600], vec![Some(1.0); 610]];
+            let mut blocks = [cut(&mut random, &a, &lines[0]), cut(&mut random, &b, &lines[1])];
+            for block in blocks.iter_mut().flat_map(|line| line.iter_mut().skip(1)) {
+                block.t0 = block.t0.offset(random.below(2_000_001) as i64 - 1_000_000);
+            }
+            let fates = interleave(&mut random, &mut difference(matching), blocks);
+            let fates = only_fates(&fates);
+            assert_eq!(fates.len(), 600, "seed {seed}, {matching:?}");
+            assert!(fates.iter().all(|fate| *fate == Fate::Value(0.0)), "seed {seed}, {matching:?}");
+        }
+    }
+}
+
+#[test]
+fn a_restart_of_an_input_makes_a_hole_and_goes_on() {
+    for restarted in [0, 1] {
+        let mut streams = [Stream::new("lab/a", "1k"), Stream::new("lab/b", "1k")];
+        let mut derivation = difference(Matching::Nearest);
+        let mut fates = Vec::new();
+        for (input, stream) in streams.iter().enumerate() {
+            feed(&mut derivation, &mut fates, input, &stream.block(0, &[1.0; 100]));
+        }
+        // The new life begins 50 ms after the old one ended; the other input goes on all the while.
+        let other = 1 - restarted;
+        feed(&mut derivation, &mut fates, other, &streams[other].block(100, &[1.0; 100]));
+        let stream = &mut streams[restarted];
+        stream.epoch.start_ns += 1;
+        stream.anchor = stream.anchor.offset(150_000_000);
+        feed(&mut derivation, &mut fates, restarted, &stream.block(0, &[1.0; 50]));
+        let hole = Fate::Hole(["lab/a", "lab/b"][restarted].into(), Some(Stage::Source));
+        let fates = only_fates(&fates);
+        assert_eq!(fates.len(), 200);
+        assert!(fates[..100].iter().chain(&fates[150..]).all(|fate| *fate == Fate::Value(0.0)));
+        assert!(fates[100..150].iter().all(|fate| *fate == hole), "{:?}", fates[100]);
+    }
+}
+
+#[test]
+fn a_clock_set_back_at_a_restart_of_the_grid_costs_one_sample() {
+    let mut a = Stream::new("lab/a", "1k");
+    let mut derivation = derivation("2 * a", &[("a", "lab/a")], Matching::Nearest);
+    let mut fates = Vec::new();
+    feed(&mut derivation, &mut fates, 0, &a.block(0, &[1.0, 2.0]));
+    a.epoch.start_ns = 2;
+    a.anchor = WallTime::from_nanos(0);
+    feed(&mut derivation, &mut fates, 0, &a.block(0, &[3.0]));
+    let seam = Fate::Hole("lab/a".into(), Some(Stage::Source));
+    assert_eq!(only_fates(&fates), [Fate::Value(2.0), Fate::Value(4.0), seam, Fate::Value(6.0)]);
+    assert_eq!(fates[3].0, WallTime::from_nanos(0));
+}
+
+#[test]
+fn a_hole_inherits_the_stage_told_before_or_after_it_was_seen() {
+    let (a, b) = (Stream::new("lab/a", "1k"), Stream::new("lab/b", "1k"));
+    let mut derivation = difference(Matching::Nearest);
+    let mut fates = Vec::new();
+    let injected = Hole { epoch: a.epoch, positions: 1..2, stage: Some(Stage::Injected) };
+    let network = Hole { epoch: b.epoch, positions: 3..4, stage: Some(Stage::Network) };
+    feed(&mut derivation, &mut fates, 0, &a.block(0, &[1.0]));
+    derivation.handle(0, Input::Hole(&injected)).unwrap();
+    feed(&mut derivation, &mut fates, 0, &a.block(2, &[1.0; 3]));
+    derivation.handle(1, Input::Block(&b.block(0, &[1.0; 3]))).unwrap();
+    derivation.handle(1, Input::Block(&b.block(4, &[1.0]))).unwrap();
+    derivation.handle(1, Input::Hole(&network)).unwrap();
+    drain(&mut derivation, &mut fates);
+    let fates = only_fates(&fates);
+    assert_eq!(fates[1], Fate::Hole("lab/a".into(), Some(Stage::Injected)));
+    assert_eq!(fates[3], Fate::Hole("lab/b".into(), Some(Stage::Network)));
+    assert_eq!([&fates[0], &fates[2], &fates[4]], [&Fate::Value(0.0); 3]);
+}
+
+#[test]
+fn missing_elements_within_a_block_are_holes() {
+    let a = Stream::new("lab/a", "1k");
+    let mut derivation = derivation("a", &[("a", "lab/a")], Matching::Nearest);
+    let mut block = a.block(0, &[1.0, 2.0, 3.0, 4.0]);
+    block.missing.extend([0..1, 2..3]);
+    let mut fates = Vec::new();
+    feed(&mut derivation, &mut fates, 0, &block);
+    let hole = Fate::Hole("lab/a".into(), None);
+    assert_eq!(only_fates(&fates), [hole.clone(), Fate::Value(2.0), hole, Fate::Value(4.0)]);
+}
+
+#[test]
+fn an_input_that_does_not_come_is_waited_for_and_then_a_hole() {
+    let (a, b) = (Stream::new("lab/a", "1k"), Stream::new("lab/b", "1k"));
+    let mut derivation = difference(Matching::Nearest);
+    let mut fates = Vec::new();
+    feed(&mut derivation, &mut fates, 1, &b.block(0, &[1.0; 10]));
+    // Two seconds of the first input wait for the second …
+    for block in 0..20 {
+        feed(&mut derivation, &mut fates, 0, &a.block(block * 100, &[1.0; 100]));
+    }
+    assert_eq!(fates.len(), 10);
+    // … and what is older is given up, by the data or by the clock.
+    feed(&mut derivation, &mut fates, 0, &a.block(2_100, &[1.0; 100]));
+    let overdue = Fate::Hole("lab/b".into(), Some(Stage::Late));
+    assert_eq!(fates.len(), 100);
+    assert!(only_fates(&fates)[10..].iter().all(|fate| *fate == overdue));
+    derivation.advance(a.time_of(2_500));
+    drain(&mut derivation, &mut fates);
+    assert_eq!(fates.len(), 500);
+    // What comes after all is passed over, and the rest goes on.
+    feed(&mut derivation, &mut fates, 1, &b.block(10, &[1.0; 990]));
+    assert_eq!(fates.len(), 1_000);
+    assert_eq!(fates[499].1, overdue);
+    assert!(only_fates(&fates)[500..].iter().all(|fate| *fate == Fate::Value(0.0)));
+}
+
+#[test]
+fn an_input_that_ended_is_not_waited_for() {
+    let (a, b) = (Stream::new("lab/a", "1k"), Stream::new("lab/b", "1k"));
+    let mut derivation = difference(Matching::Nearest);
+    let mut fates = Vec::new();
+    feed(&mut derivation, &mut fates, 1, &b.block(0, &[1.0; 10]));
+    derivation.handle(1, Input::Ended).unwrap();
+    feed(&mut derivation, &mut fates, 0, &a.block(0, &[1.0; 12]));
+    let gone = Fate::Hole("lab/b".into(), Some(Stage::Source));
+    assert_eq!(fates.len(), 12);
+    assert_eq!(only_fates(&fates)[10..], [gone.clone(), gone]);
+}
+
+#[test]
+fn a_silent_grid_does_not_make_the_others_pile_up() {
+    let b = Stream::new("lab/b", "1k");
+    let mut derivation = difference(Matching::Nearest);
+    for block in 0..1_000 {
+        derivation.handle(1, Input::Block(&b.block(block * 100, &[1.0; 100]))).unwrap();
+    }
+    // Two seconds are twenty blocks, and the one they begin in.
+    assert!(format!("{:?}", derivation.aligner).matches("Run(").count() <= 22);
+}
+
+#[test]
+fn inputs_that_cannot_be_are_refused_with_what_there_is() {
+    let a = Stream::new("lab/a", "1k");
+    let input = DerivedInput { variable: "a".into(), stream: "lab/a".parse().unwrap(), channel: "y".into() };
+    let config = DerivationConfig::new("lab/d".parse().unwrap(), "a", vec![input.clone()]);
+    let mut derivation = Derivation::new(config.clone()).unwrap();
+    let error = derivation.handle(0, Input::Block(&a.block(0, &[1.0]))).unwrap_err();
+    assert_eq!(error.to_string(), "stream `lab/a` has no channel `y`; it has x");
+    let itself = DerivationConfig { name: input.stream, ..config.clone() };
+    assert!(matches!(Derivation::new(itself), Err(DeriveError::Itself(_))));
+    let integer = DerivationConfig { dtype: Dtype::I32, ..config };
+    assert_eq!(Derivation::new(integer).unwrap_err(), DeriveError::Dtype(Dtype::I32));
+}
+
+#[test]
+fn another_rate_after_a_restart_is_refused_and_what_is_known_stays() {
+    let a = Stream::new("lab/a", "1k");
+    let mut derivation = derivation("a", &[("a", "lab/a")], Matching::Nearest);
+    let mut fates = Vec::new();
+    feed(&mut derivation, &mut fates, 0, &a.block(0, &[1.0]));
+    let mut faster = Stream::new("lab/a", "2k");
+    faster.epoch.start_ns = 2;
+    assert!(derivation.handle(0, Input::Block(&faster.block(0, &[1.0]))).is_err());
+    feed(&mut derivation, &mut fates, 0, &a.block(1, &[5.0]));
+    assert_eq!(only_fates(&fates), [Fate::Value(1.0), Fate::Value(5.0)]);
+}
+
+#[test]
+fn the_output_says_where_it_comes_from() {
+    let a = Stream::new("lab/a", "360");
+    let mut derivation = derivation("a ^ 2", &[("a", "lab/a")], Matching::Nearest);
+    assert_eq!(derivation.schema(), None);
+    derivation.handle(0, Input::Block(&a.block(0, &[3.0]))).unwrap();
+    let schema = derivation.schema().unwrap();
+    assert_eq!(schema.rate, "360".parse().unwrap());
+    assert_eq!(schema.labels["expression"], "a ^ 2");
+    assert_eq!(schema.labels["input.a"], "lab/a:x");
+}

@@ -1,0 +1,224 @@
+//! One channel of one input as a line of runs and holes in time, whatever becomes of its publisher.
+
+use core::ops::Range;
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use ledger::Stage;
+use sample::{Block, ElementReader, Schema, StreamName};
+use units::Epoch;
+
+use crate::reasons::{Reasons, overlap};
+use crate::{Hole, InputError};
+
+/// A block whose time is this many periods from where it is expected moved by jitter; beyond that, time
+/// jumped, and nothing joins the two sides.
+pub(crate) const JITTER_PERIODS: f64 = 2.0;
+
+/// A piece of an input's line. Two runs one behind the other belong together.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) enum Piece {
+    Run(Run),
+    Missing(Missing),
+}
+
+/// Samples that came, one period apart.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct Run {
+    /// When the first was taken. Units: nanoseconds since 1970 UTC.
+    pub(crate) start_ns: i64,
+    pub(crate) values: Vec<f64>,
+}
+
+/// A time in which no samples came.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct Missing {
+    /// When the first was due.
+    pub(crate) from_ns: i64,
+    /// When the first that came again was taken.
+    pub(crate) to_ns: i64,
+    /// How many are missing; zero if time jumped between two samples.
+    pub(crate) samples: u64,
+    pub(crate) stage: Option<Stage>,
+    /// Which they are, for reasons that are heard later; empty at the seam of two lives.
+    indices: Range<u64>,
+}
+
+/// Turns an input's blocks into pieces.
+#[derive(Clone, Debug)]
+pub(crate) struct Intake {
+    stream: Arc<StreamName>,
+    channel: String,
+    line: Option<Line>,
+    reasons: Reasons,
+    pub(crate) pieces: VecDeque<Piece>,
+}
+
+/// Where the line stands.
+#[derive(Clone, Debug)]
+struct Line {
+    schema: Arc<Schema>,
+    reader: ElementReader,
+    period_ns: f64,
+    epoch: Epoch,
+    next_index: u64,
+    /// When the next sample is due.
+    due_ns: i64,
+}
+
+impl Piece {
+    pub(crate) const fn start_ns(&self) -> i64 {
+        match self {
+            Self::Run(run) => run.start_ns,
+            Self::Missing(missing) => missing.from_ns,
+        }
+    }
+}
+
+impl Intake {
+    pub(crate) fn new(stream: StreamName, channel: String) -> Self {
+        let stream = Arc::new(stream);
+        Self { stream, channel, line: None, reasons: Reasons::default(), pieces: VecDeque::new() }
+    }
+
+    pub(crate) const fn stream(&self) -> &Arc<StreamName> {
+        &self.stream
+    }
+
+    /// Returns the stream's schema, known since its first block.
+    pub(crate) fn schema(&self) -> Option<&Arc<Schema>> {
+        self.line.as_ref().map(|line| &line.schema)
+    }
+
+    /// Returns the period of the samples in nanoseconds, 1 as long as it is not known.
+    pub(crate) fn period_ns(&self) -> f64 {
+        self.line.as_ref().map_or(1.0, |line| line.period_ns)
+    }
+
+    /// Takes a block; one of an older life, or that was seen already, is passed over.
+    pub(crate) fn take(&mut self, block: &Block) -> Result<(), InputError> {
+        let mut line = match self.line.take() {
+            None => self.begin(block)?,
+            Some(line) => {
+                let kept = line.clone();
+                let line = self.follow(line, block);
+                // A block that is refused must not cost what is known.
+                line.inspect_err(|_| self.line = Some(kept))?
+            }
+        };
+        if line.epoch == block.epoch && block.next_index() > line.next_index {
+            self.push(&mut line, block);
+        }
+        self.line = Some(line);
+        Ok(())
+    }
+
+    /// Learns why samples are missing.
+    pub(crate) fn explain(&mut self, hole: &Hole) {
+        let (Some(line), Some(stage)) = (&self.line, hole.stage) else { return };
+        if line.epoch != hole.epoch {
+            return;
+        }
+        let per_sample = u64::from(line.schema.elements_per_sample());
+        let element = line.reader.element() as u64;
+        // The first sample whose element lies at or behind a position.
+        let sample = |position: u64| position.saturating_sub(element).div_ceil(per_sample);
+        let indices = sample(hole.positions.start)..sample(hole.positions.end);
+        for piece in &mut self.pieces {
+            match piece {
+                Piece::Missing(missing) if overlap(&missing.indices, &indices) => {
+                    missing.stage = missing.stage.or(Some(stage));
+                }
+                Piece::Missing(_) | Piece::Run(_) => {}
+            }
+        }
+        self.reasons.note(indices, stage);
+    }
+
+    fn begin(&self, block: &Block) -> Result<Line, InputError> {
+        Ok(Line {
+            schema: block.schema.clone(),
+            reader: self.reader(&block.schema)?,
+            period_ns: 1e9 / block.schema.rate.as_hz(),
+            epoch: block.epoch,
+            next_index: block.first_index,
+            due_ns: block.t0.as_nanos(),
+        })
+    }
+
+    /// Returns the line as it stands before the block, at the seam of two lives with a hole behind it.
+    fn follow(&mut self, mut line: Line, block: &Block) -> Result<Line, InputError> {
+        if block.epoch > line.epoch {
+            if block.schema.rate != line.schema.rate {
+                let (before, now) = (line.schema.rate, block.schema.rate);
+                let stream = (*self.stream).clone();
+                return Err(InputError::SchemaChanged { stream, before, now });
+            }
+            let due_ns = line.due_ns;
+            line = self.begin(block)?;
+            let to_ns = block.t0.as_nanos();
+            // However fast the publisher came back, and whatever its clock says, one sample tells the seam.
+            let samples = ((to_ns.saturating_sub(due_ns)) as f64 / line.period_ns).round().max(1.0);
+            let from_ns = due_ns.min(to_ns);
+            let (stage, indices) = (Some(Stage::Source), 0..0);
+            let missing = Missing { from_ns, to_ns, samples: samples as u64, stage, indices };
+            self.pieces.push_back(Piece::Missing(missing));
+            self.reasons.clear();
+        }
+        Ok(line)
+    }
+
+    fn push(&mut self, line: &mut Line, block: &Block) {
+        let seen = line.next_index.saturating_sub(block.first_index);
+        let first_index = block.first_index + seen;
+        self.leave_out(line, first_index, block.time_of(first_index).as_nanos());
+        let mut values = Vec::new();
+        line.reader.read(block, &mut values);
+        let seen = seen as usize;
+        for run in line.reader.present(block) {
+            let run = run.start.max(seen)..run.end.max(seen);
+            if run.is_empty() {
+                continue;
+            }
+            let index = block.first_index + run.start as u64;
+            let start_ns = block.time_of(index).as_nanos();
+            self.leave_out(line, index, start_ns);
+            line.next_index = index + run.len() as u64;
+            line.due_ns = block.time_of(line.next_index).as_nanos();
+            self.pieces.push_back(Piece::Run(Run { start_ns, values: values[run].to_vec() }));
+        }
+        self.leave_out(line, block.next_index(), block.time_of(block.next_index()).as_nanos());
+    }
+
+    /// Leaves out the samples before `index`, which is due at `to_ns`.
+    fn leave_out(&mut self, line: &mut Line, index: u64, to_ns: i64) {
+        let indices = line.next_index..index;
+        let jumped = (to_ns.saturating_sub(line.due_ns)) as f64 > JITTER_PERIODS * line.period_ns;
+        if !indices.is_empty() || jumped {
+            // Time that passes without an index is the device's.
+            let stage = if indices.is_empty() { Some(Stage::Source) } else { self.reasons.of(&indices) };
+            let samples = indices.end - indices.start;
+            let missing = Missing { from_ns: line.due_ns.min(to_ns), to_ns, samples, stage, indices };
+            self.pieces.push_back(Piece::Missing(missing));
+        }
+        line.next_index = index;
+        line.due_ns = to_ns;
+    }
+
+    fn reader(&self, schema: &Schema) -> Result<ElementReader, InputError> {
+        let Some(index) = schema.channels.iter().position(|channel| channel.name == self.channel) else {
+            let names: Vec<&str> = schema.channels.iter().map(|channel| channel.name.as_str()).collect();
+            return Err(InputError::UnknownChannel {
+                stream: (*self.stream).clone(),
+                channel: self.channel.clone(),
+                known: names.join(", "),
+            });
+        };
+        let elements = schema.channel_elements(index);
+        if elements.len() != 1 {
+            let (stream, channel) = ((*self.stream).clone(), self.channel.clone());
+            return Err(InputError::ManyElements { stream, channel, elements: elements.len() });
+        }
+        Ok(ElementReader::new(schema, elements.start).expect("a channel lies within its sample"))
+    }
+}

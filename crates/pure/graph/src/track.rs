@@ -1,0 +1,162 @@
+//! An input's value at any instant of another input's grid, or why there is none.
+
+use ledger::Stage;
+use sample::StreamName;
+
+use crate::intake::{Intake, Piece, Run};
+use crate::{Input, InputError};
+
+/// An instant this close to a sample is that sample: both times were rounded to whole nanoseconds.
+const SNAP_NS: f64 = 2.0;
+
+/// How an input gets its value at an instant between two of its samples.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Matching {
+    /// The sample nearest in time, half a period away at most.
+    Nearest,
+    /// The straight line between the two samples around the instant; both must be there.
+    Linear,
+}
+
+/// What an input has at an instant.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) enum Lookup {
+    Value(f64),
+    /// There is a hole.
+    Missing(Option<Stage>),
+    /// What comes next decides.
+    Later,
+}
+
+/// An instant as a base that is exact and an offset that is small, because an f64 counts days in 256 ns.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Moment {
+    pub(crate) base_ns: i64,
+    pub(crate) offset_ns: f64,
+}
+
+/// The part of an input's line that instants still to come can ask for.
+#[derive(Clone, Debug)]
+pub(crate) struct Track {
+    pub(crate) intake: Intake,
+    matching: Matching,
+    ended: bool,
+}
+
+impl Moment {
+    /// Returns how long after `start_ns` this is.
+    pub(crate) fn since(self, start_ns: i64) -> f64 {
+        (self.base_ns.saturating_sub(start_ns)) as f64 + self.offset_ns
+    }
+}
+
+impl Track {
+    pub(crate) fn new(stream: StreamName, channel: String, matching: Matching) -> Self {
+        Self { intake: Intake::new(stream, channel), matching, ended: false }
+    }
+
+    pub(crate) fn handle(&mut self, input: Input<'_>) -> Result<(), InputError> {
+        match input {
+            Input::Block(block) => {
+                self.ended = false;
+                self.intake.take(block)
+            }
+            Input::Hole(hole) => {
+                self.intake.explain(hole);
+                Ok(())
+            }
+            Input::Ended => {
+                self.ended = true;
+                Ok(())
+            }
+        }
+    }
+
+    /// Forgets the pieces that end before an instant: none earlier will be asked for.
+    pub(crate) fn forget_before(&mut self, instant_ns: i64) {
+        // A run's last sample still counts for the instants up to the next piece.
+        while self.intake.pieces.get(1).is_some_and(|next| next.start_ns() < instant_ns) {
+            self.intake.pieces.pop_front();
+        }
+    }
+
+    /// Returns what the input has at `moment`.
+    pub(crate) fn lookup(&self, moment: Moment) -> Lookup {
+        let pieces = &self.intake.pieces;
+        let begun = |piece: &Piece| moment.since(piece.start_ns()) >= 0.0;
+        // What is no longer asked for was forgotten: the piece is one of the first.
+        let after = pieces.iter().take_while(|piece| begun(piece)).count();
+        let next = pieces.get(after);
+        match after.checked_sub(1).map(|at| &pieces[at]) {
+            // Before the first piece that is still known there never will be anything.
+            None => match next {
+                Some(Piece::Run(next)) => self.before(next, moment).unwrap_or(Lookup::Missing(None)),
+                Some(Piece::Missing(missing)) => Lookup::Missing(missing.stage),
+                None => self.nothing_yet(),
+            },
+            Some(Piece::Missing(missing)) => match next {
+                Some(Piece::Run(next)) => self.before(next, moment).unwrap_or(Lookup::Missing(missing.stage)),
+                Some(Piece::Missing(_)) => Lookup::Missing(missing.stage),
+                // Its first sample behind the hole is on its way in the same block.
+                None => self.nothing_yet(),
+            },
+            Some(Piece::Run(run)) => self.within(run, moment).unwrap_or_else(|| match next {
+                Some(Piece::Run(next)) => {
+                    self.before(next, moment).unwrap_or_else(|| self.between(run, next, moment))
+                }
+                Some(Piece::Missing(missing)) => Lookup::Missing(missing.stage),
+                None => self.nothing_yet(),
+            }),
+        }
+    }
+
+    /// Returns how far from a sample its value counts by itself.
+    fn reach_periods(&self) -> f64 {
+        match self.matching {
+            Matching::Nearest => 0.5,
+            Matching::Linear => SNAP_NS / self.intake.period_ns(),
+        }
+    }
+
+    fn nothing_yet(&self) -> Lookup {
+        if self.ended { Lookup::Missing(Some(Stage::Source)) } else { Lookup::Later }
+    }
+
+    /// Decides by a run that began, if it can alone.
+    fn within(&self, run: &Run, moment: Moment) -> Option<Lookup> {
+        let place = moment.since(run.start_ns) / self.intake.period_ns();
+        let last = run.values.len() - 1;
+        let nearest = place.round();
+        if nearest <= last as f64 && (place - nearest).abs() <= self.reach_periods() {
+            return Some(Lookup::Value(run.values[nearest as usize]));
+        }
+        if place >= last as f64 {
+            return None;
+        }
+        let (left, share) = (place.floor() as usize, place.fract());
+        Some(Lookup::Value(line(run.values[left], run.values[left + 1], share)))
+    }
+
+    /// Decides by a run that did not begin yet, if the instant is close enough.
+    fn before(&self, next: &Run, moment: Moment) -> Option<Lookup> {
+        let ahead = -moment.since(next.start_ns) / self.intake.period_ns();
+        (ahead <= self.reach_periods()).then(|| Lookup::Value(next.values[0]))
+    }
+
+    /// Decides between two runs of which the second's clock was corrected a little.
+    fn between(&self, run: &Run, next: &Run, moment: Moment) -> Lookup {
+        let last = run.values.len() - 1;
+        let behind = moment.since(run.start_ns) - last as f64 * self.intake.period_ns();
+        let ahead = -moment.since(next.start_ns);
+        match self.matching {
+            Matching::Nearest => Lookup::Value(next.values[0]),
+            Matching::Linear => {
+                Lookup::Value(line(run.values[last], next.values[0], behind / (behind + ahead)))
+            }
+        }
+    }
+}
+
+fn line(left: f64, right: f64, share: f64) -> f64 {
+    left + (right - left) * share
+}
