@@ -1,0 +1,6 @@
+//! Declares the `loom` configuration, so that a misspelt one is still a warning.
+
+fn main() {
+    println!("cargo::rustc-check-cfg=cfg(loom)");
+    println!("cargo::rerun-if-changed=build.rs");
+}

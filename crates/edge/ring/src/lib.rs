@@ -1,0 +1,51 @@
+//! A broadcast ring: one [`Writer`], any number of [`Reader`]s, overwriting.
+//!
+//! The writer never waits, allocates or looks at a reader; a reader that is too slow is *lapped*, knows it,
+//! and goes on at a record that is still whole. A record is copied into the reader's own buffer first and
+//! validated afterwards, so that no reader can hold the writer up and none sees half a record. Every record
+//! carries two running totals of its writer, so that a lapped reader knows what it missed by a difference.
+//!
+//! Not here: what records mean (that is `engine`), and sleeping in the ring itself: a [`Doorbell`] wakes
+//! whoever waits, and one bell serves any number of rings. Start with [`ring()`]; the memory image, made to
+//! move into shared memory as it is, is drawn in the module `layout`.
+//!
+//! ```
+//! use ring::Read;
+//!
+//! let (mut writer, ring) = ring::ring(1 << 16);
+//! let mut reader = ring.reader_at_head();
+//! writer.write(7, [0, 0], &[b"header ", b"and payload"])?;
+//!
+//! let mut record = Vec::new();
+//! assert_eq!(reader.read(&mut record), Read::Record { kind: 7, totals: [0, 0] });
+//! assert_eq!(record, b"header and payload");
+//! assert_eq!(reader.read(&mut record), Read::Empty);
+//! # Ok::<(), ring::RecordTooLarge>(())
+//! ```
+
+mod doorbell;
+mod layout;
+mod memory;
+mod reader;
+pub mod sync;
+mod writer;
+
+pub use doorbell::Doorbell;
+pub use reader::{Read, Reader, Ring};
+pub use writer::{Guard, RecordTooLarge, Writer};
+
+use memory::Memory;
+use sync::Arc;
+
+/// Makes a ring over heap memory.
+///
+/// Units: `capacity_bytes` counts record headers too; it is rounded up to a power of two, and to at least
+/// 64. The largest record, header included, is half of it.
+///
+/// # Panics
+/// If no power of two of that size exists on this machine.
+#[must_use]
+pub fn ring(capacity_bytes: usize) -> (Writer, Ring) {
+    let memory = Arc::new(Memory::on_heap(capacity_bytes));
+    (Writer::new(Arc::clone(&memory)), Ring::new(memory))
+}
