@@ -1,0 +1,135 @@
+//! Socket buffers: asked for, clamped by the kernel, read back, and said.
+
+use std::fmt;
+use std::io;
+
+use nix::errno::Errno;
+use nix::sys::socket::{setsockopt, sockopt};
+use socket2::Socket;
+
+use crate::host;
+
+/// The kernel doubles what is asked for and keeps it in an `int`.
+const MAX_ASKED_BYTES: u64 = i32::MAX as u64 / 2;
+
+/// Which of a socket's two buffers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Direction {
+    /// `SO_RCVBUF`, limited by `net.core.rmem_max`.
+    Receive,
+    /// `SO_SNDBUF`, limited by `net.core.wmem_max`.
+    Send,
+}
+
+/// What was asked for and what the kernel made of it. `Display` says it in words, with the way out.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Buffer {
+    /// Which buffer.
+    pub direction: Direction,
+    /// As asked for.
+    pub asked_bytes: u64,
+    /// As read back. The kernel doubles what is asked for and charges its own overhead against it: a
+    /// datagram of 1,472 bytes takes about 2,304.
+    pub effective_bytes: u64,
+    /// The limit without privilege, before doubling, where it could be read.
+    pub limit_bytes: Option<u64>,
+}
+
+impl Buffer {
+    /// Asks for `asked_bytes`, beyond the limit where that is permitted, and reads back what there is.
+    pub(crate) fn request(socket: &Socket, direction: Direction, asked_bytes: usize) -> io::Result<Self> {
+        let asked_bytes = u64::try_from(asked_bytes).unwrap_or(u64::MAX).min(MAX_ASKED_BYTES);
+        let asked = usize::try_from(asked_bytes).expect("at most i32::MAX");
+        let (forced, limit) = match direction {
+            Direction::Receive => {
+                (setsockopt(socket, sockopt::RcvBufForce, &asked), host::receive_buffer_limit())
+            }
+            Direction::Send => (setsockopt(socket, sockopt::SndBufForce, &asked), host::send_buffer_limit()),
+        };
+        match (forced, direction) {
+            (Ok(()), _) => {}
+            (Err(Errno::EPERM), Direction::Receive) => socket.set_recv_buffer_size(asked)?,
+            (Err(Errno::EPERM), Direction::Send) => socket.set_send_buffer_size(asked)?,
+            (Err(other), _) => return Err(other.into()),
+        }
+        let effective = match direction {
+            Direction::Receive => socket.recv_buffer_size()?,
+            Direction::Send => socket.send_buffer_size()?,
+        };
+        let effective_bytes = u64::try_from(effective).unwrap_or(u64::MAX);
+        Ok(Self { direction, asked_bytes, effective_bytes, limit_bytes: limit.ok() })
+    }
+
+    /// Tells whether the kernel granted less than was asked for.
+    #[must_use]
+    pub const fn clamped(&self) -> bool {
+        self.effective_bytes < 2 * self.asked_bytes
+    }
+
+    const fn names(&self) -> (&'static str, &'static str) {
+        match self.direction {
+            Direction::Receive => ("receive buffer", "net.core.rmem_max"),
+            Direction::Send => ("send buffer", "net.core.wmem_max"),
+        }
+    }
+}
+
+impl fmt::Display for Buffer {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (name, sysctl) = self.names();
+        let (asked, granted) = (Binary(self.asked_bytes), Binary(self.effective_bytes / 2));
+        if !self.clamped() {
+            return write!(formatter, "{name} of {granted} granted ({asked} asked for)");
+        }
+        write!(formatter, "{name} of only {granted} granted, {asked} asked for")?;
+        if let Some(limit_bytes) = self.limit_bytes {
+            write!(formatter, ": {sysctl} is {limit_bytes}")?;
+        }
+        write!(formatter, "\nraise the limit with: sudo sysctl -w {sysctl}={}", self.asked_bytes)
+    }
+}
+
+/// Bytes in the largest binary unit that leaves a whole number or at least 10.
+struct Binary(u64);
+
+impl fmt::Display for Binary {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let units = [(1_u64 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
+        let fits = |scale: u64| self.0 >= scale && (self.0.is_multiple_of(scale) || self.0 >= 10 * scale);
+        match units.into_iter().find(|(scale, _)| fits(*scale)) {
+            Some((scale, unit)) => write!(formatter, "{} {unit}", self.0 / scale),
+            None => write!(formatter, "{} bytes", self.0),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CLAMPED: Buffer = Buffer {
+        direction: Direction::Receive,
+        asked_bytes: 8 << 20,
+        effective_bytes: 425_984,
+        limit_bytes: Some(212_992),
+    };
+
+    #[test]
+    fn a_clamped_buffer_says_which_command_raises_the_limit() {
+        assert!(CLAMPED.clamped());
+        assert_eq!(
+            CLAMPED.to_string(),
+            "receive buffer of only 208 KiB granted, 8 MiB asked for: net.core.rmem_max is 212992\n\
+             raise the limit with: sudo sysctl -w net.core.rmem_max=8388608"
+        );
+    }
+
+    #[test]
+    fn the_kernels_doubling_is_not_taken_for_a_grant() {
+        let granted = Buffer { asked_bytes: 212_992, ..CLAMPED };
+        assert!(!granted.clamped());
+        assert_eq!(granted.to_string(), "receive buffer of 208 KiB granted (208 KiB asked for)");
+        let one_more = Buffer { asked_bytes: 212_993, ..CLAMPED };
+        assert!(one_more.clamped());
+    }
+}

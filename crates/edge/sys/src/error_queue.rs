@@ -1,0 +1,96 @@
+//! What the network answered to earlier datagrams: ICMP errors and local ones, from `MSG_ERRQUEUE`.
+
+use std::io::{self, IoSliceMut};
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::AsRawFd;
+
+use nix::errno::Errno;
+use nix::libc;
+use nix::sys::socket::{ControlMessageOwned, MsgFlags, SockaddrIn, SockaddrIn6, SockaddrStorage, recvmsg};
+use socket2::Socket;
+
+/// How many errors one call takes at most, so that a flood of ICMP does not hold the sender up.
+const ERRORS_PER_CALL: usize = 64;
+
+/// Who reported an error.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Origin {
+    /// This host.
+    Local,
+    /// Another one, by ICMP.
+    Icmp,
+    /// Another one, by ICMPv6.
+    Icmp6,
+    /// Something newer than this code.
+    Unknown(u8),
+}
+
+/// One error that an earlier datagram met on its path.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PathError {
+    /// The system's error number, such as `ECONNREFUSED`.
+    pub errno: i32,
+    /// Who reported it.
+    pub origin: Origin,
+    /// ICMP type.
+    pub icmp_type: u8,
+    /// ICMP code.
+    pub icmp_code: u8,
+    /// More, by the kind of error: the path's MTU for `EMSGSIZE`.
+    pub info: u32,
+    /// Where the datagram was going.
+    pub destination: Option<SocketAddr>,
+    /// Who answered.
+    pub offender: Option<IpAddr>,
+}
+
+pub(crate) fn drain(socket: &Socket, into: &mut Vec<PathError>) -> io::Result<()> {
+    let mut control = nix::cmsg_space!(libc::sock_extended_err, libc::sockaddr_in6);
+    for _ in 0..ERRORS_PER_CALL {
+        // The datagram itself comes along; only its destination is of interest.
+        let mut returned = [0; 64];
+        let mut slices = [IoSliceMut::new(&mut returned)];
+        let flags = MsgFlags::MSG_ERRQUEUE | MsgFlags::MSG_DONTWAIT;
+        let message =
+            match recvmsg::<SockaddrStorage>(socket.as_raw_fd(), &mut slices, Some(&mut control), flags) {
+                Err(Errno::EAGAIN) => break,
+                message => message?,
+            };
+        let destination = message.address.as_ref().and_then(socket_address);
+        into.extend(message.cmsgs()?.filter_map(|control| path_error(control, destination)));
+    }
+    Ok(())
+}
+
+fn path_error(control: ControlMessageOwned, destination: Option<SocketAddr>) -> Option<PathError> {
+    let (error, offender) = match control {
+        ControlMessageOwned::Ipv4RecvErr(error, by) => {
+            let by = by.filter(|by| i32::from(by.sin_family) == libc::AF_INET);
+            (error, by.map(|by| IpAddr::V4(SockaddrIn::from(by).ip())))
+        }
+        ControlMessageOwned::Ipv6RecvErr(error, by) => {
+            let by = by.filter(|by| i32::from(by.sin6_family) == libc::AF_INET6);
+            (error, by.map(|by| IpAddr::V6(SockaddrIn6::from(by).ip())))
+        }
+        _ => return None,
+    };
+    Some(PathError {
+        errno: i32::try_from(error.ee_errno).unwrap_or(i32::MAX),
+        origin: match error.ee_origin {
+            libc::SO_EE_ORIGIN_LOCAL => Origin::Local,
+            libc::SO_EE_ORIGIN_ICMP => Origin::Icmp,
+            libc::SO_EE_ORIGIN_ICMP6 => Origin::Icmp6,
+            other => Origin::Unknown(other),
+        },
+        icmp_type: error.ee_type,
+        icmp_code: error.ee_code,
+        info: error.ee_info,
+        destination,
+        offender,
+    })
+}
+
+fn socket_address(address: &SockaddrStorage) -> Option<SocketAddr> {
+    let v4 = address.as_sockaddr_in().map(|address| SocketAddr::from((address.ip(), address.port())));
+    v4.or_else(|| address.as_sockaddr_in6().map(|address| SocketAddr::from((address.ip(), address.port()))))
+}

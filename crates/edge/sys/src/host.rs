@@ -1,0 +1,50 @@
+//! The limits of this host (or of the network namespace) that decide what sockets are granted.
+
+use std::{fs, io};
+
+/// How many IPv4 groups one socket may join (`net.ipv4.igmp_max_memberships`).
+///
+/// # Errors
+/// If `/proc` cannot be read, as in some containers.
+pub fn igmp_max_memberships() -> io::Result<u64> {
+    sysctl("net.ipv4.igmp_max_memberships")
+}
+
+/// The largest receive buffer granted without privilege (`net.core.rmem_max`).
+///
+/// Units: bytes as asked for, that is before the kernel doubles them.
+///
+/// # Errors
+/// If `/proc` cannot be read, as in some containers.
+pub fn receive_buffer_limit() -> io::Result<u64> {
+    sysctl("net.core.rmem_max")
+}
+
+/// The largest send buffer granted without privilege (`net.core.wmem_max`).
+///
+/// Units: bytes as asked for, that is before the kernel doubles them.
+///
+/// # Errors
+/// If `/proc` cannot be read, as in some containers.
+pub fn send_buffer_limit() -> io::Result<u64> {
+    sysctl("net.core.wmem_max")
+}
+
+/// Reads a number from `/proc/sys`, by the dotted name that `sysctl` knows it by.
+fn sysctl(name: &str) -> io::Result<u64> {
+    let text = fs::read_to_string(format!("/proc/sys/{}", name.replace('.', "/")))?;
+    text.trim().parse().map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_limits_are_numbers() {
+        for limit in [igmp_max_memberships(), receive_buffer_limit(), send_buffer_limit()] {
+            assert!(limit.unwrap() > 0);
+        }
+        assert!(sysctl("net.no.such.thing").is_err());
+    }
+}

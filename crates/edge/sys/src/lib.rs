@@ -1,0 +1,31 @@
+//! What Tallycast asks of Linux: clocks, UDP sockets with their evidence, interfaces, waiting.
+//!
+//! Every loss that this host can know of comes to light here: [`SendSocket`] tells for each datagram whether
+//! and why it was refused, [`ReceiveSocket`] passes on the kernel's drop counter with every datagram, and
+//! [`Buffer`] says what the kernel made of the size that was asked for.
+//!
+//! Not here: what datagrams mean (`wire`), when to send (`cast`), threads (`engine`). Nothing blocks but
+//! [`Poller::wait`] and [`clock::sleep_until`]. Unsafe code is confined to the module `raw`.
+
+mod batch;
+mod buffer;
+pub mod clock;
+mod control;
+mod error_queue;
+pub mod host;
+mod interface;
+mod open;
+mod poller;
+mod raw;
+mod receive;
+mod send;
+
+pub use batch::{BATCH_DATAGRAMS, DEFAULT_SLOT_BYTES, ReceiveBatch, Received};
+pub use buffer::{Buffer, Direction};
+pub use error_queue::{Origin, PathError};
+pub use interface::{Interface, InterfaceError};
+pub use open::OpenError;
+pub use poller::{Interest, Poller, Ready, Wakeup};
+pub use raw::MemInfo;
+pub use receive::{ReceiveOptions, ReceiveSocket};
+pub use send::{Loopback, Outcome, Refusal, SendOptions, SendSocket};

@@ -1,0 +1,88 @@
+//! Why a socket could not be opened, and what to do about it.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+
+use rustix::io::Errno;
+
+/// Says why a socket could not be opened as asked.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OpenError {
+    /// Another program is bound to the address.
+    #[error(
+        "{address} is in use by another program\nchoose another port, or find the program with: ss -ulpn"
+    )]
+    InUse {
+        /// As asked for.
+        address: SocketAddr,
+    },
+    /// The address belongs to no interface of this host.
+    #[error(
+        "{address} is not an address of this host\nuse one that `ip address` lists, or 0.0.0.0 or [::] for all"
+    )]
+    NotLocal {
+        /// As asked for.
+        address: SocketAddr,
+    },
+    /// This socket has joined as many groups as it may.
+    #[error(
+        "group {group} cannot be joined, the socket is a member of as many groups as it may be\n\
+         raise the limit with: sudo sysctl -w net.ipv4.igmp_max_memberships=256"
+    )]
+    TooManyGroups {
+        /// As asked for.
+        group: IpAddr,
+    },
+    /// There is no interface to join the group on.
+    #[error(
+        "group {group} cannot be joined, no interface leads to it\nname one, as in ?iface=eth0 or ?iface=lo"
+    )]
+    NoInterface {
+        /// As asked for.
+        group: IpAddr,
+    },
+    /// The kernel has no IPv6, or no IPv4.
+    #[error("this host does not speak the protocol of {address}\nuse an address of the other IP version")]
+    NoProtocol {
+        /// As asked for.
+        address: SocketAddr,
+    },
+    /// Anything else.
+    #[error("the kernel refused to {step} for {address}")]
+    System {
+        /// What was asked of the kernel.
+        step: &'static str,
+        /// For which address.
+        address: SocketAddr,
+        /// What it said.
+        #[source]
+        source: io::Error,
+    },
+}
+
+/// Names the step that failed, so that the error can say it.
+pub(crate) trait Step<T> {
+    fn step(self, step: &'static str, address: SocketAddr) -> Result<T, OpenError>;
+}
+
+impl<T, E: Into<io::Error>> Step<T> for Result<T, E> {
+    fn step(self, step: &'static str, address: SocketAddr) -> Result<T, OpenError> {
+        self.map_err(|error| {
+            let source = error.into();
+            match Errno::from_io_error(&source) {
+                Some(Errno::ADDRINUSE) if step == BIND => OpenError::InUse { address },
+                Some(Errno::ADDRNOTAVAIL) if step == BIND => OpenError::NotLocal { address },
+                Some(Errno::NOBUFS) if step == JOIN => OpenError::TooManyGroups { group: address.ip() },
+                Some(Errno::NODEV) if step == JOIN => OpenError::NoInterface { group: address.ip() },
+                Some(Errno::AFNOSUPPORT) => OpenError::NoProtocol { address },
+                _ => OpenError::System { step, address, source },
+            }
+        })
+    }
+}
+
+pub(crate) const CREATE: &str = "open a socket";
+pub(crate) const BIND: &str = "bind the socket";
+pub(crate) const JOIN: &str = "join the group";
+pub(crate) const CONFIGURE: &str = "configure the socket";

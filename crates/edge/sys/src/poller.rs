@@ -1,0 +1,254 @@
+//! Waiting for sockets, for a moment in time, and for other threads, all at once.
+
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::event::{EventfdFlags, epoll, eventfd};
+use rustix::io::Errno;
+use rustix::time::{
+    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create, timerfd_settime,
+};
+use units::Instant;
+
+use crate::clock;
+
+/// How many descriptors one wait reports at most; others are reported by the next.
+const EVENTS_PER_WAIT: usize = 64;
+
+/// The token of the poller's own timer, which no caller may use.
+const TIMER: u64 = u64::MAX;
+
+const NEVER: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
+
+/// What to wait for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Interest {
+    /// Something to read.
+    Read,
+    /// Room to write.
+    Write,
+    /// Either.
+    ReadWrite,
+}
+
+/// A descriptor that is worth a look.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Ready {
+    /// As given when it was added.
+    pub token: u64,
+    /// There is something to read.
+    pub readable: bool,
+    /// There is room to write.
+    pub writable: bool,
+    /// The error queue is not empty, or the other end is gone.
+    pub failed: bool,
+}
+
+/// Waits for any number of descriptors (epoll, level-triggered).
+///
+/// Deadlines go through a timer of their own, because epoll itself counts in milliseconds and on kernels
+/// before 5.11 knows nothing finer.
+pub struct Poller {
+    epoll: OwnedFd,
+    timer: OwnedFd,
+    armed: Option<Instant>,
+    ready: Vec<Ready>,
+}
+
+impl Poller {
+    /// Makes a poller of nothing yet.
+    ///
+    /// # Errors
+    /// If the process has no descriptors left.
+    pub fn new() -> io::Result<Self> {
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
+        let timer = timerfd_create(TimerfdClockId::Monotonic, flags)?;
+        epoll::add(&epoll, &timer, epoll::EventData::new_u64(TIMER), epoll::EventFlags::IN)?;
+        Ok(Self { epoll, timer, armed: None, ready: Vec::with_capacity(EVENTS_PER_WAIT) })
+    }
+
+    /// Adds a descriptor, which must be removed before it is closed elsewhere.
+    ///
+    /// # Errors
+    /// If it is there already, or cannot be waited for.
+    ///
+    /// # Panics
+    /// If `token` is `u64::MAX`.
+    pub fn add(&self, source: impl AsFd, token: u64, interest: Interest) -> io::Result<()> {
+        assert!(token != TIMER, "the largest token is the poller's own");
+        Ok(epoll::add(&self.epoll, source, epoll::EventData::new_u64(token), interest.flags())?)
+    }
+
+    /// Changes what a descriptor is waited for.
+    ///
+    /// # Errors
+    /// If it was not added.
+    pub fn modify(&self, source: impl AsFd, token: u64, interest: Interest) -> io::Result<()> {
+        Ok(epoll::modify(&self.epoll, source, epoll::EventData::new_u64(token), interest.flags())?)
+    }
+
+    /// Removes a descriptor.
+    ///
+    /// # Errors
+    /// If it was not added.
+    pub fn remove(&self, source: impl AsFd) -> io::Result<()> {
+        Ok(epoll::delete(&self.epoll, source)?)
+    }
+
+    /// Waits until a descriptor is ready or `deadline` has come; returns those that are, none at the
+    /// deadline or after a signal.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn wait(&mut self, deadline: Option<Instant>) -> io::Result<&[Ready]> {
+        self.ready.clear();
+        let passed = deadline.is_some_and(|deadline| deadline <= clock::monotonic());
+        if !passed && self.armed != deadline {
+            self.arm(deadline)?;
+        }
+        let timeout = passed.then_some(&NEVER);
+        let mut events = [MaybeUninit::<epoll::Event>::uninit(); EVENTS_PER_WAIT];
+        let events = match epoll::wait(&self.epoll, &mut events, timeout) {
+            Ok((events, _)) => events,
+            Err(Errno::INTR) => return Ok(&[]),
+            Err(other) => return Err(other.into()),
+        };
+        let mut timer_rang = false;
+        for event in events {
+            // Copied out, since the kernel's struct is packed on some machines.
+            let (flags, data) = (event.flags, event.data);
+            match data.u64() {
+                TIMER => timer_rang = true,
+                token => self.ready.push(Ready::new(token, flags)),
+            }
+        }
+        if timer_rang {
+            self.arm(None)?;
+        }
+        Ok(&self.ready)
+    }
+
+    fn arm(&mut self, deadline: Option<Instant>) -> io::Result<()> {
+        // Zero would disarm it; no deadline in the future is at the origin of the clock.
+        let it_value = deadline.map_or(NEVER, clock::timespec);
+        let timer = Itimerspec { it_interval: NEVER, it_value };
+        timerfd_settime(&self.timer, TimerfdTimerFlags::ABSTIME, &timer)?;
+        self.armed = deadline;
+        Ok(())
+    }
+}
+
+impl Interest {
+    const fn flags(self) -> epoll::EventFlags {
+        match self {
+            Self::Read => epoll::EventFlags::IN,
+            Self::Write => epoll::EventFlags::OUT,
+            Self::ReadWrite => epoll::EventFlags::IN.union(epoll::EventFlags::OUT),
+        }
+    }
+}
+
+impl Ready {
+    fn new(token: u64, flags: epoll::EventFlags) -> Self {
+        Self {
+            token,
+            readable: flags.contains(epoll::EventFlags::IN),
+            writable: flags.contains(epoll::EventFlags::OUT),
+            failed: flags.intersects(epoll::EventFlags::ERR | epoll::EventFlags::HUP),
+        }
+    }
+}
+
+/// Wakes a thread that waits in a [`Poller`], from any other thread.
+pub struct Wakeup {
+    event: OwnedFd,
+}
+
+impl Wakeup {
+    /// Makes a wake-up, to be added to a poller with [`Interest::Read`].
+    ///
+    /// # Errors
+    /// If the process has no descriptors left.
+    pub fn new() -> io::Result<Self> {
+        Ok(Self { event: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)? })
+    }
+
+    /// Wakes the poller; many calls before it looks are one.
+    pub fn wake(&self) {
+        // Fails only when the counter is full, and then the poller is awake.
+        let _ = rustix::io::write(&self.event, &1_u64.to_ne_bytes());
+    }
+
+    /// Forgets earlier calls. To be called by the woken thread before it looks at what there is to do.
+    pub fn clear(&self) {
+        // Fails only when there was no call.
+        let _ = rustix::io::read(&self.event, &mut [0; 8]);
+    }
+}
+
+impl AsFd for Wakeup {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.event.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    fn poller_with(wakeup: &Wakeup) -> Poller {
+        let poller = Poller::new().unwrap();
+        poller.add(wakeup, 7, Interest::Read).unwrap();
+        poller
+    }
+
+    #[test]
+    fn a_wait_ends_at_its_deadline_and_not_before() {
+        let mut poller = Poller::new().unwrap();
+        for wait in [Duration::ZERO, Duration::from_micros(300), Duration::from_millis(3)] {
+            let deadline = clock::monotonic() + wait;
+            while clock::monotonic() < deadline {
+                assert!(poller.wait(Some(deadline)).unwrap().is_empty());
+            }
+        }
+        assert!(poller.wait(Some(Instant::ORIGIN)).unwrap().is_empty());
+    }
+
+    #[test]
+    fn a_deadline_that_was_given_up_does_not_disturb_later_waits() {
+        let wakeup = Wakeup::new().unwrap();
+        let mut poller = poller_with(&wakeup);
+        wakeup.wake();
+        let soon = clock::monotonic() + Duration::from_millis(2);
+        assert_eq!(poller.wait(Some(soon)).unwrap().len(), 1);
+        clock::sleep_until(soon);
+        // Without a deadline only the wake-up can end this.
+        assert_eq!(poller.wait(None).unwrap()[0].token, 7);
+    }
+
+    #[test]
+    fn another_thread_wakes_a_waiting_one_and_many_calls_are_one() {
+        let wakeup = Wakeup::new().unwrap();
+        let mut poller = poller_with(&wakeup);
+        std::thread::scope(|scope| {
+            scope.spawn(|| (0..10).for_each(|_| wakeup.wake())).join().unwrap();
+            let expected = Ready { token: 7, readable: true, writable: false, failed: false };
+            assert_eq!(poller.wait(None).unwrap(), [expected]);
+        });
+        wakeup.clear();
+        assert!(poller.wait(Some(clock::monotonic())).unwrap().is_empty());
+    }
+
+    #[test]
+    fn a_removed_descriptor_is_not_reported() {
+        let wakeup = Wakeup::new().unwrap();
+        let mut poller = poller_with(&wakeup);
+        wakeup.wake();
+        poller.remove(&wakeup).unwrap();
+        assert!(poller.wait(Some(clock::monotonic())).unwrap().is_empty());
+        assert!(poller.remove(&wakeup).is_err());
+    }
+}

@@ -1,0 +1,162 @@
+//! A receiving UDP socket: unicast, or exactly one multicast group.
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::os::fd::{AsFd, BorrowedFd};
+
+use nix::sys::socket::{setsockopt, sockopt};
+use rustix::net::sockopt::{
+    set_ip_add_membership_with_ifindex, set_ip_drop_membership_with_ifindex, set_ipv6_add_membership,
+    set_ipv6_drop_membership,
+};
+use socket2::{Domain, Protocol, Socket, Type};
+
+use crate::batch::ReceiveBatch;
+use crate::buffer::{Buffer, Direction};
+use crate::interface::Interface;
+use crate::open::{BIND, CONFIGURE, CREATE, JOIN, OpenError, Step};
+use crate::raw::{self, MemInfo};
+
+/// What to receive and with how much room.
+#[derive(Clone, Debug)]
+pub struct ReceiveOptions {
+    /// A group and port, or an address of this host and port; port 0 lets the kernel choose.
+    pub address: SocketAddr,
+    /// Where to join the group; without it the kernel follows its routes, often to a surprise.
+    pub interface: Option<Interface>,
+    /// The receive buffer to ask for.
+    pub buffer_bytes: usize,
+}
+
+/// A receiving UDP socket that never blocks.
+///
+/// It is bound to the group itself and deaf to groups that other sockets joined, so that its drop counter
+/// speaks of this group alone.
+pub struct ReceiveSocket {
+    socket: Socket,
+    address: SocketAddr,
+    interface_index: u32,
+    buffer: Buffer,
+}
+
+impl ReceiveSocket {
+    /// Opens the socket and joins the group, if it is one.
+    ///
+    /// # Errors
+    /// [`OpenError`] says which step failed and the way out.
+    pub fn open(options: &ReceiveOptions) -> Result<Self, OpenError> {
+        let address = options.address;
+        let socket = Socket::new(Domain::for_address(address), Type::DGRAM, Some(Protocol::UDP))
+            .step(CREATE, address)?;
+        configure(&socket, address).step(CONFIGURE, address)?;
+        let buffer =
+            Buffer::request(&socket, Direction::Receive, options.buffer_bytes).step(CONFIGURE, address)?;
+        socket.bind(&address.into()).step(BIND, address)?;
+        let bound = socket.local_addr().step(BIND, address)?.as_socket().unwrap_or(address);
+        let interface_index = options.interface.as_ref().map_or(0, |interface| interface.index);
+        let socket = Self { socket, address: bound, interface_index, buffer };
+        if address.ip().is_multicast() {
+            socket.join().step(JOIN, address)?;
+        }
+        Ok(socket)
+    }
+
+    /// Receives what is there, at most a batch; returns how many datagrams `batch` now holds, 0 if none.
+    ///
+    /// A full batch means that there may be more. Cost: one system call, no allocation.
+    ///
+    /// # Errors
+    /// What the kernel says; an empty queue is not an error.
+    pub fn receive_batch(&self, batch: &mut ReceiveBatch) -> io::Result<usize> {
+        batch.received = 0;
+        let ReceiveBatch { memory, slot_bytes, slots, received } = batch;
+        *received = match raw::receive_many(self.as_fd(), memory, *slot_bytes, slots) {
+            Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => 0,
+            outcome => outcome?,
+        };
+        Ok(*received)
+    }
+
+    /// Returns the queue, the buffer and the exact number of drops at this moment.
+    ///
+    /// # Errors
+    /// On kernels before 4.12, which do not count drops here.
+    pub fn meminfo(&self) -> io::Result<MemInfo> {
+        raw::mem_info(self.as_fd())
+    }
+
+    /// Leaves the group: what is queued can still be received, nothing is added.
+    ///
+    /// # Errors
+    /// If the socket is not a member any more.
+    pub fn leave(&self) -> io::Result<()> {
+        match self.address.ip() {
+            IpAddr::V4(group) => {
+                set_ip_drop_membership_with_ifindex(
+                    self,
+                    &group,
+                    &Ipv4Addr::UNSPECIFIED,
+                    self.interface_index,
+                )?;
+            }
+            IpAddr::V6(group) => set_ipv6_drop_membership(self, &group, self.interface_index)?,
+        }
+        Ok(())
+    }
+
+    /// Joins the group again after [`leave`](Self::leave).
+    ///
+    /// # Errors
+    /// If the socket is a member already, or there is no interface for the group.
+    pub fn join(&self) -> io::Result<()> {
+        match self.address.ip() {
+            IpAddr::V4(group) => {
+                set_ip_add_membership_with_ifindex(
+                    self,
+                    &group,
+                    &Ipv4Addr::UNSPECIFIED,
+                    self.interface_index,
+                )?;
+            }
+            IpAddr::V6(group) => set_ipv6_add_membership(self, &group, self.interface_index)?,
+        }
+        Ok(())
+    }
+
+    /// Returns the address it is bound to, with the port that the kernel chose.
+    #[must_use]
+    pub const fn local_address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Returns what the kernel made of the buffer that was asked for.
+    #[must_use]
+    pub const fn granted_buffer(&self) -> Buffer {
+        self.buffer
+    }
+}
+
+impl AsFd for ReceiveSocket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+fn configure(socket: &Socket, address: SocketAddr) -> io::Result<()> {
+    socket.set_nonblocking(true)?;
+    if address.ip().is_multicast() {
+        // Several readers of one group on one host. Not for unicast: there the last to bind would take
+        // everything from the others without a word.
+        socket.set_reuse_address(true)?;
+    }
+    match address {
+        SocketAddr::V4(_) => socket.set_multicast_all_v4(false)?,
+        SocketAddr::V6(_) => {
+            socket.set_only_v6(true)?;
+            socket.set_multicast_all_v6(false)?;
+        }
+    }
+    setsockopt(socket, sockopt::RxqOvfl, &1)?;
+    setsockopt(socket, sockopt::ReceiveTimestampns, &true)?;
+    Ok(())
+}

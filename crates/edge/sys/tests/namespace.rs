@@ -1,0 +1,237 @@
+//! What takes a network of one's own: queue disciplines that drop, firewalls, no routes, no privilege.
+//!
+//! Needs root and iproute2; skipped, and said, without.
+
+mod scene;
+
+use std::fs::File;
+use std::net::SocketAddr;
+use std::os::fd::AsFd;
+use std::process::{self, Command};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread;
+
+use rustix::thread::{
+    CapabilitySet, LinkNameSpaceType, capabilities, move_into_link_name_space, set_capabilities,
+};
+use scene::{
+    at, keeps_groups_apart, leaves_and_comes_back, makes_the_round, number, receive_until, receiver, sender,
+};
+use sys::{Loopback, Outcome, ReceiveBatch, Refusal, SendOptions, SendSocket, host};
+
+const ENETUNREACH: i32 = 101;
+const EPERM: i32 = 1;
+
+/// A network namespace that is gone when this is dropped.
+struct Namespace {
+    name: String,
+}
+
+impl Namespace {
+    /// Makes one whose loopback interface is up, or says why not.
+    fn new() -> Option<Self> {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let name = format!("tallycast-{}-{}", process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+        let added = Command::new("ip").args(["netns", "add", &name]).output();
+        if !added.is_ok_and(|output| output.status.success()) {
+            println!("SKIPPED: a network namespace needs root and iproute2");
+            return None;
+        }
+        let namespace = Self { name };
+        namespace.run("ip link set lo up")?;
+        Some(namespace)
+    }
+
+    /// Runs a command inside; `None` (and said) if it is missing or fails.
+    fn run(&self, command: &str) -> Option<String> {
+        let mut words = vec!["netns", "exec", &self.name];
+        words.extend(command.split(' '));
+        match Command::new("ip").args(words).output() {
+            Ok(output) if output.status.success() => String::from_utf8(output.stdout).ok(),
+            _ => {
+                println!("SKIPPED: `{command}` does not work here");
+                None
+            }
+        }
+    }
+
+    /// Runs `work` on a thread that lives inside.
+    fn inside<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
+        let enter = || {
+            let namespace = File::open(format!("/run/netns/{}", self.name)).expect("it was made");
+            move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network)).expect("as root");
+            work()
+        };
+        thread::scope(|scope| scope.spawn(enter).join().expect("the work went through"))
+    }
+
+    /// What the queue disciplines of `lo` dropped, by their own account.
+    fn dropped(&self) -> u64 {
+        let said = self.run("tc -s qdisc show dev lo").expect("it was configured before");
+        let mut words = said.split_whitespace().skip_while(|word| *word != "(dropped");
+        words.nth(1).and_then(|word| word.trim_end_matches(',').parse().ok()).expect("tc counts drops")
+    }
+}
+
+impl Drop for Namespace {
+    fn drop(&mut self) {
+        let _ = Command::new("ip").args(["netns", "del", &self.name]).output();
+    }
+}
+
+/// What became of numbered datagrams: who was refused and why, and who is missing at the receiver.
+struct Fate {
+    refused: Vec<(u64, Refusal)>,
+    missing: Vec<u64>,
+    retried: u64,
+}
+
+impl Fate {
+    /// Sends `count` datagrams of `size_bytes` in calls of `per_call` over `lo`.
+    ///
+    /// `warm_up` datagrams go first, one by one and waited for, so that batches are earned.
+    fn of(count: u64, per_call: usize, warm_up: u64, socket: Option<SendSocket>) -> Self {
+        let receiver = receiver(at("127.0.0.1:0"), 64 << 20);
+        let to = receiver.local_address();
+        let mut sender = socket.unwrap_or_else(|| sender(to));
+        let mut batch = ReceiveBatch::new();
+        for _ in 0..warm_up {
+            assert_eq!(sender.send_batch(&[&[0; 8]], to), [Outcome::Sent]);
+            receive_until(&receiver, &mut batch, |batch| batch.iter().len() == 1);
+        }
+        let payloads: Vec<_> = (0..count).map(payload).collect();
+        let mut outcomes = Vec::new();
+        for call in payloads.chunks(per_call) {
+            let datagrams: Vec<&[u8]> = call.iter().map(Vec::as_slice).collect();
+            outcomes.extend_from_slice(sender.send_batch(&datagrams, to));
+        }
+        let refused: Vec<_> = (0..count)
+            .zip(outcomes)
+            .filter_map(|(number, outcome)| match outcome {
+                Outcome::Refused(refusal) => Some((number, refusal)),
+                Outcome::Sent => None,
+            })
+            .collect();
+        let mut arrived = vec![false; count as usize];
+        let mut left = count as usize - refused.len();
+        receive_until(&receiver, &mut batch, |batch| {
+            for received in batch.iter() {
+                let place = &mut arrived[number(received.bytes) as usize];
+                assert!(!*place, "a datagram was sent twice");
+                *place = true;
+                left -= 1;
+            }
+            left == 0
+        });
+        let missing = (0..count).filter(|number| !arrived[*number as usize]).collect();
+        Self { refused, missing, retried: sender.retried() }
+    }
+
+    fn refused_numbers(&self) -> Vec<u64> {
+        self.refused.iter().map(|(number, _)| *number).collect()
+    }
+
+    fn assert_all_are(&self, expected: Refusal) {
+        assert!(!self.refused.is_empty(), "nothing was refused");
+        let other = self.refused.iter().find(|(_, refusal)| *refusal != expected);
+        assert_eq!(other, None);
+        assert_eq!(self.refused_numbers(), self.missing);
+    }
+}
+
+fn payload(number: u64) -> Vec<u8> {
+    let mut bytes = vec![0; 1_000];
+    bytes[..8].copy_from_slice(&number.to_le_bytes());
+    bytes
+}
+
+const SMALL_TBF: &str = "tc qdisc add dev lo root tbf rate 4mbit burst 3000 limit 10000";
+
+#[test]
+fn what_the_queue_discipline_drops_is_refused_one_for_one() {
+    let Some(namespace) = Namespace::new() else { return };
+    let Some(_) = namespace.run(SMALL_TBF) else { return };
+    let fate = namespace.inside(|| Fate::of(400, 16, 0, None));
+    fate.assert_all_are(Refusal::QueueDiscipline);
+    assert_eq!((fate.refused.len() as u64, fate.retried), (namespace.dropped(), 0));
+}
+
+#[test]
+fn a_drop_within_an_earned_batch_is_tried_once_more_and_counted() {
+    let Some(namespace) = Namespace::new() else { return };
+    let Some(_) = namespace.run(SMALL_TBF) else { return };
+    let fate = namespace.inside(|| Fate::of(400, 32, 1_100, None));
+    fate.assert_all_are(Refusal::QueueDiscipline);
+    assert_eq!(fate.refused.len() as u64 + fate.retried, namespace.dropped());
+    assert_eq!(fate.retried, 1);
+}
+
+#[test]
+fn a_full_send_buffer_is_told_from_a_full_queue() {
+    let Some(namespace) = Namespace::new() else { return };
+    let roomy = "tc qdisc add dev lo root tbf rate 4mbit burst 3000 limit 10000000";
+    let Some(_) = namespace.run(roomy) else { return };
+    let fate = namespace.inside(|| {
+        let destination: SocketAddr = at("127.0.0.1:0");
+        let (interface, loopback, ttl, buffer_bytes) = (None, Loopback::On, 1, 4_608);
+        let small = SendOptions { destination, interface, ttl, loopback, buffer_bytes };
+        Fate::of(400, 16, 0, Some(SendSocket::open(&small).expect("it opens")))
+    });
+    fate.assert_all_are(Refusal::SocketFull);
+    assert_eq!(namespace.dropped(), 0);
+}
+
+#[test]
+fn what_a_firewall_takes_out_of_a_batch_is_refused_by_the_ip_layer() {
+    let Some(namespace) = Namespace::new() else { return };
+    let rules = [
+        "nft add table ip t",
+        "nft add chain ip t out { type filter hook output priority 0 ; }",
+        "nft add rule ip t out udp length 1008 numgen inc mod 7 == 3 drop",
+    ];
+    if rules.iter().any(|rule| namespace.run(rule).is_none()) {
+        return;
+    }
+    let fate = namespace.inside(|| Fate::of(400, 32, 1_100, None));
+    fate.assert_all_are(Refusal::Ip(EPERM));
+}
+
+#[test]
+fn a_network_without_a_route_is_named() {
+    let Some(namespace) = Namespace::new() else { return };
+    let nowhere: SocketAddr = at("192.0.2.1:7400");
+    let outcomes = namespace.inside(|| sender(nowhere).send_batch(&[&[0], &[1]], nowhere).to_vec());
+    assert_eq!(outcomes, [Outcome::Refused(Refusal::Ip(ENETUNREACH)); 2]);
+}
+
+#[test]
+fn ipv4_multicast_needs_no_route_when_its_interface_is_named() {
+    let Some(namespace) = Namespace::new() else { return };
+    namespace.inside(|| makes_the_round(at("239.84.9.9:0")));
+}
+
+#[test]
+fn ipv6_multicast_makes_the_round_where_it_has_a_route() {
+    let Some(namespace) = Namespace::new() else { return };
+    let route = "ip -6 route add local ff15::/16 dev lo table local";
+    let Some(_) = namespace.run(route) else { return };
+    namespace.inside(|| {
+        makes_the_round(at("[ff15::5443:0:1]:0"));
+        keeps_groups_apart(at("[ff15::5443:0:201]:0"), at("[ff15::5443:0:202]:0"));
+        leaves_and_comes_back(at("[ff15::5443:0:301]:0"));
+    });
+}
+
+#[test]
+fn without_privilege_the_buffer_is_clamped_and_the_limit_is_said() {
+    let Some(namespace) = Namespace::new() else { return };
+    namespace.inside(|| {
+        let mut sets = capabilities(None).expect("a thread has capabilities");
+        sets.effective.remove(CapabilitySet::NET_ADMIN);
+        set_capabilities(None, sets).expect("capabilities can be given up");
+        let limit_bytes = host::receive_buffer_limit().expect("/proc is there");
+        let buffer = receiver(at("127.0.0.1:0"), 1 << 30).granted_buffer();
+        assert_eq!((buffer.effective_bytes, buffer.clamped()), (2 * limit_bytes, limit_bytes < 1 << 30));
+        assert!(buffer.to_string().contains("sudo sysctl -w net.core.rmem_max=1073741823"), "{buffer}");
+    });
+}

@@ -1,0 +1,132 @@
+//! Sockets on the loopback interface, waiting for datagrams with a watchdog, and the scenes that every
+//! kind of address must pass.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use sys::{
+    Interest, Interface, Loopback, Outcome, Poller, ReceiveBatch, ReceiveOptions, ReceiveSocket, SendOptions,
+    SendSocket, clock,
+};
+
+/// Long enough that a test which reaches it has failed.
+const WATCHDOG: Duration = Duration::from_secs(20);
+
+/// Room for everything the tests send.
+pub(crate) const BUFFER_BYTES: usize = 1 << 20;
+
+pub(crate) fn at(text: &str) -> SocketAddr {
+    text.parse().expect("an address with a port")
+}
+
+pub(crate) fn receiver(address: SocketAddr, buffer_bytes: usize) -> ReceiveSocket {
+    let interface = Some(Interface::find("lo").expect("every host has it"));
+    ReceiveSocket::open(&ReceiveOptions { address, interface, buffer_bytes }).expect("it opens")
+}
+
+pub(crate) fn sender(destination: SocketAddr) -> SendSocket {
+    let interface = Some(Interface::find("lo").expect("every host has it"));
+    let (loopback, buffer_bytes) = (Loopback::On, BUFFER_BYTES);
+    let options = SendOptions { destination, interface, ttl: 1, loopback, buffer_bytes };
+    SendSocket::open(&options).expect("it opens")
+}
+
+/// Sends one datagram of eight bytes.
+pub(crate) fn send_number(socket: &mut SendSocket, number: u64, to: SocketAddr) {
+    assert_eq!(socket.send_batch(&[&number.to_le_bytes()], to), [Outcome::Sent]);
+}
+
+/// The number at the beginning of a datagram.
+pub(crate) fn number(bytes: &[u8]) -> u64 {
+    u64::from_le_bytes(*bytes.first_chunk().expect("the tests send numbers"))
+}
+
+/// Receives until `enough` says so of the batch.
+pub(crate) fn receive_until(
+    socket: &ReceiveSocket,
+    batch: &mut ReceiveBatch,
+    mut enough: impl FnMut(&ReceiveBatch) -> bool,
+) {
+    let deadline = clock::monotonic() + WATCHDOG;
+    let mut poller = Poller::new().expect("it opens");
+    poller.add(socket, 0, Interest::Read).expect("a socket can be waited for");
+    loop {
+        socket.receive_batch(batch).expect("nothing but an empty queue");
+        if enough(batch) {
+            return;
+        }
+        assert!(clock::monotonic() < deadline, "the watchdog barked");
+        // Short, since not every condition comes with a datagram.
+        poller.wait(Some(clock::monotonic() + Duration::from_millis(1))).expect("nothing interrupts");
+    }
+}
+
+/// Receives exactly `count` datagrams and returns their numbers.
+pub(crate) fn numbers(socket: &ReceiveSocket, count: usize) -> Vec<u64> {
+    let (mut batch, mut found) = (ReceiveBatch::new(), Vec::new());
+    receive_until(socket, &mut batch, |batch| {
+        found.extend(batch.iter().map(|received| number(received.bytes)));
+        found.len() >= count
+    });
+    found
+}
+
+/// Sends in single calls and in batches; everything arrives, in order, with its evidence.
+pub(crate) fn makes_the_round(address: SocketAddr) {
+    let receiver = receiver(address, BUFFER_BYTES);
+    let to = receiver.local_address();
+    let mut sender = sender(to);
+    let payloads: Vec<_> = (0..3_000_u64).map(u64::to_le_bytes).collect();
+    let mut all = Vec::new();
+    // Small steps, so that no buffer overflows; enough of them that batches are earned.
+    for step in payloads.chunks(100) {
+        let datagrams: Vec<&[u8]> = step.iter().map(<[u8; 8]>::as_slice).collect();
+        assert!(sender.send_batch(&datagrams, to).iter().all(|outcome| *outcome == Outcome::Sent));
+        all.extend(numbers(&receiver, step.len()));
+    }
+    assert_eq!(all, (0..3_000).collect::<Vec<_>>());
+    assert_eq!(sender.retried(), 0);
+
+    let before = clock::wall();
+    send_number(&mut sender, 7, to);
+    let mut batch = ReceiveBatch::new();
+    receive_until(&receiver, &mut batch, |batch| batch.iter().len() == 1);
+    let received = batch.iter().next().expect("it works");
+    assert_eq!((number(received.bytes), received.drops, received.truncated), (7, None, false));
+    assert_eq!(received.from.port(), sender.local_address().port());
+    assert!(received.from.ip().is_loopback());
+    let time = received.kernel_time.expect("the kernel stamps every datagram");
+    assert!(before <= time && time <= clock::wall(), "stamped at {time:?}");
+}
+
+/// Two sockets in one group, one in another: each hears its own.
+pub(crate) fn keeps_groups_apart(a: SocketAddr, mut b: SocketAddr) {
+    let first = receiver(a, BUFFER_BYTES);
+    let a = first.local_address();
+    b.set_port(a.port());
+    let (second, other) = (receiver(a, BUFFER_BYTES), receiver(b, BUFFER_BYTES));
+    let mut sender = sender(a);
+    for (number, to) in [(1, b), (2, a), (3, b), (4, a)] {
+        send_number(&mut sender, number, to);
+    }
+    assert_eq!(numbers(&first, 2), [2, 4]);
+    assert_eq!(numbers(&second, 2), [2, 4]);
+    assert_eq!(numbers(&other, 2), [1, 3]);
+}
+
+/// Leaves the group and joins it again, beside a witness that stays.
+pub(crate) fn leaves_and_comes_back(group: SocketAddr) {
+    let leaver = receiver(group, BUFFER_BYTES);
+    let to = leaver.local_address();
+    let witness = receiver(to, BUFFER_BYTES);
+    let mut sender = sender(to);
+    send_number(&mut sender, 1, to);
+    assert_eq!(numbers(&leaver, 1), [1]);
+    leaver.leave().expect("it works");
+    send_number(&mut sender, 2, to);
+    // The witness proves that the datagram had its chance.
+    assert_eq!(numbers(&witness, 2), [1, 2]);
+    leaver.join().expect("it works");
+    send_number(&mut sender, 3, to);
+    assert_eq!(numbers(&leaver, 1), [3]);
+}
