@@ -1,0 +1,59 @@
+//! Little-endian fields, written and read one after the other.
+
+use std::ops::Range;
+
+use units::Epoch;
+
+/// Fields appended to a buffer.
+pub(crate) trait Put {
+    fn u64(&mut self, value: u64);
+    fn epoch(&mut self, epoch: Epoch);
+    fn range(&mut self, range: &Range<u64>);
+}
+
+impl Put for Vec<u8> {
+    fn u64(&mut self, value: u64) {
+        self.extend_from_slice(&value.to_le_bytes());
+    }
+
+    fn epoch(&mut self, epoch: Epoch) {
+        self.u64(epoch.start_ns);
+        self.u64(epoch.life);
+    }
+
+    fn range(&mut self, range: &Range<u64>) {
+        self.u64(range.start);
+        self.u64(range.end);
+    }
+}
+
+/// Fields taken from the front of a slice; `None` when it is too short.
+pub(crate) struct Cursor<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Cursor<'a> {
+    pub(crate) const fn new(bytes: &'a [u8]) -> Self {
+        Self { rest: bytes }
+    }
+
+    pub(crate) fn u8(&mut self) -> Option<u8> {
+        let (first, rest) = self.rest.split_first()?;
+        self.rest = rest;
+        Some(*first)
+    }
+
+    pub(crate) fn u64(&mut self) -> Option<u64> {
+        let (first, rest) = self.rest.split_first_chunk::<8>()?;
+        self.rest = rest;
+        Some(u64::from_le_bytes(*first))
+    }
+
+    pub(crate) fn epoch(&mut self) -> Option<Epoch> {
+        Some(Epoch { start_ns: self.u64()?, life: self.u64()? })
+    }
+
+    pub(crate) fn range(&mut self) -> Option<Range<u64>> {
+        Some(self.u64()?..self.u64()?)
+    }
+}

@@ -1,0 +1,22 @@
+//! The agents that drive the pure stream machines over sockets and rings; they own the data path's threads.
+//!
+//! A process has at most one [`SendAgent`] and one [`ReceiveAgent`]. Each is a thread with a duty cycle: take
+//! what came, give every machine its turn, sleep until the earliest deadline or the next event. What passes
+//! between an agent and the rest of the process goes through rings of [records](record): a reader can neither
+//! slow the agent nor another reader.
+//!
+//! Not here: what a stream is (`sample`), how it behaves (`cast`), what people call (`tallycast`).
+
+mod bell;
+mod bytes;
+mod receive;
+pub mod record;
+mod send;
+
+pub use receive::{
+    Announced, Inlet, PortStatus, ReceiveAgent, ReceiveConfig, ReceiveError, Selection, StreamAccountView,
+};
+pub use send::{Outlet, OutletConfig, OutletStatus, SendAgent, SendConfig, SendError};
+
+/// An agent looks round at least this often, so that no lost wake-up is lost for ever.
+const MAX_SLEEP: std::time::Duration = std::time::Duration::from_secs(1);

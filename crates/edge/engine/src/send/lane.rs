@@ -1,0 +1,374 @@
+//! One publisher inside the sending agent: from its ring through the machine to the socket.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use cast::Sender;
+use cast::send::{Input, MAX_TRAIN, Output, SenderConfig, SenderEvent};
+use ledger::Stage;
+use ring::{Read, Reader};
+use sys::{Loopback, Outcome, Refusal, SendOptions, SendSocket};
+use units::{Instant, Random};
+use wire::{Announcement, DescriptionError, Report};
+
+use super::outlet::{HOLE, OutletConfig, OutletShared};
+use super::{SendError, Surroundings};
+use crate::record::{BlockRecord, Record, kind};
+
+/// How often a publisher says where it can be heard.
+const ANNOUNCE_INTERVAL: Duration = Duration::from_secs(1);
+/// Announcements are spread by a tenth either way, so that many publishers do not speak at once.
+const ANNOUNCE_SPREAD: f64 = 0.2;
+/// How often totals and readers are told to the publisher's thread.
+const STATUS_INTERVAL: Duration = Duration::from_millis(100);
+/// How many trains one publisher sends before the others have their turn.
+const MAX_TRAINS_PER_TURN: usize = 8;
+
+/// One publisher's way out.
+pub(super) struct Lane {
+    machine: Sender,
+    reader: Reader,
+    record: Vec<u8>,
+    socket: SendSocket,
+    destinations: Vec<SocketAddr>,
+    shared: Arc<OutletShared>,
+    announcement: Announcement,
+    next_announcement: Instant,
+    random: Random,
+    next_status: Instant,
+    next_index: u64,
+    elements_per_sample: u64,
+    sample_bytes: usize,
+    /// The ring's totals as they should stand before the next record.
+    totals: [u64; 2],
+    train: Train,
+    injection: f64,
+    warned: Vec<Stage>,
+}
+
+/// Datagrams that leave together.
+struct Train {
+    destination: usize,
+    datagram_bytes: usize,
+    memory: Vec<u8>,
+    wagons: Vec<Wagon>,
+}
+
+#[derive(Clone, Copy)]
+struct Wagon {
+    number: u64,
+    size_bytes: usize,
+}
+
+/// What a turn left to do.
+pub(super) enum Turn {
+    /// There is more to do at once.
+    Busy,
+    /// Nothing before this.
+    Until(Option<Instant>),
+    /// The epoch is over.
+    Finished,
+}
+
+impl Lane {
+    pub(super) fn open(
+        config: &OutletConfig,
+        reader: Reader,
+        shared: Arc<OutletShared>,
+        with: &Surroundings,
+        now: Instant,
+    ) -> Result<Self, SendError> {
+        let first = *config.destinations.first().ok_or(SendError::NoDestination)?;
+        let options = SendOptions {
+            destination: first,
+            interface: with.interface.clone(),
+            ttl: with.ttl,
+            loopback: Loopback::On,
+            buffer_bytes: config.send_buffer_bytes,
+        };
+        let socket = SendSocket::open(&options)?;
+        let schema = &config.description.schema;
+        let machine = machine(config, now)?;
+        let announcement = Announcement {
+            stream: machine.next_head().stream,
+            epoch: config.epoch,
+            name: config.description.name.clone(),
+            group: first,
+            report_port: config.description.report_port,
+            dtype: schema.dtype,
+            rate: schema.rate,
+            channels: u32::try_from(schema.channels.len()).expect("a checked schema"),
+            elements_per_sample: schema.elements_per_sample(),
+            station: config.description.station.clone(),
+            period: ANNOUNCE_INTERVAL,
+        };
+        Ok(Self {
+            machine,
+            reader,
+            record: Vec::new(),
+            socket,
+            destinations: config.destinations.clone(),
+            shared,
+            announcement,
+            next_announcement: now,
+            random: Random::for_purpose(config.epoch.life, "announcements"),
+            next_status: now,
+            next_index: 0,
+            elements_per_sample: u64::from(schema.elements_per_sample()),
+            sample_bytes: schema.sample_bytes(),
+            totals: [0, 0],
+            train: Train::new(config.datagram_bytes),
+            injection: 0.0,
+            warned: Vec::new(),
+        })
+    }
+
+    pub(super) const fn stream(&self) -> units::StreamId {
+        self.announcement.stream
+    }
+
+    /// Tells whether the publisher has written something since the last turn.
+    pub(super) fn has_input(&self) -> bool {
+        self.machine.wants_samples() && self.reader.lag_bytes() > 0
+    }
+
+    pub(super) fn on_report(&mut self, now: Instant, report: &Report, size_bytes: usize) {
+        self.machine.handle(now, Input::Report(report, size_bytes));
+        self.drain(now);
+    }
+
+    pub(super) fn on_request(&mut self, now: Instant) {
+        self.machine.handle(now, Input::Request);
+        self.drain(now);
+    }
+
+    /// Does what is to be done now, within bounds that leave the other publishers their turn.
+    pub(super) fn turn(&mut self, now: Instant, announce_to: Option<SocketAddr>) -> Turn {
+        self.announce(now, announce_to);
+        self.follow_injection(now);
+        let mut drained = self.drain(now);
+        for _ in 0..MAX_TRAINS_PER_TURN {
+            if !self.feed(now) {
+                break;
+            }
+            drained = self.drain(now);
+        }
+        self.tell_status(now);
+        if self.machine.is_finished() {
+            self.shared.update(|status| status.finished = true);
+            return Turn::Finished;
+        }
+        if self.has_input() || drained.is_some_and(|deadline| deadline <= now) {
+            return Turn::Busy;
+        }
+        Turn::Until([drained, Some(self.next_announcement)].into_iter().flatten().min())
+    }
+
+    fn announce(&mut self, now: Instant, to: Option<SocketAddr>) {
+        let Some(to) = to.filter(|_| now >= self.next_announcement) else { return };
+        let spread = 1.0 + ANNOUNCE_SPREAD * (self.random.unit() - 0.5);
+        self.next_announcement = now + ANNOUNCE_INTERVAL.mul_f64(spread);
+        let mut datagram = [0; wire::MIN_DATAGRAM_BYTES];
+        if let Ok(size_bytes) = self.announcement.encode(&mut datagram) {
+            // An announcement that did not leave is repeated in a second: nothing to book.
+            let _ = self.socket.send_batch(&[&datagram[..size_bytes]], to);
+        }
+    }
+
+    fn follow_injection(&mut self, now: Instant) {
+        let wanted = self.shared.injection();
+        if wanted.to_bits() != self.injection.to_bits() {
+            self.injection = wanted;
+            self.machine.handle(now, Input::Inject(wanted));
+            self.drain(now);
+        }
+    }
+
+    /// Moves records from the ring into the machine; tells whether there were any.
+    fn feed(&mut self, now: Instant) -> bool {
+        let mut fed = false;
+        while self.machine.wants_samples() {
+            match self.reader.read(&mut self.record) {
+                Read::Empty => break,
+                Read::Closed => {
+                    self.machine.handle(now, Input::Finish);
+                    self.drain(now);
+                    return false;
+                }
+                Read::Lapped { totals } => self.lapped(now, totals),
+                Read::Record { kind, totals } => self.read(now, kind, totals),
+            }
+            fed = true;
+        }
+        self.machine
+            .handle(now, Input::Backlog(usize::try_from(self.reader.lag_bytes()).unwrap_or(usize::MAX)));
+        fed
+    }
+
+    fn read(&mut self, now: Instant, record_kind: u16, totals: [u64; 2]) {
+        self.totals = totals;
+        if record_kind == HOLE {
+            let samples = self.record.get(16..24).and_then(|bytes| bytes.try_into().ok());
+            let samples = u64::from_le_bytes(samples.expect("the publisher's own record"));
+            self.totals[1] += samples * self.elements_per_sample;
+            self.skip(now, samples, Stage::Source);
+            return;
+        }
+        debug_assert_eq!(record_kind, kind::BLOCK, "a publisher writes nothing else");
+        let Ok(Record::Block(block)) = Record::decode(record_kind, &self.record) else { return };
+        let BlockRecord { t0, payload, .. } = block;
+        let first_index = self.next_index;
+        let samples = (payload.len() / self.sample_bytes) as u64;
+        self.next_index += samples;
+        self.totals[0] += samples * self.elements_per_sample;
+        self.machine.handle(now, Input::Samples { first_index, t0, bytes: payload });
+    }
+
+    /// The ring took samples back before they were sent.
+    fn lapped(&mut self, now: Instant, totals: [u64; 2]) {
+        let [written, skipped] = totals;
+        let lost = (written - self.totals[0]) / self.elements_per_sample;
+        let holes = (skipped - self.totals[1]) / self.elements_per_sample;
+        self.totals = totals;
+        self.warn_once(Stage::PublisherQueue, "the publisher outran its network: samples were taken back");
+        self.skip(now, lost, Stage::PublisherQueue);
+        self.skip(now, holes, Stage::Source);
+    }
+
+    fn skip(&mut self, now: Instant, samples: u64, stage: Stage) {
+        if samples > 0 {
+            let first_index = self.next_index;
+            self.next_index += samples;
+            self.machine.handle(now, Input::Skipped { first_index, samples, stage });
+        }
+    }
+
+    /// Polls the machine until it is idle and sends what it wants sent; returns its deadline.
+    fn drain(&mut self, now: Instant) -> Option<Instant> {
+        loop {
+            match self.machine.poll(now, self.train.next_slot()) {
+                Output::Transmit { destination, number, size_bytes } => {
+                    if destination != self.train.destination {
+                        let written_to = self.train.wagons.len();
+                        self.send(now);
+                        self.train.begin(destination, written_to);
+                    }
+                    self.train.wagons.push(Wagon { number, size_bytes });
+                    if self.train.wagons.len() == MAX_TRAIN {
+                        self.send(now);
+                    }
+                }
+                Output::Event(SenderEvent::TwoPublishers { other }) => self.two_publishers(other),
+                Output::Event(SenderEvent::Finished) => {}
+                Output::Idle { deadline } => {
+                    self.send(now);
+                    return deadline;
+                }
+            }
+        }
+    }
+
+    fn send(&mut self, now: Instant) {
+        let Some(destination) = self.destinations.get(self.train.destination) else { return };
+        if self.train.wagons.is_empty() {
+            return;
+        }
+        let mut refused = Vec::new();
+        {
+            let mut slices = [&[][..]; MAX_TRAIN];
+            let datagrams = self.train.datagrams(&mut slices);
+            let outcomes = self.socket.send_batch(datagrams, *destination);
+            for (wagon, outcome) in self.train.wagons.iter().zip(outcomes) {
+                if let Outcome::Refused(refusal) = outcome {
+                    refused.push((*wagon, *refusal));
+                }
+            }
+        }
+        let destination = self.train.destination;
+        self.train.wagons.clear();
+        for (Wagon { number, size_bytes }, refusal) in refused {
+            let stage = stage_of(refusal);
+            self.warn_once(stage, &refusal.to_string());
+            self.machine.handle(now, Input::Refused { destination, number, stage, size_bytes });
+        }
+    }
+
+    fn two_publishers(&mut self, other: units::Epoch) {
+        tracing::warn!(
+            "another publisher sends the stream `{}` too (its life began at {} ns); stop one of them or rename it",
+            self.announcement.name,
+            other.start_ns
+        );
+        self.shared.update(|status| status.two_publishers = Some(other));
+    }
+
+    fn tell_status(&mut self, now: Instant) {
+        if now < self.next_status && !self.machine.is_finished() {
+            return;
+        }
+        self.next_status = now + STATUS_INTERVAL;
+        let totals = self.machine.totals();
+        let readers = self.machine.readers().cloned().collect();
+        self.shared.update(|status| {
+            status.totals = totals;
+            status.readers = readers;
+        });
+    }
+
+    fn warn_once(&mut self, stage: Stage, why: &str) {
+        if !self.warned.contains(&stage) {
+            self.warned.push(stage);
+            tracing::warn!("stream `{}` loses datagrams in stage {stage}: {why}", self.announcement.name);
+        }
+    }
+}
+
+impl Train {
+    fn new(datagram_bytes: usize) -> Self {
+        // One slot more than a train has: the datagram for another destination is written before the train leaves.
+        let memory = vec![0; datagram_bytes * (MAX_TRAIN + 1)];
+        Self { destination: 0, datagram_bytes, memory, wagons: Vec::with_capacity(MAX_TRAIN) }
+    }
+
+    /// Begins a train for another destination with the datagram that was written to slot `written_to`.
+    fn begin(&mut self, destination: usize, written_to: usize) {
+        self.destination = destination;
+        let start = written_to * self.datagram_bytes;
+        self.memory.copy_within(start..start + self.datagram_bytes, 0);
+    }
+
+    fn next_slot(&mut self) -> &mut [u8] {
+        let start = self.wagons.len() * self.datagram_bytes;
+        &mut self.memory[start..start + self.datagram_bytes]
+    }
+
+    fn datagrams<'a, 'b>(&'a self, slices: &'b mut [&'a [u8]; MAX_TRAIN]) -> &'b [&'a [u8]] {
+        let slots = self.memory.chunks_exact(self.datagram_bytes);
+        for ((slice, slot), wagon) in slices.iter_mut().zip(slots).zip(&self.wagons) {
+            *slice = &slot[..wagon.size_bytes];
+        }
+        &slices[..self.wagons.len()]
+    }
+}
+
+fn stage_of(refusal: Refusal) -> Stage {
+    match refusal {
+        Refusal::QueueDiscipline => Stage::SenderQdisc,
+        Refusal::SocketFull => Stage::SenderSocket,
+        _ => Stage::SenderIp,
+    }
+}
+
+fn machine(config: &OutletConfig, now: Instant) -> Result<Sender, DescriptionError> {
+    let sender = SenderConfig {
+        description: config.description.clone(),
+        epoch: config.epoch,
+        datagram_bytes: config.datagram_bytes,
+        linger: config.linger,
+        clock: config.clock,
+        destinations: config.destinations.len(),
+        pacing: config.pacing,
+    };
+    Sender::new(sender, config.epoch.life, now)
+}

@@ -1,0 +1,238 @@
+//! The publisher's end of its ring: where samples go in, and what the agent reports back.
+
+use std::net::SocketAddr;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use cast::send::{Pacing, ReaderReport};
+use ring::sync::{AtomicU64, Ordering};
+use ring::{Guard, RecordTooLarge, Writer};
+use units::{Epoch, WallTime};
+use wire::{Clock, Description, Totals};
+
+use crate::bell::AgentBell;
+use crate::record::{BlockRecord, kind};
+
+/// What an outlet is made for.
+#[derive(Clone, Debug)]
+pub struct OutletConfig {
+    /// Name, schema and station; the agent fills in its report port.
+    pub description: Description,
+    /// The publisher's life.
+    pub epoch: Epoch,
+    /// The clock that times are read from.
+    pub clock: Clock,
+    /// Where datagrams go: a group, or addresses of readers.
+    pub destinations: Vec<SocketAddr>,
+    /// The most bytes in one datagram.
+    pub datagram_bytes: usize,
+    /// How long small blocks wait for company.
+    pub linger: Duration,
+    /// How datagrams are spread over time.
+    pub pacing: Pacing,
+    /// The size of the ring between publisher and agent.
+    pub ring_bytes: usize,
+    /// The send buffer to ask for.
+    pub send_buffer_bytes: usize,
+}
+
+/// The publisher's end: dropping it ends the epoch with a final tally.
+pub struct Outlet {
+    writer: Option<Writer>,
+    guard: Guard,
+    shared: Arc<OutletShared>,
+    bell: AgentBell,
+    epoch: Epoch,
+    clock: Clock,
+    elements_per_sample: u64,
+    sample_bytes: usize,
+    next_index: u64,
+    /// Cumulative elements written and skipped, which every record carries.
+    totals: [u64; 2],
+}
+
+/// What agent and publisher tell each other beside the ring.
+#[derive(Debug)]
+pub(crate) struct OutletShared {
+    status: Mutex<OutletStatus>,
+    finished: Condvar,
+    /// The probability of injected loss, as the bits of an `f64`.
+    injection: AtomicU64,
+}
+
+/// What the agent last said of an outlet.
+#[derive(Clone, Debug, Default)]
+pub struct OutletStatus {
+    /// What became of everything so far.
+    pub totals: Totals,
+    /// The readers that report.
+    pub readers: Vec<ReaderReport>,
+    /// Another life of this stream that goes on.
+    pub two_publishers: Option<Epoch>,
+    /// The final tally was sent.
+    pub finished: bool,
+}
+
+/// Records are at most this long, so that a ring of any size holds many of them.
+const MAX_RECORD_BYTES: usize = 64 * 1024;
+
+impl Outlet {
+    pub(super) fn new(
+        config: &OutletConfig,
+        ring: (Writer, Guard),
+        shared: Arc<OutletShared>,
+        bell: AgentBell,
+    ) -> Self {
+        let schema = &config.description.schema;
+        let (writer, guard) = ring;
+        Self {
+            writer: Some(writer),
+            guard,
+            shared,
+            bell,
+            epoch: config.epoch,
+            clock: config.clock,
+            elements_per_sample: u64::from(schema.elements_per_sample()),
+            sample_bytes: schema.sample_bytes(),
+            next_index: 0,
+            totals: [0, 0],
+        }
+    }
+
+    /// Returns the index of the next sample.
+    #[must_use]
+    pub const fn next_index(&self) -> u64 {
+        self.next_index
+    }
+
+    /// Tells whether writing so many bytes now would take unsent samples back.
+    #[must_use]
+    pub fn would_overwrite(&self, size_bytes: usize) -> bool {
+        let records = size_bytes.div_ceil(self.record_bytes()).max(1);
+        // Each record has its head, and a header of the ring's own that is smaller than that.
+        let with_heads = size_bytes + records * 2 * crate::record::BLOCK_HEAD_BYTES;
+        self.writer.as_ref().is_some_and(|writer| writer.would_overwrite(&self.guard, with_heads))
+    }
+
+    /// Returns how many bytes fit between publisher and agent at most.
+    #[must_use]
+    pub fn max_block_bytes(&self) -> usize {
+        self.writer.as_ref().map_or(0, Writer::max_payload_bytes)
+    }
+
+    /// Writes whole samples, the first of which was taken at `t0`.
+    ///
+    /// # Errors
+    /// [`RecordTooLarge`] if one sample does not fit into the ring.
+    ///
+    /// # Panics
+    /// If the bytes are not whole samples.
+    pub fn write(
+        &mut self,
+        t0: WallTime,
+        bytes: &[u8],
+        rate: units::SampleRate,
+    ) -> Result<(), RecordTooLarge> {
+        assert!(bytes.len().is_multiple_of(self.sample_bytes), "samples are whole");
+        let first_index = self.next_index;
+        for payload in bytes.chunks(self.record_bytes()) {
+            let t0 = rate.time_of(self.next_index, first_index, t0);
+            let position = self.next_index * self.elements_per_sample;
+            let record = BlockRecord { epoch: self.epoch, position, t0, clock: self.clock, payload };
+            let samples = (payload.len() / self.sample_bytes) as u64;
+            self.put(kind::BLOCK, &[&record.head(), payload])?;
+            self.next_index += samples;
+            self.totals[0] += samples * self.elements_per_sample;
+        }
+        self.bell.ring();
+        Ok(())
+    }
+
+    /// Writes a hole of the source.
+    ///
+    /// # Errors
+    /// Never in a ring of the smallest size.
+    pub fn skip(&mut self, samples: u64) -> Result<(), RecordTooLarge> {
+        let mut hole = [0; 24];
+        hole[0..8].copy_from_slice(&self.epoch.start_ns.to_le_bytes());
+        hole[8..16].copy_from_slice(&self.epoch.life.to_le_bytes());
+        hole[16..24].copy_from_slice(&samples.to_le_bytes());
+        self.put(HOLE, &[&hole])?;
+        self.next_index += samples;
+        self.totals[1] += samples * self.elements_per_sample;
+        self.bell.ring();
+        Ok(())
+    }
+
+    /// From now on withholds data datagrams with this probability.
+    pub fn inject(&self, probability: f64) {
+        self.shared.injection.store(probability.to_bits(), Ordering::Relaxed);
+        self.bell.ring();
+    }
+
+    /// Returns what the agent last said.
+    #[must_use]
+    pub fn status(&self) -> OutletStatus {
+        self.shared.status().clone()
+    }
+
+    /// Ends the epoch: everything queued leaves, then the final tally; waits until that is done.
+    #[must_use]
+    pub fn finish(mut self) -> OutletStatus {
+        self.end();
+        self.shared.status().clone()
+    }
+
+    fn record_bytes(&self) -> usize {
+        (MAX_RECORD_BYTES / self.sample_bytes).max(1) * self.sample_bytes
+    }
+
+    fn put(&mut self, kind: u16, parts: &[&[u8]]) -> Result<(), RecordTooLarge> {
+        let writer = self.writer.as_mut().expect("an outlet in use has its writer");
+        writer.write(kind, self.totals, parts).map(|_| ())
+    }
+
+    fn end(&mut self) {
+        let Some(writer) = self.writer.take() else { return };
+        writer.close();
+        self.bell.ring();
+        let mut status = self.shared.status();
+        while !status.finished {
+            status = self.shared.finished.wait(status).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
+
+impl Drop for Outlet {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// A hole in a publisher's ring: so many samples that the source does not have.
+pub(super) const HOLE: u16 = 64;
+
+impl OutletShared {
+    pub(super) fn new() -> Self {
+        let status = Mutex::new(OutletStatus::default());
+        Self { status, finished: Condvar::new(), injection: AtomicU64::new(0.0_f64.to_bits()) }
+    }
+
+    pub(super) fn injection(&self) -> f64 {
+        f64::from_bits(self.injection.load(Ordering::Relaxed))
+    }
+
+    /// Changes the status under its lock, and wakes whoever waits for the end.
+    pub(super) fn update(&self, change: impl FnOnce(&mut OutletStatus)) {
+        let mut status = self.status();
+        change(&mut status);
+        if status.finished {
+            self.finished.notify_all();
+        }
+    }
+
+    fn status(&self) -> MutexGuard<'_, OutletStatus> {
+        // A status is plain numbers: whoever panicked over it left nothing half done.
+        self.status.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
