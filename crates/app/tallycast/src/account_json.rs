@@ -1,0 +1,108 @@
+//! Accounts and gaps as JSON, as `docs/formats/account.md` describes them.
+
+use ledger::{Account, Gap, GapKind, NetworkRows, ReaderRows, StageCounts};
+use serde_json::{Map, Value, json};
+
+use crate::event::{StreamAccount, StreamGap};
+
+/// Returns an account as one JSON object.
+#[must_use]
+pub fn account_json(account: &StreamAccount) -> Value {
+    let rows = &account.account;
+    let gaps: Vec<Value> = rows.gaps.iter().map(|gap| gap_json(gap, rows.elements.per_sample)).collect();
+    let moved = account.reclassified.iter().map(|moved| {
+        let from = moved.from.map_or("unexplained", ledger::Stage::name);
+        json!({"from": from, "to": moved.to.name(), "datagrams": moved.datagrams})
+    });
+    json!({
+        "stream": account.stream.as_str(),
+        "epoch": account.epoch.to_string(),
+        "reader": account.reader,
+        "leg": account.leg,
+        "state": rows.state.name(),
+        "balanced": rows.balanced(),
+        "closed": rows.closed(),
+        "explained": rows.explained(),
+        "datagrams": rows.datagrams.as_ref().map(network_json),
+        "elements": elements_json(&rows.elements),
+        "reclassified": moved.collect::<Vec<_>>(),
+        "gaps": gaps,
+    })
+}
+
+/// Returns a subscriber's gap as one JSON object, with its times.
+#[must_use]
+pub fn stream_gap_json(gap: &StreamGap) -> Value {
+    let mut object = gap_json(&gap.gap, gap.elements_per_sample);
+    if let Value::Object(fields) = &mut object {
+        fields.insert("stream".to_owned(), json!(gap.stream.as_str()));
+        fields.insert("epoch".to_owned(), json!(gap.epoch.to_string()));
+        fields.insert("from_ns".to_owned(), json!(gap.t0.as_nanos()));
+        fields.insert("to_ns".to_owned(), json!(gap.t1.as_nanos()));
+    }
+    object
+}
+
+/// Returns a gap as one JSON object.
+#[must_use]
+pub fn gap_json(gap: &Gap, elements_per_sample: u32) -> Value {
+    let per_sample = u64::from(elements_per_sample);
+    let first_index = gap.positions.start / per_sample;
+    json!({
+        "id": gap.id,
+        "kind": match gap.kind {
+            GapKind::Missing => "missing",
+            GapKind::PublisherAbsent => "publisher_absent",
+            GapKind::ReaderAbsent => "reader_absent",
+        },
+        "first_index": first_index,
+        "samples": gap.positions.end.div_ceil(per_sample) - first_index,
+        "elements": gap.len(),
+        "first_element": gap.positions.start,
+        "numbers": [gap.numbers.start, gap.numbers.end],
+        "lost": stages_json(&gap.lost),
+        "unexplained": gap.unexplained,
+        "unsettled": gap.unsettled,
+        "settled": gap.settled(),
+        "apportioned": gap.apportioned,
+        "evidence": gap.evidence.iter().map(ToString::to_string).collect::<Vec<_>>(),
+    })
+}
+
+/// Tells whether an account is balanced, closed and explained: the demo's verdict.
+#[must_use]
+pub fn is_in_order(account: &Account) -> bool {
+    account.balanced() && account.explained()
+}
+
+fn network_json(rows: &NetworkRows) -> Value {
+    json!({
+        "first": rows.first,
+        "next": rows.next,
+        "received": rows.received,
+        "lost": stages_json(&rows.lost),
+        "unexplained": rows.unexplained,
+        "unsettled": rows.unsettled,
+        "in_flight": rows.in_flight,
+        "duplicates": rows.duplicates,
+        "before_join": rows.before_join,
+    })
+}
+
+fn elements_json(rows: &ReaderRows) -> Value {
+    json!({
+        "first": rows.first,
+        "next": rows.next,
+        "per_sample": rows.per_sample,
+        "delivered": rows.delivered,
+        "lost": stages_json(&rows.lost),
+        "unexplained": rows.unexplained,
+        "unsettled": rows.unsettled,
+        "in_flight": rows.in_flight,
+    })
+}
+
+fn stages_json(counts: &StageCounts) -> Value {
+    let fields = counts.nonzero().map(|(stage, count)| (stage.name().to_owned(), json!(count)));
+    Value::Object(fields.collect::<Map<_, _>>())
+}

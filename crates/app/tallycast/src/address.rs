@@ -1,0 +1,147 @@
+//! Addresses as plain URLs: `udp://239.1.2.3:7400?iface=eth1&ttl=1`.
+//!
+//! Unknown schemes and options are errors that list what there is. Hosts are IP addresses: a name would
+//! hide which interface and which IP version data take.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::net::{IpAddr, SocketAddr};
+use std::str::FromStr;
+
+/// The port of streams and announcements unless another is given.
+pub const DEFAULT_PORT: u16 = 7400;
+
+/// An address with its options.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Address {
+    /// Host and port.
+    pub socket: SocketAddr,
+    /// The options behind the `?`, each one of those the reader of the address knows.
+    pub options: BTreeMap<String, String>,
+}
+
+/// Says what is wrong with an address.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum AddressError {
+    /// Not a URL of this kind.
+    #[error(
+        "`{0}` is not an address\nwrite it as udp://239.1.2.3:7400?iface=eth1&ttl=1, IPv6 hosts in brackets"
+    )]
+    Unreadable(String),
+    /// A reach that is not there.
+    #[error("`{0}` is not a reach of this version\nuse udp://")]
+    Scheme(String),
+    /// An option that does not exist.
+    #[error("there is no address option `{name}`\nthe options are {known}")]
+    Option {
+        /// As given.
+        name: String,
+        /// Those that exist.
+        known: String,
+    },
+    /// An option whose value cannot be used.
+    #[error("the address option {name}={value} cannot be used: it is {wanted}")]
+    Value {
+        /// The option.
+        name: &'static str,
+        /// As given.
+        value: String,
+        /// What it should be.
+        wanted: &'static str,
+    },
+}
+
+impl Address {
+    /// Reads an address whose options must be among `known`.
+    ///
+    /// # Errors
+    /// [`AddressError`] with the way out.
+    pub fn parse(text: &str, known: &[&str]) -> Result<Self, AddressError> {
+        let unreadable = || AddressError::Unreadable(text.to_owned());
+        let (scheme, rest) = text.split_once("://").ok_or_else(unreadable)?;
+        if scheme != "udp" {
+            return Err(AddressError::Scheme(scheme.to_owned()));
+        }
+        let (host, query) = rest.split_once('?').unwrap_or((rest, ""));
+        let host = host.trim_end_matches('/');
+        let socket = host
+            .parse::<SocketAddr>()
+            .or_else(|_| {
+                let bare = host.trim_start_matches('[').trim_end_matches(']');
+                bare.parse::<IpAddr>().map(|ip| SocketAddr::new(ip, DEFAULT_PORT))
+            })
+            .map_err(|_| unreadable())?;
+        let mut options = BTreeMap::new();
+        for option in query.split('&').filter(|option| !option.is_empty()) {
+            let (name, value) = option.split_once('=').ok_or_else(unreadable)?;
+            if !known.contains(&name) {
+                let known = known.join(", ");
+                return Err(AddressError::Option { name: name.to_owned(), known });
+            }
+            options.insert(name.to_owned(), value.to_owned());
+        }
+        Ok(Self { socket, options })
+    }
+
+    /// Reads an option as a number.
+    ///
+    /// # Errors
+    /// [`AddressError::Value`] if it is none.
+    pub fn number<T: FromStr>(
+        &self,
+        name: &'static str,
+        wanted: &'static str,
+    ) -> Result<Option<T>, AddressError> {
+        let Some(value) = self.options.get(name) else { return Ok(None) };
+        value.parse().map(Some).map_err(|_| AddressError::Value { name, value: value.clone(), wanted })
+    }
+}
+
+impl FromStr for Address {
+    type Err = AddressError;
+
+    fn from_str(text: &str) -> Result<Self, AddressError> {
+        Self::parse(text, &[])
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "udp://{}", self.socket)?;
+        let mut mark = '?';
+        for (name, value) in &self.options {
+            write!(formatter, "{mark}{name}={value}")?;
+            mark = '&';
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_read_and_write_as_urls() {
+        let known = ["iface", "ttl"];
+        let address = Address::parse("udp://239.1.2.3:7401?ttl=2&iface=eth1", &known).unwrap();
+        assert_eq!(address.socket, "239.1.2.3:7401".parse().unwrap());
+        assert_eq!(address.number::<u8>("ttl", "a number"), Ok(Some(2)));
+        assert_eq!(address.to_string(), "udp://239.1.2.3:7401?iface=eth1&ttl=2");
+        let address = Address::parse("udp://[ff15::1]", &known).unwrap();
+        assert_eq!(address.socket, "[ff15::1]:7400".parse().unwrap());
+    }
+
+    #[test]
+    fn what_is_unknown_is_refused_with_what_there_is() {
+        let error = Address::parse("udp://239.1.2.3?speed=9", &["iface", "ttl"]).unwrap_err();
+        assert_eq!(error.to_string(), "there is no address option `speed`\nthe options are iface, ttl");
+        assert!(matches!(Address::parse("tcp://1.2.3.4", &[]), Err(AddressError::Scheme(_))));
+        for text in ["", "udp://", "udp://host:1", "239.1.2.3:7400", "udp://1.2.3.4?ttl"] {
+            assert!(matches!(Address::parse(text, &["ttl"]), Err(AddressError::Unreadable(_))), "{text}");
+        }
+        let address = Address::parse("udp://239.1.2.3?ttl=many", &["ttl"]).unwrap();
+        assert!(matches!(address.number::<u8>("ttl", "0 to 255"), Err(AddressError::Value { .. })));
+    }
+}

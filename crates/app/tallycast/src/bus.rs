@@ -1,0 +1,191 @@
+//! The network settings that a set of hosts shares: range of groups, port, interface, reach.
+
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::str::FromStr;
+
+use units::StreamId;
+
+use crate::address::{Address, AddressError};
+
+/// The environment variable that overrides the default bus.
+pub const BUS_VARIABLE: &str = "TALLYCAST_BUS";
+
+/// Groups of streams lie in the low 16 bits of the range; the last of them is the announcements'.
+const GROUP_BITS: u32 = 16;
+const ANNOUNCEMENTS: u16 = u16::MAX;
+/// A reader may be kept from its socket for 20 ms at 200 MB/s; what the system does not grant is said.
+const DEFAULT_RECEIVE_BUFFER_BYTES: usize = 4 << 20;
+/// Enough for the longest train; more would only hide that the network is slower than the stream.
+const DEFAULT_SEND_BUFFER_BYTES: usize = 1 << 20;
+
+const OPTIONS: [&str; 5] = ["iface", "ttl", "mtu", "rcvbuf", "sndbuf"];
+
+/// The network settings that a set of hosts shares.
+///
+/// As text: `udp://239.84.0.0:7400?iface=eth1&ttl=1`; options `iface` (name, address or index), `ttl`, `mtu`
+/// (bytes of an IP packet), `rcvbuf` and `sndbuf` (bytes).
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Bus {
+    base: IpAddr,
+    port: u16,
+    /// Where multicast leaves and enters this host; without it the kernel follows its routes.
+    pub interface: Option<String>,
+    /// How many routers multicast may pass, plus one; 1 stays in the local network.
+    pub ttl: u8,
+    /// The most bytes in one datagram.
+    pub datagram_bytes: usize,
+    /// The receive buffer to ask for, per socket.
+    pub receive_buffer_bytes: usize,
+    /// The send buffer to ask for, per publisher.
+    pub send_buffer_bytes: usize,
+}
+
+/// Says what is wrong with a bus.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BusError {
+    /// Not an address.
+    #[error(transparent)]
+    Address(#[from] AddressError),
+    /// Not the start of a range of groups.
+    #[error(
+        "{0} is not the start of a range of groups\nuse a multicast address whose last 16 bits are zero, such as 239.84.0.0 or ff15::5443:0:0"
+    )]
+    Range(IpAddr),
+    /// An MTU that datagrams cannot have.
+    #[error("an MTU of {0} bytes is outside 576 to 65535")]
+    Mtu(usize),
+}
+
+impl Default for Bus {
+    fn default() -> Self {
+        Self::of(Ipv4Addr::new(239, 84, 0, 0).into(), crate::address::DEFAULT_PORT)
+    }
+}
+
+impl Bus {
+    fn of(base: IpAddr, port: u16) -> Self {
+        let datagram_bytes =
+            if base.is_ipv4() { wire::DATAGRAM_BYTES_IPV4 } else { wire::DATAGRAM_BYTES_IPV6 };
+        Self {
+            base,
+            port,
+            interface: None,
+            ttl: 1,
+            datagram_bytes,
+            receive_buffer_bytes: DEFAULT_RECEIVE_BUFFER_BYTES,
+            send_buffer_bytes: DEFAULT_SEND_BUFFER_BYTES,
+        }
+    }
+
+    /// Reads the bus from the environment variable [`BUS_VARIABLE`], the default where it is not set.
+    ///
+    /// # Errors
+    /// [`BusError`] if it is set to something else than a bus.
+    pub fn from_env() -> Result<Self, BusError> {
+        std::env::var(BUS_VARIABLE).map_or_else(|_| Ok(Self::default()), |text| text.parse())
+    }
+
+    /// Tells whether the bus speaks IPv6.
+    #[must_use]
+    pub const fn is_v6(&self) -> bool {
+        self.base.is_ipv6()
+    }
+
+    /// Returns the group and port of a stream.
+    #[must_use]
+    pub fn group(&self, stream: StreamId) -> SocketAddr {
+        let low = u16::try_from(stream.0 & 0xffff).expect("16 bits");
+        // The announcements' group is nobody else's: whoever falls on it takes the one before.
+        self.address(if low == ANNOUNCEMENTS { ANNOUNCEMENTS - 1 } else { low })
+    }
+
+    /// Returns the group and port of announcements.
+    #[must_use]
+    pub fn announcements(&self) -> SocketAddr {
+        self.address(ANNOUNCEMENTS)
+    }
+
+    fn address(&self, low: u16) -> SocketAddr {
+        let ip = match self.base {
+            IpAddr::V4(base) => Ipv4Addr::from_bits(base.to_bits() | u32::from(low)).into(),
+            IpAddr::V6(base) => Ipv6Addr::from_bits(base.to_bits() | u128::from(low)).into(),
+        };
+        SocketAddr::new(ip, self.port)
+    }
+}
+
+impl FromStr for Bus {
+    type Err = BusError;
+
+    fn from_str(text: &str) -> Result<Self, BusError> {
+        let address = Address::parse(text, &OPTIONS)?;
+        let base = address.socket.ip();
+        let low_bits_are_zero = match base {
+            IpAddr::V4(base) => base.to_bits().trailing_zeros() >= GROUP_BITS,
+            IpAddr::V6(base) => base.to_bits().trailing_zeros() >= GROUP_BITS,
+        };
+        if !(base.is_multicast() && low_bits_are_zero) {
+            return Err(BusError::Range(base));
+        }
+        let mut bus = Self::of(base, address.socket.port());
+        bus.interface = address.options.get("iface").cloned();
+        bus.ttl = address.number("ttl", "0 to 255")?.unwrap_or(bus.ttl);
+        let bytes = "a number of bytes";
+        bus.receive_buffer_bytes = address.number("rcvbuf", bytes)?.unwrap_or(bus.receive_buffer_bytes);
+        bus.send_buffer_bytes = address.number("sndbuf", bytes)?.unwrap_or(bus.send_buffer_bytes);
+        if let Some(mtu) = address.number::<usize>("mtu", bytes)? {
+            let headers = if base.is_ipv4() { 28 } else { 48 };
+            if !(wire::MIN_DATAGRAM_BYTES + 28..=65_535).contains(&mtu) {
+                return Err(BusError::Mtu(mtu));
+            }
+            bus.datagram_bytes = mtu - headers;
+        }
+        Ok(bus)
+    }
+}
+
+impl fmt::Display for Bus {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "udp://{}?ttl={}", SocketAddr::new(self.base, self.port), self.ttl)?;
+        if let Some(interface) = &self.interface {
+            write!(formatter, "&iface={interface}")?;
+        }
+        let headers = if self.is_v6() { 48 } else { 28 };
+        write!(formatter, "&mtu={}", self.datagram_bytes + headers)?;
+        write!(formatter, "&rcvbuf={}&sndbuf={}", self.receive_buffer_bytes, self.send_buffer_bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bus_reads_back_as_written() {
+        for text in
+            ["udp://239.84.0.0:7400?iface=lo", "udp://[ff15::5443:0:0]:7000?ttl=3&mtu=9000&rcvbuf=65536"]
+        {
+            let bus: Bus = text.parse().unwrap();
+            assert_eq!(bus.to_string().parse::<Bus>().unwrap(), bus);
+        }
+    }
+
+    #[test]
+    fn streams_spread_over_the_range_and_never_fall_on_the_announcements() {
+        let bus = Bus::default();
+        assert_eq!(bus.group(StreamId(0xabcd_0102)), "239.84.1.2:7400".parse().unwrap());
+        assert_eq!(bus.announcements(), "239.84.255.255:7400".parse().unwrap());
+        assert_eq!(bus.group(StreamId(0xffff)), "239.84.255.254:7400".parse().unwrap());
+    }
+
+    #[test]
+    fn what_is_no_range_of_groups_is_refused() {
+        for text in
+            ["udp://239.84.0.1", "udp://10.0.0.0", "udp://239.84.0.0?mtu=575", "udp://239.84.0.0?cc=bbr"]
+        {
+            assert!(text.parse::<Bus>().is_err(), "{text}");
+        }
+    }
+}

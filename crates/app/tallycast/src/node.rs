@@ -1,0 +1,302 @@
+//! A process on the bus: where publishers and subscribers begin.
+
+use std::fmt;
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use cast::receive::ReaderIdentity;
+use engine::{
+    Announced, PortStatus, ReceiveAgent, ReceiveConfig, ReceiveError, SendAgent, SendConfig, SendError,
+};
+use ledger::BookConfig;
+use sample::{PatternError, SchemaError, StreamPattern};
+use sys::{Interface, InterfaceError};
+use units::{Epoch, ReaderId, StreamId};
+
+use crate::bus::{Bus, BusError};
+use crate::publisher::PublisherBuilder;
+use crate::subscriber::Subscriber;
+
+/// How often a look at the announcements is repeated while waiting for them.
+const LOOK_AGAIN: Duration = Duration::from_millis(50);
+
+/// A process on the bus. Cheap to clone; its agents start when first needed and end with the last clone.
+#[derive(Clone)]
+pub struct Node {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    bus: Bus,
+    interface: Option<Interface>,
+    station: String,
+    book: BookConfig,
+    send: Mutex<Option<Arc<SendAgent>>>,
+    receive: Mutex<Option<Arc<ReceiveAgent>>>,
+}
+
+/// Describes a node before it is made.
+#[derive(Clone, Debug, Default)]
+pub struct NodeBuilder {
+    bus: Option<Bus>,
+    station: Option<String>,
+    settle: Option<Duration>,
+}
+
+/// Describes a subscriber before it is opened.
+#[derive(Clone, Debug)]
+pub struct SubscriberBuilder {
+    node: Node,
+    patterns: Vec<String>,
+    reader: Option<String>,
+    from: Vec<SocketAddr>,
+}
+
+/// Says why a node, publisher or subscriber could not be made.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum NodeError {
+    /// The bus is wrong.
+    #[error(transparent)]
+    Bus(#[from] BusError),
+    /// The bus's interface does not exist.
+    #[error(transparent)]
+    Interface(#[from] InterfaceError),
+    /// A name or schema is wrong.
+    #[error(transparent)]
+    Schema(#[from] SchemaError),
+    /// A pattern is wrong.
+    #[error(transparent)]
+    Pattern(#[from] PatternError),
+    /// A publisher without a rate.
+    #[error(
+        "a stream needs a sample rate\ngive one, such as rate(\"1000\".parse()?) for 1,000 samples per second"
+    )]
+    NoRate,
+    /// A name that is longer than the protocol carries.
+    #[error("the {what} `{name}` is longer than {limit} bytes\nchoose a shorter one")]
+    NameTooLong {
+        /// Whose name.
+        what: &'static str,
+        /// As given.
+        name: String,
+        /// The limit.
+        limit: usize,
+    },
+    /// Sending cannot be started.
+    #[error(transparent)]
+    Send(#[from] SendError),
+    /// Receiving cannot be started.
+    #[error(transparent)]
+    Receive(#[from] ReceiveError),
+}
+
+impl NodeBuilder {
+    /// Sets the bus; otherwise it comes from the environment.
+    #[must_use]
+    pub fn bus(mut self, bus: Bus) -> Self {
+        self.bus = Some(bus);
+        self
+    }
+
+    /// Sets the station's name; the host's name otherwise.
+    #[must_use]
+    pub fn station(mut self, station: impl Into<String>) -> Self {
+        self.station = Some(station.into());
+        self
+    }
+
+    /// Sets how long a missing number waits for evidence; two seconds otherwise.
+    #[must_use]
+    pub const fn settle(mut self, settle: Duration) -> Self {
+        self.settle = Some(settle);
+        self
+    }
+
+    /// Makes the node.
+    ///
+    /// # Errors
+    /// [`NodeError`] if the bus is wrong or its interface does not exist.
+    pub fn build(self) -> Result<Node, NodeError> {
+        let bus = self.bus.map_or_else(Bus::from_env, Ok)?;
+        let interface = bus.interface.as_deref().map(Interface::find).transpose()?;
+        let station = self.station.unwrap_or_else(host_name);
+        check_len("station", &station, wire::MAX_STATION_BYTES)?;
+        let mut book = BookConfig::default();
+        book.settle = self.settle.unwrap_or(book.settle);
+        let (send, receive) = (Mutex::new(None), Mutex::new(None));
+        Ok(Node { inner: Arc::new(Inner { bus, interface, station, book, send, receive }) })
+    }
+}
+
+impl Node {
+    /// Begins to describe a node.
+    #[must_use]
+    pub fn builder() -> NodeBuilder {
+        NodeBuilder::default()
+    }
+
+    /// Makes a node on `bus`.
+    ///
+    /// # Errors
+    /// [`NodeError`] if the bus's interface does not exist.
+    pub fn open(bus: Bus) -> Result<Self, NodeError> {
+        Self::builder().bus(bus).build()
+    }
+
+    /// Begins to describe a stream to publish.
+    #[must_use]
+    pub fn publisher(&self, name: impl Into<String>) -> PublisherBuilder {
+        PublisherBuilder::new(self.clone(), name.into())
+    }
+
+    /// Begins to describe a subscriber to the streams that match `pattern`.
+    #[must_use]
+    pub fn subscriber(&self, pattern: impl Into<String>) -> SubscriberBuilder {
+        let patterns = vec![pattern.into()];
+        SubscriberBuilder { node: self.clone(), patterns, reader: None, from: Vec::new() }
+    }
+
+    /// Returns the streams that are announced, after listening for at least `patience`.
+    ///
+    /// # Errors
+    /// [`NodeError`] if announcements cannot be received.
+    pub fn streams(&self, patience: Duration) -> Result<Vec<Announced>, NodeError> {
+        let agent = self.receive_agent(None)?;
+        let deadline = Instant::now() + patience;
+        while let left = deadline.saturating_duration_since(Instant::now())
+            && !left.is_zero()
+        {
+            std::thread::sleep(left.min(LOOK_AGAIN));
+        }
+        Ok(agent.announced())
+    }
+
+    /// Returns what this process's receiving sockets have to tell of themselves.
+    #[must_use]
+    pub fn ports(&self) -> Vec<PortStatus> {
+        let agent = self.inner.receive.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        agent.map_or_else(Vec::new, |agent| agent.ports())
+    }
+
+    /// Returns the bus.
+    #[must_use]
+    pub fn bus(&self) -> &Bus {
+        &self.inner.bus
+    }
+
+    /// Returns the station's name.
+    #[must_use]
+    pub fn station(&self) -> &str {
+        &self.inner.station
+    }
+
+    /// Begins a new life for a stream, later than any that was heard of.
+    pub(crate) fn new_epoch(&self, stream: StreamId) -> Epoch {
+        let agent = self.inner.receive.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let announced = agent.map_or_else(Vec::new, |agent| agent.announced());
+        let heard = announced.iter().find(|it| it.announcement.stream == stream);
+        let start_ns = u64::try_from(sys::clock::wall().as_nanos()).unwrap_or(0);
+        Epoch::succeeding(heard.map(|it| it.announcement.epoch), start_ns, random())
+    }
+
+    pub(crate) fn send_agent(&self) -> Result<Arc<SendAgent>, NodeError> {
+        let mut slot = self.inner.send.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(agent) = slot.as_ref() {
+            return Ok(Arc::clone(agent));
+        }
+        let bus = &self.inner.bus;
+        let config = SendConfig {
+            interface: self.inner.interface.clone(),
+            ttl: bus.ttl,
+            announce_to: Some(bus.announcements()),
+        };
+        let agent = Arc::new(SendAgent::start(config, bus.is_v6())?);
+        Ok(Arc::clone(slot.insert(agent)))
+    }
+
+    fn receive_agent(&self, reader: Option<&str>) -> Result<Arc<ReceiveAgent>, NodeError> {
+        let mut slot = self.inner.receive.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(agent) = slot.as_ref() {
+            return Ok(Arc::clone(agent));
+        }
+        let bus = &self.inner.bus;
+        let name = reader.unwrap_or(&self.inner.station).to_owned();
+        let config = ReceiveConfig {
+            interface: self.inner.interface.clone(),
+            announcements: Some(bus.announcements()),
+            buffer_bytes: bus.receive_buffer_bytes,
+            reader: ReaderIdentity { id: ReaderId(random()), name },
+            book: self.inner.book,
+        };
+        let agent = Arc::new(ReceiveAgent::start(config)?);
+        Ok(Arc::clone(slot.insert(agent)))
+    }
+}
+
+impl SubscriberBuilder {
+    /// Adds another pattern.
+    #[must_use]
+    pub fn pattern(mut self, pattern: impl Into<String>) -> Self {
+        self.patterns.push(pattern.into());
+        self
+    }
+
+    /// Sets the name under which this reader's account is kept; the station's otherwise.
+    ///
+    /// A process has one receiving agent: the name in its reports is that of its first subscriber.
+    #[must_use]
+    pub fn reader(mut self, name: impl Into<String>) -> Self {
+        self.reader = Some(name.into());
+        self
+    }
+
+    /// Receives at this address without waiting for announcements: a group, or an address of this host.
+    #[must_use]
+    pub fn from(mut self, address: SocketAddr) -> Self {
+        self.from.push(address);
+        self
+    }
+
+    /// Opens the subscriber.
+    ///
+    /// # Errors
+    /// [`NodeError`] if a pattern is wrong or a socket cannot be opened.
+    pub fn open(self) -> Result<Subscriber, NodeError> {
+        let patterns: Result<Vec<StreamPattern>, _> = self.patterns.iter().map(|text| text.parse()).collect();
+        let patterns = patterns?;
+        let reader = self.reader.unwrap_or_else(|| self.node.station().to_owned());
+        check_len("reader name", &reader, wire::MAX_READER_NAME_BYTES)?;
+        let agent = self.node.receive_agent(Some(&reader))?;
+        for address in self.from {
+            agent.listen(address)?;
+        }
+        Ok(Subscriber::new(agent, reader, patterns))
+    }
+}
+
+impl fmt::Debug for Node {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Node").field("bus", &self.inner.bus).finish_non_exhaustive()
+    }
+}
+
+fn check_len(what: &'static str, name: &str, limit: usize) -> Result<(), NodeError> {
+    if name.len() > limit {
+        return Err(NodeError::NameTooLong { what, name: name.to_owned(), limit });
+    }
+    Ok(())
+}
+
+/// Returns 64 random bits: the standard library seeds every `RandomState` from the system.
+fn random() -> u64 {
+    RandomState::new().build_hasher().finish()
+}
+
+/// Returns the host's name, cut to what the protocol carries.
+fn host_name() -> String {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_else(|_| "station".to_owned());
+    name.trim().chars().take(wire::MAX_STATION_BYTES / 4).collect()
+}

@@ -1,0 +1,409 @@
+//! Publishing a stream: hand over samples at a rate, forget about the network.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use cast::send::{DEFAULT_LINGER, Pacing, ReaderReport};
+use engine::{Outlet, OutletConfig, OutletStatus};
+use ledger::Stage;
+use sample::{Channel, Dtype, Element, Schema, SchemaError, StreamName};
+use units::{Epoch, SampleRate, WallTime};
+use wire::{Clock, Description, Totals};
+use zerocopy::IntoBytes;
+
+use crate::node::{Node, NodeError};
+
+#[cfg(target_endian = "big")]
+compile_error!("samples are little-endian in memory as on the wire; big-endian hosts are not supported");
+
+/// The ring between publisher and network holds about so much of the stream.
+const RING_TIME: Duration = Duration::from_secs(2);
+const MIN_RING_BYTES: usize = 1 << 18;
+const MAX_RING_BYTES: usize = 1 << 26;
+/// Times follow the samples' count; when the clock says something else by this much, it is believed.
+const REANCHOR: Duration = Duration::from_millis(100);
+/// How long a publisher that may block sleeps between two looks at its ring.
+const BLOCKED_PAUSE: Duration = Duration::from_micros(500);
+
+/// What to do with samples for which there is no room.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum OnFull {
+    /// Take the oldest unsent samples back; they are counted as `publisher_queue`.
+    #[default]
+    Overwrite,
+    /// Wait until there is room.
+    Block,
+    /// Refuse the samples with [`PublishError::Full`].
+    Error,
+}
+
+/// Says why samples could not be published.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum PublishError {
+    /// The elements are of another type.
+    #[error("the stream's elements are {stream}, not {given}")]
+    Dtype {
+        /// As declared.
+        stream: Dtype,
+        /// As given.
+        given: Dtype,
+    },
+    /// Not a whole number of samples.
+    #[error("{bytes} bytes are not whole samples of {sample_bytes} bytes each")]
+    Ragged {
+        /// As given.
+        bytes: usize,
+        /// What one sample takes.
+        sample_bytes: usize,
+    },
+    /// There is no room, and the publisher was told to say so.
+    #[error("the queue to the network is full\nsend less, or use on_full = overwrite or block")]
+    Full,
+    /// One sample does not fit into the queue.
+    #[error("one sample of {0} bytes does not fit into the queue\nuse smaller frames")]
+    TooLarge(usize),
+    /// Samples are skipped by the source only.
+    #[error("samples cannot be skipped in stage {0}: only `source` is the publisher's to say")]
+    Stage(Stage),
+}
+
+/// Describes a stream before it is opened.
+#[derive(Clone, Debug)]
+pub struct PublisherBuilder {
+    node: Node,
+    name: String,
+    dtype: Dtype,
+    rate: Option<SampleRate>,
+    channels: Vec<Channel>,
+    labels: Vec<(String, String)>,
+    clock: Clock,
+    on_full: OnFull,
+    linger: Duration,
+    pacing: Pacing,
+    to: Vec<SocketAddr>,
+    injection: f64,
+    ring_bytes: Option<usize>,
+}
+
+/// A stream being published. Dropping it sends what is queued and the final tally.
+pub struct Publisher {
+    outlet: Option<Outlet>,
+    name: StreamName,
+    schema: Schema,
+    epoch: Epoch,
+    on_full: OnFull,
+    /// The time of a sample, from which the others' follow.
+    anchor: Option<(u64, WallTime)>,
+}
+
+impl PublisherBuilder {
+    pub(crate) const fn new(node: Node, name: String) -> Self {
+        Self {
+            node,
+            name,
+            dtype: Dtype::F8,
+            rate: None,
+            channels: Vec::new(),
+            labels: Vec::new(),
+            clock: Clock::System,
+            on_full: OnFull::Overwrite,
+            linger: DEFAULT_LINGER,
+            pacing: Pacing::Stream,
+            to: Vec::new(),
+            injection: 0.0,
+            ring_bytes: None,
+        }
+    }
+
+    /// Sets the type of every element; `f8` otherwise.
+    #[must_use]
+    pub const fn dtype(mut self, dtype: Dtype) -> Self {
+        self.dtype = dtype;
+        self
+    }
+
+    /// Sets the sample rate.
+    #[must_use]
+    pub const fn rate(mut self, rate: SampleRate) -> Self {
+        self.rate = Some(rate);
+        self
+    }
+
+    /// Adds a channel.
+    #[must_use]
+    pub fn channel(mut self, channel: Channel) -> Self {
+        self.channels.push(channel);
+        self
+    }
+
+    /// Takes dtype, rate, channels and labels from a schema.
+    #[must_use]
+    pub fn schema(mut self, schema: &Schema) -> Self {
+        self.dtype = schema.dtype;
+        self.rate = Some(schema.rate);
+        self.channels.clone_from(&schema.channels);
+        self.labels = schema.labels.clone().into_iter().collect();
+        self
+    }
+
+    /// Adds a free word about the stream.
+    #[must_use]
+    pub fn label(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
+        self.labels.push((key.into(), value.into()));
+        self
+    }
+
+    /// Says which clock the times are read from; the system's otherwise.
+    #[must_use]
+    pub const fn clock(mut self, clock: Clock) -> Self {
+        self.clock = clock;
+        self
+    }
+
+    /// Says what to do with samples for which there is no room.
+    #[must_use]
+    pub const fn on_full(mut self, on_full: OnFull) -> Self {
+        self.on_full = on_full;
+        self
+    }
+
+    /// Says how long small blocks wait for company; zero: not at all.
+    #[must_use]
+    pub const fn linger(mut self, linger: Duration) -> Self {
+        self.linger = linger;
+        self
+    }
+
+    /// Says how datagrams are spread over time; by the stream's rate otherwise.
+    #[must_use]
+    pub const fn pacing(mut self, pacing: Pacing) -> Self {
+        self.pacing = pacing;
+        self
+    }
+
+    /// Sends to this address instead of the bus's group; more addresses get copies.
+    #[must_use]
+    pub fn to(mut self, address: SocketAddr) -> Self {
+        self.to.push(address);
+        self
+    }
+
+    /// Withholds data datagrams with this probability: loss planted on purpose.
+    #[must_use]
+    pub const fn inject(mut self, probability: f64) -> Self {
+        self.injection = probability;
+        self
+    }
+
+    /// Sets the size of the queue between publisher and network. Units: bytes.
+    #[must_use]
+    pub const fn queue_bytes(mut self, bytes: usize) -> Self {
+        self.ring_bytes = Some(bytes);
+        self
+    }
+
+    /// Opens the stream: its epoch begins.
+    ///
+    /// # Errors
+    /// [`NodeError`] if name or schema are wrong or a socket cannot be opened.
+    pub fn open(self) -> Result<Publisher, NodeError> {
+        let name: StreamName = self.name.parse()?;
+        let rate = self.rate.ok_or(NodeError::NoRate)?;
+        let mut schema = Schema::new(self.dtype, rate, channels_of(self.channels)?)?;
+        schema.labels = self.labels.into_iter().collect();
+        let stream = wire::stream_id(&name, &schema);
+        let epoch = self.node.new_epoch(stream);
+        let destinations = if self.to.is_empty() { vec![self.node.bus().group(stream)] } else { self.to };
+        let config = OutletConfig {
+            description: Description {
+                name: name.clone(),
+                schema: schema.clone(),
+                report_port: 0,
+                station: self.node.station().to_owned(),
+            },
+            epoch,
+            clock: self.clock,
+            destinations,
+            datagram_bytes: self.node.bus().datagram_bytes,
+            linger: self.linger,
+            pacing: self.pacing,
+            ring_bytes: self.ring_bytes.unwrap_or_else(|| ring_bytes(&schema)),
+            send_buffer_bytes: self.node.bus().send_buffer_bytes,
+        };
+        let outlet = self.node.send_agent()?.open(config)?;
+        if self.injection > 0.0 {
+            outlet.inject(self.injection);
+        }
+        Ok(Publisher { outlet: Some(outlet), name, schema, epoch, on_full: self.on_full, anchor: None })
+    }
+}
+
+impl Publisher {
+    /// Publishes samples that have just been taken; their times follow from count and rate.
+    ///
+    /// Shape: `[samples, elements per sample]`, row-major.
+    ///
+    /// # Errors
+    /// [`PublishError`]; nothing was taken then.
+    pub fn send<E: Element>(&mut self, samples: &[E]) -> Result<(), PublishError> {
+        if E::DTYPE != self.schema.dtype {
+            return Err(PublishError::Dtype { stream: self.schema.dtype, given: E::DTYPE });
+        }
+        self.send_bytes(samples.as_bytes())
+    }
+
+    /// Publishes samples given as little-endian bytes; otherwise like [`Publisher::send`].
+    ///
+    /// # Errors
+    /// [`PublishError`]; nothing was taken then.
+    pub fn send_bytes(&mut self, bytes: &[u8]) -> Result<(), PublishError> {
+        let samples = (bytes.len() / self.schema.sample_bytes()) as u64;
+        let t0 = self.follow_clock(samples);
+        self.write(t0, bytes)
+    }
+
+    /// Publishes samples, the first of which was taken at `t0`.
+    ///
+    /// # Errors
+    /// [`PublishError`]; nothing was taken then.
+    pub fn send_at(&mut self, t0: WallTime, bytes: &[u8]) -> Result<(), PublishError> {
+        self.write(t0, bytes)
+    }
+
+    /// Says that the source does not have the next samples; readers see a hole of stage `source`.
+    ///
+    /// # Errors
+    /// [`PublishError::Stage`] for any other stage.
+    pub fn skip(&mut self, samples: u64, stage: Stage) -> Result<(), PublishError> {
+        if stage != Stage::Source {
+            return Err(PublishError::Stage(stage));
+        }
+        if samples > 0 {
+            let sample_bytes = self.schema.sample_bytes();
+            self.outlet_mut().skip(samples).map_err(|_| PublishError::TooLarge(sample_bytes))?;
+        }
+        Ok(())
+    }
+
+    /// Returns the index of the next sample.
+    #[must_use]
+    pub fn next_index(&self) -> u64 {
+        self.outlet().next_index()
+    }
+
+    /// Returns the stream's name.
+    #[must_use]
+    pub const fn name(&self) -> &StreamName {
+        &self.name
+    }
+
+    /// Returns what the samples mean.
+    #[must_use]
+    pub const fn schema(&self) -> &Schema {
+        &self.schema
+    }
+
+    /// Returns this life of the publisher.
+    #[must_use]
+    pub const fn epoch(&self) -> Epoch {
+        self.epoch
+    }
+
+    /// From now on withholds data datagrams with this probability.
+    pub fn set_injection(&mut self, probability: f64) {
+        self.outlet().inject(probability);
+    }
+
+    /// Returns what became of everything so far; at most a tenth of a second old.
+    #[must_use]
+    pub fn totals(&self) -> Totals {
+        self.outlet().status().totals
+    }
+
+    /// Returns the readers that report, with what they said last.
+    #[must_use]
+    pub fn readers(&self) -> Vec<ReaderReport> {
+        self.outlet().status().readers
+    }
+
+    /// Ends the epoch: sends what is queued, then the final tally; returns what became of everything.
+    #[must_use]
+    pub fn close(mut self) -> Totals {
+        self.outlet.take().map_or_else(Totals::default, |outlet| outlet.finish().totals)
+    }
+
+    /// Returns what the sending agent last said.
+    #[must_use]
+    pub fn status(&self) -> OutletStatus {
+        self.outlet().status()
+    }
+
+    fn write(&mut self, t0: WallTime, bytes: &[u8]) -> Result<(), PublishError> {
+        let sample_bytes = self.schema.sample_bytes();
+        if !bytes.len().is_multiple_of(sample_bytes) {
+            return Err(PublishError::Ragged { bytes: bytes.len(), sample_bytes });
+        }
+        let max_block = (self.outlet().max_block_bytes() / 4 / sample_bytes).max(1) * sample_bytes;
+        match self.on_full {
+            OnFull::Overwrite => {}
+            OnFull::Error if self.outlet().would_overwrite(bytes.len()) => return Err(PublishError::Full),
+            OnFull::Error => {}
+            OnFull::Block => return self.write_blocking(t0, bytes, max_block),
+        }
+        let rate = self.schema.rate;
+        self.outlet_mut().write(t0, bytes, rate).map_err(|_| PublishError::TooLarge(sample_bytes))
+    }
+
+    /// Writes in parts that fit, each once there is room for it.
+    fn write_blocking(&mut self, t0: WallTime, bytes: &[u8], max_block: usize) -> Result<(), PublishError> {
+        let (rate, sample_bytes) = (self.schema.rate, self.schema.sample_bytes());
+        let first = self.next_index();
+        for part in bytes.chunks(max_block) {
+            while self.outlet().would_overwrite(part.len()) {
+                std::thread::sleep(BLOCKED_PAUSE);
+            }
+            let t0 = rate.time_of(self.next_index(), first, t0);
+            self.outlet_mut().write(t0, part, rate).map_err(|_| PublishError::TooLarge(sample_bytes))?;
+        }
+        Ok(())
+    }
+
+    /// Returns the time of the first of `samples` that have just been taken.
+    fn follow_clock(&mut self, samples: u64) -> WallTime {
+        let (rate, index) = (self.schema.rate, self.next_index());
+        let lasted = i64::try_from(rate.duration_of(samples).as_nanos()).unwrap_or(i64::MAX);
+        let by_clock = sys::clock::wall().offset(-lasted);
+        let by_count = self.anchor.map(|(anchor, time)| rate.time_of(index, anchor, time));
+        let close =
+            |time: &WallTime| u128::from(by_clock.nanos_since(*time).unsigned_abs()) <= REANCHOR.as_nanos();
+        by_count.filter(close).unwrap_or_else(|| {
+            self.anchor = Some((index, by_clock));
+            by_clock
+        })
+    }
+
+    fn outlet(&self) -> &Outlet {
+        self.outlet.as_ref().expect("a publisher in use is open")
+    }
+
+    fn outlet_mut(&mut self) -> &mut Outlet {
+        self.outlet.as_mut().expect("a publisher in use is open")
+    }
+}
+
+/// A stream without named channels has one, without unit.
+fn channels_of(channels: Vec<Channel>) -> Result<Vec<Channel>, SchemaError> {
+    Ok(if channels.is_empty() { vec![Channel::new("value", "")] } else { channels })
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    clippy::cast_precision_loss,
+    reason = "an estimate that is clamped"
+)]
+fn ring_bytes(schema: &Schema) -> usize {
+    let bytes = schema.rate.as_hz() * (schema.sample_bytes() as f64 + 64.0) * RING_TIME.as_secs_f64();
+    (bytes as usize).clamp(MIN_RING_BYTES, MAX_RING_BYTES).max(8 * schema.sample_bytes())
+}

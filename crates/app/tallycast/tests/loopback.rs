@@ -1,0 +1,188 @@
+//! Publishers and subscribers over real multicast on this host's loopback.
+
+#![expect(clippy::unwrap_used, reason = "a test that meets `None` or `Err` has failed")]
+
+use std::net::UdpSocket;
+use std::time::{Duration, Instant};
+
+use tallycast::{
+    AccountState, Bus, Channel, Dtype, Event, Node, Publisher, Stage, StreamAccount, Subscriber,
+};
+
+/// How long a test waits for something that must come before it gives up.
+const WATCHDOG: Duration = Duration::from_secs(30);
+
+/// A bus of its own for each test: a port that nobody uses.
+fn bus() -> Bus {
+    let port = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    format!("udp://239.84.0.0:{port}?iface=lo").parse().unwrap()
+}
+
+fn node(bus: &Bus) -> Node {
+    Node::builder().bus(bus.clone()).station("test").build().unwrap()
+}
+
+fn publisher(node: &Node, name: &str, rate: &str) -> Publisher {
+    let channels = [Channel::new("a", "V"), Channel::new("b", "A")];
+    let builder = node.publisher(name).dtype(Dtype::I32).rate(rate.parse().unwrap());
+    channels.into_iter().fold(builder, |builder, channel| builder.channel(channel)).open().unwrap()
+}
+
+/// What a subscriber has seen of one stream.
+#[derive(Default)]
+struct Seen {
+    values: Vec<(u64, [i32; 2])>,
+    gaps: u64,
+    ended: Option<StreamAccount>,
+}
+
+/// Reads until the stream's account has ended.
+fn read_to_the_end(subscriber: &mut Subscriber) -> Seen {
+    let mut seen = Seen::default();
+    let deadline = Instant::now() + WATCHDOG;
+    while seen.ended.is_none() {
+        assert!(Instant::now() < deadline, "no account ended within {WATCHDOG:?}");
+        match subscriber.next(Duration::from_secs(1)) {
+            Some(Event::Block(block)) => {
+                let pairs = block.elements::<i32>().unwrap().chunks_exact(2);
+                let indexed = pairs.zip(block.first_index..).map(|(pair, index)| (index, [pair[0], pair[1]]));
+                seen.values.extend(indexed);
+            }
+            Some(Event::Gap(gap)) => seen.gaps += gap.gap.len(),
+            Some(Event::Ended(account)) => seen.ended = Some(account),
+            Some(Event::Began(_) | Event::Settled(_)) | None => {}
+        }
+    }
+    seen
+}
+
+/// Waits until the subscriber has joined, so that nothing is published before.
+fn wait_until_joined(subscriber: &mut Subscriber) {
+    let deadline = Instant::now() + WATCHDOG;
+    loop {
+        assert!(Instant::now() < deadline, "the stream was not joined within {WATCHDOG:?}");
+        if let Some(Event::Began(_)) = subscriber.next(Duration::from_secs(1)) {
+            return;
+        }
+    }
+}
+
+fn samples(first: i32, count: i32) -> Vec<i32> {
+    (first..first + count).flat_map(|index| [index, -index]).collect()
+}
+
+#[test]
+fn every_sample_arrives_and_the_account_closes() {
+    let bus = bus();
+    let mut subscriber = node(&bus).subscriber("lab/*").reader("reader").open().unwrap();
+    let sending = node(&bus);
+    let mut publisher = publisher(&sending, "lab/probe", "100k");
+    wait_until_joined(&mut subscriber);
+    let first = publisher.next_index();
+    for part in 0..100 {
+        publisher.send(&samples(part * 500, 500)).unwrap();
+    }
+    let totals = publisher.close();
+    let seen = read_to_the_end(&mut subscriber);
+    let account = seen.ended.unwrap();
+    assert_eq!(account.account.check(), Ok(()));
+    assert!(account.account.explained(), "{account:?}");
+    assert_eq!(account.account.state, AccountState::Closed);
+    assert_eq!(totals.samples.numbered, 50_000);
+    assert_eq!((seen.gaps, seen.values.len() as u64), (0, 50_000 - first));
+    assert!(seen.values.iter().all(|(index, pair)| {
+        let index = i32::try_from(*index).unwrap();
+        *pair == [index, -index]
+    }));
+}
+
+#[test]
+fn injected_loss_is_named_and_the_rest_is_untouched() {
+    let bus = bus();
+    let mut subscriber = node(&bus).subscriber("**").open().unwrap();
+    let sending = node(&bus);
+    let mut publisher = publisher(&sending, "lab/probe", "200k");
+    wait_until_joined(&mut subscriber);
+    publisher.set_injection(0.05);
+    for part in 0..100 {
+        publisher.send(&samples(part * 2_000, 2_000)).unwrap();
+    }
+    let totals = publisher.close();
+    let seen = read_to_the_end(&mut subscriber);
+    let account = seen.ended.unwrap().account;
+    assert!(account.explained(), "{account:?}");
+    let datagrams = account.datagrams.unwrap();
+    assert!(totals.datagrams.injected > 0, "5 % of some thousand datagrams");
+    assert_eq!(datagrams.lost[Stage::Injected], totals.datagrams.injected);
+    assert_eq!(account.elements.lost[Stage::Injected], seen.gaps);
+    assert_eq!(seen.values.len() as u64 * 2 + seen.gaps, 400_000);
+    let untouched = |(index, pair): &(u64, [i32; 2])| i64::from(pair[0]) == i64::try_from(*index).unwrap();
+    assert!(seen.values.iter().all(untouched));
+}
+
+#[test]
+fn a_hole_of_the_source_is_a_hole_for_the_reader() {
+    let bus = bus();
+    let mut subscriber = node(&bus).subscriber("**").open().unwrap();
+    let sending = node(&bus);
+    let mut publisher = publisher(&sending, "lab/probe", "10k");
+    wait_until_joined(&mut subscriber);
+    publisher.send(&samples(0, 100)).unwrap();
+    publisher.skip(50, Stage::Source).unwrap();
+    publisher.send(&samples(150, 100)).unwrap();
+    let _ = publisher.close();
+    let seen = read_to_the_end(&mut subscriber);
+    let account = seen.ended.unwrap().account;
+    assert!(account.explained(), "{account:?}");
+    assert_eq!(account.elements.lost[Stage::Source], 100);
+    assert_eq!((seen.gaps, seen.values.len()), (100, 200));
+}
+
+#[test]
+fn a_reader_that_leaves_has_an_account_that_is_cut() {
+    let bus = bus();
+    let mut subscriber = node(&bus).subscriber("**").open().unwrap();
+    let sending = node(&bus);
+    let mut publisher = publisher(&sending, "lab/probe", "10k");
+    wait_until_joined(&mut subscriber);
+    publisher.send(&samples(0, 1_000)).unwrap();
+    let deadline = Instant::now() + WATCHDOG;
+    while !matches!(subscriber.next(Duration::from_secs(1)), Some(Event::Block(_))) {
+        assert!(Instant::now() < deadline, "no block within {WATCHDOG:?}");
+    }
+    let accounts = subscriber.close();
+    assert_eq!(accounts.len(), 1);
+    let account = &accounts[0].account;
+    assert_eq!(account.check(), Ok(()));
+    assert_eq!(account.state, AccountState::Cut);
+    drop(publisher);
+}
+
+#[test]
+fn two_hundred_streams_at_once_all_close() {
+    let bus = bus();
+    let mut subscriber = node(&bus).subscriber("**").open().unwrap();
+    let sending = node(&bus);
+    let mut publishers: Vec<_> =
+        (0..200).map(|index| publisher(&sending, &format!("lab/p{index}"), "1k")).collect();
+    let deadline = Instant::now() + WATCHDOG;
+    let mut joined = 0;
+    while joined < publishers.len() {
+        assert!(Instant::now() < deadline, "{joined} of 200 streams joined within {WATCHDOG:?}");
+        joined += usize::from(matches!(subscriber.next(Duration::from_secs(1)), Some(Event::Began(_))));
+    }
+    for publisher in &mut publishers {
+        publisher.send(&samples(0, 1_000)).unwrap();
+    }
+    drop(publishers);
+    let mut ended = Vec::new();
+    while ended.len() < 200 {
+        assert!(Instant::now() < deadline + WATCHDOG, "{} of 200 accounts ended", ended.len());
+        if let Some(Event::Ended(account)) = subscriber.next(Duration::from_secs(1)) {
+            ended.push(account);
+        }
+    }
+    assert!(ended.iter().all(|account| account.account.explained()));
+    let delivered: u64 = ended.iter().map(|account| account.account.elements.delivered).sum();
+    assert_eq!(delivered, 200 * 2_000);
+}
