@@ -1,0 +1,104 @@
+//! Which columns of a table are channels, and which one is the time.
+
+use sample::Channel;
+
+use crate::grid::nanos_per_unit;
+use crate::{FileOptions, TimeColumn};
+
+/// Times from here on are moments in UTC, smaller ones count from the beginning of the recording.
+///
+/// Units: nanoseconds since 1970; the beginning of the year 2000. No recording lasts 30 years.
+const EARLIEST_MOMENT_NS: i128 = 946_684_800_000_000_000;
+
+/// Says why columns cannot be chosen as asked.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ColumnError {
+    /// A column that is not there.
+    #[error("there is no column `{asked}`; the columns are {present}")]
+    NoColumn {
+        /// The one asked for.
+        asked: String,
+        /// Those that are there.
+        present: String,
+    },
+    /// A time in a unit that is none.
+    #[error("the time column `{column}` is in `{unit}`; known units are s, ms, us and ns")]
+    TimeUnit {
+        /// The column.
+        column: String,
+        /// Its unit.
+        unit: String,
+    },
+    /// Nothing is left to be a channel.
+    #[error("the table has a time but no values\nleave the time in as a channel with --time none")]
+    NoChannels,
+    /// Neither a time column nor a rate.
+    #[error(
+        "the table has no time column, so its rate is unknown\ngive it with --rate, or name the column with --time"
+    )]
+    NoRate,
+}
+
+/// The choice.
+#[derive(Clone, Debug)]
+pub(crate) struct Chosen {
+    /// Where the time is, and how many nanoseconds its unit has.
+    pub(crate) time: Option<(usize, i128)>,
+    /// Where the channels are.
+    pub(crate) channels: Vec<usize>,
+}
+
+/// Chooses by what was asked for and by the headings.
+pub(crate) fn choose(headings: &[Channel], options: &FileOptions) -> Result<Chosen, ColumnError> {
+    let time = match &options.time {
+        TimeColumn::None => None,
+        TimeColumn::Named(name) => Some(position(headings, name)?),
+        TimeColumn::Auto => headings.iter().position(is_time),
+    };
+    let time = time.map(|index| Ok((index, unit_of(&headings[index])?))).transpose()?;
+    let is_free = |index: &usize| time.is_none_or(|(time, _)| time != *index);
+    let channels: Vec<usize> = if options.columns.is_empty() {
+        (0..headings.len()).filter(is_free).collect()
+    } else {
+        options.columns.iter().map(|name| position(headings, name)).collect::<Result<_, _>>()?
+    };
+    if channels.is_empty() {
+        return Err(ColumnError::NoChannels);
+    }
+    if time.is_none() && options.rate.is_none() {
+        return Err(ColumnError::NoRate);
+    }
+    Ok(Chosen { time, channels })
+}
+
+/// Returns a time as a moment in UTC, if it can be one.
+pub(crate) fn moment(time_ns: i128) -> Option<units::WallTime> {
+    let moment = i64::try_from(time_ns).ok().filter(|_| time_ns >= EARLIEST_MOMENT_NS);
+    moment.map(units::WallTime::from_nanos)
+}
+
+fn position(headings: &[Channel], name: &str) -> Result<usize, ColumnError> {
+    headings.iter().position(|heading| heading.name == name).ok_or_else(|| {
+        let present: Vec<&str> = headings.iter().map(|heading| heading.name.as_str()).collect();
+        ColumnError::NoColumn { asked: name.to_owned(), present: present.join(", ") }
+    })
+}
+
+fn is_time(heading: &Channel) -> bool {
+    let name = heading.name.to_lowercase();
+    ["t", "time", "timestamp"].contains(&name.as_str()) || in_nanos(&name)
+}
+
+/// Names that carry their unit, as our own archive writes them.
+fn in_nanos(name: &str) -> bool {
+    ["t_ns", "time_ns", "timestamp_ns"].contains(&name)
+}
+
+fn unit_of(heading: &Channel) -> Result<i128, ColumnError> {
+    if in_nanos(&heading.name.to_lowercase()) {
+        return Ok(1);
+    }
+    let unknown = || ColumnError::TimeUnit { column: heading.name.clone(), unit: heading.unit.clone() };
+    nanos_per_unit(&heading.unit).ok_or_else(unknown)
+}

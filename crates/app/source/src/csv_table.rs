@@ -1,0 +1,417 @@
+//! Tables in CSV: a header with units if there is one, a time column if there is one.
+//!
+//! Comma, semicolon or tab, whichever the first line has most of; `#` begins a comment. With a time column
+//! the rate is read off it, and a longer step is a hole of the recording; without one the rate must be given.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader, Seek, SeekFrom};
+use std::num::NonZeroU64;
+use std::path::{Path, PathBuf};
+
+use csv::StringRecord;
+use sample::{Channel, Dtype, Schema, StreamName};
+use units::SampleRate;
+
+use crate::columns::{Chosen, choose, moment};
+use crate::grid::{Grid, ROWS_FOR_RATE, parse_time, rate_of};
+use crate::numbers::{heading, numbered_channels, push_text};
+use crate::piece::samples_at_once;
+use crate::{ColumnError, Description, FileOptions, GridError, HoleKind, NanPolicy, NumberError};
+use crate::{Piece, Source, SourceError, Timing};
+
+/// A CSV file being played.
+pub struct CsvTable {
+    description: Description,
+    layout: Layout,
+    nan: NanPolicy,
+    records: csv::Reader<File>,
+    record: StringRecord,
+    grid: Option<Grid>,
+    /// Samples missing before `record`, which is read but not yet handed over.
+    hole_left: u64,
+    record_waits: bool,
+    /// What went wrong behind samples that were handed over first.
+    failure: Option<CsvError>,
+    buffer: Vec<u8>,
+}
+
+/// Says what is wrong with a CSV file, and where.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CsvError {
+    /// A line with more or fewer fields than the first.
+    #[error("line {line} has {found} fields, the first line has {expected}")]
+    Ragged {
+        /// Counted from 1.
+        line: u64,
+        /// Its fields.
+        found: usize,
+        /// The first line's.
+        expected: usize,
+    },
+    /// A field that is no element.
+    #[error("line {line}, column `{column}`: {source}")]
+    Field {
+        /// Counted from 1.
+        line: u64,
+        /// The column's heading.
+        column: String,
+        /// What is wrong with it.
+        source: NumberError,
+    },
+    /// A time that does not fit the grid.
+    #[error("line {line}: {source}")]
+    Time {
+        /// Counted from 1.
+        line: u64,
+        /// What is wrong with it.
+        source: GridError,
+    },
+    /// The times of the first rows give no rate.
+    #[error(transparent)]
+    Rate(#[from] GridError),
+    /// The columns cannot be chosen as asked.
+    #[error(transparent)]
+    Columns(#[from] ColumnError),
+    /// No line of values.
+    #[error("there is no line of values")]
+    Empty,
+    /// Not UTF-8, or not to be read at all.
+    #[error("the text cannot be read: {0}")]
+    Text(#[from] csv::Error),
+    /// The file cannot be read.
+    #[error("reading failed: {0}")]
+    Io(#[from] std::io::Error),
+}
+
+/// How the file is laid out.
+struct Layout {
+    path: PathBuf,
+    delimiter: u8,
+    has_header: bool,
+    headings: Vec<Channel>,
+    chosen: Chosen,
+}
+
+impl CsvTable {
+    /// Opens a file and reads what its first lines tell.
+    ///
+    /// # Errors
+    /// [`SourceError::Csv`], [`SourceError::Schema`].
+    pub fn open(path: &Path, name: StreamName, options: &FileOptions) -> Result<Self, SourceError> {
+        let layout = Layout::read(path, options)?;
+        let times = layout.first_times()?;
+        let rate = match options.rate {
+            Some(rate) => rate,
+            None => rate_of(&times).map_err(CsvError::from)?,
+        };
+        let channels = layout.chosen.channels.iter().map(|index| layout.headings[*index].clone()).collect();
+        let schema = Schema::new(options.dtype.unwrap_or(Dtype::F8), rate, channels)?;
+        let start = times.first().and_then(|time| moment(*time));
+        let description = Description { name, schema, timing: Timing::Recorded { start }, samples: None };
+        Ok(Self {
+            records: layout.records()?,
+            grid: layout.grid(rate),
+            description,
+            layout,
+            nan: options.nan,
+            record: StringRecord::new(),
+            hole_left: 0,
+            record_waits: false,
+            failure: None,
+            buffer: Vec::new(),
+        })
+    }
+
+    /// Fills the buffer with up to `count` samples, stopping at a hole or at the end.
+    fn fill(&mut self, count: usize) -> Result<(), CsvError> {
+        let target_bytes = count * self.description.schema.sample_bytes();
+        while self.buffer.len() < target_bytes {
+            if !self.record_waits {
+                if !self.layout.read_record(&mut self.records, &mut self.record)? {
+                    return Ok(());
+                }
+                self.hole_left = match &mut self.grid {
+                    Some(grid) => self.layout.hole_before(grid, &self.record)?,
+                    None => 0,
+                };
+                self.record_waits = true;
+                if self.hole_left > 0 {
+                    return Ok(());
+                }
+            }
+            self.push_record()?;
+            self.record_waits = false;
+        }
+        Ok(())
+    }
+
+    fn push_record(&mut self) -> Result<(), CsvError> {
+        let whole_bytes = self.buffer.len();
+        for index in &self.layout.chosen.channels {
+            let pushed =
+                push_text(&self.record[*index], self.description.schema.dtype, self.nan, &mut self.buffer);
+            if let Err(source) = pushed {
+                self.buffer.truncate(whole_bytes);
+                let column = self.layout.headings[*index].name.clone();
+                return Err(CsvError::Field { line: self.layout.line_of(&self.record), column, source });
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Source for CsvTable {
+    fn description(&self) -> &Description {
+        &self.description
+    }
+
+    fn next(&mut self, at_most: NonZeroU64) -> Result<Piece<'_>, SourceError> {
+        if let Some(failure) = self.failure.take() {
+            return Err(failure.into());
+        }
+        self.buffer.clear();
+        if self.hole_left == 0 {
+            let count = samples_at_once(at_most, self.description.schema.sample_bytes());
+            match self.fill(count) {
+                Err(failure) if self.buffer.is_empty() => return Err(failure.into()),
+                filled => self.failure = filled.err(),
+            }
+        }
+        if !self.buffer.is_empty() {
+            return Ok(Piece::Samples(&self.buffer));
+        }
+        if self.hole_left > 0 {
+            let samples = self.hole_left.min(at_most.get());
+            self.hole_left -= samples;
+            return Ok(Piece::Hole { samples, why: HoleKind::Recording });
+        }
+        Ok(Piece::End)
+    }
+
+    fn rewind(&mut self) -> Result<(), SourceError> {
+        self.records = self.layout.records()?;
+        self.grid = self.layout.grid(self.description.schema.rate);
+        self.hole_left = 0;
+        self.record_waits = false;
+        self.failure = None;
+        Ok(())
+    }
+}
+
+impl Layout {
+    fn read(path: &Path, options: &FileOptions) -> Result<Self, CsvError> {
+        let delimiter = delimiter_of(path)?;
+        let everything = Chosen { time: None, channels: Vec::new() };
+        let mut layout = Self {
+            path: path.to_owned(),
+            delimiter,
+            has_header: false,
+            headings: Vec::new(),
+            chosen: everything,
+        };
+        let mut first = StringRecord::new();
+        if !layout.records()?.read_record(&mut first)? {
+            return Err(CsvError::Empty);
+        }
+        layout.has_header = first.iter().any(|field| !field.is_empty() && field.parse::<f64>().is_err());
+        layout.headings = if layout.has_header {
+            first.iter().enumerate().map(|(index, text)| heading(text, index)).collect()
+        } else {
+            numbered_channels(first.len())
+        };
+        layout.chosen = choose(&layout.headings, options)?;
+        if !layout.read_record(&mut layout.records()?, &mut first)? {
+            return Err(CsvError::Empty);
+        }
+        Ok(layout)
+    }
+
+    /// Opens the file before its first line of values.
+    fn records(&self) -> Result<csv::Reader<File>, CsvError> {
+        Ok(csv::ReaderBuilder::new()
+            .delimiter(self.delimiter)
+            .has_headers(self.has_header)
+            .comment(Some(b'#'))
+            .trim(csv::Trim::All)
+            // The number of fields is checked here, so that the message has the line.
+            .flexible(true)
+            .from_path(&self.path)?)
+    }
+
+    /// Reads one line of values; `false` at the end.
+    fn read_record(
+        &self,
+        records: &mut csv::Reader<File>,
+        record: &mut StringRecord,
+    ) -> Result<bool, CsvError> {
+        if !records.read_record(record)? {
+            return Ok(false);
+        }
+        let (found, expected) = (record.len(), self.headings.len());
+        if found != expected {
+            return Err(CsvError::Ragged { line: self.line_of(record), found, expected });
+        }
+        Ok(true)
+    }
+
+    fn grid(&self, rate: SampleRate) -> Option<Grid> {
+        self.chosen.time.map(|_| Grid::new(rate))
+    }
+
+    /// Reads the times of as many rows as the rate is read from; none without a time column.
+    fn first_times(&self) -> Result<Vec<i128>, CsvError> {
+        let mut times = Vec::new();
+        let Some((index, nanos_per_unit)) = self.chosen.time else { return Ok(times) };
+        let mut records = self.records()?;
+        let mut record = StringRecord::new();
+        while times.len() < ROWS_FOR_RATE && self.read_record(&mut records, &mut record)? {
+            let time = parse_time(&record[index], nanos_per_unit);
+            times.push(time.map_err(|source| CsvError::Time { line: self.line_of(&record), source })?);
+        }
+        Ok(times)
+    }
+
+    /// Returns the line a record stands in, counted from 1.
+    ///
+    /// The reader's own position is that of the blank and comment lines it skipped before the record. Cost:
+    /// reads the file again from there, which only a message is worth.
+    fn line_of(&self, record: &StringRecord) -> u64 {
+        let Some(position) = record.position() else { return 0 };
+        let skipped = File::open(&self.path).and_then(|mut file| {
+            file.seek(SeekFrom::Start(position.byte()))?;
+            let mut lines = BufReader::new(file).lines();
+            let is_skipped = |line: &str| line.is_empty() || line.starts_with('#');
+            Ok(lines.by_ref().map_while(Result::ok).take_while(|line| is_skipped(line)).count())
+        });
+        position.line() + skipped.unwrap_or(0) as u64
+    }
+
+    fn hole_before(&self, grid: &mut Grid, record: &StringRecord) -> Result<u64, CsvError> {
+        let Some((index, nanos_per_unit)) = self.chosen.time else { return Ok(0) };
+        let hole = parse_time(&record[index], nanos_per_unit).and_then(|time| grid.hole_before(time));
+        hole.map_err(|source| CsvError::Time { line: self.line_of(record), source })
+    }
+}
+
+fn delimiter_of(path: &Path) -> Result<u8, CsvError> {
+    let mut first = String::new();
+    let mut reader = BufReader::new(File::open(path)?);
+    while reader.read_line(&mut first)? > 0 && (first.starts_with('#') || first.trim().is_empty()) {
+        first.clear();
+    }
+    let count = |delimiter: &u8| first.bytes().filter(|byte| byte == delimiter).count();
+    // The last of equals wins, so the comma comes last.
+    Ok([b'\t', b';', b','].into_iter().max_by_key(count).unwrap_or(b','))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::piece::testing::{drain, floats, plenty};
+    use crate::{TimeColumn, open_file};
+
+    /// Writes a table and opens it; the file lives as long as the first of the pair.
+    fn table(
+        text: &str,
+        options: &FileOptions,
+    ) -> Result<(tempfile::NamedTempFile, crate::FileSource), SourceError> {
+        let file = tempfile::Builder::new().suffix(".csv").tempfile().unwrap();
+        std::fs::write(file.path(), text).unwrap();
+        let source = open_file(file.path(), options)?;
+        Ok((file, source))
+    }
+
+    fn at(rate: &str) -> FileOptions {
+        FileOptions { rate: Some(rate.parse().unwrap()), ..FileOptions::default() }
+    }
+
+    fn refusal(text: &str, options: &FileOptions) -> String {
+        match table(text, options) {
+            Err(error) => error.to_string(),
+            Ok((_file, mut source)) => drain(&mut source).unwrap_err().to_string(),
+        }
+    }
+
+    #[test]
+    fn headings_units_and_values_are_read() {
+        let (_file, mut source) =
+            table("# a probe\ncurrent [A]; voltage (V)\n1;2.5\n-3; 4e1\n", &at("10")).unwrap();
+        let channels = &source.description().schema.channels;
+        assert_eq!(channels[..], [Channel::new("current", "A"), Channel::new("voltage", "V")]);
+        let (bytes, holes) = drain(&mut source).unwrap();
+        assert_eq!(floats(&source, &bytes), [1.0, 2.5, -3.0, 40.0]);
+        assert_eq!(holes, []);
+    }
+
+    #[test]
+    fn a_time_column_gives_the_rate_the_start_and_the_holes() {
+        let text = "time [ms],a\n1604102400000,1\n1604102400010,2\n1604102400020,3\n1604102400070,4\n";
+        let (_file, mut source) = table(text, &FileOptions::default()).unwrap();
+        let description = source.description();
+        assert_eq!(description.schema.rate, "100".parse().unwrap());
+        assert_eq!(description.schema.channels.len(), 1);
+        let start = units::WallTime::from_nanos(1_604_102_400_000_000_000);
+        assert_eq!(description.timing, Timing::Recorded { start: Some(start) });
+        let (bytes, holes) = drain(&mut source).unwrap();
+        assert_eq!(floats(&source, &bytes), [1.0, 2.0, 3.0, 4.0]);
+        assert_eq!(holes, [(3, 4, HoleKind::Recording)]);
+    }
+
+    #[test]
+    fn columns_can_be_chosen_and_the_time_left_out() {
+        let options = FileOptions { columns: vec!["b".into()], ..at("10") };
+        let (_file, mut source) =
+            table("t,a,b\n0,1,2\n0,3,4\n", &FileOptions { time: TimeColumn::None, ..options }).unwrap();
+        let (bytes, _) = drain(&mut source).unwrap();
+        assert_eq!(floats(&source, &bytes), [2.0, 4.0]);
+        let missing = FileOptions { columns: vec!["c".into()], ..at("10") };
+        assert!(refusal("a,b\n1,2\n", &missing).contains("the columns are a, b"));
+    }
+
+    #[test]
+    fn what_is_wrong_is_told_with_its_line() {
+        assert!(refusal("a,b\n1,2\n3\n", &at("1")).contains("line 3 has 1 fields, the first line has 2"));
+        assert!(refusal("a,b\n1,2\n3,x\n", &at("1")).contains("line 3, column `b`: `x` is not a number"));
+        assert!(refusal("1,2\n\n3,NaN\n", &at("1")).contains("line 3, column `ch1`: `NaN` is not a finite"));
+        assert!(refusal("a,b\n1,\n", &at("1")).contains("line 2, column `b`: a value is missing"));
+        assert!(
+            refusal("t,a\n0,1\n0.1,2\n0.1,3\n", &FileOptions::default()).contains("line 4: its time is 0 ns")
+        );
+        assert!(
+            refusal("t,a\n0,1\nnoon,2\n", &FileOptions::default()).contains("line 3: `noon` is not a time")
+        );
+        assert!(refusal("a,b\n1,2\n", &FileOptions::default()).contains("--rate"));
+        assert!(refusal("time [h],a\n1,2\n", &FileOptions::default()).contains("known units"));
+        assert!(refusal("t\n1\n", &FileOptions::default()).contains("no values"));
+        assert!(refusal("a,b\n", &at("1")).contains("no line of values"));
+        assert!(refusal("a,a\n1,2\n", &at("1")).contains("two channels"));
+    }
+
+    #[test]
+    fn samples_before_a_wrong_line_are_handed_over_first() {
+        let (_file, mut source) =
+            table("1\n2\nx\n", &FileOptions { dtype: Some(Dtype::U8), ..at("1") }).unwrap();
+        assert_eq!(source.next(plenty()).unwrap(), Piece::Samples(&[1, 2]));
+        assert!(source.next(plenty()).unwrap_err().to_string().contains("line 3"));
+    }
+
+    #[test]
+    fn nan_passes_where_it_is_allowed() {
+        let (_file, mut source) =
+            table("1\nNaN\n", &FileOptions { nan: NanPolicy::Allow, ..at("1") }).unwrap();
+        let (bytes, _) = drain(&mut source).unwrap();
+        assert!(floats(&source, &bytes)[1].is_nan());
+    }
+
+    #[test]
+    fn a_table_can_be_played_again() {
+        let file = tempfile::Builder::new().suffix(".csv").tempfile().unwrap();
+        std::fs::write(file.path(), "t,a\n0,1\n1,2\n4,3\n").unwrap();
+        let mut source = open_file(file.path(), &at("1")).unwrap();
+        let first = drain(&mut source).unwrap();
+        source.rewind().unwrap();
+        assert_eq!(drain(&mut source).unwrap(), first);
+        assert_eq!(first.1, [(2, 2, HoleKind::Recording)]);
+    }
+}

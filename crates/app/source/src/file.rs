@@ -1,0 +1,217 @@
+//! Files of samples: chooses the reader, and puts the file's name into every message.
+
+use std::fs::File;
+use std::io::Read;
+use std::num::NonZeroU64;
+use std::path::{Path, PathBuf};
+
+use sample::{Dtype, SchemaError, StreamName};
+use units::SampleRate;
+
+use crate::{
+    CsvTable, Description, NanPolicy, NpyArray, ParquetTable, Piece, Recording, RecordingError, Source,
+};
+use crate::{SourceError, Wav};
+
+/// What the user says about a file beyond what it says itself.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct FileOptions {
+    /// The stream's name; the file's name without its ending otherwise.
+    pub name: Option<StreamName>,
+    /// Samples per second, over what the file says.
+    pub rate: Option<SampleRate>,
+    /// The elements' type, where the file leaves it open: in text, and as float in Parquet.
+    pub dtype: Option<Dtype>,
+    /// Which column of a table is the time.
+    pub time: TimeColumn,
+    /// Which columns of a table are channels; all but the time where empty.
+    pub columns: Vec<String>,
+    /// Whether values that are not finite numbers pass, in tables.
+    pub nan: NanPolicy,
+}
+
+/// Which column of a table is the time.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub enum TimeColumn {
+    /// The first called `t`, `time`, `timestamp`, or one of them with `_ns`, if there is one.
+    #[default]
+    Auto,
+    /// This one.
+    Named(String),
+    /// None; a column that looks like one is a channel.
+    None,
+}
+
+/// Says why a file is not opened.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OpenError {
+    /// The system refuses.
+    #[error("cannot be opened: {0}")]
+    Io(#[from] std::io::Error),
+    /// Nothing in it.
+    #[error("the file is empty")]
+    Empty,
+    /// Neither name nor content tells what it is.
+    #[error(
+        "neither the name nor the first bytes tell what this is\nread are .wav .csv .tsv .parquet and .npy"
+    )]
+    UnknownKind,
+    /// The name makes no stream name.
+    #[error("its name makes no stream name: {0}\nchoose one")]
+    Name(#[from] SchemaError),
+}
+
+/// A file being played; every error names it.
+pub struct FileSource {
+    path: PathBuf,
+    inner: Box<dyn Source>,
+}
+
+/// Opens a WAV, CSV, Parquet or NPY file, told by its name or, failing that, by its first bytes.
+///
+/// An NPY file with a TOML file of the same name beside it is a described recording.
+///
+/// # Errors
+/// [`SourceError::File`] with what the reader says.
+pub fn open_file(path: impl AsRef<Path>, options: &FileOptions) -> Result<FileSource, SourceError> {
+    let path = path.as_ref();
+    match open_inner(path, options) {
+        Ok(inner) => Ok(FileSource { path: path.to_owned(), inner }),
+        Err(error) => Err(in_file(path, error)),
+    }
+}
+
+impl FileSource {
+    /// Returns the file's path.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Source for FileSource {
+    fn description(&self) -> &Description {
+        self.inner.description()
+    }
+
+    fn next(&mut self, at_most: NonZeroU64) -> Result<Piece<'_>, SourceError> {
+        self.inner.next(at_most).map_err(|error| in_file(&self.path, error))
+    }
+
+    fn rewind(&mut self) -> Result<(), SourceError> {
+        self.inner.rewind().map_err(|error| in_file(&self.path, error))
+    }
+}
+
+fn in_file(path: &Path, error: SourceError) -> SourceError {
+    SourceError::File { path: path.to_owned(), source: Box::new(error) }
+}
+
+enum Kind {
+    Wav,
+    Csv,
+    Parquet,
+    Npy,
+}
+
+fn open_inner(path: &Path, options: &FileOptions) -> Result<Box<dyn Source>, SourceError> {
+    let kind = kind_of(path)?;
+    let name = match &options.name {
+        Some(name) => name.clone(),
+        None => name_of(path)?,
+    };
+    Ok(match kind {
+        Kind::Wav => Box::new(Wav::open(path, name, options)?),
+        Kind::Csv => Box::new(CsvTable::open(path, name, options)?),
+        Kind::Parquet => Box::new(ParquetTable::open(path, name, options)?),
+        Kind::Npy => Box::new(open_recording(path, &name, options)?),
+    })
+}
+
+fn open_recording(path: &Path, name: &StreamName, options: &FileOptions) -> Result<Recording, SourceError> {
+    let file = std::io::BufReader::new(File::open(path).map_err(OpenError::from)?);
+    let array = NpyArray::open(file)?;
+    let recording = match std::fs::read_to_string(path.with_extension("toml")) {
+        Ok(sidecar) => Recording::read(array, &sidecar, name)?,
+        Err(_) => Recording::bare(array, options.rate.ok_or(RecordingError::NoRate)?, name)?,
+    };
+    recording.adjusted(options.rate, options.dtype)
+}
+
+fn kind_of(path: &Path) -> Result<Kind, OpenError> {
+    let mut start = Vec::new();
+    File::open(path)?.take(8).read_to_end(&mut start)?;
+    if start.is_empty() {
+        return Err(OpenError::Empty);
+    }
+    let ending = path.extension().map(|ending| ending.to_ascii_lowercase());
+    match ending.as_ref().and_then(|ending| ending.to_str()) {
+        Some("wav" | "wave") => Ok(Kind::Wav),
+        Some("csv" | "tsv") => Ok(Kind::Csv),
+        Some("parquet") => Ok(Kind::Parquet),
+        Some("npy") => Ok(Kind::Npy),
+        _ if start.starts_with(b"RIFF") => Ok(Kind::Wav),
+        _ if start.starts_with(b"PAR1") => Ok(Kind::Parquet),
+        _ if start.starts_with(b"\x93NUMPY") => Ok(Kind::Npy),
+        _ => Err(OpenError::UnknownKind),
+    }
+}
+
+fn name_of(path: &Path) -> Result<StreamName, OpenError> {
+    let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+    Ok(as_word(&stem).parse()?)
+}
+
+/// Replaces what cannot stand in a stream's name.
+pub(crate) fn as_word(text: &str) -> String {
+    text.chars().map(|c| if c.is_alphanumeric() || "_-.".contains(c) { c } else { '_' }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::npy::tests::npy;
+
+    fn refusal(name: &str, content: &[u8]) -> String {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(name);
+        std::fs::write(&path, content).unwrap();
+        open_file(&path, &FileOptions::default()).err().expect("it is refused").to_string()
+    }
+
+    #[test]
+    fn the_first_bytes_tell_where_the_name_does_not() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("my probe.dat");
+        std::fs::write(&path, npy("<f4", "(1,)", &[0; 4])).unwrap();
+        let options = FileOptions { rate: Some("10".parse().unwrap()), ..FileOptions::default() };
+        let source = open_file(&path, &options).unwrap();
+        assert_eq!(source.description().name.as_str(), "my_probe");
+        assert_eq!(source.path(), path);
+    }
+
+    #[test]
+    fn an_array_with_a_description_beside_it_is_a_recording() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("probe.npy");
+        std::fs::write(&path, npy("<f4", "(1,)", &[0; 4])).unwrap();
+        std::fs::write(path.with_extension("toml"), "rate = \"48k\"").unwrap();
+        let source = open_file(&path, &FileOptions::default()).unwrap();
+        assert_eq!(source.description().schema.rate, "48k".parse().unwrap());
+        let asked = FileOptions { dtype: Some(Dtype::I16), ..FileOptions::default() };
+        assert!(
+            open_file(&path, &asked).err().expect("another dtype").to_string().contains("are f4, not i16")
+        );
+    }
+
+    #[test]
+    fn refusals_name_the_file() {
+        assert!(refusal("a.npy", b"").contains("a.npy: the file is empty"));
+        assert!(refusal("a.npy", b"no array at all").contains("a.npy: this is not an NPY file"));
+        assert!(refusal("a.xyz", b"something").contains(".wav .csv"));
+        assert!(refusal("a.npy", &npy("<f4", "(1,)", &[0; 4])).contains("--rate"));
+        let missing = open_file("/nowhere/at/all.wav", &FileOptions::default()).err().expect("not there");
+        assert!(missing.to_string().contains("/nowhere/at/all.wav: cannot be opened"));
+    }
+}

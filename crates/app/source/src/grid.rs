@@ -1,0 +1,246 @@
+//! A column of times as a regular grid of samples: which rate it has, and where samples are missing.
+//!
+//! Files often carry a time for every row and no rate. The rate is read off the first rows and brought to
+//! the number a person would have written; then every step between rows is either one sample or a hole.
+//! Times that do not advance by about a sample are refused: a stream has one rate.
+
+use units::SampleRate;
+
+const NANOS_PER_SECOND: i128 = 1_000_000_000;
+
+/// How many rows the rate is read from: enough that times in milliseconds give 360 Hz and not 333.
+pub(crate) const ROWS_FOR_RATE: usize = 4_096;
+
+/// Steps shorter than this share of a sample are no step.
+const SHORTEST_STEP_SAMPLES: f64 = 0.5;
+
+/// Says why times make no regular grid.
+#[derive(Clone, PartialEq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum GridError {
+    /// Too few rows to have a distance.
+    #[error("one row of times tells no rate\ngive it with --rate")]
+    OneRow,
+    /// Time stands still or goes back.
+    #[error(
+        "its time is {step_ns} ns after the row before, less than half a sample at {rate} samples per second\n\
+         the column is no regular clock: leave it out with --time none and give --rate"
+    )]
+    NoStep {
+        /// From the row before to this one.
+        step_ns: i128,
+        /// The rate of the grid.
+        rate: SampleRate,
+    },
+    /// The rows' distance is no rate that can be told.
+    #[error("the times of the first rows do not advance, so they tell no rate\ngive it with --rate")]
+    NoRate,
+    /// A text that is no time.
+    #[error("`{0}` is not a time in decimal digits\nleave the column out with --time none and give --rate")]
+    NotTime(String),
+}
+
+/// The grid, going along the rows.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Grid {
+    rate: SampleRate,
+    previous_ns: Option<i128>,
+}
+
+impl Grid {
+    pub(crate) const fn new(rate: SampleRate) -> Self {
+        Self { rate, previous_ns: None }
+    }
+
+    /// Takes the next row's time; returns how many samples are missing before it.
+    ///
+    /// Steps are measured from row to row, not from the beginning: a device whose clock is a little off its
+    /// nominal rate must not seem to lose a sample every hour.
+    pub(crate) fn hole_before(&mut self, time_ns: i128) -> Result<u64, GridError> {
+        let Some(previous_ns) = self.previous_ns.replace(time_ns) else { return Ok(0) };
+        let step_ns = time_ns - previous_ns;
+        let samples = samples_between(self.rate, step_ns);
+        if samples < 1 {
+            return Err(GridError::NoStep { step_ns, rate: self.rate });
+        }
+        Ok(u64::try_from(samples - 1).unwrap_or(u64::MAX))
+    }
+}
+
+/// Returns the number of sample periods nearest to a time span.
+pub(crate) fn samples_between(rate: SampleRate, nanos: i128) -> i128 {
+    let per_nanos = i128::from(rate.denominator()) * NANOS_PER_SECOND;
+    let samples = nanos.saturating_mul(i128::from(rate.numerator()));
+    samples.saturating_add(per_nanos / 2).div_euclid(per_nanos)
+}
+
+/// Reads the rate off the times of the first rows.
+///
+/// The usual step is their median, so holes do not disturb it. The span of all usual steps gives a rate that
+/// is as uncertain as the steps differ, over that span; within it the roundest number is taken, of the rate
+/// in hertz or of the period in seconds.
+pub(crate) fn rate_of(times_ns: &[i128]) -> Result<SampleRate, GridError> {
+    let mut steps: Vec<i128> = times_ns.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    if steps.is_empty() {
+        return Err(GridError::OneRow);
+    }
+    steps.sort_unstable();
+    let median = to_f64(steps[steps.len() / 2]);
+    if median <= 0.0 {
+        return Err(GridError::NoRate);
+    }
+    steps.retain(|step| {
+        (SHORTEST_STEP_SAMPLES..2.0 - SHORTEST_STEP_SAMPLES).contains(&(to_f64(*step) / median))
+    });
+    let (span, spread) = (steps.iter().sum::<i128>(), steps[steps.len() - 1] - steps[0]);
+    #[expect(clippy::cast_precision_loss, reason = "a few thousand steps")]
+    let rate = steps.len() as f64 * 1e9 / to_f64(span);
+    // Equal steps are still rounded to a nanosecond.
+    roundest(rate, to_f64(spread + 1) / to_f64(span)).ok_or(GridError::NoRate)
+}
+
+/// Returns the rate with the fewest digits, in hertz or as a period, that is within a relative tolerance.
+fn roundest(rate: f64, tolerance: f64) -> Option<SampleRate> {
+    (1..=9).find_map(|digits| {
+        let as_rate = rounded(rate, digits).filter(|(value, ..)| (value / rate - 1.0).abs() <= tolerance);
+        let as_period =
+            rounded(1.0 / rate, digits).filter(|(value, ..)| (value * rate - 1.0).abs() <= tolerance);
+        let rate = as_rate.and_then(|(_, numerator, denominator)| fraction(numerator, denominator));
+        rate.or_else(|| as_period.and_then(|(_, numerator, denominator)| fraction(denominator, numerator)))
+    })
+}
+
+/// Rounds to significant digits; returns the value and the fraction it exactly is.
+fn rounded(value: f64, digits: i32) -> Option<(f64, u64, u64)> {
+    #[expect(clippy::cast_possible_truncation, reason = "the exponent of a finite float is small")]
+    let decimals = digits - 1 - value.log10().floor() as i32;
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "nine digits, positive")]
+    let mantissa = (value * 10_f64.powi(decimals)).round() as u64;
+    let power = 10_u64.checked_pow(decimals.unsigned_abs())?;
+    let (numerator, denominator) =
+        if decimals >= 0 { (mantissa, power) } else { (mantissa.checked_mul(power)?, 1) };
+    #[expect(clippy::cast_precision_loss, reason = "compared with a tolerance far above the rounding")]
+    Some((numerator as f64 / denominator as f64, numerator, denominator))
+}
+
+fn fraction(numerator: u64, denominator: u64) -> Option<SampleRate> {
+    let (mut a, mut b) = (numerator, denominator);
+    while b != 0 {
+        (a, b) = (b, a % b);
+    }
+    let fit = |value: u64| u32::try_from(value / a.max(1)).ok();
+    SampleRate::new(fit(numerator)?, fit(denominator)?).ok()
+}
+
+#[expect(clippy::cast_precision_loss, reason = "steps and spans, compared with tolerances")]
+const fn to_f64(nanos: i128) -> f64 {
+    nanos as f64
+}
+
+/// Reads a decimal number of some unit of time as nanoseconds, exactly, cutting what is below one.
+///
+/// Units: `nanos_per_unit` is a power of ten. Absolute times in nanoseconds have more digits than a float.
+pub(crate) fn parse_time(text: &str, nanos_per_unit: i128) -> Result<i128, GridError> {
+    let not_time = || GridError::NotTime(text.to_owned());
+    let bare = text.trim();
+    let (negative, digits) = bare.strip_prefix('-').map_or((false, bare), |digits| (true, digits));
+    let (whole, decimals) = digits.split_once('.').unwrap_or((digits, ""));
+    let plain = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
+    if digits.len() < 2 && whole.is_empty() || whole.len() > 20 || !plain(whole) || !plain(decimals) {
+        // Exponents are rare and never absolute times: a float holds them.
+        let value: f64 = bare.parse().map_err(|_| not_time())?;
+        let nanos = value * to_f64(nanos_per_unit);
+        #[expect(clippy::cast_possible_truncation, reason = "checked to be far inside the range")]
+        return if nanos.abs() < 1e30 { Ok(nanos.round() as i128) } else { Err(not_time()) };
+    }
+    let mut nanos =
+        whole.bytes().fold(0_i128, |sum, digit| sum * 10 + i128::from(digit - b'0')) * nanos_per_unit;
+    let mut place = nanos_per_unit;
+    for digit in decimals.bytes().take(9) {
+        place /= 10;
+        nanos += i128::from(digit - b'0') * place;
+    }
+    Ok(if negative { -nanos } else { nanos })
+}
+
+/// Returns the unit of a heading such as `time [ms]` in nanoseconds; seconds where it says nothing.
+pub(crate) fn nanos_per_unit(unit: &str) -> Option<i128> {
+    match unit {
+        "" | "s" | "sec" => Some(NANOS_PER_SECOND),
+        "ms" => Some(1_000_000),
+        "us" | "µs" | "μs" => Some(1_000),
+        "ns" => Some(1),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rate(text: &str) -> SampleRate {
+        text.parse().unwrap()
+    }
+
+    /// Times of a rate, written with so many nanoseconds of resolution.
+    fn times(rate_hz: f64, count: u32, resolution_ns: f64) -> Vec<i128> {
+        #[expect(clippy::cast_possible_truncation, reason = "small")]
+        (0..count)
+            .map(|i| ((f64::from(i) * 1e9 / rate_hz / resolution_ns).round() * resolution_ns) as i128)
+            .collect()
+    }
+
+    #[test]
+    fn coarse_times_still_give_the_rate_a_person_would_write() {
+        assert_eq!(rate_of(&times(360.0, 4_096, 1e6)), Ok(rate("360")));
+        assert_eq!(rate_of(&times(48_000.0, 4_096, 1e3)), Ok(rate("48k")));
+        assert_eq!(rate_of(&times(1_000.0 / 3.0, 4_096, 1.0)), Ok(rate("1000/3")));
+        assert_eq!(rate_of(&times(0.1, 10, 1e9)), Ok(rate("0.1")));
+        assert_eq!(rate_of(&times(99.0, 3, 1.0)), Ok(rate("99")));
+        assert_eq!(rate_of(&times(999.0, 3, 1.0)), Ok(rate("999")));
+        assert_eq!(rate_of(&times(1e6, 100, 1.0)), Ok(rate("1M")));
+    }
+
+    #[test]
+    fn holes_do_not_disturb_the_rate() {
+        let mut with_holes = times(200.0, 100, 1.0);
+        with_holes.iter_mut().skip(40).for_each(|time| *time += 3_000_000_000);
+        assert_eq!(rate_of(&with_holes), Ok(rate("200")));
+    }
+
+    #[test]
+    fn times_that_stand_still_give_no_rate() {
+        assert_eq!(rate_of(&[0]), Err(GridError::OneRow));
+        assert_eq!(rate_of(&[5, 5, 5]), Err(GridError::NoRate));
+        assert_eq!(rate_of(&[5, 4, 3]), Err(GridError::NoRate));
+    }
+
+    #[test]
+    fn a_step_is_one_sample_or_a_hole() {
+        let mut grid = Grid::new(rate("200"));
+        assert_eq!(grid.hole_before(70), Ok(0));
+        assert_eq!(grid.hole_before(5_000_000), Ok(0));
+        assert_eq!(grid.hole_before(20_100_000), Ok(2));
+        assert!(matches!(grid.hole_before(20_100_000), Err(GridError::NoStep { step_ns: 0, .. })));
+        assert!(matches!(grid.hole_before(10_000_000), Err(GridError::NoStep { .. })));
+    }
+
+    #[test]
+    fn a_clock_slightly_off_its_rate_makes_no_holes() {
+        let mut grid = Grid::new(rate("1000"));
+        let holes: u64 =
+            times(999.9, 1_000_000, 1.0).into_iter().map(|time| grid.hole_before(time).unwrap()).sum();
+        assert_eq!(holes, 0);
+    }
+
+    #[test]
+    fn times_are_read_to_the_nanosecond() {
+        assert_eq!(parse_time("1604102400.123456789", NANOS_PER_SECOND), Ok(1_604_102_400_123_456_789));
+        assert_eq!(parse_time("-0.5", 1_000_000), Ok(-500_000));
+        assert_eq!(parse_time("1604102400123456789", 1), Ok(1_604_102_400_123_456_789));
+        assert_eq!(parse_time("1.5e-3", NANOS_PER_SECOND), Ok(1_500_000));
+        for text in ["", ".", "-", "12:00", "nan", "1e99", "2020-01-01T00:00:00Z"] {
+            assert!(parse_time(text, NANOS_PER_SECOND).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,43 @@
+//! Where samples come from: recorded signals, files, standard input, this host, and test waveforms.
+//!
+//! A [`Source`] is pulled: it says what its samples mean and then hands over runs of them, or says that a
+//! run is missing and why. It knows nothing of networks and owns no thread. Whoever publishes asks a
+//! [`Player`] what to send at a given moment; the player keeps the true rate without drift or bursts.
+//!
+//! Start with [`Source`] and [`Player`]; [`open_file`] and [`signals::open`] make the common ones.
+
+mod columns;
+mod csv_table;
+mod file;
+mod grid;
+pub mod host;
+mod lines;
+mod npy;
+mod numbers;
+mod parquet_table;
+mod piece;
+mod playback;
+mod player;
+mod raw;
+mod recording;
+mod repeat;
+pub mod signals;
+mod wav;
+mod wave;
+
+pub use columns::ColumnError;
+pub use csv_table::{CsvError, CsvTable};
+pub use file::{FileOptions, FileSource, OpenError, TimeColumn, open_file};
+pub use grid::GridError;
+pub use lines::{Lines, LinesError, LinesOptions};
+pub use npy::{NpyArray, NpyError, ReadSeek};
+pub use numbers::{NanPolicy, NumberError};
+pub use parquet_table::{ParquetError, ParquetTable};
+pub use piece::{Description, HoleKind, MAX_PIECE_BYTES, Piece, Source, SourceError, Timing};
+pub use playback::{Playback, Speed, SpeedError};
+pub use player::{Player, Step};
+pub use raw::{Raw, RawError};
+pub use recording::{Recording, RecordingError};
+pub use repeat::Repeat;
+pub use wav::{Wav, WavError};
+pub use wave::{Shape, UnknownShape, Wave, WaveError, WaveOptions};

@@ -1,0 +1,155 @@
+//! A source on its plan: tells what to publish at a given moment, and when to ask again.
+
+use std::num::NonZeroU64;
+use std::time::Duration;
+
+use crate::{Description, HoleKind, Piece, Playback, Source, SourceError, Speed, Timing};
+
+/// Gives a source's samples out at their true rate.
+///
+/// Owns no clock: the caller says how much time has passed since it began. A [`Timing::Live`] source sets
+/// its own pace and is only passed on. A long hole is given out as it would have happened, a few samples at
+/// a time, so that readers see its end when it ends.
+///
+/// ```
+/// # use source::{Player, Speed, Step, Wave, WaveOptions, Shape};
+/// # let wave = WaveOptions::new("test/sine".parse()?, Shape::Sine, "1000".parse()?).open()?;
+/// let mut player = Player::new(wave, Speed::true_time());
+/// let began = std::time::Instant::now();
+/// loop {
+///     match player.advance(began.elapsed())? {
+///         Step::Samples(samples) => { /* publisher.send_bytes(samples)? */ }
+///         Step::Hole { samples, why } => { /* publisher.skip(samples, why.stage()) */ }
+///         Step::Wait(duration) => std::thread::sleep(duration),
+///         Step::End => break,
+///     }
+/// #   if player.position() > 20 { break }
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Player<S> {
+    source: S,
+    playback: Playback,
+    position: u64,
+    /// What may still be handed over before the next rest.
+    allowance: u64,
+    /// When the rest is over, counted like `elapsed`.
+    rested: Duration,
+}
+
+/// What to do now.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Step<'a> {
+    /// Publish these whole samples.
+    Samples(&'a [u8]),
+    /// Tell readers that so many samples are missing.
+    Hole {
+        /// How many.
+        samples: u64,
+        /// Why.
+        why: HoleKind,
+    },
+    /// Nothing is due for that long.
+    Wait(Duration),
+    /// There is no more.
+    End,
+}
+
+impl<S: Source> Player<S> {
+    /// Puts a source on its plan.
+    #[must_use]
+    pub fn new(source: S, speed: Speed) -> Self {
+        let playback = Playback::new(source.description().schema.rate, speed);
+        Self { source, playback, position: 0, allowance: 0, rested: Duration::ZERO }
+    }
+
+    /// Returns what the samples are.
+    #[must_use]
+    pub fn description(&self) -> &Description {
+        self.source.description()
+    }
+
+    /// Returns how many samples have been given out, holes included: the index of the next one.
+    #[must_use]
+    pub const fn position(&self) -> u64 {
+        self.position
+    }
+
+    /// Says what to do when `elapsed` has passed since the beginning.
+    ///
+    /// # Errors
+    /// What the source says.
+    pub fn advance(&mut self, elapsed: Duration) -> Result<Step<'_>, SourceError> {
+        let limit = if self.source.description().timing == Timing::Live {
+            NonZeroU64::MAX
+        } else {
+            match self.allow(elapsed) {
+                Ok(limit) => limit,
+                Err(rest) => return Ok(Step::Wait(rest)),
+            }
+        };
+        let sample_bytes = self.source.description().schema.sample_bytes();
+        let (step, given) = match self.source.next(limit)? {
+            Piece::Samples(samples) => (Step::Samples(samples), (samples.len() / sample_bytes) as u64),
+            Piece::Hole { samples, why } => (Step::Hole { samples, why }, samples),
+            Piece::End => (Step::End, 0),
+        };
+        self.position += given;
+        self.allowance = self.allowance.saturating_sub(given);
+        if self.allowance == 0 {
+            self.rested = elapsed + self.playback.next_due(elapsed, self.position);
+        }
+        Ok(step)
+    }
+
+    /// Returns how many samples may be handed over, or how long to wait.
+    fn allow(&mut self, elapsed: Duration) -> Result<NonZeroU64, Duration> {
+        if self.allowance == 0 {
+            if elapsed < self.rested {
+                return Err(self.rested - elapsed);
+            }
+            self.allowance = self.playback.due(elapsed, self.position);
+        }
+        NonZeroU64::new(self.allowance).ok_or_else(|| {
+            let rest = self.playback.next_due(elapsed, self.position);
+            self.rested = elapsed + rest;
+            rest
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Shape, WaveOptions};
+
+    fn player(rate: &str) -> Player<crate::Wave> {
+        let wave = WaveOptions::new("test".parse().unwrap(), Shape::Ramp, rate.parse().unwrap());
+        Player::new(wave.open().unwrap(), Speed::true_time())
+    }
+
+    #[test]
+    fn a_minute_played_is_a_minute_of_samples() {
+        let mut player = player("360");
+        let mut elapsed = Duration::ZERO;
+        let mut samples = 0;
+        while elapsed <= Duration::from_secs(60) {
+            match player.advance(elapsed).unwrap() {
+                Step::Samples(bytes) => samples += bytes.len() / 4,
+                Step::Wait(rest) => elapsed += rest,
+                step => panic!("a ramp gave {step:?}"),
+            }
+        }
+        assert_eq!(samples, 21_600);
+        assert_eq!(player.position(), 21_600);
+    }
+
+    #[test]
+    fn after_a_stall_every_burst_is_followed_by_a_rest() {
+        let mut player = player("1000");
+        let elapsed = Duration::from_secs(30);
+        let Step::Samples(bytes) = player.advance(elapsed).unwrap() else { panic!("30 s are due") };
+        assert_eq!(bytes.len() / 4, 50);
+        assert_eq!(player.advance(elapsed).unwrap(), Step::Wait(Playback::REST));
+    }
+}
