@@ -1,0 +1,393 @@
+/**
+ * A monitor server that is none: it speaks `docs/protocol/page.md` over synthetic streams, for working on
+ * the page and for its tests. `node dev/fake-server.mjs [--port 7480] [--streams 14]`, then open the address
+ * it prints; `npm run dev` finds it at the same port.
+ */
+import { createServer } from 'node:http';
+import { readFile } from 'node:fs/promises';
+import { extname, join, normalize } from 'node:path';
+import { fileURLToPath, pathToFileURL } from 'node:url';
+import { WebSocketServer } from 'ws';
+import { encodeView } from './encode-view.mjs';
+import { holesOf, indexAt, Injection, SECOND, signals } from './signals.mjs';
+
+/** @typedef {import('./signals.mjs').Signal} Signal */
+/** @typedef {{stream: string, channel: string}} Wanted */
+/** @typedef {{view: number, traces: Wanted[], width: number, span: bigint, end: bigint | null, dirty: boolean, inFlight: number[]}} View */
+
+const DIST = fileURLToPath(new URL('../dist/', import.meta.url));
+const TYPES = /** @type {Record<string, string>} */ ({
+  '.html': 'text/html; charset=utf-8', '.js': 'text/javascript', '.css': 'text/css', '.svg': 'image/svg+xml',
+});
+const CSP = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; "
+  + "base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+/** What lies further back comes "from the archive". */
+const LIVE_MEMORY = 60n * SECOND;
+const MAX_WIDTH = 4096;
+/** Values looked at per column: enough for an envelope that looks right. */
+const PER_COLUMN = 12;
+
+/** The clock of the server, in UTC nanoseconds. */
+const wallNow = () => BigInt(Math.round((performance.timeOrigin + performance.now()) * 1e6));
+/** Seconds of the day, small enough for a double to be exact to a nanosecond. @param {bigint} ns */
+const seconds = (ns) => Number(ns % (86_400n * SECOND)) / 1e9;
+/** JSON with bigints as plain digits. @param {unknown} value */
+const json = (value) => JSON.stringify(value, (_, v) => (typeof v === 'bigint' ? `#${v}#` : v)).replace(/"#(-?\d+)#"/g, '$1');
+
+const STAGES = ['source', 'publisher_queue', 'publisher_paused', 'injected', 'sender_socket', 'sender_ip', 'sender_qdisc',
+  'sender_nic', 'network', 'receiver_nic', 'receiver_hook', 'receiver_backlog', 'receiver_ip', 'receiver_reassembly',
+  'receiver_checksum', 'receiver_no_socket', 'receiver_socket_filter', 'receiver_socket_buffer', 'receiver_udp_memory',
+  'decode', 'late', 'reader_lag', 'deadline', 'browser', 'archive_write'];
+
+/** @typedef {{port?: number, streams?: number, pageProtocol?: number, forbid?: boolean}} Options */
+
+/** The synthetic bus behind the server: its streams and what is known of each. */
+class Bus {
+  started = wallNow();
+  injection = new Injection();
+  /** @type {string[]} */
+  patterns = ['**'];
+
+  /** @param {Options} options */
+  constructor(options) {
+    this.all = signals(options.streams ?? 14);
+    this.joined = this.started - 3600n * SECOND;
+    this.protocol = options.pageProtocol ?? 1;
+  }
+
+  server() {
+    return { version: '0.1.0-fake', started_ns: this.started, now_ns: wallNow(), page_protocol: this.protocol };
+  }
+
+  /** @param {string} name */
+  find(name) {
+    return this.all.find((s) => s.name === name);
+  }
+
+  /** The last moment of which a signal has data. @param {Signal} s @param {bigint} now */
+  edge(s, now) {
+    return s.silent ? this.started - 40n * SECOND : now;
+  }
+
+  /** @param {Signal} s @param {bigint} from @param {bigint} to @param {bigint} now */
+  holes(s, from, to, now) {
+    return holesOf(s, from, to, now, this.injection);
+  }
+
+  /** @param {Signal} s @param {bigint} now @param {boolean} sparks */
+  describe(s, now, sparks) {
+    const recent = this.holes(s, now - 60n * SECOND, now, now);
+    const lost = recent.reduce((sum, h) => sum + h.samples, 0) * s.channels.length;
+    const losing = recent.some((h) => h.code !== 255 && h.code !== 0 && now - h.to < 4n * SECOND);
+    const edge = this.edge(s, now);
+    return {
+      stream: s.name, epoch: `${this.joined}`, state: 'open', dtype: s.dtype, rate: { numerator: s.rate, denominator: 1 },
+      elements_per_sample: s.channels.length, station: s.station, labels: s.derived ? { derived: 'yes' } : {}, derived: s.derived === true,
+      channels: s.channels.map((c, i) => ({ ...c, shape: [], elements: 1, first_element: i })),
+      first_index: 0, next_index: Number(indexAt(s, edge) - indexAt(s, this.joined)), newest_ns: edge, age_ns: now - edge,
+      samples_per_s: s.silent ? 0 : s.rate, lost_elements: lost, lost_last_hour_elements: lost,
+      unsettled_elements: recent.filter((h) => !h.settled).reduce((sum, h) => sum + h.samples, 0),
+      health: s.silent ? 'stale' : losing ? 'losing' : 'ok',
+      ...(sparks ? { spark: this.spark(s, now) } : {}),
+    };
+  }
+
+  /** @param {Signal} s @param {bigint} now */
+  spark(s, now) {
+    const from = (now / SECOND - 60n) * SECOND;
+    return Array.from({ length: 60 }, (_, k) => {
+      const [low, high] = this.column(s, 0, from + BigInt(k) * SECOND, from + BigInt(k + 1) * SECOND, [], this.edge(s, now));
+      return Number.isNaN(low) ? null : [low, high];
+    });
+  }
+
+  /**
+   * The smallest and largest value in a column, NaN where there is none.
+   * @param {Signal} s @param {number} channel @param {bigint} from @param {bigint} to
+   * @param {import('./signals.mjs').Hole[]} holes @param {bigint} edge @returns {[number, number]}
+   */
+  column(s, channel, from, to, holes, edge) {
+    let low = Infinity;
+    let high = -Infinity;
+    for (let i = 0; i < PER_COLUMN; i += 1) {
+      const at = from + ((to - from) * BigInt(i)) / BigInt(PER_COLUMN);
+      if (at > edge || holes.some((h) => at >= h.from && at < h.to)) continue;
+      const value = s.value(seconds(at), channel);
+      low = Math.min(low, value);
+      high = Math.max(high, value);
+    }
+    return low <= high ? [low, high] : [NaN, NaN];
+  }
+
+  /** @param {Signal} s @param {bigint} now */
+  account(s, now) {
+    const per = s.channels.length;
+    const holes = this.holes(s, now - 120n * SECOND, now, now);
+    /** @type {Record<string, number>} */
+    const lost = {};
+    let [unexplained, unsettled] = [0, 0];
+    for (const h of holes) {
+      if (h.code === 255) unsettled += h.samples * per;
+      else if (h.code === 254) unexplained += h.samples * per;
+      else lost[STAGES[h.code] ?? ''] = (lost[STAGES[h.code] ?? ''] ?? 0) + h.samples * per;
+    }
+    const next = Number(indexAt(s, this.edge(s, now)) - indexAt(s, this.joined));
+    const inFlight = s.silent ? 0 : per * 2;
+    const gone = Object.values(lost).reduce((a, b) => a + b, 0) + unexplained + unsettled;
+    const received = Math.round((next * per) / 340);
+    return {
+      stream: s.name, epoch: `${this.joined}`, reader: 'monitor', leg: 'udp', state: 'open',
+      datagrams: { first: 0, next: received, received, lost: {}, unexplained: 0, unsettled: 0, in_flight: 0, duplicates: 0 },
+      elements: { first: 0, next, per_sample: per, delivered: next * per - gone - inFlight, lost, unexplained, unsettled, in_flight: inFlight },
+      gaps: [], ladder: STAGES.map((stage) => ({ stage, elements: lost[stage] ?? 0 })),
+    };
+  }
+
+  /** @param {Signal} s @param {bigint} from @param {bigint} to @param {number} limit */
+  gaps(s, from, to, limit) {
+    const now = wallNow();
+    return this.holes(s, from, to, now).slice(-limit).map((h) => ({
+      id: Number(h.firstIndex % 1_000_000n), from_ns: h.from, to_ns: h.to, first_index: h.firstIndex, samples: h.samples,
+      lost: h.code < 254 ? { [STAGES[h.code] ?? '']: h.samples * s.channels.length } : {},
+      unexplained: h.code === 254 ? h.samples * s.channels.length : 0,
+      unsettled: h.code === 255 ? h.samples * s.channels.length : 0,
+      settled: h.settled, apportioned: false, evidence: h.settled ? [h.evidence] : [],
+    }));
+  }
+}
+
+/** One viewer: its views, its credit. */
+class Viewer {
+  /** @type {Map<number, View>} */
+  views = new Map();
+  visible = true;
+  /** @type {string | null} */
+  watched = null;
+  frame = 0;
+
+  /** @param {import('ws').WebSocket} socket @param {Bus} bus @param {{frames: number, bytes: number, requests: number}} tally */
+  constructor(socket, bus, tally) {
+    this.socket = socket;
+    this.bus = bus;
+    this.tally = tally;
+    this.say({ type: 'hello', page_protocol: bus.protocol, server: bus.server() });
+    this.streams(true);
+  }
+
+  /** @param {unknown} value */
+  say(value) {
+    if (this.socket.readyState === this.socket.OPEN) this.socket.send(json(value));
+  }
+
+  /** @param {boolean} sparks */
+  streams(sparks) {
+    const now = wallNow();
+    this.say({ type: 'streams', streams: this.bus.all.map((s) => this.bus.describe(s, now, sparks)) });
+  }
+
+  account() {
+    const s = this.bus.find(this.watched ?? '');
+    if (s !== undefined && this.visible) this.say({ type: 'account', ...this.bus.account(s, wallNow()) });
+  }
+
+  /** @param {string} text */
+  heard(text) {
+    // Nanoseconds are beyond a double: keep their digits.
+    const message = JSON.parse(text.replace(/("\w+_ns":)(\d+)/g, '$1"$2"'));
+    this.tally.requests += 1;
+    if (message.type === 'view') this.view(message);
+    else if (message.type === 'close') this.views.delete(message.view);
+    else if (message.type === 'visible') this.visible = message.visible;
+    else if (message.type === 'watch_account') this.watch(message.stream);
+    else if (message.type === 'shown') for (const view of this.views.values()) view.inFlight = view.inFlight.filter((n) => n !== message.frame);
+  }
+
+  /** @param {string | null} stream */
+  watch(stream) {
+    this.watched = stream;
+    this.account();
+  }
+
+  /** @param {any} m */
+  view(m) {
+    const width = Math.max(1, Math.min(MAX_WIDTH, m.width_px));
+    const end = m.end_ns === null ? null : BigInt(m.end_ns);
+    const inFlight = this.views.get(m.view)?.inFlight ?? [];
+    this.views.set(m.view, { view: m.view, traces: m.traces, width, span: BigInt(m.span_ns), end, dirty: true, inFlight });
+  }
+
+  /** Sends what each view is owed. */
+  tick() {
+    if (!this.visible) return;
+    for (const view of this.views.values()) {
+      if (view.inFlight.length >= 2 || (view.end !== null && !view.dirty)) continue;
+      view.dirty = false;
+      this.frame += 1;
+      view.inFlight.push(this.frame);
+      const bytes = this.encode(view);
+      this.tally.frames += 1;
+      this.tally.bytes += bytes.byteLength;
+      this.socket.send(bytes);
+    }
+  }
+
+  /** @param {View} view */
+  encode(view) {
+    const now = wallNow();
+    const column = view.span / BigInt(view.width) || 1n;
+    const from = (((view.end ?? now) - view.span) / column) * column;
+    const traces = view.traces.map((wanted, index) => this.trace(wanted, index, from, column, view.width, now));
+    return encodeView({
+      frame: this.frame, view: view.view, flags: view.end === null ? 1 : 0, now, from, column, columnCount: view.width, traces,
+    });
+  }
+
+  /** @param {Wanted} wanted @param {number} index @param {bigint} from @param {bigint} column @param {number} width @param {bigint} now */
+  trace(wanted, index, from, column, width, now) {
+    const s = this.bus.find(wanted.stream);
+    const channel = s?.channels.findIndex((c) => c.name === wanted.channel) ?? -1;
+    if (s === undefined || channel < 0) return { index, state: 1, body: { offsets: [], values: [] } };
+    const to = from + column * BigInt(width);
+    const holes = this.bus.holes(s, from, to, now);
+    const samplesPerColumn = (s.rate * Number(column)) / 1e9;
+    const edge = this.bus.edge(s, now);
+    const body = samplesPerColumn < 1
+      ? this.points(s, channel, from, to < edge ? to : edge, holes) : this.columns(s, channel, from, column, width, holes, edge);
+    const gaps = holes.map((h) => ({
+      from: h.from, to: h.to, lostElements: h.samples * s.channels.length, code: h.code, firstIndex: h.firstIndex, samples: h.samples,
+    }));
+    return {
+      index, state: s.silent ? 2 : 0, body, samplesPerColumn, newest: edge, newestValue: s.value(seconds(edge), channel),
+      liveMemoryFrom: now - LIVE_MEMORY, gaps,
+    };
+  }
+
+  /** @param {Signal} s @param {number} channel @param {bigint} from @param {bigint} column @param {number} width @param {import('./signals.mjs').Hole[]} holes @param {bigint} edge */
+  columns(s, channel, from, column, width, holes, edge) {
+    const pairs = new Float32Array(width * 2);
+    for (let k = 0; k < width; k += 1) {
+      const at = from + BigInt(k) * column;
+      const near = holes.filter((h) => h.to > at && h.from < at + column);
+      [pairs[2 * k], pairs[2 * k + 1]] = this.bus.column(s, channel, at, at + column, near, edge);
+    }
+    return { first: 0, pairs };
+  }
+
+  /** @param {Signal} s @param {number} channel @param {bigint} from @param {bigint} to @param {import('./signals.mjs').Hole[]} holes */
+  points(s, channel, from, to, holes) {
+    const offsets = [];
+    const values = [];
+    for (let i = indexAt(s, from); ; i += 1n) {
+      const at = (i * SECOND) / BigInt(s.rate);
+      if (at > to) return { offsets, values };
+      const inHole = holes.some((h) => i >= h.firstIndex && i < h.firstIndex + BigInt(h.samples));
+      if (inHole && Number.isNaN(values.at(-1) ?? NaN)) continue;
+      offsets.push(Number(at - from));
+      values.push(inHole ? NaN : s.value(seconds(at), channel));
+    }
+  }
+}
+
+/** @param {Bus} bus @param {URL} url @param {string} method @param {any} body @returns {[number, unknown]} */
+function answer(bus, url, method, body) {
+  const query = url.searchParams;
+  const s = bus.find(query.get('stream') ?? '');
+  const now = wallNow();
+  switch (`${method} ${url.pathname}`) {
+    case 'GET /api/streams':
+      return [200, { server: bus.server(), streams: bus.all.map((each) => bus.describe(each, now, true)) }];
+    case 'GET /api/account':
+      return s ? [200, bus.account(s, now)] : [404, { error: 'no such stream', help: 'see /api/streams' }];
+    case 'GET /api/gaps':
+      return s ? [200, bus.gaps(s, BigInt(query.get('from') ?? 0), BigInt(query.get('to') ?? now), Number(query.get('limit') ?? 100))]
+        : [404, { error: 'no such stream', help: 'see /api/streams' }];
+    case 'GET /api/inject':
+      return [200, { available: true, probability: bus.injection.probability }];
+    case 'POST /api/inject':
+      bus.injection.set(Number(body.probability), now);
+      return [200, { available: true, probability: bus.injection.probability }];
+    case 'GET /api/patterns':
+      return [200, bus.patterns];
+    case 'POST /api/join':
+      bus.patterns.push(String(body.pattern));
+      return [200, {}];
+    case 'POST /api/leave':
+      bus.patterns = bus.patterns.filter((p) => p !== body.pattern);
+      return [200, {}];
+    case 'POST /api/derive':
+      return /^[\w\s+\-*/().]+$/.test(body.expression) ? [200, {}]
+        : [400, { error: `cannot read the expression \`${body.expression}\``, help: 'write it like `a - b`, with the names of the inputs' }];
+    default:
+      return [404, { error: 'no such resource', help: 'see docs/protocol/page.md' }];
+  }
+}
+
+/** @param {string} path @returns {Promise<[number, string, Buffer]>} */
+async function file(path) {
+  const clean = normalize(path === '/' ? '/index.html' : path).replace(/^(\.\.[/\\])+/, '');
+  try {
+    return [200, TYPES[extname(clean)] ?? 'application/octet-stream', await readFile(join(DIST, clean))];
+  } catch {
+    return [404, 'text/plain', Buffer.from('not found; `npm run build` makes the page\n')];
+  }
+}
+
+/**
+ * Starts a server; `stats` counts what all viewers got and asked for.
+ * @param {Options} [options]
+ */
+export async function startFakeServer(options = {}) {
+  const bus = new Bus(options);
+  const stats = { frames: 0, bytes: 0, requests: 0 };
+  /** @type {Set<Viewer>} */
+  const viewers = new Set();
+  const http = createServer(async (request, response) => {
+    const url = new URL(request.url ?? '/', 'http://localhost');
+    if (options.forbid && url.pathname.startsWith('/api')) {
+      response.writeHead(403, { 'content-type': 'application/json' });
+      response.end(json({ error: 'this address may not read the bus', help: 'ask for --listen and --allow on the monitor' }));
+    } else if (url.pathname.startsWith('/api')) {
+      let body = '';
+      for await (const part of request) body += part;
+      const [status, value] = answer(bus, url, request.method ?? 'GET', body === '' ? {} : JSON.parse(body));
+      response.writeHead(status, { 'content-type': 'application/json' });
+      response.end(json(value));
+    } else {
+      const [status, type, bytes] = await file(url.pathname);
+      response.writeHead(status, { 'content-type': type, 'content-security-policy': CSP });
+      response.end(bytes);
+    }
+  });
+  const sockets = new WebSocketServer({ server: http, path: '/api/live' });
+  sockets.on('connection', (socket) => {
+    if (options.forbid) return socket.close();
+    const viewer = new Viewer(socket, bus, stats);
+    viewers.add(viewer);
+    socket.on('message', (data) => viewer.heard(String(data)));
+    socket.on('close', () => viewers.delete(viewer));
+    return undefined;
+  });
+  let beat = 0;
+  const timers = [
+    setInterval(() => viewers.forEach((v) => v.tick()), 16),
+    setInterval(() => viewers.forEach((v) => { if (v.visible) v.streams((beat += 1) % 2 === 0); }), 500),
+    setInterval(() => viewers.forEach((v) => v.account()), 500),
+  ];
+  await new Promise((resolve) => http.listen(options.port ?? 0, '127.0.0.1', () => resolve(undefined)));
+  const address = /** @type {import('node:net').AddressInfo} */ (http.address());
+  const close = async () => {
+    timers.forEach(clearInterval);
+    for (const socket of sockets.clients) socket.terminate();
+    http.closeAllConnections();
+    await new Promise((resolve) => http.close(resolve));
+  };
+  return { url: `http://127.0.0.1:${address.port}`, port: address.port, stats, close };
+}
+
+/** @param {string} name @param {number} otherwise */
+const option = (name, otherwise) => Number(process.argv[process.argv.indexOf(name) + 1] && process.argv.includes(name) ? process.argv[process.argv.indexOf(name) + 1] : otherwise);
+
+if (import.meta.url === pathToFileURL(process.argv[1] ?? '').href) {
+  const { url } = await startFakeServer({ port: option('--port', 7480), streams: option('--streams', 14) });
+  console.log(`fake monitor at ${url}/`);
+}

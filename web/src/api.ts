@@ -1,0 +1,118 @@
+/**
+ * The HTTP side of the protocol: asked for on demand, never polled faster than a person reads.
+ */
+import { fields, flag, list, number, parseJson, text } from './wire/json';
+import { readAccount, readGapDetail, readServer, readStreams, type Account, type GapDetail, type ServerInfo, type Stream } from './wire/messages';
+
+/** Says that the server refused, with its own words and the way out. */
+export class Refused extends Error {
+  constructor(
+    readonly status: number,
+    message: string,
+    readonly help: string,
+  ) {
+    super(message);
+    this.name = 'Refused';
+  }
+}
+
+/** A request gives up after this: the page says so instead of hanging. */
+const PATIENCE_MS = 10_000;
+
+async function ask(path: string, init: RequestInit = {}): Promise<unknown> {
+  const response = await fetch(path, { ...init, signal: AbortSignal.timeout(PATIENCE_MS) });
+  const body = await response.text();
+  const value = readBody(body);
+  if (response.ok) return value;
+  const said = fields(value);
+  throw new Refused(response.status, text(said, 'error', response.statusText), text(said, 'help'));
+}
+
+/** Errors may come as plain text from something between page and server. */
+function readBody(body: string): unknown {
+  try {
+    return parseJson(body);
+  } catch {
+    return null;
+  }
+}
+
+const post = (path: string, body: unknown): Promise<unknown> =>
+  ask(path, { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify(body) });
+
+/** Returns the catalogue. */
+export async function fetchStreams(): Promise<{ server: ServerInfo; streams: readonly Stream[] }> {
+  const from = fields(await ask('/api/streams'));
+  return { server: readServer(from['server']), streams: readStreams(from) };
+}
+
+/** Returns one stream's account. */
+export async function fetchAccount(stream: string): Promise<Account> {
+  return readAccount(await ask(`/api/account?${new URLSearchParams({ stream })}`));
+}
+
+/** Returns the gaps of a stream between two times, with their evidence. */
+export async function fetchGaps(stream: string, from: bigint, to: bigint, limit: number): Promise<readonly GapDetail[]> {
+  const query = new URLSearchParams({ stream, from: `${from}`, to: `${to}`, limit: `${limit}` });
+  const answer = await ask(`/api/gaps?${query}`);
+  const items = Array.isArray(answer) ? answer : list(fields(answer), 'gaps');
+  return items.map(readGapDetail);
+}
+
+/** Whether loss can be planted here, and how much is. */
+export interface Injection {
+  readonly available: boolean;
+  readonly probability: number;
+}
+
+/** Returns whether the "lose 1 %" switch works here; a server without it answers 404. */
+export async function fetchInjection(): Promise<Injection> {
+  try {
+    return readInjection(await ask('/api/inject'));
+  } catch (error) {
+    if (error instanceof Refused) return { available: false, probability: 0 };
+    throw error;
+  }
+}
+
+/** Plants loss with this probability, or none. */
+export async function setInjection(probability: number): Promise<Injection> {
+  const answer = await post('/api/inject', { probability });
+  return { ...readInjection(answer), available: true, probability };
+}
+
+function readInjection(value: unknown): Injection {
+  const from = fields(value);
+  return { available: flag(from, 'available'), probability: number(from, 'probability') };
+}
+
+/** Returns the patterns the monitor has joined. */
+export async function fetchPatterns(): Promise<readonly string[]> {
+  const answer = await ask('/api/patterns');
+  const items = Array.isArray(answer) ? answer : list(fields(answer), 'patterns');
+  return items.map((item) => (typeof item === 'string' ? item : text(fields(item), 'pattern'))).filter((p) => p !== '');
+}
+
+/** Joins all streams that match. */
+export async function join(pattern: string): Promise<void> {
+  await post('/api/join', { pattern });
+}
+
+/** Leaves a pattern. */
+export async function leave(pattern: string): Promise<void> {
+  await post('/api/leave', { pattern });
+}
+
+/** A stream computed from others. */
+export interface Derivation {
+  readonly name: string;
+  readonly expression: string;
+  /** Variable → `stream:channel`. */
+  readonly inputs: Readonly<Record<string, string>>;
+  readonly unit: string;
+}
+
+/** Starts a derived stream. */
+export async function derive(derivation: Derivation): Promise<void> {
+  await post('/api/derive', derivation);
+}

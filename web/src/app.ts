@@ -1,0 +1,389 @@
+/**
+ * The page as a whole: holds what all parts share and carries word from one to the other.
+ *
+ * Decisions worth a test are in `model/`; this file decides only who hears of what.
+ */
+import { fetchGaps, fetchInjection, fetchStreams, Refused, setInjection } from './api';
+import { LeadingStages } from './leading-stages';
+import { Live, type Connection } from './live';
+import { gapOfDetail } from './model/gaps';
+import { readLayout, writeLayout } from './model/layout';
+import { connectionSentence, noticeOf, type Standing } from './model/notices';
+import { sentence, worstStream } from './model/sentence';
+import { firstPlots } from './model/tree';
+import type { Zone } from './model/time';
+import { Plots } from './plots';
+import { AccountPanel, LISTED_GAPS } from './ui/account-panel';
+import { byId } from './ui/dom';
+import { GapCard } from './ui/gap-card';
+import { commandOf, KeySheet, type Command } from './ui/keys';
+import { NoticeBoard } from './ui/notice-board';
+import { SourcesForm } from './ui/sources-form';
+import { StreamList } from './ui/stream-list';
+import { applyTheme, onSystemTheme, otherTheme, readPalette, storedTheme, type Palette } from './ui/theme';
+import { TopBar, type Tool } from './ui/top-bar';
+import type { ViewFrame } from './wire/frame';
+import type { Account, BrowserLoss, ServerInfo, ServerMessage, Stream, TraceRequest } from './wire/messages';
+
+const HOUR_NS = 3_600_000_000_000n;
+/** The clock, the connection's wording and the gap list are looked at this often. */
+const BEAT_MS = 500;
+/** The address follows what is shown, but not every step of a drag. */
+const ADDRESS_MS = 250;
+const ONE_PERCENT = 0.01;
+/** One press of an arrow key moves by this share of the window. */
+const STEP = 0.25;
+
+/** The page. */
+export class App {
+  readonly #root = document.documentElement;
+  readonly #notices = new NoticeBoard();
+  readonly #keys = new KeySheet();
+  readonly #card = new GapCard(fetchGaps);
+  readonly #live: Live;
+  readonly #plots: Plots;
+  readonly #list: StreamList;
+  readonly #top: TopBar;
+  readonly #account: AccountPanel;
+  #palette: Palette;
+  #zone: Zone = 'local';
+  #streams: readonly Stream[] = [];
+  #byName: ReadonlyMap<string, Stream> = new Map();
+  #connection: Connection = { kind: 'connecting' };
+  #server: ServerInfo | null = null;
+  #clockOffset = 0n;
+  #refused: Refused | null = null;
+  #selected: string | null = null;
+  #accountSeen: Account | null = null;
+  #gapsSeen = '';
+  #browserLoss: BrowserLoss | null = null;
+  readonly #stages = new LeadingStages();
+  #injecting = false;
+  #fresh = location.search.length <= 1;
+  #addressTimer: ReturnType<typeof setTimeout> | undefined;
+
+  constructor() {
+    applyTheme(storedTheme());
+    this.#palette = readPalette();
+    const scheme = location.protocol === 'https:' ? 'wss' : 'ws';
+    this.#live = new Live(`${scheme}://${location.host}/api/live`, {
+      onConnection: (connection) => this.#onConnection(connection),
+      onMessage: (message) => this.#onMessage(message),
+      onFrame: (frame) => this.#onFrame(frame),
+      onMalformed: (reason) => this.#notices.toast(reason),
+    });
+    this.#top = new TopBar({
+      onSentence: () => this.#openSentence(),
+      onFollow: () => this.#plots.togglePause(),
+      onSpan: (span) => this.#plots.span(span),
+      onZone: () => this.#run('utc'),
+      onInject: (on) => void this.#inject(on),
+      onTool: (tool: Tool) => this.#run(tool),
+      onList: () => this.#run('list'),
+    });
+    this.#list = new StreamList({
+      onPlot: (traces, how) => this.#plots.plot(traces, how === 'overlay' ? 'active' : { kind: 'new' }),
+      onSelect: (stream) => this.#select(stream),
+      onDrag: (traces, at, phase) => this.#onDrag(traces, at, phase),
+    }, () => this.#palette);
+    this.#account = new AccountPanel({
+      onClose: () => this.#showAccount(false),
+      onGap: (gap) => { if (this.#selected !== null) this.#plots.focusGap(gapOfDetail(this.#selected, gap)); },
+    });
+    new SourcesForm();
+    this.#plots = new Plots(byId('grid', HTMLDivElement), {
+      live: this.#live, card: this.#card, fetchGaps,
+      palette: () => this.#palette, zone: () => this.#zone, catalogue: () => this.#byName,
+      onChange: () => this.#onPlots(), say: (text) => this.#notices.toast(text),
+    });
+  }
+
+  /** Listens to the user and connects. */
+  start(): void {
+    this.#plots.load(readLayout(location.search));
+    addEventListener('keydown', (event) => this.#onKey(event));
+    addEventListener('popstate', () => this.#plots.load(readLayout(location.search)));
+    document.addEventListener('visibilitychange', () => this.#onVisibility());
+    onSystemTheme(() => {
+      applyTheme(storedTheme());
+      this.#retheme();
+    });
+    addEventListener('beforeprint', () => this.#print(true));
+    addEventListener('afterprint', () => this.#print(false));
+    setInterval(() => { if (!document.hidden) this.#beat(); }, BEAT_MS);
+    this.#onVisibility();
+    this.#live.connect();
+    void this.#ask();
+    this.#beat();
+  }
+
+  /** Asks over HTTP what a socket cannot say: whether we may, and whether loss can be planted. */
+  async #ask(): Promise<void> {
+    try {
+      const { server, streams } = await fetchStreams();
+      this.#refused = null;
+      this.#hello(server);
+      this.#onStreams(streams);
+      const { available, probability } = await fetchInjection();
+      this.#injecting = probability > 0;
+      this.#top.showInjection(available, this.#injecting);
+    } catch (error) {
+      // Anything else shows as a lost connection, which the socket reports with its own wording.
+      if (error instanceof Refused && (error.status === 401 || error.status === 403)) this.#refused = error;
+    }
+    this.#beat();
+  }
+
+  #onConnection(connection: Connection): void {
+    const regained = connection.kind === 'open' && this.#connection.kind === 'waiting';
+    this.#connection = connection;
+    this.#root.dataset['connection'] = connection.kind;
+    if (connection.kind === 'waiting') this.#plots.onDisconnect();
+    if (regained || (connection.kind === 'waiting' && connection.attempt === 1)) void this.#ask();
+    this.#beat();
+  }
+
+  #onMessage(message: ServerMessage): void {
+    switch (message.type) {
+      case 'hello': return this.#hello(message.server);
+      case 'streams': return this.#onStreams(message.streams);
+      case 'account': return this.#onAccount(message.account);
+      case 'note': return this.#notices.toast(message.text);
+      case 'browser':
+        this.#browserLoss = message.loss;
+        return undefined;
+      case 'unknown': return undefined;
+    }
+  }
+
+  #hello(server: ServerInfo): void {
+    this.#server = server;
+    if (server.nowNs > 0n) this.#clockOffset = server.nowNs - BigInt(Date.now()) * 1_000_000n;
+    this.#showNotice();
+  }
+
+  #onStreams(streams: readonly Stream[]): void {
+    this.#streams = streams;
+    this.#byName = new Map(streams.map((stream) => [stream.name, stream]));
+    this.#list.show(streams);
+    this.#plots.onCatalogue();
+    // An address that says nothing shows something: a page full of signals tells more than an empty one.
+    if (this.#fresh && streams.length > 0) {
+      this.#fresh = false;
+      for (const traces of firstPlots(streams)) this.#plots.plot(traces, { kind: 'new' });
+      this.#plots.activate(0);
+    }
+    if (this.#selected !== null) this.#account.showStream(this.#byName.get(this.#selected) ?? null);
+    this.#say();
+    this.#showNotice();
+  }
+
+  #onFrame(frame: ViewFrame): void {
+    this.#clockOffset = frame.now - BigInt(Date.now()) * 1_000_000n;
+    this.#plots.onFrame(frame);
+  }
+
+  #onAccount(account: Account): void {
+    this.#accountSeen = account;
+    this.#account.showAccount(account, this.#browserLoss);
+    // The gap list is asked for again only when the account says that something changed.
+    const key = `${account.stream} ${[...account.lost].join()} ${account.unexplained} ${account.unsettled}`;
+    if (key === this.#gapsSeen) return;
+    this.#gapsSeen = key;
+    void this.#fetchGapList(account.stream);
+  }
+
+  async #fetchGapList(stream: string): Promise<void> {
+    const now = this.#now();
+    try {
+      this.#account.showGaps(stream, await fetchGaps(stream, now - HOUR_NS, now, LISTED_GAPS), this.#zone);
+    } catch {
+      this.#gapsSeen = '';
+    }
+  }
+
+  /** The server's time now. */
+  #now(): bigint {
+    return BigInt(Date.now()) * 1_000_000n + this.#clockOffset;
+  }
+
+  #beat(): void {
+    this.#top.showClock(this.#now(), this.#zone);
+    this.#say();
+    this.#showNotice();
+  }
+
+  #standing(): Standing {
+    const { kind } = this.#connection;
+    const waiting = this.#connection.kind === 'waiting' ? this.#connection : null;
+    return {
+      connection: kind,
+      lostForMs: waiting === null ? 0 : Date.now() - waiting.sinceMs,
+      retryInMs: waiting === null ? 0 : Math.max(0, waiting.retryAtMs - Date.now()),
+      server: this.#server,
+      refused: this.#refused,
+      streams: this.#streams.length,
+      plots: this.#plots.layout.plots.length,
+    };
+  }
+
+  #say(): void {
+    const said = connectionSentence(this.#standing()) ?? sentence(this.#streams, (stream) => this.#stages.of(stream));
+    this.#top.say(said.mood, said.text);
+  }
+
+  #showNotice(): void {
+    this.#notices.show(noticeOf(this.#standing()));
+  }
+
+  #select(stream: string): void {
+    this.#selected = stream;
+    this.#account.showStream(this.#byName.get(stream) ?? null);
+    this.#gapsSeen = '';
+    if (!byId('account', HTMLElement).hidden) this.#live.watchAccount(stream);
+  }
+
+  #showAccount(on: boolean): void {
+    const first = this.#plots.activePlot?.traces[0]?.stream ?? this.#streams[0]?.name;
+    if (on && this.#selected === null && first !== undefined) {
+      this.#select(first);
+      this.#list.select(first);
+    }
+    byId('account', HTMLElement).hidden = !on;
+    if (on && this.#accountSeen !== null) this.#account.showAccount(this.#accountSeen, this.#browserLoss);
+    this.#live.watchAccount(on ? this.#selected : null);
+  }
+
+  #openSentence(): void {
+    const worst = worstStream(this.#streams) ?? this.#streams.find((stream) => stream.lostLastHour > 0);
+    if (worst !== undefined) {
+      this.#select(worst.name);
+      this.#list.select(worst.name);
+    }
+    this.#showAccount(true);
+  }
+
+  async #inject(on: boolean): Promise<void> {
+    try {
+      const { probability } = await setInjection(on ? ONE_PERCENT : 0);
+      this.#injecting = probability > 0;
+    } catch (error) {
+      this.#notices.toast(error instanceof Refused ? error.message : 'The server did not answer');
+    }
+    this.#top.showInjection(true, this.#injecting);
+  }
+
+  #onDrag(traces: readonly TraceRequest[], at: { x: number; y: number }, phase: 'move' | 'drop' | 'cancel'): void {
+    const words = traces.map((trace) => trace.stream).find(() => true) ?? '';
+    this.#notices.dragLabel(phase === 'move' ? words : '', at);
+    const target = this.#plots.aim(phase === 'cancel' ? null : at);
+    if (phase === 'move') return;
+    this.#plots.aim(null);
+    if (target !== null && phase === 'drop') this.#plots.plot(traces, target);
+  }
+
+  /** What the plots show changed: address, list and top bar follow. */
+  #onPlots(): void {
+    const { layout } = this.#plots;
+    this.#top.showWindow(layout.window, this.#zone);
+    this.#root.toggleAttribute('data-paused', layout.window.endNs !== null);
+    this.#list.setPlotted(new Set(layout.plots.flatMap((plot) => plot.traces.map((trace) => trace.stream))));
+    this.#showNotice();
+    clearTimeout(this.#addressTimer);
+    if (!this.#fresh) this.#addressTimer = setTimeout(() => history.replaceState(null, '', `?${writeLayout(this.#plots.layout)}`), ADDRESS_MS);
+  }
+
+  #onVisibility(): void {
+    this.#live.setVisible(!document.hidden);
+    if (document.hidden) return;
+    this.#plots.wake();
+    this.#beat();
+  }
+
+  #onKey(event: KeyboardEvent): void {
+    const command = commandOf(event);
+    if (command === null) return;
+    event.preventDefault();
+    this.#run(command);
+  }
+
+  #run(command: Command): void {
+    switch (command) {
+      case 'follow': return this.#plots.follow();
+      case 'pause': return this.#plots.togglePause();
+      case 'earlier': return this.#plots.pan(-STEP);
+      case 'later': return this.#plots.pan(STEP);
+      case 'zoom-in': return this.#plots.zoom(0.5, 0.5);
+      case 'zoom-out': return this.#plots.zoom(2, 0.5);
+      case 'next-gap': return void this.#plots.stepGap('next');
+      case 'previous-gap': return void this.#plots.stepGap('previous');
+      case 'next-plot': return this.#plots.step(1);
+      case 'previous-plot': return this.#plots.step(-1);
+      case 'axis': return this.#plots.nextAxis();
+      case 'single': return this.#plots.single();
+      case 'close-plot': return this.#plots.close();
+      case 'search': return this.#focusSearch();
+      case 'account': return this.#showAccount(byId('account', HTMLElement).hidden);
+      case 'list': return void this.#root.toggleAttribute('data-list-toggled');
+      case 'utc': return this.#setZone(this.#zone === 'utc' ? 'local' : 'utc');
+      case 'theme': return this.#changeTheme();
+      case 'wall': return this.#toggleWall();
+      case 'share': return void this.#share();
+      case 'keys': return void this.#keys.toggle();
+      case 'escape': return this.#escape();
+    }
+  }
+
+  #focusSearch(): void {
+    // A folded-away list unfolds for the one who searches.
+    if (byId('list', HTMLElement).offsetWidth === 0) this.#root.toggleAttribute('data-list-toggled');
+    this.#list.focus();
+  }
+
+  #setZone(zone: Zone): void {
+    this.#zone = zone;
+    this.#plots.wake();
+    this.#onPlots();
+    this.#beat();
+  }
+
+  #changeTheme(): void {
+    applyTheme(otherTheme());
+    this.#retheme();
+  }
+
+  #toggleWall(): void {
+    this.#root.toggleAttribute('data-wall');
+    this.#retheme();
+  }
+
+  #print(on: boolean): void {
+    this.#root.toggleAttribute('data-printing', on);
+    this.#retheme();
+    this.#plots.renderNow();
+  }
+
+  #retheme(): void {
+    this.#palette = readPalette();
+    this.#plots.retheme();
+    this.#list.repaint();
+  }
+
+  async #share(): Promise<void> {
+    history.replaceState(null, '', `?${writeLayout(this.#plots.layout)}`);
+    try {
+      await navigator.clipboard.writeText(location.href);
+      this.#notices.toast('Address copied: it opens this view elsewhere');
+    } catch {
+      this.#notices.toast('The address bar holds this view; the browser forbids copying here');
+    }
+  }
+
+  #escape(): void {
+    if (!byId('keys', HTMLDivElement).hidden) this.#keys.toggle(false);
+    else if (!byId('gap-card', HTMLDivElement).hidden) this.#plots.unfocus();
+    else if (this.#plots.layout.single !== null) this.#plots.single();
+    else if (!byId('account', HTMLElement).hidden) this.#showAccount(false);
+    else this.#root.removeAttribute('data-wall');
+  }
+}

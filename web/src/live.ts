@@ -1,0 +1,159 @@
+/**
+ * The connection to `/api/live`: what the page wants of the server, kept across reconnects.
+ *
+ * The page states what it wants (views, the watched account, whether it is visible); this file sends it,
+ * says it again after every reconnect, and hands what comes back to its {@link Listener}. It draws nothing
+ * and decides nothing about data.
+ */
+import { backoffMs } from './model/backoff';
+import { decodeViewFrame, MalformedFrame, type ViewFrame } from './wire/frame';
+import { parseJson } from './wire/json';
+import { readMessage, writeView, type ServerMessage, type ViewRequest } from './wire/messages';
+
+/** How the connection stands. */
+export type Connection =
+  | { readonly kind: 'connecting' }
+  | { readonly kind: 'open' }
+  | { readonly kind: 'waiting'; readonly sinceMs: number; readonly retryAtMs: number; readonly attempt: number };
+
+/** Who is told. */
+export interface Listener {
+  onConnection(connection: Connection): void;
+  onMessage(message: ServerMessage): void;
+  onFrame(frame: ViewFrame): void;
+  /** A frame or message that could not be read: counted and shown, never fatal. */
+  onMalformed(reason: string): void;
+}
+
+/** Requests that change faster than this (a drag) are joined: each costs the server a pass over its memory. */
+const JOIN_MS = 30;
+/** A connection that says nothing for so long is taken for dead: the server speaks every second. */
+const SILENCE_MS = 8_000;
+
+/** The live connection. */
+export class Live {
+  #socket: WebSocket | null = null;
+  #attempt = 0;
+  #lostAtMs: number | null = null;
+  #heardAtMs = 0;
+  #retry: ReturnType<typeof setTimeout> | undefined;
+  #flush: ReturnType<typeof setTimeout> | undefined;
+  readonly #views = new Map<number, string>();
+  readonly #pending = new Set<number>();
+  #account: string | null = null;
+  #visible = true;
+
+  constructor(
+    readonly url: string,
+    readonly listener: Listener,
+  ) {
+    setInterval(() => this.#watchSilence(), SILENCE_MS / 4);
+  }
+
+  /** Connects, or tries at once instead of waiting for the next attempt. */
+  connect(): void {
+    clearTimeout(this.#retry);
+    this.#socket?.close();
+    if (this.#lostAtMs === null) this.listener.onConnection({ kind: 'connecting' });
+    const socket = new WebSocket(this.url);
+    socket.binaryType = 'arraybuffer';
+    this.#socket = socket;
+    this.#heardAtMs = Date.now();
+    socket.onopen = () => this.#opened(socket);
+    socket.onmessage = (event: MessageEvent<unknown>) => this.#heard(socket, event.data);
+    socket.onclose = () => this.#closed(socket);
+  }
+
+  /** Asks for a view, or changes it; the same request twice is sent once. */
+  setView(request: ViewRequest): void {
+    const written = writeView(request);
+    if (this.#views.get(request.view) === written) return;
+    this.#views.set(request.view, written);
+    this.#pending.add(request.view);
+    this.#flush ??= setTimeout(() => this.#sendPending(), JOIN_MS);
+  }
+
+  /** Gives a view up. */
+  closeView(view: number): void {
+    if (this.#views.delete(view)) this.#send({ type: 'close', view });
+    this.#pending.delete(view);
+  }
+
+  /** Tells the server whether anybody can see the page: hidden, it sends nothing. */
+  setVisible(visible: boolean): void {
+    this.#visible = visible;
+    // Silence while hidden was asked for.
+    this.#heardAtMs = Date.now();
+    this.#send({ type: 'visible', visible });
+  }
+
+  /** Asks for one stream's account, or none. */
+  watchAccount(stream: string | null): void {
+    if (this.#account === stream) return;
+    this.#account = stream;
+    this.#send({ type: 'watch_account', stream });
+  }
+
+  /** Gives the credit of a frame back. */
+  shown(frame: number): void {
+    this.#send({ type: 'shown', frame });
+  }
+
+  #opened(socket: WebSocket): void {
+    if (socket !== this.#socket) return;
+    this.#attempt = 0;
+    this.#lostAtMs = null;
+    this.listener.onConnection({ kind: 'open' });
+    if (!this.#visible) this.#send({ type: 'visible', visible: false });
+    if (this.#account !== null) this.#send({ type: 'watch_account', stream: this.#account });
+    for (const view of this.#views.keys()) this.#pending.add(view);
+    this.#sendPending();
+  }
+
+  #heard(socket: WebSocket, data: unknown): void {
+    if (socket !== this.#socket) return;
+    this.#heardAtMs = Date.now();
+    try {
+      if (data instanceof ArrayBuffer) this.listener.onFrame(decodeViewFrame(data));
+      else if (typeof data === 'string') this.listener.onMessage(readMessage(parseJson(data)));
+    } catch (error) {
+      if (!(error instanceof MalformedFrame || error instanceof SyntaxError)) throw error;
+      this.listener.onMalformed(error.message);
+    }
+  }
+
+  #closed(socket: WebSocket): void {
+    if (socket !== this.#socket) return;
+    this.#socket = null;
+    const now = Date.now();
+    this.#lostAtMs ??= now;
+    const wait = backoffMs(this.#attempt, Math.random());
+    this.#attempt += 1;
+    this.#retry = setTimeout(() => this.connect(), wait);
+    this.listener.onConnection({ kind: 'waiting', sinceMs: this.#lostAtMs, retryAtMs: now + wait, attempt: this.#attempt });
+  }
+
+  /** A host that vanished closes nothing: silence has to be noticed. Hidden pages are silent on purpose. */
+  #watchSilence(): void {
+    const silent = Date.now() - this.#heardAtMs > SILENCE_MS;
+    const socket = this.#socket;
+    if (!silent || !this.#visible || socket === null) return;
+    socket.close();
+    this.#closed(socket);
+  }
+
+  #sendPending(): void {
+    clearTimeout(this.#flush);
+    this.#flush = undefined;
+    if (this.#socket?.readyState !== WebSocket.OPEN) return;
+    for (const view of this.#pending) {
+      const written = this.#views.get(view);
+      if (written !== undefined) this.#socket.send(written);
+    }
+    this.#pending.clear();
+  }
+
+  #send(message: Readonly<Record<string, unknown>>): void {
+    if (this.#socket?.readyState === WebSocket.OPEN) this.#socket.send(JSON.stringify(message));
+  }
+}

@@ -1,0 +1,34 @@
+/**
+ * Which of the trace colours a trace gets: stable per stream, distinct within a plot.
+ *
+ * The colours themselves live in the style sheet (`--trace-0` … `--trace-7`), one set per theme, chosen so
+ * that neighbours differ also to eyes that do not tell red from green.
+ */
+import type { TraceRequest } from '../wire/messages';
+
+/** How many trace colours the style sheet has. */
+export const TRACE_COLOURS = 8;
+
+/** FNV-1a over the name's UTF-16 units: small, and the same in every browser for ever. */
+export function hash(name: string): number {
+  let state = 0x811c9dc5;
+  for (let i = 0; i < name.length; i += 1) state = Math.imul(state ^ name.charCodeAt(i), 0x01000193);
+  return state >>> 0;
+}
+
+/**
+ * Returns the colour number of each trace of a plot.
+ *
+ * The first trace of a stream has the stream's own colour everywhere; one whose colour is taken within the
+ * plot moves on to the next free colour. Beyond eight traces colours repeat.
+ */
+export function traceColours(traces: readonly TraceRequest[]): readonly number[] {
+  const taken = new Set<number>();
+  return traces.map(({ stream }) => {
+    if (taken.size === TRACE_COLOURS) taken.clear();
+    let colour = hash(stream) % TRACE_COLOURS;
+    while (taken.has(colour)) colour = (colour + 1) % TRACE_COLOURS;
+    taken.add(colour);
+    return colour;
+  });
+}

@@ -1,0 +1,138 @@
+/**
+ * Gaps as a plot shows them: one list per plot, where each falls on the screen, which one is under the
+ * pointer, which one comes next, and what is said about it.
+ */
+import { CODE_UNEXPLAINED, CODE_UNSETTLED, type GapRecord, type ViewFrame } from '../wire/frame';
+import type { GapDetail, TraceRequest } from '../wire/messages';
+import { count, duration } from './quantity';
+import { stageOfCode, stageOfName, STAGES, UNEXPLAINED, UNSETTLED, type Stage } from './stage';
+import { day, full, type Zone } from './time';
+
+/** A gap of one stream in a plot. */
+export interface PlotGap extends GapRecord {
+  readonly stream: string;
+  readonly stage: Stage;
+}
+
+/** Returns the gaps of a frame's traces by time; channels of one stream share theirs. */
+export function plotGaps(frame: ViewFrame, traces: readonly TraceRequest[]): readonly PlotGap[] {
+  const seen = new Set<string>();
+  const gaps: PlotGap[] = [];
+  for (const trace of frame.traces) {
+    const stream = traces[trace.index]?.stream;
+    if (stream === undefined || seen.has(stream)) continue;
+    seen.add(stream);
+    for (const gap of trace.gaps) gaps.push({ ...gap, stream, stage: stageOfCode(gap.code) });
+  }
+  return gaps.sort((a, b) => (a.from < b.from ? -1 : a.from > b.from ? 1 : 0));
+}
+
+/** Names a gap across frames: a gap that settles keeps its place and only changes its stage. */
+export function gapKey(gap: Pick<PlotGap, 'stream' | 'firstIndex' | 'from'>): string {
+  return `${gap.stream} ${gap.firstIndex} ${gap.from}`;
+}
+
+/** A gap's place on the screen, in pixels from the plot's left edge. */
+export interface Band {
+  readonly gap: PlotGap;
+  readonly left: number;
+  readonly width: number;
+}
+
+/** The narrowest gap that still gets a hatched band; narrower ones show on the loss strip alone. */
+export const MIN_BAND_PX = 1;
+/** Every gap is at least this wide on the loss strip. */
+export const MIN_TICK_PX = 3;
+
+/** Returns where the gaps lie on a plot `widthPx` wide that shows `spanNs` from `from` on. */
+export function bands(gaps: readonly PlotGap[], from: bigint, spanNs: bigint, widthPx: number): readonly Band[] {
+  const perNs = widthPx / Number(spanNs);
+  const found: Band[] = [];
+  for (const gap of gaps) {
+    const left = Number(gap.from - from) * perNs;
+    const right = Number(gap.to - from) * perNs;
+    if (right < 0 || left > widthPx) continue;
+    const clipped = Math.max(0, left);
+    found.push({ gap, left: clipped, width: Math.min(widthPx, right) - clipped });
+  }
+  return found;
+}
+
+/** Returns the gap under `x`: the narrowest within reach, since a wide one is easy to hit elsewhere. */
+export function bandAt(all: readonly Band[], x: number, reachPx: number): Band | null {
+  let best: Band | null = null;
+  for (const band of all) {
+    const inside = x >= band.left - reachPx && x <= band.left + band.width + reachPx;
+    if (inside && (best === null || band.width < best.width)) best = band;
+  }
+  return best;
+}
+
+/** Which neighbour is asked for. */
+export type Direction = 'next' | 'previous';
+
+/** Returns the gap after (or before) `at`, or null when there is none. */
+export function neighbour(gaps: readonly PlotGap[], at: bigint, direction: Direction): PlotGap | null {
+  const found = direction === 'next' ? gaps.find((gap) => gap.from > at) : gaps.findLast((gap) => gap.from < at);
+  return found ?? null;
+}
+
+/** Returns the stages of a gap with their elements, most first; what is unexplained or pending comes last. */
+export function lossRows(detail: GapDetail): readonly (readonly [Stage, number])[] {
+  const rows = [...detail.lost].filter(([, lost]) => lost > 0).map(([name, lost]) => [stageOfName(name), lost] as const);
+  rows.sort((a, b) => b[1] - a[1]);
+  if (detail.unexplained > 0) rows.push([UNEXPLAINED, detail.unexplained]);
+  if (detail.unsettled > 0) rows.push([UNSETTLED, detail.unsettled]);
+  return rows;
+}
+
+/** Finds the detail that belongs to a gap of a frame: the same first index, else the nearest that overlaps. */
+export function detailOf(details: readonly GapDetail[], gap: PlotGap): GapDetail | null {
+  const first = Number(gap.firstIndex);
+  const same = details.find((detail) => detail.firstIndex === first && overlaps(detail, gap));
+  return same ?? details.find((detail) => overlaps(detail, gap)) ?? null;
+}
+
+/** Returns a gap of the list as a plot would show it. */
+export function gapOfDetail(stream: string, detail: GapDetail): PlotGap {
+  const rows = lossRows(detail);
+  const stage = rows[0]?.[0] ?? UNEXPLAINED;
+  const known = STAGES.findIndex((each) => each.name === stage.name);
+  return {
+    stream,
+    stage,
+    code: stage === UNSETTLED ? CODE_UNSETTLED : known < 0 ? CODE_UNEXPLAINED : known,
+    from: detail.from,
+    to: detail.to,
+    firstIndex: BigInt(detail.firstIndex),
+    samples: detail.samples,
+    lostElements: rows.reduce((sum, [, lost]) => sum + lost, 0),
+    apportioned: detail.apportioned,
+    severalStages: rows.length > 1,
+  };
+}
+
+const overlaps = (detail: GapDetail, gap: PlotGap): boolean => detail.from <= gap.to && detail.to >= gap.from;
+
+/** Writes what a gap is, in one sentence, for people and for screen readers. */
+export function gapSentence(gap: PlotGap): string {
+  const also = gap.severalStages ? ' and others' : '';
+  return `${samples(gap.samples)} missing: ${gap.stage.words}${also}, ${duration(Number(gap.to - gap.from))}`;
+}
+
+/** Writes a number of samples with the word. */
+export function samples(value: number): string {
+  return `${count(value)} ${Math.round(value) === 1 ? 'sample' : 'samples'}`;
+}
+
+/** Writes the gaps of a stream as a text to paste into a log book. */
+export function gapsAsText(stream: string, gaps: readonly GapDetail[], zone: Zone): string {
+  const head = `${stream}: ${gaps.length} ${gaps.length === 1 ? 'gap' : 'gaps'}${gaps[0] === undefined ? '' : `, ${day(gaps[0].from, zone)}`}`;
+  const lines = gaps.map((gap) => {
+    const stages = lossRows(gap).map(([stage, lost]) => `${stage.name} ${lost}`).join(', ');
+    const first = `${full(gap.from, zone)}  ${duration(Number(gap.to - gap.from))}  from index ${gap.firstIndex}  `
+      + `${samples(gap.samples)}  [${stages} elements${gap.apportioned ? ', apportioned' : ''}]`;
+    return [first, ...gap.evidence.map((line) => `    ${line}`)].join('\n');
+  });
+  return `${[head, ...lines].join('\n')}\n`;
+}

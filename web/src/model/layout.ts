@@ -1,0 +1,162 @@
+/**
+ * What the page shows, and the address that says the same: plots, their sizes and axes, the window of time.
+ *
+ * `read(write(page))` is `page`; what an address says wrongly is left out rather than refused, so that an
+ * old link still shows what it can.
+ */
+import type { TraceRequest } from '../wire/messages';
+import { AUTO, type AxisMode } from './scale';
+import { DEFAULT_WINDOW, MAX_SPAN, MIN_SPAN, type TimeWindow } from './window';
+
+/** The most plots a page holds. */
+export const MAX_PLOTS = 12;
+/** The most traces a plot holds; 100 in all are promised to keep up. */
+export const MAX_TRACES = 32;
+/** The columns of the grid that widths are counted in. */
+export const GRID_COLUMNS = 12;
+/** The tallest plot, in rows. */
+export const MAX_ROWS = 4;
+
+/** One plot. */
+export interface Plot {
+  readonly traces: readonly TraceRequest[];
+  /** Width in twelfths of the page; null leaves it to the page. */
+  readonly columns: number | null;
+  readonly rows: number;
+  readonly axis: AxisMode;
+}
+
+/** What an address holds. */
+export interface Layout {
+  readonly plots: readonly Plot[];
+  readonly window: TimeWindow;
+  /** The plot that fills the page, or null. */
+  readonly single: number | null;
+}
+
+/** A page that shows nothing yet. */
+export const EMPTY_LAYOUT: Layout = { plots: [], window: DEFAULT_WINDOW, single: null };
+
+/** Returns a plot of these traces with everything else left to the page. */
+export function plotOf(traces: readonly TraceRequest[]): Plot {
+  return { traces: traces.slice(0, MAX_TRACES), columns: null, rows: 1, axis: AUTO };
+}
+
+/** Returns the width of a plot without one of its own, in twelfths, among `count` plots. */
+export function defaultColumns(count: number): number {
+  if (count <= 3) return 12;
+  return count <= 8 ? 6 : 4;
+}
+
+/** Says whether two traces are the same. */
+export function sameTrace(a: TraceRequest, b: TraceRequest): boolean {
+  return a.stream === b.stream && a.channel === b.channel;
+}
+
+/** Returns the plot with these traces laid over its own, none twice. */
+export function overlay(plot: Plot, added: readonly TraceRequest[]): Plot {
+  const fresh = added.filter((trace) => !plot.traces.some((own) => sameTrace(own, trace)));
+  return { ...plot, traces: [...plot.traces, ...fresh].slice(0, MAX_TRACES) };
+}
+
+/** Writes the layout as the query of an address, without the question mark. */
+export function writeLayout(layout: Layout): string {
+  const parts = [`span=${writeSpan(layout.window.spanNs)}`];
+  if (layout.window.endNs !== null) parts.push(`end=${layout.window.endNs}`);
+  if (layout.single !== null) parts.push(`single=${layout.single}`);
+  for (const plot of layout.plots) parts.push(`plot=${writePlot(plot)}`);
+  return parts.join('&');
+}
+
+function writePlot(plot: Plot): string {
+  const traces = plot.traces.map((trace) => `${escape(trace.stream)}:${escape(trace.channel)}`).join(',');
+  const columns = plot.columns === null ? '' : `;w=${plot.columns}`;
+  const rows = plot.rows === 1 ? '' : `;h=${plot.rows}`;
+  const axis = plot.axis.kind === 'auto' ? '' : `;y=${plot.axis.kind}:${plot.axis.range.low}:${plot.axis.range.high}`;
+  return traces + columns + rows + axis;
+}
+
+/** Escapes what has a meaning here but leaves the slashes of paths readable. */
+function escape(name: string): string {
+  return encodeURIComponent(name).replaceAll('%2F', '/');
+}
+
+const SPAN_UNITS: readonly (readonly [string, bigint])[] = [
+  ['d', 86_400_000_000_000n], ['h', 3_600_000_000_000n], ['min', 60_000_000_000n],
+  ['s', 1_000_000_000n], ['ms', 1_000_000n], ['us', 1_000n], ['ns', 1n],
+];
+
+function writeSpan(span: bigint): string {
+  const [unit, size] = SPAN_UNITS.find(([, each]) => span % each === 0n) ?? ['ns', 1n];
+  return `${span / size}${unit}`;
+}
+
+/** Reads the query of an address; what it does not understand it leaves out. */
+export function readLayout(query: string): Layout {
+  const pairs = query.replace(/^\?/, '').split('&').map(splitPair);
+  const value = (key: string): string | undefined => pairs.find(([name]) => name === key)?.[1];
+  const plots = pairs.filter(([name]) => name === 'plot').map(([, text]) => readPlot(text)).filter((plot) => plot !== null);
+  const kept = plots.slice(0, MAX_PLOTS);
+  const single = /^\d+$/.test(value('single') ?? '') ? Number(value('single')) : null;
+  return {
+    plots: kept,
+    window: { spanNs: readSpan(value('span')), endNs: readEnd(value('end')) },
+    single: single !== null && single < kept.length ? single : null,
+  };
+}
+
+function splitPair(pair: string): readonly [string, string] {
+  const at = pair.indexOf('=');
+  return at < 0 ? [pair, ''] : [pair.slice(0, at), pair.slice(at + 1)];
+}
+
+function readEnd(text: string | undefined): bigint | null {
+  return text !== undefined && /^\d{1,19}$/.test(text) ? BigInt(text) : null;
+}
+
+function readSpan(text: string | undefined): bigint {
+  const found = /^(\d{1,18})([a-z]+)$/.exec(text ?? '');
+  const size = SPAN_UNITS.find(([unit]) => unit === found?.[2])?.[1];
+  if (found?.[1] === undefined || size === undefined) return DEFAULT_WINDOW.spanNs;
+  const span = BigInt(found[1]) * size;
+  return span < MIN_SPAN || span > MAX_SPAN ? DEFAULT_WINDOW.spanNs : span;
+}
+
+function readPlot(text: string): Plot | null {
+  const [names = '', ...settings] = text.split(';');
+  const traces = names.split(',').map(readTrace).filter((trace) => trace !== null);
+  if (traces.length === 0) return null;
+  const setting = new Map(settings.map(splitPair));
+  return {
+    ...plotOf(traces),
+    columns: readWhole(setting.get('w'), GRID_COLUMNS),
+    rows: readWhole(setting.get('h'), MAX_ROWS) ?? 1,
+    axis: readAxis(setting.get('y')),
+  };
+}
+
+function readTrace(text: string): TraceRequest | null {
+  const [stream, channel] = text.split(':').map(unescape);
+  return stream === undefined || stream === '' || channel === undefined ? null : { stream, channel };
+}
+
+/** A broken escape reads as an empty name, which is then left out. */
+function unescape(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return '';
+  }
+}
+
+function readWhole(text: string | undefined, most: number): number | null {
+  const value = Number(text);
+  return text !== undefined && Number.isInteger(value) && value >= 1 && value <= most ? value : null;
+}
+
+function readAxis(text: string | undefined): AxisMode {
+  const [kind, low, high] = (text ?? '').split(':');
+  const range = { low: Number(low || NaN), high: Number(high || NaN) };
+  if ((kind !== 'held' && kind !== 'fixed') || !(range.low < range.high)) return AUTO;
+  return Number.isFinite(range.low) && Number.isFinite(range.high) ? { kind, range } : AUTO;
+}

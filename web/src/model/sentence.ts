@@ -1,0 +1,67 @@
+/**
+ * The account of the whole bus as one sentence: what the top bar says.
+ */
+import type { Stream } from '../wire/messages';
+import { short } from './quantity';
+import type { Place, Stage } from './stage';
+
+/** How the bus fares; each has a shape of its own beside its colour. */
+export type Mood = 'quiet' | 'good' | 'warn' | 'bad';
+
+/** The sentence and its mood. */
+export interface Sentence {
+  readonly mood: Mood;
+  readonly text: string;
+  /** The stream it speaks of, or null for the whole bus. */
+  readonly stream: string | null;
+}
+
+/** Returns the stream that is losing most, or null when none is. */
+export function worstStream(streams: readonly Stream[]): Stream | null {
+  let worst: Stream | null = null;
+  for (const stream of streams) {
+    if (stream.health === 'losing' && (worst === null || stream.lostLastHour > worst.lostLastHour)) worst = stream;
+  }
+  return worst;
+}
+
+/**
+ * Returns what the top bar says.
+ *
+ * `stageOf` names the leading stage of a stream's loss where it is known yet.
+ */
+export function sentence(streams: readonly Stream[], stageOf: (stream: string) => Stage | null): Sentence {
+  if (streams.length === 0) return { mood: 'quiet', text: 'No streams heard yet', stream: null };
+  const worst = worstStream(streams);
+  if (worst !== null) return { mood: 'warn', text: lossText(worst, stageOf(worst.name)), stream: worst.name };
+  const rate = streams.reduce((sum, stream) => sum + stream.samplesPerSecond, 0);
+  const lost = streams.reduce((sum, stream) => sum + inSamples(stream, stream.lostLastHour), 0);
+  const silent = streams.filter((stream) => stream.health === 'stale').length;
+  const parts = [
+    `${streams.length} ${streams.length === 1 ? 'stream' : 'streams'}`,
+    short(rate, 'samples/s'),
+    `${short(lost)} missing in the last hour`,
+    ...(silent > 0 ? [`${silent} silent`] : []),
+  ];
+  return { mood: silent > 0 ? 'warn' : 'good', text: parts.join(' · '), stream: null };
+}
+
+function lossText(stream: Stream, stage: Stage | null): string {
+  const lost = short(Math.ceil(inSamples(stream, stream.lostElements)));
+  const all = short(stream.nextIndex - stream.firstIndex, 'samples');
+  const where = stage === null ? '' : ` (${stage.words}${owner(stage.place, stream.station)})`;
+  return `${spoken(stream.name)} lost ${lost} of ${all}${where}`;
+}
+
+const inSamples = (stream: Stream, elements: number): number => elements / stream.elementsPerSample;
+
+/** The last two words of a path are what people call a signal. */
+function spoken(name: string): string {
+  return name.split('/').slice(-2).join(' ');
+}
+
+/** Whose socket buffer? What lies before the network is the station's, what lies behind it is this host's. */
+function owner(place: Place, station: string): string {
+  if (place === 'receiver' || place === 'reader') return ' of this monitor';
+  return station !== '' && (place === 'sender' || place === 'publisher') ? ` of ${station}` : '';
+}

@@ -1,0 +1,395 @@
+/**
+ * All plots of the page: what they show, which stretch of time, and when they are drawn.
+ *
+ * One `requestAnimationFrame` at a time, and only when a frame came or something changed; a hidden page has
+ * none. Credit goes back to the server at the pace of the drawing, so that a slow page is never sent more than it shows.
+ */
+import { searchGap } from './gap-search';
+import type { Live } from './live';
+import { neighbour, type Direction, type PlotGap } from './model/gaps';
+import { EMPTY_LAYOUT, MAX_PLOTS, overlay, plotOf, type Layout, type Plot } from './model/layout';
+import { nextMode, type AxisMode } from './model/scale';
+import type { Zone } from './model/time';
+import { axesOf, MAX_AXES, unitsOf } from './model/titles';
+import { centre, follow, pan, pause, withSpan, zoom, type TimeWindow } from './model/window';
+import type { GapCard, FetchGaps } from './ui/gap-card';
+import { PlotGrid, type DropTarget } from './ui/plot-grid';
+import { PlotPanel, type PlotListener } from './ui/plot-panel';
+import type { Palette } from './ui/theme';
+import type { ViewFrame } from './wire/frame';
+import type { Stream, TraceRequest } from './wire/messages';
+
+/** What the plots need from the page around them. */
+export interface PlotsContext {
+  readonly live: Live;
+  readonly card: GapCard;
+  readonly fetchGaps: FetchGaps;
+  palette(): Palette;
+  zone(): Zone;
+  catalogue(): ReadonlyMap<string, Stream>;
+  /** Layout, window or active plot changed. */
+  onChange(): void;
+  /** A short remark for the user. */
+  say(text: string): void;
+}
+
+/** The plots. */
+export class Plots {
+  readonly #grid: PlotGrid;
+  #layout: Layout = EMPTY_LAYOUT;
+  #active = 0;
+  #nextView = 1;
+  #edge: bigint;
+  #edgeAtMs = performance.now();
+  /** Share of the width at which the pointer is. */
+  #cursor: number | null = null;
+  #focused: PlotGap | null = null;
+  #scheduled = 0;
+  #draws = 0;
+  /** Frames whose credit waits for the next drawing: the server's credit bounds them. */
+  readonly #owed: number[] = [];
+  /** Views that have a frame which the next drawing will show. */
+  readonly #undrawn = new Set<number>();
+
+  constructor(element: HTMLElement, readonly context: PlotsContext) {
+    this.#edge = BigInt(Date.now()) * 1_000_000n;
+    this.#grid = new PlotGrid(element, {
+      onResize: (index, columns, rows) => this.#change(index, { columns, rows }),
+      onFitted: () => this.#request(),
+    });
+  }
+
+  /** What the plots show. */
+  get layout(): Layout {
+    return this.#layout;
+  }
+
+  /** The plot that keys act on. */
+  get activePlot(): Plot | null {
+    return this.#layout.plots[this.#active] ?? null;
+  }
+
+  /** Shows another layout in place of this one. */
+  load(layout: Layout): void {
+    while (this.#grid.panels.length > 0) this.#dropPanel(0);
+    this.#layout = layout;
+    for (const plot of layout.plots) this.#addPanel(plot);
+    this.#active = layout.single ?? 0;
+    this.#arrange();
+  }
+
+  /** The catalogue changed: units may be known now. */
+  onCatalogue(): void {
+    this.#layout.plots.forEach((plot, i) => {
+      const units = unitsOf(plot.traces, this.context.catalogue());
+      this.#grid.panels[i]?.setPlot(plot, units);
+    });
+    this.#schedule();
+  }
+
+  /** Takes a frame from the server. */
+  onFrame(frame: ViewFrame): void {
+    this.#credit(frame);
+    const panel = this.#grid.panels.find((each) => each.view === frame.view);
+    panel?.setFrame(frame);
+    const end = frame.from + frame.column * BigInt(frame.columnCount);
+    if (frame.live && end > this.#edge) {
+      this.#edge = end;
+      this.#edgeAtMs = performance.now();
+    }
+    this.#schedule();
+  }
+
+  /** The connection is gone, and with it what was owed on it. */
+  onDisconnect(): void {
+    this.#owed.length = 0;
+    this.#undrawn.clear();
+  }
+
+  /** Plots traces anew, over the active plot, or where they were dropped. */
+  plot(traces: readonly TraceRequest[], target: DropTarget | 'active'): void {
+    const index = target === 'active' ? this.#active : target?.kind === 'plot' ? target.index : -1;
+    const under = this.#layout.plots[index];
+    if (under !== undefined && this.#fits(under, traces)) {
+      this.#change(index, { traces: overlay(under, traces).traces });
+      this.activate(index);
+      return;
+    }
+    if (under !== undefined) this.context.say('A third unit does not fit on two axes: plotted on its own');
+    this.#add(plotOf(traces));
+  }
+
+  /** Marks where a dragged stream would land, and returns it. */
+  aim(at: { readonly x: number; readonly y: number } | null): DropTarget {
+    return this.#grid.aim(at);
+  }
+
+  /** Makes a plot the one that keys act on. */
+  activate(index: number): void {
+    if (this.#layout.plots.length === 0) return;
+    this.#active = Math.max(0, Math.min(this.#layout.plots.length - 1, index));
+    this.#grid.panels.forEach((panel, i) => panel.setActive(i === this.#active && this.#grid.panels.length > 1));
+    this.context.onChange();
+  }
+
+  /** Goes to the plot after or before, also while one is shown alone. */
+  step(by: number): void {
+    const { length } = this.#layout.plots;
+    if (length === 0) return;
+    this.activate((this.#active + by + length) % length);
+    if (this.#layout.single !== null) this.#set({ single: this.#active });
+    else this.#grid.panels[this.#active]?.element.scrollIntoView({ block: 'nearest' });
+  }
+
+  /** Closes the active plot. */
+  close(index = this.#active): void {
+    if (this.#layout.plots[index] === undefined) return;
+    this.#dropPanel(index);
+    this.#layout = { ...this.#layout, plots: this.#layout.plots.filter((_, i) => i !== index), single: null };
+    this.#active = Math.min(this.#active, Math.max(0, this.#layout.plots.length - 1));
+    this.#arrange();
+  }
+
+  /** Shows the active plot alone, or all again. */
+  single(index = this.#active): void {
+    if (this.#layout.plots.length === 0) return;
+    this.#active = index;
+    this.#set({ single: this.#layout.single === null ? index : null });
+  }
+
+  /** Changes the y-axis of the active plot to its next mode. */
+  nextAxis(): void {
+    const plot = this.activePlot;
+    const range = this.#grid.panels[this.#active]?.leftRange;
+    if (plot !== null && range !== undefined) this.#change(this.#active, { axis: nextMode(plot.axis, range) });
+  }
+
+  /** Follows the live edge. */
+  follow(): void {
+    this.#look(follow(this.#layout.window));
+  }
+
+  /** Holds what is shown, or goes on. */
+  togglePause(): void {
+    const { window } = this.#layout;
+    this.#look(window.endNs === null ? pause(window, this.#edge) : follow(window));
+  }
+
+  /** Moves the window by a share of its width; positive is later. */
+  pan(share: number): void {
+    const delta = BigInt(Math.round(Number(this.#layout.window.spanNs) * share));
+    this.#look(pan(this.#layout.window, delta, this.#edgeNow()));
+  }
+
+  /** Zooms around a share of the width. */
+  zoom(factor: number, share = 1): void {
+    this.#look(zoom(this.#layout.window, factor, share, this.#edgeNow()));
+  }
+
+  /** Shows this much time. */
+  span(spanNs: bigint): void {
+    this.#look(withSpan(this.#layout.window, spanNs));
+  }
+
+  /** Goes to the next gap of the active plot, or the one before, wherever it lies. */
+  async stepGap(direction: Direction): Promise<void> {
+    const panel = this.#grid.panels[this.#active];
+    const plot = this.activePlot;
+    if (panel === undefined || plot === null) return;
+    const { from, spanNs } = panel.shown;
+    const at = this.#focused?.from ?? (direction === 'next' ? from : from + spanNs);
+    const gap = neighbour(panel.gaps, at, direction) ?? (await this.#search(plot, at, direction));
+    if (gap === null) this.context.say(direction === 'next' ? 'No later gap' : 'No earlier gap within a day');
+    else this.focusGap(gap);
+  }
+
+  /** Shows a gap in the middle of the plots, with its card. */
+  focusGap(gap: PlotGap): void {
+    const panel = this.#panelOf(gap.stream);
+    const held = pause(this.#layout.window, this.#edge);
+    const start = (held.endNs ?? 0n) - held.spanNs;
+    const inView = gap.from >= start && gap.to <= (held.endNs ?? 0n);
+    this.#look(inView ? held : centre(held, gap.from, gap.to, this.#edgeNow()));
+    this.#focused = gap;
+    // After the drawing that this change has asked for: only then is the gap's place known.
+    requestAnimationFrame(() => {
+      if (panel !== undefined) this.context.card.show(gap, panel.gapPlace(gap), this.context.zone(), true);
+    });
+  }
+
+  /** Forgets the gap that was looked at. */
+  unfocus(): void {
+    this.#focused = null;
+    this.context.card.hide(true);
+  }
+
+  /** Colours, type or zone changed. */
+  retheme(): void {
+    this.#grid.panels.forEach((panel) => panel.retheme());
+    this.#grid.fit();
+    this.#schedule();
+  }
+
+  /** The page is seen again. */
+  wake(): void {
+    this.#grid.panels.forEach((panel) => panel.invalidate());
+    this.#schedule();
+  }
+
+  /** Draws at once, for a printer that does not wait. */
+  renderNow(): void {
+    this.#render(performance.now());
+  }
+
+  #search(plot: Plot, at: bigint, direction: Direction): Promise<PlotGap | null> {
+    const streams = new Set(plot.traces.map((trace) => trace.stream));
+    return searchGap(this.context.fetchGaps, [...streams], at, this.#edgeNow(), direction);
+  }
+
+  #panelOf(stream: string): PlotPanel | undefined {
+    const shows = (plot: Plot | undefined): boolean => plot?.traces.some((trace) => trace.stream === stream) === true;
+    const index = shows(this.#layout.plots[this.#active]) ? this.#active : this.#layout.plots.findIndex(shows);
+    return this.#grid.panels[index];
+  }
+
+  #fits(plot: Plot, traces: readonly TraceRequest[]): boolean {
+    const units = unitsOf(overlay(plot, traces).traces, this.context.catalogue());
+    return new Set(units).size <= MAX_AXES && !axesOf(units).axis.includes(-1);
+  }
+
+  #add(plot: Plot): void {
+    if (this.#layout.plots.length >= MAX_PLOTS) {
+      this.context.say(`${MAX_PLOTS} plots are the most a page holds: close one first`);
+      return;
+    }
+    this.#layout = { ...this.#layout, plots: [...this.#layout.plots, plot], single: null };
+    this.#addPanel(plot);
+    this.#active = this.#layout.plots.length - 1;
+    this.#arrange();
+  }
+
+  #addPanel(plot: Plot): void {
+    const view = this.#nextView;
+    this.#nextView += 1;
+    const shared = (): { window: TimeWindow; zone: Zone; palette: Palette; edge: bigint } => ({
+      window: this.#layout.window, zone: this.context.zone(), palette: this.context.palette(), edge: this.#edge,
+    });
+    const panel: PlotPanel = new PlotPanel(view, plot, this.#listener(() => panel), shared);
+    panel.setPlot(plot, unitsOf(plot.traces, this.context.catalogue()));
+    this.#grid.add(panel);
+  }
+
+  #dropPanel(index: number): void {
+    const panel = this.#grid.panels[index];
+    if (panel !== undefined) this.context.live.closeView(panel.view);
+    this.#grid.remove(index);
+  }
+
+  #listener(panel: () => PlotPanel): PlotListener {
+    const index = (): number => this.#grid.panels.indexOf(panel());
+    return {
+      onActivate: () => { if (index() !== this.#active) this.activate(index()); },
+      onPan: (share) => this.pan(-share),
+      onZoom: (factor, share) => this.zoom(factor, share),
+      onCursor: (share) => this.#setCursor(share),
+      onGap: (gap, at) => {
+        if (gap === null) this.context.card.hide();
+        else if (this.#focused === null) this.context.card.show(gap, at, this.context.zone());
+      },
+      onAxis: (axis: AxisMode) => this.#change(index(), { axis }),
+      onRemoveTrace: (trace) => this.#removeTrace(index(), trace),
+      onSingle: () => this.single(index()),
+      onClose: () => this.close(index()),
+    };
+  }
+
+  #removeTrace(index: number, trace: number): void {
+    const traces = this.#layout.plots[index]?.traces.filter((_, i) => i !== trace) ?? [];
+    if (traces.length > 0) this.#change(index, { traces });
+  }
+
+  #change(index: number, change: Partial<Plot>): void {
+    const plot = this.#layout.plots[index];
+    if (plot === undefined) return;
+    const changed = { ...plot, ...change };
+    this.#layout = { ...this.#layout, plots: this.#layout.plots.map((each, i) => (i === index ? changed : each)) };
+    this.#grid.panels[index]?.setPlot(changed, unitsOf(changed.traces, this.context.catalogue()));
+    this.#arrange();
+  }
+
+  #set(change: Partial<Layout>): void {
+    this.#layout = { ...this.#layout, ...change };
+    this.#arrange();
+  }
+
+  #arrange(): void {
+    this.#grid.arrange(this.#layout.plots, this.#layout.single);
+    this.activate(this.#active);
+    if (this.#layout.plots.length === 0) this.context.onChange();
+    this.#request();
+  }
+
+  /** Changes the window; what is drawn moves at once, the data follow. */
+  #look(window: TimeWindow): void {
+    this.unfocus();
+    this.#layout = { ...this.#layout, window };
+    this.#grid.panels.forEach((panel) => panel.invalidate());
+    this.#request();
+    this.context.onChange();
+  }
+
+  /** Asks for what is visible; a plot hidden behind a single one costs nothing. */
+  #request(): void {
+    const { window, plots, single } = this.#layout;
+    this.#grid.panels.forEach((panel, i) => {
+      const plot = plots[i];
+      if (plot === undefined || (single !== null && single !== i)) this.context.live.closeView(panel.view);
+      else this.context.live.setView({ view: panel.view, traces: plot.traces, widthPx: panel.widthPx, ...window });
+    });
+    this.#schedule();
+  }
+
+  /**
+   * Gives the credit of a frame back: at once for a view's first frame since the last drawing, which the next
+   * one will show, else only after that drawing. So twelve views share the connection's two frames under way
+   * at full pace, and a page that draws slowly is still sent no more than it draws.
+   */
+  #credit({ view, frame }: ViewFrame): void {
+    if (this.#undrawn.has(view)) {
+      this.#owed.push(frame);
+      return;
+    }
+    this.#undrawn.add(view);
+    this.context.live.shown(frame);
+  }
+
+  #setCursor(share: number | null): void {
+    this.#cursor = share;
+    this.#grid.panels.forEach((panel) => panel.showCursor(share));
+  }
+
+  #edgeNow(): bigint {
+    return this.#edge + BigInt(Math.round((performance.now() - this.#edgeAtMs) * 1e6));
+  }
+
+  #schedule(): void {
+    if (this.#scheduled === 0 && !document.hidden) this.#scheduled = requestAnimationFrame((now) => this.#render(now));
+  }
+
+  #render(nowMs: number): void {
+    this.#scheduled = 0;
+    let drawn = 0;
+    for (const panel of this.#grid.panels) {
+      if (panel.element.hidden || !panel.render(nowMs)) continue;
+      drawn += 1;
+      // The picture moved under a cursor that did not: its values are others now.
+      panel.showCursor(this.#cursor);
+    }
+    this.#undrawn.clear();
+    for (const frame of this.#owed.splice(0)) this.context.live.shown(frame);
+    if (drawn === 0) return;
+    // For the tests: the only way to see from outside that a hidden page draws nothing.
+    this.#draws += 1;
+    document.documentElement.dataset['draws'] = String(this.#draws);
+  }
+}

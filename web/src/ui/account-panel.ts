@@ -1,0 +1,169 @@
+/**
+ * The account of the selected stream: the ladder of stages with bars, the law, and the gaps as a list.
+ */
+import { gapsAsText, lossRows, samples } from '../model/gaps';
+import { ladderOf, type Ladder, type Rung } from '../model/ladder';
+import { count, duration } from '../model/quantity';
+import { clock, full, type Zone } from '../model/time';
+import type { Account, BrowserLoss, GapDetail, Stream } from '../wire/messages';
+import { byId, el, icon, setAttribute, setText } from './dom';
+
+/** Who is told. */
+export interface AccountListener {
+  onClose(): void;
+  /** A gap of the list was chosen: show it in the plots. */
+  onGap(gap: GapDetail): void;
+}
+
+/** Gaps listed; older ones are in the archive's map. */
+export const LISTED_GAPS = 200;
+
+interface RungParts {
+  readonly element: HTMLElement;
+  readonly count: HTMLElement;
+  readonly bar: HTMLElement;
+}
+
+/** The panel at the right. */
+export class AccountPanel {
+  readonly #title = byId('account-title', HTMLHeadingElement);
+  readonly #facts = byId('account-facts', HTMLParagraphElement);
+  readonly #ladder = byId('ladder', HTMLDivElement);
+  readonly #law = byId('law', HTMLDivElement);
+  readonly #list = byId('gap-list', HTMLUListElement);
+  readonly #listHead = byId('gap-list-head', HTMLHeadingElement);
+  readonly #copy = byId('copy-gaps', HTMLButtonElement);
+  readonly #rungs = new Map<string, RungParts>();
+  #gaps: readonly GapDetail[] = [];
+  #stream = '';
+  #zone: Zone = 'local';
+
+  constructor(readonly listener: AccountListener) {
+    byId('close-account', HTMLButtonElement).addEventListener('click', () => listener.onClose());
+    this.#copy.prepend(icon('copy'));
+    this.#copy.addEventListener('click', () => void this.#copyGaps());
+  }
+
+  /** Shows a stream before its account is here. */
+  showStream(stream: Stream | null): void {
+    const name = stream?.name ?? '';
+    if (name !== this.#stream) this.#clear(name);
+    if (stream === null) return;
+    const labels = stream.labels.map((pair) => pair.join('=')).join(' ');
+    setText(this.#facts, [stream.station, stream.dtype, `${stream.channels.length} ch`, labels].filter((part) => part !== '').join(' · '));
+    setAttribute(this.#facts, 'title', `epoch ${stream.epoch}`);
+  }
+
+  /** Shows the account as it stands. */
+  showAccount(account: Account, browser: BrowserLoss | null): void {
+    if (account.stream !== this.#stream) return;
+    const ladder = ladderOf(account, browser);
+    this.#end('sent', 'sent since joining', ladder.sent);
+    for (const rung of ladder.rungs) this.#rung(rung);
+    this.#end('delivered', 'delivered', ladder.delivered);
+    this.#order(ladder);
+    this.#showLaw(ladder, account);
+  }
+
+  /** Shows the gaps, newest first. */
+  showGaps(stream: string, gaps: readonly GapDetail[], zone: Zone): void {
+    if (stream !== this.#stream) return;
+    this.#gaps = gaps;
+    this.#zone = zone;
+    this.#copy.hidden = gaps.length === 0;
+    setText(this.#listHead, gaps.length === 0 ? 'No gaps in the last hour' : `${gaps.length}${gaps.length === LISTED_GAPS ? ' newest' : ''} ${gaps.length === 1 ? 'gap' : 'gaps'} in the last hour`);
+    this.#list.replaceChildren(...gaps.toReversed().map((gap) => this.#item(gap)));
+  }
+
+  #clear(name: string): void {
+    this.#stream = name;
+    this.#gaps = [];
+    setText(this.#title, name === '' ? 'Account' : name);
+    setText(this.#facts, name === '' ? 'Select a stream to see its account.' : '');
+    this.#rungs.clear();
+    for (const element of [this.#ladder, this.#law, this.#list]) element.replaceChildren();
+    setText(this.#listHead, '');
+    this.#copy.hidden = true;
+  }
+
+  #end(key: 'sent' | 'delivered', words: string, elements: number): void {
+    const parts = this.#parts(key, () => rungElement(words, null));
+    setAttribute(parts.element, 'data-end', '');
+    setText(parts.count, count(elements));
+    parts.bar.style.inlineSize = elements > 0 ? '100%' : '0';
+  }
+
+  #rung({ stage, elements, bar }: Rung): void {
+    const parts = this.#parts(stage.name, () => rungElement(stage.words, stage.place));
+    setAttribute(parts.element, 'data-zero', elements === 0 ? '' : null);
+    setAttribute(parts.element, 'title', `${stage.name}${stage.cure === '' ? '' : `\n${stage.cure}`}`);
+    setText(parts.count, count(elements));
+    parts.bar.style.inlineSize = `${(bar * 100).toFixed(1)}%`;
+  }
+
+  #parts(key: string, make: () => RungParts): RungParts {
+    const parts = this.#rungs.get(key) ?? make();
+    this.#rungs.set(key, parts);
+    return parts;
+  }
+
+  /** The ladder in the order of the way; delivery lies before what comes after this reader's book. */
+  #order(ladder: Ladder): void {
+    if (this.#ladder.childElementCount > 0) return;
+    const names = ['sent', ...ladder.rungs.map((rung) => rung.stage.name)];
+    const after = ['browser', 'archive_write'];
+    const way = [...names.filter((name) => !after.includes(name)), 'delivered', ...after];
+    this.#ladder.replaceChildren(...way.map((name) => this.#rungs.get(name)?.element).filter((element) => element !== undefined));
+  }
+
+  #showLaw(ladder: Ladder, account: Account): void {
+    const terms: readonly (readonly [string, number])[] = [
+      ['delivered', ladder.delivered], ['lost', ladder.lost], ['unexplained', ladder.unexplained],
+      ['unsettled', ladder.unsettled], ['in flight', ladder.inFlight],
+    ];
+    const rows = terms.map(([word, value], i) => el('div', { class: 'law-row', 'data-zero': value === 0 && i > 0 },
+      el('span', { text: `${i === 0 ? '=' : '+'} ${word}` }), el('span', { class: 'figure', text: count(value) })));
+    setAttribute(this.#law, 'data-balanced', String(ladder.balanced));
+    this.#law.replaceChildren(
+      el('div', { class: 'law-row law-sent' }, el('span', { text: 'sent since joining' }), el('span', { class: 'figure', text: count(ladder.sent) })),
+      ...rows,
+      el('p', { class: 'verdict', text: `${ladder.balanced ? '✓' : '✗'} ${ladder.verdict}` }),
+      el('p', { class: 'law-unit', text: `elements${account.leg === '' ? '' : ` · ${account.leg}`}${datagramText(account)}` }),
+    );
+  }
+
+  #item(gap: GapDetail): HTMLElement {
+    const [leading] = lossRows(gap);
+    const place = leading?.[0].place ?? 'unexplained';
+    const button = el('button', { type: 'button', class: 'gap-item', title: full(gap.from, this.#zone), on: { click: () => this.listener.onGap(gap) } },
+      el('span', { class: 'stage-chip', 'data-place': place, 'aria-hidden': 'true' }),
+      el('span', { class: 'gap-time', text: clock(gap.from, this.#zone, 3) }),
+      el('span', { class: 'gap-what', text: `${samples(gap.samples)} · ${duration(Number(gap.to - gap.from))}` }),
+      el('span', { class: 'gap-stage', text: lossRows(gap).map(([stage]) => stage.name).join(', ') }));
+    const lines = [...gap.evidence, ...(leading === undefined || leading[0].cure === '' ? [] : [leading[0].cure])];
+    return el('li', {}, button, ...lines.map((line, i) => el('p', { class: i < gap.evidence.length ? 'gap-evidence' : 'gap-cure', text: line })));
+  }
+
+  async #copyGaps(): Promise<void> {
+    const text = gapsAsText(this.#stream, this.#gaps, this.#zone);
+    const label = this.#copy.querySelector('span');
+    try {
+      await navigator.clipboard.writeText(text);
+      if (label !== null) setText(label, 'Copied');
+    } catch {
+      if (label !== null) setText(label, 'The browser forbids copying here');
+    }
+    setTimeout(() => label !== null && setText(label, 'Copy as text'), 2_000);
+  }
+}
+
+function rungElement(words: string, place: string | null): RungParts {
+  const figure = el('span', { class: 'figure', text: '0' });
+  const bar = el('span', { class: 'rung-bar', 'aria-hidden': 'true' });
+  const element = el('div', { class: 'rung', ...(place === null ? {} : { 'data-place': place }) }, el('span', { class: 'rung-name', text: words }), el('span', { class: 'rung-track' }, bar), figure);
+  return { element, count: figure, bar };
+}
+
+function datagramText({ datagrams }: Account): string {
+  return datagrams === null ? '' : ` · ${count(datagrams.received)} of ${count(datagrams.next - datagrams.first)} datagrams received`;
+}

@@ -1,0 +1,84 @@
+/**
+ * The keys of the page and the sheet that lists them.
+ *
+ * One table makes both, so that the sheet cannot lie. The sheet lies over the page but stops nothing: every
+ * key goes on working while it shows.
+ */
+import { byId, el } from './dom';
+
+/** What a key can do. */
+export type Command =
+  | 'follow' | 'pause' | 'next-gap' | 'previous-gap' | 'search' | 'account' | 'single' | 'close-plot' | 'axis'
+  | 'earlier' | 'later' | 'zoom-in' | 'zoom-out' | 'next-plot' | 'previous-plot' | 'list' | 'utc' | 'theme' | 'wall'
+  | 'share' | 'keys' | 'escape';
+
+interface Key {
+  readonly keys: readonly string[];
+  readonly shown: string;
+  readonly words: string;
+  readonly command: Command;
+}
+
+const key = (keys: string, shown: string, command: Command, words: string): Key => ({ keys: keys.split(' '), shown, words, command });
+
+const GROUPS: readonly (readonly [string, readonly Key[]])[] = [
+  ['Time', [
+    key('f', 'f', 'follow', 'follow the live edge'),
+    key('Space', 'space', 'pause', 'pause, go on'),
+    key('ArrowLeft', '←', 'earlier', 'earlier, into the archive'),
+    key('ArrowRight', '→', 'later', 'later'),
+    key('+ =', '+', 'zoom-in', 'zoom in'),
+    key('-', '−', 'zoom-out', 'zoom out'),
+    key('u', 'u', 'utc', 'UTC or local time'),
+  ]],
+  ['Gaps', [
+    key('g', 'g', 'next-gap', 'next gap'),
+    key('G', 'shift g', 'previous-gap', 'gap before'),
+    key('a', 'a', 'account', 'account of the stream'),
+  ]],
+  ['Plots', [
+    key('/', '/', 'search', 'search; ↑ ↓ choose, → channels'),
+    key('n', 'n', 'next-plot', 'next plot'),
+    key('N', 'shift n', 'previous-plot', 'plot before'),
+    key('y', 'y', 'axis', 'y-axis: auto, held, fixed'),
+    key('m', 'm', 'single', 'this plot alone'),
+    key('x Delete', 'x', 'close-plot', 'close the plot'),
+  ]],
+  ['Page', [
+    key('l', 'l', 'list', 'list of streams'),
+    key('w', 'w', 'wall', 'large screen'),
+    key('t', 't', 'theme', 'dark or light'),
+    key('s', 's', 'share', 'copy the address'),
+    key('?', '?', 'keys', 'this sheet'),
+    key('Escape', 'esc', 'escape', 'close what lies on top'),
+  ]],
+];
+
+const COMMANDS = new Map(GROUPS.flatMap(([, keys]) => keys.flatMap((each) => each.keys.map((name) => [name, each.command] as const))));
+
+/** Returns what an event of the keyboard asks for, or null when it belongs to a field or a button. */
+export function commandOf(event: KeyboardEvent): Command | null {
+  if (event.ctrlKey || event.metaKey || event.altKey) return null;
+  const { target } = event;
+  if (target instanceof HTMLInputElement || target instanceof HTMLSelectElement || target instanceof HTMLTextAreaElement) return null;
+  const name = event.key === ' ' ? 'Space' : event.key;
+  if (name === 'Space' && target instanceof HTMLButtonElement) return null;
+  return COMMANDS.get(name) ?? null;
+}
+
+/** The sheet. */
+export class KeySheet {
+  readonly #element = byId('keys', HTMLDivElement);
+
+  constructor() {
+    this.#element.append(...GROUPS.map(([name, keys]) => el('section', {}, el('h3', { text: name }),
+      el('dl', {}, ...keys.flatMap(({ shown, words }) => [el('dt', {}, el('kbd', { text: shown })), el('dd', { text: words })])))),
+      el('p', { class: 'keys-note', text: 'Wheel or pinch zooms, dragging pans, a double click shows one plot alone. In the list Enter plots, shift Enter lays over.' }));
+  }
+
+  /** Shows or hides the sheet; returns whether it shows now. */
+  toggle(on = this.#element.hidden): boolean {
+    this.#element.hidden = !on;
+    return on;
+  }
+}

@@ -1,0 +1,106 @@
+/**
+ * The grid of plots: how they lie, how a corner is dragged, where a stream may be dropped.
+ *
+ * The grid knows sizes and places; what is plotted and what keys do is the page's business.
+ */
+import { defaultColumns, GRID_COLUMNS, MAX_ROWS, type Plot } from '../model/layout';
+import { setAttribute } from './dom';
+import type { PlotPanel } from './plot-panel';
+
+/** Who is told. */
+export interface GridListener {
+  /** A corner was dragged: the plot at `index` now spans so many columns and rows. */
+  onResize(index: number, columns: number, rows: number): void;
+  /** Boxes changed: views need another width. */
+  onFitted(): void;
+}
+
+/** Where a dragged stream would land. */
+export type DropTarget = { readonly kind: 'plot'; readonly index: number } | { readonly kind: 'new' } | null;
+
+/** The element that holds the plots. */
+export class PlotGrid {
+  readonly #panels: PlotPanel[] = [];
+  readonly #observer: ResizeObserver;
+
+  constructor(
+    readonly element: HTMLElement,
+    readonly listener: GridListener,
+  ) {
+    this.#observer = new ResizeObserver(() => this.fit());
+    this.#observer.observe(element);
+    element.addEventListener('pointerdown', (event) => this.#onCorner(event));
+  }
+
+  /** The plots in their order. */
+  get panels(): readonly PlotPanel[] {
+    return this.#panels;
+  }
+
+  /** Adds a plot at the end. */
+  add(panel: PlotPanel): void {
+    this.#panels.push(panel);
+    this.element.append(panel.element);
+    this.#observer.observe(panel.element);
+  }
+
+  /** Takes the plot at `index` away. */
+  remove(index: number): void {
+    const [panel] = this.#panels.splice(index, 1);
+    if (panel === undefined) return;
+    this.#observer.unobserve(panel.element);
+    panel.destroy();
+  }
+
+  /** Lays the plots out as the layout says; `single` alone fills the page. */
+  arrange(plots: readonly Plot[], single: number | null): void {
+    setAttribute(this.element, 'data-single', single === null ? null : '');
+    this.#panels.forEach((panel, i) => {
+      const plot = plots[i];
+      panel.element.hidden = single !== null && single !== i;
+      panel.setSize(single === null ? plot?.columns ?? defaultColumns(plots.length) : GRID_COLUMNS, single === null ? plot?.rows ?? 1 : 1);
+    });
+    this.fit();
+  }
+
+  /** Fits every chart to its box. */
+  fit(): void {
+    const changed = this.#panels.filter((panel) => !panel.element.hidden && panel.fit());
+    if (changed.length > 0) this.listener.onFitted();
+    else this.#panels.forEach((panel) => panel.invalidate());
+  }
+
+  /** Marks where a dragged stream would land at this place of the page, and returns it. */
+  aim(at: { readonly x: number; readonly y: number } | null): DropTarget {
+    const under = at === null ? null : document.elementFromPoint(at.x, at.y);
+    const inside = under !== null && this.element.parentElement?.contains(under) === true;
+    const index = this.#panels.findIndex((panel) => under !== null && panel.element.contains(under));
+    this.#panels.forEach((panel, i) => setAttribute(panel.element, 'data-drop', i === index ? '' : null));
+    setAttribute(this.element, 'data-drop', inside && index < 0 ? '' : null);
+    if (!inside) return null;
+    return index < 0 ? { kind: 'new' } : { kind: 'plot', index };
+  }
+
+  #onCorner(event: PointerEvent): void {
+    const { target } = event;
+    if (!(target instanceof Element) || !target.classList.contains('resize')) return;
+    const index = this.#panels.findIndex((panel) => panel.element.contains(target));
+    const panel = this.#panels[index];
+    if (panel === undefined) return;
+    event.preventDefault();
+    target.setPointerCapture(event.pointerId);
+    const box = panel.element.getBoundingClientRect();
+    const rowHeight = box.height / spanOf(panel.element.style.gridRow);
+    const stop = new AbortController();
+    window.addEventListener('pointermove', (move) => {
+      const columns = clamp(Math.round(((move.clientX - box.left) / this.element.clientWidth) * GRID_COLUMNS), 2, GRID_COLUMNS);
+      const rows = clamp(Math.round((move.clientY - box.top) / rowHeight), 1, MAX_ROWS);
+      this.listener.onResize(index, columns, rows);
+    }, { signal: stop.signal });
+    for (const type of ['pointerup', 'pointercancel']) window.addEventListener(type, () => stop.abort(), { signal: stop.signal });
+  }
+}
+
+const clamp = (value: number, low: number, high: number): number => Math.max(low, Math.min(high, value));
+
+const spanOf = (gridRow: string): number => Number(/span (\d+)/.exec(gridRow)?.[1] ?? 1);

@@ -1,0 +1,332 @@
+/**
+ * One plot: header, chart, cursor, and the translation of what happens on it into time.
+ *
+ * Draws only when told to and only if something changed since. The chart itself is `chart.ts`.
+ */
+import { Chart, type ChartAxis, type Scene } from '../chart';
+import { traceColours } from '../model/colour';
+import { bandAt, plotGaps, type Band, type PlotGap } from '../model/gaps';
+import { GRID_COLUMNS, type Plot } from '../model/layout';
+import { decimalsFor, inUnit } from '../model/quantity';
+import { nextAuto, type AutoRange, type AxisMode, type Range } from '../model/scale';
+import { clock, full, pixelDigits, type Zone } from '../model/time';
+import { axesOf, thinning, titlesOf } from '../model/titles';
+import { enclose, extremes, valuesAt, type Extremes } from '../model/trace';
+import type { TimeWindow } from '../model/window';
+import type { Shown } from '../paint/area';
+import { STRIP_PX } from '../paint/gaps';
+import type { ViewFrame } from '../wire/frame';
+import { AxisControl } from './axis-control';
+import { el, iconButton, setAttribute, setText } from './dom';
+import { listenGestures } from './gestures';
+import { Readouts } from './readouts';
+import type { Palette } from './theme';
+
+/** What all plots of the page share. */
+export interface Shared {
+  readonly window: TimeWindow;
+  readonly zone: Zone;
+  readonly palette: Palette;
+  /** Right edge of a window that follows, until a frame says it better. */
+  readonly edge: bigint;
+}
+
+/** Who is told. */
+export interface PlotListener {
+  onActivate(): void;
+  onPan(shareOfWidth: number): void;
+  onZoom(factor: number, share: number): void;
+  /** The pointer is at this share of the width, or gone. */
+  onCursor(share: number | null): void;
+  onGap(gap: PlotGap | null, at: { readonly x: number; readonly y: number }): void;
+  onAxis(mode: AxisMode): void;
+  onRemoveTrace(index: number): void;
+  onSingle(): void;
+  onClose(): void;
+}
+
+/** How near the pointer must come to a gap. */
+const REACH_PX = 4;
+/** More traces than this are not listed at the cursor. */
+const CURSOR_TRACES = 8;
+/** A plot lower than this, or narrower, has no room for large figures. */
+const COMPACT_PX = { height: 190, width: 480 };
+
+/** A plot on the page. */
+export class PlotPanel {
+  readonly element: HTMLElement;
+  readonly #title = el('h2', { class: 'plot-title' });
+  readonly #note = el('span', { class: 'plot-note' });
+  readonly #readouts = new Readouts();
+  readonly #axisControl: AxisControl;
+  readonly #body = el('div', { class: 'plot-body' });
+  readonly #units = [el('span', { class: 'axis-unit' }), el('span', { class: 'axis-unit axis-unit-right' })] as const;
+  readonly #line = el('div', { class: 'cursor-line', hidden: true });
+  readonly #tag = el('div', { class: 'cursor-tag', hidden: true });
+  readonly #chart: Chart;
+  #plot: Plot;
+  #unitsOfTraces: readonly string[] = [];
+  #frame: ViewFrame | null = null;
+  #gaps: readonly PlotGap[] = [];
+  #auto: readonly (AutoRange | null)[] = [null, null];
+  #axes: readonly ChartAxis[] = [];
+  #shown: Shown = { from: 0n, spanNs: 1n };
+  #dirty = true;
+
+  constructor(
+    readonly view: number,
+    plot: Plot,
+    readonly listener: PlotListener,
+    readonly shared: () => Shared,
+  ) {
+    this.#plot = plot;
+    this.#axisControl = new AxisControl(() => this.leftRange, listener.onAxis);
+    this.element = this.#build();
+    this.#chart = new Chart(this.#body, { width: 300, height: 150 }, shared().palette.chart);
+    this.#body.append(...this.#units, this.#line, this.#tag);
+    listenGestures(this.#body, () => this.#chart.box(), {
+      onHover: (at) => this.#onHover(at),
+      onPan: (dx) => listener.onPan(dx / this.widthPx),
+      onZoom: (factor, share) => listener.onZoom(factor, share),
+      onDoubleTap: () => listener.onSingle(),
+    });
+    this.setPlot(plot, []);
+  }
+
+  /** Width of the data in CSS pixels: the columns a view asks for. */
+  get widthPx(): number {
+    return Math.max(1, Math.round(this.#chart.box().width));
+  }
+
+  /** The gaps in view, by time. */
+  get gaps(): readonly PlotGap[] {
+    return this.#gaps;
+  }
+
+  /** The stretch of time drawn last. */
+  get shown(): Shown {
+    return this.#shown;
+  }
+
+  /** The range of the left axis as drawn last. */
+  get leftRange(): Range {
+    return this.#axes[0]?.range ?? { low: 0, high: 1 };
+  }
+
+  /** Changes what is plotted. */
+  setPlot(plot: Plot, units: readonly string[]): void {
+    const sameTraces = this.#plot.traces === plot.traces && this.#readouts.element.childElementCount > 0;
+    if (sameTraces && this.#plot === plot && units.join('\n') === this.#unitsOfTraces.join('\n')) return;
+    this.#plot = plot;
+    this.#unitsOfTraces = units;
+    this.#axisControl.show(plot.axis);
+    if (!sameTraces) this.#retitle();
+    this.invalidate();
+  }
+
+  /** Takes a new frame; drawn at the next {@link render}. */
+  setFrame(frame: ViewFrame): void {
+    this.#frame = frame;
+    this.#gaps = plotGaps(frame, this.#plot.traces);
+    this.#dirty = true;
+  }
+
+  /** Something outside changed: window, theme, size. */
+  invalidate(): void {
+    this.#dirty = true;
+  }
+
+  /** Applies the theme that holds now. */
+  retheme(): void {
+    this.#chart.setTheme(this.shared().palette.chart);
+    this.#colour();
+    this.#dirty = true;
+  }
+
+  /** Fits the chart to its box; says whether its width changed. */
+  fit(): boolean {
+    const { clientWidth: width, clientHeight: height } = this.#body;
+    if (width < 40 || height < 40) return false;
+    const before = this.widthPx;
+    this.#chart.resize({ width, height });
+    const { height: whole } = this.element.getBoundingClientRect();
+    setAttribute(this.element, 'data-compact', whole < COMPACT_PX.height || width < COMPACT_PX.width ? '' : null);
+    this.#dirty = true;
+    return this.widthPx !== before;
+  }
+
+  /** Draws if anything changed since the last time; says whether it did. */
+  render(nowMs: number): boolean {
+    if (!this.#dirty) return false;
+    this.#dirty = false;
+    const { window, zone, palette, edge } = this.shared();
+    this.#shown = this.#shownNow(window, edge);
+    this.#axes = this.#axesNow(nowMs);
+    const colours = traceColours(this.#plot.traces);
+    const { axis } = axesOf(this.#unitsOfTraces);
+    const states = new Map(this.#frame?.traces.map((trace) => [trace.index, trace.state]));
+    const pens = this.#plot.traces.map((_, i) => ({
+      colour: palette.traces[colours[i] ?? 0] ?? '',
+      widthPx: palette.chart.linePx,
+      opacity: states.get(i) === 'ok' ? 1 : 0.45,
+      axis: axis[i] ?? 0,
+    }));
+    const scene: Scene = { frame: this.#frame, shown: this.#shown, zone, axes: this.#axes, pens, gaps: this.#gaps };
+    this.#chart.draw(scene);
+    this.#write(axis, nowMs);
+    return true;
+  }
+
+  /** Shows the shared cursor at a share of the width, or takes it away; while following, time passes under it. */
+  showCursor(share: number | null): void {
+    this.#line.hidden = share === null;
+    this.#tag.hidden = share === null;
+    if (share === null) return;
+    const box = this.#chart.box();
+    const x = share * box.width;
+    const at = this.#shown.from + BigInt(Math.round(share * Number(this.#shown.spanNs)));
+    this.#line.style.transform = `translate(${box.left + x}px, ${box.top}px)`;
+    this.#line.style.height = `${box.height}px`;
+    this.#tag.replaceChildren(...this.#cursorRows(at));
+    const left = x > box.width / 2;
+    this.#tag.style.transform = `translate(${box.left + x + (left ? -8 : 8)}px, ${box.top + 6}px)${left ? ' translateX(-100%)' : ''}`;
+  }
+
+  /** Returns where a gap lies on the page, for a card beside it. */
+  gapPlace(gap: PlotGap): { readonly x: number; readonly y: number } {
+    const box = this.#chart.box();
+    const outer = this.#body.getBoundingClientRect();
+    const middle = Number((gap.from + gap.to) / 2n - this.#shown.from) / Number(this.#shown.spanNs);
+    const share = Math.max(0, Math.min(1, middle));
+    return { x: outer.left + box.left + share * box.width, y: outer.top + box.top + box.height * 0.4 };
+  }
+
+  /** Marks the plot that keys act on. */
+  setActive(active: boolean): void {
+    setAttribute(this.element, 'data-active', active ? '' : null);
+  }
+
+  /** Places the plot in the grid. */
+  setSize(columns: number, rows: number): void {
+    this.element.style.gridColumn = `span ${Math.min(columns, GRID_COLUMNS)}`;
+    this.element.style.gridRow = `span ${rows}`;
+  }
+
+  /** Takes the plot off the page. */
+  destroy(): void {
+    this.#chart.destroy();
+    this.element.remove();
+  }
+
+  #build(): HTMLElement {
+    const tools = el('div', { class: 'plot-tools' },
+      this.#axisControl.element,
+      iconButton('single', 'This plot alone (m, double click)', () => this.listener.onSingle()),
+      iconButton('close', 'Close the plot (x)', () => this.listener.onClose()));
+    const header = el('header', { class: 'plot-header' }, el('div', { class: 'plot-words' }, this.#title, this.#note), this.#readouts.element, tools);
+    const section = el('section', { class: 'plot', tabindex: '0', 'data-view': String(this.view) }, header, this.#body, el('div', { class: 'resize', 'aria-hidden': 'true' }));
+    section.addEventListener('pointerdown', () => this.listener.onActivate());
+    section.addEventListener('focus', () => this.listener.onActivate());
+    return section;
+  }
+
+  #retitle(): void {
+    const { path, name, labels } = titlesOf(this.#plot.traces);
+    this.#title.replaceChildren(el('span', { class: 'plot-path', text: path }), name);
+    this.element.setAttribute('aria-label', `Plot of ${path}${name}`);
+    this.#readouts.reset(labels, (index) => this.listener.onRemoveTrace(index));
+    this.#auto = [null, null];
+    // A frame of other traces would be drawn under the wrong names.
+    this.#frame = null;
+    this.#gaps = [];
+    this.#colour();
+  }
+
+  #colour(): void {
+    const { palette } = this.shared();
+    this.#readouts.colour(traceColours(this.#plot.traces).map((colour) => palette.traces[colour] ?? ''));
+  }
+
+  /** While following, the frame says where the right edge is; else the window does, even before its frame is here. */
+  #shownNow(window: TimeWindow, edge: bigint): Shown {
+    const frame = this.#frame;
+    const live = frame !== null && frame.live ? frame.from + frame.column * BigInt(frame.columnCount) : edge;
+    return { from: (window.endNs ?? live) - window.spanNs, spanNs: window.spanNs };
+  }
+
+  #axesNow(nowMs: number): readonly ChartAxis[] {
+    const { units, axis } = axesOf(this.#unitsOfTraces);
+    const { axis: mode } = this.#plot;
+    this.#auto = this.#auto.map((last, i) => (mode.kind === 'auto' || last === null ? this.#nextAuto(last, i, axis, nowMs) : last));
+    const count = Math.max(1, units.length);
+    return Array.from({ length: count }, (_, i) => ({ unit: units[i] ?? '', range: this.#rangeOf(i, mode) }));
+  }
+
+  #nextAuto(last: AutoRange | null, index: number, axis: readonly number[], nowMs: number): AutoRange | null {
+    let all: Extremes = { low: NaN, high: NaN };
+    for (const trace of this.#frame?.traces ?? []) {
+      if ((axis[trace.index] ?? 0) === index) all = enclose(all, extremes(trace));
+    }
+    return Number.isNaN(all.low) ? last : nextAuto(last, all.low, all.high, nowMs);
+  }
+
+  #rangeOf(index: number, mode: AxisMode): Range {
+    if (index === 0 && mode.kind !== 'auto') return mode.range;
+    return this.#auto[index]?.range ?? { low: 0, high: 1 };
+  }
+
+  #write(axis: readonly number[], nowMs: number): void {
+    const frame = this.#frame;
+    this.#units.forEach((unit, i) => setText(unit, i < this.#axes.length ? this.#chart.display(i).unit : ''));
+    setAttribute(this.element, 'data-axes', String(this.#axes.length));
+    if (frame === null) return;
+    const densest = Math.max(0, ...frame.traces.map((trace) => trace.samplesPerColumn));
+    setText(this.#note, thinning(densest, frame.slow));
+    const readouts = this.#plot.traces.map((_, i) => {
+      const used = axis[i] ?? 0;
+      return { display: this.#chart.display(used), range: this.#axes[used]?.range ?? { low: 0, high: 1 } };
+    });
+    this.#readouts.write(frame.traces, readouts, nowMs);
+  }
+
+  #cursorRows(at: bigint): readonly Node[] {
+    const { zone, palette } = this.shared();
+    const digits = pixelDigits(this.#shown.spanNs, this.widthPx);
+    const head = el('div', { class: 'cursor-time', text: clock(at, zone, digits), title: full(at, zone) });
+    const colours = traceColours(this.#plot.traces);
+    const { axis } = axesOf(this.#unitsOfTraces);
+    const rows = (this.#frame?.traces ?? []).slice(0, CURSOR_TRACES).map((trace) => {
+      const text = this.#valueText(trace.index, axis[trace.index] ?? 0, at);
+      const row = el('div', { class: 'cursor-value', text });
+      row.style.setProperty('--trace', palette.traces[colours[trace.index] ?? 0] ?? '');
+      return row;
+    });
+    return [head, ...rows];
+  }
+
+  #valueText(index: number, axis: number, at: bigint): string {
+    const trace = this.#frame?.traces.find((each) => each.index === index);
+    const range = this.#axes[axis]?.range;
+    if (this.#frame === null || trace === undefined || range === undefined) return '';
+    const { low, high } = valuesAt(this.#frame, trace, at);
+    if (Number.isNaN(low)) return 'nothing here';
+    const display = this.#chart.display(axis);
+    const decimals = decimalsFor(range.high - range.low, display, 1000);
+    const [lower, upper] = [inUnit(low, display, decimals), inUnit(high, display, decimals)];
+    return lower === upper ? `${upper} ${display.unit}` : `${lower} … ${upper} ${display.unit}`;
+  }
+
+  #onHover(at: { readonly x: number; readonly y: number } | null): void {
+    const box = this.#chart.box();
+    const inside = at !== null && at.x >= 0 && at.x <= box.width && at.y >= -4 && at.y <= box.height + 4 * STRIP_PX;
+    if (!inside) {
+      this.listener.onCursor(null);
+      this.listener.onGap(null, { x: 0, y: 0 });
+      return;
+    }
+    this.listener.onCursor(at.x / Math.max(1, box.width));
+    const band: Band | null = bandAt(this.#chart.bands, at.x, REACH_PX);
+    const outer = this.#body.getBoundingClientRect();
+    this.listener.onGap(band?.gap ?? null, { x: outer.left + box.left + at.x, y: outer.top + box.top + at.y });
+  }
+}

@@ -1,0 +1,84 @@
+/**
+ * The newest value of each trace in large tabular figures, with its swatch and unit.
+ *
+ * Written at most ten times a second: figures that change faster cannot be read.
+ */
+import { decimalsFor, inUnit, type Display } from '../model/quantity';
+import type { Range } from '../model/scale';
+import type { TraceFrame } from '../wire/frame';
+import { el, setAttribute, setText } from './dom';
+
+/** Shortest time between two writings. */
+const PERIOD_MS = 100;
+/** Values tell a thousandth of the axis apart. */
+const STEPS = 1000;
+/** More traces than this show no figures, only their names. */
+const MOST_FIGURES = 8;
+
+/** What the readout of one trace needs. */
+export interface Readout {
+  readonly display: Display;
+  readonly range: Range;
+}
+
+interface Parts {
+  readonly item: HTMLLIElement;
+  readonly value: HTMLSpanElement;
+  readonly unit: HTMLSpanElement;
+  readonly state: HTMLSpanElement;
+}
+
+/** The readouts of a plot. */
+export class Readouts {
+  readonly element = el('ul', { class: 'readouts' });
+  #parts: readonly Parts[] = [];
+  #writtenMs = 0;
+
+  /** Makes one readout for each trace; `remove` takes a trace off the plot. */
+  reset(labels: readonly string[], remove: (index: number) => void): void {
+    this.#parts = labels.map((label, index) => make(label, labels.length > 1 ? () => remove(index) : null));
+    this.element.replaceChildren(...this.#parts.map(({ item }) => item));
+    setAttribute(this.element, 'data-count', String(Math.min(labels.length, MOST_FIGURES + 1)));
+    this.#writtenMs = 0;
+  }
+
+  /** Gives every trace its colour. */
+  colour(colours: readonly string[]): void {
+    this.#parts.forEach(({ item }, i) => item.style.setProperty('--trace', colours[i] ?? ''));
+  }
+
+  /** Writes the newest values. */
+  write(traces: readonly TraceFrame[], readouts: readonly Readout[], nowMs: number): void {
+    if (nowMs - this.#writtenMs < PERIOD_MS) return;
+    this.#writtenMs = nowMs;
+    // Where all traces share one unit, the axis says it once.
+    const units = new Set(readouts.map(({ display }) => display.unit));
+    const say = { figures: this.#parts.length <= MOST_FIGURES, units: this.#parts.length === 1 || units.size > 1 };
+    for (const trace of traces) {
+      const parts = this.#parts[trace.index];
+      const readout = readouts[trace.index];
+      if (parts !== undefined && readout !== undefined) writeOne(parts, trace, readout, say);
+    }
+  }
+}
+
+function make(label: string, remove: (() => void) | null): Parts {
+  const value = el('span', { class: 'readout-value' });
+  const unit = el('span', { class: 'readout-unit' });
+  const state = el('span', { class: 'readout-state' });
+  const item = el('li', { class: 'readout' }, el('span', { class: 'swatch', 'aria-hidden': 'true' }), el('span', { class: 'readout-label', text: label }), state, value, unit);
+  if (remove !== null) {
+    item.append(el('button', { type: 'button', class: 'readout-remove', title: `Take ${label} off`, 'aria-label': `Take ${label} off`, text: '×', on: { click: remove } }));
+  }
+  return { item, value, unit, state };
+}
+
+function writeOne(parts: Parts, trace: TraceFrame, { display, range }: Readout, say: { figures: boolean; units: boolean }): void {
+  const decimals = decimalsFor(range.high - range.low, display, STEPS);
+  setText(parts.value, say.figures && trace.state !== 'unknown' ? inUnit(trace.newestValue, display, decimals) : '');
+  setText(parts.unit, say.figures && say.units ? display.unit : '');
+  setText(parts.state, trace.state === 'ok' ? '' : STATE_WORDS[trace.state]);
+  setAttribute(parts.item, 'data-state', trace.state);
+}
+
+const STATE_WORDS = { unknown: 'not on this bus', stale: 'silent', ended: 'ended' } as const;

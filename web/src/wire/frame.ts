@@ -1,0 +1,335 @@
+/**
+ * Decodes the view frames that the monitor sends over `/api/live`.
+ *
+ * The layout's source of truth is `docs/protocol/page.md`; this file is its reader in the page. Nothing is
+ * trusted: every count is held against the bytes that are there before anything is read, and a frame is
+ * accepted whole or refused with the reason. Start at {@link decodeViewFrame}.
+ *
+ * Times are UTC nanoseconds as `bigint`, because a double resolves only 256 ns in this century. Samples are
+ * not copied: {@link Columns} and {@link Points} look into the frame's own buffer.
+ */
+
+/** The first two bytes of every frame, `TP` in memory. */
+export const MAGIC = 0x5054;
+/** The version of the layout that this page reads. */
+export const VERSION = 1;
+/** The frame kind that carries one view. */
+export const KIND_VIEW = 1;
+/** Bytes before the first trace. */
+export const FRAME_HEADER_BYTES = 48;
+/** Bytes of a trace before its samples. */
+export const TRACE_HEADER_BYTES = 48;
+/** Bytes of one gap. */
+export const GAP_BYTES = 48;
+/** Bytes of one min/max column. */
+export const COLUMN_BYTES = 8;
+/** Bytes of one point. */
+export const POINT_BYTES = 16;
+/** Traces of the fullest view. */
+export const MAX_TRACES = 1024;
+/** Columns of the widest view a page may ask for: wider than any wall of screens known to us. */
+export const MAX_COLUMNS = 16_384;
+/** Points of one trace. */
+export const MAX_POINTS = 16_384;
+/** Gaps of one trace; a server that has more joins neighbours. */
+export const MAX_GAPS = 4_096;
+
+const FLAG_LIVE = 1;
+const FLAG_SLOW = 2;
+const FLAGS_KNOWN = FLAG_LIVE | FLAG_SLOW;
+const GAP_APPORTIONED = 1;
+const GAP_SEVERAL_STAGES = 2;
+const GAP_FLAGS_KNOWN = GAP_APPORTIONED | GAP_SEVERAL_STAGES;
+/** The ledger's highest stage code. */
+const LAST_STAGE = 24;
+
+/** The gap codes beyond those of the ledger's stages. */
+export const CODE_UNEXPLAINED = 254;
+/** See {@link CODE_UNEXPLAINED}. */
+export const CODE_UNSETTLED = 255;
+
+/** What the server says about a trace's stream. */
+export type TraceState = 'ok' | 'unknown' | 'stale' | 'ended';
+const TRACE_STATES: readonly TraceState[] = ['ok', 'unknown', 'stale', 'ended'];
+
+/** The smallest and largest value of each pixel column; `NaN` where a column holds nothing. */
+export interface Columns {
+  readonly kind: 'columns';
+  /** Shape: `[min, max]` of each column, one behind the other. */
+  readonly pairs: Float32Array;
+  /** The view's column in which the first pair lies. */
+  readonly first: number;
+  readonly count: number;
+}
+
+/** Single samples; a point after a hole is preceded by one whose value is `NaN`. */
+export interface Points {
+  readonly kind: 'points';
+  /** Nanoseconds since the frame's left edge: exact, being far below 2^53. */
+  readonly offsets: Float64Array;
+  readonly values: Float64Array;
+  readonly count: number;
+}
+
+/** A run of samples that did not arrive. */
+export interface GapRecord {
+  readonly from: bigint;
+  readonly to: bigint;
+  readonly firstIndex: bigint;
+  readonly samples: number;
+  readonly lostElements: number;
+  /** A code of the ledger's stages, {@link CODE_UNEXPLAINED} or {@link CODE_UNSETTLED}. */
+  readonly code: number;
+  readonly apportioned: boolean;
+  readonly severalStages: boolean;
+}
+
+/** One trace of a view. */
+export interface TraceFrame {
+  /** The place of the trace in the view request. */
+  readonly index: number;
+  readonly state: TraceState;
+  readonly body: Columns | Points;
+  readonly samplesPerColumn: number;
+  readonly newest: bigint;
+  readonly newestValue: number;
+  /** Data older than this came from the archive. */
+  readonly liveMemoryFrom: bigint;
+  readonly gaps: readonly GapRecord[];
+}
+
+/** One view at one moment. */
+export interface ViewFrame {
+  /** The number to give back as credit once the frame was shown. */
+  readonly frame: number;
+  readonly view: number;
+  readonly live: boolean;
+  /** The server thinned further than asked because this viewer is slow. */
+  readonly slow: boolean;
+  readonly now: bigint;
+  readonly from: bigint;
+  /** Nanoseconds of one column: column `k` covers `[from + k * column, from + (k + 1) * column)`. */
+  readonly column: bigint;
+  readonly columnCount: number;
+  readonly droppedFrames: number;
+  readonly traces: readonly TraceFrame[];
+  readonly sizeBytes: number;
+}
+
+/** Why a frame was refused. */
+export type Reason =
+  | 'too short'
+  | 'magic'
+  | 'version'
+  | 'kind'
+  | 'flags'
+  | 'trace count'
+  | 'column count'
+  | 'column width'
+  | 'trace state'
+  | 'trace mode'
+  | 'column range'
+  | 'point count'
+  | 'point order'
+  | 'gap count'
+  | 'gap range'
+  | 'gap flags'
+  | 'stage'
+  | 'trailing bytes';
+
+/** Says that a frame could not be read, and where. */
+export class MalformedFrame extends Error {
+  constructor(
+    readonly reason: Reason,
+    readonly offset: number,
+  ) {
+    super(`view frame refused at byte ${offset}: ${reason}`);
+    this.name = 'MalformedFrame';
+  }
+}
+
+/** Reads little-endian fields one behind the other, never beyond the end. */
+class Reader {
+  readonly #view: DataView;
+  offset = 0;
+
+  constructor(readonly buffer: ArrayBuffer) {
+    this.#view = new DataView(buffer);
+  }
+
+  get left(): number {
+    return this.#view.byteLength - this.offset;
+  }
+
+  /** Refuses the frame unless `count` items of `size` bytes are still there. */
+  need(count: number, size: number): void {
+    if (count * size > this.left) this.refuse('too short');
+  }
+
+  refuse(reason: Reason): never {
+    throw new MalformedFrame(reason, this.offset);
+  }
+
+  u8(): number {
+    return this.#view.getUint8(this.#advance(1));
+  }
+
+  u16(): number {
+    return this.#view.getUint16(this.#advance(2), true);
+  }
+
+  u32(): number {
+    return this.#view.getUint32(this.#advance(4), true);
+  }
+
+  f32(): number {
+    return this.#view.getFloat32(this.#advance(4), true);
+  }
+
+  f64(): number {
+    return this.#view.getFloat64(this.#advance(8), true);
+  }
+
+  i64(): bigint {
+    return this.#view.getBigInt64(this.#advance(8), true);
+  }
+
+  u64(): bigint {
+    return this.#view.getBigUint64(this.#advance(8), true);
+  }
+
+  skip(bytes: number): void {
+    this.#advance(bytes);
+  }
+
+  #advance(bytes: number): number {
+    if (bytes > this.left) this.refuse('too short');
+    const at = this.offset;
+    this.offset += bytes;
+    return at;
+  }
+}
+
+/** Typed arrays read in the machine's order; the frame is little-endian like nearly every machine. */
+const HOST_IS_LITTLE_ENDIAN = new Uint8Array(new Uint16Array([1]).buffer)[0] === 1;
+
+/**
+ * Decodes one view frame.
+ *
+ * @throws MalformedFrame when any field contradicts the layout or the frame's length.
+ */
+export function decodeViewFrame(buffer: ArrayBuffer): ViewFrame {
+  const reader = new Reader(buffer);
+  reader.need(1, FRAME_HEADER_BYTES);
+  if (reader.u16() !== MAGIC) reader.refuse('magic');
+  if (reader.u8() !== VERSION) reader.refuse('version');
+  if (reader.u8() !== KIND_VIEW) reader.refuse('kind');
+  const frame = reader.u32();
+  const view = reader.u32();
+  const traceCount = reader.u16();
+  const flags = reader.u16();
+  const now = reader.i64();
+  const from = reader.i64();
+  const column = reader.u64();
+  const columnCount = reader.u32();
+  const droppedFrames = reader.u32();
+  if ((flags & ~FLAGS_KNOWN) !== 0) reader.refuse('flags');
+  if (traceCount > MAX_TRACES) reader.refuse('trace count');
+  if (columnCount > MAX_COLUMNS) reader.refuse('column count');
+  if (columnCount > 0 && column === 0n) reader.refuse('column width');
+  reader.need(traceCount, TRACE_HEADER_BYTES);
+  const traces: TraceFrame[] = [];
+  for (let i = 0; i < traceCount; i += 1) traces.push(decodeTrace(reader, columnCount));
+  if (reader.left !== 0) reader.refuse('trailing bytes');
+  return {
+    frame,
+    view,
+    live: (flags & FLAG_LIVE) !== 0,
+    slow: (flags & FLAG_SLOW) !== 0,
+    now,
+    from,
+    column,
+    columnCount,
+    droppedFrames,
+    traces,
+    sizeBytes: buffer.byteLength,
+  };
+}
+
+function decodeTrace(reader: Reader, columnCount: number): TraceFrame {
+  reader.need(1, TRACE_HEADER_BYTES);
+  const index = reader.u16();
+  const state = TRACE_STATES[reader.u8()] ?? reader.refuse('trace state');
+  const mode = reader.u8();
+  const count = reader.u32();
+  const gapCount = reader.u32();
+  const first = reader.u32();
+  const samplesPerColumn = reader.f32();
+  reader.skip(4);
+  const newest = reader.i64();
+  const newestValue = reader.f64();
+  const liveMemoryFrom = reader.i64();
+  const body = mode === 0 ? decodeColumns(reader, first, count, columnCount)
+    : mode === 1 ? decodePoints(reader, count)
+    : reader.refuse('trace mode');
+  const gaps = decodeGaps(reader, gapCount);
+  return { index, state, body, samplesPerColumn, newest, newestValue, liveMemoryFrom, gaps };
+}
+
+function decodeColumns(reader: Reader, first: number, count: number, columnCount: number): Columns {
+  if (first + count > columnCount) reader.refuse('column range');
+  reader.need(count, COLUMN_BYTES);
+  const pairs = floats(reader, count * 2);
+  return { kind: 'columns', pairs, first, count };
+}
+
+/** Every trace begins at a multiple of eight bytes, so the samples can be looked at where they lie. */
+function floats(reader: Reader, count: number): Float32Array {
+  if (HOST_IS_LITTLE_ENDIAN && reader.offset % 4 === 0) {
+    const seen = new Float32Array(reader.buffer, reader.offset, count);
+    reader.skip(count * 4);
+    return seen;
+  }
+  return Float32Array.from({ length: count }, () => reader.f32());
+}
+
+function decodePoints(reader: Reader, count: number): Points {
+  if (count > MAX_POINTS) reader.refuse('point count');
+  reader.need(count, POINT_BYTES);
+  const offsets = new Float64Array(count);
+  const values = new Float64Array(count);
+  let last = -Infinity;
+  for (let i = 0; i < count; i += 1) {
+    const offset = Number(reader.i64());
+    if (offset < last) reader.refuse('point order');
+    last = offset;
+    offsets[i] = offset;
+    values[i] = reader.f64();
+  }
+  return { kind: 'points', offsets, values, count };
+}
+
+function decodeGaps(reader: Reader, count: number): GapRecord[] {
+  if (count > MAX_GAPS) reader.refuse('gap count');
+  reader.need(count, GAP_BYTES);
+  const gaps: GapRecord[] = [];
+  for (let i = 0; i < count; i += 1) gaps.push(decodeGap(reader));
+  return gaps;
+}
+
+function decodeGap(reader: Reader): GapRecord {
+  const from = reader.i64();
+  const to = reader.i64();
+  if (to < from) reader.refuse('gap range');
+  const lostElements = Number(reader.u64());
+  const code = reader.u8();
+  const flags = reader.u8();
+  if (code > LAST_STAGE && code < CODE_UNEXPLAINED) reader.refuse('stage');
+  if ((flags & ~GAP_FLAGS_KNOWN) !== 0) reader.refuse('gap flags');
+  reader.skip(6);
+  const firstIndex = reader.u64();
+  const samples = Number(reader.u64());
+  const apportioned = (flags & GAP_APPORTIONED) !== 0;
+  const severalStages = (flags & GAP_SEVERAL_STAGES) !== 0;
+  return { from, to, firstIndex, samples, lostElements, code, apportioned, severalStages };
+}

@@ -1,0 +1,284 @@
+/**
+ * What the page and the server say to each other in JSON: the catalogue, accounts, gaps, notes, requests.
+ *
+ * The layout's source of truth is `docs/protocol/page.md`. Readers here take parsed JSON and return plain
+ * typed values; they never throw, see `json.ts`.
+ */
+import { counts, fields, flag, list, nanoseconds, number, oneOf, text, type Fields } from './json';
+
+/** The version of the protocol this page speaks. */
+export const PAGE_PROTOCOL = 1;
+
+/** How a stream fares. */
+export type Health = 'ok' | 'losing' | 'stale' | 'ended';
+const HEALTH: readonly Health[] = ['ok', 'losing', 'stale', 'ended'];
+
+/** The state of an account (architecture, "The account, precisely", 13). */
+export type AccountState = 'open' | 'closed' | 'cut' | 'unconfirmed';
+const ACCOUNT_STATES: readonly AccountState[] = ['open', 'closed', 'cut', 'unconfirmed'];
+
+/** One channel of a stream. */
+export interface Channel {
+  readonly name: string;
+  readonly unit: string;
+  readonly elements: number;
+}
+
+/** The smallest and largest value of one second, or null where there was none. */
+export type SparkBucket = readonly [number, number] | null;
+
+/** One stream of the catalogue. */
+export interface Stream {
+  readonly name: string;
+  readonly epoch: string;
+  readonly state: AccountState;
+  readonly dtype: string;
+  /** Samples per second as the schema states it; 0 when unknown. */
+  readonly nominalRate: number;
+  readonly elementsPerSample: number;
+  readonly station: string;
+  readonly labels: readonly (readonly [string, string])[];
+  readonly derived: boolean;
+  readonly channels: readonly Channel[];
+  readonly firstIndex: number;
+  readonly nextIndex: number;
+  readonly ageNs: number;
+  readonly samplesPerSecond: number;
+  readonly lostElements: number;
+  readonly lostLastHour: number;
+  readonly unsettledElements: number;
+  readonly health: Health;
+  /** Null when this message left the sparkline out. */
+  readonly spark: readonly SparkBucket[] | null;
+}
+
+/** Reads one stream of the catalogue, or null when it has no name. */
+export function readStream(value: unknown): Stream | null {
+  const from = fields(value);
+  const name = text(from, 'stream');
+  if (name === '') return null;
+  const rate = fields(from['rate']);
+  const denominator = number(rate, 'denominator', 1);
+  return {
+    name,
+    epoch: epochText(from['epoch']),
+    state: oneOf(from, 'state', ACCOUNT_STATES, 'open'),
+    dtype: text(from, 'dtype'),
+    nominalRate: denominator > 0 ? number(rate, 'numerator') / denominator : 0,
+    elementsPerSample: Math.max(1, number(from, 'elements_per_sample', 1)),
+    station: text(from, 'station'),
+    labels: Object.entries(fields(from['labels'])).map(([key, label]) => [key, String(label)] as const),
+    derived: flag(from, 'derived'),
+    channels: list(from, 'channels').map(readChannel),
+    firstIndex: number(from, 'first_index'),
+    nextIndex: number(from, 'next_index'),
+    ageNs: number(from, 'age_ns'),
+    samplesPerSecond: number(from, 'samples_per_s'),
+    lostElements: number(from, 'lost_elements'),
+    lostLastHour: number(from, 'lost_last_hour_elements'),
+    unsettledElements: number(from, 'unsettled_elements'),
+    health: oneOf(from, 'health', HEALTH, 'ok'),
+    spark: Array.isArray(from['spark']) ? from['spark'].map(readBucket) : null,
+  };
+}
+
+/** An epoch is shown, never computed with: text, number or `{start_ns, life}` all read the same. */
+function epochText(value: unknown): string {
+  if (typeof value === 'string' || typeof value === 'number') return String(value);
+  const parts = Object.values(fields(value));
+  return parts.map(String).join('-');
+}
+
+function readChannel(value: unknown): Channel {
+  const from = fields(value);
+  return { name: text(from, 'name'), unit: text(from, 'unit'), elements: number(from, 'elements', 1) };
+}
+
+function readBucket(value: unknown): SparkBucket {
+  if (!Array.isArray(value)) return null;
+  const [low, high]: unknown[] = value;
+  return typeof low === 'number' && typeof high === 'number' ? [low, high] : null;
+}
+
+/** What the server says of itself. */
+export interface ServerInfo {
+  readonly version: string;
+  readonly startedNs: bigint;
+  readonly nowNs: bigint;
+  readonly pageProtocol: number;
+}
+
+/** Reads the `server` object; `page_protocol` may lie beside it or in it. */
+export function readServer(value: unknown, beside: Fields = {}): ServerInfo {
+  const from = fields(value);
+  return {
+    version: text(from, 'version', '?'),
+    startedNs: nanoseconds(from, 'started_ns'),
+    nowNs: nanoseconds(from, 'now_ns'),
+    pageProtocol: number(from, 'page_protocol', number(beside, 'page_protocol')),
+  };
+}
+
+/** The elements of a reader's account, and the datagrams when it came over a network. */
+export interface Account {
+  readonly stream: string;
+  readonly state: AccountState;
+  readonly reader: string;
+  readonly leg: string;
+  readonly perSample: number;
+  readonly first: number;
+  readonly next: number;
+  readonly delivered: number;
+  readonly lost: ReadonlyMap<string, number>;
+  readonly unexplained: number;
+  readonly unsettled: number;
+  readonly inFlight: number;
+  readonly datagrams: DatagramRows | null;
+  readonly gaps: readonly GapDetail[];
+}
+
+/** The network book, in datagrams. */
+export interface DatagramRows {
+  readonly first: number;
+  readonly next: number;
+  readonly received: number;
+  readonly duplicates: number;
+}
+
+/** Reads an account (`docs/formats/account.md`). */
+export function readAccount(value: unknown): Account {
+  const from = fields(value);
+  const elements = fields(from['elements']);
+  const ladder = list(from, 'ladder').map(fields);
+  const lost = new Map(counts(elements, 'lost'));
+  for (const rung of ladder) lost.set(text(rung, 'stage'), number(rung, 'elements'));
+  const datagrams = fields(from['datagrams']);
+  return {
+    stream: text(from, 'stream'),
+    state: oneOf(from, 'state', ACCOUNT_STATES, 'open'),
+    reader: text(from, 'reader'),
+    leg: text(from, 'leg'),
+    perSample: Math.max(1, number(elements, 'per_sample', 1)),
+    first: number(elements, 'first'),
+    next: number(elements, 'next'),
+    delivered: number(elements, 'delivered'),
+    lost,
+    unexplained: number(elements, 'unexplained'),
+    unsettled: number(elements, 'unsettled'),
+    inFlight: number(elements, 'in_flight'),
+    datagrams: 'received' in datagrams ? readDatagrams(datagrams) : null,
+    gaps: list(from, 'gaps').map(readGapDetail),
+  };
+}
+
+function readDatagrams(from: Fields): DatagramRows {
+  return {
+    first: number(from, 'first'),
+    next: number(from, 'next'),
+    received: number(from, 'received'),
+    duplicates: number(from, 'duplicates'),
+  };
+}
+
+/** One gap with its evidence, from `/api/gaps`. */
+export interface GapDetail {
+  readonly id: string;
+  readonly from: bigint;
+  readonly to: bigint;
+  readonly firstIndex: number;
+  readonly samples: number;
+  readonly lost: ReadonlyMap<string, number>;
+  readonly unexplained: number;
+  readonly unsettled: number;
+  readonly apportioned: boolean;
+  readonly evidence: readonly string[];
+}
+
+/** Reads one gap. */
+export function readGapDetail(value: unknown): GapDetail {
+  const from = fields(value);
+  return {
+    id: String(from['id'] ?? ''),
+    from: nanoseconds(from, 'from_ns'),
+    to: nanoseconds(from, 'to_ns'),
+    firstIndex: number(from, 'first_index'),
+    samples: number(from, 'samples'),
+    lost: counts(from, 'lost'),
+    unexplained: number(from, 'unexplained'),
+    unsettled: number(from, 'unsettled'),
+    apportioned: flag(from, 'apportioned'),
+    evidence: list(from, 'evidence').filter((line): line is string => typeof line === 'string'),
+  };
+}
+
+/** What this browser itself never got to see. */
+export interface BrowserLoss {
+  readonly shownFrames: number;
+  readonly droppedFrames: number;
+  readonly lostElements: ReadonlyMap<string, number>;
+}
+
+/** A text message from the server. */
+export type ServerMessage =
+  | { readonly type: 'hello'; readonly server: ServerInfo }
+  | { readonly type: 'streams'; readonly streams: readonly Stream[] }
+  | { readonly type: 'account'; readonly account: Account }
+  | { readonly type: 'browser'; readonly loss: BrowserLoss }
+  | { readonly type: 'note'; readonly level: 'info' | 'warn'; readonly text: string }
+  | { readonly type: 'unknown'; readonly name: string };
+
+/** Reads a text message; one of an unknown type is named and left alone. */
+export function readMessage(value: unknown): ServerMessage {
+  const from = fields(value);
+  const type = text(from, 'type');
+  switch (type) {
+    case 'hello':
+      return { type, server: readServer(from['server'], from) };
+    case 'streams':
+      return { type, streams: readStreams(from) };
+    case 'account':
+      return { type, account: readAccount(from) };
+    case 'browser':
+      return { type, loss: readBrowserLoss(from) };
+    case 'note':
+      return { type, level: oneOf(from, 'level', ['info', 'warn'] as const, 'info'), text: text(from, 'text') };
+    default:
+      return { type: 'unknown', name: type };
+  }
+}
+
+/** Reads the list under `streams`. */
+export function readStreams(from: Fields): readonly Stream[] {
+  return list(from, 'streams').map(readStream).filter((stream) => stream !== null);
+}
+
+function readBrowserLoss(from: Fields): BrowserLoss {
+  return {
+    shownFrames: number(from, 'shown_frames'),
+    droppedFrames: number(from, 'dropped_frames'),
+    lostElements: counts(from, 'lost_elements'),
+  };
+}
+
+/** One trace a view asks for. */
+export interface TraceRequest {
+  readonly stream: string;
+  readonly channel: string;
+}
+
+/** What a plot asks of the server. */
+export interface ViewRequest {
+  readonly view: number;
+  readonly traces: readonly TraceRequest[];
+  readonly widthPx: number;
+  readonly spanNs: bigint;
+  /** Null follows the live edge. */
+  readonly endNs: bigint | null;
+}
+
+/** Writes a view request; the nanoseconds keep all their digits. */
+export function writeView(request: ViewRequest): string {
+  const traces = JSON.stringify(request.traces.map(({ stream, channel }) => ({ stream, channel })));
+  return `{"type":"view","view":${request.view},"traces":${traces},"width_px":${request.widthPx}`
+    + `,"span_ns":${request.spanNs},"end_ns":${request.endNs ?? 'null'}}`;
+}

@@ -1,0 +1,385 @@
+/**
+ * The page in a real browser: list, plots, gaps, time, keys, address, reconnect, hiding.
+ *
+ * Runs over the fake server, whose holes are known; what needs them is skipped with `BASE_URL`.
+ */
+import type { Browser, Page } from 'playwright-core';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, inject, test } from 'vitest';
+import { startFakeServer } from '../../dev/fake-server.mjs';
+import { launch, open, pixels, serve, until, type Opened, type Served } from './browser';
+
+const HOLE = '?span=10s&plot=test/hole:sine';
+/** The real server has no known holes. */
+const real = inject('baseUrl') !== '';
+
+let browser: Browser;
+let served: Served;
+let opened: Opened | null = null;
+
+beforeAll(async () => {
+  browser = await launch();
+  served = await serve();
+});
+afterAll(async () => {
+  await browser.close();
+  await served.close();
+});
+beforeEach(() => { opened = null; });
+afterEach(async () => {
+  expect(opened?.errors ?? []).toEqual([]);
+  await opened?.close();
+});
+
+async function show(query = ''): Promise<Page> {
+  opened = await open(browser, served.url, query);
+  await until('streams in the list', async () => (await opened?.page.locator('.row-stream').count() ?? 0) > 0);
+  return opened.page;
+}
+
+const draws = (page: Page): Promise<number> => page.evaluate(() => Number(document.documentElement.dataset['draws'] ?? 0));
+const drawn = (page: Page): Promise<void> => until('a value, so a frame', async () => (await page.locator('.readout-value').first().innerText()) !== '');
+const paused = (page: Page): Promise<boolean> => page.evaluate(() => document.documentElement.hasAttribute('data-paused'));
+const query = (page: Page): URLSearchParams => new URL(page.url()).searchParams;
+
+/** Waits until two looks at the canvas are the same, and returns it. */
+async function still(page: Page): Promise<string> {
+  let last = await pixels(page);
+  await until('a picture that stands still', async () => {
+    const before = last;
+    await new Promise((resolve) => setTimeout(resolve, 250));
+    last = await pixels(page);
+    return last === before;
+  });
+  return last;
+}
+
+describe('the list', () => {
+  test('narrows as one types, and Enter plots what was found', async () => {
+    const page = await show('?span=10s');
+    const all = await page.locator('.row-stream').count();
+    const name = await page.locator('.row-stream .row-label').last().innerText();
+    await page.keyboard.press('/');
+    await page.keyboard.type(name);
+    await until('fewer rows', async () => (await page.locator('.row-stream').count()) < all);
+    expect(await page.locator('#list-count').innerText()).toMatch(/^\d+ of \d+$/);
+    await page.keyboard.press('Enter');
+    await until('a plot', async () => (await page.locator('.plot').count()) === 1);
+    expect(await page.locator('.plot-title').innerText()).toContain(name);
+    await drawn(page);
+  });
+
+  test('is walked with the arrows, opens channels, lays them over', async (context) => {
+    if (real) context.skip();
+    const page = await show(HOLE);
+    await page.keyboard.press('/');
+    await page.keyboard.type('chirp');
+    await page.keyboard.press('ArrowDown');
+    await page.keyboard.press('ArrowDown');
+    await page.keyboard.press('Shift+Enter');
+    await until('an overlay', async () => (await page.locator('.plot .readout').count()) === 3);
+    expect(await page.locator('.plot').count()).toBe(1);
+    await until('an address with both', () => query(page).getAll('plot').join().includes('test/chirp'));
+  });
+
+  test('can be dragged onto a plot', async (context) => {
+    if (real) context.skip();
+    const page = await show(HOLE);
+    await drawn(page);
+    const row = page.locator('.row-stream', { hasText: 'injected' }).first();
+    await row.hover();
+    await page.mouse.down();
+    await page.mouse.move(600, 300, { steps: 4 });
+    expect(await page.locator('#drag-label').innerText()).toBe('test/injected');
+    await page.mouse.move(700, 400, { steps: 4 });
+    await page.mouse.up();
+    await until('an overlay', async () => (await page.locator('.plot .readout').count()) === 2);
+  });
+
+  test('says nothing plotted, and a fresh address plots by itself', async () => {
+    const page = await show('?span=10s');
+    expect(await page.locator('#notice').innerText()).toContain('Nothing plotted');
+    await page.goto(`${served.url}/`);
+    await until('plots', async () => (await page.locator('.plot').count()) > 0);
+  });
+});
+
+describe('time', () => {
+  test('moves while following and stands while paused', async () => {
+    const page = await show();
+    await drawn(page);
+    const before = await pixels(page);
+    await until('other pixels', async () => (await pixels(page)) !== before);
+    await page.keyboard.press('Space');
+    expect(await paused(page)).toBe(true);
+    const first = await still(page);
+    await new Promise((resolve) => setTimeout(resolve, 600));
+    expect(await pixels(page)).toBe(first);
+    await page.keyboard.press('f');
+    expect(await paused(page)).toBe(false);
+    await until('other pixels again', async () => (await pixels(page)) !== first);
+  });
+
+  test('zooms with the wheel and pans with a drag, into the past and back', async () => {
+    const page = await show();
+    await drawn(page);
+    const box = await page.locator('.plot-body').first().boundingBox();
+    if (box === null) throw new Error('a plot has a box');
+    const [x, y] = [box.x + box.width / 2, box.y + box.height / 2];
+    await page.mouse.move(x, y);
+    await page.mouse.wheel(0, -400);
+    await until('a narrower window', () => (query(page).get('span') ?? '10s') !== '10s');
+    expect(await paused(page)).toBe(false);
+    await page.mouse.down();
+    await page.mouse.move(x + 200, y, { steps: 5 });
+    await page.mouse.up();
+    expect(await paused(page)).toBe(true);
+    await until('an end in the address', () => query(page).get('end') !== null);
+    await page.mouse.move(x, y);
+    await page.mouse.down();
+    await page.mouse.move(x - 400, y, { steps: 5 });
+    await page.mouse.up();
+    await until('following again', async () => !(await paused(page)));
+  });
+
+  test('shows a cursor on every plot', async (context) => {
+    if (real) context.skip();
+    const page = await show(`${HOLE}&plot=test/injected:sine`);
+    await drawn(page);
+    await page.keyboard.press('Space');
+    await page.locator('.plot-body').first().hover({ position: { x: 400, y: 120 } });
+    await until('two cursors', async () => (await page.locator('.cursor-tag:visible').count()) === 2);
+    expect(await page.locator('.cursor-tag').first().innerText()).toMatch(/\d\d:\d\d:\d\d\.\d+\n.*(V|nothing here)/);
+  });
+});
+
+describe('gaps', () => {
+  /** Pauses where a settled hole of half a second lies in the middle of four: the fake server's `test/hole`. */
+  async function showHole(span = '2s'): Promise<Page> {
+    const period = 4_000_000_000n;
+    const start = ((BigInt(Date.now()) * 1_000_000n) / period - 3n) * period + 1_000_000_000n;
+    const page = await show(`?span=${span}&end=${start + 1_250_000_000n}&plot=test/hole:sine;y=fixed:-2:2`);
+    await drawn(page);
+    await still(page);
+    return page;
+  }
+
+  /** Pixels of the trace's own colour between two shares of the width; the hatch is translucent, a trace is not. */
+  const traceInColumns = (page: Page, from: number, to: number): Promise<number> => page.evaluate(([left, right]) => {
+    const canvas = document.querySelector<HTMLCanvasElement>('.plot-body canvas');
+    const context = canvas?.getContext('2d');
+    if (canvas === null || context === null || context === undefined) return -1;
+    const over = document.querySelector<HTMLElement>('.u-over');
+    if (over === null) return -1;
+    const [x, w] = [over.offsetLeft + over.offsetWidth * (left ?? 0), over.offsetWidth * ((right ?? 0) - (left ?? 0))];
+    const { data } = context.getImageData(Math.round(x), over.offsetTop, Math.max(1, Math.round(w)), over.offsetHeight);
+    const swatch = document.querySelector<HTMLElement>('.swatch');
+    const [r = 0, g = 0, b = 0] = (swatch === null ? '' : getComputedStyle(swatch).backgroundColor).match(/\d+/g)?.map(Number) ?? [];
+    let found = 0;
+    for (let i = 0; i < data.length; i += 4) {
+      if ((data[i + 3] ?? 0) > 200 && Math.abs((data[i] ?? 0) - r) < 24 && Math.abs((data[i + 1] ?? 0) - g) < 24 && Math.abs((data[i + 2] ?? 0) - b) < 24) found += 1;
+    }
+    return found;
+  }, [from, to]);
+
+  test('no line bridges a hole', async (context) => {
+    if (real) context.skip();
+    const page = await showHole();
+    // The window is two seconds, the hole lies from 0.375 to 0.625 of it, the sine fills the rest.
+    expect(await traceInColumns(page, 0.05, 0.36)).toBeGreaterThan(150);
+    expect(await traceInColumns(page, 0.64, 0.95)).toBeGreaterThan(150);
+    expect(await traceInColumns(page, 0.385, 0.615)).toBe(0);
+  });
+
+  test('are hatched over the full height', async (context) => {
+    if (real) context.skip();
+    const page = await showHole();
+    const rows = await page.evaluate(() => {
+      const canvas = document.querySelector<HTMLCanvasElement>('.plot-body canvas');
+      const over = document.querySelector<HTMLElement>('.u-over');
+      const context = canvas?.getContext('2d');
+      if (over === null || context === null || context === undefined) return { hatched: 0, plain: 0, height: 0 };
+      const lit = (share: number): number => {
+        const { data } = context.getImageData(over.offsetLeft + Math.round(over.offsetWidth * share), over.offsetTop, 8, over.offsetHeight);
+        let rowsLit = 0;
+        for (let y = 0; y < over.offsetHeight; y += 1) {
+          const row = Array.from({ length: 8 }, (_, x) => data[(y * 8 + x) * 4 + 3] ?? 0);
+          if (Math.max(...row) - Math.min(...row) > 60) rowsLit += 1;
+        }
+        return rowsLit;
+      };
+      return { hatched: lit(0.5), plain: lit(0.02), height: over.offsetHeight };
+    });
+    expect(rows.hatched).toBeGreaterThan(rows.height * 0.9);
+    expect(rows.plain).toBeLessThan(rows.height * 0.3);
+  });
+
+  test('narrower than a pixel still show on the loss strip', async (context) => {
+    if (real) context.skip();
+    const start = (BigInt(Date.now()) * 1_000_000n) / 6_000_000_000n * 6_000_000_000n - 18_000_000_000n + 4_400_000_000n;
+    const page = await show(`?span=30s&end=${start + 15_000_000_000n}&plot=w7x/interferometer/density:line%20integral`);
+    await drawn(page);
+    await still(page);
+    const ticks = await page.evaluate(() => {
+      const canvas = document.querySelector<HTMLCanvasElement>('.plot-body canvas');
+      const over = document.querySelector<HTMLElement>('.u-over');
+      const context = canvas?.getContext('2d');
+      if (over === null || context === null || context === undefined) return 0;
+      const { data } = context.getImageData(over.offsetLeft, over.offsetTop + over.offsetHeight + 3, over.offsetWidth, 1);
+      let edges = 0;
+      for (let x = 1; x < over.offsetWidth; x += 1) if ((data[x * 4 + 3] ?? 0) > 128 && (data[(x - 1) * 4 + 3] ?? 0) <= 128) edges += 1;
+      return edges;
+    });
+    expect(ticks).toBeGreaterThanOrEqual(4);
+  });
+
+  test('tell stage, count and evidence on hover', async (context) => {
+    if (real) context.skip();
+    const page = await showHole();
+    const box = await page.locator('.u-over').first().boundingBox();
+    if (box === null) throw new Error('a plot has a box');
+    await page.mouse.move(box.x + box.width / 2, box.y + box.height / 2);
+    const card = page.locator('#gap-card');
+    await until('the evidence', async () => (await card.innerText()).includes('SO_RXQ_OVFL rose by 500'));
+    const text = (await card.innerText()).replaceAll('\u202f', ' ');
+    expect(text).toContain('receiver_socket_buffer');
+    expect(text).toContain('500 samples missing · 500 ms');
+    expect(text).toContain('net.core.rmem_max');
+    await page.mouse.move(box.x + box.width * 0.1, box.y + 20);
+    await until('no card', async () => !(await card.isVisible()));
+  });
+
+  test('are reached with g, and left with escape', async (context) => {
+    if (real) context.skip();
+    const page = await show('?span=10s&plot=test/hole:sine');
+    await drawn(page);
+    await page.keyboard.press('g');
+    await until('a card', () => page.locator('#gap-card').isVisible());
+    expect(await paused(page)).toBe(true);
+    await page.keyboard.press('Escape');
+    expect(await page.locator('#gap-card').isVisible()).toBe(false);
+  });
+});
+
+describe('the account', () => {
+  test('is a ladder that balances, with the gaps below', async () => {
+    const page = await show(real ? '' : HOLE);
+    await drawn(page);
+    await page.keyboard.press('a');
+    await until('a verdict', () => page.locator('.verdict').isVisible());
+    expect(await page.locator('#law').getAttribute('data-balanced')).toBe('true');
+    expect(await page.locator('.rung').count()).toBe(2 + 25 + 2);
+    if (real) return;
+    await until('gaps', async () => (await page.locator('#gap-list li').count()) > 3);
+    await page.locator('.gap-item').nth(2).click();
+    await until('the card of that gap', () => page.locator('#gap-card').isVisible());
+  });
+});
+
+describe('the address', () => {
+  test('opened elsewhere shows the same', async () => {
+    const page = await show();
+    await drawn(page);
+    await page.keyboard.press('Space');
+    await page.keyboard.press('y');
+    await until('a held axis in the address', () => page.url().includes('y=held'));
+    const picture = await still(page);
+    const other = await open(browser, served.url, new URL(page.url()).search);
+    await drawn(other.page);
+    expect(await other.page.locator('.plot').count()).toBe(await page.locator('.plot').count());
+    await until('the same picture', async () => (await pixels(other.page)) === picture);
+    await other.close();
+  });
+});
+
+describe('plots', () => {
+  test('are closed, shown alone, resized', async (context) => {
+    if (real) context.skip();
+    const page = await show(`${HOLE}&plot=test/injected:sine&plot=test/chirp:a`);
+    await drawn(page);
+    await page.locator('.plot-body').nth(1).dblclick({ position: { x: 200, y: 60 } });
+    await until('one plot alone', async () => (await page.locator('.plot:visible').count()) === 1);
+    await page.keyboard.press('Escape');
+    await until('all three', async () => (await page.locator('.plot:visible').count()) === 3);
+    await page.locator('.plot').first().focus();
+    await page.keyboard.press('x');
+    await until('two left', async () => (await page.locator('.plot').count()) === 2);
+    const corner = await page.locator('.resize').first().boundingBox();
+    if (corner === null) throw new Error('a plot has a corner');
+    await page.mouse.move(corner.x + 10, corner.y + 10);
+    await page.mouse.down();
+    await page.mouse.move(corner.x - 400, corner.y + 10, { steps: 5 });
+    await page.mouse.up();
+    await until('a width in the address', () => /;w=\d/.test(decodeURIComponent(page.url())));
+  });
+
+  test('of two units have an axis at each side', async (context) => {
+    if (real) context.skip();
+    const page = await show('?span=10s&plot=geo/grfo/seismogram:BHZ,test/chirp:a');
+    await drawn(page);
+    await until('two units', async () => (await page.locator('.axis-unit').allInnerTexts()).join() === 'counts,V');
+    const before = await pixels(page);
+    await until('moving pixels', async () => (await pixels(page)) !== before);
+  });
+
+  test('list their keys without being in the way', async () => {
+    const page = await show();
+    await page.keyboard.press('?');
+    expect(await page.locator('#keys').innerText()).toContain('next gap');
+    await page.keyboard.press('Space');
+    expect(await paused(page)).toBe(true);
+    await page.keyboard.press('Escape');
+    expect(await page.locator('#keys').isVisible()).toBe(false);
+  });
+});
+
+describe('the server', () => {
+  test('comes back after a restart, and the page with it', async (context) => {
+    if (real) context.skip();
+    const first = await startFakeServer();
+    opened = await open(browser, first.url, HOLE);
+    const { page } = opened;
+    await drawn(page);
+    await first.close();
+    await until('the page to say so', async () => (await page.locator('#sentence').innerText()).includes('No connection'));
+    expect(await page.evaluate(() => document.documentElement.dataset['connection'])).toBe('waiting');
+    const second = await startFakeServer({ port: first.port });
+    await until('a connection', async () => (await page.evaluate(() => document.documentElement.dataset['connection'])) === 'open');
+    const before = await pixels(page);
+    await until('moving pixels', async () => (await pixels(page)) !== before);
+    expect(await page.locator('.plot-title').innerText()).toBe('test/hole');
+    await opened.close();
+    opened = null;
+    await second.close();
+  });
+
+  test('sends nothing to a hidden page, which draws nothing', async (context) => {
+    const { fake } = served;
+    if (fake === null) return context.skip();
+    const page = await show(HOLE);
+    await drawn(page);
+    const hide = (hidden: boolean): Promise<void> => page.evaluate((value) => {
+      Object.defineProperty(document, 'hidden', { value, configurable: true });
+      document.dispatchEvent(new Event('visibilitychange'));
+    }, hidden);
+    await hide(true);
+    await new Promise((resolve) => setTimeout(resolve, 300));
+    const [frames, drawings] = [fake.stats.frames, await draws(page)];
+    await new Promise((resolve) => setTimeout(resolve, 700));
+    expect(fake.stats.frames).toBe(frames);
+    expect(await draws(page)).toBe(drawings);
+    await hide(false);
+    await until('frames again', async () => (await draws(page)) > drawings + 2);
+    return undefined;
+  });
+
+  test.each([
+    ['that is older than the page is said to be', { pageProtocol: 0 }, 'older than this page'],
+    ['that refuses is said to refuse', { forbid: true }, 'No permission'],
+  ])('%s', async (_, options, words) => {
+    const other = await startFakeServer(options);
+    const strange = await open(browser, other.url, HOLE);
+    await until(words, async () => (await strange.page.locator('#notice').innerText()).includes(words));
+    await strange.close();
+    await other.close();
+  });
+});

@@ -1,0 +1,139 @@
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import { describe, expect, test } from 'vitest';
+import { encodeView, type View } from '../../dev/encode-view.mjs';
+import { CODE_UNEXPLAINED, decodeViewFrame, MalformedFrame, type Reason, type ViewFrame } from '../../src/wire/frame';
+
+const FROM = 1_790_000_000_123_456_789n;
+
+/** A frame with one trace of columns, one of points, and two gaps. */
+const sample = (): ArrayBuffer => encodeView({
+  frame: 7, view: 3, flags: 3, now: FROM + 10_000n, from: FROM, column: 1_000n, columnCount: 8, droppedFrames: 2,
+  traces: [
+    {
+      index: 1, state: 2, body: { first: 2, pairs: [-1, 1, NaN, NaN, 0.5, 0.75] }, samplesPerColumn: 12.5,
+      newest: FROM + 9_999n, newestValue: 0.6, liveMemoryFrom: FROM - 5n,
+      gaps: [
+        { from: FROM + 3_000n, to: FROM + 4_000n, lostElements: 24, code: 17, flags: 3, firstIndex: 2n ** 53n + 1n, samples: 12 },
+        { from: FROM + 5_000n, to: FROM + 5_000n, lostElements: 0, code: CODE_UNEXPLAINED, firstIndex: 9n, samples: 0 },
+      ],
+    },
+    { index: 0, body: { offsets: [0, 1500, 4000], values: [1, NaN, 3] } },
+  ],
+});
+
+const changed = (offset: number, write: (view: DataView) => void, from = sample()): ArrayBuffer => {
+  const view = new DataView(from);
+  write(view);
+  expect(offset).toBeLessThan(view.byteLength);
+  return from;
+};
+
+const refusal = (buffer: ArrayBuffer): Reason | null => {
+  try {
+    decodeViewFrame(buffer);
+    return null;
+  } catch (error) {
+    if (error instanceof MalformedFrame) return error.reason;
+    throw error;
+  }
+};
+
+describe('view frames', () => {
+  test('read back what was written, to the nanosecond', () => {
+    const frame = decodeViewFrame(sample());
+    expect(frame).toMatchObject({ frame: 7, view: 3, live: true, slow: true, from: FROM, column: 1_000n, columnCount: 8, droppedFrames: 2 });
+    const [columns, points] = frame.traces;
+    expect(columns).toMatchObject({ index: 1, state: 'stale', samplesPerColumn: 12.5, newest: FROM + 9_999n, liveMemoryFrom: FROM - 5n });
+    expect(columns?.body).toEqual({ kind: 'columns', first: 2, count: 3, pairs: Float32Array.of(-1, 1, NaN, NaN, 0.5, 0.75) });
+    expect(points?.body).toEqual({ kind: 'points', count: 3, offsets: Float64Array.of(0, 1500, 4000), values: Float64Array.of(1, NaN, 3) });
+    expect(points?.newestValue).toBeNaN();
+  });
+
+  test('keep an index beyond 2^53 and the flags of a gap', () => {
+    const [gap, other] = decodeViewFrame(sample()).traces[0]?.gaps ?? [];
+    expect(gap).toEqual({
+      from: FROM + 3_000n, to: FROM + 4_000n, firstIndex: 2n ** 53n + 1n, samples: 12, lostElements: 24, code: 17,
+      apportioned: true, severalStages: true,
+    });
+    expect(other).toMatchObject({ code: CODE_UNEXPLAINED, apportioned: false, severalStages: false });
+  });
+
+  test('are refused when cut at any length', () => {
+    const whole = sample();
+    for (let length = 0; length < whole.byteLength; length += 1) expect(refusal(whole.slice(0, length)), `at ${length}`).toBe('too short');
+    expect(refusal(whole)).toBeNull();
+  });
+
+  test('are refused with a byte too many', () => {
+    const longer = new Uint8Array(sample().byteLength + 1);
+    longer.set(new Uint8Array(sample()));
+    expect(refusal(longer.buffer)).toBe('trailing bytes');
+  });
+
+  test.each<[Reason, number, (view: DataView) => void]>([
+    ['magic', 0, (view) => view.setUint16(0, 0x5055, true)],
+    ['version', 2, (view) => view.setUint8(2, 2)],
+    ['kind', 3, (view) => view.setUint8(3, 9)],
+    ['column width', 32, (view) => view.setBigUint64(32, 0n, true)],
+    ['column count', 40, (view) => view.setUint32(40, 20_000, true)],
+    ['trace state', 50, (view) => view.setUint8(50, 4)],
+    ['trace mode', 51, (view) => view.setUint8(51, 2)],
+    ['column range', 60, (view) => view.setUint32(60, 6, true)],
+    ['gap count', 56, (view) => view.setUint32(56, 4097, true)],
+    ['too short', 56, (view) => view.setUint32(56, 4096, true)],
+    ['flags', 14, (view) => view.setUint16(14, 4, true)],
+    ['trace count', 12, (view) => view.setUint16(12, 1025, true)],
+    ['stage', 144, (view) => view.setUint8(144, 25)],
+    ['gap flags', 145, (view) => view.setUint8(145, 4)],
+    ['gap range', 128, (view) => view.setBigInt64(128, FROM, true)],
+  ])('are refused for a wrong %s', (reason, offset, write) => {
+    expect(refusal(changed(offset, write))).toBe(reason);
+  });
+
+  test('are refused when points go back in time', () => {
+    const back = encodeView({ frame: 1, view: 1, now: 0n, from: 0n, column: 1n, columnCount: 4, traces: [{ index: 0, body: { offsets: [5, 4], values: [1, 2] } }] });
+    expect(refusal(back)).toBe('point order');
+  });
+
+  test('never make the decoder throw anything but its own error, whatever the bytes', () => {
+    let seed = 42;
+    const next = (): number => (seed = (Math.imul(seed, 1664525) + 1013904223) >>> 0);
+    for (let round = 0; round < 3000; round += 1) {
+      const bytes = new Uint8Array(sample());
+      for (let i = next() % 6; i >= 0; i -= 1) bytes[next() % bytes.length] = next() & 255;
+      expect(() => refusal(bytes.buffer), `round ${round}`).not.toThrow();
+    }
+  });
+});
+
+const GOLDEN = fileURLToPath(new URL('../../../docs/protocol/golden/', import.meta.url));
+const golden = existsSync(GOLDEN) ? readdirSync(GOLDEN).filter((name) => /^page-.*\.hex$/.test(name)) : [];
+
+/** Hex digits; anything after `#` on a line is a remark. */
+function readHex(name: string): ArrayBuffer {
+  const digits = readFileSync(GOLDEN + name, 'utf8').replace(/#.*$/gm, '').replace(/\s+/g, '');
+  return Uint8Array.from(digits.match(/../g) ?? [], (pair) => Number.parseInt(pair, 16)).buffer;
+}
+
+const hex = (bytes: ArrayBuffer): string => Buffer.from(bytes).toString('hex');
+
+/** The decoded frame as the encoder takes it. */
+function again(frame: ViewFrame): View {
+  const traces = frame.traces.map((trace) => ({
+    ...trace, state: ['ok', 'unknown', 'stale', 'ended'].indexOf(trace.state),
+    gaps: trace.gaps.map((gap) => ({ ...gap, flags: Number(gap.apportioned) + 2 * Number(gap.severalStages) })),
+  }));
+  return { ...frame, flags: Number(frame.live) + 2 * Number(frame.slow), traces };
+}
+
+describe('golden frames', () => {
+  if (golden.length === 0) test.skip('none lie in docs/protocol/golden', () => undefined);
+  test.each(golden)('%s is read whole', (name) => {
+    const bytes = readHex(name);
+    const frame = decodeViewFrame(bytes);
+    expect(frame.traces.length).toBeGreaterThan(0);
+    // Written again by the test's own encoder, it must be the same to the byte.
+    expect(hex(encodeView(again(frame)))).toBe(hex(bytes));
+  });
+});
