@@ -31,7 +31,7 @@ pub(crate) enum Need {
     /// `web/dist`, newer than what it is made from.
     Page,
     PythonVenv,
-    /// A virtual environment with the packages of `tests/readers/requirements.txt`.
+    /// A virtual environment with the packages of `tests/archive-readers/requirements.txt`.
     PythonReaders,
 }
 

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 /// The packages, one a line, with versions.
-const REQUIREMENTS: &str = "tests/readers/requirements.txt";
+const REQUIREMENTS: &str = "tests/archive-readers/requirements.txt";
 const ENVIRONMENT: &str = "target/readers-venv";
 
 /// The interpreter of the environment.

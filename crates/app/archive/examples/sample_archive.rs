@@ -1,0 +1,126 @@
+//! Writes a small archive with known content: what `tests/archive-readers` reads with other people's tools.
+//!
+//!     cargo run -p archive --example sample_archive -- DIR
+//!
+//! Two runs of the same streams: `arrow` is left as recorded, `parquet` is compacted. Every element's bits are
+//! `position * 2654435761` cut to its width; samples 40 to 50 are lost on purpose.
+
+use std::error::Error;
+use std::path::Path;
+use std::sync::Arc;
+
+use archive::{
+    Began, Description, FileStore, Input, Options, ReaderGap, Recorder, RunName, Store, StreamAccount,
+    compact_run,
+};
+use ledger::{Evidence, EvidenceSource, Gap, GapKind, Stage, StageCounts, Unit};
+use sample::{Block, Channel, Dtype, SampleBuffer, Schema, StreamName};
+use units::{Epoch, Instant, RangeSet, SampleRate, WallTime};
+
+const T0_NS: i64 = 1_763_756_051_123_456_789;
+const EPOCH: Epoch = Epoch { start_ns: 1_763_756_051_000_000_000, life: 0xc0ffee };
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let folder = std::env::args().nth(1).ok_or("say where: sample_archive DIR")?;
+    let store: Arc<dyn Store> = Arc::new(FileStore::create(Path::new(&folder))?);
+    for run in ["arrow", "parquet"] {
+        let run: RunName = run.parse()?;
+        record(&store, run.clone())?;
+        if run.as_str() == "parquet" {
+            compact_run(&*store, &run)?;
+        }
+    }
+    Ok(())
+}
+
+type Stream = (Arc<StreamName>, Arc<Schema>);
+
+fn streams() -> Result<Vec<Stream>, Box<dyn Error>> {
+    let mut streams = Vec::new();
+    for dtype in Dtype::ALL {
+        let channels = vec![
+            Channel::new("current", "A").with_scale(0.5, 1.0),
+            Channel::new("image", "V").with_shape([2, 3]),
+        ];
+        let mut schema = Schema::new(dtype, SampleRate::new(1_000, 3)?, channels)?;
+        schema.labels.insert("device".to_owned(), "probe 1".to_owned());
+        streams.push((Arc::new(format!("lab/probe-{dtype}").parse()?), Arc::new(schema)));
+    }
+    Ok(streams)
+}
+
+fn record(store: &Arc<dyn Store>, run: RunName) -> Result<(), Box<dyn Error>> {
+    let options = Options { batch_bytes: 1_000, segment_bytes: 8_000, ..Options::default() };
+    let mut recorder = Recorder::open(Arc::clone(store), run, options, Instant::ORIGIN)?;
+    for (name, schema) in streams()? {
+        let description = Description {
+            name: Arc::clone(&name),
+            epoch: EPOCH,
+            schema: Arc::clone(&schema),
+            station: "daq-3".into(),
+        };
+        recorder.handle(
+            Instant::ORIGIN,
+            Input::Began(Began { description, first_index: 0, reader: "sample".into() }),
+        )?;
+        for first in (0..100).step_by(10).filter(|first| *first != 40) {
+            recorder.handle(Instant::ORIGIN, Input::Block(&block(&name, &schema, first)))?;
+        }
+        recorder.handle(Instant::ORIGIN, Input::Gap(&gap(&name, &schema)))?;
+        let account = serde_json::json!({"stream": name.as_str(), "state": "closed"});
+        recorder
+            .handle(Instant::ORIGIN, Input::Ended(StreamAccount { stream: name, epoch: EPOCH, account }))?;
+    }
+    recorder.close(Instant::from_nanos(1_000_000_000))?;
+    Ok(())
+}
+
+/// Ten samples; in the block at 70 the image's last two elements of sample 73 never arrived.
+fn block(name: &Arc<StreamName>, schema: &Arc<Schema>, first_index: u64) -> Block {
+    let per_sample = u64::from(schema.elements_per_sample());
+    let size = schema.dtype.size_bytes();
+    let mut missing = RangeSet::new();
+    if first_index == 70 {
+        missing.insert(3 * per_sample + 5..4 * per_sample);
+    }
+    let element = |position: u64| -> Vec<u8> {
+        if missing.contains(position - first_index * per_sample) {
+            return vec![0; size];
+        }
+        let bits = u128::from(position) * 2_654_435_761;
+        let bytes = (bits | bits << 64).to_le_bytes();
+        if schema.dtype == Dtype::Bool { vec![bytes[0] & 1] } else { bytes[..size].to_vec() }
+    };
+    let positions = first_index * per_sample..(first_index + 10) * per_sample;
+    let bytes: Vec<u8> = positions.flat_map(element).collect();
+    Block {
+        stream: Arc::clone(name),
+        schema: Arc::clone(schema),
+        epoch: EPOCH,
+        first_index,
+        t0: schema.rate.time_of(first_index, 0, WallTime::from_nanos(T0_NS)),
+        samples: 10,
+        data: SampleBuffer::from_bytes(&bytes),
+        missing,
+    }
+}
+
+fn gap(name: &Arc<StreamName>, schema: &Arc<Schema>) -> ReaderGap {
+    let per_sample = u64::from(schema.elements_per_sample());
+    let count = 10 * per_sample;
+    let time = |index| schema.rate.time_of(index, 0, WallTime::from_nanos(T0_NS));
+    let evidence =
+        Evidence { stage: Stage::Injected, count, unit: Unit::Elements, source: EvidenceSource::TallyRange };
+    let gap = Gap {
+        id: 1,
+        kind: GapKind::Missing,
+        positions: 40 * per_sample..50 * per_sample,
+        numbers: 4..5,
+        lost: StageCounts::of(Stage::Injected, count),
+        unexplained: 0,
+        unsettled: 0,
+        apportioned: false,
+        evidence: vec![evidence],
+    };
+    ReaderGap { stream: Arc::clone(name), epoch: EPOCH, gap, t0: time(40), t1: time(50) }
+}

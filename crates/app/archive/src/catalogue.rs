@@ -1,0 +1,236 @@
+//! What an archive has: runs, streams, epochs.
+//!
+//! Reads only, and may do so while a recorder writes: it then sees what was acknowledged when it looked.
+//! Start with [`Archive::open`].
+
+use core::ops::Range;
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use ledger::StageCounts;
+use sample::StreamName;
+use serde_json::{Value, json};
+use units::WallTime;
+
+use crate::Description;
+use crate::contents::EpochContents;
+use crate::error::ArchiveError;
+use crate::feed::{EpochFeed, Feed};
+use crate::folders::{ACCOUNT, RunName, run_folder, run_of};
+use crate::gaps::GapRecord;
+use crate::recovery::epoch_folders;
+use crate::store::{FileStore, Store, StoreError, read_whole, replace};
+
+/// Marks a folder as an archive and tells its version.
+const ROOT_MARK: &str = "tallycast-archive.json";
+const FORMAT: &str = "tallycast-archive";
+/// The only version so far.
+const VERSION: u64 = 1;
+
+/// An archive.
+pub struct Archive {
+    store: Arc<dyn Store>,
+}
+
+/// A stream in a run, with all its epochs.
+#[derive(Clone, Debug)]
+pub struct StreamEntry {
+    /// The run.
+    pub run: RunName,
+    /// The stream's name.
+    pub name: Arc<StreamName>,
+    /// Its recordings in the order of their epochs.
+    pub epochs: Vec<Recording>,
+}
+
+/// One recorded epoch of a stream.
+#[derive(Clone, Debug)]
+pub struct Recording {
+    /// Name, epoch, schema, station.
+    pub description: Arc<Description>,
+    /// The first sample of the first recorder's account.
+    pub first_index: u64,
+    /// Index behind the last stored sample.
+    pub stored_index: u64,
+    /// When the first stored sample was taken.
+    pub t0: WallTime,
+    /// When the last stored sample was over.
+    pub t1: WallTime,
+    /// Stored samples.
+    pub samples: u64,
+    /// Size on disk.
+    pub size_bytes: u64,
+    /// How the recording ended.
+    pub state: RecordingState,
+    /// Known gaps in the order of the stream.
+    pub gaps: Arc<[GapRecord]>,
+    /// The reader's account and that of the archive, as last written.
+    pub account: Value,
+    pub(crate) contents: Arc<EpochContents>,
+}
+
+/// How a recording ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum RecordingState {
+    /// It goes on, or its recorder died and nobody has recovered the run yet.
+    Open,
+    /// The epoch ended and everything was stored.
+    Closed,
+    /// The recorder left, or died, before the epoch ended.
+    Cut,
+}
+
+impl RecordingState {
+    /// Returns the name, the same everywhere.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Open => "open",
+            Self::Closed => "closed",
+            Self::Cut => "cut",
+        }
+    }
+}
+
+impl Recording {
+    /// Returns the elements known to be missing: by stage, and unexplained or unsettled.
+    #[must_use]
+    pub fn losses(&self) -> (StageCounts, u64) {
+        let mut lost = StageCounts::default();
+        self.gaps.iter().for_each(|gap| lost.add(&gap.lost));
+        (lost, self.gaps.iter().map(|gap| gap.unexplained + gap.unsettled).sum())
+    }
+}
+
+/// Makes the folder an archive, or checks that it is one of ours.
+pub(crate) fn mark_root(store: &dyn Store) -> Result<(), ArchiveError> {
+    match check_root(store) {
+        Err(ArchiveError::NoArchive(_)) => {
+            let mark = json!({"format": FORMAT, "version": VERSION});
+            replace(store, Path::new(ROOT_MARK), format!("{mark}\n").as_bytes())?;
+            Ok(store.sync_folder(Path::new(""))?)
+        }
+        checked => checked,
+    }
+}
+
+fn check_root(store: &dyn Store) -> Result<(), ArchiveError> {
+    let no_archive = || ArchiveError::NoArchive(Path::new(ROOT_MARK).to_owned());
+    let bytes = match read_whole(store, Path::new(ROOT_MARK)) {
+        Ok(bytes) => bytes,
+        Err(StoreError::NotFound(_)) => return Err(no_archive()),
+        Err(error) => return Err(error.into()),
+    };
+    let value: Value = serde_json::from_slice(&bytes).map_err(|_| no_archive())?;
+    match value["version"].as_u64() {
+        _ if value["format"] != FORMAT => Err(no_archive()),
+        Some(VERSION) => Ok(()),
+        other => Err(ArchiveError::Version(other.unwrap_or(0))),
+    }
+}
+
+impl Archive {
+    /// Opens the archive in a folder.
+    ///
+    /// # Errors
+    /// [`ArchiveError::NoArchive`] and [`ArchiveError::Version`] if it is none, or of a later version.
+    pub fn open(root: &Path) -> Result<Self, ArchiveError> {
+        let no_archive = |_| ArchiveError::NoArchive(root.to_owned());
+        let store = FileStore::open(root).map_err(no_archive)?;
+        Self::on(Arc::new(store)).map_err(|error| match error {
+            ArchiveError::NoArchive(_) => ArchiveError::NoArchive(root.to_owned()),
+            other => other,
+        })
+    }
+
+    /// Opens the archive on a store.
+    ///
+    /// # Errors
+    /// [`ArchiveError::NoArchive`] and [`ArchiveError::Version`] if it is none, or of a later version.
+    pub fn on(store: Arc<dyn Store>) -> Result<Self, ArchiveError> {
+        check_root(&*store)?;
+        Ok(Self { store })
+    }
+
+    /// Returns the runs by name.
+    ///
+    /// # Errors
+    /// What the disk says.
+    pub fn runs(&self) -> Result<Vec<RunName>, ArchiveError> {
+        Ok(self.store.list(Path::new(""))?.iter().filter_map(|name| run_of(name)).collect())
+    }
+
+    /// Returns the streams of a run by name.
+    ///
+    /// # Errors
+    /// [`ArchiveError::Unknown`] if there is no such run; whatever makes one of its epochs unreadable.
+    pub fn streams(&self, run: &RunName) -> Result<Vec<StreamEntry>, ArchiveError> {
+        if !self.runs()?.contains(run) {
+            return Err(ArchiveError::Unknown(format!("run {run}")));
+        }
+        let mut streams: BTreeMap<StreamName, Vec<Recording>> = BTreeMap::new();
+        for folder in epoch_folders(&*self.store, &run_folder(run))? {
+            if let Some(recording) = self.recording(&folder)? {
+                streams.entry((*recording.description.name).clone()).or_default().push(recording);
+            }
+        }
+        let entry = |(name, mut epochs): (StreamName, Vec<Recording>)| {
+            epochs.sort_by_key(|recording| recording.description.epoch);
+            StreamEntry { run: run.clone(), name: Arc::new(name), epochs }
+        };
+        Ok(streams.into_iter().map(entry).collect())
+    }
+
+    /// Returns one stream of a run.
+    ///
+    /// # Errors
+    /// [`ArchiveError::Unknown`] if there is none.
+    pub fn stream(&self, run: &RunName, name: &StreamName) -> Result<StreamEntry, ArchiveError> {
+        let found = self.streams(run)?.into_iter().find(|entry| *entry.name == *name);
+        found.ok_or_else(|| ArchiveError::Unknown(format!("stream {name} in run {run}")))
+    }
+
+    /// Returns what a stream holds in a range of time, epoch by epoch: blocks, holes, in their order.
+    pub fn range(&self, stream: &StreamEntry, range: Range<WallTime>) -> Feed {
+        Feed::new(Arc::clone(&self.store), stream, range)
+    }
+
+    /// Returns the same for one epoch.
+    pub fn epoch(&self, recording: &Recording, range: Range<WallTime>) -> EpochFeed {
+        EpochFeed::new(Arc::clone(&self.store), recording.clone(), range)
+    }
+
+    fn recording(&self, folder: &Path) -> Result<Option<Recording>, ArchiveError> {
+        let Some(description) = EpochContents::description(&*self.store, folder)? else { return Ok(None) };
+        let contents = EpochContents::read(&*self.store, folder, Arc::clone(&description))?;
+        let map = EpochContents::gap_map(&*self.store, folder)?;
+        let account = read_whole(&*self.store, &folder.join(ACCOUNT)).ok();
+        let account: Value =
+            account.and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or(Value::Null);
+        let state = match account["state"].as_str() {
+            Some("closed") => RecordingState::Closed,
+            Some("cut") => RecordingState::Cut,
+            _ => RecordingState::Open,
+        };
+        let segments = &contents.segments;
+        let joined = map.sessions.iter().map(|session| session.first_index).min();
+        let first_stored = segments.first().map(|segment| segment.first_index);
+        let first_index = joined.or(first_stored).unwrap_or(0);
+        let mut gaps: Vec<GapRecord> = map.gaps.into_values().collect();
+        gaps.sort_by_key(|gap| (gap.positions.start, gap.key));
+        Ok(Some(Recording {
+            description,
+            first_index,
+            stored_index: segments.last().map_or(first_index, |segment| segment.next_index),
+            t0: segments.first().map_or_else(WallTime::default, |segment| segment.t0),
+            t1: segments.last().map_or_else(WallTime::default, |segment| segment.t1),
+            samples: segments.iter().map(|segment| segment.samples).sum(),
+            size_bytes: segments.iter().map(|segment| segment.size_bytes).sum(),
+            state,
+            gaps: gaps.into(),
+            account,
+            contents: Arc::new(contents),
+        }))
+    }
+}

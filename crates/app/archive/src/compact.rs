@@ -1,0 +1,204 @@
+//! Closed segments become Parquet: smaller, and read by everything.
+//!
+//! The Parquet file is written under another name, synced, read back and compared with its origin before it
+//! takes the origin's place, so at every moment one whole form is there. Start with [`compact`]; a recording
+//! process hands its closed segments to a [`Compactor`].
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::mpsc::{Sender, channel};
+use std::thread::JoinHandle;
+
+use arrow_schema::SchemaRef;
+use units::WallTime;
+
+use crate::Description;
+use crate::columns::arrow_schema;
+use crate::contents::{EpochContents, SegmentContent};
+use crate::error::ArchiveError;
+use crate::folders::{RunName, SegmentFile, run_folder, segment_path};
+use crate::parquet_file::{ParquetSegment, ParquetWriter, SegmentSpan, WriteTo};
+use crate::recovery::epoch_folders;
+use crate::rows::{Digest, Rows};
+use crate::segment::SegmentReader;
+use crate::store::{Store, StoreError, draft_of};
+
+/// A segment to which nothing will be added.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ClosedSegment {
+    /// The folder of its epoch, in the archive.
+    pub folder: PathBuf,
+    /// Its number.
+    pub number: u32,
+}
+
+/// What compacting a segment did.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Compacted {
+    /// The segment.
+    pub segment: ClosedSegment,
+    /// Size as an Arrow stream.
+    pub arrow_bytes: u64,
+    /// Size as Parquet.
+    pub parquet_bytes: u64,
+}
+
+/// Turns a closed segment into Parquet and removes the Arrow form once every value was read back alike.
+///
+/// Returns `None` if the segment is not there, or Parquet already.
+///
+/// # Errors
+/// What the disk says, and [`ArchiveError::Segment`] if the copy differs; the Arrow form then stays.
+pub fn compact(store: &dyn Store, segment: &ClosedSegment) -> Result<Option<Compacted>, ArchiveError> {
+    let ClosedSegment { folder, number } = segment;
+    let Some(description) = EpochContents::description(store, folder)? else { return Ok(None) };
+    let target = segment_path(folder, *number, SegmentFile::Parquet);
+    let mut origin = match SegmentReader::open(store, folder, *number, &description) {
+        Ok(origin) => origin,
+        Err(ArchiveError::Store(StoreError::NotFound(_))) => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    let draft = draft_of(&target);
+    match store.remove(&draft) {
+        Ok(()) | Err(StoreError::NotFound(_)) => {}
+        Err(error) => return Err(error.into()),
+    }
+    let arrow = arrow_schema(&description);
+    let written = write(store, &draft, &mut origin, &description, &arrow);
+    let verified = written.and_then(|written| {
+        let copy = read_back(store, &draft, &description, &arrow)?;
+        if copy == written {
+            return Ok(());
+        }
+        Err(ArchiveError::segment(&draft, "the Parquet copy differs from its origin, which stays"))
+    });
+    if let Err(error) = verified {
+        // Best effort: a draft is never read, and the next recovery removes it.
+        drop(store.remove(&draft));
+        return Err(error);
+    }
+    let parquet_bytes = store.open(&draft)?.size_bytes()?;
+    store.rename(&draft, &target)?;
+    store.sync_folder(folder)?;
+    for file in [SegmentFile::Arrow, SegmentFile::Index] {
+        store.remove(&segment_path(folder, *number, file))?;
+    }
+    let arrow_bytes = origin.index.acknowledged_bytes();
+    Ok(Some(Compacted { segment: segment.clone(), arrow_bytes, parquet_bytes }))
+}
+
+fn write(
+    store: &dyn Store,
+    draft: &Path,
+    origin: &mut SegmentReader,
+    description: &Arc<Description>,
+    arrow: &SchemaRef,
+) -> Result<Digest, ArchiveError> {
+    let mut writer = ParquetWriter::new(WriteTo(store.create(draft)?), arrow)?;
+    let mut digest = Digest::new(description);
+    let entries = origin.index.entries.clone();
+    for entry in &entries {
+        let batch = origin.batch(entry)?;
+        let rows = Rows::new(&batch, description, arrow).ok_or_else(|| {
+            ArchiveError::segment(draft, "the segment's columns are not those of stream.json")
+        })?;
+        digest.update(&rows);
+        writer.write(&batch)?;
+    }
+    let (Some(first), Some(last)) = (entries.first(), entries.last()) else {
+        return Err(ArchiveError::segment(draft, "an empty segment has nothing to compact"));
+    };
+    let span = SegmentSpan {
+        first_index: first.first_index,
+        next_index: last.next_index,
+        t0: first.t0,
+        t1: last.t1,
+        samples: entries.iter().map(|entry| u64::from(entry.samples)).sum(),
+    };
+    let mut file = writer.finish(Some((origin.index.header.segment, span)))?;
+    file.0.sync()?;
+    Ok(digest)
+}
+
+fn read_back(
+    store: &dyn Store,
+    draft: &Path,
+    description: &Arc<Description>,
+    arrow: &SchemaRef,
+) -> Result<Digest, ArchiveError> {
+    let everything = WallTime::from_nanos(i64::MIN)..WallTime::from_nanos(i64::MAX);
+    let copy = ParquetSegment::open(store, draft)?;
+    let mut digest = Digest::new(description);
+    for batch in copy.batches(description.schema.sample_bytes(), &everything)? {
+        let rows = Rows::new(&batch?, description, arrow)
+            .ok_or_else(|| ArchiveError::segment(draft, "the copy has other columns than its origin"))?;
+        digest.update(&rows);
+    }
+    Ok(digest)
+}
+
+/// Compacts every closed segment of a run.
+///
+/// # Errors
+/// As [`compact`]; what was compacted before stays so.
+pub fn compact_run(store: &dyn Store, run: &RunName) -> Result<Vec<Compacted>, ArchiveError> {
+    let mut compacted = Vec::new();
+    for folder in epoch_folders(store, &run_folder(run))? {
+        let Some(description) = EpochContents::description(store, &folder)? else { continue };
+        for segment in EpochContents::read(store, &folder, description)?.segments {
+            if matches!(&segment.content, SegmentContent::Arrow(index) if index.ended) {
+                let closed = ClosedSegment { folder: folder.clone(), number: segment.number };
+                compacted.extend(compact(store, &closed)?);
+            }
+        }
+    }
+    Ok(compacted)
+}
+
+/// A thread that compacts one segment after the other, beside a recorder.
+pub struct Compactor {
+    queue: Option<Sender<ClosedSegment>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Compactor {
+    /// Starts the thread; `done` hears of every segment.
+    ///
+    /// # Errors
+    /// If the system has no thread left.
+    pub fn start(
+        store: Arc<dyn Store>,
+        mut done: impl FnMut(Result<Compacted, ArchiveError>) + Send + 'static,
+    ) -> std::io::Result<Self> {
+        // Unbounded, but a closed segment is a path and a number, and they come some minutes apart.
+        let (queue, segments) = channel::<ClosedSegment>();
+        let work = move || {
+            for segment in segments {
+                compact(&*store, &segment).transpose().into_iter().for_each(&mut done);
+            }
+        };
+        let thread = std::thread::Builder::new().name("compactor".to_owned()).spawn(work)?;
+        Ok(Self { queue: Some(queue), thread: Some(thread) })
+    }
+
+    /// Hands over closed segments.
+    pub fn take(&self, segments: impl IntoIterator<Item = ClosedSegment>) {
+        let queue = self.queue.as_ref().expect("the queue lives as long as the compactor");
+        for segment in segments {
+            // Only fails if the thread panicked, which dropping the compactor reports.
+            drop(queue.send(segment));
+        }
+    }
+}
+
+impl Drop for Compactor {
+    /// Waits until everything handed over is compacted.
+    fn drop(&mut self) {
+        drop(self.queue.take());
+        if let Some(Err(panic)) = self.thread.take().map(JoinHandle::join)
+            && !std::thread::panicking()
+        {
+            std::panic::resume_unwind(panic);
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! What an epoch of a stream is: `stream.json` and the metadata of every segment.
+
+use std::sync::Arc;
+
+use sample::{Channel, Dtype, Schema, StreamName};
+use serde_json::{Value, json};
+use units::{Epoch, SampleRate};
+
+use crate::folders::epoch_of;
+
+const FORMAT: &str = "tallycast-stream";
+/// The only version so far.
+const VERSION: u64 = 1;
+
+/// A stream's name, schema and origin, for one epoch.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Description {
+    /// The stream's name.
+    pub name: Arc<StreamName>,
+    /// The life of its publisher.
+    pub epoch: Epoch,
+    /// What its samples mean.
+    pub schema: Arc<Schema>,
+    /// Where it comes from.
+    pub station: String,
+}
+
+/// Says why `stream.json` cannot be used.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum DescriptionError {
+    /// Not ours.
+    #[error("this is not a tallycast stream description")]
+    Foreign,
+    /// From a later version.
+    #[error(
+        "the stream description has format version {0}, this program reads up to {VERSION}\n\
+         read it with a newer tallycast"
+    )]
+    Version(u64),
+    /// A member is absent or out of its range.
+    #[error(
+        "the stream description is damaged at `{0}`\nrestore stream.json from the metadata of any segment beside it"
+    )]
+    Member(&'static str),
+}
+
+impl Description {
+    /// Returns the description as a JSON object.
+    #[must_use]
+    pub fn to_json(&self) -> Value {
+        let schema = &self.schema;
+        let channel = |channel: &Channel| {
+            json!({"name": channel.name, "unit": channel.unit, "shape": channel.shape,
+                   "scale": channel.scale, "offset": channel.offset})
+        };
+        json!({
+            "format": FORMAT,
+            "version": VERSION,
+            "stream": self.name.as_str(),
+            "epoch": self.epoch.to_string(),
+            "dtype": schema.dtype.name(),
+            "rate": {"numerator": schema.rate.numerator(), "denominator": schema.rate.denominator()},
+            "elements_per_sample": schema.elements_per_sample(),
+            "channels": schema.channels.iter().map(channel).collect::<Vec<_>>(),
+            "labels": schema.labels,
+            "station": self.station,
+        })
+    }
+
+    /// Reads a description.
+    ///
+    /// # Errors
+    /// Every variant of [`DescriptionError`].
+    pub fn decode(bytes: &[u8]) -> Result<Self, DescriptionError> {
+        let value: Value = serde_json::from_slice(bytes).map_err(|_| DescriptionError::Foreign)?;
+        if value.get("format").and_then(Value::as_str) != Some(FORMAT) {
+            return Err(DescriptionError::Foreign);
+        }
+        match value.get("version").and_then(Value::as_u64) {
+            Some(VERSION) => {}
+            other => return Err(DescriptionError::Version(other.unwrap_or(0))),
+        }
+        let member = |name: &'static str| value.get(name).ok_or(DescriptionError::Member(name));
+        let text = |name| member(name)?.as_str().ok_or(DescriptionError::Member(name));
+        let parsed = Self {
+            name: Arc::new(text("stream")?.parse().map_err(|_| DescriptionError::Member("stream"))?),
+            epoch: epoch_of(text("epoch")?).ok_or(DescriptionError::Member("epoch"))?,
+            schema: Arc::new(schema_of(&value)?),
+            station: text("station")?.to_owned(),
+        };
+        Ok(parsed)
+    }
+}
+
+fn schema_of(value: &Value) -> Result<Schema, DescriptionError> {
+    let dtype = value.get("dtype").and_then(Value::as_str).and_then(|name| name.parse::<Dtype>().ok());
+    let channels = value.get("channels").and_then(Value::as_array);
+    let channels = channels.and_then(|channels| channels.iter().map(channel_of).collect::<Option<Vec<_>>>());
+    let mut schema = Schema::new(
+        dtype.ok_or(DescriptionError::Member("dtype"))?,
+        value.get("rate").and_then(rate_of).ok_or(DescriptionError::Member("rate"))?,
+        channels.ok_or(DescriptionError::Member("channels"))?,
+    )
+    .map_err(|_| DescriptionError::Member("channels"))?;
+    let labels = value.get("labels").and_then(Value::as_object);
+    for (key, label) in labels.ok_or(DescriptionError::Member("labels"))? {
+        let label = label.as_str().ok_or(DescriptionError::Member("labels"))?;
+        schema.labels.insert(key.clone(), label.to_owned());
+    }
+    Ok(schema)
+}
+
+fn rate_of(value: &Value) -> Option<SampleRate> {
+    let number = |name: &str| u32::try_from(value.get(name)?.as_u64()?).ok();
+    SampleRate::new(number("numerator")?, number("denominator")?).ok()
+}
+
+fn channel_of(value: &Value) -> Option<Channel> {
+    let text = |name: &str| value.get(name)?.as_str();
+    let extent = |extent: &Value| u32::try_from(extent.as_u64()?).ok();
+    let shape: Vec<u32> = value.get("shape")?.as_array()?.iter().map(extent).collect::<Option<_>>()?;
+    let channel = Channel::new(text("name")?, text("unit")?).with_shape(shape);
+    Some(channel.with_scale(value.get("scale")?.as_f64()?, value.get("offset")?.as_f64()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn description() -> Description {
+        let image = Channel::new("image", "").with_shape([2, 3]).with_scale(0.1 + 0.2, -1e-300);
+        let channels = vec![image, Channel::new("exposure, \"s\"", "µs")];
+        let mut schema = Schema::new(Dtype::U16, SampleRate::new(1000, 3).unwrap(), channels).unwrap();
+        schema.labels.insert("device".into(), "cam 1".into());
+        Description {
+            name: Arc::new("lab/camera".parse().unwrap()),
+            epoch: Epoch { start_ns: u64::MAX, life: u64::MAX },
+            schema: Arc::new(schema),
+            station: "daq-3".into(),
+        }
+    }
+
+    #[test]
+    fn a_description_comes_back_bit_for_bit() {
+        let description = description();
+        let text = serde_json::to_vec_pretty(&description.to_json()).unwrap();
+        assert_eq!(Description::decode(&text), Ok(description));
+    }
+
+    #[test]
+    fn every_absent_member_is_named() {
+        let value = description().to_json();
+        for member in ["stream", "epoch", "dtype", "rate", "channels", "labels", "station"] {
+            let mut value = value.clone();
+            value.as_object_mut().unwrap().remove(member);
+            let bytes = value.to_string().into_bytes();
+            assert_eq!(Description::decode(&bytes), Err(DescriptionError::Member(member)));
+        }
+        assert_eq!(Description::decode(b"{}"), Err(DescriptionError::Foreign));
+        let mut later = value;
+        later["version"] = 2.into();
+        let later = later.to_string().into_bytes();
+        assert_eq!(Description::decode(&later), Err(DescriptionError::Version(2)));
+    }
+}

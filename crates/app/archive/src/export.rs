@@ -1,0 +1,117 @@
+//! Exports: one epoch of a stream in a range of time, as Parquet, CSV or NPY.
+//!
+//! CSV is for people and has values in their units; Parquet and NPY keep the elements as they are, with
+//! scale and offset told beside. None bridges a hole. Start with [`Export`].
+
+use core::ops::Range;
+use std::io::{Seek, Write};
+
+use serde_json::{Value, json};
+use units::WallTime;
+
+use crate::catalogue::{Archive, Recording};
+use crate::columns::Columns;
+use crate::error::ArchiveError;
+use crate::feed::{Hole, Piece};
+use crate::parquet_file::ParquetWriter;
+
+mod csv;
+mod npy;
+
+/// When rows gathered for Parquet are handed to its writer.
+const BATCH_BYTES: usize = 4 << 20;
+
+/// What an export wrote.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Exported {
+    /// Samples written.
+    pub samples: u64,
+    /// The holes between them, in order.
+    pub holes: Vec<Hole>,
+}
+
+/// An epoch and a range of time to be exported.
+pub struct Export<'a> {
+    archive: &'a Archive,
+    recording: &'a Recording,
+    range: Range<WallTime>,
+}
+
+impl<'a> Export<'a> {
+    /// Chooses what to export.
+    #[must_use]
+    pub fn new(archive: &'a Archive, recording: &'a Recording, range: Range<WallTime>) -> Self {
+        Self { archive, recording, range }
+    }
+
+    /// Writes Parquet: the columns of the archive itself.
+    ///
+    /// # Errors
+    /// What reading and writing say.
+    pub fn parquet(&self, target: impl Write + Send) -> Result<Exported, ArchiveError> {
+        let mut columns = Columns::new(self.recording.description.clone());
+        let mut writer = ParquetWriter::new(target, columns.arrow_schema())?;
+        let mut exported = Exported::default();
+        for piece in self.pieces() {
+            match piece? {
+                Piece::Block(block) => {
+                    exported.samples += block.samples;
+                    columns.append(&block, 0);
+                }
+                Piece::Hole(hole) => exported.holes.push(hole),
+                Piece::Epoch(_) => {}
+            }
+            if columns.size_bytes() >= BATCH_BYTES
+                && let Some((batch, _)) = columns.finish()?
+            {
+                writer.write(&batch)?;
+            }
+        }
+        if let Some((batch, _)) = columns.finish()? {
+            writer.write(&batch)?;
+        }
+        writer.finish(None)?;
+        Ok(exported)
+    }
+
+    /// Writes CSV: a header with units, a line for each sample, a comment line for each hole.
+    ///
+    /// # Errors
+    /// What reading and writing say.
+    pub fn csv(&self, target: impl Write) -> Result<Exported, ArchiveError> {
+        csv::write(self, target)
+    }
+
+    /// Writes NPY, a 2-D array `[samples, elements]` of the stream's dtype; returns with it the JSON object
+    /// that should lie beside it: which row is which sample, channels, and the holes.
+    ///
+    /// # Errors
+    /// What reading and writing say.
+    pub fn npy(&self, target: impl Write + Seek) -> Result<(Exported, Value), ArchiveError> {
+        npy::write(self, target)
+    }
+
+    fn pieces(&self) -> impl Iterator<Item = Result<Piece, ArchiveError>> {
+        self.archive.epoch(self.recording, self.range.clone())
+    }
+}
+
+impl Hole {
+    /// Returns the hole as a JSON object.
+    #[must_use]
+    pub fn to_json(&self) -> Value {
+        let lost: serde_json::Map<String, Value> =
+            self.lost.nonzero().map(|(stage, count)| (stage.name().to_owned(), count.into())).collect();
+        json!({
+            "first_index": self.first_index,
+            "samples": self.samples,
+            "from_ns": self.t0.as_nanos(),
+            "to_ns": self.t1.as_nanos(),
+            "lost": lost,
+            "unexplained": self.unexplained,
+            "unsettled": self.unsettled,
+            "reader_absent": self.reader_absent,
+            "gaps": self.gaps.iter().map(crate::GapRecord::to_json).collect::<Vec<_>>(),
+        })
+    }
+}

@@ -1,0 +1,343 @@
+//! Retrieval: what a stream holds in a range of time, blocks and holes in their order.
+//!
+//! Nothing is left out silently: between two blocks that do not follow each other there is always a [`Hole`],
+//! also where no gap record speaks of it, and where a stored batch turned out to be damaged. The same feed
+//! drives queries, exports and replay. Start with [`Feed`].
+
+use core::ops::Range;
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use ledger::{GapKind, Stage, StageCounts};
+use parquet::arrow::arrow_reader::ParquetRecordBatchReader;
+use sample::Block;
+use units::WallTime;
+
+use crate::catalogue::{Recording, StreamEntry};
+use crate::columns::arrow_schema;
+use crate::contents::{Segment, SegmentContent};
+use crate::error::ArchiveError;
+use crate::folders::{SegmentFile, segment_path};
+use crate::gaps::{GapKey, GapRecord, Origin};
+use crate::index::Entry;
+use crate::parquet_file::ParquetSegment;
+use crate::rows::Rows;
+use crate::segment::SegmentReader;
+use crate::store::{Store, StoreError};
+
+/// What a feed hands out.
+#[derive(Clone, Debug)]
+pub enum Piece {
+    /// Another epoch begins.
+    Epoch(Recording),
+    /// Samples, as they were recorded.
+    Block(Block),
+    /// Missing samples.
+    Hole(Hole),
+}
+
+/// Missing whole samples between two blocks, or before the first or behind the last.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Hole {
+    /// Index of the first missing sample.
+    pub first_index: u64,
+    /// How many are missing.
+    pub samples: u64,
+    /// When the first was taken.
+    pub t0: WallTime,
+    /// When the first sample behind the hole was taken.
+    pub t1: WallTime,
+    /// Missing elements by stage.
+    pub lost: StageCounts,
+    /// Missing elements that no evidence and no record explains.
+    pub unexplained: u64,
+    /// Missing elements that still wait for evidence.
+    pub unsettled: u64,
+    /// Elements of a time in which nobody recorded.
+    pub reader_absent: u64,
+    /// The records that speak of it.
+    pub gaps: Vec<GapRecord>,
+}
+
+impl Hole {
+    /// Returns the stage with the largest share, `None` if most is unexplained or nobody recorded.
+    #[must_use]
+    pub fn leading_stage(&self) -> Option<Stage> {
+        let (stage, count) = self.lost.nonzero().max_by(|(a, x), (b, y)| x.cmp(y).then(b.cmp(a)))?;
+        (count >= self.unexplained.max(self.unsettled).max(self.reader_absent)).then_some(stage)
+    }
+}
+
+/// Everything a stream holds in a range of time, epoch by epoch.
+pub struct Feed {
+    store: Arc<dyn Store>,
+    range: Range<WallTime>,
+    epochs: VecDeque<Recording>,
+    current: Option<EpochFeed>,
+}
+
+impl Feed {
+    pub(crate) fn new(store: Arc<dyn Store>, stream: &StreamEntry, range: Range<WallTime>) -> Self {
+        Self { store, range, epochs: stream.epochs.iter().cloned().collect(), current: None }
+    }
+}
+
+impl Iterator for Feed {
+    type Item = Result<Piece, ArchiveError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            if let Some(piece) = self.current.as_mut().and_then(Iterator::next) {
+                return Some(piece);
+            }
+            let recording = self.epochs.pop_front()?;
+            let mut feed = EpochFeed::new(Arc::clone(&self.store), recording.clone(), self.range.clone());
+            match feed.next() {
+                // An epoch with nothing in the range is not worth a word.
+                None => continue,
+                Some(Ok(first)) => feed.queue.push_front(first),
+                Some(Err(error)) => return Some(Err(error)),
+            }
+            self.current = Some(feed);
+            return Some(Ok(Piece::Epoch(recording)));
+        }
+    }
+}
+
+enum Source {
+    Arrow { reader: SegmentReader, entries: VecDeque<Entry> },
+    Parquet(ParquetRecordBatchReader),
+}
+
+/// What one epoch holds in a range of time.
+pub struct EpochFeed {
+    store: Arc<dyn Store>,
+    recording: Recording,
+    range: Range<WallTime>,
+    segments: VecDeque<Segment>,
+    source: Option<Source>,
+    gaps: VecDeque<GapRecord>,
+    queue: VecDeque<Piece>,
+    /// Index and time at which the next sample should be.
+    expected: (u64, Option<WallTime>),
+    finished: bool,
+}
+
+impl EpochFeed {
+    pub(crate) fn new(store: Arc<dyn Store>, recording: Recording, range: Range<WallTime>) -> Self {
+        let segments = recording.contents.segments.iter().cloned().collect();
+        let gaps = recording.gaps.iter().cloned().collect();
+        let expected = (recording.first_index, None);
+        let (source, queue, finished) = (None, VecDeque::new(), false);
+        Self { store, recording, range, segments, source, gaps, queue, expected, finished }
+    }
+
+    /// Reads one more batch into the queue. Tells whether there may be more.
+    fn advance(&mut self) -> Result<bool, ArchiveError> {
+        let description = Arc::clone(&self.recording.description);
+        match &mut self.source {
+            None => return self.open_next(),
+            Some(Source::Parquet(batches)) => match batches.next() {
+                Some(batch) => {
+                    let rows = Rows::new(&batch?, &description, &arrow_schema(&description));
+                    let foreign = || {
+                        ArchiveError::segment(
+                            &self.recording.contents.folder,
+                            "a Parquet segment has other columns than stream.json",
+                        )
+                    };
+                    let rows = rows.ok_or_else(foreign)?;
+                    return Ok(self.take(&rows));
+                }
+                None => self.source = None,
+            },
+            Some(Source::Arrow { reader, entries }) => match entries.pop_front() {
+                Some(entry) if entry.t1 <= self.range.start => {
+                    self.expected = (entry.next_index, Some(entry.t1));
+                }
+                Some(entry) if entry.t0 >= self.range.end => {
+                    return Ok(self.reach(entry.first_index, entry.t0));
+                }
+                Some(entry) => match reader.rows(&entry) {
+                    Ok(rows) => return Ok(self.take(&rows)),
+                    Err(error) => self.note_damage(&entry, &error),
+                },
+                None => self.source = None,
+            },
+        }
+        Ok(true)
+    }
+
+    fn open_next(&mut self) -> Result<bool, ArchiveError> {
+        let Some(segment) = self.segments.pop_front() else {
+            self.reach_end();
+            return Ok(false);
+        };
+        if segment.t1 <= self.range.start {
+            self.expected = (segment.next_index, Some(segment.t1));
+            return Ok(true);
+        }
+        if segment.t0 >= self.range.end {
+            return Ok(self.reach(segment.first_index, segment.t0));
+        }
+        let contents = Arc::clone(&self.recording.contents);
+        let description = &contents.description;
+        if matches!(segment.content, SegmentContent::Arrow(_)) {
+            match SegmentReader::open(&*self.store, &contents.folder, segment.number, description) {
+                Ok(reader) => {
+                    let entries = reader.index.entries.iter().copied().collect();
+                    self.source = Some(Source::Arrow { reader, entries });
+                    return Ok(true);
+                }
+                // Compacted since the catalogue was read.
+                Err(ArchiveError::Store(StoreError::NotFound(_))) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        let path = segment_path(&contents.folder, segment.number, SegmentFile::Parquet);
+        let file = ParquetSegment::open(&*self.store, &path)?;
+        self.source = Some(Source::Parquet(file.batches(description.schema.sample_bytes(), &self.range)?));
+        Ok(true)
+    }
+
+    /// Queues the samples of a batch and the holes before them. Tells whether more may lie in the range.
+    fn take(&mut self, rows: &Rows) -> bool {
+        for run in rows.runs() {
+            if !self.reach(run.first_index, run.t0) {
+                return false;
+            }
+            let end = run.first_index + run.rows.len() as u64;
+            if let Some(run) = rows.clip(&run, &self.range) {
+                self.queue.push_back(Piece::Block(rows.block(&run)));
+            }
+            let rate = self.recording.description.schema.rate;
+            self.expected = (end, Some(rate.time_of(end, run.first_index, run.t0)));
+        }
+        true
+    }
+
+    /// Goes on to where the next samples are; what lies between is a hole. Tells whether they are in the range.
+    fn reach(&mut self, first_index: u64, t0: WallTime) -> bool {
+        let (expected, since) = self.expected;
+        if first_index > expected {
+            let rate = self.recording.description.schema.rate;
+            let since = since.unwrap_or_else(|| rate.time_of(expected, first_index, t0));
+            if since < self.range.end && t0 > self.range.start {
+                let hole = self.hole(expected..first_index, since, t0);
+                self.queue.push_back(Piece::Hole(hole));
+            }
+            self.expected = (first_index, Some(t0));
+        }
+        t0 < self.range.end
+    }
+
+    /// What the gap map knows to be missing behind the last sample.
+    fn reach_end(&mut self) {
+        let per_sample = self.per_sample();
+        let end = self.gaps.iter().map(|gap| gap.positions.end / per_sample).max().unwrap_or(0);
+        if let (expected, Some(since)) = self.expected
+            && end > expected
+        {
+            let t1 = self.recording.description.schema.rate.time_of(end, expected, since);
+            self.reach(end, t1);
+        }
+    }
+
+    fn hole(&mut self, samples: Range<u64>, t0: WallTime, t1: WallTime) -> Hole {
+        let per_sample = self.per_sample();
+        let positions = samples.start * per_sample..samples.end * per_sample;
+        while self.gaps.front().is_some_and(|gap| gap.positions.end <= positions.start) {
+            self.gaps.pop_front();
+        }
+        let begins_before = |gap: &&GapRecord| gap.positions.start < positions.end;
+        let touching: Vec<GapRecord> = self
+            .gaps
+            .iter()
+            .take_while(begins_before)
+            .filter(|gap| gap.positions.end > positions.start)
+            .cloned()
+            .collect();
+        let mut hole = Hole {
+            first_index: samples.start,
+            samples: samples.end - samples.start,
+            t0,
+            t1,
+            lost: StageCounts::default(),
+            unexplained: 0,
+            unsettled: 0,
+            reader_absent: 0,
+            gaps: Vec::new(),
+        };
+        touching.iter().for_each(|gap| hole.count(gap, &positions));
+        let known = hole.lost.total() + hole.unexplained + hole.unsettled + hole.reader_absent;
+        // What no record speaks of is missing all the same.
+        hole.unexplained += (positions.end - positions.start).saturating_sub(known);
+        hole.gaps = touching;
+        hole
+    }
+
+    fn note_damage(&mut self, entry: &Entry, error: &ArchiveError) {
+        let per_sample = self.per_sample();
+        let positions = entry.first_index * per_sample..entry.next_index * per_sample;
+        let gap = GapRecord {
+            key: GapKey { session: 0, origin: Origin::Archive, id: entry.offset },
+            kind: GapKind::Missing,
+            lost: StageCounts::of(Stage::ArchiveWrite, u64::from(entry.samples) * per_sample),
+            positions,
+            numbers: 0..0,
+            unexplained: 0,
+            unsettled: 0,
+            apportioned: entry.next_index - entry.first_index > u64::from(entry.samples),
+            t0: entry.t0,
+            t1: Some(entry.t1),
+            evidence: vec![error.to_string()],
+        };
+        let place = self.gaps.partition_point(|other| other.positions.start <= gap.positions.start);
+        self.gaps.insert(place, gap);
+    }
+
+    fn per_sample(&self) -> u64 {
+        u64::from(self.recording.description.schema.elements_per_sample())
+    }
+}
+
+impl Hole {
+    fn count(&mut self, gap: &GapRecord, hole: &Range<u64>) {
+        let overlap = gap.positions.end.min(hole.end) - gap.positions.start.max(hole.start);
+        match gap.kind {
+            GapKind::ReaderAbsent | GapKind::PublisherAbsent => self.reader_absent += overlap,
+            GapKind::Missing if hole.start <= gap.positions.start && gap.positions.end <= hole.end => {
+                self.lost.add(&gap.lost);
+                self.unexplained += gap.unexplained;
+                self.unsettled += gap.unsettled;
+            }
+            // Only a part of the gap lies here: where exactly its stages lie is not known.
+            GapKind::Missing => match gap.leading_stage() {
+                Some(stage) => self.lost[stage] += overlap.min(gap.lost[stage]),
+                None => self.unexplained += overlap.min(gap.unexplained + gap.unsettled),
+            },
+        }
+    }
+}
+
+impl Iterator for EpochFeed {
+    type Item = Result<Piece, ArchiveError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            if let Some(piece) = self.queue.pop_front() {
+                return Some(Ok(piece));
+            }
+            if self.finished {
+                return None;
+            }
+            match self.advance() {
+                Ok(more) => self.finished = !more,
+                Err(error) => {
+                    self.finished = true;
+                    return Some(Err(error));
+                }
+            }
+        }
+    }
+}

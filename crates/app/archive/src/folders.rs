@@ -1,0 +1,147 @@
+//! Where things lie in an archive: names of folders and files, and how to read them back.
+
+use std::path::{Path, PathBuf};
+
+use sample::StreamName;
+use units::Epoch;
+
+/// The longest folder name we make; file systems take 255 bytes.
+const MAX_FOLDER_BYTES: usize = 240;
+
+/// The name of a run: one word of letters, digits, `_`, `-` and `.`.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct RunName(String);
+
+/// Says that a text cannot name a run.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("`{0}` is not a run name; write one word of letters, digits, `_`, `-` and `.`, 200 bytes at most")]
+pub struct RunNameError(pub String);
+
+impl RunName {
+    /// Returns the name as text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl core::str::FromStr for RunName {
+    type Err = RunNameError;
+
+    fn from_str(text: &str) -> Result<Self, RunNameError> {
+        // A run is a stream's path of one word: what makes a safe folder name is decided once.
+        match text.parse::<StreamName>() {
+            Ok(_) if !text.contains('/') => Ok(Self(text.to_owned())),
+            _ => Err(RunNameError(text.to_owned())),
+        }
+    }
+}
+
+impl core::fmt::Display for RunName {
+    fn fmt(&self, formatter: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        formatter.pad(&self.0)
+    }
+}
+
+/// The files of a segment.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) enum SegmentFile {
+    /// The Arrow IPC stream.
+    Arrow,
+    /// Its sidecar.
+    Index,
+    /// What both become.
+    Parquet,
+}
+
+const SUFFIXES: [(SegmentFile, &str); 3] =
+    [(SegmentFile::Arrow, "arrows"), (SegmentFile::Index, "index"), (SegmentFile::Parquet, "parquet")];
+
+/// Returns the folder of a run.
+pub(crate) fn run_folder(run: &RunName) -> PathBuf {
+    PathBuf::from(format!("run={run}"))
+}
+
+/// Reads a run's folder name.
+pub(crate) fn run_of(folder: &str) -> Option<RunName> {
+    folder.strip_prefix("run=")?.parse().ok()
+}
+
+/// Returns the folder of one epoch of a stream in a run.
+///
+/// The path's slashes are percent-encoded, as Hive partitions are read by DuckDB and Arrow. A name that
+/// becomes too long is cut and told apart by a checksum; `stream.json` always has the whole name.
+pub(crate) fn epoch_folder(run: &RunName, stream: &StreamName, epoch: Epoch) -> PathBuf {
+    let mut escaped = stream.as_str().replace('/', "%2F");
+    if escaped.len() > MAX_FOLDER_BYTES {
+        let crc = crate::checksum::crc32c([stream.as_str().as_bytes()]);
+        let keep = (0..=MAX_FOLDER_BYTES - 20).rev().find(|&at| escaped.is_char_boundary(at)).unwrap_or(0);
+        escaped = format!("{}~{crc:08x}", &escaped[..keep]);
+    }
+    run_folder(run).join(format!("stream={escaped}")).join(format!("epoch={epoch}"))
+}
+
+/// Reads an epoch as it is displayed.
+pub(crate) fn epoch_of(text: &str) -> Option<Epoch> {
+    let (start, life) = text.split_once('-')?;
+    Some(Epoch { start_ns: start.parse().ok()?, life: u64::from_str_radix(life, 16).ok()? })
+}
+
+/// Returns the path of a segment's file.
+pub(crate) fn segment_path(folder: &Path, number: u32, file: SegmentFile) -> PathBuf {
+    let suffix = SUFFIXES.iter().find(|(kind, _)| *kind == file).map_or("", |(_, suffix)| suffix);
+    folder.join(format!("segment-{number:06}.{suffix}"))
+}
+
+/// Reads a segment's file name.
+pub(crate) fn segment_of(name: &str) -> Option<(u32, SegmentFile)> {
+    let (number, suffix) = name.strip_prefix("segment-")?.split_once('.')?;
+    let file = SUFFIXES.iter().find(|(_, known)| *known == suffix)?.0;
+    Some((number.parse().ok()?, file))
+}
+
+/// The schema, name and station of an epoch.
+pub(crate) const DESCRIPTION: &str = "stream.json";
+/// The gap map.
+pub(crate) const GAPS: &str = "gaps.jsonl";
+/// The account.
+pub(crate) const ACCOUNT: &str = "account.json";
+/// Held by the run's recorder.
+pub(crate) const LOCK: &str = "recorder.lock";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_lead_back_to_what_they_name() {
+        let epoch = Epoch { start_ns: 12, life: 0xab };
+        let run: RunName = "shot-7".parse().unwrap();
+        let folder = epoch_folder(&run, &"w7x/ecrh".parse().unwrap(), epoch);
+        assert_eq!(folder, Path::new("run=shot-7/stream=w7x%2Fecrh/epoch=12-00000000000000ab"));
+        assert_eq!(run_of("run=shot-7"), Some(run));
+        assert_eq!(epoch_of("12-00000000000000ab"), Some(epoch));
+        for (file, _) in SUFFIXES {
+            let path = segment_path(Path::new("x"), 31, file);
+            assert_eq!(segment_of(path.file_name().unwrap().to_str().unwrap()), Some((31, file)));
+        }
+        assert_eq!(segment_of("segment-1.arrows.draft"), None);
+    }
+
+    #[test]
+    fn runs_are_single_words() {
+        for name in ["", "a/b", "..", "a b"] {
+            assert!(name.parse::<RunName>().is_err(), "{name:?}");
+        }
+    }
+
+    #[test]
+    fn long_paths_stay_within_what_file_systems_take_and_stay_apart() {
+        let run: RunName = "r".parse().unwrap();
+        let epoch = Epoch { start_ns: 1, life: 1 };
+        let name = |last: &str| format!("{}{last}", "ä/".repeat(65)).parse::<StreamName>().unwrap();
+        let [one, two] = [name("x"), name("y")].map(|name| epoch_folder(&run, &name, epoch));
+        assert_ne!(one, two);
+        assert!(one.iter().all(|part| part.len() <= 255));
+    }
+}

@@ -1,0 +1,463 @@
+//! The sidecar index of a segment: what is in it, and with that the acknowledgement that it is stored.
+//!
+//! An entry is written after the bytes it speaks of were synced, so an intact entry proves an intact batch.
+//! The layout is drawn in `docs/formats/archive.md`; a test compares the page with `layout`. Start with
+//! [`Index::decode`].
+
+use core::ops::Range;
+
+use units::{Epoch, WallTime};
+
+use crate::checksum::crc32c;
+
+/// Where the fields lie, little-endian.
+pub(crate) mod layout {
+    /// The first bytes of every index.
+    pub(crate) const MAGIC: &[u8; 8] = b"TALLYIDX";
+    /// The only version so far.
+    pub(crate) const VERSION: u32 = 1;
+    /// Size of the header.
+    pub(crate) const HEADER_BYTES: usize = 64;
+    /// Size of an entry.
+    pub(crate) const ENTRY_BYTES: usize = 64;
+    /// The entry speaks of a record batch.
+    pub(crate) const KIND_BATCH: u32 = 1;
+    /// The entry speaks of the end-of-stream marker: the segment is closed.
+    pub(crate) const KIND_END: u32 = 2;
+
+    /// The fields of the header.
+    pub(crate) mod header {
+        use core::ops::Range;
+
+        pub(crate) const MAGIC: Range<usize> = 0..8;
+        pub(crate) const VERSION: Range<usize> = 8..12;
+        pub(crate) const HEADER_BYTES: Range<usize> = 12..16;
+        pub(crate) const ENTRY_BYTES: Range<usize> = 16..20;
+        pub(crate) const ELEMENTS_PER_SAMPLE: Range<usize> = 20..24;
+        pub(crate) const EPOCH_START_NS: Range<usize> = 24..32;
+        pub(crate) const EPOCH_LIFE: Range<usize> = 32..40;
+        pub(crate) const SEGMENT: Range<usize> = 40..44;
+        pub(crate) const SESSION: Range<usize> = 44..48;
+        pub(crate) const SCHEMA_BYTES: Range<usize> = 48..52;
+        pub(crate) const SCHEMA_CRC: Range<usize> = 52..56;
+        #[cfg(test)]
+        pub(crate) const RESERVED: Range<usize> = 56..60;
+        pub(crate) const HEADER_CRC: Range<usize> = 60..64;
+    }
+
+    /// The fields of an entry.
+    pub(crate) mod entry {
+        use core::ops::Range;
+
+        pub(crate) const OFFSET: Range<usize> = 0..8;
+        pub(crate) const LENGTH: Range<usize> = 8..16;
+        pub(crate) const FIRST_INDEX: Range<usize> = 16..24;
+        pub(crate) const NEXT_INDEX: Range<usize> = 24..32;
+        pub(crate) const T0_NS: Range<usize> = 32..40;
+        pub(crate) const T1_NS: Range<usize> = 40..48;
+        pub(crate) const SAMPLES: Range<usize> = 48..52;
+        pub(crate) const DATA_CRC: Range<usize> = 52..56;
+        pub(crate) const KIND: Range<usize> = 56..60;
+        pub(crate) const ENTRY_CRC: Range<usize> = 60..64;
+    }
+}
+
+use layout::{ENTRY_BYTES, HEADER_BYTES, KIND_BATCH, KIND_END, MAGIC, VERSION, entry, header};
+
+/// What an index says about its segment as a whole.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Header {
+    /// The life of the publisher.
+    pub epoch: Epoch,
+    /// Elements in one sample.
+    pub elements_per_sample: u32,
+    /// Number of the segment, counted from 1 within its epoch.
+    pub segment: u32,
+    /// Which recorder of this epoch wrote it, counted from 1.
+    pub session: u32,
+    /// Size of the Arrow schema message with which the segment begins.
+    pub schema_bytes: u32,
+    /// CRC-32C of that message.
+    pub schema_crc: u32,
+}
+
+/// One acknowledged record batch.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Entry {
+    /// Where its message begins in the segment.
+    pub offset: u64,
+    /// Size of its message, metadata and body.
+    pub length: u64,
+    /// Index of its first sample.
+    pub first_index: u64,
+    /// Index one behind its last sample; more than `samples` later if there is a hole in between.
+    pub next_index: u64,
+    /// Time of its first sample.
+    pub t0: WallTime,
+    /// Time one sample behind its last.
+    pub t1: WallTime,
+    /// Samples in it.
+    pub samples: u32,
+    /// CRC-32C of its message.
+    pub data_crc: u32,
+}
+
+/// An index as found.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Index {
+    /// About the segment as a whole.
+    pub header: Header,
+    /// The acknowledged batches in the order of the segment.
+    pub entries: Vec<Entry>,
+    /// Tells whether the segment was closed with its end-of-stream marker.
+    pub ended: bool,
+    /// Size of the index up to and with its last intact entry; what lies behind was never acknowledged.
+    pub intact_bytes: u64,
+    /// Entries before that which are damaged; their batches cannot be found any more.
+    pub damaged: u32,
+}
+
+/// Says why bytes are not an index.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum IndexError {
+    /// Shorter than a header: it was never synced.
+    #[error("the index has {0} bytes and no whole header: nothing of this segment was acknowledged")]
+    NoHeader(usize),
+    /// Not ours.
+    #[error("this is not a tallycast segment index")]
+    Foreign,
+    /// From a later version.
+    #[error(
+        "the index has format version {0}, this program reads up to {VERSION}\nread it with a newer tallycast"
+    )]
+    Version(u32),
+    /// The header's checksum does not match.
+    #[error("the header of the index is damaged: nothing of this segment can be found")]
+    Damaged,
+}
+
+impl Header {
+    /// Returns the header's bytes.
+    #[must_use]
+    pub fn encode(&self) -> [u8; HEADER_BYTES] {
+        let mut bytes = [0; HEADER_BYTES];
+        bytes[header::MAGIC].copy_from_slice(MAGIC);
+        put_u32(&mut bytes, header::VERSION, VERSION);
+        put_u32(&mut bytes, header::HEADER_BYTES, HEADER_BYTES as u32);
+        put_u32(&mut bytes, header::ENTRY_BYTES, ENTRY_BYTES as u32);
+        put_u32(&mut bytes, header::ELEMENTS_PER_SAMPLE, self.elements_per_sample);
+        put_u64(&mut bytes, header::EPOCH_START_NS, self.epoch.start_ns);
+        put_u64(&mut bytes, header::EPOCH_LIFE, self.epoch.life);
+        put_u32(&mut bytes, header::SEGMENT, self.segment);
+        put_u32(&mut bytes, header::SESSION, self.session);
+        put_u32(&mut bytes, header::SCHEMA_BYTES, self.schema_bytes);
+        put_u32(&mut bytes, header::SCHEMA_CRC, self.schema_crc);
+        let crc = crc32c([&bytes[..header::HEADER_CRC.start]]);
+        put_u32(&mut bytes, header::HEADER_CRC, crc);
+        bytes
+    }
+
+    /// Reads a header.
+    ///
+    /// # Errors
+    /// Every variant of [`IndexError`].
+    pub fn decode(bytes: &[u8]) -> Result<Self, IndexError> {
+        if bytes.len() < HEADER_BYTES {
+            return Err(IndexError::NoHeader(bytes.len()));
+        }
+        if bytes[header::MAGIC] == [0; 8] {
+            // A page that never came to the disk is nobody's format.
+            return Err(IndexError::Damaged);
+        }
+        if &bytes[header::MAGIC] != MAGIC {
+            return Err(IndexError::Foreign);
+        }
+        let version = u32_at(bytes, header::VERSION);
+        if version != VERSION {
+            return Err(IndexError::Version(version));
+        }
+        let sizes =
+            (u32_at(bytes, header::HEADER_BYTES) as usize, u32_at(bytes, header::ENTRY_BYTES) as usize);
+        if crc32c([&bytes[..header::HEADER_CRC.start]]) != u32_at(bytes, header::HEADER_CRC)
+            || sizes != (HEADER_BYTES, ENTRY_BYTES)
+        {
+            return Err(IndexError::Damaged);
+        }
+        Ok(Self {
+            epoch: Epoch {
+                start_ns: u64_at(bytes, header::EPOCH_START_NS),
+                life: u64_at(bytes, header::EPOCH_LIFE),
+            },
+            elements_per_sample: u32_at(bytes, header::ELEMENTS_PER_SAMPLE),
+            segment: u32_at(bytes, header::SEGMENT),
+            session: u32_at(bytes, header::SESSION),
+            schema_bytes: u32_at(bytes, header::SCHEMA_BYTES),
+            schema_crc: u32_at(bytes, header::SCHEMA_CRC),
+        })
+    }
+}
+
+impl Entry {
+    /// Returns the entry's bytes.
+    #[must_use]
+    pub fn encode(&self) -> [u8; ENTRY_BYTES] {
+        self.encode_as(KIND_BATCH)
+    }
+
+    /// Returns the bytes of the entry that acknowledges the end-of-stream marker at `offset`.
+    #[must_use]
+    pub fn encode_end(offset: u64, length: u64, next_index: u64) -> [u8; ENTRY_BYTES] {
+        let time = WallTime::default();
+        let end = Self {
+            offset,
+            length,
+            first_index: next_index,
+            next_index,
+            t0: time,
+            t1: time,
+            samples: 0,
+            data_crc: 0,
+        };
+        end.encode_as(KIND_END)
+    }
+
+    fn encode_as(&self, kind: u32) -> [u8; ENTRY_BYTES] {
+        let mut bytes = [0; ENTRY_BYTES];
+        put_u64(&mut bytes, entry::OFFSET, self.offset);
+        put_u64(&mut bytes, entry::LENGTH, self.length);
+        put_u64(&mut bytes, entry::FIRST_INDEX, self.first_index);
+        put_u64(&mut bytes, entry::NEXT_INDEX, self.next_index);
+        put_u64(&mut bytes, entry::T0_NS, self.t0.as_nanos().cast_unsigned());
+        put_u64(&mut bytes, entry::T1_NS, self.t1.as_nanos().cast_unsigned());
+        put_u32(&mut bytes, entry::SAMPLES, self.samples);
+        put_u32(&mut bytes, entry::DATA_CRC, self.data_crc);
+        put_u32(&mut bytes, entry::KIND, kind);
+        let crc = crc32c([&bytes[..entry::ENTRY_CRC.start]]);
+        put_u32(&mut bytes, entry::ENTRY_CRC, crc);
+        bytes
+    }
+
+    /// Reads an entry and its kind; `None` if it is torn or damaged.
+    fn decode(bytes: &[u8]) -> Option<(Self, u32)> {
+        if bytes.len() != ENTRY_BYTES
+            || crc32c([&bytes[..entry::ENTRY_CRC.start]]) != u32_at(bytes, entry::ENTRY_CRC)
+        {
+            return None;
+        }
+        let entry = Self {
+            offset: u64_at(bytes, entry::OFFSET),
+            length: u64_at(bytes, entry::LENGTH),
+            first_index: u64_at(bytes, entry::FIRST_INDEX),
+            next_index: u64_at(bytes, entry::NEXT_INDEX),
+            t0: WallTime::from_nanos(u64_at(bytes, entry::T0_NS).cast_signed()),
+            t1: WallTime::from_nanos(u64_at(bytes, entry::T1_NS).cast_signed()),
+            samples: u32_at(bytes, entry::SAMPLES),
+            data_crc: u32_at(bytes, entry::DATA_CRC),
+        };
+        Some((entry, u32_at(bytes, entry::KIND)))
+    }
+
+    /// Returns where the next message begins.
+    #[must_use]
+    pub const fn end(&self) -> u64 {
+        self.offset.saturating_add(self.length)
+    }
+}
+
+impl Index {
+    /// Reads an index, also one that is still being written or was cut while it was.
+    ///
+    /// # Errors
+    /// Every variant of [`IndexError`], about its header. Torn and damaged entries are no errors: the result
+    /// tells of them.
+    pub fn decode(bytes: &[u8]) -> Result<Self, IndexError> {
+        let header = Header::decode(bytes)?;
+        let intact_bytes = HEADER_BYTES as u64;
+        let mut index = Self { header, entries: Vec::new(), ended: false, intact_bytes, damaged: 0 };
+        let mut damaged_since = 0;
+        for (position, chunk) in bytes[HEADER_BYTES..].chunks(ENTRY_BYTES).enumerate() {
+            match Entry::decode(chunk) {
+                Some((entry, KIND_BATCH)) if index.follows(&entry) => index.entries.push(entry),
+                Some((_, KIND_END)) => index.ended = true,
+                _ => {
+                    damaged_since += 1;
+                    continue;
+                }
+            }
+            // What is damaged behind the last intact entry is a torn tail; before it, it is a loss.
+            index.damaged += core::mem::take(&mut damaged_since);
+            index.intact_bytes = (HEADER_BYTES + (position + 1) * ENTRY_BYTES) as u64;
+        }
+        Ok(index)
+    }
+
+    /// Tells whether bytes without a whole header hold an intact entry all the same.
+    pub(crate) fn has_entry(bytes: &[u8]) -> bool {
+        bytes.chunks_exact(ENTRY_BYTES).skip(1).any(|chunk| Entry::decode(chunk).is_some())
+    }
+
+    /// Returns how much of the segment is acknowledged.
+    #[must_use]
+    pub fn acknowledged_bytes(&self) -> u64 {
+        self.entries.last().map_or(u64::from(self.header.schema_bytes), Entry::end)
+    }
+
+    fn follows(&self, entry: &Entry) -> bool {
+        let behind = self.entries.last().map_or(0, |last| last.next_index);
+        entry.offset >= self.acknowledged_bytes()
+            && entry.first_index >= behind
+            && entry
+                .next_index
+                .checked_sub(entry.first_index)
+                .is_some_and(|span| span >= u64::from(entry.samples))
+            && entry.samples > 0
+    }
+}
+
+fn put_u32(bytes: &mut [u8], field: Range<usize>, value: u32) {
+    bytes[field].copy_from_slice(&value.to_le_bytes());
+}
+
+fn put_u64(bytes: &mut [u8], field: Range<usize>, value: u64) {
+    bytes[field].copy_from_slice(&value.to_le_bytes());
+}
+
+fn u32_at(bytes: &[u8], field: Range<usize>) -> u32 {
+    u32::from_le_bytes(bytes[field].try_into().expect("four bytes"))
+}
+
+fn u64_at(bytes: &[u8], field: Range<usize>) -> u64 {
+    u64::from_le_bytes(bytes[field].try_into().expect("eight bytes"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn a_header() -> Header {
+        let epoch = Epoch { start_ns: 1_700_000_000_000_000_000, life: 0x1234_5678_9abc_def0 };
+        Header { epoch, elements_per_sample: 3, segment: 2, session: 1, schema_bytes: 512, schema_crc: 7 }
+    }
+
+    fn an_entry(position: u64) -> Entry {
+        Entry {
+            offset: 512 + position * 100,
+            length: 100,
+            first_index: position * 10,
+            next_index: position * 10 + 9,
+            t0: WallTime::from_nanos(-5),
+            t1: WallTime::from_nanos(90),
+            samples: 8,
+            data_crc: 0xdead_beef,
+        }
+    }
+
+    fn index(entries: u64) -> Vec<u8> {
+        let mut bytes = a_header().encode().to_vec();
+        (0..entries).for_each(|position| bytes.extend(an_entry(position).encode()));
+        bytes
+    }
+
+    #[test]
+    fn what_was_written_is_read() {
+        let mut bytes = index(3);
+        bytes.extend(Entry::encode_end(812, 8, 29));
+        let read = Index::decode(&bytes).unwrap();
+        assert_eq!(read.header, a_header());
+        assert_eq!(read.entries, [an_entry(0), an_entry(1), an_entry(2)]);
+        assert!(read.ended && read.damaged == 0);
+        assert_eq!((read.intact_bytes, read.acknowledged_bytes()), (320, 812));
+    }
+
+    #[test]
+    fn an_index_cut_at_any_byte_keeps_exactly_its_whole_entries() {
+        let bytes = index(3);
+        for cut in 0..bytes.len() {
+            match Index::decode(&bytes[..cut]) {
+                Ok(read) => assert_eq!(read.entries.len(), cut / ENTRY_BYTES - 1, "cut at {cut}"),
+                Err(error) => assert_eq!(error, IndexError::NoHeader(cut)),
+            }
+        }
+    }
+
+    #[test]
+    fn a_damaged_entry_hides_only_itself() {
+        let mut bytes = index(3);
+        bytes[64 + 64 + 20] ^= 1;
+        let read = Index::decode(&bytes).unwrap();
+        assert_eq!(read.entries, [an_entry(0), an_entry(2)]);
+        assert_eq!((read.damaged, read.intact_bytes), (1, 256));
+    }
+
+    #[test]
+    fn foreign_later_and_damaged_headers_are_told_apart() {
+        let with = |offset: usize, value: u8| {
+            let mut bytes = index(1);
+            bytes[offset] = value;
+            Index::decode(&bytes)
+        };
+        assert_eq!(with(0, b'X'), Err(IndexError::Foreign));
+        assert_eq!(with(8, 2), Err(IndexError::Version(2)));
+        assert_eq!(with(30, 0xaa), Err(IndexError::Damaged));
+        assert_eq!(Index::decode(&[0; 128]), Err(IndexError::Damaged));
+    }
+
+    /// The rows `| offset | bytes | field | …` of the page's table under `heading`.
+    fn table(heading: &str) -> Vec<(String, Range<usize>)> {
+        let page = include_str!("../../../../docs/formats/archive.md");
+        let section = page.split(heading).nth(1).expect("the page has the section");
+        let section = section.split("\n#").next().unwrap();
+        let row = |line: &str| {
+            let cells: Vec<&str> = line.trim_matches('|').split('|').map(str::trim).collect();
+            let (offset, size): (usize, usize) = (cells.first()?.parse().ok()?, cells.get(1)?.parse().ok()?);
+            Some((cells.get(2)?.trim_matches('`').to_owned(), offset..offset + size))
+        };
+        section.lines().filter_map(row).collect()
+    }
+
+    fn named<const N: usize>(fields: [(&str, Range<usize>); N]) -> Vec<(String, Range<usize>)> {
+        fields.map(|(name, range)| (name.to_owned(), range)).into()
+    }
+
+    #[test]
+    fn the_format_page_draws_the_header_as_it_is() {
+        let fields = named([
+            ("magic", header::MAGIC),
+            ("version", header::VERSION),
+            ("header_bytes", header::HEADER_BYTES),
+            ("entry_bytes", header::ENTRY_BYTES),
+            ("elements_per_sample", header::ELEMENTS_PER_SAMPLE),
+            ("epoch_start_ns", header::EPOCH_START_NS),
+            ("epoch_life", header::EPOCH_LIFE),
+            ("segment", header::SEGMENT),
+            ("session", header::SESSION),
+            ("schema_bytes", header::SCHEMA_BYTES),
+            ("schema_crc", header::SCHEMA_CRC),
+            ("reserved", header::RESERVED),
+            ("header_crc", header::HEADER_CRC),
+        ]);
+        assert_eq!(table("### Index header"), fields);
+        assert!(fields.windows(2).all(|pair| pair[0].1.end == pair[1].1.start));
+        assert_eq!(header::HEADER_CRC.end, HEADER_BYTES);
+    }
+
+    #[test]
+    fn the_format_page_draws_an_entry_as_it_is() {
+        let fields = named([
+            ("offset", entry::OFFSET),
+            ("length", entry::LENGTH),
+            ("first_index", entry::FIRST_INDEX),
+            ("next_index", entry::NEXT_INDEX),
+            ("t0_ns", entry::T0_NS),
+            ("t1_ns", entry::T1_NS),
+            ("samples", entry::SAMPLES),
+            ("data_crc", entry::DATA_CRC),
+            ("kind", entry::KIND),
+            ("entry_crc", entry::ENTRY_CRC),
+        ]);
+        assert_eq!(table("### Index entry"), fields);
+        assert!(fields.windows(2).all(|pair| pair[0].1.end == pair[1].1.start));
+        assert_eq!(entry::ENTRY_CRC.end, ENTRY_BYTES);
+    }
+}

@@ -1,0 +1,44 @@
+//! The archive: every element with its gap map and account beside it, safe against crashes, in open formats.
+//!
+//! A [`Recorder`] writes what a reader is handed into a run: segments that are plain Arrow IPC streams, each
+//! with an index whose entries acknowledge what is stored; closed segments become Parquet ([`Compactor`]). An
+//! [`Archive`] lists what there is, hands out blocks and holes in their order ([`Feed`]), thins them
+//! ([`Points`]) and exports them ([`Export`]). Everything goes through a [`Store`], so that tests can take the
+//! disk away at any moment. The formats are drawn in `docs/formats/archive.md`.
+//!
+//! No network here: what a subscriber says is mapped to [`Input`] by whoever drives the recorder.
+
+mod catalogue;
+mod checksum;
+mod columns;
+mod compact;
+mod contents;
+mod description;
+mod error;
+mod export;
+mod feed;
+mod folders;
+mod from_events;
+mod gaps;
+mod index;
+mod parquet_file;
+mod points;
+mod recorder;
+mod recovery;
+mod rows;
+mod segment;
+mod store;
+
+pub use catalogue::{Archive, Recording, RecordingState, StreamEntry};
+pub use columns::{INDEX_COLUMN, TIME_COLUMN, arrow_schema};
+pub use compact::{ClosedSegment, Compacted, Compactor, compact, compact_run};
+pub use description::{Description, DescriptionError};
+pub use error::ArchiveError;
+pub use export::{Export, Exported};
+pub use feed::{EpochFeed, Feed, Hole, Piece};
+pub use folders::{RunName, RunNameError};
+pub use gaps::{GapKey, GapMap, GapMapError, GapRecord, Line, Origin, Session, Trim};
+pub use index::{Entry, Header, Index, IndexError};
+pub use points::{Extremes, MAX_POINTS, Points, PointsRequest};
+pub use recorder::{Began, Input, Notice, Options, Progress, ReaderGap, Recorder, StreamAccount};
+pub use store::{Appendable, FileStore, Lock, Readable, Store, StoreError, draft_of, read_whole, replace};

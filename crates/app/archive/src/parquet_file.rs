@@ -1,0 +1,264 @@
+//! Closed segments as Parquet: how they are written, recognised and read through a store.
+//!
+//! Columns and their meaning are those of [`crate::columns`]; the file's metadata tells the span of indices
+//! and times, so that the catalogue reads footers only. Start with [`ParquetSegment`].
+
+use core::ops::Range;
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use arrow_array::RecordBatch;
+use arrow_schema::{DataType, Field, SchemaRef};
+use bytes::Bytes;
+use parquet::arrow::ArrowWriter;
+use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
+use parquet::basic::{Compression, Encoding, ZstdLevel};
+use parquet::errors::ParquetError;
+use parquet::file::metadata::{KeyValue, ParquetMetaData};
+use parquet::file::properties::{EnabledStatistics, WriterProperties};
+use parquet::file::reader::{ChunkReader, Length};
+use parquet::file::statistics::Statistics;
+use parquet::schema::types::ColumnPath;
+use serde_json::{Value, json};
+use units::WallTime;
+
+use crate::contents::{Segment, SegmentContent};
+use crate::error::ArchiveError;
+use crate::store::{Appendable, Readable, Store};
+
+/// The key of our own metadata in the footer.
+const SEGMENT_KEY: &str = "tallycast.segment";
+/// When a row group is closed: large enough to be read well, small enough to be held in memory.
+const ROW_GROUP_BYTES: usize = 64 << 20;
+/// How many bytes are decoded at a time.
+const READ_BATCH_BYTES: usize = 4 << 20;
+
+/// Where a segment begins and ends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct SegmentSpan {
+    pub(crate) first_index: u64,
+    pub(crate) next_index: u64,
+    pub(crate) t0: WallTime,
+    pub(crate) t1: WallTime,
+    pub(crate) samples: u64,
+}
+
+impl SegmentSpan {
+    fn to_json(self, number: u32) -> Value {
+        json!({
+            "version": 1, "segment": number, "first_index": self.first_index, "next_index": self.next_index,
+            "t0_ns": self.t0.as_nanos(), "t1_ns": self.t1.as_nanos(), "samples": self.samples,
+        })
+    }
+
+    fn from_json(value: &Value) -> Option<Self> {
+        let number = |name: &str| value.get(name)?.as_u64();
+        let time = |name: &str| value.get(name)?.as_i64().map(WallTime::from_nanos);
+        (number("version")? == 1).then_some(())?;
+        Some(Self {
+            first_index: number("first_index")?,
+            next_index: number("next_index")?,
+            t0: time("t0_ns")?,
+            t1: time("t1_ns")?,
+            samples: number("samples")?,
+        })
+    }
+}
+
+/// Writes record batches of a stream as Parquet.
+pub(crate) struct ParquetWriter<W: Write + Send> {
+    writer: ArrowWriter<W>,
+}
+
+impl<W: Write + Send> ParquetWriter<W> {
+    pub(crate) fn new(target: W, schema: &SchemaRef) -> Result<Self, ArchiveError> {
+        let writer = ArrowWriter::try_new(target, Arc::clone(schema), Some(properties(schema)))?;
+        Ok(Self { writer })
+    }
+
+    pub(crate) fn write(&mut self, batch: &RecordBatch) -> Result<(), ArchiveError> {
+        self.writer.write(batch)?;
+        if self.writer.in_progress_size() >= ROW_GROUP_BYTES {
+            self.writer.flush()?;
+        }
+        Ok(())
+    }
+
+    /// Writes the footer, with the segment's span if this is one.
+    pub(crate) fn finish(mut self, segment: Option<(u32, SegmentSpan)>) -> Result<W, ArchiveError> {
+        if let Some((number, span)) = segment {
+            let value = span.to_json(number).to_string();
+            self.writer.append_key_value_metadata(KeyValue::new(SEGMENT_KEY.to_owned(), value));
+        }
+        Ok(self.writer.into_inner()?)
+    }
+}
+
+/// Measured values hardly repeat, so no dictionaries: floats have their bytes split by significance, integers
+/// (and with them indices and times) their differences packed; zstd then finds what is regular.
+fn properties(schema: &SchemaRef) -> WriterProperties {
+    // The Arrow schema in the footer has these too, but only Arrow's readers decode it.
+    let pair = |(key, value): (&String, &String)| KeyValue::new(key.clone(), value.clone());
+    let mut metadata: Vec<KeyValue> = schema.metadata().iter().map(pair).collect();
+    metadata.sort_by(|a, b| a.key.cmp(&b.key));
+    let mut properties = WriterProperties::builder()
+        .set_key_value_metadata(Some(metadata))
+        .set_compression(Compression::ZSTD(ZstdLevel::default()))
+        .set_dictionary_enabled(false)
+        .set_statistics_enabled(EnabledStatistics::None)
+        .set_created_by(concat!("tallycast ", env!("CARGO_PKG_VERSION")).to_owned());
+    for (position, field) in schema.fields().iter().enumerate() {
+        let (path, encoding) = leaf(field);
+        let path = ColumnPath::new(path);
+        if let Some(encoding) = encoding {
+            properties = properties.set_column_encoding(path.clone(), encoding);
+        }
+        if position < crate::columns::LEADING_COLUMNS {
+            // Ranges are found by these two; statistics of the rest would only cost.
+            properties = properties.set_column_statistics_enabled(path, EnabledStatistics::Chunk);
+        }
+    }
+    properties.build()
+}
+
+fn leaf(field: &Field) -> (Vec<String>, Option<Encoding>) {
+    let mut path = vec![field.name().clone()];
+    let mut data_type = field.data_type();
+    while let DataType::FixedSizeList(item, _) = data_type {
+        path.extend(["list".to_owned(), item.name().clone()]);
+        data_type = item.data_type();
+    }
+    let encoding = match data_type {
+        DataType::Float32 | DataType::Float64 => Some(Encoding::BYTE_STREAM_SPLIT),
+        DataType::Boolean => None,
+        _ => Some(Encoding::DELTA_BINARY_PACKED),
+    };
+    (path, encoding)
+}
+
+/// A Parquet segment that is read.
+pub(crate) struct ParquetSegment {
+    builder: ParquetRecordBatchReaderBuilder<Chunks>,
+    span: SegmentSpan,
+    size_bytes: u64,
+}
+
+impl ParquetSegment {
+    /// Opens a file and reads its footer.
+    ///
+    /// # Errors
+    /// [`ArchiveError::Segment`] if it is Parquet, but not from an archive.
+    pub(crate) fn open(store: &dyn Store, path: &Path) -> Result<Self, ArchiveError> {
+        let chunks = Chunks::open(store, path)?;
+        let size_bytes = chunks.size_bytes;
+        let builder = ParquetRecordBatchReaderBuilder::try_new(chunks)?;
+        let span = span_of(builder.metadata());
+        let span =
+            span.ok_or_else(|| ArchiveError::segment(path, "this is not a segment of a tallycast archive"))?;
+        Ok(Self { builder, span, size_bytes })
+    }
+
+    pub(crate) fn summary(&self, number: u32) -> Segment {
+        let SegmentSpan { first_index, next_index, t0, t1, samples } = self.span;
+        let content = SegmentContent::Parquet;
+        Segment { number, first_index, next_index, t0, t1, samples, size_bytes: self.size_bytes, content }
+    }
+
+    /// Returns the batches that may hold samples of a range of time.
+    pub(crate) fn batches(
+        self,
+        sample_bytes: usize,
+        range: &Range<WallTime>,
+    ) -> Result<ParquetRecordBatchReader, ArchiveError> {
+        let metadata = Arc::clone(self.builder.metadata());
+        let groups =
+            (0..metadata.num_row_groups()).filter(|&group| overlaps(&metadata, group, range)).collect();
+        let batch_samples = (READ_BATCH_BYTES / (sample_bytes + 16)).clamp(1, 1 << 16);
+        Ok(self.builder.with_row_groups(groups).with_batch_size(batch_samples).build()?)
+    }
+}
+
+fn span_of(metadata: &ParquetMetaData) -> Option<SegmentSpan> {
+    let pairs = metadata.file_metadata().key_value_metadata()?;
+    let pair = pairs.iter().find(|pair| pair.key == SEGMENT_KEY)?;
+    SegmentSpan::from_json(&serde_json::from_str(pair.value.as_ref()?).ok()?)
+}
+
+/// Without statistics a row group may hold anything.
+fn overlaps(metadata: &ParquetMetaData, group: usize, range: &Range<WallTime>) -> bool {
+    let Some(Statistics::Int64(times)) = metadata.row_group(group).column(1).statistics() else {
+        return true;
+    };
+    let starts_before_end = times.min_opt().is_none_or(|&first| first < range.end.as_nanos());
+    starts_before_end && times.max_opt().is_none_or(|&last| last >= range.start.as_nanos())
+}
+
+/// Puts a store's file under the Parquet library.
+struct Chunks {
+    path: PathBuf,
+    file: Arc<dyn Readable>,
+    size_bytes: u64,
+}
+
+impl Chunks {
+    fn open(store: &dyn Store, path: &Path) -> Result<Self, ArchiveError> {
+        let file: Arc<dyn Readable> = store.open(path)?.into();
+        let size_bytes = file.size_bytes()?;
+        Ok(Self { path: path.to_owned(), file, size_bytes })
+    }
+}
+
+impl Length for Chunks {
+    fn len(&self) -> u64 {
+        self.size_bytes
+    }
+}
+
+impl ChunkReader for Chunks {
+    type T = ReadFrom;
+
+    fn get_read(&self, start: u64) -> Result<ReadFrom, ParquetError> {
+        Ok(ReadFrom { file: Arc::clone(&self.file), offset: start, end: self.size_bytes })
+    }
+
+    fn get_bytes(&self, start: u64, length: usize) -> Result<Bytes, ParquetError> {
+        if self.size_bytes.checked_sub(start).is_none_or(|left| left < length as u64) {
+            return Err(ParquetError::EOF(format!("{} is cut", self.path.display())));
+        }
+        let mut bytes = vec![0; length];
+        self.file.read_at(start, &mut bytes).map_err(|error| ParquetError::External(Box::new(error)))?;
+        Ok(bytes.into())
+    }
+}
+
+/// Reads a store's file from some place to its end.
+pub(crate) struct ReadFrom {
+    file: Arc<dyn Readable>,
+    offset: u64,
+    end: u64,
+}
+
+impl Read for ReadFrom {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        let left = usize::try_from(self.end - self.offset).unwrap_or(usize::MAX);
+        let len = buffer.len().min(left);
+        self.file.read_at(self.offset, &mut buffer[..len]).map_err(std::io::Error::other)?;
+        self.offset += len as u64;
+        Ok(len)
+    }
+}
+
+/// Lets the Parquet library write to a store's file.
+pub(crate) struct WriteTo(pub(crate) Box<dyn Appendable>);
+
+impl Write for WriteTo {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.append(&[bytes]).map_err(std::io::Error::other)?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}

@@ -1,0 +1,479 @@
+//! The recorder: takes what a reader is handed and keeps it, and says how far it is stored.
+//!
+//! A machine without a clock: it is told the time, and its only way out is the [`Store`]. Samples gather in
+//! memory until the next commit (every [`Options::commit_interval`], or when a stream has
+//! [`Options::batch_bytes`]); a commit is two barriers for all streams together, data and gap maps first,
+//! index entries after. What a barrier confirmed is stored; what cannot be written becomes a gap of stage
+//! `archive_write`. Nothing here waits for a network, and memory is bounded by the options.
+//!
+//! Start with [`Recorder::open`] and [`Recorder::handle`]; call [`Recorder::tick`] at [`Recorder::deadline`].
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use ledger::Gap;
+use sample::{Block, StreamName};
+use serde_json::Value;
+use units::{Epoch, Instant, WallTime};
+
+use crate::Description;
+use crate::compact::ClosedSegment;
+use crate::error::ArchiveError;
+use crate::folders::{LOCK, RunName, run_folder};
+use crate::recovery::{Resumable, recover_run};
+use crate::store::{Appendable, Lock, Store, StoreError};
+
+pub(crate) mod gap_file;
+mod outage;
+mod stream;
+
+use stream::{Failure, StreamRecorder};
+
+/// How long the disk is left alone after it was found full.
+const SPACE_RETRY: Duration = Duration::from_secs(1);
+/// The most notices kept for a driver that does not fetch them; the oldest give way.
+const MAX_NOTICES: usize = 1_024;
+
+/// The most ended epochs kept open for late news of their gaps; the oldest give way.
+const MAX_ENDED: usize = 256;
+
+/// How a recorder works. The defaults suit one disk and streams from 1 Hz to some hundred MB/s.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// How long samples may wait for their commit: what a power cut costs at most. Default 250 ms.
+    pub commit_interval: Duration,
+    /// When a stream's samples are written as a batch before their commit. Default 1 MiB.
+    pub batch_bytes: usize,
+    /// When written bytes are committed before their time. Default 64 MiB.
+    pub unsynced_bytes: u64,
+    /// When a segment is closed. Default 256 MiB.
+    pub segment_bytes: u64,
+    /// When a segment is closed however small it is. Default ten minutes.
+    pub segment_age: Duration,
+    /// How often an account that changed is written beside the samples. Default 5 s.
+    pub account_interval: Duration,
+    /// How much space a full disk must have again before recording goes on. Default 64 MiB.
+    pub resume_space_bytes: u64,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            commit_interval: Duration::from_millis(250),
+            batch_bytes: 1 << 20,
+            unsynced_bytes: 64 << 20,
+            segment_bytes: 256 << 20,
+            segment_age: Duration::from_secs(600),
+            account_interval: Duration::from_secs(5),
+            resume_space_bytes: 64 << 20,
+        }
+    }
+}
+
+/// What a recorder is told.
+#[derive(Clone, Debug)]
+pub enum Input<'a> {
+    /// A stream, or a new epoch of it, was joined.
+    Began(Began),
+    /// Samples were delivered.
+    Block(&'a Block),
+    /// A gap was declared, or there is news of one: the same id again.
+    Gap(&'a ReaderGap),
+    /// The reader's account as it stands, in its JSON form.
+    Account(StreamAccount),
+    /// The epoch is over, with its last account. News of its gaps may still come.
+    Ended(StreamAccount),
+}
+
+/// A stream was joined.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Began {
+    /// What the stream is.
+    pub description: Description,
+    /// The first sample of the reader's account.
+    pub first_index: u64,
+    /// The reader's name.
+    pub reader: String,
+}
+
+/// A gap in a reader's account.
+#[derive(Clone, PartialEq, Debug)]
+pub struct ReaderGap {
+    /// The stream.
+    pub stream: Arc<StreamName>,
+    /// The life of its publisher.
+    pub epoch: Epoch,
+    /// The gap.
+    pub gap: Gap,
+    /// When its first sample was taken.
+    pub t0: WallTime,
+    /// When the first sample behind it was taken.
+    pub t1: WallTime,
+}
+
+/// A reader's account of one stream and epoch.
+#[derive(Clone, PartialEq, Debug)]
+pub struct StreamAccount {
+    /// The stream.
+    pub stream: Arc<StreamName>,
+    /// The life of its publisher.
+    pub epoch: Epoch,
+    /// The object of `docs/formats/account.md`.
+    pub account: Value,
+}
+
+/// What a recorder has to say; each once, not for every sample it concerns.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Notice {
+    /// A recovery cut bytes that a dead recorder had written and nobody had acknowledged.
+    Recovered {
+        /// The stream.
+        stream: Arc<StreamName>,
+        /// How many bytes.
+        cut_bytes: u64,
+    },
+    /// A stream of an earlier recorder is recorded on; what it sent in between is a gap.
+    Resumed {
+        /// The stream.
+        stream: Arc<StreamName>,
+        /// Where the earlier recorder's samples end.
+        stored_index: u64,
+    },
+    /// The disk is full: from here on samples are counted as `archive_write`, until there is space.
+    DiskFull {
+        /// The disk's own words.
+        cause: String,
+    },
+    /// There is space again, and recording goes on.
+    DiskBack,
+    /// Samples of a stream could not be written and are counted as `archive_write`.
+    WriteFailed {
+        /// The stream.
+        stream: Arc<StreamName>,
+        /// The disk's own words.
+        cause: String,
+    },
+    /// Writing a stream works again.
+    WriteResumed {
+        /// The stream.
+        stream: Arc<StreamName>,
+    },
+}
+
+/// How far a stream is recorded.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Progress {
+    /// The stream.
+    pub stream: Arc<StreamName>,
+    /// The life of its publisher.
+    pub epoch: Epoch,
+    /// Index behind the last sample taken.
+    pub accepted_index: u64,
+    /// Index behind the last stored sample: everything before it is on the disk or a recorded gap.
+    pub stored_index: u64,
+    /// Elements taken by this recorder.
+    pub accepted: u64,
+    /// Elements stored by this recorder.
+    pub stored: u64,
+    /// Elements given up because they could not be written: stage `archive_write`.
+    pub archive_write: u64,
+}
+
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+struct StreamKey {
+    name: Arc<StreamName>,
+    epoch: Epoch,
+}
+
+enum Disk {
+    Writing,
+    Full { retry: Instant },
+}
+
+/// Records streams into one run of an archive.
+pub struct Recorder {
+    store: Arc<dyn Store>,
+    run: RunName,
+    options: Options,
+    streams: BTreeMap<StreamKey, StreamRecorder>,
+    resumable: BTreeMap<(StreamName, Epoch), Resumable>,
+    disk: Disk,
+    next_commit: Instant,
+    notices: VecDeque<Notice>,
+    closed: Vec<ClosedSegment>,
+    _lock: Lock,
+}
+
+impl Recorder {
+    /// Opens a run for recording; first recovers what an earlier recorder left in it.
+    ///
+    /// # Errors
+    /// [`StoreError::Busy`] if another recorder writes this run; [`ArchiveError::Version`] and the like if
+    /// what is there is not ours or of a later version; what the disk says.
+    pub fn open(
+        store: Arc<dyn Store>,
+        run: RunName,
+        options: Options,
+        now: Instant,
+    ) -> Result<Self, ArchiveError> {
+        crate::catalogue::mark_root(&*store)?;
+        let lock = store.lock(&run_folder(&run).join(LOCK))?;
+        let mut notices = VecDeque::new();
+        let mut resumable = BTreeMap::new();
+        for recovered in recover_run(&*store, &run)? {
+            let stream = Arc::clone(&recovered.description.name);
+            if recovered.cut_bytes > 0 {
+                notices.push_back(Notice::Recovered {
+                    stream: Arc::clone(&stream),
+                    cut_bytes: recovered.cut_bytes,
+                });
+            }
+            resumable.insert(((*stream).clone(), recovered.description.epoch), recovered);
+        }
+        let next_commit = now + options.commit_interval;
+        let streams = BTreeMap::new();
+        let disk = Disk::Writing;
+        let closed = Vec::new();
+        Ok(Self { store, run, options, streams, resumable, disk, next_commit, notices, closed, _lock: lock })
+    }
+
+    /// Takes one input.
+    ///
+    /// Cost: for a block one copy of its samples; every [`Options::batch_bytes`] a write.
+    ///
+    /// # Errors
+    /// [`ArchiveError::Unknown`] for a stream that never began, [`ArchiveError::SchemaChanged`], and at
+    /// `Began` what the disk says. A disk that fails later is no error here: it becomes gaps and notices.
+    pub fn handle(&mut self, now: Instant, input: Input<'_>) -> Result<(), ArchiveError> {
+        match input {
+            Input::Began(began) => self.begin(now, began)?,
+            Input::Block(block) => self.take(now, block)?,
+            Input::Gap(gap) => {
+                self.stream(&gap.stream, gap.epoch)?.note_gap(gap);
+            }
+            Input::Account(account) => {
+                self.stream(&account.stream, account.epoch)?.note_account(account.account, false);
+            }
+            Input::Ended(account) => {
+                self.stream(&account.stream, account.epoch)?.note_account(account.account, true);
+                // The end is a good moment to store everything: nothing comes behind it.
+                self.next_commit = now;
+            }
+        }
+        self.tick(now);
+        Ok(())
+    }
+
+    /// Returns when [`Self::tick`] must be called at the latest.
+    #[must_use]
+    pub fn deadline(&self) -> Instant {
+        match self.disk {
+            Disk::Writing => self.next_commit,
+            Disk::Full { retry } => retry,
+        }
+    }
+
+    /// Does what is due at `now`: a commit, or another look at a full disk.
+    pub fn tick(&mut self, now: Instant) {
+        if let Disk::Full { retry } = self.disk {
+            if now < retry {
+                return;
+            }
+            let space = self.store.space_bytes().unwrap_or(0);
+            if space < self.options.resume_space_bytes {
+                self.disk = Disk::Full { retry: now + SPACE_RETRY };
+                return;
+            }
+            self.disk = Disk::Writing;
+            self.notice(Notice::DiskBack);
+            self.next_commit = now;
+        }
+        if now >= self.next_commit {
+            self.commit(now);
+        }
+    }
+
+    /// Returns how far each stream is recorded.
+    pub fn progress(&self) -> impl Iterator<Item = Progress> + '_ {
+        self.streams.values().map(StreamRecorder::progress)
+    }
+
+    /// Returns the next thing to say.
+    pub fn poll_notice(&mut self) -> Option<Notice> {
+        self.notices.pop_front()
+    }
+
+    /// Returns the segments closed since the last call, to be compacted.
+    pub fn take_closed(&mut self) -> Vec<ClosedSegment> {
+        core::mem::take(&mut self.closed)
+    }
+
+    /// Stores what is left, closes all segments and writes the last accounts.
+    ///
+    /// # Errors
+    /// The first thing the disk refused; then the next recorder or reader of this run finds a cut recording
+    /// and says so.
+    pub fn close(mut self, now: Instant) -> Result<Vec<ClosedSegment>, ArchiveError> {
+        self.disk = Disk::Writing;
+        self.commit(now);
+        let mut failed = None;
+        for stream in self.streams.values_mut() {
+            match stream.close(&*self.store) {
+                Ok(closed) => self.closed.extend(closed),
+                Err(error) => failed = failed.or(Some(error)),
+            }
+        }
+        failed.map_or(Ok(self.closed), Err)
+    }
+
+    fn begin(&mut self, now: Instant, began: Began) -> Result<(), ArchiveError> {
+        let key = StreamKey { name: Arc::clone(&began.description.name), epoch: began.description.epoch };
+        if self.streams.contains_key(&key) {
+            // A reader that left and joined again within one recording: the span between is its absence.
+            return self.streams.get_mut(&key).map_or(Ok(()), |stream| stream.rejoin(&began));
+        }
+        let found = self.resumable.remove(&((*key.name).clone(), key.epoch));
+        if let Some(resumable) = &found {
+            let stored_index = resumable.stored_index;
+            self.notice(Notice::Resumed { stream: Arc::clone(&key.name), stored_index });
+        }
+        let stream = StreamRecorder::begin(&*self.store, &self.run, began, found, now)?;
+        self.streams.insert(key, stream);
+        Ok(())
+    }
+
+    fn take(&mut self, now: Instant, block: &Block) -> Result<(), ArchiveError> {
+        let writing = matches!(self.disk, Disk::Writing);
+        let batch_bytes = self.options.batch_bytes;
+        let stream = self.stream(&block.stream, block.epoch)?;
+        if !writing {
+            stream.refuse(block);
+            return Ok(());
+        }
+        stream.accept(block);
+        if stream.pending_bytes() >= batch_bytes {
+            let key = StreamKey { name: Arc::clone(&block.stream), epoch: block.epoch };
+            let store = Arc::clone(&self.store);
+            let written = self.streams.get_mut(&key).map_or(Ok(()), |stream| stream.write(&*store, now));
+            written.unwrap_or_else(|failure| self.fail(now, vec![(key, failure)]));
+            let unsynced: u64 = self.streams.values().map(StreamRecorder::staged_bytes).sum();
+            if unsynced >= self.options.unsynced_bytes {
+                self.next_commit = now;
+            }
+        }
+        Ok(())
+    }
+
+    fn stream(&mut self, name: &Arc<StreamName>, epoch: Epoch) -> Result<&mut StreamRecorder, ArchiveError> {
+        let key = StreamKey { name: Arc::clone(name), epoch };
+        self.streams
+            .get_mut(&key)
+            .ok_or_else(|| ArchiveError::Unknown(format!("stream {name} in epoch {epoch}")))
+    }
+
+    /// Makes everything taken so far durable: two barriers for all streams.
+    fn commit(&mut self, now: Instant) {
+        self.next_commit = now + self.options.commit_interval;
+        let store = Arc::clone(&self.store);
+        self.for_each(now, |stream| stream.write(&*store, now));
+        self.for_each(now, |stream| stream.write_gaps(&*store));
+        // Barrier one: samples and gap maps.
+        self.barrier(now, StreamRecorder::unsynced_data);
+        self.for_each(now, |stream| stream.acknowledge(&*store));
+        // Barrier two: the entries that say so.
+        self.barrier(now, StreamRecorder::unsynced_index);
+        for stream in self.streams.values_mut() {
+            if stream.committed() {
+                self.notices.push_back(Notice::WriteResumed { stream: stream.name() });
+            }
+        }
+        self.roll(now);
+        let (account_interval, full) =
+            (self.options.account_interval, matches!(self.disk, Disk::Full { .. }));
+        if !full {
+            self.for_each(now, |stream| stream.write_account(&*store, now, account_interval));
+        }
+        self.forget_ended();
+    }
+
+    fn forget_ended(&mut self) {
+        let ended = self.streams.iter().filter(|(_, stream)| stream.is_finished());
+        let mut ended: Vec<StreamKey> = ended.map(|(key, _)| key.clone()).collect();
+        ended.sort_by_key(|key| key.epoch);
+        for key in ended.iter().rev().skip(MAX_ENDED) {
+            self.streams.remove(key);
+        }
+    }
+
+    fn roll(&mut self, now: Instant) {
+        let (bytes, age) = (self.options.segment_bytes, self.options.segment_age);
+        let mut failures = Vec::new();
+        for (key, stream) in &mut self.streams {
+            match stream.roll(now, bytes, age) {
+                Ok(closed) => self.closed.extend(closed),
+                Err(failure) => failures.push((key.clone(), failure)),
+            }
+        }
+        self.fail(now, failures);
+    }
+
+    fn for_each(&mut self, now: Instant, mut action: impl FnMut(&mut StreamRecorder) -> Result<(), Failure>) {
+        let failed = |(key, stream): (&StreamKey, &mut StreamRecorder)| {
+            action(stream).err().map(|failure| (key.clone(), failure))
+        };
+        let failures = self.streams.iter_mut().filter_map(failed).collect();
+        self.fail(now, failures);
+    }
+
+    /// Syncs the files that each stream names. If that fails, none of them may be taken for durable.
+    fn barrier(
+        &mut self,
+        now: Instant,
+        files_of: for<'a> fn(&'a mut StreamRecorder, &mut Vec<&'a mut dyn Appendable>),
+    ) {
+        let mut files = Vec::new();
+        let mut keys = Vec::new();
+        for (key, stream) in &mut self.streams {
+            let before = files.len();
+            files_of(stream, &mut files);
+            keys.extend((files.len() > before).then(|| key.clone()));
+        }
+        if files.is_empty() {
+            return;
+        }
+        let Err(error) = self.store.sync_all(&mut files) else { return };
+        drop(files);
+        let full = matches!(error, StoreError::NoSpace(_));
+        let cause = error.to_string();
+        let failures = keys.into_iter().map(|key| (key, Failure { cause: cause.clone(), full })).collect();
+        self.fail(now, failures);
+    }
+
+    fn fail(&mut self, now: Instant, failures: Vec<(StreamKey, Failure)>) {
+        for (key, failure) in failures {
+            let Some(stream) = self.streams.get_mut(&key) else { continue };
+            let first = stream.give_up(&failure);
+            if failure.full {
+                if matches!(self.disk, Disk::Writing) {
+                    self.notice(Notice::DiskFull { cause: failure.cause });
+                }
+                self.disk = Disk::Full { retry: now + SPACE_RETRY };
+            } else if first {
+                self.notice(Notice::WriteFailed { stream: key.name, cause: failure.cause });
+            }
+        }
+        if matches!(self.disk, Disk::Full { .. }) {
+            // What the other streams hold cannot be written either, and memory is bounded.
+            let full = Failure { cause: String::new(), full: true };
+            self.streams.values_mut().for_each(|stream| stream.give_up_pending(&full));
+        }
+    }
+
+    fn notice(&mut self, notice: Notice) {
+        if self.notices.len() == MAX_NOTICES {
+            self.notices.pop_front();
+        }
+        self.notices.push_back(notice);
+    }
+}

@@ -1,0 +1,149 @@
+//! The gap map while it is written: lines wait here until a barrier made them durable.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use crate::folders::GAPS;
+use crate::gaps::{GapKey, GapRecord, Line};
+use crate::store::{Appendable, Store, StoreError};
+
+/// The most gaps kept while they cannot be written; the oldest then lose their evidence, not their counts.
+pub(crate) const MAX_PENDING_GAPS: usize = 16_384;
+
+/// What the evidence says of a gap that nobody could settle.
+pub(crate) const NO_EVIDENCE: &str = "the recorder ended before the evidence came";
+
+/// The gap map of one epoch, open for appending.
+pub(crate) struct GapFile {
+    file: Box<dyn Appendable>,
+    synced_bytes: u64,
+    written_bytes: u64,
+    /// What is not yet in the file.
+    pending: BTreeMap<GapKey, GapRecord>,
+    /// What is in the file but not yet durable.
+    written: Vec<GapRecord>,
+    /// Gaps that still wait for evidence, as far as they are remembered.
+    unsettled: BTreeMap<GapKey, GapRecord>,
+}
+
+impl GapFile {
+    /// Begins the gap map of a folder.
+    ///
+    /// # Errors
+    /// What the disk says.
+    pub(crate) fn create(store: &dyn Store, folder: &Path) -> Result<Self, StoreError> {
+        let mut file = Self::around(store.create(&folder.join(GAPS))?, 0);
+        file.write_lines(&[Line::Head])?;
+        Ok(file)
+    }
+
+    /// Opens a gap map of which `intact_bytes` are whole lines; cuts the rest.
+    ///
+    /// # Errors
+    /// What the disk says.
+    pub(crate) fn resume(store: &dyn Store, folder: &Path, intact_bytes: u64) -> Result<Self, StoreError> {
+        let mut file = Self::around(store.append_to(&folder.join(GAPS))?, intact_bytes);
+        file.file.truncate(intact_bytes)?;
+        if intact_bytes == 0 {
+            file.write_lines(&[Line::Head])?;
+        }
+        Ok(file)
+    }
+
+    fn around(file: Box<dyn Appendable>, bytes: u64) -> Self {
+        let (pending, written, unsettled) = (BTreeMap::new(), Vec::new(), BTreeMap::new());
+        Self { file, synced_bytes: bytes, written_bytes: bytes, pending, written, unsettled }
+    }
+
+    /// Notes a gap, or news of it. Returns a gap that has to give way if there are too many.
+    pub(crate) fn note(&mut self, gap: GapRecord) -> Option<GapRecord> {
+        if gap.settled() {
+            self.unsettled.remove(&gap.key);
+        } else if self.unsettled.len() < MAX_PENDING_GAPS {
+            self.unsettled.insert(gap.key, gap.clone());
+        }
+        self.pending.insert(gap.key, gap);
+        (self.pending.len() > MAX_PENDING_GAPS)
+            .then(|| self.pending.pop_first())
+            .flatten()
+            .map(|(_, gap)| gap)
+    }
+
+    /// Tells whether no gap waits for evidence.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.unsettled.is_empty()
+    }
+
+    /// Turns what is still unsettled into `unexplained`: the recorder ends, and evidence would come to nobody
+    /// (rule 13, state `cut`).
+    pub(crate) fn settle_all(&mut self) {
+        for (_, mut gap) in core::mem::take(&mut self.unsettled) {
+            gap.unexplained += core::mem::take(&mut gap.unsettled);
+            gap.evidence.push(NO_EVIDENCE.to_owned());
+            self.pending.insert(gap.key, gap);
+        }
+    }
+
+    /// Writes lines at once. They are durable after the next sync.
+    ///
+    /// # Errors
+    /// What the disk says; the file is then cut back.
+    pub(crate) fn write_lines(&mut self, lines: &[Line]) -> Result<(), StoreError> {
+        let text: String = lines.iter().map(Line::encode).collect();
+        if let Err(error) = self.file.append(&[text.as_bytes()]) {
+            self.take_back();
+            return Err(error);
+        }
+        self.written_bytes += text.len() as u64;
+        Ok(())
+    }
+
+    /// Writes what is pending.
+    ///
+    /// # Errors
+    /// What the disk says; then everything is pending again.
+    pub(crate) fn write(&mut self) -> Result<(), StoreError> {
+        if self.pending.is_empty() {
+            return Ok(());
+        }
+        let gaps: Vec<GapRecord> = core::mem::take(&mut self.pending).into_values().collect();
+        let lines: Vec<Line> = gaps.iter().cloned().map(|gap| Line::Gap(Box::new(gap))).collect();
+        self.written.extend(gaps);
+        self.write_lines(&lines)
+    }
+
+    /// Returns the file if it has something to sync.
+    pub(crate) fn unsynced(&mut self) -> Option<&mut dyn Appendable> {
+        (self.written_bytes > self.synced_bytes).then_some(&mut *self.file)
+    }
+
+    /// Notes that a barrier succeeded.
+    pub(crate) fn synced(&mut self) {
+        self.synced_bytes = self.written_bytes;
+        self.written.clear();
+    }
+
+    /// Syncs by itself, outside a barrier.
+    ///
+    /// # Errors
+    /// What the disk says; then what was written is pending again.
+    pub(crate) fn sync(&mut self) -> Result<(), StoreError> {
+        if let Err(error) = self.file.sync() {
+            self.take_back();
+            return Err(error);
+        }
+        self.synced();
+        Ok(())
+    }
+
+    /// Takes back what no barrier confirmed: it is pending again.
+    pub(crate) fn take_back(&mut self) {
+        // Best effort: lines that stay are whole or torn, and torn ones are seen by their checksum.
+        drop(self.file.truncate(self.synced_bytes));
+        self.written_bytes = self.synced_bytes;
+        for gap in self.written.drain(..) {
+            // Newer news of the same gap stays.
+            self.pending.entry(gap.key).or_insert(gap);
+        }
+    }
+}

@@ -1,0 +1,504 @@
+//! One stream's way to the disk: columns, segment, gap map, account, and the books over them.
+//!
+//! The law of this leg, checked after every step in debug builds:
+//! `accepted = stored + archive_write + unacknowledged`, in elements.
+
+use core::ops::Range;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ledger::{GapKind, StageCounts};
+use sample::{Block, StreamName};
+use serde_json::{Value, json};
+use units::{Instant, RangeSet, WallTime};
+
+use super::gap_file::GapFile;
+use super::outage::Outage;
+use super::{Began, Progress, ReaderGap};
+use crate::Description;
+use crate::checksum::crc32c;
+use crate::columns::Columns;
+use crate::compact::ClosedSegment;
+use crate::error::ArchiveError;
+use crate::folders::{ACCOUNT, DESCRIPTION, RunName, epoch_folder};
+use crate::gaps::{GapKey, GapRecord, Line, Origin, Session};
+use crate::index::Header;
+use crate::recovery::Resumable;
+use crate::segment::SegmentWriter;
+use crate::store::{Appendable, Store, replace};
+
+/// Why something could not be written.
+#[derive(Clone, Debug)]
+pub(super) struct Failure {
+    pub(super) cause: String,
+    pub(super) full: bool,
+}
+
+impl<E: Into<ArchiveError>> From<E> for Failure {
+    fn from(error: E) -> Self {
+        let error = error.into();
+        Self { full: error.is_no_space(), cause: error.to_string() }
+    }
+}
+
+/// Elements, each in one place.
+#[derive(Clone, Copy, Default, Debug)]
+struct Books {
+    accepted: u64,
+    stored: u64,
+    archive_write: u64,
+}
+
+pub(super) struct StreamRecorder {
+    description: Arc<Description>,
+    folder: PathBuf,
+    session: u32,
+    columns: Columns,
+    segment: Option<SegmentWriter>,
+    segment_began: Instant,
+    next_segment: u32,
+    gaps: GapFile,
+    next_gap: u64,
+    first_index: u64,
+    accepted_index: u64,
+    stored_index: u64,
+    /// A known time: of which sample, and when.
+    anchor: (u64, WallTime),
+    /// Positions taken but not yet stored.
+    unacknowledged: RangeSet,
+    outage: Outage,
+    books: Books,
+    /// The last write failed; said once until one succeeds.
+    failing: bool,
+    last_cause: String,
+    account: Value,
+    account_changed: bool,
+    account_written: Instant,
+    ended: bool,
+}
+
+impl StreamRecorder {
+    /// Begins recording a stream, behind an earlier recorder if one left something.
+    pub(super) fn begin(
+        store: &dyn Store,
+        run: &RunName,
+        began: Began,
+        found: Option<Resumable>,
+        now: Instant,
+    ) -> Result<Self, ArchiveError> {
+        let Began { description, first_index, reader } = began;
+        let description = Arc::new(description);
+        let folder = epoch_folder(run, &description.name, description.epoch);
+        let gaps = match &found {
+            Some(found) if found.description.schema != description.schema => {
+                return Err(ArchiveError::SchemaChanged(description.name.to_string()));
+            }
+            Some(found) => GapFile::resume(store, &folder, found.gap_bytes)?,
+            None => {
+                let text = format!("{:#}\n", description.to_json());
+                replace(store, &folder.join(DESCRIPTION), text.as_bytes())?;
+                GapFile::create(store, &folder)?
+            }
+        };
+        let mut stream = Self {
+            columns: Columns::new(Arc::clone(&description)),
+            session: found.as_ref().map_or(0, |found| found.session) + 1,
+            segment: None,
+            segment_began: now,
+            next_segment: found.as_ref().map_or(1, |found| found.next_segment),
+            gaps,
+            next_gap: found.as_ref().map_or(0, |found| found.next_gap),
+            first_index,
+            accepted_index: first_index,
+            stored_index: first_index,
+            anchor: (first_index, WallTime::default()),
+            unacknowledged: RangeSet::new(),
+            outage: Outage::default(),
+            books: Books::default(),
+            failing: false,
+            last_cause: String::new(),
+            account: Value::Null,
+            account_changed: true,
+            account_written: now,
+            ended: false,
+            description,
+            folder,
+        };
+        if let Some(found) = found {
+            stream.anchor = (found.stored_index, found.stored_until);
+            stream.note_absence(found.stored_index, first_index, &found.declared, found.open_absence);
+        }
+        let session = Session { number: stream.session, first_index, reader };
+        stream.gaps.write_lines(&[Line::Session(session)])?;
+        stream.gaps.write()?;
+        stream.gaps.sync()?;
+        store.sync_folder(&stream.folder)?;
+        Ok(stream)
+    }
+
+    /// The same reader joined the same epoch again: what lies between is its absence.
+    pub(super) fn rejoin(&mut self, began: &Began) -> Result<(), ArchiveError> {
+        self.session += 1;
+        self.ended = false;
+        self.note_absence(self.accepted_index, began.first_index, &RangeSet::new(), None);
+        self.accepted_index = self.accepted_index.max(began.first_index);
+        let session =
+            Session { number: self.session, first_index: began.first_index, reader: began.reader.clone() };
+        self.gaps.write_lines(&[Line::Session(session)])?;
+        Ok(self.gaps.sync()?)
+    }
+
+    /// Notes the span in which nobody recorded, but for what was declared missing before.
+    fn note_absence(&mut self, from: u64, to: u64, declared: &RangeSet, open: Option<GapKey>) {
+        let per_sample = self.per_sample();
+        let mut absent: RangeSet = core::iter::once(from * per_sample..to.max(from) * per_sample).collect();
+        for range in declared.iter() {
+            absent.remove(range);
+        }
+        let mut ranges: Vec<Range<u64>> = absent.iter().collect();
+        if ranges.is_empty() && open.is_some() {
+            // The earlier recorder left an absence without an end; now its end is known: at once.
+            ranges.push(from * per_sample..from * per_sample);
+        }
+        let mut open = open;
+        for positions in ranges {
+            let key = open.take().unwrap_or_else(|| self.new_key());
+            let (t0, t1) = self.times_of(&positions);
+            self.note(GapRecord {
+                key,
+                kind: GapKind::ReaderAbsent,
+                positions,
+                numbers: 0..0,
+                lost: StageCounts::default(),
+                unexplained: 0,
+                unsettled: 0,
+                apportioned: false,
+                t0,
+                t1: Some(t1),
+                evidence: vec!["no recorder was listening".to_owned()],
+            });
+        }
+    }
+
+    /// Takes a block into the columns, but for samples that were taken before.
+    pub(super) fn accept(&mut self, block: &Block) {
+        self.end_outage();
+        let skipped = self.enter(block);
+        if skipped < block.samples {
+            self.columns.append(block, skipped);
+        }
+        self.check();
+    }
+
+    /// Counts a block as given up: there is no room for it.
+    pub(super) fn refuse(&mut self, block: &Block) {
+        self.enter(block);
+        self.lose_unacknowledged();
+        self.check();
+    }
+
+    /// Enters a block into the books; returns how many of its samples were taken before.
+    fn enter(&mut self, block: &Block) -> u64 {
+        let per_sample = self.per_sample();
+        let skipped = self.accepted_index.saturating_sub(block.first_index).min(block.samples);
+        let base = block.first_index * per_sample;
+        let mut added =
+            self.unacknowledged.insert(base + skipped * per_sample..base + block.samples * per_sample);
+        for missing in block.missing.intersection(skipped * per_sample..block.samples * per_sample) {
+            added -= self.unacknowledged.remove(base + missing.start..base + missing.end);
+        }
+        self.books.accepted += added;
+        if skipped < block.samples {
+            self.anchor = (block.first_index, block.t0);
+            self.accepted_index = block.next_index();
+            self.account_changed = true;
+        }
+        skipped
+    }
+
+    pub(super) fn note_gap(&mut self, gap: &ReaderGap) {
+        let ReaderGap { gap, t0, t1, .. } = gap;
+        self.note(GapRecord {
+            key: GapKey { session: self.session, origin: Origin::Reader, id: gap.id },
+            kind: gap.kind,
+            positions: gap.positions.clone(),
+            numbers: gap.numbers.clone(),
+            lost: gap.lost,
+            unexplained: gap.unexplained,
+            unsettled: gap.unsettled,
+            apportioned: gap.apportioned,
+            t0: *t0,
+            t1: Some(*t1),
+            evidence: gap.evidence.iter().map(ToString::to_string).collect(),
+        });
+    }
+
+    fn note(&mut self, gap: GapRecord) {
+        if let Some(gives_way) = self.gaps.note(gap) {
+            self.outage.add_gap(&gives_way);
+        }
+    }
+
+    pub(super) fn note_account(&mut self, account: Value, ended: bool) {
+        self.account = account;
+        self.account_changed = true;
+        self.ended |= ended;
+    }
+
+    /// Writes the pending samples as one batch.
+    pub(super) fn write(&mut self, store: &dyn Store, now: Instant) -> Result<(), Failure> {
+        let Some((batch, span)) = self.columns.finish()? else { return Ok(()) };
+        if let Some(segment) = &mut self.segment {
+            return Ok(segment.write(&batch, span)?);
+        }
+        let header = Header {
+            epoch: self.description.epoch,
+            elements_per_sample: self.description.schema.elements_per_sample(),
+            segment: self.next_segment,
+            session: self.session,
+            schema_bytes: 0,
+            schema_crc: crc32c([]),
+        };
+        // A number is used once, also if beginning the segment fails: what stays of it is not mistaken.
+        self.next_segment += 1;
+        self.segment = Some(SegmentWriter::create(store, &self.folder, header, &batch, span)?);
+        self.segment_began = now;
+        Ok(())
+    }
+
+    pub(super) fn write_gaps(&mut self, _store: &dyn Store) -> Result<(), Failure> {
+        Ok(self.gaps.write()?)
+    }
+
+    pub(super) fn unsynced_data<'a>(&'a mut self, files: &mut Vec<&'a mut dyn Appendable>) {
+        files.extend(self.segment.as_mut().filter(|segment| segment.has_staged()).map(SegmentWriter::data));
+        files.extend(self.gaps.unsynced());
+    }
+
+    pub(super) fn unsynced_index<'a>(&'a mut self, files: &mut Vec<&'a mut dyn Appendable>) {
+        files.extend(self.segment.as_mut().filter(|segment| segment.has_staged()).map(SegmentWriter::index));
+    }
+
+    /// Behind the first barrier: data and gap map are durable, so their entries may be written.
+    pub(super) fn acknowledge(&mut self, store: &dyn Store) -> Result<(), Failure> {
+        self.gaps.synced();
+        let Some(segment) = self.segment.as_mut().filter(|segment| segment.has_staged()) else {
+            return Ok(());
+        };
+        if core::mem::take(&mut segment.fresh) {
+            store.sync_folder(&self.folder)?;
+        }
+        Ok(segment.acknowledge()?)
+    }
+
+    /// Behind the second barrier: what was staged is stored. Tells whether writing works again.
+    pub(super) fn committed(&mut self) -> bool {
+        let Some(segment) = self.segment.as_mut().filter(|segment| segment.has_staged()) else {
+            return false;
+        };
+        segment.acknowledged();
+        self.stored_index = self.accepted_index;
+        self.books.stored += self.unacknowledged.len();
+        self.unacknowledged = RangeSet::new();
+        self.check();
+        core::mem::take(&mut self.failing)
+    }
+
+    /// Closes the segment if it is large or old enough, or the stream has ended.
+    pub(super) fn roll(
+        &mut self,
+        now: Instant,
+        bytes: u64,
+        age: Duration,
+    ) -> Result<Option<ClosedSegment>, Failure> {
+        let due = self.ended || now.since(self.segment_began) >= age;
+        let full = |segment: &SegmentWriter| segment.written_bytes() >= bytes;
+        if self.ended {
+            self.columns = Columns::new(Arc::clone(&self.description));
+        }
+        match self.segment.take() {
+            Some(segment) if due || full(&segment) => {
+                let number = segment.close()?;
+                Ok(Some(ClosedSegment { folder: self.folder.clone(), number }))
+            }
+            kept => {
+                self.segment = kept;
+                Ok(None)
+            }
+        }
+    }
+
+    /// Gives up what is not stored. Tells whether this is the first failure in a row.
+    pub(super) fn give_up(&mut self, failure: &Failure) -> bool {
+        if let Some(segment) = self.segment.take() {
+            segment.give_up();
+        }
+        self.gaps.take_back();
+        self.give_up_pending(failure);
+        // A full disk is the whole recorder's matter, and said there.
+        !failure.full && !core::mem::replace(&mut self.failing, true)
+    }
+
+    /// Gives up the samples that wait in memory, and those written but not synced with them.
+    pub(super) fn give_up_pending(&mut self, failure: &Failure) {
+        if self.unacknowledged.is_empty() {
+            return;
+        }
+        if let Some(segment) = self.segment.take() {
+            segment.give_up();
+        }
+        if !failure.cause.is_empty() {
+            self.last_cause.clone_from(&failure.cause);
+        }
+        self.columns.clear();
+        self.lose_unacknowledged();
+        self.check();
+    }
+
+    fn lose_unacknowledged(&mut self) {
+        let lost = core::mem::take(&mut self.unacknowledged);
+        self.books.archive_write += lost.len();
+        for range in lost.iter() {
+            self.outage.add(range);
+        }
+        self.account_changed = true;
+    }
+
+    /// Turns what was given up into gaps, once it is clear where it ends.
+    fn end_outage(&mut self) {
+        for loss in self.outage.take() {
+            let (t0, t1) = self.times_of(&loss.positions);
+            let gap = GapRecord {
+                key: self.new_key(),
+                kind: GapKind::Missing,
+                positions: loss.positions,
+                numbers: 0..0,
+                lost: loss.lost,
+                unexplained: loss.unexplained,
+                unsettled: 0,
+                apportioned: loss.apportioned,
+                t0,
+                t1: Some(t1),
+                evidence: (!self.last_cause.is_empty())
+                    .then(|| self.last_cause.clone())
+                    .into_iter()
+                    .collect(),
+            };
+            self.note(gap);
+        }
+    }
+
+    /// Stores the last gaps and account and closes the segment.
+    pub(super) fn close(&mut self, store: &dyn Store) -> Result<Option<ClosedSegment>, ArchiveError> {
+        self.end_outage();
+        self.gaps.settle_all();
+        self.gaps.write()?;
+        self.gaps.sync()?;
+        let closed = match self.segment.take() {
+            Some(segment) => Some(ClosedSegment { folder: self.folder.clone(), number: segment.close()? }),
+            None => None,
+        };
+        let state = if self.ended { "closed" } else { "cut" };
+        self.replace_account(store, state)?;
+        store.sync_folder(&self.folder)?;
+        Ok(closed)
+    }
+
+    /// Writes the account beside the samples if it changed and its time has come.
+    pub(super) fn write_account(
+        &mut self,
+        store: &dyn Store,
+        now: Instant,
+        interval: Duration,
+    ) -> Result<(), Failure> {
+        let due = self.ended || now.since(self.account_written) >= interval;
+        if self.account_changed && due {
+            // With a gap unsettled nothing is closed yet: a recovery must still find it open.
+            let closed = self.ended && self.gaps.is_settled();
+            self.replace_account(store, if closed { "closed" } else { "open" })?;
+            self.account_written = now;
+        }
+        Ok(())
+    }
+
+    fn replace_account(&mut self, store: &dyn Store, state: &str) -> Result<(), ArchiveError> {
+        let account = json!({
+            "format": "tallycast-archive-account",
+            "version": 1,
+            "stream": self.description.name.as_str(),
+            "epoch": self.description.epoch.to_string(),
+            "session": self.session,
+            "state": state,
+            "first_index": self.first_index,
+            "accepted_index": self.accepted_index,
+            "stored_index": self.stored_index,
+            "elements": {
+                "per_sample": self.per_sample(),
+                "accepted": self.books.accepted,
+                "stored": self.books.stored,
+                "lost": {"archive_write": self.books.archive_write},
+                "pending": self.unacknowledged.len(),
+            },
+            "reader": self.account,
+        });
+        replace(store, &self.folder.join(ACCOUNT), format!("{account:#}\n").as_bytes())?;
+        self.account_changed = false;
+        Ok(())
+    }
+
+    pub(super) fn progress(&self) -> Progress {
+        Progress {
+            stream: self.name(),
+            epoch: self.description.epoch,
+            accepted_index: self.accepted_index,
+            stored_index: self.stored_index,
+            accepted: self.books.accepted,
+            stored: self.books.stored,
+            archive_write: self.books.archive_write,
+        }
+    }
+
+    pub(super) fn name(&self) -> Arc<StreamName> {
+        Arc::clone(&self.description.name)
+    }
+
+    pub(super) fn pending_bytes(&self) -> usize {
+        self.columns.size_bytes()
+    }
+
+    pub(super) fn staged_bytes(&self) -> u64 {
+        self.segment.as_ref().map_or(0, SegmentWriter::staged_bytes)
+    }
+
+    /// Tells whether the epoch is over and nothing of it waits any more.
+    pub(super) fn is_finished(&self) -> bool {
+        self.ended && self.unacknowledged.is_empty() && !self.account_changed
+    }
+
+    fn new_key(&mut self) -> GapKey {
+        let id = self.next_gap;
+        self.next_gap += 1;
+        GapKey { session: self.session, origin: Origin::Archive, id }
+    }
+
+    fn times_of(&self, positions: &Range<u64>) -> (WallTime, WallTime) {
+        let (index, time) = self.anchor;
+        let at = |index_at| self.description.schema.rate.time_of(index_at, index, time);
+        let per_sample = self.per_sample();
+        (at(positions.start / per_sample), at(positions.end.div_ceil(per_sample)))
+    }
+
+    fn per_sample(&self) -> u64 {
+        u64::from(self.description.schema.elements_per_sample())
+    }
+
+    fn check(&self) {
+        let Books { accepted, stored, archive_write } = self.books;
+        debug_assert_eq!(
+            accepted,
+            stored + archive_write + self.unacknowledged.len(),
+            "the archive's leg is off"
+        );
+    }
+}

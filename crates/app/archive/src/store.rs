@@ -1,0 +1,223 @@
+//! What the archive asks of a disk, and nothing more.
+//!
+//! Everything the archive writes goes through [`Store`], so that tests can put a disk below it that forgets
+//! what was not synced, runs full or loses power between any two calls. [`FileStore`] is the real one.
+//! Paths are relative to the archive's root.
+
+use std::path::{Path, PathBuf};
+
+mod files;
+
+pub use files::FileStore;
+
+/// A disk with folders, as far as the archive needs one.
+///
+/// The contract on which crash safety rests:
+/// - bytes are durable when a sync of their file returned;
+/// - names (created, renamed, removed) are durable when [`Store::sync_folder`] of their folder returned;
+/// - a rename replaces the target in one step;
+/// - without a sync anything may be lost, torn or kept, in any order.
+pub trait Store: Send + Sync {
+    /// Creates an empty file and the folders above it.
+    ///
+    /// # Errors
+    /// [`StoreError::Exists`] if the name is taken.
+    fn create(&self, path: &Path) -> Result<Box<dyn Appendable>, StoreError>;
+
+    /// Opens a file for appending behind what it holds.
+    ///
+    /// # Errors
+    /// [`StoreError::NotFound`] if there is none.
+    fn append_to(&self, path: &Path) -> Result<Box<dyn Appendable>, StoreError>;
+
+    /// Opens a file for reading. It stays readable when its name is removed.
+    ///
+    /// # Errors
+    /// [`StoreError::NotFound`] if there is none.
+    fn open(&self, path: &Path) -> Result<Box<dyn Readable>, StoreError>;
+
+    /// Syncs many files at once: one barrier, cheaper than each by itself.
+    ///
+    /// # Errors
+    /// The first failure; then none of the files may be taken for durable.
+    fn sync_all(&self, files: &mut [&mut dyn Appendable]) -> Result<(), StoreError> {
+        files.iter_mut().try_for_each(|file| file.sync())
+    }
+
+    /// Makes the names in a folder durable, and the folder's own name with all above it.
+    ///
+    /// # Errors
+    /// What the disk says.
+    fn sync_folder(&self, path: &Path) -> Result<(), StoreError>;
+
+    /// Gives a file another name in the same folder, replacing what had it.
+    ///
+    /// # Errors
+    /// [`StoreError::NotFound`] if there is no such file.
+    fn rename(&self, from: &Path, to: &Path) -> Result<(), StoreError>;
+
+    /// Removes a file.
+    ///
+    /// # Errors
+    /// [`StoreError::NotFound`] if there is none.
+    fn remove(&self, path: &Path) -> Result<(), StoreError>;
+
+    /// Returns the names in a folder, sorted; none if the folder does not exist.
+    ///
+    /// # Errors
+    /// What the disk says.
+    fn list(&self, path: &Path) -> Result<Vec<String>, StoreError>;
+
+    /// Returns how many bytes can still be written.
+    ///
+    /// # Errors
+    /// What the disk says.
+    fn space_bytes(&self) -> Result<u64, StoreError>;
+
+    /// Takes a lock that ends with the returned value, or with the process.
+    ///
+    /// # Errors
+    /// [`StoreError::Busy`] if somebody else holds it.
+    fn lock(&self, path: &Path) -> Result<Lock, StoreError>;
+}
+
+/// A file that grows at its end.
+pub trait Appendable: Send {
+    /// Appends `parts` one behind the other.
+    ///
+    /// # Errors
+    /// [`StoreError::NoSpace`] or what the disk says; part of the bytes may have been written.
+    fn append(&mut self, parts: &[&[u8]]) -> Result<(), StoreError>;
+
+    /// Cuts the file to `size_bytes`.
+    ///
+    /// # Errors
+    /// What the disk says.
+    fn truncate(&mut self, size_bytes: u64) -> Result<(), StoreError>;
+
+    /// Makes the content durable.
+    ///
+    /// # Errors
+    /// What the disk says; then nothing since the last sync may be taken for durable, now or later.
+    fn sync(&mut self) -> Result<(), StoreError>;
+}
+
+/// A file that can be read anywhere.
+pub trait Readable: Send + Sync {
+    /// Returns the size now.
+    ///
+    /// # Errors
+    /// What the disk says.
+    fn size_bytes(&self) -> Result<u64, StoreError>;
+
+    /// Fills `buffer` from `offset` on.
+    ///
+    /// # Errors
+    /// [`StoreError::Short`] if the file ends before.
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<(), StoreError>;
+}
+
+/// Holds a lock until it is dropped.
+#[must_use]
+pub struct Lock {
+    _held: Box<dyn Send + Sync>,
+}
+
+impl Lock {
+    /// Wraps whatever gives the lock back when dropped.
+    pub fn new(held: impl Send + Sync + 'static) -> Self {
+        Self { _held: Box::new(held) }
+    }
+}
+
+/// Says what a disk refused.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StoreError {
+    /// The disk is full, or a quota is used up.
+    #[error("no space left for {}\nfree some, or record to another disk with --archive DIR", .0.display())]
+    NoSpace(PathBuf),
+    /// There is no such file.
+    #[error("{} does not exist", .0.display())]
+    NotFound(PathBuf),
+    /// There is such a file already.
+    #[error("{} exists already", .0.display())]
+    Exists(PathBuf),
+    /// Somebody else holds the lock.
+    #[error("{} is held by another recorder\nrecord under another name with --run NAME, or end that recorder", .0.display())]
+    Busy(PathBuf),
+    /// A file ends before what should be read.
+    #[error("{} ends before byte {needed}", path.display())]
+    Short {
+        /// Which file.
+        path: PathBuf,
+        /// How long it should be at least.
+        needed: u64,
+    },
+    /// Anything else the system says.
+    #[error("{} {}: {cause}", action, path.display())]
+    System {
+        /// What was tried.
+        action: &'static str,
+        /// On which file.
+        path: PathBuf,
+        /// What the system answered.
+        #[source]
+        cause: std::io::Error,
+    },
+}
+
+impl StoreError {
+    /// Sorts what the system says about `path` while doing `action`.
+    #[must_use]
+    pub fn from_system(action: &'static str, path: &Path, cause: std::io::Error) -> Self {
+        use std::io::ErrorKind;
+        let path = path.to_owned();
+        match cause.kind() {
+            ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge => {
+                Self::NoSpace(path)
+            }
+            ErrorKind::NotFound => Self::NotFound(path),
+            ErrorKind::AlreadyExists => Self::Exists(path),
+            _ => Self::System { action, path, cause },
+        }
+    }
+}
+
+/// Reads a whole small file.
+///
+/// # Errors
+/// [`StoreError::NotFound`] if there is none; what the disk says.
+pub fn read_whole(store: &dyn Store, path: &Path) -> Result<Vec<u8>, StoreError> {
+    let file = store.open(path)?;
+    let size_bytes = file.size_bytes()?;
+    let mut content = vec![0; usize::try_from(size_bytes).unwrap_or(usize::MAX)];
+    file.read_at(0, &mut content)?;
+    Ok(content)
+}
+
+/// Replaces a small file in one step: a reader and a power cut see the old content or the new, never a mix.
+///
+/// The new name is durable once the folder is synced.
+///
+/// # Errors
+/// What the disk says; the old content then stays.
+pub fn replace(store: &dyn Store, path: &Path, content: &[u8]) -> Result<(), StoreError> {
+    let draft = draft_of(path);
+    match store.remove(&draft) {
+        Ok(()) | Err(StoreError::NotFound(_)) => {}
+        Err(error) => return Err(error),
+    }
+    let mut file = store.create(&draft)?;
+    file.append(&[content])?;
+    file.sync()?;
+    store.rename(&draft, path)
+}
+
+/// Returns the name a file has until it is whole.
+#[must_use]
+pub fn draft_of(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".draft");
+    PathBuf::from(name)
+}

@@ -1,0 +1,156 @@
+//! The power goes at every single step of a recording, and of the recovery after it.
+
+use std::sync::Arc;
+
+use archive::{ArchiveError, Input, Store, compact};
+use ledger::Stage;
+use units::RangeSet;
+
+use crate::forgetful::Forgetful;
+use crate::scene::{account, at_ms, began, block, gap, open, read_back};
+
+const BLOCKS: u64 = 60;
+const SAMPLES: u64 = 10;
+
+/// What a recorder had promised when its power went.
+#[derive(Debug, Default)]
+struct Promise {
+    stored_index: u64,
+    accepted: RangeSet,
+    lost: RangeSet,
+}
+
+/// Records blocks with a planted hole every fifth, settled two blocks later; compacts what was closed.
+fn record(disk: &Forgetful, promise: &mut Promise) -> Result<(), ArchiveError> {
+    let store: Arc<dyn Store> = Arc::new(disk.clone());
+    let mut recorder = open(&store, at_ms(0))?;
+    recorder.handle(at_ms(0), Input::Began(began(0)))?;
+    for step in 0..BLOCKS {
+        let now = at_ms(step * 4);
+        let samples = step * SAMPLES..(step + 1) * SAMPLES;
+        if step % 5 == 3 {
+            recorder.handle(now, Input::Gap(&gap(step, samples.clone(), None)))?;
+            promise.lost.insert(samples);
+        } else {
+            recorder.handle(now, Input::Block(&block(samples.start, SAMPLES)))?;
+            promise.accepted.insert(samples);
+        }
+        if step % 5 == 0 && step > 0 {
+            let late = step - 2;
+            let news = gap(late, late * SAMPLES..(late + 1) * SAMPLES, Some(Stage::Injected));
+            recorder.handle(now, Input::Gap(&news))?;
+        }
+        if disk.is_off() {
+            return Ok(());
+        }
+        promise.stored_index = recorder.progress().next().unwrap().stored_index;
+        for closed in recorder.take_closed() {
+            drop(compact(&*store, &closed));
+        }
+    }
+    recorder.handle(at_ms(200), Input::Ended(account()))?;
+    promise.stored_index = recorder.progress().next().unwrap().stored_index;
+    recorder.close(at_ms(200)).map(drop)
+}
+
+fn check_promise(disk: &Forgetful, promise: &Promise) {
+    if promise.stored_index == 0 {
+        return;
+    }
+    let store: Arc<dyn Store> = Arc::new(disk.clone());
+    let read = read_back(&store);
+    for range in promise.accepted.intersection(0..promise.stored_index) {
+        assert_eq!(
+            read.samples.count_in(range.clone()),
+            range.end - range.start,
+            "{range:?} was acknowledged"
+        );
+    }
+}
+
+/// Recovers, records a little behind a pause, and checks that everything in between is accounted for.
+fn recover_and_record_on(disk: &Forgetful, promise: &Promise) {
+    let store: Arc<dyn Store> = Arc::new(disk.clone());
+    let mut recorder = open(&store, at_ms(1_000)).unwrap();
+    recorder.handle(at_ms(1_000), Input::Began(began(900))).unwrap();
+    recorder.handle(at_ms(1_000), Input::Block(&block(900, SAMPLES))).unwrap();
+    recorder.handle(at_ms(1_001), Input::Ended(account())).unwrap();
+    recorder.close(at_ms(1_002)).unwrap();
+    check_promise(disk, promise);
+    let read = read_back(&store);
+    assert!(read.samples.contains(900) && read.samples.contains(909));
+    for hole in &read.holes {
+        assert_eq!(hole.unsettled, 0, "nobody is left to settle it: {hole:?}");
+        let recorded: u64 = hole.gaps.iter().map(|gap| gap.positions.end - gap.positions.start).sum();
+        assert!(recorded >= hole.samples * 3, "a hole without a record: {hole:?}");
+    }
+}
+
+#[test]
+fn whatever_is_acknowledged_survives_a_power_cut_at_any_step() {
+    let whole = Forgetful::default();
+    record(&whole, &mut Promise::default()).unwrap();
+    let steps = whole.steps();
+    assert!(steps > 250, "the scene has too few steps to prove anything: {steps}");
+    for cut in 1..=steps {
+        let disk = Forgetful::default();
+        disk.cut_at(cut);
+        let mut promise = Promise::default();
+        // An error is how the power cut looks from inside.
+        drop(record(&disk, &mut promise));
+        for seed in 0..2 {
+            let found = disk.after_power_cut(cut * 100 + seed);
+            check_promise(&found, &promise);
+            recover_and_record_on(&found, &promise);
+        }
+    }
+}
+
+#[test]
+fn a_recovery_that_is_itself_cut_comes_to_the_same_end() {
+    let whole = Forgetful::default();
+    record(&whole, &mut Promise::default()).unwrap();
+    for cut in (5..whole.steps()).step_by(23) {
+        let disk = Forgetful::default();
+        disk.cut_at(cut);
+        let mut promise = Promise::default();
+        drop(record(&disk, &mut promise));
+        for second_cut in 1..60 {
+            let found = disk.after_power_cut(cut);
+            found.cut_at(second_cut);
+            let store: Arc<dyn Store> = Arc::new(found.clone());
+            let finished = open(&store, at_ms(1_000)).is_ok();
+            recover_and_record_on(&found.after_power_cut(second_cut), &promise);
+            if finished {
+                break;
+            }
+        }
+    }
+}
+
+#[test]
+fn a_killed_process_loses_only_what_waited_for_its_commit() {
+    let disk = Forgetful::default();
+    let store: Arc<dyn Store> = Arc::new(disk.clone());
+    let mut recorder = open(&store, at_ms(0)).unwrap();
+    recorder.handle(at_ms(0), Input::Began(began(0))).unwrap();
+    recorder.handle(at_ms(0), Input::Block(&block(0, 40))).unwrap();
+    recorder.tick(at_ms(10));
+    recorder.handle(at_ms(12), Input::Block(&block(40, 40))).unwrap();
+    std::mem::forget(recorder);
+    disk.kill();
+    let promise =
+        Promise { stored_index: 40, accepted: (0..1).map(|_| 0..80).collect(), lost: RangeSet::new() };
+    recover_and_record_on(&disk, &promise);
+    let read = read_back(&store);
+    assert_eq!(read.samples.iter().collect::<Vec<_>>(), [0..40, 900..910]);
+    assert_eq!(read.holes.len(), 1);
+    assert_eq!(read.holes[0].reader_absent, 860 * 3);
+    let map = std::str::from_utf8(
+        &archive::read_whole(&*store, disk.paths().iter().find(|path| path.ends_with("gaps.jsonl")).unwrap())
+            .unwrap(),
+    )
+    .unwrap()
+    .to_owned();
+    assert!(map.contains("\"line\":\"trim\""), "what was cut is written down: {map}");
+}

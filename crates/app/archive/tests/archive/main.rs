@@ -1,0 +1,12 @@
+//! The archive against its promises: what is acknowledged is there, what is missing is recorded.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on says why by panicking")]
+
+mod crash;
+mod forgetful;
+mod golden;
+mod kill;
+mod outage;
+mod retrieval;
+mod round_trip;
+mod scene;

@@ -1,0 +1,230 @@
+//! Ranges, thinning and exports, over both forms and while recording goes on.
+
+use std::io::Cursor;
+use std::path::Path;
+use std::sync::Arc;
+
+use archive::{
+    Archive, ArchiveError, Compactor, Export, Input, Piece, PointsRequest, Recorder, RecordingState, Store,
+    compact, compact_run,
+};
+use ledger::Stage;
+
+use crate::forgetful::Forgetful;
+use crate::scene::{
+    PER_SAMPLE, account, at_ms, began, block, element, everything, gap, open, read_back, stream, time_of,
+};
+
+/// 1,000 samples in blocks of ten; 300 to 350 lost on purpose, 700 to 710 without a record.
+fn recorded() -> (Forgetful, Arc<dyn Store>, Recorder) {
+    let disk = Forgetful::default();
+    let store: Arc<dyn Store> = Arc::new(disk.clone());
+    let mut recorder = open(&store, at_ms(0)).unwrap();
+    recorder.handle(at_ms(0), Input::Began(began(0))).unwrap();
+    for first in (0..1_000).step_by(10).filter(|first| !(300..350).contains(first) && *first != 700) {
+        recorder.handle(at_ms(first), Input::Block(&block(first, 10))).unwrap();
+    }
+    recorder.handle(at_ms(1_000), Input::Gap(&gap(0, 300..350, Some(Stage::Injected)))).unwrap();
+    recorder.tick(at_ms(1_100));
+    (disk, store, recorder)
+}
+
+fn close(mut recorder: Recorder) {
+    recorder.handle(at_ms(1_200), Input::Ended(account())).unwrap();
+    recorder.close(at_ms(1_210)).unwrap();
+}
+
+/// Renders pieces as `100..200 [hole 5] 205..300`.
+fn drawn(archive: &Archive, entry: &archive::StreamEntry, from: u64, to: u64) -> String {
+    let pieces = archive.range(entry, time_of(from)..time_of(to)).filter_map(|piece| match piece.unwrap() {
+        Piece::Epoch(_) => None,
+        Piece::Block(block) => Some((block.first_index, block.next_index(), None)),
+        Piece::Hole(hole) => Some((hole.first_index, hole.first_index + hole.samples, Some(hole))),
+    });
+    let mut joined: Vec<(u64, u64, String)> = Vec::new();
+    for (first, next, hole) in pieces {
+        let text = hole.map_or(String::new(), |hole| {
+            hole.leading_stage().map_or("?".to_owned(), |stage| stage.name().to_owned())
+        });
+        match joined.last_mut() {
+            Some(last) if last.2 == text && last.1 == first => last.1 = next,
+            _ => joined.push((first, next, text)),
+        }
+    }
+    joined.iter().map(|(first, next, text)| format!("{first}..{next} {text}|")).collect()
+}
+
+#[test]
+fn a_range_has_exactly_its_samples_and_every_hole_that_touches_it() {
+    let (_, store, recorder) = recorded();
+    let check = || {
+        let (archive, entry) = stream(&store);
+        assert_eq!(
+            drawn(&archive, &entry, 0, 1_000),
+            "0..300 |300..350 injected|350..700 |700..710 ?|710..1000 |"
+        );
+        assert_eq!(drawn(&archive, &entry, 105, 117), "105..117 |");
+        assert_eq!(drawn(&archive, &entry, 320, 330), "300..350 injected|");
+        assert_eq!(drawn(&archive, &entry, 340, 360), "300..350 injected|350..360 |");
+        assert_eq!(drawn(&archive, &entry, 2_000, 3_000), "");
+    };
+    check();
+    close(recorder);
+    check();
+    assert!(!compact_run(&*store, &"shot-7".parse().unwrap()).unwrap().is_empty());
+    check();
+}
+
+#[test]
+fn the_catalogue_tells_what_there_is() {
+    let (_, store, recorder) = recorded();
+    let (archive, entry) = stream(&store);
+    let [recording] = &entry.epochs[..] else { panic!("one epoch") };
+    assert_eq!(recording.state, RecordingState::Open);
+    assert_eq!((recording.first_index, recording.stored_index, recording.samples), (0, 1_000, 940));
+    assert_eq!((recording.t0, recording.t1), (time_of(0), time_of(1_000)));
+    assert_eq!(recording.losses().0[Stage::Injected], 50 * PER_SAMPLE);
+    close(recorder);
+    let (_, entry) = stream(&store);
+    assert_eq!(entry.epochs[0].state, RecordingState::Closed);
+    assert_eq!(entry.epochs[0].account["elements"]["stored"], 940 * PER_SAMPLE);
+    assert_eq!(entry.epochs[0].account["reader"]["state"], "closed");
+    let unknown = archive.streams(&"shot-8".parse().unwrap());
+    assert!(unknown.unwrap_err().to_string().contains("tallycast query"));
+    let no_archive = Archive::on(Arc::new(Forgetful::default()));
+    assert!(matches!(no_archive.err(), Some(ArchiveError::NoArchive(_))));
+}
+
+#[test]
+fn a_feed_goes_on_while_its_segments_become_parquet() {
+    let (_, store, recorder) = recorded();
+    close(recorder);
+    let (archive, entry) = stream(&store);
+    let mut feed = archive.range(&entry, everything());
+    assert!(matches!(feed.next(), Some(Ok(Piece::Epoch(_)))));
+    let Some(Ok(Piece::Block(first))) = feed.next() else { panic!("a block") };
+    assert!(compact_run(&*store, &"shot-7".parse().unwrap()).unwrap().len() > 1);
+    let rest: u64 = feed
+        .map(|piece| match piece.unwrap() {
+            Piece::Block(block) => block.samples,
+            _ => 0,
+        })
+        .sum();
+    assert_eq!(first.samples + rest, 940);
+}
+
+#[test]
+fn a_damaged_batch_is_a_hole_that_says_so_and_the_rest_is_read() {
+    let (disk, store, recorder) = recorded();
+    close(recorder);
+    let path =
+        disk.paths().into_iter().find(|path| path.to_str().unwrap().ends_with("000001.arrows")).unwrap();
+    let size = archive::read_whole(&*store, &path).unwrap().len();
+    disk.flip(&path, size / 2);
+    let read = read_back(&store);
+    let damaged: Vec<_> = read.holes.iter().filter(|hole| hole.lost[Stage::ArchiveWrite] > 0).collect();
+    let [hole] = damaged[..] else { panic!("one batch is damaged: {:?}", read.holes) };
+    assert!(hole.gaps[0].evidence[0].contains("does not match its checksum"));
+    assert_eq!(read.samples.len() + hole.samples, 940);
+    // What cannot be read cannot be verified: the segment stays as it is.
+    let folder = path.parent().unwrap().to_owned();
+    assert!(compact(&*store, &archive::ClosedSegment { folder, number: 1 }).is_err());
+    assert!(store.open(&path).is_ok());
+}
+
+#[test]
+fn a_compactor_beside_the_recorder_loses_nothing() {
+    let disk = Forgetful::default();
+    let store: Arc<dyn Store> = Arc::new(disk.clone());
+    let mut recorder = open(&store, at_ms(0)).unwrap();
+    let (sender, done) = std::sync::mpsc::channel();
+    let report =
+        move |result: Result<archive::Compacted, ArchiveError>| sender.send(result.unwrap()).unwrap();
+    let compactor = Compactor::start(Arc::clone(&store), report).unwrap();
+    recorder.handle(at_ms(0), Input::Began(began(0))).unwrap();
+    for first in (0..3_000).step_by(10) {
+        recorder.handle(at_ms(first), Input::Block(&block(first, 10))).unwrap();
+        compactor.take(recorder.take_closed());
+        assert!(read_back(&store).samples.len() <= first + 10);
+    }
+    recorder.handle(at_ms(3_000), Input::Ended(account())).unwrap();
+    compactor.take(recorder.close(at_ms(3_010)).unwrap());
+    drop(compactor);
+    assert!(done.iter().count() > 5);
+    assert!(!disk.paths().iter().any(|path| path.to_str().unwrap().ends_with(".arrows")));
+    assert_eq!(read_back(&store).samples.iter().collect::<Vec<_>>(), [0..3_000]);
+}
+
+#[test]
+fn thinning_keeps_the_peak_of_every_column_and_invents_nothing_in_holes() {
+    let (_, store, recorder) = recorded();
+    close(recorder);
+    let (archive, entry) = stream(&store);
+    let request = PointsRequest { channel: 1, element: 1, range: time_of(0)..time_of(1_000), points: 20 };
+    let points = archive.points(&entry, &request).unwrap();
+    assert_eq!((points.columns.len(), points.column_ns, points.holes.len()), (20, 50_000_000, 2));
+    for (column, found) in points.columns.iter().enumerate() {
+        let samples = column as u64 * 50..(column as u64 + 1) * 50;
+        let there = samples.filter(|index| !(300..350).contains(index) && !(700..710).contains(index));
+        let values: Vec<f64> = there.map(|index| f64::from(element(index * PER_SAMPLE + 2))).collect();
+        match found {
+            None => assert!(values.is_empty()),
+            Some(found) => {
+                assert_eq!(found.samples, values.len() as u64);
+                assert_eq!(found.min, values.iter().copied().fold(f64::INFINITY, f64::min));
+                assert_eq!(found.max, values.iter().copied().fold(f64::NEG_INFINITY, f64::max));
+            }
+        }
+    }
+    for points in [0, archive::MAX_POINTS + 1] {
+        assert!(archive.points(&entry, &PointsRequest { points, ..request.clone() }).is_err());
+    }
+    assert!(archive.points(&entry, &PointsRequest { points: archive::MAX_POINTS, ..request }).is_ok());
+}
+
+#[test]
+fn exports_have_every_sample_and_tell_every_hole() {
+    let (_, store, recorder) = recorded();
+    close(recorder);
+    let (archive, entry) = stream(&store);
+    let export = Export::new(&archive, &entry.epochs[0], time_of(298)..time_of(352));
+    let mut csv = Vec::new();
+    let exported = export.csv(&mut csv).unwrap();
+    assert_eq!((exported.samples, exported.holes.len()), (4, 1));
+    let csv = String::from_utf8(csv).unwrap();
+    let lines: Vec<&str> = csv.lines().collect();
+    assert_eq!(lines[0], "index,time_ns,current [A],pair[0] [V],pair[1] [V]");
+    let scaled = f64::from(element(298 * PER_SAMPLE)).mul_add(0.5, 1.0);
+    let exact = [element(298 * PER_SAMPLE + 1), element(298 * PER_SAMPLE + 2)];
+    let time = time_of(298).as_nanos();
+    assert_eq!(lines[1], format!("298,{time},{scaled},{},{}", exact[0], exact[1]));
+    assert!(lines[3].starts_with("# hole: 50 samples from index 300") && lines[3].contains("injected 150"));
+    assert_eq!(lines.len(), 6);
+
+    let mut npy = Cursor::new(Vec::new());
+    let (exported, beside) = export.npy(&mut npy).unwrap();
+    let npy = npy.into_inner();
+    assert_eq!((exported.samples, npy.len()), (4, 128 + 4 * 3 * 4));
+    assert!(npy.starts_with(b"\x93NUMPY\x01\x00") && npy[..128].windows(6).any(|window| window == b"(4, 3)"));
+    assert_eq!(npy[128..132], element(298 * PER_SAMPLE).to_le_bytes());
+    assert_eq!(beside["rows"][1]["first_index"], 350);
+    assert_eq!(beside["holes"][0]["lost"]["injected"], 150);
+
+    let mut parquet = Vec::new();
+    assert_eq!(export.parquet(&mut parquet).unwrap().samples, 4);
+    assert!(parquet.starts_with(b"PAR1") && parquet.ends_with(b"PAR1"));
+}
+
+#[test]
+fn what_is_not_ours_is_refused_and_said() {
+    let (_, store, recorder) = recorded();
+    close(recorder);
+    archive::replace(
+        &*store,
+        Path::new("tallycast-archive.json"),
+        b"{\"format\":\"tallycast-archive\",\"version\":2}",
+    )
+    .unwrap();
+    assert!(matches!(Archive::on(Arc::clone(&store)).err(), Some(ArchiveError::Version(2))));
+    assert!(matches!(open(&store, at_ms(0)).err(), Some(ArchiveError::Version(2))));
+}
