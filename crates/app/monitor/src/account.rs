@@ -1,0 +1,61 @@
+//! One stream's account as JSON, with its ladder of stages and its newest gaps.
+
+use ledger::{Account, AccountState, ReaderRows, Stage};
+use serde_json::{Value, json};
+use tallycast::{StreamAccount, account_json};
+
+use crate::memory::StreamMemory;
+
+/// Gaps listed with an account; `GET /api/gaps` gives all that are known.
+const LISTED_GAPS: usize = 256;
+
+/// Returns a stream's account as `docs/formats/account.md` has it, with a ladder of all stages.
+pub(crate) fn account_of(memory: &StreamMemory) -> Value {
+    let mut json = account_json(&present(memory));
+    let rows = memory.account.as_ref().map(|account| account.account.elements).unwrap_or_default();
+    let rung = |stage: Stage| json!({"stage": stage.name(), "elements": rows.lost[stage]});
+    json["ladder"] = Stage::ALL.into_iter().map(rung).collect();
+    json["gaps"] = memory.gaps.newest(LISTED_GAPS).map(|gap| gap.to_json()).collect();
+    json
+}
+
+/// Returns the account without its gaps, which live memory knows with their times.
+fn present(memory: &StreamMemory) -> StreamAccount {
+    let info = &memory.info;
+    let empty = || StreamAccount {
+        stream: info.name.clone(),
+        id: info.id,
+        epoch: info.epoch,
+        reader: String::new(),
+        leg: "udp",
+        account: Account {
+            state: AccountState::Open,
+            datagrams: None,
+            elements: ReaderRows {
+                first: info.first_index,
+                next: info.first_index,
+                per_sample: info.schema.elements_per_sample(),
+                ..ReaderRows::default()
+            },
+            gaps: Vec::new(),
+        },
+        reclassified: Vec::new(),
+        port: None,
+        age: None,
+    };
+    let Some(known) = &memory.account else { return empty() };
+    StreamAccount {
+        reader: known.reader.clone(),
+        leg: known.leg,
+        account: Account {
+            state: known.account.state,
+            datagrams: known.account.datagrams,
+            elements: known.account.elements,
+            gaps: Vec::new(),
+        },
+        reclassified: known.reclassified.clone(),
+        port: known.port,
+        age: known.age,
+        ..empty()
+    }
+}

@@ -1,0 +1,180 @@
+//! The list of streams as pages and programs get it.
+//!
+//! All viewers share one list, made at most twice a second however many they are. Start with
+//! [`Catalogue::streams`].
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use sample::ColumnGrid;
+use serde::Serialize;
+use units::WallTime;
+
+use crate::clock;
+use crate::history::{History, StreamSlot};
+use crate::memory::StreamMemory;
+
+/// How old the shared list may be.
+const LIST_AGE_NS: i64 = 450_000_000;
+const SECOND_NS: u64 = 1_000_000_000;
+const SPARK_SECONDS: u32 = 60;
+/// The label that a derived stream bears.
+const DERIVED_LABEL: &str = "expression";
+
+/// The shared list.
+#[derive(Default)]
+pub(crate) struct Catalogue {
+    latest: Mutex<Option<(WallTime, Arc<str>)>>,
+}
+
+impl Catalogue {
+    /// Returns the list of streams as a JSON array, at most half a second old.
+    pub(crate) fn streams(&self, history: &History) -> Arc<str> {
+        let now = clock::wall();
+        let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
+        let fresh = |made: &WallTime| now.nanos_since(*made).unsigned_abs() < LIST_AGE_NS as u64;
+        if let Some((_, list)) = latest.as_ref().filter(|(made, _)| fresh(made)) {
+            return Arc::clone(list);
+        }
+        let streams: Vec<_> = history.streams().iter().map(|slot| describe(slot, now)).collect();
+        let list = serde_json::to_string(&streams).expect("plain numbers and text");
+        let list: Arc<str> = list.into();
+        *latest = Some((now, Arc::clone(&list)));
+        list
+    }
+}
+
+/// What the server says of itself.
+#[derive(Serialize)]
+pub(crate) struct ServerInfo {
+    version: &'static str,
+    started_ns: i64,
+    now_ns: i64,
+    page_protocol: u8,
+}
+
+impl ServerInfo {
+    pub(crate) fn new(started: WallTime) -> Self {
+        Self {
+            version: env!("CARGO_PKG_VERSION"),
+            started_ns: started.as_nanos(),
+            now_ns: clock::wall().as_nanos(),
+            page_protocol: wire::PAGE_VERSION,
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct StreamJson {
+    stream: String,
+    epoch: String,
+    state: &'static str,
+    dtype: &'static str,
+    rate: Rate,
+    elements_per_sample: u32,
+    station: String,
+    labels: BTreeMap<String, String>,
+    derived: bool,
+    channels: Vec<ChannelJson>,
+    first_index: u64,
+    next_index: u64,
+    newest_ns: Option<i64>,
+    age_ns: i64,
+    samples_per_s: f64,
+    lost_elements: u64,
+    lost_last_hour_elements: u64,
+    unsettled_elements: u64,
+    health: &'static str,
+    spark: Vec<Option<[f32; 2]>>,
+}
+
+#[derive(Serialize)]
+struct Rate {
+    numerator: u32,
+    denominator: u32,
+}
+
+#[derive(Serialize)]
+struct ChannelJson {
+    name: String,
+    unit: String,
+    shape: Vec<u32>,
+    elements: usize,
+    first_element: usize,
+}
+
+fn describe(slot: &StreamSlot, now: WallTime) -> StreamJson {
+    let memory = slot.memory();
+    let (info, schema) = (&memory.info, &memory.info.schema);
+    let channels = schema.channels.iter().enumerate().map(|(place, channel)| {
+        let elements = schema.channel_elements(place);
+        ChannelJson {
+            name: channel.name.clone(),
+            unit: channel.unit.clone(),
+            shape: channel.shape.clone(),
+            elements: elements.len(),
+            first_element: elements.start,
+        }
+    });
+    let rows = memory.account.as_ref().map(|account| account.account.elements).unwrap_or_default();
+    StreamJson {
+        stream: info.name.as_str().to_owned(),
+        epoch: info.epoch.to_string(),
+        state: memory.state().name(),
+        dtype: schema.dtype.name(),
+        rate: Rate { numerator: schema.rate.numerator(), denominator: schema.rate.denominator() },
+        elements_per_sample: schema.elements_per_sample(),
+        station: info.station.clone(),
+        labels: schema.labels.clone(),
+        derived: schema.labels.contains_key(DERIVED_LABEL),
+        channels: channels.collect(),
+        first_index: info.first_index,
+        next_index: memory.newest().map_or(info.first_index, |(_, next)| next).max(rows.next),
+        newest_ns: memory.newest().map(|(time, _)| time.as_nanos()),
+        age_ns: memory.age_ns(now),
+        samples_per_s: memory.samples_per_second(now),
+        lost_elements: rows.lost.total() + rows.unexplained,
+        lost_last_hour_elements: memory.lost_last_hour(now),
+        unsettled_elements: rows.unsettled,
+        health: memory.health(now).name(),
+        spark: spark(&memory, now),
+    }
+}
+
+/// Returns the extremes of each of the last seconds of the first element, oldest first.
+fn spark(memory: &StreamMemory, now: WallTime) -> Vec<Option<[f32; 2]>> {
+    let second = SECOND_NS.cast_signed();
+    let end = memory.edge(now).as_nanos().div_euclid(second) * second;
+    let from = WallTime::from_nanos(end).offset(-second * i64::from(SPARK_SECONDS));
+    let grid = ColumnGrid { from, column_ns: SECOND_NS, count: SPARK_SECONDS };
+    let columns = memory.envelope(0).map(|envelope| envelope.columns(&grid)).unwrap_or_default();
+    // JSON has no infinity either.
+    let finite = |column: &sample::Column| column.min.is_finite() && column.max.is_finite();
+    columns.iter().map(|column| finite(column).then_some([column.min, column.max])).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scene;
+
+    #[test]
+    fn a_stream_is_listed_with_its_spark_and_a_null_for_every_silent_second() {
+        let history = History::default();
+        let info = Arc::new(scene::info("lab/x", 10));
+        let now = clock::wall();
+        history.begin(&info, now);
+        let mut block = scene::block(&info, 0, &[1.0, 3.0, 2.0, 2.5]);
+        block.t0 = now.offset(-2_000_000_000);
+        history.block(&block, now);
+        let list: serde_json::Value =
+            serde_json::from_str(&Catalogue::default().streams(&history)).unwrap();
+        let stream = &list[0];
+        assert_eq!((stream["stream"].as_str(), stream["health"].as_str()), (Some("lab/x"), Some("ok")));
+        assert_eq!((stream["next_index"].as_u64(), stream["channels"][0]["unit"].as_str()), (Some(4), Some("V")));
+        let spark = stream["spark"].as_array().unwrap();
+        assert_eq!(spark.len(), 60);
+        assert!(spark[..50].iter().all(serde_json::Value::is_null));
+        assert!(spark[55..].iter().any(|bucket| !bucket.is_null()));
+    }
+}

@@ -1,0 +1,283 @@
+//! Derived streams: computed from what the intake hears and published again, each with its own account.
+//!
+//! Runs on the intake's thread. A derived stream goes the whole way over the bus, so that any reader can have
+//! it, this monitor among them; holes of its inputs are its own holes of stage `source`.
+//! Start with [`Derivations`].
+
+use std::collections::BTreeMap;
+
+use graph::{Derivation, DerivationConfig, DeriveError, DerivedInput, Hole, Input, InputError, Output};
+use ledger::Stage;
+use sample::{Block, SchemaError, StreamName, StreamPattern};
+use serde::{Deserialize, Serialize};
+use tallycast::{Node, Publisher, StreamAccount, StreamGap};
+use units::WallTime;
+
+/// The most derived streams of one monitor.
+const MAX_DERIVED: usize = 64;
+
+/// A stream to be derived, as the API and the configuration file describe it.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DerivedStream {
+    /// Its name.
+    pub name: String,
+    /// How its samples follow from the inputs: `a - b`.
+    pub expression: String,
+    /// Variable to `stream:channel`.
+    pub inputs: BTreeMap<String, String>,
+    /// The unit of the result.
+    #[serde(default)]
+    pub unit: String,
+    /// The variable whose samples give the grid; the first in the order of the names otherwise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub grid: Option<String>,
+}
+
+/// Says why a stream cannot be derived.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum DerivedError {
+    /// A name that is none.
+    #[error(transparent)]
+    Name(#[from] SchemaError),
+    /// An input that names no channel.
+    #[error("`{0}` names no channel; write inputs as stream:channel")]
+    Input(String),
+    /// A grid that is no input.
+    #[error("the grid `{0}` is no input; name one of the variables")]
+    Grid(String),
+    /// The expression does not fit.
+    #[error(transparent)]
+    Derive(#[from] DeriveError),
+    /// A name that is derived already.
+    #[error("`{0}` is derived already; remove it first, or choose another name")]
+    Twice(String),
+    /// More than a monitor derives.
+    #[error("a monitor derives at most {MAX_DERIVED} streams; remove one first")]
+    TooMany,
+}
+
+/// A derived stream and how it fares.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub(crate) struct DerivedStatus {
+    #[serde(flatten)]
+    pub(crate) stream: DerivedStream,
+    /// Samples so far, those in inherited holes included.
+    pub(crate) offered_samples: u64,
+    pub(crate) source_samples: u64,
+    /// Why it does not go on, if so.
+    pub(crate) error: Option<String>,
+}
+
+impl DerivedStream {
+    fn config(&self) -> Result<DerivationConfig, DerivedError> {
+        let input = |(variable, from): (&String, &String)| {
+            let (stream, channel) =
+                from.split_once(':').ok_or_else(|| DerivedError::Input(from.clone()))?;
+            let (variable, channel) = (variable.clone(), channel.to_owned());
+            Ok::<_, DerivedError>(DerivedInput { variable, stream: stream.parse()?, channel })
+        };
+        let mut inputs = self.inputs.iter().map(input).collect::<Result<Vec<_>, _>>()?;
+        if let Some(grid) = &self.grid {
+            let place = inputs.iter().position(|input| input.variable == *grid);
+            inputs.swap(0, place.ok_or_else(|| DerivedError::Grid(grid.clone()))?);
+        }
+        let mut config = DerivationConfig::new(self.name.parse()?, self.expression.clone(), inputs);
+        config.unit.clone_from(&self.unit);
+        Ok(config)
+    }
+}
+
+/// All derived streams of a monitor.
+pub(crate) struct Derivations {
+    running: Vec<Running>,
+    /// Behind the publishers, which end before their node does.
+    node: Node,
+}
+
+struct Running {
+    stream: DerivedStream,
+    config: DerivationConfig,
+    derivation: Derivation,
+    publisher: Option<Publisher>,
+    error: Option<String>,
+    /// How far each input's newest sample was behind the clock when it came.
+    lags_ns: Vec<Option<i64>>,
+}
+
+impl Derivations {
+    pub(crate) const fn new(node: Node) -> Self {
+        Self { node, running: Vec::new() }
+    }
+
+    /// Begins to derive a stream; returns what must be joined for it.
+    pub(crate) fn add(&mut self, stream: DerivedStream) -> Result<Vec<StreamPattern>, DerivedError> {
+        if self.running.iter().any(|running| running.stream.name == stream.name) {
+            return Err(DerivedError::Twice(stream.name));
+        }
+        if self.running.len() >= MAX_DERIVED {
+            return Err(DerivedError::TooMany);
+        }
+        let config = stream.config()?;
+        let derivation = Derivation::new(config.clone())?;
+        let lags_ns = vec![None; config.inputs.len()];
+        let running = Running { stream, config, derivation, publisher: None, error: None, lags_ns };
+        let patterns = running.patterns();
+        self.running.push(running);
+        Ok(patterns)
+    }
+
+    /// Ends a derived stream; returns what need not be joined for it any longer.
+    pub(crate) fn remove(&mut self, name: &str) -> Option<Vec<StreamPattern>> {
+        let place = self.running.iter().position(|running| running.stream.name == name)?;
+        Some(self.running.remove(place).patterns())
+    }
+
+    pub(crate) fn block(&mut self, block: &Block, now: WallTime) {
+        let newest = block.time_of(block.next_index().saturating_sub(1));
+        self.for_inputs(&block.stream, |running, input| {
+            running.lags_ns[input] = Some(now.nanos_since(newest));
+            running.handle(input, Input::Block(block));
+        });
+        self.publish();
+    }
+
+    pub(crate) fn gap(&mut self, gap: &StreamGap) {
+        let (epoch, positions) = (gap.epoch, gap.gap.positions.clone());
+        let hole = Hole { epoch, positions, stage: gap.gap.leading_stage() };
+        self.for_inputs(&gap.stream, |running, input| running.handle(input, Input::Hole(&hole)));
+    }
+
+    pub(crate) fn ended(&mut self, account: &StreamAccount) {
+        self.for_inputs(&account.stream, |running, input| running.handle(input, Input::Ended));
+        self.publish();
+    }
+
+    /// Learns that time has passed: what waits for an input for too long is given up.
+    pub(crate) fn advance(&mut self, now: WallTime) {
+        for running in &mut self.running {
+            // Recorded data keep their own time, which passes as fast.
+            let lag = running.lags_ns.iter().flatten().min();
+            if let Some(lag) = lag {
+                running.derivation.advance(now.offset(lag.saturating_neg()));
+            }
+        }
+        self.publish();
+    }
+
+    pub(crate) fn status(&self) -> Vec<DerivedStatus> {
+        let status = |running: &Running| {
+            let totals = running.derivation.totals();
+            DerivedStatus {
+                stream: running.stream.clone(),
+                offered_samples: totals.offered,
+                source_samples: totals.source,
+                error: running.error.clone(),
+            }
+        };
+        self.running.iter().map(status).collect()
+    }
+
+    /// Ends all derived streams with their final tallies; returns the names of those that were published.
+    pub(crate) fn close(&mut self) -> Vec<StreamName> {
+        let publishers = self.running.drain(..).filter_map(|running| running.publisher);
+        publishers
+            .map(|publisher| {
+                let name = publisher.name().clone();
+                drop(publisher);
+                name
+            })
+            .collect()
+    }
+
+    /// Calls `hand` for every input that reads `stream`; a stream may be several inputs of one derivation.
+    fn for_inputs(&mut self, stream: &StreamName, mut hand: impl FnMut(&mut Running, usize)) {
+        for running in &mut self.running {
+            for input in 0..running.config.inputs.len() {
+                if running.config.inputs[input].stream == *stream {
+                    hand(running, input);
+                }
+            }
+        }
+    }
+
+    fn publish(&mut self) {
+        for running in &mut self.running {
+            running.publish(&self.node);
+        }
+    }
+}
+
+impl Running {
+    /// Returns the patterns of what it reads, and of what it makes.
+    fn patterns(&self) -> Vec<StreamPattern> {
+        let names = self.config.inputs.iter().map(|input| &input.stream).chain([&self.config.name]);
+        names.map(|name| name.as_str().parse().expect("every name is a pattern")).collect()
+    }
+
+    fn handle(&mut self, input: usize, what: Input<'_>) {
+        match self.derivation.handle(input, what) {
+            Ok(()) => {}
+            Err(InputError::SchemaChanged { .. }) => {
+                // Another rate makes another stream: it begins anew, with another epoch.
+                self.derivation = Derivation::new(self.config.clone()).expect("it was made of this before");
+                self.publisher = None;
+                self.error = self.derivation.handle(input, what).err().map(|error| error.to_string());
+            }
+            Err(error) => self.error = Some(error.to_string()),
+        }
+    }
+
+    fn publish(&mut self, node: &Node) {
+        while let Some(output) = self.derivation.poll() {
+            let done = self.publisher(node).and_then(|publisher| {
+                match output {
+                    Output::Samples { t0, data, .. } => publisher.send_at(t0, data.as_bytes()),
+                    Output::Hole { samples, .. } => publisher.skip(samples, Stage::Source),
+                }
+                .map_err(|error| error.to_string())
+            });
+            self.error = done.err();
+        }
+    }
+
+    /// Returns the publisher, opened when the first input has told the rate.
+    fn publisher(&mut self, node: &Node) -> Result<&mut Publisher, String> {
+        if self.publisher.is_none() {
+            let schema = self.derivation.schema().ok_or("its inputs have not been heard yet")?;
+            let opened = node.publisher(self.config.name.as_str()).schema(&schema).open();
+            self.publisher = Some(opened.map_err(|error| error.to_string())?);
+        }
+        Ok(self.publisher.as_mut().expect("opened just now"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stream(inputs: &[(&str, &str)]) -> DerivedStream {
+        let inputs = inputs.iter().map(|(name, from)| ((*name).to_owned(), (*from).to_owned())).collect();
+        let (name, expression) = ("lab/d".to_owned(), "a - b".to_owned());
+        DerivedStream { name, expression, inputs, unit: "V".to_owned(), grid: None }
+    }
+
+    #[test]
+    fn inputs_come_in_the_order_of_their_names_unless_the_grid_is_chosen() {
+        let mut derived = stream(&[("b", "lab/y:v"), ("a", "lab/x:u:1")]);
+        let first = |derived: &DerivedStream| derived.config().unwrap().inputs[0].variable.clone();
+        assert_eq!(first(&derived), "a");
+        assert_eq!(derived.config().unwrap().inputs[0].channel, "u:1");
+        derived.grid = Some("b".to_owned());
+        assert_eq!(first(&derived), "b");
+        derived.grid = Some("c".to_owned());
+        assert!(matches!(derived.config(), Err(DerivedError::Grid(_))));
+    }
+
+    #[test]
+    fn an_input_names_a_channel() {
+        assert!(matches!(stream(&[("a", "lab/x")]).config(), Err(DerivedError::Input(_))));
+        assert!(matches!(stream(&[("a", "la b:x")]).config(), Err(DerivedError::Name(_))));
+    }
+}

@@ -1,0 +1,299 @@
+//! What is missing of a stream, in the order of time: the newest gaps that live memory keeps.
+//!
+//! Pages draw gaps by overlap with their window, so the map answers ranges of time. It is bounded: what is
+//! older than its newest gaps is the archive's to tell. Start with [`KnownGap`].
+
+use std::collections::{BTreeMap, VecDeque};
+use std::ops::Range;
+use std::sync::Arc;
+
+use ledger::{Stage, StageCounts};
+use serde_json::{Map, Value, json};
+use tallycast::StreamGap;
+use units::{Epoch, WallTime};
+use wire::{GapCause, PageGap};
+
+/// The newest gaps kept of a stream: two hours of one a second, at about 300 bytes each.
+const MAX_GAPS: usize = 8_192;
+/// Time goes on from gap to gap; a step back by more than this is a clock that was set.
+const SET_BACK_NS: i64 = 1_000_000_000;
+
+/// A missing run of samples with its stages and what they rest on.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct KnownGap {
+    /// Names the gap within its epoch.
+    pub id: u64,
+    /// The publisher's life.
+    pub epoch: Epoch,
+    /// When its first sample was due.
+    pub from: WallTime,
+    /// When the first sample behind it was due.
+    pub to: WallTime,
+    /// Index of its first sample.
+    pub first_index: u64,
+    /// Its length in samples.
+    pub samples: u64,
+    /// Elements lost, by stage.
+    pub lost: StageCounts,
+    /// Elements for which no evidence came in time.
+    pub unexplained: u64,
+    /// Elements still waiting for evidence.
+    pub unsettled: u64,
+    /// Whether the counts were shared out instead of known one by one.
+    pub apportioned: bool,
+    /// What the stages rest on, for people.
+    pub evidence: Vec<String>,
+}
+
+impl From<&StreamGap> for KnownGap {
+    fn from(gap: &StreamGap) -> Self {
+        Self {
+            id: gap.gap.id,
+            epoch: gap.epoch,
+            from: gap.t0,
+            to: gap.t1,
+            first_index: gap.first_index(),
+            samples: gap.samples(),
+            lost: gap.gap.lost,
+            unexplained: gap.gap.unexplained,
+            unsettled: gap.gap.unsettled,
+            apportioned: gap.gap.apportioned,
+            evidence: gap.gap.evidence.iter().map(ToString::to_string).collect(),
+        }
+    }
+}
+
+impl KnownGap {
+    /// Returns how many elements are missing, explained or not.
+    #[must_use]
+    pub fn missing(&self) -> u64 {
+        self.lost.total() + self.unexplained + self.unsettled
+    }
+
+    /// Returns how many elements were lost on the way for good: neither unsettled nor a hole of the source.
+    #[must_use]
+    pub fn lost_on_the_way(&self) -> u64 {
+        self.lost.total() - self.lost[Stage::Source] + self.unexplained
+    }
+
+    /// Returns what most of it is put down to.
+    #[must_use]
+    pub fn cause(&self) -> GapCause {
+        let leading = self.lost.nonzero().max_by(|(a, x), (b, y)| x.cmp(y).then(b.cmp(a)));
+        match leading {
+            Some((stage, count)) if count >= self.unexplained.max(self.unsettled) => GapCause::Stage(stage),
+            _ if self.unsettled >= self.unexplained && self.unsettled > 0 => GapCause::Unsettled,
+            _ => GapCause::Unexplained,
+        }
+    }
+
+    /// Returns the gap as it lies in a frame for the page.
+    #[must_use]
+    pub fn page_gap(&self) -> PageGap {
+        let unknown = [self.unexplained, self.unsettled].into_iter().filter(|count| *count > 0).count();
+        PageGap {
+            from: self.from,
+            to: self.to,
+            lost_elements: self.missing(),
+            cause: self.cause(),
+            apportioned: self.apportioned,
+            several_stages: self.lost.nonzero().count() + unknown > 1,
+            first_index: self.first_index,
+            samples: self.samples,
+        }
+    }
+
+    /// Returns the gap as `docs/protocol/page.md` gives it in JSON.
+    #[must_use]
+    pub fn to_json(&self) -> Value {
+        let lost = self.lost.nonzero().map(|(stage, count)| (stage.name().to_owned(), json!(count)));
+        json!({
+            "id": self.id,
+            "from_ns": self.from.as_nanos(),
+            "to_ns": self.to.as_nanos(),
+            "first_index": self.first_index,
+            "samples": self.samples,
+            "lost": Value::Object(lost.collect::<Map<_, _>>()),
+            "unexplained": self.unexplained,
+            "unsettled": self.unsettled,
+            "settled": self.unsettled == 0,
+            "apportioned": self.apportioned,
+            "evidence": self.evidence,
+        })
+    }
+
+    /// Takes a later gap in, where a frame has no room for both.
+    fn join(&mut self, later: &Self) {
+        self.to = self.to.max(later.to);
+        self.samples += later.samples;
+        self.lost.add(&later.lost);
+        self.unexplained += later.unexplained;
+        self.unsettled += later.unsettled;
+        self.apportioned |= later.apportioned;
+    }
+}
+
+/// Joins neighbours until at most `limit` gaps are left; their counts stay whole.
+#[must_use]
+pub(crate) fn joined(gaps: &[Arc<KnownGap>], limit: usize) -> Vec<PageGap> {
+    let together = gaps.len().div_ceil(limit.max(1)).max(1);
+    let join = |neighbours: &[Arc<KnownGap>]| {
+        let (first, later) = neighbours.split_first().expect("a chunk holds something");
+        if later.is_empty() {
+            return first.page_gap();
+        }
+        let mut whole = KnownGap { evidence: Vec::new(), ..(**first).clone() };
+        later.iter().for_each(|gap| whole.join(gap));
+        whole.page_gap()
+    };
+    gaps.chunks(together).map(join).collect()
+}
+
+/// The newest gaps of a stream.
+#[derive(Debug, Default)]
+pub(crate) struct GapMap {
+    /// In the order of epoch and index, which is that of time.
+    gaps: VecDeque<Arc<KnownGap>>,
+    /// Where a gap lies, because news of it name only its id.
+    places: BTreeMap<(Epoch, u64), u64>,
+    forgotten_before: Option<WallTime>,
+}
+
+impl GapMap {
+    /// Takes a gap, or news of one; returns what was known of it before.
+    pub(crate) fn take(&mut self, gap: KnownGap) -> Option<Arc<KnownGap>> {
+        let known = self.places.get(&(gap.epoch, gap.id)).map(|index| (gap.epoch, *index));
+        if let Some(place) = known.and_then(|key| self.place_of(key, gap.id)) {
+            return Some(std::mem::replace(&mut self.gaps[place], Arc::new(gap)));
+        }
+        if self.gaps.back().is_some_and(|last| last.from.nanos_since(gap.from) > SET_BACK_NS) {
+            *self = Self::default();
+        }
+        self.places.insert((gap.epoch, gap.id), gap.first_index);
+        let key = (gap.epoch, gap.first_index);
+        let place = self.gaps.partition_point(|known| (known.epoch, known.first_index) <= key);
+        self.gaps.insert(place, Arc::new(gap));
+        if self.gaps.len() > MAX_GAPS {
+            self.forget_oldest();
+        }
+        None
+    }
+
+    /// Returns the gaps that overlap a range of time.
+    pub(crate) fn within(&self, range: &Range<WallTime>) -> impl DoubleEndedIterator<Item = &Arc<KnownGap>> {
+        let first = self.gaps.partition_point(|gap| gap.to <= range.start);
+        let end = self.gaps.partition_point(|gap| gap.from < range.end);
+        self.gaps.range(first..end.max(first))
+    }
+
+    /// Returns the newest gaps, the newest last.
+    pub(crate) fn newest(&self, limit: usize) -> impl Iterator<Item = &Arc<KnownGap>> {
+        self.gaps.range(self.gaps.len().saturating_sub(limit)..)
+    }
+
+    /// Returns before when gaps may have been forgotten.
+    pub(crate) const fn forgotten_before(&self) -> Option<WallTime> {
+        self.forgotten_before
+    }
+
+    fn place_of(&self, key: (Epoch, u64), id: u64) -> Option<usize> {
+        let first = self.gaps.partition_point(|gap| (gap.epoch, gap.first_index) < key);
+        let same = self.gaps.range(first..).take_while(|gap| (gap.epoch, gap.first_index) == key);
+        let offset = same.into_iter().position(|gap| gap.id == id)?;
+        Some(first + offset)
+    }
+
+    fn forget_oldest(&mut self) {
+        if let Some(oldest) = self.gaps.pop_front() {
+            self.places.remove(&(oldest.epoch, oldest.id));
+            self.forgotten_before = Some(oldest.to);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn gap(id: u64, from_s: i64, lost: StageCounts, unsettled: u64) -> KnownGap {
+        let time = |seconds: i64| WallTime::from_nanos(seconds * 1_000_000_000);
+        KnownGap {
+            id,
+            epoch: Epoch { start_ns: 1, life: 1 },
+            from: time(from_s),
+            to: time(from_s + 1),
+            first_index: u64::try_from(from_s).unwrap() * 10,
+            samples: 10,
+            lost,
+            unexplained: 0,
+            unsettled,
+            apportioned: false,
+            evidence: Vec::new(),
+        }
+    }
+
+    fn range(from_s: i64, to_s: i64) -> Range<WallTime> {
+        WallTime::from_nanos(from_s * 1_000_000_000)..WallTime::from_nanos(to_s * 1_000_000_000)
+    }
+
+    #[test]
+    fn news_of_a_gap_replaces_what_was_known() {
+        let mut map = GapMap::default();
+        assert_eq!(map.take(gap(7, 5, StageCounts::default(), 10)), None);
+        let settled = gap(7, 5, StageCounts::of(Stage::Injected, 10), 0);
+        let before = map.take(settled.clone()).unwrap();
+        assert_eq!(before.cause(), GapCause::Unsettled);
+        let known: Vec<_> = map.within(&range(0, 100)).collect();
+        assert_eq!(known, [&Arc::new(settled)]);
+    }
+
+    #[test]
+    fn a_range_holds_the_gaps_that_overlap_it_and_no_others() {
+        let mut map = GapMap::default();
+        for second in [2, 4, 6, 8] {
+            map.take(gap(second as u64, second, StageCounts::default(), 10));
+        }
+        let ids = |range| map.within(&range).map(|gap| gap.id).collect::<Vec<_>>();
+        assert_eq!(ids(range(3, 6)), [4]);
+        assert_eq!(ids(range(2, 7)), [2, 4, 6]);
+        assert!(ids(range(9, 20)).is_empty());
+    }
+
+    #[test]
+    fn the_map_is_bounded_and_says_since_when() {
+        let mut map = GapMap::default();
+        for second in 0..=MAX_GAPS as i64 {
+            map.take(gap(second as u64, second, StageCounts::default(), 1));
+        }
+        assert_eq!(map.newest(usize::MAX).count(), MAX_GAPS);
+        assert_eq!(map.forgotten_before(), Some(WallTime::from_nanos(1_000_000_000)));
+    }
+
+    #[test]
+    fn joined_neighbours_keep_their_counts() {
+        let gaps: Vec<_> =
+            (0..10).map(|at| Arc::new(gap(at, at as i64 * 2, StageCounts::of(Stage::Late, 3), 0))).collect();
+        assert_eq!(joined(&gaps, 10).len(), 10);
+        let few = joined(&gaps, 4);
+        assert_eq!(few.len(), 4);
+        assert_eq!(few.iter().map(|gap| gap.lost_elements).sum::<u64>(), 30);
+        assert_eq!(few.iter().map(|gap| gap.samples).sum::<u64>(), 100);
+    }
+
+    #[test]
+    fn the_cause_is_the_largest_share() {
+        let mut several = gap(1, 1, StageCounts::of(Stage::Injected, 6), 4);
+        assert_eq!(several.cause(), GapCause::Stage(Stage::Injected));
+        assert!(several.page_gap().several_stages);
+        several.unexplained = 7;
+        assert_eq!(several.cause(), GapCause::Unexplained);
+    }
+
+    #[test]
+    fn a_clock_that_was_set_back_empties_the_map() {
+        let mut map = GapMap::default();
+        map.take(gap(1, 100, StageCounts::default(), 1));
+        map.take(gap(2, 5, StageCounts::default(), 1));
+        assert_eq!(map.within(&range(0, 1_000)).count(), 1);
+    }
+}

@@ -1,0 +1,169 @@
+//! Live memory of all streams: written by the intake, read by viewers and requests.
+//!
+//! Every stream has its own short lock, held for one block or one trace of a frame. A number beside it rises
+//! with every change, so that viewers see without a lock whether anything is new. Start with [`History`].
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+
+use sample::Block;
+use tallycast::{StreamAccount, StreamGap, StreamInfo};
+use units::WallTime;
+
+use crate::memory::{Budget, StreamMemory};
+use crate::totals::Totals;
+
+/// The most streams remembered: twenty times what a bus is tested with.
+const MAX_STREAMS: usize = 4_096;
+/// Accounts of ended epochs that are kept.
+const MAX_ENDED: usize = 4_096;
+
+/// Live memory of all streams.
+#[derive(Debug, Default)]
+pub(crate) struct History {
+    streams: RwLock<BTreeMap<String, Arc<StreamSlot>>>,
+    ended: Mutex<VecDeque<StreamAccount>>,
+    budget: Budget,
+}
+
+/// One stream's memory behind its lock.
+#[derive(Debug)]
+pub(crate) struct StreamSlot {
+    memory: Mutex<StreamMemory>,
+    totals: Mutex<Totals>,
+    changes: AtomicU64,
+    gap_changes: AtomicU64,
+}
+
+impl StreamSlot {
+    fn new(memory: StreamMemory) -> Self {
+        Self { memory: Mutex::new(memory), totals: Mutex::default(), changes: AtomicU64::new(0), gap_changes: AtomicU64::new(0) }
+    }
+
+    /// Returns the memory; hold it shortly, the intake waits meanwhile.
+    pub(crate) fn memory(&self) -> MutexGuard<'_, StreamMemory> {
+        // A reader that panicked leaves what the intake wrote: it is still whole.
+        self.memory.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the totals over all epochs, for metrics.
+    pub(crate) fn totals(&self) -> MutexGuard<'_, Totals> {
+        self.totals.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns a number that rises with every change of what is drawn.
+    pub(crate) fn changes(&self) -> u64 {
+        // Pairs with the release in `change`: who sees the number sees the change under the lock anyway.
+        self.changes.load(Ordering::Acquire)
+    }
+
+    /// Returns a number that rises with every gap and news of one.
+    pub(crate) fn gap_changes(&self) -> u64 {
+        self.gap_changes.load(Ordering::Acquire)
+    }
+
+    fn change(&self, change: impl FnOnce(&mut StreamMemory)) {
+        change(&mut self.memory());
+        self.changes.fetch_add(1, Ordering::Release);
+    }
+}
+
+impl History {
+    /// Returns a stream's memory.
+    pub(crate) fn stream(&self, name: &str) -> Option<Arc<StreamSlot>> {
+        self.read().get(name).cloned()
+    }
+
+    /// Returns all streams in the order of their names.
+    pub(crate) fn streams(&self) -> Vec<Arc<StreamSlot>> {
+        self.read().values().cloned().collect()
+    }
+
+    /// Opens an account: a new stream, or another life of a known one.
+    pub(crate) fn begin(&self, info: &Arc<StreamInfo>, now: WallTime) {
+        if let Some(slot) = self.stream(info.name.as_str()) {
+            slot.totals().begin(info.epoch);
+            // News of two lives may come mixed; the later one is shown.
+            if slot.memory().info.epoch <= info.epoch {
+                slot.change(|memory| memory.begin(Arc::clone(info), now));
+            }
+            return;
+        }
+        let mut streams = self.streams.write().unwrap_or_else(PoisonError::into_inner);
+        if streams.len() >= MAX_STREAMS {
+            tracing::warn!(
+                "stream `{}` is not shown: the monitor remembers {MAX_STREAMS} streams; leave some patterns",
+                info.name
+            );
+            return;
+        }
+        let memory = StreamMemory::new(Arc::clone(info), self.budget.clone(), now);
+        let slot = StreamSlot::new(memory);
+        slot.totals().begin(info.epoch);
+        streams.insert(info.name.as_str().to_owned(), Arc::new(slot));
+    }
+
+    pub(crate) fn block(&self, block: &Block, now: WallTime) {
+        if let Some(slot) = self.stream(block.stream.as_str()) {
+            slot.change(|memory| memory.block(block, now));
+        }
+    }
+
+    pub(crate) fn gap(&self, gap: &StreamGap, now: WallTime) {
+        if let Some(slot) = self.stream(gap.stream.as_str()) {
+            slot.change(|memory| memory.gap(gap, now));
+            slot.gap_changes.fetch_add(1, Ordering::Release);
+        }
+    }
+
+    /// Takes the account of an ended epoch.
+    pub(crate) fn end(&self, account: &StreamAccount) {
+        if let Some(slot) = self.stream(account.stream.as_str()) {
+            slot.totals().take(account);
+            slot.change(|memory| memory.end(account.clone()));
+        }
+        let mut ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
+        if ended.len() == MAX_ENDED {
+            ended.pop_front();
+        }
+        ended.push_back(account.clone());
+    }
+
+    /// Takes the present state of the accounts.
+    pub(crate) fn accounts_are(&self, accounts: Vec<StreamAccount>) {
+        for account in accounts {
+            if let Some(slot) = self.stream(account.stream.as_str()) {
+                slot.totals().take(&account);
+                slot.memory().account_is(account);
+            }
+        }
+    }
+
+    /// Returns every account: those of ended epochs, then those that go on.
+    pub(crate) fn accounts(&self) -> Vec<StreamAccount> {
+        let ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut accounts: Vec<_> = ended.iter().cloned().collect();
+        drop(ended);
+        for slot in self.streams() {
+            let account = slot.memory().account.clone();
+            let known = |account: &StreamAccount| {
+                accounts.iter().any(|other| other.stream == account.stream && other.epoch == account.epoch)
+            };
+            if let Some(account) = account.filter(|account| !known(account)) {
+                accounts.push(account);
+            }
+        }
+        accounts
+    }
+
+    /// Forgets the streams that `keep` refuses.
+    pub(crate) fn retain(&self, keep: impl Fn(&StreamInfo) -> bool) {
+        let mut streams = self.streams.write().unwrap_or_else(PoisonError::into_inner);
+        streams.retain(|_, slot| keep(&slot.memory().info));
+    }
+
+    fn read(&self) -> std::sync::RwLockReadGuard<'_, BTreeMap<String, Arc<StreamSlot>>> {
+        self.streams.read().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,86 @@
+//! How a request is refused: what is wrong, and the way out, in JSON.
+
+use axum::Json;
+use axum::http::{Method, StatusCode};
+use axum::response::{IntoResponse, Response};
+use serde_json::json;
+
+use super::gate::Stranger;
+use crate::stored::StoreFailure;
+
+/// A refusal.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Refused {
+    status: StatusCode,
+    error: String,
+    help: String,
+}
+
+impl Refused {
+    pub(crate) fn new(status: StatusCode, error: impl Into<String>, help: impl Into<String>) -> Self {
+        Self { status, error: error.into(), help: help.into() }
+    }
+
+    /// Refuses what makes no sense.
+    pub(crate) fn bad(error: impl Into<String>, help: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, error, help)
+    }
+
+    /// Refuses because of an error whose second line says the way out.
+    pub(crate) fn because(error: &dyn std::error::Error) -> Self {
+        let text = error.to_string();
+        let (error, help) = text.split_once('\n').unwrap_or((&text, "see docs/protocol/page.md"));
+        Self::bad(error, help)
+    }
+
+    pub(crate) fn no_stream(name: &str) -> Self {
+        let help = "GET /api/streams lists the streams; POST /api/join joins more";
+        Self::new(StatusCode::NOT_FOUND, format!("there is no stream `{name}`"), help)
+    }
+
+    pub(crate) fn no_channel(stream: &str, channel: &str) -> Self {
+        let help = "GET /api/streams lists the channels; write name[i] for an element of one with many";
+        Self::new(StatusCode::NOT_FOUND, format!("stream `{stream}` has no channel `{channel}`"), help)
+    }
+
+    pub(crate) fn no_path(path: &str) -> Self {
+        let help = "docs/protocol/page.md lists what this server answers";
+        Self::new(StatusCode::NOT_FOUND, format!("there is nothing at {path}"), help)
+    }
+
+    pub(crate) fn method(method: &Method, path: &str) -> Self {
+        let help = "docs/protocol/page.md lists what this server answers";
+        Self::new(StatusCode::METHOD_NOT_ALLOWED, format!("{path} does not take {method}"), help)
+    }
+
+    pub(crate) fn stranger(stranger: &Stranger) -> Self {
+        let help = "ask by the address the server listens at, or by localhost; \
+                    start it with --allow-host NAME to be asked by another name";
+        Self::new(StatusCode::FORBIDDEN, stranger.to_string(), help)
+    }
+
+    /// Refuses because there are too many viewers.
+    pub(crate) fn crowded() -> Self {
+        let help = "close some pages, or start another monitor";
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, "too many pages are open", help)
+    }
+
+    /// Refuses because the monitor is ending, or a part of it has died.
+    pub(crate) fn ending() -> Self {
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, "the monitor no longer listens to the bus", "start it again")
+    }
+
+    pub(crate) fn store(failure: &StoreFailure) -> Self {
+        let status = match failure {
+            StoreFailure::TooLong { .. } => StatusCode::PAYLOAD_TOO_LARGE,
+            StoreFailure::Unreadable(_) => StatusCode::BAD_GATEWAY,
+        };
+        Self { status, ..Self::because(failure) }
+    }
+}
+
+impl IntoResponse for Refused {
+    fn into_response(self) -> Response {
+        (self.status, Json(json!({"error": self.error, "help": self.help}))).into_response()
+    }
+}

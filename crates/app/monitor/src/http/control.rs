@@ -1,0 +1,114 @@
+//! Requests that change something: patterns joined, streams derived, loss injected.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::body::Bytes;
+use axum::extract::State;
+use axum::http::StatusCode;
+use sample::StreamPattern;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use tokio::sync::oneshot;
+
+use super::{Query, Refused};
+use crate::derived::{DerivedStatus, DerivedStream};
+use crate::intake::Command;
+use crate::shared::Shared;
+
+/// The most patterns joined at one time.
+const MAX_PATTERNS: usize = 256;
+
+type App = State<Arc<Shared>>;
+
+#[derive(Deserialize)]
+struct PatternBody {
+    pattern: String,
+}
+
+#[derive(Deserialize)]
+struct InjectBody {
+    probability: f64,
+}
+
+pub(super) async fn patterns(State(shared): App) -> Json<Vec<String>> {
+    Json(shared.patterns().iter().map(ToString::to_string).collect())
+}
+
+pub(super) async fn join(State(shared): App, body: Bytes) -> Result<Json<Vec<String>>, Refused> {
+    let pattern = pattern_in(&body)?;
+    if shared.patterns().len() >= MAX_PATTERNS {
+        return Err(Refused::bad("too many patterns are joined", "leave some, or join a wider one such as **"));
+    }
+    shared.join(pattern);
+    Ok(patterns(State(shared)).await)
+}
+
+pub(super) async fn leave(State(shared): App, body: Bytes) -> Result<Json<Vec<String>>, Refused> {
+    let pattern = pattern_in(&body)?;
+    if !shared.leave(&pattern) {
+        let help = "GET /api/patterns lists those that are";
+        return Err(Refused::new(StatusCode::NOT_FOUND, format!("`{pattern}` is not joined"), help));
+    }
+    Ok(patterns(State(shared)).await)
+}
+
+pub(super) async fn derived(State(shared): App) -> Json<Vec<DerivedStatus>> {
+    Json(shared.derived())
+}
+
+pub(super) async fn derive(State(shared): App, body: Bytes) -> Result<Json<Vec<DerivedStatus>>, Refused> {
+    let stream: DerivedStream = read(&body)?;
+    let (answer, answered) = oneshot::channel();
+    shared.command(Command::Derive(stream, answer));
+    let result = answered.await.map_err(|_| Refused::ending())?;
+    result.map_err(|error| Refused::because(&error))?;
+    Ok(derived(State(shared)).await)
+}
+
+pub(super) async fn forget(State(shared): App, query: Query) -> Result<Json<Vec<DerivedStatus>>, Refused> {
+    let name = query.text("name")?;
+    let (answer, answered) = oneshot::channel();
+    shared.command(Command::Forget(name.to_owned(), answer));
+    if !answered.await.map_err(|_| Refused::ending())? {
+        let help = "GET /api/derived lists those that are";
+        return Err(Refused::new(StatusCode::NOT_FOUND, format!("`{name}` is not derived here"), help));
+    }
+    Ok(derived(State(shared)).await)
+}
+
+pub(super) async fn injection(State(shared): App) -> Json<Value> {
+    let probability = shared.inject.as_ref().map_or(0.0, |inject| inject.get());
+    Json(json!({"available": shared.inject.is_some(), "probability": probability}))
+}
+
+pub(super) async fn inject(State(shared): App, body: Bytes) -> Result<Json<Value>, Refused> {
+    let Some(inject) = shared.inject.clone() else {
+        let help = "start the demo: it hands its monitor a hand on its publishers";
+        return Err(Refused::new(StatusCode::NOT_FOUND, "this monitor cannot plant loss", help));
+    };
+    let InjectBody { probability } = read(&body)?;
+    if !(0.0..=1.0).contains(&probability) {
+        let error = format!("{probability} is not a probability");
+        return Err(Refused::bad(error, "write 0.01 for 1 %, 0 for none"));
+    }
+    // The control may wait for a socket or a file.
+    let set = tokio::task::spawn_blocking(move || inject.set(probability)).await;
+    let set = set.unwrap_or_else(|_| Err("the control failed".to_owned()));
+    let help = "are the demo's publishers still running?";
+    set.map_err(|error| Refused::new(StatusCode::BAD_GATEWAY, error, help))?;
+    Ok(injection(State(shared)).await)
+}
+
+fn pattern_in(body: &Bytes) -> Result<StreamPattern, Refused> {
+    let PatternBody { pattern } = read(body)?;
+    let help = "such as lab/*, w7x/**/power or **";
+    pattern.parse().map_err(|error: sample::PatternError| Refused::bad(error.to_string(), help))
+}
+
+fn read<T: DeserializeOwned>(body: &Bytes) -> Result<T, Refused> {
+    let help = "docs/protocol/page.md says what this request takes";
+    serde_json::from_slice(body)
+        .map_err(|error| Refused::bad(format!("the body cannot be read: {error}"), help))
+}

@@ -1,0 +1,159 @@
+//! Requests that only read: the catalogue, accounts, gaps, spans, pictures, metrics, health, live views.
+
+use std::sync::Arc;
+
+use axum::extract::ws::WebSocketUpgrade;
+use axum::extract::ws::rejection::WebSocketUpgradeRejection;
+use axum::extract::State;
+use axum::http::header::CONTENT_TYPE;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use units::WallTime;
+
+use super::{MAX_MESSAGE_BYTES, Query, Refused};
+use crate::account::account_of;
+use crate::catalogue::ServerInfo;
+use crate::clock;
+use crate::metrics::{OPENMETRICS, Picture};
+use crate::preview::{self, MAX_SIDE};
+use crate::range::{self, ARROW_STREAM, MAX_GAPS, MAX_POINTS, RangeRequest, Span};
+use crate::shared::{Seat, Shared};
+
+const JSON: &str = "application/json";
+const SECOND_NS: i64 = 1_000_000_000;
+/// Columns of a range that does not say how many.
+const DEFAULT_POINTS: u32 = 1_000;
+/// The span of a range or picture that does not say how long.
+const DEFAULT_SPAN_NS: i64 = 60 * SECOND_NS;
+const DEFAULT_GAPS: usize = 100;
+const DEFAULT_PREVIEW: [u32; 2] = [480, 120];
+/// Frames go out as soon as they are made; more than this waits for the socket.
+const WRITE_BUFFER_BYTES: usize = 0;
+
+type App = State<Arc<Shared>>;
+
+pub(super) async fn streams(State(shared): App) -> Response {
+    let server = serde_json::to_string(&ServerInfo::new(shared.started)).expect("plain numbers and text");
+    let streams = shared.catalogue.streams(&shared.history);
+    typed(JSON, format!(r#"{{"server":{server},"streams":{streams}}}"#))
+}
+
+pub(super) async fn account(State(shared): App, query: Query) -> Result<Response, Refused> {
+    let name = query.text("stream")?;
+    let slot = shared.history.stream(name).ok_or_else(|| Refused::no_stream(name))?;
+    let account = account_of(&slot.memory());
+    Ok(typed(JSON, account.to_string()))
+}
+
+pub(super) async fn gaps(State(shared): App, query: Query) -> Result<Response, Refused> {
+    let name = query.text("stream")?;
+    let now = clock::wall();
+    let to = query.time("to", now.offset(SECOND_NS))?;
+    let from = query.time("from", to.offset(-3_600 * SECOND_NS))?;
+    let limit = query.number("limit", 1..=MAX_GAPS, DEFAULT_GAPS)?;
+    let slot = shared.history.stream(name).ok_or_else(|| Refused::no_stream(name))?;
+    let memory = slot.memory();
+    let window = from..to;
+    let newest_first = memory.gaps.within(&window).rev().take(limit);
+    let mut gaps: Vec<_> = newest_first.map(|gap| gap.to_json()).collect();
+    gaps.reverse();
+    Ok(typed(JSON, serde_json::Value::Array(gaps).to_string()))
+}
+
+pub(super) async fn range(State(shared): App, query: Query) -> Result<Response, Refused> {
+    let arrow = match query.optional("format").unwrap_or("json") {
+        "json" => false,
+        "arrow" => true,
+        other => return Err(Refused::bad(format!("format={other} is not known"), "choose json or arrow")),
+    };
+    let time = |name| query.optional(name).map(|_| query.time(name, WallTime::default())).transpose();
+    let request = RangeRequest {
+        stream: query.text("stream")?.to_owned(),
+        channel: query.text("channel")?.to_owned(),
+        from: time("from")?,
+        to: time("to")?,
+        span_ns: DEFAULT_SPAN_NS,
+        points: query.number("points", 1..=MAX_POINTS, DEFAULT_POINTS)?,
+    };
+    read(shared, request, move |span, request| {
+        if !arrow {
+            return Ok(typed(JSON, span.to_json(request)));
+        }
+        let bytes = range::to_arrow(span, request).map_err(|error| Refused::because(&error))?;
+        Ok(typed(ARROW_STREAM, bytes))
+    })
+    .await
+}
+
+pub(super) async fn preview(State(shared): App, query: Query) -> Result<Response, Refused> {
+    let [width, height] = DEFAULT_PREVIEW;
+    let height = query.number("height", 1..=MAX_SIDE, height)?;
+    let request = RangeRequest {
+        stream: query.text("stream")?.to_owned(),
+        channel: query.text("channel")?.to_owned(),
+        from: None,
+        to: None,
+        span_ns: query.span_ns("span", DEFAULT_SPAN_NS)?,
+        points: query.number("width", 1..=MAX_SIDE, width)?,
+    };
+    read(shared, request, move |span, _| {
+        let png = preview::to_png(span, height).map_err(|error| Refused::because(&error))?;
+        Ok(typed("image/png", png))
+    })
+    .await
+}
+
+/// Reads a span and makes the answer of it where waiting is allowed.
+async fn read(
+    shared: Arc<Shared>,
+    request: RangeRequest,
+    answer: impl FnOnce(&Span, &RangeRequest) -> Result<Response, Refused> + Send + 'static,
+) -> Result<Response, Refused> {
+    // The same turns as for the viewers: reads of the store wait for each other.
+    let turn = Arc::clone(&shared.store_reads).acquire_owned().await;
+    let reading = tokio::task::spawn_blocking(move || {
+        let _turn = turn;
+        answer(&range::read(&shared, &request)?, &request)
+    });
+    reading.await.unwrap_or_else(|_| Err(Refused::ending()))
+}
+
+pub(super) async fn metrics(State(shared): App) -> Response {
+    match Picture::take(&shared).encode() {
+        Ok(text) => typed(OPENMETRICS, text),
+        Err(_) => Refused::ending().into_response(),
+    }
+}
+
+/// Says that the process lives and its intake listens.
+pub(super) async fn health(State(shared): App) -> Result<&'static str, Refused> {
+    if shared.is_listening() { Ok("ok\n") } else { Err(Refused::ending()) }
+}
+
+/// Says that requests can be answered with data.
+pub(super) async fn ready(State(shared): App) -> Response {
+    let streams = shared.history.streams().len();
+    if shared.is_listening() {
+        format!("ready: {streams} streams\n").into_response()
+    } else {
+        (StatusCode::SERVICE_UNAVAILABLE, "not listening to the bus\n").into_response()
+    }
+}
+
+pub(super) async fn live(
+    State(shared): App,
+    upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
+) -> Result<Response, Refused> {
+    let help = "open it as a WebSocket; docs/protocol/page.md says what it speaks";
+    let upgrade = upgrade.map_err(|error| Refused::bad(error.to_string(), help))?;
+    let seat = Seat::take(&shared).ok_or_else(Refused::crowded)?;
+    Ok(upgrade
+        .max_message_size(MAX_MESSAGE_BYTES)
+        .max_frame_size(MAX_MESSAGE_BYTES)
+        .write_buffer_size(WRITE_BUFFER_BYTES)
+        .on_upgrade(move |socket| crate::live::serve(socket, shared, seat)))
+}
+
+fn typed(media_type: &'static str, body: impl IntoResponse) -> Response {
+    ([(CONTENT_TYPE, media_type)], body).into_response()
+}

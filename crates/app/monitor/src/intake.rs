@@ -1,0 +1,146 @@
+//! The one thread that listens to the bus: everything a subscriber is told goes into live memory and into
+//! the derived streams.
+//!
+//! A plain thread: it never waits for a viewer, and viewers hold its locks only for moments. Requests that
+//! change what is joined or derived come to it as [`Command`]s. Start with [`Intake::run`].
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, TryRecvError};
+use std::time::{Duration, Instant};
+
+use sample::{StreamName, StreamPattern};
+use tallycast::{AccountState, Event, StreamAccount, Subscriber};
+use tokio::sync::oneshot;
+
+use crate::clock;
+use crate::derived::{Derivations, DerivedError, DerivedStream};
+use crate::shared::Shared;
+
+/// How long it waits for news before it looks for commands.
+const PATIENCE: Duration = Duration::from_millis(20);
+/// How often accounts are taken: as often as pages are shown them.
+const ACCOUNTS_EVERY: Duration = Duration::from_millis(500);
+/// Events taken before it looks for commands, when there is always news.
+const EVENTS_PER_TURN: usize = 256;
+/// How long the end of the monitor's own derived streams is waited for, so that their accounts close.
+const CLOSING_PATIENCE: Duration = Duration::from_secs(2);
+
+/// What requests want of the intake.
+pub(crate) enum Command {
+    Join(StreamPattern),
+    Leave(StreamPattern),
+    Derive(DerivedStream, oneshot::Sender<Result<(), DerivedError>>),
+    /// Ends a derived stream; answers whether there was one.
+    Forget(String, oneshot::Sender<bool>),
+    Stop,
+}
+
+/// The thread's belongings.
+pub(crate) struct Intake {
+    subscriber: Subscriber,
+    derivations: Derivations,
+    shared: Arc<Shared>,
+    accounts_at: Instant,
+}
+
+impl Intake {
+    pub(crate) fn new(subscriber: Subscriber, derivations: Derivations, shared: Arc<Shared>) -> Self {
+        Self { subscriber, derivations, shared, accounts_at: Instant::now() }
+    }
+
+    /// Listens until it is told to stop; returns every account, ended or cut now.
+    pub(crate) fn run(mut self, commands: &Receiver<Command>) -> Vec<StreamAccount> {
+        while self.obey(commands) {
+            self.listen();
+            self.derivations.advance(clock::wall());
+            if self.accounts_at.elapsed() >= ACCOUNTS_EVERY {
+                self.accounts_at = Instant::now();
+                self.shared.history.accounts_are(self.subscriber.accounts());
+                self.shared.set_derived(self.derivations.status());
+            }
+        }
+        self.close()
+    }
+
+    /// Follows the commands that are there; `false` ends the thread.
+    fn obey(&mut self, commands: &Receiver<Command>) -> bool {
+        loop {
+            match commands.try_recv() {
+                Ok(Command::Join(pattern)) => self.subscriber.add_pattern(pattern),
+                Ok(Command::Leave(pattern)) => self.subscriber.remove_pattern(&pattern),
+                Ok(Command::Derive(stream, answer)) => {
+                    let result = self.derivations.add(stream).map(|patterns| self.join(patterns));
+                    self.shared.set_derived(self.derivations.status());
+                    // Whoever asked may have gone: the stream is derived all the same.
+                    let _ = answer.send(result);
+                }
+                Ok(Command::Forget(name, answer)) => {
+                    let patterns = self.derivations.remove(&name);
+                    self.shared.set_derived(self.derivations.status());
+                    let _ = answer.send(patterns.is_some());
+                    for pattern in patterns.into_iter().flatten() {
+                        self.subscriber.remove_pattern(&pattern);
+                    }
+                }
+                Err(TryRecvError::Empty) => return true,
+                Ok(Command::Stop) | Err(TryRecvError::Disconnected) => return false,
+            }
+        }
+    }
+
+    pub(crate) fn join(&mut self, patterns: Vec<StreamPattern>) {
+        patterns.into_iter().for_each(|pattern| self.subscriber.add_pattern(pattern));
+    }
+
+    fn listen(&mut self) {
+        let mut patience = PATIENCE;
+        for _ in 0..EVENTS_PER_TURN {
+            let Some(event) = self.subscriber.next(patience) else { return };
+            self.take(&event);
+            patience = Duration::ZERO;
+        }
+    }
+
+    fn take(&mut self, event: &Event) {
+        let (history, now) = (&self.shared.history, clock::wall());
+        match event {
+            Event::Began(info) => history.begin(info, now),
+            Event::Block(block) => {
+                history.block(block, now);
+                self.derivations.block(block, now);
+            }
+            Event::Gap(gap) => {
+                history.gap(gap, now);
+                self.derivations.gap(gap);
+            }
+            Event::Settled(gap) => history.gap(gap, now),
+            Event::Ended(account) => {
+                history.end(account);
+                self.derivations.ended(account);
+                self.forget_left(account);
+            }
+        }
+    }
+
+    /// Forgets a stream that was left because no pattern asks for it any longer.
+    fn forget_left(&self, account: &StreamAccount) {
+        let wanted = |name: &StreamName| self.subscriber.patterns().iter().any(|it| it.matches(name));
+        if account.account.state == AccountState::Cut && !wanted(&account.stream) {
+            self.shared.history.retain(|info| wanted(&info.name));
+        }
+    }
+
+    fn close(mut self) -> Vec<StreamAccount> {
+        let mut ending: BTreeSet<StreamName> = self.derivations.close().into_iter().collect();
+        let deadline = Instant::now() + CLOSING_PATIENCE;
+        while !ending.is_empty() && Instant::now() < deadline {
+            let Some(event) = self.subscriber.next(PATIENCE) else { continue };
+            if let Event::Ended(account) = &event {
+                ending.remove(&*account.stream);
+            }
+            self.take(&event);
+        }
+        self.subscriber.close()
+    }
+}

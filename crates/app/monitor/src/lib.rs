@@ -1,0 +1,36 @@
+//! The monitor server: remembers what streams bring, thins it to the pixel, combines streams, serves the page.
+//!
+//! One plain thread listens to the bus and fills live memory; an HTTP and WebSocket server reads it. Readers
+//! cannot hurt each other: a viewer that is slow or hidden is shown less and told so, and costs nothing. What
+//! crosses the wire is drawn in `docs/protocol/page.md`. Start with [`start`].
+
+mod account;
+mod archived;
+mod catalogue;
+mod clock;
+mod config;
+mod derived;
+mod gap_map;
+mod history;
+mod http;
+mod intake;
+mod live;
+mod memory;
+mod metrics;
+mod page_files;
+mod preview;
+mod range;
+#[cfg(test)]
+mod scene;
+mod server;
+mod shared;
+mod stored;
+mod totals;
+mod view;
+mod viewer;
+
+pub use config::{DEFAULT_LISTEN, InjectControl, MonitorConfig, MonitorError};
+pub use derived::{DerivedError, DerivedStream};
+pub use gap_map::KnownGap;
+pub use server::{MonitorHandle, start};
+pub use stored::{HistoryStore, StoreFailure, StoredRequest, StoredSpan};

@@ -1,0 +1,228 @@
+//! The WebSocket: one task per viewer that hears what the page wants and says what is due.
+//!
+//! Nothing is queued for a viewer: every text and every frame is made when it can be sent, of what is newest
+//! then. A socket that takes nothing for half a minute is given up. Start with [`serve`].
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use axum::extract::ws::{Message, WebSocket};
+use serde_json::json;
+use tokio::sync::mpsc;
+use tokio::time::{sleep_until, timeout};
+
+use crate::account::account_of;
+use crate::catalogue::ServerInfo;
+use crate::clock;
+use crate::shared::{Seat, Shared};
+use crate::stored::{HistoryStore, StoreFailure, StoredRequest, StoredSpan};
+use crate::viewer::{MAX_VIEWS, PageMessage, StoreQuestion, Viewer};
+
+/// How often it is looked whether a frame is due: twice the pace of frames.
+const LOOK: Duration = Duration::from_millis(16);
+/// How often lists and accounts are said.
+const TELL: Duration = Duration::from_millis(500);
+/// How often the viewer's own losses are said.
+const TELL_LOSSES: Duration = Duration::from_secs(2);
+/// How often a silent connection is tried: a browser that went without a word is noticed so.
+const PING: Duration = Duration::from_secs(20);
+/// How long a socket may take nothing.
+const SEND_PATIENCE: Duration = Duration::from_secs(30);
+
+/// Says that a connection is over; why does not matter, the page comes back by itself.
+struct Gone;
+
+/// Answers of the store to the questions of one view.
+type Answers = Vec<Answer>;
+
+/// Serves one viewer until it goes.
+pub(crate) async fn serve(socket: WebSocket, shared: Arc<Shared>, seat: Seat) {
+    let (answer, answers) = mpsc::channel(MAX_VIEWS);
+    let viewer = Viewer::new(seat.number);
+    let mut connection = Connection {
+        socket,
+        shared,
+        seat,
+        viewer,
+        answer,
+        told: Instant::now(),
+        told_losses: Instant::now(),
+        pinged: Instant::now(),
+        noted: String::new(),
+    };
+    // Whether the page went or was given up, there is nobody left to tell.
+    let _ = connection.run(answers).await;
+}
+
+struct Connection {
+    socket: WebSocket,
+    shared: Arc<Shared>,
+    seat: Seat,
+    viewer: Viewer,
+    answer: mpsc::Sender<Answers>,
+    told: Instant,
+    told_losses: Instant,
+    pinged: Instant,
+    /// The last note, which is not said twice.
+    noted: String,
+}
+
+impl Connection {
+    async fn run(&mut self, mut answers: mpsc::Receiver<Answers>) -> Result<(), Gone> {
+        let mut stopping = self.shared.stopping.subscribe();
+        let server = ServerInfo::new(self.shared.started);
+        let hello = json!({"type": "hello", "page_protocol": wire::PAGE_VERSION, "server": server});
+        self.say(hello.to_string()).await?;
+        self.tell().await?;
+        loop {
+            let next = tokio::time::Instant::from_std(self.next_look());
+            tokio::select! {
+                heard = self.socket.recv() => self.hear(heard).await?,
+                Some(answers) = answers.recv() => self.take(answers).await?,
+                () = sleep_until(next) => {}
+                _ = stopping.changed() => {
+                    return self.send(Message::Close(None)).await;
+                }
+            }
+            self.speak().await?;
+        }
+    }
+
+    fn next_look(&self) -> Instant {
+        if self.viewer.watches() {
+            Instant::now() + LOOK
+        } else if self.viewer.visible {
+            self.told + TELL
+        } else {
+            self.pinged + PING
+        }
+    }
+
+    async fn hear(&mut self, heard: Option<Result<Message, axum::Error>>) -> Result<(), Gone> {
+        let text = match heard {
+            Some(Ok(Message::Text(text))) => text,
+            // Pings are answered by the library.
+            Some(Ok(Message::Ping(_) | Message::Pong(_))) => return Ok(()),
+            Some(Ok(Message::Binary(_))) => return self.note("binary messages go to the page only").await,
+            Some(Ok(Message::Close(_)) | Err(_)) | None => return Err(Gone),
+        };
+        match serde_json::from_str::<PageMessage>(&text) {
+            Err(error) => self.note(&format!("a message of the page cannot be read: {error}")).await,
+            Ok(message) => {
+                let at_once = matches!(
+                    message,
+                    PageMessage::WatchAccount { stream: Some(_) } | PageMessage::Visible { visible: true }
+                );
+                if let Err(refused) = self.viewer.handle(message) {
+                    self.note(&refused).await?;
+                }
+                if at_once { self.tell().await } else { Ok(()) }
+            }
+        }
+    }
+
+    /// Says all that is due, and sends the frames there is credit for.
+    async fn speak(&mut self) -> Result<(), Gone> {
+        if self.pinged.elapsed() >= PING {
+            self.pinged = Instant::now();
+            self.send(Message::Ping(Vec::new().into())).await?;
+        }
+        if !self.viewer.visible {
+            return Ok(());
+        }
+        if self.told.elapsed() >= TELL {
+            self.tell().await?;
+        }
+        if self.told_losses.elapsed() >= TELL_LOSSES {
+            self.told_losses = Instant::now();
+            self.say(self.viewer.browser_account().to_string()).await?;
+        }
+        self.ask_store();
+        while let Some(frame) =
+            self.viewer.frame(&self.shared.history, Instant::now(), clock::wall())
+        {
+            self.send(Message::Binary(frame.into())).await?;
+        }
+        self.seat.count(self.viewer.counts());
+        Ok(())
+    }
+
+    async fn tell(&mut self) -> Result<(), Gone> {
+        self.told = Instant::now();
+        let list = self.shared.catalogue.streams(&self.shared.history);
+        self.say(format!(r#"{{"type":"streams","streams":{list}}}"#)).await?;
+        let watched = self.viewer.watched.as_deref();
+        let slot = watched.and_then(|stream| self.shared.history.stream(stream));
+        if let Some(slot) = slot {
+            let mut account = account_of(&slot.memory());
+            account["type"] = "account".into();
+            self.say(account.to_string()).await?;
+        }
+        Ok(())
+    }
+
+    /// Asks the store for what live memory does not reach, without waiting for it.
+    fn ask_store(&mut self) {
+        let Some(store) = &self.shared.store else { return };
+        let questions = self.viewer.questions(&self.shared.history, Instant::now(), clock::wall());
+        if questions.is_empty() {
+            return;
+        }
+        let (store, reads) = (Arc::clone(store), Arc::clone(&self.shared.store_reads));
+        let answer = self.answer.clone();
+        tokio::spawn(async move {
+            let Ok(_turn) = reads.acquire_owned().await else { return };
+            let reading = move || questions.into_iter().map(|it| answer_of(&*store, it)).collect();
+            if let Ok(answers) = tokio::task::spawn_blocking(reading).await {
+                // The viewer may have gone meanwhile.
+                let _ = answer.send(answers).await;
+            }
+        });
+    }
+
+    async fn take(&mut self, answers: Answers) -> Result<(), Gone> {
+        let mut failure = None;
+        let answers = answers.into_iter().map(|(question, span)| {
+            let span = span.unwrap_or_else(|error| {
+                failure = Some(error.to_string());
+                None
+            });
+            (question, span)
+        });
+        self.viewer.stored(answers.collect());
+        match failure {
+            Some(failure) => self.note(&failure).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Says something to the person, once.
+    async fn note(&mut self, text: &str) -> Result<(), Gone> {
+        if self.noted == text {
+            return Ok(());
+        }
+        text.clone_into(&mut self.noted);
+        self.say(json!({"type": "note", "level": "warn", "text": text}).to_string()).await
+    }
+
+    async fn say(&mut self, text: String) -> Result<(), Gone> {
+        self.send(Message::Text(text.into())).await
+    }
+
+    async fn send(&mut self, message: Message) -> Result<(), Gone> {
+        match timeout(SEND_PATIENCE, self.socket.send(message)).await {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(_)) | Err(_) => Err(Gone),
+        }
+    }
+}
+
+type Answer = (StoreQuestion, Result<Option<StoredSpan>, StoreFailure>);
+
+/// Asks the store; a name that is none is nowhere stored.
+fn answer_of(store: &dyn HistoryStore, question: StoreQuestion) -> Answer {
+    let span = question.stream.parse().map_or(Ok(None), |stream| {
+        store.span(&StoredRequest { stream: &stream, channel: &question.channel, grid: question.grid })
+    });
+    (question, span)
+}

@@ -1,0 +1,356 @@
+//! Live memory of one stream: envelopes of its elements, its gaps, its account, how it fares.
+//!
+//! Fed by the intake in the order of the stream, read by viewers; it lies behind a short lock, see
+//! [`crate::history`]. Time comes in as an argument. Start with [`StreamMemory`].
+
+mod pace;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use sample::{Block, Envelope, EnvelopeConfig, Schema};
+use tallycast::{AccountState, StreamAccount, StreamGap, StreamInfo};
+use units::{Epoch, WallTime};
+
+use crate::gap_map::{GapMap, KnownGap};
+use pace::{LossHours, RateMeter};
+
+/// Elements of a stream that are remembered from its beginning: the first of each channel, up to so many.
+const MAX_EAGER_ELEMENTS: usize = 64;
+/// Elements that are remembered since somebody asked for them, beside those.
+const MAX_ASKED_ELEMENTS: usize = 64;
+/// Envelopes of all streams together; full, one takes 1.7 MB.
+const MAX_ENVELOPES: usize = 4_096;
+/// Gaps that came before the first block, which alone tells their time.
+const MAX_TIMELESS_GAPS: usize = 1_024;
+/// Data that lag behind the clock by more than this were recorded earlier; their live edge lags with them.
+const RECORDED_LAG_NS: i64 = 5_000_000_000;
+/// Data are stale when none came for this long, or for so many periods if that is longer.
+const STALE_NS: i64 = 3_000_000_000;
+const STALE_PERIODS: u64 = 5;
+/// A stream is losing for so long after its last loss was settled.
+const LOSING_NS: i64 = 10_000_000_000;
+
+/// How a stream fares.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Health {
+    Ok,
+    Losing,
+    Stale,
+    Ended,
+}
+
+impl Health {
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Losing => "losing",
+            Self::Stale => "stale",
+            Self::Ended => "ended",
+        }
+    }
+}
+
+/// What is remembered of a stream.
+#[derive(Debug)]
+pub(crate) struct StreamMemory {
+    pub(crate) info: Arc<StreamInfo>,
+    pub(crate) gaps: GapMap,
+    pub(crate) account: Option<StreamAccount>,
+    envelopes: BTreeMap<usize, Envelope>,
+    budget: Budget,
+    timeless: Vec<StreamGap>,
+    /// The newest sample's time, and one behind its index.
+    newest: Option<(WallTime, u64)>,
+    arrived: WallTime,
+    /// How far the newest sample was behind the clock when it came.
+    lag_ns: i64,
+    ended: bool,
+    rate: RateMeter,
+    losses: LossHours,
+}
+
+impl StreamMemory {
+    pub(crate) fn new(info: Arc<StreamInfo>, budget: Budget, now: WallTime) -> Self {
+        let schema = &info.schema;
+        let first = |channel| schema.channel_elements(channel).start;
+        let eager: Vec<usize> = (0..schema.channels.len().min(MAX_EAGER_ELEMENTS)).map(first).collect();
+        let mut memory = Self {
+            info,
+            gaps: GapMap::default(),
+            account: None,
+            envelopes: BTreeMap::new(),
+            budget,
+            timeless: Vec::new(),
+            newest: None,
+            arrived: now,
+            lag_ns: 0,
+            ended: false,
+            rate: RateMeter::default(),
+            losses: LossHours::default(),
+        };
+        for element in eager {
+            memory.remember(element);
+        }
+        memory
+    }
+
+    /// Begins another life of the publisher; what was remembered stays if the samples mean the same.
+    pub(crate) fn begin(&mut self, info: Arc<StreamInfo>, now: WallTime) {
+        if *self.info.schema != *info.schema {
+            *self = Self::new(info, self.budget.clone(), now);
+            return;
+        }
+        self.info = info;
+        self.account = None;
+        self.ended = false;
+        self.timeless.clear();
+    }
+
+    /// Tells whether news of `epoch` is news of the present life.
+    fn is_current(&self, epoch: Epoch) -> bool {
+        self.info.epoch == epoch
+    }
+
+    pub(crate) fn block(&mut self, block: &Block, now: WallTime) {
+        if !self.is_current(block.epoch) || *block.schema != *self.info.schema || block.samples == 0 {
+            return;
+        }
+        self.envelopes.values_mut().for_each(|envelope| envelope.push(block));
+        let newest = block.time_of(block.next_index() - 1);
+        self.newest = Some((newest, block.next_index()));
+        self.arrived = now;
+        self.lag_ns = now.nanos_since(newest);
+        self.ended = false;
+        self.rate.take(block.samples, now);
+        for gap in std::mem::take(&mut self.timeless) {
+            let mut known = KnownGap::from(&gap);
+            known.from = block.time_of(known.first_index);
+            known.to = block.time_of(known.first_index + known.samples);
+            self.take_gap(known, now);
+        }
+    }
+
+    /// Takes a gap, or news of one.
+    pub(crate) fn gap(&mut self, gap: &StreamGap, now: WallTime) {
+        let stands_alone = self.is_current(gap.epoch) && self.newest.is_none();
+        if gap.gap.is_empty() {
+            return;
+        }
+        if stands_alone {
+            self.timeless.retain(|known| known.gap.id != gap.gap.id);
+            if self.timeless.len() < MAX_TIMELESS_GAPS {
+                self.timeless.push(gap.clone());
+            }
+            return;
+        }
+        self.take_gap(KnownGap::from(gap), now);
+    }
+
+    /// Takes the present state of the account.
+    pub(crate) fn account_is(&mut self, account: StreamAccount) {
+        if self.is_current(account.epoch) {
+            self.account = Some(account);
+        }
+    }
+
+    pub(crate) fn end(&mut self, account: StreamAccount) {
+        if self.is_current(account.epoch) {
+            self.ended = true;
+            self.account = Some(account);
+        }
+    }
+
+    /// Returns the envelope of an element, if it is remembered.
+    pub(crate) fn envelope(&self, element: usize) -> Option<&Envelope> {
+        self.envelopes.get(&element)
+    }
+
+    /// Remembers an element from now on, as far as there is room; tells whether it is remembered.
+    pub(crate) fn remember(&mut self, element: usize) -> bool {
+        if self.envelopes.contains_key(&element) {
+            return true;
+        }
+        let room = self.envelopes.len() < MAX_EAGER_ELEMENTS + MAX_ASKED_ELEMENTS;
+        let envelope = Envelope::new(&self.info.schema, element, EnvelopeConfig::default());
+        let Some(envelope) = envelope.filter(|_| room && self.budget.take()) else { return false };
+        self.envelopes.insert(element, envelope);
+        true
+    }
+
+    /// Returns the newest sample's time and one behind its index.
+    pub(crate) const fn newest(&self) -> Option<(WallTime, u64)> {
+        self.newest
+    }
+
+    /// Returns how long ago the newest sample came.
+    pub(crate) const fn age_ns(&self, now: WallTime) -> i64 {
+        let age = now.nanos_since(self.arrived);
+        if age < 0 { 0 } else { age }
+    }
+
+    /// Returns where a view that follows this stream ends: now, or as far behind as recorded data are.
+    pub(crate) const fn edge(&self, now: WallTime) -> WallTime {
+        if self.lag_ns > RECORDED_LAG_NS || self.lag_ns < -RECORDED_LAG_NS {
+            now.offset(-self.lag_ns)
+        } else {
+            now
+        }
+    }
+
+    pub(crate) fn samples_per_second(&self, now: WallTime) -> f64 {
+        self.rate.per_second(now)
+    }
+
+    /// Returns the elements lost on the way within the last hour; holes of the source are not among them.
+    pub(crate) fn lost_last_hour(&self, now: WallTime) -> u64 {
+        self.losses.last_hour(now)
+    }
+
+    pub(crate) fn state(&self) -> AccountState {
+        self.account.as_ref().map_or(AccountState::Open, |account| account.account.state)
+    }
+
+    pub(crate) fn health(&self, now: WallTime) -> Health {
+        let period = self.info.schema.rate.duration_of(STALE_PERIODS);
+        let patience = STALE_NS.max(i64::try_from(period.as_nanos()).unwrap_or(i64::MAX));
+        if self.ended && self.state() != AccountState::Unconfirmed {
+            Health::Ended
+        } else if self.ended || self.age_ns(now) > patience {
+            Health::Stale
+        } else if self.losses.newest().is_some_and(|newest| now.nanos_since(newest) < LOSING_NS) {
+            Health::Losing
+        } else {
+            Health::Ok
+        }
+    }
+
+    fn take_gap(&mut self, gap: KnownGap, now: WallTime) {
+        let lost = gap.lost_on_the_way();
+        let before = self.gaps.take(gap).map_or(0, |before| before.lost_on_the_way());
+        self.losses.take(lost.saturating_sub(before), now);
+    }
+}
+
+impl Drop for StreamMemory {
+    fn drop(&mut self) {
+        self.budget.give_back(self.envelopes.len());
+    }
+}
+
+/// How many more envelopes there may be, over all streams.
+#[derive(Clone, Debug)]
+pub(crate) struct Budget(Arc<AtomicUsize>);
+
+impl Default for Budget {
+    fn default() -> Self {
+        Self(Arc::new(AtomicUsize::new(MAX_ENVELOPES)))
+    }
+}
+
+impl Budget {
+    // A count that nothing else is read by: no ordering is needed.
+    fn take(&self) -> bool {
+        self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_ok()
+    }
+
+    fn give_back(&self, count: usize) {
+        self.0.fetch_add(count, Ordering::Relaxed);
+    }
+}
+
+/// Returns which element of a sample `name` means: a channel's first, or `name[i]` of one with many.
+pub(crate) fn element_of(schema: &Schema, name: &str) -> Option<usize> {
+    let start = |name: &str| {
+        let channel = schema.channels.iter().position(|channel| channel.name == name)?;
+        Some(schema.channel_elements(channel))
+    };
+    if let Some(elements) = start(name) {
+        return Some(elements.start);
+    }
+    let (name, index) = name.strip_suffix(']')?.rsplit_once('[')?;
+    let elements = start(name)?;
+    let element = elements.start.checked_add(index.parse().ok()?)?;
+    elements.contains(&element).then_some(element)
+}
+
+/// Returns the unit of the channel that `element` belongs to.
+pub(crate) fn unit_of(schema: &Schema, element: usize) -> &str {
+    let channel = (0..schema.channels.len()).find(|at| schema.channel_elements(*at).contains(&element));
+    channel.map_or("", |at| schema.channels[at].unit.as_str())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scene::{self, SECOND};
+    use ledger::{Stage, StageCounts};
+    use tallycast::{Channel, Dtype};
+
+    fn at(seconds: f64) -> WallTime {
+        WallTime::from_nanos((seconds * SECOND as f64) as i64)
+    }
+
+    fn memory(now: WallTime) -> StreamMemory {
+        StreamMemory::new(Arc::new(scene::info("lab/x", 100)), Budget::default(), now)
+    }
+
+    #[test]
+    fn a_name_with_brackets_chooses_an_element_of_an_array() {
+        let channels =
+            vec![Channel::new("t", "s"), Channel::new("image", "").with_shape([2, 3]), Channel::new("a[0]", "")];
+        let schema = Schema::new(Dtype::U8, "1".parse().unwrap(), channels).unwrap();
+        assert_eq!(element_of(&schema, "image"), Some(1));
+        assert_eq!(element_of(&schema, "image[5]"), Some(6));
+        assert_eq!(element_of(&schema, "image[6]"), None);
+        assert_eq!(element_of(&schema, "a[0]"), Some(7));
+        assert_eq!(element_of(&schema, "t[1]"), None);
+        assert_eq!(element_of(&schema, "image[-1]"), None);
+        assert_eq!(unit_of(&schema, 0), "s");
+    }
+
+    #[test]
+    fn a_gap_before_the_first_block_gets_its_time_from_it() {
+        let mut memory = memory(at(10.0));
+        memory.gap(&scene::gap(&memory.info, 0, 0..50, StageCounts::of(Stage::Network, 50)), at(10.0));
+        assert_eq!(memory.gaps.newest(9).count(), 0);
+        memory.block(&scene::block(&memory.info, 50, &[0.0; 10]), at(10.1));
+        let known = memory.gaps.newest(9).next().unwrap();
+        assert_eq!((known.from, known.samples), (scene::time_of(&memory.info, 0), 50));
+    }
+
+    #[test]
+    fn health_follows_losses_silence_and_the_end() {
+        let mut memory = memory(at(1.0));
+        memory.block(&scene::block(&memory.info, 0, &[0.0; 10]), at(1.0));
+        assert_eq!(memory.health(at(1.1)), Health::Ok);
+        memory.gap(&scene::gap(&memory.info, 1, 10..20, StageCounts::of(Stage::Source, 10)), at(1.2));
+        assert_eq!(memory.health(at(1.2)), Health::Ok, "a hole of the source is no loss");
+        memory.gap(&scene::gap(&memory.info, 2, 20..30, StageCounts::of(Stage::Injected, 10)), at(1.3));
+        assert_eq!(memory.health(at(1.3)), Health::Losing);
+        assert_eq!(memory.lost_last_hour(at(2.0)), 10);
+        assert_eq!(memory.health(at(9.0)), Health::Stale);
+        memory.end(scene::account(&memory.info, AccountState::Closed));
+        assert_eq!(memory.health(at(9.0)), Health::Ended);
+    }
+
+    #[test]
+    fn recorded_data_have_their_own_edge() {
+        let mut memory = memory(at(1_000.0));
+        memory.block(&scene::block(&memory.info, 0, &[0.0]), at(1_000.0));
+        let newest = memory.newest().unwrap().0;
+        assert_eq!(memory.edge(at(1_000.0)), newest);
+        assert_eq!(memory.edge(at(1_001.0)), newest.offset(SECOND));
+    }
+
+    #[test]
+    fn elements_are_remembered_up_to_a_bound() {
+        let channel = Channel::new("image", "").with_shape([64, 64]);
+        let schema = Schema::new(Dtype::U8, "1".parse().unwrap(), vec![channel]).unwrap();
+        let info = StreamInfo { schema: Arc::new(schema), ..scene::info("lab/camera", 1) };
+        let mut memory = StreamMemory::new(Arc::new(info), Budget::default(), at(0.0));
+        let room = MAX_EAGER_ELEMENTS + MAX_ASKED_ELEMENTS;
+        assert_eq!((0..4_096).filter(|element| memory.remember(*element)).count(), room);
+    }
+}

@@ -1,0 +1,218 @@
+//! `/metrics`: the accounts of all streams as counters that never fall, and how the monitor itself fares.
+//!
+//! Each scrape takes one picture of the accounts and writes it. Start with [`Picture::take`].
+
+use std::fmt;
+
+use ledger::Stage;
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::text::encode;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::counter::ConstCounter;
+use prometheus_client::metrics::gauge::ConstGauge;
+use prometheus_client::registry::Registry;
+
+use crate::clock;
+use crate::shared::Shared;
+use crate::totals::Counts;
+
+/// The media type of what [`Picture::encode`] returns.
+pub(crate) const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// All metrics at one moment.
+#[derive(Clone, Debug)]
+pub(crate) struct Picture {
+    families: Vec<Family>,
+}
+
+#[derive(Clone, Debug)]
+struct Family {
+    /// Without the `_total` that the encoder gives a counter.
+    name: String,
+    help: String,
+    kind: Kind,
+    values: Vec<(Vec<(&'static str, String)>, f64)>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Kind {
+    Counter,
+    Gauge,
+}
+
+/// A stream's counts as they go into a picture.
+struct StreamCounts {
+    name: String,
+    books: [Counts; 2],
+    unsettled: [u64; 2],
+    moves: Vec<(String, &'static str, u64)>,
+    age_seconds: f64,
+}
+
+impl Picture {
+    /// Takes the picture.
+    pub(crate) fn take(shared: &Shared) -> Self {
+        let now = clock::wall();
+        let streams = shared.history.streams().into_iter().map(|slot| {
+            let (name, age_ns) = {
+                let memory = slot.memory();
+                (memory.info.name.as_str().to_owned(), memory.age_ns(now))
+            };
+            let totals = slot.totals();
+            let from = |stage: Option<Stage>| stage.map_or("unexplained", Stage::name).to_owned();
+            let moves = totals.moves();
+            StreamCounts {
+                name,
+                books: totals.books(),
+                unsettled: totals.unsettled(),
+                moves: moves.iter().map(|((before, to), count)| (from(*before), to.name(), *count)).collect(),
+                age_seconds: age_ns as f64 / 1e9,
+            }
+        });
+        let mut picture = Self { families: Vec::new() };
+        picture.add_streams(&streams.collect::<Vec<_>>());
+        picture.add_monitor(shared);
+        picture
+    }
+
+    fn add_streams(&mut self, streams: &[StreamCounts]) {
+        let label = |stream: &StreamCounts| vec![("stream", stream.name.clone())];
+        for (book, (unit, arrived)) in [("datagrams", "received"), ("elements", "delivered")].iter().enumerate()
+        {
+            let each = |count: fn(&StreamCounts, usize) -> u64| {
+                streams.iter().map(|stream| (label(stream), count(stream, book) as f64)).collect()
+            };
+            self.add(
+                format!("tallycast_{unit}_{arrived}"),
+                format!("{unit} {arrived} since this monitor joined the stream"),
+                Kind::Counter,
+                each(|stream, book| stream.books[book].arrived),
+            );
+            self.add(
+                format!("tallycast_{unit}_lost"),
+                format!("{unit} lost, by the stage they were first put down to"),
+                Kind::Counter,
+                streams.iter().flat_map(|stream| lost(stream, book)).collect(),
+            );
+            self.add(
+                format!("tallycast_{unit}_unsettled"),
+                format!("{unit} missing that still wait for evidence"),
+                Kind::Gauge,
+                each(|stream, book| stream.unsettled[book]),
+            );
+        }
+        let moves = streams.iter().flat_map(|stream| {
+            stream.moves.iter().map(|(from, to, count)| {
+                let labels = [("stream", stream.name.clone()), ("from", from.clone())];
+                ([labels.to_vec(), vec![("to", (*to).to_owned())]].concat(), *count as f64)
+            })
+        });
+        self.add(
+            "tallycast_datagrams_reclassified".to_owned(),
+            "settled datagrams that moved to another stage later, such as those that came late".to_owned(),
+            Kind::Counter,
+            moves.collect(),
+        );
+        self.add(
+            "tallycast_newest_sample_age_seconds".to_owned(),
+            "time since the newest sample came".to_owned(),
+            Kind::Gauge,
+            streams.iter().map(|stream| (label(stream), stream.age_seconds)).collect(),
+        );
+    }
+
+    fn add_monitor(&mut self, shared: &Shared) {
+        let [frames, dropped, lost] = shared.viewers.counts().map(|count| count as f64);
+        let viewers = shared.viewers.open() as f64;
+        let mut add = |name: &str, help: &str, kind, value| {
+            self.add(format!("tallycast_monitor_{name}"), help.to_owned(), kind, vec![(Vec::new(), value)]);
+        };
+        add("viewers", "pages that are connected", Kind::Gauge, viewers);
+        add("frames_sent", "frames sent to pages", Kind::Counter, frames);
+        add("frames_dropped", "frames not made because a page did not keep up", Kind::Counter, dropped);
+        add("browser_elements_lost", "elements that slid out of a page's window unseen", Kind::Counter, lost);
+    }
+
+    fn add(
+        &mut self,
+        name: String,
+        help: String,
+        kind: Kind,
+        values: Vec<(Vec<(&'static str, String)>, f64)>,
+    ) {
+        self.families.push(Family { name, help, kind, values });
+    }
+
+    /// Returns the picture as text.
+    pub(crate) fn encode(self) -> Result<String, fmt::Error> {
+        let mut registry = Registry::default();
+        registry.register_collector(Box::new(self));
+        let mut text = String::new();
+        encode(&mut text, &registry)?;
+        Ok(text)
+    }
+}
+
+/// Returns the stages with losses, and what nothing explains.
+fn lost(stream: &StreamCounts, book: usize) -> Vec<(Vec<(&'static str, String)>, f64)> {
+    let counts = &stream.books[book];
+    let stages = counts.lost.nonzero().map(|(stage, count)| (stage.name(), count));
+    let all = stages.chain([("unexplained", counts.unexplained)]);
+    all.map(|(stage, count)| {
+        (vec![("stream", stream.name.clone()), ("stage", stage.to_owned())], count as f64)
+    })
+    .collect()
+}
+
+impl Collector for Picture {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        for family in &self.families {
+            let kind = match family.kind {
+                Kind::Counter => MetricType::Counter,
+                Kind::Gauge => MetricType::Gauge,
+            };
+            let mut values = encoder.encode_descriptor(&family.name, &family.help, None, kind)?;
+            for (labels, value) in &family.values {
+                let labels = labels.as_slice();
+                let value_encoder = values.encode_family(&labels)?;
+                match family.kind {
+                    Kind::Counter => ConstCounter::new(*value).encode(value_encoder)?,
+                    Kind::Gauge => ConstGauge::new(*value).encode(value_encoder)?,
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ledger::StageCounts;
+
+    #[test]
+    fn losses_have_the_names_people_search_for() {
+        let counts = Counts { arrived: 90, lost: StageCounts::of(Stage::Injected, 7), unexplained: 3 };
+        let stream = StreamCounts {
+            name: "lab/x".to_owned(),
+            books: [counts; 2],
+            unsettled: [2, 20],
+            moves: vec![("unexplained".to_owned(), "late", 1)],
+            age_seconds: 0.5,
+        };
+        let mut picture = Picture { families: Vec::new() };
+        picture.add_streams(&[stream]);
+        let text = picture.encode().unwrap();
+        for line in [
+            r#"tallycast_datagrams_lost_total{stream="lab/x",stage="injected"} 7"#,
+            r#"tallycast_elements_lost_total{stream="lab/x",stage="unexplained"} 3"#,
+            r#"tallycast_datagrams_unsettled{stream="lab/x"} 2"#,
+            r#"tallycast_datagrams_reclassified_total{stream="lab/x",from="unexplained",to="late"} 1"#,
+            r#"tallycast_newest_sample_age_seconds{stream="lab/x"} 0.5"#,
+            "# EOF",
+        ] {
+            assert!(text.contains(line), "{line} is not in\n{text}");
+        }
+    }
+}

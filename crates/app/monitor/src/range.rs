@@ -1,0 +1,206 @@
+//! A span of one channel, from live memory and behind it from the store, thinned to columns.
+//!
+//! Serves programs and previews; views that follow are in [`crate::view`]. Start with [`read`].
+
+mod arrow;
+
+use std::sync::Arc;
+
+use sample::{Column, ColumnGrid};
+use serde::Serialize;
+use serde_json::Value;
+use units::{SampleRate, WallTime};
+
+pub(crate) use arrow::{ARROW_STREAM, to_arrow};
+
+use crate::clock;
+use crate::gap_map::KnownGap;
+use crate::http::Refused;
+use crate::memory::{element_of, unit_of};
+use crate::shared::Shared;
+use crate::stored::{StoredRequest, StoredSpan};
+use crate::view::{gaps_within, samples_per_column};
+
+/// The most columns one request may have: twice an 8K screen.
+pub(crate) const MAX_POINTS: u32 = wire::MAX_PAGE_COLUMNS;
+/// The most gaps listed in one answer, the newest ones.
+pub(crate) const MAX_GAPS: usize = wire::MAX_PAGE_GAPS;
+
+/// What is asked for; times that are not given follow the newest data.
+#[derive(Clone, Debug)]
+pub(crate) struct RangeRequest {
+    pub(crate) stream: String,
+    pub(crate) channel: String,
+    pub(crate) from: Option<WallTime>,
+    pub(crate) to: Option<WallTime>,
+    /// How long the span is if it has no beginning.
+    pub(crate) span_ns: i64,
+    pub(crate) points: u32,
+}
+
+/// A span of one channel.
+#[derive(Clone, Debug)]
+pub(crate) struct Span {
+    pub(crate) unit: String,
+    pub(crate) grid: ColumnGrid,
+    pub(crate) samples_per_column: f32,
+    pub(crate) columns: Vec<Column>,
+    pub(crate) gaps: Vec<Arc<KnownGap>>,
+    pub(crate) origin: &'static str,
+}
+
+/// What live memory has of a span.
+struct Live {
+    unit: String,
+    rate: SampleRate,
+    columns: Vec<Column>,
+    gaps: Vec<Arc<KnownGap>>,
+}
+
+/// Reads a span. Waits for the store where live memory does not reach.
+pub(crate) fn read(shared: &Shared, request: &RangeRequest) -> Result<Span, Refused> {
+    let slot = shared.history.stream(&request.stream);
+    let now = clock::wall();
+    let edge = slot.as_ref().map_or(now, |slot| slot.memory().edge(now));
+    let grid = request.grid(edge)?;
+    let since = slot.as_ref().and_then(|slot| {
+        let memory = slot.memory();
+        let element = element_of(&memory.info.schema, &request.channel)?;
+        memory.envelope(element)?.memory_from()
+    });
+    let stored = match &shared.store {
+        Some(store) if since.is_none_or(|since| grid.from < since) => {
+            let no_stream = |_| Refused::no_stream(&request.stream);
+            let stream = request.stream.parse().map_err(no_stream)?;
+            let asked = StoredRequest { stream: &stream, channel: &request.channel, grid };
+            store.span(&asked).map_err(|failure| Refused::store(&failure))?
+        }
+        _ => None,
+    };
+    let live = slot.map(|slot| live(&mut slot.memory(), request, stored.as_ref(), &grid)).transpose()?;
+    match (live, stored) {
+        (None, None) => Err(Refused::no_stream(&request.stream)),
+        (live, stored) => Ok(Span::of(grid, live, stored)),
+    }
+}
+
+fn live(
+    memory: &mut crate::memory::StreamMemory,
+    request: &RangeRequest,
+    stored: Option<&StoredSpan>,
+    grid: &ColumnGrid,
+) -> Result<Live, Refused> {
+    let schema = Arc::clone(&memory.info.schema);
+    let no_channel = || Refused::no_channel(&request.stream, &request.channel);
+    let element = element_of(&schema, &request.channel).ok_or_else(no_channel)?;
+    memory.remember(element);
+    let envelope = memory.envelope(element).ok_or_else(|| {
+        Refused::bad("too many elements are remembered already", "ask for fewer elements of this stream")
+    })?;
+    Ok(Live {
+        unit: unit_of(&schema, element).to_owned(),
+        rate: schema.rate,
+        columns: envelope.columns(grid),
+        gaps: gaps_within(memory, envelope, stored, grid),
+    })
+}
+
+impl RangeRequest {
+    fn grid(&self, edge: WallTime) -> Result<ColumnGrid, Refused> {
+        let to = self.to.unwrap_or(edge);
+        let from = self.from.unwrap_or_else(|| to.offset(-self.span_ns));
+        let span = u64::try_from(to.nanos_since(from)).unwrap_or(0);
+        if span == 0 {
+            return Err(Refused::bad("the range ends before it begins", "choose `to` later than `from`"));
+        }
+        let column_ns = span.div_ceil(u64::from(self.points.max(1)));
+        let count = u32::try_from(span.div_ceil(column_ns)).expect("no more than points");
+        Ok(ColumnGrid { from, column_ns, count })
+    }
+}
+
+impl Span {
+    fn of(grid: ColumnGrid, live: Option<Live>, stored: Option<StoredSpan>) -> Self {
+        let holds = |columns: &[Column]| columns.iter().any(|column| column.present > 0);
+        let origin = match (live.as_ref().map(|it| holds(&it.columns)), stored.as_ref()) {
+            (Some(true), Some(stored)) if holds(&stored.columns) => "both",
+            (Some(true) | None, None) | (Some(true), Some(_)) => "live",
+            (_, Some(stored)) if holds(&stored.columns) => "archive",
+            _ => "live",
+        };
+        let rate = live.as_ref().map(|it| it.rate).or(stored.as_ref().map(|it| it.rate));
+        let samples_per_column = rate.map_or(0.0, |rate| samples_per_column(rate, &grid));
+        let (unit, mut columns, mut gaps) = match live {
+            Some(live) => (live.unit, live.columns, live.gaps),
+            None => (String::new(), grid.empty_columns(), Vec::new()),
+        };
+        let mut span = Self { unit, grid, samples_per_column, columns: Vec::new(), gaps: Vec::new(), origin };
+        if let Some(stored) = stored {
+            columns.iter_mut().zip(&stored.columns).for_each(|(column, older)| column.merge(older));
+            if span.unit.is_empty() {
+                span.unit = stored.unit;
+            }
+            if gaps.is_empty() {
+                gaps = stored.gaps.into_iter().map(Arc::new).collect();
+            }
+        }
+        gaps.drain(..gaps.len().saturating_sub(MAX_GAPS));
+        Self { columns, gaps, ..span }
+    }
+
+    /// Returns the span as `docs/protocol/page.md` gives it in JSON.
+    pub(crate) fn to_json(&self, request: &RangeRequest) -> String {
+        let drawn = |(number, column): (u32, &Column)| {
+            let edges = [number, number + 1].map(|edge| self.grid.edge(edge).as_nanos());
+            (!column.min.is_nan()).then_some((edges[0], edges[1], column.min, column.max))
+        };
+        let range = RangeJson {
+            stream: &request.stream,
+            channel: &request.channel,
+            unit: &self.unit,
+            from: self.grid.from.as_nanos(),
+            to: self.grid.edge(self.grid.count).as_nanos(),
+            columns: (0..).zip(&self.columns).map(drawn).collect(),
+            samples_per_column: self.samples_per_column,
+            thinned: self.samples_per_column > 1.0,
+            gaps: self.gaps.iter().map(|gap| gap.to_json()).collect(),
+            origin: self.origin,
+        };
+        serde_json::to_string(&range).expect("plain numbers and text")
+    }
+}
+
+#[derive(Serialize)]
+struct RangeJson<'a> {
+    stream: &'a str,
+    channel: &'a str,
+    unit: &'a str,
+    from: i64,
+    to: i64,
+    columns: Vec<Option<(i64, i64, f32, f32)>>,
+    samples_per_column: f32,
+    thinned: bool,
+    gaps: Vec<Value>,
+    origin: &'static str,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request(from: i64, to: i64, points: u32) -> RangeRequest {
+        let time = |nanos| Some(WallTime::from_nanos(nanos));
+        let (stream, channel) = ("lab/x".to_owned(), "x".to_owned());
+        RangeRequest { stream, channel, from: time(from), to: time(to), span_ns: 1, points }
+    }
+
+    #[test]
+    fn a_range_has_no_more_columns_than_asked_for_and_covers_its_end() {
+        for (span, points) in [(1_000, 7), (5, 16_384), (1, 1), (16_385, 16_384)] {
+            let grid = request(0, span, points).grid(WallTime::default()).unwrap();
+            assert!(grid.count <= points);
+            assert!(grid.edge(grid.count).as_nanos() >= span);
+        }
+        assert!(request(5, 5, 10).grid(WallTime::default()).is_err());
+    }
+}

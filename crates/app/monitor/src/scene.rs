@@ -1,0 +1,77 @@
+//! Streams, blocks and gaps for tests: one channel `x` on a steady clock that began at 100 s.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use ledger::{Account, Gap, GapKind, ReaderRows, StageCounts};
+use sample::{Block, SampleBuffer};
+use tallycast::{AccountState, Channel, Dtype, Schema, StreamAccount, StreamGap, StreamInfo};
+use units::{Epoch, RangeSet, StreamId, WallTime};
+
+pub(crate) const SECOND: i64 = 1_000_000_000;
+
+pub(crate) fn info(name: &str, rate_hz: u32) -> StreamInfo {
+    let rate = units::SampleRate::hz(rate_hz).unwrap();
+    let schema = Schema::new(Dtype::F8, rate, vec![Channel::new("x", "V")]).unwrap();
+    StreamInfo {
+        name: Arc::new(name.parse().unwrap()),
+        id: StreamId(1),
+        epoch: Epoch { start_ns: 1, life: 1 },
+        schema: Arc::new(schema),
+        station: "bench".to_owned(),
+        first_index: 0,
+    }
+}
+
+pub(crate) fn time_of(info: &StreamInfo, index: u64) -> WallTime {
+    info.schema.rate.time_of(index, 0, WallTime::from_nanos(100 * SECOND))
+}
+
+pub(crate) fn block(info: &StreamInfo, first_index: u64, values: &[f64]) -> Block {
+    let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+    Block {
+        stream: Arc::clone(&info.name),
+        schema: Arc::clone(&info.schema),
+        epoch: info.epoch,
+        first_index,
+        t0: time_of(info, first_index),
+        samples: values.len() as u64,
+        data: SampleBuffer::from_bytes(&bytes),
+        missing: RangeSet::new(),
+    }
+}
+
+pub(crate) fn gap(info: &StreamInfo, id: u64, positions: Range<u64>, lost: StageCounts) -> StreamGap {
+    StreamGap {
+        stream: Arc::clone(&info.name),
+        epoch: info.epoch,
+        elements_per_sample: 1,
+        t0: time_of(info, positions.start),
+        t1: time_of(info, positions.end),
+        gap: Gap {
+            id,
+            kind: GapKind::Missing,
+            unsettled: positions.end - positions.start - lost.total(),
+            positions,
+            numbers: 0..0,
+            lost,
+            unexplained: 0,
+            apportioned: false,
+            evidence: Vec::new(),
+        },
+    }
+}
+
+pub(crate) fn account(info: &StreamInfo, state: AccountState) -> StreamAccount {
+    StreamAccount {
+        stream: Arc::clone(&info.name),
+        id: info.id,
+        epoch: info.epoch,
+        reader: "monitor".to_owned(),
+        leg: "udp",
+        account: Account { state, datagrams: None, elements: ReaderRows::default(), gaps: Vec::new() },
+        reclassified: Vec::new(),
+        port: None,
+        age: None,
+    }
+}

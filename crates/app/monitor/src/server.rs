@@ -1,0 +1,184 @@
+//! Starting and stopping a monitor: its intake thread, its server, and what they share.
+//!
+//! The server is the only asynchronous part of the project, on two threads of its own. Start with [`start`].
+
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
+use std::sync::mpsc::channel;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use axum::serve::ListenerExt;
+use tallycast::{StreamAccount, SubscriberBuilder};
+use tokio::runtime::Runtime;
+
+use crate::clock;
+use crate::config::{MonitorConfig, MonitorError};
+use crate::derived::Derivations;
+use crate::http::{HostGate, router};
+use crate::intake::{Command, Intake};
+use crate::shared::{Parts, Shared};
+
+/// Frames are made within milliseconds: two threads serve a control room.
+const SERVER_THREADS: usize = 2;
+/// Reads of the store and of spans wait for each other anyway.
+const BLOCKING_THREADS: usize = 8;
+/// How long open connections may take to end.
+const STOP_PATIENCE: Duration = Duration::from_secs(2);
+
+/// A running monitor. Dropping it stops it.
+pub struct MonitorHandle {
+    address: SocketAddr,
+    shared: Arc<Shared>,
+    intake: Option<JoinHandle<Vec<StreamAccount>>>,
+    runtime: Option<Runtime>,
+}
+
+/// Starts a monitor; when this returns, its page can be opened.
+///
+/// # Errors
+/// [`MonitorError`] if the address cannot be listened at, the bus not be read, or a derived stream not be.
+pub fn start(config: MonitorConfig) -> Result<MonitorHandle, MonitorError> {
+    let listener = listen(config.listen)?;
+    let address = listener.local_addr().map_err(|cause| listen_error(config.listen, cause))?;
+    let (commands, orders) = channel();
+    let shared = Arc::new(Shared::new(Parts {
+        store: config.history.clone(),
+        inject: config.inject.clone(),
+        started: clock::wall(),
+        gate: HostGate::new(address, own_names(&config)),
+        commands,
+        patterns: config.patterns.clone(),
+    }));
+    let intake = intake(&config, &shared)?;
+    let runtime = serve(listener, &shared).map_err(MonitorError::Thread)?;
+    shared.intake_is(true);
+    let thread = std::thread::Builder::new().name("monitor-intake".to_owned());
+    let told = Arc::clone(&shared);
+    let intake = thread.spawn(move || {
+        // Also when it panics: then the health check says so.
+        let _silence = Silence(told);
+        intake.run(&orders)
+    });
+    let intake = Some(intake.map_err(MonitorError::Thread)?);
+    Ok(MonitorHandle { address, shared, intake, runtime: Some(runtime) })
+}
+
+impl MonitorHandle {
+    /// Returns where it listens.
+    #[must_use]
+    pub const fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Returns every account: those of ended epochs, then those that go on, at most half a second old.
+    #[must_use]
+    pub fn accounts(&self) -> Vec<StreamAccount> {
+        self.shared.history.accounts()
+    }
+
+    /// Stops the server, the derived streams and the intake; returns every account, ended or cut now.
+    #[must_use]
+    pub fn stop(mut self) -> Vec<StreamAccount> {
+        self.end()
+    }
+
+    fn end(&mut self) -> Vec<StreamAccount> {
+        self.shared.stopping.send_replace(true);
+        self.shared.command(Command::Stop);
+        let accounts = self.intake.take().map(JoinHandle::join);
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_timeout(STOP_PATIENCE);
+        }
+        // An intake that panicked has said why by itself; what it last told is kept.
+        accounts.and_then(Result::ok).unwrap_or_else(|| self.shared.history.accounts())
+    }
+}
+
+impl Drop for MonitorHandle {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// Notes that the intake listens no longer, whatever ended it.
+struct Silence(Arc<Shared>);
+
+impl Drop for Silence {
+    fn drop(&mut self) {
+        self.0.intake_is(false);
+    }
+}
+
+fn listen(address: SocketAddr) -> Result<TcpListener, MonitorError> {
+    let listener = TcpListener::bind(address).map_err(|cause| listen_error(address, cause))?;
+    listener.set_nonblocking(true).map_err(|cause| listen_error(address, cause))?;
+    Ok(listener)
+}
+
+fn listen_error(address: SocketAddr, cause: io::Error) -> MonitorError {
+    match cause.kind() {
+        io::ErrorKind::AddrInUse => MonitorError::PortTaken(address),
+        _ => MonitorError::Listen { address, cause },
+    }
+}
+
+/// Returns the names people know this host by.
+fn own_names(config: &MonitorConfig) -> Vec<String> {
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").ok();
+    let host = host.map(|name| name.trim().to_owned()).filter(|name| !name.is_empty());
+    config.allowed_hosts.iter().cloned().chain(host).collect()
+}
+
+fn intake(config: &MonitorConfig, shared: &Arc<Shared>) -> Result<Intake, MonitorError> {
+    let mut patterns = config.patterns.iter();
+    let mut derivations = Derivations::new(config.node.clone());
+    let mut joined = Vec::new();
+    for stream in &config.derived {
+        let added = derivations.add(stream.clone());
+        joined.extend(
+            added.map_err(|cause| MonitorError::Derived { name: stream.name.clone(), cause })?,
+        );
+    }
+    shared.set_derived(derivations.status());
+    // A subscriber begins with a pattern; one without any gets what is derived, or waits for requests.
+    let first = patterns.next().cloned().or_else(|| joined.pop());
+    let builder = first.map(|first| config.node.subscriber(first.to_string()));
+    let builder = builder.unwrap_or_else(|| config.node.subscriber(NOTHING));
+    let builder = patterns.fold(builder, |builder, pattern| builder.pattern(pattern.to_string()));
+    let subscriber = SubscriberBuilder::reader(builder, config.reader.clone()).open()?;
+    let mut intake = Intake::new(subscriber, derivations, Arc::clone(shared));
+    intake.join(joined);
+    Ok(intake)
+}
+
+/// A pattern that no stream is expected to match.
+const NOTHING: &str = "tallycast/monitor/nothing";
+
+fn serve(listener: TcpListener, shared: &Arc<Shared>) -> io::Result<Runtime> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(SERVER_THREADS)
+        .max_blocking_threads(BLOCKING_THREADS)
+        .thread_name("monitor-server")
+        .enable_all()
+        .build()?;
+    let listener = runtime.block_on(async { tokio::net::TcpListener::from_std(listener) })?;
+    // Frames are whole messages: nothing is gained by waiting for more.
+    let listener = listener.tap_io(|connection| {
+        if let Err(error) = connection.set_nodelay(true) {
+            tracing::debug!("a connection stays with Nagle's algorithm: {error}");
+        }
+    });
+    let (router, mut stopping) = (router(Arc::clone(shared)), shared.stopping.subscribe());
+    runtime.spawn(async move {
+        let stopped = async move {
+            // An error means that the monitor is gone, which is a stop too.
+            let _ = stopping.wait_for(|stopping| *stopping).await;
+        };
+        if let Err(error) = axum::serve(listener, router).with_graceful_shutdown(stopped).await {
+            tracing::error!("the monitor's server ended: {error}");
+        }
+    });
+    Ok(runtime)
+}

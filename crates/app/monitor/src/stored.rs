@@ -1,0 +1,110 @@
+//! What lies behind live memory: the seam between the monitor and an archive.
+//!
+//! Start with [`HistoryStore`]. The archive of this project is one, see `archived.rs`; a monitor without any
+//! shows live memory only.
+
+use sample::{Column, ColumnGrid, Point, StreamName};
+use units::SampleRate;
+
+use crate::gap_map::KnownGap;
+
+/// Stored data that a monitor shows behind live memory.
+pub trait HistoryStore: Send + Sync {
+    /// Returns what is stored of a channel in a span of time; `None` if the stream or channel is not known.
+    ///
+    /// Called where waiting is allowed; reads as long as it must.
+    ///
+    /// # Errors
+    /// [`StoreFailure`], which is shown to whoever asked.
+    fn span(&self, asked: &StoredRequest<'_>) -> Result<Option<StoredSpan>, StoreFailure>;
+}
+
+/// What is asked of a store.
+#[derive(Clone, Copy, Debug)]
+pub struct StoredRequest<'a> {
+    /// The stream.
+    pub stream: &'a StreamName,
+    /// The channel, or `name[i]` for an element of one with many.
+    pub channel: &'a str,
+    /// The span, and the columns it is thinned to.
+    pub grid: ColumnGrid,
+}
+
+/// What a store has in a span.
+#[derive(Clone, Debug)]
+pub struct StoredSpan {
+    /// The channel's unit.
+    pub unit: String,
+    /// The stream's rate.
+    pub rate: SampleRate,
+    /// What each column of the grid shows.
+    pub columns: Vec<Column>,
+    /// The samples one by one, in the order of time, if there are fewer of them than columns.
+    pub points: Option<Vec<Point>>,
+    /// What is missing, in the order of time.
+    pub gaps: Vec<KnownGap>,
+}
+
+impl StoredSpan {
+    /// Returns what of this span, made for `of`, lies on another grid with columns of the same width.
+    pub(crate) fn shifted(&self, of: &ColumnGrid, grid: &ColumnGrid) -> Option<Self> {
+        let offset = grid.from.nanos_since(of.from);
+        let width = i64::try_from(grid.column_ns).ok()?;
+        if of.column_ns != grid.column_ns || offset % width != 0 {
+            return None;
+        }
+        let column = |place: i64| usize::try_from(place).ok().and_then(|place| self.columns.get(place));
+        let columns = (0..i64::from(grid.count))
+            .map(|place| column(place.saturating_add(offset / width)).copied().unwrap_or(Column::EMPTY));
+        let (from, to) = (grid.from, grid.edge(grid.count));
+        let inside = |point: &&Point| (from..to).contains(&point.time);
+        let overlaps = |gap: &&KnownGap| gap.to > from && gap.from < to;
+        Some(Self {
+            unit: self.unit.clone(),
+            rate: self.rate,
+            columns: columns.collect(),
+            points: self.points.as_ref().map(|points| points.iter().filter(inside).copied().collect()),
+            gaps: self.gaps.iter().filter(overlaps).cloned().collect(),
+        })
+    }
+}
+
+/// Says why a store has no answer.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StoreFailure {
+    /// The answer would take too long to find.
+    #[error(
+        "the span holds {samples} stored samples, of which at most {limit} are read for one picture\n\
+         ask for a shorter span"
+    )]
+    TooLong {
+        /// How many there are, about.
+        samples: u64,
+        /// How many are read.
+        limit: u64,
+    },
+    /// The store cannot be read.
+    #[error("the archive cannot be read: {0}")]
+    Unreadable(String),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use units::WallTime;
+
+    #[test]
+    fn a_span_serves_every_grid_of_its_columns() {
+        let grid = |from_ns, column_ns| ColumnGrid { from: WallTime::from_nanos(from_ns), column_ns, count: 4 };
+        let mut columns = vec![Column::EMPTY; 4];
+        columns[2].take(&[5.0]);
+        let rate = SampleRate::hz(1).unwrap();
+        let span = StoredSpan { unit: "V".to_owned(), rate, columns, points: None, gaps: Vec::new() };
+        let shifted = span.shifted(&grid(100, 10), &grid(120, 10)).unwrap();
+        assert_eq!((shifted.columns.len(), shifted.columns[0].max), (4, 5.0));
+        assert_eq!(shifted.columns[3].present, 0);
+        assert!(span.shifted(&grid(100, 10), &grid(125, 10)).is_none());
+        assert!(span.shifted(&grid(100, 10), &grid(120, 20)).is_none());
+    }
+}

@@ -1,0 +1,174 @@
+//! A stream's counts over all its epochs, as `/metrics` gives them: counters that never fall.
+//!
+//! An account may move a settled loss from one stage to another when a datagram turns up late after all. The
+//! counters stay where the loss was first settled, and the move is counted by itself (rule 15 of the account).
+
+use std::collections::BTreeMap;
+
+use ledger::{NetworkRows, Stage, StageCounts};
+use tallycast::StreamAccount;
+use units::Epoch;
+
+/// Epochs whose accounts may still change: settlement ends within seconds, restarts rarely come faster.
+const MAX_EPOCHS: usize = 8;
+
+/// Counts of one book.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Counts {
+    /// Handed over.
+    pub(crate) arrived: u64,
+    /// Settled losses by stage, as they were first settled.
+    pub(crate) lost: StageCounts,
+    /// Settled losses that nothing explains.
+    pub(crate) unexplained: u64,
+}
+
+/// A stream's counts over all epochs.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Totals {
+    /// Of epochs that nothing more is heard of.
+    past: EpochTotals,
+    epochs: BTreeMap<Epoch, EpochTotals>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct EpochTotals {
+    /// Of datagrams and of elements.
+    books: [Counts; 2],
+    moved: BTreeMap<Move, u64>,
+    unsettled: [u64; 2],
+}
+
+/// From which class to which; `None` is unexplained.
+pub(crate) type Move = (Option<Stage>, Stage);
+
+impl Totals {
+    /// Opens an account: the epoch is new, or joined once more.
+    pub(crate) fn begin(&mut self, epoch: Epoch) {
+        if let Some(before) = self.epochs.remove(&epoch) {
+            self.past.add(&before);
+        }
+        self.epochs.insert(epoch, EpochTotals::default());
+        while self.epochs.len() > MAX_EPOCHS {
+            if let Some((_, oldest)) = self.epochs.pop_first() {
+                self.past.add(&oldest);
+            }
+        }
+    }
+
+    /// Takes the present state of an epoch's account.
+    pub(crate) fn take(&mut self, account: &StreamAccount) {
+        let Some(epoch) = self.epochs.get_mut(&account.epoch) else { return };
+        for moved in &account.reclassified {
+            let most = epoch.moved.entry((moved.from, moved.to)).or_default();
+            *most = (*most).max(moved.datagrams);
+        }
+        let [datagrams, elements] = &mut epoch.books;
+        if let Some(rows) = &account.account.datagrams {
+            datagrams.rise(&first_settled(rows, &epoch.moved));
+            epoch.unsettled[0] = rows.unsettled;
+        }
+        let rows = &account.account.elements;
+        elements.rise(&Counts { arrived: rows.delivered, lost: rows.lost, unexplained: rows.unexplained });
+        epoch.unsettled[1] = rows.unsettled;
+    }
+
+    /// Returns the counts of datagrams and of elements.
+    pub(crate) fn books(&self) -> [Counts; 2] {
+        self.whole().books
+    }
+
+    /// Returns the moves of settled datagrams from class to class.
+    pub(crate) fn moves(&self) -> BTreeMap<Move, u64> {
+        self.whole().moved
+    }
+
+    /// Returns how many datagrams and elements still wait for evidence.
+    pub(crate) fn unsettled(&self) -> [u64; 2] {
+        let open = self.epochs.values().map(|epoch| epoch.unsettled);
+        open.fold([0; 2], |sum, epoch| [sum[0] + epoch[0], sum[1] + epoch[1]])
+    }
+
+    fn whole(&self) -> EpochTotals {
+        let mut whole = self.past.clone();
+        self.epochs.values().for_each(|epoch| whole.add(epoch));
+        whole
+    }
+}
+
+impl EpochTotals {
+    fn add(&mut self, other: &Self) {
+        self.books.iter_mut().zip(&other.books).for_each(|(book, more)| book.add(more));
+        other.moved.iter().for_each(|(which, count)| *self.moved.entry(*which).or_default() += count);
+    }
+}
+
+/// Takes the moves back, which leaves every loss where it was first settled.
+fn first_settled(rows: &NetworkRows, moved: &BTreeMap<Move, u64>) -> Counts {
+    let mut counts = Counts { arrived: rows.received, lost: rows.lost, unexplained: rows.unexplained };
+    for ((from, to), count) in moved {
+        counts.lost[*to] = counts.lost[*to].saturating_sub(*count);
+        match from {
+            Some(stage) => counts.lost[*stage] += count,
+            None => counts.unexplained += count,
+        }
+    }
+    counts
+}
+
+impl Counts {
+    fn add(&mut self, other: &Self) {
+        self.arrived += other.arrived;
+        self.lost.add(&other.lost);
+        self.unexplained += other.unexplained;
+    }
+
+    /// Rises to `other` where that is more: a counter never falls.
+    fn rise(&mut self, other: &Self) {
+        self.arrived = self.arrived.max(other.arrived);
+        for stage in Stage::ALL {
+            self.lost[stage] = self.lost[stage].max(other.lost[stage]);
+        }
+        self.unexplained = self.unexplained.max(other.unexplained);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scene;
+    use tallycast::AccountState;
+
+    fn account(stage: Stage, datagrams: u64, unexplained: u64) -> StreamAccount {
+        let mut account = scene::account(&scene::info("lab/x", 100), AccountState::Open);
+        account.account.elements.lost = StageCounts::of(stage, datagrams * 10);
+        account.account.datagrams =
+            Some(NetworkRows { lost: StageCounts::of(stage, datagrams), unexplained, ..NetworkRows::default() });
+        account
+    }
+
+    #[test]
+    fn counters_go_on_over_epochs() {
+        let epoch = account(Stage::Injected, 0, 0).epoch;
+        let mut totals = Totals::default();
+        totals.begin(epoch);
+        totals.take(&account(Stage::Injected, 3, 0));
+        totals.begin(epoch);
+        totals.take(&account(Stage::Injected, 2, 0));
+        assert_eq!(totals.books()[0].lost[Stage::Injected], 5);
+        assert_eq!(totals.books()[1].lost[Stage::Injected], 50);
+    }
+
+    #[test]
+    fn a_late_datagram_moves_no_counter_but_that_of_moves() {
+        let mut totals = Totals::default();
+        totals.begin(account(Stage::Network, 0, 0).epoch);
+        totals.take(&account(Stage::Network, 0, 4));
+        let mut later = account(Stage::Late, 1, 3);
+        later.reclassified = vec![ledger::Reclassified { from: None, to: Stage::Late, datagrams: 1 }];
+        totals.take(&later);
+        let [datagrams, _] = totals.books();
+        assert_eq!((datagrams.unexplained, datagrams.lost[Stage::Late]), (4, 0));
+        assert_eq!(totals.moves()[&(None, Stage::Late)], 1);
+    }
+}

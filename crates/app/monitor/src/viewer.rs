@@ -1,0 +1,389 @@
+//! One viewer: what it asked for, its credit, and what it was never shown.
+//!
+//! A viewer that does not keep up costs nothing: at most two frames are under way to it, and the next one is
+//! made of what is newest when there is credit again. What slid out of its window meanwhile is counted as lost
+//! in stage `browser`. Time comes in as an argument, frames go out as bytes; the socket is in `live.rs`.
+//! Start with [`Viewer::frame`].
+
+mod pace;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Instant;
+
+use sample::ColumnGrid;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use units::WallTime;
+use wire::ViewFrame;
+
+use crate::history::{History, StreamSlot};
+use crate::memory::{StreamMemory, element_of};
+use crate::stored::StoredSpan;
+use crate::view::{Drawn, Trace, ViewRequest, draw, unknown};
+use pace::Pace;
+
+/// The most views of one viewer.
+pub(crate) const MAX_VIEWS: usize = 64;
+/// Frames that a viewer may have been sent and not confirmed.
+const MAX_UNDER_WAY: usize = 2;
+
+/// What a page says.
+#[derive(Debug, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub(crate) enum PageMessage {
+    /// Show this.
+    View(ViewRequest),
+    /// No longer show it.
+    Close { view: u32 },
+    /// Whether anybody can see the page.
+    Visible { visible: bool },
+    /// A frame was drawn: its credit comes back.
+    Shown { frame: u32 },
+    /// Whose account is wanted.
+    WatchAccount { stream: Option<String> },
+}
+
+/// One viewer.
+#[derive(Debug)]
+pub(crate) struct Viewer {
+    number: u64,
+    views: BTreeMap<u32, View>,
+    pub(crate) visible: bool,
+    pub(crate) watched: Option<String>,
+    under_way: Vec<u32>,
+    next_frame: u32,
+    shown: u32,
+    dropped: u32,
+    pace: Pace,
+    /// Elements this viewer was never shown, by stream.
+    lost: BTreeMap<String, u64>,
+    /// The view whose turn comes first next time.
+    turn: u32,
+}
+
+/// A view as this viewer sees it.
+#[derive(Debug)]
+struct View {
+    request: ViewRequest,
+    traces: Vec<Trace>,
+    /// What the last frame was made of.
+    signature: Option<Signature>,
+    /// When the next frame may be made at the earliest.
+    next_at: Option<Instant>,
+    /// The store is being asked.
+    asking: bool,
+    asked_at: Option<Instant>,
+}
+
+/// All that a frame depends on; equal signatures make equal pictures.
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Signature {
+    from: Option<WallTime>,
+    changes: Vec<(u64, Option<WallTime>)>,
+    further: u32,
+    stored: u32,
+}
+
+/// A question to the store, to be answered with [`Viewer::stored`].
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct StoreQuestion {
+    pub(crate) view: u32,
+    pub(crate) trace: usize,
+    pub(crate) stream: String,
+    pub(crate) channel: String,
+    pub(crate) grid: ColumnGrid,
+}
+
+impl Viewer {
+    pub(crate) fn new(number: u64) -> Self {
+        Self {
+            number,
+            views: BTreeMap::new(),
+            visible: true,
+            watched: None,
+            under_way: Vec::new(),
+            next_frame: 0,
+            shown: 0,
+            dropped: 0,
+            pace: Pace::default(),
+            lost: BTreeMap::new(),
+            turn: 0,
+        }
+    }
+
+    /// Takes what the page says.
+    ///
+    /// # Errors
+    /// What cannot be, to be said to the person.
+    pub(crate) fn handle(&mut self, message: PageMessage) -> Result<(), String> {
+        match message {
+            PageMessage::View(request) => return self.show(request),
+            PageMessage::Close { view } => drop(self.views.remove(&view)),
+            PageMessage::Visible { visible } => self.visible = visible,
+            PageMessage::Shown { frame } => {
+                if let Some(place) = self.under_way.iter().position(|number| *number == frame) {
+                    self.under_way.swap_remove(place);
+                    self.shown += 1;
+                }
+            }
+            PageMessage::WatchAccount { stream } => self.watched = stream,
+        }
+        Ok(())
+    }
+
+    fn show(&mut self, request: ViewRequest) -> Result<(), String> {
+        request.check()?;
+        if self.views.len() >= MAX_VIEWS && !self.views.contains_key(&request.view) {
+            return Err(format!("a page has at most {MAX_VIEWS} views; close one first"));
+        }
+        let mut before = self.views.remove(&request.view);
+        let mut traces: Vec<Trace> = request.traces.iter().cloned().map(Trace::new).collect();
+        if let Some(before) = &mut before {
+            // A view that went on following goes on being owed what it was not shown.
+            let follows = before.request.end_ns.is_none() && request.end_ns.is_none();
+            for trace in &mut traces {
+                let same = before.traces.iter_mut().find(|known| known.request == trace.request);
+                if let Some(same) = same {
+                    trace.shown_to = same.shown_to.filter(|_| follows);
+                    trace.stored = same.stored.take();
+                }
+            }
+        }
+        let (next_at, asked_at) =
+            before.as_ref().map_or((None, None), |before| (before.next_at, before.asked_at));
+        let asking = before.is_some_and(|before| before.asking);
+        let view = View { traces, signature: None, next_at, asking, asked_at, request };
+        self.views.insert(view.request.view, view);
+        Ok(())
+    }
+
+    /// Tells whether there is anything to make frames of.
+    pub(crate) fn watches(&self) -> bool {
+        self.visible && !self.views.is_empty()
+    }
+
+    /// Makes the next frame, if one is due: there is credit, time has passed, and something has changed.
+    ///
+    /// Cost: one pass over the columns of the view; each stream is locked for its own traces only.
+    pub(crate) fn frame(&mut self, history: &History, now: Instant, wall: WallTime) -> Option<Vec<u8>> {
+        if !self.visible {
+            return None;
+        }
+        let turn = self.turn;
+        let after = self.views.range(turn..).chain(self.views.range(..turn)).map(|(number, _)| *number);
+        for number in after.collect::<Vec<_>>() {
+            let further = self.pace.further();
+            let view = self.views.get_mut(&number).expect("listed a moment ago");
+            if view.next_at.is_some_and(|at| now < at) {
+                continue;
+            }
+            let (grid, signature) = view.signature(history, wall, further);
+            if view.signature.as_ref() == Some(&signature) {
+                continue;
+            }
+            if self.under_way.len() >= MAX_UNDER_WAY {
+                // Skipped, not put off: what is shown next is what is newest then.
+                view.next_at = Some(now + Pace::FRAME);
+                self.dropped += 1;
+                self.pace.dropped(now);
+                continue;
+            }
+            return Some(self.make(number, &grid, signature, history, now, wall));
+        }
+        None
+    }
+
+    fn make(
+        &mut self,
+        number: u32,
+        grid: &ColumnGrid,
+        signature: Signature,
+        history: &History,
+        now: Instant,
+        wall: WallTime,
+    ) -> Vec<u8> {
+        let began = Instant::now();
+        let view = self.views.get_mut(&number).expect("its frame is due");
+        let follows = view.request.end_ns.is_none();
+        let mut frame = ViewFrame {
+            frame: self.next_frame,
+            view: number,
+            live: follows,
+            thinned_further: self.pace.further() > 1,
+            now: wall,
+            from: grid.from,
+            column_ns: grid.column_ns,
+            column_count: grid.count,
+            dropped_frames: self.dropped,
+            traces: Vec::with_capacity(view.traces.len()),
+        };
+        let mut moves = false;
+        for (index, trace) in view.traces.iter_mut().enumerate() {
+            let index = u16::try_from(index).expect("views have few traces");
+            let lost = self.lost.entry(trace.request.stream.clone()).or_default();
+            let drawn = trace.draw(index, grid, follows, history, wall, lost);
+            moves |= drawn.holds_something;
+            frame.traces.push(drawn.frame);
+        }
+        self.lost.retain(|_, lost| *lost > 0);
+        // A window in which nothing is left does not have to move.
+        view.signature = Some(Signature { from: signature.from.filter(|_| moves), ..signature });
+        let mut bytes = Vec::new();
+        frame.encode(&mut bytes).expect("every bound of a frame was kept when it was made");
+        view.next_at = Some(now + Pace::after(began.elapsed()));
+        self.turn = number.saturating_add(1);
+        self.under_way.push(self.next_frame);
+        self.next_frame = self.next_frame.wrapping_add(1);
+        self.pace.made(now);
+        bytes
+    }
+
+    /// Returns the traces whose window reaches behind live memory and whose store was not asked yet.
+    pub(crate) fn questions(&mut self, history: &History, now: Instant, wall: WallTime) -> Vec<StoreQuestion> {
+        let further = self.pace.further();
+        let visible = self.visible;
+        let idle = self.views.iter_mut().filter(|(_, view)| visible && view.may_ask(now));
+        let mut questions = Vec::new();
+        for (number, view) in idle {
+            let (grid, _) = view.signature(history, wall, further);
+            for (place, trace) in view.traces.iter().enumerate() {
+                if trace.needs_store(history, &grid) {
+                    questions.push(StoreQuestion {
+                        view: *number,
+                        trace: place,
+                        stream: trace.request.stream.clone(),
+                        channel: trace.request.channel.clone(),
+                        grid,
+                    });
+                    view.asking = true;
+                    view.asked_at = Some(now);
+                }
+            }
+        }
+        questions
+    }
+
+    /// Takes the store's answers to the questions of one view.
+    pub(crate) fn stored(&mut self, answers: Vec<(StoreQuestion, Option<StoredSpan>)>) {
+        for (question, span) in answers {
+            let Some(view) = self.views.get_mut(&question.view) else { continue };
+            view.asking = false;
+            let traces = &mut view.traces;
+            let asked = traces.get_mut(question.trace).filter(|trace| {
+                trace.request.stream == question.stream && trace.request.channel == question.channel
+            });
+            if let (Some(trace), Some(span)) = (asked, span) {
+                trace.stored = Some((question.grid, span));
+                view.signature = None;
+            }
+        }
+    }
+
+    /// Returns what this viewer was shown and never shown, as the page's protocol says it.
+    pub(crate) fn browser_account(&self) -> Value {
+        json!({
+            "type": "browser",
+            "viewer": self.number,
+            "shown_frames": self.shown,
+            "dropped_frames": self.dropped,
+            "lost_elements": self.lost,
+        })
+    }
+
+    /// Returns the frames sent and dropped so far, and the elements never shown.
+    pub(crate) fn counts(&self) -> [u64; 3] {
+        [u64::from(self.next_frame), u64::from(self.dropped), self.lost.values().sum()]
+    }
+}
+
+impl View {
+    fn signature(&self, history: &History, wall: WallTime, further: u32) -> (ColumnGrid, Signature) {
+        let slots: Vec<_> =
+            self.traces.iter().map(|trace| history.stream(&trace.request.stream)).collect();
+        let end = self.request.end_ns.map_or_else(|| edge(&slots, wall), WallTime::from_nanos);
+        let grid = self.request.grid(end, further);
+        let still = self.signature.as_ref().is_some_and(|last| last.from.is_none());
+        let changes = slots.iter().map(|slot| self.changes_of(slot.as_deref()));
+        let changes: Vec<_> = changes.collect();
+        let same = self.signature.as_ref().is_some_and(|last| last.changes == changes);
+        let from = (!(still && same)).then_some(grid.from);
+        let stored = self.traces.iter().filter(|trace| trace.stored.is_some()).count();
+        let stored = u32::try_from(stored).unwrap_or(u32::MAX);
+        (grid, Signature { from, changes, further, stored })
+    }
+
+    /// Returns what of a stream's news concerns this view: all of it, or, in the past, what was settled there.
+    fn changes_of(&self, slot: Option<&StreamSlot>) -> (u64, Option<WallTime>) {
+        let Some(slot) = slot else { return (u64::MAX, None) };
+        let Some(end) = self.request.end_ns.map(WallTime::from_nanos) else { return (slot.changes(), None) };
+        let newest = slot.memory().newest().map(|(time, _)| time.min(end));
+        (slot.gap_changes(), newest)
+    }
+
+    /// Tells whether the store may be asked again: once a second, one question after the other.
+    fn may_ask(&self, now: Instant) -> bool {
+        !self.asking && self.asked_at.is_none_or(|asked| now.saturating_duration_since(asked) >= Pace::ASK)
+    }
+}
+
+/// Returns where a view that follows ends: at the foremost edge of its streams.
+fn edge(slots: &[Option<Arc<StreamSlot>>], wall: WallTime) -> WallTime {
+    let edges = slots.iter().flatten().map(|slot| slot.memory().edge(wall));
+    edges.max().unwrap_or(wall)
+}
+
+impl Trace {
+    fn draw(
+        &mut self,
+        index: u16,
+        grid: &ColumnGrid,
+        follows: bool,
+        history: &History,
+        wall: WallTime,
+        lost: &mut u64,
+    ) -> Drawn {
+        let stored = self.stored.as_ref().and_then(|(of, span)| span.shifted(of, grid));
+        let stored = stored.as_ref();
+        let Some(slot) = history.stream(&self.request.stream) else {
+            return unknown(index, stored, grid);
+        };
+        let mut memory = slot.memory();
+        let drawn = draw(index, &self.request.channel, &mut memory, stored, grid, wall);
+        if follows && let Some(newest) = drawn.newest {
+            let shown_to = self.shown_to.unwrap_or(grid.from);
+            *lost += never_shown(&memory, &self.request.channel, shown_to, grid.from);
+            self.shown_to = Some(newest.offset(1).max(shown_to));
+        } else if !follows {
+            self.shown_to = None;
+        }
+        drawn
+    }
+
+    /// Tells whether the window reaches behind live memory and the store's answer to that is not there.
+    fn needs_store(&self, history: &History, grid: &ColumnGrid) -> bool {
+        let since = history.stream(&self.request.stream).and_then(|slot| {
+            let memory = slot.memory();
+            let element = element_of(&memory.info.schema, &self.request.channel)?;
+            memory.envelope(element)?.memory_from()
+        });
+        let end = grid.edge(grid.count);
+        let needed = grid.from..since.map_or(end, |since| since.min(end));
+        let covered = |of: &ColumnGrid| {
+            of.column_ns == grid.column_ns && of.from <= needed.start && of.edge(of.count) >= needed.end
+        };
+        needed.start < needed.end && !self.stored.as_ref().is_some_and(|(of, _)| covered(of))
+    }
+}
+
+/// Returns how many samples came from `shown_to` up to `from`, where the window begins.
+fn never_shown(memory: &StreamMemory, channel: &str, shown_to: WallTime, from: WallTime) -> u64 {
+    let span = u64::try_from(from.nanos_since(shown_to)).unwrap_or(0);
+    let element = element_of(&memory.info.schema, channel);
+    let envelope = element.and_then(|element| memory.envelope(element)).filter(|_| span > 0);
+    let passed = ColumnGrid { from: shown_to, column_ns: span.max(1), count: 1 };
+    envelope.map_or(0, |envelope| envelope.columns(&passed)[0].present)
+}
+
+#[cfg(test)]
+mod tests;

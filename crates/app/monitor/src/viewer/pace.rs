@@ -1,0 +1,91 @@
+//! How often one viewer gets frames, and how coarse they become when it does not keep up.
+
+use std::time::{Duration, Instant};
+
+/// How long it is watched before the coarseness changes: shorter would follow every hiccup.
+const WATCHED: Duration = Duration::from_secs(2);
+/// A viewer that is never quick enough gets a fourth of the columns it asked for.
+const MAX_FURTHER: u32 = 4;
+/// Making frames for one view takes at most this share of a processor.
+const MOST_OF_A_PROCESSOR: u32 = 5;
+
+/// The pace of one viewer.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pace {
+    further: u32,
+    since: Option<Instant>,
+    made: u32,
+    dropped: u32,
+}
+
+impl Default for Pace {
+    fn default() -> Self {
+        Self { further: 1, since: None, made: 0, dropped: 0 }
+    }
+}
+
+impl Pace {
+    /// The shortest time between two frames of a view: 30 a second, which looks smooth.
+    pub(super) const FRAME: Duration = Duration::from_micros(33_333);
+    /// The shortest time between two questions to the store.
+    pub(super) const ASK: Duration = Duration::from_secs(1);
+
+    /// Returns when the next frame of a view may be made after one that took `cost`.
+    pub(super) fn after(cost: Duration) -> Duration {
+        Self::FRAME.max(cost * MOST_OF_A_PROCESSOR)
+    }
+
+    /// Returns how many times as coarse as asked for frames are.
+    pub(super) const fn further(&self) -> u32 {
+        self.further
+    }
+
+    pub(super) fn made(&mut self, now: Instant) {
+        self.made += 1;
+        self.judge(now);
+    }
+
+    pub(super) fn dropped(&mut self, now: Instant) {
+        self.dropped += 1;
+        self.judge(now);
+    }
+
+    fn judge(&mut self, now: Instant) {
+        let since = *self.since.get_or_insert(now);
+        if now.saturating_duration_since(since) < WATCHED {
+            return;
+        }
+        if self.dropped > self.made {
+            self.further = (self.further * 2).min(MAX_FURTHER);
+        } else if self.dropped == 0 {
+            self.further = (self.further / 2).max(1);
+        }
+        *self = Self { further: self.further, since: Some(now), made: 0, dropped: 0 };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_viewer_that_drops_most_is_thinned_further_and_recovers() {
+        let (mut pace, mut now) = (Pace::default(), Instant::now());
+        for _ in 0..1_000 {
+            now += Pace::FRAME;
+            pace.dropped(now);
+        }
+        assert_eq!(pace.further(), MAX_FURTHER);
+        for _ in 0..1_000 {
+            now += Pace::FRAME;
+            pace.made(now);
+        }
+        assert_eq!(pace.further(), 1);
+    }
+
+    #[test]
+    fn a_costly_view_waits_longer() {
+        assert_eq!(Pace::after(Duration::ZERO), Pace::FRAME);
+        assert_eq!(Pace::after(Duration::from_millis(100)), Duration::from_millis(500));
+    }
+}

@@ -1,0 +1,170 @@
+use super::*;
+use crate::scene::{self, SECOND};
+use std::time::Duration;
+use tallycast::StreamInfo;
+use wire::TraceState;
+
+struct Scene {
+    history: History,
+    info: Arc<StreamInfo>,
+    viewer: Viewer,
+    now: Instant,
+    wall: WallTime,
+    next_index: u64,
+}
+
+impl Scene {
+    fn new() -> Self {
+        let history = History::default();
+        let info = Arc::new(scene::info("lab/x", 1_000));
+        let wall = WallTime::from_nanos(100 * SECOND);
+        history.begin(&info, wall);
+        let (viewer, now) = (Viewer::new(7), Instant::now());
+        Self { history, info, viewer, now, wall, next_index: 0 }
+    }
+
+    /// Lets time pass, and data come for all of it.
+    fn pass(&mut self, millis: u64) {
+        self.now += Duration::from_millis(millis);
+        self.wall = self.wall.offset(i64::try_from(millis).unwrap() * 1_000_000);
+        let values = vec![1.0; usize::try_from(millis).unwrap()];
+        self.history.block(&scene::block(&self.info, self.next_index, &values), self.wall);
+        self.next_index += millis;
+    }
+
+    fn say(&mut self, message: &str) -> Result<(), String> {
+        self.viewer.handle(serde_json::from_str(message).unwrap())
+    }
+
+    fn follow(&mut self, view: u32) {
+        let trace = r#"{"stream":"lab/x","channel":"x"}"#;
+        self.say(&format!(
+            r#"{{"type":"view","view":{view},"traces":[{trace}],"width_px":100,"span_ns":1000000000,"end_ns":null}}"#
+        ))
+        .unwrap();
+    }
+
+    fn frame(&mut self) -> Option<ViewFrame> {
+        let bytes = self.viewer.frame(&self.history, self.now, self.wall)?;
+        Some(ViewFrame::decode(&bytes).unwrap())
+    }
+}
+
+#[test]
+fn at_most_two_frames_are_under_way() {
+    let mut scene = Scene::new();
+    scene.follow(1);
+    let mut numbers = Vec::new();
+    for _ in 0..10 {
+        scene.pass(40);
+        numbers.extend(scene.frame().map(|frame| frame.frame));
+    }
+    assert_eq!(numbers, [0, 1]);
+    scene.say(r#"{"type":"shown","frame":0}"#).unwrap();
+    scene.pass(40);
+    let frame = scene.frame().unwrap();
+    assert_eq!((frame.frame, frame.dropped_frames), (2, 8));
+}
+
+#[test]
+fn frames_come_at_most_thirty_times_a_second_and_only_when_something_changed() {
+    let mut scene = Scene::new();
+    scene.pass(500);
+    scene.follow(1);
+    assert!(scene.frame().is_some());
+    scene.say(r#"{"type":"shown","frame":0}"#).unwrap();
+    scene.pass(20);
+    assert_eq!(scene.frame(), None, "too soon");
+    scene.pass(20);
+    assert!(scene.frame().is_some());
+    scene.now += Duration::from_millis(100);
+    assert_eq!(scene.frame(), None, "no time passed and no data came");
+}
+
+#[test]
+fn a_hidden_viewer_gets_nothing_and_is_owed_what_slid_past() {
+    let mut scene = Scene::new();
+    scene.follow(1);
+    scene.pass(500);
+    assert!(scene.frame().is_some());
+    scene.say(r#"{"type":"shown","frame":0}"#).unwrap();
+    scene.say(r#"{"type":"visible","visible":false}"#).unwrap();
+    scene.pass(5_000);
+    assert_eq!(scene.frame(), None);
+    scene.say(r#"{"type":"visible","visible":true}"#).unwrap();
+    assert!(scene.frame().is_some());
+    let account = scene.viewer.browser_account();
+    // Shown up to 0.5 s, then from 4.5 s on.
+    assert_eq!(account["lost_elements"]["lab/x"], 4_000);
+    assert_eq!((&account["shown_frames"], &account["dropped_frames"]), (&json!(1), &json!(0)));
+}
+
+#[test]
+fn what_a_paused_viewer_passes_over_is_its_own_choice() {
+    let mut scene = Scene::new();
+    scene.follow(1);
+    scene.pass(500);
+    assert!(scene.frame().is_some());
+    scene
+        .say(
+            r#"{"type":"view","view":1,"traces":[{"stream":"lab/x","channel":"x"}],"width_px":100,"span_ns":1000000000,"end_ns":100400000000}"#,
+        )
+        .unwrap();
+    scene.pass(40);
+    assert!(scene.frame().is_some());
+    scene.viewer.under_way.clear();
+    scene.pass(5_000);
+    scene.follow(1);
+    assert!(scene.frame().is_some());
+    assert_eq!(scene.viewer.browser_account()["lost_elements"], json!({}));
+}
+
+#[test]
+fn views_take_turns() {
+    let mut scene = Scene::new();
+    scene.pass(100);
+    (1..=3).for_each(|view| scene.follow(view));
+    let mut shown = Vec::new();
+    for _ in 0..9 {
+        scene.pass(40);
+        let frame = scene.frame().unwrap();
+        shown.push(frame.view);
+        scene.say(&format!(r#"{{"type":"shown","frame":{}}}"#, frame.frame)).unwrap();
+    }
+    assert_eq!(shown, [1, 2, 3, 1, 2, 3, 1, 2, 3]);
+}
+
+#[test]
+fn an_unknown_stream_is_said_once() {
+    let mut scene = Scene::new();
+    scene
+        .say(r#"{"type":"view","view":1,"traces":[{"stream":"no/such","channel":"x"}],"width_px":9,"span_ns":9,"end_ns":null}"#)
+        .unwrap();
+    let frame = scene.frame().unwrap();
+    assert_eq!(frame.traces[0].state, TraceState::Unknown);
+    scene.pass(1_000);
+    assert_eq!(scene.frame(), None);
+}
+
+#[test]
+fn there_are_so_many_views_and_no_more() {
+    let mut scene = Scene::new();
+    (0..MAX_VIEWS as u32).for_each(|view| scene.follow(view));
+    let one_more = r#"{"type":"view","view":64,"traces":[],"width_px":9,"span_ns":9,"end_ns":null}"#;
+    assert!(scene.say(one_more).is_err());
+    scene.say(r#"{"type":"close","view":3}"#).unwrap();
+    assert!(scene.say(one_more).is_ok());
+}
+
+#[test]
+fn a_window_behind_live_memory_asks_the_store_once() {
+    let mut scene = Scene::new();
+    scene.pass(100);
+    scene.follow(1);
+    let questions = scene.viewer.questions(&scene.history, scene.now, scene.wall);
+    assert_eq!(questions.len(), 1);
+    assert!(scene.viewer.questions(&scene.history, scene.now, scene.wall).is_empty());
+    scene.viewer.stored(vec![(questions[0].clone(), None)]);
+    scene.now += Pace::ASK;
+    assert_eq!(scene.viewer.questions(&scene.history, scene.now, scene.wall).len(), 1);
+}

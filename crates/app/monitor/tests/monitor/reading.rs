@@ -1,0 +1,122 @@
+//! What programs read: ranges, pictures, gaps, accounts, metrics.
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::Float32Type;
+use arrow_ipc::reader::StreamReader;
+
+use crate::scene::{Feed, Page, bus, get, has_data, listed, monitor, wait_for};
+
+#[test]
+fn a_range_comes_as_json_and_as_arrow_with_the_same_values() {
+    let bus = bus();
+    let monitor = monitor(&bus);
+    let _feed = Feed::start(&bus, "lab/x", 0.0, |index| index as f64);
+    let address = monitor.address();
+    let stream = listed(address, "lab/x", |stream| stream["next_index"].as_u64() > Some(1_000));
+    let to = stream["newest_ns"].as_i64().unwrap() - 100_000_000;
+    let path = format!("/api/range?stream=lab/x&channel=x&from={}&to={to}&points=50", to - 500_000_000);
+    let json = get(address, &path).json();
+    assert_eq!((&json["unit"], &json["origin"], &json["thinned"]), (&"V".into(), &"live".into(), &true.into()));
+    let columns = json["columns"].as_array().unwrap();
+    assert_eq!(columns.len(), 50);
+    assert!(columns.iter().all(|column| column[3].as_f64() >= column[2].as_f64()));
+    let arrow = get(address, &format!("{path}&format=arrow"));
+    assert!(arrow.head.contains("application/vnd.apache.arrow.stream"), "{}", arrow.head);
+    let mut reader = StreamReader::try_new(arrow.body.as_slice(), None).unwrap();
+    assert_eq!(reader.schema().metadata()["unit"], "V");
+    let batch = reader.next().unwrap().unwrap();
+    let max = batch.column_by_name("max").unwrap().as_primitive::<Float32Type>();
+    let expected: Vec<f32> = columns.iter().map(|column| column[3].as_f64().unwrap() as f32).collect();
+    assert_eq!(max.values(), expected.as_slice());
+}
+
+#[test]
+fn a_preview_is_a_picture_of_the_size_asked_for() {
+    let bus = bus();
+    let monitor = monitor(&bus);
+    let _feed = Feed::start(&bus, "lab/x", 0.1, |index| (index as f64 / 30.0).sin());
+    listed(monitor.address(), "lab/x", has_data);
+    let answer =
+        get(monitor.address(), "/api/preview.png?stream=lab/x&channel=x&span=5s&width=320&height=80");
+    assert!(answer.head.contains("image/png"), "{}", answer.head);
+    let mut reader = png::Decoder::new(std::io::Cursor::new(answer.body)).read_info().unwrap();
+    assert_eq!((reader.info().width, reader.info().height), (320, 80));
+    let mut pixels = vec![0; reader.output_buffer_size().unwrap()];
+    reader.next_frame(&mut pixels).unwrap();
+    assert!(pixels.chunks(3).any(|pixel| pixel != &pixels[..3]), "something is drawn");
+}
+
+#[test]
+fn gaps_accounts_and_metrics_tell_the_same_story() {
+    let bus = bus();
+    let monitor = monitor(&bus);
+    let feed = Feed::start(&bus, "lab/x", 0.1, |index| index as f64);
+    let address = monitor.address();
+    listed(address, "lab/x", |stream| stream["lost_elements"].as_u64() > Some(0));
+    drop(feed);
+    listed(address, "lab/x", |stream| stream["state"] == "closed" && stream["health"] == "ended");
+    let account = get(address, "/api/account?stream=lab/x").json();
+    let lost = account["elements"]["lost"]["injected"].as_u64().unwrap();
+    assert_eq!((&account["balanced"], &account["explained"]), (&true.into(), &true.into()));
+    let gaps = get(address, "/api/gaps?stream=lab/x&limit=4096").json();
+    let gaps = gaps.as_array().unwrap();
+    let told: u64 = gaps.iter().map(|gap| gap["lost"]["injected"].as_u64().unwrap()).sum();
+    assert_eq!(told, lost);
+    let evidence = gaps[0]["evidence"][0].as_str().unwrap();
+    assert!(evidence.starts_with("injected:"), "{evidence}");
+    let metrics = get(address, "/metrics");
+    let text = String::from_utf8(metrics.body).unwrap();
+    let line = format!("tallycast_elements_lost_total{{stream=\"lab/x\",stage=\"injected\"}} {lost}");
+    assert!(text.contains(&line), "{line} is not in\n{text}");
+    let handed = monitor.accounts();
+    assert_eq!(handed.iter().filter(|account| account.account.explained()).count(), 1);
+    let accounts = monitor.stop();
+    assert!(accounts.iter().all(|account| account.account.balanced()));
+}
+
+#[test]
+fn requests_out_of_bounds_are_refused_with_the_way_out() {
+    let bus = bus();
+    let monitor = monitor(&bus);
+    let _feed = Feed::start(&bus, "lab/x", 0.0, |index| index as f64);
+    listed(monitor.address(), "lab/x", has_data);
+    let range = "/api/range?stream=lab/x&channel=x";
+    for (path, status) in [
+        (format!("{range}&points=16385"), 400),
+        (format!("{range}&points=0"), 400),
+        (format!("{range}&from=5&to=4"), 400),
+        (format!("{range}&from=99999999999999999999"), 400),
+        (format!("{range}&format=xml"), 400),
+        ("/api/range?stream=lab/x&channel=y".to_owned(), 404),
+        ("/api/range?stream=lab/y&channel=x".to_owned(), 404),
+        ("/api/range".to_owned(), 400),
+        ("/api/preview.png?stream=lab/x&channel=x&span=1y".to_owned(), 400),
+        ("/api/preview.png?stream=lab/x&channel=x&width=2049".to_owned(), 400),
+        ("/api/gaps?stream=lab/x&limit=0".to_owned(), 400),
+        ("/api/account?stream=no".to_owned(), 404),
+        ("/api/nothing".to_owned(), 404),
+        ("/api/live".to_owned(), 400),
+        ("/api/streams?a=%ff".to_owned(), 200),
+    ] {
+        let answer = get(monitor.address(), &path);
+        assert_eq!(answer.status, status, "{path}");
+        if status >= 400 {
+            let refused = answer.json();
+            assert!(refused["error"].is_string() && refused["help"].is_string(), "{path}: {refused}");
+        }
+    }
+    let widest = format!("{range}&points=16384&from=-4611686018427387904&to=4611686018427387903");
+    assert_eq!(get(monitor.address(), &widest).status, 200, "the widest of all ranges");
+}
+
+#[test]
+fn health_is_that_of_the_intake() {
+    let monitor = monitor(&bus());
+    assert_eq!(get(monitor.address(), "/healthz").status, 200);
+    wait_for("readiness", || (get(monitor.address(), "/readyz").status == 200).then_some(()));
+    let address = monitor.address();
+    let mut page = Page::open(address);
+    page.text("hello", |_| true);
+    assert!(monitor.stop().is_empty());
+    assert!(std::net::TcpStream::connect(address).is_err(), "nobody listens any longer");
+}

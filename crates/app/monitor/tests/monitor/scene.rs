@@ -1,0 +1,211 @@
+//! A bus of its own for each test, publishers that go on by themselves, a monitor, and its askers.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream, UdpSocket};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use monitor::{MonitorConfig, MonitorHandle};
+use serde_json::Value;
+use tallycast::{Bus, Channel, Dtype, Node};
+use tungstenite::client::IntoClientRequest;
+use tungstenite::{Message, WebSocket};
+use wire::ViewFrame;
+
+/// How long a test waits for something that must come before it gives up.
+pub(crate) const WATCHDOG: Duration = Duration::from_secs(30);
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
+/// How many samples a feed publishes at once, fifty times a second.
+const FEED_SAMPLES: u64 = 20;
+pub(crate) const FEED_RATE: u32 = 1_000;
+
+/// A bus that nobody else uses.
+pub(crate) fn bus() -> Bus {
+    let port = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    format!("udp://239.84.0.0:{port}?iface=lo").parse().unwrap()
+}
+
+pub(crate) fn node(bus: &Bus) -> Node {
+    Node::builder().bus(bus.clone()).station("bench").settle(Duration::from_millis(300)).build().unwrap()
+}
+
+/// Starts a monitor of everything on the bus.
+pub(crate) fn monitor(bus: &Bus) -> MonitorHandle {
+    start(MonitorConfig::new(node(bus)))
+}
+
+pub(crate) fn start(mut config: MonitorConfig) -> MonitorHandle {
+    config.listen = "127.0.0.1:0".parse().unwrap();
+    monitor::start(config).unwrap()
+}
+
+/// Waits until `look` finds what it looks for.
+pub(crate) fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    let deadline = Instant::now() + WATCHDOG;
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(Instant::now() < deadline, "no {what} within {WATCHDOG:?}");
+        std::thread::park_timeout(LOOK_AGAIN);
+    }
+}
+
+/// A publisher of one channel `x` in V that goes on until dropped.
+pub(crate) struct Feed {
+    stop: Option<Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Feed {
+    /// Publishes `value` of every sample's index.
+    pub(crate) fn start(bus: &Bus, name: &str, injection: f64, value: fn(u64) -> f64) -> Self {
+        let node = node(bus);
+        let builder = node.publisher(name).dtype(Dtype::F8).rate(FEED_RATE.to_string().parse().unwrap());
+        let publisher = builder.channel(Channel::new("x", "V")).inject(injection).open().unwrap();
+        let (stop, stopped) = channel::<()>();
+        let period = Duration::from_secs(1) * FEED_SAMPLES as u32 / FEED_RATE;
+        let thread = std::thread::spawn(move || {
+            // Dropped behind the publisher, which ends before its node does.
+            let _node = node;
+            let mut publisher = publisher;
+            while stopped.recv_timeout(period) == Err(RecvTimeoutError::Timeout) {
+                let first = publisher.next_index();
+                let samples: Vec<f64> = (first..first + FEED_SAMPLES).map(value).collect();
+                publisher.send(&samples).unwrap();
+            }
+        });
+        Self { stop: Some(stop), thread: Some(thread) }
+    }
+}
+
+impl Drop for Feed {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            thread.join().unwrap();
+        }
+    }
+}
+
+/// An answer over HTTP.
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) head: String,
+    pub(crate) body: Vec<u8>,
+}
+
+impl Answer {
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_slice(&self.body).unwrap_or_else(|_| panic!("{}", String::from_utf8_lossy(&self.body)))
+    }
+}
+
+/// Asks with `head`, the request line and headers without `Host`, which is the address.
+pub(crate) fn ask(address: SocketAddr, head: &str, body: &str) -> Answer {
+    ask_as(address, &format!("{head}\r\nHost: {address}"), body)
+}
+
+/// Asks with exactly these headers.
+pub(crate) fn ask_as(address: SocketAddr, head: &str, body: &str) -> Answer {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(WATCHDOG)).unwrap();
+    write!(stream, "{head}\r\nConnection: close\r\nContent-Length: {}\r\n\r\n{body}", body.len()).unwrap();
+    let mut bytes = Vec::new();
+    stream.read_to_end(&mut bytes).unwrap();
+    let end = bytes.windows(4).position(|window| window == b"\r\n\r\n").unwrap();
+    let head = String::from_utf8(bytes[..end].to_vec()).unwrap();
+    let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+    Answer { status, head, body: bytes[end + 4..].to_vec() }
+}
+
+pub(crate) fn get(address: SocketAddr, path: &str) -> Answer {
+    ask(address, &format!("GET {path} HTTP/1.1"), "")
+}
+
+pub(crate) fn post(address: SocketAddr, path: &str, body: &str) -> Answer {
+    ask(address, &format!("POST {path} HTTP/1.1"), body)
+}
+
+/// Waits until the catalogue lists a stream that `is` as wished.
+pub(crate) fn listed(address: SocketAddr, name: &str, is: impl Fn(&Value) -> bool) -> Value {
+    wait_for(name, || {
+        let catalogue = get(address, "/api/streams").json();
+        let streams = catalogue["streams"].as_array().unwrap();
+        streams.iter().find(|stream| stream["stream"] == name && is(stream)).cloned()
+    })
+}
+
+pub(crate) fn has_data(stream: &Value) -> bool {
+    stream["samples_per_s"].as_f64() > Some(0.0)
+}
+
+/// A page's connection.
+pub(crate) struct Page {
+    socket: WebSocket<TcpStream>,
+}
+
+/// What the server said.
+pub(crate) enum Said {
+    Json(Value),
+    Frame(ViewFrame),
+}
+
+impl Page {
+    pub(crate) fn open(address: SocketAddr) -> Self {
+        let request = format!("ws://{address}/api/live").into_client_request().unwrap();
+        let stream = TcpStream::connect(address).unwrap();
+        stream.set_read_timeout(Some(WATCHDOG)).unwrap();
+        let (socket, _) = tungstenite::client(request, stream).unwrap();
+        Self { socket }
+    }
+
+    pub(crate) fn say(&mut self, message: &str) {
+        self.socket.send(Message::text(message)).unwrap();
+    }
+
+    /// Follows one channel `x` over the last `span_ms`.
+    pub(crate) fn follow(&mut self, view: u32, stream: &str, span_ms: u64) {
+        let trace = format!(r#"{{"stream":"{stream}","channel":"x"}}"#);
+        self.say(&format!(
+            r#"{{"type":"view","view":{view},"traces":[{trace}],"width_px":200,"span_ns":{span_ms}000000,"end_ns":null}}"#
+        ));
+    }
+
+    pub(crate) fn hear(&mut self) -> Said {
+        loop {
+            match self.socket.read().unwrap() {
+                Message::Text(text) => return Said::Json(serde_json::from_str(&text).unwrap()),
+                Message::Binary(bytes) => return Said::Frame(ViewFrame::decode(&bytes).unwrap()),
+                Message::Ping(_) | Message::Pong(_) | Message::Frame(_) => {}
+                Message::Close(_) => panic!("the server closed the connection"),
+            }
+        }
+    }
+
+    /// Waits for a text of this type that `is` as wished.
+    pub(crate) fn text(&mut self, kind: &str, is: impl Fn(&Value) -> bool) -> Value {
+        let deadline = Instant::now() + WATCHDOG;
+        loop {
+            assert!(Instant::now() < deadline, "no such text of type {kind} within {WATCHDOG:?}");
+            match self.hear() {
+                Said::Json(said) if said["type"] == kind && is(&said) => return said,
+                Said::Json(_) | Said::Frame(_) => {}
+            }
+        }
+    }
+
+    /// Waits for a frame that `is` as wished, giving the credit of every frame back.
+    pub(crate) fn frame(&mut self, is: impl Fn(&ViewFrame) -> bool) -> ViewFrame {
+        let deadline = Instant::now() + WATCHDOG;
+        loop {
+            assert!(Instant::now() < deadline, "no such frame within {WATCHDOG:?}");
+            let Said::Frame(frame) = self.hear() else { continue };
+            self.say(&format!(r#"{{"type":"shown","frame":{}}}"#, frame.frame));
+            if is(&frame) {
+                return frame;
+            }
+        }
+    }
+}
