@@ -1,0 +1,133 @@
+//! What benchmarks share: rows of medians and spread, printed for people or, with `--json`, one object a line.
+
+use std::fmt::Write as _;
+
+use serde_json::json;
+
+/// Prints the rows of one benchmark.
+pub struct Report {
+    bench: &'static str,
+    json: bool,
+}
+
+/// One metric of one case, over repeated runs.
+#[derive(Clone, Debug)]
+pub struct Row<'a> {
+    /// What was measured, such as `loopback/1472B`.
+    pub case: &'a str,
+    /// `tallycast`, `limit`, or a peer's name.
+    pub system: &'a str,
+    /// Which figure, such as `datagrams`.
+    pub metric: &'a str,
+    /// Its unit, such as `1/s`.
+    pub unit: &'a str,
+    /// One value per run.
+    pub runs: &'a [f64],
+}
+
+impl Report {
+    /// Makes a report that follows the command line: `--json` prints objects.
+    #[must_use]
+    pub fn from_arguments(bench: &'static str) -> Self {
+        Self { bench, json: std::env::args().any(|argument| argument == "--json") }
+    }
+
+    /// Prints one row.
+    ///
+    /// # Panics
+    /// If it has no runs.
+    pub fn row(&self, row: &Row<'_>) {
+        let mut sorted = row.runs.to_vec();
+        sorted.sort_by(f64::total_cmp);
+        let (min, max) = (sorted[0], sorted[sorted.len() - 1]);
+        let median = median(&sorted);
+        if self.json {
+            let object = json!({
+                "bench": self.bench, "case": row.case, "system": row.system, "metric": row.metric,
+                "unit": row.unit, "median": median, "min": min, "max": max, "runs": sorted.len(),
+            });
+            println!("{object}");
+            return;
+        }
+        let mut line = format!("{:<28} {:<10} {:<20}", row.case, row.system, row.metric);
+        let spread = format!("({} – {}, {} runs)", short(min), short(max), sorted.len());
+        let _ = write!(line, " {:>10} {:<6} {spread}", short(median), row.unit);
+        println!("{line}");
+    }
+}
+
+/// Returns the median of sorted values.
+fn median(sorted: &[f64]) -> f64 {
+    let middle = sorted.len() / 2;
+    if sorted.len().is_multiple_of(2) {
+        f64::midpoint(sorted[middle - 1], sorted[middle])
+    } else {
+        sorted[middle]
+    }
+}
+
+/// Writes a number with three digits and an SI prefix.
+fn short(value: f64) -> String {
+    let (scaled, prefix) = match value.abs() {
+        large if large >= 1e9 => (value / 1e9, " G"),
+        large if large >= 1e6 => (value / 1e6, " M"),
+        large if large >= 1e3 => (value / 1e3, " k"),
+        _ => (value, ""),
+    };
+    let decimals = if scaled.abs() >= 100.0 {
+        0
+    } else if scaled.abs() >= 10.0 {
+        1
+    } else {
+        2
+    };
+    format!("{scaled:.decimals$}{prefix}")
+}
+
+/// Returns the value below which this share of sorted values lies.
+///
+/// # Panics
+/// If there are no values.
+#[must_use]
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    clippy::cast_precision_loss,
+    reason = "an index"
+)]
+pub fn percentile(sorted: &[f64], share: f64) -> f64 {
+    let last = sorted.len() - 1;
+    sorted[((last as f64) * share).round() as usize]
+}
+
+/// Returns the processor time of this process so far. Units: seconds.
+///
+/// # Panics
+/// If the kernel does not tell.
+#[must_use]
+pub fn cpu_seconds() -> f64 {
+    let stat = std::fs::read_to_string("/proc/self/stat").expect("a process may read its own times");
+    // The name, in parentheses, may hold spaces; the fields behind it do not.
+    let fields: Vec<&str> = stat.rsplit_once(") ").expect("a name in parentheses").1.split(' ').collect();
+    let ticks = |index: usize| fields[index].parse::<f64>().expect("a count of ticks");
+    // utime and stime are fields 14 and 15 of proc(5); USER_HZ is 100 on Linux.
+    (ticks(11) + ticks(12)) / 100.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_median_of_an_even_number_lies_between_the_two_middle_ones() {
+        assert_eq!(median(&[1.0, 2.0, 4.0, 9.0]), 3.0);
+        assert_eq!(median(&[1.0, 2.0, 9.0]), 2.0);
+    }
+
+    #[test]
+    fn numbers_are_short() {
+        assert_eq!(short(1_234_567.0), "1.23 M");
+        assert_eq!(short(12.34), "12.3");
+        assert_eq!(short(999.0), "999");
+    }
+}

@@ -1,0 +1,74 @@
+//! The command `tallycast`: arguments, exit codes and what is printed; what it does is in the libraries.
+//!
+//! Start with [`verbs::Verb`], one file per verb. Exit codes: 0 fine, 1 found something, 2 could not run.
+
+mod messages;
+mod moment;
+mod quantity;
+mod reading;
+mod settings;
+mod stop;
+mod verbs;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::messages::{init_tracing, print_error};
+use crate::settings::Sources;
+use crate::verbs::Verb;
+
+/// Every sample delivered, or the reason why.
+#[derive(Parser, Debug)]
+#[command(name = "tallycast", version, max_term_width = 120, after_help = EXAMPLES)]
+struct Cli {
+    #[command(flatten)]
+    sources: Sources,
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  tallycast demo                                          everything at once on this machine
+  tallycast pub lab/sine --wave sine --rate 1k            publish a waveform
+  tallycast sub 'lab/*'                                   read it, with every loss and its reason
+  tallycast ls                                            what is there to read
+
+Exit codes: 0 fine, 1 found something, 2 could not run.
+Environment: TALLYCAST_BUS, TALLYCAST_CONFIG, TALLYCAST_LOG (such as `debug`), NO_COLOR.";
+
+/// How a verb ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Outcome {
+    /// Nothing to complain about.
+    Fine,
+    /// It ran, and found something: an account that is not in order, a wrong configuration.
+    Found,
+}
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    init_tracing();
+    match cli.verb.run(&cli.sources) {
+        Ok(Outcome::Fine) => ExitCode::SUCCESS,
+        Ok(Outcome::Found) => ExitCode::from(1),
+        // Whoever reads our output has left, as `head` does: that is no failure of ours.
+        Err(error) if messages::is_closed_pipe(&error) => ExitCode::SUCCESS,
+        Err(error) => {
+            print_error(&error);
+            ExitCode::from(2)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+}

@@ -1,0 +1,75 @@
+//! What people read on standard error, and the one way to print a line of JSON.
+
+use std::io::{ErrorKind, IsTerminal, Write};
+
+use serde_json::Value;
+use tracing_subscriber::EnvFilter;
+
+/// What decides how much is said: `error`, `warn`, `info`, `debug`, or filters by module.
+const LOG_VARIABLE: &str = "TALLYCAST_LOG";
+
+/// Sends warnings and what else was asked for to standard error.
+pub(crate) fn init_tracing() {
+    let wanted = std::env::var(LOG_VARIABLE).ok().filter(|text| !text.is_empty());
+    let filter = EnvFilter::try_new(wanted.as_deref().unwrap_or("warn")).unwrap_or_else(|error| {
+        eprintln!("warning: {LOG_VARIABLE} cannot be used: {error}");
+        EnvFilter::new("warn")
+    });
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(in_colour(&std::io::stderr()))
+        .with_target(false)
+        .without_time()
+        .init();
+}
+
+/// Tells whether a stream of output may be coloured.
+pub(crate) fn in_colour(output: &impl IsTerminal) -> bool {
+    output.is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+}
+
+/// Prints what went wrong; what follows the first line says how to repair it.
+pub(crate) fn print_error(error: &anyhow::Error) {
+    eprintln!("error: {}", chain(error));
+}
+
+/// Tells whether an error is only that nobody reads our output any more.
+pub(crate) fn is_closed_pipe(error: &anyhow::Error) -> bool {
+    let io = error.chain().find_map(|cause| cause.downcast_ref::<std::io::Error>());
+    io.is_some_and(|io| io.kind() == ErrorKind::BrokenPipe)
+}
+
+/// Prints one object as one line, at once: readers of a pipe wait for it.
+pub(crate) fn print_line(value: &Value) -> std::io::Result<()> {
+    let mut output = std::io::stdout().lock();
+    writeln!(output, "{value}")?;
+    output.flush()
+}
+
+/// Joins an error and its causes, leaving out causes that the error's own words already hold.
+fn chain(error: &anyhow::Error) -> String {
+    error.chain().fold(String::new(), |mut text, cause| {
+        let cause = cause.to_string();
+        if text.is_empty() {
+            text = cause;
+        } else if !text.contains(&cause) {
+            text = format!("{text}: {cause}");
+        }
+        text
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use anyhow::anyhow;
+
+    #[test]
+    fn causes_are_told_once() {
+        let error = anyhow!("the disk is full\nfree some space").context("recording failed");
+        assert_eq!(chain(&error), "recording failed: the disk is full\nfree some space");
+        let error = anyhow!("no such file").context("a.csv: no such file");
+        assert_eq!(chain(&error), "a.csv: no such file");
+    }
+}

@@ -1,0 +1,303 @@
+//! Where settings come from: flags over environment over file over defaults, and which of them it was.
+//!
+//! Every key is described once, in [`KEYS`]; `config show` and `config check` print and check by it.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, anyhow, bail};
+use clap::Args;
+use monitor::DerivedStream;
+use tallycast::{BUS_VARIABLE, Bus, Node, StreamPattern};
+use toml::{Table, Value};
+
+/// Flags of every verb that decide where settings come from.
+#[derive(Args, Clone, Debug, Default)]
+pub(crate) struct Sources {
+    /// Network settings: udp://GROUPS:PORT?iface=eth1&ttl=1 [env: TALLYCAST_BUS]
+    #[arg(long, global = true, help_heading = "Settings", value_name = "URL")]
+    bus: Option<String>,
+    /// Name of this station in announcements and reports; the host's name by default
+    #[arg(long, global = true, help_heading = "Settings", value_name = "NAME")]
+    station: Option<String>,
+    /// Settings in TOML [env: TALLYCAST_CONFIG] [default: ~/.config/tallycast.toml where there is one]
+    #[arg(long, global = true, help_heading = "Settings", value_name = "FILE")]
+    config: Option<PathBuf>,
+}
+
+/// Where a setting came from.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Origin {
+    Flag(&'static str),
+    Environment(&'static str),
+    File(PathBuf),
+    Default,
+}
+
+/// One key of the settings.
+pub(crate) struct Key {
+    /// Its path in the file: `section.key`.
+    pub(crate) name: &'static str,
+    /// The flag over it, if there is one.
+    pub(crate) flag: Option<&'static str>,
+    /// The environment variable over it.
+    pub(crate) variable: Option<&'static str>,
+    /// What it is, in one line.
+    pub(crate) about: &'static str,
+    /// Its value where nobody says anything, as TOML.
+    default: &'static str,
+    /// Says what is wrong with a value.
+    check: fn(&Value) -> anyhow::Result<()>,
+}
+
+/// Every key there is.
+pub(crate) const KEYS: [Key; 6] = [
+    Key {
+        name: "bus.address",
+        flag: Some("--bus"),
+        variable: Some(BUS_VARIABLE),
+        about: "network settings; options iface, ttl, mtu, rcvbuf, sndbuf",
+        default: "\"udp://239.84.0.0:7400?ttl=1\"",
+        check: |value| Ok(text(value)?.parse::<Bus>().map(drop)?),
+    },
+    Key {
+        name: "bus.station",
+        flag: Some("--station"),
+        variable: None,
+        about: "name of this station; empty: the host's name",
+        default: "\"\"",
+        check: |value| text(value).map(drop),
+    },
+    Key {
+        name: "monitor.listen",
+        flag: Some("--listen"),
+        variable: None,
+        about: "where the monitor server's page and API are",
+        default: "\"127.0.0.1:7480\"",
+        check: |value| {
+            text(value)?.parse::<std::net::SocketAddr>().map(drop).context("not an address with port")
+        },
+    },
+    Key {
+        name: "monitor.patterns",
+        flag: Some("PATTERN"),
+        variable: None,
+        about: "streams the monitor server joins",
+        default: "[\"**\"]",
+        check: |value| patterns(value).map(drop),
+    },
+    Key {
+        name: "monitor.derive",
+        flag: None,
+        variable: None,
+        about: "derived streams: [[monitor.derive]] name, expression, inputs, unit",
+        default: "[]",
+        check: |value| derivations(value).map(drop),
+    },
+    Key {
+        name: "record.root",
+        flag: Some("--root"),
+        variable: None,
+        about: "folder of the archive",
+        default: "\"tallycast-archive\"",
+        check: |value| text(value).map(drop),
+    },
+];
+
+/// The settings of one run of the program.
+pub(crate) struct Settings {
+    file: Option<(PathBuf, Table)>,
+    bus: Option<String>,
+    station: Option<String>,
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Flag(flag) => write!(formatter, "flag {flag}"),
+            Self::Environment(variable) => write!(formatter, "environment {variable}"),
+            Self::File(path) => write!(formatter, "file {}", path.display()),
+            Self::Default => formatter.write_str("default"),
+        }
+    }
+}
+
+impl Sources {
+    /// Reads the file of settings, if there is one.
+    pub(crate) fn load(&self) -> anyhow::Result<Settings> {
+        let named = self.config.clone().or_else(|| std::env::var_os("TALLYCAST_CONFIG").map(PathBuf::from));
+        let path = named.or_else(|| default_path().filter(|path| path.is_file()));
+        let file = path.map(|path| read(&path).map(|table| (path, table))).transpose()?;
+        Ok(Settings { file, bus: self.bus.clone(), station: self.station.clone() })
+    }
+
+    /// Returns the bus if a flag names it.
+    pub(crate) fn named_bus(&self) -> Option<&str> {
+        self.bus.as_deref()
+    }
+}
+
+impl Settings {
+    /// Returns a key's value and where it came from.
+    ///
+    /// # Panics
+    /// If there is no such key: keys are written in this program only.
+    pub(crate) fn value(&self, name: &str, flag: Option<Value>) -> anyhow::Result<(Value, Origin)> {
+        let key = KEYS.iter().find(|key| key.name == name).expect("a key of the table");
+        let (value, origin) = self.lookup(key, flag);
+        (key.check)(&value).with_context(|| format!("{} from {origin}", key.name))?;
+        Ok((value, origin))
+    }
+
+    /// Returns a key's value as text.
+    pub(crate) fn text(&self, name: &str, flag: Option<&str>) -> anyhow::Result<String> {
+        let (value, _) = self.value(name, flag.map(|flag| Value::String(flag.to_owned())))?;
+        text(&value).map(str::to_owned)
+    }
+
+    /// Returns the bus.
+    pub(crate) fn bus(&self) -> anyhow::Result<Bus> {
+        Ok(self.text("bus.address", None)?.parse()?)
+    }
+
+    /// Makes this process's node on the bus.
+    pub(crate) fn node(&self) -> anyhow::Result<Node> {
+        self.node_on(self.bus()?)
+    }
+
+    /// Makes this process's node on a bus that a verb has changed.
+    pub(crate) fn node_on(&self, bus: Bus) -> anyhow::Result<Node> {
+        let mut builder = Node::builder().bus(bus);
+        let station = self.text("bus.station", None)?;
+        if !station.is_empty() {
+            builder = builder.station(station);
+        }
+        Ok(builder.build()?)
+    }
+
+    fn lookup(&self, key: &Key, flag: Option<Value>) -> (Value, Origin) {
+        let of_every_verb = match key.name {
+            "bus.address" => self.bus.clone(),
+            "bus.station" => self.station.clone(),
+            _ => None,
+        };
+        if let Some(value) = flag.or(of_every_verb.map(Value::String)) {
+            return (value, Origin::Flag(key.flag.unwrap_or_default()));
+        }
+        if let Some(variable) = key.variable
+            && let Ok(value) = std::env::var(variable)
+        {
+            return (Value::String(value), Origin::Environment(variable));
+        }
+        if let Some((path, table)) = &self.file
+            && let Some(value) = in_table(table, key.name)
+        {
+            return (value.clone(), Origin::File(path.clone()));
+        }
+        (default_of(key), Origin::Default)
+    }
+}
+
+/// Reads a file of settings and checks every key in it.
+pub(crate) fn read(path: &Path) -> anyhow::Result<Table> {
+    let text = std::fs::read_to_string(path).with_context(|| format!("{} cannot be read", path.display()))?;
+    let table: Table = text.parse().map_err(|error| anyhow!("{}: {error}", path.display()))?;
+    check(&table).with_context(|| path.display().to_string())?;
+    Ok(table)
+}
+
+/// Returns the file that is read unless another is named.
+pub(crate) fn default_path() -> Option<PathBuf> {
+    let folder = std::env::var_os("XDG_CONFIG_HOME").map(PathBuf::from);
+    let folder = folder.or_else(|| std::env::var_os("HOME").map(|home| Path::new(&home).join(".config")));
+    folder.map(|folder| folder.join("tallycast.toml"))
+}
+
+/// Reads the value of `monitor.patterns`.
+pub(crate) fn patterns(value: &Value) -> anyhow::Result<Vec<StreamPattern>> {
+    let list = value.as_array().ok_or_else(|| anyhow!("this is not a list of patterns: {value}"))?;
+    list.iter().map(|pattern| Ok(text(pattern)?.parse()?)).collect()
+}
+
+/// Reads the value of `monitor.derive`.
+pub(crate) fn derivations(value: &Value) -> anyhow::Result<Vec<DerivedStream>> {
+    let list = value.as_array().ok_or_else(|| anyhow!("this is not a list of derived streams: {value}"))?;
+    list.iter().map(|entry| entry.clone().try_into().context("a derived stream")).collect()
+}
+
+fn check(table: &Table) -> anyhow::Result<()> {
+    for (section, content) in table {
+        let known = || KEYS.iter().filter_map(|key| key.name.split_once('.'));
+        if !known().any(|(name, _)| name == section) {
+            let mut names: Vec<&str> = known().map(|(name, _)| name).collect();
+            names.dedup();
+            bail!("there is no section [{section}]\nthe sections are {}", names.join(", "));
+        }
+        let content =
+            content.as_table().ok_or_else(|| anyhow!("{section} is a section: write [{section}]"))?;
+        for (name, value) in content {
+            let path = format!("{section}.{name}");
+            let key = KEYS.iter().find(|key| key.name == path).ok_or_else(|| {
+                let names: Vec<&str> =
+                    known().filter(|(of, _)| of == section).map(|(_, name)| name).collect();
+                anyhow!("there is no key {path}\nthe keys of [{section}] are {}", names.join(", "))
+            })?;
+            (key.check)(value).context(path)?;
+        }
+    }
+    Ok(())
+}
+
+fn in_table<'a>(table: &'a Table, name: &str) -> Option<&'a Value> {
+    let (section, key) = name.split_once('.')?;
+    table.get(section)?.get(key)
+}
+
+fn default_of(key: &Key) -> Value {
+    let table: Table = format!("value = {}", key.default).parse().expect("the defaults are TOML");
+    table["value"].clone()
+}
+
+fn text(value: &Value) -> anyhow::Result<&str> {
+    value.as_str().ok_or_else(|| anyhow!("this is not a text: {value}\nwrite it in quotation marks"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn settings(file: &str) -> Settings {
+        let file = Some((PathBuf::from("a.toml"), file.parse().unwrap()));
+        Settings { file, bus: None, station: None }
+    }
+
+    #[test]
+    fn every_default_passes_its_own_check() {
+        for key in &KEYS {
+            (key.check)(&default_of(key)).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_flag_is_over_the_file_and_the_file_over_the_default() {
+        let settings = settings("[record]\nroot = 'here'");
+        assert_eq!(settings.text("record.root", None).unwrap(), "here");
+        assert_eq!(settings.text("record.root", Some("there")).unwrap(), "there");
+        let (_, origin) = settings.value("monitor.listen", None).unwrap();
+        assert_eq!(origin, Origin::Default);
+        let (_, origin) = settings.value("record.root", None).unwrap();
+        assert_eq!(origin, Origin::File("a.toml".into()));
+    }
+
+    #[test]
+    fn what_is_unknown_or_wrong_is_told_with_its_key() {
+        let wrong = |file: &str| format!("{:#}", check(&file.parse().unwrap()).unwrap_err());
+        assert!(
+            wrong("[bus]\nadress = 'x'").starts_with("there is no key bus.adress\nthe keys of [bus] are")
+        );
+        assert!(wrong("[buss]\nx = 1").starts_with("there is no section [buss]\nthe sections are bus, "));
+        assert!(wrong("[bus]\naddress = 'udp://10.0.0.1'").starts_with("bus.address: "));
+        assert!(wrong("[monitor]\npatterns = 'all'").starts_with("monitor.patterns: "));
+        assert!(wrong("[[monitor.derive]]\nname = 'a'").starts_with("monitor.derive: "));
+    }
+}

@@ -1,0 +1,65 @@
+//! The verbs, one file each: arguments and wiring.
+
+mod config;
+mod demo;
+mod list;
+mod monitor;
+mod publish;
+mod query;
+mod record;
+mod replay;
+mod subscribe;
+
+use clap::Subcommand;
+
+use crate::Outcome;
+use crate::settings::Sources;
+
+/// What can be done.
+#[derive(Subcommand, Debug)]
+pub(crate) enum Verb {
+    /// Everything at once on this machine: recorded signals, multicast, monitor page, archive
+    #[command(after_help = demo::EXAMPLES)]
+    Demo(demo::Arguments),
+    /// Publish a stream from a file, a recorded signal, this host, standard input or a test waveform
+    #[command(after_help = publish::EXAMPLES)]
+    Pub(publish::Arguments),
+    /// Read streams: values, gaps with their reasons, and the closed account
+    #[command(after_help = subscribe::EXAMPLES)]
+    Sub(subscribe::Arguments),
+    /// List the streams that are announced
+    #[command(after_help = list::EXAMPLES)]
+    Ls(list::Arguments),
+    /// Serve the page and the API: live plots, accounts, history, derived streams
+    #[command(after_help = monitor::EXAMPLES)]
+    Monitor(monitor::Arguments),
+    /// Record streams into an archive, with gap map and account
+    #[command(after_help = record::EXAMPLES)]
+    Record(record::Arguments),
+    /// List, thin and export what an archive has
+    #[command(after_help = query::EXAMPLES)]
+    Query(query::Arguments),
+    /// Publish a recording again, with its gaps
+    #[command(after_help = replay::EXAMPLES)]
+    Replay(replay::Arguments),
+    /// Check a file of settings, or show every setting and where it came from
+    #[command(after_help = config::EXAMPLES)]
+    Config(config::Arguments),
+}
+
+impl Verb {
+    /// Does it.
+    pub(crate) fn run(self, sources: &Sources) -> anyhow::Result<Outcome> {
+        match self {
+            Self::Pub(arguments) => publish::run(arguments, sources),
+            Self::Sub(arguments) => subscribe::run(arguments, sources),
+            Self::Ls(arguments) => list::run(&arguments, sources),
+            Self::Demo(arguments) => demo::run(arguments, sources),
+            Self::Monitor(arguments) => monitor::run(arguments, sources),
+            Self::Record(arguments) => record::run(arguments, sources),
+            Self::Query(arguments) => query::run(arguments, sources),
+            Self::Replay(arguments) => replay::run(arguments, sources),
+            Self::Config(arguments) => config::run(arguments, sources),
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! `tallycast config`: are the settings right, and where does each come from.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+
+use crate::Outcome;
+use crate::messages::print_error;
+use crate::settings::{self, KEYS, Sources};
+
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  tallycast config check ~/.config/tallycast.toml
+  tallycast config show --origin";
+
+#[derive(Args, Debug)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Subcommand, Debug)]
+enum What {
+    /// Check a file of settings: unknown keys and wrong values are errors; exit code 1 if there are any
+    Check {
+        /// The file; by default the one that would be read
+        file: Option<PathBuf>,
+    },
+    /// Show every setting with what it means
+    Show {
+        /// Say where each value came from: flag, environment, file or default
+        #[arg(long)]
+        origin: bool,
+    },
+}
+
+pub(crate) fn run(arguments: Arguments, sources: &Sources) -> anyhow::Result<Outcome> {
+    match arguments.what {
+        What::Check { file } => check(file),
+        What::Show { origin } => show(sources, origin),
+    }
+}
+
+fn check(file: Option<PathBuf>) -> anyhow::Result<Outcome> {
+    let Some(path) = file.or_else(settings::default_path) else {
+        anyhow::bail!("there is no file to check\nname one: tallycast config check FILE");
+    };
+    // A file that is not there could not be checked; one that is wrong was, and something was found.
+    std::fs::metadata(&path).map_err(|error| anyhow::anyhow!("{}: {error}", path.display()))?;
+    match settings::read(&path) {
+        Ok(_) => {
+            writeln!(std::io::stdout(), "{}: fine", path.display())?;
+            Ok(Outcome::Fine)
+        }
+        Err(error) => {
+            print_error(&error);
+            Ok(Outcome::Found)
+        }
+    }
+}
+
+fn show(sources: &Sources, with_origin: bool) -> anyhow::Result<Outcome> {
+    let settings = sources.load()?;
+    let mut output = std::io::stdout().lock();
+    let mut section = "";
+    for key in &KEYS {
+        let (of, name) = key.name.split_once('.').expect("every key lies in a section");
+        if of != section {
+            writeln!(output, "{}[{of}]", if section.is_empty() { "" } else { "\n" })?;
+            section = of;
+        }
+        let (value, origin) = settings.value(key.name, None)?;
+        let over: Vec<&str> = key.flag.into_iter().chain(key.variable).collect();
+        let over = if over.is_empty() { String::new() } else { format!(" ({})", over.join(", ")) };
+        writeln!(output, "# {}{over}", key.about)?;
+        write!(output, "{name} = {value}")?;
+        writeln!(output, "{}", if with_origin { format!("  # {origin}") } else { String::new() })?;
+    }
+    Ok(Outcome::Fine)
+}

@@ -1,0 +1,207 @@
+//! `tallycast demo`: sources, monitor server and recorder on this machine, each a process of its own, over
+//! real UDP multicast.
+//!
+//! The processes lie in `children`, what they are in `scene`, the judgement over their accounts in `verdict`.
+
+mod children;
+mod scene;
+mod verdict;
+
+use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, anyhow, bail};
+use clap::Args;
+
+use crate::Outcome;
+use crate::quantity::{self, Probability};
+use crate::settings::Sources;
+use crate::stop::{Deadline, Stop};
+use children::Children;
+use scene::Scene;
+
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  tallycast demo                                          opens the page; Ctrl-C ends it
+  tallycast demo --loss 1%                                with loss to look at; the page has a switch too
+  tallycast demo --headless --duration 20s --json         every reader's closed account, one object a line
+
+Exit code 1: an account is not closed, not balanced, or not explained.";
+
+/// Where the page is unless somebody else is there.
+const DEFAULT_LISTEN: &str = "127.0.0.1:7480";
+/// How long readers wait for the last accounts to close: two seconds settle a loss, the rest is for busy machines.
+const READERS_PATIENCE: Duration = Duration::from_secs(20);
+/// How long a child may take to end before it is killed: a reader's patience, and as much again for its work.
+const CHILDREN_PATIENCE: Duration = Duration::from_secs(40);
+/// How long the page has to answer before something is said.
+const PAGE_PATIENCE: Duration = Duration::from_secs(20);
+/// The longest wait between two looks at the children.
+const LOOK: Duration = Duration::from_millis(100);
+
+#[derive(Args, Debug)]
+pub(crate) struct Arguments {
+    /// Open nothing; print every reader's account at the end
+    #[arg(long)]
+    headless: bool,
+    /// End after this time; with --headless 20s unless said otherwise
+    #[arg(long, value_parser = quantity::duration)]
+    duration: Option<Duration>,
+    /// Print the accounts as JSON, one object a line
+    #[arg(long)]
+    json: bool,
+    /// Withhold datagrams with this probability from the beginning
+    #[arg(long, value_name = "PROBABILITY", default_value = "0")]
+    loss: Probability,
+    /// Where the page is
+    #[arg(long, value_name = "ADDRESS")]
+    listen: Option<SocketAddr>,
+    /// Keep the archive in this folder; a temporary one is removed at the end
+    #[arg(long, value_name = "DIR")]
+    dir: Option<PathBuf>,
+    /// Keep the temporary folder
+    #[arg(long, conflicts_with = "dir")]
+    keep: bool,
+}
+
+pub(crate) fn run(arguments: Arguments, sources: &Sources) -> anyhow::Result<Outcome> {
+    let stop = Stop::on_signals()?;
+    let folder = Folder::make(&arguments)?;
+    let bus = match sources.named_bus() {
+        Some(bus) => bus.to_owned(),
+        None => private_bus()?,
+    };
+    let listen = free_page_address(arguments.listen)?;
+    let control = folder.path().join("inject");
+    std::fs::write(&control, arguments.loss.to_string())?;
+    let scene =
+        Scene { bus: &bus, listen, folder: folder.path(), control: &control, patience: READERS_PATIENCE };
+
+    let mut children = Children::default();
+    scene.start_readers(&mut children)?;
+    wait_for_page(listen, &mut children, &stop)?;
+    scene.start_sources(&mut children)?;
+    tell(&scene, &arguments);
+    if !arguments.headless {
+        open_page(listen);
+    }
+
+    let default = arguments.headless.then_some(Duration::from_secs(20));
+    let deadline = Deadline::after(arguments.duration.or(default));
+    while !deadline.is_over() && !stop.wait(deadline.left(LOOK)) {
+        children.check()?;
+    }
+    children.finish_all(CHILDREN_PATIENCE)?;
+    let verdict = verdict::judge(&children.lines());
+    verdict.print(arguments.json)?;
+    folder.say_where();
+    Ok(if verdict.is_in_order() { Outcome::Fine } else { Outcome::Found })
+}
+
+/// The folder of the demo: somebody's own, or one that is removed at the end.
+enum Folder {
+    Own(PathBuf),
+    Temporary(tempfile::TempDir),
+    Kept(PathBuf),
+}
+
+impl Folder {
+    fn make(arguments: &Arguments) -> anyhow::Result<Self> {
+        if let Some(own) = &arguments.dir {
+            std::fs::create_dir_all(own).with_context(|| format!("{} cannot be made", own.display()))?;
+            return Ok(Self::Own(own.clone()));
+        }
+        let temporary = tempfile::Builder::new().prefix("tallycast-demo-").tempdir();
+        let temporary = temporary.context("no temporary folder can be made\nname one with --dir")?;
+        Ok(if arguments.keep { Self::Kept(temporary.keep()) } else { Self::Temporary(temporary) })
+    }
+
+    fn path(&self) -> &Path {
+        match self {
+            Self::Own(path) | Self::Kept(path) => path,
+            Self::Temporary(folder) => folder.path(),
+        }
+    }
+
+    fn say_where(&self) {
+        match self {
+            Self::Temporary(_) => {}
+            Self::Own(path) | Self::Kept(path) => {
+                let root = path.join(scene::ARCHIVE);
+                eprintln!("the recording is in {0}: tallycast query {0} --list", root.display());
+            }
+        }
+    }
+}
+
+/// Makes a bus on the loopback interface with a port of its own, so that two demos do not mix.
+fn private_bus() -> anyhow::Result<String> {
+    let socket = UdpSocket::bind("0.0.0.0:0").context("no UDP port can be had")?;
+    Ok(format!("udp://239.84.0.0:{}?iface=lo&ttl=1", socket.local_addr()?.port()))
+}
+
+/// Returns where the page can be: as asked for, or the usual address, or the next free port.
+fn free_page_address(asked: Option<SocketAddr>) -> anyhow::Result<SocketAddr> {
+    if let Some(asked) = asked {
+        drop(TcpListener::bind(asked).with_context(|| {
+            format!(
+                "the page cannot be at {asked}\nchoose another address with --listen, such as 127.0.0.1:0"
+            )
+        })?);
+    }
+    let first = asked.unwrap_or(DEFAULT_LISTEN.parse()?);
+    if first.port() != 0 && TcpListener::bind(first).is_ok() {
+        return Ok(first);
+    }
+    let free = TcpListener::bind(SocketAddr::new(first.ip(), 0)).context("no TCP port can be had")?;
+    if asked.is_none() {
+        eprintln!("{first} is in use, so the page is elsewhere");
+    }
+    Ok(free.local_addr()?)
+}
+
+/// Waits until the monitor server takes connections.
+fn wait_for_page(listen: SocketAddr, children: &mut Children, stop: &Stop) -> anyhow::Result<()> {
+    let began = Instant::now();
+    while TcpStream::connect_timeout(&listen, LOOK).is_err() {
+        children.check()?;
+        if stop.wait(LOOK) {
+            bail!("ended before the page was there");
+        }
+        if began.elapsed() > PAGE_PATIENCE {
+            return Err(anyhow!(
+                "the monitor server does not answer at {listen}\nsee what it says with TALLYCAST_LOG=debug"
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn tell(scene: &Scene<'_>, arguments: &Arguments) {
+    eprintln!("page      http://{}/", scene.listen);
+    eprintln!("bus       {}", scene.bus);
+    eprintln!("archive   {}", scene.folder.join(scene::ARCHIVE).display());
+    eprintln!("streams   tallycast ls --bus '{}'", scene.bus);
+    if !arguments.headless && arguments.duration.is_none() {
+        eprintln!("Ctrl-C ends it.");
+    }
+}
+
+/// Opens the page where there is a desktop; it is no failure if there is none.
+fn open_page(listen: SocketAddr) {
+    let desktop = ["DISPLAY", "WAYLAND_DISPLAY"].iter().any(|it| std::env::var_os(it).is_some());
+    if !desktop {
+        return;
+    }
+    let mut command = std::process::Command::new("xdg-open");
+    command.arg(format!("http://{listen}/"));
+    command
+        .stdin(std::process::Stdio::null())
+        .stdout(std::process::Stdio::null())
+        .stderr(std::process::Stdio::null());
+    if let Ok(mut opener) = command.spawn() {
+        // It hands the page to a browser and ends; a thread of its own keeps it from becoming a zombie.
+        drop(std::thread::spawn(move || opener.wait()));
+    }
+}

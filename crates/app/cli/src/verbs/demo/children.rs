@@ -1,0 +1,149 @@
+//! The demo's processes: started from this very program, ended whatever way the demo ends.
+//!
+//! Each holds the read end of a pipe as its standard input and ends, in order, when that closes. We close it to
+//! end a child; the system closes it when we die, however that happens. What a child prints is kept.
+
+use std::io::{BufRead, BufReader};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+use serde_json::Value;
+
+/// How often a child that should end is looked at.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// What a child is there for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Role {
+    Source,
+    Monitor,
+    Recorder,
+}
+
+/// Whoever publishes ends before those who read it: the monitor server publishes what it derives.
+const ORDER_OF_ENDING: [Role; 3] = [Role::Source, Role::Monitor, Role::Recorder];
+
+/// A line of JSON that a child printed.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) struct Line {
+    /// The child.
+    pub(super) child: String,
+    /// What it said.
+    pub(super) value: Value,
+}
+
+/// All processes of a demo. Dropping ends those that still run.
+#[derive(Default)]
+pub(super) struct Children {
+    running: Vec<Running>,
+    lines: Vec<Line>,
+}
+
+struct Running {
+    role: Role,
+    name: String,
+    process: Child,
+    /// Dropping it asks the child to end.
+    leash: Option<ChildStdin>,
+    output: Option<JoinHandle<Vec<Value>>>,
+}
+
+impl Children {
+    /// Starts this program with other arguments.
+    pub(super) fn start<'a>(
+        &mut self,
+        role: Role,
+        name: &str,
+        arguments: impl Iterator<Item = &'a &'a str>,
+    ) -> anyhow::Result<()> {
+        let program = std::env::current_exe().context("this program does not find itself")?;
+        let mut command = Command::new(program);
+        command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped());
+        // Ctrl-C is for the demo alone: it ends its children in their order.
+        command.process_group(0);
+        let mut process = command.spawn().with_context(|| format!("{name} cannot be started"))?;
+        let leash = process.stdin.take();
+        let output = process.stdout.take().map(|output| std::thread::spawn(move || objects_in(output)));
+        self.running.push(Running { role, name: name.to_owned(), process, leash, output });
+        Ok(())
+    }
+
+    /// Tells whether one of them ended although nobody asked it to; it said why itself.
+    pub(super) fn check(&mut self) -> anyhow::Result<()> {
+        for child in &mut self.running {
+            if let Some(status) = child.process.try_wait()? {
+                bail!("the process of {} ended early: {status}", child.name);
+            }
+        }
+        Ok(())
+    }
+
+    /// Asks all of them to end, one role after the other, and waits until they have.
+    ///
+    /// `patience` is what each role has for it.
+    pub(super) fn finish_all(&mut self, patience: Duration) -> anyhow::Result<()> {
+        ORDER_OF_ENDING.into_iter().try_for_each(|role| self.finish(role, patience))
+    }
+
+    /// Returns what the children that have ended had printed.
+    pub(super) fn lines(&self) -> &[Line] {
+        &self.lines
+    }
+
+    fn finish(&mut self, role: Role, patience: Duration) -> anyhow::Result<()> {
+        let began = Instant::now();
+        let (mut ending, staying): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.running).into_iter().partition(|child| child.role == role);
+        self.running = staying;
+        ending.iter_mut().for_each(|child| drop(child.leash.take()));
+        for mut child in ending {
+            child.wait(patience.saturating_sub(began.elapsed()))?;
+            let output = child.output.take().map(JoinHandle::join);
+            let values = output.transpose().unwrap_or_default().unwrap_or_default();
+            let name = child.name.clone();
+            self.lines.extend(values.into_iter().map(|value| Line { child: name.clone(), value }));
+        }
+        Ok(())
+    }
+}
+
+impl Running {
+    /// Waits until the child has ended by itself; after `patience` it is ended.
+    fn wait(&mut self, patience: Duration) -> anyhow::Result<()> {
+        let began = Instant::now();
+        let status = loop {
+            if let Some(status) = self.process.try_wait()? {
+                break status;
+            }
+            if began.elapsed() > patience {
+                self.process.kill()?;
+                self.process.wait()?;
+                bail!("the process of {} did not end within {patience:?} and was killed", self.name);
+            }
+            std::thread::sleep(LOOK);
+        };
+        // A reader that found an account out of order says so by 1; the verdict names it.
+        match status.code() {
+            Some(0 | 1) => Ok(()),
+            _ => bail!("the process of {} failed: {status}", self.name),
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // Nothing to be done about failures: the child has ended already, or its leash has just closed.
+        if matches!(self.process.try_wait(), Ok(None)) {
+            drop(self.process.kill());
+            drop(self.process.wait());
+        }
+    }
+}
+
+fn objects_in(output: impl std::io::Read) -> Vec<Value> {
+    let lines = BufReader::new(output).lines().map_while(Result::ok);
+    lines.filter_map(|line| serde_json::from_str(&line).ok()).collect()
+}

@@ -1,0 +1,129 @@
+//! `tallycast monitor`: the server that thins, combines and remembers streams, and serves the page and the API.
+
+mod inject_file;
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context;
+use clap::Args;
+use monitor::{MonitorConfig, MonitorHandle};
+use serde_json::json;
+use tallycast::{StreamAccount, StreamPattern};
+use toml::Value;
+
+use crate::Outcome;
+use crate::messages::print_line;
+use crate::quantity;
+use crate::reading::{Patience, StreamsSeen};
+use crate::settings::{Settings, Sources, derivations, patterns};
+use crate::stop::{Deadline, Stop};
+use crate::verbs::subscribe::account_line;
+use inject_file::InjectFile;
+
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  tallycast monitor                                       every stream, at http://127.0.0.1:7480/
+  tallycast monitor 'lab/**' --archive tallycast-archive  with history behind live
+  tallycast monitor --listen 0.0.0.0:7480 --allow-host control-room.example
+
+More streams are joined, and streams derived, at run time on the page and by the API; [monitor] in the settings
+does so at the start.";
+
+/// How often the accounts are looked at while the streams end.
+const LOOK: Duration = Duration::from_millis(100);
+
+#[derive(Args, Debug)]
+pub(crate) struct Arguments {
+    /// Streams to join at once [default: monitor.patterns of the settings]
+    #[arg(value_name = "PATTERN")]
+    patterns: Vec<StreamPattern>,
+    /// Where the page and the API are [default: monitor.listen of the settings]
+    #[arg(long, value_name = "ADDRESS")]
+    listen: Option<SocketAddr>,
+    /// Show what the archive in this folder holds behind live memory
+    #[arg(long, value_name = "DIR")]
+    archive: Option<PathBuf>,
+    /// Let pages ask under this host name too; may be given several times
+    #[arg(long, value_name = "NAME")]
+    allow_host: Vec<String>,
+    /// Name under which this reader's account is kept
+    #[arg(long, value_name = "NAME", default_value = "monitor")]
+    reader: String,
+    /// End after this time, such as 8h
+    #[arg(long, value_parser = quantity::duration)]
+    duration: Option<Duration>,
+    /// Print where it listens, and the accounts at the end, as JSON, one object a line
+    #[arg(long)]
+    json: bool,
+    /// Let the page plant loss: the probability goes into this file, which publishers follow
+    #[arg(long, value_name = "PATH", hide = true)]
+    inject_control: Option<PathBuf>,
+    /// End when standard input does
+    #[arg(long, hide = true)]
+    with_parent: bool,
+    /// Once the end is wished for, wait this long for the streams to end first
+    #[arg(long, hide = true, value_parser = quantity::duration, default_value = "0s")]
+    patience: Duration,
+}
+
+pub(crate) fn run(arguments: Arguments, sources: &Sources) -> anyhow::Result<Outcome> {
+    let settings = sources.load()?;
+    let stop = Stop::on_signals()?;
+    if arguments.with_parent {
+        stop.with_parent()?;
+    }
+    let handle = monitor::start(arguments.config(&settings)?)?;
+    if arguments.json {
+        print_line(&json!({"event": "listening", "address": handle.address().to_string()}))?;
+    } else {
+        eprintln!("the page is at http://{}/", handle.address());
+    }
+    let deadline = Deadline::after(arguments.duration);
+    while !deadline.is_over() && !stop.wait(deadline.left(Duration::MAX)) {}
+    let accounts = end(handle, Patience::new(stop, arguments.patience, false));
+    let mut in_order = true;
+    for account in &accounts {
+        in_order &= tallycast::is_in_order(&account.account);
+        if arguments.json {
+            print_line(&account_line(account))?;
+        }
+    }
+    Ok(if in_order { Outcome::Fine } else { Outcome::Found })
+}
+
+/// Lets the streams end first, as far as the patience goes, and stops the server.
+fn end(handle: MonitorHandle, mut patience: Patience) -> Vec<StreamAccount> {
+    patience.wish();
+    while !patience.is_over(&StreamsSeen::in_accounts(&handle.accounts())) {
+        std::thread::sleep(LOOK);
+    }
+    handle.stop()
+}
+
+impl Arguments {
+    fn config(&self, settings: &Settings) -> anyhow::Result<MonitorConfig> {
+        let given = (!self.patterns.is_empty())
+            .then(|| self.patterns.iter().map(|it| Value::String(it.as_str().to_owned())).collect());
+        let (joined, _) = settings.value("monitor.patterns", given.map(Value::Array))?;
+        let (derived, _) = settings.value("monitor.derive", None)?;
+        let listen = settings.text("monitor.listen", self.listen.map(|it| it.to_string()).as_deref())?;
+
+        let mut config = MonitorConfig::new(settings.node()?);
+        config.listen = listen.parse()?;
+        config.reader.clone_from(&self.reader);
+        config.patterns = patterns(&joined)?;
+        config.derived = derivations(&derived)?;
+        config.allowed_hosts.clone_from(&self.allow_host);
+        if let Some(path) = &self.inject_control {
+            let file = InjectFile::open(path).with_context(|| path.display().to_string())?;
+            config.inject = Some(Arc::new(file));
+        }
+        Ok(match &self.archive {
+            Some(root) => config.archive(root.as_path()),
+            None => config,
+        })
+    }
+}

@@ -1,0 +1,241 @@
+//! `tallycast pub`: a stream from a source, at its true rate.
+//!
+//! What the source is lies in `origin`, how it is played in `play`.
+
+mod control;
+mod origin;
+mod play;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use serde_json::{Value, json};
+use source::{Description, Speed};
+use tallycast::{
+    Address, Channel, OnFull, Publisher, PublisherBuilder, ReaderReport, Schema, StreamName, Totals,
+};
+
+use crate::Outcome;
+use crate::messages::print_line;
+use crate::quantity::{self, Probability};
+use crate::settings::Sources;
+use crate::stop::Stop;
+
+pub(crate) use play::played_rate;
+use play::{Ending, play};
+
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  tallycast pub lab/sine --wave sine --rate 200k --channels 2 --dtype f4 --frequency 1k
+  tallycast pub --signal ecg --loop                       a recorded signal at its true rate
+  tallycast pub lab/run7 --file run7.csv --unit mV --label device=probe-1
+  tallycast pub --host cpu
+  read-adc | tallycast pub lab/adc --stdin raw --dtype i16 --channels 4 --rate 50k
+  tallycast pub lab/sine --wave sine --rate 1k --loss 1%  plant loss: readers see stage `injected`";
+
+#[derive(Args, Debug)]
+pub(crate) struct Arguments {
+    /// The stream's name, a path such as lab/probe; recorded signals, files and hosts have one of their own
+    name: Option<StreamName>,
+    #[command(flatten)]
+    origin: origin::OriginArguments,
+    /// Begin again at the end; the seam is a hole of stage `source`
+    #[arg(long = "loop")]
+    repeat: bool,
+    /// How much faster than in reality: 10, 0.5 or 1/2
+    #[arg(long, default_value = "1")]
+    speed: Speed,
+    /// End after so many samples
+    #[arg(long, value_name = "SAMPLES")]
+    count: Option<u64>,
+    /// End after this time, such as 30s
+    #[arg(long, value_parser = quantity::duration)]
+    duration: Option<Duration>,
+    /// Send to this address instead of the bus's group; may be given several times
+    #[arg(long, value_name = "URL")]
+    to: Vec<Address>,
+    /// Withhold datagrams with this probability, such as 1%
+    #[arg(long, value_name = "PROBABILITY", default_value = "0")]
+    loss: Probability,
+    /// What to do with samples for which there is no room
+    #[arg(long, value_enum, default_value_t)]
+    on_full: WhenFull,
+    /// How long small blocks wait for company; 0s: not at all
+    #[arg(long, value_name = "DURATION", value_parser = quantity::duration)]
+    linger: Option<Duration>,
+    /// Names of the channels, instead of the source's own
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    name_channels: Vec<String>,
+    /// Unit of all channels, or one for each, separated by commas
+    #[arg(long, value_name = "UNITS", value_delimiter = ',')]
+    unit: Vec<String>,
+    /// A free word about the stream; may be given several times
+    #[arg(long, value_name = "KEY=VALUE", value_parser = key_value)]
+    label: Vec<(String, String)>,
+    /// Print what became of everything as JSON at the end
+    #[arg(long)]
+    json: bool,
+    /// Take the probability of planted loss from this file whenever it changes
+    #[arg(long, value_name = "PATH", hide = true)]
+    inject_control: Option<PathBuf>,
+    /// End when standard input does
+    #[arg(long, hide = true, conflicts_with = "stdin")]
+    with_parent: bool,
+}
+
+/// [`OnFull`], with the words of the command line.
+#[derive(ValueEnum, Clone, Copy, Debug, Default)]
+enum WhenFull {
+    /// Take the oldest unsent samples back; readers see stage `publisher_queue`
+    #[default]
+    Overwrite,
+    /// Wait for room
+    Block,
+    /// End with an error
+    Error,
+}
+
+pub(crate) fn run(arguments: Arguments, sources: &Sources) -> anyhow::Result<Outcome> {
+    let node = sources.load()?.node()?;
+    let stop = Stop::on_signals()?;
+    if arguments.with_parent {
+        stop.with_parent()?;
+    }
+    let source = arguments.origin.open(arguments.name.as_ref(), arguments.repeat)?;
+    let schema = arguments.schema(source.description())?;
+    let name = source.description().name.to_string();
+    let publisher = arguments.describe(node.publisher(name).schema(&schema)).open()?;
+    let ending = Ending::new(stop, arguments.duration, arguments.count);
+    let control = arguments.inject_control.as_ref().map(|path| control::InjectControl::new(path));
+    if !arguments.json {
+        eprintln!("publishing {} on {}", said(&publisher), node.bus());
+    }
+    let (publisher, played) = play(source, arguments.speed, publisher, &ending, control);
+    let (name, epoch, readers) = (publisher.name().clone(), publisher.epoch(), publisher.readers());
+    let totals = publisher.close();
+    if arguments.json {
+        print_line(&totals_json(&name, epoch, &totals, &readers))?;
+    } else {
+        eprintln!("{}", totals_text(&totals));
+    }
+    played?;
+    Ok(Outcome::Fine)
+}
+
+impl Arguments {
+    fn describe(&self, mut builder: PublisherBuilder) -> PublisherBuilder {
+        builder = builder.inject(self.loss.0).on_full(match self.on_full {
+            WhenFull::Overwrite => OnFull::Overwrite,
+            WhenFull::Block => OnFull::Block,
+            WhenFull::Error => OnFull::Error,
+        });
+        if let Some(linger) = self.linger {
+            builder = builder.linger(linger);
+        }
+        self.to.iter().fold(builder, |builder, address| builder.to(address.socket))
+    }
+
+    /// Returns the source's schema with what the user says over it.
+    fn schema(&self, description: &Description) -> anyhow::Result<Schema> {
+        let mut schema = description.schema.clone();
+        let channels = schema.channels.len();
+        let one_each = |what: &str, given: usize| {
+            let message = format!("{given} {what} for {channels} channels\ngive one for each");
+            if given == channels { Ok(()) } else { Err(anyhow::anyhow!(message)) }
+        };
+        if !self.name_channels.is_empty() {
+            one_each("channel names", self.name_channels.len())?;
+            rename(&mut schema.channels, &self.name_channels);
+        }
+        match self.unit.as_slice() {
+            [] => {}
+            [unit] => schema.channels.iter_mut().for_each(|channel| channel.unit.clone_from(unit)),
+            units => {
+                one_each("units", units.len())?;
+                schema
+                    .channels
+                    .iter_mut()
+                    .zip(units)
+                    .for_each(|(channel, unit)| channel.unit.clone_from(unit));
+            }
+        }
+        schema.labels.extend(self.label.iter().cloned());
+        schema.rate = played_rate(schema.rate, self.speed)?;
+        schema.check()?;
+        Ok(schema)
+    }
+}
+
+fn rename(channels: &mut [Channel], names: &[String]) {
+    for (channel, name) in channels.iter_mut().zip(names) {
+        channel.name.clone_from(name);
+    }
+}
+
+fn key_value(text: &str) -> Result<(String, String), String> {
+    let (key, value) = text.split_once('=').ok_or_else(|| format!("`{text}` is not KEY=VALUE"))?;
+    Ok((key.to_owned(), value.to_owned()))
+}
+
+fn said(publisher: &Publisher) -> String {
+    let schema = publisher.schema();
+    format!("{}: {} × {} at {} samples/s", publisher.name(), schema.channels.len(), schema.dtype, schema.rate)
+}
+
+/// Returns a publisher's totals as one JSON object.
+pub(crate) fn totals_json(
+    name: &StreamName,
+    epoch: tallycast::Epoch,
+    totals: &Totals,
+    readers: &[ReaderReport],
+) -> Value {
+    let (samples, datagrams) = (&totals.samples, &totals.datagrams);
+    json!({
+        "event": "totals",
+        "stream": name.as_str(),
+        "epoch": epoch.to_string(),
+        "samples": {
+            "offered": samples.offered,
+            "numbered": samples.numbered,
+            "source": samples.source,
+            "publisher_queue": samples.publisher_queue,
+            "publisher_paused": samples.publisher_paused,
+            "queued": samples.queued,
+        },
+        "datagrams": {
+            "injected": datagrams.injected,
+            "sender_socket": datagrams.sender_socket,
+            "sender_ip": datagrams.sender_ip,
+            "sender_qdisc": datagrams.sender_qdisc,
+            "bytes": datagrams.bytes,
+        },
+        "readers": readers.iter().map(|reader| reader.report.name.as_str()).collect::<Vec<_>>(),
+    })
+}
+
+fn totals_text(totals: &Totals) -> String {
+    let (samples, datagrams) = (&totals.samples, &totals.datagrams);
+    let parts = [
+        (samples.source, "samples missing at the source"),
+        (samples.publisher_queue, "samples lost in publisher_queue"),
+        (datagrams.injected, "datagrams withheld (injected)"),
+        (datagrams.sender_socket, "datagrams refused (sender_socket)"),
+        (datagrams.sender_ip, "datagrams refused (sender_ip)"),
+        (datagrams.sender_qdisc, "datagrams dropped (sender_qdisc)"),
+    ];
+    let parts = parts.iter().filter(|(count, _)| *count > 0);
+    let parts: Vec<String> = parts.map(|(count, what)| format!(", {count} {what}")).collect();
+    format!("{} of {} samples went out{}", samples.numbered, samples.offered, parts.concat())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels_are_keys_and_values() {
+        assert_eq!(key_value("device=probe=1"), Ok(("device".to_owned(), "probe=1".to_owned())));
+        assert!(key_value("device").is_err());
+    }
+}

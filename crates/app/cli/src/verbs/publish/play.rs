@@ -1,0 +1,184 @@
+//! Playing a source into a publisher until it ends, or somebody wants it to.
+//!
+//! A source that waits for its samples is read by a thread of its own, so that the wish to end is heard while
+//! it waits; the queue between the two is short, so that what feeds it is slowed rather than stored.
+
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::time::{Duration, Instant};
+
+use source::{Player, Source, SourceError, Speed, Step, Timing};
+use tallycast::{Publisher, SampleRate, Stage};
+
+use super::control::InjectControl;
+use crate::stop::{Deadline, Stop};
+
+/// The longest wait between two looks at the controls.
+const LOOK: Duration = Duration::from_millis(100);
+/// Pieces between the reading thread and the publisher: one on each side, and two in between.
+const QUEUED_PIECES: usize = 2;
+
+/// What ends a stream before its source does.
+pub(crate) struct Ending {
+    stop: Stop,
+    deadline: Deadline,
+    count: Option<u64>,
+}
+
+/// A piece that outlives its source's buffer.
+enum Owned {
+    Samples(Vec<u8>),
+    Hole { samples: u64, stage: Stage },
+    Failed(SourceError),
+}
+
+impl Ending {
+    /// Ends at the wish, after a time, or after so many samples, whichever comes first.
+    pub(crate) fn new(stop: Stop, duration: Option<Duration>, count: Option<u64>) -> Self {
+        Self { stop, deadline: Deadline::after(duration), count }
+    }
+
+    /// Returns how many samples may still be published; `None` once it is over.
+    fn left(&self, published: u64) -> Option<u64> {
+        let left = self.count.map_or(u64::MAX, |count| count.saturating_sub(published));
+        (left > 0 && !self.stop.is_wanted() && !self.deadline.is_over()).then_some(left)
+    }
+}
+
+/// Plays a source to its end or until `ending`; hands the publisher back in any case.
+pub(crate) fn play(
+    source: Box<dyn Source>,
+    speed: Speed,
+    mut publisher: Publisher,
+    ending: &Ending,
+    control: Option<InjectControl>,
+) -> (Publisher, anyhow::Result<()>) {
+    let live = source.description().timing == Timing::Live;
+    let player = Player::new(source, speed);
+    let played = if live {
+        relay(player, &mut publisher, ending, control)
+    } else {
+        pace(player, &mut publisher, ending, control)
+    };
+    (publisher, played)
+}
+
+/// Returns the rate at which samples really come when a source of `rate` is played at `speed`.
+pub(crate) fn played_rate(rate: SampleRate, speed: Speed) -> anyhow::Result<SampleRate> {
+    let factor: SampleRate = speed.to_string().parse()?;
+    let product = |a: u32, b: u32| u64::from(a) * u64::from(b);
+    let (numerator, denominator) =
+        (product(rate.numerator(), factor.numerator()), product(rate.denominator(), factor.denominator()));
+    let divisor = greatest_common_divisor(numerator, denominator);
+    let fit = |value: u64| {
+        let message =
+            format!("{rate} samples/s at speed {speed} is no rate a stream can have\nchoose a rounder speed");
+        u32::try_from(value / divisor).map_err(|_| anyhow::anyhow!(message))
+    };
+    Ok(SampleRate::new(fit(numerator)?, fit(denominator)?)?)
+}
+
+/// Gives samples out as they become due.
+fn pace(
+    mut player: Player<Box<dyn Source>>,
+    publisher: &mut Publisher,
+    ending: &Ending,
+    mut control: Option<InjectControl>,
+) -> anyhow::Result<()> {
+    let began = Instant::now();
+    while let Some(left) = ending.left(publisher.next_index()) {
+        if let Some(control) = &mut control {
+            control.follow(publisher);
+        }
+        let sample_bytes = publisher.schema().sample_bytes();
+        match player.advance(began.elapsed())? {
+            Step::Samples(samples) => publisher.send_bytes(first_of(samples, left, sample_bytes))?,
+            Step::Hole { samples, why } => publisher.skip(samples.min(left), why.stage())?,
+            Step::Wait(pause) => {
+                ending.stop.wait(ending.deadline.left(pause.min(LOOK)));
+            }
+            Step::End => break,
+        }
+    }
+    Ok(())
+}
+
+/// Passes on what arrives by itself.
+fn relay(
+    player: Player<Box<dyn Source>>,
+    publisher: &mut Publisher,
+    ending: &Ending,
+    mut control: Option<InjectControl>,
+) -> anyhow::Result<()> {
+    let (sender, receiver) = sync_channel(QUEUED_PIECES);
+    // The thread may wait for ever in a read; it ends with the process.
+    std::thread::Builder::new().name("source".to_owned()).spawn(move || read_on(player, &sender))?;
+    while let Some(left) = ending.left(publisher.next_index()) {
+        if let Some(control) = &mut control {
+            control.follow(publisher);
+        }
+        let sample_bytes = publisher.schema().sample_bytes();
+        match next_piece(&receiver, ending) {
+            Ok(Owned::Samples(samples)) => publisher.send_bytes(first_of(&samples, left, sample_bytes))?,
+            Ok(Owned::Hole { samples, stage }) => publisher.skip(samples.min(left), stage)?,
+            Ok(Owned::Failed(error)) => return Err(error.into()),
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => break,
+        }
+    }
+    Ok(())
+}
+
+fn next_piece(receiver: &Receiver<Owned>, ending: &Ending) -> Result<Owned, RecvTimeoutError> {
+    receiver.recv_timeout(ending.deadline.left(LOOK))
+}
+
+/// Reads a source to its end, or until nobody listens any more.
+fn read_on(mut player: Player<Box<dyn Source>>, sender: &SyncSender<Owned>) {
+    loop {
+        let piece = match player.advance(Duration::ZERO) {
+            Ok(Step::Samples(samples)) => Owned::Samples(samples.to_vec()),
+            Ok(Step::Hole { samples, why }) => Owned::Hole { samples, stage: why.stage() },
+            Ok(Step::Wait(_)) => continue,
+            Ok(Step::End) => return,
+            Err(error) => Owned::Failed(error),
+        };
+        let failed = matches!(piece, Owned::Failed(_));
+        if sender.send(piece).is_err() || failed {
+            return;
+        }
+    }
+}
+
+fn first_of(samples: &[u8], at_most: u64, sample_bytes: usize) -> &[u8] {
+    let limit = usize::try_from(at_most).unwrap_or(usize::MAX).saturating_mul(sample_bytes);
+    &samples[..samples.len().min(limit)]
+}
+
+const fn greatest_common_divisor(mut a: u64, mut b: u64) -> u64 {
+    while b != 0 {
+        (a, b) = (b, a % b);
+    }
+    a
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_faster_source_has_a_higher_rate() {
+        let played = |rate: &str, speed: &str| {
+            played_rate(rate.parse().unwrap(), speed.parse().unwrap()).map(|rate| rate.to_string())
+        };
+        assert_eq!(played("360", "1").unwrap(), "360");
+        assert_eq!(played("360", "0.5").unwrap(), "180");
+        assert_eq!(played("1000/3", "1/2").unwrap(), "500/3");
+        assert!(played("4000000000", "2").is_err());
+    }
+
+    #[test]
+    fn no_more_samples_are_taken_than_asked_for() {
+        assert_eq!(first_of(&[1, 2, 3, 4, 5, 6], 2, 2), [1, 2, 3, 4]);
+        assert_eq!(first_of(&[1, 2], 9, 2), [1, 2]);
+    }
+}

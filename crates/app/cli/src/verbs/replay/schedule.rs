@@ -1,0 +1,185 @@
+//! When each recorded sample is published again, and which time it carries.
+
+use std::ops::Range;
+use std::time::{Duration, Instant};
+
+use archive::{Archive, Piece, Recording};
+use source::{Playback, Speed};
+use tallycast::{Block, Clock, Publisher, SampleRate, Schema, Stage, WallTime};
+
+use super::Times;
+use crate::stop::Stop;
+use crate::verbs::publish::played_rate;
+
+/// The whole of time.
+const ALWAYS: Range<WallTime> = WallTime::from_nanos(i64::MIN)..WallTime::from_nanos(i64::MAX);
+
+/// The plan that all streams of a replay follow, so that they stay in step.
+pub(super) struct Schedule {
+    stop: Stop,
+    began: Instant,
+    began_at: WallTime,
+    /// The earliest recorded sample.
+    origin: WallTime,
+    speed: Speed,
+    /// The speed as a number.
+    factor: f64,
+    times: Times,
+}
+
+impl Schedule {
+    pub(super) fn new(stop: Stop, origin: WallTime, speed: Speed, times: Times) -> anyhow::Result<Self> {
+        let since_1970 = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH)?;
+        let began_at = WallTime::from_nanos(i64::try_from(since_1970.as_nanos())?);
+        let factor = speed.to_string().parse::<SampleRate>()?.as_hz();
+        Ok(Self { stop, began: Instant::now(), began_at, origin, speed, factor, times })
+    }
+
+    /// Returns the schema of what is published: samples that carry the present time come at another rate.
+    pub(super) fn schema(&self, recorded: &Schema) -> anyhow::Result<Schema> {
+        let mut schema = recorded.clone();
+        if self.times == Times::Now {
+            schema.rate = played_rate(recorded.rate, self.speed)?;
+        }
+        Ok(schema)
+    }
+
+    pub(super) const fn clock(&self) -> Clock {
+        match self.times {
+            Times::Now => Clock::System,
+            Times::Original => Clock::Recorded,
+        }
+    }
+
+    /// Waits until what was recorded at `time` is due; `false` if the end is wished for meanwhile.
+    pub(super) fn wait_for(&self, time: WallTime) -> bool {
+        let due = Duration::from_nanos(u64::try_from(self.after_origin(time)).unwrap_or(0));
+        !self.stop.wait(due.saturating_sub(self.began.elapsed()))
+    }
+
+    /// Returns the time that a sample recorded at `time` carries.
+    fn carried(&self, time: WallTime) -> WallTime {
+        match self.times {
+            Times::Original => time,
+            Times::Now => self.began_at.offset(self.after_origin(time)),
+        }
+    }
+
+    /// Returns how long after the beginning of the replay something recorded at `time` is due, in nanoseconds.
+    #[expect(
+        clippy::cast_precision_loss,
+        clippy::cast_possible_truncation,
+        reason = "a microsecond within a hundred days, and exact at true time"
+    )]
+    fn after_origin(&self, time: WallTime) -> i64 {
+        let nanos = time.nanos_since(self.origin);
+        if self.factor == 1.0 { nanos } else { (nanos as f64 / self.factor) as i64 }
+    }
+}
+
+/// Publishes one recorded epoch, sample for sample and hole for hole, until its end or the wish to end.
+pub(super) fn replay(
+    archive: &Archive,
+    recording: &Recording,
+    publisher: &mut Publisher,
+    schedule: &Schedule,
+) -> anyhow::Result<()> {
+    for piece in archive.epoch(recording, ALWAYS) {
+        let going_on = match piece? {
+            Piece::Epoch(_) => true,
+            Piece::Hole(hole) => {
+                let going_on = schedule.wait_for(hole.t1);
+                publisher.skip(hole.samples, Stage::Source)?;
+                going_on
+            }
+            Piece::Block(block) => replay_block(&block, publisher, schedule)?,
+        };
+        if !going_on {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// Publishes a block in portions as they become due; `false` if the end is wished for meanwhile.
+fn replay_block(block: &Block, publisher: &mut Publisher, schedule: &Schedule) -> anyhow::Result<bool> {
+    let sample_bytes = block.schema.sample_bytes();
+    let portion = block.schema.rate.samples_in(Playback::REST.mul_f64(schedule.factor)).max(1);
+    for (samples, whole) in runs(block) {
+        let mut start = samples.start;
+        while start < samples.end {
+            let end = samples.end.min(start + portion);
+            // A portion is due once its last sample was taken.
+            if !schedule.wait_for(block.time_of(block.first_index + end)) {
+                return Ok(false);
+            }
+            if whole {
+                let bytes = byte_range(start..end, sample_bytes);
+                let time = schedule.carried(block.time_of(block.first_index + start));
+                publisher.send_at(time, &block.data.as_bytes()[bytes])?;
+            } else {
+                publisher.skip(end - start, Stage::Source)?;
+            }
+            start = end;
+        }
+    }
+    Ok(true)
+}
+
+/// Splits a block into runs of whole samples and of samples that miss an element.
+///
+/// A sample that was recorded in part is left out whole: the elements it lacks must not be made up.
+fn runs(block: &Block) -> Vec<(Range<u64>, bool)> {
+    let per_sample = u64::from(block.schema.elements_per_sample());
+    let mut runs = Vec::new();
+    let mut next = 0;
+    for missing in block.missing.iter() {
+        let partial = (missing.start / per_sample).max(next)..missing.end.div_ceil(per_sample);
+        runs.push((next..partial.start, true));
+        next = partial.end.max(next);
+        runs.push((partial, false));
+    }
+    runs.push((next..block.samples, true));
+    runs.retain(|(samples, _)| !samples.is_empty());
+    runs
+}
+
+fn byte_range(samples: Range<u64>, sample_bytes: usize) -> Range<usize> {
+    let at = |sample: u64| usize::try_from(sample).expect("a block lies in memory") * sample_bytes;
+    at(samples.start)..at(samples.end)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+    use tallycast::{Channel, Dtype};
+    use units::{Epoch, RangeSet};
+
+    fn block(missing: &[Range<u64>]) -> Block {
+        let channel = Channel::new("frame", "").with_shape([4]);
+        let schema = Schema::new(Dtype::U8, "10".parse().unwrap(), vec![channel]).unwrap();
+        let mut set = RangeSet::new();
+        for range in missing {
+            set.insert(range.clone());
+        }
+        Block {
+            stream: Arc::new("a".parse().unwrap()),
+            schema: Arc::new(schema),
+            epoch: Epoch { start_ns: 0, life: 0 },
+            first_index: 100,
+            t0: WallTime::from_nanos(0),
+            samples: 5,
+            data: sample::SampleBuffer::zeroed(20),
+            missing: set,
+        }
+    }
+
+    #[test]
+    fn samples_recorded_in_part_are_left_out() {
+        assert_eq!(runs(&block(&[])), [(0..5, true)]);
+        assert_eq!(runs(&block(&[5..6])), [(0..1, true), (1..2, false), (2..5, true)]);
+        assert_eq!(runs(&block(&[1..2, 3..4])), [(0..1, false), (1..5, true)]);
+        assert_eq!(runs(&block(&[0..1, 19..20])), [(0..1, false), (1..4, true), (4..5, false)]);
+    }
+}

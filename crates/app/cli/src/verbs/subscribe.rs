@@ -1,0 +1,161 @@
+//! `tallycast sub`: reads streams and prints what it is told, for people or as lines of JSON.
+//!
+//! The lines of JSON are made in `lines`, what people read in `screen`.
+
+mod lines;
+mod screen;
+
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use serde_json::Value;
+use tallycast::{Address, Event, StreamAccount, StreamPattern, account_json};
+
+use crate::Outcome;
+use crate::messages::print_line;
+use crate::quantity;
+use crate::reading::{Patience, StreamsSeen};
+use crate::settings::Sources;
+use crate::stop::{Deadline, Stop};
+use screen::Screen;
+
+pub(crate) use lines::named;
+
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  tallycast sub 'lab/*'                                   a line a second for each, and every gap
+  tallycast sub 'lab/**' --json --duration 30s            one object a line; the accounts at the end
+  tallycast sub lab/sine --json --values --count 1000
+  tallycast sub lab/sine --from udp://239.1.2.3:7400      without announcements
+
+In patterns `*` stands for anything within one word of a name, `**` for any number of words.
+Exit code 1: an account is not balanced, or has losses that no evidence explains.";
+
+/// The longest wait between two looks at the clock and the wish to end.
+const LOOK: Duration = Duration::from_millis(100);
+
+#[derive(Args, Debug)]
+pub(crate) struct Arguments {
+    /// Streams to read, such as lab/probe, 'lab/*' or '**'
+    #[arg(required = true, value_name = "PATTERN")]
+    patterns: Vec<StreamPattern>,
+    /// One JSON object a line
+    #[arg(long)]
+    json: bool,
+    /// Print the samples too
+    #[arg(long)]
+    values: bool,
+    /// End after this time, such as 30s
+    #[arg(long, value_parser = quantity::duration)]
+    duration: Option<Duration>,
+    /// End once so many samples have been handed over, over all streams
+    #[arg(long, value_name = "SAMPLES")]
+    count: Option<u64>,
+    /// End once every stream that was joined has ended
+    #[arg(long)]
+    until_end: bool,
+    /// Receive at this address without waiting for announcements; may be given several times
+    #[arg(long, value_name = "URL")]
+    from: Vec<Address>,
+    /// Name under which this reader's account is kept; the station's by default
+    #[arg(long, value_name = "NAME")]
+    reader: Option<String>,
+    /// Receive buffer of each socket, such as 8MiB
+    #[arg(long, value_name = "SIZE", value_parser = quantity::size_bytes)]
+    rcvbuf: Option<usize>,
+    /// End when standard input does
+    #[arg(long, hide = true)]
+    with_parent: bool,
+    /// Once the end is wished for, wait this long for the streams to end first
+    #[arg(long, hide = true, value_parser = quantity::duration, default_value = "0s")]
+    patience: Duration,
+}
+
+pub(crate) fn run(arguments: Arguments, sources: &Sources) -> anyhow::Result<Outcome> {
+    let settings = sources.load()?;
+    let mut bus = settings.bus()?;
+    bus.receive_buffer_bytes = arguments.rcvbuf.unwrap_or(bus.receive_buffer_bytes);
+    let node = settings.node_on(bus)?;
+    let stop = Stop::on_signals()?;
+    if arguments.with_parent {
+        stop.with_parent()?;
+    }
+    let mut patterns = arguments.patterns.iter().map(StreamPattern::as_str);
+    let mut builder = node.subscriber(patterns.next().expect("clap asks for one"));
+    builder = patterns.fold(builder, tallycast::SubscriberBuilder::pattern);
+    builder = arguments.from.iter().fold(builder, |builder, address| builder.from(address.socket));
+    if let Some(reader) = &arguments.reader {
+        builder = builder.reader(reader.as_str());
+    }
+    let mut subscriber = builder.open()?;
+    let mut printer = Printer::new(&arguments);
+    let deadline = Deadline::after(arguments.duration);
+    let mut patience = Patience::new(stop, arguments.patience, arguments.until_end);
+    while !(deadline.is_over() || patience.is_over(&printer.seen) || printer.has(arguments.count)) {
+        if let Some(event) = subscriber.next(deadline.left(LOOK)) {
+            printer.take(&event)?;
+        }
+        printer.look(|| subscriber.accounts())?;
+    }
+    let accounts = subscriber.close();
+    printer.finish(&accounts)?;
+    let in_order = accounts.iter().all(|account| tallycast::is_in_order(&account.account));
+    Ok(if in_order { Outcome::Fine } else { Outcome::Found })
+}
+
+/// Prints events, and counts what has been seen of them.
+struct Printer {
+    form: Form,
+    values: bool,
+    samples: u64,
+    seen: StreamsSeen,
+}
+
+enum Form {
+    Lines,
+    Screen(Screen),
+}
+
+impl Printer {
+    fn new(arguments: &Arguments) -> Self {
+        let form = if arguments.json { Form::Lines } else { Form::Screen(Screen::new(Instant::now())) };
+        Self { form, values: arguments.values, samples: 0, seen: StreamsSeen::default() }
+    }
+
+    fn has(&self, count: Option<u64>) -> bool {
+        count.is_some_and(|count| self.samples >= count)
+    }
+
+    fn take(&mut self, event: &Event) -> std::io::Result<()> {
+        self.seen.take(event);
+        if let Event::Block(block) = event {
+            self.samples += block.samples;
+        }
+        match &mut self.form {
+            Form::Lines => print_line(&lines::event_json(event, self.values)),
+            Form::Screen(screen) => screen.take(event, self.values),
+        }
+    }
+
+    fn look(&mut self, accounts: impl FnOnce() -> Vec<StreamAccount>) -> std::io::Result<()> {
+        match &mut self.form {
+            Form::Lines => Ok(()),
+            Form::Screen(screen) => screen.look(Instant::now(), accounts),
+        }
+    }
+
+    fn finish(&self, accounts: &[StreamAccount]) -> std::io::Result<()> {
+        for account in accounts {
+            match &self.form {
+                Form::Lines => print_line(&account_line(account))?,
+                Form::Screen(_) => screen::print_account(account)?,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Returns the line that ends a reader's account of one epoch.
+pub(crate) fn account_line(account: &StreamAccount) -> Value {
+    named("account", account_json(account))
+}

@@ -1,0 +1,161 @@
+//! Recording, asking, exporting, replaying; and a recorder that is killed.
+
+use std::num::NonZeroU64;
+use std::path::Path;
+
+use archive::{Archive, Piece, Recording, RunName};
+use rustix::process::Signal;
+use serde_json::{Value, json};
+use source::{Shape, Source, WaveOptions};
+use tallycast::{StreamName, WallTime};
+
+use crate::program::{Running, private_bus, run, wait_for};
+
+/// Starts a publisher of the ramp that [`ramp`] makes.
+fn publisher(bus: &str) -> Running {
+    let wave = ["--wave", "ramp", "--rate", "20k", "--dtype", "i32", "--loss", "2%"];
+    Running::start(&[&["pub", "test/wave"], &wave[..], &["--json", "--bus", bus]].concat())
+}
+
+/// Makes the samples that the publisher makes.
+fn ramp(samples: u64) -> Vec<u8> {
+    let options = WaveOptions {
+        dtype: tallycast::Dtype::I32,
+        samples: Some(samples),
+        ..WaveOptions::new("test/wave".parse().unwrap(), Shape::Ramp, "20k".parse().unwrap())
+    };
+    let mut wave = options.open().unwrap();
+    let mut bytes = Vec::new();
+    while let source::Piece::Samples(samples) = wave.next(NonZeroU64::MAX).unwrap() {
+        bytes.extend_from_slice(samples);
+    }
+    bytes
+}
+
+fn recording(root: &Path, run: &str) -> Option<Recording> {
+    let (run, name): (RunName, StreamName) = (run.parse().unwrap(), "test/wave".parse().unwrap());
+    Archive::open(root).ok()?.stream(&run, &name).ok()?.epochs.pop()
+}
+
+/// Reads a recording; every sample must be the published one. Returns the indices: of samples, and of holes.
+fn read_and_compare(root: &Path, recording: &Recording) -> (u64, u64) {
+    let expected = ramp(recording.stored_index);
+    let always = WallTime::from_nanos(i64::MIN)..WallTime::from_nanos(i64::MAX);
+    let (mut samples, mut missing) = (0, 0);
+    for piece in Archive::open(root).unwrap().epoch(recording, always) {
+        match piece.unwrap() {
+            Piece::Block(block) => {
+                let start = usize::try_from(block.first_index).unwrap() * 4;
+                let bytes = block.data.as_bytes();
+                assert_eq!(bytes, &expected[start..start + bytes.len()], "block at {}", block.first_index);
+                samples += block.samples;
+            }
+            Piece::Hole(hole) => missing += hole.samples,
+            Piece::Epoch(_) => {}
+        }
+    }
+    (samples, missing)
+}
+
+#[test]
+fn everything_acknowledged_survives_a_killed_recorder() {
+    let (folder, bus) = (tempfile::tempdir().unwrap(), private_bus());
+    let (root, publisher) = (folder.path(), publisher(&bus));
+    let root_text = root.to_str().unwrap();
+    let record =
+        ["record", "test/*", "--run", "crash", "--root", root_text, "--until-end", "--json", "--bus", &bus];
+    let recorder = Running::start(&record);
+    // Wait for a second of acknowledged samples, then pull the plug.
+    let acknowledged = wait_for("samples", || recording(root, "crash").filter(|it| it.samples > 20_000));
+    recorder.signal(Signal::KILL);
+    drop(recorder);
+    let found = recording(root, "crash").unwrap();
+    assert!(found.stored_index >= acknowledged.stored_index);
+    let (samples, missing) = read_and_compare(root, &found);
+    assert_eq!(samples + missing, found.stored_index - found.first_index);
+    assert!(samples >= acknowledged.samples);
+
+    // The same command records on; the time between is a gap of its own kind.
+    let mut recorder = Running::start(&record);
+    wait_for("more samples", || recording(root, "crash").filter(|it| it.samples > found.samples + 10_000));
+    publisher.signal(Signal::INT);
+    assert!(publisher.wait().0.success());
+    let account = recorder.next_line().unwrap();
+    assert_eq!(account["state"], "closed", "{account}");
+    assert!(recorder.wait().0.success());
+    let whole = recording(root, "crash").unwrap();
+    let (samples, missing) = read_and_compare(root, &whole);
+    assert_eq!(samples + missing, whole.stored_index - whole.first_index);
+    assert!(whole.gaps.iter().any(|gap| gap.kind == tallycast::GapKind::ReaderAbsent), "{:?}", whole.gaps);
+}
+
+#[test]
+fn a_recording_is_listed_exported_and_replayed_with_its_gaps() {
+    let (folder, bus) = (tempfile::tempdir().unwrap(), private_bus());
+    let root = folder.path();
+    let root_text = root.to_str().unwrap();
+    let recorder = Running::start(&[
+        "record",
+        "**",
+        "--run",
+        "r1",
+        "--root",
+        root_text,
+        "--until-end",
+        "--json",
+        "--bus",
+        &bus,
+    ]);
+    let publisher = publisher(&bus);
+    wait_for("samples", || recording(root, "r1").filter(|it| it.samples > 20_000));
+    publisher.signal(Signal::INT);
+    let totals = publisher.wait().1.remove(0);
+    let (status, accounts) = recorder.wait();
+    assert!(status.success(), "{accounts:?}");
+    let account = &accounts[0];
+    assert_eq!(account["explained"], json!(true), "{account}");
+    assert_eq!(account["archive"]["stored"], account["elements"]["delivered"]);
+    assert_eq!(account["elements"]["next"], totals["samples"]["offered"]);
+
+    let listed = lines(&["query", root_text, "--list", "--json"]);
+    assert_eq!(listed[0]["stream"], "test/wave");
+    assert_eq!(listed[0]["state"], "closed");
+    assert_eq!(listed[0]["lost"], account["elements"]["lost"]);
+    let (samples, missing) = read_and_compare(root, &recording(root, "r1").unwrap());
+    assert_eq!(json!(samples), account["elements"]["delivered"]);
+
+    let csv = root.join("wave.csv");
+    let exported =
+        lines(&["query", root_text, "test/wave", "--export", "csv", csv.to_str().unwrap(), "--json"]);
+    assert_eq!(exported[0]["samples"], json!(samples));
+    let text = std::fs::read_to_string(&csv).unwrap();
+    let rows = text.lines().filter(|line| line.starts_with(|first: char| first.is_ascii_digit())).count();
+    assert_eq!(rows as u64, samples);
+
+    let reader = Running::start(&["sub", "again/**", "--json", "--until-end", "--bus", &bus]);
+    let replay =
+        ["replay", root_text, "--run", "r1", "--prefix", "again", "--speed", "4", "--json", "--bus", &bus];
+    let replayed = lines(&replay);
+    assert_eq!(replayed[0]["samples"]["source"], json!(missing));
+    assert_eq!(replayed[0]["samples"]["numbered"], json!(samples));
+    let (status, told) = reader.wait();
+    assert!(status.success(), "{status}");
+    assert_eq!(told.last().unwrap()["explained"], json!(true));
+}
+
+#[test]
+fn what_an_archive_does_not_have_is_refused_with_what_it_has() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = run(&["query", folder.path().to_str().unwrap(), "--list"]);
+    assert_eq!(output.status.code(), Some(2));
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains(folder.path().to_str().unwrap()), "{said}");
+}
+
+/// Runs a verb that prints lines of JSON, to its end.
+fn lines(arguments: &[&str]) -> Vec<Value> {
+    let output = run(arguments);
+    assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8(output.stdout).unwrap();
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}

@@ -1,0 +1,139 @@
+//! Running the program: waits for conditions with a watchdog, ends what it started.
+
+use std::io::{BufRead, BufReader, Write};
+use std::net::UdpSocket;
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+/// How long a test waits before it says what it was waiting for. Not a measure of anything.
+const WATCHDOG: Duration = Duration::from_secs(120);
+
+/// The pause between two looks at a condition.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// Waits until `look` finds something.
+pub(crate) fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    let began = Instant::now();
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(began.elapsed() < WATCHDOG, "still waiting for {what}");
+        std::thread::park_timeout(LOOK);
+    }
+}
+
+/// Returns a bus on the loopback interface that no other test uses.
+pub(crate) fn private_bus() -> String {
+    let port = UdpSocket::bind("0.0.0.0:0").unwrap().local_addr().unwrap().port();
+    format!("udp://239.84.0.0:{port}?iface=lo")
+}
+
+/// The program with arguments; nothing of the surroundings decides what it does.
+fn command(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tallycast"));
+    command.args(arguments).env("XDG_CONFIG_HOME", "/nonexistent").env("NO_COLOR", "1");
+    for variable in ["TALLYCAST_BUS", "TALLYCAST_CONFIG", "TALLYCAST_LOG"] {
+        command.env_remove(variable);
+    }
+    command
+}
+
+/// Runs the program to its end.
+pub(crate) fn run(arguments: &[&str]) -> Output {
+    run_with(arguments, &[], "")
+}
+
+/// Runs the program to its end, with environment variables and a standard input.
+pub(crate) fn run_with(arguments: &[&str], variables: &[(&str, &str)], input: &str) -> Output {
+    let mut command = command(arguments);
+    command.envs(variables.iter().copied());
+    let mut child =
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+    child.wait_with_output().unwrap()
+}
+
+/// The program while it runs.
+pub(crate) struct Running {
+    child: Child,
+    lines: Receiver<Value>,
+    what: String,
+}
+
+impl Running {
+    /// Starts it.
+    pub(crate) fn start(arguments: &[&str]) -> Self {
+        let mut child = command(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let output = BufReader::new(child.stdout.take().unwrap());
+        let (sender, lines) = channel();
+        std::thread::spawn(move || {
+            for line in output.lines().map_while(Result::ok) {
+                let value = serde_json::from_str(&line).unwrap_or_else(|_| panic!("no JSON: {line}"));
+                if sender.send(value).is_err() {
+                    break;
+                }
+            }
+        });
+        Self { child, lines, what: arguments.join(" ") }
+    }
+
+    /// Returns the next line; `None` once the program has closed its output.
+    pub(crate) fn next_line(&mut self) -> Option<Value> {
+        match self.lines.recv_timeout(WATCHDOG) {
+            Ok(value) => Some(value),
+            Err(RecvTimeoutError::Disconnected) => None,
+            Err(RecvTimeoutError::Timeout) => panic!("`{}` said nothing for {WATCHDOG:?}", self.what),
+        }
+    }
+
+    /// Returns all lines up to and including the first that `wanted` accepts.
+    pub(crate) fn lines_until(&mut self, mut wanted: impl FnMut(&Value) -> bool) -> Vec<Value> {
+        let mut lines = Vec::new();
+        loop {
+            let line = self.next_line();
+            lines.push(line.unwrap_or_else(|| panic!("`{}` ended too early: {lines:?}", self.what)));
+            if wanted(&lines[lines.len() - 1]) {
+                return lines;
+            }
+        }
+    }
+
+    /// Writes into its standard input.
+    pub(crate) fn write(&mut self, text: &str) {
+        self.child.stdin.as_mut().unwrap().write_all(text.as_bytes()).unwrap();
+    }
+
+    /// Closes its standard input.
+    pub(crate) fn close_input(&mut self) {
+        drop(self.child.stdin.take());
+    }
+
+    /// Sends it a signal.
+    pub(crate) fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
+    }
+
+    /// Waits for its end; returns what it still printed.
+    pub(crate) fn wait(mut self) -> (ExitStatus, Vec<Value>) {
+        let mut lines = Vec::new();
+        while let Some(line) = self.next_line() {
+            lines.push(line);
+        }
+        let status = wait_for("its end", || self.child.try_wait().unwrap());
+        (status, lines)
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if matches!(self.child.try_wait(), Ok(None)) {
+            self.child.kill().unwrap();
+            self.child.wait().unwrap();
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! What cannot be done is refused with exit code 2 and a way out.
+
+use std::io::Write;
+
+use crate::program::{private_bus, run, run_with};
+
+/// Runs the program, which must refuse; returns what it says.
+fn refusal(arguments: &[&str]) -> String {
+    let output = run(arguments);
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{arguments:?}: {said}");
+    assert!(said.starts_with("error: "), "{said}");
+    said
+}
+
+#[test]
+fn unknown_options_and_words_are_errors() {
+    assert!(refusal(&["pub", "a", "--wave", "sine", "--rate", "1k", "--colour", "red"]).contains("--colour"));
+    assert!(refusal(&["pubb"]).contains("pub"));
+    let said = refusal(&["pub", "a", "--wave", "sine", "--rate", "1k", "--dtype", "f5"]);
+    assert!(said.contains("f5") && said.contains("f4"), "{said}");
+    assert!(refusal(&["pub", "a", "--wave", "square", "--rate", "1k"]).contains("choose sine, chirp"));
+    assert!(refusal(&["sub", "**", "--duration", "30"]).contains("write 30s"));
+    assert!(
+        refusal(&["pub", "a", "--wave", "sine", "--rate", "1k", "--loss", "2"]).contains("write 1% or 0.01")
+    );
+    assert!(refusal(&["sub", "a/**b", "--bus", &private_bus()]).contains("a/**b"));
+}
+
+#[test]
+fn what_is_missing_is_asked_for() {
+    let bus = private_bus();
+    assert!(refusal(&["pub", "a", "--wave", "sine", "--bus", &bus]).contains("say it: --rate 1k"));
+    assert!(
+        refusal(&["pub", "--wave", "sine", "--rate", "1k", "--bus", &bus]).contains("say one: tallycast pub")
+    );
+    assert!(refusal(&["pub", "a"]).contains("--signal"));
+    assert!(refusal(&["pub", "a", "--signal", "eeg", "--bus", &bus]).contains("there are ecg, chime"));
+}
+
+#[test]
+fn a_wrong_bus_is_told_with_what_would_be_right() {
+    let said = refusal(&["ls", "--bus", "udp://10.0.0.1:7400"]);
+    assert!(said.contains("such as 239.84.0.0"), "{said}");
+    let said = refusal(&["ls", "--bus", "udp://239.84.0.0:7400?speed=9"]);
+    assert!(said.contains("the options are iface"), "{said}");
+    let said = refusal(&["ls", "--bus", "udp://239.84.0.0:7400?iface=none9"]);
+    assert!(said.contains("none9"), "{said}");
+}
+
+#[test]
+fn a_wrong_file_is_told_with_its_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("ragged.csv");
+    std::fs::write(&path, "time [s],a [V]\n0,1\n0.1,2\n0.2,3,4\n").unwrap();
+    let said = refusal(&["pub", "--file", path.to_str().unwrap(), "--bus", &private_bus()]);
+    assert!(said.contains("ragged.csv") && said.contains("line 4"), "{said}");
+    let said = refusal(&["pub", "--file", "/nonexistent/a.wav", "--bus", &private_bus()]);
+    assert!(said.contains("/nonexistent/a.wav"), "{said}");
+}
+
+#[test]
+fn settings_are_checked_and_their_origin_is_told() {
+    let mut file = tempfile::NamedTempFile::new().unwrap();
+    write!(file, "[bus]\nadress = 'udp://239.84.0.0:7400'\n").unwrap();
+    let path = file.path().to_str().unwrap();
+    let output = run(&["config", "check", path]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(String::from_utf8(output.stderr).unwrap().contains("there is no key bus.adress"));
+    assert!(refusal(&["ls", "--config", path]).contains("there is no key bus.adress"));
+
+    let mut file = tempfile::NamedTempFile::new().unwrap();
+    write!(file, "[record]\nroot = '/data'\n").unwrap();
+    let path = file.path().to_str().unwrap();
+    assert!(run(&["config", "check", path]).status.success());
+    let variables = [("TALLYCAST_CONFIG", path), ("TALLYCAST_BUS", "udp://239.85.0.0")];
+    let shown = run_with(&["config", "show", "--origin", "--station", "daq-3"], &variables, "");
+    let shown = String::from_utf8(shown.stdout).unwrap();
+    assert!(shown.contains("address = \"udp://239.85.0.0\"  # environment TALLYCAST_BUS"), "{shown}");
+    assert!(shown.contains("station = \"daq-3\"  # flag --station"), "{shown}");
+    assert!(shown.contains(&format!("root = \"/data\"  # file {path}")), "{shown}");
+    assert!(shown.contains("listen = \"127.0.0.1:7480\"  # default"), "{shown}");
+}

@@ -1,0 +1,176 @@
+//! From `pub` to `sub`: what arrives is what was sent, and the account says where the rest went.
+
+use std::collections::BTreeMap;
+use std::num::NonZeroU64;
+
+use rustix::process::Signal;
+use serde_json::{Value, json};
+use source::{Piece, Shape, Source, WaveOptions};
+
+use crate::program::{Running, private_bus, run, run_with, wait_for};
+
+/// Returns a field as a count.
+fn count(value: &Value) -> u64 {
+    value.as_u64().unwrap_or_else(|| panic!("not a count: {value}"))
+}
+
+fn is_event(line: &Value, event: &str) -> bool {
+    line["event"] == json!(event)
+}
+
+/// Publishes a waveform until a reader has enough samples; returns the publisher's totals and the reader's lines.
+fn publish_and_read(publish: &[&str], read: &[&str], samples: u64) -> (Value, Vec<Value>) {
+    let bus = private_bus();
+    let shared = ["--json", "--bus", &bus];
+    let mut reader = Running::start(&[&["sub", "test/*", "--until-end"], read, &shared].concat());
+    let publisher = Running::start(&[&["pub", "test/wave"], publish, &shared].concat());
+    let mut seen = 0;
+    let mut lines = reader.lines_until(|line| {
+        seen += line["samples"].as_u64().filter(|_| is_event(line, "block")).unwrap_or(0);
+        seen >= samples
+    });
+    publisher.signal(Signal::INT);
+    let (status, totals) = publisher.wait();
+    assert!(status.success(), "{status}");
+    let (status, rest) = reader.wait();
+    assert!(status.success(), "{status}: {rest:?}");
+    lines.extend(rest);
+    (totals.into_iter().next().unwrap(), lines)
+}
+
+fn account(lines: &[Value]) -> &Value {
+    let mut accounts = lines.iter().filter(|line| is_event(line, "account"));
+    let account = accounts.next().expect("an account at the end");
+    assert_eq!(accounts.next(), None, "one stream, one epoch, one account");
+    for demand in ["balanced", "closed", "explained"] {
+        assert_eq!(account[demand], json!(true), "{demand}: {account}");
+    }
+    assert_eq!(account["state"], "closed");
+    account
+}
+
+#[test]
+fn a_published_waveform_is_read_and_its_account_closes() {
+    let publish = ["--wave", "sine", "--rate", "20k", "--channels", "2"];
+    let (totals, lines) = publish_and_read(&publish, &["--reader", "desk"], 20_000);
+    let account = account(&lines);
+    assert_eq!(account["reader"], "desk");
+    assert_eq!(account["stream"], "test/wave");
+    assert_eq!(account["elements"]["per_sample"], 2);
+    assert_eq!(account["elements"]["next"], totals["samples"]["offered"]);
+    assert_eq!(totals["samples"]["queued"], 0);
+    let began = &lines[0];
+    assert!(is_event(began, "began"), "{began}");
+    assert_eq!(began["schema"]["dtype"], "f4");
+    assert_eq!(began["schema"]["rate"], json!({"numerator": 20_000, "denominator": 1}));
+}
+
+#[test]
+fn with_planted_loss_what_arrives_is_bit_identical_and_the_rest_is_injected() {
+    let publish = ["--wave", "chirp", "--rate", "50k", "--frequency", "5", "--loss", "5%"];
+    let (totals, lines) = publish_and_read(&publish, &["--values"], 50_000);
+    assert!(count(&totals["datagrams"]["injected"]) > 0, "{totals}");
+    let account = account(&lines);
+    let lost = account["elements"]["lost"].as_object().unwrap();
+    assert_eq!(lost.keys().collect::<Vec<_>>(), ["injected"], "{account}");
+    assert!(lines.iter().any(|line| is_event(line, "gap")));
+
+    let read = values_by_index(&lines);
+    let expected = chirp(count(&account["elements"]["next"]));
+    for (index, value) in &read {
+        let expected = expected[usize::try_from(*index).unwrap()];
+        assert_eq!(value.to_bits(), expected.to_bits(), "sample {index}");
+    }
+    assert_eq!(count(&account["elements"]["delivered"]), read.len() as u64);
+    let sent = count(&account["elements"]["next"]) - count(&account["elements"]["first"]);
+    assert_eq!(sent - read.len() as u64, count(&lost["injected"]));
+}
+
+/// Collects the values of all blocks; no sample may come twice.
+fn values_by_index(lines: &[Value]) -> BTreeMap<u64, f32> {
+    let mut read = BTreeMap::new();
+    for block in lines.iter().filter(|line| is_event(line, "block")) {
+        for (offset, sample) in block["values"].as_array().unwrap().iter().enumerate() {
+            let index = count(&block["first_index"]) + offset as u64;
+            #[expect(clippy::cast_possible_truncation, reason = "it was a single float when it was printed")]
+            let value = sample[0].as_f64().unwrap() as f32;
+            assert_eq!(read.insert(index, value), None, "sample {index} came twice");
+        }
+    }
+    read
+}
+
+/// Makes the waveform that the publisher makes.
+fn chirp(samples: u64) -> Vec<f32> {
+    let options = WaveOptions {
+        frequency_hz: Some(5.0),
+        samples: Some(samples),
+        ..WaveOptions::new("test/wave".parse().unwrap(), Shape::Chirp, "50k".parse().unwrap())
+    };
+    let mut wave = options.open().unwrap();
+    let mut values = Vec::new();
+    while let Piece::Samples(bytes) = wave.next(NonZeroU64::MAX).unwrap() {
+        values.extend(bytes.chunks_exact(4).map(|bytes| f32::from_le_bytes(bytes.try_into().unwrap())));
+    }
+    values
+}
+
+#[test]
+fn a_reader_that_is_interrupted_still_prints_its_account() {
+    let bus = private_bus();
+    let publisher = Running::start(&["pub", "test/wave", "--wave", "ramp", "--rate", "1k", "--bus", &bus]);
+    let mut reader = Running::start(&["sub", "**", "--json", "--bus", &bus]);
+    reader.lines_until(|line| is_event(line, "block"));
+    reader.signal(Signal::INT);
+    let (status, lines) = reader.wait();
+    assert!(status.success(), "{status}");
+    let account = lines.last().unwrap();
+    assert!(is_event(account, "account"), "{account}");
+    assert_eq!(account["state"], "cut");
+    assert_eq!(account["balanced"], json!(true));
+    publisher.signal(Signal::TERM);
+    assert!(publisher.wait().0.success());
+}
+
+#[test]
+fn lines_of_standard_input_become_samples() {
+    let bus = private_bus();
+    let mut reader = Running::start(&["sub", "lab/*", "--json", "--values", "--until-end", "--bus", &bus]);
+    let publish = [
+        "pub", "lab/adc", "--stdin", "lines", "--rate", "100", "--dtype", "i16", "--unit", "mV", "--bus",
+        &bus,
+    ];
+    let mut publisher = Running::start(&publish);
+    publisher.write("current, voltage\n1, -2\n");
+    let began = reader.lines_until(|line| is_event(line, "began"));
+    let channels = &began.last().unwrap()["schema"]["channels"];
+    assert_eq!(channels[0]["name"], "current");
+    assert_eq!(channels[1]["unit"], "mV");
+    publisher.write("3, -4\n");
+    publisher.close_input();
+    assert!(publisher.wait().0.success());
+    let (status, lines) = reader.wait();
+    assert!(status.success(), "{status}");
+    let values: Vec<&Value> = lines.iter().filter_map(|line| line["values"].as_array()).flatten().collect();
+    assert_eq!(values.last(), Some(&&json!([3, -4])), "{lines:?}");
+}
+
+#[test]
+fn announced_streams_are_listed() {
+    let bus = private_bus();
+    let publisher = Running::start(&["pub", "--signal", "ecg", "--loop", "--bus", &bus]);
+    // The first listing may come before the first announcement.
+    let line: Value = wait_for("an announcement", || {
+        let listed = run(&["ls", "--json", "--wait", "200ms", "--bus", &bus]);
+        assert!(listed.status.success());
+        let text = String::from_utf8(listed.stdout).unwrap();
+        text.lines().next().map(|line| serde_json::from_str(line).unwrap())
+    });
+    assert_eq!(line["stream"], "signal/ecg");
+    assert_eq!(line["rate"]["numerator"], 360);
+    let table = run_with(&["ls"], &[("TALLYCAST_BUS", &bus)], "");
+    let table = String::from_utf8(table.stdout).unwrap();
+    assert!(table.contains("signal/ecg"), "{table}");
+    publisher.signal(Signal::INT);
+    assert!(publisher.wait().0.success());
+}

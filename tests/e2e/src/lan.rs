@@ -1,0 +1,156 @@
+//! Hosts around a bridge, each in a network namespace of its own.
+
+use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// Numbers the lans of this process, so that scenes may run side by side.
+static NEXT_LAN: AtomicU32 = AtomicU32::new(0);
+
+/// The name that every host's interface has.
+const INTERFACE: &str = "eth0";
+
+/// Hosts around a bridge; dropping it removes them.
+pub struct Lan {
+    prefix: String,
+    hosts: Vec<Host>,
+}
+
+/// A host: a network namespace with one interface.
+#[derive(Clone, Debug)]
+pub struct Host {
+    namespace: String,
+    /// The bridge's namespace and its port to this host.
+    bridge: String,
+    port: String,
+}
+
+impl Lan {
+    /// Makes a lan.
+    ///
+    /// # Errors
+    /// The reason, if namespaces cannot be made here.
+    pub fn new(names: &[&str]) -> Result<Self, String> {
+        if !rustix::process::geteuid().is_root() {
+            return Err("network namespaces need root".to_owned());
+        }
+        let number = NEXT_LAN.fetch_add(1, Ordering::Relaxed);
+        let prefix = format!("tc{}-{number}", std::process::id());
+        let bridge = format!("{prefix}-lan");
+        let mut lan = Self { prefix, hosts: Vec::new() };
+        ip(&["netns", "add", &bridge])?;
+        let on_bridge = |arguments: &[&str]| ip(&[&["-n", bridge.as_str()], arguments].concat());
+        // A lan without a querier: with snooping on, a bridge would stop passing groups after some minutes.
+        on_bridge(&["link", "add", "br0", "type", "bridge", "mcast_snooping", "0"])?;
+        on_bridge(&["link", "set", "br0", "up"])?;
+        for (index, name) in names.iter().enumerate() {
+            let namespace = format!("{}-{name}", lan.prefix);
+            let port = format!("p{index}");
+            ip(&["netns", "add", &namespace])?;
+            lan.hosts.push(Host { namespace: namespace.clone(), bridge: bridge.clone(), port: port.clone() });
+            on_bridge(&[
+                "link", "add", &port, "type", "veth", "peer", "name", INTERFACE, "netns", &namespace,
+            ])?;
+            on_bridge(&["link", "set", &port, "master", "br0", "up"])?;
+            let address = format!("10.84.0.{}/24", index + 1);
+            ip(&["-n", &namespace, "address", "add", &address, "dev", INTERFACE])?;
+            ip(&["-n", &namespace, "link", "set", "lo", "up"])?;
+            ip(&["-n", &namespace, "link", "set", INTERFACE, "up"])?;
+        }
+        Ok(lan)
+    }
+
+    /// Returns the hosts in the order of their names.
+    #[must_use]
+    pub fn hosts(&self) -> &[Host] {
+        &self.hosts
+    }
+}
+
+impl Drop for Lan {
+    fn drop(&mut self) {
+        let namespaces = self.hosts.iter().map(|host| host.namespace.clone());
+        for namespace in namespaces.chain([format!("{}-lan", self.prefix)]) {
+            if let Err(reason) = ip(&["netns", "delete", &namespace]) {
+                eprintln!("{reason}");
+            }
+        }
+    }
+}
+
+impl Host {
+    /// Returns the bus as this host uses it, with further options such as `&rcvbuf=4096`.
+    #[must_use]
+    pub fn bus(&self, options: &str) -> String {
+        format!("udp://239.84.0.0:7400?iface={INTERFACE}{options}")
+    }
+
+    /// Returns a command that runs in this host's namespace.
+    #[must_use]
+    pub fn command(&self, program: &str) -> Command {
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", &self.namespace, program]);
+        command
+    }
+
+    /// Makes everything that leaves this host pass a queue that is too small for it.
+    ///
+    /// # Panics
+    /// If the queue discipline cannot be set.
+    pub fn throttle(&self, rate: &str, burst: &str, limit: &str) {
+        let queue = ["root", "tbf", "rate", rate, "burst", burst, "limit", limit];
+        tc(&self.namespace, &[&["qdisc", "replace", "dev", INTERFACE], &queue[..]].concat());
+    }
+
+    /// Lets everything leave freely again.
+    ///
+    /// # Panics
+    /// If the queue discipline cannot be removed.
+    pub fn unthrottle(&self) {
+        tc(&self.namespace, &["qdisc", "delete", "dev", INTERFACE, "root"]);
+    }
+
+    /// Lets the bridge lose this share of what it passes on to this host, at random.
+    ///
+    /// # Panics
+    /// If the filter cannot be set.
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a share of 2³²")]
+    pub fn lose(&self, share: f64) {
+        let threshold = (share * 4_294_967_296.0) as u32;
+        // Classic BPF: load a random word; from the threshold on go on, below it drop (TC_ACT_SHOT).
+        let program = format!("4,32 0 0 4294963256,53 0 1 {threshold},6 0 0 4294967295,6 0 0 2");
+        tc(&self.bridge, &["qdisc", "add", "dev", &self.port, "clsact"]);
+        let filter = ["filter", "add", "dev", &self.port, "egress", "bpf", "da", "bytecode", &program];
+        tc(&self.bridge, &filter);
+    }
+
+    /// Returns how many packets the host's queue discipline dropped.
+    ///
+    /// # Panics
+    /// If the counter cannot be read.
+    #[must_use]
+    pub fn queue_dropped(&self) -> u64 {
+        let shown = output("tc", &["-n", &self.namespace, "-s", "-j", "qdisc", "show", "dev", INTERFACE]);
+        let shown: serde_json::Value =
+            serde_json::from_str(&shown.expect("tc shows")).expect("tc writes JSON");
+        shown[0]["drops"].as_u64().expect("a queue discipline counts its drops")
+    }
+}
+
+fn tc(namespace: &str, arguments: &[&str]) {
+    output("tc", &[&["-n", namespace], arguments].concat()).expect("tc obeys root in its own namespace");
+}
+
+fn ip(arguments: &[&str]) -> Result<(), String> {
+    output("ip", arguments).map(|_| ())
+}
+
+fn output(program: &str, arguments: &[&str]) -> Result<String, String> {
+    let shown = format!("{program} {}", arguments.join(" "));
+    let output =
+        Command::new(program).args(arguments).output().map_err(|error| format!("`{shown}`: {error}"))?;
+    if output.status.success() {
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    } else {
+        Err(format!("`{shown}` failed: {}", String::from_utf8_lossy(&output.stderr).trim()))
+    }
+}

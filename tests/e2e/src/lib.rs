@@ -1,0 +1,23 @@
+//! End-to-end scenes: the real command `tallycast` in network namespaces, with real losses.
+//!
+//! A scene is a [`Lan`] of hosts around a bridge and the [`Command`]s that run on them. Everything a scene
+//! makes ends with it, also when it fails: namespaces, processes, links. The scenes themselves are in
+//! `tests/`; they need root and `ip`, and say so when they skip.
+
+mod lan;
+mod process;
+
+pub use lan::{Host, Lan};
+pub use process::{Command, WATCHDOG, binary};
+
+/// Returns a lan with these hosts, or says why the scene cannot run here and returns `None`.
+#[must_use]
+pub fn lan_or_skip(hosts: &[&str]) -> Option<Lan> {
+    match Lan::new(hosts) {
+        Ok(lan) => Some(lan),
+        Err(reason) => {
+            println!("SKIPPED: {reason}");
+            None
+        }
+    }
+}

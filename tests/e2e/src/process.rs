@@ -1,0 +1,124 @@
+//! The command under test: its lines as they come, its signals, its end.
+
+use std::io::{BufRead, BufReader};
+use std::path::PathBuf;
+use std::process::{Child, ExitStatus, Stdio};
+use std::sync::mpsc::{self, Receiver};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+use crate::lan::Host;
+
+/// How long a scene waits for something that must come before it gives up.
+pub const WATCHDOG: Duration = Duration::from_secs(60);
+
+/// A running `tallycast`; dropping it kills the process.
+pub struct Command {
+    child: Child,
+    lines: Receiver<Value>,
+    shown: String,
+}
+
+/// Returns the path of the command under test.
+///
+/// # Panics
+/// If it was not built.
+#[must_use]
+pub fn binary() -> PathBuf {
+    let built = std::env::var_os("TALLYCAST_BIN").map(PathBuf::from).unwrap_or_else(|| {
+        let test = std::env::current_exe().expect("a test is a program");
+        let profile = test.parent().and_then(|deps| deps.parent()).expect("tests lie in target/PROFILE/deps");
+        profile.join("tallycast")
+    });
+    assert!(built.exists(), "{} is missing: cargo build -p tallycast-cli", built.display());
+    built
+}
+
+impl Command {
+    /// Starts `tallycast` with these arguments on a host.
+    ///
+    /// # Panics
+    /// If it cannot be started.
+    #[must_use]
+    pub fn start(host: &Host, arguments: &[&str]) -> Self {
+        let program = binary();
+        let mut command = host.command(program.to_str().expect("a path of plain text"));
+        command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped());
+        let mut child = command.spawn().expect("`ip netns exec` can be run");
+        let output = BufReader::new(child.stdout.take().expect("a pipe was asked for"));
+        let (sender, lines) = mpsc::channel();
+        std::thread::spawn(move || {
+            for line in output.lines().map_while(Result::ok) {
+                let value = serde_json::from_str(&line).unwrap_or(Value::String(line));
+                if sender.send(value).is_err() {
+                    break;
+                }
+            }
+        });
+        Self { child, lines, shown: arguments.join(" ") }
+    }
+
+    /// Waits for a line of which `is_it` is true and returns it; earlier lines are passed over.
+    ///
+    /// # Panics
+    /// If no such line comes before the watchdog.
+    pub fn wait_for(&self, what: &str, mut is_it: impl FnMut(&Value) -> bool) -> Value {
+        let deadline = Instant::now() + WATCHDOG;
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            match self.lines.recv_timeout(left) {
+                Ok(line) if is_it(&line) => return line,
+                Ok(_) => {}
+                Err(_) => panic!("`tallycast {}` did not say {what} within {WATCHDOG:?}", self.shown),
+            }
+        }
+    }
+
+    /// Passes over the lines that have come so far: what follows is news.
+    pub fn skip_to_now(&self) {
+        while self.lines.try_recv().is_ok() {}
+    }
+
+    /// Waits for the next event of this kind.
+    pub fn wait_for_event(&self, kind: &str) -> Value {
+        self.wait_for(kind, |line| line["event"] == kind)
+    }
+
+    /// Sends a signal.
+    ///
+    /// # Panics
+    /// If the process is gone.
+    pub fn signal(&self, signal: Signal) {
+        kill_process(self.pid(), signal).expect("the process runs");
+    }
+
+    /// Interrupts the process, as Ctrl-C does, and returns the lines that were left and how it ended.
+    ///
+    /// # Panics
+    /// If it does not end before the watchdog.
+    pub fn interrupt(mut self) -> (Vec<Value>, ExitStatus) {
+        self.signal(Signal::INT);
+        let deadline = Instant::now() + WATCHDOG;
+        let mut rest = Vec::new();
+        // The pipe closes when the process ends.
+        while let Ok(line) = self.lines.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+            rest.push(line);
+        }
+        assert!(Instant::now() < deadline, "`tallycast {}` did not end", self.shown);
+        (rest, self.child.wait().expect("a child can be waited for"))
+    }
+
+    fn pid(&self) -> Pid {
+        Pid::from_child(&self.child)
+    }
+}
+
+impl Drop for Command {
+    fn drop(&mut self) {
+        // Whatever state it is in, stopped too: nothing of a scene outlives it.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

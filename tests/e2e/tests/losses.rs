@@ -1,0 +1,140 @@
+//! Where losses are put down: one source, one bridge, three readers.
+
+#![expect(clippy::unwrap_used, reason = "a test that meets `None` or `Err` has failed")]
+
+use e2e::{Command, Host, lan_or_skip};
+use rustix::process::Signal;
+use serde_json::Value;
+
+const HOSTS: [&str; 4] = ["source", "reader1", "reader2", "reader3"];
+/// 20,000 samples a second of two channels: some 120 datagrams a second.
+const PUBLISH: [&str; 10] =
+    ["pub", "lab/wave", "--wave", "sine", "--rate", "20000", "--channels", "2", "--dtype", "f4"];
+
+fn publish(host: &Host) -> Command {
+    Command::start(host, &[&PUBLISH[..], &["--json", "--bus", &host.bus("")]].concat())
+}
+
+fn read(host: &Host, name: &str, options: &str) -> Command {
+    Command::start(host, &["sub", "lab/*", "--json", "--reader", name, "--bus", &host.bus(options)])
+}
+
+/// Waits until a reader has read so many blocks from now on.
+fn wait_for_blocks(reader: &Command, count: usize) {
+    reader.skip_to_now();
+    let mut seen = 0;
+    reader.wait_for("enough blocks", |line| {
+        seen += usize::from(line["event"] == "block");
+        seen >= count
+    });
+}
+
+/// Ends the publisher, waits until every reader has closed its account, and returns the accounts.
+fn accounts(publisher: Command, readers: Vec<Command>) -> Vec<Value> {
+    let (_, status) = publisher.interrupt();
+    assert!(status.success(), "the publisher ended with {status}");
+    let account = |reader: Command| {
+        let ended = reader.wait_for_event("ended");
+        let (rest, _) = reader.interrupt();
+        let account = rest.into_iter().find(|line| line["event"] == "account");
+        let account = account.unwrap_or_else(|| panic!("no account was printed after {ended}"));
+        assert_eq!(account["balanced"], true, "{account}");
+        assert_eq!(account["state"], "closed", "{account}");
+        account
+    };
+    readers.into_iter().map(account).collect()
+}
+
+/// Returns what a book lost, as (stage, count).
+fn lost(account: &Value, book: &str) -> Vec<(String, u64)> {
+    let stages = account[book]["lost"].as_object().expect("a book has its losses");
+    stages.iter().map(|(stage, count)| (stage.clone(), count.as_u64().unwrap())).collect()
+}
+
+fn assert_lost_nothing(account: &Value) {
+    assert_eq!(lost(account, "datagrams"), [], "{account}");
+    assert_eq!(account["elements"]["unexplained"], 0, "{account}");
+    assert_eq!(account["explained"], true, "{account}");
+}
+
+/// Asserts that everything lost was lost in one stage, and returns how many datagrams.
+fn assert_lost_in(account: &Value, stage: &str) -> u64 {
+    assert_eq!(account["explained"], true, "{account}");
+    let elements = lost(account, "elements");
+    assert!(elements.iter().all(|(lost_in, _)| lost_in == stage), "{account}");
+    match &lost(account, "datagrams")[..] {
+        [(lost_in, count)] if lost_in == stage => *count,
+        other => panic!("everything should be lost in {stage}, not {other:?}"),
+    }
+}
+
+#[test]
+fn a_reader_that_is_stopped_loses_in_its_socket_buffer_and_the_others_lose_nothing() {
+    let Some(lan) = lan_or_skip(&HOSTS) else { return };
+    let [source, first, second, small] = lan.hosts() else { unreachable!("four hosts were asked for") };
+    let publisher = publish(source);
+    let readers =
+        [read(first, "first", ""), read(second, "second", ""), read(small, "small", "&rcvbuf=4096")];
+    for reader in &readers {
+        reader.wait_for_event("began");
+        wait_for_blocks(reader, 5);
+    }
+    let [first, second, small] = readers;
+    small.signal(Signal::STOP);
+    // A second of the stream, by the count of another reader.
+    wait_for_blocks(&first, 120);
+    small.signal(Signal::CONT);
+    wait_for_blocks(&small, 20);
+    let accounts = accounts(publisher, vec![first, second, small]);
+    assert_lost_nothing(&accounts[0]);
+    assert_lost_nothing(&accounts[1]);
+    let datagrams = assert_lost_in(&accounts[2], "receiver_socket_buffer");
+    assert!(datagrams > 20, "a stopped reader with room for a few datagrams lost only {datagrams}");
+}
+
+#[test]
+fn a_queue_discipline_that_is_too_small_is_named_by_the_sender() {
+    let Some(lan) = lan_or_skip(&HOSTS) else { return };
+    let [source, readers @ ..] = lan.hosts() else { unreachable!("four hosts were asked for") };
+    let publisher = publish(source);
+    let readers: Vec<_> =
+        readers.iter().enumerate().map(|(index, host)| read(host, &index.to_string(), "")).collect();
+    for reader in &readers {
+        reader.wait_for_event("began");
+        wait_for_blocks(reader, 5);
+    }
+    source.throttle("800kbit", "3000", "4000");
+    wait_for_blocks(&readers[0], 60);
+    let dropped = source.queue_dropped();
+    source.unthrottle();
+    wait_for_blocks(&readers[0], 20);
+    assert!(dropped > 0, "half of the rate must be too little");
+    for account in accounts(publisher, readers) {
+        let datagrams = assert_lost_in(&account, "sender_qdisc");
+        assert!(datagrams > 0);
+    }
+}
+
+#[test]
+fn what_a_lossy_bridge_takes_is_unexplained_and_said_so() {
+    let Some(lan) = lan_or_skip(&HOSTS) else { return };
+    let [source, readers @ ..] = lan.hosts() else { unreachable!("four hosts were asked for") };
+    let publisher = publish(source);
+    let hosts = readers;
+    let readers: Vec<_> =
+        hosts.iter().enumerate().map(|(index, host)| read(host, &index.to_string(), "")).collect();
+    for reader in &readers {
+        reader.wait_for_event("began");
+        wait_for_blocks(reader, 5);
+    }
+    hosts[1].lose(0.1);
+    wait_for_blocks(&readers[0], 300);
+    let accounts = accounts(publisher, readers);
+    assert_lost_nothing(&accounts[0]);
+    assert_lost_nothing(&accounts[2]);
+    let lossy = &accounts[1];
+    assert_eq!(lost(lossy, "datagrams"), [], "no evidence at either end: {lossy}");
+    assert!(lossy["datagrams"]["unexplained"].as_u64().unwrap() > 0, "{lossy}");
+    assert!(lossy["elements"]["unexplained"].as_u64().unwrap() > 0, "{lossy}");
+    assert_eq!(lossy["explained"], false, "{lossy}");
+}
