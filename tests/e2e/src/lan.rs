@@ -103,10 +103,14 @@ impl Host {
 
     /// Lets everything leave freely again.
     ///
+    /// The queue is made wide, not removed: removing it would throw away what waits in it, and nobody at
+    /// either end would know.
+    ///
     /// # Panics
-    /// If the queue discipline cannot be removed.
+    /// If the queue discipline cannot be changed.
     pub fn unthrottle(&self) {
-        tc(&self.namespace, &["qdisc", "delete", "dev", INTERFACE, "root"]);
+        let queue = ["root", "tbf", "rate", "1gbit", "burst", "1000000", "limit", "10000000"];
+        tc(&self.namespace, &[&["qdisc", "change", "dev", INTERFACE], &queue[..]].concat());
     }
 
     /// Lets the bridge lose this share of what it passes on to this host, at random.
