@@ -190,7 +190,10 @@ pub(crate) const SUITES: &[Suite] = &[
         needs: &[Need::PythonReaders],
         steps: &[
             // A folder of its own every time: an archive that is there already would be continued.
-            Step::Python(&["-c", "import shutil; shutil.rmtree('target/sample-archive', ignore_errors=True)"]),
+            Step::Python(&[
+                "-c",
+                "import shutil; shutil.rmtree('target/sample-archive', ignore_errors=True)",
+            ]),
             Step::Cargo(&[
                 "run",
                 "--quiet",

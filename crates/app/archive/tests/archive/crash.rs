@@ -9,7 +9,7 @@ use units::RangeSet;
 use crate::forgetful::Forgetful;
 use crate::scene::{account, at_ms, began, block, gap, open, read_back};
 
-const BLOCKS: u64 = 60;
+const BLOCKS: u64 = 40;
 const SAMPLES: u64 = 10;
 
 /// What a recorder had promised when its power went.
@@ -91,7 +91,7 @@ fn whatever_is_acknowledged_survives_a_power_cut_at_any_step() {
     let whole = Forgetful::default();
     record(&whole, &mut Promise::default()).unwrap();
     let steps = whole.steps();
-    assert!(steps > 250, "the scene has too few steps to prove anything: {steps}");
+    assert!(steps > 150, "the scene has too few steps to prove anything: {steps}");
     for cut in 1..=steps {
         let disk = Forgetful::default();
         disk.cut_at(cut);

@@ -194,6 +194,17 @@ fn the_last_positions_there_are_overflow_nothing() {
 }
 
 #[test]
+fn what_was_sent_before_the_join_point_is_counted_and_nothing_more() {
+    let mut victim = Victim::ignorant();
+    victim.head.number = 10;
+    victim.head.first_index = 100;
+    victim.describe();
+    (5..15).filter(|number| *number != 10).for_each(|number| victim.data(number));
+    let rows = victim.rows();
+    assert_eq!((rows.first, rows.received, rows.before_join, rows.duplicates), (10, 5, 5, 0));
+}
+
+#[test]
 fn a_forged_first_datagram_does_not_deafen_a_reader() {
     let mut victim = Victim::ignorant();
     victim.head.number = 1 << 50;

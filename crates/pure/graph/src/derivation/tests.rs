@@ -1,3 +1,5 @@
+//! Scenes of a derivation: what comes out for what goes in, hole by hole.
+
 use super::*;
 use crate::scene::{Stream, floats};
 use crate::{Hole, Matching};

@@ -1,3 +1,5 @@
+//! Expressions people write, and those that are refused with the way out.
+
 use super::*;
 
 fn value(text: &str, variables: &[(&str, f64)]) -> f64 {

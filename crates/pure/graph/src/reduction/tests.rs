@@ -1,3 +1,5 @@
+//! Windows reduced to their statistics, and what holes do to them.
+
 use super::*;
 use crate::Hole;
 use crate::scene::{Stream, floats};
