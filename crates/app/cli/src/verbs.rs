@@ -17,6 +17,7 @@ use crate::settings::Sources;
 
 /// What can be done.
 #[derive(Subcommand, Debug)]
+#[expect(clippy::large_enum_variant, reason = "one value, made once when the program starts")]
 pub(crate) enum Verb {
     /// Everything at once on this machine: recorded signals, multicast, monitor page, archive
     #[command(after_help = demo::EXAMPLES)]

@@ -167,11 +167,13 @@ mod tests {
         let mut block = scene::block(&info, 0, &[1.0, 3.0, 2.0, 2.5]);
         block.t0 = now.offset(-2_000_000_000);
         history.block(&block, now);
-        let list: serde_json::Value =
-            serde_json::from_str(&Catalogue::default().streams(&history)).unwrap();
+        let list: serde_json::Value = serde_json::from_str(&Catalogue::default().streams(&history)).unwrap();
         let stream = &list[0];
         assert_eq!((stream["stream"].as_str(), stream["health"].as_str()), (Some("lab/x"), Some("ok")));
-        assert_eq!((stream["next_index"].as_u64(), stream["channels"][0]["unit"].as_str()), (Some(4), Some("V")));
+        assert_eq!(
+            (stream["next_index"].as_u64(), stream["channels"][0]["unit"].as_str()),
+            (Some(4), Some("V"))
+        );
         let spark = stream["spark"].as_array().unwrap();
         assert_eq!(spark.len(), 60);
         assert!(spark[..50].iter().all(serde_json::Value::is_null));

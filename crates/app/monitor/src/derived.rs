@@ -73,8 +73,7 @@ pub(crate) struct DerivedStatus {
 impl DerivedStream {
     fn config(&self) -> Result<DerivationConfig, DerivedError> {
         let input = |(variable, from): (&String, &String)| {
-            let (stream, channel) =
-                from.split_once(':').ok_or_else(|| DerivedError::Input(from.clone()))?;
+            let (stream, channel) = from.split_once(':').ok_or_else(|| DerivedError::Input(from.clone()))?;
             let (variable, channel) = (variable.clone(), channel.to_owned());
             Ok::<_, DerivedError>(DerivedInput { variable, stream: stream.parse()?, channel })
         };

@@ -38,7 +38,12 @@ pub(crate) struct StreamSlot {
 
 impl StreamSlot {
     fn new(memory: StreamMemory) -> Self {
-        Self { memory: Mutex::new(memory), totals: Mutex::default(), changes: AtomicU64::new(0), gap_changes: AtomicU64::new(0) }
+        Self {
+            memory: Mutex::new(memory),
+            totals: Mutex::default(),
+            changes: AtomicU64::new(0),
+            gap_changes: AtomicU64::new(0),
+        }
     }
 
     /// Returns the memory; hold it shortly, the intake waits meanwhile.

@@ -138,9 +138,7 @@ impl Connection {
             self.say(self.viewer.browser_account().to_string()).await?;
         }
         self.ask_store();
-        while let Some(frame) =
-            self.viewer.frame(&self.shared.history, Instant::now(), clock::wall())
-        {
+        while let Some(frame) = self.viewer.frame(&self.shared.history, Instant::now(), clock::wall()) {
             self.send(Message::Binary(frame.into())).await?;
         }
         self.seat.count(self.viewer.counts());

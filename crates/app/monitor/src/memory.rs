@@ -298,8 +298,11 @@ mod tests {
 
     #[test]
     fn a_name_with_brackets_chooses_an_element_of_an_array() {
-        let channels =
-            vec![Channel::new("t", "s"), Channel::new("image", "").with_shape([2, 3]), Channel::new("a[0]", "")];
+        let channels = vec![
+            Channel::new("t", "s"),
+            Channel::new("image", "").with_shape([2, 3]),
+            Channel::new("a[0]", ""),
+        ];
         let schema = Schema::new(Dtype::U8, "1".parse().unwrap(), channels).unwrap();
         assert_eq!(element_of(&schema, "image"), Some(1));
         assert_eq!(element_of(&schema, "image[5]"), Some(6));

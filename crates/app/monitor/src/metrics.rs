@@ -78,7 +78,8 @@ impl Picture {
 
     fn add_streams(&mut self, streams: &[StreamCounts]) {
         let label = |stream: &StreamCounts| vec![("stream", stream.name.clone())];
-        for (book, (unit, arrived)) in [("datagrams", "received"), ("elements", "delivered")].iter().enumerate()
+        for (book, (unit, arrived)) in
+            [("datagrams", "received"), ("elements", "delivered")].iter().enumerate()
         {
             let each = |count: fn(&StreamCounts, usize) -> u64| {
                 streams.iter().map(|stream| (label(stream), count(stream, book) as f64)).collect()

@@ -24,7 +24,9 @@ const HASHED: &str = "assets/";
 pub(crate) async fn index() -> Response {
     match PageFiles::get("index.html") {
         Some(file) => answer("index.html", file),
-        None => (StatusCode::OK, [(header::CONTENT_TYPE, "text/plain; charset=utf-8")], NO_PAGE).into_response(),
+        None => {
+            (StatusCode::OK, [(header::CONTENT_TYPE, "text/plain; charset=utf-8")], NO_PAGE).into_response()
+        }
     }
 }
 

@@ -137,9 +137,7 @@ fn intake(config: &MonitorConfig, shared: &Arc<Shared>) -> Result<Intake, Monito
     let mut joined = Vec::new();
     for stream in &config.derived {
         let added = derivations.add(stream.clone());
-        joined.extend(
-            added.map_err(|cause| MonitorError::Derived { name: stream.name.clone(), cause })?,
-        );
+        joined.extend(added.map_err(|cause| MonitorError::Derived { name: stream.name.clone(), cause })?);
     }
     shared.set_derived(derivations.status());
     // A subscriber begins with a pattern; one without any gets what is derived, or waits for requests.

@@ -96,7 +96,8 @@ mod tests {
 
     #[test]
     fn a_span_serves_every_grid_of_its_columns() {
-        let grid = |from_ns, column_ns| ColumnGrid { from: WallTime::from_nanos(from_ns), column_ns, count: 4 };
+        let grid =
+            |from_ns, column_ns| ColumnGrid { from: WallTime::from_nanos(from_ns), column_ns, count: 4 };
         let mut columns = vec![Column::EMPTY; 4];
         columns[2].take(&[5.0]);
         let rate = SampleRate::hz(1).unwrap();

@@ -142,8 +142,11 @@ mod tests {
     fn account(stage: Stage, datagrams: u64, unexplained: u64) -> StreamAccount {
         let mut account = scene::account(&scene::info("lab/x", 100), AccountState::Open);
         account.account.elements.lost = StageCounts::of(stage, datagrams * 10);
-        account.account.datagrams =
-            Some(NetworkRows { lost: StageCounts::of(stage, datagrams), unexplained, ..NetworkRows::default() });
+        account.account.datagrams = Some(NetworkRows {
+            lost: StageCounts::of(stage, datagrams),
+            unexplained,
+            ..NetworkRows::default()
+        });
         account
     }
 

@@ -240,7 +240,12 @@ impl Viewer {
     }
 
     /// Returns the traces whose window reaches behind live memory and whose store was not asked yet.
-    pub(crate) fn questions(&mut self, history: &History, now: Instant, wall: WallTime) -> Vec<StoreQuestion> {
+    pub(crate) fn questions(
+        &mut self,
+        history: &History,
+        now: Instant,
+        wall: WallTime,
+    ) -> Vec<StoreQuestion> {
         let further = self.pace.further();
         let visible = self.visible;
         let idle = self.views.iter_mut().filter(|(_, view)| visible && view.may_ask(now));
@@ -299,8 +304,7 @@ impl Viewer {
 
 impl View {
     fn signature(&self, history: &History, wall: WallTime, further: u32) -> (ColumnGrid, Signature) {
-        let slots: Vec<_> =
-            self.traces.iter().map(|trace| history.stream(&trace.request.stream)).collect();
+        let slots: Vec<_> = self.traces.iter().map(|trace| history.stream(&trace.request.stream)).collect();
         let end = self.request.end_ns.map_or_else(|| edge(&slots, wall), WallTime::from_nanos);
         let grid = self.request.grid(end, further);
         let still = self.signature.as_ref().is_some_and(|last| last.from.is_none());

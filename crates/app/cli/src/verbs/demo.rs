@@ -93,7 +93,7 @@ pub(crate) fn run(arguments: Arguments, sources: &Sources) -> anyhow::Result<Out
         children.check()?;
     }
     children.finish_all(CHILDREN_PATIENCE)?;
-    let verdict = verdict::judge(&children.lines());
+    let verdict = verdict::judge(children.lines());
     verdict.print(arguments.json)?;
     folder.say_where();
     Ok(if verdict.is_in_order() { Outcome::Fine } else { Outcome::Found })

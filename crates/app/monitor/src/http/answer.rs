@@ -67,7 +67,11 @@ impl Refused {
 
     /// Refuses because the monitor is ending, or a part of it has died.
     pub(crate) fn ending() -> Self {
-        Self::new(StatusCode::SERVICE_UNAVAILABLE, "the monitor no longer listens to the bus", "start it again")
+        Self::new(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "the monitor no longer listens to the bus",
+            "start it again",
+        )
     }
 
     pub(crate) fn store(failure: &StoreFailure) -> Self {

@@ -39,7 +39,10 @@ pub(super) async fn patterns(State(shared): App) -> Json<Vec<String>> {
 pub(super) async fn join(State(shared): App, body: Bytes) -> Result<Json<Vec<String>>, Refused> {
     let pattern = pattern_in(&body)?;
     if shared.patterns().len() >= MAX_PATTERNS {
-        return Err(Refused::bad("too many patterns are joined", "leave some, or join a wider one such as **"));
+        return Err(Refused::bad(
+            "too many patterns are joined",
+            "leave some, or join a wider one such as **",
+        ));
     }
     shared.join(pattern);
     Ok(patterns(State(shared)).await)

@@ -82,7 +82,9 @@ mod tests {
         for host in ["127.0.0.1:7480", "localhost:7480", "LOCALHOST", "[::1]:7480", "daq-3:9000"] {
             assert_eq!(local.check(Some(host), None), Ok(()), "{host}");
         }
-        for host in ["evil.example:7480", "192.168.0.7:7480", "localhost.evil.example", "", "127.0.0.1.nip.io"] {
+        for host in
+            ["evil.example:7480", "192.168.0.7:7480", "localhost.evil.example", "", "127.0.0.1.nip.io"]
+        {
             assert!(local.check(Some(host), None).is_err(), "{host}");
         }
         assert_eq!(local.check(None, None), Err(Stranger::NoHost));
@@ -105,7 +107,9 @@ mod tests {
         let from = |origin| local.check(Some("localhost:7480"), Some(origin));
         assert!(from("http://localhost:7480").is_ok());
         assert!(from("https://localhost:7480").is_ok());
-        for origin in ["http://localhost:7481", "http://127.0.0.1:7480", "null", "http://evil.example", "file://"] {
+        for origin in
+            ["http://localhost:7481", "http://127.0.0.1:7480", "null", "http://evil.example", "file://"]
+        {
             assert!(from(origin).is_err(), "{origin}");
         }
     }

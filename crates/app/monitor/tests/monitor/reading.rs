@@ -16,7 +16,10 @@ fn a_range_comes_as_json_and_as_arrow_with_the_same_values() {
     let to = stream["newest_ns"].as_i64().unwrap() - 100_000_000;
     let path = format!("/api/range?stream=lab/x&channel=x&from={}&to={to}&points=50", to - 500_000_000);
     let json = get(address, &path).json();
-    assert_eq!((&json["unit"], &json["origin"], &json["thinned"]), (&"V".into(), &"live".into(), &true.into()));
+    assert_eq!(
+        (&json["unit"], &json["origin"], &json["thinned"]),
+        (&"V".into(), &"live".into(), &true.into())
+    );
     let columns = json["columns"].as_array().unwrap();
     assert_eq!(columns.len(), 50);
     assert!(columns.iter().all(|column| column[3].as_f64() >= column[2].as_f64()));

@@ -15,7 +15,8 @@ fn a_request_under_another_name_is_refused_everywhere() {
         let answer = ask_as(address, &format!("GET {path} HTTP/1.1\r\nHost: evil.example"), "");
         assert_eq!(answer.status, 403, "{path}");
         assert!(answer.json()["error"].as_str().unwrap().contains("evil.example"));
-        let local = ask_as(address, &format!("GET {path} HTTP/1.1\r\nHost: localhost:{}", address.port()), "");
+        let local =
+            ask_as(address, &format!("GET {path} HTTP/1.1\r\nHost: localhost:{}", address.port()), "");
         assert_ne!(local.status, 403, "{path}");
     }
     let origin = format!("POST /api/join HTTP/1.1\r\nHost: {address}\r\nOrigin: http://evil.example");
@@ -44,7 +45,10 @@ fn what_a_page_says_wrongly_is_told_and_ends_nothing() {
     for (message, told) in [
         ("[]", "cannot be read"),
         (r#"{"type":"dance"}"#, "unknown variant"),
-        (r#"{"type":"view","view":1,"traces":[],"width_px":16385,"span_ns":1,"end_ns":null}"#, "16384 columns"),
+        (
+            r#"{"type":"view","view":1,"traces":[],"width_px":16385,"span_ns":1,"end_ns":null}"#,
+            "16384 columns",
+        ),
         (r#"{"type":"view","view":1,"traces":[],"width_px":9,"span_ns":0,"end_ns":null}"#, "spans"),
     ] {
         page.say(message);

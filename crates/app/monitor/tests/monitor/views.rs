@@ -75,7 +75,9 @@ fn a_viewer_that_confirms_nothing_is_dropped_for_and_hurts_nobody() {
         assert!(std::time::Instant::now() < deadline, "the slow viewer is not told of its drops");
         match slow.hear() {
             Said::Frame(_) => frames += 1,
-            Said::Json(said) if said["type"] == "browser" && said["dropped_frames"].as_u64() > Some(10) => break said,
+            Said::Json(said) if said["type"] == "browser" && said["dropped_frames"].as_u64() > Some(10) => {
+                break said;
+            }
             Said::Json(_) => {}
         }
     };
@@ -85,7 +87,11 @@ fn a_viewer_that_confirms_nothing_is_dropped_for_and_hurts_nobody() {
     let told = slow.text("browser", |said| said["lost_elements"]["lab/x"].as_u64() > Some(100));
     assert_eq!(told["shown_frames"], 1);
     let account = crate::scene::get(monitor.address(), "/api/account?stream=lab/x").json();
-    assert_eq!(account["elements"]["lost"], serde_json::json!({}), "the stream's own account knows nothing of it");
+    assert_eq!(
+        account["elements"]["lost"],
+        serde_json::json!({}),
+        "the stream's own account knows nothing of it"
+    );
 }
 
 #[test]
@@ -131,7 +137,9 @@ fn what_lies_behind_live_memory_comes_from_the_store() {
     let mut page = Page::open(monitor.address());
     page.follow(1, "lab/x", 60_000);
     let frame = page.frame(|frame| drawn(frame) > 190);
-    let TraceShape::Columns { first: 0, extremes } = &frame.traces[0].shape else { panic!("columns from the left") };
+    let TraceShape::Columns { first: 0, extremes } = &frame.traces[0].shape else {
+        panic!("columns from the left")
+    };
     assert_eq!(extremes[0], [1.0, 1.0]);
     assert!(extremes.iter().any(|column| column[1] == 2.0));
     let live_from = frame.traces[0].live_memory_from.unwrap();
