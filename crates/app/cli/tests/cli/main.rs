@@ -1,5 +1,7 @@
 //! The real program, run as people run it, on the loopback interface with a port of its own for each test.
 
+#![expect(clippy::unwrap_used, reason = "a test that meets `None` or `Err` has failed")]
+
 mod account_page;
 mod archive;
 mod demo;
