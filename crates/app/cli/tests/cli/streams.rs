@@ -161,7 +161,7 @@ fn announced_streams_are_listed() {
     let publisher = Running::start(&["pub", "--signal", "ecg", "--loop", "--bus", &bus]);
     // The first listing may come before the first announcement.
     let line: Value = wait_for("an announcement", || {
-        let listed = run(&["ls", "--json", "--wait", "200ms", "--bus", &bus]);
+        let listed = run(&["ls", "--json", "--wait", "1500ms", "--bus", &bus]);
         assert!(listed.status.success());
         let text = String::from_utf8(listed.stdout).unwrap();
         text.lines().next().map(|line| serde_json::from_str(line).unwrap())
