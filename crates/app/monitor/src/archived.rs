@@ -126,6 +126,8 @@ impl<'a> Reading<'a> {
                 to: hole.t1,
                 first_index: hole.first_index,
                 samples: hole.samples,
+                first_element: hole.gaps.first().map_or(0, |gap| gap.positions.start),
+                numbers: hole.gaps.first().map_or(0..0, |gap| gap.numbers.clone()),
                 lost: hole.lost,
                 unexplained: hole.unexplained,
                 unsettled: hole.unsettled,

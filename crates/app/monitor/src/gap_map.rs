@@ -33,6 +33,10 @@ pub struct KnownGap {
     pub first_index: u64,
     /// Its length in samples.
     pub samples: u64,
+    /// Position of its first element: index × elements per sample + element of the sample.
+    pub first_element: u64,
+    /// The missing datagrams' numbers; empty where the elements never had one.
+    pub numbers: Range<u64>,
     /// Elements lost, by stage.
     pub lost: StageCounts,
     /// Elements for which no evidence came in time.
@@ -54,6 +58,8 @@ impl From<&StreamGap> for KnownGap {
             to: gap.t1,
             first_index: gap.first_index(),
             samples: gap.samples(),
+            first_element: gap.gap.positions.start,
+            numbers: gap.gap.numbers.clone(),
             lost: gap.gap.lost,
             unexplained: gap.gap.unexplained,
             unsettled: gap.gap.unsettled,
@@ -103,16 +109,20 @@ impl KnownGap {
         }
     }
 
-    /// Returns the gap as `docs/protocol/page.md` gives it in JSON.
+    /// Returns the gap as `docs/formats/account.md` has it, with its times.
     #[must_use]
     pub fn to_json(&self) -> Value {
         let lost = self.lost.nonzero().map(|(stage, count)| (stage.name().to_owned(), json!(count)));
         json!({
             "id": self.id,
+            "kind": "missing",
             "from_ns": self.from.as_nanos(),
             "to_ns": self.to.as_nanos(),
             "first_index": self.first_index,
             "samples": self.samples,
+            "first_element": self.first_element,
+            "elements": self.missing(),
+            "numbers": [self.numbers.start, self.numbers.end],
             "lost": Value::Object(lost.collect::<Map<_, _>>()),
             "unexplained": self.unexplained,
             "unsettled": self.unsettled,
@@ -224,6 +234,8 @@ mod tests {
             to: time(from_s + 1),
             first_index: u64::try_from(from_s).unwrap() * 10,
             samples: 10,
+            first_element: u64::try_from(from_s).unwrap() * 10,
+            numbers: 0..0,
             lost,
             unexplained: 0,
             unsettled,

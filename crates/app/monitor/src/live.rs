@@ -16,7 +16,7 @@ use crate::catalogue::ServerInfo;
 use crate::clock;
 use crate::shared::{Seat, Shared};
 use crate::stored::{HistoryStore, StoreFailure, StoredRequest, StoredSpan};
-use crate::viewer::{MAX_VIEWS, PageMessage, StoreQuestion, Viewer};
+use crate::viewer::{MAX_VIEWS, PageMessage, Scenery, StoreQuestion, Viewer};
 
 /// How often it is looked whether a frame is due: twice the pace of frames.
 const LOOK: Duration = Duration::from_millis(16);
@@ -138,7 +138,7 @@ impl Connection {
             self.say(self.viewer.browser_account().to_string()).await?;
         }
         self.ask_store();
-        while let Some(frame) = self.viewer.frame(&self.shared.history, Instant::now(), clock::wall()) {
+        while let Some(frame) = self.viewer.frame(scenery(&self.shared)) {
             self.send(Message::Binary(frame.into())).await?;
         }
         self.seat.count(self.viewer.counts());
@@ -162,7 +162,7 @@ impl Connection {
     /// Asks the store for what live memory does not reach, without waiting for it.
     fn ask_store(&mut self) {
         let Some(store) = &self.shared.store else { return };
-        let questions = self.viewer.questions(&self.shared.history, Instant::now(), clock::wall());
+        let questions = self.viewer.questions(scenery(&self.shared));
         if questions.is_empty() {
             return;
         }
@@ -215,6 +215,7 @@ impl Connection {
     }
 }
 
+/// What a question to the store came to.
 type Answer = (StoreQuestion, Result<Option<StoredSpan>, StoreFailure>);
 
 /// Asks the store; a name that is none is nowhere stored.
@@ -223,4 +224,8 @@ fn answer_of(store: &dyn HistoryStore, question: StoreQuestion) -> Answer {
         store.span(&StoredRequest { stream: &stream, channel: &question.channel, grid: question.grid })
     });
     (question, span)
+}
+
+fn scenery(shared: &Shared) -> Scenery<'_> {
+    Scenery { history: &shared.history, now: Instant::now(), wall: clock::wall() }
 }

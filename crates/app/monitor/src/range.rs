@@ -16,7 +16,7 @@ pub(crate) use arrow::{ARROW_STREAM, to_arrow};
 use crate::clock;
 use crate::gap_map::KnownGap;
 use crate::http::Refused;
-use crate::memory::{element_of, unit_of};
+use crate::memory::{StreamMemory, element_of, unit_of};
 use crate::shared::Shared;
 use crate::stored::{StoredRequest, StoredSpan};
 use crate::view::{gaps_within, samples_per_column};
@@ -57,6 +57,18 @@ struct Live {
     gaps: Vec<Arc<KnownGap>>,
 }
 
+impl Live {
+    /// Stands for live memory where only the store knows the stream.
+    fn standing_for(stored: &StoredSpan, grid: &ColumnGrid) -> Self {
+        Self {
+            unit: stored.unit.clone(),
+            rate: stored.rate,
+            columns: grid.empty_columns(),
+            gaps: stored.gaps.iter().cloned().map(Arc::new).collect(),
+        }
+    }
+}
+
 /// Reads a span. Waits for the store where live memory does not reach.
 pub(crate) fn read(shared: &Shared, request: &RangeRequest) -> Result<Span, Refused> {
     let slot = shared.history.stream(&request.stream);
@@ -78,14 +90,28 @@ pub(crate) fn read(shared: &Shared, request: &RangeRequest) -> Result<Span, Refu
         _ => None,
     };
     let live = slot.map(|slot| live(&mut slot.memory(), request, stored.as_ref(), &grid)).transpose()?;
-    match (live, stored) {
-        (None, None) => Err(Refused::no_stream(&request.stream)),
-        (live, stored) => Ok(Span::of(grid, live, stored)),
+    let origin = origin(live.as_ref(), stored.as_ref());
+    let live = match (live, &stored) {
+        (Some(live), _) => live,
+        (None, Some(stored)) => Live::standing_for(stored, &grid),
+        (None, None) => return Err(Refused::no_stream(&request.stream)),
+    };
+    Ok(Span::of(grid, live, stored.as_ref(), origin))
+}
+
+/// Says where the samples come from.
+fn origin(live: Option<&Live>, stored: Option<&StoredSpan>) -> &'static str {
+    let holds = |columns: &[Column]| columns.iter().any(|column| column.present > 0);
+    let live = live.is_some_and(|live| holds(&live.columns));
+    match stored.is_some_and(|stored| holds(&stored.columns)) {
+        true if live => "both",
+        true => "archive",
+        false => "live",
     }
 }
 
 fn live(
-    memory: &mut crate::memory::StreamMemory,
+    memory: &mut StreamMemory,
     request: &RangeRequest,
     stored: Option<&StoredSpan>,
     grid: &ColumnGrid,
@@ -120,32 +146,19 @@ impl RangeRequest {
 }
 
 impl Span {
-    fn of(grid: ColumnGrid, live: Option<Live>, stored: Option<StoredSpan>) -> Self {
-        let holds = |columns: &[Column]| columns.iter().any(|column| column.present > 0);
-        let origin = match (live.as_ref().map(|it| holds(&it.columns)), stored.as_ref()) {
-            (Some(true), Some(stored)) if holds(&stored.columns) => "both",
-            (Some(true) | None, None) | (Some(true), Some(_)) => "live",
-            (_, Some(stored)) if holds(&stored.columns) => "archive",
-            _ => "live",
-        };
-        let rate = live.as_ref().map(|it| it.rate).or(stored.as_ref().map(|it| it.rate));
-        let samples_per_column = rate.map_or(0.0, |rate| samples_per_column(rate, &grid));
-        let (unit, mut columns, mut gaps) = match live {
-            Some(live) => (live.unit, live.columns, live.gaps),
-            None => (String::new(), grid.empty_columns(), Vec::new()),
-        };
-        let mut span = Self { unit, grid, samples_per_column, columns: Vec::new(), gaps: Vec::new(), origin };
-        if let Some(stored) = stored {
-            columns.iter_mut().zip(&stored.columns).for_each(|(column, older)| column.merge(older));
-            if span.unit.is_empty() {
-                span.unit = stored.unit;
-            }
-            if gaps.is_empty() {
-                gaps = stored.gaps.into_iter().map(Arc::new).collect();
-            }
+    fn of(grid: ColumnGrid, live: Live, stored: Option<&StoredSpan>, origin: &'static str) -> Self {
+        let mut columns = live.columns;
+        let older = stored.into_iter().flat_map(|stored| &stored.columns);
+        columns.iter_mut().zip(older).for_each(|(column, older)| column.merge(older));
+        let newest = live.gaps.len().saturating_sub(MAX_GAPS);
+        Self {
+            unit: live.unit,
+            samples_per_column: samples_per_column(live.rate, &grid),
+            grid,
+            columns,
+            gaps: live.gaps[newest..].to_vec(),
+            origin,
         }
-        gaps.drain(..gaps.len().saturating_sub(MAX_GAPS));
-        Self { columns, gaps, ..span }
     }
 
     /// Returns the span as `docs/protocol/page.md` gives it in JSON.

@@ -74,8 +74,16 @@ pub(crate) struct Trace {
     pub(crate) request: TraceRequest,
     /// Up to where this viewer was shown the trace while it followed the newest data.
     pub(crate) shown_to: Option<WallTime>,
-    /// What the store has for a grid.
-    pub(crate) stored: Option<(ColumnGrid, StoredSpan)>,
+    /// What the store had.
+    pub(crate) stored: Option<Stored>,
+}
+
+/// What the store had for a grid when it was asked.
+#[derive(Debug)]
+pub(crate) struct Stored {
+    pub(crate) grid: ColumnGrid,
+    pub(crate) asked: WallTime,
+    pub(crate) span: StoredSpan,
 }
 
 impl Trace {
@@ -84,7 +92,7 @@ impl Trace {
     }
 }
 
-/// A trace's part of a frame, and what of its memory the viewer can no longer see.
+/// A trace's part of a frame, and what decides when the next one is due.
 pub(crate) struct Drawn {
     pub(crate) frame: TraceFrame,
     /// Whether the window holds anything that moves with time.
@@ -93,10 +101,18 @@ pub(crate) struct Drawn {
     pub(crate) newest: Option<WallTime>,
 }
 
-/// Draws a trace of a stream that nothing is known of.
-pub(crate) fn unknown(index: u16, stored: Option<&StoredSpan>, grid: &ColumnGrid) -> Drawn {
+/// Which trace is to be drawn, and what the store has of it.
+#[derive(Clone, Copy)]
+pub(crate) struct Wanted<'a> {
+    pub(crate) index: u16,
+    pub(crate) channel: &'a str,
+    pub(crate) stored: Option<&'a StoredSpan>,
+}
+
+/// Draws a trace of a stream that nothing is known of, or that only the store remembers.
+pub(crate) fn unknown(wanted: Wanted<'_>, grid: &ColumnGrid) -> Drawn {
     let mut frame = TraceFrame {
-        index,
+        index: wanted.index,
         state: TraceState::Unknown,
         samples_per_column: 0.0,
         newest: None,
@@ -104,7 +120,7 @@ pub(crate) fn unknown(index: u16, stored: Option<&StoredSpan>, grid: &ColumnGrid
         shape: TraceShape::Points(Vec::new()),
         gaps: Vec::new(),
     };
-    if let Some(stored) = stored {
+    if let Some(stored) = wanted.stored {
         // The publisher is gone, its recording is not.
         frame.state = TraceState::Ended;
         frame.samples_per_column = samples_per_column(stored.rate, grid);
@@ -118,17 +134,11 @@ pub(crate) fn unknown(index: u16, stored: Option<&StoredSpan>, grid: &ColumnGrid
 }
 
 /// Draws a trace from live memory, and from the store where that does not reach.
-pub(crate) fn draw(
-    index: u16,
-    channel: &str,
-    memory: &mut StreamMemory,
-    stored: Option<&StoredSpan>,
-    grid: &ColumnGrid,
-    now: WallTime,
-) -> Drawn {
-    let element = element_of(&memory.info.schema, channel).filter(|element| memory.remember(*element));
+pub(crate) fn draw(wanted: Wanted<'_>, memory: &mut StreamMemory, grid: &ColumnGrid, now: WallTime) -> Drawn {
+    let stored = wanted.stored;
+    let element = element_of(&memory.info.schema, wanted.channel).filter(|element| memory.remember(*element));
     let Some(envelope) = element.and_then(|element| memory.envelope(element)) else {
-        return unknown(index, stored, grid);
+        return unknown(wanted, grid);
     };
     let (from, to) = (grid.from, grid.edge(grid.count));
     let newest = envelope.newest();
@@ -140,7 +150,7 @@ pub(crate) fn draw(
     };
     let holds_something = newest.is_some_and(|(time, _)| time >= from) || !gaps.is_empty();
     let frame = TraceFrame {
-        index,
+        index: wanted.index,
         state,
         samples_per_column: samples_per_column(memory.info.schema.rate, grid),
         newest,
@@ -234,6 +244,8 @@ mod tests {
     use ledger::{Stage, StageCounts};
     use wire::GapCause;
 
+    const X: Wanted<'_> = Wanted { index: 0, channel: "x", stored: None };
+
     fn request(width_px: u32, span_ns: i64) -> ViewRequest {
         let trace = TraceRequest { stream: "lab/x".to_owned(), channel: "x".to_owned() };
         ViewRequest { view: 1, traces: vec![trace], width_px, span_ns, end_ns: None }
@@ -288,11 +300,11 @@ mod tests {
         memory.block(&scene::block(&memory.info, 0, &values), WallTime::from_nanos(102 * SECOND));
         let end = WallTime::from_nanos(102 * SECOND);
         let grid = request(100, SECOND).grid(end, 1);
-        let drawn = draw(0, "x", &mut memory, None, &grid, end);
+        let drawn = draw(X, &mut memory, &grid, end);
         let TraceShape::Columns { first: 0, extremes } = drawn.frame.shape else { panic!("columns") };
         assert_eq!((extremes.len(), extremes[0]), (100, [1_000.0, 1_009.0]));
         let grid = request(100, SECOND / 100).grid(end, 1);
-        let TraceShape::Points(points) = draw(0, "x", &mut memory, None, &grid, end).frame.shape else {
+        let TraceShape::Points(points) = draw(X, &mut memory, &grid, end).frame.shape else {
             panic!("points")
         };
         assert_eq!(points.iter().filter(|point| point.offset_ns >= 0).count(), 10);
@@ -307,7 +319,7 @@ mod tests {
         memory.gap(&scene::gap(&memory.info, 4, 1_000..1_500, StageCounts::of(Stage::Injected, 500)), now);
         memory.block(&scene::block(&memory.info, 1_500, &[1.0; 500]), now);
         let grid = request(100, 2 * SECOND).grid(now, 1);
-        let frame = draw(0, "x", &mut memory, None, &grid, now).frame;
+        let frame = draw(X, &mut memory, &grid, now).frame;
         let TraceShape::Columns { extremes, .. } = frame.shape else { panic!("columns") };
         let drawn = extremes.iter().filter(|extremes| !extremes[0].is_nan()).count();
         assert_eq!((drawn, frame.gaps.len()), (75, 1));
@@ -317,7 +329,8 @@ mod tests {
     #[test]
     fn a_channel_that_is_not_there_is_unknown() {
         let grid = request(100, SECOND).grid(WallTime::default(), 1);
-        let frame = draw(3, "y", &mut memory(10), None, &grid, WallTime::default()).frame;
+        let wanted = Wanted { index: 3, channel: "y", stored: None };
+        let frame = draw(wanted, &mut memory(10), &grid, WallTime::default()).frame;
         assert_eq!((frame.state, frame.index), (TraceState::Unknown, 3));
     }
 }

@@ -20,13 +20,16 @@ use wire::ViewFrame;
 use crate::history::{History, StreamSlot};
 use crate::memory::{StreamMemory, element_of};
 use crate::stored::StoredSpan;
-use crate::view::{Drawn, Trace, ViewRequest, draw, unknown};
+use crate::view::{Drawn, Stored, Trace, ViewRequest, Wanted, draw, unknown};
 use pace::Pace;
 
 /// The most views of one viewer.
 pub(crate) const MAX_VIEWS: usize = 64;
 /// Frames that a viewer may have been sent and not confirmed.
 const MAX_UNDER_WAY: usize = 2;
+
+/// A recorder acknowledges what it heard within a few seconds, also on a busy disk.
+const ACKNOWLEDGED_NS: i64 = 10_000_000_000;
 
 /// What a page says.
 #[derive(Debug, Deserialize)]
@@ -85,6 +88,14 @@ struct Signature {
     stored: u32,
 }
 
+/// What a viewer looks at: live memory, and the time on both clocks.
+#[derive(Clone, Copy)]
+pub(crate) struct Scenery<'a> {
+    pub(crate) history: &'a History,
+    pub(crate) now: Instant,
+    pub(crate) wall: WallTime,
+}
+
 /// A question to the store, to be answered with [`Viewer::stored`].
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct StoreQuestion {
@@ -93,6 +104,7 @@ pub(crate) struct StoreQuestion {
     pub(crate) stream: String,
     pub(crate) channel: String,
     pub(crate) grid: ColumnGrid,
+    pub(crate) asked: WallTime,
 }
 
 impl Viewer {
@@ -166,7 +178,8 @@ impl Viewer {
     /// Makes the next frame, if one is due: there is credit, time has passed, and something has changed.
     ///
     /// Cost: one pass over the columns of the view; each stream is locked for its own traces only.
-    pub(crate) fn frame(&mut self, history: &History, now: Instant, wall: WallTime) -> Option<Vec<u8>> {
+    pub(crate) fn frame(&mut self, scenery: Scenery<'_>) -> Option<Vec<u8>> {
+        let now = scenery.now;
         if !self.visible {
             return None;
         }
@@ -178,7 +191,7 @@ impl Viewer {
             if view.next_at.is_some_and(|at| now < at) {
                 continue;
             }
-            let (grid, signature) = view.signature(history, wall, further);
+            let (grid, signature) = view.signature(scenery, further);
             if view.signature.as_ref() == Some(&signature) {
                 continue;
             }
@@ -189,7 +202,7 @@ impl Viewer {
                 self.pace.dropped(now);
                 continue;
             }
-            return Some(self.make(number, &grid, signature, history, now, wall));
+            return Some(self.make(number, &grid, signature, scenery));
         }
         None
     }
@@ -199,9 +212,7 @@ impl Viewer {
         number: u32,
         grid: &ColumnGrid,
         signature: Signature,
-        history: &History,
-        now: Instant,
-        wall: WallTime,
+        scenery: Scenery<'_>,
     ) -> Vec<u8> {
         let began = Instant::now();
         let view = self.views.get_mut(&number).expect("its frame is due");
@@ -211,7 +222,7 @@ impl Viewer {
             view: number,
             live: follows,
             thinned_further: self.pace.further() > 1,
-            now: wall,
+            now: scenery.wall,
             from: grid.from,
             column_ns: grid.column_ns,
             column_count: grid.count,
@@ -221,48 +232,45 @@ impl Viewer {
         let mut moves = false;
         for (index, trace) in view.traces.iter_mut().enumerate() {
             let index = u16::try_from(index).expect("views have few traces");
-            let lost = self.lost.entry(trace.request.stream.clone()).or_default();
-            let drawn = trace.draw(index, grid, follows, history, wall, lost);
+            let (drawn, lost) = trace.draw(index, grid, follows, scenery);
+            if lost > 0 {
+                *self.lost.entry(trace.request.stream.clone()).or_default() += lost;
+            }
             moves |= drawn.holds_something;
             frame.traces.push(drawn.frame);
         }
-        self.lost.retain(|_, lost| *lost > 0);
         // A window in which nothing is left does not have to move.
         view.signature = Some(Signature { from: signature.from.filter(|_| moves), ..signature });
         let mut bytes = Vec::new();
         frame.encode(&mut bytes).expect("every bound of a frame was kept when it was made");
-        view.next_at = Some(now + Pace::after(began.elapsed()));
+        view.next_at = Some(scenery.now + Pace::after(began.elapsed()));
         self.turn = number.saturating_add(1);
         self.under_way.push(self.next_frame);
         self.next_frame = self.next_frame.wrapping_add(1);
-        self.pace.made(now);
+        self.pace.made(scenery.now);
         bytes
     }
 
     /// Returns the traces whose window reaches behind live memory and whose store was not asked yet.
-    pub(crate) fn questions(
-        &mut self,
-        history: &History,
-        now: Instant,
-        wall: WallTime,
-    ) -> Vec<StoreQuestion> {
+    pub(crate) fn questions(&mut self, scenery: Scenery<'_>) -> Vec<StoreQuestion> {
         let further = self.pace.further();
         let visible = self.visible;
-        let idle = self.views.iter_mut().filter(|(_, view)| visible && view.may_ask(now));
+        let idle = self.views.iter_mut().filter(|(_, view)| visible && view.may_ask(scenery.now));
         let mut questions = Vec::new();
         for (number, view) in idle {
-            let (grid, _) = view.signature(history, wall, further);
+            let (grid, _) = view.signature(scenery, further);
             for (place, trace) in view.traces.iter().enumerate() {
-                if trace.needs_store(history, &grid) {
+                if trace.needs_store(scenery.history, &grid) {
                     questions.push(StoreQuestion {
                         view: *number,
                         trace: place,
                         stream: trace.request.stream.clone(),
                         channel: trace.request.channel.clone(),
                         grid,
+                        asked: scenery.wall,
                     });
                     view.asking = true;
-                    view.asked_at = Some(now);
+                    view.asked_at = Some(scenery.now);
                 }
             }
         }
@@ -279,7 +287,7 @@ impl Viewer {
                 trace.request.stream == question.stream && trace.request.channel == question.channel
             });
             if let (Some(trace), Some(span)) = (asked, span) {
-                trace.stored = Some((question.grid, span));
+                trace.stored = Some(Stored { grid: question.grid, asked: question.asked, span });
                 view.signature = None;
             }
         }
@@ -303,7 +311,8 @@ impl Viewer {
 }
 
 impl View {
-    fn signature(&self, history: &History, wall: WallTime, further: u32) -> (ColumnGrid, Signature) {
+    fn signature(&self, scenery: Scenery<'_>, further: u32) -> (ColumnGrid, Signature) {
+        let Scenery { history, wall, .. } = scenery;
         let slots: Vec<_> = self.traces.iter().map(|trace| history.stream(&trace.request.stream)).collect();
         let end = self.request.end_ns.map_or_else(|| edge(&slots, wall), WallTime::from_nanos);
         let grid = self.request.grid(end, further);
@@ -325,7 +334,7 @@ impl View {
         (slot.gap_changes(), newest)
     }
 
-    /// Tells whether the store may be asked again: once a second, one question after the other.
+    /// Tells whether the store may be asked again: not too often, one question after the other.
     fn may_ask(&self, now: Instant) -> bool {
         !self.asking && self.asked_at.is_none_or(|asked| now.saturating_duration_since(asked) >= Pace::ASK)
     }
@@ -338,30 +347,25 @@ fn edge(slots: &[Option<Arc<StreamSlot>>], wall: WallTime) -> WallTime {
 }
 
 impl Trace {
-    fn draw(
-        &mut self,
-        index: u16,
-        grid: &ColumnGrid,
-        follows: bool,
-        history: &History,
-        wall: WallTime,
-        lost: &mut u64,
-    ) -> Drawn {
-        let stored = self.stored.as_ref().and_then(|(of, span)| span.shifted(of, grid));
-        let stored = stored.as_ref();
-        let Some(slot) = history.stream(&self.request.stream) else {
-            return unknown(index, stored, grid);
+    /// Draws the trace; returns also how many samples slid out of the window before they were ever shown.
+    fn draw(&mut self, index: u16, grid: &ColumnGrid, follows: bool, scenery: Scenery<'_>) -> (Drawn, u64) {
+        let stored = self.stored.as_ref().and_then(|stored| stored.span.shifted(&stored.grid, grid));
+        let wanted = Wanted { index, channel: &self.request.channel, stored: stored.as_ref() };
+        let Some(slot) = scenery.history.stream(&self.request.stream) else {
+            return (unknown(wanted, grid), 0);
         };
         let mut memory = slot.memory();
-        let drawn = draw(index, &self.request.channel, &mut memory, stored, grid, wall);
-        if follows && let Some(newest) = drawn.newest {
-            let shown_to = self.shown_to.unwrap_or(grid.from);
-            *lost += never_shown(&memory, &self.request.channel, shown_to, grid.from);
-            self.shown_to = Some(newest.offset(1).max(shown_to));
-        } else if !follows {
+        let drawn = draw(wanted, &mut memory, grid, scenery.wall);
+        if !follows {
+            // What somebody who looks at the past passes over is their own choice.
             self.shown_to = None;
+            return (drawn, 0);
         }
-        drawn
+        let Some(newest) = drawn.newest else { return (drawn, 0) };
+        let shown_to = self.shown_to.unwrap_or(grid.from);
+        let lost = never_shown(&memory, &self.request.channel, shown_to, grid.from);
+        self.shown_to = Some(newest.offset(1).max(shown_to));
+        (drawn, lost)
     }
 
     /// Tells whether the window reaches behind live memory and the store's answer to that is not there.
@@ -373,10 +377,14 @@ impl Trace {
         });
         let end = grid.edge(grid.count);
         let needed = grid.from..since.map_or(end, |since| since.min(end));
-        let covered = |of: &ColumnGrid| {
-            of.column_ns == grid.column_ns && of.from <= needed.start && of.edge(of.count) >= needed.end
+        let covered = |stored: &Stored| {
+            let of = &stored.grid;
+            let all = of.from <= needed.start && of.edge(of.count) >= needed.end;
+            // What is younger may not have been acknowledged when the store was asked.
+            let acknowledged = stored.asked.nanos_since(needed.end) >= ACKNOWLEDGED_NS;
+            of.column_ns == grid.column_ns && all && acknowledged
         };
-        needed.start < needed.end && !self.stored.as_ref().is_some_and(|(of, _)| covered(of))
+        needed.start < needed.end && !self.stored.as_ref().is_some_and(covered)
     }
 }
 

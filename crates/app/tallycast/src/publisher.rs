@@ -89,6 +89,8 @@ pub struct PublisherBuilder {
 /// A stream being published. Dropping it sends what is queued and the final tally.
 pub struct Publisher {
     outlet: Option<Outlet>,
+    /// Keeps the sending agent alive until the outlet, dropped before it, has ended.
+    _node: Node,
     name: StreamName,
     schema: Schema,
     epoch: Epoch,
@@ -235,7 +237,15 @@ impl PublisherBuilder {
         if self.injection > 0.0 {
             outlet.inject(self.injection);
         }
-        Ok(Publisher { outlet: Some(outlet), name, schema, epoch, on_full: self.on_full, anchor: None })
+        Ok(Publisher {
+            outlet: Some(outlet),
+            _node: self.node,
+            name,
+            schema,
+            epoch,
+            on_full: self.on_full,
+            anchor: None,
+        })
     }
 }
 

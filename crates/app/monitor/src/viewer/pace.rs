@@ -27,8 +27,8 @@ impl Default for Pace {
 impl Pace {
     /// The shortest time between two frames of a view: 30 a second, which looks smooth.
     pub(super) const FRAME: Duration = Duration::from_micros(33_333);
-    /// The shortest time between two questions to the store.
-    pub(super) const ASK: Duration = Duration::from_secs(1);
+    /// The shortest time between two questions to the store: somebody who pans waits no longer.
+    pub(super) const ASK: Duration = Duration::from_millis(300);
 
     /// Returns when the next frame of a view may be made after one that took `cost`.
     pub(super) fn after(cost: Duration) -> Duration {

@@ -1,3 +1,5 @@
+//! A viewer's credit, drops and losses, frame by frame.
+
 use super::*;
 use crate::scene::{self, SECOND};
 use std::time::Duration;
@@ -44,8 +46,13 @@ impl Scene {
         .unwrap();
     }
 
+    fn questions(&mut self) -> Vec<StoreQuestion> {
+        self.viewer.questions(Scenery { history: &self.history, now: self.now, wall: self.wall })
+    }
+
     fn frame(&mut self) -> Option<ViewFrame> {
-        let bytes = self.viewer.frame(&self.history, self.now, self.wall)?;
+        let scenery = Scenery { history: &self.history, now: self.now, wall: self.wall };
+        let bytes = self.viewer.frame(scenery)?;
         Some(ViewFrame::decode(&bytes).unwrap())
     }
 }
@@ -156,15 +163,47 @@ fn there_are_so_many_views_and_no_more() {
     assert!(scene.say(one_more).is_ok());
 }
 
+/// Asks the store, and answers that it has nothing but this rate.
+fn answer(scene: &mut Scene) -> usize {
+    let questions = scene.questions();
+    let span = |question: &StoreQuestion| StoredSpan {
+        unit: "V".to_owned(),
+        rate: scene.info.schema.rate,
+        columns: question.grid.empty_columns(),
+        points: None,
+        gaps: Vec::new(),
+    };
+    let answers = questions.iter().map(|question| (question.clone(), Some(span(question))));
+    scene.viewer.stored(answers.collect());
+    questions.len()
+}
+
 #[test]
-fn a_window_behind_live_memory_asks_the_store_once() {
+fn a_window_behind_live_memory_asks_the_store_until_that_can_know() {
     let mut scene = Scene::new();
     scene.pass(100);
     scene.follow(1);
-    let questions = scene.viewer.questions(&scene.history, scene.now, scene.wall);
-    assert_eq!(questions.len(), 1);
-    assert!(scene.viewer.questions(&scene.history, scene.now, scene.wall).is_empty());
-    scene.viewer.stored(vec![(questions[0].clone(), None)]);
+    assert_eq!(scene.questions().len(), 1);
+    assert!(scene.questions().is_empty(), "one question after the other");
+    scene.follow(1);
+    scene.viewer.views.get_mut(&1).unwrap().asking = false;
+    assert_eq!(answer(&mut scene), 0, "not twice at once");
     scene.now += Pace::ASK;
-    assert_eq!(scene.viewer.questions(&scene.history, scene.now, scene.wall).len(), 1);
+    assert_eq!(answer(&mut scene), 1);
+    scene.now += Pace::ASK;
+    assert_eq!(answer(&mut scene), 1, "the recorder may not have acknowledged it yet");
+    scene.now += Pace::ASK;
+    scene.say(r#"{"type":"view","view":1,"traces":[{"stream":"lab/x","channel":"x"}],"width_px":100,"span_ns":1000000000,"end_ns":100000000000}"#).unwrap();
+    scene.wall = scene.wall.offset(ACKNOWLEDGED_NS);
+    assert_eq!(answer(&mut scene), 1);
+    scene.now += Pace::ASK;
+    assert_eq!(answer(&mut scene), 0, "what it did not have then, it never will");
+}
+
+#[test]
+fn a_window_within_live_memory_asks_nobody() {
+    let mut scene = Scene::new();
+    scene.pass(2_000);
+    scene.follow(1);
+    assert!(scene.questions().is_empty());
 }

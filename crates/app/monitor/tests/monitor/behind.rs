@@ -1,0 +1,120 @@
+//! What a recorder wrote lies behind live memory without a seam, and outlives the publisher.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant as Clock};
+
+use archive::{FileStore, Options, Recorder};
+use monitor::{MonitorConfig, MonitorHandle};
+use serde_json::Value;
+use tallycast::{Bus, Event};
+use units::Instant;
+use wire::{TraceShape, TraceState};
+
+use crate::scene::{Feed, Page, bus, get, listed, node, start, wait_for};
+
+/// Records everything on a bus until dropped.
+struct Recording {
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Recording {
+    fn start(bus: &Bus, root: &Path) -> Self {
+        let mut subscriber = node(bus).subscriber("**").reader("recorder").open().unwrap();
+        let store = Arc::new(FileStore::create(root).unwrap());
+        let run = "test".parse().unwrap();
+        let mut recorder = Recorder::open(store, run, Options::default(), Instant::ORIGIN).unwrap();
+        let stop = Arc::new(AtomicBool::new(false));
+        let told = Arc::clone(&stop);
+        let began = Clock::now();
+        let thread = std::thread::spawn(move || {
+            let now = || Instant::ORIGIN + began.elapsed();
+            let mut ended = false;
+            while !(ended && told.load(Ordering::Relaxed)) {
+                if let Some(event) = subscriber.next(Duration::from_millis(50)) {
+                    recorder.take_event(now(), "recorder", &event).unwrap();
+                    ended = matches!(event, Event::Ended(_));
+                }
+                recorder.tick(now());
+            }
+            recorder.close(now()).unwrap();
+        });
+        Self { stop, thread: Some(thread) }
+    }
+}
+
+impl Drop for Recording {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            thread.join().unwrap();
+        }
+    }
+}
+
+fn monitor_of(bus: &Bus, root: &Path) -> MonitorHandle {
+    start(MonitorConfig::new(node(bus)).archive(root))
+}
+
+fn range(monitor: &MonitorHandle, from: i64, to: i64) -> Value {
+    get(monitor.address(), &format!("/api/range?stream=lab/x&channel=x&points=100&from={from}&to={to}"))
+        .json()
+}
+
+#[test]
+fn live_memory_joins_what_was_recorded_without_a_seam() {
+    let (bus, root) = (bus(), tempfile::tempdir().unwrap());
+    let recording = Recording::start(&bus, root.path());
+    let first = monitor_of(&bus, root.path());
+    let feed = Feed::start(&bus, "lab/x", 0.0, |index| index as f64);
+    let began = listed(first.address(), "lab/x", |stream| stream["next_index"].as_u64() > Some(1_000));
+    let began_ns = began["newest_ns"].as_i64().unwrap();
+    drop(first);
+    let second = monitor_of(&bus, root.path());
+    let later = listed(second.address(), "lab/x", |stream| {
+        let count = |field: &str| stream[field].as_u64().unwrap();
+        count("next_index") > count("first_index") + 1_000
+    });
+    let later_ns = later["newest_ns"].as_i64().unwrap();
+    // The recorder acknowledges what live memory does not reach any more a moment later.
+    let whole = wait_for("range without a hole", || {
+        let range = range(&second, began_ns - 500_000_000, later_ns - 500_000_000);
+        let whole = range["columns"].as_array()?.iter().all(|column| !column.is_null());
+        (whole && range["origin"] == "both").then_some(range)
+    });
+    let columns = whole["columns"].as_array().unwrap();
+    let value = |column: &Value, side: usize| column[side].as_f64().unwrap();
+    let grows = columns.windows(2).all(|pair| value(&pair[0], 3) < value(&pair[1], 2));
+    assert!(grows, "every column begins behind the one before it");
+    drop(feed);
+    drop(recording);
+}
+
+#[test]
+fn a_recording_is_shown_when_its_publisher_is_gone() {
+    let (bus, root) = (bus(), tempfile::tempdir().unwrap());
+    let recording = Recording::start(&bus, root.path());
+    let monitor = monitor_of(&bus, root.path());
+    let feed = Feed::start(&bus, "lab/x", 0.2, |index| index as f64);
+    let losing = |stream: &Value| stream["lost_elements"].as_u64() > Some(100);
+    let known = listed(monitor.address(), "lab/x", losing);
+    let newest_ns = known["newest_ns"].as_i64().unwrap();
+    drop(feed);
+    drop(recording);
+    drop(monitor);
+    let monitor = monitor_of(&bus, root.path());
+    let stored = range(&monitor, newest_ns - 1_000_000_000, newest_ns);
+    assert_eq!((&stored["origin"], &stored["unit"]), (&"archive".into(), &"V".into()));
+    let injected = |gap: &Value| gap["lost"]["injected"].as_u64() > Some(0);
+    assert!(stored["gaps"].as_array().unwrap().iter().any(injected), "{stored}");
+    let mut page = Page::open(monitor.address());
+    page.say(&format!(
+        r#"{{"type":"view","view":1,"traces":[{{"stream":"lab/x","channel":"x"}}],"width_px":100,"span_ns":1000000000,"end_ns":{newest_ns}}}"#
+    ));
+    let frame = page.frame(|frame| frame.traces[0].state == TraceState::Ended);
+    let TraceShape::Columns { extremes, .. } = &frame.traces[0].shape else { panic!("columns") };
+    assert!(extremes.len() > 50 && !frame.traces[0].gaps.is_empty());
+}
