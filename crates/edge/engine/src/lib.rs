@@ -12,6 +12,7 @@ mod bytes;
 mod receive;
 pub mod record;
 mod send;
+mod thread;
 
 pub use receive::{
     Announced, Inlet, PortStatus, ReceiveAgent, ReceiveConfig, ReceiveError, Selection, StreamAccountView,

@@ -9,13 +9,13 @@ mod outlet;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::mpsc;
-use std::thread::JoinHandle;
 
 use sys::{Interest, Interface, OpenError, Poller, ReceiveBatch, ReceiveOptions, ReceiveSocket, clock};
 use units::Instant;
 use wire::{Datagram, DescriptionError};
 
 use crate::bell::AgentBell;
+use crate::thread::AgentThread;
 use lane::{Lane, Turn};
 use outlet::OutletShared;
 pub use outlet::{Outlet, OutletConfig, OutletStatus};
@@ -59,10 +59,9 @@ pub enum SendError {
 
 /// The handle of the sending agent; dropping it ends the agent once every outlet has ended.
 pub struct SendAgent {
-    commands: mpsc::Sender<Command>,
+    thread: AgentThread<Command>,
     bell: AgentBell,
     report_port: u16,
-    thread: Option<JoinHandle<()>>,
 }
 
 enum Command {
@@ -78,7 +77,6 @@ struct Surroundings {
 
 struct Agent {
     config: SendConfig,
-    commands: mpsc::Receiver<Command>,
     bell: AgentBell,
     poller: Poller,
     reports: ReceiveSocket,
@@ -104,10 +102,8 @@ impl SendAgent {
         let poller = Poller::new()?;
         poller.add(bell.wakeup(), WAKEUP, Interest::Read)?;
         poller.add(&reports, REPORTS, Interest::Read)?;
-        let (sender, commands) = mpsc::channel();
         let agent = Agent {
             config,
-            commands,
             bell: bell.clone(),
             poller,
             reports,
@@ -115,8 +111,9 @@ impl SendAgent {
             lanes: Vec::new(),
             stopping: false,
         };
-        let thread = std::thread::Builder::new().name("tallycast-send".into()).spawn(move || agent.run())?;
-        Ok(Self { commands: sender, bell, report_port, thread: Some(thread) })
+        let thread =
+            AgentThread::start("tallycast-send", bell.clone(), || Command::Stop, |it| agent.run(&it))?;
+        Ok(Self { thread, bell, report_port })
     }
 
     /// Opens a publisher's way out.
@@ -129,12 +126,9 @@ impl SendAgent {
         let (reader, guard) = ring.guarded_reader();
         let shared = std::sync::Arc::new(OutletShared::new());
         let outlet = Outlet::new(&config, (writer, guard), std::sync::Arc::clone(&shared), self.bell.clone());
-        let (reply, answer) = mpsc::channel();
-        let command = Command::Open(Box::new(config), reader, std::sync::Arc::clone(&shared), reply);
-        self.commands.send(command).map_err(|_| SendError::Ended)?;
-        self.bell.ring();
-        let opened = answer.recv().map_err(|_| SendError::Ended).and_then(|opened| opened);
-        if let Err(error) = opened {
+        let its = std::sync::Arc::clone(&shared);
+        let opened = self.thread.ask(|reply| Command::Open(Box::new(config), reader, its, reply));
+        if let Err(error) = opened.unwrap_or(Err(SendError::Ended)) {
             // Nobody will ever finish this outlet: dropping it must not wait for that.
             shared.update(|status| status.finished = true);
             return Err(error);
@@ -143,32 +137,20 @@ impl SendAgent {
     }
 }
 
-impl Drop for SendAgent {
-    fn drop(&mut self) {
-        // An agent that is gone already needs no word.
-        let _ = self.commands.send(Command::Stop);
-        self.bell.ring();
-        if let Some(thread) = self.thread.take() {
-            // A panic of the agent was printed by its own thread.
-            let _ = thread.join();
-        }
-    }
-}
-
 impl Agent {
-    fn run(mut self) {
+    fn run(mut self, commands: &mpsc::Receiver<Command>) {
         if let Err(error) = clock::lower_timer_slack() {
             tracing::debug!("timers stay as coarse as the system has them: {error}");
         }
         while !(self.stopping && self.lanes.is_empty()) {
-            let deadline = self.duty_cycle();
+            let deadline = self.duty_cycle(commands);
             self.sleep(deadline);
         }
     }
 
     /// Gives every publisher its turn; returns when the next one is due, `None` for at once.
-    fn duty_cycle(&mut self) -> Option<Instant> {
-        self.take_commands();
+    fn duty_cycle(&mut self, commands: &mpsc::Receiver<Command>) -> Option<Instant> {
+        self.take_commands(commands);
         self.take_reports();
         let announce_to = self.config.announce_to;
         // A process that only waits for its publishers to end still looks at them now and then.
@@ -198,8 +180,8 @@ impl Agent {
         self.bell.awake();
     }
 
-    fn take_commands(&mut self) {
-        while let Ok(command) = self.commands.try_recv() {
+    fn take_commands(&mut self, commands: &mpsc::Receiver<Command>) {
+        while let Ok(command) = commands.try_recv() {
             match command {
                 Command::Stop => self.stopping = true,
                 Command::Open(config, reader, shared, reply) => {
