@@ -21,6 +21,8 @@ use super::{ReaderIdentity, ReceiverStats};
 
 /// Replaced lives that are kept until their accounts are settled.
 const MAX_REPLACED: usize = 4;
+/// The most runs of numbers that are remembered because no account may begin in them.
+const MAX_UNUSABLE: usize = 8;
 /// A reader that leaves says so at once only in so small a crowd (RFC 3550 §6.3.7).
 const MAX_CROWD_FOR_FAREWELL: u32 = 50;
 /// A description that is missing is asked for this often.
@@ -36,7 +38,8 @@ pub(super) struct Stream {
     description: Option<Arc<Description>>,
     announced: Option<SocketAddr>,
     next_request: Instant,
-    /// The highest numbers that came before an account could begin; more than one, because one may be forged.
+    /// The highest numbers of each life below which no account may begin: what came too early to be used, or
+    /// was in an account that has ended. More than one for a life, because one may be forged.
     unusable: Vec<(Epoch, u64)>,
     current: Option<Life>,
     replaced: Vec<Life>,
@@ -261,11 +264,7 @@ impl Stream {
 
     /// Begins a new life at its first datagram, and ends the one before it.
     fn begin(&mut self, head: &Numbered, with: &mut Surroundings<'_>) -> Option<&mut Life> {
-        // What came too early to be used lies below the join point: it is not a loss.
-        let overtaken = |(epoch, number): &(Epoch, u64)| {
-            *epoch == head.epoch && head.number <= *number && number - head.number <= MAX_JUMP
-        };
-        if self.unusable.iter().any(overtaken) || !Life::may_join(head) {
+        if !self.may_begin(head) {
             return self.too_early(head, with);
         }
         let description = self.description.clone()?;
@@ -275,21 +274,32 @@ impl Stream {
         Some(self.begun(life, head.first_index, with))
     }
 
-    /// Notes a datagram that came before an account could begin.
+    /// Tells whether an account may begin here: at the start of a sample, above all that came too early to be
+    /// used, for that is not a loss, and above an account before, for nothing is delivered twice.
+    fn may_begin(&self, head: &Numbered) -> bool {
+        let overtaken = |(epoch, number): &(Epoch, u64)| {
+            *epoch == head.epoch && head.number <= *number && number - head.number <= MAX_JUMP
+        };
+        Life::may_join(head) && !self.unusable.iter().any(overtaken)
+    }
+
+    /// Counts a datagram that came before an account could begin.
     fn too_early(&mut self, head: &Numbered, with: &mut Surroundings<'_>) -> Option<&mut Life> {
         with.stats.undescribed += 1;
-        let near = |(epoch, number): &&mut (Epoch, u64)| {
-            *epoch == head.epoch && number.abs_diff(head.number) <= MAX_JUMP
-        };
+        self.remember_unusable(head.epoch, head.number);
+        None
+    }
+
+    fn remember_unusable(&mut self, epoch: Epoch, number: u64) {
+        let near = |(of, highest): &&mut (Epoch, u64)| *of == epoch && highest.abs_diff(number) <= MAX_JUMP;
         if let Some((_, highest)) = self.unusable.iter_mut().find(near) {
-            *highest = head.number.max(*highest);
-            return None;
+            *highest = number.max(*highest);
+            return;
         }
-        if self.unusable.len() == MAX_REPLACED {
+        if self.unusable.len() == MAX_UNUSABLE {
             self.unusable.remove(0);
         }
-        self.unusable.push((head.epoch, head.number));
-        None
+        self.unusable.push((epoch, number));
     }
 
     /// Begins another account of a life that had fallen silent, where the one before ended: what was lost in
@@ -317,6 +327,7 @@ impl Stream {
     /// Puts the present life away: its account settles, but nothing new is listened to.
     fn retire(&mut self, successor: Epoch, with: &mut Surroundings<'_>) {
         let Some(mut life) = self.current.take() else { return };
+        self.remember_unusable(life.epoch, life.book.next_number().saturating_sub(1));
         life.replaced(with.now, with.brackets, with.out);
         if life.epoch != successor {
             self.rivals.replaced(life.epoch, with.now, Some(life.report_address()));
@@ -341,7 +352,7 @@ impl Stream {
             (Sign::Rivalry, (winner, false)) => {
                 with.out.event(Event::TwoPublishers { stream: self.id, winner, other: head.epoch });
             }
-            (Sign::Rivalry | Sign::RivalryKnown, (_, true)) => {
+            (Sign::Rivalry | Sign::RivalryKnown, (_, true)) if self.may_begin(head) => {
                 self.rivals.forget(head.epoch);
                 // One account of a life at a time: the one that still settles ends before the next begins.
                 for life in self.replaced.iter_mut().filter(|life| life.epoch == head.epoch) {
@@ -350,9 +361,13 @@ impl Stream {
                 self.replaced.retain(|life| !life.ended);
                 return self.begin(head, with);
             }
+            (Sign::Rivalry | Sign::RivalryKnown, (_, true)) => {}
         }
-        let known = |life: &&mut Life| life.epoch == head.epoch && head.number < life.book.next_number();
-        self.replaced.iter_mut().find(known)
+        let known = |life: &Life| life.epoch == head.epoch && head.number < life.book.next_number();
+        if !self.replaced.iter().any(known) {
+            self.remember_unusable(head.epoch, head.number);
+        }
+        self.replaced.iter_mut().find(|life| known(life))
     }
 
     fn request_description(&mut self, epoch: Epoch, with: &mut Surroundings<'_>) {

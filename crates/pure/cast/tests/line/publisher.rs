@@ -60,6 +60,10 @@ pub(crate) struct LifeAsSent {
     /// Numbers that went to the network.
     pub(crate) sent: RangeSet,
     pub(crate) refused: BTreeMap<u64, Stage>,
+    /// The final tally has left.
+    closing: bool,
+    /// Refusals told after that: only its later copies may know of them.
+    pub(crate) refused_late: u64,
     /// One more than the highest number given.
     pub(crate) next_number: u64,
     pub(crate) totals: wire::Totals,
@@ -157,6 +161,11 @@ impl Publisher {
         number: u64,
         size_bytes: usize,
     ) {
+        let datagram =
+            Datagram::decode(&self.buffer[..size_bytes]).expect("a sender writes what can be read");
+        if matches!(&datagram, Datagram::Tally(tally) if tally.last) {
+            self.lives.last_mut().expect("a life").closing = true;
+        }
         if self.random.chance(self.refusal.socket) {
             self.refuse(now, destination, number, size_bytes, Stage::SenderSocket);
         } else if self.random.chance(self.refusal.qdisc) {
@@ -171,7 +180,9 @@ impl Publisher {
         if let Some(sender) = &mut self.sender {
             sender.handle(now, Input::Refused { destination, number, stage, size_bytes });
         }
-        self.lives.last_mut().expect("a life").refused.insert(number, stage);
+        let life = self.lives.last_mut().expect("a life");
+        life.refused.insert(number, stage);
+        life.refused_late += u64::from(life.closing);
         self.check();
     }
 
@@ -211,6 +222,8 @@ impl LifeAsSent {
             epoch,
             sent: RangeSet::new(),
             refused: BTreeMap::new(),
+            closing: false,
+            refused_late: 0,
             next_number: 0,
             totals: wire::Totals::default(),
         }

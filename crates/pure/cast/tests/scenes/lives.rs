@@ -139,6 +139,20 @@ fn of_two_publishers_only_the_later_one_is_listened_to() {
 }
 
 #[test]
+fn what_is_left_of_a_closed_life_does_not_bring_it_back() {
+    // The later of two publishers ends first; copies of its last datagrams come when the other is heard again.
+    let first = publisher(&SHAPE, LIFE, Instant::ORIGIN..at(8_000), Holes::NONE);
+    let down = Link::lan().duplicate(0.3, core::time::Duration::from_millis(700));
+    let (mut network, reader) = watched(1, first, Port { down, ..Port::default() });
+    let second = publisher(&SHAPE, Epoch { start_ns: 2_000, life: 33 }, at(500)..at(4_000), Holes::NONE);
+    network.add("second publisher", Part::Publisher(Box::new(second)), Port::default());
+    let accounts = accounts(&mut network, reader, at(20_000));
+    let [first, second, again] = &states(&accounts)[..] else { panic!("three accounts: {accounts:?}") };
+    assert_eq!(*first, AccountState::Unconfirmed);
+    assert_eq!([*second, *again], [AccountState::Closed; 2]);
+}
+
+#[test]
 fn a_publisher_that_falls_silent_leaves_an_unconfirmed_account() {
     let (mut network, reader) = watched(1, plain().told(at(1_000), Command::Die), Port::default());
     network.run_until(at(1_900));
