@@ -227,6 +227,7 @@ impl Node {
         let config = ReceiveConfig {
             interface: self.inner.interface.clone(),
             announcements: Some(bus.announcements()),
+            range: bus.announcements().ip(),
             buffer_bytes: bus.receive_buffer_bytes,
             reader: ReaderIdentity { id: ReaderId(random()), name },
             book: self.inner.book,

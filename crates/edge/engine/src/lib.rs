@@ -15,7 +15,7 @@ mod send;
 mod thread;
 
 pub use receive::{
-    Announced, Inlet, PortStatus, ReceiveAgent, ReceiveConfig, ReceiveError, Selection, StreamAccountView,
+    Announced, Inlet, PortStatus, ReceiveAgent, ReceiveConfig, ReceiveError, StreamAccountView,
 };
 pub use send::{Outlet, OutletConfig, OutletStatus, SendAgent, SendConfig, SendError};
 

@@ -11,7 +11,7 @@ mod port;
 mod reply;
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ use sys::{Interface, OpenError};
 use crate::bell::AgentBell;
 use crate::thread::AgentThread;
 use agent::Agent;
-pub use directory::{Announced, Selection};
+pub use directory::Announced;
 pub use inlet::Inlet;
 use inlet::Registry;
 pub use port::PortStatus;
@@ -36,12 +36,25 @@ pub struct ReceiveConfig {
     pub interface: Option<Interface>,
     /// The group of announcements; `None` where there is no multicast.
     pub announcements: Option<SocketAddr>,
+    /// Announced groups are joined when they agree with this address in all but its last 16 bits.
+    pub range: IpAddr,
     /// The receive buffer to ask for, per socket.
     pub buffer_bytes: usize,
     /// Who reads.
     pub reader: ReaderIdentity,
     /// The times and counts of the account.
     pub book: BookConfig,
+}
+
+impl ReceiveConfig {
+    /// Tells whether an announced group may be joined.
+    fn is_in_range(&self, group: IpAddr) -> bool {
+        match (self.range, group) {
+            (IpAddr::V4(base), IpAddr::V4(group)) => (base.to_bits() ^ group.to_bits()) >> 16 == 0,
+            (IpAddr::V6(base), IpAddr::V6(group)) => (base.to_bits() ^ group.to_bits()) >> 16 == 0,
+            (IpAddr::V4(_), IpAddr::V6(_)) | (IpAddr::V6(_), IpAddr::V4(_)) => false,
+        }
+    }
 }
 
 /// Says why a stream cannot be received.

@@ -25,7 +25,7 @@ pub use buffer::{Buffer, Direction};
 pub use error_queue::{Origin, PathError};
 pub use interface::{Interface, InterfaceError};
 pub use open::OpenError;
-pub use poller::{Interest, Poller, Ready, Wakeup};
+pub use poller::{EVENTS_PER_WAIT, Interest, Poller, Ready, Wakeup};
 pub use raw::MemInfo;
 pub use receive::{ReceiveOptions, ReceiveSocket};
 pub use send::{Loopback, Outcome, Refusal, SendOptions, SendSocket};

@@ -14,7 +14,7 @@ use units::Instant;
 use crate::clock;
 
 /// How many descriptors one wait reports at most; others are reported by the next.
-const EVENTS_PER_WAIT: usize = 64;
+pub const EVENTS_PER_WAIT: usize = 64;
 
 /// The token of the poller's own timer, which no caller may use.
 const TIMER: u64 = u64::MAX;

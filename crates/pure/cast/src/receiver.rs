@@ -22,12 +22,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use ledger::{Account, BookConfig, Brackets, Imbalance, Reclassified, StageCounts};
+use sample::Selection;
 use units::{Epoch, Instant, ReaderId, StreamId};
 use wire::{Announcement, Datagram, Description, Malformed, Reason};
 
 use outbox::Outbox;
 pub use outbox::{Event, Output};
-use stream::{Stream, Surroundings};
+use stream::{Arrival, Stream, Surroundings};
 
 /// The most streams at one socket; datagrams of more are counted and dropped.
 const MAX_STREAMS: usize = 1_024;
@@ -68,9 +69,9 @@ pub enum Input<'a> {
         /// By whom.
         from: SocketAddr,
     },
-    /// The reader leaves a stream: its accounts are cut.
-    Leave(StreamId),
-    /// The reader leaves all streams.
+    /// From now on only these streams are wanted; accounts of others are cut. Until told, every stream is.
+    Select(&'a Selection),
+    /// The reader leaves all streams, and forgets them.
     LeaveAll,
     /// Nothing but the passing of time.
     Advance,
@@ -93,6 +94,8 @@ pub struct ReceiverStats {
     pub suspicious: u64,
     /// Before the stream's description was known, or inside a sample.
     pub undescribed: u64,
+    /// Of streams that nobody asked for: several may share a socket.
+    pub unwanted: u64,
     /// Of a life that had been replaced.
     pub replaced: u64,
     /// Of an account that had ended.
@@ -109,6 +112,7 @@ pub struct Receiver {
     reader: ReaderIdentity,
     config: BookConfig,
     seed: u64,
+    selection: Selection,
     streams: BTreeMap<StreamId, Stream>,
     brackets: Brackets,
     /// The drop counter up to which drops have been booked.
@@ -147,6 +151,7 @@ impl Receiver {
             reader,
             config,
             seed,
+            selection: Selection::all(),
             streams: BTreeMap::new(),
             brackets: Brackets::default(),
             drops: 0,
@@ -168,11 +173,12 @@ impl Receiver {
             }
             Input::SocketDrops(drops) => self.on_drops(now, drops),
             Input::Announced { announcement, from } => {
-                self.with_stream(now, announcement.stream, from, |stream, with| {
+                let arrival = Arrival { from, bytes: &[] };
+                self.with_stream(now, announcement.stream, arrival, |stream, with| {
                     stream.on_announcement(announcement, with);
                 });
             }
-            Input::Leave(id) => self.leave(now, id),
+            Input::Select(selection) => self.select(now, selection),
             Input::LeaveAll => {
                 let ids: Vec<_> = self.streams.keys().copied().collect();
                 ids.into_iter().for_each(|id| self.leave(now, id));
@@ -234,26 +240,25 @@ impl Receiver {
     }
 
     fn on_datagram(&mut self, now: Instant, bytes: &[u8], from: SocketAddr) {
+        let it = Arrival { from, bytes };
         match Datagram::decode(bytes) {
             Ok(Datagram::Data(data)) => {
-                self.with_stream(now, data.head.stream, from, |stream, with| stream.on_data(&data, with));
+                self.with_stream(now, data.head.stream, it, |stream, with| stream.on_data(&data, with));
             }
             Ok(Datagram::Tally(tally)) => {
-                self.with_stream(now, tally.head.stream, from, |stream, with| stream.on_tally(&tally, with));
+                self.with_stream(now, tally.head.stream, it, |stream, with| stream.on_tally(&tally, with));
             }
             Ok(Datagram::Descriptor(part)) => {
-                self.with_stream(now, part.head.stream, from, |stream, with| {
-                    stream.on_descriptor(&part, with)
-                });
+                self.with_stream(now, part.head.stream, it, |stream, with| stream.on_descriptor(&part, with));
             }
             Ok(Datagram::Report(_) | Datagram::Announcement(_) | Datagram::Request(_)) => {
                 self.stats.misdirected += 1;
             }
-            Err(malformed) => self.on_malformed(now, &malformed, from),
+            Err(malformed) => self.on_malformed(now, &malformed, it),
         }
     }
 
-    fn on_malformed(&mut self, now: Instant, malformed: &Malformed, from: SocketAddr) {
+    fn on_malformed(&mut self, now: Instant, malformed: &Malformed, it: Arrival<'_>) {
         match malformed.reason {
             Reason::Version(_) => self.stats.unknown_version += 1,
             Reason::Kind(_) => self.stats.unknown_kind += 1,
@@ -262,7 +267,7 @@ impl Receiver {
         }
         // A damaged datagram never opens a stream: only what is known already can be named.
         if let Some(head) = malformed.head.as_ref().filter(|head| self.streams.contains_key(&head.stream)) {
-            self.with_stream(now, head.stream, from, |stream, with| stream.on_damaged(head, with));
+            self.with_stream(now, head.stream, it, |stream, with| stream.on_damaged(head, with));
         }
     }
 
@@ -282,18 +287,21 @@ impl Receiver {
         self.brackets.expire(now);
         let due = |stream: &Stream| stream.next_deadline().is_some_and(|deadline| deadline <= now);
         let ids: Vec<_> = self.streams.iter().filter(|(_, stream)| due(stream)).map(|(id, _)| *id).collect();
-        let nobody = SocketAddr::from(([0, 0, 0, 0], 0));
         for id in ids {
-            self.with_stream(now, id, nobody, Stream::advance);
+            self.with_stream(now, id, Arrival::NONE, Stream::advance);
+        }
+    }
+
+    fn select(&mut self, now: Instant, selection: &Selection) {
+        self.selection.clone_from(selection);
+        let ids: Vec<_> = self.streams.keys().copied().collect();
+        for id in ids {
+            self.with_stream(now, id, Arrival::NONE, Stream::wishes_changed);
         }
     }
 
     fn leave(&mut self, now: Instant, id: StreamId) {
-        if !self.streams.contains_key(&id) {
-            return;
-        }
-        let nobody = SocketAddr::from(([0, 0, 0, 0], 0));
-        self.with_stream(now, id, nobody, Stream::leave);
+        self.with_stream(now, id, Arrival::NONE, Stream::leave);
         self.streams.remove(&id);
     }
 
@@ -312,7 +320,7 @@ impl Receiver {
         &mut self,
         now: Instant,
         id: StreamId,
-        from: SocketAddr,
+        arrival: Arrival<'_>,
         act: impl FnOnce(&mut Stream, &mut Surroundings<'_>),
     ) {
         if !self.streams.contains_key(&id) {
@@ -324,8 +332,8 @@ impl Receiver {
             let stream = Stream::new(id, self.reader.clone(), self.config, self.seed, now);
             self.streams.insert(id, stream);
         }
-        let Self { streams, brackets, out, stats, next_key, .. } = self;
+        let Self { streams, brackets, out, stats, next_key, selection, .. } = self;
         let stream = streams.get_mut(&id).expect("just looked up or inserted");
-        act(stream, &mut Surroundings { now, from, brackets, out, stats, next_key });
+        act(stream, &mut Surroundings { now, arrival, brackets, out, stats, next_key, selection });
     }
 }

@@ -7,6 +7,7 @@ mod dtype;
 mod envelope;
 mod pattern;
 mod schema;
+mod selection;
 
 pub use block::{Block, SampleBuffer, WrongElement};
 pub use dtype::{Dtype, Element, UnknownDtype};
@@ -14,3 +15,4 @@ pub use envelope::{Column, ColumnGrid, ElementReader, Envelope, EnvelopeConfig, 
 pub use pattern::{PatternError, StreamPattern};
 pub use schema::{Channel, Schema, SchemaError, StreamName};
 pub use schema::{MAX_CHANNELS, MAX_ELEMENTS_PER_SAMPLE, MAX_NAME_BYTES};
+pub use selection::Selection;

@@ -1,14 +1,14 @@
 //! The duty cycle of the receiving agent: take commands, hear announcements, read every socket, let time pass,
 //! sleep.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::sync::{Arc, mpsc};
 
 use cast::receive::{AccountView, Input, Output};
 use sys::{Interest, Poller, ReceiveBatch, ReceiveOptions, ReceiveSocket, clock};
-use units::Instant;
-use wire::Datagram;
+use units::{Instant, StreamId};
+use wire::{Announcement, Datagram};
 
 use super::directory::{Announced, Directory};
 use super::inlet::{Inlets, Registry};
@@ -21,6 +21,8 @@ const WAKEUP: u64 = 0;
 const ANNOUNCEMENTS: u64 = 1;
 const FIRST_PORT: u64 = 2;
 
+/// The most addresses a process receives at, by announcements.
+const MAX_PORTS: usize = 1_024;
 /// How many batches one socket gives before the others have their turn.
 const MAX_BATCHES_PER_TURN: usize = 4;
 /// Announcements are small and few.
@@ -39,6 +41,8 @@ pub(super) struct Agent {
     inlets: Inlets,
     reply: ReplySockets,
     warned_of_buffer: bool,
+    /// Streams whose announcements lead nowhere: each is said once.
+    refused: BTreeSet<StreamId>,
     stopping: bool,
 }
 
@@ -75,6 +79,7 @@ impl Agent {
             next_token: FIRST_PORT,
             inlets: Inlets::new(registry),
             warned_of_buffer: false,
+            refused: BTreeSet::new(),
             stopping: false,
         })
     }
@@ -85,8 +90,10 @@ impl Agent {
         }
         while !self.stopping {
             self.take_commands(commands);
-            self.hear_announcements();
-            let busy = self.receive_all();
+            // Time passes for a machine only up to the moment at which its socket was known to be empty:
+            // what lies unread must not be taken for silence.
+            let now = clock::monotonic();
+            let busy = self.receive_ready(now);
             let deadline = self.advance_all();
             self.inlets.ring_bell();
             if !busy {
@@ -123,10 +130,12 @@ impl Agent {
         match command {
             Command::Select(pattern) => {
                 self.directory.select(pattern);
+                self.tell_wishes();
                 self.join_wanted();
             }
             Command::Deselect(pattern) => {
                 self.directory.deselect(&pattern);
+                self.tell_wishes();
                 self.leave_unwanted();
             }
             Command::Listen(address, reply) => {
@@ -156,7 +165,7 @@ impl Agent {
     fn hear_announcements(&mut self) {
         let Some(socket) = &self.announcements else { return };
         let mut wanted = false;
-        loop {
+        for _ in 0..MAX_BATCHES_PER_TURN {
             match socket.receive_batch(&mut self.batch) {
                 Ok(0) | Err(_) => break,
                 Ok(_) => {}
@@ -177,6 +186,9 @@ impl Agent {
     fn join_wanted(&mut self) {
         let wanted: Vec<_> = self.directory.wanted().cloned().collect();
         for Announced { announcement, from, .. } in wanted {
+            if !self.may_join(&announcement) {
+                continue;
+            }
             let token = match self.open_port(announcement.group, false) {
                 Ok(token) => token,
                 Err(error) => {
@@ -189,9 +201,29 @@ impl Agent {
                 && port.machine.description(announcement.stream).is_none()
             {
                 port.machine.handle(now, Input::Announced { announcement: &announcement, from });
-                drain(port, now, &mut self.inlets, &mut self.reply, &self.directory);
+                drain(port, &mut self.inlets, &mut self.reply);
             }
         }
+    }
+
+    /// Tells whether an announcement may make this process join: a stranger's must neither lead it out of its
+    /// bus's range nor use up its descriptors.
+    fn may_join(&mut self, announcement: &Announcement) -> bool {
+        let group = announcement.group;
+        if self.ports.values().any(|port| port.address == group) {
+            return true;
+        }
+        let refusal = if group.ip().is_multicast() && !self.config.is_in_range(group.ip()) {
+            "its group lies outside this bus's range: read it with --from udp://GROUP:PORT"
+        } else if self.ports.len() >= MAX_PORTS {
+            "this process receives at as many addresses as it may: use another for more streams"
+        } else {
+            return true;
+        };
+        if self.refused.insert(announcement.stream) {
+            tracing::warn!("stream `{}` at {group} is not joined: {refusal}", announcement.name);
+        }
+        false
     }
 
     fn open_port(&mut self, address: SocketAddr, pinned: bool) -> Result<u64, ReceiveError> {
@@ -200,7 +232,8 @@ impl Agent {
         }
         let interface = self.config.interface.clone();
         let options = ReceiveOptions { address, interface, buffer_bytes: self.config.buffer_bytes };
-        let port = Port::open(&options, &self.config.reader, self.config.book, pinned)?;
+        let mut port = Port::open(&options, &self.config.reader, self.config.book, pinned)?;
+        port.machine.handle(clock::monotonic(), Input::Select(self.directory.selection()));
         let buffer = port.socket.granted_buffer();
         if buffer.clamped() && !std::mem::replace(&mut self.warned_of_buffer, true) {
             tracing::warn!("{buffer}");
@@ -212,16 +245,28 @@ impl Agent {
         Ok(token)
     }
 
-    /// Reads every socket within bounds; tells whether there may be more.
-    fn receive_all(&mut self) -> bool {
-        let mut busy = false;
-        for port in self.ports.values_mut() {
-            let mut more = true;
-            for _ in 0..MAX_BATCHES_PER_TURN {
-                more = receive(port, &mut self.batch, &mut self.inlets, &mut self.reply, &self.directory);
-                if !more {
-                    break;
-                }
+    /// Reads the sockets that have something, within bounds; tells whether there may be more.
+    ///
+    /// `now` is a moment before the sockets were asked: those that have nothing, and those that are read to
+    /// their end, were empty later than that.
+    fn receive_ready(&mut self, now: Instant) -> bool {
+        let ready = match self.poller.wait(Some(now)) {
+            Ok(ready) => ready.to_vec(),
+            Err(error) => {
+                tracing::error!("the receiving agent cannot ask its sockets: {error}");
+                return false;
+            }
+        };
+        if ready.iter().any(|it| it.token == ANNOUNCEMENTS) {
+            self.hear_announcements();
+        }
+        let all_were_told = ready.len() < sys::EVENTS_PER_WAIT;
+        let mut busy = !all_were_told;
+        for (token, port) in &mut self.ports {
+            let has_some = ready.iter().any(|it| it.token == *token);
+            let more = has_some && receive(port, &mut self.batch, &mut self.inlets, &mut self.reply);
+            if !more && (has_some || all_were_told) {
+                port.was_empty(now);
             }
             busy |= more;
         }
@@ -234,23 +279,25 @@ impl Agent {
         let mut next = now + crate::MAX_SLEEP;
         for port in self.ports.values_mut() {
             port.check_tail(now);
-            let deadline = drain(port, now, &mut self.inlets, &mut self.reply, &self.directory);
+            let deadline = drain(port, &mut self.inlets, &mut self.reply);
             next = [deadline, port.tail_check()].into_iter().flatten().fold(next, Instant::min);
         }
         next
     }
 
-    /// Leaves streams that nobody wants any more, and the groups where none is left.
-    fn leave_unwanted(&mut self) {
+    /// Tells every machine what is wanted now: accounts of streams that nobody wants any more are cut.
+    fn tell_wishes(&mut self) {
         let now = clock::monotonic();
         for port in self.ports.values_mut() {
-            let accounts: Vec<_> = port.machine.accounts().collect();
-            for view in accounts.iter().filter(|view| !self.directory.wants(&view.description.name)) {
-                port.machine.handle(now, Input::Leave(view.stream));
-                drain(port, now, &mut self.inlets, &mut self.reply, &self.directory);
-                self.inlets.close(view.stream);
-            }
+            port.machine.handle(now, Input::Select(self.directory.selection()));
+            drain(port, &mut self.inlets, &mut self.reply);
         }
+    }
+
+    /// Closes the rings of streams that nobody wants any more, and leaves the groups where none is left.
+    fn leave_unwanted(&mut self) {
+        let directory = &self.directory;
+        self.inlets.close_where(|description| !directory.wants(&description.name));
         let poller = &self.poller;
         let wanted: Vec<SocketAddr> = self.directory.wanted().map(|it| it.announcement.group).collect();
         self.ports.retain(|_, port| {
@@ -266,20 +313,24 @@ impl Agent {
         let now = clock::monotonic();
         for port in self.ports.values_mut() {
             port.machine.handle(now, Input::LeaveAll);
-            drain(port, now, &mut self.inlets, &mut self.reply, &self.directory);
+            drain(port, &mut self.inlets, &mut self.reply);
         }
         self.inlets.ring_bell();
         self.inlets.close_all();
     }
 }
 
-/// Reads one batch from a socket into its machine; tells whether there may be more.
-fn receive(
+/// Reads some batches from a socket into its machine; tells whether there may be more.
+fn receive(port: &mut Port, batch: &mut ReceiveBatch, inlets: &mut Inlets, reply: &mut ReplySockets) -> bool {
+    (0..MAX_BATCHES_PER_TURN).all(|_| receive_batch(port, batch, inlets, reply))
+}
+
+/// Reads one batch; tells whether there may be more.
+fn receive_batch(
     port: &mut Port,
     batch: &mut ReceiveBatch,
     inlets: &mut Inlets,
     reply: &mut ReplySockets,
-    directory: &Directory,
 ) -> bool {
     let count = match port.socket.receive_batch(batch) {
         Ok(0) => return false,
@@ -294,28 +345,18 @@ fn receive(
     for received in batch.iter() {
         let (bytes, from, drops) = (received.bytes, received.from, received.drops);
         port.machine.handle(now, Input::Datagram { bytes, from, drops });
-        drain(port, now, inlets, reply, directory);
+        drain(port, inlets, reply);
     }
     count == sys::BATCH_DATAGRAMS
 }
 
 /// Polls a machine until it is idle; returns its deadline.
-fn drain(
-    port: &mut Port,
-    now: Instant,
-    inlets: &mut Inlets,
-    reply: &mut ReplySockets,
-    directory: &Directory,
-) -> Option<Instant> {
+fn drain(port: &mut Port, inlets: &mut Inlets, reply: &mut ReplySockets) -> Option<Instant> {
     let mut buffer = [0; wire::DATAGRAM_BYTES_IPV4];
-    let wanted = |description: &wire::Description| directory.wants(&description.name);
     loop {
-        match port.machine.poll(now, &mut buffer) {
+        match port.machine.poll(port.empty_at(), &mut buffer) {
             Output::Idle { deadline } => return deadline,
             Output::Transmit { to, size_bytes } => reply.send(&buffer[..size_bytes], to),
-            // Two names may share a group: a stream that nobody asked for has no ring, and so its events
-            // fall through.
-            Output::Event(cast::receive::Event::Began { description, .. }) if !wanted(&description) => {}
             Output::Event(event) => inlets.write(event),
         }
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use sample::{StreamName, StreamPattern};
+use sample::{Selection, StreamName, StreamPattern};
 use units::{Instant, StreamId};
 use wire::Announcement;
 
@@ -26,13 +26,6 @@ pub struct Announced {
     pub heard: Instant,
 }
 
-/// A wish for streams.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Selection {
-    /// The patterns, each as often as it was asked for.
-    patterns: Vec<StreamPattern>,
-}
-
 /// Announced streams and wishes.
 pub(super) struct Directory {
     announced: BTreeMap<StreamId, Announced>,
@@ -41,7 +34,7 @@ pub(super) struct Directory {
 
 impl Directory {
     pub(super) const fn new() -> Self {
-        Self { announced: BTreeMap::new(), selection: Selection { patterns: Vec::new() } }
+        Self { announced: BTreeMap::new(), selection: Selection::none() }
     }
 
     /// Takes an announcement in; tells whether the stream is wanted.
@@ -52,21 +45,27 @@ impl Directory {
         if known.is_some_and(|known| known.announcement.epoch > announcement.epoch && !is_old(known, now)) {
             return false;
         }
-        if known.is_some() || self.announced.len() < MAX_ANNOUNCED {
+        let known = known.is_some();
+        if !known && self.announced.len() == MAX_ANNOUNCED {
+            self.announced.retain(|_, announced| !is_old(announced, now));
+        }
+        if known || self.announced.len() < MAX_ANNOUNCED {
             self.announced.insert(announcement.stream, Announced { announcement, from, heard: now });
         }
         wanted
     }
 
     pub(super) fn select(&mut self, pattern: StreamPattern) {
-        self.selection.patterns.push(pattern);
+        self.selection.add(pattern);
     }
 
     /// Takes back one wish.
     pub(super) fn deselect(&mut self, pattern: &StreamPattern) {
-        if let Some(index) = self.selection.patterns.iter().position(|known| known == pattern) {
-            self.selection.patterns.remove(index);
-        }
+        self.selection.remove(pattern);
+    }
+
+    pub(super) const fn selection(&self) -> &Selection {
+        &self.selection
     }
 
     pub(super) fn wants(&self, name: &StreamName) -> bool {
@@ -82,12 +81,6 @@ impl Directory {
     pub(super) fn current(&mut self, now: Instant) -> Vec<Announced> {
         self.announced.retain(|_, announced| !is_old(announced, now));
         self.announced.values().cloned().collect()
-    }
-}
-
-impl Selection {
-    fn wants(&self, name: &StreamName) -> bool {
-        self.patterns.iter().any(|pattern| pattern.matches(name))
     }
 }
 

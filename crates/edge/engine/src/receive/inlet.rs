@@ -110,10 +110,13 @@ impl Inlets {
         }
     }
 
-    /// Closes the ring of a stream that nobody reads any more.
-    pub(super) fn close(&mut self, stream: StreamId) {
-        if self.ways.remove(&stream).is_some() {
-            self.registry.change(|inlets| inlets.retain(|inlet| inlet.stream != stream));
+    /// Closes the rings of streams that nobody reads any more.
+    pub(super) fn close_where(&mut self, unwanted: impl Fn(&Description) -> bool) {
+        let all = self.registry.inlets();
+        let closed: Vec<_> = all.iter().filter(|it| unwanted(&it.description)).map(|it| it.stream).collect();
+        if !closed.is_empty() {
+            self.ways.retain(|stream, _| !closed.contains(stream));
+            self.registry.change(|inlets| inlets.retain(|inlet| !closed.contains(&inlet.stream)));
         }
     }
 

@@ -22,6 +22,8 @@ pub(super) struct Port {
     /// Whether it stays open when no stream is wanted there.
     pub(super) pinned: bool,
     tail_check: Option<Instant>,
+    /// A moment at which nothing lay unread in the socket.
+    empty_at: Instant,
     max_kernel_delay: Duration,
 }
 
@@ -34,6 +36,8 @@ pub struct PortStatus {
     pub buffer: Buffer,
     /// How many datagrams it dropped since it was opened (`SO_MEMINFO`).
     pub drops: u32,
+    /// Drops that the kernel counted beyond the datagrams that are missing.
+    pub unmatched: ledger::StageCounts,
     /// What could not be used.
     pub stats: cast::receive::ReceiverStats,
     /// The longest that a datagram waited between the kernel's time stamp and being read.
@@ -50,7 +54,15 @@ impl Port {
         let socket = ReceiveSocket::open(options)?;
         let machine = Receiver::new(reader.clone(), book, reader.id.0);
         let address = options.address;
-        Ok(Self { socket, machine, address, pinned, tail_check: None, max_kernel_delay: Duration::ZERO })
+        Ok(Self {
+            socket,
+            machine,
+            address,
+            pinned,
+            tail_check: None,
+            empty_at: clock::monotonic(),
+            max_kernel_delay: Duration::ZERO,
+        })
     }
 
     /// Notes that datagrams were read: the tail wants a look later, and the delay is told by the oldest.
@@ -62,12 +74,26 @@ impl Port {
         }
     }
 
+    /// Notes that nothing lay unread at this moment.
+    pub(super) const fn was_empty(&mut self, at: Instant) {
+        self.empty_at = at;
+    }
+
+    /// Returns the last moment at which nothing lay unread: so far time has passed for the machine.
+    pub(super) const fn empty_at(&self) -> Instant {
+        self.empty_at
+    }
+
     /// Reads the drop counter if the socket has been quiet for long enough.
+    ///
+    /// While something lies unread the counter has to wait: the drops lie behind it, and a stamp will tell.
     pub(super) fn check_tail(&mut self, now: Instant) {
         if self.tail_check.is_some_and(|due| due <= now) {
             self.tail_check = None;
-            if let Ok(meminfo) = self.socket.meminfo() {
-                self.machine.handle(now, Input::SocketDrops(meminfo.drops));
+            match self.socket.meminfo() {
+                Ok(meminfo) if meminfo.queued_bytes > 0 => self.tail_check = Some(now + TAIL_CHECK),
+                Ok(meminfo) => self.machine.handle(now, Input::SocketDrops(meminfo.drops)),
+                Err(error) => tracing::debug!("socket {} does not tell its drops: {error}", self.address),
             }
         }
     }
@@ -81,6 +107,7 @@ impl Port {
             address: self.address,
             buffer: self.socket.granted_buffer(),
             drops: self.socket.meminfo().map_or(0, |meminfo| meminfo.drops),
+            unmatched: *self.machine.unmatched(),
             stats: self.machine.stats(),
             max_kernel_delay: self.max_kernel_delay,
         }

@@ -251,7 +251,9 @@ impl Life {
 
     /// Returns the publisher's address for reports.
     pub(super) fn report_address(&self) -> SocketAddr {
-        SocketAddr::new(self.from.ip(), self.description.report_port)
+        let mut address = self.from;
+        address.set_port(self.description.report_port);
+        address
     }
 
     /// Judges whether number and position can be true.

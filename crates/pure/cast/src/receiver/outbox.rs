@@ -140,12 +140,18 @@ impl Outbox {
         self.items.push_back(Item::Event(Box::new(event)));
     }
 
+    /// Reports to a publisher, unless it wants no reports (port 0).
     pub(super) fn report(&mut self, to: SocketAddr, report: Report) {
-        self.items.push_back(Item::Report(to, Box::new(report)));
+        if to.port() != 0 {
+            self.items.push_back(Item::Report(to, Box::new(report)));
+        }
     }
 
+    /// Asks a publisher, unless it wants no requests (port 0).
     pub(super) fn request(&mut self, to: SocketAddr, request: Request) {
-        self.items.push_back(Item::Request(to, request));
+        if to.port() != 0 {
+            self.items.push_back(Item::Request(to, request));
+        }
     }
 
     pub(super) fn is_empty(&self) -> bool {

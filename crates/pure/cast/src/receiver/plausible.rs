@@ -32,10 +32,8 @@ pub(super) enum Verdict {
     Plausible,
     /// Beyond belief until a second datagram agrees.
     Suspicious,
-    /// Agrees with one that was beyond belief, whose number was `refused`.
-    Confirmed {
-        refused: u64,
-    },
+    /// Agrees with the one before that was beyond belief.
+    Confirmed,
     /// Agrees with another that the account, which rests on a single datagram, began at the wrong place.
     Elsewhere,
 }
@@ -58,8 +56,7 @@ impl Plausibility {
 
     /// Judges a datagram against the horizon (number and position).
     ///
-    /// The first datagram beyond belief is refused and remembered, a second one with another number that agrees
-    /// is believed. Below the horizon everything is plausible, but not while the account rests on a single
+    /// The first datagram beyond belief has to wait; a second one with another number that agrees proves both. Below the horizon everything is plausible, but not while the account rests on a single
     /// datagram: that one may be the forged one.
     pub(super) fn judge(&mut self, now: Instant, head: &Numbered, horizon: (u64, u64)) -> Verdict {
         let silence = now.since(self.last);
@@ -80,7 +77,7 @@ impl Plausibility {
         let agrees =
             |(number, index): (u64, u64)| number != claim.0 && near(number, claim.0) && near(index, claim.1);
         match self.suspect.filter(|suspect| agrees(*suspect)) {
-            Some((refused, _)) if established => Verdict::Confirmed { refused },
+            Some(_) if established => Verdict::Confirmed,
             Some(_) => Verdict::Elsewhere,
             None => {
                 self.suspect = Some(claim);
@@ -130,7 +127,7 @@ mod tests {
         assert_eq!(verdict(1 << 40, 100), Verdict::Suspicious);
         assert_eq!(verdict(1 << 50, 100), Verdict::Suspicious);
         assert_eq!(verdict(1 << 50, 100), Verdict::Suspicious, "a duplicate is no second opinion");
-        assert_eq!(verdict((1 << 50) + 1, 101), Verdict::Confirmed { refused: 1 << 50 });
+        assert_eq!(verdict((1 << 50) + 1, 101), Verdict::Confirmed);
         assert_eq!(verdict(101, 1 << 40), Verdict::Suspicious, "an index can be beyond belief too");
     }
 

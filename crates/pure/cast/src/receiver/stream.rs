@@ -1,15 +1,16 @@
 //! One stream at one socket: its description, the life that is listened to, and those that it replaced.
 
 use core::cmp::Ordering;
-use core::net::SocketAddr;
+use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 use core::time::Duration;
 use std::sync::Arc;
 
 use ledger::{BookConfig, BookKey, Brackets};
+use sample::Selection;
 use units::{Epoch, Instant, StreamId};
 use wire::{
-    Announcement, Data, Description, DescriptorAssembler, DescriptorPart, Numbered, Report, Request, Tally,
-    Wanted,
+    Announcement, Data, Datagram, Description, DescriptorAssembler, DescriptorPart, Numbered, Report,
+    Request, Tally, Wanted,
 };
 
 use super::life::{Life, Taken};
@@ -36,6 +37,8 @@ pub(super) struct Stream {
     config: BookConfig,
     assembler: DescriptorAssembler,
     description: Option<Arc<Description>>,
+    /// Somebody asked for this stream.
+    wanted: bool,
     announced: Option<SocketAddr>,
     next_request: Instant,
     /// The highest numbers of each life below which no account may begin: what came too early to be used, or
@@ -49,16 +52,32 @@ pub(super) struct Stream {
     crowd: u32,
     /// The last report of an account that has ended has been sent.
     told_end: bool,
+    /// A datagram of the present life whose number is beyond belief, until a second one agrees.
+    doubted: Option<Vec<u8>>,
+}
+
+/// A datagram as it came, where there is one.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Arrival<'a> {
+    pub(super) from: SocketAddr,
+    pub(super) bytes: &'a [u8],
+}
+
+impl Arrival<'_> {
+    /// What time and wishes bring.
+    pub(super) const NONE: Self =
+        Self { from: SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0), bytes: &[] };
 }
 
 /// What every input of a stream needs beside itself.
 pub(super) struct Surroundings<'a> {
     pub(super) now: Instant,
-    pub(super) from: SocketAddr,
+    pub(super) arrival: Arrival<'a>,
     pub(super) brackets: &'a mut Brackets,
     pub(super) out: &'a mut Outbox,
     pub(super) stats: &'a mut ReceiverStats,
     pub(super) next_key: &'a mut u32,
+    pub(super) selection: &'a Selection,
 }
 
 impl Surroundings<'_> {
@@ -83,6 +102,7 @@ impl Stream {
             config,
             assembler: DescriptorAssembler::new(),
             description: None,
+            wanted: false,
             announced: None,
             next_request: now,
             unusable: Vec::new(),
@@ -92,12 +112,13 @@ impl Stream {
             reports: ReportClock::new(seed ^ id.0, now),
             crowd: 0,
             told_end: false,
+            doubted: None,
         }
     }
 
     /// Learns from an announcement where to ask for the description.
     pub(super) fn on_announcement(&mut self, announcement: &Announcement, with: &mut Surroundings<'_>) {
-        self.announced = Some(SocketAddr::new(with.from.ip(), announcement.report_port));
+        self.announced = Some(at_port(with.arrival.from, announcement.report_port));
         self.request_description(announcement.epoch, with);
     }
 
@@ -119,7 +140,7 @@ impl Stream {
 
     pub(super) fn on_descriptor(&mut self, part: &DescriptorPart<'_>, with: &mut Surroundings<'_>) {
         match self.assembler.accept(part) {
-            Ok(Some(description)) => self.described(part.head.epoch, description, with.from),
+            Ok(Some(description)) => self.described(part.head.epoch, description, with),
             Ok(None) => {}
             Err(_) => with.stats.malformed += 1,
         }
@@ -129,9 +150,9 @@ impl Stream {
     }
 
     /// Takes a description over: another life of the same stream may hear its reports at another port.
-    fn described(&mut self, epoch: Epoch, description: Description, from: SocketAddr) {
-        let report_to = SocketAddr::new(from.ip(), description.report_port);
-        self.rivals.described(epoch, report_to);
+    fn described(&mut self, epoch: Epoch, description: Description, with: &mut Surroundings<'_>) {
+        self.rivals.described(epoch, at_port(with.arrival.from, description.report_port));
+        self.wanted = with.selection.wants(&description.name);
         let description = Arc::new(description);
         match &mut self.current {
             Some(life) if life.epoch > epoch => return,
@@ -180,6 +201,18 @@ impl Stream {
         with.out.report(life.report_address(), report);
     }
 
+    /// Listens or stops listening, as the wishes are now.
+    pub(super) fn wishes_changed(&mut self, with: &mut Surroundings<'_>) {
+        let Some(description) = &self.description else { return };
+        self.wanted = with.selection.wants(&description.name);
+        if !self.wanted {
+            self.leave(with);
+            for life in self.current.take().into_iter().chain(std::mem::take(&mut self.replaced)) {
+                self.remember_unusable(life.epoch, life.book.next_number().saturating_sub(1));
+            }
+        }
+    }
+
     /// Leaves the stream: accounts are cut.
     pub(super) fn leave(&mut self, with: &mut Surroundings<'_>) {
         for life in self.current.iter_mut().chain(&mut self.replaced) {
@@ -225,6 +258,11 @@ impl Stream {
             self.request_description(head.epoch, with);
             return self.too_early(head, with);
         };
+        if !self.wanted {
+            with.stats.unwanted += 1;
+            self.remember_unusable(head.epoch, head.number);
+            return None;
+        }
         if head.elements_per_sample != description.schema.elements_per_sample() {
             with.stats.malformed += 1;
             self.on_damaged(head, with);
@@ -244,22 +282,39 @@ impl Stream {
             with.stats.after_end += 1;
             return None;
         }
+        let mut proven = false;
         match life.judge(with.now, head) {
             Verdict::Plausible => {}
             Verdict::Suspicious => {
                 with.stats.suspicious += 1;
+                self.doubted = Some(with.arrival.bytes.to_vec());
                 return None;
             }
-            Verdict::Confirmed { refused } => life.name_undecoded(refused, with.brackets),
+            Verdict::Confirmed => proven = true,
             Verdict::Elsewhere => {
                 life.cut(with.now, with.brackets, with.out);
                 return self.begin(head, with);
             }
         }
         if self.current.as_ref().is_some_and(|life| life.ended) {
-            return self.resume(head, with);
+            self.resume(head, with)?;
+        }
+        if proven {
+            self.believe_doubted(with);
         }
         self.current.as_mut()
+    }
+
+    /// Takes the datagram in after all that was beyond belief until a second one agreed.
+    fn believe_doubted(&mut self, with: &mut Surroundings<'_>) {
+        let Some((life, bytes)) = self.current.as_mut().zip(self.doubted.take()) else { return };
+        let taken = match Datagram::decode(&bytes) {
+            Ok(Datagram::Data(data)) => life.on_data(with.now, &data, with.brackets, with.out),
+            Ok(Datagram::Tally(tally)) => life.on_tally(with.now, &tally, with.brackets, with.out),
+            Ok(Datagram::Descriptor(part)) => life.on_control(with.now, &part.head, with.brackets, with.out),
+            Ok(_) | Err(_) => return,
+        };
+        self.count(taken, with);
     }
 
     /// Begins a new life at its first datagram, and ends the one before it.
@@ -269,7 +324,7 @@ impl Stream {
         }
         let description = self.description.clone()?;
         self.retire(head.epoch, with);
-        let heard = (with.now, with.from);
+        let heard = (with.now, with.arrival.from);
         let life = Life::join(with.next_key(), self.config, head, description, heard);
         Some(self.begun(life, head.first_index, with))
     }
@@ -313,7 +368,7 @@ impl Stream {
             self.current = Some(ended);
             return None;
         }
-        let life = ended.resumed(with.next_key(), (with.now, with.from));
+        let life = ended.resumed(with.next_key(), (with.now, with.arrival.from));
         Some(self.begun(life, position / u64::from(head.elements_per_sample), with))
     }
 
@@ -389,6 +444,12 @@ impl Stream {
             self.reports.hurry(with.now);
         }
     }
+}
+
+/// Returns another port of the same host; an IPv6 address keeps its scope.
+const fn at_port(mut address: SocketAddr, port: u16) -> SocketAddr {
+    address.set_port(port);
+    address
 }
 
 impl ReaderIdentity {

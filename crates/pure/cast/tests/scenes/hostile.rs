@@ -9,6 +9,7 @@ use cast::receive::{AccountView, Event, Input, Output, ReaderIdentity};
 use cast::{Receiver, Sender, send};
 use ledger::{AccountState, BookConfig, NetworkRows, ReaderRows, Stage};
 use proptest::prelude::{Just, Strategy, any, prop_oneof, proptest};
+use sample::{Selection, StreamPattern};
 use units::{Epoch, Instant, Random, ReaderId, StreamId, WallTime};
 use wire::{
     Clock, DATAGRAM_BYTES_IPV4, Data, DatagramTotals, Description, DescriptorParts, MAX_DATAGRAM_BYTES,
@@ -171,13 +172,64 @@ fn two_forged_numbers_that_agree_make_a_hole_and_the_law_still_holds() {
     victim.data_at(LIFE, u64::MAX - 2, u64::MAX - 90);
     victim.pass(MILLISECOND);
     let rows = victim.rows();
-    assert_eq!((rows.next, rows.received), (u64::MAX - 1, 6));
+    assert_eq!((rows.next, rows.received), (u64::MAX - 1, 7), "both count once they agree");
     // Silence is noticed, and what was in flight then settles.
     victim.pass(Duration::from_secs(60));
     victim.pass(Duration::from_secs(60));
     assert_eq!(victim.ended, [AccountState::Unconfirmed]);
-    // One of the two was refused, because it stood alone.
-    assert_eq!(victim.account().account.datagrams.expect("a socket").lost[Stage::Decode], 1);
+}
+
+#[test]
+fn an_honest_jump_beyond_belief_costs_no_datagram() {
+    let mut victim = Victim::new();
+    (1..5).for_each(|number| victim.data(number));
+    // A source that left out a million samples: the first datagram behind them stands alone.
+    victim.data_at(LIFE, 5, 1_000_000);
+    assert_eq!((victim.receiver.stats().suspicious, victim.delivered), (1, 40));
+    victim.data_at(LIFE, 6, 1_000_010);
+    victim.tally(Numbered { number: 7, first_index: 1_000_020, ..victim.head }, |tally| {
+        tally.totals.samples.source = 1_000_000 - 50;
+    });
+    victim.pass(Duration::from_secs(3));
+    let account = victim.account().account;
+    assert_eq!((account.elements.delivered, account.elements.lost[Stage::Source]), (60, 1_000_000 - 50));
+    assert_eq!(account.datagrams.expect("a socket").lost.total(), 0);
+}
+
+#[test]
+fn a_doubted_datagram_of_an_account_that_has_ended_counts_in_the_next() {
+    let mut victim = Victim::new();
+    (1..5).for_each(|number| victim.data(number));
+    victim.pass(Duration::from_secs(60));
+    victim.pass(Duration::from_secs(60));
+    assert_eq!(victim.ended, [AccountState::Unconfirmed]);
+    victim.data_at(LIFE, u64::MAX / 2, 2_000_000);
+    victim.data_at(LIFE, u64::MAX / 2 + 1, 2_000_010);
+    victim.pass(MILLISECOND);
+    assert_eq!((victim.began, victim.rows().received), (2, 2));
+}
+
+#[test]
+fn a_stream_nobody_asked_for_has_no_account_until_somebody_does() {
+    let mut victim = Victim::ignorant();
+    let other = "somebody/else".parse().expect("a pattern");
+    let mut wishes = Selection::none();
+    wishes.add(StreamPattern::clone(&other));
+    victim.receiver.handle(victim.now, Input::Select(&wishes));
+    victim.describe();
+    (1..5).for_each(|number| victim.data(number));
+    assert_eq!((victim.began, victim.receiver.accounts().count()), (0, 0));
+    assert_eq!(victim.receiver.stats().unwanted, 5);
+    victim.receiver.handle(victim.now, Input::Select(&Selection::all()));
+    (4..8).for_each(|number| victim.data(number));
+    let rows = victim.rows();
+    assert_eq!((victim.began, rows.first, rows.received), (1, 5, 3), "4 came before somebody asked");
+    victim.receiver.handle(victim.now, Input::Select(&wishes));
+    victim.drain();
+    assert_eq!(victim.ended, [AccountState::Cut]);
+    victim.receiver.handle(victim.now, Input::Select(&Selection::all()));
+    (8..10).for_each(|number| victim.data(number));
+    assert_eq!((victim.began, victim.rows().first), (2, 8), "the description is still known");
 }
 
 #[test]
