@@ -166,3 +166,27 @@ impl ReceiveAgent {
         &self.registry.bell
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use units::ReaderId;
+
+    #[test]
+    fn only_groups_of_the_bus_are_in_its_range() {
+        let config = |range: &str| ReceiveConfig {
+            interface: None,
+            announcements: None,
+            range: range.parse().unwrap(),
+            buffer_bytes: 1 << 20,
+            reader: ReaderIdentity { id: ReaderId(1), name: String::new() },
+            book: BookConfig::default(),
+        };
+        let judge = |range, group: &str| config(range).is_in_range(group.parse().unwrap());
+        assert!(judge("239.84.255.255", "239.84.3.4"));
+        assert!(!judge("239.84.255.255", "239.85.3.4"));
+        assert!(!judge("239.84.255.255", "ff15::5443:0:1"));
+        assert!(judge("ff15::5443:0:ffff", "ff15::5443:0:1"));
+        assert!(!judge("ff15::5443:0:ffff", "ff15::5443:1:1"));
+    }
+}

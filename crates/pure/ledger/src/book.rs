@@ -315,10 +315,12 @@ impl Book {
         self.sender_word.skipped_rose(position, skipped);
     }
 
-    /// Notes that the tally with this number was the publisher's last word.
+    /// Notes that the tally with this number was the publisher's last word; of several the highest counts.
     pub fn final_tally(&mut self, number: u64) {
-        if self.end == End::Open {
-            self.end = End::Final(number + 1);
+        match self.end {
+            End::Open => self.end = End::Final(number + 1),
+            End::Final(next) => self.end = End::Final(next.max(number + 1)),
+            End::Cut | End::Unconfirmed => {}
         }
     }
 

@@ -210,6 +210,20 @@ fn a_doubted_datagram_of_an_account_that_has_ended_counts_in_the_next() {
 }
 
 #[test]
+fn a_forged_last_word_does_not_keep_the_account_from_closing() {
+    let mut victim = Victim::new();
+    (1..5).for_each(|number| victim.data(number));
+    // Two numbers ahead of the publisher, who then goes on and ends in order.
+    let at = |number: u64| Numbered { number, first_index: number * 10, ..victim.head };
+    let (forged, own) = (at(7), at(9));
+    victim.tally(forged, |tally| tally.last = true);
+    (5..9).for_each(|number| victim.data(number));
+    victim.tally(own, |tally| tally.last = true);
+    victim.pass(Duration::from_secs(3));
+    assert_eq!(victim.ended, [AccountState::Closed]);
+}
+
+#[test]
 fn a_stream_nobody_asked_for_has_no_account_until_somebody_does() {
     let mut victim = Victim::ignorant();
     let other = "somebody/else".parse().expect("a pattern");
