@@ -45,7 +45,7 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<Verdict> {
     let metadata = Metadata::load()?;
     let runner = Runner {
         logs: metadata.target_directory.join("xtask"),
-        binary: metadata.target_directory.join("debug/tallycast"),
+        built: metadata.target_directory.join("debug"),
     };
     std::fs::create_dir_all(&runner.logs)?;
 
@@ -79,8 +79,8 @@ fn prepare(suites: &[&Suite]) -> (Outcome, Preparation) {
 struct Runner {
     /// The folder of the logs.
     logs: PathBuf,
-    /// The command under test, once built.
-    binary: PathBuf,
+    /// Where programs lie once they are built, the command under test among them.
+    built: PathBuf,
 }
 
 impl Runner {
@@ -137,6 +137,11 @@ impl Runner {
                 command.args(*arguments);
                 command
             }
+            Step::Example(name, arguments) => {
+                let mut command = Command::new(self.built.join("examples").join(name));
+                command.args(*arguments).current_dir(root());
+                command
+            }
             Step::Npm(arguments) => page::npm(arguments),
             Step::Python(arguments) => {
                 let mut command = Command::new(setup::interpreter());
@@ -145,7 +150,7 @@ impl Runner {
             }
         };
         // Tests in other languages, and those of other packages, find the command under test here.
-        command.env("TALLYCAST_BIN", &self.binary).env("CARGO_TERM_COLOR", "never");
+        command.env("TALLYCAST_BIN", self.built.join("tallycast")).env("CARGO_TERM_COLOR", "never");
         Ok(command)
     }
 }
