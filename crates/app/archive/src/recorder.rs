@@ -253,7 +253,11 @@ impl Recorder {
                 self.stream(&gap.stream, gap.epoch)?.note_gap(gap);
             }
             Input::Account(account) => {
-                self.stream(&account.stream, account.epoch)?.note_account(account.account, false);
+                // A reader has an account before it has read that the stream began, and keeps it for longer than
+                // we keep streams that ended: then there is nothing to lay it beside.
+                if let Ok(stream) = self.stream(&account.stream, account.epoch) {
+                    stream.note_account(account.account, false);
+                }
             }
             Input::Ended(account) => {
                 self.stream(&account.stream, account.epoch)?.note_account(account.account, true);

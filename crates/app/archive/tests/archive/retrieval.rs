@@ -55,6 +55,18 @@ fn drawn(archive: &Archive, entry: &archive::StreamEntry, from: u64, to: u64) ->
 }
 
 #[test]
+fn an_account_of_a_stream_that_has_not_begun_yet_is_passed_over() {
+    let store: Arc<dyn Store> = Arc::new(Forgetful::default());
+    let mut recorder = open(&store, at_ms(0)).unwrap();
+    recorder.handle(at_ms(0), Input::Account(account())).unwrap();
+    recorder.handle(at_ms(1), Input::Began(began(0))).unwrap();
+    recorder.handle(at_ms(2), Input::Block(&block(0, 10))).unwrap();
+    close(recorder);
+    let (archive, entry) = stream(&store);
+    assert_eq!(drawn(&archive, &entry, 0, 10), "0..10 |");
+}
+
+#[test]
 fn a_range_has_exactly_its_samples_and_every_hole_that_touches_it() {
     let (_, store, recorder) = recorded();
     let check = || {
