@@ -2,13 +2,18 @@
 //!
 //! A scene is a [`Lan`] of hosts around a bridge and the [`Command`]s that run on them. Everything a scene
 //! makes ends with it, also when it fails: namespaces, processes, links. The scenes themselves are in
-//! `tests/`; they need root and `ip`, and say so when they skip.
+//! `tests/`; those with a lan need root and `ip`, and say so when they skip. What needs one host only runs on
+//! the loopback interface, on a [`private_bus`].
 
 mod lan;
 mod process;
+mod web;
 
 pub use lan::{Host, Lan};
-pub use process::{Command, WATCHDOG, binary};
+pub use process::{Command, WATCHDOG, binary, wait_until};
+pub use web::get_json;
+
+use std::net::UdpSocket;
 
 /// Returns a lan with these hosts, or says why the scene cannot run here and returns `None`.
 #[must_use]
@@ -20,4 +25,14 @@ pub fn lan_or_skip(hosts: &[&str]) -> Option<Lan> {
             None
         }
     }
+}
+
+/// Returns a bus on the loopback interface that no other scene uses.
+///
+/// # Panics
+/// If no UDP port can be had.
+#[must_use]
+pub fn private_bus() -> String {
+    let port = UdpSocket::bind("0.0.0.0:0").and_then(|socket| socket.local_addr()).map(|it| it.port());
+    format!("udp://239.84.0.0:{}?iface=lo", port.expect("a machine has a free port"))
 }

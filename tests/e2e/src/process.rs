@@ -13,12 +13,29 @@ use crate::lan::Host;
 
 /// How long a scene waits for something that must come before it gives up.
 pub const WATCHDOG: Duration = Duration::from_secs(60);
+/// The pause between two looks at a condition.
+const LOOK: Duration = Duration::from_millis(20);
 
 /// A running `tallycast`; dropping it kills the process.
 pub struct Command {
     child: Child,
     lines: Receiver<Value>,
     shown: String,
+}
+
+/// Waits until `look` finds something and returns it.
+///
+/// # Panics
+/// If it finds nothing before the watchdog.
+pub fn wait_until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    let deadline = Instant::now() + WATCHDOG;
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(Instant::now() < deadline, "still waiting for {what} after {WATCHDOG:?}");
+        std::thread::park_timeout(LOOK);
+    }
 }
 
 /// Returns the path of the command under test.
@@ -43,10 +60,21 @@ impl Command {
     /// If it cannot be started.
     #[must_use]
     pub fn start(host: &Host, arguments: &[&str]) -> Self {
-        let program = binary();
-        let mut command = host.command(program.to_str().expect("a path of plain text"));
+        Self::spawn(host.command(binary().to_str().expect("a path of plain text")), arguments)
+    }
+
+    /// Starts `tallycast` with these arguments on this machine as it is: for scenes that need one host only.
+    ///
+    /// # Panics
+    /// If it cannot be started.
+    #[must_use]
+    pub fn start_here(arguments: &[&str]) -> Self {
+        Self::spawn(std::process::Command::new(binary()), arguments)
+    }
+
+    fn spawn(mut command: std::process::Command, arguments: &[&str]) -> Self {
         command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped());
-        let mut child = command.spawn().expect("`ip netns exec` can be run");
+        let mut child = command.spawn().expect("a program that is there can be run");
         let output = BufReader::new(child.stdout.take().expect("a pipe was asked for"));
         let (sender, lines) = mpsc::channel();
         std::thread::spawn(move || {
@@ -98,8 +126,16 @@ impl Command {
     ///
     /// # Panics
     /// If it does not end before the watchdog.
-    pub fn interrupt(mut self) -> (Vec<Value>, ExitStatus) {
+    pub fn interrupt(self) -> (Vec<Value>, ExitStatus) {
         self.signal(Signal::INT);
+        self.finish()
+    }
+
+    /// Waits until the process ends by itself and returns the lines that were left and how it ended.
+    ///
+    /// # Panics
+    /// If it does not end before the watchdog.
+    pub fn finish(mut self) -> (Vec<Value>, ExitStatus) {
         let deadline = Instant::now() + WATCHDOG;
         let mut rest = Vec::new();
         // The pipe closes when the process ends.
