@@ -112,7 +112,28 @@ export interface Derivation {
   readonly unit: string;
 }
 
+/** A derived stream as the monitor tells it. */
+export interface Derived {
+  readonly name: string;
+  readonly expression: string;
+  /** Why it does not go on, or nothing. */
+  readonly error: string;
+}
+
 /** Starts a derived stream. */
 export async function derive(derivation: Derivation): Promise<void> {
   await post('/api/derive', derivation);
+}
+
+/** Returns the derived streams of this monitor; one that does not go on says why. */
+export async function fetchDerived(): Promise<readonly Derived[]> {
+  const answer = await ask('/api/derived');
+  return list({ answer }, 'answer').map(fields).map((from) => ({
+    name: text(from, 'name'), expression: text(from, 'expression'), error: text(from, 'error'),
+  }));
+}
+
+/** Ends a derived stream. */
+export async function forget(name: string): Promise<void> {
+  await ask(`/api/derived?${new URLSearchParams({ name })}`, { method: 'DELETE' });
 }

@@ -1,66 +1,97 @@
 /**
  * Below the list: the patterns the monitor has joined, and streams derived from others by an expression.
  */
-import { derive, fetchPatterns, join, leave, Refused } from '../api';
+import { derive, fetchDerived, fetchPatterns, forget, join, leave, Refused } from '../api';
 import { parseInputs } from '../model/inputs';
 import { byId, el, setText } from './dom';
 
 /** The two forms, folded until needed. */
 export class SourcesForm {
-  readonly #patterns = el('ul', { class: 'patterns' });
-  readonly #joinNote = el('p', { class: 'form-note', role: 'status' });
-  readonly #deriveNote = el('p', { class: 'form-note', role: 'status' });
-
   constructor() {
-    byId('sources', HTMLDivElement).append(this.#joinForm(), this.#deriveForm());
+    byId('sources', HTMLDivElement).append(joinForm(), deriveForm());
+  }
+}
+
+function joinForm(): HTMLElement {
+  const pattern = field('pattern', 'Pattern, such as w7x/**');
+  const form = el('form', {}, pattern, submit('Join'));
+  const note = noteElement();
+  const joined = new Held(note, async () => (await fetchPatterns()).map((name) => ({ name, words: name, title: '' })), { word: 'Leave', end: leave });
+  onSubmit(form, note, async () => {
+    await join(pattern.value.trim());
+    pattern.value = '';
+    await joined.show();
+    return '';
+  });
+  return fold('Join streams', joined, form, note);
+}
+
+function deriveForm(): HTMLElement {
+  const name = field('name', 'Name, such as derived/difference');
+  const expression = field('expression', 'Expression, such as a - b');
+  const inputs = field('inputs', 'a = stream:channel, b = stream:channel');
+  const unit = field('unit', 'Unit');
+  unit.required = false;
+  const form = el('form', { class: 'form-column' }, name, expression, inputs, unit, submit('Derive'));
+  const note = noteElement();
+  const derived = new Held(note, async () => (await fetchDerived()).map((each) => ({
+    name: each.name, words: each.name, title: `= ${each.expression}${each.error === '' ? '' : `\n${each.error}`}`,
+  })), { word: 'End', end: forget });
+  onSubmit(form, note, async () => {
+    const parsed = parseInputs(inputs.value);
+    if (parsed === null) return 'Write the inputs like a = lab/probe:current, b = …';
+    await derive({ name: name.value.trim(), expression: expression.value.trim(), inputs: parsed, unit: unit.value.trim() });
+    form.reset();
+    await derived.show();
+    return 'Published. It appears in the list as a stream with an account of its own.';
+  });
+  return fold('Derive a stream', derived, form, note);
+}
+
+/** Something that holds at the monitor until it is ended. */
+interface Chip {
+  readonly name: string;
+  readonly words: string;
+  readonly title: string;
+}
+
+/** The list of what holds now, each with a button that ends it. */
+class Held {
+  readonly element = el('ul', { class: 'held' });
+
+  constructor(
+    readonly note: HTMLElement,
+    readonly fetch: () => Promise<readonly Chip[]>,
+    readonly ending: { readonly word: string; end(name: string): Promise<void> },
+  ) {}
+
+  async show(): Promise<void> {
+    await this.#try(async () => this.element.replaceChildren(...(await this.fetch()).map((chip) => this.#item(chip))));
   }
 
-  #joinForm(): HTMLElement {
-    const pattern = field('pattern', 'Pattern, such as w7x/**');
-    const form = el('form', {}, pattern, submit('Join'));
-    onSubmit(form, this.#joinNote, async () => {
-      await join(pattern.value.trim());
-      pattern.value = '';
-      await this.#showPatterns();
-      return '';
+  #item({ name, words, title }: Chip): HTMLElement {
+    const label = `${this.ending.word} ${name}`;
+    const end = (): void => void this.#try(async () => {
+      await this.ending.end(name);
+      await this.show();
     });
-    const details = el('details', {}, el('summary', { text: 'Join streams' }), this.#patterns, form, this.#joinNote);
-    details.addEventListener('toggle', () => { if (details.open) void this.#showPatterns(); });
-    return details;
+    return el('li', { title }, el('code', { text: words }), el('button', { type: 'button', class: 'readout-remove', title: label, 'aria-label': label, text: '×', on: { click: end } }));
   }
 
-  async #showPatterns(): Promise<void> {
+  async #try(act: () => Promise<void>): Promise<void> {
     try {
-      const patterns = await fetchPatterns();
-      this.#patterns.replaceChildren(...patterns.map((pattern) => this.#patternItem(pattern)));
+      await act();
     } catch (error) {
-      setText(this.#joinNote, reason(error));
+      setText(this.note, reason(error));
     }
   }
+}
 
-  #patternItem(pattern: string): HTMLElement {
-    const act = (): void => {
-      void leave(pattern).then(() => this.#showPatterns(), (error: unknown) => setText(this.#joinNote, reason(error)));
-    };
-    return el('li', {}, el('code', { text: pattern }), el('button', { type: 'button', class: 'readout-remove', title: `Leave ${pattern}`, 'aria-label': `Leave ${pattern}`, text: '×', on: { click: act } }));
-  }
-
-  #deriveForm(): HTMLElement {
-    const name = field('name', 'Name, such as derived/difference');
-    const expression = field('expression', 'Expression, such as a - b');
-    const inputs = field('inputs', 'a = stream:channel, b = stream:channel');
-    const unit = field('unit', 'Unit');
-    unit.required = false;
-    const form = el('form', { class: 'form-column' }, name, expression, inputs, unit, submit('Derive'));
-    onSubmit(form, this.#deriveNote, async () => {
-      const parsed = parseInputs(inputs.value);
-      if (parsed === null) return 'Write the inputs like a = lab/probe:current, b = …';
-      await derive({ name: name.value.trim(), expression: expression.value.trim(), inputs: parsed, unit: unit.value.trim() });
-      form.reset();
-      return 'Published. It appears in the list as a stream with an account of its own.';
-    });
-    return el('details', {}, el('summary', { text: 'Derive a stream' }), form, this.#deriveNote);
-  }
+/** Folds a form away; what holds is asked for whenever it unfolds. */
+function fold(words: string, held: Held, form: HTMLFormElement, note: HTMLElement): HTMLElement {
+  const details = el('details', {}, el('summary', { text: words }), held.element, form, note);
+  details.addEventListener('toggle', () => { if (details.open) void held.show(); });
+  return details;
 }
 
 function field(name: string, placeholder: string): HTMLInputElement {
@@ -68,6 +99,7 @@ function field(name: string, placeholder: string): HTMLInputElement {
 }
 
 const submit = (words: string): HTMLButtonElement => el('button', { type: 'submit', class: 'word-button', text: words });
+const noteElement = (): HTMLElement => el('p', { class: 'form-note', role: 'status' });
 
 /** Runs `act` on submit and writes what it, or the server's refusal, says. */
 function onSubmit(form: HTMLFormElement, note: HTMLElement, act: () => Promise<string>): void {
