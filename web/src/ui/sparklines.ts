@@ -82,8 +82,11 @@ function drawSpark(context: CanvasRenderingContext2D, spark: Spark, top: number,
   if (low > high) return;
   const scale = (height - 2) / (high - low || 1);
   const step = width / Math.max(1, buckets.length);
+  // Before its first second a stream was not there; only what is missing after that is a hole.
+  const began = buckets.findIndex((bucket) => bucket !== null);
   context.globalAlpha = spark.opacity;
   buckets.forEach((bucket, i) => {
+    if (i < began) return;
     if (bucket === null) {
       context.fillStyle = holes;
       context.fillRect(i * step, top + height - 2, Math.max(1, step - 0.5), 2);
