@@ -34,6 +34,7 @@ mod event;
 mod flow;
 mod node;
 mod publisher;
+mod sample_clock;
 mod subscriber;
 
 pub use account_json::{account_json, gap_json, is_in_order, stream_gap_json};

@@ -12,6 +12,7 @@ use wire::{Clock, Description, Totals};
 use zerocopy::IntoBytes;
 
 use crate::node::{Node, NodeError};
+use crate::sample_clock::SampleClock;
 
 #[cfg(target_endian = "big")]
 compile_error!("samples are little-endian in memory as on the wire; big-endian hosts are not supported");
@@ -20,8 +21,6 @@ compile_error!("samples are little-endian in memory as on the wire; big-endian h
 const RING_TIME: Duration = Duration::from_secs(2);
 const MIN_RING_BYTES: usize = 1 << 18;
 const MAX_RING_BYTES: usize = 1 << 26;
-/// Times follow the samples' count; when the clock says something else by this much, it is believed.
-const REANCHOR: Duration = Duration::from_millis(100);
 /// How long a publisher that may block sleeps between two looks at its ring.
 const BLOCKED_PAUSE: Duration = Duration::from_micros(500);
 
@@ -95,8 +94,7 @@ pub struct Publisher {
     schema: Schema,
     epoch: Epoch,
     on_full: OnFull,
-    /// The time of a sample, from which the others' follow.
-    anchor: Option<(u64, WallTime)>,
+    sample_clock: SampleClock,
 }
 
 impl PublisherBuilder {
@@ -244,7 +242,7 @@ impl PublisherBuilder {
             schema,
             epoch,
             on_full: self.on_full,
-            anchor: None,
+            sample_clock: SampleClock::default(),
         })
     }
 }
@@ -382,15 +380,7 @@ impl Publisher {
     /// Returns the time of the first of `samples` that have just been taken.
     fn follow_clock(&mut self, samples: u64) -> WallTime {
         let (rate, index) = (self.schema.rate, self.next_index());
-        let lasted = i64::try_from(rate.duration_of(samples).as_nanos()).unwrap_or(i64::MAX);
-        let by_clock = sys::clock::wall().offset(-lasted);
-        let by_count = self.anchor.map(|(anchor, time)| rate.time_of(index, anchor, time));
-        let close =
-            |time: &WallTime| u128::from(by_clock.nanos_since(*time).unsigned_abs()) <= REANCHOR.as_nanos();
-        by_count.filter(close).unwrap_or_else(|| {
-            self.anchor = Some((index, by_clock));
-            by_clock
-        })
+        self.sample_clock.time_of(index, samples, rate, sys::clock::wall())
     }
 
     fn outlet(&self) -> &Outlet {
