@@ -62,7 +62,7 @@ export function connectionSentence(standing: Standing): { readonly mood: Mood; r
   if (standing.refused !== null) return { mood: 'bad', text: 'This address may not read the bus' };
   if (standing.connection === 'open') return null;
   if (standing.connection === 'connecting') return { mood: 'quiet', text: 'Connecting …' };
-  const lost = duration(Math.floor(standing.lostForMs / 1000) * 1e9);
+  const lost = standing.lostForMs < 1000 ? '' : ` for ${duration(Math.floor(standing.lostForMs / 1000) * 1e9)}`;
   const soon = standing.retryInMs < 1000 ? 'trying again now' : `trying again in ${duration(Math.ceil(standing.retryInMs / 1000) * 1e9)}`;
-  return { mood: 'bad', text: `No connection for ${lost} · what you see is old · ${soon}` };
+  return { mood: 'bad', text: `No connection${lost} · what you see is old · ${soon}` };
 }

@@ -125,8 +125,10 @@ describe('what the page says of itself', () => {
 
   test('tells how long the connection is gone and when it tries again', () => {
     expect(connectionSentence(standing)).toBeNull();
-    const said = connectionSentence({ ...standing, connection: 'waiting', lostForMs: 3_400, retryInMs: 1_200 });
-    expect(said?.text.replaceAll('\u202f', ' ')).toBe('No connection for 3 s · what you see is old · trying again in 2 s');
+    const said = (lostForMs: number, retryInMs: number): string | undefined =>
+      connectionSentence({ ...standing, connection: 'waiting', lostForMs, retryInMs })?.text.replaceAll('\u202f', ' ');
+    expect(said(3_400, 1_200)).toBe('No connection for 3 s · what you see is old · trying again in 2 s');
+    expect(said(999, 999)).toBe('No connection · what you see is old · trying again now');
   });
 });
 
