@@ -1,7 +1,8 @@
 /**
  * Runs the page in headless Chromium (`npm run test:page`).
  *
- * With `BASE_URL` the tests drive that server; without it they start the fake one of `dev/fake-server.mjs`.
+ * What a test needs it starts: the fake server of `dev/fake-server.mjs`, or the command `tallycast`, which
+ * `TALLYCAST_BIN` names and `cargo build -p tallycast-cli` makes.
  * One file after the other: a browser and a server share two cores with whatever else runs.
  */
 import { defineConfig } from 'vitest/config';

@@ -181,7 +181,8 @@ pub(crate) const SUITES: &[Suite] = &[
         lane: Lane::Full,
         exists_with: "web/package.json",
         needs: &[Need::Page, Need::Chromium],
-        steps: &[Step::Npm(&["run", "test:page"])],
+        // Asked for alone, it has no suite `binary` before it; after one there is nothing to build.
+        steps: &[Step::Cargo(&["build", "--package", "tallycast-cli"]), Step::Npm(&["run", "test:page"])],
         ..TESTS
     },
     Suite {

@@ -1,9 +1,9 @@
 /**
- * Starts Chromium and opens the page: what every page test begins with.
+ * Starts Chromium, opens the page and waits for what it shows: what every page test begins with.
  */
-import { chromium, type Browser, type Page } from 'playwright-core';
-import { inject } from 'vitest';
-import { startFakeServer } from '../../dev/fake-server.mjs';
+import { chromium, type Browser, type BrowserContextOptions, type Page } from 'playwright-core';
+import { readLayout } from '../../src/model/layout';
+import type { TimeWindow } from '../../src/model/window';
 
 const EXECUTABLE = process.env['CHROMIUM'] ?? '/usr/bin/chromium';
 /** No network but loopback, no sandbox because tests run as root in containers. */
@@ -12,43 +12,29 @@ const ARGUMENTS = [
   '--disable-component-update', '--disable-sync',
 ];
 
-/** A server that can be asked how much it sent; `BASE_URL` names a real one instead. */
-export interface Served {
-  readonly url: string;
-  /** Null with a real server. */
-  readonly fake: Awaited<ReturnType<typeof startFakeServer>> | null;
-  close(): Promise<void>;
-}
-
-/** Returns the server under test. */
-export async function serve(): Promise<Served> {
-  const base = inject('baseUrl');
-  if (base !== '') return { url: base, fake: null, close: () => Promise.resolve() };
-  const fake = await startFakeServer();
-  return { url: fake.url, fake, close: fake.close };
-}
-
 /** Starts a browser. */
 export function launch(): Promise<Browser> {
   return chromium.launch({ executablePath: EXECUTABLE, args: ARGUMENTS });
 }
 
-/** Opens the page with this query; any error on the page fails the test that asks {@link Opened.errors}. */
-export async function open(browser: Browser, url: string, query = ''): Promise<Opened> {
-  const context = await browser.newContext({ viewport: { width: 1200, height: 800 }, colorScheme: 'dark', timezoneId: 'Europe/Berlin' });
+/** An open page. */
+export interface Opened {
+  readonly page: Page;
+  /** What went wrong on the page; a test that leaves any has failed. */
+  readonly errors: string[];
+  close(): Promise<void>;
+}
+
+/** Opens the page with this query. */
+export async function open(browser: Browser, url: string, query = '', options: BrowserContextOptions = {}): Promise<Opened> {
+  const context = await browser.newContext({ viewport: { width: 1200, height: 800 }, colorScheme: 'dark', timezoneId: 'Europe/Berlin', ...options });
   const page = await context.newPage();
   const errors: string[] = [];
   page.on('pageerror', (error) => errors.push(error.message));
   page.on('console', (message) => { if (message.type() === 'error' && !message.text().includes('net::ERR')) errors.push(message.text()); });
   await page.goto(`${url}/${query}`);
+  if ((await page.locator('#top-bar').count()) === 0) throw new Error(`${url} serves no page:\n${await page.innerText('body')}`);
   return { page, errors, close: () => context.close() };
-}
-
-/** An open page. */
-export interface Opened {
-  readonly page: Page;
-  readonly errors: readonly string[];
-  close(): Promise<void>;
 }
 
 /** Waits until `probe` holds; the watchdog's message says what was waited for. */
@@ -60,13 +46,41 @@ export async function until(what: string, probe: () => boolean | Promise<boolean
   }
 }
 
-/** A plot's canvas as a digest: equal digests are equal pixels. */
-export function pixels(page: Page, index = 0): Promise<string> {
-  return page.evaluate((at) => {
-    const canvas = document.querySelectorAll<HTMLCanvasElement>('.plot-body canvas')[at];
-    const data = canvas?.getContext('2d')?.getImageData(0, 0, canvas.width, canvas.height).data ?? new Uint8ClampedArray();
-    let digest = 0;
-    for (let i = 0; i < data.length; i += 1) digest = (Math.imul(digest, 31) + (data[i] ?? 0)) | 0;
-    return `${data.length} ${digest}`;
-  }, index);
+/** Waits until the list shows streams. */
+export const listed = (page: Page): Promise<void> => until('streams in the list', async () => (await page.locator('.row-stream').count()) > 0);
+
+/** Waits until every plot shows a value, so a frame. */
+export const drawn = (page: Page): Promise<void> => until('a value at every plot', async () => {
+  const values = await page.locator('.plot:visible').evaluateAll((plots) => plots.map((plot) => plot.querySelector('.readout-value')?.textContent ?? ''));
+  return values.length > 0 && values.every((value) => value !== '');
+});
+
+/** How often the page has drawn. */
+export const draws = (page: Page): Promise<number> => page.evaluate(() => Number(document.documentElement.dataset['draws'] ?? 0));
+
+/** Whether the window is held. */
+export const paused = (page: Page): Promise<boolean> => page.evaluate(() => document.documentElement.hasAttribute('data-paused'));
+
+/** How the connection stands, as the page knows it. */
+export const connection = (page: Page): Promise<string> => page.evaluate(() => document.documentElement.dataset['connection'] ?? '');
+
+/** The stretch of time that the address says. */
+export const windowOf = (page: Page): TimeWindow => readLayout(new URL(page.url()).search).window;
+
+/** What the address says. */
+export const query = (page: Page): URLSearchParams => new URL(page.url()).searchParams;
+
+/** Hides the page, or shows it again, as the browser does with a tab. */
+export function hide(page: Page, hidden: boolean): Promise<void> {
+  return page.evaluate((value) => {
+    Object.defineProperty(document, 'hidden', { value, configurable: true });
+    document.dispatchEvent(new Event('visibilitychange'));
+  }, hidden);
+}
+
+/** Counts the frames that the page is sent from its next loading on. */
+export function countFrames(page: Page): () => number {
+  let frames = 0;
+  page.on('websocket', (socket) => socket.on('framereceived', ({ payload }) => { frames += typeof payload === 'string' ? 0 : 1; }));
+  return () => frames;
 }

@@ -1,28 +1,27 @@
 /**
- * The page in a real browser: list, plots, gaps, time, keys, address, reconnect, hiding.
- *
- * Runs over the fake server, whose holes are known; what needs them is skipped with `BASE_URL`.
+ * The page in a real browser over the fake server, whose streams, holes and refusals are known to the pixel
+ * and the word. What only real streams can show is in `demo.test.ts`.
  */
 import type { Browser, Page } from 'playwright-core';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, inject, test } from 'vitest';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { startFakeServer } from '../../dev/fake-server.mjs';
-import { launch, open, pixels, serve, until, type Opened, type Served } from './browser';
+import { connection, countFrames, drawn, draws, hide, launch, listed, open, paused, query, until, type Opened } from './browser';
+import { between, dataBox, inkedRows, moves, pixels, still, sum } from './canvas';
+import { Viewer } from './viewer';
 
 const HOLE = '?span=10s&plot=test/hole:sine';
-/** The real server has no known holes. */
-const real = inject('baseUrl') !== '';
 
 let browser: Browser;
-let served: Served;
+let fake: Awaited<ReturnType<typeof startFakeServer>>;
 let opened: Opened | null = null;
 
 beforeAll(async () => {
   browser = await launch();
-  served = await serve();
+  fake = await startFakeServer();
 });
 afterAll(async () => {
   await browser.close();
-  await served.close();
+  await fake.close();
 });
 beforeEach(() => { opened = null; });
 afterEach(async () => {
@@ -31,26 +30,16 @@ afterEach(async () => {
 });
 
 async function show(query = ''): Promise<Page> {
-  opened = await open(browser, served.url, query);
-  await until('streams in the list', async () => (await opened?.page.locator('.row-stream').count() ?? 0) > 0);
+  opened = await open(browser, fake.url, query);
+  await listed(opened.page);
   return opened.page;
 }
 
-const draws = (page: Page): Promise<number> => page.evaluate(() => Number(document.documentElement.dataset['draws'] ?? 0));
-const drawn = (page: Page): Promise<void> => until('a value, so a frame', async () => (await page.locator('.readout-value').first().innerText()) !== '');
-const paused = (page: Page): Promise<boolean> => page.evaluate(() => document.documentElement.hasAttribute('data-paused'));
-const query = (page: Page): URLSearchParams => new URL(page.url()).searchParams;
-
-/** Waits until two looks at the canvas are the same, and returns it. */
-async function still(page: Page): Promise<string> {
-  let last = await pixels(page);
-  await until('a picture that stands still', async () => {
-    const before = last;
-    await new Promise((resolve) => setTimeout(resolve, 250));
-    last = await pixels(page);
-    return last === before;
-  });
-  return last;
+/** Waits until somebody else was sent so many frames: time enough for what must not happen. */
+async function witnessed(frames: number): Promise<void> {
+  const witness = new Viewer(fake.url, { trace: { stream: 'test/hole', channel: 'sine' }, spanNs: 1_000_000_000n });
+  await until(`${frames} frames`, () => witness.frames >= frames);
+  witness.close();
 }
 
 describe('the list', () => {
@@ -68,8 +57,7 @@ describe('the list', () => {
     await drawn(page);
   });
 
-  test('is walked with the arrows, opens channels, lays them over', async (context) => {
-    if (real) context.skip();
+  test('is walked with the arrows, opens channels, lays them over', async () => {
     const page = await show(HOLE);
     await page.keyboard.press('/');
     await page.keyboard.type('chirp');
@@ -81,8 +69,7 @@ describe('the list', () => {
     await until('an address with both', () => query(page).getAll('plot').join().includes('test/chirp'));
   });
 
-  test('can be dragged onto a plot', async (context) => {
-    if (real) context.skip();
+  test('can be dragged onto a plot', async () => {
     const page = await show(HOLE);
     await drawn(page);
     const row = page.locator('.row-stream', { hasText: 'injected' }).first();
@@ -98,7 +85,7 @@ describe('the list', () => {
   test('says nothing plotted, and a fresh address plots by itself', async () => {
     const page = await show('?span=10s');
     expect(await page.locator('#notice').innerText()).toContain('Nothing plotted');
-    await page.goto(`${served.url}/`);
+    await page.goto(`${fake.url}/`);
     await until('plots', async () => (await page.locator('.plot').count()) > 0);
   });
 });
@@ -107,12 +94,11 @@ describe('time', () => {
   test('moves while following and stands while paused', async () => {
     const page = await show();
     await drawn(page);
-    const before = await pixels(page);
-    await until('other pixels', async () => (await pixels(page)) !== before);
+    await moves(page);
     await page.keyboard.press('Space');
     expect(await paused(page)).toBe(true);
     const first = await still(page);
-    await new Promise((resolve) => setTimeout(resolve, 600));
+    await witnessed(30);
     expect(await pixels(page)).toBe(first);
     await page.keyboard.press('f');
     expect(await paused(page)).toBe(false);
@@ -141,8 +127,7 @@ describe('time', () => {
     await until('following again', async () => !(await paused(page)));
   });
 
-  test('shows a cursor on every plot', async (context) => {
-    if (real) context.skip();
+  test('shows a cursor on every plot', async () => {
     const page = await show(`${HOLE}&plot=test/injected:sine`);
     await drawn(page);
     await page.keyboard.press('Space');
@@ -163,58 +148,25 @@ describe('gaps', () => {
     return page;
   }
 
-  /** Pixels of the trace's own colour between two shares of the width; the hatch is translucent, a trace is not. */
-  const traceInColumns = (page: Page, from: number, to: number): Promise<number> => page.evaluate(([left, right]) => {
-    const canvas = document.querySelector<HTMLCanvasElement>('.plot-body canvas');
-    const context = canvas?.getContext('2d');
-    if (canvas === null || context === null || context === undefined) return -1;
-    const over = document.querySelector<HTMLElement>('.u-over');
-    if (over === null) return -1;
-    const [x, w] = [over.offsetLeft + over.offsetWidth * (left ?? 0), over.offsetWidth * ((right ?? 0) - (left ?? 0))];
-    const { data } = context.getImageData(Math.round(x), over.offsetTop, Math.max(1, Math.round(w)), over.offsetHeight);
-    const swatch = document.querySelector<HTMLElement>('.swatch');
-    const [r = 0, g = 0, b = 0] = (swatch === null ? '' : getComputedStyle(swatch).backgroundColor).match(/\d+/g)?.map(Number) ?? [];
-    let found = 0;
-    for (let i = 0; i < data.length; i += 4) {
-      if ((data[i + 3] ?? 0) > 200 && Math.abs((data[i] ?? 0) - r) < 24 && Math.abs((data[i + 1] ?? 0) - g) < 24 && Math.abs((data[i + 2] ?? 0) - b) < 24) found += 1;
-    }
-    return found;
-  }, [from, to]);
-
-  test('no line bridges a hole', async (context) => {
-    if (real) context.skip();
+  test('no line bridges a hole', async () => {
     const page = await showHole();
+    const rows = await inkedRows(page, { trace: 0 });
     // The window is two seconds, the hole lies from 0.375 to 0.625 of it, the sine fills the rest.
-    expect(await traceInColumns(page, 0.05, 0.36)).toBeGreaterThan(150);
-    expect(await traceInColumns(page, 0.64, 0.95)).toBeGreaterThan(150);
-    expect(await traceInColumns(page, 0.385, 0.615)).toBe(0);
+    expect(Math.min(...between(rows, 0.02, 0.37))).toBeGreaterThan(0);
+    expect(Math.min(...between(rows, 0.63, 0.98))).toBeGreaterThan(0);
+    expect(sum(between(rows, 0.38, 0.62))).toBe(0);
   });
 
-  test('are hatched over the full height', async (context) => {
-    if (real) context.skip();
+  test('are hatched over the full height', async () => {
     const page = await showHole();
-    const rows = await page.evaluate(() => {
-      const canvas = document.querySelector<HTMLCanvasElement>('.plot-body canvas');
-      const over = document.querySelector<HTMLElement>('.u-over');
-      const context = canvas?.getContext('2d');
-      if (over === null || context === null || context === undefined) return { hatched: 0, plain: 0, height: 0 };
-      const lit = (share: number): number => {
-        const { data } = context.getImageData(over.offsetLeft + Math.round(over.offsetWidth * share), over.offsetTop, 8, over.offsetHeight);
-        let rowsLit = 0;
-        for (let y = 0; y < over.offsetHeight; y += 1) {
-          const row = Array.from({ length: 8 }, (_, x) => data[(y * 8 + x) * 4 + 3] ?? 0);
-          if (Math.max(...row) - Math.min(...row) > 60) rowsLit += 1;
-        }
-        return rowsLit;
-      };
-      return { hatched: lit(0.5), plain: lit(0.02), height: over.offsetHeight };
-    });
-    expect(rows.hatched).toBeGreaterThan(rows.height * 0.9);
-    expect(rows.plain).toBeLessThan(rows.height * 0.3);
+    const rows = await inkedRows(page, { place: 'receiver' });
+    const { height } = await dataBox(page);
+    expect(sum(between(rows, 0.38, 0.62)) / between(rows, 0.38, 0.62).length).toBeGreaterThan(height * 0.9);
+    expect(sum(between(rows, 0, 0.37))).toBe(0);
+    expect(sum(between(rows, 0.63, 1))).toBe(0);
   });
 
-  test('narrower than a pixel still show on the loss strip', async (context) => {
-    if (real) context.skip();
+  test('narrower than a pixel still show on the loss strip', async () => {
     const start = (BigInt(Date.now()) * 1_000_000n) / 6_000_000_000n * 6_000_000_000n - 18_000_000_000n + 4_400_000_000n;
     const page = await show(`?span=30s&end=${start + 15_000_000_000n}&plot=w7x/interferometer/density:line%20integral`);
     await drawn(page);
@@ -232,11 +184,9 @@ describe('gaps', () => {
     expect(ticks).toBeGreaterThanOrEqual(4);
   });
 
-  test('tell stage, count and evidence on hover', async (context) => {
-    if (real) context.skip();
+  test('tell stage, count and evidence on hover', async () => {
     const page = await showHole();
-    const box = await page.locator('.u-over').first().boundingBox();
-    if (box === null) throw new Error('a plot has a box');
+    const box = await dataBox(page);
     await page.mouse.move(box.x + box.width / 2, box.y + box.height / 2);
     const card = page.locator('#gap-card');
     await until('the evidence', async () => (await card.innerText()).includes('SO_RXQ_OVFL rose by 500'));
@@ -248,8 +198,7 @@ describe('gaps', () => {
     await until('no card', async () => !(await card.isVisible()));
   });
 
-  test('are reached with g, and left with escape', async (context) => {
-    if (real) context.skip();
+  test('are reached with g, and left with escape', async () => {
     const page = await show('?span=10s&plot=test/hole:sine');
     await drawn(page);
     await page.keyboard.press('g');
@@ -262,13 +211,12 @@ describe('gaps', () => {
 
 describe('the account', () => {
   test('is a ladder that balances, with the gaps below', async () => {
-    const page = await show(real ? '' : HOLE);
+    const page = await show(HOLE);
     await drawn(page);
     await page.keyboard.press('a');
     await until('a verdict', () => page.locator('.verdict').isVisible());
     expect(await page.locator('#law').getAttribute('data-balanced')).toBe('true');
     expect(await page.locator('.rung').count()).toBe(2 + 25 + 2);
-    if (real) return;
     await until('gaps', async () => (await page.locator('#gap-list li').count()) > 3);
     await page.locator('.gap-item').nth(2).click();
     await until('the card of that gap', () => page.locator('#gap-card').isVisible());
@@ -283,7 +231,7 @@ describe('the address', () => {
     await page.keyboard.press('y');
     await until('a held axis in the address', () => page.url().includes('y=held'));
     const picture = await still(page);
-    const other = await open(browser, served.url, new URL(page.url()).search);
+    const other = await open(browser, fake.url, new URL(page.url()).search);
     await drawn(other.page);
     expect(await other.page.locator('.plot').count()).toBe(await page.locator('.plot').count());
     await until('the same picture', async () => (await pixels(other.page)) === picture);
@@ -292,8 +240,7 @@ describe('the address', () => {
 });
 
 describe('plots', () => {
-  test('are closed, shown alone, resized', async (context) => {
-    if (real) context.skip();
+  test('are closed, shown alone, resized', async () => {
     const page = await show(`${HOLE}&plot=test/injected:sine&plot=test/chirp:a`);
     await drawn(page);
     await page.locator('.plot-body').nth(1).dblclick({ position: { x: 200, y: 60 } });
@@ -312,13 +259,41 @@ describe('plots', () => {
     await until('a width in the address', () => /;w=\d/.test(decodeURIComponent(page.url())));
   });
 
-  test('of two units have an axis at each side', async (context) => {
-    if (real) context.skip();
+  test('of two units have an axis at each side', async () => {
     const page = await show('?span=10s&plot=geo/grfo/seismogram:BHZ,test/chirp:a');
     await drawn(page);
     await until('two units', async () => (await page.locator('.axis-unit').allInnerTexts()).join() === 'counts,V');
-    const before = await pixels(page);
-    await until('moving pixels', async () => (await pixels(page)) !== before);
+    await moves(page);
+  });
+
+  test.each([390, 820, 1200])('fit a page %i pixels wide, figures and tools too', async (width) => {
+    opened = await open(browser, fake.url, `${HOLE}&plot=test/chirp:a,test/chirp:b`, { viewport: { width, height: 844 }, hasTouch: width < 1000 });
+    const { page } = opened;
+    await drawn(page);
+    const beyond = await page.evaluate(() => [...document.querySelectorAll<HTMLElement>('#top-bar > *, #tools > *, .plot, .readout, .plot-title')]
+      .filter((element) => element.offsetWidth > 0 && (element.getBoundingClientRect().right > innerWidth || element.getBoundingClientRect().left < 0))
+      .map((element) => `${element.id}.${element.className}`));
+    expect(beyond).toEqual([]);
+    const cut = await page.locator('.readouts').evaluateAll((all) => all.map((readouts) => readouts.scrollWidth - readouts.clientWidth));
+    expect(cut).toEqual([0, 0]);
+  });
+
+  test('are printed as a clean sheet, in ink on white', async () => {
+    const page = await show(HOLE);
+    await drawn(page);
+    await page.keyboard.press('Space');
+    await still(page);
+    await page.emulateMedia({ media: 'print' });
+    await page.evaluate(() => dispatchEvent(new Event('beforeprint')));
+    for (const screenOnly of ['#list', '#tools', '#inject', '.plot-tools']) expect(await page.locator(screenOnly).isVisible(), screenOnly).toBe(false);
+    const ground = await page.locator('.plot').evaluate((plot) => getComputedStyle(plot).backgroundColor);
+    expect(ground).toBe('rgb(255, 255, 255)');
+    // A printer does not wait: the picture is in the colours of the sheet already.
+    expect(sum(await inkedRows(page, { trace: 0 }))).toBeGreaterThan(0);
+    expect(sum(await inkedRows(page, { place: 'receiver' }))).toBeGreaterThan(0);
+    await page.evaluate(() => dispatchEvent(new Event('afterprint')));
+    await page.emulateMedia({ media: 'screen' });
+    await until('the screen as it was', async () => (await page.locator('.plot').evaluate((plot) => getComputedStyle(plot).backgroundColor)) !== ground);
   });
 
   test('list their keys without being in the way', async () => {
@@ -333,43 +308,37 @@ describe('plots', () => {
 });
 
 describe('the server', () => {
-  test('comes back after a restart, and the page with it', async (context) => {
-    if (real) context.skip();
+  test('comes back after a restart, and the page with it', async () => {
     const first = await startFakeServer();
     opened = await open(browser, first.url, HOLE);
     const { page } = opened;
     await drawn(page);
     await first.close();
     await until('the page to say so', async () => (await page.locator('#sentence').innerText()).includes('No connection'));
-    expect(await page.evaluate(() => document.documentElement.dataset['connection'])).toBe('waiting');
+    expect(await connection(page)).toBe('waiting');
     const second = await startFakeServer({ port: first.port });
-    await until('a connection', async () => (await page.evaluate(() => document.documentElement.dataset['connection'])) === 'open');
-    const before = await pixels(page);
-    await until('moving pixels', async () => (await pixels(page)) !== before);
+    await until('a connection', async () => (await connection(page)) === 'open');
+    await moves(page);
     expect(await page.locator('.plot-title').innerText()).toBe('test/hole');
     await opened.close();
     opened = null;
     await second.close();
   });
 
-  test('sends nothing to a hidden page, which draws nothing', async (context) => {
-    const { fake } = served;
-    if (fake === null) return context.skip();
+  test('sends nothing to a hidden page, which draws nothing', async () => {
     const page = await show(HOLE);
     await drawn(page);
-    const hide = (hidden: boolean): Promise<void> => page.evaluate((value) => {
-      Object.defineProperty(document, 'hidden', { value, configurable: true });
-      document.dispatchEvent(new Event('visibilitychange'));
-    }, hidden);
-    await hide(true);
-    await new Promise((resolve) => setTimeout(resolve, 300));
-    const [frames, drawings] = [fake.stats.frames, await draws(page)];
-    await new Promise((resolve) => setTimeout(resolve, 700));
-    expect(fake.stats.frames).toBe(frames);
+    const received = countFrames(page);
+    await page.reload();
+    await drawn(page);
+    await hide(page, true);
+    await witnessed(10);
+    const [frames, drawings] = [received(), await draws(page)];
+    await witnessed(30);
+    expect(received()).toBe(frames);
     expect(await draws(page)).toBe(drawings);
-    await hide(false);
+    await hide(page, false);
     await until('frames again', async () => (await draws(page)) > drawings + 2);
-    return undefined;
   });
 
   test.each([

@@ -1,6 +1,6 @@
 /**
- * Builds what the page tests open: the page itself, and the harness that measures the drawing; serves the
- * harness. The page comes from `BASE_URL` when that is given, else from the fake server each test starts.
+ * Builds what the page tests open: the page itself, which every server serves from `dist`, and the harness
+ * that measures the drawing; serves the harness.
  */
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -13,8 +13,6 @@ import type { TestProject } from 'vitest/node';
 declare module 'vitest' {
   export interface ProvidedContext {
     harnessUrl: string;
-    /** The server under test, or an empty text for the fake one. */
-    baseUrl: string;
   }
 }
 
@@ -24,11 +22,7 @@ const TYPES: Readonly<Record<string, string>> = { '.html': 'text/html', '.js': '
 
 /** Runs once before all page tests; what it returns runs once after them. */
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
-  // Workers see a BASE_URL of the test runner's own, so it is handed on under another name.
-  const given = process.env['BASE_URL'] ?? '';
-  const baseUrl = given.startsWith('http') ? given.replace(/\/$/, '') : '';
-  project.provide('baseUrl', baseUrl);
-  if (baseUrl === '') await build({ logLevel: 'warn' });
+  await build({ logLevel: 'warn' });
   await build({ configFile: false, root: join(HERE, 'harness'), base: './', logLevel: 'warn', build: { target: 'es2022', outDir: OUT, emptyOutDir: true } });
   const server = createServer((request, response) => {
     const path = request.url === '/' ? '/index.html' : request.url ?? '/index.html';

@@ -1,0 +1,106 @@
+/**
+ * The command `tallycast` as the page tests run it: started, listened to, ended. Nothing outlives the tests:
+ * what they did not end is killed, and readers end by themselves when the pipe to this process closes.
+ */
+import { spawn, type ChildProcessWithoutNullStreams } from 'node:child_process';
+import { createSocket } from 'node:dgram';
+import { existsSync } from 'node:fs';
+import { createInterface } from 'node:readline';
+import { fileURLToPath } from 'node:url';
+import { fields, parseJson, type Fields } from '../../src/wire/json';
+import { until } from './browser';
+
+/** How a command ended, and the objects it printed. */
+export interface Ended {
+  readonly code: number | null;
+  readonly objects: readonly Fields[];
+}
+
+/** Ending takes as long as accounts take to close: settling, and a busy machine. */
+const ENDING_MS = 60_000;
+const running = new Set<Program>();
+process.on('exit', () => running.forEach((program) => program.kill()));
+
+/** A running `tallycast`. */
+export class Program {
+  readonly #process: ChildProcessWithoutNullStreams;
+  readonly #said: string[] = [];
+  readonly #objects: Fields[] = [];
+  #closed = false;
+
+  constructor(readonly args: readonly string[]) {
+    this.#process = spawn(binary(), args, { env: environment() });
+    running.add(this);
+    this.#process.on('close', () => {
+      this.#closed = true;
+      running.delete(this);
+    });
+    createInterface(this.#process.stderr).on('line', (line) => this.#said.push(line));
+    createInterface(this.#process.stdout).on('line', (line) => this.#objects.push(fields(parseJson(line))));
+  }
+
+  /** Waits for an object on standard output. */
+  async object(what: string, wanted: (object: Fields) => boolean): Promise<Fields> {
+    await this.#until(what, () => this.#objects.some(wanted));
+    return this.#objects.find(wanted) ?? {};
+  }
+
+  /** Waits for words on standard error and returns what follows them in their line. */
+  async word(before: string): Promise<string> {
+    const find = (): string | undefined => this.#said.find((line) => line.startsWith(before));
+    await this.#until(before, () => find() !== undefined);
+    return (find() ?? '').slice(before.length).trim();
+  }
+
+  /** Ends the command as Ctrl-C does. */
+  async end(): Promise<Ended> {
+    this.#process.kill('SIGINT');
+    await until(`the end of ${this}`, () => this.#closed, ENDING_MS);
+    return { code: this.#process.exitCode, objects: this.#objects };
+  }
+
+  /** Ends the command as a power cut does. */
+  async crash(): Promise<void> {
+    this.kill();
+    await until(`the end of ${this}`, () => this.#closed);
+  }
+
+  kill(): void {
+    this.#process.kill('SIGKILL');
+  }
+
+  toString(): string {
+    return `tallycast ${this.args.join(' ')}`;
+  }
+
+  async #until(what: string, probe: () => boolean): Promise<void> {
+    await until(`${this} to say ${what}`, () => this.#closed || probe());
+    if (!probe()) throw new Error(`${this} ended without saying ${what}:\n${this.#said.join('\n')}`);
+  }
+}
+
+/** Kills whatever a test file has left. */
+export function killAll(): Promise<unknown> {
+  return Promise.all([...running].map((program) => program.crash()));
+}
+
+/** Returns a bus on the loopback interface that no other test uses. */
+export async function privateBus(): Promise<string> {
+  const socket = createSocket('udp4');
+  await new Promise<void>((resolve) => socket.bind(0, resolve));
+  const { port } = socket.address();
+  await new Promise<void>((resolve) => socket.close(() => resolve()));
+  return `udp://239.84.0.0:${port}?iface=lo`;
+}
+
+function binary(): string {
+  const built = process.env['TALLYCAST_BIN'] ?? fileURLToPath(new URL('../../../target/debug/tallycast', import.meta.url));
+  if (!existsSync(built)) throw new Error(`${built} is missing: cargo build -p tallycast-cli`);
+  return built;
+}
+
+/** Nothing of the surroundings decides what the command does. */
+function environment(): NodeJS.ProcessEnv {
+  const { TALLYCAST_BUS: _bus, TALLYCAST_CONFIG: _config, TALLYCAST_LOG: _log, ...rest } = process.env;
+  return { ...rest, XDG_CONFIG_HOME: '/nonexistent', NO_COLOR: '1' };
+}

@@ -1,0 +1,125 @@
+/**
+ * A sine of which five percent of the datagrams are withheld: the picture that misled people for decades,
+ * because other tools draw a line across what is missing, and what arrived looks like another signal.
+ *
+ * Here the pixels are held against the reader's own map of what is missing. That archive and input agree
+ * with it to the bit is `tests/e2e/tests/planted_loss.rs`.
+ */
+import type { Browser, Page } from 'playwright-core';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { list } from '../../src/wire/json';
+import { readGapDetail, type GapDetail } from '../../src/wire/messages';
+import { gapsOf, streamOf } from './api';
+import { drawn, launch, open, until, type Opened } from './browser';
+import { dataBox, inkedRows, still, sum } from './canvas';
+import { killAll, privateBus, Program } from './command';
+import { startMonitor, type Monitor } from './demo';
+
+const STREAM = 'figure4/sine';
+/** 50 datagrams a second of 100 samples each, so that every hole is wide enough to see: 20 ms. No peak lies on a grid line. */
+const PUBLISH = ['pub', STREAM, '--wave', 'sine', '--rate', '5k', '--frequency', '2', '--amplitude', '0.9', '--unit', 'V', '--linger', '20ms', '--loss', '5%'];
+const SPAN_NS = 2_000_000_000n;
+const SPAN_SAMPLES = 10_000;
+/** Blended edges of holes belong to neither side. */
+const EDGE_PX = 2;
+/** So many holes make a picture. */
+const ENOUGH = 4;
+
+describe('figure 4', () => {
+  let browser: Browser;
+  let opened: Opened;
+  let publisher: Program;
+  let reader: Program;
+  let monitor: Monitor;
+  /** What is missing of the window shown, all of it settled. */
+  let holes: readonly GapDetail[];
+  let end: bigint;
+
+  beforeAll(async () => {
+    const bus = await privateBus();
+    browser = await launch();
+    monitor = await startMonitor(bus, [STREAM]);
+    reader = new Program(['sub', STREAM, '--json', '--reader', 'desk', '--with-parent', '--patience', '20s', '--bus', bus]);
+    publisher = new Program([...PUBLISH, '--json', '--with-parent', '--bus', bus]);
+    ({ holes, end } = await settledWindow(monitor.url));
+    opened = await open(browser, monitor.url, `?span=2s&end=${end}&plot=${STREAM}:ch0;y=fixed:-1.1:1.1`);
+    await drawn(opened.page);
+    await still(opened.page);
+  });
+  afterAll(async () => {
+    await browser.close();
+    await killAll();
+  });
+
+  /** Columns of the plot strictly within a hole, and those that touch it. */
+  async function columnsOf(page: Page): Promise<{ inside: Set<number>; touched: Set<number>; width: number }> {
+    const { width } = await dataBox(page);
+    const x = (time: bigint): number => (Number(time - (end - SPAN_NS)) / Number(SPAN_NS)) * width;
+    const [inside, touched] = [new Set<number>(), new Set<number>()];
+    for (const { from, to } of holes) {
+      const [left, right] = [x(from), x(to)];
+      for (let k = Math.max(0, Math.floor(left) - EDGE_PX); k < Math.min(width, right + EDGE_PX); k += 1) touched.add(k);
+      for (let k = Math.max(0, Math.ceil(left) + EDGE_PX); k < Math.min(width, Math.floor(right) - EDGE_PX); k += 1) inside.add(k);
+    }
+    return { inside, touched, width };
+  }
+
+  test('has no line that bridges a hole', async () => {
+    const { inside } = await columnsOf(opened.page);
+    expect(inside.size).toBeGreaterThan(ENOUGH * EDGE_PX);
+    const trace = await inkedRows(opened.page, { trace: 0 });
+    expect([...inside].filter((k) => (trace[k] ?? 0) > 0)).toEqual([]);
+  });
+
+  test('has every hole hatched over its full height, and nothing else', async () => {
+    const { inside, touched, width } = await columnsOf(opened.page);
+    const { height } = await dataBox(opened.page);
+    const hatch = await inkedRows(opened.page, { place: 'injected' });
+    // Grid lines show through a hatch, in another colour.
+    expect(sum([...inside].map((k) => hatch[k] ?? 0))).toBeGreaterThan(inside.size * height * 0.9);
+    const elsewhere = Array.from({ length: width }, (_, k) => k).filter((k) => !touched.has(k));
+    expect(elsewhere.filter((k) => (hatch[k] ?? 0) > 0)).toEqual([]);
+  });
+
+  test('has the sine wherever it arrived', async () => {
+    const { touched, width } = await columnsOf(opened.page);
+    const trace = await inkedRows(opened.page, { trace: 0 });
+    const bare = Array.from({ length: width }, (_, k) => k).filter((k) => !touched.has(k) && (trace[k] ?? 0) === 0);
+    // Where a crest lies on an upright grid line, their colours blend; a hole is wider.
+    expect(bare.filter((k) => [1, 2].every((next) => bare.includes(k + next)))).toEqual([]);
+    expect(bare.length).toBeLessThan(width / 100);
+  });
+
+  test('ends with accounts that close and name every hole of the picture', async () => {
+    await publisher.end();
+    for (const program of [reader, monitor.program]) {
+      const { code, objects } = await program.end();
+      expect(code, `${program}`).toBe(0);
+      const account = objects.find((object) => object['event'] === 'account') ?? {};
+      expect(account).toMatchObject({ stream: STREAM, state: 'closed', balanced: true, explained: true });
+      const known = list(account, 'gaps').map(readGapDetail).map(place);
+      expect(holes.map(place).filter((hole) => !known.includes(hole))).toEqual([]);
+    }
+  });
+});
+
+/** Names a hole as every reader of one epoch does. */
+const place = ({ firstIndex, samples, lost }: GapDetail): string => `${samples} samples from ${firstIndex}, ${JSON.stringify([...lost])}`;
+
+/** Waits for a window that is full of samples and settled holes, and returns it. */
+async function settledWindow(url: string): Promise<{ holes: readonly GapDetail[]; end: bigint }> {
+  const { firstIndex } = await streamOf(url, STREAM);
+  let found: { holes: readonly GapDetail[]; end: bigint } | undefined;
+  await until('a window of settled holes', async () => {
+    const gaps = await gapsOf(url, STREAM);
+    const last = gaps.findLast((gap) => gap.unsettled === 0);
+    if (last === undefined || last.firstIndex < firstIndex + SPAN_SAMPLES) return false;
+    // Gaps come in their order: before this one there is none that nobody knows of yet.
+    const end = last.from;
+    const holes = gaps.filter((gap) => gap.from < end && gap.to > end - SPAN_NS);
+    if (holes.length >= ENOUGH && holes.every((gap) => gap.unsettled === 0)) found = { holes, end };
+    return found !== undefined;
+  });
+  if (found === undefined) throw new Error('found a moment ago');
+  return found;
+}
