@@ -7,6 +7,8 @@ import { until } from './browser';
 
 /** A pixel bears an ink if each part of its colour is as near as this: faint ones are coarse. */
 const LIKENESS = 24;
+/** The least part that ink has in a pixel that it shares with a grid line. */
+const LEAST_SHARE = 0.3;
 /** Fainter than this is no ink but the blending of an edge. */
 const FAINTEST = 20;
 
@@ -34,12 +36,13 @@ export async function dataBox(page: Page, plot = 0): Promise<Box> {
  * Inks may be alike: a pixel bears the one whose colour is nearest to its own, if it is near at all.
  */
 export function inkedRows(page: Page, ink: Ink, plot = 0): Promise<readonly number[]> {
-  return page.evaluate(([wanted, at, likeness, faintest]) => {
+  return page.evaluate(([wanted, at, likeness, faintest, leastShare]) => {
     const element = document.querySelectorAll<HTMLElement>('.plot')[at];
     const over = element?.querySelector<HTMLElement>('.u-over');
     const context = element?.querySelector('canvas')?.getContext('2d');
     if (element === undefined || over === null || over === undefined || context === null || context === undefined) return [];
     const { colours, mine } = inks(element);
+    const grid = partsOf(getComputedStyle(document.documentElement).getPropertyValue('--grid'));
     const { offsetWidth: width, offsetHeight: height } = over;
     const { data } = context.getImageData(over.offsetLeft, over.offsetTop, width, height);
     const rows = Array.from({ length: width }, () => 0);
@@ -53,13 +56,21 @@ export function inkedRows(page: Page, ink: Ink, plot = 0): Promise<readonly numb
     function nearest(i: number): number {
       let best: number = likeness;
       let found = -1;
-      for (const [k, [r = 0, g = 0, b = 0]] of colours.entries()) {
-        const distance = Math.max(Math.abs((data[i] ?? 0) - r), Math.abs((data[i + 1] ?? 0) - g), Math.abs((data[i + 2] ?? 0) - b));
-        if (distance >= best) continue;
-        best = distance;
+      for (const [k, colour] of colours.entries()) {
+        const off = distance(i, colour);
+        if (off >= best) continue;
+        best = off;
         found = k;
       }
       return found;
+    }
+
+    /** How far a pixel's colour is from that of an ink, be it alone or half over a grid line. */
+    function distance(i: number, colour: Uint8ClampedArray): number {
+      const parts = [0, 1, 2].map((part) => [data[i + part] ?? 0, colour[part] ?? 0, grid[part] ?? 0] as const);
+      const [along, whole] = parts.reduce(([a, w], [own, ink, line]) => [a + (own - line) * (ink - line), w + (ink - line) ** 2], [0, 0]);
+      const share = Math.min(1, along / whole);
+      return share < leastShare ? Infinity : Math.max(...parts.map(([own, ink, line]) => Math.abs(own - line - share * (ink - line))));
     }
 
     /** All inks of a plot: the traces', then the places'. */
@@ -79,12 +90,22 @@ export function inkedRows(page: Page, ink: Ink, plot = 0): Promise<readonly numb
       pen.fillRect(0, 0, 1, 1);
       return pen.getImageData(0, 0, 1, 1).data;
     }
-  }, [ink, plot, LIKENESS, FAINTEST] as const);
+  }, [ink, plot, LIKENESS, FAINTEST, LEAST_SHARE] as const);
 }
 
 /** Returns the columns between two shares of the width. */
 export function between(rows: readonly number[], from: number, to: number): readonly number[] {
   return rows.slice(Math.ceil(from * rows.length), Math.floor(to * rows.length));
+}
+
+/** Returns the longest run of columns without ink. */
+export function longestBare(rows: readonly number[]): number {
+  let [run, longest] = [0, 0];
+  for (const count of rows) {
+    run = count > 0 ? 0 : run + 1;
+    longest = Math.max(longest, run);
+  }
+  return longest;
 }
 
 /** Returns the sum over columns. */
