@@ -281,6 +281,8 @@ describe('plots', () => {
   test('are printed as a clean sheet, in ink on white', async () => {
     const page = await show(HOLE);
     await drawn(page);
+    await page.keyboard.press('a');
+    await until('gaps', async () => (await page.locator('#gap-list li').count()) > 3);
     await page.keyboard.press('Space');
     await still(page);
     await page.emulateMedia({ media: 'print' });
@@ -291,6 +293,10 @@ describe('plots', () => {
     // A printer does not wait: the picture is in the colours of the sheet already.
     expect(sum(await inkedRows(page, { trace: 0 }))).toBeGreaterThan(0);
     expect(sum(await inkedRows(page, { place: 'receiver' }))).toBeGreaterThan(0);
+    // The account comes behind the plots, not over them.
+    const [plot, account] = [await page.locator('.plot').boundingBox(), await page.locator('#account').boundingBox()];
+    expect(account?.y).toBeGreaterThanOrEqual((plot?.y ?? NaN) + (plot?.height ?? NaN));
+    expect(await page.locator('#gap-list li:visible').count()).toBeLessThanOrEqual(12);
     await page.evaluate(() => dispatchEvent(new Event('afterprint')));
     await page.emulateMedia({ media: 'screen' });
     await until('the screen as it was', async () => (await page.locator('.plot').evaluate((plot) => getComputedStyle(plot).backgroundColor)) !== ground);
