@@ -281,7 +281,9 @@ export class PlotPanel {
     setAttribute(this.element, 'data-axes', String(this.#axes.length));
     if (frame === null) return;
     const densest = Math.max(0, ...frame.traces.map((trace) => trace.samplesPerColumn));
-    setText(this.#note, thinning(densest, frame.slow));
+    const thinned = thinning(densest, frame.slow);
+    setText(this.#note, thinned);
+    setAttribute(this.#note, 'title', thinned === '' ? null : thinned);
     const readouts = this.#plot.traces.map((_, i) => {
       const used = axis[i] ?? 0;
       return { display: this.#chart.display(used), range: this.#axes[used]?.range ?? { low: 0, high: 1 } };
