@@ -39,7 +39,7 @@ const STAGES = ['source', 'publisher_queue', 'publisher_paused', 'injected', 'se
   'receiver_checksum', 'receiver_no_socket', 'receiver_socket_filter', 'receiver_socket_buffer', 'receiver_udp_memory',
   'decode', 'late', 'reader_lag', 'deadline', 'browser', 'archive_write'];
 
-/** @typedef {{port?: number, streams?: number, pageProtocol?: number, forbid?: boolean}} Options */
+/** @typedef {{port?: number, streams?: number, pageProtocol?: number, forbid?: boolean, spoil?: number}} Options `spoil`: every n-th frame cannot be read */
 
 /** The synthetic bus behind the server: its streams and what is known of each. */
 class Bus {
@@ -53,6 +53,7 @@ class Bus {
     this.all = signals(options.streams ?? 14);
     this.joined = this.started - 3600n * SECOND;
     this.protocol = options.pageProtocol ?? 1;
+    this.spoil = options.spoil ?? 0;
   }
 
   server() {
@@ -225,6 +226,8 @@ class Viewer {
       this.frame += 1;
       view.inFlight.push(this.frame);
       const bytes = this.encode(view);
+      // More traces than there are.
+      if (this.bus.spoil > 0 && this.frame % this.bus.spoil === 0) new DataView(bytes).setUint16(12, 0xffff, true);
       this.tally.frames += 1;
       this.tally.bytes += bytes.byteLength;
       this.socket.send(bytes);

@@ -6,7 +6,7 @@
  * and decides nothing about data.
  */
 import { backoffMs } from './model/backoff';
-import { decodeViewFrame, MalformedFrame, type ViewFrame } from './wire/frame';
+import { decodeViewFrame, frameNumber, MalformedFrame, type ViewFrame } from './wire/frame';
 import { parseJson } from './wire/json';
 import { readMessage, writeView, type ServerMessage, type ViewRequest } from './wire/messages';
 
@@ -118,8 +118,15 @@ export class Live {
       else if (typeof data === 'string') this.listener.onMessage(readMessage(parseJson(data)));
     } catch (error) {
       if (!(error instanceof MalformedFrame || error instanceof SyntaxError)) throw error;
+      this.#giveBack(data);
       this.listener.onMalformed(error.message);
     }
+  }
+
+  /** A frame that cannot be shown is under way no longer: without its credit the server would wait for ever. */
+  #giveBack(data: unknown): void {
+    const frame = data instanceof ArrayBuffer ? frameNumber(data) : null;
+    if (frame !== null) this.shown(frame);
   }
 
   #closed(socket: WebSocket): void {

@@ -15,6 +15,7 @@ export const MAGIC = 0x5054;
 export const VERSION = 1;
 /** The frame kind that carries one view. */
 export const KIND_VIEW = 1;
+const FRAME_NUMBER_OFFSET = 4;
 /** Bytes before the first trace. */
 export const FRAME_HEADER_BYTES = 48;
 /** Bytes of a trace before its samples. */
@@ -212,6 +213,13 @@ class Reader {
 
 /** Typed arrays read in the machine's order; the frame is little-endian like nearly every machine. */
 const HOST_IS_LITTLE_ENDIAN = new Uint8Array(new Uint16Array([1]).buffer)[0] === 1;
+
+/** Returns the number of a frame, also of one that cannot be read further; null of what is no frame at all. */
+export function frameNumber(buffer: ArrayBuffer): number | null {
+  const view = new DataView(buffer);
+  if (view.byteLength < FRAME_HEADER_BYTES || view.getUint16(0, true) !== MAGIC) return null;
+  return view.getUint32(FRAME_NUMBER_OFFSET, true);
+}
 
 /**
  * Decodes one view frame.

@@ -347,6 +347,16 @@ describe('the server', () => {
     await until('frames again', async () => (await draws(page)) > drawings + 2);
   });
 
+  test('may send frames that cannot be read: the page says so and goes on', async () => {
+    const spoiling = await startFakeServer({ spoil: 3 });
+    const strange = await open(browser, spoiling.url, HOLE);
+    await until('the reason', async () => (await strange.page.locator('#toast').innerText()).includes('view frame refused'));
+    // Two credits that never came back would have ended it.
+    await until('frames after many refusals', async () => (await draws(strange.page)) > 20);
+    await strange.close();
+    await spoiling.close();
+  });
+
   test.each([
     ['that is older than the page is said to be', { pageProtocol: 0 }, 'older than this page'],
     ['that refuses is said to refuse', { forbid: true }, 'No permission'],

@@ -2,7 +2,7 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, test } from 'vitest';
 import { encodeView, type View } from '../../dev/encode-view.mjs';
-import { CODE_UNEXPLAINED, decodeViewFrame, MalformedFrame, type Reason, type ViewFrame } from '../../src/wire/frame';
+import { CODE_UNEXPLAINED, decodeViewFrame, frameNumber, MalformedFrame, type Reason, type ViewFrame } from '../../src/wire/frame';
 
 const FROM = 1_790_000_000_123_456_789n;
 
@@ -48,6 +48,14 @@ describe('view frames', () => {
     expect(columns?.body).toEqual({ kind: 'columns', first: 2, count: 3, pairs: Float32Array.of(-1, 1, NaN, NaN, 0.5, 0.75) });
     expect(points?.body).toEqual({ kind: 'points', count: 3, offsets: Float64Array.of(0, 1500, 4000), values: Float64Array.of(1, NaN, 3) });
     expect(points?.newestValue).toBeNaN();
+  });
+
+  test('have a number also where they cannot be read', () => {
+    const spoiled = changed(12, (view) => view.setUint16(12, 0xffff, true));
+    expect(refusal(spoiled)).not.toBeNull();
+    expect(frameNumber(spoiled)).toBe(7);
+    expect(frameNumber(spoiled.slice(0, 47))).toBeNull();
+    expect(frameNumber(changed(0, (view) => view.setUint16(0, 1, true)))).toBeNull();
   });
 
   test('keep an index beyond 2^53 and the flags of a gap', () => {
