@@ -8,8 +8,7 @@ import type { GapDetail } from '../../src/wire/messages';
 import { gapsOf, streamOf } from './api';
 import { connection, drawn, launch, listed, open, paused, query, until, windowOf, type Opened } from './browser';
 import { between, dataBox, inkedRows, moves, still, sum, type Box } from './canvas';
-import { killAll } from './command';
-import { startDemo, startMonitor, type Demo, type Monitor } from './demo';
+import { cleanUp, startDemo, startMonitor, type Demo, type Monitor } from './demo';
 import { swipe } from './touch';
 
 const SECOND = 1_000_000_000n;
@@ -24,11 +23,12 @@ let demo: Demo;
 let opened: Opened | null = null;
 
 beforeAll(async () => {
-  [browser, demo] = await Promise.all([launch(), startDemo()]);
+  browser = await launch();
+  demo = await startDemo();
 });
 afterAll(async () => {
   await browser.close();
-  await killAll();
+  await cleanUp();
 });
 beforeEach(() => { opened = null; });
 afterEach(async () => {
@@ -47,7 +47,8 @@ describe('the list', () => {
     const page = await show();
     const rows = page.locator('.row-stream');
     await until('all streams', async () => (await rows.count()) >= 6);
-    await until('a rate', async () => (await row(page, 'ecg').locator('.row-meta').innerText()).replaceAll('\u202f', ' ').startsWith('360 Hz'));
+    // Measured over some seconds, so about the 360 samples a second of the recording.
+    await until('a rate', async () => /^3[56]\d\sHz · mV/.test(await row(page, 'ecg').locator('.row-meta').innerText()));
     for (const name of ['ecg', 'chime', 'cpu', 'udp', 'sine', 'chirp']) expect(await row(page, name).count(), name).toBe(1);
     await drawn(page);
     await moves(page);

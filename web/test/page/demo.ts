@@ -5,12 +5,15 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { text } from '../../src/wire/json';
-import { privateBus, Program, type Ended } from './command';
+import { killAll, privateBus, Program, type Ended } from './command';
 
 /** A demo that runs; it would end by itself, should everything else fail. */
 const AT_MOST = '10m';
 /** How long a reader that is asked to end lets its streams end first. */
 const PATIENCE = '20s';
+
+/** Where demos keep their archives. */
+const folders = new Set<string>();
 
 /** The demo. */
 export interface Demo {
@@ -23,15 +26,18 @@ export interface Demo {
 
 /** Starts the demo on ports and in a folder of its own. */
 export async function startDemo(): Promise<Demo> {
-  const [bus, folder] = [await privateBus(), await temporaryFolder()];
-  const program = new Program(['demo', '--headless', '--json', '--duration', AT_MOST, '--listen', '127.0.0.1:0', '--dir', folder.path, '--bus', bus]);
+  const bus = await privateBus();
+  const folder = await mkdtemp(join(tmpdir(), 'tallycast-page-'));
+  folders.add(folder);
+  const program = new Program(['demo', '--headless', '--json', '--duration', AT_MOST, '--listen', '127.0.0.1:0', '--dir', folder, '--bus', bus]);
   const url = (await program.word('page ')).replace(/\/$/, '');
-  const end = async (): Promise<Ended> => {
-    const ended = await program.end();
-    await folder.remove();
-    return ended;
-  };
-  return { url, bus, archive: join(folder.path, 'archive'), end };
+  return { url, bus, archive: join(folder, 'archive'), end: () => program.end() };
+}
+
+/** Leaves nothing behind, however the tests went. */
+export async function cleanUp(): Promise<void> {
+  await killAll();
+  await Promise.all([...folders].map((folder) => rm(folder, { recursive: true, force: true, maxRetries: 5 })));
 }
 
 /** A monitor server. */
@@ -46,10 +52,4 @@ export async function startMonitor(bus: string, patterns: readonly string[], opt
   const program = new Program(['monitor', ...patterns, '--json', '--with-parent', '--patience', PATIENCE, '--listen', listen, '--bus', bus, ...options]);
   const listening = await program.object('where it listens', (object) => object['event'] === 'listening');
   return { url: `http://${text(listening, 'address')}`, program };
-}
-
-/** A folder that is removed at the end. */
-export async function temporaryFolder(): Promise<{ readonly path: string; remove(): Promise<void> }> {
-  const path = await mkdtemp(join(tmpdir(), 'tallycast-page-'));
-  return { path, remove: () => rm(path, { recursive: true, force: true }) };
 }

@@ -6,8 +6,7 @@ import type { Browser, CDPSession, Page } from 'playwright-core';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { metric } from './api';
 import { countFrames, drawn, hide, launch, open, until, type Opened } from './browser';
-import { killAll } from './command';
-import { startDemo, type Demo } from './demo';
+import { cleanUp, startDemo, type Demo } from './demo';
 import { Viewer, type Look } from './viewer';
 
 const SECOND = 1_000_000_000n;
@@ -31,7 +30,8 @@ describe('twenty viewers', () => {
   let opened: Opened;
 
   beforeAll(async () => {
-    [browser, demo] = await Promise.all([launch(), startDemo()]);
+    browser = await launch();
+    demo = await startDemo();
     readers = Array.from({ length: READING }, () => new Viewer(demo.url, READER));
     await Promise.all(readers.map((reader) => reader.reaches(1n)));
   });
@@ -39,7 +39,7 @@ describe('twenty viewers', () => {
   afterAll(async () => {
     readers.forEach((reader) => reader.close());
     await browser.close();
-    await killAll();
+    await cleanUp();
   });
 
   /** The readers go on for so long; returns once each was shown that. */
