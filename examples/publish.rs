@@ -1,23 +1,15 @@
 //! Publishes two channels at a thousand samples per second for ten seconds: `cargo run --example publish`.
 
-use std::time::{Duration, Instant};
-
-use tallycast::{Bus, Channel, Dtype, Node};
+use tallycast::{Dtype, Node};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let node = Node::open(Bus::from_env()?)?;
-    let channels = [Channel::new("current", "A"), Channel::new("voltage", "V")];
-    let stream = node.publisher("lab/probe").dtype(Dtype::F4).rate("1000".parse()?);
-    let mut publisher =
-        channels.into_iter().fold(stream, |stream, channel| stream.channel(channel)).open()?;
-    let began = Instant::now();
-    for index in 1..=1_000_u16 {
-        // Ten samples of two channels: [sample][channel].
-        let block: Vec<f32> = (0..20).map(|element| f32::from(index) + element as f32 / 20.0).collect();
-        publisher.send(&block)?;
-        std::thread::sleep(
-            (began + Duration::from_millis(10) * index.into()).saturating_duration_since(Instant::now()),
-        );
+    let node = Node::from_env()?;
+    let channels = [("current", "A"), ("voltage", "V")];
+    let mut publisher = node.publisher("lab/probe").dtype(Dtype::F4).rate(1_000).channels(channels).open()?;
+    for tick in 0..1_000_u16 {
+        let turn = f32::from(tick) / 100.0;
+        let block: [[f32; 2]; 10] = [[turn.sin(), turn.cos()]; 10]; // [sample][channel]
+        publisher.send_when_due(block.as_flattened())?;
     }
     println!("{:?}", publisher.close().samples);
     Ok(())

@@ -214,7 +214,7 @@ fn latency(report: &Report) -> Result<()> {
         let mut publisher = node
             .publisher(format!("bench/latency{repeat}"))
             .dtype(Dtype::U64)
-            .rate("1000".parse()?)
+            .rate(1_000)
             .channel(Channel::new("sent", "ns"))
             .linger(Duration::ZERO)
             .pacing(Pacing::Unlimited)

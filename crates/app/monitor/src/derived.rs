@@ -232,7 +232,7 @@ impl Running {
         while let Some(output) = self.derivation.poll() {
             let done = self.publisher(node).and_then(|publisher| {
                 match output {
-                    Output::Samples { t0, data, .. } => publisher.send_at(t0, data.as_bytes()),
+                    Output::Samples { t0, data, .. } => publisher.send_bytes_at(t0, data.as_bytes()),
                     Output::Hole { samples, .. } => publisher.skip(samples, Stage::Source),
                 }
                 .map_err(|error| error.to_string())

@@ -4,24 +4,35 @@
 //! [`Subscriber`] gets every sample that arrived, every gap where it belongs, and the account:
 //! `sent since joining = delivered + Σ lost[stage] + unexplained`.
 //!
+//! A publisher of two channels, a thousand samples per second:
+//!
 //! ```no_run
-//! use tallycast::{Bus, Channel, Dtype, Event, Node};
+//! use tallycast::{Dtype, Node};
+//!
+//! let node = Node::from_env()?;
+//! let channels = [("current", "A"), ("voltage", "V")];
+//! let mut publisher = node.publisher("lab/probe").dtype(Dtype::F4).rate(1_000).channels(channels).open()?;
+//! loop {
+//!     let block = [[0.1_f32, 2.0]; 10]; // ten samples: [sample][channel]
+//!     publisher.send_when_due(block.as_flattened())?;
+//! }
+//! # #[expect(unreachable_code, reason = "so that the question marks have a type")]
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! A reader of them:
+//!
+//! ```no_run
 //! use std::time::Duration;
+//! use tallycast::Node;
 //!
-//! let node = Node::open("udp://239.84.0.0:7400?iface=lo".parse::<Bus>()?)?;
-//! let mut publisher = node
-//!     .publisher("lab/probe")
-//!     .dtype(Dtype::F4)
-//!     .rate("1000".parse()?)
-//!     .channel(Channel::new("current", "A"))
-//!     .open()?;
-//! publisher.send(&[0.1_f32, 0.2, 0.3])?;
-//!
-//! let mut subscriber = node.subscriber("lab/*").open()?;
-//! while let Some(event) = subscriber.next(Duration::from_secs(1)) {
-//!     if let Event::Block(block) = event {
-//!         println!("{} samples from index {}", block.samples, block.first_index);
-//!     }
+//! let mut subscriber = Node::from_env()?.subscriber("lab/probe").open()?;
+//! for block in subscriber.blocks(Duration::from_secs(5)) {
+//!     let samples: &[f32] = block.elements()?; // in the reader's own buffer: [sample][channel]
+//!     println!("{} values from sample {} at {} ns", samples.len(), block.first_index, block.t0_ns());
+//! }
+//! for account in subscriber.close() {
+//!     println!("{}", tallycast::account_json(&account));
 //! }
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
@@ -29,16 +40,19 @@
 mod account_json;
 mod address;
 mod assembly;
+mod blocks;
 mod bus;
 mod event;
 mod flow;
 mod node;
 mod publisher;
 mod sample_clock;
+mod schedule;
 mod subscriber;
 
 pub use account_json::{account_json, gap_json, is_in_order, stream_gap_json};
 pub use address::{Address, AddressError, DEFAULT_PORT};
+pub use blocks::{Blocks, Delivery};
 pub use bus::{BUS_VARIABLE, Bus, BusError};
 pub use cast::send::{Pacing, ReaderReport};
 pub use engine::{Announced, OutletStatus, PortStatus};
@@ -48,5 +62,21 @@ pub use node::{Node, NodeBuilder, NodeError, SubscriberBuilder};
 pub use publisher::{OnFull, PublishError, Publisher, PublisherBuilder};
 pub use sample::{Block, Channel, Dtype, Element, Schema, StreamName, StreamPattern};
 pub use subscriber::Subscriber;
-pub use units::{Epoch, SampleRate, StreamId, WallTime};
+pub use units::{Epoch, RateError, SampleRate, StreamId, WallTime};
 pub use wire::{Clock, Totals};
+
+/// Returns the time in UTC as this host knows it: what publishers and the system clock's times are made of.
+#[must_use]
+pub fn now() -> WallTime {
+    sys::clock::wall()
+}
+
+/// Whatever a program holds of this library may move to another of its threads.
+const _: () = {
+    const fn is_send<T: Send>() {}
+    is_send::<Node>();
+    is_send::<Publisher>();
+    is_send::<Subscriber>();
+    is_send::<Event>();
+    is_send::<Delivery>();
+};

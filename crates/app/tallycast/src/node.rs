@@ -13,7 +13,7 @@ use engine::{
 use ledger::BookConfig;
 use sample::{PatternError, SchemaError, StreamPattern};
 use sys::{Interface, InterfaceError};
-use units::{Epoch, ReaderId, StreamId};
+use units::{Epoch, RateError, ReaderId, StreamId};
 
 use crate::bus::{Bus, BusError};
 use crate::publisher::PublisherBuilder;
@@ -71,10 +71,11 @@ pub enum NodeError {
     #[error(transparent)]
     Pattern(#[from] PatternError),
     /// A publisher without a rate.
-    #[error(
-        "a stream needs a sample rate\ngive one, such as rate(\"1000\".parse()?) for 1,000 samples per second"
-    )]
+    #[error("a stream needs a sample rate\ngive one, such as rate(1_000) for 1,000 samples per second")]
     NoRate,
+    /// A rate that is none.
+    #[error(transparent)]
+    Rate(#[from] RateError),
     /// A name that is longer than the protocol carries.
     #[error("the {what} `{name}` is longer than {limit} bytes\nchoose a shorter one")]
     NameTooLong {
@@ -144,6 +145,15 @@ impl Node {
     /// [`NodeError`] if the bus's interface does not exist.
     pub fn open(bus: Bus) -> Result<Self, NodeError> {
         Self::builder().bus(bus).build()
+    }
+
+    /// Makes a node on the bus of the environment variable [`BUS_VARIABLE`](crate::BUS_VARIABLE), the default
+    /// bus where it is not set.
+    ///
+    /// # Errors
+    /// [`NodeError`] if the variable is wrong or the bus's interface does not exist.
+    pub fn from_env() -> Result<Self, NodeError> {
+        Self::builder().build()
     }
 
     /// Begins to describe a stream to publish.

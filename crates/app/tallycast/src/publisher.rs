@@ -1,18 +1,19 @@
 //! Publishing a stream: hand over samples at a rate, forget about the network.
 
 use std::net::SocketAddr;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use cast::send::{DEFAULT_LINGER, Pacing, ReaderReport};
 use engine::{Outlet, OutletConfig, OutletStatus};
 use ledger::Stage;
 use sample::{Channel, Dtype, Element, Schema, SchemaError, StreamName};
-use units::{Epoch, SampleRate, WallTime};
+use units::{Epoch, RateError, SampleRate, WallTime};
 use wire::{Clock, Description, Totals};
 use zerocopy::IntoBytes;
 
 use crate::node::{Node, NodeError};
 use crate::sample_clock::SampleClock;
+use crate::schedule::Schedule;
 
 #[cfg(target_endian = "big")]
 compile_error!("samples are little-endian in memory as on the wire; big-endian hosts are not supported");
@@ -59,6 +60,17 @@ pub enum PublishError {
     /// There is no room, and the publisher was told to say so.
     #[error("the queue to the network is full\nsend less, or use on_full = overwrite or block")]
     Full,
+    /// There was no room for as long as the publisher was told to wait.
+    #[error(
+        "the queue to the network was full for {patience:?}; {taken} samples of the block had been taken\n\
+         send less, make the queue larger (queue_bytes), or wait longer (patience)"
+    )]
+    StillFull {
+        /// How long it waited.
+        patience: Duration,
+        /// How many samples of the block were taken before; they are on their way.
+        taken: u64,
+    },
     /// One sample does not fit into the queue.
     #[error("one sample of {0} bytes does not fit into the queue\nuse smaller frames")]
     TooLarge(usize),
@@ -67,25 +79,64 @@ pub enum PublishError {
     Stage(Stage),
 }
 
-/// Describes a stream before it is opened.
+/// Describes a stream before it is opened; made by [`Node::publisher`].
+///
+/// Its words are those of the command line and of the glossary. What is wrong is said by
+/// [`PublisherBuilder::open`].
+///
+/// ```
+/// # use tallycast::{Bus, Channel, Dtype, Node, OnFull};
+/// # use std::time::Duration;
+/// let node = Node::open("udp://239.84.0.0:7492?iface=lo".parse::<Bus>()?)?;
+/// let mut publisher = node
+///     .publisher("lab/probe")
+///     .dtype(Dtype::F4)
+///     .rate(1_000)
+///     .channels([("current", "A"), ("voltage", "V")])
+///     .label("device", "probe-1")
+///     .on_full(OnFull::Block)
+///     .patience(Duration::from_secs(1))
+///     .linger(Duration::from_millis(2))
+///     .open()?;
+/// publisher.send(&[0.1_f32, 2.0, 0.2, 2.1])?; // Two samples of two channels.
+/// assert_eq!(publisher.close().samples.numbered, 2);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct PublisherBuilder {
     node: Node,
     name: String,
     dtype: Dtype,
-    rate: Option<SampleRate>,
+    rate: Option<Result<SampleRate, RateError>>,
     channels: Vec<Channel>,
     labels: Vec<(String, String)>,
     clock: Clock,
     on_full: OnFull,
+    patience: Option<Duration>,
     linger: Duration,
     pacing: Pacing,
     to: Vec<SocketAddr>,
-    injection: f64,
+    loss: f64,
     ring_bytes: Option<usize>,
 }
 
 /// A stream being published. Dropping it sends what is queued and the final tally.
+///
+/// Handing over never waits for the network unless [`OnFull::Block`] says so. A publisher may be moved to
+/// another thread.
+///
+/// ```
+/// # use tallycast::{Bus, Dtype, Node, Stage};
+/// # let node = Node::open("udp://239.84.0.0:7493?iface=lo".parse::<Bus>()?)?;
+/// let mut publisher = node.publisher("lab/level").dtype(Dtype::I16).rate("48k").channel(("level", "mV")).open()?;
+/// publisher.send(&[1_i16, 2, 3])?; // just taken
+/// publisher.skip(5, Stage::Source)?; // the device lost five: readers see a hole of stage `source`
+/// publisher.send_at(tallycast::now(), &[9_i16])?; // the device knows when
+/// publisher.send_when_due(&[10_i16, 11])?; // waits until they would have been taken
+/// let totals = publisher.close();
+/// assert_eq!((totals.samples.numbered, totals.samples.source), (6, 5));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct Publisher {
     outlet: Option<Outlet>,
     /// Keeps the sending agent alive until the outlet, dropped before it, has ended.
@@ -94,7 +145,9 @@ pub struct Publisher {
     schema: Schema,
     epoch: Epoch,
     on_full: OnFull,
+    patience: Option<Duration>,
     sample_clock: SampleClock,
+    schedule: Schedule,
 }
 
 impl PublisherBuilder {
@@ -108,10 +161,11 @@ impl PublisherBuilder {
             labels: Vec::new(),
             clock: Clock::System,
             on_full: OnFull::Overwrite,
+            patience: None,
             linger: DEFAULT_LINGER,
             pacing: Pacing::Stream,
             to: Vec::new(),
-            injection: 0.0,
+            loss: 0.0,
             ring_bytes: None,
         }
     }
@@ -123,17 +177,28 @@ impl PublisherBuilder {
         self
     }
 
-    /// Sets the sample rate.
+    /// Sets the sample rate: `1_000`, `"48k"`, `"1000/3"`, or a [`SampleRate`].
+    ///
+    /// Units: samples per second.
     #[must_use]
-    pub const fn rate(mut self, rate: SampleRate) -> Self {
-        self.rate = Some(rate);
+    pub fn rate(mut self, rate: impl TryInto<SampleRate, Error: Into<RateError>>) -> Self {
+        self.rate = Some(rate.try_into().map_err(Into::into));
         self
     }
 
-    /// Adds a channel.
+    /// Adds a channel: a name and a unit such as `("current", "A")`, or a [`Channel`].
+    ///
+    /// A stream without any has one, called `value`, without unit.
     #[must_use]
-    pub fn channel(mut self, channel: Channel) -> Self {
-        self.channels.push(channel);
+    pub fn channel(mut self, channel: impl Into<Channel>) -> Self {
+        self.channels.push(channel.into());
+        self
+    }
+
+    /// Adds channels, in the order of their elements in a sample.
+    #[must_use]
+    pub fn channels<C: Into<Channel>>(mut self, channels: impl IntoIterator<Item = C>) -> Self {
+        self.channels.extend(channels.into_iter().map(Into::into));
         self
     }
 
@@ -141,7 +206,7 @@ impl PublisherBuilder {
     #[must_use]
     pub fn schema(mut self, schema: &Schema) -> Self {
         self.dtype = schema.dtype;
-        self.rate = Some(schema.rate);
+        self.rate = Some(Ok(schema.rate));
         self.channels.clone_from(&schema.channels);
         self.labels = schema.labels.clone().into_iter().collect();
         self
@@ -168,7 +233,16 @@ impl PublisherBuilder {
         self
     }
 
-    /// Says how long small blocks wait for company; zero: not at all.
+    /// Says how long a publisher with [`OnFull::Block`] waits for room; for ever otherwise.
+    ///
+    /// After that it refuses the rest with [`PublishError::StillFull`].
+    #[must_use]
+    pub const fn patience(mut self, patience: Duration) -> Self {
+        self.patience = Some(patience);
+        self
+    }
+
+    /// Says how long small blocks wait for company, 5 ms otherwise; zero: not at all.
     #[must_use]
     pub const fn linger(mut self, linger: Duration) -> Self {
         self.linger = linger;
@@ -189,10 +263,10 @@ impl PublisherBuilder {
         self
     }
 
-    /// Withholds data datagrams with this probability: loss planted on purpose.
+    /// Withholds data datagrams with this probability, 0 to 1: loss planted on purpose, of stage `injected`.
     #[must_use]
-    pub const fn inject(mut self, probability: f64) -> Self {
-        self.injection = probability;
+    pub const fn loss(mut self, probability: f64) -> Self {
+        self.loss = probability;
         self
     }
 
@@ -206,10 +280,10 @@ impl PublisherBuilder {
     /// Opens the stream: its epoch begins.
     ///
     /// # Errors
-    /// [`NodeError`] if name or schema are wrong or a socket cannot be opened.
+    /// [`NodeError`] if name, rate or schema are wrong or a socket cannot be opened.
     pub fn open(self) -> Result<Publisher, NodeError> {
         let name: StreamName = self.name.parse()?;
-        let rate = self.rate.ok_or(NodeError::NoRate)?;
+        let rate = self.rate.ok_or(NodeError::NoRate)??;
         let mut schema = Schema::new(self.dtype, rate, channels_of(self.channels)?)?;
         schema.labels = self.labels.into_iter().collect();
         let stream = wire::stream_id(&name, &schema);
@@ -232,17 +306,19 @@ impl PublisherBuilder {
             send_buffer_bytes: self.node.bus().send_buffer_bytes,
         };
         let outlet = self.node.send_agent()?.open(config)?;
-        if self.injection > 0.0 {
-            outlet.inject(self.injection);
+        if self.loss > 0.0 {
+            outlet.inject(self.loss);
         }
         Ok(Publisher {
             outlet: Some(outlet),
             _node: self.node,
             name,
-            schema,
             epoch,
             on_full: self.on_full,
+            patience: self.patience,
             sample_clock: SampleClock::default(),
+            schedule: Schedule::new(schema.rate),
+            schema,
         })
     }
 }
@@ -250,33 +326,54 @@ impl PublisherBuilder {
 impl Publisher {
     /// Publishes samples that have just been taken; their times follow from count and rate.
     ///
-    /// Shape: `[samples, elements per sample]`, row-major.
+    /// Shape: `[samples, elements per sample]`, row-major; `&[[f32; 2]]` is given as `rows.as_flattened()`.
     ///
     /// # Errors
-    /// [`PublishError`]; nothing was taken then.
+    /// [`PublishError`]; nothing was taken then, but for [`PublishError::StillFull`].
     pub fn send<E: Element>(&mut self, samples: &[E]) -> Result<(), PublishError> {
-        if E::DTYPE != self.schema.dtype {
-            return Err(PublishError::Dtype { stream: self.schema.dtype, given: E::DTYPE });
-        }
+        self.check_dtype::<E>()?;
         self.send_bytes(samples.as_bytes())
     }
 
     /// Publishes samples given as little-endian bytes; otherwise like [`Publisher::send`].
     ///
     /// # Errors
-    /// [`PublishError`]; nothing was taken then.
+    /// Those of [`Publisher::send`].
     pub fn send_bytes(&mut self, bytes: &[u8]) -> Result<(), PublishError> {
-        let samples = (bytes.len() / self.schema.sample_bytes()) as u64;
-        let t0 = self.follow_clock(samples);
+        let t0 = self.follow_clock(self.samples_in(bytes));
         self.write(t0, bytes)
     }
 
-    /// Publishes samples, the first of which was taken at `t0`.
+    /// Publishes samples, the first of which was taken at `t0`; otherwise like [`Publisher::send`].
     ///
     /// # Errors
-    /// [`PublishError`]; nothing was taken then.
-    pub fn send_at(&mut self, t0: WallTime, bytes: &[u8]) -> Result<(), PublishError> {
+    /// Those of [`Publisher::send`].
+    pub fn send_at<E: Element>(&mut self, t0: WallTime, samples: &[E]) -> Result<(), PublishError> {
+        self.check_dtype::<E>()?;
+        self.send_bytes_at(t0, samples.as_bytes())
+    }
+
+    /// Publishes samples given as little-endian bytes, the first of which was taken at `t0`.
+    ///
+    /// # Errors
+    /// Those of [`Publisher::send`].
+    pub fn send_bytes_at(&mut self, t0: WallTime, bytes: &[u8]) -> Result<(), PublishError> {
         self.write(t0, bytes)
+    }
+
+    /// Waits until samples are due by count and rate, then publishes them: for sources without a clock of
+    /// their own, such as a simulation.
+    ///
+    /// The first call starts the schedule; every later time follows from it, so that delays of the caller do
+    /// not add up. Whoever is late by more than 100 ms starts anew: what was missed is not made up for.
+    ///
+    /// # Errors
+    /// Those of [`Publisher::send`].
+    pub fn send_when_due<E: Element>(&mut self, samples: &[E]) -> Result<(), PublishError> {
+        self.check_dtype::<E>()?;
+        let (first_index, count) = (self.next_index(), self.samples_in(samples.as_bytes()));
+        sys::clock::sleep_until(self.schedule.due(sys::clock::monotonic(), first_index, count));
+        self.send_bytes(samples.as_bytes())
     }
 
     /// Says that the source does not have the next samples; readers see a hole of stage `source`.
@@ -347,6 +444,15 @@ impl Publisher {
         self.outlet().status()
     }
 
+    fn check_dtype<E: Element>(&self) -> Result<(), PublishError> {
+        let (stream, given) = (self.schema.dtype, E::DTYPE);
+        if stream == given { Ok(()) } else { Err(PublishError::Dtype { stream, given }) }
+    }
+
+    fn samples_in(&self, bytes: &[u8]) -> u64 {
+        (bytes.len() / self.schema.sample_bytes()) as u64
+    }
+
     fn write(&mut self, t0: WallTime, bytes: &[u8]) -> Result<(), PublishError> {
         let sample_bytes = self.schema.sample_bytes();
         if !bytes.len().is_multiple_of(sample_bytes) {
@@ -367,8 +473,15 @@ impl Publisher {
     fn write_blocking(&mut self, t0: WallTime, bytes: &[u8], max_block: usize) -> Result<(), PublishError> {
         let (rate, sample_bytes) = (self.schema.rate, self.schema.sample_bytes());
         let first = self.next_index();
+        // Too far away to be written down is the same as never.
+        let deadline = self.patience.and_then(|patience| Instant::now().checked_add(patience));
         for part in bytes.chunks(max_block) {
             while self.outlet().would_overwrite(part.len()) {
+                if let (Some(patience), Some(deadline)) = (self.patience, deadline)
+                    && Instant::now() >= deadline
+                {
+                    return Err(PublishError::StillFull { patience, taken: self.next_index() - first });
+                }
                 std::thread::sleep(BLOCKED_PAUSE);
             }
             let t0 = rate.time_of(self.next_index(), first, t0);

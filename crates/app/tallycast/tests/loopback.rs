@@ -6,7 +6,8 @@ use std::net::UdpSocket;
 use std::time::{Duration, Instant};
 
 use tallycast::{
-    AccountState, Bus, Channel, Dtype, Event, Node, Publisher, Stage, StreamAccount, Subscriber,
+    AccountState, Bus, Dtype, Event, Node, NodeError, OnFull, PublishError, Publisher, Stage, StreamAccount,
+    Subscriber,
 };
 
 /// How long a test waits for something that must come before it gives up.
@@ -23,9 +24,7 @@ fn node(bus: &Bus) -> Node {
 }
 
 fn publisher(node: &Node, name: &str, rate: &str) -> Publisher {
-    let channels = [Channel::new("a", "V"), Channel::new("b", "A")];
-    let builder = node.publisher(name).dtype(Dtype::I32).rate(rate.parse().unwrap());
-    channels.into_iter().fold(builder, |builder, channel| builder.channel(channel)).open().unwrap()
+    node.publisher(name).dtype(Dtype::I32).rate(rate).channels([("a", "V"), ("b", "A")]).open().unwrap()
 }
 
 /// What a subscriber has seen of one stream.
@@ -185,4 +184,85 @@ fn two_hundred_streams_at_once_all_close() {
     assert!(ended.iter().all(|account| account.account.explained()));
     let delivered: u64 = ended.iter().map(|account| account.account.elements.delivered).sum();
     assert_eq!(delivered, 200 * 2_000);
+}
+
+#[test]
+fn dropping_a_publisher_sends_what_is_queued_and_the_final_tally() {
+    let bus = bus();
+    let mut subscriber = node(&bus).subscriber("**").open().unwrap();
+    let sending = node(&bus);
+    let mut publisher = publisher(&sending, "lab/probe", "10k");
+    wait_until_joined(&mut subscriber);
+    publisher.send(&samples(0, 1_000)).unwrap();
+    drop(publisher);
+    let seen = read_to_the_end(&mut subscriber);
+    let account = seen.ended.unwrap().account;
+    assert_eq!((account.state, seen.values.len()), (AccountState::Closed, 1_000));
+    assert!(account.explained(), "{account:?}");
+}
+
+#[test]
+fn a_block_brings_the_gaps_before_it_and_another_thread_may_publish() {
+    let bus = bus();
+    let mut subscriber = node(&bus).subscriber("**").open().unwrap();
+    let sending = node(&bus);
+    let mut publisher = publisher(&sending, "lab/probe", "10k");
+    wait_until_joined(&mut subscriber);
+    let publishing = std::thread::spawn(move || {
+        publisher.send_at(tallycast::now(), &samples(0, 100)).unwrap();
+        publisher.skip(50, Stage::Source).unwrap();
+        publisher.send(&samples(150, 100)).unwrap();
+        // Moved here: it ends here, and what it sent is complete.
+        publisher.close()
+    });
+    let (mut delivered, mut missing) = (0, Vec::new());
+    for block in subscriber.blocks(WATCHDOG) {
+        assert_eq!(block.t0_ns(), block.t0.as_nanos());
+        missing.extend(block.gaps.iter().map(|gap| (gap.first_index(), gap.samples(), block.first_index)));
+        delivered += block.elements::<i32>().unwrap().len();
+        if delivered == 400 {
+            break;
+        }
+    }
+    assert_eq!(missing, [(100, 50, 150)]);
+    assert_eq!(publishing.join().unwrap().samples.source, 50);
+}
+
+#[test]
+fn samples_sent_when_due_take_the_time_they_last() {
+    let bus = bus();
+    let sending = node(&bus);
+    let mut publisher = publisher(&sending, "lab/probe", "1k");
+    let began = Instant::now();
+    for part in 0..10 {
+        publisher.send_when_due(&samples(part * 20, 20)).unwrap();
+    }
+    assert!(began.elapsed() >= Duration::from_millis(200), "{:?}", began.elapsed());
+    assert_eq!(publisher.close().samples.numbered, 200);
+}
+
+#[test]
+fn a_publisher_that_may_block_gives_up_when_its_patience_ends() {
+    let bus = bus();
+    let sending = node(&bus);
+    let described = sending.publisher("lab/probe").dtype(Dtype::I32).rate(1).queue_bytes(1 << 18);
+    let mut publisher = described.on_full(OnFull::Block).patience(Duration::ZERO).open().unwrap();
+    // Sixteen queues' worth at once: the network takes them over 50 ms at the earliest.
+    let refused = publisher.send(&vec![7_i32; 1 << 20]);
+    let Err(PublishError::StillFull { taken, .. }) = refused else { panic!("{refused:?}") };
+    let totals = publisher.close();
+    assert!((1..1 << 20).contains(&taken), "{taken}");
+    assert_eq!((totals.samples.offered, totals.samples.numbered), (taken, taken));
+}
+
+#[test]
+fn what_is_wrong_with_a_description_is_said_when_it_is_opened() {
+    let bus = bus();
+    let sending = node(&bus);
+    let opened = |rate: &str| sending.publisher("lab/probe").rate(rate).open().map(drop);
+    assert!(matches!(opened("fast"), Err(NodeError::Rate(_))));
+    assert!(matches!(sending.publisher("lab/probe").rate(0).open().map(drop), Err(NodeError::Rate(_))));
+    assert!(matches!(sending.publisher("lab/probe").open().map(drop), Err(NodeError::NoRate)));
+    let twice = sending.publisher("lab/probe").rate(1_000).channels([("a", "V"), ("a", "A")]);
+    assert!(matches!(twice.open().map(drop), Err(NodeError::Schema(_))));
 }

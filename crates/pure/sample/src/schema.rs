@@ -139,6 +139,13 @@ impl Channel {
     }
 }
 
+/// A channel of single values: its name and its unit.
+impl<N: Into<String>, U: Into<String>> From<(N, U)> for Channel {
+    fn from((name, unit): (N, U)) -> Self {
+        Self::new(name, unit)
+    }
+}
+
 impl Schema {
     /// Makes a checked schema without labels.
     ///

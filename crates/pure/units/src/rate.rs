@@ -1,5 +1,6 @@
 //! Sample rates as exact fractions: 360 Hz and 48 kHz have no whole period in nanoseconds.
 
+use core::convert::Infallible;
 use core::fmt;
 use core::num::NonZeroU32;
 use core::str::FromStr;
@@ -106,6 +107,30 @@ impl SampleRate {
     }
 }
 
+impl TryFrom<u32> for SampleRate {
+    type Error = RateError;
+
+    /// Takes whole samples per second.
+    fn try_from(samples_per_second: u32) -> Result<Self, RateError> {
+        Self::hz(samples_per_second)
+    }
+}
+
+impl TryFrom<&str> for SampleRate {
+    type Error = RateError;
+
+    fn try_from(text: &str) -> Result<Self, RateError> {
+        text.parse()
+    }
+}
+
+/// What is a rate already cannot fail to become one; builders that take anything that may be a rate need this.
+impl From<Infallible> for RateError {
+    fn from(never: Infallible) -> Self {
+        match never {}
+    }
+}
+
 impl fmt::Display for SampleRate {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.denominator() == 1 {
@@ -184,6 +209,13 @@ mod tests {
         assert_eq!(rate("0.5 Hz"), SampleRate::new(1, 2).unwrap());
         assert_eq!(rate("1000/3"), SampleRate::new(1000, 3).unwrap());
         assert_eq!(rate("2.5k"), SampleRate::hz(2_500).unwrap());
+    }
+
+    #[test]
+    fn plain_numbers_and_text_become_rates() {
+        assert_eq!(SampleRate::try_from(360), Ok(rate("360")));
+        assert_eq!(SampleRate::try_from("1000/3"), Ok(rate("1000/3")));
+        assert!(SampleRate::try_from(0).is_err() && SampleRate::try_from("fast").is_err());
     }
 
     #[test]

@@ -125,7 +125,7 @@ pub(crate) fn run(arguments: Arguments, sources: &Sources) -> anyhow::Result<Out
 
 impl Arguments {
     fn describe(&self, mut builder: PublisherBuilder) -> PublisherBuilder {
-        builder = builder.inject(self.loss.0).on_full(match self.on_full {
+        builder = builder.loss(self.loss.0).on_full(match self.on_full {
             WhenFull::Overwrite => OnFull::Overwrite,
             WhenFull::Block => OnFull::Block,
             WhenFull::Error => OnFull::Error,

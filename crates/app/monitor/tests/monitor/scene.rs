@@ -62,8 +62,8 @@ impl Feed {
     /// Publishes `value` of every sample's index.
     pub(crate) fn start(bus: &Bus, name: &str, injection: f64, value: fn(u64) -> f64) -> Self {
         let node = node(bus);
-        let builder = node.publisher(name).dtype(Dtype::F8).rate(FEED_RATE.to_string().parse().unwrap());
-        let publisher = builder.channel(Channel::new("x", "V")).inject(injection).open().unwrap();
+        let builder = node.publisher(name).dtype(Dtype::F8).rate(FEED_RATE);
+        let publisher = builder.channel(Channel::new("x", "V")).loss(injection).open().unwrap();
         let (stop, stopped) = channel::<()>();
         let period = Duration::from_secs(1) * FEED_SAMPLES as u32 / FEED_RATE;
         let thread = std::thread::spawn(move || {

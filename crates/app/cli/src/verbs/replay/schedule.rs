@@ -116,7 +116,7 @@ fn replay_block(block: &Block, publisher: &mut Publisher, schedule: &Schedule) -
             if whole {
                 let bytes = byte_range(start..end, sample_bytes);
                 let time = schedule.carried(block.time_of(block.first_index + start));
-                publisher.send_at(time, &block.data.as_bytes()[bytes])?;
+                publisher.send_bytes_at(time, &block.data.as_bytes()[bytes])?;
             } else {
                 publisher.skip(end - start, Stage::Source)?;
             }
