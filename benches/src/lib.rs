@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use rustix::time::{ClockId, clock_gettime};
 use serde_json::json;
 
 /// Prints the rows of one benchmark.
@@ -32,6 +33,15 @@ impl Report {
         Self { bench, json: std::env::args().any(|argument| argument == "--json") }
     }
 
+    /// Prints what a reader of the figures must know.
+    pub fn note(&self, text: &str) {
+        if self.json {
+            println!("{}", json!({"bench": self.bench, "note": text}));
+        } else {
+            println!("{text}");
+        }
+    }
+
     /// Prints one row.
     ///
     /// # Panics
@@ -49,9 +59,9 @@ impl Report {
             println!("{object}");
             return;
         }
-        let mut line = format!("{:<28} {:<10} {:<20}", row.case, row.system, row.metric);
+        let mut line = format!("{:<26} {:<10} {:<20}", row.case, row.system, row.metric);
         let spread = format!("({} – {}, {} runs)", short(min), short(max), sorted.len());
-        let _ = write!(line, " {:>10} {:<6} {spread}", short(median), row.unit);
+        let _ = write!(line, " {:>10}{:<4} {spread}", short(median), row.unit);
         println!("{line}");
     }
 }
@@ -100,18 +110,25 @@ pub fn percentile(sorted: &[f64], share: f64) -> f64 {
     sorted[((last as f64) * share).round() as usize]
 }
 
-/// Returns the processor time of this process so far. Units: seconds.
-///
-/// # Panics
-/// If the kernel does not tell.
+/// Whose processor time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Whose {
+    /// All threads of this process.
+    Process,
+    /// This thread alone.
+    Thread,
+}
+
+/// Returns the processor time used so far, what the kernel did in its name included. Units: seconds.
 #[must_use]
-pub fn cpu_seconds() -> f64 {
-    let stat = std::fs::read_to_string("/proc/self/stat").expect("a process may read its own times");
-    // The name, in parentheses, may hold spaces; the fields behind it do not.
-    let fields: Vec<&str> = stat.rsplit_once(") ").expect("a name in parentheses").1.split(' ').collect();
-    let ticks = |index: usize| fields[index].parse::<f64>().expect("a count of ticks");
-    // utime and stime are fields 14 and 15 of proc(5); USER_HZ is 100 on Linux.
-    (ticks(11) + ticks(12)) / 100.0
+#[expect(clippy::cast_precision_loss, reason = "nanoseconds of some minutes")]
+pub fn cpu_seconds(whose: Whose) -> f64 {
+    let clock = match whose {
+        Whose::Process => ClockId::ProcessCPUTime,
+        Whose::Thread => ClockId::ThreadCPUTime,
+    };
+    let time = clock_gettime(clock);
+    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }
 
 #[cfg(test)]

@@ -1,9 +1,10 @@
 //! `cargo xtask bench NAME`: one measurement of the `benches` package, optimised.
 
-use crate::Verdict;
 use crate::workspace::{Metadata, Package, cargo};
+use crate::{Verdict, setup};
 use anyhow::{Context, bail};
 use std::os::unix::process::CommandExt;
+use std::process::Command;
 
 /// Options of `cargo xtask bench`.
 #[derive(clap::Args)]
@@ -25,10 +26,14 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<Verdict> {
     if !names.contains(&options.name.as_str()) {
         bail!("no benchmark is called `{}`; there are: {}", options.name, names.join(", "));
     }
-    let mut command = cargo();
-    command.args(["run", "--release", "--quiet", "--package", &benches.name, "--bin", &options.name, "--"]);
-    command.args(options.json.then_some("--json"));
-    Err(command.exec()).context("cargo could not be started")
+    let mut build = cargo();
+    build.args(["build", "--release", "--package", &benches.name, "--package", "tallycast-cli"]);
+    setup::run_said(&mut build, "building what is measured (the first time takes minutes)")?;
+
+    let built = metadata.target_directory.join("release");
+    let mut command = Command::new(built.join(&options.name));
+    command.arg("--command").arg(built.join("tallycast")).args(options.json.then_some("--json"));
+    Err(command.exec()).with_context(|| format!("{} could not be started", options.name))
 }
 
 fn binaries(package: &Package) -> Vec<&str> {

@@ -1,0 +1,95 @@
+//! A stream from publisher to reader over multicast: the highest loss-free rate, processor time per datagram on
+//! each side, latency to a reader and to the page, and what a ring's writer pays for its readers.
+//!
+//! Publisher and reader are processes of their own (this program starts itself again in either role), so that
+//! each side's processor time is its own. Beside the stream stands a *plain* pair: the same datagrams over the
+//! same sockets and system calls, without stream, account or ring; what a stream costs is the ratio of the two.
+//!
+//! `--json` prints rows as objects; `--command PATH` is the `tallycast` whose monitor server is measured.
+
+mod latency;
+mod page;
+mod peer;
+mod place;
+mod plain;
+mod ring_writer;
+mod stream;
+mod throughput;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use anyhow::{Context, Result, bail};
+use benches::Report;
+
+use peer::Pair;
+use place::Place;
+
+/// How often every figure is taken.
+const RUNS: usize = 5;
+
+fn main() -> Result<()> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if let Some(at) = arguments.iter().position(|argument| argument == "--role") {
+        return play(&arguments[at + 1..]);
+    }
+    let command = arguments.iter().position(|argument| argument == "--command");
+    let command = command.and_then(|at| arguments.get(at + 1)).map(PathBuf::from);
+    let interrupt = Interrupt::watch()?;
+    let report = Report::from_arguments("cast");
+    report.note(
+        "medians of 5 runs (smallest – largest); a run in which a datagram is missing is no loss-free run",
+    );
+    ring_writer::measure(&report);
+    measure_network(&report, &Place::loopback()?, &interrupt)?;
+    match Place::veth()? {
+        Ok(veth) => measure_network(&report, &veth, &interrupt)?,
+        Err(reason) => report.note(&format!("veth: not measured: {reason}")),
+    }
+    match command {
+        Some(command) => page::measure(&report, &command, &interrupt)?,
+        None => report.note("page: not measured: --command PATH names the tallycast to measure"),
+    }
+    Ok(())
+}
+
+fn measure_network(report: &Report, place: &Place, interrupt: &Interrupt) -> Result<()> {
+    let mut pairs = [Pair::plain(place)?, Pair::stream(place)?];
+    throughput::measure(report, place, &mut pairs, interrupt)?;
+    latency::measure(report, place, &mut pairs, interrupt)
+}
+
+/// Becomes one side of a pair; it ends with its standard input.
+fn play(arguments: &[String]) -> Result<()> {
+    let [role, address, interface] = arguments else { bail!("a role takes an address and an interface") };
+    match role.as_str() {
+        "stream-source" => stream::source(address, interface),
+        "stream-reader" => stream::reader(address, interface),
+        "plain-source" => plain::source(address, interface),
+        "plain-reader" => plain::reader(address, interface),
+        other => bail!("there is no role `{other}`"),
+    }
+}
+
+/// Ctrl-C and SIGTERM end the measurement between two runs, so that namespaces and processes go with it.
+struct Interrupt {
+    wanted: Arc<AtomicBool>,
+}
+
+impl Interrupt {
+    fn watch() -> Result<Self> {
+        let wanted = Arc::new(AtomicBool::new(false));
+        for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+            signal_hook::flag::register(signal, Arc::clone(&wanted)).context("signals cannot be watched")?;
+        }
+        Ok(Self { wanted })
+    }
+
+    fn check(&self) -> Result<()> {
+        if self.wanted.load(Ordering::Relaxed) {
+            bail!("interrupted");
+        }
+        Ok(())
+    }
+}

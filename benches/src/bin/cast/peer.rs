@@ -1,0 +1,184 @@
+//! A source and a reader in processes of their own, led from here by lines of JSON.
+
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, ChildStdin, ChildStdout, Stdio};
+
+use anyhow::{Context, Result, bail};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use crate::place::{Place, Side};
+
+/// Bytes of a datagram that fills an Ethernet frame.
+pub(crate) const FULL_BYTES: usize = wire::DATAGRAM_BYTES_IPV4;
+/// Elements of type `f4` that a stream's full datagram carries.
+pub(crate) const ELEMENTS: usize = (FULL_BYTES - wire::DATA_HEADER_BYTES) / 4;
+/// Bytes of a datagram with one time stamp.
+pub(crate) const STAMP_BYTES: usize = wire::DATA_HEADER_BYTES + 8;
+/// Time stamps per second.
+pub(crate) const STAMPS_HZ: u32 = 1_000;
+
+/// What a source shall send.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub(crate) struct Order {
+    pub(crate) content: Content,
+    pub(crate) seconds: f64,
+}
+
+/// What the datagrams hold.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+pub(crate) enum Content {
+    /// Full datagrams, so many per second.
+    Bulk { datagrams_per_second: f64 },
+    /// [`STAMPS_HZ`] times a second the time of sending; small blocks wait for company for so long.
+    Stamps { linger_ms: u64 },
+}
+
+/// What a source says at the end.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+pub(crate) struct Sent {
+    /// Elements of a stream, datagrams of a plain pair.
+    pub(crate) units: u64,
+    pub(crate) seconds: f64,
+    pub(crate) cpu_s: f64,
+}
+
+/// What a reader says at the end.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub(crate) struct Received {
+    /// As in [`Sent`].
+    pub(crate) units: u64,
+    pub(crate) datagrams: u64,
+    pub(crate) cpu_s: f64,
+    pub(crate) delays_us: Vec<f64>,
+}
+
+/// What both sides of one run saw.
+#[derive(Clone, Debug)]
+pub(crate) struct Run {
+    pub(crate) sent: Sent,
+    pub(crate) received: Received,
+}
+
+/// A source and a reader.
+pub(crate) struct Pair {
+    pub(crate) system: &'static str,
+    source: Process,
+    reader: Process,
+}
+
+struct Process {
+    child: Child,
+    input: ChildStdin,
+    lines: BufReader<ChildStdout>,
+}
+
+impl Pair {
+    /// Publisher and subscriber of the library.
+    pub(crate) fn stream(place: &Place) -> Result<Self> {
+        let bus = format!("udp://239.84.0.0:{}?iface={}&rcvbuf=4194304", place.port, place.interface);
+        Self::start(place, "tallycast", ["stream-source", "stream-reader"], &bus)
+    }
+
+    /// The same sockets without anything above them.
+    pub(crate) fn plain(place: &Place) -> Result<Self> {
+        let group = format!("239.85.0.1:{}", place.port);
+        Self::start(place, "plain", ["plain-source", "plain-reader"], &group)
+    }
+
+    fn start(place: &Place, system: &'static str, roles: [&str; 2], address: &str) -> Result<Self> {
+        let reader = Process::start(place, Side::Reader, roles[1], address)?;
+        let source = Process::start(place, Side::Source, roles[0], address)?;
+        let mut pair = Self { system, source, reader };
+        pair.reader.hear::<()>("ready")?;
+        Ok(pair)
+    }
+
+    /// Has the source send and the reader read until both are done.
+    pub(crate) fn run(&mut self, order: &Order) -> Result<Run> {
+        self.source.say(order)?;
+        self.reader.hear::<()>("began")?;
+        self.source.say(&json!("go"))?;
+        let sent = self.source.hear("sent")?;
+        Ok(Run { sent, received: self.reader.hear("ended")? })
+    }
+}
+
+impl Run {
+    /// Returns how many datagrams left per second, as the reader counted them.
+    #[expect(clippy::cast_precision_loss, reason = "counts of a short run")]
+    pub(crate) fn datagrams_per_second(&self) -> f64 {
+        self.received.datagrams as f64 / self.sent.seconds
+    }
+
+    pub(crate) const fn is_whole(&self) -> bool {
+        self.sent.units == self.received.units
+    }
+}
+
+impl Process {
+    fn start(place: &Place, side: Side, role: &str, address: &str) -> Result<Self> {
+        let mut command = place.command(side)?;
+        command.args(["--role", role, address, place.interface]);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn().context("this program cannot start itself")?;
+        let input = child.stdin.take().context("a pipe was asked for")?;
+        let lines = BufReader::new(child.stdout.take().context("a pipe was asked for")?);
+        Ok(Self { child, input, lines })
+    }
+
+    fn say(&mut self, what: &impl Serialize) -> Result<()> {
+        writeln!(self.input, "{}", serde_json::to_string(what)?)?;
+        Ok(self.input.flush()?)
+    }
+
+    /// Waits for the next line, which must be `[event, value]`.
+    fn hear<T: for<'de> Deserialize<'de>>(&mut self, event: &str) -> Result<T> {
+        let mut line = String::new();
+        if self.lines.read_line(&mut line)? == 0 {
+            bail!("the other process ended before it said `{event}`");
+        }
+        let (said, value): (String, T) =
+            serde_json::from_str(&line).with_context(|| format!("`{event}` was expected, not {line}"))?;
+        anyhow::ensure!(said == event, "`{event}` was expected, not {line}");
+        Ok(value)
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // Whatever it is doing, nothing of a measurement outlives it.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Says something to the process that leads.
+pub(crate) fn tell(event: &str, value: &impl Serialize) -> Result<()> {
+    let mut output = std::io::stdout().lock();
+    writeln!(output, "{}", serde_json::to_string(&(event, value))?)?;
+    Ok(output.flush()?)
+}
+
+/// Waits for the next order; `None` when there will be none any more.
+pub(crate) fn next_order() -> Result<Option<Order>> {
+    next_line()?.map(|line| Ok(serde_json::from_str(&line)?)).transpose()
+}
+
+/// Waits until the reader has heard of this run.
+pub(crate) fn wait_for_go() -> Result<()> {
+    next_line()?.map(drop).context("the measurement was given up")
+}
+
+/// Lets this process end with the one that leads, whatever it is waiting for then.
+pub(crate) fn end_with_leader() {
+    std::thread::spawn(|| {
+        while next_line().is_ok_and(|line| line.is_some()) {}
+        std::process::exit(0);
+    });
+}
+
+fn next_line() -> Result<Option<String>> {
+    let mut line = String::new();
+    Ok((std::io::stdin().read_line(&mut line)? > 0).then_some(line))
+}

@@ -1,0 +1,59 @@
+//! What one record costs a ring's writer, with so many readers that read along.
+
+use benches::{Report, Row, Whose, cpu_seconds};
+
+use crate::RUNS;
+
+const RECORDS: u32 = 1_000_000;
+/// Large enough that readers can follow, small enough to stay in a core's cache.
+const RING_BYTES: usize = 1 << 20;
+
+/// Measures small records and those of a full datagram.
+///
+/// Processor time of the writer's thread, not time that passes: with fewer cores than threads the latter would
+/// tell how they take turns.
+pub(crate) fn measure(report: &Report) {
+    for payload_bytes in [64_usize, 1_392] {
+        for readers in [0_usize, 1, 3] {
+            let runs: Vec<f64> = (0..RUNS).map(|_| nanos_per_record(payload_bytes, readers)).collect();
+            let case = format!("ring/{payload_bytes}B/{readers}-readers");
+            report.row(&Row {
+                case: &case,
+                system: "tallycast",
+                metric: "writer_cpu",
+                unit: "ns",
+                runs: &runs,
+            });
+        }
+    }
+}
+
+fn nanos_per_record(payload_bytes: usize, readers: usize) -> f64 {
+    let (mut writer, ring) = ring::ring(RING_BYTES);
+    let payload = vec![7_u8; payload_bytes];
+    std::thread::scope(|scope| {
+        for _ in 0..readers {
+            let mut reader = ring.reader_at_head();
+            scope.spawn(move || read_along(&mut reader));
+        }
+        let cpu = cpu_seconds(Whose::Thread);
+        for _ in 0..RECORDS {
+            writer.write(1, [0, 0], &[&payload]).expect("a small record fits");
+        }
+        let spent = cpu_seconds(Whose::Thread) - cpu;
+        writer.close();
+        spent * 1e9 / f64::from(RECORDS)
+    })
+}
+
+fn read_along(reader: &mut ring::Reader) {
+    let mut record = Vec::new();
+    loop {
+        match reader.read(&mut record) {
+            ring::Read::Closed => return,
+            // Gives the core to the writer if there are more threads than cores.
+            ring::Read::Empty => std::thread::yield_now(),
+            ring::Read::Record { .. } | ring::Read::Lapped { .. } => {}
+        }
+    }
+}
