@@ -60,9 +60,17 @@ impl Report {
             return;
         }
         let mut line = format!("{:<26} {:<10} {:<20}", row.case, row.system, row.metric);
-        let spread = format!("({} – {}, {} runs)", short(min), short(max), sorted.len());
-        let _ = write!(line, " {:>10}{:<4} {spread}", short(median), row.unit);
+        let spread = format!("({} – {}, {} runs)", row.shown(min), row.shown(max), sorted.len());
+        let space = if row.unit.starts_with('/') { "" } else { " " };
+        let _ = write!(line, " {:>12}  {spread}", format!("{}{space}{}", row.shown(median), row.unit));
         println!("{line}");
+    }
+}
+
+impl Row<'_> {
+    /// Writes a value with three digits; only rates become so large that they need a prefix.
+    fn shown(&self, value: f64) -> String {
+        if self.unit.starts_with('/') { short(value) } else { three_digits(value) }
     }
 }
 
@@ -84,14 +92,16 @@ fn short(value: f64) -> String {
         large if large >= 1e3 => (value / 1e3, " k"),
         _ => (value, ""),
     };
-    let decimals = if scaled.abs() >= 100.0 {
-        0
-    } else if scaled.abs() >= 10.0 {
-        1
-    } else {
-        2
+    format!("{}{prefix}", three_digits(scaled))
+}
+
+fn three_digits(value: f64) -> String {
+    let decimals = match value.abs() {
+        large if large >= 100.0 => 0,
+        large if large >= 10.0 => 1,
+        _ => 2,
     };
-    format!("{scaled:.decimals$}{prefix}")
+    format!("{value:.decimals$}")
 }
 
 /// Returns the value below which this share of sorted values lies.
