@@ -1,6 +1,6 @@
 //! Accounts and gaps as JSON, as `docs/formats/account.md` describes them.
 
-use ledger::{Account, Gap, GapKind, NetworkRows, ReaderRows, StageCounts};
+use ledger::{Account, AccountState, Gap, GapKind, NetworkRows, ReaderRows, StageCounts};
 use serde_json::{Map, Value, json};
 
 use crate::event::{StreamAccount, StreamGap};
@@ -69,10 +69,11 @@ pub fn gap_json(gap: &Gap, elements_per_sample: u32) -> Value {
     })
 }
 
-/// Tells whether an account is balanced, closed and explained: the demo's verdict.
+/// Tells whether an ended account leaves nothing open: it is balanced, nothing is pending or unexplained, and its
+/// end is known. What a publisher without a final tally still sent, nobody knows.
 #[must_use]
 pub fn is_in_order(account: &Account) -> bool {
-    account.balanced() && account.explained()
+    account.explained() && account.state != AccountState::Unconfirmed
 }
 
 fn network_json(rows: &NetworkRows) -> Value {
@@ -105,4 +106,27 @@ fn elements_json(rows: &ReaderRows) -> Value {
 fn stages_json(counts: &StageCounts) -> Value {
     let fields = counts.nonzero().map(|(stage, count)| (stage.name().to_owned(), json!(count)));
     Value::Object(fields.collect::<Map<_, _>>())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn account(state: AccountState) -> Account {
+        let elements = ReaderRows { next: 5, per_sample: 2, delivered: 10, ..ReaderRows::default() };
+        Account { state, datagrams: None, elements, gaps: Vec::new() }
+    }
+
+    #[test]
+    fn an_account_is_in_order_when_its_end_is_known_and_everything_is_explained() {
+        assert!(is_in_order(&account(AccountState::Closed)));
+        assert!(is_in_order(&account(AccountState::Cut)), "a reader may leave when it likes");
+        assert!(!is_in_order(&account(AccountState::Open)));
+        assert!(!is_in_order(&account(AccountState::Unconfirmed)), "nobody knows what was sent at last");
+        let mut unexplained = account(AccountState::Closed);
+        unexplained.elements.delivered -= 1;
+        assert!(!is_in_order(&unexplained), "not balanced");
+        unexplained.elements.unexplained += 1;
+        assert!(!is_in_order(&unexplained), "not explained");
+    }
 }

@@ -23,6 +23,13 @@ const MAX_GAPS: usize = 8_192;
 /// Gaps that the ring made are numbered apart from those of the receiving socket.
 const FIRST_LAP_ID: u64 = 1 << 63;
 
+/// Whether an account lists its gaps one by one, which are thousands where much was lost.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum GapList {
+    Full,
+    Empty,
+}
+
 /// One stream on its way to one subscriber.
 pub(crate) struct Flow {
     pub(crate) inlet: Inlet,
@@ -105,9 +112,15 @@ impl Flow {
     }
 
     /// Returns the accounts of the epochs that are still open here.
-    pub(crate) fn accounts(&self, reader_name: &str) -> Vec<StreamAccount> {
+    pub(crate) fn accounts(&self, reader_name: &str, gaps: GapList) -> Vec<StreamAccount> {
         let open = self.lives.iter().filter(|(_, life)| !life.ended);
-        open.map(|(epoch, life)| self.account(*epoch, life, reader_name)).collect()
+        open.map(|(epoch, life)| self.account(*epoch, life, reader_name, gaps)).collect()
+    }
+
+    /// Returns the account of an epoch that has ended as it stands, while news of it may come.
+    pub(crate) fn ended_account(&self, epoch: Epoch, reader_name: &str) -> Option<StreamAccount> {
+        let life = self.lives.get(&epoch).filter(|life| life.ended)?;
+        Some(self.account(epoch, life, reader_name, GapList::Full))
     }
 
     fn take(&mut self, record: Record<'_>, totals: [u64; 2], reader_name: &str, events: &mut Vec<Event>) {
@@ -149,7 +162,7 @@ impl Flow {
         }
         // The same epoch begins anew when a publisher was silent for so long that its account had ended.
         if let Some(life) = self.lives.remove(&epoch).filter(|life| !life.ended) {
-            events.push(Event::Ended(self.account(epoch, &life, reader_name)));
+            events.push(Event::Ended(self.account(epoch, &life, reader_name, GapList::Full)));
         }
         let per_sample = self.schema.elements_per_sample();
         let leg = Leg::join(per_sample, totals, first_index * u64::from(per_sample));
@@ -284,7 +297,8 @@ impl Flow {
         }
     }
 
-    fn close(&mut self, reader_name: &str, events: &mut Vec<Event>) {
+    /// Ends what is open here: the ring was closed, or is left although others still read it.
+    pub(crate) fn close(&mut self, reader_name: &str, events: &mut Vec<Event>) {
         self.closed = true;
         if let Some(assembly) = &mut self.assembly {
             assembly.flush(&mut self.blocks);
@@ -303,7 +317,7 @@ impl Flow {
     fn end(&mut self, epoch: Epoch, reader_name: &str, events: &mut Vec<Event>) {
         let Some(mut life) = self.lives.remove(&epoch) else { return };
         life.ended = true;
-        events.push(Event::Ended(self.account(epoch, &life, reader_name)));
+        events.push(Event::Ended(self.account(epoch, &life, reader_name, GapList::Full)));
         self.lives.insert(epoch, life);
         // Only the newest epochs can still be spoken of.
         while self.lives.len() > 8 {
@@ -337,13 +351,13 @@ impl Flow {
         }
     }
 
-    fn account(&self, epoch: Epoch, life: &Life, reader_name: &str) -> StreamAccount {
-        let account = Account {
-            state: life.leg.state(),
-            datagrams: life.datagrams,
-            elements: life.leg.rows(),
-            gaps: life.gaps.values().cloned().collect(),
+    fn account(&self, epoch: Epoch, life: &Life, reader_name: &str, gaps: GapList) -> StreamAccount {
+        let gaps = match gaps {
+            GapList::Full => life.gaps.values().cloned().collect(),
+            GapList::Empty => Vec::new(),
         };
+        let account =
+            Account { state: life.leg.state(), datagrams: life.datagrams, elements: life.leg.rows(), gaps };
         StreamAccount {
             stream: Arc::clone(&self.name),
             id: self.stream(),

@@ -4,14 +4,14 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use engine::ReceiveAgent;
+use engine::{ReceiveAgent, StreamAccountView};
 use sample::StreamPattern;
 use units::{Epoch, StreamId};
 
-use crate::event::{Event, StreamAccount};
-use crate::flow::Flow;
+use crate::event::{Event, StreamAccount, StreamGap};
+use crate::flow::{Flow, GapList};
 
-/// How long a closing subscriber waits for the last word of the agent.
+/// How long a closing subscriber reads on in streams that go on for others.
 const CLOSING_PATIENCE: Duration = Duration::from_secs(5);
 /// Accounts of ended epochs that are kept for [`Subscriber::close`].
 const MAX_ENDED: usize = 4_096;
@@ -26,9 +26,14 @@ pub struct Subscriber {
     queue: VecDeque<Event>,
     scratch: Vec<Event>,
     ended: VecDeque<StreamAccount>,
+    /// The sockets' books of the streams that are being left, which go with them.
+    leaving: SocketBooks,
     /// The stream whose turn comes first next time.
     turn: Option<StreamId>,
 }
+
+/// The network books of this process's sockets, by stream and epoch.
+type SocketBooks = BTreeMap<(StreamId, Epoch), StreamAccountView>;
 
 impl Subscriber {
     pub(crate) fn new(agent: Arc<ReceiveAgent>, reader: String, patterns: Vec<StreamPattern>) -> Self {
@@ -44,6 +49,7 @@ impl Subscriber {
             queue: VecDeque::new(),
             scratch: Vec::new(),
             ended: VecDeque::new(),
+            leaving: SocketBooks::new(),
             turn: None,
         }
     }
@@ -94,42 +100,63 @@ impl Subscriber {
     /// Returns the accounts of all open epochs as this reader stands, with the books of their sockets.
     #[must_use]
     pub fn accounts(&self) -> Vec<StreamAccount> {
-        let mut accounts: Vec<_> = self.flows.values().flat_map(|flow| flow.accounts(&self.reader)).collect();
-        let views: BTreeMap<(StreamId, Epoch), _> = self
-            .agent
-            .accounts()
-            .into_iter()
-            .map(|account| ((account.view.stream, account.view.epoch), account))
-            .collect();
+        self.open_accounts(GapList::Full)
+    }
+
+    /// Returns the same accounts without their lists of gaps; the sums count them all. For frequent looks.
+    #[must_use]
+    pub fn accounts_without_gaps(&self) -> Vec<StreamAccount> {
+        self.open_accounts(GapList::Empty)
+    }
+
+    /// Leaves all streams; returns every account, the ended ones and those cut now.
+    ///
+    /// News that was not taken before is dropped: [`Subscriber::close_into`] hands it over.
+    #[must_use]
+    pub fn close(self) -> Vec<StreamAccount> {
+        self.close_into(drop)
+    }
+
+    /// Leaves all streams and hands over what is still on its way; returns every account, the ended ones, as
+    /// they stand with the last news of their gaps, and those cut now.
+    #[must_use]
+    pub fn close_into(mut self, mut take: impl FnMut(Event)) -> Vec<StreamAccount> {
+        self.leaving = self.socket_books();
+        for pattern in std::mem::take(&mut self.patterns) {
+            self.agent.deselect(pattern);
+        }
+        // The agent follows one wish after the other: when it answers, it has written its last words on all
+        // streams that nobody wants any more, and closed their rings.
+        drop(self.agent.accounts());
+        let deadline = Instant::now() + CLOSING_PATIENCE;
+        while self.pump() && Instant::now() < deadline {
+            self.queue.drain(..).for_each(&mut take);
+        }
+        // What another reader of this process still wants goes on; this one leaves it all the same.
+        for flow in self.flows.values_mut() {
+            flow.close(&self.reader, &mut self.scratch);
+        }
+        self.tell();
+        self.queue.drain(..).for_each(&mut take);
+        self.ended.drain(..).collect()
+    }
+
+    fn open_accounts(&self, gaps: GapList) -> Vec<StreamAccount> {
+        let accounts = self.flows.values().flat_map(|flow| flow.accounts(&self.reader, gaps));
+        let mut accounts: Vec<_> = accounts.collect();
+        let sockets = self.socket_books();
         for account in &mut accounts {
-            if let Some(socket) = views.get(&(account.id, account.epoch)) {
+            if let Some(socket) = sockets.get(&(account.id, account.epoch)) {
                 account.account.datagrams = socket.view.account.datagrams;
-                account.reclassified.clone_from(&socket.view.reclassified);
-                account.port = Some(socket.port);
-                account.age = Some(socket.age);
+                complete(account, socket);
             }
         }
         accounts
     }
 
-    /// Leaves all streams; returns every account, the ended ones and those cut now.
-    #[must_use]
-    pub fn close(mut self) -> Vec<StreamAccount> {
-        for pattern in std::mem::take(&mut self.patterns) {
-            self.agent.deselect(pattern);
-        }
-        let deadline = Instant::now() + CLOSING_PATIENCE;
-        while self.flows.values().any(|flow| !flow.closed) && Instant::now() < deadline {
-            if !self.pump() {
-                let flows = &self.flows;
-                self.agent.doorbell().wait_until(Duration::from_millis(50), || {
-                    flows.values().any(Flow::is_ready).then_some(())
-                });
-            }
-            self.queue.clear();
-        }
-        let open: Vec<_> = self.accounts();
-        self.ended.drain(..).chain(open).collect()
+    fn socket_books(&self) -> SocketBooks {
+        let books = self.agent.accounts().into_iter();
+        books.map(|book| ((book.view.stream, book.view.epoch), book)).collect()
     }
 
     /// Reads on in every stream; tells whether there is news.
@@ -149,17 +176,56 @@ impl Subscriber {
         }
         self.turn = next_turn;
         let news = !self.scratch.is_empty();
-        for event in &self.scratch {
-            if let Event::Ended(account) = event {
-                if self.ended.len() == MAX_ENDED {
-                    self.ended.pop_front();
-                }
-                self.ended.push_back(account.clone());
-            }
-        }
-        self.queue.extend(self.scratch.drain(..));
+        self.tell();
         self.flows.retain(|_, flow| !flow.closed);
         news
+    }
+
+    /// Queues what the flows had to tell; ended accounts are completed and kept.
+    fn tell(&mut self) {
+        let mut events = std::mem::take(&mut self.scratch);
+        let concerns_the_ended = |event: &Event| match event {
+            Event::Ended(_) => true,
+            Event::Settled(gap) => self.ended.iter().any(|account| is_of(account, gap)),
+            Event::Began(_) | Event::Block(_) | Event::Gap(_) => false,
+        };
+        if events.iter().any(concerns_the_ended) {
+            let mut sockets = self.leaving.clone();
+            sockets.extend(self.socket_books());
+            for event in &mut events {
+                match event {
+                    Event::Ended(account) => self.keep_ended(account, &sockets),
+                    Event::Settled(gap) => self.settle_ended(gap, &sockets),
+                    Event::Began(_) | Event::Block(_) | Event::Gap(_) => {}
+                }
+            }
+        }
+        self.queue.extend(events.drain(..));
+        self.scratch = events;
+    }
+
+    /// Completes an account that has ended, and keeps it.
+    fn keep_ended(&mut self, account: &mut StreamAccount, sockets: &SocketBooks) {
+        if let Some(socket) = book_of(account, sockets) {
+            complete(account, socket);
+        }
+        if self.ended.len() == MAX_ENDED {
+            self.ended.pop_front();
+        }
+        self.ended.push_back(account.clone());
+    }
+
+    /// Takes late news of a gap into the account of its epoch, if that has ended.
+    fn settle_ended(&mut self, gap: &StreamGap, sockets: &SocketBooks) {
+        let Some(known) = self.ended.iter_mut().rev().find(|account| is_of(account, gap)) else { return };
+        let flow = self.flows.get(&known.id);
+        let Some(later) = flow.and_then(|flow| flow.ended_account(gap.epoch, &self.reader)) else { return };
+        known.account.elements = later.account.elements;
+        known.account.gaps = later.account.gaps;
+        if let Some(socket) = book_of(known, sockets) {
+            known.account.datagrams = socket.view.account.datagrams;
+            complete(known, socket);
+        }
     }
 
     fn look_for_streams(&mut self) {
@@ -175,6 +241,28 @@ impl Subscriber {
             }
         }
     }
+}
+
+fn is_of(account: &StreamAccount, gap: &StreamGap) -> bool {
+    account.epoch == gap.epoch && account.stream == gap.stream
+}
+
+/// Finds the socket's book of an account that has ended.
+fn book_of<'a>(account: &StreamAccount, sockets: &'a SocketBooks) -> Option<&'a StreamAccountView> {
+    let socket = sockets.get(&(account.id, account.epoch))?;
+    // A publisher that fell silent and came back has another account in the same epoch by now.
+    let same = match (&socket.view.account.datagrams, &account.account.datagrams) {
+        (Some(socket), Some(account)) => socket.first == account.first,
+        _ => true,
+    };
+    same.then_some(socket)
+}
+
+/// Adds what only the socket's book knows.
+fn complete(account: &mut StreamAccount, socket: &StreamAccountView) {
+    account.reclassified.clone_from(&socket.view.reclassified);
+    account.port = Some(socket.port);
+    account.age = Some(socket.age);
 }
 
 impl Drop for Subscriber {
