@@ -340,11 +340,13 @@ impl TraceFrame {
         let gap_count = header.gap_count.get() as usize;
         within("gaps of one trace", gap_count, MAX_PAGE_GAPS)?;
         let time = |nanos: i64| Some(WallTime::from_nanos(nanos)).filter(|_| nanos != NO_TIME);
+        let (newest, value) = (time(header.newest_ns.get()), header.newest_value.get());
+        known("newest_value", value.to_bits(), newest.is_some() || value.is_nan())?;
         let trace = Self {
             index: header.index.get(),
             state: TraceState::from_code(header.state)?,
             samples_per_column: header.samples_per_column.get(),
-            newest: time(header.newest_ns.get()).map(|time| (time, header.newest_value.get())),
+            newest: newest.map(|time| (time, value)),
             live_memory_from: time(header.live_memory_from_ns.get()),
             shape: TraceShape::decode(input, header, count)?,
             gaps: input

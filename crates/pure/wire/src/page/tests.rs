@@ -190,6 +190,15 @@ fn what_this_version_does_not_know_is_refused() {
 }
 
 #[test]
+fn a_value_without_its_time_is_refused() {
+    let mut bytes = encoded(&unknown());
+    // The trace's newest value lies behind the frame's 48 bytes and its own first 32.
+    bytes[80..88].copy_from_slice(&1.0_f64.to_le_bytes());
+    let error = ViewFrame::decode(&bytes).unwrap_err();
+    assert!(matches!(error, PageFrameError::Unknown { field: "newest_value", .. }), "{error}");
+}
+
+#[test]
 fn every_stage_has_its_code_in_a_gap() {
     for code in 0..=255 {
         let cause = GapCause::from_code(code);

@@ -1,0 +1,37 @@
+//! Any bytes as a frame of the page: refused with a reason, or encoded to as many bytes that read the same.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use wire::ViewFrame;
+
+fuzz_target!(|bytes: &[u8]| {
+    judge(bytes);
+    let mut begun = bytes.to_vec();
+    if begin(&mut begun).is_some() {
+        judge(&begun);
+    }
+});
+
+fn judge(bytes: &[u8]) {
+    let Ok(frame) = ViewFrame::decode(bytes) else { return };
+    assert_eq!(frame.encoded_bytes(), bytes.len());
+    let again = encoded(&frame);
+    // The bits of a NaN are nobody's: from then on nothing changes any more.
+    let read = ViewFrame::decode(&again).expect("what was written can be read");
+    assert_eq!(encoded(&read), again);
+}
+
+fn encoded(frame: &ViewFrame) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    frame.encode(&mut bytes).expect("what was accepted is within the limits");
+    assert_eq!(bytes.len(), frame.encoded_bytes());
+    bytes
+}
+
+/// Puts in what every frame begins with, and a number of traces that a fuzzer can fill.
+fn begin(bytes: &mut [u8]) -> Option<()> {
+    bytes.get_mut(..4)?.copy_from_slice(&[0x54, 0x50, 1, 1]);
+    let counts = bytes.get_mut(12..16)?;
+    counts.copy_from_slice(&[counts[0] % 4, 0, counts[2] % 4, 0]);
+    Some(())
+}
