@@ -1,15 +1,15 @@
 //! What a recorder wrote lies behind live memory without a seam, and outlives the publisher.
 
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant as Clock};
 
 use archive::{FileStore, Options, Recorder};
 use monitor::{MonitorConfig, MonitorHandle};
 use serde_json::Value;
-use tallycast::{Bus, Event};
+use tallycast::{Bus, Event, WallTime};
 use units::Instant;
 use wire::{TraceShape, TraceState};
 
@@ -19,6 +19,7 @@ use crate::scene::{Feed, Page, bus, get, listed, node, start, wait_for};
 struct Recording {
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
+    first: Arc<OnceLock<WallTime>>,
 }
 
 impl Recording {
@@ -28,13 +29,16 @@ impl Recording {
         let run = "test".parse().unwrap();
         let mut recorder = Recorder::open(store, run, Options::default(), Instant::ORIGIN).unwrap();
         let stop = Arc::new(AtomicBool::new(false));
-        let told = Arc::clone(&stop);
-        let began = Clock::now();
+        let (told, first) = (Arc::clone(&stop), Arc::new(OnceLock::new()));
+        let (began, noted) = (Clock::now(), Arc::clone(&first));
         let thread = std::thread::spawn(move || {
             let now = || Instant::ORIGIN + began.elapsed();
             let mut ended = false;
             while !(ended && told.load(Ordering::Relaxed)) {
                 if let Some(event) = subscriber.next(Duration::from_millis(50)) {
+                    if let Event::Block(block) = &event {
+                        noted.get_or_init(|| block.t0);
+                    }
                     recorder.take_event(now(), "recorder", &event).unwrap();
                     ended = matches!(event, Event::Ended(_));
                 }
@@ -42,7 +46,12 @@ impl Recording {
             }
             recorder.close(now()).unwrap();
         });
-        Self { stop, thread: Some(thread) }
+        Self { stop, thread: Some(thread), first }
+    }
+
+    /// Waits for the first sample that is recorded; returns its time.
+    fn first_ns(&self) -> i64 {
+        wait_for("the first recorded sample", || self.first.get().map(|time| time.as_nanos()))
     }
 }
 
@@ -70,18 +79,18 @@ fn live_memory_joins_what_was_recorded_without_a_seam() {
     let recording = Recording::start(&bus, root.path());
     let first = monitor_of(&bus, root.path());
     let feed = Feed::start(&bus, "lab/x", 0.0, |index| index as f64);
-    let began = listed(first.address(), "lab/x", |stream| stream["next_index"].as_u64() > Some(1_000));
-    let began_ns = began["newest_ns"].as_i64().unwrap();
+    let from_ns = recording.first_ns();
+    listed(first.address(), "lab/x", |stream| stream["newest_ns"].as_i64() > Some(from_ns + 1_000_000_000));
     drop(first);
     let second = monitor_of(&bus, root.path());
     let later = listed(second.address(), "lab/x", |stream| {
         let count = |field: &str| stream[field].as_u64().unwrap();
         count("next_index") > count("first_index") + 1_000
     });
-    let later_ns = later["newest_ns"].as_i64().unwrap();
+    let to_ns = later["newest_ns"].as_i64().unwrap();
     // The recorder acknowledges what live memory does not reach any more a moment later.
     let whole = wait_for("range without a hole", || {
-        let range = range(&second, began_ns - 500_000_000, later_ns - 500_000_000);
+        let range = range(&second, from_ns, to_ns);
         let whole = range["columns"].as_array()?.iter().all(|column| !column.is_null());
         (whole && range["origin"] == "both").then_some(range)
     });

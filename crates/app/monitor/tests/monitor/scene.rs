@@ -4,20 +4,20 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use monitor::{MonitorConfig, MonitorHandle};
 use serde_json::Value;
-use tallycast::{Bus, Channel, Dtype, Node};
+use tallycast::{Bus, Channel, Dtype, Node, WallTime};
 use tungstenite::client::IntoClientRequest;
 use tungstenite::{Message, WebSocket};
 use wire::ViewFrame;
 
 /// How long a test waits for something that must come before it gives up.
 pub(crate) const WATCHDOG: Duration = Duration::from_secs(30);
-const LOOK_AGAIN: Duration = Duration::from_millis(20);
-/// How many samples a feed publishes at once, fifty times a second.
-const FEED_SAMPLES: u64 = 20;
+pub(crate) const LOOK_AGAIN: Duration = Duration::from_millis(20);
+/// How often a feed publishes what is due.
+const FEED_PAUSE: Duration = Duration::from_millis(20);
 pub(crate) const FEED_RATE: u32 = 1_000;
 
 /// A bus that nobody else uses.
@@ -53,6 +53,9 @@ pub(crate) fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T 
 }
 
 /// A publisher of one channel `x` in V that goes on until dropped.
+///
+/// Its samples' times follow from their count alone, and it publishes as many as the clock asks for: however long
+/// it was kept from its processor, no time jumps and no sample is left out.
 pub(crate) struct Feed {
     stop: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
@@ -65,15 +68,17 @@ impl Feed {
         let builder = node.publisher(name).dtype(Dtype::F8).rate(FEED_RATE);
         let publisher = builder.channel(Channel::new("x", "V")).loss(injection).open().unwrap();
         let (stop, stopped) = channel::<()>();
-        let period = Duration::from_secs(1) * FEED_SAMPLES as u32 / FEED_RATE;
         let thread = std::thread::spawn(move || {
             // Dropped behind the publisher, which ends before its node does.
             let _node = node;
             let mut publisher = publisher;
-            while stopped.recv_timeout(period) == Err(RecvTimeoutError::Timeout) {
+            let (began, t0) = (Instant::now(), SystemTime::now().duration_since(UNIX_EPOCH).unwrap());
+            while stopped.recv_timeout(FEED_PAUSE) == Err(RecvTimeoutError::Timeout) {
+                let due = (began.elapsed().as_secs_f64() * f64::from(FEED_RATE)) as u64;
                 let first = publisher.next_index();
-                let samples: Vec<f64> = (first..first + FEED_SAMPLES).map(value).collect();
-                publisher.send(&samples).unwrap();
+                let samples = (first..due.max(first)).flat_map(|index| value(index).to_le_bytes());
+                let time = t0.as_nanos() as i64 + first as i64 * (1_000_000_000 / i64::from(FEED_RATE));
+                publisher.send_at(WallTime::from_nanos(time), &samples.collect::<Vec<u8>>()).unwrap();
             }
         });
         Self { stop: Some(stop), thread: Some(thread) }
