@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use tallycast::{AccountState, Epoch, Event, StreamAccount, StreamId};
+use tallycast::{Epoch, Event, StreamAccount, StreamId};
 
 use crate::stop::{Deadline, Stop};
 
@@ -25,17 +25,6 @@ pub(crate) struct Patience {
 }
 
 impl StreamsSeen {
-    /// Takes it from accounts, for a reader that shows no events.
-    pub(crate) fn in_accounts(accounts: &[StreamAccount]) -> Self {
-        let mut seen = Self::default();
-        for account in accounts {
-            let open = account.account.state == AccountState::Open;
-            let set = if open { &mut seen.open } else { &mut seen.ended };
-            set.insert((account.id, account.epoch));
-        }
-        seen
-    }
-
     /// Notes beginnings and ends.
     pub(crate) fn take(&mut self, event: &Event) {
         match event {
@@ -66,11 +55,6 @@ impl Patience {
     /// latest.
     pub(crate) fn new(stop: Stop, patience: Duration, until_end: bool) -> Self {
         Self { stop, patience, until_end, deadline: None }
-    }
-
-    /// Wishes for the end, whoever else does.
-    pub(crate) fn wish(&self) {
-        self.stop.want();
     }
 
     /// Tells whether the reader has read enough.

@@ -131,6 +131,11 @@ impl Sources {
         Ok(Settings { file, bus: self.bus.clone(), station: self.station.clone() })
     }
 
+    /// Returns the file of settings if a flag names it.
+    pub(crate) fn named_file(&self) -> Option<&Path> {
+        self.config.as_deref()
+    }
+
     /// Returns the bus if a flag names it.
     pub(crate) fn named_bus(&self) -> Option<&str> {
         self.bus.as_deref()

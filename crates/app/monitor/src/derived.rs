@@ -178,6 +178,21 @@ impl Derivations {
         self.running.iter().map(status).collect()
     }
 
+    /// Ends, with their final tallies, the published streams none of whose inputs is open any longer.
+    ///
+    /// One that is derived from another waits for that one's end to be heard, so that nothing of it is missed.
+    pub(crate) fn finish(&mut self, is_open: impl Fn(&StreamName) -> bool) {
+        let node = &self.node;
+        self.running.retain_mut(|running| {
+            let goes_on = running.config.inputs.iter().any(|input| is_open(&input.stream));
+            if running.publisher.is_none() || goes_on {
+                return true;
+            }
+            running.finish(node);
+            false
+        });
+    }
+
     /// Ends all derived streams with their final tallies; returns the names of those that were published.
     pub(crate) fn close(&mut self) -> Vec<StreamName> {
         let publishers = self.running.drain(..).filter_map(|running| running.publisher);
@@ -226,6 +241,12 @@ impl Running {
             }
             Err(error) => self.error = Some(error.to_string()),
         }
+    }
+
+    /// Gives up what has not come and publishes what can still be decided; the stream ends when this is dropped.
+    fn finish(&mut self, node: &Node) {
+        (0..self.config.inputs.len()).for_each(|input| self.handle(input, Input::Ended));
+        self.publish(node);
     }
 
     fn publish(&mut self, node: &Node) {

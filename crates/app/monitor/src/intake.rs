@@ -12,9 +12,11 @@ use std::time::{Duration, Instant};
 use sample::{StreamName, StreamPattern};
 use tallycast::{AccountState, Event, StreamAccount, Subscriber};
 use tokio::sync::oneshot;
+use units::{Epoch, WallTime};
 
 use crate::clock;
 use crate::derived::{Derivations, DerivedError, DerivedStream};
+use crate::history::History;
 use crate::shared::Shared;
 
 /// How long it waits for news before it looks for commands.
@@ -23,8 +25,9 @@ const PATIENCE: Duration = Duration::from_millis(20);
 const ACCOUNTS_EVERY: Duration = Duration::from_millis(500);
 /// Events taken before it looks for commands, when there is always news.
 const EVENTS_PER_TURN: usize = 256;
-/// How long the end of the monitor's own derived streams is waited for, so that their accounts close.
-const CLOSING_PATIENCE: Duration = Duration::from_secs(2);
+/// How long the end of the monitor's own derived streams is waited for, so that their accounts close: a loss
+/// takes two seconds to settle, the rest is for busy machines.
+const CLOSING_PATIENCE: Duration = Duration::from_secs(5);
 
 /// What requests want of the intake.
 pub(crate) enum Command {
@@ -33,7 +36,8 @@ pub(crate) enum Command {
     Derive(DerivedStream, oneshot::Sender<Result<(), DerivedError>>),
     /// Ends a derived stream; answers whether there was one.
     Forget(String, oneshot::Sender<bool>),
-    Stop,
+    /// Ends once every stream has, and what is derived from it: for so long it may go on.
+    Finish(Duration),
 }
 
 /// The thread's belongings.
@@ -42,25 +46,38 @@ pub(crate) struct Intake {
     derivations: Derivations,
     shared: Arc<Shared>,
     accounts_at: Instant,
+    /// The streams whose accounts are open.
+    open: BTreeSet<(Arc<StreamName>, Epoch)>,
+    /// Until when it goes on, once the end is wished for.
+    deadline: Option<Instant>,
 }
 
 impl Intake {
     pub(crate) fn new(subscriber: Subscriber, derivations: Derivations, shared: Arc<Shared>) -> Self {
-        Self { subscriber, derivations, shared, accounts_at: Instant::now() }
+        let (accounts_at, open, deadline) = (Instant::now(), BTreeSet::new(), None);
+        Self { subscriber, derivations, shared, accounts_at, open, deadline }
     }
 
-    /// Listens until it is told to stop; returns every account, ended or cut now.
+    /// Listens until it is told to finish; returns every account, ended or cut now.
     pub(crate) fn run(mut self, commands: &Receiver<Command>) -> Vec<StreamAccount> {
-        while self.obey(commands) {
+        while self.obey(commands) && !self.is_finished() {
             self.listen();
             self.derivations.advance(clock::wall());
             if self.accounts_at.elapsed() >= ACCOUNTS_EVERY {
                 self.accounts_at = Instant::now();
-                self.shared.history.accounts_are(self.subscriber.accounts());
+                self.shared.history.accounts_are(self.subscriber.accounts_without_gaps());
                 self.shared.set_derived(self.derivations.status());
             }
         }
         self.close()
+    }
+
+    /// Tells whether the wished-for end is there; what is derived ends as soon as its inputs have.
+    fn is_finished(&mut self) -> bool {
+        let Some(deadline) = self.deadline else { return false };
+        let open = &self.open;
+        self.derivations.finish(|input| open.iter().any(|(stream, _)| **stream == *input));
+        self.open.is_empty() || Instant::now() >= deadline
     }
 
     /// Follows the commands that are there; `false` ends the thread.
@@ -83,8 +100,12 @@ impl Intake {
                         self.subscriber.remove_pattern(&pattern);
                     }
                 }
+                Ok(Command::Finish(patience)) => {
+                    let now = Instant::now();
+                    self.deadline = Some(now.checked_add(patience).unwrap_or(now));
+                }
                 Err(TryRecvError::Empty) => return true,
-                Ok(Command::Stop) | Err(TryRecvError::Disconnected) => return false,
+                Err(TryRecvError::Disconnected) => return false,
             }
         }
     }
@@ -103,20 +124,16 @@ impl Intake {
     }
 
     fn take(&mut self, event: &Event) {
-        let (history, now) = (&self.shared.history, clock::wall());
+        let now = clock::wall();
+        note(&self.shared.history, event, now);
         match event {
-            Event::Began(info) => history.begin(info, now),
-            Event::Block(block) => {
-                history.block(block, now);
-                self.derivations.block(block, now);
+            Event::Began(info) => {
+                self.open.insert((Arc::clone(&info.name), info.epoch));
             }
-            Event::Gap(gap) => {
-                history.gap(gap, now);
-                self.derivations.gap(gap);
-            }
-            Event::Settled(gap) => history.gap(gap, now),
+            Event::Block(block) => self.derivations.block(block, now),
+            Event::Gap(gap) | Event::Settled(gap) => self.derivations.gap(gap),
             Event::Ended(account) => {
-                history.end(account);
+                self.open.remove(&(Arc::clone(&account.stream), account.epoch));
                 self.derivations.ended(account);
                 self.forget_left(account);
             }
@@ -141,6 +158,17 @@ impl Intake {
             }
             self.take(&event);
         }
-        self.subscriber.close()
+        let Self { subscriber, shared, .. } = self;
+        subscriber.close_into(|event| note(&shared.history, &event, clock::wall()))
+    }
+}
+
+/// Notes news in live memory.
+fn note(history: &History, event: &Event, now: WallTime) {
+    match event {
+        Event::Began(info) => history.begin(info, now),
+        Event::Block(block) => history.block(block, now),
+        Event::Gap(gap) | Event::Settled(gap) => history.gap(gap, now),
+        Event::Ended(account) => history.end(account),
     }
 }

@@ -72,22 +72,33 @@ impl MonitorHandle {
         self.address
     }
 
-    /// Returns every account: those of ended epochs, then those that go on, at most half a second old.
+    /// Returns every account: those of ended epochs, then those that go on, at most half a second old and
+    /// without their lists of gaps.
     #[must_use]
     pub fn accounts(&self) -> Vec<StreamAccount> {
         self.shared.history.accounts()
     }
 
-    /// Stops the server, the derived streams and the intake; returns every account, ended or cut now.
+    /// Lets the streams end first, for so long, and with them what is derived from them; then stops the server.
+    /// Returns every account, ended or cut now.
+    ///
+    /// A derived stream ends with its final tally as soon as its inputs have ended, so that its own account
+    /// closes here and at every other reader. Pages are served meanwhile.
     #[must_use]
-    pub fn stop(mut self) -> Vec<StreamAccount> {
-        self.end()
+    pub fn finish(mut self, patience: Duration) -> Vec<StreamAccount> {
+        self.end(patience)
     }
 
-    fn end(&mut self) -> Vec<StreamAccount> {
-        self.shared.stopping.send_replace(true);
-        self.shared.command(Command::Stop);
+    /// Stops the server, the derived streams and the intake now; returns every account, ended or cut.
+    #[must_use]
+    pub fn stop(self) -> Vec<StreamAccount> {
+        self.finish(Duration::ZERO)
+    }
+
+    fn end(&mut self, patience: Duration) -> Vec<StreamAccount> {
+        self.shared.command(Command::Finish(patience));
         let accounts = self.intake.take().map(JoinHandle::join);
+        self.shared.stopping.send_replace(true);
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_timeout(STOP_PATIENCE);
         }
@@ -98,7 +109,7 @@ impl MonitorHandle {
 
 impl Drop for MonitorHandle {
     fn drop(&mut self) {
-        self.end();
+        self.end(Duration::ZERO);
     }
 }
 

@@ -75,8 +75,14 @@ pub(crate) fn run(arguments: Arguments, sources: &Sources) -> anyhow::Result<Out
     let listen = free_page_address(arguments.listen)?;
     let control = folder.path().join("inject");
     std::fs::write(&control, arguments.loss.to_string())?;
-    let scene =
-        Scene { bus: &bus, listen, folder: folder.path(), control: &control, patience: READERS_PATIENCE };
+    let scene = Scene {
+        bus: &bus,
+        settings: sources.named_file(),
+        listen,
+        folder: folder.path(),
+        control: &control,
+        patience: READERS_PATIENCE,
+    };
 
     let mut children = Children::default();
     scene.start_readers(&mut children)?;

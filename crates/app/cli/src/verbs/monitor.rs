@@ -9,15 +9,14 @@ use std::time::Duration;
 
 use anyhow::Context;
 use clap::Args;
-use monitor::{MonitorConfig, MonitorHandle};
+use monitor::MonitorConfig;
 use serde_json::json;
-use tallycast::{StreamAccount, StreamPattern};
+use tallycast::StreamPattern;
 use toml::Value;
 
 use crate::Outcome;
 use crate::messages::print_line;
 use crate::quantity;
-use crate::reading::{Patience, StreamsSeen};
 use crate::settings::{Settings, Sources, derivations, patterns};
 use crate::stop::{Deadline, Stop};
 use crate::verbs::subscribe::account_line;
@@ -31,9 +30,6 @@ Examples:
 
 More streams are joined, and streams derived, at run time on the page and by the API; [monitor] in the settings
 does so at the start.";
-
-/// How often the accounts are looked at while the streams end.
-const LOOK: Duration = Duration::from_millis(100);
 
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {
@@ -83,7 +79,7 @@ pub(crate) fn run(arguments: Arguments, sources: &Sources) -> anyhow::Result<Out
     }
     let deadline = Deadline::after(arguments.duration);
     while !deadline.is_over() && !stop.wait(deadline.left(Duration::MAX)) {}
-    let accounts = end(handle, Patience::new(stop, arguments.patience, false));
+    let accounts = handle.finish(arguments.patience);
     let mut in_order = true;
     for account in &accounts {
         in_order &= tallycast::is_in_order(&account.account);
@@ -92,15 +88,6 @@ pub(crate) fn run(arguments: Arguments, sources: &Sources) -> anyhow::Result<Out
         }
     }
     Ok(if in_order { Outcome::Fine } else { Outcome::Found })
-}
-
-/// Lets the streams end first, as far as the patience goes, and stops the server.
-fn end(handle: MonitorHandle, mut patience: Patience) -> Vec<StreamAccount> {
-    patience.wish();
-    while !patience.is_over(&StreamsSeen::in_accounts(&handle.accounts())) {
-        std::thread::sleep(LOOK);
-    }
-    handle.stop()
 }
 
 impl Arguments {

@@ -57,7 +57,7 @@ impl Children {
         &mut self,
         role: Role,
         name: &str,
-        arguments: impl Iterator<Item = &'a &'a str>,
+        arguments: impl Iterator<Item = &'a str>,
     ) -> anyhow::Result<()> {
         let program = std::env::current_exe().context("this program does not find itself")?;
         let mut command = Command::new(program);

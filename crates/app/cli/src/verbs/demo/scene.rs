@@ -34,6 +34,8 @@ const OTHERS: [&[&str]; 4] = [
 /// What all processes of a demo share.
 pub(super) struct Scene<'a> {
     pub(super) bus: &'a str,
+    /// The file of settings that the demo was started with, if a flag named one.
+    pub(super) settings: Option<&'a Path>,
     pub(super) listen: SocketAddr,
     pub(super) folder: &'a Path,
     pub(super) control: &'a Path,
@@ -46,26 +48,37 @@ impl Scene<'_> {
         let patience = format!("{}s", self.patience.as_secs());
         let archive = self.folder.join(ARCHIVE).display().to_string();
         let (listen, control) = (self.listen.to_string(), self.control.display().to_string());
-        let shared = ["--json", "--with-parent", "--patience", &patience, "--bus", self.bus];
+        let shared = self.shared();
+        let shared = shared.iter().map(String::as_str).chain(["--patience", &patience]);
         let monitor =
             ["monitor", "**", "--listen", &listen, "--archive", &archive, "--inject-control", &control];
-        children.start(Role::Monitor, "monitor", monitor.iter().chain(&shared))?;
+        children.start(Role::Monitor, "monitor", monitor.into_iter().chain(shared.clone()))?;
         let recorder = ["record", "**", "--run", "demo", "--root", &archive];
-        children.start(Role::Recorder, "recorder", recorder.iter().chain(&shared))
+        children.start(Role::Recorder, "recorder", recorder.into_iter().chain(shared))
     }
 
     /// Starts a publisher for each recorded signal that is present, for this host, and for the test waveforms.
     pub(super) fn start_sources(&self, children: &mut Children) -> anyhow::Result<()> {
         let control = self.control.display().to_string();
-        let shared = ["--json", "--with-parent", "--inject-control", &control, "--bus", self.bus];
+        let shared = self.shared();
+        let shared = shared.iter().map(String::as_str).chain(["--inject-control", &control]);
         for signal in CATALOGUE.iter().filter(|signal| signal.is_present()) {
             let arguments = ["pub", "--signal", signal.name, "--loop"];
-            children.start(Role::Source, signal.stream, arguments.iter().chain(&shared))?;
+            children.start(Role::Source, signal.stream, arguments.into_iter().chain(shared.clone()))?;
         }
         for words in OTHERS {
-            let arguments = ["pub"].iter().chain(words);
-            children.start(Role::Source, &words[..2].join(" "), arguments.chain(&shared))?;
+            let arguments = ["pub"].iter().chain(words).copied();
+            children.start(Role::Source, &words[..2].join(" "), arguments.chain(shared.clone()))?;
         }
         Ok(())
+    }
+
+    /// Returns what every child is told.
+    fn shared(&self) -> Vec<String> {
+        let mut shared = ["--json", "--with-parent", "--bus", self.bus].map(str::to_owned).to_vec();
+        if let Some(settings) = self.settings {
+            shared.extend(["--config".to_owned(), settings.display().to_string()]);
+        }
+        shared
     }
 }
