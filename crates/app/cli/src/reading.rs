@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use tallycast::{Epoch, Event, StreamAccount, StreamId};
+use tallycast::{Epoch, Event, StreamId};
 
 use crate::stop::{Deadline, Stop};
 
@@ -38,11 +38,6 @@ impl StreamsSeen {
             }
             Event::Block(_) | Event::Gap(_) | Event::Settled(_) => {}
         }
-    }
-
-    /// Tells whether this epoch was seen to end.
-    pub(crate) fn has_ended(&self, account: &StreamAccount) -> bool {
-        self.ended.contains(&(account.id, account.epoch))
     }
 
     fn all_ended(&self) -> bool {

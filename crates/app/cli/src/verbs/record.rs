@@ -128,10 +128,10 @@ impl Recording {
             self.note_accounts(&subscriber)?;
             self.pass_on();
         }
-        let accounts = subscriber.close();
-        for account in accounts.iter().filter(|account| !seen.has_ended(account)) {
-            self.recorder.handle(self.now(), Input::Ended(for_archive(account)))?;
-        }
+        // What is still on its way was delivered, so it is recorded too.
+        let mut rest = Vec::new();
+        let accounts = subscriber.close_into(|event| rest.push(event));
+        rest.into_iter().try_for_each(|event| self.take(event))?;
         // A commit before closing, so that the progress told is the last.
         self.recorder.tick(self.recorder.deadline());
         let progress = self.recorder.progress().collect();
