@@ -1,21 +1,30 @@
 //! One stream's account as JSON, with its ladder of stages and its newest gaps.
 
+use std::sync::Arc;
+
 use ledger::{Account, AccountState, ReaderRows, Stage};
 use serde_json::{Value, json};
 use tallycast::{StreamAccount, account_json};
 
+use crate::history::{History, StreamSlot};
+use crate::inherited::Inputs;
 use crate::memory::StreamMemory;
 
 /// Gaps listed with an account; `GET /api/gaps` gives all that are known.
 const LISTED_GAPS: usize = 256;
 
 /// Returns a stream's account as `docs/formats/account.md` has it, with a ladder of all stages.
-pub(crate) fn account_of(memory: &StreamMemory) -> Value {
-    let mut json = account_json(&present(memory));
+pub(crate) fn account_of(slot: &StreamSlot, history: &History) -> Value {
+    let memory = slot.memory();
+    let mut json = account_json(&present(&memory));
     let rows = memory.account.as_ref().map(|account| account.account.elements).unwrap_or_default();
+    let gaps: Vec<_> = memory.gaps.newest(LISTED_GAPS).cloned().collect();
+    let schema = Arc::clone(&memory.info.schema);
+    drop(memory);
     let rung = |stage: Stage| json!({"stage": stage.name(), "elements": rows.lost[stage]});
     json["ladder"] = Stage::ALL.into_iter().map(rung).collect();
-    json["gaps"] = memory.gaps.newest(LISTED_GAPS).map(|gap| gap.to_json()).collect();
+    let inputs = Inputs::of(&schema, history);
+    json["gaps"] = gaps.iter().map(|gap| inputs.gap_json(gap)).collect();
     json
 }
 

@@ -13,6 +13,7 @@ mod derived;
 mod gap_map;
 mod history;
 mod http;
+mod inherited;
 mod intake;
 mod live;
 mod memory;

@@ -152,7 +152,7 @@ impl Connection {
         let watched = self.viewer.watched.as_deref();
         let slot = watched.and_then(|stream| self.shared.history.stream(stream));
         if let Some(slot) = slot {
-            let mut account = account_of(&slot.memory());
+            let mut account = account_of(&slot, &self.shared.history);
             account["type"] = "account".into();
             self.say(account.to_string()).await?;
         }

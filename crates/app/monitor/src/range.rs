@@ -137,7 +137,7 @@ impl RangeRequest {
         let from = self.from.unwrap_or_else(|| to.offset(-self.span_ns));
         let span = u64::try_from(to.nanos_since(from)).unwrap_or(0);
         if span == 0 {
-            return Err(Refused::bad("the range ends before it begins", "choose `to` later than `from`"));
+            return Err(Refused::range_ends_first());
         }
         let column_ns = span.div_ceil(u64::from(self.points.max(1)));
         let count = u32::try_from(span.div_ceil(column_ns)).expect("no more than points");

@@ -43,6 +43,10 @@ impl Refused {
         Self::new(StatusCode::NOT_FOUND, format!("stream `{stream}` has no channel `{channel}`"), help)
     }
 
+    pub(crate) fn range_ends_first() -> Self {
+        Self::bad("the range ends before it begins", "choose `to` later than `from`")
+    }
+
     pub(crate) fn no_path(path: &str) -> Self {
         let help = "docs/protocol/page.md lists what this server answers";
         Self::new(StatusCode::NOT_FOUND, format!("there is nothing at {path}"), help)

@@ -14,6 +14,7 @@ use super::{MAX_MESSAGE_BYTES, Query, Refused};
 use crate::account::account_of;
 use crate::catalogue::ServerInfo;
 use crate::clock;
+use crate::inherited::Inputs;
 use crate::metrics::{OPENMETRICS, Picture};
 use crate::preview::{self, MAX_SIDE};
 use crate::range::{self, ARROW_STREAM, MAX_GAPS, MAX_POINTS, RangeRequest, Span};
@@ -41,7 +42,7 @@ pub(super) async fn streams(State(shared): App) -> Response {
 pub(super) async fn account(State(shared): App, query: Query) -> Result<Response, Refused> {
     let name = query.text("stream")?;
     let slot = shared.history.stream(name).ok_or_else(|| Refused::no_stream(name))?;
-    let account = account_of(&slot.memory());
+    let account = account_of(&slot, &shared.history);
     Ok(typed(JSON, account.to_string()))
 }
 
@@ -51,12 +52,17 @@ pub(super) async fn gaps(State(shared): App, query: Query) -> Result<Response, R
     let to = query.time("to", now.offset(SECOND_NS))?;
     let from = query.time("from", to.offset(-3_600 * SECOND_NS))?;
     let limit = query.number("limit", 1..=MAX_GAPS, DEFAULT_GAPS)?;
+    if from >= to {
+        return Err(Refused::range_ends_first());
+    }
     let slot = shared.history.stream(name).ok_or_else(|| Refused::no_stream(name))?;
-    let memory = slot.memory();
-    let window = from..to;
-    let newest_first = memory.gaps.within(&window).rev().take(limit);
-    let mut gaps: Vec<_> = newest_first.map(|gap| gap.to_json()).collect();
-    gaps.reverse();
+    let (newest_first, schema) = {
+        let memory = slot.memory();
+        let newest_first: Vec<_> = memory.gaps.within(&(from..to)).rev().take(limit).cloned().collect();
+        (newest_first, Arc::clone(&memory.info.schema))
+    };
+    let inputs = Inputs::of(&schema, &shared.history);
+    let gaps: Vec<_> = newest_first.iter().rev().map(|gap| inputs.gap_json(gap)).collect();
     Ok(typed(JSON, serde_json::Value::Array(gaps).to_string()))
 }
 

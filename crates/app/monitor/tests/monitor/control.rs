@@ -1,12 +1,16 @@
 //! What changes while a monitor runs: patterns, derived streams, injected loss.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use monitor::{DerivedStream, InjectControl, MonitorConfig, MonitorError};
-use serde_json::json;
+use serde_json::{Value, json};
+use tallycast::{AccountState, Event, Stage};
 use wire::TraceShape;
 
-use crate::scene::{Feed, Page, ask, bus, get, has_data, listed, monitor, node, post, start, wait_for};
+use crate::scene::{
+    Feed, LOOK_AGAIN, Page, WATCHDOG, ask, bus, get, has_data, listed, monitor, node, post, start, wait_for,
+};
 
 #[test]
 fn streams_are_joined_and_left_while_the_monitor_runs() {
@@ -68,6 +72,103 @@ fn a_stream_less_itself_is_zero_and_inherits_every_hole() {
     assert_eq!(ask(address, "DELETE /api/derived?name=derived/zero HTTP/1.1", "").json(), json!([]));
     listed(address, "derived/zero", |stream| stream["health"] == "ended");
     assert_eq!(ask(address, "DELETE /api/derived?name=derived/zero HTTP/1.1", "").status, 404);
+}
+
+#[test]
+fn a_derived_account_balances_and_closes_whatever_its_input_lost() {
+    let bus = bus();
+    let monitor = monitor(&bus);
+    let address = monitor.address();
+    let derive = json!({"name": "derived/same", "expression": "a", "inputs": {"a": "lab/x:x"}});
+    assert_eq!(post(address, "/api/derive", &derive.to_string()).status, 200);
+    let feed = Feed::start(&bus, "lab/x", 0.2, |index| index as f64);
+    let loses = |stream: &Value| stream["lost_elements"].as_u64() > Some(100);
+    listed(address, "derived/same", loses);
+    drop(feed);
+    listed(address, "lab/x", |stream| stream["state"] == "closed");
+    // Before the end: what became samples of the derived stream is what arrived of its input.
+    let delivered = get(address, "/api/account?stream=lab/x").json()["elements"]["delivered"].clone();
+    let derived = wait_for("the last derived samples", || {
+        let derived = get(address, "/api/derived").json()[0].clone();
+        let count = |field: &str| derived[field].as_u64().unwrap();
+        (count("offered_samples") - count("source_samples") == delivered.as_u64()?).then_some(derived)
+    });
+    let gaps = get(address, "/api/gaps?stream=derived/same&limit=4096").json();
+    let settled = |gap: &&Value| gap["settled"] == true;
+    let holes: Vec<_> = gaps.as_array().unwrap().iter().filter(settled).collect();
+    assert!(!holes.is_empty());
+    for hole in holes {
+        let inherited = &hole["inherited"][0];
+        assert_eq!((&hole["lost"]["source"], &inherited["stream"]), (&hole["elements"], &json!("lab/x")));
+        assert_eq!(
+            (&inherited["lost"]["injected"], &inherited["unexplained"]),
+            (&hole["elements"], &json!(0))
+        );
+        assert!(hole["evidence"].to_string().contains("inherited from lab/x: injected"), "{hole}");
+    }
+    let accounts = monitor.finish(WATCHDOG);
+    assert_eq!(accounts.len(), 2);
+    for account in &accounts {
+        let name = account.stream.as_str();
+        assert_eq!(account.account.state, AccountState::Closed, "{name}");
+        assert!(tallycast::is_in_order(&account.account), "{account:?}");
+        // Both come over the bus, each through a socket of its own group.
+        assert!(account.leg == "udp" && account.port.unwrap().ip().is_multicast(), "{account:?}");
+    }
+    let derived_account = accounts.iter().find(|account| account.stream.as_str() == "derived/same").unwrap();
+    let rows = derived_account.account.elements;
+    assert_eq!(rows.next, derived["offered_samples"].as_u64().unwrap());
+    assert_eq!(rows.delivered + rows.lost[Stage::Source], rows.next - rows.first);
+}
+
+#[test]
+fn a_derived_stream_ends_with_its_inputs_when_the_monitor_finishes() {
+    let bus = bus();
+    let mut config = MonitorConfig::new(node(&bus));
+    let derived = |name: &str, expression: &str, input: &str| DerivedStream {
+        name: name.to_owned(),
+        expression: expression.to_owned(),
+        inputs: [("a".to_owned(), input.to_owned())].into(),
+        unit: String::new(),
+        grid: None,
+    };
+    config.derived = vec![derived("d/twice", "2 * a", "d/once:value"), derived("d/once", "a", "lab/x:x")];
+    let monitor = start(config);
+    let address = monitor.address();
+    // Another reader, as the recorder of a demo is one.
+    let mut other = node(&bus).subscriber("d/*").reader("other").open().unwrap();
+    let feed = Feed::start(&bus, "lab/x", 0.0, |index| index as f64);
+    listed(address, "d/twice", has_data);
+    wait_for("the other reader's share", || {
+        let _ = other.next(LOOK_AGAIN);
+        (other.accounts_without_gaps().len() == 2).then_some(())
+    });
+    let finishing = std::thread::spawn(move || monitor.finish(WATCHDOG));
+    // As long as the input goes on, so does what is derived from it.
+    let going_on = listed(address, "d/twice", |_| true)["next_index"].as_u64();
+    listed(address, "d/twice", |stream| stream["next_index"].as_u64() > going_on.map(|index| index + 200));
+    drop(feed);
+    let accounts = finishing.join().unwrap();
+    let mut ended = BTreeMap::new();
+    wait_for("the other reader's last accounts", || {
+        if let Some(Event::Ended(account)) = other.next(LOOK_AGAIN) {
+            ended.insert(account.stream.as_str().to_owned(), account);
+        }
+        (ended.len() == 2).then_some(())
+    });
+    assert_eq!(accounts.len(), 3);
+    for account in accounts.iter().chain(ended.values()) {
+        let what = format!("{} of {}: {:?}", account.stream, account.reader, account.account.state);
+        assert_eq!(account.account.state, AccountState::Closed, "{what}");
+        assert!(tallycast::is_in_order(&account.account), "{what}");
+    }
+    // Nothing of the chain's tail was left behind: every sample of the input went through both.
+    let rows = |name: &str| {
+        accounts.iter().find(|account| account.stream.as_str() == name).unwrap().account.elements
+    };
+    for (input, derived) in [("lab/x", "d/once"), ("d/once", "d/twice")] {
+        assert_eq!(rows(derived).next, rows(input).next - rows(input).first, "{derived}");
+    }
 }
 
 #[test]
