@@ -13,7 +13,8 @@ use crate::memory::StreamMemory;
 /// Gaps listed with an account; `GET /api/gaps` gives all that are known.
 const LISTED_GAPS: usize = 256;
 
-/// Returns a stream's account as `docs/formats/account.md` has it, with a ladder of all stages.
+/// Returns a stream's account as `docs/formats/account.md` has it, with a ladder of all stages, and beside it
+/// what viewers were never shown.
 pub(crate) fn account_of(slot: &StreamSlot, history: &History) -> Value {
     let memory = slot.memory();
     let mut json = account_json(&present(&memory));
@@ -25,6 +26,7 @@ pub(crate) fn account_of(slot: &StreamSlot, history: &History) -> Value {
     json["ladder"] = Stage::ALL.into_iter().map(rung).collect();
     let inputs = Inputs::of(&schema, history);
     json["gaps"] = gaps.iter().map(|gap| inputs.gap_json(gap)).collect();
+    json["browsers"] = json!({"lost_elements": slot.lost_in_browsers()});
     json
 }
 

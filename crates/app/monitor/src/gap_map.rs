@@ -132,6 +132,11 @@ impl KnownGap {
         })
     }
 
+    /// Returns what gaps are ordered by.
+    const fn key(&self) -> (Epoch, u64) {
+        (self.epoch, self.first_index)
+    }
+
     /// Takes a later gap in, where a frame has no room for both.
     fn join(&mut self, later: &Self) {
         self.to = self.to.max(later.to);
@@ -163,26 +168,38 @@ pub(crate) fn joined(gaps: &[Arc<KnownGap>], limit: usize) -> Vec<PageGap> {
 #[derive(Debug, Default)]
 pub(crate) struct GapMap {
     /// In the order of epoch and index, which is that of time.
-    gaps: VecDeque<Arc<KnownGap>>,
+    gaps: VecDeque<Entry>,
     /// Where a gap lies, because news of it name only its id.
     places: BTreeMap<(Epoch, u64), u64>,
     forgotten_before: Option<WallTime>,
+    /// Counts gaps and news of them.
+    changes: u64,
+}
+
+/// A gap, and which change of the map it came or changed with.
+#[derive(Debug)]
+struct Entry {
+    gap: Arc<KnownGap>,
+    change: u64,
 }
 
 impl GapMap {
     /// Takes a gap, or news of one; returns what was known of it before.
     pub(crate) fn take(&mut self, gap: KnownGap) -> Option<Arc<KnownGap>> {
+        self.changes += 1;
+        let change = self.changes;
         let known = self.places.get(&(gap.epoch, gap.id)).map(|index| (gap.epoch, *index));
         if let Some(place) = known.and_then(|key| self.place_of(key, gap.id)) {
-            return Some(std::mem::replace(&mut self.gaps[place], Arc::new(gap)));
+            let gap = Arc::new(gap);
+            return Some(std::mem::replace(&mut self.gaps[place], Entry { gap, change }).gap);
         }
-        if self.gaps.back().is_some_and(|last| last.from.nanos_since(gap.from) > SET_BACK_NS) {
-            *self = Self::default();
+        if self.gaps.back().is_some_and(|last| last.gap.from.nanos_since(gap.from) > SET_BACK_NS) {
+            *self = Self { changes: change, ..Self::default() };
         }
         self.places.insert((gap.epoch, gap.id), gap.first_index);
         let key = (gap.epoch, gap.first_index);
-        let place = self.gaps.partition_point(|known| (known.epoch, known.first_index) <= key);
-        self.gaps.insert(place, Arc::new(gap));
+        let place = self.gaps.partition_point(|known| known.gap.key() <= key);
+        self.gaps.insert(place, Entry { gap: Arc::new(gap), change });
         if self.gaps.len() > MAX_GAPS {
             self.forget_oldest();
         }
@@ -191,14 +208,17 @@ impl GapMap {
 
     /// Returns the gaps that overlap a range of time.
     pub(crate) fn within(&self, range: &Range<WallTime>) -> impl DoubleEndedIterator<Item = &Arc<KnownGap>> {
-        let first = self.gaps.partition_point(|gap| gap.to <= range.start);
-        let end = self.gaps.partition_point(|gap| gap.from < range.end);
-        self.gaps.range(first..end.max(first))
+        self.entries(range).map(|entry| &entry.gap)
+    }
+
+    /// Returns a number that rises with every gap in a range of time and with all news of one; 0 without any.
+    pub(crate) fn newest_change(&self, range: &Range<WallTime>) -> u64 {
+        self.entries(range).map(|entry| entry.change).max().unwrap_or(0)
     }
 
     /// Returns the newest gaps, the newest last.
     pub(crate) fn newest(&self, limit: usize) -> impl Iterator<Item = &Arc<KnownGap>> {
-        self.gaps.range(self.gaps.len().saturating_sub(limit)..)
+        self.gaps.range(self.gaps.len().saturating_sub(limit)..).map(|entry| &entry.gap)
     }
 
     /// Returns before when gaps may have been forgotten.
@@ -206,15 +226,21 @@ impl GapMap {
         self.forgotten_before
     }
 
+    fn entries(&self, range: &Range<WallTime>) -> impl DoubleEndedIterator<Item = &Entry> {
+        let first = self.gaps.partition_point(|entry| entry.gap.to <= range.start);
+        let end = self.gaps.partition_point(|entry| entry.gap.from < range.end);
+        self.gaps.range(first..end.max(first))
+    }
+
     fn place_of(&self, key: (Epoch, u64), id: u64) -> Option<usize> {
-        let first = self.gaps.partition_point(|gap| (gap.epoch, gap.first_index) < key);
-        let same = self.gaps.range(first..).take_while(|gap| (gap.epoch, gap.first_index) == key);
-        let offset = same.into_iter().position(|gap| gap.id == id)?;
+        let first = self.gaps.partition_point(|entry| entry.gap.key() < key);
+        let same = self.gaps.range(first..).take_while(|entry| entry.gap.key() == key);
+        let offset = same.into_iter().position(|entry| entry.gap.id == id)?;
         Some(first + offset)
     }
 
     fn forget_oldest(&mut self) {
-        if let Some(oldest) = self.gaps.pop_front() {
+        if let Some(Entry { gap: oldest, .. }) = self.gaps.pop_front() {
             self.places.remove(&(oldest.epoch, oldest.id));
             self.forgotten_before = Some(oldest.to);
         }
@@ -269,6 +295,18 @@ mod tests {
         assert_eq!(ids(range(3, 6)), [4]);
         assert_eq!(ids(range(2, 7)), [2, 4, 6]);
         assert!(ids(range(9, 20)).is_empty());
+    }
+
+    #[test]
+    fn news_of_a_gap_changes_the_ranges_that_hold_it_and_no_others() {
+        let mut map = GapMap::default();
+        map.take(gap(1, 5, StageCounts::default(), 10));
+        map.take(gap(2, 20, StageCounts::default(), 10));
+        let before = [range(0, 10), range(15, 30)].map(|range| map.newest_change(&range));
+        map.take(gap(1, 5, StageCounts::of(Stage::Injected, 10), 0));
+        let after = [range(0, 10), range(15, 30)].map(|range| map.newest_change(&range));
+        assert!(after[0] > before[0] && after[1] == before[1]);
+        assert_eq!(map.newest_change(&range(10, 15)), 0);
     }
 
     #[test]

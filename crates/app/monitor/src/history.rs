@@ -33,7 +33,8 @@ pub(crate) struct StreamSlot {
     memory: Mutex<StreamMemory>,
     totals: Mutex<Totals>,
     changes: AtomicU64,
-    gap_changes: AtomicU64,
+    /// Elements that slid out of a viewer's window unseen, of all viewers ever.
+    lost_in_browsers: AtomicU64,
 }
 
 impl StreamSlot {
@@ -42,7 +43,7 @@ impl StreamSlot {
             memory: Mutex::new(memory),
             totals: Mutex::default(),
             changes: AtomicU64::new(0),
-            gap_changes: AtomicU64::new(0),
+            lost_in_browsers: AtomicU64::new(0),
         }
     }
 
@@ -63,9 +64,15 @@ impl StreamSlot {
         self.changes.load(Ordering::Acquire)
     }
 
-    /// Returns a number that rises with every gap and news of one.
-    pub(crate) fn gap_changes(&self) -> u64 {
-        self.gap_changes.load(Ordering::Acquire)
+    /// Counts elements that a viewer was never shown: stage `browser`.
+    pub(crate) fn lost_in_browser(&self, elements: u64) {
+        // A count that nothing else is read by: no ordering is needed.
+        self.lost_in_browsers.fetch_add(elements, Ordering::Relaxed);
+    }
+
+    /// Returns how many elements viewers were never shown, all viewers together.
+    pub(crate) fn lost_in_browsers(&self) -> u64 {
+        self.lost_in_browsers.load(Ordering::Relaxed)
     }
 
     fn change(&self, change: impl FnOnce(&mut StreamMemory)) {
@@ -118,7 +125,6 @@ impl History {
     pub(crate) fn gap(&self, gap: &StreamGap, now: WallTime) {
         if let Some(slot) = self.stream(gap.stream.as_str()) {
             slot.change(|memory| memory.gap(gap, now));
-            slot.gap_changes.fetch_add(1, Ordering::Release);
         }
     }
 

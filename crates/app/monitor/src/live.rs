@@ -52,6 +52,9 @@ pub(crate) async fn serve(socket: WebSocket, shared: Arc<Shared>, seat: Seat) {
     };
     // Whether the page went or was given up, there is nobody left to tell.
     let _ = connection.run(answers).await;
+    // What it was still owed is lost all the same.
+    connection.viewer.book_losses(scenery(&connection.shared));
+    connection.seat.count(connection.viewer.counts());
 }
 
 struct Connection {
@@ -127,22 +130,34 @@ impl Connection {
             self.pinged = Instant::now();
             self.send(Message::Ping(Vec::new().into())).await?;
         }
+        let losses_due = self.told_losses.elapsed() >= TELL_LOSSES;
+        if losses_due {
+            self.told_losses = Instant::now();
+            self.viewer.book_losses(scenery(&self.shared));
+        }
         if !self.viewer.visible {
             return Ok(());
         }
         if self.told.elapsed() >= TELL {
             self.tell().await?;
         }
-        if self.told_losses.elapsed() >= TELL_LOSSES {
-            self.told_losses = Instant::now();
+        if losses_due {
             self.say(self.viewer.browser_account().to_string()).await?;
         }
         self.ask_store();
-        while let Some(frame) = self.viewer.frame(scenery(&self.shared)) {
+        while let Some(frame) = self.frame() {
+            self.seat.count(self.viewer.counts());
             self.send(Message::Binary(frame.into())).await?;
         }
         self.seat.count(self.viewer.counts());
         Ok(())
+    }
+
+    fn frame(&mut self) -> Option<Vec<u8>> {
+        let began = Instant::now();
+        let frame = self.viewer.frame(scenery(&self.shared))?;
+        self.viewer.took(began.elapsed());
+        Some(frame)
     }
 
     async fn tell(&mut self) -> Result<(), Gone> {

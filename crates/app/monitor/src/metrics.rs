@@ -47,6 +47,7 @@ struct StreamCounts {
     books: [Counts; 2],
     unsettled: [u64; 2],
     moves: Vec<(String, &'static str, u64)>,
+    lost_in_browsers: u64,
     age_seconds: f64,
 }
 
@@ -67,6 +68,7 @@ impl Picture {
                 books: totals.books(),
                 unsettled: totals.unsettled(),
                 moves: moves.iter().map(|((before, to), count)| (from(*before), to.name(), *count)).collect(),
+                lost_in_browsers: slot.lost_in_browsers(),
                 age_seconds: age_ns as f64 / 1e9,
             }
         });
@@ -115,6 +117,14 @@ impl Picture {
             Kind::Counter,
             moves.collect(),
         );
+        let lost_in_browsers = streams.iter().map(|it| (label(it), it.lost_in_browsers as f64));
+        self.add(
+            "tallycast_monitor_browser_elements_lost".to_owned(),
+            "elements that slid out of a page's window unseen, stage `browser`, all pages together"
+                .to_owned(),
+            Kind::Counter,
+            lost_in_browsers.collect(),
+        );
         self.add(
             "tallycast_newest_sample_age_seconds".to_owned(),
             "time since the newest sample came".to_owned(),
@@ -124,7 +134,7 @@ impl Picture {
     }
 
     fn add_monitor(&mut self, shared: &Shared) {
-        let [frames, dropped, lost] = shared.viewers.counts().map(|count| count as f64);
+        let [frames, dropped] = shared.viewers.counts().map(|count| count as f64);
         let viewers = shared.viewers.open() as f64;
         let mut add = |name: &str, help: &str, kind, value| {
             self.add(format!("tallycast_monitor_{name}"), help.to_owned(), kind, vec![(Vec::new(), value)]);
@@ -132,7 +142,6 @@ impl Picture {
         add("viewers", "pages that are connected", Kind::Gauge, viewers);
         add("frames_sent", "frames sent to pages", Kind::Counter, frames);
         add("frames_dropped", "frames not made because a page did not keep up", Kind::Counter, dropped);
-        add("browser_elements_lost", "elements that slid out of a page's window unseen", Kind::Counter, lost);
     }
 
     fn add(
@@ -200,6 +209,7 @@ mod tests {
             books: [counts; 2],
             unsettled: [2, 20],
             moves: vec![("unexplained".to_owned(), "late", 1)],
+            lost_in_browsers: 5,
             age_seconds: 0.5,
         };
         let mut picture = Picture { families: Vec::new() };
@@ -210,6 +220,7 @@ mod tests {
             r#"tallycast_elements_lost_total{stream="lab/x",stage="unexplained"} 3"#,
             r#"tallycast_datagrams_unsettled{stream="lab/x"} 2"#,
             r#"tallycast_datagrams_reclassified_total{stream="lab/x",from="unexplained",to="late"} 1"#,
+            r#"tallycast_monitor_browser_elements_lost_total{stream="lab/x"} 5"#,
             r#"tallycast_newest_sample_age_seconds{stream="lab/x"} 0.5"#,
             "# EOF",
         ] {

@@ -120,14 +120,14 @@ impl Shared {
 pub(crate) struct Viewers {
     open: AtomicUsize,
     next: AtomicU64,
-    counts: [AtomicU64; 3],
+    counts: [AtomicU64; 2],
 }
 
 /// A viewer's place; given back when dropped.
 pub(crate) struct Seat {
     pub(crate) number: u64,
     shared: Arc<Shared>,
-    counted: [u64; 3],
+    counted: [u64; 2],
 }
 
 impl Viewers {
@@ -136,9 +136,9 @@ impl Viewers {
         self.open.load(Ordering::Relaxed)
     }
 
-    /// Returns the frames sent, the frames dropped, and the elements never shown, of all viewers ever.
-    pub(crate) fn counts(&self) -> [u64; 3] {
-        [0, 1, 2].map(|place| self.counts[place].load(Ordering::Relaxed))
+    /// Returns the frames sent and the frames dropped of all viewers ever.
+    pub(crate) fn counts(&self) -> [u64; 2] {
+        [0, 1].map(|place| self.counts[place].load(Ordering::Relaxed))
     }
 }
 
@@ -149,11 +149,11 @@ impl Seat {
         let free = |open: usize| (open < MAX_VIEWERS).then_some(open + 1);
         open.fetch_update(Ordering::Relaxed, Ordering::Relaxed, free).ok()?;
         let number = shared.viewers.next.fetch_add(1, Ordering::Relaxed);
-        Some(Self { number, shared: Arc::clone(shared), counted: [0; 3] })
+        Some(Self { number, shared: Arc::clone(shared), counted: [0; 2] })
     }
 
     /// Adds what is new in a viewer's own counts.
-    pub(crate) fn count(&mut self, counts: [u64; 3]) {
+    pub(crate) fn count(&mut self, counts: [u64; 2]) {
         for ((all, before), now) in self.shared.viewers.counts.iter().zip(&mut self.counted).zip(counts) {
             all.fetch_add(now.saturating_sub(*before), Ordering::Relaxed);
             *before = now;
@@ -164,5 +164,31 @@ impl Seat {
 impl Drop for Seat {
     fn drop(&mut self) {
         self.shared.viewers.open.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc::channel;
+
+    #[test]
+    fn there_are_so_many_seats_and_one_that_is_left_is_free_again() {
+        let (commands, _orders) = channel();
+        let address = "127.0.0.1:7480".parse().unwrap();
+        let shared = Arc::new(Shared::new(Parts {
+            store: None,
+            inject: None,
+            started: WallTime::default(),
+            gate: HostGate::new(address, []),
+            commands,
+            patterns: Vec::new(),
+        }));
+        let mut seats: Vec<_> = (0..MAX_VIEWERS).map(|_| Seat::take(&shared).unwrap()).collect();
+        assert!(Seat::take(&shared).is_none());
+        let left = seats.pop().unwrap().number;
+        assert!(Seat::take(&shared).unwrap().number > left, "a number is nobody else's again");
+        drop(seats);
+        assert_eq!(shared.viewers.open(), 0);
     }
 }

@@ -143,11 +143,7 @@ pub(crate) fn draw(wanted: Wanted<'_>, memory: &mut StreamMemory, grid: &ColumnG
     let (from, to) = (grid.from, grid.edge(grid.count));
     let newest = envelope.newest();
     let gaps = gaps_within(memory, envelope, stored, grid);
-    let state = match memory.health(now) {
-        Health::Ok | Health::Losing => TraceState::Ok,
-        Health::Stale => TraceState::Stale,
-        Health::Ended => TraceState::Ended,
-    };
+    let state = state_of(memory.health(now));
     let holds_something = newest.is_some_and(|(time, _)| time >= from) || !gaps.is_empty();
     let frame = TraceFrame {
         index: wanted.index,
@@ -159,6 +155,15 @@ pub(crate) fn draw(wanted: Wanted<'_>, memory: &mut StreamMemory, grid: &ColumnG
         gaps: joined(&gaps, MAX_PAGE_GAPS),
     };
     Drawn { frame, holds_something, newest: newest.map(|(time, _)| time.min(to)) }
+}
+
+/// Returns how a trace of a stream is drawn that fares so.
+pub(crate) const fn state_of(health: Health) -> TraceState {
+    match health {
+        Health::Ok | Health::Losing => TraceState::Ok,
+        Health::Stale => TraceState::Stale,
+        Health::Ended => TraceState::Ended,
+    }
 }
 
 /// Returns how many samples lie in a column.

@@ -1,32 +1,32 @@
 //! One viewer: what it asked for, its credit, and what it was never shown.
 //!
-//! A viewer that does not keep up costs nothing: at most two frames are under way to it, and the next one is
-//! made of what is newest when there is credit again. What slid out of its window meanwhile is counted as lost
-//! in stage `browser`. Time comes in as an argument, frames go out as bytes; the socket is in `live.rs`.
-//! Start with [`Viewer::frame`].
+//! A view that does not keep up costs nothing, the viewer's other views neither: at most two of its frames are
+//! under way, and the next one is made of what is newest when there is credit again. What slid out of its window
+//! meanwhile is counted as lost in stage `browser`. Time comes in as an argument, frames go out as bytes; the
+//! socket is in `live.rs`. Start with [`Viewer::frame`].
 
 mod pace;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use sample::ColumnGrid;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use units::WallTime;
-use wire::ViewFrame;
+use wire::{TraceState, ViewFrame};
 
 use crate::history::{History, StreamSlot};
 use crate::memory::{StreamMemory, element_of};
 use crate::stored::StoredSpan;
-use crate::view::{Drawn, Stored, Trace, ViewRequest, Wanted, draw, unknown};
+use crate::view::{Drawn, Stored, Trace, ViewRequest, Wanted, draw, state_of, unknown};
 use pace::Pace;
 
 /// The most views of one viewer.
 pub(crate) const MAX_VIEWS: usize = 64;
-/// Frames that a viewer may have been sent and not confirmed.
-const MAX_UNDER_WAY: usize = 2;
+/// Frames of one view that may have been sent and not confirmed: one is drawn while the next is on its way.
+pub(crate) const MAX_UNDER_WAY: usize = 2;
 
 /// A recorder acknowledges what it heard within a few seconds, also on a busy disk.
 const ACKNOWLEDGED_NS: i64 = 10_000_000_000;
@@ -54,15 +54,15 @@ pub(crate) struct Viewer {
     views: BTreeMap<u32, View>,
     pub(crate) visible: bool,
     pub(crate) watched: Option<String>,
-    under_way: Vec<u32>,
     next_frame: u32,
     shown: u32,
     dropped: u32,
-    pace: Pace,
     /// Elements this viewer was never shown, by stream.
     lost: BTreeMap<String, u64>,
     /// The view whose turn comes first next time.
     turn: u32,
+    /// The view that the last frame was made for.
+    made: Option<u32>,
 }
 
 /// A view as this viewer sees it.
@@ -72,6 +72,15 @@ struct View {
     traces: Vec<Trace>,
     /// What the last frame was made of.
     signature: Option<Signature>,
+    delivery: Delivery,
+}
+
+/// How a view's frames get through. It stays the view's when the page asks it to show something else.
+#[derive(Debug, Default)]
+struct Delivery {
+    /// The frames sent and not confirmed.
+    under_way: Vec<u32>,
+    pace: Pace,
     /// When the next frame may be made at the earliest.
     next_at: Option<Instant>,
     /// The store is being asked.
@@ -83,9 +92,19 @@ struct View {
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Signature {
     from: Option<WallTime>,
-    changes: Vec<(u64, Option<WallTime>)>,
+    streams: Vec<Option<StreamMark>>,
     further: u32,
     stored: u32,
+}
+
+/// What a stream's picture in one window depends on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct StreamMark {
+    /// Rises with all news of the stream, or, for a window in the past, with news of the gaps in it.
+    news: u64,
+    /// In the past: up to when there are samples in the window.
+    filled_to: Option<WallTime>,
+    state: TraceState,
 }
 
 /// What a viewer looks at: live memory, and the time on both clocks.
@@ -114,13 +133,12 @@ impl Viewer {
             views: BTreeMap::new(),
             visible: true,
             watched: None,
-            under_way: Vec::new(),
             next_frame: 0,
             shown: 0,
             dropped: 0,
-            pace: Pace::default(),
             lost: BTreeMap::new(),
             turn: 0,
+            made: None,
         }
     }
 
@@ -134,10 +152,8 @@ impl Viewer {
             PageMessage::Close { view } => drop(self.views.remove(&view)),
             PageMessage::Visible { visible } => self.visible = visible,
             PageMessage::Shown { frame } => {
-                if let Some(place) = self.under_way.iter().position(|number| *number == frame) {
-                    self.under_way.swap_remove(place);
-                    self.shown += 1;
-                }
+                let confirmed = self.views.values_mut().any(|view| view.delivery.confirm(frame));
+                self.shown += u32::from(confirmed);
             }
             PageMessage::WatchAccount { stream } => self.watched = stream,
         }
@@ -162,10 +178,8 @@ impl Viewer {
                 }
             }
         }
-        let (next_at, asked_at) =
-            before.as_ref().map_or((None, None), |before| (before.next_at, before.asked_at));
-        let asking = before.is_some_and(|before| before.asking);
-        let view = View { traces, signature: None, next_at, asking, asked_at, request };
+        let delivery = before.map(|before| before.delivery).unwrap_or_default();
+        let view = View { traces, signature: None, delivery, request };
         self.views.insert(view.request.view, view);
         Ok(())
     }
@@ -186,20 +200,22 @@ impl Viewer {
         let turn = self.turn;
         let after = self.views.range(turn..).chain(self.views.range(..turn)).map(|(number, _)| *number);
         for number in after.collect::<Vec<_>>() {
-            let further = self.pace.further();
             let view = self.views.get_mut(&number).expect("listed a moment ago");
-            if view.next_at.is_some_and(|at| now < at) {
+            if view.delivery.next_at.is_some_and(|at| now < at) {
                 continue;
             }
-            let (grid, signature) = view.signature(scenery, further);
+            let (grid, signature) = view.signature(scenery);
             if view.signature.as_ref() == Some(&signature) {
                 continue;
             }
-            if self.under_way.len() >= MAX_UNDER_WAY {
-                // Skipped, not put off: what is shown next is what is newest then.
-                view.next_at = Some(now + Pace::FRAME);
-                self.dropped += 1;
-                self.pace.dropped(now);
+            if view.delivery.under_way.len() >= MAX_UNDER_WAY {
+                view.delivery.next_at = Some(now + Pace::FRAME);
+                // Skipped, not put off: what is shown next is what is newest then. The past stays as it is, so
+                // a picture of it only comes later.
+                if view.follows() {
+                    view.delivery.pace.dropped(now);
+                    self.dropped += 1;
+                }
                 continue;
             }
             return Some(self.make(number, &grid, signature, scenery));
@@ -214,14 +230,14 @@ impl Viewer {
         signature: Signature,
         scenery: Scenery<'_>,
     ) -> Vec<u8> {
-        let began = Instant::now();
         let view = self.views.get_mut(&number).expect("its frame is due");
-        let follows = view.request.end_ns.is_none();
+        view.book_losses(grid, scenery, &mut self.lost);
+        let follows = view.follows();
         let mut frame = ViewFrame {
             frame: self.next_frame,
             view: number,
             live: follows,
-            thinned_further: self.pace.further() > 1,
+            thinned_further: view.delivery.pace.further() > 1,
             now: scenery.wall,
             from: grid.from,
             column_ns: grid.column_ns,
@@ -232,10 +248,7 @@ impl Viewer {
         let mut moves = false;
         for (index, trace) in view.traces.iter_mut().enumerate() {
             let index = u16::try_from(index).expect("views have few traces");
-            let (drawn, lost) = trace.draw(index, grid, follows, scenery);
-            if lost > 0 {
-                *self.lost.entry(trace.request.stream.clone()).or_default() += lost;
-            }
+            let drawn = trace.draw(index, grid, follows, scenery);
             moves |= drawn.holds_something;
             frame.traces.push(drawn.frame);
         }
@@ -243,22 +256,36 @@ impl Viewer {
         view.signature = Some(Signature { from: signature.from.filter(|_| moves), ..signature });
         let mut bytes = Vec::new();
         frame.encode(&mut bytes).expect("every bound of a frame was kept when it was made");
-        view.next_at = Some(scenery.now + Pace::after(began.elapsed()));
+        view.delivery.sent(self.next_frame, scenery.now);
+        self.made = Some(number);
         self.turn = number.saturating_add(1);
-        self.under_way.push(self.next_frame);
         self.next_frame = self.next_frame.wrapping_add(1);
-        self.pace.made(scenery.now);
         bytes
+    }
+
+    /// Learns how long making the last frame took: the view's next one waits the longer.
+    pub(crate) fn took(&mut self, cost: Duration) {
+        let view = self.made.and_then(|number| self.views.get_mut(&number));
+        if let Some(delivery) = view.map(|view| &mut view.delivery) {
+            delivery.next_at = delivery.next_at.map(|at| at + Pace::extra(cost));
+        }
+    }
+
+    /// Books what has slid out of windows unseen, also of views that get no frames at present.
+    pub(crate) fn book_losses(&mut self, scenery: Scenery<'_>) {
+        for view in self.views.values_mut() {
+            let (grid, _) = view.signature(scenery);
+            view.book_losses(&grid, scenery, &mut self.lost);
+        }
     }
 
     /// Returns the traces whose window reaches behind live memory and whose store was not asked yet.
     pub(crate) fn questions(&mut self, scenery: Scenery<'_>) -> Vec<StoreQuestion> {
-        let further = self.pace.further();
         let visible = self.visible;
-        let idle = self.views.iter_mut().filter(|(_, view)| visible && view.may_ask(scenery.now));
+        let idle = self.views.iter_mut().filter(|(_, view)| visible && view.delivery.may_ask(scenery.now));
         let mut questions = Vec::new();
         for (number, view) in idle {
-            let (grid, _) = view.signature(scenery, further);
+            let (grid, _) = view.signature(scenery);
             for (place, trace) in view.traces.iter().enumerate() {
                 if trace.needs_store(scenery.history, &grid) {
                     questions.push(StoreQuestion {
@@ -269,8 +296,8 @@ impl Viewer {
                         grid,
                         asked: scenery.wall,
                     });
-                    view.asking = true;
-                    view.asked_at = Some(scenery.now);
+                    view.delivery.asking = true;
+                    view.delivery.asked_at = Some(scenery.now);
                 }
             }
         }
@@ -281,7 +308,7 @@ impl Viewer {
     pub(crate) fn stored(&mut self, answers: Vec<(StoreQuestion, Option<StoredSpan>)>) {
         for (question, span) in answers {
             let Some(view) = self.views.get_mut(&question.view) else { continue };
-            view.asking = false;
+            view.delivery.asking = false;
             let traces = &mut view.traces;
             let asked = traces.get_mut(question.trace).filter(|trace| {
                 trace.request.stream == question.stream && trace.request.channel == question.channel
@@ -304,34 +331,69 @@ impl Viewer {
         })
     }
 
-    /// Returns the frames sent and dropped so far, and the elements never shown.
-    pub(crate) fn counts(&self) -> [u64; 3] {
-        [u64::from(self.next_frame), u64::from(self.dropped), self.lost.values().sum()]
+    /// Returns the frames sent and dropped so far.
+    pub(crate) fn counts(&self) -> [u64; 2] {
+        [u64::from(self.next_frame), u64::from(self.dropped)]
     }
 }
 
 impl View {
-    fn signature(&self, scenery: Scenery<'_>, further: u32) -> (ColumnGrid, Signature) {
+    const fn follows(&self) -> bool {
+        self.request.end_ns.is_none()
+    }
+
+    fn signature(&self, scenery: Scenery<'_>) -> (ColumnGrid, Signature) {
         let Scenery { history, wall, .. } = scenery;
         let slots: Vec<_> = self.traces.iter().map(|trace| history.stream(&trace.request.stream)).collect();
         let end = self.request.end_ns.map_or_else(|| edge(&slots, wall), WallTime::from_nanos);
+        let further = self.delivery.pace.further();
         let grid = self.request.grid(end, further);
+        let mark = |slot: &Option<Arc<StreamSlot>>| slot.as_deref().map(|slot| self.mark(slot, &grid, wall));
+        let streams: Vec<_> = slots.iter().map(mark).collect();
         let still = self.signature.as_ref().is_some_and(|last| last.from.is_none());
-        let changes = slots.iter().map(|slot| self.changes_of(slot.as_deref()));
-        let changes: Vec<_> = changes.collect();
-        let same = self.signature.as_ref().is_some_and(|last| last.changes == changes);
+        let same = self.signature.as_ref().is_some_and(|last| last.streams == streams);
         let from = (!(still && same)).then_some(grid.from);
         let stored = self.traces.iter().filter(|trace| trace.stored.is_some()).count();
         let stored = u32::try_from(stored).unwrap_or(u32::MAX);
-        (grid, Signature { from, changes, further, stored })
+        (grid, Signature { from, streams, further, stored })
     }
 
-    /// Returns what of a stream's news concerns this view: all of it, or, in the past, what was settled there.
-    fn changes_of(&self, slot: Option<&StreamSlot>) -> (u64, Option<WallTime>) {
-        let Some(slot) = slot else { return (u64::MAX, None) };
-        let Some(end) = self.request.end_ns.map(WallTime::from_nanos) else { return (slot.changes(), None) };
-        let newest = slot.memory().newest().map(|(time, _)| time.min(end));
-        (slot.gap_changes(), newest)
+    /// Returns what of a stream's news concerns this view: all of it, or what happens to the past it shows.
+    fn mark(&self, slot: &StreamSlot, grid: &ColumnGrid, wall: WallTime) -> StreamMark {
+        let memory = slot.memory();
+        let state = state_of(memory.health(wall));
+        if self.follows() {
+            return StreamMark { news: slot.changes(), filled_to: None, state };
+        }
+        let (from, to) = (grid.from, grid.edge(grid.count));
+        let filled_to = memory.newest().map(|(time, _)| time.min(to));
+        StreamMark { news: memory.gaps.newest_change(&(from..to)), filled_to, state }
+    }
+
+    /// Books what slid out of the window, which begins where the grid does, before it was ever shown.
+    fn book_losses(&mut self, grid: &ColumnGrid, scenery: Scenery<'_>, lost: &mut BTreeMap<String, u64>) {
+        for trace in &mut self.traces {
+            let Some(slot) = scenery.history.stream(&trace.request.stream) else { continue };
+            let count = trace.slid_past(&slot.memory(), grid.from);
+            if count > 0 {
+                *lost.entry(trace.request.stream.clone()).or_default() += count;
+                slot.lost_in_browser(count);
+            }
+        }
+    }
+}
+
+impl Delivery {
+    /// Takes a frame's credit back; `false` if it was not this view's.
+    fn confirm(&mut self, frame: u32) -> bool {
+        let place = self.under_way.iter().position(|number| *number == frame);
+        place.map(|place| self.under_way.swap_remove(place)).is_some()
+    }
+
+    fn sent(&mut self, frame: u32, now: Instant) {
+        self.under_way.push(frame);
+        self.pace.made(now);
+        self.next_at = Some(now + Pace::FRAME);
     }
 
     /// Tells whether the store may be asked again: not too often, one question after the other.
@@ -347,25 +409,27 @@ fn edge(slots: &[Option<Arc<StreamSlot>>], wall: WallTime) -> WallTime {
 }
 
 impl Trace {
-    /// Draws the trace; returns also how many samples slid out of the window before they were ever shown.
-    fn draw(&mut self, index: u16, grid: &ColumnGrid, follows: bool, scenery: Scenery<'_>) -> (Drawn, u64) {
+    /// Draws the trace, and notes up to where it was shown.
+    fn draw(&mut self, index: u16, grid: &ColumnGrid, follows: bool, scenery: Scenery<'_>) -> Drawn {
         let stored = self.stored.as_ref().and_then(|stored| stored.span.shifted(&stored.grid, grid));
         let wanted = Wanted { index, channel: &self.request.channel, stored: stored.as_ref() };
         let Some(slot) = scenery.history.stream(&self.request.stream) else {
-            return (unknown(wanted, grid), 0);
+            return unknown(wanted, grid);
         };
-        let mut memory = slot.memory();
-        let drawn = draw(wanted, &mut memory, grid, scenery.wall);
-        if !follows {
-            // What somebody who looks at the past passes over is their own choice.
-            self.shown_to = None;
-            return (drawn, 0);
-        }
-        let Some(newest) = drawn.newest else { return (drawn, 0) };
-        let shown_to = self.shown_to.unwrap_or(grid.from);
-        let lost = never_shown(&memory, &self.request.channel, shown_to, grid.from);
-        self.shown_to = Some(newest.offset(1).max(shown_to));
-        (drawn, lost)
+        let drawn = draw(wanted, &mut slot.memory(), grid, scenery.wall);
+        // What somebody who looks at the past passes over is their own choice.
+        self.shown_to = drawn.newest.filter(|_| follows).map(|newest| {
+            let shown_to = self.shown_to.unwrap_or(grid.from);
+            newest.offset(1).max(shown_to)
+        });
+        drawn
+    }
+
+    /// Returns how many samples came up to `from`, where the window begins now, and were never shown.
+    fn slid_past(&mut self, memory: &StreamMemory, from: WallTime) -> u64 {
+        let Some(shown_to) = self.shown_to.filter(|shown_to| *shown_to < from) else { return 0 };
+        self.shown_to = Some(from);
+        never_shown(memory, &self.request.channel, shown_to, from)
     }
 
     /// Tells whether the window reaches behind live memory and the store's answer to that is not there.

@@ -1,15 +1,15 @@
-//! How often one viewer gets frames, and how coarse they become when it does not keep up.
+//! How often one view gets frames, and how coarse they become when it does not keep up.
 
 use std::time::{Duration, Instant};
 
 /// How long it is watched before the coarseness changes: shorter would follow every hiccup.
 const WATCHED: Duration = Duration::from_secs(2);
-/// A viewer that is never quick enough gets a fourth of the columns it asked for.
+/// A view that is never quick enough gets a fourth of the columns it asked for.
 const MAX_FURTHER: u32 = 4;
-/// Making frames for one view takes at most this share of a processor.
+/// Making frames for one view takes at most one part in so many of a processor.
 const MOST_OF_A_PROCESSOR: u32 = 5;
 
-/// The pace of one viewer.
+/// The pace of one view.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pace {
     further: u32,
@@ -30,9 +30,9 @@ impl Pace {
     /// The shortest time between two questions to the store: somebody who pans waits no longer.
     pub(super) const ASK: Duration = Duration::from_millis(300);
 
-    /// Returns when the next frame of a view may be made after one that took `cost`.
-    pub(super) fn after(cost: Duration) -> Duration {
-        Self::FRAME.max(cost * MOST_OF_A_PROCESSOR)
+    /// Returns how much longer than usual the next frame of a view waits after one that took `cost`.
+    pub(super) fn extra(cost: Duration) -> Duration {
+        (cost * MOST_OF_A_PROCESSOR).saturating_sub(Self::FRAME)
     }
 
     /// Returns how many times as coarse as asked for frames are.
@@ -85,7 +85,7 @@ mod tests {
 
     #[test]
     fn a_costly_view_waits_longer() {
-        assert_eq!(Pace::after(Duration::ZERO), Pace::FRAME);
-        assert_eq!(Pace::after(Duration::from_millis(100)), Duration::from_millis(500));
+        assert_eq!(Pace::extra(Duration::ZERO), Duration::ZERO);
+        assert_eq!(Pace::FRAME + Pace::extra(Duration::from_millis(100)), Duration::from_millis(500));
     }
 }

@@ -2,9 +2,10 @@
 
 use super::*;
 use crate::scene::{self, SECOND};
-use std::time::Duration;
+use ledger::{Stage, StageCounts};
 use tallycast::StreamInfo;
-use wire::TraceState;
+use units::Random;
+use wire::{GapCause, TraceState};
 
 struct Scene {
     history: History,
@@ -74,6 +75,54 @@ fn at_most_two_frames_are_under_way() {
 }
 
 #[test]
+fn a_view_without_credit_takes_none_from_the_others() {
+    let mut scene = Scene::new();
+    scene.pass(100);
+    (1..=3).for_each(|view| scene.follow(view));
+    let mut shown = BTreeMap::new();
+    for _ in 0..60 {
+        scene.pass(40);
+        while let Some(frame) = scene.frame() {
+            *shown.entry(frame.view).or_insert(0) += 1;
+            if frame.view != 2 {
+                scene.say(&format!(r#"{{"type":"shown","frame":{}}}"#, frame.frame)).unwrap();
+                assert!(!frame.thinned_further, "the others are not thinned for it");
+            }
+        }
+    }
+    assert_eq!(shown, [(1, 60), (2, 2), (3, 60)].into());
+    let account = scene.viewer.browser_account();
+    assert_eq!((&account["shown_frames"], &account["dropped_frames"]), (&json!(120), &json!(58)));
+    let slow = &scene.viewer.views[&2].delivery;
+    assert!(slow.pace.further() > 1, "it is thinned further itself");
+}
+
+#[test]
+fn a_view_that_takes_long_to_draw_waits_longer() {
+    let mut scene = Scene::new();
+    scene.follow(1);
+    scene.pass(40);
+    assert!(scene.frame().is_some());
+    scene.viewer.took(Duration::from_millis(100));
+    scene.pass(400);
+    assert_eq!(scene.frame(), None);
+    scene.pass(100);
+    assert!(scene.frame().is_some());
+}
+
+#[test]
+fn a_view_that_shows_something_else_keeps_what_is_under_way() {
+    let mut scene = Scene::new();
+    scene.follow(1);
+    for _ in 0..4 {
+        scene.pass(40);
+        scene.frame();
+        scene.follow(1);
+    }
+    assert_eq!(scene.viewer.views[&1].delivery.under_way, [0, 1]);
+}
+
+#[test]
 fn frames_come_at_most_thirty_times_a_second_and_only_when_something_changed() {
     let mut scene = Scene::new();
     scene.pass(500);
@@ -107,6 +156,83 @@ fn a_hidden_viewer_gets_nothing_and_is_owed_what_slid_past() {
 }
 
 #[test]
+fn what_slides_past_a_view_without_credit_is_booked_before_it_is_shown_again() {
+    let mut scene = Scene::new();
+    scene.follow(1);
+    for _ in 0..2 {
+        scene.pass(500);
+        assert!(scene.frame().is_some());
+    }
+    scene.pass(3_000);
+    assert_eq!(scene.frame(), None, "two are under way");
+    let book = |scene: &mut Scene| {
+        let scenery = Scenery { history: &scene.history, now: scene.now, wall: scene.wall };
+        scene.viewer.book_losses(scenery);
+        scene.viewer.browser_account()["lost_elements"]["lab/x"].clone()
+    };
+    // Shown up to 1 s, and the window begins at 3 s.
+    assert_eq!(book(&mut scene), 2_000);
+    assert_eq!(book(&mut scene), 2_000, "only once");
+    scene.say(r#"{"type":"shown","frame":0}"#).unwrap();
+    scene.now += Pace::FRAME;
+    assert!(scene.frame().is_some());
+    assert_eq!(book(&mut scene), 2_000, "the rest was shown");
+    assert_eq!(scene.history.stream("lab/x").unwrap().lost_in_browsers(), 2_000);
+}
+
+#[test]
+fn a_paused_view_is_shown_what_became_of_a_gap_in_its_window() {
+    let mut scene = Scene::new();
+    scene.pass(400);
+    let gap = |scene: &Scene, id, positions, lost| {
+        let gap = scene::gap(&scene.info, id, positions, lost);
+        scene.history.gap(&gap, scene.wall);
+    };
+    gap(&scene, 1, 400..500, StageCounts::default());
+    scene.next_index = 500;
+    scene.pass(2_500);
+    // From 0 to 1 s of the stream.
+    scene
+        .say(r#"{"type":"view","view":1,"traces":[{"stream":"lab/x","channel":"x"}],"width_px":100,"span_ns":1000000000,"end_ns":101000000000}"#)
+        .unwrap();
+    let first = scene.frame().unwrap();
+    assert_eq!(first.traces[0].gaps[0].cause, GapCause::Unsettled);
+    scene.pass(40);
+    gap(&scene, 2, scene.next_index..scene.next_index + 50, StageCounts::of(Stage::Injected, 50));
+    assert_eq!(scene.frame(), None, "a gap elsewhere does not change the picture");
+    gap(&scene, 1, 400..500, StageCounts::of(Stage::Injected, 100));
+    let settled = scene.frame().unwrap();
+    assert_eq!(settled.traces[0].gaps[0].cause, GapCause::Stage(Stage::Injected));
+    // Both frames are under way: the next news waits, and is no drop, for nothing slides out of the past.
+    scene.pass(40);
+    gap(&scene, 1, 400..500, StageCounts::of(Stage::Late, 100));
+    assert_eq!(scene.frame(), None);
+    scene.say(r#"{"type":"shown","frame":0}"#).unwrap();
+    scene.pass(40);
+    let moved = scene.frame().unwrap();
+    assert_eq!(moved.traces[0].gaps[0].cause, GapCause::Stage(Stage::Late));
+    assert_eq!(moved.dropped_frames, 0);
+}
+
+#[test]
+fn a_view_shorter_than_the_patience_still_learns_that_its_data_are_stale() {
+    let mut scene = Scene::new();
+    scene.pass(500);
+    scene.follow(1);
+    let mut states = Vec::new();
+    for _ in 0..100 {
+        scene.now += Duration::from_millis(100);
+        scene.wall = scene.wall.offset(100_000_000);
+        while let Some(frame) = scene.frame() {
+            scene.say(&format!(r#"{{"type":"shown","frame":{}}}"#, frame.frame)).unwrap();
+            states.push(frame.traces[0].state);
+        }
+    }
+    assert_eq!(states.last(), Some(&TraceState::Stale));
+    assert!(states.len() < 20, "an empty window does not move: {} frames", states.len());
+}
+
+#[test]
 fn what_a_paused_viewer_passes_over_is_its_own_choice() {
     let mut scene = Scene::new();
     scene.follow(1);
@@ -119,7 +245,7 @@ fn what_a_paused_viewer_passes_over_is_its_own_choice() {
         .unwrap();
     scene.pass(40);
     assert!(scene.frame().is_some());
-    scene.viewer.under_way.clear();
+    (0..2).for_each(|frame| scene.say(&format!(r#"{{"type":"shown","frame":{frame}}}"#)).unwrap());
     scene.pass(5_000);
     scene.follow(1);
     assert!(scene.frame().is_some());
@@ -186,7 +312,7 @@ fn a_window_behind_live_memory_asks_the_store_until_that_can_know() {
     assert_eq!(scene.questions().len(), 1);
     assert!(scene.questions().is_empty(), "one question after the other");
     scene.follow(1);
-    scene.viewer.views.get_mut(&1).unwrap().asking = false;
+    scene.viewer.views.get_mut(&1).unwrap().delivery.asking = false;
     assert_eq!(answer(&mut scene), 0, "not twice at once");
     scene.now += Pace::ASK;
     assert_eq!(answer(&mut scene), 1);
@@ -206,4 +332,41 @@ fn a_window_within_live_memory_asks_nobody() {
     scene.pass(2_000);
     scene.follow(1);
     assert!(scene.questions().is_empty());
+}
+
+/// Mostly what numbers and texts are made of, so that many spoilt messages still are messages.
+const LETTERS: &[u8] = b"0123456789-.e\"{}[]:,x\\\0\xff";
+
+#[test]
+fn whatever_a_page_says_is_taken_or_refused_in_words() {
+    let good = [
+        r#"{"type":"view","view":7,"traces":[{"stream":"lab/x","channel":"x"}],"width_px":100,"span_ns":1000000000,"end_ns":null}"#,
+        r#"{"type":"view","view":4294967295,"traces":[{"stream":"lab/x","channel":"x[9]"}],"width_px":16384,"span_ns":1,"end_ns":-9223372036854775808}"#,
+        r#"{"type":"close","view":7}"#,
+        r#"{"type":"visible","visible":true}"#,
+        r#"{"type":"shown","frame":0}"#,
+        r#"{"type":"watch_account","stream":"lab/x"}"#,
+    ];
+    let mut scene = Scene::new();
+    let mut random = Random::new(1);
+    let (mut taken, mut refused) = (0, 0);
+    for _ in 0..5_000 {
+        let mut bytes = good[random.below(good.len() as u64) as usize].as_bytes().to_vec();
+        for _ in 0..random.below(3) {
+            let place = random.below(bytes.len() as u64) as usize;
+            bytes[place] = LETTERS[random.below(LETTERS.len() as u64) as usize];
+        }
+        let said = serde_json::from_slice::<PageMessage>(&bytes).map_err(|error| error.to_string());
+        match said.and_then(|message| scene.viewer.handle(message)) {
+            Ok(()) => taken += 1,
+            Err(words) => {
+                assert!(!words.is_empty());
+                refused += 1;
+            }
+        }
+        scene.pass(40);
+        while scene.frame().is_some() {}
+        assert!(scene.viewer.views.len() <= MAX_VIEWS);
+    }
+    assert!(taken > 500 && refused > 500, "{taken} taken, {refused} refused");
 }

@@ -6,7 +6,7 @@ use ledger::Stage;
 use monitor::{HistoryStore, MonitorConfig, StoreFailure, StoredRequest, StoredSpan};
 use wire::{GapCause, TraceShape, TraceState, ViewFrame};
 
-use crate::scene::{Feed, Page, Said, WATCHDOG, bus, has_data, listed, monitor, node, start};
+use crate::scene::{Feed, Page, Said, WATCHDOG, bus, get, has_data, listed, monitor, node, start, wait_for};
 
 fn drawn(frame: &ViewFrame) -> usize {
     match &frame.traces[0].shape {
@@ -86,12 +86,70 @@ fn a_viewer_that_confirms_nothing_is_dropped_for_and_hurts_nobody() {
     slow.say(r#"{"type":"shown","frame":0}"#);
     let told = slow.text("browser", |said| said["lost_elements"]["lab/x"].as_u64() > Some(100));
     assert_eq!(told["shown_frames"], 1);
-    let account = crate::scene::get(monitor.address(), "/api/account?stream=lab/x").json();
+    let account = get(monitor.address(), "/api/account?stream=lab/x").json();
     assert_eq!(
         account["elements"]["lost"],
         serde_json::json!({}),
         "the stream's own account knows nothing of it"
     );
+}
+
+#[test]
+fn nineteen_viewers_go_on_beside_one_that_stopped_reading() {
+    let bus = bus();
+    let monitor = monitor(&bus);
+    let _feed = Feed::start(&bus, "lab/x", 0.0, |index| index as f64);
+    let address = monitor.address();
+    listed(address, "lab/x", has_data);
+    let mut stopped = Page::open(address);
+    stopped.follow(1, "lab/x", 100);
+    // From here on nobody reads from its socket.
+    let viewers: Vec<_> = (0..19)
+        .map(|_| {
+            std::thread::spawn(move || {
+                let mut page = Page::open(address);
+                // A minute: nothing slides out of it unseen while this test runs.
+                page.follow(1, "lab/x", 60_000);
+                let first = page.frame(|frame| drawn(frame) > 0).traces[0].newest.unwrap().1;
+                page.frame(|frame| frame.traces[0].newest.unwrap().1 > first + 2_000.0);
+                page.text("browser", |said| said["shown_frames"].as_u64() > Some(5))
+            })
+        })
+        .collect();
+    for viewer in viewers {
+        let told = viewer.join().unwrap();
+        assert_eq!(told["lost_elements"], serde_json::json!({}), "{told}");
+    }
+    // What the stopped one was not shown is counted while it still does not read.
+    let lost = wait_for("the stopped viewer's losses", || {
+        let account = get(address, "/api/account?stream=lab/x").json();
+        account["browsers"]["lost_elements"].as_u64().filter(|lost| *lost > 1_000)
+    });
+    let metrics = String::from_utf8(get(address, "/metrics").body).unwrap();
+    let value = |name: &str| {
+        let line =
+            metrics.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_else(|| panic!("{name}"));
+        line.trim().parse::<f64>().unwrap()
+    };
+    assert!(value("tallycast_monitor_browser_elements_lost_total{stream=\"lab/x\"}") >= lost as f64);
+    assert!(value("tallycast_monitor_frames_dropped_total{}") > 10.0);
+    assert_eq!(value("tallycast_elements_lost_total{stream=\"lab/x\",stage=\"unexplained\"}"), 0.0);
+    // It reads again: what is newest is shown at once, after the two frames that were on their way.
+    let newest = stopped.frame(|frame| frame.frame == 2);
+    assert!(newest.dropped_frames > 10);
+    let told = stopped.text("browser", |said| said["shown_frames"].as_u64() >= Some(3));
+    assert!(told["lost_elements"]["lab/x"].as_u64() >= Some(lost), "{told}");
+}
+
+#[test]
+fn a_visible_page_hears_from_the_server_also_when_nothing_happens() {
+    let monitor = monitor(&bus());
+    let mut page = Page::open(monitor.address());
+    page.text("hello", |_| true);
+    for _ in 0..3 {
+        let streams = page.text("streams", |_| true);
+        assert_eq!(streams["streams"], serde_json::json!([]));
+    }
 }
 
 #[test]
