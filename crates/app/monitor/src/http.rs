@@ -1,6 +1,7 @@
 //! The HTTP side of `docs/protocol/page.md`: which request goes where, and what every answer bears.
 
 mod answer;
+mod body;
 mod control;
 mod gate;
 mod query;
@@ -64,6 +65,10 @@ async fn guard(State(shared): State<Arc<Shared>>, request: Request, next: Next) 
         Ok(()) => next.run(request).await,
         Err(refused) => refused.into_response(),
     };
+    let status = response.status();
+    if status.is_client_error() || status.is_server_error() {
+        shared.refusals.request(status.as_u16());
+    }
     let headers = response.headers_mut();
     for (name, value) in [
         (header::CONTENT_SECURITY_POLICY, CONTENT_SECURITY_POLICY),

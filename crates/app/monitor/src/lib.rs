@@ -21,6 +21,7 @@ mod metrics;
 mod page_files;
 mod preview;
 mod range;
+mod refusals;
 #[cfg(test)]
 mod scene;
 mod server;

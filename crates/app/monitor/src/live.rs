@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use axum::extract::ws::{Message, WebSocket};
+use axum::extract::ws::{CloseFrame, Message, WebSocket, close_code};
 use serde_json::json;
 use tokio::sync::mpsc;
 use tokio::time::{sleep_until, timeout};
@@ -14,6 +14,7 @@ use tokio::time::{sleep_until, timeout};
 use crate::account::account_of;
 use crate::catalogue::ServerInfo;
 use crate::clock;
+use crate::http::MAX_MESSAGE_BYTES;
 use crate::shared::{Seat, Shared};
 use crate::stored::{HistoryStore, StoreFailure, StoredRequest, StoredSpan};
 use crate::viewer::{MAX_VIEWS, PageMessage, Scenery, StoreQuestion, Viewer};
@@ -28,6 +29,9 @@ const TELL_LOSSES: Duration = Duration::from_secs(2);
 const PING: Duration = Duration::from_secs(20);
 /// How long a socket may take nothing.
 const SEND_PATIENCE: Duration = Duration::from_secs(30);
+
+/// Why a connection ends that cannot be read any further; at most 123 bytes.
+const UNREADABLE: &str = "what came cannot be read: send UTF-8 text, see docs/protocol/page.md";
 
 /// Says that a connection is over; why does not matter, the page comes back by itself.
 struct Gone;
@@ -102,26 +106,52 @@ impl Connection {
     }
 
     async fn hear(&mut self, heard: Option<Result<Message, axum::Error>>) -> Result<(), Gone> {
-        let text = match heard {
-            Some(Ok(Message::Text(text))) => text,
+        match heard {
+            Some(Ok(Message::Text(text))) => self.follow(&text).await,
             // Pings are answered by the library.
-            Some(Ok(Message::Ping(_) | Message::Pong(_))) => return Ok(()),
-            Some(Ok(Message::Binary(_))) => return self.note("binary messages go to the page only").await,
-            Some(Ok(Message::Close(_)) | Err(_)) | None => return Err(Gone),
-        };
-        match serde_json::from_str::<PageMessage>(&text) {
-            Err(error) => self.note(&format!("a message of the page cannot be read: {error}")).await,
-            Ok(message) => {
-                let at_once = matches!(
-                    message,
-                    PageMessage::WatchAccount { stream: Some(_) } | PageMessage::Visible { visible: true }
-                );
-                if let Err(refused) = self.viewer.handle(message) {
-                    self.note(&refused).await?;
-                }
-                if at_once { self.tell().await } else { Ok(()) }
+            Some(Ok(Message::Ping(_) | Message::Pong(_))) => Ok(()),
+            Some(Ok(Message::Binary(_))) => self.refuse("binary messages go to the page only").await,
+            Some(Ok(Message::Close(_))) | None => Err(Gone),
+            Some(Err(_)) => {
+                // Far too long, or no text: it cannot be passed over. Where the page is simply gone, nobody hears it.
+                self.shared.refusals.message();
+                let close = CloseFrame { code: close_code::POLICY, reason: UNREADABLE.into() };
+                self.send(Message::Close(Some(close))).await?;
+                Err(Gone)
             }
         }
+    }
+
+    /// Follows what the page says, or says why not.
+    async fn follow(&mut self, text: &str) -> Result<(), Gone> {
+        if text.len() > MAX_MESSAGE_BYTES {
+            let given = text.len();
+            return self
+                .refuse(&format!(
+                    "a message has at most {MAX_MESSAGE_BYTES} bytes, not {given}; say less at once"
+                ))
+                .await;
+        }
+        let message = match serde_json::from_str::<PageMessage>(text) {
+            Ok(message) => message,
+            Err(error) => {
+                return self.refuse(&format!("a message of the page cannot be read: {error}")).await;
+            }
+        };
+        let at_once = matches!(
+            message,
+            PageMessage::WatchAccount { stream: Some(_) } | PageMessage::Visible { visible: true }
+        );
+        if let Err(refused) = self.viewer.handle(message) {
+            self.refuse(&refused).await?;
+        }
+        if at_once { self.tell().await } else { Ok(()) }
+    }
+
+    /// Says what cannot be followed, and counts it.
+    async fn refuse(&mut self, text: &str) -> Result<(), Gone> {
+        self.shared.refusals.message();
+        self.note(text).await
     }
 
     /// Says all that is due, and sends the frames there is credit for.

@@ -142,6 +142,15 @@ impl Picture {
         add("viewers", "pages that are connected", Kind::Gauge, viewers);
         add("frames_sent", "frames sent to pages", Kind::Counter, frames);
         add("frames_dropped", "frames not made because a page did not keep up", Kind::Counter, dropped);
+        let messages = shared.refusals.messages() as f64;
+        add("messages_refused", "messages of pages that could not be followed", Kind::Counter, messages);
+        let requests = shared.refusals.requests().into_iter();
+        self.add(
+            "tallycast_monitor_requests_refused".to_owned(),
+            "requests answered with an error, by status".to_owned(),
+            Kind::Counter,
+            requests.map(|(status, count)| (vec![("status", status.to_string())], count as f64)).collect(),
+        );
     }
 
     fn add(

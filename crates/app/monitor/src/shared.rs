@@ -14,6 +14,7 @@ use crate::derived::DerivedStatus;
 use crate::history::History;
 use crate::http::HostGate;
 use crate::intake::Command;
+use crate::refusals::Refusals;
 use crate::stored::HistoryStore;
 
 /// The most viewers at one time: a control room and everybody at home.
@@ -32,6 +33,7 @@ pub(crate) struct Shared {
     pub(crate) gate: HostGate,
     pub(crate) stopping: watch::Sender<bool>,
     pub(crate) viewers: Viewers,
+    pub(crate) refusals: Refusals,
     commands: Sender<Command>,
     patterns: Mutex<Vec<StreamPattern>>,
     derived: Mutex<Vec<DerivedStatus>>,
@@ -60,6 +62,7 @@ impl Shared {
             gate: parts.gate,
             stopping: watch::Sender::new(false),
             viewers: Viewers::default(),
+            refusals: Refusals::default(),
             commands: parts.commands,
             patterns: Mutex::new(parts.patterns),
             derived: Mutex::default(),

@@ -3,15 +3,14 @@
 use std::sync::Arc;
 
 use axum::Json;
-use axum::body::Bytes;
 use axum::extract::State;
 use axum::http::StatusCode;
 use sample::StreamPattern;
 use serde::Deserialize;
-use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
 
+use super::body::Body;
 use super::{Query, Refused};
 use crate::derived::{DerivedStatus, DerivedStream};
 use crate::intake::Command;
@@ -36,7 +35,7 @@ pub(super) async fn patterns(State(shared): App) -> Json<Vec<String>> {
     Json(shared.patterns().iter().map(ToString::to_string).collect())
 }
 
-pub(super) async fn join(State(shared): App, body: Bytes) -> Result<Json<Vec<String>>, Refused> {
+pub(super) async fn join(State(shared): App, body: Body) -> Result<Json<Vec<String>>, Refused> {
     let pattern = pattern_in(&body)?;
     if shared.patterns().len() >= MAX_PATTERNS {
         return Err(Refused::bad(
@@ -48,7 +47,7 @@ pub(super) async fn join(State(shared): App, body: Bytes) -> Result<Json<Vec<Str
     Ok(patterns(State(shared)).await)
 }
 
-pub(super) async fn leave(State(shared): App, body: Bytes) -> Result<Json<Vec<String>>, Refused> {
+pub(super) async fn leave(State(shared): App, body: Body) -> Result<Json<Vec<String>>, Refused> {
     let pattern = pattern_in(&body)?;
     if !shared.leave(&pattern) {
         let help = "GET /api/patterns lists those that are";
@@ -61,8 +60,8 @@ pub(super) async fn derived(State(shared): App) -> Json<Vec<DerivedStatus>> {
     Json(shared.derived())
 }
 
-pub(super) async fn derive(State(shared): App, body: Bytes) -> Result<Json<Vec<DerivedStatus>>, Refused> {
-    let stream: DerivedStream = read(&body)?;
+pub(super) async fn derive(State(shared): App, body: Body) -> Result<Json<Vec<DerivedStatus>>, Refused> {
+    let stream: DerivedStream = body.json()?;
     let (answer, answered) = oneshot::channel();
     shared.command(Command::Derive(stream, answer));
     let result = answered.await.map_err(|_| Refused::ending())?;
@@ -86,12 +85,12 @@ pub(super) async fn injection(State(shared): App) -> Json<Value> {
     Json(json!({"available": shared.inject.is_some(), "probability": probability}))
 }
 
-pub(super) async fn inject(State(shared): App, body: Bytes) -> Result<Json<Value>, Refused> {
+pub(super) async fn inject(State(shared): App, body: Body) -> Result<Json<Value>, Refused> {
     let Some(inject) = shared.inject.clone() else {
         let help = "start the demo: it hands its monitor a hand on its publishers";
         return Err(Refused::new(StatusCode::NOT_FOUND, "this monitor cannot plant loss", help));
     };
-    let InjectBody { probability } = read(&body)?;
+    let InjectBody { probability } = body.json()?;
     if !(0.0..=1.0).contains(&probability) {
         let error = format!("{probability} is not a probability");
         return Err(Refused::bad(error, "write 0.01 for 1 %, 0 for none"));
@@ -104,14 +103,8 @@ pub(super) async fn inject(State(shared): App, body: Bytes) -> Result<Json<Value
     Ok(injection(State(shared)).await)
 }
 
-fn pattern_in(body: &Bytes) -> Result<StreamPattern, Refused> {
-    let PatternBody { pattern } = read(body)?;
+fn pattern_in(body: &Body) -> Result<StreamPattern, Refused> {
+    let PatternBody { pattern } = body.json()?;
     let help = "such as lab/*, w7x/**/power or **";
     pattern.parse().map_err(|error: sample::PatternError| Refused::bad(error.to_string(), help))
-}
-
-fn read<T: DeserializeOwned>(body: &Bytes) -> Result<T, Refused> {
-    let help = "docs/protocol/page.md says what this request takes";
-    serde_json::from_slice(body)
-        .map_err(|error| Refused::bad(format!("the body cannot be read: {error}"), help))
 }

@@ -28,6 +28,8 @@ const DEFAULT_POINTS: u32 = 1_000;
 const DEFAULT_SPAN_NS: i64 = 60 * SECOND_NS;
 const DEFAULT_GAPS: usize = 100;
 const DEFAULT_PREVIEW: [u32; 2] = [480, 120];
+/// What is read of a message before the connection is given up: one that is too long is refused in words first.
+const MAX_READ_BYTES: usize = 16 * MAX_MESSAGE_BYTES;
 /// Frames go out as soon as they are made; more than this waits for the socket.
 const WRITE_BUFFER_BYTES: usize = 0;
 
@@ -154,8 +156,8 @@ pub(super) async fn live(
     let upgrade = upgrade.map_err(|error| Refused::bad(error.to_string(), help))?;
     let seat = Seat::take(&shared).ok_or_else(Refused::crowded)?;
     Ok(upgrade
-        .max_message_size(MAX_MESSAGE_BYTES)
-        .max_frame_size(MAX_MESSAGE_BYTES)
+        .max_message_size(MAX_READ_BYTES)
+        .max_frame_size(MAX_READ_BYTES)
         .write_buffer_size(WRITE_BUFFER_BYTES)
         .on_upgrade(move |socket| crate::live::serve(socket, shared, seat)))
 }

@@ -38,7 +38,9 @@ fn streams_are_joined_and_left_while_the_monitor_runs() {
     assert_eq!(post(address, "/api/join", r#"{"patter"#).status, 400);
     assert_eq!(ask(address, "PUT /api/join HTTP/1.1", "").status, 405);
     let huge = format!(r#"{{"pattern":"{}"}}"#, "a".repeat(65_536));
-    assert_eq!(post(address, "/api/join", &huge).status, 413);
+    let refused = post(address, "/api/join", &huge);
+    assert_eq!(refused.status, 413);
+    assert!(refused.json()["help"].as_str().unwrap().contains("at most 65536 bytes"), "{}", refused.json());
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::net::TcpStream;
 use tungstenite::client::IntoClientRequest;
 use tungstenite::http::HeaderValue;
 
-use crate::scene::{Page, ask_as, bus, monitor};
+use crate::scene::{Page, ask_as, bus, get, monitor};
 
 #[test]
 fn a_request_under_another_name_is_refused_everywhere() {
@@ -38,6 +38,36 @@ fn a_web_socket_of_another_page_is_refused() {
     Page::open(address).text("hello", |_| true);
 }
 
+/// A view of so many traces.
+fn wide(traces: usize) -> String {
+    let trace = r#"{"stream":"lab/x","channel":"x"}"#;
+    let traces = vec![trace; traces].join(",");
+    format!(r#"{{"type":"view","view":1,"traces":[{traces}],"width_px":9,"span_ns":9,"end_ns":null}}"#)
+}
+
+#[test]
+fn what_was_refused_is_counted() {
+    let monitor = monitor(&bus());
+    let address = monitor.address();
+    assert_eq!(get(address, "/api/nothing").status, 404);
+    assert_eq!(get(address, "/api/account?stream=no").status, 404);
+    assert_eq!(ask_as(address, "GET / HTTP/1.1\r\nHost: evil.example", "").status, 403);
+    let mut page = Page::open(address);
+    page.say("[]");
+    page.text("note", |_| true);
+    page.say(&format!("[{}]", " ".repeat(65_536)));
+    let note = page.text("note", |_| true);
+    assert!(note["text"].as_str().unwrap().contains("at most 65536 bytes, not 65538"), "{note}");
+    let metrics = String::from_utf8(get(address, "/metrics").body).unwrap();
+    for line in [
+        r#"tallycast_monitor_requests_refused_total{status="404"} 2"#,
+        r#"tallycast_monitor_requests_refused_total{status="403"} 1"#,
+        "tallycast_monitor_messages_refused_total{} 2",
+    ] {
+        assert!(metrics.contains(line), "{line} is not in\n{metrics}");
+    }
+}
+
 #[test]
 fn what_a_page_says_wrongly_is_told_and_ends_nothing() {
     let monitor = monitor(&bus());
@@ -50,11 +80,20 @@ fn what_a_page_says_wrongly_is_told_and_ends_nothing() {
             "16384 columns",
         ),
         (r#"{"type":"view","view":1,"traces":[],"width_px":9,"span_ns":0,"end_ns":null}"#, "spans"),
+        (&wide(101), "at most 100 traces, not 101"),
+        (&" ".repeat(65_537), "at most 65536 bytes"),
     ] {
         page.say(message);
         let note = page.text("note", |_| true);
         assert!(note["text"].as_str().unwrap().contains(told), "{note}");
     }
+    for view in 0..=64 {
+        page.say(&format!(
+            r#"{{"type":"view","view":{view},"traces":[],"width_px":9,"span_ns":9,"end_ns":null}}"#
+        ));
+    }
+    let note = page.text("note", |_| true);
+    assert!(note["text"].as_str().unwrap().contains("at most 64 views"), "{note}");
     // A view at the end of time is one too.
     page.say(&format!(
         r#"{{"type":"view","view":1,"traces":[],"width_px":9,"span_ns":9,"end_ns":{}}}"#,
