@@ -1,4 +1,4 @@
-//! Makes cargo look again when the page was built: the release program carries what is in `web/dist` then.
+//! Makes cargo look again when the page was built: the program carries what is in `web/dist` then.
 
 use std::path::Path;
 

@@ -7,7 +7,7 @@ use rust_embed::{EmbeddedFile, RustEmbed};
 
 use crate::http::Refused;
 
-/// What `web/` was built to. A debug program reads it from there, a release carries it.
+/// What `web/` was built to before the program was. Debug programs carry it as releases do: one way, always tested.
 #[derive(RustEmbed)]
 #[folder = "../../../web/dist"]
 #[allow_missing = true]
