@@ -14,7 +14,7 @@ use tallycast::{Node, Publisher, StreamAccount, StreamGap};
 use units::WallTime;
 
 /// The most derived streams of one monitor.
-const MAX_DERIVED: usize = 64;
+pub(crate) const MAX_DERIVED: usize = 64;
 
 /// A stream to be derived, as the API and the configuration file describe it.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]

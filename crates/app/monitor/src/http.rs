@@ -88,3 +88,52 @@ fn check(gate: &HostGate, headers: &HeaderMap) -> Result<(), Refused> {
     let text = |name| headers.get(name).map(|value| value.to_str().unwrap_or("?"));
     gate.check(text(header::HOST), text(header::ORIGIN)).map_err(|stranger| Refused::stranger(&stranger))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{derived, preview, range, shared, view, viewer};
+
+    const PAGE: &str = include_str!("../../../../docs/protocol/page.md");
+
+    #[test]
+    fn the_page_and_the_limits_agree() {
+        let (_, section) = PAGE.split_once("## Limits of requests\n").unwrap();
+        let section = section.split("\n#").next().unwrap();
+        let row = |line: &str| {
+            let (limit, what) = line.strip_prefix("| ")?.strip_suffix(" |")?.split_once(" | ")?;
+            Some((limit.parse().ok()?, what.to_owned()))
+        };
+        let rows: Vec<(usize, String)> = section.lines().filter_map(row).collect();
+        let limits = [
+            (shared::MAX_VIEWERS, "pages open at one time"),
+            (viewer::MAX_VIEWS, "views of one page"),
+            (view::MAX_TRACES, "traces of one view"),
+            (viewer::MAX_UNDER_WAY, "frames of one view sent and not confirmed"),
+            (MAX_MESSAGE_BYTES, "bytes of a message or of a request's body"),
+            (range::MAX_POINTS as usize, "columns of a view, and points of a range"),
+            (range::MAX_GAPS, "gaps in one answer"),
+            (preview::MAX_SIDE as usize, "pixels of a picture's side"),
+            (control::MAX_PATTERNS, "patterns joined"),
+            (derived::MAX_DERIVED, "derived streams"),
+        ];
+        assert_eq!(rows, limits.map(|(limit, what)| (limit, what.to_owned())));
+    }
+
+    #[test]
+    fn the_page_lists_every_path() {
+        let router = include_str!("http.rs");
+        let paths =
+            router.lines().filter_map(|line| line.trim().strip_prefix(".route(\"")?.split('"').next());
+        let paths: Vec<_> = paths.collect();
+        assert!(paths.len() > 10);
+        for path in paths {
+            assert!(
+                PAGE.contains(&format!("{path}`"))
+                    || PAGE.contains(&format!("{path}?"))
+                    || PAGE.contains(&format!("{path} ")),
+                "{path}"
+            );
+        }
+    }
+}

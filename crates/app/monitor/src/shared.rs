@@ -18,7 +18,7 @@ use crate::refusals::Refusals;
 use crate::stored::HistoryStore;
 
 /// The most viewers at one time: a control room and everybody at home.
-const MAX_VIEWERS: usize = 256;
+pub(crate) const MAX_VIEWERS: usize = 256;
 /// The most reads of the store at one time: the disk and the processors have other work.
 const MAX_STORE_READS: usize = 2;
 

@@ -17,7 +17,7 @@ use crate::intake::Command;
 use crate::shared::Shared;
 
 /// The most patterns joined at one time.
-const MAX_PATTERNS: usize = 256;
+pub(super) const MAX_PATTERNS: usize = 256;
 
 type App = State<Arc<Shared>>;
 
