@@ -20,7 +20,7 @@ fn node(bus: &Bus) -> Node {
 }
 
 fn publisher(node: &Node, name: &str, to: SocketAddr) -> Publisher {
-    let stream = node.publisher(name).dtype(Dtype::I32).rate("1000".parse().unwrap()).to(to);
+    let stream = node.publisher(name).dtype(Dtype::I32).rate(1_000).to(to);
     stream.channel(Channel::new("a", "V")).open().unwrap()
 }
 

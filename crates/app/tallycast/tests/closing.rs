@@ -17,7 +17,7 @@ fn node() -> Node {
 }
 
 fn publisher(node: &Node) -> Publisher {
-    let builder = node.publisher("lab/probe").dtype(Dtype::I32).rate("10k".parse().unwrap());
+    let builder = node.publisher("lab/probe").dtype(Dtype::I32).rate("10k");
     builder.channel(Channel::new("a", "V")).open().unwrap()
 }
 
