@@ -5,19 +5,20 @@
 
 use core::ops::Range;
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use ledger::StageCounts;
+use ledger::{GapKind, StageCounts};
 use sample::StreamName;
 use serde_json::{Value, json};
 use units::WallTime;
 
 use crate::Description;
-use crate::contents::EpochContents;
+use crate::contents::{EpochContents, Segment, has_samples};
+use crate::damage::{self, Damage};
 use crate::error::ArchiveError;
 use crate::feed::{EpochFeed, Feed};
-use crate::folders::{ACCOUNT, RunName, run_folder, run_of};
+use crate::folders::{ACCOUNT, DESCRIPTION, LOCK, RunName, earlier_account_of, run_folder, run_of};
 use crate::gaps::GapRecord;
 use crate::recovery::epoch_folders;
 use crate::store::{FileStore, Store, StoreError, read_whole, replace};
@@ -53,9 +54,9 @@ pub struct Recording {
     pub first_index: u64,
     /// Index behind the last stored sample.
     pub stored_index: u64,
-    /// When the first stored sample was taken.
+    /// When the first stored sample was taken; with none stored, when the first that is known was.
     pub t0: WallTime,
-    /// When the last stored sample was over.
+    /// When the last stored sample was over; with none stored, as `t0`.
     pub t1: WallTime,
     /// Stored samples.
     pub samples: u64,
@@ -63,10 +64,16 @@ pub struct Recording {
     pub size_bytes: u64,
     /// How the recording ended.
     pub state: RecordingState,
+    /// Somebody is recording into this run. An open recording without is that of a recorder that died.
+    pub attended: bool,
     /// Known gaps in the order of the stream.
     pub gaps: Arc<[GapRecord]>,
-    /// The reader's account and that of the archive, as last written.
+    /// Segments that cannot be read: which file, and what is wrong with it. What they held is in the gaps.
+    pub damaged: Vec<String>,
+    /// The reader's account and that of the archive, as last written by the last recorder.
     pub account: Value,
+    /// The same of the recorders before it, in their order.
+    pub earlier_accounts: Vec<Value>,
     pub(crate) contents: Arc<EpochContents>,
 }
 
@@ -101,6 +108,30 @@ impl Recording {
         self.gaps.iter().for_each(|gap| lost.add(&gap.lost));
         (lost, self.gaps.iter().map(|gap| gap.unexplained + gap.unsettled).sum())
     }
+
+    /// Returns the times in which nobody recorded, or nobody published: no losses, but missing all the same.
+    ///
+    /// One of no elements is an absence whose extent nobody knows, because nothing came behind it.
+    pub fn absences(&self) -> impl Iterator<Item = &GapRecord> {
+        self.gaps.iter().filter(|gap| gap.kind != GapKind::Missing)
+    }
+
+    /// Returns the span of all that is known, stored or missing; `t0` and `t1` tell that of the stored samples.
+    #[must_use]
+    pub fn span(&self) -> Range<WallTime> {
+        let known = || self.gaps.iter().filter(|gap| !gap.positions.is_empty());
+        let start = known().map(|gap| gap.t0).fold(self.t0, WallTime::min);
+        start..known().filter_map(|gap| gap.t1).fold(self.t1, WallTime::max)
+    }
+}
+
+/// An epoch that cannot be read.
+#[derive(Debug)]
+pub struct Unreadable {
+    /// Its folder, in the archive.
+    pub folder: PathBuf,
+    /// Why.
+    pub cause: ArchiveError,
 }
 
 /// Makes the folder an archive, or checks that it is one of ours.
@@ -161,34 +192,53 @@ impl Archive {
         Ok(self.store.list(Path::new(""))?.iter().filter_map(|name| run_of(name)).collect())
     }
 
-    /// Returns the streams of a run by name.
+    /// Returns the streams of a run by name, as far as they can be read: [`Self::survey`] tells the rest.
     ///
     /// # Errors
-    /// [`ArchiveError::Unknown`] if there is no such run; whatever makes one of its epochs unreadable.
+    /// [`ArchiveError::Unknown`] if there is no such run; what the disk says.
     pub fn streams(&self, run: &RunName) -> Result<Vec<StreamEntry>, ArchiveError> {
+        Ok(self.survey(run)?.0)
+    }
+
+    /// Returns the streams of a run by name, and the epochs that cannot be read: one of them takes no other with it.
+    ///
+    /// # Errors
+    /// [`ArchiveError::Unknown`] if there is no such run; what the disk says.
+    pub fn survey(&self, run: &RunName) -> Result<(Vec<StreamEntry>, Vec<Unreadable>), ArchiveError> {
         if !self.runs()?.contains(run) {
             return Err(ArchiveError::Unknown(format!("run {run}")));
         }
+        let attended = self.store.is_locked(&run_folder(run).join(LOCK))?;
         let mut streams: BTreeMap<StreamName, Vec<Recording>> = BTreeMap::new();
+        let mut unreadable = Vec::new();
         for folder in epoch_folders(&*self.store, &run_folder(run))? {
-            if let Some(recording) = self.recording(&folder)? {
-                streams.entry((*recording.description.name).clone()).or_default().push(recording);
+            match self.recording(&folder) {
+                Ok(Some(mut recording)) => {
+                    recording.attended = attended;
+                    streams.entry((*recording.description.name).clone()).or_default().push(recording);
+                }
+                Ok(None) => {}
+                Err(cause) => unreadable.push(Unreadable { folder, cause }),
             }
         }
         let entry = |(name, mut epochs): (StreamName, Vec<Recording>)| {
             epochs.sort_by_key(|recording| recording.description.epoch);
             StreamEntry { run: run.clone(), name: Arc::new(name), epochs }
         };
-        Ok(streams.into_iter().map(entry).collect())
+        Ok((streams.into_iter().map(entry).collect(), unreadable))
     }
 
     /// Returns one stream of a run.
     ///
     /// # Errors
-    /// [`ArchiveError::Unknown`] if there is none.
+    /// [`ArchiveError::Unknown`] if there is none; what makes an epoch unreadable that may be one of it.
     pub fn stream(&self, run: &RunName, name: &StreamName) -> Result<StreamEntry, ArchiveError> {
-        let found = self.streams(run)?.into_iter().find(|entry| *entry.name == *name);
-        found.ok_or_else(|| ArchiveError::Unknown(format!("stream {name} in run {run}")))
+        let (streams, unreadable) = self.survey(run)?;
+        let found = streams.into_iter().find(|entry| *entry.name == *name);
+        let cause = || unreadable.into_iter().next().map(|epoch| epoch.cause);
+        found.ok_or_else(|| {
+            cause().unwrap_or_else(|| ArchiveError::Unknown(format!("stream {name} in run {run}")))
+        })
     }
 
     /// Returns what a stream holds in a range of time, epoch by epoch: blocks, holes, in their order.
@@ -202,12 +252,15 @@ impl Archive {
     }
 
     fn recording(&self, folder: &Path) -> Result<Option<Recording>, ArchiveError> {
-        let Some(description) = EpochContents::description(&*self.store, folder)? else { return Ok(None) };
+        let Some(description) = EpochContents::description(&*self.store, folder)? else {
+            return match has_samples(&*self.store, folder)? {
+                true => Err(ArchiveError::Undescribed(folder.join(DESCRIPTION))),
+                false => Ok(None),
+            };
+        };
         let contents = EpochContents::read(&*self.store, folder, Arc::clone(&description))?;
         let map = EpochContents::gap_map(&*self.store, folder)?;
-        let account = read_whole(&*self.store, &folder.join(ACCOUNT)).ok();
-        let account: Value =
-            account.and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or(Value::Null);
+        let account = self.account(&folder.join(ACCOUNT));
         let state = match account["state"].as_str() {
             Some("closed") => RecordingState::Closed,
             Some("cut") => RecordingState::Cut,
@@ -219,18 +272,60 @@ impl Archive {
         let first_index = joined.or(first_stored).unwrap_or(0);
         let mut gaps: Vec<GapRecord> = map.gaps.into_values().collect();
         gaps.sort_by_key(|gap| (gap.positions.start, gap.key));
+        let begin = begin_of(&description, segments, &gaps);
+        let told = account["stored_index"].as_u64().unwrap_or(first_index);
+        for (span, segment) in contents.damaged_spans(first_index, told) {
+            let anchor = anchor_at(&contents, span.start).unwrap_or((first_index, begin));
+            let (id, cause) = (u64::from(segment.number) << 32, segment.cause.as_str());
+            let damage = Damage { description: &description, samples: span, anchor, id, cause };
+            gaps.extend(damage::records(&damage, &gaps));
+        }
+        gaps.sort_by_key(|gap| (gap.positions.start, gap.key));
+        let stored_index = segments.last().map_or(first_index, |segment| segment.next_index);
         Ok(Some(Recording {
             description,
             first_index,
-            stored_index: segments.last().map_or(first_index, |segment| segment.next_index),
-            t0: segments.first().map_or_else(WallTime::default, |segment| segment.t0),
-            t1: segments.last().map_or_else(WallTime::default, |segment| segment.t1),
+            stored_index: if contents.damaged.is_empty() { stored_index } else { stored_index.max(told) },
+            t0: segments.first().map_or(begin, |segment| segment.t0),
+            t1: segments.last().map_or(begin, |segment| segment.t1),
             samples: segments.iter().map(|segment| segment.samples).sum(),
             size_bytes: segments.iter().map(|segment| segment.size_bytes).sum(),
             state,
+            attended: false,
             gaps: gaps.into(),
+            damaged: contents.damaged.iter().map(|segment| segment.cause.clone()).collect(),
             account,
+            earlier_accounts: self.earlier_accounts(folder)?,
             contents: Arc::new(contents),
         }))
     }
+
+    fn account(&self, path: &Path) -> Value {
+        let bytes = read_whole(&*self.store, path).ok();
+        bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or(Value::Null)
+    }
+
+    fn earlier_accounts(&self, folder: &Path) -> Result<Vec<Value>, ArchiveError> {
+        let names = self.store.list(folder)?;
+        let earlier = names.iter().filter(|name| earlier_account_of(name).is_some());
+        Ok(earlier.map(|name| self.account(&folder.join(name))).collect())
+    }
+}
+
+/// Returns when a recording began, as far as something of it is known.
+fn begin_of(description: &Description, segments: &[Segment], gaps: &[GapRecord]) -> WallTime {
+    let first = segments.first().map(|segment| segment.t0).or_else(|| gaps.first().map(|gap| gap.t0));
+    // An outage from the very first sample on knows no time either.
+    first.filter(|time| *time != WallTime::default()).unwrap_or_else(|| {
+        WallTime::from_nanos(i64::try_from(description.epoch.start_ns).unwrap_or(i64::MAX))
+    })
+}
+
+/// Returns a known time near a sample: of which sample, and when.
+fn anchor_at(contents: &EpochContents, index: u64) -> Option<(u64, WallTime)> {
+    let before = contents.segments.iter().rev().find(|segment| segment.next_index <= index);
+    before.map(|segment| (segment.next_index, segment.t1)).or_else(|| {
+        let behind = contents.segments.first();
+        behind.map(|segment| (segment.first_index, segment.t0))
+    })
 }

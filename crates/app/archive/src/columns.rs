@@ -25,6 +25,8 @@ use crate::Description;
 pub const INDEX_COLUMN: &str = "index";
 /// Name of the column of times. Units: nanoseconds since 1970 UTC.
 pub const TIME_COLUMN: &str = "time_ns";
+/// Where the metadata of a segment has the whole description.
+pub(crate) const DESCRIPTION_KEY: &str = "tallycast.description";
 /// The columns before the channels.
 pub(crate) const LEADING_COLUMNS: usize = 2;
 
@@ -49,7 +51,7 @@ pub fn arrow_schema(description: &Description) -> SchemaRef {
     let metadata = [
         ("tallycast.format", "segment".to_owned()),
         ("tallycast.version", "1".to_owned()),
-        ("tallycast.description", description.to_json().to_string()),
+        (DESCRIPTION_KEY, description.to_json().to_string()),
         ("name", description.name.to_string()),
         ("epoch", description.epoch.to_string()),
         ("dtype", schema.dtype.name().to_owned()),

@@ -14,7 +14,7 @@ use units::WallTime;
 
 use crate::Description;
 use crate::columns::arrow_schema;
-use crate::contents::{EpochContents, SegmentContent};
+use crate::contents::EpochContents;
 use crate::error::ArchiveError;
 use crate::folders::{RunName, SegmentFile, run_folder, segment_path};
 use crate::parquet_file::{ParquetSegment, ParquetWriter, SegmentSpan, WriteTo};
@@ -127,12 +127,15 @@ fn read_back(
     arrow: &SchemaRef,
 ) -> Result<Digest, ArchiveError> {
     let everything = WallTime::from_nanos(i64::MIN)..WallTime::from_nanos(i64::MAX);
+    let sample_bytes = description.schema.sample_bytes();
     let copy = ParquetSegment::open(store, draft)?;
     let mut digest = Digest::new(description);
-    for batch in copy.batches(description.schema.sample_bytes(), &everything)? {
-        let rows = Rows::new(&batch?, description, arrow)
-            .ok_or_else(|| ArchiveError::segment(draft, "the copy has other columns than its origin"))?;
-        digest.update(&rows);
+    for group in copy.groups(&everything) {
+        for batch in copy.batches(group, sample_bytes)? {
+            let rows = Rows::new(&batch?, description, arrow)
+                .ok_or_else(|| ArchiveError::segment(draft, "the copy has other columns than its origin"))?;
+            digest.update(&rows);
+        }
     }
     Ok(digest)
 }
@@ -145,11 +148,8 @@ pub fn compact_run(store: &dyn Store, run: &RunName) -> Result<Vec<Compacted>, A
     let mut compacted = Vec::new();
     for folder in epoch_folders(store, &run_folder(run))? {
         let Some(description) = EpochContents::description(store, &folder)? else { continue };
-        for segment in EpochContents::read(store, &folder, description)?.segments {
-            if matches!(&segment.content, SegmentContent::Arrow(index) if index.ended) {
-                let closed = ClosedSegment { folder: folder.clone(), number: segment.number };
-                compacted.extend(compact(store, &closed)?);
-            }
+        for closed in EpochContents::read(store, &folder, description)?.uncompacted() {
+            compacted.extend(compact(store, &closed)?);
         }
     }
     Ok(compacted)

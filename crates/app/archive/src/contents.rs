@@ -3,18 +3,21 @@
 //! Only looked at, never changed: a recorder may be writing here, a compactor replacing segments. Start with
 //! [`EpochContents::read`].
 
+use core::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use units::WallTime;
 
-use crate::Description;
+use crate::compact::ClosedSegment;
 use crate::error::ArchiveError;
 use crate::folders::{DESCRIPTION, GAPS, SegmentFile, segment_of, segment_path};
 use crate::gaps::GapMap;
 use crate::index::{Entry, Index, IndexError};
 use crate::parquet_file::ParquetSegment;
+use crate::segment::describing_schema;
 use crate::store::{Store, StoreError, read_whole};
+use crate::{Description, DescriptionError};
 
 /// The acknowledged content of one epoch.
 #[derive(Clone, Debug)]
@@ -23,8 +26,18 @@ pub(crate) struct EpochContents {
     pub(crate) description: Arc<Description>,
     /// In the order of the stream.
     pub(crate) segments: Vec<Segment>,
+    /// What was stored and cannot be read any more.
+    pub(crate) damaged: Vec<DamagedSegment>,
     /// The first segment number that was never used.
     pub(crate) next_segment: u32,
+}
+
+/// A segment that the disk, or somebody, has damaged.
+#[derive(Clone, Debug)]
+pub(crate) struct DamagedSegment {
+    pub(crate) number: u32,
+    /// Which file, and what is wrong with it.
+    pub(crate) cause: String,
 }
 
 /// One segment with something in it.
@@ -47,8 +60,24 @@ pub(crate) enum SegmentContent {
 }
 
 impl EpochContents {
-    /// Reads `stream.json`; `None` if it is not there: then nothing in this folder was acknowledged.
+    /// Reads `stream.json`, or what every segment's metadata has of it; `None` if there is neither: then nothing in
+    /// this folder was acknowledged.
     pub(crate) fn description(
+        store: &dyn Store,
+        folder: &Path,
+    ) -> Result<Option<Arc<Description>>, ArchiveError> {
+        match Self::stored_description(store, folder) {
+            Ok(Some(description)) => Ok(Some(description)),
+            // From a later version: no reader of this one may guess.
+            Err(error @ ArchiveError::Description { cause: DescriptionError::Version(_), .. }) => Err(error),
+            found => match described_by_segments(store, folder)? {
+                Some(description) => Ok(Some(Arc::new(description))),
+                None => found,
+            },
+        }
+    }
+
+    fn stored_description(
         store: &dyn Store,
         folder: &Path,
     ) -> Result<Option<Arc<Description>>, ArchiveError> {
@@ -83,13 +112,72 @@ impl EpochContents {
         let next_segment = files.iter().map(|(number, _)| number + 1).max().unwrap_or(1);
         let mut numbers: Vec<u32> = files.iter().map(|(number, _)| *number).collect();
         numbers.dedup();
-        let mut segments = Vec::new();
+        let (mut segments, mut damaged) = (Vec::new(), Vec::new());
         for number in numbers {
-            segments.extend(Segment::read(store, folder, number)?);
+            match Segment::read(store, folder, number) {
+                Ok(found) => segments.extend(found),
+                Err(error) if error.is_damage() => {
+                    damaged.push(DamagedSegment { number, cause: error.first_line() });
+                }
+                Err(error) => return Err(error),
+            }
         }
         segments.sort_by_key(|segment| segment.first_index);
-        Ok(Self { folder: folder.to_owned(), description, segments, next_segment })
+        Ok(Self { folder: folder.to_owned(), description, segments, damaged, next_segment })
     }
+
+    /// Returns the closed segments that are not Parquet yet.
+    pub(crate) fn uncompacted(&self) -> impl Iterator<Item = ClosedSegment> + '_ {
+        let closed = |segment: &&Segment| matches!(&segment.content, SegmentContent::Arrow(it) if it.ended);
+        let folder = &self.folder;
+        let segments = self.segments.iter().filter(closed);
+        segments.map(|segment| ClosedSegment { folder: folder.clone(), number: segment.number })
+    }
+
+    /// Returns the samples that each damaged segment may have held: those between its neighbours. Behind the last
+    /// one only `told`, how far the account says that samples were stored, knows how far it reached.
+    pub(crate) fn damaged_spans(&self, first: u64, told: u64) -> Vec<(Range<u64>, &DamagedSegment)> {
+        let span = |damaged: &'_ DamagedSegment| {
+            let before = self.segments.iter().filter(|it| it.number < damaged.number);
+            let behind = self.segments.iter().filter(|it| it.number > damaged.number);
+            let start = before.map(|it| it.next_index).max().unwrap_or(first);
+            let end = behind.map(|it| it.first_index).min().unwrap_or(told);
+            start..end.max(start)
+        };
+        self.damaged.iter().map(|damaged| (span(damaged), damaged)).collect()
+    }
+}
+
+/// Tells whether a folder holds samples that were acknowledged.
+pub(crate) fn has_samples(store: &dyn Store, folder: &Path) -> Result<bool, ArchiveError> {
+    let holds = |(number, file): (u32, SegmentFile)| match file {
+        SegmentFile::Parquet => true,
+        SegmentFile::Index => {
+            let index = read_whole(store, &segment_path(folder, number, file));
+            index.is_ok_and(|bytes| Index::has_entry(&bytes))
+        }
+        SegmentFile::Arrow => false,
+    };
+    Ok(store.list(folder)?.iter().filter_map(|name| segment_of(name)).any(holds))
+}
+
+/// Finds the description that a segment carries, in whichever form it is.
+fn described_by_segments(store: &dyn Store, folder: &Path) -> Result<Option<Description>, ArchiveError> {
+    for (number, file) in store.list(folder)?.iter().filter_map(|name| segment_of(name)) {
+        let path = segment_path(folder, number, file);
+        let described = match file {
+            SegmentFile::Parquet => ParquetSegment::open(store, &path).map(|found| found.description()),
+            SegmentFile::Index => describing_schema(store, folder, number),
+            SegmentFile::Arrow => continue,
+        };
+        // A damaged segment is no reason to give up: any other will do.
+        if let Ok(Some(text)) = described
+            && let Ok(description) = Description::decode(text.as_bytes())
+        {
+            return Ok(Some(description));
+        }
+    }
+    Ok(None)
 }
 
 impl Segment {

@@ -47,6 +47,9 @@ pub enum ArchiveError {
         #[source]
         cause: DescriptionError,
     },
+    /// A folder has samples, and nothing says what they are.
+    #[error("{} is missing, and no segment beside it can be read\nrestore either from a copy", .0.display())]
+    Undescribed(PathBuf),
     /// A gap map cannot be used.
     #[error("{}: {cause}", path.display())]
     Gaps {
@@ -81,6 +84,23 @@ pub enum ArchiveError {
 impl ArchiveError {
     pub(crate) fn segment(path: &Path, what: &str) -> Self {
         Self::Segment { path: path.to_owned(), what: what.to_owned() }
+    }
+
+    /// Tells whether what was stored is not what it was: a fault of the disk or of whoever changed a file, and no
+    /// reason to leave the rest unread.
+    pub(crate) fn is_damage(&self) -> bool {
+        match self {
+            Self::Segment { .. } | Self::Arrow(_) | Self::Store(StoreError::Short { .. }) => true,
+            Self::Index { cause, .. } => matches!(cause, IndexError::Damaged | IndexError::NoHeader(_)),
+            // What the disk itself said of the file came through the library.
+            Self::Parquet(error) => !matches!(error, parquet::errors::ParquetError::External(_)),
+            _ => false,
+        }
+    }
+
+    /// Returns what happened, without the advice behind it.
+    pub(crate) fn first_line(&self) -> String {
+        self.to_string().lines().next().unwrap_or_default().to_owned()
     }
 
     /// Tells whether the disk is full: then it is worth trying again later.

@@ -8,19 +8,20 @@ use core::ops::Range;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use arrow_array::RecordBatch;
 use ledger::{GapKind, Stage, StageCounts};
-use parquet::arrow::arrow_reader::ParquetRecordBatchReader;
 use sample::Block;
 use units::WallTime;
 
 use crate::catalogue::{Recording, StreamEntry};
 use crate::columns::arrow_schema;
 use crate::contents::{Segment, SegmentContent};
+use crate::damage::{self, Damage};
 use crate::error::ArchiveError;
 use crate::folders::{SegmentFile, segment_path};
 use crate::gaps::{GapKey, GapRecord, Origin};
 use crate::index::Entry;
-use crate::parquet_file::ParquetSegment;
+use crate::parquet_file::{Batches, ParquetSegment};
 use crate::rows::Rows;
 use crate::segment::SegmentReader;
 use crate::store::{Store, StoreError};
@@ -106,7 +107,43 @@ impl Iterator for Feed {
 
 enum Source {
     Arrow { reader: SegmentReader, entries: VecDeque<Entry> },
-    Parquet(ParquetRecordBatchReader),
+    Parquet(RowGroups),
+}
+
+/// What is still to be read of a Parquet segment.
+struct RowGroups {
+    file: ParquetSegment,
+    number: u32,
+    groups: VecDeque<usize>,
+    /// The group being read, and its batches.
+    current: Option<(usize, Batches)>,
+}
+
+impl RowGroups {
+    /// Reads on. A group that turns out to be damaged is left, and told with the index behind its last sample.
+    fn next(&mut self, sample_bytes: usize) -> Option<Result<RecordBatch, (u64, ArchiveError)>> {
+        loop {
+            if let Some((group, batches)) = &mut self.current {
+                let end = self.file.group_end(*group);
+                match batches.next() {
+                    Some(Ok(batch)) => return Some(Ok(batch)),
+                    Some(Err(error)) => {
+                        self.current = None;
+                        return Some(Err((end, error)));
+                    }
+                    None => {}
+                }
+            }
+            let group = self.groups.pop_front()?;
+            match self.file.batches(group, sample_bytes) {
+                Ok(batches) => self.current = Some((group, batches)),
+                Err(error) => {
+                    self.current = None;
+                    return Some(Err((self.file.group_end(group), error)));
+                }
+            }
+        }
+    }
 }
 
 /// What one epoch holds in a range of time.
@@ -137,18 +174,20 @@ impl EpochFeed {
         let description = Arc::clone(&self.recording.description);
         match &mut self.source {
             None => return self.open_next(),
-            Some(Source::Parquet(batches)) => match batches.next() {
-                Some(batch) => {
-                    let rows = Rows::new(&batch?, &description, &arrow_schema(&description));
-                    let foreign = || {
-                        ArchiveError::segment(
-                            &self.recording.contents.folder,
-                            "a Parquet segment has other columns than stream.json",
-                        )
-                    };
-                    let rows = rows.ok_or_else(foreign)?;
-                    return Ok(self.take(&rows));
+            Some(Source::Parquet(groups)) => match groups.next(description.schema.sample_bytes()) {
+                Some(Ok(batch)) => match Rows::new(&batch, &description, &arrow_schema(&description)) {
+                    Some(rows) => return Ok(self.take(&rows)),
+                    None => {
+                        let (number, end) = (groups.number, groups.file.next_index());
+                        self.source = None;
+                        self.note_foreign(number, end);
+                    }
+                },
+                Some(Err((end, error))) if error.is_damage() => {
+                    let number = groups.number;
+                    self.note_lost(number, end, &error.first_line());
                 }
+                Some(Err((_, error))) => return Err(error),
                 None => self.source = None,
             },
             Some(Source::Arrow { reader, entries }) => match entries.pop_front() {
@@ -191,13 +230,34 @@ impl EpochFeed {
                 }
                 // Compacted since the catalogue was read.
                 Err(ArchiveError::Store(StoreError::NotFound(_))) => {}
+                Err(error) if error.is_damage() => {
+                    self.note_lost(segment.number, segment.next_index, &error.first_line());
+                    return Ok(true);
+                }
                 Err(error) => return Err(error),
             }
         }
         let path = segment_path(&contents.folder, segment.number, SegmentFile::Parquet);
-        let file = ParquetSegment::open(&*self.store, &path)?;
-        self.source = Some(Source::Parquet(file.batches(description.schema.sample_bytes(), &self.range)?));
+        match ParquetSegment::open(&*self.store, &path) {
+            Ok(file) => self.enter(file, segment.number),
+            Err(error) if error.is_damage() => {
+                self.note_lost(segment.number, segment.next_index, &error.first_line());
+            }
+            Err(error) => return Err(error),
+        }
         Ok(true)
+    }
+
+    /// Begins to read a Parquet segment at the first row group in the range.
+    fn enter(&mut self, file: ParquetSegment, number: u32) {
+        let groups = file.groups(&self.range);
+        // What is passed over lies before the range, and is no hole.
+        let before = groups.front().and_then(|first| first.checked_sub(1));
+        if let Some((last, time)) = before.and_then(|group| file.group_last(group)) {
+            let rate = self.recording.description.schema.rate;
+            self.expected = (last + 1, Some(rate.time_of(last + 1, last, time)));
+        }
+        self.source = Some(Source::Parquet(RowGroups { file, number, groups, current: None }));
     }
 
     /// Queues the samples of a batch and the holes before them. Tells whether more may lie in the range.
@@ -235,7 +295,14 @@ impl EpochFeed {
     fn reach_end(&mut self) {
         let per_sample = self.per_sample();
         let end = self.gaps.iter().map(|gap| gap.positions.end / per_sample).max().unwrap_or(0);
-        if let (expected, Some(since)) = self.expected
+        let (expected, since) = self.expected;
+        // With nothing stored only the gaps know a time.
+        let since = since.or_else(|| {
+            let gap = self.gaps.front()?;
+            let rate = self.recording.description.schema.rate;
+            Some(rate.time_of(expected, gap.positions.start / per_sample, gap.t0))
+        });
+        if let Some(since) = since
             && end > expected
         {
             let t1 = self.recording.description.schema.rate.time_of(end, expected, since);
@@ -294,6 +361,26 @@ impl EpochFeed {
         };
         let place = self.gaps.partition_point(|other| other.positions.start <= gap.positions.start);
         self.gaps.insert(place, gap);
+    }
+
+    /// Notes that what comes next, up to an index, lies in a segment that cannot be read.
+    fn note_lost(&mut self, number: u32, end: u64, cause: &str) {
+        let description = Arc::clone(&self.recording.description);
+        let (expected, since) = self.expected;
+        let samples = expected..end.max(expected);
+        let anchor = (expected, since.unwrap_or(self.recording.t0));
+        // Apart from the gaps of whole segments, which begin at the same number.
+        let id = u64::from(number) << 32 | (expected & 0x7fff_ffff) << 1 | 1;
+        let damage = Damage { description: &description, samples, anchor, id, cause };
+        let found = damage::records(&damage, &self.gaps);
+        self.gaps.extend(found);
+        self.gaps.make_contiguous().sort_by_key(|gap| (gap.positions.start, gap.key));
+    }
+
+    fn note_foreign(&mut self, number: u32, end: u64) {
+        let path = segment_path(&self.recording.contents.folder, number, SegmentFile::Parquet);
+        let foreign = ArchiveError::segment(&path, "its columns are not those of stream.json");
+        self.note_lost(number, end, &foreign.first_line());
     }
 
     fn per_sample(&self) -> u64 {

@@ -106,6 +106,16 @@ pub(crate) const DESCRIPTION: &str = "stream.json";
 pub(crate) const GAPS: &str = "gaps.jsonl";
 /// The account.
 pub(crate) const ACCOUNT: &str = "account.json";
+/// Returns where the account of a recorder lies once another one has taken the epoch over.
+pub(crate) fn earlier_account(session: u32) -> String {
+    format!("account-{session:06}.json")
+}
+
+/// Reads the name of such a file.
+pub(crate) fn earlier_account_of(name: &str) -> Option<u32> {
+    name.strip_prefix("account-")?.strip_suffix(".json")?.parse().ok()
+}
+
 /// Held by the run's recorder.
 pub(crate) const LOCK: &str = "recorder.lock";
 
@@ -126,6 +136,8 @@ mod tests {
             assert_eq!(segment_of(path.file_name().unwrap().to_str().unwrap()), Some((31, file)));
         }
         assert_eq!(segment_of("segment-1.arrows.draft"), None);
+        assert_eq!(earlier_account_of(&earlier_account(12)), Some(12));
+        assert_eq!(earlier_account_of(ACCOUNT), None);
     }
 
     #[test]

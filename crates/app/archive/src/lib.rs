@@ -13,6 +13,7 @@ mod checksum;
 mod columns;
 mod compact;
 mod contents;
+mod damage;
 mod description;
 mod error;
 mod export;
@@ -29,7 +30,7 @@ mod rows;
 mod segment;
 mod store;
 
-pub use catalogue::{Archive, Recording, RecordingState, StreamEntry};
+pub use catalogue::{Archive, Recording, RecordingState, StreamEntry, Unreadable};
 pub use columns::{INDEX_COLUMN, TIME_COLUMN, arrow_schema};
 pub use compact::{ClosedSegment, Compacted, Compactor, compact, compact_run};
 pub use description::{Description, DescriptionError};

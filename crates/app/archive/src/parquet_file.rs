@@ -4,6 +4,7 @@
 //! and times, so that the catalogue reads footers only. Start with [`ParquetSegment`].
 
 use core::ops::Range;
+use std::collections::VecDeque;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -12,7 +13,9 @@ use arrow_array::RecordBatch;
 use arrow_schema::{DataType, Field, SchemaRef};
 use bytes::Bytes;
 use parquet::arrow::ArrowWriter;
-use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
+use parquet::arrow::arrow_reader::{
+    ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder,
+};
 use parquet::basic::{Compression, Encoding, ZstdLevel};
 use parquet::errors::ParquetError;
 use parquet::file::metadata::{KeyValue, ParquetMetaData};
@@ -23,6 +26,7 @@ use parquet::schema::types::ColumnPath;
 use serde_json::{Value, json};
 use units::WallTime;
 
+use crate::columns::DESCRIPTION_KEY;
 use crate::contents::{Segment, SegmentContent};
 use crate::error::ArchiveError;
 use crate::store::{Appendable, Readable, Store};
@@ -139,43 +143,103 @@ fn leaf(field: &Field) -> (Vec<String>, Option<Encoding>) {
 
 /// A Parquet segment that is read.
 pub(crate) struct ParquetSegment {
-    builder: ParquetRecordBatchReaderBuilder<Chunks>,
+    chunks: Chunks,
+    metadata: ArrowReaderMetadata,
     span: SegmentSpan,
-    size_bytes: u64,
 }
 
 impl ParquetSegment {
     /// Opens a file and reads its footer.
     ///
     /// # Errors
-    /// [`ArchiveError::Segment`] if it is Parquet, but not from an archive.
+    /// [`ArchiveError::Segment`] if it is damaged, or Parquet but not from an archive.
     pub(crate) fn open(store: &dyn Store, path: &Path) -> Result<Self, ArchiveError> {
         let chunks = Chunks::open(store, path)?;
-        let size_bytes = chunks.size_bytes;
-        let builder = ParquetRecordBatchReaderBuilder::try_new(chunks)?;
-        let span = span_of(builder.metadata());
+        let metadata = ArrowReaderMetadata::load(&chunks, ArrowReaderOptions::default());
+        let metadata = metadata.map_err(|error| damaged(path, error))?;
+        let span = span_of(metadata.metadata());
         let span =
             span.ok_or_else(|| ArchiveError::segment(path, "this is not a segment of a tallycast archive"))?;
-        Ok(Self { builder, span, size_bytes })
+        Ok(Self { chunks, metadata, span })
+    }
+
+    /// Returns the description in the footer.
+    pub(crate) fn description(&self) -> Option<String> {
+        self.metadata.schema().metadata().get(DESCRIPTION_KEY).cloned()
+    }
+
+    /// Returns where the segment ends.
+    pub(crate) fn next_index(&self) -> u64 {
+        self.span.next_index
     }
 
     pub(crate) fn summary(&self, number: u32) -> Segment {
         let SegmentSpan { first_index, next_index, t0, t1, samples } = self.span;
         let content = SegmentContent::Parquet;
-        Segment { number, first_index, next_index, t0, t1, samples, size_bytes: self.size_bytes, content }
+        let size_bytes = self.chunks.size_bytes;
+        Segment { number, first_index, next_index, t0, t1, samples, size_bytes, content }
     }
 
-    /// Returns the batches that may hold samples of a range of time.
-    pub(crate) fn batches(
-        self,
-        sample_bytes: usize,
-        range: &Range<WallTime>,
-    ) -> Result<ParquetRecordBatchReader, ArchiveError> {
-        let metadata = Arc::clone(self.builder.metadata());
-        let groups =
-            (0..metadata.num_row_groups()).filter(|&group| overlaps(&metadata, group, range)).collect();
+    /// Returns the row groups that may hold samples of a range of time.
+    pub(crate) fn groups(&self, range: &Range<WallTime>) -> VecDeque<usize> {
+        let metadata = self.metadata.metadata();
+        (0..metadata.num_row_groups()).filter(|&group| overlaps(metadata, group, range)).collect()
+    }
+
+    /// Returns the index behind the last sample of a row group; the segment's where the file does not tell.
+    pub(crate) fn group_end(&self, group: usize) -> u64 {
+        // Parquet keeps the bits of the unsigned column in a signed one.
+        let last = self.group_last(group).map(|(last, _)| last.saturating_add(1));
+        last.unwrap_or(self.span.next_index)
+    }
+
+    /// Returns index and time of the last sample of a row group, if the file tells.
+    pub(crate) fn group_last(&self, group: usize) -> Option<(u64, WallTime)> {
+        let group = self.metadata.metadata().row_group(group);
+        match (group.column(0).statistics()?, group.column(1).statistics()?) {
+            (Statistics::Int64(indices), Statistics::Int64(times)) => {
+                let (index, time) = (indices.max_opt()?, times.max_opt()?);
+                Some((index.cast_unsigned(), WallTime::from_nanos(*time)))
+            }
+            _ => None,
+        }
+    }
+
+    /// Returns the batches of a row group.
+    ///
+    /// # Errors
+    /// [`ArchiveError::Segment`] if it is damaged.
+    pub(crate) fn batches(&self, group: usize, sample_bytes: usize) -> Result<Batches, ArchiveError> {
         let batch_samples = (READ_BATCH_BYTES / (sample_bytes + 16)).clamp(1, 1 << 16);
-        Ok(self.builder.with_row_groups(groups).with_batch_size(batch_samples).build()?)
+        let chunks = self.chunks.clone();
+        let path = chunks.path.clone();
+        let builder = ParquetRecordBatchReaderBuilder::new_with_metadata(chunks, self.metadata.clone());
+        let builder = builder.with_row_groups(vec![group]).with_batch_size(batch_samples);
+        let reader = builder.build().map_err(|error| damaged(&path, error))?;
+        Ok(Batches { path, reader })
+    }
+}
+
+/// The batches of a row group, one behind the other.
+pub(crate) struct Batches {
+    path: PathBuf,
+    reader: ParquetRecordBatchReader,
+}
+
+impl Iterator for Batches {
+    type Item = Result<RecordBatch, ArchiveError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let batch = self.reader.next()?;
+        Some(batch.map_err(|error| ArchiveError::segment(&self.path, &error.to_string())))
+    }
+}
+
+/// Names the file that the library complains of; what the disk itself said of it is no damage.
+fn damaged(path: &Path, error: ParquetError) -> ArchiveError {
+    match error {
+        ParquetError::External(_) => error.into(),
+        error => ArchiveError::segment(path, &error.to_string()),
     }
 }
 
@@ -195,6 +259,7 @@ fn overlaps(metadata: &ParquetMetaData, group: usize, range: &Range<WallTime>) -
 }
 
 /// Puts a store's file under the Parquet library.
+#[derive(Clone)]
 struct Chunks {
     path: PathBuf,
     file: Arc<dyn Readable>,

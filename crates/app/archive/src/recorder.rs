@@ -22,8 +22,9 @@ use crate::compact::ClosedSegment;
 use crate::error::ArchiveError;
 use crate::folders::{LOCK, RunName, run_folder};
 use crate::recovery::{Resumable, recover_run};
-use crate::store::{Appendable, Lock, Store, StoreError};
+use crate::store::{Appendable, Lock, Store};
 
+pub(crate) mod accounts;
 pub(crate) mod gap_file;
 mod outage;
 mod stream;
@@ -32,6 +33,8 @@ use stream::{Failure, StreamRecorder};
 
 /// How long the disk is left alone after it was found full.
 const SPACE_RETRY: Duration = Duration::from_secs(1);
+/// What part of a small disk is enough to record on: 64 MiB may be more than it ever has free.
+const ENOUGH_OF_SMALL_DISK: u64 = 20;
 /// The most notices kept for a driver that does not fetch them; the oldest give way.
 const MAX_NOTICES: usize = 1_024;
 
@@ -53,7 +56,8 @@ pub struct Options {
     pub segment_age: Duration,
     /// How often an account that changed is written beside the samples. Default 5 s.
     pub account_interval: Duration,
-    /// How much space a full disk must have again before recording goes on. Default 64 MiB.
+    /// How much space a full disk must have again before recording goes on; on a small disk a twentieth of it
+    /// is enough. Default 64 MiB.
     pub resume_space_bytes: u64,
 }
 
@@ -209,7 +213,7 @@ impl Recorder {
     /// Opens a run for recording; first recovers what an earlier recorder left in it.
     ///
     /// # Errors
-    /// [`StoreError::Busy`] if another recorder writes this run; [`ArchiveError::Version`] and the like if
+    /// [`crate::StoreError::Busy`] if another recorder writes this run; [`ArchiveError::Version`] and the like if
     /// what is there is not ours or of a later version; what the disk says.
     pub fn open(
         store: Arc<dyn Store>,
@@ -221,7 +225,9 @@ impl Recorder {
         let lock = store.lock(&run_folder(&run).join(LOCK))?;
         let mut notices = VecDeque::new();
         let mut resumable = BTreeMap::new();
-        for recovered in recover_run(&*store, &run)? {
+        let mut closed = Vec::new();
+        for mut recovered in recover_run(&*store, &run)? {
+            closed.append(&mut recovered.closed);
             let stream = Arc::clone(&recovered.description.name);
             if recovered.cut_bytes > 0 {
                 notices.push_back(Notice::Recovered {
@@ -234,7 +240,6 @@ impl Recorder {
         let next_commit = now + options.commit_interval;
         let streams = BTreeMap::new();
         let disk = Disk::Writing;
-        let closed = Vec::new();
         Ok(Self { store, run, options, streams, resumable, disk, next_commit, notices, closed, _lock: lock })
     }
 
@@ -284,8 +289,7 @@ impl Recorder {
             if now < retry {
                 return;
             }
-            let space = self.store.space_bytes().unwrap_or(0);
-            if space < self.options.resume_space_bytes {
+            if !self.has_space_again() {
                 self.disk = Disk::Full { retry: now + SPACE_RETRY };
                 return;
             }
@@ -298,6 +302,12 @@ impl Recorder {
         }
     }
 
+    fn has_space_again(&self) -> bool {
+        let capacity = self.store.capacity_bytes().unwrap_or(u64::MAX);
+        let enough = self.options.resume_space_bytes.min(capacity / ENOUGH_OF_SMALL_DISK);
+        self.store.space_bytes().is_ok_and(|space| space >= enough)
+    }
+
     /// Returns how far each stream is recorded.
     pub fn progress(&self) -> impl Iterator<Item = Progress> + '_ {
         self.streams.values().map(StreamRecorder::progress)
@@ -308,7 +318,8 @@ impl Recorder {
         self.notices.pop_front()
     }
 
-    /// Returns the segments closed since the last call, to be compacted.
+    /// Returns the segments closed since the last call, to be compacted; at first those that an earlier recorder
+    /// left.
     pub fn take_closed(&mut self) -> Vec<ClosedSegment> {
         core::mem::take(&mut self.closed)
     }
@@ -334,8 +345,11 @@ impl Recorder {
     fn begin(&mut self, now: Instant, began: Began) -> Result<(), ArchiveError> {
         let key = StreamKey { name: Arc::clone(&began.description.name), epoch: began.description.epoch };
         if self.streams.contains_key(&key) {
-            // A reader that left and joined again within one recording: the span between is its absence.
-            return self.streams.get_mut(&key).map_or(Ok(()), |stream| stream.rejoin(&began));
+            // A reader that left and joined again within one recording: the span between is its absence. What
+            // it had is stored first, so that nothing pends in the account that is put aside.
+            self.commit(now);
+            let store = Arc::clone(&self.store);
+            return self.streams.get_mut(&key).map_or(Ok(()), |stream| stream.rejoin(&*store, &began));
         }
         let found = self.resumable.remove(&((*key.name).clone(), key.epoch));
         if let Some(resumable) = &found {
@@ -448,9 +462,8 @@ impl Recorder {
         }
         let Err(error) = self.store.sync_all(&mut files) else { return };
         drop(files);
-        let full = matches!(error, StoreError::NoSpace(_));
-        let cause = error.to_string();
-        let failures = keys.into_iter().map(|key| (key, Failure { cause: cause.clone(), full })).collect();
+        let failure = Failure::from(error);
+        let failures = keys.into_iter().map(|key| (key, failure.clone())).collect();
         self.fail(now, failures);
     }
 

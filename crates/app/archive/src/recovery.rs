@@ -13,11 +13,15 @@ use serde_json::Value;
 use units::{RangeSet, WallTime};
 
 use crate::Description;
+use crate::compact::ClosedSegment;
 use crate::contents::{EpochContents, SegmentContent};
 use crate::error::ArchiveError;
-use crate::folders::{ACCOUNT, GAPS, RunName, SegmentFile, run_folder, segment_of, segment_path};
+use crate::folders::{
+    ACCOUNT, DESCRIPTION, GAPS, RunName, SegmentFile, run_folder, segment_of, segment_path,
+};
 use crate::gaps::{GapKey, GapMap, GapRecord, Line, Origin, Trim};
 use crate::index::{Entry, Index, IndexError};
+use crate::recorder::accounts::make_room;
 use crate::recorder::gap_file::{GapFile, NO_EVIDENCE};
 use crate::segment::SegmentReader;
 use crate::store::{Store, StoreError, read_whole, replace};
@@ -41,6 +45,8 @@ pub(crate) struct Resumable {
     pub(crate) gap_bytes: u64,
     /// How much had to be cut.
     pub(crate) cut_bytes: u64,
+    /// What is not compacted yet.
+    pub(crate) closed: Vec<ClosedSegment>,
 }
 
 /// Recovers every epoch of a run.
@@ -69,6 +75,7 @@ pub(crate) fn epoch_folders(store: &dyn Store, run: &Path) -> Result<Vec<PathBuf
 fn recover_epoch(store: &dyn Store, folder: &Path) -> Result<Option<Resumable>, ArchiveError> {
     // A description is durable before the first acknowledgement: without one nothing here was promised.
     let Some(description) = EpochContents::description(store, folder)? else { return Ok(None) };
+    restore_description(store, folder, &description)?;
     let map = EpochContents::gap_map(store, folder)?;
     let mut gaps = match store.open(&folder.join(GAPS)) {
         Ok(_) => GapFile::resume(store, folder, map.intact_bytes)?,
@@ -91,6 +98,21 @@ fn recover_epoch(store: &dyn Store, folder: &Path) -> Result<Option<Resumable>, 
     found.cut_bytes = trims.iter().map(|trim| trim.cut_bytes).sum();
     found.gap_bytes = EpochContents::gap_map(store, folder)?.intact_bytes;
     Ok(Some(found))
+}
+
+/// Writes a description that had to be taken from a segment's metadata back to its place.
+fn restore_description(
+    store: &dyn Store,
+    folder: &Path,
+    description: &Description,
+) -> Result<(), ArchiveError> {
+    let path = folder.join(DESCRIPTION);
+    let stored = read_whole(store, &path).ok();
+    if stored.is_some_and(|bytes| Description::decode(&bytes).is_ok()) {
+        return Ok(());
+    }
+    let text = format!("{:#}\n", description.to_json());
+    Ok(replace(store, &path, text.as_bytes())?)
 }
 
 /// Cuts every segment to what its index acknowledges, and closes it.
@@ -251,7 +273,8 @@ impl<'a> Recovery<'a> {
             undeclared.remove(stored.start * per_sample..stored.end * per_sample);
         }
         for positions in undeclared.iter().collect::<Vec<_>>() {
-            let gap = self.gap(GapKind::Missing, positions, "the recorder ended before it was declared");
+            let mut gap = self.gap(GapKind::Missing, positions, "the recorder ended before it was declared");
+            gap.evidence.extend(self.contents.damaged.iter().map(|damaged| damaged.cause.clone()));
             self.map.gaps.insert(gap.key, gap.clone());
             gaps.note(gap);
         }
@@ -322,6 +345,7 @@ impl<'a> Recovery<'a> {
     /// Rewrites the account: the recorder that kept it is gone.
     fn mark_cut(&self) -> Result<(), ArchiveError> {
         let path = self.contents.folder.join(ACCOUNT);
+        make_room(self.store, &self.contents.folder, self.session)?;
         let found = read_whole(self.store, &path).ok();
         let found: Option<Value> = found.and_then(|bytes| serde_json::from_slice(&bytes).ok());
         let mut account = found.unwrap_or_else(|| serde_json::json!({}));
@@ -351,17 +375,29 @@ impl<'a> Recovery<'a> {
             open_absence: self.open_absence,
             gap_bytes: 0,
             cut_bytes: 0,
+            closed: self.contents.uncompacted().collect(),
             description: self.contents.description,
         }
     }
 
     fn stored_index(&self) -> u64 {
         let joined = self.map.sessions.iter().map(|session| session.first_index).min();
-        self.contents.segments.iter().map(|segment| segment.next_index).max().or(joined).unwrap_or(0)
+        let found = self.contents.segments.iter().map(|segment| segment.next_index).max();
+        // A damaged segment was stored all the same: nobody was absent meanwhile.
+        let damaged = (!self.contents.damaged.is_empty()).then(|| self.told_index()).flatten();
+        found.max(damaged).or(joined).unwrap_or(0)
+    }
+
+    /// How far the last account says that samples were stored.
+    fn told_index(&self) -> Option<u64> {
+        let account = read_whole(self.store, &self.contents.folder.join(ACCOUNT)).ok()?;
+        serde_json::from_slice::<Value>(&account).ok()?["stored_index"].as_u64()
     }
 
     fn stored_until(&self) -> WallTime {
-        self.contents.segments.last().map_or_else(WallTime::default, |segment| segment.t1)
+        let rate = self.contents.description.schema.rate;
+        let last = self.contents.segments.last();
+        last.map_or_else(WallTime::default, |it| rate.time_of(self.stored_index(), it.next_index, it.t1))
     }
 
     fn per_sample(&self) -> u64 {

@@ -14,7 +14,7 @@ use arrow_ipc::writer::StreamEncoder;
 
 use crate::Description;
 use crate::checksum::crc32c;
-use crate::columns::{Span, arrow_schema};
+use crate::columns::{DESCRIPTION_KEY, Span, arrow_schema};
 use crate::error::ArchiveError;
 use crate::folders::{SegmentFile, segment_path};
 use crate::index::{Entry, Header, Index};
@@ -207,6 +207,38 @@ fn split_parts<'a>(parts: &[&'a [u8]], at: usize) -> (Vec<&'a [u8]>, Vec<&'a [u8
     (before, behind)
 }
 
+/// Returns the description that the schema of an acknowledged segment carries.
+///
+/// # Errors
+/// What makes the segment unreadable.
+pub(crate) fn describing_schema(
+    store: &dyn Store,
+    folder: &Path,
+    number: u32,
+) -> Result<Option<String>, ArchiveError> {
+    let path = segment_path(folder, number, SegmentFile::Index);
+    let index =
+        Index::decode(&read_whole(store, &path)?).map_err(|cause| ArchiveError::Index { path, cause })?;
+    if index.entries.is_empty() {
+        return Ok(None);
+    }
+    let path = segment_path(folder, number, SegmentFile::Arrow);
+    let decoder = decode_schema(&path, &*store.open(&path)?, &index.header)?;
+    Ok(decoder.schema().and_then(|schema| schema.metadata().get(DESCRIPTION_KEY).cloned()))
+}
+
+/// Reads the schema message at the start of a segment and checks every byte of it.
+fn decode_schema(path: &Path, data: &dyn Readable, header: &Header) -> Result<StreamDecoder, ArchiveError> {
+    let mut schema = vec![0; header.schema_bytes as usize];
+    data.read_at(0, &mut schema)?;
+    if crc32c([&schema[..]]) != header.schema_crc {
+        return Err(ArchiveError::segment(path, "its schema does not match the checksum in the index"));
+    }
+    let mut decoder = StreamDecoder::new();
+    decoder.decode(&mut Buffer::from_vec(schema))?;
+    Ok(decoder)
+}
+
 /// A segment that is read, also while it is being written.
 pub(crate) struct SegmentReader {
     path: PathBuf,
@@ -238,13 +270,7 @@ impl SegmentReader {
         if (index.header.epoch, index.header.elements_per_sample) != expected {
             return Err(ArchiveError::segment(&path, "its index belongs to another epoch or schema"));
         }
-        let mut schema = vec![0; index.header.schema_bytes as usize];
-        data.read_at(0, &mut schema)?;
-        if crc32c([&schema[..]]) != index.header.schema_crc {
-            return Err(ArchiveError::segment(&path, "its schema does not match the checksum in the index"));
-        }
-        let mut decoder = StreamDecoder::new();
-        decoder.decode(&mut Buffer::from_vec(schema))?;
+        let decoder = decode_schema(&path, &*data, &index.header)?;
         let arrow = arrow_schema(description);
         Ok(Self { path, data, decoder, description: Arc::clone(description), arrow, index })
     }

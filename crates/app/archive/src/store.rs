@@ -74,11 +74,23 @@ pub trait Store: Send + Sync {
     /// What the disk says.
     fn space_bytes(&self) -> Result<u64, StoreError>;
 
+    /// Returns how many bytes the whole disk holds, used or not.
+    ///
+    /// # Errors
+    /// What the disk says.
+    fn capacity_bytes(&self) -> Result<u64, StoreError>;
+
     /// Takes a lock that ends with the returned value, or with the process.
     ///
     /// # Errors
     /// [`StoreError::Busy`] if somebody else holds it.
     fn lock(&self, path: &Path) -> Result<Lock, StoreError>;
+
+    /// Tells whether somebody holds a lock, without taking it for longer than the look lasts.
+    ///
+    /// # Errors
+    /// What the disk says.
+    fn is_locked(&self, path: &Path) -> Result<bool, StoreError>;
 }
 
 /// A file that grows at its end.
@@ -135,7 +147,7 @@ impl Lock {
 #[non_exhaustive]
 pub enum StoreError {
     /// The disk is full, or a quota is used up.
-    #[error("no space left for {}\nfree some, or record to another disk with --archive DIR", .0.display())]
+    #[error("no space left for {}\nfree some, or record to another disk with --root DIR", .0.display())]
     NoSpace(PathBuf),
     /// There is no such file.
     #[error("{} does not exist", .0.display())]

@@ -13,6 +13,7 @@ use sample::{Block, StreamName};
 use serde_json::{Value, json};
 use units::{Instant, RangeSet, WallTime};
 
+use super::accounts::make_room;
 use super::gap_file::GapFile;
 use super::outage::Outage;
 use super::{Began, Progress, ReaderGap};
@@ -38,7 +39,8 @@ pub(super) struct Failure {
 impl<E: Into<ArchiveError>> From<E> for Failure {
     fn from(error: E) -> Self {
         let error = error.into();
-        Self { full: error.is_no_space(), cause: error.to_string() }
+        // The cause becomes evidence beside the samples: what to do now would be out of place there.
+        Self { full: error.is_no_space(), cause: error.first_line() }
     }
 }
 
@@ -76,6 +78,8 @@ pub(super) struct StreamRecorder {
     account_changed: bool,
     account_written: Instant,
     ended: bool,
+    /// What was in the books when this session began: they run through, each account is of one session.
+    books_before: Books,
 }
 
 impl StreamRecorder {
@@ -122,6 +126,7 @@ impl StreamRecorder {
             account_changed: true,
             account_written: now,
             ended: false,
+            books_before: Books::default(),
             description,
             folder,
         };
@@ -133,14 +138,21 @@ impl StreamRecorder {
         stream.gaps.write_lines(&[Line::Session(session)])?;
         stream.gaps.write()?;
         stream.gaps.sync()?;
+        make_room(store, &stream.folder, stream.session)?;
         store.sync_folder(&stream.folder)?;
         Ok(stream)
     }
 
     /// The same reader joined the same epoch again: what lies between is its absence.
-    pub(super) fn rejoin(&mut self, began: &Began) -> Result<(), ArchiveError> {
+    pub(super) fn rejoin(&mut self, store: &dyn Store, began: &Began) -> Result<(), ArchiveError> {
+        self.replace_account(store, self.end_state())?;
         self.session += 1;
+        make_room(store, &self.folder, self.session)?;
         self.ended = false;
+        self.first_index = began.first_index;
+        self.account = Value::Null;
+        self.account_changed = true;
+        self.books_before = self.books;
         self.note_absence(self.accepted_index, began.first_index, &RangeSet::new(), None);
         self.accepted_index = self.accepted_index.max(began.first_index);
         let session =
@@ -399,8 +411,7 @@ impl StreamRecorder {
             Some(segment) => Some(ClosedSegment { folder: self.folder.clone(), number: segment.close()? }),
             None => None,
         };
-        let state = if self.ended { "closed" } else { "cut" };
-        self.replace_account(store, state)?;
+        self.replace_account(store, self.end_state())?;
         store.sync_folder(&self.folder)?;
         Ok(closed)
     }
@@ -415,14 +426,20 @@ impl StreamRecorder {
         let due = self.ended || now.since(self.account_written) >= interval;
         if self.account_changed && due {
             // With a gap unsettled nothing is closed yet: a recovery must still find it open.
-            let closed = self.ended && self.gaps.is_settled();
-            self.replace_account(store, if closed { "closed" } else { "open" })?;
+            let over = self.ended && self.gaps.is_settled();
+            self.replace_account(store, if over { self.end_state() } else { "open" })?;
             self.account_written = now;
         }
         Ok(())
     }
 
+    /// Returns how the recording ends if it ends now: as its reader's account did, and cut if that is still open.
+    fn end_state(&self) -> &'static str {
+        if self.ended && self.account["state"] != "cut" { "closed" } else { "cut" }
+    }
+
     fn replace_account(&mut self, store: &dyn Store, state: &str) -> Result<(), ArchiveError> {
+        let (books, before) = (self.books, self.books_before);
         let account = json!({
             "format": "tallycast-archive-account",
             "version": 1,
@@ -435,9 +452,9 @@ impl StreamRecorder {
             "stored_index": self.stored_index,
             "elements": {
                 "per_sample": self.per_sample(),
-                "accepted": self.books.accepted,
-                "stored": self.books.stored,
-                "lost": {"archive_write": self.books.archive_write},
+                "accepted": books.accepted - before.accepted,
+                "stored": books.stored - before.stored,
+                "lost": {"archive_write": books.archive_write - before.archive_write},
                 "pending": self.unacknowledged.len(),
             },
             "reader": self.account,

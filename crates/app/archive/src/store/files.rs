@@ -1,10 +1,11 @@
 //! The real disk: a folder of the file system.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{IoSlice, Write};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use super::{Appendable, Lock, Readable, Store, StoreError};
 
@@ -13,6 +14,10 @@ use super::{Appendable, Lock, Readable, Store, StoreError};
 const FILES_WORTH_A_WHOLE_SYNC: usize = 8;
 /// The most parts given to one `writev`; the system's own limit (`IOV_MAX`) is 1,024.
 const PARTS_PER_WRITE: usize = 512;
+/// How often a held lock is tried again: somebody who only looks whether it is held lets it go at once.
+const LOCK_TRIES: u32 = 10;
+/// The pause between two tries.
+const LOCK_PAUSE: Duration = Duration::from_millis(5);
 
 /// A folder of the file system.
 #[derive(Debug)]
@@ -141,6 +146,12 @@ impl Store for FileStore {
         Ok(space.f_bavail.saturating_mul(space.f_frsize))
     }
 
+    fn capacity_bytes(&self) -> Result<u64, StoreError> {
+        let space = rustix::fs::fstatvfs(&self.folder);
+        let space = space.map_err(|error| StoreError::from_system("measure", &self.root, error.into()))?;
+        Ok(space.f_blocks.saturating_mul(space.f_frsize))
+    }
+
     fn lock(&self, path: &Path) -> Result<Lock, StoreError> {
         let path = self.full(path);
         if let Some(parent) = path.parent() {
@@ -149,10 +160,31 @@ impl Store for FileStore {
         }
         let file = OpenOptions::new().append(true).create(true).open(&path);
         let file = file.map_err(|cause| StoreError::from_system("open", &path, cause))?;
+        for _ in 1..LOCK_TRIES {
+            if !matches!(file.try_lock(), Err(TryLockError::WouldBlock)) {
+                break;
+            }
+            std::thread::sleep(LOCK_PAUSE);
+        }
         match file.try_lock() {
             Ok(()) => Ok(Lock::new(file)),
-            Err(std::fs::TryLockError::WouldBlock) => Err(StoreError::Busy(path)),
-            Err(std::fs::TryLockError::Error(cause)) => Err(StoreError::from_system("lock", &path, cause)),
+            Err(TryLockError::WouldBlock) => Err(StoreError::Busy(path)),
+            Err(TryLockError::Error(cause)) => Err(StoreError::from_system("lock", &path, cause)),
+        }
+    }
+
+    fn is_locked(&self, path: &Path) -> Result<bool, StoreError> {
+        let path = self.full(path);
+        let file = match File::open(&path) {
+            Ok(file) => file,
+            Err(cause) if cause.kind() == std::io::ErrorKind::NotFound => return Ok(false),
+            Err(cause) => return Err(StoreError::from_system("open", &path, cause)),
+        };
+        // Shared, so that two who look do not take each other for a recorder; given back with the file.
+        match file.try_lock_shared() {
+            Ok(()) => Ok(false),
+            Err(TryLockError::WouldBlock) => Ok(true),
+            Err(TryLockError::Error(cause)) => Err(StoreError::from_system("look at", &path, cause)),
         }
     }
 }
@@ -246,7 +278,10 @@ mod tests {
         let store = FileStore::open(folder.path()).unwrap();
         let held = store.lock(Path::new("run=a/recorder.lock")).unwrap();
         assert!(matches!(store.lock(Path::new("run=a/recorder.lock")), Err(StoreError::Busy(_))));
+        assert!(store.is_locked(Path::new("run=a/recorder.lock")).unwrap());
         drop(held);
+        assert!(!store.is_locked(Path::new("run=a/recorder.lock")).unwrap());
+        assert!(!store.is_locked(Path::new("run=b/recorder.lock")).unwrap());
         assert!(store.lock(Path::new("run=a/recorder.lock")).is_ok());
     }
 }

@@ -154,3 +154,22 @@ fn a_killed_process_loses_only_what_waited_for_its_commit() {
     .to_owned();
     assert!(map.contains("\"line\":\"trim\""), "what was cut is written down: {map}");
 }
+
+#[test]
+fn what_a_dead_recorder_left_uncompacted_is_handed_to_the_compactor() {
+    let disk = Forgetful::default();
+    let store: Arc<dyn Store> = Arc::new(disk.clone());
+    let mut recorder = open(&store, at_ms(0)).unwrap();
+    recorder.handle(at_ms(0), Input::Began(began(0))).unwrap();
+    for first in (0..600).step_by(10) {
+        recorder.handle(at_ms(first), Input::Block(&block(first, 10))).unwrap();
+    }
+    std::mem::forget(recorder);
+    disk.kill();
+    let mut recorder = open(&store, at_ms(1_000)).unwrap();
+    let left = recorder.take_closed();
+    assert!(left.len() > 1, "{left:?}");
+    left.iter().for_each(|segment| drop(compact(&*store, segment).unwrap()));
+    assert!(!disk.paths().iter().any(|path| path.to_str().unwrap().ends_with(".arrows")));
+    assert!(read_back(&store).samples.len() > 500);
+}

@@ -253,6 +253,14 @@ impl Store for Forgetful {
         Ok(disk.capacity.map_or(u64::MAX, |capacity| capacity.saturating_sub(disk.used())))
     }
 
+    fn capacity_bytes(&self) -> Result<u64, StoreError> {
+        Ok(self.disk().capacity.unwrap_or(u64::MAX))
+    }
+
+    fn is_locked(&self, path: &Path) -> Result<bool, StoreError> {
+        Ok(self.disk().locks.contains(path))
+    }
+
     fn lock(&self, path: &Path) -> Result<Lock, StoreError> {
         if !self.disk().locks.insert(path.to_owned()) {
             return Err(StoreError::Busy(path.to_owned()));

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on says why by panicking")]
 
 mod crash;
+mod damage;
 mod forgetful;
 mod golden;
 mod kill;

@@ -97,3 +97,29 @@ fn samples_that_come_twice_are_stored_once() {
     recorder.close(at_ms(10)).unwrap();
     assert_eq!(read_back(&store).samples.iter().collect::<Vec<_>>(), [0..22]);
 }
+
+#[test]
+fn a_small_disk_resumes_with_a_twentieth_of_it_free() {
+    let disk = Forgetful::default();
+    let store: Arc<dyn Store> = Arc::new(disk.clone());
+    let mut recorder = open(&store, at_ms(0)).unwrap();
+    recorder.handle(at_ms(0), Input::Began(began(0))).unwrap();
+    let mut said = Vec::new();
+    for step in 0..100_u64 {
+        if step == 20 {
+            disk.set_capacity(Some(disk.used_bytes()));
+        }
+        recorder.handle(at_ms(step * 10), Input::Block(&block(step * 10, 10))).unwrap();
+        said.extend(notices(&mut recorder));
+    }
+    assert!(matches!(&said[..], [Notice::DiskFull { .. }]), "{said:?}");
+    let Notice::DiskFull { cause } = &said[0] else { panic!("{said:?}") };
+    assert!(cause.starts_with("no space left for") && !cause.contains('\n'), "{cause}");
+    // The options of the scene ask for 8,000 bytes, more than this disk will have free.
+    let used = disk.used_bytes();
+    let room = used / 12;
+    assert!(room < 8_000 && room > (used + room) / 20, "{used}");
+    disk.set_capacity(Some(used + room));
+    recorder.tick(at_ms(10_000));
+    assert!(matches!(&notices(&mut recorder)[..], [Notice::DiskBack]));
+}

@@ -240,3 +240,95 @@ fn what_is_not_ours_is_refused_and_said() {
     assert!(matches!(Archive::on(Arc::clone(&store)).err(), Some(ArchiveError::Version(2))));
     assert!(matches!(open(&store, at_ms(0)).err(), Some(ArchiveError::Version(2))));
 }
+
+#[test]
+fn losses_before_the_first_and_behind_the_last_sample_are_holes_too() {
+    let store: Arc<dyn Store> = Arc::new(Forgetful::default());
+    let mut recorder = open(&store, at_ms(0)).unwrap();
+    recorder.handle(at_ms(0), Input::Began(began(0))).unwrap();
+    recorder.handle(at_ms(1), Input::Gap(&gap(0, 0..20, Some(Stage::Injected)))).unwrap();
+    recorder.handle(at_ms(1), Input::Gap(&gap(1, 30..50, Some(Stage::Injected)))).unwrap();
+    recorder.handle(at_ms(2), Input::Block(&block(20, 10))).unwrap();
+    close(recorder);
+    let (archive, entry) = stream(&store);
+    let span = entry.epochs[0].span();
+    assert_eq!((entry.epochs[0].t0, entry.epochs[0].t1), (time_of(20), time_of(30)));
+    assert_eq!(span, time_of(0)..time_of(50));
+    assert_eq!(drawn(&archive, &entry, 0, 50), "0..20 injected|20..30 |30..50 injected|");
+}
+
+#[test]
+fn a_stream_of_which_nothing_was_stored_still_has_its_holes_and_its_time() {
+    let store: Arc<dyn Store> = Arc::new(Forgetful::default());
+    let mut recorder = open(&store, at_ms(0)).unwrap();
+    recorder.handle(at_ms(0), Input::Began(began(0))).unwrap();
+    recorder.tick(at_ms(500));
+    assert_eq!(stream(&store).1.epochs[0].t0, time_of(0), "when the epoch began");
+    recorder.handle(at_ms(501), Input::Gap(&gap(0, 10..20, Some(Stage::Injected)))).unwrap();
+    close(recorder);
+    let (archive, entry) = stream(&store);
+    assert_eq!((entry.epochs[0].t0, entry.epochs[0].samples), (time_of(10), 0));
+    let holes = archive.range(&entry, everything()).filter_map(|piece| match piece.unwrap() {
+        Piece::Hole(hole) => Some(hole),
+        _ => None,
+    });
+    assert_eq!(holes.map(|hole| hole.lost[Stage::Injected]).sum::<u64>(), 10 * PER_SAMPLE);
+}
+
+#[test]
+fn a_dead_recorders_run_is_seen_to_be_unattended_and_its_absence_counted() {
+    let (disk, store, recorder) = recorded();
+    assert!(stream(&store).1.epochs[0].attended);
+    std::mem::forget(recorder);
+    disk.kill();
+    let (_, entry) = stream(&store);
+    assert_eq!((entry.epochs[0].state, entry.epochs[0].attended), (RecordingState::Open, false));
+    // A recorder that finds nobody publishing: how long nobody recorded is not known.
+    open(&store, at_ms(2_000)).unwrap().close(at_ms(2_001)).unwrap();
+    let (_, entry) = stream(&store);
+    let absences: Vec<_> = entry.epochs[0].absences().map(|gap| (gap.positions.clone(), gap.t1)).collect();
+    assert_eq!(absences, [(1_000 * PER_SAMPLE..1_000 * PER_SAMPLE, None)]);
+}
+
+#[test]
+fn every_recorder_of_an_epoch_keeps_its_account() {
+    let store: Arc<dyn Store> = Arc::new(Forgetful::default());
+    for session in 0..3 {
+        let mut recorder = open(&store, at_ms(0)).unwrap();
+        let first = session * 200;
+        recorder.handle(at_ms(0), Input::Began(began(first))).unwrap();
+        recorder.handle(at_ms(1), Input::Block(&block(first, 100))).unwrap();
+        if session == 1 {
+            // The same reader leaves and comes back.
+            recorder.handle(at_ms(2), Input::Began(began(first + 100))).unwrap();
+            recorder.handle(at_ms(3), Input::Block(&block(first + 100, 50))).unwrap();
+        }
+        close(recorder);
+    }
+    let recording = stream(&store).1.epochs[0].clone();
+    let accounts: Vec<_> = recording.earlier_accounts.iter().chain([&recording.account]).collect();
+    let told = accounts.iter().map(|account| {
+        let elements = &account["elements"];
+        (account["session"].as_u64().unwrap(), elements["stored"].as_u64().unwrap())
+    });
+    let told: Vec<_> = told.collect();
+    let expected = [(1, 100), (2, 100), (3, 50), (4, 100)];
+    assert_eq!(told, expected.map(|(session, samples)| (session, samples * PER_SAMPLE)));
+    let stored: u64 = told.iter().map(|(_, stored)| stored).sum();
+    assert_eq!(stored, recording.samples * PER_SAMPLE);
+}
+
+#[test]
+fn a_recording_whose_reader_left_is_cut_as_its_account_is() {
+    let store: Arc<dyn Store> = Arc::new(Forgetful::default());
+    let mut recorder = open(&store, at_ms(0)).unwrap();
+    recorder.handle(at_ms(0), Input::Began(began(0))).unwrap();
+    recorder.handle(at_ms(1), Input::Block(&block(0, 10))).unwrap();
+    let mut left = account();
+    left.account["state"] = "cut".into();
+    recorder.handle(at_ms(2), Input::Ended(left)).unwrap();
+    recorder.close(at_ms(3)).unwrap();
+    let recording = stream(&store).1.epochs[0].clone();
+    assert_eq!(recording.state, RecordingState::Cut);
+    assert_eq!(recording.account["reader"]["state"], "cut");
+}
