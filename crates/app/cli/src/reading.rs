@@ -20,9 +20,16 @@ pub(crate) struct Patience {
     stop: Stop,
     patience: Duration,
     until_end: bool,
+    /// How long it must be quiet once all streams have ended: a publisher that is started again comes back.
+    quiet: Duration,
+    /// Set while all streams have ended.
+    quiet_until: Option<Deadline>,
     /// Set once the end is wished for.
     deadline: Option<Deadline>,
 }
+
+/// Longer than a publisher needs to be started again and announced.
+const QUIET: Duration = Duration::from_secs(2);
 
 impl StreamsSeen {
     /// Notes beginnings and ends.
@@ -46,10 +53,10 @@ impl StreamsSeen {
 }
 
 impl Patience {
-    /// Ends at the wish or, with `until_end`, once all streams have ended; `patience` after the wish at the
-    /// latest.
+    /// Ends at the wish or, with `until_end`, once all streams have ended and none has come for a while; `patience`
+    /// after the wish at the latest.
     pub(crate) fn new(stop: Stop, patience: Duration, until_end: bool) -> Self {
-        Self { stop, patience, until_end, deadline: None }
+        Self { stop, patience, until_end, quiet: QUIET, quiet_until: None, deadline: None }
     }
 
     /// Tells whether the reader has read enough.
@@ -59,7 +66,12 @@ impl Patience {
             let deadline = *self.deadline.get_or_insert_with(|| Deadline::after(Some(patience)));
             return deadline.is_over() || seen.open.is_empty();
         }
-        self.until_end && seen.all_ended()
+        if !(self.until_end && seen.all_ended()) {
+            self.quiet_until = None;
+            return false;
+        }
+        let quiet = self.quiet;
+        self.quiet_until.get_or_insert_with(|| Deadline::after(Some(quiet))).is_over()
     }
 }
 
@@ -76,10 +88,21 @@ mod tests {
 
     #[test]
     fn a_reader_until_the_end_waits_for_the_last_stream() {
-        let mut patience = Patience::new(Stop::default(), Duration::ZERO, true);
+        let patience = Patience::new(Stop::default(), Duration::ZERO, true);
+        let mut patience = Patience { quiet: Duration::ZERO, ..patience };
         assert!(!patience.is_over(&seen(0, 0)), "nothing has begun");
         assert!(!patience.is_over(&seen(1, 3)));
         assert!(patience.is_over(&seen(0, 4)));
+    }
+
+    #[test]
+    fn a_stream_that_comes_back_at_once_is_waited_for() {
+        let patience = Patience::new(Stop::default(), Duration::ZERO, true);
+        let mut patience = Patience { quiet: Duration::from_secs(600), ..patience };
+        assert!(!patience.is_over(&seen(0, 1)), "the quiet begins");
+        assert!(patience.quiet_until.is_some());
+        assert!(!patience.is_over(&seen(1, 1)));
+        assert!(patience.quiet_until.is_none(), "and is over: the next one begins anew");
     }
 
     #[test]
