@@ -7,6 +7,7 @@ mod moment;
 mod quantity;
 mod reading;
 mod settings;
+mod status_line;
 mod stop;
 mod verbs;
 

@@ -1,13 +1,14 @@
 //! `tallycast query`: lists what an archive has, thins it, shows its gaps, exports it.
 
 mod export;
+mod gaps;
 
 use std::io::Write;
 use std::ops::Range;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use anyhow::{anyhow, bail};
-use archive::{Archive, Points, PointsRequest, Recording, RunName, StreamEntry};
+use anyhow::{Context, anyhow, bail};
+use archive::{Archive, Points, PointsRequest, Recording, RecordingState, RunName, StreamEntry};
 use clap::Args;
 use serde_json::{Value, json};
 use tallycast::{StreamName, WallTime};
@@ -16,6 +17,7 @@ use crate::Outcome;
 use crate::messages::print_line;
 use crate::moment::{Moment, text as utc};
 use crate::settings::Sources;
+use export::Order;
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
@@ -27,77 +29,150 @@ Examples:
 
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {
-    /// Folder of the archive
-    root: PathBuf,
-    /// The stream; without it everything is listed
-    stream: Option<StreamName>,
+    /// Folder of the archive, if it is not record.root of the settings; and the stream, without which everything
+    /// is listed
+    #[arg(value_names = ["ROOT", "STREAM"], num_args = 0..=2)]
+    places: Vec<String>,
     /// List runs and streams
-    #[arg(long, conflicts_with = "stream")]
+    #[arg(long, conflicts_with_all = ["epoch", "from", "to", "points", "export", "gaps"])]
     list: bool,
     /// The run; needed where several runs have the stream
     #[arg(long, value_name = "NAME")]
     run: Option<RunName>,
     /// The epoch, as listed; needed for exports where a run has several
-    #[arg(long, value_name = "EPOCH", requires = "stream")]
+    #[arg(long, value_name = "EPOCH")]
     epoch: Option<String>,
     /// From here on: 2026-11-21T20:15:00Z, nanoseconds since 1970, +10s after the start, -30s before the end
-    #[arg(long, value_name = "TIME", requires = "stream", allow_hyphen_values = true)]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     from: Option<Moment>,
     /// Up to here, not included
-    #[arg(long, value_name = "TIME", requires = "stream", allow_hyphen_values = true)]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     to: Option<Moment>,
     /// Thin to so many columns of least and greatest value
-    #[arg(long, value_name = "COUNT", requires = "stream")]
+    #[arg(long, value_name = "COUNT")]
     points: Option<usize>,
     /// Which channel to thin; the first by default
     #[arg(long, value_name = "NAME", requires = "points")]
     channel: Option<String>,
     /// Export as parquet, csv or npy into FILE
-    #[arg(long, num_args = 2, value_names = ["FORMAT", "FILE"], requires = "stream", conflicts_with = "points")]
+    #[arg(long, num_args = 2, value_names = ["FORMAT", "FILE"], conflicts_with = "points")]
     export: Option<Vec<String>>,
+    /// Replace files that are there already
+    #[arg(long, requires = "export")]
+    force: bool,
     /// Show the gaps
-    #[arg(long, requires = "stream", conflicts_with_all = ["points", "export"])]
+    #[arg(long, conflicts_with_all = ["points", "export"])]
     gaps: bool,
     /// One JSON object a line
     #[arg(long)]
     json: bool,
 }
 
-pub(crate) fn run(arguments: Arguments, _sources: &Sources) -> anyhow::Result<Outcome> {
-    let archive = Archive::open(&arguments.root)?;
-    let Some(name) = &arguments.stream else {
-        list(&archive, &arguments)?;
-        return Ok(Outcome::Fine);
+/// The whole of time.
+const ALWAYS: Range<WallTime> = WallTime::from_nanos(i64::MIN)..WallTime::from_nanos(i64::MAX);
+
+pub(crate) fn run(arguments: Arguments, sources: &Sources) -> anyhow::Result<Outcome> {
+    let (root, name) = arguments.place(|| sources.load()?.text("record.root", None))?;
+    let archive = Archive::open(&root)?;
+    let Some(name) = &name else {
+        if arguments.asks_of_a_stream() {
+            bail!("say of which stream\nlist what there is: tallycast query {} --list", root.display());
+        }
+        return list(&archive, &arguments);
     };
     let mut entry = find(&archive, name, arguments.run.as_ref())?;
     if let Some(epoch) = &arguments.epoch {
         entry.epochs.retain(|recording| recording.description.epoch.to_string() == *epoch);
     }
-    let (Some(first), Some(last)) = (entry.epochs.first(), entry.epochs.last()) else {
+    let spans = entry.epochs.iter().map(Recording::span);
+    let Some(span) = spans.reduce(|a, b| a.start.min(b.start)..a.end.max(b.end)) else {
         bail!("stream {name} in run {} has no such epoch\nlist them: tallycast query ROOT {name}", entry.run);
     };
-    let (start, end) = (first.t0, last.t1);
-    let moment = |moment: Option<Moment>, default| moment.map_or(default, |it| it.in_recording(start, end));
-    let range = moment(arguments.from, start)..moment(arguments.to, end);
+    // Losses before the first and behind the last stored sample are part of what is known.
+    let open = if arguments.points.is_some() { span.clone() } else { ALWAYS };
+    let range = arguments.range(&span, open)?;
     if let Some(words) = &arguments.export {
-        export::export(&archive, &entry, range, &words[0], words[1].as_ref(), arguments.json)?;
+        let (format, path) = (words[0].as_str(), words[1].as_ref());
+        let (force, as_json) = (arguments.force, arguments.json);
+        export::export(&archive, &entry, &Order { range, format, path, force, as_json })?;
     } else if let Some(points) = arguments.points {
         thin(&archive, &entry, range, points, &arguments)?;
     } else if arguments.gaps {
-        gaps(&archive, &entry, range, arguments.json)?;
+        gaps::show(&archive, &entry, range, arguments.json)?;
     } else {
         entry.epochs.iter().try_for_each(|recording| show(&entry, recording, &arguments))?;
     }
-    Ok(Outcome::Fine)
+    Ok(outcome(&entry))
 }
 
-fn list(archive: &Archive, arguments: &Arguments) -> anyhow::Result<()> {
-    for run in archive.runs()?.iter().filter(|run| arguments.run.as_ref().is_none_or(|only| only == *run)) {
-        for entry in archive.streams(run)? {
-            entry.epochs.iter().try_for_each(|recording| show(&entry, recording, arguments))?;
+impl Arguments {
+    /// Returns the archive and the stream: one word alone is a folder if there is such a one.
+    fn place(
+        &self,
+        usual: impl FnOnce() -> anyhow::Result<String>,
+    ) -> anyhow::Result<(PathBuf, Option<StreamName>)> {
+        match &self.places[..] {
+            [] => Ok((usual()?.into(), None)),
+            [root] if self.list || Path::new(root).is_dir() => Ok((root.into(), None)),
+            [name] => {
+                let root = usual()?;
+                let said = || format!("`{name}` is no folder, and as a stream of the archive in {root}");
+                if !Path::new(&root).is_dir() {
+                    return Err(anyhow!("there is no such archive").context(said()));
+                }
+                Ok((root.clone().into(), Some(name.parse().with_context(said)?)))
+            }
+            [root, name, ..] => Ok((root.into(), Some(name.parse()?))),
         }
     }
-    Ok(())
+
+    fn asks_of_a_stream(&self) -> bool {
+        let range = self.epoch.is_some() || self.from.is_some() || self.to.is_some();
+        range || self.points.is_some() || self.export.is_some() || self.gaps
+    }
+
+    /// Returns the range of time asked for; `open` where nothing was said.
+    fn range(&self, span: &Range<WallTime>, open: Range<WallTime>) -> anyhow::Result<Range<WallTime>> {
+        let moment = |moment: Option<Moment>, default| {
+            moment.map_or(default, |it| it.in_recording(span.start, span.end))
+        };
+        let range = moment(self.from, open.start)..moment(self.to, open.end);
+        let asked = self.from.is_some() || self.to.is_some();
+        if asked && range.is_empty() {
+            bail!(
+                "the range is empty: it begins at {} and ends at {}\nwhat is known lasts from {} to {}",
+                utc(range.start),
+                utc(range.end),
+                utc(span.start),
+                utc(span.end)
+            );
+        }
+        Ok(range)
+    }
+}
+
+fn list(archive: &Archive, arguments: &Arguments) -> anyhow::Result<Outcome> {
+    let mut found = Outcome::Fine;
+    for run in archive.runs()?.iter().filter(|run| arguments.run.as_ref().is_none_or(|only| only == *run)) {
+        let (entries, unreadable) = archive.survey(run)?;
+        for entry in entries {
+            entry.epochs.iter().try_for_each(|recording| show(&entry, recording, arguments))?;
+            if outcome(&entry) == Outcome::Found {
+                found = Outcome::Found;
+            }
+        }
+        for epoch in unreadable {
+            eprintln!("error: {} cannot be read: {}", epoch.folder.display(), epoch.cause);
+            found = Outcome::Found;
+        }
+    }
+    Ok(found)
+}
+
+/// Tells whether everything that was stored can be read.
+fn outcome(entry: &StreamEntry) -> Outcome {
+    let whole = entry.epochs.iter().all(|recording| recording.damaged.is_empty());
+    if whole { Outcome::Fine } else { Outcome::Found }
 }
 
 /// Finds a stream in the run asked for, or in the only run that has it.
@@ -107,7 +182,11 @@ fn find(archive: &Archive, name: &StreamName, run: Option<&RunName>) -> anyhow::
     }
     let mut found = Vec::new();
     for run in archive.runs()? {
-        found.extend(archive.streams(&run)?.into_iter().filter(|entry| *entry.name == *name));
+        let (entries, unreadable) = archive.survey(&run)?;
+        found.extend(entries.into_iter().filter(|entry| *entry.name == *name));
+        for epoch in unreadable {
+            eprintln!("warning: {} cannot be read: {}", epoch.folder.display(), epoch.cause);
+        }
     }
     if found.len() > 1 {
         let runs: Vec<&str> = found.iter().map(|entry| entry.run.as_str()).collect();
@@ -126,25 +205,40 @@ fn show(entry: &StreamEntry, recording: &Recording, arguments: &Arguments) -> an
     let schema = &recording.description.schema;
     let mut output = std::io::stdout().lock();
     writeln!(output, "{}  {}  epoch {}", entry.run, entry.name, recording.description.epoch)?;
+    let stored = match recording.samples {
+        0 => format!("nothing stored since {}:", utc(recording.t0)),
+        samples => format!("{} to {}, {samples} samples", utc(recording.t0), utc(recording.t1)),
+    };
     writeln!(
         output,
-        "  {} to {}, {} samples of {} × {} at {} samples/s, {} bytes, {}",
-        utc(recording.t0),
-        utc(recording.t1),
-        recording.samples,
+        "  {stored} of {} × {} at {} samples/s, {} bytes, {}",
         schema.channels.len(),
         schema.dtype,
         schema.rate,
         recording.size_bytes,
-        recording.state.name()
+        state(recording)
     )?;
+    for damaged in &recording.damaged {
+        writeln!(output, "  damaged: {damaged}")?;
+    }
     for (stage, count) in lost.nonzero() {
         writeln!(output, "  {count} elements lost in {stage}")?;
     }
     if unexplained > 0 {
         writeln!(output, "  {unexplained} elements missing, unexplained")?;
     }
+    for line in gaps::absences(recording) {
+        writeln!(output, "  {line}")?;
+    }
     Ok(())
+}
+
+/// Returns how the recording ended, for people.
+fn state(recording: &Recording) -> &'static str {
+    match recording.state {
+        RecordingState::Open if !recording.attended => "open, but nobody records",
+        state => state.name(),
+    }
 }
 
 fn recording_json(entry: &StreamEntry, recording: &Recording) -> Value {
@@ -156,6 +250,8 @@ fn recording_json(entry: &StreamEntry, recording: &Recording) -> Value {
         "stream": entry.name.as_str(),
         "epoch": recording.description.epoch.to_string(),
         "state": recording.state.name(),
+        "attended": recording.attended,
+        "damaged": recording.damaged,
         "t0_ns": recording.t0.as_nanos(),
         "t1_ns": recording.t1.as_nanos(),
         "first_index": recording.first_index,
@@ -168,30 +264,10 @@ fn recording_json(entry: &StreamEntry, recording: &Recording) -> Value {
         "gaps": recording.gaps.len(),
         "lost": lost.collect::<serde_json::Map<_, _>>(),
         "unexplained": unexplained,
+        "absent": gaps::absent_json(recording),
         "account": recording.account,
+        "earlier_accounts": recording.earlier_accounts,
     })
-}
-
-fn gaps(archive: &Archive, entry: &StreamEntry, range: Range<WallTime>, as_json: bool) -> anyhow::Result<()> {
-    for piece in archive.range(entry, range) {
-        let archive::Piece::Hole(hole) = piece? else { continue };
-        if as_json {
-            print_line(&hole.to_json())?;
-            continue;
-        }
-        let stages = hole.lost.nonzero().map(|(stage, count)| (stage.name(), count));
-        let rest = [
-            ("unexplained", hole.unexplained),
-            ("unsettled", hole.unsettled),
-            ("reader_absent", hole.reader_absent),
-        ];
-        let parts = stages.chain(rest.into_iter().filter(|(_, count)| *count > 0));
-        let parts: Vec<String> = parts.map(|(stage, count)| format!("{stage} {count}")).collect();
-        let last = hole.first_index + hole.samples - 1;
-        let mut output = std::io::stdout().lock();
-        writeln!(output, "{}  samples {} to {last}: {}", utc(hole.t0), hole.first_index, parts.join(", "))?;
-    }
-    Ok(())
 }
 
 fn thin(

@@ -1,17 +1,15 @@
 //! `tallycast record`: writes streams into a run of an archive, every element with its gap map and account.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant as Clock};
 
 use anyhow::Context;
-use archive::{
-    Began, Compactor, Description, FileStore, Input, Notice, Options, Progress, ReaderGap, Recorder, RunName,
-    Store,
-};
+use archive::{Compactor, FileStore, Notice, Options, Progress, Recorder, RunName, Store};
 use clap::Args;
 use serde_json::json;
-use tallycast::{Event, StreamAccount, StreamPattern, Subscriber, account_json};
+use tallycast::{Epoch, Event, StreamAccount, StreamName, StreamPattern, Subscriber};
 use units::Instant;
 
 use crate::Outcome;
@@ -19,6 +17,7 @@ use crate::messages::print_line;
 use crate::quantity;
 use crate::reading::{Patience, StreamsSeen};
 use crate::settings::Sources;
+use crate::status_line::StatusLine;
 use crate::stop::{Deadline, Stop};
 use crate::verbs::subscribe::account_line;
 
@@ -85,8 +84,22 @@ pub(crate) fn run(arguments: Arguments, sources: &Sources) -> anyhow::Result<Out
         eprintln!("recording run {} in {root}", arguments.run);
     }
     let patience = Patience::new(stop, arguments.patience, arguments.until_end);
-    let (accounts, progress) = recording.record(subscriber, patience, Deadline::after(arguments.duration))?;
-    print(&arguments, &accounts, &progress)
+    let recorded = recording.record(subscriber, patience, Deadline::after(arguments.duration));
+    if recorded.accounts.is_empty() {
+        eprintln!(
+            "nothing was recorded: no stream came that the patterns match\nsee what there is: tallycast ls"
+        );
+        return Ok(Outcome::Found);
+    }
+    print(&arguments, &recorded)
+}
+
+/// What came of a recording.
+struct Recorded {
+    accounts: Vec<StreamAccount>,
+    progress: Vec<Progress>,
+    /// Everything went as it should.
+    whole: bool,
 }
 
 /// A recorder with its clock and what runs beside it.
@@ -94,6 +107,12 @@ struct Recording {
     recorder: Recorder,
     compactor: Compactor,
     reader: String,
+    json: bool,
+    status: StatusLine,
+    /// Streams that could not be recorded, and were complained of.
+    failed: BTreeSet<(Arc<StreamName>, Epoch)>,
+    /// How many streams are being recorded.
+    joined: usize,
     began: Clock,
     next_accounts: Clock,
 }
@@ -106,79 +125,110 @@ impl Recording {
         })?;
         let recorder = Recorder::open(store, arguments.run.clone(), Options::default(), Instant::ORIGIN)?;
         let began = Clock::now();
-        let reader = arguments.reader.clone();
-        Ok(Self { recorder, compactor, reader, began, next_accounts: began + ACCOUNTS })
+        Ok(Self {
+            recorder,
+            compactor,
+            reader: arguments.reader.clone(),
+            json: arguments.json,
+            status: StatusLine::new(arguments.json),
+            failed: BTreeSet::new(),
+            joined: 0,
+            began,
+            next_accounts: began + ACCOUNTS,
+        })
     }
 
-    /// Records until the end; returns every account, and how far each stream was stored.
-    fn record(
-        mut self,
-        mut subscriber: Subscriber,
-        mut patience: Patience,
-        deadline: Deadline,
-    ) -> anyhow::Result<(Vec<StreamAccount>, Vec<Progress>)> {
+    /// Records until the end. Whatever fails on the way, everything else is stored and told.
+    fn record(mut self, mut subscriber: Subscriber, mut patience: Patience, deadline: Deadline) -> Recorded {
         let mut seen = StreamsSeen::default();
         while !(deadline.is_over() || patience.is_over(&seen)) {
             let due = self.recorder.deadline().since(self.now());
             if let Some(event) = subscriber.next(deadline.left(due.min(LOOK))) {
                 seen.take(&event);
-                self.take(event)?;
+                self.take(&event);
             }
             self.recorder.tick(self.now());
-            self.note_accounts(&subscriber)?;
+            self.note_accounts(&subscriber);
             self.pass_on();
+            self.show();
         }
-        // What is still on its way was delivered, so it is recorded too.
-        let mut rest = Vec::new();
-        let accounts = subscriber.close_into(|event| rest.push(event));
-        rest.into_iter().try_for_each(|event| self.take(event))?;
+        // What still waits was delivered, by the account, so it is recorded too.
+        let accounts = subscriber.close_into(|event| self.take(&event));
         // A commit before closing, so that the progress told is the last.
         self.recorder.tick(self.recorder.deadline());
         let progress = self.recorder.progress().collect();
         self.pass_on();
+        let mut whole = self.failed.is_empty();
         let now = self.now();
-        self.compactor.take(self.recorder.close(now)?);
-        Ok((accounts, progress))
+        match self.recorder.close(now) {
+            Ok(closed) => self.compactor.take(closed),
+            Err(error) => {
+                tracing::error!("the recording could not be closed: {error}");
+                whole = false;
+            }
+        }
+        self.status.show(|| "writing closed segments as Parquet".to_owned());
+        // Waits until that is done.
+        drop(self.compactor);
+        Recorded { accounts, progress, whole }
     }
 
-    fn take(&mut self, event: Event) -> anyhow::Result<()> {
-        let now = self.now();
+    fn take(&mut self, event: &Event) {
+        self.tell(event);
+        let Err(error) = self.recorder.take_event(self.now(), &self.reader, event) else { return };
+        let (stream, epoch) = origin(event);
+        // Said once: all that follows of it fails alike.
+        if self.failed.insert((Arc::clone(stream), epoch)) {
+            self.status.clear();
+            tracing::error!("{stream} in epoch {epoch} is not recorded: {error}");
+        }
+    }
+
+    /// Tells people that a stream is recorded, and that it is over.
+    fn tell(&mut self, event: &Event) {
         match event {
             Event::Began(info) => {
-                let description = Description {
-                    name: Arc::clone(&info.name),
-                    epoch: info.epoch,
-                    schema: Arc::clone(&info.schema),
-                    station: info.station.clone(),
-                };
-                let began = Began { description, first_index: info.first_index, reader: self.reader.clone() };
-                self.recorder.handle(now, Input::Began(began))?;
+                self.joined += 1;
+                if !self.json {
+                    let schema = &info.schema;
+                    let (channels, dtype, rate) = (schema.channels.len(), schema.dtype, schema.rate);
+                    self.status.say(&format!(
+                        "{}: joined at sample {}, {channels} × {dtype} at {rate} samples/s",
+                        info.name, info.first_index
+                    ));
+                }
             }
-            Event::Block(block) => self.recorder.handle(now, Input::Block(&block))?,
-            Event::Gap(gap) | Event::Settled(gap) => {
-                let gap =
-                    ReaderGap { stream: gap.stream, epoch: gap.epoch, gap: gap.gap, t0: gap.t0, t1: gap.t1 };
-                self.recorder.handle(now, Input::Gap(&gap))?;
-            }
-            Event::Ended(account) => self.recorder.handle(now, Input::Ended(for_archive(&account)))?,
+            Event::Ended(_) => self.joined = self.joined.saturating_sub(1),
+            Event::Block(_) | Event::Gap(_) | Event::Settled(_) => {}
         }
-        Ok(())
     }
 
-    fn note_accounts(&mut self, subscriber: &Subscriber) -> anyhow::Result<()> {
+    fn show(&mut self) {
+        let (joined, recorder) = (self.joined, &self.recorder);
+        self.status.show(|| {
+            let (mut stored, mut lost) = (0, 0);
+            for progress in recorder.progress() {
+                stored += progress.stored;
+                lost += progress.archive_write;
+            }
+            format!("{joined} streams, {stored} elements stored, {lost} not written")
+        });
+    }
+
+    fn note_accounts(&mut self, subscriber: &Subscriber) {
         if Clock::now() < self.next_accounts {
-            return Ok(());
+            return;
         }
         self.next_accounts = Clock::now() + ACCOUNTS;
-        for account in subscriber.accounts() {
-            self.recorder.handle(self.now(), Input::Account(for_archive(&account)))?;
+        if let Err(error) = self.recorder.take_accounts(self.now(), &subscriber.accounts()) {
+            tracing::warn!("the accounts could not be noted: {error}");
         }
-        Ok(())
     }
 
     /// Says what the recorder has to say and hands closed segments to the compactor.
     fn pass_on(&mut self) {
         while let Some(notice) = self.recorder.poll_notice() {
+            self.status.clear();
             say(&notice);
         }
         self.compactor.take(self.recorder.take_closed());
@@ -189,11 +239,12 @@ impl Recording {
     }
 }
 
-fn for_archive(account: &StreamAccount) -> archive::StreamAccount {
-    archive::StreamAccount {
-        stream: Arc::clone(&account.stream),
-        epoch: account.epoch,
-        account: account_json(account),
+fn origin(event: &Event) -> (&Arc<StreamName>, Epoch) {
+    match event {
+        Event::Began(info) => (&info.name, info.epoch),
+        Event::Block(block) => (&block.stream, block.epoch),
+        Event::Gap(gap) | Event::Settled(gap) => (&gap.stream, gap.epoch),
+        Event::Ended(account) => (&account.stream, account.epoch),
     }
 }
 
@@ -207,7 +258,8 @@ fn say(notice: &Notice) {
         }
         Notice::DiskFull { cause } => {
             tracing::warn!(
-                "the disk is full ({cause}); samples are counted as archive_write until there is space"
+                "the disk is full ({cause}); samples are counted as archive_write until there is space\n\
+                 free some, or record to another disk with --root DIR"
             );
         }
         Notice::DiskBack => tracing::warn!("there is space again, recording goes on"),
@@ -219,14 +271,11 @@ fn say(notice: &Notice) {
 }
 
 /// Prints the accounts, each with what the archive made of it.
-fn print(
-    arguments: &Arguments,
-    accounts: &[StreamAccount],
-    progress: &[Progress],
-) -> anyhow::Result<Outcome> {
-    let mut in_order = true;
-    for account in accounts {
-        let kept = progress.iter().find(|it| it.stream == account.stream && it.epoch == account.epoch);
+fn print(arguments: &Arguments, recorded: &Recorded) -> anyhow::Result<Outcome> {
+    let mut in_order = recorded.whole && all_taken(recorded);
+    for account in &recorded.accounts {
+        let mut progress = recorded.progress.iter();
+        let kept = progress.find(|it| it.stream == account.stream && it.epoch == account.epoch);
         let lost = kept.map_or(0, |it| it.archive_write);
         in_order &= lost == 0 && tallycast::is_in_order(&account.account);
         if arguments.json {
@@ -238,9 +287,30 @@ fn print(
                 "{}: {} elements stored up to sample {}, {lost} not written, account {}",
                 kept.stream, kept.stored, kept.stored_index, account.account.state
             );
+        } else {
+            eprintln!("{}: account {}", account.stream, account.account.state);
         }
     }
     Ok(if in_order { Outcome::Fine } else { Outcome::Found })
+}
+
+/// Checks that the archive took every element that the reader was handed, and says where it did not.
+fn all_taken(recorded: &Recorded) -> bool {
+    let mut all = true;
+    for progress in &recorded.progress {
+        let ours = |it: &&StreamAccount| it.stream == progress.stream && it.epoch == progress.epoch;
+        let accounts = recorded.accounts.iter().filter(ours);
+        let delivered: u64 = accounts.map(|account| account.account.elements.delivered).sum();
+        if delivered != progress.accepted {
+            all = false;
+            tracing::error!(
+                "{}: {delivered} elements were delivered and {} taken into the archive; please report this",
+                progress.stream,
+                progress.accepted
+            );
+        }
+    }
+    all
 }
 
 fn progress_json(progress: &Progress) -> serde_json::Value {

@@ -6,6 +6,8 @@
 mod schedule;
 
 use std::path::PathBuf;
+use std::thread::ScopedJoinHandle;
+use std::time::Duration;
 
 use anyhow::{anyhow, bail};
 use archive::{Archive, RunName, StreamEntry};
@@ -16,6 +18,7 @@ use tallycast::{Node, StreamPattern};
 use crate::Outcome;
 use crate::messages::print_line;
 use crate::settings::Sources;
+use crate::status_line::StatusLine;
 use crate::stop::Stop;
 use crate::verbs::publish::totals_json;
 use schedule::{Schedule, replay};
@@ -26,10 +29,13 @@ Examples:
   tallycast replay tallycast-archive --run shot-1042 --stream 'signal/*' --speed 10
   tallycast replay tallycast-archive --run shot-1042 --time original --prefix again";
 
+/// The pause between two looks at how far the replay is.
+const LOOK: Duration = Duration::from_millis(50);
+
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {
-    /// Folder of the archive
-    root: PathBuf,
+    /// Folder of the archive [default: record.root of the settings]
+    root: Option<PathBuf>,
     /// The run
     #[arg(long, value_name = "NAME")]
     run: RunName,
@@ -61,7 +67,9 @@ pub(crate) enum Times {
 }
 
 pub(crate) fn run(arguments: Arguments, sources: &Sources) -> anyhow::Result<Outcome> {
-    let archive = Archive::open(&arguments.root)?;
+    let settings = sources.load()?;
+    let given = arguments.root.as_ref().map(|root| root.display().to_string());
+    let archive = Archive::open(settings.text("record.root", given.as_deref())?.as_ref())?;
     let mut streams = archive.streams(&arguments.run)?;
     let wanted = |entry: &StreamEntry| arguments.stream.iter().any(|pattern| pattern.matches(&entry.name));
     streams.retain(|entry| arguments.stream.is_empty() || wanted(entry));
@@ -69,13 +77,20 @@ pub(crate) fn run(arguments: Arguments, sources: &Sources) -> anyhow::Result<Out
     let Some(origin) = recordings().map(|recording| recording.t0).min() else {
         bail!("run {} has nothing to replay\nlist it: tallycast query ROOT --list --run {0}", arguments.run);
     };
-    let node = sources.load()?.node()?;
+    let node = settings.node()?;
+    let total: u64 = recordings().map(|recording| recording.samples).sum();
+    let mut status = StatusLine::new(arguments.json);
     let schedule = Schedule::new(Stop::on_signals()?, origin, arguments.speed, arguments.time)?;
     std::thread::scope(|scope| {
         let players: Vec<_> = streams
             .iter()
             .map(|entry| scope.spawn(|| replay_stream(&archive, entry, &node, &schedule, &arguments)))
             .collect();
+        while !players.iter().all(ScopedJoinHandle::is_finished) {
+            status.show(|| format!("{} of {total} samples published", schedule.published()));
+            std::thread::sleep(LOOK);
+        }
+        status.clear();
         let results: Vec<_> = players.into_iter().map(|player| player.join()).collect();
         results
             .into_iter()

@@ -144,6 +144,66 @@ fn a_recording_is_listed_exported_and_replayed_with_its_gaps() {
 }
 
 #[test]
+fn a_recorder_that_is_told_to_end_has_stored_all_it_was_handed() {
+    let (folder, bus) = (tempfile::tempdir().unwrap(), private_bus());
+    let (root, _publisher) = (folder.path(), publisher(&bus));
+    let root_text = root.to_str().unwrap();
+    let record = ["record", "test/*", "--run", "r", "--root", root_text, "--json", "--bus", &bus];
+    let recorder = Running::start(&record);
+    wait_for("samples", || recording(root, "r").filter(|it| it.samples > 10_000));
+    recorder.signal(Signal::INT);
+    let (status, accounts) = recorder.wait();
+    assert!(status.success(), "{accounts:?}");
+    let account = &accounts[0];
+    assert_eq!(account["archive"]["accepted"], account["elements"]["delivered"], "{account}");
+    assert_eq!(account["archive"]["stored"], account["elements"]["delivered"]);
+    // Whoever leaves first cuts: the reader's account and the recording say so alike.
+    assert_eq!(account["state"], "cut");
+    assert_eq!(recording(root, "r").unwrap().state, archive::RecordingState::Cut);
+}
+
+#[test]
+fn a_publisher_that_died_and_came_back_is_recorded_twice() {
+    let (folder, bus) = (tempfile::tempdir().unwrap(), private_bus());
+    let root = folder.path();
+    let root_text = root.to_str().unwrap();
+    let recorder =
+        Running::start(&["record", "test/*", "--run", "r", "--root", root_text, "--json", "--bus", &bus]);
+    let first = publisher(&bus);
+    wait_for("samples", || recording(root, "r").filter(|it| it.samples > 1_000));
+    first.signal(Signal::KILL);
+    drop(first);
+    let _second = publisher(&bus);
+    let epochs = || {
+        Some(
+            Archive::open(root)
+                .ok()?
+                .stream(&"r".parse().unwrap(), &"test/wave".parse().unwrap())
+                .ok()?
+                .epochs,
+        )
+    };
+    wait_for("a second epoch", || epochs().filter(|it| it.len() == 2 && it[1].samples > 1_000));
+    recorder.signal(Signal::INT);
+    let accounts = recorder.wait().1;
+    assert_eq!(accounts.len(), 2, "{accounts:?}");
+    for account in &accounts {
+        assert_eq!(account["archive"]["accepted"], account["elements"]["delivered"], "{account}");
+    }
+}
+
+#[test]
+fn recording_nothing_is_said() {
+    let (folder, bus) = (tempfile::tempdir().unwrap(), private_bus());
+    let root_text = folder.path().to_str().unwrap();
+    let output =
+        run(&["record", "no/such", "--run", "r", "--root", root_text, "--duration", "100ms", "--bus", &bus]);
+    assert_eq!(output.status.code(), Some(1));
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains("nothing was recorded") && said.contains("tallycast ls"), "{said}");
+}
+
+#[test]
 fn what_an_archive_does_not_have_is_refused_with_what_it_has() {
     let folder = tempfile::tempdir().unwrap();
     let output = run(&["query", folder.path().to_str().unwrap(), "--list"]);

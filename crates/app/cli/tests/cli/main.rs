@@ -6,5 +6,6 @@ mod account_page;
 mod archive;
 mod demo;
 mod program;
+mod query;
 mod refusals;
 mod streams;

@@ -1,26 +1,37 @@
 //! Writing one epoch of a stream into a file of somebody else's format.
+//!
+//! A file has its name only once it is whole: until then it is a draft beside it. What is there already is not
+//! written over unless asked for.
 
 use std::fs::File;
-use std::io::BufWriter;
+use std::io::{self, BufWriter, Seek, SeekFrom, Write};
 use std::ops::Range;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
-use archive::{Archive, Export, Exported, StreamEntry};
-use serde_json::json;
+use archive::{Archive, Export, Exported, Recording, StreamEntry, draft_of};
+use serde_json::{Value, json};
 use tallycast::WallTime;
 
 use crate::messages::print_line;
+use crate::status_line::{StatusLine, size_text};
+
+mod sidecar;
+
+const FORMATS: [&str; 3] = ["parquet", "csv", "npy"];
+
+/// What is to be exported where.
+pub(super) struct Order<'a> {
+    pub(super) range: Range<WallTime>,
+    pub(super) format: &'a str,
+    pub(super) path: &'a Path,
+    /// Files that are there may be replaced.
+    pub(super) force: bool,
+    pub(super) as_json: bool,
+}
 
 /// Exports the only epoch of `entry`; refuses to join several, between which time is missing.
-pub(super) fn export(
-    archive: &Archive,
-    entry: &StreamEntry,
-    range: Range<WallTime>,
-    format: &str,
-    path: &Path,
-    as_json: bool,
-) -> anyhow::Result<()> {
+pub(super) fn export(archive: &Archive, entry: &StreamEntry, order: &Order<'_>) -> anyhow::Result<()> {
     let [recording] = entry.epochs.as_slice() else {
         let epochs: Vec<String> = entry.epochs.iter().map(|it| it.description.epoch.to_string()).collect();
         bail!(
@@ -30,29 +41,142 @@ pub(super) fn export(
             epochs.join(", ")
         );
     };
-    if !["parquet", "csv", "npy"].contains(&format) {
-        bail!("`{format}` is not a format to export\nwrite parquet, csv or npy");
-    }
-    let export = Export::new(archive, recording, range);
-    let file = File::create(path).with_context(|| format!("{} cannot be written", path.display()))?;
-    let exported = match format {
-        "parquet" => export.parquet(file)?,
-        "csv" => export.csv(BufWriter::new(file))?,
-        _ => {
-            let (exported, beside) = export.npy(BufWriter::new(file))?;
-            let beside_path = path.with_extension("json");
-            std::fs::write(&beside_path, format!("{beside:#}\n"))
-                .with_context(|| format!("{} cannot be written", beside_path.display()))?;
-            exported
+    order.check()?;
+    let export = Export::new(archive, recording, order.range.clone());
+    let exported = order.write(&export, recording)?;
+    report(order.path, &exported, order.as_json)
+}
+
+impl Order<'_> {
+    /// Refuses what would not become the files that were meant.
+    fn check(&self) -> anyhow::Result<()> {
+        let (format, path) = (self.format, self.path);
+        if !FORMATS.contains(&format) {
+            bail!("`{format}` is not a format to export\nwrite parquet, csv or npy");
         }
-    };
-    report(path, &exported, as_json)
+        if format == "npy" && path.extension().is_none_or(|extension| extension != "npy") {
+            bail!(
+                "{} does not end in .npy\nname it so: its descriptions lie beside it, in .toml and .json",
+                path.display()
+            );
+        }
+        let there = self.files().into_iter().find(|file| file.is_file());
+        if let Some(there) = there.filter(|_| !self.force) {
+            bail!("{} is there already\nname another file, or replace it with --force", there.display());
+        }
+        Ok(())
+    }
+
+    fn files(&self) -> Vec<PathBuf> {
+        let beside: &[&str] = if self.format == "npy" { &["toml", "json"] } else { &[] };
+        let beside = beside.iter().map(|extension| self.path.with_extension(extension));
+        core::iter::once(self.path.to_owned()).chain(beside).collect()
+    }
+
+    fn write(&self, export: &Export<'_>, recording: &Recording) -> anyhow::Result<Exported> {
+        let (draft, file) = Draft::create(self.path)?;
+        let target = Watched::new(file, self.as_json);
+        let mut beside = Vec::new();
+        let exported = match self.format {
+            "parquet" => export.parquet(target)?,
+            "csv" => export.csv(BufWriter::new(target))?,
+            _ => {
+                let (exported, rows) = export.npy(BufWriter::new(target))?;
+                beside.push(("toml", sidecar::toml(recording, &rows)?));
+                beside.push(("json", format!("{rows:#}\n")));
+                exported
+            }
+        };
+        if exported.samples == 0 {
+            let missing: u64 = exported.holes.iter().map(|hole| hole.samples).sum();
+            bail!(
+                "nothing is stored in this range; {missing} samples are missing in it\nsee what there is without \
+                 --from and --to, or with --gaps"
+            );
+        }
+        for (extension, text) in beside {
+            let (draft, mut file) = Draft::create(&self.path.with_extension(extension))?;
+            file.write_all(text.as_bytes()).with_context(|| draft.complaint())?;
+            draft.keep()?;
+        }
+        draft.keep()?;
+        Ok(exported)
+    }
+}
+
+/// A file that has its name only once it is whole, and is gone if it never becomes so.
+struct Draft {
+    target: PathBuf,
+    /// `None` for what is no file, such as a pipe, and once the file has its name.
+    draft: Option<PathBuf>,
+}
+
+impl Draft {
+    fn create(target: &Path) -> anyhow::Result<(Self, File)> {
+        let is_file = std::fs::metadata(target).map_or(true, |found| found.is_file());
+        let draft = is_file.then(|| draft_of(target));
+        let path = draft.as_deref().unwrap_or(target);
+        let file = File::create(path).with_context(|| format!("{} cannot be written", path.display()))?;
+        Ok((Self { target: target.to_owned(), draft }, file))
+    }
+
+    fn keep(mut self) -> anyhow::Result<()> {
+        let Some(draft) = &self.draft else { return Ok(()) };
+        std::fs::rename(draft, &self.target).with_context(|| self.complaint())?;
+        self.draft = None;
+        Ok(())
+    }
+
+    fn complaint(&self) -> String {
+        format!("{} cannot be written", self.target.display())
+    }
+}
+
+impl Drop for Draft {
+    fn drop(&mut self) {
+        if let Some(draft) = &self.draft {
+            // Best effort: what stays is called a draft.
+            drop(std::fs::remove_file(draft));
+        }
+    }
+}
+
+/// A file that shows how much of it is written.
+struct Watched {
+    file: File,
+    written: u64,
+    status: StatusLine,
+}
+
+impl Watched {
+    fn new(file: File, quiet: bool) -> Self {
+        Self { file, written: 0, status: StatusLine::new(quiet) }
+    }
+}
+
+impl Write for Watched {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.file.write(bytes)?;
+        self.written += written as u64;
+        self.status.show(|| format!("{} written", size_text(self.written)));
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
+
+impl Seek for Watched {
+    fn seek(&mut self, place: SeekFrom) -> io::Result<u64> {
+        self.file.seek(place)
+    }
 }
 
 fn report(path: &Path, exported: &Exported, as_json: bool) -> anyhow::Result<()> {
     let missing: u64 = exported.holes.iter().map(|hole| hole.samples).sum();
     if as_json {
-        let holes: Vec<_> = exported.holes.iter().map(archive::Hole::to_json).collect();
+        let holes: Vec<Value> = exported.holes.iter().map(archive::Hole::to_json).collect();
         let path = path.display().to_string();
         return Ok(print_line(&json!({"file": path, "samples": exported.samples, "holes": holes}))?);
     }

@@ -1,6 +1,7 @@
 //! When each recorded sample is published again, and which time it carries.
 
 use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use archive::{Archive, Piece, Recording};
@@ -25,6 +26,8 @@ pub(super) struct Schedule {
     /// The speed as a number.
     factor: f64,
     times: Times,
+    /// Samples that went out so far, over all streams.
+    published: AtomicU64,
 }
 
 impl Schedule {
@@ -32,7 +35,22 @@ impl Schedule {
         let since_1970 = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH)?;
         let began_at = WallTime::from_nanos(i64::try_from(since_1970.as_nanos())?);
         let factor = speed.to_string().parse::<SampleRate>()?.as_hz();
-        Ok(Self { stop, began: Instant::now(), began_at, origin, speed, factor, times })
+        Ok(Self {
+            stop,
+            began: Instant::now(),
+            began_at,
+            origin,
+            speed,
+            factor,
+            times,
+            published: AtomicU64::new(0),
+        })
+    }
+
+    /// Returns how many samples went out so far.
+    pub(super) fn published(&self) -> u64 {
+        // Relaxed: only shown.
+        self.published.load(Ordering::Relaxed)
     }
 
     /// Returns the schema of what is published: samples that carry the present time come at another rate.
@@ -117,6 +135,7 @@ fn replay_block(block: &Block, publisher: &mut Publisher, schedule: &Schedule) -
                 let bytes = byte_range(start..end, sample_bytes);
                 let time = schedule.carried(block.time_of(block.first_index + start));
                 publisher.send_bytes_at(time, &block.data.as_bytes()[bytes])?;
+                schedule.published.fetch_add(end - start, Ordering::Relaxed);
             } else {
                 publisher.skip(end - start, Stage::Source)?;
             }

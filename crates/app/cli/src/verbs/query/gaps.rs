@@ -1,0 +1,111 @@
+//! What is missing in a recording, for people and as lines of JSON.
+
+use std::io::Write;
+use std::ops::Range;
+
+use archive::{Archive, GapRecord, Hole, Piece, Recording, StreamEntry};
+use serde_json::{Value, json};
+use tallycast::{GapKind, WallTime};
+
+use crate::messages::print_line;
+use crate::moment::text as utc;
+
+/// Shows every hole in a range of time, and every absence whose extent nobody knows.
+pub(super) fn show(
+    archive: &Archive,
+    entry: &StreamEntry,
+    range: Range<WallTime>,
+    as_json: bool,
+) -> anyhow::Result<()> {
+    let mut output = std::io::stdout();
+    let mut count = 0_usize;
+    for piece in archive.range(entry, range.clone()) {
+        let Piece::Hole(hole) = piece? else { continue };
+        count += 1;
+        if as_json {
+            print_line(&hole.to_json())?;
+        } else {
+            writeln!(output, "{}", line(&hole))?;
+        }
+    }
+    for recording in &entry.epochs {
+        let untold = recording.absences().filter(|gap| gap.positions.is_empty() && range.contains(&gap.t0));
+        for gap in untold {
+            count += 1;
+            if as_json {
+                print_line(&empty_hole(recording, gap))?;
+            } else {
+                writeln!(output, "{}  {}", utc(gap.t0), of_unknown_extent(recording, gap))?;
+            }
+        }
+    }
+    if count == 0 && !as_json {
+        eprintln!("nothing is missing");
+    }
+    Ok(())
+}
+
+fn line(hole: &Hole) -> String {
+    let stages = hole.lost.nonzero().map(|(stage, count)| (stage.name(), count));
+    let rest = [
+        ("unexplained", hole.unexplained),
+        ("unsettled", hole.unsettled),
+        ("reader_absent", hole.reader_absent),
+    ];
+    let parts = stages.chain(rest.into_iter().filter(|(_, count)| *count > 0));
+    let parts: Vec<String> = parts.map(|(stage, count)| format!("{stage} {count}")).collect();
+    let last = hole.first_index + hole.samples - 1;
+    format!("{}  samples {} to {last}: {}", utc(hole.t0), hole.first_index, parts.join(", "))
+}
+
+/// An absence behind which nothing came, in the form of a hole.
+fn empty_hole(recording: &Recording, gap: &GapRecord) -> Value {
+    json!({
+        "first_index": first_index(recording, gap), "samples": 0, "from_ns": gap.t0.as_nanos(),
+        "to_ns": gap.t1.map(WallTime::as_nanos), "lost": {}, "unexplained": 0, "unsettled": 0, "reader_absent": 0,
+        "gaps": [gap.to_json()],
+    })
+}
+
+fn first_index(recording: &Recording, gap: &GapRecord) -> u64 {
+    gap.positions.start / u64::from(recording.description.schema.elements_per_sample())
+}
+
+/// Returns lines about the times in which nobody recorded or published.
+pub(super) fn absences(recording: &Recording) -> Vec<String> {
+    let known = elements(recording).into_iter().filter(|(_, count)| *count > 0);
+    let known = known.map(|(kind, count)| format!("{count} elements of a time in which {}", what(kind)));
+    let empty = recording.absences().filter(|gap| gap.positions.is_empty());
+    let empty = empty.map(|gap| format!("{}: {}", utc(gap.t0), of_unknown_extent(recording, gap)));
+    known.chain(empty).collect()
+}
+
+/// Returns the elements of such times by kind, and how many times are of unknown extent.
+pub(super) fn absent_json(recording: &Recording) -> Value {
+    let [(_, reader_absent), (_, publisher_absent)] = elements(recording);
+    let unknown = recording.absences().filter(|gap| gap.positions.is_empty()).count();
+    json!({
+        "reader_absent": reader_absent, "publisher_absent": publisher_absent, "of_unknown_extent": unknown,
+    })
+}
+
+fn elements(recording: &Recording) -> [(GapKind, u64); 2] {
+    [GapKind::ReaderAbsent, GapKind::PublisherAbsent].map(|kind| {
+        let gaps = recording.absences().filter(|gap| gap.kind == kind);
+        (kind, gaps.map(|gap| gap.positions.end - gap.positions.start).sum())
+    })
+}
+
+fn of_unknown_extent(recording: &Recording, gap: &GapRecord) -> String {
+    let end = gap.t1.map_or_else(|| "nobody knows when".to_owned(), utc);
+    let index = first_index(recording, gap);
+    format!("behind sample {index} {}, until {end}: {}", what(gap.kind), gap.evidence.join("; "))
+}
+
+const fn what(kind: GapKind) -> &'static str {
+    match kind {
+        GapKind::ReaderAbsent => "nobody recorded",
+        GapKind::PublisherAbsent => "nobody published",
+        GapKind::Missing => "something was lost",
+    }
+}
