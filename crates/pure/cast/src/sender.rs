@@ -5,11 +5,13 @@
 //! socket refused goes back in as [`Input::Refused`].
 //!
 //! It is composed of a [queue](queue) of what waits, a [pacer](pacing), a log of what each
-//! [destination](destination) was not sent, a [clock for tallies](tally_clock) and the table of
-//! [readers](readers); the sender itself only decides which of them is next.
+//! [destination](destination) was not sent, a [clock for tallies](tally_clock), a [carousel](carousel) of the
+//! description's parts and the table of [readers](readers); the sender itself only decides which is next.
 //!
 //! Source: `docs/protocol/stream.md`, "Sending".
 
+mod backlog;
+mod carousel;
 mod destination;
 mod pacing;
 mod queue;
@@ -26,6 +28,7 @@ use wire::{
     Numbered, Report, SampleTotals, Skipped, Tally, Totals,
 };
 
+use carousel::Carousel;
 use destination::Destination;
 use pacing::Pacer;
 pub use pacing::{MAX_TRAIN, Pacing};
@@ -38,10 +41,6 @@ pub(crate) use tally_clock::{FIRST_INTERVAL, MAX_INTERVAL};
 
 /// Small blocks wait this long for company before they leave in a datagram of their own.
 pub const DEFAULT_LINGER: Duration = Duration::from_millis(5);
-/// The description is repeated this often, so that a late reader needs nothing but the group.
-const DESCRIPTOR_INTERVAL: Duration = Duration::from_secs(1);
-/// Requests for the description are answered at most this often, so that they cannot be used to amplify.
-const MIN_DESCRIPTOR_INTERVAL: Duration = Duration::from_millis(100);
 /// The final tally is sent so many times under one number: nothing comes after it that could repair its loss.
 const FINAL_TALLIES: u32 = 5;
 /// The pause between final tallies, so that one burst of loss does not take them all.
@@ -163,8 +162,7 @@ pub struct Sender {
     skipped: Vec<Skipped>,
     tallies: TallyClock,
     descriptor: DescriptorParts,
-    next_descriptor: Instant,
-    last_descriptor: Option<Instant>,
+    carousel: Carousel,
     readers: Readers,
     injection: Injection,
     current: Option<Step>,
@@ -218,18 +216,21 @@ impl Sender {
     /// # Errors
     /// [`DescriptionError`] if the description cannot be put into datagrams.
     pub fn new(config: SenderConfig, seed: u64, now: Instant) -> Result<Self, DescriptionError> {
-        let schema = config.description.schema.clone();
+        let schema = &config.description.schema;
         let per_sample = schema.elements_per_sample();
         let fit = wire::max_elements(config.datagram_bytes, schema.dtype, per_sample);
         let head = Numbered {
-            stream: wire::stream_id(&config.description.name, &schema),
+            stream: wire::stream_id(&config.description.name, schema),
             epoch: config.epoch,
             number: 0,
             first_index: 0,
             element_offset: 0,
             elements_per_sample: per_sample,
         };
+        let descriptor = DescriptorParts::new(&config.description, config.datagram_bytes)?;
         let bytes_per_second = wire_bytes_per_second(&config, fit);
+        let carousel = Carousel::new(descriptor.count(), now);
+        let paced_bytes_per_second = bytes_per_second + carousel.bytes_per_second(config.datagram_bytes);
         Ok(Self {
             head,
             next_number: 0,
@@ -237,13 +238,12 @@ impl Sender {
             next_index: 0,
             samples: SampleTotals::default(),
             queue: Queue::new(schema, fit, config.linger),
-            pacer: Pacer::new(config.pacing, bytes_per_second, now),
+            pacer: Pacer::new(config.pacing, paced_bytes_per_second, now),
             destinations: vec![Destination::default(); config.destinations],
             skipped: Vec::new(),
             tallies: TallyClock::new(now),
-            descriptor: DescriptorParts::new(&config.description, config.datagram_bytes)?,
-            next_descriptor: now,
-            last_descriptor: None,
+            carousel,
+            descriptor,
             readers: Readers::new(bytes_per_second, now),
             injection: Injection { probability: 0.0, random: Random::for_purpose(seed, "injection") },
             current: None,
@@ -266,7 +266,7 @@ impl Sender {
                 self.on_span(first_index, samples);
                 self.queue.push_hole(first_index, samples, stage);
             }
-            Input::Backlog(bytes) => self.pacer.backlog(bytes + self.queue.queued_bytes()),
+            Input::Backlog(bytes) => self.pacer.waiting(now, bytes + self.queue.waiting_bytes()),
             Input::Refused { destination, number, stage, size_bytes } => {
                 self.destinations[destination].totals.bytes -= size_bytes as u64;
                 // Of the final tally's copies one is enough, and no later number could tell of it.
@@ -275,10 +275,7 @@ impl Sender {
                 }
             }
             Input::Report(report, size_bytes) => self.on_report(now, report, size_bytes),
-            Input::Request => {
-                let earliest = self.last_descriptor.map_or(now, |last| last + MIN_DESCRIPTOR_INTERVAL);
-                self.next_descriptor = self.next_descriptor.min(earliest);
-            }
+            Input::Request => self.carousel.hurry(now),
             Input::Inject(probability) => self.injection.probability = probability,
             Input::Finish if self.phase == Phase::Running => self.phase = Phase::Flushing,
             Input::Finish | Input::Advance => {}
@@ -335,7 +332,7 @@ impl Sender {
     }
 
     fn on_samples(&mut self, now: Instant, first_index: u64, t0: WallTime, bytes: &[u8]) {
-        let sample_bytes = self.config.description.schema.sample_bytes();
+        let sample_bytes = self.queue.sample_bytes();
         assert!(bytes.len().is_multiple_of(sample_bytes), "samples are whole");
         if !bytes.is_empty() {
             self.on_span(first_index, (bytes.len() / sample_bytes) as u64);
@@ -391,7 +388,7 @@ impl Sender {
             }
             Phase::Running | Phase::Flushing => {}
         }
-        if self.next_descriptor <= now {
+        if self.carousel.due() <= now {
             self.begin_descriptor(now);
             return None;
         }
@@ -400,7 +397,10 @@ impl Sender {
             return None;
         }
         let flush = self.phase == Phase::Flushing;
-        let timer = self.tallies.due().min(self.next_descriptor);
+        let timer = self.tallies.due().min(self.carousel.due());
+        if !self.carousel.is_open() {
+            return Some(Output::Idle { deadline: Some(timer) });
+        }
         match self.queue.next(now, flush) {
             Next::Hole { first_index, samples, stage } => self.skip(first_index, samples, stage),
             Next::Slice(slice) => {
@@ -422,9 +422,9 @@ impl Sender {
     }
 
     fn begin_descriptor(&mut self, now: Instant) {
-        self.next_descriptor = now + DESCRIPTOR_INTERVAL;
-        self.last_descriptor = Some(now);
-        self.begin(Content::Descriptor { part: 0 });
+        self.pacer.spend(now, self.config.datagram_bytes, 0);
+        let part = self.carousel.take(now);
+        self.begin(Content::Descriptor { part });
     }
 
     fn begin_tally(&mut self, now: Instant, last: bool) {
@@ -452,7 +452,7 @@ impl Sender {
 
     fn begin_data(&mut self, now: Instant, slice: Slice) {
         let bytes = slice.element_count as usize * self.config.description.schema.dtype.size_bytes();
-        self.pacer.spend(now, DATA_HEADER_BYTES + bytes);
+        self.pacer.spend(now, DATA_HEADER_BYTES + bytes, bytes);
         self.tallies.data_left(now);
         self.begin(Content::Data(slice));
         let Injection { probability, random } = &mut self.injection;
@@ -517,12 +517,8 @@ impl Sender {
             self.current = Some(Step { number, content, destination: destination + 1 });
             return Output::Transmit { destination, number, size_bytes };
         }
-        match content {
-            Content::Data(slice) => self.take_slice(&slice),
-            Content::Descriptor { part } if part + 1 < self.descriptor.count() => {
-                self.begin(Content::Descriptor { part: part + 1 });
-            }
-            Content::Descriptor { .. } | Content::Tally { .. } => {}
+        if let Content::Data(slice) = content {
+            self.take_slice(&slice);
         }
         Output::Transmit { destination, number, size_bytes }
     }

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 
 use ledger::Stage;
 use sample::Schema;
-use units::{Instant, WallTime};
+use units::{Instant, SampleRate, WallTime};
 use wire::Fit;
 
 /// Buffers kept for reuse, so that the steady path allocates nothing.
@@ -14,13 +14,19 @@ const MAX_SPARE_BUFFERS: usize = 64;
 /// Samples and holes in the order of the stream.
 #[derive(Clone, Debug)]
 pub(super) struct Queue {
-    schema: Schema,
+    rate: SampleRate,
+    element_bytes: usize,
+    /// The channels of a schema are many: what follows from them is counted once.
+    elements_per_sample: u32,
     fit: Fit,
     linger: Duration,
     items: VecDeque<Item>,
     /// Samples in `items` that are not wholly numbered, and those of holes: all that is not accounted for yet.
     queued_samples: u64,
+    /// The size of the runs in `items`.
     queued_bytes: usize,
+    /// What of that has not left yet.
+    waiting_bytes: usize,
     spare: Vec<Vec<u8>>,
     /// The payload of a datagram that spans several items.
     joined: Vec<u8>,
@@ -66,14 +72,17 @@ pub(super) struct Slice {
 }
 
 impl Queue {
-    pub(super) fn new(schema: Schema, fit: Fit, linger: Duration) -> Self {
+    pub(super) fn new(schema: &Schema, fit: Fit, linger: Duration) -> Self {
         Self {
-            schema,
+            rate: schema.rate,
+            element_bytes: schema.dtype.size_bytes(),
+            elements_per_sample: schema.elements_per_sample(),
             fit,
             linger,
             items: VecDeque::new(),
             queued_samples: 0,
             queued_bytes: 0,
+            waiting_bytes: 0,
             spare: Vec::new(),
             joined: Vec::new(),
         }
@@ -83,7 +92,8 @@ impl Queue {
         let mut bytes = self.spare.pop().unwrap_or_default();
         bytes.extend_from_slice(samples);
         self.queued_bytes += samples.len();
-        self.queued_samples += (samples.len() / self.schema.sample_bytes()) as u64;
+        self.waiting_bytes += samples.len();
+        self.queued_samples += (samples.len() / self.sample_bytes()) as u64;
         self.items.push_back(Item::Samples(Run { first_index, t0, since: now, bytes, taken: 0 }));
     }
 
@@ -96,8 +106,18 @@ impl Queue {
         self.queued_samples
     }
 
+    /// Returns how much memory the queue holds.
     pub(super) const fn queued_bytes(&self) -> usize {
         self.queued_bytes
+    }
+
+    /// Returns how many bytes of samples have not left yet.
+    pub(super) const fn waiting_bytes(&self) -> usize {
+        self.waiting_bytes
+    }
+
+    pub(super) const fn sample_bytes(&self) -> usize {
+        self.elements_per_sample as usize * self.element_bytes
     }
 
     /// Tells what leaves next at `now`; with `flush` nothing waits for company.
@@ -109,10 +129,10 @@ impl Queue {
             }
             Some(Item::Samples(run)) => run,
         };
-        let per_sample = u64::from(self.schema.elements_per_sample());
+        let per_sample = u64::from(self.elements_per_sample);
         let first_index = run.first_index + run.taken / per_sample;
         let element_offset = u32::try_from(run.taken % per_sample).expect("a remainder of 32 bits");
-        let limit = u64::from(self.fit.elements(self.schema.elements_per_sample()));
+        let limit = u64::from(self.fit.elements(self.elements_per_sample));
         let (available, closed) = match self.fit {
             Fit::Samples(_) => self.contiguous_elements(limit),
             Fit::Pieces(_) => (per_sample - u64::from(element_offset), true),
@@ -122,7 +142,7 @@ impl Queue {
             return Next::Wait(due);
         }
         let element_count = u32::try_from(available.min(limit)).expect("a datagram's elements");
-        let t0 = self.schema.rate.time_of(first_index, run.first_index, run.t0);
+        let t0 = self.rate.time_of(first_index, run.first_index, run.t0);
         Next::Slice(Slice { first_index, element_offset, element_count, t0 })
     }
 
@@ -146,7 +166,7 @@ impl Queue {
 
     /// Returns the payload of the next slice.
     pub(super) fn payload(&mut self, slice: &Slice) -> &[u8] {
-        let size = self.schema.dtype.size_bytes();
+        let size = self.element_bytes;
         let wanted = slice.element_count as usize * size;
         let taken_bytes = |run: &Run| run.taken as usize * size;
         if let Some(Item::Samples(run)) = self.items.front()
@@ -171,12 +191,13 @@ impl Queue {
 
     /// Takes the next slice away; returns how many samples it completed.
     pub(super) fn take_slice(&mut self, slice: &Slice) -> u64 {
-        let per_sample = u64::from(self.schema.elements_per_sample());
+        let per_sample = u64::from(self.elements_per_sample);
         let mut left = u64::from(slice.element_count);
+        self.waiting_bytes -= slice.element_count as usize * self.element_bytes;
         let mut completed = 0;
         while left > 0 {
             let Some(Item::Samples(run)) = self.items.front_mut() else { break };
-            let total = (run.bytes.len() / self.schema.dtype.size_bytes()) as u64;
+            let total = (run.bytes.len() / self.element_bytes) as u64;
             let part = left.min(total - run.taken);
             completed += (run.taken + part) / per_sample - run.taken / per_sample;
             run.taken += part;
@@ -206,11 +227,11 @@ impl Queue {
     }
 
     fn elements(&self, run: &Run) -> u64 {
-        (run.bytes.len() / self.schema.dtype.size_bytes()) as u64
+        (run.bytes.len() / self.element_bytes) as u64
     }
 
     fn samples(&self, run: &Run) -> u64 {
-        (run.bytes.len() / self.schema.sample_bytes()) as u64
+        (run.bytes.len() / self.sample_bytes()) as u64
     }
 }
 
@@ -225,7 +246,7 @@ mod tests {
     fn queue(channels: usize, fit: Fit) -> Queue {
         let channels = (0..channels).map(|index| Channel::new(index.to_string(), "V")).collect();
         let schema = Schema::new(Dtype::U8, SampleRate::hz(1_000).unwrap(), channels).unwrap();
-        Queue::new(schema, fit, LINGER)
+        Queue::new(&schema, fit, LINGER)
     }
 
     fn slice(queue: &Queue, now: Instant) -> Slice {
@@ -276,11 +297,14 @@ mod tests {
         let now = Instant::ORIGIN;
         queue.push_samples(now, 7, WallTime::default(), &[1, 2, 3, 4, 5]);
         let mut seen = Vec::new();
+        let mut waiting = Vec::new();
         while let Next::Slice(slice) = queue.next(now, false) {
             assert_eq!(slice.first_index, 7);
+            waiting.push(queue.waiting_bytes());
             seen.push((slice.element_offset, queue.payload(&slice).to_vec(), queue.take_slice(&slice)));
         }
         assert_eq!(seen, [(0, vec![1, 2], 0), (2, vec![3, 4], 0), (4, vec![5], 1)]);
+        assert_eq!(waiting, [5, 3, 1], "what has left waits no more");
         assert_eq!((queue.queued_bytes(), queue.queued_samples()), (0, 0));
     }
 }

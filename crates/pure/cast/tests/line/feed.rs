@@ -99,6 +99,9 @@ impl Feed {
             }
             self.waiting.pop_front();
         }
+        let waiting = self.waiting.iter().filter(|piece| piece.lost.is_none()).map(|piece| piece.samples);
+        let bytes = waiting.sum::<u64>() as usize * self.schema.sample_bytes();
+        sender.handle(now, Input::Backlog(bytes));
     }
 
     pub(crate) fn is_empty(&self) -> bool {

@@ -1,0 +1,109 @@
+//! What waits longer than it should: samples that were still there when newer ones came.
+//!
+//! A block that was handed over at once is none, however large it is: an image at 10 Hz has a tenth of a second to
+//! leave, and at its own rate it does. Only what is left of the blocks before shows that sending lags behind
+//! the source, because the process was stopped or the source is faster than it said.
+
+use core::time::Duration;
+
+use units::Instant;
+
+/// A backlog is made up for in this time: long enough not to be a burst, short enough to stay timely.
+const BACKLOG_TIME: Duration = Duration::from_millis(50);
+/// What is handed over within this time is one block: a large one takes a while to be copied.
+const BLOCK_TIME: Duration = Duration::from_millis(10);
+
+/// What waits, and how much of it too long.
+#[derive(Clone, Debug)]
+pub(super) struct Backlog {
+    /// Units: bytes of samples, here and in front of the machine.
+    waiting: usize,
+    /// When the newest block began to come.
+    newest_block: Option<Instant>,
+    /// What was waiting then and still is.
+    left_over: usize,
+    /// The rate that takes it away in time.
+    bytes_per_second: f64,
+}
+
+impl Backlog {
+    pub(super) const fn new() -> Self {
+        Self { waiting: 0, newest_block: None, left_over: 0, bytes_per_second: 0.0 }
+    }
+
+    /// Notes how many bytes wait.
+    #[expect(clippy::cast_precision_loss, reason = "a rate needs no more than 53 bits")]
+    pub(super) fn waiting(&mut self, now: Instant, bytes: usize) {
+        let is_new_block = self.newest_block.is_none_or(|since| now.since(since) >= BLOCK_TIME);
+        if bytes > self.waiting && is_new_block {
+            self.newest_block = Some(now);
+            self.left_over = self.waiting;
+            self.bytes_per_second = self.left_over as f64 / BACKLOG_TIME.as_secs_f64();
+        }
+        self.waiting = bytes;
+        self.left_over = self.left_over.min(bytes);
+    }
+
+    /// Notes that so many bytes left, the oldest first.
+    pub(super) const fn taken(&mut self, bytes: usize) {
+        self.waiting = self.waiting.saturating_sub(bytes);
+        self.left_over = self.left_over.saturating_sub(bytes);
+    }
+
+    /// Returns the rate that makes up for what waits too long; zero if nothing does.
+    pub(super) const fn bytes_per_second(&self) -> f64 {
+        if self.left_over == 0 { 0.0 } else { self.bytes_per_second }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(millis: u64) -> Instant {
+        Instant::from_nanos(millis * 1_000_000)
+    }
+
+    #[test]
+    fn a_block_of_any_size_is_no_backlog_while_it_leaves_before_the_next() {
+        let mut backlog = Backlog::new();
+        for round in 0..5 {
+            backlog.waiting(at(round * 100), 8_000_000);
+            for _ in 0..80 {
+                assert_eq!(backlog.bytes_per_second(), 0.0);
+                backlog.taken(100_000);
+            }
+        }
+    }
+
+    #[test]
+    fn a_block_that_comes_in_parts_is_one() {
+        let mut backlog = Backlog::new();
+        for (millis, bytes) in [(0, 1_000_000), (3, 2_900_000), (9, 5_700_000)] {
+            backlog.waiting(at(millis), bytes);
+            assert_eq!(backlog.bytes_per_second(), 0.0);
+        }
+    }
+
+    #[test]
+    fn what_a_stall_left_behind_is_made_up_for_within_its_time() {
+        let mut backlog = Backlog::new();
+        // The process was stopped for a while; then samples go on coming.
+        backlog.waiting(at(500), 10_000_000);
+        backlog.waiting(at(510), 10_200_000);
+        assert_eq!(backlog.bytes_per_second(), 200e6, "10 MB within 50 ms");
+        backlog.taken(9_999_999);
+        assert_eq!(backlog.bytes_per_second(), 200e6);
+        backlog.taken(1);
+        assert_eq!(backlog.bytes_per_second(), 0.0, "the rest is new");
+    }
+
+    #[test]
+    fn what_the_ring_took_back_waits_no_more() {
+        let mut backlog = Backlog::new();
+        backlog.waiting(at(0), 5_000_000);
+        backlog.waiting(at(20), 6_000_000);
+        backlog.waiting(at(25), 0);
+        assert_eq!(backlog.bytes_per_second(), 0.0);
+    }
+}
