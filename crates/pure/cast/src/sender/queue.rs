@@ -71,6 +71,14 @@ pub(super) struct Slice {
     pub(super) t0: WallTime,
 }
 
+/// What a run must go on from to share a datagram with the one before.
+#[derive(Clone, Copy)]
+struct Before {
+    next_index: u64,
+    /// A sample's index and time, by which the datagram tells its times.
+    anchor: (u64, WallTime),
+}
+
 impl Queue {
     pub(super) fn new(schema: &Schema, fit: Fit, linger: Duration) -> Self {
         Self {
@@ -149,19 +157,32 @@ impl Queue {
     /// Counts contiguous elements from the front up to `limit`, and tells whether a break follows them.
     fn contiguous_elements(&self, limit: u64) -> (u64, bool) {
         let mut elements = 0;
-        let mut next_index = None;
+        let mut before: Option<Before> = None;
         for item in &self.items {
             let Item::Samples(run) = item else { return (elements, true) };
-            if next_index.is_some_and(|next| next != run.first_index) {
+            if before.is_some_and(|before| !self.follows(run, before)) {
                 return (elements, true);
             }
             elements += self.elements(run) - run.taken;
-            next_index = Some(run.first_index + self.samples(run));
+            let anchor = before.map_or((run.first_index, run.t0), |before| before.anchor);
+            before = Some(Before { next_index: run.first_index + self.samples(run), anchor });
             if elements >= limit {
                 break;
             }
         }
         (elements, false)
+    }
+
+    /// Tells whether a run goes on where the one before ends, in index and in time.
+    ///
+    /// A datagram has one time, and readers compute the others from it: they may be wrong by less than half a
+    /// sample.
+    fn follows(&self, run: &Run, before: Before) -> bool {
+        let expected = self.rate.time_of(run.first_index, before.anchor.0, before.anchor.1);
+        let off_by = Duration::from_nanos(run.t0.nanos_since(expected).unsigned_abs());
+        // The times of both may have been rounded down to a nanosecond.
+        let tolerance = (self.rate.duration_of(1) / 2).max(Duration::from_nanos(1));
+        before.next_index == run.first_index && off_by <= tolerance
     }
 
     /// Returns the payload of the next slice.
@@ -289,6 +310,35 @@ mod tests {
         queue.take_hole();
         let second = slice(&queue, now);
         assert_eq!((second.first_index, second.element_count), (6, 1));
+    }
+
+    #[test]
+    fn nothing_is_joined_across_a_jump_in_time() {
+        // At 1,000 Hz; half a sample is half a millisecond.
+        for (t0, joined) in [(2_499_999, 3), (2_500_000, 3), (2_500_001, 2), (1_499_999, 2), (1_500_000, 3)] {
+            let mut queue = queue(1, Fit::Samples(8));
+            queue.push_samples(Instant::ORIGIN, 0, WallTime::from_nanos(0), &[1, 2]);
+            queue.push_samples(Instant::ORIGIN, 2, WallTime::from_nanos(t0), &[3]);
+            let after = Instant::ORIGIN + LINGER;
+            let first = slice(&queue, after);
+            assert_eq!((first.element_count, first.t0), (joined, WallTime::from_nanos(0)), "{t0}");
+            queue.take_slice(&first);
+            if joined == 2 {
+                assert_eq!(slice(&queue, after).t0, WallTime::from_nanos(t0));
+            }
+        }
+    }
+
+    #[test]
+    fn a_clock_that_runs_away_slowly_is_not_followed_further_than_half_a_sample() {
+        let mut queue = queue(1, Fit::Samples(64));
+        // Each block comes 0.2 ms later than the rate says.
+        for block in 0..5 {
+            let t0 = WallTime::from_nanos(block * 2_200_000);
+            queue.push_samples(Instant::ORIGIN, block as u64 * 2, t0, &[0, 0]);
+        }
+        let first = slice(&queue, Instant::ORIGIN + LINGER);
+        assert_eq!(first.element_count, 6, "0.4 ms off, and no more");
     }
 
     #[test]
