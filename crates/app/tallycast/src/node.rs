@@ -239,7 +239,8 @@ impl Node {
             announcements: Some(bus.announcements()),
             range: bus.announcements().ip(),
             buffer_bytes: bus.receive_buffer_bytes,
-            reader: ReaderIdentity { id: ReaderId(random()), name },
+            // Each socket has a buffer of its own, and says so itself.
+            reader: ReaderIdentity { id: ReaderId(random()), name, receive_buffer_bytes: 0 },
             book: self.inner.book,
         };
         let agent = Arc::new(ReceiveAgent::start(config)?);

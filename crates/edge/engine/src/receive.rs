@@ -179,7 +179,7 @@ mod tests {
             announcements: None,
             range: range.parse().unwrap(),
             buffer_bytes: 1 << 20,
-            reader: ReaderIdentity { id: ReaderId(1), name: String::new() },
+            reader: ReaderIdentity { id: ReaderId(1), name: String::new(), receive_buffer_bytes: 0 },
             book: BookConfig::default(),
         };
         let judge = |range, group: &str| config(range).is_in_range(group.parse().unwrap());

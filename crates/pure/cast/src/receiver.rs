@@ -43,6 +43,8 @@ pub struct ReaderIdentity {
     pub id: ReaderId,
     /// The name it reports under.
     pub name: String,
+    /// What its socket holds, so that publishers keep their trains short enough; 0 where it is not known.
+    pub receive_buffer_bytes: u32,
 }
 
 /// What a receiver is told.

@@ -98,7 +98,7 @@ pub enum Input<'a> {
         number: u64,
         /// `SenderSocket`, `SenderIp` or `SenderQdisc`.
         stage: Stage,
-        /// The datagram's size.
+        /// The datagram's size if it did not leave; zero if the network answered that it cannot get there.
         size_bytes: usize,
     },
     /// A reader's report and the size of its datagram.
@@ -269,8 +269,9 @@ impl Sender {
             Input::Backlog(bytes) => self.pacer.waiting(now, bytes + self.queue.waiting_bytes()),
             Input::Refused { destination, number, stage, size_bytes } => {
                 self.destinations[destination].totals.bytes -= size_bytes as u64;
-                // Of the final tally's copies one is enough, and no later number could tell of it.
-                if self.final_number != Some(number) {
+                // Of the final tally's copies one is enough, and no later number could tell of it. Numbers that
+                // were not given yet come from whoever forges the network's answers.
+                if self.final_number != Some(number) && number < self.next_number {
                     self.withhold(destination, number, stage);
                 }
             }
@@ -331,6 +332,12 @@ impl Sender {
         self.readers.iter()
     }
 
+    /// Returns how many readers report.
+    #[must_use]
+    pub fn reader_count(&self) -> u32 {
+        self.readers.count()
+    }
+
     fn on_samples(&mut self, now: Instant, first_index: u64, t0: WallTime, bytes: &[u8]) {
         let sample_bytes = self.queue.sample_bytes();
         assert!(bytes.len().is_multiple_of(sample_bytes), "samples are whole");
@@ -367,6 +374,7 @@ impl Sender {
             // A crowd that joins at once must learn of its own size before it reports.
             self.tallies.range_added();
         }
+        self.pacer.smallest_buffer(self.readers.smallest_buffer());
     }
 
     fn withhold(&mut self, destination: usize, number: u64, stage: Stage) {

@@ -202,6 +202,7 @@ fn report() -> Report {
         name: "control-room".to_owned(),
         state: AccountState::Open,
         age: Duration::from_millis(7),
+        receive_buffer_bytes: 425_984,
         datagrams,
         elements,
     }

@@ -211,8 +211,8 @@ layout! {
         elements_in_flight: U64,
         /// Elements of one sample.
         elements_per_sample: U32,
-        /// Zero.
-        reserved: U32,
+        /// The reader's receive buffer, or 0.
+        receive_buffer_bytes: U32,
     }
 }
 

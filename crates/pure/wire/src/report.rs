@@ -39,6 +39,8 @@ pub struct Report {
     pub state: AccountState,
     /// How old the rows were when the report was sent.
     pub age: Duration,
+    /// What the kernel lets the reader's socket hold, its own bookkeeping included; 0 where it is not known.
+    pub receive_buffer_bytes: u32,
     /// The network book. As decoded, its rows may not balance, but they can be added up.
     pub datagrams: NetworkRows,
     /// The reader book; likewise.
@@ -77,9 +79,6 @@ impl Report {
     pub(crate) fn read(sealed: &Sealed<'_>) -> Result<Self, Reason> {
         let header: &layout::Report = sealed.header()?;
         let payload = sealed.checked_payload(header.payload_crc.get())?;
-        if header.reserved.get() != 0 {
-            return Err(Reason::Field("reserved"));
-        }
         let (name, records) =
             payload.split_at_checked(usize::from(header.name_bytes)).ok_or(Reason::Length)?;
         let records = <[StageRecord]>::ref_from_bytes(records).map_err(|_| Reason::Length)?;
@@ -94,6 +93,7 @@ impl Report {
             name: text::read(name, MAX_READER_NAME_BYTES, "name")?,
             state: *STATES.get(usize::from(header.state)).ok_or(Reason::Field("state"))?,
             age: Duration::from_nanos(header.age_ns.get()),
+            receive_buffer_bytes: header.receive_buffer_bytes.get(),
             datagrams: header.datagrams(datagrams)?,
             elements: header.elements(elements)?,
         })
@@ -125,7 +125,7 @@ impl Report {
             elements_unsettled: elements.unsettled.into(),
             elements_in_flight: elements.in_flight.into(),
             elements_per_sample: elements.per_sample.into(),
-            reserved: 0.into(),
+            receive_buffer_bytes: self.receive_buffer_bytes.into(),
         }
     }
 }

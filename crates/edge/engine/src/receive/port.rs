@@ -52,7 +52,10 @@ impl Port {
         pinned: bool,
     ) -> Result<Self, OpenError> {
         let socket = ReceiveSocket::open(options)?;
-        let machine = Receiver::new(reader.clone(), book, reader.id.0);
+        let granted = socket.granted_buffer().effective_bytes;
+        let receive_buffer_bytes = u32::try_from(granted).unwrap_or(u32::MAX);
+        let machine =
+            Receiver::new(ReaderIdentity { receive_buffer_bytes, ..reader.clone() }, book, reader.id.0);
         let address = options.address;
         Ok(Self {
             socket,

@@ -461,6 +461,7 @@ impl ReaderIdentity {
             name: self.name.clone(),
             state: life.book.state(),
             age: now.since(life.last_heard),
+            receive_buffer_bytes: self.receive_buffer_bytes,
             datagrams: life.book.network_rows(),
             elements: life.book.reader_rows(),
         }

@@ -5,7 +5,7 @@
 //! the count and the interval.
 
 use core::time::Duration;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use units::{Instant, ReaderId};
 use wire::Report;
@@ -19,6 +19,9 @@ const AIM: f64 = 0.75;
 const MIN_BUDGET_BITS_PER_SECOND: f64 = 8_000.0;
 /// No reader reports more often than this, however large the budget.
 pub(crate) const MIN_REPORT_INTERVAL: Duration = Duration::from_secs(1);
+/// However many readers there are, or pretend to be, each may report so often. The budget holds up to a thousand
+/// readers of the slowest stream; a flood of made-up ones does not silence the real ones for longer.
+const MAX_REPORT_INTERVAL: Duration = Duration::from_secs(600);
 /// A reader that has been silent for so many intervals is gone (RFC 3550 §6.3.5).
 const SILENT_INTERVALS: u32 = 5;
 /// The most readers whose reports are kept; a table of 64 Ki reports takes some 50 MB.
@@ -43,6 +46,10 @@ pub(super) struct Readers {
     budget_bits_per_second: f64,
     mean_report_bytes: f64,
     table: BTreeMap<ReaderId, ReaderReport>,
+    /// The readers in the table, the longest silent first.
+    by_silence: BTreeSet<(Instant, ReaderId)>,
+    /// How many readers have a receive buffer of a size, for the sizes that were told.
+    buffers: BTreeMap<u32, u32>,
     next_sweep: Instant,
 }
 
@@ -53,23 +60,50 @@ impl Readers {
                 .max(MIN_BUDGET_BITS_PER_SECOND),
             mean_report_bytes: TYPICAL_REPORT_BYTES,
             table: BTreeMap::new(),
+            by_silence: BTreeSet::new(),
+            buffers: BTreeMap::new(),
             next_sweep: now,
         }
     }
 
     /// Takes a report in; tells whether the reader is new.
     ///
-    /// Reports are cumulative and the last wins; beyond [`MAX_READERS`] new readers are not kept.
+    /// Reports are cumulative and the last wins; beyond [`MAX_READERS`] a new reader takes the place of the one
+    /// that has been silent for longest.
     pub(super) fn heard(&mut self, now: Instant, report: &Report, size_bytes: usize) -> bool {
         #[expect(clippy::cast_precision_loss, reason = "a datagram's size is small")]
         let size = size_bytes as f64 + HEADERS_BYTES;
         self.mean_report_bytes += (size - self.mean_report_bytes) / 16.0;
-        let is_new = !self.table.contains_key(&report.reader);
-        if is_new && self.table.len() == MAX_READERS {
-            return false;
+        let is_new = !self.forget(report.reader);
+        if self.table.len() == MAX_READERS
+            && let Some((_, silent)) = self.by_silence.first().copied()
+        {
+            self.forget(silent);
+        }
+        self.by_silence.insert((now, report.reader));
+        if report.receive_buffer_bytes > 0 {
+            *self.buffers.entry(report.receive_buffer_bytes).or_default() += 1;
         }
         self.table.insert(report.reader, ReaderReport { report: report.clone(), heard: now });
         is_new
+    }
+
+    /// Takes a reader out of the table; tells whether it was there.
+    fn forget(&mut self, reader: ReaderId) -> bool {
+        let Some(ReaderReport { report, heard }) = self.table.remove(&reader) else { return false };
+        self.by_silence.remove(&(heard, reader));
+        if let Some(count) = self.buffers.get_mut(&report.receive_buffer_bytes) {
+            *count -= 1;
+            if *count == 0 {
+                self.buffers.remove(&report.receive_buffer_bytes);
+            }
+        }
+        true
+    }
+
+    /// Returns the smallest receive buffer of those that readers told.
+    pub(super) fn smallest_buffer(&self) -> Option<u32> {
+        self.buffers.first_key_value().map(|(bytes, _)| *bytes)
     }
 
     /// Tells whether a reader has reported on this life.
@@ -85,7 +119,7 @@ impl Readers {
     pub(super) fn report_interval(&self) -> Duration {
         let readers = f64::from(self.count().max(1));
         let seconds = readers * self.mean_report_bytes * 8.0 / (AIM * self.budget_bits_per_second);
-        MIN_REPORT_INTERVAL.max(Duration::from_secs_f64(seconds))
+        Duration::from_secs_f64(seconds).clamp(MIN_REPORT_INTERVAL, MAX_REPORT_INTERVAL)
     }
 
     /// Forgets readers that have been silent for too long.
@@ -94,11 +128,80 @@ impl Readers {
             return;
         }
         let patience = self.report_interval() * SILENT_INTERVALS;
-        self.table.retain(|_, reader| now.since(reader.heard) < patience);
+        while let Some((heard, reader)) = self.by_silence.first().copied()
+            && now.since(heard) >= patience
+        {
+            self.forget(reader);
+        }
         self.next_sweep = now + MIN_REPORT_INTERVAL;
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &ReaderReport> {
         self.table.values()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ledger::{AccountState, NetworkRows, ReaderRows};
+    use units::{Epoch, StreamId};
+
+    fn report(reader: u64, receive_buffer_bytes: u32) -> Report {
+        Report {
+            stream: StreamId(1),
+            epoch: Epoch { start_ns: 1, life: 1 },
+            reader: ReaderId(reader),
+            name: String::new(),
+            state: AccountState::Open,
+            age: Duration::ZERO,
+            receive_buffer_bytes,
+            datagrams: NetworkRows::default(),
+            elements: ReaderRows::default(),
+        }
+    }
+
+    fn at(seconds: u64) -> Instant {
+        Instant::from_nanos(seconds * 1_000_000_000)
+    }
+
+    #[test]
+    fn a_full_table_forgets_the_longest_silent_for_a_new_reader() {
+        let mut readers = Readers::new(1_000.0, at(0));
+        for reader in 0..MAX_READERS as u64 {
+            assert!(readers.heard(Instant::from_nanos(reader), &report(reader, 0), 200));
+        }
+        assert!(!readers.heard(at(1), &report(0, 0), 200), "it has spoken again");
+        assert!(readers.heard(at(2), &report(u64::MAX, 0), 200), "a new one is taken");
+        assert_eq!(readers.count() as usize, MAX_READERS);
+        assert!(readers.knows(ReaderId(0)) && readers.knows(ReaderId(u64::MAX)));
+        assert!(!readers.knows(ReaderId(1)), "the longest silent has gone");
+    }
+
+    #[test]
+    fn a_flood_of_readers_does_not_silence_the_others_for_hours() {
+        let mut readers = Readers::new(1_000.0, at(0));
+        for reader in 0..MAX_READERS as u64 {
+            readers.heard(at(1), &report(reader, 0), 200);
+        }
+        assert_eq!(readers.report_interval(), Duration::from_secs(600));
+        readers.sweep(at(1) + Duration::from_secs(3_000));
+        assert_eq!((readers.count(), readers.report_interval()), (0, MIN_REPORT_INTERVAL));
+    }
+
+    #[test]
+    fn the_smallest_buffer_is_that_of_a_reader_that_is_still_there() {
+        let mut readers = Readers::new(1e6, at(0));
+        assert_eq!(readers.smallest_buffer(), None);
+        readers.heard(at(0), &report(1, 0), 200);
+        assert_eq!(readers.smallest_buffer(), None, "one that does not know its own");
+        readers.heard(at(0), &report(2, 65_536), 200);
+        readers.heard(at(3), &report(3, 425_984), 200);
+        readers.heard(at(3), &report(1, 425_984), 200);
+        assert_eq!(readers.smallest_buffer(), Some(65_536));
+        readers.sweep(at(6));
+        assert_eq!(readers.smallest_buffer(), Some(425_984));
+        readers.heard(at(7), &report(1, 300_000), 200);
+        assert_eq!(readers.smallest_buffer(), Some(300_000), "the last word counts");
     }
 }

@@ -59,7 +59,8 @@ pub(crate) struct Seen {
 
 impl Reader {
     pub(crate) fn new(id: u64, config: BookConfig) -> Self {
-        let identity = ReaderIdentity { id: ReaderId(id), name: format!("reader {id}") };
+        let identity =
+            ReaderIdentity { id: ReaderId(id), name: format!("reader {id}"), receive_buffer_bytes: 0 };
         Self {
             receiver: Receiver::new(identity, config, id),
             watch: Watch::default(),

@@ -44,7 +44,7 @@ impl Victim {
     }
 
     fn ignorant() -> Self {
-        let identity = ReaderIdentity { id: ReaderId(1), name: "victim".to_owned() };
+        let identity = ReaderIdentity { id: ReaderId(1), name: "victim".to_owned(), receive_buffer_bytes: 0 };
         let description = description(&StreamShape::PLAIN);
         let head = Numbered {
             stream: wire::stream_id(&description.name, &description.schema),
@@ -423,6 +423,7 @@ fn reports_of_strangers_are_bounded_and_cannot_hurry_the_others() {
             name: "stranger".to_owned(),
             state: AccountState::Open,
             age: Duration::MAX,
+            receive_buffer_bytes: u32::try_from(count % 7).expect("less than seven"),
             datagrams: NetworkRows { first: 9, next: 3, received: u64::MAX, ..NetworkRows::default() },
             elements: ReaderRows { per_sample: u32::MAX, delivered: u64::MAX, ..ReaderRows::default() },
         };
@@ -445,6 +446,23 @@ fn reports_of_strangers_are_bounded_and_cannot_hurry_the_others() {
     }
     assert!(sender.readers().count() <= 65_536);
     assert!(tallies < 100_000 / 16, "{tallies}");
+}
+
+#[test]
+fn a_forged_answer_to_a_datagram_that_was_never_sent_names_nothing() {
+    let mut sender = Sender::new(StreamShape::PLAIN.config(LIFE), 1, Instant::ORIGIN).expect("a description");
+    let mut buffer = vec![0; MAX_DATAGRAM_BYTES];
+    while !matches!(sender.poll(Instant::ORIGIN, &mut buffer), send::Output::Idle { .. }) {}
+    let next = sender.next_head().number;
+    let mut answered = |number| {
+        let (stage, destination, size_bytes) = (Stage::SenderIp, 0, 0);
+        sender.handle(Instant::ORIGIN, send::Input::Refused { destination, number, stage, size_bytes });
+        sender.totals().datagrams.sender_ip
+    };
+    for number in [next, next + 7, u64::MAX - 1, u64::MAX] {
+        assert_eq!(answered(number), 0, "{number}");
+    }
+    assert_eq!(answered(next - 1), 1);
 }
 
 /// A datagram of a forger who knows the stream.

@@ -171,6 +171,7 @@ prop_compose! {
         state in prop::sample::select(vec![
             AccountState::Open, AccountState::Closed, AccountState::Cut, AccountState::Unconfirmed,
         ]),
+        receive_buffer_bytes in any::<u32>(),
         counts in any::<[u32; 14]>(),
         per_sample in 0..1_000_000_u32,
         network_lost in stage_counts(),
@@ -199,7 +200,7 @@ prop_compose! {
             in_flight: counts[13],
         };
         let (stream, reader, age) = (StreamId(stream), ReaderId(reader), Duration::from_nanos(age));
-        Report { stream, epoch, reader, name, state, age, datagrams, elements }
+        Report { stream, epoch, reader, name, state, age, receive_buffer_bytes, datagrams, elements }
     }
 }
 
