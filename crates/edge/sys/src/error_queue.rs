@@ -1,5 +1,6 @@
 //! What the network answered to earlier datagrams: ICMP errors and local ones, from `MSG_ERRQUEUE`.
 
+use std::fmt;
 use std::io::{self, IoSliceMut};
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsRawFd;
@@ -25,8 +26,12 @@ pub enum Origin {
     Unknown(u8),
 }
 
+/// How much of a datagram is kept: the header of any protocol of ours. Hosts send back 576 bytes of the packet
+/// (RFC 1812 §4.3.2.3), old ones only 8 behind its IP header.
+const RETURNED_BYTES: usize = 256;
+
 /// One error that an earlier datagram met on its path.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PathError {
     /// The system's error number, such as `ECONNREFUSED`.
     pub errno: i32,
@@ -42,13 +47,36 @@ pub struct PathError {
     pub destination: Option<SocketAddr>,
     /// Who answered.
     pub offender: Option<IpAddr>,
+    /// The beginning of the datagram, as far as it came back.
+    returned: Vec<u8>,
+}
+
+impl PathError {
+    /// Returns the beginning of the datagram, as far as it came back.
+    #[must_use]
+    pub fn returned(&self) -> &[u8] {
+        &self.returned
+    }
+}
+
+impl fmt::Display for PathError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("a datagram")?;
+        if let Some(destination) = self.destination {
+            write!(formatter, " to {destination}")?;
+        }
+        write!(formatter, " could not be delivered: {}", io::Error::from_raw_os_error(self.errno))?;
+        match self.offender {
+            Some(offender) => write!(formatter, ", says {offender}"),
+            None => Ok(()),
+        }
+    }
 }
 
 pub(crate) fn drain(socket: &Socket, into: &mut Vec<PathError>) -> io::Result<()> {
     let mut control = nix::cmsg_space!(libc::sock_extended_err, libc::sockaddr_in6);
     for _ in 0..ERRORS_PER_CALL {
-        // The datagram itself comes along; only its destination is of interest.
-        let mut returned = [0; 64];
+        let mut returned = [0; RETURNED_BYTES];
         let mut slices = [IoSliceMut::new(&mut returned)];
         let flags = MsgFlags::MSG_ERRQUEUE | MsgFlags::MSG_DONTWAIT;
         let message =
@@ -56,8 +84,12 @@ pub(crate) fn drain(socket: &Socket, into: &mut Vec<PathError>) -> io::Result<()
                 Err(Errno::EAGAIN) => break,
                 message => message?,
             };
-        let destination = message.address.as_ref().and_then(socket_address);
-        into.extend(message.cmsgs()?.filter_map(|control| path_error(control, destination)));
+        let (destination, size) = (message.address.as_ref().and_then(socket_address), message.bytes);
+        let error = message.cmsgs()?.find_map(|control| path_error(control, destination));
+        if let Some(mut error) = error {
+            error.returned.extend_from_slice(&returned[..size]);
+            into.push(error);
+        }
     }
     Ok(())
 }
@@ -87,6 +119,7 @@ fn path_error(control: ControlMessageOwned, destination: Option<SocketAddr>) -> 
         info: error.ee_info,
         destination,
         offender,
+        returned: Vec::new(),
     })
 }
 

@@ -28,7 +28,8 @@ pub enum OpenError {
     /// This socket has joined as many groups as it may.
     #[error(
         "group {group} cannot be joined, the socket is a member of as many groups as it may be\n\
-         raise the limit with: sudo sysctl -w net.ipv4.igmp_max_memberships=256"
+         raise the limit with: sudo sysctl -w {limit}",
+        limit = if .group.is_ipv4() { "net.ipv4.igmp_max_memberships=256" } else { "net.core.optmem_max=1048576" }
     )]
     TooManyGroups {
         /// As asked for.
@@ -73,7 +74,10 @@ impl<T, E: Into<io::Error>> Step<T> for Result<T, E> {
             match Errno::from_io_error(&source) {
                 Some(Errno::ADDRINUSE) if step == BIND => OpenError::InUse { address },
                 Some(Errno::ADDRNOTAVAIL) if step == BIND => OpenError::NotLocal { address },
-                Some(Errno::NOBUFS) if step == JOIN => OpenError::TooManyGroups { group: address.ip() },
+                // IPv4 counts memberships; IPv6 takes them from the socket's memory for options.
+                Some(Errno::NOBUFS | Errno::NOMEM) if step == JOIN => {
+                    OpenError::TooManyGroups { group: address.ip() }
+                }
                 Some(Errno::NODEV) if step == JOIN => OpenError::NoInterface { group: address.ip() },
                 Some(Errno::AFNOSUPPORT) => OpenError::NoProtocol { address },
                 _ => OpenError::System { step, address, source },
@@ -86,3 +90,21 @@ pub(crate) const CREATE: &str = "open a socket";
 pub(crate) const BIND: &str = "bind the socket";
 pub(crate) const JOIN: &str = "join the group";
 pub(crate) const CONFIGURE: &str = "configure the socket";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn too_many_groups_name_the_limit_of_their_own_protocol() {
+        for (group, errno, limit) in [
+            ("239.84.1.1:7400", Errno::NOBUFS, "net.ipv4.igmp_max_memberships"),
+            ("[ff15::5443:0:1]:7400", Errno::NOMEM, "net.core.optmem_max"),
+        ] {
+            let refused: Result<(), OpenError> =
+                Err::<(), io::Error>(errno.into()).step(JOIN, group.parse().expect("an address"));
+            let said = refused.expect_err("it was refused").to_string();
+            assert!(said.contains(limit), "{said}");
+        }
+    }
+}

@@ -111,6 +111,7 @@ pub struct SendSocket {
     outcomes: Vec<Outcome>,
     accepted_in_a_row: u32,
     retried: u64,
+    met_path_errors: bool,
 }
 
 impl SendSocket {
@@ -130,7 +131,33 @@ impl SendSocket {
         };
         socket.bind(&any.into()).step(BIND, any)?;
         let local = socket.local_addr().step(BIND, any)?.as_socket().unwrap_or(any);
-        Ok(Self { socket, local, buffer, outcomes: Vec::new(), accepted_in_a_row: 0, retried: 0 })
+        let outcomes = Vec::new();
+        Ok(Self { socket, local, buffer, outcomes, accepted_in_a_row: 0, retried: 0, met_path_errors: false })
+    }
+
+    /// Sends to single hosts by this interface only, and past at most so many routers less one.
+    ///
+    /// `host` is named where an error is told. Addresses of this host are reached only by the interface that
+    /// has them.
+    ///
+    /// # Errors
+    /// [`OpenError`] if the kernel does not allow it: before Linux 5.7 the interface takes `CAP_NET_RAW`.
+    pub fn pin_unicast(
+        &self,
+        host: SocketAddr,
+        interface: Option<&Interface>,
+        ttl: Option<u8>,
+    ) -> Result<(), OpenError> {
+        if let Some(interface) = interface {
+            self.socket.bind_device(Some(interface.name.as_bytes())).step(CONFIGURE, host)?;
+        }
+        match (ttl, host) {
+            (Some(ttl), SocketAddr::V4(_)) => self.socket.set_ttl_v4(u32::from(ttl)).step(CONFIGURE, host),
+            (Some(ttl), SocketAddr::V6(_)) => {
+                self.socket.set_unicast_hops_v6(u32::from(ttl)).step(CONFIGURE, host)
+            }
+            (None, _) => Ok(()),
+        }
     }
 
     /// Sends `datagrams` to `destination`; returns what became of each, in their order.
@@ -155,7 +182,10 @@ impl SendSocket {
                         attempts = 1;
                     }
                 }
-                Err(errno) if may_be_an_earlier_ones(errno) && attempts + 1 < ATTEMPTS => attempts += 1,
+                Err(errno) if may_be_an_earlier_ones(errno) && attempts + 1 < ATTEMPTS => {
+                    self.met_path_errors = true;
+                    attempts += 1;
+                }
                 Err(errno) => {
                     self.accepted_in_a_row = 0;
                     self.outcomes.push(Outcome::Refused(Refusal::from_errno(errno)));
@@ -174,6 +204,12 @@ impl SendSocket {
     /// What the kernel says; an empty queue is not an error.
     pub fn drain_error_queue(&self, into: &mut Vec<PathError>) -> io::Result<()> {
         error_queue::drain(&self.socket, into)
+    }
+
+    /// Tells whether a datagram met the error of an earlier one since this was last asked: then the error queue
+    /// has something to say.
+    pub const fn met_path_errors(&mut self) -> bool {
+        std::mem::replace(&mut self.met_path_errors, false)
     }
 
     /// Returns how often a datagram was tried again because its refusal within a batch had no reason.
@@ -273,4 +309,37 @@ fn configure(socket: &Socket, options: &SendOptions) -> io::Result<()> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unicast_takes_the_interface_and_the_reach_that_were_asked_for() {
+        for host in ["192.0.2.1:7400", "[2001:db8::1]:7400"] {
+            let destination: SocketAddr = host.parse().unwrap();
+            let options = SendOptions {
+                destination,
+                interface: None,
+                ttl: 1,
+                loopback: Loopback::On,
+                buffer_bytes: 4_096,
+            };
+            let Ok(sender) = SendSocket::open(&options) else {
+                println!("SKIPPED: this host does not speak the protocol of {host}");
+                continue;
+            };
+            let hops = || match destination {
+                SocketAddr::V4(_) => sender.socket.ttl_v4().unwrap(),
+                SocketAddr::V6(_) => sender.socket.unicast_hops_v6().unwrap(),
+            };
+            let system = hops();
+            sender.pin_unicast(destination, None, None).unwrap();
+            assert_eq!((hops(), sender.socket.device().unwrap()), (system, None), "nothing was asked for");
+            let lo = Interface::find("lo").unwrap();
+            sender.pin_unicast(destination, Some(&lo), Some(7)).unwrap();
+            assert_eq!((hops(), sender.socket.device().unwrap()), (7, Some(b"lo".to_vec())));
+        }
+    }
 }

@@ -161,9 +161,11 @@ fn a_closed_port_is_reported_without_costing_later_datagrams() {
     assert_eq!(numbers(&open, 3), [1, 2, 3]);
     let mut errors = Vec::new();
     sender.drain_error_queue(&mut errors).unwrap();
-    let [error] = errors[..] else { panic!("one error, not {errors:?}") };
+    let [error] = &errors[..] else { panic!("one error, not {errors:?}") };
     assert_eq!((error.errno, error.origin, error.destination), (ECONNREFUSED, Origin::Icmp, Some(closed)));
     assert_eq!(error.offender, Some(closed.ip()));
+    assert_eq!(number(error.returned()), 0, "the datagram itself comes back");
+    assert!(sender.met_path_errors() && !sender.met_path_errors());
 }
 
 #[test]

@@ -15,11 +15,13 @@ use rustix::thread::{
     CapabilitySet, LinkNameSpaceType, capabilities, move_into_link_name_space, set_capabilities,
 };
 use scene::{
-    at, keeps_groups_apart, leaves_and_comes_back, makes_the_round, number, receive_until, receiver, sender,
+    WATCHDOG, at, keeps_groups_apart, leaves_and_comes_back, makes_the_round, number, receive_until,
+    receiver, send_number, sender,
 };
-use sys::{Loopback, Outcome, ReceiveBatch, Refusal, SendOptions, SendSocket, host};
+use sys::{Interest, Loopback, Outcome, Poller, ReceiveBatch, Refusal, SendOptions, SendSocket, clock, host};
 
 const ENETUNREACH: i32 = 101;
+const EHOSTUNREACH: i32 = 113;
 const EPERM: i32 = 1;
 
 /// A network namespace that is gone when this is dropped.
@@ -202,6 +204,37 @@ fn a_network_without_a_route_is_named() {
     let nowhere: SocketAddr = at("192.0.2.1:7400");
     let outcomes = namespace.inside(|| sender(nowhere).send_batch(&[&[0], &[1]], nowhere).to_vec());
     assert_eq!(outcomes, [Outcome::Refused(Refusal::Ip(ENETUNREACH)); 2]);
+}
+
+#[test]
+fn a_neighbour_that_does_not_answer_is_named_with_the_datagram_itself() {
+    let Some(namespace) = Namespace::new() else { return };
+    let network = [
+        "ip link add left type veth peer name right",
+        "ip address add 192.0.2.1/24 dev left",
+        "ip link set left up",
+        "ip link set right up",
+        "sysctl -qw net.ipv4.neigh.left.retrans_time_ms=10",
+    ];
+    if network.iter().any(|command| namespace.run(command).is_none()) {
+        return;
+    }
+    let errors = namespace.inside(|| {
+        let nobody: SocketAddr = at("192.0.2.7:7400");
+        let mut sender = sender(nobody);
+        // Taken: whether there is a neighbour is asked only now.
+        send_number(&mut sender, 7, nobody);
+        let mut poller = Poller::new().expect("it opens");
+        poller.add(&sender, 0, Interest::Read).expect("a socket can be waited for");
+        let (mut errors, deadline) = (Vec::new(), clock::monotonic() + WATCHDOG);
+        while errors.is_empty() {
+            assert!(clock::monotonic() < deadline, "the watchdog barked");
+            poller.wait(Some(deadline)).expect("nothing interrupts");
+            sender.drain_error_queue(&mut errors).expect("nothing but an empty queue");
+        }
+        errors
+    });
+    assert_eq!((errors[0].errno, number(errors[0].returned())), (EHOSTUNREACH, 7), "{}", errors[0]);
 }
 
 #[test]

@@ -10,7 +10,7 @@ use sys::{
 };
 
 /// Long enough that a test which reaches it has failed.
-const WATCHDOG: Duration = Duration::from_secs(20);
+pub(crate) const WATCHDOG: Duration = Duration::from_secs(20);
 
 /// Room for everything the tests send.
 pub(crate) const BUFFER_BYTES: usize = 1 << 20;
