@@ -57,7 +57,7 @@ pub(crate) const KEYS: [Key; 6] = [
         flag: Some("--bus"),
         variable: Some(BUS_VARIABLE),
         about: "network settings; options iface, ttl, mtu, rcvbuf, sndbuf",
-        default: "\"udp://239.84.0.0:7400?ttl=1\"",
+        default: "\"udp://239.84.0.0:7400\"",
         check: |value| Ok(text(value)?.parse::<Bus>().map(drop)?),
     },
     Key {

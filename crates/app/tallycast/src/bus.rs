@@ -19,6 +19,9 @@ const DEFAULT_RECEIVE_BUFFER_BYTES: usize = 4 << 20;
 /// Enough for the longest train; more would only hide that the network is slower than the stream.
 const DEFAULT_SEND_BUFFER_BYTES: usize = 1 << 20;
 
+/// The largest packet of IP.
+const MAX_MTU: usize = 65_535;
+
 const OPTIONS: [&str; 5] = ["iface", "ttl", "mtu", "rcvbuf", "sndbuf"];
 
 /// The network settings that a set of hosts shares.
@@ -31,8 +34,9 @@ pub struct Bus {
     port: u16,
     /// Where multicast leaves and enters this host; without it the kernel follows its routes.
     pub interface: Option<String>,
-    /// How many routers multicast may pass, plus one; 1 stays in the local network.
-    pub ttl: u8,
+    /// How many routers datagrams may pass, plus one. Without it multicast stays in the local network, as with 1,
+    /// and unicast goes as far as the system lets it.
+    pub ttl: Option<u8>,
     /// The most bytes in one datagram.
     pub datagram_bytes: usize,
     /// The receive buffer to ask for, per socket.
@@ -54,8 +58,13 @@ pub enum BusError {
     )]
     Range(IpAddr),
     /// An MTU that datagrams cannot have.
-    #[error("an MTU of {0} bytes is outside 576 to 65535")]
-    Mtu(usize),
+    #[error("an MTU of {mtu} bytes is outside {min} to {max}", min = .headers + wire::MIN_DATAGRAM_BYTES, max = MAX_MTU)]
+    Mtu {
+        /// As given.
+        mtu: usize,
+        /// What IP and UDP take of it.
+        headers: usize,
+    },
 }
 
 impl Default for Bus {
@@ -72,7 +81,7 @@ impl Bus {
             base,
             port,
             interface: None,
-            ttl: 1,
+            ttl: None,
             datagram_bytes,
             receive_buffer_bytes: DEFAULT_RECEIVE_BUFFER_BYTES,
             send_buffer_bytes: DEFAULT_SEND_BUFFER_BYTES,
@@ -85,6 +94,22 @@ impl Bus {
     /// [`BusError`] if it is set to something else than a bus.
     pub fn from_env() -> Result<Self, BusError> {
         std::env::var(BUS_VARIABLE).map_or_else(|_| Ok(Self::default()), |text| text.parse())
+    }
+
+    /// Checks what the network relies on: the size of datagrams may have been set to anything.
+    ///
+    /// # Errors
+    /// [`BusError::Mtu`] if datagrams cannot be of that size.
+    pub(crate) fn check(&self) -> Result<(), BusError> {
+        let headers = self.headers_bytes();
+        let mtu = self.datagram_bytes.saturating_add(headers);
+        let fits = (wire::MIN_DATAGRAM_BYTES..=wire::MAX_DATAGRAM_BYTES).contains(&self.datagram_bytes);
+        if fits && mtu <= MAX_MTU { Ok(()) } else { Err(BusError::Mtu { mtu, headers }) }
+    }
+
+    /// Returns what the headers of IP and UDP take of a packet.
+    const fn headers_bytes(&self) -> usize {
+        if self.is_v6() { 48 } else { 28 }
     }
 
     /// Tells whether the bus speaks IPv6.
@@ -131,16 +156,14 @@ impl FromStr for Bus {
         }
         let mut bus = Self::of(base, address.socket.port());
         bus.interface = address.options.get("iface").cloned();
-        bus.ttl = address.number("ttl", "0 to 255")?.unwrap_or(bus.ttl);
+        bus.ttl = address.number("ttl", "0 to 255")?;
         let bytes = "a number of bytes";
         bus.receive_buffer_bytes = address.number("rcvbuf", bytes)?.unwrap_or(bus.receive_buffer_bytes);
         bus.send_buffer_bytes = address.number("sndbuf", bytes)?.unwrap_or(bus.send_buffer_bytes);
         if let Some(mtu) = address.number::<usize>("mtu", bytes)? {
-            let headers = if base.is_ipv4() { 28 } else { 48 };
-            if !(wire::MIN_DATAGRAM_BYTES + 28..=65_535).contains(&mtu) {
-                return Err(BusError::Mtu(mtu));
-            }
-            bus.datagram_bytes = mtu - headers;
+            let headers = bus.headers_bytes();
+            bus.datagram_bytes = mtu.checked_sub(headers).ok_or(BusError::Mtu { mtu, headers })?;
+            bus.check()?;
         }
         Ok(bus)
     }
@@ -148,12 +171,15 @@ impl FromStr for Bus {
 
 impl fmt::Display for Bus {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "udp://{}?ttl={}", SocketAddr::new(self.base, self.port), self.ttl)?;
+        let (address, mtu) =
+            (SocketAddr::new(self.base, self.port), self.datagram_bytes + self.headers_bytes());
+        write!(formatter, "udp://{address}?mtu={mtu}")?;
         if let Some(interface) = &self.interface {
             write!(formatter, "&iface={interface}")?;
         }
-        let headers = if self.is_v6() { 48 } else { 28 };
-        write!(formatter, "&mtu={}", self.datagram_bytes + headers)?;
+        if let Some(ttl) = self.ttl {
+            write!(formatter, "&ttl={ttl}")?;
+        }
         write!(formatter, "&rcvbuf={}&sndbuf={}", self.receive_buffer_bytes, self.send_buffer_bytes)
     }
 }
@@ -178,6 +204,25 @@ mod tests {
         assert_eq!(bus.group(StreamId(0xabcd_0102)), "239.84.1.2:7400".parse().unwrap());
         assert_eq!(bus.announcements(), "239.84.255.255:7400".parse().unwrap());
         assert_eq!(bus.group(StreamId(0xffff)), "239.84.255.254:7400".parse().unwrap());
+    }
+
+    #[test]
+    fn an_mtu_leaves_room_for_the_headers_of_its_own_protocol() {
+        for (address, smallest) in [("udp://239.84.0.0", 576), ("udp://[ff15::5443:0:0]", 596)] {
+            let bus = |mtu: usize| format!("{address}?mtu={mtu}").parse::<Bus>();
+            assert_eq!(bus(smallest).unwrap().datagram_bytes, wire::MIN_DATAGRAM_BYTES);
+            let refused = bus(smallest - 1).unwrap_err().to_string();
+            assert!(refused.contains(&format!("outside {smallest} to 65535")), "{refused}");
+            assert!(bus(65_535).is_ok() && bus(65_536).is_err() && bus(0).is_err());
+        }
+    }
+
+    #[test]
+    fn a_size_of_datagrams_that_was_set_by_hand_is_checked_too() {
+        for (datagram_bytes, is_right) in [(547, false), (548, true), (65_507, true), (65_508, false)] {
+            let bus = Bus { datagram_bytes, ..Bus::default() };
+            assert_eq!(bus.check().is_ok(), is_right, "{datagram_bytes}");
+        }
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! A process on the bus: where publishers and subscribers begin.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::net::SocketAddr;
@@ -21,6 +22,8 @@ use crate::subscriber::Subscriber;
 
 /// How often a look at the announcements is repeated while waiting for them.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
+/// The most streams whose last life is remembered.
+const MAX_REMEMBERED_LIVES: usize = 16_384;
 
 /// A process on the bus. Cheap to clone; its agents start when first needed and end with the last clone.
 #[derive(Clone)]
@@ -35,6 +38,8 @@ struct Inner {
     book: BookConfig,
     send: Mutex<Option<Arc<SendAgent>>>,
     receive: Mutex<Option<Arc<ReceiveAgent>>>,
+    /// The last life that each stream was given here.
+    lives: Mutex<BTreeMap<StreamId, Epoch>>,
 }
 
 /// Describes a node before it is made.
@@ -122,13 +127,15 @@ impl NodeBuilder {
     /// [`NodeError`] if the bus is wrong or its interface does not exist.
     pub fn build(self) -> Result<Node, NodeError> {
         let bus = self.bus.map_or_else(Bus::from_env, Ok)?;
+        bus.check()?;
         let interface = bus.interface.as_deref().map(Interface::find).transpose()?;
         let station = self.station.unwrap_or_else(host_name);
         check_len("station", &station, wire::MAX_STATION_BYTES)?;
         let mut book = BookConfig::default();
         book.settle = self.settle.unwrap_or(book.settle);
         let (send, receive) = (Mutex::new(None), Mutex::new(None));
-        Ok(Node { inner: Arc::new(Inner { bus, interface, station, book, send, receive }) })
+        let lives = Mutex::new(BTreeMap::new());
+        Ok(Node { inner: Arc::new(Inner { bus, interface, station, book, send, receive, lives }) })
     }
 }
 
@@ -203,13 +210,13 @@ impl Node {
         &self.inner.station
     }
 
-    /// Begins a new life for a stream, later than any that was heard of.
+    /// Begins a new life for a stream, later than any that was heard of or began here.
     pub(crate) fn new_epoch(&self, stream: StreamId) -> Epoch {
         let agent = self.inner.receive.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let announced = agent.map_or_else(Vec::new, |agent| agent.announced());
         let heard = announced.iter().find(|it| it.announcement.stream == stream);
         let start_ns = u64::try_from(sys::clock::wall().as_nanos()).unwrap_or(0);
-        Epoch::succeeding(heard.map(|it| it.announcement.epoch), start_ns, random())
+        self.inner.begin_life(stream, heard.map(|it| it.announcement.epoch), start_ns)
     }
 
     pub(crate) fn send_agent(&self) -> Result<Arc<SendAgent>, NodeError> {
@@ -245,6 +252,23 @@ impl Node {
         };
         let agent = Arc::new(ReceiveAgent::start(config)?);
         Ok(Arc::clone(slot.insert(agent)))
+    }
+}
+
+impl Inner {
+    /// Returns an epoch later than the last one of this stream here and the one `heard`, even if the clock was
+    /// set back meanwhile.
+    fn begin_life(&self, stream: StreamId, heard: Option<Epoch>, start_ns: u64) -> Epoch {
+        let mut lives = self.lives.lock().unwrap_or_else(PoisonError::into_inner);
+        let latest = heard.max(lives.get(&stream).copied());
+        let epoch = Epoch::succeeding(latest, start_ns, random());
+        if lives.len() >= MAX_REMEMBERED_LIVES && !lives.contains_key(&stream) {
+            // Those that began earliest are the least likely to be met by a clock that was set back.
+            let oldest = lives.iter().min_by_key(|(_, epoch)| **epoch).map(|(stream, _)| *stream);
+            oldest.map(|stream| lives.remove(&stream));
+        }
+        lives.insert(stream, epoch);
+        epoch
     }
 }
 
@@ -311,4 +335,29 @@ fn random() -> u64 {
 fn host_name() -> String {
     let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_else(|_| "station".to_owned());
     name.trim().chars().take(wire::MAX_STATION_BYTES / 4).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_clock_that_was_set_back_does_not_make_a_new_life_look_old() {
+        let bus: Bus = "udp://239.84.0.0:7400?iface=lo".parse().unwrap();
+        let node = Node::open(bus).unwrap();
+        let begin = |heard, start_ns| node.inner.begin_life(StreamId(1), heard, start_ns).start_ns;
+        assert_eq!(begin(None, 5_000), 5_000);
+        assert_eq!(begin(None, 1_000), 5_001, "remembered");
+        assert_eq!(begin(Some(Epoch { start_ns: 9_000, life: 1 }), 6_000), 9_001, "heard");
+        assert_eq!(begin(Some(Epoch { start_ns: 1, life: 1 }), 6_000), 9_002);
+        assert_eq!(begin(None, 10_000), 10_000);
+        assert_eq!(node.inner.begin_life(StreamId(2), None, 7).start_ns, 7, "another stream");
+    }
+
+    #[test]
+    fn a_size_of_datagrams_that_cannot_be_is_refused_before_anything_is_opened() {
+        let mut bus: Bus = "udp://239.84.0.0:7400?iface=lo".parse().unwrap();
+        bus.datagram_bytes = 10;
+        assert!(matches!(Node::open(bus), Err(NodeError::Bus(BusError::Mtu { mtu: 38, .. }))));
+    }
 }

@@ -74,6 +74,22 @@ pub enum PublishError {
     /// One sample does not fit into the queue.
     #[error("one sample of {0} bytes does not fit into the queue\nuse smaller frames")]
     TooLarge(usize),
+    /// The samples given at once never fit into the queue.
+    #[error(
+        "a block of {bytes} bytes does not fit into the queue of {queue_bytes} bytes\n\
+         hand over less at once, or make the queue larger (queue_bytes)"
+    )]
+    BlockTooLarge {
+        /// As given.
+        bytes: usize,
+        /// What fits when nothing waits.
+        queue_bytes: usize,
+    },
+    /// The sending agent came to grief: nothing is sent any more.
+    #[error(
+        "the sending agent has ended before its time\nsee the log for why, and open the publisher on a new node"
+    )]
+    Ended,
     /// Samples are skipped by the source only.
     #[error("samples cannot be skipped in stage {0}: only `source` is the publisher's to say")]
     Stage(Stage),
@@ -140,7 +156,7 @@ pub struct PublisherBuilder {
 pub struct Publisher {
     outlet: Option<Outlet>,
     /// Keeps the sending agent alive until the outlet, dropped before it, has ended.
-    _node: Node,
+    node: Node,
     name: StreamName,
     schema: Schema,
     epoch: Epoch,
@@ -311,7 +327,7 @@ impl PublisherBuilder {
         }
         Ok(Publisher {
             outlet: Some(outlet),
-            _node: self.node,
+            node: self.node,
             name,
             epoch,
             on_full: self.on_full,
@@ -426,10 +442,10 @@ impl Publisher {
         self.outlet().status().totals
     }
 
-    /// Returns the readers that report, with what they said last.
+    /// Returns the readers that report, with what they said last; asks the sending agent.
     #[must_use]
     pub fn readers(&self) -> Vec<ReaderReport> {
-        self.outlet().status().readers
+        self.node.send_agent().map_or_else(|_| Vec::new(), |agent| agent.readers(self.epoch))
     }
 
     /// Ends the epoch: sends what is queued, then the final tally; returns what became of everything.
@@ -458,15 +474,25 @@ impl Publisher {
         if !bytes.len().is_multiple_of(sample_bytes) {
             return Err(PublishError::Ragged { bytes: bytes.len(), sample_bytes });
         }
+        if self.outlet().has_ended() {
+            return Err(PublishError::Ended);
+        }
         let max_block = (self.outlet().max_block_bytes() / 4 / sample_bytes).max(1) * sample_bytes;
         match self.on_full {
             OnFull::Overwrite => {}
-            OnFull::Error if self.outlet().would_overwrite(bytes.len()) => return Err(PublishError::Full),
-            OnFull::Error => {}
+            OnFull::Error => self.check_room(bytes.len())?,
             OnFull::Block => return self.write_blocking(t0, bytes, max_block),
         }
         let rate = self.schema.rate;
         self.outlet_mut().write(t0, bytes, rate).map_err(|_| PublishError::TooLarge(sample_bytes))
+    }
+
+    fn check_room(&self, bytes: usize) -> Result<(), PublishError> {
+        let queue_bytes = self.outlet().max_block_bytes();
+        if bytes > queue_bytes {
+            return Err(PublishError::BlockTooLarge { bytes, queue_bytes });
+        }
+        if self.outlet().would_overwrite(bytes) { Err(PublishError::Full) } else { Ok(()) }
     }
 
     /// Writes in parts that fit, each once there is room for it.

@@ -10,8 +10,9 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::mpsc;
 
+use cast::send::ReaderReport;
 use sys::{Interest, Interface, OpenError, Poller, ReceiveBatch, ReceiveOptions, ReceiveSocket, clock};
-use units::Instant;
+use units::{Epoch, Instant};
 use wire::{Datagram, DescriptionError};
 
 use crate::bell::AgentBell;
@@ -22,6 +23,9 @@ pub use outlet::{Outlet, OutletConfig, OutletStatus};
 
 /// Reports are small and few: the default buffer holds hundreds.
 const REPORT_BUFFER_BYTES: usize = 1 << 20;
+/// How many batches of reports are taken before the publishers have their turn: a flood of them, forged or not,
+/// does not stop the streams.
+const MAX_REPORT_BATCHES_PER_TURN: usize = 4;
 const WAKEUP: u64 = 0;
 const REPORTS: u64 = 1;
 
@@ -30,8 +34,9 @@ const REPORTS: u64 = 1;
 pub struct SendConfig {
     /// Where multicast leaves this host.
     pub interface: Option<Interface>,
-    /// How many routers multicast may pass, plus one.
-    pub ttl: u8,
+    /// How many routers datagrams may pass, plus one; without it multicast passes none, and unicast as many as
+    /// the system lets it.
+    pub ttl: Option<u8>,
     /// Where streams are announced; `None` where there is no multicast.
     pub announce_to: Option<SocketAddr>,
 }
@@ -52,6 +57,30 @@ pub enum SendError {
     /// No address to send to.
     #[error("a publisher needs a destination\ngive one with --to udp://ADDRESS:PORT, or use the bus")]
     NoDestination,
+    /// A socket speaks one protocol.
+    #[error(
+        "a publisher's destinations are either all IPv4 or all IPv6\nopen a publisher for each, under two names"
+    )]
+    MixedDestinations,
+    /// Datagrams that the protocol cannot have.
+    #[error(
+        "datagrams of {0} bytes are outside {min} to {max}\nchoose another MTU",
+        min = wire::MIN_DATAGRAM_BYTES,
+        max = wire::MAX_DATAGRAM_BYTES
+    )]
+    DatagramBytes(usize),
+    /// Not one sample fits between publisher and agent.
+    #[error(
+        "a queue of {ring_bytes} bytes does not hold a sample of {sample_bytes} bytes\nmake it at least {needed_bytes} bytes (queue_bytes)"
+    )]
+    QueueTooSmall {
+        /// As given.
+        ring_bytes: usize,
+        /// What one sample takes.
+        sample_bytes: usize,
+        /// What would do.
+        needed_bytes: usize,
+    },
     /// The agent's thread is gone.
     #[error("the sending agent has ended")]
     Ended,
@@ -66,13 +95,14 @@ pub struct SendAgent {
 
 enum Command {
     Open(Box<OutletConfig>, ring::Reader, std::sync::Arc<OutletShared>, mpsc::Sender<Result<(), SendError>>),
+    Readers(Epoch, mpsc::Sender<Vec<ReaderReport>>),
     Stop,
 }
 
 /// What lanes need to know of their agent.
 struct Surroundings {
     interface: Option<Interface>,
-    ttl: u8,
+    ttl: Option<u8>,
 }
 
 struct Agent {
@@ -82,6 +112,7 @@ struct Agent {
     reports: ReceiveSocket,
     batch: ReceiveBatch,
     lanes: Vec<Lane>,
+    warned_of_buffer: bool,
     stopping: bool,
 }
 
@@ -92,25 +123,8 @@ impl SendAgent {
     /// If the kernel has no socket, descriptor or thread left.
     pub fn start(config: SendConfig, v6: bool) -> Result<Self, SendError> {
         let bell = AgentBell::new()?;
-        let options = ReceiveOptions {
-            address: report_address(&config, v6),
-            interface: None,
-            buffer_bytes: REPORT_BUFFER_BYTES,
-        };
-        let reports = ReceiveSocket::open(&options)?;
-        let report_port = reports.local_address().port();
-        let poller = Poller::new()?;
-        poller.add(bell.wakeup(), WAKEUP, Interest::Read)?;
-        poller.add(&reports, REPORTS, Interest::Read)?;
-        let agent = Agent {
-            config,
-            bell: bell.clone(),
-            poller,
-            reports,
-            batch: ReceiveBatch::with_slot_bytes(wire::MAX_DATAGRAM_BYTES.min(2_048)),
-            lanes: Vec::new(),
-            stopping: false,
-        };
+        let agent = Agent::open(config, v6, bell.clone())?;
+        let report_port = agent.reports.local_address().port();
         let thread =
             AgentThread::start("tallycast-send", bell.clone(), || Command::Stop, |it| agent.run(&it))?;
         Ok(Self { thread, bell, report_port })
@@ -119,8 +133,9 @@ impl SendAgent {
     /// Opens a publisher's way out.
     ///
     /// # Errors
-    /// [`SendError`] if its socket cannot be opened.
+    /// [`SendError`] if the settings make no sense or its socket cannot be opened.
     pub fn open(&self, mut config: OutletConfig) -> Result<Outlet, SendError> {
+        check(&config)?;
         config.description.report_port = self.report_port;
         let (writer, ring) = ring::ring(config.ring_bytes);
         let (reader, guard) = ring.guarded_reader();
@@ -130,32 +145,74 @@ impl SendAgent {
         let opened = self.thread.ask(|reply| Command::Open(Box::new(config), reader, its, reply));
         if let Err(error) = opened.unwrap_or(Err(SendError::Ended)) {
             // Nobody will ever finish this outlet: dropping it must not wait for that.
-            shared.update(|status| status.finished = true);
+            shared.end();
             return Err(error);
         }
         Ok(outlet)
     }
+
+    /// Returns the readers of a life that report, with what they said last.
+    #[must_use]
+    pub fn readers(&self, epoch: Epoch) -> Vec<ReaderReport> {
+        self.thread.ask(|reply| Command::Readers(epoch, reply)).unwrap_or_default()
+    }
+}
+
+/// Checks what the agent's thread takes for granted.
+fn check(config: &OutletConfig) -> Result<(), SendError> {
+    if !(wire::MIN_DATAGRAM_BYTES..=wire::MAX_DATAGRAM_BYTES).contains(&config.datagram_bytes) {
+        return Err(SendError::DatagramBytes(config.datagram_bytes));
+    }
+    let (ring_bytes, sample_bytes) = (config.ring_bytes, config.description.schema.sample_bytes());
+    let needed_bytes = outlet::min_ring_bytes(sample_bytes);
+    if ring_bytes < needed_bytes {
+        return Err(SendError::QueueTooSmall { ring_bytes, sample_bytes, needed_bytes });
+    }
+    Ok(())
 }
 
 impl Agent {
+    /// Opens the socket for reports, and is ready to run.
+    fn open(config: SendConfig, v6: bool, bell: AgentBell) -> Result<Self, SendError> {
+        let options = ReceiveOptions {
+            address: report_address(&config, v6),
+            interface: None,
+            buffer_bytes: REPORT_BUFFER_BYTES,
+        };
+        let reports = ReceiveSocket::open(&options)?;
+        let poller = Poller::new()?;
+        poller.add(bell.wakeup(), WAKEUP, Interest::Read)?;
+        poller.add(&reports, REPORTS, Interest::Read)?;
+        Ok(Self {
+            config,
+            bell,
+            poller,
+            reports,
+            batch: ReceiveBatch::with_slot_bytes(wire::MAX_DATAGRAM_BYTES.min(2_048)),
+            lanes: Vec::new(),
+            warned_of_buffer: false,
+            stopping: false,
+        })
+    }
+
     fn run(mut self, commands: &mpsc::Receiver<Command>) {
         if let Err(error) = clock::lower_timer_slack() {
             tracing::debug!("timers stay as coarse as the system has them: {error}");
         }
         while !(self.stopping && self.lanes.is_empty()) {
             let deadline = self.duty_cycle(commands);
-            self.sleep(deadline);
+            self.sleep(deadline, commands);
         }
     }
 
     /// Gives every publisher its turn; returns when the next one is due, `None` for at once.
     fn duty_cycle(&mut self, commands: &mpsc::Receiver<Command>) -> Option<Instant> {
         self.take_commands(commands);
-        self.take_reports();
+        let more_reports = self.take_reports();
         let announce_to = self.config.announce_to;
         // A process that only waits for its publishers to end still looks at them now and then.
         let now = clock::monotonic();
-        let mut next = Some(now + crate::MAX_SLEEP);
+        let mut next = if more_reports { None } else { Some(now + crate::MAX_SLEEP) };
         self.lanes.retain_mut(|lane| {
             match lane.turn(clock::monotonic(), announce_to) {
                 Turn::Finished => return false,
@@ -169,10 +226,13 @@ impl Agent {
         next
     }
 
-    fn sleep(&mut self, deadline: Option<Instant>) {
+    fn sleep(&mut self, deadline: Option<Instant>, commands: &mpsc::Receiver<Command>) {
         let Some(deadline) = deadline else { return };
         self.bell.falling_asleep();
-        if !self.lanes.iter().any(Lane::has_input)
+        // What came before this line was written before the bell was asked: look for all of it once more.
+        if let Ok(command) = commands.try_recv() {
+            self.take(command);
+        } else if !self.lanes.iter().any(Lane::has_input)
             && let Err(error) = self.poller.wait(Some(deadline))
         {
             tracing::error!("the sending agent cannot wait for events: {error}");
@@ -182,23 +242,46 @@ impl Agent {
 
     fn take_commands(&mut self, commands: &mpsc::Receiver<Command>) {
         while let Ok(command) = commands.try_recv() {
-            match command {
-                Command::Stop => self.stopping = true,
-                Command::Open(config, reader, shared, reply) => {
-                    let surroundings =
-                        Surroundings { interface: self.config.interface.clone(), ttl: self.config.ttl };
-                    let opened = Lane::open(&config, reader, shared, &surroundings, clock::monotonic());
-                    // Whoever asked may have given up.
-                    let _ = reply.send(opened.map(|lane| self.lanes.push(lane)));
-                }
+            self.take(command);
+        }
+    }
+
+    fn take(&mut self, command: Command) {
+        // Whoever asked may have given up waiting: an answer that nobody takes is no error.
+        match command {
+            Command::Stop => self.stopping = true,
+            Command::Open(config, reader, shared, reply) => {
+                let opened = self.open_lane(&config, reader, shared);
+                let _ = reply.send(opened);
+            }
+            Command::Readers(epoch, reply) => {
+                let lane = self.lanes.iter().find(|lane| lane.epoch() == epoch);
+                let _ = reply.send(lane.map_or_else(Vec::new, Lane::readers));
             }
         }
     }
 
-    fn take_reports(&mut self) {
-        loop {
+    fn open_lane(
+        &mut self,
+        config: &OutletConfig,
+        reader: ring::Reader,
+        shared: std::sync::Arc<OutletShared>,
+    ) -> Result<(), SendError> {
+        let surroundings = Surroundings { interface: self.config.interface.clone(), ttl: self.config.ttl };
+        let lane = Lane::open(config, reader, shared, &surroundings, clock::monotonic())?;
+        let buffer = lane.granted_buffer();
+        if buffer.clamped() && !std::mem::replace(&mut self.warned_of_buffer, true) {
+            tracing::warn!("{buffer}");
+        }
+        self.lanes.push(lane);
+        Ok(())
+    }
+
+    /// Takes readers' words in, within bounds; tells whether there may be more.
+    fn take_reports(&mut self) -> bool {
+        for _ in 0..MAX_REPORT_BATCHES_PER_TURN {
             match self.reports.receive_batch(&mut self.batch) {
-                Ok(0) | Err(_) => return,
+                Ok(0) | Err(_) => return false,
                 Ok(_) => {}
             }
             let now = clock::monotonic();
@@ -217,6 +300,7 @@ impl Agent {
                 }
             }
         }
+        true
     }
 }
 
@@ -231,3 +315,6 @@ fn report_address(config: &SendConfig, v6: bool) -> SocketAddr {
     };
     SocketAddr::new(ip, 0)
 }
+
+#[cfg(test)]
+mod tests;

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cast::Sender;
-use cast::send::{Input, MAX_TRAIN, Output, SenderConfig, SenderEvent};
+use cast::send::{Input, MAX_TRAIN, Output, ReaderReport, SenderConfig, SenderEvent};
 use ledger::Stage;
 use ring::{Read, Reader};
-use sys::{Loopback, Outcome, Refusal, SendOptions, SendSocket};
-use units::{Instant, Random};
-use wire::{Announcement, DescriptionError, Report};
+use sys::{Buffer, Loopback, Origin, Outcome, PathError, Refusal, SendOptions, SendSocket};
+use units::{Epoch, Instant, Random};
+use wire::{Announcement, Datagram, DescriptionError, Numbered, Report};
 
 use super::outlet::{HOLE, OutletConfig, OutletShared};
 use super::{SendError, Surroundings};
@@ -22,6 +22,8 @@ const ANNOUNCE_INTERVAL: Duration = Duration::from_secs(1);
 const ANNOUNCE_SPREAD: f64 = 0.2;
 /// How often totals and readers are told to the publisher's thread.
 const STATUS_INTERVAL: Duration = Duration::from_millis(100);
+/// Multicast stays in the local network unless told otherwise.
+const MULTICAST_TTL: u8 = 1;
 /// How many trains one publisher sends before the others have their turn.
 const MAX_TRAINS_PER_TURN: usize = 8;
 
@@ -45,6 +47,7 @@ pub(super) struct Lane {
     train: Train,
     injection: f64,
     warned: Vec<Stage>,
+    path_errors: Vec<PathError>,
 }
 
 /// Datagrams that leave together.
@@ -80,14 +83,18 @@ impl Lane {
         now: Instant,
     ) -> Result<Self, SendError> {
         let first = *config.destinations.first().ok_or(SendError::NoDestination)?;
+        if config.destinations.iter().any(|other| other.is_ipv4() != first.is_ipv4()) {
+            return Err(SendError::MixedDestinations);
+        }
         let options = SendOptions {
             destination: first,
             interface: with.interface.clone(),
-            ttl: with.ttl,
+            ttl: with.ttl.unwrap_or(MULTICAST_TTL),
             loopback: Loopback::On,
             buffer_bytes: config.send_buffer_bytes,
         };
         let socket = SendSocket::open(&options)?;
+        pin_unicast(&socket, &config.destinations, with)?;
         let schema = &config.description.schema;
         let machine = machine(config, now)?;
         let announcement = Announcement {
@@ -121,6 +128,7 @@ impl Lane {
             train: Train::new(config.datagram_bytes),
             injection: 0.0,
             warned: Vec::new(),
+            path_errors: Vec::new(),
         })
     }
 
@@ -128,9 +136,25 @@ impl Lane {
         self.announcement.stream
     }
 
-    /// Tells whether the publisher has written something since the last turn.
+    /// Returns what the kernel made of the send buffer that was asked for.
+    pub(super) const fn granted_buffer(&self) -> Buffer {
+        self.socket.granted_buffer()
+    }
+
+    pub(super) const fn epoch(&self) -> Epoch {
+        self.announcement.epoch
+    }
+
+    /// Returns the readers that report, with what they said last.
+    pub(super) fn readers(&self) -> Vec<ReaderReport> {
+        self.machine.readers().cloned().collect()
+    }
+
+    /// Tells whether the publisher has written or said something since the last turn.
     pub(super) fn has_input(&self) -> bool {
-        self.machine.wants_samples() && self.reader.lag_bytes() > 0
+        let has_samples = self.reader.lag_bytes() > 0 || self.shared.is_closed();
+        (self.machine.wants_samples() && has_samples)
+            || self.shared.injection().to_bits() != self.injection.to_bits()
     }
 
     pub(super) fn on_report(&mut self, now: Instant, report: &Report, size_bytes: usize) {
@@ -156,7 +180,6 @@ impl Lane {
         }
         self.tell_status(now);
         if self.machine.is_finished() {
-            self.shared.update(|status| status.finished = true);
             return Turn::Finished;
         }
         if self.has_input() || drained.is_some_and(|deadline| deadline <= now) {
@@ -292,9 +315,33 @@ impl Lane {
             self.warn_once(stage, &refusal.to_string());
             self.machine.handle(now, Input::Refused { destination, number, stage, size_bytes });
         }
+        if self.socket.met_path_errors() {
+            self.follow_path_errors(now);
+        }
     }
 
-    fn two_publishers(&mut self, other: units::Epoch) {
+    /// Books datagrams that had left the socket before the network answered that they cannot get there.
+    fn follow_path_errors(&mut self, now: Instant) {
+        let mut errors = std::mem::take(&mut self.path_errors);
+        if let Err(error) = self.socket.drain_error_queue(&mut errors) {
+            tracing::debug!("stream `{}`: the error queue cannot be read: {error}", self.announcement.name);
+        }
+        for error in errors.drain(..) {
+            let to = error.destination;
+            let destination = self.destinations.iter().position(|known| Some(*known) == to);
+            let Some((destination, head)) = destination.zip(own_head(&error)) else { continue };
+            if head.stream != self.announcement.stream || head.epoch != self.announcement.epoch {
+                continue;
+            }
+            self.warn_once(Stage::SenderIp, &error.to_string());
+            // Its bytes were sent, though in vain.
+            let (number, stage, size_bytes) = (head.number, Stage::SenderIp, 0);
+            self.machine.handle(now, Input::Refused { destination, number, stage, size_bytes });
+        }
+        self.path_errors = errors;
+    }
+
+    fn two_publishers(&mut self, other: Epoch) {
         tracing::warn!(
             "another publisher sends the stream `{}` too (its life began at {} ns); stop one of them or rename it",
             self.announcement.name,
@@ -308,8 +355,8 @@ impl Lane {
             return;
         }
         self.next_status = now + STATUS_INTERVAL;
-        let totals = self.machine.totals();
-        let readers = self.machine.readers().cloned().collect();
+        self.follow_path_errors(now);
+        let (totals, readers) = (self.machine.totals(), self.machine.reader_count());
         self.shared.update(|status| {
             status.totals = totals;
             status.readers = readers;
@@ -321,6 +368,13 @@ impl Lane {
             self.warned.push(stage);
             tracing::warn!("stream `{}` loses datagrams in stage {stage}: {why}", self.announcement.name);
         }
+    }
+}
+
+impl Drop for Lane {
+    /// Whether its epoch is over or its agent comes to grief: nobody shall wait for this lane.
+    fn drop(&mut self) {
+        self.shared.end();
     }
 }
 
@@ -349,6 +403,34 @@ impl Train {
             *slice = &slot[..wagon.size_bytes];
         }
         &slices[..self.wagons.len()]
+    }
+}
+
+/// Sends to single hosts by the interface and with the reach that were asked for, as to groups.
+///
+/// This host itself is reached by no interface but its own.
+fn pin_unicast(
+    socket: &SendSocket,
+    destinations: &[SocketAddr],
+    with: &Surroundings,
+) -> Result<(), SendError> {
+    let mut hosts = destinations.iter().filter(|to| !to.ip().is_multicast() && !to.ip().is_loopback());
+    if let Some(host) = hosts.next() {
+        socket.pin_unicast(*host, with.interface.as_ref(), with.ttl)?;
+    }
+    Ok(())
+}
+
+/// Returns number and stream of a datagram that came back, if it is whole enough to be one of ours.
+fn own_head(error: &PathError) -> Option<Numbered> {
+    // What this host says of itself, it said when the datagram was to be sent.
+    if error.origin == Origin::Local {
+        return None;
+    }
+    match Datagram::decode(error.returned()) {
+        Ok(datagram) => datagram.head().copied(),
+        // What comes back is cut; the header has a checksum of its own.
+        Err(malformed) => malformed.head,
     }
 }
 

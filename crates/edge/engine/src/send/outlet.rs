@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use cast::send::{Pacing, ReaderReport};
+use cast::send::Pacing;
 use ring::sync::{AtomicU64, Ordering};
 use ring::{Guard, RecordTooLarge, Writer};
 use units::{Epoch, WallTime};
@@ -46,6 +46,8 @@ pub struct Outlet {
     clock: Clock,
     elements_per_sample: u64,
     sample_bytes: usize,
+    /// The most bytes of samples in one record, whole samples.
+    record_bytes: usize,
     next_index: u64,
     /// Cumulative elements written and skipped, which every record carries.
     totals: [u64; 2],
@@ -58,6 +60,10 @@ pub(crate) struct OutletShared {
     finished: Condvar,
     /// The probability of injected loss, as the bits of an `f64`.
     injection: AtomicU64,
+    /// 1 once no more samples come.
+    closed: AtomicU64,
+    /// 1 once nobody reads the ring any more.
+    ended: AtomicU64,
 }
 
 /// What the agent last said of an outlet.
@@ -65,16 +71,24 @@ pub(crate) struct OutletShared {
 pub struct OutletStatus {
     /// What became of everything so far.
     pub totals: Totals,
-    /// The readers that report.
-    pub readers: Vec<ReaderReport>,
+    /// How many readers report; [`SendAgent::readers`](super::SendAgent::readers) returns what they say.
+    pub readers: u32,
     /// Another life of this stream that goes on.
     pub two_publishers: Option<Epoch>,
-    /// The final tally was sent.
+    /// The epoch is over: the final tally was sent, or the agent has ended before its time.
     pub finished: bool,
 }
 
-/// Records are at most this long, so that a ring of any size holds many of them.
+/// Records are at most this long, unless one sample is longer.
 const MAX_RECORD_BYTES: usize = 64 * 1024;
+/// A record takes at most this share of the largest one that fits, so that a ring of any size holds many.
+const RECORD_SHARE: usize = 4;
+
+/// Returns the size of the smallest ring that holds a sample.
+pub(super) const fn min_ring_bytes(sample_bytes: usize) -> usize {
+    // The largest record is half of the ring; it has a head, and a header of the ring's own that is smaller.
+    2 * (sample_bytes + 2 * crate::record::BLOCK_HEAD_BYTES)
+}
 
 impl Outlet {
     pub(super) fn new(
@@ -85,6 +99,8 @@ impl Outlet {
     ) -> Self {
         let schema = &config.description.schema;
         let (writer, guard) = ring;
+        let sample_bytes = schema.sample_bytes();
+        let record_bytes = MAX_RECORD_BYTES.min(writer.max_payload_bytes() / RECORD_SHARE);
         Self {
             writer: Some(writer),
             guard,
@@ -93,7 +109,8 @@ impl Outlet {
             epoch: config.epoch,
             clock: config.clock,
             elements_per_sample: u64::from(schema.elements_per_sample()),
-            sample_bytes: schema.sample_bytes(),
+            sample_bytes,
+            record_bytes: (record_bytes / sample_bytes).max(1) * sample_bytes,
             next_index: 0,
             totals: [0, 0],
         }
@@ -108,16 +125,22 @@ impl Outlet {
     /// Tells whether writing so many bytes now would take unsent samples back.
     #[must_use]
     pub fn would_overwrite(&self, size_bytes: usize) -> bool {
-        let records = size_bytes.div_ceil(self.record_bytes()).max(1);
-        // Each record has its head, and a header of the ring's own that is smaller than that.
-        let with_heads = size_bytes + records * 2 * crate::record::BLOCK_HEAD_BYTES;
+        let with_heads = self.ring_bytes(size_bytes);
         self.writer.as_ref().is_some_and(|writer| writer.would_overwrite(&self.guard, with_heads))
     }
 
-    /// Returns how many bytes fit between publisher and agent at most.
+    /// Returns how many bytes of samples fit between publisher and agent when nothing waits there.
     #[must_use]
     pub fn max_block_bytes(&self) -> usize {
-        self.writer.as_ref().map_or(0, Writer::max_payload_bytes)
+        let largest = self.writer.as_ref().map_or(0, Writer::max_payload_bytes);
+        let records = 2 * largest / self.ring_bytes(self.record_bytes);
+        records.max(1) * self.record_bytes
+    }
+
+    /// Tells whether nobody takes the samples any more, because the agent has ended.
+    #[must_use]
+    pub fn has_ended(&self) -> bool {
+        self.shared.ended.load(Ordering::Relaxed) != 0
     }
 
     /// Writes whole samples, the first of which was taken at `t0`.
@@ -135,7 +158,7 @@ impl Outlet {
     ) -> Result<(), RecordTooLarge> {
         assert!(bytes.len().is_multiple_of(self.sample_bytes), "samples are whole");
         let first_index = self.next_index;
-        for payload in bytes.chunks(self.record_bytes()) {
+        for payload in bytes.chunks(self.record_bytes) {
             let t0 = rate.time_of(self.next_index, first_index, t0);
             let position = self.next_index * self.elements_per_sample;
             let record = BlockRecord { epoch: self.epoch, position, t0, clock: self.clock, payload };
@@ -183,8 +206,11 @@ impl Outlet {
         self.shared.status().clone()
     }
 
-    fn record_bytes(&self) -> usize {
-        (MAX_RECORD_BYTES / self.sample_bytes).max(1) * self.sample_bytes
+    /// Returns what so many bytes of samples take in the ring.
+    fn ring_bytes(&self, size_bytes: usize) -> usize {
+        let records = size_bytes.div_ceil(self.record_bytes).max(1);
+        // Each record has its head, and a header of the ring's own that is smaller than that.
+        size_bytes + records * 2 * crate::record::BLOCK_HEAD_BYTES
     }
 
     fn put(&mut self, kind: u16, parts: &[&[u8]]) -> Result<(), RecordTooLarge> {
@@ -195,6 +221,7 @@ impl Outlet {
     fn end(&mut self) {
         let Some(writer) = self.writer.take() else { return };
         writer.close();
+        self.shared.closed.store(1, Ordering::Relaxed);
         self.bell.ring();
         let mut status = self.shared.status();
         while !status.finished {
@@ -215,7 +242,22 @@ pub(super) const HOLE: u16 = 64;
 impl OutletShared {
     pub(super) fn new() -> Self {
         let status = Mutex::new(OutletStatus::default());
-        Self { status, finished: Condvar::new(), injection: AtomicU64::new(0.0_f64.to_bits()) }
+        let (closed, ended) = (AtomicU64::new(0), AtomicU64::new(0));
+        let injection = AtomicU64::new(0.0_f64.to_bits());
+        Self { status, finished: Condvar::new(), injection, closed, ended }
+    }
+
+    /// Tells whether the publisher has closed its ring.
+    pub(super) fn is_closed(&self) -> bool {
+        // Relaxed: the bell's fences stand between this and its counterpart, as for the ring's own head.
+        self.closed.load(Ordering::Relaxed) != 0
+    }
+
+    /// Says that nobody reads the ring any more; whoever waits for the end waits no longer.
+    pub(super) fn end(&self) {
+        // Relaxed: a publisher that sees it a sample later has lost nothing that it would have kept.
+        self.ended.store(1, Ordering::Relaxed);
+        self.update(|status| status.finished = true);
     }
 
     pub(super) fn injection(&self) -> f64 {

@@ -1,0 +1,140 @@
+//! The queue between a publisher and the network when it is full: overwrite, wait or refuse, over real multicast.
+
+#![expect(clippy::unwrap_used, reason = "a test that meets `None` or `Err` has failed")]
+
+use std::net::UdpSocket;
+use std::time::{Duration, Instant};
+
+use tallycast::{
+    AccountState, Bus, Channel, Dtype, Event, Node, OnFull, PublishError, Publisher, SampleRate, Stage,
+    StreamAccount, Subscriber,
+};
+
+/// How long a test waits for something that must come before it gives up.
+const WATCHDOG: Duration = Duration::from_secs(30);
+/// A queue that holds few of the blocks below.
+const QUEUE_BYTES: usize = 8_192;
+/// What one `send` hands over in these tests. Units: samples of four bytes.
+const BLOCK: usize = 256;
+
+struct Scene {
+    publisher: Publisher,
+    subscriber: Subscriber,
+}
+
+/// What a reader saw: how many samples, how many elements are missing, and the account.
+struct Seen {
+    delivered: u64,
+    missing: u64,
+    account: StreamAccount,
+}
+
+fn node() -> Node {
+    let port = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let bus: Bus = format!("udp://239.84.0.0:{port}?iface=lo").parse().unwrap();
+    Node::open(bus).unwrap()
+}
+
+/// Opens a publisher with a small queue, and a reader that has joined it.
+fn scene(on_full: OnFull) -> Scene {
+    let node = node();
+    let mut subscriber = node.subscriber("**").open().unwrap();
+    let publisher = node
+        .publisher("lab/probe")
+        .dtype(Dtype::I32)
+        .rate(SampleRate::hz(100_000).unwrap())
+        .channel(Channel::new("a", "V"))
+        .on_full(on_full)
+        .queue_bytes(QUEUE_BYTES)
+        .open()
+        .unwrap();
+    let deadline = Instant::now() + WATCHDOG;
+    while !matches!(subscriber.next(Duration::from_secs(1)), Some(Event::Began(_))) {
+        assert!(Instant::now() < deadline, "the stream was not joined within {WATCHDOG:?}");
+    }
+    Scene { publisher, subscriber }
+}
+
+fn read_to_the_end(subscriber: &mut Subscriber) -> Seen {
+    let (mut delivered, mut missing) = (0, 0);
+    let deadline = Instant::now() + WATCHDOG;
+    loop {
+        assert!(Instant::now() < deadline, "no account ended within {WATCHDOG:?}");
+        match subscriber.next(Duration::from_secs(1)) {
+            Some(Event::Block(block)) => delivered += block.samples,
+            Some(Event::Gap(gap)) => missing += gap.gap.len(),
+            Some(Event::Ended(account)) => return Seen { delivered, missing, account },
+            Some(Event::Began(_) | Event::Settled(_)) | None => {}
+        }
+    }
+}
+
+#[test]
+fn overwriting_takes_the_oldest_back_and_names_every_sample() {
+    let Scene { mut publisher, mut subscriber } = scene(OnFull::Overwrite);
+    // A hundred times what the queue holds: it laps itself before the agent can look.
+    publisher.send(&vec![1_i32; 200 * QUEUE_BYTES / 8]).unwrap();
+    let totals = publisher.close().samples;
+    assert!(totals.is_balanced() && totals.publisher_queue > 0, "{totals:?}");
+    let seen = read_to_the_end(&mut subscriber);
+    assert_eq!(seen.account.account.state, AccountState::Closed);
+    assert!(seen.account.account.explained(), "{:?}", seen.account);
+    assert_eq!(seen.account.account.elements.lost[Stage::PublisherQueue], totals.publisher_queue);
+    assert_eq!((seen.delivered, seen.missing), (totals.numbered, totals.publisher_queue));
+}
+
+#[test]
+fn blocking_waits_for_room_and_loses_nothing() {
+    let Scene { mut publisher, mut subscriber } = scene(OnFull::Block);
+    // At once more than the queue holds, and then block by block.
+    publisher.send(&vec![1_i32; 4 * QUEUE_BYTES]).unwrap();
+    for _ in 0..100 {
+        publisher.send(&[2_i32; BLOCK]).unwrap();
+    }
+    let samples = (4 * QUEUE_BYTES + 100 * BLOCK) as u64;
+    let totals = publisher.close().samples;
+    assert_eq!((totals.numbered, totals.publisher_queue), (samples, 0));
+    let seen = read_to_the_end(&mut subscriber);
+    assert_eq!((seen.delivered, seen.missing), (samples, 0));
+}
+
+#[test]
+fn refusing_takes_a_block_whole_or_not_at_all() {
+    let Scene { mut publisher, mut subscriber } = scene(OnFull::Error);
+    let (mut taken, mut refused) = (0, 0);
+    // A megabyte, while a few kilobytes fit.
+    for _ in 0..1_000 {
+        match publisher.send(&[1_i32; BLOCK]) {
+            Ok(()) => taken += BLOCK as u64,
+            Err(PublishError::Full) => refused += 1,
+            Err(error) => panic!("{error}"),
+        }
+        assert_eq!(publisher.next_index(), taken, "what was refused has no index");
+    }
+    assert!(refused > 0 && taken > 0, "{refused} refused, {taken} taken");
+    let totals = publisher.close().samples;
+    assert_eq!((totals.numbered, totals.publisher_queue), (taken, 0));
+    let seen = read_to_the_end(&mut subscriber);
+    assert_eq!((seen.delivered, seen.missing), (taken, 0));
+}
+
+#[test]
+fn a_block_that_never_fits_is_told_from_a_queue_that_is_full() {
+    let Scene { mut publisher, .. } = scene(OnFull::Error);
+    let error = publisher.send(&[0_i32; QUEUE_BYTES]).unwrap_err();
+    let PublishError::BlockTooLarge { bytes, queue_bytes } = error else { panic!("{error}") };
+    assert_eq!(bytes, 4 * QUEUE_BYTES);
+    assert!(error.to_string().contains("queue_bytes"), "{error}");
+    publisher.send(&vec![0_i32; queue_bytes / 4]).unwrap();
+    assert_eq!(publisher.close().samples.numbered, (queue_bytes / 4) as u64);
+}
+
+#[test]
+fn a_queue_that_holds_no_sample_is_refused_when_it_is_opened() {
+    let image = Channel::new("image", "").with_shape([512, 512]);
+    let publisher = node().publisher("lab/camera").dtype(Dtype::U8).rate(SampleRate::hz(10).unwrap());
+    let Err(error) = publisher.channel(image).queue_bytes(64 << 10).open() else {
+        panic!("a queue of 64 KiB holds no image of 256 KiB")
+    };
+    assert!(error.to_string().contains("queue_bytes"), "{error}");
+}

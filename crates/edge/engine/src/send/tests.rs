@@ -1,0 +1,231 @@
+//! The sending agent over real sockets of this host: what it refuses, what wakes it, and who waits for whom.
+
+use std::net::UdpSocket;
+use std::sync::Arc;
+use std::time::Duration;
+
+use cast::send::Pacing;
+use sample::{Channel, Dtype, Schema};
+use units::{SampleRate, WallTime};
+use wire::{Clock, Description};
+
+use super::*;
+
+/// Long enough that a test which reaches it has failed.
+const WATCHDOG: Duration = Duration::from_secs(30);
+
+fn send_config() -> SendConfig {
+    SendConfig { interface: None, ttl: None, announce_to: None }
+}
+
+fn outlet_config(destinations: Vec<SocketAddr>) -> OutletConfig {
+    let rate = SampleRate::hz(1_000_000).unwrap();
+    OutletConfig {
+        description: Description {
+            name: "lab/probe".parse().unwrap(),
+            schema: Schema::new(Dtype::F4, rate, vec![Channel::new("a", "V")]).unwrap(),
+            report_port: 0,
+            station: "test".to_owned(),
+        },
+        epoch: Epoch { start_ns: 1, life: 2 },
+        clock: Clock::System,
+        destinations,
+        datagram_bytes: wire::DATAGRAM_BYTES_IPV4,
+        linger: Duration::ZERO,
+        pacing: Pacing::Stream,
+        ring_bytes: 1 << 20,
+        send_buffer_bytes: 1 << 18,
+    }
+}
+
+/// Takes a port of this host that somebody listens at for as long as the socket lives.
+fn listener() -> (UdpSocket, SocketAddr) {
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let address = socket.local_addr().unwrap();
+    (socket, address)
+}
+
+/// Opens a publisher without an agent's thread.
+fn opened(config: &OutletConfig) -> (Outlet, Lane) {
+    let (writer, ring) = ring::ring(config.ring_bytes);
+    let (reader, guard) = ring.guarded_reader();
+    let shared = Arc::new(OutletShared::new());
+    let outlet = Outlet::new(config, (writer, guard), Arc::clone(&shared), AgentBell::new().unwrap());
+    let surroundings = Surroundings { interface: None, ttl: None };
+    let lane = Lane::open(config, reader, shared, &surroundings, clock::monotonic()).unwrap();
+    (outlet, lane)
+}
+
+/// Runs `work` on a thread of its own and waits for its end.
+fn within_the_watchdog<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+    let (done, ended) = mpsc::channel();
+    std::thread::spawn(move || done.send(work()));
+    ended.recv_timeout(WATCHDOG).expect("it ends")
+}
+
+#[test]
+fn what_the_network_answers_is_told_as_lost_in_the_ip_layer() {
+    let (listener, closed) = listener();
+    drop(listener);
+    let agent = SendAgent::start(send_config(), false).unwrap();
+    let mut outlet = agent.open(outlet_config(vec![closed])).unwrap();
+    let rate = SampleRate::hz(1_000_000).unwrap();
+    // A hundred datagrams full of samples that nobody listens to: this host says so of each.
+    outlet.write(WallTime::from_nanos(0), &[0; 100 * 1_392], rate).unwrap();
+    let totals = outlet.finish().totals;
+    assert!(totals.samples.is_balanced());
+    assert!(totals.datagrams.sender_ip >= 100, "{totals:?}");
+    assert_eq!(totals.datagrams.sender_socket + totals.datagrams.sender_qdisc, 0);
+}
+
+#[test]
+fn a_reader_that_listens_is_answered_for_by_nobody() {
+    let (_listener, open) = listener();
+    let agent = SendAgent::start(send_config(), false).unwrap();
+    let mut outlet = agent.open(outlet_config(vec![open])).unwrap();
+    outlet.write(WallTime::from_nanos(0), &[0; 1_392], SampleRate::hz(1_000_000).unwrap()).unwrap();
+    assert_eq!(outlet.finish().totals.datagrams.sender_ip, 0);
+}
+
+#[test]
+fn settings_that_make_no_sense_are_refused_before_they_reach_the_agent() {
+    let (_listener, open) = listener();
+    let agent = SendAgent::start(send_config(), false).unwrap();
+    let refused = |config| agent.open(config).err().expect("it is refused");
+    for datagram_bytes in [0, 547, 65_508, usize::MAX] {
+        let config = OutletConfig { datagram_bytes, ..outlet_config(vec![open]) };
+        assert!(matches!(refused(config), SendError::DatagramBytes(bytes) if bytes == datagram_bytes));
+    }
+    let mixed = outlet_config(vec![open, "[::1]:7400".parse().unwrap()]);
+    assert!(matches!(refused(mixed), SendError::MixedDestinations));
+    assert!(matches!(refused(outlet_config(Vec::new())), SendError::NoDestination));
+    // The agent lives on.
+    let outlet = agent.open(outlet_config(vec![open])).unwrap();
+    assert!(outlet.finish().finished);
+}
+
+#[test]
+fn a_queue_holds_at_least_one_sample() {
+    let (_listener, open) = listener();
+    let agent = SendAgent::start(send_config(), false).unwrap();
+    let mut config = outlet_config(vec![open]);
+    let channel = Channel::new("image", "").with_shape([300, 400]);
+    let rate = SampleRate::hz(10).unwrap();
+    config.description.schema = Schema::new(Dtype::U8, rate, vec![channel]).unwrap();
+    config.ring_bytes = 128 << 10;
+    let Some(SendError::QueueTooSmall { needed_bytes, .. }) = agent.open(config.clone()).err() else {
+        panic!("a queue of 128 KiB held an image of 120,000 bytes")
+    };
+    config.ring_bytes = needed_bytes;
+    let mut outlet = agent.open(config).unwrap();
+    assert!(!outlet.would_overwrite(120_000));
+    assert_eq!(outlet.max_block_bytes(), 240_000, "rounded up to a power of two it holds two");
+    outlet.write(WallTime::from_nanos(0), &[0; 120_000], rate).unwrap();
+    assert_eq!(outlet.finish().totals.samples.numbered, 1);
+}
+
+#[test]
+fn a_small_queue_takes_large_blocks_in_small_records() {
+    let (_listener, open) = listener();
+    let (mut outlet, lane) = opened(&OutletConfig { ring_bytes: 1 << 14, ..outlet_config(vec![open]) });
+    let fits = outlet.max_block_bytes();
+    assert!(fits > 1 << 13, "{fits} bytes of 16 KiB");
+    assert!(!outlet.would_overwrite(fits));
+    let rate = SampleRate::hz(1_000_000).unwrap();
+    outlet.write(WallTime::from_nanos(0), &vec![0; 1 << 17], rate).unwrap();
+    assert!(outlet.would_overwrite(4));
+    drop(lane);
+}
+
+#[test]
+fn nobody_waits_for_a_lane_that_has_come_to_grief() {
+    let (_listener, open) = listener();
+    let (outlet, lane) = opened(&outlet_config(vec![open]));
+    assert!(!outlet.has_ended());
+    drop(lane);
+    assert!(outlet.has_ended());
+    assert!(within_the_watchdog(move || outlet.finish().finished));
+}
+
+#[test]
+fn a_lane_sees_samples_a_wish_and_the_end_as_input() {
+    let (_listener, open) = listener();
+    let (mut outlet, mut lane) = opened(&outlet_config(vec![open]));
+    let rate = SampleRate::hz(1_000_000).unwrap();
+    lane.turn(clock::monotonic(), None);
+    assert!(!lane.has_input());
+    outlet.write(WallTime::from_nanos(0), &[0; 8], rate).unwrap();
+    assert!(lane.has_input());
+    lane.turn(clock::monotonic(), None);
+    assert!(!lane.has_input());
+    outlet.inject(0.5);
+    assert!(lane.has_input());
+    lane.turn(clock::monotonic(), None);
+    assert!(!lane.has_input());
+    let ending = std::thread::spawn(move || outlet.finish());
+    let deadline = clock::monotonic() + WATCHDOG;
+    while !lane.has_input() {
+        assert!(clock::monotonic() < deadline, "the closed ring is no input");
+        std::thread::yield_now();
+    }
+    drop(lane);
+    assert!(ending.join().unwrap().finished);
+}
+
+#[test]
+fn a_command_that_comes_while_falling_asleep_is_not_slept_over() {
+    let mut agent = Agent::open(send_config(), false, AgentBell::new().unwrap()).unwrap();
+    let (tell, commands) = mpsc::channel();
+    // As if it had come behind the last look at the commands, and the bell had rung while all were awake.
+    tell.send(Command::Stop).unwrap();
+    agent.sleep(Some(clock::monotonic() + WATCHDOG), &commands);
+    assert!(agent.stopping);
+}
+
+#[test]
+fn a_flood_of_reports_leaves_the_publishers_their_turn() {
+    let mut agent = Agent::open(send_config(), false, AgentBell::new().unwrap()).unwrap();
+    let to = SocketAddr::from((Ipv4Addr::LOCALHOST, agent.reports.local_address().port()));
+    let (flood, _) = listener();
+    for _ in 0..MAX_REPORT_BATCHES_PER_TURN * sys::BATCH_DATAGRAMS {
+        flood.send_to(&[0; 64], to).unwrap();
+    }
+    assert!(agent.take_reports(), "there may be more");
+    assert!(!agent.take_reports());
+}
+
+#[test]
+fn readers_are_asked_for_by_their_publishers_life() {
+    let (_listener, open) = listener();
+    let agent = SendAgent::start(send_config(), false).unwrap();
+    let outlet = agent.open(outlet_config(vec![open])).unwrap();
+    assert!(agent.readers(Epoch { start_ns: 1, life: 2 }).is_empty());
+    let stream =
+        wire::stream_id(&"lab/probe".parse().unwrap(), &outlet_config(Vec::new()).description.schema);
+    let report = wire::Report {
+        stream,
+        epoch: Epoch { start_ns: 1, life: 2 },
+        reader: units::ReaderId(7),
+        name: "reader".to_owned(),
+        state: ledger::AccountState::Open,
+        age: Duration::ZERO,
+        receive_buffer_bytes: 0,
+        datagrams: ledger::NetworkRows::default(),
+        elements: ledger::ReaderRows { per_sample: 1, ..ledger::ReaderRows::default() },
+    };
+    let mut datagram = [0; wire::DATAGRAM_BYTES_IPV4];
+    let size = report.encode(&mut datagram).unwrap();
+    let (reader, _) = listener();
+    reader.send_to(&datagram[..size], (Ipv4Addr::LOCALHOST, agent.report_port)).unwrap();
+    let deadline = clock::monotonic() + WATCHDOG;
+    let told = loop {
+        let told = agent.readers(Epoch { start_ns: 1, life: 2 });
+        if !told.is_empty() {
+            break told;
+        }
+        assert!(clock::monotonic() < deadline, "the report was not heard");
+    };
+    assert_eq!(told[0].report, report);
+    assert!(agent.readers(Epoch { start_ns: 1, life: 3 }).is_empty(), "of another life");
+    drop(outlet);
+}
