@@ -7,7 +7,7 @@ use std::time::Duration;
 use cast::receive::Event;
 use ring::sync::{AtomicU64, Ordering};
 use ring::{Doorbell, Ring, Writer};
-use units::StreamId;
+use units::{Epoch, StreamId};
 use wire::Description;
 
 use crate::record::{BlockRecord, Record, kind};
@@ -18,6 +18,10 @@ const RING_TIME: Duration = Duration::from_secs(4);
 const MIN_RING_BYTES: usize = 1 << 18;
 /// The largest ring: fast streams give their readers less time.
 const MAX_RING_BYTES: usize = 1 << 26;
+/// What all rings of a process hold together: rates are claims, and memory is not.
+const RING_BUDGET_BYTES: usize = 1 << 29;
+/// The lives whose totals are kept: a receiver has fewer that can still be told of.
+const MAX_LIVES: usize = 8;
 /// What a record takes beside its payload, at most, for the estimate of a ring's size.
 const RECORD_OVERHEAD_BYTES: f64 = 96.0;
 
@@ -64,35 +68,51 @@ pub(super) struct Inlets {
     ways: BTreeMap<StreamId, Way>,
     scratch: Vec<u8>,
     written: bool,
+    /// What the rings may take together.
+    budget_bytes: usize,
+    warned_of_budget: bool,
 }
 
 struct Way {
     writer: Writer,
-    /// Cumulative elements delivered and missing since the account began.
+    ring_bytes: usize,
+    /// The lives that are or were listened to, the newest last.
+    lives: Vec<Life>,
+}
+
+/// A life of a publisher, over all its accounts: so a reader that was lapped over the end of one and the
+/// beginning of the next takes differences as anywhere else.
+struct Life {
+    epoch: Epoch,
+    /// Cumulative elements delivered and missing.
     totals: [u64; 2],
 }
 
 impl Inlets {
     pub(super) fn new(registry: Arc<Registry>) -> Self {
-        Self { registry, ways: BTreeMap::new(), scratch: Vec::new(), written: false }
+        Self {
+            registry,
+            ways: BTreeMap::new(),
+            scratch: Vec::new(),
+            written: false,
+            budget_bytes: RING_BUDGET_BYTES,
+            warned_of_budget: false,
+        }
     }
 
-    /// Writes an event of the stream machine into its stream's ring.
+    /// Writes an event of the stream machine into its stream's ring, with the totals of its life before it.
     pub(super) fn write(&mut self, event: Event<'_>) {
         self.written = true;
         match event {
             Event::Began { stream, epoch, description, first_index } => {
                 self.open(stream, description);
-                if let Some(way) = self.ways.get_mut(&stream) {
-                    way.totals = [0, 0];
-                }
                 self.put(stream, &Record::Began { epoch, first_index }, [0, 0]);
             }
             Event::Block { stream, epoch, positions, t0, clock, payload, .. } => {
                 let Some(way) = self.ways.get_mut(&stream) else { return };
                 let record = BlockRecord { epoch, position: positions.start, t0, clock, payload };
-                way.put(kind::BLOCK, &[&record.head(), payload]);
-                way.totals[0] += positions.end - positions.start;
+                let delivered = positions.end - positions.start;
+                way.put(epoch, kind::BLOCK, &[&record.head(), payload], [delivered, 0]);
             }
             Event::Gap { stream, epoch, gap } => {
                 let missing = gap.len();
@@ -136,8 +156,18 @@ impl Inlets {
         if self.ways.contains_key(&stream) {
             return;
         }
-        let (writer, ring) = ring::ring(ring_bytes(&description));
-        self.ways.insert(stream, Way { writer, totals: [0, 0] });
+        let wanted = ring_bytes(&description);
+        let used: usize = self.ways.values().map(|way| way.ring_bytes).sum();
+        let ring_bytes = affordable(wanted, self.budget_bytes.saturating_sub(used));
+        if ring_bytes < wanted && !std::mem::replace(&mut self.warned_of_budget, true) {
+            tracing::warn!(
+                "the rings of all streams take {RING_BUDGET_BYTES} bytes: readers of `{}` and of later streams \
+                 must keep up better\nread fewer fast streams in one process",
+                description.name
+            );
+        }
+        let (writer, ring) = ring::ring(ring_bytes);
+        self.ways.insert(stream, Way { writer, ring_bytes, lives: Vec::new() });
         self.registry.change(|inlets| inlets.push(Inlet { stream, description, ring }));
     }
 
@@ -145,17 +175,40 @@ impl Inlets {
         let Some(way) = self.ways.get_mut(&stream) else { return };
         self.scratch.clear();
         let kind = record.encode(&mut self.scratch);
-        way.put(kind, &[&self.scratch]);
-        way.totals[0] += advance[0];
-        way.totals[1] += advance[1];
+        way.put(record.epoch(), kind, &[&self.scratch], advance);
     }
 }
 
 impl Way {
-    fn put(&mut self, kind: u16, parts: &[&[u8]]) {
-        let written = self.writer.write(kind, self.totals, parts);
+    /// Writes a record of a life, and advances the totals of this life only: what is left of a replaced one
+    /// may be told after its successor has begun.
+    fn put(&mut self, epoch: Epoch, kind: u16, parts: &[&[u8]], advance: [u64; 2]) {
+        let index = self.life(epoch);
+        let totals = &mut self.lives[index].totals;
+        let written = self.writer.write(kind, *totals, parts);
         written.expect("records of one datagram fit into the smallest ring");
+        totals[0] += advance[0];
+        totals[1] += advance[1];
     }
+
+    /// Finds a life, or makes room for it.
+    fn life(&mut self, epoch: Epoch) -> usize {
+        if let Some(index) = self.lives.iter().rposition(|life| life.epoch == epoch) {
+            return index;
+        }
+        if self.lives.len() == MAX_LIVES {
+            self.lives.remove(0);
+        }
+        self.lives.push(Life { epoch, totals: [0, 0] });
+        self.lives.len() - 1
+    }
+}
+
+/// Returns how large a ring may be that is wanted so large, when so much of the budget is left: a power of two,
+/// and never too small for the records of a datagram.
+fn affordable(wanted: usize, budget: usize) -> usize {
+    let largest = budget.checked_ilog2().map_or(0, |exponent| 1 << exponent);
+    wanted.min(largest).max(MIN_RING_BYTES)
 }
 
 #[expect(
@@ -169,5 +222,120 @@ fn ring_bytes(description: &Description) -> usize {
     let payload = schema.rate.as_hz() * schema.sample_bytes() as f64;
     let records = (schema.rate.as_hz()).min(payload / 1_000.0 + 200.0);
     let bytes = (payload + records * RECORD_OVERHEAD_BYTES) * RING_TIME.as_secs_f64();
-    (bytes as usize).clamp(MIN_RING_BYTES, MAX_RING_BYTES)
+    (bytes as usize).clamp(MIN_RING_BYTES, MAX_RING_BYTES).next_power_of_two()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ledger::{Account, AccountState, Gap, GapKind, ReaderRows, StageCounts};
+    use ring::{Read, Reader};
+    use sample::{Channel, Dtype, Schema};
+    use units::{SampleRate, WallTime};
+    use wire::Clock;
+
+    const A: Epoch = Epoch { start_ns: 1, life: 1 };
+    const B: Epoch = Epoch { start_ns: 2, life: 2 };
+
+    fn description(stream: u64, hz: u32) -> (StreamId, Arc<Description>) {
+        let channels = vec![Channel::new("a", "V")];
+        let schema = Schema::new(Dtype::U8, SampleRate::hz(hz).unwrap(), channels).unwrap();
+        let name = format!("lab/p{stream}").parse().unwrap();
+        (StreamId(stream), Arc::new(Description { name, schema, station: "here".to_owned(), report_port: 1 }))
+    }
+
+    fn began(inlets: &mut Inlets, epoch: Epoch, first_index: u64) {
+        let (stream, description) = description(1, 1_000);
+        inlets.write(Event::Began { stream, epoch, description, first_index });
+    }
+
+    fn block(inlets: &mut Inlets, epoch: Epoch, positions: std::ops::Range<u64>) {
+        let payload = vec![0; usize::try_from(positions.end - positions.start).unwrap()];
+        let (t0, clock, dtype) = (WallTime::default(), Clock::System, Dtype::U8);
+        let (stream, payload) = (StreamId(1), payload.as_slice());
+        inlets.write(Event::Block { stream, epoch, positions, t0, clock, dtype, payload });
+    }
+
+    fn gap(inlets: &mut Inlets, epoch: Epoch, positions: std::ops::Range<u64>) {
+        let unexplained = positions.end - positions.start;
+        let gap = Gap {
+            id: 0,
+            kind: GapKind::Missing,
+            positions,
+            numbers: 0..1,
+            lost: StageCounts::default(),
+            unexplained,
+            unsettled: 0,
+            apportioned: false,
+            evidence: Vec::new(),
+        };
+        inlets.write(Event::Gap { stream: StreamId(1), epoch, gap });
+    }
+
+    fn ended(inlets: &mut Inlets, epoch: Epoch) {
+        let (state, elements) = (AccountState::Unconfirmed, ReaderRows::default());
+        let account = Account { state, datagrams: None, elements, gaps: Vec::new() };
+        inlets.write(Event::Ended { stream: StreamId(1), epoch, account });
+    }
+
+    fn totals(reader: &mut Reader) -> Vec<[u64; 2]> {
+        let mut record = Vec::new();
+        let next = || match reader.read(&mut record) {
+            Read::Record { totals, .. } => Some(totals),
+            Read::Empty | Read::Lapped { .. } | Read::Closed => None,
+        };
+        std::iter::from_fn(next).collect()
+    }
+
+    #[test]
+    fn totals_go_on_over_the_accounts_of_a_life() {
+        let registry = Arc::new(Registry::default());
+        let mut inlets = Inlets::new(Arc::clone(&registry));
+        began(&mut inlets, A, 5);
+        block(&mut inlets, A, 5..15);
+        ended(&mut inlets, A);
+        began(&mut inlets, A, 15);
+        gap(&mut inlets, A, 15..18);
+        block(&mut inlets, A, 18..20);
+        ended(&mut inlets, A);
+        let mut reader = registry.inlets()[0].ring.reader_at_oldest();
+        let expected = [[0, 0], [0, 0], [10, 0], [10, 0], [10, 0], [10, 3], [12, 3]];
+        assert_eq!(totals(&mut reader), expected);
+    }
+
+    #[test]
+    fn the_rest_of_a_replaced_life_is_not_counted_for_its_successor() {
+        let registry = Arc::new(Registry::default());
+        let mut inlets = Inlets::new(Arc::clone(&registry));
+        began(&mut inlets, A, 0);
+        block(&mut inlets, A, 0..6);
+        began(&mut inlets, B, 0);
+        gap(&mut inlets, A, 6..8);
+        block(&mut inlets, B, 0..3);
+        ended(&mut inlets, A);
+        block(&mut inlets, B, 3..4);
+        let mut reader = registry.inlets()[0].ring.reader_at_oldest();
+        let expected = [[0, 0], [0, 0], [0, 0], [6, 0], [0, 0], [6, 2], [3, 0]];
+        assert_eq!(totals(&mut reader), expected);
+    }
+
+    #[test]
+    fn claimed_rates_share_one_budget() {
+        assert_eq!(affordable(1 << 26, RING_BUDGET_BYTES), 1 << 26);
+        assert_eq!(affordable(1 << 26, (1 << 26) - 1), 1 << 25);
+        assert_eq!(affordable(1 << 26, 0), MIN_RING_BYTES);
+        let registry = Arc::new(Registry::default());
+        let mut inlets = Inlets::new(Arc::clone(&registry));
+        inlets.budget_bytes = 1 << 21;
+        for stream in 0..8 {
+            let (stream, description) = description(stream, 1_000_000_000);
+            inlets.write(Event::Began { stream, epoch: A, description, first_index: 0 });
+        }
+        let bytes: Vec<_> = registry.inlets().iter().map(|inlet| inlet.ring.capacity_bytes()).collect();
+        assert_eq!(bytes, [1 << 21, 1 << 18, 1 << 18, 1 << 18, 1 << 18, 1 << 18, 1 << 18, 1 << 18]);
+        inlets.close_where(|_| true);
+        let (stream, description) = description(9, 1_000_000_000);
+        inlets.write(Event::Began { stream, epoch: A, description, first_index: 0 });
+        assert_eq!(registry.inlets()[0].ring.capacity_bytes(), 1 << 21, "what is closed is given back");
+    }
 }
