@@ -2,7 +2,8 @@
 //!
 //! Pieces that follow each other are joined into larger blocks. A sample that was cut over several
 //! datagrams is handed over when its last piece has come or is missing; what is missing of it reads as zero
-//! and is named in the block's mask. A sample of which nothing came is not handed over at all.
+//! and is named in the block's mask. A sample of which nothing came is not handed over at all, and takes no
+//! memory.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -12,6 +13,8 @@ use units::{Epoch, RangeSet, WallTime};
 
 /// A block is handed over when it has grown to this size.
 const MAX_BLOCK_BYTES: usize = 256 * 1024;
+/// Zeros are put in so many at a time.
+const ZEROS: [u8; 4_096] = [0; 4_096];
 
 /// Collects the pieces of one epoch of a stream.
 pub(crate) struct Assembly {
@@ -23,8 +26,11 @@ pub(crate) struct Assembly {
     /// Position of the first element in `data`; the start of a sample.
     start: u64,
     t0: WallTime,
+    /// How many elements have been collected or are missing since `start`.
+    len: u64,
+    /// What has been collected; missing elements behind the last that came are not written yet.
     data: SampleBuffer,
-    /// Missing positions within `data`.
+    /// Missing positions among the collected.
     missing: RangeSet,
 }
 
@@ -38,6 +44,7 @@ impl Assembly {
             epoch,
             start: 0,
             t0: WallTime::default(),
+            len: 0,
             data: SampleBuffer::default(),
             missing: RangeSet::new(),
         }
@@ -49,7 +56,9 @@ impl Assembly {
             self.flush(out);
             self.begin(position, t0);
         }
+        self.write_zeros(self.len);
         self.data.extend_from_bytes(payload);
+        self.len += (payload.len() / self.element_bytes) as u64;
         if self.data.as_bytes().len() >= MAX_BLOCK_BYTES && self.is_whole() {
             self.flush(out);
         }
@@ -63,7 +72,7 @@ impl Assembly {
         } else {
             // The sample that is being collected ends with this gap, or goes on behind it.
             let sample_end = positions.start.next_multiple_of(self.per_sample);
-            self.fill(positions.start..positions.end.min(sample_end));
+            self.skip(positions.start..positions.end.min(sample_end));
             if positions.end < sample_end {
                 return;
             }
@@ -73,9 +82,7 @@ impl Assembly {
         if tail >= positions.start && tail < positions.end {
             // The gap ends inside a sample whose rest is still to come.
             self.start = tail;
-            self.data.clear();
-            self.missing = RangeSet::new();
-            self.fill(tail..positions.end);
+            self.skip(tail..positions.end);
         }
     }
 
@@ -88,13 +95,13 @@ impl Assembly {
 
     /// Hands over everything; an incomplete last sample is given up.
     pub(crate) fn flush(&mut self, out: &mut Vec<Block>) {
-        let len = self.len_elements();
-        let whole = len - len % self.per_sample;
+        let whole = self.len - self.len % self.per_sample;
         let end = self.start + whole;
         let nothing_came = self.missing.count_in(self.start..end) == whole;
         if whole > 0 && !nothing_came {
-            let bytes = usize::try_from(whole).expect("in memory") * self.element_bytes;
-            let data = if whole == len {
+            self.write_zeros(whole);
+            let bytes = self.bytes_of(whole);
+            let data = if self.data.as_bytes().len() == bytes {
                 std::mem::take(&mut self.data)
             } else {
                 SampleBuffer::from_bytes(&self.data.as_bytes()[..bytes])
@@ -112,13 +119,14 @@ impl Assembly {
             });
         }
         self.data.clear();
+        self.len = 0;
         self.missing = RangeSet::new();
     }
 
     fn begin(&mut self, position: u64, t0: WallTime) {
         self.start = position - position % self.per_sample;
         self.t0 = t0;
-        self.fill(self.start..position);
+        self.skip(self.start..position);
     }
 
     /// Tells whether a piece's time breaks with what the block's start and rate foretell, by half a sample.
@@ -129,24 +137,33 @@ impl Assembly {
         u128::from(t0.nanos_since(expected).unsigned_abs()) > half_a_sample.max(1_000)
     }
 
-    /// Puts zeros where elements are missing.
-    fn fill(&mut self, positions: Range<u64>) {
-        let elements = usize::try_from(positions.end - positions.start).expect("within one sample");
-        self.data.extend_from_bytes(&vec![0; elements * self.element_bytes]);
+    /// Notes that elements behind the last are missing.
+    fn skip(&mut self, positions: Range<u64>) {
+        self.len += positions.end - positions.start;
         self.missing.insert(positions);
     }
 
-    fn len_elements(&self) -> u64 {
-        (self.data.as_bytes().len() / self.element_bytes) as u64
+    /// Writes zeros for what is missing below `len`, now that something behind it came.
+    fn write_zeros(&mut self, len: u64) {
+        let bytes = self.bytes_of(len);
+        if self.data.as_bytes().is_empty() && bytes > 0 {
+            self.data = SampleBuffer::zeroed(bytes);
+        }
+        while let lacking @ 1.. = bytes.saturating_sub(self.data.as_bytes().len()) {
+            self.data.extend_from_bytes(&ZEROS[..lacking.min(ZEROS.len())]);
+        }
     }
 
-    fn is_whole(&self) -> bool {
-        self.len_elements().is_multiple_of(self.per_sample)
+    fn bytes_of(&self, elements: u64) -> usize {
+        usize::try_from(elements).expect("within what fits into memory") * self.element_bytes
+    }
+
+    const fn is_whole(&self) -> bool {
+        self.len.is_multiple_of(self.per_sample)
     }
 
     fn next_position(&self) -> Option<u64> {
-        let len = self.len_elements();
-        (len > 0).then_some(self.start + len)
+        (self.len > 0).then_some(self.start + self.len)
     }
 }
 
@@ -226,6 +243,16 @@ mod tests {
         assembly.piece(8, at(2), &[1, 2, 3, 4], &mut out);
         assembly.pause(&mut out);
         assert_eq!(seen(&out), [(2, vec![1, 2, 3, 4], vec![])]);
+    }
+
+    #[test]
+    fn a_sample_of_which_nothing_came_takes_no_memory() {
+        let (mut assembly, mut out) = (assembly(1), Vec::new());
+        assembly.per_sample = 1 << 60;
+        assembly.gap(&(0..1 << 59), &mut out);
+        assembly.gap(&(1 << 59..(1 << 60) + 5), &mut out);
+        assembly.flush(&mut out);
+        assert!(out.is_empty() && assembly.data.as_bytes().is_empty());
     }
 
     #[test]
