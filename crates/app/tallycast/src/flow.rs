@@ -1,27 +1,35 @@
 //! One stream on its way from the receiving agent's ring to a subscriber: blocks, gaps, and the account.
+//!
+//! Records come in the order of the stream, each with its epoch and with what that epoch had delivered and
+//! missing before. So a reader that the ring overtook books the difference at the next record of the epoch,
+//! and asks the bridge for the stages of what was missing there.
+
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeMap;
-use std::ops::Range;
 use std::sync::Arc;
 
-use engine::Inlet;
 use engine::record::{BlockRecord, Record};
-use ledger::{
-    Account, AccountState, Evidence, EvidenceSource, Gap, GapKind, Leg, NetworkRows, Stage, StageCounts, Unit,
-};
+use engine::{Inlet, ReceiveAgent};
+use ledger::{Account, AccountState, Gap, GapKind, Leg, NetworkRows, StageCounts};
 use ring::{Read, Reader};
 use sample::{Block, StreamName};
-use units::{Epoch, StreamId, WallTime};
+use units::{Epoch, StreamId};
 
 use crate::assembly::Assembly;
 use crate::event::{Event, StreamAccount, StreamGap, StreamInfo};
+use crate::life::Life;
 
 /// How many records one stream gives before the others have their turn.
 const MAX_RECORDS_PER_TURN: usize = 256;
-/// The most gaps an account lists one by one; the totals keep the rest.
-const MAX_GAPS: usize = 8_192;
-/// Gaps that the ring made are numbered apart from those of the receiving socket.
-const FIRST_LAP_ID: u64 = 1 << 63;
+/// How many bytes of samples it gives before that: a small piece may complete a large sample.
+const MAX_BYTES_PER_TURN: usize = 1 << 24;
+/// Only the newest epochs can still be spoken of.
+const MAX_LIVES: usize = 8;
+/// Names the time without a publisher, once an epoch; above all positions that come to pass, and still a whole
+/// number for every reader of JSON.
+const ABSENCE_ID: u64 = (1 << 53) - 1;
 
 /// Whether an account lists its gaps one by one, which are thousands where much was lost.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -30,47 +38,72 @@ pub(crate) enum GapList {
     Empty,
 }
 
+/// What a flow asks of the receiving socket's books.
+pub(crate) trait Bridge: Send + Sync {
+    /// Returns the accounts of a stream that are listened to or still settle.
+    fn accounts_of(&self, stream: StreamId) -> Vec<(Epoch, Account)>;
+}
+
+impl Bridge for ReceiveAgent {
+    fn accounts_of(&self, stream: StreamId) -> Vec<(Epoch, Account)> {
+        let views = self.accounts().into_iter().map(|account| account.view);
+        views.filter(|view| view.stream == stream).map(|view| (view.epoch, view.account)).collect()
+    }
+}
+
 /// One stream on its way to one subscriber.
 pub(crate) struct Flow {
     pub(crate) inlet: Inlet,
     pub(crate) name: Arc<StreamName>,
     schema: Arc<sample::Schema>,
+    bridge: Arc<dyn Bridge>,
     reader: Reader,
     record: Vec<u8>,
     current: Option<Epoch>,
     lives: BTreeMap<Epoch, Life>,
     assembly: Option<Assembly>,
     blocks: Vec<Block>,
-    lapped: bool,
-    next_lap_id: u64,
+    /// The bridge knows what the ring took back.
+    ask_bridge: bool,
     pub(crate) closed: bool,
 }
 
-/// One epoch as this subscriber reads it.
-struct Life {
-    leg: Leg,
-    gaps: BTreeMap<u64, Gap>,
-    datagrams: Option<NetworkRows>,
-    /// A sample's index and time, from which other times are computed.
-    anchor: (u64, WallTime),
-    ended: bool,
+/// Where the flow of an epoch stands at a record.
+#[derive(Clone, Copy)]
+struct Place {
+    epoch: Epoch,
+    /// Elements that the epoch had delivered and missing before.
+    totals: [u64; 2],
+    /// Position of the record's first element.
+    position: u64,
 }
 
 impl Flow {
-    pub(crate) fn new(inlet: Inlet) -> Self {
+    /// Reads a stream from the oldest that its ring holds.
+    pub(crate) fn new(inlet: Inlet, bridge: Arc<dyn Bridge>) -> Self {
         let reader = inlet.ring.reader_at_oldest();
+        Self::with_reader(inlet, bridge, reader)
+    }
+
+    /// Reads a stream from now on.
+    pub(crate) fn from_now(inlet: Inlet, bridge: Arc<dyn Bridge>) -> Self {
+        let reader = inlet.ring.reader_at_head();
+        Self::with_reader(inlet, bridge, reader)
+    }
+
+    fn with_reader(inlet: Inlet, bridge: Arc<dyn Bridge>, reader: Reader) -> Self {
         Self {
             name: Arc::new(inlet.description.name.clone()),
             schema: Arc::new(inlet.description.schema.clone()),
             inlet,
+            bridge,
             reader,
             record: Vec::new(),
             current: None,
             lives: BTreeMap::new(),
             assembly: None,
             blocks: Vec::new(),
-            lapped: false,
-            next_lap_id: FIRST_LAP_ID,
+            ask_bridge: false,
             closed: false,
         }
     }
@@ -84,22 +117,17 @@ impl Flow {
         !self.closed && self.reader.lag_bytes() > 0
     }
 
-    /// Reads on, within bounds; what there is to tell goes into `events`.
-    pub(crate) fn pump(&mut self, reader_name: &str, events: &mut Vec<Event>) {
+    /// Reads on, within bounds; what there is to tell goes into `events`. Returns how many bytes of samples
+    /// that is.
+    pub(crate) fn pump(&mut self, reader_name: &str, events: &mut Vec<Event>) -> usize {
+        let mut bytes = 0;
+        if self.closed {
+            return bytes;
+        }
         for _ in 0..MAX_RECORDS_PER_TURN {
-            let mut record = std::mem::take(&mut self.record);
-            let read = self.reader.read(&mut record);
-            match read {
-                Read::Record { kind, totals } => match Record::decode(kind, &record) {
-                    Ok(content) => self.take(content, totals, reader_name, events),
-                    Err(error) => tracing::error!("stream `{}`: {error}", self.name),
-                },
-                Read::Lapped { .. } => self.lapped = true,
-                Read::Empty => {}
-                Read::Closed => self.close(reader_name, events),
-            }
-            self.record = record;
-            if matches!(read, Read::Empty | Read::Closed) {
+            let goes_on = self.read_record(reader_name, events);
+            bytes += self.hand_over(events);
+            if !goes_on || bytes >= MAX_BYTES_PER_TURN {
                 break;
             }
         }
@@ -108,7 +136,21 @@ impl Flow {
         {
             assembly.pause(&mut self.blocks);
         }
-        self.hand_over(events);
+        bytes += self.hand_over(events);
+        if std::mem::take(&mut self.ask_bridge) {
+            self.consult(events);
+        }
+        self.cut_overdue(reader_name, events);
+        bytes
+    }
+
+    /// Leaves a stream that others still read: takes what its ring holds by now, and cuts what is open.
+    pub(crate) fn leave(&mut self, reader_name: &str, events: &mut Vec<Event>) {
+        let end = self.reader.position() + self.reader.lag_bytes();
+        while !self.closed && self.reader.position() < end && self.is_ready() {
+            self.pump(reader_name, events);
+        }
+        self.close(reader_name, events);
     }
 
     /// Returns the accounts of the epochs that are still open here.
@@ -123,15 +165,48 @@ impl Flow {
         Some(self.account(epoch, life, reader_name, GapList::Full))
     }
 
+    /// Reads one record; tells whether there may be more.
+    fn read_record(&mut self, reader_name: &str, events: &mut Vec<Event>) -> bool {
+        let mut record = std::mem::take(&mut self.record);
+        let read = self.reader.read(&mut record);
+        match read {
+            Read::Record { kind, totals } => match Record::decode(kind, &record) {
+                Ok(content) => self.take(content, totals, reader_name, events),
+                Err(error) => tracing::error!("stream `{}`: {error}", self.name),
+            },
+            Read::Lapped { .. } => self.on_lapped(),
+            Read::Empty => {}
+            Read::Closed => self.close(reader_name, events),
+        }
+        self.record = record;
+        !matches!(read, Read::Empty | Read::Closed)
+    }
+
     fn take(&mut self, record: Record<'_>, totals: [u64; 2], reader_name: &str, events: &mut Vec<Event>) {
+        let per_sample = u64::from(self.schema.elements_per_sample());
         match record {
             Record::Began { epoch, first_index } => {
-                self.begin(epoch, totals, first_index, reader_name, events)
+                let at = Place { epoch, totals, position: first_index * per_sample };
+                self.on_began(at, reader_name, events);
             }
-            Record::Block(block) => self.on_block(&block, totals, reader_name, events),
-            Record::Gap(epoch, gap) => self.on_gap(epoch, gap, totals, reader_name, events),
-            Record::Settled(epoch, gap) => self.on_settled(epoch, gap, events),
+            Record::Block(block) => {
+                let at = Place { epoch: block.epoch, totals, position: block.position };
+                if self.enter(at, reader_name, events) {
+                    self.on_block(&block, events);
+                }
+            }
+            Record::Gap(epoch, gap) => {
+                let at = Place { epoch, totals, position: gap.positions.start };
+                self.on_gap(at, gap, reader_name, events);
+            }
+            Record::Settled(epoch, gap) => {
+                self.catch_up(epoch, totals, events);
+                let Some(life) = self.lives.get_mut(&epoch) else { return };
+                let news = life.learn(&[gap]);
+                self.tell_settled(epoch, news, events);
+            }
             Record::Ended { epoch, state, datagrams } => {
+                self.catch_up(epoch, totals, events);
                 self.on_ended(epoch, state, datagrams, reader_name, events);
             }
             Record::TwoPublishers { other, .. } => {
@@ -144,32 +219,103 @@ impl Flow {
         }
     }
 
-    /// Opens the account of an epoch.
-    fn begin(
-        &mut self,
-        epoch: Epoch,
-        totals: [u64; 2],
-        first_index: u64,
-        reader_name: &str,
-        events: &mut Vec<Event>,
-    ) {
-        if let Some(assembly) = &mut self.assembly {
-            assembly.flush(&mut self.blocks);
+    fn on_lapped(&mut self) {
+        let mut others_open = false;
+        for (epoch, life) in &mut self.lives {
+            life.lapped = true;
+            others_open |= !life.ended && self.current != Some(*epoch);
         }
-        self.hand_over(events);
-        if std::mem::take(&mut self.lapped) {
-            self.cut_current(reader_name, events);
+        self.ask_bridge |= others_open;
+    }
+
+    fn on_began(&mut self, at: Place, reader_name: &str, events: &mut Vec<Event>) {
+        match self.lives.get(&at.epoch) {
+            // The ring took the end of the account before: this reader's goes on.
+            Some(life) if self.goes_on(life, at) => self.go_on(at, events),
+            Some(life) => {
+                let next = Life::succeeded_by(life, self.leg_at(at));
+                self.cut(at.epoch, reader_name, events);
+                self.begin(at.epoch, next, events);
+            }
+            None => {
+                let life = Life::new(self.leg_at(at));
+                self.begin(at.epoch, life, events);
+            }
         }
-        // The same epoch begins anew when a publisher was silent for so long that its account had ended.
-        if let Some(life) = self.lives.remove(&epoch).filter(|life| !life.ended) {
-            events.push(Event::Ended(self.account(epoch, &life, reader_name, GapList::Full)));
+    }
+
+    /// Sees to it that the epoch of a record is the present one and its account open and at the record's
+    /// place; false if no account can begin here.
+    fn enter(&mut self, at: Place, reader_name: &str, events: &mut Vec<Event>) -> bool {
+        let Some(life) = self.lives.get(&at.epoch) else { return self.begin_behind(at, events) };
+        if self.goes_on(life, at) {
+            self.go_on(at, events);
+            return true;
         }
-        let per_sample = self.schema.elements_per_sample();
-        let leg = Leg::join(per_sample, totals, first_index * u64::from(per_sample));
-        let anchor = (first_index, WallTime::default());
-        let (gaps, datagrams) = (BTreeMap::new(), None);
-        self.lives.insert(epoch, Life { leg, gaps, datagrams, anchor, ended: false });
+        // The ring took the beginning of another account of the epoch. It follows the one before unless the
+        // bridge listened to another life meanwhile.
+        let follows = life.ended && life.leg.leads_to(at.totals, at.position);
+        let leg = life.leg.continued().filter(|_| follows);
+        let Some(leg) = leg.or_else(|| self.is_at_sample(at).then(|| self.leg_at(at))) else { return false };
+        let next = life.succeeded_by(leg);
+        self.cut(at.epoch, reader_name, events);
+        self.begin(at.epoch, next, events);
+        self.overtaken(at, events);
+        true
+    }
+
+    /// Tells whether the present account goes on at this place, at once or behind what the ring took.
+    fn goes_on(&self, life: &Life, at: Place) -> bool {
+        let is_here = if life.lapped {
+            life.leg.leads_to(at.totals, at.position)
+        } else {
+            life.leg.next_position() == at.position
+        };
+        is_here && !life.ended && self.current == Some(at.epoch)
+    }
+
+    fn go_on(&mut self, at: Place, events: &mut Vec<Event>) {
+        let Some(life) = self.lives.get_mut(&at.epoch).filter(|life| life.lapped) else { return };
+        life.end_by = None;
+        self.catch_up(at.epoch, at.totals, events);
+    }
+
+    /// Opens the account of an epoch whose beginning was not read: in the ring's history, or in what it took.
+    fn begin_behind(&mut self, at: Place, events: &mut Vec<Event>) -> bool {
+        let head = at.totals.iter().try_fold(at.position, |position, total| position.checked_sub(*total));
+        let head = head.map(|position| Place { totals: [0, 0], position, ..at });
+        // A reader that has just come did not lose what was before it; one that was here did.
+        let Some(head) = head.filter(|head| self.current.is_some() && self.is_at_sample(*head)) else {
+            if !self.is_at_sample(at) {
+                return false; // The middle of a sample: the account begins with the next.
+            }
+            let life = Life::new(self.leg_at(at));
+            self.begin(at.epoch, life, events);
+            return true;
+        };
+        let life = Life::new(self.leg_at(head));
+        self.begin(at.epoch, life, events);
+        self.overtaken(at, events);
+        true
+    }
+
+    /// Books that the ring took everything from the beginning of an account to here.
+    fn overtaken(&mut self, at: Place, events: &mut Vec<Event>) {
+        if let Some(life) = self.lives.get_mut(&at.epoch) {
+            life.lapped = true;
+            self.catch_up(at.epoch, at.totals, events);
+        }
+    }
+
+    /// Opens an account of an epoch, which is the present one from now on.
+    fn begin(&mut self, epoch: Epoch, life: Life, events: &mut Vec<Event>) {
+        self.flush(events);
+        let first_index = life.leg.rows().first;
+        self.lives.insert(epoch, life);
         self.current = Some(epoch);
+        // Of the lives before, some may have ended where this reader was not.
+        self.ask_bridge |=
+            self.lives.iter().any(|(other, life)| *other != epoch && life.lapped && !life.ended);
         self.assembly = Some(Assembly::new(Arc::clone(&self.name), Arc::clone(&self.schema), epoch));
         events.push(Event::Began(Arc::new(StreamInfo {
             name: Arc::clone(&self.name),
@@ -181,68 +327,40 @@ impl Flow {
         })));
     }
 
-    fn on_block(
-        &mut self,
-        block: &BlockRecord<'_>,
-        totals: [u64; 2],
-        reader_name: &str,
-        events: &mut Vec<Event>,
-    ) {
-        let per_sample = u64::from(self.schema.elements_per_sample());
-        let index = block.position / per_sample;
-        if self.current != Some(block.epoch) {
-            if !block.position.is_multiple_of(per_sample) {
-                return; // A reader who comes in the middle of a sample begins with the next.
-            }
-            self.begin(block.epoch, totals, index, reader_name, events);
-        }
-        self.catch_up(totals, events);
-        let Some(life) = self.current.and_then(|epoch| self.lives.get_mut(&epoch)) else { return };
+    fn on_block(&mut self, block: &BlockRecord<'_>, events: &mut Vec<Event>) {
+        let index = block.position / u64::from(self.schema.elements_per_sample());
+        let Some(life) = self.lives.get_mut(&block.epoch) else { return };
         let elements = (block.payload.len() / self.schema.dtype.size_bytes()) as u64;
+        if life.is_at(index, block.t0) {
+            self.tell_untimed(block.epoch, events);
+        }
+        let Some(life) = self.lives.get_mut(&block.epoch) else { return };
         life.leg.delivered(block.position..block.position + elements);
-        life.anchor = (index, block.t0);
         if let Some(assembly) = &mut self.assembly {
             assembly.piece(block.position, block.t0, block.payload, &mut self.blocks);
         }
     }
 
-    fn on_gap(
-        &mut self,
-        epoch: Epoch,
-        gap: Gap,
-        totals: [u64; 2],
-        reader_name: &str,
-        events: &mut Vec<Event>,
-    ) {
-        let per_sample = u64::from(self.schema.elements_per_sample());
-        if self.current != Some(epoch) {
-            if !gap.positions.start.is_multiple_of(per_sample) {
-                return;
-            }
-            self.begin(epoch, totals, gap.positions.start / per_sample, reader_name, events);
+    fn on_gap(&mut self, at: Place, gap: Gap, reader_name: &str, events: &mut Vec<Event>) {
+        // What is left of a life that was replaced is told after its successor has begun.
+        let is_left_over = self.current.is_some_and(|current| at.epoch < current);
+        if is_left_over {
+            self.catch_up(at.epoch, at.totals, events);
+            let fits = |life: &&mut Life| !life.ended && life.leg.next_position() == at.position;
+            let Some(life) = self.lives.get_mut(&at.epoch).filter(fits) else { return };
+            let told = life.leg.gap(gap).clone();
+            return self.tell_gap(at.epoch, told, events);
         }
-        self.catch_up(totals, events);
+        if !self.enter(at, reader_name, events) {
+            return;
+        }
         if let Some(assembly) = &mut self.assembly {
             assembly.gap(&gap.positions, &mut self.blocks);
         }
         self.hand_over(events);
-        let Some(life) = self.lives.get_mut(&epoch) else { return };
-        life.leg.gap(&gap);
-        let told = self.stream_gap(epoch, gap);
-        self.remember(epoch, &told.gap);
-        events.push(Event::Gap(told));
-    }
-
-    fn on_settled(&mut self, epoch: Epoch, gap: Gap, events: &mut Vec<Event>) {
-        let Some(life) = self.lives.get_mut(&epoch) else { return };
-        let before = life.leg.rows();
-        life.leg.settled(&gap);
-        // Gaps from before this reader joined are not its own.
-        if life.gaps.contains_key(&gap.id) || life.leg.rows() != before {
-            let told = self.stream_gap(epoch, gap);
-            self.remember(epoch, &told.gap);
-            events.push(Event::Settled(told));
-        }
+        let Some(life) = self.lives.get_mut(&at.epoch) else { return };
+        let told = life.leg.gap(gap).clone();
+        self.tell_gap(at.epoch, told, events);
     }
 
     fn on_ended(
@@ -254,106 +372,185 @@ impl Flow {
         events: &mut Vec<Event>,
     ) {
         if self.current == Some(epoch) {
-            if let Some(assembly) = &mut self.assembly {
-                assembly.flush(&mut self.blocks);
-            }
-            self.hand_over(events);
+            self.flush(events);
+        }
+        // The bridge has settled everything: what is open here was settled in what the ring took.
+        if self.lives.get(&epoch).is_some_and(|life| !life.ended && life.leg.is_unsettled()) {
+            self.consult(events);
         }
         let Some(life) = self.lives.get_mut(&epoch).filter(|life| !life.ended) else { return };
         life.datagrams = Some(datagrams);
-        life.leg.end(&Account { state, datagrams: None, elements: life.leg.rows(), gaps: Vec::new() });
-        self.end(epoch, reader_name, events);
+        life.end(state);
+        self.tell_end(epoch, reader_name, events);
     }
 
-    /// Books what the ring took back, once a record tells where reading goes on.
-    fn catch_up(&mut self, totals: [u64; 2], events: &mut Vec<Event>) {
-        if !std::mem::take(&mut self.lapped) {
-            return;
+    /// Books what the ring took back of an epoch, at a record with these totals.
+    fn catch_up(&mut self, epoch: Epoch, totals: [u64; 2], events: &mut Vec<Event>) {
+        let Some(life) = self.lives.get_mut(&epoch).filter(|life| life.lapped && !life.ended) else { return };
+        life.lapped = false;
+        let Some(gap) = life.leg.lapped(totals).cloned() else { return };
+        self.ask_bridge |= life.leg.is_unsettled();
+        if let Some(assembly) = &mut self.assembly
+            && self.current == Some(epoch)
+        {
+            assembly.gap(&gap.positions, &mut self.blocks);
+            self.hand_over(events);
         }
-        let Some(epoch) = self.current else { return };
-        let Some(life) = self.lives.get_mut(&epoch) else { return };
-        let before = life.leg.rows();
-        let positions = life.leg.lapped(totals);
-        if positions.is_empty() {
-            return;
-        }
-        let lag = life.leg.rows().lost[Stage::ReaderLag] - before.lost[Stage::ReaderLag];
-        if let Some(assembly) = &mut self.assembly {
-            assembly.gap(&positions, &mut self.blocks);
-        }
-        self.hand_over(events);
-        let told = self.stream_gap(epoch, lap_gap(self.next_lap_id, positions, lag));
-        self.next_lap_id += 1;
-        self.remember(epoch, &told.gap);
-        events.push(Event::Gap(told));
+        self.tell_gap(epoch, gap, events);
     }
 
-    /// Ends the present epoch because the ring has gone on to another one meanwhile.
-    fn cut_current(&mut self, reader_name: &str, events: &mut Vec<Event>) {
-        let Some(epoch) = self.current.take() else { return };
+    /// Asks the bridge for the stages of what was missing where this reader was lapped, and for lives that
+    /// have ended there.
+    fn consult(&mut self, events: &mut Vec<Event>) {
+        let accounts = self.bridge.accounts_of(self.stream());
+        // What the bridge said before it answered lies in the ring below this place.
+        let head = self.reader.position() + self.reader.lag_bytes();
+        let open: Vec<Epoch> = self.lives.iter().filter(|(_, life)| !life.ended).map(|(it, _)| *it).collect();
+        for epoch in open {
+            let Some(life) = self.lives.get_mut(&epoch) else { continue };
+            let account = accounts.iter().find(|(of, _)| *of == epoch).map(|(_, account)| account);
+            if account.is_none_or(Account::closed) {
+                life.end_by = Some(head);
+            }
+            let news = account.map_or_else(Vec::new, |account| life.learn(&account.gaps));
+            self.tell_settled(epoch, news, events);
+        }
+    }
+
+    /// Cuts the accounts whose end was in what the ring took.
+    fn cut_overdue(&mut self, reader_name: &str, events: &mut Vec<Event>) {
+        let position = self.reader.position();
+        let overdue = |life: &Life| !life.ended && life.end_by.is_some_and(|place| place <= position);
+        let epochs = self.lives.iter().filter(|(_, life)| overdue(life)).map(|(epoch, _)| *epoch);
+        for epoch in epochs.collect::<Vec<_>>() {
+            self.cut(epoch, reader_name, events);
+        }
+    }
+
+    /// Ends an account where this reader stands, if it is open.
+    fn cut(&mut self, epoch: Epoch, reader_name: &str, events: &mut Vec<Event>) {
+        if self.current == Some(epoch) {
+            self.flush(events);
+        }
         if let Some(life) = self.lives.get_mut(&epoch).filter(|life| !life.ended) {
-            life.leg.cut();
-            self.end(epoch, reader_name, events);
+            life.end(AccountState::Cut);
+            self.tell_end(epoch, reader_name, events);
         }
     }
 
     /// Ends what is open here: the ring was closed, or is left although others still read it.
     pub(crate) fn close(&mut self, reader_name: &str, events: &mut Vec<Event>) {
         self.closed = true;
+        let epochs: Vec<_> = self.lives.keys().copied().collect();
+        for epoch in epochs {
+            self.cut(epoch, reader_name, events);
+        }
+    }
+
+    fn tell_end(&mut self, epoch: Epoch, reader_name: &str, events: &mut Vec<Event>) {
+        let Some(life) = self.lives.get(&epoch) else { return };
+        events.push(Event::Ended(self.account(epoch, life, reader_name, GapList::Full)));
+        self.forget_lives(reader_name, events);
+    }
+
+    fn forget_lives(&mut self, reader_name: &str, events: &mut Vec<Event>) {
+        while self.lives.len() > MAX_LIVES {
+            let oldest = self.lives.keys().copied().find(|epoch| self.current != Some(*epoch));
+            let Some(oldest) = oldest else { break };
+            let Some(mut life) = self.lives.remove(&oldest) else { break };
+            if !life.ended {
+                life.end(AccountState::Cut);
+                events.push(Event::Ended(self.account(oldest, &life, reader_name, GapList::Full)));
+            }
+        }
+    }
+
+    /// Hands over all that has been collected.
+    fn flush(&mut self, events: &mut Vec<Event>) {
         if let Some(assembly) = &mut self.assembly {
             assembly.flush(&mut self.blocks);
         }
         self.hand_over(events);
-        let open: Vec<_> =
-            self.lives.iter().filter(|(_, life)| !life.ended).map(|(epoch, _)| *epoch).collect();
-        for epoch in open {
-            if let Some(life) = self.lives.get_mut(&epoch) {
-                life.leg.cut();
-            }
-            self.end(epoch, reader_name, events);
-        }
     }
 
-    fn end(&mut self, epoch: Epoch, reader_name: &str, events: &mut Vec<Event>) {
-        let Some(mut life) = self.lives.remove(&epoch) else { return };
-        life.ended = true;
-        events.push(Event::Ended(self.account(epoch, &life, reader_name, GapList::Full)));
-        self.lives.insert(epoch, life);
-        // Only the newest epochs can still be spoken of.
-        while self.lives.len() > 8 {
-            self.lives.pop_first();
-        }
-    }
-
-    fn hand_over(&mut self, events: &mut Vec<Event>) {
+    /// Hands whole blocks over; returns their bytes.
+    fn hand_over(&mut self, events: &mut Vec<Event>) -> usize {
+        let bytes = self.blocks.iter().map(|block| block.data.as_bytes().len()).sum();
         events.extend(self.blocks.drain(..).map(Event::Block));
+        bytes
     }
 
-    fn remember(&mut self, epoch: Epoch, gap: &Gap) {
-        let Some(life) = self.lives.get_mut(&epoch) else { return };
-        life.gaps.insert(gap.id, gap.clone());
-        if life.gaps.len() > MAX_GAPS {
-            life.gaps.pop_first();
+    /// Tells of a gap, unless no block has told yet when it was.
+    fn tell_gap(&self, epoch: Epoch, gap: Gap, events: &mut Vec<Event>) {
+        events.extend(self.stream_gap(epoch, gap).map(Event::Gap));
+    }
+
+    fn tell_settled(&self, epoch: Epoch, news: Vec<Gap>, events: &mut Vec<Event>) {
+        let told = news.into_iter().filter_map(|gap| self.stream_gap(epoch, gap));
+        events.extend(told.map(Event::Settled));
+    }
+
+    /// Tells of the time without a publisher and of the gaps that waited for the epoch's first block.
+    fn tell_untimed(&self, epoch: Epoch, events: &mut Vec<Event>) {
+        events.extend(self.absence_before(epoch).map(Event::Gap));
+        let Some(life) = self.lives.get(&epoch) else { return };
+        for gap in life.leg.gaps() {
+            self.tell_gap(epoch, gap.clone(), events);
         }
     }
 
-    fn stream_gap(&self, epoch: Epoch, gap: Gap) -> StreamGap {
+    /// Returns the time between the end of the epoch before and the first sample of this one.
+    ///
+    /// Source: architecture, "The account, precisely", rule 14.
+    fn absence_before(&self, epoch: Epoch) -> Option<StreamGap> {
+        let life = self.lives.get(&epoch)?;
+        let (_, before) = self.lives.range(..epoch).next_back()?;
+        if before.lapped && !before.ended {
+            return None; // Its end is in what the ring took.
+        }
+        let rate = self.schema.rate;
+        let t0 = before.time_of(before.leg.rows().next, rate)?;
+        let t1 = life.time_of(0, rate)?;
+        let position = life.leg.rows().first * u64::from(self.schema.elements_per_sample());
+        let gap = Gap {
+            id: ABSENCE_ID,
+            kind: GapKind::PublisherAbsent,
+            positions: position..position,
+            numbers: 0..0,
+            lost: StageCounts::default(),
+            unexplained: 0,
+            unsettled: 0,
+            apportioned: false,
+            evidence: Vec::new(),
+        };
+        let absence = StreamGap { t0, t1, ..self.stream_gap(epoch, gap)? };
+        (t0 < t1).then_some(absence)
+    }
+
+    fn stream_gap(&self, epoch: Epoch, gap: Gap) -> Option<StreamGap> {
         let per_sample = u64::from(self.schema.elements_per_sample());
-        let anchor = self.lives.get(&epoch).map_or((0, WallTime::default()), |life| life.anchor);
-        let time = |index: u64| self.schema.rate.time_of(index, anchor.0, anchor.1);
-        StreamGap {
+        let life = self.lives.get(&epoch)?;
+        Some(StreamGap {
             stream: Arc::clone(&self.name),
             epoch,
             elements_per_sample: self.schema.elements_per_sample(),
-            t0: time(gap.positions.start / per_sample),
-            t1: time(gap.positions.end.div_ceil(per_sample)),
+            t0: life.time_of(gap.positions.start / per_sample, self.schema.rate)?,
+            t1: life.time_of(gap.positions.end.div_ceil(per_sample), self.schema.rate)?,
             gap,
-        }
+        })
+    }
+
+    fn is_at_sample(&self, at: Place) -> bool {
+        at.position.is_multiple_of(u64::from(self.schema.elements_per_sample()))
+    }
+
+    fn leg_at(&self, at: Place) -> Leg {
+        Leg::join(self.schema.elements_per_sample(), at.totals, at.position)
     }
 
     fn account(&self, epoch: Epoch, life: &Life, reader_name: &str, gaps: GapList) -> StreamAccount {
         let gaps = match gaps {
-            GapList::Full => life.gaps.values().cloned().collect(),
+            GapList::Full => life.leg.gaps().cloned().collect(),
             GapList::Empty => Vec::new(),
         };
         let account =
@@ -369,27 +566,5 @@ impl Flow {
             port: None,
             age: None,
         }
-    }
-}
-
-/// Makes the gap of a reader that was lapped: what had been delivered is its lag, the rest was missing anyway.
-fn lap_gap(id: u64, positions: Range<u64>, lag: u64) -> Gap {
-    let missing = positions.end - positions.start;
-    let line = Evidence {
-        stage: Stage::ReaderLag,
-        count: lag,
-        unit: Unit::Elements,
-        source: EvidenceSource::RingTotals,
-    };
-    Gap {
-        id,
-        kind: GapKind::Missing,
-        positions,
-        numbers: 0..0,
-        lost: StageCounts::of(Stage::ReaderLag, lag),
-        unexplained: 0,
-        unsettled: missing - lag,
-        apportioned: missing > lag,
-        evidence: vec![line],
     }
 }

@@ -44,6 +44,7 @@ mod blocks;
 mod bus;
 mod event;
 mod flow;
+mod life;
 mod node;
 mod publisher;
 mod sample_clock;

@@ -24,6 +24,8 @@ use crate::subscriber::Subscriber;
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
 /// The most streams whose last life is remembered.
 const MAX_REMEMBERED_LIVES: usize = 16_384;
+/// A camera frame of 64 million pixels in four bytes each; what a stream claims beyond is not believed.
+const DEFAULT_MAX_SAMPLE_BYTES: usize = 1 << 28;
 
 /// A process on the bus. Cheap to clone; its agents start when first needed and end with the last clone.
 #[derive(Clone)]
@@ -57,6 +59,7 @@ pub struct SubscriberBuilder {
     patterns: Vec<String>,
     reader: Option<String>,
     from: Vec<SocketAddr>,
+    max_sample_bytes: usize,
 }
 
 /// Says why a node, publisher or subscriber could not be made.
@@ -173,7 +176,8 @@ impl Node {
     #[must_use]
     pub fn subscriber(&self, pattern: impl Into<String>) -> SubscriberBuilder {
         let patterns = vec![pattern.into()];
-        SubscriberBuilder { node: self.clone(), patterns, reader: None, from: Vec::new() }
+        let max_sample_bytes = DEFAULT_MAX_SAMPLE_BYTES;
+        SubscriberBuilder { node: self.clone(), patterns, reader: None, from: Vec::new(), max_sample_bytes }
     }
 
     /// Returns the streams that are announced, after listening for at least `patience`.
@@ -296,6 +300,15 @@ impl SubscriberBuilder {
         self
     }
 
+    /// Sets how large one sample may be; 256 MiB otherwise. Streams with larger ones are not read, and said.
+    ///
+    /// A reader keeps a sample that came in part until its rest has come or is missing.
+    #[must_use]
+    pub const fn max_sample_bytes(mut self, size_bytes: usize) -> Self {
+        self.max_sample_bytes = size_bytes;
+        self
+    }
+
     /// Opens the subscriber.
     ///
     /// # Errors
@@ -309,7 +322,7 @@ impl SubscriberBuilder {
         for address in self.from {
             agent.listen(address)?;
         }
-        Ok(Subscriber::new(agent, reader, patterns))
+        Ok(Subscriber::new(agent, reader, patterns, self.max_sample_bytes))
     }
 }
 

@@ -1,20 +1,22 @@
 //! Reading streams: every sample that arrives, every gap where it belongs, and the account.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use engine::{ReceiveAgent, StreamAccountView};
+use engine::{Inlet, ReceiveAgent, StreamAccountView};
 use sample::StreamPattern;
 use units::{Epoch, StreamId};
 
 use crate::event::{Event, StreamAccount, StreamGap};
-use crate::flow::{Flow, GapList};
+use crate::flow::{Bridge, Flow, GapList};
 
-/// How long a closing subscriber reads on in streams that go on for others.
-const CLOSING_PATIENCE: Duration = Duration::from_secs(5);
 /// Accounts of ended epochs that are kept for [`Subscriber::close`].
 const MAX_ENDED: usize = 4_096;
+/// Gaps that they list together: the oldest accounts keep their sums only.
+const MAX_ENDED_GAPS: usize = 1 << 16;
+/// Bytes of samples that are taken from the rings before they are handed over.
+const MAX_BYTES_PER_TURN: usize = 1 << 26;
 
 /// A reader of every stream that matches its patterns, also of those that come later.
 pub struct Subscriber {
@@ -26,6 +28,11 @@ pub struct Subscriber {
     queue: VecDeque<Event>,
     scratch: Vec<Event>,
     ended: VecDeque<StreamAccount>,
+    /// Streams that were left while others in this process still read them: what their rings hold was read.
+    left: BTreeSet<StreamId>,
+    max_sample_bytes: usize,
+    /// Streams whose samples are larger.
+    refused: BTreeSet<StreamId>,
     /// The sockets' books of the streams that are being left, which go with them.
     leaving: SocketBooks,
     /// The stream whose turn comes first next time.
@@ -36,7 +43,12 @@ pub struct Subscriber {
 type SocketBooks = BTreeMap<(StreamId, Epoch), StreamAccountView>;
 
 impl Subscriber {
-    pub(crate) fn new(agent: Arc<ReceiveAgent>, reader: String, patterns: Vec<StreamPattern>) -> Self {
+    pub(crate) fn new(
+        agent: Arc<ReceiveAgent>,
+        reader: String,
+        patterns: Vec<StreamPattern>,
+        max_sample_bytes: usize,
+    ) -> Self {
         for pattern in &patterns {
             agent.select(pattern.clone());
         }
@@ -49,6 +61,9 @@ impl Subscriber {
             queue: VecDeque::new(),
             scratch: Vec::new(),
             ended: VecDeque::new(),
+            left: BTreeSet::new(),
+            max_sample_bytes,
+            refused: BTreeSet::new(),
             leaving: SocketBooks::new(),
             turn: None,
         }
@@ -88,6 +103,7 @@ impl Subscriber {
         if let Some(index) = self.patterns.iter().position(|known| known == pattern) {
             self.patterns.remove(index);
             self.agent.deselect(pattern.clone());
+            self.leave_what_others_read();
         }
     }
 
@@ -95,6 +111,12 @@ impl Subscriber {
     #[must_use]
     pub fn patterns(&self) -> &[StreamPattern] {
         &self.patterns
+    }
+
+    /// Returns how many of the present streams are not read because their samples are too large.
+    #[must_use]
+    pub fn refused_streams(&self) -> usize {
+        self.refused.len()
     }
 
     /// Returns the accounts of all open epochs as this reader stands, with the books of their sockets.
@@ -125,20 +147,34 @@ impl Subscriber {
         for pattern in std::mem::take(&mut self.patterns) {
             self.agent.deselect(pattern);
         }
-        // The agent follows one wish after the other: when it answers, it has written its last words on all
-        // streams that nobody wants any more, and closed their rings.
-        drop(self.agent.accounts());
-        let deadline = Instant::now() + CLOSING_PATIENCE;
-        while self.pump() && Instant::now() < deadline {
+        self.leave_what_others_read();
+        // A turn may bring nothing to tell although there is more to read.
+        while self.pump() || self.flows.values().any(Flow::is_ready) {
             self.queue.drain(..).for_each(&mut take);
         }
-        // What another reader of this process still wants goes on; this one leaves it all the same.
+        // An agent that has ended says no last word.
         for flow in self.flows.values_mut() {
             flow.close(&self.reader, &mut self.scratch);
         }
         self.tell();
         self.queue.drain(..).for_each(&mut take);
         self.ended.drain(..).collect()
+    }
+
+    /// Leaves the streams that no pattern asks for although others in this process read them.
+    fn leave_what_others_read(&mut self) {
+        // The agent follows one wish after the other: when it answers, it has written its last words on all
+        // streams that nobody wants any more, and closed their rings. What it keeps, others read.
+        drop(self.agent.ports());
+        let kept: BTreeSet<StreamId> = self.agent.inlets().iter().map(|inlet| inlet.stream).collect();
+        let Self { flows, patterns, scratch, reader, left, .. } = self;
+        for flow in flows.values_mut() {
+            let wanted = patterns.iter().any(|pattern| pattern.matches(&flow.name));
+            if !wanted && kept.contains(&flow.stream()) {
+                flow.leave(reader, scratch);
+                left.insert(flow.stream());
+            }
+        }
     }
 
     fn open_accounts(&self, gaps: GapList) -> Vec<StreamAccount> {
@@ -162,22 +198,27 @@ impl Subscriber {
     /// Reads on in every stream; tells whether there is news.
     fn pump(&mut self) -> bool {
         self.look_for_streams();
-        let first = self.turn.take();
-        let after = self.flows.range_mut(first.unwrap_or(StreamId(0))..);
-        let mut next_turn = None;
-        for (_, flow) in after {
-            flow.pump(&self.reader, &mut self.scratch);
-            next_turn = next_turn.or_else(|| flow.is_ready().then(|| flow.stream()));
-        }
-        if let Some(first) = first {
-            for (_, flow) in self.flows.range_mut(..first) {
-                flow.pump(&self.reader, &mut self.scratch);
+        let first = self.turn.take().unwrap_or(StreamId(0));
+        let after = self.flows.range(first..).map(|(id, _)| *id);
+        let streams: Vec<_> = after.chain(self.flows.range(..first).map(|(id, _)| *id)).collect();
+        let mut bytes = 0;
+        for stream in streams {
+            if bytes >= MAX_BYTES_PER_TURN {
+                self.turn = Some(stream);
+                break;
             }
+            let Some(flow) = self.flows.get_mut(&stream) else { continue };
+            bytes += flow.pump(&self.reader, &mut self.scratch);
+            self.turn = self.turn.or_else(|| flow.is_ready().then_some(stream));
         }
-        self.turn = next_turn;
         let news = !self.scratch.is_empty();
         self.tell();
+        let open = self.flows.len();
         self.flows.retain(|_, flow| !flow.closed);
+        if self.flows.len() < open {
+            // The stream may have come back meanwhile, with another ring.
+            self.generation = None;
+        }
         news
     }
 
@@ -213,6 +254,7 @@ impl Subscriber {
             self.ended.pop_front();
         }
         self.ended.push_back(account.clone());
+        forget_old_gaps(&mut self.ended);
     }
 
     /// Takes late news of a gap into the account of its epoch, if that has ended.
@@ -234,11 +276,50 @@ impl Subscriber {
             return;
         }
         self.generation = Some(generation);
-        for inlet in self.agent.inlets() {
+        let inlets = self.agent.inlets();
+        self.refused.retain(|stream| inlets.iter().any(|inlet| inlet.stream == *stream));
+        self.left.retain(|stream| inlets.iter().any(|inlet| inlet.stream == *stream));
+        for inlet in inlets {
             let wanted = self.patterns.iter().any(|pattern| pattern.matches(&inlet.description.name));
-            if wanted && !self.flows.contains_key(&inlet.stream) {
-                self.flows.insert(inlet.stream, Flow::new(inlet));
+            if !wanted || self.flows.contains_key(&inlet.stream) || self.refuses(&inlet) {
+                continue;
             }
+            let bridge = Arc::clone(&self.agent) as Arc<dyn Bridge>;
+            let stream = inlet.stream;
+            let flow = if self.left.remove(&stream) {
+                Flow::from_now(inlet, bridge)
+            } else {
+                Flow::new(inlet, bridge)
+            };
+            self.flows.insert(stream, flow);
+        }
+    }
+
+    /// Tells whether samples are larger than this reader takes, and says so once.
+    fn refuses(&mut self, inlet: &Inlet) -> bool {
+        let sample_bytes = inlet.description.schema.sample_bytes();
+        if sample_bytes <= self.max_sample_bytes {
+            return false;
+        }
+        if self.refused.insert(inlet.stream) {
+            tracing::warn!(
+                "stream `{}` is not read: its samples of {sample_bytes} bytes are larger than {}\n\
+                 allow more with max_sample_bytes",
+                inlet.description.name,
+                self.max_sample_bytes
+            );
+        }
+        true
+    }
+}
+
+/// Keeps the lists of the newest gaps only.
+fn forget_old_gaps(ended: &mut VecDeque<StreamAccount>) {
+    let mut gaps = 0;
+    for account in ended.iter_mut().rev() {
+        gaps += account.account.gaps.len();
+        if gaps > MAX_ENDED_GAPS {
+            account.account.gaps = Vec::new();
         }
     }
 }

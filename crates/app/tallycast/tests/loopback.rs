@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use tallycast::{
     AccountState, Bus, Dtype, Event, Node, NodeError, OnFull, PublishError, Publisher, Stage, StreamAccount,
-    Subscriber,
+    StreamPattern, Subscriber,
 };
 
 /// How long a test waits for something that must come before it gives up.
@@ -265,4 +265,106 @@ fn what_is_wrong_with_a_description_is_said_when_it_is_opened() {
     assert!(matches!(sending.publisher("lab/probe").open().map(drop), Err(NodeError::NoRate)));
     let twice = sending.publisher("lab/probe").rate(1_000).channels([("a", "V"), ("a", "A")]);
     assert!(matches!(twice.open().map(drop), Err(NodeError::Schema(_))));
+}
+
+/// The smallest ring holds a quarter of a megabyte of a stream of 8 kB/s; a whole megabyte goes by before
+/// the slow reader looks again.
+#[test]
+fn a_slow_reader_knows_what_the_ring_took_and_what_was_lost_before() {
+    let bus = bus();
+    let reading = node(&bus);
+    let mut fast = reading.subscriber("**").reader("fast").open().unwrap();
+    let mut slow = reading.subscriber("**").reader("slow").open().unwrap();
+    let sending = node(&bus);
+    let described = sending.publisher("lab/probe").dtype(Dtype::I32).rate("1k");
+    let mut publisher = described.channels([("a", "V"), ("b", "A")]).on_full(OnFull::Block).open().unwrap();
+    wait_until_joined(&mut fast);
+    wait_until_joined(&mut slow);
+    publisher.set_injection(0.05);
+    let at_bridge = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for part in 0..130 {
+                publisher.send(&samples(part * 1_000, 1_000)).unwrap();
+            }
+            drop(publisher);
+        });
+        read_to_the_end(&mut fast).ended.unwrap().account
+    });
+    let seen = read_to_the_end(&mut slow);
+    let account = seen.ended.unwrap().account;
+    assert_eq!(account.check(), Ok(()));
+    assert!(account.explained(), "{account:?}");
+    assert_eq!(account.state, AccountState::Closed);
+    assert!(account.elements.lost[Stage::ReaderLag] > 0);
+    assert!(at_bridge.elements.lost[Stage::Injected] > 0);
+    assert_eq!(account.elements.lost[Stage::Injected], at_bridge.elements.lost[Stage::Injected]);
+    assert_eq!(seen.values.len() as u64 * 2, account.elements.delivered);
+    assert_eq!(seen.gaps, account.elements.lost.total());
+    assert_eq!(seen.values.len() as u64 * 2 + seen.gaps, 260_000);
+}
+
+#[test]
+fn a_reader_leaves_at_once_although_another_of_its_process_stays() {
+    let bus = bus();
+    let reading = node(&bus);
+    let mut stays = reading.subscriber("**").reader("stays").open().unwrap();
+    let mut leaves = reading.subscriber("lab/*").reader("leaves").open().unwrap();
+    let mut closes = reading.subscriber("lab/probe").reader("closes").open().unwrap();
+    let sending = node(&bus);
+    let mut publisher = publisher(&sending, "lab/probe", "10k");
+    [&mut stays, &mut leaves, &mut closes].into_iter().for_each(wait_until_joined);
+    let pattern: StreamPattern = "lab/*".parse().unwrap();
+    leaves.remove_pattern(&pattern);
+    let left = read_to_the_end(&mut leaves).ended.unwrap();
+    assert_eq!((left.account.state, left.account.check()), (AccountState::Cut, Ok(())));
+    let closed = closes.close();
+    assert_eq!((closed.len(), closed[0].account.state), (1, AccountState::Cut));
+    // Who comes back gets what is published from then on, and nothing twice.
+    publisher.send(&samples(0, 100)).unwrap();
+    while stays.accounts()[0].account.elements.delivered < 200 {
+        assert!(stays.next(WATCHDOG).is_some());
+    }
+    leaves.add_pattern(pattern);
+    assert!(leaves.next(Duration::ZERO).is_none());
+    publisher.send(&samples(100, 100)).unwrap();
+    drop(publisher);
+    assert_eq!(read_to_the_end(&mut leaves).values.first(), Some(&(100, [100, -100])));
+    let account = read_to_the_end(&mut stays).ended.unwrap().account;
+    assert!(account.explained() && account.state == AccountState::Closed);
+}
+
+#[test]
+fn a_stream_that_is_left_and_joined_again_is_heard_again() {
+    let bus = bus();
+    let mut subscriber = node(&bus).subscriber("**").open().unwrap();
+    let sending = node(&bus);
+    let mut publisher = publisher(&sending, "lab/probe", "10k");
+    wait_until_joined(&mut subscriber);
+    let pattern: StreamPattern = "**".parse().unwrap();
+    subscriber.remove_pattern(&pattern);
+    subscriber.add_pattern(pattern);
+    let left = read_to_the_end(&mut subscriber).ended.unwrap().account;
+    assert_eq!(left.state, AccountState::Cut);
+    wait_until_joined(&mut subscriber);
+    publisher.send(&samples(0, 100)).unwrap();
+    drop(publisher);
+    let seen = read_to_the_end(&mut subscriber);
+    assert_eq!(seen.values.len(), 100);
+    assert!(seen.ended.unwrap().account.explained());
+}
+
+#[test]
+fn samples_larger_than_a_reader_allows_are_refused() {
+    let bus = bus();
+    let reading = node(&bus);
+    let mut small = reading.subscriber("**").max_sample_bytes(7).open().unwrap();
+    let mut large = reading.subscriber("**").max_sample_bytes(8).open().unwrap();
+    let sending = node(&bus);
+    let publisher = publisher(&sending, "lab/probe", "10k");
+    wait_until_joined(&mut large);
+    assert!(small.next(Duration::ZERO).is_none());
+    assert_eq!((small.refused_streams(), large.refused_streams()), (1, 0));
+    drop(publisher);
+    assert!(read_to_the_end(&mut large).ended.unwrap().account.explained());
+    assert!(small.close().is_empty());
 }

@@ -79,7 +79,7 @@ pub struct Account {
 /// Says by how much a book is off. A number that does not add up is a defect of ours.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("the {book} book is off: {expected} {unit} since joining, {counted} accounted for",
-    unit = if *.book == "network" { "datagrams" } else { "elements" })]
+    unit = unit_of(.book))]
 pub struct Imbalance {
     /// Which book.
     pub book: &'static str,
@@ -87,6 +87,14 @@ pub struct Imbalance {
     pub expected: u64,
     /// What the rows add up to.
     pub counted: u64,
+}
+
+fn unit_of(book: &str) -> &'static str {
+    match book {
+        "network" => "datagrams",
+        "sample" => "samples",
+        _ => "elements",
+    }
 }
 
 impl AccountState {

@@ -564,7 +564,7 @@ impl Book {
     /// Carries a new gap into the totals.
     fn declare(&mut self, entry: Entry) {
         self.datagrams.add(&entry.datagrams);
-        self.elements.add(&elements_of(&entry.gap));
+        self.elements.add(&Shares::of(&entry.gap));
         self.changes.push_back(Change::Declared(entry.gap.id));
         self.gaps.push_back(entry);
     }
@@ -578,11 +578,11 @@ impl Book {
         let entry = &mut self.gaps[index];
         let before = entry.gap.clone();
         self.datagrams.subtract(&entry.datagrams);
-        self.elements.subtract(&elements_of(&before));
+        self.elements.subtract(&Shares::of(&before));
         let moved = act(entry, &mut self.sender_word, self.key);
         entry.recount();
         self.datagrams.add(&entry.datagrams);
-        self.elements.add(&elements_of(&entry.gap));
+        self.elements.add(&Shares::of(&entry.gap));
         if entry.gap != before && self.changes.back() != Some(&Change::Updated(before.id)) {
             self.changes.push_back(Change::Updated(before.id));
         }
@@ -624,10 +624,6 @@ impl Book {
             self.sender_word.forget_below(number, position);
         }
     }
-}
-
-fn elements_of(gap: &Gap) -> Shares {
-    Shares { lost: gap.lost, unexplained: gap.unexplained, unsettled: gap.unsettled }
 }
 
 #[cfg(test)]

@@ -115,6 +115,12 @@ impl Gap {
         self.len() == 0
     }
 
+    /// No more evidence is waited for: what is unsettled is unexplained.
+    pub(crate) const fn give_up(&mut self) {
+        self.unexplained += self.unsettled;
+        self.unsettled = 0;
+    }
+
     /// Returns the stage with the largest share, the earlier one of equals; `None` while unknown.
     #[must_use]
     pub fn leading_stage(&self) -> Option<Stage> {

@@ -1,18 +1,28 @@
 //! The account of a reader behind a ring: what the bridge delivered since the reader joined, less what the
 //! ring took back before the reader came to it.
 
+mod lap;
+#[cfg(test)]
+mod tests;
+
 use core::ops::Range;
 use std::collections::BTreeMap;
 
-use units::RangeSet;
-
+use crate::samples::{Fate, SampleCounter};
 use crate::shares::Shares;
-use crate::{Account, AccountState, Gap, ReaderRows, Stage};
+use crate::{AccountState, Gap, ReaderRows, SampleRows};
+use lap::Lap;
+
+/// The most gaps a leg remembers one by one; older ones live on in the totals only, as in the bridge's book.
+const MAX_GAPS: usize = 8_192;
 
 /// A reader's running account over the records of a ring.
 ///
-/// Every record carries the cumulative elements delivered and missing before it, so a reader that was lapped
-/// takes differences: what had been delivered is `reader_lag`, what had been missing is missing here too.
+/// Every record carries the elements that its epoch had delivered and missing before it, counted on over all
+/// accounts of the epoch. So a reader that was lapped takes differences: what had been delivered is
+/// `reader_lag`, what had been missing is missing here too, in the stages that the bridge tells of later.
+///
+/// Gaps are told apart by where they begin: a place of an epoch is missing once. A gap's id is this place.
 ///
 /// Source: architecture, "The account, precisely", rule 11.
 #[derive(Clone, Debug)]
@@ -21,14 +31,14 @@ pub struct Leg {
     first_position: u64,
     next_position: u64,
     delivered: u64,
-    reader_lag: u64,
     /// The bridge's running totals as they should stand before the next record.
     totals: Totals,
-    gaps: BTreeMap<u64, Shares>,
     missing: Shares,
-    /// Elements missing in records that were lapped, and where; their stages are told by settlements.
-    lapped_missing: u64,
-    lapped: RangeSet,
+    samples: SampleCounter,
+    /// The newest gaps by where they begin.
+    gaps: BTreeMap<u64, Entry>,
+    /// How many gaps that is, with those inside of laps.
+    remembered: usize,
     state: AccountState,
 }
 
@@ -37,6 +47,15 @@ pub struct Leg {
 struct Totals {
     delivered: u64,
     missing: u64,
+}
+
+/// A gap as the reader met it.
+#[derive(Clone, Debug)]
+enum Entry {
+    /// In the flow of records.
+    Declared(Gap),
+    /// The ring overtook the reader.
+    Lapped(Lap),
 }
 
 impl Leg {
@@ -53,14 +72,29 @@ impl Leg {
             first_position: position,
             next_position: position,
             delivered: 0,
-            reader_lag: 0,
             totals: Totals { delivered, missing },
-            gaps: BTreeMap::new(),
             missing: Shares::default(),
-            lapped_missing: 0,
-            lapped: RangeSet::new(),
+            samples: SampleCounter::new(per_sample),
+            gaps: BTreeMap::new(),
+            remembered: 0,
             state: AccountState::Open,
         }
+    }
+
+    /// Opens the next account of the same epoch where this one ends, `None` if that is inside a sample.
+    #[must_use]
+    pub fn continued(&self) -> Option<Self> {
+        let Totals { delivered, missing } = self.totals;
+        let whole = self.next_position.is_multiple_of(u64::from(self.per_sample));
+        whole.then(|| Self::join(self.per_sample, [delivered, missing], self.next_position))
+    }
+
+    /// Tells whether nothing but what the totals count lies between here and a record at `position` that
+    /// carries these `[delivered, missing]`.
+    #[must_use]
+    pub fn leads_to(&self, totals: [u64; 2], position: u64) -> bool {
+        let end = |lapped: Totals| Some(self.next_position + lapped.delivered + lapped.missing);
+        self.behind(totals).and_then(end) == Some(position)
     }
 
     /// Books a record of elements that the reader was handed.
@@ -69,63 +103,55 @@ impl Leg {
         self.delivered += elements;
         self.totals.delivered += elements;
         self.next_position = positions.end;
+        self.samples.book(positions, Fate::Delivered);
     }
 
-    /// Books a gap that was declared in the flow of records.
-    pub fn gap(&mut self, gap: &Gap) {
+    /// Books a gap that was declared in the flow of records; returns it as this reader tells of it.
+    pub fn gap(&mut self, gap: Gap) -> &Gap {
         self.totals.missing += gap.len();
-        self.next_position = gap.positions.end;
-        self.replace(gap);
+        self.append(Entry::Declared(Gap { id: gap.positions.start, ..gap }))
     }
 
-    /// Books news of a gap: its stages changed.
-    pub fn settled(&mut self, gap: &Gap) {
-        if self.gaps.contains_key(&gap.id) {
-            self.replace(gap);
-        } else if self.lapped.count_in(gap.positions.clone()) == gap.len() && gap.len() <= self.lapped_missing
-        {
-            self.lapped_missing -= gap.len();
-            self.lapped.remove(gap.positions.clone());
-            self.replace(gap);
+    /// Books news of a gap: its stages changed. Returns the reader's gap that it is, or that holds it, if that
+    /// is news here.
+    ///
+    /// A gap from before this reader joined is not its loss.
+    pub fn settled(&mut self, gap: &Gap) -> Option<&Gap> {
+        let mut news = gap.clone();
+        if self.state != AccountState::Open {
+            news.give_up();
         }
-        // Otherwise the gap was declared before this reader joined: not its loss.
+        let (_, entry) = self.gaps.range_mut(..=gap.positions.start).next_back()?;
+        let before = Shares::of(entry.gap());
+        let remembered = entry.remembered();
+        let changed = entry.learn(&news);
+        self.remembered += entry.remembered() - remembered;
+        self.missing.subtract(&before);
+        self.missing.add(&Shares::of(entry.gap()));
+        changed.then_some(entry.gap())
     }
 
     /// Books that the ring overtook the reader, who goes on at a record with these `[delivered, missing]`.
     ///
-    /// Returns the positions that the reader was not handed.
-    pub fn lapped(&mut self, totals: [u64; 2]) -> Range<u64> {
-        let [delivered, missing] = totals;
-        let lost = delivered - self.totals.delivered;
-        let gone = missing - self.totals.missing;
-        self.totals = Totals { delivered, missing };
-        self.reader_lag += lost;
-        self.lapped_missing += gone;
-        let span = self.next_position..self.next_position + lost + gone;
-        self.lapped.insert(span.clone());
-        self.next_position = span.end;
-        span
-    }
-
-    /// Ends the account with the bridge's own: what it knows of lapped gaps is taken over, the rest of them
-    /// is unexplained.
-    pub fn end(&mut self, bridge: &Account) {
-        for gap in &bridge.gaps {
-            self.settled(gap);
+    /// Returns the gap that this makes, `None` if nothing was lost by it (or the totals are not of this epoch).
+    pub fn lapped(&mut self, totals: [u64; 2]) -> Option<&Gap> {
+        let lapped = self.behind(totals)?;
+        if (lapped.delivered, lapped.missing) == (0, 0) {
+            return None;
         }
-        self.finish(bridge.state);
+        let [delivered, missing] = totals;
+        self.totals = Totals { delivered, missing };
+        let end = self.next_position + lapped.delivered + lapped.missing;
+        let lap = Lap::new(self.next_position..end, lapped.delivered);
+        Some(self.append(Entry::Lapped(lap)))
     }
 
-    /// Ends the account because the reader leaves: what is unsettled becomes unexplained.
-    pub fn cut(&mut self) {
-        self.finish(AccountState::Cut);
-    }
-
-    fn finish(&mut self, state: AccountState) {
+    /// Ends the account: what is unsettled becomes unexplained.
+    pub fn end(&mut self, state: AccountState) {
         self.state = state;
-        self.missing.unexplained += self.lapped_missing + self.missing.unsettled;
-        self.missing.unsettled = 0;
-        self.lapped_missing = 0;
+        let unsettled = core::mem::take(&mut self.missing.unsettled);
+        self.missing.unexplained += unsettled;
+        self.gaps.values_mut().for_each(Entry::end);
     }
 
     /// Returns one behind the last position accounted for.
@@ -134,23 +160,38 @@ impl Leg {
         self.next_position
     }
 
+    /// Tells whether elements are missing whose stages are not known yet.
+    #[must_use]
+    pub const fn is_unsettled(&self) -> bool {
+        self.missing.unsettled > 0
+    }
+
     /// Returns the reader's rows.
     #[must_use]
     pub fn rows(&self) -> ReaderRows {
         let per_sample = u64::from(self.per_sample);
         let next = self.next_position.div_ceil(per_sample);
-        let mut lost = self.missing.lost;
-        lost[Stage::ReaderLag] += self.reader_lag;
         ReaderRows {
             first: self.first_position / per_sample,
             next,
             per_sample: self.per_sample,
             delivered: self.delivered,
-            lost,
+            lost: self.missing.lost,
             unexplained: self.missing.unexplained,
-            unsettled: self.missing.unsettled + self.lapped_missing,
+            unsettled: self.missing.unsettled,
             in_flight: next * per_sample - self.next_position,
         }
+    }
+
+    /// Returns the samples by what came of them.
+    #[must_use]
+    pub fn samples(&self) -> SampleRows {
+        self.samples.rows()
+    }
+
+    /// Returns the newest gaps in the order of the stream.
+    pub fn gaps(&self) -> impl Iterator<Item = &Gap> {
+        self.gaps.values().map(Entry::gap)
     }
 
     /// Returns where the account stands.
@@ -159,67 +200,66 @@ impl Leg {
         self.state
     }
 
-    fn replace(&mut self, gap: &Gap) {
-        let shares = Shares { lost: gap.lost, unexplained: gap.unexplained, unsettled: gap.unsettled };
-        if let Some(before) = self.gaps.insert(gap.id, shares) {
-            self.missing.subtract(&before);
+    /// Returns what lies between here and a record with these totals; `None` if they are of something else.
+    fn behind(&self, [delivered, missing]: [u64; 2]) -> Option<Totals> {
+        Some(Totals {
+            delivered: delivered.checked_sub(self.totals.delivered)?,
+            missing: missing.checked_sub(self.totals.missing)?,
+        })
+    }
+
+    /// Books a gap behind everything before.
+    fn append(&mut self, entry: Entry) -> &Gap {
+        let positions = entry.gap().positions.clone();
+        self.missing.add(&Shares::of(entry.gap()));
+        self.samples.book(positions.clone(), Fate::Missing);
+        self.next_position = positions.end;
+        self.remembered += entry.remembered();
+        let replaced = self.gaps.insert(positions.start, entry);
+        assert!(replaced.is_none(), "a gap lies behind all that was accounted for");
+        while self.remembered > MAX_GAPS && self.gaps.len() > 1 {
+            let (_, oldest) = self.gaps.pop_first().expect("more than one");
+            self.remembered -= oldest.remembered();
         }
-        self.missing.add(&shares);
+        self.gaps[&positions.start].gap()
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::{GapKind, StageCounts};
-
-    fn gap(id: u64, positions: Range<u64>, lost: StageCounts) -> Gap {
-        let unsettled = positions.end - positions.start - lost.total();
-        let (kind, evidence) = (GapKind::Missing, Vec::new());
-        Gap {
-            id,
-            kind,
-            positions,
-            numbers: 0..1,
-            lost,
-            unexplained: 0,
-            unsettled,
-            apportioned: false,
-            evidence,
+impl Entry {
+    const fn gap(&self) -> &Gap {
+        match self {
+            Self::Declared(gap) => gap,
+            Self::Lapped(lap) => lap.gap(),
         }
     }
 
-    #[test]
-    fn a_lapped_reader_takes_differences() {
-        let mut leg = Leg::join(2, [100, 10], 110);
-        leg.delivered(110..120);
-        assert_eq!(leg.lapped([150, 14]), 120..164);
-        leg.delivered(164..170);
-        let rows = leg.rows();
-        assert_eq!((rows.delivered, rows.lost[Stage::ReaderLag], rows.unsettled), (16, 40, 4));
-        assert_eq!(rows.check(), Ok(()));
+    /// No more evidence is waited for.
+    fn end(&mut self) {
+        match self {
+            Self::Declared(gap) => gap.give_up(),
+            Self::Lapped(lap) => lap.end(),
+        }
     }
 
-    #[test]
-    fn settlements_of_lapped_gaps_find_their_way() {
-        let mut leg = Leg::join(1, [0, 0], 0);
-        leg.lapped([6, 4]);
-        leg.settled(&gap(3, 2..5, StageCounts::of(Stage::Injected, 3)));
-        let rows = leg.rows();
-        assert_eq!((rows.lost[Stage::Injected], rows.unsettled), (3, 1));
-        leg.cut();
-        assert_eq!(leg.rows().unexplained, 1);
-        assert_eq!(leg.rows().check(), Ok(()));
+    /// Returns for how many gaps it counts.
+    fn remembered(&self) -> usize {
+        match self {
+            Self::Declared(_) => 1,
+            Self::Lapped(lap) => 1 + lap.known(),
+        }
     }
 
-    #[test]
-    fn what_was_lost_before_the_reader_joined_is_not_its_loss() {
-        let mut leg = Leg::join(1, [5, 5], 10);
-        leg.settled(&gap(0, 2..7, StageCounts::of(Stage::Late, 5)));
-        assert_eq!(leg.rows().lost.total(), 0);
-        leg.gap(&gap(1, 10..12, StageCounts::default()));
-        leg.settled(&gap(1, 10..12, StageCounts::of(Stage::Injected, 2)));
-        assert_eq!(leg.rows().lost[Stage::Injected], 2);
-        assert_eq!(leg.rows().check(), Ok(()));
+    /// Takes news of a gap; tells whether it concerned this one and changed it.
+    fn learn(&mut self, news: &Gap) -> bool {
+        match self {
+            Self::Declared(gap) if gap.positions == news.positions => {
+                let news = Gap { id: gap.id, ..news.clone() };
+                let changed = *gap != news;
+                *gap = news;
+                changed
+            }
+            Self::Declared(_) => false,
+            Self::Lapped(lap) => lap.learn(news),
+        }
     }
 }

@@ -14,6 +14,7 @@ mod brackets;
 mod entry;
 mod gap;
 mod leg;
+mod samples;
 mod shares;
 mod stage;
 
@@ -22,4 +23,5 @@ pub use book::{Accepted, Book, BookConfig, Change, Reclassified};
 pub use brackets::{BookKey, Brackets};
 pub use gap::{Evidence, EvidenceSource, Gap, GapKind, Unit};
 pub use leg::Leg;
+pub use samples::SampleRows;
 pub use stage::{Stage, StageCounts, UnknownStage};

@@ -1,6 +1,6 @@
 //! What is missing, divided into its classes.
 
-use crate::{Stage, StageCounts};
+use crate::{Gap, Stage, StageCounts};
 
 /// Missing datagrams or elements: lost by stage, unexplained, or still waiting for evidence.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -11,6 +11,11 @@ pub(crate) struct Shares {
 }
 
 impl Shares {
+    /// Returns the missing elements of a gap.
+    pub(crate) const fn of(gap: &Gap) -> Self {
+        Self { lost: gap.lost, unexplained: gap.unexplained, unsettled: gap.unsettled }
+    }
+
     pub(crate) fn total(&self) -> u64 {
         self.lost.total() + self.unexplained + self.unsettled
     }

@@ -25,7 +25,7 @@ fn fields_of(object: &Value) -> BTreeSet<&str> {
 fn gap() -> Gap {
     let source = EvidenceSource::TallyRange;
     Gap {
-        id: 1,
+        id: 18_000,
         kind: GapKind::Missing,
         positions: 18_000..18_360,
         numbers: 52..53,

@@ -5,7 +5,9 @@ use std::io::Write;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tallycast::{Block, Event, StageCounts, StreamAccount, StreamGap, StreamName};
+use tallycast::{Block, Event, GapKind, StageCounts, StreamAccount, StreamGap, StreamName};
+
+use crate::moment::text as utc;
 
 /// How often a stream's line is written.
 const PERIOD: Duration = Duration::from_secs(1);
@@ -153,6 +155,10 @@ fn lost_text(account: &StreamAccount) -> String {
 
 fn gap_text(gap: &StreamGap, news: &str) -> String {
     let it = &gap.gap;
+    if it.kind == GapKind::PublisherAbsent {
+        let (from, to) = (utc(gap.t0), utc(gap.t1));
+        return format!("{}: nobody published from {from} to {to}", gap.stream);
+    }
     let evidence: Vec<String> = it.evidence.iter().map(ToString::to_string).collect();
     let (first, samples) = (gap.first_index(), gap.samples());
     let stages = stages_text(&it.lost, it.unexplained, it.unsettled);

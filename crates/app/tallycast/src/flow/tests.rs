@@ -1,0 +1,448 @@
+//! Flows read from a small ring that a test writes, beside a bridge that knows what the test tells it.
+
+use super::*;
+use std::ops::Range;
+use std::sync::Mutex;
+
+use ledger::{Evidence, EvidenceSource, ReaderRows, Stage, Unit};
+use ring::Writer;
+use sample::{Channel, Dtype, Schema};
+use units::{SampleRate, WallTime};
+use wire::{Clock, Description};
+
+const A: Epoch = Epoch { start_ns: 1, life: 1 };
+const B: Epoch = Epoch { start_ns: 2, life: 2 };
+const E: u64 = 2;
+/// So many elements as do not fit into the ring together.
+const TOO_MANY: u64 = 4_000;
+
+#[derive(Default)]
+struct KnownAccounts(Mutex<Vec<(Epoch, Account)>>);
+
+impl Bridge for KnownAccounts {
+    fn accounts_of(&self, _: StreamId) -> Vec<(Epoch, Account)> {
+        self.0.lock().unwrap().clone()
+    }
+}
+
+/// The writing end, as the agent has it, and a subscriber's flow.
+struct Scene {
+    writer: Writer,
+    inlet: Inlet,
+    totals: BTreeMap<Epoch, [u64; 2]>,
+    bridge: Arc<KnownAccounts>,
+    flow: Flow,
+    events: Vec<Event>,
+}
+
+impl Scene {
+    fn new() -> Self {
+        let channels = vec![Channel::new("a", "V"), Channel::new("b", "V")];
+        let schema = Schema::new(Dtype::U8, SampleRate::hz(1_000).unwrap(), channels).unwrap();
+        let (name, station) = ("lab/probe".parse().unwrap(), "here".to_owned());
+        let description = Arc::new(Description { name, schema, report_port: 0, station });
+        let (writer, ring) = ring::ring(1 << 12);
+        let inlet = Inlet { stream: StreamId(1), description, ring };
+        let bridge = Arc::new(KnownAccounts::default());
+        let flow = Flow::new(inlet.clone(), Arc::clone(&bridge) as Arc<dyn Bridge>);
+        Self { writer, inlet, totals: BTreeMap::new(), bridge, flow, events: Vec::new() }
+    }
+
+    fn put(&mut self, record: &Record<'_>, advance: [u64; 2]) {
+        let mut bytes = Vec::new();
+        let kind = record.encode(&mut bytes);
+        let totals = self.totals.entry(record.epoch()).or_default();
+        self.writer.write(kind, *totals, &[&bytes]).unwrap();
+        totals[0] += advance[0];
+        totals[1] += advance[1];
+    }
+
+    fn began(&mut self, epoch: Epoch, position: u64) {
+        self.put(&Record::Began { epoch, first_index: position / E }, [0, 0]);
+    }
+
+    /// Writes blocks of fifty samples or less.
+    fn blocks(&mut self, epoch: Epoch, positions: Range<u64>) {
+        let mut at = positions.start;
+        while at < positions.end {
+            let end = positions.end.min(at + 100);
+            let payload = vec![7; usize::try_from(end - at).unwrap()];
+            let block = BlockRecord {
+                epoch,
+                position: at,
+                t0: time_in(epoch, at / E),
+                clock: Clock::System,
+                payload: &payload,
+            };
+            self.put(&Record::Block(block), [end - at, 0]);
+            at = end;
+        }
+    }
+
+    fn gap(&mut self, epoch: Epoch, gap: Gap) {
+        let missing = gap.len();
+        self.put(&Record::Gap(epoch, gap), [0, missing]);
+    }
+
+    fn settled(&mut self, epoch: Epoch, gap: Gap) {
+        self.put(&Record::Settled(epoch, gap), [0, 0]);
+    }
+
+    fn ended(&mut self, epoch: Epoch, state: AccountState) {
+        self.put(&Record::Ended { epoch, state, datagrams: NetworkRows::default() }, [0, 0]);
+    }
+
+    fn bridge_knows(&self, epoch: Epoch, gaps: Vec<Gap>) {
+        let elements = ReaderRows { per_sample: 2, ..ReaderRows::default() };
+        let account = Account { state: AccountState::Open, datagrams: None, elements, gaps };
+        self.bridge.0.lock().unwrap().push((epoch, account));
+    }
+
+    /// Reads to the end; every open account adds up.
+    fn read(&mut self) -> Vec<Event> {
+        while self.flow.is_ready() {
+            self.flow.pump("desk", &mut self.events);
+        }
+        self.flow.pump("desk", &mut self.events);
+        for account in self.flow.accounts("desk", GapList::Full) {
+            assert_eq!(account.account.check(), Ok(()));
+        }
+        std::mem::take(&mut self.events)
+    }
+}
+
+/// Samples come every millisecond; every life begins an hour after the one before.
+fn time_in(epoch: Epoch, index: u64) -> WallTime {
+    let hours = i64::try_from(epoch.start_ns).unwrap() * 3_600_000_000_000;
+    WallTime::from_nanos(hours + i64::try_from(index).unwrap() * 1_000_000)
+}
+
+fn gap(positions: Range<u64>, lost: StageCounts) -> Gap {
+    let unsettled = positions.end - positions.start - lost.total();
+    let line = |(stage, count)| {
+        let source = EvidenceSource::TallyRange;
+        Evidence { stage, count, unit: Unit::Elements, source }
+    };
+    Gap {
+        id: 0,
+        kind: GapKind::Missing,
+        numbers: 0..1,
+        unexplained: 0,
+        unsettled,
+        apportioned: false,
+        evidence: lost.nonzero().map(line).collect(),
+        positions,
+        lost,
+    }
+}
+
+fn unsettled(positions: Range<u64>) -> Gap {
+    gap(positions, StageCounts::default())
+}
+
+fn injected(positions: Range<u64>) -> Gap {
+    let len = positions.end - positions.start;
+    gap(positions, StageCounts::of(Stage::Injected, len))
+}
+
+/// Sums events up, one word each.
+fn words(events: &[Event]) -> Vec<String> {
+    let span = |gap: &StreamGap| format!("{}..{}", gap.gap.positions.start, gap.gap.positions.end);
+    let word = |event: &Event| match event {
+        Event::Began(info) => format!("began {} at {}", info.epoch.life, info.first_index),
+        Event::Block(block) => format!("block {}..{}", block.first_index, block.next_index()),
+        Event::Gap(gap) if gap.gap.kind == GapKind::PublisherAbsent => "absent".to_owned(),
+        Event::Gap(gap) => format!("gap {}", span(gap)),
+        Event::Settled(gap) => format!("settled {}", span(gap)),
+        Event::Ended(account) => format!("ended {} {}", account.epoch.life, account.account.state),
+    };
+    events.iter().map(word).collect()
+}
+
+fn accounts(events: &[Event]) -> Vec<&Account> {
+    let ended = |event| if let &Event::Ended(ref account) = event { Some(&account.account) } else { None };
+    let accounts: Vec<_> = events.iter().filter_map(ended).collect();
+    accounts.iter().for_each(|account| assert_eq!(account.check(), Ok(())));
+    accounts
+}
+
+fn gaps(events: &[Event]) -> Vec<&StreamGap> {
+    let gap = |event| if let &Event::Gap(ref gap) = event { Some(gap) } else { None };
+    events.iter().filter_map(gap).collect()
+}
+
+#[test]
+fn the_hole_of_an_outage_is_dated_by_the_account_before() {
+    let mut scene = Scene::new();
+    scene.began(A, 0);
+    scene.blocks(A, 0..20);
+    scene.ended(A, AccountState::Unconfirmed);
+    scene.began(A, 20);
+    scene.gap(A, unsettled(20..40));
+    scene.settled(A, injected(20..40));
+    let events = scene.read();
+    let hole = gaps(&events)[0];
+    assert_eq!((hole.t0, hole.t1), (time_in(A, 10), time_in(A, 20)));
+    assert_eq!(words(&events)[3..], ["began 1 at 10", "gap 20..40", "settled 20..40"]);
+}
+
+#[test]
+fn a_gap_before_the_first_block_waits_until_a_time_is_known() {
+    let mut scene = Scene::new();
+    scene.began(A, 0);
+    scene.gap(A, unsettled(0..20));
+    scene.settled(A, injected(0..20));
+    assert_eq!(words(&scene.read()), ["began 1 at 0"]);
+    scene.blocks(A, 20..30);
+    let events = scene.read();
+    assert_eq!(words(&events), ["gap 0..20", "block 10..15"]);
+    let told = gaps(&events)[0];
+    assert_eq!((told.t0, told.t1, told.gap.lost.total()), (time_in(A, 0), time_in(A, 10), 20));
+}
+
+#[test]
+fn a_gap_whose_time_nobody_told_is_in_the_account_all_the_same() {
+    let mut scene = Scene::new();
+    scene.began(A, 0);
+    scene.gap(A, injected(0..20));
+    scene.ended(A, AccountState::Closed);
+    let events = scene.read();
+    assert_eq!(words(&events), ["began 1 at 0", "ended 1 closed"]);
+    assert_eq!((accounts(&events)[0].gaps.len(), accounts(&events)[0].elements.lost.total()), (1, 20));
+}
+
+#[test]
+fn a_lap_over_the_end_of_an_account_and_its_continuation_is_one_lag() {
+    let mut scene = Scene::new();
+    scene.began(A, 0);
+    scene.blocks(A, 0..10);
+    scene.read();
+    scene.blocks(A, 10..20);
+    scene.ended(A, AccountState::Unconfirmed);
+    scene.began(A, 20);
+    scene.blocks(A, 20..TOO_MANY);
+    scene.ended(A, AccountState::Closed);
+    let events = scene.read();
+    let account = accounts(&events)[0];
+    assert!(account.explained());
+    let rows = account.elements;
+    assert_eq!((rows.first, rows.next), (0, TOO_MANY / E));
+    assert_eq!(rows.delivered + rows.lost[Stage::ReaderLag], TOO_MANY);
+    assert!(rows.lost[Stage::ReaderLag] > 10);
+}
+
+#[test]
+fn what_was_missing_where_the_ring_lapped_is_explained_by_the_bridge() {
+    let mut scene = Scene::new();
+    scene.began(A, 0);
+    scene.blocks(A, 0..10);
+    scene.read();
+    scene.gap(A, unsettled(10..30));
+    scene.settled(A, injected(10..30));
+    scene.gap(A, unsettled(30..34));
+    scene.blocks(A, 34..TOO_MANY);
+    scene.bridge_knows(A, vec![injected(10..30), unsettled(30..34)]);
+    let events = scene.read();
+    let lap = gaps(&events)[0].gap.clone();
+    assert_eq!((lap.positions.start, lap.unsettled), (10, 24));
+    assert!(words(&events).contains(&format!("settled 10..{}", lap.positions.end)));
+    // What settles later finds its way into the same gap.
+    scene.settled(A, injected(30..34));
+    scene.ended(A, AccountState::Closed);
+    let events = scene.read();
+    let account = accounts(&events)[0];
+    assert!(account.explained());
+    assert_eq!(account.elements.lost[Stage::Injected], 24);
+    assert_eq!(account.gaps.len(), 1, "what lies inside is not told twice");
+}
+
+#[test]
+fn what_settled_where_the_ring_lapped_is_asked_for_at_the_end() {
+    let mut scene = Scene::new();
+    scene.began(A, 0);
+    scene.gap(A, unsettled(0..20));
+    scene.blocks(A, 20..30);
+    scene.read();
+    scene.settled(A, injected(0..20));
+    scene.blocks(A, 30..TOO_MANY);
+    scene.ended(A, AccountState::Closed);
+    scene.bridge_knows(A, vec![injected(0..20)]);
+    let events = scene.read();
+    assert!(accounts(&events)[0].explained());
+}
+
+#[test]
+fn a_lapped_reader_books_what_it_missed_at_any_record_of_the_epoch() {
+    let mut scene = Scene::new();
+    scene.began(A, 0);
+    scene.blocks(A, 0..10);
+    scene.read();
+    scene.blocks(A, 10..20);
+    scene.gap(A, unsettled(20..24));
+    for _ in 0..60 {
+        scene.settled(A, unsettled(20..24));
+    }
+    scene.settled(A, injected(20..24));
+    scene.bridge_knows(A, Vec::new());
+    let events = scene.read();
+    assert_eq!(gaps(&events)[0].gap.positions, 10..24);
+    let rows = scene.flow.accounts("desk", GapList::Full)[0].account.elements;
+    assert_eq!((rows.lost[Stage::Injected], rows.lost[Stage::ReaderLag]), (4, 10));
+}
+
+#[test]
+fn what_is_left_of_a_replaced_life_is_booked_there_and_nowhere_else() {
+    let mut scene = Scene::new();
+    scene.began(A, 0);
+    scene.blocks(A, 0..19);
+    scene.began(B, 0);
+    scene.blocks(B, 0..10);
+    scene.gap(A, Gap { unsettled: 0, unexplained: 1, ..unsettled(19..20) });
+    scene.ended(A, AccountState::Unconfirmed);
+    scene.blocks(B, 10..12);
+    let events = scene.read();
+    let account = accounts(&events)[0];
+    assert_eq!((account.elements.in_flight, account.elements.unexplained), (0, 1));
+    assert!(account.closed());
+    // Lapped now, the successor's account holds nothing of it.
+    scene.blocks(B, 12..TOO_MANY);
+    scene.ended(B, AccountState::Closed);
+    let events = scene.read();
+    assert!(accounts(&events)[0].explained());
+    assert_eq!(accounts(&events)[0].elements.next, TOO_MANY / E);
+}
+
+#[test]
+fn a_lap_from_one_epoch_into_the_next_is_in_both_accounts() {
+    let mut scene = Scene::new();
+    scene.began(A, 0);
+    scene.blocks(A, 0..10);
+    scene.read();
+    scene.blocks(A, 10..60);
+    scene.began(B, 0);
+    scene.blocks(B, 0..TOO_MANY);
+    scene.ended(A, AccountState::Unconfirmed);
+    scene.bridge_knows(A, Vec::new());
+    scene.bridge_knows(B, Vec::new());
+    let events = scene.read();
+    let account = accounts(&events)[0];
+    assert_eq!((account.elements.next, account.elements.lost[Stage::ReaderLag]), (30, 50));
+    assert!(account.explained());
+    let open = scene.flow.accounts("desk", GapList::Full);
+    assert_eq!((open[0].epoch, open[0].account.elements.first), (B, 0));
+    assert!(open[0].account.elements.lost[Stage::ReaderLag] > 0);
+    assert_eq!(open[0].account.elements.next, TOO_MANY / E);
+    let lag = gaps(&events).into_iter().find(|gap| gap.epoch == B && !gap.gap.is_empty()).unwrap();
+    assert_eq!(lag.t0, time_in(B, 0));
+}
+
+#[test]
+fn an_account_whose_end_the_ring_took_too_is_cut_where_reading_stopped() {
+    let mut scene = Scene::new();
+    scene.began(A, 0);
+    scene.blocks(A, 0..10);
+    scene.read();
+    scene.blocks(A, 10..60);
+    scene.ended(A, AccountState::Unconfirmed);
+    scene.began(B, 0);
+    scene.blocks(B, 0..TOO_MANY);
+    scene.bridge_knows(B, Vec::new());
+    let events = scene.read();
+    let account = accounts(&events)[0];
+    assert_eq!((account.state, account.elements.next), (AccountState::Cut, 5));
+    assert_eq!(scene.flow.accounts("desk", GapList::Full).len(), 1);
+}
+
+#[test]
+fn a_life_that_the_bridge_still_settles_is_waited_for() {
+    let mut scene = Scene::new();
+    scene.began(A, 0);
+    scene.blocks(A, 0..10);
+    scene.read();
+    scene.began(B, 0);
+    scene.blocks(B, 0..TOO_MANY);
+    scene.bridge_knows(A, Vec::new());
+    scene.bridge_knows(B, Vec::new());
+    assert!(accounts(&scene.read()).is_empty());
+    scene.ended(A, AccountState::Unconfirmed);
+    let events = scene.read();
+    assert_eq!(words(&events), ["ended 1 unconfirmed"]);
+}
+
+#[test]
+fn a_reader_that_comes_later_has_not_lost_what_was_before_it() {
+    let mut scene = Scene::new();
+    scene.began(A, 0);
+    scene.blocks(A, 0..TOO_MANY);
+    scene.flow = Flow::new(scene.inlet.clone(), Arc::clone(&scene.bridge) as Arc<dyn Bridge>);
+    scene.read();
+    let rows = scene.flow.accounts("desk", GapList::Full)[0].account.elements;
+    assert!(rows.first > 0);
+    assert_eq!((rows.lost.total(), rows.next), (0, TOO_MANY / E));
+}
+
+#[test]
+fn an_account_between_others_that_the_ring_took_is_followed_by_the_next() {
+    let mut scene = Scene::new();
+    scene.began(A, 0);
+    scene.blocks(A, 0..10);
+    scene.ended(A, AccountState::Unconfirmed);
+    scene.read();
+    scene.began(A, 10);
+    scene.blocks(A, 10..TOO_MANY);
+    let events = scene.read();
+    assert_eq!(words(&events)[0], "began 1 at 5");
+    assert_eq!(gaps(&events)[0].t0, time_in(A, 5));
+    assert_eq!(scene.flow.accounts("desk", GapList::Full)[0].account.elements.next, TOO_MANY / E);
+}
+
+#[test]
+fn the_time_between_two_epochs_is_told_once_and_outside_the_accounts() {
+    let mut scene = Scene::new();
+    scene.began(A, 0);
+    scene.blocks(A, 0..20);
+    scene.ended(A, AccountState::Closed);
+    scene.began(B, 6);
+    scene.blocks(B, 6..8);
+    scene.blocks(B, 8..10);
+    scene.ended(B, AccountState::Closed);
+    let events = scene.read();
+    let expected = [
+        "began 1 at 0",
+        "block 0..10",
+        "ended 1 closed",
+        "began 2 at 3",
+        "absent",
+        "block 3..5",
+        "ended 2 closed",
+    ];
+    assert_eq!(words(&events), expected);
+    let absence = gaps(&events)[0];
+    assert_eq!((absence.epoch, absence.t0, absence.t1), (B, time_in(A, 10), time_in(B, 0)));
+    assert!(accounts(&events).iter().all(|account| account.gaps.is_empty()));
+}
+
+#[test]
+fn lives_whose_end_nobody_told_do_not_pile_up() {
+    let mut scene = Scene::new();
+    for start_ns in 0..100 {
+        let epoch = Epoch { start_ns, life: start_ns };
+        scene.began(epoch, 0);
+        scene.blocks(epoch, 0..10);
+        scene.ended(epoch, AccountState::Closed);
+        scene.read();
+    }
+    assert!(scene.flow.lives.len() <= MAX_LIVES);
+}
+
+#[test]
+fn leaving_takes_what_the_ring_holds_and_cuts_the_account() {
+    let mut scene = Scene::new();
+    scene.began(A, 0);
+    scene.blocks(A, 0..20);
+    scene.flow.leave("desk", &mut scene.events);
+    let events = std::mem::take(&mut scene.events);
+    assert_eq!(words(&events), ["began 1 at 0", "block 0..10", "ended 1 cut"]);
+    assert!(accounts(&events)[0].explained());
+    assert!(scene.flow.closed);
+}

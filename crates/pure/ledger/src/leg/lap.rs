@@ -1,0 +1,88 @@
+//! A stretch of the stream that a reader was not handed because the ring overtook it.
+
+use core::ops::Range;
+use std::collections::BTreeMap;
+
+use crate::shares::Shares;
+use crate::{Evidence, EvidenceSource, Gap, GapKind, Stage, StageCounts, Unit};
+
+/// The most lines of evidence that the gap of a lap lists.
+const MAX_EVIDENCE: usize = 32;
+
+/// The gap of one lap: what had been delivered is the reader's lag, what had been missing gets its stages from
+/// the gaps inside, as the bridge tells of them.
+#[derive(Clone, Debug)]
+pub(super) struct Lap {
+    gap: Gap,
+    lag: Evidence,
+    /// Elements of gaps inside that nobody has told of.
+    untold: u64,
+    /// The gaps inside by where they begin.
+    inside: BTreeMap<u64, Gap>,
+}
+
+impl Lap {
+    /// Makes the gap of a lap over `positions`, of which so many elements had been delivered.
+    pub(super) fn new(positions: Range<u64>, delivered: u64) -> Self {
+        let untold = positions.end - positions.start - delivered;
+        let source = EvidenceSource::RingTotals;
+        let lag = Evidence { stage: Stage::ReaderLag, count: delivered, unit: Unit::Elements, source };
+        let gap = Gap {
+            id: positions.start,
+            kind: GapKind::Missing,
+            positions,
+            numbers: 0..0,
+            lost: StageCounts::of(Stage::ReaderLag, delivered),
+            unexplained: 0,
+            unsettled: untold,
+            apportioned: untold > 0,
+            evidence: vec![lag.clone()],
+        };
+        Self { gap, lag, untold, inside: BTreeMap::new() }
+    }
+
+    pub(super) const fn gap(&self) -> &Gap {
+        &self.gap
+    }
+
+    /// No more evidence is waited for.
+    pub(super) fn end(&mut self) {
+        self.gap.give_up();
+        self.inside.values_mut().for_each(Gap::give_up);
+    }
+
+    /// Returns how many gaps inside are known.
+    pub(super) fn known(&self) -> usize {
+        self.inside.len()
+    }
+
+    /// Takes news of a gap inside; tells whether it changed this one.
+    pub(super) fn learn(&mut self, news: &Gap) -> bool {
+        let Range { start, end } = news.positions;
+        if news.is_empty() || start < self.gap.positions.start || end > self.gap.positions.end {
+            return false;
+        }
+        let before = match self.inside.get(&start) {
+            Some(known) if known.positions != news.positions || known == news => return false,
+            Some(known) => Shares::of(known),
+            None if news.len() > self.untold => return false,
+            None => {
+                self.untold -= news.len();
+                // Until now it was unsettled, or unexplained where the account has ended.
+                let unsettled = news.len().min(self.gap.unsettled);
+                Shares { unsettled, unexplained: news.len() - unsettled, ..Shares::default() }
+            }
+        };
+        self.inside.insert(start, news.clone());
+        let mut shares = Shares::of(&self.gap);
+        shares.subtract(&before);
+        shares.add(&Shares::of(news));
+        let Shares { lost, unexplained, unsettled } = shares;
+        let inside = self.inside.values().flat_map(|gap| &gap.evidence);
+        let evidence = core::iter::once(&self.lag).chain(inside).take(MAX_EVIDENCE).cloned().collect();
+        let gap = Gap { lost, unexplained, unsettled, evidence, ..self.gap.clone() };
+        let changed = gap != self.gap;
+        self.gap = gap;
+        changed
+    }
+}

@@ -1,0 +1,144 @@
+//! A reader's samples by what came of them: whole, in part, or not at all.
+
+use core::ops::Range;
+
+use crate::Imbalance;
+
+/// Samples since joining, by what the reader was handed of them.
+///
+/// Source: architecture, "The account, precisely", rule 10.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct SampleRows {
+    /// Samples of which every element was handed over.
+    pub whole: u64,
+    /// Samples of which some elements were handed over and others are missing.
+    pub partial: u64,
+    /// Samples of which nothing was handed over.
+    pub missing: u64,
+    /// Samples whose end is still to come: one at most.
+    pub pending: u64,
+}
+
+impl SampleRows {
+    /// Checks the law `h − j = whole + partial + missing + pending` for the samples `h − j` since joining.
+    ///
+    /// # Errors
+    /// [`Imbalance`] with both sides.
+    pub fn check(&self, since_joining: u64) -> Result<(), Imbalance> {
+        let counted = self.whole + self.partial + self.missing + self.pending;
+        let imbalance = Imbalance { book: "sample", expected: since_joining, counted };
+        if counted == since_joining { Ok(()) } else { Err(imbalance) }
+    }
+}
+
+/// What became of elements.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Fate {
+    Delivered,
+    Missing,
+}
+
+/// Counts samples as their elements are booked, in the order of the stream and without a hole.
+#[derive(Clone, Debug)]
+pub(crate) struct SampleCounter {
+    per_sample: u64,
+    counted: SampleRows,
+    /// What became of the elements so far of a sample that has begun and not ended.
+    begun: Option<Begun>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Begun {
+    All(Fate),
+    Mixed,
+}
+
+impl SampleCounter {
+    pub(crate) fn new(per_sample: u32) -> Self {
+        Self { per_sample: u64::from(per_sample), counted: SampleRows::default(), begun: None }
+    }
+
+    pub(crate) fn rows(&self) -> SampleRows {
+        SampleRows { pending: u64::from(self.begun.is_some()), ..self.counted }
+    }
+
+    /// Books the elements behind all before.
+    pub(crate) fn book(&mut self, positions: Range<u64>, fate: Fate) {
+        let mut at = positions.start;
+        if let Some(begun) = self.begun {
+            let end = at.next_multiple_of(self.per_sample);
+            self.begun = Some(if begun == Begun::All(fate) { begun } else { Begun::Mixed });
+            if positions.end < end {
+                return;
+            }
+            at = end;
+            self.end_sample();
+        }
+        let samples = (positions.end - at) / self.per_sample;
+        self.count(Begun::All(fate), samples);
+        if !positions.end.is_multiple_of(self.per_sample) {
+            self.begun = Some(Begun::All(fate));
+        }
+    }
+
+    fn end_sample(&mut self) {
+        if let Some(begun) = self.begun.take() {
+            self.count(begun, 1);
+        }
+    }
+
+    const fn count(&mut self, what: Begun, samples: u64) {
+        match what {
+            Begun::All(Fate::Delivered) => self.counted.whole += samples,
+            Begun::All(Fate::Missing) => self.counted.missing += samples,
+            Begun::Mixed => self.counted.partial += samples,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use units::Random;
+
+    #[test]
+    fn a_sample_is_whole_partial_or_missing_and_one_may_be_pending() {
+        let mut counter = SampleCounter::new(4);
+        counter.book(8..18, Fate::Delivered);
+        counter.book(18..22, Fate::Missing);
+        counter.book(22..24, Fate::Delivered);
+        counter.book(24..34, Fate::Missing);
+        let rows = counter.rows();
+        assert_eq!(rows, SampleRows { whole: 2, partial: 2, missing: 2, pending: 1 });
+        assert_eq!(rows.check(7), Ok(()));
+        assert!(rows.check(8).is_err());
+    }
+
+    #[test]
+    fn counting_in_pieces_agrees_with_looking_at_every_sample() {
+        let mut random = Random::new(5);
+        for _ in 0..200 {
+            let per_sample = 1 + random.below(5);
+            let mut counter = SampleCounter::new(u32::try_from(per_sample).unwrap());
+            let mut fates = Vec::new();
+            while fates.len() < 100 {
+                let start = fates.len() as u64;
+                let fate = if random.chance(0.5) { Fate::Delivered } else { Fate::Missing };
+                let len = 1 + random.below(9);
+                counter.book(start..start + len, fate);
+                fates.resize(fates.len() + usize::try_from(len).unwrap(), fate);
+            }
+            let mut expected = SampleRows::default();
+            for sample in fates.chunks(usize::try_from(per_sample).unwrap()) {
+                let came = sample.iter().filter(|fate| **fate == Fate::Delivered).count() as u64;
+                match (sample.len() as u64 == per_sample, came) {
+                    (false, _) => expected.pending += 1,
+                    (true, 0) => expected.missing += 1,
+                    (true, came) if came == per_sample => expected.whole += 1,
+                    (true, _) => expected.partial += 1,
+                }
+            }
+            assert_eq!(counter.rows(), expected);
+        }
+    }
+}
