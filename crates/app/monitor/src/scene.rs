@@ -70,6 +70,7 @@ pub(crate) fn account(info: &StreamInfo, state: AccountState) -> StreamAccount {
         reader: "monitor".to_owned(),
         leg: "udp",
         account: Account { state, datagrams: None, elements: ReaderRows::default(), gaps: Vec::new() },
+        samples: None,
         reclassified: Vec::new(),
         port: None,
         age: None,

@@ -1,6 +1,6 @@
 //! Accounts and gaps as JSON, as `docs/formats/account.md` describes them.
 
-use ledger::{Account, AccountState, Gap, GapKind, NetworkRows, ReaderRows, StageCounts};
+use ledger::{Account, AccountState, Gap, GapKind, NetworkRows, ReaderRows, SampleRows, StageCounts};
 use serde_json::{Map, Value, json};
 
 use crate::event::{StreamAccount, StreamGap};
@@ -25,6 +25,7 @@ pub fn account_json(account: &StreamAccount) -> Value {
         "explained": rows.explained(),
         "datagrams": rows.datagrams.as_ref().map(network_json),
         "elements": elements_json(&rows.elements),
+        "samples": account.samples.as_ref().map(samples_json),
         "reclassified": moved.collect::<Vec<_>>(),
         "gaps": gaps,
     })
@@ -100,6 +101,15 @@ fn elements_json(rows: &ReaderRows) -> Value {
         "unexplained": rows.unexplained,
         "unsettled": rows.unsettled,
         "in_flight": rows.in_flight,
+    })
+}
+
+fn samples_json(rows: &SampleRows) -> Value {
+    json!({
+        "whole": rows.whole,
+        "partial": rows.partial,
+        "missing": rows.missing,
+        "pending": rows.pending,
     })
 }
 

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ledger::{Account, Gap, Reclassified};
+use ledger::{Account, Gap, Reclassified, SampleRows};
 use sample::{Block, Schema, StreamName};
 use units::{Epoch, StreamId, WallTime};
 
@@ -76,6 +76,8 @@ pub struct StreamAccount {
     pub leg: &'static str,
     /// The balance.
     pub account: Account,
+    /// The samples by what came of them; `None` where nobody counted them.
+    pub samples: Option<SampleRows>,
     /// Moves of settled datagrams from class to class.
     pub reclassified: Vec<Reclassified>,
     /// Where the data came in.

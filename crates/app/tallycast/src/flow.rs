@@ -562,6 +562,7 @@ impl Flow {
             reader: reader_name.to_owned(),
             leg: "udp",
             account,
+            samples: Some(life.leg.samples()),
             reclassified: Vec::new(),
             port: None,
             age: None,

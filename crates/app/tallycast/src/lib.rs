@@ -58,7 +58,7 @@ pub use bus::{BUS_VARIABLE, Bus, BusError};
 pub use cast::send::{Pacing, ReaderReport};
 pub use engine::{Announced, OutletStatus, PortStatus};
 pub use event::{Event, StreamAccount, StreamGap, StreamInfo};
-pub use ledger::{Account, AccountState, Gap, GapKind, Stage, StageCounts};
+pub use ledger::{Account, AccountState, Gap, GapKind, SampleRows, Stage, StageCounts};
 pub use node::{Node, NodeBuilder, NodeError, SubscriberBuilder};
 pub use publisher::{OnFull, PublishError, Publisher, PublisherBuilder};
 pub use sample::{Block, Channel, Dtype, Element, Schema, StreamName, StreamPattern};

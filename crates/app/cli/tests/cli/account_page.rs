@@ -3,7 +3,9 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use ledger::{Account, AccountState, Evidence, EvidenceSource, NetworkRows, ReaderRows, Reclassified, Unit};
+use ledger::{
+    Account, AccountState, Evidence, EvidenceSource, NetworkRows, ReaderRows, Reclassified, SampleRows, Unit,
+};
 use serde_json::Value;
 use tallycast::{Epoch, Gap, GapKind, Stage, StageCounts, StreamAccount, StreamGap, StreamId, WallTime};
 use tallycast::{account_json, stream_gap_json};
@@ -65,6 +67,7 @@ fn account() -> StreamAccount {
             elements,
             gaps: vec![gap()],
         },
+        samples: Some(SampleRows { whole: 17_420, missing: 180, ..SampleRows::default() }),
         reclassified: Vec::new(),
         port: None,
         age: None,
@@ -88,6 +91,7 @@ fn every_field_is_on_the_page_and_every_field_of_the_page_is_printed() {
     assert_eq!(fields_of(&printed), fields_on_page("Account"));
     assert_eq!(fields_of(&printed["datagrams"]), fields_on_page("datagrams"));
     assert_eq!(fields_of(&printed["elements"]), fields_on_page("elements"));
+    assert_eq!(fields_of(&printed["samples"]), fields_on_page("samples"));
     assert_eq!(fields_of(&printed["reclassified"][0]), ["datagrams", "from", "to"].into());
 
     let told = StreamGap {
