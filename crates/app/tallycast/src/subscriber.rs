@@ -353,3 +353,44 @@ impl Drop for Subscriber {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ledger::{Account, AccountState, Gap, GapKind, ReaderRows, StageCounts};
+
+    fn account(gaps: usize) -> StreamAccount {
+        let gap = Gap {
+            id: 0,
+            kind: GapKind::Missing,
+            positions: 0..1,
+            numbers: 0..1,
+            lost: StageCounts::default(),
+            unexplained: 1,
+            unsettled: 0,
+            apportioned: false,
+            evidence: Vec::new(),
+        };
+        let (state, elements) = (AccountState::Closed, ReaderRows::default());
+        StreamAccount {
+            stream: Arc::new("lab/probe".parse().unwrap()),
+            id: StreamId(1),
+            epoch: Epoch { start_ns: 0, life: 0 },
+            reader: "desk".to_owned(),
+            leg: "udp",
+            account: Account { state, datagrams: None, elements, gaps: vec![gap; gaps] },
+            samples: None,
+            reclassified: Vec::new(),
+            port: None,
+            age: None,
+        }
+    }
+
+    #[test]
+    fn the_oldest_of_the_ended_accounts_keep_their_sums_only() {
+        let mut ended: VecDeque<_> = [5, MAX_ENDED_GAPS - 1, 1].map(account).into();
+        forget_old_gaps(&mut ended);
+        let listed: Vec<_> = ended.iter().map(|account| account.account.gaps.len()).collect();
+        assert_eq!(listed, [0, MAX_ENDED_GAPS - 1, 1]);
+    }
+}

@@ -160,14 +160,14 @@ fn words(events: &[Event]) -> Vec<String> {
 }
 
 fn accounts(events: &[Event]) -> Vec<&Account> {
-    let ended = |event| if let &Event::Ended(ref account) = event { Some(&account.account) } else { None };
+    let ended = |event| if let Event::Ended(account) = event { Some(&account.account) } else { None };
     let accounts: Vec<_> = events.iter().filter_map(ended).collect();
     accounts.iter().for_each(|account| assert_eq!(account.check(), Ok(())));
     accounts
 }
 
 fn gaps(events: &[Event]) -> Vec<&StreamGap> {
-    let gap = |event| if let &Event::Gap(ref gap) = event { Some(gap) } else { None };
+    let gap = |event| if let Event::Gap(gap) = event { Some(gap) } else { None };
     events.iter().filter_map(gap).collect()
 }
 
