@@ -160,15 +160,24 @@ fn words(events: &[Event]) -> Vec<String> {
 }
 
 fn accounts(events: &[Event]) -> Vec<&Account> {
-    let ended = |event| if let Event::Ended(account) = event { Some(&account.account) } else { None };
-    let accounts: Vec<_> = events.iter().filter_map(ended).collect();
-    accounts.iter().for_each(|account| assert_eq!(account.check(), Ok(())));
+    let mut accounts = Vec::new();
+    for event in events {
+        if let Event::Ended(account) = event {
+            assert_eq!(account.account.check(), Ok(()));
+            accounts.push(&account.account);
+        }
+    }
     accounts
 }
 
 fn gaps(events: &[Event]) -> Vec<&StreamGap> {
-    let gap = |event| if let Event::Gap(gap) = event { Some(gap) } else { None };
-    events.iter().filter_map(gap).collect()
+    let mut gaps = Vec::new();
+    for event in events {
+        if let Event::Gap(gap) = event {
+            gaps.push(gap);
+        }
+    }
+    gaps
 }
 
 #[test]
