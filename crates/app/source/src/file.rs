@@ -10,6 +10,7 @@ use units::SampleRate;
 
 use crate::{
     CsvTable, Description, NanPolicy, NpyArray, ParquetTable, Piece, Recording, RecordingError, Source,
+    finite,
 };
 use crate::{SourceError, Wav};
 
@@ -26,7 +27,7 @@ pub struct FileOptions {
     pub time: TimeColumn,
     /// Which columns of a table are channels; all but the time where empty.
     pub columns: Vec<String>,
-    /// Whether values that are not finite numbers pass, in tables.
+    /// Whether values that are not finite numbers pass.
     pub nan: NanPolicy,
 }
 
@@ -57,6 +58,11 @@ pub enum OpenError {
         "neither the name nor the first bytes tell what this is\nread are .wav .csv .tsv .parquet and .npy"
     )]
     UnknownKind,
+    /// Columns were chosen where there are none.
+    #[error(
+        "{0} file has no columns to choose\nleave --columns and --time out; they are for CSV and Parquet"
+    )]
+    NotTable(&'static str),
     /// The name makes no stream name.
     #[error("its name makes no stream name: {0}\nchoose one")]
     Name(#[from] SchemaError),
@@ -121,12 +127,24 @@ fn open_inner(path: &Path, options: &FileOptions) -> Result<Box<dyn Source>, Sou
         Some(name) => name.clone(),
         None => name_of(path)?,
     };
+    check_columns(&kind, options)?;
+    // Text is looked at where it is read, so that the message has the line.
     Ok(match kind {
-        Kind::Wav => Box::new(Wav::open(path, name, options)?),
         Kind::Csv => Box::new(CsvTable::open(path, name, options)?),
-        Kind::Parquet => Box::new(ParquetTable::open(path, name, options)?),
-        Kind::Npy => Box::new(open_recording(path, &name, options)?),
+        Kind::Wav => finite(Box::new(Wav::open(path, name, options)?), options.nan),
+        Kind::Parquet => finite(Box::new(ParquetTable::open(path, name, options)?), options.nan),
+        Kind::Npy => finite(Box::new(open_recording(path, &name, options)?), options.nan),
     })
+}
+
+fn check_columns(kind: &Kind, options: &FileOptions) -> Result<(), OpenError> {
+    let what = match kind {
+        Kind::Wav => "a WAV",
+        Kind::Npy => "an NPY",
+        Kind::Csv | Kind::Parquet => return Ok(()),
+    };
+    let chosen = options.time != TimeColumn::Auto || !options.columns.is_empty();
+    if chosen { Err(OpenError::NotTable(what)) } else { Ok(()) }
 }
 
 fn open_recording(path: &Path, name: &StreamName, options: &FileOptions) -> Result<Recording, SourceError> {
@@ -172,6 +190,7 @@ pub(crate) fn as_word(text: &str) -> String {
 mod tests {
     use super::*;
     use crate::npy::tests::npy;
+    use crate::piece::testing::drain;
 
     fn refusal(name: &str, content: &[u8]) -> String {
         let folder = tempfile::tempdir().unwrap();
@@ -203,6 +222,30 @@ mod tests {
         assert!(
             open_file(&path, &asked).err().expect("another dtype").to_string().contains("are f4, not i16")
         );
+    }
+
+    #[test]
+    fn an_array_with_a_value_that_is_none_needs_leave() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.npy");
+        let values: Vec<u8> = [1.0_f32, f32::NAN].iter().flat_map(|value| value.to_le_bytes()).collect();
+        std::fs::write(&path, npy("<f4", "(2,)", &values)).unwrap();
+        let options = FileOptions { rate: Some("10".parse().unwrap()), ..FileOptions::default() };
+        let said = drain(&mut open_file(&path, &options).unwrap()).unwrap_err().to_string();
+        assert!(said.contains("a.npy: sample 1, channel `ch0`: NaN is not a finite number"), "{said}");
+        let options = FileOptions { nan: NanPolicy::Allow, ..options };
+        assert_eq!(drain(&mut open_file(&path, &options).unwrap()).unwrap().0, values);
+    }
+
+    #[test]
+    fn columns_are_chosen_in_tables_only() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.npy");
+        std::fs::write(&path, npy("<f4", "(1,)", &[0; 4])).unwrap();
+        let options = FileOptions { rate: Some("10".parse().unwrap()), ..FileOptions::default() };
+        let options = FileOptions { columns: vec!["a".to_owned()], ..options };
+        let said = open_file(&path, &options).err().expect("no columns").to_string();
+        assert!(said.contains("an NPY file has no columns to choose"), "{said}");
     }
 
     #[test]

@@ -9,6 +9,7 @@
 mod columns;
 mod csv_table;
 mod file;
+mod finite;
 mod grid;
 pub mod host;
 mod lines;
@@ -28,6 +29,7 @@ mod wave;
 pub use columns::ColumnError;
 pub use csv_table::{CsvError, CsvTable};
 pub use file::{FileOptions, FileSource, OpenError, TimeColumn, open_file};
+pub use finite::{NotFinite, finite};
 pub use grid::GridError;
 pub use lines::{Lines, LinesError, LinesOptions};
 pub use npy::{NpyArray, NpyError, ReadSeek};

@@ -152,6 +152,9 @@ pub enum SourceError {
     /// Lines of numbers.
     #[error(transparent)]
     Lines(#[from] crate::LinesError),
+    /// An element that is not a finite number.
+    #[error(transparent)]
+    NotFinite(#[from] crate::NotFinite),
     /// Raw elements.
     #[error(transparent)]
     Raw(#[from] crate::RawError),
