@@ -4,7 +4,7 @@
 //! the rate is read off it, and a longer step is a hole of the recording; without one the rate must be given.
 
 use std::fs::File;
-use std::io::{BufRead, BufReader, Seek, SeekFrom};
+use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
 use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 
@@ -13,11 +13,14 @@ use sample::{Channel, Dtype, Schema, StreamName};
 use units::SampleRate;
 
 use crate::columns::{Chosen, choose, moment};
-use crate::grid::{Grid, ROWS_FOR_RATE, parse_time, rate_of};
+use crate::grid::{Grid, ROWS_FOR_RATE, parse_time, rate_over};
 use crate::numbers::{heading, numbered_channels, push_text};
 use crate::piece::samples_at_once;
 use crate::{ColumnError, Description, FileOptions, GridError, HoleKind, NanPolicy, NumberError};
 use crate::{Piece, Source, SourceError, Timing};
+
+/// As much of the first line is looked at for the delimiter: all of it, unless the file is no text.
+const MAX_FIRST_LINE_BYTES: u64 = 1 << 20;
 
 /// A CSV file being played.
 pub struct CsvTable {
@@ -76,7 +79,13 @@ pub enum CsvError {
     /// No line of values.
     #[error("there is no line of values")]
     Empty,
-    /// Not UTF-8, or not to be read at all.
+    /// Not UTF-8.
+    #[error("line {line} is not UTF-8 text\nconvert the file, such as with iconv -f LATIN1 -t UTF-8")]
+    Encoding {
+        /// Counted from 1.
+        line: u64,
+    },
+    /// Not to be read at all.
     #[error("the text cannot be read: {0}")]
     Text(#[from] csv::Error),
     /// The file cannot be read.
@@ -101,10 +110,7 @@ impl CsvTable {
     pub fn open(path: &Path, name: StreamName, options: &FileOptions) -> Result<Self, SourceError> {
         let layout = Layout::read(path, options)?;
         let times = layout.first_times()?;
-        let rate = match options.rate {
-            Some(rate) => rate,
-            None => rate_of(&times).map_err(CsvError::from)?,
-        };
+        let rate = rate_over(&times, options.rate).map_err(CsvError::from)?;
         let channels = layout.chosen.channels.iter().map(|index| layout.headings[*index].clone()).collect();
         let schema = Schema::new(options.dtype.unwrap_or(Dtype::F8), rate, channels)?;
         let start = times.first().and_then(|time| moment(*time));
@@ -211,7 +217,7 @@ impl Layout {
             chosen: everything,
         };
         let mut first = StringRecord::new();
-        if !layout.records()?.read_record(&mut first)? {
+        if !layout.next_record(&mut layout.records()?, &mut first)? {
             return Err(CsvError::Empty);
         }
         layout.has_header = first.iter().any(|field| !field.is_empty() && field.parse::<f64>().is_err());
@@ -245,7 +251,7 @@ impl Layout {
         records: &mut csv::Reader<File>,
         record: &mut StringRecord,
     ) -> Result<bool, CsvError> {
-        if !records.read_record(record)? {
+        if !self.next_record(records, record)? {
             return Ok(false);
         }
         let (found, expected) = (record.len(), self.headings.len());
@@ -253,6 +259,17 @@ impl Layout {
             return Err(CsvError::Ragged { line: self.line_of(record), found, expected });
         }
         Ok(true)
+    }
+
+    fn next_record(
+        &self,
+        records: &mut csv::Reader<File>,
+        record: &mut StringRecord,
+    ) -> Result<bool, CsvError> {
+        records.read_record(record).map_err(|error| match error.kind() {
+            csv::ErrorKind::Utf8 { .. } => first_foreign_line(&self.path),
+            _ => error.into(),
+        })
     }
 
     fn grid(&self, rate: SampleRate) -> Option<Grid> {
@@ -280,9 +297,9 @@ impl Layout {
         let Some(position) = record.position() else { return 0 };
         let skipped = File::open(&self.path).and_then(|mut file| {
             file.seek(SeekFrom::Start(position.byte()))?;
-            let mut lines = BufReader::new(file).lines();
-            let is_skipped = |line: &str| line.is_empty() || line.starts_with('#');
-            Ok(lines.by_ref().map_while(Result::ok).take_while(|line| is_skipped(line)).count())
+            let lines = BufReader::new(file).split(b'\n').map_while(Result::ok);
+            let is_skipped = |line: &[u8]| matches!(line, [] | [b'\r'] | [b'#', ..]);
+            Ok(lines.take_while(|line| is_skipped(line)).count())
         });
         position.line() + skipped.unwrap_or(0) as u64
     }
@@ -295,14 +312,27 @@ impl Layout {
 }
 
 fn delimiter_of(path: &Path) -> Result<u8, CsvError> {
-    let mut first = String::new();
+    let mut first = Vec::new();
     let mut reader = BufReader::new(File::open(path)?);
-    while reader.read_line(&mut first)? > 0 && (first.starts_with('#') || first.trim().is_empty()) {
+    while reader.by_ref().take(MAX_FIRST_LINE_BYTES).read_until(b'\n', &mut first)? > 0
+        && (first.starts_with(b"#") || first.trim_ascii().is_empty())
+    {
         first.clear();
     }
-    let count = |delimiter: &u8| first.bytes().filter(|byte| byte == delimiter).count();
+    let count = |delimiter: &u8| first.iter().filter(|byte| *byte == delimiter).count();
     // The last of equals wins, so the comma comes last.
     Ok([b'\t', b';', b','].into_iter().max_by_key(count).unwrap_or(b','))
+}
+
+/// Finds the first line that is not UTF-8. Cost: reads the file again, which only a message is worth.
+fn first_foreign_line(path: &Path) -> CsvError {
+    let file = match File::open(path) {
+        Ok(file) => file,
+        Err(error) => return error.into(),
+    };
+    let mut lines = BufReader::new(file).split(b'\n').map_while(Result::ok);
+    let place = lines.position(|line| std::str::from_utf8(&line).is_err());
+    CsvError::Encoding { line: place.unwrap_or(0) as u64 + 1 }
 }
 
 #[cfg(test)]
@@ -367,6 +397,35 @@ mod tests {
         assert_eq!(floats(&source, &bytes), [2.0, 4.0]);
         let missing = FileOptions { columns: vec!["c".into()], ..at("10") };
         assert!(refusal("a,b\n1,2\n", &missing).contains("the columns are a, b"));
+    }
+
+    #[test]
+    fn text_in_another_encoding_is_told_with_its_line() {
+        let file = tempfile::Builder::new().suffix(".csv").tempfile().unwrap();
+        for (bytes, line) in [
+            (&b"t [\xb5s],a\n1,2\n"[..], 1),
+            (&b"a,b\n\n1,2\n3,\xe4\n"[..], 4),
+            (&b"# \xfc\na,b\n1,\xe4\n"[..], 1),
+            (&b"\x93\x00\xff\xfe\x00"[..], 1),
+        ] {
+            std::fs::write(file.path(), bytes).unwrap();
+            let said = match open_file(file.path(), &at("10")) {
+                Err(error) => error.to_string(),
+                Ok(mut source) => drain(&mut source).unwrap_err().to_string(),
+            };
+            assert!(said.contains(&format!("line {line} is not UTF-8 text")), "{said}");
+        }
+    }
+
+    #[test]
+    fn a_rate_that_the_times_contradict_is_refused() {
+        let rows: String = (0..10).map(|row| format!("0.{row:02},{row}\n")).collect();
+        let text = format!("t,a\n{rows}");
+        let said = refusal(&text, &at("200"));
+        assert!(said.contains("advance at 100 samples per second, not at 200"), "{said}");
+        assert_eq!(table(&text, &at("101")).unwrap().1.description().schema.rate, "101".parse().unwrap());
+        // A few rows, which may be around a hole, tell nothing against it.
+        assert!(table("t,a\n0,1\n3,2\n", &at("200")).is_ok());
     }
 
     #[test]

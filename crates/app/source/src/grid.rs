@@ -14,6 +14,13 @@ pub(crate) const ROWS_FOR_RATE: usize = 4_096;
 /// Steps shorter than this share of a sample are no step.
 const SHORTEST_STEP_SAMPLES: f64 = 0.5;
 
+/// So few rows may have more holes than usual steps: they tell nothing against a rate that was asked for.
+const ROWS_FOR_DOUBT: usize = 10;
+
+/// Rates that differ by less than this share may be the same one: two rows at 360 Hz in whole milliseconds are
+/// 3 ms apart. What differs more would make holes of what is none.
+const SAME_RATE: f64 = 0.1;
+
 /// Says why times make no regular grid.
 #[derive(Clone, PartialEq, Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -35,6 +42,17 @@ pub enum GridError {
     /// The rows' distance is no rate that can be told.
     #[error("the times of the first rows do not advance, so they tell no rate\ngive it with --rate")]
     NoRate,
+    /// A rate that was asked for and is not that of the times.
+    #[error(
+        "its times advance at {found} samples per second, not at {asked}\n\
+         leave --rate out; to play the rows at {asked} whatever their times say: --time none --columns …"
+    )]
+    OtherRate {
+        /// As asked for.
+        asked: SampleRate,
+        /// As the times tell.
+        found: SampleRate,
+    },
     /// A text that is no time.
     #[error("`{0}` is not a time in decimal digits\nleave the column out with --time none and give --rate")]
     NotTime(String),
@@ -72,6 +90,19 @@ pub(crate) fn samples_between(rate: SampleRate, nanos: i128) -> i128 {
     let per_nanos = i128::from(rate.denominator()) * NANOS_PER_SECOND;
     let samples = nanos.saturating_mul(i128::from(rate.numerator()));
     samples.saturating_add(per_nanos / 2).div_euclid(per_nanos)
+}
+
+/// Returns the rate that was asked for, unless the times of the first rows tell another, or else theirs.
+///
+/// Times whose rate cannot be told leave the choice to whoever asks; without a time column there are none.
+pub(crate) fn rate_over(times_ns: &[i128], asked: Option<SampleRate>) -> Result<SampleRate, GridError> {
+    let Some(asked) = asked else { return rate_of(times_ns) };
+    let other = |found: &SampleRate| (found.as_hz() / asked.as_hz() - 1.0).abs() > SAME_RATE;
+    let found = if times_ns.len() < ROWS_FOR_DOUBT { None } else { rate_of(times_ns).ok() };
+    match found.filter(other) {
+        Some(found) => Err(GridError::OtherRate { asked, found }),
+        None => Ok(asked),
+    }
 }
 
 /// Reads the rate off the times of the first rows.

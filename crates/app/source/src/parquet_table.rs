@@ -18,7 +18,7 @@ use parquet::schema::types::ColumnDescriptor;
 use sample::{Channel, Dtype, Schema, StreamName};
 
 use crate::columns::{choose, moment};
-use crate::grid::{Grid, ROWS_FOR_RATE, rate_of};
+use crate::grid::{Grid, ROWS_FOR_RATE, rate_over};
 use crate::numbers::heading;
 use crate::piece::samples_at_once;
 use crate::{ColumnError, Description, FileOptions, GridError, HoleKind, NanPolicy, Piece, Source};
@@ -165,10 +165,7 @@ impl ParquetTable {
         let columns = chosen.channels.iter().map(column).collect::<Result<Vec<_>, _>>()?;
         let dtype = common_dtype(&columns, options.dtype)?;
         let times = first_times(&file, time)?;
-        let rate = match options.rate {
-            Some(rate) => rate,
-            None => rate_of(&times).map_err(ParquetError::from)?,
-        };
+        let rate = rate_over(&times, options.rate).map_err(ParquetError::from)?;
         let channels = chosen.channels.iter().map(|index| headings[*index].clone()).collect();
         let schema = Schema::new(dtype, rate, channels)?;
         let start = times.first().and_then(|time| moment(*time));
