@@ -5,6 +5,15 @@ use std::io::{ErrorKind, IsTerminal, Write};
 use serde_json::Value;
 use tracing_subscriber::EnvFilter;
 
+/// Prints a line on standard error; in this program it stands in the place of the standard library's.
+///
+/// That one panics when nobody reads standard error any more, which is no reason to leave samples unsent.
+macro_rules! eprintln {
+    ($($word:tt)*) => {
+        $crate::messages::say(format_args!($($word)*))
+    };
+}
+
 /// What decides how much is said: `error`, `warn`, `info`, `debug`, or filters by module.
 const LOG_VARIABLE: &str = "TALLYCAST_LOG";
 
@@ -20,6 +29,8 @@ pub(crate) fn init_tracing() {
         .with_writer(std::io::stderr)
         .with_ansi(in_colour(&std::io::stderr()))
         .with_target(false)
+        // What cannot be said cannot be complained of on the same standard error.
+        .log_internal_errors(false)
         .without_time()
         .init();
 }
@@ -27,6 +38,11 @@ pub(crate) fn init_tracing() {
 /// Tells whether a stream of output may be coloured.
 pub(crate) fn in_colour(output: &impl IsTerminal) -> bool {
     output.is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+}
+
+/// Prints a line on standard error, if somebody reads it.
+pub(crate) fn say(line: std::fmt::Arguments<'_>) {
+    let _ = writeln!(std::io::stderr(), "{line}");
 }
 
 /// Prints what went wrong; what follows the first line says how to repair it.
