@@ -3,6 +3,7 @@
 //! Every key is described once, in [`KEYS`]; `config show` and `config check` print and check by it.
 
 use std::fmt;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow, bail};
@@ -10,6 +11,9 @@ use clap::Args;
 use monitor::DerivedStream;
 use tallycast::{BUS_VARIABLE, Bus, Node, StreamPattern};
 use toml::{Table, Value};
+
+/// The environment variable that names the file of settings.
+const CONFIG_VARIABLE: &str = "TALLYCAST_CONFIG";
 
 /// Flags of every verb that decide where settings come from.
 #[derive(Args, Clone, Debug, Default)]
@@ -74,9 +78,7 @@ pub(crate) const KEYS: [Key; 6] = [
         variable: None,
         about: "where the monitor server's page and API are",
         default: "\"127.0.0.1:7480\"",
-        check: |value| {
-            text(value)?.parse::<std::net::SocketAddr>().map(drop).context("not an address with port")
-        },
+        check: |value| listen_address(text(value)?).map(drop).map_err(anyhow::Error::msg),
     },
     Key {
         name: "monitor.patterns",
@@ -125,20 +127,14 @@ impl fmt::Display for Origin {
 impl Sources {
     /// Reads the file of settings, if there is one.
     pub(crate) fn load(&self) -> anyhow::Result<Settings> {
-        let named = self.config.clone().or_else(|| std::env::var_os("TALLYCAST_CONFIG").map(PathBuf::from));
-        let path = named.or_else(|| default_path().filter(|path| path.is_file()));
+        let path = self.asked_file().or_else(|| default_path().filter(|path| path.is_file()));
         let file = path.map(|path| read(&path).map(|table| (path, table))).transpose()?;
         Ok(Settings { file, bus: self.bus.clone(), station: self.station.clone() })
     }
 
-    /// Returns the file of settings if a flag names it.
-    pub(crate) fn named_file(&self) -> Option<&Path> {
-        self.config.as_deref()
-    }
-
-    /// Returns the bus if a flag names it.
-    pub(crate) fn named_bus(&self) -> Option<&str> {
-        self.bus.as_deref()
+    /// Returns the file of settings that a flag or the environment names.
+    pub(crate) fn asked_file(&self) -> Option<PathBuf> {
+        self.config.clone().or_else(|| std::env::var_os(CONFIG_VARIABLE).map(PathBuf::from))
     }
 }
 
@@ -163,6 +159,12 @@ impl Settings {
     /// Returns the bus.
     pub(crate) fn bus(&self) -> anyhow::Result<Bus> {
         Ok(self.text("bus.address", None)?.parse()?)
+    }
+
+    /// Returns the bus that a flag, the environment or the file names.
+    pub(crate) fn named_bus(&self) -> anyhow::Result<Option<String>> {
+        let (value, origin) = self.value("bus.address", None)?;
+        Ok(if origin == Origin::Default { None } else { Some(text(&value)?.to_owned()) })
     }
 
     /// Makes this process's node on the bus.
@@ -203,6 +205,26 @@ impl Settings {
     }
 }
 
+/// Reads the address of a page.
+pub(crate) fn listen_address(text: &str) -> Result<SocketAddr, String> {
+    let wanted =
+        "write 127.0.0.1:7480 for this host alone, 0.0.0.0:7480 or [::]:7480 for all, port 0 for a free one";
+    text.parse().map_err(|_| format!("`{text}` is not an IP address with a port\n{wanted}"))
+}
+
+/// Writes a bus without what is as it is on every bus unless somebody says otherwise.
+pub(crate) fn brief(bus: &Bus) -> String {
+    let (text, usual) = (bus.to_string(), Bus::default().to_string());
+    let options =
+        |text: &str| text.split_once('?').map_or_else(String::new, |(_, options)| options.to_owned());
+    let usual = options(&usual);
+    let said = options(&text);
+    let said: Vec<&str> =
+        said.split('&').filter(|option| !usual.split('&').any(|usual| usual == *option)).collect();
+    let address = text.split('?').next().unwrap_or_default();
+    if said.is_empty() { address.to_owned() } else { format!("{address}?{}", said.join("&")) }
+}
+
 /// Reads a file of settings and checks every key in it.
 pub(crate) fn read(path: &Path) -> anyhow::Result<Table> {
     let text = std::fs::read_to_string(path).with_context(|| format!("{} cannot be read", path.display()))?;
@@ -227,7 +249,12 @@ pub(crate) fn patterns(value: &Value) -> anyhow::Result<Vec<StreamPattern>> {
 /// Reads the value of `monitor.derive`.
 pub(crate) fn derivations(value: &Value) -> anyhow::Result<Vec<DerivedStream>> {
     let list = value.as_array().ok_or_else(|| anyhow!("this is not a list of derived streams: {value}"))?;
-    list.iter().map(|entry| entry.clone().try_into().context("a derived stream")).collect()
+    let derived = |entry: &Value| -> anyhow::Result<DerivedStream> {
+        let stream: DerivedStream = entry.clone().try_into().context("a derived stream")?;
+        stream.check().with_context(|| format!("the derived stream `{}`", stream.name))?;
+        Ok(stream)
+    };
+    list.iter().map(derived).collect()
 }
 
 fn check(table: &Table) -> anyhow::Result<()> {
@@ -295,6 +322,23 @@ mod tests {
     }
 
     #[test]
+    fn a_bus_is_named_unless_it_is_the_default() {
+        let with = |file: &str| settings(file).named_bus().unwrap();
+        assert_eq!(with("[bus]\naddress = 'udp://239.85.0.0'"), Some("udp://239.85.0.0".to_owned()));
+        if std::env::var_os(BUS_VARIABLE).is_none() {
+            assert_eq!(with(""), None);
+        }
+    }
+
+    #[test]
+    fn of_a_bus_only_what_is_special_is_shown() {
+        let shown = |text: &str| brief(&text.parse().unwrap());
+        assert_eq!(shown("udp://239.84.0.0"), "udp://239.84.0.0:7400");
+        assert_eq!(shown("udp://239.84.0.0?iface=lo&ttl=2&mtu=1500"), "udp://239.84.0.0:7400?ttl=2&iface=lo");
+        assert_eq!(shown("udp://[ff15::5443:0:0]:7000?mtu=9000"), "udp://[ff15::5443:0:0]:7000?mtu=9000");
+    }
+
+    #[test]
     fn what_is_unknown_or_wrong_is_told_with_its_key() {
         let wrong = |file: &str| format!("{:#}", check(&file.parse().unwrap()).unwrap_err());
         assert!(
@@ -304,5 +348,13 @@ mod tests {
         assert!(wrong("[bus]\naddress = 'udp://10.0.0.1'").starts_with("bus.address: "));
         assert!(wrong("[monitor]\npatterns = 'all'").starts_with("monitor.patterns: "));
         assert!(wrong("[[monitor.derive]]\nname = 'a'").starts_with("monitor.derive: "));
+        let nonsense = "[[monitor.derive]]\nname = 'd'\nexpression = 'u * ('\ninputs = { u = 'a:b' }";
+        assert!(
+            wrong(nonsense).starts_with("monitor.derive: the derived stream `d`: "),
+            "{}",
+            wrong(nonsense)
+        );
+        let nameless = wrong("[monitor]\nlisten = 'localhost:7480'");
+        assert!(nameless.contains("write 127.0.0.1:7480"), "{nameless}");
     }
 }

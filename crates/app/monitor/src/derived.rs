@@ -71,6 +71,14 @@ pub(crate) struct DerivedStatus {
 }
 
 impl DerivedStream {
+    /// Checks what can be said before any input is there: names, expression, variables.
+    ///
+    /// # Errors
+    /// [`DerivedError`], as when it is added to a monitor.
+    pub fn check(&self) -> Result<(), DerivedError> {
+        Ok(Derivation::new(self.config()?).map(drop)?)
+    }
+
     fn config(&self) -> Result<DerivationConfig, DerivedError> {
         let input = |(variable, from): (&String, &String)| {
             let (stream, channel) = from.split_once(':').ok_or_else(|| DerivedError::Input(from.clone()))?;

@@ -26,7 +26,7 @@ pub struct Address {
 pub enum AddressError {
     /// Not a URL of this kind.
     #[error(
-        "`{0}` is not an address\nwrite it as udp://239.1.2.3:7400?iface=eth1&ttl=1, IPv6 hosts in brackets"
+        "`{0}` is not an address\nwrite it as udp://239.84.0.0:7400?iface=eth1&ttl=1, IPv6 hosts in brackets"
     )]
     Unreadable(String),
     /// A reach that is not there.

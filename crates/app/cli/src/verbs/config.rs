@@ -24,7 +24,7 @@ pub(crate) struct Arguments {
 enum What {
     /// Check a file of settings: unknown keys and wrong values are errors; exit code 1 if there are any
     Check {
-        /// The file; by default the one that would be read
+        /// The file; by default the one that would be read: --config, TALLYCAST_CONFIG, or the usual one
         file: Option<PathBuf>,
     },
     /// Show every setting with what it means
@@ -37,7 +37,7 @@ enum What {
 
 pub(crate) fn run(arguments: Arguments, sources: &Sources) -> anyhow::Result<Outcome> {
     match arguments.what {
-        What::Check { file } => check(file),
+        What::Check { file } => check(file.or_else(|| sources.asked_file())),
         What::Show { origin } => show(sources, origin),
     }
 }

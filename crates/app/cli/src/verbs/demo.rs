@@ -16,7 +16,7 @@ use clap::Args;
 
 use crate::Outcome;
 use crate::quantity::{self, Probability};
-use crate::settings::Sources;
+use crate::settings::{self, Sources};
 use crate::stop::{Deadline, Stop};
 use children::Children;
 use scene::Scene;
@@ -27,7 +27,7 @@ Examples:
   tallycast demo --loss 1%                                with loss to look at; the page has a switch too
   tallycast demo --headless --duration 20s --json         every reader's closed account, one object a line
 
-Exit code 1: an account is not closed, not balanced, or not explained.";
+Exit code 1: an account is missing, not closed, not balanced or not explained, or the archive does not have what was read.";
 
 /// Where the page is unless somebody else is there.
 const DEFAULT_LISTEN: &str = "127.0.0.1:7480";
@@ -55,7 +55,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "PROBABILITY", default_value = "0")]
     loss: Probability,
     /// Where the page is
-    #[arg(long, value_name = "ADDRESS")]
+    #[arg(long, value_name = "ADDRESS", value_parser = settings::listen_address)]
     listen: Option<SocketAddr>,
     /// Keep the archive in this folder; a temporary one is removed at the end
     #[arg(long, value_name = "DIR")]
@@ -68,16 +68,17 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: Arguments, sources: &Sources) -> anyhow::Result<Outcome> {
     let stop = Stop::on_signals()?;
     let folder = Folder::make(&arguments)?;
-    let bus = match sources.named_bus() {
-        Some(bus) => bus.to_owned(),
+    let bus = match sources.load()?.named_bus()? {
+        Some(bus) => bus,
         None => private_bus()?,
     };
     let listen = free_page_address(arguments.listen)?;
     let control = folder.path().join("inject");
     std::fs::write(&control, arguments.loss.to_string())?;
+    let settings = sources.asked_file();
     let scene = Scene {
         bus: &bus,
-        settings: sources.named_file(),
+        settings: settings.as_deref(),
         listen,
         folder: folder.path(),
         control: &control,
@@ -99,7 +100,7 @@ pub(crate) fn run(arguments: Arguments, sources: &Sources) -> anyhow::Result<Out
         children.check()?;
     }
     children.finish_all(CHILDREN_PATIENCE)?;
-    let verdict = verdict::judge(children.lines());
+    let verdict = verdict::judge(children.lines(), children.exits(), &scene::READERS);
     verdict.print(arguments.json)?;
     folder.say_where();
     Ok(if verdict.is_in_order() { Outcome::Fine } else { Outcome::Found })

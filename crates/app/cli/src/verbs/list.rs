@@ -10,7 +10,7 @@ use tallycast::Announced;
 use crate::Outcome;
 use crate::messages::print_line;
 use crate::quantity;
-use crate::settings::Sources;
+use crate::settings::{self, Sources};
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
@@ -40,7 +40,7 @@ pub(crate) fn run(arguments: &Arguments, sources: &Sources) -> anyhow::Result<Ou
         print_table(&streams)?;
     }
     if streams.is_empty() {
-        eprintln!("no stream was announced on {} within {:?}", node.bus(), arguments.wait);
+        eprintln!("no stream was announced on {} within {:?}", settings::brief(node.bus()), arguments.wait);
         eprintln!("publish one with `tallycast pub`, or give the right --bus and interface");
     }
     Ok(Outcome::Fine)

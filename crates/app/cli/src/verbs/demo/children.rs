@@ -35,11 +35,21 @@ pub(super) struct Line {
     pub(super) value: Value,
 }
 
+/// How a child ended.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Exit {
+    /// The child.
+    pub(super) child: String,
+    /// Its exit code: 0, or 1 if it found something.
+    pub(super) code: i32,
+}
+
 /// All processes of a demo. Dropping ends those that still run.
 #[derive(Default)]
 pub(super) struct Children {
     running: Vec<Running>,
     lines: Vec<Line>,
+    exits: Vec<Exit>,
 }
 
 struct Running {
@@ -93,6 +103,11 @@ impl Children {
         &self.lines
     }
 
+    /// Returns how the children ended that have.
+    pub(super) fn exits(&self) -> &[Exit] {
+        &self.exits
+    }
+
     fn finish(&mut self, role: Role, patience: Duration) -> anyhow::Result<()> {
         let began = Instant::now();
         let (mut ending, staying): (Vec<_>, Vec<_>) =
@@ -100,10 +115,11 @@ impl Children {
         self.running = staying;
         ending.iter_mut().for_each(|child| drop(child.leash.take()));
         for mut child in ending {
-            child.wait(patience.saturating_sub(began.elapsed()))?;
+            let code = child.wait(patience.saturating_sub(began.elapsed()))?;
             let output = child.output.take().map(JoinHandle::join);
             let values = output.transpose().unwrap_or_default().unwrap_or_default();
             let name = child.name.clone();
+            self.exits.push(Exit { child: name.clone(), code });
             self.lines.extend(values.into_iter().map(|value| Line { child: name.clone(), value }));
         }
         Ok(())
@@ -111,8 +127,8 @@ impl Children {
 }
 
 impl Running {
-    /// Waits until the child has ended by itself; after `patience` it is ended.
-    fn wait(&mut self, patience: Duration) -> anyhow::Result<()> {
+    /// Waits until the child has ended by itself, and returns its exit code; after `patience` it is ended.
+    fn wait(&mut self, patience: Duration) -> anyhow::Result<i32> {
         let began = Instant::now();
         let status = loop {
             if let Some(status) = self.process.try_wait()? {
@@ -125,9 +141,9 @@ impl Running {
             }
             std::thread::sleep(LOOK);
         };
-        // A reader that found an account out of order says so by 1; the verdict names it.
+        // A reader that found an account out of order says so by 1; the verdict must name it.
         match status.code() {
-            Some(0 | 1) => Ok(()),
+            Some(code @ (0 | 1)) => Ok(code),
             _ => bail!("the process of {} failed: {status}", self.name),
         }
     }

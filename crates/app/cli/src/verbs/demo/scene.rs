@@ -11,6 +11,11 @@ use super::children::{Children, Role};
 /// The archive's folder within the demo's.
 pub(super) const ARCHIVE: &str = "archive";
 
+/// The readers' processes, each of which owes an account of every stream.
+pub(super) const READERS: [&str; 2] = [MONITOR, RECORDER];
+const MONITOR: &str = "monitor";
+const RECORDER: &str = "recorder";
+
 /// Streams beside the recorded signals, with what `pub` is told.
 const OTHERS: [&[&str]; 4] = [
     &["--host", "cpu"],
@@ -52,9 +57,9 @@ impl Scene<'_> {
         let shared = shared.iter().map(String::as_str).chain(["--patience", &patience]);
         let monitor =
             ["monitor", "**", "--listen", &listen, "--archive", &archive, "--inject-control", &control];
-        children.start(Role::Monitor, "monitor", monitor.into_iter().chain(shared.clone()))?;
+        children.start(Role::Monitor, MONITOR, monitor.into_iter().chain(shared.clone()))?;
         let recorder = ["record", "**", "--run", "demo", "--root", &archive];
-        children.start(Role::Recorder, "recorder", recorder.into_iter().chain(shared))
+        children.start(Role::Recorder, RECORDER, recorder.into_iter().chain(shared))
     }
 
     /// Starts a publisher for each recorded signal that is present, for this host, and for the test waveforms.
