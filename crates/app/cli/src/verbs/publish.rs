@@ -5,6 +5,7 @@
 mod control;
 mod origin;
 mod play;
+mod times;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -19,7 +20,7 @@ use tallycast::{
 use crate::Outcome;
 use crate::messages::print_line;
 use crate::quantity::{self, Probability};
-use crate::settings::Sources;
+use crate::settings::{self, Sources};
 use crate::stop::Stop;
 
 pub(crate) use play::played_rate;
@@ -33,6 +34,9 @@ Examples:
   tallycast pub --host cpu
   read-adc | tallycast pub lab/adc --stdin raw --dtype i16 --channels 4 --rate 50k
   tallycast pub lab/sine --wave sine --rate 1k --loss 1%  plant loss: readers see stage `injected`";
+
+/// How long a source that ends waits for readers: several times what joining takes.
+const DEFAULT_WAIT: Duration = Duration::from_millis(500);
 
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {
@@ -58,9 +62,13 @@ pub(crate) struct Arguments {
     /// Withhold datagrams with this probability, such as 1%
     #[arg(long, value_name = "PROBABILITY", default_value = "0")]
     loss: Probability,
-    /// What to do with samples for which there is no room
-    #[arg(long, value_enum, default_value_t)]
-    on_full: WhenFull,
+    /// What to do with samples for which there is no room; files and standard input wait (block), others overwrite
+    #[arg(long, value_enum)]
+    on_full: Option<WhenFull>,
+    /// Hold the first sample until a reader has reported, at most this long, so that readers that are there miss
+    /// nothing; 500ms for files, recorded signals and standard input, 0s for others and with --loop
+    #[arg(long, value_name = "DURATION", value_parser = quantity::duration)]
+    wait: Option<Duration>,
     /// How long small blocks wait for company; 0s: not at all
     #[arg(long, value_name = "DURATION", value_parser = quantity::duration)]
     linger: Option<Duration>,
@@ -85,10 +93,9 @@ pub(crate) struct Arguments {
 }
 
 /// [`OnFull`], with the words of the command line.
-#[derive(ValueEnum, Clone, Copy, Debug, Default)]
+#[derive(ValueEnum, Clone, Copy, Debug)]
 enum WhenFull {
     /// Take the oldest unsent samples back; readers see stage `publisher_queue`
-    #[default]
     Overwrite,
     /// Wait for room
     Block,
@@ -102,15 +109,21 @@ pub(crate) fn run(arguments: Arguments, sources: &Sources) -> anyhow::Result<Out
     if arguments.with_parent {
         stop.with_parent()?;
     }
-    let source = arguments.origin.open(arguments.name.as_ref(), arguments.repeat)?;
+    let mut ending = Ending::new(stop, arguments.duration, arguments.count);
+    arguments.origin.check(arguments.repeat, arguments.speed)?;
+    let Some(source) = arguments.origin.open(arguments.name.as_ref(), arguments.repeat, &ending)? else {
+        eprintln!("ended before the first line, which tells the channels: nothing was published");
+        return Ok(Outcome::Fine);
+    };
     let schema = arguments.schema(source.description())?;
     let name = source.description().name.to_string();
     let publisher = arguments.describe(node.publisher(name).schema(&schema)).open()?;
-    let ending = Ending::new(stop, arguments.duration, arguments.count);
     let control = arguments.inject_control.as_ref().map(|path| control::InjectControl::new(path));
     if !arguments.json {
-        eprintln!("publishing {} on {}", said(&publisher), node.bus());
+        eprintln!("publishing {} on {}", said(&publisher), settings::brief(node.bus()));
     }
+    ending.wait_for_readers(&publisher, arguments.wait());
+    ending.begin();
     let (publisher, played) = play(source, arguments.speed, publisher, &ending, control);
     let (name, epoch, readers) = (publisher.name().clone(), publisher.epoch(), publisher.readers());
     let totals = publisher.close();
@@ -119,13 +132,16 @@ pub(crate) fn run(arguments: Arguments, sources: &Sources) -> anyhow::Result<Out
     } else {
         eprintln!("{}", totals_text(&totals));
     }
+    if totals.samples.publisher_queue > 0 {
+        eprintln!("samples came faster than they could leave\nlet the source wait: --on-full block");
+    }
     played?;
     Ok(Outcome::Fine)
 }
 
 impl Arguments {
     fn describe(&self, mut builder: PublisherBuilder) -> PublisherBuilder {
-        builder = builder.loss(self.loss.0).on_full(match self.on_full {
+        builder = builder.loss(self.loss.0).on_full(match self.on_full() {
             WhenFull::Overwrite => OnFull::Overwrite,
             WhenFull::Block => OnFull::Block,
             WhenFull::Error => OnFull::Error,
@@ -134,6 +150,17 @@ impl Arguments {
             builder = builder.linger(linger);
         }
         self.to.iter().fold(builder, |builder, address| builder.to(address.socket))
+    }
+
+    /// A file or a pipe can wait; what comes to be in real time cannot.
+    fn on_full(&self) -> WhenFull {
+        let default = if self.origin.can_wait() { WhenFull::Block } else { WhenFull::Overwrite };
+        self.on_full.unwrap_or(default)
+    }
+
+    fn wait(&self) -> Duration {
+        let ends = self.origin.can_wait() && !self.repeat;
+        self.wait.unwrap_or(if ends { DEFAULT_WAIT } else { Duration::ZERO })
     }
 
     /// Returns the source's schema with what the user says over it.

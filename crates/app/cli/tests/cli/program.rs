@@ -58,6 +58,14 @@ pub(crate) fn run_with(arguments: &[&str], variables: &[(&str, &str)], input: &s
     child.wait_with_output().unwrap()
 }
 
+/// Runs the program to its end while nobody reads its standard error; returns its exit code.
+pub(crate) fn run_unheard(arguments: &[&str]) -> Option<i32> {
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let status = command(arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(writer).status();
+    status.unwrap().code()
+}
+
 /// The program while it runs.
 pub(crate) struct Running {
     child: Child,

@@ -39,6 +39,31 @@ fn what_is_missing_is_asked_for() {
 }
 
 #[test]
+fn options_without_effect_are_refused() {
+    let bus = private_bus();
+    let refused = |arguments: &[&str]| refusal(&[&["pub", "a", "--bus", &bus], arguments].concat());
+    let said = refused(&["--signal", "ecg", "--channels", "3"]);
+    assert!(said.contains("--channels has no effect on a recorded signal"), "{said}");
+    assert!(refused(&["--host", "cpu", "--dtype", "f8"]).contains("--dtype has no effect on this host"));
+    let lines = ["--stdin", "lines", "--rate", "10"];
+    assert!(refused(&[&lines[..], &["--speed", "10"]].concat()).contains("--speed has no effect on lines"));
+    assert!(refused(&[&lines[..], &["--loop"]].concat()).contains("--loop has no effect on lines"));
+    let wave = ["--wave", "sine", "--rate", "10"];
+    assert!(
+        refused(&[&wave[..], &["--allow-nan"]].concat()).contains("--allow-nan has no effect on this wave")
+    );
+    assert!(
+        refused(&[&wave[..], &["--seed", "3"]].concat()).contains("--seed has no effect on this waveform")
+    );
+}
+
+#[test]
+fn an_address_by_name_is_told_how_to_be_written() {
+    let said = refusal(&["demo", "--headless", "--listen", "localhost:7480"]);
+    assert!(said.contains("write 127.0.0.1:7480"), "{said}");
+}
+
+#[test]
 fn a_wrong_bus_is_told_with_what_would_be_right() {
     let said = refusal(&["ls", "--bus", "udp://10.0.0.1:7400"]);
     assert!(said.contains("such as 239.84.0.0"), "{said}");
@@ -68,6 +93,10 @@ fn settings_are_checked_and_their_origin_is_told() {
     assert_eq!(output.status.code(), Some(1));
     assert!(String::from_utf8(output.stderr).unwrap().contains("there is no key bus.adress"));
     assert!(refusal(&["ls", "--config", path]).contains("there is no key bus.adress"));
+    // Without a name the file that would be read is checked.
+    assert_eq!(run(&["config", "check", "--config", path]).status.code(), Some(1));
+    let output = run_with(&["config", "check"], &[("TALLYCAST_CONFIG", path)], "");
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
 
     let mut file = tempfile::NamedTempFile::new().unwrap();
     write!(file, "[record]\nroot = '/data'\n").unwrap();

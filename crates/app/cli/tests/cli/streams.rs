@@ -7,7 +7,7 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 use source::{Piece, Shape, Source, WaveOptions};
 
-use crate::program::{Running, private_bus, run, run_with, wait_for};
+use crate::program::{Running, private_bus, run, run_unheard, run_with, wait_for};
 
 /// Returns a field as a count.
 fn count(value: &Value) -> u64 {
@@ -118,16 +118,21 @@ fn chirp(samples: u64) -> Vec<f32> {
 #[test]
 fn a_reader_that_is_interrupted_still_prints_its_account() {
     let bus = private_bus();
-    let publisher = Running::start(&["pub", "test/wave", "--wave", "ramp", "--rate", "1k", "--bus", &bus]);
+    let publisher = Running::start(&["pub", "test/wave", "--wave", "ramp", "--rate", "20k", "--bus", &bus]);
     let mut reader = Running::start(&["sub", "**", "--json", "--bus", &bus]);
-    reader.lines_until(|line| is_event(line, "block"));
+    let mut lines = reader.lines_until(|line| is_event(line, "block"));
     reader.signal(Signal::INT);
-    let (status, lines) = reader.wait();
+    let (status, rest) = reader.wait();
     assert!(status.success(), "{status}");
+    lines.extend(rest);
     let account = lines.last().unwrap();
     assert!(is_event(account, "account"), "{account}");
     assert_eq!(account["state"], "cut");
     assert_eq!(account["balanced"], json!(true));
+    // What was delivered was printed, to the last sample.
+    let printed: u64 =
+        lines.iter().filter(|line| is_event(line, "block")).map(|it| count(&it["samples"])).sum();
+    assert_eq!(count(&account["elements"]["delivered"]), printed);
     publisher.signal(Signal::TERM);
     assert!(publisher.wait().0.success());
 }
@@ -153,6 +158,79 @@ fn lines_of_standard_input_become_samples() {
     assert!(status.success(), "{status}");
     let values: Vec<&Value> = lines.iter().filter_map(|line| line["values"].as_array()).flatten().collect();
     assert_eq!(values.last(), Some(&&json!([3, -4])), "{lines:?}");
+}
+
+#[test]
+fn a_file_reaches_a_reader_that_is_there_from_its_first_sample() {
+    let (folder, bus) = (tempfile::tempdir().unwrap(), private_bus());
+    let path = folder.path().join("short.csv");
+    let rows: String = (0..200).map(|row| format!("{row}\n")).collect();
+    std::fs::write(&path, format!("a\n{rows}")).unwrap();
+    let reader = Running::start(&["sub", "lab/*", "--json", "--values", "--until-end", "--bus", &bus]);
+    let file = ["--file", path.to_str().unwrap(), "--rate", "1k", "--wait", "1h"];
+    let publisher = Running::start(&[&["pub", "lab/short"], &file[..], &["--json", "--bus", &bus]].concat());
+    assert!(publisher.wait().0.success());
+    let (status, lines) = reader.wait();
+    assert!(status.success(), "{status}: {lines:?}");
+    let account = account(&lines);
+    assert_eq!((count(&account["elements"]["first"]), count(&account["elements"]["delivered"])), (0, 200));
+    let values: Vec<f64> = lines
+        .iter()
+        .filter_map(|line| line["values"].as_array())
+        .flatten()
+        .map(|it| it[0].as_f64().unwrap())
+        .collect();
+    assert_eq!(values, (0..200).map(f64::from).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_publisher_that_waits_for_its_first_line_can_be_ended() {
+    let bus = private_bus();
+    let waiting =
+        ["pub", "lab/adc", "--stdin", "lines", "--rate", "10", "--duration", "500ms", "--bus", &bus];
+    // Its standard input stays open and says nothing.
+    assert!(Running::start(&waiting).wait().0.success());
+}
+
+#[test]
+fn a_burst_of_lines_is_not_older_than_its_stream() {
+    let bus = private_bus();
+    let mut reader = Running::start(&["sub", "lab/*", "--json", "--until-end", "--bus", &bus]);
+    let publish = ["pub", "lab/burst", "--stdin", "lines", "--rate", "10", "--wait", "1h", "--bus", &bus];
+    let mut publisher = Running::start(&publish);
+    let lines: String = (0..1_000).map(|line| format!("{line}\n")).collect();
+    publisher.write(&lines);
+    publisher.close_input();
+    let began = reader.lines_until(|line| is_event(line, "began")).pop().unwrap();
+    assert!(publisher.wait().0.success());
+    let (status, lines) = reader.wait();
+    assert!(status.success(), "{status}");
+    let epoch_ns: i64 = began["epoch"].as_str().unwrap().split('-').next().unwrap().parse().unwrap();
+    let mut newest = (0, epoch_ns);
+    for block in lines.iter().filter(|line| is_event(line, "block")) {
+        let (first, t0) = (count(&block["first_index"]), block["t0_ns"].as_i64().unwrap());
+        assert_eq!(first, newest.0, "nothing is missing");
+        assert!(t0 >= newest.1, "{t0} is before {}", newest.1);
+        let samples = count(&block["samples"]);
+        newest = (first + samples, t0 + i64::try_from(samples - 1).unwrap() * 100_000_000);
+    }
+    assert_eq!(newest.0, 1_000);
+}
+
+#[test]
+fn a_reader_of_what_is_not_there_says_so() {
+    let output = run(&["sub", "nosuch", "--duration", "100ms", "--bus", &private_bus()]);
+    assert_eq!(output.status.code(), Some(1));
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains("no stream matched") && said.contains("tallycast ls"), "{said}");
+}
+
+#[test]
+fn a_publisher_whose_words_nobody_reads_does_its_work() {
+    let bus = private_bus();
+    let publish = ["pub", "test/wave", "--wave", "ramp", "--rate", "1k", "--count", "10", "--bus", &bus];
+    assert_eq!(run_unheard(&publish), Some(0));
+    assert_eq!(run_unheard(&["pub", "test/wave", "--wave", "ramp", "--bus", &bus]), Some(2));
 }
 
 #[test]

@@ -1,15 +1,18 @@
 //! Which source a stream is published from.
 
 use std::path::PathBuf;
+use std::sync::mpsc::sync_channel;
 
 use anyhow::{anyhow, bail};
 use clap::{Args, ValueEnum};
 use source::host::{DEFAULT_RATE_HZ, Probe};
 use source::{
-    FileOptions, Lines, LinesOptions, NanPolicy, Raw, Repeat, Shape, Source, TimeColumn, WaveOptions,
+    FileOptions, Lines, LinesOptions, NanPolicy, Raw, Repeat, Shape, Source, Speed, TimeColumn, WaveOptions,
 };
 use tallycast::{Channel, Dtype, SampleRate, Schema, StreamName};
 use units::RateError;
+
+use super::play::Ending;
 
 /// The most channels a flag may ask for; the schema's own limit is checked after it.
 const MAX_CHANNELS: usize = 65_536;
@@ -21,9 +24,9 @@ pub(super) struct OriginArguments {
     /// Samples per second: 360, 48k, 2.5M, 1000/3; over what a file says
     #[arg(long, value_name = "RATE")]
     rate: Option<SampleRate>,
-    /// How many channels a waveform or raw input has
-    #[arg(long, default_value_t = 1, value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=MAX_CHANNELS as u64))]
-    channels: usize,
+    /// How many channels a waveform or raw input has; one otherwise
+    #[arg(long, value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=MAX_CHANNELS as u64))]
+    channels: Option<usize>,
     /// Type of every element: i8 … u64, f4, f8, c8, c16, bool
     #[arg(long)]
     dtype: Option<Dtype>,
@@ -34,15 +37,15 @@ pub(super) struct OriginArguments {
     #[arg(long, requires = "wave")]
     amplitude: Option<f64>,
     /// What noise begins with
-    #[arg(long, requires = "wave", default_value_t = 0)]
-    seed: u64,
+    #[arg(long, requires = "wave")]
+    seed: Option<u64>,
     /// Which column of a table is the time; `none` if a column that looks like one is a channel
     #[arg(long, value_name = "COLUMN", requires = "file")]
     time: Option<String>,
     /// Which columns of a table are channels; all but the time by default
     #[arg(long, value_name = "NAMES", requires = "file", value_delimiter = ',')]
     columns: Vec<String>,
-    /// Let NaN, infinities and empty fields of text pass
+    /// Let NaN, infinities and empty fields of text pass, from files and standard input
     #[arg(long)]
     allow_nan: bool,
 }
@@ -76,40 +79,68 @@ enum Form {
 }
 
 impl OriginArguments {
-    /// Opens the source under `name`, or its own name.
-    pub(super) fn open(&self, name: Option<&StreamName>, repeat: bool) -> anyhow::Result<Box<dyn Source>> {
-        let source = self.open_once(name)?;
+    /// Refuses options that would be without effect.
+    pub(super) fn check(&self, repeat: bool, speed: Speed) -> anyhow::Result<()> {
+        let given = [
+            ("--rate", self.rate.is_some()),
+            ("--channels", self.channels.is_some()),
+            ("--dtype", self.dtype.is_some()),
+            ("--frequency", self.frequency.is_some()),
+            ("--amplitude", self.amplitude.is_some()),
+            ("--seed", self.seed.is_some()),
+            ("--allow-nan", self.allow_nan),
+            ("--loop", repeat),
+            ("--speed", speed != Speed::true_time()),
+        ];
+        let (origin, takes) = self.what.takes();
+        if let Some((option, _)) = given.iter().find(|(option, given)| *given && !takes.contains(option)) {
+            bail!("{option} has no effect on {origin}\nleave it out; what has is {}", takes.join(", "));
+        }
+        Ok(())
+    }
+
+    /// Tells whether the source can wait without losing anything.
+    pub(super) const fn can_wait(&self) -> bool {
+        self.what.signal.is_some() || self.what.file.is_some() || self.what.stdin.is_some()
+    }
+
+    /// Opens the source under `name`, or its own name; `None` if the end came while it waited for input.
+    pub(super) fn open(
+        &self,
+        name: Option<&StreamName>,
+        repeat: bool,
+        ending: &Ending,
+    ) -> anyhow::Result<Option<Box<dyn Source>>> {
+        let Some(source) = self.open_once(name, ending)? else { return Ok(None) };
         let source: Box<dyn Source> = match name {
             Some(name) if *name != source.description().name => Box::new(Named::new(source, name)),
             _ => source,
         };
-        Ok(if repeat { Box::new(Repeat::new(source)) } else { source })
+        Ok(Some(if repeat { Box::new(Repeat::new(source)) } else { source }))
     }
 
-    fn open_once(&self, name: Option<&StreamName>) -> anyhow::Result<Box<dyn Source>> {
-        if let Some(signal) = &self.what.signal {
-            if self.rate.is_some() || self.dtype.is_some() {
-                bail!(
-                    "a recorded signal has its own rate and dtype\nleave --rate and --dtype out; --speed plays it faster"
-                );
-            }
-            return Ok(source::signals::open(signal)?);
-        }
-        if let Some(path) = &self.what.file {
-            return Ok(Box::new(source::open_file(path, &self.file_options(name))?));
-        }
-        if let Some(shape) = self.what.wave {
-            return Ok(Box::new(self.wave(shape, needed_name(name)?)?.open()?));
-        }
-        if let Some(probe) = &self.what.host {
+    fn open_once(
+        &self,
+        name: Option<&StreamName>,
+        ending: &Ending,
+    ) -> anyhow::Result<Option<Box<dyn Source>>> {
+        let source: Box<dyn Source> = if let Some(signal) = &self.what.signal {
+            source::signals::open(signal)?
+        } else if let Some(path) = &self.what.file {
+            Box::new(source::open_file(path, &self.file_options(name))?)
+        } else if let Some(shape) = self.what.wave {
+            Box::new(self.wave(shape, needed_name(name)?)?.open()?)
+        } else if let Some(probe) = &self.what.host {
             let default = SampleRate::hz(DEFAULT_RATE_HZ)?;
-            return Ok(Box::new(probe.open(self.rate.unwrap_or(default))?));
-        }
-        let name = needed_name(name)?;
-        match self.what.stdin.expect("clap asks for one of the group") {
-            Form::Lines => self.lines(name),
-            Form::Raw => self.raw(name),
-        }
+            Box::new(probe.open(self.rate.unwrap_or(default))?)
+        } else {
+            let name = needed_name(name)?;
+            match self.what.stdin.expect("clap asks for one of the group") {
+                Form::Lines => return self.lines(name, ending),
+                Form::Raw => self.raw(name)?,
+            }
+        };
+        Ok(Some(source))
     }
 
     fn file_options(&self, name: Option<&StreamName>) -> FileOptions {
@@ -130,29 +161,36 @@ impl OriginArguments {
     fn wave(&self, shape: Shape, name: &StreamName) -> anyhow::Result<WaveOptions> {
         let rate = self.needed_rate()?;
         Ok(WaveOptions {
-            channels: self.channels,
+            channels: self.channels.unwrap_or(1),
             dtype: self.dtype.unwrap_or(Dtype::F4),
             frequency_hz: self.frequency,
             amplitude: self.amplitude,
-            seed: self.seed,
+            seed: self.seed.unwrap_or(0),
             ..WaveOptions::new(name.clone(), shape, rate)
         })
     }
 
-    fn lines(&self, name: &StreamName) -> anyhow::Result<Box<dyn Source>> {
+    fn lines(&self, name: &StreamName, ending: &Ending) -> anyhow::Result<Option<Box<dyn Source>>> {
         let options = LinesOptions {
             dtype: self.dtype.unwrap_or(Dtype::F8),
             nan: self.nan_policy(),
             ..LinesOptions::new(name.clone(), self.needed_rate()?)
         };
-        Ok(Box::new(Lines::open(std::io::stdin(), &options)?))
+        // Opening waits for the first line, perhaps for ever: the thread ends with the process.
+        let (sender, opened) = sync_channel(1);
+        let open = move || drop(sender.send(Lines::open(std::io::stdin(), &options)));
+        std::thread::Builder::new().name("first line".to_owned()).spawn(open)?;
+        let Some(lines) = ending.wait_for(&opened) else { return Ok(None) };
+        Ok(Some(Box::new(lines?)))
     }
 
     fn raw(&self, name: &StreamName) -> anyhow::Result<Box<dyn Source>> {
         let dtype = self.dtype.ok_or_else(|| anyhow!("raw elements need a type\nsay it: --dtype i16"))?;
-        let channels = (0..self.channels).map(|index| Channel::new(format!("ch{index}"), "")).collect();
+        let channels =
+            (0..self.channels.unwrap_or(1)).map(|index| Channel::new(format!("ch{index}"), "")).collect();
         let schema = Schema::new(dtype, self.needed_rate()?, channels)?;
-        Ok(Box::new(Raw::new(std::io::stdin(), name.clone(), schema)))
+        let raw = Raw::new(std::io::stdin(), name.clone(), schema);
+        Ok(source::finite(Box::new(raw), self.nan_policy()))
     }
 
     fn needed_rate(&self) -> anyhow::Result<SampleRate> {
@@ -163,6 +201,30 @@ impl OriginArguments {
 
     const fn nan_policy(&self) -> NanPolicy {
         if self.allow_nan { NanPolicy::Allow } else { NanPolicy::Refuse }
+    }
+}
+
+impl What {
+    /// Names the origin, and the options that have an effect on it; the others' clap sees to.
+    fn takes(&self) -> (&'static str, &'static [&'static str]) {
+        match self {
+            Self { signal: Some(_), .. } => ("a recorded signal", &["--loop", "--speed"]),
+            Self { file: Some(_), .. } => {
+                ("a file", &["--rate", "--dtype", "--allow-nan", "--loop", "--speed"])
+            }
+            Self { wave: Some(Shape::Noise), .. } => {
+                ("noise", &["--rate", "--channels", "--dtype", "--amplitude", "--seed", "--speed"])
+            }
+            Self { wave: Some(_), .. } => (
+                "this waveform",
+                &["--rate", "--channels", "--dtype", "--frequency", "--amplitude", "--speed"],
+            ),
+            Self { host: Some(_), .. } => ("this host", &["--rate", "--speed"]),
+            Self { stdin: Some(Form::Raw), .. } => {
+                ("raw input", &["--rate", "--channels", "--dtype", "--allow-nan"])
+            }
+            Self { .. } => ("lines of input", &["--rate", "--dtype", "--allow-nan"]),
+        }
     }
 }
 

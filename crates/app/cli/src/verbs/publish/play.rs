@@ -4,12 +4,14 @@
 //! it waits; the queue between the two is short, so that what feeds it is slowed rather than stored.
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use source::{Player, Source, SourceError, Speed, Step, Timing};
-use tallycast::{Publisher, SampleRate, Stage};
+use sys::clock;
+use tallycast::{Publisher, SampleRate, Stage, WallTime};
 
 use super::control::InjectControl;
+use super::times::{LiveTimes, PacedTimes};
 use crate::stop::{Deadline, Stop};
 
 /// The longest wait between two looks at the controls.
@@ -20,13 +22,14 @@ const QUEUED_PIECES: usize = 2;
 /// What ends a stream before its source does.
 pub(crate) struct Ending {
     stop: Stop,
+    duration: Option<Duration>,
     deadline: Deadline,
     count: Option<u64>,
 }
 
 /// A piece that outlives its source's buffer.
 enum Owned {
-    Samples(Vec<u8>),
+    Samples { bytes: Vec<u8>, arrived: WallTime },
     Hole { samples: u64, stage: Stage },
     Failed(SourceError),
 }
@@ -34,13 +37,44 @@ enum Owned {
 impl Ending {
     /// Ends at the wish, after a time, or after so many samples, whichever comes first.
     pub(crate) fn new(stop: Stop, duration: Option<Duration>, count: Option<u64>) -> Self {
-        Self { stop, deadline: Deadline::after(duration), count }
+        Self { stop, duration, deadline: Deadline::after(duration), count }
+    }
+
+    /// Counts the time from now on.
+    pub(crate) fn begin(&mut self) {
+        self.deadline = Deadline::after(self.duration);
+    }
+
+    /// Waits for something that a thread is about to send; `None` if the end comes first, or the thread is gone.
+    pub(super) fn wait_for<T>(&self, receiver: &Receiver<T>) -> Option<T> {
+        while !self.is_over() {
+            match receiver.recv_timeout(self.deadline.left(LOOK)) {
+                Ok(value) => return Some(value),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
+        }
+        None
+    }
+
+    /// Waits until a reader of the stream has reported, at most this long.
+    ///
+    /// Readers that are there join at the first announcement; what is sent before they have is not for them.
+    pub(super) fn wait_for_readers(&self, publisher: &Publisher, at_most: Duration) {
+        let patience = Deadline::after(Some(at_most));
+        while !patience.is_over() && !self.is_over() && publisher.readers().is_empty() {
+            self.stop.wait(patience.left(self.deadline.left(LOOK)));
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        self.stop.is_wanted() || self.deadline.is_over()
     }
 
     /// Returns how many samples may still be published; `None` once it is over.
     fn left(&self, published: u64) -> Option<u64> {
         let left = self.count.map_or(u64::MAX, |count| count.saturating_sub(published));
-        (left > 0 && !self.stop.is_wanted() && !self.deadline.is_over()).then_some(left)
+        (left > 0 && !self.is_over()).then_some(left)
     }
 }
 
@@ -84,14 +118,19 @@ fn pace(
     ending: &Ending,
     mut control: Option<InjectControl>,
 ) -> anyhow::Result<()> {
-    let began = Instant::now();
+    let began = clock::pair();
+    let mut times = PacedTimes::begin(publisher.schema().rate, began);
     while let Some(left) = ending.left(publisher.next_index()) {
         if let Some(control) = &mut control {
             control.follow(publisher);
         }
         let sample_bytes = publisher.schema().sample_bytes();
-        match player.advance(began.elapsed())? {
-            Step::Samples(samples) => publisher.send_bytes(first_of(samples, left, sample_bytes))?,
+        let now = clock::pair();
+        match player.advance(now.0.since(began.0))? {
+            Step::Samples(samples) => {
+                let time = times.time_of(publisher.next_index(), now);
+                publisher.send_bytes_at(time, first_of(samples, left, sample_bytes))?;
+            }
             Step::Hole { samples, why } => publisher.skip(samples.min(left), why.stage())?,
             Step::Wait(pause) => {
                 ending.stop.wait(ending.deadline.left(pause.min(LOOK)));
@@ -112,13 +151,18 @@ fn relay(
     let (sender, receiver) = sync_channel(QUEUED_PIECES);
     // The thread may wait for ever in a read; it ends with the process.
     std::thread::Builder::new().name("source".to_owned()).spawn(move || read_on(player, &sender))?;
+    let mut times = LiveTimes::begin(publisher.schema().rate, clock::wall());
     while let Some(left) = ending.left(publisher.next_index()) {
         if let Some(control) = &mut control {
             control.follow(publisher);
         }
         let sample_bytes = publisher.schema().sample_bytes();
         match next_piece(&receiver, ending) {
-            Ok(Owned::Samples(samples)) => publisher.send_bytes(first_of(&samples, left, sample_bytes))?,
+            Ok(Owned::Samples { bytes, arrived }) => {
+                let samples = (bytes.len() / sample_bytes) as u64;
+                let time = times.first_of(publisher.next_index(), samples, arrived);
+                publisher.send_bytes_at(time, first_of(&bytes, left, sample_bytes))?;
+            }
             Ok(Owned::Hole { samples, stage }) => publisher.skip(samples.min(left), stage)?,
             Ok(Owned::Failed(error)) => return Err(error.into()),
             Err(RecvTimeoutError::Timeout) => {}
@@ -136,7 +180,7 @@ fn next_piece(receiver: &Receiver<Owned>, ending: &Ending) -> Result<Owned, Recv
 fn read_on(mut player: Player<Box<dyn Source>>, sender: &SyncSender<Owned>) {
     loop {
         let piece = match player.advance(Duration::ZERO) {
-            Ok(Step::Samples(samples)) => Owned::Samples(samples.to_vec()),
+            Ok(Step::Samples(samples)) => Owned::Samples { bytes: samples.to_vec(), arrived: clock::wall() },
             Ok(Step::Hole { samples, why }) => Owned::Hole { samples, stage: why.stage() },
             Ok(Step::Wait(_)) => continue,
             Ok(Step::End) => return,

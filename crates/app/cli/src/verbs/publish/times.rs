@@ -1,0 +1,138 @@
+//! Which time each sample carries: within an epoch times never go back, whatever keeps this process from its work.
+
+use tallycast::{SampleRate, WallTime};
+use units::Instant;
+
+/// A clock that says something else by this much is believed; less is how late somebody woke, or drift.
+const STEP_NS: i64 = 100_000_000;
+
+/// The times of samples that are given out on a plan: by count and rate from the beginning on.
+///
+/// How late a sample leaves says nothing of its time. Only the system's clock being set forward does; one that is
+/// set back leaves the times as they are.
+pub(super) struct PacedTimes {
+    rate: SampleRate,
+    began: Instant,
+    began_at: WallTime,
+}
+
+/// The times of samples that arrive by themselves: by count and rate as long as the clock agrees.
+pub(super) struct LiveTimes {
+    rate: SampleRate,
+    /// The time of a sample, from which the others' follow.
+    anchor: Option<(u64, WallTime)>,
+    /// No sample comes before this: the beginning, or what follows the newest sample.
+    earliest: WallTime,
+}
+
+impl PacedTimes {
+    /// Begins with sample 0, at a moment on both clocks.
+    pub(super) const fn begin(rate: SampleRate, (began, began_at): (Instant, WallTime)) -> Self {
+        Self { rate, began, began_at }
+    }
+
+    /// Returns the time of a sample, asked for at a moment on both clocks.
+    pub(super) fn time_of(&mut self, index: u64, (now, wall): (Instant, WallTime)) -> WallTime {
+        let elapsed = i64::try_from(now.since(self.began).as_nanos()).unwrap_or(i64::MAX);
+        let began_at = wall.offset(-elapsed);
+        if began_at.nanos_since(self.began_at) > STEP_NS {
+            self.began_at = began_at;
+        }
+        self.rate.time_of(index, 0, self.began_at)
+    }
+}
+
+impl LiveTimes {
+    /// Begins with nothing before `now`.
+    pub(super) const fn begin(rate: SampleRate, now: WallTime) -> Self {
+        Self { rate, anchor: None, earliest: now }
+    }
+
+    /// Returns the time of the first of `samples` that have all arrived at `arrived`.
+    ///
+    /// Where they come faster than their rate, times run ahead of the clock rather than go back.
+    pub(super) fn first_of(&mut self, index: u64, samples: u64, arrived: WallTime) -> WallTime {
+        let lasted = i64::try_from(self.rate.duration_of(samples).as_nanos()).unwrap_or(i64::MAX);
+        let by_clock = arrived.offset(-lasted);
+        let by_count = self.anchor.map(|(anchor, time)| self.rate.time_of(index, anchor, time));
+        let agrees = |time: &WallTime| by_clock.nanos_since(*time).unsigned_abs() <= STEP_NS.unsigned_abs();
+        let first = by_count.filter(agrees).unwrap_or_else(|| {
+            let first = by_clock.max(self.earliest);
+            self.anchor = Some((index, first));
+            first
+        });
+        self.earliest = self.rate.time_of(index + samples.saturating_sub(1), index, first).offset(1);
+        first
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: i64 = 1_000_000;
+    const START: i64 = 1_700_000_000_000_000_000;
+
+    fn rate(text: &str) -> SampleRate {
+        text.parse().unwrap()
+    }
+
+    fn at(millis: i64) -> WallTime {
+        WallTime::from_nanos(START + millis * MS)
+    }
+
+    /// A moment on both clocks; the wall clock was set by `step`.
+    fn moment(millis: u64, step: i64) -> (Instant, WallTime) {
+        (Instant::from_nanos(millis * 1_000_000), at(i64::try_from(millis).unwrap() + step))
+    }
+
+    #[test]
+    fn a_pause_of_the_process_leaves_no_trace_in_paced_times() {
+        let mut times = PacedTimes::begin(rate("1k"), moment(50, 0));
+        assert_eq!(times.time_of(0, moment(55, 0)), at(50));
+        assert_eq!(times.time_of(5, moment(205, 0)), at(55), "150 ms late");
+        assert_eq!(times.time_of(55, moment(210, 0)), at(105));
+    }
+
+    #[test]
+    fn a_clock_set_forward_is_followed_and_one_set_back_is_not() {
+        let mut times = PacedTimes::begin(rate("1k"), moment(0, 0));
+        assert_eq!(times.time_of(10, moment(10, 99)), at(10));
+        assert_eq!(times.time_of(20, moment(20, 5_000)), at(5_020));
+        assert_eq!(times.time_of(30, moment(30, -5_000)), at(5_030));
+    }
+
+    #[test]
+    fn a_burst_at_the_beginning_does_not_come_before_it() {
+        let mut times = LiveTimes::begin(rate("10"), at(0));
+        assert_eq!(times.first_of(0, 1_000, at(3)), at(0));
+        // The clock is far behind now: times wait for it, each later than the one before.
+        let last = at(99_900);
+        assert_eq!(times.first_of(1_000, 1, at(1_000)), last.offset(1));
+        assert_eq!(times.first_of(1_001, 1, at(1_100)), last.offset(2));
+        assert_eq!(times.first_of(1_002, 1, at(100_100)), at(100_000).offset(2), "the clock has caught up");
+    }
+
+    #[test]
+    fn a_flood_never_goes_back() {
+        let mut times = LiveTimes::begin(rate("50k"), at(0));
+        let (mut index, mut newest) = (0, at(0));
+        for block in 0..300_u32 {
+            let samples = 1_000 + u64::from(block % 7) * 500;
+            // Blocks of 20 ms and more come every millisecond.
+            let first = times.first_of(index, samples, at(i64::from(block)));
+            assert!(block == 0 || first > newest, "block {block}");
+            newest = rate("50k").time_of(index + samples - 1, index, first);
+            index += samples;
+        }
+    }
+
+    #[test]
+    fn a_pause_of_the_source_is_seen_in_live_times() {
+        let mut times = LiveTimes::begin(rate("100"), at(0));
+        assert_eq!(times.first_of(0, 1, at(10)), at(0));
+        assert_eq!(times.first_of(1, 1, at(27)), at(10), "a little late is on time");
+        assert_eq!(times.first_of(2, 1, at(5_000)), at(4_990));
+        assert_eq!(times.first_of(3, 1, at(5_011)), at(5_000));
+    }
+}
