@@ -5,17 +5,19 @@
 mod lines;
 mod screen;
 
+use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clap::Args;
 use serde_json::Value;
-use tallycast::{Address, Event, StreamAccount, StreamPattern, account_json};
+use tallycast::{Address, Epoch, Event, StreamAccount, StreamName, StreamPattern, Subscriber, account_json};
 
 use crate::Outcome;
 use crate::messages::print_line;
 use crate::quantity;
 use crate::reading::{Patience, StreamsSeen};
-use crate::settings::Sources;
+use crate::settings::{self, Sources};
 use crate::stop::{Deadline, Stop};
 use screen::Screen;
 
@@ -29,10 +31,13 @@ Examples:
   tallycast sub lab/sine --from udp://239.1.2.3:7400      without announcements
 
 In patterns `*` stands for anything within one word of a name, `**` for any number of words.
-Exit code 1: an account is not balanced, or has losses that no evidence explains.";
+Exit code 1: an account is not balanced, or has losses that no evidence explains; or no stream matched.";
 
 /// The longest wait between two looks at the clock and the wish to end.
 const LOOK: Duration = Duration::from_millis(100);
+
+/// How long a reader that leaves waits for the evidence of its last losses: what a loss has to settle, and a bit.
+const SETTLING: Duration = Duration::from_millis(2_500);
 
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {
@@ -97,8 +102,20 @@ pub(crate) fn run(arguments: Arguments, sources: &Sources) -> anyhow::Result<Out
         }
         printer.look(|| subscriber.accounts())?;
     }
-    let accounts = subscriber.close();
+    printer.wait_for_evidence(&mut subscriber)?;
+    let mut printed = Ok(());
+    let accounts = subscriber.close_into(|event| {
+        if printed.is_ok() {
+            printed = printer.take(&event);
+        }
+    });
+    printed?;
     printer.finish(&accounts)?;
+    if accounts.is_empty() {
+        eprintln!("no stream matched on {}", settings::brief(node.bus()));
+        eprintln!("see what there is with `tallycast ls`, or give the right --bus and interface");
+        return Ok(Outcome::Found);
+    }
     let in_order = accounts.iter().all(|account| tallycast::is_in_order(&account.account));
     Ok(if in_order { Outcome::Fine } else { Outcome::Found })
 }
@@ -109,6 +126,8 @@ struct Printer {
     values: bool,
     samples: u64,
     seen: StreamsSeen,
+    /// Gaps whose evidence is still to come.
+    unsettled: BTreeSet<(Arc<StreamName>, Epoch, u64)>,
 }
 
 enum Form {
@@ -119,7 +138,8 @@ enum Form {
 impl Printer {
     fn new(arguments: &Arguments) -> Self {
         let form = if arguments.json { Form::Lines } else { Form::Screen(Screen::new(Instant::now())) };
-        Self { form, values: arguments.values, samples: 0, seen: StreamsSeen::default() }
+        let (seen, unsettled) = (StreamsSeen::default(), BTreeSet::new());
+        Self { form, values: arguments.values, samples: 0, seen, unsettled }
     }
 
     fn has(&self, count: Option<u64>) -> bool {
@@ -128,13 +148,37 @@ impl Printer {
 
     fn take(&mut self, event: &Event) -> std::io::Result<()> {
         self.seen.take(event);
-        if let Event::Block(block) = event {
-            self.samples += block.samples;
+        match event {
+            Event::Block(block) => self.samples += block.samples,
+            Event::Gap(gap) | Event::Settled(gap) => {
+                let key = (Arc::clone(&gap.stream), gap.epoch, gap.gap.id);
+                if gap.gap.unsettled > 0 {
+                    self.unsettled.insert(key);
+                } else {
+                    self.unsettled.remove(&key);
+                }
+            }
+            Event::Ended(account) => {
+                self.unsettled
+                    .retain(|(stream, epoch, _)| (stream, *epoch) != (&account.stream, account.epoch));
+            }
+            Event::Began(_) => {}
         }
         match &mut self.form {
             Form::Lines => print_line(&lines::event_json(event, self.values)),
             Form::Screen(screen) => screen.take(event, self.values),
         }
+    }
+
+    /// Reads on until a moment when no loss waits for its evidence: leaving before would leave it unexplained.
+    fn wait_for_evidence(&mut self, subscriber: &mut Subscriber) -> std::io::Result<()> {
+        let patience = Deadline::after(Some(SETTLING));
+        while !(self.unsettled.is_empty() || patience.is_over()) {
+            if let Some(event) = subscriber.next(patience.left(LOOK)) {
+                self.take(&event)?;
+            }
+        }
+        Ok(())
     }
 
     fn look(&mut self, accounts: impl FnOnce() -> Vec<StreamAccount>) -> std::io::Result<()> {
