@@ -152,6 +152,11 @@ impl Recording {
             self.pass_on();
             self.show();
         }
+        let Ok(()) = seen.wait_for_evidence(&mut subscriber, |event| {
+            self.take(event);
+            self.recorder.tick(self.now());
+            Ok::<(), std::convert::Infallible>(())
+        });
         // What still waits was delivered, by the account, so it is recorded too.
         let accounts = subscriber.close_into(|event| self.take(&event));
         // A commit before closing, so that the progress told is the last.

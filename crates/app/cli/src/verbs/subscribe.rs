@@ -5,13 +5,11 @@
 mod lines;
 mod screen;
 
-use std::collections::BTreeSet;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clap::Args;
 use serde_json::Value;
-use tallycast::{Address, Epoch, Event, StreamAccount, StreamName, StreamPattern, Subscriber, account_json};
+use tallycast::{Address, Event, StreamAccount, StreamPattern, account_json};
 
 use crate::Outcome;
 use crate::messages::print_line;
@@ -35,9 +33,6 @@ Exit code 1: an account is not balanced, or has losses that no evidence explains
 
 /// The longest wait between two looks at the clock and the wish to end.
 const LOOK: Duration = Duration::from_millis(100);
-
-/// How long a reader that leaves waits for the evidence of its last losses: what a loss has to settle, and a bit.
-const SETTLING: Duration = Duration::from_millis(2_500);
 
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {
@@ -96,13 +91,15 @@ pub(crate) fn run(arguments: Arguments, sources: &Sources) -> anyhow::Result<Out
     let mut printer = Printer::new(&arguments);
     let deadline = Deadline::after(arguments.duration);
     let mut patience = Patience::new(stop, arguments.patience, arguments.until_end);
-    while !(deadline.is_over() || patience.is_over(&printer.seen) || printer.has(arguments.count)) {
+    let mut seen = StreamsSeen::default();
+    while !(deadline.is_over() || patience.is_over(&seen) || printer.has(arguments.count)) {
         if let Some(event) = subscriber.next(deadline.left(LOOK)) {
+            seen.take(&event);
             printer.take(&event)?;
         }
         printer.look(|| subscriber.accounts())?;
     }
-    printer.wait_for_evidence(&mut subscriber)?;
+    seen.wait_for_evidence(&mut subscriber, |event| printer.take(event))?;
     let mut printed = Ok(());
     let accounts = subscriber.close_into(|event| {
         if printed.is_ok() {
@@ -125,9 +122,6 @@ struct Printer {
     form: Form,
     values: bool,
     samples: u64,
-    seen: StreamsSeen,
-    /// Gaps whose evidence is still to come.
-    unsettled: BTreeSet<(Arc<StreamName>, Epoch, u64)>,
 }
 
 enum Form {
@@ -138,8 +132,7 @@ enum Form {
 impl Printer {
     fn new(arguments: &Arguments) -> Self {
         let form = if arguments.json { Form::Lines } else { Form::Screen(Screen::new(Instant::now())) };
-        let (seen, unsettled) = (StreamsSeen::default(), BTreeSet::new());
-        Self { form, values: arguments.values, samples: 0, seen, unsettled }
+        Self { form, values: arguments.values, samples: 0 }
     }
 
     fn has(&self, count: Option<u64>) -> bool {
@@ -147,38 +140,13 @@ impl Printer {
     }
 
     fn take(&mut self, event: &Event) -> std::io::Result<()> {
-        self.seen.take(event);
-        match event {
-            Event::Block(block) => self.samples += block.samples,
-            Event::Gap(gap) | Event::Settled(gap) => {
-                let key = (Arc::clone(&gap.stream), gap.epoch, gap.gap.id);
-                if gap.gap.unsettled > 0 {
-                    self.unsettled.insert(key);
-                } else {
-                    self.unsettled.remove(&key);
-                }
-            }
-            Event::Ended(account) => {
-                self.unsettled
-                    .retain(|(stream, epoch, _)| (stream, *epoch) != (&account.stream, account.epoch));
-            }
-            Event::Began(_) => {}
+        if let Event::Block(block) = event {
+            self.samples += block.samples;
         }
         match &mut self.form {
             Form::Lines => print_line(&lines::event_json(event, self.values)),
             Form::Screen(screen) => screen.take(event, self.values),
         }
-    }
-
-    /// Reads on until a moment when no loss waits for its evidence: leaving before would leave it unexplained.
-    fn wait_for_evidence(&mut self, subscriber: &mut Subscriber) -> std::io::Result<()> {
-        let patience = Deadline::after(Some(SETTLING));
-        while !(self.unsettled.is_empty() || patience.is_over()) {
-            if let Some(event) = subscriber.next(patience.left(LOOK)) {
-                self.take(&event)?;
-            }
-        }
-        Ok(())
     }
 
     fn look(&mut self, accounts: impl FnOnce() -> Vec<StreamAccount>) -> std::io::Result<()> {

@@ -78,7 +78,7 @@ impl Feed {
                 let first = publisher.next_index();
                 let samples = (first..due.max(first)).flat_map(|index| value(index).to_le_bytes());
                 let time = t0.as_nanos() as i64 + first as i64 * (1_000_000_000 / i64::from(FEED_RATE));
-                publisher.send_at(WallTime::from_nanos(time), &samples.collect::<Vec<u8>>()).unwrap();
+                publisher.send_bytes_at(WallTime::from_nanos(time), &samples.collect::<Vec<u8>>()).unwrap();
             }
         });
         Self { stop: Some(stop), thread: Some(thread) }

@@ -173,10 +173,12 @@ impl Lane {
         self.follow_injection(now);
         let mut drained = self.drain(now);
         for _ in 0..MAX_TRAINS_PER_TURN {
-            if !self.feed(now) {
+            let fed = self.feed(now);
+            // Also when nothing was fed: a ring that is closed has something to say too.
+            drained = self.drain(now);
+            if !fed {
                 break;
             }
-            drained = self.drain(now);
         }
         self.tell_status(now);
         if self.machine.is_finished() {
@@ -216,7 +218,6 @@ impl Lane {
                 Read::Empty => break,
                 Read::Closed => {
                     self.machine.handle(now, Input::Finish);
-                    self.drain(now);
                     return false;
                 }
                 Read::Lapped { totals } => self.lapped(now, totals),

@@ -73,11 +73,13 @@ impl Plausibility {
         }
         let claim = (head.number, head.first_index);
         let near = |a: u64, b: u64| a.abs_diff(b) <= MAX_JUMP;
+        // A source, or a full queue, may skip any run of samples: then the numbers go on all the same.
+        let only_skipped = near(head.number, number) && head.position() >= position;
         // A duplicate is no second opinion.
         let agrees =
             |(number, index): (u64, u64)| number != claim.0 && near(number, claim.0) && near(index, claim.1);
         match self.suspect.filter(|suspect| agrees(*suspect)) {
-            Some(_) if established => Verdict::Confirmed,
+            Some(_) if established || only_skipped => Verdict::Confirmed,
             Some(_) => Verdict::Elsewhere,
             None => {
                 self.suspect = Some(claim);
@@ -140,6 +142,15 @@ mod tests {
         assert_eq!(verdict(8), Verdict::Elsewhere);
         judge.accepted = 2;
         assert_eq!(judge.judge(Instant::ORIGIN, &head(9, 5), (1 << 60, 1 << 60)), Verdict::Plausible);
+    }
+
+    #[test]
+    fn a_skip_of_the_source_right_after_the_first_datagram_is_believed() {
+        let mut judge = judge_of(10);
+        judge.accepted = 1;
+        let mut verdict = |number, index| judge.judge(Instant::ORIGIN, &head(number, index), (100, 100));
+        assert_eq!(verdict(100, 200_000), Verdict::Suspicious);
+        assert_eq!(verdict(101, 200_010), Verdict::Confirmed);
     }
 
     #[test]
