@@ -48,7 +48,7 @@ enum Step<'a> {
 }
 
 fuzz_target!(|steps: Vec<Step<'_>>| {
-    let identity = ReaderIdentity { id: ReaderId(1), name: "reader".to_owned() };
+    let identity = ReaderIdentity { id: ReaderId(1), name: "reader".to_owned(), receive_buffer_bytes: 0 };
     let mut receiver = Receiver::new(identity, BookConfig::default(), 1);
     let mut now = Instant::ORIGIN;
     let mut stamp = None;
@@ -98,7 +98,8 @@ fn datagram<'a>(step: &'a Step<'_>, buffer: &'a mut [u8]) -> Option<&'a [u8]> {
             tally(head.numbered()?, *last, *total, *named, *next_ms).encode(buffer).ok()?
         }
         Step::Describe { head } => {
-            let parts = DescriptorParts::new(&description(), DATAGRAM_BYTES_IPV4).expect("a small description");
+            let parts =
+                DescriptorParts::new(&description(), DATAGRAM_BYTES_IPV4).expect("a small description");
             parts.part(0, head.numbered()?).expect("one part").encode(buffer).ok()?
         }
         Step::Drops { .. } | Step::Pass { .. } | Step::Leave => return None,
