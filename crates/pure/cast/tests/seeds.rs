@@ -31,6 +31,19 @@ fn the_law_holds_and_the_log_agrees_under_random_scenes() {
     }
 }
 
+/// Scenes that once showed a defect, of the machine or of what it is compared with.
+const REPORTED: [u64; 1] = [
+    // Cut between a withheld datagram and the tally that counts it: the count explains another loss before it.
+    64_347,
+];
+
+#[test]
+fn scenes_that_once_failed_hold() {
+    for seed in REPORTED {
+        play(seed);
+    }
+}
+
 #[expect(clippy::disallowed_methods, reason = "how many seeds to run is asked of the caller of the tests")]
 fn number(variable: &str, default: u64) -> u64 {
     match std::env::var(variable) {
