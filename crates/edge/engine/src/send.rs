@@ -196,9 +196,6 @@ impl Agent {
     }
 
     fn run(mut self, commands: &mpsc::Receiver<Command>) {
-        if let Err(error) = clock::lower_timer_slack() {
-            tracing::debug!("timers stay as coarse as the system has them: {error}");
-        }
         while !(self.stopping && self.lanes.is_empty()) {
             let deadline = self.duty_cycle(commands);
             self.sleep(deadline, commands);

@@ -15,7 +15,7 @@ pub(crate) struct AgentThread<C> {
 }
 
 impl<C: Send + 'static> AgentThread<C> {
-    /// Starts `run` in a thread of its own; `stop` makes the command that ends it.
+    /// Starts `run` in a thread of its own, whose timers are as fine as the system has them; `stop` makes the command that ends it.
     pub(crate) fn start(
         name: &str,
         bell: AgentBell,
@@ -23,7 +23,12 @@ impl<C: Send + 'static> AgentThread<C> {
         run: impl FnOnce(mpsc::Receiver<C>) + Send + 'static,
     ) -> io::Result<Self> {
         let (commands, taken) = mpsc::channel();
-        let thread = std::thread::Builder::new().name(name.into()).spawn(move || run(taken))?;
+        let thread = std::thread::Builder::new().name(name.into()).spawn(move || {
+            if let Err(error) = sys::clock::lower_timer_slack() {
+                tracing::debug!("timers stay as coarse as the system has them: {error}");
+            }
+            run(taken);
+        })?;
         Ok(Self { commands, bell, stop, thread: Some(thread) })
     }
 }

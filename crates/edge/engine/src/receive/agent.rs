@@ -85,9 +85,6 @@ impl Agent {
     }
 
     pub(super) fn run(mut self, commands: &mpsc::Receiver<Command>) {
-        if let Err(error) = clock::lower_timer_slack() {
-            tracing::debug!("timers stay as coarse as the system has them: {error}");
-        }
         while !self.stopping {
             self.take_commands(commands);
             // Time passes for a machine only up to the moment at which its socket was known to be empty:
