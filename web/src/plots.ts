@@ -351,8 +351,8 @@ export class Plots {
 
   /**
    * Gives the credit of a frame back: at once for a view's first frame since the last drawing, which the next
-   * one will show, else only after that drawing. So twelve views share the connection's two frames under way
-   * at full pace, and a page that draws slowly is still sent no more than it draws.
+   * one will show, else only after that drawing. So every view goes on at full pace, and a
+   * page that draws slowly is still sent no more than it draws.
    */
   #credit({ view, frame }: ViewFrame): void {
     if (this.#undrawn.has(view)) {
