@@ -16,6 +16,7 @@ mod plausible;
 mod reports;
 mod rivals;
 mod stream;
+mod unusable;
 
 use core::net::SocketAddr;
 use std::collections::BTreeMap;
@@ -71,8 +72,11 @@ pub enum Input<'a> {
         /// By whom.
         from: SocketAddr,
     },
-    /// From now on only these streams are wanted; accounts of others are cut. Until told, every stream is.
+    /// From now on only these streams are wanted; accounts of others are cut, where losses wait for evidence at
+    /// the publisher's next tally. Until told, every stream is wanted.
     Select(&'a Selection),
+    /// Whether another socket of the process receives this stream: then this one does not.
+    Elsewhere(StreamId, bool),
     /// The reader leaves all streams, and forgets them.
     LeaveAll,
     /// Nothing but the passing of time.
@@ -106,6 +110,26 @@ pub struct ReceiverStats {
     pub too_many_streams: u64,
     /// Kinds that do not belong on this socket.
     pub misdirected: u64,
+}
+
+impl ReceiverStats {
+    /// Returns what could not be used by reason, under the names that all outputs share. Units: datagrams.
+    #[must_use]
+    pub const fn unused(&self) -> [(&'static str, u64); 11] {
+        [
+            ("malformed", self.malformed),
+            ("unknown_version", self.unknown_version),
+            ("unknown_kind", self.unknown_kind),
+            ("unknown_flags", self.unknown_flags),
+            ("suspicious", self.suspicious),
+            ("undescribed", self.undescribed),
+            ("unwanted", self.unwanted),
+            ("replaced", self.replaced),
+            ("after_end", self.after_end),
+            ("too_many_streams", self.too_many_streams),
+            ("misdirected", self.misdirected),
+        ]
+    }
 }
 
 /// The reader's side of every stream at one socket.
@@ -181,6 +205,11 @@ impl Receiver {
                 });
             }
             Input::Select(selection) => self.select(now, selection),
+            // Of a stream that was never heard here there is nothing to leave.
+            Input::Elsewhere(id, elsewhere) if self.streams.contains_key(&id) => {
+                self.with_stream(now, id, Arrival::NONE, |stream, with| stream.is_elsewhere(elsewhere, with));
+            }
+            Input::Elsewhere(..) => {}
             Input::LeaveAll => {
                 let ids: Vec<_> = self.streams.keys().copied().collect();
                 ids.into_iter().for_each(|id| self.leave(now, id));
@@ -209,6 +238,24 @@ impl Receiver {
     #[must_use]
     pub const fn unmatched(&self) -> &StageCounts {
         self.brackets.unmatched()
+    }
+
+    /// Tells whether a stream that is not wanted any more still waits for the publisher's word on its losses.
+    #[must_use]
+    pub fn is_leaving(&self) -> bool {
+        self.streams.values().any(Stream::is_leaving)
+    }
+
+    /// Tells whether any account is open.
+    #[must_use]
+    pub fn has_open_accounts(&self) -> bool {
+        self.streams.values().flat_map(Stream::lives).any(|life| !life.ended)
+    }
+
+    /// Returns the drops of the socket that are booked so far. Units: datagrams.
+    #[must_use]
+    pub const fn socket_drops(&self) -> u32 {
+        self.drops
     }
 
     /// Returns the accounts of all lives that are listened to or still settle.

@@ -15,15 +15,14 @@ use wire::{
 
 use super::life::{Life, Taken};
 use super::outbox::{Event, Outbox};
-use super::plausible::{MAX_JUMP, Verdict};
+use super::plausible::Verdict;
 use super::reports::ReportClock;
 use super::rivals::{Rivals, Sign};
+use super::unusable::Unusable;
 use super::{ReaderIdentity, ReceiverStats};
 
 /// Replaced lives that are kept until their accounts are settled.
 const MAX_REPLACED: usize = 4;
-/// The most runs of numbers that are remembered because no account may begin in them.
-const MAX_UNUSABLE: usize = 8;
 /// A reader that leaves says so at once only in so small a crowd (RFC 3550 §6.3.7).
 const MAX_CROWD_FOR_FAREWELL: u32 = 50;
 /// A description that is missing is asked for this often.
@@ -37,13 +36,16 @@ pub(super) struct Stream {
     config: BookConfig,
     assembler: DescriptorAssembler,
     description: Option<Arc<Description>>,
-    /// Somebody asked for this stream.
+    /// Somebody asked for this stream, and no other socket of the process receives it.
     wanted: bool,
+    /// Another socket of the process receives it.
+    elsewhere: bool,
+    /// Nobody asks for it any more, but losses wait for the publisher's next word: until then, at the latest.
+    leaving_until: Option<Instant>,
     announced: Option<SocketAddr>,
     next_request: Instant,
-    /// The highest numbers of each life below which no account may begin: what came too early to be used, or
-    /// was in an account that has ended. More than one for a life, because one may be forged.
-    unusable: Vec<(Epoch, u64)>,
+    /// What came too early to be used, or was in an account that has ended.
+    unusable: Unusable,
     current: Option<Life>,
     replaced: Vec<Life>,
     rivals: Rivals,
@@ -103,9 +105,11 @@ impl Stream {
             assembler: DescriptorAssembler::new(),
             description: None,
             wanted: false,
+            elsewhere: false,
+            leaving_until: None,
             announced: None,
             next_request: now,
-            unusable: Vec::new(),
+            unusable: Unusable::default(),
             current: None,
             replaced: Vec::new(),
             rivals: Rivals::default(),
@@ -136,6 +140,9 @@ impl Stream {
             self.crowd = tally.readers;
         }
         self.count(taken, with);
+        if taken == Taken::Accepted && self.leaving_until.is_some() {
+            self.leave_for_good(with);
+        }
     }
 
     pub(super) fn on_descriptor(&mut self, part: &DescriptorPart<'_>, with: &mut Surroundings<'_>) {
@@ -152,7 +159,7 @@ impl Stream {
     /// Takes a description over: another life of the same stream may hear its reports at another port.
     fn described(&mut self, epoch: Epoch, description: Description, with: &mut Surroundings<'_>) {
         self.rivals.described(epoch, at_port(with.arrival.from, description.report_port));
-        self.wanted = with.selection.wants(&description.name);
+        self.wanted = !self.elsewhere && with.selection.wants(&description.name);
         let description = Arc::new(description);
         match &mut self.current {
             Some(life) if life.epoch > epoch => return,
@@ -176,6 +183,9 @@ impl Stream {
             life.advance(with.now, with.brackets, with.out);
         }
         self.replaced.retain(|life| !life.ended);
+        if self.leaving_until.is_some_and(|deadline| deadline <= with.now || !self.waits_for_evidence()) {
+            self.leave_for_good(with);
+        }
         if self.has_reports() && self.reports.is_due(with.now) {
             self.report(with);
         }
@@ -201,15 +211,44 @@ impl Stream {
         with.out.report(life.report_address(), report);
     }
 
+    /// Notes whether another socket of the process receives this stream: once is enough.
+    pub(super) fn is_elsewhere(&mut self, elsewhere: bool, with: &mut Surroundings<'_>) {
+        self.elsewhere = elsewhere;
+        self.wishes_changed(with);
+    }
+
     /// Listens or stops listening, as the wishes are now.
+    ///
+    /// A reader that stops while losses wait for evidence listens on until the publisher's next tally, which tells
+    /// of all that was withheld below it: cut there, the account need leave nothing unexplained.
     pub(super) fn wishes_changed(&mut self, with: &mut Surroundings<'_>) {
         let Some(description) = &self.description else { return };
-        self.wanted = with.selection.wants(&description.name);
-        if !self.wanted {
-            self.leave(with);
-            for life in self.current.take().into_iter().chain(std::mem::take(&mut self.replaced)) {
-                self.remember_unusable(life.epoch, life.book.next_number().saturating_sub(1));
-            }
+        self.wanted = !self.elsewhere && with.selection.wants(&description.name);
+        if self.wanted {
+            self.leaving_until = None;
+        } else if !self.elsewhere && self.waits_for_evidence() {
+            self.leaving_until.get_or_insert(with.now + self.config.settle);
+        } else {
+            self.leave_for_good(with);
+        }
+    }
+
+    fn waits_for_evidence(&self) -> bool {
+        let current = self.current.as_ref().filter(|life| !life.ended);
+        current.is_some_and(|life| life.book.is_unsettled() && life.book.expects_more())
+    }
+
+    /// Tells whether the stream is being left.
+    pub(super) const fn is_leaving(&self) -> bool {
+        self.leaving_until.is_some()
+    }
+
+    /// Leaves the stream, and forgets its accounts.
+    fn leave_for_good(&mut self, with: &mut Surroundings<'_>) {
+        self.leaving_until = None;
+        self.leave(with);
+        for life in self.current.take().into_iter().chain(std::mem::take(&mut self.replaced)) {
+            self.unusable.remember(life.epoch, life.book.next_number().saturating_sub(1));
         }
     }
 
@@ -229,7 +268,7 @@ impl Stream {
     pub(super) fn next_deadline(&self) -> Option<Instant> {
         let lives = self.current.iter().chain(&self.replaced).filter_map(Life::next_deadline).min();
         let report = self.has_reports().then(|| self.reports.due());
-        [lives, report].into_iter().flatten().min()
+        [lives, report, self.leaving_until].into_iter().flatten().min()
     }
 
     /// Returns for every book of this stream its key and the highest number seen.
@@ -258,9 +297,9 @@ impl Stream {
             self.request_description(head.epoch, with);
             return self.too_early(head, with);
         };
-        if !self.wanted {
+        if !(self.wanted || self.is_leaving()) {
             with.stats.unwanted += 1;
-            self.remember_unusable(head.epoch, head.number);
+            self.unusable.remember(head.epoch, head.number);
             return None;
         }
         if head.elements_per_sample != description.schema.elements_per_sample() {
@@ -329,32 +368,17 @@ impl Stream {
         Some(self.begun(life, head.first_index, with))
     }
 
-    /// Tells whether an account may begin here: at the start of a sample, above all that came too early to be
+    /// Tells whether an account may begin here: of a wanted stream, at the start of a sample, above all that came too early to be
     /// used, for that is not a loss, and above an account before, for nothing is delivered twice.
     fn may_begin(&self, head: &Numbered) -> bool {
-        let overtaken = |(epoch, number): &(Epoch, u64)| {
-            *epoch == head.epoch && head.number <= *number && number - head.number <= MAX_JUMP
-        };
-        Life::may_join(head) && !self.unusable.iter().any(overtaken)
+        self.wanted && Life::may_join(head) && !self.unusable.overtook(head.epoch, head.number)
     }
 
     /// Counts a datagram that came before an account could begin.
     fn too_early(&mut self, head: &Numbered, with: &mut Surroundings<'_>) -> Option<&mut Life> {
         with.stats.undescribed += 1;
-        self.remember_unusable(head.epoch, head.number);
+        self.unusable.remember(head.epoch, head.number);
         None
-    }
-
-    fn remember_unusable(&mut self, epoch: Epoch, number: u64) {
-        let near = |(of, highest): &&mut (Epoch, u64)| *of == epoch && highest.abs_diff(number) <= MAX_JUMP;
-        if let Some((_, highest)) = self.unusable.iter_mut().find(near) {
-            *highest = number.max(*highest);
-            return;
-        }
-        if self.unusable.len() == MAX_UNUSABLE {
-            self.unusable.remove(0);
-        }
-        self.unusable.push((epoch, number));
     }
 
     /// Begins another account of a life that had fallen silent, where the one before ended: what was lost in
@@ -382,7 +406,7 @@ impl Stream {
     /// Puts the present life away: its account settles, but nothing new is listened to.
     fn retire(&mut self, successor: Epoch, with: &mut Surroundings<'_>) {
         let Some(mut life) = self.current.take() else { return };
-        self.remember_unusable(life.epoch, life.book.next_number().saturating_sub(1));
+        self.unusable.remember(life.epoch, life.book.next_number().saturating_sub(1));
         life.replaced(with.now, with.brackets, with.out);
         if life.epoch != successor {
             self.rivals.replaced(life.epoch, with.now, Some(life.report_address()));
@@ -420,7 +444,7 @@ impl Stream {
         }
         let known = |life: &Life| life.epoch == head.epoch && head.number < life.book.next_number();
         if !self.replaced.iter().any(known) {
-            self.remember_unusable(head.epoch, head.number);
+            self.unusable.remember(head.epoch, head.number);
         }
         self.replaced.iter_mut().find(|life| known(life))
     }

@@ -305,7 +305,8 @@ impl Plan {
             moves.push((at(self.random.below(1_500)), Move::Join));
         }
         if self.random.chance(0.2) {
-            moves.push((at(1_600 + self.random.below(1_500)), Move::Leave));
+            let when = 1_600 + self.random.below(1_500);
+            moves.push((at(when), if when.is_multiple_of(2) { Move::Deselect } else { Move::Leave }));
         }
         (!late, moves)
     }

@@ -3,6 +3,7 @@
 use cast::Receiver;
 use cast::receive::{Input, Output, ReaderIdentity};
 use ledger::BookConfig;
+use sample::Selection;
 use sim::{Address, Arrival, NodeId, Socket};
 use units::{Epoch, Instant, ReaderId, StreamId};
 use wire::{DATAGRAM_BYTES_IPV4, Datagram, MAX_DATAGRAM_BYTES};
@@ -42,7 +43,10 @@ enum Diligence {
 /// What a scene makes a reader do.
 pub(crate) enum Move {
     Join,
+    /// At once, and out of the group.
     Leave,
+    /// With the publisher's next word on what is missing, and still in the group for others' sake.
+    Deselect,
 }
 
 /// A datagram as it looked on arrival.
@@ -108,6 +112,7 @@ impl Reader {
                     socket.leave(GROUP);
                     self.input(now, Input::LeaveAll);
                 }
+                Move::Deselect => self.input(now, Input::Select(&Selection::none())),
             }
         }
         // The counter itself is worth reading only when nothing is unread: drops lie behind all of that.

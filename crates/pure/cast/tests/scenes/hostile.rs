@@ -1,155 +1,19 @@
 //! What a forger, or a broken publisher, can do to a machine: be counted. Never a panic, never a broken law,
 //! never memory without bound, and no harm that outlives it.
 
-use core::net::SocketAddr;
 use core::ops::Range;
 use core::time::Duration;
 
-use cast::receive::{AccountView, Event, Input, Output, ReaderIdentity};
-use cast::{Receiver, Sender, send};
-use ledger::{AccountState, BookConfig, NetworkRows, ReaderRows, Stage};
+use cast::receive::Input;
+use cast::{Sender, send};
+use ledger::{AccountState, NetworkRows, ReaderRows, Stage};
 use proptest::prelude::{Just, Strategy, any, prop_oneof, proptest};
-use sample::{Selection, StreamPattern};
-use units::{Epoch, Instant, Random, ReaderId, StreamId, WallTime};
-use wire::{
-    Clock, DATAGRAM_BYTES_IPV4, Data, DatagramTotals, Description, DescriptorParts, MAX_DATAGRAM_BYTES,
-    Numbered, Report, SampleTotals, Skipped, Tally, Totals, Withheld,
-};
+use units::{Epoch, Instant, Random, ReaderId, StreamId};
+use wire::{DatagramTotals, MAX_DATAGRAM_BYTES, Numbered, Report, SampleTotals, Skipped, Withheld};
 
 use crate::line::at;
 use crate::line::scene::{LIFE, StreamShape, description};
-
-const MILLISECOND: Duration = Duration::from_millis(1);
-
-/// A receiver with a forger at its socket.
-struct Victim {
-    receiver: Receiver,
-    description: Description,
-    head: Numbered,
-    now: Instant,
-    buffer: Vec<u8>,
-    out: Vec<u8>,
-    /// Elements handed over, and accounts begun and ended.
-    delivered: u64,
-    began: u64,
-    ended: Vec<AccountState>,
-}
-
-impl Victim {
-    /// Makes a receiver that knows the stream's description.
-    fn new() -> Self {
-        let mut victim = Self::ignorant();
-        victim.describe();
-        victim
-    }
-
-    fn ignorant() -> Self {
-        let identity = ReaderIdentity { id: ReaderId(1), name: "victim".to_owned(), receive_buffer_bytes: 0 };
-        let description = description(&StreamShape::PLAIN);
-        let head = Numbered {
-            stream: wire::stream_id(&description.name, &description.schema),
-            epoch: LIFE,
-            number: 0,
-            first_index: 0,
-            element_offset: 0,
-            elements_per_sample: 1,
-        };
-        Self {
-            receiver: Receiver::new(identity, BookConfig::default(), 1),
-            description,
-            head,
-            now: Instant::ORIGIN,
-            buffer: vec![0; MAX_DATAGRAM_BYTES],
-            out: vec![0; MAX_DATAGRAM_BYTES],
-            delivered: 0,
-            began: 0,
-            ended: Vec::new(),
-        }
-    }
-
-    fn describe(&mut self) {
-        let description = self.description.clone();
-        self.send_description(&description, self.head);
-    }
-
-    fn send_description(&mut self, description: &Description, head: Numbered) {
-        let parts = DescriptorParts::new(description, DATAGRAM_BYTES_IPV4).expect("a small description");
-        let size = parts.part(0, head).expect("one part").encode(&mut self.buffer).expect("room");
-        self.input(size);
-    }
-
-    /// Sends data that hold ten elements at their usual place.
-    fn data(&mut self, number: u64) {
-        self.data_at(self.head.epoch, number, number.saturating_mul(10));
-    }
-
-    fn data_at(&mut self, epoch: Epoch, number: u64, first_index: u64) {
-        let head = Numbered { epoch, number, first_index, ..self.head };
-        let (t0, clock, payload) = (WallTime::from_nanos(0), Clock::System, [7; 40]);
-        let dtype = self.description.schema.dtype;
-        let data = Data { head, t0, clock, dtype, element_count: 10, payload: &payload };
-        let size = data.encode(&mut self.buffer).expect("room");
-        self.input(size);
-    }
-
-    fn tally(&mut self, head: Numbered, change: impl FnOnce(&mut Tally)) {
-        let mut tally = Tally {
-            head,
-            last: false,
-            next_tally: MILLISECOND * 100,
-            readers: 1,
-            report_interval: Duration::from_secs(1),
-            totals: Totals::default(),
-            withheld: Vec::new(),
-            skipped: Vec::new(),
-        };
-        change(&mut tally);
-        let size = tally.encode(&mut self.buffer).expect("room");
-        self.input(size);
-    }
-
-    fn input(&mut self, size: usize) {
-        let from = SocketAddr::from(([10, 0, 0, 66], 7400));
-        let bytes = &self.buffer[..size];
-        self.receiver.handle(self.now, Input::Datagram { bytes, from, drops: None });
-        self.drain();
-    }
-
-    fn pass(&mut self, duration: Duration) {
-        self.now += duration;
-        self.receiver.handle(self.now, Input::Advance);
-        self.drain();
-    }
-
-    fn drain(&mut self) {
-        loop {
-            match self.receiver.poll(self.now, &mut self.out) {
-                Output::Event(Event::Block { payload, .. }) => self.delivered += payload.len() as u64 / 4,
-                Output::Event(Event::Began { .. }) => self.began += 1,
-                Output::Event(Event::Ended { account, .. }) => {
-                    assert_eq!(account.check(), Ok(()));
-                    self.ended.push(account.state);
-                }
-                Output::Event(_) | Output::Transmit { .. } => {}
-                Output::Idle { deadline } => {
-                    assert!(deadline.is_none_or(|deadline| deadline > self.now));
-                    break;
-                }
-            }
-        }
-        assert_eq!(self.receiver.check(), Ok(()));
-    }
-
-    fn account(&self) -> AccountView {
-        let accounts: Vec<_> = self.receiver.accounts().collect();
-        assert_eq!(accounts[0].account.check(), Ok(()));
-        accounts.into_iter().next().expect("an account")
-    }
-
-    fn rows(&self) -> NetworkRows {
-        self.account().account.datagrams.expect("a socket")
-    }
-}
+use crate::victim::{MILLISECOND, Victim};
 
 #[test]
 fn the_highest_number_there_is_moves_nothing() {
@@ -221,29 +85,6 @@ fn a_forged_last_word_does_not_keep_the_account_from_closing() {
     victim.tally(own, |tally| tally.last = true);
     victim.pass(Duration::from_secs(3));
     assert_eq!(victim.ended, [AccountState::Closed]);
-}
-
-#[test]
-fn a_stream_nobody_asked_for_has_no_account_until_somebody_does() {
-    let mut victim = Victim::ignorant();
-    let other = "somebody/else".parse().expect("a pattern");
-    let mut wishes = Selection::none();
-    wishes.add(StreamPattern::clone(&other));
-    victim.receiver.handle(victim.now, Input::Select(&wishes));
-    victim.describe();
-    (1..5).for_each(|number| victim.data(number));
-    assert_eq!((victim.began, victim.receiver.accounts().count()), (0, 0));
-    assert_eq!(victim.receiver.stats().unwanted, 5);
-    victim.receiver.handle(victim.now, Input::Select(&Selection::all()));
-    (4..8).for_each(|number| victim.data(number));
-    let rows = victim.rows();
-    assert_eq!((victim.began, rows.first, rows.received), (1, 5, 3), "4 came before somebody asked");
-    victim.receiver.handle(victim.now, Input::Select(&wishes));
-    victim.drain();
-    assert_eq!(victim.ended, [AccountState::Cut]);
-    victim.receiver.handle(victim.now, Input::Select(&Selection::all()));
-    (8..10).for_each(|number| victim.data(number));
-    assert_eq!((victim.began, victim.rows().first), (2, 8), "the description is still known");
 }
 
 #[test]

@@ -12,3 +12,5 @@ mod line;
 mod lives;
 mod loss;
 mod sockets;
+mod victim;
+mod wishes;

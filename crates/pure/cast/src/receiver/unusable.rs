@@ -1,0 +1,63 @@
+//! Numbers at which no account may begin: what came too early to be used is no loss, and nothing is delivered
+//! twice.
+
+use units::Epoch;
+
+use super::plausible::MAX_JUMP;
+
+/// The most runs of numbers that are remembered.
+const MAX_RUNS: usize = 8;
+
+/// The highest number of each run that cannot be used: more than one for a life, because one may be forged.
+#[derive(Debug, Default)]
+pub(super) struct Unusable {
+    runs: Vec<(Epoch, u64)>,
+}
+
+impl Unusable {
+    /// Notes that this number of this life, and what lies below, cannot be used.
+    pub(super) fn remember(&mut self, epoch: Epoch, number: u64) {
+        let near = |(of, highest): &&mut (Epoch, u64)| *of == epoch && highest.abs_diff(number) <= MAX_JUMP;
+        if let Some((_, highest)) = self.runs.iter_mut().find(near) {
+            *highest = number.max(*highest);
+            return;
+        }
+        if self.runs.len() == MAX_RUNS {
+            self.runs.remove(0);
+        }
+        self.runs.push((epoch, number));
+    }
+
+    /// Tells whether a number lies in or below a run, and not so far below that the run must be another's.
+    pub(super) fn overtook(&self, epoch: Epoch, number: u64) -> bool {
+        self.runs
+            .iter()
+            .any(|(of, highest)| *of == epoch && number <= *highest && highest - number <= MAX_JUMP)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIFE: Epoch = Epoch { start_ns: 1, life: 1 };
+
+    #[test]
+    fn an_account_begins_above_what_cannot_be_used() {
+        let mut unusable = Unusable::default();
+        assert!(!unusable.overtook(LIFE, 0));
+        unusable.remember(LIFE, 7);
+        unusable.remember(LIFE, 5);
+        assert!(unusable.overtook(LIFE, 0) && unusable.overtook(LIFE, 7));
+        assert!(!unusable.overtook(LIFE, 8));
+        assert!(!unusable.overtook(Epoch { start_ns: 2, life: 1 }, 7), "another life");
+    }
+
+    #[test]
+    fn a_forged_number_does_not_stop_the_true_ones() {
+        let mut unusable = Unusable::default();
+        unusable.remember(LIFE, 7);
+        unusable.remember(LIFE, u64::MAX);
+        assert!(unusable.overtook(LIFE, 7) && !unusable.overtook(LIFE, 8));
+    }
+}

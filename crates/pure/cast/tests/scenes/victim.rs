@@ -1,0 +1,158 @@
+//! A receiver whose datagrams a test writes one by one, with the law checked after every one.
+
+use core::net::SocketAddr;
+use core::time::Duration;
+
+use cast::Receiver;
+use cast::receive::{AccountView, Event, Input, Output, ReaderIdentity};
+use ledger::{Account, AccountState, BookConfig, NetworkRows};
+use sample::Selection;
+use units::{Epoch, Instant, ReaderId, WallTime};
+use wire::{
+    Clock, DATAGRAM_BYTES_IPV4, Data, Description, DescriptorParts, MAX_DATAGRAM_BYTES, Numbered, Tally,
+    Totals,
+};
+
+use crate::line::scene::{LIFE, StreamShape, description};
+
+pub(crate) const MILLISECOND: Duration = Duration::from_millis(1);
+
+/// A receiver with a forger at its socket.
+pub(crate) struct Victim {
+    pub(crate) receiver: Receiver,
+    pub(crate) description: Description,
+    pub(crate) head: Numbered,
+    pub(crate) now: Instant,
+    pub(crate) buffer: Vec<u8>,
+    pub(crate) out: Vec<u8>,
+    /// Elements handed over, and accounts begun and ended.
+    pub(crate) delivered: u64,
+    pub(crate) began: u64,
+    pub(crate) ended: Vec<AccountState>,
+    /// The accounts that ended.
+    pub(crate) accounts: Vec<Account>,
+}
+
+impl Victim {
+    /// Makes a receiver that knows the stream's description.
+    pub(crate) fn new() -> Self {
+        let mut victim = Self::ignorant();
+        victim.describe();
+        victim
+    }
+
+    pub(crate) fn ignorant() -> Self {
+        let identity = ReaderIdentity { id: ReaderId(1), name: "victim".to_owned(), receive_buffer_bytes: 0 };
+        let description = description(&StreamShape::PLAIN);
+        let head = Numbered {
+            stream: wire::stream_id(&description.name, &description.schema),
+            epoch: LIFE,
+            number: 0,
+            first_index: 0,
+            element_offset: 0,
+            elements_per_sample: 1,
+        };
+        Self {
+            receiver: Receiver::new(identity, BookConfig::default(), 1),
+            description,
+            head,
+            now: Instant::ORIGIN,
+            buffer: vec![0; MAX_DATAGRAM_BYTES],
+            out: vec![0; MAX_DATAGRAM_BYTES],
+            delivered: 0,
+            began: 0,
+            ended: Vec::new(),
+            accounts: Vec::new(),
+        }
+    }
+
+    pub(crate) fn describe(&mut self) {
+        let description = self.description.clone();
+        self.send_description(&description, self.head);
+    }
+
+    pub(crate) fn send_description(&mut self, description: &Description, head: Numbered) {
+        let parts = DescriptorParts::new(description, DATAGRAM_BYTES_IPV4).expect("a small description");
+        let size = parts.part(0, head).expect("one part").encode(&mut self.buffer).expect("room");
+        self.input(size);
+    }
+
+    /// Sends data that hold ten elements at their usual place.
+    pub(crate) fn data(&mut self, number: u64) {
+        self.data_at(self.head.epoch, number, number.saturating_mul(10));
+    }
+
+    pub(crate) fn data_at(&mut self, epoch: Epoch, number: u64, first_index: u64) {
+        let head = Numbered { epoch, number, first_index, ..self.head };
+        let (t0, clock, payload) = (WallTime::from_nanos(0), Clock::System, [7; 40]);
+        let dtype = self.description.schema.dtype;
+        let data = Data { head, t0, clock, dtype, element_count: 10, payload: &payload };
+        let size = data.encode(&mut self.buffer).expect("room");
+        self.input(size);
+    }
+
+    pub(crate) fn tally(&mut self, head: Numbered, change: impl FnOnce(&mut Tally)) {
+        let mut tally = Tally {
+            head,
+            last: false,
+            next_tally: MILLISECOND * 100,
+            readers: 1,
+            report_interval: Duration::from_secs(1),
+            totals: Totals::default(),
+            withheld: Vec::new(),
+            skipped: Vec::new(),
+        };
+        change(&mut tally);
+        let size = tally.encode(&mut self.buffer).expect("room");
+        self.input(size);
+    }
+
+    pub(crate) fn input(&mut self, size: usize) {
+        let from = SocketAddr::from(([10, 0, 0, 66], 7400));
+        let bytes = &self.buffer[..size];
+        self.receiver.handle(self.now, Input::Datagram { bytes, from, drops: None });
+        self.drain();
+    }
+
+    /// Asks for these streams and no others.
+    pub(crate) fn select(&mut self, selection: &Selection) {
+        self.receiver.handle(self.now, Input::Select(selection));
+        self.drain();
+    }
+
+    pub(crate) fn pass(&mut self, duration: Duration) {
+        self.now += duration;
+        self.receiver.handle(self.now, Input::Advance);
+        self.drain();
+    }
+
+    pub(crate) fn drain(&mut self) {
+        loop {
+            match self.receiver.poll(self.now, &mut self.out) {
+                Output::Event(Event::Block { payload, .. }) => self.delivered += payload.len() as u64 / 4,
+                Output::Event(Event::Began { .. }) => self.began += 1,
+                Output::Event(Event::Ended { account, .. }) => {
+                    assert_eq!(account.check(), Ok(()));
+                    self.ended.push(account.state);
+                    self.accounts.push(account);
+                }
+                Output::Event(_) | Output::Transmit { .. } => {}
+                Output::Idle { deadline } => {
+                    assert!(deadline.is_none_or(|deadline| deadline > self.now));
+                    break;
+                }
+            }
+        }
+        assert_eq!(self.receiver.check(), Ok(()));
+    }
+
+    pub(crate) fn account(&self) -> AccountView {
+        let accounts: Vec<_> = self.receiver.accounts().collect();
+        assert_eq!(accounts[0].account.check(), Ok(()));
+        accounts.into_iter().next().expect("an account")
+    }
+
+    pub(crate) fn rows(&self) -> NetworkRows {
+        self.account().account.datagrams.expect("a socket")
+    }
+}
