@@ -52,6 +52,7 @@ fn present(memory: &StreamMemory) -> StreamAccount {
         },
         samples: None,
         reclassified: Vec::new(),
+        settled_early: 0,
         port: None,
         age: None,
     };
@@ -67,6 +68,7 @@ fn present(memory: &StreamMemory) -> StreamAccount {
         },
         samples: known.samples,
         reclassified: known.reclassified.clone(),
+        settled_early: known.settled_early,
         port: known.port,
         age: known.age,
         ..empty()

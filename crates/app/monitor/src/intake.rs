@@ -67,6 +67,7 @@ impl Intake {
                 self.accounts_at = Instant::now();
                 self.shared.history.accounts_are(self.subscriber.accounts_without_gaps());
                 self.shared.set_derived(self.derivations.status());
+                self.shared.set_ports(self.subscriber.ports());
             }
         }
         self.close()

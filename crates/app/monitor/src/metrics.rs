@@ -12,6 +12,7 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Registry;
+use tallycast::PortStatus;
 
 use crate::clock;
 use crate::shared::Shared;
@@ -74,6 +75,7 @@ impl Picture {
         });
         let mut picture = Self { families: Vec::new() };
         picture.add_streams(&streams.collect::<Vec<_>>());
+        picture.add_sockets(&shared.ports());
         picture.add_monitor(shared);
         picture
     }
@@ -131,6 +133,54 @@ impl Picture {
             Kind::Gauge,
             streams.iter().map(|stream| (label(stream), stream.age_seconds)).collect(),
         );
+    }
+
+    /// Adds what the receiving sockets tell of themselves: what the accounts of streams cannot hold.
+    fn add_sockets(&mut self, ports: &[PortStatus]) {
+        let label = |port: &PortStatus| vec![("address", port.address.to_string())];
+        let with =
+            |port: &PortStatus, name, value: &str| [label(port), vec![(name, value.to_owned())]].concat();
+        let each = |value: fn(&PortStatus) -> f64| {
+            ports.iter().map(|port| (label(port), value(port))).collect::<Vec<_>>()
+        };
+        let unmatched = ports.iter().flat_map(|port| {
+            let stages = port.unmatched.nonzero();
+            stages.map(|(stage, count)| (with(port, "stage", stage.name()), count as f64)).collect::<Vec<_>>()
+        });
+        let unused = ports.iter().flat_map(|port| {
+            port.stats.unused().map(|(reason, count)| (with(port, "reason", reason), count as f64))
+        });
+        let families: [(&str, &str, Kind, Vec<_>); 6] = [
+            ("datagrams_read", "datagrams read", Kind::Counter, each(|port| port.stats.datagrams as f64)),
+            (
+                "datagrams_dropped",
+                "datagrams dropped because the receive buffer was full (SO_RXQ_OVFL)",
+                Kind::Counter,
+                each(|port| f64::from(port.drops)),
+            ),
+            (
+                "datagrams_unmatched",
+                "surplus of evidence: losses counted by the kernel or a publisher beyond what is missing",
+                Kind::Counter,
+                unmatched.collect(),
+            ),
+            ("datagrams_unused", "datagrams read and not used", Kind::Counter, unused.collect()),
+            (
+                "receive_buffer_bytes",
+                "receive buffer as the kernel counts it",
+                Kind::Gauge,
+                each(|port| port.buffer.effective_bytes as f64),
+            ),
+            (
+                "longest_wait_seconds",
+                "longest time a datagram lay in the socket before it was read",
+                Kind::Gauge,
+                each(|port| port.longest_wait.as_secs_f64()),
+            ),
+        ];
+        for (name, help, kind, values) in families {
+            self.add(format!("tallycast_socket_{name}"), help.to_owned(), kind, values);
+        }
     }
 
     fn add_monitor(&mut self, shared: &Shared) {

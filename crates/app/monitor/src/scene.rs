@@ -72,6 +72,7 @@ pub(crate) fn account(info: &StreamInfo, state: AccountState) -> StreamAccount {
         account: Account { state, datagrams: None, elements: ReaderRows::default(), gaps: Vec::new() },
         samples: None,
         reclassified: Vec::new(),
+        settled_early: 0,
         port: None,
         age: None,
     }

@@ -5,6 +5,7 @@ use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use sample::StreamPattern;
+use tallycast::PortStatus;
 use tokio::sync::{Semaphore, watch};
 use units::WallTime;
 
@@ -37,6 +38,7 @@ pub(crate) struct Shared {
     commands: Sender<Command>,
     patterns: Mutex<Vec<StreamPattern>>,
     derived: Mutex<Vec<DerivedStatus>>,
+    ports: Mutex<Vec<PortStatus>>,
     listening: AtomicBool,
 }
 
@@ -66,6 +68,7 @@ impl Shared {
             commands: parts.commands,
             patterns: Mutex::new(parts.patterns),
             derived: Mutex::default(),
+            ports: Mutex::default(),
             listening: AtomicBool::new(false),
         }
     }
@@ -105,6 +108,15 @@ impl Shared {
 
     pub(crate) fn set_derived(&self, derived: Vec<DerivedStatus>) {
         *self.derived.lock().unwrap_or_else(PoisonError::into_inner) = derived;
+    }
+
+    /// Returns what the receiving sockets have to tell of themselves, as of a moment ago.
+    pub(crate) fn ports(&self) -> Vec<PortStatus> {
+        self.ports.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(crate) fn set_ports(&self, ports: Vec<PortStatus>) {
+        *self.ports.lock().unwrap_or_else(PoisonError::into_inner) = ports;
     }
 
     /// Tells whether the intake listens to the bus.

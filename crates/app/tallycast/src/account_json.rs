@@ -1,5 +1,6 @@
 //! Accounts and gaps as JSON, as `docs/formats/account.md` describes them.
 
+use engine::PortStatus;
 use ledger::{Account, AccountState, Gap, GapKind, NetworkRows, ReaderRows, SampleRows, StageCounts};
 use serde_json::{Map, Value, json};
 
@@ -27,6 +28,8 @@ pub fn account_json(account: &StreamAccount) -> Value {
         "elements": elements_json(&rows.elements),
         "samples": account.samples.as_ref().map(samples_json),
         "reclassified": moved.collect::<Vec<_>>(),
+        "settled_early": account.settled_early,
+        "socket": account.port.as_ref().map(socket_json),
         "gaps": gaps,
     })
 }
@@ -75,6 +78,19 @@ pub fn gap_json(gap: &Gap, elements_per_sample: u32) -> Value {
 #[must_use]
 pub fn is_in_order(account: &Account) -> bool {
     account.explained() && account.state != AccountState::Unconfirmed
+}
+
+fn socket_json(port: &PortStatus) -> Value {
+    let unused = port.stats.unused().into_iter().filter(|(_, count)| *count > 0);
+    json!({
+        "address": port.address.to_string(),
+        "buffer_bytes": port.buffer.effective_bytes,
+        "datagrams": port.stats.datagrams,
+        "drops": port.drops,
+        "unmatched": stages_json(&port.unmatched),
+        "unused": unused.map(|(reason, count)| (reason.to_owned(), json!(count))).collect::<Map<_, _>>(),
+        "longest_wait_ns": u64::try_from(port.longest_wait.as_nanos()).unwrap_or(u64::MAX),
+    })
 }
 
 fn network_json(rows: &NetworkRows) -> Value {

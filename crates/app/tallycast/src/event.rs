@@ -1,9 +1,9 @@
 //! What a subscriber is told.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use engine::PortStatus;
 use ledger::{Account, Gap, Reclassified, SampleRows};
 use sample::{Block, Schema, StreamName};
 use units::{Epoch, StreamId, WallTime};
@@ -80,8 +80,10 @@ pub struct StreamAccount {
     pub samples: Option<SampleRows>,
     /// Moves of settled datagrams from class to class.
     pub reclassified: Vec<Reclassified>,
-    /// Where the data came in.
-    pub port: Option<SocketAddr>,
+    /// Gaps that had to settle before their time for evidence was over, because too many waited.
+    pub settled_early: u64,
+    /// The socket where the data came in, with all that it received.
+    pub port: Option<PortStatus>,
     /// How long ago the publisher was last heard.
     pub age: Option<Duration>,
 }

@@ -564,6 +564,7 @@ impl Flow {
             account,
             samples: Some(life.leg.samples()),
             reclassified: Vec::new(),
+            settled_early: 0,
             port: None,
             age: None,
         }

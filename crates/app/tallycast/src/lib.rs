@@ -55,6 +55,7 @@ pub use account_json::{account_json, gap_json, is_in_order, stream_gap_json};
 pub use address::{Address, AddressError, DEFAULT_PORT};
 pub use blocks::{Blocks, Delivery};
 pub use bus::{BUS_VARIABLE, Bus, BusError};
+pub use cast::receive::ReceiverStats;
 pub use cast::send::{Pacing, ReaderReport};
 pub use engine::{Announced, OutletStatus, PortStatus};
 pub use event::{Event, StreamAccount, StreamGap, StreamInfo};
@@ -63,6 +64,7 @@ pub use node::{Node, NodeBuilder, NodeError, SubscriberBuilder};
 pub use publisher::{OnFull, PublishError, Publisher, PublisherBuilder};
 pub use sample::{Block, Channel, Dtype, Element, Schema, StreamName, StreamPattern};
 pub use subscriber::Subscriber;
+pub use sys::{Buffer, Direction};
 pub use units::{Epoch, RateError, SampleRate, StreamId, WallTime};
 pub use wire::{Clock, Totals};
 

@@ -18,7 +18,7 @@ use units::{Epoch, RateError, ReaderId, StreamId};
 
 use crate::bus::{Bus, BusError};
 use crate::publisher::PublisherBuilder;
-use crate::subscriber::Subscriber;
+use crate::subscriber::{Pinned, Subscriber};
 
 /// How often a look at the announcements is repeated while waiting for them.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
@@ -186,6 +186,7 @@ impl Node {
     /// [`NodeError`] if announcements cannot be received.
     pub fn streams(&self, patience: Duration) -> Result<Vec<Announced>, NodeError> {
         let agent = self.receive_agent(None)?;
+        agent.hear_announcements()?;
         let deadline = Instant::now() + patience;
         while let left = deadline.saturating_duration_since(Instant::now())
             && !left.is_zero()
@@ -247,7 +248,7 @@ impl Node {
         let name = reader.unwrap_or(&self.inner.station).to_owned();
         let config = ReceiveConfig {
             interface: self.inner.interface.clone(),
-            announcements: Some(bus.announcements()),
+            announcements: bus.announcements(),
             range: bus.announcements().ip(),
             buffer_bytes: bus.receive_buffer_bytes,
             // Each socket has a buffer of its own, and says so itself.
@@ -294,6 +295,8 @@ impl SubscriberBuilder {
     }
 
     /// Receives at this address without waiting for announcements: a group, or an address of this host.
+    ///
+    /// With several, this is the list that serves where there is no multicast.
     #[must_use]
     pub fn from(mut self, address: SocketAddr) -> Self {
         self.from.push(address);
@@ -319,10 +322,15 @@ impl SubscriberBuilder {
         let reader = self.reader.unwrap_or_else(|| self.node.station().to_owned());
         check_len("reader name", &reader, wire::MAX_READER_NAME_BYTES)?;
         let agent = self.node.receive_agent(Some(&reader))?;
-        for address in self.from {
-            agent.listen(address)?;
+        match agent.hear_announcements() {
+            Err(error) if !self.from.is_empty() => {
+                tracing::warn!("{error}\nstreams are received only at the addresses given");
+            }
+            heard => heard?,
         }
-        Ok(Subscriber::new(agent, reader, patterns, self.max_sample_bytes))
+        let mut pinned = Pinned::new(Arc::clone(&agent));
+        self.from.into_iter().try_for_each(|address| pinned.listen(address))?;
+        Ok(Subscriber::new(agent, reader, patterns, pinned, self.max_sample_bytes))
     }
 }
 

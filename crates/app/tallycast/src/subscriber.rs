@@ -1,10 +1,11 @@
 //! Reading streams: every sample that arrives, every gap where it belongs, and the account.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use engine::{Inlet, ReceiveAgent, StreamAccountView};
+use engine::{Inlet, PortStatus, ReceiveAgent, ReceiveError, StreamAccountView};
 use sample::StreamPattern;
 use units::{Epoch, StreamId};
 
@@ -23,6 +24,8 @@ pub struct Subscriber {
     agent: Arc<ReceiveAgent>,
     reader: String,
     patterns: Vec<StreamPattern>,
+    /// Addresses that are received at for its sake.
+    _pinned: Pinned,
     generation: Option<u64>,
     flows: BTreeMap<StreamId, Flow>,
     queue: VecDeque<Event>,
@@ -39,6 +42,30 @@ pub struct Subscriber {
     turn: Option<StreamId>,
 }
 
+/// Addresses at which a subscriber asked to receive, given back when it is dropped.
+pub(crate) struct Pinned {
+    agent: Arc<ReceiveAgent>,
+    addresses: Vec<SocketAddr>,
+}
+
+impl Pinned {
+    pub(crate) const fn new(agent: Arc<ReceiveAgent>) -> Self {
+        Self { agent, addresses: Vec::new() }
+    }
+
+    pub(crate) fn listen(&mut self, address: SocketAddr) -> Result<(), ReceiveError> {
+        self.agent.listen(address)?;
+        self.addresses.push(address);
+        Ok(())
+    }
+}
+
+impl Drop for Pinned {
+    fn drop(&mut self) {
+        self.addresses.drain(..).for_each(|address| self.agent.unlisten(address));
+    }
+}
+
 /// The network books of this process's sockets, by stream and epoch.
 type SocketBooks = BTreeMap<(StreamId, Epoch), StreamAccountView>;
 
@@ -47,6 +74,7 @@ impl Subscriber {
         agent: Arc<ReceiveAgent>,
         reader: String,
         patterns: Vec<StreamPattern>,
+        pinned: Pinned,
         max_sample_bytes: usize,
     ) -> Self {
         for pattern in &patterns {
@@ -56,6 +84,7 @@ impl Subscriber {
             agent,
             reader,
             patterns,
+            _pinned: pinned,
             generation: None,
             flows: BTreeMap::new(),
             queue: VecDeque::new(),
@@ -131,7 +160,15 @@ impl Subscriber {
         self.open_accounts(GapList::Empty)
     }
 
+    /// Returns what this process's receiving sockets have to tell of themselves.
+    #[must_use]
+    pub fn ports(&self) -> Vec<PortStatus> {
+        self.agent.ports()
+    }
+
     /// Leaves all streams; returns every account, the ended ones and those cut now.
+    ///
+    /// Where losses wait for evidence it waits for the publisher's next tally, two seconds at most.
     ///
     /// News that was not taken before is dropped: [`Subscriber::close_into`] hands it over.
     #[must_use]
@@ -163,9 +200,9 @@ impl Subscriber {
 
     /// Leaves the streams that no pattern asks for although others in this process read them.
     fn leave_what_others_read(&mut self) {
-        // The agent follows one wish after the other: when it answers, it has written its last words on all
-        // streams that nobody wants any more, and closed their rings. What it keeps, others read.
-        drop(self.agent.ports());
+        // When the agent answers, it has written its last words on all streams that nobody wants any more, and
+        // closed their rings. What it keeps, others read.
+        self.agent.wait_until_left();
         let kept: BTreeSet<StreamId> = self.agent.inlets().iter().map(|inlet| inlet.stream).collect();
         let Self { flows, patterns, scratch, reader, left, .. } = self;
         for flow in flows.values_mut() {
@@ -342,6 +379,7 @@ fn book_of<'a>(account: &StreamAccount, sockets: &'a SocketBooks) -> Option<&'a 
 /// Adds what only the socket's book knows.
 fn complete(account: &mut StreamAccount, socket: &StreamAccountView) {
     account.reclassified.clone_from(&socket.view.reclassified);
+    account.settled_early = socket.view.settled_early;
     account.port = Some(socket.port);
     account.age = Some(socket.age);
 }
@@ -381,6 +419,7 @@ mod tests {
             account: Account { state, datagrams: None, elements, gaps: vec![gap; gaps] },
             samples: None,
             reclassified: Vec::new(),
+            settled_early: 0,
             port: None,
             age: None,
         }

@@ -34,8 +34,8 @@ pub use port::PortStatus;
 pub struct ReceiveConfig {
     /// Where groups are joined.
     pub interface: Option<Interface>,
-    /// The group of announcements; `None` where there is no multicast.
-    pub announcements: Option<SocketAddr>,
+    /// The group of announcements.
+    pub announcements: SocketAddr,
     /// Announced groups are joined when they agree with this address in all but its last 16 bits.
     pub range: IpAddr,
     /// The receive buffer to ask for, per socket.
@@ -78,7 +78,7 @@ pub struct StreamAccountView {
     /// The account.
     pub view: AccountView,
     /// The socket.
-    pub port: SocketAddr,
+    pub port: PortStatus,
     /// How long ago the publisher was last heard.
     pub age: Duration,
 }
@@ -92,7 +92,10 @@ pub struct ReceiveAgent {
 enum Command {
     Select(StreamPattern),
     Deselect(StreamPattern),
+    HearAnnouncements(mpsc::Sender<Result<(), ReceiveError>>),
     Listen(SocketAddr, mpsc::Sender<Result<(), ReceiveError>>),
+    Unlisten(SocketAddr),
+    Left(mpsc::Sender<()>),
     Accounts(mpsc::Sender<Vec<StreamAccountView>>),
     Announced(mpsc::Sender<Vec<Announced>>),
     Ports(mpsc::Sender<Vec<PortStatus>>),
@@ -100,10 +103,10 @@ enum Command {
 }
 
 impl ReceiveAgent {
-    /// Starts the agent's thread; it listens to announcements at once.
+    /// Starts the agent's thread.
     ///
     /// # Errors
-    /// If the announcements' group cannot be joined, or the kernel has no thread or descriptor left.
+    /// If the kernel has no thread or descriptor left.
     pub fn start(config: ReceiveConfig) -> Result<Self, ReceiveError> {
         let registry = Arc::new(Registry::default());
         let bell = AgentBell::new()?;
@@ -112,12 +115,22 @@ impl ReceiveAgent {
         Ok(Self { thread, registry })
     }
 
+    /// Listens to announcements from now on, if it does not yet.
+    ///
+    /// # Errors
+    /// [`ReceiveError`] if their group cannot be joined: where there is no multicast, streams are received at
+    /// addresses that [`ReceiveAgent::listen`] is given.
+    pub fn hear_announcements(&self) -> Result<(), ReceiveError> {
+        self.thread.ask(Command::HearAnnouncements).unwrap_or(Err(ReceiveError::Ended))
+    }
+
     /// Joins every stream whose name matches, now and later.
     pub fn select(&self, pattern: StreamPattern) {
         self.thread.tell(Command::Select(pattern));
     }
 
-    /// Takes one [`ReceiveAgent::select`] back; streams that nobody wants any more are left.
+    /// Takes one [`ReceiveAgent::select`] back; streams that nobody wants any more are left, where losses wait for
+    /// evidence at the publisher's next tally.
     pub fn deselect(&self, pattern: StreamPattern) {
         self.thread.tell(Command::Deselect(pattern));
     }
@@ -128,6 +141,18 @@ impl ReceiveAgent {
     /// [`ReceiveError`] if the socket cannot be opened.
     pub fn listen(&self, address: SocketAddr) -> Result<(), ReceiveError> {
         self.thread.ask(|reply| Command::Listen(address, reply)).unwrap_or(Err(ReceiveError::Ended))
+    }
+
+    /// Takes one [`ReceiveAgent::listen`] back.
+    pub fn unlisten(&self, address: SocketAddr) {
+        self.thread.tell(Command::Unlisten(address));
+    }
+
+    /// Waits until every stream that is not wanted any more has been left, and its last word lies in its ring:
+    /// as long as evidence may take to come, two seconds by default, and mostly not at all.
+    pub fn wait_until_left(&self) {
+        // No answer means that the agent has ended: then there is nothing to wait for.
+        let _ = self.thread.ask(Command::Left);
     }
 
     /// Returns the accounts of all sockets as they stand.
@@ -170,13 +195,14 @@ impl ReceiveAgent {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::net::Ipv4Addr;
     use units::ReaderId;
 
     #[test]
     fn only_groups_of_the_bus_are_in_its_range() {
         let config = |range: &str| ReceiveConfig {
             interface: None,
-            announcements: None,
+            announcements: (Ipv4Addr::UNSPECIFIED, 0).into(),
             range: range.parse().unwrap(),
             buffer_bytes: 1 << 20,
             reader: ReaderIdentity { id: ReaderId(1), name: String::new(), receive_buffer_bytes: 0 },

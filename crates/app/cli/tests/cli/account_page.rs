@@ -2,13 +2,16 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use ledger::{
     Account, AccountState, Evidence, EvidenceSource, NetworkRows, ReaderRows, Reclassified, SampleRows, Unit,
 };
 use serde_json::Value;
-use tallycast::{Epoch, Gap, GapKind, Stage, StageCounts, StreamAccount, StreamGap, StreamId, WallTime};
-use tallycast::{account_json, stream_gap_json};
+use tallycast::{
+    Buffer, Direction, Epoch, Gap, GapKind, PortStatus, ReceiverStats, Stage, StageCounts, StreamAccount,
+    StreamGap, StreamId, WallTime, account_json, stream_gap_json,
+};
 
 const PAGE: &str = include_str!("../../../../../docs/formats/account.md");
 
@@ -69,8 +72,21 @@ fn account() -> StreamAccount {
         },
         samples: Some(SampleRows { whole: 17_420, missing: 180, ..SampleRows::default() }),
         reclassified: Vec::new(),
-        port: None,
+        settled_early: 0,
+        port: Some(socket()),
         age: None,
+    }
+}
+
+fn socket() -> PortStatus {
+    let (asked_bytes, effective_bytes) = (4 << 20, 8 << 20);
+    PortStatus {
+        address: "239.84.3.4:7400".parse().unwrap(),
+        buffer: Buffer { direction: Direction::Receive, asked_bytes, effective_bytes, limit_bytes: None },
+        drops: 3,
+        unmatched: StageCounts::of(Stage::ReceiverSocketBuffer, 3),
+        stats: ReceiverStats { datagrams: 100, malformed: 1, ..ReceiverStats::default() },
+        longest_wait: Duration::from_micros(1_250),
     }
 }
 
@@ -93,6 +109,7 @@ fn every_field_is_on_the_page_and_every_field_of_the_page_is_printed() {
     assert_eq!(fields_of(&printed["elements"]), fields_on_page("elements"));
     assert_eq!(fields_of(&printed["samples"]), fields_on_page("samples"));
     assert_eq!(fields_of(&printed["reclassified"][0]), ["datagrams", "from", "to"].into());
+    assert_eq!(fields_of(&printed["socket"]), fields_on_page("socket"));
 
     let told = StreamGap {
         stream: Arc::clone(&account.stream),

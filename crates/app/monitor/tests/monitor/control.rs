@@ -115,7 +115,7 @@ fn a_derived_account_balances_and_closes_whatever_its_input_lost() {
         assert_eq!(account.account.state, AccountState::Closed, "{name}");
         assert!(tallycast::is_in_order(&account.account), "{account:?}");
         // Both come over the bus, each through a socket of its own group.
-        assert!(account.leg == "udp" && account.port.unwrap().ip().is_multicast(), "{account:?}");
+        assert!(account.leg == "udp" && account.port.unwrap().address.ip().is_multicast(), "{account:?}");
     }
     let derived_account = accounts.iter().find(|account| account.stream.as_str() == "derived/same").unwrap();
     let rows = derived_account.account.elements;

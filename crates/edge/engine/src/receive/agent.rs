@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::sync::{Arc, mpsc};
+use std::time::Duration;
 
 use cast::receive::{AccountView, Input, Output};
 use sys::{Interest, Poller, ReceiveBatch, ReceiveOptions, ReceiveSocket, clock};
@@ -11,7 +12,7 @@ use units::{Instant, StreamId};
 use wire::{Announcement, Datagram};
 
 use super::directory::{Announced, Directory};
-use super::inlet::{Inlets, Registry};
+use super::inlet::{Inlets, PortToken, Registry};
 use super::port::Port;
 use super::reply::ReplySockets;
 use super::{Command, ReceiveConfig, ReceiveError, StreamAccountView};
@@ -19,12 +20,14 @@ use crate::bell::AgentBell;
 
 const WAKEUP: u64 = 0;
 const ANNOUNCEMENTS: u64 = 1;
-const FIRST_PORT: u64 = 2;
+const FIRST_PORT: PortToken = 2;
 
 /// The most addresses a process receives at, by announcements.
 const MAX_PORTS: usize = 1_024;
 /// How many batches one socket gives before the others have their turn.
 const MAX_BATCHES_PER_TURN: usize = 4;
+/// How often ports are looked through for those where nothing comes any more.
+const LOOK_INTERVAL: Duration = Duration::from_secs(5);
 /// Announcements are small and few.
 const ANNOUNCEMENT_BUFFER_BYTES: usize = 1 << 20;
 
@@ -36,10 +39,16 @@ pub(super) struct Agent {
     batch: ReceiveBatch,
     announcements: Option<ReceiveSocket>,
     directory: Directory,
-    ports: BTreeMap<u64, Port>,
-    next_token: u64,
+    ports: BTreeMap<PortToken, Port>,
+    next_token: PortToken,
     inlets: Inlets,
     reply: ReplySockets,
+    /// Something may be left: a wish was taken back, or an account of a stream nobody wants has ended since.
+    leaving: bool,
+    /// Who waits until all that is not wanted has been left.
+    waiting: Vec<mpsc::Sender<()>>,
+    /// When ports are looked through for those where nothing comes any more.
+    next_look: Instant,
     warned_of_buffer: bool,
     /// Streams whose announcements lead nowhere: each is said once.
     refused: BTreeSet<StreamId>,
@@ -47,7 +56,7 @@ pub(super) struct Agent {
 }
 
 impl Agent {
-    /// Listens to announcements, and is ready to run.
+    /// Makes an agent that is ready to run.
     pub(super) fn open(
         config: ReceiveConfig,
         bell: AgentBell,
@@ -55,29 +64,20 @@ impl Agent {
     ) -> Result<Self, ReceiveError> {
         let poller = Poller::new()?;
         poller.add(bell.wakeup(), WAKEUP, Interest::Read)?;
-        let announcements = config.announcements.map(|address| {
-            let interface = config.interface.clone();
-            ReceiveSocket::open(&ReceiveOptions {
-                address,
-                interface,
-                buffer_bytes: ANNOUNCEMENT_BUFFER_BYTES,
-            })
-        });
-        let announcements = announcements.transpose()?;
-        if let Some(socket) = &announcements {
-            poller.add(socket, ANNOUNCEMENTS, Interest::Read)?;
-        }
         Ok(Self {
             reply: ReplySockets::new(config.interface.clone()),
             config,
             bell,
             poller,
             batch: ReceiveBatch::with_slot_bytes(wire::MAX_DATAGRAM_BYTES),
-            announcements,
+            announcements: None,
             directory: Directory::new(),
             ports: BTreeMap::new(),
             next_token: FIRST_PORT,
             inlets: Inlets::new(registry),
+            leaving: false,
+            waiting: Vec::new(),
+            next_look: clock::monotonic() + LOOK_INTERVAL,
             warned_of_buffer: false,
             refused: BTreeSet::new(),
             stopping: false,
@@ -92,6 +92,7 @@ impl Agent {
             let now = clock::monotonic();
             let busy = self.receive_ready(now);
             let deadline = self.advance_all();
+            self.leave_unwanted();
             self.inlets.ring_bell();
             if !busy {
                 self.sleep(deadline, commands);
@@ -133,21 +134,25 @@ impl Agent {
             Command::Deselect(pattern) => {
                 self.directory.deselect(&pattern);
                 self.tell_wishes();
-                self.leave_unwanted();
+                self.leaving = true;
+            }
+            Command::HearAnnouncements(reply) => {
+                let _ = reply.send(self.open_announcements());
             }
             Command::Listen(address, reply) => {
-                let opened = self.open_port(address, true).map(|_| ());
-                let _ = reply.send(opened);
+                let _ = reply.send(self.pin(address));
+            }
+            Command::Unlisten(address) => {
+                let pinned = self.ports.values_mut().find(|port| port.address == address);
+                pinned.into_iter().for_each(|port| port.pins = port.pins.saturating_sub(1));
+                self.leaving = true;
+            }
+            Command::Left(reply) => {
+                self.waiting.push(reply);
+                self.leaving = true;
             }
             Command::Accounts(reply) => {
-                let now = clock::monotonic();
-                let view = |port: &Port, view: AccountView| {
-                    let age = now.since(view.last_heard);
-                    StreamAccountView { view, port: port.address, age }
-                };
-                let ports = self.ports.values();
-                let views = ports.flat_map(|port| port.machine.accounts().map(move |it| view(port, it)));
-                let _ = reply.send(views.collect());
+                let _ = reply.send(self.accounts());
             }
             Command::Announced(reply) => {
                 let _ = reply.send(self.directory.current(clock::monotonic()));
@@ -157,6 +162,32 @@ impl Agent {
             }
             Command::Stop => self.stopping = true,
         }
+    }
+
+    fn accounts(&self) -> Vec<StreamAccountView> {
+        let now = clock::monotonic();
+        let of_port = |port: &Port| {
+            let status = port.status();
+            let view = move |view: AccountView| {
+                let age = now.since(view.last_heard);
+                StreamAccountView { view, port: status, age }
+            };
+            port.machine.accounts().map(view).collect::<Vec<_>>()
+        };
+        self.ports.values().flat_map(of_port).collect()
+    }
+
+    fn open_announcements(&mut self) -> Result<(), ReceiveError> {
+        if self.announcements.is_none() {
+            let socket = ReceiveSocket::open(&ReceiveOptions {
+                address: self.config.announcements,
+                interface: self.config.interface.clone(),
+                buffer_bytes: ANNOUNCEMENT_BUFFER_BYTES,
+            })?;
+            self.poller.add(&socket, ANNOUNCEMENTS, Interest::Read)?;
+            self.announcements = Some(socket);
+        }
+        Ok(())
     }
 
     fn hear_announcements(&mut self) {
@@ -183,10 +214,13 @@ impl Agent {
     fn join_wanted(&mut self) {
         let wanted: Vec<_> = self.directory.wanted().cloned().collect();
         for Announced { announcement, from, .. } in wanted {
-            if !self.may_join(&announcement) {
+            let received_elsewhere = self.inlets.port_of(announcement.stream).is_some_and(|port| {
+                self.ports.get(&port).is_some_and(|port| port.address != announcement.group)
+            });
+            if received_elsewhere || !self.may_join(&announcement) {
                 continue;
             }
-            let token = match self.open_port(announcement.group, false) {
+            let token = match self.open_port(announcement.group) {
                 Ok(token) => token,
                 Err(error) => {
                     tracing::debug!("stream `{}` cannot be joined: {error}", announcement.name);
@@ -198,7 +232,7 @@ impl Agent {
                 && port.machine.description(announcement.stream).is_none()
             {
                 port.machine.handle(now, Input::Announced { announcement: &announcement, from });
-                drain(port, &mut self.inlets, &mut self.reply);
+                drain(token, port, &mut self.inlets, &mut self.reply);
             }
         }
     }
@@ -223,13 +257,20 @@ impl Agent {
         false
     }
 
-    fn open_port(&mut self, address: SocketAddr, pinned: bool) -> Result<u64, ReceiveError> {
+    /// Receives at an address until it is taken back.
+    fn pin(&mut self, address: SocketAddr) -> Result<(), ReceiveError> {
+        let token = self.open_port(address)?;
+        self.ports.entry(token).and_modify(|port| port.pins += 1);
+        Ok(())
+    }
+
+    fn open_port(&mut self, address: SocketAddr) -> Result<PortToken, ReceiveError> {
         if let Some((token, _)) = self.ports.iter().find(|(_, port)| port.address == address) {
             return Ok(*token);
         }
         let interface = self.config.interface.clone();
         let options = ReceiveOptions { address, interface, buffer_bytes: self.config.buffer_bytes };
-        let mut port = Port::open(&options, &self.config.reader, self.config.book, pinned)?;
+        let mut port = Port::open(&options, &self.config.reader, self.config.book)?;
         port.machine.handle(clock::monotonic(), Input::Select(self.directory.selection()));
         let buffer = port.socket.granted_buffer();
         if buffer.clamped() && !std::mem::replace(&mut self.warned_of_buffer, true) {
@@ -261,22 +302,35 @@ impl Agent {
         let mut busy = !all_were_told;
         for (token, port) in &mut self.ports {
             let has_some = ready.iter().any(|it| it.token == *token);
-            let more = has_some && receive(port, &mut self.batch, &mut self.inlets, &mut self.reply);
+            let more = has_some && receive(*token, port, &mut self.batch, &mut self.inlets, &mut self.reply);
             if !more && (has_some || all_were_told) {
                 port.was_empty(now);
             }
             busy |= more;
         }
+        self.settle_conflicts();
         busy
+    }
+
+    /// Leaves each stream that comes in at several sockets to one of them.
+    fn settle_conflicts(&mut self) {
+        let now = clock::monotonic();
+        for (stream, owner) in self.inlets.take_news_of_ports() {
+            for (token, port) in &mut self.ports {
+                let elsewhere = owner.is_some_and(|owner| owner != *token);
+                port.machine.handle(now, Input::Elsewhere(stream, elsewhere));
+                drain(*token, port, &mut self.inlets, &mut self.reply);
+            }
+        }
     }
 
     /// Lets time pass for every machine; returns when the next one has something to do.
     fn advance_all(&mut self) -> Instant {
         let now = clock::monotonic();
         let mut next = now + crate::MAX_SLEEP;
-        for port in self.ports.values_mut() {
+        for (token, port) in &mut self.ports {
             port.check_tail(now);
-            let deadline = drain(port, &mut self.inlets, &mut self.reply);
+            let deadline = drain(*token, port, &mut self.inlets, &mut self.reply);
             next = [deadline, port.tail_check()].into_iter().flatten().fold(next, Instant::min);
         }
         next
@@ -285,32 +339,47 @@ impl Agent {
     /// Tells every machine what is wanted now: accounts of streams that nobody wants any more are cut.
     fn tell_wishes(&mut self) {
         let now = clock::monotonic();
-        for port in self.ports.values_mut() {
+        for (token, port) in &mut self.ports {
             port.machine.handle(now, Input::Select(self.directory.selection()));
-            drain(port, &mut self.inlets, &mut self.reply);
+            drain(*token, port, &mut self.inlets, &mut self.reply);
         }
     }
 
-    /// Closes the rings of streams that nobody wants any more, and leaves the groups where none is left.
+    /// Once no stream waits for a last word: closes the rings of those that nobody wants any more, and the ports
+    /// where nothing is to come.
     fn leave_unwanted(&mut self) {
+        let now = clock::monotonic();
+        if now >= self.next_look {
+            self.next_look = now + LOOK_INTERVAL;
+            self.directory.forget_old(now);
+            self.leaving = true;
+        }
+        if !self.leaving || self.ports.values().any(|port| port.machine.is_leaving()) {
+            return;
+        }
+        self.leaving = false;
         let directory = &self.directory;
         self.inlets.close_where(|description| !directory.wants(&description.name));
         let poller = &self.poller;
-        let wanted: Vec<SocketAddr> = self.directory.wanted().map(|it| it.announcement.group).collect();
+        let wanted: Vec<SocketAddr> = directory.wanted().map(|it| it.announcement.group).collect();
         self.ports.retain(|_, port| {
-            let keep = port.pinned || wanted.contains(&port.address);
+            let keep = port.pins > 0 || wanted.contains(&port.address) || port.machine.has_open_accounts();
             if !keep && let Err(error) = poller.remove(&port.socket) {
                 tracing::debug!("a socket could not be taken out of the poller: {error}");
             }
             keep
         });
+        for waiting in self.waiting.drain(..) {
+            // Whoever asked may have given up waiting.
+            let _ = waiting.send(());
+        }
     }
 
     fn leave_all(&mut self) {
         let now = clock::monotonic();
-        for port in self.ports.values_mut() {
+        for (token, port) in &mut self.ports {
             port.machine.handle(now, Input::LeaveAll);
-            drain(port, &mut self.inlets, &mut self.reply);
+            drain(*token, port, &mut self.inlets, &mut self.reply);
         }
         self.inlets.ring_bell();
         self.inlets.close_all();
@@ -318,12 +387,19 @@ impl Agent {
 }
 
 /// Reads some batches from a socket into its machine; tells whether there may be more.
-fn receive(port: &mut Port, batch: &mut ReceiveBatch, inlets: &mut Inlets, reply: &mut ReplySockets) -> bool {
-    (0..MAX_BATCHES_PER_TURN).all(|_| receive_batch(port, batch, inlets, reply))
+fn receive(
+    token: PortToken,
+    port: &mut Port,
+    batch: &mut ReceiveBatch,
+    inlets: &mut Inlets,
+    reply: &mut ReplySockets,
+) -> bool {
+    (0..MAX_BATCHES_PER_TURN).all(|_| receive_batch(token, port, batch, inlets, reply))
 }
 
 /// Reads one batch; tells whether there may be more.
 fn receive_batch(
+    token: PortToken,
     port: &mut Port,
     batch: &mut ReceiveBatch,
     inlets: &mut Inlets,
@@ -342,19 +418,24 @@ fn receive_batch(
     for received in batch.iter() {
         let (bytes, from, drops) = (received.bytes, received.from, received.drops);
         port.machine.handle(now, Input::Datagram { bytes, from, drops });
-        drain(port, inlets, reply);
+        drain(token, port, inlets, reply);
     }
     count == sys::BATCH_DATAGRAMS
 }
 
 /// Polls a machine until it is idle; returns its deadline.
-fn drain(port: &mut Port, inlets: &mut Inlets, reply: &mut ReplySockets) -> Option<Instant> {
+fn drain(
+    token: PortToken,
+    port: &mut Port,
+    inlets: &mut Inlets,
+    reply: &mut ReplySockets,
+) -> Option<Instant> {
     let mut buffer = [0; wire::DATAGRAM_BYTES_IPV4];
     loop {
         match port.machine.poll(port.empty_at(), &mut buffer) {
             Output::Idle { deadline } => return deadline,
             Output::Transmit { to, size_bytes } => reply.send(&buffer[..size_bytes], to),
-            Output::Event(event) => inlets.write(event),
+            Output::Event(event) => inlets.write(token, event),
         }
     }
 }

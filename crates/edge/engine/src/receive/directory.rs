@@ -47,7 +47,7 @@ impl Directory {
         }
         let known = known.is_some();
         if !known && self.announced.len() == MAX_ANNOUNCED {
-            self.announced.retain(|_, announced| !is_old(announced, now));
+            self.forget_old(now);
         }
         if known || self.announced.len() < MAX_ANNOUNCED {
             self.announced.insert(announcement.stream, Announced { announcement, from, heard: now });
@@ -77,9 +77,14 @@ impl Directory {
         self.announced.values().filter(|announced| self.wants(&announced.announcement.name))
     }
 
+    /// Forgets the announcements that are out of date.
+    pub(super) fn forget_old(&mut self, now: Instant) {
+        self.announced.retain(|_, announced| !is_old(announced, now));
+    }
+
     /// Returns the announcements that are not out of date.
     pub(super) fn current(&mut self, now: Instant) -> Vec<Announced> {
-        self.announced.retain(|_, announced| !is_old(announced, now));
+        self.forget_old(now);
         self.announced.values().cloned().collect()
     }
 }

@@ -1,6 +1,6 @@
 //! Where a stream comes in: the ring that local readers read, and the writing end of it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -62,10 +62,20 @@ impl Registry {
     }
 }
 
+/// Names a port for as long as the agent lives.
+pub(super) type PortToken = u64;
+
 /// The writing ends of all inlets, owned by the agent.
+///
+/// A stream may come in at several ports, such as a group and an address of this host. It is received at the one
+/// where its account began first, until that account ends: delivered twice, nothing would add up.
 pub(super) struct Inlets {
     registry: Arc<Registry>,
     ways: BTreeMap<StreamId, Way>,
+    /// Accounts that began although another port has the stream: what they tell is not written.
+    surplus: BTreeSet<(PortToken, StreamId)>,
+    /// Streams whose port has changed, or was contended for.
+    news_of_ports: Vec<StreamId>,
     scratch: Vec<u8>,
     written: bool,
     /// What the rings may take together.
@@ -76,6 +86,9 @@ pub(super) struct Inlets {
 struct Way {
     writer: Writer,
     ring_bytes: usize,
+    /// Where it comes in, while it has open accounts there.
+    port: Option<PortToken>,
+    open_accounts: usize,
     /// The lives that are or were listened to, the newest last.
     lives: Vec<Life>,
 }
@@ -93,6 +106,8 @@ impl Inlets {
         Self {
             registry,
             ways: BTreeMap::new(),
+            surplus: BTreeSet::new(),
+            news_of_ports: Vec::new(),
             scratch: Vec::new(),
             written: false,
             budget_bytes: RING_BUDGET_BYTES,
@@ -100,12 +115,16 @@ impl Inlets {
         }
     }
 
-    /// Writes an event of the stream machine into its stream's ring, with the totals of its life before it.
-    pub(super) fn write(&mut self, event: Event<'_>) {
+    /// Writes an event of a port's stream machine into its stream's ring, with the totals of its life before it.
+    pub(super) fn write(&mut self, port: PortToken, event: Event<'_>) {
+        if self.is_surplus(port, &event) {
+            return;
+        }
         self.written = true;
         match event {
             Event::Began { stream, epoch, description, first_index } => {
                 self.open(stream, description);
+                self.account_began(port, stream);
                 self.put(stream, &Record::Began { epoch, first_index }, [0, 0]);
             }
             Event::Block { stream, epoch, positions, t0, clock, payload, .. } => {
@@ -123,10 +142,58 @@ impl Inlets {
                 let datagrams = account.datagrams.unwrap_or_default();
                 let record = Record::Ended { epoch, state: account.state, datagrams };
                 self.put(stream, &record, [0, 0]);
+                self.account_ended(stream);
             }
             Event::TwoPublishers { stream, winner, other } => {
                 self.put(stream, &Record::TwoPublishers { winner, other }, [0, 0]);
             }
+        }
+    }
+
+    /// Returns the port where a stream comes in, while it has an account there.
+    pub(super) fn port_of(&self, stream: StreamId) -> Option<PortToken> {
+        self.ways.get(&stream)?.port
+    }
+
+    /// Returns the streams of which the ports should hear where they are received now.
+    pub(super) fn take_news_of_ports(&mut self) -> Vec<(StreamId, Option<PortToken>)> {
+        let streams = std::mem::take(&mut self.news_of_ports);
+        streams.into_iter().map(|stream| (stream, self.port_of(stream))).collect()
+    }
+
+    /// Tells whether an event belongs to an account that should not have begun, and keeps track of those.
+    fn is_surplus(&mut self, port: PortToken, event: &Event<'_>) -> bool {
+        match *event {
+            Event::Began { stream, .. } => {
+                let surplus = self.port_of(stream).is_some_and(|owner| owner != port);
+                if surplus {
+                    self.surplus.insert((port, stream));
+                    self.news_of_ports.push(stream);
+                }
+                surplus
+            }
+            Event::Ended { stream, .. } => self.surplus.remove(&(port, stream)),
+            Event::Block { stream, .. }
+            | Event::Gap { stream, .. }
+            | Event::Settled { stream, .. }
+            | Event::TwoPublishers { stream, .. } => self.surplus.contains(&(port, stream)),
+        }
+    }
+
+    fn account_began(&mut self, port: PortToken, stream: StreamId) {
+        let Some(way) = self.ways.get_mut(&stream) else { return };
+        way.open_accounts += 1;
+        if way.port.replace(port).is_none() {
+            self.news_of_ports.push(stream);
+        }
+    }
+
+    fn account_ended(&mut self, stream: StreamId) {
+        let Some(way) = self.ways.get_mut(&stream) else { return };
+        way.open_accounts = way.open_accounts.saturating_sub(1);
+        if way.open_accounts == 0 {
+            way.port = None;
+            self.news_of_ports.push(stream);
         }
     }
 
@@ -167,7 +234,7 @@ impl Inlets {
             );
         }
         let (writer, ring) = ring::ring(ring_bytes);
-        self.ways.insert(stream, Way { writer, ring_bytes, lives: Vec::new() });
+        self.ways.insert(stream, Way { writer, ring_bytes, port: None, open_accounts: 0, lives: Vec::new() });
         self.registry.change(|inlets| inlets.push(Inlet { stream, description, ring }));
     }
 
@@ -236,6 +303,7 @@ mod tests {
 
     const A: Epoch = Epoch { start_ns: 1, life: 1 };
     const B: Epoch = Epoch { start_ns: 2, life: 2 };
+    const PORT: PortToken = 7;
 
     fn description(stream: u64, hz: u32) -> (StreamId, Arc<Description>) {
         let channels = vec![Channel::new("a", "V")];
@@ -246,14 +314,14 @@ mod tests {
 
     fn began(inlets: &mut Inlets, epoch: Epoch, first_index: u64) {
         let (stream, description) = description(1, 1_000);
-        inlets.write(Event::Began { stream, epoch, description, first_index });
+        inlets.write(PORT, Event::Began { stream, epoch, description, first_index });
     }
 
     fn block(inlets: &mut Inlets, epoch: Epoch, positions: std::ops::Range<u64>) {
         let payload = vec![0; usize::try_from(positions.end - positions.start).unwrap()];
         let (t0, clock, dtype) = (WallTime::default(), Clock::System, Dtype::U8);
         let (stream, payload) = (StreamId(1), payload.as_slice());
-        inlets.write(Event::Block { stream, epoch, positions, t0, clock, dtype, payload });
+        inlets.write(PORT, Event::Block { stream, epoch, positions, t0, clock, dtype, payload });
     }
 
     fn gap(inlets: &mut Inlets, epoch: Epoch, positions: std::ops::Range<u64>) {
@@ -269,13 +337,13 @@ mod tests {
             apportioned: false,
             evidence: Vec::new(),
         };
-        inlets.write(Event::Gap { stream: StreamId(1), epoch, gap });
+        inlets.write(PORT, Event::Gap { stream: StreamId(1), epoch, gap });
     }
 
     fn ended(inlets: &mut Inlets, epoch: Epoch) {
         let (state, elements) = (AccountState::Unconfirmed, ReaderRows::default());
         let account = Account { state, datagrams: None, elements, gaps: Vec::new() };
-        inlets.write(Event::Ended { stream: StreamId(1), epoch, account });
+        inlets.write(PORT, Event::Ended { stream: StreamId(1), epoch, account });
     }
 
     fn totals(reader: &mut Reader) -> Vec<[u64; 2]> {
@@ -320,6 +388,38 @@ mod tests {
     }
 
     #[test]
+    fn a_stream_is_received_at_one_port_and_at_another_when_its_account_there_has_ended() {
+        let registry = Arc::new(Registry::default());
+        let mut inlets = Inlets::new(Arc::clone(&registry));
+        let at = |inlets: &mut Inlets, port, first_index| {
+            let (stream, description) = description(1, 1_000);
+            inlets.write(port, Event::Began { stream, epoch: A, description, first_index });
+        };
+        let stream = StreamId(1);
+        at(&mut inlets, PORT, 0);
+        assert_eq!(inlets.take_news_of_ports(), [(stream, Some(PORT))]);
+        at(&mut inlets, PORT + 1, 0);
+        assert_eq!(inlets.take_news_of_ports(), [(stream, Some(PORT))], "the other must hear it again");
+        let end = |inlets: &mut Inlets, port| {
+            let account = Account {
+                state: AccountState::Unconfirmed,
+                datagrams: None,
+                elements: ReaderRows::default(),
+                gaps: Vec::new(),
+            };
+            inlets.write(port, Event::Ended { stream, epoch: A, account });
+        };
+        end(&mut inlets, PORT + 1);
+        assert!(inlets.take_news_of_ports().is_empty());
+        end(&mut inlets, PORT);
+        assert_eq!(inlets.take_news_of_ports(), [(stream, None)]);
+        at(&mut inlets, PORT + 1, 9);
+        assert_eq!(inlets.port_of(stream), Some(PORT + 1));
+        let mut reader = registry.inlets()[0].ring.reader_at_oldest();
+        assert_eq!(totals(&mut reader).len(), 3, "began, ended, began");
+    }
+
+    #[test]
     fn claimed_rates_share_one_budget() {
         assert_eq!(affordable(1 << 26, RING_BUDGET_BYTES), 1 << 26);
         assert_eq!(affordable(1 << 26, (1 << 26) - 1), 1 << 25);
@@ -329,13 +429,13 @@ mod tests {
         inlets.budget_bytes = 1 << 21;
         for stream in 0..8 {
             let (stream, description) = description(stream, 1_000_000_000);
-            inlets.write(Event::Began { stream, epoch: A, description, first_index: 0 });
+            inlets.write(PORT, Event::Began { stream, epoch: A, description, first_index: 0 });
         }
         let bytes: Vec<_> = registry.inlets().iter().map(|inlet| inlet.ring.capacity_bytes()).collect();
         assert_eq!(bytes, [1 << 21, 1 << 18, 1 << 18, 1 << 18, 1 << 18, 1 << 18, 1 << 18, 1 << 18]);
         inlets.close_where(|_| true);
         let (stream, description) = description(9, 1_000_000_000);
-        inlets.write(Event::Began { stream, epoch: A, description, first_index: 0 });
+        inlets.write(PORT, Event::Began { stream, epoch: A, description, first_index: 0 });
         assert_eq!(registry.inlets()[0].ring.capacity_bytes(), 1 << 21, "what is closed is given back");
     }
 }

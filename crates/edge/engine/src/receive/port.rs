@@ -19,29 +19,29 @@ pub(super) struct Port {
     pub(super) machine: Receiver,
     /// Where it listens: the group, or an address of this host.
     pub(super) address: SocketAddr,
-    /// Whether it stays open when no stream is wanted there.
-    pub(super) pinned: bool,
+    /// How many asked for this address itself: so long it stays open, whatever is announced.
+    pub(super) pins: usize,
     tail_check: Option<Instant>,
     /// A moment at which nothing lay unread in the socket.
     empty_at: Instant,
-    max_kernel_delay: Duration,
+    longest_wait: Duration,
 }
 
-/// What a receiving socket has to tell of itself.
-#[derive(Clone, Copy, Debug)]
+/// What a receiving socket has to tell of itself. Units: datagrams.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PortStatus {
     /// Where it listens.
     pub address: SocketAddr,
     /// Its receive buffer.
     pub buffer: Buffer,
-    /// How many datagrams it dropped since it was opened (`SO_MEMINFO`).
+    /// How many it dropped since it was opened (`SO_RXQ_OVFL`, `SO_MEMINFO`).
     pub drops: u32,
-    /// Drops that the kernel counted beyond the datagrams that are missing.
+    /// Surplus of evidence: what the kernel or a publisher counted as lost beyond what is missing.
     pub unmatched: ledger::StageCounts,
     /// What could not be used.
     pub stats: cast::receive::ReceiverStats,
-    /// The longest that a datagram waited between the kernel's time stamp and being read.
-    pub max_kernel_delay: Duration,
+    /// The longest that one waited between the kernel's time stamp and being read.
+    pub longest_wait: Duration,
 }
 
 impl Port {
@@ -49,7 +49,6 @@ impl Port {
         options: &ReceiveOptions,
         reader: &ReaderIdentity,
         book: BookConfig,
-        pinned: bool,
     ) -> Result<Self, OpenError> {
         let socket = ReceiveSocket::open(options)?;
         let granted = socket.granted_buffer().effective_bytes;
@@ -61,10 +60,10 @@ impl Port {
             socket,
             machine,
             address,
-            pinned,
+            pins: 0,
             tail_check: None,
             empty_at: clock::monotonic(),
-            max_kernel_delay: Duration::ZERO,
+            longest_wait: Duration::ZERO,
         })
     }
 
@@ -73,7 +72,7 @@ impl Port {
         self.tail_check = Some(now + TAIL_CHECK);
         if let Some(oldest) = oldest {
             let waited = u64::try_from(clock::wall().nanos_since(oldest)).unwrap_or(0);
-            self.max_kernel_delay = self.max_kernel_delay.max(Duration::from_nanos(waited));
+            self.longest_wait = self.longest_wait.max(Duration::from_nanos(waited));
         }
     }
 
@@ -109,10 +108,10 @@ impl Port {
         PortStatus {
             address: self.address,
             buffer: self.socket.granted_buffer(),
-            drops: self.socket.meminfo().map_or(0, |meminfo| meminfo.drops),
+            drops: self.machine.socket_drops(),
             unmatched: *self.machine.unmatched(),
             stats: self.machine.stats(),
-            max_kernel_delay: self.max_kernel_delay,
+            longest_wait: self.longest_wait,
         }
     }
 }

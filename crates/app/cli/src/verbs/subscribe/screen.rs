@@ -5,7 +5,7 @@ use std::io::Write;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tallycast::{Block, Event, GapKind, StageCounts, StreamAccount, StreamGap, StreamName};
+use tallycast::{Block, Event, GapKind, PortStatus, StageCounts, StreamAccount, StreamGap, StreamName};
 
 use crate::moment::text as utc;
 
@@ -127,6 +127,20 @@ pub(super) fn print_account(account: &StreamAccount) -> std::io::Result<()> {
         if count > 0 {
             writeln!(output, "  {count:>14} {what}")?;
         }
+    }
+    account.port.as_ref().map_or(Ok(()), |port| print_socket(&mut output, port))
+}
+
+/// Prints what the account cannot hold: evidence without a loss, and datagrams that were not used.
+fn print_socket(output: &mut impl Write, port: &PortStatus) -> std::io::Result<()> {
+    let unmatched = port.unmatched.nonzero().map(|(stage, count)| {
+        format!("{count} datagrams counted in {stage} beyond those that are missing (unmatched)")
+    });
+    let unused = port.stats.unused().into_iter().filter(|(_, count)| *count > 0);
+    let unused =
+        unused.map(|(reason, count)| format!("{count} datagrams not used: {}", reason.replace('_', " ")));
+    for line in unmatched.chain(unused) {
+        writeln!(output, "  socket {}: {line}", port.address)?;
     }
     Ok(())
 }

@@ -1,27 +1,13 @@
 //! Publishers and subscribers over real multicast on this host's loopback.
 
-#![expect(clippy::unwrap_used, reason = "a test that meets `None` or `Err` has failed")]
-
-use std::net::UdpSocket;
 use std::time::{Duration, Instant};
 
 use tallycast::{
-    AccountState, Bus, Dtype, Event, Node, NodeError, OnFull, PublishError, Publisher, Stage, StreamAccount,
+    AccountState, Dtype, Event, Node, NodeError, OnFull, PublishError, Publisher, Stage, StreamAccount,
     StreamPattern, Subscriber,
 };
 
-/// How long a test waits for something that must come before it gives up.
-const WATCHDOG: Duration = Duration::from_secs(30);
-
-/// A bus of its own for each test: a port that nobody uses.
-fn bus() -> Bus {
-    let port = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    format!("udp://239.84.0.0:{port}?iface=lo").parse().unwrap()
-}
-
-fn node(bus: &Bus) -> Node {
-    Node::builder().bus(bus.clone()).station("test").build().unwrap()
-}
+use crate::scene::{WATCHDOG, bus, node, wait_until_joined, watch};
 
 fn publisher(node: &Node, name: &str, rate: &str) -> Publisher {
     node.publisher(name).dtype(Dtype::I32).rate(rate).channels([("a", "V"), ("b", "A")]).open().unwrap()
@@ -38,32 +24,23 @@ struct Seen {
 /// Reads until the stream's account has ended.
 fn read_to_the_end(subscriber: &mut Subscriber) -> Seen {
     let mut seen = Seen::default();
-    let deadline = Instant::now() + WATCHDOG;
-    while seen.ended.is_none() {
-        assert!(Instant::now() < deadline, "no account ended within {WATCHDOG:?}");
-        match subscriber.next(Duration::from_secs(1)) {
-            Some(Event::Block(block)) => {
+    watch(subscriber, |event| {
+        match event {
+            Event::Block(block) => {
                 let pairs = block.elements::<i32>().unwrap().chunks_exact(2);
                 let indexed = pairs.zip(block.first_index..).map(|(pair, index)| (index, [pair[0], pair[1]]));
                 seen.values.extend(indexed);
             }
-            Some(Event::Gap(gap)) => seen.gaps += gap.gap.len(),
-            Some(Event::Ended(account)) => seen.ended = Some(account),
-            Some(Event::Began(_) | Event::Settled(_)) | None => {}
+            Event::Gap(gap) => seen.gaps += gap.gap.len(),
+            Event::Ended(account) => {
+                seen.ended = Some(account);
+                return Some(());
+            }
+            Event::Began(_) | Event::Settled(_) => {}
         }
-    }
+        None
+    });
     seen
-}
-
-/// Waits until the subscriber has joined, so that nothing is published before.
-fn wait_until_joined(subscriber: &mut Subscriber) {
-    let deadline = Instant::now() + WATCHDOG;
-    loop {
-        assert!(Instant::now() < deadline, "the stream was not joined within {WATCHDOG:?}");
-        if let Some(Event::Began(_)) = subscriber.next(Duration::from_secs(1)) {
-            return;
-        }
-    }
 }
 
 fn samples(first: i32, count: i32) -> Vec<i32> {
@@ -312,7 +289,9 @@ fn a_reader_leaves_at_once_although_another_of_its_process_stays() {
     let mut closes = reading.subscriber("lab/probe").reader("closes").open().unwrap();
     let sending = node(&bus);
     let mut publisher = publisher(&sending, "lab/probe", "10k");
-    [&mut stays, &mut leaves, &mut closes].into_iter().for_each(wait_until_joined);
+    for subscriber in [&mut stays, &mut leaves, &mut closes] {
+        wait_until_joined(subscriber);
+    }
     let pattern: StreamPattern = "lab/*".parse().unwrap();
     leaves.remove_pattern(&pattern);
     let left = read_to_the_end(&mut leaves).ended.unwrap();

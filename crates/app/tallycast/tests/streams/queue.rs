@@ -1,17 +1,12 @@
 //! The queue between a publisher and the network when it is full: overwrite, wait or refuse, over real multicast.
 
-#![expect(clippy::unwrap_used, reason = "a test that meets `None` or `Err` has failed")]
-
-use std::net::UdpSocket;
-use std::time::{Duration, Instant};
-
 use tallycast::{
-    AccountState, Bus, Channel, Dtype, Event, Node, OnFull, PublishError, Publisher, SampleRate, Stage,
-    StreamAccount, Subscriber,
+    AccountState, Channel, Dtype, Event, OnFull, PublishError, Publisher, SampleRate, Stage, StreamAccount,
+    Subscriber,
 };
 
-/// How long a test waits for something that must come before it gives up.
-const WATCHDOG: Duration = Duration::from_secs(30);
+use crate::scene::{bus, node, wait_until_joined, watch};
+
 /// A queue that holds few of the blocks below.
 const QUEUE_BYTES: usize = 8_192;
 /// What one `send` hands over in these tests. Units: samples of four bytes.
@@ -29,15 +24,9 @@ struct Seen {
     account: StreamAccount,
 }
 
-fn node() -> Node {
-    let port = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    let bus: Bus = format!("udp://239.84.0.0:{port}?iface=lo").parse().unwrap();
-    Node::open(bus).unwrap()
-}
-
 /// Opens a publisher with a small queue, and a reader that has joined it.
 fn scene(on_full: OnFull) -> Scene {
-    let node = node();
+    let node = node(&bus());
     let mut subscriber = node.subscriber("**").open().unwrap();
     let publisher = node
         .publisher("lab/probe")
@@ -48,25 +37,25 @@ fn scene(on_full: OnFull) -> Scene {
         .queue_bytes(QUEUE_BYTES)
         .open()
         .unwrap();
-    let deadline = Instant::now() + WATCHDOG;
-    while !matches!(subscriber.next(Duration::from_secs(1)), Some(Event::Began(_))) {
-        assert!(Instant::now() < deadline, "the stream was not joined within {WATCHDOG:?}");
-    }
+    wait_until_joined(&mut subscriber);
     Scene { publisher, subscriber }
 }
 
 fn read_to_the_end(subscriber: &mut Subscriber) -> Seen {
     let (mut delivered, mut missing) = (0, 0);
-    let deadline = Instant::now() + WATCHDOG;
-    loop {
-        assert!(Instant::now() < deadline, "no account ended within {WATCHDOG:?}");
-        match subscriber.next(Duration::from_secs(1)) {
-            Some(Event::Block(block)) => delivered += block.samples,
-            Some(Event::Gap(gap)) => missing += gap.gap.len(),
-            Some(Event::Ended(account)) => return Seen { delivered, missing, account },
-            Some(Event::Began(_) | Event::Settled(_)) | None => {}
+    let account = watch(subscriber, |event| match event {
+        Event::Block(block) => {
+            delivered += block.samples;
+            None
         }
-    }
+        Event::Gap(gap) => {
+            missing += gap.gap.len();
+            None
+        }
+        Event::Ended(account) => Some(account),
+        Event::Began(_) | Event::Settled(_) => None,
+    });
+    Seen { delivered, missing, account }
 }
 
 #[test]
@@ -132,7 +121,7 @@ fn a_block_that_never_fits_is_told_from_a_queue_that_is_full() {
 #[test]
 fn a_queue_that_holds_no_sample_is_refused_when_it_is_opened() {
     let image = Channel::new("image", "").with_shape([512, 512]);
-    let publisher = node().publisher("lab/camera").dtype(Dtype::U8).rate(SampleRate::hz(10).unwrap());
+    let publisher = node(&bus()).publisher("lab/camera").dtype(Dtype::U8).rate(SampleRate::hz(10).unwrap());
     let Err(error) = publisher.channel(image).queue_bytes(64 << 10).open() else {
         panic!("a queue of 64 KiB holds no image of 256 KiB")
     };

@@ -1,0 +1,9 @@
+//! Publishers and subscribers over real sockets on this host's loopback.
+
+#![expect(clippy::unwrap_used, reason = "a test that meets `None` or `Err` has failed")]
+
+mod addresses;
+mod closing;
+mod loopback;
+mod queue;
+mod scene;
