@@ -1,19 +1,17 @@
 //! When a reader of streams has read enough: at the wish to end, or once every stream has ended.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 use std::time::Duration;
 
-use tallycast::{Epoch, Event, StreamId, StreamName, Subscriber};
+use tallycast::{Epoch, Event, StreamId};
 
 use crate::stop::{Deadline, Stop};
 
-/// Which epochs a reader has seen begin and end, and which losses still wait for their evidence.
+/// Which epochs a reader has seen begin and end.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct StreamsSeen {
     open: BTreeSet<(StreamId, Epoch)>,
     ended: BTreeSet<(StreamId, Epoch)>,
-    unsettled: BTreeSet<(Arc<StreamName>, Epoch, u64)>,
 }
 
 /// How long a reader that is asked to end goes on, so that accounts can close first.
@@ -30,8 +28,6 @@ pub(crate) struct Patience {
     deadline: Option<Deadline>,
 }
 
-/// How long a reader that leaves waits for the evidence of its last losses: what a loss has to settle, and a bit.
-const SETTLING: Duration = Duration::from_millis(2_500);
 /// Longer than a publisher needs to be started again and announced.
 const QUIET: Duration = Duration::from_secs(2);
 
@@ -46,36 +42,9 @@ impl StreamsSeen {
             Event::Ended(account) => {
                 self.open.remove(&(account.id, account.epoch));
                 self.ended.insert((account.id, account.epoch));
-                let is_other =
-                    |stream: &Arc<StreamName>, epoch| (stream, epoch) != (&account.stream, account.epoch);
-                self.unsettled.retain(|(stream, epoch, _)| is_other(stream, *epoch));
             }
-            Event::Gap(gap) | Event::Settled(gap) => {
-                let key = (Arc::clone(&gap.stream), gap.epoch, gap.gap.id);
-                if gap.gap.unsettled > 0 {
-                    self.unsettled.insert(key);
-                } else {
-                    self.unsettled.remove(&key);
-                }
-            }
-            Event::Block(_) => {}
+            Event::Block(_) | Event::Gap(_) | Event::Settled(_) => {}
         }
-    }
-
-    /// Reads on until a moment when no loss waits for its evidence: leaving before would leave it unexplained.
-    pub(crate) fn wait_for_evidence<E>(
-        &mut self,
-        subscriber: &mut Subscriber,
-        mut take: impl FnMut(&Event) -> Result<(), E>,
-    ) -> Result<(), E> {
-        let patience = Deadline::after(Some(SETTLING));
-        while !(self.unsettled.is_empty() || patience.is_over()) {
-            if let Some(event) = subscriber.next(patience.left(SETTLING)) {
-                self.take(&event);
-                take(&event)?;
-            }
-        }
-        Ok(())
     }
 
     fn all_ended(&self) -> bool {

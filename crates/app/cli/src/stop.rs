@@ -8,11 +8,36 @@ use std::io::Read;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use clap::Args;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
+use crate::quantity;
+
 /// What a shell reports for a process ended by SIGINT.
 const ENDED_BY_SIGNAL: i32 = 130;
+
+/// How a reader among the processes of `demo` is ended; hidden from people.
+#[derive(Args, Clone, Copy, Debug)]
+pub(crate) struct AsChild {
+    /// End when standard input does
+    #[arg(long, hide = true)]
+    with_parent: bool,
+    /// Once the end is wished for, wait this long for the streams to end first
+    #[arg(long, hide = true, value_parser = quantity::duration, default_value = "0s")]
+    pub(crate) patience: Duration,
+}
+
+impl AsChild {
+    /// Begins to listen for signals, and to the parent where there is one.
+    pub(crate) fn stop(self) -> std::io::Result<Stop> {
+        let stop = Stop::on_signals()?;
+        if self.with_parent {
+            stop.with_parent()?;
+        }
+        Ok(stop)
+    }
+}
 
 /// The wish to end, shared by all who wait for something.
 #[derive(Clone, Debug, Default)]

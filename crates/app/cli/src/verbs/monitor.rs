@@ -18,7 +18,7 @@ use crate::Outcome;
 use crate::messages::print_line;
 use crate::quantity;
 use crate::settings::{Settings, Sources, derivations, patterns};
-use crate::stop::{Deadline, Stop};
+use crate::stop::{AsChild, Deadline};
 use crate::verbs::subscribe::account_line;
 use inject_file::InjectFile;
 
@@ -57,20 +57,13 @@ pub(crate) struct Arguments {
     /// Let the page plant loss: the probability goes into this file, which publishers follow
     #[arg(long, value_name = "PATH", hide = true)]
     inject_control: Option<PathBuf>,
-    /// End when standard input does
-    #[arg(long, hide = true)]
-    with_parent: bool,
-    /// Once the end is wished for, wait this long for the streams to end first
-    #[arg(long, hide = true, value_parser = quantity::duration, default_value = "0s")]
-    patience: Duration,
+    #[command(flatten)]
+    child: AsChild,
 }
 
 pub(crate) fn run(arguments: Arguments, sources: &Sources) -> anyhow::Result<Outcome> {
     let settings = sources.load()?;
-    let stop = Stop::on_signals()?;
-    if arguments.with_parent {
-        stop.with_parent()?;
-    }
+    let stop = arguments.child.stop()?;
     let handle = monitor::start(arguments.config(&settings)?)?;
     if arguments.json {
         print_line(&json!({"event": "listening", "address": handle.address().to_string()}))?;
@@ -79,7 +72,7 @@ pub(crate) fn run(arguments: Arguments, sources: &Sources) -> anyhow::Result<Out
     }
     let deadline = Deadline::after(arguments.duration);
     while !deadline.is_over() && !stop.wait(deadline.left(Duration::MAX)) {}
-    let accounts = handle.finish(arguments.patience);
+    let accounts = handle.finish(arguments.child.patience);
     let mut in_order = true;
     for account in &accounts {
         in_order &= tallycast::is_in_order(&account.account);

@@ -18,7 +18,7 @@ use crate::quantity;
 use crate::reading::{Patience, StreamsSeen};
 use crate::settings::Sources;
 use crate::status_line::StatusLine;
-use crate::stop::{Deadline, Stop};
+use crate::stop::{AsChild, Deadline};
 use crate::verbs::subscribe::account_line;
 
 pub(crate) const EXAMPLES: &str = "\
@@ -57,12 +57,8 @@ pub(crate) struct Arguments {
     /// Print the accounts as JSON at the end, one object a line
     #[arg(long)]
     json: bool,
-    /// End when standard input does
-    #[arg(long, hide = true)]
-    with_parent: bool,
-    /// Once the end is wished for, wait this long for the streams to end first
-    #[arg(long, hide = true, value_parser = quantity::duration, default_value = "0s")]
-    patience: Duration,
+    #[command(flatten)]
+    child: AsChild,
 }
 
 pub(crate) fn run(arguments: Arguments, sources: &Sources) -> anyhow::Result<Outcome> {
@@ -70,10 +66,7 @@ pub(crate) fn run(arguments: Arguments, sources: &Sources) -> anyhow::Result<Out
     let flag = arguments.root.as_ref().map(|root| root.display().to_string());
     let root = settings.text("record.root", flag.as_deref())?;
     let node = settings.node()?;
-    let stop = Stop::on_signals()?;
-    if arguments.with_parent {
-        stop.with_parent()?;
-    }
+    let stop = arguments.child.stop()?;
     let store: Arc<dyn Store> = Arc::new(FileStore::create(root.as_ref()).with_context(|| root.clone())?);
     let recording = Recording::open(Arc::clone(&store), &arguments).with_context(|| root.clone())?;
     let mut patterns = arguments.patterns.iter().map(StreamPattern::as_str);
@@ -83,7 +76,7 @@ pub(crate) fn run(arguments: Arguments, sources: &Sources) -> anyhow::Result<Out
     if !arguments.json {
         eprintln!("recording run {} in {root}", arguments.run);
     }
-    let patience = Patience::new(stop, arguments.patience, arguments.until_end);
+    let patience = Patience::new(stop, arguments.child.patience, arguments.until_end);
     let recorded = recording.record(subscriber, patience, Deadline::after(arguments.duration));
     if recorded.accounts.is_empty() {
         eprintln!(
@@ -152,11 +145,6 @@ impl Recording {
             self.pass_on();
             self.show();
         }
-        let Ok(()) = seen.wait_for_evidence(&mut subscriber, |event| {
-            self.take(event);
-            self.recorder.tick(self.now());
-            Ok::<(), std::convert::Infallible>(())
-        });
         // What still waits was delivered, by the account, so it is recorded too.
         let accounts = subscriber.close_into(|event| self.take(&event));
         // A commit before closing, so that the progress told is the last.

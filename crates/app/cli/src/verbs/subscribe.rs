@@ -16,7 +16,7 @@ use crate::messages::print_line;
 use crate::quantity;
 use crate::reading::{Patience, StreamsSeen};
 use crate::settings::{self, Sources};
-use crate::stop::{Deadline, Stop};
+use crate::stop::{AsChild, Deadline};
 use screen::Screen;
 
 pub(crate) use lines::named;
@@ -63,12 +63,8 @@ pub(crate) struct Arguments {
     /// Receive buffer of each socket, such as 8MiB
     #[arg(long, value_name = "SIZE", value_parser = quantity::size_bytes)]
     rcvbuf: Option<usize>,
-    /// End when standard input does
-    #[arg(long, hide = true)]
-    with_parent: bool,
-    /// Once the end is wished for, wait this long for the streams to end first
-    #[arg(long, hide = true, value_parser = quantity::duration, default_value = "0s")]
-    patience: Duration,
+    #[command(flatten)]
+    child: AsChild,
 }
 
 pub(crate) fn run(arguments: Arguments, sources: &Sources) -> anyhow::Result<Outcome> {
@@ -76,10 +72,7 @@ pub(crate) fn run(arguments: Arguments, sources: &Sources) -> anyhow::Result<Out
     let mut bus = settings.bus()?;
     bus.receive_buffer_bytes = arguments.rcvbuf.unwrap_or(bus.receive_buffer_bytes);
     let node = settings.node_on(bus)?;
-    let stop = Stop::on_signals()?;
-    if arguments.with_parent {
-        stop.with_parent()?;
-    }
+    let stop = arguments.child.stop()?;
     let mut patterns = arguments.patterns.iter().map(StreamPattern::as_str);
     let mut builder = node.subscriber(patterns.next().expect("clap asks for one"));
     builder = patterns.fold(builder, tallycast::SubscriberBuilder::pattern);
@@ -90,7 +83,7 @@ pub(crate) fn run(arguments: Arguments, sources: &Sources) -> anyhow::Result<Out
     let mut subscriber = builder.open()?;
     let mut printer = Printer::new(&arguments);
     let deadline = Deadline::after(arguments.duration);
-    let mut patience = Patience::new(stop, arguments.patience, arguments.until_end);
+    let mut patience = Patience::new(stop, arguments.child.patience, arguments.until_end);
     let mut seen = StreamsSeen::default();
     while !(deadline.is_over() || patience.is_over(&seen) || printer.has(arguments.count)) {
         if let Some(event) = subscriber.next(deadline.left(LOOK)) {
@@ -99,7 +92,6 @@ pub(crate) fn run(arguments: Arguments, sources: &Sources) -> anyhow::Result<Out
         }
         printer.look(|| subscriber.accounts())?;
     }
-    seen.wait_for_evidence(&mut subscriber, |event| printer.take(event))?;
     let mut printed = Ok(());
     let accounts = subscriber.close_into(|event| {
         if printed.is_ok() {
