@@ -53,6 +53,9 @@ impl Lan {
             on_bridge(&["link", "set", &port, "master", "br0", "up"])?;
             let address = format!("10.84.0.{}/24", index + 1);
             ip(&["-n", &namespace, "address", "add", &address, "dev", INTERFACE])?;
+            // Without waiting for a duplicate that cannot be: such a wait would hold the first datagrams back.
+            let address = format!("fd84::{}/64", index + 1);
+            ip(&["-n", &namespace, "address", "add", &address, "dev", INTERFACE, "nodad"])?;
             ip(&["-n", &namespace, "link", "set", "lo", "up"])?;
             ip(&["-n", &namespace, "link", "set", INTERFACE, "up"])?;
         }
@@ -82,6 +85,12 @@ impl Host {
     #[must_use]
     pub fn bus(&self, options: &str) -> String {
         format!("udp://239.84.0.0:7400?iface={INTERFACE}{options}")
+    }
+
+    /// Returns the bus of the same hosts over IPv6.
+    #[must_use]
+    pub fn bus_v6(&self) -> String {
+        format!("udp://[ff15::5443:0:0]:7400?iface={INTERFACE}")
     }
 
     /// Returns a command that runs in this host's namespace.

@@ -89,6 +89,8 @@ fn a_reader_that_is_stopped_loses_in_its_socket_buffer_and_the_others_lose_nothi
     assert_lost_nothing(&accounts[0]);
     assert_lost_nothing(&accounts[1]);
     let datagrams = assert_lost_in(&accounts[2], "receiver_socket_buffer");
+    let drops = accounts[2]["socket"]["drops"].as_u64().unwrap();
+    assert!(datagrams <= drops, "{datagrams} put down to {drops} drops");
     assert!(datagrams > 20, "a stopped reader with room for a few datagrams lost only {datagrams}");
 }
 
@@ -137,4 +139,20 @@ fn what_a_lossy_bridge_takes_is_unexplained_and_said_so() {
     assert!(lossy["datagrams"]["unexplained"].as_u64().unwrap() > 0, "{lossy}");
     assert!(lossy["elements"]["unexplained"].as_u64().unwrap() > 0, "{lossy}");
     assert_eq!(lossy["explained"], false, "{lossy}");
+}
+
+#[test]
+fn a_stream_over_ipv6_has_an_account_like_any_other() {
+    let Some(lan) = lan_or_skip(&HOSTS[..2]) else { return };
+    let [source, reader] = lan.hosts() else { unreachable!("two hosts were asked for") };
+    let bus = source.bus_v6();
+    let publisher = [&PUBLISH[..], &["--loss", "5%", "--json", "--bus", &bus]].concat();
+    let publisher = Command::start(source, &publisher);
+    let reader = Command::start(reader, &["sub", "lab/*", "--json", "--bus", &bus]);
+    reader.wait_for_event("began");
+    wait_for_blocks(&reader, 200);
+    let account = accounts(publisher, vec![reader]).remove(0);
+    assert!(assert_lost_in(&account, "injected") > 0);
+    let socket = account["socket"]["address"].as_str().unwrap();
+    assert!(socket.starts_with("[ff15:"), "{socket}");
 }
