@@ -12,10 +12,13 @@ use crate::{Verdict, page, process};
 use anyhow::{Context, bail};
 use std::fs::File;
 use std::io::Write;
+use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
 
+/// What cargo's test programs ask for the number of their threads.
+const TEST_THREADS: &str = "RUST_TEST_THREADS";
 /// So much of a failed suite's output is shown; the rest is in its log.
 const SHOWN_LINES: usize = 300;
 
@@ -151,8 +154,16 @@ impl Runner {
         };
         // Tests in other languages, and those of other packages, find the command under test here.
         command.env("TALLYCAST_BIN", self.built.join("tallycast")).env("CARGO_TERM_COLOR", "never");
+        if std::env::var_os(TEST_THREADS).is_none() {
+            command.env(TEST_THREADS, test_threads().to_string());
+        }
         Ok(command)
     }
+}
+
+/// Says how many tests run side by side: those over real sockets wait for real time more than they compute.
+fn test_threads() -> usize {
+    3 * std::thread::available_parallelism().map_or(1, NonZero::get)
 }
 
 /// A suite that ended badly has failed, even where no single test says so: it may not have been built.
