@@ -41,10 +41,13 @@ pub(super) struct Pacer {
     quantum_bytes: f64,
     /// When everything let out so far would have left at the even rate.
     even_until: Instant,
-    /// The same behind each of the last datagrams: a train goes on when the datagram a whole train ago would
+    /// The same behind each of the last datagrams: a train goes on while the datagram a whole train ago would
     /// have left.
     even_ends: [Instant; MAX_TRAIN],
     next_end: usize,
+    /// The train has as many datagrams as it may: the next one leaves once the even rate has caught up, so that a few
+    /// wake-ups send many datagrams, and not each its own.
+    resting: bool,
 }
 
 impl Pacer {
@@ -57,6 +60,7 @@ impl Pacer {
             even_until: now,
             even_ends: [Instant::ORIGIN; MAX_TRAIN],
             next_end: 0,
+            resting: false,
         }
     }
 
@@ -75,8 +79,14 @@ impl Pacer {
     pub(super) fn ready_at(&self) -> Instant {
         match self.pacing {
             Pacing::Unlimited => Instant::ORIGIN,
-            Pacing::Stream => (self.even_until - self.quantum()).max(self.even_ends[self.next_end]),
+            Pacing::Stream if self.resting => self.even_until,
+            Pacing::Stream => self.train_goes_on_at(),
         }
+    }
+
+    /// Returns when another datagram fits into the train.
+    fn train_goes_on_at(&self) -> Instant {
+        (self.even_until - self.quantum()).max(self.even_ends[self.next_end])
     }
 
     /// Notes that a datagram of `size_bytes` leaves, with so many bytes of samples.
@@ -87,6 +97,7 @@ impl Pacer {
         self.even_until = self.even_until.max(now) + cost;
         self.even_ends[self.next_end] = self.even_until;
         self.next_end = (self.next_end + 1) % MAX_TRAIN;
+        self.resting = self.even_ends[self.next_end] > now;
         self.backlog.taken(sample_bytes);
     }
 
@@ -147,6 +158,14 @@ mod tests {
         assert_eq!(train(pacer.clone()), 5, "a buffer that nobody has");
         pacer.smallest_buffer(None);
         assert_eq!(train(pacer), MAX_TRAIN);
+    }
+
+    #[test]
+    fn trains_are_full_so_that_few_wake_ups_send_many() {
+        let mut pacer = Pacer::new(Pacing::Stream, 80e6, Instant::ORIGIN);
+        let mut times = departures(&mut pacer, 100 * MAX_TRAIN, Instant::ORIGIN);
+        times.dedup();
+        assert_eq!(times.len(), 100, "a train each time, not a datagram whenever there is room for one");
     }
 
     #[test]
