@@ -142,7 +142,12 @@ pub(crate) fn play(seed: u64) -> Effects {
     for id in 0..1 + plan.random.below(2) {
         let port = plan.reader_port();
         let (member, moves) = plan.moves();
-        let node = moves.into_iter().fold(reader(seed + id), |reader, (at, step)| reader.told(at, step));
+        let reader = if (seed + id).is_multiple_of(2) {
+            reader(seed + id).patient_with_the_unread()
+        } else {
+            reader(seed + id)
+        };
+        let node = moves.into_iter().fold(reader, |reader, (at, step)| reader.told(at, step));
         let node = network.add("reader", Part::Reader(Box::new(node)), port);
         if member {
             network.join(node, GROUP);

@@ -30,6 +30,17 @@ pub(crate) struct Reader {
     /// The ports that reports went to.
     pub(crate) reported_to: Vec<u16>,
     diligence: Diligence,
+    clock: PassingTime,
+}
+
+/// How time passes for a reader's machine between its inputs.
+#[derive(Clone, Copy)]
+enum PassingTime {
+    /// Up to the present.
+    Now,
+    /// Up to the last moment at which nothing lay unread in the socket, as the receiving agent has it: what waits
+    /// there is no silence.
+    WhileEmpty(Instant),
 }
 
 /// Whether a reader writes everything down.
@@ -77,12 +88,19 @@ impl Reader {
             drops: 0,
             reported_to: Vec::new(),
             diligence: Diligence::Full,
+            clock: PassingTime::Now,
         }
     }
 
     /// Makes a reader of a crowd, which checks the law and keeps no diary.
     pub(crate) fn light(id: u64, config: BookConfig) -> Self {
         Self { diligence: Diligence::Light, buffer: vec![0; DATAGRAM_BYTES_IPV4], ..Self::new(id, config) }
+    }
+
+    /// Lets time pass only while nothing lies unread.
+    pub(crate) fn patient_with_the_unread(mut self) -> Self {
+        self.clock = PassingTime::WhileEmpty(Instant::ORIGIN);
+        self
     }
 
     pub(crate) fn told(mut self, at: Instant, step: Move) -> Self {
@@ -105,6 +123,11 @@ impl Reader {
     }
 
     pub(super) fn poll(&mut self, now: Instant, socket: &mut Socket<'_>) -> Option<Instant> {
+        if let PassingTime::WhileEmpty(at) = &mut self.clock
+            && socket.unread_bytes() == 0
+        {
+            *at = now;
+        }
         while self.moves.first().is_some_and(|(at, _)| *at <= now) {
             match self.moves.remove(0).1 {
                 Move::Join => socket.join(GROUP),
@@ -125,6 +148,8 @@ impl Reader {
             socket.send(Address::Node(to), &bytes);
         }
         let next_move = self.moves.first().map(|(at, _)| *at);
+        // A deadline that time has not come to yet is met once the socket is read.
+        let deadline = deadline.filter(|deadline| *deadline > now);
         [deadline, next_move].into_iter().flatten().min()
     }
 
@@ -153,8 +178,12 @@ impl Reader {
 
     /// Takes everything the machine has to say, then checks the law.
     fn drain(&mut self, now: Instant) -> Option<Instant> {
+        let time = match self.clock {
+            PassingTime::Now => now,
+            PassingTime::WhileEmpty(at) => at,
+        };
         let deadline = loop {
-            match self.receiver.poll(now, &mut self.buffer) {
+            match self.receiver.poll(time, &mut self.buffer) {
                 Output::Transmit { to, size_bytes } => {
                     self.reported_to.push(to.port());
                     self.outgoing.push((node_at(to), self.buffer[..size_bytes].to_vec()));
@@ -166,7 +195,7 @@ impl Reader {
                 Output::Idle { deadline } => break deadline,
             }
         };
-        assert!(deadline.is_none_or(|deadline| deadline > now), "a deadline that has passed: {deadline:?}");
+        assert!(deadline.is_none_or(|deadline| deadline > time), "a deadline that has passed: {deadline:?}");
         assert_eq!(self.receiver.check(), Ok(()), "the law after input {}", self.inputs);
         if self.diligence == Diligence::Full && self.inputs.is_multiple_of(GAPS_CHECKED_EVERY) {
             self.check_accounts();
