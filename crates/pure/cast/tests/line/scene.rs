@@ -75,9 +75,14 @@ pub(crate) const LIFE: Epoch = Epoch { start_ns: 1_000, life: 11 };
 
 /// Sets the simplest scene: a publisher, and one reader of all it sends.
 pub(crate) fn watched(seed: u64, publisher: Publisher, port: Port) -> (Scene, NodeId) {
+    watched_by(seed, publisher, reader(seed), port)
+}
+
+/// The same with a reader of one's own.
+pub(crate) fn watched_by(seed: u64, publisher: Publisher, reader: Reader, port: Port) -> (Scene, NodeId) {
     let mut network = Network::new(seed);
     network.add("publisher", Part::Publisher(Box::new(publisher)), Port::default());
-    let node = network.add("reader", Part::Reader(Box::new(reader(seed))), port);
+    let node = network.add("reader", Part::Reader(Box::new(reader)), port);
     network.join(node, GROUP);
     (network, node)
 }

@@ -1,14 +1,16 @@
 //! Publishers and readers that come and go.
 
 use cast::send::SenderEvent;
-use ledger::{Account, AccountState};
-use sim::{Link, Network, NodeId, Port};
+use ledger::{Account, AccountState, Stage};
+use sim::{Host, Link, Network, NodeId, Port};
 use units::{Epoch, Instant};
 
 use crate::line::feed::Holes;
 use crate::line::publisher::{Command, Publisher, Restart};
 use crate::line::reader::Move;
-use crate::line::scene::{LIFE, Scene, StreamShape, accounts, forged, publisher, reader, watched};
+use crate::line::scene::{
+    LIFE, Scene, StreamShape, accounts, forged, publisher, reader, watched, watched_by,
+};
 use crate::line::{GROUP, Part, Stranger, at};
 
 const SHAPE: StreamShape = StreamShape::PLAIN;
@@ -89,6 +91,28 @@ fn a_reader_that_leaves_is_accountable_until_then() {
     assert!((14_900..=15_000).contains(&left[0].1.elements.next));
     let told = network.node(NodeId(0)).publisher().sender().expect("it lives on").readers().count();
     assert_eq!(told, 2, "the leaver said goodbye");
+}
+
+#[test]
+fn a_reader_that_stops_listening_amid_losses_has_them_all_explained() {
+    let publisher = plain().told(at(0), Command::Inject(0.3));
+    let leaver = reader(1).told(at(1_517), Move::Deselect);
+    let (mut network, leaver) = watched_by(1, publisher, leaver, Port::default());
+    let (_, account) = accounts(&mut network, leaver, at(15_000)).remove(0);
+    assert_eq!((account.state, account.explained()), (AccountState::Cut, true), "{account:?}");
+    assert!(account.elements.lost[Stage::Injected] > 4_000, "{account:?}");
+    // At the next tally, and no later.
+    assert!((15_170..=16_200).contains(&account.elements.next), "{account:?}");
+}
+
+#[test]
+fn what_waits_in_the_socket_of_a_stopped_reader_is_no_silence() {
+    let host = Host::ideal().stalls(at(700)..at(20_000));
+    let reader = reader(1).patient_with_the_unread();
+    let (mut network, node) = watched_by(1, plain(), reader, Port { host, ..Port::default() });
+    let accounts = accounts(&mut network, node, at(25_000));
+    assert_eq!(states(&accounts), [AccountState::Closed]);
+    assert_eq!(accounts[0].1.elements.missing(), 0);
 }
 
 #[test]
