@@ -83,7 +83,7 @@ mod tests {
         let epochs = |count: usize, life: u64| {
             (0..count as u64).map(|id| (StreamId(id), Epoch { start_ns: 0, life })).collect()
         };
-        StreamsSeen { open: epochs(open, 1), ended: epochs(ended, 2), ..StreamsSeen::default() }
+        StreamsSeen { open: epochs(open, 1), ended: epochs(ended, 2) }
     }
 
     #[test]
