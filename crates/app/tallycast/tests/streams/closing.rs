@@ -12,6 +12,15 @@ fn publisher(node: &Node) -> Publisher {
     builder.channel(Channel::new("a", "V")).open().unwrap()
 }
 
+/// A publisher, and a subscriber that has joined its stream.
+fn joined() -> (Publisher, Subscriber) {
+    let node = node(&bus());
+    let mut subscriber = node.subscriber("**").open().unwrap();
+    let publisher = publisher(&node);
+    wait_until_joined(&mut subscriber);
+    (publisher, subscriber)
+}
+
 /// Takes events until one is as wished; counts the elements that blocks brought meanwhile.
 fn take_until(subscriber: &mut Subscriber, is: impl Fn(&Event) -> bool) -> (u64, Event) {
     let mut elements = 0;
@@ -35,10 +44,7 @@ fn is_block(event: &Event) -> bool {
 
 #[test]
 fn a_reader_that_leaves_is_handed_every_element_that_its_account_calls_delivered() {
-    let node = node(&bus());
-    let mut subscriber = node.subscriber("**").open().unwrap();
-    let mut publisher = publisher(&node);
-    wait_until_joined(&mut subscriber);
+    let (mut publisher, mut subscriber) = joined();
     for _ in 0..50 {
         publisher.send(&[7_i32; 200]).unwrap();
     }
@@ -59,10 +65,7 @@ fn a_reader_that_leaves_is_handed_every_element_that_its_account_calls_delivered
 
 #[test]
 fn an_ended_account_still_knows_its_socket() {
-    let node = node(&bus());
-    let mut subscriber = node.subscriber("**").open().unwrap();
-    let mut publisher = publisher(&node);
-    wait_until_joined(&mut subscriber);
+    let (mut publisher, mut subscriber) = joined();
     publisher.send(&[7_i32; 200]).unwrap();
     drop(publisher);
     let (_, ended) = take_until(&mut subscriber, |event| matches!(event, Event::Ended(_)));
@@ -73,10 +76,7 @@ fn an_ended_account_still_knows_its_socket() {
 
 #[test]
 fn frequent_looks_at_accounts_need_no_gaps() {
-    let node = node(&bus());
-    let mut subscriber = node.subscriber("**").open().unwrap();
-    let mut publisher = publisher(&node);
-    wait_until_joined(&mut subscriber);
+    let (mut publisher, mut subscriber) = joined();
     publisher.skip(100, Stage::Source).unwrap();
     publisher.send(&[7_i32; 200]).unwrap();
     take_until(&mut subscriber, is_block);

@@ -13,6 +13,15 @@ fn publisher(node: &Node, name: &str, rate: &str) -> Publisher {
     node.publisher(name).dtype(Dtype::I32).rate(rate).channels([("a", "V"), ("b", "A")]).open().unwrap()
 }
 
+/// A publisher, and a subscriber in another process's place that has joined its stream.
+fn joined(rate: &str) -> (Publisher, Subscriber) {
+    let bus = bus();
+    let mut subscriber = node(&bus).subscriber("**").reader("reader").open().unwrap();
+    let publisher = publisher(&node(&bus), "lab/probe", rate);
+    wait_until_joined(&mut subscriber);
+    (publisher, subscriber)
+}
+
 /// What a subscriber has seen of one stream.
 #[derive(Default)]
 struct Seen {
@@ -49,11 +58,7 @@ fn samples(first: i32, count: i32) -> Vec<i32> {
 
 #[test]
 fn every_sample_arrives_and_the_account_closes() {
-    let bus = bus();
-    let mut subscriber = node(&bus).subscriber("lab/*").reader("reader").open().unwrap();
-    let sending = node(&bus);
-    let mut publisher = publisher(&sending, "lab/probe", "100k");
-    wait_until_joined(&mut subscriber);
+    let (mut publisher, mut subscriber) = joined("100k");
     let first = publisher.next_index();
     for part in 0..100 {
         publisher.send(&samples(part * 500, 500)).unwrap();
@@ -74,11 +79,7 @@ fn every_sample_arrives_and_the_account_closes() {
 
 #[test]
 fn injected_loss_is_named_and_the_rest_is_untouched() {
-    let bus = bus();
-    let mut subscriber = node(&bus).subscriber("**").open().unwrap();
-    let sending = node(&bus);
-    let mut publisher = publisher(&sending, "lab/probe", "200k");
-    wait_until_joined(&mut subscriber);
+    let (mut publisher, mut subscriber) = joined("200k");
     publisher.set_injection(0.05);
     for part in 0..100 {
         publisher.send(&samples(part * 2_000, 2_000)).unwrap();
@@ -98,11 +99,7 @@ fn injected_loss_is_named_and_the_rest_is_untouched() {
 
 #[test]
 fn a_hole_of_the_source_is_a_hole_for_the_reader() {
-    let bus = bus();
-    let mut subscriber = node(&bus).subscriber("**").open().unwrap();
-    let sending = node(&bus);
-    let mut publisher = publisher(&sending, "lab/probe", "10k");
-    wait_until_joined(&mut subscriber);
+    let (mut publisher, mut subscriber) = joined("10k");
     publisher.send(&samples(0, 100)).unwrap();
     publisher.skip(50, Stage::Source).unwrap();
     publisher.send(&samples(150, 100)).unwrap();
@@ -116,16 +113,9 @@ fn a_hole_of_the_source_is_a_hole_for_the_reader() {
 
 #[test]
 fn a_reader_that_leaves_has_an_account_that_is_cut() {
-    let bus = bus();
-    let mut subscriber = node(&bus).subscriber("**").open().unwrap();
-    let sending = node(&bus);
-    let mut publisher = publisher(&sending, "lab/probe", "10k");
-    wait_until_joined(&mut subscriber);
+    let (mut publisher, mut subscriber) = joined("10k");
     publisher.send(&samples(0, 1_000)).unwrap();
-    let deadline = Instant::now() + WATCHDOG;
-    while !matches!(subscriber.next(Duration::from_secs(1)), Some(Event::Block(_))) {
-        assert!(Instant::now() < deadline, "no block within {WATCHDOG:?}");
-    }
+    watch(&mut subscriber, |event| matches!(event, Event::Block(_)).then_some(()));
     let accounts = subscriber.close();
     assert_eq!(accounts.len(), 1);
     let account = &accounts[0].account;
@@ -165,11 +155,7 @@ fn two_hundred_streams_at_once_all_close() {
 
 #[test]
 fn dropping_a_publisher_sends_what_is_queued_and_the_final_tally() {
-    let bus = bus();
-    let mut subscriber = node(&bus).subscriber("**").open().unwrap();
-    let sending = node(&bus);
-    let mut publisher = publisher(&sending, "lab/probe", "10k");
-    wait_until_joined(&mut subscriber);
+    let (mut publisher, mut subscriber) = joined("10k");
     publisher.send(&samples(0, 1_000)).unwrap();
     drop(publisher);
     let seen = read_to_the_end(&mut subscriber);
@@ -180,11 +166,7 @@ fn dropping_a_publisher_sends_what_is_queued_and_the_final_tally() {
 
 #[test]
 fn a_block_brings_the_gaps_before_it_and_another_thread_may_publish() {
-    let bus = bus();
-    let mut subscriber = node(&bus).subscriber("**").open().unwrap();
-    let sending = node(&bus);
-    let mut publisher = publisher(&sending, "lab/probe", "10k");
-    wait_until_joined(&mut subscriber);
+    let (mut publisher, mut subscriber) = joined("10k");
     let publishing = std::thread::spawn(move || {
         publisher.send_at(tallycast::now(), &samples(0, 100)).unwrap();
         publisher.skip(50, Stage::Source).unwrap();
@@ -314,11 +296,7 @@ fn a_reader_leaves_at_once_although_another_of_its_process_stays() {
 
 #[test]
 fn a_stream_that_is_left_and_joined_again_is_heard_again() {
-    let bus = bus();
-    let mut subscriber = node(&bus).subscriber("**").open().unwrap();
-    let sending = node(&bus);
-    let mut publisher = publisher(&sending, "lab/probe", "10k");
-    wait_until_joined(&mut subscriber);
+    let (mut publisher, mut subscriber) = joined("10k");
     let pattern: StreamPattern = "**".parse().unwrap();
     subscriber.remove_pattern(&pattern);
     subscriber.add_pattern(pattern);
