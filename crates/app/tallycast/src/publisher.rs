@@ -1,27 +1,27 @@
 //! Publishing a stream: hand over samples at a rate, forget about the network.
+//!
+//! Begin with [`Node::publisher`]; what a stream is made of is said in `builder`.
 
-use std::net::SocketAddr;
+mod builder;
+
 use std::time::{Duration, Instant};
 
-use cast::send::{DEFAULT_LINGER, Pacing, ReaderReport};
-use engine::{Outlet, OutletConfig, OutletStatus};
+use cast::send::ReaderReport;
+use engine::{Outlet, OutletStatus};
 use ledger::Stage;
-use sample::{Channel, Dtype, Element, Schema, SchemaError, StreamName};
-use units::{Epoch, RateError, SampleRate, WallTime};
-use wire::{Clock, Description, Totals};
+use sample::{Dtype, Element, Schema, StreamName};
+use units::{Epoch, WallTime};
+use wire::Totals;
 use zerocopy::IntoBytes;
 
-use crate::node::{Node, NodeError};
+use crate::node::Node;
 use crate::sample_clock::SampleClock;
 use crate::schedule::Schedule;
+pub use builder::PublisherBuilder;
 
 #[cfg(target_endian = "big")]
 compile_error!("samples are little-endian in memory as on the wire; big-endian hosts are not supported");
 
-/// The ring between publisher and network holds about so much of the stream.
-const RING_TIME: Duration = Duration::from_secs(2);
-const MIN_RING_BYTES: usize = 1 << 18;
-const MAX_RING_BYTES: usize = 1 << 26;
 /// How long a publisher that may block sleeps between two looks at its ring.
 const BLOCKED_PAUSE: Duration = Duration::from_micros(500);
 
@@ -95,47 +95,6 @@ pub enum PublishError {
     Stage(Stage),
 }
 
-/// Describes a stream before it is opened; made by [`Node::publisher`].
-///
-/// Its words are those of the command line and of the glossary. What is wrong is said by
-/// [`PublisherBuilder::open`].
-///
-/// ```
-/// # use tallycast::{Bus, Channel, Dtype, Node, OnFull};
-/// # use std::time::Duration;
-/// let node = Node::open("udp://239.84.0.0:7492?iface=lo".parse::<Bus>()?)?;
-/// let mut publisher = node
-///     .publisher("lab/probe")
-///     .dtype(Dtype::F4)
-///     .rate(1_000)
-///     .channels([("current", "A"), ("voltage", "V")])
-///     .label("device", "probe-1")
-///     .on_full(OnFull::Block)
-///     .patience(Duration::from_secs(1))
-///     .linger(Duration::from_millis(2))
-///     .open()?;
-/// publisher.send(&[0.1_f32, 2.0, 0.2, 2.1])?; // Two samples of two channels.
-/// assert_eq!(publisher.close().samples.numbered, 2);
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-#[derive(Clone, Debug)]
-pub struct PublisherBuilder {
-    node: Node,
-    name: String,
-    dtype: Dtype,
-    rate: Option<Result<SampleRate, RateError>>,
-    channels: Vec<Channel>,
-    labels: Vec<(String, String)>,
-    clock: Clock,
-    on_full: OnFull,
-    patience: Option<Duration>,
-    linger: Duration,
-    pacing: Pacing,
-    to: Vec<SocketAddr>,
-    loss: f64,
-    ring_bytes: Option<usize>,
-}
-
 /// A stream being published. Dropping it sends what is queued and the final tally.
 ///
 /// Handing over never waits for the network unless [`OnFull::Block`] says so. A publisher may be moved to
@@ -164,179 +123,6 @@ pub struct Publisher {
     patience: Option<Duration>,
     sample_clock: SampleClock,
     schedule: Schedule,
-}
-
-impl PublisherBuilder {
-    pub(crate) const fn new(node: Node, name: String) -> Self {
-        Self {
-            node,
-            name,
-            dtype: Dtype::F8,
-            rate: None,
-            channels: Vec::new(),
-            labels: Vec::new(),
-            clock: Clock::System,
-            on_full: OnFull::Overwrite,
-            patience: None,
-            linger: DEFAULT_LINGER,
-            pacing: Pacing::Stream,
-            to: Vec::new(),
-            loss: 0.0,
-            ring_bytes: None,
-        }
-    }
-
-    /// Sets the type of every element; `f8` otherwise.
-    #[must_use]
-    pub const fn dtype(mut self, dtype: Dtype) -> Self {
-        self.dtype = dtype;
-        self
-    }
-
-    /// Sets the sample rate: `1_000`, `"48k"`, `"1000/3"`, or a [`SampleRate`].
-    ///
-    /// Units: samples per second.
-    #[must_use]
-    pub fn rate(mut self, rate: impl TryInto<SampleRate, Error: Into<RateError>>) -> Self {
-        self.rate = Some(rate.try_into().map_err(Into::into));
-        self
-    }
-
-    /// Adds a channel: a name and a unit such as `("current", "A")`, or a [`Channel`].
-    ///
-    /// A stream without any has one, called `value`, without unit.
-    #[must_use]
-    pub fn channel(mut self, channel: impl Into<Channel>) -> Self {
-        self.channels.push(channel.into());
-        self
-    }
-
-    /// Adds channels, in the order of their elements in a sample.
-    #[must_use]
-    pub fn channels<C: Into<Channel>>(mut self, channels: impl IntoIterator<Item = C>) -> Self {
-        self.channels.extend(channels.into_iter().map(Into::into));
-        self
-    }
-
-    /// Takes dtype, rate, channels and labels from a schema.
-    #[must_use]
-    pub fn schema(mut self, schema: &Schema) -> Self {
-        self.dtype = schema.dtype;
-        self.rate = Some(Ok(schema.rate));
-        self.channels.clone_from(&schema.channels);
-        self.labels = schema.labels.clone().into_iter().collect();
-        self
-    }
-
-    /// Adds a free word about the stream.
-    #[must_use]
-    pub fn label(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
-        self.labels.push((key.into(), value.into()));
-        self
-    }
-
-    /// Says which clock the times are read from; the system's otherwise.
-    #[must_use]
-    pub const fn clock(mut self, clock: Clock) -> Self {
-        self.clock = clock;
-        self
-    }
-
-    /// Says what to do with samples for which there is no room.
-    #[must_use]
-    pub const fn on_full(mut self, on_full: OnFull) -> Self {
-        self.on_full = on_full;
-        self
-    }
-
-    /// Says how long a publisher with [`OnFull::Block`] waits for room; for ever otherwise.
-    ///
-    /// After that it refuses the rest with [`PublishError::StillFull`].
-    #[must_use]
-    pub const fn patience(mut self, patience: Duration) -> Self {
-        self.patience = Some(patience);
-        self
-    }
-
-    /// Says how long small blocks wait for company, 5 ms otherwise; zero: not at all.
-    #[must_use]
-    pub const fn linger(mut self, linger: Duration) -> Self {
-        self.linger = linger;
-        self
-    }
-
-    /// Says how datagrams are spread over time; by the stream's rate otherwise.
-    #[must_use]
-    pub const fn pacing(mut self, pacing: Pacing) -> Self {
-        self.pacing = pacing;
-        self
-    }
-
-    /// Sends to this address instead of the bus's group; more addresses get copies.
-    #[must_use]
-    pub fn to(mut self, address: SocketAddr) -> Self {
-        self.to.push(address);
-        self
-    }
-
-    /// Withholds data datagrams with this probability, 0 to 1: loss planted on purpose, of stage `injected`.
-    #[must_use]
-    pub const fn loss(mut self, probability: f64) -> Self {
-        self.loss = probability;
-        self
-    }
-
-    /// Sets the size of the queue between publisher and network. Units: bytes.
-    #[must_use]
-    pub const fn queue_bytes(mut self, bytes: usize) -> Self {
-        self.ring_bytes = Some(bytes);
-        self
-    }
-
-    /// Opens the stream: its epoch begins.
-    ///
-    /// # Errors
-    /// [`NodeError`] if name, rate or schema are wrong or a socket cannot be opened.
-    pub fn open(self) -> Result<Publisher, NodeError> {
-        let name: StreamName = self.name.parse()?;
-        let rate = self.rate.ok_or(NodeError::NoRate)??;
-        let mut schema = Schema::new(self.dtype, rate, channels_of(self.channels)?)?;
-        schema.labels = self.labels.into_iter().collect();
-        let stream = wire::stream_id(&name, &schema);
-        let epoch = self.node.new_epoch(stream);
-        let destinations = if self.to.is_empty() { vec![self.node.bus().group(stream)] } else { self.to };
-        let config = OutletConfig {
-            description: Description {
-                name: name.clone(),
-                schema: schema.clone(),
-                report_port: 0,
-                station: self.node.station().to_owned(),
-            },
-            epoch,
-            clock: self.clock,
-            destinations,
-            datagram_bytes: self.node.bus().datagram_bytes,
-            linger: self.linger,
-            pacing: self.pacing,
-            ring_bytes: self.ring_bytes.unwrap_or_else(|| ring_bytes(&schema)),
-            send_buffer_bytes: self.node.bus().send_buffer_bytes,
-        };
-        let outlet = self.node.send_agent()?.open(config)?;
-        if self.loss > 0.0 {
-            outlet.inject(self.loss);
-        }
-        Ok(Publisher {
-            outlet: Some(outlet),
-            node: self.node,
-            name,
-            epoch,
-            on_full: self.on_full,
-            patience: self.patience,
-            sample_clock: SampleClock::default(),
-            schedule: Schedule::new(schema.rate),
-            schema,
-        })
-    }
 }
 
 impl Publisher {
@@ -529,20 +315,4 @@ impl Publisher {
     fn outlet_mut(&mut self) -> &mut Outlet {
         self.outlet.as_mut().expect("a publisher in use is open")
     }
-}
-
-/// A stream without named channels has one, without unit.
-fn channels_of(channels: Vec<Channel>) -> Result<Vec<Channel>, SchemaError> {
-    Ok(if channels.is_empty() { vec![Channel::new("value", "")] } else { channels })
-}
-
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    clippy::cast_precision_loss,
-    reason = "an estimate that is clamped"
-)]
-fn ring_bytes(schema: &Schema) -> usize {
-    let bytes = schema.rate.as_hz() * (schema.sample_bytes() as f64 + 64.0) * RING_TIME.as_secs_f64();
-    (bytes as usize).clamp(MIN_RING_BYTES, MAX_RING_BYTES).max(8 * schema.sample_bytes())
 }

@@ -6,10 +6,11 @@
 //! `received` and `delivered` are counted at hand-over, missing numbers are kept as ranges, the horizon
 //! comes from headers, and losses are counted when their range settles.
 //!
-//! Start with [`Book::join`], [`Book::accept`] and [`Book::expire`].
+//! Start with [`Book::join`], [`Book::accept`] and [`Book::expire`]; what it can be asked is in `standing`.
 
 mod holes;
 mod sender_word;
+mod standing;
 
 use core::ops::Range;
 use core::time::Duration;
@@ -20,9 +21,7 @@ use units::Instant;
 use crate::brackets::{BookKey, Brackets};
 use crate::entry::{Booked, Cause, Entry};
 use crate::shares::Shares;
-use crate::{
-    Account, AccountState, EvidenceSource, Gap, Imbalance, NetworkRows, ReaderRows, Stage, StageCounts,
-};
+use crate::{AccountState, EvidenceSource, Stage, StageCounts};
 use holes::Holes;
 use sender_word::SenderWord;
 
@@ -376,138 +375,9 @@ impl Book {
         }
     }
 
-    /// Tells whether the publisher has not said its last word: then its silence means something.
-    #[must_use]
-    pub fn expects_more(&self) -> bool {
-        match self.end {
-            End::Open => true,
-            End::Final(next) => next != self.horizon.number,
-            End::Cut | End::Unconfirmed => false,
-        }
-    }
-
-    /// Returns where the account stands.
-    #[must_use]
-    pub fn state(&self) -> AccountState {
-        match self.end {
-            End::Cut => AccountState::Cut,
-            End::Unconfirmed => AccountState::Unconfirmed,
-            End::Final(next) if next == self.horizon.number && self.nothing_pending() => AccountState::Closed,
-            End::Final(_) | End::Open => AccountState::Open,
-        }
-    }
-
-    /// Tells whether nothing is in flight or unsettled.
-    #[must_use]
-    pub fn nothing_pending(&self) -> bool {
-        self.holes.is_empty()
-            && self.elements_in_flight == 0
-            && self.datagrams.unsettled == 0
-            && self.elements.unsettled == 0
-    }
-
     /// Takes the oldest news of a gap.
     pub fn take_change(&mut self) -> Option<Change> {
         self.changes.pop_front()
-    }
-
-    /// Returns a gap as it stands, `None` once it is forgotten.
-    #[must_use]
-    pub fn gap(&self, id: u64) -> Option<&Gap> {
-        let first = self.gaps.front()?.gap.id;
-        let index = usize::try_from(id.checked_sub(first)?).ok()?;
-        self.gaps.get(index).map(|entry| &entry.gap)
-    }
-
-    /// Tells whether elements are missing that still wait for evidence.
-    #[must_use]
-    pub const fn is_unsettled(&self) -> bool {
-        self.elements.unsettled > 0
-    }
-
-    /// Returns one more than the highest number seen, H.
-    #[must_use]
-    pub const fn next_number(&self) -> u64 {
-        self.horizon.number
-    }
-
-    /// Returns the position up to which headers have told, h·E.
-    #[must_use]
-    pub const fn horizon_position(&self) -> u64 {
-        self.horizon.position
-    }
-
-    /// Returns how many gaps had to settle before their time for evidence was over, because too many waited.
-    #[must_use]
-    pub const fn settled_early(&self) -> u64 {
-        self.settled_early
-    }
-
-    /// Returns how many accepted numbers above it declare a number missing now.
-    #[must_use]
-    pub const fn reorder_count(&self) -> u32 {
-        self.holes.reorder_count()
-    }
-
-    /// Returns the moves of settled datagrams from class to class so far.
-    #[must_use]
-    pub fn reclassified(&self) -> &[Reclassified] {
-        &self.reclassified
-    }
-
-    /// Returns the network book.
-    #[must_use]
-    pub fn network_rows(&self) -> NetworkRows {
-        NetworkRows {
-            first: self.first.number,
-            next: self.horizon.number,
-            received: self.received,
-            lost: self.datagrams.lost,
-            unexplained: self.datagrams.unexplained,
-            unsettled: self.datagrams.unsettled,
-            in_flight: self.holes.numbers_in_flight(),
-            duplicates: self.duplicates,
-            before_join: self.before_join,
-        }
-    }
-
-    /// Returns the reader book of whoever takes everything this book delivers.
-    #[must_use]
-    pub fn reader_rows(&self) -> ReaderRows {
-        let per_sample = u64::from(self.per_sample);
-        let next = self.horizon.position.div_ceil(per_sample);
-        // The rest of a sample whose pieces are still coming is on its way too.
-        let coming = next * per_sample - self.horizon.position;
-        ReaderRows {
-            first: self.first.position / per_sample,
-            next,
-            per_sample: self.per_sample,
-            delivered: self.delivered,
-            lost: self.elements.lost,
-            unexplained: self.elements.unexplained,
-            unsettled: self.elements.unsettled,
-            in_flight: self.elements_in_flight + coming,
-        }
-    }
-
-    /// Checks the law over both books, without looking at single gaps.
-    ///
-    /// # Errors
-    /// [`Imbalance`] of the first book that is off.
-    pub fn check(&self) -> Result<(), Imbalance> {
-        self.network_rows().check()?;
-        self.reader_rows().check()
-    }
-
-    /// Returns both books with the gaps that are remembered.
-    #[must_use]
-    pub fn account(&self) -> Account {
-        Account {
-            state: self.state(),
-            datagrams: Some(self.network_rows()),
-            elements: self.reader_rows(),
-            gaps: self.gaps.iter().map(|entry| entry.gap.clone()).collect(),
-        }
     }
 
     /// Moves the horizon to a number that is higher than all before; what it jumped over is a hole.
