@@ -2,6 +2,7 @@
 //!
 //! Comma, semicolon or tab, whichever the first line has most of; `#` begins a comment. With a time column
 //! the rate is read off it, and a longer step is a hole of the recording; without one the rate must be given.
+//! A column of sample indices, as the archive exports it, tells the holes exactly.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
@@ -12,8 +13,8 @@ use csv::StringRecord;
 use sample::{Channel, Dtype, Schema, StreamName};
 use units::SampleRate;
 
-use crate::columns::{Chosen, choose, moment};
-use crate::grid::{Grid, ROWS_FOR_RATE, parse_time, rate_over};
+use crate::columns::{Chosen, channel_name, choose, moment};
+use crate::grid::{Grid, ROWS_FOR_RATE, Timed, parse_index, parse_time, rate_over};
 use crate::numbers::{heading, numbered_channels, push_text};
 use crate::piece::samples_at_once;
 use crate::{ColumnError, Description, FileOptions, GridError, HoleKind, NanPolicy, NumberError};
@@ -30,8 +31,9 @@ pub struct CsvTable {
     records: csv::Reader<File>,
     record: StringRecord,
     grid: Option<Grid>,
-    /// Samples missing before `record`, which is read but not yet handed over.
+    /// Samples missing before what comes next.
     hole_left: u64,
+    /// `record` is read but not yet handed over.
     record_waits: bool,
     /// What went wrong behind samples that were handed over first.
     failure: Option<CsvError>,
@@ -62,7 +64,7 @@ pub enum CsvError {
         /// What is wrong with it.
         source: NumberError,
     },
-    /// A time that does not fit the grid.
+    /// A time or an index that does not fit the grid.
     #[error("line {line}: {source}")]
     Time {
         /// Counted from 1.
@@ -111,9 +113,8 @@ impl CsvTable {
         let layout = Layout::read(path, options)?;
         let times = layout.first_times()?;
         let rate = rate_over(&times, options.rate).map_err(CsvError::from)?;
-        let channels = layout.chosen.channels.iter().map(|index| layout.headings[*index].clone()).collect();
-        let schema = Schema::new(options.dtype.unwrap_or(Dtype::F8), rate, channels)?;
-        let start = times.first().and_then(|time| moment(*time));
+        let schema = Schema::new(options.dtype.unwrap_or(Dtype::F8), rate, layout.channels())?;
+        let start = times.first().and_then(|row| moment(row.time_ns));
         let description = Description { name, schema, timing: Timing::Recorded { start }, samples: None };
         Ok(Self {
             records: layout.records()?,
@@ -137,19 +138,31 @@ impl CsvTable {
                 if !self.layout.read_record(&mut self.records, &mut self.record)? {
                     return Ok(());
                 }
-                self.hole_left = match &mut self.grid {
-                    Some(grid) => self.layout.hole_before(grid, &self.record)?,
-                    None => 0,
-                };
-                self.record_waits = true;
-                if self.hole_left > 0 {
-                    return Ok(());
+                if let Some(grid) = &mut self.grid {
+                    let hole = self.layout.hole_before(grid, &self.record)?;
+                    self.hole_left = self.hole_left.saturating_add(hole);
                 }
+                if self.lacks_an_element() {
+                    self.hole_left = self.hole_left.saturating_add(1);
+                    continue;
+                }
+                self.record_waits = true;
+            }
+            if self.hole_left > 0 {
+                return Ok(());
             }
             self.push_record()?;
             self.record_waits = false;
         }
         Ok(())
+    }
+
+    /// Tells whether the record is a sample that was recorded in part: it is left out, for what it lacks must not
+    /// be made up.
+    fn lacks_an_element(&self) -> bool {
+        let as_nan = self.nan.fills(self.description.schema.dtype);
+        let Chosen { channels, .. } = &self.layout.chosen;
+        self.layout.chosen.is_recorded() && !as_nan && channels.iter().any(|at| self.record[*at].is_empty())
     }
 
     fn push_record(&mut self) -> Result<(), CsvError> {
@@ -208,7 +221,7 @@ impl Source for CsvTable {
 impl Layout {
     fn read(path: &Path, options: &FileOptions) -> Result<Self, CsvError> {
         let delimiter = delimiter_of(path)?;
-        let everything = Chosen { time: None, channels: Vec::new() };
+        let everything = Chosen { time: None, index: None, channels: Vec::new() };
         let mut layout = Self {
             path: path.to_owned(),
             delimiter,
@@ -272,21 +285,29 @@ impl Layout {
         })
     }
 
+    fn channels(&self) -> Vec<Channel> {
+        let headings = self.chosen.channels.iter().map(|place| &self.headings[*place]);
+        headings.map(|it| Channel::new(channel_name(&it.name), it.unit.as_str())).collect()
+    }
+
     fn grid(&self, rate: SampleRate) -> Option<Grid> {
-        self.chosen.time.map(|_| Grid::new(rate))
+        self.chosen.index.map(|_| Grid::by_index()).or(self.chosen.time.map(|_| Grid::by_time(rate)))
     }
 
     /// Reads the times of as many rows as the rate is read from; none without a time column.
-    fn first_times(&self) -> Result<Vec<i128>, CsvError> {
-        let mut times = Vec::new();
-        let Some((index, nanos_per_unit)) = self.chosen.time else { return Ok(times) };
+    fn first_times(&self) -> Result<Vec<Timed>, CsvError> {
+        let mut rows = Vec::new();
+        let Some((place, nanos_per_unit)) = self.chosen.time else { return Ok(rows) };
         let mut records = self.records()?;
         let mut record = StringRecord::new();
-        while times.len() < ROWS_FOR_RATE && self.read_record(&mut records, &mut record)? {
-            let time = parse_time(&record[index], nanos_per_unit);
-            times.push(time.map_err(|source| CsvError::Time { line: self.line_of(&record), source })?);
+        while rows.len() < ROWS_FOR_RATE && self.read_record(&mut records, &mut record)? {
+            let index = self.chosen.index.map_or(Ok(rows.len() as u64), |place| parse_index(&record[place]));
+            let timed = index.and_then(|index| {
+                parse_time(&record[place], nanos_per_unit).map(|time_ns| Timed { index, time_ns })
+            });
+            rows.push(timed.map_err(|source| CsvError::Time { line: self.line_of(&record), source })?);
         }
-        Ok(times)
+        Ok(rows)
     }
 
     /// Returns the line a record stands in, counted from 1.
@@ -305,8 +326,12 @@ impl Layout {
     }
 
     fn hole_before(&self, grid: &mut Grid, record: &StringRecord) -> Result<u64, CsvError> {
-        let Some((index, nanos_per_unit)) = self.chosen.time else { return Ok(0) };
-        let hole = parse_time(&record[index], nanos_per_unit).and_then(|time| grid.hole_before(time));
+        let place = match (self.chosen.index, self.chosen.time) {
+            (Some(at), _) => parse_index(&record[at]).map(i128::from),
+            (None, Some((at, nanos_per_unit))) => parse_time(&record[at], nanos_per_unit),
+            (None, None) => return Ok(0),
+        };
+        let hole = place.and_then(|place| grid.hole_before(place));
         hole.map_err(|source| CsvError::Time { line: self.line_of(record), source })
     }
 }

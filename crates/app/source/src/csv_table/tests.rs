@@ -52,6 +52,50 @@ fn a_time_column_gives_the_rate_the_start_and_the_holes() {
 }
 
 #[test]
+fn the_index_of_an_export_tells_its_holes_whatever_its_times_say() {
+    // The clock was set forward by two seconds behind sample 6, and nothing is missing there.
+    let text = "index,time_ns,a [V]\n5,1700000000000000000,1\n6,1700000000010000000,2\n\
+                7,1700000002020000000,3\n# hole: 2 samples from index 8\n10,1700000002050000000,4\n";
+    let (_file, mut source) = table(text, &FileOptions::default()).unwrap();
+    let schema = &source.description().schema;
+    assert_eq!(schema.channels, [Channel::new("a", "V")]);
+    assert_eq!(schema.rate, "100".parse().unwrap());
+    let (bytes, holes) = drain(&mut source).unwrap();
+    assert_eq!(floats(&source, &bytes), [1.0, 2.0, 3.0, 4.0]);
+    assert_eq!(holes, [(3, 2, HoleKind::Recording)]);
+}
+
+#[test]
+fn an_index_is_one_only_beside_the_times_of_an_export() {
+    let names = |text: &str, options: &FileOptions| {
+        let (_file, source) = table(text, options).unwrap();
+        let channels = &source.description().schema.channels;
+        channels.iter().map(|channel| channel.name.clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(names("index,time,a\n1,0.1,2\n2,0.2,2\n", &FileOptions::default()), ["index", "a"]);
+    let text = "index,time_ns,a,channel:index\n1,10,2,3\n2,20,2,3\n";
+    assert_eq!(names(text, &FileOptions::default()), ["a", "index"]);
+    let asked = FileOptions { time: TimeColumn::None, ..at("10") };
+    assert_eq!(names("index,time_ns,a\n1,10,2\n", &asked), ["index", "time_ns", "a"]);
+}
+
+#[test]
+fn a_sample_that_was_recorded_in_part_is_left_out_whole() {
+    let text = "index,time_ns,a,b\n0,0,1,\n1,10,2,3\n2,20,,4\n4,40,5,6\n5,50,7,\n";
+    let (_file, mut source) = table(text, &FileOptions::default()).unwrap();
+    let (bytes, holes) = drain(&mut source).unwrap();
+    assert_eq!(floats(&source, &bytes), [2.0, 3.0, 5.0, 6.0]);
+    let hole = |before, samples| (before, samples, HoleKind::Recording);
+    assert_eq!(holes, [hole(0, 1), hole(1, 2), hole(2, 1)]);
+    let allowed = FileOptions { nan: NanPolicy::Allow, ..FileOptions::default() };
+    let (_file, mut source) = table(text, &allowed).unwrap();
+    let (bytes, holes) = drain(&mut source).unwrap();
+    assert_eq!((bytes.len(), holes), (5 * 16, vec![hole(3, 1)]));
+    // Without an index nobody knows that the element never came.
+    assert!(refusal("t,a\n0,1\n1,\n", &FileOptions::default()).contains("a value is missing"));
+}
+
+#[test]
 fn columns_can_be_chosen_and_the_time_left_out() {
     let options = FileOptions { columns: vec!["b".into()], ..at("10") };
     let (_file, mut source) =
@@ -102,6 +146,12 @@ fn what_is_wrong_is_told_with_its_line() {
     );
     assert!(refusal("t,a\n0,1\nnoon,2\n", &FileOptions::default()).contains("line 3: `noon` is not a time"));
     assert!(refusal("a,b\n1,2\n", &FileOptions::default()).contains("--rate"));
+    let standing = "index,time_ns,a\n1,0,1\n2,1,2\n2,2,3\n";
+    assert!(refusal(standing, &FileOptions::default()).contains("line 4: its sample index is 2, the row"));
+    assert!(
+        refusal("index,time_ns,a\n1,0,1\nx,1,2\n", &FileOptions::default())
+            .contains("line 3: `x` is not a sample index")
+    );
     assert!(refusal("time [h],a\n1,2\n", &FileOptions::default()).contains("known units"));
     assert!(refusal("t\n1\n", &FileOptions::default()).contains("no values"));
     assert!(refusal("a,b\n", &at("1")).contains("no line of values"));
