@@ -11,6 +11,7 @@ use tallycast::{Block, Clock, Publisher, SampleRate, Schema, Stage, WallTime};
 use super::Times;
 use crate::stop::Stop;
 use crate::verbs::publish::played_rate;
+use crate::wholeness::parts;
 
 /// The whole of time.
 const ALWAYS: Range<WallTime> = WallTime::from_nanos(i64::MIN)..WallTime::from_nanos(i64::MAX);
@@ -123,15 +124,15 @@ pub(super) fn replay(
 fn replay_block(block: &Block, publisher: &mut Publisher, schedule: &Schedule) -> anyhow::Result<bool> {
     let sample_bytes = block.schema.sample_bytes();
     let portion = block.schema.rate.samples_in(Playback::REST.mul_f64(schedule.factor)).max(1);
-    for (samples, whole) in runs(block) {
-        let mut start = samples.start;
-        while start < samples.end {
-            let end = samples.end.min(start + portion);
+    for part in parts(block.samples, block.missing.iter(), block.schema.elements_per_sample()) {
+        let mut start = part.samples.start;
+        while start < part.samples.end {
+            let end = part.samples.end.min(start + portion);
             // A portion is due once its last sample was taken.
             if !schedule.wait_for(block.time_of(block.first_index + end)) {
                 return Ok(false);
             }
-            if whole {
+            if part.whole {
                 let bytes = byte_range(start..end, sample_bytes);
                 let time = schedule.carried(block.time_of(block.first_index + start));
                 publisher.send_bytes_at(time, &block.data.as_bytes()[bytes])?;
@@ -145,60 +146,7 @@ fn replay_block(block: &Block, publisher: &mut Publisher, schedule: &Schedule) -
     Ok(true)
 }
 
-/// Splits a block into runs of whole samples and of samples that miss an element.
-///
-/// A sample that was recorded in part is left out whole: the elements it lacks must not be made up.
-fn runs(block: &Block) -> Vec<(Range<u64>, bool)> {
-    let per_sample = u64::from(block.schema.elements_per_sample());
-    let mut runs = Vec::new();
-    let mut next = 0;
-    for missing in block.missing.iter() {
-        let partial = (missing.start / per_sample).max(next)..missing.end.div_ceil(per_sample);
-        runs.push((next..partial.start, true));
-        next = partial.end.max(next);
-        runs.push((partial, false));
-    }
-    runs.push((next..block.samples, true));
-    runs.retain(|(samples, _)| !samples.is_empty());
-    runs
-}
-
 fn byte_range(samples: Range<u64>, sample_bytes: usize) -> Range<usize> {
     let at = |sample: u64| usize::try_from(sample).expect("a block lies in memory") * sample_bytes;
     at(samples.start)..at(samples.end)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::sync::Arc;
-    use tallycast::{Channel, Dtype};
-    use units::{Epoch, RangeSet};
-
-    fn block(missing: &[Range<u64>]) -> Block {
-        let channel = Channel::new("frame", "").with_shape([4]);
-        let schema = Schema::new(Dtype::U8, "10".parse().unwrap(), vec![channel]).unwrap();
-        let mut set = RangeSet::new();
-        for range in missing {
-            set.insert(range.clone());
-        }
-        Block {
-            stream: Arc::new("a".parse().unwrap()),
-            schema: Arc::new(schema),
-            epoch: Epoch { start_ns: 0, life: 0 },
-            first_index: 100,
-            t0: WallTime::from_nanos(0),
-            samples: 5,
-            data: sample::SampleBuffer::zeroed(20),
-            missing: set,
-        }
-    }
-
-    #[test]
-    fn samples_recorded_in_part_are_left_out() {
-        assert_eq!(runs(&block(&[])), [(0..5, true)]);
-        assert_eq!(runs(&block(&[5..6])), [(0..1, true), (1..2, false), (2..5, true)]);
-        assert_eq!(runs(&block(&[1..2, 3..4])), [(0..1, false), (1..5, true)]);
-        assert_eq!(runs(&block(&[0..1, 19..20])), [(0..1, false), (1..4, true), (4..5, false)]);
-    }
 }
