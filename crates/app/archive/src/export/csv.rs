@@ -130,13 +130,7 @@ fn comment(hole: &Hole) -> String {
         hole.t0.as_nanos(),
         hole.t1.as_nanos()
     );
-    let stages = hole.lost.nonzero().map(|(stage, count)| (stage.name(), count));
-    let rest = [
-        ("unexplained", hole.unexplained),
-        ("unsettled", hole.unsettled),
-        ("reader_absent", hole.reader_absent),
-    ];
-    for (name, count) in stages.chain(rest).filter(|(_, count)| *count > 0) {
+    for (name, count) in hole.reasons().named() {
         write!(text, ", {name} {count}").expect("writing to a string never fails");
     }
     text + " elements\n"
