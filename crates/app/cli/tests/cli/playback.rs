@@ -1,4 +1,5 @@
-//! What `query --export` writes plays back as it is: the same samples, the same holes, whatever the elements are.
+//! What was recorded plays back: `query --export` and `pub`, and `replay`. The same samples, the same holes, whatever
+//! the elements are.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU64;
@@ -6,8 +7,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use archive::{
-    Archive, Began, Description, FileStore, Input, Options, Recorder, RunName, Store, StreamAccount,
+    Archive, Began, Description, FileStore, Input, Options, ReaderGap, Recorder, RunName, Store,
+    StreamAccount,
 };
+use ledger::{Gap, GapKind, Stage, StageCounts};
 use sample::{Block, Channel, Dtype, SampleBuffer, Schema, StreamName};
 use serde_json::{Value, json};
 use source::{FileOptions, FileSource, Piece, Source, Timing};
@@ -49,7 +52,8 @@ fn element(position: u64, dtype: Dtype) -> Vec<u8> {
     }
 }
 
-/// 100 samples without 40 to 50, of which sample 73 lacks two elements and the last one is not whole either.
+/// 100 samples without 40 to 50, which were injected; sample 73 lacks two elements, lost in the network, and the
+/// last one another, which nobody can explain.
 fn recorded(root: &Path, dtype: Dtype) {
     let store: Arc<dyn Store> = Arc::new(FileStore::create(root).unwrap());
     let run: RunName = "r".parse().unwrap();
@@ -90,6 +94,26 @@ fn recorded(root: &Path, dtype: Dtype) {
             missing,
         };
         recorder.handle(Instant::ORIGIN, Input::Block(&block)).unwrap();
+    }
+    let first = FIRST * per_sample;
+    for (id, positions, stage) in [
+        (0, first + 40 * per_sample..first + 50 * per_sample, Stage::Injected),
+        (1, first + 73 * per_sample + 2..first + 73 * per_sample + 4, Stage::Network),
+    ] {
+        let gap = Gap {
+            id,
+            kind: GapKind::Missing,
+            lost: StageCounts::of(stage, positions.end - positions.start),
+            positions,
+            numbers: 0..0,
+            unexplained: 0,
+            unsettled: 0,
+            apportioned: false,
+            evidence: Vec::new(),
+        };
+        let (t0, t1) = (WallTime::default(), WallTime::default());
+        let gap = ReaderGap { stream: Arc::clone(&name), epoch: EPOCH, gap, t0, t1 };
+        recorder.handle(Instant::ORIGIN, Input::Gap(&gap)).unwrap();
     }
     let account = StreamAccount { stream: name, epoch: EPOCH, account: Value::Null };
     recorder.handle(Instant::ORIGIN, Input::Ended(account)).unwrap();
@@ -237,4 +261,40 @@ fn an_exported_table_is_published_with_its_gaps_as_holes_of_the_source() {
     assert_eq!(account["elements"]["lost"], json!({"source": 12 * 6}), "{account}");
     let schema = &lines.iter().find(|line| line["event"] == "began").expect("it began")["schema"];
     assert_eq!(schema["channels"][0]["scale"], 0.5, "{schema}");
+}
+
+#[test]
+fn a_replay_tells_the_stages_that_its_holes_were_lost_at() {
+    let (folder, bus) = (tempfile::tempdir().unwrap(), private_bus());
+    recorded(folder.path(), Dtype::U8);
+    let root = folder.path().to_str().unwrap();
+    let reader = Running::start(&["sub", "again/**", "--until-end", "--json", "--bus", &bus]);
+    let what = ["replay", root, "--run", "r", "--prefix", "again", "--speed", "10"];
+    let (status, totals) =
+        Running::start(&[&what[..], &["--wait", "60s", "--json", "--bus", &bus]].concat()).wait();
+    assert!(status.success(), "{status}");
+    let inherited = &totals[0]["inherited"];
+    assert_eq!((&inherited["stream"], &inherited["run"]), (&json!("lab/probe"), &json!("r")));
+    // Of samples 73 and 99, 4 and 5 elements are stored, and not published.
+    let expected = json!({"injected": 60, "network": 2});
+    assert_eq!((&inherited["lost"], &inherited["unexplained"]), (&expected, &json!(1)), "{inherited}");
+    assert_eq!((&inherited["left_out"], &inherited["holes"]), (&json!(9), &json!(3)), "{inherited}");
+    assert_eq!((&inherited["elements"], &totals[0]["samples"]["source"]), (&json!(12 * 6), &json!(12)));
+    assert_eq!(totals[0]["readers"].as_array().map(Vec::len), Some(1), "it was waited for");
+
+    let (status, lines) = reader.wait();
+    assert!(status.success(), "{status}");
+    let labels = &lines.iter().find(|line| line["event"] == "began").expect("it began")["schema"]["labels"];
+    assert_eq!(labels["replay_of"], json!(format!("r/lab/probe/{EPOCH}")));
+    assert_eq!(labels["replay_from"], json!(FIRST.to_string()));
+    assert_eq!(labels["replay_lost"], json!("injected 60, network 2"));
+    let account = lines.iter().find(|line| line["event"] == "account").expect("an account");
+    assert_eq!(account["elements"]["lost"], json!({"source": 12 * 6}), "{account}");
+    assert_eq!(account["elements"]["first"], 0, "nothing was sent before the reader was there");
+
+    let output = run(&[&what[..], &["--wait", "0s", "--bus", &bus]].concat());
+    let said = String::from_utf8(output.stderr).unwrap();
+    let expected = "3 holes inherited from lab/probe, 72 elements: injected 60, network 2, unexplained 1, of samples \
+                    recorded in part 9";
+    assert!(said.contains(expected), "{said}");
 }
