@@ -85,7 +85,7 @@ fn channel_field(channel: &Channel, dtype: Dtype) -> Field {
 }
 
 /// Returns the column's name: the channel's, unless that would hide one of the leading columns.
-fn column_name(channel: &str) -> String {
+pub(crate) fn column_name(channel: &str) -> String {
     match channel {
         INDEX_COLUMN | TIME_COLUMN => format!("channel:{channel}"),
         name => name.to_owned(),

@@ -6,7 +6,7 @@
 use core::ops::Range;
 use std::io::{Seek, Write};
 
-use serde_json::{Value, json};
+use serde_json::Value;
 use units::WallTime;
 
 use crate::catalogue::{Archive, Recording};
@@ -100,18 +100,12 @@ impl Hole {
     /// Returns the hole as a JSON object.
     #[must_use]
     pub fn to_json(&self) -> Value {
-        let lost: serde_json::Map<String, Value> =
-            self.lost.nonzero().map(|(stage, count)| (stage.name().to_owned(), count.into())).collect();
-        json!({
-            "first_index": self.first_index,
-            "samples": self.samples,
-            "from_ns": self.t0.as_nanos(),
-            "to_ns": self.t1.as_nanos(),
-            "lost": lost,
-            "unexplained": self.unexplained,
-            "unsettled": self.unsettled,
-            "reader_absent": self.reader_absent,
-            "gaps": self.gaps.iter().map(crate::GapRecord::to_json).collect::<Vec<_>>(),
-        })
+        let mut json = self.reasons().to_json();
+        json["first_index"] = self.first_index.into();
+        json["samples"] = self.samples.into();
+        json["from_ns"] = self.t0.as_nanos().into();
+        json["to_ns"] = self.t1.as_nanos().into();
+        json["gaps"] = self.gaps.iter().map(crate::GapRecord::to_json).collect();
+        json
     }
 }

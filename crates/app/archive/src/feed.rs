@@ -22,6 +22,7 @@ use crate::folders::{SegmentFile, segment_path};
 use crate::gaps::{GapKey, GapRecord, Origin};
 use crate::index::Entry;
 use crate::parquet_file::{Batches, ParquetSegment};
+use crate::reasons::Reasons;
 use crate::rows::Rows;
 use crate::segment::SegmentReader;
 use crate::store::{Store, StoreError};
@@ -61,6 +62,13 @@ pub struct Hole {
 }
 
 impl Hole {
+    /// Returns why its elements are missing.
+    #[must_use]
+    pub const fn reasons(&self) -> Reasons {
+        let Self { lost, unexplained, unsettled, reader_absent, .. } = *self;
+        Reasons { lost, unexplained, unsettled, reader_absent }
+    }
+
     /// Returns the stage with the largest share, `None` if most is unexplained or nobody recorded.
     #[must_use]
     pub fn leading_stage(&self) -> Option<Stage> {
@@ -324,23 +332,18 @@ impl EpochFeed {
             .filter(|gap| gap.positions.end > positions.start)
             .cloned()
             .collect();
-        let mut hole = Hole {
+        let Reasons { lost, unexplained, unsettled, reader_absent } = Reasons::of(&positions, &touching);
+        Hole {
             first_index: samples.start,
             samples: samples.end - samples.start,
             t0,
             t1,
-            lost: StageCounts::default(),
-            unexplained: 0,
-            unsettled: 0,
-            reader_absent: 0,
-            gaps: Vec::new(),
-        };
-        touching.iter().for_each(|gap| hole.count(gap, &positions));
-        let known = hole.lost.total() + hole.unexplained + hole.unsettled + hole.reader_absent;
-        // What no record speaks of is missing all the same.
-        hole.unexplained += (positions.end - positions.start).saturating_sub(known);
-        hole.gaps = touching;
-        hole
+            lost,
+            unexplained,
+            unsettled,
+            reader_absent,
+            gaps: touching,
+        }
     }
 
     fn note_damage(&mut self, entry: &Entry, error: &ArchiveError) {
@@ -385,25 +388,6 @@ impl EpochFeed {
 
     fn per_sample(&self) -> u64 {
         u64::from(self.recording.description.schema.elements_per_sample())
-    }
-}
-
-impl Hole {
-    fn count(&mut self, gap: &GapRecord, hole: &Range<u64>) {
-        let overlap = gap.positions.end.min(hole.end) - gap.positions.start.max(hole.start);
-        match gap.kind {
-            GapKind::ReaderAbsent | GapKind::PublisherAbsent => self.reader_absent += overlap,
-            GapKind::Missing if hole.start <= gap.positions.start && gap.positions.end <= hole.end => {
-                self.lost.add(&gap.lost);
-                self.unexplained += gap.unexplained;
-                self.unsettled += gap.unsettled;
-            }
-            // Only a part of the gap lies here: where exactly its stages lie is not known.
-            GapKind::Missing => match gap.leading_stage() {
-                Some(stage) => self.lost[stage] += overlap.min(gap.lost[stage]),
-                None => self.unexplained += overlap.min(gap.unexplained + gap.unsettled),
-            },
-        }
     }
 }
 

@@ -11,6 +11,7 @@ mod settings;
 mod status_line;
 mod stop;
 mod verbs;
+mod wholeness;
 
 use std::process::ExitCode;
 

@@ -1,4 +1,4 @@
-//! Which columns of a table are channels, and which one is the time.
+//! Which columns of a table are channels, and which ones are the time and the sample index.
 
 use sample::Channel;
 
@@ -40,13 +40,41 @@ pub enum ColumnError {
     NoRate,
 }
 
+/// The columns before the channels in what the archive writes (`docs/formats/archive.md`, "Exports").
+const LEADING: [&str; 2] = [INDEX, TIME];
+const INDEX: &str = "index";
+const TIME: &str = "time_ns";
+/// What the archive puts before the name of a channel that would hide one of those.
+const ESCAPE: &str = "channel:";
+
 /// The choice.
 #[derive(Clone, Debug)]
 pub(crate) struct Chosen {
     /// Where the time is, and how many nanoseconds its unit has.
     pub(crate) time: Option<(usize, i128)>,
+    /// Where the sample index is: in a column `index` beside the times `time_ns`, and nowhere else.
+    pub(crate) index: Option<usize>,
     /// Where the channels are.
     pub(crate) channels: Vec<usize>,
+}
+
+impl Chosen {
+    /// Tells whether a row that lacks a value is a sample of which that element never came.
+    ///
+    /// Only where rows say which samples they are: then what is missing is known to be.
+    pub(crate) const fn is_recorded(&self) -> bool {
+        self.index.is_some()
+    }
+}
+
+/// Tells whether a column of this name is one of those before the channels in what the archive writes.
+pub(crate) fn is_leading(column: &str) -> bool {
+    LEADING.contains(&column)
+}
+
+/// Returns the name of the channel in a column of this name.
+pub(crate) fn channel_name(column: &str) -> &str {
+    column.strip_prefix(ESCAPE).filter(|name| is_leading(name)).unwrap_or(column)
 }
 
 /// Chooses by what was asked for and by the headings.
@@ -56,8 +84,10 @@ pub(crate) fn choose(headings: &[Channel], options: &FileOptions) -> Result<Chos
         TimeColumn::Named(name) => Some(position(headings, name)?),
         TimeColumn::Auto => headings.iter().position(is_time),
     };
-    let time = time.map(|index| Ok((index, unit_of(&headings[index])?))).transpose()?;
-    let is_free = |index: &usize| time.is_none_or(|(time, _)| time != *index);
+    let time = time.map(|place| Ok((place, unit_of(&headings[place])?))).transpose()?;
+    let index = time.filter(|(time, _)| headings[*time].name == TIME);
+    let index = index.and_then(|_| headings.iter().position(|heading| heading.name == INDEX));
+    let is_free = |place: &usize| time.is_none_or(|(time, _)| time != *place) && index != Some(*place);
     let channels: Vec<usize> = if options.columns.is_empty() {
         (0..headings.len()).filter(is_free).collect()
     } else {
@@ -69,7 +99,7 @@ pub(crate) fn choose(headings: &[Channel], options: &FileOptions) -> Result<Chos
     if time.is_none() && options.rate.is_none() {
         return Err(ColumnError::NoRate);
     }
-    Ok(Chosen { time, channels })
+    Ok(Chosen { time, index, channels })
 }
 
 /// Returns a time as a moment in UTC, if it can be one.

@@ -2,6 +2,7 @@
 //!
 //! Comma, semicolon or tab, whichever the first line has most of; `#` begins a comment. With a time column
 //! the rate is read off it, and a longer step is a hole of the recording; without one the rate must be given.
+//! A column of sample indices, as the archive exports it, tells the holes exactly.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
@@ -12,8 +13,8 @@ use csv::StringRecord;
 use sample::{Channel, Dtype, Schema, StreamName};
 use units::SampleRate;
 
-use crate::columns::{Chosen, choose, moment};
-use crate::grid::{Grid, ROWS_FOR_RATE, parse_time, rate_over};
+use crate::columns::{Chosen, channel_name, choose, moment};
+use crate::grid::{Grid, ROWS_FOR_RATE, Timed, parse_index, parse_time, rate_over};
 use crate::numbers::{heading, numbered_channels, push_text};
 use crate::piece::samples_at_once;
 use crate::{ColumnError, Description, FileOptions, GridError, HoleKind, NanPolicy, NumberError};
@@ -30,8 +31,9 @@ pub struct CsvTable {
     records: csv::Reader<File>,
     record: StringRecord,
     grid: Option<Grid>,
-    /// Samples missing before `record`, which is read but not yet handed over.
+    /// Samples missing before what comes next.
     hole_left: u64,
+    /// `record` is read but not yet handed over.
     record_waits: bool,
     /// What went wrong behind samples that were handed over first.
     failure: Option<CsvError>,
@@ -62,7 +64,7 @@ pub enum CsvError {
         /// What is wrong with it.
         source: NumberError,
     },
-    /// A time that does not fit the grid.
+    /// A time or an index that does not fit the grid.
     #[error("line {line}: {source}")]
     Time {
         /// Counted from 1.
@@ -111,9 +113,8 @@ impl CsvTable {
         let layout = Layout::read(path, options)?;
         let times = layout.first_times()?;
         let rate = rate_over(&times, options.rate).map_err(CsvError::from)?;
-        let channels = layout.chosen.channels.iter().map(|index| layout.headings[*index].clone()).collect();
-        let schema = Schema::new(options.dtype.unwrap_or(Dtype::F8), rate, channels)?;
-        let start = times.first().and_then(|time| moment(*time));
+        let schema = Schema::new(options.dtype.unwrap_or(Dtype::F8), rate, layout.channels())?;
+        let start = times.first().and_then(|row| moment(row.time_ns));
         let description = Description { name, schema, timing: Timing::Recorded { start }, samples: None };
         Ok(Self {
             records: layout.records()?,
@@ -137,19 +138,31 @@ impl CsvTable {
                 if !self.layout.read_record(&mut self.records, &mut self.record)? {
                     return Ok(());
                 }
-                self.hole_left = match &mut self.grid {
-                    Some(grid) => self.layout.hole_before(grid, &self.record)?,
-                    None => 0,
-                };
-                self.record_waits = true;
-                if self.hole_left > 0 {
-                    return Ok(());
+                if let Some(grid) = &mut self.grid {
+                    let hole = self.layout.hole_before(grid, &self.record)?;
+                    self.hole_left = self.hole_left.saturating_add(hole);
                 }
+                if self.lacks_an_element() {
+                    self.hole_left = self.hole_left.saturating_add(1);
+                    continue;
+                }
+                self.record_waits = true;
+            }
+            if self.hole_left > 0 {
+                return Ok(());
             }
             self.push_record()?;
             self.record_waits = false;
         }
         Ok(())
+    }
+
+    /// Tells whether the record is a sample that was recorded in part: it is left out, for what it lacks must not
+    /// be made up.
+    fn lacks_an_element(&self) -> bool {
+        let as_nan = self.nan.fills(self.description.schema.dtype);
+        let Chosen { channels, .. } = &self.layout.chosen;
+        self.layout.chosen.is_recorded() && !as_nan && channels.iter().any(|at| self.record[*at].is_empty())
     }
 
     fn push_record(&mut self) -> Result<(), CsvError> {
@@ -208,7 +221,7 @@ impl Source for CsvTable {
 impl Layout {
     fn read(path: &Path, options: &FileOptions) -> Result<Self, CsvError> {
         let delimiter = delimiter_of(path)?;
-        let everything = Chosen { time: None, channels: Vec::new() };
+        let everything = Chosen { time: None, index: None, channels: Vec::new() };
         let mut layout = Self {
             path: path.to_owned(),
             delimiter,
@@ -272,21 +285,29 @@ impl Layout {
         })
     }
 
+    fn channels(&self) -> Vec<Channel> {
+        let headings = self.chosen.channels.iter().map(|place| &self.headings[*place]);
+        headings.map(|it| Channel::new(channel_name(&it.name), it.unit.as_str())).collect()
+    }
+
     fn grid(&self, rate: SampleRate) -> Option<Grid> {
-        self.chosen.time.map(|_| Grid::new(rate))
+        self.chosen.index.map(|_| Grid::by_index()).or(self.chosen.time.map(|_| Grid::by_time(rate)))
     }
 
     /// Reads the times of as many rows as the rate is read from; none without a time column.
-    fn first_times(&self) -> Result<Vec<i128>, CsvError> {
-        let mut times = Vec::new();
-        let Some((index, nanos_per_unit)) = self.chosen.time else { return Ok(times) };
+    fn first_times(&self) -> Result<Vec<Timed>, CsvError> {
+        let mut rows = Vec::new();
+        let Some((place, nanos_per_unit)) = self.chosen.time else { return Ok(rows) };
         let mut records = self.records()?;
         let mut record = StringRecord::new();
-        while times.len() < ROWS_FOR_RATE && self.read_record(&mut records, &mut record)? {
-            let time = parse_time(&record[index], nanos_per_unit);
-            times.push(time.map_err(|source| CsvError::Time { line: self.line_of(&record), source })?);
+        while rows.len() < ROWS_FOR_RATE && self.read_record(&mut records, &mut record)? {
+            let index = self.chosen.index.map_or(Ok(rows.len() as u64), |place| parse_index(&record[place]));
+            let timed = index.and_then(|index| {
+                parse_time(&record[place], nanos_per_unit).map(|time_ns| Timed { index, time_ns })
+            });
+            rows.push(timed.map_err(|source| CsvError::Time { line: self.line_of(&record), source })?);
         }
-        Ok(times)
+        Ok(rows)
     }
 
     /// Returns the line a record stands in, counted from 1.
@@ -305,8 +326,12 @@ impl Layout {
     }
 
     fn hole_before(&self, grid: &mut Grid, record: &StringRecord) -> Result<u64, CsvError> {
-        let Some((index, nanos_per_unit)) = self.chosen.time else { return Ok(0) };
-        let hole = parse_time(&record[index], nanos_per_unit).and_then(|time| grid.hole_before(time));
+        let place = match (self.chosen.index, self.chosen.time) {
+            (Some(at), _) => parse_index(&record[at]).map(i128::from),
+            (None, Some((at, nanos_per_unit))) => parse_time(&record[at], nanos_per_unit),
+            (None, None) => return Ok(0),
+        };
+        let hole = place.and_then(|place| grid.hole_before(place));
         hole.map_err(|source| CsvError::Time { line: self.line_of(record), source })
     }
 }
@@ -336,141 +361,4 @@ fn first_foreign_line(path: &Path) -> CsvError {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::piece::testing::{drain, floats, plenty};
-    use crate::{TimeColumn, open_file};
-
-    /// Writes a table and opens it; the file lives as long as the first of the pair.
-    fn table(
-        text: &str,
-        options: &FileOptions,
-    ) -> Result<(tempfile::NamedTempFile, crate::FileSource), SourceError> {
-        let file = tempfile::Builder::new().suffix(".csv").tempfile().unwrap();
-        std::fs::write(file.path(), text).unwrap();
-        let source = open_file(file.path(), options)?;
-        Ok((file, source))
-    }
-
-    fn at(rate: &str) -> FileOptions {
-        FileOptions { rate: Some(rate.parse().unwrap()), ..FileOptions::default() }
-    }
-
-    fn refusal(text: &str, options: &FileOptions) -> String {
-        match table(text, options) {
-            Err(error) => error.to_string(),
-            Ok((_file, mut source)) => drain(&mut source).unwrap_err().to_string(),
-        }
-    }
-
-    #[test]
-    fn headings_units_and_values_are_read() {
-        let (_file, mut source) =
-            table("# a probe\ncurrent [A]; voltage (V)\n1;2.5\n-3; 4e1\n", &at("10")).unwrap();
-        let channels = &source.description().schema.channels;
-        assert_eq!(channels[..], [Channel::new("current", "A"), Channel::new("voltage", "V")]);
-        let (bytes, holes) = drain(&mut source).unwrap();
-        assert_eq!(floats(&source, &bytes), [1.0, 2.5, -3.0, 40.0]);
-        assert_eq!(holes, []);
-    }
-
-    #[test]
-    fn a_time_column_gives_the_rate_the_start_and_the_holes() {
-        let text = "time [ms],a\n1604102400000,1\n1604102400010,2\n1604102400020,3\n1604102400070,4\n";
-        let (_file, mut source) = table(text, &FileOptions::default()).unwrap();
-        let description = source.description();
-        assert_eq!(description.schema.rate, "100".parse().unwrap());
-        assert_eq!(description.schema.channels.len(), 1);
-        let start = units::WallTime::from_nanos(1_604_102_400_000_000_000);
-        assert_eq!(description.timing, Timing::Recorded { start: Some(start) });
-        let (bytes, holes) = drain(&mut source).unwrap();
-        assert_eq!(floats(&source, &bytes), [1.0, 2.0, 3.0, 4.0]);
-        assert_eq!(holes, [(3, 4, HoleKind::Recording)]);
-    }
-
-    #[test]
-    fn columns_can_be_chosen_and_the_time_left_out() {
-        let options = FileOptions { columns: vec!["b".into()], ..at("10") };
-        let (_file, mut source) =
-            table("t,a,b\n0,1,2\n0,3,4\n", &FileOptions { time: TimeColumn::None, ..options }).unwrap();
-        let (bytes, _) = drain(&mut source).unwrap();
-        assert_eq!(floats(&source, &bytes), [2.0, 4.0]);
-        let missing = FileOptions { columns: vec!["c".into()], ..at("10") };
-        assert!(refusal("a,b\n1,2\n", &missing).contains("the columns are a, b"));
-    }
-
-    #[test]
-    fn text_in_another_encoding_is_told_with_its_line() {
-        let file = tempfile::Builder::new().suffix(".csv").tempfile().unwrap();
-        for (bytes, line) in [
-            (&b"t [\xb5s],a\n1,2\n"[..], 1),
-            (&b"a,b\n\n1,2\n3,\xe4\n"[..], 4),
-            (&b"# \xfc\na,b\n1,\xe4\n"[..], 1),
-            (&b"\x93\x00\xff\xfe\x00"[..], 1),
-        ] {
-            std::fs::write(file.path(), bytes).unwrap();
-            let said = match open_file(file.path(), &at("10")) {
-                Err(error) => error.to_string(),
-                Ok(mut source) => drain(&mut source).unwrap_err().to_string(),
-            };
-            assert!(said.contains(&format!("line {line} is not UTF-8 text")), "{said}");
-        }
-    }
-
-    #[test]
-    fn a_rate_that_the_times_contradict_is_refused() {
-        let rows: String = (0..10).map(|row| format!("0.{row:02},{row}\n")).collect();
-        let text = format!("t,a\n{rows}");
-        let said = refusal(&text, &at("200"));
-        assert!(said.contains("advance at 100 samples per second, not at 200"), "{said}");
-        assert_eq!(table(&text, &at("101")).unwrap().1.description().schema.rate, "101".parse().unwrap());
-        // A few rows, which may be around a hole, tell nothing against it.
-        assert!(table("t,a\n0,1\n3,2\n", &at("200")).is_ok());
-    }
-
-    #[test]
-    fn what_is_wrong_is_told_with_its_line() {
-        assert!(refusal("a,b\n1,2\n3\n", &at("1")).contains("line 3 has 1 fields, the first line has 2"));
-        assert!(refusal("a,b\n1,2\n3,x\n", &at("1")).contains("line 3, column `b`: `x` is not a number"));
-        assert!(refusal("1,2\n\n3,NaN\n", &at("1")).contains("line 3, column `ch1`: `NaN` is not a finite"));
-        assert!(refusal("a,b\n1,\n", &at("1")).contains("line 2, column `b`: a value is missing"));
-        assert!(
-            refusal("t,a\n0,1\n0.1,2\n0.1,3\n", &FileOptions::default()).contains("line 4: its time is 0 ns")
-        );
-        assert!(
-            refusal("t,a\n0,1\nnoon,2\n", &FileOptions::default()).contains("line 3: `noon` is not a time")
-        );
-        assert!(refusal("a,b\n1,2\n", &FileOptions::default()).contains("--rate"));
-        assert!(refusal("time [h],a\n1,2\n", &FileOptions::default()).contains("known units"));
-        assert!(refusal("t\n1\n", &FileOptions::default()).contains("no values"));
-        assert!(refusal("a,b\n", &at("1")).contains("no line of values"));
-        assert!(refusal("a,a\n1,2\n", &at("1")).contains("two channels"));
-    }
-
-    #[test]
-    fn samples_before_a_wrong_line_are_handed_over_first() {
-        let (_file, mut source) =
-            table("1\n2\nx\n", &FileOptions { dtype: Some(Dtype::U8), ..at("1") }).unwrap();
-        assert_eq!(source.next(plenty()).unwrap(), Piece::Samples(&[1, 2]));
-        assert!(source.next(plenty()).unwrap_err().to_string().contains("line 3"));
-    }
-
-    #[test]
-    fn nan_passes_where_it_is_allowed() {
-        let (_file, mut source) =
-            table("1\nNaN\n", &FileOptions { nan: NanPolicy::Allow, ..at("1") }).unwrap();
-        let (bytes, _) = drain(&mut source).unwrap();
-        assert!(floats(&source, &bytes)[1].is_nan());
-    }
-
-    #[test]
-    fn a_table_can_be_played_again() {
-        let file = tempfile::Builder::new().suffix(".csv").tempfile().unwrap();
-        std::fs::write(file.path(), "t,a\n0,1\n1,2\n4,3\n").unwrap();
-        let mut source = open_file(file.path(), &at("1")).unwrap();
-        let first = drain(&mut source).unwrap();
-        source.rewind().unwrap();
-        assert_eq!(drain(&mut source).unwrap(), first);
-        assert_eq!(first.1, [(2, 2, HoleKind::Recording)]);
-    }
-}
+mod tests;

@@ -69,7 +69,7 @@ impl Source for Finite {
                 Ok(Piece::Samples(&bytes[..whole * sample_bytes]))
             }
             Piece::Hole { samples, why } => {
-                self.position += samples;
+                self.position = self.position.saturating_add(samples);
                 Ok(Piece::Hole { samples, why })
             }
             Piece::End => Ok(Piece::End),

@@ -1,8 +1,9 @@
-//! A column of times as a regular grid of samples: which rate it has, and where samples are missing.
+//! The rows of a table on a regular grid of samples: which rate it has, and where samples are missing.
 //!
 //! Files often carry a time for every row and no rate. The rate is read off the first rows and brought to
 //! the number a person would have written; then every step between rows is either one sample or a hole.
-//! Times that do not advance by about a sample are refused: a stream has one rate.
+//! Times that do not advance by about a sample are refused: a stream has one rate. Where rows carry their
+//! sample index as well, that tells the holes, exactly, and the times tell no more than the rate.
 
 use units::SampleRate;
 
@@ -56,33 +57,78 @@ pub enum GridError {
     /// A text that is no time.
     #[error("`{0}` is not a time in decimal digits\nleave the column out with --time none and give --rate")]
     NotTime(String),
+    /// A sample index that does not rise.
+    #[error(
+        "its sample index is {index}, the row before has {previous}\n\
+         to play the rows one behind the other: --time none --rate RATE --columns …"
+    )]
+    IndexStep {
+        /// Of this row.
+        index: i128,
+        /// Of the row before.
+        previous: i128,
+    },
+    /// A text that is no sample index.
+    #[error(
+        "`{0}` is not a sample index\n\
+         to play the rows one behind the other: --time none --rate RATE --columns …"
+    )]
+    NotIndex(String),
 }
 
 /// The grid, going along the rows.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Grid {
-    rate: SampleRate,
-    previous_ns: Option<i128>,
+    by: By,
+    previous: Option<i128>,
+}
+
+/// What tells a row's place on the grid.
+#[derive(Clone, Copy, Debug)]
+enum By {
+    Time(SampleRate),
+    Index,
 }
 
 impl Grid {
-    pub(crate) const fn new(rate: SampleRate) -> Self {
-        Self { rate, previous_ns: None }
+    /// Begins a grid on which rows lie by their times.
+    pub(crate) const fn by_time(rate: SampleRate) -> Self {
+        Self { by: By::Time(rate), previous: None }
     }
 
-    /// Takes the next row's time; returns how many samples are missing before it.
+    /// Begins a grid on which rows lie by their sample indices.
+    pub(crate) const fn by_index() -> Self {
+        Self { by: By::Index, previous: None }
+    }
+
+    /// Takes the next row's time, or its index; returns how many samples are missing before it.
     ///
-    /// Steps are measured from row to row, not from the beginning: a device whose clock is a little off its
-    /// nominal rate must not seem to lose a sample every hour.
-    pub(crate) fn hole_before(&mut self, time_ns: i128) -> Result<u64, GridError> {
-        let Some(previous_ns) = self.previous_ns.replace(time_ns) else { return Ok(0) };
-        let step_ns = time_ns - previous_ns;
-        let samples = samples_between(self.rate, step_ns);
+    /// Steps of time are measured from row to row, not from the beginning: a device whose clock is a little off
+    /// its nominal rate must not seem to lose a sample every hour.
+    ///
+    /// Units: nanoseconds, or samples.
+    pub(crate) fn hole_before(&mut self, place: i128) -> Result<u64, GridError> {
+        let Some(previous) = self.previous.replace(place) else { return Ok(0) };
+        let step = place - previous;
+        let samples = match self.by {
+            By::Time(rate) => samples_between(rate, step),
+            By::Index => step,
+        };
         if samples < 1 {
-            return Err(GridError::NoStep { step_ns, rate: self.rate });
+            return Err(match self.by {
+                By::Time(rate) => GridError::NoStep { step_ns: step, rate },
+                By::Index => GridError::IndexStep { index: place, previous },
+            });
         }
         Ok(u64::try_from(samples - 1).unwrap_or(u64::MAX))
     }
+}
+
+/// When a row was taken, and which sample it is; its number where no column tells.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Timed {
+    pub(crate) index: u64,
+    pub(crate) time_ns: i128,
 }
 
 /// Returns the number of sample periods nearest to a time span.
@@ -95,10 +141,10 @@ pub(crate) fn samples_between(rate: SampleRate, nanos: i128) -> i128 {
 /// Returns the rate that was asked for, unless the times of the first rows tell another, or else theirs.
 ///
 /// Times whose rate cannot be told leave the choice to whoever asks; without a time column there are none.
-pub(crate) fn rate_over(times_ns: &[i128], asked: Option<SampleRate>) -> Result<SampleRate, GridError> {
-    let Some(asked) = asked else { return rate_of(times_ns) };
+pub(crate) fn rate_over(rows: &[Timed], asked: Option<SampleRate>) -> Result<SampleRate, GridError> {
+    let Some(asked) = asked else { return rate_of(rows) };
     let other = |found: &SampleRate| (found.as_hz() / asked.as_hz() - 1.0).abs() > SAME_RATE;
-    let found = if times_ns.len() < ROWS_FOR_DOUBT { None } else { rate_of(times_ns).ok() };
+    let found = if rows.len() < ROWS_FOR_DOUBT { None } else { rate_of(rows).ok() };
     match found.filter(other) {
         Some(found) => Err(GridError::OtherRate { asked, found }),
         None => Ok(asked),
@@ -107,27 +153,45 @@ pub(crate) fn rate_over(times_ns: &[i128], asked: Option<SampleRate>) -> Result<
 
 /// Reads the rate off the times of the first rows.
 ///
-/// The usual step is their median, so holes do not disturb it. The span of all usual steps gives a rate that
-/// is as uncertain as the steps differ, over that span; within it the roundest number is taken, of the rate
-/// in hertz or of the period in seconds.
-pub(crate) fn rate_of(times_ns: &[i128]) -> Result<SampleRate, GridError> {
-    let mut steps: Vec<i128> = times_ns.windows(2).map(|pair| pair[1] - pair[0]).collect();
+/// The usual period of a sample is the median of the steps between rows, so holes do not disturb it. The span of
+/// all usual steps gives a rate that is as uncertain as their periods differ, over that span; within it the
+/// roundest number is taken, of the rate in hertz or of the period in seconds.
+pub(crate) fn rate_of(rows: &[Timed]) -> Result<SampleRate, GridError> {
+    let mut steps: Vec<Step> = rows.windows(2).filter_map(|pair| Step::between(pair[0], pair[1])).collect();
     if steps.is_empty() {
         return Err(GridError::OneRow);
     }
-    steps.sort_unstable();
-    let median = to_f64(steps[steps.len() / 2]);
+    steps.sort_unstable_by(|a, b| a.period_ns().total_cmp(&b.period_ns()));
+    let median = steps[steps.len() / 2].period_ns();
     if median <= 0.0 {
         return Err(GridError::NoRate);
     }
     steps.retain(|step| {
-        (SHORTEST_STEP_SAMPLES..2.0 - SHORTEST_STEP_SAMPLES).contains(&(to_f64(*step) / median))
+        (SHORTEST_STEP_SAMPLES..2.0 - SHORTEST_STEP_SAMPLES).contains(&(step.period_ns() / median))
     });
-    let (span, spread) = (steps.iter().sum::<i128>(), steps[steps.len() - 1] - steps[0]);
-    #[expect(clippy::cast_precision_loss, reason = "a few thousand steps")]
-    let rate = steps.len() as f64 * 1e9 / to_f64(span);
+    let span = to_f64(steps.iter().map(|step| step.nanos).sum());
+    let samples = to_f64(steps.iter().map(|step| step.samples).sum());
+    let spread = steps[steps.len() - 1].period_ns() - steps[0].period_ns();
     // Equal steps are still rounded to a nanosecond.
-    roundest(rate, to_f64(spread + 1) / to_f64(span)).ok_or(GridError::NoRate)
+    roundest(samples * 1e9 / span, (spread + 1.0) / span).ok_or(GridError::NoRate)
+}
+
+/// From one row to the next.
+struct Step {
+    nanos: i128,
+    samples: i128,
+}
+
+impl Step {
+    /// Returns `None` where the index does not rise: what is wrong with it is told when the row is played.
+    fn between(before: Timed, behind: Timed) -> Option<Self> {
+        let samples = i128::from(behind.index) - i128::from(before.index);
+        (samples > 0).then_some(Self { nanos: behind.time_ns - before.time_ns, samples })
+    }
+
+    fn period_ns(&self) -> f64 {
+        to_f64(self.nanos) / to_f64(self.samples)
+    }
 }
 
 /// Returns the rate with the fewest digits, in hertz or as a period, that is within a relative tolerance.
@@ -164,8 +228,8 @@ fn fraction(numerator: u64, denominator: u64) -> Option<SampleRate> {
 }
 
 #[expect(clippy::cast_precision_loss, reason = "steps and spans, compared with tolerances")]
-const fn to_f64(nanos: i128) -> f64 {
-    nanos as f64
+const fn to_f64(count: i128) -> f64 {
+    count as f64
 }
 
 /// Reads a decimal number of some unit of time as nanoseconds, exactly, cutting what is below one.
@@ -192,6 +256,11 @@ pub(crate) fn parse_time(text: &str, nanos_per_unit: i128) -> Result<i128, GridE
         nanos += i128::from(digit - b'0') * place;
     }
     Ok(if negative { -nanos } else { nanos })
+}
+
+/// Reads a sample index.
+pub(crate) fn parse_index(text: &str) -> Result<u64, GridError> {
+    text.trim().parse().map_err(|_| GridError::NotIndex(text.to_owned()))
 }
 
 /// Returns the unit of a heading such as `time [ms]` in nanoseconds; seconds where it says nothing.
@@ -221,34 +290,40 @@ mod tests {
             .collect()
     }
 
+    /// The rate that the times of consecutive rows tell.
+    fn rate_told(times_ns: &[i128]) -> Result<SampleRate, GridError> {
+        let rows = (0..).zip(times_ns).map(|(index, time_ns)| Timed { index, time_ns: *time_ns });
+        rate_of(&rows.collect::<Vec<_>>())
+    }
+
     #[test]
     fn coarse_times_still_give_the_rate_a_person_would_write() {
-        assert_eq!(rate_of(&times(360.0, 4_096, 1e6)), Ok(rate("360")));
-        assert_eq!(rate_of(&times(48_000.0, 4_096, 1e3)), Ok(rate("48k")));
-        assert_eq!(rate_of(&times(1_000.0 / 3.0, 4_096, 1.0)), Ok(rate("1000/3")));
-        assert_eq!(rate_of(&times(0.1, 10, 1e9)), Ok(rate("0.1")));
-        assert_eq!(rate_of(&times(99.0, 3, 1.0)), Ok(rate("99")));
-        assert_eq!(rate_of(&times(999.0, 3, 1.0)), Ok(rate("999")));
-        assert_eq!(rate_of(&times(1e6, 100, 1.0)), Ok(rate("1M")));
+        assert_eq!(rate_told(&times(360.0, 4_096, 1e6)), Ok(rate("360")));
+        assert_eq!(rate_told(&times(48_000.0, 4_096, 1e3)), Ok(rate("48k")));
+        assert_eq!(rate_told(&times(1_000.0 / 3.0, 4_096, 1.0)), Ok(rate("1000/3")));
+        assert_eq!(rate_told(&times(0.1, 10, 1e9)), Ok(rate("0.1")));
+        assert_eq!(rate_told(&times(99.0, 3, 1.0)), Ok(rate("99")));
+        assert_eq!(rate_told(&times(999.0, 3, 1.0)), Ok(rate("999")));
+        assert_eq!(rate_told(&times(1e6, 100, 1.0)), Ok(rate("1M")));
     }
 
     #[test]
     fn holes_do_not_disturb_the_rate() {
         let mut with_holes = times(200.0, 100, 1.0);
         with_holes.iter_mut().skip(40).for_each(|time| *time += 3_000_000_000);
-        assert_eq!(rate_of(&with_holes), Ok(rate("200")));
+        assert_eq!(rate_told(&with_holes), Ok(rate("200")));
     }
 
     #[test]
     fn times_that_stand_still_give_no_rate() {
-        assert_eq!(rate_of(&[0]), Err(GridError::OneRow));
-        assert_eq!(rate_of(&[5, 5, 5]), Err(GridError::NoRate));
-        assert_eq!(rate_of(&[5, 4, 3]), Err(GridError::NoRate));
+        assert_eq!(rate_told(&[0]), Err(GridError::OneRow));
+        assert_eq!(rate_told(&[5, 5, 5]), Err(GridError::NoRate));
+        assert_eq!(rate_told(&[5, 4, 3]), Err(GridError::NoRate));
     }
 
     #[test]
     fn a_step_is_one_sample_or_a_hole() {
-        let mut grid = Grid::new(rate("200"));
+        let mut grid = Grid::by_time(rate("200"));
         assert_eq!(grid.hole_before(70), Ok(0));
         assert_eq!(grid.hole_before(5_000_000), Ok(0));
         assert_eq!(grid.hole_before(20_100_000), Ok(2));
@@ -257,8 +332,30 @@ mod tests {
     }
 
     #[test]
+    fn an_index_tells_holes_exactly_and_must_rise() {
+        let mut grid = Grid::by_index();
+        assert_eq!(grid.hole_before(7), Ok(0));
+        assert_eq!(grid.hole_before(8), Ok(0));
+        assert_eq!(grid.hole_before(i128::from(u64::MAX)), Ok(u64::MAX - 9));
+        let standing = grid.hole_before(i128::from(u64::MAX));
+        assert!(matches!(standing, Err(GridError::IndexStep { .. })), "{standing:?}");
+        assert_eq!(parse_index(" 12 "), Ok(12));
+        for text in ["", "-1", "1.0", "18446744073709551616"] {
+            assert_eq!(parse_index(text), Err(GridError::NotIndex(text.to_owned())));
+        }
+    }
+
+    #[test]
+    fn rows_that_are_mostly_holes_give_the_rate_by_their_index() {
+        let row = |index: u64| Timed { index, time_ns: i128::from(index) * 1_000_000_000 / 360 };
+        let sparse: Vec<Timed> = [0, 5, 11, 14, 40].into_iter().map(row).collect();
+        assert_eq!(rate_of(&sparse), Ok(rate("360")));
+        assert_eq!(rate_of(&[row(3), row(3)]), Err(GridError::OneRow));
+    }
+
+    #[test]
     fn a_clock_slightly_off_its_rate_makes_no_holes() {
-        let mut grid = Grid::new(rate("1000"));
+        let mut grid = Grid::by_time(rate("1000"));
         let holes: u64 =
             times(999.9, 1_000_000, 1.0).into_iter().map(|time| grid.hole_before(time).unwrap()).sum();
         assert_eq!(holes, 0);

@@ -7,7 +7,7 @@
 
 use std::io::{self, Read, Seek, SeekFrom};
 
-use sample::Dtype;
+use sample::{Dtype, MAX_ELEMENTS_PER_SAMPLE};
 
 const MAGIC: &[u8; 6] = b"\x93NUMPY";
 /// NumPy pads headers to 64 bytes and writes a few hundred at most; structured types write more, which are refused.
@@ -136,6 +136,19 @@ impl NpyArray {
         Ok(())
     }
 
+    /// Passes over the next rows, `count` of them or what is left.
+    ///
+    /// # Errors
+    /// [`NpyError::Io`].
+    pub fn pass_rows(&mut self, count: u64) -> Result<(), NpyError> {
+        if count > 0 {
+            self.next_row += count.min(self.rows - self.next_row);
+            let offset = self.data_offset + self.next_row * self.row_bytes() as u64;
+            self.reader.seek(SeekFrom::Start(offset))?;
+        }
+        Ok(())
+    }
+
     /// Goes back to the first row.
     ///
     /// # Errors
@@ -248,8 +261,7 @@ fn shape_of(value: &str) -> Result<(u64, u32), NpyError> {
     match extents[..] {
         [rows] => Ok((rows, 1)),
         [rows, columns] => {
-            let fits =
-                u32::try_from(columns).ok().filter(|columns| *columns as usize <= sample::MAX_CHANNELS);
+            let fits = u32::try_from(columns).ok().filter(|columns| *columns <= MAX_ELEMENTS_PER_SAMPLE);
             fits.map(|columns| (rows, columns)).ok_or_else(|| NpyError::Dimensions(shape()))
         }
         _ => Err(NpyError::Dimensions(shape())),

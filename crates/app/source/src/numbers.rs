@@ -12,6 +12,13 @@ pub enum NanPolicy {
     Allow,
 }
 
+impl NanPolicy {
+    /// Tells whether an element that is missing passes as NaN, which only floats have.
+    pub(crate) fn fills(self, dtype: Dtype) -> bool {
+        self == Self::Allow && matches!(dtype, Dtype::F4 | Dtype::F8)
+    }
+}
+
 /// Says why a text is no element.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -52,7 +59,7 @@ pub(crate) fn push_text(
             out.extend_from_slice(&value.to_le_bytes());
         }};
     }
-    if text.is_empty() && (policy == NanPolicy::Refuse || !matches!(dtype, Dtype::F4 | Dtype::F8)) {
+    if text.is_empty() && !policy.fills(dtype) {
         return Err(NumberError::Empty);
     }
     match dtype {
@@ -121,12 +128,14 @@ pub(crate) fn push_f64(value: f64, dtype: Dtype, out: &mut Vec<u8>) {
 
 /// Reads a heading such as `current [A]` or `pressure (hPa)` as a channel's name and unit.
 ///
-/// A heading without a name gives the channel of that place its number.
+/// A number in brackets is no unit: `image[3]` is an element of an array. A heading without a name gives the
+/// channel of that place its number.
 pub(crate) fn heading(text: &str, index: usize) -> Channel {
     let text = text.trim();
     let split = |open: char, close: char| {
-        let (name, unit) = text.strip_suffix(close)?.split_once(open)?;
-        Some((name.trim(), unit.trim()))
+        let (name, unit) = text.strip_suffix(close)?.rsplit_once(open)?;
+        let is_place = !unit.is_empty() && unit.bytes().all(|byte| byte.is_ascii_digit());
+        (!is_place).then_some((name.trim(), unit.trim()))
     };
     let (name, unit) = split('[', ']').or_else(|| split('(', ')')).unwrap_or((text, ""));
     if name.is_empty() { numbered(index) } else { Channel::new(name, unit) }
@@ -193,5 +202,8 @@ mod tests {
         assert_eq!(heading(" pressure (hPa) ", 0), Channel::new("pressure", "hPa"));
         assert_eq!(heading("plain", 0), Channel::new("plain", ""));
         assert_eq!(heading("[V]", 3), Channel::new("ch3", ""));
+        assert_eq!(heading("image[3]", 0), Channel::new("image[3]", ""));
+        assert_eq!(heading("image[3] [V]", 0), Channel::new("image[3]", "V"));
+        assert_eq!(heading("power (forward) [W]", 0), Channel::new("power (forward)", "W"));
     }
 }

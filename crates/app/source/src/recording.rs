@@ -4,9 +4,10 @@
 //! that lie one behind the other in the array, each with its true start. `data/README.md` draws the format.
 //! A bare array is a recording too, once its rate is given.
 
+use std::collections::BTreeMap;
 use std::num::NonZeroU64;
 
-use sample::{Channel, Dtype, Schema, StreamName};
+use sample::{Channel, Dtype, MAX_CHANNELS, Schema, SchemaError, StreamName};
 use serde::Deserialize;
 use units::{SampleRate, WallTime};
 
@@ -14,8 +15,8 @@ use crate::numbers::numbered_channels;
 use crate::piece::samples_at_once;
 use crate::{Description, HoleKind, NpyArray, Piece, Source, SourceError, Timing};
 
-/// The most runs a description may list: a year of hourly files.
-const MAX_RUNS: usize = 10_000;
+/// The most runs a description may list: a hole every second for twelve days, and 64 MiB of text.
+const MAX_RUNS: usize = 1 << 20;
 
 /// A recording being played.
 pub struct Recording {
@@ -25,15 +26,19 @@ pub struct Recording {
     runs: Vec<Run>,
     /// Which run is being played.
     run: usize,
-    /// What of its hole and of its rows is still to come.
+    /// What of its hole and of its rows is still to come, and which rows are to be passed over before.
     hole_left: u64,
     rows_left: u64,
+    passed: u64,
     buffer: Vec<u8>,
 }
 
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 struct Run {
+    /// Samples missing before it, those that were recorded in part among them.
     hole_before: u64,
+    /// Rows of the array that hold those.
+    passed: u64,
     rows: u64,
 }
 
@@ -53,10 +58,10 @@ pub enum RecordingError {
     #[error("the rate in the description: {0}")]
     Rate(#[from] units::RateError),
     /// Channels that are not those of the array.
-    #[error("the description names {described} channels, the array has {columns}")]
+    #[error("the channels of the description have {described} elements, the array has {columns} columns")]
     ChannelCount {
-        /// In the description.
-        described: usize,
+        /// In the description: one for each channel, or as its shape says.
+        described: u64,
         /// In the array.
         columns: u32,
     },
@@ -77,6 +82,14 @@ pub enum RecordingError {
         start: i128,
         /// Where its predecessor ends.
         end: i128,
+    },
+    /// Runs of which some have an index.
+    #[error("{with} of {runs} runs have a first_index\ngive it to all of them, or to none")]
+    SomeIndices {
+        /// How many have one.
+        with: usize,
+        /// How many there are.
+        runs: usize,
     },
     /// More runs than are sensible.
     #[error("a description lists at most {MAX_RUNS} runs, not {0}")]
@@ -101,6 +114,8 @@ struct Sidecar {
     title: Option<String>,
     origin: Option<String>,
     licence: Option<String>,
+    #[serde(default)]
+    labels: BTreeMap<String, String>,
     start_ns: Option<i64>,
     #[serde(default)]
     channels: Vec<SidecarChannel>,
@@ -118,6 +133,8 @@ struct SidecarChannel {
     scale: f64,
     #[serde(default)]
     offset: f64,
+    #[serde(default)]
+    shape: Vec<u32>,
 }
 
 #[derive(Deserialize)]
@@ -125,6 +142,10 @@ struct SidecarChannel {
 struct SidecarRun {
     rows: u64,
     start_ns: i64,
+    first_index: Option<u64>,
+    /// Its rows lack elements: they are a hole.
+    #[serde(default)]
+    partial: bool,
 }
 
 const fn one() -> f64 {
@@ -145,6 +166,7 @@ impl Recording {
         let mut schema = Schema::new(array.dtype(), rate, channels)?;
         let words = [("title", sidecar.title), ("origin", sidecar.origin), ("licence", sidecar.licence)];
         let said = words.into_iter().filter_map(|(key, word)| Some((key.to_owned(), word?)));
+        schema.labels = sidecar.labels;
         schema.labels.extend(said);
         Ok(Self::new(array, name.clone(), schema, start.map(WallTime::from_nanos), runs))
     }
@@ -154,8 +176,8 @@ impl Recording {
     /// # Errors
     /// [`SourceError::Schema`].
     pub fn bare(array: NpyArray, rate: SampleRate, name: &StreamName) -> Result<Self, SourceError> {
-        let schema = Schema::new(array.dtype(), rate, numbered_channels(array.columns() as usize))?;
-        let runs = vec![Run { hole_before: 0, rows: array.rows() }];
+        let schema = Schema::new(array.dtype(), rate, one_a_column(array.columns())?)?;
+        let runs = vec![Run { rows: array.rows(), ..Run::default() }];
         Ok(Self::new(array, name.clone(), schema, None, runs))
     }
 
@@ -166,10 +188,11 @@ impl Recording {
         start: Option<WallTime>,
         runs: Vec<Run>,
     ) -> Self {
-        let samples = Some(runs.iter().map(|run| run.hole_before + run.rows).sum());
+        let parts = || runs.iter().flat_map(|run| [run.hole_before, run.rows]);
+        let samples = parts().try_fold(0_u64, u64::checked_add);
         let description = Description { name, schema, timing: Timing::Recorded { start }, samples };
-        let mut recording =
-            Self { array, description, runs, run: 0, hole_left: 0, rows_left: 0, buffer: Vec::new() };
+        let (hole_left, rows_left, passed, buffer) = (0, 0, 0, Vec::new());
+        let mut recording = Self { array, description, runs, run: 0, hole_left, rows_left, passed, buffer };
         recording.begin_run(0);
         recording
     }
@@ -190,8 +213,8 @@ impl Recording {
 
     fn begin_run(&mut self, index: usize) {
         self.run = index;
-        self.hole_left = self.runs[index].hole_before;
-        self.rows_left = self.runs[index].rows;
+        let run = self.runs[index];
+        (self.hole_left, self.passed, self.rows_left) = (run.hole_before, run.passed, run.rows);
     }
 }
 
@@ -214,6 +237,7 @@ impl Source for Recording {
         }
         let count = samples_at_once(at_most, self.description.schema.sample_bytes());
         let count = count.min(usize::try_from(self.rows_left).unwrap_or(usize::MAX));
+        self.array.pass_rows(std::mem::take(&mut self.passed))?;
         self.array.read_rows(count, &mut self.buffer)?;
         self.rows_left -= count as u64;
         Ok(Piece::Samples(&self.buffer))
@@ -226,25 +250,41 @@ impl Source for Recording {
     }
 }
 
-fn channels_of(sidecar: &Sidecar, columns: u32) -> Result<Vec<Channel>, RecordingError> {
-    let described = sidecar.channels.len();
-    if described == 0 {
-        return Ok(numbered_channels(columns as usize));
+fn channels_of(sidecar: &Sidecar, columns: u32) -> Result<Vec<Channel>, SourceError> {
+    if sidecar.channels.is_empty() {
+        return Ok(one_a_column(columns)?);
     }
-    if described != columns as usize {
-        return Err(RecordingError::ChannelCount { described, columns });
+    let channels: Vec<Channel> = sidecar.channels.iter().map(SidecarChannel::channel).collect();
+    // What goes beyond a sample is refused with the schema.
+    let elements = channels.iter().map(|channel| channel.elements().map_or(0, u64::from));
+    let described = elements.sum();
+    if described != u64::from(columns) {
+        return Err(RecordingError::ChannelCount { described, columns }.into());
     }
-    let channel =
-        |from: &SidecarChannel| Channel::new(&from.name, &from.unit).with_scale(from.scale, from.offset);
-    Ok(sidecar.channels.iter().map(channel).collect())
+    Ok(channels)
+}
+
+impl SidecarChannel {
+    fn channel(&self) -> Channel {
+        let channel = Channel::new(&self.name, &self.unit).with_shape(self.shape.as_slice());
+        channel.with_scale(self.scale, self.offset)
+    }
+}
+
+/// Names the columns of an array that nobody has described.
+fn one_a_column(columns: u32) -> Result<Vec<Channel>, SchemaError> {
+    let count = columns as usize;
+    // Looked at here, before a name is made for each.
+    if count > MAX_CHANNELS { Err(SchemaError::ChannelCount(count)) } else { Ok(numbered_channels(count)) }
 }
 
 /// Places the runs on the sample grid that begins with the first of them.
 ///
-/// Each start is rounded to the nearest sample of that one grid, so that errors do not add up.
+/// Each start is rounded to the nearest sample of that one grid, so that errors do not add up. Where the runs have
+/// an index, that is their place, and exact.
 fn runs_of(sidecar: &Sidecar, rate: SampleRate, rows: u64) -> Result<Vec<Run>, RecordingError> {
     let Some(first) = sidecar.runs.first() else {
-        return Ok(vec![Run { hole_before: 0, rows }]);
+        return Ok(vec![Run { rows, ..Run::default() }]);
     };
     if sidecar.runs.len() > MAX_RUNS {
         return Err(RecordingError::TooManyRuns(sidecar.runs.len()));
@@ -253,15 +293,30 @@ fn runs_of(sidecar: &Sidecar, rate: SampleRate, rows: u64) -> Result<Vec<Run>, R
     if described != rows || sidecar.runs.iter().any(|run| run.rows == 0) {
         return Err(RecordingError::RunRows { described, rows });
     }
-    let mut end = 0_i128;
+    let with = sidecar.runs.iter().filter(|run| run.first_index.is_some()).count();
+    if ![0, sidecar.runs.len()].contains(&with) {
+        return Err(RecordingError::SomeIndices { with, runs: sidecar.runs.len() });
+    }
+    let place = |run: &SidecarRun| match (run.first_index, first.first_index) {
+        (Some(index), Some(begin)) => i128::from(index) - i128::from(begin),
+        _ => crate::grid::samples_between(rate, i128::from(run.start_ns) - i128::from(first.start_ns)),
+    };
+    let (mut end, mut next) = (0_i128, Run::default());
     let mut runs = Vec::with_capacity(sidecar.runs.len());
     for (index, run) in sidecar.runs.iter().enumerate() {
-        let start = crate::grid::samples_between(rate, i128::from(run.start_ns) - i128::from(first.start_ns));
-        let hole_before =
-            u64::try_from(start - end).map_err(|_| RecordingError::Overlap { index, start, end })?;
-        runs.push(Run { hole_before, rows: run.rows });
+        let start = place(run);
+        let hole = u64::try_from(start - end).map_err(|_| RecordingError::Overlap { index, start, end })?;
+        next.hole_before = next.hole_before.saturating_add(hole);
+        if run.partial {
+            next.hole_before = next.hole_before.saturating_add(run.rows);
+            next.passed += run.rows;
+        } else {
+            runs.push(Run { rows: run.rows, ..std::mem::take(&mut next) });
+        }
         end = start + i128::from(run.rows);
     }
+    // Samples recorded in part behind the last whole one.
+    runs.extend((next.hole_before > 0).then_some(next));
     Ok(runs)
 }
 
@@ -310,6 +365,42 @@ mod tests {
     }
 
     #[test]
+    fn indices_tell_holes_exactly_and_samples_recorded_in_part_are_left_out() {
+        // By their times nothing would be missing between the first two runs, and three between the last two.
+        let sidecar = r#"
+            rate = "1"
+            labels = { device = "probe 1" }
+            runs = [
+                { rows = 1, start_ns = 0, first_index = 7, partial = true },
+                { rows = 2, start_ns = 1_000_000_000, first_index = 8 },
+                { rows = 1, start_ns = 3_000_000_000, first_index = 12 },
+                { rows = 1, start_ns = 7_000_000_000, first_index = 13, partial = true },
+                { rows = 1, start_ns = 9_000_000_000, first_index = 14, partial = true },
+            ]
+        "#;
+        let mut recording = read("(6,)", &[1, 2, 3, 4, 5, 6], sidecar).unwrap();
+        assert_eq!(recording.description().schema.labels["device"], "probe 1");
+        assert_eq!(recording.description().samples, Some(8));
+        let hole = |before, samples| (before, samples, HoleKind::Recording);
+        let whole = (vec![2, 3, 4], vec![hole(0, 1), hole(2, 2), hole(3, 2)]);
+        assert_eq!(drain(&mut recording).unwrap(), whole);
+        recording.rewind().unwrap();
+        assert_eq!(drain(&mut recording).unwrap(), whole);
+    }
+
+    #[test]
+    fn a_channel_may_have_many_columns() {
+        let sidecar = "rate = \"1\"\nchannels = [{ name = \"image\", shape = [2, 2] }, { name = \"b\" }]";
+        let recording = read("(1, 5)", &[1, 2, 3, 4, 5], sidecar).unwrap();
+        assert_eq!(recording.description().schema.channels[0].shape, [2, 2]);
+        // A sample of 5,000 elements is one of an image, or too many channels.
+        let wide = "rate = \"1\"\nchannels = [{ name = \"image\", shape = [50, 100] }]";
+        assert!(read("(1, 5000)", &[0; 5_000], wide).is_ok());
+        let said = read("(1, 5000)", &[0; 5_000], "rate = \"1\"").err().expect("5,000 channels").to_string();
+        assert!(said.contains("1 to 4096 channels, not 5000"), "{said}");
+    }
+
+    #[test]
     fn holes_are_given_out_no_faster_than_asked() {
         let mut recording = read("(6,)", &[1, 2, 3, 4, 5, 6], THREE_RUNS).unwrap();
         recording.next(plenty()).unwrap();
@@ -335,10 +426,15 @@ mod tests {
         assert!(refusal("rate = \"1\"\nunit = \"V\"").contains("unknown field"));
         assert!(refusal("").contains("rate"));
         let two = "rate = \"1\"\nchannels = [{ name = \"a\" }, { name = \"b\" }]";
-        assert!(refusal(two).contains("2 channels, the array has 1"));
+        assert!(refusal(two).contains("have 2 elements, the array has 1 columns"));
         assert!(refusal("rate = \"1\"\nruns = [{ rows = 5, start_ns = 0 }]").contains("5 samples"));
         let overlap =
             "rate = \"1\"\nruns = [{ rows = 5, start_ns = 0 }, { rows = 1, start_ns = 4000000000 }]";
         assert!(refusal(overlap).contains("run 1 begins at sample 4, before"));
+        let some =
+            "rate = \"1\"\nruns = [{ rows = 5, start_ns = 0, first_index = 0 }, { rows = 1, start_ns = 9 }]";
+        assert!(refusal(some).contains("1 of 2 runs have a first_index"));
+        let image = "rate = \"1\"\nchannels = [{ name = \"a\", shape = [4, 0] }]";
+        assert!(refusal(image).contains("have 0 elements"));
     }
 }

@@ -6,6 +6,7 @@ use std::io::{BufWriter, Write};
 use sample::{Block, Channel, Dtype, Schema};
 
 use super::{Export, Exported};
+use crate::columns::{INDEX_COLUMN, TIME_COLUMN, column_name};
 use crate::error::ArchiveError;
 use crate::feed::{Hole, Piece};
 
@@ -37,16 +38,16 @@ pub(super) fn write(export: &Export<'_>, target: impl Write) -> Result<Exported,
 
 /// `index,time_ns,current [A],image[0]`: unit in brackets, element of an array behind the name.
 fn head(schema: &Schema) -> String {
-    let mut head = "index,time_ns".to_owned();
+    let mut head = format!("{INDEX_COLUMN},{TIME_COLUMN}");
     for channel in &schema.channels {
         let unit = if channel.unit.is_empty() { String::new() } else { format!(" [{}]", channel.unit) };
-        let elements = channel.elements().expect("a checked schema");
+        let (name, elements) = (column_name(&channel.name), channel.elements().expect("a checked schema"));
         for element in 0..elements {
             let place = if channel.shape.is_empty() { String::new() } else { format!("[{element}]") };
             let parts: &[&str] = if is_complex(schema.dtype) { &[" re", " im"] } else { &[""] };
             for part in parts {
                 head.push(',');
-                head.push_str(&quoted(&format!("{}{place}{part}{unit}", channel.name)));
+                head.push_str(&quoted(&format!("{name}{place}{part}{unit}")));
             }
         }
     }
@@ -129,13 +130,7 @@ fn comment(hole: &Hole) -> String {
         hole.t0.as_nanos(),
         hole.t1.as_nanos()
     );
-    let stages = hole.lost.nonzero().map(|(stage, count)| (stage.name(), count));
-    let rest = [
-        ("unexplained", hole.unexplained),
-        ("unsettled", hole.unsettled),
-        ("reader_absent", hole.reader_absent),
-    ];
-    for (name, count) in stages.chain(rest).filter(|(_, count)| *count > 0) {
+    for (name, count) in hole.reasons().named() {
         write!(text, ", {name} {count}").expect("writing to a string never fails");
     }
     text + " elements\n"
@@ -153,6 +148,9 @@ mod tests {
         assert_eq!(head(&schema), "index,time_ns,\"a, b [V]\",image[0],image[1]\n");
         let schema = Schema::new(Dtype::C8, SampleRate::hz(1).unwrap(), channels[..1].to_vec()).unwrap();
         assert_eq!(head(&schema), "index,time_ns,\"a, b re [V]\",\"a, b im [V]\"\n");
+        let hiding = vec![Channel::new("index", ""), Channel::new("time_ns", "s")];
+        let schema = Schema::new(Dtype::F4, SampleRate::hz(1).unwrap(), hiding).unwrap();
+        assert_eq!(head(&schema), "index,time_ns,channel:index,channel:time_ns [s]\n");
     }
 
     #[test]

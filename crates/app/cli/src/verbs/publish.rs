@@ -23,8 +23,8 @@ use crate::quantity::{self, Probability};
 use crate::settings::{self, Sources};
 use crate::stop::Stop;
 
-pub(crate) use play::played_rate;
-use play::{Ending, play};
+use play::play;
+pub(crate) use play::{Ending, played_rate};
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
@@ -122,7 +122,7 @@ pub(crate) fn run(arguments: Arguments, sources: &Sources) -> anyhow::Result<Out
     if !arguments.json {
         eprintln!("publishing {} on {}", said(&publisher), settings::brief(node.bus()));
     }
-    ending.wait_for_readers(&publisher, arguments.wait());
+    ending.wait_for_readers(std::iter::once(&publisher), arguments.wait());
     ending.begin();
     let (publisher, played) = play(source, arguments.speed, publisher, &ending, control);
     let (name, epoch, readers) = (publisher.name().clone(), publisher.epoch(), publisher.readers());

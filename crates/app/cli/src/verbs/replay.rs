@@ -1,8 +1,9 @@
 //! `tallycast replay`: publishes a recording again, with its gaps.
 //!
 //! Every recorded epoch becomes an epoch of its own; what is missing in the archive is missing again, as stage
-//! `source`. How one epoch is paced lies in `schedule`.
+//! `source`. How one epoch is paced lies in `schedule`, what is said of its holes in `inherited`.
 
+mod inherited;
 mod schedule;
 
 use std::path::PathBuf;
@@ -10,18 +11,20 @@ use std::thread::ScopedJoinHandle;
 use std::time::Duration;
 
 use anyhow::{anyhow, bail};
-use archive::{Archive, RunName, StreamEntry};
+use archive::{Archive, Recording, RunName, StreamEntry};
 use clap::{Args, ValueEnum};
 use source::Speed;
-use tallycast::{Node, StreamPattern};
+use tallycast::{Node, Publisher, StreamPattern};
 
 use crate::Outcome;
 use crate::messages::print_line;
+use crate::quantity;
 use crate::settings::Sources;
 use crate::status_line::StatusLine;
 use crate::stop::Stop;
-use crate::verbs::publish::totals_json;
-use schedule::{Schedule, replay};
+use crate::verbs::publish::{Ending, totals_json};
+use inherited::Inherited;
+use schedule::{Replay, Schedule};
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
@@ -51,6 +54,10 @@ pub(crate) struct Arguments {
     /// Put this word in front of the streams' names
     #[arg(long, value_name = "WORD")]
     prefix: Option<String>,
+    /// Hold the first sample until every stream has a reader that reported, at most this long, so that readers that
+    /// are there miss nothing
+    #[arg(long, value_name = "DURATION", default_value = "500ms", value_parser = quantity::duration)]
+    wait: Duration,
     /// Print what became of everything as JSON at the end
     #[arg(long)]
     json: bool,
@@ -77,15 +84,20 @@ pub(crate) fn run(arguments: Arguments, sources: &Sources) -> anyhow::Result<Out
     let Some(origin) = recordings().map(|recording| recording.t0).min() else {
         bail!("run {} has nothing to replay\nlist it: tallycast query ROOT --list --run {0}", arguments.run);
     };
-    let node = settings.node()?;
     let total: u64 = recordings().map(|recording| recording.samples).sum();
     let mut status = StatusLine::new(arguments.json);
-    let schedule = Schedule::new(Stop::on_signals()?, origin, arguments.speed, arguments.time)?;
+    let stop = Stop::on_signals()?;
+    let mut schedule = Schedule::new(stop.clone(), origin, arguments.speed, arguments.time)?;
+    let node = settings.node()?;
+    let plan = Plan { archive: &archive, node: &node, arguments: &arguments };
+    let parts = streams.iter().filter_map(|entry| Part::open(entry, &plan, &schedule).transpose());
+    let parts = parts.collect::<anyhow::Result<Vec<_>>>()?;
+    Ending::new(stop, None, None).wait_for_readers(parts.iter().map(|part| &part.first), arguments.wait);
+    schedule.begin()?;
     std::thread::scope(|scope| {
-        let players: Vec<_> = streams
-            .iter()
-            .map(|entry| scope.spawn(|| replay_stream(&archive, entry, &node, &schedule, &arguments)))
-            .collect();
+        let (plan, schedule) = (&plan, &schedule);
+        let players: Vec<_> =
+            parts.into_iter().map(|part| scope.spawn(move || part.play(plan, schedule))).collect();
         while !players.iter().all(ScopedJoinHandle::is_finished) {
             status.show(|| format!("{} of {total} samples published", schedule.published()));
             std::thread::sleep(LOOK);
@@ -99,36 +111,81 @@ pub(crate) fn run(arguments: Arguments, sources: &Sources) -> anyhow::Result<Out
     Ok(Outcome::Fine)
 }
 
-/// Replays the epochs of one stream, one after the other.
-fn replay_stream(
-    archive: &Archive,
-    entry: &StreamEntry,
-    node: &Node,
-    schedule: &Schedule,
-    arguments: &Arguments,
-) -> anyhow::Result<()> {
-    let name = match &arguments.prefix {
-        Some(prefix) => format!("{prefix}/{}", entry.name),
-        None => entry.name.to_string(),
-    };
-    for recording in entry.epochs.iter().filter(|recording| recording.samples > 0) {
-        let origin = format!("{}/{}", entry.run, recording.description.epoch);
-        let schema = schedule.schema(&recording.description.schema)?;
-        let mut builder = node.publisher(name.as_str()).schema(&schema).label("replay_of", origin);
-        builder = builder.clock(schedule.clock());
-        if !schedule.wait_for(recording.t0) {
-            return Ok(());
+/// What is to be replayed, where from and where to.
+struct Plan<'a> {
+    archive: &'a Archive,
+    node: &'a Node,
+    arguments: &'a Arguments,
+}
+
+/// One stream's part of a replay.
+struct Part<'a> {
+    entry: &'a StreamEntry,
+    /// Opened ahead, so that readers are there when the first sample is due.
+    first: Publisher,
+}
+
+impl<'a> Part<'a> {
+    /// Opens the first epoch of a stream; `None` if nothing of the stream is stored.
+    fn open(entry: &'a StreamEntry, plan: &Plan<'_>, schedule: &Schedule) -> anyhow::Result<Option<Self>> {
+        let first = stored(entry).next().map(|recording| plan.open(entry, recording, schedule));
+        Ok(first.transpose()?.map(|first| Self { entry, first }))
+    }
+
+    /// Replays the epochs, one after the other.
+    fn play(self, plan: &Plan<'_>, schedule: &Schedule) -> anyhow::Result<()> {
+        let mut opened = Some(self.first);
+        for recording in stored(self.entry) {
+            let publisher = match opened.take() {
+                Some(publisher) => publisher,
+                None if !schedule.wait_for(recording.t0) => return Ok(()),
+                None => plan.open(self.entry, recording, schedule)?,
+            };
+            let mut replay = Replay { recording, publisher, schedule, inherited: Inherited::default() };
+            let replayed = replay.run(plan.archive);
+            plan.report(self.entry, replay)?;
+            replayed.map_err(|error| anyhow!(error).context(self.entry.name.to_string()))?;
         }
-        let mut publisher = builder.open()?;
-        let replayed = replay(archive, recording, &mut publisher, schedule);
+        Ok(())
+    }
+}
+
+/// Returns the epochs of which there is something to replay.
+fn stored(entry: &StreamEntry) -> impl Iterator<Item = &Recording> {
+    entry.epochs.iter().filter(|recording| recording.samples > 0)
+}
+
+impl Plan<'_> {
+    fn open(
+        &self,
+        entry: &StreamEntry,
+        recording: &Recording,
+        schedule: &Schedule,
+    ) -> anyhow::Result<Publisher> {
+        let name = match &self.arguments.prefix {
+            Some(prefix) => format!("{prefix}/{}", entry.name),
+            None => entry.name.to_string(),
+        };
+        let schema = schedule.schema(&recording.description.schema)?;
+        let builder = self.node.publisher(name).schema(&schema).clock(schedule.clock());
+        let labels = inherited::labels(entry, recording).into_iter();
+        Ok(labels.fold(builder, |builder, (key, label)| builder.label(key, label)).open()?)
+    }
+
+    /// Ends an epoch, and says what became of everything and where its holes come from.
+    fn report(&self, entry: &StreamEntry, replay: Replay<'_>) -> anyhow::Result<()> {
+        let Replay { recording, publisher, inherited, .. } = replay;
         let (name, epoch, readers) = (publisher.name().clone(), publisher.epoch(), publisher.readers());
         let totals = publisher.close();
-        if arguments.json {
-            print_line(&totals_json(&name, epoch, &totals, &readers))?;
-        } else {
-            eprintln!("{name}: {} of {} samples went out", totals.samples.numbered, totals.samples.offered);
+        if self.arguments.json {
+            let mut json = totals_json(&name, epoch, &totals, &readers);
+            json["inherited"] = inherited.to_json(entry, recording);
+            return Ok(print_line(&json)?);
         }
-        replayed.map_err(|error| anyhow!(error).context(entry.name.to_string()))?;
+        eprintln!("{name}: {} of {} samples went out", totals.samples.numbered, totals.samples.offered);
+        if let Some(said) = inherited.text(entry.name.as_str()) {
+            eprintln!("{name}: {said}");
+        }
+        Ok(())
     }
-    Ok(())
 }

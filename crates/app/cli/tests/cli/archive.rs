@@ -138,6 +138,9 @@ fn a_recording_is_listed_exported_and_replayed_with_its_gaps() {
     let replayed = lines(&replay);
     assert_eq!(replayed[0]["samples"]["source"], json!(missing));
     assert_eq!(replayed[0]["samples"]["numbered"], json!(samples));
+    // One element a sample: what the recording lost is what the replay says of its holes.
+    assert_eq!(replayed[0]["inherited"]["lost"], account["elements"]["lost"]);
+    assert_eq!(replayed[0]["inherited"]["elements"], json!(missing));
     let (status, told) = reader.wait();
     assert!(status.success(), "{status}");
     assert_eq!(told.last().unwrap()["explained"], json!(true));

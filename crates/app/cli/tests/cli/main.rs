@@ -5,6 +5,7 @@
 mod account_page;
 mod archive;
 mod demo;
+mod playback;
 mod program;
 mod query;
 mod refusals;

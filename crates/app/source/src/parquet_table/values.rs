@@ -5,10 +5,10 @@ use parquet::errors::ParquetError as CrateError;
 use sample::Dtype;
 
 use super::ParquetError;
-use crate::NanPolicy;
+use super::layout::{Column, Nesting};
 use crate::numbers::push_f64;
 
-/// Values of one column as Parquet stores them, `None` where null.
+/// Numbers of one column as Parquet stores them, row by row, `None` where null.
 pub(super) enum Values {
     Bool(Vec<Option<bool>>),
     Int32(Vec<Option<i32>>),
@@ -17,57 +17,111 @@ pub(super) enum Values {
     Double(Vec<Option<f64>>),
 }
 
+/// Does the same with whatever the values are.
+macro_rules! with_values {
+    ($values:expr, $inner:ident => $do:expr) => {
+        match $values {
+            Values::Bool($inner) => $do,
+            Values::Int32($inner) => $do,
+            Values::Int64($inner) => $do,
+            Values::Float($inner) => $do,
+            Values::Double($inner) => $do,
+        }
+    };
+}
+
 impl Values {
-    /// Reads exactly `count` values.
-    pub(super) fn read(reader: &mut ColumnReader, count: usize) -> Result<Self, ParquetError> {
+    /// Reads the numbers of exactly `count` rows of a column, as many in each.
+    pub(super) fn of(reader: &mut ColumnReader, count: usize, column: &Column) -> Result<Self, ParquetError> {
+        let other_shape =
+            || ParquetError::Shape { column: column.name.clone(), shape: column.channel.shape.clone() };
+        Self::read(reader, count, column.nesting)?.ok_or_else(other_shape)
+    }
+
+    /// Reads exactly `count` values of a column of single numbers.
+    pub(super) fn plain(reader: &mut ColumnReader, count: usize) -> Result<Self, ParquetError> {
+        // Whatever is not null has the highest level there is, which is 1 in a column that may hold nulls.
+        let single = Nesting { elements: 1, parts: 1, lists: 0, defined: 1 };
+        Ok(Self::read(reader, count, single)?.expect("single numbers are of one shape"))
+    }
+
+    fn read(reader: &mut ColumnReader, count: usize, nesting: Nesting) -> Result<Option<Self>, ParquetError> {
         macro_rules! read {
             ($reader:expr) => {{
-                let (mut levels, mut values) = (Vec::new(), Vec::new());
-                let (records, ..) = $reader.read_records(count, Some(&mut levels), None, &mut values)?;
+                let (mut definition, mut repetition, mut values) = (Vec::new(), Vec::new(), Vec::new());
+                let (records, ..) =
+                    $reader.read_records(count, Some(&mut definition), Some(&mut repetition), &mut values)?;
                 if records < count {
                     return Err(CrateError::EOF("a column ends before its row group".into()).into());
                 }
-                // A required column has no levels; in others a level of zero is a null, since lists and
-                // nested groups were refused.
+                // A column that cannot hold nulls has no levels.
                 let mut values = values.into_iter();
-                if levels.is_empty() {
+                let values = if definition.is_empty() {
                     values.map(Some).collect()
                 } else {
-                    levels.into_iter().map(|level| if level > 0 { values.next() } else { None }).collect()
-                }
+                    let value = |level: i16| if level == nesting.defined { values.next() } else { None };
+                    definition.into_iter().map(value).collect()
+                };
+                regular(values, &repetition, nesting)
             }};
         }
         Ok(match reader {
-            ColumnReader::BoolColumnReader(reader) => Self::Bool(read!(reader)),
-            ColumnReader::Int32ColumnReader(reader) => Self::Int32(read!(reader)),
-            ColumnReader::Int64ColumnReader(reader) => Self::Int64(read!(reader)),
-            ColumnReader::FloatColumnReader(reader) => Self::Float(read!(reader)),
-            ColumnReader::DoubleColumnReader(reader) => Self::Double(read!(reader)),
+            ColumnReader::BoolColumnReader(reader) => read!(reader).map(Self::Bool),
+            ColumnReader::Int32ColumnReader(reader) => read!(reader).map(Self::Int32),
+            ColumnReader::Int64ColumnReader(reader) => read!(reader).map(Self::Int64),
+            ColumnReader::FloatColumnReader(reader) => read!(reader).map(Self::Float),
+            ColumnReader::DoubleColumnReader(reader) => read!(reader).map(Self::Double),
             _ => return Err(CrateError::NYI("columns of other types are refused on opening".into()).into()),
         })
     }
 
-    /// Returns the first value that must not pass, and what it is.
-    pub(super) fn not_finite(&self, policy: NanPolicy, target: Dtype) -> Option<(usize, &'static str)> {
-        let allow = policy == NanPolicy::Allow && matches!(target, Dtype::F4 | Dtype::F8);
-        if allow {
-            return None;
-        }
-        macro_rules! first {
-            ($values:expr, $finite:expr) => {
-                $values.iter().enumerate().find_map(|(row, value)| match value {
-                    None => Some((row, "a null")),
-                    Some(value) if !$finite(*value) => Some((row, "not a finite number")),
-                    Some(_) => None,
-                })
-            };
-        }
+    fn len(&self) -> usize {
+        with_values!(self, values => values.len())
+    }
+
+    /// Returns where the nulls are.
+    pub(super) fn nulls(&self) -> Vec<usize> {
+        with_values!(self, values => {
+            values.iter().enumerate().filter(|(_, value)| value.is_none()).map(|(place, _)| place).collect()
+        })
+    }
+
+    /// Returns where the first value is that is not a finite number.
+    pub(super) fn not_finite(&self) -> Option<usize> {
         match self {
-            Self::Bool(values) => first!(values, |_: bool| true),
-            Self::Int32(values) => first!(values, |_: i32| true),
-            Self::Int64(values) => first!(values, |_: i64| true),
-            Self::Float(values) => first!(values, f32::is_finite),
-            Self::Double(values) => first!(values, f64::is_finite),
+            Self::Float(values) => values.iter().position(|value| value.is_some_and(|it| !it.is_finite())),
+            Self::Double(values) => values.iter().position(|value| value.is_some_and(|it| !it.is_finite())),
+            Self::Bool(_) | Self::Int32(_) | Self::Int64(_) => None,
+        }
+    }
+
+    /// Returns the values as times, `None` where they are none. Units: nanoseconds.
+    #[expect(
+        clippy::cast_precision_loss,
+        clippy::cast_possible_truncation,
+        reason = "a time in a float is no better"
+    )]
+    pub(super) fn times(self, nanos_per_unit: i128) -> Vec<Option<i128>> {
+        let of_float =
+            |value: f64| value.is_finite().then(|| (value * nanos_per_unit as f64).round() as i128);
+        let of_integer = |value: i64| i128::from(value) * nanos_per_unit;
+        match self {
+            Self::Int32(values) => values.into_iter().map(|it| it.map(|it| of_integer(it.into()))).collect(),
+            Self::Int64(values) => values.into_iter().map(|it| it.map(of_integer)).collect(),
+            Self::Float(values) => {
+                values.into_iter().map(|it| it.and_then(|it| of_float(it.into()))).collect()
+            }
+            Self::Double(values) => values.into_iter().map(|it| it.and_then(of_float)).collect(),
+            Self::Bool(values) => vec![None; values.len()],
+        }
+    }
+
+    /// Returns the values as sample indices, `None` where they are none.
+    pub(super) fn indices(&self) -> Vec<Option<u64>> {
+        match self {
+            Self::Int32(values) => values.iter().map(|it| u64::try_from((*it)?).ok()).collect(),
+            Self::Int64(values) => values.iter().map(|it| u64::try_from((*it)?).ok()).collect(),
+            Self::Bool(_) | Self::Float(_) | Self::Double(_) => vec![None; self.len()],
         }
     }
 
@@ -125,4 +179,34 @@ impl Values {
             (Self::Double(values), _) => values.iter().for_each(|value| push(*value)),
         }
     }
+}
+
+/// Brings what a column holds into rows of the same length; a complex number that is null counts as its two parts.
+///
+/// `None` if a row is not of the shape. Repetition levels say how many lists around a number go on from the number
+/// before it: none at the beginning of a row, all but the innermost at that of a complex number.
+/// Source: Dremel (Melnik et al. 2010, §4.1), as in Parquet's "Nested Encoding".
+fn regular<T: Copy>(values: Vec<Option<T>>, repetition: &[i16], nesting: Nesting) -> Option<Vec<Option<T>>> {
+    if nesting.lists == 0 {
+        return Some(values);
+    }
+    let row = nesting.row_numbers();
+    let mut regular = Vec::with_capacity(values.len());
+    let mut entries = values.into_iter().zip(repetition.iter().copied()).peekable();
+    while let Some((value, level)) = entries.next() {
+        let begins_row = regular.len().is_multiple_of(row);
+        let begins_element = nesting.parts == 1 || level < nesting.lists;
+        if (level == 0) != begins_row || !begins_element {
+            return None;
+        }
+        regular.push(value);
+        if nesting.parts == 2 {
+            match entries.next_if(|(_, level)| *level == nesting.lists) {
+                Some((imaginary, _)) => regular.push(imaginary),
+                None if value.is_none() => regular.push(None),
+                None => return None,
+            }
+        }
+    }
+    regular.len().is_multiple_of(row).then_some(regular)
 }

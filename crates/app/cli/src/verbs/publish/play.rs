@@ -57,12 +57,17 @@ impl Ending {
         None
     }
 
-    /// Waits until a reader of the stream has reported, at most this long.
+    /// Waits until every publisher has a reader that reported, at most this long.
     ///
     /// Readers that are there join at the first announcement; what is sent before they have is not for them.
-    pub(super) fn wait_for_readers(&self, publisher: &Publisher, at_most: Duration) {
+    pub(crate) fn wait_for_readers<'a>(
+        &self,
+        publishers: impl Iterator<Item = &'a Publisher> + Clone,
+        at_most: Duration,
+    ) {
         let patience = Deadline::after(Some(at_most));
-        while !patience.is_over() && !self.is_over() && publisher.readers().is_empty() {
+        let unread = || publishers.clone().any(|publisher| publisher.readers().is_empty());
+        while !patience.is_over() && !self.is_over() && unread() {
             self.stop.wait(patience.left(self.deadline.left(LOOK)));
         }
     }

@@ -46,14 +46,7 @@ pub(super) fn show(
 }
 
 fn line(hole: &Hole) -> String {
-    let stages = hole.lost.nonzero().map(|(stage, count)| (stage.name(), count));
-    let rest = [
-        ("unexplained", hole.unexplained),
-        ("unsettled", hole.unsettled),
-        ("reader_absent", hole.reader_absent),
-    ];
-    let parts = stages.chain(rest.into_iter().filter(|(_, count)| *count > 0));
-    let parts: Vec<String> = parts.map(|(stage, count)| format!("{stage} {count}")).collect();
+    let parts: Vec<String> = hole.reasons().named().map(|(name, count)| format!("{name} {count}")).collect();
     let last = hole.first_index + hole.samples - 1;
     format!("{}  samples {} to {last}: {}", utc(hole.t0), hole.first_index, parts.join(", "))
 }

@@ -9,8 +9,10 @@ use source::{Playback, Speed};
 use tallycast::{Block, Clock, Publisher, SampleRate, Schema, Stage, WallTime};
 
 use super::Times;
+use super::inherited::Inherited;
 use crate::stop::Stop;
 use crate::verbs::publish::played_rate;
+use crate::wholeness::{Part, parts};
 
 /// The whole of time.
 const ALWAYS: Range<WallTime> = WallTime::from_nanos(i64::MIN)..WallTime::from_nanos(i64::MAX);
@@ -31,20 +33,18 @@ pub(super) struct Schedule {
 }
 
 impl Schedule {
+    /// Makes a plan that begins now.
     pub(super) fn new(stop: Stop, origin: WallTime, speed: Speed, times: Times) -> anyhow::Result<Self> {
-        let since_1970 = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH)?;
-        let began_at = WallTime::from_nanos(i64::try_from(since_1970.as_nanos())?);
         let factor = speed.to_string().parse::<SampleRate>()?.as_hz();
-        Ok(Self {
-            stop,
-            began: Instant::now(),
-            began_at,
-            origin,
-            speed,
-            factor,
-            times,
-            published: AtomicU64::new(0),
-        })
+        let (began, began_at) = now()?;
+        let published = AtomicU64::new(0);
+        Ok(Self { stop, began, began_at, origin, speed, factor, times, published })
+    }
+
+    /// Begins now instead.
+    pub(super) fn begin(&mut self) -> anyhow::Result<()> {
+        (self.began, self.began_at) = now()?;
+        Ok(())
     }
 
     /// Returns how many samples went out so far.
@@ -95,110 +95,93 @@ impl Schedule {
     }
 }
 
-/// Publishes one recorded epoch, sample for sample and hole for hole, until its end or the wish to end.
-pub(super) fn replay(
-    archive: &Archive,
-    recording: &Recording,
-    publisher: &mut Publisher,
-    schedule: &Schedule,
-) -> anyhow::Result<()> {
-    for piece in archive.epoch(recording, ALWAYS) {
-        let going_on = match piece? {
-            Piece::Epoch(_) => true,
-            Piece::Hole(hole) => {
-                let going_on = schedule.wait_for(hole.t1);
-                publisher.skip(hole.samples, Stage::Source)?;
-                going_on
-            }
-            Piece::Block(block) => replay_block(&block, publisher, schedule)?,
-        };
-        if !going_on {
-            break;
-        }
-    }
-    Ok(())
+/// Returns the present on both clocks.
+fn now() -> anyhow::Result<(Instant, WallTime)> {
+    let since_1970 = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH)?;
+    Ok((Instant::now(), WallTime::from_nanos(i64::try_from(since_1970.as_nanos())?)))
 }
 
-/// Publishes a block in portions as they become due; `false` if the end is wished for meanwhile.
-fn replay_block(block: &Block, publisher: &mut Publisher, schedule: &Schedule) -> anyhow::Result<bool> {
-    let sample_bytes = block.schema.sample_bytes();
-    let portion = block.schema.rate.samples_in(Playback::REST.mul_f64(schedule.factor)).max(1);
-    for (samples, whole) in runs(block) {
+/// One recorded epoch being published again.
+pub(super) struct Replay<'a> {
+    pub(super) recording: &'a Recording,
+    pub(super) publisher: Publisher,
+    pub(super) schedule: &'a Schedule,
+    /// What of it were holes so far.
+    pub(super) inherited: Inherited,
+}
+
+impl Replay<'_> {
+    /// Publishes sample for sample and hole for hole, until the end or the wish to end.
+    pub(super) fn run(&mut self, archive: &Archive) -> anyhow::Result<()> {
+        for piece in archive.epoch(self.recording, ALWAYS) {
+            let going_on = match piece? {
+                Piece::Epoch(_) => true,
+                // A hole in which the replay ends is not one of it.
+                Piece::Hole(hole) if !self.schedule.wait_for(hole.t1) => false,
+                Piece::Hole(hole) => {
+                    self.publisher.skip(hole.samples, Stage::Source)?;
+                    self.inherited.add(&hole);
+                    true
+                }
+                Piece::Block(block) => self.block(&block)?,
+            };
+            if !going_on {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Publishes a block as it becomes due; `false` if the end is wished for meanwhile.
+    fn block(&mut self, block: &Block) -> anyhow::Result<bool> {
+        let per_sample = block.schema.elements_per_sample();
+        for Part { samples, whole } in parts(block.samples, block.missing.iter(), per_sample) {
+            let going_on = if whole { self.whole(block, samples)? } else { self.partial(block, samples)? };
+            if !going_on {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Publishes samples in portions as they become due.
+    fn whole(&mut self, block: &Block, samples: Range<u64>) -> anyhow::Result<bool> {
+        let sample_bytes = block.schema.sample_bytes();
+        let portion = block.schema.rate.samples_in(Playback::REST.mul_f64(self.schedule.factor)).max(1);
         let mut start = samples.start;
         while start < samples.end {
             let end = samples.end.min(start + portion);
             // A portion is due once its last sample was taken.
-            if !schedule.wait_for(block.time_of(block.first_index + end)) {
+            if !self.schedule.wait_for(block.time_of(block.first_index + end)) {
                 return Ok(false);
             }
-            if whole {
-                let bytes = byte_range(start..end, sample_bytes);
-                let time = schedule.carried(block.time_of(block.first_index + start));
-                publisher.send_bytes_at(time, &block.data.as_bytes()[bytes])?;
-                schedule.published.fetch_add(end - start, Ordering::Relaxed);
-            } else {
-                publisher.skip(end - start, Stage::Source)?;
-            }
+            let bytes = byte_range(start..end, sample_bytes);
+            let time = self.schedule.carried(block.time_of(block.first_index + start));
+            self.publisher.send_bytes_at(time, &block.data.as_bytes()[bytes])?;
+            self.schedule.published.fetch_add(end - start, Ordering::Relaxed);
             start = end;
         }
+        Ok(true)
     }
-    Ok(true)
-}
 
-/// Splits a block into runs of whole samples and of samples that miss an element.
-///
-/// A sample that was recorded in part is left out whole: the elements it lacks must not be made up.
-fn runs(block: &Block) -> Vec<(Range<u64>, bool)> {
-    let per_sample = u64::from(block.schema.elements_per_sample());
-    let mut runs = Vec::new();
-    let mut next = 0;
-    for missing in block.missing.iter() {
-        let partial = (missing.start / per_sample).max(next)..missing.end.div_ceil(per_sample);
-        runs.push((next..partial.start, true));
-        next = partial.end.max(next);
-        runs.push((partial, false));
+    /// Publishes samples that were recorded in part, as a hole.
+    fn partial(&mut self, block: &Block, samples: Range<u64>) -> anyhow::Result<bool> {
+        if !self.schedule.wait_for(block.time_of(block.first_index + samples.end)) {
+            return Ok(false);
+        }
+        self.publisher.skip(samples.end - samples.start, Stage::Source)?;
+        let per_sample = u64::from(block.schema.elements_per_sample());
+        let first = block.first_index * per_sample;
+        let elements = samples.start * per_sample..samples.end * per_sample;
+        let missing = block.missing.intersection(elements.clone());
+        let missing = missing.map(|range| first + range.start..first + range.end);
+        let elements = first + elements.start..first + elements.end;
+        self.inherited.add_partial(self.recording, &elements, missing);
+        Ok(true)
     }
-    runs.push((next..block.samples, true));
-    runs.retain(|(samples, _)| !samples.is_empty());
-    runs
 }
 
 fn byte_range(samples: Range<u64>, sample_bytes: usize) -> Range<usize> {
     let at = |sample: u64| usize::try_from(sample).expect("a block lies in memory") * sample_bytes;
     at(samples.start)..at(samples.end)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::sync::Arc;
-    use tallycast::{Channel, Dtype};
-    use units::{Epoch, RangeSet};
-
-    fn block(missing: &[Range<u64>]) -> Block {
-        let channel = Channel::new("frame", "").with_shape([4]);
-        let schema = Schema::new(Dtype::U8, "10".parse().unwrap(), vec![channel]).unwrap();
-        let mut set = RangeSet::new();
-        for range in missing {
-            set.insert(range.clone());
-        }
-        Block {
-            stream: Arc::new("a".parse().unwrap()),
-            schema: Arc::new(schema),
-            epoch: Epoch { start_ns: 0, life: 0 },
-            first_index: 100,
-            t0: WallTime::from_nanos(0),
-            samples: 5,
-            data: sample::SampleBuffer::zeroed(20),
-            missing: set,
-        }
-    }
-
-    #[test]
-    fn samples_recorded_in_part_are_left_out() {
-        assert_eq!(runs(&block(&[])), [(0..5, true)]);
-        assert_eq!(runs(&block(&[5..6])), [(0..1, true), (1..2, false), (2..5, true)]);
-        assert_eq!(runs(&block(&[1..2, 3..4])), [(0..1, false), (1..5, true)]);
-        assert_eq!(runs(&block(&[0..1, 19..20])), [(0..1, false), (1..4, true), (4..5, false)]);
-    }
 }

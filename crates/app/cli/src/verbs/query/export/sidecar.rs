@@ -1,20 +1,20 @@
 //! The description beside an exported array, so that it can be published again: `data/README.md` draws the format.
-//!
-//! Samples of which only some elements are stored count as whole here; the JSON beside it tells them.
 
 use anyhow::Context;
 use archive::Recording;
 use serde_json::Value;
+use tallycast::{Channel, Schema, WallTime};
 use toml::{Table, Value as Toml};
 
-/// The labels that such a description has places for.
-const LABELS: [&str; 3] = ["title", "origin", "licence"];
+use crate::wholeness::parts;
 
-/// A piece without a hole.
+/// Rows that follow each other without a hole, and are all whole or all not.
 struct Run {
-    rows: i64,
+    rows: u64,
+    first_index: u64,
     start_ns: i64,
-    next_index: i64,
+    /// Elements of each of them never arrived.
+    partial: bool,
 }
 
 /// Describes an array of which `beside` tells which row is which sample.
@@ -23,61 +23,64 @@ pub(super) fn toml(recording: &Recording, beside: &Value) -> anyhow::Result<Stri
     let mut table = Table::new();
     let rate = format!("{}/{}", schema.rate.numerator(), schema.rate.denominator());
     table.insert("rate".into(), rate.into());
-    for key in LABELS {
-        if let Some(label) = schema.labels.get(key) {
-            table.insert(key.into(), label.as_str().into());
-        }
+    if !schema.labels.is_empty() {
+        let labels = schema.labels.iter().map(|(key, label)| (key.clone(), label.as_str().into()));
+        table.insert("labels".into(), Toml::Table(labels.collect()));
     }
-    table.insert("channels".into(), Toml::Array(channels(recording)));
-    let runs = runs(beside).context("the rows of the array")?;
-    match &runs[..] {
-        [] => {}
-        [only] => drop(table.insert("start_ns".into(), only.start_ns.into())),
-        _ => drop(table.insert("runs".into(), Toml::Array(runs.iter().map(Run::to_toml).collect()))),
-    }
+    let channels = schema.channels.iter().map(channel).collect::<anyhow::Result<_>>()?;
+    table.insert("channels".into(), Toml::Array(channels));
+    let runs = runs(beside, schema).context("the rows of the array")?;
+    let runs = runs.iter().map(Run::to_toml).collect::<anyhow::Result<_>>()?;
+    table.insert("runs".into(), Toml::Array(runs));
     Ok(toml::to_string(&table)?)
 }
 
-/// A channel for each column of the array: arrays within a sample are taken apart.
-fn channels(recording: &Recording) -> Vec<Toml> {
-    let mut columns = Vec::new();
-    for channel in &recording.description.schema.channels {
-        for element in 0..channel.elements().expect("a recorded schema is sound") {
-            let place = if channel.shape.is_empty() { String::new() } else { format!("[{element}]") };
-            let mut column = Table::new();
-            column.insert("name".into(), format!("{}{place}", channel.name).into());
-            column.insert("unit".into(), channel.unit.as_str().into());
-            column.insert("scale".into(), channel.scale.into());
-            column.insert("offset".into(), channel.offset.into());
-            columns.push(Toml::Table(column));
-        }
+fn channel(channel: &Channel) -> anyhow::Result<Toml> {
+    let mut table = Table::new();
+    table.insert("name".into(), channel.name.as_str().into());
+    table.insert("unit".into(), channel.unit.as_str().into());
+    table.insert("scale".into(), channel.scale.into());
+    table.insert("offset".into(), channel.offset.into());
+    if !channel.shape.is_empty() {
+        table.insert("shape".into(), Toml::try_from(&channel.shape)?);
     }
-    columns
+    Ok(Toml::Table(table))
 }
 
-/// Joins the rows that follow each other without a hole.
-fn runs(beside: &Value) -> Option<Vec<Run>> {
+/// Joins the rows that follow each other, whole or not.
+fn runs(beside: &Value, schema: &Schema) -> Option<Vec<Run>> {
     let mut runs: Vec<Run> = Vec::new();
     for block in beside["rows"].as_array()? {
-        let [rows, first_index, start_ns] =
-            ["samples", "first_index", "t0_ns"].map(|name| block[name].as_i64());
-        let (rows, first_index, start_ns) = (rows?, first_index?, start_ns?);
-        match runs.last_mut().filter(|run| run.next_index == first_index) {
-            Some(run) => {
-                run.rows += rows;
-                run.next_index += rows;
+        let (samples, first_index) = (block["samples"].as_u64()?, block["first_index"].as_u64()?);
+        let t0 = WallTime::from_nanos(block["t0_ns"].as_i64()?);
+        let range = |range: &Value| Some(range[0].as_u64()?..range[1].as_u64()?);
+        let missing: Vec<_> =
+            block["missing_elements"].as_array()?.iter().map(range).collect::<Option<_>>()?;
+        for part in parts(samples, missing, schema.elements_per_sample()) {
+            let (first, count) = (first_index + part.samples.start, part.samples.end - part.samples.start);
+            let partial = !part.whole;
+            let follows = |run: &&mut Run| run.partial == partial && run.first_index + run.rows == first;
+            match runs.last_mut().filter(follows) {
+                Some(run) => run.rows += count,
+                None => {
+                    let start_ns = schema.rate.time_of(first, first_index, t0).as_nanos();
+                    runs.push(Run { rows: count, first_index: first, start_ns, partial });
+                }
             }
-            None => runs.push(Run { rows, start_ns, next_index: first_index + rows }),
         }
     }
     Some(runs)
 }
 
 impl Run {
-    fn to_toml(&self) -> Toml {
+    fn to_toml(&self) -> anyhow::Result<Toml> {
         let mut run = Table::new();
-        run.insert("rows".into(), self.rows.into());
+        run.insert("rows".into(), i64::try_from(self.rows)?.into());
         run.insert("start_ns".into(), self.start_ns.into());
-        Toml::Table(run)
+        run.insert("first_index".into(), i64::try_from(self.first_index)?.into());
+        if self.partial {
+            run.insert("partial".into(), true.into());
+        }
+        Ok(Toml::Table(run))
     }
 }

@@ -1,0 +1,137 @@
+//! Why elements are missing, as far as a recording tells: what its gap records say of a range of positions.
+
+use core::ops::Range;
+
+use ledger::{GapKind, StageCounts};
+use serde_json::{Map, Value, json};
+
+use crate::gaps::GapRecord;
+
+/// Missing elements by why they are.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Reasons {
+    /// By the stage at which they were lost.
+    pub lost: StageCounts,
+    /// No evidence came in time, or no record speaks of them.
+    pub unexplained: u64,
+    /// Evidence may still come.
+    pub unsettled: u64,
+    /// Nobody recorded, or nobody published.
+    pub reader_absent: u64,
+}
+
+impl Reasons {
+    /// Returns what gap records tell of a run of missing elements.
+    ///
+    /// Units: positions, as in [`GapRecord::positions`].
+    #[must_use]
+    pub fn of<'a>(positions: &Range<u64>, gaps: impl IntoIterator<Item = &'a GapRecord>) -> Self {
+        let mut reasons = Self::default();
+        let touches =
+            |gap: &&GapRecord| gap.positions.start < positions.end && positions.start < gap.positions.end;
+        gaps.into_iter().filter(touches).for_each(|gap| reasons.count(gap, positions));
+        // What no record speaks of is missing all the same.
+        reasons.unexplained += (positions.end - positions.start).saturating_sub(reasons.total());
+        reasons
+    }
+
+    /// Returns how many elements these are.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        self.lost.total() + self.unexplained + self.unsettled + self.reader_absent
+    }
+
+    /// Adds those of other elements.
+    pub fn add(&mut self, other: &Self) {
+        self.lost.add(&other.lost);
+        self.unexplained += other.unexplained;
+        self.unsettled += other.unsettled;
+        self.reader_absent += other.reader_absent;
+    }
+
+    /// Returns the names of all that there are, with their counts, stages first.
+    pub fn named(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        let stages = self.lost.nonzero().map(|(stage, count)| (stage.name(), count));
+        let rest = [
+            ("unexplained", self.unexplained),
+            ("unsettled", self.unsettled),
+            ("reader_absent", self.reader_absent),
+        ];
+        stages.chain(rest.into_iter().filter(|(_, count)| *count > 0))
+    }
+
+    /// Returns them as a JSON object.
+    #[must_use]
+    pub fn to_json(&self) -> Value {
+        let lost = self.lost.nonzero().map(|(stage, count)| (stage.name().to_owned(), count.into()));
+        json!({
+            "lost": lost.collect::<Map<String, Value>>(),
+            "unexplained": self.unexplained,
+            "unsettled": self.unsettled,
+            "reader_absent": self.reader_absent,
+        })
+    }
+
+    fn count(&mut self, gap: &GapRecord, missing: &Range<u64>) {
+        let overlap = gap.positions.end.min(missing.end) - gap.positions.start.max(missing.start);
+        match gap.kind {
+            GapKind::ReaderAbsent | GapKind::PublisherAbsent => self.reader_absent += overlap,
+            GapKind::Missing if missing.start <= gap.positions.start && gap.positions.end <= missing.end => {
+                self.lost.add(&gap.lost);
+                self.unexplained += gap.unexplained;
+                self.unsettled += gap.unsettled;
+            }
+            // Only a part of the gap lies here: where exactly its stages lie is not known.
+            GapKind::Missing => match gap.leading_stage() {
+                Some(stage) => self.lost[stage] += overlap.min(gap.lost[stage]),
+                None => self.unexplained += overlap.min(gap.unexplained + gap.unsettled),
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::gaps::{GapKey, Origin};
+    use ledger::Stage;
+    use units::WallTime;
+
+    fn gap(positions: Range<u64>, injected: u64, unexplained: u64) -> GapRecord {
+        GapRecord {
+            key: GapKey { session: 1, origin: Origin::Reader, id: positions.start },
+            kind: GapKind::Missing,
+            positions,
+            numbers: 0..0,
+            lost: StageCounts::of(Stage::Injected, injected),
+            unexplained,
+            unsettled: 0,
+            apportioned: false,
+            t0: WallTime::default(),
+            t1: None,
+            evidence: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn every_missing_element_has_one_reason() {
+        let gaps = [gap(0..10, 10, 0), gap(20..30, 6, 4), gap(40..50, 0, 10)];
+        let reasons = |positions: Range<u64>| {
+            let reasons = Reasons::of(&positions, &gaps);
+            assert_eq!(reasons.total(), positions.end - positions.start);
+            (reasons.lost[Stage::Injected], reasons.unexplained)
+        };
+        assert_eq!(reasons(0..50), (16, 34), "20 of which no record speaks");
+        assert_eq!(reasons(25..30), (5, 0), "a part of a gap goes by its leading stage");
+        assert_eq!(reasons(45..60), (0, 15));
+        assert_eq!(reasons(10..20), (0, 10));
+    }
+
+    #[test]
+    fn a_time_in_which_nobody_recorded_is_its_own_reason() {
+        let absent = GapRecord { kind: GapKind::ReaderAbsent, ..gap(5..15, 0, 0) };
+        let reasons = Reasons::of(&(0..10), &[absent]);
+        assert_eq!((reasons.reader_absent, reasons.unexplained), (5, 5));
+        assert_eq!(reasons.named().collect::<Vec<_>>(), [("unexplained", 5), ("reader_absent", 5)]);
+    }
+}

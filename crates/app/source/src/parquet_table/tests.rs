@@ -1,0 +1,268 @@
+//! Small tables of every kind, written with the crate itself, and what is refused.
+
+use super::*;
+use crate::open_file;
+use crate::piece::testing::{drain, floats};
+use parquet::basic::Compression;
+use parquet::data_type::{ByteArray, ByteArrayType, DoubleType, Int32Type, Int64Type};
+use parquet::file::metadata::KeyValue;
+use parquet::file::properties::WriterProperties;
+use parquet::file::writer::SerializedFileWriter;
+use parquet::schema::parser::parse_message_type;
+use std::sync::Arc;
+
+/// A column to write: values with definition levels where it is optional.
+enum Content {
+    Int32(Vec<i32>),
+    Int64(Vec<i64>),
+    Double(Vec<f64>, Option<Vec<i16>>),
+    /// Values with definition and repetition levels.
+    List(Vec<i32>, Vec<i16>, Vec<i16>),
+    Text(Vec<&'static str>),
+}
+
+fn write(message: &str, columns: &[Content], groups: usize) -> tempfile::NamedTempFile {
+    write_described(message, columns, groups, None)
+}
+
+fn write_described(
+    message: &str,
+    columns: &[Content],
+    groups: usize,
+    description: Option<&str>,
+) -> tempfile::NamedTempFile {
+    let file = tempfile::Builder::new().suffix(".parquet").tempfile().unwrap();
+    let schema = Arc::new(parse_message_type(message).unwrap());
+    let pair = |text: &str| KeyValue::new("tallycast.description".to_owned(), text.to_owned());
+    let properties = WriterProperties::builder()
+        .set_compression(Compression::SNAPPY)
+        .set_key_value_metadata(description.map(|text| vec![pair(text)]))
+        .build();
+    let mut writer = SerializedFileWriter::new(file.reopen().unwrap(), schema, Arc::new(properties)).unwrap();
+    for _ in 0..groups {
+        let mut group = writer.next_row_group().unwrap();
+        for column in columns {
+            let mut into = group.next_column().unwrap().unwrap();
+            match column {
+                Content::Int32(values) => into.typed::<Int32Type>().write_batch(values, None, None),
+                Content::Int64(values) => into.typed::<Int64Type>().write_batch(values, None, None),
+                Content::Double(values, levels) => {
+                    into.typed::<DoubleType>().write_batch(values, levels.as_deref(), None)
+                }
+                Content::List(values, definition, repetition) => {
+                    into.typed::<Int32Type>().write_batch(values, Some(definition), Some(repetition))
+                }
+                Content::Text(values) => {
+                    let values: Vec<ByteArray> = values.iter().map(|value| ByteArray::from(*value)).collect();
+                    into.typed::<ByteArrayType>().write_batch(&values, None, None)
+                }
+            }
+            .unwrap();
+            into.close().unwrap();
+        }
+        group.close().unwrap();
+    }
+    writer.close().unwrap();
+    file
+}
+
+fn at(rate: &str) -> FileOptions {
+    FileOptions { rate: Some(rate.parse().unwrap()), ..FileOptions::default() }
+}
+
+fn refusal(file: &tempfile::NamedTempFile, options: &FileOptions) -> String {
+    match open_file(file.path(), options) {
+        Err(error) => error.to_string(),
+        Ok(mut source) => drain(&mut source).unwrap_err().to_string(),
+    }
+}
+
+#[test]
+fn columns_of_one_type_stay_as_they_are_over_all_groups() {
+    let message = "message m { required int32 a (INTEGER(16, true)); required int32 b (INTEGER(16, true)); }";
+    let file = write(message, &[Content::Int32(vec![1, -2]), Content::Int32(vec![3, 4])], 2);
+    let mut source = open_file(file.path(), &at("10")).unwrap();
+    assert_eq!(source.description().schema.dtype, Dtype::I16);
+    let (bytes, _) = drain(&mut source).unwrap();
+    assert_eq!(floats(&source, &bytes), [1.0, 3.0, -2.0, 4.0, 1.0, 3.0, -2.0, 4.0]);
+    source.rewind().unwrap();
+    assert_eq!(drain(&mut source).unwrap().0, bytes);
+}
+
+#[test]
+fn a_timestamp_column_gives_the_rate_the_start_and_the_holes() {
+    let message = "message m { required int64 time (TIMESTAMP(MILLIS, true)); required double current; }";
+    let start_ms = 1_604_102_400_000;
+    let times = vec![start_ms, start_ms + 10, start_ms + 20, start_ms + 50];
+    let file = write(message, &[Content::Int64(times), Content::Double(vec![1.0, 2.0, 3.0, 4.0], None)], 1);
+    let mut source = open_file(file.path(), &FileOptions::default()).unwrap();
+    assert_eq!(source.description().schema.rate, "100".parse().unwrap());
+    let start = units::WallTime::from_nanos(start_ms * 1_000_000);
+    assert_eq!(source.description().timing, Timing::Recorded { start: Some(start) });
+    let (bytes, holes) = drain(&mut source).unwrap();
+    assert_eq!(floats(&source, &bytes), [1.0, 2.0, 3.0, 4.0]);
+    assert_eq!(holes, [(3, 2, HoleKind::Recording)]);
+}
+
+#[test]
+fn mixed_columns_become_floats_only_where_no_digit_is_lost() {
+    let narrow = write(
+        "message m { required int32 a; required double b; }",
+        &[Content::Int32(vec![7]), Content::Double(vec![0.5], None)],
+        1,
+    );
+    let mut source = open_file(narrow.path(), &at("1")).unwrap();
+    let (bytes, _) = drain(&mut source).unwrap();
+    assert_eq!(floats(&source, &bytes), [7.0, 0.5]);
+    let wide = write(
+        "message m { required int64 a; required double b; }",
+        &[Content::Int64(vec![7]), Content::Double(vec![0.5], None)],
+        1,
+    );
+    assert!(refusal(&wide, &at("1")).contains("`a` (i64) and `b` (f8)"));
+    let asked = FileOptions { dtype: Some(Dtype::F8), ..at("1") };
+    assert!(open_file(wide.path(), &asked).is_ok());
+    let asked = FileOptions { dtype: Some(Dtype::I16), ..at("1") };
+    assert!(refusal(&wide, &asked).contains("not i16"));
+}
+
+#[test]
+fn nulls_and_nan_are_refused_with_their_row() {
+    let message = "message m { optional double a; }";
+    let null = write(message, &[Content::Double(vec![1.0, 2.0], Some(vec![1, 0, 1]))], 1);
+    assert!(refusal(&null, &at("1")).contains("row 1, column `a`: a null"));
+    let allowed = FileOptions { nan: NanPolicy::Allow, ..at("1") };
+    let mut source = open_file(null.path(), &allowed).unwrap();
+    let (bytes, _) = drain(&mut source).unwrap();
+    assert!(floats(&source, &bytes)[1].is_nan());
+    let nan = write(message, &[Content::Double(vec![1.0, f64::NAN], Some(vec![1, 1]))], 1);
+    assert!(refusal(&nan, &at("1")).contains("row 1, column `a`: not a finite"));
+}
+
+#[test]
+fn what_is_not_numbers_is_refused_by_name() {
+    let message = "message m { required binary who (STRING); required double a; }";
+    let file = write(message, &[Content::Text(vec!["me"]), Content::Double(vec![1.0], None)], 1);
+    assert!(refusal(&file, &at("1")).contains("column `who` holds String"));
+    let chosen = FileOptions { columns: vec!["a".into()], ..at("1") };
+    assert!(open_file(file.path(), &chosen).is_ok());
+    assert!(
+        refusal(&file, &FileOptions { columns: vec!["a".into()], ..FileOptions::default() })
+            .contains("--rate")
+    );
+}
+
+#[test]
+fn truncated_and_foreign_files_are_refused() {
+    let file = write("message m { required double a; }", &[Content::Double(vec![1.0; 1_000], None)], 1);
+    let whole = std::fs::read(file.path()).unwrap();
+    for len in [4, 12, whole.len() / 2, whole.len() - 1] {
+        std::fs::write(file.path(), &whole[..len]).unwrap();
+        assert!(refusal(&file, &at("1")).contains("cannot be read as Parquet"), "{len}");
+    }
+    let empty = write("message m { required double a; }", &[], 0);
+    assert!(refusal(&empty, &at("1")).contains("no rows"));
+}
+
+/// A table as the archive writes it: samples 5, 6 and 9 of a scaled channel, and of a pair.
+const RECORDED: &str = "message m { required int64 index (INTEGER(64, false)); required int64 time_ns; \
+    optional int32 a; optional group pair (LIST) { repeated group list { optional int32 item; } } }";
+const DESCRIPTION: &str = r#"{"format": "tallycast-stream", "version": 1, "stream": "lab/probe", "dtype": "i32",
+    "rate": {"numerator": 1000, "denominator": 3}, "labels": {"device": "probe 1"}, "channels": [
+        {"name": "a", "unit": "V", "shape": [], "scale": 0.5, "offset": 1.0},
+        {"name": "pair", "unit": "", "shape": [2], "scale": 1.0, "offset": 0.0}]}"#;
+
+/// Writes that table; the pair's levels say how it lies.
+fn recorded(pair: [&[i16]; 2], description: Option<&str>) -> tempfile::NamedTempFile {
+    let values = (0..pair[0].iter().filter(|level| **level == 3).count()).map(|value| value as i32);
+    let columns = [
+        Content::Int64(vec![5, 6, 9]),
+        Content::Int64(vec![0, 3_000_000, 12_000_000]),
+        Content::List(vec![-1, -2, -3], vec![1, 1, 1], vec![0, 0, 0]),
+        Content::List(values.collect(), pair[0].to_vec(), pair[1].to_vec()),
+    ];
+    write_described(RECORDED, &columns, 1, description)
+}
+
+const WHOLE: [&[i16]; 2] = [&[3, 3, 3, 3, 3, 3], &[0, 1, 0, 1, 0, 1]];
+
+#[test]
+fn an_archive_s_table_is_what_its_description_says() {
+    let file = recorded(WHOLE, Some(DESCRIPTION));
+    let mut source = open_file(file.path(), &FileOptions::default()).unwrap();
+    let schema = source.description().schema.clone();
+    assert_eq!((schema.dtype, schema.rate), (Dtype::I32, "1000/3".parse().unwrap()));
+    assert_eq!(schema.labels["device"], "probe 1");
+    let channels = [Channel::new("a", "V").with_scale(0.5, 1.0), Channel::new("pair", "").with_shape([2])];
+    assert_eq!(schema.channels, channels);
+    let (bytes, holes) = drain(&mut source).unwrap();
+    assert_eq!(floats(&source, &bytes), [-1.0, 0.0, 1.0, -2.0, 2.0, 3.0, -3.0, 4.0, 5.0]);
+    assert_eq!(holes, [(2, 2, HoleKind::Recording)]);
+    let one = FileOptions { columns: vec!["pair".into()], ..FileOptions::default() };
+    assert_eq!(open_file(file.path(), &one).unwrap().description().schema.channels, channels[1..]);
+}
+
+#[test]
+fn a_row_that_lacks_an_element_is_left_out_of_a_recording() {
+    let file = recorded([&[3, 3, 3, 2, 3, 3], WHOLE[1]], Some(DESCRIPTION));
+    let mut source = open_file(file.path(), &FileOptions::default()).unwrap();
+    let (bytes, holes) = drain(&mut source).unwrap();
+    assert_eq!(floats(&source, &bytes), [-1.0, 0.0, 1.0, -3.0, 3.0, 4.0]);
+    assert_eq!(holes, [(1, 3, HoleKind::Recording)]);
+}
+
+#[test]
+fn lists_are_read_only_where_a_description_tells_their_shape() {
+    let said = refusal(&recorded(WHOLE, None), &FileOptions::default());
+    assert!(said.contains("column `pair` holds lists or nested groups"), "{said}");
+    let without = FileOptions { columns: vec!["a".into()], ..FileOptions::default() };
+    assert!(open_file(recorded(WHOLE, None).path(), &without).is_ok());
+    for ragged in [
+        [&[3, 3, 3, 3, 3, 3][..], &[0, 1, 1, 0, 1, 0]],
+        [&[3, 3, 3, 3, 3], &[0, 1, 0, 1, 0]],
+        [&[3, 3, 0, 3, 3], &[0, 1, 0, 0, 1]],
+    ] {
+        let said = refusal(&recorded(ragged, Some(DESCRIPTION)), &FileOptions::default());
+        assert!(said.contains("column `pair` is [2] by its description"), "{said}");
+    }
+}
+
+#[test]
+fn a_column_that_somebody_changed_is_a_plain_one() {
+    let message = "message m { required int64 index; required int64 time_ns; required double a; }";
+    let columns = [
+        Content::Int64(vec![5, 6]),
+        Content::Int64(vec![0, 3_000_000]),
+        Content::Double(vec![1.0, 2.0], None),
+    ];
+    let file = write_described(message, &columns, 1, Some(DESCRIPTION));
+    let source = open_file(file.path(), &FileOptions::default()).unwrap();
+    assert_eq!(source.description().schema.channels, [Channel::new("a", "")]);
+}
+
+#[test]
+fn descriptions_that_cannot_be_followed_are_refused() {
+    let said = |from: &str, to: &str| {
+        let description = DESCRIPTION.replacen(from, to, 1);
+        assert_ne!(description, DESCRIPTION);
+        refusal(&recorded(WHOLE, Some(&description)), &FileOptions::default())
+    };
+    assert!(said("\"version\": 1", "\"version\": 2").contains("has version 2, this program reads 1"));
+    for (from, to) in
+        [("\"i32\"", "\"i33\""), ("1000", "0"), ("\"unit\"", "\"einheit\""), ("[2]", "[0]"), ("{", "")]
+    {
+        assert!(said(from, to).contains("tallycast.description` cannot be read"), "{from} to {to}");
+    }
+}
+
+#[test]
+fn an_index_that_is_none_is_told_with_its_row() {
+    let message = "message m { required int64 index; required int64 time_ns; required int32 a; }";
+    let refuse = |indices: Vec<i64>| {
+        let columns =
+            [Content::Int64(indices), Content::Int64(vec![0, 10, 20]), Content::Int32(vec![1, 2, 3])];
+        refusal(&write(message, &columns, 1), &FileOptions::default())
+    };
+    assert!(refuse(vec![1, 2, 2]).contains("row 2: its sample index is 2, the row before has 2"));
+    assert!(refuse(vec![1, -2, 3]).contains("row 1: `null, negative or no integer` is not a sample index"));
+}
