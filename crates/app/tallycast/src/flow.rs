@@ -4,6 +4,7 @@
 //! missing before. So a reader that the ring overtook books the difference at the next record of the epoch,
 //! and asks the bridge for the stages of what was missing there.
 
+mod dated;
 #[cfg(test)]
 mod tests;
 
@@ -12,13 +13,13 @@ use std::sync::Arc;
 
 use engine::record::{BlockRecord, Record};
 use engine::{Inlet, ReceiveAgent};
-use ledger::{Account, AccountState, Gap, GapKind, Leg, NetworkRows, StageCounts};
+use ledger::{Account, AccountState, Gap, Leg, NetworkRows};
 use ring::{Read, Reader};
 use sample::{Block, StreamName};
 use units::{Epoch, StreamId};
 
 use crate::assembly::Assembly;
-use crate::event::{Event, StreamAccount, StreamGap, StreamInfo};
+use crate::event::{Event, StreamAccount, StreamInfo};
 use crate::life::Life;
 
 /// How many records one stream gives before the others have their turn.
@@ -27,9 +28,6 @@ const MAX_RECORDS_PER_TURN: usize = 256;
 const MAX_BYTES_PER_TURN: usize = 1 << 24;
 /// Only the newest epochs can still be spoken of.
 const MAX_LIVES: usize = 8;
-/// Names the time without a publisher, once an epoch; above all positions that come to pass, and still a whole
-/// number for every reader of JSON.
-const ABSENCE_ID: u64 = (1 << 53) - 1;
 
 /// Whether an account lists its gaps one by one, which are thousands where much was lost.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -46,8 +44,8 @@ pub(crate) trait Bridge: Send + Sync {
 
 impl Bridge for ReceiveAgent {
     fn accounts_of(&self, stream: StreamId) -> Vec<(Epoch, Account)> {
-        let views = self.accounts().into_iter().map(|account| account.view);
-        views.filter(|view| view.stream == stream).map(|view| (view.epoch, view.account)).collect()
+        let views = Self::accounts_of(self, stream).into_iter();
+        views.map(|account| (account.view.epoch, account.view.account)).collect()
     }
 }
 
@@ -478,66 +476,6 @@ impl Flow {
         let bytes = self.blocks.iter().map(|block| block.data.as_bytes().len()).sum();
         events.extend(self.blocks.drain(..).map(Event::Block));
         bytes
-    }
-
-    /// Tells of a gap, unless no block has told yet when it was.
-    fn tell_gap(&self, epoch: Epoch, gap: Gap, events: &mut Vec<Event>) {
-        events.extend(self.stream_gap(epoch, gap).map(Event::Gap));
-    }
-
-    fn tell_settled(&self, epoch: Epoch, news: Vec<Gap>, events: &mut Vec<Event>) {
-        let told = news.into_iter().filter_map(|gap| self.stream_gap(epoch, gap));
-        events.extend(told.map(Event::Settled));
-    }
-
-    /// Tells of the time without a publisher and of the gaps that waited for the epoch's first block.
-    fn tell_untimed(&self, epoch: Epoch, events: &mut Vec<Event>) {
-        events.extend(self.absence_before(epoch).map(Event::Gap));
-        let Some(life) = self.lives.get(&epoch) else { return };
-        for gap in life.leg.gaps() {
-            self.tell_gap(epoch, gap.clone(), events);
-        }
-    }
-
-    /// Returns the time between the end of the epoch before and the first sample of this one.
-    ///
-    /// Source: architecture, "The account, precisely", rule 14.
-    fn absence_before(&self, epoch: Epoch) -> Option<StreamGap> {
-        let life = self.lives.get(&epoch)?;
-        let (_, before) = self.lives.range(..epoch).next_back()?;
-        if before.lapped && !before.ended {
-            return None; // Its end is in what the ring took.
-        }
-        let rate = self.schema.rate;
-        let t0 = before.time_of(before.leg.rows().next, rate)?;
-        let t1 = life.time_of(0, rate)?;
-        let position = life.leg.rows().first * u64::from(self.schema.elements_per_sample());
-        let gap = Gap {
-            id: ABSENCE_ID,
-            kind: GapKind::PublisherAbsent,
-            positions: position..position,
-            numbers: 0..0,
-            lost: StageCounts::default(),
-            unexplained: 0,
-            unsettled: 0,
-            apportioned: false,
-            evidence: Vec::new(),
-        };
-        let absence = StreamGap { t0, t1, ..self.stream_gap(epoch, gap)? };
-        (t0 < t1).then_some(absence)
-    }
-
-    fn stream_gap(&self, epoch: Epoch, gap: Gap) -> Option<StreamGap> {
-        let per_sample = u64::from(self.schema.elements_per_sample());
-        let life = self.lives.get(&epoch)?;
-        Some(StreamGap {
-            stream: Arc::clone(&self.name),
-            epoch,
-            elements_per_sample: self.schema.elements_per_sample(),
-            t0: life.time_of(gap.positions.start / per_sample, self.schema.rate)?,
-            t1: life.time_of(gap.positions.end.div_ceil(per_sample), self.schema.rate)?,
-            gap,
-        })
     }
 
     fn is_at_sample(&self, at: Place) -> bool {

@@ -20,6 +20,7 @@ use ledger::BookConfig;
 use ring::Doorbell;
 use sample::StreamPattern;
 use sys::{Interface, OpenError};
+use units::StreamId;
 
 use crate::bell::AgentBell;
 use crate::thread::AgentThread;
@@ -97,6 +98,7 @@ enum Command {
     Unlisten(SocketAddr),
     Left(mpsc::Sender<()>),
     Accounts(mpsc::Sender<Vec<StreamAccountView>>),
+    AccountsOf(StreamId, mpsc::Sender<Vec<StreamAccountView>>),
     Announced(mpsc::Sender<Vec<Announced>>),
     Ports(mpsc::Sender<Vec<PortStatus>>),
     Stop,
@@ -155,10 +157,16 @@ impl ReceiveAgent {
         let _ = self.thread.ask(Command::Left);
     }
 
-    /// Returns the accounts of all sockets as they stand.
+    /// Returns the accounts of all sockets as they stand, without their lists of gaps.
     #[must_use]
     pub fn accounts(&self) -> Vec<StreamAccountView> {
         self.thread.ask(Command::Accounts).unwrap_or_default()
+    }
+
+    /// Returns the accounts of one stream as they stand, with the gaps that are remembered.
+    #[must_use]
+    pub fn accounts_of(&self, stream: StreamId) -> Vec<StreamAccountView> {
+        self.thread.ask(|reply| Command::AccountsOf(stream, reply)).unwrap_or_default()
     }
 
     /// Returns the streams that are announced.

@@ -260,16 +260,18 @@ impl Receiver {
 
     /// Returns the accounts of all lives that are listened to or still settle.
     pub fn accounts(&self) -> impl Iterator<Item = AccountView> + '_ {
-        self.streams.values().flat_map(Stream::lives).map(|life| AccountView {
-            stream: life.stream,
-            epoch: life.epoch,
-            description: Arc::clone(&life.description),
-            account: life.book.account(),
-            reclassified: life.book.reclassified().to_vec(),
-            last_heard: life.last_heard,
-            reorder_count: life.book.reorder_count(),
-            settled_early: life.book.settled_early(),
-        })
+        self.streams.values().flat_map(Stream::lives).map(|life| life.view(life.book.account()))
+    }
+
+    /// Returns the accounts of one stream.
+    pub fn accounts_of(&self, stream: StreamId) -> impl Iterator<Item = AccountView> + '_ {
+        let lives = self.streams.get(&stream).into_iter().flat_map(Stream::lives);
+        lives.map(|life| life.view(life.book.account()))
+    }
+
+    /// Returns the same as [`Receiver::accounts`] without the lists of gaps; the sums count them all.
+    pub fn summaries(&self) -> impl Iterator<Item = AccountView> + '_ {
+        self.streams.values().flat_map(Stream::lives).map(|life| life.view(life.book.summary()))
     }
 
     /// Checks the law over both books of every account, without looking at single gaps.

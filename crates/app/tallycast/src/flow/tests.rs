@@ -4,11 +4,13 @@ use super::*;
 use std::ops::Range;
 use std::sync::Mutex;
 
-use ledger::{Evidence, EvidenceSource, ReaderRows, Stage, Unit};
+use ledger::{Evidence, EvidenceSource, GapKind, ReaderRows, Stage, StageCounts, Unit};
 use ring::Writer;
 use sample::{Channel, Dtype, Schema};
 use units::{SampleRate, WallTime};
 use wire::{Clock, Description};
+
+use crate::event::StreamGap;
 
 const A: Epoch = Epoch { start_ns: 1, life: 1 };
 const B: Epoch = Epoch { start_ns: 2, life: 2 };

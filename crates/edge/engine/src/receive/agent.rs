@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
+use cast::Receiver;
 use cast::receive::{AccountView, Input, Output};
 use sys::{Interest, Poller, ReceiveBatch, ReceiveOptions, ReceiveSocket, clock};
 use units::{Instant, StreamId};
@@ -152,7 +153,10 @@ impl Agent {
                 self.leaving = true;
             }
             Command::Accounts(reply) => {
-                let _ = reply.send(self.accounts());
+                let _ = reply.send(self.accounts(|machine| machine.summaries().collect()));
+            }
+            Command::AccountsOf(stream, reply) => {
+                let _ = reply.send(self.accounts(|machine| machine.accounts_of(stream).collect()));
             }
             Command::Announced(reply) => {
                 let _ = reply.send(self.directory.current(clock::monotonic()));
@@ -164,17 +168,17 @@ impl Agent {
         }
     }
 
-    fn accounts(&self) -> Vec<StreamAccountView> {
+    /// Shows the accounts of every port that `of` chooses.
+    fn accounts(&self, of: impl Fn(&Receiver) -> Vec<AccountView>) -> Vec<StreamAccountView> {
         let now = clock::monotonic();
-        let of_port = |port: &Port| {
+        let at_port = |port: &Port| {
             let status = port.status();
-            let view = move |view: AccountView| {
-                let age = now.since(view.last_heard);
-                StreamAccountView { view, port: status, age }
-            };
-            port.machine.accounts().map(view).collect::<Vec<_>>()
+            let views = of(&port.machine).into_iter();
+            views
+                .map(|view| StreamAccountView { age: now.since(view.last_heard), view, port: status })
+                .collect::<Vec<_>>()
         };
-        self.ports.values().flat_map(of_port).collect()
+        self.ports.values().flat_map(at_port).collect()
     }
 
     fn open_announcements(&mut self) -> Result<(), ReceiveError> {

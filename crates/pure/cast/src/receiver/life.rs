@@ -7,12 +7,14 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use ledger::{
-    Accepted, AccountState, Book, BookConfig, BookKey, Brackets, Change, EvidenceSource, Stage, StageCounts,
+    Accepted, Account, AccountState, Book, BookConfig, BookKey, Brackets, Change, EvidenceSource, Stage,
+    StageCounts,
 };
 use sample::Dtype;
 use units::{Epoch, Instant, StreamId, WallTime};
 use wire::{Clock, Data, Description, Numbered, Tally};
 
+use super::AccountView;
 use super::outbox::{BlockItem, Event, Outbox};
 use super::plausible::{Plausibility, Verdict};
 use crate::sender::MAX_INTERVAL;
@@ -247,6 +249,20 @@ impl Life {
     pub(super) fn next_deadline(&self) -> Option<Instant> {
         let silence = self.book.expects_more().then(|| self.silent_at());
         [silence, self.book.next_deadline()].into_iter().flatten().min()
+    }
+
+    /// Shows an account of this life with what belongs beside it.
+    pub(super) fn view(&self, account: Account) -> AccountView {
+        AccountView {
+            stream: self.stream,
+            epoch: self.epoch,
+            description: Arc::clone(&self.description),
+            account,
+            reclassified: self.book.reclassified().to_vec(),
+            last_heard: self.last_heard,
+            reorder_count: self.book.reorder_count(),
+            settled_early: self.book.settled_early(),
+        }
     }
 
     /// Returns the publisher's address for reports.

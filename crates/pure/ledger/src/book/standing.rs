@@ -125,11 +125,18 @@ impl Book {
     /// Returns both books with the gaps that are remembered.
     #[must_use]
     pub fn account(&self) -> Account {
+        let gaps = self.gaps.iter().map(|entry| entry.gap.clone()).collect();
+        Account { gaps, ..self.summary() }
+    }
+
+    /// Returns both books without a list of gaps, which are thousands where much was lost.
+    #[must_use]
+    pub fn summary(&self) -> Account {
         Account {
             state: self.state(),
             datagrams: Some(self.network_rows()),
             elements: self.reader_rows(),
-            gaps: self.gaps.iter().map(|entry| entry.gap.clone()).collect(),
+            gaps: Vec::new(),
         }
     }
 }

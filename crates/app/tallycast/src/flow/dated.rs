@@ -1,0 +1,75 @@
+//! Gaps with the times at which their samples were taken, as subscribers are told of them.
+
+use std::sync::Arc;
+
+use ledger::{Gap, GapKind, StageCounts};
+use units::Epoch;
+
+use super::Flow;
+use crate::event::{Event, StreamGap};
+
+/// Names the time without a publisher, once an epoch; above all positions that come to pass, and still a whole
+/// number for every reader of JSON.
+const ABSENCE_ID: u64 = (1 << 53) - 1;
+
+impl Flow {
+    /// Tells of a gap, unless no block has told yet when it was.
+    pub(super) fn tell_gap(&self, epoch: Epoch, gap: Gap, events: &mut Vec<Event>) {
+        events.extend(self.stream_gap(epoch, gap).map(Event::Gap));
+    }
+
+    pub(super) fn tell_settled(&self, epoch: Epoch, news: Vec<Gap>, events: &mut Vec<Event>) {
+        let told = news.into_iter().filter_map(|gap| self.stream_gap(epoch, gap));
+        events.extend(told.map(Event::Settled));
+    }
+
+    /// Tells of the time without a publisher and of the gaps that waited for the epoch's first block.
+    pub(super) fn tell_untimed(&self, epoch: Epoch, events: &mut Vec<Event>) {
+        events.extend(self.absence_before(epoch).map(Event::Gap));
+        let Some(life) = self.lives.get(&epoch) else { return };
+        for gap in life.leg.gaps() {
+            self.tell_gap(epoch, gap.clone(), events);
+        }
+    }
+
+    /// Returns the time between the end of the epoch before and the first sample of this one.
+    ///
+    /// Source: architecture, "The account, precisely", rule 14.
+    fn absence_before(&self, epoch: Epoch) -> Option<StreamGap> {
+        let life = self.lives.get(&epoch)?;
+        let (_, before) = self.lives.range(..epoch).next_back()?;
+        if before.lapped && !before.ended {
+            return None; // Its end is in what the ring took.
+        }
+        let rate = self.schema.rate;
+        let t0 = before.time_of(before.leg.rows().next, rate)?;
+        let t1 = life.time_of(0, rate)?;
+        let position = life.leg.rows().first * u64::from(self.schema.elements_per_sample());
+        let gap = Gap {
+            id: ABSENCE_ID,
+            kind: GapKind::PublisherAbsent,
+            positions: position..position,
+            numbers: 0..0,
+            lost: StageCounts::default(),
+            unexplained: 0,
+            unsettled: 0,
+            apportioned: false,
+            evidence: Vec::new(),
+        };
+        let absence = StreamGap { t0, t1, ..self.stream_gap(epoch, gap)? };
+        (t0 < t1).then_some(absence)
+    }
+
+    fn stream_gap(&self, epoch: Epoch, gap: Gap) -> Option<StreamGap> {
+        let per_sample = u64::from(self.schema.elements_per_sample());
+        let life = self.lives.get(&epoch)?;
+        Some(StreamGap {
+            stream: Arc::clone(&self.name),
+            epoch,
+            elements_per_sample: self.schema.elements_per_sample(),
+            t0: life.time_of(gap.positions.start / per_sample, self.schema.rate)?,
+            t1: life.time_of(gap.positions.end.div_ceil(per_sample), self.schema.rate)?,
+            gap,
+        })
+    }
+}
