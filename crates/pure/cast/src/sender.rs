@@ -13,6 +13,7 @@
 mod backlog;
 mod carousel;
 mod destination;
+mod interface;
 mod pacing;
 mod queue;
 mod readers;
@@ -24,12 +25,13 @@ use core::time::Duration;
 use ledger::Stage;
 use units::{Epoch, Instant, Random, WallTime};
 use wire::{
-    Clock, DATA_HEADER_BYTES, Data, Description, DescriptionError, DescriptorParts, Fit, MAX_RANGES,
-    Numbered, Report, SampleTotals, Skipped, Tally, Totals,
+    DATA_HEADER_BYTES, Data, DescriptionError, DescriptorParts, Fit, MAX_RANGES, Numbered, Report,
+    SampleTotals, Skipped, Tally, Totals,
 };
 
 use carousel::Carousel;
 use destination::Destination;
+pub use interface::{Input, Output, SenderConfig, SenderEvent};
 use pacing::Pacer;
 pub use pacing::{MAX_TRAIN, Pacing};
 use queue::{Next, Queue, Slice};
@@ -47,104 +49,6 @@ const FINAL_TALLIES: u32 = 5;
 const FINAL_TALLY_PAUSE: Duration = Duration::from_millis(20);
 /// How many bytes wait in the machine itself; more stays in the ring, where it is counted when it is lapped.
 const QUEUE_BYTES: usize = 64 * 1024;
-
-/// What a sender is made for.
-#[derive(Clone, Debug)]
-pub struct SenderConfig {
-    /// Name, schema, station and where reports go.
-    pub description: Description,
-    /// The publisher's life.
-    pub epoch: Epoch,
-    /// The most bytes in one datagram.
-    pub datagram_bytes: usize,
-    /// How long small blocks wait for company; zero: not at all.
-    pub linger: Duration,
-    /// The clock that times are read from.
-    pub clock: Clock,
-    /// How many destinations every datagram goes to.
-    pub destinations: usize,
-    /// How datagrams are spread over time.
-    pub pacing: Pacing,
-}
-
-/// What a sender is told.
-#[derive(Debug)]
-pub enum Input<'a> {
-    /// Whole samples, little-endian; indices never go back.
-    Samples {
-        /// Index of the first.
-        first_index: u64,
-        /// When it was taken.
-        t0: WallTime,
-        /// Shape: `[samples, elements per sample]`.
-        bytes: &'a [u8],
-    },
-    /// Samples that will never come: a hole of the source, or what the ring took back.
-    Skipped {
-        /// Index of the first.
-        first_index: u64,
-        /// How many.
-        samples: u64,
-        /// `Source`, `PublisherQueue` or `PublisherPaused`.
-        stage: Stage,
-    },
-    /// How many bytes wait in the ring behind this machine.
-    Backlog(usize),
-    /// A datagram that a destination's socket or network did not take.
-    Refused {
-        /// Which destination.
-        destination: usize,
-        /// The datagram's number.
-        number: u64,
-        /// `SenderSocket`, `SenderIp` or `SenderQdisc`.
-        stage: Stage,
-        /// The datagram's size if it did not leave; zero if the network answered that it cannot get there.
-        size_bytes: usize,
-    },
-    /// A reader's report and the size of its datagram.
-    Report(&'a Report, usize),
-    /// A reader asks for the description.
-    Request,
-    /// From now on withhold data datagrams with this probability.
-    Inject(f64),
-    /// No more samples come: flush, send the final tally, end.
-    Finish,
-    /// Nothing but the passing of time.
-    Advance,
-}
-
-/// What a sender wants done.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Output {
-    /// Send the bytes at the start of the buffer.
-    Transmit {
-        /// To which destination.
-        destination: usize,
-        /// The datagram's number.
-        number: u64,
-        /// Its size.
-        size_bytes: usize,
-    },
-    /// Something the publisher should know.
-    Event(SenderEvent),
-    /// Nothing to do before the deadline, if there is one.
-    Idle {
-        /// When to come back at the latest.
-        deadline: Option<Instant>,
-    },
-}
-
-/// Something the publisher should know.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum SenderEvent {
-    /// A reader hears another life of this stream that goes on: two publishers on one name.
-    TwoPublishers {
-        /// The other life.
-        other: Epoch,
-    },
-    /// The final tally has been sent: the epoch is over.
-    Finished,
-}
 
 /// The publisher's side of a stream.
 #[derive(Debug)]
