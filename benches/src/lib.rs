@@ -33,10 +33,10 @@ impl Report {
         Self { bench, json: std::env::args().any(|argument| argument == "--json") }
     }
 
-    /// Prints what a reader of the figures must know.
+    /// Prints what a reader of the figures must know; on standard error where programs read rows.
     pub fn note(&self, text: &str) {
         if self.json {
-            println!("{}", json!({"bench": self.bench, "note": text}));
+            eprintln!("{}: {text}", self.bench);
         } else {
             println!("{text}");
         }
