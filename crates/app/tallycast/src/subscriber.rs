@@ -202,7 +202,11 @@ impl Subscriber {
     fn leave_what_others_read(&mut self) {
         // When the agent answers, it has written its last words on all streams that nobody wants any more, and
         // closed their rings. What it keeps, others read.
-        self.agent.wait_until_left();
+        let ports = self.agent.wait_until_left();
+        for book in self.leaving.values_mut() {
+            book.port =
+                ports.iter().find(|port| port.address == book.port.address).copied().unwrap_or(book.port);
+        }
         let kept: BTreeSet<StreamId> = self.agent.inlets().iter().map(|inlet| inlet.stream).collect();
         let Self { flows, patterns, scratch, reader, left, .. } = self;
         for flow in flows.values_mut() {

@@ -96,7 +96,7 @@ enum Command {
     HearAnnouncements(mpsc::Sender<Result<(), ReceiveError>>),
     Listen(SocketAddr, mpsc::Sender<Result<(), ReceiveError>>),
     Unlisten(SocketAddr),
-    Left(mpsc::Sender<()>),
+    Left(mpsc::Sender<Vec<PortStatus>>),
     Accounts(mpsc::Sender<Vec<StreamAccountView>>),
     AccountsOf(StreamId, mpsc::Sender<Vec<StreamAccountView>>),
     Announced(mpsc::Sender<Vec<Announced>>),
@@ -152,9 +152,11 @@ impl ReceiveAgent {
 
     /// Waits until every stream that is not wanted any more has been left, and its last word lies in its ring:
     /// as long as evidence may take to come, two seconds by default, and mostly not at all.
-    pub fn wait_until_left(&self) {
+    ///
+    /// Returns what the sockets had to tell then, also those that are closed now.
+    pub fn wait_until_left(&self) -> Vec<PortStatus> {
         // No answer means that the agent has ended: then there is nothing to wait for.
-        let _ = self.thread.ask(Command::Left);
+        self.thread.ask(Command::Left).unwrap_or_default()
     }
 
     /// Returns the accounts of all sockets as they stand, without their lists of gaps.

@@ -133,4 +133,6 @@ fn a_reader_that_leaves_amid_losses_leaves_none_of_them_unexplained() {
     let rows = &account.account.elements;
     assert!(rows.lost[Stage::Injected] > 1_000, "{rows:?}");
     assert_eq!((rows.unexplained, account.account.explained()), (0, true), "{rows:?}");
+    let (datagrams, socket) = (account.account.datagrams.unwrap(), account.port.unwrap());
+    assert!(socket.stats.datagrams >= datagrams.received, "{socket:?}");
 }

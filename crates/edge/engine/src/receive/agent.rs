@@ -14,7 +14,7 @@ use wire::{Announcement, Datagram};
 
 use super::directory::{Announced, Directory};
 use super::inlet::{Inlets, PortToken, Registry};
-use super::port::Port;
+use super::port::{Port, PortStatus};
 use super::reply::ReplySockets;
 use super::{Command, ReceiveConfig, ReceiveError, StreamAccountView};
 use crate::bell::AgentBell;
@@ -47,7 +47,7 @@ pub(super) struct Agent {
     /// Something may be left: a wish was taken back, or an account of a stream nobody wants has ended since.
     leaving: bool,
     /// Who waits until all that is not wanted has been left.
-    waiting: Vec<mpsc::Sender<()>>,
+    waiting: Vec<mpsc::Sender<Vec<PortStatus>>>,
     /// When ports are looked through for those where nothing comes any more.
     next_look: Instant,
     warned_of_buffer: bool,
@@ -362,6 +362,7 @@ impl Agent {
             return;
         }
         self.leaving = false;
+        let told: Vec<PortStatus> = self.ports.values().map(Port::status).collect();
         let directory = &self.directory;
         self.inlets.close_where(|description| !directory.wants(&description.name));
         let poller = &self.poller;
@@ -375,7 +376,7 @@ impl Agent {
         });
         for waiting in self.waiting.drain(..) {
             // Whoever asked may have given up waiting.
-            let _ = waiting.send(());
+            let _ = waiting.send(told.clone());
         }
     }
 
