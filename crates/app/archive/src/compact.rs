@@ -20,6 +20,7 @@ use crate::folders::{RunName, SegmentFile, run_folder, segment_path};
 use crate::parquet_file::{ParquetSegment, ParquetWriter, SegmentSpan, WriteTo};
 use crate::recovery::epoch_folders;
 use crate::rows::{Digest, Rows};
+use crate::seal::Sealing;
 use crate::segment::SegmentReader;
 use crate::store::{Store, StoreError, draft_of};
 
@@ -94,7 +95,7 @@ fn write(
     description: &Arc<Description>,
     arrow: &SchemaRef,
 ) -> Result<Digest, ArchiveError> {
-    let mut writer = ParquetWriter::new(WriteTo(store.create(draft)?), arrow)?;
+    let mut writer = ParquetWriter::new(Sealing::new(WriteTo(store.create(draft)?)), arrow)?;
     let mut digest = Digest::new(description);
     let entries = origin.index.entries.clone();
     for entry in &entries {
@@ -115,7 +116,7 @@ fn write(
         t1: last.t1,
         samples: entries.iter().map(|entry| u64::from(entry.samples)).sum(),
     };
-    let mut file = writer.finish(Some((origin.index.header.segment, span)))?;
+    let mut file = writer.seal(origin.index.header.segment, span)?;
     file.0.sync()?;
     Ok(digest)
 }

@@ -70,7 +70,7 @@ impl<'a> Export<'a> {
         if let Some((batch, _)) = columns.finish()? {
             writer.write(&batch)?;
         }
-        writer.finish(None)?;
+        writer.finish()?;
         Ok(exported)
     }
 

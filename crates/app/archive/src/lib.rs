@@ -28,6 +28,7 @@ mod reasons;
 mod recorder;
 mod recovery;
 mod rows;
+mod seal;
 mod segment;
 mod store;
 

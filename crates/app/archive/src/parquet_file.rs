@@ -1,17 +1,17 @@
 //! Closed segments as Parquet: how they are written, recognised and read through a store.
 //!
 //! Columns and their meaning are those of [`crate::columns`]; the file's metadata tells the span of indices
-//! and times, so that the catalogue reads footers only. Start with [`ParquetSegment`].
+//! and times, so that the catalogue reads footers only. Every byte read is checked by [`crate::seal`]. Start with
+//! [`ParquetSegment`].
 
 use core::ops::Range;
 use std::collections::VecDeque;
-use std::io::{Read, Write};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use arrow_array::RecordBatch;
 use arrow_schema::{DataType, Field, SchemaRef};
-use bytes::Bytes;
 use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder,
@@ -20,7 +20,6 @@ use parquet::basic::{Compression, Encoding, ZstdLevel};
 use parquet::errors::ParquetError;
 use parquet::file::metadata::{KeyValue, ParquetMetaData};
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
-use parquet::file::reader::{ChunkReader, Length};
 use parquet::file::statistics::Statistics;
 use parquet::schema::types::ColumnPath;
 use serde_json::{Value, json};
@@ -29,7 +28,8 @@ use units::WallTime;
 use crate::columns::DESCRIPTION_KEY;
 use crate::contents::{Segment, SegmentContent};
 use crate::error::ArchiveError;
-use crate::store::{Appendable, Readable, Store};
+use crate::seal::{Sealed, Sealing};
+use crate::store::{Appendable, Store};
 
 /// The key of our own metadata in the footer.
 const SEGMENT_KEY: &str = "tallycast.segment";
@@ -89,13 +89,21 @@ impl<W: Write + Send> ParquetWriter<W> {
         Ok(())
     }
 
-    /// Writes the footer, with the segment's span if this is one.
-    pub(crate) fn finish(mut self, segment: Option<(u32, SegmentSpan)>) -> Result<W, ArchiveError> {
-        if let Some((number, span)) = segment {
-            let value = span.to_json(number).to_string();
-            self.writer.append_key_value_metadata(KeyValue::new(SEGMENT_KEY.to_owned(), value));
-        }
+    /// Writes the footer.
+    pub(crate) fn finish(self) -> Result<W, ArchiveError> {
         Ok(self.writer.into_inner()?)
+    }
+}
+
+impl<W: Write + Send> ParquetWriter<Sealing<W>> {
+    /// Writes the footer with the segment's span, and the seal before it.
+    pub(crate) fn seal(mut self, number: u32, span: SegmentSpan) -> Result<W, ArchiveError> {
+        let value = span.to_json(number).to_string();
+        self.writer.append_key_value_metadata(KeyValue::new(SEGMENT_KEY.to_owned(), value));
+        // The last row group first, which is large; what is then held back is small.
+        self.writer.flush()?;
+        self.writer.inner_mut().hold();
+        Ok(self.finish()?.finish()?)
     }
 }
 
@@ -143,7 +151,7 @@ fn leaf(field: &Field) -> (Vec<String>, Option<Encoding>) {
 
 /// A Parquet segment that is read.
 pub(crate) struct ParquetSegment {
-    chunks: Chunks,
+    file: Sealed,
     metadata: ArrowReaderMetadata,
     span: SegmentSpan,
 }
@@ -154,13 +162,13 @@ impl ParquetSegment {
     /// # Errors
     /// [`ArchiveError::Segment`] if it is damaged, or Parquet but not from an archive.
     pub(crate) fn open(store: &dyn Store, path: &Path) -> Result<Self, ArchiveError> {
-        let chunks = Chunks::open(store, path)?;
-        let metadata = ArrowReaderMetadata::load(&chunks, ArrowReaderOptions::default());
+        let file = Sealed::open(store, path)?;
+        let metadata = ArrowReaderMetadata::load(&file, ArrowReaderOptions::default());
         let metadata = metadata.map_err(|error| damaged(path, error))?;
         let span = span_of(metadata.metadata());
         let span =
             span.ok_or_else(|| ArchiveError::segment(path, "this is not a segment of a tallycast archive"))?;
-        Ok(Self { chunks, metadata, span })
+        Ok(Self { file, metadata, span })
     }
 
     /// Returns the description in the footer.
@@ -176,7 +184,7 @@ impl ParquetSegment {
     pub(crate) fn summary(&self, number: u32) -> Segment {
         let SegmentSpan { first_index, next_index, t0, t1, samples } = self.span;
         let content = SegmentContent::Parquet;
-        let size_bytes = self.chunks.size_bytes;
+        let size_bytes = self.file.size_bytes();
         Segment { number, first_index, next_index, t0, t1, samples, size_bytes, content }
     }
 
@@ -211,9 +219,9 @@ impl ParquetSegment {
     /// [`ArchiveError::Segment`] if it is damaged.
     pub(crate) fn batches(&self, group: usize, sample_bytes: usize) -> Result<Batches, ArchiveError> {
         let batch_samples = (READ_BATCH_BYTES / (sample_bytes + 16)).clamp(1, 1 << 16);
-        let chunks = self.chunks.clone();
-        let path = chunks.path.clone();
-        let builder = ParquetRecordBatchReaderBuilder::new_with_metadata(chunks, self.metadata.clone());
+        let path = self.file.path().to_owned();
+        let builder =
+            ParquetRecordBatchReaderBuilder::new_with_metadata(self.file.clone(), self.metadata.clone());
         let builder = builder.with_row_groups(vec![group]).with_batch_size(batch_samples);
         let reader = builder.build().map_err(|error| damaged(&path, error))?;
         Ok(Batches { path, reader })
@@ -237,9 +245,10 @@ impl Iterator for Batches {
 
 /// Names the file that the library complains of; what the disk itself said of it is no damage.
 fn damaged(path: &Path, error: ParquetError) -> ArchiveError {
-    match error {
-        ParquetError::External(_) => error.into(),
-        error => ArchiveError::segment(path, &error.to_string()),
+    let of_disk = |cause: &io::Error| cause.kind() != io::ErrorKind::InvalidData;
+    match &error {
+        ParquetError::External(cause) if cause.downcast_ref().is_none_or(of_disk) => error.into(),
+        _ => ArchiveError::segment(path, &error.to_string()),
     }
 }
 
@@ -258,72 +267,16 @@ fn overlaps(metadata: &ParquetMetaData, group: usize, range: &Range<WallTime>) -
     starts_before_end && times.max_opt().is_none_or(|&last| last >= range.start.as_nanos())
 }
 
-/// Puts a store's file under the Parquet library.
-#[derive(Clone)]
-struct Chunks {
-    path: PathBuf,
-    file: Arc<dyn Readable>,
-    size_bytes: u64,
-}
-
-impl Chunks {
-    fn open(store: &dyn Store, path: &Path) -> Result<Self, ArchiveError> {
-        let file: Arc<dyn Readable> = store.open(path)?.into();
-        let size_bytes = file.size_bytes()?;
-        Ok(Self { path: path.to_owned(), file, size_bytes })
-    }
-}
-
-impl Length for Chunks {
-    fn len(&self) -> u64 {
-        self.size_bytes
-    }
-}
-
-impl ChunkReader for Chunks {
-    type T = ReadFrom;
-
-    fn get_read(&self, start: u64) -> Result<ReadFrom, ParquetError> {
-        Ok(ReadFrom { file: Arc::clone(&self.file), offset: start, end: self.size_bytes })
-    }
-
-    fn get_bytes(&self, start: u64, length: usize) -> Result<Bytes, ParquetError> {
-        if self.size_bytes.checked_sub(start).is_none_or(|left| left < length as u64) {
-            return Err(ParquetError::EOF(format!("{} is cut", self.path.display())));
-        }
-        let mut bytes = vec![0; length];
-        self.file.read_at(start, &mut bytes).map_err(|error| ParquetError::External(Box::new(error)))?;
-        Ok(bytes.into())
-    }
-}
-
-/// Reads a store's file from some place to its end.
-pub(crate) struct ReadFrom {
-    file: Arc<dyn Readable>,
-    offset: u64,
-    end: u64,
-}
-
-impl Read for ReadFrom {
-    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
-        let left = usize::try_from(self.end - self.offset).unwrap_or(usize::MAX);
-        let len = buffer.len().min(left);
-        self.file.read_at(self.offset, &mut buffer[..len]).map_err(std::io::Error::other)?;
-        self.offset += len as u64;
-        Ok(len)
-    }
-}
-
 /// Lets the Parquet library write to a store's file.
 pub(crate) struct WriteTo(pub(crate) Box<dyn Appendable>);
 
 impl Write for WriteTo {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.append(&[bytes]).map_err(std::io::Error::other)?;
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.append(&[bytes]).map_err(io::Error::other)?;
         Ok(bytes.len())
     }
 
-    fn flush(&mut self) -> std::io::Result<()> {
+    fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
 }
