@@ -1,0 +1,78 @@
+//! A monitor of one stream, started once, and the shortest client that can ask it.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream, UdpSocket};
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use monitor::{MonitorConfig, MonitorHandle};
+use tallycast::{Bus, Dtype, Node};
+
+/// Longer than any answer takes: what comes later is a monitor that hangs.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// The stream it has live, of one channel `x`.
+pub const STREAM: &str = "lab/x";
+
+/// Returns where the monitor listens, and starts it the first time.
+pub fn address() -> SocketAddr {
+    static MONITOR: OnceLock<MonitorHandle> = OnceLock::new();
+    MONITOR.get_or_init(start).address()
+}
+
+fn start() -> MonitorHandle {
+    let port = UdpSocket::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()).expect("a port").port();
+    let bus: Bus = format!("udp://239.84.0.0:{port}?iface=lo").parse().expect("a bus");
+    let node = || Node::builder().bus(bus.clone()).station("bench").build().expect("a node");
+    let mut config = MonitorConfig::new(node());
+    config.listen = "127.0.0.1:0".parse().expect("an address");
+    let handle = monitor::start(config).expect("loopback takes a monitor");
+    // A second of samples, with a hole, and then never any more: what is asked is always the same.
+    let mut publisher = node().publisher(STREAM).dtype(Dtype::F8).rate(1_000).channel(("x", "V")).open();
+    let publisher = publisher.as_mut().expect("a publisher");
+    while publisher.readers().is_empty() {
+        std::thread::park_timeout(Duration::from_millis(10));
+    }
+    let values: Vec<f64> = (0..450).map(f64::from).collect();
+    publisher.send(&values).expect("room for it");
+    publisher.skip(100, tallycast::Stage::Source).expect("a hole of the source");
+    publisher.send(&values).expect("room for it");
+    handle
+}
+
+/// An answer over HTTP.
+pub struct Answer {
+    /// 200, 400, …
+    pub status: u16,
+    /// Status line and headers, in lower case.
+    pub head: String,
+    /// What follows.
+    pub body: Vec<u8>,
+}
+
+/// Asks for `target`, which is put into the request as it is.
+pub fn ask(method: &str, target: &[u8], body: &[u8]) -> Answer {
+    let address = address();
+    let mut stream = TcpStream::connect(address).expect("the monitor listens");
+    stream.set_read_timeout(Some(PATIENCE)).expect("a time");
+    let head = format!("Host: {address}\r\nConnection: close\r\nContent-Length: {}\r\n\r\n", body.len());
+    let request = [method.as_bytes(), b" ", target, b" HTTP/1.1\r\n", head.as_bytes(), body].concat();
+    // Whoever is refused early may not be heard to the end.
+    let _ = stream.write_all(&request);
+    let mut bytes = Vec::new();
+    stream.read_to_end(&mut bytes).expect("an answer within its time");
+    let end = bytes.windows(4).position(|window| window == b"\r\n\r\n").expect("a head");
+    let head = String::from_utf8_lossy(&bytes[..end]).to_ascii_lowercase();
+    let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).expect("a status");
+    Answer { status, head, body: bytes[end + 4..].to_vec() }
+}
+
+/// Returns a connection that gives up where the monitor hangs.
+///
+/// # Panics
+/// If the monitor does not listen.
+pub fn connect() -> TcpStream {
+    let stream = TcpStream::connect(address()).expect("the monitor listens");
+    stream.set_read_timeout(Some(PATIENCE)).expect("a time");
+    stream.set_nodelay(true).expect("TCP");
+    stream
+}
