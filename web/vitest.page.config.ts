@@ -3,16 +3,22 @@
  *
  * What a test needs it starts: the fake server of `dev/fake-server.mjs`, or the command `tallycast`, which
  * `TALLYCAST_BIN` names and `cargo build -p tallycast-cli` makes.
- * One file after the other: a browser and a server share two cores with whatever else runs.
+ * First the drawing is measured, alone. Then two files at a time run side by side: each has its own browser, servers and bus, and
+ * spends most of its time waiting for samples to come and losses to settle.
  */
 import { defineConfig } from 'vitest/config';
 
+const PATIENCE = { testTimeout: 60_000, hookTimeout: 120_000 };
+const MEASURED = 'test/page/speed.test.ts';
+
 export default defineConfig({
   test: {
-    include: ['test/page/**/*.test.ts'],
-    globalSetup: ['test/page/setup.ts'],
-    fileParallelism: false,
-    testTimeout: 60_000,
-    hookTimeout: 120_000,
+    minWorkers: 1,
+    maxWorkers: 2,
+    poolOptions: { forks: { isolate: false } },
+    projects: [
+      { test: { name: 'drawing', include: [MEASURED], globalSetup: ['test/page/harness/setup.ts'], sequence: { groupOrder: 0 }, ...PATIENCE } },
+      { test: { name: 'page', include: ['test/page/*.test.ts'], exclude: [MEASURED], globalSetup: ['test/page/setup.ts'], sequence: { groupOrder: 1 }, ...PATIENCE } },
+    ],
   },
 });

@@ -13,7 +13,8 @@ import { holesOf, indexAt, Injection, SECOND, signals } from './signals.mjs';
 
 /** @typedef {import('./signals.mjs').Signal} Signal */
 /** @typedef {{stream: string, channel: string}} Wanted */
-/** @typedef {{view: number, traces: Wanted[], width: number, span: bigint, end: bigint | null, dirty: boolean, inFlight: number[]}} View */
+/** @typedef {{from: bigint, column: bigint, count: number}} Grid columns of equal width */
+/** @typedef {{view: number, traces: Wanted[], width: number, span: bigint, end: bigint | null, seen: string | null, inFlight: number[]}} View `seen`: the holes of a past that was sent */
 
 const DIST = fileURLToPath(new URL('../dist/', import.meta.url));
 const TYPES = /** @type {Record<string, string>} */ ({
@@ -24,6 +25,8 @@ const CSP = "default-src 'none'; script-src 'self'; style-src 'self'; connect-sr
 /** What lies further back comes "from the archive". */
 const LIVE_MEMORY = 60n * SECOND;
 const MAX_WIDTH = 4096;
+/** A view that follows is sent 30 frames a second, as by the real server. */
+const FRAME_MS = 33;
 /** Values looked at per column: enough for an envelope that looks right. */
 const PER_COLUMN = 12;
 
@@ -96,28 +99,34 @@ class Bus {
   /** @param {Signal} s @param {bigint} now */
   spark(s, now) {
     const from = (now / SECOND - 60n) * SECOND;
-    return Array.from({ length: 60 }, (_, k) => {
-      const [low, high] = this.column(s, 0, from + BigInt(k) * SECOND, from + BigInt(k + 1) * SECOND, [], this.edge(s, now));
-      return Number.isNaN(low) ? null : [low, high];
-    });
+    const pairs = this.envelope(s, 0, { from, column: SECOND, count: 60 }, [], this.edge(s, now));
+    return Array.from({ length: 60 }, (_, k) => (Number.isNaN(pairs[2 * k]) ? null : [...pairs.subarray(2 * k, 2 * k + 2)]));
   }
 
   /**
-   * The smallest and largest value in a column, NaN where there is none.
-   * @param {Signal} s @param {number} channel @param {bigint} from @param {bigint} to
-   * @param {import('./signals.mjs').Hole[]} holes @param {bigint} edge @returns {[number, number]}
+   * The smallest and largest value in each column, NaN where there is none. Times count from the first column on:
+   * there a double is exact, and bigints would cost ten times as much.
+   * @param {Signal} s @param {number} channel @param {Grid} grid
+   * @param {import('./signals.mjs').Hole[]} holes @param {bigint} edge
    */
-  column(s, channel, from, to, holes, edge) {
-    let low = Infinity;
-    let high = -Infinity;
-    for (let i = 0; i < PER_COLUMN; i += 1) {
-      const at = from + ((to - from) * BigInt(i)) / BigInt(PER_COLUMN);
-      if (at > edge || holes.some((h) => at >= h.from && at < h.to)) continue;
-      const value = s.value(seconds(at), channel);
-      low = Math.min(low, value);
-      high = Math.max(high, value);
+  envelope(s, channel, { from, column, count }, holes, edge) {
+    const pairs = new Float64Array(count * 2);
+    const since = (/** @type {bigint} */ ns) => Number(ns - from);
+    const bare = holes.map((h) => ({ from: since(h.from), to: since(h.to) }));
+    const [start, end, width] = [seconds(from), since(edge), Number(column)];
+    for (let k = 0; k < count; k += 1) {
+      const near = bare.filter((h) => h.to > k * width && h.from < (k + 1) * width);
+      let [low, high] = [NaN, NaN];
+      for (let i = 0; i < PER_COLUMN; i += 1) {
+        const at = (k + i / PER_COLUMN) * width;
+        if (at > end || near.some((h) => at >= h.from && at < h.to)) continue;
+        const value = s.value(start + at / 1e9, channel);
+        low = low <= value ? low : value;
+        high = high >= value ? high : value;
+      }
+      pairs.set([low, high], 2 * k);
     }
-    return low <= high ? [low, high] : [NaN, NaN];
+    return pairs;
   }
 
   /** @param {Signal} s @param {bigint} now */
@@ -140,7 +149,16 @@ class Bus {
       stream: s.name, epoch: `${this.joined}`, reader: 'monitor', leg: 'udp', state: 'open',
       datagrams: { first: 0, next: received, received, lost: {}, unexplained: 0, unsettled: 0, in_flight: 0, duplicates: 0 },
       elements: { first: 0, next, per_sample: per, delivered: next * per - gone - inFlight, lost, unexplained, unsettled, in_flight: inFlight },
-      gaps: [], ladder: STAGES.map((stage) => ({ stage, elements: lost[stage] ?? 0 })),
+      socket: this.socket(lost), gaps: [], ladder: STAGES.map((stage) => ({ stage, elements: lost[stage] ?? 0 })),
+    };
+  }
+
+  /** A stream that loses in the socket has one at which more was dropped than is missing. @param {Record<string, number>} lost */
+  socket(lost) {
+    const overrun = 'receiver_socket_buffer' in lost;
+    return {
+      address: '239.84.3.4:7400', drops: overrun ? 131 : 0, unmatched: overrun ? { receiver_socket_buffer: 3 } : {},
+      settled_early: 0, longest_wait_ns: 1_234_567,
     };
   }
 
@@ -214,15 +232,14 @@ class Viewer {
     const width = Math.max(1, Math.min(MAX_WIDTH, m.width_px));
     const end = m.end_ns === null ? null : BigInt(m.end_ns);
     const inFlight = this.views.get(m.view)?.inFlight ?? [];
-    this.views.set(m.view, { view: m.view, traces: m.traces, width, span: BigInt(m.span_ns), end, dirty: true, inFlight });
+    this.views.set(m.view, { view: m.view, traces: m.traces, width, span: BigInt(m.span_ns), end, seen: null, inFlight });
   }
 
   /** Sends what each view is owed. */
   tick() {
     if (!this.visible) return;
     for (const view of this.views.values()) {
-      if (view.inFlight.length >= 2 || (view.end !== null && !view.dirty)) continue;
-      view.dirty = false;
+      if (view.inFlight.length >= 2 || (view.end !== null && !this.changed(view, view.end))) continue;
       this.frame += 1;
       view.inFlight.push(this.frame);
       const bytes = this.encode(view);
@@ -232,6 +249,18 @@ class Viewer {
       this.tally.bytes += bytes.byteLength;
       this.socket.send(bytes);
     }
+  }
+
+  /** Whether a view of the past was not sent yet, or a hole in it settled since. @param {View} view @param {bigint} end */
+  changed(view, end) {
+    const now = wallNow();
+    const seen = view.traces.flatMap(({ stream }) => {
+      const s = this.bus.find(stream);
+      return s === undefined ? [] : this.bus.holes(s, end - view.span, end, now).map((h) => `${h.from} ${h.settled}`);
+    }).join();
+    const changed = seen !== view.seen;
+    view.seen = seen;
+    return changed;
   }
 
   /** @param {View} view */
@@ -255,7 +284,8 @@ class Viewer {
     const samplesPerColumn = (s.rate * Number(column)) / 1e9;
     const edge = this.bus.edge(s, now);
     const body = samplesPerColumn < 1
-      ? this.points(s, channel, from, to < edge ? to : edge, holes) : this.columns(s, channel, from, column, width, holes, edge);
+      ? this.points(s, channel, from, to < edge ? to : edge, holes)
+      : { first: 0, pairs: this.bus.envelope(s, channel, { from, column, count: width }, holes, edge) };
     const gaps = holes.map((h) => ({
       from: h.from, to: h.to, lostElements: h.samples * s.channels.length, code: h.code, firstIndex: h.firstIndex, samples: h.samples,
     }));
@@ -263,17 +293,6 @@ class Viewer {
       index, state: s.silent ? 2 : 0, body, samplesPerColumn, newest: edge, newestValue: s.value(seconds(edge), channel),
       liveMemoryFrom: now - LIVE_MEMORY, gaps,
     };
-  }
-
-  /** @param {Signal} s @param {number} channel @param {bigint} from @param {bigint} column @param {number} width @param {import('./signals.mjs').Hole[]} holes @param {bigint} edge */
-  columns(s, channel, from, column, width, holes, edge) {
-    const pairs = new Float32Array(width * 2);
-    for (let k = 0; k < width; k += 1) {
-      const at = from + BigInt(k) * column;
-      const near = holes.filter((h) => h.to > at && h.from < at + column);
-      [pairs[2 * k], pairs[2 * k + 1]] = this.bus.column(s, channel, at, at + column, near, edge);
-    }
-    return { first: 0, pairs };
   }
 
   /** @param {Signal} s @param {number} channel @param {bigint} from @param {bigint} to @param {import('./signals.mjs').Hole[]} holes */
@@ -372,7 +391,7 @@ export async function startFakeServer(options = {}) {
   });
   let beat = 0;
   const timers = [
-    setInterval(() => viewers.forEach((v) => v.tick()), 16),
+    setInterval(() => viewers.forEach((v) => v.tick()), FRAME_MS),
     setInterval(() => viewers.forEach((v) => { if (v.visible) v.streams((beat += 1) % 2 === 0); }), 500),
     setInterval(() => viewers.forEach((v) => v.account()), 500),
   ];

@@ -3,8 +3,9 @@
  * pointer, which one comes next, and what is said about it.
  */
 import { CODE_UNEXPLAINED, CODE_UNSETTLED, type GapRecord, type ViewFrame } from '../wire/frame';
-import type { GapDetail, TraceRequest } from '../wire/messages';
+import type { GapDetail, SocketCounts, TraceRequest } from '../wire/messages';
 import { count, duration } from './quantity';
+import { socketLine } from './socket';
 import { stageOfCode, stageOfName, STAGES, UNEXPLAINED, UNSETTLED, type Stage } from './stage';
 import { day, full, type Zone } from './time';
 
@@ -125,8 +126,8 @@ export function samples(value: number): string {
   return `${count(value)} ${Math.round(value) === 1 ? 'sample' : 'samples'}`;
 }
 
-/** Writes the gaps of a stream as a text to paste into a log book. */
-export function gapsAsText(stream: string, gaps: readonly GapDetail[], zone: Zone): string {
+/** Writes the gaps of a stream, and what its socket counts, as a text to paste into a log book. */
+export function gapsAsText(stream: string, gaps: readonly GapDetail[], socket: SocketCounts | null, zone: Zone): string {
   const head = `${stream}: ${gaps.length} ${gaps.length === 1 ? 'gap' : 'gaps'}${gaps[0] === undefined ? '' : `, ${day(gaps[0].from, zone)}`}`;
   const lines = gaps.map((gap) => {
     const stages = lossRows(gap).map(([stage, lost]) => `${stage.name} ${lost}`).join(', ');
@@ -134,5 +135,5 @@ export function gapsAsText(stream: string, gaps: readonly GapDetail[], zone: Zon
       + `${samples(gap.samples)}  [${stages} elements${gap.apportioned ? ', apportioned' : ''}]`;
     return [first, ...gap.evidence.map((line) => `    ${line}`)].join('\n');
   });
-  return `${[head, ...lines].join('\n')}\n`;
+  return `${[head, ...(socket === null ? [] : [socketLine(socket)]), ...lines].join('\n')}\n`;
 }

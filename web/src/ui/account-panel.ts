@@ -1,11 +1,13 @@
 /**
- * The account of the selected stream: the ladder of stages with bars, the law, and the gaps as a list.
+ * The account of the selected stream: the ladder of stages with bars, the law, the gaps as a list, and what its
+ * socket counts.
  */
 import { gapsAsText, lossRows, samples } from '../model/gaps';
 import { ladderOf, type Ladder, type Rung } from '../model/ladder';
 import { count, duration } from '../model/quantity';
+import { SEPARATOR, socketFacts, socketLine } from '../model/socket';
 import { clock, full, type Zone } from '../model/time';
-import type { Account, BrowserLoss, GapDetail, Stream } from '../wire/messages';
+import type { Account, BrowserLoss, GapDetail, SocketCounts, Stream } from '../wire/messages';
 import { byId, el, icon, setAttribute, setText } from './dom';
 
 /** Who is told. */
@@ -33,8 +35,10 @@ export class AccountPanel {
   readonly #list = byId('gap-list', HTMLUListElement);
   readonly #listHead = byId('gap-list-head', HTMLHeadingElement);
   readonly #copy = byId('copy-gaps', HTMLButtonElement);
+  readonly #foot = byId('account-socket', HTMLElement);
   readonly #rungs = new Map<string, RungParts>();
   #gaps: readonly GapDetail[] = [];
+  #socket: SocketCounts | null = null;
   #stream = '';
   #zone: Zone = 'local';
 
@@ -63,6 +67,7 @@ export class AccountPanel {
     this.#end('delivered', 'delivered', ladder.delivered);
     this.#order(ladder);
     this.#showLaw(ladder, account);
+    this.#showSocket(account.socket);
   }
 
   /** Shows the gaps, newest first. */
@@ -84,6 +89,7 @@ export class AccountPanel {
     for (const element of [this.#ladder, this.#law, this.#list]) element.replaceChildren();
     setText(this.#listHead, '');
     this.#copy.hidden = true;
+    this.#showSocket(null);
   }
 
   #end(key: 'sent' | 'delivered', words: string, elements: number): void {
@@ -132,6 +138,15 @@ export class AccountPanel {
     );
   }
 
+  #showSocket(socket: SocketCounts | null): void {
+    this.#socket = socket;
+    this.#foot.hidden = socket === null;
+    // What says the same stays: somebody may be reading what a word of it means.
+    if (socket === null || this.#foot.textContent === socketLine(socket)) return;
+    const facts = socketFacts(socket).map(({ text, meaning, odd }) => el('span', { text, title: meaning, 'data-odd': odd }));
+    this.#foot.replaceChildren(...facts.flatMap((fact, i) => (i === 0 ? [fact] : [SEPARATOR, fact])));
+  }
+
   #item(gap: GapDetail): HTMLElement {
     const [leading] = lossRows(gap);
     const place = leading?.[0].place ?? 'unexplained';
@@ -145,7 +160,7 @@ export class AccountPanel {
   }
 
   async #copyGaps(): Promise<void> {
-    const text = gapsAsText(this.#stream, this.#gaps, this.#zone);
+    const text = gapsAsText(this.#stream, this.#gaps, this.#socket, this.#zone);
     const label = this.#copy.querySelector('span');
     try {
       await navigator.clipboard.writeText(text);

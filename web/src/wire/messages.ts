@@ -4,7 +4,7 @@
  * The layout's source of truth is `docs/protocol/page.md`. Readers here take parsed JSON and return plain
  * typed values; they never throw, see `json.ts`.
  */
-import { counts, fields, flag, list, nanoseconds, number, oneOf, text, type Fields } from './json';
+import { counts, fields, flag, isFields, list, nanoseconds, number, oneOf, text, type Fields } from './json';
 
 /** The version of the protocol this page speaks. */
 export const PAGE_PROTOCOL = 1;
@@ -134,6 +134,8 @@ export interface Account {
   readonly unsettled: number;
   readonly inFlight: number;
   readonly datagrams: DatagramRows | null;
+  /** Null where the server reads the stream from no socket of its own. */
+  readonly socket: SocketCounts | null;
   readonly gaps: readonly GapDetail[];
 }
 
@@ -143,6 +145,19 @@ export interface DatagramRows {
   readonly next: number;
   readonly received: number;
   readonly duplicates: number;
+}
+
+/** What is counted at the receiving socket, over all streams that share it. */
+export interface SocketCounts {
+  readonly address: string;
+  /** Datagrams that it dropped since it was opened. */
+  readonly drops: number;
+  /** Stage → datagrams counted there beyond those that are missing in the socket's streams. */
+  readonly unmatched: ReadonlyMap<string, number>;
+  /** Gaps that were settled before their evidence was in, because too many waited for theirs. */
+  readonly settledEarly: number;
+  /** The longest that a datagram lay in the socket before it was read. */
+  readonly longestWaitNs: number;
 }
 
 /** Reads an account (`docs/formats/account.md`). */
@@ -167,6 +182,7 @@ export function readAccount(value: unknown): Account {
     unsettled: number(elements, 'unsettled'),
     inFlight: number(elements, 'in_flight'),
     datagrams: 'received' in datagrams ? readDatagrams(datagrams) : null,
+    socket: isFields(from['socket']) ? readSocket(from['socket']) : null,
     gaps: list(from, 'gaps').map(readGapDetail),
   };
 }
@@ -177,6 +193,16 @@ function readDatagrams(from: Fields): DatagramRows {
     next: number(from, 'next'),
     received: number(from, 'received'),
     duplicates: number(from, 'duplicates'),
+  };
+}
+
+function readSocket(from: Fields): SocketCounts {
+  return {
+    address: text(from, 'address'),
+    drops: number(from, 'drops'),
+    unmatched: counts(from, 'unmatched'),
+    settledEarly: number(from, 'settled_early'),
+    longestWaitNs: Number(nanoseconds(from, 'longest_wait_ns')),
   };
 }
 

@@ -78,10 +78,18 @@ describe('details of gaps', () => {
   });
 
   test('are written for a log book', () => {
-    const text = gapsAsText('a/b', [detail], 'utc').replaceAll('\u202f', ' ');
+    const text = gapsAsText('a/b', [detail], null, 'utc').replaceAll('\u202f', ' ');
     expect(text).toBe('a/b: 1 gap, 1970-01-01\n1970-01-01 00:00:00.000000500 UTC  100 ns  from index 500  100 samples  '
       + '[network 5, late 3, unexplained 1, unsettled 2 elements]\n    SO_RXQ_OVFL rose by 37\n');
-    expect(gapsAsText('a/b', [], 'utc')).toBe('a/b: 0 gaps\n');
+    expect(gapsAsText('a/b', [], null, 'utc')).toBe('a/b: 0 gaps\n');
+  });
+
+  test('are written below what their socket counts, if there is one', () => {
+    const socket = { address: '239.84.3.4:7400', drops: 131, unmatched: new Map([['receiver_socket_buffer', 3]]), settledEarly: 0, longestWaitNs: 1_234_567 };
+    const [head, line, first] = gapsAsText('a/b', [detail], socket, 'utc').replaceAll('\u202f', ' ').split('\n');
+    expect(head).toBe('a/b: 1 gap, 1970-01-01');
+    expect(line).toBe('socket 239.84.3.4:7400 · dropped 131 · unmatched 3 (receiver_socket_buffer) · longest wait 1.23 ms');
+    expect(first).toContain('from index 500');
   });
 });
 

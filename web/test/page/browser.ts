@@ -1,11 +1,15 @@
 /**
  * Starts Chromium, opens the page and waits for what it shows: what every page test begins with.
  */
+import { existsSync } from 'node:fs';
 import { chromium, type Browser, type BrowserContextOptions, type Page } from 'playwright-core';
 import { readLayout } from '../../src/model/layout';
 import type { TimeWindow } from '../../src/model/window';
+import { overhear } from './overheard';
 
-const EXECUTABLE = process.env['CHROMIUM'] ?? '/usr/bin/chromium';
+/** The shell is the same engine without a browser around it, where a page costs a third (measured). */
+const SHELL = '/usr/bin/chromium-headless-shell';
+const EXECUTABLE = process.env['CHROMIUM'] ?? (existsSync(SHELL) ? SHELL : '/usr/bin/chromium');
 /** No network but loopback, no sandbox because tests run as root in containers. */
 const ARGUMENTS = [
   '--headless', '--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking',
@@ -17,24 +21,21 @@ export function launch(): Promise<Browser> {
   return chromium.launch({ executablePath: EXECUTABLE, args: ARGUMENTS });
 }
 
-/** An open page. */
-export interface Opened {
-  readonly page: Page;
-  /** What went wrong on the page; a test that leaves any has failed. */
-  readonly errors: string[];
-  close(): Promise<void>;
-}
+/** Nothing of the machine decides what the page shows. */
+export const SURROUNDINGS: BrowserContextOptions = {
+  viewport: { width: 1200, height: 800 }, colorScheme: 'dark', locale: 'en-US', timezoneId: 'Europe/Berlin',
+};
 
-/** Opens the page with this query. */
-export async function open(browser: Browser, url: string, query = '', options: BrowserContextOptions = {}): Promise<Opened> {
-  const context = await browser.newContext({ viewport: { width: 1200, height: 800 }, colorScheme: 'dark', timezoneId: 'Europe/Berlin', ...options });
+/** Opens the page in a context of its own; what goes wrong on it is added to `errors`. */
+export async function open(browser: Browser, address: string, errors: string[], options: BrowserContextOptions = {}): Promise<Page> {
+  const context = await browser.newContext({ ...SURROUNDINGS, ...options });
   const page = await context.newPage();
-  const errors: string[] = [];
   page.on('pageerror', (error) => errors.push(error.message));
   page.on('console', (message) => { if (message.type() === 'error' && !message.text().includes('net::ERR')) errors.push(message.text()); });
-  await page.goto(`${url}/${query}`);
-  if ((await page.locator('#top-bar').count()) === 0) throw new Error(`${url} serves no page:\n${await page.innerText('body')}`);
-  return { page, errors, close: () => context.close() };
+  overhear(page);
+  await page.goto(address);
+  if ((await page.locator('#top-bar').count()) === 0) throw new Error(`${address} shows no page:\n${await page.innerText('body')}`);
+  return page;
 }
 
 /** Waits until `probe` holds; the watchdog's message says what was waited for. */
@@ -76,11 +77,4 @@ export function hide(page: Page, hidden: boolean): Promise<void> {
     Object.defineProperty(document, 'hidden', { value, configurable: true });
     document.dispatchEvent(new Event('visibilitychange'));
   }, hidden);
-}
-
-/** Counts the frames that the page is sent from its next loading on. */
-export function countFrames(page: Page): () => number {
-  let frames = 0;
-  page.on('websocket', (socket) => socket.on('framereceived', ({ payload }) => { frames += typeof payload === 'string' ? 0 : 1; }));
-  return () => frames;
 }

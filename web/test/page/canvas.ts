@@ -4,6 +4,7 @@
  */
 import type { Page } from 'playwright-core';
 import { until } from './browser';
+import { talkOf } from './overheard';
 
 /** A pixel bears an ink if each part of its colour is as near as this: faint ones are coarse. */
 const LIKENESS = 24;
@@ -53,24 +54,25 @@ export function inkedRows(page: Page, ink: Ink, plot = 0): Promise<readonly numb
     }
     return rows;
 
+    /** The ink that a pixel bears: of none enough where the nearest has too small a share, whatever else looks like it. */
     function nearest(i: number): number {
       let best: number = likeness;
       let found = -1;
       for (const [k, colour] of colours.entries()) {
-        const off = distance(i, colour);
-        if (off >= best) continue;
-        best = off;
-        found = k;
+        const { distance, share } = compare(i, colour);
+        if (distance >= best) continue;
+        best = distance;
+        found = share < leastShare ? -1 : k;
       }
       return found;
     }
 
-    /** How far a pixel's colour is from that of an ink, be it alone or half over a grid line. */
-    function distance(i: number, colour: Uint8ClampedArray): number {
+    /** How far a pixel's colour is from that of an ink, be it alone or partly over a grid line, and the ink's share of it. */
+    function compare(i: number, colour: Uint8ClampedArray): { distance: number; share: number } {
       const parts = [0, 1, 2].map((part) => [data[i + part] ?? 0, colour[part] ?? 0, grid[part] ?? 0] as const);
       const [along, whole] = parts.reduce(([a, w], [own, ink, line]) => [a + (own - line) * (ink - line), w + (ink - line) ** 2], [0, 0]);
-      const share = Math.min(1, along / whole);
-      return share < leastShare ? Infinity : Math.max(...parts.map(([own, ink, line]) => Math.abs(own - line - share * (ink - line))));
+      const share = Math.max(0, Math.min(1, along / whole));
+      return { share, distance: Math.max(...parts.map(([own, ink, line]) => Math.abs(own - line - share * (ink - line)))) };
     }
 
     /** All inks of a plot: the traces', then the places'. */
@@ -108,6 +110,12 @@ export function longestBare(rows: readonly number[]): number {
   return longest;
 }
 
+/** The share of a picture of real streams that must bear ink: a busy machine may lose some samples on its own, and says so. */
+export const MOST = 0.9;
+
+/** The share of columns that bear any ink. */
+export const covered = (rows: readonly number[]): number => rows.filter((count) => count > 0).length / rows.length;
+
 /** Returns the sum over columns. */
 export const sum = (rows: readonly number[]): number => rows.reduce((all, each) => all + each, 0);
 
@@ -128,11 +136,12 @@ export async function moves(page: Page, plot = 0): Promise<void> {
   await until('a picture that moves', async () => (await pixels(page, plot)) !== before);
 }
 
-/** A frame that is under way when a window is held arrives and is drawn within so many screen refreshes. */
+/** Samples that were under way when a window was held are drawn within so many screen refreshes. */
 const REFRESHES = 16;
 
-/** Waits until a plot looks the same for a while, and returns its digest. */
+/** Waits until a plot shows what was asked for and looks the same for a while, and returns its digest. */
 export async function still(page: Page, plot = 0): Promise<string> {
+  await until('frames of the windows asked for', () => talkOf(page).answered);
   let last = await pixels(page, plot);
   await until('a picture that stands still', async () => {
     const before = last;

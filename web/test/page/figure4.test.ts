@@ -7,17 +7,17 @@
  */
 import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { list } from '../../src/wire/json';
+import { list, number } from '../../src/wire/json';
 import { readGapDetail, type GapDetail } from '../../src/wire/messages';
 import { gapsOf, streamOf } from './api';
-import { drawn, launch, open, until, type Opened } from './browser';
+import { drawn, launch, open, until } from './browser';
 import { dataBox, inkedRows, longestBare, still, sum } from './canvas';
-import { killAll, privateBus, Program } from './command';
-import { startMonitor, type Monitor } from './demo';
+import { cleanUp, publish, startMonitor, subscribe, type Monitor } from './bus';
+import { privateBus, type Program } from './command';
 
 const STREAM = 'figure4/sine';
 /** 50 datagrams a second of 100 samples each, so that every hole is wide enough to see: 20 ms. No peak lies on a grid line. */
-const PUBLISH = ['pub', STREAM, '--wave', 'sine', '--rate', '5k', '--frequency', '2', '--amplitude', '0.9', '--unit', 'V', '--linger', '20ms', '--loss', '5%'];
+const PUBLISH = [STREAM, '--wave', 'sine', '--rate', '5k', '--frequency', '2', '--amplitude', '0.9', '--unit', 'V', '--linger', '20ms', '--loss', '5%'];
 const SPAN_NS = 2_000_000_000n;
 const SPAN_SAMPLES = 10_000;
 /** Blended edges of holes belong to neither side. */
@@ -27,7 +27,8 @@ const ENOUGH = 4;
 
 describe('figure 4', () => {
   let browser: Browser;
-  let opened: Opened;
+  let page: Page;
+  const errors: string[] = [];
   let publisher: Program;
   let reader: Program;
   let monitor: Monitor;
@@ -39,20 +40,21 @@ describe('figure 4', () => {
     const bus = await privateBus();
     browser = await launch();
     monitor = await startMonitor(bus, [STREAM]);
-    reader = new Program(['sub', STREAM, '--json', '--reader', 'desk', '--with-parent', '--patience', '20s', '--bus', bus]);
-    publisher = new Program([...PUBLISH, '--json', '--with-parent', '--bus', bus]);
-    ({ holes, end } = await settledWindow(monitor.url));
-    opened = await open(browser, monitor.url, `?span=2s&end=${end}&plot=${STREAM}:ch0;y=fixed:-1.1:1.1`);
-    await drawn(opened.page);
-    await still(opened.page);
+    reader = subscribe(bus, STREAM);
+    publisher = publish(bus, PUBLISH);
+    const began = await reader.object('where it begins', (object) => object['event'] === 'began');
+    ({ holes, end } = await settledWindow(monitor.url, number(began, 'first_index')));
+    page = await open(browser, `${monitor.url}/?span=2s&end=${end}&plot=${STREAM}:ch0;y=fixed:-1.1:1.1`, errors);
+    await drawn(page);
+    await still(page);
   });
   afterAll(async () => {
     await browser.close();
-    await killAll();
+    await cleanUp();
   });
 
   /** Columns of the plot strictly within a hole, and those that touch it. */
-  async function columnsOf(page: Page): Promise<{ inside: Set<number>; touched: Set<number>; width: number }> {
+  async function columns(): Promise<{ inside: Set<number>; touched: Set<number>; width: number }> {
     const { width } = await dataBox(page);
     const x = (time: bigint): number => (Number(time - (end - SPAN_NS)) / Number(SPAN_NS)) * width;
     const [inside, touched] = [new Set<number>(), new Set<number>()];
@@ -65,16 +67,16 @@ describe('figure 4', () => {
   }
 
   test('has no line that bridges a hole', async () => {
-    const { inside } = await columnsOf(opened.page);
+    const { inside } = await columns();
     expect(inside.size).toBeGreaterThan(ENOUGH * EDGE_PX);
-    const trace = await inkedRows(opened.page, { trace: 0 });
+    const trace = await inkedRows(page, { trace: 0 });
     expect([...inside].filter((k) => (trace[k] ?? 0) > 0)).toEqual([]);
   });
 
   test('has every hole hatched over its full height, and nothing else', async () => {
-    const { inside, touched, width } = await columnsOf(opened.page);
-    const { height } = await dataBox(opened.page);
-    const hatch = await inkedRows(opened.page, { place: 'injected' });
+    const { inside, touched, width } = await columns();
+    const { height } = await dataBox(page);
+    const hatch = await inkedRows(page, { place: 'injected' });
     // Grid lines show through a hatch, in another colour.
     expect(sum([...inside].map((k) => hatch[k] ?? 0))).toBeGreaterThan(inside.size * height * 0.9);
     const elsewhere = Array.from({ length: width }, (_, k) => k).filter((k) => !touched.has(k));
@@ -82,9 +84,10 @@ describe('figure 4', () => {
   });
 
   test('has the sine wherever it arrived', async () => {
-    const { touched, width } = await columnsOf(opened.page);
-    const trace = await inkedRows(opened.page, { trace: 0 });
-    const arrived = Array.from({ length: width }, (_, k) => (touched.has(k) ? 1 : trace[k] ?? 0));
+    const { touched, width } = await columns();
+    const trace = await inkedRows(page, { trace: 0 });
+    // The line runs from the middle of the first column to the middle of the last.
+    const arrived = Array.from({ length: width }, (_, k) => (touched.has(k) ? 1 : trace[k] ?? 0)).slice(1, -1);
     expect(longestBare(arrived)).toBe(0);
   });
 
@@ -104,9 +107,9 @@ describe('figure 4', () => {
 /** Names a hole as every reader of one epoch does. */
 const place = ({ firstIndex, samples, lost }: GapDetail): string => `${samples} samples from ${firstIndex}, ${JSON.stringify([...lost])}`;
 
-/** Waits for a window that is full of samples and settled holes, and returns it. */
-async function settledWindow(url: string): Promise<{ holes: readonly GapDetail[]; end: bigint }> {
-  const { firstIndex } = await streamOf(url, STREAM);
+/** Waits for a window that is full of samples and settled holes, all of them after `joined`, and returns it. */
+async function settledWindow(url: string, joined: number): Promise<{ holes: readonly GapDetail[]; end: bigint }> {
+  const firstIndex = Math.max(joined, (await streamOf(url, STREAM)).firstIndex);
   let found: { holes: readonly GapDetail[]; end: bigint } | undefined;
   await until('a window of settled holes', async () => {
     const gaps = await gapsOf(url, STREAM);

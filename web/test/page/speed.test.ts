@@ -6,7 +6,7 @@
 import type { Browser, CDPSession } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import type { Load } from './harness/harness';
-import { launch } from './browser';
+import { launch, SURROUNDINGS } from './browser';
 
 const LOAD: Load = { plots: 10, tracesPerPlot: 10, columns: 500, gapsPerTrace: 5, frames: 60 };
 const GATE_MS = 16;
@@ -28,7 +28,7 @@ describe('drawing', () => {
   afterAll(() => browser.close());
 
   test('a hundred traces of five hundred columns fit a frame', async () => {
-    const page = await browser.newPage({ viewport: { width: 1600, height: 900 } });
+    const page = await browser.newPage({ ...SURROUNDINGS, viewport: { width: 1600, height: 900 } });
     await page.goto(inject('harnessUrl'));
     const size = await page.evaluate((load) => window.prepare(load), LOAD);
     const session = await page.context().newCDPSession(page);

@@ -2,11 +2,14 @@
  * Twenty viewers at one monitor server, some of which stop: nobody else loses anything by it, and what those
  * who stopped were never shown is counted as theirs, stage `browser`.
  */
-import type { Browser, CDPSession, Page } from 'playwright-core';
-import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import type { CDPSession, Page } from 'playwright-core';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { metric } from './api';
-import { countFrames, drawn, hide, launch, open, until, type Opened } from './browser';
-import { cleanUp, startDemo, type Demo } from './demo';
+import { drawn, hide, until } from './browser';
+import { cleanUp, publish, SINE, startMonitor, type Monitor } from './bus';
+import { privateBus } from './command';
+import { talkOf } from './overheard';
+import { Pages } from './pages';
 import { Viewer, type Look } from './viewer';
 
 const SECOND = 1_000_000_000n;
@@ -24,21 +27,19 @@ const LOST_AT_LEAST = 1_000;
 const READING = 18;
 
 describe('twenty viewers', () => {
-  let browser: Browser;
-  let demo: Demo;
+  const pages = new Pages();
+  let monitor: Monitor;
   let readers: readonly Viewer[] = [];
-  let opened: Opened;
 
   beforeAll(async () => {
-    browser = await launch();
-    demo = await startDemo();
-    readers = Array.from({ length: READING }, () => new Viewer(demo.url, READER));
+    const bus = await privateBus();
+    publish(bus, SINE);
+    monitor = await startMonitor(bus, [STREAM]);
+    readers = Array.from({ length: READING }, () => new Viewer(monitor.url, READER));
     await Promise.all(readers.map((reader) => reader.reaches(1n)));
   });
-  afterEach(() => opened.close());
   afterAll(async () => {
     readers.forEach((reader) => reader.close());
-    await browser.close();
     await cleanUp();
   });
 
@@ -54,13 +55,13 @@ describe('twenty viewers', () => {
   }
 
   test('of whom one reads nothing any more and the script of another stands still', async () => {
-    const stopped = new Viewer(demo.url, STOPPER);
-    opened = await open(browser, demo.url, ADDRESS);
-    await drawn(opened.page);
+    const stopped = new Viewer(monitor.url, STOPPER);
+    const page = await pages.open(monitor.url, ADDRESS);
+    await drawn(page);
     await stopped.reaches(1n);
-    expect(await metric(demo.url, 'tallycast_monitor_viewers')).toBe(READING + 2);
+    expect(await metric(monitor.url, 'tallycast_monitor_viewers')).toBe(READING + 2);
 
-    const debug = await stopScript(opened.page);
+    const debug = await stopScript(page);
     stopped.stop();
     await goOn(WHILE_NS);
     await expectReadersLostNothing();
@@ -70,25 +71,24 @@ describe('twenty viewers', () => {
     const theirs = await stoppedLoss(stopped);
     expect([...theirs.lostElements.keys()]).toEqual([STREAM]);
     expect(theirs.droppedFrames).toBeGreaterThan(0);
-    await showsItsLoss(opened.page);
-    await until('both losses among the metrics', async () => (await metric(demo.url, 'tallycast_monitor_browser_elements_lost_total')) >= 2 * LOST_AT_LEAST);
+    await showsItsLoss(page);
+    await until('both losses among the metrics', async () => (await metric(monitor.url, 'tallycast_monitor_browser_elements_lost_total')) >= 2 * LOST_AT_LEAST);
     await expectReadersLostNothing();
     stopped.close();
   });
 
   test('of whom one is hidden: it is sent nothing, and what it did not see is counted as its own', async () => {
-    opened = await open(browser, demo.url, ADDRESS);
-    const received = countFrames(opened.page);
-    await opened.page.reload();
-    await drawn(opened.page);
-    await hide(opened.page, true);
+    const page = await pages.open(monitor.url, ADDRESS);
+    const talk = talkOf(page);
+    await drawn(page);
+    await hide(page, true);
     await goOn(SECOND / 2n);
-    const before = received();
+    const before = talk.frames;
     await goOn(WHILE_NS);
-    expect(received()).toBe(before);
-    await hide(opened.page, false);
-    await until('frames again', () => received() > before);
-    await showsItsLoss(opened.page);
+    expect(talk.frames).toBe(before);
+    await hide(page, false);
+    await until('frames again', () => talk.frames > before);
+    await showsItsLoss(page);
     await expectReadersLostNothing();
   });
 });
