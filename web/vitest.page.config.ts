@@ -15,7 +15,6 @@ export default defineConfig({
   test: {
     minWorkers: 1,
     maxWorkers: 2,
-    poolOptions: { forks: { isolate: false } },
     projects: [
       { test: { name: 'drawing', include: [MEASURED], globalSetup: ['test/page/harness/setup.ts'], sequence: { groupOrder: 0 }, ...PATIENCE } },
       { test: { name: 'page', include: ['test/page/*.test.ts'], exclude: [MEASURED], globalSetup: ['test/page/setup.ts'], sequence: { groupOrder: 1 }, ...PATIENCE } },
