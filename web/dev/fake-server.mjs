@@ -149,7 +149,7 @@ class Bus {
       stream: s.name, epoch: `${this.joined}`, reader: 'monitor', leg: 'udp', state: 'open',
       datagrams: { first: 0, next: received, received, lost: {}, unexplained: 0, unsettled: 0, in_flight: 0, duplicates: 0 },
       elements: { first: 0, next, per_sample: per, delivered: next * per - gone - inFlight, lost, unexplained, unsettled, in_flight: inFlight },
-      socket: this.socket(lost), gaps: [], ladder: STAGES.map((stage) => ({ stage, elements: lost[stage] ?? 0 })),
+      settled_early: 0, socket: this.socket(lost), gaps: [], ladder: STAGES.map((stage) => ({ stage, elements: lost[stage] ?? 0 })),
     };
   }
 
@@ -158,7 +158,7 @@ class Bus {
     const overrun = 'receiver_socket_buffer' in lost;
     return {
       address: '239.84.3.4:7400', drops: overrun ? 131 : 0, unmatched: overrun ? { receiver_socket_buffer: 3 } : {},
-      settled_early: 0, longest_wait_ns: 1_234_567,
+      buffer_bytes: 8_388_608, datagrams: 40_000, unused: {}, longest_wait_ns: 1_234_567,
     };
   }
 

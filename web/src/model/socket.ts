@@ -16,14 +16,15 @@ export interface SocketFact {
 const SHARED = 'Counted at the socket, so for all streams that are read from it.';
 
 /** Returns what is said of a socket; what is zero and should be is left out. */
-export function socketFacts({ address, drops, unmatched, settledEarly, longestWaitNs }: SocketCounts): readonly SocketFact[] {
+export function socketFacts({ address, drops, unmatched, unused, longestWaitNs }: SocketCounts): readonly SocketFact[] {
   const facts = [
     plain(`socket ${address}`, SHARED),
-    plain(`dropped ${count(drops)}`, 'Datagrams that the kernel could not put into the socket since it was opened.'),
+    plain(`dropped ${count(drops)}`, 'Datagrams that the kernel dropped since the socket was opened, because its receive buffer was full.'),
   ];
-  const surplus = [...unmatched].filter(([, datagrams]) => datagrams > 0);
-  if (surplus.length > 0) facts.push(odd(unmatchedText(surplus), UNMATCHED));
-  if (settledEarly > 0) facts.push(odd(`settled early ${count(settledEarly)}`, SETTLED_EARLY));
+  const surplus = split(unmatched);
+  if (surplus !== null) facts.push({ text: `unmatched ${surplus}`, meaning: UNMATCHED, odd: true });
+  const aside = split(unused);
+  if (aside !== null) facts.push(plain(`unused ${aside}`, UNUSED));
   return [...facts, plain(`longest wait ${duration(longestWaitNs)}`, LONGEST_WAIT)];
 }
 
@@ -35,18 +36,20 @@ export function socketLine(socket: SocketCounts): string {
 /** Between two facts. */
 export const SEPARATOR = ' · ';
 
-const UNMATCHED = 'Datagrams that were counted as lost here but are missing in no stream that is read from this socket: '
-  + 'of somebody else on the same address, or from before a stream was joined. No account is charged with them.';
-const SETTLED_EARLY = 'So many gaps waited for evidence at once that these were settled before theirs was in.';
+const UNMATCHED = 'Datagrams that the kernel or a publisher counted as lost, but that are missing in no stream that is read from '
+  + 'this socket. Most often they fell before a stream was joined, or were of one that nobody asked for. No account is charged with them.';
+const UNUSED = 'Datagrams that were read from the socket and not used, by reason.';
 const LONGEST_WAIT = 'The longest that a datagram lay in the socket before it was read. '
   + 'Where the wait comes near the time that the receive buffer holds, drops follow.';
 
 const plain = (text: string, meaning: string): SocketFact => ({ text, meaning, odd: false });
-const odd = (text: string, meaning: string): SocketFact => ({ text, meaning, odd: true });
 
-/** `unmatched 3 (late)`, and with several stages `unmatched 5 (late 3, network 2)`. */
-function unmatchedText(surplus: readonly (readonly [string, number])[]): string {
-  const sum = surplus.reduce((all, [, datagrams]) => all + datagrams, 0);
-  const stages = surplus.map(([stage, datagrams]) => (surplus.length === 1 ? stage : `${stage} ${count(datagrams)}`));
-  return `unmatched ${count(sum)} (${stages.join(', ')})`;
+/** Writes what is not zero: `3 (late)`, of several `5 (late 3, network 2)`; null when all is. */
+function split(datagrams: ReadonlyMap<string, number>): string | null {
+  const parts = [...datagrams].filter(([, each]) => each > 0);
+  const [only] = parts;
+  if (only === undefined) return null;
+  if (parts.length === 1) return `${count(only[1])} (${only[0]})`;
+  const sum = parts.reduce((all, [, each]) => all + each, 0);
+  return `${count(sum)} (${parts.map(([name, each]) => `${name} ${count(each)}`).join(', ')})`;
 }

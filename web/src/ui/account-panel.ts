@@ -134,7 +134,7 @@ export class AccountPanel {
       el('div', { class: 'law-row law-sent' }, el('span', { text: 'sent since joining' }), el('span', { class: 'figure', text: count(ladder.sent) })),
       ...rows,
       el('p', { class: 'verdict', text: `${ladder.balanced ? '✓' : '✗'} ${ladder.verdict}` }),
-      el('p', { class: 'law-unit', text: `elements${account.leg === '' ? '' : ` · ${account.leg}`}${datagramText(account)}` }),
+      el('p', { class: 'law-unit', text: `elements${account.leg === '' ? '' : ` · ${account.leg}`}${datagramText(account)}${earlyText(account)}` }),
     );
   }
 
@@ -181,4 +181,8 @@ function rungElement(words: string, place: string | null): RungParts {
 
 function datagramText({ datagrams }: Account): string {
   return datagrams === null ? '' : ` · ${count(datagrams.received)} of ${count(datagrams.next - datagrams.first)} datagrams received`;
+}
+
+function earlyText({ settledEarly }: Account): string {
+  return settledEarly === 0 ? '' : ` · gaps settled early, because too many waited for evidence: ${count(settledEarly)}`;
 }

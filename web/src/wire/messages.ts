@@ -134,6 +134,8 @@ export interface Account {
   readonly unsettled: number;
   readonly inFlight: number;
   readonly datagrams: DatagramRows | null;
+  /** Gaps that had to settle before their time for evidence was over, because too many waited. */
+  readonly settledEarly: number;
   /** Null where the server reads the stream from no socket of its own. */
   readonly socket: SocketCounts | null;
   readonly gaps: readonly GapDetail[];
@@ -154,8 +156,8 @@ export interface SocketCounts {
   readonly drops: number;
   /** Stage → datagrams counted there beyond those that are missing in the socket's streams. */
   readonly unmatched: ReadonlyMap<string, number>;
-  /** Gaps that were settled before their evidence was in, because too many waited for theirs. */
-  readonly settledEarly: number;
+  /** Reason → datagrams that were read and not used. */
+  readonly unused: ReadonlyMap<string, number>;
   /** The longest that a datagram lay in the socket before it was read. */
   readonly longestWaitNs: number;
 }
@@ -182,6 +184,7 @@ export function readAccount(value: unknown): Account {
     unsettled: number(elements, 'unsettled'),
     inFlight: number(elements, 'in_flight'),
     datagrams: 'received' in datagrams ? readDatagrams(datagrams) : null,
+    settledEarly: number(from, 'settled_early'),
     socket: isFields(from['socket']) ? readSocket(from['socket']) : null,
     gaps: list(from, 'gaps').map(readGapDetail),
   };
@@ -201,7 +204,7 @@ function readSocket(from: Fields): SocketCounts {
     address: text(from, 'address'),
     drops: number(from, 'drops'),
     unmatched: counts(from, 'unmatched'),
-    settledEarly: number(from, 'settled_early'),
+    unused: counts(from, 'unused'),
     longestWaitNs: Number(nanoseconds(from, 'longest_wait_ns')),
   };
 }

@@ -85,7 +85,7 @@ describe('details of gaps', () => {
   });
 
   test('are written below what their socket counts, if there is one', () => {
-    const socket = { address: '239.84.3.4:7400', drops: 131, unmatched: new Map([['receiver_socket_buffer', 3]]), settledEarly: 0, longestWaitNs: 1_234_567 };
+    const socket = { address: '239.84.3.4:7400', drops: 131, unmatched: new Map([['receiver_socket_buffer', 3]]), unused: new Map(), longestWaitNs: 1_234_567 };
     const [head, line, first] = gapsAsText('a/b', [detail], socket, 'utc').replaceAll('\u202f', ' ').split('\n');
     expect(head).toBe('a/b: 1 gap, 1970-01-01');
     expect(line).toBe('socket 239.84.3.4:7400 · dropped 131 · unmatched 3 (receiver_socket_buffer) · longest wait 1.23 ms');

@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { socketFacts, socketLine } from '../../src/model/socket';
 import type { SocketCounts } from '../../src/wire/messages';
 
-const QUIET: SocketCounts = { address: '239.84.3.4:7400', drops: 0, unmatched: new Map(), settledEarly: 0, longestWaitNs: 38_000 };
+const QUIET: SocketCounts = { address: '239.84.3.4:7400', drops: 0, unmatched: new Map(), unused: new Map(), longestWaitNs: 38_000 };
 const line = (more: Partial<SocketCounts>): string => socketLine({ ...QUIET, ...more }).replaceAll('\u202f', ' ');
 const odd = (more: Partial<SocketCounts>): readonly string[] => socketFacts({ ...QUIET, ...more }).filter((fact) => fact.odd).map((fact) => fact.text);
 
@@ -19,13 +19,14 @@ describe('a socket', () => {
     expect(odd({ unmatched: new Map([['receiver_socket_buffer', 0]]) })).toEqual([]);
   });
 
-  test('says when gaps had to settle early, and only then', () => {
-    expect(odd({ settledEarly: 4 })).toEqual(['settled early 4']);
-    expect(odd({ settledEarly: 0 })).toEqual([]);
+  test('says what was read and not used, and why, without alarm', () => {
+    expect(line({ unused: new Map([['malformed', 1], ['unwanted', 40]]) })).toContain(' · unused 41 (malformed 1, unwanted 40) · ');
+    expect(odd({ unused: new Map([['unwanted', 40]]) })).toEqual([]);
+    expect(line({ unused: new Map([['unwanted', 0]]) })).not.toContain('unused');
   });
 
   test('explains each of its words', () => {
-    const facts = socketFacts({ ...QUIET, unmatched: new Map([['late', 1]]), settledEarly: 1 });
+    const facts = socketFacts({ ...QUIET, unmatched: new Map([['late', 1]]), unused: new Map([['malformed', 1]]) });
     expect(facts.map(({ meaning }) => meaning).filter((meaning) => meaning.length < 20)).toEqual([]);
     expect(facts.find(({ text }) => text.startsWith('unmatched'))?.meaning).toContain('missing in no stream that is read from this socket');
   });

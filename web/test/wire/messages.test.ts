@@ -40,12 +40,13 @@ describe('JSON', () => {
   });
 
   test('of an account has a socket only where the server reads one', () => {
-    const socket = { address: '239.84.3.4:7400', drops: 131, unmatched: { receiver_socket_buffer: 3 }, settled_early: 2, longest_wait_ns: 1_234_567 };
+    const socket = { address: '239.84.3.4:7400', drops: 131, unmatched: { receiver_socket_buffer: 3 }, unused: { malformed: 2 }, longest_wait_ns: 1_234_567 };
     expect(readAccount({ stream: 'a', socket }).socket).toEqual({
-      address: '239.84.3.4:7400', drops: 131, unmatched: new Map([['receiver_socket_buffer', 3]]), settledEarly: 2, longestWaitNs: 1_234_567,
+      address: '239.84.3.4:7400', drops: 131, unmatched: new Map([['receiver_socket_buffer', 3]]), unused: new Map([['malformed', 2]]), longestWaitNs: 1_234_567,
     });
     expect(readAccount({ stream: 'a', socket: null }).socket).toBeNull();
     expect(readAccount({ stream: 'a' }).socket).toBeNull();
+    expect(readAccount({ stream: 'a', settled_early: 2, socket }).settledEarly).toBe(2);
   });
 
   test('of a gap keeps its evidence and drops what is none', () => {

@@ -229,6 +229,10 @@ pub(crate) fn describing_schema(
 
 /// Reads the schema message at the start of a segment and checks every byte of it.
 fn decode_schema(path: &Path, data: &dyn Readable, header: &Header) -> Result<StreamDecoder, ArchiveError> {
+    // Asked before room is made for it: the index is not believed beyond the file.
+    if u64::from(header.schema_bytes) > data.size_bytes()? {
+        return Err(ArchiveError::segment(path, "it ends before its schema does"));
+    }
     let mut schema = vec![0; header.schema_bytes as usize];
     data.read_at(0, &mut schema)?;
     if crc32c([&schema[..]]) != header.schema_crc {
