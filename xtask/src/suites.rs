@@ -176,17 +176,8 @@ pub(crate) const SUITES: &[Suite] = &[
         ..TESTS
     },
     Suite {
-        name: "page",
-        about: "the real page on the real demo in headless Chromium",
-        lane: Lane::Full,
-        exists_with: "web/package.json",
-        needs: &[Need::Page, Need::Chromium],
-        // Asked for alone, it has no suite `binary` before it; after one there is nothing to build.
-        steps: &[Step::Cargo(&["build", "--package", "tallycast-cli"]), Step::Npm(&["run", "test:page"])],
-        ..TESTS
-    },
-    Suite {
         name: "readers",
+        // Before the suite `page`, which builds the page anew: the command, which carries it, would be built again.
         about: "pyarrow and DuckDB read the archive as it lies",
         lane: Lane::Full,
         exists_with: "tests/archive-readers/requirements.txt",
@@ -211,6 +202,16 @@ pub(crate) const SUITES: &[Suite] = &[
             Step::Python(&["tests/archive-readers/test_readers.py", "target/sample-archive"]),
         ],
         ..CHECK
+    },
+    Suite {
+        name: "page",
+        about: "the real page on the real demo in headless Chromium",
+        lane: Lane::Full,
+        exists_with: "web/package.json",
+        needs: &[Need::Page, Need::Chromium],
+        // Asked for alone, it has no suite `binary` before it; after one there is nothing to build.
+        steps: &[Step::Cargo(&["build", "--package", "tallycast-cli"]), Step::Npm(&["run", "test:page"])],
+        ..TESTS
     },
     Suite {
         name: "fuzz",

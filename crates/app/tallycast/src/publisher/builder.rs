@@ -145,7 +145,7 @@ impl PublisherBuilder {
 
     /// Says how long a publisher with [`OnFull::Block`] waits for room; for ever otherwise.
     ///
-    /// After that it refuses the rest with [`PublishError::StillFull`].
+    /// After that it refuses the rest with [`StillFull`](crate::PublishError::StillFull).
     #[must_use]
     pub const fn patience(mut self, patience: Duration) -> Self {
         self.patience = Some(patience);
