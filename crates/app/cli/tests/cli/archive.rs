@@ -72,7 +72,8 @@ fn everything_acknowledged_survives_a_killed_recorder() {
     let found = recording(root, "crash").unwrap();
     assert!(found.stored_index >= acknowledged.stored_index);
     let (samples, missing) = read_and_compare(root, &found);
-    assert_eq!(samples + missing, found.stored_index - found.first_index);
+    // A loss behind the last stored sample may be known too.
+    assert!(samples + missing >= found.stored_index - found.first_index);
     assert!(samples >= acknowledged.samples);
 
     // The same command records on; the time between is a gap of its own kind.
@@ -85,7 +86,8 @@ fn everything_acknowledged_survives_a_killed_recorder() {
     assert!(recorder.wait().0.success());
     let whole = recording(root, "crash").unwrap();
     let (samples, missing) = read_and_compare(root, &whole);
-    assert_eq!(samples + missing, whole.stored_index - whole.first_index);
+    // Not up to the last stored sample: the stream's last datagram may be one of those withheld.
+    assert_eq!(json!(whole.first_index + samples + missing), account["elements"]["next"]);
     assert!(whole.gaps.iter().any(|gap| gap.kind == tallycast::GapKind::ReaderAbsent), "{:?}", whole.gaps);
 }
 
