@@ -4,6 +4,7 @@ use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::str::FromStr;
 
+use cast::send::Sending;
 use units::StreamId;
 
 use crate::address::{Address, AddressError};
@@ -22,12 +23,13 @@ const DEFAULT_SEND_BUFFER_BYTES: usize = 1 << 20;
 /// The largest packet of IP.
 const MAX_MTU: usize = 65_535;
 
-const OPTIONS: [&str; 5] = ["iface", "ttl", "mtu", "rcvbuf", "sndbuf"];
+const OPTIONS: [&str; 6] = ["iface", "ttl", "mtu", "rcvbuf", "sndbuf", "send"];
+const ON_DEMAND: &str = "on_demand";
 
 /// The network settings that a set of hosts shares.
 ///
 /// As text: `udp://239.84.0.0:7400?iface=eth1&ttl=1`; options `iface` (name, address or index), `ttl`, `mtu`
-/// (bytes of an IP packet), `rcvbuf` and `sndbuf` (bytes).
+/// (bytes of an IP packet), `rcvbuf` and `sndbuf` (bytes), `send` (`always` or `on_demand`).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Bus {
     base: IpAddr,
@@ -43,6 +45,8 @@ pub struct Bus {
     pub receive_buffer_bytes: usize,
     /// The send buffer to ask for, per publisher.
     pub send_buffer_bytes: usize,
+    /// Whether publishers send while nobody listens.
+    pub sending: Sending,
 }
 
 /// Says what is wrong with a bus.
@@ -85,6 +89,7 @@ impl Bus {
             datagram_bytes,
             receive_buffer_bytes: DEFAULT_RECEIVE_BUFFER_BYTES,
             send_buffer_bytes: DEFAULT_SEND_BUFFER_BYTES,
+            sending: Sending::Always,
         }
     }
 
@@ -160,6 +165,14 @@ impl FromStr for Bus {
         let bytes = "a number of bytes";
         bus.receive_buffer_bytes = address.number("rcvbuf", bytes)?.unwrap_or(bus.receive_buffer_bytes);
         bus.send_buffer_bytes = address.number("sndbuf", bytes)?.unwrap_or(bus.send_buffer_bytes);
+        bus.sending = match address.options.get("send").map(String::as_str) {
+            None | Some("always") => Sending::Always,
+            Some(ON_DEMAND) => Sending::OnDemand,
+            Some(other) => {
+                let (name, value) = ("send", other.to_owned());
+                return Err(AddressError::Value { name, value, wanted: "always or on_demand" }.into());
+            }
+        };
         if let Some(mtu) = address.number::<usize>("mtu", bytes)? {
             let headers = bus.headers_bytes();
             bus.datagram_bytes = mtu.checked_sub(headers).ok_or(BusError::Mtu { mtu, headers })?;
@@ -180,7 +193,11 @@ impl fmt::Display for Bus {
         if let Some(ttl) = self.ttl {
             write!(formatter, "&ttl={ttl}")?;
         }
-        write!(formatter, "&rcvbuf={}&sndbuf={}", self.receive_buffer_bytes, self.send_buffer_bytes)
+        write!(formatter, "&rcvbuf={}&sndbuf={}", self.receive_buffer_bytes, self.send_buffer_bytes)?;
+        if self.sending == Sending::OnDemand {
+            write!(formatter, "&send={ON_DEMAND}")?;
+        }
+        Ok(())
     }
 }
 
@@ -190,12 +207,24 @@ mod tests {
 
     #[test]
     fn a_bus_reads_back_as_written() {
-        for text in
-            ["udp://239.84.0.0:7400?iface=lo", "udp://[ff15::5443:0:0]:7000?ttl=3&mtu=9000&rcvbuf=65536"]
-        {
+        for text in [
+            "udp://239.84.0.0:7400?iface=lo",
+            "udp://[ff15::5443:0:0]:7000?ttl=3&mtu=9000&rcvbuf=65536",
+            "udp://239.84.0.0:7400?send=on_demand",
+        ] {
             let bus: Bus = text.parse().unwrap();
             assert_eq!(bus.to_string().parse::<Bus>().unwrap(), bus);
         }
+    }
+
+    #[test]
+    fn a_bus_says_when_its_publishers_send() {
+        let sending = |text: &str| text.parse::<Bus>().map(|bus| bus.sending);
+        assert_eq!(sending("udp://239.84.0.0"), Ok(Sending::Always));
+        assert_eq!(sending("udp://239.84.0.0?send=always"), Ok(Sending::Always));
+        assert_eq!(sending("udp://239.84.0.0?send=on_demand"), Ok(Sending::OnDemand));
+        let refused = sending("udp://239.84.0.0?send=never").unwrap_err().to_string();
+        assert!(refused.contains("always or on_demand"), "{refused}");
     }
 
     #[test]

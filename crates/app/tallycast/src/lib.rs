@@ -56,7 +56,7 @@ pub use address::{Address, AddressError, DEFAULT_PORT};
 pub use blocks::{Blocks, Delivery};
 pub use bus::{BUS_VARIABLE, Bus, BusError};
 pub use cast::receive::ReceiverStats;
-pub use cast::send::{Pacing, ReaderReport};
+pub use cast::send::{Pacing, ReaderReport, Sending};
 pub use engine::{Announced, OutletStatus, PortStatus};
 pub use event::{Event, StreamAccount, StreamGap, StreamInfo};
 pub use ledger::{Account, AccountState, Gap, GapKind, SampleRows, Stage, StageCounts};

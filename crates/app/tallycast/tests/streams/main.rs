@@ -4,6 +4,7 @@
 
 mod addresses;
 mod closing;
+mod demand;
 mod loopback;
 mod queue;
 mod scene;

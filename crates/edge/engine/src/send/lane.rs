@@ -452,6 +452,7 @@ fn machine(config: &OutletConfig, now: Instant) -> Result<Sender, DescriptionErr
         clock: config.clock,
         destinations: config.destinations.len(),
         pacing: config.pacing,
+        sending: config.sending,
     };
     Sender::new(sender, config.epoch.life, now)
 }

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use cast::send::Pacing;
+use cast::send::{Pacing, Sending};
 use ring::sync::{AtomicU64, Ordering};
 use ring::{Guard, RecordTooLarge, Writer};
 use units::{Epoch, WallTime};
@@ -30,6 +30,8 @@ pub struct OutletConfig {
     pub linger: Duration,
     /// How datagrams are spread over time.
     pub pacing: Pacing,
+    /// Whether data go out while nobody listens.
+    pub sending: Sending,
     /// The size of the ring between publisher and agent.
     pub ring_bytes: usize,
     /// The send buffer to ask for.

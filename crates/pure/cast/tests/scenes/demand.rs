@@ -9,11 +9,11 @@ use sim::{Link, Network, NodeId, Port};
 use units::{Instant, WallTime};
 use wire::{Datagram, Kind};
 
-use crate::line::{Part, at};
 use crate::line::feed::Holes;
 use crate::line::publisher::Publisher;
 use crate::line::reader::{Move, Reader};
 use crate::line::scene::{LIFE, Scene, StreamShape, accounts, publisher, reader};
+use crate::line::{Part, at};
 
 /// A datagram every millisecond, while somebody listens.
 const SHAPE: StreamShape = StreamShape { sending: Sending::OnDemand, ..StreamShape::PLAIN };
@@ -54,8 +54,7 @@ fn while_nobody_listens_nothing_is_sent_but_a_tally_and_a_description_a_second()
 
 #[test]
 fn a_late_reader_wakes_the_publisher_and_its_account_closes() {
-    let (mut network, node) =
-        before(1, fed(4_000), reader(1).told(at(2_000), Move::Join), lan());
+    let (mut network, node) = before(1, fed(4_000), reader(1).told(at(2_000), Move::Join), lan());
     let [(_, account)] = &accounts(&mut network, node, at(10_000))[..] else { panic!("one account") };
     assert_eq!(account.state, AccountState::Closed);
     assert!(account.explained(), "{account:?}");
