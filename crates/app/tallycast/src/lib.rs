@@ -42,6 +42,7 @@ mod address;
 mod assembly;
 mod blocks;
 mod bus;
+pub mod cyclic;
 mod event;
 mod flow;
 mod life;
