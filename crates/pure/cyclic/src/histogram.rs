@@ -1,5 +1,6 @@
 //! How often durations of each size were seen, in a fixed memory whatever they are.
 
+use core::fmt;
 use core::time::Duration;
 
 /// Buckets of equal width between two powers of two: a value is known to about 3 %.
@@ -9,7 +10,7 @@ const SUB_BITS: u32 = BUCKETS_PER_OCTAVE.ilog2();
 const BUCKETS: usize = (BUCKETS_PER_OCTAVE as usize) * (64 - SUB_BITS as usize + 1);
 
 /// Counts of durations in buckets that grow with the value: exact below 32 ns, to about 3 % above.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Histogram {
     counts: Vec<u64>,
     count: u64,
@@ -63,6 +64,15 @@ impl Histogram {
             }
         }
         Duration::ZERO
+    }
+}
+
+impl fmt::Debug for Histogram {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (median, p99) = (self.quantile(0.5), self.quantile(0.99));
+        let mut shown = formatter.debug_struct("Histogram");
+        shown.field("count", &self.count).field("median", &median).field("p99", &p99);
+        shown.field("max", &self.max()).finish_non_exhaustive()
     }
 }
 

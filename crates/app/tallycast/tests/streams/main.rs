@@ -4,6 +4,7 @@
 
 mod addresses;
 mod closing;
+mod cyclic;
 mod demand;
 mod loopback;
 mod queue;
