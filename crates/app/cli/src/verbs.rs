@@ -1,5 +1,6 @@
 //! The verbs, one file each: arguments and wiring.
 
+mod apps;
 mod config;
 mod demo;
 mod list;
@@ -31,6 +32,9 @@ pub(crate) enum Verb {
     /// List the streams that are announced
     #[command(after_help = list::EXAMPLES)]
     Ls(list::Arguments),
+    /// List the cyclic apps: how each is doing, and who feeds whom
+    #[command(after_help = apps::EXAMPLES)]
+    Apps(apps::Arguments),
     /// Serve the page and the API: live plots, accounts, history, derived streams
     #[command(after_help = monitor::EXAMPLES)]
     Monitor(monitor::Arguments),
@@ -55,6 +59,7 @@ impl Verb {
             Self::Pub(arguments) => publish::run(arguments, sources),
             Self::Sub(arguments) => subscribe::run(arguments, sources),
             Self::Ls(arguments) => list::run(&arguments, sources),
+            Self::Apps(arguments) => apps::run(&arguments, sources),
             Self::Demo(arguments) => demo::run(arguments, sources),
             Self::Monitor(arguments) => monitor::run(arguments, sources),
             Self::Record(arguments) => record::run(arguments, sources),

@@ -38,11 +38,8 @@ pub(super) struct Newest {
 
 impl InputPort {
     pub(super) fn open(node: &Node, app: &str, plan: &InputOf) -> Result<Self, AppError> {
-        // A reader's name has a limit that an app's has not.
-        let reader: String = app.chars().rev().take(wire::MAX_READER_NAME_BYTES / 4).collect();
-        let reader: String = reader.chars().rev().collect();
         Ok(Self {
-            subscriber: node.subscriber(plan.stream.as_str()).reader(reader).open()?,
+            subscriber: node.subscriber(plan.stream.as_str()).reader(reader_name(app)).open()?,
             take: plan.take,
             dtype: plan.dtype,
             freshness: Freshness::Missed,
@@ -116,5 +113,28 @@ impl InputPort {
                 self.dtype
             );
         }
+    }
+}
+
+/// Returns the end of an app's name: a reader's has a limit, and the last words tell apps apart.
+fn reader_name(app: &str) -> &str {
+    let first = app.len().saturating_sub(wire::MAX_READER_NAME_BYTES);
+    let first = (first..=app.len()).find(|at| app.is_char_boundary(*at)).unwrap_or(app.len());
+    &app[first..]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reader_is_named_by_the_end_of_its_apps_name() {
+        assert_eq!(reader_name("vehicle/body"), "vehicle/body");
+        let (fits, too_long) = ("x".repeat(32), format!("a{}", "x".repeat(32)));
+        assert_eq!((reader_name(&fits), reader_name(&too_long)), (&*fits, &*fits));
+        let wide = "µ".repeat(17);
+        assert_eq!(reader_name(&wide), "µ".repeat(16), "no character is cut");
+        let odd = format!("{}x", "µ".repeat(16));
+        assert_eq!(reader_name(&odd).len(), 31);
     }
 }
