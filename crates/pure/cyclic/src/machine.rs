@@ -164,6 +164,20 @@ mod tests {
     }
 
     #[test]
+    fn a_step_of_the_wall_clock_moves_no_cycle_but_those_of_apps_that_start_after_it() {
+        let mut before = machine(0);
+        before.begun(at(0));
+        before.ended(at(1_000));
+        // 3 ms before the second cycle the clock is set back by an hour, 4 ms and a nanosecond.
+        let stepped = WallTime::from_nanos(7_000_000 - 3_600_004_000_001);
+        assert_eq!((before.due().at, before.due().time), (at(10_000), WallTime::from_nanos(10_000_000)));
+        assert_eq!(before.time_at(at(7_000)), WallTime::from_nanos(7_000_000));
+        let after = CycleMachine::new(PERIOD, 0, (at(7_000), stepped)).unwrap();
+        assert_eq!(after.due().time.as_nanos() % 10_000_000, 0);
+        assert_eq!(after.due().at, at(7_000) + Duration::from_nanos(7_000_001), "aligned to the new time");
+    }
+
+    #[test]
     fn a_function_that_blocked_for_a_second_raises_the_timers_alarm() {
         let mut machine = machine(0);
         machine.begun(at(0));

@@ -24,6 +24,8 @@ Exit code 1: an app starves or is gone.";
 
 /// With `--watch --json` every app is told so often although its state did not change.
 const TOLD_EVERY: Duration = Duration::from_secs(1);
+/// What comes within this time is looked at together: less than two cycles of any app take until it may be gone.
+const GATHER: Duration = Duration::from_millis(5);
 /// The longest wait between two looks at the wish to end.
 const LOOK: Duration = Duration::from_millis(100);
 
@@ -67,7 +69,12 @@ fn follow(watch: &mut AppsWatch, json: bool) -> anyhow::Result<()> {
     let mut states: BTreeMap<StreamName, AppState> = BTreeMap::new();
     let mut next_round = Deadline::after(Some(TOLD_EVERY));
     while !stop.is_wanted() {
+        // Every cycle of every app is news: they are looked at together.
+        let gathering = Deadline::after(Some(GATHER));
         watch.follow(LOOK);
+        while !gathering.is_over() {
+            watch.follow(gathering.left(GATHER));
+        }
         let apps = watch.apps();
         let now: BTreeMap<_, _> = apps.iter().map(|app| (app.registration.app.clone(), app.state)).collect();
         let round = next_round.is_over();

@@ -4,16 +4,16 @@ use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::thread;
 
-use cyclic::{CycleMachine, Due, Registration, Wire};
+use cyclic::{ALARM_ABOVE, CycleMachine, Due, Registration, Wire};
 use sample::{Schema, StreamName};
 use sys::{clock, scheduling};
+use zerocopy::IntoBytes;
 
 use super::app::{App, AppError, AppReport, CycleResult};
 use super::cycle::Cycle;
 use super::input::InputPort;
 use super::output::OutputPort;
 use crate::node::NodeError;
-use zerocopy::IntoBytes;
 
 /// An app at work.
 struct Running {
@@ -97,8 +97,9 @@ impl Running {
         let ended = self.machine.ended(clock::monotonic());
         if ended.alarms > 0 {
             tracing::warn!(
-                "a hundred cycles were left out since the last time that was said\n\
-                 give the app a longer period, or a processor of its own (pin_to, fifo)"
+                "timer alarm: more than {ALARM_ABOVE} cycles are pending, {} were left out so far\n\
+                 give the app a longer period, or a processor of its own (pin_to, fifo)",
+                self.machine.book().skipped
             );
         }
         let told = self.tell(&due);

@@ -1,21 +1,22 @@
 //! All apps as they tell of themselves: who runs, who is late, who starves, who is gone.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
-use cyclic::{AppLook, Feeder, Observer, Registration, StatusRow, feeder_of};
-use sample::{Block, StreamName};
+use cyclic::{AppLook, AppState, Feeder, Observer, Registration, STATUS_PREFIX, StatusRow, feeder_of};
+use sample::{Block, Schema, StreamName};
 use serde_json::{Value, json};
 use sys::clock;
 use units::StreamId;
 
-use crate::event::{Event, StreamAccount};
+use crate::event::{Event, StreamAccount, StreamInfo};
 use crate::node::{Node, NodeError};
 use crate::subscriber::Subscriber;
 
 /// The status streams of all apps.
 const ALL_APPS: &str = "apps/**";
-/// Apps that are gone are remembered as long as there are no more than these.
+/// The most apps that are observed: beyond, those that are gone make room.
 const MAX_APPS: usize = 4_096;
 /// The age that stands for "nothing has come" in the rows.
 const NEVER: u64 = cyclic::NEVER;
@@ -24,8 +25,16 @@ const NEVER: u64 = cyclic::NEVER;
 pub struct AppsWatch {
     node: Node,
     subscriber: Subscriber,
-    /// By the app's name, the stream of the life that is observed.
-    apps: BTreeMap<StreamName, (StreamId, Observer)>,
+    /// By name.
+    apps: BTreeMap<StreamName, Observed>,
+    warned_of_crowd: bool,
+}
+
+/// An app that is observed, by the status stream of its newest life.
+struct Observed {
+    stream: StreamId,
+    schema: Arc<Schema>,
+    observer: Observer,
 }
 
 impl AppsWatch {
@@ -35,13 +44,13 @@ impl AppsWatch {
     /// [`NodeError`] if a socket cannot be opened.
     pub fn open(node: &Node) -> Result<Self, NodeError> {
         let subscriber = node.subscriber(ALL_APPS).open()?;
-        Ok(Self { node: node.clone(), subscriber, apps: BTreeMap::new() })
+        Ok(Self { node: node.clone(), subscriber, apps: BTreeMap::new(), warned_of_crowd: false })
     }
 
     /// Takes in what the apps tell until `patience` is over, or until an app may have disappeared by its silence; returns
     /// whether anything came.
     pub fn follow(&mut self, patience: Duration) -> bool {
-        let silent = self.apps.values().filter_map(|(_, observer)| observer.silent_at()).min();
+        let silent = self.apps.values().filter_map(|app| app.observer.silent_at()).min();
         let silence = silent.map(|at| at.since(clock::monotonic()) + Duration::from_nanos(1));
         let mut wait = silence.filter(|wait| !wait.is_zero()).map_or(patience, |wait| wait.min(patience));
         let mut news = false;
@@ -56,7 +65,7 @@ impl AppsWatch {
     #[must_use]
     pub fn apps(&self) -> Vec<AppLook> {
         let now = clock::monotonic();
-        self.apps.values().map(|(_, observer)| observer.look(now)).collect()
+        self.apps.values().map(|app| app.observer.look(now)).collect()
     }
 
     /// Returns the streams that are announced, so that a source that is no app is told from nobody.
@@ -76,36 +85,59 @@ impl AppsWatch {
 
     fn take(&mut self, event: &Event) {
         match event {
-            Event::Began(info) => {
-                let Some(registration) = Registration::read(&info.name, &info.schema) else {
-                    tracing::debug!("`{}` is no app's status stream", info.name);
-                    return;
-                };
-                if self.apps.len() < MAX_APPS || self.apps.contains_key(&registration.app) {
-                    let app = registration.app.clone();
-                    let observer = Observer::new(registration, info.station.clone(), clock::monotonic());
-                    self.apps.insert(app, (info.id, observer));
-                }
-            }
+            Event::Began(info) => self.observe(info),
             Event::Block(block) => self.take_rows(block),
             Event::Ended(account) => {
-                let observed = self.apps.values_mut().find(|(stream, _)| *stream == account.id);
-                if let Some((_, observer)) = observed {
-                    observer.ended();
+                let observed = self.apps.values_mut().find(|app| app.stream == account.id);
+                if let Some(app) = observed {
+                    app.observer.ended();
                 }
             }
             Event::Gap(_) | Event::Settled(_) => {}
         }
     }
 
+    fn observe(&mut self, info: &StreamInfo) {
+        let Some(registration) = Registration::read(&info.name, &info.schema) else {
+            tracing::debug!("`{}` is no app's status stream", info.name);
+            return;
+        };
+        let name = registration.app.clone();
+        if !(self.apps.contains_key(&name) || self.has_room()) {
+            return;
+        }
+        let observer = Observer::new(registration, info.station.clone(), clock::monotonic());
+        let schema = Arc::clone(&info.schema);
+        self.apps.insert(name, Observed { stream: info.id, schema, observer });
+    }
+
+    /// Makes room for another app, if need be by forgetting one that is gone.
+    fn has_room(&mut self) -> bool {
+        if self.apps.len() < MAX_APPS {
+            return true;
+        }
+        let now = clock::monotonic();
+        let gone = self.apps.iter().find(|(_, app)| app.observer.state(now) == AppState::Gone);
+        let gone = gone.map(|(name, _)| name.clone());
+        if gone.is_none() && !std::mem::replace(&mut self.warned_of_crowd, true) {
+            tracing::warn!("there are more than {MAX_APPS} apps on the bus: the others are not shown");
+        }
+        gone.is_some_and(|name| self.apps.remove(&name).is_some())
+    }
+
     fn take_rows(&mut self, block: &Block) {
-        let Some(registration) = Registration::read(&block.stream, &block.schema) else { return };
-        let Some((_, observer)) = self.apps.get_mut(&registration.app) else { return };
-        let (Ok(elements), now) = (block.elements::<u64>(), clock::monotonic()) else { return };
+        let name = block.stream.as_str().strip_prefix(STATUS_PREFIX).and_then(|name| name.parse().ok());
+        let app = name.and_then(|name: StreamName| self.apps.get_mut(&name));
+        // Another life of the app may have another schema.
+        let same =
+            |app: &&mut Observed| Arc::ptr_eq(&app.schema, &block.schema) || app.schema == block.schema;
+        let Some(app) = app.filter(same) else { return };
+        let Ok(elements) = block.elements::<u64>() else { return };
+        let now = clock::monotonic();
         let rows = elements.chunks_exact(block.schema.elements_per_sample() as usize);
         for (row, index) in rows.zip(block.first_index..) {
             if let Some(row) = StatusRow::read(row) {
-                observer.told(now, index, row);
+                app.observer.told(now, index, row);
             }
         }
     }
