@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use signal_hook::consts::SIGINT;
-use tallycast::cyclic::Take;
+use tallycast::cyclic::{Freshness, Take};
 use tallycast::{Node, account_json};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -15,7 +15,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let speed = app.output::<f64>("vehicle/speed", [("speed", "km/h"), ("pedal_cycle", "")]);
     let report = app.run(|cycle| {
         let torque = cycle.input(torque);
-        if let Some([torque, pedal_cycle]) = torque.newest().filter(|_| torque.is_new()) {
+        if let Some([torque, pedal_cycle]) = torque.newest().filter(|_| torque.freshness != Freshness::Missed)
+        {
             // The more torque, the less each further bit of it helps.
             cycle.write(speed, &[torque * (800.0 - torque) / 3_200.0, *pedal_cycle])?;
         }

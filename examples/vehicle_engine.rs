@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use signal_hook::consts::SIGINT;
-use tallycast::cyclic::Take;
+use tallycast::cyclic::{Freshness, Take};
 use tallycast::{Node, account_json};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -15,8 +15,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let torque = app.output::<f64>("engine/torque", [("torque", "Nm"), ("pedal_cycle", "")]);
     let report = app.run(|cycle| {
         let pedal = cycle.input(pedal);
-        // Without a new position nothing is written: whoever needs the torque misses it, and says so.
-        if let Some(sample) = pedal.newest_sample().filter(|_| pedal.is_new()) {
+        // Without a position that is in time nothing is written: whoever needs the torque misses it, and says so.
+        if let Some(sample) = pedal.newest_sample().filter(|_| pedal.freshness != Freshness::Missed) {
             cycle.write(torque, &[400.0 * sample.elements[0], sample.index as f64])?;
         }
         if stop.load(Ordering::Relaxed) {

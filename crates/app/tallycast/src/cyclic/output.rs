@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
+use cast::send::DEFAULT_LINGER;
 use cyclic::Due;
 use sample::{Dtype, Schema, StreamName};
 use wire::Totals;
 
 use super::app::AppError;
 use crate::node::Node;
-use crate::publisher::{PublishError, Publisher};
+use crate::publisher::{PublishError, Publisher, PublisherBuilder};
 
 /// A stream of one sample per cycle; the index of a sample is that of its cycle.
 pub(super) struct OutputPort {
@@ -18,9 +19,20 @@ pub(super) struct OutputPort {
 }
 
 impl OutputPort {
+    /// Opens an output for others to work with: its samples do not wait for company.
     pub(super) fn open(node: &Node, stream: &str, schema: &Schema) -> Result<Self, AppError> {
-        // The next sample comes a period later: there is no company to wait for.
-        let publisher = node.publisher(stream).schema(schema).linger(Duration::ZERO).open()?;
+        Self::open_with(node.publisher(stream).schema(schema).linger(Duration::ZERO))
+    }
+
+    /// Opens a status stream: that of a fast app is told a few cycles at a time, for nobody judges it faster.
+    pub(super) fn open_status(node: &Node, stream: &str, schema: &Schema) -> Result<Self, AppError> {
+        let fast = schema.rate.duration_of(1) < DEFAULT_LINGER * 2;
+        let linger = if fast { DEFAULT_LINGER } else { Duration::ZERO };
+        Self::open_with(node.publisher(stream).schema(schema).linger(linger))
+    }
+
+    fn open_with(publisher: PublisherBuilder) -> Result<Self, AppError> {
+        let publisher = publisher.open()?;
         Ok(Self { publisher, sample: Vec::new(), written: false })
     }
 

@@ -78,7 +78,7 @@ impl Running {
             OutputPort::open(&app.node, &plan.stream, &schema)
         });
         let outputs = outputs.collect::<Result<Vec<_>, _>>()?;
-        let status = OutputPort::open(&app.node, status_name.as_str(), &schema)?;
+        let status = OutputPort::open_status(&app.node, status_name.as_str(), &schema)?;
         // Last, so that the first cycle is not over before everything is open.
         let machine = CycleMachine::new(app.period, inputs.len(), clock::pair())?;
         Ok(Self { machine, inputs, outputs, status, elements: Vec::new() })

@@ -50,9 +50,12 @@ impl AppsWatch {
     /// Takes in what the apps tell until `patience` is over, or until an app may have disappeared by its silence; returns
     /// whether anything came.
     pub fn follow(&mut self, patience: Duration) -> bool {
-        let silent = self.apps.values().filter_map(|app| app.observer.silent_at()).min();
-        let silence = silent.map(|at| at.since(clock::monotonic()) + Duration::from_nanos(1));
-        let mut wait = silence.filter(|wait| !wait.is_zero()).map_or(patience, |wait| wait.min(patience));
+        let now = clock::monotonic();
+        // Those that have disappeared already are waited for no more.
+        let silent =
+            self.apps.values().filter_map(|app| app.observer.silent_at()).filter(|at| *at >= now).min();
+        let silence = silent.map(|at| at.since(now) + Duration::from_nanos(1));
+        let mut wait = silence.map_or(patience, |silence| silence.min(patience));
         let mut news = false;
         while let Some(event) = self.subscriber.next(wait) {
             self.take(&event);
