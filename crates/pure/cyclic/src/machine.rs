@@ -122,6 +122,7 @@ impl CycleMachine {
             *status = InputStatus {
                 age_ns: input.age_ns.map_or(NEVER, |age| u64::try_from(age).unwrap_or(0)),
                 samples: input.samples,
+                lost_elements: input.lost_elements,
                 missed: input.missed,
                 late: input.late,
             };

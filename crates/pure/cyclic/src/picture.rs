@@ -105,7 +105,11 @@ fn fed(status: Option<&InputStatus>) -> String {
     } else {
         format!("{} old", brief(Duration::from_nanos(status.age_ns)))
     };
-    format!("; {age}, {} missed, {} late", status.missed, status.late)
+    let lost = match status.lost_elements {
+        0 => String::new(),
+        elements => format!(", {elements} elements lost"),
+    };
+    format!("; {age}, {} missed, {} late{lost}", status.missed, status.late)
 }
 
 /// Writes a duration to three digits.
@@ -140,7 +144,8 @@ mod tests {
         let told = registration(app, inputs, outputs);
         let mut observer = Observer::new(told, "rig".to_owned(), Instant::ORIGIN);
         for (index, missed) in rows.iter().enumerate() {
-            let input = InputStatus { age_ns: 10_000_000, samples: 9, missed: *missed, late: 0 };
+            let input =
+                InputStatus { age_ns: 10_000_000, samples: 9, missed: *missed, ..InputStatus::default() };
             let row = StatusRow {
                 lateness_ns: 12_345,
                 run_time_ns: 1_250_000,

@@ -31,6 +31,8 @@ pub struct InputStatus {
     pub age_ns: u64,
     /// Samples so far.
     pub samples: u64,
+    /// Elements so far that are known to be lost on the way.
+    pub lost_elements: u64,
     /// Cycles so far without the sample that was due.
     pub missed: u64,
     /// Cycles so far in which it was late.
@@ -39,13 +41,14 @@ pub struct InputStatus {
 
 impl Default for InputStatus {
     fn default() -> Self {
-        Self { age_ns: NEVER, samples: 0, missed: 0, late: 0 }
+        Self { age_ns: NEVER, samples: 0, lost_elements: 0, missed: 0, late: 0 }
     }
 }
 
 const OWN: [(&str, &str); 5] =
     [("lateness", "ns"), ("run_time", "ns"), ("overruns", ""), ("skipped", ""), ("alarms", "")];
-const PER_INPUT: [(&str, &str); 4] = [("age", "ns"), ("samples", ""), ("missed", ""), ("late", "")];
+const PER_INPUT: [(&str, &str); 5] =
+    [("age", "ns"), ("samples", ""), ("lost_elements", ""), ("missed", ""), ("late", "")];
 
 impl StatusRow {
     /// Returns the channels of the status stream of an app with so many inputs.
@@ -62,7 +65,9 @@ impl StatusRow {
     pub fn write(&self, elements: &mut Vec<u64>) {
         elements.clear();
         elements.extend([self.lateness_ns, self.run_time_ns, self.overruns, self.skipped, self.alarms]);
-        elements.extend(self.inputs.iter().flat_map(|it| [it.age_ns, it.samples, it.missed, it.late]));
+        elements.extend(
+            self.inputs.iter().flat_map(|it| [it.age_ns, it.samples, it.lost_elements, it.missed, it.late]),
+        );
     }
 
     /// Reads a row from the elements of one sample; `None` if they are not those of a row.
@@ -71,9 +76,10 @@ impl StatusRow {
         let (own, inputs) = elements.split_first_chunk::<{ OWN.len() }>()?;
         let [lateness_ns, run_time_ns, overruns, skipped, alarms] = *own;
         let (inputs, rest) = inputs.as_chunks::<{ PER_INPUT.len() }>();
-        let input = |&[age_ns, samples, missed, late]: &[u64; PER_INPUT.len()]| InputStatus {
+        let input = |&[age_ns, samples, lost_elements, missed, late]: &[u64; PER_INPUT.len()]| InputStatus {
             age_ns,
             samples,
+            lost_elements,
             missed,
             late,
         };
@@ -89,7 +95,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_row_reads_back_as_written(own in any::<[u64; 5]>(), inputs in prop::collection::vec(any::<[u64; 4]>(), 0..5)) {
+        fn a_row_reads_back_as_written(own in any::<[u64; 5]>(), inputs in prop::collection::vec(any::<[u64; 5]>(), 0..5)) {
             let elements: Vec<u64> = own.into_iter().chain(inputs.iter().flatten().copied()).collect();
             let row = StatusRow::read(&elements).unwrap();
             prop_assert_eq!(row.inputs.len(), inputs.len());
@@ -102,9 +108,9 @@ mod tests {
 
     #[test]
     fn what_is_cut_is_no_row() {
-        for len in [0, 4, 6, 8, 10] {
+        for len in [0, 4, 6, 9, 11] {
             assert_eq!(StatusRow::read(&vec![0; len]), None, "{len}");
         }
-        assert!(StatusRow::read(&[0; 5]).is_some() && StatusRow::read(&[0; 9]).is_some());
+        assert!(StatusRow::read(&[0; 5]).is_some() && StatusRow::read(&[0; 10]).is_some());
     }
 }

@@ -169,6 +169,7 @@ pub fn app_json(app: &AppLook, apps: &[AppLook], announced: &BTreeSet<StreamName
             "starving": app.starving.get(place),
             "age_ns": status.map(|status| status.age_ns).filter(|age| *age != NEVER),
             "samples": status.map(|status| status.samples),
+            "lost_elements": status.map(|status| status.lost_elements),
             "missed": status.map(|status| status.missed),
             "late": status.map(|status| status.late),
         })

@@ -26,6 +26,7 @@ fn a_late_reader_wakes_the_publisher_and_its_account_closes() {
     let mut publisher = publisher(&bus);
     publish_until(&mut publisher, |publisher| publisher.totals().samples.publisher_paused > 0);
     assert_eq!(publisher.totals().samples.numbered, 0, "nobody listens");
+    assert!(publisher.status().paused);
     let mut subscriber = node(&bus).subscriber("lab/*").open().unwrap();
     let mut first_block = None;
     publish_until(&mut publisher, |_| {
@@ -36,6 +37,7 @@ fn a_late_reader_wakes_the_publisher_and_its_account_closes() {
         }
         first_block.is_some()
     });
+    publish_until(&mut publisher, |publisher| !publisher.status().paused);
     let next = publisher.next_index();
     publisher.send(&[8; 5_000]).unwrap();
     let totals = publisher.close().samples;

@@ -358,9 +358,11 @@ impl Lane {
         self.next_status = now + STATUS_INTERVAL;
         self.follow_path_errors(now);
         let (totals, readers) = (self.machine.totals(), self.machine.reader_count());
+        let paused = self.machine.is_paused(now);
         self.shared.update(|status| {
             status.totals = totals;
             status.readers = readers;
+            status.paused = paused;
         });
     }
 

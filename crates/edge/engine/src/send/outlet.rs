@@ -75,6 +75,8 @@ pub struct OutletStatus {
     pub totals: Totals,
     /// How many readers report; [`SendAgent::readers`](super::SendAgent::readers) returns what they say.
     pub readers: u32,
+    /// Nobody is heard: samples are passed over as `publisher_paused`.
+    pub paused: bool,
     /// Another life of this stream that goes on.
     pub two_publishers: Option<Epoch>,
     /// The epoch is over: the final tally was sent, or the agent has ended before its time.
