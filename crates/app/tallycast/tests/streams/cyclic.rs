@@ -6,7 +6,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use tallycast::cyclic::{AppError, AppLook, AppState, AppsWatch, Freshness, Take};
-use tallycast::{AccountState, Bus, Event, Node, Stage};
+use tallycast::{AccountState, Bus, Dtype, Event, Node, Stage};
 
 use crate::scene::{WATCHDOG, bus, node, watch};
 
@@ -228,6 +228,45 @@ fn a_function_that_blocks_is_seen_from_outside_and_when_it_goes_on_too() {
         block.send(mpsc::channel().1).unwrap();
         let report = app.join().unwrap().unwrap();
         assert!(report.book.skipped > 0 && report.book.overruns > 0, "{:?}", report.book);
+    });
+}
+
+#[test]
+fn what_is_lost_on_the_way_to_an_app_is_counted_in_the_cycle_that_learns_of_it() {
+    const SAMPLES: u64 = 600;
+    let bus = bus();
+    thread::scope(|scope| {
+        let source = scope.spawn(|| {
+            let mut publisher =
+                node(&bus).publisher("test/count").dtype(Dtype::U64).rate(500).loss(0.2).open().unwrap();
+            let deadline = Instant::now() + WATCHDOG;
+            while publisher.readers().is_empty() {
+                assert!(Instant::now() < deadline, "no reader reported within {WATCHDOG:?}");
+                thread::park_timeout(Duration::from_millis(20));
+            }
+            (0..SAMPLES).for_each(|index| publisher.send_when_due(&[index]).unwrap());
+            publisher.close()
+        });
+        let mut app = node(&bus).app("test/reader");
+        let count = app.input::<u64>("test/count", Take::All);
+        let mut sums = (0, 0);
+        let report = app.run(|cycle| {
+            let received = cycle.input(count);
+            assert!(received.samples().all(|sample| sample.elements == [sample.index]));
+            sums = (sums.0 + received.samples().len() as u64, sums.1 + received.lost_elements);
+            if sums.0 + sums.1 == SAMPLES {
+                cycle.stop();
+            }
+            Ok(())
+        });
+        let (report, totals) = (report.unwrap(), source.join().unwrap());
+        let input = &report.book.inputs[0];
+        assert_eq!((input.samples, input.lost_elements), sums);
+        let [account] = &report.accounts[..] else { panic!("one input: {:?}", report.accounts) };
+        let rows = &account.account.elements;
+        assert_eq!((rows.delivered, rows.lost[Stage::Injected]), sums, "{account:?}");
+        assert!(account.account.explained() && totals.samples.numbered == SAMPLES, "{account:?}");
+        assert!(sums.1 > 0, "a fifth was to be lost");
     });
 }
 
