@@ -26,6 +26,8 @@ Exit code 1: an app starves or is gone.";
 const TOLD_EVERY: Duration = Duration::from_secs(1);
 /// What comes within this time is looked at together: less than two cycles of any app take until it may be gone.
 const GATHER: Duration = Duration::from_millis(5);
+/// Who looks only once does not take a moment's silence for an end: this long it may last.
+const BENEFIT_OF_DOUBT: Duration = Duration::from_secs(1);
 /// The longest wait between two looks at the wish to end.
 const LOOK: Duration = Duration::from_millis(100);
 
@@ -52,6 +54,7 @@ pub(crate) fn run(arguments: &Arguments, sources: &Sources) -> anyhow::Result<Ou
         while !deadline.is_over() {
             watch.follow(deadline.left(LOOK));
         }
+        wait_for_the_silent(&mut watch);
         tell(&watch, &watch.apps(), arguments.json)?;
     }
     let apps = watch.apps();
@@ -61,6 +64,14 @@ pub(crate) fn run(arguments: &Arguments, sources: &Sources) -> anyhow::Result<Ou
     }
     let found = apps.iter().any(|app| matches!(app.state, AppState::Starving | AppState::Gone));
     Ok(if found { Outcome::Found } else { Outcome::Fine })
+}
+
+/// Gives apps that seem to be gone the time to prove that this host or theirs was only busy.
+fn wait_for_the_silent(watch: &mut AppsWatch) {
+    let deadline = Deadline::after(Some(BENEFIT_OF_DOUBT));
+    while !deadline.is_over() && watch.apps().iter().any(|app| app.state == AppState::Gone) {
+        watch.follow(deadline.left(LOOK));
+    }
 }
 
 /// Tells what changes until the end is wished for.

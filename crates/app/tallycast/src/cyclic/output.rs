@@ -72,7 +72,7 @@ impl OutputPort {
         self.publisher.skip(behind, ledger::Stage::Source)
     }
 
-    /// Ends the stream at the cycle `next`.
+    /// Ends the stream before the cycle `next`.
     pub(super) fn close(mut self, next: u64) -> (StreamName, Totals) {
         if let Err(error) = self.skip_to(next) {
             tracing::warn!("the last hole of `{}` cannot be told: {error}", self.publisher.name());

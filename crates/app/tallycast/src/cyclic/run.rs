@@ -56,7 +56,7 @@ where
             break (due, end);
         }
     };
-    let report = running.close(&last);
+    let report = running.close();
     let (app, cycle, report) = (app.name.clone(), last.index, report);
     match end {
         End::Stopped => Ok(report),
@@ -148,8 +148,9 @@ impl Running {
         self.status.send(due)
     }
 
-    fn close(self, last: &Due) -> AppReport {
-        let next = last.index + 1;
+    fn close(self) -> AppReport {
+        // What the last cycle covered is left out too.
+        let next = self.machine.due().index;
         let outputs = self.outputs.into_iter().map(|output| output.close(next)).collect();
         let _ = self.status.close(next);
         let accounts = self.inputs.into_iter().flat_map(InputPort::close).collect();

