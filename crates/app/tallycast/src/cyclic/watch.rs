@@ -102,7 +102,11 @@ impl AppsWatch {
 
     fn observe(&mut self, info: &StreamInfo) {
         let Some(registration) = Registration::read(&info.name, &info.schema) else {
-            tracing::debug!("`{}` is no app's status stream", info.name);
+            tracing::warn!(
+                "`{}` is no status stream of this version: it is not shown as an app\n\
+                 update the app, or give the stream another name",
+                info.name
+            );
             return;
         };
         let name = registration.app.clone();
