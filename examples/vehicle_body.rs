@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use signal_hook::consts::SIGINT;
 use tallycast::cyclic::{Freshness, Take};
@@ -11,6 +12,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let stop = Arc::new(AtomicBool::new(false));
     signal_hook::flag::register(SIGINT, Arc::clone(&stop))?;
     let mut app = Node::from_env()?.app("vehicle/body");
+    app.phase(Duration::from_millis(6)); // Behind the one that feeds it.
     let torque = app.input::<f64>("engine/torque", Take::Newest);
     let speed = app.output::<f64>("vehicle/speed", [("speed", "km/h"), ("pedal_cycle", "")]);
     let report = app.run(|cycle| {

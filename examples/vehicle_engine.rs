@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use signal_hook::consts::SIGINT;
 use tallycast::cyclic::{Freshness, Take};
@@ -11,6 +12,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let stop = Arc::new(AtomicBool::new(false));
     signal_hook::flag::register(SIGINT, Arc::clone(&stop))?;
     let mut app = Node::from_env()?.app("vehicle/engine");
+    app.phase(Duration::from_millis(3)); // Behind the one that feeds it.
     let pedal = app.input::<f64>("driver/pedal", Take::Newest);
     let torque = app.output::<f64>("engine/torque", [("torque", "Nm"), ("pedal_cycle", "")]);
     let report = app.run(|cycle| {

@@ -31,7 +31,7 @@ mod watch;
 pub use app::{App, AppError, AppReport, CycleResult, DEFAULT_PERIOD, Input, Output};
 pub use cycle::{Cycle, Received, Sample};
 pub use cyclic::{
-    AppBook, AppLook, AppState, Feeder, Freshness, Histogram, InputBook, PeriodError, Registration,
+    AppBook, AppLook, AppState, Beat, Feeder, Freshness, Histogram, InputBook, PeriodError, Registration,
     RegistrationError, StatusRow, Take, TimerRule, Wire, picture,
 };
 pub use watch::{AppsWatch, app_json};

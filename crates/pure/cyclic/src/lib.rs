@@ -25,6 +25,6 @@ pub use machine::{CycleMachine, Ended, InputPlan};
 pub use observer::{AppLook, AppState, Observer};
 pub use picture::{Feeder, feeder_of, picture};
 pub use registration::{MAX_WIRES, Registration, RegistrationError, STATUS_PREFIX, Take, Wire};
-pub use schedule::{Due, PeriodError, Schedule};
+pub use schedule::{Beat, Due, PeriodError, Schedule};
 pub use status::{InputStatus, NEVER, StatusRow};
 pub use timer_rule::{AFTER_ALARM, ALARM_ABOVE, TimerRule};

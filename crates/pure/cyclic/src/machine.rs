@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use units::{Instant, WallTime};
 
-use crate::schedule::{Due, PeriodError, Schedule};
+use crate::schedule::{Beat, Due, PeriodError, Schedule};
 use crate::status::{InputStatus, NEVER, StatusRow};
 use crate::{AppBook, Freshness, InputBook, News};
 
@@ -44,9 +44,9 @@ impl CycleMachine {
     /// Makes the machine of an app with so many inputs, from both times of one moment.
     ///
     /// # Errors
-    /// [`PeriodError`] if the period is too short, or no sample rate.
-    pub fn new(period: Duration, inputs: usize, clocks: (Instant, WallTime)) -> Result<Self, PeriodError> {
-        let schedule = Schedule::aligned(period, clocks)?;
+    /// [`PeriodError`] if the period is too short, or no sample rate, or the phase is not within it.
+    pub fn new(beat: Beat, inputs: usize, clocks: (Instant, WallTime)) -> Result<Self, PeriodError> {
+        let schedule = Schedule::aligned(beat, clocks)?;
         let book = AppBook { inputs: vec![InputBook::default(); inputs], ..AppBook::default() };
         let row = StatusRow { inputs: vec![InputStatus::default(); inputs], ..StatusRow::default() };
         let inputs = vec![InputPlan::default(); inputs];
@@ -140,14 +140,14 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    const PERIOD: Duration = Duration::from_millis(10);
+    const BEAT: Beat = Beat { period: Duration::from_millis(10), phase: Duration::ZERO };
 
     fn at(micros: u64) -> Instant {
         Instant::from_nanos(micros * 1_000)
     }
 
     fn machine(inputs: usize) -> CycleMachine {
-        CycleMachine::new(PERIOD, inputs, (at(0), WallTime::from_nanos(0))).unwrap()
+        CycleMachine::new(BEAT, inputs, (at(0), WallTime::from_nanos(0))).unwrap()
     }
 
     #[test]
@@ -173,7 +173,7 @@ mod tests {
         let stepped = WallTime::from_nanos(7_000_000 - 3_600_004_000_001);
         assert_eq!((before.due().at, before.due().time), (at(10_000), WallTime::from_nanos(10_000_000)));
         assert_eq!(before.time_at(at(7_000)), WallTime::from_nanos(7_000_000));
-        let after = CycleMachine::new(PERIOD, 0, (at(7_000), stepped)).unwrap();
+        let after = CycleMachine::new(BEAT, 0, (at(7_000), stepped)).unwrap();
         assert_eq!(after.due().time.as_nanos() % 10_000_000, 0);
         assert_eq!(after.due().at, at(7_000) + Duration::from_nanos(7_000_001), "aligned to the new time");
     }

@@ -100,7 +100,7 @@ impl Observer {
     /// Returns when silence alone makes the app disappear.
     #[must_use]
     pub fn silent_at(&self) -> Option<Instant> {
-        let silence = (self.registration.period * SILENT_PERIODS).max(MIN_SILENCE);
+        let silence = (self.registration.beat.period * SILENT_PERIODS).max(MIN_SILENCE);
         (!self.ended).then_some(self.heard + silence)
     }
 
@@ -188,7 +188,7 @@ mod tests {
     #[test]
     fn a_fast_app_is_not_gone_before_a_busy_host_could_have_let_it_run() {
         let mut told = registration("fast", &[], &[]);
-        told.period = Duration::from_millis(1);
+        told.beat.period = Duration::from_millis(1);
         let observer = Observer::new(told, String::new(), at(0));
         assert_eq!((observer.state(at(20)), observer.state(at(21))), (AppState::Running, AppState::Gone));
     }

@@ -49,7 +49,8 @@ pub fn picture(apps: &[AppLook], announced: &BTreeSet<StreamName>) -> String {
 
 fn draw_app(text: &mut String, app: &AppLook, apps: &[AppLook], announced: &BTreeSet<StreamName>) {
     let it = &app.registration;
-    let place = format!("{} every {}, {}", app.station, brief(it.period), it.scheduling);
+    let phase = if it.beat.phase.is_zero() { String::new() } else { format!(" + {}", brief(it.beat.phase)) };
+    let place = format!("{} every {}{phase}, {}", app.station, brief(it.beat.period), it.scheduling);
     line(text, format_args!("● {}  {}  at {place}{}", it.app, app.state, cycles(app.newest.as_ref())));
     for (index, wire) in it.inputs.iter().enumerate() {
         let feeder = match feeder_of(apps, announced, &wire.stream) {

@@ -7,7 +7,7 @@ use core::time::Duration;
 use sample::{Dtype, Schema, SchemaError, StreamName};
 
 use crate::PeriodError;
-use crate::schedule::rate_of;
+use crate::schedule::{Beat, rate_of};
 use crate::status::StatusRow;
 
 /// Status streams lie here: `apps/` and the app's name.
@@ -16,6 +16,7 @@ pub const STATUS_PREFIX: &str = "apps/";
 pub const MAX_WIRES: usize = 200;
 
 const PERIOD: &str = "app.period_ns";
+const PHASE: &str = "app.phase_ns";
 const PID: &str = "app.pid";
 const SCHEDULING: &str = "app.scheduling";
 const INPUT: &str = "app.input.";
@@ -45,8 +46,8 @@ pub struct Wire {
 pub struct Registration {
     /// The app's name.
     pub app: StreamName,
-    /// How often its function is called.
-    pub period: Duration,
+    /// How often its function is called, and when within the period.
+    pub beat: Beat,
     /// Its process on its host.
     pub pid: u32,
     /// How its thread is scheduled: `other`, or `fifo` and a priority.
@@ -115,10 +116,11 @@ impl Registration {
         if let Some(twice) = self.outputs.iter().find(|output| !seen.insert(output.as_str())) {
             return Err(RegistrationError::TwiceWritten(twice.clone()));
         }
-        let rate = rate_of(self.period)?;
+        let rate = rate_of(self.beat.period)?;
         let mut schema = Schema::new(Dtype::U64, rate, StatusRow::channels(self.inputs.len()))?;
         let own = [
-            (PERIOD.to_owned(), self.period.as_nanos().to_string()),
+            (PERIOD.to_owned(), self.beat.period.as_nanos().to_string()),
+            (PHASE.to_owned(), self.beat.phase.as_nanos().to_string()),
             (PID.to_owned(), self.pid.to_string()),
             (SCHEDULING.to_owned(), self.scheduling.clone()),
         ];
@@ -136,6 +138,7 @@ impl Registration {
     pub fn read(name: &StreamName, schema: &Schema) -> Option<Self> {
         let app = name.as_str().strip_prefix(STATUS_PREFIX)?.parse().ok()?;
         let label = |key: &str| schema.labels.get(key);
+        let nanos = |key: &str| label(key)?.parse().ok().map(Duration::from_nanos);
         // Labels are sorted, and so are the numbers behind the prefix.
         let numbered = |prefix: &'static str| {
             schema.labels.iter().filter(move |(key, _)| key.starts_with(prefix)).map(|(_, value)| value)
@@ -146,7 +149,7 @@ impl Registration {
         is_a_row.then_some(())?;
         Some(Self {
             app,
-            period: Duration::from_nanos(label(PERIOD)?.parse().ok()?),
+            beat: Beat { period: nanos(PERIOD)?, phase: nanos(PHASE)? },
             pid: label(PID)?.parse().ok()?,
             scheduling: label(SCHEDULING)?.clone(),
             inputs,
@@ -171,7 +174,7 @@ pub(crate) mod tests {
         let name = |text: &&str| text.parse().unwrap();
         Registration {
             app: app.parse().unwrap(),
-            period: Duration::from_millis(10),
+            beat: Beat { period: Duration::from_millis(10), phase: Duration::ZERO },
             pid: 4_711,
             scheduling: "other".to_owned(),
             inputs: inputs.iter().map(|stream| Wire { stream: name(stream), take: Take::Newest }).collect(),

@@ -8,9 +8,18 @@ const NANOS_PER_SECOND: u64 = 1_000_000_000;
 /// A shorter period than a sleep can keep (`sys::clock`: an ended sleep is some microseconds late).
 const MIN_PERIOD: Duration = Duration::from_micros(50);
 
+/// How often an app's function is called, and when within the period.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Beat {
+    /// From one cycle to the next.
+    pub period: Duration,
+    /// How long after each whole multiple of the period a cycle is due; less than the period.
+    pub phase: Duration,
+}
+
 /// The due times of a cyclic app: `start + index · period` on the monotonic clock.
 ///
-/// The start is the next whole multiple of the period in UTC, converted to the monotonic clock once. So apps of one
+/// The start is the next whole multiple of the period in UTC, and the phase behind it, converted to the monotonic clock once. So apps of one
 /// period begin their cycles together, on hosts whose clocks agree, and a step of the wall clock changes nothing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Schedule {
@@ -27,7 +36,7 @@ pub struct Due {
     pub index: u64,
     /// When it is due, on the monotonic clock.
     pub at: Instant,
-    /// The same in UTC, as the clock was when the schedule was made: whole multiples of the period.
+    /// The same in UTC, as the clock was when the schedule was made: whole multiples of the period, and the phase.
     pub time: WallTime,
 }
 
@@ -38,6 +47,16 @@ pub enum PeriodError {
     /// Shorter than what can be kept.
     #[error("a period of {0:?} is shorter than {MIN_PERIOD:?}\ngive a longer one; 10 ms is the default")]
     TooShort(Duration),
+    /// Not within the period.
+    #[error(
+        "a phase of {phase:?} is not within the period of {period:?}\ngive one that is less, such as a third of it"
+    )]
+    Phase {
+        /// As given.
+        phase: Duration,
+        /// As given.
+        period: Duration,
+    },
     /// Its frequency is not a fraction that a stream can have.
     #[error(
         "a period of {0:?} is no sample rate that can be written as a fraction\nuse fewer digits, such as 10 ms"
@@ -49,12 +68,17 @@ impl Schedule {
     /// Makes the schedule of a period from both times of one moment; the first cycle is due at that moment or later.
     ///
     /// # Errors
-    /// [`PeriodError`] if the period is too short, or no sample rate.
-    pub fn aligned(period: Duration, clocks: (Instant, WallTime)) -> Result<Self, PeriodError> {
+    /// [`PeriodError`] if the period is too short, or no sample rate, or the phase is not within it.
+    pub fn aligned(beat: Beat, clocks: (Instant, WallTime)) -> Result<Self, PeriodError> {
+        let Beat { period, phase } = beat;
         rate_of(period)?;
+        if phase >= period {
+            return Err(PeriodError::Phase { phase, period });
+        }
         let (now, time) = clocks;
         let nanos = i64::try_from(period.as_nanos()).map_err(|_| PeriodError::NoRate(period))?;
-        let since_last = time.as_nanos().rem_euclid(nanos);
+        let phase = i64::try_from(phase.as_nanos()).map_err(|_| PeriodError::NoRate(period))?;
+        let since_last = time.offset(-phase).as_nanos().rem_euclid(nanos);
         let wait = if since_last == 0 { 0 } else { nanos - since_last };
         let start = now + Duration::from_nanos(wait.unsigned_abs());
         Ok(Self { period, start, start_time: time.offset(wait), next: 0 })
@@ -123,6 +147,7 @@ mod tests {
     use proptest::prelude::*;
 
     const PERIOD: Duration = Duration::from_millis(10);
+    const BEAT: Beat = Beat { period: PERIOD, phase: Duration::ZERO };
 
     fn at(nanos: u64) -> Instant {
         Instant::from_nanos(nanos)
@@ -132,12 +157,12 @@ mod tests {
     fn cycles_begin_at_whole_multiples_of_the_period_in_utc() {
         // The wall clock says 3 ms after a multiple; the monotonic clock has a time of its own.
         let schedule =
-            Schedule::aligned(PERIOD, (at(500), WallTime::from_nanos(70_000_000 + 3_000_000))).unwrap();
+            Schedule::aligned(BEAT, (at(500), WallTime::from_nanos(70_000_000 + 3_000_000))).unwrap();
         let due = schedule.due();
         assert_eq!((due.index, due.at, due.time), (0, at(7_000_500), WallTime::from_nanos(80_000_000)));
-        let on_time = Schedule::aligned(PERIOD, (at(500), WallTime::from_nanos(70_000_000))).unwrap();
+        let on_time = Schedule::aligned(BEAT, (at(500), WallTime::from_nanos(70_000_000))).unwrap();
         assert_eq!(on_time.due().at, at(500), "a multiple itself is not waited for another period");
-        let before_1970 = Schedule::aligned(PERIOD, (at(0), WallTime::from_nanos(-1))).unwrap();
+        let before_1970 = Schedule::aligned(BEAT, (at(0), WallTime::from_nanos(-1))).unwrap();
         assert_eq!(before_1970.due().time, WallTime::from_nanos(0));
     }
 
@@ -146,10 +171,25 @@ mod tests {
         for (end, skipped, next) in
             [(9_999_999, 0, 1), (10_000_000, 0, 1), (10_000_001, 1, 2), (20_000_000, 1, 2)]
         {
-            let mut schedule = Schedule::aligned(PERIOD, (at(0), WallTime::from_nanos(0))).unwrap();
+            let mut schedule = Schedule::aligned(BEAT, (at(0), WallTime::from_nanos(0))).unwrap();
             assert_eq!((schedule.ended(at(end)), schedule.due().index), (skipped, next), "{end}");
             assert_eq!(schedule.due().at, at(next * 10_000_000));
         }
+    }
+
+    #[test]
+    fn a_phase_lies_within_the_period_and_puts_every_cycle_that_much_later() {
+        let schedule = |phase: u64, wall: i64| {
+            let beat = Beat { period: PERIOD, phase: Duration::from_nanos(phase) };
+            Schedule::aligned(beat, (at(0), WallTime::from_nanos(wall)))
+                .map(|schedule| schedule.due().time.as_nanos())
+        };
+        assert_eq!(schedule(3_000_000, 20_000_000), Ok(23_000_000));
+        assert_eq!(schedule(3_000_000, 23_000_000), Ok(23_000_000));
+        assert_eq!(schedule(3_000_000, 23_000_001), Ok(33_000_000));
+        assert_eq!(schedule(9_999_999, 0), Ok(9_999_999));
+        let refused = PeriodError::Phase { phase: PERIOD, period: PERIOD };
+        assert_eq!(schedule(10_000_000, 0), Err(refused));
     }
 
     #[test]
@@ -173,17 +213,18 @@ mod tests {
         fn due_times_never_drift_and_never_come_in_bursts(
             period in 50_000_u64..20_000_000,
             wall in any::<i32>(),
+            phase in 0_u64..50_000,
             runs in prop::collection::vec(0_u64..100_000_000, 1..50),
         ) {
             let begin = (at(1_000), WallTime::from_nanos(i64::from(wall)));
-            let mut schedule = Schedule::aligned(Duration::from_nanos(period), begin).unwrap();
+            let mut schedule = Schedule::aligned(Beat { period: Duration::from_nanos(period), phase: Duration::from_nanos(phase) }, begin).unwrap();
             let first = schedule.due();
             let mut executed = 0;
             let mut total_skipped = 0;
             for run in runs {
                 let due = schedule.due();
                 prop_assert_eq!(due.at, first.at + Duration::from_nanos(due.index * period));
-                prop_assert_eq!(due.time.as_nanos().rem_euclid(period as i64), 0);
+                prop_assert_eq!(due.time.as_nanos().rem_euclid(period as i64), phase as i64);
                 prop_assert_eq!(schedule.time_at(due.at), due.time);
                 let end = due.at + Duration::from_nanos(run);
                 let skipped = schedule.ended(end);

@@ -5,7 +5,7 @@ use std::io;
 use std::marker::PhantomData;
 use std::time::Duration;
 
-use cyclic::{AppBook, PeriodError, RegistrationError, Take};
+use cyclic::{AppBook, Beat, PeriodError, RegistrationError, Take};
 use sample::{Channel, Dtype, Element, StreamName};
 use wire::Totals;
 
@@ -27,7 +27,7 @@ pub type CycleResult = Result<(), Box<dyn Error + Send + Sync>>;
 pub struct App {
     pub(super) node: Node,
     pub(super) name: String,
-    pub(super) period: Duration,
+    pub(super) beat: Beat,
     pub(super) cpu: Option<usize>,
     pub(super) fifo_priority: Option<u8>,
     pub(super) inputs: Vec<InputOf>,
@@ -137,7 +137,7 @@ impl Node {
         App {
             node: self.clone(),
             name: name.into(),
-            period: DEFAULT_PERIOD,
+            beat: Beat { period: DEFAULT_PERIOD, phase: Duration::ZERO },
             cpu: None,
             fifo_priority: None,
             inputs: Vec::new(),
@@ -151,7 +151,14 @@ impl App {
     ///
     /// Cycles begin at whole multiples of the period in UTC, with those of all other apps.
     pub const fn period(&mut self, period: Duration) -> &mut Self {
-        self.period = period;
+        self.beat.period = period;
+        self
+    }
+
+    /// Lets each cycle begin so long after the whole multiple of the period, for instance when those that feed this app
+    /// have written; at once otherwise.
+    pub const fn phase(&mut self, phase: Duration) -> &mut Self {
+        self.beat.phase = phase;
         self
     }
 

@@ -52,7 +52,7 @@ impl Cycle<'_> {
         self.due.index
     }
 
-    /// Returns when it was due: a whole multiple of the period in UTC.
+    /// Returns when it was due: a whole multiple of the period in UTC, and the app's phase.
     #[must_use]
     pub const fn time(&self) -> WallTime {
         self.due.time

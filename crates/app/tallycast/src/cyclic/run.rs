@@ -80,7 +80,7 @@ impl Running {
         let outputs = outputs.collect::<Result<Vec<_>, _>>()?;
         let status = OutputPort::open_status(&app.node, status_name.as_str(), &schema)?;
         // Last, so that the first cycle is not over before everything is open.
-        let machine = CycleMachine::new(app.period, inputs.len(), clock::pair())?;
+        let machine = CycleMachine::new(app.beat, inputs.len(), clock::pair())?;
         Ok(Self { machine, inputs, outputs, status, elements: Vec::new() })
     }
 
@@ -163,7 +163,7 @@ fn registration(app: &App, scheduling: String) -> Result<Registration, AppError>
     let inputs = app.inputs.iter().map(|plan| Ok(Wire { stream: name(&plan.stream)?, take: plan.take }));
     Ok(Registration {
         app: name(&app.name)?,
-        period: app.period,
+        beat: app.beat,
         pid: std::process::id(),
         scheduling,
         inputs: inputs.collect::<Result<_, NodeError>>()?,
