@@ -6,7 +6,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use tallycast::cyclic::{AppError, AppLook, AppState, AppsWatch, Freshness, Take};
-use tallycast::{AccountState, Bus, Dtype, Event, Node, Stage};
+use tallycast::{AccountState, Bus, Dtype, Event, Node, Publisher, Stage};
 
 use crate::scene::{WATCHDOG, bus, node, watch};
 
@@ -33,6 +33,15 @@ fn wait_for(watch: &mut AppsWatch, what: &str, mut is_it: impl FnMut(&AppLook) -
         if let Some(found) = watch.apps().into_iter().find(&mut is_it) {
             return found;
         }
+    }
+}
+
+/// Waits until a reader has reported: what is sent from then on, it has joined for.
+fn wait_for_a_reader(publisher: &Publisher) {
+    let deadline = Instant::now() + WATCHDOG;
+    while publisher.readers().is_empty() {
+        assert!(Instant::now() < deadline, "no reader reported within {WATCHDOG:?}");
+        thread::park_timeout(Duration::from_millis(20));
     }
 }
 
@@ -249,11 +258,7 @@ fn what_is_lost_on_the_way_to_an_app_is_counted_in_the_cycle_that_learns_of_it()
         let source = scope.spawn(|| {
             let mut publisher =
                 node(&bus).publisher("test/count").dtype(Dtype::U64).rate(500).loss(0.2).open().unwrap();
-            let deadline = Instant::now() + WATCHDOG;
-            while publisher.readers().is_empty() {
-                assert!(Instant::now() < deadline, "no reader reported within {WATCHDOG:?}");
-                thread::park_timeout(Duration::from_millis(20));
-            }
+            wait_for_a_reader(&publisher);
             (0..SAMPLES).for_each(|index| publisher.send_when_due(&[index]).unwrap());
             publisher.close()
         });
@@ -277,6 +282,54 @@ fn what_is_lost_on_the_way_to_an_app_is_counted_in_the_cycle_that_learns_of_it()
         assert_eq!((rows.delivered, rows.lost[Stage::Injected]), sums, "{account:?}");
         assert!(account.account.explained() && totals.samples.numbered == SAMPLES, "{account:?}");
         assert!(sums.1 > 0, "a fifth was to be lost");
+    });
+}
+
+#[test]
+fn a_stream_of_another_type_is_missed_and_never_misread() {
+    let bus = bus();
+    let stop = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let source = scope.spawn(|| {
+            let mut publisher = node(&bus).publisher("test/count").dtype(Dtype::F4).rate(500).open().unwrap();
+            wait_for_a_reader(&publisher);
+            publisher.send(&[1.0_f32; 50]).unwrap();
+            let totals = publisher.close();
+            stop.store(true, Ordering::Relaxed);
+            totals
+        });
+        let report = consumer(&bus, &stop).unwrap();
+        assert_eq!(source.join().unwrap().samples.numbered, 50);
+        let input = &report.book.inputs[0];
+        assert_eq!((input.samples, input.missed), (0, report.book.cycles), "an f4 is no f8");
+        assert!(report.accounts[0].account.explained(), "its account is kept all the same");
+    });
+}
+
+#[test]
+fn an_app_tells_how_it_is_scheduled() {
+    let bus = bus();
+    let stop = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let app = scope.spawn(|| {
+            let mut app = node(&bus).app("test/urgent");
+            app.fifo(1);
+            app.run(|cycle| {
+                if stop.load(Ordering::Relaxed) {
+                    cycle.stop();
+                }
+                Ok(())
+            })
+        });
+        let mut watch = AppsWatch::open(&node(&bus)).unwrap();
+        let seen = wait_for(&mut watch, "the app", |app| app.state != AppState::Gone);
+        stop.store(true, Ordering::Relaxed);
+        app.join().unwrap().unwrap();
+        match seen.registration.scheduling.as_str() {
+            "fifo 1" => {}
+            "other" => println!("SKIPPED: SCHED_FIFO is not allowed here"),
+            other => panic!("neither what was asked for nor what is told without: {other}"),
+        }
     });
 }
 
