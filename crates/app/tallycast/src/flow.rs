@@ -175,9 +175,13 @@ impl Flow {
             Read::Lapped { .. } => self.on_lapped(),
             Read::Empty => {}
             Read::Closed => self.close(reader_name, events),
+            Read::Broken => {
+                tracing::error!("stream `{}` is left: somebody has destroyed its ring", self.name);
+                self.close(reader_name, events);
+            }
         }
         self.record = record;
-        !matches!(read, Read::Empty | Read::Closed)
+        !matches!(read, Read::Empty | Read::Closed | Read::Broken)
     }
 
     fn take(&mut self, record: Record<'_>, totals: [u64; 2], reader_name: &str, events: &mut Vec<Event>) {

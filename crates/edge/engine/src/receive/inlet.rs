@@ -350,7 +350,7 @@ mod tests {
         let mut record = Vec::new();
         let next = || match reader.read(&mut record) {
             Read::Record { totals, .. } => Some(totals),
-            Read::Empty | Read::Lapped { .. } | Read::Closed => None,
+            Read::Empty | Read::Lapped { .. } | Read::Closed | Read::Broken => None,
         };
         std::iter::from_fn(next).collect()
     }

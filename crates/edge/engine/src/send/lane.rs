@@ -220,6 +220,14 @@ impl Lane {
                     self.machine.handle(now, Input::Finish);
                     return false;
                 }
+                Read::Broken => {
+                    tracing::error!(
+                        "stream `{}` ends: somebody has destroyed the ring between publisher and network",
+                        self.announcement.name
+                    );
+                    self.machine.handle(now, Input::Finish);
+                    return false;
+                }
                 Read::Lapped { totals } => self.lapped(now, totals),
                 Read::Record { kind, totals } => self.read(now, kind, totals),
             }
