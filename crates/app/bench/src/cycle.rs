@@ -5,8 +5,10 @@
 //! processor quota; each repeat is one whole [search](Search) with two processes of its own. [`serve`] is what
 //! those processes do.
 
+mod figure;
 mod message;
 mod options;
+mod page;
 mod pair;
 mod report;
 mod search;
@@ -14,6 +16,7 @@ mod table;
 mod transport;
 mod worker;
 
+pub use figure::{FigureError, Panel};
 pub use options::{Buffer, CpuLimit, EndOfRun, Options, OptionsError};
 pub use pair::{PairError, Program};
 pub use report::{
@@ -24,3 +27,6 @@ pub use transport::{Transport, TransportError};
 pub use worker::{WorkerError, serve};
 
 pub use probe::cycle::{Limits, Verdict};
+
+#[cfg(test)]
+pub(crate) use report::tests::example as example_report;

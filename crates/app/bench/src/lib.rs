@@ -9,6 +9,7 @@
 pub mod cycle;
 mod host;
 mod quota;
+pub mod source_004;
 
 pub use host::Host;
 pub use quota::{CpuGroup, Quota, QuotaError, Throttled};

@@ -111,11 +111,11 @@ impl Quota {
         self.period * self.millicpus / 1_000
     }
 
-    /// Returns how long a group rests before it is measured, so that it begins with the whole of its quota: what it
-    /// took before is out of the first period, and the second is fresh.
+    /// Returns how long a group rests before it is measured: within a period its quota is given anew, whatever it took
+    /// before.
     #[must_use]
     pub fn lead(&self) -> Duration {
-        (self.period * 2).max(LEAST_LEAD)
+        self.period + LEAST_LEAD
     }
 
     /// Returns the quota in processors.

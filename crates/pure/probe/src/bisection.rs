@@ -103,8 +103,8 @@ impl Bisection {
     /// Returns how many tries a search takes at most.
     #[must_use]
     pub const fn tries_at_most(&self) -> u32 {
-        // One for each halving, and one for the limit itself.
-        self.limit.ilog2() + 2
+        // One for each halving down to the step, of which the larger half may remain, and one for the limit itself.
+        self.limit.div_ceil(self.step).ilog2() + 2
     }
 }
 

@@ -5,7 +5,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use probe::Bisection;
-use probe::cycle::{Cut, HEADER_BYTES, Limits};
+use probe::cycle::{HEADER_BYTES, Limits};
 
 use super::transport::Transport;
 use crate::quota::Quota;
@@ -245,22 +245,6 @@ fn in_range(
     if range.contains(&asked) { Ok(()) } else { Err(OptionsError::OutOfRange { what, asked, least, most }) }
 }
 
-/// Returns the largest piece of a transport, header included.
-pub(super) fn unit_bytes(options: &Options, transport: Transport, multiplicity: u32) -> usize {
-    let whole = HEADER_BYTES + multiplicity as usize * 4;
-    match transport {
-        Transport::Udp => options.datagram_bytes.min(whole),
-    }
-}
-
-/// Returns what the reader's end is given to hold what it has not read yet.
-pub(super) fn buffer_bytes(options: &Options, transport: Transport, cut: &Cut) -> usize {
-    let _ = cut;
-    match transport {
-        Transport::Udp => options.receive_buffer.asked_bytes(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -284,7 +268,7 @@ mod tests {
         assert_eq!(options.check(), Ok(()));
         let searches = 3 * u32::try_from(options.transports.len()).unwrap();
         let run = Duration::from_secs(10) + Duration::from_millis(20);
-        assert_eq!(options.longest(), run * 21 * searches);
+        assert_eq!(options.longest(), run * 20 * searches);
     }
 
     #[test]

@@ -16,6 +16,10 @@ use super::message::{FromWorker, Role, Task, ToWorker};
 /// hundredth of a processor.
 const PATIENCE: Duration = Duration::from_secs(60);
 
+/// How long a process may take to end before it is killed.
+const PATIENCE_AT_END: Duration = Duration::from_secs(5);
+const LOOK_AT_END: Duration = Duration::from_millis(2);
+
 /// How often the wish to end is looked at.
 const LOOK: Duration = Duration::from_millis(50);
 
@@ -235,8 +239,12 @@ impl Worker {
 impl Drop for Worker {
     fn drop(&mut self) {
         drop(self.input.take());
-        // It ends by itself now, but a cgroup can only be removed once it has: no waiting for its quota. Failing
-        // means that it has ended already.
+        // It ends by itself now, and takes with it what it made; with a small quota that takes a while.
+        let patience = Instant::now() + PATIENCE_AT_END;
+        while matches!(self.process.try_wait(), Ok(None)) && Instant::now() < patience {
+            std::thread::sleep(LOOK_AT_END);
+        }
+        // Failing means that it has ended already.
         drop(self.process.kill());
         drop(self.process.wait());
     }

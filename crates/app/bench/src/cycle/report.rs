@@ -10,6 +10,7 @@ use super::message::AccountWords;
 use super::options::{Buffer, EndOfRun, Options};
 use super::transport::Transport;
 use crate::host::Host;
+use crate::source_004::Comparison;
 
 /// What kind of object it is.
 pub const FORMAT: &str = "tallycast.bench.cycle";
@@ -35,6 +36,8 @@ pub struct Report {
     pub points: Vec<Point>,
     /// The points' medians, one row each, in the form all benches share.
     pub rows: Vec<Row>,
+    /// The document this bench does again, its conclusions beside ours; null otherwise.
+    pub source: Option<Comparison>,
     /// How it ended.
     pub end: End,
 }
@@ -355,8 +358,59 @@ fn noise(summary: &Summary, searches: &[Search]) -> Vec<String> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
+
+    /// A report of two transports at two cycle times, with everything in it that a report can have.
+    pub(crate) fn example() -> Report {
+        let options = Options {
+            cycle_times: [2, 10].map(std::time::Duration::from_millis).to_vec(),
+            cpus: vec![crate::cycle::CpuLimit::Millicpus(300)],
+            ..Options::default()
+        };
+        let run = |multiplicity, verdict| Run {
+            multiplicity,
+            verdict,
+            account: Account::default(),
+            writer_cpu_ns: 1,
+            reader_cpu_ns: 2,
+            dropped_by_socket: Some(3),
+            throttled_periods: Some(4),
+        };
+        let search = |multiplicity, found| Search {
+            multiplicity,
+            found,
+            elsewhere_cpus: Some(0.7),
+            runs: vec![run(multiplicity, Verdict::Good), run(multiplicity + 2, Verdict::LateAndIncomplete)],
+        };
+        let point = |transport, cycle_time_ns, sizes: [u64; 3], found| Point {
+            transport,
+            cycle_time_ns,
+            cpus: Some(0.3),
+            outcome: Outcome::of(sizes.map(|size| search(size, found)).to_vec()),
+        };
+        let points = vec![
+            point(Transport::Udp, 2_000_000, [11_000, 12_000, 14_000], Found::Largest),
+            point(Transport::Udp, 10_000_000, [0, 60_000, 90_000], Found::Nothing),
+            point(Transport::Shm, 2_000_000, [200_000, 210_000, 260_000], Found::Largest),
+            point(Transport::Shm, 10_000_000, [900_000, 1_000_000, 1_000_000], Found::Limit),
+        ];
+        let rows = points.iter().filter_map(Point::row).collect();
+        let host = Host {
+            kernel: "Linux 6.1".to_owned(),
+            machine: "x86_64".to_owned(),
+            cpu: "Some <CPU> & more".to_owned(),
+            cpus: 2,
+            load_1min: Some(0.5),
+            rmem_default_bytes: Some(212_992),
+            rmem_max_bytes: None,
+        };
+        let start =
+            Start { time_ns: 0, tallycast: "0.1.0".to_owned(), host, options: Settings::of(&options) };
+        let notes = vec!["a buffer was clamped\nraise it".to_owned()];
+        let end = End { time_ns: 1, state: State::Complete, load_1min: None, notes };
+        Report { format: FORMAT.to_owned(), version: VERSION, start, points, rows, source: None, end }
+    }
 
     fn search(multiplicity: u64, elsewhere_cpus: Option<f64>) -> Search {
         Search { multiplicity, found: Found::Largest, elsewhere_cpus, runs: Vec::new() }

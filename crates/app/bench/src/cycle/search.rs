@@ -64,6 +64,7 @@ enum SearchError {
 /// [`OptionsError`] if an option cannot be; nothing was measured then.
 pub fn run(options: &Options, program: &Program, watch: &mut dyn Watch) -> Result<Report, OptionsError> {
     options.check()?;
+    options.transports.iter().for_each(|transport| transport.sweep());
     let start = Start {
         time_ns: clock::wall().as_nanos(),
         tallycast: env!("CARGO_PKG_VERSION").to_owned(),
@@ -82,7 +83,7 @@ pub fn run(options: &Options, program: &Program, watch: &mut dyn Watch) -> Resul
     let state = if points.len() == places.len() { State::Complete } else { State::Interrupted };
     let end = End { time_ns: clock::wall().as_nanos(), state, load_1min: host::load(), notes: bench.notes };
     let rows = points.iter().filter_map(Point::row).collect();
-    Ok(Report { format: FORMAT.to_owned(), version: VERSION, start, points, rows, end })
+    Ok(Report { format: FORMAT.to_owned(), version: VERSION, start, points, rows, source: None, end })
 }
 
 /// Where a point lies.
@@ -236,7 +237,7 @@ impl Bench<'_> {
 
     fn task(&mut self, place: &Place, multiplicity: u32) -> Result<Task, CutError> {
         self.run = self.run.wrapping_add(1);
-        let unit_bytes = options::unit_bytes(self.options, place.transport, multiplicity);
+        let unit_bytes = place.transport.unit_bytes(self.options, multiplicity);
         let cut = Cut::new(self.run, multiplicity, unit_bytes)?;
         let limits = &self.options.limits;
         Ok(Task {
@@ -248,7 +249,7 @@ impl Bench<'_> {
             cycles: self.options.cycles,
             cycle_time: place.cycle_time,
             unit_bytes,
-            buffer_bytes: options::buffer_bytes(self.options, place.transport, &cut),
+            buffer_bytes: place.transport.buffer_bytes(self.options, &cut),
             end_of_run: match self.options.end_of_run {
                 EndOfRun::LastCycle => message::EndOfRun::LastCycle,
                 EndOfRun::WhenSettled => message::EndOfRun::Settled {

@@ -56,6 +56,9 @@ impl Report {
                 }
             }
         }
+        if let Some(comparison) = &self.source {
+            write!(formatter, "\n{comparison}")?;
+        }
         for note in &self.end.notes {
             writeln!(formatter, "\nnote: {note}")?;
         }

@@ -2,14 +2,17 @@
 //!
 //! A new way is a module with a [`SendEnd`] and a [`ReceiveEnd`], and a variant of [`Transport`].
 
+mod shm;
 mod udp;
 
 use std::fmt;
 
+use probe::cycle::{Cut, HEADER_BYTES};
 use serde::{Deserialize, Serialize};
 use units::Instant;
 
 use super::message::{Role, Task};
+use super::options::Options;
 
 /// How the array gets to the reader.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
@@ -17,6 +20,8 @@ use super::message::{Role, Task};
 pub enum Transport {
     /// Datagrams over the loopback interface.
     Udp,
+    /// A ring in shared memory.
+    Shm,
 }
 
 /// Says why a transport could not be used.
@@ -26,6 +31,20 @@ pub enum TransportError {
     /// A socket could not be opened.
     #[error(transparent)]
     Open(#[from] sys::OpenError),
+    /// A ring could not be made.
+    #[error(transparent)]
+    Create(#[from] ring::shared::CreateError),
+    /// A ring could not be opened.
+    #[error(transparent)]
+    Attach(#[from] ring::shared::OpenError),
+    /// A ring is too small for its record: a defect of this program.
+    #[error(transparent)]
+    TooLarge(#[from] ring::RecordTooLarge),
+    /// Somebody wrote into the ring, or cut it short.
+    #[error(
+        "the ring was damaged while it was read\nsee what else writes to /dev/shm, and start the bench anew"
+    )]
+    Broken,
     /// A socket stopped working.
     #[error("the socket failed: {0}\nrun `dmesg` for what the kernel says")]
     Io(#[from] std::io::Error),
@@ -61,13 +80,14 @@ pub(super) struct Opened<End: ?Sized> {
 
 impl Transport {
     /// Every transport, in the order of tables.
-    pub const ALL: [Self; 1] = [Self::Udp];
+    pub const ALL: [Self; 2] = [Self::Udp, Self::Shm];
 
     /// Returns its name, as on the command line and in JSON.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Udp => "udp",
+            Self::Shm => "shm",
         }
     }
 
@@ -75,6 +95,32 @@ impl Transport {
     pub(super) const fn first(self) -> Role {
         match self {
             Self::Udp => Role::Reader,
+            Self::Shm => Role::Writer,
+        }
+    }
+
+    /// Returns the largest piece of a run, header included.
+    pub(super) fn unit_bytes(self, options: &Options, multiplicity: u32) -> usize {
+        let whole = HEADER_BYTES + multiplicity as usize * 4;
+        match self {
+            Self::Udp => options.datagram_bytes.min(whole),
+            Self::Shm => whole,
+        }
+    }
+
+    /// Returns how much the way is to hold that the reader has not taken yet.
+    pub(super) fn buffer_bytes(self, options: &Options, cut: &Cut) -> usize {
+        match self {
+            Self::Udp => options.receive_buffer.asked_bytes(),
+            Self::Shm => shm::ring_bytes(cut),
+        }
+    }
+
+    /// Removes what benches that were killed left behind.
+    pub(super) fn sweep(self) {
+        match self {
+            Self::Udp => {}
+            Self::Shm => shm::sweep(),
         }
     }
 }
@@ -89,6 +135,7 @@ impl fmt::Display for Transport {
 pub(super) fn open_send(task: &Task) -> Result<Opened<dyn SendEnd>, TransportError> {
     match task.transport {
         Transport::Udp => udp::open_send(task),
+        Transport::Shm => shm::open_send(task),
     }
 }
 
@@ -96,5 +143,6 @@ pub(super) fn open_send(task: &Task) -> Result<Opened<dyn SendEnd>, TransportErr
 pub(super) fn open_receive(task: &Task) -> Result<Opened<dyn ReceiveEnd>, TransportError> {
     match task.transport {
         Transport::Udp => udp::open_receive(task),
+        Transport::Shm => shm::open_receive(task),
     }
 }

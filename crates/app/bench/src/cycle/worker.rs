@@ -48,7 +48,7 @@ pub fn serve() -> Result<(), WorkerError> {
     let told = listen();
     let outcome = serve_runs(&told);
     if let Err(error) = &outcome {
-        say(&FromWorker::Failed(error.to_string()))?;
+        say(&FromWorker::Failed(with_causes(error)))?;
     }
     outcome
 }
@@ -189,6 +189,20 @@ fn say(message: &FromWorker) -> std::io::Result<()> {
     let mut output = std::io::stdout().lock();
     output.write_all(line.as_bytes())?;
     output.flush()
+}
+
+/// Joins an error and its causes, leaving out those that its own words already hold.
+fn with_causes(error: &WorkerError) -> String {
+    let mut text = error.to_string();
+    let mut cause = std::error::Error::source(error);
+    while let Some(error) = cause {
+        let words = error.to_string();
+        if !text.contains(&words) {
+            text = format!("{text}: {words}");
+        }
+        cause = error.source();
+    }
+    text
 }
 
 fn unexpected(message: &ToWorker) -> WorkerError {

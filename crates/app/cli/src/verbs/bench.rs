@@ -2,6 +2,7 @@
 
 mod cycle;
 mod output;
+mod reproduce;
 
 use clap::{Args, Subcommand};
 
@@ -10,7 +11,7 @@ use crate::Outcome;
 pub(crate) const EXAMPLES: &str = "\
 Examples:
   tallycast bench cycle --cycle-times 1..14ms             the largest array every cycle, UDP and shared memory
-  tallycast bench cycle --help                            every option of it
+  tallycast bench reproduce 004                           a published comparison, done again on this host
 
 Every figure comes with its repeats, their spread and the state of this host.
 Exit code 1: some of it could not be measured, and the report says why.";
@@ -26,6 +27,9 @@ enum What {
     /// The largest array two processes exchange every cycle, over UDP and shared memory
     #[command(after_help = cycle::EXAMPLES)]
     Cycle(cycle::Arguments),
+    /// Do a document's measurements again, and compare its conclusions
+    #[command(after_help = reproduce::EXAMPLES)]
+    Reproduce(reproduce::Arguments),
     /// Be one of the processes of `cycle`
     #[command(hide = true)]
     CycleWorker,
@@ -34,6 +38,7 @@ enum What {
 pub(crate) fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
     match arguments.what {
         What::Cycle(arguments) => cycle::run(&arguments),
+        What::Reproduce(arguments) => reproduce::run(&arguments),
         What::CycleWorker => {
             bench::cycle::serve()?;
             Ok(Outcome::Fine)

@@ -22,7 +22,7 @@ Each repeat is a search of its own for the largest good array; docs/bench.md say
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {
     /// What is compared
-    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "udp")]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "udp,shm")]
     transports: Vec<Way>,
     /// One array every so often: 10ms, 1ms,2ms,5ms or 1..14ms
     #[arg(long, value_name = "DURATIONS", default_value = "10ms")]
@@ -67,11 +67,14 @@ pub(crate) struct Arguments {
 /// A transport on the command line.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Way {
+    /// Datagrams over the loopback interface
     Udp,
+    /// A ring in shared memory
+    Shm,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
-    output::measure(&arguments.options(), &arguments.output)
+    output::measure(&arguments.options(), &arguments.output, |_| {})
 }
 
 impl Arguments {
@@ -103,6 +106,7 @@ impl Way {
     const fn transport(self) -> Transport {
         match self {
             Self::Udp => Transport::Udp,
+            Self::Shm => Transport::Shm,
         }
     }
 }
