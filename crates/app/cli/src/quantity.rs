@@ -83,7 +83,7 @@ fn range(first: &str, last: &str) -> Result<Vec<Duration>, QuantityError> {
     if first > last || last - first >= MOST_IN_RANGE {
         return Err(error());
     }
-    (first..=last).map(|number| duration(&format!("{number}{unit}"))).collect()
+    (first..=last).map(|number| duration(&format!("{number}{unit}")).map_err(|_| error())).collect()
 }
 
 impl FromStr for Probability {

@@ -9,16 +9,24 @@ mod png_file;
 
 use std::sync::OnceLock;
 
-use plotters::prelude::{BitMapBackend, IntoDrawingArea, SVGBackend};
-use plotters::style::{FontStyle, register_font};
+use plotters::coord::Shift;
+use plotters::drawing::{DrawingArea, DrawingAreaErrorKind};
+use plotters::prelude::{BitMapBackend, DrawingBackend, IntoDrawingArea, SVGBackend, Text};
+use plotters::style::{FontStyle, IntoFont, WHITE, register_font};
 
 pub use panel::Panel;
 
 use super::report::Report;
-use panel::{HEIGHT, WIDTH};
+use panel::{HEIGHT, INK, WIDTH};
 
 /// How many pixels of a PNG stand for one of the drawing: sharp on fine screens and on paper.
 const PIXELS: u32 = 2;
+
+/// Height of a line of what stands above a picture's figures, and of the room around it.
+const LINE: u32 = 18;
+const ROOM: u32 = 14;
+/// How wide a letter of those lines is at most on average.
+const LETTER: u32 = 7;
 
 /// Says why a figure could not be drawn.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -50,12 +58,16 @@ impl Report {
         let columns = rows.iter().map(Vec::len).max().ok_or(FigureError::Empty)?;
         let count = |len: usize| u32::try_from(len).expect("a report has few quotas and fewer transports");
         let (width, height) = (WIDTH * PIXELS, HEIGHT * PIXELS);
-        let size = (width * count(columns), height * count(rows.len()));
+        let lines = wrapped(&self.header(), count(columns) * WIDTH / LETTER);
+        let header_height = (count(lines.len()) * LINE + ROOM) * PIXELS;
+        let size = (width * count(columns), height * count(rows.len()) + header_height);
         let mut pixels = vec![0xff; size.0 as usize * size.1 as usize * 3];
         {
             use_font();
             let area = BitMapBackend::with_buffer(&mut pixels, size).into_drawing_area();
-            let cells = area.split_evenly((rows.len(), columns));
+            let (header, figures) = area.split_vertically(header_height);
+            draw_header(&header, &lines).map_err(|error| FigureError::Drawing(error.to_string()))?;
+            let cells = figures.split_evenly((rows.len(), columns));
             for (row, panels) in cells.chunks(columns).zip(&rows) {
                 row.iter().zip(panels).try_for_each(|(cell, panel)| panel.draw(cell, PIXELS))?;
             }
@@ -63,6 +75,48 @@ impl Report {
         }
         png_file::encode(&pixels, size)
     }
+
+    /// Returns what stands above a picture, as it does on a page: no figure without its host and its rules.
+    fn header(&self) -> String {
+        let noisy = self.points.iter().filter(|point| !point.noise().is_empty()).count();
+        let noise = format!("; {noisy} of {} points are noisy (hollow medians)", self.points.len());
+        let noise = if noisy > 0 { noise.as_str() } else { "" };
+        format!("{}\n{}{noise}", self.host_in_words(), self.rules_in_words())
+    }
+}
+
+fn draw_header<B: DrawingBackend>(
+    area: &DrawingArea<B, Shift>,
+    lines: &[String],
+) -> Result<(), DrawingAreaErrorKind<B::ErrorType>> {
+    area.fill(&WHITE)?;
+    let font = ("sans-serif", 12 * PIXELS).into_font().color(&INK);
+    let pixels = |drawing: u32| i32::try_from(drawing * PIXELS).expect("a header has few lines");
+    for (line, index) in lines.iter().zip(0..) {
+        let place = (pixels(ROOM), pixels(ROOM + index * LINE));
+        area.draw(&Text::new(line.as_str(), place, font.clone()))?;
+    }
+    Ok(())
+}
+
+/// Breaks text into lines of at most so many letters, where words end.
+fn wrapped(text: &str, letters: u32) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for paragraph in text.lines() {
+        lines.push(String::new());
+        for word in paragraph.split(' ') {
+            let line = lines.last_mut().expect("every paragraph begins a line");
+            if line.is_empty() {
+                word.clone_into(line);
+            } else if line.len() + 1 + word.len() <= letters as usize {
+                line.push(' ');
+                line.push_str(word);
+            } else {
+                lines.push(word.to_owned());
+            }
+        }
+    }
+    lines
 }
 
 impl Panel {
@@ -117,8 +171,9 @@ mod tests {
         assert!(svg.contains("cycle time [ms]") && svg.contains("largest array [u32 elements]"));
         let searches: usize = report.points.iter().map(|point| point.searches().len()).sum();
         let medians = report.points.iter().filter(|point| point.multiplicity().is_some()).count();
+        // In the example all are noisy: a median is a dot with a hole.
         let in_legend = 2;
-        assert_eq!(svg.matches("<circle").count(), searches + medians + in_legend);
+        assert_eq!(svg.matches("<circle").count(), searches + 2 * medians + in_legend);
     }
 
     #[test]
@@ -126,6 +181,12 @@ mod tests {
         let png = example().to_png().unwrap();
         assert_eq!(&png[1..4], b"PNG");
         assert!(png.len() > 10_000, "{} bytes", png.len());
+    }
+
+    #[test]
+    fn lines_break_between_words_and_words_stay_whole() {
+        assert_eq!(wrapped("one two three\nfour", 7), ["one two", "three", "four"]);
+        assert_eq!(wrapped("unbreakable", 3), ["unbreakable"]);
     }
 
     #[test]

@@ -49,24 +49,12 @@ impl Report {
     }
 
     fn circumstances(&self) -> String {
-        let (host, options) = (&self.start.host, &self.start.options);
-        let load = |load: Option<f64>| load.map_or("unknown".to_owned(), |load| format!("{load:.2}"));
-        let needed = u64::from(options.cycles) * u64::from(options.complete_ppm) / 1_000_000;
         format!(
-            "<p>{} {}, {} CPUs ({}), load {} before and {} after; tallycast {}.<br>\n\
-             {} cycles a run, of which {needed} must come whole and {} callbacks may be late; {} repeats, each a search \
-             of its own up to {} elements. Faint points are searches, strong ones their medians.</p>\n",
-            escaped(&host.kernel),
-            escaped(&host.machine),
-            host.cpus,
-            escaped(&host.cpu),
-            load(host.load_1min),
-            load(self.end.load_1min),
+            "<p>{}; tallycast {}.<br>\n{} elements. Faint points are searches, strong ones their medians; hollow \
+             medians are noisy.</p>\n",
+            escaped(&self.host_in_words()),
             escaped(&self.start.tallycast),
-            options.cycles,
-            options.late_allowed,
-            options.repeats,
-            grouped(f64::from(options.limit)),
+            escaped(&self.rules_in_words()),
         )
     }
 

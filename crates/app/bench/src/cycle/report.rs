@@ -320,6 +320,15 @@ impl Point {
         }
     }
 
+    /// Returns why the point is not to be relied on; nothing when all was quiet.
+    #[must_use]
+    pub fn noise(&self) -> &[String] {
+        match &self.outcome {
+            Outcome::Measured { noise, .. } => noise,
+            Outcome::Skipped { .. } | Outcome::Failed { .. } => &[],
+        }
+    }
+
     /// Returns cycle time and quota, such as `10ms/0.3cpu`.
     #[must_use]
     pub fn case(&self) -> String {

@@ -11,27 +11,8 @@ const NOISY: &str = "~";
 impl fmt::Display for Report {
     /// Writes the host, every point with its spread, and what is to be known beside.
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (host, options) = (&self.start.host, &self.start.options);
-        let load = |load: Option<f64>| load.map_or("unknown".to_owned(), |load| format!("{load:.2}"));
-        writeln!(
-            formatter,
-            "{} {}, {} CPUs ({}), load {} before and {} after",
-            host.kernel,
-            host.machine,
-            host.cpus,
-            if host.cpu.is_empty() { "unnamed" } else { &host.cpu },
-            load(host.load_1min),
-            load(self.end.load_1min)
-        )?;
-        writeln!(
-            formatter,
-            "largest array of u32 every cycle; {} cycles a run, {} repeats, limit {}; at least {} cycles whole, at most {} late\n",
-            options.cycles,
-            options.repeats,
-            grouped(f64::from(options.limit)),
-            u64::from(options.cycles) * u64::from(options.complete_ppm) / 1_000_000,
-            options.late_allowed
-        )?;
+        writeln!(formatter, "{}", self.host_in_words())?;
+        writeln!(formatter, "largest array of u32 every cycle; {}\n", self.rules_in_words())?;
         writeln!(
             formatter,
             "{:>6}  {:>10}  {:9}  {:>12}  {:>25}  {:>4}  {:>10}",
@@ -43,18 +24,45 @@ impl fmt::Display for Report {
 }
 
 impl Report {
+    /// Says where and under which load it was measured.
+    pub(super) fn host_in_words(&self) -> String {
+        let host = &self.start.host;
+        let load = |load: Option<f64>| load.map_or("unknown".to_owned(), |load| format!("{load:.2}"));
+        format!(
+            "{} {}, {} CPUs ({}), load {} before and {} after",
+            host.kernel,
+            host.machine,
+            host.cpus,
+            if host.cpu.is_empty() { "unnamed" } else { &host.cpu },
+            load(host.load_1min),
+            load(self.end.load_1min)
+        )
+    }
+
+    /// Says by which rules.
+    pub(super) fn rules_in_words(&self) -> String {
+        let options = &self.start.options;
+        format!(
+            "{} cycles a run, of which {} must come whole and {} callbacks may be late; {} repeats, each a search up to {}",
+            options.cycles,
+            u64::from(options.cycles) * u64::from(options.complete_ppm) / 1_000_000,
+            options.late_allowed,
+            options.repeats,
+            grouped(f64::from(options.limit)),
+        )
+    }
+
     fn write_notes(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let at_limit = self.points.iter().flat_map(Point::searches).any(|it| it.found == Found::Limit);
         if at_limit {
             writeln!(formatter, "\n≥ the limit of the search held in some repeats: raise it with --limit")?;
         }
-        if self.points.iter().any(|point| noise(point).next().is_some()) {
+        let noisy: Vec<&Point> = self.points.iter().filter(|point| !point.noise().is_empty()).collect();
+        if !noisy.is_empty() {
             writeln!(formatter, "\n{NOISY} noisy, not to be relied on:")?;
-            for point in &self.points {
-                for words in noise(point) {
-                    writeln!(formatter, "  {} {}: {words}", point.transport, point.case())?;
-                }
-            }
+        }
+        for point in noisy {
+            writeln!(formatter, "  {} {}: {}", point.transport, point.case(), point.noise().join("; "))?;
         }
         if let Some(comparison) = &self.source {
             write!(formatter, "\n{comparison}")?;
@@ -91,14 +99,6 @@ fn write_point(formatter: &mut fmt::Formatter<'_>, point: &Point) -> fmt::Result
 #[expect(clippy::cast_precision_loss, reason = "cycle times are far below 2^53 ns")]
 fn megabytes_per_s(multiplicity: &Spread, cycle_time_ns: u64) -> f64 {
     multiplicity.median * 4.0 * 1_000.0 / cycle_time_ns as f64
-}
-
-fn noise(point: &Point) -> impl Iterator<Item = &str> {
-    let noise = match &point.outcome {
-        Outcome::Measured { noise, .. } => noise.as_slice(),
-        Outcome::Skipped { .. } | Outcome::Failed { .. } => &[],
-    };
-    noise.iter().map(String::as_str)
 }
 
 fn indented(reason: &str) -> String {

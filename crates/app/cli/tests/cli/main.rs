@@ -4,9 +4,11 @@
 
 mod account_page;
 mod archive;
+mod bench;
 mod demo;
 mod playback;
 mod program;
 mod query;
 mod refusals;
+mod schema;
 mod streams;

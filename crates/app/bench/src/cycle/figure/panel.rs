@@ -6,7 +6,7 @@ use plotters::coord::types::RangedCoordf64;
 use plotters::drawing::DrawingArea;
 use plotters::element::{EmptyElement, PathElement};
 use plotters::prelude::{Cartesian2d, ChartContext, Circle, DashedLineSeries, DrawingBackend, LineSeries};
-use plotters::style::{Color, IntoFont, RGBColor, ShapeStyle};
+use plotters::style::{Color, FontStyle, IntoFont, RGBColor, ShapeStyle};
 
 use super::FigureError;
 use crate::cycle::report::{Found, Report};
@@ -21,7 +21,10 @@ pub(super) const HEIGHT: u32 = 400;
 /// x axis.
 const APART: f64 = 0.006;
 
-const INK: RGBColor = RGBColor(0x33, 0x33, 0x33);
+/// How much longer than its largest point the y axis is: what explains the marks stands above them.
+const HEADROOM: f64 = 1.3;
+
+pub(super) const INK: RGBColor = RGBColor(0x33, 0x33, 0x33);
 const GRID: RGBColor = RGBColor(0xdd, 0xdd, 0xdd);
 
 /// What is shown in one panel.
@@ -47,6 +50,7 @@ struct Column {
     cycle_time_ms: f64,
     median: f64,
     sizes: Vec<f64>,
+    noisy: bool,
 }
 
 impl Panel {
@@ -98,7 +102,7 @@ impl Panel {
         let (times, top) = (self.cycle_times(), self.top());
         let mut chart = ChartBuilder::on(area)
             .margin(14 * scale)
-            .caption(&self.title, ("sans-serif", 17 * scale).into_font().color(&INK))
+            .caption(&self.title, ("sans-serif", 16 * scale, FontStyle::Bold).into_font().color(&INK))
             .set_label_area_size(LabelAreaPosition::Left, 82 * scale)
             .set_label_area_size(LabelAreaPosition::Bottom, 42 * scale)
             .build_cartesian_2d(times.clone(), 0.0..top)
@@ -159,7 +163,7 @@ impl Panel {
     fn top(&self) -> f64 {
         let sizes = self.columns().flat_map(|column| column.sizes.iter().copied());
         // Where nothing held, an empty axis still needs a length.
-        sizes.chain(self.limit).fold(10.0, f64::max) * 1.08
+        sizes.chain(self.limit).fold(10.0, f64::max) * HEADROOM
     }
 
     fn columns(&self) -> impl Iterator<Item = &Column> {
@@ -177,6 +181,7 @@ impl Curve {
                 Some(Column {
                     cycle_time_ms: point.cycle_time_ns as f64 / 1e6,
                     median: point.multiplicity()?.median,
+                    noisy: !point.noise().is_empty(),
                     sizes: point.searches().iter().map(|search| search.multiplicity as f64).collect(),
                 })
             })
@@ -201,6 +206,10 @@ impl Curve {
             .flat_map(|column| column.sizes.iter().map(move |size| (column.cycle_time_ms + aside, *size)));
         let faint = colour.mix(0.4).filled();
         chart.draw_series(searches.map(|place| Circle::new(place, 3 * scale, faint)))?;
+        // A noisy median is hollow: white on the line, then its rim.
+        let noisy =
+            || medians().zip(&self.columns).filter(|(_, column)| column.noisy).map(|(place, _)| place);
+        let hollow = noisy().map(|place| Circle::new(place, 3 * scale, plotters::style::WHITE.filled()));
         let dots = medians().map(|place| Circle::new(place, 4 * scale, colour.filled()));
         let name = format!("{}: medians, and every search", self.transport.name().to_uppercase());
         chart.draw_series(dots)?.label(name).legend(move |(x, y)| {
@@ -208,6 +217,7 @@ impl Curve {
                 + PathElement::new([(0, 0), (16 * scale as i32, 0)], line)
                 + Circle::new((8 * scale as i32, 0), 4 * scale, colour.filled())
         });
+        chart.draw_series(hollow)?;
         Ok(())
     }
 }
