@@ -122,9 +122,11 @@ fn conclusions(comparison: &Comparison) -> String {
     });
     format!(
         "<h2>Conclusions of source {}, and of this host</h2>\n<table><tr><th class=\"word\">source</th>\
-         <th class=\"word\">here</th><th class=\"word\"></th></tr>\n{}</table>\n",
+         <th class=\"word\">here</th><th class=\"word\"></th></tr>\n{}</table>\n<p>{} of {} points were noisy.</p>\n",
         escaped(&comparison.document),
-        rows.collect::<String>()
+        rows.collect::<String>(),
+        comparison.noisy_points,
+        comparison.points,
     )
 }
 
