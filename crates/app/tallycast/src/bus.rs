@@ -294,10 +294,12 @@ impl fmt::Display for Bus {
             write!(formatter, "&ttl={ttl}")?;
         }
         write!(formatter, "&rcvbuf={}&sndbuf={}", self.receive_buffer_bytes, self.send_buffer_bytes)?;
-        if let Some(shm) = &self.shm {
-            write!(formatter, "&shm={}&access={}", shm.directory.display(), access_word(shm.access))?;
+        match &self.shm {
+            Some(shm) => {
+                write!(formatter, "&shm={}&access={}", shm.directory.display(), access_word(shm.access))
+            }
+            None => write!(formatter, "&shm=off"),
         }
-        Ok(())
     }
 }
 

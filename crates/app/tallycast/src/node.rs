@@ -15,7 +15,7 @@ use engine::{
 use ledger::BookConfig;
 use sample::{PatternError, SchemaError, StreamPattern};
 use sys::{Interface, InterfaceError};
-use units::{Epoch, RateError, ReaderId, StreamId};
+use units::{Epoch, RateError, ReaderId, StreamId, WallTime};
 use wire::Description;
 
 use crate::bus::{Bus, BusError};
@@ -76,6 +76,8 @@ pub struct OnHost {
     pub reach: Reach,
     /// The writer's process id as it sees itself.
     pub pid: u32,
+    /// Since when it is there.
+    pub since: WallTime,
     /// Name, schema, station.
     pub description: Arc<Description>,
 }
@@ -226,13 +228,8 @@ impl Node {
         let Some(rings) = self.host_rings() else { return Vec::new() };
         let open = |name: &RingName| {
             let stream = rings.open(name).ok()?;
-            let description = stream.inlet.description;
-            Some(OnHost {
-                stream: name.stream,
-                reach: Reach::of(stream.writer),
-                pid: stream.pid,
-                description,
-            })
+            let (reach, description) = (Reach::of(stream.writer), stream.inlet.description);
+            Some(OnHost { stream: name.stream, reach, pid: stream.pid, since: stream.since, description })
         };
         rings.names().iter().filter_map(open).collect()
     }

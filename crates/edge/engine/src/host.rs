@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use ring::shared::{self, Access, CreateError, Liveness, OpenError, Options};
 use ring::{Doorbell, Writer};
-use units::StreamId;
+use units::{StreamId, WallTime};
 use wire::Description;
 
 use crate::Inlet;
@@ -46,6 +46,8 @@ pub struct HostStream {
     pub writer: RingWriter,
     /// The writer's process id as it sees itself.
     pub pid: u32,
+    /// When the ring was made.
+    pub since: WallTime,
     /// The bell that is rung when something was written.
     pub bell: Arc<Doorbell>,
     /// What tells whether the writer lives.
@@ -162,6 +164,7 @@ impl HostRings {
             },
             writer: name.writer,
             pid: shared.writer_pid(),
+            since: WallTime::from_nanos(i64::try_from(shared.created_ns()).unwrap_or(i64::MAX)),
             bell: Arc::clone(shared.bell()),
             liveness: Arc::clone(shared.liveness()),
         })

@@ -8,5 +8,6 @@ mod demo;
 mod playback;
 mod program;
 mod query;
+mod reaches;
 mod refusals;
 mod streams;

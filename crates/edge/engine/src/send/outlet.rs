@@ -230,7 +230,7 @@ impl Outlet {
     /// What a publisher without a network says of itself: all that was written is there for its readers.
     fn local_status(&self) -> OutletStatus {
         let [numbered, source] = self.totals.map(|elements| elements / self.elements_per_sample);
-        let samples = SampleTotals { numbered, source, ..SampleTotals::default() };
+        let samples = SampleTotals { offered: self.next_index, numbered, source, ..SampleTotals::default() };
         let totals = Totals { samples, ..Totals::default() };
         OutletStatus { totals, finished: self.writer.is_none(), ..OutletStatus::default() }
     }
