@@ -1,6 +1,7 @@
 //! The verbs, one file each: arguments and wiring.
 
 mod agent;
+mod bench;
 mod config;
 mod demo;
 mod list;
@@ -47,6 +48,9 @@ pub(crate) enum Verb {
     /// Publish a recording again, with its gaps
     #[command(after_help = replay::EXAMPLES)]
     Replay(replay::Arguments),
+    /// Measure what this host carries, with repeats, spread and the state of the host
+    #[command(after_help = bench::EXAMPLES)]
+    Bench(bench::Arguments),
     /// Check a file of settings, or show every setting and where it came from
     #[command(after_help = config::EXAMPLES)]
     Config(config::Arguments),
@@ -65,6 +69,7 @@ impl Verb {
             Self::Record(arguments) => record::run(arguments, sources),
             Self::Query(arguments) => query::run(arguments, sources),
             Self::Replay(arguments) => replay::run(arguments, sources),
+            Self::Bench(arguments) => bench::run(arguments),
             Self::Config(arguments) => config::run(arguments, sources),
         }
     }
