@@ -1,5 +1,6 @@
 //! The verbs, one file each: arguments and wiring.
 
+mod agent;
 mod bench;
 mod config;
 mod demo;
@@ -29,9 +30,12 @@ pub(crate) enum Verb {
     /// Read streams: values, gaps with their reasons, and the closed account
     #[command(after_help = subscribe::EXAMPLES)]
     Sub(subscribe::Arguments),
-    /// List the streams that are announced
+    /// List the streams that are there, and how each would come
     #[command(after_help = list::EXAMPLES)]
     Ls(list::Arguments),
+    /// Receive once for every reader of this host, through shared memory
+    #[command(after_help = agent::EXAMPLES)]
+    Agent(agent::Arguments),
     /// Serve the page and the API: live plots, accounts, history, derived streams
     #[command(after_help = monitor::EXAMPLES)]
     Monitor(monitor::Arguments),
@@ -59,6 +63,7 @@ impl Verb {
             Self::Pub(arguments) => publish::run(arguments, sources),
             Self::Sub(arguments) => subscribe::run(arguments, sources),
             Self::Ls(arguments) => list::run(&arguments, sources),
+            Self::Agent(arguments) => agent::run(&arguments, sources),
             Self::Demo(arguments) => demo::run(arguments, sources),
             Self::Monitor(arguments) => monitor::run(arguments, sources),
             Self::Record(arguments) => record::run(arguments, sources),

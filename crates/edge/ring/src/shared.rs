@@ -206,6 +206,7 @@ pub struct SharedRing {
     bell: Arc<Doorbell>,
     label: Arc<[u8]>,
     writer_pid: u32,
+    created_ns: u64,
     liveness: Arc<Liveness>,
 }
 
@@ -232,6 +233,12 @@ impl SharedRing {
     #[must_use]
     pub const fn writer_pid(&self) -> u32 {
         self.writer_pid
+    }
+
+    /// Returns when the ring was made. Units: nanoseconds since 1970, UTC.
+    #[must_use]
+    pub const fn created_ns(&self) -> u64 {
+        self.created_ns
     }
 
     /// Returns what tells whether the writer lives.
@@ -289,6 +296,7 @@ pub fn open(path: &Path) -> Result<SharedRing, OpenError> {
         bell: Arc::new(Doorbell::shared(armed, rung)),
         label: label.into(),
         writer_pid: u32::try_from(writer_pid).unwrap_or(0),
+        created_ns: memory.control(control::CREATED_NS).load(Ordering::Relaxed),
         liveness: Arc::new(Liveness::new(opened.file, path.to_owned())),
         ring: Ring::new(Arc::new(memory)),
     })

@@ -3,6 +3,7 @@
 use crate::claim::Claim;
 use crate::layout::{Header, control, record_bytes};
 use crate::memory::Memory;
+use crate::reader::Ring;
 #[cfg(not(loom))]
 use crate::shared::OwnedFile;
 use crate::sync::{Arc, AtomicU64, Ordering, fence};
@@ -67,6 +68,18 @@ impl Writer {
         let mut writer = Self::new(memory);
         writer.file = Some(file);
         writer
+    }
+
+    /// Returns the ring's reading end.
+    #[must_use]
+    pub fn reading_end(&self) -> Ring {
+        Ring::new(Arc::clone(&self.memory))
+    }
+
+    /// Returns how many bytes the ledger page takes.
+    #[must_use]
+    pub fn page_bytes(&self) -> usize {
+        self.memory.parts().page.len() * crate::layout::WORD_BYTES
     }
 
     /// Writes one record, `parts` one behind the other, over whatever is oldest; returns its position.
@@ -156,8 +169,8 @@ impl Writer {
     /// # Errors
     /// [`PageTooLarge`]; the page stays as it was. A ring on the heap has none.
     pub fn set_page(&mut self, bytes: &[u8]) -> Result<(), PageTooLarge> {
-        let (page, size_bytes) = (self.memory.parts().page.clone(), bytes.len());
-        let limit_bytes = page.len() * crate::layout::WORD_BYTES;
+        let (page, size_bytes, limit_bytes) =
+            (self.memory.parts().page.clone(), bytes.len(), self.page_bytes());
         if size_bytes > limit_bytes {
             return Err(PageTooLarge { size_bytes, limit_bytes });
         }

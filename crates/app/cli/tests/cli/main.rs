@@ -9,6 +9,7 @@ mod demo;
 mod playback;
 mod program;
 mod query;
+mod reaches;
 mod refusals;
 mod schema;
 mod streams;
