@@ -71,7 +71,7 @@ pub fn run(options: &Options, program: &Program, watch: &mut dyn Watch) -> Resul
         host: Host::look(),
         options: Settings::of(options),
     };
-    let mut bench = Bench { options, program, watch, runs_begun: 0, notes: Vec::new() };
+    let mut bench = Bench { options, program, watch, runs_begun: 0, notes: Vec::new(), interrupted: false };
     let mut points = Vec::new();
     let places = places(options);
     for (index, place) in places.iter().enumerate() {
@@ -80,7 +80,7 @@ pub fn run(options: &Options, program: &Program, watch: &mut dyn Watch) -> Resul
             points.push(place.point(outcome));
         }
     }
-    let state = if points.len() == places.len() { State::Complete } else { State::Interrupted };
+    let state = if bench.interrupted { State::Interrupted } else { State::Complete };
     let end = End { time_ns: clock::wall().as_nanos(), state, load_1min: host::load(), notes: bench.notes };
     let rows = points.iter().filter_map(Point::row).collect();
     Ok(Report { format: FORMAT.to_owned(), version: VERSION, start, points, rows, source: None, end })
@@ -131,12 +131,15 @@ struct Bench<'a> {
     /// How many runs there were: each has its number, so that no piece is taken for one of another run.
     runs_begun: u32,
     notes: Vec<String>,
+    /// Whether a point is missing, or a repeat of one.
+    interrupted: bool,
 }
 
 impl Bench<'_> {
     /// Measures one point; `None` if the bench is to end.
     fn measure(&mut self, place: &Place, progress: &mut Progress) -> Option<Outcome> {
         if self.watch.is_wanted_to_end() {
+            self.interrupted = true;
             return None;
         }
         let quota = place.cpus.quota(self.options.quota_period);
@@ -149,11 +152,13 @@ impl Bench<'_> {
             progress.repeat.0 = repeat;
             match self.search(place, group.as_ref(), progress) {
                 Ok(Some(search)) => searches.push(search),
-                Ok(None) => return None,
+                Ok(None) => break,
                 Err(error) => return Some(Outcome::Failed { reason: error.to_string() }),
             }
         }
-        Some(Outcome::of(searches))
+        // Ended early it has fewer repeats, which its rows say.
+        self.interrupted |= searches.len() < self.options.repeats as usize;
+        (!searches.is_empty()).then(|| Outcome::of(searches))
     }
 
     /// Searches once, with two processes of its own; `None` if the bench is to end.
