@@ -62,7 +62,7 @@ impl Report {
         let rows: String = self.points.iter().map(row).collect();
         format!(
             "<h2>Medians and spread</h2>\n<table><tr><th>CPUs</th><th>cycle time</th><th class=\"word\">transport</th>\
-             <th>median</th><th>least</th><th>most</th><th>repeats</th><th class=\"word\"></th></tr>\n{rows}</table>\n"
+             <th>median</th><th>least</th><th>most</th><th>repeats</th><th class=\"word\">failed runs</th><th class=\"word\"></th></tr>\n{rows}</table>\n"
         )
     }
 
@@ -94,11 +94,13 @@ fn row(point: &Point) -> String {
         format!("<tr><td>{cpus}</td><td>{cycle_time:?}</td><td class=\"word\">{}</td>", point.transport);
     let tail = match &point.outcome {
         Outcome::Measured { multiplicity: it, noise, .. } => format!(
-            "<td>{}</td><td>{}</td><td>{}</td><td>{}</td><td class=\"word noisy\">{}</td></tr>\n",
+            "<td>{}</td><td>{}</td><td>{}</td><td>{}</td><td class=\"word\">{}</td>\
+             <td class=\"word noisy\">{}</td></tr>\n",
             grouped(it.median),
             grouped(it.min),
             grouped(it.max),
             it.runs,
+            point.failures(),
             escaped(&noise.join("; "))
         ),
         Outcome::Skipped { reason } => not_measured("skipped", reason),
@@ -108,7 +110,7 @@ fn row(point: &Point) -> String {
 }
 
 fn not_measured(how: &str, reason: &str) -> String {
-    format!("<td class=\"word\" colspan=\"5\">{how}: {}</td></tr>\n", escaped(reason))
+    format!("<td class=\"word\" colspan=\"6\">{how}: {}</td></tr>\n", escaped(reason))
 }
 
 fn conclusions(comparison: &Comparison) -> String {

@@ -329,6 +329,18 @@ impl Point {
         }
     }
 
+    /// Says how the runs failed that did not hold, such as `11 late, 15 incomplete`; the reason for the figure.
+    #[must_use]
+    pub fn failures(&self) -> String {
+        let verdicts = [Verdict::Late, Verdict::Incomplete, Verdict::LateAndIncomplete];
+        let runs = || self.searches().iter().flat_map(|search| &search.runs);
+        let counts = verdicts.map(|verdict| (verdict, runs().filter(|run| run.verdict == verdict).count()));
+        let met = counts.into_iter().filter(|(_, count)| *count > 0);
+        met.map(|(verdict, count)| format!("{count} {}", verdict.name().replace('_', " ")))
+            .collect::<Vec<_>>()
+            .join(", ")
+    }
+
     /// Returns cycle time and quota, such as `10ms/0.3cpu`.
     #[must_use]
     pub fn case(&self) -> String {
@@ -446,6 +458,17 @@ pub(crate) mod tests {
         let text = serde_json::to_string(&outcome).unwrap();
         assert!(text.contains(r#""median":0.0"#), "{text}");
         assert_eq!(serde_json::from_str::<Outcome>(&text).unwrap(), outcome);
+    }
+
+    #[test]
+    fn failed_runs_are_counted_by_their_verdict() {
+        let mut point = example().points.remove(0);
+        assert_eq!(point.failures(), "3 late and incomplete");
+        let Outcome::Measured { searches, .. } = &mut point.outcome else { panic!() };
+        searches[0].runs[1].verdict = Verdict::Late;
+        assert_eq!(point.failures(), "1 late, 2 late and incomplete");
+        point.outcome = Outcome::Skipped { reason: String::new() };
+        assert_eq!(point.failures(), "");
     }
 
     #[test]

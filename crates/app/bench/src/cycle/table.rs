@@ -15,8 +15,8 @@ impl fmt::Display for Report {
         writeln!(formatter, "largest array of u32 every cycle; {}\n", self.rules_in_words())?;
         writeln!(
             formatter,
-            "{:>6}  {:>10}  {:9}  {:>12}  {:>25}  {:>4}  {:>10}",
-            "CPUS", "CYCLE TIME", "TRANSPORT", "MEDIAN", "(LEAST – MOST)", "RUNS", "MB/S"
+            "{:>6}  {:>10}  {:9}  {:>12}  {:>25}  {:>7}  {:>8}  FAILED RUNS",
+            "CPUS", "CYCLE TIME", "TRANSPORT", "MEDIAN", "(LEAST – MOST)", "REPEATS", "MB/S"
         )?;
         self.points.iter().try_for_each(|point| write_point(formatter, point))?;
         self.write_notes(formatter)
@@ -88,7 +88,12 @@ fn write_point(formatter: &mut fmt::Formatter<'_>, point: &Point) -> fmt::Result
             let mark = if noise.is_empty() { "" } else { NOISY };
             let median = format!("{mark}{}", grouped(multiplicity.median));
             let rate = megabytes_per_s(multiplicity, point.cycle_time_ns);
-            writeln!(formatter, "{median:>12}  {spread:>25}  {:>4}  {rate:>10.1}", multiplicity.runs)
+            let failures = point.failures();
+            writeln!(
+                formatter,
+                "{median:>12}  {spread:>25}  {:>7}  {rate:>8.1}  {failures}",
+                multiplicity.runs
+            )
         }
         Outcome::Skipped { reason } => writeln!(formatter, "skipped: {}", indented(reason)),
         Outcome::Failed { reason } => writeln!(formatter, "failed: {}", indented(reason)),
