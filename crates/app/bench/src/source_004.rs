@@ -164,7 +164,7 @@ fn more_by_shm(pairs: &[Pair<'_>]) -> Conclusion {
     }
     let nothing = pairs.len() - ratios.len();
     if nothing > 0 {
-        here = format!("{here}; one of them carried nothing at {nothing} of them");
+        here = format!("{here}; at {nothing} of them one of the two carried nothing");
     }
     conclusion("shared memory carries consistently more than UDP", &here, share(more, pairs.len()))
 }
@@ -387,7 +387,7 @@ mod tests {
         let here = &comparison.conclusions[0].here;
         assert_eq!(
             here,
-            "more by shared memory at 2 of 2 points, 16.7 to 16.7 times as much; one of them carried nothing at 1 of them"
+            "more by shared memory at 2 of 2 points, 16.7 to 16.7 times as much; at 1 of them one of the two carried nothing"
         );
         assert_eq!(comparison.conclusions[1].agreement, Agreement::NotMeasured);
         assert_eq!((comparison.points, comparison.noisy_points), (4, 4));
