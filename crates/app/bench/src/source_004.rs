@@ -7,6 +7,7 @@
 use std::fmt;
 use std::time::Duration;
 
+use probe::Summary;
 use serde::{Deserialize, Serialize};
 
 use crate::cycle::{CpuLimit, Found, Options, Point, Report, Transport};
@@ -18,7 +19,7 @@ const DIFFERENT: f64 = 1.25;
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Grid {
-    /// A few points, in about three minutes: shorter runs, and a search that ends a thousand elements from its goal.
+    /// A few points, in three to four minutes: shorter runs, and a search that ends a thousand elements from its goal.
     Short,
     /// All of it: four quotas, 14 cycle times, 1,000 cycles a run, 5 repeats. It takes most of a day.
     Full,
@@ -32,6 +33,10 @@ pub struct Comparison {
     pub document: String,
     /// How much of its grid was measured.
     pub grid: Grid,
+    /// How many points were measured.
+    pub points: u64,
+    /// How many of them were noisy: conclusions are no better than their points.
+    pub noisy_points: u64,
     /// Each of its conclusions.
     pub conclusions: Vec<Conclusion>,
 }
@@ -111,7 +116,14 @@ pub fn compare(report: &Report, grid: Grid) -> Comparison {
         more_cpu(report),
         limit_reached(report),
     ];
-    Comparison { document: "004".to_owned(), grid, conclusions }
+    let measured = || report.points.iter().filter(|point| point.multiplicity().is_some());
+    Comparison {
+        document: "004".to_owned(),
+        grid,
+        points: measured().count() as u64,
+        noisy_points: measured().filter(|point| !point.noise().is_empty()).count() as u64,
+        conclusions,
+    }
 }
 
 /// Both transports at one quota and cycle time.
@@ -132,24 +144,29 @@ impl<'a> Pair<'a> {
         of(Transport::Udp).filter_map(|udp| Some(Self { udp, shm: partner(udp)? })).collect()
     }
 
-    /// How many times more goes by shared memory.
-    fn ratio(&self) -> f64 {
+    /// How many times more goes by shared memory; `None` where nothing went by one of them.
+    fn ratio(&self) -> Option<f64> {
         ratio(self.shm, self.udp)
+    }
+
+    fn shm_carries_more(&self) -> bool {
+        median(self.shm) > median(self.udp)
     }
 }
 
 fn more_by_shm(pairs: &[Pair<'_>]) -> Conclusion {
-    let ratios: Vec<f64> = pairs.iter().map(Pair::ratio).collect();
-    let more = ratios.iter().filter(|ratio| **ratio > 1.0).count();
-    let (least, most) = extremes(&ratios);
-    conclusion(
-        "shared memory carries consistently more than UDP",
-        &format!(
-            "more by shared memory at {more} of {} points; {least:.1} to {most:.1} times as much",
-            ratios.len()
-        ),
-        share(more, ratios.len()),
-    )
+    let ratios: Vec<f64> = pairs.iter().filter_map(Pair::ratio).collect();
+    let more = pairs.iter().filter(|pair| pair.shm_carries_more()).count();
+    let mut here = format!("more by shared memory at {more} of {} points", pairs.len());
+    if !ratios.is_empty() {
+        let (least, most) = extremes(&ratios);
+        here = format!("{here}, {least:.1} to {most:.1} times as much");
+    }
+    let nothing = pairs.len() - ratios.len();
+    if nothing > 0 {
+        here = format!("{here}; one of them carried nothing at {nothing} of them");
+    }
+    conclusion("shared memory carries consistently more than UDP", &here, share(more, pairs.len()))
 }
 
 fn gap_closes(pairs: &[Pair<'_>]) -> Conclusion {
@@ -158,11 +175,12 @@ fn gap_closes(pairs: &[Pair<'_>]) -> Conclusion {
     let mut quotas: Vec<f64> = low.filter_map(|pair| pair.udp.cpus).collect();
     quotas.dedup();
     let ends = |cpus: f64| {
-        let of_quota = || pairs.iter().filter(|pair| pair.udp.cpus == Some(cpus));
+        // Ends at which one of them carried nothing have no ratio: the curve begins behind them.
+        let of_quota = || pairs.iter().filter(|pair| pair.udp.cpus == Some(cpus) && pair.ratio().is_some());
         let shortest = of_quota().min_by_key(|pair| pair.udp.cycle_time_ns)?;
         let longest = of_quota().max_by_key(|pair| pair.udp.cycle_time_ns)?;
         let differ = shortest.udp.cycle_time_ns < longest.udp.cycle_time_ns;
-        differ.then(|| (cpus, shortest.ratio(), longest.ratio()))
+        Some((cpus, shortest.ratio()?, longest.ratio()?)).filter(|_| differ)
     };
     let curves: Vec<(f64, f64, f64)> = quotas.into_iter().filter_map(ends).collect();
     let closing = curves.iter().filter(|(_, shortest, longest)| longest * DIFFERENT < *shortest).count();
@@ -178,7 +196,7 @@ fn gap_closes(pairs: &[Pair<'_>]) -> Conclusion {
 
 fn break_even(pairs: &[Pair<'_>]) -> Conclusion {
     let even: Vec<String> =
-        pairs.iter().filter(|pair| pair.ratio() <= 1.0).map(|pair| pair.udp.case()).collect();
+        pairs.iter().filter(|pair| !pair.shm_carries_more()).map(|pair| pair.udp.case()).collect();
     let here = match &even[..] {
         [] => "UDP carried as much as shared memory at no point".to_owned(),
         cases => format!("UDP carried as much or more at {}", cases.join(", ")),
@@ -217,10 +235,10 @@ fn more_cpu(report: &Report) -> Conclusion {
         };
         let gains = of(0.3).filter_map(|less| {
             let more = of(1.5).find(|more| more.cycle_time_ns == less.cycle_time_ns)?;
-            Some(ratio(more, less))
+            ratio(more, less)
         });
-        let gains: Vec<f64> = gains.collect();
-        (!gains.is_empty()).then(|| mean(&gains))
+        // The median: one search that met a disturbance must not speak for all.
+        Summary::of(&gains.collect::<Vec<_>>()).map(|gains| gains.median)
     };
     let source = "more CPU helps shared memory, to more than double, and UDP hardly";
     match (gain(Transport::Shm), gain(Transport::Udp)) {
@@ -231,7 +249,7 @@ fn more_cpu(report: &Report) -> Conclusion {
             );
             conclusion(source, &here, share(holds, 2))
         }
-        _ => conclusion(source, "0.3 and 1.5 CPUs were not both measured", Agreement::NotMeasured),
+        _ => conclusion(source, "", Agreement::NotMeasured),
     }
 }
 
@@ -269,11 +287,14 @@ const fn share(some: usize, all: usize) -> Agreement {
     }
 }
 
-/// How many times the median of one point is that of another. Nothing counts as one element: a ratio to nothing would
-/// be no number.
-fn ratio(a: &Point, b: &Point) -> f64 {
-    let median = |point: &Point| point.multiplicity().map_or(1.0, |spread| spread.median.max(1.0));
-    median(a) / median(b)
+/// Returns how many times the median of one point is that of another; `None` where either is nothing.
+fn ratio(a: &Point, b: &Point) -> Option<f64> {
+    let (a, b) = (median(a), median(b));
+    (a > 0.0 && b > 0.0).then(|| a / b)
+}
+
+fn median(point: &Point) -> f64 {
+    point.multiplicity().map_or(0.0, |spread| spread.median)
 }
 
 fn extremes(values: &[f64]) -> (f64, f64) {
@@ -307,6 +328,13 @@ impl fmt::Display for Comparison {
             writeln!(formatter, "  source: {}", it.source)?;
             writeln!(formatter, "  here:   {} ({})\n", it.here, it.agreement.words())?;
         }
+        if self.noisy_points > 0 {
+            let Self { points, noisy_points, .. } = self;
+            writeln!(
+                formatter,
+                "{noisy_points} of {points} points were noisy: measure on an idle host before you believe them"
+            )?;
+        }
         if self.grid == Grid::Short {
             writeln!(formatter, "this was a short version: --full measures the whole of the source's grid")?;
         }
@@ -317,7 +345,7 @@ impl fmt::Display for Comparison {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cycle::example_report;
+    use crate::cycle::{Outcome, example_report};
 
     /// Compares a report of one quota whose sizes are as given: shared memory, UDP, for two cycle times.
     fn agreements(change: impl FnOnce(&mut Report)) -> Vec<Agreement> {
@@ -348,6 +376,21 @@ mod tests {
             });
         });
         assert_eq!(all[..3], [Agreement::Differs, Agreement::Differs, Agreement::Agrees]);
+    }
+
+    #[test]
+    fn a_point_that_carried_nothing_has_no_ratio() {
+        let mut report = example_report();
+        let Outcome::Measured { multiplicity, .. } = &mut report.points[0].outcome else { panic!() };
+        multiplicity.median = 0.0;
+        let comparison = compare(&report, Grid::Short);
+        let here = &comparison.conclusions[0].here;
+        assert_eq!(
+            here,
+            "more by shared memory at 2 of 2 points, 16.7 to 16.7 times as much; one of them carried nothing at 1 of them"
+        );
+        assert_eq!(comparison.conclusions[1].agreement, Agreement::NotMeasured);
+        assert_eq!((comparison.points, comparison.noisy_points), (4, 4));
     }
 
     #[test]

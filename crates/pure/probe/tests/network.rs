@@ -19,14 +19,23 @@ struct Scene {
 }
 
 enum Part {
-    Writer { cut: Cut, schedule: Schedule, sending: Sending },
-    Reader { assembly: Assembly },
+    Writer {
+        cut: Cut,
+        schedule: Schedule,
+        sending: Sending,
+    },
+    Reader {
+        assembly: Assembly,
+        /// Whether the machine ever said that the run cannot be good any more.
+        settled: bool,
+    },
 }
 
 impl Node for Part {
     fn receive(&mut self, now: Instant, arrival: &Arrival<'_>) {
-        if let Self::Reader { assembly } = self {
+        if let Self::Reader { assembly, settled } = self {
             let _ = assembly.accept(now, arrival.bytes);
+            *settled |= assembly.is_settled(&Limits::SOURCE_004);
         }
     }
 
@@ -71,22 +80,22 @@ fn scene(random: &mut Random) -> Scene {
     Scene { cut, schedule, link }
 }
 
-/// Plays a scene; returns the account and what the log says it must be.
-fn play(seed: u64) -> (Account, Told) {
+/// Plays a scene; returns the account, what the log says it must be, and whether the run was settled early.
+fn play(seed: u64) -> (Account, Told, bool) {
     let Scene { cut, schedule, link } = scene(&mut Random::new(seed));
     let mut network = Lineup::new(seed)
         .publisher(Part::Writer { cut, schedule, sending: Sending::new(schedule) })
         .group(GROUP)
         .link(link)
-        .reader(Part::Reader { assembly: Assembly::new(cut, schedule) })
+        .reader(Part::Reader { assembly: Assembly::new(cut, schedule), settled: false })
         .build();
     network.run_for(Duration::from_secs(1));
-    let (Part::Writer { sending, .. }, Part::Reader { assembly }) =
+    let (Part::Writer { sending, .. }, Part::Reader { assembly, settled }) =
         (network.node(NodeId(0)), network.node(NodeId(1)))
     else {
         unreachable!("the writer comes first in the line-up")
     };
-    (assembly.clone().close(sending.sent()), told(&network, cut, schedule))
+    (assembly.clone().close(sending.sent()), told(&network, cut, schedule), *settled)
 }
 
 /// What the simulator's log says.
@@ -124,10 +133,10 @@ fn told(network: &sim::Network<Part>, cut: Cut, schedule: Schedule) -> Told {
 
 #[test]
 fn the_account_of_every_scene_adds_up_and_is_what_the_log_says() {
-    let (mut good, mut late, mut incomplete) = (0, 0, 0);
+    let (mut good, mut late, mut incomplete, mut early) = (0, 0, 0, 0);
     let seeds = sim::seeds::Seeds { first: 0, count: SCENES, repeat: "cargo test -p probe --test network" };
     sim::seeds::each(&seeds, |seed| {
-        let (account, told) = play(seed);
+        let (account, told, settled) = play(seed);
         assert_eq!(account.check(), Ok(()));
         let found = Told {
             received: account.pieces.received,
@@ -137,7 +146,10 @@ fn the_account_of_every_scene_adds_up_and_is_what_the_log_says() {
             late: account.callbacks.reader.late,
         };
         assert_eq!(found, told);
-        match Limits::SOURCE_004.judge(&account) {
+        let verdict = Limits::SOURCE_004.judge(&account);
+        assert!(!settled || verdict != Verdict::Good, "it was settled, and yet {account:?} is good");
+        early += u32::from(settled);
+        match verdict {
             Verdict::Good => good += 1,
             Verdict::Late => late += 1,
             Verdict::Incomplete => incomplete += 1,
@@ -146,5 +158,6 @@ fn the_account_of_every_scene_adds_up_and_is_what_the_log_says() {
         }
     });
     // Nobody is to believe in a judgement that never happened.
-    assert!(good > 0 && late > 0 && incomplete > 0, "{good} good, {late} late, {incomplete} incomplete");
+    let all_happened = good > 0 && late > 0 && incomplete > 0 && early > 0;
+    assert!(all_happened, "{good} good, {late} late, {incomplete} incomplete, {early} settled early");
 }

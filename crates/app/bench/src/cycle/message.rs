@@ -45,16 +45,15 @@ pub(super) struct Task {
     pub(super) unit_bytes: usize,
     /// For `udp` the receive buffer to ask for, for `shm` the size of the ring.
     pub(super) buffer_bytes: usize,
-    pub(super) end_of_run: EndOfRun,
+    /// Beyond these limits the run ends at once; none if it goes on to its last cycle.
+    pub(super) end_beyond: Option<EndBeyond>,
 }
 
-/// When a run that cannot be good any more ends.
+/// The limits beyond which a run ends early.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub(super) enum EndOfRun {
-    /// At once.
-    Settled { late_allowed: u64, complete_ppm: u32 },
-    /// With its last cycle, as every other run.
-    LastCycle,
+pub(super) struct EndBeyond {
+    pub(super) late_allowed: u64,
+    pub(super) complete_ppm: u32,
 }
 
 /// What the bench says.
@@ -96,13 +95,9 @@ impl Task {
     }
 }
 
-impl EndOfRun {
-    /// Returns the limits beyond which a run ends early, if it does.
-    pub(super) const fn limits(self) -> Option<Limits> {
-        match self {
-            Self::Settled { late_allowed, complete_ppm } => Some(Limits { late_allowed, complete_ppm }),
-            Self::LastCycle => None,
-        }
+impl From<EndBeyond> for Limits {
+    fn from(EndBeyond { late_allowed, complete_ppm }: EndBeyond) -> Self {
+        Self { late_allowed, complete_ppm }
     }
 }
 

@@ -9,12 +9,12 @@ use super::table::grouped;
 use crate::source_004::{self, Comparison};
 
 const STYLE: &str = "\
-body { font: 15px/1.5 system-ui, sans-serif; color: #222; max-width: 1180px; margin: 2em auto; padding: 0 1em; }
+body { font: 15px/1.5 system-ui, sans-serif; color: #222; max-width: 1280px; margin: 2em auto; padding: 0 1em; }
 h1 { font-size: 1.5em; } h2 { font-size: 1.15em; margin-top: 2em; }
 table { border-collapse: collapse; } td, th { padding: .15em .8em; text-align: right; border-bottom: 1px solid #ddd; }
 td.word, th.word { text-align: left; } .noisy { color: #a33; } .quiet { color: #666; }
-figure { margin: 0; display: flex; flex-wrap: wrap; gap: 8px; } svg { max-width: 100%; height: auto; }
-figcaption { width: 100%; color: #666; }";
+figure { margin: 0; display: grid; grid-template-columns: repeat(auto-fit, minmax(340px, 1fr)); gap: 8px; }
+svg { width: 100%; max-width: 560px; height: auto; } figcaption { grid-column: 1 / -1; color: #666; }";
 
 impl Report {
     /// Writes the page.
@@ -122,9 +122,11 @@ fn conclusions(comparison: &Comparison) -> String {
     });
     format!(
         "<h2>Conclusions of source {}, and of this host</h2>\n<table><tr><th class=\"word\">source</th>\
-         <th class=\"word\">here</th><th class=\"word\"></th></tr>\n{}</table>\n",
+         <th class=\"word\">here</th><th class=\"word\"></th></tr>\n{}</table>\n<p>{} of {} points were noisy.</p>\n",
         escaped(&comparison.document),
-        rows.collect::<String>()
+        rows.collect::<String>(),
+        comparison.noisy_points,
+        comparison.points,
     )
 }
 

@@ -237,7 +237,7 @@ pub struct End {
 pub enum State {
     /// They are.
     Complete,
-    /// It was ended early: those that are there are whole, others are missing.
+    /// It was ended early: points are missing, or repeats of the last.
     Interrupted,
 }
 

@@ -7,7 +7,7 @@ use probe::cycle::{Cut, CutError, Imbalance, Verdict};
 use probe::{Answer, Bisection, Next};
 use sys::clock;
 
-use super::message::{self, Role, Task};
+use super::message::{EndBeyond, Role, Task};
 use super::options::{self, CpuLimit, EndOfRun, Options, OptionsError};
 use super::pair::{Measured, Pair, PairError, Program};
 use super::report::{
@@ -71,7 +71,7 @@ pub fn run(options: &Options, program: &Program, watch: &mut dyn Watch) -> Resul
         host: Host::look(),
         options: Settings::of(options),
     };
-    let mut bench = Bench { options, program, watch, run: 0, notes: Vec::new() };
+    let mut bench = Bench { options, program, watch, runs_begun: 0, notes: Vec::new(), interrupted: false };
     let mut points = Vec::new();
     let places = places(options);
     for (index, place) in places.iter().enumerate() {
@@ -80,7 +80,7 @@ pub fn run(options: &Options, program: &Program, watch: &mut dyn Watch) -> Resul
             points.push(place.point(outcome));
         }
     }
-    let state = if points.len() == places.len() { State::Complete } else { State::Interrupted };
+    let state = if bench.interrupted { State::Interrupted } else { State::Complete };
     let end = End { time_ns: clock::wall().as_nanos(), state, load_1min: host::load(), notes: bench.notes };
     let rows = points.iter().filter_map(Point::row).collect();
     Ok(Report { format: FORMAT.to_owned(), version: VERSION, start, points, rows, source: None, end })
@@ -129,14 +129,17 @@ struct Bench<'a> {
     program: &'a Program,
     watch: &'a mut dyn Watch,
     /// How many runs there were: each has its number, so that no piece is taken for one of another run.
-    run: u32,
+    runs_begun: u32,
     notes: Vec<String>,
+    /// Whether a point is missing, or a repeat of one.
+    interrupted: bool,
 }
 
 impl Bench<'_> {
     /// Measures one point; `None` if the bench is to end.
     fn measure(&mut self, place: &Place, progress: &mut Progress) -> Option<Outcome> {
         if self.watch.is_wanted_to_end() {
+            self.interrupted = true;
             return None;
         }
         let quota = place.cpus.quota(self.options.quota_period);
@@ -149,11 +152,13 @@ impl Bench<'_> {
             progress.repeat.0 = repeat;
             match self.search(place, group.as_ref(), progress) {
                 Ok(Some(search)) => searches.push(search),
-                Ok(None) => return None,
+                Ok(None) => break,
                 Err(error) => return Some(Outcome::Failed { reason: error.to_string() }),
             }
         }
-        Some(Outcome::of(searches))
+        // Ended early it has fewer repeats, which its rows say.
+        self.interrupted |= searches.len() < self.options.repeats as usize;
+        (!searches.is_empty()).then(|| Outcome::of(searches))
     }
 
     /// Searches once, with two processes of its own; `None` if the bench is to end.
@@ -182,10 +187,11 @@ impl Bench<'_> {
             runs.push(run);
             match verdict {
                 Verdict::Good => bisection.tell(Answer::Good),
-                Verdict::Late | Verdict::Incomplete | Verdict::LateAndIncomplete => {
+                // Undecided is a run that we ended, or one that a process gave up to the nanosecond at its limit.
+                _ if self.watch.is_wanted_to_end() => return Ok(None),
+                Verdict::Late | Verdict::Incomplete | Verdict::LateAndIncomplete | Verdict::Undecided => {
                     bisection.tell(Answer::Bad);
                 }
-                Verdict::Undecided => return Ok(None),
             }
             if self.watch.is_wanted_to_end() {
                 return Ok(None);
@@ -236,13 +242,13 @@ impl Bench<'_> {
     }
 
     fn task(&mut self, place: &Place, multiplicity: u32) -> Result<Task, CutError> {
-        self.run = self.run.wrapping_add(1);
+        self.runs_begun = self.runs_begun.wrapping_add(1);
         let unit_bytes = place.transport.unit_bytes(self.options, multiplicity);
-        let cut = Cut::new(self.run, multiplicity, unit_bytes)?;
+        let cut = Cut::new(self.runs_begun, multiplicity, unit_bytes)?;
         let limits = &self.options.limits;
         Ok(Task {
             role: Role::Writer,
-            run: self.run,
+            run: self.runs_begun,
             transport: place.transport,
             endpoint: String::new(),
             multiplicity,
@@ -250,12 +256,11 @@ impl Bench<'_> {
             cycle_time: place.cycle_time,
             unit_bytes,
             buffer_bytes: place.transport.buffer_bytes(self.options, &cut),
-            end_of_run: match self.options.end_of_run {
-                EndOfRun::LastCycle => message::EndOfRun::LastCycle,
-                EndOfRun::WhenSettled => message::EndOfRun::Settled {
-                    late_allowed: limits.late_allowed,
-                    complete_ppm: limits.complete_ppm,
-                },
+            end_beyond: match self.options.end_of_run {
+                EndOfRun::LastCycle => None,
+                EndOfRun::WhenSettled => {
+                    Some(EndBeyond { late_allowed: limits.late_allowed, complete_ppm: limits.complete_ppm })
+                }
             },
         })
     }

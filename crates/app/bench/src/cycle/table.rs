@@ -71,7 +71,7 @@ impl Report {
             writeln!(formatter, "\nnote: {note}")?;
         }
         if self.end.state == State::Interrupted {
-            writeln!(formatter, "\nended early: points that are not there were not measured")?;
+            writeln!(formatter, "\nended early: points are missing, or repeats of the last")?;
         }
         Ok(())
     }

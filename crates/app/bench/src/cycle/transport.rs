@@ -146,3 +146,89 @@ pub(super) fn open_receive(task: &Task) -> Result<Opened<dyn ReceiveEnd>, Transp
         Transport::Shm => shm::open_receive(task),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use probe::cycle::{Account, Assembly, Schedule, Sending};
+    use sys::clock;
+
+    use super::*;
+
+    /// Sends all cycles of a run before the reader takes any of them; returns its account and the kernel's drops.
+    fn overrun(task: &Task) -> (Account, Option<u64>) {
+        let cut = Cut::new(task.run, task.multiplicity, task.unit_bytes).unwrap();
+        let schedule = Schedule {
+            start: clock::monotonic(),
+            cycle_time: Duration::from_secs(3_600),
+            cycles: task.cycles,
+        };
+        let (mut sending, mut assembly) = (Sending::new(schedule), Assembly::new(cut, schedule));
+        let (mut writer, mut reader) = open_both(task);
+        while let Some(cycle) = sending.next_cycle() {
+            let mut memory = Vec::new();
+            let pieces: Vec<&[u8]> = cut.write(cycle, &mut memory).collect();
+            let refused = writer.send(&pieces).unwrap();
+            sending.count(pieces.len() as u64, refused, clock::monotonic());
+        }
+        let mut take = |bytes: &[u8]| {
+            let _ = assembly.accept(clock::monotonic(), bytes);
+        };
+        while reader.receive(Instant::ORIGIN, &mut take).unwrap() > 0 {}
+        let dropped = reader.dropped();
+        (assembly.close(sending.sent()), dropped)
+    }
+
+    fn open_both(task: &Task) -> (Box<dyn SendEnd>, Box<dyn ReceiveEnd>) {
+        match task.transport.first() {
+            Role::Writer => {
+                let Opened { end: writer, endpoint, .. } = open_send(task).unwrap();
+                (writer, open_receive(&Task { endpoint, ..task.clone() }).unwrap().end)
+            }
+            Role::Reader => {
+                let Opened { end: reader, endpoint, .. } = open_receive(task).unwrap();
+                (open_send(&Task { endpoint, ..task.clone() }).unwrap().end, reader)
+            }
+        }
+    }
+
+    fn task(transport: Transport, run: u32) -> Task {
+        let options = Options { receive_buffer: crate::cycle::Buffer::Bytes(1 << 16), ..Options::default() };
+        let multiplicity = 20_000;
+        let unit_bytes = transport.unit_bytes(&options, multiplicity);
+        let cut = Cut::new(run, multiplicity, unit_bytes).unwrap();
+        Task {
+            role: Role::Writer,
+            run,
+            transport,
+            endpoint: String::new(),
+            multiplicity,
+            cycles: 50,
+            cycle_time: Duration::from_millis(1),
+            unit_bytes,
+            buffer_bytes: transport.buffer_bytes(&options, &cut),
+            end_beyond: None,
+        }
+    }
+
+    #[test]
+    fn datagrams_that_find_the_buffer_full_are_absent_and_the_kernel_says_as_many() {
+        let (account, dropped) = overrun(&task(Transport::Udp, 1));
+        assert_eq!(account.check(), Ok(()));
+        assert_eq!((account.cycles.sent, account.pieces.handed), (50, 100));
+        assert!(account.pieces.absent > 0 && account.pieces.received > 0, "{account:?}");
+        assert_eq!(Some(account.pieces.absent - account.pieces.refused), dropped);
+        assert_eq!(account.pieces.wrong, 0);
+    }
+
+    #[test]
+    fn a_reader_that_was_lapped_misses_whole_cycles_and_has_the_newest() {
+        let (account, dropped) = overrun(&task(Transport::Shm, 2));
+        assert_eq!((account.check(), dropped), (Ok(()), None));
+        // A ring holds four cycles at least; whatever of it a lapped reader skips, most of fifty are gone.
+        let Account { cycles, pieces, .. } = account;
+        assert!((1..50).contains(&cycles.complete) && cycles.incomplete == 0, "{cycles:?}");
+        assert_eq!((cycles.missing, pieces.wrong), (50 - cycles.complete, 0));
+    }
+}

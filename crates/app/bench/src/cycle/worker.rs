@@ -7,7 +7,7 @@ use std::io::{BufRead, Write};
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
 use std::time::Duration;
 
-use probe::cycle::{Assembly, Cut, CutError, Sending, Sent};
+use probe::cycle::{Assembly, Cut, CutError, Limits, Sending, Sent};
 use rustix::time::{ClockId, clock_gettime};
 use sys::clock;
 use units::Instant;
@@ -136,7 +136,7 @@ fn receive_run(
     end: &mut dyn ReceiveEnd,
     told: &Receiver<ToWorker>,
 ) -> Result<Option<Sent>, WorkerError> {
-    let limits = task.end_of_run.limits();
+    let limits = task.end_beyond.map(Limits::from);
     let (mut settled, mut until) = (false, clock::monotonic() + LOOK);
     loop {
         if receive(assembly, end, until)? == 0 {
@@ -180,7 +180,7 @@ fn is_told_to_stop(told: &Receiver<ToWorker>) -> Result<bool, WorkerError> {
 
 /// Tells whether the writer's own callbacks have settled the run.
 fn is_too_late(task: &Task, sent: &Sent) -> bool {
-    task.end_of_run.limits().is_some_and(|limits| sent.callback.late > limits.late_allowed)
+    task.end_beyond.is_some_and(|limits| sent.callback.late > limits.late_allowed)
 }
 
 fn say(message: &FromWorker) -> std::io::Result<()> {

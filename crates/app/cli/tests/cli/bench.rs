@@ -2,9 +2,10 @@
 //! each says that the account adds up and that the verdict follows from it.
 
 use bench::cycle::{Found, Limits, Outcome, Report, Run, State, Transport, Verdict};
+use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::program::{run, run_with};
+use crate::program::{Running, run, run_with, wait_for};
 use crate::schema::Schema;
 
 /// A bench as small as they come.
@@ -98,6 +99,28 @@ fn a_quota_is_enforced_or_the_point_is_skipped_with_its_reason() {
         Outcome::Failed { reason } => panic!("{reason}"),
     }
     assert!(matches!(&beyond.outcome, Outcome::Skipped { reason } if reason.contains("CPUs limits nothing")));
+}
+
+#[test]
+fn a_bench_that_is_ended_early_reports_so_and_leaves_no_process_behind() {
+    let endless = ["--repeat", "10000", "--transports", "shm"];
+    let arguments: Vec<&str> =
+        SMALL.into_iter().filter(|it| !["--repeat", "2"].contains(it)).chain(endless).collect();
+    let bench = Running::start(&arguments);
+    let children = wait_for("both processes of a run", || {
+        let children = bench.children();
+        (children.len() == 2).then_some(children)
+    });
+    bench.signal(Signal::INT);
+    let (status, lines) = bench.wait();
+    assert_eq!(status.code(), Some(1));
+    let [line] = &lines[..] else { panic!("{lines:?}") };
+    assert_eq!(schema().check(line), Ok(()));
+    assert_eq!(line["end"]["state"], "interrupted");
+    wait_for("the end of both", || {
+        let lives = |id: &String| std::path::Path::new("/proc").join(id).exists();
+        (!children.iter().any(lives)).then_some(())
+    });
 }
 
 #[test]

@@ -8,7 +8,7 @@ use crate::Outcome;
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
-  tallycast bench reproduce 004                           a few points of its grid, in about three minutes
+  tallycast bench reproduce 004                           a few points of its grid, in three to four minutes
   tallycast bench reproduce 004 --full --html 004.html    the whole grid; it takes most of a day
 
 Processor quotas are enforced by a control group, which takes root or a container that may make one.";
