@@ -28,9 +28,6 @@ impl HostAgent {
         let patterns: Result<Vec<StreamPattern>, _> = patterns.iter().map(|text| text.parse()).collect();
         let patterns = patterns?;
         let node = Node::builder().bus(bus).receives_for(ReceivesFor::Host).build()?;
-        if let Some(rings) = node.host_rings() {
-            rings.sweep();
-        }
         let agent = node.receive_agent(None)?;
         agent.hear_announcements()?;
         patterns.into_iter().for_each(|pattern| agent.select(pattern));

@@ -173,6 +173,10 @@ impl NodeBuilder {
         if receives_for == ReceivesFor::Host && (bus.shm.is_none() || !bus.has_network()) {
             return Err(NodeError::NothingToBridge(Box::new(bus)));
         }
+        if let Some(rings) = bus.host_rings() {
+            let removed = rings.sweep();
+            tracing::debug!("removed {removed} rings whose writers were killed");
+        }
         let station = self.station.unwrap_or_else(host_name);
         check_len("station", &station, wire::MAX_STATION_BYTES)?;
         let mut book = BookConfig::default();

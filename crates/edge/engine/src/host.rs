@@ -183,9 +183,9 @@ impl HostRings {
         writers.iter().any(|writer| self.open(&RingName { stream, writer: *writer }).is_ok())
     }
 
-    /// Removes what killed writers left here; returns how many rings.
+    /// Removes what killed writers left here, on any bus; returns how many rings.
     pub fn sweep(&self) -> usize {
-        shared::sweep(&self.directory, &self.prefix()).unwrap_or(0)
+        shared::sweep(&self.directory, PREFIX).unwrap_or(0)
     }
 
     fn prefix(&self) -> String {

@@ -2,13 +2,18 @@
 
 use rustix::process::Signal;
 use serde_json::{Value, json};
+use tempfile::TempDir;
 
 use crate::program::{Running, private_bus, run, wait_for};
 
-/// Returns a bus within this host that no other test uses.
-fn host_bus() -> String {
-    let port = private_bus().rsplit_once(':').unwrap().1.replace("?iface=lo", "");
-    format!("shm://cli-{port}-{}?access=owner", std::process::id())
+/// Shared memory of one test: what killed processes leave there goes with it.
+fn memory() -> TempDir {
+    tempfile::Builder::new().prefix("tallycast-test").tempdir_in("/dev/shm").unwrap()
+}
+
+/// Returns a bus within this host.
+fn host_bus(memory: &TempDir) -> String {
+    format!("shm://test?dir={}&access=owner", memory.path().display())
 }
 
 fn is_event(line: &Value, event: &str) -> bool {
@@ -39,7 +44,8 @@ fn end(program: Running) -> Vec<Value> {
 
 #[test]
 fn on_one_host_data_come_by_shared_memory_and_ls_says_so_and_why() {
-    let bus = host_bus();
+    let memory = memory();
+    let bus = host_bus(&memory);
     let mut reader = reader(&bus);
     let publisher = publisher(&bus);
     read_samples(&mut reader, 10_000);
@@ -60,7 +66,8 @@ fn on_one_host_data_come_by_shared_memory_and_ls_says_so_and_why() {
 
 #[test]
 fn a_publisher_that_was_killed_ends_unconfirmed_and_its_successor_is_read() {
-    let bus = host_bus();
+    let memory = memory();
+    let bus = host_bus(&memory);
     let mut reader = reader(&bus);
     let first = publisher(&bus);
     read_samples(&mut reader, 5_000);
@@ -83,7 +90,8 @@ fn a_publisher_that_was_killed_ends_unconfirmed_and_its_successor_is_read() {
 #[test]
 fn an_agent_that_was_killed_is_an_absence_and_its_readers_receive_for_themselves() {
     let network = private_bus();
-    let shared = format!("{network}&shm=on&access=owner");
+    let memory = memory();
+    let shared = format!("{network}&shm={}&access=owner", memory.path().display());
     let mut agent = Running::start(&["agent", "--json", "--bus", &shared]);
     let publisher = publisher(&network);
     agent.lines_until(|line| is_event(line, "joined"));
@@ -118,7 +126,8 @@ fn an_agent_that_was_killed_is_an_absence_and_its_readers_receive_for_themselves
 
 #[test]
 fn a_second_publisher_of_a_stream_on_one_host_is_refused_with_the_process_of_the_first() {
-    let bus = host_bus();
+    let memory = memory();
+    let bus = host_bus(&memory);
     let first = publisher(&bus);
     let listed = wait_for("the stream", || {
         let listed = run(&["ls", "--json", "--wait", "10ms", "--bus", &bus]);
@@ -134,7 +143,8 @@ fn a_second_publisher_of_a_stream_on_one_host_is_refused_with_the_process_of_the
 
 #[test]
 fn an_agent_needs_a_network_and_shared_memory() {
-    for bus in [host_bus(), private_bus()] {
+    let memory = memory();
+    for bus in [host_bus(&memory), private_bus()] {
         let agent = run(&["agent", "--bus", &bus]);
         let said = String::from_utf8_lossy(&agent.stderr).into_owned();
         assert_eq!(agent.status.code(), Some(2), "{said}");

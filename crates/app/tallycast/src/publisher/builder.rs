@@ -242,9 +242,6 @@ impl PublisherBuilder {
 
 /// Opens a stream's way out: to readers of this host, to the network, or both.
 fn open_outlet(node: &Node, config: OutletConfig) -> Result<Outlet, NodeError> {
-    if let Some(host) = &config.host {
-        host.sweep();
-    }
     if !node.bus().has_network() {
         return Ok(engine::open_on_host(&config)?);
     }

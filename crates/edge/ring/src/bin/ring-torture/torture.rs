@@ -1,7 +1,4 @@
-//! One process of the torture of rings in shared memory; `tests/processes.rs` starts many and kills them.
-//!
-//! `write PATH LIFE` writes records that carry their own proof until it is killed, and puts a byte out for every
-//! few of them. `read PATH` follows whoever writes there, checks every record, and ends with its standard input.
+//! The two parts that a process can play at a ring: writing records that carry their own proof, and checking them.
 
 use std::io::{Read as _, Write as _};
 use std::path::Path;
@@ -21,7 +18,7 @@ const LOOK_AGAIN: Duration = Duration::from_millis(5);
 /// Records are at most so long.
 const MAX_PAYLOAD_BYTES: u64 = 600;
 
-fn main() -> ExitCode {
+pub(crate) fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["write", path, life] => match life.parse() {
