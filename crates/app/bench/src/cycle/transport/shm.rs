@@ -24,7 +24,7 @@ const RECORD_OVERHEAD_BYTES: usize = 64;
 /// The memory file system that every Linux has.
 const DIRECTORY: &str = "/dev/shm";
 /// How our rings' names begin; what follows is the process of the writer, and the run.
-const PREFIX: &str = "tallycast-bench-";
+const PREFIX: &str = "tallycast-bench-cycle-";
 
 /// The kind of our records; the ring leaves its meaning to us.
 const PIECE: u16 = 1;
