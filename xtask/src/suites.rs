@@ -177,9 +177,12 @@ pub(crate) const SUITES: &[Suite] = &[
     },
     Suite {
         name: "binary",
-        about: "the command `tallycast`, which the next suites run",
+        about: "the command `tallycast` and the library's examples, which the next suites run",
         lane: Lane::Full,
-        steps: &[Step::Cargo(&["build", "--package", "tallycast-cli"])],
+        steps: &[
+            Step::Cargo(&["build", "--package", "tallycast-cli"]),
+            Step::Cargo(&["build", "--package", "tallycast", "--examples"]),
+        ],
         ..CHECK
     },
     Suite {

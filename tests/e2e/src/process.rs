@@ -53,7 +53,27 @@ pub fn binary() -> PathBuf {
     built
 }
 
+/// Returns the path of an example of the library.
+fn example(name: &str) -> PathBuf {
+    let built = binary().with_file_name("examples").join(name);
+    assert!(built.exists(), "{} is missing: cargo build -p tallycast --examples", built.display());
+    built
+}
+
 impl Command {
+    /// Starts an example of the library on a host, on the host's bus.
+    ///
+    /// # Panics
+    /// If it cannot be started.
+    #[must_use]
+    pub fn start_example(host: &Host, name: &str) -> Self {
+        let mut command = host.command(example(name).to_str().expect("a path of plain text"));
+        command.env("TALLYCAST_BUS", host.bus(""));
+        let mut started = Self::spawn(command, &[]);
+        name.clone_into(&mut started.shown);
+        started
+    }
+
     /// Starts `tallycast` with these arguments on a host.
     ///
     /// # Panics

@@ -1,6 +1,7 @@
 //! The verbs, one file each: arguments and wiring.
 
 mod agent;
+mod apps;
 mod bench;
 mod config;
 mod demo;
@@ -36,6 +37,9 @@ pub(crate) enum Verb {
     /// Receive once for every reader of this host, through shared memory
     #[command(after_help = agent::EXAMPLES)]
     Agent(agent::Arguments),
+    /// List the cyclic apps: how each is doing, and who feeds whom
+    #[command(after_help = apps::EXAMPLES)]
+    Apps(apps::Arguments),
     /// Serve the page and the API: live plots, accounts, history, derived streams
     #[command(after_help = monitor::EXAMPLES)]
     Monitor(monitor::Arguments),
@@ -64,6 +68,7 @@ impl Verb {
             Self::Sub(arguments) => subscribe::run(arguments, sources),
             Self::Ls(arguments) => list::run(&arguments, sources),
             Self::Agent(arguments) => agent::run(&arguments, sources),
+            Self::Apps(arguments) => apps::run(&arguments, sources),
             Self::Demo(arguments) => demo::run(arguments, sources),
             Self::Monitor(arguments) => monitor::run(arguments, sources),
             Self::Record(arguments) => record::run(arguments, sources),

@@ -5,6 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 use std::str::FromStr;
 
+use cast::send::Sending;
 use engine::HostRings;
 use ring::shared::Access;
 use units::StreamId;
@@ -28,8 +29,9 @@ const MAX_HOST_NAME_BYTES: usize = 64;
 /// The largest packet of IP.
 const MAX_MTU: usize = 65_535;
 
-const OPTIONS: [&str; 7] = ["iface", "ttl", "mtu", "rcvbuf", "sndbuf", "shm", "access"];
+const OPTIONS: [&str; 8] = ["iface", "ttl", "mtu", "rcvbuf", "sndbuf", "send", "shm", "access"];
 const HOST_OPTIONS: [&str; 2] = ["dir", "access"];
+const ON_DEMAND: &str = "on_demand";
 
 /// Where the rings of a host lie unless the bus says otherwise.
 pub const DEFAULT_SHM_DIRECTORY: &str = "/dev/shm";
@@ -37,7 +39,8 @@ pub const DEFAULT_SHM_DIRECTORY: &str = "/dev/shm";
 /// The network settings that a set of hosts shares, and how processes of one host share memory.
 ///
 /// As text: `udp://239.84.0.0:7400?iface=eth1&ttl=1`; options `iface` (name, address or index), `ttl`, `mtu`
-/// (bytes of an IP packet), `rcvbuf` and `sndbuf` (bytes). An address is taken at its word: data come by UDP.
+/// (bytes of an IP packet), `rcvbuf` and `sndbuf` (bytes), `send` (`always` or `on_demand`). An address is taken at
+/// its word: data come by UDP.
 /// With `shm=on`, or `shm=DIRECTORY`, processes of one host read each other's streams from shared memory
 /// instead, as on the default bus; `access` is `all`, `group` or `owner`.
 ///
@@ -57,6 +60,8 @@ pub struct Bus {
     pub receive_buffer_bytes: usize,
     /// The send buffer to ask for, per publisher.
     pub send_buffer_bytes: usize,
+    /// Whether publishers send while nobody listens.
+    pub sending: Sending,
     /// How processes of one host share memory; `None`: not at all.
     pub shm: Option<SharedMemory>,
     /// The name of a bus that has no network.
@@ -132,6 +137,7 @@ impl Bus {
             send_buffer_bytes: DEFAULT_SEND_BUFFER_BYTES,
             shm: None,
             host_only: None,
+            sending: Sending::Always,
         }
     }
 
@@ -231,6 +237,14 @@ impl FromStr for Bus {
         bus.receive_buffer_bytes = address.number("rcvbuf", bytes)?.unwrap_or(bus.receive_buffer_bytes);
         bus.send_buffer_bytes = address.number("sndbuf", bytes)?.unwrap_or(bus.send_buffer_bytes);
         bus.shm = parse_shm(address.options.get("shm"), address.options.get("access"))?;
+        bus.sending = match address.options.get("send").map(String::as_str) {
+            None | Some("always") => Sending::Always,
+            Some(ON_DEMAND) => Sending::OnDemand,
+            Some(other) => {
+                let (name, value) = ("send", other.to_owned());
+                return Err(AddressError::Value { name, value, wanted: "always or on_demand" }.into());
+            }
+        };
         if let Some(mtu) = address.number::<usize>("mtu", bytes)? {
             let headers = bus.headers_bytes();
             bus.datagram_bytes = mtu.checked_sub(headers).ok_or(BusError::Mtu { mtu, headers })?;
@@ -294,6 +308,9 @@ impl fmt::Display for Bus {
             write!(formatter, "&ttl={ttl}")?;
         }
         write!(formatter, "&rcvbuf={}&sndbuf={}", self.receive_buffer_bytes, self.send_buffer_bytes)?;
+        if self.sending == Sending::OnDemand {
+            write!(formatter, "&send={ON_DEMAND}")?;
+        }
         match &self.shm {
             Some(shm) => {
                 write!(formatter, "&shm={}&access={}", shm.directory.display(), access_word(shm.access))
@@ -316,6 +333,7 @@ mod tests {
             "udp://239.84.0.0:7400?shm=/run/rings",
             "shm://bench-3",
             "shm://bench-3?dir=/run/rings&access=owner",
+            "udp://239.84.0.0:7400?send=on_demand",
         ] {
             let bus: Bus = text.parse().unwrap();
             assert_eq!(bus.to_string().parse::<Bus>().unwrap(), bus);
@@ -341,6 +359,16 @@ mod tests {
         for option in ["shm=maybe", "shm=dev/shm", "access=everybody"] {
             assert!(format!("udp://239.84.0.0?{option}").parse::<Bus>().is_err(), "{option}");
         }
+    }
+
+    #[test]
+    fn a_bus_says_when_its_publishers_send() {
+        let sending = |text: &str| text.parse::<Bus>().map(|bus| bus.sending);
+        assert_eq!(sending("udp://239.84.0.0"), Ok(Sending::Always));
+        assert_eq!(sending("udp://239.84.0.0?send=always"), Ok(Sending::Always));
+        assert_eq!(sending("udp://239.84.0.0?send=on_demand"), Ok(Sending::OnDemand));
+        let refused = sending("udp://239.84.0.0?send=never").unwrap_err().to_string();
+        assert!(refused.contains("always or on_demand"), "{refused}");
     }
 
     #[test]

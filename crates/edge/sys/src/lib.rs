@@ -18,6 +18,7 @@ mod open;
 mod poller;
 mod raw;
 mod receive;
+pub mod scheduling;
 mod send;
 
 pub use batch::{BATCH_DATAGRAMS, DEFAULT_SLOT_BYTES, ReceiveBatch, Received};

@@ -1,7 +1,7 @@
-//! The three system calls that no safe crate offers as they are needed here; the only unsafe code.
+//! The four system calls that no safe crate offers as they are needed here; the only unsafe code.
 //!
 //! `recvmmsg`: nix's keeps the control length that the kernel wrote, so that from the second call on control
-//! messages are cut off. `SO_MEMINFO` and `SIOCGIFMTU`: in no safe crate.
+//! messages are cut off. `SO_MEMINFO`, `SIOCGIFMTU` and `sched_setscheduler`: in no safe crate.
 #![expect(unsafe_code, reason = "system calls that take pointers")]
 
 use std::io;
@@ -136,4 +136,16 @@ pub(crate) fn interface_mtu(name: &str) -> io::Result<u32> {
     // SAFETY: SIOCGIFMTU wrote `ifru_mtu`; whatever the bytes, they are a valid `int`.
     let mtu = unsafe { request.ifr_ifru.ifru_mtu };
     u32::try_from(mtu).map_err(|_| io::ErrorKind::InvalidData.into())
+}
+
+/// Puts the calling thread into `SCHED_FIFO`.
+pub(crate) fn set_fifo(priority: u8) -> io::Result<()> {
+    // SAFETY: all-zero bytes are a valid `sched_param`.
+    let mut parameters: libc::sched_param = unsafe { mem::zeroed() };
+    parameters.sched_priority = libc::c_int::from(priority);
+    // SAFETY: 0 is the calling thread; the kernel reads `parameters` and keeps nothing of them.
+    if unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const parameters) } < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
 }

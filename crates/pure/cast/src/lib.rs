@@ -19,6 +19,7 @@ pub mod send {
     //! The publisher's side.
     pub use crate::sender::{
         DEFAULT_LINGER, Input, MAX_TRAIN, Output, Pacing, ReaderReport, Sender, SenderConfig, SenderEvent,
+        Sending,
     };
 }
 

@@ -6,12 +6,13 @@
 //!
 //! It is composed of a [queue](queue) of what waits, a [pacer](pacing), a log of what each
 //! [destination](destination) was not sent, a [clock for tallies](tally_clock), a [carousel](carousel) of the
-//! description's parts and the table of [readers](readers); the sender itself only decides which is next.
+//! description's parts, the table of [readers](readers) and the [demand](demand); the sender itself only decides which is next.
 //!
 //! Source: `docs/protocol/stream.md`, "Sending".
 
 mod backlog;
 mod carousel;
+mod demand;
 mod destination;
 mod interface;
 mod pacing;
@@ -30,6 +31,8 @@ use wire::{
 };
 
 use carousel::Carousel;
+use demand::Demand;
+pub use demand::Sending;
 use destination::Destination;
 pub use interface::{Input, Output, SenderConfig, SenderEvent};
 use pacing::Pacer;
@@ -68,6 +71,7 @@ pub struct Sender {
     descriptor: DescriptorParts,
     carousel: Carousel,
     readers: Readers,
+    demand: Demand,
     injection: Injection,
     current: Option<Step>,
     phase: Phase,
@@ -93,7 +97,7 @@ struct Step {
 #[derive(Clone, Debug)]
 enum Content {
     Data(Slice),
-    Tally { last: bool, next_tally: Duration },
+    Tally { last: bool, paused: bool, next_tally: Duration },
     Descriptor { part: u16 },
 }
 
@@ -149,6 +153,7 @@ impl Sender {
             carousel,
             descriptor,
             readers: Readers::new(bytes_per_second, now),
+            demand: Demand::new(config.sending),
             injection: Injection { probability: 0.0, random: Random::for_purpose(seed, "injection") },
             current: None,
             phase: Phase::Running,
@@ -180,7 +185,10 @@ impl Sender {
                 }
             }
             Input::Report(report, size_bytes) => self.on_report(now, report, size_bytes),
-            Input::Request => self.carousel.hurry(now),
+            Input::Request => {
+                self.demand.asked(now);
+                self.carousel.hurry(now);
+            }
             Input::Inject(probability) => self.injection.probability = probability,
             Input::Finish if self.phase == Phase::Running => self.phase = Phase::Flushing,
             Input::Finish | Input::Advance => {}
@@ -231,6 +239,12 @@ impl Sender {
         self.head.at(self.next_number, self.horizon)
     }
 
+    /// Tells whether data wait for a reader to be heard.
+    #[must_use]
+    pub fn is_paused(&self, now: Instant) -> bool {
+        self.demand.is_paused(now, self.readers.count())
+    }
+
     /// Returns the readers that report, with what they said last.
     pub fn readers(&self) -> impl Iterator<Item = &ReaderReport> {
         self.readers.iter()
@@ -245,8 +259,14 @@ impl Sender {
     fn on_samples(&mut self, now: Instant, first_index: u64, t0: WallTime, bytes: &[u8]) {
         let sample_bytes = self.queue.sample_bytes();
         assert!(bytes.len().is_multiple_of(sample_bytes), "samples are whole");
-        if !bytes.is_empty() {
-            self.on_span(first_index, (bytes.len() / sample_bytes) as u64);
+        if bytes.is_empty() {
+            return;
+        }
+        let samples = (bytes.len() / sample_bytes) as u64;
+        self.on_span(first_index, samples);
+        if self.is_paused(now) {
+            self.queue.push_hole(first_index, samples, Stage::PublisherPaused);
+        } else {
             self.queue.push_samples(now, first_index, t0, bytes);
         }
     }
@@ -341,7 +361,8 @@ impl Sender {
 
     fn begin_tally(&mut self, now: Instant, last: bool) {
         let next_tally = self.tallies.told(now);
-        self.begin(Content::Tally { last, next_tally });
+        let paused = self.is_paused(now);
+        self.begin(Content::Tally { last, paused, next_tally });
     }
 
     fn repeat_final_tally(&mut self, now: Instant, number: u64, left: u32, next: Instant) -> Option<Output> {
@@ -356,7 +377,8 @@ impl Sender {
         if left == FINAL_TALLIES {
             self.begin_tally(now, true);
         } else {
-            let content = Content::Tally { last: true, next_tally: Duration::ZERO };
+            let paused = self.is_paused(now);
+            let content = Content::Tally { last: true, paused, next_tally: Duration::ZERO };
             self.current = Some(Step { number, content, destination: 0 });
         }
         None
@@ -401,11 +423,13 @@ impl Sender {
         }
         let positions = self.position(first_index)..self.position(first_index + samples);
         self.horizon = positions.end;
-        self.tallies.range_added();
-        if let Some(last) = self.skipped.last_mut()
-            && last.stage == stage
-            && last.positions.end == positions.start
-        {
+        let grown = self.skipped.last_mut();
+        let grown = grown.filter(|last| last.stage == stage && last.positions.end == positions.start);
+        // A pause is no news with each of its blocks: whoever joins hears of it by the next tally.
+        if grown.is_none() || stage != Stage::PublisherPaused {
+            self.tallies.range_added();
+        }
+        if let Some(last) = grown {
             last.positions.end = positions.end;
             return;
         }
@@ -446,8 +470,9 @@ impl Sender {
                 let (t0, clock, element_count) = (slice.t0, self.config.clock, slice.element_count);
                 Data { head, t0, clock, dtype, element_count, payload }.encode(buffer)
             }
-            Content::Tally { last, next_tally } => {
-                self.tally(head, *last, *next_tally, step.destination).encode(buffer)
+            Content::Tally { last, paused, next_tally } => {
+                let tally = self.tally(head, *next_tally, step.destination);
+                Tally { last: *last, paused: *paused, ..tally }.encode(buffer)
             }
             Content::Descriptor { part } => {
                 let part = self.descriptor.part(*part, head).expect("parts are counted");
@@ -457,10 +482,11 @@ impl Sender {
         encoded.expect("everything was cut to the datagram's size")
     }
 
-    fn tally(&self, head: Numbered, last: bool, next_tally: Duration, destination: usize) -> Tally {
+    fn tally(&self, head: Numbered, next_tally: Duration, destination: usize) -> Tally {
         Tally {
             head,
-            last,
+            last: false,
+            paused: false,
             next_tally,
             readers: self.readers.count(),
             report_interval: self.readers.report_interval(),

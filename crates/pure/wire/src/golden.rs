@@ -37,7 +37,10 @@ golden! {
         Datagram::Announcement(announcement("239.84.18.52:7400"));
     an_ipv6_announcement_keeps_its_bytes: "stream-announcement-ipv6.hex" =
         Datagram::Announcement(announcement("[ff15::5443:0:1234]:7400"));
+    a_tally_of_a_paused_publisher_keeps_its_bytes: "stream-tally-paused.hex" = Datagram::Tally(paused_tally());
     a_request_keeps_its_bytes: "stream-request.hex" = Datagram::Request(request());
+    a_request_for_data_keeps_its_bytes: "stream-request-data.hex" =
+        Datagram::Request(Request { what: Wanted::Data, ..request() });
 }
 
 #[test]
@@ -135,6 +138,7 @@ fn tally() -> Tally {
     Tally {
         head: head(),
         last: false,
+        paused: false,
         next_tally: Duration::from_millis(100),
         readers: 3,
         report_interval: Duration::from_secs(1),
@@ -145,6 +149,10 @@ fn tally() -> Tally {
         ],
         skipped: vec![Skipped { positions: 71_000..71_120, stage: Stage::Source }],
     }
+}
+
+fn paused_tally() -> Tally {
+    Tally { paused: true, withheld: Vec::new(), ..tally() }
 }
 
 fn final_tally() -> Tally {

@@ -107,8 +107,10 @@ layout! {
         readers: U32,
         /// 1 in the final tally.
         last: u8,
+        /// 1 while data wait for a reader to be heard.
+        paused: u8,
         /// Zero.
-        reserved: [u8; 3],
+        reserved: [u8; 2],
         /// Index span so far.
         samples_offered: U64,
         /// Samples that were given a number.

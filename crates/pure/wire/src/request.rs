@@ -25,6 +25,18 @@ pub struct Request {
 pub enum Wanted {
     /// The stream's description, before it comes by itself.
     Descriptor = 1,
+    /// The data: a publisher that sends on demand is to hear of this reader at once, before its first report.
+    Data = 2,
+}
+
+impl Wanted {
+    const fn from_code(code: u8) -> Option<Self> {
+        match code {
+            1 => Some(Self::Descriptor),
+            2 => Some(Self::Data),
+            _ => None,
+        }
+    }
 }
 
 impl Request {
@@ -50,13 +62,11 @@ impl Request {
         if !sealed.payload().is_empty() {
             return Err(Reason::Length);
         }
-        if header.what != Wanted::Descriptor as u8 {
-            return Err(Reason::Field("what"));
-        }
+        let what = Wanted::from_code(header.what).ok_or(Reason::Field("what"))?;
         if header.reserved != [0; 7] {
             return Err(Reason::Field("reserved"));
         }
         let (stream, epoch) = (sealed.common.stream(), sealed.common.epoch());
-        Ok(Self { stream, epoch, reader: ReaderId(header.reader.get()), what: Wanted::Descriptor })
+        Ok(Self { stream, epoch, reader: ReaderId(header.reader.get()), what })
     }
 }

@@ -30,6 +30,8 @@ pub struct Tally {
     pub head: Numbered,
     /// Whether the epoch ends with this number.
     pub last: bool,
+    /// Whether samples are passed over as `publisher_paused` until a reader is heard.
+    pub paused: bool,
     /// When the next tally comes at the latest.
     pub next_tally: Duration,
     /// How many readers the publisher hears reports from.
@@ -161,13 +163,14 @@ impl Tally {
         if records.len() != withheld_count + skipped_count {
             return Err(Reason::Length);
         }
-        if header.reserved != [0; 3] {
+        if header.reserved != [0; 2] {
             return Err(Reason::Field("reserved"));
         }
         let (withheld, skipped) = records.split_at(withheld_count);
         let tally = Self {
             head: sealed.numbered()?,
-            last: flag(header.last)?,
+            last: flag(header.last, "last")?,
+            paused: flag(header.paused, "paused")?,
             next_tally: Duration::from_nanos(header.next_tally_ns.get()),
             readers: header.readers.get(),
             report_interval: Duration::from_nanos(header.report_interval_ns.get()),
@@ -189,7 +192,8 @@ impl Tally {
             report_interval_ns: nanos(self.report_interval).into(),
             readers: self.readers.into(),
             last: u8::from(self.last),
-            reserved: [0; 3],
+            paused: u8::from(self.paused),
+            reserved: [0; 2],
             samples_offered: samples.offered.into(),
             samples_numbered: samples.numbered.into(),
             samples_source: samples.source.into(),
@@ -286,10 +290,10 @@ fn count(ranges: usize) -> zerocopy::byteorder::little_endian::U16 {
     u16::try_from(ranges).expect("at most 32 ranges").into()
 }
 
-fn flag(code: u8) -> Result<bool, Reason> {
+fn flag(code: u8, field: &'static str) -> Result<bool, Reason> {
     match code {
         0 => Ok(false),
         1 => Ok(true),
-        _ => Err(Reason::Field("last")),
+        _ => Err(Reason::Field(field)),
     }
 }

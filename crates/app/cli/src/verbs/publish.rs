@@ -14,7 +14,7 @@ use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 use source::{Description, Speed};
 use tallycast::{
-    Address, Channel, OnFull, Publisher, PublisherBuilder, ReaderReport, Schema, StreamName, Totals,
+    Address, Channel, OnFull, Publisher, PublisherBuilder, ReaderReport, Schema, Sending, StreamName, Totals,
 };
 
 use crate::Outcome;
@@ -72,6 +72,9 @@ pub(crate) struct Arguments {
     /// How long small blocks wait for company; 0s: not at all
     #[arg(long, value_name = "DURATION", value_parser = quantity::duration)]
     linger: Option<Duration>,
+    /// When data go out: always, or only while a reader is heard; as the bus says (send=), otherwise always
+    #[arg(long, value_enum, value_name = "WHEN")]
+    send: Option<WhenToSend>,
     /// Names of the channels, instead of the source's own
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     name_channels: Vec<String>,
@@ -101,6 +104,16 @@ enum WhenFull {
     Block,
     /// End with an error
     Error,
+}
+
+/// [`Sending`], with the words of the command line.
+#[derive(ValueEnum, Clone, Copy, Debug)]
+enum WhenToSend {
+    /// Whether anybody listens or not
+    Always,
+    /// Only while a reader is heard; what it misses before is of stage `publisher_paused`
+    #[value(name = "on_demand")]
+    OnDemand,
 }
 
 pub(crate) fn run(arguments: Arguments, sources: &Sources) -> anyhow::Result<Outcome> {
@@ -148,6 +161,12 @@ impl Arguments {
         });
         if let Some(linger) = self.linger {
             builder = builder.linger(linger);
+        }
+        if let Some(send) = self.send {
+            builder = builder.sending(match send {
+                WhenToSend::Always => Sending::Always,
+                WhenToSend::OnDemand => Sending::OnDemand,
+            });
         }
         self.to.iter().fold(builder, |builder, address| builder.to(address.socket))
     }
@@ -246,6 +265,7 @@ fn totals_text(totals: &Totals) -> String {
     let parts = [
         (samples.source, "samples missing at the source"),
         (samples.publisher_queue, "samples lost in publisher_queue"),
+        (samples.publisher_paused, "samples not sent while nobody listened (publisher_paused)"),
         (datagrams.injected, "datagrams withheld (injected)"),
         (datagrams.sender_socket, "datagrams refused (sender_socket)"),
         (datagrams.sender_ip, "datagrams refused (sender_ip)"),

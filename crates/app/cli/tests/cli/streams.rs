@@ -50,6 +50,32 @@ fn account(lines: &[Value]) -> &Value {
 }
 
 #[test]
+fn on_demand_nothing_goes_out_before_a_reader_is_heard() {
+    let bus = private_bus();
+    let shared = ["--json", "--bus", &bus];
+    let publish = ["pub", "test/wave", "--wave", "sine", "--rate", "20k", "--send", "on_demand"];
+    let publisher = Running::start(&[&publish, &shared[..]].concat());
+    // Whoever only lists streams does not listen to them.
+    wait_for("the announcement", || (!run(&[&["ls"], &shared[..]].concat()).stdout.is_empty()).then_some(()));
+    let mut reader = Running::start(&[&["sub", "test/*", "--until-end"], &shared[..]].concat());
+    let mut seen = 0;
+    let mut lines = reader.lines_until(|line| {
+        seen += line["samples"].as_u64().filter(|_| is_event(line, "block")).unwrap_or(0);
+        seen >= 10_000
+    });
+    publisher.signal(Signal::INT);
+    let (status, totals) = publisher.wait();
+    assert!(status.success(), "{status}");
+    lines.extend(reader.wait().1);
+    let (samples, elements) = (&totals[0]["samples"], &account(&lines)["elements"]);
+    assert!(count(&samples["publisher_paused"]) > 0, "{samples}");
+    let accounted_for = count(&samples["numbered"]) + count(&samples["publisher_paused"]);
+    assert_eq!(accounted_for, count(&samples["offered"]), "{samples}");
+    let paused = elements["lost"]["publisher_paused"].as_u64().unwrap_or(0);
+    assert_eq!(count(&elements["delivered"]) + paused, count(&elements["next"]) - count(&elements["first"]));
+}
+
+#[test]
 fn a_published_waveform_is_read_and_its_account_closes() {
     let publish = ["--wave", "sine", "--rate", "20k", "--channels", "2"];
     let (totals, lines) = publish_and_read(&publish, &["--reader", "desk"], 20_000);

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use cast::send::{DEFAULT_LINGER, Pacing};
+use cast::send::{DEFAULT_LINGER, Pacing, Sending};
 use engine::{Outlet, OutletConfig, SendError};
 use ring::shared::CreateError;
 use sample::{Channel, Dtype, Schema, SchemaError, StreamName};
@@ -56,6 +56,7 @@ pub struct PublisherBuilder {
     patience: Option<Duration>,
     linger: Duration,
     pacing: Pacing,
+    sending: Option<Sending>,
     to: Vec<SocketAddr>,
     loss: f64,
     ring_bytes: Option<usize>,
@@ -75,6 +76,7 @@ impl PublisherBuilder {
             patience: None,
             linger: DEFAULT_LINGER,
             pacing: Pacing::Stream,
+            sending: None,
             to: Vec::new(),
             loss: 0.0,
             ring_bytes: None,
@@ -167,6 +169,16 @@ impl PublisherBuilder {
         self
     }
 
+    /// Says whether data go out while nobody listens; as the bus says otherwise.
+    ///
+    /// With [`Sending::OnDemand`] they do only while a reader is heard; what is handed over meanwhile is lost in
+    /// stage `publisher_paused`.
+    #[must_use]
+    pub const fn sending(mut self, sending: Sending) -> Self {
+        self.sending = Some(sending);
+        self
+    }
+
     /// Sends to this address instead of the bus's group; more addresses get copies.
     #[must_use]
     pub fn to(mut self, address: SocketAddr) -> Self {
@@ -217,6 +229,7 @@ impl PublisherBuilder {
             datagram_bytes: self.node.bus().datagram_bytes,
             linger: self.linger,
             pacing: self.pacing,
+            sending: self.sending.unwrap_or(self.node.bus().sending),
             ring_bytes: self.ring_bytes.unwrap_or_else(|| ring_bytes(&schema)),
             // An address is taken at its word.
             host: self.node.host_rings().filter(|_| !pinned),

@@ -4,6 +4,8 @@
 
 mod addresses;
 mod closing;
+mod cyclic;
+mod demand;
 mod loopback;
 mod queue;
 mod scene;

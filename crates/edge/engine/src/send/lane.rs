@@ -371,9 +371,11 @@ impl Lane {
         self.next_status = now + STATUS_INTERVAL;
         self.follow_path_errors(now);
         let (totals, readers) = (self.machine.totals(), self.machine.reader_count());
+        let paused = self.machine.is_paused(now);
         self.shared.update(|status| {
             status.totals = totals;
             status.readers = readers;
+            status.paused = paused;
         });
     }
 
@@ -465,6 +467,7 @@ fn machine(config: &OutletConfig, now: Instant) -> Result<Sender, DescriptionErr
         clock: config.clock,
         destinations: config.destinations.len(),
         pacing: config.pacing,
+        sending: config.sending,
     };
     Sender::new(sender, config.epoch.life, now)
 }

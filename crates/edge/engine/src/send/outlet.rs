@@ -8,7 +8,7 @@ use std::ops::Range;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use cast::send::Pacing;
+use cast::send::{Pacing, Sending};
 use ledger::{AccountState, Evidence, EvidenceSource, Gap, GapKind, Stage, StageCounts, Unit};
 use ring::sync::{AtomicU64, Ordering};
 use ring::{Guard, RecordTooLarge, Writer};
@@ -37,6 +37,8 @@ pub struct OutletConfig {
     pub linger: Duration,
     /// How datagrams are spread over time.
     pub pacing: Pacing,
+    /// Whether data go out while nobody listens.
+    pub sending: Sending,
     /// The size of the ring between publisher and agent, and of the one that readers of this host read.
     pub ring_bytes: usize,
     /// Where readers of this host find it; `None` keeps it on the heap.
@@ -90,6 +92,8 @@ pub struct OutletStatus {
     pub totals: Totals,
     /// How many readers report; [`SendAgent::readers`](super::SendAgent::readers) returns what they say.
     pub readers: u32,
+    /// Nobody is heard: samples are passed over as `publisher_paused`.
+    pub paused: bool,
     /// Another life of this stream that goes on.
     pub two_publishers: Option<Epoch>,
     /// The epoch is over: the final tally was sent, or the agent has ended before its time.

@@ -4,7 +4,7 @@ use std::net::UdpSocket;
 use std::sync::Arc;
 use std::time::Duration;
 
-use cast::send::Pacing;
+use cast::send::{Pacing, Sending};
 use sample::{Channel, Dtype, Schema};
 use units::{SampleRate, WallTime};
 use wire::{Clock, Description};
@@ -33,6 +33,7 @@ fn outlet_config(destinations: Vec<SocketAddr>) -> OutletConfig {
         datagram_bytes: wire::DATAGRAM_BYTES_IPV4,
         linger: Duration::ZERO,
         pacing: Pacing::Stream,
+        sending: Sending::Always,
         ring_bytes: 1 << 20,
         host: None,
         send_buffer_bytes: 1 << 18,

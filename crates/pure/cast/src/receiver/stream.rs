@@ -25,7 +25,7 @@ use super::{ReaderIdentity, ReceiverStats};
 const MAX_REPLACED: usize = 4;
 /// A reader that leaves says so at once only in so small a crowd (RFC 3550 §6.3.7).
 const MAX_CROWD_FOR_FAREWELL: u32 = 50;
-/// A description that is missing is asked for this often.
+/// A description that is missing is asked for this often, and data of a publisher that is paused.
 const REQUEST_INTERVAL: Duration = Duration::from_millis(250);
 
 /// One stream at one socket.
@@ -138,6 +138,7 @@ impl Stream {
         if taken == Taken::Accepted {
             self.reports.announced(tally.report_interval);
             self.crowd = tally.readers;
+            self.wake_publisher(tally, with);
         }
         self.count(taken, with);
         if taken == Taken::Accepted && self.leaving_until.is_some() {
@@ -447,6 +448,19 @@ impl Stream {
             self.unusable.remember(head.epoch, head.number);
         }
         self.replaced.iter_mut().find(|life| known(life))
+    }
+
+    /// Tells a publisher that is paused that somebody listens: its next report may be seconds away.
+    ///
+    /// Of a crowd, only those ask that joined since the tally before: whoever is heard ends the pause for all.
+    fn wake_publisher(&mut self, tally: &Tally, with: &mut Surroundings<'_>) {
+        let asks = tally.paused && !tally.last && !self.is_leaving() && with.now >= self.next_request;
+        let Some(life) = self.current.as_ref().filter(|life| asks && life.epoch == tally.head.epoch) else {
+            return;
+        };
+        let (to, epoch) = (life.report_address(), life.epoch);
+        self.next_request = with.now + REQUEST_INTERVAL;
+        with.out.request(to, Request { stream: self.id, epoch, reader: self.reader.id, what: Wanted::Data });
     }
 
     fn request_description(&mut self, epoch: Epoch, with: &mut Surroundings<'_>) {

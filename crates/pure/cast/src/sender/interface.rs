@@ -6,7 +6,7 @@ use ledger::Stage;
 use units::{Epoch, Instant, WallTime};
 use wire::{Clock, Description, Report};
 
-use super::Pacing;
+use super::{Pacing, Sending};
 
 /// What a sender is made for.
 #[derive(Clone, Debug)]
@@ -25,6 +25,8 @@ pub struct SenderConfig {
     pub destinations: usize,
     /// How datagrams are spread over time.
     pub pacing: Pacing,
+    /// Whether data go out while nobody listens.
+    pub sending: Sending,
 }
 
 /// What a sender is told.
@@ -63,7 +65,7 @@ pub enum Input<'a> {
     },
     /// A reader's report and the size of its datagram.
     Report(&'a Report, usize),
-    /// A reader asks for the description.
+    /// A reader asks for the description or the data.
     Request,
     /// From now on withhold data datagrams with this probability.
     Inject(f64),

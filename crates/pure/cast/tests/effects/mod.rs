@@ -3,6 +3,7 @@
 use core::fmt;
 use core::time::Duration;
 
+use cast::send::Sending;
 use ledger::{AccountState, Stage};
 use sample::Dtype;
 use sim::{Bursts, Corruption, Host, Link, LostBy, Network, NodeId, Order, Port};
@@ -52,6 +53,7 @@ effects! {
     SenderQdisc "dropped by the queue discipline",
     Source "source holes",
     PublisherQueue "ring laps",
+    Paused "pauses on demand",
     Pieces "samples in pieces",
     Restart "restart",
     ClockSetBack "clock set back",
@@ -166,7 +168,7 @@ pub(crate) fn play(seed: u64) -> Effects {
 impl Plan {
     fn draw(seed: u64) -> Self {
         let mut random = Random::for_purpose(seed, "scene");
-        let shape = draw_shape(&mut random);
+        let shape = StreamShape { sending: draw_sending(seed), ..draw_shape(&mut random) };
         let ending = match random.below(10) {
             0 => Ending::Silence,
             1 => Ending::Restart,
@@ -327,6 +329,12 @@ impl Plan {
     }
 }
 
+/// Draws from a generator of its own: scenes that were reported stay what they were.
+fn draw_sending(seed: u64) -> Sending {
+    let on_demand = Random::for_purpose(seed, "sending").chance(0.2);
+    if on_demand { Sending::OnDemand } else { Sending::Always }
+}
+
 fn draw_shape(random: &mut Random) -> StreamShape {
     let dtype = DTYPES[random.below(DTYPES.len() as u64) as usize];
     let datagram_bytes = if random.chance(0.5) { DATAGRAM_BYTES_IPV4 } else { MIN_DATAGRAM_BYTES };
@@ -338,7 +346,8 @@ fn draw_shape(random: &mut Random) -> StreamShape {
         2 => (100 + random.below(400) as u32, 200, 1 + random.below(4)),
         _ => (2_000 + random.below(6_000) as u32, 15, 1),
     };
-    StreamShape { name: "lab/probe", dtype, hz, elements, block_samples, linger, datagram_bytes }
+    let sending = Sending::Always;
+    StreamShape { name: "lab/probe", dtype, hz, elements, block_samples, linger, datagram_bytes, sending }
 }
 
 fn observe(network: &Scene, node: NodeId, seen: &mut Effects) {
@@ -360,6 +369,7 @@ fn observe(network: &Scene, node: NodeId, seen: &mut Effects) {
         seen.saw(Effect::SenderQdisc, rows.lost[Stage::SenderQdisc] > 0);
         seen.saw(Effect::Source, account.elements.lost[Stage::Source] > 0);
         seen.saw(Effect::PublisherQueue, account.elements.lost[Stage::PublisherQueue] > 0);
+        seen.saw(Effect::Paused, account.elements.lost[Stage::PublisherPaused] > 0);
         seen.saw(Effect::LateJoiner, rows.first > 50);
         seen.saw(Effect::Leaver, account.state == AccountState::Cut);
         seen.saw(Effect::Closed, account.state == AccountState::Closed);

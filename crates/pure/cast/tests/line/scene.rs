@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use cast::send::{DEFAULT_LINGER, Pacing, SenderConfig};
+use cast::send::{DEFAULT_LINGER, Pacing, SenderConfig, Sending};
 use ledger::{Account, BookConfig};
 use sample::{Channel, Dtype, Schema};
 use sim::{Network, NodeId, Port};
@@ -33,6 +33,7 @@ pub(crate) struct StreamShape {
     pub(crate) block_samples: u64,
     pub(crate) linger: Duration,
     pub(crate) datagram_bytes: usize,
+    pub(crate) sending: Sending,
 }
 
 impl StreamShape {
@@ -45,6 +46,7 @@ impl StreamShape {
         block_samples: 10,
         linger: Duration::ZERO,
         datagram_bytes: DATAGRAM_BYTES_IPV4,
+        sending: Sending::Always,
     };
 
     pub(crate) fn config(&self, epoch: Epoch) -> SenderConfig {
@@ -56,6 +58,7 @@ impl StreamShape {
             clock: Clock::System,
             destinations: 1,
             pacing: Pacing::Stream,
+            sending: self.sending,
         }
     }
 

@@ -4,6 +4,7 @@
 //! are compared with the network's log; a test says only what is particular to it.
 
 mod crowd;
+mod demand;
 mod evidence;
 mod frames;
 mod hostile;

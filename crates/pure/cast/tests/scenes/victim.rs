@@ -95,6 +95,7 @@ impl Victim {
         let mut tally = Tally {
             head,
             last: false,
+            paused: false,
             next_tally: MILLISECOND * 100,
             readers: 1,
             report_interval: Duration::from_secs(1),

@@ -134,12 +134,13 @@ pub(crate) fn tally() -> impl Strategy<Value = Tally> {
         let skipped = [Stage::Source, Stage::PublisherQueue, Stage::PublisherPaused];
         let withheld = ranges(head.number, Box::leak(Box::new(withheld)));
         let skipped = ranges(head.position(), Box::leak(Box::new(skipped)));
-        let scalars = (any::<bool>(), any::<u64>(), any::<u32>(), any::<u64>(), totals());
+        let scalars = (any::<[bool; 2]>(), any::<u64>(), any::<u32>(), any::<u64>(), totals());
         (Just(head), scalars, withheld, skipped).prop_map(|(head, scalars, withheld, skipped)| {
-            let (last, next_tally, readers, report_interval, totals) = scalars;
+            let ([last, paused], next_tally, readers, report_interval, totals) = scalars;
             Tally {
                 head,
                 last,
+                paused,
                 next_tally: Duration::from_nanos(next_tally),
                 readers,
                 report_interval: Duration::from_nanos(report_interval),
@@ -239,8 +240,13 @@ prop_compose! {
 }
 
 prop_compose! {
-    pub(crate) fn request()(stream in any::<u64>(), epoch in epoch(), reader in any::<u64>()) -> Request {
-        Request { stream: StreamId(stream), epoch, reader: ReaderId(reader), what: Wanted::Descriptor }
+    pub(crate) fn request()(
+        stream in any::<u64>(),
+        epoch in epoch(),
+        reader in any::<u64>(),
+        what in prop::sample::select(&[Wanted::Descriptor, Wanted::Data][..]),
+    ) -> Request {
+        Request { stream: StreamId(stream), epoch, reader: ReaderId(reader), what }
     }
 }
 

@@ -1,0 +1,122 @@
+//! `tallycast apps`: the cyclic apps on the bus, how each is doing, and who feeds whom; no server is needed for it.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::time::Duration;
+
+use clap::Args;
+use tallycast::StreamName;
+use tallycast::cyclic::{AppLook, AppState, AppsWatch, app_json, picture};
+
+use crate::Outcome;
+use crate::messages::print_line;
+use crate::quantity;
+use crate::settings::{self, Sources};
+use crate::stop::{Deadline, Stop};
+
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  tallycast apps                                          who feeds whom, and how each is doing
+  tallycast apps --watch                                  again whenever that changes
+  tallycast apps --watch --json                           one object a line: every change, and all once a second
+
+Exit code 1: an app starves or is gone.";
+
+/// With `--watch --json` every app is told so often although its state did not change.
+const TOLD_EVERY: Duration = Duration::from_secs(1);
+/// What comes within this time is looked at together: less than two cycles of any app take until it may be gone.
+const GATHER: Duration = Duration::from_millis(5);
+/// Who looks only once does not take a moment's silence for an end: this long it may last.
+const BENEFIT_OF_DOUBT: Duration = Duration::from_secs(1);
+/// The longest wait between two looks at the wish to end.
+const LOOK: Duration = Duration::from_millis(100);
+
+#[derive(Args, Debug)]
+pub(crate) struct Arguments {
+    /// How long to listen; apps announce their status streams once a second
+    #[arg(long, value_name = "DURATION", default_value = "2.5s", value_parser = quantity::duration)]
+    wait: Duration,
+    /// Go on until Ctrl-C, and tell what changes
+    #[arg(long, conflicts_with = "wait")]
+    watch: bool,
+    /// One JSON object a line
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(arguments: &Arguments, sources: &Sources) -> anyhow::Result<Outcome> {
+    let node = sources.load()?.node()?;
+    let mut watch = AppsWatch::open(&node)?;
+    if arguments.watch {
+        follow(&mut watch, arguments.json)?;
+    } else {
+        let deadline = Deadline::after(Some(arguments.wait));
+        while !deadline.is_over() {
+            watch.follow(deadline.left(LOOK));
+        }
+        wait_for_the_silent(&mut watch);
+        tell(&watch, &watch.apps(), arguments.json)?;
+    }
+    let apps = watch.apps();
+    if apps.is_empty() {
+        eprintln!("no cyclic app was heard on {}", settings::brief(node.bus()));
+        eprintln!("start one, or give the right --bus and interface");
+    }
+    let found = apps.iter().any(|app| matches!(app.state, AppState::Starving | AppState::Gone));
+    Ok(if found { Outcome::Found } else { Outcome::Fine })
+}
+
+/// Gives apps that seem to be gone the time to prove that this host or theirs was only busy.
+fn wait_for_the_silent(watch: &mut AppsWatch) {
+    let deadline = Deadline::after(Some(BENEFIT_OF_DOUBT));
+    while !deadline.is_over() && watch.apps().iter().any(|app| app.state == AppState::Gone) {
+        watch.follow(deadline.left(LOOK));
+    }
+}
+
+/// Tells what changes until the end is wished for.
+fn follow(watch: &mut AppsWatch, json: bool) -> anyhow::Result<()> {
+    let stop = Stop::on_signals()?;
+    let mut states: BTreeMap<StreamName, AppState> = BTreeMap::new();
+    let mut next_round = Deadline::after(Some(TOLD_EVERY));
+    while !stop.is_wanted() {
+        // Every cycle of every app is news: they are looked at together.
+        let gathering = Deadline::after(Some(GATHER));
+        watch.follow(LOOK);
+        while !gathering.is_over() {
+            watch.follow(gathering.left(GATHER));
+        }
+        let apps = watch.apps();
+        let now: BTreeMap<_, _> = apps.iter().map(|app| (app.registration.app.clone(), app.state)).collect();
+        let round = next_round.is_over();
+        if round {
+            next_round = Deadline::after(Some(TOLD_EVERY));
+        }
+        if json {
+            let changed = |app: &&AppLook| states.get(&app.registration.app) != Some(&app.state);
+            let told: Vec<AppLook> = apps.iter().filter(|app| round || changed(app)).cloned().collect();
+            tell_json(watch, &told, &apps)?;
+        } else if now != states {
+            tell(watch, &apps, false)?;
+        }
+        states = now;
+    }
+    Ok(())
+}
+
+fn tell(watch: &AppsWatch, apps: &[AppLook], json: bool) -> anyhow::Result<()> {
+    if json {
+        return tell_json(watch, apps, apps);
+    }
+    writeln!(std::io::stdout().lock(), "{}", picture(apps, &watch.announced()?))?;
+    Ok(())
+}
+
+fn tell_json(watch: &AppsWatch, told: &[AppLook], apps: &[AppLook]) -> anyhow::Result<()> {
+    if told.is_empty() {
+        return Ok(());
+    }
+    let announced = watch.announced()?;
+    told.iter().try_for_each(|app| print_line(&app_json(app, apps, &announced)))?;
+    Ok(())
+}

@@ -1,0 +1,72 @@
+//! `tallycast apps`: what is drawn of an app that this test runs, and what is told of it as JSON.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use rustix::process::Signal;
+use tallycast::cyclic::Take;
+use tallycast::{Bus, Node};
+
+use crate::program::{Running, private_bus, run};
+
+/// Runs an app with an input that nobody publishes while `look` looks at it.
+fn beside_an_app(bus: &str, look: impl FnOnce()) {
+    let node = Node::open(bus.parse::<Bus>().unwrap()).unwrap();
+    let stop = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let app = scope.spawn(|| {
+            let mut app = node.app("test/engine");
+            let _ = app.input::<f32>("test/pedal", Take::All);
+            let torque = app.output::<f32>("test/torque", [("torque", "Nm")]);
+            app.run(|cycle| {
+                cycle.write(torque, &[1.0])?;
+                if stop.load(Ordering::Relaxed) {
+                    cycle.stop();
+                }
+                Ok(())
+            })
+        });
+        look();
+        stop.store(true, Ordering::Relaxed);
+        app.join().unwrap().unwrap();
+    });
+}
+
+#[test]
+fn an_app_is_drawn_with_what_it_misses_and_the_exit_code_says_so() {
+    let bus = private_bus();
+    beside_an_app(&bus, || {
+        let output = run(&["apps", "--bus", &bus]);
+        let drawn = String::from_utf8(output.stdout).unwrap();
+        assert_eq!(output.status.code(), Some(1), "{drawn}");
+        assert!(drawn.starts_with("● test/engine  starving  at "), "{drawn}");
+        assert!(drawn.contains("◀ test/pedal (all)  from nobody; nothing yet, "), "{drawn}");
+        assert!(drawn.contains("STARVES") && drawn.contains("▶ test/torque  to nobody"), "{drawn}");
+    });
+}
+
+#[test]
+fn a_watcher_is_told_of_an_app_when_it_starves_and_when_it_ends() {
+    let bus = private_bus();
+    let mut watcher = Running::start(&["apps", "--watch", "--json", "--bus", &bus]);
+    beside_an_app(&bus, || {
+        let lines = watcher.lines_until(|line| line["state"] == "starving");
+        let app = lines.last().unwrap();
+        assert_eq!((&app["event"], &app["app"]), (&"app".into(), &"test/engine".into()), "{app}");
+        assert_eq!((&app["period_ns"], &app["scheduling"]), (&10_000_000.into(), &"other".into()), "{app}");
+        let input = &app["inputs"][0];
+        assert_eq!((&input["take"], &input["feeder_state"]), (&"all".into(), &"nobody".into()), "{app}");
+        assert!(input["age_ns"].is_null() && input["missed"].as_u64() >= Some(2), "{app}");
+    });
+    watcher.lines_until(|line| line["state"] == "gone");
+    watcher.signal(Signal::INT);
+    assert_eq!(watcher.wait().0.code(), Some(1), "an app that is gone was found");
+}
+
+#[test]
+fn where_there_is_no_app_that_is_said() {
+    let output = run(&["apps", "--wait", "100ms", "--bus", &private_bus()]);
+    assert!(output.status.success());
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains("no cyclic app was heard on"), "{said}");
+}

@@ -1,0 +1,37 @@
+//! Cyclic apps: a function called at a fixed period, with the streams it reads and writes.
+//!
+//! [`Node::app`](crate::Node::app) begins to describe an [`App`]; [`App::run`] calls its function at absolute due times,
+//! keeps its books and tells of every cycle by a status stream, `apps/NAME`. [`AppsWatch`] reads those of all apps and
+//! says how each is doing. Definitions and units: `docs/cyclic.md`.
+//!
+//! ```no_run
+//! use tallycast::Node;
+//! use tallycast::cyclic::Take;
+//!
+//! let mut app = Node::from_env()?.app("vehicle/engine");
+//! let pedal = app.input::<f64>("driver/pedal", Take::Newest);
+//! let torque = app.output::<f64>("engine/torque", [("torque", "Nm")]);
+//! let report = app.run(|cycle| {
+//!     if let Some([position]) = cycle.input(pedal).newest() {
+//!         cycle.write(torque, &[400.0 * position])?;
+//!     }
+//!     Ok(())
+//! })?;
+//! println!("{} cycles, {} overran", report.book.cycles, report.book.overruns);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod app;
+mod cycle;
+mod input;
+mod output;
+mod run;
+mod watch;
+
+pub use app::{App, AppError, AppReport, CycleResult, DEFAULT_PERIOD, Input, Output};
+pub use cycle::{Cycle, Received, Sample};
+pub use cyclic::{
+    AppBook, AppLook, AppState, Beat, Feeder, Freshness, Histogram, InputBook, PeriodError, Registration,
+    RegistrationError, StatusRow, Take, TimerRule, Wire, picture,
+};
+pub use watch::{AppsWatch, app_json};

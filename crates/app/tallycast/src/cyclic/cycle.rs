@@ -1,0 +1,139 @@
+//! What an app's function is given: its turn, what came in, and where to write.
+
+use std::time::Duration;
+
+use cyclic::{Due, Freshness};
+use sample::Element;
+use units::WallTime;
+use zerocopy::{FromBytes, IntoBytes};
+
+use super::app::{Input, Output};
+use super::input::InputPort;
+use super::output::OutputPort;
+use crate::publisher::PublishError;
+
+/// One call of an app's function.
+pub struct Cycle<'a> {
+    pub(super) due: Due,
+    pub(super) inputs: &'a [InputPort],
+    pub(super) outputs: &'a mut [OutputPort],
+    pub(super) stop: &'a mut bool,
+}
+
+/// What a cycle found at an input.
+#[derive(Clone, Copy, Debug)]
+pub struct Received<'a, E> {
+    /// Whether it is new, and whether something newer should have been there.
+    pub freshness: Freshness,
+    /// How old the newest sample was when the cycle was due, if any has come; zero where another host's clock is ahead.
+    pub age: Option<Duration>,
+    /// Elements that are known to be lost since the last cycle.
+    pub lost_elements: u64,
+    newest: Option<Sample<'a, E>>,
+    all: &'a [E],
+    marks: &'a [(u64, WallTime)],
+}
+
+/// A sample of an input.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Sample<'a, E> {
+    /// Its index since the publisher's epoch began; of another app's output the cycle that wrote it.
+    pub index: u64,
+    /// When it was taken; of another app's output when that cycle was due.
+    pub time: WallTime,
+    /// Its elements, channel behind channel.
+    pub elements: &'a [E],
+}
+
+impl Cycle<'_> {
+    /// Returns which cycle it is, from 0; those that were left out are counted too.
+    #[must_use]
+    pub const fn index(&self) -> u64 {
+        self.due.index
+    }
+
+    /// Returns when it was due: a whole multiple of the period in UTC, and the app's phase.
+    #[must_use]
+    pub const fn time(&self) -> WallTime {
+        self.due.time
+    }
+
+    /// Returns what came in at an input.
+    ///
+    /// # Panics
+    /// If the input is another app's.
+    #[must_use]
+    pub fn input<E: Element>(&self, input: Input<E>) -> Received<'_, E> {
+        let port = self.inputs.get(input.place).filter(|port| port.dtype == E::DTYPE);
+        let port = port.expect("an input of this app");
+        let newest = port.newest.as_ref();
+        Received {
+            freshness: port.freshness,
+            age: newest.map(|newest| {
+                let nanos = self.due.time.nanos_since(newest.time);
+                Duration::from_nanos(u64::try_from(nanos).unwrap_or(0))
+            }),
+            lost_elements: port.news.lost_elements,
+            newest: newest.map(|newest| Sample {
+                index: newest.index,
+                time: newest.time,
+                elements: typed(newest.elements.as_bytes()),
+            }),
+            all: typed(port.all.as_bytes()),
+            marks: &port.marks,
+        }
+    }
+
+    /// Writes the output's sample of this cycle; the last word counts. It leaves when the function has returned.
+    ///
+    /// # Errors
+    /// [`PublishError::Ragged`] if it is not one sample.
+    ///
+    /// # Panics
+    /// If the output is another app's.
+    pub fn write<E: Element>(&mut self, output: Output<E>, sample: &[E]) -> Result<(), PublishError> {
+        let port = self.outputs.get_mut(output.place).filter(|port| port.dtype() == E::DTYPE);
+        port.expect("an output of this app").write(sample.as_bytes())
+    }
+
+    /// Makes this cycle the last.
+    pub const fn stop(&mut self) {
+        *self.stop = true;
+    }
+}
+
+impl<'a, E: Element> Received<'a, E> {
+    /// Returns the elements of the newest sample, new or not; `None` if none has ever come.
+    #[must_use]
+    pub fn newest(&self) -> Option<&'a [E]> {
+        self.newest.map(|sample| sample.elements)
+    }
+
+    /// Returns the newest sample with its index and time.
+    #[must_use]
+    pub const fn newest_sample(&self) -> Option<Sample<'a, E>> {
+        self.newest
+    }
+
+    /// Returns the samples that came since the last cycle, oldest first: all with [`Take::All`](super::Take::All), the
+    /// newest with [`Take::Newest`](super::Take::Newest).
+    pub fn samples(&self) -> impl ExactSizeIterator<Item = Sample<'a, E>> + use<'a, E> {
+        let per_sample = (self.all.len() / self.marks.len().max(1)).max(1);
+        let marks = self.marks.iter();
+        marks.zip(self.all.chunks_exact(per_sample)).map(|((index, time), elements)| Sample {
+            index: *index,
+            time: *time,
+            elements,
+        })
+    }
+
+    /// Tells whether a new sample came.
+    #[must_use]
+    pub fn is_new(&self) -> bool {
+        matches!(self.freshness, Freshness::New | Freshness::Late)
+    }
+}
+
+fn typed<E: Element>(bytes: &[u8]) -> &[E] {
+    <[E]>::ref_from_bytes(bytes).expect("whole elements, aligned to eight bytes")
+}

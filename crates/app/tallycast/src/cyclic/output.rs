@@ -1,0 +1,83 @@
+//! An output of a running app: a publisher that sends at most one sample per cycle.
+
+use std::time::Duration;
+
+use cast::send::DEFAULT_LINGER;
+use cyclic::Due;
+use sample::{Dtype, Schema, StreamName};
+use wire::Totals;
+
+use super::app::AppError;
+use crate::node::Node;
+use crate::publisher::{PublishError, Publisher, PublisherBuilder};
+
+/// A stream of one sample per cycle; the index of a sample is that of its cycle.
+pub(super) struct OutputPort {
+    publisher: Publisher,
+    sample: Vec<u8>,
+    written: bool,
+}
+
+impl OutputPort {
+    /// Opens an output for others to work with: its samples do not wait for company.
+    pub(super) fn open(node: &Node, stream: &str, schema: &Schema) -> Result<Self, AppError> {
+        Self::open_with(node.publisher(stream).schema(schema).linger(Duration::ZERO))
+    }
+
+    /// Opens a status stream: that of a fast app is told a few cycles at a time, for nobody judges it faster.
+    pub(super) fn open_status(node: &Node, stream: &str, schema: &Schema) -> Result<Self, AppError> {
+        let fast = schema.rate.duration_of(1) < DEFAULT_LINGER * 2;
+        let linger = if fast { DEFAULT_LINGER } else { Duration::ZERO };
+        Self::open_with(node.publisher(stream).schema(schema).linger(linger))
+    }
+
+    fn open_with(publisher: PublisherBuilder) -> Result<Self, AppError> {
+        let publisher = publisher.open()?;
+        Ok(Self { publisher, sample: Vec::new(), written: false })
+    }
+
+    pub(super) const fn dtype(&self) -> Dtype {
+        self.publisher.schema().dtype
+    }
+
+    /// Keeps the sample of this cycle.
+    pub(super) fn write(&mut self, bytes: &[u8]) -> Result<(), PublishError> {
+        let sample_bytes = self.publisher.schema().sample_bytes();
+        if bytes.len() != sample_bytes {
+            return Err(PublishError::Ragged { bytes: bytes.len(), sample_bytes });
+        }
+        self.sample.clear();
+        self.sample.extend_from_slice(bytes);
+        self.written = true;
+        Ok(())
+    }
+
+    /// Sends the sample of the cycle, if there is one.
+    pub(super) fn send(&mut self, due: &Due) -> Result<(), PublishError> {
+        if std::mem::take(&mut self.written) {
+            self.skip_to(due.index)?;
+            self.publisher.send_bytes_at(due.time, &self.sample)?;
+        }
+        Ok(())
+    }
+
+    /// Forgets the sample of a cycle that failed.
+    pub(super) const fn forget(&mut self) {
+        self.written = false;
+    }
+
+    /// Says that the cycles before this one brought nothing.
+    fn skip_to(&mut self, index: u64) -> Result<(), PublishError> {
+        let behind = index.saturating_sub(self.publisher.next_index());
+        self.publisher.skip(behind, ledger::Stage::Source)
+    }
+
+    /// Ends the stream before the cycle `next`.
+    pub(super) fn close(mut self, next: u64) -> (StreamName, Totals) {
+        if let Err(error) = self.skip_to(next) {
+            tracing::warn!("the last hole of `{}` cannot be told: {error}", self.publisher.name());
+        }
+        let name = self.publisher.name().clone();
+        (name, self.publisher.close())
+    }
+}

@@ -1,0 +1,211 @@
+//! The life of a running app: its streams are opened, its function is called when due, its streams are closed.
+
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::thread;
+
+use cyclic::{ALARM_ABOVE, CycleMachine, Due, Registration, Wire};
+use sample::{Schema, StreamName};
+use sys::{clock, scheduling};
+use zerocopy::IntoBytes;
+
+use super::app::{App, AppError, AppReport, CycleResult};
+use super::cycle::Cycle;
+use super::input::InputPort;
+use super::output::OutputPort;
+use crate::node::NodeError;
+
+/// An app at work.
+struct Running {
+    machine: CycleMachine,
+    inputs: Vec<InputPort>,
+    outputs: Vec<OutputPort>,
+    status: OutputPort,
+    elements: Vec<u64>,
+}
+
+/// Why an app ends.
+enum End {
+    Stopped,
+    Failed(Box<dyn std::error::Error + Send + Sync>),
+    Panicked(String),
+}
+
+/// Runs the app on a thread whose scheduling is its own and ends with it.
+pub(super) fn on_its_own_thread<F>(app: &App, function: F) -> Result<AppReport, AppError>
+where
+    F: FnMut(&mut Cycle<'_>) -> CycleResult + Send,
+{
+    thread::scope(|scope| {
+        let builder = thread::Builder::new().name("tallycast-app".to_owned());
+        let spawned = builder.spawn_scoped(scope, || run(app, function)).map_err(AppError::Thread)?;
+        // The function's panics are caught where it is called: this one would be a defect of ours.
+        spawned.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
+}
+
+fn run<F>(app: &App, mut function: F) -> Result<AppReport, AppError>
+where
+    F: FnMut(&mut Cycle<'_>) -> CycleResult,
+{
+    let scheduling = schedule_thread(app)?;
+    let mut running = Running::open(app, scheduling)?;
+    let (last, end) = loop {
+        let (due, end) = running.cycle(&mut function);
+        if let Some(end) = end {
+            break (due, end);
+        }
+    };
+    let report = running.close();
+    let (app, cycle, report) = (app.name.clone(), last.index, report);
+    match end {
+        End::Stopped => Ok(report),
+        End::Failed(source) => Err(AppError::Failed { app, cycle, source, report: Box::new(report) }),
+        End::Panicked(message) => Err(AppError::Panicked { app, cycle, message, report: Box::new(report) }),
+    }
+}
+
+impl Running {
+    fn open(app: &App, scheduling: String) -> Result<Self, AppError> {
+        let registration = registration(app, scheduling)?;
+        let schema = registration.schema()?;
+        let rate = schema.rate;
+        let status_name = registration.status_stream().map_err(NodeError::from)?;
+        let inputs = app.inputs.iter().map(|plan| InputPort::open(&app.node, &app.name, plan));
+        let inputs = inputs.collect::<Result<Vec<_>, _>>()?;
+        let outputs = app.outputs.iter().map(|plan| {
+            let schema = Schema::new(plan.dtype, rate, plan.channels.clone()).map_err(NodeError::from)?;
+            OutputPort::open(&app.node, &plan.stream, &schema)
+        });
+        let outputs = outputs.collect::<Result<Vec<_>, _>>()?;
+        let status = OutputPort::open_status(&app.node, status_name.as_str(), &schema)?;
+        // Last, so that the first cycle is not over before everything is open.
+        let machine = CycleMachine::new(app.beat, inputs.len(), clock::pair())?;
+        Ok(Self { machine, inputs, outputs, status, elements: Vec::new() })
+    }
+
+    /// Waits for the next cycle and runs it; tells why it was the last.
+    fn cycle<F>(&mut self, function: &mut F) -> (Due, Option<End>)
+    where
+        F: FnMut(&mut Cycle<'_>) -> CycleResult,
+    {
+        let due = self.machine.due();
+        clock::sleep_until(due.at);
+        self.machine.begun(clock::monotonic());
+        self.look();
+        let end = self.call(&due, function);
+        let ended = self.machine.ended(clock::monotonic());
+        if ended.alarms > 0 {
+            tracing::warn!(
+                "timer alarm: more than {ALARM_ABOVE} cycles are pending, {} were left out so far\n\
+                 give the app a longer period, or a processor of its own (pin_to, fifo)",
+                self.machine.book().skipped
+            );
+        }
+        let told = self.tell(&due);
+        (due, end.or_else(|| told.err().map(|error| End::Failed(error.into()))))
+    }
+
+    fn look(&mut self) {
+        for (place, input) in self.inputs.iter_mut().enumerate() {
+            if let Some(period) = input.look() {
+                self.machine.input_known(place, period);
+            }
+            input.freshness = self.machine.looked(place, &input.news);
+        }
+    }
+
+    /// Calls the function and lets what it wrote go out, if it came to its end.
+    fn call<F>(&mut self, due: &Due, function: &mut F) -> Option<End>
+    where
+        F: FnMut(&mut Cycle<'_>) -> CycleResult,
+    {
+        let mut stop = false;
+        let Self { inputs, outputs, .. } = self;
+        let mut cycle = Cycle { due: *due, inputs, outputs, stop: &mut stop };
+        let returned = catch_unwind(AssertUnwindSafe(|| function(&mut cycle)));
+        let sent = match returned {
+            Ok(Ok(())) => outputs.iter_mut().try_for_each(|output| output.send(due)),
+            Ok(Err(error)) => {
+                outputs.iter_mut().for_each(OutputPort::forget);
+                return Some(End::Failed(error));
+            }
+            Err(panic) => {
+                outputs.iter_mut().for_each(OutputPort::forget);
+                return Some(End::Panicked(message_of(panic.as_ref())));
+            }
+        };
+        match sent {
+            Err(error) => Some(End::Failed(error.into())),
+            Ok(()) => stop.then_some(End::Stopped),
+        }
+    }
+
+    /// Tells others what became of the cycle.
+    fn tell(&mut self, due: &Due) -> Result<(), crate::publisher::PublishError> {
+        self.machine.status().write(&mut self.elements);
+        self.status.write(self.elements.as_bytes())?;
+        self.status.send(due)
+    }
+
+    fn close(self) -> AppReport {
+        // What the last cycle covered is left out too.
+        let next = self.machine.due().index;
+        let outputs = self.outputs.into_iter().map(|output| output.close(next)).collect();
+        let _ = self.status.close(next);
+        let accounts = self.inputs.into_iter().flat_map(InputPort::close).collect();
+        AppReport { book: self.machine.book().clone(), outputs, accounts }
+    }
+}
+
+fn registration(app: &App, scheduling: String) -> Result<Registration, AppError> {
+    let name = |text: &str| text.parse::<StreamName>().map_err(NodeError::from);
+    let inputs = app.inputs.iter().map(|plan| Ok(Wire { stream: name(&plan.stream)?, take: plan.take }));
+    Ok(Registration {
+        app: name(&app.name)?,
+        beat: app.beat,
+        pid: std::process::id(),
+        scheduling,
+        inputs: inputs.collect::<Result<_, NodeError>>()?,
+        outputs: app.outputs.iter().map(|plan| name(&plan.stream)).collect::<Result<_, _>>()?,
+    })
+}
+
+/// Gives the calling thread what the app asked for, as far as it is allowed; returns what came of it.
+fn schedule_thread(app: &App) -> Result<String, AppError> {
+    let mut granted = Vec::new();
+    if let Some(priority) = app.fifo_priority {
+        if !(1..=scheduling::MAX_FIFO_PRIORITY).contains(&priority) {
+            return Err(AppError::Priority(priority));
+        }
+        match scheduling::run_fifo(priority) {
+            Ok(()) => granted.push(format!("fifo {priority}")),
+            Err(error) => tracing::warn!(
+                "the app `{}` runs without SCHED_FIFO: {error}\nallow it with CAP_SYS_NICE or `ulimit -r {priority}`",
+                app.name
+            ),
+        }
+    }
+    if granted.is_empty() {
+        granted.push("other".to_owned());
+    }
+    if let Some(cpu) = app.cpu {
+        match scheduling::pin_to_cpu(cpu) {
+            Ok(()) => granted.push(format!("cpu {cpu}")),
+            Err(error) => tracing::warn!(
+                "the app `{}` is not pinned to processor {cpu}: {error}\nchoose one of `taskset -cp $$`",
+                app.name
+            ),
+        }
+    }
+    if let Err(error) = clock::lower_timer_slack() {
+        tracing::debug!("sleeps of the app `{}` end up to 50 µs late: {error}", app.name);
+    }
+    Ok(granted.join(", "))
+}
+
+/// Returns what a panic said.
+fn message_of(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(ToString::to_string);
+    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "no message".to_owned())
+}

@@ -1,0 +1,205 @@
+//! All apps as they tell of themselves: who runs, who is late, who starves, who is gone.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use cyclic::{AppLook, AppState, Feeder, Observer, Registration, STATUS_PREFIX, StatusRow, feeder_of};
+use sample::{Block, Schema, StreamName};
+use serde_json::{Value, json};
+use sys::clock;
+use units::StreamId;
+
+use crate::event::{Event, StreamAccount, StreamInfo};
+use crate::node::{Node, NodeError};
+use crate::subscriber::Subscriber;
+
+/// The status streams of all apps.
+const ALL_APPS: &str = "apps/**";
+/// The most apps that are observed: beyond, those that are gone make room.
+const MAX_APPS: usize = 4_096;
+/// The age that stands for "nothing has come" in the rows.
+const NEVER: u64 = cyclic::NEVER;
+
+/// A reader of the status streams of all apps on the bus.
+pub struct AppsWatch {
+    node: Node,
+    subscriber: Subscriber,
+    /// By name.
+    apps: BTreeMap<StreamName, Observed>,
+    warned_of_crowd: bool,
+}
+
+/// An app that is observed, by the status stream of its newest life.
+struct Observed {
+    stream: StreamId,
+    schema: Arc<Schema>,
+    observer: Observer,
+}
+
+impl AppsWatch {
+    /// Begins to watch.
+    ///
+    /// # Errors
+    /// [`NodeError`] if a socket cannot be opened.
+    pub fn open(node: &Node) -> Result<Self, NodeError> {
+        let subscriber = node.subscriber(ALL_APPS).open()?;
+        Ok(Self { node: node.clone(), subscriber, apps: BTreeMap::new(), warned_of_crowd: false })
+    }
+
+    /// Takes in what the apps tell until `patience` is over, or until an app may have disappeared by its silence; returns
+    /// whether anything came.
+    pub fn follow(&mut self, patience: Duration) -> bool {
+        let now = clock::monotonic();
+        // Those that have disappeared already are waited for no more.
+        let silent =
+            self.apps.values().filter_map(|app| app.observer.silent_at()).filter(|at| *at >= now).min();
+        let silence = silent.map(|at| at.since(now) + Duration::from_nanos(1));
+        let mut wait = silence.map_or(patience, |silence| silence.min(patience));
+        let mut news = false;
+        while let Some(event) = self.subscriber.next(wait) {
+            self.take(&event);
+            (news, wait) = (true, Duration::ZERO);
+        }
+        news
+    }
+
+    /// Returns all apps as they stand now, in the order of their names.
+    #[must_use]
+    pub fn apps(&self) -> Vec<AppLook> {
+        let now = clock::monotonic();
+        self.apps.values().map(|app| app.observer.look(now)).collect()
+    }
+
+    /// Returns the streams that are announced, so that a source that is no app is told from nobody.
+    ///
+    /// # Errors
+    /// [`NodeError`] if announcements cannot be received.
+    pub fn announced(&self) -> Result<BTreeSet<StreamName>, NodeError> {
+        let announced = self.node.streams(Duration::ZERO)?;
+        Ok(announced.into_iter().map(|it| it.announcement.name).collect())
+    }
+
+    /// Leaves all status streams and returns their accounts.
+    #[must_use]
+    pub fn close(self) -> Vec<StreamAccount> {
+        self.subscriber.close()
+    }
+
+    fn take(&mut self, event: &Event) {
+        match event {
+            Event::Began(info) => self.observe(info),
+            Event::Block(block) => self.take_rows(block),
+            Event::Ended(account) => {
+                let observed = self.apps.values_mut().find(|app| app.stream == account.id);
+                if let Some(app) = observed {
+                    app.observer.ended();
+                }
+            }
+            Event::Gap(_) | Event::Settled(_) => {}
+        }
+    }
+
+    fn observe(&mut self, info: &StreamInfo) {
+        let Some(registration) = Registration::read(&info.name, &info.schema) else {
+            tracing::warn!(
+                "`{}` is no status stream of this version: it is not shown as an app\n\
+                 update the app, or give the stream another name",
+                info.name
+            );
+            return;
+        };
+        let name = registration.app.clone();
+        if !(self.apps.contains_key(&name) || self.has_room()) {
+            return;
+        }
+        let observer = Observer::new(registration, info.station.clone(), clock::monotonic());
+        let schema = Arc::clone(&info.schema);
+        self.apps.insert(name, Observed { stream: info.id, schema, observer });
+    }
+
+    /// Makes room for another app, if need be by forgetting one that is gone.
+    fn has_room(&mut self) -> bool {
+        if self.apps.len() < MAX_APPS {
+            return true;
+        }
+        let now = clock::monotonic();
+        let gone = self.apps.iter().find(|(_, app)| app.observer.state(now) == AppState::Gone);
+        let gone = gone.map(|(name, _)| name.clone());
+        if gone.is_none() && !std::mem::replace(&mut self.warned_of_crowd, true) {
+            tracing::warn!("there are more than {MAX_APPS} apps on the bus: the others are not shown");
+        }
+        gone.is_some_and(|name| self.apps.remove(&name).is_some())
+    }
+
+    fn take_rows(&mut self, block: &Block) {
+        let name = block.stream.as_str().strip_prefix(STATUS_PREFIX).and_then(|name| name.parse().ok());
+        let app = name.and_then(|name: StreamName| self.apps.get_mut(&name));
+        // Another life of the app may have another schema.
+        let same =
+            |app: &&mut Observed| Arc::ptr_eq(&app.schema, &block.schema) || app.schema == block.schema;
+        let Some(app) = app.filter(same) else { return };
+        let Ok(elements) = block.elements::<u64>() else { return };
+        let now = clock::monotonic();
+        let rows = elements.chunks_exact(block.schema.elements_per_sample() as usize);
+        for (row, index) in rows.zip(block.first_index..) {
+            if let Some(row) = StatusRow::read(row) {
+                app.observer.told(now, index, row);
+            }
+        }
+    }
+}
+
+/// Returns an app as JSON, with who feeds it and who reads it.
+///
+/// Layout: `docs/cyclic.md`, "JSON".
+#[must_use]
+pub fn app_json(app: &AppLook, apps: &[AppLook], announced: &BTreeSet<StreamName>) -> Value {
+    let it = &app.registration;
+    let newest = app.newest.as_ref();
+    let row = newest.map(|(_, row)| row);
+    let inputs = it.inputs.iter().enumerate().map(|(place, wire)| {
+        let status = row.and_then(|row| row.inputs.get(place));
+        let (feeder, feeder_state) = match feeder_of(apps, announced, &wire.stream) {
+            Feeder::App(feeder) => (Some(feeder.registration.app.as_str()), feeder.state.name()),
+            Feeder::Source => (None, "source"),
+            Feeder::Nobody => (None, "nobody"),
+        };
+        json!({
+            "stream": wire.stream.as_str(),
+            "take": wire.take.to_string(),
+            "feeder": feeder,
+            "feeder_state": feeder_state,
+            "starving": app.starving.get(place),
+            "age_ns": status.map(|status| status.age_ns).filter(|age| *age != NEVER),
+            "samples": status.map(|status| status.samples),
+            "lost_elements": status.map(|status| status.lost_elements),
+            "missed": status.map(|status| status.missed),
+            "late": status.map(|status| status.late),
+        })
+    });
+    let outputs = it.outputs.iter().map(|stream| {
+        let reads = |other: &&AppLook| other.registration.inputs.iter().any(|wire| wire.stream == *stream);
+        let readers: Vec<&str> =
+            apps.iter().filter(reads).map(|reader| reader.registration.app.as_str()).collect();
+        json!({"stream": stream.as_str(), "readers": readers})
+    });
+    json!({
+        "event": "app",
+        "app": it.app.as_str(),
+        "station": app.station,
+        "pid": it.pid,
+        "period_ns": u64::try_from(it.beat.period.as_nanos()).unwrap_or(u64::MAX),
+        "phase_ns": u64::try_from(it.beat.phase.as_nanos()).unwrap_or(u64::MAX),
+        "scheduling": it.scheduling,
+        "state": app.state.name(),
+        "cycle": newest.map(|(index, _)| *index),
+        "lateness_ns": row.map(|row| row.lateness_ns),
+        "run_time_ns": row.map(|row| row.run_time_ns),
+        "overruns": row.map(|row| row.overruns),
+        "skipped": row.map(|row| row.skipped),
+        "alarms": row.map(|row| row.alarms),
+        "inputs": inputs.collect::<Vec<_>>(),
+        "outputs": outputs.collect::<Vec<_>>(),
+    })
+}
