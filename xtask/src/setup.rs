@@ -22,6 +22,7 @@ const NODE_MAJOR: u32 = 20;
 pub(crate) enum Need {
     Rustfmt,
     Clippy,
+    Miri,
     CxxCompiler,
     NetworkTools,
     Chromium,
@@ -44,6 +45,7 @@ impl Need {
             Self::PythonReaders => Some(Self::PythonVenv),
             Self::Rustfmt
             | Self::Clippy
+            | Self::Miri
             | Self::CxxCompiler
             | Self::NetworkTools
             | Self::Chromium
@@ -85,6 +87,15 @@ const TOOLS: &[Tool] = &[
         why: "keeps the floors and the lints",
         probe: &["cargo", "clippy", "--version"],
         remedy: Remedy::RustupComponent("clippy"),
+    },
+    Tool {
+        need: Need::Miri,
+        name: "Miri",
+        why: "looks for undefined behaviour in the ring",
+        probe: &["cargo", "miri", "--version"],
+        remedy: Remedy::ByHand(
+            "it comes with nightly toolchains: rustup toolchain install nightly --component miri",
+        ),
     },
     Tool {
         need: Need::CxxCompiler,

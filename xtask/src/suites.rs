@@ -118,6 +118,48 @@ pub(crate) const SUITES: &[Suite] = &[
         ..TESTS
     },
     Suite {
+        name: "model",
+        about: "the ring under every interleaving that the memory model allows, by loom",
+        lane: Lane::Full,
+        exists_with: "crates/edge/ring/tests/loom.rs",
+        environment: &[("RUSTFLAGS", "--cfg loom")],
+        // A folder of its own: with other flags everything else would be built anew. Optimised: it explores
+        // hundreds of thousands of runs.
+        steps: &[Step::Cargo(&[
+            "test",
+            "--package",
+            "ring",
+            "--test",
+            "loom",
+            "--release",
+            "--target-dir",
+            "target/loom",
+        ])],
+        ..TESTS
+    },
+    Suite {
+        name: "miri",
+        about: "the ring's algorithm under Miri, where a toolchain offers it",
+        lane: Lane::Full,
+        exists_with: "crates/edge/ring/tests/model.rs",
+        needs: &[Need::Miri],
+        // Miri has no shared memory and no futex for several words: the heap's ring, with one thread.
+        steps: &[Step::Cargo(&[
+            "miri",
+            "test",
+            "--package",
+            "ring",
+            "--test",
+            "model",
+            "--target-dir",
+            "target/miri",
+            "--",
+            "--skip",
+            "every_read_agrees",
+        ])],
+        ..TESTS
+    },
+    Suite {
         name: "doctests",
         about: "the examples in the documentation",
         lane: Lane::Full,

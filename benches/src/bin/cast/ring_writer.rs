@@ -50,7 +50,7 @@ fn read_along(reader: &mut ring::Reader) {
     let mut record = Vec::new();
     loop {
         match reader.read(&mut record) {
-            ring::Read::Closed => return,
+            ring::Read::Closed | ring::Read::Broken => return,
             // Gives the core to the writer if there are more threads than cores.
             ring::Read::Empty => std::thread::yield_now(),
             ring::Read::Record { .. } | ring::Read::Lapped { .. } => {}

@@ -32,6 +32,13 @@ pub(crate) struct QuantityError {
 #[derive(Clone, Copy, PartialEq, PartialOrd, Debug, Default)]
 pub(crate) struct Probability(pub(crate) f64);
 
+/// Durations in a list or a range, written `1ms,2.5ms` or `1..14ms`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Durations(pub(crate) Vec<Duration>);
+
+/// How many durations a range may have: more are a slip of the keyboard.
+const MOST_IN_RANGE: u32 = 1_000;
+
 /// Reads a duration: a number and its unit.
 pub(crate) fn duration(text: &str) -> Result<Duration, QuantityError> {
     let wanted = "a duration: write 30s, 500ms, 2m or 1h";
@@ -51,6 +58,32 @@ pub(crate) fn size_bytes(text: &str) -> Result<usize, QuantityError> {
     let scale = SIZE_UNITS.iter().find(|(name, _)| *name == unit).map(|(_, scale)| *scale);
     let bytes = scale.and_then(|scale| value.checked_mul(scale)).ok_or_else(error)?;
     usize::try_from(bytes).map_err(|_| error())
+}
+
+impl FromStr for Durations {
+    type Err = QuantityError;
+
+    fn from_str(text: &str) -> Result<Self, QuantityError> {
+        let parts = text.split(',').map(|part| {
+            part.split_once("..")
+                .map_or_else(|| duration(part).map(|one| vec![one]), |(first, last)| range(first, last))
+        });
+        let durations = parts.collect::<Result<Vec<_>, _>>()?.concat();
+        Ok(Self(durations))
+    }
+}
+
+/// Reads a range of whole numbers of one unit, both ends included.
+fn range(first: &str, last: &str) -> Result<Vec<Duration>, QuantityError> {
+    let wanted = "a range of durations: write 1..14ms, both ends included";
+    let error = || QuantityError { text: format!("{first}..{last}"), wanted };
+    let (number, unit) = split(last);
+    let (first, last): (u32, u32) =
+        (first.trim().parse().map_err(|_| error())?, number.parse().map_err(|_| error())?);
+    if first > last || last - first >= MOST_IN_RANGE {
+        return Err(error());
+    }
+    (first..=last).map(|number| duration(&format!("{number}{unit}")).map_err(|_| error())).collect()
 }
 
 impl FromStr for Probability {
@@ -89,6 +122,22 @@ mod tests {
         }
         for text in ["30", "", "s", "-1s", "1 fortnight", "nans", "1e300h"] {
             assert!(duration(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn durations_come_in_lists_and_ranges() {
+        let millis = |text: &str| {
+            let durations: Durations = text.parse().unwrap();
+            durations.0.into_iter().map(|it| it.as_secs_f64() * 1e3).collect::<Vec<_>>()
+        };
+        assert_eq!(millis("5ms"), [5.0]);
+        assert_eq!(millis("1ms,2.5ms"), [1.0, 2.5]);
+        assert_eq!(millis("1..3ms,10ms"), [1.0, 2.0, 3.0, 10.0]);
+        assert_eq!(millis("7..7ms"), [7.0]);
+        assert_eq!(millis("1..1000us").len(), 1_000);
+        for text in ["", "3..1ms", "1..14", "1ms..2ms", "0..1000us", "1..", "..2ms", "1,2ms"] {
+            assert!(text.parse::<Durations>().is_err(), "{text}");
         }
     }
 

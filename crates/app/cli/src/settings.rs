@@ -18,7 +18,7 @@ const CONFIG_VARIABLE: &str = "TALLYCAST_CONFIG";
 /// Flags of every verb that decide where settings come from.
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct Sources {
-    /// Network settings: udp://GROUPS:PORT?iface=eth1&ttl=1 [env: TALLYCAST_BUS]
+    /// Network settings: udp://GROUPS:PORT?iface=eth1&ttl=1&shm=on, or shm://NAME within this host [env: TALLYCAST_BUS]
     #[arg(long, global = true, help_heading = "Settings", value_name = "URL")]
     bus: Option<String>,
     /// Name of this station in announcements and reports; the host's name by default
@@ -60,8 +60,8 @@ pub(crate) const KEYS: [Key; 6] = [
         name: "bus.address",
         flag: Some("--bus"),
         variable: Some(BUS_VARIABLE),
-        about: "network settings; options iface, ttl, mtu, rcvbuf, sndbuf, send",
-        default: "\"udp://239.84.0.0:7400\"",
+        about: "network settings; options iface, ttl, mtu, rcvbuf, sndbuf, send, shm, access; or shm://NAME",
+        default: "\"udp://239.84.0.0:7400?shm=on\"",
         check: |value| Ok(text(value)?.parse::<Bus>().map(drop)?),
     },
     Key {
@@ -333,9 +333,12 @@ mod tests {
     #[test]
     fn of_a_bus_only_what_is_special_is_shown() {
         let shown = |text: &str| brief(&text.parse().unwrap());
-        assert_eq!(shown("udp://239.84.0.0"), "udp://239.84.0.0:7400");
-        assert_eq!(shown("udp://239.84.0.0?iface=lo&ttl=2&mtu=1500"), "udp://239.84.0.0:7400?iface=lo&ttl=2");
-        assert_eq!(shown("udp://[ff15::5443:0:0]:7000?mtu=9000"), "udp://[ff15::5443:0:0]:7000?mtu=9000");
+        assert_eq!(shown("udp://239.84.0.0?shm=on"), "udp://239.84.0.0:7400");
+        let pinned = "udp://239.84.0.0:7400?iface=lo&ttl=2&shm=off";
+        assert_eq!(shown("udp://239.84.0.0?iface=lo&ttl=2&mtu=1500"), pinned);
+        let v6 = "udp://[ff15::5443:0:0]:7000?mtu=9000";
+        assert_eq!(shown(&format!("{v6}&shm=on")), v6);
+        assert_eq!(shown("shm://lab"), "shm://lab?dir=/dev/shm");
     }
 
     #[test]

@@ -1,6 +1,8 @@
 //! The verbs, one file each: arguments and wiring.
 
+mod agent;
 mod apps;
+mod bench;
 mod config;
 mod demo;
 mod list;
@@ -29,9 +31,12 @@ pub(crate) enum Verb {
     /// Read streams: values, gaps with their reasons, and the closed account
     #[command(after_help = subscribe::EXAMPLES)]
     Sub(subscribe::Arguments),
-    /// List the streams that are announced
+    /// List the streams that are there, and how each would come
     #[command(after_help = list::EXAMPLES)]
     Ls(list::Arguments),
+    /// Receive once for every reader of this host, through shared memory
+    #[command(after_help = agent::EXAMPLES)]
+    Agent(agent::Arguments),
     /// List the cyclic apps: how each is doing, and who feeds whom
     #[command(after_help = apps::EXAMPLES)]
     Apps(apps::Arguments),
@@ -47,6 +52,9 @@ pub(crate) enum Verb {
     /// Publish a recording again, with its gaps
     #[command(after_help = replay::EXAMPLES)]
     Replay(replay::Arguments),
+    /// Measure what this host carries, with repeats, spread and the state of the host
+    #[command(after_help = bench::EXAMPLES)]
+    Bench(bench::Arguments),
     /// Check a file of settings, or show every setting and where it came from
     #[command(after_help = config::EXAMPLES)]
     Config(config::Arguments),
@@ -59,12 +67,14 @@ impl Verb {
             Self::Pub(arguments) => publish::run(arguments, sources),
             Self::Sub(arguments) => subscribe::run(arguments, sources),
             Self::Ls(arguments) => list::run(&arguments, sources),
+            Self::Agent(arguments) => agent::run(&arguments, sources),
             Self::Apps(arguments) => apps::run(&arguments, sources),
             Self::Demo(arguments) => demo::run(arguments, sources),
             Self::Monitor(arguments) => monitor::run(arguments, sources),
             Self::Record(arguments) => record::run(arguments, sources),
             Self::Query(arguments) => query::run(arguments, sources),
             Self::Replay(arguments) => replay::run(arguments, sources),
+            Self::Bench(arguments) => bench::run(arguments),
             Self::Config(arguments) => config::run(arguments, sources),
         }
     }

@@ -30,7 +30,7 @@ pub enum AddressError {
     )]
     Unreadable(String),
     /// A reach that is not there.
-    #[error("`{0}` is not a reach of this version\nuse udp://")]
+    #[error("`{0}` is not a reach that can be used here\nuse udp://, or shm:// for a bus within one host")]
     Scheme(String),
     /// An option that does not exist.
     #[error("there is no address option `{name}`\nthe options are {known}")]
@@ -72,16 +72,25 @@ impl Address {
                 bare.parse::<IpAddr>().map(|ip| SocketAddr::new(ip, DEFAULT_PORT))
             })
             .map_err(|_| unreadable())?;
+        Ok(Self { socket, options: Self::parse_options(query, known)? })
+    }
+
+    /// Reads what stands behind the `?` of an address: options that must be among `known`.
+    pub(crate) fn parse_options(
+        query: &str,
+        known: &[&str],
+    ) -> Result<BTreeMap<String, String>, AddressError> {
         let mut options = BTreeMap::new();
         for option in query.split('&').filter(|option| !option.is_empty()) {
-            let (name, value) = option.split_once('=').ok_or_else(unreadable)?;
+            let (name, value) =
+                option.split_once('=').ok_or_else(|| AddressError::Unreadable(query.to_owned()))?;
             if !known.contains(&name) {
                 let known = known.join(", ");
                 return Err(AddressError::Option { name: name.to_owned(), known });
             }
             options.insert(name.to_owned(), value.to_owned());
         }
-        Ok(Self { socket, options })
+        Ok(options)
     }
 
     /// Reads an option as a number.

@@ -2,9 +2,12 @@
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::PathBuf;
 use std::str::FromStr;
 
 use cast::send::Sending;
+use engine::HostRings;
+use ring::shared::Access;
 use units::StreamId;
 
 use crate::address::{Address, AddressError};
@@ -20,16 +23,28 @@ const DEFAULT_RECEIVE_BUFFER_BYTES: usize = 4 << 20;
 /// Enough for the longest train; more would only hide that the network is slower than the stream.
 const DEFAULT_SEND_BUFFER_BYTES: usize = 1 << 20;
 
+/// A part of a file's name.
+const MAX_HOST_NAME_BYTES: usize = 64;
+
 /// The largest packet of IP.
 const MAX_MTU: usize = 65_535;
 
-const OPTIONS: [&str; 6] = ["iface", "ttl", "mtu", "rcvbuf", "sndbuf", "send"];
+const OPTIONS: [&str; 8] = ["iface", "ttl", "mtu", "rcvbuf", "sndbuf", "send", "shm", "access"];
+const HOST_OPTIONS: [&str; 2] = ["dir", "access"];
 const ON_DEMAND: &str = "on_demand";
 
-/// The network settings that a set of hosts shares.
+/// Where the rings of a host lie unless the bus says otherwise.
+pub const DEFAULT_SHM_DIRECTORY: &str = "/dev/shm";
+
+/// The network settings that a set of hosts shares, and how processes of one host share memory.
 ///
 /// As text: `udp://239.84.0.0:7400?iface=eth1&ttl=1`; options `iface` (name, address or index), `ttl`, `mtu`
-/// (bytes of an IP packet), `rcvbuf` and `sndbuf` (bytes), `send` (`always` or `on_demand`).
+/// (bytes of an IP packet), `rcvbuf` and `sndbuf` (bytes), `send` (`always` or `on_demand`). An address is taken at
+/// its word: data come by UDP.
+/// With `shm=on`, or `shm=DIRECTORY`, processes of one host read each other's streams from shared memory
+/// instead, as on the default bus; `access` is `all`, `group` or `owner`.
+///
+/// `shm://NAME` is a bus within one host, without a network; options `dir` and `access`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Bus {
     base: IpAddr,
@@ -47,6 +62,25 @@ pub struct Bus {
     pub send_buffer_bytes: usize,
     /// Whether publishers send while nobody listens.
     pub sending: Sending,
+    /// How processes of one host share memory; `None`: not at all.
+    pub shm: Option<SharedMemory>,
+    /// The name of a bus that has no network.
+    host_only: Option<String>,
+}
+
+/// How processes of one host share memory.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SharedMemory {
+    /// Where the rings lie: a memory file system.
+    pub directory: PathBuf,
+    /// Who may read the streams published here.
+    pub access: Access,
+}
+
+impl Default for SharedMemory {
+    fn default() -> Self {
+        Self { directory: DEFAULT_SHM_DIRECTORY.into(), access: Access::default() }
+    }
 }
 
 /// Says what is wrong with a bus.
@@ -61,6 +95,17 @@ pub enum BusError {
         "{0} is not the start of a range of groups\nuse a multicast address whose last 16 bits are zero, such as 239.84.0.0 or ff15::5443:0:0"
     )]
     Range(IpAddr),
+    /// Not a name of a bus within one host.
+    #[error(
+        "`{0}` does not name a bus within one host\nwrite it as shm://NAME, with letters, digits, `-`, `_` and `.`, 64 at most"
+    )]
+    HostName(String),
+    /// Neither a switch nor a directory.
+    #[error("shm={0} cannot be used: it is on, off, or a directory such as /dev/shm")]
+    SharedMemory(String),
+    /// Not a word for who may read.
+    #[error("access={0} cannot be used: it is all, group or owner")]
+    Access(String),
     /// An MTU that datagrams cannot have.
     #[error("an MTU of {mtu} bytes is outside {min} to {max}", min = .headers + wire::MIN_DATAGRAM_BYTES, max = MAX_MTU)]
     Mtu {
@@ -73,7 +118,8 @@ pub enum BusError {
 
 impl Default for Bus {
     fn default() -> Self {
-        Self::of(Ipv4Addr::new(239, 84, 0, 0).into(), crate::address::DEFAULT_PORT)
+        let network = Self::of(Ipv4Addr::new(239, 84, 0, 0).into(), crate::address::DEFAULT_PORT);
+        Self { shm: Some(SharedMemory::default()), ..network }
     }
 }
 
@@ -89,8 +135,30 @@ impl Bus {
             datagram_bytes,
             receive_buffer_bytes: DEFAULT_RECEIVE_BUFFER_BYTES,
             send_buffer_bytes: DEFAULT_SEND_BUFFER_BYTES,
+            shm: None,
+            host_only: None,
             sending: Sending::Always,
         }
+    }
+
+    /// Returns a bus within one host.
+    fn on_host(name: &str, shm: SharedMemory) -> Self {
+        Self { shm: Some(shm), host_only: Some(name.to_owned()), ..Self::default() }
+    }
+
+    /// Tells whether the bus reaches beyond this host.
+    #[must_use]
+    pub const fn has_network(&self) -> bool {
+        self.host_only.is_none()
+    }
+
+    /// Returns the rings of this host, if processes share memory.
+    pub(crate) fn host_rings(&self) -> Option<HostRings> {
+        let shm = self.shm.as_ref()?;
+        // Buses are told apart by their groups, whatever else is set: as on the network.
+        let network = || SocketAddr::new(self.base, self.port).to_string();
+        let name = self.host_only.clone().unwrap_or_else(network);
+        Some(HostRings::new(&shm.directory, &name, shm.access))
     }
 
     /// Reads the bus from the environment variable [`BUS_VARIABLE`], the default where it is not set.
@@ -150,6 +218,9 @@ impl FromStr for Bus {
     type Err = BusError;
 
     fn from_str(text: &str) -> Result<Self, BusError> {
+        if let Some(host_only) = text.strip_prefix("shm://") {
+            return Self::parse_on_host(host_only);
+        }
         let address = Address::parse(text, &OPTIONS)?;
         let base = address.socket.ip();
         let low_bits_are_zero = match base {
@@ -165,6 +236,7 @@ impl FromStr for Bus {
         let bytes = "a number of bytes";
         bus.receive_buffer_bytes = address.number("rcvbuf", bytes)?.unwrap_or(bus.receive_buffer_bytes);
         bus.send_buffer_bytes = address.number("sndbuf", bytes)?.unwrap_or(bus.send_buffer_bytes);
+        bus.shm = parse_shm(address.options.get("shm"), address.options.get("access"))?;
         bus.sending = match address.options.get("send").map(String::as_str) {
             None | Some("always") => Sending::Always,
             Some(ON_DEMAND) => Sending::OnDemand,
@@ -182,8 +254,50 @@ impl FromStr for Bus {
     }
 }
 
+impl Bus {
+    fn parse_on_host(text: &str) -> Result<Self, BusError> {
+        let (name, query) = text.split_once('?').unwrap_or((text, ""));
+        let name = name.trim_end_matches('/');
+        let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
+        if name.is_empty() || name.len() > MAX_HOST_NAME_BYTES || !name.chars().all(is_plain) {
+            return Err(BusError::HostName(name.to_owned()));
+        }
+        let options = Address::parse_options(query, &HOST_OPTIONS)?;
+        let directory = options.get("dir").cloned().unwrap_or_else(|| "on".to_owned());
+        let shm = parse_shm(Some(&directory), options.get("access"))?;
+        Ok(Self::on_host(name, shm.ok_or(BusError::SharedMemory(directory))?))
+    }
+}
+
+fn parse_shm(shm: Option<&String>, access: Option<&String>) -> Result<Option<SharedMemory>, BusError> {
+    let access = match access.map_or("all", String::as_str) {
+        "all" => Access::All,
+        "group" => Access::Group,
+        "owner" => Access::Owner,
+        other => return Err(BusError::Access(other.to_owned())),
+    };
+    match shm.map_or("off", String::as_str) {
+        "off" => Ok(None),
+        "on" => Ok(Some(SharedMemory { access, ..SharedMemory::default() })),
+        path if path.starts_with('/') => Ok(Some(SharedMemory { directory: path.into(), access })),
+        other => Err(BusError::SharedMemory(other.to_owned())),
+    }
+}
+
+const fn access_word(access: Access) -> &'static str {
+    match access {
+        Access::All => "all",
+        Access::Group => "group",
+        Access::Owner => "owner",
+    }
+}
+
 impl fmt::Display for Bus {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let (Some(name), Some(shm)) = (&self.host_only, &self.shm) {
+            let (directory, access) = (shm.directory.display(), access_word(shm.access));
+            return write!(formatter, "shm://{name}?dir={directory}&access={access}");
+        }
         let (address, mtu) =
             (SocketAddr::new(self.base, self.port), self.datagram_bytes + self.headers_bytes());
         write!(formatter, "udp://{address}?mtu={mtu}")?;
@@ -197,7 +311,12 @@ impl fmt::Display for Bus {
         if self.sending == Sending::OnDemand {
             write!(formatter, "&send={ON_DEMAND}")?;
         }
-        Ok(())
+        match &self.shm {
+            Some(shm) => {
+                write!(formatter, "&shm={}&access={}", shm.directory.display(), access_word(shm.access))
+            }
+            None => write!(formatter, "&shm=off"),
+        }
     }
 }
 
@@ -210,10 +329,35 @@ mod tests {
         for text in [
             "udp://239.84.0.0:7400?iface=lo",
             "udp://[ff15::5443:0:0]:7000?ttl=3&mtu=9000&rcvbuf=65536",
+            "udp://239.84.0.0:7400?shm=on&access=group",
+            "udp://239.84.0.0:7400?shm=/run/rings",
+            "shm://bench-3",
+            "shm://bench-3?dir=/run/rings&access=owner",
             "udp://239.84.0.0:7400?send=on_demand",
         ] {
             let bus: Bus = text.parse().unwrap();
             assert_eq!(bus.to_string().parse::<Bus>().unwrap(), bus);
+        }
+    }
+
+    #[test]
+    fn an_address_is_taken_at_its_word_and_the_default_bus_takes_the_nearest_way() {
+        let reaches = |text: &str| {
+            let bus: Bus = text.parse().unwrap();
+            (bus.has_network(), bus.shm.is_some())
+        };
+        assert_eq!(reaches("udp://239.84.0.0?iface=lo"), (true, false));
+        assert_eq!(reaches("udp://239.84.0.0?iface=lo&shm=off"), (true, false));
+        assert_eq!(reaches("udp://239.84.0.0?shm=on"), (true, true));
+        assert_eq!(reaches("shm://lab"), (false, true));
+        assert!(Bus::default().has_network() && Bus::default().shm.is_some());
+        for text in
+            ["shm://", "shm://a b", "shm://a/b", "shm://a?iface=lo", "shm://a?dir=off", "shm://a?dir=x"]
+        {
+            assert!(text.parse::<Bus>().is_err(), "{text}");
+        }
+        for option in ["shm=maybe", "shm=dev/shm", "access=everybody"] {
+            assert!(format!("udp://239.84.0.0?{option}").parse::<Bus>().is_err(), "{option}");
         }
     }
 

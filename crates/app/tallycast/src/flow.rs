@@ -12,14 +12,16 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use engine::record::{BlockRecord, Record};
-use engine::{Inlet, ReceiveAgent};
+use engine::{HostStream, Inlet, LifeOnPage, ReceiveAgent, StreamAccountView};
 use ledger::{Account, AccountState, Gap, Leg, NetworkRows};
-use ring::{Read, Reader};
+use ring::shared::Liveness;
+use ring::{Doorbell, Read, Reader};
 use sample::{Block, StreamName};
 use units::{Epoch, StreamId};
 
 use crate::assembly::Assembly;
 use crate::event::{Event, StreamAccount, StreamInfo};
+use crate::host_view::{PageBridge, Reach};
 use crate::life::Life;
 
 /// How many records one stream gives before the others have their turn.
@@ -36,17 +38,26 @@ pub(crate) enum GapList {
     Empty,
 }
 
-/// What a flow asks of the receiving socket's books.
+/// What a flow asks of the books behind its ring.
 pub(crate) trait Bridge: Send + Sync {
-    /// Returns the accounts of a stream that are listened to or still settle.
-    fn accounts_of(&self, stream: StreamId) -> Vec<(Epoch, Account)>;
+    /// Returns the lives of a stream that are listened to or still settle; `None` if that cannot be told now.
+    fn accounts_of(&self, stream: StreamId) -> Option<Vec<LifeOnPage>>;
 }
 
 impl Bridge for ReceiveAgent {
-    fn accounts_of(&self, stream: StreamId) -> Vec<(Epoch, Account)> {
-        let views = Self::accounts_of(self, stream).into_iter();
-        views.map(|account| (account.view.epoch, account.view.account)).collect()
+    fn accounts_of(&self, stream: StreamId) -> Option<Vec<LifeOnPage>> {
+        let life = |it: StreamAccountView| {
+            let (epoch, account) = (it.view.epoch, it.view.account);
+            LifeOnPage { epoch, ended: account.closed(), gaps: account.gaps }
+        };
+        Some(Self::accounts_of(self, stream).into_iter().map(life).collect())
     }
+}
+
+/// How a flow comes from another process's ring.
+struct HostEnd {
+    bell: Arc<Doorbell>,
+    liveness: Arc<Liveness>,
 }
 
 /// One stream on its way to one subscriber.
@@ -55,6 +66,11 @@ pub(crate) struct Flow {
     pub(crate) name: Arc<StreamName>,
     schema: Arc<sample::Schema>,
     bridge: Arc<dyn Bridge>,
+    reach: Reach,
+    /// The other process's end, where the ring is not of this one.
+    host: Option<HostEnd>,
+    /// It came another way before: what lies between is this reader's absence.
+    resumed: bool,
     reader: Reader,
     record: Vec<u8>,
     current: Option<Epoch>,
@@ -95,6 +111,9 @@ impl Flow {
             schema: Arc::new(inlet.description.schema.clone()),
             inlet,
             bridge,
+            reach: Reach::Udp,
+            host: None,
+            resumed: false,
             reader,
             record: Vec::new(),
             current: None,
@@ -106,13 +125,102 @@ impl Flow {
         }
     }
 
+    /// Reads a stream from another process's ring, from now on.
+    pub(crate) fn on_host(stream: HostStream) -> Self {
+        let reader = stream.inlet.ring.reader_at_oldest();
+        let bridge = Arc::new(PageBridge(stream.inlet.ring.clone()));
+        let mut flow = Self::with_reader(stream.inlet, bridge, reader);
+        flow.reach = Reach::of(stream.writer);
+        flow.host = Some(HostEnd { bell: stream.bell, liveness: stream.liveness });
+        flow
+    }
+
+    /// Goes on with what another flow of the same stream knew: that one has ended, this one comes another way.
+    pub(crate) fn resume(&mut self, before: Self) {
+        (self.lives, self.current, self.resumed) = (before.lives, before.current, true);
+    }
+
+    /// Joins another process's ring where its writer is now: reads up to there without a word.
+    pub(crate) fn join(&mut self, events: &mut Vec<Event>) {
+        let mut record = std::mem::take(&mut self.record);
+        let mut here = None;
+        loop {
+            match self.reader.read(&mut record) {
+                Read::Record { kind, totals } => {
+                    here =
+                        Record::decode(kind, &record).ok().and_then(|content| self.behind(&content, totals));
+                }
+                Read::Lapped { .. } => {}
+                Read::Empty | Read::Closed | Read::Broken => break,
+            }
+        }
+        self.record = record;
+        // In the middle of a sample, or before the first record of an account, the next record will tell.
+        if let Some(at) = here.filter(|at| self.is_at_sample(*at)) {
+            let leg = self.leg_at(at);
+            let life = self.lives.get(&at.epoch).map(|life| life.succeeded_by(self.leg_at(at)));
+            self.begin(at.epoch, life.unwrap_or_else(|| Life::new(leg)), events);
+        }
+    }
+
+    /// Returns the place behind a record, `None` if no account is open there.
+    fn behind(&self, record: &Record<'_>, totals: [u64; 2]) -> Option<Place> {
+        let per_sample = u64::from(self.schema.elements_per_sample());
+        let [delivered, missing] = totals;
+        match record {
+            Record::Began { epoch, first_index } => {
+                Some(Place { epoch: *epoch, totals, position: first_index * per_sample })
+            }
+            Record::Block(block) => {
+                let elements = (block.payload.len() / self.schema.dtype.size_bytes()) as u64;
+                let totals = [delivered + elements, missing];
+                Some(Place { epoch: block.epoch, totals, position: block.position + elements })
+            }
+            Record::Gap(epoch, gap) => {
+                let totals = [delivered, missing + gap.len()];
+                Some(Place { epoch: *epoch, totals, position: gap.positions.end })
+            }
+            Record::Settled(..) | Record::Ended { .. } | Record::TwoPublishers { .. } => None,
+        }
+    }
+
+    /// Returns how the data come.
+    pub(crate) const fn reach(&self) -> Reach {
+        self.reach
+    }
+
+    /// Returns the bell of another process's ring.
+    pub(crate) fn bell(&self) -> Option<&Doorbell> {
+        self.host.as_ref().map(|host| host.bell.as_ref())
+    }
+
+    /// Ends what is open if the other process was killed and everything it wrote was read.
+    pub(crate) fn look_after_writer(&mut self, reader_name: &str, events: &mut Vec<Event>) {
+        let Some(host) = self.host.as_ref().filter(|_| !self.closed) else { return };
+        // Asked before the ring is: what a dead writer wrote is all there when the ring is looked at after that.
+        if host.liveness.writer_lives() || self.is_ready() || self.inlet.ring.is_closed() {
+            return;
+        }
+        self.flush(events);
+        self.closed = true;
+        let open: Vec<_> = self.lives.iter().filter(|(_, life)| !life.ended).map(|(it, _)| *it).collect();
+        for epoch in open {
+            if let Some(life) = self.lives.get_mut(&epoch) {
+                life.end(AccountState::Unconfirmed);
+                self.tell_end(epoch, reader_name, events);
+            }
+        }
+    }
+
     pub(crate) const fn stream(&self) -> StreamId {
         self.inlet.stream
     }
 
     /// Tells whether there is something to read.
     pub(crate) fn is_ready(&self) -> bool {
-        !self.closed && self.reader.lag_bytes() > 0
+        // A ring that another process has closed has its end to tell of.
+        let told = self.host.is_some() && self.inlet.ring.is_closed();
+        !self.closed && (self.reader.lag_bytes() > 0 || told)
     }
 
     /// Reads on, within bounds; what there is to tell goes into `events`. Returns how many bytes of samples
@@ -175,9 +283,13 @@ impl Flow {
             Read::Lapped { .. } => self.on_lapped(),
             Read::Empty => {}
             Read::Closed => self.close(reader_name, events),
+            Read::Broken => {
+                tracing::error!("stream `{}` is left: somebody has destroyed its ring", self.name);
+                self.close(reader_name, events);
+            }
         }
         self.record = record;
-        !matches!(read, Read::Empty | Read::Closed)
+        !matches!(read, Read::Empty | Read::Closed | Read::Broken)
     }
 
     fn take(&mut self, record: Record<'_>, totals: [u64; 2], reader_name: &str, events: &mut Vec<Event>) {
@@ -309,6 +421,7 @@ impl Flow {
     fn begin(&mut self, epoch: Epoch, life: Life, events: &mut Vec<Event>) {
         self.flush(events);
         let first_index = life.leg.rows().first;
+        let absence = self.absence_of_reader(epoch, &life);
         self.lives.insert(epoch, life);
         self.current = Some(epoch);
         // Of the lives before, some may have ended where this reader was not.
@@ -323,6 +436,9 @@ impl Flow {
             station: self.inlet.description.station.clone(),
             first_index,
         })));
+        if let Some(gap) = absence {
+            self.tell_gap(epoch, gap, events);
+        }
     }
 
     fn on_block(&mut self, block: &BlockRecord<'_>, events: &mut Vec<Event>) {
@@ -365,7 +481,7 @@ impl Flow {
         &mut self,
         epoch: Epoch,
         state: AccountState,
-        datagrams: NetworkRows,
+        datagrams: Option<NetworkRows>,
         reader_name: &str,
         events: &mut Vec<Event>,
     ) {
@@ -377,7 +493,7 @@ impl Flow {
             self.consult(events);
         }
         let Some(life) = self.lives.get_mut(&epoch).filter(|life| !life.ended) else { return };
-        life.datagrams = Some(datagrams);
+        life.datagrams = datagrams;
         life.end(state);
         self.tell_end(epoch, reader_name, events);
     }
@@ -400,14 +516,17 @@ impl Flow {
     /// Asks the bridge for the stages of what was missing where this reader was lapped, and for lives that
     /// have ended there.
     fn consult(&mut self, events: &mut Vec<Event>) {
-        let accounts = self.bridge.accounts_of(self.stream());
+        let Some(accounts) = self.bridge.accounts_of(self.stream()) else {
+            self.ask_bridge = true;
+            return;
+        };
         // What the bridge said before it answered lies in the ring below this place.
         let head = self.reader.position() + self.reader.lag_bytes();
         let open: Vec<Epoch> = self.lives.iter().filter(|(_, life)| !life.ended).map(|(it, _)| *it).collect();
         for epoch in open {
             let Some(life) = self.lives.get_mut(&epoch) else { continue };
-            let account = accounts.iter().find(|(of, _)| *of == epoch).map(|(_, account)| account);
-            if account.is_none_or(Account::closed) {
+            let account = accounts.iter().find(|account| account.epoch == epoch);
+            if account.is_none_or(|account| account.ended) {
                 life.end_by = Some(head);
             }
             let news = account.map_or_else(Vec::new, |account| life.learn(&account.gaps));
@@ -498,7 +617,7 @@ impl Flow {
             id: self.stream(),
             epoch,
             reader: reader_name.to_owned(),
-            leg: "udp",
+            leg: self.reach.leg(),
             account,
             samples: Some(life.leg.samples()),
             reclassified: Vec::new(),

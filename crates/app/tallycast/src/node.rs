@@ -9,16 +9,19 @@ use std::time::{Duration, Instant};
 
 use cast::receive::ReaderIdentity;
 use engine::{
-    Announced, PortStatus, ReceiveAgent, ReceiveConfig, ReceiveError, SendAgent, SendConfig, SendError,
+    Announced, HostRings, PortStatus, ReceiveAgent, ReceiveConfig, ReceiveError, ReceivesFor, RingName,
+    SendAgent, SendConfig, SendError,
 };
 use ledger::BookConfig;
 use sample::{PatternError, SchemaError, StreamPattern};
 use sys::{Interface, InterfaceError};
-use units::{Epoch, RateError, ReaderId, StreamId};
+use units::{Epoch, RateError, ReaderId, StreamId, WallTime};
+use wire::Description;
 
 use crate::bus::{Bus, BusError};
+use crate::host_view::{HostView, Reach};
 use crate::publisher::PublisherBuilder;
-use crate::subscriber::{Pinned, Subscriber};
+use crate::subscriber::{Pinned, Subscriber, Wishes};
 
 /// How often a look at the announcements is repeated while waiting for them.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
@@ -38,6 +41,7 @@ struct Inner {
     interface: Option<Interface>,
     station: String,
     book: BookConfig,
+    receives_for: ReceivesFor,
     send: Mutex<Option<Arc<SendAgent>>>,
     receive: Mutex<Option<Arc<ReceiveAgent>>>,
     /// The last life that each stream was given here.
@@ -50,6 +54,7 @@ pub struct NodeBuilder {
     bus: Option<Bus>,
     station: Option<String>,
     settle: Option<Duration>,
+    receives_for: ReceivesFor,
 }
 
 /// Describes a subscriber before it is opened.
@@ -60,6 +65,21 @@ pub struct SubscriberBuilder {
     reader: Option<String>,
     from: Vec<SocketAddr>,
     max_sample_bytes: usize,
+}
+
+/// A stream that can be read from shared memory on this host.
+#[derive(Clone, PartialEq, Debug)]
+pub struct OnHost {
+    /// Its identity.
+    pub stream: StreamId,
+    /// Who writes the ring: its publisher, or the host's agent.
+    pub reach: Reach,
+    /// The writer's process id as it sees itself.
+    pub pid: u32,
+    /// Since when it is there.
+    pub since: WallTime,
+    /// Name, schema, station.
+    pub description: Arc<Description>,
 }
 
 /// Says why a node, publisher or subscriber could not be made.
@@ -94,6 +114,16 @@ pub enum NodeError {
         /// The limit.
         limit: usize,
     },
+    /// An agent stands between a network and shared memory.
+    #[error(
+        "an agent receives from a network for shared memory, and the bus {0} has not both\n         use the default bus, or one such as udp://239.84.0.0:7400?iface=eth1&shm=on"
+    )]
+    NothingToBridge(Box<Bus>),
+    /// An address on a bus that has no network.
+    #[error(
+        "the bus {0} lies within this host: there are no addresses on it\nleave --to and --from out, or use a bus udp://…"
+    )]
+    NoNetwork(Box<Bus>),
     /// Sending cannot be started.
     #[error(transparent)]
     Send(#[from] SendError),
@@ -124,6 +154,13 @@ impl NodeBuilder {
         self
     }
 
+    /// Says for whom this process receives: for itself, or as the agent of its host for every process there.
+    #[must_use]
+    pub const fn receives_for(mut self, whom: ReceivesFor) -> Self {
+        self.receives_for = whom;
+        self
+    }
+
     /// Makes the node.
     ///
     /// # Errors
@@ -132,13 +169,22 @@ impl NodeBuilder {
         let bus = self.bus.map_or_else(Bus::from_env, Ok)?;
         bus.check()?;
         let interface = bus.interface.as_deref().map(Interface::find).transpose()?;
+        let receives_for = self.receives_for;
+        if receives_for == ReceivesFor::Host && (bus.shm.is_none() || !bus.has_network()) {
+            return Err(NodeError::NothingToBridge(Box::new(bus)));
+        }
+        if let Some(rings) = bus.host_rings() {
+            let removed = rings.sweep();
+            tracing::debug!("removed {removed} rings whose writers were killed");
+        }
         let station = self.station.unwrap_or_else(host_name);
         check_len("station", &station, wire::MAX_STATION_BYTES)?;
         let mut book = BookConfig::default();
         book.settle = self.settle.unwrap_or(book.settle);
         let (send, receive) = (Mutex::new(None), Mutex::new(None));
         let lives = Mutex::new(BTreeMap::new());
-        Ok(Node { inner: Arc::new(Inner { bus, interface, station, book, send, receive, lives }) })
+        let inner = Inner { bus, interface, station, book, receives_for, send, receive, lives };
+        Ok(Node { inner: Arc::new(inner) })
     }
 }
 
@@ -180,11 +226,27 @@ impl Node {
         SubscriberBuilder { node: self.clone(), patterns, reader: None, from: Vec::new(), max_sample_bytes }
     }
 
-    /// Returns the streams that are announced, after listening for at least `patience`.
+    /// Returns the streams that can be read from shared memory on this host now, and who writes their rings.
+    #[must_use]
+    pub fn streams_on_host(&self) -> Vec<OnHost> {
+        let Some(rings) = self.host_rings() else { return Vec::new() };
+        let open = |name: &RingName| {
+            let stream = rings.open(name).ok()?;
+            let (reach, description) = (Reach::of(stream.writer), stream.inlet.description);
+            Some(OnHost { stream: name.stream, reach, pid: stream.pid, since: stream.since, description })
+        };
+        rings.names().iter().filter_map(open).collect()
+    }
+
+    /// Returns the streams that are announced on the network, after listening for at least `patience`; none where
+    /// the bus has no network.
     ///
     /// # Errors
     /// [`NodeError`] if announcements cannot be received.
     pub fn streams(&self, patience: Duration) -> Result<Vec<Announced>, NodeError> {
+        if !self.inner.bus.has_network() {
+            return Ok(Vec::new());
+        }
         let agent = self.receive_agent(None)?;
         agent.hear_announcements()?;
         let deadline = Instant::now() + patience;
@@ -239,7 +301,12 @@ impl Node {
         Ok(Arc::clone(slot.insert(agent)))
     }
 
-    fn receive_agent(&self, reader: Option<&str>) -> Result<Arc<ReceiveAgent>, NodeError> {
+    /// Returns the rings of this host, if processes share memory on this bus.
+    pub(crate) fn host_rings(&self) -> Option<HostRings> {
+        self.inner.bus.host_rings()
+    }
+
+    pub(crate) fn receive_agent(&self, reader: Option<&str>) -> Result<Arc<ReceiveAgent>, NodeError> {
         let mut slot = self.inner.receive.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(agent) = slot.as_ref() {
             return Ok(Arc::clone(agent));
@@ -254,6 +321,8 @@ impl Node {
             // Each socket has a buffer of its own, and says so itself.
             reader: ReaderIdentity { id: ReaderId(random()), name, receive_buffer_bytes: 0 },
             book: self.inner.book,
+            host: self.host_rings(),
+            receives_for: self.inner.receives_for,
         };
         let agent = Arc::new(ReceiveAgent::start(config)?);
         Ok(Arc::clone(slot.insert(agent)))
@@ -321,16 +390,29 @@ impl SubscriberBuilder {
         let patterns = patterns?;
         let reader = self.reader.unwrap_or_else(|| self.node.station().to_owned());
         check_len("reader name", &reader, wire::MAX_READER_NAME_BYTES)?;
-        let agent = self.node.receive_agent(Some(&reader))?;
+        let wishes = Wishes { reader, patterns, max_sample_bytes: self.max_sample_bytes };
+        // An address is taken at its word, and an agent reads what it writes itself.
+        let from_rings = self.from.is_empty() && self.node.inner.receives_for == ReceivesFor::Process;
+        let host = self.node.host_rings().filter(|_| from_rings).map(HostView::new);
+        if !self.node.bus().has_network() {
+            if !self.from.is_empty() {
+                return Err(NodeError::NoNetwork(Box::new(self.node.bus().clone())));
+            }
+            return Ok(Subscriber::new(wishes, None, host, None));
+        }
+        let agent = self.node.receive_agent(Some(&wishes.reader))?;
         match agent.hear_announcements() {
             Err(error) if !self.from.is_empty() => {
                 tracing::warn!("{error}\nstreams are received only at the addresses given");
+            }
+            Err(error) if host.is_some() => {
+                tracing::warn!("{error}\nonly streams of this host are read, from shared memory");
             }
             heard => heard?,
         }
         let mut pinned = Pinned::new(Arc::clone(&agent));
         self.from.into_iter().try_for_each(|address| pinned.listen(address))?;
-        Ok(Subscriber::new(agent, reader, patterns, pinned, self.max_sample_bytes))
+        Ok(Subscriber::new(wishes, Some(agent), host, Some(pinned)))
     }
 }
 

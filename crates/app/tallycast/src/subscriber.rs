@@ -6,11 +6,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use engine::{Inlet, PortStatus, ReceiveAgent, ReceiveError, StreamAccountView};
-use sample::StreamPattern;
+use ring::{Doorbell, Idle, wait_any};
+use sample::{StreamName, StreamPattern};
 use units::{Epoch, StreamId};
 
 use crate::event::{Event, StreamAccount, StreamGap};
 use crate::flow::{Bridge, Flow, GapList};
+use crate::host_view::{HostView, Reach};
 
 /// Accounts of ended epochs that are kept for [`Subscriber::close`].
 const MAX_ENDED: usize = 4_096;
@@ -21,13 +23,18 @@ const MAX_BYTES_PER_TURN: usize = 1 << 26;
 
 /// A reader of every stream that matches its patterns, also of those that come later.
 pub struct Subscriber {
-    agent: Arc<ReceiveAgent>,
+    /// What receives from the network, where there is one.
+    agent: Option<Arc<ReceiveAgent>>,
+    /// What can be read on this host, unless addresses were given.
+    host: Option<HostView>,
     reader: String,
     patterns: Vec<StreamPattern>,
     /// Addresses that are received at for its sake.
-    _pinned: Pinned,
+    _pinned: Option<Pinned>,
     generation: Option<u64>,
     flows: BTreeMap<StreamId, Flow>,
+    /// Flows whose writers on this host have ended: the stream may come back, that way or another.
+    resting: BTreeMap<StreamId, Flow>,
     queue: VecDeque<Event>,
     scratch: Vec<Event>,
     ended: VecDeque<StreamAccount>,
@@ -66,27 +73,36 @@ impl Drop for Pinned {
     }
 }
 
+/// The most streams of this host that are remembered after they ended.
+const MAX_RESTING: usize = 4_096;
+
 /// The network books of this process's sockets, by stream and epoch.
 type SocketBooks = BTreeMap<(StreamId, Epoch), StreamAccountView>;
 
+/// What a subscriber is made of.
+pub(crate) struct Wishes {
+    pub(crate) reader: String,
+    pub(crate) patterns: Vec<StreamPattern>,
+    pub(crate) max_sample_bytes: usize,
+}
+
 impl Subscriber {
     pub(crate) fn new(
-        agent: Arc<ReceiveAgent>,
-        reader: String,
-        patterns: Vec<StreamPattern>,
-        pinned: Pinned,
-        max_sample_bytes: usize,
+        wishes: Wishes,
+        agent: Option<Arc<ReceiveAgent>>,
+        host: Option<HostView>,
+        pinned: Option<Pinned>,
     ) -> Self {
-        for pattern in &patterns {
-            agent.select(pattern.clone());
-        }
-        Self {
+        let Wishes { reader, patterns, max_sample_bytes } = wishes;
+        let mut subscriber = Self {
             agent,
+            host,
             reader,
             patterns,
             _pinned: pinned,
             generation: None,
             flows: BTreeMap::new(),
+            resting: BTreeMap::new(),
             queue: VecDeque::new(),
             scratch: Vec::new(),
             ended: VecDeque::new(),
@@ -95,7 +111,13 @@ impl Subscriber {
             refused: BTreeSet::new(),
             leaving: SocketBooks::new(),
             turn: None,
+        };
+        // What can be read on this host is, before the network is asked for anything.
+        subscriber.look_at_host();
+        if let Some(agent) = &subscriber.agent {
+            subscriber.patterns.iter().for_each(|pattern| agent.select(pattern.clone()));
         }
+        subscriber
     }
 
     /// Returns the next piece of news, `None` when none has come within `patience`.
@@ -112,26 +134,44 @@ impl Subscriber {
             if left.is_zero() {
                 return None;
             }
-            let (agent, flows, generation) = (&self.agent, &self.flows, self.generation);
-            agent.doorbell().wait_until(left, || {
-                let changed = generation != Some(agent.generation());
-                (changed || flows.values().any(Flow::is_ready)).then_some(())
-            });
+            self.wait(left);
         }
+    }
+
+    /// Waits until there is something to read, or it is time to look round.
+    fn wait(&self, patience: Duration) {
+        let until_look = |host: &HostView| host.next_look().saturating_duration_since(Instant::now());
+        let patience = self.host.as_ref().map_or(patience, |host| patience.min(until_look(host)));
+        let (agent, flows, generation) = (self.agent.as_ref(), &self.flows, self.generation);
+        let network = agent.map(|agent| agent.doorbell());
+        let bells: Vec<&Doorbell> =
+            network.into_iter().chain(flows.values().filter_map(Flow::bell)).collect();
+        wait_any(&bells, Idle::Sleep, patience, || {
+            let changed = agent.is_some_and(|agent| generation != Some(agent.generation()));
+            (changed || flows.values().any(Flow::is_ready)).then_some(())
+        });
     }
 
     /// Joins more streams.
     pub fn add_pattern(&mut self, pattern: StreamPattern) {
-        self.agent.select(pattern.clone());
-        self.patterns.push(pattern);
+        self.patterns.push(pattern.clone());
         self.generation = None;
+        if let Some(host) = &mut self.host {
+            host.look_at_all_again();
+        }
+        self.look_at_host();
+        if let Some(agent) = &self.agent {
+            agent.select(pattern);
+        }
     }
 
     /// Leaves the streams that no other pattern asks for; their accounts are cut and told.
     pub fn remove_pattern(&mut self, pattern: &StreamPattern) {
         if let Some(index) = self.patterns.iter().position(|known| known == pattern) {
             self.patterns.remove(index);
-            self.agent.deselect(pattern.clone());
+            if let Some(agent) = &self.agent {
+                agent.deselect(pattern.clone());
+            }
             self.leave_what_others_read();
         }
     }
@@ -163,7 +203,7 @@ impl Subscriber {
     /// Returns what this process's receiving sockets have to tell of themselves.
     #[must_use]
     pub fn ports(&self) -> Vec<PortStatus> {
-        self.agent.ports()
+        self.agent.as_ref().map_or_else(Vec::new, |agent| agent.ports())
     }
 
     /// Leaves all streams; returns every account, the ended ones and those cut now.
@@ -181,9 +221,7 @@ impl Subscriber {
     #[must_use]
     pub fn close_into(mut self, mut take: impl FnMut(Event)) -> Vec<StreamAccount> {
         self.leaving = self.socket_books();
-        for pattern in std::mem::take(&mut self.patterns) {
-            self.agent.deselect(pattern);
-        }
+        self.deselect_all();
         self.leave_what_others_read();
         // A turn may bring nothing to tell although there is more to read.
         while self.pump() || self.flows.values().any(Flow::is_ready) {
@@ -202,27 +240,48 @@ impl Subscriber {
     fn leave_what_others_read(&mut self) {
         // When the agent answers, it has written its last words on all streams that nobody wants any more, and
         // closed their rings. What it keeps, others read.
-        let ports = self.agent.wait_until_left();
+        let ports = self.agent.as_ref().map_or_else(Vec::new, |agent| agent.wait_until_left());
         for book in self.leaving.values_mut() {
             book.port =
                 ports.iter().find(|port| port.address == book.port.address).copied().unwrap_or(book.port);
         }
-        let kept: BTreeSet<StreamId> = self.agent.inlets().iter().map(|inlet| inlet.stream).collect();
+        let kept: BTreeSet<StreamId> = self.inlets().iter().map(|inlet| inlet.stream).collect();
         let Self { flows, patterns, scratch, reader, left, .. } = self;
         for flow in flows.values_mut() {
             let wanted = patterns.iter().any(|pattern| pattern.matches(&flow.name));
-            if !wanted && kept.contains(&flow.stream()) {
+            let is_of_another = flow.reach() != Reach::Udp;
+            if !wanted && (is_of_another || kept.contains(&flow.stream())) {
                 flow.leave(reader, scratch);
-                left.insert(flow.stream());
+                if !is_of_another {
+                    left.insert(flow.stream());
+                }
             }
         }
+        self.resting.retain(|_, flow| self.patterns.iter().any(|pattern| pattern.matches(&flow.name)));
+    }
+
+    fn inlets(&self) -> Vec<Inlet> {
+        self.agent.as_ref().map_or_else(Vec::new, |agent| agent.inlets())
+    }
+
+    fn deselect_all(&mut self) {
+        let patterns = std::mem::take(&mut self.patterns);
+        if let Some(agent) = &self.agent {
+            patterns.into_iter().for_each(|pattern| agent.deselect(pattern));
+        }
+    }
+
+    /// Returns how the streams that are read now come to this reader.
+    #[must_use]
+    pub fn reaches(&self) -> Vec<(StreamId, Reach)> {
+        self.flows.values().map(|flow| (flow.stream(), flow.reach())).collect()
     }
 
     fn open_accounts(&self, gaps: GapList) -> Vec<StreamAccount> {
         let accounts = self.flows.values().flat_map(|flow| flow.accounts(&self.reader, gaps));
         let mut accounts: Vec<_> = accounts.collect();
         let sockets = self.socket_books();
-        for account in &mut accounts {
+        for account in accounts.iter_mut().filter(|account| account.leg == Reach::Udp.leg()) {
             if let Some(socket) = sockets.get(&(account.id, account.epoch)) {
                 account.account.datagrams = socket.view.account.datagrams;
                 complete(account, socket);
@@ -232,13 +291,16 @@ impl Subscriber {
     }
 
     fn socket_books(&self) -> SocketBooks {
-        let books = self.agent.accounts().into_iter();
+        let books = self.agent.as_ref().map_or_else(Vec::new, |agent| agent.accounts()).into_iter();
         books.map(|book| ((book.view.stream, book.view.epoch), book)).collect()
     }
 
     /// Reads on in every stream; tells whether there is news.
     fn pump(&mut self) -> bool {
         self.look_for_streams();
+        if self.host.as_mut().is_some_and(HostView::is_due) {
+            self.look_at_host();
+        }
         let first = self.turn.take().unwrap_or(StreamId(0));
         let after = self.flows.range(first..).map(|(id, _)| *id);
         let streams: Vec<_> = after.chain(self.flows.range(..first).map(|(id, _)| *id)).collect();
@@ -254,13 +316,51 @@ impl Subscriber {
         }
         let news = !self.scratch.is_empty();
         self.tell();
-        let open = self.flows.len();
-        self.flows.retain(|_, flow| !flow.closed);
-        if self.flows.len() < open {
-            // The stream may have come back meanwhile, with another ring.
-            self.generation = None;
-        }
+        self.put_away_closed();
         news
+    }
+
+    fn put_away_closed(&mut self) {
+        if !self.flows.values().any(|flow| flow.closed) {
+            return;
+        }
+        let (closed, open): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.flows).into_iter().partition(|(_, flow)| flow.closed);
+        self.flows.extend(open);
+        // The stream may have come back meanwhile, with another ring.
+        self.generation = None;
+        let is_wanted = |flow: &Flow| self.patterns.iter().any(|pattern| pattern.matches(&flow.name));
+        let rest = closed.into_iter().filter(|(_, flow)| flow.reach() != Reach::Udp && is_wanted(flow));
+        self.resting.extend(rest);
+        while self.resting.len() > MAX_RESTING {
+            self.resting.pop_first();
+        }
+        if let Some(host) = &mut self.host {
+            host.look_at_all_again();
+        }
+    }
+
+    /// Reads what can be read on this host and is wanted; sees to flows whose writers were killed.
+    fn look_at_host(&mut self) {
+        let Some(host) = &mut self.host else { return };
+        for flow in self.flows.values_mut() {
+            flow.look_after_writer(&self.reader, &mut self.scratch);
+        }
+        let (flows, patterns) = (&self.flows, &self.patterns);
+        let is_wanted = |name: &StreamName| patterns.iter().any(|pattern| pattern.matches(name));
+        for stream in host.find(|stream| flows.contains_key(&stream), is_wanted) {
+            if self.refuses(&stream.inlet) {
+                continue;
+            }
+            let id = stream.inlet.stream;
+            let mut flow = Flow::on_host(stream);
+            if let Some(before) = self.resting.remove(&id) {
+                flow.resume(before);
+            }
+            flow.join(&mut self.scratch);
+            self.flows.insert(id, flow);
+        }
+        self.put_away_closed();
     }
 
     /// Queues what the flows had to tell; ended accounts are completed and kept.
@@ -312,26 +412,32 @@ impl Subscriber {
     }
 
     fn look_for_streams(&mut self) {
-        let generation = self.agent.generation();
+        let Some(agent) = self.agent.clone() else { return };
+        let generation = agent.generation();
         if self.generation == Some(generation) {
             return;
         }
         self.generation = Some(generation);
-        let inlets = self.agent.inlets();
-        self.refused.retain(|stream| inlets.iter().any(|inlet| inlet.stream == *stream));
+        let inlets = agent.inlets();
+        if self.host.is_none() {
+            self.refused.retain(|stream| inlets.iter().any(|inlet| inlet.stream == *stream));
+        }
         self.left.retain(|stream| inlets.iter().any(|inlet| inlet.stream == *stream));
         for inlet in inlets {
             let wanted = self.patterns.iter().any(|pattern| pattern.matches(&inlet.description.name));
             if !wanted || self.flows.contains_key(&inlet.stream) || self.refuses(&inlet) {
                 continue;
             }
-            let bridge = Arc::clone(&self.agent) as Arc<dyn Bridge>;
+            let bridge = Arc::clone(&agent) as Arc<dyn Bridge>;
             let stream = inlet.stream;
-            let flow = if self.left.remove(&stream) {
+            let mut flow = if self.left.remove(&stream) {
                 Flow::from_now(inlet, bridge)
             } else {
                 Flow::new(inlet, bridge)
             };
+            if let Some(before) = self.resting.remove(&stream) {
+                flow.resume(before);
+            }
             self.flows.insert(stream, flow);
         }
     }
@@ -390,9 +496,7 @@ fn complete(account: &mut StreamAccount, socket: &StreamAccountView) {
 
 impl Drop for Subscriber {
     fn drop(&mut self) {
-        for pattern in std::mem::take(&mut self.patterns) {
-            self.agent.deselect(pattern);
-        }
+        self.deselect_all();
     }
 }
 

@@ -37,6 +37,10 @@ impl<'a> Cursor<'a> {
         Self { rest: bytes }
     }
 
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.rest.is_empty()
+    }
+
     pub(crate) fn u8(&mut self) -> Option<u8> {
         let (first, rest) = self.rest.split_first()?;
         self.rest = rest;

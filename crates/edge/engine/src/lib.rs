@@ -9,15 +9,19 @@
 
 mod bell;
 mod bytes;
+mod host;
+mod ledger_page;
 mod receive;
 pub mod record;
 mod send;
 mod thread;
 
+pub use host::{HostRingError, HostRings, HostStream, RingName, RingWriter};
+pub use ledger_page::{LifeOnPage, read_ledger_page};
 pub use receive::{
-    Announced, Inlet, PortStatus, ReceiveAgent, ReceiveConfig, ReceiveError, StreamAccountView,
+    Announced, Inlet, PortStatus, ReceiveAgent, ReceiveConfig, ReceiveError, ReceivesFor, StreamAccountView,
 };
-pub use send::{Outlet, OutletConfig, OutletStatus, SendAgent, SendConfig, SendError};
+pub use send::{Outlet, OutletConfig, OutletStatus, SendAgent, SendConfig, SendError, open_on_host};
 
 /// An agent looks round at least this often, so that no lost wake-up is lost for ever.
 const MAX_SLEEP: std::time::Duration = std::time::Duration::from_secs(1);

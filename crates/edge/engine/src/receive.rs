@@ -23,6 +23,7 @@ use sys::{Interface, OpenError};
 use units::StreamId;
 
 use crate::bell::AgentBell;
+use crate::host::{HostRings, RingWriter};
 use crate::thread::AgentThread;
 use agent::Agent;
 pub use directory::Announced;
@@ -45,6 +46,30 @@ pub struct ReceiveConfig {
     pub reader: ReaderIdentity,
     /// The times and counts of the account.
     pub book: BookConfig,
+    /// The rings of this host: streams that can be read there are not received from the network.
+    pub host: Option<HostRings>,
+    /// For whom it receives.
+    pub receives_for: ReceivesFor,
+}
+
+/// For whom an agent receives.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum ReceivesFor {
+    /// The process it runs in: rings on the heap.
+    #[default]
+    Process,
+    /// Every process of this host that wants to: rings in shared memory.
+    Host,
+}
+
+impl ReceivesFor {
+    /// Returns whose rings make it needless to receive a stream.
+    const fn others(self) -> &'static [RingWriter] {
+        match self {
+            Self::Process => &[RingWriter::Publisher, RingWriter::Agent],
+            Self::Host => &[RingWriter::Publisher],
+        }
+    }
 }
 
 impl ReceiveConfig {
@@ -217,6 +242,8 @@ mod tests {
             buffer_bytes: 1 << 20,
             reader: ReaderIdentity { id: ReaderId(1), name: String::new(), receive_buffer_bytes: 0 },
             book: BookConfig::default(),
+            host: None,
+            receives_for: ReceivesFor::Process,
         };
         let judge = |range, group: &str| config(range).is_in_range(group.parse().unwrap());
         assert!(judge("239.84.255.255", "239.84.3.4"));

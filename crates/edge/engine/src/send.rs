@@ -11,14 +11,16 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::mpsc;
 
 use cast::send::ReaderReport;
+use ring::shared::CreateError;
 use sys::{Interest, Interface, OpenError, Poller, ReceiveBatch, ReceiveOptions, ReceiveSocket, clock};
 use units::{Epoch, Instant};
 use wire::{Datagram, DescriptionError};
 
 use crate::bell::AgentBell;
+use crate::host::RingWriter;
 use crate::thread::AgentThread;
 use lane::{Lane, Turn};
-use outlet::OutletShared;
+use outlet::{Link, OutletShared};
 pub use outlet::{Outlet, OutletConfig, OutletStatus};
 
 /// Reports are small and few: the default buffer holds hundreds.
@@ -81,6 +83,9 @@ pub enum SendError {
         /// What would do.
         needed_bytes: usize,
     },
+    /// The ring in shared memory cannot be made.
+    #[error(transparent)]
+    Ring(#[from] CreateError),
     /// The agent's thread is gone.
     #[error("the sending agent has ended")]
     Ended,
@@ -137,10 +142,11 @@ impl SendAgent {
     pub fn open(&self, mut config: OutletConfig) -> Result<Outlet, SendError> {
         check(&config)?;
         config.description.report_port = self.report_port;
-        let (writer, ring) = ring::ring(config.ring_bytes);
-        let (reader, guard) = ring.guarded_reader();
+        let writer = make_ring(&config)?;
+        let (reader, guard) = writer.reading_end().guarded_reader();
         let shared = std::sync::Arc::new(OutletShared::new());
-        let outlet = Outlet::new(&config, (writer, guard), std::sync::Arc::clone(&shared), self.bell.clone());
+        let link = Link { guard, shared: std::sync::Arc::clone(&shared), bell: self.bell.clone() };
+        let outlet = Outlet::new(&config, writer, Some(link));
         let its = std::sync::Arc::clone(&shared);
         let opened = self.thread.ask(|reply| Command::Open(Box::new(config), reader, its, reply));
         if let Err(error) = opened.unwrap_or(Err(SendError::Ended)) {
@@ -158,11 +164,32 @@ impl SendAgent {
     }
 }
 
+/// Opens a publisher's ring for the readers of this host, without a way to the network.
+///
+/// # Errors
+/// [`SendError`] if the settings make no sense or the ring cannot be made.
+pub fn open_on_host(config: &OutletConfig) -> Result<Outlet, SendError> {
+    check_ring(config)?;
+    Ok(Outlet::new(config, make_ring(config)?, None))
+}
+
+/// Makes a publisher's ring: in shared memory if readers of this host are to find it.
+fn make_ring(config: &OutletConfig) -> Result<ring::Writer, SendError> {
+    let Some(host) = &config.host else { return Ok(ring::ring(config.ring_bytes).0) };
+    let description = &config.description;
+    let stream = wire::stream_id(&description.name, &description.schema);
+    Ok(host.create(stream, RingWriter::Publisher, description, config.ring_bytes)?)
+}
+
 /// Checks what the agent's thread takes for granted.
 fn check(config: &OutletConfig) -> Result<(), SendError> {
     if !(wire::MIN_DATAGRAM_BYTES..=wire::MAX_DATAGRAM_BYTES).contains(&config.datagram_bytes) {
         return Err(SendError::DatagramBytes(config.datagram_bytes));
     }
+    check_ring(config)
+}
+
+fn check_ring(config: &OutletConfig) -> Result<(), SendError> {
     let (ring_bytes, sample_bytes) = (config.ring_bytes, config.description.schema.sample_bytes());
     let needed_bytes = outlet::min_ring_bytes(sample_bytes);
     if ring_bytes < needed_bytes {

@@ -1,38 +1,79 @@
 //! Waking readers that wait, at next to no cost while nobody does.
+//!
+//! A bell has two words. Whoever is about to sleep *arms* it; whoever has written something disarms it if it is
+//! armed, counts, and wakes everybody who sleeps at the count. A word that says "armed" rather than a number
+//! of sleepers, because a reader that is killed in its sleep would leave a number up for ever.
 
 use std::time::{Duration, Instant};
 
-use crate::sync::{AtomicU64, Condvar, Mutex, MutexGuard, Ordering, fence};
+use crate::sync::{Ordering, fence};
+use crate::word::{Word, sleep, wake};
+
+/// How long one sleep lasts at most at a bell that other processes arm too: one of them could disarm it.
+const MAX_SHARED_SLEEP: Duration = Duration::from_millis(100);
+
+/// How long one sleep lasts at a bell that this process may not arm.
+const UNARMED_SLEEP: Duration = Duration::from_millis(1);
+
+/// How many looks a spinning reader takes between two looks at the clock.
+const SPINS_PER_CLOCK: u32 = 256;
+
+/// How a reader waits.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Idle {
+    /// Looks again at once: the least delay, and a whole processor.
+    Spin,
+    /// Lets other threads run between two looks.
+    Yield,
+    /// Sleeps until the bell rings.
+    #[default]
+    Sleep,
+}
 
 /// A bell that writers ring and readers sleep at; one bell may serve any number of rings.
 ///
 /// Ringing is apart from writing, so that a writer rings once per batch.
 ///
 /// Cost: a ring without sleepers is one fence and one load.
-#[derive(Default)]
 pub struct Doorbell {
-    /// How many are asleep or about to be.
-    waiting: AtomicU64,
+    /// Not 0 while somebody sleeps or is about to; `None` where this process may not say so.
+    armed: Option<Word>,
     /// How often the bell was rung while somebody waited.
-    rung: Mutex<u64>,
-    bell: Condvar,
+    rung: Word,
+    max_sleep: Duration,
+}
+
+impl Default for Doorbell {
+    fn default() -> Self {
+        Self { armed: Some(Word::own()), rung: Word::own(), max_sleep: Duration::MAX }
+    }
 }
 
 impl Doorbell {
-    /// Makes a bell.
+    /// Makes a bell for the threads of this process.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
+    /// Makes a bell of words that other processes know too.
+    #[cfg(not(loom))]
+    pub(crate) const fn shared(armed: Option<Word>, rung: Word) -> Self {
+        let max_sleep = if armed.is_some() { MAX_SHARED_SLEEP } else { UNARMED_SLEEP };
+        Self { armed, rung, max_sleep }
+    }
+
     /// Wakes everybody who waits. To be called after writing.
     pub fn ring(&self) {
-        // The writer wrote, then looks for sleepers; a sleeper registers, then looks for what was written.
+        let Some(armed) = &self.armed else { return };
+        // The writer wrote, then looks for sleepers; a sleeper arms the bell, then looks for what was written.
         // With a sequentially consistent fence on both sides at least one of the two sees the other.
         fence(Ordering::SeqCst);
-        if self.waiting.load(Ordering::Relaxed) > 0 {
-            *self.lock() += 1;
-            self.bell.notify_all();
+        if armed.value().load(Ordering::Relaxed) != 0 {
+            armed.value().store(0, Ordering::Relaxed);
+            // Release: a sleeper that finds the new count finds the bell disarmed, and arms it again.
+            self.rung.value().fetch_add(1, Ordering::Release);
+            wake(&self.rung);
         }
     }
 
@@ -40,61 +81,69 @@ impl Doorbell {
     ///
     /// Returns `None` when `timeout` has passed and `look` still found nothing; it is called at least once,
     /// and once after the time is over. A bell rung during `look` is never missed.
-    pub fn wait_until<T>(&self, timeout: Duration, mut look: impl FnMut() -> Option<T>) -> Option<T> {
+    pub fn wait_until<T>(&self, timeout: Duration, look: impl FnMut() -> Option<T>) -> Option<T> {
+        wait_any(&[self], Idle::Sleep, timeout, look)
+    }
+
+    /// Says that this thread is about to sleep; returns the count to sleep at.
+    fn arm(&self) -> u32 {
+        let Some(armed) = &self.armed else { return self.rung.value().load(Ordering::Acquire) };
+        loop {
+            armed.value().store(1, Ordering::Relaxed);
+            // The other half of the pair in `ring`.
+            fence(Ordering::SeqCst);
+            // Acquire pairs with the release in `ring`.
+            let rung = self.rung.value().load(Ordering::Acquire);
+            // A bell rung in between was disarmed by that: sleeping at its new count nobody would be woken.
+            if armed.value().load(Ordering::Relaxed) != 0 {
+                return rung;
+            }
+        }
+    }
+}
+
+/// Calls `look` until it returns something, waiting in between, as `idle` says, until one of the bells rings.
+///
+/// Returns `None` when `timeout` has passed and `look` still found nothing; it is called at least once, and
+/// once after the time is over.
+pub fn wait_any<T>(
+    bells: &[&Doorbell],
+    idle: Idle,
+    timeout: Duration,
+    mut look: impl FnMut() -> Option<T>,
+) -> Option<T> {
+    if let Some(found) = look() {
+        return Some(found);
+    }
+    // Too far away to be written down is the same as never.
+    let deadline = Instant::now().checked_add(timeout);
+    let mut looks = 0_u32;
+    loop {
+        let words = match idle {
+            Idle::Sleep => bells.iter().map(|bell| (&bell.rung, bell.arm())).collect(),
+            Idle::Spin | Idle::Yield => Vec::new(),
+        };
         if let Some(found) = look() {
             return Some(found);
         }
-        // Too far away to be written down is the same as never.
-        let deadline = Instant::now().checked_add(timeout);
-        let registered = Registered::at(self);
-        loop {
-            let seen = *registered.0.lock();
-            if let Some(found) = look() {
-                return Some(found);
-            }
-            if !self.sleep(seen, deadline) {
-                return look();
-            }
+        looks = looks.wrapping_add(1);
+        match idle {
+            Idle::Spin => std::hint::spin_loop(),
+            Idle::Yield => std::thread::yield_now(),
+            Idle::Sleep => {}
         }
-    }
-
-    /// Sleeps until rung again after `seen`; false if `deadline` came first.
-    fn sleep(&self, seen: u64, deadline: Option<Instant>) -> bool {
-        let mut rung = self.lock();
-        while *rung == seen {
-            let Some(deadline) = deadline else {
-                rung = self.bell.wait(rung).expect("nothing panics under this lock");
-                continue;
-            };
-            let left = deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                return false;
-            }
-            (rung, _) = self.bell.wait_timeout(rung, left).expect("nothing panics under this lock");
+        if idle == Idle::Spin && !looks.is_multiple_of(SPINS_PER_CLOCK) {
+            continue;
         }
-        true
-    }
-
-    fn lock(&self) -> MutexGuard<'_, u64> {
-        self.rung.lock().expect("nothing panics under this lock")
-    }
-}
-
-/// One who waits; deregisters also when `look` panics.
-struct Registered<'a>(&'a Doorbell);
-
-impl<'a> Registered<'a> {
-    fn at(bell: &'a Doorbell) -> Self {
-        bell.waiting.fetch_add(1, Ordering::Relaxed);
-        // The other half of the pair in `ring`.
-        fence(Ordering::SeqCst);
-        Self(bell)
-    }
-}
-
-impl Drop for Registered<'_> {
-    fn drop(&mut self) {
-        self.0.waiting.fetch_sub(1, Ordering::Relaxed);
+        let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+        if left.is_some_and(|left| left.is_zero()) {
+            return look();
+        }
+        if idle == Idle::Sleep {
+            let longest = bells.iter().map(|bell| bell.max_sleep).min().unwrap_or(UNARMED_SLEEP);
+            let left = left.unwrap_or(Duration::MAX).min(longest);
+            sleep(&words, (left < Duration::MAX).then_some(left));
+        }
     }
 }
 
@@ -106,6 +155,10 @@ mod tests {
     /// Long enough that a test which reaches it has failed.
     const WATCHDOG: Duration = Duration::from_secs(60);
 
+    fn is_armed(bell: &Doorbell) -> bool {
+        bell.armed.as_ref().expect("a bell of this process").value().load(Ordering::Relaxed) != 0
+    }
+
     #[test]
     fn what_is_there_is_returned_without_sleeping() {
         assert_eq!(Doorbell::new().wait_until(Duration::ZERO, || Some(7)), Some(7));
@@ -113,13 +166,15 @@ mod tests {
 
     #[test]
     fn time_passes_when_nobody_rings() {
-        let mut looks = 0;
-        let found = Doorbell::new().wait_until(Duration::from_millis(2), || {
-            looks += 1;
-            None::<()>
-        });
-        assert_eq!(found, None);
-        assert!(looks >= 2);
+        for idle in [Idle::Spin, Idle::Yield, Idle::Sleep] {
+            let mut looks = 0;
+            let found = wait_any(&[&Doorbell::new()], idle, Duration::from_millis(2), || {
+                looks += 1;
+                None::<()>
+            });
+            assert_eq!(found, None);
+            assert!(looks >= 2);
+        }
     }
 
     #[test]
@@ -128,7 +183,7 @@ mod tests {
         std::thread::scope(|scope| {
             let sleeper =
                 scope.spawn(|| bell.wait_until(WATCHDOG, || ready.load(Ordering::Relaxed).then_some(())));
-            while bell.waiting.load(Ordering::Relaxed) == 0 {
+            while !is_armed(&bell) {
                 std::thread::yield_now();
             }
             bell.ring();
@@ -136,7 +191,35 @@ mod tests {
             bell.ring();
             assert_eq!(sleeper.join().unwrap(), Some(()));
         });
-        assert_eq!(bell.waiting.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn a_sleeper_at_several_bells_is_woken_by_any() {
+        for rung in 0..3 {
+            let (bells, ready) = ([0; 3].map(|_| Doorbell::new()), AtomicBool::new(false));
+            let all: Vec<_> = bells.iter().collect();
+            let look = || ready.load(Ordering::Relaxed).then_some(());
+            std::thread::scope(|scope| {
+                let sleeper = scope.spawn(|| wait_any(&all, Idle::Sleep, WATCHDOG, look));
+                while !bells.iter().all(is_armed) {
+                    std::thread::yield_now();
+                }
+                ready.store(true, Ordering::Relaxed);
+                bells[rung].ring();
+                assert_eq!(sleeper.join().unwrap(), Some(()));
+            });
+        }
+    }
+
+    #[test]
+    fn a_sleeper_that_is_gone_costs_one_wake_up_and_no_more() {
+        let bell = Doorbell::new();
+        // Armed, and never slept: as one that was killed in between.
+        bell.arm();
+        bell.ring();
+        assert!(!is_armed(&bell));
+        bell.ring();
+        assert_eq!(bell.rung.value().load(Ordering::Relaxed), 1);
     }
 
     #[test]

@@ -1,28 +1,12 @@
-//! The memory image: a control block, then the records.
+//! The memory image: a control block, what it says of itself, the ledger page, then the records.
 //!
-//! Everything is a little-endian 64-bit word, so that the image can lie in shared memory unchanged.
-//!
-//! ```text
-//! word   control block                            written by
-//!    0   magic "TCRING" and layout version        creation
-//!    1   capacity of the records in bytes, 2^n    creation
-//!  2-7   0                                        creation
-//!    8   intent: the writer may be touching everything before this position
-//!    9   head: every record before this position is whole
-//!   10   resume: where a late or lapped reader begins, always the start of a record
-//!   11   closed: 1 when no record follows head
-//! 12-15  0
-//!   16…  records, at (position mod capacity)
-//!
-//! word   record
-//!    0   payload bytes (bits 0-31), kind (bits 32-47), 0 (bits 48-63)
-//!    1   first running total, before this record
-//!    2   second running total, before this record
-//!    3…  payload, the last word filled up with zeros
-//! ```
+//! Everything is a little-endian 64-bit word, so that heap and shared memory hold the same image. The whole
+//! of it is drawn in `docs/formats/ring.md`; a test compares that page with the constants here.
 //!
 //! A position counts bytes since the ring was made; it never wraps (at 100 GB/s, not for five years). A
 //! record may go round the end of the memory between any two of its words: no padding, no special case.
+
+use std::mem::{offset_of, size_of};
 
 const _: () =
     assert!(cfg!(target_endian = "little"), "the image is little-endian and so must the machine be");
@@ -30,26 +14,94 @@ const _: () =
 /// Size of the unit of all access.
 pub(crate) const WORD_BYTES: usize = 8;
 
-/// `TCRING` and the layout version 1, as they lie in memory.
-pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"TCRING\x01\x00");
+/// The layout's version, the seventh byte of the magic.
+pub(crate) const VERSION: u8 = 2;
+
+/// `TCRING` and the layout's version, as they lie in memory.
+pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"TCRING\x02\x00");
 
 /// Smallest capacity: two records of one payload word each.
 pub(crate) const MIN_CAPACITY_BYTES: usize = 64;
 
-/// A lapped reader begins at least an eighth of the capacity ahead of the writer, so that it is not lapped
-/// at once again while it copies its first record.
+/// A lapped reader begins at least an eighth of the capacity ahead of what the writer claimed, so that it is
+/// not lapped at once again while it copies its first record.
 pub(crate) const HEAD_ROOM_SHARE: u64 = 8;
 
-/// Words of the control block; two cache lines, so that what is constant does not share one with what moves.
-pub(crate) mod control {
-    pub(crate) const MAGIC: usize = 0;
-    pub(crate) const CAPACITY: usize = 1;
-    pub(crate) const INTENT: usize = 8;
-    pub(crate) const HEAD: usize = 9;
-    pub(crate) const RESUME: usize = 10;
-    pub(crate) const CLOSED: usize = 11;
-    pub(crate) const WORDS: usize = 16;
+/// The writer claims memory in strides of a sixteenth of the capacity: what it overwrites is announced once a
+/// stride instead of once a record, and a reader that keeps up finds the announcement in its own cache.
+pub(crate) const STRIDES: u64 = 16;
+
+/// Two lines of cache: processors fetch the neighbour of a line too.
+const LINES_BYTES: usize = 128;
+
+/// The control block; what is constant, what every record moves, and what every stride moves do not share lines.
+#[repr(C)]
+pub(crate) struct Control {
+    /// `TCRING`, the version, zero: written last by whoever makes the ring.
+    magic: u64,
+    /// Bytes of the records, a power of two.
+    capacity_bytes: u64,
+    /// Where the records begin, in bytes from the start of the image.
+    records_offset: u64,
+    /// Bytes of the label behind the control block.
+    label_bytes: u64,
+    /// Bytes that the ledger page holds at most.
+    page_bytes: u64,
+    /// Process id of the writer, as it sees itself.
+    writer_pid: u64,
+    /// When the ring was made, nanoseconds UTC.
+    created_ns: u64,
+    reserved: [u64; 9],
+    /// Every record before this position is whole.
+    head: u64,
+    /// 1 when no record follows the head.
+    closed: u64,
+    reserved_after_head: [u64; 14],
+    /// The writer may be touching everything before this position.
+    intent: u64,
+    /// Where a late or lapped reader begins, always the start of a record.
+    resume: u64,
+    reserved_after_intent: [u64; 14],
+    /// How often the bell was rung for readers that wait; the low 32 bits, at which they sleep.
+    rung: u64,
+    /// Counts changes of the ledger page, odd while it is being written.
+    page_sequence: u64,
+    /// Bytes that the ledger page holds now.
+    page_len: u64,
+    reserved_after_bell: [u64; 13],
 }
+
+/// Indices of the control block's words.
+pub(crate) mod control {
+    use super::{Control, WORD_BYTES, offset_of, size_of};
+
+    pub(crate) const MAGIC: usize = offset_of!(Control, magic) / WORD_BYTES;
+    pub(crate) const CAPACITY: usize = offset_of!(Control, capacity_bytes) / WORD_BYTES;
+    pub(crate) const RECORDS_OFFSET: usize = offset_of!(Control, records_offset) / WORD_BYTES;
+    pub(crate) const LABEL_BYTES: usize = offset_of!(Control, label_bytes) / WORD_BYTES;
+    pub(crate) const PAGE_BYTES: usize = offset_of!(Control, page_bytes) / WORD_BYTES;
+    pub(crate) const WRITER_PID: usize = offset_of!(Control, writer_pid) / WORD_BYTES;
+    pub(crate) const CREATED_NS: usize = offset_of!(Control, created_ns) / WORD_BYTES;
+    pub(crate) const HEAD: usize = offset_of!(Control, head) / WORD_BYTES;
+    pub(crate) const CLOSED: usize = offset_of!(Control, closed) / WORD_BYTES;
+    pub(crate) const INTENT: usize = offset_of!(Control, intent) / WORD_BYTES;
+    pub(crate) const RESUME: usize = offset_of!(Control, resume) / WORD_BYTES;
+    pub(crate) const RUNG: usize = offset_of!(Control, rung) / WORD_BYTES;
+    pub(crate) const PAGE_SEQUENCE: usize = offset_of!(Control, page_sequence) / WORD_BYTES;
+    pub(crate) const PAGE_LEN: usize = offset_of!(Control, page_len) / WORD_BYTES;
+    pub(crate) const WORDS: usize = size_of::<Control>() / WORD_BYTES;
+}
+
+const _: () = {
+    assert!(control::MAGIC == 0 && control::CAPACITY == 1 && control::RECORDS_OFFSET == 2);
+    assert!(control::LABEL_BYTES == 3 && control::PAGE_BYTES == 4);
+    assert!(control::WRITER_PID == 5 && control::CREATED_NS == 6);
+    assert!(offset_of!(Control, head) == LINES_BYTES && control::CLOSED == control::HEAD + 1);
+    assert!(offset_of!(Control, intent) == 2 * LINES_BYTES && control::RESUME == control::INTENT + 1);
+    assert!(offset_of!(Control, rung) == 3 * LINES_BYTES);
+    assert!(control::PAGE_SEQUENCE == control::RUNG + 1 && control::PAGE_LEN == control::RUNG + 2);
+    assert!(size_of::<Control>() == 4 * LINES_BYTES);
+};
 
 /// What stands before every payload.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -105,5 +157,39 @@ mod tests {
         assert_eq!(record_bytes(1), 32);
         assert_eq!(record_bytes(8), 32);
         assert_eq!(record_bytes(9), 40);
+    }
+
+    #[test]
+    fn the_page_in_the_documents_draws_this_layout() {
+        let page = include_str!("../../../../docs/formats/ring.md");
+        let words = [
+            ("magic", control::MAGIC),
+            ("capacity_bytes", control::CAPACITY),
+            ("records_offset", control::RECORDS_OFFSET),
+            ("label_bytes", control::LABEL_BYTES),
+            ("page_bytes", control::PAGE_BYTES),
+            ("writer_pid", control::WRITER_PID),
+            ("created_ns", control::CREATED_NS),
+            ("head", control::HEAD),
+            ("closed", control::CLOSED),
+            ("intent", control::INTENT),
+            ("resume", control::RESUME),
+            ("rung", control::RUNG),
+            ("page_sequence", control::PAGE_SEQUENCE),
+            ("page_len", control::PAGE_LEN),
+        ];
+        for (name, word) in words {
+            let row = format!("| {} | `{name}` |", word * WORD_BYTES);
+            assert!(page.contains(&row), "docs/formats/ring.md lacks the row {row}");
+        }
+        let is_row =
+            |line: &&str| line.strip_prefix("| ").is_some_and(|row| row.starts_with(char::is_numeric));
+        assert_eq!(
+            page.lines().filter(is_row).count(),
+            words.len(),
+            "docs/formats/ring.md has other rows too"
+        );
+        assert!(page.contains(&format!("Version {VERSION}.")));
+        assert_eq!(MAGIC.to_le_bytes()[6], VERSION);
     }
 }

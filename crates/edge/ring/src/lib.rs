@@ -6,8 +6,8 @@
 //! carries two running totals of its writer, so that a lapped reader knows what it missed by a difference.
 //!
 //! Not here: what records mean (that is `engine`), and sleeping in the ring itself: a [`Doorbell`] wakes
-//! whoever waits, and one bell serves any number of rings. Start with [`ring()`]; the memory image, made to
-//! move into shared memory as it is, is drawn in the module `layout`.
+//! whoever waits, and one bell serves any number of rings. Start with [`ring()`] for the threads of one process,
+//! with [`shared`] between processes; both have the same image in memory, drawn in `docs/formats/ring.md`.
 //!
 //! ```
 //! use ring::Read;
@@ -23,16 +23,23 @@
 //! # Ok::<(), ring::RecordTooLarge>(())
 //! ```
 
+mod claim;
 mod doorbell;
 mod layout;
 mod memory;
 mod reader;
+#[cfg(not(loom))]
+pub mod shared;
 pub mod sync;
+mod view;
+mod word;
+mod words;
 mod writer;
 
-pub use doorbell::Doorbell;
+pub use doorbell::{Doorbell, Idle, wait_any};
 pub use reader::{Read, Reader, Ring};
-pub use writer::{Guard, RecordTooLarge, Writer};
+pub use view::View;
+pub use writer::{Guard, PageTooLarge, RecordTooLarge, Writer};
 
 use memory::Memory;
 use sync::Arc;
@@ -47,5 +54,14 @@ use sync::Arc;
 #[must_use]
 pub fn ring(capacity_bytes: usize) -> (Writer, Ring) {
     let memory = Arc::new(Memory::on_heap(capacity_bytes));
+    (Writer::new(Arc::clone(&memory)), Ring::new(memory))
+}
+
+/// Makes a ring over heap memory that has a ledger page too, for models of its algorithm.
+#[cfg(loom)]
+#[must_use]
+pub fn paged_ring(capacity_bytes: usize, page_bytes: usize) -> (Writer, Ring) {
+    let sizes = memory::Sizes { label_bytes: 0, page_bytes, capacity_bytes, align_bytes: 8 };
+    let memory = Arc::new(Memory::on_heap_of(sizes));
     (Writer::new(Arc::clone(&memory)), Ring::new(memory))
 }

@@ -1,52 +1,129 @@
-//! The words that writer and readers share, and copying in and out of them.
+//! The image of a ring in memory, and copying in and out of it.
 //!
 //! Payload words are relaxed atomics: a reader may copy what the writer is overwriting, and throws the copy
 //! away when it notices. That is a defined race, and needs no unsafe code.
 
+use std::ops::Range;
+
 use crate::layout::{Header, MAGIC, MIN_CAPACITY_BYTES, WORD_BYTES, control};
 use crate::sync::{AtomicU64, Ordering};
+use crate::words::Words;
 
-/// The image drawn in `layout`.
+/// The image drawn in `docs/formats/ring.md`.
 pub(crate) struct Memory {
-    words: Box<[AtomicU64]>,
-    capacity_words: usize,
+    words: Words,
+    /// What of it is what. Kept here, not read again: a malicious writer may change what it wrote.
+    parts: Parts,
+}
+
+/// Where the parts of an image lie, in words.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Parts {
+    pub(crate) label: Range<usize>,
+    pub(crate) page: Range<usize>,
+    pub(crate) records: Range<usize>,
+}
+
+/// How large the parts of an image are to be.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sizes {
+    pub(crate) label_bytes: usize,
+    pub(crate) page_bytes: usize,
+    pub(crate) capacity_bytes: usize,
+    /// The records begin at a multiple of this.
+    pub(crate) align_bytes: usize,
+}
+
+impl Parts {
+    /// Lays an image out.
+    ///
+    /// # Panics
+    /// If no power of two of that size exists on this machine.
+    pub(crate) fn lay_out(sizes: Sizes) -> Self {
+        let label = words_at(control::WORDS, sizes.label_bytes);
+        let page = words_at(label.end, sizes.page_bytes);
+        let align_words = sizes.align_bytes.div_ceil(WORD_BYTES).max(1);
+        let capacity_bytes = sizes
+            .capacity_bytes
+            .max(MIN_CAPACITY_BYTES)
+            .checked_next_power_of_two()
+            .expect("a capacity is at most the largest power of two");
+        let records = words_at(page.end.next_multiple_of(align_words), capacity_bytes);
+        Self { label, page, records }
+    }
+
+    /// Returns how large an image is.
+    pub(crate) const fn size_bytes(&self) -> usize {
+        self.records.end * WORD_BYTES
+    }
+}
+
+/// Returns the words from `start` on that hold so many bytes.
+fn words_at(start: usize, size_bytes: usize) -> Range<usize> {
+    start..start + size_bytes.div_ceil(WORD_BYTES)
 }
 
 impl Memory {
     pub(crate) fn on_heap(capacity_bytes: usize) -> Self {
-        let capacity_bytes = capacity_bytes
-            .max(MIN_CAPACITY_BYTES)
-            .checked_next_power_of_two()
-            .expect("a capacity is at most the largest power of two");
-        let capacity_words = capacity_bytes / WORD_BYTES;
-        let words = (0..control::WORDS + capacity_words).map(|_| AtomicU64::new(0)).collect();
-        let memory = Self { words, capacity_words };
-        memory.control(control::CAPACITY).store(capacity_bytes as u64, Ordering::Relaxed);
-        // The magic comes last, so that whoever finds it finds the rest.
-        memory.control(control::MAGIC).store(MAGIC, Ordering::Release);
+        Self::on_heap_of(Sizes { label_bytes: 0, page_bytes: 0, capacity_bytes, align_bytes: WORD_BYTES })
+    }
+
+    pub(crate) fn on_heap_of(sizes: Sizes) -> Self {
+        let parts = Parts::lay_out(sizes);
+        let memory = Self::over(Words::on_heap(parts.records.end), parts);
+        memory.describe(0);
         memory
+    }
+
+    /// Takes words for an image whose parts lie there.
+    pub(crate) const fn over(words: Words, parts: Parts) -> Self {
+        Self { words, parts }
+    }
+
+    /// Writes the constant words of the control block, with the label's true size.
+    pub(crate) fn describe(&self, label_bytes: usize) {
+        let Parts { page, records, .. } = &self.parts;
+        let constants = [
+            (control::CAPACITY, self.capacity_bytes()),
+            (control::RECORDS_OFFSET, (records.start * WORD_BYTES) as u64),
+            (control::LABEL_BYTES, label_bytes as u64),
+            (control::PAGE_BYTES, (page.len() * WORD_BYTES) as u64),
+        ];
+        for (word, value) in constants {
+            self.control(word).store(value, Ordering::Relaxed);
+        }
+        // The magic comes last, so that whoever finds it finds the rest.
+        self.control(control::MAGIC).store(MAGIC, Ordering::Release);
     }
 
     pub(crate) fn control(&self, word: usize) -> &AtomicU64 {
         &self.words[word]
     }
 
+    pub(crate) const fn parts(&self) -> &Parts {
+        &self.parts
+    }
+
     pub(crate) const fn capacity_bytes(&self) -> u64 {
-        (self.capacity_words * WORD_BYTES) as u64
+        (self.capacity_words() * WORD_BYTES) as u64
+    }
+
+    const fn capacity_words(&self) -> usize {
+        self.parts.records.end - self.parts.records.start
     }
 
     /// Returns the largest payload: a record may fill half the ring.
     pub(crate) const fn max_payload_bytes(&self) -> usize {
-        let half = self.capacity_words / 2 * WORD_BYTES - Header::BYTES;
+        let half = self.capacity_words() / 2 * WORD_BYTES - Header::BYTES;
         if half > u32::MAX as usize { u32::MAX as usize } else { half }
     }
 
     /// Returns the `count` words at `position`, in two runs if they go round the end.
-    fn runs(&self, position: u64, count: usize) -> (&[AtomicU64], &[AtomicU64]) {
-        let records = &self.words[control::WORDS..];
+    pub(crate) fn runs(&self, position: u64, count: usize) -> (&[AtomicU64], &[AtomicU64]) {
+        let records = &self.words[self.parts.records.clone()];
         // The capacity is a power of two: the mask is the remainder, whatever fits into a word.
-        let start = (position / WORD_BYTES as u64) as usize & (self.capacity_words - 1);
-        let until_end = count.min(self.capacity_words - start);
+        let start = (position / WORD_BYTES as u64) as usize & (records.len() - 1);
+        let until_end = count.min(records.len() - start);
         (&records[start..start + until_end], &records[..count - until_end])
     }
 
@@ -71,55 +148,96 @@ impl Memory {
     /// # Panics
     /// If that is not a whole number of words.
     pub(crate) fn load(&self, position: u64, into: &mut [u8]) {
-        let (chunks, rest) = into.as_chunks_mut::<WORD_BYTES>();
-        assert!(rest.is_empty(), "records are whole words");
-        let (first, second) = self.runs(position, chunks.len());
-        let (into_first, into_second) = chunks.split_at_mut(first.len());
-        for (words, chunks) in [(first, into_first), (second, into_second)] {
-            for (word, chunk) in words.iter().zip(chunks) {
-                *chunk = word.load(Ordering::Relaxed).to_le_bytes();
-            }
-        }
+        let (first, second) = self.runs(position, into.len() / WORD_BYTES);
+        let (into_first, into_second) = into.split_at_mut(first.len() * WORD_BYTES);
+        load_words(first, into_first);
+        load_words(second, into_second);
     }
 
     /// Stores `parts` one behind the other from `position` on, the last word filled up with zeros.
-    pub(crate) fn store_parts(&self, position: u64, parts: &[&[u8]]) {
-        let mut position = position;
+    pub(crate) fn store_parts(&self, mut position: u64, parts: &[&[u8]]) {
+        // Bytes of a word that the next part completes.
         let mut partial = [0; WORD_BYTES];
         let mut filled = 0;
-        for &part in parts {
-            let mut part = part;
+        for part in parts {
+            let mut part = *part;
             if filled > 0 {
-                let (completing, rest) = part.split_at(part.len().min(WORD_BYTES - filled));
-                partial[filled..filled + completing.len()].copy_from_slice(completing);
-                filled += completing.len();
-                part = rest;
+                let taken = part.len().min(WORD_BYTES - filled);
+                partial[filled..filled + taken].copy_from_slice(&part[..taken]);
+                filled += taken;
+                part = &part[taken..];
                 if filled < WORD_BYTES {
                     continue;
                 }
-                self.store(position, &[partial]);
+                self.store(position, &partial);
                 position += WORD_BYTES as u64;
             }
-            let (whole, rest) = part.as_chunks::<WORD_BYTES>();
-            self.store(position, whole);
-            position += (whole.len() * WORD_BYTES) as u64;
+            let whole = part.len() / WORD_BYTES * WORD_BYTES;
+            let (words, rest) = part.split_at(whole);
+            self.store(position, words);
+            position += whole as u64;
             partial = [0; WORD_BYTES];
             partial[..rest.len()].copy_from_slice(rest);
             filled = rest.len();
         }
         if filled > 0 {
-            self.store(position, &[partial]);
+            self.store(position, &partial);
         }
     }
 
-    fn store(&self, position: u64, chunks: &[[u8; WORD_BYTES]]) {
-        let (first, second) = self.runs(position, chunks.len());
-        let (from_first, from_second) = chunks.split_at(first.len());
-        for (words, chunks) in [(first, from_first), (second, from_second)] {
-            for (word, chunk) in words.iter().zip(chunks) {
-                word.store(u64::from_le_bytes(*chunk), Ordering::Relaxed);
-            }
+    fn store(&self, position: u64, bytes: &[u8]) {
+        let (first, second) = self.runs(position, bytes.len() / WORD_BYTES);
+        let (from_first, from_second) = bytes.split_at(first.len() * WORD_BYTES);
+        store_words(first, from_first);
+        store_words(second, from_second);
+    }
+
+    /// Copies a part beside the records, such as the label, as many bytes as `into` has.
+    pub(crate) fn load_part(&self, part: &Range<usize>, into: &mut Vec<u8>, size_bytes: usize) {
+        let count = size_bytes.div_ceil(WORD_BYTES).min(part.len());
+        into.resize(count * WORD_BYTES, 0);
+        load_words(&self.words[part.start..part.start + count], into);
+        into.truncate(size_bytes);
+    }
+
+    /// Writes a part beside the records, the last word filled up with zeros.
+    ///
+    /// # Panics
+    /// If it does not fit.
+    pub(crate) fn store_part(&self, part: &Range<usize>, bytes: &[u8]) {
+        let words = &self.words[part.clone()];
+        let whole = bytes.len() / WORD_BYTES;
+        let (aligned, rest) = bytes.split_at(whole * WORD_BYTES);
+        store_words(&words[..whole], aligned);
+        if !rest.is_empty() {
+            let mut last = [0; WORD_BYTES];
+            last[..rest.len()].copy_from_slice(rest);
+            store_words(&words[whole..=whole], &last);
         }
+    }
+}
+
+/// Copies words out of shared memory.
+///
+/// # Panics
+/// If there is not a word for every eight bytes.
+fn load_words(words: &[AtomicU64], into: &mut [u8]) {
+    let (chunks, rest) = into.as_chunks_mut::<WORD_BYTES>();
+    assert!(rest.is_empty() && chunks.len() == words.len(), "records are whole words");
+    for (chunk, word) in chunks.iter_mut().zip(words) {
+        *chunk = word.load(Ordering::Relaxed).to_le_bytes();
+    }
+}
+
+/// Copies words into shared memory.
+///
+/// # Panics
+/// If there is not a word for every eight bytes.
+fn store_words(words: &[AtomicU64], from: &[u8]) {
+    let (chunks, rest) = from.as_chunks::<WORD_BYTES>();
+    assert!(rest.is_empty() && chunks.len() == words.len(), "records are whole words");
+    for (word, chunk) in words.iter().zip(chunks) {
+        word.store(u64::from_le_bytes(*chunk), Ordering::Relaxed);
     }
 }
 
@@ -160,5 +278,13 @@ mod tests {
         assert_eq!(Memory::on_heap(65).capacity_bytes(), 128);
         assert_eq!(Memory::on_heap(4096).capacity_bytes(), 4096);
         assert_eq!(Memory::on_heap(4096).max_payload_bytes(), 2048 - 24);
+    }
+
+    #[test]
+    fn the_parts_of_an_image_lie_one_behind_the_other() {
+        let sizes = Sizes { label_bytes: 9, page_bytes: 100, capacity_bytes: 5000, align_bytes: 4096 };
+        let parts = Parts::lay_out(sizes);
+        assert_eq!((parts.label, parts.page), (64..66, 66..79));
+        assert_eq!(parts.records, 512..512 + 1024);
     }
 }

@@ -1,13 +1,17 @@
 //! Readers: each with its own cursor, none known to the writer.
+//!
+//! A reader trusts nothing that it reads: sizes and positions are checked before they are used, so that a
+//! writer gone mad costs it the ring and nothing else.
 
 use crate::layout::{Header, WORD_BYTES, control};
 use crate::memory::Memory;
 use crate::sync::{Arc, AtomicU64, Ordering, fence};
+use crate::view::View;
 use crate::writer::Guard;
 
-/// How often one call looks for a record that is still whole after being lapped. Each failure means that
-/// the writer went an eighth of the ring meanwhile; then the caller may as well look again later.
-const RESUME_ATTEMPTS: usize = 8;
+/// How often one call looks for a record that is still whole after being lapped, or for a page that is not
+/// being written. Each failure means that the writer went on meanwhile; then the caller may as well look again.
+const ATTEMPTS: usize = 8;
 
 /// The reading end of a ring, from which readers are made.
 #[derive(Clone)]
@@ -19,6 +23,8 @@ pub struct Ring {
 pub struct Reader {
     memory: Arc<Memory>,
     cursor: u64,
+    /// The head as last seen: what lies before it is read without another look.
+    head: u64,
     guard: Option<Arc<AtomicU64>>,
 }
 
@@ -42,10 +48,20 @@ pub enum Read {
     },
     /// Everything was read and nothing more will come.
     Closed,
+    /// The memory holds what no writer of this version writes: it was cut short or scribbled over. Nothing more
+    /// can be read from this ring.
+    Broken,
+}
+
+/// What lies at a cursor.
+pub(crate) enum Found {
+    Whole(Header),
+    Overwritten,
+    Nonsense,
 }
 
 impl Ring {
-    pub(crate) fn new(memory: Arc<Memory>) -> Self {
+    pub(crate) const fn new(memory: Arc<Memory>) -> Self {
         Self { memory }
     }
 
@@ -79,8 +95,35 @@ impl Ring {
         self.memory.capacity_bytes()
     }
 
+    /// Tells whether the writer has closed the ring: nothing more will be written.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        self.memory.control(control::CLOSED).load(Ordering::Acquire) != 0
+    }
+
+    /// Copies what the ledger page holds into `into`; false if it is being written, or was when its writer died.
+    pub fn page(&self, into: &mut Vec<u8>) -> bool {
+        (0..ATTEMPTS).any(|_| self.try_page(into))
+    }
+
+    fn try_page(&self, into: &mut Vec<u8>) -> bool {
+        let (sequence, page) = (self.memory.control(control::PAGE_SEQUENCE), &self.memory.parts().page);
+        // Acquire pairs with the release that ended the page's writing.
+        let before = sequence.load(Ordering::Acquire);
+        let size_bytes = self.memory.control(control::PAGE_LEN).load(Ordering::Relaxed);
+        let size_bytes = usize::try_from(size_bytes).unwrap_or(usize::MAX);
+        if !before.is_multiple_of(2) || size_bytes > page.len() * WORD_BYTES {
+            return false;
+        }
+        self.memory.load_part(page, into, size_bytes);
+        // Pairs with the release fence of `set_page`.
+        fence(Ordering::Acquire);
+        sequence.load(Ordering::Relaxed) == before
+    }
+
     fn reader_at(&self, cursor: u64) -> Reader {
-        Reader { memory: Arc::clone(&self.memory), cursor, guard: None }
+        // Only a writer gone mad has other positions; the first read says so.
+        Reader { memory: Arc::clone(&self.memory), cursor, head: cursor, guard: None }
     }
 }
 
@@ -90,14 +133,44 @@ impl Reader {
     /// `into` is the reader's own: after `Record` it holds exactly the payload, otherwise nothing that
     /// means anything. Keeping the same buffer spares allocations.
     pub fn read(&mut self, into: &mut Vec<u8>) -> Read {
-        // In this order: closed is set after the final head, so a head read after it is the final one.
-        let closed = self.memory.control(control::CLOSED).load(Ordering::Acquire) != 0;
-        if self.lag_bytes() == 0 {
-            return if closed { Read::Closed } else { Read::Empty };
+        match self.look() {
+            Ok(view) if view.copy_to(into) => {
+                let (kind, totals, next) = (view.kind(), view.totals(), view.next());
+                self.move_to(next);
+                Read::Record { kind, totals }
+            }
+            Ok(_) => self.resume(),
+            Err(other) => other,
         }
-        let Some(header) = self.copy_record(into) else { return self.resume() };
-        self.move_to(self.cursor + header.record_bytes());
-        Read::Record { kind: header.kind, totals: header.totals }
+    }
+
+    /// Looks at the next record where it lies, for those who need no copy of their own.
+    ///
+    /// What a view gives means something only if it is [still valid](View::still_valid) afterwards. Go on with
+    /// [`skip`](Self::skip).
+    ///
+    /// # Errors
+    /// What [`read`](Self::read) would have returned instead of a record.
+    pub fn look(&mut self) -> Result<View<'_>, Read> {
+        if self.head <= self.cursor
+            && let Some(nothing) = self.look_for_more()
+        {
+            return Err(nothing);
+        }
+        match self.find() {
+            Found::Whole(header) => Ok(View::new(&self.memory, self.cursor, header)),
+            Found::Overwritten => Err(self.resume()),
+            Found::Nonsense => Err(Read::Broken),
+        }
+    }
+
+    /// Goes on behind the next record, if it is whole.
+    pub fn skip(&mut self) {
+        if self.head > self.cursor
+            && let Found::Whole(header) = self.find()
+        {
+            self.move_to(self.cursor + header.record_bytes());
+        }
     }
 
     /// Returns how far this reader is behind the writer, headers included.
@@ -105,8 +178,9 @@ impl Reader {
     /// More than the capacity means that it was lapped and will learn so with its next read.
     #[must_use]
     pub fn lag_bytes(&self) -> u64 {
-        // Acquire pairs with the writer's release: every record before the head is there.
-        self.memory.control(control::HEAD).load(Ordering::Acquire) - self.cursor
+        // Acquire pairs with the writer's release: every record before the head is there. A head that went back
+        // is a broken ring's, where there is nothing to read.
+        self.memory.control(control::HEAD).load(Ordering::Acquire).saturating_sub(self.cursor)
     }
 
     /// Returns where this reader is.
@@ -117,42 +191,57 @@ impl Reader {
         self.cursor
     }
 
-    /// Copies the record at the cursor; `None` if it was overwritten before the copy was finished.
-    fn copy_record(&self, into: &mut Vec<u8>) -> Option<Header> {
-        let header = self.header_at(self.cursor)?;
-        let payload_bytes = header.payload_bytes as usize;
-        // Not cleared before: only what grows is filled with zeros.
-        into.resize(payload_bytes.next_multiple_of(WORD_BYTES), 0);
-        self.memory.load(self.cursor + Header::BYTES as u64, into);
-        into.truncate(payload_bytes);
-        self.still_whole(self.cursor).then_some(header)
+    /// Asks the writer for its head; returns what there is instead of records.
+    fn look_for_more(&mut self) -> Option<Read> {
+        // In this order: closed is set after the final head, so a head read after it is the final one.
+        let closed = self.memory.control(control::CLOSED).load(Ordering::Acquire) != 0;
+        // Acquire pairs with the writer's release: every record before the head is there.
+        self.head = self.memory.control(control::HEAD).load(Ordering::Acquire);
+        match self.head.cmp(&self.cursor) {
+            std::cmp::Ordering::Greater => None,
+            std::cmp::Ordering::Less => Some(Read::Broken),
+            std::cmp::Ordering::Equal if closed => Some(Read::Closed),
+            std::cmp::Ordering::Equal => Some(Read::Empty),
+        }
     }
 
-    fn header_at(&self, position: u64) -> Option<Header> {
-        let header = self.memory.load_header(position);
-        self.still_whole(position).then_some(header)
-    }
-
-    /// Tells whether what was copied from `position` on, before this call, was not being overwritten.
-    fn still_whole(&self, position: u64) -> bool {
-        // Pairs with the release fence of `Writer::claim`, for which see there.
-        fence(Ordering::Acquire);
-        let intent = self.memory.control(control::INTENT).load(Ordering::Acquire);
-        intent <= position + self.memory.capacity_bytes()
+    /// Reads the header at the cursor, and judges it.
+    fn find(&self) -> Found {
+        let header = self.memory.load_header(self.cursor);
+        let intent = intent_behind_a_copy(&self.memory);
+        if intent > self.cursor.saturating_add(self.memory.capacity_bytes()) {
+            return Found::Overwritten;
+        }
+        let end = self.cursor.checked_add(header.record_bytes());
+        let possible = header.payload_bytes as usize <= self.memory.max_payload_bytes()
+            && self.cursor.is_multiple_of(WORD_BYTES as u64)
+            && end.is_some_and(|end| end <= self.head.min(intent));
+        if possible { Found::Whole(header) } else { Found::Nonsense }
     }
 
     /// Moves a lapped reader to a record that is whole.
     fn resume(&mut self) -> Read {
-        for _ in 0..RESUME_ATTEMPTS {
+        let lapped_at = self.cursor;
+        for _ in 0..ATTEMPTS {
             let position = self.memory.control(control::RESUME).load(Ordering::Acquire);
-            if position >= self.memory.control(control::HEAD).load(Ordering::Acquire) {
+            self.head = self.memory.control(control::HEAD).load(Ordering::Acquire);
+            if position <= lapped_at {
+                // An honest writer moves the place to resume before it overwrites.
+                return Read::Broken;
+            }
+            if position >= self.head {
                 // Large records: the only one worth resuming at is still being written. The cursor stays
                 // behind, so that the next call finds out again.
                 break;
             }
-            if let Some(header) = self.header_at(position) {
-                self.move_to(position);
-                return Read::Lapped { totals: header.totals };
+            self.cursor = position;
+            match self.find() {
+                Found::Whole(header) => {
+                    self.move_to(position);
+                    return Read::Lapped { totals: header.totals };
+                }
+                Found::Overwritten => self.cursor = lapped_at,
+                Found::Nonsense => return Read::Broken,
             }
         }
         Read::Empty
@@ -165,6 +254,13 @@ impl Reader {
             guard.store(position, Ordering::Release);
         }
     }
+}
+
+/// Returns the writer's intent at a moment behind everything that was copied before this call.
+pub(crate) fn intent_behind_a_copy(memory: &Memory) -> u64 {
+    // Pairs with the release fence of the writer's claim, for which see there.
+    fence(Ordering::Acquire);
+    memory.control(control::INTENT).load(Ordering::Acquire)
 }
 
 impl Drop for Reader {

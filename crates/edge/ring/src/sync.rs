@@ -1,15 +1,15 @@
-//! The only door to atomics and locks, so that loom can stand behind it.
+//! The only door to atomics, so that loom can stand behind it.
 //!
 //! Built with `RUSTFLAGS="--cfg loom"` these are loom's, which tries every interleaving that the memory
 //! model allows; otherwise they are the standard library's.
 
 #[cfg(loom)]
 pub use loom::sync::{
-    Arc, Condvar, Mutex, MutexGuard,
-    atomic::{AtomicU64, Ordering, fence},
+    Arc,
+    atomic::{AtomicU32, AtomicU64, Ordering, fence},
 };
 #[cfg(not(loom))]
 pub use std::sync::{
-    Arc, Condvar, Mutex, MutexGuard,
-    atomic::{AtomicU64, Ordering, fence},
+    Arc,
+    atomic::{AtomicU32, AtomicU64, Ordering, fence},
 };

@@ -1,15 +1,23 @@
 //! The one writer, and the guard by which it can spare one reader if it wants to.
 
-use crate::layout::{HEAD_ROOM_SHARE, Header, control, record_bytes};
+use crate::claim::Claim;
+use crate::layout::{Header, control, record_bytes};
 use crate::memory::Memory;
+use crate::reader::Ring;
+#[cfg(not(loom))]
+use crate::shared::OwnedFile;
 use crate::sync::{Arc, AtomicU64, Ordering, fence};
 
 /// The one writer of a ring. Dropping it closes the ring; readers still get all that is in it.
 pub struct Writer {
     memory: Arc<Memory>,
-    /// The writer's own copies of the control words: nobody else changes them.
+    /// One behind the newest record, published or not: the writer's own, which nobody else changes.
     head: u64,
-    resume: u64,
+    claim: Claim,
+    page_sequence: u64,
+    /// The file of a ring in shared memory, which goes with its writer.
+    #[cfg(not(loom))]
+    file: Option<OwnedFile>,
 }
 
 /// Says that a record is larger than half the ring.
@@ -25,6 +33,16 @@ pub struct RecordTooLarge {
     pub limit_bytes: usize,
 }
 
+/// Says that the ledger page does not take so much.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("{size_bytes} bytes do not fit into the ring's ledger page of {limit_bytes} bytes")]
+pub struct PageTooLarge {
+    /// What was to be written.
+    pub size_bytes: usize,
+    /// What the page takes.
+    pub limit_bytes: usize,
+}
+
 /// How far one reader has come, for a writer that would rather wait or refuse than overwrite.
 ///
 /// See [`Ring::guarded_reader`](crate::Ring::guarded_reader). It holds nobody up when its reader is gone.
@@ -34,7 +52,34 @@ pub struct Guard {
 
 impl Writer {
     pub(crate) fn new(memory: Arc<Memory>) -> Self {
-        Self { memory, head: 0, resume: 0 }
+        let claim = Claim::new(memory.capacity_bytes());
+        Self {
+            memory,
+            head: 0,
+            claim,
+            page_sequence: 0,
+            #[cfg(not(loom))]
+            file: None,
+        }
+    }
+
+    #[cfg(not(loom))]
+    pub(crate) fn of_file(memory: Arc<Memory>, file: OwnedFile) -> Self {
+        let mut writer = Self::new(memory);
+        writer.file = Some(file);
+        writer
+    }
+
+    /// Returns the ring's reading end.
+    #[must_use]
+    pub fn reading_end(&self) -> Ring {
+        Ring::new(Arc::clone(&self.memory))
+    }
+
+    /// Returns how many bytes the ledger page takes.
+    #[must_use]
+    pub fn page_bytes(&self) -> usize {
+        self.memory.parts().page.len() * crate::layout::WORD_BYTES
     }
 
     /// Writes one record, `parts` one behind the other, over whatever is oldest; returns its position.
@@ -47,6 +92,17 @@ impl Writer {
     /// # Errors
     /// [`RecordTooLarge`] above [`max_payload_bytes`](Self::max_payload_bytes); nothing was written.
     pub fn write(&mut self, kind: u16, totals: [u64; 2], parts: &[&[u8]]) -> Result<u64, RecordTooLarge> {
+        let position = self.stage(kind, totals, parts)?;
+        self.publish();
+        Ok(position)
+    }
+
+    /// Writes one record that no reader sees before [`publish`](Self::publish); otherwise like
+    /// [`write`](Self::write). Small records that are published in batches cost less.
+    ///
+    /// # Errors
+    /// Those of [`write`](Self::write).
+    pub fn stage(&mut self, kind: u16, totals: [u64; 2], parts: &[&[u8]]) -> Result<u64, RecordTooLarge> {
         let payload_bytes = parts.iter().map(|part| part.len()).sum();
         let limit_bytes = self.max_payload_bytes();
         let too_large = RecordTooLarge { payload_bytes, limit_bytes };
@@ -56,21 +112,35 @@ impl Writer {
         let header =
             Header { payload_bytes: u32::try_from(payload_bytes).map_err(|_| too_large)?, kind, totals };
         let start = self.head;
-        self.claim(start + header.record_bytes());
+        self.claim_until(start + header.record_bytes());
         self.memory.store_header(start, header);
         self.memory.store_parts(start + Header::BYTES as u64, parts);
         self.head = start + header.record_bytes();
-        // Release: a reader that sees the new head sees the record.
-        self.memory.control(control::HEAD).store(self.head, Ordering::Release);
         Ok(start)
+    }
+
+    /// Lets readers see every record staged so far.
+    pub fn publish(&mut self) {
+        // Release: a reader that sees the new head sees the records.
+        self.memory.control(control::HEAD).store(self.head, Ordering::Release);
+    }
+
+    /// Wakes the readers of a ring in shared memory that sleep; to be called after writing, once per batch.
+    ///
+    /// A ring on the heap has no bell of its own.
+    #[cfg(not(loom))]
+    pub fn ring_bell(&self) {
+        if let Some(file) = &self.file {
+            file.bell().ring();
+        }
     }
 
     /// Tells whether a record of `payload_bytes` would overwrite what the guarded reader has not read.
     #[must_use]
     pub fn would_overwrite(&self, guard: &Guard, payload_bytes: usize) -> bool {
         // Acquire pairs with the reader's release: its copy was finished before we may overwrite.
-        let safe_until = guard.position.load(Ordering::Acquire).saturating_add(self.memory.capacity_bytes());
-        self.head + record_bytes(payload_bytes) > safe_until
+        let unread_from = guard.position.load(Ordering::Acquire);
+        self.claim.overwrites_before(self.head + record_bytes(payload_bytes)) > unread_from
     }
 
     /// Returns the position one behind the newest record.
@@ -87,30 +157,58 @@ impl Writer {
         self.memory.max_payload_bytes()
     }
 
+    /// Returns how many bytes of records, headers included, a reader may have unread and lose none: the capacity
+    /// less what the writer claims ahead.
+    #[must_use]
+    pub const fn spared_bytes(&self) -> u64 {
+        self.claim.spared_bytes()
+    }
+
+    /// Writes the ledger page, which readers may look at at any time, over what it held.
+    ///
+    /// # Errors
+    /// [`PageTooLarge`]; the page stays as it was. A ring on the heap has none.
+    pub fn set_page(&mut self, bytes: &[u8]) -> Result<(), PageTooLarge> {
+        let (page, size_bytes, limit_bytes) =
+            (self.memory.parts().page.clone(), bytes.len(), self.page_bytes());
+        if size_bytes > limit_bytes {
+            return Err(PageTooLarge { size_bytes, limit_bytes });
+        }
+        let sequence = self.memory.control(control::PAGE_SEQUENCE);
+        // Odd: being written. The fence keeps the words below behind it: a reader that copies one of them
+        // finds, behind its own fence, that the sequence has moved.
+        sequence.store(self.page_sequence + 1, Ordering::Relaxed);
+        fence(Ordering::Release);
+        self.memory.control(control::PAGE_LEN).store(size_bytes as u64, Ordering::Relaxed);
+        self.memory.store_part(&page, bytes);
+        self.page_sequence += 2;
+        // Release: whoever sees this sees the page.
+        sequence.store(self.page_sequence, Ordering::Release);
+        Ok(())
+    }
+
     /// Closes the ring: readers get what is in it, then `Closed`. The same as dropping the writer.
     pub fn close(self) {}
 
-    /// Announces that everything up to `end` less the capacity is about to be overwritten.
-    fn claim(&mut self, end: u64) {
-        let keep_from = (end + self.memory.capacity_bytes() / HEAD_ROOM_SHARE)
-            .saturating_sub(self.memory.capacity_bytes());
-        // Amortised one step per record: each record is stepped over once.
-        while self.resume < keep_from.min(self.head) {
-            self.resume += self.memory.load_header(self.resume).record_bytes();
-        }
+    /// Announces, if it was not yet, that everything up to `end` less the capacity is about to be overwritten.
+    fn claim_until(&mut self, end: u64) {
+        let Some(announcement) = self.claim.record(self.head, end) else { return };
         // Release: a reader that begins there sees a head that is not before it.
-        self.memory.control(control::RESUME).store(self.resume, Ordering::Release);
+        self.memory.control(control::RESUME).store(announcement.resume, Ordering::Release);
         // Release: a reader that learns from the intent that it was lapped sees a place to resume.
-        self.memory.control(control::INTENT).store(end, Ordering::Release);
+        self.memory.control(control::INTENT).store(announcement.intent, Ordering::Release);
         // Pairs with the acquire fence behind a reader's copy: whoever saw one word of what is written
-        // below also sees the intent above, and throws its copy away.
+        // below, by this record or the next ones, also sees the intent above, and throws its copy away.
         fence(Ordering::Release);
     }
 }
 
 impl Drop for Writer {
     fn drop(&mut self) {
+        self.publish();
         // Release: whoever sees this sees the final head.
         self.memory.control(control::CLOSED).store(1, Ordering::Release);
+        #[cfg(not(loom))]
+        self.ring_bell();
     }
 }

@@ -30,9 +30,14 @@ impl Model {
         position
     }
 
-    /// The oldest record that leaves an eighth of the ring before the writer.
+    /// What the writer has claimed: whole sixteenths of the ring, whole words at least.
+    fn claimed(&self) -> u64 {
+        self.head.next_multiple_of((self.capacity_bytes / 16).max(8))
+    }
+
+    /// The oldest record that leaves an eighth of the ring before what the writer claimed.
     fn resume(&self) -> &Kept {
-        let keep_from = (self.head + self.capacity_bytes / 8).saturating_sub(self.capacity_bytes);
+        let keep_from = (self.claimed() + self.capacity_bytes / 8).saturating_sub(self.capacity_bytes);
         self.records
             .iter()
             .find(|kept| kept.position >= keep_from)
@@ -43,7 +48,7 @@ impl Model {
         if cursor == self.head {
             return (Read::Empty, None, cursor);
         }
-        if cursor + self.capacity_bytes < self.head {
+        if cursor + self.capacity_bytes < self.claimed() {
             let kept = self.resume();
             return (Read::Lapped { totals: kept.totals }, None, kept.position);
         }
@@ -106,7 +111,7 @@ impl Checked {
         self.cursors[reader] = self.readers[reader].position();
         let known = self.model.records.iter().any(|kept| kept.position == self.cursors[reader]);
         assert!(known || self.cursors[reader] == self.model.head, "not the start of a record");
-        assert!(self.cursors[reader] + self.model.capacity_bytes >= self.model.head, "already lapped");
+        assert!(self.cursors[reader] + self.model.capacity_bytes >= self.model.claimed(), "already lapped");
     }
 }
 

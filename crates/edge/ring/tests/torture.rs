@@ -70,6 +70,7 @@ impl Seen {
             }
             Read::Empty => thread::yield_now(),
             Read::Closed => return false,
+            Read::Broken => panic!("nobody scribbled here"),
         }
         true
     }

@@ -20,6 +20,16 @@ pub fn receive_buffer_limit() -> io::Result<u64> {
     sysctl("net.core.rmem_max")
 }
 
+/// The receive buffer of a socket that asks for none (`net.core.rmem_default`).
+///
+/// Units: bytes as the kernel counts them, that is the double of what would be asked for.
+///
+/// # Errors
+/// If `/proc` cannot be read, as in some containers.
+pub fn receive_buffer_default() -> io::Result<u64> {
+    sysctl("net.core.rmem_default")
+}
+
 /// The largest send buffer granted without privilege (`net.core.wmem_max`).
 ///
 /// Units: bytes as asked for, that is before the kernel doubles them.
@@ -42,7 +52,9 @@ mod tests {
 
     #[test]
     fn the_limits_are_numbers() {
-        for limit in [igmp_max_memberships(), receive_buffer_limit(), send_buffer_limit()] {
+        for limit in
+            [igmp_max_memberships(), receive_buffer_limit(), receive_buffer_default(), send_buffer_limit()]
+        {
             assert!(limit.unwrap() > 0);
         }
         assert!(sysctl("net.no.such.thing").is_err());

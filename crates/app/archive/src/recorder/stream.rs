@@ -231,6 +231,9 @@ impl StreamRecorder {
 
     pub(super) fn note_gap(&mut self, gap: &ReaderGap) {
         let ReaderGap { gap, t0, t1, .. } = gap;
+        if gap.kind == GapKind::ReaderAbsent {
+            return; // Noted when this reader joined again.
+        }
         self.note(GapRecord {
             key: GapKey { session: self.session, origin: Origin::Reader, id: gap.id },
             kind: gap.kind,

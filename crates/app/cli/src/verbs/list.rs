@@ -1,11 +1,13 @@
-//! `tallycast ls`: the streams that are announced on the bus; no server is needed for it.
+//! `tallycast ls`: the streams that are there, announced on the bus or in this host's memory; no server is needed.
 
+use std::collections::BTreeSet;
 use std::io::Write;
+use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use clap::Args;
 use serde_json::json;
-use tallycast::Announced;
+use tallycast::{Announced, Bus, Dtype, OnHost, Reach, SampleRate, StreamId};
 
 use crate::Outcome;
 use crate::messages::print_line;
@@ -28,73 +30,151 @@ pub(crate) struct Arguments {
     json: bool,
 }
 
+/// A stream that is there, and how it would come to a reader of this host.
+struct Row {
+    name: String,
+    id: String,
+    epoch: Option<String>,
+    rate: SampleRate,
+    channels: usize,
+    elements_per_sample: u32,
+    dtype: Dtype,
+    station: String,
+    /// Where it is announced, and by which host; `None` where only this host's memory has it.
+    network: Option<(SocketAddr, IpAddr)>,
+    reach: Reach,
+    why: String,
+    age: Duration,
+}
+
 pub(crate) fn run(arguments: &Arguments, sources: &Sources) -> anyhow::Result<Outcome> {
     let node = sources.load()?.node()?;
-    let mut streams = node.streams(arguments.wait)?;
-    streams.sort_by(|a, b| a.announcement.name.cmp(&b.announcement.name));
+    let announced = node.streams(arguments.wait)?;
+    let rows = rows(&announced, &node.streams_on_host(), node.bus());
     if arguments.json {
-        for stream in &streams {
-            print_line(&object(stream))?;
+        for row in &rows {
+            print_line(&object(row))?;
         }
     } else {
-        print_table(&streams)?;
+        print_table(&rows)?;
     }
-    if streams.is_empty() {
-        eprintln!("no stream was announced on {} within {:?}", settings::brief(node.bus()), arguments.wait);
+    if rows.is_empty() {
+        eprintln!("no stream is there on {} within {:?}", settings::brief(node.bus()), arguments.wait);
         eprintln!("publish one with `tallycast pub`, or give the right --bus and interface");
     }
     Ok(Outcome::Fine)
 }
 
-fn object(stream: &Announced) -> serde_json::Value {
+/// Joins what is announced with what lies in this host's memory, by name.
+fn rows(announced: &[Announced], on_host: &[OnHost], bus: &Bus) -> Vec<Row> {
+    let local = |stream: StreamId| on_host.iter().find(|it| it.stream == stream);
+    let mut rows: Vec<Row> =
+        announced.iter().map(|it| announced_row(it, local(it.announcement.stream), bus)).collect();
+    let mut known: BTreeSet<StreamId> = announced.iter().map(|it| it.announcement.stream).collect();
+    // The publisher's ring of a stream comes before the agent's.
+    rows.extend(on_host.iter().filter(|it| known.insert(it.stream)).map(host_row));
+    rows.sort_by(|a, b| a.name.cmp(&b.name));
+    rows
+}
+
+fn announced_row(stream: &Announced, local: Option<&OnHost>, bus: &Bus) -> Row {
     let it = &stream.announcement;
+    let without_ring = if bus.shm.is_some() {
+        "from the network: no ring of it on this host"
+    } else {
+        "from the network: the bus's address says udp"
+    };
+    Row {
+        name: it.name.to_string(),
+        id: it.stream.to_string(),
+        epoch: Some(it.epoch.to_string()),
+        rate: it.rate,
+        channels: it.channels as usize,
+        elements_per_sample: it.elements_per_sample,
+        dtype: it.dtype,
+        station: it.station.clone(),
+        network: Some((it.group, stream.from.ip())),
+        reach: local.map_or(Reach::Udp, |local| local.reach),
+        why: local.map_or_else(|| without_ring.to_owned(), why),
+        age: age(it.epoch.start_ns),
+    }
+}
+
+fn host_row(local: &OnHost) -> Row {
+    let schema = &local.description.schema;
+    Row {
+        name: local.description.name.to_string(),
+        id: local.stream.to_string(),
+        epoch: None,
+        rate: schema.rate,
+        channels: schema.channels.len(),
+        elements_per_sample: schema.elements_per_sample(),
+        dtype: schema.dtype,
+        station: local.description.station.clone(),
+        network: None,
+        reach: local.reach,
+        why: why(local),
+        age: age(u64::try_from(local.since.as_nanos()).unwrap_or(0)),
+    }
+}
+
+fn why(local: &OnHost) -> String {
+    format!("{}: process {}", local.reach.why(), local.pid)
+}
+
+fn object(row: &Row) -> serde_json::Value {
     json!({
-        "stream": it.name.as_str(),
-        "id": it.stream.to_string(),
-        "epoch": it.epoch.to_string(),
-        "rate": {"numerator": it.rate.numerator(), "denominator": it.rate.denominator()},
-        "channels": it.channels,
-        "elements_per_sample": it.elements_per_sample,
-        "dtype": it.dtype.name(),
-        "station": it.station,
-        "group": it.group.to_string(),
-        "from": stream.from.ip().to_string(),
-        "age_ns": u64::try_from(age(stream).as_nanos()).unwrap_or(u64::MAX),
+        "stream": row.name,
+        "id": row.id,
+        "epoch": row.epoch,
+        "rate": {"numerator": row.rate.numerator(), "denominator": row.rate.denominator()},
+        "channels": row.channels,
+        "elements_per_sample": row.elements_per_sample,
+        "dtype": row.dtype.name(),
+        "station": row.station,
+        "group": row.network.map(|(group, _)| group.to_string()),
+        "from": row.network.map(|(_, from)| from.to_string()),
+        "reach": row.reach.leg(),
+        "why": row.why,
+        "age_ns": u64::try_from(row.age.as_nanos()).unwrap_or(u64::MAX),
     })
 }
 
-fn print_table(streams: &[Announced]) -> std::io::Result<()> {
-    let width =
-        |text: fn(&Announced) -> usize, least: usize| streams.iter().map(text).max().unwrap_or(0).max(least);
-    let name = width(|it| it.announcement.name.as_str().len(), 6);
-    let station = width(|it| it.announcement.station.len(), 7);
+fn print_table(rows: &[Row]) -> std::io::Result<()> {
+    let width = |text: fn(&Row) -> usize, least: usize| rows.iter().map(text).max().unwrap_or(0).max(least);
+    let name = width(|row| row.name.len(), 6);
+    let station = width(|row| row.station.len(), 7);
+    let age = width(|row| brief(row.age).len(), 3);
     let mut output = std::io::stdout().lock();
-    if !streams.is_empty() {
+    if !rows.is_empty() {
         writeln!(
             output,
-            "{:name$}  {:>12}  {:>8}  {:5}  {:station$}  {:21}  AGE",
-            "STREAM", "SAMPLES/S", "CHANNELS", "DTYPE", "STATION", "GROUP"
+            "{:name$}  {:>12}  {:>8}  {:5}  {:station$}  {:21}  {:age$}  REACH",
+            "STREAM", "SAMPLES/S", "CHANNELS", "DTYPE", "STATION", "GROUP", "AGE"
         )?;
     }
-    for stream in streams {
-        let it = &stream.announcement;
-        let (rate, group, age) = (it.rate.to_string(), it.group.to_string(), brief(age(stream)));
+    for row in rows {
+        let group = row.network.map_or_else(|| "-".to_owned(), |(group, _)| group.to_string());
         writeln!(
             output,
-            "{:name$}  {rate:>12}  {:>8}  {:5}  {:station$}  {group:21}  {age}",
-            it.name.as_str(),
-            it.channels,
-            it.dtype.name(),
-            it.station
+            "{:name$}  {:>12}  {:>8}  {:5}  {:station$}  {group:21}  {:age$}  {} ({})",
+            row.name,
+            row.rate.to_string(),
+            row.channels,
+            row.dtype.name(),
+            row.station,
+            brief(row.age),
+            row.reach.leg(),
+            row.why
         )?;
     }
     Ok(())
 }
 
-/// Returns how long ago the epoch began.
-fn age(stream: &Announced) -> Duration {
+/// Returns how long ago an epoch began.
+fn age(start_ns: u64) -> Duration {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    now.saturating_sub(Duration::from_nanos(stream.announcement.epoch.start_ns))
+    now.saturating_sub(Duration::from_nanos(start_ns))
 }
 
 /// Writes a duration in its largest unit and the next.

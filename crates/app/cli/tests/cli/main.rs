@@ -5,9 +5,12 @@
 mod account_page;
 mod apps;
 mod archive;
+mod bench;
 mod demo;
 mod playback;
 mod program;
 mod query;
+mod reaches;
 mod refusals;
+mod schema;
 mod streams;

@@ -121,6 +121,13 @@ impl Running {
         drop(self.child.stdin.take());
     }
 
+    /// Returns its processes; none where the kernel does not tell them.
+    pub(crate) fn children(&self) -> Vec<String> {
+        let id = self.child.id();
+        let text = std::fs::read_to_string(format!("/proc/{id}/task/{id}/children")).unwrap_or_default();
+        text.split_whitespace().map(str::to_owned).collect()
+    }
+
     /// Sends it a signal.
     pub(crate) fn signal(&self, signal: Signal) {
         kill_process(Pid::from_child(&self.child), signal).unwrap();

@@ -7,6 +7,7 @@ use units::Epoch;
 
 use super::Flow;
 use crate::event::{Event, StreamGap};
+use crate::life::Life;
 
 /// Names the time without a publisher, once an epoch; above all positions that come to pass, and still a whole
 /// number for every reader of JSON.
@@ -58,6 +59,27 @@ impl Flow {
         };
         let absence = StreamGap { t0, t1, ..self.stream_gap(epoch, gap)? };
         (t0 < t1).then_some(absence)
+    }
+
+    /// Returns what lies between the account of an epoch that ended with another way of the data and `next`.
+    ///
+    /// Source: architecture, "The account, precisely", rule 14.
+    pub(super) fn absence_of_reader(&mut self, epoch: Epoch, next: &Life) -> Option<Gap> {
+        let resumed = std::mem::take(&mut self.resumed);
+        let before = self.lives.get(&epoch).filter(|life| resumed && life.ended)?;
+        let per_sample = u64::from(self.schema.elements_per_sample());
+        let positions = before.leg.next_position()..next.leg.rows().first * per_sample;
+        (positions.start < positions.end).then(|| Gap {
+            id: positions.start,
+            kind: GapKind::ReaderAbsent,
+            positions,
+            numbers: 0..0,
+            lost: StageCounts::default(),
+            unexplained: 0,
+            unsettled: 0,
+            apportioned: false,
+            evidence: Vec::new(),
+        })
     }
 
     fn stream_gap(&self, epoch: Epoch, gap: Gap) -> Option<StreamGap> {

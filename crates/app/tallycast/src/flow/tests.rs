@@ -4,7 +4,7 @@ use super::*;
 use std::ops::Range;
 use std::sync::Mutex;
 
-use ledger::{Evidence, EvidenceSource, GapKind, ReaderRows, Stage, StageCounts, Unit};
+use ledger::{Evidence, EvidenceSource, GapKind, Stage, StageCounts, Unit};
 use ring::Writer;
 use sample::{Channel, Dtype, Schema};
 use units::{SampleRate, WallTime};
@@ -19,11 +19,11 @@ const E: u64 = 2;
 const TOO_MANY: u64 = 4_000;
 
 #[derive(Default)]
-struct KnownAccounts(Mutex<Vec<(Epoch, Account)>>);
+struct KnownAccounts(Mutex<Vec<LifeOnPage>>);
 
 impl Bridge for KnownAccounts {
-    fn accounts_of(&self, _: StreamId) -> Vec<(Epoch, Account)> {
-        self.0.lock().unwrap().clone()
+    fn accounts_of(&self, _: StreamId) -> Option<Vec<LifeOnPage>> {
+        Some(self.0.lock().unwrap().clone())
     }
 }
 
@@ -91,13 +91,11 @@ impl Scene {
     }
 
     fn ended(&mut self, epoch: Epoch, state: AccountState) {
-        self.put(&Record::Ended { epoch, state, datagrams: NetworkRows::default() }, [0, 0]);
+        self.put(&Record::Ended { epoch, state, datagrams: Some(NetworkRows::default()) }, [0, 0]);
     }
 
     fn bridge_knows(&self, epoch: Epoch, gaps: Vec<Gap>) {
-        let elements = ReaderRows { per_sample: 2, ..ReaderRows::default() };
-        let account = Account { state: AccountState::Open, datagrams: None, elements, gaps };
-        self.bridge.0.lock().unwrap().push((epoch, account));
+        self.bridge.0.lock().unwrap().push(LifeOnPage { epoch, ended: false, gaps });
     }
 
     /// Reads to the end; every open account adds up.

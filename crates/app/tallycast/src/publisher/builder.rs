@@ -4,7 +4,8 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use cast::send::{DEFAULT_LINGER, Pacing, Sending};
-use engine::OutletConfig;
+use engine::{Outlet, OutletConfig, SendError};
+use ring::shared::CreateError;
 use sample::{Channel, Dtype, Schema, SchemaError, StreamName};
 use units::{RateError, SampleRate};
 use wire::{Clock, Description};
@@ -210,7 +211,11 @@ impl PublisherBuilder {
         schema.labels = self.labels.into_iter().collect();
         let stream = wire::stream_id(&name, &schema);
         let epoch = self.node.new_epoch(stream);
-        let destinations = if self.to.is_empty() { vec![self.node.bus().group(stream)] } else { self.to };
+        let (bus, pinned) = (self.node.bus(), !self.to.is_empty());
+        if pinned && !bus.has_network() {
+            return Err(NodeError::NoNetwork(Box::new(bus.clone())));
+        }
+        let destinations = if pinned { self.to } else { vec![bus.group(stream)] };
         let config = OutletConfig {
             description: Description {
                 name: name.clone(),
@@ -226,9 +231,11 @@ impl PublisherBuilder {
             pacing: self.pacing,
             sending: self.sending.unwrap_or(self.node.bus().sending),
             ring_bytes: self.ring_bytes.unwrap_or_else(|| ring_bytes(&schema)),
+            // An address is taken at its word.
+            host: self.node.host_rings().filter(|_| !pinned),
             send_buffer_bytes: self.node.bus().send_buffer_bytes,
         };
-        let outlet = self.node.send_agent()?.open(config)?;
+        let outlet = open_outlet(&self.node, config)?;
         if self.loss > 0.0 {
             outlet.inject(self.loss);
         }
@@ -243,6 +250,22 @@ impl PublisherBuilder {
             schedule: Schedule::new(schema.rate),
             schema,
         })
+    }
+}
+
+/// Opens a stream's way out: to readers of this host, to the network, or both.
+fn open_outlet(node: &Node, config: OutletConfig) -> Result<Outlet, NodeError> {
+    if !node.bus().has_network() {
+        return Ok(engine::open_on_host(&config)?);
+    }
+    let agent = node.send_agent()?;
+    match agent.open(config.clone()) {
+        // Two publishers of one stream on one host are a mistake; a host without shared memory is a host.
+        Err(SendError::Ring(error)) if !matches!(error, CreateError::InUse { .. }) => {
+            tracing::warn!("{error}\nreaders of this host get `{}` by the network", config.description.name);
+            Ok(agent.open(OutletConfig { host: None, ..config })?)
+        }
+        opened => Ok(opened?),
     }
 }
 

@@ -16,7 +16,7 @@ use super::directory::{Announced, Directory};
 use super::inlet::{Inlets, PortToken, Registry};
 use super::port::{Port, PortStatus};
 use super::reply::ReplySockets;
-use super::{Command, ReceiveConfig, ReceiveError, StreamAccountView};
+use super::{Command, ReceiveConfig, ReceiveError, ReceivesFor, StreamAccountView};
 use crate::bell::AgentBell;
 
 const WAKEUP: u64 = 0;
@@ -29,6 +29,8 @@ const MAX_PORTS: usize = 1_024;
 const MAX_BATCHES_PER_TURN: usize = 4;
 /// How often ports are looked through for those where nothing comes any more.
 const LOOK_INTERVAL: Duration = Duration::from_secs(5);
+/// How often the host's rings are looked at for a stream that is announced and not received.
+const HOST_LOOK_INTERVAL: Duration = Duration::from_millis(500);
 /// Announcements are small and few.
 const ANNOUNCEMENT_BUFFER_BYTES: usize = 1 << 20;
 
@@ -43,6 +45,8 @@ pub(super) struct Agent {
     ports: BTreeMap<PortToken, Port>,
     next_token: PortToken,
     inlets: Inlets,
+    /// Streams that were looked for on this host: when to look again, and whether they are read there.
+    elsewhere: BTreeMap<StreamId, (Instant, bool)>,
     reply: ReplySockets,
     /// Something may be left: a wish was taken back, or an account of a stream nobody wants has ended since.
     leaving: bool,
@@ -65,6 +69,7 @@ impl Agent {
     ) -> Result<Self, ReceiveError> {
         let poller = Poller::new()?;
         poller.add(bell.wakeup(), WAKEUP, Interest::Read)?;
+        let shared = config.host.clone().filter(|_| config.receives_for == ReceivesFor::Host);
         Ok(Self {
             reply: ReplySockets::new(config.interface.clone()),
             config,
@@ -75,7 +80,8 @@ impl Agent {
             directory: Directory::new(),
             ports: BTreeMap::new(),
             next_token: FIRST_PORT,
-            inlets: Inlets::new(registry),
+            inlets: Inlets::new(registry, shared),
+            elsewhere: BTreeMap::new(),
             leaving: false,
             waiting: Vec::new(),
             next_look: clock::monotonic() + LOOK_INTERVAL,
@@ -221,7 +227,7 @@ impl Agent {
             let received_elsewhere = self.inlets.port_of(announcement.stream).is_some_and(|port| {
                 self.ports.get(&port).is_some_and(|port| port.address != announcement.group)
             });
-            if received_elsewhere || !self.may_join(&announcement) {
+            if received_elsewhere || self.is_read_on_host(&announcement) || !self.may_join(&announcement) {
                 continue;
             }
             let token = match self.open_port(announcement.group) {
@@ -239,6 +245,23 @@ impl Agent {
                 drain(token, port, &mut self.inlets, &mut self.reply);
             }
         }
+    }
+
+    /// Tells whether a stream that does not come in yet can be read from a ring of this host.
+    fn is_read_on_host(&mut self, announcement: &Announcement) -> bool {
+        let Some(host) = &self.config.host else { return false };
+        if self.ports.values().any(|port| port.address == announcement.group) {
+            return false;
+        }
+        let (now, stream) = (clock::monotonic(), announcement.stream);
+        if let Some((until, known)) = self.elsewhere.get(&stream)
+            && now < *until
+        {
+            return *known;
+        }
+        let served = host.serves(stream, self.config.receives_for.others());
+        self.elsewhere.insert(stream, (now + HOST_LOOK_INTERVAL, served));
+        served
     }
 
     /// Tells whether an announcement may make this process join: a stranger's must neither lead it out of its
@@ -356,6 +379,7 @@ impl Agent {
         if now >= self.next_look {
             self.next_look = now + LOOK_INTERVAL;
             self.directory.forget_old(now);
+            self.elsewhere.retain(|stream, _| self.directory.is_announced(*stream));
             self.leaving = true;
         }
         if !self.leaving || self.ports.values().any(|port| port.machine.is_leaving()) {
@@ -364,7 +388,12 @@ impl Agent {
         self.leaving = false;
         let told: Vec<PortStatus> = self.ports.values().map(Port::status).collect();
         let directory = &self.directory;
-        self.inlets.close_where(|description| !directory.wants(&description.name));
+        let for_host = self.config.receives_for == ReceivesFor::Host;
+        self.inlets.close_where(|stream, description, idle| {
+            // A process's own readers remember lives by their rings; a host's agent outlives its streams.
+            let is_over = for_host && idle && !directory.is_announced(stream);
+            !directory.wants(&description.name) || is_over
+        });
         let poller = &self.poller;
         let wanted: Vec<SocketAddr> = directory.wanted().map(|it| it.announcement.group).collect();
         self.ports.retain(|_, port| {

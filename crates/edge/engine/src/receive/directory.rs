@@ -72,6 +72,10 @@ impl Directory {
         self.selection.wants(name)
     }
 
+    pub(super) fn is_announced(&self, stream: StreamId) -> bool {
+        self.announced.contains_key(&stream)
+    }
+
     /// Returns the announced streams that are wanted.
     pub(super) fn wanted(&self) -> impl Iterator<Item = &Announced> {
         self.announced.values().filter(|announced| self.wants(&announced.announcement.name))

@@ -10,6 +10,8 @@ use ring::{Doorbell, Ring, Writer};
 use units::{Epoch, StreamId};
 use wire::Description;
 
+use crate::host::{HostRings, RingWriter};
+use crate::ledger_page::{LedgerPage, write_page};
 use crate::record::{BlockRecord, Record, kind};
 
 /// A ring holds about so much of its stream, so that a reader may be away for that long.
@@ -71,6 +73,8 @@ pub(super) type PortToken = u64;
 /// where its account began first, until that account ends: delivered twice, nothing would add up.
 pub(super) struct Inlets {
     registry: Arc<Registry>,
+    /// Where rings are made that other processes read too; `None` keeps them on the heap.
+    host: Option<HostRings>,
     ways: BTreeMap<StreamId, Way>,
     /// Accounts that began although another port has the stream: what they tell is not written.
     surplus: BTreeSet<(PortToken, StreamId)>,
@@ -81,10 +85,15 @@ pub(super) struct Inlets {
     /// What the rings may take together.
     budget_bytes: usize,
     warned_of_budget: bool,
+    warned_of_host: bool,
 }
 
 struct Way {
     writer: Writer,
+    /// What readers in other processes can look up.
+    page: LedgerPage,
+    /// Written to since the bell was rung last.
+    written: bool,
     ring_bytes: usize,
     /// Where it comes in, while it has open accounts there.
     port: Option<PortToken>,
@@ -102,9 +111,10 @@ struct Life {
 }
 
 impl Inlets {
-    pub(super) fn new(registry: Arc<Registry>) -> Self {
+    pub(super) fn new(registry: Arc<Registry>, host: Option<HostRings>) -> Self {
         Self {
             registry,
+            host,
             ways: BTreeMap::new(),
             surplus: BTreeSet::new(),
             news_of_ports: Vec::new(),
@@ -112,6 +122,7 @@ impl Inlets {
             written: false,
             budget_bytes: RING_BUDGET_BYTES,
             warned_of_budget: false,
+            warned_of_host: false,
         }
     }
 
@@ -139,8 +150,7 @@ impl Inlets {
             }
             Event::Settled { stream, epoch, gap } => self.put(stream, &Record::Settled(epoch, gap), [0, 0]),
             Event::Ended { stream, epoch, account } => {
-                let datagrams = account.datagrams.unwrap_or_default();
-                let record = Record::Ended { epoch, state: account.state, datagrams };
+                let record = Record::Ended { epoch, state: account.state, datagrams: account.datagrams };
                 self.put(stream, &record, [0, 0]);
                 self.account_ended(stream);
             }
@@ -197,10 +207,12 @@ impl Inlets {
         }
     }
 
-    /// Closes the rings of streams that nobody reads any more.
-    pub(super) fn close_where(&mut self, unwanted: impl Fn(&Description) -> bool) {
+    /// Closes the rings of streams of which this is true; it is told whether they are without an account.
+    pub(super) fn close_where(&mut self, unwanted: impl Fn(StreamId, &Description, bool) -> bool) {
         let all = self.registry.inlets();
-        let closed: Vec<_> = all.iter().filter(|it| unwanted(&it.description)).map(|it| it.stream).collect();
+        let is_idle = |stream| self.ways.get(&stream).is_none_or(|way| way.open_accounts == 0);
+        let unwanted = |it: &&Inlet| unwanted(it.stream, &it.description, is_idle(it.stream));
+        let closed: Vec<_> = all.iter().filter(unwanted).map(|it| it.stream).collect();
         if !closed.is_empty() {
             self.ways.retain(|stream, _| !closed.contains(stream));
             self.registry.change(|inlets| inlets.retain(|inlet| !closed.contains(&inlet.stream)));
@@ -214,9 +226,17 @@ impl Inlets {
 
     /// Wakes the readers if anything was written since the last time.
     pub(super) fn ring_bell(&mut self) {
-        if std::mem::take(&mut self.written) {
-            self.registry.bell.ring();
+        if !std::mem::take(&mut self.written) {
+            return;
         }
+        if self.host.is_some() {
+            for way in self.ways.values_mut().filter(|way| way.written) {
+                way.written = false;
+                write_page(&mut way.writer, &mut way.page, &mut self.scratch);
+                way.writer.ring_bell();
+            }
+        }
+        self.registry.bell.ring();
     }
 
     fn open(&mut self, stream: StreamId, description: Arc<Description>) {
@@ -233,13 +253,31 @@ impl Inlets {
                 description.name
             );
         }
-        let (writer, ring) = ring::ring(ring_bytes);
-        self.ways.insert(stream, Way { writer, ring_bytes, port: None, open_accounts: 0, lives: Vec::new() });
+        let writer = self.make_ring(stream, &description, ring_bytes);
+        let ring = writer.reading_end();
+        self.ways.insert(stream, Way::new(writer, ring_bytes));
         self.registry.change(|inlets| inlets.push(Inlet { stream, description, ring }));
+    }
+
+    fn make_ring(&mut self, stream: StreamId, description: &Description, ring_bytes: usize) -> Writer {
+        let on_host =
+            self.host.as_ref().map(|host| host.create(stream, RingWriter::Agent, description, ring_bytes));
+        match on_host {
+            Some(Ok(writer)) => return writer,
+            Some(Err(error)) if !std::mem::replace(&mut self.warned_of_host, true) => {
+                tracing::warn!(
+                    "stream `{}` cannot be shared with other processes: {error}",
+                    description.name
+                );
+            }
+            Some(Err(_)) | None => {}
+        }
+        ring::ring(ring_bytes).0
     }
 
     fn put(&mut self, stream: StreamId, record: &Record<'_>, advance: [u64; 2]) {
         let Some(way) = self.ways.get_mut(&stream) else { return };
+        way.note(record);
         self.scratch.clear();
         let kind = record.encode(&mut self.scratch);
         way.put(record.epoch(), kind, &[&self.scratch], advance);
@@ -247,6 +285,21 @@ impl Inlets {
 }
 
 impl Way {
+    fn new(writer: Writer, ring_bytes: usize) -> Self {
+        let (port, open_accounts, lives) = (None, 0, Vec::new());
+        Self { writer, page: LedgerPage::default(), written: false, ring_bytes, port, open_accounts, lives }
+    }
+
+    /// Keeps what a reader may have to look up.
+    fn note(&mut self, record: &Record<'_>) {
+        match record {
+            Record::Began { epoch, .. } => self.page.began(*epoch),
+            Record::Gap(epoch, gap) | Record::Settled(epoch, gap) => self.page.gap(*epoch, gap),
+            Record::Ended { epoch, .. } => self.page.ended(*epoch),
+            Record::Block(_) | Record::TwoPublishers { .. } => {}
+        }
+    }
+
     /// Writes a record of a life, and advances the totals of this life only: what is left of a replaced one
     /// may be told after its successor has begun.
     fn put(&mut self, epoch: Epoch, kind: u16, parts: &[&[u8]], advance: [u64; 2]) {
@@ -254,6 +307,7 @@ impl Way {
         let totals = &mut self.lives[index].totals;
         let written = self.writer.write(kind, *totals, parts);
         written.expect("records of one datagram fit into the smallest ring");
+        self.written = true;
         totals[0] += advance[0];
         totals[1] += advance[1];
     }
@@ -350,7 +404,7 @@ mod tests {
         let mut record = Vec::new();
         let next = || match reader.read(&mut record) {
             Read::Record { totals, .. } => Some(totals),
-            Read::Empty | Read::Lapped { .. } | Read::Closed => None,
+            Read::Empty | Read::Lapped { .. } | Read::Closed | Read::Broken => None,
         };
         std::iter::from_fn(next).collect()
     }
@@ -358,7 +412,7 @@ mod tests {
     #[test]
     fn totals_go_on_over_the_accounts_of_a_life() {
         let registry = Arc::new(Registry::default());
-        let mut inlets = Inlets::new(Arc::clone(&registry));
+        let mut inlets = Inlets::new(Arc::clone(&registry), None);
         began(&mut inlets, A, 5);
         block(&mut inlets, A, 5..15);
         ended(&mut inlets, A);
@@ -374,7 +428,7 @@ mod tests {
     #[test]
     fn the_rest_of_a_replaced_life_is_not_counted_for_its_successor() {
         let registry = Arc::new(Registry::default());
-        let mut inlets = Inlets::new(Arc::clone(&registry));
+        let mut inlets = Inlets::new(Arc::clone(&registry), None);
         began(&mut inlets, A, 0);
         block(&mut inlets, A, 0..6);
         began(&mut inlets, B, 0);
@@ -390,7 +444,7 @@ mod tests {
     #[test]
     fn a_stream_is_received_at_one_port_and_at_another_when_its_account_there_has_ended() {
         let registry = Arc::new(Registry::default());
-        let mut inlets = Inlets::new(Arc::clone(&registry));
+        let mut inlets = Inlets::new(Arc::clone(&registry), None);
         let at = |inlets: &mut Inlets, port, first_index| {
             let (stream, description) = description(1, 1_000);
             inlets.write(port, Event::Began { stream, epoch: A, description, first_index });
@@ -425,7 +479,7 @@ mod tests {
         assert_eq!(affordable(1 << 26, (1 << 26) - 1), 1 << 25);
         assert_eq!(affordable(1 << 26, 0), MIN_RING_BYTES);
         let registry = Arc::new(Registry::default());
-        let mut inlets = Inlets::new(Arc::clone(&registry));
+        let mut inlets = Inlets::new(Arc::clone(&registry), None);
         inlets.budget_bytes = 1 << 21;
         for stream in 0..8 {
             let (stream, description) = description(stream, 1_000_000_000);
@@ -433,7 +487,7 @@ mod tests {
         }
         let bytes: Vec<_> = registry.inlets().iter().map(|inlet| inlet.ring.capacity_bytes()).collect();
         assert_eq!(bytes, [1 << 21, 1 << 18, 1 << 18, 1 << 18, 1 << 18, 1 << 18, 1 << 18, 1 << 18]);
-        inlets.close_where(|_| true);
+        inlets.close_where(|_, _, _| true);
         let (stream, description) = description(9, 1_000_000_000);
         inlets.write(PORT, Event::Began { stream, epoch: A, description, first_index: 0 });
         assert_eq!(registry.inlets()[0].ring.capacity_bytes(), 1 << 21, "what is closed is given back");

@@ -12,9 +12,9 @@ use sys::{Buffer, Loopback, Origin, Outcome, PathError, Refusal, SendOptions, Se
 use units::{Epoch, Instant, Random};
 use wire::{Announcement, Datagram, DescriptionError, Numbered, Report};
 
-use super::outlet::{HOLE, OutletConfig, OutletShared};
+use super::outlet::{OutletConfig, OutletShared};
 use super::{SendError, Surroundings};
-use crate::record::{BlockRecord, Record, kind};
+use crate::record::{BlockRecord, Record};
 
 /// How often a publisher says where it can be heard.
 const ANNOUNCE_INTERVAL: Duration = Duration::from_secs(1);
@@ -220,6 +220,14 @@ impl Lane {
                     self.machine.handle(now, Input::Finish);
                     return false;
                 }
+                Read::Broken => {
+                    tracing::error!(
+                        "stream `{}` ends: somebody has destroyed the ring between publisher and network",
+                        self.announcement.name
+                    );
+                    self.machine.handle(now, Input::Finish);
+                    return false;
+                }
                 Read::Lapped { totals } => self.lapped(now, totals),
                 Read::Record { kind, totals } => self.read(now, kind, totals),
             }
@@ -232,21 +240,26 @@ impl Lane {
 
     fn read(&mut self, now: Instant, record_kind: u16, totals: [u64; 2]) {
         self.totals = totals;
-        if record_kind == HOLE {
-            let samples = self.record.get(16..24).and_then(|bytes| bytes.try_into().ok());
-            let samples = u64::from_le_bytes(samples.expect("the publisher's own record"));
-            self.totals[1] += samples * self.elements_per_sample;
-            self.skip(now, samples, Stage::Source);
-            return;
+        let record = std::mem::take(&mut self.record);
+        match Record::decode(record_kind, &record) {
+            Ok(Record::Block(BlockRecord { t0, payload, .. })) => {
+                let first_index = self.next_index;
+                let samples = (payload.len() / self.sample_bytes) as u64;
+                self.next_index += samples;
+                self.totals[0] += samples * self.elements_per_sample;
+                self.machine.handle(now, Input::Samples { first_index, t0, bytes: payload });
+            }
+            Ok(Record::Gap(_, gap)) => {
+                self.totals[1] += gap.len();
+                self.skip(now, gap.len() / self.elements_per_sample, Stage::Source);
+            }
+            // Beginning and end are for readers; the machine has its own.
+            Ok(Record::Began { .. } | Record::Ended { .. }) => {}
+            Ok(Record::Settled(..) | Record::TwoPublishers { .. }) | Err(_) => {
+                debug_assert!(false, "a publisher writes nothing else");
+            }
         }
-        debug_assert_eq!(record_kind, kind::BLOCK, "a publisher writes nothing else");
-        let Ok(Record::Block(block)) = Record::decode(record_kind, &self.record) else { return };
-        let BlockRecord { t0, payload, .. } = block;
-        let first_index = self.next_index;
-        let samples = (payload.len() / self.sample_bytes) as u64;
-        self.next_index += samples;
-        self.totals[0] += samples * self.elements_per_sample;
-        self.machine.handle(now, Input::Samples { first_index, t0, bytes: payload });
+        self.record = record;
     }
 
     /// The ring took samples back before they were sent.

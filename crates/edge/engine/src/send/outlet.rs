@@ -1,17 +1,24 @@
 //! The publisher's end of its ring: where samples go in, and what the agent reports back.
+//!
+//! The ring is the hub: readers of this host read the same records from shared memory as the sending agent does
+//! on their way to the network. An outlet may have both, or either.
 
 use std::net::SocketAddr;
+use std::ops::Range;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use cast::send::{Pacing, Sending};
+use ledger::{AccountState, Evidence, EvidenceSource, Gap, GapKind, Stage, StageCounts, Unit};
 use ring::sync::{AtomicU64, Ordering};
 use ring::{Guard, RecordTooLarge, Writer};
 use units::{Epoch, WallTime};
-use wire::{Clock, Description, Totals};
+use wire::{Clock, Description, SampleTotals, Totals};
 
 use crate::bell::AgentBell;
-use crate::record::{BlockRecord, kind};
+use crate::host::HostRings;
+use crate::ledger_page::{LedgerPage, write_page};
+use crate::record::{BLOCK_HEAD_BYTES, BlockRecord, Record, kind};
 
 /// What an outlet is made for.
 #[derive(Clone, Debug)]
@@ -32,8 +39,10 @@ pub struct OutletConfig {
     pub pacing: Pacing,
     /// Whether data go out while nobody listens.
     pub sending: Sending,
-    /// The size of the ring between publisher and agent.
+    /// The size of the ring between publisher and agent, and of the one that readers of this host read.
     pub ring_bytes: usize,
+    /// Where readers of this host find it; `None` keeps it on the heap.
+    pub host: Option<HostRings>,
     /// The send buffer to ask for.
     pub send_buffer_bytes: usize,
 }
@@ -41,9 +50,10 @@ pub struct OutletConfig {
 /// The publisher's end: dropping it ends the epoch with a final tally.
 pub struct Outlet {
     writer: Option<Writer>,
-    guard: Guard,
-    shared: Arc<OutletShared>,
-    bell: AgentBell,
+    /// The way to the network, where there is one.
+    link: Option<Link>,
+    page: LedgerPage,
+    scratch: Vec<u8>,
     epoch: Epoch,
     clock: Clock,
     elements_per_sample: u64,
@@ -53,6 +63,13 @@ pub struct Outlet {
     next_index: u64,
     /// Cumulative elements written and skipped, which every record carries.
     totals: [u64; 2],
+}
+
+/// The sending agent as the publisher knows it.
+pub(super) struct Link {
+    pub(super) guard: Guard,
+    pub(super) shared: Arc<OutletShared>,
+    pub(super) bell: AgentBell,
 }
 
 /// What agent and publisher tell each other beside the ring.
@@ -88,28 +105,26 @@ const MAX_RECORD_BYTES: usize = 64 * 1024;
 /// A record takes at most this share of the largest one that fits, so that a ring of any size holds many.
 const RECORD_SHARE: usize = 4;
 
+/// Holds the records that tell of a stream's beginning, holes and end.
+const MIN_RING_BYTES: usize = 512;
+
 /// Returns the size of the smallest ring that holds a sample.
 pub(super) const fn min_ring_bytes(sample_bytes: usize) -> usize {
     // The largest record is half of the ring; it has a head, and a header of the ring's own that is smaller.
-    2 * (sample_bytes + 2 * crate::record::BLOCK_HEAD_BYTES)
+    let for_a_sample = 2 * (sample_bytes + 2 * BLOCK_HEAD_BYTES);
+    if for_a_sample < MIN_RING_BYTES { MIN_RING_BYTES } else { for_a_sample }
 }
 
 impl Outlet {
-    pub(super) fn new(
-        config: &OutletConfig,
-        ring: (Writer, Guard),
-        shared: Arc<OutletShared>,
-        bell: AgentBell,
-    ) -> Self {
+    pub(super) fn new(config: &OutletConfig, writer: Writer, link: Option<Link>) -> Self {
         let schema = &config.description.schema;
-        let (writer, guard) = ring;
         let sample_bytes = schema.sample_bytes();
         let record_bytes = MAX_RECORD_BYTES.min(writer.max_payload_bytes() / RECORD_SHARE);
-        Self {
+        let mut outlet = Self {
             writer: Some(writer),
-            guard,
-            shared,
-            bell,
+            link,
+            page: LedgerPage::default(),
+            scratch: Vec::new(),
             epoch: config.epoch,
             clock: config.clock,
             elements_per_sample: u64::from(schema.elements_per_sample()),
@@ -117,7 +132,11 @@ impl Outlet {
             record_bytes: (record_bytes / sample_bytes).max(1) * sample_bytes,
             next_index: 0,
             totals: [0, 0],
-        }
+        };
+        let began = Record::Began { epoch: config.epoch, first_index: 0 };
+        outlet.page.began(config.epoch);
+        outlet.put_record(&began).expect("the smallest ring holds it");
+        outlet
     }
 
     /// Returns the index of the next sample.
@@ -130,21 +149,22 @@ impl Outlet {
     #[must_use]
     pub fn would_overwrite(&self, size_bytes: usize) -> bool {
         let with_heads = self.ring_bytes(size_bytes);
-        self.writer.as_ref().is_some_and(|writer| writer.would_overwrite(&self.guard, with_heads))
+        let (Some(writer), Some(link)) = (&self.writer, &self.link) else { return false };
+        writer.would_overwrite(&link.guard, with_heads)
     }
 
     /// Returns how many bytes of samples fit between publisher and agent when nothing waits there.
     #[must_use]
     pub fn max_block_bytes(&self) -> usize {
-        let largest = self.writer.as_ref().map_or(0, Writer::max_payload_bytes);
-        let records = 2 * largest / self.ring_bytes(self.record_bytes);
+        let spared = self.writer.as_ref().map_or(0, Writer::spared_bytes);
+        let records = usize::try_from(spared).unwrap_or(usize::MAX) / self.ring_bytes(self.record_bytes);
         records.max(1) * self.record_bytes
     }
 
     /// Tells whether nobody takes the samples any more, because the agent has ended.
     #[must_use]
     pub fn has_ended(&self) -> bool {
-        self.shared.ended.load(Ordering::Relaxed) != 0
+        self.link.as_ref().is_some_and(|link| link.shared.ended.load(Ordering::Relaxed) != 0)
     }
 
     /// Writes whole samples, the first of which was taken at `t0`.
@@ -171,7 +191,7 @@ impl Outlet {
             self.next_index += samples;
             self.totals[0] += samples * self.elements_per_sample;
         }
-        self.bell.ring();
+        self.ring_bells();
         Ok(())
     }
 
@@ -180,41 +200,50 @@ impl Outlet {
     /// # Errors
     /// Never in a ring of the smallest size.
     pub fn skip(&mut self, samples: u64) -> Result<(), RecordTooLarge> {
-        let mut hole = [0; 24];
-        hole[0..8].copy_from_slice(&self.epoch.start_ns.to_le_bytes());
-        hole[8..16].copy_from_slice(&self.epoch.life.to_le_bytes());
-        hole[16..24].copy_from_slice(&samples.to_le_bytes());
-        self.put(HOLE, &[&hole])?;
+        let (start, count) = (self.next_index * self.elements_per_sample, samples * self.elements_per_sample);
+        let gap = source_gap(start..start + count);
+        self.page.gap(self.epoch, &gap);
+        self.put_record(&Record::Gap(self.epoch, gap))?;
         self.next_index += samples;
-        self.totals[1] += samples * self.elements_per_sample;
-        self.bell.ring();
+        self.totals[1] += count;
+        self.ring_bells();
         Ok(())
     }
 
     /// From now on withholds data datagrams with this probability.
     pub fn inject(&self, probability: f64) {
-        self.shared.injection.store(probability.to_bits(), Ordering::Relaxed);
-        self.bell.ring();
+        if let Some(link) = &self.link {
+            link.shared.injection.store(probability.to_bits(), Ordering::Relaxed);
+            link.bell.ring();
+        }
     }
 
-    /// Returns what the agent last said.
+    /// Returns what the agent last said; without a network, what was written.
     #[must_use]
     pub fn status(&self) -> OutletStatus {
-        self.shared.status().clone()
+        self.link.as_ref().map_or_else(|| self.local_status(), |link| link.shared.status().clone())
     }
 
     /// Ends the epoch: everything queued leaves, then the final tally; waits until that is done.
     #[must_use]
     pub fn finish(mut self) -> OutletStatus {
         self.end();
-        self.shared.status().clone()
+        self.status()
+    }
+
+    /// What a publisher without a network says of itself: all that was written is there for its readers.
+    fn local_status(&self) -> OutletStatus {
+        let [numbered, source] = self.totals.map(|elements| elements / self.elements_per_sample);
+        let samples = SampleTotals { offered: self.next_index, numbered, source, ..SampleTotals::default() };
+        let totals = Totals { samples, ..Totals::default() };
+        OutletStatus { totals, finished: self.writer.is_none(), ..OutletStatus::default() }
     }
 
     /// Returns what so many bytes of samples take in the ring.
     fn ring_bytes(&self, size_bytes: usize) -> usize {
         let records = size_bytes.div_ceil(self.record_bytes).max(1);
         // Each record has its head, and a header of the ring's own that is smaller than that.
-        size_bytes + records * 2 * crate::record::BLOCK_HEAD_BYTES
+        size_bytes + records * 2 * BLOCK_HEAD_BYTES
     }
 
     fn put(&mut self, kind: u16, parts: &[&[u8]]) -> Result<(), RecordTooLarge> {
@@ -222,15 +251,59 @@ impl Outlet {
         writer.write(kind, self.totals, parts).map(|_| ())
     }
 
-    fn end(&mut self) {
-        let Some(writer) = self.writer.take() else { return };
-        writer.close();
-        self.shared.closed.store(1, Ordering::Relaxed);
-        self.bell.ring();
-        let mut status = self.shared.status();
-        while !status.finished {
-            status = self.shared.finished.wait(status).unwrap_or_else(PoisonError::into_inner);
+    fn put_record(&mut self, record: &Record<'_>) -> Result<(), RecordTooLarge> {
+        let mut scratch = std::mem::take(&mut self.scratch);
+        scratch.clear();
+        let kind = record.encode(&mut scratch);
+        let put = self.put(kind, &[&scratch]);
+        self.scratch = scratch;
+        put
+    }
+
+    /// Wakes whoever waits for samples, here and in other processes.
+    fn ring_bells(&mut self) {
+        let Some(writer) = &mut self.writer else { return };
+        write_page(writer, &mut self.page, &mut self.scratch);
+        writer.ring_bell();
+        if let Some(link) = &self.link {
+            link.bell.ring();
         }
+    }
+
+    fn end(&mut self) {
+        if self.writer.is_none() {
+            return;
+        }
+        let ended = Record::Ended { epoch: self.epoch, state: AccountState::Closed, datagrams: None };
+        self.put_record(&ended).expect("the smallest ring holds it");
+        self.page.ended(self.epoch);
+        self.ring_bells();
+        // Closes the ring, after which nothing comes.
+        self.writer = None;
+        let Some(link) = &self.link else { return };
+        link.shared.closed.store(1, Ordering::Relaxed);
+        link.bell.ring();
+        let mut status = link.shared.status();
+        while !status.finished {
+            status = link.shared.finished.wait(status).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
+
+/// What the source does not have, as the publisher says it.
+fn source_gap(positions: Range<u64>) -> Gap {
+    let count = positions.end - positions.start;
+    let source = EvidenceSource::SampleTotals;
+    Gap {
+        id: positions.start,
+        kind: GapKind::Missing,
+        positions,
+        numbers: 0..0,
+        lost: StageCounts::of(Stage::Source, count),
+        unexplained: 0,
+        unsettled: 0,
+        apportioned: false,
+        evidence: vec![Evidence { stage: Stage::Source, count, unit: Unit::Elements, source }],
     }
 }
 
@@ -239,9 +312,6 @@ impl Drop for Outlet {
         self.end();
     }
 }
-
-/// A hole in a publisher's ring: so many samples that the source does not have.
-pub(super) const HOLE: u16 = 64;
 
 impl OutletShared {
     pub(super) fn new() -> Self {

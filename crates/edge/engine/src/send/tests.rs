@@ -35,6 +35,7 @@ fn outlet_config(destinations: Vec<SocketAddr>) -> OutletConfig {
         pacing: Pacing::Stream,
         sending: Sending::Always,
         ring_bytes: 1 << 20,
+        host: None,
         send_buffer_bytes: 1 << 18,
     }
 }
@@ -51,7 +52,8 @@ fn opened(config: &OutletConfig) -> (Outlet, Lane) {
     let (writer, ring) = ring::ring(config.ring_bytes);
     let (reader, guard) = ring.guarded_reader();
     let shared = Arc::new(OutletShared::new());
-    let outlet = Outlet::new(config, (writer, guard), Arc::clone(&shared), AgentBell::new().unwrap());
+    let link = Link { guard, shared: Arc::clone(&shared), bell: AgentBell::new().unwrap() };
+    let outlet = Outlet::new(config, writer, Some(link));
     let surroundings = Surroundings { interface: None, ttl: None };
     let lane = Lane::open(config, reader, shared, &surroundings, clock::monotonic()).unwrap();
     (outlet, lane)

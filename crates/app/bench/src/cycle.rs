@@ -1,0 +1,32 @@
+//! The largest array of `u32` that a writer can hand to a reader every cycle: `tallycast bench cycle`.
+//!
+//! Source: document 004, whose communication tool this is; `probe::cycle` has the rules, `docs/bench.md` says for
+//! people what is measured. [`run`] looks for the largest array at each [point](Point) of cycle time, transport and
+//! processor quota; each repeat is one whole [search](Search) with two processes of its own. [`serve`] is what
+//! those processes do.
+
+mod figure;
+mod message;
+mod options;
+mod page;
+mod pair;
+mod report;
+mod search;
+mod table;
+mod transport;
+mod worker;
+
+pub use figure::{FigureError, Panel};
+pub use options::{Buffer, CpuLimit, EndOfRun, Options, OptionsError};
+pub use pair::{PairError, Program};
+pub use report::{
+    End, FORMAT, Found, Outcome, Point, Report, Row, Run, Search, Settings, Spread, Start, State, VERSION,
+};
+pub use search::{Progress, Watch, run};
+pub use transport::{Transport, TransportError};
+pub use worker::{WorkerError, serve};
+
+pub use probe::cycle::{Limits, Verdict};
+
+#[cfg(test)]
+pub(crate) use report::tests::example as example_report;

@@ -1,0 +1,296 @@
+//! What a bench is to measure.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use probe::Bisection;
+use probe::cycle::{HEADER_BYTES, Limits};
+
+use super::transport::Transport;
+use crate::quota::Quota;
+
+/// The largest datagram of UDP over IPv4. Source: RFC 768 and 791: 65,535 less 8 and 20 bytes of header.
+const LARGEST_DATAGRAM_BYTES: usize = 65_507;
+/// The smallest that holds an element.
+const SMALLEST_DATAGRAM_BYTES: usize = HEADER_BYTES + 4;
+
+/// The largest array: with its ring a gigabyte of memory.
+const LARGEST_MULTIPLICITY: u32 = 1 << 26;
+
+/// The longest run of one search step: a day of 86 ms cycles. Beyond it is a slip of the keyboard.
+const MOST_CYCLES: u32 = 1_000_000;
+
+/// From the word to begin until cycle 0: both processes have read it and sleep by then.
+pub(super) const LEAD: Duration = Duration::from_millis(20);
+
+/// What is measured, and how.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Options {
+    /// The transports that are compared.
+    pub transports: Vec<Transport>,
+    /// The cycle times.
+    pub cycle_times: Vec<Duration>,
+    /// The processor quotas.
+    pub cpus: Vec<CpuLimit>,
+    /// How often a quota is given anew.
+    pub quota_period: Duration,
+    /// Cycles in each run.
+    pub cycles: u32,
+    /// Searches at each point.
+    pub repeats: u32,
+    /// The largest multiplicity to try. Units: elements of four bytes.
+    pub limit: u32,
+    /// A search ends when what holds and what does not are so close. Units: elements.
+    pub step: u32,
+    /// What a run must keep to.
+    pub limits: Limits,
+    /// The largest datagram, the header of 16 bytes included.
+    pub datagram_bytes: usize,
+    /// The reader's socket buffer.
+    pub receive_buffer: Buffer,
+    /// When a run that cannot be good any more ends.
+    pub end_of_run: EndOfRun,
+}
+
+/// How much of the processors writer and reader may take together.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum CpuLimit {
+    /// Thousandths of a processor.
+    Millicpus(u32),
+    /// All there is.
+    Max,
+}
+
+/// A socket buffer to ask for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Buffer {
+    /// What the kernel gives to a socket that asks for none.
+    System,
+    /// So many bytes.
+    Bytes(usize),
+}
+
+/// When a run that cannot be good any more ends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum EndOfRun {
+    /// At once, which saves about half the time.
+    WhenSettled,
+    /// With its last cycle, which shows how bad it was.
+    LastCycle,
+}
+
+/// Says which option cannot be.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OptionsError {
+    /// A list is empty.
+    #[error("there is nothing to measure: no {0} is named\nname at least one")]
+    Nothing(&'static str),
+    /// A number is out of its range.
+    #[error("{what} must be from {least} to {most}, not {asked}\nchoose one in that range")]
+    OutOfRange {
+        /// Which option.
+        what: &'static str,
+        /// What was asked for.
+        asked: u128,
+        /// The least it may be.
+        least: u128,
+        /// The most it may be.
+        most: u128,
+    },
+    /// Not a number of processors.
+    #[error("`{0}` is no number of CPUs\nwrite one such as 0.3, down to thousandths, or `max` for no limit")]
+    Cpus(String),
+}
+
+impl Default for Options {
+    /// The exchange of document 004 at the default cycle time of its middleware, without a quota.
+    fn default() -> Self {
+        Self {
+            transports: Transport::ALL.to_vec(),
+            cycle_times: vec![Duration::from_millis(10)],
+            cpus: vec![CpuLimit::Max],
+            quota_period: Duration::from_millis(100),
+            cycles: 1_000,
+            repeats: 3,
+            limit: 1_000_000,
+            step: 2,
+            limits: Limits::SOURCE_004,
+            datagram_bytes: LARGEST_DATAGRAM_BYTES,
+            receive_buffer: Buffer::System,
+            end_of_run: EndOfRun::WhenSettled,
+        }
+    }
+}
+
+impl Options {
+    /// Checks every option.
+    ///
+    /// # Errors
+    /// [`OptionsError`] names the first that cannot be.
+    pub fn check(&self) -> Result<(), OptionsError> {
+        let nothing = |what, is_empty| if is_empty { Err(OptionsError::Nothing(what)) } else { Ok(()) };
+        nothing("transport", self.transports.is_empty())?;
+        nothing("cycle time", self.cycle_times.is_empty())?;
+        nothing("number of CPUs", self.cpus.is_empty())?;
+
+        for cycle_time in &self.cycle_times {
+            in_range("a cycle time in µs", cycle_time.as_micros(), 50..=60_000_000)?;
+        }
+        in_range("the quota's period in µs", self.quota_period.as_micros(), 1_000..=1_000_000)?;
+        in_range("--cycles", self.cycles.into(), 1..=MOST_CYCLES.into())?;
+        in_range("--repeat", self.repeats.into(), 1..=10_000)?;
+        in_range("--limit", self.limit.into(), 1..=LARGEST_MULTIPLICITY.into())?;
+        in_range("--step", self.step.into(), 1..=self.limit.max(2).into())?;
+        in_range("the complete share in millionths", self.limits.complete_ppm.into(), 0..=1_000_000)?;
+        let datagrams = SMALLEST_DATAGRAM_BYTES as u128..=LARGEST_DATAGRAM_BYTES as u128;
+        in_range("--datagram", self.datagram_bytes as u128, datagrams)?;
+        if let Buffer::Bytes(bytes) = self.receive_buffer {
+            in_range("--receive-buffer in bytes", bytes as u128, 1..=1 << 30)?;
+        }
+        Ok(())
+    }
+
+    /// Returns how long all of it takes at most, if every run goes to its end.
+    #[must_use]
+    pub fn longest(&self) -> Duration {
+        let tries = Bisection::new(self.limit.into(), self.step.into()).tries_at_most();
+        let per_point = tries.saturating_mul(self.repeats);
+        let of_runs: Duration = self.cycle_times.iter().map(|cycle_time| *cycle_time * self.cycles).sum();
+        let cycle_times = u32::try_from(self.cycle_times.len()).unwrap_or(u32::MAX);
+        let of_curve = |cpus: &CpuLimit| {
+            let lead = cpus.quota(self.quota_period).map_or(LEAD, |quota| quota.lead());
+            (of_runs + lead.saturating_mul(cycle_times)).saturating_mul(per_point)
+        };
+        let transports = u32::try_from(self.transports.len()).unwrap_or(u32::MAX);
+        self.cpus
+            .iter()
+            .map(of_curve)
+            .fold(Duration::ZERO, Duration::saturating_add)
+            .saturating_mul(transports)
+    }
+}
+
+impl Buffer {
+    /// Returns what to ask the kernel for.
+    pub(super) fn asked_bytes(self) -> usize {
+        match self {
+            Self::Bytes(bytes) => bytes,
+            // The kernel doubles what is asked for, and tells its default doubled; 208 KiB is that of every kernel
+            // since 2.6, for where it cannot be read.
+            Self::System => {
+                let default = sys::host::receive_buffer_default().unwrap_or(212_992);
+                usize::try_from(default / 2).unwrap_or(usize::MAX)
+            }
+        }
+    }
+}
+
+impl CpuLimit {
+    /// Returns the quota; `None` without a limit.
+    #[must_use]
+    pub const fn quota(self, period: Duration) -> Option<Quota> {
+        match self {
+            Self::Millicpus(millicpus) => Some(Quota { millicpus, period }),
+            Self::Max => None,
+        }
+    }
+
+    /// Returns the number of processors; `None` without a limit.
+    #[must_use]
+    pub fn cpus(self) -> Option<f64> {
+        match self {
+            Self::Millicpus(millicpus) => Some(f64::from(millicpus) / 1_000.0),
+            Self::Max => None,
+        }
+    }
+}
+
+impl FromStr for CpuLimit {
+    type Err = OptionsError;
+
+    fn from_str(text: &str) -> Result<Self, OptionsError> {
+        let error = || OptionsError::Cpus(text.to_owned());
+        if text == "max" {
+            return Ok(Self::Max);
+        }
+        let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
+        let are_digits = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
+        if whole.is_empty() || fraction.len() > 3 || !are_digits(whole) || !are_digits(fraction) {
+            return Err(error());
+        }
+        let whole: u32 = whole.parse().map_err(|_| error())?;
+        let thousandths: u32 = format!("{fraction:0<3}").parse().map_err(|_| error())?;
+        let millicpus = whole.checked_mul(1_000).and_then(|it| it.checked_add(thousandths));
+        millicpus.filter(|it| *it > 0).map(Self::Millicpus).ok_or_else(error)
+    }
+}
+
+impl fmt::Display for CpuLimit {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.cpus() {
+            Some(cpus) => formatter.pad(&cpus.to_string()),
+            None => formatter.pad("max"),
+        }
+    }
+}
+
+fn in_range(
+    what: &'static str,
+    asked: u128,
+    range: std::ops::RangeInclusive<u128>,
+) -> Result<(), OptionsError> {
+    let (least, most) = (*range.start(), *range.end());
+    if range.contains(&asked) { Ok(()) } else { Err(OptionsError::OutOfRange { what, asked, least, most }) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_of_cpus_are_exact_to_a_thousandth() {
+        for (text, millicpus) in [("0.05", 50), ("0.3", 300), ("1.5", 1_500), ("2", 2_000), ("0.001", 1)] {
+            let limit: CpuLimit = text.parse().unwrap();
+            assert_eq!(limit, CpuLimit::Millicpus(millicpus));
+            assert_eq!(limit.to_string(), text);
+        }
+        assert_eq!("max".parse(), Ok(CpuLimit::Max));
+        for text in ["", "0", "0.0004", ".5", "-1", "1e3", "NaN", "1.+5", "99999999999"] {
+            assert!(text.parse::<CpuLimit>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn the_default_is_in_order_and_takes_at_most_so_long() {
+        let options = Options::default();
+        assert_eq!(options.check(), Ok(()));
+        let searches = 3 * u32::try_from(options.transports.len()).unwrap();
+        let run = Duration::from_secs(10) + Duration::from_millis(20);
+        assert_eq!(options.longest(), run * 20 * searches);
+    }
+
+    #[test]
+    fn both_ends_of_every_range() {
+        let check = |change: fn(&mut Options)| {
+            let mut options = Options::default();
+            change(&mut options);
+            options.check().is_ok()
+        };
+        assert!(check(|it| it.datagram_bytes = 65_507) && !check(|it| it.datagram_bytes = 65_508));
+        assert!(check(|it| it.datagram_bytes = 20) && !check(|it| it.datagram_bytes = 19));
+        assert!(check(|it| it.cycles = 1) && !check(|it| it.cycles = 0));
+        assert!(check(|it| it.cycles = 1_000_000) && !check(|it| it.cycles = 1_000_001));
+        assert!(check(|it| it.repeats = 1) && !check(|it| it.repeats = 0));
+        assert!(check(|it| it.limit = 1 << 26) && !check(|it| it.limit = (1 << 26) + 1));
+        assert!(!check(|it| it.limit = 0) && !check(|it| it.step = 0));
+        assert!(check(|it| it.step = 1_000_000) && !check(|it| it.step = 1_000_001));
+        assert!(!check(|it| it.cpus.clear()) && !check(|it| it.transports.clear()));
+        assert!(!check(|it| it.cycle_times.clear()));
+        assert!(!check(|it| it.cycle_times = vec![Duration::from_micros(49)]));
+        assert!(!check(|it| it.limits.complete_ppm = 1_000_001));
+        assert!(!check(|it| it.receive_buffer = Buffer::Bytes(0)));
+        assert!(!check(|it| it.quota_period = Duration::from_micros(999)));
+    }
+}

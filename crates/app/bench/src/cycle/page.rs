@@ -1,0 +1,169 @@
+//! The report as one page of HTML that needs nothing beside it: figures, the table, the host, the account.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use super::figure::FigureError;
+use super::report::{Outcome, Point, Report, Run};
+use super::table::grouped;
+use crate::source_004::{self, Comparison};
+
+const STYLE: &str = "\
+body { font: 15px/1.5 system-ui, sans-serif; color: #222; max-width: 1280px; margin: 2em auto; padding: 0 1em; }
+h1 { font-size: 1.5em; } h2 { font-size: 1.15em; margin-top: 2em; }
+table { border-collapse: collapse; } td, th { padding: .15em .8em; text-align: right; border-bottom: 1px solid #ddd; }
+td.word, th.word { text-align: left; } .noisy { color: #a33; } .quiet { color: #666; }
+figure { margin: 0; display: grid; grid-template-columns: repeat(auto-fit, minmax(340px, 1fr)); gap: 8px; }
+svg { width: 100%; max-width: 560px; height: auto; } figcaption { grid-column: 1 / -1; color: #666; }";
+
+impl Report {
+    /// Writes the page.
+    ///
+    /// # Errors
+    /// [`FigureError::Drawing`], only on a defect.
+    pub fn to_html(&self) -> Result<String, FigureError> {
+        let mut page = format!(
+            "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
+             <title>The largest array every cycle</title><style>{STYLE}</style></head><body>\n\
+             <h1>The largest array of u32 that a writer hands to a reader every cycle</h1>\n"
+        );
+        page += &self.circumstances();
+        for panels in self.panels() {
+            let svgs = panels.iter().map(|panel| panel.to_svg()).collect::<Result<String, _>>()?;
+            let caption = panels.first().map_or("", |panel| self.caption(panel.cpus()));
+            let _ = writeln!(page, "<figure>{svgs}<figcaption>{}</figcaption></figure>", escaped(caption));
+        }
+        if let Some(comparison) = &self.source {
+            page += &conclusions(comparison);
+        }
+        page += &self.table();
+        page += &self.account();
+        let notes = self.end.notes.iter().map(|note| format!("<p>{}</p>\n", escaped(note)));
+        page.extend(notes);
+        page += "</body></html>\n";
+        Ok(page)
+    }
+
+    fn caption(&self, cpus: Option<f64>) -> &'static str {
+        if self.source.is_some() { source_004::figures(cpus) } else { "" }
+    }
+
+    fn circumstances(&self) -> String {
+        format!(
+            "<p>{}; tallycast {}.<br>\n{} elements. Faint points are searches, strong ones their medians; hollow \
+             medians are noisy.</p>\n",
+            escaped(&self.host_in_words()),
+            escaped(&self.start.tallycast),
+            escaped(&self.rules_in_words()),
+        )
+    }
+
+    fn table(&self) -> String {
+        let rows: String = self.points.iter().map(row).collect();
+        format!(
+            "<h2>Medians and spread</h2>\n<table><tr><th>CPUs</th><th>cycle time</th><th class=\"word\">transport</th>\
+             <th>median</th><th>least</th><th>most</th><th>repeats</th><th class=\"word\">failed runs</th><th class=\"word\"></th></tr>\n{rows}</table>\n"
+        )
+    }
+
+    /// Sums up what became of everything that was sent.
+    fn account(&self) -> String {
+        let runs = || self.points.iter().flat_map(Point::searches).flat_map(|search| &search.runs);
+        let sum = |of: fn(&Run) -> u64| grouped_whole(runs().map(of).sum());
+        format!(
+            "<h2>The account</h2>\n<p>{} runs sent {} cycles: {} came complete, {} incomplete, {} not at all. Of {} pieces {} \
+             arrived as they were sent, {} with another content, {} not at all, of which the transport had refused {}.</p>\n",
+            grouped_whole(runs().count() as u64),
+            sum(|run| run.account.cycles.sent),
+            sum(|run| run.account.cycles.complete),
+            sum(|run| run.account.cycles.incomplete),
+            sum(|run| run.account.cycles.missing),
+            sum(|run| run.account.pieces.handed),
+            sum(|run| run.account.pieces.received),
+            sum(|run| run.account.pieces.wrong),
+            sum(|run| run.account.pieces.absent),
+            sum(|run| run.account.pieces.refused),
+        )
+    }
+}
+
+fn row(point: &Point) -> String {
+    let cpus = point.cpus.map_or("max".to_owned(), |cpus| cpus.to_string());
+    let cycle_time = Duration::from_nanos(point.cycle_time_ns);
+    let head =
+        format!("<tr><td>{cpus}</td><td>{cycle_time:?}</td><td class=\"word\">{}</td>", point.transport);
+    let tail = match &point.outcome {
+        Outcome::Measured { multiplicity: it, noise, .. } => format!(
+            "<td>{}</td><td>{}</td><td>{}</td><td>{}</td><td class=\"word\">{}</td>\
+             <td class=\"word noisy\">{}</td></tr>\n",
+            grouped(it.median),
+            grouped(it.min),
+            grouped(it.max),
+            it.runs,
+            point.failures(),
+            escaped(&noise.join("; "))
+        ),
+        Outcome::Skipped { reason } => not_measured("skipped", reason),
+        Outcome::Failed { reason } => not_measured("failed", reason),
+    };
+    head + &tail
+}
+
+fn not_measured(how: &str, reason: &str) -> String {
+    format!("<td class=\"word\" colspan=\"6\">{how}: {}</td></tr>\n", escaped(reason))
+}
+
+fn conclusions(comparison: &Comparison) -> String {
+    let rows = comparison.conclusions.iter().map(|it| {
+        format!(
+            "<tr><td class=\"word\">{}</td><td class=\"word\">{}</td><td class=\"word\">{}</td></tr>\n",
+            escaped(&it.source),
+            escaped(&it.here),
+            it.agreement.words()
+        )
+    });
+    format!(
+        "<h2>Conclusions of source {}, and of this host</h2>\n<table><tr><th class=\"word\">source</th>\
+         <th class=\"word\">here</th><th class=\"word\"></th></tr>\n{}</table>\n<p>{} of {} points were noisy.</p>\n",
+        escaped(&comparison.document),
+        rows.collect::<String>(),
+        comparison.noisy_points,
+        comparison.points,
+    )
+}
+
+fn grouped_whole(value: u64) -> String {
+    #[expect(clippy::cast_precision_loss, reason = "pieces are far below 2^53")]
+    grouped(value as f64)
+}
+
+/// Writes text so that no browser takes it for anything else.
+fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::cycle::report::tests::example;
+    use crate::source_004::{Grid, compare};
+
+    #[test]
+    fn a_page_needs_nothing_beside_it_and_escapes_what_it_is_told() {
+        let page = example().to_html().unwrap();
+        assert!(page.contains("Some &lt;CPU&gt; &amp; more"));
+        assert_eq!(page.matches("<svg").count(), 3);
+        for outside in ["<script", "<link", "src=", "href="] {
+            assert!(!page.contains(outside), "{outside}");
+        }
+        assert!(!page.contains("NaN"));
+    }
+
+    #[test]
+    fn a_page_of_a_source_shows_its_conclusions_and_names_its_figures() {
+        let mut report = example();
+        report.source = Some(compare(&report, Grid::Short));
+        let page = report.to_html().unwrap();
+        assert!(page.contains("As figures 3 and 4 of source 004."));
+        assert!(page.contains("shared memory carries consistently more than UDP"));
+    }
+}

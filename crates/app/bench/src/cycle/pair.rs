@@ -1,0 +1,262 @@
+//! The two processes of a search, from outside: started, told, listened to, ended.
+
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::time::{Duration, Instant};
+
+use probe::cycle::Account;
+use sys::clock;
+
+use super::message::{FromWorker, Role, Task, ToWorker};
+
+/// How long a process may be silent beyond the time its run takes. At the smallest quota a process gets a
+/// hundredth of a processor.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// How long a process may take to end before it is killed.
+const PATIENCE_AT_END: Duration = Duration::from_secs(5);
+const LOOK_AT_END: Duration = Duration::from_millis(2);
+
+/// How often the wish to end is looked at.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// How the processes of a bench are started.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Program {
+    /// The program that calls [`serve`](super::serve) when it gets these arguments.
+    pub path: PathBuf,
+    /// The arguments.
+    pub arguments: Vec<String>,
+}
+
+/// Says why a run could not be measured.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum PairError {
+    /// A process could not be started or spoken to.
+    #[error("the {side} of a run cannot be reached: {source}\nsee whether `{program}` can be started")]
+    Unreachable {
+        /// Writer or reader.
+        side: &'static str,
+        /// What was to be started.
+        program: String,
+        /// What the system says.
+        source: std::io::Error,
+    },
+    /// A process said why it could not go on.
+    #[error("the {side} of a run failed: {reason}")]
+    Failed {
+        /// Writer or reader.
+        side: &'static str,
+        /// Its own words, with the way out.
+        reason: String,
+    },
+    /// A process ended although nobody asked it to.
+    #[error(
+        "the {side} of a run ended by itself\nsee the lines above, and `dmesg` for whether it was killed"
+    )]
+    Ended {
+        /// Writer or reader.
+        side: &'static str,
+    },
+    /// A process said something that has no place in a run.
+    #[error(
+        "the {side} of a run said `{said}`, which was not expected\nstart the bench anew; if it comes again, report it"
+    )]
+    Unexpected {
+        /// Writer or reader.
+        side: &'static str,
+        /// What it said.
+        said: String,
+    },
+    /// Nothing was said for too long.
+    #[error(
+        "the two processes of a run said nothing for {0:?}\ntake a larger --cpus, or see what else keeps this host busy"
+    )]
+    Silent(Duration),
+}
+
+/// What a run gave.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) struct Measured {
+    pub(super) account: Account,
+    pub(super) writer_cpu_ns: u64,
+    pub(super) reader_cpu_ns: u64,
+    pub(super) dropped_by_socket: Option<u64>,
+    /// What is to be known about the endpoints, such as buffers that the kernel clamped.
+    pub(super) notes: Vec<String>,
+}
+
+/// A writer and a reader. Dropping ends both.
+pub(super) struct Pair {
+    writer: Worker,
+    reader: Worker,
+    heard: Receiver<(Role, Option<FromWorker>)>,
+}
+
+struct Worker {
+    role: Role,
+    process: Child,
+    /// Dropping it asks the process to end.
+    input: Option<ChildStdin>,
+    program: String,
+}
+
+impl Pair {
+    /// Starts both.
+    pub(super) fn start(program: &Program) -> Result<Self, PairError> {
+        let (sender, heard) = channel();
+        let writer = Worker::start(Role::Writer, program, sender.clone())?;
+        let reader = Worker::start(Role::Reader, program, sender)?;
+        Ok(Self { writer, reader, heard })
+    }
+
+    /// Returns the ids of both processes.
+    pub(super) fn process_ids(&self) -> [u32; 2] {
+        [self.writer.process.id(), self.reader.process.id()]
+    }
+
+    /// Runs `task`, whose role and endpoint are filled in here; `is_wanted_to_end` stops it early.
+    pub(super) fn run(
+        &mut self,
+        task: &Task,
+        lead: Duration,
+        is_wanted_to_end: &dyn Fn() -> bool,
+    ) -> Result<Measured, PairError> {
+        let notes = self.prepare(task)?;
+        let start_ns = (clock::monotonic() + lead).as_nanos();
+        // The reader first: its time to listen must have come when the writer's comes to speak.
+        self.reader.tell(&ToWorker::Start { start_ns })?;
+        self.writer.tell(&ToWorker::Start { start_ns })?;
+
+        let planned = lead + task.cycle_time * task.cycles;
+        let deadline = Instant::now() + planned + PATIENCE;
+        let (mut stopped, mut writer_cpu_ns) = (false, 0);
+        loop {
+            match self.hear(deadline, planned)? {
+                None | Some((Role::Reader, FromWorker::Settled)) if stopped => {}
+                None if !is_wanted_to_end() => {}
+                None | Some((Role::Reader, FromWorker::Settled)) => {
+                    stopped = true;
+                    self.writer.tell(&ToWorker::Stop)?;
+                }
+                Some((Role::Writer, FromWorker::Sent { sent, cpu_ns })) => {
+                    stopped = true;
+                    writer_cpu_ns = cpu_ns;
+                    self.reader.tell(&ToWorker::Close(sent))?;
+                }
+                Some((Role::Reader, FromWorker::Received { account, cpu_ns, dropped_by_socket })) => {
+                    let reader_cpu_ns = cpu_ns;
+                    return Ok(Measured { account, writer_cpu_ns, reader_cpu_ns, dropped_by_socket, notes });
+                }
+                Some((role, other)) => return Err(unexpected(role, &other)),
+            }
+        }
+    }
+
+    /// Has both ends made, the one that must be there first; returns what they note.
+    fn prepare(&mut self, task: &Task) -> Result<Vec<String>, PairError> {
+        let first = task.transport.first();
+        let second = if first == Role::Writer { Role::Reader } else { Role::Writer };
+        let (endpoint, mut notes) = self.prepare_end(Task { role: first, ..task.clone() })?;
+        let (_, more) = self.prepare_end(Task { role: second, endpoint, ..task.clone() })?;
+        notes.extend(more);
+        Ok(notes)
+    }
+
+    fn prepare_end(&mut self, task: Task) -> Result<(String, Vec<String>), PairError> {
+        let worker = if task.role == Role::Writer { &mut self.writer } else { &mut self.reader };
+        worker.tell(&ToWorker::Prepare(task))?;
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            match self.hear(deadline, Duration::ZERO)? {
+                None => {}
+                Some((_, FromWorker::Ready { endpoint, notes })) => return Ok((endpoint, notes)),
+                Some((role, other)) => return Err(unexpected(role, &other)),
+            }
+        }
+    }
+
+    /// Waits a moment for what either says; `None` if neither said anything.
+    fn hear(&self, deadline: Instant, planned: Duration) -> Result<Option<(Role, FromWorker)>, PairError> {
+        match self.heard.recv_timeout(LOOK) {
+            Ok((role, Some(FromWorker::Failed(reason)))) => {
+                Err(PairError::Failed { side: side(role), reason })
+            }
+            Ok((role, Some(message))) => Ok(Some((role, message))),
+            Ok((role, None)) => Err(PairError::Ended { side: side(role) }),
+            Err(RecvTimeoutError::Disconnected) => Err(PairError::Ended { side: side(Role::Reader) }),
+            Err(RecvTimeoutError::Timeout) if Instant::now() >= deadline => {
+                Err(PairError::Silent(planned + PATIENCE))
+            }
+            Err(RecvTimeoutError::Timeout) => Ok(None),
+        }
+    }
+}
+
+impl Worker {
+    fn start(
+        role: Role,
+        program: &Program,
+        heard: Sender<(Role, Option<FromWorker>)>,
+    ) -> Result<Self, PairError> {
+        let name = program.path.display().to_string();
+        let mut command = Command::new(&program.path);
+        command.args(&program.arguments).stdin(Stdio::piped()).stdout(Stdio::piped());
+        // Ctrl-C is for the bench alone: it ends its processes in order, with what was measured so far.
+        command.process_group(0);
+        let unreachable = |source| PairError::Unreachable { side: side(role), program: name.clone(), source };
+        let mut process = command.spawn().map_err(unreachable)?;
+        let input = process.stdin.take();
+        if let Some(output) = process.stdout.take() {
+            std::thread::spawn(move || {
+                let lines = BufReader::new(output).lines().map_while(Result::ok);
+                for message in lines.map_while(|line| serde_json::from_str(&line).ok()) {
+                    // Nobody listens any more: the pair is being dropped.
+                    let _ = heard.send((role, Some(message)));
+                }
+                let _ = heard.send((role, None));
+            });
+        }
+        Ok(Self { role, process, input, program: name })
+    }
+
+    fn tell(&mut self, message: &ToWorker) -> Result<(), PairError> {
+        let mut line = serde_json::to_string(message).expect("messages are plain data");
+        line.push('\n');
+        let written = self.input.as_mut().map_or(Ok(()), |input| input.write_all(line.as_bytes()));
+        written.map_err(|source| PairError::Unreachable {
+            side: side(self.role),
+            program: self.program.clone(),
+            source,
+        })
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        drop(self.input.take());
+        // It ends by itself now, and takes with it what it made; with a small quota that takes a while.
+        let patience = Instant::now() + PATIENCE_AT_END;
+        while matches!(self.process.try_wait(), Ok(None)) && Instant::now() < patience {
+            std::thread::sleep(LOOK_AT_END);
+        }
+        // Failing means that it has ended already.
+        drop(self.process.kill());
+        drop(self.process.wait());
+    }
+}
+
+const fn side(role: Role) -> &'static str {
+    match role {
+        Role::Writer => "writer",
+        Role::Reader => "reader",
+    }
+}
+
+fn unexpected(role: Role, message: &FromWorker) -> PairError {
+    PairError::Unexpected { side: side(role), said: serde_json::to_string(message).unwrap_or_default() }
+}

@@ -1,0 +1,291 @@
+//! The search at each point: two processes, one run after the other, until the largest array is known.
+
+use std::fmt;
+use std::time::Duration;
+
+use probe::cycle::{Cut, CutError, Imbalance, Verdict};
+use probe::{Answer, Bisection, Next};
+use sys::clock;
+
+use super::message::{EndBeyond, Role, Task};
+use super::options::{self, CpuLimit, EndOfRun, Options, OptionsError};
+use super::pair::{Measured, Pair, PairError, Program};
+use super::report::{
+    End, FORMAT, Found, Outcome, Point, Report, Run, Search, Settings, Start, State, VERSION,
+};
+use super::transport::Transport;
+use crate::host::{self, Elsewhere, Host};
+use crate::quota::{CpuGroup, QuotaError, Throttled};
+
+/// Whoever looks on while a bench runs.
+pub trait Watch {
+    /// Is told what is being done.
+    fn progress(&mut self, progress: &Progress);
+
+    /// Tells whether the bench is to end; what was measured so far is reported.
+    fn is_wanted_to_end(&self) -> bool;
+}
+
+/// What is being done. `Display` says it in a line.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Progress {
+    /// The point, from 0, and how many there are.
+    pub point: (usize, usize),
+    /// The repeat, from 0, and how many there are.
+    pub repeat: (u32, u32),
+    /// The transport.
+    pub transport: Transport,
+    /// The cycle time.
+    pub cycle_time: Duration,
+    /// The quota.
+    pub cpus: CpuLimit,
+    /// What is being tried. Units: elements.
+    pub multiplicity: u64,
+}
+
+/// Says why a point could not be measured.
+#[derive(Debug, thiserror::Error)]
+enum SearchError {
+    #[error(transparent)]
+    Pair(#[from] PairError),
+    #[error(transparent)]
+    Quota(#[from] QuotaError),
+    #[error(transparent)]
+    Cut(#[from] CutError),
+    #[error(transparent)]
+    Imbalance(#[from] Imbalance),
+}
+
+/// Measures every point, and reports what was found.
+///
+/// A point that cannot be measured is in the report with its reason; the others go on.
+///
+/// # Errors
+/// [`OptionsError`] if an option cannot be; nothing was measured then.
+pub fn run(options: &Options, program: &Program, watch: &mut dyn Watch) -> Result<Report, OptionsError> {
+    options.check()?;
+    options.transports.iter().for_each(|transport| transport.sweep());
+    let start = Start {
+        time_ns: clock::wall().as_nanos(),
+        tallycast: env!("CARGO_PKG_VERSION").to_owned(),
+        host: Host::look(),
+        options: Settings::of(options),
+    };
+    let mut bench = Bench { options, program, watch, runs_begun: 0, notes: Vec::new(), interrupted: false };
+    let mut points = Vec::new();
+    let places = places(options);
+    for (index, place) in places.iter().enumerate() {
+        let mut progress = place.progress((index, places.len()), options);
+        if let Some(outcome) = bench.measure(place, &mut progress) {
+            points.push(place.point(outcome));
+        }
+    }
+    let state = if bench.interrupted { State::Interrupted } else { State::Complete };
+    let end = End { time_ns: clock::wall().as_nanos(), state, load_1min: host::load(), notes: bench.notes };
+    let rows = points.iter().filter_map(Point::row).collect();
+    Ok(Report { format: FORMAT.to_owned(), version: VERSION, start, points, rows, source: None, end })
+}
+
+/// Where a point lies.
+#[derive(Clone, Copy)]
+struct Place {
+    transport: Transport,
+    cycle_time: Duration,
+    cpus: CpuLimit,
+}
+
+fn places(options: &Options) -> Vec<Place> {
+    let mut places = Vec::new();
+    for &cpus in &options.cpus {
+        for &transport in &options.transports {
+            places.extend(options.cycle_times.iter().map(|&cycle_time| Place {
+                transport,
+                cycle_time,
+                cpus,
+            }));
+        }
+    }
+    places
+}
+
+impl Place {
+    fn point(&self, outcome: Outcome) -> Point {
+        Point {
+            transport: self.transport,
+            cycle_time_ns: u64::try_from(self.cycle_time.as_nanos()).unwrap_or(u64::MAX),
+            cpus: self.cpus.cpus(),
+            outcome,
+        }
+    }
+
+    fn progress(&self, point: (usize, usize), options: &Options) -> Progress {
+        let Self { transport, cycle_time, cpus } = *self;
+        Progress { point, repeat: (0, options.repeats), transport, cycle_time, cpus, multiplicity: 0 }
+    }
+}
+
+struct Bench<'a> {
+    options: &'a Options,
+    program: &'a Program,
+    watch: &'a mut dyn Watch,
+    /// How many runs there were: each has its number, so that no piece is taken for one of another run.
+    runs_begun: u32,
+    notes: Vec<String>,
+    /// Whether a point is missing, or a repeat of one.
+    interrupted: bool,
+}
+
+impl Bench<'_> {
+    /// Measures one point; `None` if the bench is to end.
+    fn measure(&mut self, place: &Place, progress: &mut Progress) -> Option<Outcome> {
+        if self.watch.is_wanted_to_end() {
+            self.interrupted = true;
+            return None;
+        }
+        let quota = place.cpus.quota(self.options.quota_period);
+        let group = match quota.as_ref().map(CpuGroup::create).transpose() {
+            Ok(group) => group,
+            Err(error) => return Some(Outcome::Skipped { reason: error.to_string() }),
+        };
+        let mut searches = Vec::new();
+        for repeat in 0..self.options.repeats {
+            progress.repeat.0 = repeat;
+            match self.search(place, group.as_ref(), progress) {
+                Ok(Some(search)) => searches.push(search),
+                Ok(None) => break,
+                Err(error) => return Some(Outcome::Failed { reason: error.to_string() }),
+            }
+        }
+        // Ended early it has fewer repeats, which its rows say.
+        self.interrupted |= searches.len() < self.options.repeats as usize;
+        (!searches.is_empty()).then(|| Outcome::of(searches))
+    }
+
+    /// Searches once, with two processes of its own; `None` if the bench is to end.
+    fn search(
+        &mut self,
+        place: &Place,
+        group: Option<&CpuGroup>,
+        progress: &mut Progress,
+    ) -> Result<Option<Search>, SearchError> {
+        let mut pair = Pair::start(self.program)?;
+        if let Some(group) = group {
+            pair.process_ids().into_iter().try_for_each(|process| group.add(process))?;
+        }
+        let elsewhere = Elsewhere::begin();
+        let mut bisection = Bisection::new(self.options.limit.into(), self.options.step.into());
+        let mut runs: Vec<Run> = Vec::new();
+        let found = loop {
+            let multiplicity = match bisection.next() {
+                Next::Try(multiplicity) => multiplicity,
+                Next::Done(found) => break found,
+            };
+            progress.multiplicity = multiplicity;
+            self.watch.progress(progress);
+            let run = self.run(place, multiplicity, (&mut pair, group))?;
+            let verdict = run.verdict;
+            runs.push(run);
+            match verdict {
+                Verdict::Good => bisection.tell(Answer::Good),
+                // Undecided is a run that we ended, or one that a process gave up to the nanosecond at its limit.
+                _ if self.watch.is_wanted_to_end() => return Ok(None),
+                Verdict::Late | Verdict::Incomplete | Verdict::LateAndIncomplete | Verdict::Undecided => {
+                    bisection.tell(Answer::Bad);
+                }
+            }
+            if self.watch.is_wanted_to_end() {
+                return Ok(None);
+            }
+        };
+        let ours = runs.iter().map(|run| run.writer_cpu_ns + run.reader_cpu_ns).sum();
+        Ok(Some(Search {
+            multiplicity: found.size(),
+            found: Found::from(found),
+            elsewhere_cpus: elsewhere.cpus(Duration::from_nanos(ours)),
+            runs,
+        }))
+    }
+
+    /// Runs once.
+    fn run(
+        &mut self,
+        place: &Place,
+        multiplicity: u64,
+        (pair, group): (&mut Pair, Option<&CpuGroup>),
+    ) -> Result<Run, SearchError> {
+        let task = self.task(place, u32::try_from(multiplicity).unwrap_or(u32::MAX))?;
+        let throttled = || group.and_then(CpuGroup::throttled);
+        let before = throttled();
+        let quota = place.cpus.quota(self.options.quota_period);
+        let lead = quota.map_or(options::LEAD, |quota| quota.lead());
+        let watch = &*self.watch;
+        let measured = pair.run(&task, lead, &|| watch.is_wanted_to_end())?;
+        let Measured { account, writer_cpu_ns, reader_cpu_ns, dropped_by_socket, notes } = measured;
+        account.check()?;
+        for note in notes {
+            if !self.notes.contains(&note) {
+                self.notes.push(note);
+            }
+        }
+        let periods = before.zip(throttled());
+        let throttled_periods = periods.map(|(before, after): (Throttled, _)| after.since(&before).periods);
+        let verdict = self.options.limits.judge(&account);
+        Ok(Run {
+            multiplicity,
+            verdict,
+            account,
+            writer_cpu_ns,
+            reader_cpu_ns,
+            dropped_by_socket,
+            throttled_periods,
+        })
+    }
+
+    fn task(&mut self, place: &Place, multiplicity: u32) -> Result<Task, CutError> {
+        self.runs_begun = self.runs_begun.wrapping_add(1);
+        let unit_bytes = place.transport.unit_bytes(self.options, multiplicity);
+        let cut = Cut::new(self.runs_begun, multiplicity, unit_bytes)?;
+        let limits = &self.options.limits;
+        Ok(Task {
+            role: Role::Writer,
+            run: self.runs_begun,
+            transport: place.transport,
+            endpoint: String::new(),
+            multiplicity,
+            cycles: self.options.cycles,
+            cycle_time: place.cycle_time,
+            unit_bytes,
+            buffer_bytes: place.transport.buffer_bytes(self.options, &cut),
+            end_beyond: match self.options.end_of_run {
+                EndOfRun::LastCycle => None,
+                EndOfRun::WhenSettled => {
+                    Some(EndBeyond { late_allowed: limits.late_allowed, complete_ppm: limits.complete_ppm })
+                }
+            },
+        })
+    }
+}
+
+impl From<probe::Found> for Found {
+    fn from(found: probe::Found) -> Self {
+        match found {
+            probe::Found::Nothing => Self::Nothing,
+            probe::Found::Largest(_) => Self::Largest,
+            probe::Found::Limit(_) => Self::Limit,
+        }
+    }
+}
+
+impl fmt::Display for Progress {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { point, repeat, transport, cycle_time, cpus, multiplicity } = self;
+        write!(
+            formatter,
+            "point {} of {}: {transport}, {cycle_time:?}, CPUs {cpus}; repeat {} of {}, trying {multiplicity} elements",
+            point.0 + 1,
+            point.1,
+            repeat.0 + 1,
+            repeat.1
+        )
+    }
+}

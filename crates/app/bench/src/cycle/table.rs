@@ -1,0 +1,136 @@
+//! The report as a table for people.
+
+use std::fmt;
+use std::time::Duration;
+
+use super::report::{Found, Outcome, Point, Report, Spread, State};
+
+/// What marks a noisy point.
+const NOISY: &str = "~";
+
+impl fmt::Display for Report {
+    /// Writes the host, every point with its spread, and what is to be known beside.
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(formatter, "{}", self.host_in_words())?;
+        writeln!(formatter, "largest array of u32 every cycle; {}\n", self.rules_in_words())?;
+        writeln!(
+            formatter,
+            "{:>6}  {:>10}  {:9}  {:>12}  {:>25}  {:>7}  {:>8}  FAILED RUNS",
+            "CPUS", "CYCLE TIME", "TRANSPORT", "MEDIAN", "(LEAST – MOST)", "REPEATS", "MB/S"
+        )?;
+        self.points.iter().try_for_each(|point| write_point(formatter, point))?;
+        self.write_notes(formatter)
+    }
+}
+
+impl Report {
+    /// Says where and under which load it was measured.
+    pub(super) fn host_in_words(&self) -> String {
+        let host = &self.start.host;
+        let load = |load: Option<f64>| load.map_or("unknown".to_owned(), |load| format!("{load:.2}"));
+        format!(
+            "{} {}, {} CPUs ({}), load {} before and {} after",
+            host.kernel,
+            host.machine,
+            host.cpus,
+            if host.cpu.is_empty() { "unnamed" } else { &host.cpu },
+            load(host.load_1min),
+            load(self.end.load_1min)
+        )
+    }
+
+    /// Says by which rules.
+    pub(super) fn rules_in_words(&self) -> String {
+        let options = &self.start.options;
+        format!(
+            "{} cycles a run, of which {} must come whole and {} callbacks may be late; {} repeats, each a search up to {}",
+            options.cycles,
+            u64::from(options.cycles) * u64::from(options.complete_ppm) / 1_000_000,
+            options.late_allowed,
+            options.repeats,
+            grouped(f64::from(options.limit)),
+        )
+    }
+
+    fn write_notes(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let at_limit = self.points.iter().flat_map(Point::searches).any(|it| it.found == Found::Limit);
+        if at_limit {
+            writeln!(formatter, "\n≥ the limit of the search held in some repeats: raise it with --limit")?;
+        }
+        let noisy: Vec<&Point> = self.points.iter().filter(|point| !point.noise().is_empty()).collect();
+        if !noisy.is_empty() {
+            writeln!(formatter, "\n{NOISY} noisy, not to be relied on:")?;
+        }
+        for point in noisy {
+            writeln!(formatter, "  {} {}: {}", point.transport, point.case(), point.noise().join("; "))?;
+        }
+        if let Some(comparison) = &self.source {
+            write!(formatter, "\n{comparison}")?;
+        }
+        for note in &self.end.notes {
+            writeln!(formatter, "\nnote: {note}")?;
+        }
+        if self.end.state == State::Interrupted {
+            writeln!(formatter, "\nended early: points are missing, or repeats of the last")?;
+        }
+        Ok(())
+    }
+}
+
+fn write_point(formatter: &mut fmt::Formatter<'_>, point: &Point) -> fmt::Result {
+    let cpus = point.cpus.map_or("max".to_owned(), |cpus| cpus.to_string());
+    let cycle_time = format!("{:?}", Duration::from_nanos(point.cycle_time_ns));
+    write!(formatter, "{cpus:>6}  {cycle_time:>10}  {:9}  ", point.transport)?;
+    match &point.outcome {
+        Outcome::Measured { multiplicity, noise, searches } => {
+            let most = if searches.iter().any(|it| it.found == Found::Limit) { "≥ " } else { "" };
+            let spread = format!("({} – {most}{})", grouped(multiplicity.min), grouped(multiplicity.max));
+            let mark = if noise.is_empty() { "" } else { NOISY };
+            let median = format!("{mark}{}", grouped(multiplicity.median));
+            let rate = megabytes_per_s(multiplicity, point.cycle_time_ns);
+            let failures = point.failures();
+            writeln!(
+                formatter,
+                "{median:>12}  {spread:>25}  {:>7}  {rate:>8.1}  {failures}",
+                multiplicity.runs
+            )
+        }
+        Outcome::Skipped { reason } => writeln!(formatter, "skipped: {}", indented(reason)),
+        Outcome::Failed { reason } => writeln!(formatter, "failed: {}", indented(reason)),
+    }
+}
+
+/// Returns what the median carries. Units: 10⁶ bytes of elements per second.
+#[expect(clippy::cast_precision_loss, reason = "cycle times are far below 2^53 ns")]
+fn megabytes_per_s(multiplicity: &Spread, cycle_time_ns: u64) -> f64 {
+    multiplicity.median * 4.0 * 1_000.0 / cycle_time_ns as f64
+}
+
+fn indented(reason: &str) -> String {
+    reason.replace('\n', "\n                                 ")
+}
+
+/// Writes a whole number with its thousands apart; half of one, which medians may end in, is rounded.
+pub(super) fn grouped(value: f64) -> String {
+    let digits = format!("{value:.0}");
+    let mut text = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn thousands_stand_apart() {
+        for (value, text) in [(0.0, "0"), (999.0, "999"), (1_000.0, "1,000"), (1_234_567.5, "1,234,568")] {
+            assert_eq!(grouped(value), text);
+        }
+    }
+}

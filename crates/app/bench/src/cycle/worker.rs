@@ -1,0 +1,216 @@
+//! The two processes of a run, as they are from inside.
+//!
+//! Both are this program again, and both do as they are told on standard input. They end when it does, whatever way
+//! the bench died.
+
+use std::io::{BufRead, Write};
+use std::sync::mpsc::{Receiver, TryRecvError, channel};
+use std::time::Duration;
+
+use probe::cycle::{Assembly, Cut, CutError, Limits, Sending, Sent};
+use rustix::time::{ClockId, clock_gettime};
+use sys::clock;
+use units::Instant;
+
+use super::message::{FromWorker, Role, Task, ToWorker};
+use super::transport::{self, Opened, ReceiveEnd, SendEnd, TransportError};
+
+/// How long the reader sleeps at most before it looks whether the bench has something to say.
+const LOOK: Duration = Duration::from_millis(10);
+
+/// Says why a process of a run could not go on.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum WorkerError {
+    /// The transport failed.
+    #[error(transparent)]
+    Transport(#[from] TransportError),
+    /// The array cannot be cut.
+    #[error(transparent)]
+    Cut(#[from] CutError),
+    /// What was said makes no sense here.
+    #[error(
+        "a process of the bench was told `{0}`, which it did not expect\nthis command is for the bench itself: run `tallycast bench cycle`"
+    )]
+    Unexpected(String),
+    /// The bench does not read any more.
+    #[error("the bench is gone: {0}\nrun `tallycast bench cycle` again")]
+    Gone(#[from] std::io::Error),
+}
+
+/// Is one of the two processes, until standard input ends.
+///
+/// # Errors
+/// [`WorkerError`]; the bench was told of it where it still reads.
+pub fn serve() -> Result<(), WorkerError> {
+    // Refused on some kernels; sleeps then end up to 50 µs late, which is part of what is measured.
+    let _ = clock::lower_timer_slack();
+    let told = listen();
+    let outcome = serve_runs(&told);
+    if let Err(error) = &outcome {
+        say(&FromWorker::Failed(with_causes(error)))?;
+    }
+    outcome
+}
+
+/// Reads standard input on a thread of its own, so that a run can look for news without waiting.
+fn listen() -> Receiver<ToWorker> {
+    let (sender, told) = channel();
+    std::thread::spawn(move || {
+        for line in std::io::stdin().lock().lines().map_while(Result::ok) {
+            let Ok(message) = serde_json::from_str(&line) else { break };
+            if sender.send(message).is_err() {
+                break;
+            }
+        }
+    });
+    told
+}
+
+fn serve_runs(told: &Receiver<ToWorker>) -> Result<(), WorkerError> {
+    while let Ok(message) = told.recv() {
+        match message {
+            ToWorker::Prepare(task) if task.role == Role::Writer => write(&task, told)?,
+            ToWorker::Prepare(task) => read(&task, told)?,
+            // What was said about a run that is over already.
+            ToWorker::Stop => {}
+            other => return Err(unexpected(&other)),
+        }
+    }
+    Ok(())
+}
+
+/// Is the writer of one run.
+fn write(task: &Task, told: &Receiver<ToWorker>) -> Result<(), WorkerError> {
+    let cut = Cut::new(task.run, task.multiplicity, task.unit_bytes)?;
+    let Opened { mut end, endpoint, notes } = transport::open_send(task)?;
+    // Touched before the run: the first cycle is not to pay for the kernel's pages.
+    let mut memory = vec![0xff; cut.cycle_bytes()];
+    say(&FromWorker::Ready { endpoint, notes })?;
+    let Some(start_ns) = wait_for_start(told)? else { return Ok(()) };
+
+    let began = cpu_ns();
+    let schedule = task.schedule(start_ns);
+    let mut sending = Sending::new(schedule);
+    while let Some(cycle) = sending.next_cycle() {
+        clock::sleep_until(schedule.begin(cycle));
+        if is_told_to_stop(told)? || is_too_late(task, sending.sent()) {
+            break;
+        }
+        let refused = send_cycle(&cut, cycle, &mut memory, &mut *end)?;
+        sending.count(u64::from(cut.pieces()), refused, clock::monotonic());
+    }
+    Ok(say(&FromWorker::Sent { sent: *sending.sent(), cpu_ns: cpu_ns() - began })?)
+}
+
+fn send_cycle(
+    cut: &Cut,
+    cycle: u32,
+    memory: &mut Vec<u8>,
+    end: &mut dyn SendEnd,
+) -> Result<u64, TransportError> {
+    let pieces: Vec<&[u8]> = cut.write(cycle, memory).collect();
+    end.send(&pieces)
+}
+
+/// Is the reader of one run.
+fn read(task: &Task, told: &Receiver<ToWorker>) -> Result<(), WorkerError> {
+    let cut = Cut::new(task.run, task.multiplicity, task.unit_bytes)?;
+    let Opened { mut end, endpoint, notes } = transport::open_receive(task)?;
+    say(&FromWorker::Ready { endpoint, notes })?;
+    let Some(start_ns) = wait_for_start(told)? else { return Ok(()) };
+
+    let began = cpu_ns();
+    let mut assembly = Assembly::new(cut, task.schedule(start_ns));
+    let Some(sent) = receive_run(task, &mut assembly, &mut *end, told)? else { return Ok(()) };
+    // Nothing is on its way any more: what the writer handed over is in the queue by now, or lost.
+    while receive(&mut assembly, &mut *end, Instant::ORIGIN)? > 0 {}
+    let (account, cpu_ns) = (assembly.close(&sent), cpu_ns() - began);
+    Ok(say(&FromWorker::Received { account, cpu_ns, dropped_by_socket: end.dropped() })?)
+}
+
+/// Receives until the bench says what was sent; `None` if it says no more.
+fn receive_run(
+    task: &Task,
+    assembly: &mut Assembly,
+    end: &mut dyn ReceiveEnd,
+    told: &Receiver<ToWorker>,
+) -> Result<Option<Sent>, WorkerError> {
+    let limits = task.end_beyond.map(Limits::from);
+    let (mut settled, mut until) = (false, clock::monotonic() + LOOK);
+    loop {
+        if receive(assembly, end, until)? == 0 {
+            until = clock::monotonic() + LOOK;
+        }
+        if !settled && limits.is_some_and(|limits| assembly.is_settled(&limits)) {
+            settled = true;
+            say(&FromWorker::Settled)?;
+        }
+        match told.try_recv() {
+            Err(TryRecvError::Empty) => {}
+            Ok(ToWorker::Close(sent)) => return Ok(Some(sent)),
+            Ok(other) => return Err(unexpected(&other)),
+            Err(TryRecvError::Disconnected) => return Ok(None),
+        }
+    }
+}
+
+fn receive(assembly: &mut Assembly, end: &mut dyn ReceiveEnd, until: Instant) -> Result<u64, TransportError> {
+    end.receive(until, &mut |bytes| {
+        let _ = assembly.accept(clock::monotonic(), bytes);
+    })
+}
+
+/// Waits for the start; `None` if the bench changed its mind or is gone.
+fn wait_for_start(told: &Receiver<ToWorker>) -> Result<Option<u64>, WorkerError> {
+    match told.recv() {
+        Ok(ToWorker::Start { start_ns }) => Ok(Some(start_ns)),
+        Ok(ToWorker::Stop) | Err(_) => Ok(None),
+        Ok(other) => Err(unexpected(&other)),
+    }
+}
+
+fn is_told_to_stop(told: &Receiver<ToWorker>) -> Result<bool, WorkerError> {
+    match told.try_recv() {
+        Err(TryRecvError::Empty) => Ok(false),
+        Ok(ToWorker::Stop) | Err(TryRecvError::Disconnected) => Ok(true),
+        Ok(other) => Err(unexpected(&other)),
+    }
+}
+
+/// Tells whether the writer's own callbacks have settled the run.
+fn is_too_late(task: &Task, sent: &Sent) -> bool {
+    task.end_beyond.is_some_and(|limits| sent.callback.late > limits.late_allowed)
+}
+
+fn say(message: &FromWorker) -> std::io::Result<()> {
+    let mut line = serde_json::to_string(message)?;
+    line.push('\n');
+    let mut output = std::io::stdout().lock();
+    output.write_all(line.as_bytes())?;
+    output.flush()
+}
+
+/// Joins an error and its causes, leaving out those that its own words already hold.
+fn with_causes(error: &WorkerError) -> String {
+    let mut text = error.to_string();
+    let mut cause = std::error::Error::source(error);
+    while let Some(error) = cause {
+        let words = error.to_string();
+        if !text.contains(&words) {
+            text = format!("{text}: {words}");
+        }
+        cause = error.source();
+    }
+    text
+}
+
+fn unexpected(message: &ToWorker) -> WorkerError {
+    WorkerError::Unexpected(serde_json::to_string(message).unwrap_or_default())
+}
+
+/// Returns the processor time of this process so far, the kernel's in its name included.
+fn cpu_ns() -> u64 {
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    u64::try_from(time.tv_sec * 1_000_000_000 + time.tv_nsec).unwrap_or(0)
+}

@@ -1,0 +1,131 @@
+//! What is known of this host while something is measured: a figure means little without it.
+
+use std::fs;
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+
+/// This host, when a bench began.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Host {
+    /// Kernel and its version, such as `Linux 6.18.0`.
+    pub kernel: String,
+    /// The machine's architecture, such as `x86_64`.
+    pub machine: String,
+    /// What the processor calls itself; empty where it says nothing.
+    pub cpu: String,
+    /// How many processors this process may use.
+    pub cpus: u32,
+    /// Tasks ready to run, averaged over a minute (`/proc/loadavg`).
+    pub load_1min: Option<f64>,
+    /// The receive buffer of a socket that asks for none (`net.core.rmem_default`).
+    pub rmem_default_bytes: Option<u64>,
+    /// The largest receive buffer without privilege (`net.core.rmem_max`).
+    pub rmem_max_bytes: Option<u64>,
+}
+
+impl Host {
+    /// Looks at this host.
+    #[must_use]
+    pub fn look() -> Self {
+        let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+        Self {
+            kernel: format!("Linux {}", release.trim()),
+            machine: std::env::consts::ARCH.to_owned(),
+            cpu: cpu_name(&fs::read_to_string("/proc/cpuinfo").unwrap_or_default()),
+            cpus: cpus(),
+            load_1min: load(),
+            rmem_default_bytes: sys::host::receive_buffer_default().ok(),
+            rmem_max_bytes: sys::host::receive_buffer_limit().ok(),
+        }
+    }
+}
+
+/// Returns how many processors this process may use.
+#[must_use]
+pub(crate) fn cpus() -> u32 {
+    std::thread::available_parallelism().map_or(1, |cpus| u32::try_from(cpus.get()).unwrap_or(u32::MAX))
+}
+
+/// Returns how many tasks are ready to run, averaged over a minute.
+#[must_use]
+pub(crate) fn load() -> Option<f64> {
+    let text = fs::read_to_string("/proc/loadavg").ok()?;
+    text.split(' ').next()?.parse().ok().filter(|load: &f64| load.is_finite())
+}
+
+/// The processor time that others take while something is measured.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Elsewhere {
+    began: Instant,
+    busy: Option<Duration>,
+}
+
+impl Elsewhere {
+    /// Begins to look.
+    pub(crate) fn begin() -> Self {
+        Self { began: Instant::now(), busy: busy() }
+    }
+
+    /// Returns how many processors others kept busy since, when we took `ours`; `None` where `/proc/stat`
+    /// does not say.
+    pub(crate) fn cpus(&self, ours: Duration) -> Option<f64> {
+        let (before, now) = (self.busy?, busy()?);
+        let others = now.saturating_sub(before).saturating_sub(ours);
+        let elapsed = self.began.elapsed().as_secs_f64();
+        (elapsed > 0.0).then(|| others.as_secs_f64() / elapsed)
+    }
+}
+
+/// Returns how long all processors together were busy since boot, interrupts left out.
+fn busy() -> Option<Duration> {
+    busy_in(&fs::read_to_string("/proc/stat").ok()?)
+}
+
+/// Source: `proc_stat(5)`: user, nice, system, idle, iowait, irq, softirq, steal, in ticks of 10 ms. Soft interrupts are
+/// left out because those of the loopback interface are our own, steal is kept because another guest's work
+/// disturbs as much as a neighbour's.
+fn busy_in(stat: &str) -> Option<Duration> {
+    const TICK_MS: u64 = 10;
+    let line = stat.lines().find_map(|line| line.strip_prefix("cpu "))?;
+    let ticks: Vec<u64> = line.split_whitespace().map_while(|word| word.parse().ok()).collect();
+    let [user, nice, system, _idle, _iowait, _irq, _softirq, steal, ..] = ticks[..] else { return None };
+    Some(Duration::from_millis((user + nice + system + steal) * TICK_MS))
+}
+
+/// Returns the name of the first processor: `model name` on most machines, `Model` or `Hardware` on ARM boards.
+fn cpu_name(cpuinfo: &str) -> String {
+    let value = |key: &str| {
+        let mut lines = cpuinfo.lines().filter_map(|line| line.split_once(':'));
+        lines.find(|(name, _)| name.trim() == key).map(|(_, value)| value.trim().to_owned())
+    };
+    ["model name", "Model", "Hardware"].into_iter().find_map(value).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_host_is_known() {
+        let host = Host::look();
+        assert!(host.kernel.starts_with("Linux "), "{}", host.kernel);
+        assert!(host.cpus >= 1);
+    }
+
+    #[test]
+    fn busy_time_leaves_idle_and_soft_interrupts_out() {
+        let stat = "cpu  10 1 5 1000 20 3 40 2 0 0\ncpu0 10 1 5 1000 20 3 40 2 0 0\n";
+        assert_eq!(busy_in(stat), Some(Duration::from_millis(180)));
+        assert_eq!(busy_in("cpu 1 2\n"), None);
+        assert_eq!(busy_in(""), None);
+    }
+
+    #[test]
+    fn processors_have_names_on_two_architectures() {
+        assert_eq!(cpu_name("processor\t: 0\nmodel name\t: Some CPU @ 2 GHz\n"), "Some CPU @ 2 GHz");
+        assert_eq!(cpu_name("processor\t: 0\nHardware\t: BCM2711\nModel\t: Pi 4\n"), "Pi 4");
+        assert_eq!(cpu_name(""), "");
+    }
+}

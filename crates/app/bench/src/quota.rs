@@ -1,0 +1,317 @@
+//! A processor quota for the processes of a bench: a control group of its own, removed whatever happens.
+//!
+//! The kernel gives a group its quota anew every period and stops all of its processes once it is used up, until the next
+//! one begins; `docker run --cpus` does the same. Version 2 of control groups (`cpu.max`) and version 1
+//! (`cpu.cfs_quota_us`) are both known; where is decided in `places`.
+//!
+//! Nothing ever runs without the quota that was asked for: what cannot be enforced is an error that says why.
+
+mod places;
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use crate::host;
+use places::{Place, Version};
+
+/// The shortest quota the kernel takes. Source: `min_cfs_quota_period` in the kernel's `sched/core.c`.
+const LEAST_QUOTA: Duration = Duration::from_millis(1);
+
+/// The shortest rest: both processes have read the word to begin and sleep by then.
+const LEAST_LEAD: Duration = Duration::from_millis(20);
+
+/// How often a group that still seems to have processes is tried again: those killed leave within moments.
+const REMOVALS: u32 = 100;
+const BETWEEN_REMOVALS: Duration = Duration::from_millis(10);
+
+/// How a group's name begins; what follows is the process that made it, and a number.
+const PREFIX: &str = "tallycast-bench-";
+
+/// How much of the processors a pair of processes may take together.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Quota {
+    /// Units: thousandths of a processor.
+    pub millicpus: u32,
+    /// How often the quota is given anew. Docker's is 100 ms.
+    pub period: Duration,
+}
+
+/// Says why a quota cannot be enforced.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum QuotaError {
+    /// There are fewer processors.
+    #[error(
+        "a quota of {asked} CPUs limits nothing on a host with {present}\ntake one of at most {present}, or `max`"
+    )]
+    MoreThanPresent {
+        /// The quota.
+        asked: f64,
+        /// The processors.
+        present: u32,
+    },
+    /// Less than the kernel takes.
+    #[error(
+        "a quota of {quota:?} every {period:?} is less than the {LEAST_QUOTA:?} the kernel takes\ntake a longer --quota-period"
+    )]
+    TooSmall {
+        /// The processor time in a period.
+        quota: Duration,
+        /// The period.
+        period: Duration,
+    },
+    /// No control group limits processors here.
+    #[error(
+        "no control group limits processors here: the `cpu` controller is neither mounted (version 1) nor enabled (version 2)\non a host of one's own: echo +cpu | sudo tee /sys/fs/cgroup/cgroup.subtree_control"
+    )]
+    NoController,
+    /// The group cannot be made or used.
+    #[error("the control group {} cannot be used: {source}\nrun it as root, or in a container that may make control groups", path.display())]
+    NotPermitted {
+        /// The file or folder.
+        path: PathBuf,
+        /// What the kernel says.
+        source: io::Error,
+    },
+    /// The kernel took another value than was written.
+    #[error("{} holds `{found}`, not `{written}`\ntake a quota the group above it allows", path.display())]
+    NotTaken {
+        /// The file.
+        path: PathBuf,
+        /// What was written.
+        written: String,
+        /// What is there.
+        found: String,
+    },
+}
+
+/// A control group with a quota. Dropping removes it; its processes must have ended by then.
+#[derive(Debug)]
+pub struct CpuGroup {
+    folder: PathBuf,
+    version: Version,
+}
+
+/// What the kernel counted while a group ran against its quota.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Throttled {
+    /// Periods in which the group was stopped.
+    pub periods: u64,
+    /// For how long, summed over processors.
+    pub time: Duration,
+}
+
+impl Quota {
+    /// Returns the processor time in a period.
+    #[must_use]
+    pub fn per_period(&self) -> Duration {
+        self.period * self.millicpus / 1_000
+    }
+
+    /// Returns how long a group rests before it is measured: within a period its quota is given anew, whatever it took
+    /// before.
+    #[must_use]
+    pub fn lead(&self) -> Duration {
+        self.period + LEAST_LEAD
+    }
+
+    /// Returns the quota in processors.
+    #[must_use]
+    pub fn cpus(&self) -> f64 {
+        f64::from(self.millicpus) / 1_000.0
+    }
+}
+
+impl CpuGroup {
+    /// Makes a group with a quota, below the one this process is in.
+    ///
+    /// # Errors
+    /// [`QuotaError`] says why the quota cannot be enforced here; nothing is left behind.
+    pub fn create(quota: &Quota) -> Result<Self, QuotaError> {
+        let present = host::cpus();
+        if quota.cpus() > f64::from(present) {
+            return Err(QuotaError::MoreThanPresent { asked: quota.cpus(), present });
+        }
+        if quota.per_period() < LEAST_QUOTA {
+            return Err(QuotaError::TooSmall { quota: quota.per_period(), period: quota.period });
+        }
+        let mut first_refusal = None;
+        for place in places::of_this_process()? {
+            remove_forsaken(&place.folder);
+            match Self::create_at(&place, quota) {
+                Ok(group) => return Ok(group),
+                Err(error) => first_refusal = first_refusal.or(Some(error)),
+            }
+        }
+        Err(first_refusal.unwrap_or(QuotaError::NoController))
+    }
+
+    /// Puts a process into the group; what it starts later is in it too.
+    ///
+    /// # Errors
+    /// [`QuotaError::NotPermitted`].
+    pub fn add(&self, process: u32) -> Result<(), QuotaError> {
+        write(&self.folder.join("cgroup.procs"), &process.to_string())
+    }
+
+    /// Returns what the kernel counted so far; `None` where it says nothing.
+    #[must_use]
+    pub fn throttled(&self) -> Option<Throttled> {
+        Throttled::parse(&fs::read_to_string(self.folder.join("cpu.stat")).ok()?)
+    }
+
+    /// Returns where the group is.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    fn create_at(place: &Place, quota: &Quota) -> Result<Self, QuotaError> {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        // Relaxed: only the number matters.
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        let folder = place.folder.join(format!("{PREFIX}{}-{count}", std::process::id()));
+        fs::create_dir(&folder)
+            .map_err(|source| QuotaError::NotPermitted { path: folder.clone(), source })?;
+        // From here on dropping it removes the folder again.
+        let group = Self { folder, version: place.version };
+        for (file, value) in group.version.files(quota) {
+            let path = group.folder.join(file);
+            write(&path, &value)?;
+            let found = fs::read_to_string(&path).unwrap_or_default().trim().to_owned();
+            if found != value {
+                return Err(QuotaError::NotTaken { path, written: value, found });
+            }
+        }
+        Ok(group)
+    }
+}
+
+impl Drop for CpuGroup {
+    fn drop(&mut self) {
+        for _ in 0..REMOVALS {
+            match fs::remove_dir(&self.folder) {
+                Err(error) if error.kind() == io::ErrorKind::ResourceBusy => {
+                    std::thread::sleep(BETWEEN_REMOVALS);
+                }
+                // Removed, or gone already: in both cases there is nothing left to do.
+                _ => return,
+            }
+        }
+    }
+}
+
+impl Throttled {
+    /// Source: `cpu.stat`: `nr_throttled` in both versions, `throttled_time` in nanoseconds (version 1) or
+    /// `throttled_usec` (version 2).
+    fn parse(stat: &str) -> Option<Self> {
+        let value = |key: &str| {
+            let mut lines = stat.lines().filter_map(|line| line.split_once(' '));
+            lines.find(|(name, _)| *name == key).and_then(|(_, value)| value.trim().parse::<u64>().ok())
+        };
+        let time = value("throttled_time").map(Duration::from_nanos);
+        let time = time.or_else(|| value("throttled_usec").map(Duration::from_micros));
+        Some(Self { periods: value("nr_throttled")?, time: time? })
+    }
+
+    /// Returns what was counted since an earlier look.
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Self {
+        Self {
+            periods: self.periods.saturating_sub(earlier.periods),
+            time: self.time.saturating_sub(earlier.time),
+        }
+    }
+}
+
+/// Removes groups whose bench was killed before it could.
+fn remove_forsaken(parent: &Path) {
+    for entry in fs::read_dir(parent).into_iter().flatten().map_while(Result::ok) {
+        let name = entry.file_name();
+        let maker = name.to_str().and_then(|name| name.strip_prefix(PREFIX)?.split_once('-'));
+        let is_forsaken = maker.is_some_and(|(id, _)| !Path::new("/proc").join(id).exists());
+        if is_forsaken {
+            // A group that still has processes stays: the kernel refuses.
+            drop(fs::remove_dir(entry.path()));
+        }
+    }
+}
+
+fn write(path: &Path, value: &str) -> Result<(), QuotaError> {
+    fs::write(path, value).map_err(|source| QuotaError::NotPermitted { path: path.to_owned(), source })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PERIOD: Duration = Duration::from_millis(100);
+
+    #[test]
+    fn a_quota_is_a_share_of_its_period() {
+        assert_eq!(Quota { millicpus: 50, period: PERIOD }.per_period(), Duration::from_millis(5));
+        assert_eq!(Quota { millicpus: 1_500, period: PERIOD }.per_period(), Duration::from_millis(150));
+    }
+
+    #[test]
+    fn quotas_beyond_both_ends_are_refused() {
+        let quota = |millicpus| CpuGroup::create(&Quota { millicpus, period: PERIOD });
+        let beyond = quota(host::cpus() * 1_000 + 1);
+        assert!(matches!(beyond, Err(QuotaError::MoreThanPresent { .. })), "{beyond:?}");
+        let below = quota(9);
+        assert!(matches!(below, Err(QuotaError::TooSmall { .. })), "{below:?}");
+        assert!(!matches!(quota(10), Err(QuotaError::TooSmall { .. })));
+    }
+
+    #[test]
+    fn what_was_throttled_is_read_in_both_versions() {
+        let first = Throttled::parse("nr_periods 9\nnr_throttled 3\nthrottled_time 2000000\n").unwrap();
+        let second =
+            Throttled::parse("usage_usec 5\nnr_periods 9\nnr_throttled 4\nthrottled_usec 5000\n").unwrap();
+        assert_eq!(first, Throttled { periods: 3, time: Duration::from_millis(2) });
+        assert_eq!(second.since(&first), Throttled { periods: 1, time: Duration::from_millis(3) });
+        assert_eq!(Throttled::parse("usage_usec 5\n"), None);
+    }
+
+    #[test]
+    fn a_group_holds_its_quota_and_its_process_and_is_gone_afterwards() {
+        let group = match CpuGroup::create(&Quota { millicpus: 300, period: PERIOD }) {
+            Ok(group) => group,
+            Err(error) => return println!("SKIPPED: {error}"),
+        };
+        let read = |file: &str| fs::read_to_string(group.folder().join(file)).unwrap_or_default();
+        match group.version {
+            Version::One => {
+                assert_eq!(read("cpu.cfs_quota_us").trim(), "30000");
+                assert_eq!(read("cpu.cfs_period_us").trim(), "100000");
+            }
+            Version::Two => assert_eq!(read("cpu.max").trim(), "30000 100000"),
+        }
+        let mut child = std::process::Command::new("sleep").arg("600").spawn().unwrap();
+        group.add(child.id()).unwrap();
+        assert_eq!(read("cgroup.procs").trim(), child.id().to_string());
+        assert!(group.throttled().is_some());
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let folder = group.folder().to_owned();
+        drop(group);
+        assert!(!folder.exists(), "{} is still there", folder.display());
+    }
+
+    #[test]
+    fn a_group_whose_maker_is_gone_is_removed_and_that_of_a_living_one_is_not() {
+        let parent = tempfile::tempdir().unwrap();
+        // No process has so large an id (`/proc/sys/kernel/pid_max` is at most 2²²).
+        let forsaken = parent.path().join(format!("{PREFIX}4194305-0"));
+        let kept = [format!("{PREFIX}{}-0", std::process::id()), "other-4194305-0".to_owned()];
+        let kept = kept.map(|name| parent.path().join(name));
+        fs::create_dir(&forsaken).unwrap();
+        kept.iter().for_each(|folder| fs::create_dir(folder).unwrap());
+        remove_forsaken(parent.path());
+        assert!(!forsaken.exists());
+        assert!(kept.iter().all(|folder| folder.exists()));
+    }
+}

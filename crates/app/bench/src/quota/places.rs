@@ -1,0 +1,198 @@
+//! Where a control group with a quota can be made: found from what the kernel says of this process.
+//!
+//! Version 1, if the `cpu` controller is mounted there: below the own group. Version 2: below the nearest group,
+//! the own one first, that hands `cpu` down to its children (`cgroup.subtree_control`). Nothing is switched on
+//! that belongs to somebody else.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::{Quota, QuotaError};
+
+/// Which of the kernel's two interfaces.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Version {
+    One,
+    Two,
+}
+
+/// A group below which one can be made.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Place {
+    pub(super) version: Version,
+    pub(super) folder: PathBuf,
+}
+
+/// Where the controller is mounted, and where in it this process is.
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Hierarchy {
+    version: Version,
+    mount: PathBuf,
+    /// Below `mount`.
+    own: PathBuf,
+}
+
+impl Version {
+    /// Returns the files that hold a quota and what is to stand in them, in the order of writing.
+    pub(super) fn files(self, quota: &Quota) -> Vec<(&'static str, String)> {
+        let micros = |duration: Duration| duration.as_micros().to_string();
+        let (share, period) = (micros(quota.per_period()), micros(quota.period));
+        match self {
+            Self::One => vec![("cpu.cfs_period_us", period), ("cpu.cfs_quota_us", share)],
+            Self::Two => vec![("cpu.max", format!("{share} {period}"))],
+        }
+    }
+}
+
+/// Returns where a group can be made, the best place first.
+pub(super) fn of_this_process() -> Result<Vec<Place>, QuotaError> {
+    let read = |path: &str| {
+        fs::read_to_string(path).map_err(|source| QuotaError::NotPermitted { path: path.into(), source })
+    };
+    let hierarchy = hierarchy(&read("/proc/self/mountinfo")?, &read("/proc/self/cgroup")?);
+    hierarchy.map(|hierarchy| hierarchy.places()).ok_or(QuotaError::NoController)
+}
+
+impl Hierarchy {
+    fn places(&self) -> Vec<Place> {
+        let version = self.version;
+        let own = self.mount.join(&self.own);
+        match version {
+            Version::One => vec![Place { version, folder: own }],
+            Version::Two => {
+                let upwards = own.ancestors().take_while(|folder| folder.starts_with(&self.mount));
+                let handing_down = upwards.filter(|folder| hands_cpu_down(folder));
+                handing_down.map(|folder| Place { version, folder: folder.to_owned() }).collect()
+            }
+        }
+    }
+}
+
+fn hands_cpu_down(folder: &Path) -> bool {
+    let words = fs::read_to_string(folder.join("cgroup.subtree_control")).unwrap_or_default();
+    words.split_whitespace().any(|word| word == "cpu")
+}
+
+/// Finds the hierarchy that has the `cpu` controller.
+///
+/// Source: `proc(5)` for both files. A line of `mountinfo` has any number of optional fields before ` - `.
+fn hierarchy(mountinfo: &str, cgroup: &str) -> Option<Hierarchy> {
+    let mounts = || mountinfo.lines().filter_map(Mount::parse);
+    let first = mounts().find(|mount| mount.kind == "cgroup" && mount.has_option("cpu"));
+    if let Some(mount) = first {
+        return Some(
+            mount.hierarchy(Version::One, path_of(cgroup, |words| words.split(',').any(|it| it == "cpu"))?),
+        );
+    }
+    let second = mounts().find(|mount| mount.kind == "cgroup2")?;
+    Some(second.hierarchy(Version::Two, path_of(cgroup, str::is_empty)?))
+}
+
+/// Returns the path of the group on the first line whose controllers are wanted.
+fn path_of(cgroup: &str, is_wanted: impl Fn(&str) -> bool) -> Option<&str> {
+    cgroup.lines().find_map(|line| {
+        let (_, rest) = line.split_once(':')?;
+        let (controllers, path) = rest.split_once(':')?;
+        is_wanted(controllers).then_some(path)
+    })
+}
+
+struct Mount<'a> {
+    /// What of the hierarchy is mounted: more than `/` means less than all of it, as in containers.
+    root: &'a str,
+    point: &'a str,
+    kind: &'a str,
+    options: &'a str,
+}
+
+impl<'a> Mount<'a> {
+    fn parse(line: &'a str) -> Option<Self> {
+        let (place, what) = line.split_once(" - ")?;
+        let mut place = place.split(' ').skip(3);
+        let mut what = what.split(' ');
+        let (root, point) = (place.next()?, place.next()?);
+        let (kind, _source, options) = (what.next()?, what.next()?, what.next()?);
+        Some(Self { root, point, kind, options })
+    }
+
+    fn has_option(&self, wanted: &str) -> bool {
+        self.options.split(',').any(|option| option == wanted)
+    }
+
+    fn hierarchy(&self, version: Version, path: &str) -> Hierarchy {
+        let below = Path::new(path).strip_prefix(self.root).unwrap_or(Path::new(""));
+        Hierarchy { version, mount: self.point.into(), own: below.to_owned() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(mountinfo: &str, cgroup: &str) -> Option<(Version, String, String)> {
+        let it = hierarchy(mountinfo, cgroup)?;
+        Some((it.version, it.mount.display().to_string(), it.own.display().to_string()))
+    }
+
+    #[test]
+    fn version_two_alone() {
+        let mounts = "29 23 0:26 / /sys/fs/cgroup rw,nosuid shared:9 - cgroup2 cgroup2 rw,nsdelegate\n";
+        let group = "0::/user.slice/session-1.scope\n";
+        let expected = (Version::Two, "/sys/fs/cgroup".to_owned(), "user.slice/session-1.scope".to_owned());
+        assert_eq!(found(mounts, group), Some(expected));
+    }
+
+    #[test]
+    fn version_one_where_the_controller_is_mounted_there() {
+        let mounts = "41 25 0:36 / /sys/fs/cgroup/cpuset rw - cgroup cgroup rw,cpuset\n\
+                      42 25 0:37 / /sys/fs/cgroup/cpu,cpuacct rw shared:2 - cgroup cgroup rw,cpu,cpuacct\n\
+                      43 25 0:38 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n";
+        let groups = "7:cpuset:/\n3:cpu,cpuacct:/jobs/4\n0::/\n";
+        let expected = (Version::One, "/sys/fs/cgroup/cpu,cpuacct".to_owned(), "jobs/4".to_owned());
+        assert_eq!(found(mounts, groups), Some(expected));
+    }
+
+    #[test]
+    fn a_container_sees_its_own_group_as_the_root() {
+        let mounts = "42 25 0:37 /docker/ab /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n";
+        let expected = (Version::One, "/sys/fs/cgroup/cpu".to_owned(), String::new());
+        assert_eq!(found(mounts, "3:cpu:/docker/ab\n"), Some(expected));
+    }
+
+    #[test]
+    fn no_controller_is_no_place() {
+        assert_eq!(found("", ""), None);
+        assert_eq!(found("41 25 0:36 / /x rw - cgroup cgroup rw,cpuset\n", "7:cpuset:/\n"), None);
+        assert_eq!(found("gibberish\n\n1 2 - \n", "0::/\n"), None);
+    }
+
+    #[test]
+    fn version_two_takes_the_nearest_group_that_hands_the_controller_down() {
+        let root = tempfile::tempdir().unwrap();
+        let own = root.path().join("a/b");
+        fs::create_dir_all(&own).unwrap();
+        let hand_down = |folder: &Path, words: &str| {
+            fs::write(folder.join("cgroup.subtree_control"), words).unwrap();
+        };
+        let places = || {
+            let hierarchy =
+                Hierarchy { version: Version::Two, mount: root.path().to_owned(), own: "a/b".into() };
+            hierarchy.places().into_iter().map(|place| place.folder).collect::<Vec<_>>()
+        };
+        assert!(places().is_empty());
+        hand_down(&own, "cpuset memory");
+        hand_down(root.path(), "cpu memory");
+        assert_eq!(places(), [root.path()]);
+        hand_down(&root.path().join("a"), "memory cpu");
+        assert_eq!(places(), [root.path().join("a").as_path(), root.path()]);
+    }
+
+    #[test]
+    fn both_versions_write_the_same_quota() {
+        let quota = Quota { millicpus: 50, period: Duration::from_millis(100) };
+        assert_eq!(Version::Two.files(&quota), [("cpu.max", "5000 100000".to_owned())]);
+        let first = [("cpu.cfs_period_us", "100000".to_owned()), ("cpu.cfs_quota_us", "5000".to_owned())];
+        assert_eq!(Version::One.files(&quota), first);
+    }
+}

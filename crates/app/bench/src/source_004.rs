@@ -1,0 +1,422 @@
+//! Document 004 done again: its grid, and its conclusions beside what was measured here.
+//!
+//! Source: document 004, "Performance comparison analysis of data-exchange efficiency in middleware systems with UDP
+//! and shared memory". Its figure 2 is of a middleware and not of the tool that is done again here; its figures 7 and
+//! 8 are of a Raspberry Pi, which is done again by running this there.
+
+use std::fmt;
+use std::time::Duration;
+
+use probe::Summary;
+use serde::{Deserialize, Serialize};
+
+use crate::cycle::{CpuLimit, Found, Options, Point, Report, Transport};
+
+/// From which ratio on two medians are called different: less is within what repeats spread.
+const DIFFERENT: f64 = 1.25;
+
+/// How much of the source's grid is measured.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Grid {
+    /// A few points, in three to four minutes: shorter runs, and a search that ends a thousand elements from its goal.
+    Short,
+    /// All of it: four quotas, 14 cycle times, 1,000 cycles a run, 5 repeats. It takes most of a day.
+    Full,
+}
+
+/// The source's conclusions beside ours.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Comparison {
+    /// Which document.
+    pub document: String,
+    /// How much of its grid was measured.
+    pub grid: Grid,
+    /// How many points were measured.
+    pub points: u64,
+    /// How many of them were noisy: conclusions are no better than their points.
+    pub noisy_points: u64,
+    /// Each of its conclusions.
+    pub conclusions: Vec<Conclusion>,
+}
+
+/// One conclusion of the source, and what was measured here.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Conclusion {
+    /// What the source says.
+    pub source: String,
+    /// What was found here.
+    pub here: String,
+    /// Whether the two agree.
+    pub agreement: Agreement,
+}
+
+/// Whether a conclusion holds here.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Agreement {
+    /// It does.
+    Agrees,
+    /// At some points, not at others.
+    Partly,
+    /// It does not.
+    Differs,
+    /// The points for it were not measured.
+    NotMeasured,
+}
+
+impl Grid {
+    /// Returns what is measured. Limits, cycles and quotas are the source's (§2.5, §3); the number of repeats, which it
+    /// does not say, is ours.
+    #[must_use]
+    pub fn options(self) -> Options {
+        let cpus = |millicpus: &[u32]| millicpus.iter().copied().map(CpuLimit::Millicpus).collect();
+        let millis = |millis: &[u64]| millis.iter().copied().map(Duration::from_millis).collect();
+        match self {
+            Self::Short => Options {
+                cycle_times: millis(&[2, 5, 10]),
+                cpus: cpus(&[100, 300, 1_500]),
+                cycles: 100,
+                step: 1_000,
+                ..Options::default()
+            },
+            Self::Full => Options {
+                cycle_times: (1..=14).map(Duration::from_millis).collect(),
+                cpus: cpus(&[50, 100, 300, 1_500]),
+                repeats: 5,
+                ..Options::default()
+            },
+        }
+    }
+}
+
+/// Returns which of the source's figures show this quota.
+#[must_use]
+pub fn figures(cpus: Option<f64>) -> &'static str {
+    match cpus {
+        Some(0.05) => "As figure 2 (a) of source 004, which is of its middleware.",
+        Some(0.1) => "As figure 2 (b) of source 004, which is of its middleware.",
+        Some(0.3) => "As figures 3 and 4 of source 004.",
+        Some(1.5) => "As figures 5 and 6 of source 004, and on a Raspberry Pi as figures 7 and 8.",
+        _ => "",
+    }
+}
+
+/// Compares what was measured with what the source concludes (§3.2, §4).
+#[must_use]
+pub fn compare(report: &Report, grid: Grid) -> Comparison {
+    let pairs = Pair::all(report);
+    let conclusions = vec![
+        more_by_shm(&pairs),
+        gap_closes(&pairs),
+        break_even(&pairs),
+        spread(&pairs),
+        more_cpu(report),
+        limit_reached(report),
+    ];
+    let measured = || report.points.iter().filter(|point| point.multiplicity().is_some());
+    Comparison {
+        document: "004".to_owned(),
+        grid,
+        points: measured().count() as u64,
+        noisy_points: measured().filter(|point| !point.noise().is_empty()).count() as u64,
+        conclusions,
+    }
+}
+
+/// Both transports at one quota and cycle time.
+struct Pair<'a> {
+    udp: &'a Point,
+    shm: &'a Point,
+}
+
+impl<'a> Pair<'a> {
+    fn all(report: &'a Report) -> Vec<Self> {
+        let of = |transport| {
+            let points = report.points.iter().filter(move |point: &&Point| point.transport == transport);
+            points.filter(|point| point.multiplicity().is_some())
+        };
+        let partner = |udp: &Point| {
+            of(Transport::Shm).find(|shm| shm.cpus == udp.cpus && shm.cycle_time_ns == udp.cycle_time_ns)
+        };
+        of(Transport::Udp).filter_map(|udp| Some(Self { udp, shm: partner(udp)? })).collect()
+    }
+
+    /// How many times more goes by shared memory; `None` where nothing went by one of them.
+    fn ratio(&self) -> Option<f64> {
+        ratio(self.shm, self.udp)
+    }
+
+    fn shm_carries_more(&self) -> bool {
+        median(self.shm) > median(self.udp)
+    }
+}
+
+fn more_by_shm(pairs: &[Pair<'_>]) -> Conclusion {
+    let ratios: Vec<f64> = pairs.iter().filter_map(Pair::ratio).collect();
+    let more = pairs.iter().filter(|pair| pair.shm_carries_more()).count();
+    let mut here = format!("more by shared memory at {more} of {} points", pairs.len());
+    if !ratios.is_empty() {
+        let (least, most) = extremes(&ratios);
+        here = format!("{here}, {least:.1} to {most:.1} times as much");
+    }
+    let nothing = pairs.len() - ratios.len();
+    if nothing > 0 {
+        here = format!("{here}; at {nothing} of them one of the two carried nothing");
+    }
+    conclusion("shared memory carries consistently more than UDP", &here, share(more, pairs.len()))
+}
+
+fn gap_closes(pairs: &[Pair<'_>]) -> Conclusion {
+    // The quotas the source calls low; of each the ends of its curve.
+    let low = pairs.iter().filter(|pair| pair.udp.cpus.is_some_and(|cpus| cpus < 1.0));
+    let mut quotas: Vec<f64> = low.filter_map(|pair| pair.udp.cpus).collect();
+    quotas.dedup();
+    let ends = |cpus: f64| {
+        // Ends at which one of them carried nothing have no ratio: the curve begins behind them.
+        let of_quota = || pairs.iter().filter(|pair| pair.udp.cpus == Some(cpus) && pair.ratio().is_some());
+        let shortest = of_quota().min_by_key(|pair| pair.udp.cycle_time_ns)?;
+        let longest = of_quota().max_by_key(|pair| pair.udp.cycle_time_ns)?;
+        let differ = shortest.udp.cycle_time_ns < longest.udp.cycle_time_ns;
+        Some((cpus, shortest.ratio()?, longest.ratio()?)).filter(|_| differ)
+    };
+    let curves: Vec<(f64, f64, f64)> = quotas.into_iter().filter_map(ends).collect();
+    let closing = curves.iter().filter(|(_, shortest, longest)| longest * DIFFERENT < *shortest).count();
+    let words = curves.iter().map(|(cpus, shortest, longest)| {
+        format!("at {cpus} CPUs from {shortest:.1} times at the shortest cycle time to {longest:.1} at the longest")
+    });
+    conclusion(
+        "with little CPU the advantage of shared memory gets smaller as the cycle time gets longer",
+        &words.collect::<Vec<_>>().join("; "),
+        share(closing, curves.len()),
+    )
+}
+
+fn break_even(pairs: &[Pair<'_>]) -> Conclusion {
+    let even: Vec<String> =
+        pairs.iter().filter(|pair| !pair.shm_carries_more()).map(|pair| pair.udp.case()).collect();
+    let here = match &even[..] {
+        [] => "UDP carried as much as shared memory at no point".to_owned(),
+        cases => format!("UDP carried as much or more at {}", cases.join(", ")),
+    };
+    let agreement = match (pairs, &even[..]) {
+        ([], _) => Agreement::NotMeasured,
+        (_, []) => Agreement::Differs,
+        _ => Agreement::Agrees,
+    };
+    conclusion("there might be a point from which on UDP carries as much as shared memory", &here, agreement)
+}
+
+fn spread(pairs: &[Pair<'_>]) -> Conclusion {
+    let width = |point: &Point| point.multiplicity().map_or(0.0, |it| it.max - it.min);
+    let share_of_median = |point: &Point| {
+        point.multiplicity().filter(|it| it.median > 0.0).map_or(0.0, |it| (it.max - it.min) / it.median)
+    };
+    let wider = pairs.iter().filter(|pair| width(pair.shm) > width(pair.udp)).count();
+    let mean = |of: &dyn Fn(&Pair<'_>) -> f64| mean(&pairs.iter().map(of).collect::<Vec<_>>()) * 100.0;
+    let (shm, udp) = (mean(&|pair| share_of_median(pair.shm)), mean(&|pair| share_of_median(pair.udp)));
+    conclusion(
+        "the results of shared memory deviate more than those of UDP",
+        &format!(
+            "they spread over more elements at {wider} of {} points; as a share of the median over {shm:.0} % against {udp:.0} % on average",
+            pairs.len()
+        ),
+        share(wider, pairs.len()),
+    )
+}
+
+fn more_cpu(report: &Report) -> Conclusion {
+    let gain = |transport| {
+        let of = |cpus: f64| {
+            let points = report.points.iter().filter(move |point| point.transport == transport);
+            points.filter(move |point| point.cpus == Some(cpus) && point.multiplicity().is_some())
+        };
+        let gains = of(0.3).filter_map(|less| {
+            let more = of(1.5).find(|more| more.cycle_time_ns == less.cycle_time_ns)?;
+            ratio(more, less)
+        });
+        // The median: one search that met a disturbance must not speak for all.
+        Summary::of(&gains.collect::<Vec<_>>()).map(|gains| gains.median)
+    };
+    let source = "more CPU helps shared memory, to more than double, and UDP hardly";
+    match (gain(Transport::Shm), gain(Transport::Udp)) {
+        (Some(shm), Some(udp)) => {
+            let holds = [shm > DIFFERENT, udp < DIFFERENT].into_iter().filter(|holds| *holds).count();
+            let here = format!(
+                "from 0.3 to 1.5 CPUs shared memory carries {shm:.1} times as much, UDP {udp:.1} times"
+            );
+            conclusion(source, &here, share(holds, 2))
+        }
+        _ => conclusion(source, "", Agreement::NotMeasured),
+    }
+}
+
+fn limit_reached(report: &Report) -> Conclusion {
+    let points = report.points.iter().filter(|point| {
+        point.transport == Transport::Shm && point.cpus == Some(1.5) && point.cycle_time_ns > 6_000_000
+    });
+    let searches: Vec<bool> =
+        points.flat_map(|point| point.searches().iter().map(|it| it.found == Found::Limit)).collect();
+    let reached = searches.iter().filter(|reached| **reached).count();
+    conclusion(
+        "with 1.5 CPUs and above 6 ms shared memory nearly always reaches the limit of 1,000,000 elements",
+        &format!("the limit was reached in {reached} of {} searches", searches.len()),
+        match (reached, searches.len()) {
+            (_, 0) => Agreement::NotMeasured,
+            (0, _) => Agreement::Differs,
+            (reached, all) if reached * 10 >= all * 8 => Agreement::Agrees,
+            _ => Agreement::Partly,
+        },
+    )
+}
+
+fn conclusion(source: &str, here: &str, agreement: Agreement) -> Conclusion {
+    let here = if agreement == Agreement::NotMeasured { "not measured" } else { here };
+    Conclusion { source: source.to_owned(), here: here.to_owned(), agreement }
+}
+
+/// How far something holds that holds at `some` of `all`.
+const fn share(some: usize, all: usize) -> Agreement {
+    match (some, all) {
+        (_, 0) => Agreement::NotMeasured,
+        (0, _) => Agreement::Differs,
+        (some, all) if some == all => Agreement::Agrees,
+        _ => Agreement::Partly,
+    }
+}
+
+/// Returns how many times the median of one point is that of another; `None` where either is nothing.
+fn ratio(a: &Point, b: &Point) -> Option<f64> {
+    let (a, b) = (median(a), median(b));
+    (a > 0.0 && b > 0.0).then(|| a / b)
+}
+
+fn median(point: &Point) -> f64 {
+    point.multiplicity().map_or(0.0, |spread| spread.median)
+}
+
+fn extremes(values: &[f64]) -> (f64, f64) {
+    let fold = |with: fn(f64, f64) -> f64| values.iter().copied().reduce(with).unwrap_or(0.0);
+    (fold(f64::min), fold(f64::max))
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a grid has few points")]
+fn mean(values: &[f64]) -> f64 {
+    if values.is_empty() { 0.0 } else { values.iter().sum::<f64>() / values.len() as f64 }
+}
+
+impl Agreement {
+    /// Returns its words.
+    #[must_use]
+    pub const fn words(self) -> &'static str {
+        match self {
+            Self::Agrees => "agrees",
+            Self::Partly => "agrees in part",
+            Self::Differs => "differs",
+            Self::NotMeasured => "not measured",
+        }
+    }
+}
+
+impl fmt::Display for Comparison {
+    /// Writes each conclusion of the source with what was found here.
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(formatter, "conclusions of source {}, and of this host:", self.document)?;
+        for it in &self.conclusions {
+            writeln!(formatter, "  source: {}", it.source)?;
+            writeln!(formatter, "  here:   {} ({})\n", it.here, it.agreement.words())?;
+        }
+        if self.noisy_points > 0 {
+            let Self { points, noisy_points, .. } = self;
+            writeln!(
+                formatter,
+                "{noisy_points} of {points} points were noisy: measure on an idle host before you believe them"
+            )?;
+        }
+        if self.grid == Grid::Short {
+            writeln!(formatter, "this was a short version: --full measures the whole of the source's grid")?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cycle::{Outcome, example_report};
+
+    /// Compares a report of one quota whose sizes are as given: shared memory, UDP, for two cycle times.
+    fn agreements(change: impl FnOnce(&mut Report)) -> Vec<Agreement> {
+        let mut report = example_report();
+        change(&mut report);
+        compare(&report, Grid::Short).conclusions.into_iter().map(|it| it.agreement).collect()
+    }
+
+    #[test]
+    fn what_was_not_measured_is_not_concluded() {
+        let all = agreements(|report| report.points.clear());
+        assert_eq!(all, [Agreement::NotMeasured; 6]);
+    }
+
+    #[test]
+    fn the_example_agrees_where_it_does() {
+        use Agreement::{Agrees, Differs, NotMeasured};
+        // 12,000 and 60,000 by UDP, 210,000 and 1,000,000 by shared memory, at 0.3 CPUs alone.
+        assert_eq!(agreements(|_| {}), [Agrees, Differs, Differs, Agrees, NotMeasured, NotMeasured]);
+    }
+
+    #[test]
+    fn udp_ahead_is_a_break_even() {
+        let all = agreements(|report| {
+            let transports = report.points.iter_mut().map(|point| &mut point.transport);
+            transports.for_each(|it| {
+                *it = if *it == Transport::Udp { Transport::Shm } else { Transport::Udp };
+            });
+        });
+        assert_eq!(all[..3], [Agreement::Differs, Agreement::Differs, Agreement::Agrees]);
+    }
+
+    #[test]
+    fn a_point_that_carried_nothing_has_no_ratio() {
+        let mut report = example_report();
+        let Outcome::Measured { multiplicity, .. } = &mut report.points[0].outcome else { panic!() };
+        multiplicity.median = 0.0;
+        let comparison = compare(&report, Grid::Short);
+        let here = &comparison.conclusions[0].here;
+        assert_eq!(
+            here,
+            "more by shared memory at 2 of 2 points, 16.7 to 16.7 times as much; at 1 of them one of the two carried nothing"
+        );
+        assert_eq!(comparison.conclusions[1].agreement, Agreement::NotMeasured);
+        assert_eq!((comparison.points, comparison.noisy_points), (4, 4));
+    }
+
+    #[test]
+    fn more_cpu_and_the_limit_are_compared_where_they_were_measured() {
+        let all = agreements(|report| {
+            let mut more = report.points.clone();
+            more.iter_mut().for_each(|point| point.cpus = Some(1.5));
+            report.points.append(&mut more);
+        });
+        // Nothing changed with more, which is half of that conclusion; every search at 10 ms reached the limit.
+        assert_eq!(all[4..], [Agreement::Partly, Agreement::Agrees]);
+    }
+
+    #[test]
+    fn both_grids_are_in_order_and_the_short_one_is_short() {
+        let (short, full) = (Grid::Short.options(), Grid::Full.options());
+        assert_eq!((short.check(), full.check()), (Ok(()), Ok(())));
+        assert!(short.longest() < Duration::from_secs(450), "{:?}", short.longest());
+        assert!(full.longest() > Duration::from_secs(10 * 3_600), "{:?}", full.longest());
+    }
+
+    #[test]
+    fn every_quota_of_the_source_names_its_figures() {
+        for cpus in Grid::Full.options().cpus {
+            assert!(figures(cpus.cpus()).contains("004"), "{cpus}");
+        }
+        assert_eq!(figures(None), "");
+    }
+}

@@ -1,0 +1,78 @@
+//! `tallycast agent`: receives once for every reader of this host, through shared memory.
+
+use std::io::Write;
+use std::time::Duration;
+
+use clap::Args;
+use serde_json::json;
+use tallycast::{HostAgent, StreamPattern};
+
+use crate::Outcome;
+use crate::messages::print_line;
+use crate::quantity;
+use crate::settings::{self, Sources};
+use crate::stop::{AsChild, Deadline};
+
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  tallycast agent                      every stream of the bus, for every process of this host
+  tallycast agent 'lab/**' 'w7x/**'    only these
+  tallycast agent --bus 'udp://239.84.0.0:7400?iface=eth1&shm=on'
+
+Readers find the agent's rings by themselves; without it each process receives for itself. Streams published on
+this host need no agent. `tallycast ls` says how each stream would come.";
+
+/// How often it looks whether streams came or went, beside being told.
+const LOOK_INTERVAL: Duration = Duration::from_millis(500);
+
+#[derive(Args, Debug)]
+pub(crate) struct Arguments {
+    /// Streams to receive, such as lab/** [default: every stream]
+    #[arg(value_name = "PATTERN", default_value = "**")]
+    patterns: Vec<StreamPattern>,
+    /// End after this time, such as 8h
+    #[arg(long, value_parser = quantity::duration)]
+    duration: Option<Duration>,
+    /// Say which streams come and go as JSON, one object a line
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    child: AsChild,
+}
+
+pub(crate) fn run(arguments: &Arguments, sources: &Sources) -> anyhow::Result<Outcome> {
+    let bus = sources.load()?.bus()?;
+    let patterns: Vec<String> = arguments.patterns.iter().map(ToString::to_string).collect();
+    let stop = arguments.child.stop()?;
+    let agent = HostAgent::open(bus, &patterns)?;
+    let directory = agent.node().bus().shm.as_ref().map(|shm| shm.directory.display().to_string());
+    if arguments.json {
+        let (bus, pid) = (agent.node().bus().to_string(), std::process::id());
+        print_line(&json!({"event": "listening", "bus": bus, "shm": directory, "pid": pid}))?;
+    } else {
+        eprintln!(
+            "receiving for this host on {}, into {}",
+            settings::brief(agent.node().bus()),
+            directory.unwrap_or_default()
+        );
+    }
+    let deadline = Deadline::after(arguments.duration);
+    let mut known: Vec<String> = Vec::new();
+    while !stop.is_wanted() && !deadline.is_over() {
+        let generation = agent.generation();
+        let mut streams = agent.streams();
+        streams.sort();
+        for (names, other, event) in [(&streams, &known, "joined"), (&known, &streams, "left")] {
+            for stream in names.iter().filter(|name| !other.contains(name)) {
+                if arguments.json {
+                    print_line(&json!({"event": event, "stream": stream}))?;
+                } else {
+                    writeln!(std::io::stdout(), "{event} {stream}")?;
+                }
+            }
+        }
+        known = streams;
+        agent.wait_for_change(generation, LOOK_INTERVAL);
+    }
+    Ok(Outcome::Fine)
+}

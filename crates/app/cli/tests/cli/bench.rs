@@ -1,0 +1,190 @@
+//! `tallycast bench`: real runs between real processes. No test says that a run was good, which the machine decides;
+//! each says that the account adds up and that the verdict follows from it.
+
+use bench::cycle::{Found, Limits, Outcome, Report, Run, State, Transport, Verdict};
+use rustix::process::Signal;
+use serde_json::Value;
+
+use crate::program::{Running, run, run_with, wait_for};
+use crate::schema::Schema;
+
+/// A bench as small as they come.
+const SMALL: [&str; 11] = [
+    "bench",
+    "cycle",
+    "--cycles",
+    "20",
+    "--repeat",
+    "2",
+    "--cycle-times",
+    "2ms",
+    "--limit",
+    "40000",
+    "--json",
+];
+
+fn schema() -> Schema {
+    Schema::parse(include_str!("../../../../../docs/formats/bench-cycle.schema.json"))
+}
+
+/// Runs a bench; returns its report, which the schema has accepted, and its exit code.
+fn report(arguments: &[&str]) -> (Report, Option<i32>) {
+    let output = run(arguments);
+    let text = String::from_utf8(output.stdout).unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    let value: Value = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}{said}"));
+    assert_eq!(schema().check(&value), Ok(()));
+    (serde_json::from_str(&text).unwrap(), output.status.code())
+}
+
+fn runs(report: &Report) -> impl Iterator<Item = (Transport, &Run)> {
+    let searches =
+        report.points.iter().flat_map(|point| point.searches().iter().map(|it| (point.transport, it)));
+    searches.flat_map(|(transport, search)| search.runs.iter().map(move |run| (transport, run)))
+}
+
+#[test]
+fn every_run_between_two_processes_adds_up_and_its_verdict_follows() {
+    let (report, code) = report(&SMALL);
+    assert_eq!((code, report.end.state, report.points.len()), (Some(0), State::Complete, 2));
+    for (transport, run) in runs(&report) {
+        let account = &run.account;
+        assert_eq!(account.check(), Ok(()), "{transport}: {run:?}");
+        assert_eq!(run.verdict, Limits::SOURCE_004.judge(account), "{transport}");
+        assert_eq!((account.pieces.wrong, account.pieces.foreign), (0, 0), "{transport}");
+        assert!(run.verdict != Verdict::Good || account.cycles.sent == 20, "{transport}: {run:?}");
+        let pieces = match transport {
+            // Of 16,372 elements each, behind a header of 16 bytes.
+            Transport::Udp => run.multiplicity.div_ceil(16_372),
+            Transport::Shm => 1,
+        };
+        assert_eq!(account.pieces.handed, pieces * account.cycles.sent, "{transport}: {run:?}");
+    }
+    for search in report.points.iter().flat_map(|point| point.searches()) {
+        let good = search.runs.iter().filter(|run| run.verdict == Verdict::Good);
+        assert_eq!(search.multiplicity, good.map(|run| run.multiplicity).max().unwrap_or(0));
+        assert_eq!(search.found == Found::Limit, search.multiplicity == 40_000);
+    }
+}
+
+#[test]
+fn whole_runs_send_every_cycle_and_small_datagrams_make_many_pieces() {
+    let more =
+        ["--whole-runs", "--datagram", "1472", "--transports", "udp", "--max-late", "5", "--repeat", "1"];
+    let arguments: Vec<&str> =
+        SMALL.into_iter().filter(|it| !["--repeat", "2"].contains(it)).chain(more).collect();
+    let (report, _) = report(&arguments);
+    for (_, run) in runs(&report) {
+        assert_eq!(run.account.check(), Ok(()));
+        assert_eq!(run.account.cycles.sent, 20);
+        assert_eq!(run.account.pieces.handed, 20 * run.multiplicity.div_ceil(364));
+        let limits = Limits { late_allowed: 5, ..Limits::SOURCE_004 };
+        assert_eq!(run.verdict, limits.judge(&run.account));
+    }
+}
+
+#[test]
+fn a_quota_is_enforced_or_the_point_is_skipped_with_its_reason() {
+    let (report, code) = report(&[&SMALL[..], &["--cpus", "max,0.2,4096", "--transports", "shm"]].concat());
+    assert_eq!(code, Some(1), "the last quota is more than any host has");
+    let [free, limited, beyond] = &report.points[..] else { panic!("{:?}", report.points) };
+    assert!(runs(&report).all(|(_, run)| run.account.check() == Ok(())));
+    assert!(free.searches().iter().flat_map(|it| &it.runs).all(|run| run.throttled_periods.is_none()));
+    match &limited.outcome {
+        Outcome::Measured { searches, .. } => {
+            let runs = searches.iter().flat_map(|search| &search.runs);
+            assert!(runs.clone().count() > 0 && runs.into_iter().all(|run| run.throttled_periods.is_some()));
+        }
+        Outcome::Skipped { reason } => println!("SKIPPED: {reason}"),
+        Outcome::Failed { reason } => panic!("{reason}"),
+    }
+    assert!(matches!(&beyond.outcome, Outcome::Skipped { reason } if reason.contains("CPUs limits nothing")));
+}
+
+#[test]
+fn a_bench_that_is_ended_early_reports_so_and_leaves_no_process_behind() {
+    let endless = ["--repeat", "10000", "--transports", "shm"];
+    let arguments: Vec<&str> =
+        SMALL.into_iter().filter(|it| !["--repeat", "2"].contains(it)).chain(endless).collect();
+    let bench = Running::start(&arguments);
+    let children = wait_for("both processes of a run", || {
+        let children = bench.children();
+        (children.len() == 2).then_some(children)
+    });
+    bench.signal(Signal::INT);
+    let (status, lines) = bench.wait();
+    assert_eq!(status.code(), Some(1));
+    let [line] = &lines[..] else { panic!("{lines:?}") };
+    assert_eq!(schema().check(line), Ok(()));
+    assert_eq!(line["end"]["state"], "interrupted");
+    wait_for("the end of both", || {
+        let lives = |id: &String| std::path::Path::new("/proc").join(id).exists();
+        (!children.iter().any(lives)).then_some(())
+    });
+}
+
+#[test]
+fn figures_are_whole_files_and_the_table_names_the_host() {
+    let folder = tempfile::tempdir().unwrap();
+    let (html, png) = (folder.path().join("cycle.html"), folder.path().join("cycle.png"));
+    let [html_name, png_name] = [&html, &png].map(|path| path.to_str().unwrap());
+    let small: Vec<&str> = SMALL.into_iter().filter(|it| *it != "--json").collect();
+    let output = run(&[&small[..], &["--html", html_name, "--png", png_name]].concat());
+    let table = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(table.starts_with("Linux ") && table.contains("load") && table.contains("MEDIAN"), "{table}");
+    let page = std::fs::read_to_string(html).unwrap();
+    assert!(page.starts_with("<!doctype html>") && page.matches("<svg").count() == 3);
+    assert!(std::fs::read(png).unwrap().starts_with(b"\x89PNG"));
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 2, "nothing else is left behind");
+}
+
+#[test]
+fn what_cannot_be_measured_is_refused_before_anything_is() {
+    let refusal = |arguments: &[&str]| {
+        let output = run(&[&["bench", "cycle"], arguments].concat());
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        String::from_utf8(output.stderr).unwrap()
+    };
+    assert!(refusal(&["--datagram", "65508"]).contains("--datagram must be from 20 to 65507"));
+    assert!(refusal(&["--cpus", "lots"]).contains("write one such as 0.3"));
+    assert!(refusal(&["--cycle-times", "1..14"]).contains("write 1..14ms"));
+    assert!(refusal(&["--transports", "tcp"]).contains("udp, shm"));
+    assert!(refusal(&["--png", "/nonexistent/x.png"]).contains("name a file in a folder that can"));
+    let output = run(&["bench", "reproduce", "005"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(String::from_utf8(output.stderr).unwrap().contains("004"));
+}
+
+#[test]
+fn a_process_of_a_run_says_what_it_did_not_expect() {
+    let output = run_with(&["bench", "cycle-worker"], &[], "\"Stop\"\n{\"Start\":{\"start_ns\":1}}\n");
+    assert_eq!(output.status.code(), Some(2));
+    assert!(String::from_utf8(output.stdout).unwrap().contains("Failed"));
+    assert!(String::from_utf8(output.stderr).unwrap().contains("run `tallycast bench cycle`"));
+}
+
+#[test]
+fn the_schema_knows_every_outcome_and_nothing_else() {
+    let (mut report, _) = report(&[&SMALL[..], &["--transports", "shm"]].concat());
+    let grid = bench::source_004::Grid::Short;
+    report.source = Some(bench::source_004::compare(&report, grid));
+    report.end.notes.push("a note".to_owned());
+    let mut failed = report.points[0].clone();
+    failed.outcome = Outcome::Failed { reason: "why".to_owned() };
+    report.points.push(failed);
+    let whole = serde_json::to_value(&report).unwrap();
+    assert_eq!(schema().check(&whole), Ok(()));
+
+    let broken = |change: fn(&mut Value)| {
+        let mut value = whole.clone();
+        change(&mut value);
+        schema().check(&value).is_err()
+    };
+    assert!(broken(|it| it["version"] = 2.into()));
+    assert!(broken(|it| it["more"] = 1.into()));
+    assert!(broken(|it| it["end"]["state"] = "unknown".into()));
+    assert!(broken(|it| it["start"]["host"]["cpus"] = (-1).into()));
+    assert!(broken(|it| it["points"][0]["outcome"]["state"] = "skipped".into()));
+    assert!(broken(|it| drop(it["rows"][0].as_object_mut().unwrap().remove("median"))));
+}

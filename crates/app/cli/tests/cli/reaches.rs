@@ -1,0 +1,153 @@
+//! One stream, three reaches: how data come is chosen, said, and survives the death of whoever brought them.
+
+use rustix::process::Signal;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::program::{Running, private_bus, run, wait_for};
+
+/// Shared memory of one test: what killed processes leave there goes with it.
+fn memory() -> TempDir {
+    tempfile::Builder::new().prefix("tallycast-test").tempdir_in("/dev/shm").unwrap()
+}
+
+/// Returns a bus within this host.
+fn host_bus(memory: &TempDir) -> String {
+    format!("shm://test?dir={}&access=owner", memory.path().display())
+}
+
+fn is_event(line: &Value, event: &str) -> bool {
+    line["event"] == json!(event)
+}
+
+fn reader(bus: &str) -> Running {
+    Running::start(&["sub", "test/*", "--json", "--bus", bus])
+}
+
+fn publisher(bus: &str) -> Running {
+    Running::start(&["pub", "test/wave", "--wave", "sine", "--rate", "20k", "--json", "--bus", bus])
+}
+
+/// Reads until so many samples have come since now.
+fn read_samples(reader: &mut Running, count: u64) -> Vec<Value> {
+    let mut seen = 0;
+    reader.lines_until(|line| {
+        seen += line["samples"].as_u64().filter(|_| is_event(line, "block")).unwrap_or(0);
+        seen >= count
+    })
+}
+
+fn end(program: Running) -> Vec<Value> {
+    program.signal(Signal::INT);
+    program.wait().1
+}
+
+#[test]
+fn on_one_host_data_come_by_shared_memory_and_ls_says_so_and_why() {
+    let memory = memory();
+    let bus = host_bus(&memory);
+    let mut reader = reader(&bus);
+    let publisher = publisher(&bus);
+    read_samples(&mut reader, 10_000);
+    let listed = run(&["ls", "--json", "--wait", "10ms", "--bus", &bus]);
+    let listed: Value = serde_json::from_slice(&listed.stdout).unwrap();
+    assert_eq!((&listed["stream"], &listed["reach"]), (&json!("test/wave"), &json!("shm")));
+    assert!(listed["why"].as_str().unwrap().starts_with("published on this host: process "), "{listed}");
+    let totals = end(publisher);
+    reader.lines_until(|line| is_event(line, "ended"));
+    let lines = end(reader);
+    let account = lines.iter().find(|line| is_event(line, "account")).expect("an account");
+    for demand in ["balanced", "closed", "explained"] {
+        assert_eq!(account[demand], json!(true), "{account}");
+    }
+    assert_eq!((&account["leg"], &account["datagrams"]), (&json!("shm"), &Value::Null));
+    assert_eq!(account["elements"]["next"], totals[0]["samples"]["offered"]);
+}
+
+#[test]
+fn a_publisher_that_was_killed_ends_unconfirmed_and_its_successor_is_read() {
+    let memory = memory();
+    let bus = host_bus(&memory);
+    let mut reader = reader(&bus);
+    let first = publisher(&bus);
+    read_samples(&mut reader, 5_000);
+    first.signal(Signal::KILL);
+    first.wait();
+    let ended = reader.lines_until(|line| is_event(line, "ended"));
+    assert_eq!(ended.last().unwrap()["state"], "unconfirmed");
+    let second = publisher(&bus);
+    reader.lines_until(|line| is_event(line, "began"));
+    read_samples(&mut reader, 5_000);
+    end(second);
+    reader.lines_until(|line| is_event(line, "ended"));
+    let lines = end(reader);
+    let accounts: Vec<_> = lines.iter().filter(|line| is_event(line, "account")).collect();
+    let states: Vec<_> = accounts.iter().map(|account| &account["state"]).collect();
+    assert_eq!(states, ["unconfirmed", "closed"]);
+    assert!(accounts.iter().all(|account| account["balanced"] == json!(true)));
+}
+
+#[test]
+fn an_agent_that_was_killed_is_an_absence_and_its_readers_receive_for_themselves() {
+    let network = private_bus();
+    let memory = memory();
+    let shared = format!("{network}&shm={}&access=owner", memory.path().display());
+    let mut agent = Running::start(&["agent", "--json", "--bus", &shared]);
+    let publisher = publisher(&network);
+    agent.lines_until(|line| is_event(line, "joined"));
+    let mut reader = reader(&shared);
+    read_samples(&mut reader, 5_000);
+    let listed = run(&["ls", "--json", "--bus", &shared]);
+    let listed: Value = serde_json::from_slice(&listed.stdout).unwrap();
+    assert!(listed["why"].as_str().unwrap().starts_with("an agent receives it for this host"), "{listed}");
+
+    agent.signal(Signal::KILL);
+    agent.wait();
+    let mut lines = reader.lines_until(|line| is_event(line, "began"));
+    lines.extend(read_samples(&mut reader, 5_000));
+    end(publisher);
+    lines.extend(reader.lines_until(|line| is_event(line, "ended")));
+    lines.extend(end(reader));
+    let ended = lines.iter().find(|line| is_event(line, "ended")).unwrap();
+    assert_eq!(ended["state"], "unconfirmed", "the tail of what the agent received is not known");
+    let absences: Vec<_> = lines.iter().filter(|line| line["kind"] == json!("reader_absent")).collect();
+    let [absence] = absences[..] else { panic!("one absence: {absences:?}") };
+    let accounts: Vec<_> = lines.iter().filter(|line| is_event(line, "account")).collect();
+    let legs: Vec<_> = accounts.iter().map(|account| &account["leg"]).collect();
+    assert_eq!(legs, ["shm", "udp"]);
+    // The absence is exactly what lies between the two accounts.
+    let [from, to] = [&accounts[0]["elements"]["next"], &accounts[1]["elements"]["first"]];
+    assert_eq!(absence["first_index"], *from, "{absence}");
+    assert_eq!(absence["samples"].as_u64().unwrap(), to.as_u64().unwrap() - from.as_u64().unwrap());
+    for demand in ["balanced", "closed", "explained"] {
+        assert_eq!(accounts[1][demand], json!(true), "{}", accounts[1]);
+    }
+}
+
+#[test]
+fn a_second_publisher_of_a_stream_on_one_host_is_refused_with_the_process_of_the_first() {
+    let memory = memory();
+    let bus = host_bus(&memory);
+    let first = publisher(&bus);
+    let listed = wait_for("the stream", || {
+        let listed = run(&["ls", "--json", "--wait", "10ms", "--bus", &bus]);
+        serde_json::from_slice::<Value>(&listed.stdout).ok()
+    });
+    let pid = listed["why"].as_str().unwrap().rsplit_once(' ').unwrap().1.to_owned();
+    let second = run(&["pub", "test/wave", "--wave", "sine", "--rate", "20k", "--bus", &bus]);
+    let said = String::from_utf8_lossy(&second.stderr).into_owned();
+    assert_eq!(second.status.code(), Some(2), "{said}");
+    assert!(said.contains(&format!("has a writer already, process {pid}")), "{said}");
+    end(first);
+}
+
+#[test]
+fn an_agent_needs_a_network_and_shared_memory() {
+    let memory = memory();
+    for bus in [host_bus(&memory), private_bus()] {
+        let agent = run(&["agent", "--bus", &bus]);
+        let said = String::from_utf8_lossy(&agent.stderr).into_owned();
+        assert_eq!(agent.status.code(), Some(2), "{said}");
+        assert!(said.contains("shm=on"), "{said}");
+    }
+}

@@ -1,0 +1,271 @@
+//! The rings of a host: where processes of one bus find each other's streams in shared memory.
+//!
+//! A stream has at most two rings on a host: its publisher's, and that of an agent that receives it from the
+//! network for everybody. Names carry bus, stream and which of the two; the label carries the description.
+
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use ring::shared::{self, Access, CreateError, Liveness, OpenError, Options};
+use ring::{Doorbell, Writer};
+use units::{StreamId, WallTime};
+use wire::Description;
+
+use crate::Inlet;
+
+/// The first letters of every file of ours.
+const PREFIX: &str = "tallycast.";
+/// The accounts behind a stream that a ring's ledger page holds: some hundred gaps.
+const PAGE_BYTES: usize = 1 << 16;
+
+/// Where the rings of one bus lie on this host.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct HostRings {
+    directory: PathBuf,
+    bus: String,
+    access: Access,
+}
+
+/// Who writes a ring.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum RingWriter {
+    /// The stream's publisher, on this host.
+    Publisher,
+    /// The host's agent, which receives the stream from the network.
+    Agent,
+}
+
+/// A stream that can be read on this host.
+#[derive(Clone)]
+pub struct HostStream {
+    /// The stream as local readers find it.
+    pub inlet: Inlet,
+    /// Who writes the ring.
+    pub writer: RingWriter,
+    /// The writer's process id as it sees itself.
+    pub pid: u32,
+    /// When the ring was made.
+    pub since: WallTime,
+    /// The bell that is rung when something was written.
+    pub bell: Arc<Doorbell>,
+    /// What tells whether the writer lives.
+    pub liveness: Arc<Liveness>,
+}
+
+/// Says why a ring of this host cannot be read.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum HostRingError {
+    /// The file cannot be opened as a ring.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// Its writer was killed.
+    #[error("the ring {0} has lost its writer")]
+    Dead(PathBuf),
+    /// What it says of its stream is no description of it.
+    #[error("the ring {0} does not say which stream it holds")]
+    Label(PathBuf),
+}
+
+/// A ring's file, by its name alone.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct RingName {
+    /// Whose ring it is.
+    pub stream: StreamId,
+    /// Who writes it.
+    pub writer: RingWriter,
+}
+
+impl RingWriter {
+    /// Returns the word in a ring's file name.
+    const fn word(self) -> &'static str {
+        match self {
+            Self::Publisher => "publisher",
+            Self::Agent => "agent",
+        }
+    }
+}
+
+impl HostRings {
+    /// Describes the rings of the bus called `bus` in `directory`.
+    #[must_use]
+    pub fn new(directory: impl Into<PathBuf>, bus: &str, access: Access) -> Self {
+        // A name of a file, whatever the bus is called.
+        let plain = |letter: char| {
+            if letter.is_ascii_alphanumeric() || "-_.".contains(letter) { letter } else { '-' }
+        };
+        Self { directory: directory.into(), bus: bus.chars().map(plain).collect(), access }
+    }
+
+    /// Returns where the rings lie.
+    #[must_use]
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// Makes a stream's ring.
+    ///
+    /// # Errors
+    /// [`CreateError`]: above all when somebody publishes the stream on this host already.
+    pub fn create(
+        &self,
+        stream: StreamId,
+        writer: RingWriter,
+        description: &Description,
+        capacity_bytes: usize,
+    ) -> Result<Writer, CreateError> {
+        let mut options = Options::default();
+        options.capacity_bytes = capacity_bytes;
+        options.page_bytes = PAGE_BYTES;
+        options.access = self.access;
+        // A description that does not fit into datagrams was refused before.
+        options.label = description.encode().unwrap_or_default();
+        shared::create(&self.path(&RingName { stream, writer }), &options)
+    }
+
+    /// Returns the rings that have a name here, whoever wrote them and whether he lives.
+    #[must_use]
+    pub fn names(&self) -> Vec<RingName> {
+        let Ok(entries) = std::fs::read_dir(&self.directory) else { return Vec::new() };
+        let name = |entry: io::Result<std::fs::DirEntry>| self.name(entry.ok()?.file_name().to_str()?);
+        let mut names: Vec<RingName> = entries.filter_map(name).collect();
+        names.sort();
+        names
+    }
+
+    /// Returns what tells a ring's file from its predecessor of the same name, if there is one.
+    #[must_use]
+    pub fn file_number(&self, name: &RingName) -> Option<u64> {
+        std::fs::symlink_metadata(self.path(name)).ok().map(|metadata| metadata.ino())
+    }
+
+    /// Opens a ring.
+    ///
+    /// # Errors
+    /// [`HostRingError`] if there is nothing in it to be read by this process.
+    pub fn open(&self, name: &RingName) -> Result<HostStream, HostRingError> {
+        let path = self.path(name);
+        let shared = shared::open(&path)?;
+        if !shared.liveness().writer_lives() {
+            return Err(HostRingError::Dead(path));
+        }
+        let description =
+            Description::decode(shared.label()).map_err(|_| HostRingError::Label(path.clone()))?;
+        if wire::stream_id(&description.name, &description.schema) != name.stream {
+            return Err(HostRingError::Label(path));
+        }
+        Ok(HostStream {
+            inlet: Inlet {
+                stream: name.stream,
+                description: Arc::new(description),
+                ring: shared.ring().clone(),
+            },
+            writer: name.writer,
+            pid: shared.writer_pid(),
+            since: WallTime::from_nanos(i64::try_from(shared.created_ns()).unwrap_or(i64::MAX)),
+            bell: Arc::clone(shared.bell()),
+            liveness: Arc::clone(shared.liveness()),
+        })
+    }
+
+    /// Opens the ring that a reader of this host takes: the publisher's, or else the agent's.
+    #[must_use]
+    pub fn find(&self, stream: StreamId) -> Option<HostStream> {
+        let open = |writer| self.open(&RingName { stream, writer }).ok();
+        open(RingWriter::Publisher).or_else(|| open(RingWriter::Agent))
+    }
+
+    /// Tells whether this process can read a ring of the stream that is written by one of these.
+    #[must_use]
+    pub fn serves(&self, stream: StreamId, writers: &[RingWriter]) -> bool {
+        writers.iter().any(|writer| self.open(&RingName { stream, writer: *writer }).is_ok())
+    }
+
+    /// Removes what killed writers left here, on any bus; returns how many rings.
+    pub fn sweep(&self) -> usize {
+        shared::sweep(&self.directory, PREFIX).unwrap_or(0)
+    }
+
+    fn prefix(&self) -> String {
+        format!("{PREFIX}{}.", self.bus)
+    }
+
+    fn path(&self, name: &RingName) -> PathBuf {
+        let RingName { stream, writer } = name;
+        let extension = shared::RING_EXTENSION;
+        self.directory.join(format!("{}{:016x}.{}.{extension}", self.prefix(), stream.0, writer.word()))
+    }
+
+    fn name(&self, file: &str) -> Option<RingName> {
+        let rest = file.strip_prefix(&self.prefix())?.strip_suffix(shared::RING_EXTENSION)?;
+        let (stream, word) = rest.strip_suffix('.')?.split_once('.')?;
+        let writer =
+            [RingWriter::Publisher, RingWriter::Agent].into_iter().find(|writer| writer.word() == word)?;
+        let is_ours = stream.len() == 16;
+        is_ours
+            .then(|| u64::from_str_radix(stream, 16).ok())?
+            .map(|id| RingName { stream: StreamId(id), writer })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sample::{Channel, Dtype, Schema};
+    use units::SampleRate;
+
+    fn description() -> (StreamId, Description) {
+        let schema =
+            Schema::new(Dtype::F4, SampleRate::hz(10).unwrap(), vec![Channel::new("a", "V")]).unwrap();
+        let name = "lab/probe".parse().unwrap();
+        let stream = wire::stream_id(&name, &schema);
+        (stream, Description { name, schema, station: "here".to_owned(), report_port: 0 })
+    }
+
+    fn rings(directory: &Path) -> HostRings {
+        HostRings::new(directory, "239.84.0.0:7400", Access::Owner)
+    }
+
+    #[test]
+    fn a_stream_is_found_with_its_description_the_publishers_ring_first() {
+        let directory = tempfile::tempdir_in("/dev/shm").unwrap();
+        let (rings, (stream, description)) = (rings(directory.path()), description());
+        assert!(rings.find(stream).is_none() && rings.names().is_empty());
+        let agent = rings.create(stream, RingWriter::Agent, &description, 4096).unwrap();
+        assert_eq!(rings.find(stream).unwrap().writer, RingWriter::Agent);
+        assert!(!rings.serves(stream, &[RingWriter::Publisher]));
+        let publisher = rings.create(stream, RingWriter::Publisher, &description, 4096).unwrap();
+        let found = rings.find(stream).unwrap();
+        assert_eq!((found.writer, found.pid), (RingWriter::Publisher, std::process::id()));
+        assert_eq!(*found.inlet.description, description);
+        let both = [RingWriter::Publisher, RingWriter::Agent].map(|writer| RingName { stream, writer });
+        assert_eq!(rings.names(), both);
+        drop((agent, publisher));
+        assert!(rings.names().is_empty());
+    }
+
+    #[test]
+    fn rings_of_another_bus_and_other_files_are_not_seen() {
+        let directory = tempfile::tempdir_in("/dev/shm").unwrap();
+        let (ours, (stream, description)) = (rings(directory.path()), description());
+        let theirs = HostRings::new(directory.path(), "239.84.0.0:7401", Access::Owner);
+        let _ring = theirs.create(stream, RingWriter::Publisher, &description, 4096).unwrap();
+        for name in ["tallycast.239.84.0.0-7400.12.publisher.ring", "tallycast.239.84.0.0-7400.x.ring", "x"] {
+            std::fs::write(directory.path().join(name), b"").unwrap();
+        }
+        assert!(ours.names().is_empty() && ours.find(stream).is_none());
+        assert_eq!(theirs.names().len(), 1);
+    }
+
+    #[test]
+    fn a_ring_whose_label_is_of_another_stream_is_refused() {
+        let directory = tempfile::tempdir_in("/dev/shm").unwrap();
+        let (rings, (stream, description)) = (rings(directory.path()), description());
+        let other = StreamId(stream.0 ^ 1);
+        let _ring = rings.create(other, RingWriter::Publisher, &description, 4096).unwrap();
+        let name = RingName { stream: other, writer: RingWriter::Publisher };
+        assert!(matches!(rings.open(&name), Err(HostRingError::Label(_))));
+    }
+}

@@ -1,0 +1,190 @@
+//! What the ledger page of a stream's ring holds: the accounts behind it, for readers that were lapped.
+//!
+//! A lapped reader knows by the totals how much was missing in what it did not see, not in which stages: that
+//! was told in records that the ring took back. So whoever writes the ring keeps the newest gaps here.
+
+use std::collections::VecDeque;
+
+use ledger::Gap;
+use ring::Writer;
+use units::Epoch;
+
+use crate::bytes::{Cursor, Put};
+use crate::record;
+
+/// The most gaps that are kept for the page; one takes a hundred bytes or two.
+const MAX_GAPS: usize = 128;
+/// The most lives; a receiver has fewer that can still be told of.
+const MAX_LIVES: usize = 8;
+
+/// What is known of one life of a stream, for readers that missed being told.
+#[derive(Clone, PartialEq, Debug)]
+pub struct LifeOnPage {
+    /// The publisher's life.
+    pub epoch: Epoch,
+    /// Whether nothing more will be told of it.
+    pub ended: bool,
+    /// Its newest gaps.
+    pub gaps: Vec<Gap>,
+}
+
+/// The page as its writer keeps it.
+#[derive(Default)]
+pub(crate) struct LedgerPage {
+    lives: VecDeque<(Epoch, bool)>,
+    gaps: VecDeque<(Epoch, Gap)>,
+    changed: bool,
+}
+
+impl LedgerPage {
+    pub(crate) fn began(&mut self, epoch: Epoch) {
+        self.changed = true;
+        if let Some((_, ended)) = self.lives.iter_mut().find(|(known, _)| *known == epoch) {
+            *ended = false;
+            return;
+        }
+        if self.lives.len() == MAX_LIVES {
+            self.lives.pop_front();
+        }
+        self.lives.push_back((epoch, false));
+    }
+
+    pub(crate) fn ended(&mut self, epoch: Epoch) {
+        self.changed = true;
+        if let Some((_, ended)) = self.lives.iter_mut().find(|(known, _)| *known == epoch) {
+            *ended = true;
+        }
+    }
+
+    /// Takes a gap, or news of one.
+    pub(crate) fn gap(&mut self, epoch: Epoch, gap: &Gap) {
+        self.changed = true;
+        let is_it = |(of, known): &&mut (Epoch, Gap)| *of == epoch && known.positions == gap.positions;
+        if let Some((_, known)) = self.gaps.iter_mut().rev().find(is_it) {
+            known.clone_from(gap);
+            return;
+        }
+        if self.gaps.len() == MAX_GAPS {
+            self.gaps.pop_front();
+        }
+        self.gaps.push_back((epoch, gap.clone()));
+    }
+
+    /// Writes the page, if it changed since it was written last, for a page of so many bytes: the newest gaps
+    /// that fit.
+    pub(crate) fn take_news(&mut self, limit_bytes: usize, out: &mut Vec<u8>) -> bool {
+        if !std::mem::take(&mut self.changed) {
+            return false;
+        }
+        out.clear();
+        out.push(u8::try_from(self.lives.len()).expect("bounded above"));
+        for (epoch, ended) in &self.lives {
+            out.epoch(*epoch);
+            out.push(u8::from(*ended));
+        }
+        for (epoch, gap) in self.gaps.iter().rev() {
+            let len = out.len();
+            record::put_gap(out, *epoch, gap);
+            if out.len() > limit_bytes {
+                out.truncate(len);
+                break;
+            }
+        }
+        true
+    }
+}
+
+/// Writes what is news into a ring's page, if the ring has one.
+pub(crate) fn write_page(writer: &mut Writer, page: &mut LedgerPage, scratch: &mut Vec<u8>) {
+    let limit_bytes = writer.page_bytes();
+    if limit_bytes > 0 && page.take_news(limit_bytes, scratch) {
+        writer.set_page(scratch).expect("the lives fit, and only as many gaps as do were written");
+    }
+}
+
+/// Reads a page; `None` if it is none.
+#[must_use]
+pub fn read_ledger_page(bytes: &[u8]) -> Option<Vec<LifeOnPage>> {
+    let mut cursor = Cursor::new(bytes);
+    if cursor.is_empty() {
+        return Some(Vec::new());
+    }
+    let mut lives = Vec::new();
+    for _ in 0..cursor.u8()? {
+        let (epoch, ended) = (cursor.epoch()?, cursor.u8()? != 0);
+        lives.push(LifeOnPage { epoch, ended, gaps: Vec::new() });
+    }
+    while !cursor.is_empty() {
+        let (epoch, gap) = (cursor.epoch()?, record::read_gap(&mut cursor)?);
+        if let Some(life) = lives.iter_mut().find(|life| life.epoch == epoch) {
+            life.gaps.push(gap);
+        }
+    }
+    Some(lives)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ledger::{GapKind, Stage, StageCounts};
+
+    const EPOCH: Epoch = Epoch { start_ns: 3, life: 4 };
+
+    fn gap(start: u64) -> Gap {
+        Gap {
+            id: start,
+            kind: GapKind::Missing,
+            positions: start..start + 2,
+            numbers: 0..0,
+            lost: StageCounts::of(Stage::Source, 2),
+            unexplained: 0,
+            unsettled: 0,
+            apportioned: false,
+            evidence: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn a_page_reads_back_and_is_written_only_when_it_changed() {
+        let (mut page, mut bytes) = (LedgerPage::default(), Vec::new());
+        assert!(!page.take_news(1000, &mut bytes));
+        assert_eq!(read_ledger_page(&[]), Some(Vec::new()));
+        page.began(EPOCH);
+        page.gap(EPOCH, &gap(10));
+        page.gap(EPOCH, &gap(20));
+        page.gap(EPOCH, &Gap { unexplained: 1, ..gap(10) });
+        assert!(page.take_news(1000, &mut bytes));
+        let gaps = vec![gap(20), Gap { unexplained: 1, ..gap(10) }];
+        assert_eq!(read_ledger_page(&bytes), Some(vec![LifeOnPage { epoch: EPOCH, ended: false, gaps }]));
+        assert!(!page.take_news(1000, &mut bytes));
+        page.ended(EPOCH);
+        assert!(page.take_news(1000, &mut bytes));
+        assert!(read_ledger_page(&bytes).unwrap()[0].ended);
+    }
+
+    #[test]
+    fn the_newest_gaps_are_kept_within_the_page() {
+        let (mut page, mut bytes) = (LedgerPage::default(), Vec::new());
+        page.began(EPOCH);
+        for start in 0..1000 {
+            page.gap(EPOCH, &gap(10 * start));
+        }
+        assert!(page.take_news(2000, &mut bytes));
+        assert!(bytes.len() <= 2000);
+        let lives = read_ledger_page(&bytes).unwrap();
+        assert_eq!(lives[0].gaps[0], gap(9990));
+        assert!(lives[0].gaps.len() > 10);
+    }
+
+    #[test]
+    fn a_page_cut_short_is_refused_or_shorter() {
+        let (mut page, mut bytes) = (LedgerPage::default(), Vec::new());
+        page.began(EPOCH);
+        page.gap(EPOCH, &gap(10));
+        assert!(page.take_news(1000, &mut bytes));
+        for len in 1..bytes.len() {
+            let read = read_ledger_page(&bytes[..len]);
+            assert!(read.is_none_or(|lives| lives[0].gaps.is_empty()), "{len}");
+        }
+    }
+}

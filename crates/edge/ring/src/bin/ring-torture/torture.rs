@@ -1,0 +1,173 @@
+//! The two parts that a process can play at a ring: writing records that carry their own proof, and checking them.
+
+use std::io::{Read as _, Write as _};
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use ring::shared::{self, CreateError, Options, SharedRing};
+use ring::{Idle, Read, Writer, wait_any};
+
+/// Small, so that readers are lapped often.
+const RING_BYTES: usize = 1 << 14;
+/// How many records a byte of progress stands for.
+const RECORDS_PER_SIGN: u64 = 16;
+/// How long a reader sleeps before it looks whether its writer lives.
+const LOOK_AGAIN: Duration = Duration::from_millis(5);
+/// Records are at most so long.
+const MAX_PAYLOAD_BYTES: u64 = 600;
+
+pub(crate) fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        ["write", path, life] => match life.parse() {
+            Ok(life) => write(Path::new(path), life),
+            Err(_) => ExitCode::from(2),
+        },
+        ["read", path] => read(Path::new(path)),
+        _ => {
+            eprintln!("ring-torture write PATH LIFE | ring-torture read PATH");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn write(path: &Path, life: u64) -> ExitCode {
+    let mut options = Options::default();
+    options.capacity_bytes = RING_BYTES;
+    options.label = life.to_le_bytes().to_vec();
+    options.page_bytes = 64;
+    let mut writer = loop {
+        match shared::create(path, &options) {
+            Ok(writer) => break writer,
+            // The one before was killed a moment ago: the kernel is still putting its locks away.
+            Err(CreateError::InUse { .. }) => std::thread::yield_now(),
+            Err(error) => {
+                eprintln!("{error}");
+                return ExitCode::from(1);
+            }
+        }
+    };
+    let (mut payload, mut total_bytes) = (Vec::new(), 0);
+    for number in 0_u64.. {
+        total_bytes += write_one(&mut writer, (life, number), total_bytes, &mut payload);
+        // Half of the lives publish in batches, so that some are killed with records staged.
+        if number.is_multiple_of(1 + life % 2 * 7) {
+            writer.publish();
+            writer.ring_bell();
+        }
+        if number.is_multiple_of(32) {
+            let twice = [number.to_le_bytes(), number.to_le_bytes()].concat();
+            writer.set_page(&twice).expect("the page takes two numbers");
+        }
+        if number.is_multiple_of(RECORDS_PER_SIGN) && std::io::stdout().write_all(b".").is_err() {
+            break;
+        }
+    }
+    ExitCode::SUCCESS
+}
+
+fn write_one(writer: &mut Writer, record: (u64, u64), total_bytes: u64, payload: &mut Vec<u8>) -> u64 {
+    fill(record, payload);
+    let (first, second) = payload.split_at(payload.len() / 3);
+    writer.stage(kind_of(record), [record.1, total_bytes], &[first, second]).expect("the record fits");
+    payload.len() as u64
+}
+
+/// What one reader saw of one life.
+#[derive(Default)]
+struct Life {
+    /// Number and bytes before the next record; `None` before the first.
+    next: Option<[u64; 2]>,
+    read: u64,
+    missed: u64,
+}
+
+fn read(path: &Path) -> ExitCode {
+    static STOP: AtomicBool = AtomicBool::new(false);
+    std::thread::spawn(|| {
+        let _ = std::io::stdin().read_to_end(&mut Vec::new());
+        STOP.store(true, Ordering::Relaxed);
+    });
+    let (mut read, mut missed, mut lives) = (0, 0, 0);
+    while !STOP.load(Ordering::Relaxed) {
+        let Ok(shared) = shared::open(path) else {
+            std::thread::yield_now();
+            continue;
+        };
+        let life = follow(&shared, &STOP);
+        read += life.read;
+        missed += life.missed;
+        lives += u64::from(life.read > 0);
+    }
+    println!("{read} {missed} {lives}");
+    ExitCode::SUCCESS
+}
+
+/// Reads a ring until it ends or its writer is dead and everything was read.
+fn follow(shared: &SharedRing, stop: &AtomicBool) -> Life {
+    let label = shared.label().try_into().expect("the label is a number");
+    let number = u64::from_le_bytes(label);
+    let mut reader = shared.ring().reader_at_oldest();
+    let (mut life, mut payload, mut expected, mut page) =
+        (Life::default(), Vec::new(), Vec::new(), Vec::new());
+    while !stop.load(Ordering::Relaxed) {
+        // Asked before the ring is: what a dead writer wrote is all there when the ring is read after that.
+        let lives = shared.liveness().writer_lives();
+        let look = || match reader.read(&mut payload) {
+            Read::Empty => None,
+            other => Some((other, std::mem::take(&mut payload))),
+        };
+        let found = wait_any(&[shared.bell()], Idle::Sleep, LOOK_AGAIN, look);
+        match found {
+            None if !lives => return life,
+            None => {}
+            Some((Read::Record { kind, totals }, bytes)) => {
+                let next = *life.next.get_or_insert(totals);
+                assert_eq!(totals, next, "a record of life {number} was skipped");
+                fill((number, totals[0]), &mut expected);
+                assert_eq!(kind, kind_of((number, totals[0])));
+                assert!(bytes == expected, "record {} of life {number} is torn", totals[0]);
+                life.next = Some([totals[0] + 1, totals[1] + bytes.len() as u64]);
+                life.read += 1;
+                payload = bytes;
+            }
+            Some((Read::Lapped { totals }, _)) => {
+                let next = life.next.replace(totals).unwrap_or(totals);
+                assert!(totals[0] >= next[0] && totals[1] >= next[1], "lapped backwards");
+                life.missed += totals[0] - next[0];
+            }
+            Some((Read::Closed, _)) => return life,
+            Some((Read::Broken | Read::Empty, _)) => panic!("nobody scribbled in life {number}"),
+        }
+        if shared.ring().page(&mut page) {
+            assert!(page.is_empty() || page[..8] == page[8..], "a page of life {number} is torn");
+        }
+    }
+    life
+}
+
+fn kind_of((life, number): (u64, u64)) -> u16 {
+    (life ^ number) as u16
+}
+
+/// Fills `payload` with what a record must hold: another length and other bytes for each.
+fn fill((life, number): (u64, u64), payload: &mut Vec<u8>) {
+    let mut state = mix(life << 32 ^ number);
+    let len = (state % MAX_PAYLOAD_BYTES) as usize;
+    payload.clear();
+    while payload.len() < len {
+        state = mix(state);
+        payload.extend_from_slice(&state.to_le_bytes());
+    }
+    payload.truncate(len);
+}
+
+/// One step of `SplitMix64` (Steele, Lea, Flood: Fast splittable pseudorandom number generators, 2014).
+const fn mix(state: u64) -> u64 {
+    let z = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}

@@ -1,0 +1,71 @@
+//! The kernel's word on who lives: locks that go with the open file of whoever holds them.
+//!
+//! Open file description locks (fcntl(2), Linux 3.15): unlike a process's own locks they hold between two
+//! openings in one process, and nobody loses them by closing another descriptor of the same file.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
+
+use nix::fcntl::{FcntlArg, fcntl};
+use nix::libc;
+
+/// Takes a file's lock; false if somebody else has it.
+pub(super) fn try_lock(file: impl AsFd) -> io::Result<bool> {
+    match fcntl(file, FcntlArg::F_OFD_SETLK(&whole_file())) {
+        Ok(_) => Ok(true),
+        Err(nix::errno::Errno::EAGAIN | nix::errno::Errno::EACCES) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Tells whether somebody holds a file's lock; needs no more than to read the file.
+pub(super) fn is_locked(file: impl AsFd) -> io::Result<bool> {
+    let mut lock = whole_file();
+    fcntl(file, FcntlArg::F_OFD_GETLK(&mut lock))?;
+    Ok(i32::from(lock.l_type) != libc::F_UNLCK)
+}
+
+const fn whole_file() -> libc::flock {
+    libc::flock {
+        l_type: libc::F_WRLCK as libc::c_short,
+        l_whence: libc::SEEK_SET as libc::c_short,
+        l_start: 0,
+        l_len: 0,
+        l_pid: 0,
+    }
+}
+
+/// Tells whether a ring's writer lives, and whether the ring is still the one of its name.
+pub struct Liveness {
+    file: File,
+    path: PathBuf,
+}
+
+impl Liveness {
+    pub(super) const fn new(file: File, path: PathBuf) -> Self {
+        Self { file, path }
+    }
+
+    /// Tells whether the writer holds its lock; one that was killed does not. A kernel that cannot tell is taken
+    /// at its last word: alive.
+    ///
+    /// Cost: one system call.
+    #[must_use]
+    pub fn writer_lives(&self) -> bool {
+        is_locked(&self.file).unwrap_or(true)
+    }
+
+    /// Tells whether another ring, or none, has the name under which this one was opened.
+    ///
+    /// Cost: two system calls.
+    #[must_use]
+    pub fn is_replaced(&self) -> bool {
+        let (Ok(ours), Ok(named)) = (self.file.metadata(), std::fs::symlink_metadata(&self.path)) else {
+            return true;
+        };
+        (ours.dev(), ours.ino()) != (named.dev(), named.ino())
+    }
+}

@@ -1,0 +1,102 @@
+//! A file's memory in this process, as atomic words.
+#![expect(unsafe_code, reason = "mapping a file is a promise about memory that only its holder can keep")]
+
+use std::os::fd::AsFd;
+use std::ptr::{self, NonNull};
+use std::sync::Arc;
+use std::{io, slice};
+
+use rustix::mm::{self, Advice, MapFlags, ProtFlags};
+
+use super::{Pages, fault};
+use crate::layout::WORD_BYTES;
+use crate::sync::{AtomicU32, AtomicU64};
+
+/// What a process may do with a mapping.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Rights {
+    Read,
+    ReadWrite,
+}
+
+/// A mapped file, until it is dropped.
+pub(crate) struct Mapping {
+    start: NonNull<AtomicU64>,
+    len_bytes: usize,
+    _watch: fault::Watch,
+}
+
+// SAFETY: the mapping is plain shared memory of atomic words and belongs to no thread.
+unsafe impl Send for Mapping {}
+// SAFETY: as above.
+unsafe impl Sync for Mapping {}
+
+impl Mapping {
+    /// Maps the first `len_bytes` of a file, every page of it at once.
+    ///
+    /// The file may be changed, and cut short, by others at any time: words are atomics, and what is taken away
+    /// reads as zeros from then on.
+    pub(crate) fn of(file: impl AsFd, len_bytes: usize, rights: Rights) -> io::Result<Self> {
+        let protection = match rights {
+            Rights::Read => ProtFlags::READ,
+            Rights::ReadWrite => ProtFlags::READ | ProtFlags::WRITE,
+        };
+        let flags = MapFlags::SHARED | MapFlags::POPULATE;
+        // SAFETY: a new mapping at a place that the kernel chooses touches no memory of anybody.
+        let start = unsafe { mm::mmap(ptr::null_mut(), len_bytes, protection, flags, file, 0) }?;
+        let start = NonNull::new(start.cast()).ok_or(io::ErrorKind::AddrNotAvailable)?;
+        Ok(Self { start, len_bytes, _watch: fault::Watch::over(start.as_ptr() as usize, len_bytes) })
+    }
+
+    /// Asks for pages of a kind; what the system does not have it does not give.
+    pub(crate) fn ask_for(&self, pages: Pages) {
+        if pages == Pages::Huge {
+            // SAFETY: advice about a mapping of our own changes nothing that it holds.
+            let advised =
+                unsafe { mm::madvise(self.start.as_ptr().cast(), self.len_bytes, Advice::LinuxHugepage) };
+            if let Err(error) = advised {
+                tracing::debug!("no huge pages: {error}");
+            }
+        }
+    }
+
+    /// Returns the memory as words. Those of a mapping made for reading must not be stored to: the processor
+    /// forbids it. Loads of up to eight bytes are allowed there (`std::sync::atomic`, "Atomic accesses to
+    /// read-only memory").
+    pub(crate) const fn words(&self) -> &[AtomicU64] {
+        // SAFETY: the mapping begins at a page and is so long; every bit pattern is a word; the memory stays
+        // mapped as long as `self` lives, which the slice cannot outlive.
+        unsafe { slice::from_raw_parts(self.start.as_ptr(), self.len_bytes / WORD_BYTES) }
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        self._watch.end();
+        // SAFETY: the mapping is ours, and nobody can hold a part of it when its owner is dropped.
+        let unmapped = unsafe { mm::munmap(self.start.as_ptr().cast(), self.len_bytes) };
+        debug_assert!(unmapped.is_ok(), "a mapping of ours can be given back");
+    }
+}
+
+/// The low half of a word in a mapping, at which threads of several processes sleep.
+pub(crate) struct MappedWord {
+    mapping: Arc<Mapping>,
+    word: usize,
+}
+
+impl MappedWord {
+    /// # Panics
+    /// If the mapping has no such word.
+    pub(crate) fn new(mapping: Arc<Mapping>, word: usize) -> Self {
+        assert!(word < mapping.words().len(), "a control word lies in every image");
+        Self { mapping, word }
+    }
+
+    pub(crate) fn value(&self) -> &AtomicU32 {
+        let word: *const AtomicU64 = &raw const self.mapping.words()[self.word];
+        // SAFETY: the first four bytes of a word of a living mapping, aligned as a word is. Nobody accesses the
+        // word as a whole, so that accesses of different sizes never meet.
+        unsafe { &*word.cast::<AtomicU32>() }
+    }
+}

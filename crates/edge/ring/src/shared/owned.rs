@@ -1,0 +1,165 @@
+//! The files of a ring in the hands of their writer: claimed, filled, shown, and removed with it.
+
+use std::fs::{self, File, Permissions};
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustix::fs::{AtFlags, CWD, FallocateFlags, Mode, OFlags, fallocate, linkat, openat};
+
+use super::file::writer_pid;
+use super::lock::{is_locked, try_lock};
+use super::mapping::{MappedWord, Mapping, Rights};
+use super::{Access, CreateError, Options, WAIT_BYTES, wait_path};
+use crate::doorbell::Doorbell;
+use crate::word::Word;
+
+/// How often the page's file is opened anew because a writer that ended removed it meanwhile.
+const ATTEMPTS: usize = 16;
+
+/// A name that is ours to write under.
+pub(super) struct Claimed {
+    path: PathBuf,
+    access: Access,
+    wait: File,
+    armed: Arc<Mapping>,
+}
+
+/// A ring's file that has no name yet.
+pub(super) struct Image {
+    file: File,
+    pub(super) mapping: Arc<Mapping>,
+}
+
+/// A ring's files while its writer lives. Dropping it removes them; whoever has them open reads on.
+pub(crate) struct OwnedFile {
+    path: PathBuf,
+    bell: Doorbell,
+    /// The kernel's locks go with these two.
+    image: File,
+    _wait: File,
+}
+
+impl Claimed {
+    /// Claims the name, by the lock on the page beside the ring.
+    pub(super) fn take(path: &Path, access: Access) -> Result<Self, CreateError> {
+        let wait_path = wait_path(path);
+        for _ in 0..ATTEMPTS {
+            let wait = open_wait(&wait_path).map_err(|source| refused(path, source))?;
+            if !try_lock(&wait).map_err(|source| refused(path, source))? {
+                return Err(CreateError::InUse { path: path.to_owned(), pid: writer_pid(path) });
+            }
+            // Whoever had it before may have removed it between our opening and our locking it.
+            if is_named(&wait, &wait_path) {
+                let armed = map_wait(&wait, access).map_err(|source| full(path, WAIT_BYTES, source))?;
+                return Ok(Self { path: path.to_owned(), access, wait, armed: Arc::new(armed) });
+            }
+        }
+        Err(refused(path, io::ErrorKind::ResourceBusy.into()))
+    }
+
+    /// Makes the ring's file and maps it; all of its memory is taken.
+    pub(super) fn make_image(&self, size_bytes: usize, options: &Options) -> Result<Image, CreateError> {
+        let make = || -> io::Result<Image> {
+            let directory = self.path.parent().unwrap_or(Path::new("."));
+            let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
+            let file = File::from(openat(CWD, directory, flags, Mode::RUSR | Mode::WUSR)?);
+            // Held before the file can be found: it never seems to be a dead writer's.
+            try_lock(&file)?;
+            fallocate(&file, FallocateFlags::empty(), 0, size_bytes as u64)?;
+            file.set_permissions(Permissions::from_mode(self.access.modes().0))?;
+            let mapping = Mapping::of(&file, size_bytes, Rights::ReadWrite)?;
+            mapping.ask_for(options.pages);
+            Ok(Image { file, mapping: Arc::new(mapping) })
+        };
+        make().map_err(|source| full(&self.path, size_bytes, source))
+    }
+
+    /// Gives the finished ring its name, in place of what a dead writer left there.
+    pub(super) fn show(self, image: Image, rung: Word) -> Result<OwnedFile, CreateError> {
+        let show = || -> io::Result<()> {
+            match fs::remove_file(&self.path) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                Ok(()) | Err(_) => {}
+            }
+            // The way that open(2) names for files that were made without a name, for which nobody needs a
+            // privilege.
+            let unnamed = format!("/proc/self/fd/{}", image.file.as_raw_fd());
+            Ok(linkat(CWD, unnamed, CWD, &self.path, AtFlags::SYMLINK_FOLLOW)?)
+        };
+        show().map_err(|source| refused(&self.path, source))?;
+        let armed = Word::Mapped(MappedWord::new(self.armed, 0));
+        let bell = Doorbell::shared(Some(armed), rung);
+        Ok(OwnedFile { path: self.path, bell, image: image.file, _wait: self.wait })
+    }
+}
+
+impl OwnedFile {
+    pub(crate) const fn bell(&self) -> &Doorbell {
+        &self.bell
+    }
+}
+
+impl Drop for OwnedFile {
+    fn drop(&mut self) {
+        // Only ours: somebody may have removed it and a successor have come. What cannot be removed is swept
+        // later, when nobody holds its lock.
+        if is_named(&self.image, &self.path) {
+            let _ = fs::remove_file(&self.path);
+            let _ = fs::remove_file(wait_path(&self.path));
+        }
+    }
+}
+
+/// Removes a ring whose writer is gone; false if it is not such a one.
+pub(super) fn remove_if_stale(path: &Path) -> bool {
+    let wait_path = wait_path(path);
+    // The page's lock, held until the files are gone, keeps a new writer from coming meanwhile.
+    let Ok(wait) = open_wait(&wait_path) else { return false };
+    if !matches!(try_lock(&wait), Ok(true)) || !is_named(&wait, &wait_path) {
+        return false;
+    }
+    let lives = File::open(path).and_then(|image| is_locked(&image)).unwrap_or(true);
+    let removed = !lives && fs::remove_file(path).is_ok();
+    let _ = fs::remove_file(&wait_path);
+    removed
+}
+
+fn open_wait(wait_path: &Path) -> io::Result<File> {
+    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    Ok(File::from(openat(CWD, wait_path, flags, Mode::RUSR | Mode::WUSR)?))
+}
+
+fn map_wait(wait: &File, access: Access) -> io::Result<Mapping> {
+    fallocate(wait, FallocateFlags::empty(), 0, WAIT_BYTES as u64)?;
+    let is_ours = wait.metadata()?.uid() == rustix::process::geteuid().as_raw();
+    if is_ours {
+        wait.set_permissions(Permissions::from_mode(access.modes().1))?;
+    }
+    Mapping::of(wait, WAIT_BYTES, Rights::ReadWrite)
+}
+
+/// Tells whether a file is the one that bears this name.
+fn is_named(file: &File, path: &Path) -> bool {
+    let (Ok(ours), Ok(named)) = (file.metadata(), fs::symlink_metadata(path)) else { return false };
+    (ours.dev(), ours.ino()) == (named.dev(), named.ino())
+}
+
+fn full(path: &Path, size_bytes: usize, source: io::Error) -> CreateError {
+    if source.kind() == io::ErrorKind::StorageFull {
+        let directory = path.parent().unwrap_or(Path::new(".")).to_owned();
+        return CreateError::Full { directory, size_bytes, source };
+    }
+    refused(path, source)
+}
+
+fn refused(path: &Path, source: io::Error) -> CreateError {
+    let path = path.to_owned();
+    if source.kind() == io::ErrorKind::PermissionDenied {
+        CreateError::Foreign { path, source }
+    } else {
+        CreateError::System { path, source }
+    }
+}

@@ -1,0 +1,82 @@
+//! A record where it lies: borrowed from memory that may be overwritten at any moment.
+//!
+//! There is no slice of it, and never will be: a slice over memory that another process may write is
+//! undefined behaviour. What a view offers copies or folds word by word, and tells whether that was in time.
+
+use crate::layout::{Header, WORD_BYTES};
+use crate::memory::Memory;
+use crate::reader::intent_behind_a_copy;
+use crate::sync::Ordering;
+
+/// One record, borrowed.
+pub struct View<'a> {
+    memory: &'a Memory,
+    position: u64,
+    header: Header,
+}
+
+impl<'a> View<'a> {
+    pub(crate) const fn new(memory: &'a Memory, position: u64, header: Header) -> Self {
+        Self { memory, position, header }
+    }
+
+    /// Returns the writer's word for what the payload is.
+    #[must_use]
+    pub const fn kind(&self) -> u16 {
+        self.header.kind
+    }
+
+    /// Returns the writer's running totals before this record.
+    #[must_use]
+    pub const fn totals(&self) -> [u64; 2] {
+        self.header.totals
+    }
+
+    /// Returns how many bytes the payload has.
+    #[must_use]
+    pub const fn payload_bytes(&self) -> usize {
+        self.header.payload_bytes as usize
+    }
+
+    /// Copies the payload; false if it was overwritten before the copy was finished, which then means nothing.
+    ///
+    /// Cost: `into` grows once; bytes that it held are not cleared first.
+    pub fn copy_to(&self, into: &mut Vec<u8>) -> bool {
+        let payload_bytes = self.payload_bytes();
+        // Not cleared before: only what grows is filled with zeros.
+        into.resize(payload_bytes.next_multiple_of(WORD_BYTES), 0);
+        self.memory.load(self.payload_position(), into);
+        into.truncate(payload_bytes);
+        self.still_valid()
+    }
+
+    /// Folds over the payload in words of eight little-endian bytes, the last filled up with zeros; `None` if it
+    /// was overwritten meanwhile.
+    ///
+    /// `step` may be shown words that nobody wrote so: it must stand anything.
+    pub fn fold<T>(&self, start: T, mut step: impl FnMut(T, [u8; WORD_BYTES]) -> T) -> Option<T> {
+        let count = self.payload_bytes().div_ceil(WORD_BYTES);
+        let (first, second) = self.memory.runs(self.payload_position(), count);
+        let words = first.iter().chain(second);
+        let folded =
+            words.fold(start, |so_far, word| step(so_far, word.load(Ordering::Relaxed).to_le_bytes()));
+        self.still_valid().then_some(folded)
+    }
+
+    /// Tells whether everything taken from this view before was the record that the writer wrote.
+    #[must_use]
+    pub fn still_valid(&self) -> bool {
+        let intent = intent_behind_a_copy(self.memory);
+        // An intent before the record's end is that of memory which was taken away under this reader.
+        intent <= self.position.saturating_add(self.memory.capacity_bytes()) && intent >= self.next()
+    }
+
+    /// Returns where the next record begins.
+    pub(crate) fn next(&self) -> u64 {
+        self.position + self.header.record_bytes()
+    }
+
+    fn payload_position(&self) -> u64 {
+        self.position + Header::BYTES as u64
+    }
+}

@@ -1,0 +1,56 @@
+//! The memory that writer and readers share, as words; the heap's or a file's.
+#![expect(unsafe_code, reason = "one slice over either kind of memory, which its owner keeps where it is")]
+
+use std::ops::Deref;
+
+#[cfg(not(loom))]
+use std::sync::Arc;
+
+use crate::sync::AtomicU64;
+
+#[cfg(not(loom))]
+use crate::shared::Mapping;
+
+/// A run of words, wherever they lie.
+pub(crate) struct Words {
+    start: *const AtomicU64,
+    len: usize,
+    _owner: Owner,
+}
+
+/// Who keeps the words where they are.
+#[expect(dead_code, reason = "held for what it keeps alive")]
+enum Owner {
+    Heap(Box<[AtomicU64]>),
+    #[cfg(not(loom))]
+    Mapped(Arc<Mapping>),
+}
+
+// SAFETY: the words are atomics, which may be shared, and stay where they are while their owner, which moves
+// with them and is never touched, lives.
+unsafe impl Send for Words {}
+// SAFETY: as above.
+unsafe impl Sync for Words {}
+
+impl Words {
+    pub(crate) fn on_heap(len: usize) -> Self {
+        let words: Box<[AtomicU64]> = (0..len).map(|_| AtomicU64::new(0)).collect();
+        Self { start: words.as_ptr(), len, _owner: Owner::Heap(words) }
+    }
+
+    #[cfg(not(loom))]
+    pub(crate) fn mapped(mapping: Arc<Mapping>) -> Self {
+        let words = mapping.words();
+        Self { start: words.as_ptr(), len: words.len(), _owner: Owner::Mapped(mapping) }
+    }
+}
+
+impl Deref for Words {
+    type Target = [AtomicU64];
+
+    fn deref(&self) -> &[AtomicU64] {
+        // SAFETY: `start` and `len` are those of a slice that the owner holds, unmoved, as long as `self` lives:
+        // a box's contents and a mapping stay where they are when their handle moves.
+        unsafe { std::slice::from_raw_parts(self.start, self.len) }
+    }
+}

@@ -1,0 +1,378 @@
+//! Rings in shared memory: who may write them, what is left of a dead writer, and what a mad one can do.
+#![cfg(not(loom))]
+#![expect(clippy::unwrap_used, reason = "a scene that cannot be set is a failed test")]
+
+use std::fs::{self, File, OpenOptions};
+use std::os::unix::fs::{FileExt, PermissionsExt};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use ring::shared::{self, Access, CreateError, OpenError, Options};
+use ring::{Idle, Read, Writer, wait_any};
+use tempfile::TempDir;
+use units::Random;
+
+/// Long enough that a test which reaches it has failed.
+const WATCHDOG: Duration = Duration::from_secs(60);
+/// Where the control block says what it says, as `docs/formats/ring.md` draws it.
+const HEAD: u64 = 128;
+const INTENT: u64 = 256;
+const RESUME: u64 = 264;
+
+struct Scene {
+    directory: TempDir,
+}
+
+impl Scene {
+    fn new() -> Self {
+        Self { directory: tempfile::Builder::new().prefix("tallycast-ring").tempdir_in("/dev/shm").unwrap() }
+    }
+
+    fn path(&self) -> PathBuf {
+        self.directory.path().join("a.ring")
+    }
+
+    fn create(&self, capacity_bytes: usize) -> Writer {
+        let mut options = Options::default();
+        options.capacity_bytes = capacity_bytes;
+        shared::create(&self.path(), &options).unwrap()
+    }
+
+    fn names(&self) -> Vec<String> {
+        let entries = fs::read_dir(self.directory.path()).unwrap();
+        let mut names: Vec<_> =
+            entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+
+    /// Writes a word of the ring's file behind its writer's back.
+    fn scribble(&self, offset: u64, word: u64) {
+        let file = OpenOptions::new().write(true).open(self.path()).unwrap();
+        file.write_all_at(&word.to_le_bytes(), offset).unwrap();
+    }
+}
+
+fn record(number: u64) -> (u16, [u64; 2], [u8; 8]) {
+    (number as u16, [number, 2 * number], number.to_le_bytes())
+}
+
+fn write(writer: &mut Writer, number: u64) {
+    let (kind, totals, payload) = record(number);
+    writer.write(kind, totals, &[&payload]).unwrap();
+}
+
+#[test]
+fn what_one_opening_writes_another_reads_with_label_and_page() {
+    let scene = Scene::new();
+    let mut options = Options::default();
+    options.label = b"of what".to_vec();
+    options.page_bytes = 20;
+    let mut writer = shared::create(&scene.path(), &options).unwrap();
+    let shared = shared::open(&scene.path()).unwrap();
+    assert_eq!((shared.label(), shared.writer_pid()), (&b"of what"[..], std::process::id()));
+    let (mut reader, mut payload) = (shared.ring().reader_at_head(), Vec::new());
+    for number in 0..1000 {
+        write(&mut writer, number);
+        let (kind, totals, bytes) = record(number);
+        assert_eq!(reader.read(&mut payload), Read::Record { kind, totals });
+        assert_eq!(payload, bytes);
+    }
+    assert!(shared.ring().page(&mut payload) && payload.is_empty());
+    writer.set_page(b"nineteen bytes long").unwrap();
+    assert!(shared.ring().page(&mut payload));
+    assert_eq!(payload, b"nineteen bytes long");
+    assert!(writer.set_page(&[0; 25]).is_err());
+    drop(writer);
+    assert_eq!(reader.read(&mut payload), Read::Closed);
+}
+
+#[test]
+fn a_view_folds_and_copies_and_knows_when_it_was_overtaken() {
+    let (mut writer, ring) = ring::ring(256);
+    let mut reader = ring.reader_at_head();
+    writer.write(9, [3, 4], &[&1_u64.to_le_bytes(), &2_u64.to_le_bytes(), &[7]]).unwrap();
+    let view = reader.look().unwrap();
+    assert_eq!((view.kind(), view.totals(), view.payload_bytes()), (9, [3, 4], 17));
+    let sum = view.fold(0, |sum, word| sum + u64::from_le_bytes(word));
+    assert_eq!(sum, Some(10));
+    for number in 0..8 {
+        write(&mut writer, number);
+    }
+    assert!(!view.still_valid());
+    assert_eq!(view.fold(0, |sum, word| sum + u64::from_le_bytes(word)), None);
+    assert!(!view.copy_to(&mut Vec::new()));
+    assert!(matches!(reader.look(), Err(Read::Lapped { .. })));
+    reader.skip();
+    assert!(reader.look().is_ok());
+}
+
+#[test]
+fn a_second_writer_is_refused_with_the_process_of_the_first() {
+    let scene = Scene::new();
+    let writer = scene.create(4096);
+    let refused = shared::create(&scene.path(), &Options::default()).err().unwrap();
+    let pid = std::process::id();
+    assert!(matches!(&refused, CreateError::InUse { pid: Some(it), .. } if *it == pid), "{refused}");
+    assert!(refused.to_string().contains(&format!("process {pid}")), "{refused}");
+    drop(writer);
+    drop(scene.create(4096));
+}
+
+#[test]
+fn files_go_with_their_writer_and_readers_read_on() {
+    let scene = Scene::new();
+    let mut writer = scene.create(4096);
+    assert_eq!(scene.names(), ["a.ring", "a.wait"]);
+    let shared = shared::open(&scene.path()).unwrap();
+    let (mut reader, mut payload) = (shared.ring().reader_at_head(), Vec::new());
+    write(&mut writer, 5);
+    assert!(shared.liveness().writer_lives() && !shared.liveness().is_replaced());
+    drop(writer);
+    assert_eq!(scene.names(), Vec::<String>::new());
+    assert!(!shared.liveness().writer_lives() && shared.liveness().is_replaced());
+    assert!(matches!(reader.read(&mut payload), Read::Record { .. }));
+    assert_eq!(reader.read(&mut payload), Read::Closed);
+}
+
+#[test]
+fn what_a_dead_writer_left_is_replaced_or_swept() {
+    let scene = Scene::new();
+    let writer = scene.create(4096);
+    let left = fs::read(scene.path()).unwrap();
+    drop(writer);
+    // As a writer leaves it that is killed: files without a lock, not closed.
+    for name in ["a.ring", "b.ring", "other.ring"] {
+        fs::write(scene.directory.path().join(name), &left).unwrap();
+    }
+    let stale = shared::open(&scene.path()).unwrap();
+    assert!(!stale.liveness().writer_lives() && !stale.ring().is_closed());
+    let successor = scene.create(4096);
+    assert!(stale.liveness().is_replaced());
+    assert!(shared::open(&scene.path()).unwrap().liveness().writer_lives());
+    assert_eq!(shared::sweep(scene.directory.path(), "").unwrap(), 2);
+    assert_eq!(scene.names(), ["a.ring", "a.wait"]);
+    drop(successor);
+}
+
+#[test]
+fn sweeping_leaves_what_has_another_prefix() {
+    let scene = Scene::new();
+    fs::write(scene.directory.path().join("mine.1.ring"), [0; 600]).unwrap();
+    fs::write(scene.directory.path().join("yours.1.ring"), [0; 600]).unwrap();
+    assert_eq!(shared::sweep(scene.directory.path(), "mine.").unwrap(), 1);
+    assert_eq!(scene.names(), ["yours.1.ring"]);
+}
+
+#[test]
+fn access_is_the_mode_of_the_files() {
+    for (access, ring, wait) in
+        [(Access::Owner, 0o600, 0o600), (Access::Group, 0o640, 0o660), (Access::All, 0o644, 0o666)]
+    {
+        let scene = Scene::new();
+        let mut options = Options::default();
+        options.access = access;
+        let _writer = shared::create(&scene.path(), &options).unwrap();
+        let mode = |name| {
+            let metadata = fs::metadata(scene.directory.path().join(name)).unwrap();
+            metadata.permissions().mode() & 0o777
+        };
+        assert_eq!((mode("a.ring"), mode("a.wait")), (ring, wait));
+    }
+}
+
+#[test]
+fn files_that_are_no_ring_of_this_version_are_refused_with_the_reason() {
+    let scene = Scene::new();
+    let refusal = || shared::open(&scene.path()).err().unwrap();
+    assert!(matches!(refusal(), OpenError::Missing(_)));
+    for bytes in [&[][..], &[0; 511], &[0; 512], b"TCRINK\x02\0", &[0xff; 9000]] {
+        fs::write(scene.path(), bytes).unwrap();
+        assert!(matches!(refusal(), OpenError::NotARing(_)), "{} bytes", bytes.len());
+    }
+    fs::remove_file(scene.path()).unwrap();
+    let writer = scene.create(4096);
+    let whole = fs::read(scene.path()).unwrap();
+    drop(writer);
+
+    let mut other = whole.clone();
+    other[6] = 3;
+    fs::write(scene.path(), &other).unwrap();
+    assert!(matches!(refusal(), OpenError::Version { found: 3, .. }));
+
+    fs::write(scene.path(), &whole[..whole.len() - 1]).unwrap();
+    let refused = refusal();
+    assert!(matches!(refused, OpenError::Truncated { .. }));
+    assert!(refused.to_string().contains("cut short"), "{refused}");
+    fs::write(scene.path(), &whole).unwrap();
+    assert!(shared::open(&scene.path()).is_ok());
+
+    // Sizes that no ring has, each alone: capacity, offset, label, page.
+    let lies = [(8, 4095), (8, 0), (8, 1 << 62), (16, 8), (16, 513), (24, u64::MAX), (32, 1 << 40)];
+    for (offset, word) in lies {
+        fs::write(scene.path(), &whole).unwrap();
+        scene.scribble(offset, word);
+        let refused = refusal();
+        let right = matches!(refused, OpenError::NotARing(_) | OpenError::Truncated { .. });
+        assert!(right, "{word} at {offset}: {refused}");
+    }
+}
+
+#[test]
+fn a_directory_that_is_full_or_missing_is_said_before_anything_is_written() {
+    let scene = Scene::new();
+    let mut options = Options::default();
+    options.capacity_bytes = 1 << 44;
+    let refused = shared::create(&scene.path(), &options).err().unwrap();
+    assert!(matches!(refused, CreateError::Full { .. }), "{refused:?}");
+    assert!(refused.to_string().contains("make room"), "{refused}");
+    let nowhere = scene.directory.path().join("nowhere/a.ring");
+    let refused = shared::create(&nowhere, &Options::default()).err().unwrap();
+    assert!(matches!(refused, CreateError::System { .. }), "{refused:?}");
+    drop(scene.create(4096));
+}
+
+#[test]
+fn a_ring_that_is_cut_short_under_its_users_ends_no_process() {
+    let scene = Scene::new();
+    let mut writer = scene.create(1 << 20);
+    let shared = shared::open(&scene.path()).unwrap();
+    let (mut reader, mut payload) = (shared.ring().reader_at_head(), Vec::new());
+    for number in 0..10 {
+        write(&mut writer, number);
+    }
+    assert!(matches!(reader.read(&mut payload), Read::Record { .. }));
+    File::options().write(true).open(scene.path()).unwrap().set_len(0).unwrap();
+    assert_eq!(reader.read(&mut payload), Read::Broken);
+    assert_eq!(reader.read(&mut payload), Read::Broken);
+    assert!(shared.ring().page(&mut payload) && payload.is_empty());
+    // The writer writes on, into nothing.
+    for number in 0..100_000 {
+        write(&mut writer, number);
+    }
+    shared.bell().ring();
+}
+
+#[test]
+fn positions_that_no_writer_writes_are_broken_and_nothing_worse() {
+    for (offset, word) in [
+        (HEAD, 0),
+        (HEAD, u64::MAX),
+        (HEAD, u64::MAX - 7),
+        (INTENT, 0),
+        (INTENT, u64::MAX),
+        (RESUME, u64::MAX),
+        (RESUME, 3),
+    ] {
+        let scene = Scene::new();
+        let mut writer = scene.create(4096);
+        let shared = shared::open(&scene.path()).unwrap();
+        let (mut reader, mut payload) = (shared.ring().reader_at_head(), Vec::new());
+        (0..20).for_each(|number| write(&mut writer, number));
+        assert!(matches!(reader.read(&mut payload), Read::Record { .. }));
+        scene.scribble(offset, word);
+        let mut late = shared.ring().reader_at_oldest();
+        let mut newest = shared.ring().reader_at_head();
+        for _ in 0..200 {
+            for reader in [&mut reader, &mut late, &mut newest] {
+                let _ = reader.read(&mut payload);
+                let _ = reader.lag_bytes();
+                assert!(payload.len() <= 4096);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_mad_writer_crashes_no_reader() {
+    let seed = std::env::var("SEED").map_or(0, |text| text.parse().expect("SEED is a number"));
+    for seed in seed..seed + 300 {
+        let mut random = Random::new(seed);
+        let scene = Scene::new();
+        let mut writer = scene.create(4096);
+        let shared = shared::open(&scene.path()).unwrap();
+        let mut readers = [
+            shared.ring().reader_at_head(),
+            shared.ring().reader_at_oldest(),
+            shared.ring().reader_at_head(),
+        ];
+        let mut payload = Vec::new();
+        for number in 0..300 {
+            write(&mut writer, number);
+            if random.below(8) == 0 {
+                let word = match random.below(3) {
+                    0 => random.next_u64(),
+                    1 => random.below(10_000),
+                    _ => u64::MAX - random.below(5000),
+                };
+                // Anywhere behind what is read once: the moving part of the control block, and the records.
+                let offset = if random.below(2) == 0 {
+                    128 + random.below(48) * 8
+                } else {
+                    4096 + random.below(512) * 8
+                };
+                scene.scribble(offset, word);
+            }
+            for reader in &mut readers {
+                for _ in 0..random.below(4) {
+                    let _ = reader.read(&mut payload);
+                    assert!(payload.len() <= 4096, "seed {seed}");
+                    if let Ok(view) = reader.look() {
+                        let _ = view.fold(0_u64, |sum, word| sum.wrapping_add(u64::from_le_bytes(word)));
+                    }
+                }
+            }
+            let _ = shared.ring().page(&mut payload);
+        }
+    }
+}
+
+#[test]
+fn a_sleeping_reader_is_woken_over_shared_memory_and_at_several_rings() {
+    let scene = Scene::new();
+    let second = scene.directory.path().join("b.ring");
+    let mut writers = [scene.create(4096), shared::create(&second, &Options::default()).unwrap()];
+    let shared = [shared::open(&scene.path()).unwrap(), shared::open(&second).unwrap()];
+    let mut readers = shared.each_ref().map(|it| it.ring().reader_at_head());
+    let bells = shared.each_ref().map(|it| it.bell().as_ref());
+    std::thread::scope(|scope| {
+        let sleeper = scope.spawn(|| {
+            let mut payload = Vec::new();
+            (0..200)
+                .map(|_| {
+                    let look = || {
+                        let next = |reader: &mut ring::Reader| match reader.read(&mut payload) {
+                            Read::Record { totals, .. } => Some(totals[0]),
+                            _ => None,
+                        };
+                        readers.iter_mut().find_map(next)
+                    };
+                    wait_any(&bells, Idle::Sleep, WATCHDOG, look).expect("a wake-up was lost")
+                })
+                .sum::<u64>()
+        });
+        for number in 0..200 {
+            let writer = &mut writers[(number % 2) as usize];
+            write(writer, number);
+            writer.ring_bell();
+        }
+        assert_eq!(sleeper.join().unwrap(), 199 * 200 / 2);
+    });
+}
+
+#[test]
+fn a_hundred_readers_read_the_same() {
+    let scene = Scene::new();
+    let mut writer = scene.create(1 << 16);
+    let shared = shared::open(&scene.path()).unwrap();
+    let mut readers: Vec<_> = (0..100).map(|_| shared.ring().reader_at_head()).collect();
+    let mut payload = Vec::new();
+    for number in 0..500 {
+        write(&mut writer, number);
+        let (kind, totals, bytes) = record(number);
+        for reader in &mut readers {
+            assert_eq!(reader.read(&mut payload), Read::Record { kind, totals });
+            assert_eq!(payload, bytes);
+        }
+    }
+}

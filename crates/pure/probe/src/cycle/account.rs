@@ -1,0 +1,157 @@
+//! A run's account: what the writer counted and what the reader counted, and the law that holds between them.
+
+use super::schedule::Callback;
+
+/// What became of everything that was sent in a run.
+///
+/// The law, which [`check`](Self::check) compares and nothing computes:
+///
+/// ```text
+/// cycles sent   = complete + incomplete + missing
+/// pieces handed = received + wrong + absent          (absent ≥ refused)
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Account {
+    /// In cycles.
+    pub cycles: Cycles,
+    /// In pieces.
+    pub pieces: Pieces,
+    /// Callbacks of both sides.
+    pub callbacks: Callbacks,
+}
+
+/// The cycles of a run.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Cycles {
+    /// As many as the run was to have.
+    pub planned: u64,
+    /// As many as were sent; fewer only if the run was ended early.
+    pub sent: u64,
+    /// All their pieces arrived as they were sent.
+    pub complete: u64,
+    /// Something of them arrived.
+    pub incomplete: u64,
+    /// Nothing of them arrived.
+    pub missing: u64,
+}
+
+/// The pieces of a run.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Pieces {
+    /// Handed to the transport by the writer.
+    pub handed: u64,
+    /// Those of them that the transport did not take.
+    pub refused: u64,
+    /// Arrived as they were sent.
+    pub received: u64,
+    /// Arrived with another content than was sent, and never otherwise.
+    pub wrong: u64,
+    /// Did not arrive.
+    pub absent: u64,
+    /// Arrived more than once; outside the law.
+    pub duplicates: u64,
+    /// Arrived, and were not of this run; outside the law.
+    pub foreign: u64,
+}
+
+/// The callbacks of both sides: the writer's after sending a cycle, the reader's once a cycle is whole.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Callbacks {
+    /// The writer's.
+    pub writer: Callback,
+    /// The reader's.
+    pub reader: Callback,
+}
+
+/// Says which part of an account does not add up: a defect of this program.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error(
+    "the account of a run does not add up: {what} are {left}, and their parts {right}\nplease report it with the output of --json"
+)]
+pub struct Imbalance {
+    what: &'static str,
+    left: u64,
+    right: u64,
+}
+
+impl Account {
+    /// Checks the law.
+    ///
+    /// # Errors
+    /// [`Imbalance`] names the first part of it that does not hold.
+    pub fn check(&self) -> Result<(), Imbalance> {
+        let (cycles, pieces, callbacks) = (&self.cycles, &self.pieces, &self.callbacks);
+        let laws = [
+            ("cycles sent", cycles.sent, cycles.complete + cycles.incomplete + cycles.missing),
+            ("pieces handed", pieces.handed, pieces.received + pieces.wrong + pieces.absent),
+            ("callbacks of the writer", callbacks.writer.count, cycles.sent),
+            ("callbacks of the reader", callbacks.reader.count, cycles.complete),
+            ("cycles sent beyond those planned", cycles.sent.saturating_sub(cycles.planned), 0),
+            ("pieces refused beyond those absent", pieces.refused.saturating_sub(pieces.absent), 0),
+        ];
+        match laws.into_iter().find(|(_, left, right)| left != right) {
+            Some((what, left, right)) => Err(Imbalance { what, left, right }),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Callbacks {
+    /// Returns how many callbacks of either side were late.
+    #[must_use]
+    pub const fn late(&self) -> u64 {
+        self.writer.late + self.reader.late
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn whole() -> Account {
+        let callback = |count| Callback { count, late: 0, least_slack_ns: Some(1) };
+        Account {
+            cycles: Cycles { planned: 10, sent: 9, complete: 6, incomplete: 2, missing: 1 },
+            pieces: Pieces { handed: 27, refused: 1, received: 21, wrong: 2, absent: 4, ..Pieces::default() },
+            callbacks: Callbacks { writer: callback(9), reader: callback(6) },
+        }
+    }
+
+    #[test]
+    fn an_account_that_adds_up_is_accepted() {
+        assert_eq!(whole().check(), Ok(()));
+    }
+
+    #[test]
+    fn every_increment_that_is_left_out_is_noticed() {
+        let drops: [fn(&mut Account); 9] = [
+            |it| it.cycles.sent -= 1,
+            |it| it.cycles.complete -= 1,
+            |it| it.cycles.incomplete -= 1,
+            |it| it.cycles.missing -= 1,
+            |it| it.pieces.handed -= 1,
+            |it| it.pieces.received -= 1,
+            |it| it.pieces.wrong -= 1,
+            |it| it.pieces.absent -= 1,
+            |it| it.callbacks.reader.count -= 1,
+        ];
+        for (index, drop_one) in drops.into_iter().enumerate() {
+            let mut account = whole();
+            drop_one(&mut account);
+            assert!(account.check().is_err(), "increment {index}");
+        }
+    }
+
+    #[test]
+    fn more_cycles_than_planned_and_more_refusals_than_absences_are_noticed() {
+        let mut account = whole();
+        account.cycles.planned = 9;
+        account.pieces.refused = 4;
+        assert_eq!(account.check(), Ok(()));
+        account.cycles.planned = 8;
+        assert!(account.check().is_err());
+        account.cycles.planned = 9;
+        account.pieces.refused = 5;
+        assert!(account.check().is_err());
+    }
+}

@@ -1,0 +1,313 @@
+//! What the reader counts: pieces become cycles, whole cycles are called back.
+
+use core::ops::Range;
+
+use units::{Instant, RangeSet};
+
+use super::account::{Account, Callbacks, Cycles, Pieces};
+use super::cut::{Content, Cut, Place};
+use super::schedule::{Callback, Schedule};
+use super::sending::Sent;
+use super::verdict::Limits;
+
+/// The reader's side of a run while it goes on.
+///
+/// A piece has a number: its cycle times the pieces of a cycle, plus its place among them. Numbers are kept as
+/// ranges, so that what arrives in order takes no memory.
+#[derive(Clone, Debug)]
+pub struct Assembly {
+    cut: Cut,
+    schedule: Schedule,
+    right: RangeSet,
+    wrong: RangeSet,
+    received: u64,
+    duplicates: u64,
+    foreign: u64,
+    callback: Callback,
+    /// The newest cycle of which anything arrived.
+    newest: Option<u32>,
+}
+
+/// What became of something that arrived.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Accepted {
+    /// It was the last missing piece of its cycle, which was called back.
+    CycleComplete(u32),
+    /// A piece of a cycle that is not whole yet.
+    Piece,
+    /// Its content is not what was sent.
+    Wrong,
+    /// It was there already.
+    Duplicate,
+    /// It is not of this run.
+    Foreign,
+}
+
+impl Assembly {
+    /// Begins to take in a run.
+    #[must_use]
+    pub fn new(cut: Cut, schedule: Schedule) -> Self {
+        Self {
+            cut,
+            schedule,
+            right: RangeSet::new(),
+            wrong: RangeSet::new(),
+            received: 0,
+            duplicates: 0,
+            foreign: 0,
+            callback: Callback::default(),
+            newest: None,
+        }
+    }
+
+    /// Takes in what arrived at `now`.
+    pub fn accept(&mut self, now: Instant, bytes: &[u8]) -> Accepted {
+        let (place, is_right) = match self.cut.read(bytes) {
+            Content::Right(place) => (place, true),
+            Content::Wrong(place) => (place, false),
+            Content::Foreign => return self.refuse(),
+        };
+        if place.cycle >= self.schedule.cycles {
+            return self.refuse();
+        }
+        self.newest = self.newest.max(Some(place.cycle));
+        let number = self.number(place);
+        if self.right.contains(number) || (!is_right && self.wrong.contains(number)) {
+            self.duplicates += 1;
+            return Accepted::Duplicate;
+        }
+        if !is_right {
+            self.wrong.insert(number..number + 1);
+            return Accepted::Wrong;
+        }
+        // The right one after all: what was there before had only claimed to be it.
+        self.wrong.remove(number..number + 1);
+        self.right.insert(number..number + 1);
+        self.received += 1;
+        let numbers = self.numbers(place.cycle);
+        if self.right.count_in(numbers.clone()) < numbers.end - numbers.start {
+            return Accepted::Piece;
+        }
+        self.callback.count(&self.schedule, place.cycle, now);
+        Accepted::CycleComplete(place.cycle)
+    }
+
+    /// Tells whether every cycle is whole.
+    #[must_use]
+    pub fn is_complete(&self) -> bool {
+        self.callback.count == u64::from(self.schedule.cycles)
+    }
+
+    /// Tells whether the run cannot be good any more, so that the rest of it need not be waited for.
+    ///
+    /// Whatever of a cycle arrives once a later one has begun is late: such a cycle is either late or lost.
+    #[must_use]
+    pub fn is_settled(&self, limits: &Limits) -> bool {
+        let Some(newest) = self.newest else { return false };
+        let numbers = self.numbers(newest);
+        let newest_is_whole = self.right.count_in(numbers.clone()) == numbers.end - numbers.start;
+        let whole_before = self.callback.count - u64::from(newest_is_whole);
+        let behind = u64::from(newest).saturating_sub(whole_before);
+        let bearable = limits.late_allowed + limits.lost_allowed(self.schedule.cycles);
+        self.callback.late > limits.late_allowed || behind > bearable
+    }
+
+    /// Ends the run: of what was sent, everything that is not here by now is not going to come.
+    #[must_use]
+    pub fn close(self, sent: &Sent) -> Account {
+        let mut cycles = Cycles {
+            planned: u64::from(self.schedule.cycles),
+            sent: sent.cycles,
+            complete: self.callback.count,
+            ..Cycles::default()
+        };
+        let mut pieces = Pieces {
+            handed: sent.handed,
+            refused: sent.refused,
+            received: self.received,
+            duplicates: self.duplicates,
+            foreign: self.foreign,
+            ..Pieces::default()
+        };
+        for cycle in 0..u32::try_from(sent.cycles).unwrap_or(u32::MAX) {
+            let numbers = self.numbers(cycle);
+            let all = numbers.end - numbers.start;
+            let (right, wrong) = (self.right.count_in(numbers.clone()), self.wrong.count_in(numbers));
+            pieces.wrong += wrong;
+            pieces.absent += all - right - wrong;
+            cycles.missing += u64::from(right + wrong == 0);
+            cycles.incomplete += u64::from(right < all && right + wrong > 0);
+        }
+        Account { cycles, pieces, callbacks: Callbacks { writer: sent.callback, reader: self.callback } }
+    }
+
+    fn refuse(&mut self) -> Accepted {
+        self.foreign += 1;
+        Accepted::Foreign
+    }
+
+    fn number(&self, place: Place) -> u64 {
+        u64::from(place.cycle) * u64::from(self.cut.pieces()) + u64::from(place.piece)
+    }
+
+    fn numbers(&self, cycle: u32) -> Range<u64> {
+        let first = self.number(Place { cycle, piece: 0 });
+        first..first + u64::from(self.cut.pieces())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use core::time::Duration;
+    use proptest::prelude::*;
+
+    const CYCLE_TIME: Duration = Duration::from_millis(1);
+
+    fn schedule(cycles: u32) -> Schedule {
+        Schedule { start: Instant::ORIGIN, cycle_time: CYCLE_TIME, cycles }
+    }
+
+    fn limits(late_allowed: u64, complete_ppm: u32) -> Limits {
+        Limits { late_allowed, complete_ppm }
+    }
+
+    /// What happens to a piece on its way.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    enum Way {
+        Arrives,
+        Refused,
+        Lost,
+        Damaged,
+        Twice,
+        Late,
+        DamagedThenRight,
+    }
+
+    const WAYS: [Way; 7] =
+        [Way::Arrives, Way::Refused, Way::Lost, Way::Damaged, Way::Twice, Way::Late, Way::DamagedThenRight];
+
+    /// Sends `ways.len() / pieces` cycles, each piece on its way; returns the account.
+    fn play(cut: Cut, ways: &[Way]) -> Account {
+        let cycles = u32::try_from(ways.len()).unwrap() / cut.pieces();
+        let schedule = schedule(cycles);
+        let (mut assembly, mut late) = (Assembly::new(cut, schedule), Vec::new());
+        let mut sending = crate::cycle::Sending::new(schedule);
+        let mut ways = ways.iter();
+        while let Some(cycle) = sending.next_cycle() {
+            let (begin, mut memory, mut refused) = (schedule.begin(cycle), Vec::new(), 0);
+            for piece in cut.write(cycle, &mut memory) {
+                let mut damaged = piece.to_vec();
+                damaged[16] ^= 1;
+                match ways.next().unwrap() {
+                    Way::Arrives => {
+                        let _ = assembly.accept(begin, piece);
+                    }
+                    Way::Refused => refused += 1,
+                    Way::Lost => {}
+                    Way::Damaged => assert_eq!(assembly.accept(begin, &damaged), Accepted::Wrong),
+                    Way::Twice => {
+                        let _ = assembly.accept(begin, piece);
+                        assert_eq!(assembly.accept(begin, piece), Accepted::Duplicate);
+                    }
+                    Way::Late => late.push(piece.to_vec()),
+                    Way::DamagedThenRight => {
+                        assert_eq!(assembly.accept(begin, &damaged), Accepted::Wrong);
+                        let _ = assembly.accept(begin, piece);
+                    }
+                }
+            }
+            sending.count(u64::from(cut.pieces()), refused, begin);
+        }
+        for piece in &late {
+            let _ = assembly.accept(schedule.end() + CYCLE_TIME, piece);
+        }
+        assembly.close(sending.sent())
+    }
+
+    #[test]
+    fn a_cycle_is_called_back_with_its_last_piece_whatever_their_order() {
+        let cut = Cut::new(1, 10, 36).unwrap();
+        let mut assembly = Assembly::new(cut, schedule(2));
+        let mut memory = Vec::new();
+        let pieces: Vec<_> = cut.write(1, &mut memory).collect();
+        let now = Instant::from_nanos(5);
+        assert_eq!(assembly.accept(now, pieces[1]), Accepted::Piece);
+        assert_eq!(assembly.accept(now, pieces[0]), Accepted::CycleComplete(1));
+        assert!(!assembly.is_complete());
+        let mut memory = Vec::new();
+        let first: Vec<_> = cut.write(0, &mut memory).collect();
+        for piece in first {
+            let _ = assembly.accept(now, piece);
+        }
+        assert!(assembly.is_complete());
+    }
+
+    #[test]
+    fn cycles_beyond_the_run_are_foreign() {
+        let cut = Cut::new(1, 1, 100).unwrap();
+        let mut assembly = Assembly::new(cut, schedule(2));
+        let (mut last, mut beyond) = (Vec::new(), Vec::new());
+        let last = cut.write(1, &mut last).next().unwrap();
+        let beyond = cut.write(2, &mut beyond).next().unwrap();
+        assert_eq!(assembly.accept(Instant::ORIGIN, last), Accepted::CycleComplete(1));
+        assert_eq!(assembly.accept(Instant::ORIGIN, beyond), Accepted::Foreign);
+        assert_eq!(assembly.accept(Instant::ORIGIN, b"hello"), Accepted::Foreign);
+    }
+
+    #[test]
+    fn a_run_is_settled_by_the_first_cycle_too_many_and_not_before() {
+        let cut = Cut::new(1, 1, 100).unwrap();
+        let mut assembly = Assembly::new(cut, schedule(1_000));
+        let accept = |assembly: &mut Assembly, cycle| {
+            let mut memory = Vec::new();
+            let piece = cut.write(cycle, &mut memory).next().unwrap();
+            assert_eq!(assembly.accept(Instant::ORIGIN, piece), Accepted::CycleComplete(cycle));
+        };
+        // One cycle of a thousand may be lost: floor(0.9995 · 1000) = 999 must come.
+        let limits = limits(0, 999_500);
+        for cycle in [0, 2] {
+            accept(&mut assembly, cycle);
+            assert!(!assembly.is_settled(&limits), "cycle {cycle}");
+        }
+        accept(&mut assembly, 4);
+        assert!(assembly.is_settled(&limits));
+    }
+
+    #[test]
+    fn a_run_is_settled_by_one_late_callback_more_than_allowed() {
+        let cut = Cut::new(1, 1, 100).unwrap();
+        let mut assembly = Assembly::new(cut, schedule(10));
+        for (cycle, settled) in [(0, false), (1, true)] {
+            let mut memory = Vec::new();
+            let piece = cut.write(cycle, &mut memory).next().unwrap();
+            let _ = assembly.accept(Instant::from_nanos(1_000_000_000), piece);
+            assert_eq!(assembly.is_settled(&limits(1, 1_000_000)), settled);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn every_account_adds_up_and_tells_the_fates_of_the_pieces(
+            pieces in 1_u32..5,
+            ways in prop::collection::vec(prop::sample::select(&WAYS[..]), 0..200),
+        ) {
+            let cut = Cut::new(1, pieces * 5, 36).unwrap();
+            prop_assert_eq!(cut.pieces(), pieces);
+            let whole = ways.len() / pieces as usize * pieces as usize;
+            let account = play(cut, &ways[..whole]);
+            prop_assert_eq!(account.check(), Ok(()));
+
+            let count = |wanted: &[Way]| ways[..whole].iter().filter(|way| wanted.contains(way)).count() as u64;
+            let right = [Way::Arrives, Way::Twice, Way::Late, Way::DamagedThenRight];
+            prop_assert_eq!(account.pieces.received, count(&right));
+            prop_assert_eq!(account.pieces.wrong, count(&[Way::Damaged]));
+            prop_assert_eq!(account.pieces.absent, count(&[Way::Lost, Way::Refused]));
+            prop_assert_eq!(account.pieces.refused, count(&[Way::Refused]));
+            prop_assert_eq!(account.pieces.duplicates, count(&[Way::Twice]));
+            let complete = ways[..whole].chunks(pieces as usize);
+            let complete = complete.filter(|cycle| cycle.iter().all(|way| right.contains(way))).count() as u64;
+            prop_assert_eq!(account.cycles.complete, complete);
+        }
+    }
+}

@@ -1,0 +1,254 @@
+//! How the array of a cycle is cut into pieces, and what stands in each.
+//!
+//! ```text
+//! bytes   a piece, little-endian
+//!   0-3   run: pieces of another run are not counted
+//!   4-7   cycle, from 0
+//!  8-11   first element of the piece
+//! 12-15   how many elements follow
+//!   16…   the elements, four bytes each
+//! ```
+//!
+//! Elements follow from cycle and place, so that the reader finds a torn, mixed-up or damaged piece by its content
+//! and not only by its size. This is a measuring signal between two processes of one bench, no protocol.
+
+/// Size of what stands before the elements of a piece.
+pub const HEADER_BYTES: usize = 16;
+
+const ELEMENT_BYTES: usize = 4;
+
+/// Odd numbers spread what differs by one over all bits (the fractions of the golden ratio and of √2, in 32 bits).
+const CYCLE_FACTOR: u32 = 0x9e37_79b1;
+const ELEMENT_FACTOR: u32 = 0x6a09_e667;
+
+/// The array of a run and the pieces it is cut into.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Cut {
+    run: u32,
+    multiplicity: u32,
+    elements_per_piece: u32,
+}
+
+/// Says why an array cannot be cut.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CutError {
+    /// There is nothing to send.
+    #[error("an array of no elements cannot be sent\ngive at least one")]
+    Empty,
+    /// The unit takes no element.
+    #[error(
+        "a unit of {unit_bytes} bytes holds no element beside its {HEADER_BYTES} bytes of header\ntake at least 20"
+    )]
+    UnitTooSmall {
+        /// What was asked for.
+        unit_bytes: usize,
+    },
+}
+
+/// Which piece of which cycle.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Place {
+    /// The cycle, from 0.
+    pub cycle: u32,
+    /// The piece within its cycle, from 0.
+    pub piece: u32,
+}
+
+/// What was found in bytes that arrived.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Content {
+    /// A piece as it was sent.
+    Right(Place),
+    /// A piece with a place, and other elements or another size than were sent.
+    Wrong(Place),
+    /// No piece of this run.
+    Foreign,
+}
+
+impl Cut {
+    /// Cuts an array of `multiplicity` elements into pieces of at most `unit_bytes` with their header.
+    ///
+    /// # Errors
+    /// [`CutError`] if there is no element to send, or no room for one.
+    pub fn new(run: u32, multiplicity: u32, unit_bytes: usize) -> Result<Self, CutError> {
+        let room = unit_bytes.saturating_sub(HEADER_BYTES) / ELEMENT_BYTES;
+        let elements_per_piece = u32::try_from(room).unwrap_or(u32::MAX).min(multiplicity);
+        match (multiplicity, elements_per_piece) {
+            (0, _) => Err(CutError::Empty),
+            (_, 0) => Err(CutError::UnitTooSmall { unit_bytes }),
+            _ => Ok(Self { run, multiplicity, elements_per_piece }),
+        }
+    }
+
+    /// Returns how many pieces a cycle has.
+    #[must_use]
+    pub const fn pieces(&self) -> u32 {
+        self.multiplicity.div_ceil(self.elements_per_piece)
+    }
+
+    /// Returns the size of the largest piece, header included. Units: bytes.
+    #[must_use]
+    pub const fn largest_piece_bytes(&self) -> usize {
+        HEADER_BYTES + self.elements_per_piece as usize * ELEMENT_BYTES
+    }
+
+    /// Returns the size of all pieces of a cycle, headers included. Units: bytes.
+    #[must_use]
+    pub const fn cycle_bytes(&self) -> usize {
+        self.pieces() as usize * HEADER_BYTES + self.multiplicity as usize * ELEMENT_BYTES
+    }
+
+    /// Writes all pieces of a cycle into `into`, one behind the other; returns them.
+    ///
+    /// Cost: one pass over the memory; allocates only when `into` was smaller.
+    pub fn write<'a>(
+        &self,
+        cycle: u32,
+        into: &'a mut Vec<u8>,
+    ) -> impl ExactSizeIterator<Item = &'a [u8]> + use<'a> {
+        into.resize(self.cycle_bytes(), 0);
+        let (piece_bytes, this) = (self.largest_piece_bytes(), *self);
+        for (piece, bytes) in (0..).zip(into.chunks_mut(piece_bytes)) {
+            this.write_piece(Place { cycle, piece }, bytes);
+        }
+        into.chunks(piece_bytes)
+    }
+
+    /// Finds out what arrived.
+    #[must_use]
+    pub fn read(&self, bytes: &[u8]) -> Content {
+        let Some((header, elements)) = bytes.split_first_chunk::<HEADER_BYTES>() else {
+            return Content::Foreign;
+        };
+        let [run, cycle, first, count] = words(*header);
+        if run != self.run || first >= self.multiplicity || !first.is_multiple_of(self.elements_per_piece) {
+            return Content::Foreign;
+        }
+        let place = Place { cycle, piece: first / self.elements_per_piece };
+        if count != self.count(first) || elements.len() != count as usize * ELEMENT_BYTES {
+            return Content::Wrong(place);
+        }
+        // No early end: a loop without branches is the faster one where everything is right.
+        let (chunks, _) = elements.as_chunks::<ELEMENT_BYTES>();
+        let difference = (first..).zip(chunks).fold(0, |difference, (index, chunk)| {
+            difference | (u32::from_le_bytes(*chunk) ^ element(cycle, index))
+        });
+        if difference == 0 { Content::Right(place) } else { Content::Wrong(place) }
+    }
+
+    fn write_piece(&self, place: Place, bytes: &mut [u8]) {
+        let first = place.piece * self.elements_per_piece;
+        let (header, elements) = bytes.split_at_mut(HEADER_BYTES);
+        let values = [self.run, place.cycle, first, self.count(first)];
+        for (word, value) in header.as_chunks_mut::<ELEMENT_BYTES>().0.iter_mut().zip(values) {
+            *word = value.to_le_bytes();
+        }
+        for (index, word) in (first..).zip(elements.as_chunks_mut::<ELEMENT_BYTES>().0) {
+            *word = element(place.cycle, index).to_le_bytes();
+        }
+    }
+
+    /// Returns how many elements the piece that begins at `first` has.
+    const fn count(&self, first: u32) -> u32 {
+        let left = self.multiplicity - first;
+        if left < self.elements_per_piece { left } else { self.elements_per_piece }
+    }
+}
+
+/// Returns what stands at a place of the array in a cycle.
+const fn element(cycle: u32, index: u32) -> u32 {
+    cycle.wrapping_mul(CYCLE_FACTOR) ^ index.wrapping_mul(ELEMENT_FACTOR)
+}
+
+fn words(header: [u8; HEADER_BYTES]) -> [u32; 4] {
+    let (chunks, _) = header.as_chunks::<ELEMENT_BYTES>();
+    core::array::from_fn(|index| u32::from_le_bytes(chunks[index]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn pieces(cut: &Cut, cycle: u32) -> Vec<Vec<u8>> {
+        cut.write(cycle, &mut Vec::new()).map(<[u8]>::to_vec).collect()
+    }
+
+    #[test]
+    fn an_array_that_fits_is_one_piece_and_one_element_more_makes_two() {
+        let cut = |multiplicity| Cut::new(1, multiplicity, 65_507).unwrap();
+        assert_eq!((cut(16_372).pieces(), cut(16_373).pieces()), (1, 2));
+        let sizes: Vec<_> = pieces(&cut(16_373), 0).iter().map(Vec::len).collect();
+        assert_eq!(sizes, [65_504, 20]);
+    }
+
+    #[test]
+    fn the_smallest_unit_holds_one_element() {
+        assert_eq!(Cut::new(1, 3, 20).unwrap().pieces(), 3);
+        assert_eq!(Cut::new(1, 3, 19), Err(CutError::UnitTooSmall { unit_bytes: 19 }));
+        assert_eq!(Cut::new(1, 0, 65_507), Err(CutError::Empty));
+    }
+
+    #[test]
+    fn a_piece_is_what_the_picture_shows() {
+        let cut = Cut::new(7, 3, 24).unwrap();
+        let last = &pieces(&cut, 2)[1];
+        assert_eq!(last[..16], [7, 0, 0, 0, 2, 0, 0, 0, 2, 0, 0, 0, 1, 0, 0, 0]);
+        assert_eq!(last[16..], element(2, 2).to_le_bytes());
+    }
+
+    #[test]
+    fn every_damaged_bit_and_every_cut_is_found() {
+        let cut = Cut::new(7, 5, 65_507).unwrap();
+        let piece = &pieces(&cut, 3)[0];
+        let right = Content::Right(Place { cycle: 3, piece: 0 });
+        assert_eq!(cut.read(piece), right);
+        for bit in 0..piece.len() * 8 {
+            let mut damaged = piece.clone();
+            damaged[bit / 8] ^= 1 << (bit % 8);
+            assert_ne!(cut.read(&damaged), right, "bit {bit}");
+        }
+        for len in 0..piece.len() {
+            assert!(!matches!(cut.read(&piece[..len]), Content::Right(_)), "{len} bytes");
+        }
+    }
+
+    #[test]
+    fn the_second_half_of_another_cycle_is_found() {
+        let cut = Cut::new(7, 100, 65_507).unwrap();
+        let (mut torn, newer) = (pieces(&cut, 3).remove(0), pieces(&cut, 4).remove(0));
+        torn[200..].copy_from_slice(&newer[200..]);
+        assert_eq!(cut.read(&torn), Content::Wrong(Place { cycle: 3, piece: 0 }));
+    }
+
+    #[test]
+    fn another_run_is_foreign() {
+        let (ours, theirs) = (Cut::new(7, 5, 100).unwrap(), Cut::new(8, 5, 100).unwrap());
+        assert_eq!(ours.read(&pieces(&theirs, 0)[0]), Content::Foreign);
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_written_is_read_and_covers_the_array(
+            multiplicity in 1_u32..5_000,
+            unit_bytes in 20_usize..3_000,
+            cycle in any::<u32>(),
+        ) {
+            let cut = Cut::new(1, multiplicity, unit_bytes).unwrap();
+            let written = pieces(&cut, cycle);
+            prop_assert_eq!(written.len(), cut.pieces() as usize);
+            prop_assert!(written.iter().all(|piece| piece.len() <= unit_bytes));
+            let elements: usize = written.iter().map(|piece| (piece.len() - HEADER_BYTES) / 4).sum();
+            prop_assert_eq!(elements, multiplicity as usize);
+            for (index, piece) in (0..).zip(&written) {
+                prop_assert_eq!(cut.read(piece), Content::Right(Place { cycle, piece: index }));
+            }
+        }
+
+        #[test]
+        fn no_bytes_make_the_reader_panic(bytes in prop::collection::vec(any::<u8>(), 0..100)) {
+            let _ = Cut::new(1, 50, 60).unwrap().read(&bytes);
+        }
+    }
+}

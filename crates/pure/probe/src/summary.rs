@@ -1,0 +1,92 @@
+//! What repeats have in common: median, quartiles, extremes.
+
+/// Five numbers that stand for repeated measurements.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Summary {
+    /// The smallest.
+    pub min: f64,
+    /// A quarter of them lies below.
+    pub lower_quartile: f64,
+    /// Half of them lies below.
+    pub median: f64,
+    /// Three quarters of them lie below.
+    pub upper_quartile: f64,
+    /// The largest.
+    pub max: f64,
+    /// How many there are.
+    pub count: usize,
+}
+
+impl Summary {
+    /// Summarises values; `None` where there are none, or one of them is no number.
+    ///
+    /// Quartiles between two values lie on the line between them (definition 7 of Hyndman and Fan, "Sample
+    /// quantiles in statistical packages", The American Statistician 50, 1996), as in R and NumPy.
+    #[must_use]
+    pub fn of(values: &[f64]) -> Option<Self> {
+        if values.is_empty() || values.iter().any(|value| !value.is_finite()) {
+            return None;
+        }
+        let mut sorted = values.to_vec();
+        sorted.sort_by(f64::total_cmp);
+        Some(Self {
+            min: sorted[0],
+            lower_quartile: quantile(&sorted, 1),
+            median: quantile(&sorted, 2),
+            upper_quartile: quantile(&sorted, 3),
+            max: sorted[sorted.len() - 1],
+            count: sorted.len(),
+        })
+    }
+
+    /// Returns the distance of the extremes as a share of the median; `None` if that is zero.
+    #[must_use]
+    pub fn spread(&self) -> Option<f64> {
+        (self.median != 0.0).then(|| (self.max - self.min) / self.median.abs())
+    }
+}
+
+/// Returns the value below which `quarters` quarters of sorted values lie.
+#[expect(clippy::cast_precision_loss, reason = "one, two or three quarters")]
+fn quantile(sorted: &[f64], quarters: usize) -> f64 {
+    let place = (sorted.len() - 1) * quarters;
+    let (below, rest) = (place / 4, place % 4);
+    let above = (below + 1).min(sorted.len() - 1);
+    sorted[below] + (sorted[above] - sorted[below]) * rest as f64 / 4.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn one_value_is_all_five_numbers() {
+        let summary = Summary::of(&[7.0]).unwrap();
+        assert_eq!((summary.min, summary.median, summary.max, summary.count), (7.0, 7.0, 7.0, 1));
+        assert_eq!(summary.spread(), Some(0.0));
+    }
+
+    #[test]
+    fn an_even_number_has_its_median_in_the_middle() {
+        let summary = Summary::of(&[4.0, 1.0, 3.0, 2.0]).unwrap();
+        assert_eq!((summary.lower_quartile, summary.median, summary.upper_quartile), (1.75, 2.5, 3.25));
+    }
+
+    #[test]
+    fn nothing_and_no_number_have_no_summary() {
+        assert_eq!(Summary::of(&[]), None);
+        assert_eq!(Summary::of(&[1.0, f64::NAN]), None);
+        assert_eq!(Summary::of(&[f64::INFINITY]), None);
+        assert_eq!(Summary::of(&[0.0]).unwrap().spread(), None);
+    }
+
+    proptest! {
+        #[test]
+        fn the_five_numbers_stand_in_order(values in prop::collection::vec(-1e9_f64..1e9, 1..50)) {
+            let it = Summary::of(&values).unwrap();
+            let order = [it.min, it.lower_quartile, it.median, it.upper_quartile, it.max];
+            prop_assert!(order.is_sorted(), "{order:?}");
+        }
+    }
+}

@@ -1,0 +1,225 @@
+//! The contract of every reach: what a publisher and its readers may rely on, however data come.
+//!
+//! A [`Place`] is a bus of one test with one reach; the suite in `tests/reaches.rs` runs every scene over all of
+//! them. They differ only in what a scene asks [`Place`] for by name.
+
+use std::net::UdpSocket;
+use std::time::{Duration, Instant};
+
+use tallycast::{
+    AccountState, Block, Bus, Event, HostAgent, Node, Publisher, PublisherBuilder, Reach, StreamAccount,
+    StreamGap, Subscriber,
+};
+
+/// How long a scene waits for something that must come before it gives up.
+pub const WATCHDOG: Duration = Duration::from_secs(60);
+
+/// The ways that data can take.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Way {
+    /// Shared memory, written by the publisher.
+    Shm,
+    /// UDP multicast, received by the reader's process.
+    Udp,
+    /// UDP multicast, received by an agent, read from its shared memory.
+    Agent,
+}
+
+/// A bus of its own for one test.
+pub struct Place {
+    way: Way,
+    publisher: Node,
+    reader: Node,
+    agent: Option<HostAgent>,
+}
+
+impl Place {
+    /// Makes a bus on which data take this way.
+    ///
+    /// # Panics
+    /// If it cannot be made: then the test has failed.
+    #[must_use]
+    pub fn new(way: Way) -> Self {
+        // A port that nobody uses tells buses apart, on the network and in the names of rings.
+        let socket = UdpSocket::bind("127.0.0.1:0").expect("loopback is there");
+        let port = socket.local_addr().expect("a bound socket has an address").port();
+        let network = format!("udp://239.84.0.0:{port}?iface=lo");
+        let shared = format!("{network}&shm=on&access=owner");
+        let (publishers, readers) = match way {
+            Way::Shm => {
+                let bus = format!("shm://contract-{port}-{}?access=owner", std::process::id());
+                (bus.clone(), bus)
+            }
+            Way::Udp => (network.clone(), network),
+            Way::Agent => (network, shared),
+        };
+        let bus = |text: &str| text.parse::<Bus>().expect("a bus");
+        let node = |text: &str| Node::builder().bus(bus(text)).station("test").build().expect("a node");
+        let agent = (way == Way::Agent)
+            .then(|| HostAgent::open(bus(&readers), &["**".to_owned()]).expect("an agent can be started"));
+        Self { way, publisher: node(&publishers), reader: node(&readers), agent }
+    }
+
+    /// Returns the way that data take here.
+    #[must_use]
+    pub const fn way(&self) -> Way {
+        self.way
+    }
+
+    /// Returns how readers' data are said to come.
+    #[must_use]
+    pub const fn reach(&self) -> Reach {
+        match self.way {
+            Way::Shm => Reach::Shm,
+            Way::Udp => Reach::Udp,
+            Way::Agent => Reach::ShmAgent,
+        }
+    }
+
+    /// Begins to describe a stream of unsigned 32-bit numbers.
+    #[must_use]
+    pub fn publisher(&self, name: &str) -> PublisherBuilder {
+        let builder = self.publisher.publisher(name).dtype(tallycast::Dtype::U32).rate("100k");
+        builder.on_full(tallycast::OnFull::Block)
+    }
+
+    /// Opens a reader of one stream and waits until it has joined.
+    ///
+    /// # Panics
+    /// If it does not within [`WATCHDOG`].
+    #[must_use]
+    pub fn joined(&self, name: &str) -> Watched {
+        if let Some(agent) = &self.agent {
+            let deadline = Instant::now() + WATCHDOG;
+            // A reader would receive for itself what the agent has not joined yet.
+            while !agent.streams().iter().any(|it| it == name) {
+                assert!(Instant::now() < deadline, "the agent does not receive `{name}`");
+                agent.wait_for_change(agent.generation(), Duration::from_millis(100));
+            }
+        }
+        let subscriber = self.reader.subscriber(name).open().expect("a subscriber");
+        let mut watched = Watched { subscriber, seen: Seen::default() };
+        watched.until(|seen| seen.began > 0);
+        watched
+    }
+
+    /// Ends the agent, as if it had been stopped.
+    pub fn end_agent(&mut self) {
+        self.agent = None;
+    }
+}
+
+/// A reader and all that it was told.
+pub struct Watched {
+    subscriber: Subscriber,
+    /// What it was told.
+    pub seen: Seen,
+}
+
+/// What a reader was told.
+#[derive(Default)]
+pub struct Seen {
+    /// How many accounts were opened.
+    pub began: usize,
+    /// Every block.
+    pub blocks: Vec<Block>,
+    /// Every gap, as it stands.
+    pub gaps: Vec<StreamGap>,
+    /// Every account that has ended.
+    pub ended: Vec<StreamAccount>,
+}
+
+impl Seen {
+    fn take(&mut self, event: Event) {
+        match event {
+            Event::Began(_) => self.began += 1,
+            Event::Block(block) => self.blocks.push(block),
+            Event::Gap(gap) => self.gaps.push(gap),
+            Event::Settled(gap) => {
+                let known = self.gaps.iter_mut().find(|it| it.epoch == gap.epoch && it.gap.id == gap.gap.id);
+                *known.expect("news of a gap that was told") = gap;
+            }
+            Event::Ended(account) => self.ended.push(account),
+        }
+    }
+
+    /// Returns the values that came, in the order in which they came.
+    ///
+    /// # Panics
+    /// If a block is of another type.
+    #[must_use]
+    pub fn values(&self) -> Vec<u32> {
+        let values = self.blocks.iter().flat_map(|block| block.elements::<u32>().expect("numbers").to_vec());
+        values.collect()
+    }
+
+    /// Returns how many samples came.
+    #[must_use]
+    pub fn samples(&self) -> u64 {
+        self.blocks.iter().map(|block| block.samples).sum()
+    }
+}
+
+impl Watched {
+    /// Reads on until something is true of what was told.
+    ///
+    /// # Panics
+    /// If that does not come within [`WATCHDOG`].
+    pub fn until(&mut self, is_true: impl Fn(&Seen) -> bool) {
+        let deadline = Instant::now() + WATCHDOG;
+        while !is_true(&self.seen) {
+            assert!(Instant::now() < deadline, "what is waited for did not come within {WATCHDOG:?}");
+            if let Some(event) = self.subscriber.next(Duration::from_millis(200)) {
+                self.seen.take(event);
+            }
+            for account in self.subscriber.accounts() {
+                assert_eq!(account.account.check(), Ok(()), "the law holds at any moment");
+            }
+        }
+    }
+
+    /// Takes what is there, without waiting for more.
+    pub fn glance(&mut self) {
+        while let Some(event) = self.subscriber.next(Duration::ZERO) {
+            self.seen.take(event);
+        }
+    }
+
+    /// Returns how the data come.
+    #[must_use]
+    pub fn reaches(&self) -> Vec<Reach> {
+        self.subscriber.reaches().into_iter().map(|(_, reach)| reach).collect()
+    }
+
+    /// Leaves; returns what was told, with the accounts that were cut.
+    #[must_use]
+    pub fn leave(self) -> Seen {
+        let Self { subscriber, mut seen } = self;
+        let accounts = subscriber.close_into(|event| seen.take(event));
+        seen.ended = accounts;
+        seen
+    }
+}
+
+/// Closes a publisher and checks that all it took was numbered.
+///
+/// # Panics
+/// If not.
+pub fn close(publisher: Publisher) {
+    let offered = publisher.next_index();
+    let samples = publisher.close().samples;
+    assert_eq!(samples.numbered + samples.source, offered);
+}
+
+/// Checks an account that ran to the publisher's end: closed, balanced, explained, and of the leg that it should be.
+///
+/// # Panics
+/// If it is not in order.
+pub fn check_closed(place: &Place, account: &StreamAccount) {
+    assert_eq!(account.account.check(), Ok(()), "{account:?}");
+    assert_eq!(account.account.state, AccountState::Closed);
+    assert!(account.account.closed() && account.account.explained(), "{account:?}");
+    assert_eq!(account.leg, place.reach().leg());
+    // Rule 11: a reader behind shared memory alone has no network book.
+    assert_eq!(account.account.datagrams.is_none(), place.way() == Way::Shm);
+}
