@@ -12,6 +12,7 @@ mod query;
 mod record;
 mod replay;
 mod subscribe;
+mod top;
 
 use clap::Subcommand;
 
@@ -34,6 +35,9 @@ pub(crate) enum Verb {
     /// List the streams that are there, and how each would come
     #[command(after_help = list::EXAMPLES)]
     Ls(list::Arguments),
+    /// Watch every stream come in: how, how fast, and what was lost where
+    #[command(after_help = top::EXAMPLES)]
+    Top(top::Arguments),
     /// Receive once for every reader of this host, through shared memory
     #[command(after_help = agent::EXAMPLES)]
     Agent(agent::Arguments),
@@ -67,6 +71,7 @@ impl Verb {
             Self::Pub(arguments) => publish::run(arguments, sources),
             Self::Sub(arguments) => subscribe::run(arguments, sources),
             Self::Ls(arguments) => list::run(&arguments, sources),
+            Self::Top(arguments) => top::run(&arguments, sources),
             Self::Agent(arguments) => agent::run(&arguments, sources),
             Self::Apps(arguments) => apps::run(&arguments, sources),
             Self::Demo(arguments) => demo::run(arguments, sources),

@@ -43,7 +43,7 @@ fn end(program: Running) -> Vec<Value> {
 }
 
 #[test]
-fn on_one_host_data_come_by_shared_memory_and_ls_says_so_and_why() {
+fn on_one_host_data_come_by_shared_memory_and_ls_and_top_say_so_and_why() {
     let memory = memory();
     let bus = host_bus(&memory);
     let mut reader = reader(&bus);
@@ -53,6 +53,13 @@ fn on_one_host_data_come_by_shared_memory_and_ls_says_so_and_why() {
     let listed: Value = serde_json::from_slice(&listed.stdout).unwrap();
     assert_eq!((&listed["stream"], &listed["reach"]), (&json!("test/wave"), &json!("shm")));
     assert!(listed["why"].as_str().unwrap().starts_with("published on this host: process "), "{listed}");
+    let mut top = Running::start(&["top", "--json", "--interval", "100ms", "--bus", &bus]);
+    let looked =
+        top.lines_until(|line| line["elements"]["delivered"].as_u64().is_some_and(|count| count > 0));
+    let look = looked.last().unwrap();
+    assert_eq!((&look["reach"], &look["why"]), (&json!("shm"), &json!("published on this host")));
+    assert_eq!((&look["balanced"], &look["elements"]["lost"]), (&json!(true), &json!({})));
+    end(top);
     let totals = end(publisher);
     reader.lines_until(|line| is_event(line, "ended"));
     let lines = end(reader);

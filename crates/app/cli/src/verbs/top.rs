@@ -1,0 +1,171 @@
+//! `tallycast top`: every stream as it comes in here: by which reach and why, how fast, what was lost and where.
+
+use std::collections::BTreeMap;
+use std::io::{IsTerminal, Write};
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use serde_json::{Value, json};
+use tallycast::{Reach, StreamAccount, StreamId, StreamPattern, Subscriber, account_json};
+
+use crate::Outcome;
+use crate::messages::print_line;
+use crate::quantity;
+use crate::settings::Sources;
+use crate::status_line::size_text;
+use crate::stop::{Deadline, Stop};
+
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  tallycast top                        every stream, anew every second, until Ctrl-C
+  tallycast top 'lab/**' --interval 5s
+  tallycast top --looks 1 --json       one look, one object a stream
+
+What is shown is this reader's own account: it reads every stream that it shows.";
+
+/// Brings the cursor to the first place of a cleared screen.
+const HOME: &str = "\x1b[H\x1b[2J";
+
+#[derive(Args, Debug)]
+pub(crate) struct Arguments {
+    /// Streams to show, such as lab/** [default: every stream]
+    #[arg(value_name = "PATTERN", default_value = "**")]
+    patterns: Vec<StreamPattern>,
+    /// The time between two looks
+    #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = quantity::duration)]
+    interval: Duration,
+    /// End after so many looks
+    #[arg(long, value_name = "COUNT")]
+    looks: Option<u64>,
+    /// One JSON object a stream and look, one a line
+    #[arg(long)]
+    json: bool,
+}
+
+/// One stream at one look.
+struct Line {
+    account: StreamAccount,
+    reach: Reach,
+    samples_per_s: f64,
+    bytes_per_s: f64,
+}
+
+/// What came in of each stream since the last look.
+#[derive(Clone, Copy, Default)]
+struct Flow {
+    samples: u64,
+    bytes: u64,
+}
+
+pub(crate) fn run(arguments: &Arguments, sources: &Sources) -> anyhow::Result<Outcome> {
+    let settings = sources.load()?;
+    let node = settings.node()?;
+    let mut patterns = arguments.patterns.iter().map(ToString::to_string);
+    let first = patterns.next().unwrap_or_else(|| "**".to_owned());
+    let builder = patterns.fold(node.subscriber(first), tallycast::SubscriberBuilder::pattern);
+    let mut subscriber = builder.reader("top").open()?;
+    let stop = Stop::on_signals()?;
+    let mut seen_any = false;
+    for look in 1.. {
+        let began = Instant::now();
+        let flows = read_for(&mut subscriber, arguments.interval, &stop);
+        let lines = lines(&subscriber, &flows, began.elapsed());
+        seen_any |= !lines.is_empty();
+        if arguments.json {
+            lines.iter().try_for_each(|line| print_line(&object(line)))?;
+        } else {
+            print_table(&lines)?;
+        }
+        if stop.is_wanted() || arguments.looks.is_some_and(|looks| look >= looks) {
+            break;
+        }
+    }
+    Ok(if seen_any { Outcome::Fine } else { Outcome::Found })
+}
+
+/// Reads everything that comes until the time is over.
+fn read_for(subscriber: &mut Subscriber, interval: Duration, stop: &Stop) -> BTreeMap<StreamId, Flow> {
+    let deadline = Deadline::after(Some(interval));
+    let mut flows: BTreeMap<String, Flow> = BTreeMap::new();
+    while !deadline.is_over() && !stop.is_wanted() {
+        let Some(event) = subscriber.next(interval.min(Duration::from_millis(50))) else { continue };
+        if let tallycast::Event::Block(block) = event {
+            let flow = flows.entry(block.stream.to_string()).or_default();
+            flow.samples += block.samples;
+            flow.bytes += block.data.as_bytes().len() as u64;
+        }
+    }
+    let id = |account: StreamAccount| Some((account.id, flows.get(account.stream.as_str()).copied()?));
+    subscriber.accounts_without_gaps().into_iter().filter_map(id).collect()
+}
+
+#[expect(clippy::cast_precision_loss, reason = "rates for people")]
+fn lines(subscriber: &Subscriber, flows: &BTreeMap<StreamId, Flow>, took: Duration) -> Vec<Line> {
+    let reaches: BTreeMap<StreamId, Reach> = subscriber.reaches().into_iter().collect();
+    let line = |account: StreamAccount| {
+        let flow = flows.get(&account.id).copied().unwrap_or_default();
+        let per_s = |count: u64| count as f64 / took.as_secs_f64().max(f64::MIN_POSITIVE);
+        let reach = reaches.get(&account.id).copied().unwrap_or(Reach::Udp);
+        Line { samples_per_s: per_s(flow.samples), bytes_per_s: per_s(flow.bytes), account, reach }
+    };
+    let mut lines: Vec<Line> = subscriber.accounts_without_gaps().into_iter().map(line).collect();
+    lines.sort_by(|a, b| a.account.stream.cmp(&b.account.stream));
+    lines
+}
+
+fn object(line: &Line) -> Value {
+    let mut object = account_json(&line.account);
+    if let Some(fields) = object.as_object_mut() {
+        fields.insert("event".to_owned(), json!("look"));
+        fields.insert("reach".to_owned(), json!(line.reach.leg()));
+        fields.insert("why".to_owned(), json!(line.reach.why()));
+        fields.insert("samples_per_s".to_owned(), json!(line.samples_per_s));
+        fields.insert("bytes_per_s".to_owned(), json!(line.bytes_per_s));
+    }
+    object
+}
+
+fn print_table(lines: &[Line]) -> std::io::Result<()> {
+    let mut output = std::io::stdout().lock();
+    if output.is_terminal() {
+        write!(output, "{HOME}")?;
+    }
+    let name = lines.iter().map(|line| line.account.stream.as_str().len()).max().unwrap_or(0).max(6);
+    writeln!(
+        output,
+        "{:name$}  {:>10}  {:>10}  {:>14}  {:28}  REACH",
+        "STREAM", "SAMPLES/S", "PER S", "DELIVERED", "LOST"
+    )?;
+    for line in lines {
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a size for people")]
+        let size = size_text(line.bytes_per_s as u64);
+        writeln!(
+            output,
+            "{:name$}  {:>10.0}  {size:>10}  {:>14}  {:28}  {} ({})",
+            line.account.stream.as_str(),
+            line.samples_per_s,
+            line.account.account.elements.delivered,
+            lost_text(&line.account),
+            line.reach.leg(),
+            line.reach.why()
+        )?;
+    }
+    if lines.is_empty() {
+        writeln!(output, "nothing comes in yet")?;
+    }
+    output.flush()
+}
+
+/// Says what was lost and where, in elements.
+fn lost_text(account: &StreamAccount) -> String {
+    let rows = &account.account.elements;
+    let mut parts: Vec<String> =
+        rows.lost.nonzero().map(|(stage, count)| format!("{count} {stage}")).collect();
+    if rows.unexplained > 0 {
+        parts.push(format!("{} unexplained", rows.unexplained));
+    }
+    if rows.unsettled > 0 {
+        parts.push(format!("{} unsettled", rows.unsettled));
+    }
+    if parts.is_empty() { "nothing".to_owned() } else { parts.join(", ") }
+}

@@ -1,0 +1,116 @@
+//! What is shared memory's own: readers that are too slow, hosts without it, and addresses that overrule it.
+
+use std::net::UdpSocket;
+use std::time::Duration;
+
+use contract::{Place, WATCHDOG, Way};
+use tallycast::{AccountState, Bus, Dtype, Event, Node, NodeError, Reach, Stage, Subscriber};
+
+/// More than the ring holds.
+const SAMPLES: u64 = 400_000;
+
+#[test]
+fn a_lapped_reader_counts_exactly_and_finds_the_stages_of_what_it_was_not_told() {
+    let place = Place::new(Way::Shm);
+    let mut publisher = place.publisher("lab/lap").queue_bytes(1 << 16).open().expect("a publisher");
+    let mut reader = place.joined("lab/lap");
+    publisher.send(&[1_u32; 100]).expect("sent");
+    reader.until(|seen| seen.samples() == 100);
+    // Nobody reads: the ring goes round many times, over holes of the source too.
+    let mut holes = 0;
+    for block in 0..SAMPLES / 1000 {
+        publisher.send(&[2_u32; 1000]).expect("sent");
+        if block % 100 == 99 {
+            publisher.skip(7, Stage::Source).expect("skipped");
+            holes += 7;
+        }
+    }
+    let offered = publisher.next_index();
+    drop(publisher);
+    reader.until(|seen| !seen.ended.is_empty());
+    let seen = reader.leave();
+    let [account] = &seen.ended[..] else { panic!("one account") };
+    let rows = &account.account.elements;
+    assert_eq!(account.account.check(), Ok(()));
+    assert_eq!((account.account.state, rows.unexplained), (AccountState::Closed, 0), "{account:?}");
+    assert_eq!(rows.lost[Stage::Source], holes, "the ledger page knows of the holes that were overwritten");
+    assert_eq!(rows.delivered, seen.samples());
+    assert_eq!(rows.lost[Stage::ReaderLag], offered - holes - seen.samples());
+    assert!(rows.lost[Stage::ReaderLag] > 0 && seen.samples() > 100);
+    assert_eq!(account.leg, Reach::Shm.leg());
+}
+
+#[test]
+fn a_stopped_reader_takes_nothing_from_another() {
+    let place = Place::new(Way::Shm);
+    let mut publisher = place.publisher("lab/stopped").queue_bytes(1 << 16).open().expect("a publisher");
+    let [stopped, mut reader] = [place.joined("lab/stopped"), place.joined("lab/stopped")];
+    for block in 1..=200_u64 {
+        publisher.send(&[5_u32; 1000]).expect("sent");
+        reader.until(|seen| seen.samples() == block * 1000);
+    }
+    drop(publisher);
+    reader.until(|seen| !seen.ended.is_empty());
+    let rows = &reader.seen.ended[0].account.elements;
+    assert_eq!((rows.delivered, rows.lost.total()), (200_000, 0));
+    let seen = stopped.leave();
+    let rows = &seen.ended[0].account.elements;
+    assert_eq!(rows.delivered + rows.lost[Stage::ReaderLag], 200_000);
+    assert!(rows.lost[Stage::ReaderLag] > 0);
+}
+
+/// Returns a node on a bus of its own port.
+fn node(bus: impl Fn(u16) -> String) -> Node {
+    let socket = UdpSocket::bind("127.0.0.1:0").expect("loopback is there");
+    let port = socket.local_addr().expect("a bound socket has an address").port();
+    let bus: Bus = bus(port).parse().expect("a bus");
+    Node::builder().bus(bus).station("test").build().expect("a node")
+}
+
+/// Reads until the stream has been joined; returns how it comes.
+fn join(subscriber: &mut Subscriber) -> Reach {
+    let began = std::time::Instant::now();
+    while began.elapsed() < WATCHDOG {
+        if let Some(Event::Began(info)) = subscriber.next(Duration::from_secs(1)) {
+            let reaches = subscriber.reaches();
+            return reaches.iter().find(|(stream, _)| *stream == info.id).expect("it was joined").1;
+        }
+    }
+    panic!("the stream was not joined within {WATCHDOG:?}");
+}
+
+#[test]
+fn a_host_without_room_for_rings_is_read_by_the_network_and_a_bus_of_rings_alone_refuses() {
+    let node = node(|port| format!("udp://239.84.0.0:{port}?iface=lo&shm=/nonexistent"));
+    let publisher =
+        node.publisher("lab/without").dtype(Dtype::U8).rate(100).open().expect("the network is there");
+    let mut subscriber = node.subscriber("lab/without").open().expect("a subscriber");
+    assert_eq!(join(&mut subscriber), Reach::Udp);
+    drop(publisher);
+
+    let bus: Bus = "shm://lab?dir=/nonexistent".parse().expect("a bus");
+    let node = Node::open(bus).expect("a node");
+    let refused = node.publisher("lab/without").rate(100).open().err().expect("there is no way out");
+    assert!(matches!(refused, NodeError::Send(_)), "{refused}");
+    assert!(refused.to_string().contains("/dev/shm"), "{refused}");
+}
+
+#[test]
+fn an_address_overrules_shared_memory_at_either_end() {
+    let node = node(|port| format!("udp://239.84.0.0:{port}?iface=lo&shm=on&access=owner"));
+    let group = "239.84.7.7:7447".parse().expect("an address");
+    let publisher =
+        node.publisher("lab/to").dtype(Dtype::U8).rate(100).to(group).open().expect("a publisher");
+    let mut subscriber = node.subscriber("lab/to").open().expect("a subscriber");
+    assert_eq!(join(&mut subscriber), Reach::Udp, "the publisher was told where to send");
+    drop((publisher, subscriber));
+
+    let _publisher = node.publisher("lab/both").dtype(Dtype::U8).rate(100).open().expect("a publisher");
+    let on_host = node.streams_on_host();
+    assert_eq!(on_host.iter().map(|it| it.reach).collect::<Vec<_>>(), [Reach::Shm]);
+    let mut subscriber = node.subscriber("lab/both").open().expect("a subscriber");
+    assert_eq!(join(&mut subscriber), Reach::Shm);
+    let group = node.bus().group(on_host[0].stream);
+    let mut subscriber = node.subscriber("lab/both").from(group).open().expect("a subscriber");
+    assert_eq!(join(&mut subscriber), Reach::Udp, "the reader was told where to listen");
+}
