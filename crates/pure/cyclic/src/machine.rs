@@ -53,6 +53,13 @@ impl CycleMachine {
         Ok(Self { schedule, book, inputs, begun: schedule.due().at, row })
     }
 
+    /// Says in which process the app runs, for whoever reads its status.
+    #[must_use]
+    pub fn in_process(mut self, pid: u32) -> Self {
+        self.row.pid = u64::from(pid);
+        self
+    }
+
     /// Returns the next cycle, or the present one until it has ended.
     #[must_use]
     pub fn due(&self) -> Due {

@@ -17,7 +17,6 @@ pub const MAX_WIRES: usize = 200;
 
 const PERIOD: &str = "app.period_ns";
 const PHASE: &str = "app.phase_ns";
-const PID: &str = "app.pid";
 const SCHEDULING: &str = "app.scheduling";
 const INPUT: &str = "app.input.";
 const OUTPUT: &str = "app.output.";
@@ -48,8 +47,6 @@ pub struct Registration {
     pub app: StreamName,
     /// How often its function is called, and when within the period.
     pub beat: Beat,
-    /// Its process on its host.
-    pub pid: u32,
     /// How its thread is scheduled: `other`, or `fifo` and a priority.
     pub scheduling: String,
     /// What it reads.
@@ -121,7 +118,6 @@ impl Registration {
         let own = [
             (PERIOD.to_owned(), self.beat.period.as_nanos().to_string()),
             (PHASE.to_owned(), self.beat.phase.as_nanos().to_string()),
-            (PID.to_owned(), self.pid.to_string()),
             (SCHEDULING.to_owned(), self.scheduling.clone()),
         ];
         let inputs = self.inputs.iter().enumerate();
@@ -150,7 +146,6 @@ impl Registration {
         Some(Self {
             app,
             beat: Beat { period: nanos(PERIOD)?, phase: nanos(PHASE)? },
-            pid: label(PID)?.parse().ok()?,
             scheduling: label(SCHEDULING)?.clone(),
             inputs,
             outputs,
@@ -175,7 +170,6 @@ pub(crate) mod tests {
         Registration {
             app: app.parse().unwrap(),
             beat: Beat { period: Duration::from_millis(10), phase: Duration::ZERO },
-            pid: 4_711,
             scheduling: "other".to_owned(),
             inputs: inputs.iter().map(|stream| Wire { stream: name(stream), take: Take::Newest }).collect(),
             outputs: outputs.iter().map(name).collect(),
@@ -199,7 +193,7 @@ pub(crate) mod tests {
         let (name, schema) = (told.status_stream().unwrap(), told.schema().unwrap());
         assert_eq!(Registration::read(&"lab/a".parse().unwrap(), &schema), None);
         for (key, value) in
-            [(PERIOD, "soon"), (PID, "-1"), ("app.input.000", "some b"), ("app.input.001", "all c")]
+            [(PERIOD, "soon"), (PHASE, "-1"), ("app.input.000", "some b"), ("app.input.001", "all c")]
         {
             let mut other = schema.clone();
             other.labels.insert(key.to_owned(), value.to_owned());

@@ -10,6 +10,8 @@ pub const NEVER: u64 = u64::MAX;
 /// What an app tells of one cycle.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct StatusRow {
+    /// The app's process on its host. Not a label of the stream: an app that is started again is the same stream.
+    pub pid: u64,
     /// How long after its due time it began.
     pub lateness_ns: u64,
     /// How long it ran.
@@ -45,8 +47,8 @@ impl Default for InputStatus {
     }
 }
 
-const OWN: [(&str, &str); 5] =
-    [("lateness", "ns"), ("run_time", "ns"), ("overruns", ""), ("skipped", ""), ("alarms", "")];
+const OWN: [(&str, &str); 6] =
+    [("pid", ""), ("lateness", "ns"), ("run_time", "ns"), ("overruns", ""), ("skipped", ""), ("alarms", "")];
 const PER_INPUT: [(&str, &str); 5] =
     [("age", "ns"), ("samples", ""), ("lost_elements", ""), ("missed", ""), ("late", "")];
 
@@ -64,7 +66,14 @@ impl StatusRow {
     /// Writes the row as the elements of one sample.
     pub fn write(&self, elements: &mut Vec<u64>) {
         elements.clear();
-        elements.extend([self.lateness_ns, self.run_time_ns, self.overruns, self.skipped, self.alarms]);
+        elements.extend([
+            self.pid,
+            self.lateness_ns,
+            self.run_time_ns,
+            self.overruns,
+            self.skipped,
+            self.alarms,
+        ]);
         elements.extend(
             self.inputs.iter().flat_map(|it| [it.age_ns, it.samples, it.lost_elements, it.missed, it.late]),
         );
@@ -74,7 +83,7 @@ impl StatusRow {
     #[must_use]
     pub fn read(elements: &[u64]) -> Option<Self> {
         let (own, inputs) = elements.split_first_chunk::<{ OWN.len() }>()?;
-        let [lateness_ns, run_time_ns, overruns, skipped, alarms] = *own;
+        let [pid, lateness_ns, run_time_ns, overruns, skipped, alarms] = *own;
         let (inputs, rest) = inputs.as_chunks::<{ PER_INPUT.len() }>();
         let input = |&[age_ns, samples, lost_elements, missed, late]: &[u64; PER_INPUT.len()]| InputStatus {
             age_ns,
@@ -84,7 +93,7 @@ impl StatusRow {
             late,
         };
         let inputs = inputs.iter().map(input).collect();
-        rest.is_empty().then_some(Self { lateness_ns, run_time_ns, overruns, skipped, alarms, inputs })
+        rest.is_empty().then_some(Self { pid, lateness_ns, run_time_ns, overruns, skipped, alarms, inputs })
     }
 }
 
@@ -95,7 +104,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_row_reads_back_as_written(own in any::<[u64; 5]>(), inputs in prop::collection::vec(any::<[u64; 5]>(), 0..5)) {
+        fn a_row_reads_back_as_written(own in any::<[u64; 6]>(), inputs in prop::collection::vec(any::<[u64; 5]>(), 0..5)) {
             let elements: Vec<u64> = own.into_iter().chain(inputs.iter().flatten().copied()).collect();
             let row = StatusRow::read(&elements).unwrap();
             prop_assert_eq!(row.inputs.len(), inputs.len());
@@ -108,9 +117,9 @@ mod tests {
 
     #[test]
     fn what_is_cut_is_no_row() {
-        for len in [0, 4, 6, 9, 11] {
+        for len in [0, 5, 7, 10, 12] {
             assert_eq!(StatusRow::read(&vec![0; len]), None, "{len}");
         }
-        assert!(StatusRow::read(&[0; 5]).is_some() && StatusRow::read(&[0; 10]).is_some());
+        assert!(StatusRow::read(&[0; 6]).is_some() && StatusRow::read(&[0; 11]).is_some());
     }
 }

@@ -80,7 +80,8 @@ impl Running {
         let outputs = outputs.collect::<Result<Vec<_>, _>>()?;
         let status = OutputPort::open_status(&app.node, status_name.as_str(), &schema)?;
         // Last, so that the first cycle is not over before everything is open.
-        let machine = CycleMachine::new(app.beat, inputs.len(), clock::pair())?;
+        let machine =
+            CycleMachine::new(app.beat, inputs.len(), clock::pair())?.in_process(std::process::id());
         Ok(Self { machine, inputs, outputs, status, elements: Vec::new() })
     }
 
@@ -164,7 +165,6 @@ fn registration(app: &App, scheduling: String) -> Result<Registration, AppError>
     Ok(Registration {
         app: name(&app.name)?,
         beat: app.beat,
-        pid: std::process::id(),
         scheduling,
         inputs: inputs.collect::<Result<_, NodeError>>()?,
         outputs: app.outputs.iter().map(|plan| name(&plan.stream)).collect::<Result<_, _>>()?,

@@ -188,7 +188,7 @@ pub fn app_json(app: &AppLook, apps: &[AppLook], announced: &BTreeSet<StreamName
         "event": "app",
         "app": it.app.as_str(),
         "station": app.station,
-        "pid": it.pid,
+        "pid": row.map(|row| row.pid),
         "period_ns": u64::try_from(it.beat.period.as_nanos()).unwrap_or(u64::MAX),
         "phase_ns": u64::try_from(it.beat.phase.as_nanos()).unwrap_or(u64::MAX),
         "scheduling": it.scheduling,
