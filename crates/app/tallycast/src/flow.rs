@@ -1,10 +1,11 @@
-//! One stream on its way from the receiving agent's ring to a subscriber: blocks, gaps, and the account.
+//! One stream on its way from a ring to a subscriber: blocks, gaps, and the account.
 //!
 //! Records come in the order of the stream, each with its epoch and with what that epoch had delivered and
 //! missing before. So a reader that the ring overtook books the difference at the next record of the epoch,
 //! and asks the bridge for the stages of what was missing there.
 
 mod dated;
+mod host;
 #[cfg(test)]
 mod tests;
 
@@ -12,17 +13,17 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use engine::record::{BlockRecord, Record};
-use engine::{HostStream, Inlet, LifeOnPage, ReceiveAgent, StreamAccountView};
+use engine::{Inlet, LifeOnPage, ReceiveAgent, StreamAccountView};
 use ledger::{Account, AccountState, Gap, Leg, NetworkRows};
-use ring::shared::Liveness;
-use ring::{Doorbell, Read, Reader};
+use ring::{Read, Reader};
 use sample::{Block, StreamName};
 use units::{Epoch, StreamId};
 
 use crate::assembly::Assembly;
 use crate::event::{Event, StreamAccount, StreamInfo};
-use crate::host_view::{PageBridge, Reach};
+use crate::host_view::Reach;
 use crate::life::Life;
+use host::HostEnd;
 
 /// How many records one stream gives before the others have their turn.
 const MAX_RECORDS_PER_TURN: usize = 256;
@@ -52,12 +53,6 @@ impl Bridge for ReceiveAgent {
         };
         Some(Self::accounts_of(self, stream).into_iter().map(life).collect())
     }
-}
-
-/// How a flow comes from another process's ring.
-struct HostEnd {
-    bell: Arc<Doorbell>,
-    liveness: Arc<Liveness>,
 }
 
 /// One stream on its way to one subscriber.
@@ -125,91 +120,14 @@ impl Flow {
         }
     }
 
-    /// Reads a stream from another process's ring, from now on.
-    pub(crate) fn on_host(stream: HostStream) -> Self {
-        let reader = stream.inlet.ring.reader_at_oldest();
-        let bridge = Arc::new(PageBridge(stream.inlet.ring.clone()));
-        let mut flow = Self::with_reader(stream.inlet, bridge, reader);
-        flow.reach = Reach::of(stream.writer);
-        flow.host = Some(HostEnd { bell: stream.bell, liveness: stream.liveness });
-        flow
-    }
-
     /// Goes on with what another flow of the same stream knew: that one has ended, this one comes another way.
     pub(crate) fn resume(&mut self, before: Self) {
         (self.lives, self.current, self.resumed) = (before.lives, before.current, true);
     }
 
-    /// Joins another process's ring where its writer is now: reads up to there without a word.
-    pub(crate) fn join(&mut self, events: &mut Vec<Event>) {
-        let mut record = std::mem::take(&mut self.record);
-        let mut here = None;
-        loop {
-            match self.reader.read(&mut record) {
-                Read::Record { kind, totals } => {
-                    here =
-                        Record::decode(kind, &record).ok().and_then(|content| self.behind(&content, totals));
-                }
-                Read::Lapped { .. } => {}
-                Read::Empty | Read::Closed | Read::Broken => break,
-            }
-        }
-        self.record = record;
-        // In the middle of a sample, or before the first record of an account, the next record will tell.
-        if let Some(at) = here.filter(|at| self.is_at_sample(*at)) {
-            let leg = self.leg_at(at);
-            let life = self.lives.get(&at.epoch).map(|life| life.succeeded_by(self.leg_at(at)));
-            self.begin(at.epoch, life.unwrap_or_else(|| Life::new(leg)), events);
-        }
-    }
-
-    /// Returns the place behind a record, `None` if no account is open there.
-    fn behind(&self, record: &Record<'_>, totals: [u64; 2]) -> Option<Place> {
-        let per_sample = u64::from(self.schema.elements_per_sample());
-        let [delivered, missing] = totals;
-        match record {
-            Record::Began { epoch, first_index } => {
-                Some(Place { epoch: *epoch, totals, position: first_index * per_sample })
-            }
-            Record::Block(block) => {
-                let elements = (block.payload.len() / self.schema.dtype.size_bytes()) as u64;
-                let totals = [delivered + elements, missing];
-                Some(Place { epoch: block.epoch, totals, position: block.position + elements })
-            }
-            Record::Gap(epoch, gap) => {
-                let totals = [delivered, missing + gap.len()];
-                Some(Place { epoch: *epoch, totals, position: gap.positions.end })
-            }
-            Record::Settled(..) | Record::Ended { .. } | Record::TwoPublishers { .. } => None,
-        }
-    }
-
     /// Returns how the data come.
     pub(crate) const fn reach(&self) -> Reach {
         self.reach
-    }
-
-    /// Returns the bell of another process's ring.
-    pub(crate) fn bell(&self) -> Option<&Doorbell> {
-        self.host.as_ref().map(|host| host.bell.as_ref())
-    }
-
-    /// Ends what is open if the other process was killed and everything it wrote was read.
-    pub(crate) fn look_after_writer(&mut self, reader_name: &str, events: &mut Vec<Event>) {
-        let Some(host) = self.host.as_ref().filter(|_| !self.closed) else { return };
-        // Asked before the ring is: what a dead writer wrote is all there when the ring is looked at after that.
-        if host.liveness.writer_lives() || self.is_ready() || self.inlet.ring.is_closed() {
-            return;
-        }
-        self.flush(events);
-        self.closed = true;
-        let open: Vec<_> = self.lives.iter().filter(|(_, life)| !life.ended).map(|(it, _)| *it).collect();
-        for epoch in open {
-            if let Some(life) = self.lives.get_mut(&epoch) {
-                life.end(AccountState::Unconfirmed);
-                self.tell_end(epoch, reader_name, events);
-            }
-        }
     }
 
     pub(crate) const fn stream(&self) -> StreamId {

@@ -1,0 +1,141 @@
+//! A subscriber's accounts that have ended: completed by the books of their sockets, and kept while news may come.
+
+use std::collections::VecDeque;
+
+use engine::StreamAccountView;
+
+use super::{SocketBooks, Subscriber};
+use crate::event::{Event, StreamAccount, StreamGap};
+
+/// Accounts of ended epochs that are kept for [`Subscriber::close`].
+const MAX_ENDED: usize = 4_096;
+/// Gaps that they list together: the oldest accounts keep their sums only.
+const MAX_ENDED_GAPS: usize = 1 << 16;
+
+impl Subscriber {
+    /// Queues what the flows had to tell; ended accounts are completed and kept.
+    pub(super) fn tell(&mut self) {
+        let mut events = std::mem::take(&mut self.scratch);
+        let concerns_the_ended = |event: &Event| match event {
+            Event::Ended(_) => true,
+            Event::Settled(gap) => self.ended.iter().any(|account| is_of(account, gap)),
+            Event::Began(_) | Event::Block(_) | Event::Gap(_) => false,
+        };
+        if events.iter().any(concerns_the_ended) {
+            let mut sockets = self.leaving.clone();
+            sockets.extend(self.socket_books());
+            for event in &mut events {
+                match event {
+                    Event::Ended(account) => self.keep_ended(account, &sockets),
+                    Event::Settled(gap) => self.settle_ended(gap, &sockets),
+                    Event::Began(_) | Event::Block(_) | Event::Gap(_) => {}
+                }
+            }
+        }
+        self.queue.extend(events.drain(..));
+        self.scratch = events;
+    }
+
+    /// Completes an account that has ended, and keeps it.
+    fn keep_ended(&mut self, account: &mut StreamAccount, sockets: &SocketBooks) {
+        if let Some(socket) = book_of(account, sockets) {
+            complete(account, socket);
+        }
+        if self.ended.len() == MAX_ENDED {
+            self.ended.pop_front();
+        }
+        self.ended.push_back(account.clone());
+        forget_old_gaps(&mut self.ended);
+    }
+
+    /// Takes late news of a gap into the account of its epoch, if that has ended.
+    fn settle_ended(&mut self, gap: &StreamGap, sockets: &SocketBooks) {
+        let Some(known) = self.ended.iter_mut().rev().find(|account| is_of(account, gap)) else { return };
+        let flow = self.flows.get(&known.id);
+        let Some(later) = flow.and_then(|flow| flow.ended_account(gap.epoch, &self.reader)) else { return };
+        known.account.elements = later.account.elements;
+        known.account.gaps = later.account.gaps;
+        if let Some(socket) = book_of(known, sockets) {
+            known.account.datagrams = socket.view.account.datagrams;
+            complete(known, socket);
+        }
+    }
+}
+
+/// Keeps the lists of the newest gaps only.
+fn forget_old_gaps(ended: &mut VecDeque<StreamAccount>) {
+    let mut gaps = 0;
+    for account in ended.iter_mut().rev() {
+        gaps += account.account.gaps.len();
+        if gaps > MAX_ENDED_GAPS {
+            account.account.gaps = Vec::new();
+        }
+    }
+}
+
+fn is_of(account: &StreamAccount, gap: &StreamGap) -> bool {
+    account.epoch == gap.epoch && account.stream == gap.stream
+}
+
+/// Finds the socket's book of an account that has ended.
+fn book_of<'a>(account: &StreamAccount, sockets: &'a SocketBooks) -> Option<&'a StreamAccountView> {
+    let socket = sockets.get(&(account.id, account.epoch))?;
+    // A publisher that fell silent and came back has another account in the same epoch by now.
+    let same = match (&socket.view.account.datagrams, &account.account.datagrams) {
+        (Some(socket), Some(account)) => socket.first == account.first,
+        _ => true,
+    };
+    same.then_some(socket)
+}
+
+/// Adds what only the socket's book knows.
+pub(super) fn complete(account: &mut StreamAccount, socket: &StreamAccountView) {
+    account.reclassified.clone_from(&socket.view.reclassified);
+    account.settled_early = socket.view.settled_early;
+    account.port = Some(socket.port);
+    account.age = Some(socket.age);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ledger::{Account, AccountState, Gap, GapKind, ReaderRows, StageCounts};
+    use std::sync::Arc;
+    use units::{Epoch, StreamId};
+
+    fn account(gaps: usize) -> StreamAccount {
+        let gap = Gap {
+            id: 0,
+            kind: GapKind::Missing,
+            positions: 0..1,
+            numbers: 0..1,
+            lost: StageCounts::default(),
+            unexplained: 1,
+            unsettled: 0,
+            apportioned: false,
+            evidence: Vec::new(),
+        };
+        let (state, elements) = (AccountState::Closed, ReaderRows::default());
+        StreamAccount {
+            stream: Arc::new("lab/probe".parse().unwrap()),
+            id: StreamId(1),
+            epoch: Epoch { start_ns: 0, life: 0 },
+            reader: "desk".to_owned(),
+            leg: "udp",
+            account: Account { state, datagrams: None, elements, gaps: vec![gap; gaps] },
+            samples: None,
+            reclassified: Vec::new(),
+            settled_early: 0,
+            port: None,
+            age: None,
+        }
+    }
+
+    #[test]
+    fn the_oldest_of_the_ended_accounts_keep_their_sums_only() {
+        let mut ended: VecDeque<_> = [5, MAX_ENDED_GAPS - 1, 1].map(account).into();
+        forget_old_gaps(&mut ended);
+        let listed: Vec<_> = ended.iter().map(|account| account.account.gaps.len()).collect();
+        assert_eq!(listed, [0, MAX_ENDED_GAPS - 1, 1]);
+    }
+}
