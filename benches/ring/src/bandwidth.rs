@@ -60,6 +60,11 @@ pub(crate) fn measure(bench: &Bench) -> Result<()> {
 }
 
 fn measure_case(bench: &Bench, message_bytes: usize, readers: usize) -> Result<()> {
+    let plural = if readers == 1 { "" } else { "s" };
+    let case = format!("bandwidth/{}/{readers}-reader{plural}", size_name(message_bytes));
+    if bench.leaves_out(&case) {
+        return Ok(());
+    }
     let systems: &[&str] = if readers == 1 { &["tallycast", "iceoryx2", "limit"] } else { &["tallycast"] };
     let mut rates = vec![Vec::new(); systems.len()];
     for _ in 0..bench.runs {
@@ -73,8 +78,6 @@ fn measure_case(bench: &Bench, message_bytes: usize, readers: usize) -> Result<(
             rates.push(rate.per_second());
         }
     }
-    let plural = if readers == 1 { "" } else { "s" };
-    let case = format!("bandwidth/{}/{readers}-reader{plural}", size_name(message_bytes));
     for (system, rates_of) in systems.iter().zip(&rates) {
         let row =
             |metric, unit, runs: &[f64]| bench.report.row(&Row { case: &case, system, metric, unit, runs });

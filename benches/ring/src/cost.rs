@@ -32,11 +32,15 @@ pub(crate) fn measure(bench: &Bench) -> Result<()> {
     for message_bytes in MESSAGE_BYTES {
         for readers in READERS {
             bench.check()?;
+            let plural = if readers == 1 { "" } else { "s" };
+            let case = format!("cost/{}/{readers}-reader{plural}", size_name(message_bytes));
+            if bench.leaves_out(&case) {
+                continue;
+            }
             let count = |records| count(bench, [message_bytes, records, readers]);
             let per_record = (count(2 * RECORDS)? - count(RECORDS)?) / RECORDS as f64;
-            let plural = if readers == 1 { "" } else { "s" };
             bench.report.row(&Row {
-                case: &format!("cost/{}/{readers}-reader{plural}", size_name(message_bytes)),
+                case: &case,
                 system: "tallycast",
                 metric: "instructions",
                 unit: "1/record",

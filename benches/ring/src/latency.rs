@@ -62,6 +62,10 @@ pub(crate) fn measure(bench: &Bench) -> Result<()> {
 }
 
 fn measure_case(bench: &Bench, exchange: &Exchange) -> Result<()> {
+    let case = format!("latency/{}/{}", size_name(exchange.message_bytes), exchange.wait.name());
+    if bench.leaves_out(&case) {
+        return Ok(());
+    }
     let mut runs: [(&str, Vec<Quantiles>); 3] =
         ["tallycast", "iceoryx2", "limit"].map(|name| (name, Vec::new()));
     for _ in 0..bench.runs {
@@ -74,7 +78,6 @@ fn measure_case(bench: &Bench, exchange: &Exchange) -> Result<()> {
             });
         }
     }
-    let case = format!("latency/{}/{}", size_name(exchange.message_bytes), exchange.wait.name());
     let limit = runs[2].1.clone();
     for (system, runs) in &runs {
         let row =

@@ -5,7 +5,8 @@
 //! (`limit.c`), and `iceoryx2`, another library of this kind. All copy in and copy out. Each side is a process of
 //! its own, which this program becomes when it starts itself again in a role, and stands on a processor of its own.
 //!
-//! `--json` prints rows as objects; `--quick` takes fewer runs, for trying.
+//! `--json` prints rows as objects; `--quick` takes fewer runs, for trying; `--only TEXT` takes the cases whose names
+//! contain it.
 
 mod bandwidth;
 mod cost;
@@ -46,6 +47,8 @@ struct Bench {
     limit: Limit,
     /// How often every figure is taken.
     runs: usize,
+    /// Cases whose names lack this are left out.
+    only: String,
     interrupted: Arc<AtomicBool>,
 }
 
@@ -54,6 +57,8 @@ impl Bench {
         let report = Report::from_arguments("ring");
         let quick = arguments.iter().any(|argument| argument == "--quick");
         let runs = if quick { 2 } else { 5 };
+        let only = arguments.iter().position(|argument| argument == "--only");
+        let only = only.and_then(|at| arguments.get(at + 1)).cloned().unwrap_or_default();
         let place = Place::new()?;
         let limit = Limit::build(place.directory())?;
         // Ctrl-C ends the sides by itself; this program then says so, and takes away what was made for them.
@@ -70,7 +75,11 @@ impl Bench {
             report.note("quick: too few runs to be quoted");
         }
         report.note(&place.describe());
-        Ok(Self { report, place, limit, runs, interrupted })
+        Ok(Self { report, place, limit, runs, only, interrupted })
+    }
+
+    fn leaves_out(&self, case: &str) -> bool {
+        !case.contains(&self.only)
     }
 
     fn check(&self) -> Result<()> {
