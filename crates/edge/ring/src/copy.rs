@@ -18,8 +18,8 @@ use crate::sync::{AtomicU64, Ordering};
 pub(crate) fn load_words(words: &[AtomicU64], into: &mut [u8]) {
     let (chunks, rest) = into.as_chunks_mut::<WORD_BYTES>();
     assert!(rest.is_empty() && chunks.len() == words.len(), "records are whole words");
-    let lines = lines::load(words, chunks);
-    for (chunk, word) in chunks.iter_mut().zip(words).skip(lines) {
+    let copied = lines::load(words, chunks);
+    for (chunk, word) in chunks[copied..].iter_mut().zip(&words[copied..]) {
         *chunk = word.load(Ordering::Relaxed).to_le_bytes();
     }
 }
@@ -31,8 +31,8 @@ pub(crate) fn load_words(words: &[AtomicU64], into: &mut [u8]) {
 pub(crate) fn store_words(words: &[AtomicU64], from: &[u8]) {
     let (chunks, rest) = from.as_chunks::<WORD_BYTES>();
     assert!(rest.is_empty() && chunks.len() == words.len(), "records are whole words");
-    let lines = lines::store(words, chunks);
-    for (word, chunk) in words.iter().zip(chunks).skip(lines) {
+    let copied = lines::store(words, chunks);
+    for (word, chunk) in words[copied..].iter().zip(&chunks[copied..]) {
         word.store(u64::from_le_bytes(*chunk), Ordering::Relaxed);
     }
 }

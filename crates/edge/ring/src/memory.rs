@@ -139,7 +139,15 @@ impl Memory {
 
     pub(crate) fn store_header(&self, position: u64, header: Header) {
         let (first, second) = self.runs(position, Header::WORDS);
-        for (word, value) in first.iter().chain(second).zip(header.to_words()) {
+        let values = header.to_words();
+        if let [a, b, c] = first {
+            // Nearly always, and half the instructions.
+            for (word, value) in [a, b, c].into_iter().zip(values) {
+                word.store(value, Ordering::Relaxed);
+            }
+            return;
+        }
+        for (word, value) in first.iter().chain(second).zip(values) {
             word.store(value, Ordering::Relaxed);
         }
     }
@@ -177,9 +185,11 @@ impl Memory {
             let (words, rest) = part.split_at(whole);
             self.store(position, words);
             position += whole as u64;
-            partial = [0; WORD_BYTES];
-            partial[..rest.len()].copy_from_slice(rest);
             filled = rest.len();
+            if filled > 0 {
+                partial = [0; WORD_BYTES];
+                partial[..filled].copy_from_slice(rest);
+            }
         }
         if filled > 0 {
             self.store(position, &partial);
