@@ -1,6 +1,7 @@
-//! `cargo xtask bench NAME`: one measurement of the `benches` package, optimised.
+//! `cargo xtask bench NAME`: one measurement, optimised: a binary of the package `benches`, or a package of its own
+//! beside the workspace in `benches/NAME`, so that what it is compared with is built only when somebody measures.
 
-use crate::workspace::{Metadata, Package, cargo};
+use crate::workspace::{Metadata, Package, cargo, root};
 use crate::{Verdict, setup};
 use anyhow::{Context, bail};
 use std::os::unix::process::CommandExt;
@@ -14,6 +15,9 @@ pub(crate) struct Options {
     /// Print rows, one JSON object a line, instead of a table.
     #[arg(long)]
     json: bool,
+    /// Take fewer runs where the measurement can, for trying; such figures are not to be quoted.
+    #[arg(long)]
+    quick: bool,
 }
 
 /// Becomes the measurement; returns only when that is not possible.
@@ -22,18 +26,41 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<Verdict> {
     let Some(benches) = metadata.package_in("benches") else {
         bail!("this checkout has no benchmarks: the package benches/ is not there");
     };
-    let names = binaries(benches);
-    if !names.contains(&options.name.as_str()) {
-        bail!("no benchmark is called `{}`; there are: {}", options.name, names.join(", "));
-    }
+    let (binaries, beside) = (binaries(benches), beside_the_workspace()?);
+    let name = options.name.as_str();
     let mut build = cargo();
-    build.args(["build", "--release", "--package", &benches.name, "--package", "tallycast-cli"]);
-    setup::run_said(&mut build, "building what is measured (the first time takes minutes)")?;
-
     let built = metadata.target_directory.join("release");
-    let mut command = Command::new(built.join(&options.name));
-    command.arg("--command").arg(built.join("tallycast")).args(options.json.then_some("--json"));
-    Err(command.exec()).with_context(|| format!("{} could not be started", options.name))
+    let mut command = Command::new(built.join(name));
+    if binaries.contains(&name) {
+        build.args(["build", "--release", "--package", &benches.name, "--package", "tallycast-cli"]);
+        command.arg("--command").arg(built.join("tallycast"));
+    } else if beside.iter().any(|beside| beside == name) {
+        build.args(["build", "--release", "--manifest-path", &manifest_beside(name), "--target-dir"]);
+        build.arg(&metadata.target_directory);
+    } else {
+        let names: Vec<&str> = binaries.into_iter().chain(beside.iter().map(String::as_str)).collect();
+        bail!("no benchmark is called `{name}`; there are: {}", names.join(", "));
+    }
+    setup::run_said(&mut build, "building what is measured (the first time takes minutes)")?;
+    command.args(options.json.then_some("--json")).args(options.quick.then_some("--quick"));
+    Err(command.exec()).with_context(|| format!("{name} could not be started"))
+}
+
+/// The measurements that are workspaces of their own: `benches/NAME`, whose binary is `NAME`.
+fn beside_the_workspace() -> anyhow::Result<Vec<String>> {
+    let mut names = Vec::new();
+    for entry in std::fs::read_dir(root().join("benches")).context("benches/ cannot be read")? {
+        let name = entry?.file_name().to_string_lossy().into_owned();
+        if root().join(manifest_beside(&name)).is_file() {
+            names.push(name);
+        }
+    }
+    names.sort();
+    Ok(names)
+}
+
+fn manifest_beside(name: &str) -> String {
+    format!("benches/{name}/Cargo.toml")
 }
 
 fn binaries(package: &Package) -> Vec<&str> {

@@ -24,6 +24,7 @@
 //! ```
 
 mod claim;
+mod copy;
 mod doorbell;
 mod layout;
 mod memory;

@@ -1,0 +1,234 @@
+//! The same by iceoryx2, with the same messages, copied in and copied out.
+//!
+//! Its subscriber has as many places as the ring has room for; where they are taken its publisher waits, as it does by
+//! default. Asleep, it is woken by its event service, a second call beside the sample's.
+
+use std::hint::{black_box, spin_loop};
+use std::path::PathBuf;
+use std::time::Instant;
+
+use anyhow::{Result, anyhow, bail};
+use iceoryx2::port::listener::Listener;
+use iceoryx2::port::notifier::Notifier;
+use iceoryx2::port::publisher::Publisher;
+use iceoryx2::port::subscriber::Subscriber;
+use iceoryx2::prelude::*;
+
+use crate::PATIENCE;
+use crate::bandwidth::DURATION;
+use crate::latency::{Exchange, RING_BYTES, Wait};
+use crate::place::{Standing, stand_on};
+use crate::side::{argument, stand_by, tell, wait_for_word};
+
+/// The places of a subscriber: as many messages as a ring holds, within what its queues are made for.
+const MAX_PLACES: usize = 4096;
+
+/// The first byte of the last message.
+const LAST: u8 = 0xff;
+
+/// So many looks between two at the clock.
+const LOOKS_PER_CLOCK: u32 = 1 << 20;
+
+/// So many messages between two looks at the clock.
+const MESSAGES_PER_CLOCK: usize = 16;
+
+/// One direction of a name of its own.
+struct Lane {
+    node: Node<ipc::Service>,
+    name: String,
+    message_bytes: usize,
+    ring_bytes: usize,
+}
+
+/// The sending end.
+struct Outlet {
+    publisher: Publisher<ipc::Service, [u8], ()>,
+    notifier: Option<Notifier<ipc::Service>>,
+}
+
+/// The receiving end.
+struct Inlet {
+    subscriber: Subscriber<ipc::Service, [u8], ()>,
+    listener: Option<Listener<ipc::Service>>,
+    message: Vec<u8>,
+}
+
+/// Sends every message, and measures.
+pub(crate) fn ping(arguments: &[String]) -> Result<()> {
+    stand_on(Standing::First)?;
+    let (directory, exchange) = Exchange::from_arguments(arguments)?;
+    let [there, back] = lanes(&directory, &exchange)?;
+    let (outlet, mut inlet) = (there.outlet(exchange.wait)?, back.inlet(exchange.wait)?);
+    stand_by()?;
+    let message = vec![3_u8; exchange.message_bytes];
+    let figures = exchange.time(|| {
+        outlet.send(&message)?;
+        inlet.receive().map(|_| ())
+    })?;
+    tell(&figures)
+}
+
+/// Sends every message back.
+pub(crate) fn pong(arguments: &[String]) -> Result<()> {
+    stand_on(Standing::Second)?;
+    let (directory, exchange) = Exchange::from_arguments(arguments)?;
+    let [there, back] = lanes(&directory, &exchange)?;
+    let (mut inlet, outlet) = (there.inlet(exchange.wait)?, back.outlet(exchange.wait)?);
+    stand_by()?;
+    for _ in 0..exchange.total() {
+        outlet.send(inlet.receive()?)?;
+    }
+    // What the other side has not read yet goes with its publisher.
+    wait_for_word()
+}
+
+/// Publishes as fast as the subscriber allows.
+pub(crate) fn publish(arguments: &[String]) -> Result<()> {
+    stand_on(Standing::First)?;
+    let lane = bandwidth_lane(arguments)?;
+    let outlet = lane.outlet(Wait::Spin)?;
+    stand_by()?;
+    let mut message = vec![3_u8; lane.message_bytes];
+    let end = Instant::now() + DURATION;
+    while Instant::now() < end {
+        for _ in 0..MESSAGES_PER_CLOCK {
+            outlet.send(&message)?;
+        }
+    }
+    message[0] = LAST;
+    outlet.send(&message)?;
+    wait_for_word()
+}
+
+/// Reads until the last message.
+pub(crate) fn subscribe(arguments: &[String]) -> Result<()> {
+    stand_on(Standing::Second)?;
+    let mut inlet = bandwidth_lane(arguments)?.inlet(Wait::Spin)?;
+    stand_by()?;
+    let (mut messages, mut begun) = (0_u64, None);
+    loop {
+        let last = inlet.receive()?.first() == Some(&LAST);
+        messages += 1;
+        let begun = begun.get_or_insert_with(Instant::now);
+        if last {
+            return tell(&[messages as f64, begun.elapsed().as_secs_f64()]);
+        }
+    }
+}
+
+/// Makes both directions; the measurement's own directory gives them names that nobody else has.
+fn lanes(directory: &std::path::Path, exchange: &Exchange) -> Result<[Lane; 2]> {
+    let named = |direction: &str| {
+        Lane::new(
+            &format!("{}/{direction}", directory.display()),
+            exchange.message_bytes,
+            exchange.ring_bytes,
+        )
+    };
+    Ok([named("there")?, named("back")?])
+}
+
+fn bandwidth_lane(arguments: &[String]) -> Result<Lane> {
+    let (directory, message_bytes): (PathBuf, usize) = (argument(arguments, 0)?, argument(arguments, 1)?);
+    Lane::new(&format!("{}/rate", directory.display()), message_bytes, RING_BYTES)
+}
+
+impl Lane {
+    fn new(name: &str, message_bytes: usize, ring_bytes: usize) -> Result<Self> {
+        set_log_level(LogLevel::Error);
+        let node = NodeBuilder::new()
+            .signal_handling_mode(SignalHandlingMode::Disabled)
+            .create::<ipc::Service>()
+            .map_err(said)?;
+        Ok(Self { node, name: name.to_owned(), message_bytes, ring_bytes })
+    }
+
+    fn outlet(&self, wait: Wait) -> Result<Outlet> {
+        let publisher = self
+            .service()?
+            .publisher_builder()
+            .initial_max_slice_len(self.message_bytes)
+            .backpressure_strategy(BackpressureStrategy::RetryUntilDelivered)
+            .create()
+            .map_err(said)?;
+        let notifier = match wait {
+            Wait::Spin => None,
+            Wait::Futex => Some(self.event()?.notifier_builder().create().map_err(said)?),
+        };
+        Ok(Outlet { publisher, notifier })
+    }
+
+    fn inlet(&self, wait: Wait) -> Result<Inlet> {
+        let subscriber = self.service()?.subscriber_builder().create().map_err(said)?;
+        let listener = match wait {
+            Wait::Spin => None,
+            Wait::Futex => Some(self.event()?.listener_builder().create().map_err(said)?),
+        };
+        Ok(Inlet { subscriber, listener, message: vec![0; self.message_bytes] })
+    }
+
+    fn service(
+        &self,
+    ) -> Result<iceoryx2::service::port_factory::publish_subscribe::PortFactory<ipc::Service, [u8], ()>> {
+        let places = (self.ring_bytes / self.message_bytes).clamp(2, MAX_PLACES);
+        self.node
+            .service_builder(&self.name.as_str().try_into().map_err(said)?)
+            .publish_subscribe::<[u8]>()
+            .enable_safe_overflow(false)
+            .history_size(0)
+            .subscriber_max_buffer_size(places)
+            .open_or_create()
+            .map_err(said)
+    }
+
+    fn event(&self) -> Result<iceoryx2::service::port_factory::event::PortFactory<ipc::Service>> {
+        let name = format!("{}/bell", self.name);
+        self.node
+            .service_builder(&name.as_str().try_into().map_err(said)?)
+            .event()
+            .open_or_create()
+            .map_err(said)
+    }
+}
+
+impl Outlet {
+    fn send(&self, message: &[u8]) -> Result<()> {
+        let sample = self.publisher.loan_slice_uninit(message.len()).map_err(said)?;
+        sample.write_from_slice(message).send().map_err(said)?;
+        if let Some(notifier) = &self.notifier {
+            notifier.notify().map_err(said)?;
+        }
+        Ok(())
+    }
+}
+
+impl Inlet {
+    /// Waits for the next message, and copies it.
+    fn receive(&mut self) -> Result<&[u8]> {
+        let mut looks = 0_u32;
+        let mut since = None;
+        loop {
+            if let Some(sample) = self.subscriber.receive().map_err(said)? {
+                self.message.copy_from_slice(sample.payload());
+                return Ok(black_box(&self.message));
+            }
+            match &self.listener {
+                Some(listener) => {
+                    listener.timed_wait(|_| {}, PATIENCE).map_err(said)?;
+                }
+                None => spin_loop(),
+            }
+            looks = looks.wrapping_add(1);
+            if looks.is_multiple_of(LOOKS_PER_CLOCK)
+                && since.get_or_insert_with(Instant::now).elapsed() > PATIENCE
+            {
+                bail!("the other side fell silent");
+            }
+        }
+    }
+}
+
+/// Makes its errors ours.
+fn said(error: impl std::fmt::Debug) -> anyhow::Error {
+    anyhow!("iceoryx2 says {error:?}\nmake sure that this user may write to /tmp/iceoryx2 and /dev/shm")
+}
