@@ -21,11 +21,13 @@ pub(super) fn try_lock(file: impl AsFd) -> io::Result<bool> {
     }
 }
 
-/// Tells whether somebody holds a file's lock; needs no more than to read the file.
+/// Tells whether somebody holds a file's lock as [`try_lock`] takes it; needs no more than to read the file.
+///
+/// A lock for reading does not count: whoever may read the file could take one, and only after its writer is gone.
 pub(super) fn is_locked(file: impl AsFd) -> io::Result<bool> {
     let mut lock = whole_file();
     fcntl(file, FcntlArg::F_OFD_GETLK(&mut lock))?;
-    Ok(i32::from(lock.l_type) != libc::F_UNLCK)
+    Ok(i32::from(lock.l_type) == libc::F_WRLCK)
 }
 
 const fn whole_file() -> libc::flock {
