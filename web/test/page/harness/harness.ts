@@ -1,5 +1,5 @@
 /**
- * Feeds synthetic frames into the real plots and measures the script time of each frame: decoding, scaling,
+ * Feeds synthetic frames into the real plots, and counts or measures what each frame costs: decoding, scaling,
  * labels, drawing. Everything is the page's own code; only the server is missing.
  */
 import { encodeView } from '../../../dev/encode-view.mjs';
@@ -32,10 +32,21 @@ export interface Measured {
   readonly frameMs: readonly number[];
 }
 
+/** What all frames together made the page do. */
+export interface Counted {
+  /** Calls that put a piece of a line or of an area on a canvas. */
+  readonly strokes: number;
+  /** Calls to canvases of any kind, those too. */
+  readonly canvasCalls: number;
+  /** Changes to the document's tree, texts and attributes. */
+  readonly documentChanges: number;
+}
+
 declare global {
   interface Window {
     prepare(load: Load): Promise<Prepared>;
     measure(frames: number): Promise<Measured>;
+    count(frames: number): Promise<Counted>;
   }
 }
 
@@ -65,6 +76,12 @@ function panels(load: Load): readonly PlotPanel[] {
   return grid.panels;
 }
 
+/** A number from 0 to 1 that looks random and is the same in every run, so that counts are too. */
+function noise(n: number): number {
+  const x = Math.sin(n * 12.9898) * 43_758.5453;
+  return x - Math.floor(x);
+}
+
 /** One frame of one plot: noisy sines with holes, moved on by `tick`. */
 function frameOf(view: number, tick: number, load: Load): ArrayBuffer {
   const column = SPAN / BigInt(load.columns);
@@ -74,14 +91,14 @@ function frameOf(view: number, tick: number, load: Load): ArrayBuffer {
     for (let k = 0; k < load.columns; k += 1) {
       const hole = load.gapsPerTrace > 0 && (k + tick) % Math.floor(load.columns / load.gapsPerTrace) === 0;
       const middle = Math.sin((k + tick) / (20 + index)) + index * 0.3;
-      pairs[2 * k] = hole ? NaN : middle - 0.1 - 0.1 * Math.random();
-      pairs[2 * k + 1] = hole ? NaN : middle + 0.1 + 0.1 * Math.random();
+      pairs[2 * k] = hole ? NaN : middle - 0.1 - 0.1 * noise(k + tick);
+      pairs[2 * k + 1] = hole ? NaN : middle + 0.1 + 0.1 * noise(k + tick + 0.5);
     }
     const gaps = Array.from({ length: load.gapsPerTrace }, (_, g) => {
       const at = from + (SPAN * BigInt(g)) / BigInt(load.gapsPerTrace);
       return { from: at, to: at + column, lostElements: 10, code: 17, firstIndex: BigInt(g), samples: 10 };
     });
-    return { index, body: { first: 0, pairs }, samplesPerColumn: 20, newest: from, newestValue: Math.random(), gaps };
+    return { index, body: { first: 0, pairs }, samplesPerColumn: 20, newest: from, newestValue: noise(tick), gaps };
   });
   return encodeView({ frame: tick, view, flags: 1, now: from + SPAN, from, column, columnCount: load.columns, traces });
 }
@@ -118,6 +135,50 @@ window.measure = (count) => new Promise((resolve, reject) => {
   };
   requestAnimationFrame(step);
 });
+
+/** From one counted frame to the next: figures are written less often than frames are drawn. */
+const FRAME_MS = 1000 / 30;
+const STROKES = ['lineTo', 'moveTo', 'rect', 'fillRect', 'arc'];
+
+/** Draws frames outside any animation frame: the count does not depend on when the browser asks for one. */
+window.count = async (count) => {
+  if (prepared === null) throw new Error('nothing was prepared');
+  const { all, frames } = prepared;
+  let documentChanges = 0;
+  const observer = new MutationObserver((records) => { documentChanges += records.length; });
+  observer.observe(document, { subtree: true, childList: true, attributes: true, characterData: true });
+  const start = performance.now();
+  const calls = countCanvasCalls(() => {
+    for (let tick = 0; tick < count; tick += 1) showAll(all, frames[tick] ?? [], start + tick * FRAME_MS);
+  });
+  documentChanges += observer.takeRecords().length;
+  observer.disconnect();
+  const sum = (names: Iterable<string>): number => [...names].reduce((total, name) => total + (calls.get(name) ?? 0), 0);
+  return { strokes: sum(STROKES), canvasCalls: sum(calls.keys()), documentChanges };
+};
+
+/** Runs `work` while every method of canvases counts its calls. */
+function countCanvasCalls(work: () => void): ReadonlyMap<string, number> {
+  const calls = new Map<string, number>();
+  const methods = [CanvasRenderingContext2D.prototype, Path2D.prototype].flatMap((prototype) =>
+    Object.entries(Object.getOwnPropertyDescriptors(prototype))
+      .filter(([name, { value }]) => name !== 'constructor' && typeof value === 'function')
+      .map(([name, own]) => ({ prototype, name, own })));
+  for (const { prototype, name, own } of methods) {
+    const method = own.value as (...given: unknown[]) => unknown;
+    const value = function (this: unknown, ...given: unknown[]): unknown {
+      calls.set(name, (calls.get(name) ?? 0) + 1);
+      return method.apply(this, given);
+    };
+    Object.defineProperty(prototype, name, { ...own, value });
+  }
+  try {
+    work();
+  } finally {
+    for (const { prototype, name, own } of methods) Object.defineProperty(prototype, name, own);
+  }
+  return calls;
+}
 
 /** What the page does when a frame of each plot has come. */
 function showAll(all: readonly PlotPanel[], buffers: readonly ArrayBuffer[], now: number): void {
