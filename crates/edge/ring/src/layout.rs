@@ -129,6 +129,11 @@ impl Header {
         }
     }
 
+    /// Returns how many words the record has, this header included.
+    pub(crate) const fn record_words(self) -> usize {
+        Self::WORDS + (self.payload_bytes as usize).div_ceil(WORD_BYTES)
+    }
+
     /// Returns how far the next record is from this one.
     pub(crate) fn record_bytes(self) -> u64 {
         record_bytes(self.payload_bytes as usize)

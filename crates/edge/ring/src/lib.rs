@@ -29,6 +29,7 @@ mod doorbell;
 mod layout;
 mod memory;
 mod reader;
+mod run;
 #[cfg(not(loom))]
 pub mod shared;
 pub mod sync;

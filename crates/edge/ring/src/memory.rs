@@ -1,4 +1,4 @@
-//! The image of a ring in memory, and copying in and out of it.
+//! The image of a ring in memory.
 //!
 //! Payload words are relaxed atomics: a reader may copy what the writer is overwriting, and throws the copy
 //! away when it notices. That is a defined race; how words are copied quickly is the module `copy`'s affair.
@@ -7,6 +7,7 @@ use std::ops::Range;
 
 use crate::copy::{load_words, store_words};
 use crate::layout::{Header, MAGIC, MIN_CAPACITY_BYTES, WORD_BYTES, control};
+use crate::run::Run;
 use crate::sync::{AtomicU64, Ordering};
 use crate::words::Words;
 
@@ -119,88 +120,13 @@ impl Memory {
         if half > u32::MAX as usize { u32::MAX as usize } else { half }
     }
 
-    /// Returns the `count` words at `position`, in two runs if they go round the end.
-    pub(crate) fn runs(&self, position: u64, count: usize) -> (&[AtomicU64], &[AtomicU64]) {
+    /// Returns the `count` words of records from `position` on.
+    #[inline]
+    pub(crate) fn run(&self, position: u64, count: usize) -> Run<'_> {
         let records = &self.words[self.parts.records.clone()];
         // The capacity is a power of two: the mask is the remainder, whatever fits into a word.
         let start = (position / WORD_BYTES as u64) as usize & (records.len() - 1);
-        let until_end = count.min(records.len() - start);
-        (&records[start..start + until_end], &records[..count - until_end])
-    }
-
-    pub(crate) fn load_header(&self, position: u64) -> Header {
-        let (first, second) = self.runs(position, Header::WORDS);
-        let mut words = [0; Header::WORDS];
-        for (into, word) in words.iter_mut().zip(first.iter().chain(second)) {
-            *into = word.load(Ordering::Relaxed);
-        }
-        Header::from_words(words)
-    }
-
-    pub(crate) fn store_header(&self, position: u64, header: Header) {
-        let (first, second) = self.runs(position, Header::WORDS);
-        let values = header.to_words();
-        if let [a, b, c] = first {
-            // Nearly always, and half the instructions.
-            for (word, value) in [a, b, c].into_iter().zip(values) {
-                word.store(value, Ordering::Relaxed);
-            }
-            return;
-        }
-        for (word, value) in first.iter().chain(second).zip(values) {
-            word.store(value, Ordering::Relaxed);
-        }
-    }
-
-    /// Copies `into.len()` bytes from `position` on.
-    ///
-    /// # Panics
-    /// If that is not a whole number of words.
-    pub(crate) fn load(&self, position: u64, into: &mut [u8]) {
-        let (first, second) = self.runs(position, into.len() / WORD_BYTES);
-        let (into_first, into_second) = into.split_at_mut(first.len() * WORD_BYTES);
-        load_words(first, into_first);
-        load_words(second, into_second);
-    }
-
-    /// Stores `parts` one behind the other from `position` on, the last word filled up with zeros.
-    pub(crate) fn store_parts(&self, mut position: u64, parts: &[&[u8]]) {
-        // Bytes of a word that the next part completes.
-        let mut partial = [0; WORD_BYTES];
-        let mut filled = 0;
-        for part in parts {
-            let mut part = *part;
-            if filled > 0 {
-                let taken = part.len().min(WORD_BYTES - filled);
-                partial[filled..filled + taken].copy_from_slice(&part[..taken]);
-                filled += taken;
-                part = &part[taken..];
-                if filled < WORD_BYTES {
-                    continue;
-                }
-                self.store(position, &partial);
-                position += WORD_BYTES as u64;
-            }
-            let whole = part.len() / WORD_BYTES * WORD_BYTES;
-            let (words, rest) = part.split_at(whole);
-            self.store(position, words);
-            position += whole as u64;
-            filled = rest.len();
-            if filled > 0 {
-                partial = [0; WORD_BYTES];
-                partial[..filled].copy_from_slice(rest);
-            }
-        }
-        if filled > 0 {
-            self.store(position, &partial);
-        }
-    }
-
-    fn store(&self, position: u64, bytes: &[u8]) {
-        let (first, second) = self.runs(position, bytes.len() / WORD_BYTES);
-        let (from_first, from_second) = bytes.split_at(first.len() * WORD_BYTES);
-        store_words(first, from_first);
-        store_words(second, from_second);
+        Run::of(records, start, count)
     }
 
     /// Copies a part beside the records, such as the label, as many bytes as `into` has.
@@ -231,33 +157,6 @@ impl Memory {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-
-    #[test]
-    fn parts_of_any_length_join_without_a_seam_at_every_place() {
-        let memory = Memory::on_heap(64);
-        let bytes: Vec<u8> = (1..=40).collect();
-        for position in (0..128).step_by(WORD_BYTES) {
-            for first in 0..=bytes.len() {
-                for second in first..=bytes.len().min(first + 10) {
-                    let parts = [&bytes[..first], &bytes[first..second], &[], &bytes[second..]];
-                    memory.store_parts(position, &parts);
-                    let mut read = [0; 40];
-                    memory.load(position, &mut read);
-                    assert_eq!(read[..], bytes[..], "parts end at {first} and {second}");
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn the_last_word_is_filled_up_with_zeros() {
-        let memory = Memory::on_heap(64);
-        memory.store_parts(0, &[&[0xff; 16]]);
-        memory.store_parts(0, &[&[1, 2], &[3]]);
-        let mut read = [0; 16];
-        memory.load(0, &mut read);
-        assert_eq!(read[..8], [1, 2, 3, 0, 0, 0, 0, 0]);
-    }
 
     #[test]
     fn capacities_are_powers_of_two() {

@@ -151,6 +151,7 @@ impl Reader {
     ///
     /// # Errors
     /// What [`read`](Self::read) would have returned instead of a record.
+    #[inline]
     pub fn look(&mut self) -> Result<View<'_>, Read> {
         if self.head <= self.cursor
             && let Some(nothing) = self.look_for_more()
@@ -206,8 +207,9 @@ impl Reader {
     }
 
     /// Reads the header at the cursor, and judges it.
+    #[inline]
     fn find(&self) -> Found {
-        let header = self.memory.load_header(self.cursor);
+        let header = self.memory.run(self.cursor, Header::WORDS).load_header();
         let intent = intent_behind_a_copy(&self.memory);
         if intent > self.cursor.saturating_add(self.memory.capacity_bytes()) {
             return Found::Overwritten;

@@ -6,7 +6,8 @@
 use crate::layout::{Header, WORD_BYTES};
 use crate::memory::Memory;
 use crate::reader::intent_behind_a_copy;
-use crate::sync::Ordering;
+use crate::run::Run;
+use crate::sync::{AtomicU64, Ordering};
 
 /// One record, borrowed.
 pub struct View<'a> {
@@ -41,11 +42,12 @@ impl<'a> View<'a> {
     /// Copies the payload; false if it was overwritten before the copy was finished, which then means nothing.
     ///
     /// Cost: `into` grows once; bytes that it held are not cleared first.
+    #[inline]
     pub fn copy_to(&self, into: &mut Vec<u8>) -> bool {
         let payload_bytes = self.payload_bytes();
         // Not cleared before: only what grows is filled with zeros.
         into.resize(payload_bytes.next_multiple_of(WORD_BYTES), 0);
-        self.memory.load(self.payload_position(), into);
+        self.payload().load(into);
         into.truncate(payload_bytes);
         self.still_valid()
     }
@@ -55,11 +57,8 @@ impl<'a> View<'a> {
     ///
     /// `step` may be shown words that nobody wrote so: it must stand anything.
     pub fn fold<T>(&self, start: T, mut step: impl FnMut(T, [u8; WORD_BYTES]) -> T) -> Option<T> {
-        let count = self.payload_bytes().div_ceil(WORD_BYTES);
-        let (first, second) = self.memory.runs(self.payload_position(), count);
-        let words = first.iter().chain(second);
-        let folded =
-            words.fold(start, |so_far, word| step(so_far, word.load(Ordering::Relaxed).to_le_bytes()));
+        let load = |word: &AtomicU64| word.load(Ordering::Relaxed).to_le_bytes();
+        let folded = self.payload().words().fold(start, |so_far, word| step(so_far, load(word)));
         self.still_valid().then_some(folded)
     }
 
@@ -76,7 +75,8 @@ impl<'a> View<'a> {
         self.position + self.header.record_bytes()
     }
 
-    fn payload_position(&self) -> u64 {
-        self.position + Header::BYTES as u64
+    fn payload(&self) -> Run<'a> {
+        let count = self.payload_bytes().div_ceil(WORD_BYTES);
+        self.memory.run(self.position + Header::BYTES as u64, count)
     }
 }

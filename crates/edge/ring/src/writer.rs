@@ -113,8 +113,10 @@ impl Writer {
             Header { payload_bytes: u32::try_from(payload_bytes).map_err(|_| too_large)?, kind, totals };
         let start = self.head;
         self.claim_until(start + header.record_bytes());
-        self.memory.store_header(start, header);
-        self.memory.store_parts(start + Header::BYTES as u64, parts);
+        let record = self.memory.run(start, header.record_words());
+        let (header_words, payload_words) = record.split_at(Header::WORDS);
+        header_words.store_header(header);
+        payload_words.store_parts(parts);
         self.head = start + header.record_bytes();
         Ok(start)
     }
