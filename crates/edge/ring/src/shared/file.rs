@@ -115,7 +115,7 @@ pub(super) fn now_ns() -> u64 {
     u64::try_from(i128::from(now.tv_sec) * 1_000_000_000 + i128::from(now.tv_nsec)).unwrap_or(0)
 }
 
-fn open(path: &Path, access: OFlags) -> io::Result<File> {
+pub(super) fn open(path: &Path, access: OFlags) -> io::Result<File> {
     // Not a link that somebody laid there, and never waiting for the other end of a pipe.
     let flags = access | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
     Ok(File::from(openat(CWD, path, flags, Mode::empty())?))
