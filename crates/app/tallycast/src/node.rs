@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use cast::receive::ReaderIdentity;
 use engine::{
-    Announced, HostRings, PortStatus, ReceiveAgent, ReceiveConfig, ReceiveError, ReceivesFor, RingName,
-    SendAgent, SendConfig, SendError,
+    Announced, HostRing, HostRings, PortStatus, ReceiveAgent, ReceiveConfig, ReceiveError, ReceivesFor,
+    RingName, SendAgent, SendConfig, SendError,
 };
 use ledger::BookConfig;
 use sample::{PatternError, SchemaError, StreamPattern};
@@ -230,12 +230,11 @@ impl Node {
     #[must_use]
     pub fn streams_on_host(&self) -> Vec<OnHost> {
         let Some(rings) = self.host_rings() else { return Vec::new() };
-        let open = |name: &RingName| {
-            let stream = rings.open(name).ok()?;
-            let (reach, description) = (Reach::of(stream.writer), stream.inlet.description);
-            Some(OnHost { stream: name.stream, reach, pid: stream.pid, since: stream.since, description })
+        let look = |name: &RingName| {
+            let HostRing { description, writer, pid, since, .. } = rings.look(name).ok()?;
+            Some(OnHost { stream: name.stream, reach: Reach::of(writer), pid, since, description })
         };
-        rings.names().iter().filter_map(open).collect()
+        rings.names().iter().filter_map(look).collect()
     }
 
     /// Returns the streams that are announced on the network, after listening for at least `patience`; none where

@@ -94,6 +94,41 @@ fn what_one_opening_writes_another_reads_with_label_and_page() {
 }
 
 #[test]
+fn a_look_tells_what_a_ring_is_and_whether_its_writer_lives() {
+    let scene = Scene::new();
+    let mut options = options(4096);
+    options.label = b"of what".to_vec();
+    let mut writer = shared::create(&scene.path(), &options).unwrap();
+    write(&mut writer, 5);
+    let found = shared::look(&scene.path()).unwrap();
+    assert_eq!((found.label(), found.writer_pid()), (&b"of what"[..], std::process::id()));
+    assert!(found.created_ns() > 0 && found.liveness().writer_lives());
+    drop(writer);
+    assert!(!found.liveness().writer_lives());
+    let _successor = scene.create(4096);
+    assert!(found.liveness().is_replaced());
+    let shared = found.open().unwrap();
+    let mut payload = Vec::new();
+    let read = shared.ring().reader_at_oldest().read(&mut payload);
+    assert!(matches!(read, Read::Record { kind: 5, .. }), "what was found is opened, not its successor");
+}
+
+#[test]
+fn a_look_maps_nothing() {
+    let scene = Scene::new();
+    let writer = scene.create(4096);
+    // A copy, because its writer has mapped the ring itself.
+    let copy = scene.directory.path().join("copy.ring");
+    fs::copy(scene.path(), &copy).unwrap();
+    let is_mapped = || fs::read_to_string("/proc/self/maps").unwrap().contains(copy.to_str().unwrap());
+    let found = shared::look(&copy).unwrap();
+    assert!(!is_mapped());
+    let shared = found.open().unwrap();
+    assert!(is_mapped());
+    drop((shared, writer));
+}
+
+#[test]
 fn a_view_folds_and_copies_and_knows_when_it_was_overtaken() {
     let (mut writer, ring) = ring::ring(256);
     let mut reader = ring.reader_at_head();

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use rustix::fs::{AtFlags, CWD, FallocateFlags, Mode, OFlags, fallocate, linkat, openat};
 
-use super::file::{open, writer_pid};
+use super::file::{look, open};
 use super::lock::{is_locked, try_lock};
 use super::mapping::{MappedWord, Mapping, Rights};
 use super::{Access, CreateError, Options, WAIT_BYTES, wait_path};
@@ -67,7 +67,8 @@ impl Claimed {
                 return Ok(Self { path: path.to_owned(), access, wait, armed: Arc::new(armed) });
             }
         }
-        Err(CreateError::InUse { path: path.to_owned(), pid: writer_pid(path) })
+        let pid = look(path).ok().map(|found| found.writer_pid());
+        Err(CreateError::InUse { path: path.to_owned(), pid })
     }
 
     /// Makes the ring's file and maps it; all of its memory is taken.
