@@ -1,6 +1,6 @@
 //! A process on the bus: where publishers and subscribers begin.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::net::SocketAddr;
@@ -235,6 +235,14 @@ impl Node {
             Some(OnHost { stream: name.stream, reach: Reach::of(writer), pid, since, description })
         };
         rings.names().iter().filter_map(look).collect()
+    }
+
+    /// Returns the streams that have a ring on this host which this user may not read.
+    #[must_use]
+    pub fn streams_withheld(&self) -> BTreeSet<StreamId> {
+        let Some(rings) = self.host_rings() else { return BTreeSet::new() };
+        let names = rings.names().into_iter();
+        names.filter(|name| rings.withholds(name)).map(|name| name.stream).collect()
     }
 
     /// Returns the streams that are announced on the network, after listening for at least `patience`; none where

@@ -199,6 +199,12 @@ impl HostRings {
         writers.iter().any(|writer| self.look(&RingName { stream, writer: *writer }).is_ok())
     }
 
+    /// Tells whether a ring lies there that this user may not read; nothing more can be said of it.
+    #[must_use]
+    pub fn withholds(&self, name: &RingName) -> bool {
+        matches!(shared::look(&self.path(name)), Err(OpenError::Forbidden(_)))
+    }
+
     /// Removes what killed writers left here, on any bus; returns how many rings.
     pub fn sweep(&self) -> usize {
         shared::sweep(&self.directory, PREFIX).unwrap_or(0)
