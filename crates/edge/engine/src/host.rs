@@ -186,13 +186,6 @@ impl HostRings {
         self.look(name)?.open()
     }
 
-    /// Opens the ring that a reader of this host takes: the publisher's, or else the agent's.
-    #[must_use]
-    pub fn find(&self, stream: StreamId) -> Option<HostStream> {
-        let open = |writer| self.open(&RingName { stream, writer }).ok();
-        open(RingWriter::Publisher).or_else(|| open(RingWriter::Agent))
-    }
-
     /// Tells whether this process can read a ring of the stream that is written by one of these.
     #[must_use]
     pub fn serves(&self, stream: StreamId, writers: &[RingWriter]) -> bool {
@@ -271,19 +264,19 @@ mod tests {
     fn a_stream_is_found_with_its_description_the_publishers_ring_first() {
         let directory = tempfile::tempdir_in("/dev/shm").unwrap();
         let (rings, (stream, description)) = (rings(directory.path()), description());
-        assert!(rings.find(stream).is_none() && rings.names().is_empty());
+        let [publishers, agents] =
+            [RingWriter::Publisher, RingWriter::Agent].map(|writer| RingName { stream, writer });
+        assert!(rings.look(&agents).is_err() && rings.names().is_empty());
         let agent = rings.create(stream, RingWriter::Agent, &description, 4096).unwrap();
-        assert_eq!(rings.find(stream).unwrap().writer, RingWriter::Agent);
+        assert_eq!(rings.names(), std::slice::from_ref(&agents));
+        assert!(rings.serves(stream, &[RingWriter::Publisher, RingWriter::Agent]));
         assert!(!rings.serves(stream, &[RingWriter::Publisher]));
         let publisher = rings.create(stream, RingWriter::Publisher, &description, 4096).unwrap();
-        let found = rings.find(stream).unwrap();
-        assert_eq!(found.writer, RingWriter::Publisher);
-        assert_eq!(*found.inlet.description, description);
-        let looked = rings.look(&RingName { stream, writer: RingWriter::Agent }).unwrap();
-        assert_eq!((looked.writer, looked.pid), (RingWriter::Agent, std::process::id()));
-        assert_eq!(*looked.description, description);
-        let both = [RingWriter::Publisher, RingWriter::Agent].map(|writer| RingName { stream, writer });
-        assert_eq!(rings.names(), both);
+        assert_eq!(rings.names(), [publishers, agents.clone()]);
+        let found = rings.look(&agents).unwrap();
+        assert_eq!((found.writer, found.pid), (RingWriter::Agent, std::process::id()));
+        assert_eq!(*found.description, description);
+        assert_eq!(*found.open().unwrap().inlet.description, description);
         drop((agent, publisher));
         assert!(rings.names().is_empty());
     }
@@ -297,7 +290,7 @@ mod tests {
         for name in ["tallycast.239.84.0.0-7400.12.publisher.ring", "tallycast.239.84.0.0-7400.x.ring", "x"] {
             std::fs::write(directory.path().join(name), b"").unwrap();
         }
-        assert!(ours.names().is_empty() && ours.find(stream).is_none());
+        assert!(ours.names().is_empty() && !ours.serves(stream, &[RingWriter::Publisher]));
         assert_eq!(theirs.names().len(), 1);
     }
 
