@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use engine::{PortStatus, ReceiveAgent, ReceivesFor, StreamAccountView};
+use engine::{ReceiveAgent, ReceivesFor};
 use sample::StreamPattern;
 
 use crate::bus::Bus;
@@ -50,18 +50,6 @@ impl HostAgent {
     #[must_use]
     pub fn streams(&self) -> Vec<String> {
         self.agent.inlets().iter().map(|inlet| inlet.description.name.to_string()).collect()
-    }
-
-    /// Returns the accounts of the receiving sockets, without their lists of gaps.
-    #[must_use]
-    pub fn accounts(&self) -> Vec<StreamAccountView> {
-        self.agent.accounts()
-    }
-
-    /// Returns what the receiving sockets have to tell of themselves.
-    #[must_use]
-    pub fn ports(&self) -> Vec<PortStatus> {
-        self.agent.ports()
     }
 
     /// Waits until the list of received streams changes from what it was at `generation`, or `patience` is over.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use engine::{HostRings, HostStream, LifeOnPage, RingName, RingWriter, read_ledger_page};
+use engine::{HostRing, HostRings, HostStream, LifeOnPage, RingName, RingWriter, read_ledger_page};
 use ring::Ring;
 use sample::StreamName;
 use units::StreamId;
@@ -105,16 +105,16 @@ impl HostView {
             if self.passed.get(&name) == Some(&file) {
                 continue;
             }
-            match self.rings.open(&name) {
-                Ok(stream) if is_wanted(&stream.inlet.description.name) => found.push(stream),
-                Ok(_) => {
-                    self.passed.insert(name, file);
+            let wanted = |ring: &HostRing| is_wanted(&ring.description.name);
+            match self.rings.look(&name).and_then(|ring| wanted(&ring).then(|| ring.open()).transpose()) {
+                Ok(Some(stream)) => {
+                    found.push(stream);
+                    continue;
                 }
-                Err(error) => {
-                    tracing::debug!("a ring of this host is not read: {error}");
-                    self.passed.insert(name, file);
-                }
+                Ok(None) => {}
+                Err(error) => tracing::debug!("a ring of this host is not read: {error}"),
             }
+            self.passed.insert(name, file);
         }
         found
     }

@@ -1,6 +1,6 @@
 //! A process on the bus: where publishers and subscribers begin.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::net::SocketAddr;
@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use cast::receive::ReaderIdentity;
 use engine::{
-    Announced, HostRings, PortStatus, ReceiveAgent, ReceiveConfig, ReceiveError, ReceivesFor, RingName,
-    SendAgent, SendConfig, SendError,
+    Announced, HostRing, HostRings, PortStatus, ReceiveAgent, ReceiveConfig, ReceiveError, ReceivesFor,
+    RingName, SendAgent, SendConfig, SendError,
 };
 use ledger::BookConfig;
 use sample::{PatternError, SchemaError, StreamPattern};
@@ -230,12 +230,19 @@ impl Node {
     #[must_use]
     pub fn streams_on_host(&self) -> Vec<OnHost> {
         let Some(rings) = self.host_rings() else { return Vec::new() };
-        let open = |name: &RingName| {
-            let stream = rings.open(name).ok()?;
-            let (reach, description) = (Reach::of(stream.writer), stream.inlet.description);
-            Some(OnHost { stream: name.stream, reach, pid: stream.pid, since: stream.since, description })
+        let look = |name: &RingName| {
+            let HostRing { description, writer, pid, since, .. } = rings.look(name).ok()?;
+            Some(OnHost { stream: name.stream, reach: Reach::of(writer), pid, since, description })
         };
-        rings.names().iter().filter_map(open).collect()
+        rings.names().iter().filter_map(look).collect()
+    }
+
+    /// Returns the streams that have a ring on this host which this user may not read.
+    #[must_use]
+    pub fn streams_withheld(&self) -> BTreeSet<StreamId> {
+        let Some(rings) = self.host_rings() else { return BTreeSet::new() };
+        let names = rings.names().into_iter();
+        names.filter(|name| rings.withholds(name)).map(|name| name.stream).collect()
     }
 
     /// Returns the streams that are announced on the network, after listening for at least `patience`; none where

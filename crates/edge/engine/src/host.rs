@@ -8,7 +8,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use ring::shared::{self, Access, CreateError, Liveness, OpenError, Options};
+use ring::shared::{self, Access, CreateError, Found, Liveness, OpenError, Options};
 use ring::{Doorbell, Writer};
 use units::{StreamId, WallTime};
 use wire::Description;
@@ -37,6 +37,20 @@ pub enum RingWriter {
     Agent,
 }
 
+/// A ring with a living writer, as its file tells of it; to be read once it is opened.
+pub struct HostRing {
+    /// What it holds.
+    pub description: Arc<Description>,
+    /// Who writes it.
+    pub writer: RingWriter,
+    /// The writer's process id as it sees itself.
+    pub pid: u32,
+    /// When it was made.
+    pub since: WallTime,
+    stream: StreamId,
+    found: Found,
+}
+
 /// A stream that can be read on this host.
 #[derive(Clone)]
 pub struct HostStream {
@@ -44,10 +58,6 @@ pub struct HostStream {
     pub inlet: Inlet,
     /// Who writes the ring.
     pub writer: RingWriter,
-    /// The writer's process id as it sees itself.
-    pub pid: u32,
-    /// When the ring was made.
-    pub since: WallTime,
     /// The bell that is rung when something was written.
     pub bell: Arc<Doorbell>,
     /// What tells whether the writer lives.
@@ -141,46 +151,51 @@ impl HostRings {
         std::fs::symlink_metadata(self.path(name)).ok().map(|metadata| metadata.ino())
     }
 
+    /// Looks at a ring.
+    ///
+    /// Cost: a few system calls; none of the ring's memory is touched.
+    ///
+    /// # Errors
+    /// [`HostRingError`] if there is nothing in it to be read by this process.
+    pub fn look(&self, name: &RingName) -> Result<HostRing, HostRingError> {
+        let path = self.path(name);
+        let found = shared::look(&path)?;
+        if !found.liveness().writer_lives() {
+            return Err(HostRingError::Dead(path));
+        }
+        let description =
+            Description::decode(found.label()).map_err(|_| HostRingError::Label(path.clone()))?;
+        if wire::stream_id(&description.name, &description.schema) != name.stream {
+            return Err(HostRingError::Label(path));
+        }
+        Ok(HostRing {
+            description: Arc::new(description),
+            writer: name.writer,
+            pid: found.writer_pid(),
+            since: WallTime::from_nanos(i64::try_from(found.created_ns()).unwrap_or(i64::MAX)),
+            stream: name.stream,
+            found,
+        })
+    }
+
     /// Opens a ring.
     ///
     /// # Errors
     /// [`HostRingError`] if there is nothing in it to be read by this process.
     pub fn open(&self, name: &RingName) -> Result<HostStream, HostRingError> {
-        let path = self.path(name);
-        let shared = shared::open(&path)?;
-        if !shared.liveness().writer_lives() {
-            return Err(HostRingError::Dead(path));
-        }
-        let description =
-            Description::decode(shared.label()).map_err(|_| HostRingError::Label(path.clone()))?;
-        if wire::stream_id(&description.name, &description.schema) != name.stream {
-            return Err(HostRingError::Label(path));
-        }
-        Ok(HostStream {
-            inlet: Inlet {
-                stream: name.stream,
-                description: Arc::new(description),
-                ring: shared.ring().clone(),
-            },
-            writer: name.writer,
-            pid: shared.writer_pid(),
-            since: WallTime::from_nanos(i64::try_from(shared.created_ns()).unwrap_or(i64::MAX)),
-            bell: Arc::clone(shared.bell()),
-            liveness: Arc::clone(shared.liveness()),
-        })
-    }
-
-    /// Opens the ring that a reader of this host takes: the publisher's, or else the agent's.
-    #[must_use]
-    pub fn find(&self, stream: StreamId) -> Option<HostStream> {
-        let open = |writer| self.open(&RingName { stream, writer }).ok();
-        open(RingWriter::Publisher).or_else(|| open(RingWriter::Agent))
+        self.look(name)?.open()
     }
 
     /// Tells whether this process can read a ring of the stream that is written by one of these.
     #[must_use]
     pub fn serves(&self, stream: StreamId, writers: &[RingWriter]) -> bool {
-        writers.iter().any(|writer| self.open(&RingName { stream, writer: *writer }).is_ok())
+        writers.iter().any(|writer| self.look(&RingName { stream, writer: *writer }).is_ok())
+    }
+
+    /// Tells whether a ring lies there that this user may not read; nothing more can be said of it.
+    #[must_use]
+    pub fn withholds(&self, name: &RingName) -> bool {
+        matches!(shared::look(&self.path(name)), Err(OpenError::Forbidden(_)))
     }
 
     /// Removes what killed writers left here, on any bus; returns how many rings.
@@ -210,6 +225,23 @@ impl HostRings {
     }
 }
 
+impl HostRing {
+    /// Opens it.
+    ///
+    /// # Errors
+    /// [`HostRingError::Open`] if its memory cannot be mapped.
+    pub fn open(self) -> Result<HostStream, HostRingError> {
+        let shared = self.found.open()?;
+        let (stream, description, ring) = (self.stream, self.description, shared.ring().clone());
+        Ok(HostStream {
+            inlet: Inlet { stream, description, ring },
+            writer: self.writer,
+            bell: Arc::clone(shared.bell()),
+            liveness: Arc::clone(shared.liveness()),
+        })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -232,16 +264,19 @@ mod tests {
     fn a_stream_is_found_with_its_description_the_publishers_ring_first() {
         let directory = tempfile::tempdir_in("/dev/shm").unwrap();
         let (rings, (stream, description)) = (rings(directory.path()), description());
-        assert!(rings.find(stream).is_none() && rings.names().is_empty());
+        let [publishers, agents] =
+            [RingWriter::Publisher, RingWriter::Agent].map(|writer| RingName { stream, writer });
+        assert!(rings.look(&agents).is_err() && rings.names().is_empty());
         let agent = rings.create(stream, RingWriter::Agent, &description, 4096).unwrap();
-        assert_eq!(rings.find(stream).unwrap().writer, RingWriter::Agent);
+        assert_eq!(rings.names(), std::slice::from_ref(&agents));
+        assert!(rings.serves(stream, &[RingWriter::Publisher, RingWriter::Agent]));
         assert!(!rings.serves(stream, &[RingWriter::Publisher]));
         let publisher = rings.create(stream, RingWriter::Publisher, &description, 4096).unwrap();
-        let found = rings.find(stream).unwrap();
-        assert_eq!((found.writer, found.pid), (RingWriter::Publisher, std::process::id()));
-        assert_eq!(*found.inlet.description, description);
-        let both = [RingWriter::Publisher, RingWriter::Agent].map(|writer| RingName { stream, writer });
-        assert_eq!(rings.names(), both);
+        assert_eq!(rings.names(), [publishers, agents.clone()]);
+        let found = rings.look(&agents).unwrap();
+        assert_eq!((found.writer, found.pid), (RingWriter::Agent, std::process::id()));
+        assert_eq!(*found.description, description);
+        assert_eq!(*found.open().unwrap().inlet.description, description);
         drop((agent, publisher));
         assert!(rings.names().is_empty());
     }
@@ -255,7 +290,7 @@ mod tests {
         for name in ["tallycast.239.84.0.0-7400.12.publisher.ring", "tallycast.239.84.0.0-7400.x.ring", "x"] {
             std::fs::write(directory.path().join(name), b"").unwrap();
         }
-        assert!(ours.names().is_empty() && ours.find(stream).is_none());
+        assert!(ours.names().is_empty() && !ours.serves(stream, &[RingWriter::Publisher]));
         assert_eq!(theirs.names().len(), 1);
     }
 

@@ -2,6 +2,9 @@
 //!
 //! A lapped reader knows by the totals how much was missing in what it did not see, not in which stages: that
 //! was told in records that the ring took back. So whoever writes the ring keeps the newest gaps here.
+//!
+//! A life stands on the page before its first record is in the ring, and its end after its last: who knows a life
+//! that is not on the page, or finds its end there, may conclude that the ring holds nothing more of it.
 
 use std::collections::VecDeque;
 
@@ -102,13 +105,11 @@ pub(crate) fn write_page(writer: &mut Writer, page: &mut LedgerPage, scratch: &m
     }
 }
 
-/// Reads a page; `None` if it is none.
+/// Reads a page; `None` if it is none, such as one that was never written: that tells of no life, not that all
+/// have ended.
 #[must_use]
 pub fn read_ledger_page(bytes: &[u8]) -> Option<Vec<LifeOnPage>> {
     let mut cursor = Cursor::new(bytes);
-    if cursor.is_empty() {
-        return Some(Vec::new());
-    }
     let mut lives = Vec::new();
     for _ in 0..cursor.u8()? {
         let (epoch, ended) = (cursor.epoch()?, cursor.u8()? != 0);
@@ -148,7 +149,6 @@ mod tests {
     fn a_page_reads_back_and_is_written_only_when_it_changed() {
         let (mut page, mut bytes) = (LedgerPage::default(), Vec::new());
         assert!(!page.take_news(1000, &mut bytes));
-        assert_eq!(read_ledger_page(&[]), Some(Vec::new()));
         page.began(EPOCH);
         page.gap(EPOCH, &gap(10));
         page.gap(EPOCH, &gap(20));
@@ -160,6 +160,12 @@ mod tests {
         page.ended(EPOCH);
         assert!(page.take_news(1000, &mut bytes));
         assert!(read_ledger_page(&bytes).unwrap()[0].ended);
+    }
+
+    #[test]
+    fn a_page_that_was_never_written_does_not_say_that_lives_have_ended() {
+        assert_eq!(read_ledger_page(&[]), None);
+        assert_eq!(read_ledger_page(&[0]), Some(Vec::new()));
     }
 
     #[test]

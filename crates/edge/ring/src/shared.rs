@@ -1,8 +1,8 @@
 //! Rings in shared memory: one process writes, any number of others read.
 //!
-//! A ring is a file in a memory file system, made with [`create`] and read with [`open`]. Readers map it
-//! read-only. Beside `NAME.ring` lies `NAME.wait`, one page of its own: the only thing that readers may write,
-//! so that the worst of them can at most cost its writer wake-ups and other readers a tenth of a second.
+//! A ring is a file in a memory file system, made with [`create`] and read with [`open`], or only [looked at](look).
+//! Readers map it read-only. Beside `NAME.ring` lies `NAME.wait`, one page of its own: the only thing that readers
+//! may write, so that the worst of them can at most cost its writer wake-ups and other readers a tenth of a second.
 //!
 //! The kernel holds two locks for a live writer, one on each file, and lets go of them when it dies: by the one
 //! on the page a second writer is refused, by the one on the ring its readers see that it is gone.
@@ -26,6 +26,7 @@ use crate::word::Word;
 use crate::words::Words;
 use crate::writer::Writer;
 
+pub use file::Found;
 pub use lock::Liveness;
 pub(crate) use mapping::{MappedWord, Mapping};
 pub(crate) use owned::OwnedFile;
@@ -284,22 +285,17 @@ pub fn create(path: &Path, options: &Options) -> Result<Writer, CreateError> {
 /// # Errors
 /// [`OpenError`]; nothing that lies in the file can do worse than that.
 pub fn open(path: &Path) -> Result<SharedRing, OpenError> {
-    let opened = file::open_image(path)?;
-    let mapping = Arc::new(opened.mapping);
-    let memory = Memory::over(Words::mapped(Arc::clone(&mapping)), opened.parts);
-    let mut label = Vec::new();
-    memory.load_part(&memory.parts().label, &mut label, opened.label_bytes);
-    let armed = file::open_wait_page(path);
-    let rung = Word::Mapped(MappedWord::new(mapping, control::RUNG));
-    let writer_pid = memory.control(control::WRITER_PID).load(Ordering::Relaxed);
-    Ok(SharedRing {
-        bell: Arc::new(Doorbell::shared(armed, rung)),
-        label: label.into(),
-        writer_pid: u32::try_from(writer_pid).unwrap_or(0),
-        created_ns: memory.control(control::CREATED_NS).load(Ordering::Relaxed),
-        liveness: Arc::new(Liveness::new(opened.file, path.to_owned())),
-        ring: Ring::new(Arc::new(memory)),
-    })
+    look(path)?.open()
+}
+
+/// Looks at the ring at `path`: what it is of, who writes it, and whether it can be opened.
+///
+/// Cost: a few system calls; none of the ring's memory is touched.
+///
+/// # Errors
+/// [`OpenError`], as [`open`] would say it.
+pub fn look(path: &Path) -> Result<Found, OpenError> {
+    file::look(path)
 }
 
 /// Removes what dead writers left in `directory` under names that begin with `prefix`; returns how many rings.

@@ -5,6 +5,8 @@
 use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::PathBuf;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use ring::shared::{self, Access, CreateError, OpenError, Options};
@@ -33,9 +35,7 @@ impl Scene {
     }
 
     fn create(&self, capacity_bytes: usize) -> Writer {
-        let mut options = Options::default();
-        options.capacity_bytes = capacity_bytes;
-        shared::create(&self.path(), &options).unwrap()
+        shared::create(&self.path(), &options(capacity_bytes)).unwrap()
     }
 
     fn names(&self) -> Vec<String> {
@@ -51,6 +51,12 @@ impl Scene {
         let file = OpenOptions::new().write(true).open(self.path()).unwrap();
         file.write_all_at(&word.to_le_bytes(), offset).unwrap();
     }
+}
+
+fn options(capacity_bytes: usize) -> Options {
+    let mut options = Options::default();
+    options.capacity_bytes = capacity_bytes;
+    options
 }
 
 fn record(number: u64) -> (u16, [u64; 2], [u8; 8]) {
@@ -85,6 +91,41 @@ fn what_one_opening_writes_another_reads_with_label_and_page() {
     assert!(writer.set_page(&[0; 25]).is_err());
     drop(writer);
     assert_eq!(reader.read(&mut payload), Read::Closed);
+}
+
+#[test]
+fn a_look_tells_what_a_ring_is_and_whether_its_writer_lives() {
+    let scene = Scene::new();
+    let mut options = options(4096);
+    options.label = b"of what".to_vec();
+    let mut writer = shared::create(&scene.path(), &options).unwrap();
+    write(&mut writer, 5);
+    let found = shared::look(&scene.path()).unwrap();
+    assert_eq!((found.label(), found.writer_pid()), (&b"of what"[..], std::process::id()));
+    assert!(found.created_ns() > 0 && found.liveness().writer_lives());
+    drop(writer);
+    assert!(!found.liveness().writer_lives());
+    let _successor = scene.create(4096);
+    assert!(found.liveness().is_replaced());
+    let shared = found.open().unwrap();
+    let mut payload = Vec::new();
+    let read = shared.ring().reader_at_oldest().read(&mut payload);
+    assert!(matches!(read, Read::Record { kind: 5, .. }), "what was found is opened, not its successor");
+}
+
+#[test]
+fn a_look_maps_nothing() {
+    let scene = Scene::new();
+    let writer = scene.create(4096);
+    // A copy, because its writer has mapped the ring itself.
+    let copy = scene.directory.path().join("copy.ring");
+    fs::copy(scene.path(), &copy).unwrap();
+    let is_mapped = || fs::read_to_string("/proc/self/maps").unwrap().contains(copy.to_str().unwrap());
+    let found = shared::look(&copy).unwrap();
+    assert!(!is_mapped());
+    let shared = found.open().unwrap();
+    assert!(is_mapped());
+    drop((shared, writer));
 }
 
 #[test]
@@ -162,6 +203,92 @@ fn sweeping_leaves_what_has_another_prefix() {
     fs::write(scene.directory.path().join("yours.1.ring"), [0; 600]).unwrap();
     assert_eq!(shared::sweep(scene.directory.path(), "mine.").unwrap(), 1);
     assert_eq!(scene.names(), ["yours.1.ring"]);
+}
+
+/// Runs `work` on threads with numbers while others sweep the scene's directory all the time.
+fn while_others_sweep(scene: &Scene, workers: usize, work: impl Fn(usize) + Sync) {
+    let working = AtomicUsize::new(workers);
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                while working.load(Ordering::Relaxed) > 0 {
+                    // A directory that changes while it is read may say so.
+                    let _ = shared::sweep(scene.directory.path(), "");
+                }
+            });
+        }
+        for number in 0..workers {
+            let (work, working) = (&work, &working);
+            scope.spawn(move || {
+                // A worker that fails ends the sweepers too.
+                let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| work(number)));
+                working.fetch_sub(1, Ordering::Relaxed);
+                done.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            });
+        }
+    });
+}
+
+#[test]
+fn no_writer_is_refused_for_a_sweep_and_nothing_is_left_behind() {
+    let scene = Scene::new();
+    let writer = scene.create(4096);
+    let left = fs::read(scene.path()).unwrap();
+    drop(writer);
+    let same = Mutex::new(scene.directory.path().join("same.ring"));
+    while_others_sweep(&scene, 3, |number| {
+        for round in 0..400 {
+            let path = scene.directory.path().join(format!("{number}.{}.ring", round % 3));
+            if round % 2 == 0 {
+                // Of a predecessor that was killed.
+                fs::write(&path, &left).unwrap();
+            }
+            let writer = shared::create(&path, &options(4096)).unwrap();
+            assert!(shared::open(&path).unwrap().liveness().writer_lives());
+            drop(writer);
+            // One name for all of them, one at a time.
+            let path = same.lock().unwrap();
+            drop(shared::create(&path, &options(4096)).unwrap());
+        }
+    });
+    assert_eq!(scene.names(), Vec::<String>::new());
+}
+
+#[test]
+fn of_several_writers_one_has_the_name_also_while_others_sweep() {
+    let scene = Scene::new();
+    let (path, holders, had) = (scene.path(), AtomicUsize::new(0), AtomicUsize::new(0));
+    while_others_sweep(&scene, 3, |_| {
+        for _ in 0..400 {
+            match shared::create(&path, &options(4096)) {
+                Ok(writer) => {
+                    assert_eq!(holders.fetch_add(1, Ordering::SeqCst), 0, "one at a time");
+                    had.fetch_add(1, Ordering::Relaxed);
+                    holders.fetch_sub(1, Ordering::SeqCst);
+                    drop(writer);
+                }
+                Err(CreateError::InUse { .. }) => {}
+                Err(error) => panic!("{error:?}"),
+            }
+        }
+    });
+    assert!(had.into_inner() > 0);
+    assert_eq!(scene.names(), Vec::<String>::new());
+}
+
+#[test]
+fn a_sweep_leaves_the_page_of_a_living_writer_alone() {
+    let scene = Scene::new();
+    let writer = scene.create(4096);
+    // Tidied up by hand: a page that is made only to be looked at changes the directory.
+    fs::remove_file(scene.directory.path().join("a.wait")).unwrap();
+    let changed = || fs::metadata(scene.directory.path()).unwrap().modified().unwrap();
+    let before = changed();
+    for _ in 0..100 {
+        assert_eq!(shared::sweep(scene.directory.path(), "").unwrap(), 0);
+    }
+    assert_eq!((scene.names(), changed()), (vec!["a.ring".to_owned()], before));
+    drop(writer);
 }
 
 #[test]

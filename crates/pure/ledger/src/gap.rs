@@ -97,6 +97,26 @@ pub enum EvidenceSource {
 }
 
 impl Gap {
+    /// Describes an absence outside accounts: of its positions nothing counts as lost.
+    ///
+    /// # Panics
+    /// If the kind is [`GapKind::Missing`], which is part of an account.
+    #[must_use]
+    pub fn outside_accounts(kind: GapKind, id: u64, positions: Range<u64>) -> Self {
+        assert!(kind != GapKind::Missing, "what is missing is part of an account");
+        Self {
+            id,
+            kind,
+            positions,
+            numbers: 0..0,
+            lost: StageCounts::default(),
+            unexplained: 0,
+            unsettled: 0,
+            apportioned: false,
+            evidence: Vec::new(),
+        }
+    }
+
     /// Tells whether every element has been put down to a stage or to `unexplained`.
     #[must_use]
     pub const fn settled(&self) -> bool {
@@ -185,6 +205,14 @@ mod tests {
         lost[Stage::Injected] = 5;
         assert_eq!(gap(lost, 4).leading_stage(), Some(Stage::Injected));
         assert_eq!(gap(lost, 6).leading_stage(), None, "most of it is unexplained");
+    }
+
+    #[test]
+    fn an_absence_has_positions_and_loses_none_of_them() {
+        let gap = Gap::outside_accounts(GapKind::ReaderAbsent, 7, 10..20);
+        assert_eq!((gap.id, gap.kind, gap.len()), (7, GapKind::ReaderAbsent, 10));
+        assert!(gap.settled() && gap.lost.total() == 0 && gap.unexplained == 0);
+        assert_eq!(gap.leading_stage(), None);
     }
 
     #[test]

@@ -30,10 +30,13 @@ pub(crate) struct Arguments {
     json: bool,
 }
 
+/// What makes a ring readable to others.
+const CURE: &str = "let its writer's bus say access=all or access=group";
+
 /// A stream that is there, and how it would come to a reader of this host.
 struct Row {
     name: String,
-    id: String,
+    id: StreamId,
     epoch: Option<String>,
     rate: SampleRate,
     channels: usize,
@@ -50,7 +53,8 @@ struct Row {
 pub(crate) fn run(arguments: &Arguments, sources: &Sources) -> anyhow::Result<Outcome> {
     let node = sources.load()?.node()?;
     let announced = node.streams(arguments.wait)?;
-    let rows = rows(&announced, &node.streams_on_host(), node.bus());
+    let withheld = node.streams_withheld();
+    let rows = rows(&announced, &node.streams_on_host(), &withheld, node.bus());
     if arguments.json {
         for row in &rows {
             print_line(&object(row))?;
@@ -58,7 +62,11 @@ pub(crate) fn run(arguments: &Arguments, sources: &Sources) -> anyhow::Result<Ou
     } else {
         print_table(&rows)?;
     }
-    if rows.is_empty() {
+    // Of those that are announced the rows say it.
+    let unseen = withheld.iter().filter(|stream| !rows.iter().any(|row| row.id == **stream)).count();
+    if unseen > 0 {
+        eprintln!("streams of this host that may not be read by this user: {unseen}\n{CURE}");
+    } else if rows.is_empty() {
         eprintln!("no stream is there on {} within {:?}", settings::brief(node.bus()), arguments.wait);
         eprintln!("publish one with `tallycast pub`, or give the right --bus and interface");
     }
@@ -66,10 +74,14 @@ pub(crate) fn run(arguments: &Arguments, sources: &Sources) -> anyhow::Result<Ou
 }
 
 /// Joins what is announced with what lies in this host's memory, by name.
-fn rows(announced: &[Announced], on_host: &[OnHost], bus: &Bus) -> Vec<Row> {
-    let local = |stream: StreamId| on_host.iter().find(|it| it.stream == stream);
-    let mut rows: Vec<Row> =
-        announced.iter().map(|it| announced_row(it, local(it.announcement.stream), bus)).collect();
+fn rows(announced: &[Announced], on_host: &[OnHost], withheld: &BTreeSet<StreamId>, bus: &Bus) -> Vec<Row> {
+    let row = |it: &Announced| {
+        let stream = it.announcement.stream;
+        let local = on_host.iter().find(|local| local.stream == stream);
+        let why = local.map_or_else(|| why_from_network(withheld.contains(&stream), bus), why);
+        announced_row(it, local, why)
+    };
+    let mut rows: Vec<Row> = announced.iter().map(row).collect();
     let mut known: BTreeSet<StreamId> = announced.iter().map(|it| it.announcement.stream).collect();
     // The publisher's ring of a stream comes before the agent's.
     rows.extend(on_host.iter().filter(|it| known.insert(it.stream)).map(host_row));
@@ -77,16 +89,11 @@ fn rows(announced: &[Announced], on_host: &[OnHost], bus: &Bus) -> Vec<Row> {
     rows
 }
 
-fn announced_row(stream: &Announced, local: Option<&OnHost>, bus: &Bus) -> Row {
+fn announced_row(stream: &Announced, local: Option<&OnHost>, why: String) -> Row {
     let it = &stream.announcement;
-    let without_ring = if bus.shm.is_some() {
-        "from the network: no ring of it on this host"
-    } else {
-        "from the network: the bus's address says udp"
-    };
     Row {
         name: it.name.to_string(),
-        id: it.stream.to_string(),
+        id: it.stream,
         epoch: Some(it.epoch.to_string()),
         rate: it.rate,
         channels: it.channels as usize,
@@ -95,7 +102,7 @@ fn announced_row(stream: &Announced, local: Option<&OnHost>, bus: &Bus) -> Row {
         station: it.station.clone(),
         network: Some((it.group, stream.from.ip())),
         reach: local.map_or(Reach::Udp, |local| local.reach),
-        why: local.map_or_else(|| without_ring.to_owned(), why),
+        why,
         age: age(it.epoch.start_ns),
     }
 }
@@ -104,7 +111,7 @@ fn host_row(local: &OnHost) -> Row {
     let schema = &local.description.schema;
     Row {
         name: local.description.name.to_string(),
-        id: local.stream.to_string(),
+        id: local.stream,
         epoch: None,
         rate: schema.rate,
         channels: schema.channels.len(),
@@ -118,6 +125,17 @@ fn host_row(local: &OnHost) -> Row {
     }
 }
 
+/// Says why a stream without a ring that can be read here comes from the network.
+fn why_from_network(is_withheld: bool, bus: &Bus) -> String {
+    if bus.shm.is_none() {
+        "from the network: the bus's address says udp".to_owned()
+    } else if is_withheld {
+        format!("from the network: its ring on this host may not be read by this user; {CURE}")
+    } else {
+        "from the network: no ring of it on this host".to_owned()
+    }
+}
+
 fn why(local: &OnHost) -> String {
     format!("{}: process {}", local.reach.why(), local.pid)
 }
@@ -125,7 +143,7 @@ fn why(local: &OnHost) -> String {
 fn object(row: &Row) -> serde_json::Value {
     json!({
         "stream": row.name,
-        "id": row.id,
+        "id": row.id.to_string(),
         "epoch": row.epoch,
         "rate": {"numerator": row.rate.numerator(), "denominator": row.rate.denominator()},
         "channels": row.channels,

@@ -83,8 +83,8 @@ pub(crate) fn run(arguments: &Arguments, sources: &Sources) -> anyhow::Result<Ou
     Ok(if seen_any { Outcome::Fine } else { Outcome::Found })
 }
 
-/// Reads everything that comes until the time is over.
-fn read_for(subscriber: &mut Subscriber, interval: Duration, stop: &Stop) -> BTreeMap<StreamId, Flow> {
+/// Reads everything that comes until the time is over; returns what came, by the streams' names.
+fn read_for(subscriber: &mut Subscriber, interval: Duration, stop: &Stop) -> BTreeMap<String, Flow> {
     let deadline = Deadline::after(Some(interval));
     let mut flows: BTreeMap<String, Flow> = BTreeMap::new();
     while !deadline.is_over() && !stop.is_wanted() {
@@ -95,15 +95,14 @@ fn read_for(subscriber: &mut Subscriber, interval: Duration, stop: &Stop) -> BTr
             flow.bytes += block.data.as_bytes().len() as u64;
         }
     }
-    let id = |account: StreamAccount| Some((account.id, flows.get(account.stream.as_str()).copied()?));
-    subscriber.accounts_without_gaps().into_iter().filter_map(id).collect()
+    flows
 }
 
 #[expect(clippy::cast_precision_loss, reason = "rates for people")]
-fn lines(subscriber: &Subscriber, flows: &BTreeMap<StreamId, Flow>, took: Duration) -> Vec<Line> {
+fn lines(subscriber: &Subscriber, flows: &BTreeMap<String, Flow>, took: Duration) -> Vec<Line> {
     let reaches: BTreeMap<StreamId, Reach> = subscriber.reaches().into_iter().collect();
     let line = |account: StreamAccount| {
-        let flow = flows.get(&account.id).copied().unwrap_or_default();
+        let flow = flows.get(account.stream.as_str()).copied().unwrap_or_default();
         let per_s = |count: u64| count as f64 / took.as_secs_f64().max(f64::MIN_POSITIVE);
         let reach = reaches.get(&account.id).copied().unwrap_or(Reach::Udp);
         Line { samples_per_s: per_s(flow.samples), bytes_per_s: per_s(flow.bytes), account, reach }

@@ -2,6 +2,7 @@
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::UdpSocket;
+use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
@@ -31,6 +32,22 @@ pub(crate) fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T 
 pub(crate) fn private_bus() -> String {
     let port = UdpSocket::bind("0.0.0.0:0").unwrap().local_addr().unwrap().port();
     format!("udp://239.84.0.0:{port}?iface=lo")
+}
+
+/// The user without rights: a number that every system keeps for it.
+const NOBODY: u32 = 65_534;
+
+/// Runs the program to its end as a user who may read only what everybody may; `None`, and said, where it cannot be
+/// run so.
+pub(crate) fn run_as_nobody(arguments: &[&str]) -> Option<Output> {
+    let mut command = command(arguments);
+    match command.uid(NOBODY).gid(NOBODY).stdin(Stdio::null()).output() {
+        Ok(output) => Some(output),
+        Err(error) => {
+            println!("SKIPPED: the program cannot be run as another user: {error}");
+            None
+        }
+    }
 }
 
 /// The program with arguments; nothing of the surroundings decides what it does.

@@ -1,10 +1,13 @@
 //! One stream, three reaches: how data come is chosen, said, and survives the death of whoever brought them.
 
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
+
 use rustix::process::Signal;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::program::{Running, private_bus, run, wait_for};
+use crate::program::{Running, private_bus, run, run_as_nobody, wait_for};
 
 /// Shared memory of one test: what killed processes leave there goes with it.
 fn memory() -> TempDir {
@@ -69,6 +72,32 @@ fn on_one_host_data_come_by_shared_memory_and_ls_and_top_say_so_and_why() {
     }
     assert_eq!((&account["leg"], &account["datagrams"]), (&json!("shm"), &Value::Null));
     assert_eq!(account["elements"]["next"], totals[0]["samples"]["offered"]);
+}
+
+#[test]
+fn ls_says_which_rings_this_user_may_not_read_and_what_helps() {
+    let memory = memory();
+    // Everybody may look into the directory, and only the owner into the rings.
+    fs::set_permissions(memory.path(), Permissions::from_mode(0o755)).unwrap();
+    let within = host_bus(&memory);
+    let beyond = format!("{}&shm={}&access=owner", private_bus(), memory.path().display());
+    let publishers = [publisher(&within), publisher(&beyond)];
+    let rings = || fs::read_dir(memory.path()).unwrap().flatten().map(|it| it.path());
+    wait_for("both rings", || {
+        (rings().filter(|it| it.extension().is_some_and(|it| it == "ring")).count() == 2).then_some(())
+    });
+    let Some(listed) = run_as_nobody(&["ls", "--wait", "10ms", "--bus", &within]) else { return };
+    let said = String::from_utf8(listed.stderr).unwrap();
+    assert!(said.contains("may not be read by this user: 1"), "{said}");
+    assert!(said.contains("access=group"), "{said}");
+    let row = wait_for("the announcement", || {
+        let listed = run_as_nobody(&["ls", "--json", "--wait", "1500ms", "--bus", &beyond])?;
+        serde_json::from_slice::<Value>(&listed.stdout).ok()
+    });
+    let why = row["why"].as_str().unwrap();
+    assert!(why.starts_with("from the network: its ring on this host may not be read by this user"), "{why}");
+    assert!(why.contains("access=group") && row["reach"] == json!("udp"), "{row}");
+    publishers.into_iter().for_each(|publisher| drop(end(publisher)));
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ledger::{Gap, GapKind, StageCounts};
+use ledger::{Gap, GapKind};
 use units::Epoch;
 
 use super::Flow;
@@ -46,17 +46,7 @@ impl Flow {
         let t0 = before.time_of(before.leg.rows().next, rate)?;
         let t1 = life.time_of(0, rate)?;
         let position = life.leg.rows().first * u64::from(self.schema.elements_per_sample());
-        let gap = Gap {
-            id: ABSENCE_ID,
-            kind: GapKind::PublisherAbsent,
-            positions: position..position,
-            numbers: 0..0,
-            lost: StageCounts::default(),
-            unexplained: 0,
-            unsettled: 0,
-            apportioned: false,
-            evidence: Vec::new(),
-        };
+        let gap = Gap::outside_accounts(GapKind::PublisherAbsent, ABSENCE_ID, position..position);
         let absence = StreamGap { t0, t1, ..self.stream_gap(epoch, gap)? };
         (t0 < t1).then_some(absence)
     }
@@ -69,17 +59,8 @@ impl Flow {
         let before = self.lives.get(&epoch).filter(|life| resumed && life.ended)?;
         let per_sample = u64::from(self.schema.elements_per_sample());
         let positions = before.leg.next_position()..next.leg.rows().first * per_sample;
-        (positions.start < positions.end).then(|| Gap {
-            id: positions.start,
-            kind: GapKind::ReaderAbsent,
-            positions,
-            numbers: 0..0,
-            lost: StageCounts::default(),
-            unexplained: 0,
-            unsettled: 0,
-            apportioned: false,
-            evidence: Vec::new(),
-        })
+        (positions.start < positions.end)
+            .then(|| Gap::outside_accounts(GapKind::ReaderAbsent, positions.start, positions))
     }
 
     fn stream_gap(&self, epoch: Epoch, gap: Gap) -> Option<StreamGap> {

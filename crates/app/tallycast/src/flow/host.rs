@@ -30,27 +30,38 @@ impl Flow {
         flow
     }
 
-    /// Joins another process's ring where its writer is now: reads up to there without a word.
+    /// Joins another process's ring where its writer was a moment ago: reads up to there without a word.
     pub(crate) fn join(&mut self, events: &mut Vec<Event>) {
-        let mut record = std::mem::take(&mut self.record);
-        let mut here = None;
-        loop {
-            match self.reader.read(&mut record) {
-                Read::Record { kind, totals } => {
-                    here =
-                        Record::decode(kind, &record).ok().and_then(|content| self.behind(&content, totals));
-                }
-                Read::Lapped { .. } => {}
-                Read::Empty | Read::Closed | Read::Broken => break,
-            }
-        }
-        self.record = record;
+        // A writer that is as fast as this reader would never be caught up with.
+        let head = self.reader.position() + self.reader.lag_bytes();
         // In the middle of a sample, or before the first record of an account, the next record will tell.
-        if let Some(at) = here.filter(|at| self.is_at_sample(*at)) {
+        if let Some(at) = self.read_until(head).filter(|at| self.is_at_sample(*at)) {
             let leg = self.leg_at(at);
             let life = self.lives.get(&at.epoch).map(|life| life.succeeded_by(self.leg_at(at)));
             self.begin(at.epoch, life.unwrap_or_else(|| Life::new(leg)), events);
+        } else {
+            // Whatever was read before by another way: what lies before that record was not lost here.
+            self.current = None;
         }
+    }
+
+    /// Reads up to a place of the ring without a word; returns where the stream stands there, if that was told
+    /// in the last record.
+    pub(super) fn read_until(&mut self, end: u64) -> Option<Place> {
+        let mut record = std::mem::take(&mut self.record);
+        let mut here = None;
+        while self.reader.position() < end {
+            here = match self.reader.read(&mut record) {
+                Read::Record { kind, totals } => {
+                    Record::decode(kind, &record).ok().and_then(|content| self.behind(&content, totals))
+                }
+                // Behind what the ring took, nothing before tells where the stream is.
+                Read::Lapped { .. } => None,
+                Read::Empty | Read::Closed | Read::Broken => break,
+            };
+        }
+        self.record = record;
+        here
     }
 
     /// Returns the place behind a record, `None` if no account is open there.

@@ -1,5 +1,7 @@
 //! Flows read from a small ring that a test writes, beside a bridge that knows what the test tells it.
 
+mod host;
+
 use super::*;
 use std::ops::Range;
 use std::sync::Mutex;
@@ -15,6 +17,7 @@ use crate::event::StreamGap;
 const A: Epoch = Epoch { start_ns: 1, life: 1 };
 const B: Epoch = Epoch { start_ns: 2, life: 2 };
 const E: u64 = 2;
+const RING_BYTES: usize = 1 << 12;
 /// So many elements as do not fit into the ring together.
 const TOO_MANY: u64 = 4_000;
 
@@ -39,12 +42,8 @@ struct Scene {
 
 impl Scene {
     fn new() -> Self {
-        let channels = vec![Channel::new("a", "V"), Channel::new("b", "V")];
-        let schema = Schema::new(Dtype::U8, SampleRate::hz(1_000).unwrap(), channels).unwrap();
-        let (name, station) = ("lab/probe".parse().unwrap(), "here".to_owned());
-        let description = Arc::new(Description { name, schema, report_port: 0, station });
-        let (writer, ring) = ring::ring(1 << 12);
-        let inlet = Inlet { stream: StreamId(1), description, ring };
+        let (writer, ring) = ring::ring(RING_BYTES);
+        let inlet = Inlet { stream: StreamId(1), description: Arc::new(description()), ring };
         let bridge = Arc::new(KnownAccounts::default());
         let flow = Flow::new(inlet.clone(), Arc::clone(&bridge) as Arc<dyn Bridge>);
         Self { writer, inlet, totals: BTreeMap::new(), bridge, flow, events: Vec::new() }
@@ -109,6 +108,13 @@ impl Scene {
         }
         std::mem::take(&mut self.events)
     }
+}
+
+fn description() -> Description {
+    let channels = vec![Channel::new("a", "V"), Channel::new("b", "V")];
+    let schema = Schema::new(Dtype::U8, SampleRate::hz(1_000).unwrap(), channels).unwrap();
+    let (name, station) = ("lab/probe".parse().unwrap(), "here".to_owned());
+    Description { name, schema, report_port: 0, station }
 }
 
 /// Samples come every millisecond; every life begins an hour after the one before.

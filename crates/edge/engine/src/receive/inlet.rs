@@ -278,6 +278,10 @@ impl Inlets {
     fn put(&mut self, stream: StreamId, record: &Record<'_>, advance: [u64; 2]) {
         let Some(way) = self.ways.get_mut(&stream) else { return };
         way.note(record);
+        if matches!(record, Record::Began { .. }) {
+            // Before the record: a reader must not find a life in the ring that the page does not know.
+            write_page(&mut way.writer, &mut way.page, &mut self.scratch);
+        }
         self.scratch.clear();
         let kind = record.encode(&mut self.scratch);
         way.put(record.epoch(), kind, &[&self.scratch], advance);
@@ -349,6 +353,7 @@ fn ring_bytes(description: &Description) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ledger_page::read_ledger_page;
     use ledger::{Account, AccountState, Gap, GapKind, ReaderRows, StageCounts};
     use ring::{Read, Reader};
     use sample::{Channel, Dtype, Schema};
@@ -423,6 +428,26 @@ mod tests {
         let mut reader = registry.inlets()[0].ring.reader_at_oldest();
         let expected = [[0, 0], [0, 0], [10, 0], [10, 0], [10, 0], [10, 3], [12, 3]];
         assert_eq!(totals(&mut reader), expected);
+    }
+
+    #[test]
+    fn a_life_is_on_the_page_of_the_ring_as_soon_as_it_is_in_it() {
+        let directory = tempfile::tempdir_in("/dev/shm").unwrap();
+        let host = HostRings::new(directory.path(), "test", ring::shared::Access::Owner);
+        let registry = Arc::new(Registry::default());
+        let mut inlets = Inlets::new(Arc::clone(&registry), Some(host));
+        let lives = || {
+            let mut page = Vec::new();
+            assert!(registry.inlets()[0].ring.page(&mut page));
+            let lives = read_ledger_page(&page).unwrap();
+            lives.iter().map(|life| (life.epoch, life.ended)).collect::<Vec<_>>()
+        };
+        began(&mut inlets, A, 0);
+        assert_eq!(lives(), [(A, false)]);
+        inlets.ring_bell();
+        ended(&mut inlets, A);
+        began(&mut inlets, B, 0);
+        assert_eq!(lives(), [(A, true), (B, false)]);
     }
 
     #[test]

@@ -135,6 +135,7 @@ impl Outlet {
         };
         let began = Record::Began { epoch: config.epoch, first_index: 0 };
         outlet.page.began(config.epoch);
+        outlet.write_page();
         outlet.put_record(&began).expect("the smallest ring holds it");
         outlet
     }
@@ -260,10 +261,16 @@ impl Outlet {
         put
     }
 
+    fn write_page(&mut self) {
+        if let Some(writer) = &mut self.writer {
+            write_page(writer, &mut self.page, &mut self.scratch);
+        }
+    }
+
     /// Wakes whoever waits for samples, here and in other processes.
     fn ring_bells(&mut self) {
-        let Some(writer) = &mut self.writer else { return };
-        write_page(writer, &mut self.page, &mut self.scratch);
+        self.write_page();
+        let Some(writer) = &self.writer else { return };
         writer.ring_bell();
         if let Some(link) = &self.link {
             link.bell.ring();

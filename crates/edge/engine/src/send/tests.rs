@@ -10,6 +10,7 @@ use units::{SampleRate, WallTime};
 use wire::{Clock, Description};
 
 use super::*;
+use crate::{HostRings, LifeOnPage, read_ledger_page};
 
 /// Long enough that a test which reaches it has failed.
 const WATCHDOG: Duration = Duration::from_secs(30);
@@ -231,4 +232,17 @@ fn readers_are_asked_for_by_their_publishers_life() {
     assert_eq!(told[0].report, report);
     assert!(agent.readers(Epoch { start_ns: 1, life: 3 }).is_empty(), "of another life");
     drop(outlet);
+}
+
+#[test]
+fn a_ring_whose_publisher_has_sent_nothing_yet_says_which_life_it_holds() {
+    let directory = tempfile::tempdir_in("/dev/shm").unwrap();
+    let host = HostRings::new(directory.path(), "test", ring::shared::Access::Owner);
+    let config = OutletConfig { host: Some(host.clone()), ..outlet_config(Vec::new()) };
+    let _outlet = open_on_host(&config).unwrap();
+    let stream = host.open(&host.names()[0]).unwrap();
+    let mut page = Vec::new();
+    assert!(stream.inlet.ring.page(&mut page));
+    let lives = read_ledger_page(&page).unwrap();
+    assert_eq!(lives, [LifeOnPage { epoch: config.epoch, ended: false, gaps: Vec::new() }]);
 }

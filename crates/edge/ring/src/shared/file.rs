@@ -2,25 +2,33 @@
 
 use std::fs::File;
 use std::io;
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
 
 use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::time::{ClockId, clock_gettime};
 
+use super::lock::Liveness;
 use super::mapping::{MappedWord, Mapping, Rights};
-use super::{MAX_LABEL_BYTES, MAX_PAGE_BYTES, OpenError, WAIT_BYTES, wait_path};
+use super::{MAX_LABEL_BYTES, MAX_PAGE_BYTES, OpenError, SharedRing, WAIT_BYTES, wait_path};
+use crate::doorbell::Doorbell;
 use crate::layout::{MAGIC, MIN_CAPACITY_BYTES, WORD_BYTES, control};
-use crate::memory::Parts;
-use crate::sync::Ordering;
+use crate::memory::{Memory, Parts};
+use crate::reader::Ring;
 use crate::word::Word;
+use crate::words::Words;
 
-/// A ring's file, mapped, and where its parts lie.
-pub(super) struct Opened {
-    pub(super) file: File,
-    pub(super) mapping: Mapping,
-    pub(super) parts: Parts,
-    pub(super) label_bytes: usize,
+/// The size of the control block, behind which the label lies.
+const CONTROL_BYTES: usize = control::WORDS * WORD_BYTES;
+
+/// A ring as its file tells of it, none of its memory taken yet: enough to know whether it is worth opening.
+pub struct Found {
+    parts: Parts,
+    label: Vec<u8>,
+    writer_pid: u32,
+    created_ns: u64,
+    liveness: Liveness,
 }
 
 /// What a file says of itself.
@@ -29,9 +37,59 @@ struct Claims {
     records_offset: u64,
     label_bytes: u64,
     page_bytes: u64,
+    writer_pid: u64,
+    created_ns: u64,
 }
 
-pub(super) fn open_image(path: &Path) -> Result<Opened, OpenError> {
+impl Found {
+    /// Returns what the writer said of the ring.
+    #[must_use]
+    pub fn label(&self) -> &[u8] {
+        &self.label
+    }
+
+    /// Returns the writer's process id as it sees itself.
+    #[must_use]
+    pub const fn writer_pid(&self) -> u32 {
+        self.writer_pid
+    }
+
+    /// Returns when the ring was made. Units: nanoseconds since 1970, UTC.
+    #[must_use]
+    pub const fn created_ns(&self) -> u64 {
+        self.created_ns
+    }
+
+    /// Returns what tells whether the writer lives.
+    #[must_use]
+    pub const fn liveness(&self) -> &Liveness {
+        &self.liveness
+    }
+
+    /// Opens the ring for reading: the very one that was found, whatever has its name by now.
+    ///
+    /// # Errors
+    /// [`OpenError::System`] if its memory cannot be mapped.
+    pub fn open(self) -> Result<SharedRing, OpenError> {
+        let Self { parts, label, writer_pid, created_ns, liveness } = self;
+        let mapping = Mapping::of(liveness.file(), parts.size_bytes(), Rights::Read)
+            .map_err(|source| OpenError::System { path: liveness.path().to_owned(), source })?;
+        let mapping = Arc::new(mapping);
+        let memory = Memory::over(Words::mapped(Arc::clone(&mapping)), parts);
+        let rung = Word::Mapped(MappedWord::new(mapping, control::RUNG));
+        Ok(SharedRing {
+            ring: Ring::new(Arc::new(memory)),
+            bell: Arc::new(Doorbell::shared(open_wait_page(liveness.path()), rung)),
+            label: label.into(),
+            writer_pid,
+            created_ns,
+            liveness: Arc::new(liveness),
+        })
+    }
+}
+
+/// Looks at a ring's file.
+pub(super) fn look(path: &Path) -> Result<Found, OpenError> {
     let system = |source| OpenError::System { path: path.to_owned(), source };
     let file = open(path, OFlags::RDONLY).map_err(|source| match source.kind() {
         io::ErrorKind::NotFound => OpenError::Missing(path.to_owned()),
@@ -39,27 +97,33 @@ pub(super) fn open_image(path: &Path) -> Result<Opened, OpenError> {
         _ => system(source),
     })?;
     let metadata = file.metadata().map_err(system)?;
-    let control_bytes = (control::WORDS * WORD_BYTES) as u64;
     let found_bytes = metadata.len();
-    if !metadata.is_file() || found_bytes < control_bytes {
+    if !metadata.is_file() || found_bytes < CONTROL_BYTES as u64 {
         return Err(OpenError::NotARing(path.to_owned()));
     }
-    let truncated = |needed_bytes| OpenError::Truncated { path: path.to_owned(), found_bytes, needed_bytes };
     let claims = read_claims(&file, path)?;
     let needed_bytes = claims.records_offset.saturating_add(claims.capacity_bytes);
     if found_bytes < needed_bytes {
-        return Err(truncated(needed_bytes));
+        return Err(OpenError::Truncated { path: path.to_owned(), found_bytes, needed_bytes });
     }
     let parts = claims.parts().ok_or_else(|| OpenError::NotARing(path.to_owned()))?;
-    let mapping = Mapping::of(&file, parts.size_bytes(), Rights::Read).map_err(system)?;
-    let label_bytes = usize::try_from(claims.label_bytes).unwrap_or(MAX_LABEL_BYTES);
-    Ok(Opened { file, mapping, parts, label_bytes })
+    let mut label = vec![0; usize::try_from(claims.label_bytes).unwrap_or(MAX_LABEL_BYTES)];
+    file.read_exact_at(&mut label, CONTROL_BYTES as u64).map_err(system)?;
+    Ok(Found {
+        parts,
+        label,
+        writer_pid: u32::try_from(claims.writer_pid).unwrap_or(0),
+        created_ns: claims.created_ns,
+        liveness: Liveness::new(file, path.to_owned()),
+    })
 }
 
 fn read_claims(file: &File, path: &Path) -> Result<Claims, OpenError> {
-    let system = |source| OpenError::System { path: path.to_owned(), source };
-    let control = Mapping::of(file, control::WORDS * WORD_BYTES, Rights::Read).map_err(system)?;
-    let word = |word: usize| control.words()[word].load(Ordering::Acquire);
+    let mut bytes = [0; CONTROL_BYTES];
+    file.read_exact_at(&mut bytes, 0)
+        .map_err(|source| OpenError::System { path: path.to_owned(), source })?;
+    let (words, _) = bytes.as_chunks::<WORD_BYTES>();
+    let word = |word: usize| u64::from_le_bytes(words[word]);
     let magic = word(control::MAGIC);
     if magic != MAGIC {
         let [name @ .., version, _] = magic.to_le_bytes();
@@ -72,6 +136,8 @@ fn read_claims(file: &File, path: &Path) -> Result<Claims, OpenError> {
         records_offset: word(control::RECORDS_OFFSET),
         label_bytes: word(control::LABEL_BYTES),
         page_bytes: word(control::PAGE_BYTES),
+        writer_pid: word(control::WRITER_PID),
+        created_ns: word(control::CREATED_NS),
     })
 }
 
@@ -95,18 +161,11 @@ impl Claims {
 }
 
 /// Opens the word by which readers say that they sleep; `None` where this user may not write it.
-pub(super) fn open_wait_page(path: &Path) -> Option<Word> {
+fn open_wait_page(path: &Path) -> Option<Word> {
     let file = open(&wait_path(path), OFlags::RDWR).ok()?;
     let is_page = file.metadata().is_ok_and(|it| it.is_file() && it.len() >= WAIT_BYTES as u64);
     let mapping = is_page.then(|| Mapping::of(&file, WAIT_BYTES, Rights::ReadWrite).ok())??;
     Some(Word::Mapped(MappedWord::new(Arc::new(mapping), 0)))
-}
-
-/// Returns the process id that a ring's writer says it has, if there is a ring.
-pub(super) fn writer_pid(path: &Path) -> Option<u32> {
-    let opened = open_image(path).ok()?;
-    let pid = opened.mapping.words().get(control::WRITER_PID)?.load(Ordering::Relaxed);
-    u32::try_from(pid).ok()
 }
 
 /// Returns the time in UTC, in nanoseconds.
@@ -115,7 +174,7 @@ pub(super) fn now_ns() -> u64 {
     u64::try_from(i128::from(now.tv_sec) * 1_000_000_000 + i128::from(now.tv_nsec)).unwrap_or(0)
 }
 
-fn open(path: &Path, access: OFlags) -> io::Result<File> {
+pub(super) fn open(path: &Path, access: OFlags) -> io::Result<File> {
     // Not a link that somebody laid there, and never waiting for the other end of a pipe.
     let flags = access | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
     Ok(File::from(openat(CWD, path, flags, Mode::empty())?))

@@ -7,7 +7,7 @@ use std::fs::File;
 use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use nix::fcntl::{FcntlArg, fcntl};
 use nix::libc;
@@ -49,6 +49,14 @@ pub struct Liveness {
 impl Liveness {
     pub(super) const fn new(file: File, path: PathBuf) -> Self {
         Self { file, path }
+    }
+
+    pub(super) const fn file(&self) -> &File {
+        &self.file
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
     }
 
     /// Tells whether the writer holds its lock; one that was killed does not. A kernel that cannot tell is taken

@@ -1,23 +1,27 @@
 //! The files of a ring in the hands of their writer: claimed, filled, shown, and removed with it.
 
-use std::fs::{self, File, Permissions};
+use std::fs::{self, File, Metadata, Permissions};
 use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use rustix::fs::{AtFlags, CWD, FallocateFlags, Mode, OFlags, fallocate, linkat, openat};
 
-use super::file::writer_pid;
+use super::file::{look, open};
 use super::lock::{is_locked, try_lock};
 use super::mapping::{MappedWord, Mapping, Rights};
 use super::{Access, CreateError, Options, WAIT_BYTES, wait_path};
 use crate::doorbell::Doorbell;
 use crate::word::Word;
 
-/// How often the page's file is opened anew because a writer that ended removed it meanwhile.
-const ATTEMPTS: usize = 16;
+/// How often a name is claimed anew when its page was removed meanwhile, or is locked by somebody who has no ring:
+/// with the pause between them a quarter of a second, longer than a sweeper is kept from its processor.
+const ATTEMPTS: usize = 250;
+/// A sweeper needs the lock for a few system calls.
+const PAUSE: Duration = Duration::from_millis(1);
 
 /// A name that is ours to write under.
 pub(super) struct Claimed {
@@ -49,7 +53,13 @@ impl Claimed {
         for _ in 0..ATTEMPTS {
             let wait = open_wait(&wait_path).map_err(|source| refused(path, source))?;
             if !try_lock(&wait).map_err(|source| refused(path, source))? {
-                return Err(CreateError::InUse { path: path.to_owned(), pid: writer_pid(path) });
+                if has_writer(path) {
+                    break;
+                }
+                // One who removes a dead writer's ring or has just removed his own, and will be gone in a moment;
+                // or another writer who has no ring yet, and will have one.
+                std::thread::sleep(PAUSE);
+                continue;
             }
             // Whoever had it before may have removed it between our opening and our locking it.
             if is_named(&wait, &wait_path) {
@@ -57,7 +67,8 @@ impl Claimed {
                 return Ok(Self { path: path.to_owned(), access, wait, armed: Arc::new(armed) });
             }
         }
-        Err(refused(path, io::ErrorKind::ResourceBusy.into()))
+        let pid = look(path).ok().map(|found| found.writer_pid());
+        Err(CreateError::InUse { path: path.to_owned(), pid })
     }
 
     /// Makes the ring's file and maps it; all of its memory is taken.
@@ -113,18 +124,37 @@ impl Drop for OwnedFile {
     }
 }
 
-/// Removes a ring whose writer is gone; false if it is not such a one.
+/// Removes a ring of this user whose writer is gone; false if it is not such a one.
 pub(super) fn remove_if_stale(path: &Path) -> bool {
+    // Looked at before the page is touched: whoever has that keeps new writers out.
+    if !is_stale(path) {
+        return false;
+    }
     let wait_path = wait_path(path);
     // The page's lock, held until the files are gone, keeps a new writer from coming meanwhile.
     let Ok(wait) = open_wait(&wait_path) else { return false };
     if !matches!(try_lock(&wait), Ok(true)) || !is_named(&wait, &wait_path) {
         return false;
     }
-    let lives = File::open(path).and_then(|image| is_locked(&image)).unwrap_or(true);
-    let removed = !lives && fs::remove_file(path).is_ok();
+    // Looked at again: before the lock was ours, somebody else may have removed it, and a successor have come.
+    let removed = is_stale(path) && fs::remove_file(path).is_ok();
     let _ = fs::remove_file(&wait_path);
     removed
+}
+
+/// Tells whether a ring of this user lies there whose writer is gone.
+fn is_stale(path: &Path) -> bool {
+    let Ok(image) = open(path, OFlags::RDONLY) else { return false };
+    let is_ours = image.metadata().is_ok_and(|it| is_of_this_user(&it));
+    is_ours && !is_locked(&image).unwrap_or(true) && is_named(&image, path)
+}
+
+/// Tells whether a ring lies there whose writer lives; of one that cannot be looked at that is assumed.
+fn has_writer(path: &Path) -> bool {
+    match open(path, OFlags::RDONLY).and_then(|image| is_locked(&image)) {
+        Ok(is_locked) => is_locked,
+        Err(error) => error.kind() != io::ErrorKind::NotFound,
+    }
 }
 
 fn open_wait(wait_path: &Path) -> io::Result<File> {
@@ -134,11 +164,14 @@ fn open_wait(wait_path: &Path) -> io::Result<File> {
 
 fn map_wait(wait: &File, access: Access) -> io::Result<Mapping> {
     fallocate(wait, FallocateFlags::empty(), 0, WAIT_BYTES as u64)?;
-    let is_ours = wait.metadata()?.uid() == rustix::process::geteuid().as_raw();
-    if is_ours {
+    if is_of_this_user(&wait.metadata()?) {
         wait.set_permissions(Permissions::from_mode(access.modes().1))?;
     }
     Mapping::of(wait, WAIT_BYTES, Rights::ReadWrite)
+}
+
+fn is_of_this_user(metadata: &Metadata) -> bool {
+    metadata.uid() == rustix::process::geteuid().as_raw()
 }
 
 /// Tells whether a file is the one that bears this name.

@@ -1,0 +1,118 @@
+//! Flows of another process's ring, in shared memory, which the test writes as a publisher does.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::*;
+use engine::{HostRings, RingName, RingWriter};
+use ring::shared::Access;
+use tempfile::TempDir;
+
+/// A scene whose ring is a file, and whose flow has only the ring's page to ask.
+struct HostScene {
+    rings: HostRings,
+    name: RingName,
+    scene: Scene,
+    _directory: TempDir,
+}
+
+impl HostScene {
+    fn new() -> Self {
+        let directory = tempfile::tempdir_in("/dev/shm").unwrap();
+        let rings = HostRings::new(directory.path(), "test", Access::Owner);
+        let description = description();
+        let stream = wire::stream_id(&description.name, &description.schema);
+        let writer = rings.create(stream, RingWriter::Publisher, &description, RING_BYTES).unwrap();
+        let name = RingName { stream, writer: RingWriter::Publisher };
+        let found = rings.open(&name).unwrap();
+        let inlet = found.inlet.clone();
+        let (bridge, totals) = (Arc::new(KnownAccounts::default()), BTreeMap::new());
+        let scene = Scene { writer, inlet, totals, bridge, flow: Flow::on_host(found), events: Vec::new() };
+        Self { rings, name, scene, _directory: directory }
+    }
+
+    /// Opens the ring once more, for a reader that comes now.
+    fn comer(&self) -> Flow {
+        Flow::on_host(self.rings.open(&self.name).unwrap())
+    }
+}
+
+#[test]
+fn a_lapped_reader_goes_on_where_the_page_was_never_written() {
+    let mut host = HostScene::new();
+    let scene = &mut host.scene;
+    scene.began(A, 0);
+    scene.blocks(A, 0..10);
+    scene.read();
+    // The gap that is to be explained makes the flow ask.
+    scene.gap(A, unsettled(10..30));
+    scene.blocks(A, 30..TOO_MANY);
+    let events = scene.read();
+    assert!(accounts(&events).is_empty(), "{:?}", words(&events));
+    assert_eq!(scene.flow.accounts("desk", GapList::Full)[0].account.elements.next, TOO_MANY / E);
+    scene.ended(A, AccountState::Closed);
+    let events = scene.read();
+    let states: Vec<_> = accounts(&events).iter().map(|account| account.state).collect();
+    assert_eq!(states, [AccountState::Closed]);
+}
+
+#[test]
+fn a_reader_joins_where_the_writer_was_when_it_came() {
+    let mut host = HostScene::new();
+    host.scene.began(A, 0);
+    host.scene.blocks(A, 0..10);
+    let mut flow = host.comer();
+    let head = flow.reader.position() + flow.reader.lag_bytes();
+    host.scene.blocks(A, 10..20);
+    let here = flow.read_until(head).unwrap();
+    assert_eq!((here.position, here.totals), (10, [10, 0]));
+    assert_eq!(flow.reader.position(), head, "what comes meanwhile is for the flow to tell");
+}
+
+/// Without its own bound a reader would read until the writer pauses; and a place that it remembered over a lap
+/// would open an account that the next record ends.
+#[test]
+fn a_reader_joins_where_the_writer_is_however_fast_it_writes() {
+    let mut host = HostScene::new();
+    let (rings, name, stop) = (host.rings.clone(), host.name.clone(), AtomicBool::new(false));
+    host.scene.began(A, 0);
+    std::thread::scope(|scope| {
+        let writer = scope.spawn(|| {
+            let mut at = 0;
+            while !stop.load(Ordering::Relaxed) {
+                host.scene.blocks(A, at..at + 1_000);
+                at += 1_000;
+            }
+        });
+        for comer in 0..5_000 {
+            let (mut flow, mut events) = (Flow::on_host(rings.open(&name).unwrap()), Vec::new());
+            flow.join(&mut events);
+            flow.pump("desk", &mut events);
+            let ended = accounts(&events);
+            if !ended.is_empty() || writer.is_finished() {
+                stop.store(true, Ordering::Relaxed);
+                panic!("reader {comer}: {:?}", words(&events));
+            }
+        }
+        stop.store(true, Ordering::Relaxed);
+    });
+}
+
+#[test]
+fn a_reader_that_comes_back_and_is_not_told_where_it_is_begins_with_the_next_record() {
+    let mut host = HostScene::new();
+    host.scene.began(A, 0);
+    host.scene.blocks(A, 0..10);
+    host.scene.ended(A, AccountState::Closed);
+    host.scene.read();
+    host.scene.began(B, 0);
+    host.scene.blocks(B, 0..20);
+    host.scene.settled(B, unsettled(0..2));
+    let comer = host.comer();
+    let before = std::mem::replace(&mut host.scene.flow, comer);
+    host.scene.flow.resume(before);
+    host.scene.flow.join(&mut host.scene.events);
+    host.scene.blocks(B, 20..30);
+    host.scene.read();
+    let rows = host.scene.flow.accounts("desk", GapList::Full)[0].account.elements;
+    assert_eq!((rows.first, rows.next, rows.lost.total()), (10, 15, 0));
+}
