@@ -77,6 +77,13 @@ pub(crate) struct Flow {
     pub(crate) closed: bool,
 }
 
+/// What is kept of a flow that has ended, for the next of the same stream.
+pub(crate) struct Rest {
+    pub(crate) name: Arc<StreamName>,
+    lives: BTreeMap<Epoch, Life>,
+    current: Option<Epoch>,
+}
+
 /// Where the flow of an epoch stands at a record.
 #[derive(Clone, Copy)]
 struct Place {
@@ -121,8 +128,18 @@ impl Flow {
     }
 
     /// Goes on with what another flow of the same stream knew: that one has ended, this one comes another way.
-    pub(crate) fn resume(&mut self, before: Self) {
+    pub(crate) fn resume(&mut self, before: Rest) {
         (self.lives, self.current, self.resumed) = (before.lives, before.current, true);
+    }
+
+    /// Returns what is to be kept of a flow that has ended: neither its ring nor what tells of its writer.
+    pub(crate) fn into_rest(self) -> Rest {
+        Rest { name: self.name, lives: self.lives, current: self.current }
+    }
+
+    /// Tells whether nothing is open here and nothing is to be read: the stream may as well come another way.
+    pub(crate) fn is_idle(&self) -> bool {
+        !self.is_ready() && self.lives.values().all(|life| life.ended)
     }
 
     /// Returns how the data come.
@@ -215,17 +232,22 @@ impl Flow {
         match record {
             Record::Began { epoch, first_index } => {
                 let at = Place { epoch, totals, position: first_index * per_sample };
-                self.on_began(at, reader_name, events);
+                if !self.was_had(at) {
+                    self.on_began(at, reader_name, events);
+                }
             }
             Record::Block(block) => {
-                let at = Place { epoch: block.epoch, totals, position: block.position };
+                let Some((at, block)) = self.news_of(block, totals) else { return };
                 if self.enter(at, reader_name, events) {
                     self.on_block(&block, events);
                 }
             }
             Record::Gap(epoch, gap) => {
                 let at = Place { epoch, totals, position: gap.positions.start };
-                self.on_gap(at, gap, reader_name, events);
+                // One that reaches beyond what was had is left out whole: the rest is this reader's absence.
+                if !self.was_had(at) {
+                    self.on_gap(at, gap, reader_name, events);
+                }
             }
             Record::Settled(epoch, gap) => {
                 self.catch_up(epoch, totals, events);
@@ -245,6 +267,38 @@ impl Flow {
                 );
             }
         }
+    }
+
+    /// Returns up to which position this reader had an epoch before, by another way of the data.
+    fn had_until(&self, epoch: Epoch) -> u64 {
+        let life = self.lives.get(&epoch).filter(|life| life.ended);
+        let is_over = life.is_some_and(|life| life.leg.state() == AccountState::Closed);
+        let is_older = self.resumed && self.current.is_some_and(|current| epoch < current);
+        if is_over || is_older {
+            return u64::MAX;
+        }
+        life.filter(|_| self.resumed).map_or(0, |life| life.leg.next_position())
+    }
+
+    fn was_had(&self, at: Place) -> bool {
+        at.position < self.had_until(at.epoch)
+    }
+
+    /// Returns what of a block this reader has not had, and where it is; `None` if it had all of it.
+    fn news_of<'a>(&self, block: BlockRecord<'a>, totals: [u64; 2]) -> Option<(Place, BlockRecord<'a>)> {
+        let at = Place { epoch: block.epoch, totals, position: block.position };
+        if !self.was_had(at) {
+            return Some((at, block));
+        }
+        let had = self.had_until(block.epoch) - block.position;
+        let bytes = usize::try_from(had).ok()?.checked_mul(self.schema.dtype.size_bytes())?;
+        let payload = block.payload.get(bytes..).filter(|rest| !rest.is_empty())?;
+        let per_sample = u64::from(self.schema.elements_per_sample());
+        let position = block.position + had;
+        let t0 = self.schema.rate.time_of(position / per_sample, block.position / per_sample, block.t0);
+        let [delivered, missing] = totals;
+        let at = Place { totals: [delivered + had, missing], position, ..at };
+        Some((at, BlockRecord { position, t0, payload, ..block }))
     }
 
     fn on_lapped(&mut self) {
@@ -282,7 +336,7 @@ impl Flow {
         }
         // The ring took the beginning of another account of the epoch. It follows the one before unless the
         // bridge listened to another life meanwhile.
-        let follows = life.ended && life.leg.leads_to(at.totals, at.position);
+        let follows = life.ended && !self.resumed && life.leg.leads_to(at.totals, at.position);
         let leg = life.leg.continued().filter(|_| follows);
         let Some(leg) = leg.or_else(|| self.is_at_sample(at).then(|| self.leg_at(at))) else { return false };
         let next = life.succeeded_by(leg);
@@ -313,7 +367,8 @@ impl Flow {
         let head = at.totals.iter().try_fold(at.position, |position, total| position.checked_sub(*total));
         let head = head.map(|position| Place { totals: [0, 0], position, ..at });
         // A reader that has just come did not lose what was before it; one that was here did.
-        let Some(head) = head.filter(|head| self.current.is_some() && self.is_at_sample(*head)) else {
+        let was_here = self.current.is_some() && !self.resumed;
+        let Some(head) = head.filter(|head| was_here && self.is_at_sample(*head)) else {
             if !self.is_at_sample(at) {
                 return false; // The middle of a sample: the account begins with the next.
             }
@@ -355,7 +410,7 @@ impl Flow {
             first_index,
         })));
         if let Some(gap) = absence {
-            self.tell_gap(epoch, gap, events);
+            self.tell_absence(epoch, gap, events);
         }
     }
 
@@ -476,10 +531,39 @@ impl Flow {
     /// Ends what is open here: the ring was closed, or is left although others still read it.
     pub(crate) fn close(&mut self, reader_name: &str, events: &mut Vec<Event>) {
         self.closed = true;
-        let epochs: Vec<_> = self.lives.keys().copied().collect();
-        for epoch in epochs {
-            self.cut(epoch, reader_name, events);
+        self.end_open(AccountState::Cut, reader_name, events);
+    }
+
+    /// Ends every open account where this reader stands, for good.
+    fn end_open(&mut self, state: AccountState, reader_name: &str, events: &mut Vec<Event>) {
+        let open: Vec<_> = self.lives.iter().filter(|(_, life)| !life.ended).map(|(it, _)| *it).collect();
+        for epoch in open {
+            if self.current == Some(epoch) {
+                self.close_last_sample(epoch, events);
+                self.flush(events);
+            }
+            if let Some(life) = self.lives.get_mut(&epoch) {
+                life.end(state);
+                self.tell_end(epoch, reader_name, events);
+            }
         }
+    }
+
+    /// Books that the rest of a sample, of which something was delivered, does not come: the sample is handed over
+    /// with what there is of it.
+    fn close_last_sample(&mut self, epoch: Epoch, events: &mut Vec<Event>) {
+        let Some(life) = self.lives.get_mut(&epoch).filter(|life| !life.lapped) else { return };
+        let start = life.leg.next_position();
+        let positions = start..start.next_multiple_of(u64::from(self.schema.elements_per_sample()));
+        if positions.is_empty() {
+            return;
+        }
+        if let Some(assembly) = &mut self.assembly {
+            assembly.gap(&positions, &mut self.blocks);
+        }
+        let told = life.leg.gap(Gap::unexplained(positions)).clone();
+        self.hand_over(events);
+        self.tell_gap(epoch, told, events);
     }
 
     fn tell_end(&mut self, epoch: Epoch, reader_name: &str, events: &mut Vec<Event>) {

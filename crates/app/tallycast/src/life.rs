@@ -12,13 +12,15 @@ pub(crate) struct Life {
     /// The ring overtook this reader since the last record of this epoch.
     pub(crate) lapped: bool,
     pub(crate) ended: bool,
+    /// Where this reader was absent before this account, until a time is known to tell it with.
+    pub(crate) absence: Option<Gap>,
     /// The place in the ring below which its end was written, if it was not overwritten.
     pub(crate) end_by: Option<u64>,
 }
 
 impl Life {
     pub(crate) const fn new(leg: Leg) -> Self {
-        Self { leg, datagrams: None, anchor: None, lapped: false, ended: false, end_by: None }
+        Self { leg, datagrams: None, anchor: None, lapped: false, ended: false, absence: None, end_by: None }
     }
 
     /// Begins the next account of the same epoch, for which the same times hold.

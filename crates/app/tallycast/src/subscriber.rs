@@ -14,7 +14,7 @@ use sample::StreamPattern;
 use units::{Epoch, StreamId};
 
 use crate::event::{Event, StreamAccount};
-use crate::flow::{Bridge, Flow, GapList};
+use crate::flow::{Bridge, Flow, GapList, Rest};
 use crate::host_view::{HostView, Reach};
 use ended::complete;
 
@@ -33,8 +33,8 @@ pub struct Subscriber {
     _pinned: Option<Pinned>,
     generation: Option<u64>,
     flows: BTreeMap<StreamId, Flow>,
-    /// Flows whose writers on this host have ended: the stream may come back, that way or another.
-    resting: BTreeMap<StreamId, Flow>,
+    /// What is kept of flows whose writers on this host have ended: the stream may come back, that way or another.
+    resting: BTreeMap<StreamId, Rest>,
     queue: VecDeque<Event>,
     scratch: Vec<Event>,
     ended: VecDeque<StreamAccount>,
@@ -257,7 +257,7 @@ impl Subscriber {
                 }
             }
         }
-        self.resting.retain(|_, flow| self.patterns.iter().any(|pattern| pattern.matches(&flow.name)));
+        self.resting.retain(|_, rest| self.patterns.iter().any(|pattern| pattern.matches(&rest.name)));
     }
 
     fn inlets(&self) -> Vec<Inlet> {

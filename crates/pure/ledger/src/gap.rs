@@ -117,6 +117,14 @@ impl Gap {
         }
     }
 
+    /// Describes elements that are missing and of which nothing more will be known.
+    #[must_use]
+    pub fn unexplained(positions: Range<u64>) -> Self {
+        let (id, unexplained) = (positions.start, positions.end - positions.start);
+        let outside = Self::outside_accounts(GapKind::ReaderAbsent, id, positions);
+        Self { kind: GapKind::Missing, unexplained, ..outside }
+    }
+
     /// Tells whether every element has been put down to a stage or to `unexplained`.
     #[must_use]
     pub const fn settled(&self) -> bool {

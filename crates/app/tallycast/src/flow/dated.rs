@@ -19,14 +19,29 @@ impl Flow {
         events.extend(self.stream_gap(epoch, gap).map(Event::Gap));
     }
 
+    /// Tells that this reader was absent, now or when a block has told the time.
+    pub(super) fn tell_absence(&mut self, epoch: Epoch, absence: Gap, events: &mut Vec<Event>) {
+        match self.stream_gap(epoch, absence.clone()) {
+            Some(gap) => events.push(Event::Gap(gap)),
+            None => {
+                if let Some(life) = self.lives.get_mut(&epoch) {
+                    life.absence = Some(absence);
+                }
+            }
+        }
+    }
+
     pub(super) fn tell_settled(&self, epoch: Epoch, news: Vec<Gap>, events: &mut Vec<Event>) {
         let told = news.into_iter().filter_map(|gap| self.stream_gap(epoch, gap));
         events.extend(told.map(Event::Settled));
     }
 
     /// Tells of the time without a publisher and of the gaps that waited for the epoch's first block.
-    pub(super) fn tell_untimed(&self, epoch: Epoch, events: &mut Vec<Event>) {
+    pub(super) fn tell_untimed(&mut self, epoch: Epoch, events: &mut Vec<Event>) {
         events.extend(self.absence_before(epoch).map(Event::Gap));
+        if let Some(absence) = self.lives.get_mut(&epoch).and_then(|life| life.absence.take()) {
+            self.tell_gap(epoch, absence, events);
+        }
         let Some(life) = self.lives.get(&epoch) else { return };
         for gap in life.leg.gaps() {
             self.tell_gap(epoch, gap.clone(), events);

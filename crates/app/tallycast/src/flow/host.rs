@@ -35,7 +35,8 @@ impl Flow {
         // A writer that is as fast as this reader would never be caught up with.
         let head = self.reader.position() + self.reader.lag_bytes();
         // In the middle of a sample, or before the first record of an account, the next record will tell.
-        if let Some(at) = self.read_until(head).filter(|at| self.is_at_sample(*at)) {
+        let here = self.read_until(head).filter(|at| self.is_at_sample(*at) && !self.was_had(*at));
+        if let Some(at) = here {
             let leg = self.leg_at(at);
             let life = self.lives.get(&at.epoch).map(|life| life.succeeded_by(self.leg_at(at)));
             self.begin(at.epoch, life.unwrap_or_else(|| Life::new(leg)), events);
@@ -97,14 +98,7 @@ impl Flow {
         if host.liveness.writer_lives() || self.is_ready() || self.inlet.ring.is_closed() {
             return;
         }
-        self.flush(events);
         self.closed = true;
-        let open: Vec<_> = self.lives.iter().filter(|(_, life)| !life.ended).map(|(it, _)| *it).collect();
-        for epoch in open {
-            if let Some(life) = self.lives.get_mut(&epoch) {
-                life.end(AccountState::Unconfirmed);
-                self.tell_end(epoch, reader_name, events);
-            }
-        }
+        self.end_open(AccountState::Unconfirmed, reader_name, events);
     }
 }

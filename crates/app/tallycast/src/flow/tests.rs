@@ -1,6 +1,7 @@
 //! Flows read from a small ring that a test writes, beside a bridge that knows what the test tells it.
 
 mod host;
+mod resumed;
 
 use super::*;
 use std::ops::Range;

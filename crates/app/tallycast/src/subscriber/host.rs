@@ -19,7 +19,7 @@ impl Subscriber {
         self.generation = None;
         let is_wanted = |flow: &Flow| self.patterns.iter().any(|pattern| pattern.matches(&flow.name));
         let rest = closed.into_iter().filter(|(_, flow)| flow.reach() != Reach::Udp && is_wanted(flow));
-        self.resting.extend(rest);
+        self.resting.extend(rest.map(|(stream, flow)| (stream, flow.into_rest())));
         while self.resting.len() > MAX_RESTING {
             self.resting.pop_first();
         }
@@ -36,13 +36,17 @@ impl Subscriber {
         }
         let (flows, patterns) = (&self.flows, &self.patterns);
         let is_wanted = |name: &StreamName| patterns.iter().any(|pattern| pattern.matches(name));
-        for stream in host.find(|stream| flows.contains_key(&stream), is_wanted) {
+        // One that came from the network and is silent may as well come from here now.
+        let is_read =
+            |stream| flows.get(&stream).is_some_and(|flow| flow.reach() != Reach::Udp || !flow.is_idle());
+        for stream in host.find(is_read, is_wanted) {
             if self.refuses(&stream.inlet) {
                 continue;
             }
             let id = stream.inlet.stream;
             let mut flow = Flow::on_host(stream);
-            if let Some(before) = self.resting.remove(&id) {
+            let idle = self.flows.remove(&id).map(Flow::into_rest);
+            if let Some(before) = idle.or_else(|| self.resting.remove(&id)) {
                 flow.resume(before);
             }
             flow.join(&mut self.scratch);

@@ -109,7 +109,7 @@ fn a_reader_that_comes_back_and_is_not_told_where_it_is_begins_with_the_next_rec
     host.scene.settled(B, unsettled(0..2));
     let comer = host.comer();
     let before = std::mem::replace(&mut host.scene.flow, comer);
-    host.scene.flow.resume(before);
+    host.scene.flow.resume(before.into_rest());
     host.scene.flow.join(&mut host.scene.events);
     host.scene.blocks(B, 20..30);
     host.scene.read();
