@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use tallycast::{
     AccountState, Block, Bus, Event, HostAgent, Node, Publisher, PublisherBuilder, Reach, StreamAccount,
-    StreamGap, Subscriber,
+    StreamGap, Subscriber, SubscriberBuilder,
 };
 
 /// How long a scene waits for something that must come before it gives up.
@@ -97,8 +97,7 @@ impl Place {
                 agent.wait_for_change(agent.generation(), Duration::from_millis(100));
             }
         }
-        let subscriber = self.reader.subscriber(name).open().expect("a subscriber");
-        let mut watched = Watched { subscriber, seen: Seen::default() };
+        let mut watched = Watched::open(self.reader.subscriber(name));
         watched.until(|seen| seen.began > 0);
         watched
     }
@@ -161,6 +160,28 @@ impl Seen {
 }
 
 impl Watched {
+    /// Opens a reader that may not have joined anything yet.
+    ///
+    /// # Panics
+    /// If it cannot be opened.
+    #[must_use]
+    pub fn open(subscriber: SubscriberBuilder) -> Self {
+        Self { subscriber: subscriber.open().expect("a subscriber"), seen: Seen::default() }
+    }
+
+    /// Returns the reader itself.
+    #[must_use]
+    pub const fn subscriber(&self) -> &Subscriber {
+        &self.subscriber
+    }
+
+    /// Waits for the next piece of news for so long.
+    pub fn wait(&mut self, patience: Duration) {
+        if let Some(event) = self.subscriber.next(patience) {
+            self.seen.take(event);
+        }
+    }
+
     /// Reads on until something is true of what was told.
     ///
     /// # Panics
@@ -169,9 +190,7 @@ impl Watched {
         let deadline = Instant::now() + WATCHDOG;
         while !is_true(&self.seen) {
             assert!(Instant::now() < deadline, "what is waited for did not come within {WATCHDOG:?}");
-            if let Some(event) = self.subscriber.next(Duration::from_millis(200)) {
-                self.seen.take(event);
-            }
+            self.wait(Duration::from_millis(200));
             for account in self.subscriber.accounts() {
                 assert_eq!(account.account.check(), Ok(()), "the law holds at any moment");
             }

@@ -1,12 +1,12 @@
 //! One receiver for a whole host: streams from the network into rings that every process there may read.
 //!
-//! Readers find the rings by themselves and need not know. There is no election: whoever starts an agent where
-//! one runs already is refused, stream by stream, by that one's rings.
+//! Readers find the rings by themselves and need not know. There is no election: an agent shows that it is there,
+//! and whoever starts another on the same host and bus is refused.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use engine::{ReceiveAgent, ReceivesFor};
+use engine::{AgentSign, ReceiveAgent, ReceivesFor};
 use sample::StreamPattern;
 
 use crate::bus::Bus;
@@ -16,22 +16,26 @@ use crate::node::{Node, NodeError};
 pub struct HostAgent {
     agent: Arc<ReceiveAgent>,
     node: Node,
+    _sign: AgentSign,
 }
 
 impl HostAgent {
     /// Starts to receive every stream of `bus` that matches one of `patterns`, now and later.
     ///
     /// # Errors
-    /// [`NodeError`] if the bus has not both a network and shared memory, a pattern is wrong, or announcements
-    /// cannot be heard.
+    /// [`NodeError`] if the bus has not both a network and shared memory, a pattern is wrong, announcements cannot
+    /// be heard, this host has an agent already, or rings cannot be made.
     pub fn open(bus: Bus, patterns: &[String]) -> Result<Self, NodeError> {
         let patterns: Result<Vec<StreamPattern>, _> = patterns.iter().map(|text| text.parse()).collect();
         let patterns = patterns?;
         let node = Node::builder().bus(bus).receives_for(ReceivesFor::Host).build()?;
         let agent = node.receive_agent(None)?;
         agent.hear_announcements()?;
+        let sign = node.host_rings().map(|rings| rings.show_agent(&patterns));
+        let sign = sign.ok_or_else(|| NodeError::NothingToBridge(Box::new(node.bus().clone())))?;
+        let sign = sign.map_err(NodeError::of_agent)?;
         patterns.into_iter().for_each(|pattern| agent.select(pattern));
-        Ok(Self { agent, node })
+        Ok(Self { agent, node, _sign: sign })
     }
 
     /// Returns the node it works for.

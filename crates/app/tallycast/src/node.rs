@@ -13,6 +13,7 @@ use engine::{
     RingName, SendAgent, SendConfig, SendError,
 };
 use ledger::BookConfig;
+use ring::shared::CreateError;
 use sample::{PatternError, SchemaError, StreamPattern};
 use sys::{Interface, InterfaceError};
 use units::{Epoch, RateError, ReaderId, StreamId, WallTime};
@@ -119,6 +120,18 @@ pub enum NodeError {
         "an agent receives from a network for shared memory, and the bus {0} has not both\n         use the default bus, or one such as udp://239.84.0.0:7400?iface=eth1&shm=on"
     )]
     NothingToBridge(Box<Bus>),
+    /// This host has an agent on the bus.
+    #[error(
+        "an agent receives for this host already{}\nend that one first; one agent can take several patterns",
+        .pid.map_or_else(String::new, |pid| format!(", process {pid}"))
+    )]
+    AgentRuns {
+        /// That agent's process as it sees itself.
+        pid: Option<u32>,
+    },
+    /// An agent cannot make rings.
+    #[error("this host's readers cannot be given anything: {0}")]
+    NoRings(CreateError),
     /// An address on a bus that has no network.
     #[error(
         "the bus {0} lies within this host: there are no addresses on it\nleave --to and --from out, or use a bus udp://…"
@@ -130,6 +143,16 @@ pub enum NodeError {
     /// Receiving cannot be started.
     #[error(transparent)]
     Receive(#[from] ReceiveError),
+}
+
+impl NodeError {
+    /// Says why an agent cannot work.
+    pub(crate) fn of_agent(error: CreateError) -> Self {
+        match error {
+            CreateError::InUse { pid, .. } => Self::AgentRuns { pid },
+            other => Self::NoRings(other),
+        }
+    }
 }
 
 impl NodeBuilder {

@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use ring::shared::{self, Access, CreateError, Found, Liveness, OpenError, Options};
 use ring::{Doorbell, Writer};
+use sample::{StreamName, StreamPattern};
 use units::{StreamId, WallTime};
 use wire::Description;
 
@@ -62,6 +63,12 @@ pub struct HostStream {
     pub bell: Arc<Doorbell>,
     /// What tells whether the writer lives.
     pub liveness: Arc<Liveness>,
+}
+
+/// The sign that an agent receives for this host; dropping it takes it away.
+pub struct AgentSign {
+    /// A ring without records: only one process has it, and it goes with that one, however that ends.
+    _writer: Writer,
 }
 
 /// Says why a ring of this host cannot be read.
@@ -198,6 +205,30 @@ impl HostRings {
         matches!(shared::look(&self.path(name)), Err(OpenError::Forbidden(_)))
     }
 
+    /// Shows every process of this host that an agent receives streams that match these patterns.
+    ///
+    /// # Errors
+    /// [`CreateError`]: above all [`CreateError::InUse`] while another agent does so.
+    pub fn show_agent(&self, patterns: &[StreamPattern]) -> Result<AgentSign, CreateError> {
+        let mut options = Options::default();
+        options.capacity_bytes = 0;
+        options.access = self.access;
+        let lines: Vec<&str> = patterns.iter().map(StreamPattern::as_str).collect();
+        options.label = lines.join("\n").into_bytes();
+        Ok(AgentSign { _writer: shared::create(&self.agent_path(), &options)? })
+    }
+
+    /// Tells whether an agent receives streams of that name for this host.
+    ///
+    /// Cost: a few system calls.
+    #[must_use]
+    pub fn agent_receives(&self, name: &StreamName) -> bool {
+        let Ok(sign) = shared::look(&self.agent_path()) else { return false };
+        let receives = |line: &str| line.parse::<StreamPattern>().is_ok_and(|pattern| pattern.matches(name));
+        sign.liveness().writer_lives()
+            && std::str::from_utf8(sign.label()).is_ok_and(|text| text.lines().any(receives))
+    }
+
     /// Removes what killed writers left here, on any bus; returns how many rings.
     pub fn sweep(&self) -> usize {
         shared::sweep(&self.directory, PREFIX).unwrap_or(0)
@@ -205,6 +236,10 @@ impl HostRings {
 
     fn prefix(&self) -> String {
         format!("{PREFIX}{}.", self.bus)
+    }
+
+    fn agent_path(&self) -> PathBuf {
+        self.directory.join(format!("{}agent.{}", self.prefix(), shared::RING_EXTENSION))
     }
 
     fn path(&self, name: &RingName) -> PathBuf {
@@ -292,6 +327,22 @@ mod tests {
         }
         assert!(ours.names().is_empty() && !ours.serves(stream, &[RingWriter::Publisher]));
         assert_eq!(theirs.names().len(), 1);
+    }
+
+    #[test]
+    fn an_agent_is_seen_while_it_lives_and_there_is_one() {
+        let directory = tempfile::tempdir_in("/dev/shm").unwrap();
+        let rings = rings(directory.path());
+        let (inside, outside) = ("lab/probe".parse().unwrap(), "w7x/probe".parse().unwrap());
+        assert!(!rings.agent_receives(&inside));
+        let patterns = ["lab/**", "spare"].map(|pattern| pattern.parse().unwrap());
+        let sign = rings.show_agent(&patterns).unwrap();
+        assert!(rings.agent_receives(&inside) && !rings.agent_receives(&outside));
+        assert!(rings.names().is_empty(), "it is no stream's ring");
+        let second = rings.show_agent(&patterns).err().unwrap();
+        assert!(matches!(second, CreateError::InUse { pid: Some(pid), .. } if pid == std::process::id()));
+        drop(sign);
+        assert!(!rings.agent_receives(&inside));
     }
 
     #[test]

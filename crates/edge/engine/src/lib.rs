@@ -16,7 +16,7 @@ pub mod record;
 mod send;
 mod thread;
 
-pub use host::{HostRing, HostRingError, HostRings, HostStream, RingName, RingWriter};
+pub use host::{AgentSign, HostRing, HostRingError, HostRings, HostStream, RingName, RingWriter};
 pub use ledger_page::{LifeOnPage, read_ledger_page};
 pub use receive::{
     Announced, Inlet, PortStatus, ReceiveAgent, ReceiveConfig, ReceiveError, ReceivesFor, StreamAccountView,

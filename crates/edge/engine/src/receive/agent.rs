@@ -31,8 +31,20 @@ const MAX_BATCHES_PER_TURN: usize = 4;
 const LOOK_INTERVAL: Duration = Duration::from_secs(5);
 /// How often the host's rings are looked at for a stream that is announced and not received.
 const HOST_LOOK_INTERVAL: Duration = Duration::from_millis(500);
+/// So long a process waits for its host's agent to show a stream, which takes one announcement and a datagram; a
+/// stream that is silent, or for which the agent has no room, it then receives itself.
+const AGENT_PATIENCE: Duration = Duration::from_secs(3);
 /// Announcements are small and few.
 const ANNOUNCEMENT_BUFFER_BYTES: usize = 1 << 20;
+
+/// What is known of a stream on this host.
+#[derive(Clone, Copy)]
+struct Elsewhere {
+    looked: Instant,
+    is_read: bool,
+    /// When it was found that the host's agent ought to show it.
+    awaited: Option<Instant>,
+}
 
 /// The agent as its thread has it.
 pub(super) struct Agent {
@@ -45,8 +57,8 @@ pub(super) struct Agent {
     ports: BTreeMap<PortToken, Port>,
     next_token: PortToken,
     inlets: Inlets,
-    /// Streams that were looked for on this host: when to look again, and whether they are read there.
-    elsewhere: BTreeMap<StreamId, (Instant, bool)>,
+    /// Streams that were looked for on this host.
+    elsewhere: BTreeMap<StreamId, Elsewhere>,
     reply: ReplySockets,
     /// Something may be left: a wish was taken back, or an account of a stream nobody wants has ended since.
     leaving: bool,
@@ -254,14 +266,19 @@ impl Agent {
             return false;
         }
         let (now, stream) = (clock::monotonic(), announcement.stream);
-        if let Some((until, known)) = self.elsewhere.get(&stream)
-            && now < *until
-        {
-            return *known;
+        let known = self.elsewhere.get(&stream).copied();
+        if let Some(known) = known.filter(|known| now.since(known.looked) < HOST_LOOK_INTERVAL) {
+            return known.is_read;
         }
-        let served = host.serves(stream, self.config.receives_for.others());
-        self.elsewhere.insert(stream, (now + HOST_LOOK_INTERVAL, served));
-        served
+        let is_served = host.serves(stream, self.config.receives_for.others());
+        let is_awaited = !is_served
+            && self.config.receives_for == ReceivesFor::Process
+            && host.agent_receives(&announcement.name);
+        let awaited = known.and_then(|known| known.awaited).unwrap_or(now);
+        let is_read = is_served || is_awaited && now.since(awaited) < AGENT_PATIENCE;
+        let awaited = is_awaited.then_some(awaited);
+        self.elsewhere.insert(stream, Elsewhere { looked: now, is_read, awaited });
+        is_read
     }
 
     /// Tells whether an announcement may make this process join: a stranger's must neither lead it out of its

@@ -253,26 +253,30 @@ impl Inlets {
                 description.name
             );
         }
-        let writer = self.make_ring(stream, &description, ring_bytes);
+        let Some(writer) = self.make_ring(stream, &description, ring_bytes) else { return };
         let ring = writer.reading_end();
         self.ways.insert(stream, Way::new(writer, ring_bytes));
         self.registry.change(|inlets| inlets.push(Inlet { stream, description, ring }));
     }
 
-    fn make_ring(&mut self, stream: StreamId, description: &Description, ring_bytes: usize) -> Writer {
-        let on_host =
-            self.host.as_ref().map(|host| host.create(stream, RingWriter::Agent, description, ring_bytes));
-        match on_host {
-            Some(Ok(writer)) => return writer,
-            Some(Err(error)) if !std::mem::replace(&mut self.warned_of_host, true) => {
+    /// Makes a stream's ring; `None` where other processes should read it and cannot, until its next account.
+    fn make_ring(
+        &mut self,
+        stream: StreamId,
+        description: &Description,
+        ring_bytes: usize,
+    ) -> Option<Writer> {
+        let Some(host) = &self.host else { return Some(ring::ring(ring_bytes).0) };
+        let made = host.create(stream, RingWriter::Agent, description, ring_bytes);
+        made.inspect_err(|error| {
+            if !std::mem::replace(&mut self.warned_of_host, true) {
+                let name = &description.name;
                 tracing::warn!(
-                    "stream `{}` cannot be shared with other processes: {error}",
-                    description.name
+                    "stream `{name}` cannot be shared with other processes, who receive it: {error}"
                 );
             }
-            Some(Err(_)) | None => {}
-        }
-        ring::ring(ring_bytes).0
+        })
+        .ok()
     }
 
     fn put(&mut self, stream: StreamId, record: &Record<'_>, advance: [u64; 2]) {
