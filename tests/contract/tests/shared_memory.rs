@@ -4,7 +4,7 @@ use std::net::UdpSocket;
 use std::time::Duration;
 
 use contract::{Place, WATCHDOG, Way};
-use tallycast::{AccountState, Bus, Dtype, Event, Node, NodeError, Reach, Stage, Subscriber};
+use tallycast::{AccountState, Bus, Dtype, Event, Node, NodeError, Reach, Sending, Stage, Subscriber};
 
 /// More than the ring holds.
 const SAMPLES: u64 = 400_000;
@@ -113,4 +113,23 @@ fn an_address_overrules_shared_memory_at_either_end() {
     let group = node.bus().group(on_host[0].stream);
     let mut subscriber = node.subscriber("lab/both").from(group).open().expect("a subscriber");
     assert_eq!(join(&mut subscriber), Reach::Udp, "the reader was told where to listen");
+}
+
+#[test]
+fn planted_loss_is_seen_on_the_publishers_host_too_and_needs_a_network() {
+    let node = node(|port| format!("udp://239.84.0.0:{port}?iface=lo&shm=on&access=owner"));
+    let _publisher = node.publisher("lab/planted").rate(100).loss(0.5).open().expect("a publisher");
+    assert!(node.streams_on_host().is_empty(), "datagrams are withheld, and a ring has none");
+    let mut subscriber = node.subscriber("lab/planted").open().expect("a subscriber");
+    assert_eq!(join(&mut subscriber), Reach::Udp);
+
+    let within = Node::open("shm://planted".parse().expect("a bus")).expect("a node");
+    let builders = [
+        within.publisher("lab/planted").rate(100).loss(0.5),
+        within.publisher("lab/planted").rate(100).sending(Sending::OnDemand),
+    ];
+    for builder in builders {
+        let refused = builder.open().err().expect("there are no datagrams");
+        assert!(matches!(refused, NodeError::NoDatagrams(_)), "{refused}");
+    }
 }

@@ -107,12 +107,18 @@ impl HostView {
             }
             let wanted = |ring: &HostRing| is_wanted(&ring.description.name);
             match self.rings.look(&name).and_then(|ring| wanted(&ring).then(|| ring.open()).transpose()) {
-                Ok(Some(stream)) => {
+                // A writer that has ended takes its ring away in a moment.
+                Ok(Some(stream)) if !stream.inlet.ring.is_closed() => {
                     found.push(stream);
                     continue;
                 }
-                Ok(None) => {}
-                Err(error) => tracing::debug!("a ring of this host is not read: {error}"),
+                Ok(_) => {}
+                Err(error) => {
+                    tracing::debug!("a ring of this host is not read: {error}");
+                    if error.is_passing() {
+                        continue;
+                    }
+                }
             }
             self.passed.insert(name, file);
         }

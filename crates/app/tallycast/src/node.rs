@@ -137,6 +137,11 @@ pub enum NodeError {
         "the bus {0} lies within this host: there are no addresses on it\nleave --to and --from out, or use a bus udp://…"
     )]
     NoNetwork(Box<Bus>),
+    /// A wish that concerns datagrams, on a bus that has none.
+    #[error(
+        "planted loss and sending on demand concern datagrams, and the bus {0} lies within this host\nleave --loss and --send out, or use a bus udp://…"
+    )]
+    NoDatagrams(Box<Bus>),
     /// Sending cannot be started.
     #[error(transparent)]
     Send(#[from] SendError),

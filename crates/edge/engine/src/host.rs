@@ -86,6 +86,14 @@ pub enum HostRingError {
     Label(PathBuf),
 }
 
+impl HostRingError {
+    /// Tells whether another look may find the ring readable: the system lacked something for a moment.
+    #[must_use]
+    pub const fn is_passing(&self) -> bool {
+        matches!(self, Self::Open(OpenError::System { .. }))
+    }
+}
+
 /// A ring's file, by its name alone.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct RingName {
@@ -197,6 +205,12 @@ impl HostRings {
     #[must_use]
     pub fn serves(&self, stream: StreamId, writers: &[RingWriter]) -> bool {
         writers.iter().any(|writer| self.look(&RingName { stream, writer: *writer }).is_ok())
+    }
+
+    /// Tells whether there are rings of a stream that this user may not read.
+    #[must_use]
+    pub fn withholds_all(&self, stream: StreamId, writers: &[RingWriter]) -> bool {
+        writers.iter().any(|writer| self.withholds(&RingName { stream, writer: *writer }))
     }
 
     /// Tells whether a ring lies there that this user may not read; nothing more can be said of it.

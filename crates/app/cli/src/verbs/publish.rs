@@ -59,7 +59,7 @@ pub(crate) struct Arguments {
     /// Send to this address instead of the bus's group; may be given several times
     #[arg(long, value_name = "URL")]
     to: Vec<Address>,
-    /// Withhold datagrams with this probability, such as 1%
+    /// Withhold datagrams with this probability, such as 1%; readers of this host get them by the network too then
     #[arg(long, value_name = "PROBABILITY", default_value = "0")]
     loss: Probability,
     /// What to do with samples for which there is no room; files and standard input wait (block), others overwrite

@@ -95,8 +95,16 @@ impl Flow {
     pub(crate) fn look_after_writer(&mut self, reader_name: &str, events: &mut Vec<Event>) {
         let Some(host) = self.host.as_ref().filter(|_| !self.closed) else { return };
         // Asked before the ring is: what a dead writer wrote is all there when the ring is looked at after that.
-        if host.liveness.writer_lives() || self.is_ready() || self.inlet.ring.is_closed() {
+        if host.liveness.writer_lives() || self.inlet.ring.is_closed() {
             return;
+        }
+        if self.is_ready() {
+            let before = self.reader.position();
+            self.pump(reader_name, events);
+            // What cannot be read now will never be: the writer was killed while it wrote the only record to go on at.
+            if self.closed || self.reader.position() != before {
+                return;
+            }
         }
         self.closed = true;
         self.end_open(AccountState::Unconfirmed, reader_name, events);

@@ -186,7 +186,8 @@ impl PublisherBuilder {
         self
     }
 
-    /// Withholds data datagrams with this probability, 0 to 1: loss planted on purpose, of stage `injected`.
+    /// Withholds data datagrams with this probability, 0 to 1: loss planted on purpose, of stage `injected`. Such a
+    /// stream goes by the network alone, also to readers of this host.
     #[must_use]
     pub const fn loss(mut self, probability: f64) -> Self {
         self.loss = probability;
@@ -215,6 +216,9 @@ impl PublisherBuilder {
         if pinned && !bus.has_network() {
             return Err(NodeError::NoNetwork(Box::new(bus.clone())));
         }
+        if !bus.has_network() && (self.loss > 0.0 || self.sending == Some(Sending::OnDemand)) {
+            return Err(NodeError::NoDatagrams(Box::new(bus.clone())));
+        }
         let destinations = if pinned { self.to } else { vec![bus.group(stream)] };
         let config = OutletConfig {
             description: Description {
@@ -231,8 +235,8 @@ impl PublisherBuilder {
             pacing: self.pacing,
             sending: self.sending.unwrap_or(self.node.bus().sending),
             ring_bytes: self.ring_bytes.unwrap_or_else(|| ring_bytes(&schema)),
-            // An address is taken at its word.
-            host: self.node.host_rings().filter(|_| !pinned),
+            // An address is taken at its word, and who plants loss of datagrams wants it to be seen.
+            host: self.node.host_rings().filter(|_| !pinned && self.loss == 0.0),
             send_buffer_bytes: self.node.bus().send_buffer_bytes,
         };
         let outlet = open_outlet(&self.node, config)?;

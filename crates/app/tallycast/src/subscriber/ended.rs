@@ -6,6 +6,7 @@ use engine::StreamAccountView;
 
 use super::{SocketBooks, Subscriber};
 use crate::event::{Event, StreamAccount, StreamGap};
+use crate::host_view::Reach;
 
 /// Accounts of ended epochs that are kept for [`Subscriber::close`].
 const MAX_ENDED: usize = 4_096;
@@ -79,7 +80,8 @@ fn is_of(account: &StreamAccount, gap: &StreamGap) -> bool {
 
 /// Finds the socket's book of an account that has ended.
 fn book_of<'a>(account: &StreamAccount, sockets: &'a SocketBooks) -> Option<&'a StreamAccountView> {
-    let socket = sockets.get(&(account.id, account.epoch))?;
+    // What came from a ring of this host has no socket here, whatever else this process receives.
+    let socket = sockets.get(&(account.id, account.epoch)).filter(|_| account.leg == Reach::Udp.leg())?;
     // A publisher that fell silent and came back has another account in the same epoch by now.
     let same = match (&socket.view.account.datagrams, &account.account.datagrams) {
         (Some(socket), Some(account)) => socket.first == account.first,

@@ -270,7 +270,14 @@ impl Agent {
         if let Some(known) = known.filter(|known| now.since(known.looked) < HOST_LOOK_INTERVAL) {
             return known.is_read;
         }
-        let is_served = host.serves(stream, self.config.receives_for.others());
+        let writers = self.config.receives_for.others();
+        let is_served = host.serves(stream, writers);
+        if known.is_none() && !is_served && host.withholds_all(stream, writers) {
+            let name = &announcement.name;
+            tracing::warn!(
+                "stream `{name}` comes by the network: its ring on this host may not be read by this user"
+            );
+        }
         let is_awaited = !is_served
             && self.config.receives_for == ReceivesFor::Process
             && host.agent_receives(&announcement.name);
@@ -397,6 +404,7 @@ impl Agent {
             self.next_look = now + LOOK_INTERVAL;
             self.directory.forget_old(now);
             self.elsewhere.retain(|stream, _| self.directory.is_announced(*stream));
+            self.refused.retain(|stream| self.directory.is_announced(*stream));
             self.leaving = true;
         }
         if !self.leaving || self.ports.values().any(|port| port.machine.is_leaving()) {
