@@ -5,7 +5,9 @@
 //! and asks the bridge for the stages of what was missing there.
 
 mod dated;
+mod end;
 mod host;
+mod resumed;
 #[cfg(test)]
 mod tests;
 
@@ -24,6 +26,7 @@ use crate::event::{Event, StreamAccount, StreamInfo};
 use crate::host_view::Reach;
 use crate::life::Life;
 use host::HostEnd;
+pub(crate) use resumed::Rest;
 
 /// How many records one stream gives before the others have their turn.
 const MAX_RECORDS_PER_TURN: usize = 256;
@@ -31,6 +34,9 @@ const MAX_RECORDS_PER_TURN: usize = 256;
 const MAX_BYTES_PER_TURN: usize = 1 << 24;
 /// Only the newest epochs can still be spoken of.
 const MAX_LIVES: usize = 8;
+
+/// No honest stream comes so far: a billion elements a second take 36 years. Sums of two stay within 64 bits.
+const MAX_POSITION: u64 = 1 << 60;
 
 /// Whether an account lists its gaps one by one, which are thousands where much was lost.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -75,13 +81,8 @@ pub(crate) struct Flow {
     /// The bridge knows what the ring took back.
     ask_bridge: bool,
     pub(crate) closed: bool,
-}
-
-/// What is kept of a flow that has ended, for the next of the same stream.
-pub(crate) struct Rest {
-    pub(crate) name: Arc<StreamName>,
-    lives: BTreeMap<Epoch, Life>,
-    current: Option<Epoch>,
+    /// The ring holds what no writer of ours writes.
+    is_broken: bool,
 }
 
 /// Where the flow of an epoch stands at a record.
@@ -124,22 +125,8 @@ impl Flow {
             blocks: Vec::new(),
             ask_bridge: false,
             closed: false,
+            is_broken: false,
         }
-    }
-
-    /// Goes on with what another flow of the same stream knew: that one has ended, this one comes another way.
-    pub(crate) fn resume(&mut self, before: Rest) {
-        (self.lives, self.current, self.resumed) = (before.lives, before.current, true);
-    }
-
-    /// Returns what is to be kept of a flow that has ended: neither its ring nor what tells of its writer.
-    pub(crate) fn into_rest(self) -> Rest {
-        Rest { name: self.name, lives: self.lives, current: self.current }
-    }
-
-    /// Tells whether nothing is open here and nothing is to be read: the stream may as well come another way.
-    pub(crate) fn is_idle(&self) -> bool {
-        !self.is_ready() && self.lives.values().all(|life| life.ended)
     }
 
     /// Returns how the data come.
@@ -211,20 +198,44 @@ impl Flow {
         let mut record = std::mem::take(&mut self.record);
         let read = self.reader.read(&mut record);
         match read {
-            Read::Record { kind, totals } => match Record::decode(kind, &record) {
-                Ok(content) => self.take(content, totals, reader_name, events),
-                Err(error) => tracing::error!("stream `{}`: {error}", self.name),
+            Read::Record { kind, totals } => match self.decode(kind, &record, totals) {
+                Some(content) => self.take(content, totals, reader_name, events),
+                None => self.break_off(reader_name, events),
             },
             Read::Lapped { .. } => self.on_lapped(),
             Read::Empty => {}
             Read::Closed => self.close(reader_name, events),
-            Read::Broken => {
-                tracing::error!("stream `{}` is left: somebody has destroyed its ring", self.name);
-                self.close(reader_name, events);
-            }
+            Read::Broken => self.break_off(reader_name, events),
         }
         self.record = record;
-        !matches!(read, Read::Empty | Read::Closed | Read::Broken)
+        !self.closed && !matches!(read, Read::Empty)
+    }
+
+    /// Reads a record that the stream's own writer may have written: from another process's ring anything may come.
+    fn decode<'a>(&self, kind: u16, record: &'a [u8], totals: [u64; 2]) -> Option<Record<'a>> {
+        let record = Record::decode(kind, record).ok()?;
+        let per_sample = u64::from(self.schema.elements_per_sample());
+        let end = match &record {
+            Record::Began { first_index, .. } => first_index.checked_mul(per_sample)?,
+            Record::Block(block) => {
+                let whole = block.payload.len().is_multiple_of(self.schema.dtype.size_bytes());
+                let elements = (block.payload.len() / self.schema.dtype.size_bytes()) as u64;
+                block.position.checked_add(elements).filter(|_| whole && elements > 0)?
+            }
+            Record::Gap(_, gap) | Record::Settled(_, gap) => gap.positions.end,
+            Record::Ended { .. } | Record::TwoPublishers { .. } => 0,
+        };
+        (end <= MAX_POSITION && totals.iter().all(|total| *total <= MAX_POSITION)).then_some(record)
+    }
+
+    /// Leaves a ring that cannot be read any further.
+    fn break_off(&mut self, reader_name: &str, events: &mut Vec<Event>) {
+        tracing::error!(
+            "stream `{}` is left: its ring holds what no writer of this version writes",
+            self.name
+        );
+        self.is_broken = true;
+        self.close(reader_name, events);
     }
 
     fn take(&mut self, record: Record<'_>, totals: [u64; 2], reader_name: &str, events: &mut Vec<Event>) {
@@ -267,38 +278,6 @@ impl Flow {
                 );
             }
         }
-    }
-
-    /// Returns up to which position this reader had an epoch before, by another way of the data.
-    fn had_until(&self, epoch: Epoch) -> u64 {
-        let life = self.lives.get(&epoch).filter(|life| life.ended);
-        let is_over = life.is_some_and(|life| life.leg.state() == AccountState::Closed);
-        let is_older = self.resumed && self.current.is_some_and(|current| epoch < current);
-        if is_over || is_older {
-            return u64::MAX;
-        }
-        life.filter(|_| self.resumed).map_or(0, |life| life.leg.next_position())
-    }
-
-    fn was_had(&self, at: Place) -> bool {
-        at.position < self.had_until(at.epoch)
-    }
-
-    /// Returns what of a block this reader has not had, and where it is; `None` if it had all of it.
-    fn news_of<'a>(&self, block: BlockRecord<'a>, totals: [u64; 2]) -> Option<(Place, BlockRecord<'a>)> {
-        let at = Place { epoch: block.epoch, totals, position: block.position };
-        if !self.was_had(at) {
-            return Some((at, block));
-        }
-        let had = self.had_until(block.epoch) - block.position;
-        let bytes = usize::try_from(had).ok()?.checked_mul(self.schema.dtype.size_bytes())?;
-        let payload = block.payload.get(bytes..).filter(|rest| !rest.is_empty())?;
-        let per_sample = u64::from(self.schema.elements_per_sample());
-        let position = block.position + had;
-        let t0 = self.schema.rate.time_of(position / per_sample, block.position / per_sample, block.t0);
-        let [delivered, missing] = totals;
-        let at = Place { totals: [delivered + had, missing], position, ..at };
-        Some((at, BlockRecord { position, t0, payload, ..block }))
     }
 
     fn on_lapped(&mut self) {
@@ -504,83 +483,6 @@ impl Flow {
             }
             let news = account.map_or_else(Vec::new, |account| life.learn(&account.gaps));
             self.tell_settled(epoch, news, events);
-        }
-    }
-
-    /// Cuts the accounts whose end was in what the ring took.
-    fn cut_overdue(&mut self, reader_name: &str, events: &mut Vec<Event>) {
-        let position = self.reader.position();
-        let overdue = |life: &Life| !life.ended && life.end_by.is_some_and(|place| place <= position);
-        let epochs = self.lives.iter().filter(|(_, life)| overdue(life)).map(|(epoch, _)| *epoch);
-        for epoch in epochs.collect::<Vec<_>>() {
-            self.cut(epoch, reader_name, events);
-        }
-    }
-
-    /// Ends an account where this reader stands, if it is open.
-    fn cut(&mut self, epoch: Epoch, reader_name: &str, events: &mut Vec<Event>) {
-        if self.current == Some(epoch) {
-            self.flush(events);
-        }
-        if let Some(life) = self.lives.get_mut(&epoch).filter(|life| !life.ended) {
-            life.end(AccountState::Cut);
-            self.tell_end(epoch, reader_name, events);
-        }
-    }
-
-    /// Ends what is open here: the ring was closed, or is left although others still read it.
-    pub(crate) fn close(&mut self, reader_name: &str, events: &mut Vec<Event>) {
-        self.closed = true;
-        self.end_open(AccountState::Cut, reader_name, events);
-    }
-
-    /// Ends every open account where this reader stands, for good.
-    fn end_open(&mut self, state: AccountState, reader_name: &str, events: &mut Vec<Event>) {
-        let open: Vec<_> = self.lives.iter().filter(|(_, life)| !life.ended).map(|(it, _)| *it).collect();
-        for epoch in open {
-            if self.current == Some(epoch) {
-                self.close_last_sample(epoch, events);
-                self.flush(events);
-            }
-            if let Some(life) = self.lives.get_mut(&epoch) {
-                life.end(state);
-                self.tell_end(epoch, reader_name, events);
-            }
-        }
-    }
-
-    /// Books that the rest of a sample, of which something was delivered, does not come: the sample is handed over
-    /// with what there is of it.
-    fn close_last_sample(&mut self, epoch: Epoch, events: &mut Vec<Event>) {
-        let Some(life) = self.lives.get_mut(&epoch).filter(|life| !life.lapped) else { return };
-        let start = life.leg.next_position();
-        let positions = start..start.next_multiple_of(u64::from(self.schema.elements_per_sample()));
-        if positions.is_empty() {
-            return;
-        }
-        if let Some(assembly) = &mut self.assembly {
-            assembly.gap(&positions, &mut self.blocks);
-        }
-        let told = life.leg.gap(Gap::unexplained(positions)).clone();
-        self.hand_over(events);
-        self.tell_gap(epoch, told, events);
-    }
-
-    fn tell_end(&mut self, epoch: Epoch, reader_name: &str, events: &mut Vec<Event>) {
-        let Some(life) = self.lives.get(&epoch) else { return };
-        events.push(Event::Ended(self.account(epoch, life, reader_name, GapList::Full)));
-        self.forget_lives(reader_name, events);
-    }
-
-    fn forget_lives(&mut self, reader_name: &str, events: &mut Vec<Event>) {
-        while self.lives.len() > MAX_LIVES {
-            let oldest = self.lives.keys().copied().find(|epoch| self.current != Some(*epoch));
-            let Some(oldest) = oldest else { break };
-            let Some(mut life) = self.lives.remove(&oldest) else { break };
-            if !life.ended {
-                life.end(AccountState::Cut);
-                events.push(Event::Ended(self.account(oldest, &life, reader_name, GapList::Full)));
-            }
         }
     }
 

@@ -8,7 +8,7 @@ use ring::Ring;
 use sample::StreamName;
 use units::StreamId;
 
-use crate::flow::Bridge;
+use crate::flow::{Bridge, Flow};
 
 /// How often a subscriber looks for rings that came or lost their writers; as long as it may take to join.
 pub(crate) const LOOK_INTERVAL: Duration = Duration::from_millis(50);
@@ -84,6 +84,13 @@ impl HostView {
     pub(crate) fn look_at_all_again(&mut self) {
         self.passed.clear();
         self.next_look = Instant::now();
+    }
+
+    /// Leaves the ring of a flow alone that holds nonsense, so that the stream comes another way.
+    pub(crate) fn shun_broken(&self, flow: &Flow) {
+        if let Some((name, liveness)) = flow.broken_ring() {
+            self.rings.shun(name, liveness);
+        }
     }
 
     /// Returns the streams that can be read here now and are wanted, the publishers' rings before the agent's;

@@ -43,6 +43,7 @@ struct Inner {
     station: String,
     book: BookConfig,
     receives_for: ReceivesFor,
+    rings: Option<HostRings>,
     send: Mutex<Option<Arc<SendAgent>>>,
     receive: Mutex<Option<Arc<ReceiveAgent>>>,
     /// The last life that each stream was given here.
@@ -201,7 +202,8 @@ impl NodeBuilder {
         if receives_for == ReceivesFor::Host && (bus.shm.is_none() || !bus.has_network()) {
             return Err(NodeError::NothingToBridge(Box::new(bus)));
         }
-        if let Some(rings) = bus.host_rings() {
+        let rings = bus.host_rings();
+        if let Some(rings) = &rings {
             let removed = rings.sweep();
             tracing::debug!("removed {removed} rings whose writers were killed");
         }
@@ -211,7 +213,7 @@ impl NodeBuilder {
         book.settle = self.settle.unwrap_or(book.settle);
         let (send, receive) = (Mutex::new(None), Mutex::new(None));
         let lives = Mutex::new(BTreeMap::new());
-        let inner = Inner { bus, interface, station, book, receives_for, send, receive, lives };
+        let inner = Inner { bus, interface, station, book, receives_for, rings, send, receive, lives };
         Ok(Node { inner: Arc::new(inner) })
     }
 }
@@ -338,7 +340,7 @@ impl Node {
 
     /// Returns the rings of this host, if processes share memory on this bus.
     pub(crate) fn host_rings(&self) -> Option<HostRings> {
-        self.inner.bus.host_rings()
+        self.inner.rings.clone()
     }
 
     pub(crate) fn receive_agent(&self, reader: Option<&str>) -> Result<Arc<ReceiveAgent>, NodeError> {

@@ -3,10 +3,11 @@
 //! A stream has at most two rings on a host: its publisher's, and that of an agent that receives it from the
 //! network for everybody. Names carry bus, stream and which of the two; the label carries the description.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ring::shared::{self, Access, CreateError, Found, Liveness, OpenError, Options};
 use ring::{Doorbell, Writer};
@@ -22,11 +23,13 @@ const PREFIX: &str = "tallycast.";
 const PAGE_BYTES: usize = 1 << 16;
 
 /// Where the rings of one bus lie on this host.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, Debug)]
 pub struct HostRings {
     directory: PathBuf,
     bus: String,
     access: Access,
+    /// Rings that hold what no writer of ours writes, by the files that they were. Clones share it.
+    shunned: Arc<Mutex<BTreeMap<RingName, Option<u64>>>>,
 }
 
 /// Who writes a ring.
@@ -81,6 +84,9 @@ pub enum HostRingError {
     /// Its writer was killed.
     #[error("the ring {0} has lost its writer")]
     Dead(PathBuf),
+    /// It was found to hold what no writer of ours writes.
+    #[error("the ring {0} was left: it holds what no writer of this version writes")]
+    Shunned(PathBuf),
     /// What it says of its stream is no description of it.
     #[error("the ring {0} does not say which stream it holds")]
     Label(PathBuf),
@@ -121,7 +127,8 @@ impl HostRings {
         let plain = |letter: char| {
             if letter.is_ascii_alphanumeric() || "-_.".contains(letter) { letter } else { '-' }
         };
-        Self { directory: directory.into(), bus: bus.chars().map(plain).collect(), access }
+        let bus = bus.chars().map(plain).collect();
+        Self { directory: directory.into(), bus, access, shunned: Arc::default() }
     }
 
     /// Returns where the rings lie.
@@ -174,6 +181,9 @@ impl HostRings {
     /// [`HostRingError`] if there is nothing in it to be read by this process.
     pub fn look(&self, name: &RingName) -> Result<HostRing, HostRingError> {
         let path = self.path(name);
+        if self.is_shunned(name) {
+            return Err(HostRingError::Shunned(path));
+        }
         let found = shared::look(&path)?;
         if !found.liveness().writer_lives() {
             return Err(HostRingError::Dead(path));
@@ -199,6 +209,22 @@ impl HostRings {
     /// [`HostRingError`] if there is nothing in it to be read by this process.
     pub fn open(&self, name: &RingName) -> Result<HostStream, HostRingError> {
         self.look(name)?.open()
+    }
+
+    /// Leaves a ring alone from now on, until another has its name: what it holds cannot be read.
+    pub fn shun(&self, name: RingName, liveness: &Liveness) {
+        let file = self.file_number(&name);
+        if !liveness.is_replaced() {
+            self.shunned().insert(name, file);
+        }
+    }
+
+    fn is_shunned(&self, name: &RingName) -> bool {
+        self.shunned().get(name).is_some_and(|file| *file == self.file_number(name))
+    }
+
+    fn shunned(&self) -> MutexGuard<'_, BTreeMap<RingName, Option<u64>>> {
+        self.shunned.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Tells whether this process can read a ring of the stream that is written by one of these.

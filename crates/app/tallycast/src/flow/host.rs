@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use engine::HostStream;
 use engine::record::Record;
+use engine::{HostStream, RingName, RingWriter};
 use ledger::AccountState;
 use ring::shared::Liveness;
 use ring::{Doorbell, Read};
@@ -54,7 +54,7 @@ impl Flow {
         while self.reader.position() < end {
             here = match self.reader.read(&mut record) {
                 Read::Record { kind, totals } => {
-                    Record::decode(kind, &record).ok().and_then(|content| self.behind(&content, totals))
+                    self.decode(kind, &record, totals).and_then(|content| self.behind(&content, totals))
                 }
                 // Behind what the ring took, nothing before tells where the stream is.
                 Read::Lapped { .. } => None,
@@ -84,6 +84,13 @@ impl Flow {
             }
             Record::Settled(..) | Record::Ended { .. } | Record::TwoPublishers { .. } => None,
         }
+    }
+
+    /// Returns which ring of this host it is, and what tells whether it is still there, if it cannot be read.
+    pub(crate) fn broken_ring(&self) -> Option<(RingName, &Liveness)> {
+        let host = self.host.as_ref().filter(|_| self.is_broken)?;
+        let writer = if self.reach == Reach::Shm { RingWriter::Publisher } else { RingWriter::Agent };
+        Some((RingName { stream: self.stream(), writer }, &host.liveness))
     }
 
     /// Returns the bell of another process's ring.

@@ -15,6 +15,9 @@ impl Subscriber {
         let (closed, open): (Vec<_>, Vec<_>) =
             std::mem::take(&mut self.flows).into_iter().partition(|(_, flow)| flow.closed);
         self.flows.extend(open);
+        if let Some(host) = &self.host {
+            closed.iter().for_each(|(_, flow)| host.shun_broken(flow));
+        }
         // The stream may have come back meanwhile, with another ring.
         self.generation = None;
         let is_wanted = |flow: &Flow| self.patterns.iter().any(|pattern| pattern.matches(&flow.name));

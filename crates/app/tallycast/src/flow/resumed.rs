@@ -1,0 +1,72 @@
+//! A stream that comes another way than before: it goes on behind what was had of it, and nothing is told twice.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use engine::record::BlockRecord;
+use ledger::AccountState;
+use sample::StreamName;
+use units::Epoch;
+
+use super::{Flow, Place};
+use crate::life::Life;
+
+/// What is kept of a flow that has ended, for the next of the same stream.
+pub(crate) struct Rest {
+    pub(crate) name: Arc<StreamName>,
+    pub(super) lives: BTreeMap<Epoch, Life>,
+    pub(super) current: Option<Epoch>,
+}
+
+impl Flow {
+    /// Goes on with what another flow of the same stream knew: that one has ended, this one comes another way.
+    pub(crate) fn resume(&mut self, before: Rest) {
+        (self.lives, self.current, self.resumed) = (before.lives, before.current, true);
+    }
+
+    /// Returns what is to be kept of a flow that has ended: neither its ring nor what tells of its writer.
+    pub(crate) fn into_rest(self) -> Rest {
+        Rest { name: self.name, lives: self.lives, current: self.current }
+    }
+
+    /// Tells whether nothing is open here and nothing is to be read: the stream may as well come another way.
+    pub(crate) fn is_idle(&self) -> bool {
+        !self.is_ready() && self.lives.values().all(|life| life.ended)
+    }
+
+    /// Returns up to which position this reader had an epoch before, by another way of the data.
+    fn had_until(&self, epoch: Epoch) -> u64 {
+        let life = self.lives.get(&epoch).filter(|life| life.ended);
+        let is_over = life.is_some_and(|life| life.leg.state() == AccountState::Closed);
+        let is_older = self.resumed && self.current.is_some_and(|current| epoch < current);
+        if is_over || is_older {
+            return u64::MAX;
+        }
+        life.filter(|_| self.resumed).map_or(0, |life| life.leg.next_position())
+    }
+
+    pub(super) fn was_had(&self, at: Place) -> bool {
+        at.position < self.had_until(at.epoch)
+    }
+
+    /// Returns what of a block this reader has not had, and where it is; `None` if it had all of it.
+    pub(super) fn news_of<'a>(
+        &self,
+        block: BlockRecord<'a>,
+        totals: [u64; 2],
+    ) -> Option<(Place, BlockRecord<'a>)> {
+        let at = Place { epoch: block.epoch, totals, position: block.position };
+        if !self.was_had(at) {
+            return Some((at, block));
+        }
+        let had = self.had_until(block.epoch) - block.position;
+        let bytes = usize::try_from(had).ok()?.checked_mul(self.schema.dtype.size_bytes())?;
+        let payload = block.payload.get(bytes..).filter(|rest| !rest.is_empty())?;
+        let per_sample = u64::from(self.schema.elements_per_sample());
+        let position = block.position + had;
+        let t0 = self.schema.rate.time_of(position / per_sample, block.position / per_sample, block.t0);
+        let [delivered, missing] = totals;
+        let at = Place { totals: [delivered + had, missing], position, ..at };
+        Some((at, BlockRecord { position, t0, payload, ..block }))
+    }
+}
