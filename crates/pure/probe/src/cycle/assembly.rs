@@ -117,7 +117,7 @@ impl Assembly {
         let newest_is_whole = self.right.count_in(numbers.clone()) == numbers.end - numbers.start;
         let whole_before = self.callback.count - u64::from(newest_is_whole);
         let behind = u64::from(newest).saturating_sub(whole_before);
-        let bearable = limits.late_allowed + limits.lost_allowed(self.schedule.cycles);
+        let bearable = limits.late_allowed.saturating_add(limits.lost_allowed(self.schedule.cycles));
         self.callback.late > limits.late_allowed || behind > bearable
     }
 
@@ -293,6 +293,16 @@ mod tests {
             let _ = assembly.accept(Instant::from_nanos(1_000_000_000), cut.read(piece));
             assert_eq!(assembly.is_settled(&limits(1, 1_000_000)), settled);
         }
+    }
+
+    #[test]
+    fn a_run_whose_callbacks_may_all_be_late_is_never_settled() {
+        let cut = Cut::new(1, 1, 100).unwrap();
+        let mut assembly = Assembly::new(cut, schedule(1_000));
+        let mut memory = Vec::new();
+        let last = cut.write(999, &mut memory).next().unwrap();
+        let _ = assembly.accept(Instant::from_nanos(1_000_000_000), cut.read(last));
+        assert!(!assembly.is_settled(&limits(u64::MAX, 999_500)));
     }
 
     proptest! {
