@@ -107,7 +107,7 @@ pub fn figures(cpus: Option<f64>) -> &'static str {
 /// Compares what was measured with what the source concludes (§3.2, §4).
 #[must_use]
 pub fn compare(report: &Report, grid: Grid) -> Comparison {
-    let pairs = Pair::all(report);
+    let pairs = Pairs::of(report);
     let conclusions = vec![
         more_by_shm(&pairs),
         gap_closes(&pairs),
@@ -126,14 +126,24 @@ pub fn compare(report: &Report, grid: Grid) -> Comparison {
     }
 }
 
+/// Every place at which both transports were measured.
+struct Pairs<'a> {
+    /// Those at which at least one of them carried something.
+    carrying: Vec<Pair<'a>>,
+    /// At how many others neither did: two zeros are equal, and say nothing of either transport.
+    carrying_nothing: usize,
+    /// The limit of the searches. Units: elements.
+    limit: f64,
+}
+
 /// Both transports at one quota and cycle time.
 struct Pair<'a> {
     udp: &'a Point,
     shm: &'a Point,
 }
 
-impl<'a> Pair<'a> {
-    fn all(report: &'a Report) -> Vec<Self> {
+impl<'a> Pairs<'a> {
+    fn of(report: &'a Report) -> Self {
         let of = |transport| {
             let points = report.points.iter().filter(move |point: &&Point| point.transport == transport);
             points.filter(|point| point.multiplicity().is_some())
@@ -141,7 +151,41 @@ impl<'a> Pair<'a> {
         let partner = |udp: &Point| {
             of(Transport::Shm).find(|shm| shm.cpus == udp.cpus && shm.cycle_time_ns == udp.cycle_time_ns)
         };
-        of(Transport::Udp).filter_map(|udp| Some(Self { udp, shm: partner(udp)? })).collect()
+        let pairs = of(Transport::Udp).filter_map(|udp| Some(Pair { udp, shm: partner(udp)? }));
+        let (carrying, nothing): (Vec<_>, Vec<_>) = pairs.partition(Pair::carries);
+        let limit = report.start.options.limit.into();
+        Self { carrying, carrying_nothing: nothing.len(), limit }
+    }
+
+    /// Returns the pairs that tell which transport carries more: where both reached the limit the search ended
+    /// before it was known.
+    fn below_limit(&self) -> Vec<&Pair<'a>> {
+        self.carrying.iter().filter(|pair| !pair.is_at(self.limit)).collect()
+    }
+
+    /// Names the pairs that are left out because neither carried anything; empty if there are none.
+    fn without_nothing(&self) -> String {
+        left_out(self.carrying_nothing, "neither carried anything")
+    }
+
+    /// Names the pairs that are left out of a comparison of sizes; empty if there are none.
+    fn without_ties(&self) -> String {
+        let at_limit = self.carrying.len() - self.below_limit().len();
+        self.without_nothing() + &left_out(at_limit, "both reached the limit")
+    }
+}
+
+fn left_out(points: usize, why: &str) -> String {
+    if points == 0 { String::new() } else { format!("; left out: {points} at which {why}") }
+}
+
+impl Pair<'_> {
+    fn carries(&self) -> bool {
+        median(self.udp) > 0.0 || median(self.shm) > 0.0
+    }
+
+    fn is_at(&self, limit: f64) -> bool {
+        median(self.udp) >= limit && median(self.shm) >= limit
     }
 
     /// How many times more goes by shared memory; `None` where nothing went by one of them.
@@ -154,8 +198,9 @@ impl<'a> Pair<'a> {
     }
 }
 
-fn more_by_shm(pairs: &[Pair<'_>]) -> Conclusion {
-    let ratios: Vec<f64> = pairs.iter().filter_map(Pair::ratio).collect();
+fn more_by_shm(pairs: &Pairs<'_>) -> Conclusion {
+    let (pairs, without) = (pairs.below_limit(), pairs.without_ties());
+    let ratios: Vec<f64> = pairs.iter().filter_map(|pair| pair.ratio()).collect();
     let more = pairs.iter().filter(|pair| pair.shm_carries_more()).count();
     let mut here = format!("more by shared memory at {more} of {} points", pairs.len());
     if !ratios.is_empty() {
@@ -166,10 +211,12 @@ fn more_by_shm(pairs: &[Pair<'_>]) -> Conclusion {
     if nothing > 0 {
         here = format!("{here}; at {nothing} of them one of the two carried nothing");
     }
-    conclusion("shared memory carries consistently more than UDP", &here, share(more, pairs.len()))
+    let source = "shared memory carries consistently more than UDP";
+    conclusion(source, &here, share(more, pairs.len())).with(&without)
 }
 
-fn gap_closes(pairs: &[Pair<'_>]) -> Conclusion {
+fn gap_closes(pairs: &Pairs<'_>) -> Conclusion {
+    let (pairs, without) = (pairs.below_limit(), pairs.without_ties());
     // The quotas the source calls low; of each the ends of its curve.
     let low = pairs.iter().filter(|pair| pair.udp.cpus.is_some_and(|cpus| cpus < 1.0));
     let mut quotas: Vec<f64> = low.filter_map(|pair| pair.udp.cpus).collect();
@@ -192,24 +239,28 @@ fn gap_closes(pairs: &[Pair<'_>]) -> Conclusion {
         &words.collect::<Vec<_>>().join("; "),
         share(closing, curves.len()),
     )
+    .with(&without)
 }
 
-fn break_even(pairs: &[Pair<'_>]) -> Conclusion {
+fn break_even(pairs: &Pairs<'_>) -> Conclusion {
+    let (pairs, without) = (pairs.below_limit(), pairs.without_ties());
     let even: Vec<String> =
         pairs.iter().filter(|pair| !pair.shm_carries_more()).map(|pair| pair.udp.case()).collect();
     let here = match &even[..] {
         [] => "UDP carried as much as shared memory at no point".to_owned(),
         cases => format!("UDP carried as much or more at {}", cases.join(", ")),
     };
-    let agreement = match (pairs, &even[..]) {
+    let agreement = match (&pairs[..], &even[..]) {
         ([], _) => Agreement::NotMeasured,
         (_, []) => Agreement::Differs,
         _ => Agreement::Agrees,
     };
-    conclusion("there might be a point from which on UDP carries as much as shared memory", &here, agreement)
+    let source = "there might be a point from which on UDP carries as much as shared memory";
+    conclusion(source, &here, agreement).with(&without)
 }
 
-fn spread(pairs: &[Pair<'_>]) -> Conclusion {
+fn spread(pairs: &Pairs<'_>) -> Conclusion {
+    let (pairs, without) = (&pairs.carrying, pairs.without_nothing());
     let width = |point: &Point| point.multiplicity().map_or(0.0, |it| it.max - it.min);
     let share_of_median = |point: &Point| {
         point.multiplicity().filter(|it| it.median > 0.0).map_or(0.0, |it| (it.max - it.min) / it.median)
@@ -225,6 +276,7 @@ fn spread(pairs: &[Pair<'_>]) -> Conclusion {
         ),
         share(wider, pairs.len()),
     )
+    .with(&without)
 }
 
 fn more_cpu(report: &Report) -> Conclusion {
@@ -275,6 +327,14 @@ fn limit_reached(report: &Report) -> Conclusion {
 fn conclusion(source: &str, here: &str, agreement: Agreement) -> Conclusion {
     let here = if agreement == Agreement::NotMeasured { "not measured" } else { here };
     Conclusion { source: source.to_owned(), here: here.to_owned(), agreement }
+}
+
+impl Conclusion {
+    /// Says beside it which points it leaves out.
+    fn with(mut self, left_out: &str) -> Self {
+        self.here += left_out;
+        self
+    }
 }
 
 /// How far something holds that holds at `some` of `all`.
@@ -391,6 +451,61 @@ mod tests {
         );
         assert_eq!(comparison.conclusions[1].agreement, Agreement::NotMeasured);
         assert_eq!((comparison.points, comparison.noisy_points), (4, 4));
+    }
+
+    /// Gives the points of each of these transports medians, in the order of their cycle times.
+    fn set_medians(report: &mut Report, transports: &[Transport], medians: &[f64]) {
+        for transport in transports {
+            let points = report.points.iter_mut().filter(|point| point.transport == *transport);
+            for (point, median) in points.zip(medians) {
+                let Outcome::Measured { multiplicity, .. } = &mut point.outcome else { panic!() };
+                multiplicity.median = *median;
+            }
+        }
+    }
+
+    #[test]
+    fn where_neither_transport_carried_anything_nothing_is_concluded() {
+        let mut report = example_report();
+        set_medians(&mut report, &Transport::ALL, &[0.0, 0.0]);
+        for conclusion in &compare(&report, Grid::Short).conclusions[..4] {
+            assert_eq!(conclusion.agreement, Agreement::NotMeasured, "{}", conclusion.source);
+            assert_eq!(conclusion.here, "not measured; left out: 2 at which neither carried anything");
+        }
+        // At one of two cycle times: the other is judged alone.
+        let mut report = example_report();
+        set_medians(&mut report, &Transport::ALL, &[0.0]);
+        let conclusions = compare(&report, Grid::Short).conclusions;
+        assert_eq!(
+            (conclusions[0].agreement, conclusions[2].agreement),
+            (Agreement::Agrees, Agreement::Differs)
+        );
+        assert_eq!(
+            conclusions[2].here,
+            "UDP carried as much as shared memory at no point; left out: 1 at which neither carried anything"
+        );
+        assert!(conclusions[0].here.starts_with("more by shared memory at 1 of 1 points"));
+    }
+
+    #[test]
+    fn where_both_reached_the_limit_it_is_not_known_which_carries_more() {
+        let mut report = example_report();
+        set_medians(&mut report, &Transport::ALL, &[1_000_000.0, 1_000_000.0]);
+        let conclusions = compare(&report, Grid::Short).conclusions;
+        for index in [0, 1, 2] {
+            assert_eq!(conclusions[index].agreement, Agreement::NotMeasured);
+            assert_eq!(conclusions[index].here, "not measured; left out: 2 at which both reached the limit");
+        }
+        // One element below it UDP is behind, and the point tells something.
+        let mut report = example_report();
+        set_medians(&mut report, &[Transport::Udp], &[999_999.0, 999_999.0]);
+        set_medians(&mut report, &[Transport::Shm], &[1_000_000.0, 1_000_000.0]);
+        let conclusions = compare(&report, Grid::Short).conclusions;
+        assert_eq!(
+            (conclusions[0].agreement, conclusions[2].agreement),
+            (Agreement::Agrees, Agreement::Differs)
+        );
+        assert!(!conclusions[0].here.contains("left out"), "{}", conclusions[0].here);
     }
 
     #[test]
