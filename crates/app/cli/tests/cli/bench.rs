@@ -5,7 +5,7 @@ use bench::cycle::{Found, Limits, Outcome, Report, Run, State, Transport, Verdic
 use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::program::{Running, run, run_with, wait_for};
+use crate::program::{Running, run, run_unread, run_with, wait_for};
 use crate::schema::Schema;
 
 /// A bench as small as they come.
@@ -137,6 +137,49 @@ fn figures_are_whole_files_and_the_table_names_the_host() {
     assert!(page.starts_with("<!doctype html>") && page.matches("<svg").count() == 3);
     assert!(std::fs::read(png).unwrap().starts_with(b"\x89PNG"));
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 2, "nothing else is left behind");
+}
+
+#[test]
+fn files_are_written_though_nobody_reads_the_report() {
+    let folder = tempfile::tempdir().unwrap();
+    let (html, png) = (folder.path().join("cycle.html"), folder.path().join("cycle.png"));
+    let [html_name, png_name] = [&html, &png].map(|path| path.to_str().unwrap());
+    let files = ["--transports", "shm", "--html", html_name, "--png", png_name];
+    // Whoever reads our output may leave, as `head` does.
+    assert_eq!(run_unread(&[&SMALL[..], &files].concat()), Some(0));
+    assert!(std::fs::read_to_string(html).unwrap().trim_end().ends_with("</html>"));
+    assert!(std::fs::read(png).unwrap().starts_with(b"\x89PNG"));
+}
+
+#[test]
+fn a_report_of_skipped_points_is_written_and_a_picture_of_nothing_is_not() {
+    let folder = tempfile::tempdir().unwrap();
+    let (html, png) = (folder.path().join("cycle.html"), folder.path().join("cycle.png"));
+    let [html_name, png_name] = [&html, &png].map(|path| path.to_str().unwrap());
+    let output = run(&[&SMALL[..], &["--cpus", "4096", "--html", html_name, "--png", png_name]].concat());
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("is not written: there is nothing to draw"), "{said}");
+    assert!(said.contains("no point could be measured"), "{said}");
+    let report: Report = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(report.points.len(), 2);
+    assert!(std::fs::read_to_string(html).unwrap().contains("CPUs limits nothing"));
+    assert!(!png.exists());
+}
+
+#[test]
+fn a_bench_that_is_ended_before_its_first_search_reports_so_with_a_picture_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let png = folder.path().join("cycle.png");
+    // A run of these takes a hundred seconds.
+    let endless = ["--cycle-times", "1s", "--cycles", "100", "--json", "--png", png.to_str().unwrap()];
+    let bench = Running::start(&[&["bench", "cycle"], &endless[..]].concat());
+    wait_for("both processes of a run", || (bench.children().len() == 2).then_some(()));
+    bench.signal(Signal::INT);
+    let (status, lines) = bench.wait();
+    let [line] = &lines[..] else { panic!("{lines:?}") };
+    assert_eq!((status.code(), line["end"]["state"].as_str()), (Some(1), Some("interrupted")));
+    assert_eq!((line["points"].as_array().map(Vec::len), png.exists()), (Some(0), false));
 }
 
 #[test]
