@@ -15,7 +15,7 @@ use super::report::{
 };
 use super::transport::Transport;
 use crate::host::{self, Elsewhere, Host};
-use crate::quota::{CpuGroup, QuotaError, Throttled};
+use crate::quota::{self, CpuGroup, Quota, QuotaError, Throttled};
 
 /// Whoever looks on while a bench runs.
 pub trait Watch {
@@ -65,6 +65,7 @@ enum SearchError {
 pub fn run(options: &Options, program: &Program, watch: &mut dyn Watch) -> Result<Report, OptionsError> {
     options.check()?;
     options.transports.iter().for_each(|transport| transport.sweep());
+    quota::sweep();
     let start = Start {
         time_ns: clock::wall().as_nanos(),
         tallycast: env!("CARGO_PKG_VERSION").to_owned(),
@@ -124,6 +125,22 @@ impl Place {
     }
 }
 
+/// The two processes of a search, and the group that limits them.
+///
+/// Fields are dropped in their order: the group is removed once its processes have ended.
+struct LimitedPair {
+    pair: Pair,
+    group: Option<CpuGroup>,
+}
+
+impl LimitedPair {
+    fn start(program: &Program, quota: Option<&Quota>) -> Result<Self, SearchError> {
+        let pair = Pair::start(program)?;
+        let group = quota.map(|quota| CpuGroup::create(quota, &pair.process_ids())).transpose()?;
+        Ok(Self { pair, group })
+    }
+}
+
 struct Bench<'a> {
     options: &'a Options,
     program: &'a Program,
@@ -142,17 +159,15 @@ impl Bench<'_> {
             self.interrupted = true;
             return None;
         }
-        let quota = place.cpus.quota(self.options.quota_period);
-        let group = match quota.as_ref().map(CpuGroup::create).transpose() {
-            Ok(group) => group,
-            Err(error) => return Some(Outcome::Skipped { reason: error.to_string() }),
-        };
         let mut searches = Vec::new();
         for repeat in 0..self.options.repeats {
             progress.repeat.0 = repeat;
-            match self.search(place, group.as_ref(), progress) {
+            match self.search(place, progress) {
                 Ok(Some(search)) => searches.push(search),
                 Ok(None) => break,
+                Err(SearchError::Quota(error)) => {
+                    return Some(Outcome::Skipped { reason: error.to_string() });
+                }
                 Err(error) => return Some(Outcome::Failed { reason: error.to_string() }),
             }
         }
@@ -162,16 +177,9 @@ impl Bench<'_> {
     }
 
     /// Searches once, with two processes of its own; `None` if the bench is to end.
-    fn search(
-        &mut self,
-        place: &Place,
-        group: Option<&CpuGroup>,
-        progress: &mut Progress,
-    ) -> Result<Option<Search>, SearchError> {
-        let mut pair = Pair::start(self.program)?;
-        if let Some(group) = group {
-            pair.process_ids().into_iter().try_for_each(|process| group.add(process))?;
-        }
+    fn search(&mut self, place: &Place, progress: &mut Progress) -> Result<Option<Search>, SearchError> {
+        let quota = place.cpus.quota(self.options.quota_period);
+        let mut limited = LimitedPair::start(self.program, quota.as_ref())?;
         let elsewhere = Elsewhere::begin();
         let mut bisection = Bisection::new(self.options.limit.into(), self.options.step.into());
         let mut runs: Vec<Run> = Vec::new();
@@ -182,7 +190,7 @@ impl Bench<'_> {
             };
             progress.multiplicity = multiplicity;
             self.watch.progress(progress);
-            let run = self.run(place, multiplicity, (&mut pair, group))?;
+            let run = self.run(place, multiplicity, &mut limited)?;
             let verdict = run.verdict;
             runs.push(run);
             match verdict {
@@ -211,10 +219,11 @@ impl Bench<'_> {
         &mut self,
         place: &Place,
         multiplicity: u64,
-        (pair, group): (&mut Pair, Option<&CpuGroup>),
+        limited: &mut LimitedPair,
     ) -> Result<Run, SearchError> {
         let task = self.task(place, u32::try_from(multiplicity).unwrap_or(u32::MAX))?;
-        let throttled = || group.and_then(CpuGroup::throttled);
+        let LimitedPair { pair, group } = limited;
+        let throttled = || group.as_ref().and_then(CpuGroup::throttled);
         let before = throttled();
         let quota = place.cpus.quota(self.options.quota_period);
         let lead = quota.map_or(options::LEAD, |quota| quota.lead());

@@ -1,7 +1,10 @@
 //! `tallycast bench`: real runs between real processes. No test says that a run was good, which the machine decides;
 //! each says that the account adds up and that the verdict follows from it.
 
+use std::time::Duration;
+
 use bench::cycle::{Found, Limits, Outcome, Report, Run, State, Transport, Verdict};
+use bench::{CpuGroup, Quota};
 use rustix::process::Signal;
 use serde_json::Value;
 
@@ -99,6 +102,21 @@ fn a_quota_is_enforced_or_the_point_is_skipped_with_its_reason() {
         Outcome::Failed { reason } => panic!("{reason}"),
     }
     assert!(matches!(&beyond.outcome, Outcome::Skipped { reason } if reason.contains("CPUs limits nothing")));
+}
+
+#[test]
+fn what_a_killed_bench_left_is_removed_by_the_next_one_whatever_it_measures() {
+    let quota = Quota { millicpus: 200, period: Duration::from_millis(100) };
+    let parent = match CpuGroup::create(&quota, &[]) {
+        Ok(group) => group.folder().parent().unwrap().to_owned(),
+        Err(error) => return println!("SKIPPED: {error}"),
+    };
+    // No process has so large an id (`/proc/sys/kernel/pid_max` is at most 2²²).
+    let forsaken = parent.join("tallycast-bench-4194305-0");
+    std::fs::create_dir(&forsaken).unwrap();
+    let (report, _) = report(&[&SMALL[..], &["--transports", "udp"]].concat());
+    assert_eq!(report.start.options.cpus, [None]);
+    assert!(!forsaken.exists(), "{} is still there", forsaken.display());
 }
 
 #[test]
