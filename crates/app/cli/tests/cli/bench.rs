@@ -104,6 +104,72 @@ fn a_quota_is_enforced_or_the_point_is_skipped_with_its_reason() {
     assert!(matches!(&beyond.outcome, Outcome::Skipped { reason } if reason.contains("CPUs limits nothing")));
 }
 
+/// How often the kernel gives a quota anew.
+const QUOTA_PERIOD: Duration = Duration::from_millis(100);
+
+/// Runs one whole run over each transport under a quota, of an array so large that no processor fills, copies twice and
+/// compares it within a fifth of a cycle; `None`, and said, where no quota can be enforced.
+fn limited_runs(cpus: &str, cycles: &str) -> Option<Vec<(Transport, Run)>> {
+    let size = ["--limit", "4000000", "--step", "4000000", "--repeat", "1", "--whole-runs", "--json"];
+    let load = ["bench", "cycle", "--cycle-times", "1ms", "--cycles", cycles, "--cpus", cpus];
+    let (report, _) = report(&[&load[..], &size].concat());
+    for point in &report.points {
+        match &point.outcome {
+            Outcome::Measured { .. } => {}
+            Outcome::Skipped { reason } => {
+                println!("SKIPPED: {reason}");
+                return None;
+            }
+            Outcome::Failed { reason } => panic!("{reason}"),
+        }
+    }
+    Some(runs(&report).map(|(transport, run)| (transport, run.clone())).collect())
+}
+
+/// Returns how many periods of its quota a run touches at most, judged by its latest callback.
+fn periods(run: &Run) -> u64 {
+    let callbacks = &run.account.callbacks;
+    let slacks = [callbacks.writer.least_slack_ns, callbacks.reader.least_slack_ns];
+    let latest = slacks.into_iter().flatten().min().unwrap_or(0).min(0);
+    let planned = Duration::from_millis(run.account.cycles.planned);
+    let length = planned + Duration::from_nanos(latest.unsigned_abs());
+    // One that began before the first cycle, and one in which the last is put away.
+    u64::try_from(length.as_nanos().div_ceil(QUOTA_PERIOD.as_nanos())).unwrap() + 2
+}
+
+#[test]
+fn a_pair_takes_no_more_processor_time_than_its_quota() {
+    let Some(runs) = limited_runs("0.2", "40") else { return };
+    assert_eq!(runs.len(), 2);
+    for (transport, run) in runs {
+        let allowed = QUOTA_PERIOD.as_nanos() / 5 * u128::from(periods(&run));
+        let taken = u128::from(run.writer_cpu_ns + run.reader_cpu_ns);
+        assert!(taken <= allowed, "{transport}: {taken} of {allowed} ns, {run:?}");
+        assert!(run.throttled_periods > Some(0), "{transport}: {run:?}");
+    }
+}
+
+#[test]
+fn both_processes_of_a_run_are_in_the_group_of_their_bench() {
+    let quota = Quota { millicpus: 200, period: Duration::from_millis(100) };
+    if let Err(error) = CpuGroup::create(&quota, &[]) {
+        return println!("SKIPPED: {error}");
+    }
+    let endless = ["--cycle-times", "1s", "--cycles", "100", "--cpus", "0.2", "--json"];
+    let bench = Running::start(&[&["bench", "cycle"], &endless[..]].concat());
+    let group = format!("/tallycast-bench-{}-", bench.id());
+    let is_inside = |process: &String| {
+        let groups = std::fs::read_to_string(format!("/proc/{process}/cgroup")).unwrap_or_default();
+        groups.contains(&group)
+    };
+    wait_for("both processes of a run in the group of their bench", || {
+        let children = bench.children();
+        (children.len() == 2 && children.iter().all(is_inside)).then_some(())
+    });
+    bench.signal(Signal::INT);
+    assert_eq!(bench.wait().0.code(), Some(1));
+}
+
 #[test]
 fn what_a_killed_bench_left_is_removed_by_the_next_one_whatever_it_measures() {
     let quota = Quota { millicpus: 200, period: Duration::from_millis(100) };

@@ -146,6 +146,11 @@ impl Running {
         drop(self.child.stdin.take());
     }
 
+    /// Returns its process.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Returns its processes; none where the kernel does not tell them.
     pub(crate) fn children(&self) -> Vec<String> {
         let id = self.child.id();
