@@ -189,7 +189,7 @@ pub struct Run {
     pub reader_cpu_ns: u64,
     /// Datagrams that the kernel dropped because the reader's socket buffer was full; null where it does not say.
     pub dropped_by_socket: Option<u64>,
-    /// Quota periods in which the pair was stopped; null without a quota.
+    /// Quota periods in which the pair was stopped, its preparation not counted; null without a quota.
     pub throttled_periods: Option<u64>,
 }
 

@@ -17,6 +17,10 @@ use super::transport::Transport;
 use crate::host::{self, Elsewhere, Host};
 use crate::quota::{self, CpuGroup, Quota, QuotaError, Throttled};
 
+/// How long before a run what the kernel throttled so far is read: the preparation lies a whole period back by then, so
+/// that it is counted already, and this look does not disturb cycle 0.
+const BEFORE_START: Duration = Duration::from_millis(10);
+
 /// Whoever looks on while a bench runs.
 pub trait Watch {
     /// Is told what is being done.
@@ -223,12 +227,15 @@ impl Bench<'_> {
     ) -> Result<Run, SearchError> {
         let task = self.task(place, u32::try_from(multiplicity).unwrap_or(u32::MAX))?;
         let LimitedPair { pair, group } = limited;
-        let throttled = || group.as_ref().and_then(CpuGroup::throttled);
-        let before = throttled();
         let quota = place.cpus.quota(self.options.quota_period);
         let lead = quota.map_or(options::LEAD, |quota| quota.lead());
+        let begun = pair.begin(&task, lead)?;
+        let before = group.as_ref().and_then(|group| {
+            clock::sleep_until(begun.start - BEFORE_START);
+            group.throttled()
+        });
         let watch = &*self.watch;
-        let measured = pair.run(&task, lead, &|| watch.is_wanted_to_end())?;
+        let measured = pair.finish(begun, &|| watch.is_wanted_to_end())?;
         let Measured { account, writer_cpu_ns, reader_cpu_ns, dropped_by_socket, notes } = measured;
         account.check()?;
         for note in notes {
@@ -236,7 +243,7 @@ impl Bench<'_> {
                 self.notes.push(note);
             }
         }
-        let periods = before.zip(throttled());
+        let periods = before.zip(group.as_ref().and_then(CpuGroup::throttled));
         let throttled_periods = periods.map(|(before, after): (Throttled, _)| after.since(&before).periods);
         let verdict = self.options.limits.judge(&account);
         Ok(Run {

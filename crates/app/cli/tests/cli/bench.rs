@@ -150,6 +150,16 @@ fn a_pair_takes_no_more_processor_time_than_its_quota() {
 }
 
 #[test]
+fn what_a_quota_stopped_before_a_run_is_not_counted_with_it() {
+    // A single cycle: making its ring of 64 MB takes several times as many periods of this quota. Over UDP the reader has
+    // no last callback to judge the run's length by.
+    let Some(runs) = limited_runs("0.05", "1") else { return };
+    let (_, run) = runs.iter().find(|(transport, _)| *transport == Transport::Shm).unwrap();
+    let throttled = run.throttled_periods.expect("a group tells how often it was stopped");
+    assert!(throttled <= periods(run), "{} periods, {run:?}", periods(run));
+}
+
+#[test]
 fn both_processes_of_a_run_are_in_the_group_of_their_bench() {
     let quota = Quota { millicpus: 200, period: Duration::from_millis(100) };
     if let Err(error) = CpuGroup::create(&quota, &[]) {
