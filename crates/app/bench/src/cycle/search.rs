@@ -163,21 +163,21 @@ impl Bench<'_> {
             self.interrupted = true;
             return None;
         }
-        let mut searches = Vec::new();
+        let (mut searches, mut failure) = (Vec::new(), None);
         for repeat in 0..self.options.repeats {
             progress.repeat.0 = repeat;
             match self.search(place, progress) {
                 Ok(Some(search)) => searches.push(search),
                 Ok(None) => break,
-                Err(SearchError::Quota(error)) => {
-                    return Some(Outcome::Skipped { reason: error.to_string() });
+                Err(error) => {
+                    failure = Some(error);
+                    break;
                 }
-                Err(error) => return Some(Outcome::Failed { reason: error.to_string() }),
             }
         }
         // Ended early it has fewer repeats, which its rows say.
-        self.interrupted |= searches.len() < self.options.repeats as usize;
-        (!searches.is_empty()).then(|| Outcome::of(searches))
+        self.interrupted |= failure.is_none() && searches.len() < self.options.repeats as usize;
+        outcome(searches, failure)
     }
 
     /// Searches once, with two processes of its own; `None` if the bench is to end.
@@ -282,6 +282,18 @@ impl Bench<'_> {
     }
 }
 
+/// Says what was found at a point: what failed takes nothing from the repeats before it. `None` if there is neither.
+fn outcome(searches: Vec<Search>, failure: Option<SearchError>) -> Option<Outcome> {
+    match failure {
+        None if searches.is_empty() => None,
+        Some(error @ SearchError::Quota(_)) if searches.is_empty() => {
+            Some(Outcome::Skipped { reason: error.to_string() })
+        }
+        Some(error) if searches.is_empty() => Some(Outcome::Failed { reason: error.to_string() }),
+        failure => Some(Outcome::of(searches, failure.map(|error| error.to_string()))),
+    }
+}
+
 impl From<probe::Found> for Found {
     fn from(found: probe::Found) -> Self {
         match found {
@@ -303,5 +315,33 @@ impl fmt::Display for Progress {
             repeat.0 + 1,
             repeat.1
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn search() -> Search {
+        Search { multiplicity: 7, found: Found::Largest, elsewhere_cpus: None, runs: Vec::new() }
+    }
+
+    #[test]
+    fn what_fails_takes_nothing_from_the_repeats_before_it() {
+        let ended = || Some(SearchError::Pair(PairError::Ended { side: "writer" }));
+        let found = outcome(vec![search(), search()], ended()).unwrap();
+        let Outcome::Measured { searches, broken_off, .. } = found else { panic!("{found:?}") };
+        assert_eq!(searches.len(), 2);
+        assert!(broken_off.is_some_and(|reason| reason.contains("ended by itself")));
+        assert!(matches!(outcome(Vec::new(), ended()), Some(Outcome::Failed { .. })));
+    }
+
+    #[test]
+    fn a_quota_that_cannot_be_had_skips_a_point_and_an_end_before_its_first_search_leaves_it_out() {
+        let refused = SearchError::Quota(QuotaError::NoController);
+        assert!(matches!(outcome(Vec::new(), Some(refused)), Some(Outcome::Skipped { .. })));
+        assert_eq!(outcome(Vec::new(), None), None);
+        let all = outcome(vec![search()], None);
+        assert!(matches!(all, Some(Outcome::Measured { broken_off: None, .. })), "{all:?}");
     }
 }

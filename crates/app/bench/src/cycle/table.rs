@@ -64,6 +64,15 @@ impl Report {
         for point in noisy {
             writeln!(formatter, "  {} {}: {}", point.transport, point.case(), point.noise().join("; "))?;
         }
+        let broken_off = self.points.iter().filter_map(|point| Some((point, point.broken_off()?)));
+        for (point, reason) in broken_off {
+            let (case, repeats) = (point.case(), point.searches().len());
+            writeln!(
+                formatter,
+                "\n{} {case} has {repeats} of {} repeats; the next one failed: {reason}",
+                point.transport, self.start.options.repeats
+            )?;
+        }
         if let Some(comparison) = &self.source {
             write!(formatter, "\n{comparison}")?;
         }
@@ -82,7 +91,7 @@ fn write_point(formatter: &mut fmt::Formatter<'_>, point: &Point) -> fmt::Result
     let cycle_time = format!("{:?}", Duration::from_nanos(point.cycle_time_ns));
     write!(formatter, "{cpus:>6}  {cycle_time:>10}  {:9}  ", point.transport)?;
     match &point.outcome {
-        Outcome::Measured { multiplicity, noise, searches } => {
+        Outcome::Measured { multiplicity, noise, searches, .. } => {
             let most = if searches.iter().any(|it| it.found == Found::Limit) { "≥ " } else { "" };
             let spread = format!("({} – {most}{})", grouped(multiplicity.min), grouped(multiplicity.max));
             let mark = if noise.is_empty() { "" } else { NOISY };
@@ -126,6 +135,19 @@ pub(super) fn grouped(value: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cycle::report::tests::example;
+
+    #[test]
+    fn a_repeat_that_failed_stands_below_the_table_with_its_reason() {
+        let mut report = example();
+        let Outcome::Measured { searches, broken_off, .. } = &mut report.points[0].outcome else { panic!() };
+        searches.pop();
+        *broken_off = Some("the writer of a run ended by itself".to_owned());
+        let table = report.to_string();
+        let words =
+            "udp 2ms/0.3cpu has 2 of 3 repeats; the next one failed: the writer of a run ended by itself";
+        assert!(table.contains(words), "{table}");
+    }
 
     #[test]
     fn thousands_stand_apart() {

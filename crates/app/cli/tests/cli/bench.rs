@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bench::cycle::{Found, Limits, Outcome, Report, Run, State, Transport, Verdict};
 use bench::{CpuGroup, Quota};
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use crate::program::{Running, run, run_unread, run_with, wait_for};
@@ -259,6 +259,28 @@ fn a_report_of_skipped_points_is_written_and_a_picture_of_nothing_is_not() {
     assert_eq!(report.points.len(), 2);
     assert!(std::fs::read_to_string(html).unwrap().contains("CPUs limits nothing"));
     assert!(!png.exists());
+}
+
+#[test]
+fn a_repeat_whose_process_dies_leaves_the_repeats_before_it() {
+    // Searches of a few runs of half a second.
+    let few = ["bench", "cycle", "--cycle-times", "10ms", "--cycles", "50", "--limit", "8", "--step", "2"];
+    let bench = Running::start(&[&few[..], &["--repeat", "2", "--transports", "shm", "--json"]].concat());
+    let pair = || Some(bench.children()).filter(|children| children.len() == 2);
+    let first = wait_for("both processes of the first repeat", pair);
+    let second = wait_for("both processes of the second repeat", || {
+        pair().filter(|children| !children.iter().any(|child| first.contains(child)))
+    });
+    let id = Pid::from_raw(second[0].parse().unwrap()).unwrap();
+    kill_process(id, Signal::KILL).unwrap();
+    let (status, lines) = bench.wait();
+    let [line] = &lines[..] else { panic!("{lines:?}") };
+    assert_eq!((status.code(), schema().check(line)), (Some(1), Ok(())));
+    let report: Report = serde_json::from_value(line.clone()).unwrap();
+    assert_eq!((report.end.state, report.rows[0].runs), (State::Complete, 1));
+    let reason = report.points[0].broken_off().unwrap();
+    // Whichever of the two is found out first.
+    assert!(reason.contains("ended by itself") || reason.contains("cannot be reached"), "{reason}");
 }
 
 #[test]

@@ -120,7 +120,9 @@ fn outcome(report: &Report) -> anyhow::Result<Outcome> {
     if measured == 0 && report.end.state == State::Complete {
         bail!("no point could be measured\nthe report says why for each");
     }
-    let is_whole = measured == report.points.len() && report.end.state == State::Complete;
+    let whole =
+        report.points.iter().all(|point| point.multiplicity().is_some() && point.broken_off().is_none());
+    let is_whole = whole && report.end.state == State::Complete;
     Ok(if is_whole { Outcome::Fine } else { Outcome::Found })
 }
 
