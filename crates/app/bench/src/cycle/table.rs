@@ -55,7 +55,9 @@ impl Report {
     fn write_notes(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let at_limit = self.points.iter().flat_map(Point::searches).any(|it| it.found == Found::Limit);
         if at_limit {
-            writeln!(formatter, "\n≥ the limit of the search held in some repeats: raise it with --limit")?;
+            // The grid of a source is the source's: `bench reproduce` has no such option.
+            let way_out = if self.source.is_none() { ": raise it with --limit" } else { "" };
+            writeln!(formatter, "\n≥ the limit of the search held in some repeats{way_out}")?;
         }
         let noisy: Vec<&Point> = self.points.iter().filter(|point| !point.noise().is_empty()).collect();
         if !noisy.is_empty() {
@@ -136,6 +138,7 @@ pub(super) fn grouped(value: f64) -> String {
 mod tests {
     use super::*;
     use crate::cycle::report::tests::example;
+    use crate::source_004::{Grid, compare};
 
     #[test]
     fn a_repeat_that_failed_stands_below_the_table_with_its_reason() {
@@ -147,6 +150,14 @@ mod tests {
         let words =
             "udp 2ms/0.3cpu has 2 of 3 repeats; the next one failed: the writer of a run ended by itself";
         assert!(table.contains(words), "{table}");
+    }
+
+    #[test]
+    fn a_limit_is_to_be_raised_only_where_there_is_an_option_for_it() {
+        let mut report = example();
+        assert!(report.to_string().contains("held in some repeats: raise it with --limit\n"));
+        report.source = Some(compare(&report, Grid::Short));
+        assert!(report.to_string().contains("held in some repeats\n"));
     }
 
     #[test]
