@@ -306,6 +306,8 @@ fn what_cannot_be_measured_is_refused_before_anything_is() {
         String::from_utf8(output.stderr).unwrap()
     };
     assert!(refusal(&["--datagram", "65508"]).contains("--datagram must be from 20 to 65507"));
+    assert!(refusal(&["--datagram", "1472", "--transports", "shm"]).contains("add udp to --transports"));
+    assert!(refusal(&["--quota-period", "50ms"]).contains("give one with --cpus"));
     assert!(refusal(&["--cpus", "lots"]).contains("write one such as 0.3"));
     assert!(refusal(&["--cycle-times", "1..14"]).contains("write 1..14ms"));
     assert!(refusal(&["--transports", "tcp"]).contains("udp, shm"));
