@@ -14,6 +14,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use rustix::io::Errno;
+
 use crate::host;
 use places::{Place, Version};
 
@@ -76,6 +78,30 @@ pub enum QuotaError {
         /// What the kernel says.
         source: io::Error,
     },
+    /// A group above, which holds for all below it, allows less.
+    #[error(
+        "a quota of {asked} CPUs cannot be had below the control group {}, which allows {allowed}\ntake a smaller one, or raise the quota of that group",
+        group.display()
+    )]
+    LessAbove {
+        /// The group.
+        group: PathBuf,
+        /// The quota.
+        asked: f64,
+        /// What the group allows. Units: processors.
+        allowed: f64,
+    },
+    /// The kernel refused the value: a group above, which may lie out of sight, allows less.
+    #[error(
+        "{} does not take `{written}`: a control group above it allows less\ntake a smaller quota, or raise that of the group above",
+        path.display()
+    )]
+    Refused {
+        /// The file.
+        path: PathBuf,
+        /// What was written.
+        written: String,
+    },
     /// The kernel took another value than was written.
     #[error("{} holds `{found}`, not `{written}`\ntake a quota the group above it allows", path.display())]
     NotTaken {
@@ -126,11 +152,12 @@ impl Quota {
 }
 
 impl CpuGroup {
-    /// Makes a group with a quota, below the one this process is in.
+    /// Makes a group with a quota, below the one this process is in, and puts `processes` into it; what they start later
+    /// is in it too.
     ///
     /// # Errors
     /// [`QuotaError`] says why the quota cannot be enforced here; nothing is left behind.
-    pub fn create(quota: &Quota) -> Result<Self, QuotaError> {
+    pub fn create(quota: &Quota, processes: &[u32]) -> Result<Self, QuotaError> {
         let present = host::cpus();
         if quota.cpus() > f64::from(present) {
             return Err(QuotaError::MoreThanPresent { asked: quota.cpus(), present });
@@ -138,23 +165,7 @@ impl CpuGroup {
         if quota.per_period() < LEAST_QUOTA {
             return Err(QuotaError::TooSmall { quota: quota.per_period(), period: quota.period });
         }
-        let mut first_refusal = None;
-        for place in places::of_this_process()? {
-            remove_forsaken(&place.folder);
-            match Self::create_at(&place, quota) {
-                Ok(group) => return Ok(group),
-                Err(error) => first_refusal = first_refusal.or(Some(error)),
-            }
-        }
-        Err(first_refusal.unwrap_or(QuotaError::NoController))
-    }
-
-    /// Puts a process into the group; what it starts later is in it too.
-    ///
-    /// # Errors
-    /// [`QuotaError::NotPermitted`].
-    pub fn add(&self, process: u32) -> Result<(), QuotaError> {
-        write(&self.folder.join("cgroup.procs"), &process.to_string())
+        Self::create_in(&places::of_this_process()?, quota, processes)
     }
 
     /// Returns what the kernel counted so far; `None` where it says nothing.
@@ -169,8 +180,28 @@ impl CpuGroup {
         &self.folder
     }
 
-    fn create_at(place: &Place, quota: &Quota) -> Result<Self, QuotaError> {
+    /// Takes the first place that gives the quota and takes the processes.
+    fn create_in(places: &[Place], quota: &Quota, processes: &[u32]) -> Result<Self, QuotaError> {
+        let mut first_refusal = None;
+        for place in places {
+            match Self::create_at(place, quota, processes) {
+                Ok(group) => return Ok(group),
+                // A limit that somebody set is kept, and not stepped around further up.
+                Err(error @ (QuotaError::LessAbove { .. } | QuotaError::Refused { .. })) => {
+                    return Err(error);
+                }
+                Err(error) => first_refusal = first_refusal.or(Some(error)),
+            }
+        }
+        Err(first_refusal.unwrap_or(QuotaError::NoController))
+    }
+
+    fn create_at(place: &Place, quota: &Quota, processes: &[u32]) -> Result<Self, QuotaError> {
         static COUNT: AtomicU32 = AtomicU32::new(0);
+        if let Some(above) = place.less_allowed_above(quota) {
+            let (asked, allowed) = (quota.cpus(), above.cpus());
+            return Err(QuotaError::LessAbove { group: above.group, asked, allowed });
+        }
         // Relaxed: only the number matters.
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
         let folder = place.folder.join(format!("{PREFIX}{}-{count}", std::process::id()));
@@ -178,15 +209,43 @@ impl CpuGroup {
             .map_err(|source| QuotaError::NotPermitted { path: folder.clone(), source })?;
         // From here on dropping it removes the folder again.
         let group = Self { folder, version: place.version };
-        for (file, value) in group.version.files(quota) {
-            let path = group.folder.join(file);
-            write(&path, &value)?;
+        group.set(quota)?;
+        processes.iter().try_for_each(|process| group.add(*process))?;
+        Ok(group)
+    }
+
+    fn set(&self, quota: &Quota) -> Result<(), QuotaError> {
+        for (file, value) in self.version.files(quota) {
+            let path = self.folder.join(file);
+            fs::write(&path, &value).map_err(|source| refusal(&path, &value, source))?;
             let found = fs::read_to_string(&path).unwrap_or_default().trim().to_owned();
             if found != value {
                 return Err(QuotaError::NotTaken { path, written: value, found });
             }
         }
-        Ok(group)
+        Ok(())
+    }
+
+    fn add(&self, process: u32) -> Result<(), QuotaError> {
+        let path = self.folder.join("cgroup.procs");
+        match fs::write(&path, process.to_string()) {
+            // It has ended, and needs no quota any more; whoever speaks with it says so.
+            Err(error) if error.raw_os_error() == Some(Errno::SRCH.raw_os_error()) => Ok(()),
+            written => written.map_err(|source| QuotaError::NotPermitted { path, source }),
+        }
+    }
+}
+
+/// Says why the kernel did not take a quota.
+///
+/// Source: `tg_set_cfs_bandwidth` in the kernel's `sched/core.c`: what is in range is invalid only if a group above
+/// allows less.
+fn refusal(path: &Path, written: &str, source: io::Error) -> QuotaError {
+    match source.kind() {
+        io::ErrorKind::InvalidInput => {
+            QuotaError::Refused { path: path.to_owned(), written: written.to_owned() }
+        }
+        _ => QuotaError::NotPermitted { path: path.to_owned(), source },
     }
 }
 
@@ -227,12 +286,18 @@ impl Throttled {
     }
 }
 
+/// Removes what benches that were killed left wherever this process could make a group.
+pub(crate) fn sweep() {
+    // Without a place there is nothing to sweep; making a group says so in time.
+    let places = places::of_this_process().unwrap_or_default();
+    places.iter().for_each(|place| remove_forsaken(&place.folder));
+}
+
 /// Removes groups whose bench was killed before it could.
 fn remove_forsaken(parent: &Path) {
     for entry in fs::read_dir(parent).into_iter().flatten().map_while(Result::ok) {
-        let name = entry.file_name();
-        let maker = name.to_str().and_then(|name| name.strip_prefix(PREFIX)?.split_once('-'));
-        let is_forsaken = maker.is_some_and(|(id, _)| !Path::new("/proc").join(id).exists());
+        let maker = entry.file_name().to_str().and_then(maker);
+        let is_forsaken = maker.is_some_and(|id| !Path::new("/proc").join(id.to_string()).exists());
         if is_forsaken {
             // A group that still has processes stays: the kernel refuses.
             drop(fs::remove_dir(entry.path()));
@@ -240,8 +305,11 @@ fn remove_forsaken(parent: &Path) {
     }
 }
 
-fn write(path: &Path, value: &str) -> Result<(), QuotaError> {
-    fs::write(path, value).map_err(|source| QuotaError::NotPermitted { path: path.to_owned(), source })
+/// Returns the process that made the group of this name; `None` if it is none of ours.
+fn maker(name: &str) -> Option<u32> {
+    let (id, count) = name.strip_prefix(PREFIX)?.split_once('-')?;
+    let _: u32 = count.parse().ok()?;
+    id.parse().ok()
 }
 
 #[cfg(test)]
@@ -258,7 +326,7 @@ mod tests {
 
     #[test]
     fn quotas_beyond_both_ends_are_refused() {
-        let quota = |millicpus| CpuGroup::create(&Quota { millicpus, period: PERIOD });
+        let quota = |millicpus| CpuGroup::create(&Quota { millicpus, period: PERIOD }, &[]);
         let beyond = quota(host::cpus() * 1_000 + 1);
         assert!(matches!(beyond, Err(QuotaError::MoreThanPresent { .. })), "{beyond:?}");
         let below = quota(9);
@@ -277,28 +345,91 @@ mod tests {
     }
 
     #[test]
-    fn a_group_holds_its_quota_and_its_process_and_is_gone_afterwards() {
-        let group = match CpuGroup::create(&Quota { millicpus: 300, period: PERIOD }) {
+    fn a_group_holds_its_quota_and_its_processes_and_is_gone_afterwards() {
+        let sleep = || std::process::Command::new("sleep").arg("600").spawn().unwrap();
+        let mut children = [sleep(), sleep()];
+        let ids = children.each_ref().map(std::process::Child::id);
+        let group = CpuGroup::create(&Quota { millicpus: 300, period: PERIOD }, &ids);
+        if let Ok(group) = &group {
+            let read = |file: &str| fs::read_to_string(group.folder().join(file)).unwrap_or_default();
+            match group.version {
+                Version::One => {
+                    assert_eq!(read("cpu.cfs_quota_us").trim(), "30000");
+                    assert_eq!(read("cpu.cfs_period_us").trim(), "100000");
+                }
+                Version::Two => assert_eq!(read("cpu.max").trim(), "30000 100000"),
+            }
+            let mut inside: Vec<u32> = read("cgroup.procs").lines().map(|id| id.parse().unwrap()).collect();
+            inside.sort_unstable();
+            assert_eq!(inside, ids);
+            assert!(group.throttled().is_some());
+        }
+        for child in &mut children {
+            child.kill().unwrap();
+            child.wait().unwrap();
+        }
+        match group {
+            Ok(group) => {
+                let folder = group.folder().to_owned();
+                drop(group);
+                assert!(!folder.exists(), "{} is still there", folder.display());
+            }
+            Err(error) => println!("SKIPPED: {error}"),
+        }
+    }
+
+    #[test]
+    fn below_a_group_that_allows_less_there_is_no_group() {
+        let quota = |millicpus| Quota { millicpus, period: PERIOD };
+        let above = match CpuGroup::create(&quota(200), &[]) {
             Ok(group) => group,
             Err(error) => return println!("SKIPPED: {error}"),
         };
-        let read = |file: &str| fs::read_to_string(group.folder().join(file)).unwrap_or_default();
-        match group.version {
-            Version::One => {
-                assert_eq!(read("cpu.cfs_quota_us").trim(), "30000");
-                assert_eq!(read("cpu.cfs_period_us").trim(), "100000");
-            }
-            Version::Two => assert_eq!(read("cpu.max").trim(), "30000 100000"),
-        }
-        let mut child = std::process::Command::new("sleep").arg("600").spawn().unwrap();
-        group.add(child.id()).unwrap();
-        assert_eq!(read("cgroup.procs").trim(), child.id().to_string());
-        assert!(group.throttled().is_some());
-        child.kill().unwrap();
+        let place = Place {
+            version: above.version,
+            folder: above.folder().to_owned(),
+            mount: above.folder().to_owned(),
+        };
+        let below = CpuGroup::create_in(&[place], &quota(201), &[]);
+        assert!(matches!(&below, Err(QuotaError::LessAbove { allowed, .. }) if *allowed == 0.2), "{below:?}");
+    }
+
+    #[test]
+    fn a_quota_that_the_kernel_finds_invalid_is_more_than_a_group_above_allows() {
+        let refused = |errno: Errno| refusal(Path::new("cpu.max"), "30000", errno.into()).to_string();
+        let invalid = refused(Errno::INVAL);
+        assert!(invalid.contains("a control group above it allows less"), "{invalid}");
+        let forbidden = refused(Errno::ACCESS);
+        assert!(forbidden.contains("run it as root"), "{forbidden}");
+    }
+
+    #[test]
+    fn a_place_that_does_not_take_the_processes_is_left_for_the_next() {
+        let real = places::of_this_process().unwrap_or_default();
+        let Some(first) = real.first().filter(|place| fs::metadata(&place.folder).is_ok()) else {
+            return println!("SKIPPED: no control group limits processors here");
+        };
+        // A folder that takes any file, and so any quota and any process.
+        let other = tempfile::tempdir().unwrap();
+        let folder = other.path().to_owned();
+        let second = Place { mount: folder.clone(), folder, version: first.version };
+        let quota = Quota { millicpus: 100, period: PERIOD };
+        // No process has this number; the kernel calls it invalid.
+        let nobody = [u32::MAX];
+        assert!(CpuGroup::create_in(&real, &quota, &nobody).is_err());
+        let places = [first.clone(), second];
+        let group = CpuGroup::create_in(&places, &quota, &nobody).unwrap();
+        assert!(group.folder().starts_with(other.path()), "{}", group.folder().display());
+    }
+
+    #[test]
+    fn a_process_that_has_ended_needs_no_quota() {
+        let mut child = std::process::Command::new("true").spawn().unwrap();
         child.wait().unwrap();
-        let folder = group.folder().to_owned();
-        drop(group);
-        assert!(!folder.exists(), "{} is still there", folder.display());
+        match CpuGroup::create(&Quota { millicpus: 100, period: PERIOD }, &[child.id()]) {
+            Ok(_) => {}
+            Err(error) => println!("SKIPPED: {error}"),
+        }
     }
 
     #[test]
@@ -306,7 +437,9 @@ mod tests {
         let parent = tempfile::tempdir().unwrap();
         // No process has so large an id (`/proc/sys/kernel/pid_max` is at most 2²²).
         let forsaken = parent.path().join(format!("{PREFIX}4194305-0"));
-        let kept = [format!("{PREFIX}{}-0", std::process::id()), "other-4194305-0".to_owned()];
+        let living = format!("{PREFIX}{}-0", std::process::id());
+        let others = ["other-4194305-0", "tallycast-bench-of-mine", "tallycast-bench-4194305-old"];
+        let kept = [living.as_str(), others[0], others[1], others[2]];
         let kept = kept.map(|name| parent.path().join(name));
         fs::create_dir(&forsaken).unwrap();
         kept.iter().for_each(|folder| fs::create_dir(folder).unwrap());

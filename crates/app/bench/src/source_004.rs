@@ -107,7 +107,7 @@ pub fn figures(cpus: Option<f64>) -> &'static str {
 /// Compares what was measured with what the source concludes (§3.2, §4).
 #[must_use]
 pub fn compare(report: &Report, grid: Grid) -> Comparison {
-    let pairs = Pair::all(report);
+    let pairs = Pairs::of(report);
     let conclusions = vec![
         more_by_shm(&pairs),
         gap_closes(&pairs),
@@ -126,14 +126,24 @@ pub fn compare(report: &Report, grid: Grid) -> Comparison {
     }
 }
 
+/// Every place at which both transports were measured.
+struct Pairs<'a> {
+    /// Those at which at least one of them carried something.
+    carrying: Vec<Pair<'a>>,
+    /// At how many others neither did: two zeros are equal, and say nothing of either transport.
+    carrying_nothing: usize,
+    /// The limit of the searches. Units: elements.
+    limit: f64,
+}
+
 /// Both transports at one quota and cycle time.
 struct Pair<'a> {
     udp: &'a Point,
     shm: &'a Point,
 }
 
-impl<'a> Pair<'a> {
-    fn all(report: &'a Report) -> Vec<Self> {
+impl<'a> Pairs<'a> {
+    fn of(report: &'a Report) -> Self {
         let of = |transport| {
             let points = report.points.iter().filter(move |point: &&Point| point.transport == transport);
             points.filter(|point| point.multiplicity().is_some())
@@ -141,7 +151,41 @@ impl<'a> Pair<'a> {
         let partner = |udp: &Point| {
             of(Transport::Shm).find(|shm| shm.cpus == udp.cpus && shm.cycle_time_ns == udp.cycle_time_ns)
         };
-        of(Transport::Udp).filter_map(|udp| Some(Self { udp, shm: partner(udp)? })).collect()
+        let pairs = of(Transport::Udp).filter_map(|udp| Some(Pair { udp, shm: partner(udp)? }));
+        let (carrying, nothing): (Vec<_>, Vec<_>) = pairs.partition(Pair::carries);
+        let limit = report.start.options.limit.into();
+        Self { carrying, carrying_nothing: nothing.len(), limit }
+    }
+
+    /// Returns the pairs that tell which transport carries more: where both reached the limit the search ended
+    /// before it was known.
+    fn below_limit(&self) -> Vec<&Pair<'a>> {
+        self.carrying.iter().filter(|pair| !pair.is_at(self.limit)).collect()
+    }
+
+    /// Names the pairs that are left out because neither carried anything; empty if there are none.
+    fn without_nothing(&self) -> String {
+        left_out(self.carrying_nothing, "neither carried anything")
+    }
+
+    /// Names the pairs that are left out of a comparison of sizes; empty if there are none.
+    fn without_ties(&self) -> String {
+        let at_limit = self.carrying.len() - self.below_limit().len();
+        self.without_nothing() + &left_out(at_limit, "both reached the limit")
+    }
+}
+
+fn left_out(points: usize, why: &str) -> String {
+    if points == 0 { String::new() } else { format!("; left out: {points} at which {why}") }
+}
+
+impl Pair<'_> {
+    fn carries(&self) -> bool {
+        median(self.udp) > 0.0 || median(self.shm) > 0.0
+    }
+
+    fn is_at(&self, limit: f64) -> bool {
+        median(self.udp) >= limit && median(self.shm) >= limit
     }
 
     /// How many times more goes by shared memory; `None` where nothing went by one of them.
@@ -154,8 +198,9 @@ impl<'a> Pair<'a> {
     }
 }
 
-fn more_by_shm(pairs: &[Pair<'_>]) -> Conclusion {
-    let ratios: Vec<f64> = pairs.iter().filter_map(Pair::ratio).collect();
+fn more_by_shm(pairs: &Pairs<'_>) -> Conclusion {
+    let (pairs, without) = (pairs.below_limit(), pairs.without_ties());
+    let ratios: Vec<f64> = pairs.iter().filter_map(|pair| pair.ratio()).collect();
     let more = pairs.iter().filter(|pair| pair.shm_carries_more()).count();
     let mut here = format!("more by shared memory at {more} of {} points", pairs.len());
     if !ratios.is_empty() {
@@ -166,10 +211,12 @@ fn more_by_shm(pairs: &[Pair<'_>]) -> Conclusion {
     if nothing > 0 {
         here = format!("{here}; at {nothing} of them one of the two carried nothing");
     }
-    conclusion("shared memory carries consistently more than UDP", &here, share(more, pairs.len()))
+    let source = "shared memory carries consistently more than UDP";
+    conclusion(source, &here, share(more, pairs.len())).with(&without)
 }
 
-fn gap_closes(pairs: &[Pair<'_>]) -> Conclusion {
+fn gap_closes(pairs: &Pairs<'_>) -> Conclusion {
+    let (pairs, without) = (pairs.below_limit(), pairs.without_ties());
     // The quotas the source calls low; of each the ends of its curve.
     let low = pairs.iter().filter(|pair| pair.udp.cpus.is_some_and(|cpus| cpus < 1.0));
     let mut quotas: Vec<f64> = low.filter_map(|pair| pair.udp.cpus).collect();
@@ -192,24 +239,28 @@ fn gap_closes(pairs: &[Pair<'_>]) -> Conclusion {
         &words.collect::<Vec<_>>().join("; "),
         share(closing, curves.len()),
     )
+    .with(&without)
 }
 
-fn break_even(pairs: &[Pair<'_>]) -> Conclusion {
+fn break_even(pairs: &Pairs<'_>) -> Conclusion {
+    let (pairs, without) = (pairs.below_limit(), pairs.without_ties());
     let even: Vec<String> =
         pairs.iter().filter(|pair| !pair.shm_carries_more()).map(|pair| pair.udp.case()).collect();
     let here = match &even[..] {
         [] => "UDP carried as much as shared memory at no point".to_owned(),
         cases => format!("UDP carried as much or more at {}", cases.join(", ")),
     };
-    let agreement = match (pairs, &even[..]) {
+    let agreement = match (&pairs[..], &even[..]) {
         ([], _) => Agreement::NotMeasured,
         (_, []) => Agreement::Differs,
         _ => Agreement::Agrees,
     };
-    conclusion("there might be a point from which on UDP carries as much as shared memory", &here, agreement)
+    let source = "there might be a point from which on UDP carries as much as shared memory";
+    conclusion(source, &here, agreement).with(&without)
 }
 
-fn spread(pairs: &[Pair<'_>]) -> Conclusion {
+fn spread(pairs: &Pairs<'_>) -> Conclusion {
+    let (pairs, without) = (&pairs.carrying, pairs.without_nothing());
     let width = |point: &Point| point.multiplicity().map_or(0.0, |it| it.max - it.min);
     let share_of_median = |point: &Point| {
         point.multiplicity().filter(|it| it.median > 0.0).map_or(0.0, |it| (it.max - it.min) / it.median)
@@ -225,6 +276,7 @@ fn spread(pairs: &[Pair<'_>]) -> Conclusion {
         ),
         share(wider, pairs.len()),
     )
+    .with(&without)
 }
 
 fn more_cpu(report: &Report) -> Conclusion {
@@ -275,6 +327,14 @@ fn limit_reached(report: &Report) -> Conclusion {
 fn conclusion(source: &str, here: &str, agreement: Agreement) -> Conclusion {
     let here = if agreement == Agreement::NotMeasured { "not measured" } else { here };
     Conclusion { source: source.to_owned(), here: here.to_owned(), agreement }
+}
+
+impl Conclusion {
+    /// Says beside it which points it leaves out.
+    fn with(mut self, left_out: &str) -> Self {
+        self.here += left_out;
+        self
+    }
 }
 
 /// How far something holds that holds at `some` of `all`.
@@ -343,80 +403,4 @@ impl fmt::Display for Comparison {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::cycle::{Outcome, example_report};
-
-    /// Compares a report of one quota whose sizes are as given: shared memory, UDP, for two cycle times.
-    fn agreements(change: impl FnOnce(&mut Report)) -> Vec<Agreement> {
-        let mut report = example_report();
-        change(&mut report);
-        compare(&report, Grid::Short).conclusions.into_iter().map(|it| it.agreement).collect()
-    }
-
-    #[test]
-    fn what_was_not_measured_is_not_concluded() {
-        let all = agreements(|report| report.points.clear());
-        assert_eq!(all, [Agreement::NotMeasured; 6]);
-    }
-
-    #[test]
-    fn the_example_agrees_where_it_does() {
-        use Agreement::{Agrees, Differs, NotMeasured};
-        // 12,000 and 60,000 by UDP, 210,000 and 1,000,000 by shared memory, at 0.3 CPUs alone.
-        assert_eq!(agreements(|_| {}), [Agrees, Differs, Differs, Agrees, NotMeasured, NotMeasured]);
-    }
-
-    #[test]
-    fn udp_ahead_is_a_break_even() {
-        let all = agreements(|report| {
-            let transports = report.points.iter_mut().map(|point| &mut point.transport);
-            transports.for_each(|it| {
-                *it = if *it == Transport::Udp { Transport::Shm } else { Transport::Udp };
-            });
-        });
-        assert_eq!(all[..3], [Agreement::Differs, Agreement::Differs, Agreement::Agrees]);
-    }
-
-    #[test]
-    fn a_point_that_carried_nothing_has_no_ratio() {
-        let mut report = example_report();
-        let Outcome::Measured { multiplicity, .. } = &mut report.points[0].outcome else { panic!() };
-        multiplicity.median = 0.0;
-        let comparison = compare(&report, Grid::Short);
-        let here = &comparison.conclusions[0].here;
-        assert_eq!(
-            here,
-            "more by shared memory at 2 of 2 points, 16.7 to 16.7 times as much; at 1 of them one of the two carried nothing"
-        );
-        assert_eq!(comparison.conclusions[1].agreement, Agreement::NotMeasured);
-        assert_eq!((comparison.points, comparison.noisy_points), (4, 4));
-    }
-
-    #[test]
-    fn more_cpu_and_the_limit_are_compared_where_they_were_measured() {
-        let all = agreements(|report| {
-            let mut more = report.points.clone();
-            more.iter_mut().for_each(|point| point.cpus = Some(1.5));
-            report.points.append(&mut more);
-        });
-        // Nothing changed with more, which is half of that conclusion; every search at 10 ms reached the limit.
-        assert_eq!(all[4..], [Agreement::Partly, Agreement::Agrees]);
-    }
-
-    #[test]
-    fn both_grids_are_in_order_and_the_short_one_is_short() {
-        let (short, full) = (Grid::Short.options(), Grid::Full.options());
-        assert_eq!((short.check(), full.check()), (Ok(()), Ok(())));
-        assert!(short.longest() < Duration::from_secs(450), "{:?}", short.longest());
-        assert!(full.longest() > Duration::from_secs(10 * 3_600), "{:?}", full.longest());
-    }
-
-    #[test]
-    fn every_quota_of_the_source_names_its_figures() {
-        for cpus in Grid::Full.options().cpus {
-            assert!(figures(cpus.cpus()).contains("004"), "{cpus}");
-        }
-        assert_eq!(figures(None), "");
-    }
-}
+mod tests;

@@ -34,7 +34,7 @@ enum Part {
 impl Node for Part {
     fn receive(&mut self, now: Instant, arrival: &Arrival<'_>) {
         if let Self::Reader { assembly, settled } = self {
-            let _ = assembly.accept(now, arrival.bytes);
+            let _ = assembly.accept(now, assembly.cut().read(arrival.bytes));
             *settled |= assembly.is_settled(&Limits::SOURCE_004);
         }
     }

@@ -18,6 +18,9 @@ const SMALLEST_DATAGRAM_BYTES: usize = HEADER_BYTES + 4;
 /// The largest array: with its ring a gigabyte of memory.
 const LARGEST_MULTIPLICITY: u32 = 1 << 26;
 
+/// How often a quota is given anew unless told otherwise: as Docker's.
+const QUOTA_PERIOD: Duration = Duration::from_millis(100);
+
 /// The longest run of one search step: a day of 86 ms cycles. Beyond it is a slip of the keyboard.
 const MOST_CYCLES: u32 = 1_000_000;
 
@@ -99,6 +102,16 @@ pub enum OptionsError {
         /// The most it may be.
         most: u128,
     },
+    /// An option that nothing of what is measured heeds.
+    #[error("{option} has no effect {when}\nleave it out, or {remedy}")]
+    WithoutEffect {
+        /// Which option.
+        option: &'static str,
+        /// Why not.
+        when: &'static str,
+        /// What would give it one.
+        remedy: &'static str,
+    },
     /// Not a number of processors.
     #[error("`{0}` is no number of CPUs\nwrite one such as 0.3, down to thousandths, or `max` for no limit")]
     Cpus(String),
@@ -111,7 +124,7 @@ impl Default for Options {
             transports: Transport::ALL.to_vec(),
             cycle_times: vec![Duration::from_millis(10)],
             cpus: vec![CpuLimit::Max],
-            quota_period: Duration::from_millis(100),
+            quota_period: QUOTA_PERIOD,
             cycles: 1_000,
             repeats: 3,
             limit: 1_000_000,
@@ -148,6 +161,30 @@ impl Options {
         in_range("--datagram", self.datagram_bytes as u128, datagrams)?;
         if let Buffer::Bytes(bytes) = self.receive_buffer {
             in_range("--receive-buffer in bytes", bytes as u128, 1..=1 << 30)?;
+        }
+        self.check_effects()
+    }
+
+    /// Refuses what was told and would be ignored; a default that is told as it is does no harm.
+    fn check_effects(&self) -> Result<(), OptionsError> {
+        let udp = |option| OptionsError::WithoutEffect {
+            option,
+            when: "without UDP",
+            remedy: "add udp to --transports",
+        };
+        let has_udp = self.transports.contains(&Transport::Udp);
+        if !has_udp && self.datagram_bytes != LARGEST_DATAGRAM_BYTES {
+            return Err(udp("--datagram"));
+        }
+        if !has_udp && self.receive_buffer != Buffer::System {
+            return Err(udp("--receive-buffer"));
+        }
+        if self.quota_period != QUOTA_PERIOD && self.cpus.iter().all(|cpus| *cpus == CpuLimit::Max) {
+            return Err(OptionsError::WithoutEffect {
+                option: "--quota-period",
+                when: "without a quota",
+                remedy: "give one with --cpus, such as 0.3",
+            });
         }
         Ok(())
     }
@@ -292,5 +329,39 @@ mod tests {
         assert!(!check(|it| it.limits.complete_ppm = 1_000_001));
         assert!(!check(|it| it.receive_buffer = Buffer::Bytes(0)));
         assert!(!check(|it| it.quota_period = Duration::from_micros(999)));
+    }
+
+    #[test]
+    fn options_that_nothing_heeds_are_refused() {
+        let refused = |change: fn(&mut Options)| {
+            let mut options = Options::default();
+            change(&mut options);
+            match options.check() {
+                Ok(()) => None,
+                Err(OptionsError::WithoutEffect { option, .. }) => Some(option),
+                Err(error) => panic!("{error}"),
+            }
+        };
+        let datagram = |it: &mut Options| it.datagram_bytes = 1_472;
+        assert_eq!(refused(datagram), None);
+        assert_eq!(refused(|it| it.receive_buffer = Buffer::Bytes(1)), None);
+        assert_eq!(refused(|it| it.transports = vec![Transport::Shm]), None);
+        let through_memory = |it: &mut Options| {
+            it.transports = vec![Transport::Shm];
+            it.datagram_bytes = 1_472;
+        };
+        assert_eq!(refused(through_memory), Some("--datagram"));
+        let through_memory = |it: &mut Options| {
+            it.transports = vec![Transport::Shm];
+            it.receive_buffer = Buffer::Bytes(1);
+        };
+        assert_eq!(refused(through_memory), Some("--receive-buffer"));
+        let unlimited = |it: &mut Options| it.quota_period = Duration::from_millis(50);
+        assert_eq!(refused(unlimited), Some("--quota-period"));
+        let partly_limited = |it: &mut Options| {
+            it.quota_period = Duration::from_millis(50);
+            it.cpus = vec![CpuLimit::Max, CpuLimit::Millicpus(300)];
+        };
+        assert_eq!(refused(partly_limited), None);
     }
 }

@@ -93,7 +93,7 @@ fn row(point: &Point) -> String {
     let head =
         format!("<tr><td>{cpus}</td><td>{cycle_time:?}</td><td class=\"word\">{}</td>", point.transport);
     let tail = match &point.outcome {
-        Outcome::Measured { multiplicity: it, noise, .. } => format!(
+        Outcome::Measured { multiplicity: it, noise, broken_off, .. } => format!(
             "<td>{}</td><td>{}</td><td>{}</td><td>{}</td><td class=\"word\">{}</td>\
              <td class=\"word noisy\">{}</td></tr>\n",
             grouped(it.median),
@@ -101,7 +101,7 @@ fn row(point: &Point) -> String {
             grouped(it.max),
             it.runs,
             point.failures(),
-            escaped(&noise.join("; "))
+            escaped(&noise.iter().chain(broken_off).map(String::as_str).collect::<Vec<_>>().join("; "))
         ),
         Outcome::Skipped { reason } => not_measured("skipped", reason),
         Outcome::Failed { reason } => not_measured("failed", reason),
@@ -144,6 +144,7 @@ fn escaped(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::*;
     use crate::cycle::report::tests::example;
     use crate::source_004::{Grid, compare};
 
@@ -156,6 +157,14 @@ mod tests {
             assert!(!page.contains(outside), "{outside}");
         }
         assert!(!page.contains("NaN"));
+    }
+
+    #[test]
+    fn a_repeat_that_failed_stands_beside_its_point() {
+        let mut report = example();
+        let Outcome::Measured { broken_off, .. } = &mut report.points[0].outcome else { panic!() };
+        *broken_off = Some("the <writer> ended".to_owned());
+        assert!(report.to_html().unwrap().contains("; the &lt;writer&gt; ended</td>"));
     }
 
     #[test]

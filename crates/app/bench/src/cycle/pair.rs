@@ -90,6 +90,15 @@ pub(super) struct Measured {
     pub(super) notes: Vec<String>,
 }
 
+/// A run that both processes were told to begin.
+pub(super) struct Begun {
+    /// When cycle 0 begins.
+    pub(super) start: units::Instant,
+    /// How long it takes from there if nothing is late.
+    planned: Duration,
+    notes: Vec<String>,
+}
+
 /// A writer and a reader. Dropping ends both.
 pub(super) struct Pair {
     writer: Worker,
@@ -119,20 +128,25 @@ impl Pair {
         [self.writer.process.id(), self.reader.process.id()]
     }
 
-    /// Runs `task`, whose role and endpoint are filled in here; `is_wanted_to_end` stops it early.
-    pub(super) fn run(
-        &mut self,
-        task: &Task,
-        lead: Duration,
-        is_wanted_to_end: &dyn Fn() -> bool,
-    ) -> Result<Measured, PairError> {
+    /// Has both ends of `task`, whose role and endpoint are filled in here, made, and tells both to begin after `lead`.
+    pub(super) fn begin(&mut self, task: &Task, lead: Duration) -> Result<Begun, PairError> {
         let notes = self.prepare(task)?;
-        let start_ns = (clock::monotonic() + lead).as_nanos();
+        let start = clock::monotonic() + lead;
+        let start_ns = start.as_nanos();
         // The reader first: its time to listen must have come when the writer's comes to speak.
         self.reader.tell(&ToWorker::Start { start_ns })?;
         self.writer.tell(&ToWorker::Start { start_ns })?;
+        Ok(Begun { start, planned: task.cycle_time * task.cycles, notes })
+    }
 
-        let planned = lead + task.cycle_time * task.cycles;
+    /// Listens until the run is over; `is_wanted_to_end` stops it early.
+    pub(super) fn finish(
+        &mut self,
+        begun: Begun,
+        is_wanted_to_end: &dyn Fn() -> bool,
+    ) -> Result<Measured, PairError> {
+        let Begun { start, planned, notes } = begun;
+        let planned = start.since(clock::monotonic()) + planned;
         let deadline = Instant::now() + planned + PATIENCE;
         let (mut stopped, mut writer_cpu_ns) = (false, 0);
         loop {

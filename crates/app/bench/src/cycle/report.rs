@@ -114,6 +114,8 @@ pub enum Outcome {
         noise: Vec<String>,
         /// Every search.
         searches: Vec<Search>,
+        /// Why there are fewer repeats than were asked for: the next one could not be measured. Null if it is not so.
+        broken_off: Option<String>,
     },
     /// It was not tried.
     Skipped {
@@ -189,7 +191,7 @@ pub struct Run {
     pub reader_cpu_ns: u64,
     /// Datagrams that the kernel dropped because the reader's socket buffer was full; null where it does not say.
     pub dropped_by_socket: Option<u64>,
-    /// Quota periods in which the pair was stopped; null without a quota.
+    /// Quota periods in which the pair was stopped, its preparation not counted; null without a quota.
     pub throttled_periods: Option<u64>,
 }
 
@@ -281,16 +283,16 @@ impl Settings {
 }
 
 impl Outcome {
-    /// Sums searches up.
+    /// Sums searches up; `broken_off` says why there are not more of them.
     ///
     /// # Panics
     /// If there are none.
-    pub(super) fn of(searches: Vec<Search>) -> Self {
+    pub(super) fn of(searches: Vec<Search>, broken_off: Option<String>) -> Self {
         #[expect(clippy::cast_precision_loss, reason = "multiplicities are far below 2^53")]
         let sizes: Vec<f64> = searches.iter().map(|search| search.multiplicity as f64).collect();
         let summary = Summary::of(&sizes).expect("a point has at least one search");
         let noise = noise(&summary, &searches);
-        Self::Measured { multiplicity: Spread::of(&summary), noise, searches }
+        Self::Measured { multiplicity: Spread::of(&summary), noise, searches, broken_off }
     }
 }
 
@@ -326,6 +328,15 @@ impl Point {
         match &self.outcome {
             Outcome::Measured { noise, .. } => noise,
             Outcome::Skipped { .. } | Outcome::Failed { .. } => &[],
+        }
+    }
+
+    /// Returns why there are fewer repeats than were asked for; `None` unless one could not be measured.
+    #[must_use]
+    pub fn broken_off(&self) -> Option<&str> {
+        match &self.outcome {
+            Outcome::Measured { broken_off, .. } => broken_off.as_deref(),
+            Outcome::Skipped { .. } | Outcome::Failed { .. } => None,
         }
     }
 

@@ -15,7 +15,11 @@ use super::report::{
 };
 use super::transport::Transport;
 use crate::host::{self, Elsewhere, Host};
-use crate::quota::{CpuGroup, QuotaError, Throttled};
+use crate::quota::{self, CpuGroup, Quota, QuotaError, Throttled};
+
+/// How long before a run what the kernel throttled so far is read: the preparation lies a whole period back by then, so
+/// that it is counted already, and this look does not disturb cycle 0.
+const BEFORE_START: Duration = Duration::from_millis(10);
 
 /// Whoever looks on while a bench runs.
 pub trait Watch {
@@ -65,6 +69,7 @@ enum SearchError {
 pub fn run(options: &Options, program: &Program, watch: &mut dyn Watch) -> Result<Report, OptionsError> {
     options.check()?;
     options.transports.iter().for_each(|transport| transport.sweep());
+    quota::sweep();
     let start = Start {
         time_ns: clock::wall().as_nanos(),
         tallycast: env!("CARGO_PKG_VERSION").to_owned(),
@@ -124,6 +129,22 @@ impl Place {
     }
 }
 
+/// The two processes of a search, and the group that limits them.
+///
+/// Fields are dropped in their order: the group is removed once its processes have ended.
+struct LimitedPair {
+    pair: Pair,
+    group: Option<CpuGroup>,
+}
+
+impl LimitedPair {
+    fn start(program: &Program, quota: Option<&Quota>) -> Result<Self, SearchError> {
+        let pair = Pair::start(program)?;
+        let group = quota.map(|quota| CpuGroup::create(quota, &pair.process_ids())).transpose()?;
+        Ok(Self { pair, group })
+    }
+}
+
 struct Bench<'a> {
     options: &'a Options,
     program: &'a Program,
@@ -142,36 +163,27 @@ impl Bench<'_> {
             self.interrupted = true;
             return None;
         }
-        let quota = place.cpus.quota(self.options.quota_period);
-        let group = match quota.as_ref().map(CpuGroup::create).transpose() {
-            Ok(group) => group,
-            Err(error) => return Some(Outcome::Skipped { reason: error.to_string() }),
-        };
-        let mut searches = Vec::new();
+        let (mut searches, mut failure) = (Vec::new(), None);
         for repeat in 0..self.options.repeats {
             progress.repeat.0 = repeat;
-            match self.search(place, group.as_ref(), progress) {
+            match self.search(place, progress) {
                 Ok(Some(search)) => searches.push(search),
                 Ok(None) => break,
-                Err(error) => return Some(Outcome::Failed { reason: error.to_string() }),
+                Err(error) => {
+                    failure = Some(error);
+                    break;
+                }
             }
         }
         // Ended early it has fewer repeats, which its rows say.
-        self.interrupted |= searches.len() < self.options.repeats as usize;
-        (!searches.is_empty()).then(|| Outcome::of(searches))
+        self.interrupted |= failure.is_none() && searches.len() < self.options.repeats as usize;
+        outcome(searches, failure)
     }
 
     /// Searches once, with two processes of its own; `None` if the bench is to end.
-    fn search(
-        &mut self,
-        place: &Place,
-        group: Option<&CpuGroup>,
-        progress: &mut Progress,
-    ) -> Result<Option<Search>, SearchError> {
-        let mut pair = Pair::start(self.program)?;
-        if let Some(group) = group {
-            pair.process_ids().into_iter().try_for_each(|process| group.add(process))?;
-        }
+    fn search(&mut self, place: &Place, progress: &mut Progress) -> Result<Option<Search>, SearchError> {
+        let quota = place.cpus.quota(self.options.quota_period);
+        let mut limited = LimitedPair::start(self.program, quota.as_ref())?;
         let elsewhere = Elsewhere::begin();
         let mut bisection = Bisection::new(self.options.limit.into(), self.options.step.into());
         let mut runs: Vec<Run> = Vec::new();
@@ -182,7 +194,7 @@ impl Bench<'_> {
             };
             progress.multiplicity = multiplicity;
             self.watch.progress(progress);
-            let run = self.run(place, multiplicity, (&mut pair, group))?;
+            let run = self.run(place, multiplicity, &mut limited)?;
             let verdict = run.verdict;
             runs.push(run);
             match verdict {
@@ -211,15 +223,19 @@ impl Bench<'_> {
         &mut self,
         place: &Place,
         multiplicity: u64,
-        (pair, group): (&mut Pair, Option<&CpuGroup>),
+        limited: &mut LimitedPair,
     ) -> Result<Run, SearchError> {
         let task = self.task(place, u32::try_from(multiplicity).unwrap_or(u32::MAX))?;
-        let throttled = || group.and_then(CpuGroup::throttled);
-        let before = throttled();
+        let LimitedPair { pair, group } = limited;
         let quota = place.cpus.quota(self.options.quota_period);
         let lead = quota.map_or(options::LEAD, |quota| quota.lead());
+        let begun = pair.begin(&task, lead)?;
+        let before = group.as_ref().and_then(|group| {
+            clock::sleep_until(begun.start - BEFORE_START);
+            group.throttled()
+        });
         let watch = &*self.watch;
-        let measured = pair.run(&task, lead, &|| watch.is_wanted_to_end())?;
+        let measured = pair.finish(begun, &|| watch.is_wanted_to_end())?;
         let Measured { account, writer_cpu_ns, reader_cpu_ns, dropped_by_socket, notes } = measured;
         account.check()?;
         for note in notes {
@@ -227,7 +243,7 @@ impl Bench<'_> {
                 self.notes.push(note);
             }
         }
-        let periods = before.zip(throttled());
+        let periods = before.zip(group.as_ref().and_then(CpuGroup::throttled));
         let throttled_periods = periods.map(|(before, after): (Throttled, _)| after.since(&before).periods);
         let verdict = self.options.limits.judge(&account);
         Ok(Run {
@@ -266,6 +282,18 @@ impl Bench<'_> {
     }
 }
 
+/// Says what was found at a point: what failed takes nothing from the repeats before it. `None` if there is neither.
+fn outcome(searches: Vec<Search>, failure: Option<SearchError>) -> Option<Outcome> {
+    match failure {
+        None if searches.is_empty() => None,
+        Some(error @ SearchError::Quota(_)) if searches.is_empty() => {
+            Some(Outcome::Skipped { reason: error.to_string() })
+        }
+        Some(error) if searches.is_empty() => Some(Outcome::Failed { reason: error.to_string() }),
+        failure => Some(Outcome::of(searches, failure.map(|error| error.to_string()))),
+    }
+}
+
 impl From<probe::Found> for Found {
     fn from(found: probe::Found) -> Self {
         match found {
@@ -287,5 +315,33 @@ impl fmt::Display for Progress {
             repeat.0 + 1,
             repeat.1
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn search() -> Search {
+        Search { multiplicity: 7, found: Found::Largest, elsewhere_cpus: None, runs: Vec::new() }
+    }
+
+    #[test]
+    fn what_fails_takes_nothing_from_the_repeats_before_it() {
+        let ended = || Some(SearchError::Pair(PairError::Ended { side: "writer" }));
+        let found = outcome(vec![search(), search()], ended()).unwrap();
+        let Outcome::Measured { searches, broken_off, .. } = found else { panic!("{found:?}") };
+        assert_eq!(searches.len(), 2);
+        assert!(broken_off.is_some_and(|reason| reason.contains("ended by itself")));
+        assert!(matches!(outcome(Vec::new(), ended()), Some(Outcome::Failed { .. })));
+    }
+
+    #[test]
+    fn a_quota_that_cannot_be_had_skips_a_point_and_an_end_before_its_first_search_leaves_it_out() {
+        let refused = SearchError::Quota(QuotaError::NoController);
+        assert!(matches!(outcome(Vec::new(), Some(refused)), Some(Outcome::Skipped { .. })));
+        assert_eq!(outcome(Vec::new(), None), None);
+        let all = outcome(vec![search()], None);
+        assert!(matches!(all, Some(Outcome::Measured { broken_off: None, .. })), "{all:?}");
     }
 }

@@ -55,7 +55,9 @@ impl Report {
     fn write_notes(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let at_limit = self.points.iter().flat_map(Point::searches).any(|it| it.found == Found::Limit);
         if at_limit {
-            writeln!(formatter, "\n≥ the limit of the search held in some repeats: raise it with --limit")?;
+            // The grid of a source is the source's: `bench reproduce` has no such option.
+            let way_out = if self.source.is_none() { ": raise it with --limit" } else { "" };
+            writeln!(formatter, "\n≥ the limit of the search held in some repeats{way_out}")?;
         }
         let noisy: Vec<&Point> = self.points.iter().filter(|point| !point.noise().is_empty()).collect();
         if !noisy.is_empty() {
@@ -63,6 +65,15 @@ impl Report {
         }
         for point in noisy {
             writeln!(formatter, "  {} {}: {}", point.transport, point.case(), point.noise().join("; "))?;
+        }
+        let broken_off = self.points.iter().filter_map(|point| Some((point, point.broken_off()?)));
+        for (point, reason) in broken_off {
+            let (case, repeats) = (point.case(), point.searches().len());
+            writeln!(
+                formatter,
+                "\n{} {case} has {repeats} of {} repeats; the next one failed: {reason}",
+                point.transport, self.start.options.repeats
+            )?;
         }
         if let Some(comparison) = &self.source {
             write!(formatter, "\n{comparison}")?;
@@ -82,7 +93,7 @@ fn write_point(formatter: &mut fmt::Formatter<'_>, point: &Point) -> fmt::Result
     let cycle_time = format!("{:?}", Duration::from_nanos(point.cycle_time_ns));
     write!(formatter, "{cpus:>6}  {cycle_time:>10}  {:9}  ", point.transport)?;
     match &point.outcome {
-        Outcome::Measured { multiplicity, noise, searches } => {
+        Outcome::Measured { multiplicity, noise, searches, .. } => {
             let most = if searches.iter().any(|it| it.found == Found::Limit) { "≥ " } else { "" };
             let spread = format!("({} – {most}{})", grouped(multiplicity.min), grouped(multiplicity.max));
             let mark = if noise.is_empty() { "" } else { NOISY };
@@ -126,6 +137,28 @@ pub(super) fn grouped(value: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cycle::report::tests::example;
+    use crate::source_004::{Grid, compare};
+
+    #[test]
+    fn a_repeat_that_failed_stands_below_the_table_with_its_reason() {
+        let mut report = example();
+        let Outcome::Measured { searches, broken_off, .. } = &mut report.points[0].outcome else { panic!() };
+        searches.pop();
+        *broken_off = Some("the writer of a run ended by itself".to_owned());
+        let table = report.to_string();
+        let words =
+            "udp 2ms/0.3cpu has 2 of 3 repeats; the next one failed: the writer of a run ended by itself";
+        assert!(table.contains(words), "{table}");
+    }
+
+    #[test]
+    fn a_limit_is_to_be_raised_only_where_there_is_an_option_for_it() {
+        let mut report = example();
+        assert!(report.to_string().contains("held in some repeats: raise it with --limit\n"));
+        report.source = Some(compare(&report, Grid::Short));
+        assert!(report.to_string().contains("held in some repeats\n"));
+    }
 
     #[test]
     fn thousands_stand_apart() {

@@ -173,7 +173,8 @@ mod tests {
             sending.count(pieces.len() as u64, refused, clock::monotonic());
         }
         let mut take = |bytes: &[u8]| {
-            let _ = assembly.accept(clock::monotonic(), bytes);
+            let content = cut.read(bytes);
+            let _ = assembly.accept(clock::monotonic(), content);
         };
         while reader.receive(Instant::ORIGIN, &mut take).unwrap() > 0 {}
         let dropped = reader.dropped();

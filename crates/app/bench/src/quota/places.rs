@@ -22,6 +22,16 @@ pub(super) enum Version {
 pub(super) struct Place {
     pub(super) version: Version,
     pub(super) folder: PathBuf,
+    /// The uppermost group that can be seen.
+    pub(super) mount: PathBuf,
+}
+
+/// What a group and those below it may take together.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Allowance {
+    pub(super) group: PathBuf,
+    share_us: u64,
+    period_us: u64,
 }
 
 /// Where the controller is mounted, and where in it this process is.
@@ -43,6 +53,44 @@ impl Version {
             Self::Two => vec![("cpu.max", format!("{share} {period}"))],
         }
     }
+
+    /// Returns what a group allows; `None` if it limits nothing, as the root of a hierarchy.
+    ///
+    /// Source: the kernel's `scheduler/sched-bwc.rst` and `admin-guide/cgroup-v2.rst`: no limit is `-1` in version 1 and
+    /// `max` in version 2.
+    fn allowance(self, group: &Path) -> Option<Allowance> {
+        let read = |file: &str| fs::read_to_string(group.join(file)).ok();
+        let words = match self {
+            Self::One => format!("{} {}", read("cpu.cfs_quota_us")?.trim(), read("cpu.cfs_period_us")?),
+            Self::Two => read("cpu.max")?,
+        };
+        let (share, period) = words.trim().split_once(' ')?;
+        let (share_us, period_us) = (share.parse().ok()?, period.parse().ok().filter(|it| *it > 0)?);
+        Some(Allowance { group: group.to_owned(), share_us, period_us })
+    }
+}
+
+impl Place {
+    /// Returns the nearest group, this one or one above it, that allows less than `quota`.
+    ///
+    /// Version 2 takes a larger quota below it all the same, and enforces the smaller one; version 1 calls it invalid.
+    pub(super) fn less_allowed_above(&self, quota: &Quota) -> Option<Allowance> {
+        let groups = self.folder.ancestors().take_while(|group| group.starts_with(&self.mount));
+        groups.filter_map(|group| self.version.allowance(group)).find(|it| !it.allows(quota))
+    }
+}
+
+impl Allowance {
+    /// Returns it in processors.
+    #[expect(clippy::cast_precision_loss, reason = "the kernel's shares and periods are far below 2^53 µs")]
+    pub(super) fn cpus(&self) -> f64 {
+        self.share_us as f64 / self.period_us as f64
+    }
+
+    fn allows(&self, quota: &Quota) -> bool {
+        let (share_us, period_us) = (quota.per_period().as_micros(), quota.period.as_micros());
+        share_us * u128::from(self.period_us) <= u128::from(self.share_us) * period_us
+    }
 }
 
 /// Returns where a group can be made, the best place first.
@@ -56,16 +104,19 @@ pub(super) fn of_this_process() -> Result<Vec<Place>, QuotaError> {
 
 impl Hierarchy {
     fn places(&self) -> Vec<Place> {
-        let version = self.version;
         let own = self.mount.join(&self.own);
-        match version {
-            Version::One => vec![Place { version, folder: own }],
+        match self.version {
+            Version::One => vec![self.place(&own)],
             Version::Two => {
                 let upwards = own.ancestors().take_while(|folder| folder.starts_with(&self.mount));
                 let handing_down = upwards.filter(|folder| hands_cpu_down(folder));
-                handing_down.map(|folder| Place { version, folder: folder.to_owned() }).collect()
+                handing_down.map(|folder| self.place(folder)).collect()
             }
         }
+    }
+
+    fn place(&self, folder: &Path) -> Place {
+        Place { version: self.version, folder: folder.to_owned(), mount: self.mount.clone() }
     }
 }
 
@@ -186,6 +237,30 @@ mod tests {
         assert_eq!(places(), [root.path()]);
         hand_down(&root.path().join("a"), "memory cpu");
         assert_eq!(places(), [root.path().join("a").as_path(), root.path()]);
+    }
+
+    #[test]
+    fn a_group_above_that_allows_less_is_found_in_both_versions() {
+        let root = tempfile::tempdir().unwrap();
+        let (above, own) = (root.path().join("a"), root.path().join("a/b"));
+        fs::create_dir_all(&own).unwrap();
+        // The own groups limit nothing; what is above allows half a processor.
+        fs::write(above.join("cpu.max"), "50000 100000\n").unwrap();
+        fs::write(own.join("cpu.max"), "max 100000\n").unwrap();
+        for (file, value) in [("cpu.cfs_quota_us", "100000\n"), ("cpu.cfs_period_us", "200000\n")] {
+            fs::write(above.join(file), value).unwrap();
+        }
+        fs::write(own.join("cpu.cfs_quota_us"), "-1\n").unwrap();
+        fs::write(own.join("cpu.cfs_period_us"), "100000\n").unwrap();
+        for version in [Version::One, Version::Two] {
+            let place = Place { version, folder: own.clone(), mount: root.path().to_owned() };
+            let less = |millicpus| {
+                let quota = Quota { millicpus, period: Duration::from_millis(10) };
+                place.less_allowed_above(&quota).map(|it| (it.group.clone(), it.cpus()))
+            };
+            assert_eq!(less(500), None, "{version:?}");
+            assert_eq!(less(501), Some((above.clone(), 0.5)), "{version:?}");
+        }
     }
 
     #[test]

@@ -1,11 +1,14 @@
 //! `tallycast bench`: real runs between real processes. No test says that a run was good, which the machine decides;
 //! each says that the account adds up and that the verdict follows from it.
 
+use std::time::Duration;
+
 use bench::cycle::{Found, Limits, Outcome, Report, Run, State, Transport, Verdict};
-use rustix::process::Signal;
+use bench::{CpuGroup, Quota};
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use crate::program::{Running, run, run_with, wait_for};
+use crate::program::{Running, run, run_unread, run_with, wait_for};
 use crate::schema::Schema;
 
 /// A bench as small as they come.
@@ -101,6 +104,97 @@ fn a_quota_is_enforced_or_the_point_is_skipped_with_its_reason() {
     assert!(matches!(&beyond.outcome, Outcome::Skipped { reason } if reason.contains("CPUs limits nothing")));
 }
 
+/// How often the kernel gives a quota anew.
+const QUOTA_PERIOD: Duration = Duration::from_millis(100);
+
+/// Runs one whole run over each transport under a quota, of an array so large that no processor fills, copies twice and
+/// compares it within a fifth of a cycle; `None`, and said, where no quota can be enforced.
+fn limited_runs(cpus: &str, cycles: &str) -> Option<Vec<(Transport, Run)>> {
+    let size = ["--limit", "4000000", "--step", "4000000", "--repeat", "1", "--whole-runs", "--json"];
+    let load = ["bench", "cycle", "--cycle-times", "1ms", "--cycles", cycles, "--cpus", cpus];
+    let (report, _) = report(&[&load[..], &size].concat());
+    for point in &report.points {
+        match &point.outcome {
+            Outcome::Measured { .. } => {}
+            Outcome::Skipped { reason } => {
+                println!("SKIPPED: {reason}");
+                return None;
+            }
+            Outcome::Failed { reason } => panic!("{reason}"),
+        }
+    }
+    Some(runs(&report).map(|(transport, run)| (transport, run.clone())).collect())
+}
+
+/// Returns how many periods of its quota a run touches at most, judged by its latest callback.
+fn periods(run: &Run) -> u64 {
+    let callbacks = &run.account.callbacks;
+    let slacks = [callbacks.writer.least_slack_ns, callbacks.reader.least_slack_ns];
+    let latest = slacks.into_iter().flatten().min().unwrap_or(0).min(0);
+    let planned = Duration::from_millis(run.account.cycles.planned);
+    let length = planned + Duration::from_nanos(latest.unsigned_abs());
+    // One that began before the first cycle, and one in which the last is put away.
+    u64::try_from(length.as_nanos().div_ceil(QUOTA_PERIOD.as_nanos())).unwrap() + 2
+}
+
+#[test]
+fn a_pair_takes_no_more_processor_time_than_its_quota() {
+    let Some(runs) = limited_runs("0.2", "40") else { return };
+    assert_eq!(runs.len(), 2);
+    for (transport, run) in runs {
+        let allowed = QUOTA_PERIOD.as_nanos() / 5 * u128::from(periods(&run));
+        let taken = u128::from(run.writer_cpu_ns + run.reader_cpu_ns);
+        assert!(taken <= allowed, "{transport}: {taken} of {allowed} ns, {run:?}");
+        assert!(run.throttled_periods > Some(0), "{transport}: {run:?}");
+    }
+}
+
+#[test]
+fn what_a_quota_stopped_before_a_run_is_not_counted_with_it() {
+    // A single cycle: making its ring of 64 MB takes several times as many periods of this quota. Over UDP the reader has
+    // no last callback to judge the run's length by.
+    let Some(runs) = limited_runs("0.05", "1") else { return };
+    let (_, run) = runs.iter().find(|(transport, _)| *transport == Transport::Shm).unwrap();
+    let throttled = run.throttled_periods.expect("a group tells how often it was stopped");
+    assert!(throttled <= periods(run), "{} periods, {run:?}", periods(run));
+}
+
+#[test]
+fn both_processes_of_a_run_are_in_the_group_of_their_bench() {
+    let quota = Quota { millicpus: 200, period: Duration::from_millis(100) };
+    if let Err(error) = CpuGroup::create(&quota, &[]) {
+        return println!("SKIPPED: {error}");
+    }
+    let endless = ["--cycle-times", "1s", "--cycles", "100", "--cpus", "0.2", "--json"];
+    let bench = Running::start(&[&["bench", "cycle"], &endless[..]].concat());
+    let group = format!("/tallycast-bench-{}-", bench.id());
+    let is_inside = |process: &String| {
+        let groups = std::fs::read_to_string(format!("/proc/{process}/cgroup")).unwrap_or_default();
+        groups.contains(&group)
+    };
+    wait_for("both processes of a run in the group of their bench", || {
+        let children = bench.children();
+        (children.len() == 2 && children.iter().all(is_inside)).then_some(())
+    });
+    bench.signal(Signal::INT);
+    assert_eq!(bench.wait().0.code(), Some(1));
+}
+
+#[test]
+fn what_a_killed_bench_left_is_removed_by_the_next_one_whatever_it_measures() {
+    let quota = Quota { millicpus: 200, period: Duration::from_millis(100) };
+    let parent = match CpuGroup::create(&quota, &[]) {
+        Ok(group) => group.folder().parent().unwrap().to_owned(),
+        Err(error) => return println!("SKIPPED: {error}"),
+    };
+    // No process has so large an id (`/proc/sys/kernel/pid_max` is at most 2²²).
+    let forsaken = parent.join("tallycast-bench-4194305-0");
+    std::fs::create_dir(&forsaken).unwrap();
+    let (report, _) = report(&[&SMALL[..], &["--transports", "udp"]].concat());
+    assert_eq!(report.start.options.cpus, [None]);
+    assert!(!forsaken.exists(), "{} is still there", forsaken.display());
+}
+
 #[test]
 fn a_bench_that_is_ended_early_reports_so_and_leaves_no_process_behind() {
     let endless = ["--repeat", "10000", "--transports", "shm"];
@@ -140,6 +234,71 @@ fn figures_are_whole_files_and_the_table_names_the_host() {
 }
 
 #[test]
+fn files_are_written_though_nobody_reads_the_report() {
+    let folder = tempfile::tempdir().unwrap();
+    let (html, png) = (folder.path().join("cycle.html"), folder.path().join("cycle.png"));
+    let [html_name, png_name] = [&html, &png].map(|path| path.to_str().unwrap());
+    let files = ["--transports", "shm", "--html", html_name, "--png", png_name];
+    // Whoever reads our output may leave, as `head` does.
+    assert_eq!(run_unread(&[&SMALL[..], &files].concat()), Some(0));
+    assert!(std::fs::read_to_string(html).unwrap().trim_end().ends_with("</html>"));
+    assert!(std::fs::read(png).unwrap().starts_with(b"\x89PNG"));
+}
+
+#[test]
+fn a_report_of_skipped_points_is_written_and_a_picture_of_nothing_is_not() {
+    let folder = tempfile::tempdir().unwrap();
+    let (html, png) = (folder.path().join("cycle.html"), folder.path().join("cycle.png"));
+    let [html_name, png_name] = [&html, &png].map(|path| path.to_str().unwrap());
+    let output = run(&[&SMALL[..], &["--cpus", "4096", "--html", html_name, "--png", png_name]].concat());
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("is not written: there is nothing to draw"), "{said}");
+    assert!(said.contains("no point could be measured"), "{said}");
+    let report: Report = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(report.points.len(), 2);
+    assert!(std::fs::read_to_string(html).unwrap().contains("CPUs limits nothing"));
+    assert!(!png.exists());
+}
+
+#[test]
+fn a_repeat_whose_process_dies_leaves_the_repeats_before_it() {
+    // Searches of a few runs of half a second.
+    let few = ["bench", "cycle", "--cycle-times", "10ms", "--cycles", "50", "--limit", "8", "--step", "2"];
+    let bench = Running::start(&[&few[..], &["--repeat", "2", "--transports", "shm", "--json"]].concat());
+    let pair = || Some(bench.children()).filter(|children| children.len() == 2);
+    let first = wait_for("both processes of the first repeat", pair);
+    let second = wait_for("both processes of the second repeat", || {
+        pair().filter(|children| !children.iter().any(|child| first.contains(child)))
+    });
+    let id = Pid::from_raw(second[0].parse().unwrap()).unwrap();
+    kill_process(id, Signal::KILL).unwrap();
+    let (status, lines) = bench.wait();
+    let [line] = &lines[..] else { panic!("{lines:?}") };
+    assert_eq!((status.code(), schema().check(line)), (Some(1), Ok(())));
+    let report: Report = serde_json::from_value(line.clone()).unwrap();
+    assert_eq!((report.end.state, report.rows[0].runs), (State::Complete, 1));
+    let reason = report.points[0].broken_off().unwrap();
+    // Whichever of the two is found out first.
+    assert!(reason.contains("ended by itself") || reason.contains("cannot be reached"), "{reason}");
+}
+
+#[test]
+fn a_bench_that_is_ended_before_its_first_search_reports_so_with_a_picture_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let png = folder.path().join("cycle.png");
+    // A run of these takes a hundred seconds.
+    let endless = ["--cycle-times", "1s", "--cycles", "100", "--json", "--png", png.to_str().unwrap()];
+    let bench = Running::start(&[&["bench", "cycle"], &endless[..]].concat());
+    wait_for("both processes of a run", || (bench.children().len() == 2).then_some(()));
+    bench.signal(Signal::INT);
+    let (status, lines) = bench.wait();
+    let [line] = &lines[..] else { panic!("{lines:?}") };
+    assert_eq!((status.code(), line["end"]["state"].as_str()), (Some(1), Some("interrupted")));
+    assert_eq!((line["points"].as_array().map(Vec::len), png.exists()), (Some(0), false));
+}
+
+#[test]
 fn what_cannot_be_measured_is_refused_before_anything_is() {
     let refusal = |arguments: &[&str]| {
         let output = run(&[&["bench", "cycle"], arguments].concat());
@@ -147,6 +306,8 @@ fn what_cannot_be_measured_is_refused_before_anything_is() {
         String::from_utf8(output.stderr).unwrap()
     };
     assert!(refusal(&["--datagram", "65508"]).contains("--datagram must be from 20 to 65507"));
+    assert!(refusal(&["--datagram", "1472", "--transports", "shm"]).contains("add udp to --transports"));
+    assert!(refusal(&["--quota-period", "50ms"]).contains("give one with --cpus"));
     assert!(refusal(&["--cpus", "lots"]).contains("write one such as 0.3"));
     assert!(refusal(&["--cycle-times", "1..14"]).contains("write 1..14ms"));
     assert!(refusal(&["--transports", "tcp"]).contains("udp, shm"));

@@ -83,6 +83,14 @@ pub(crate) fn run_unheard(arguments: &[&str]) -> Option<i32> {
     status.unwrap().code()
 }
 
+/// Runs the program to its end while nobody reads its standard output; returns its exit code.
+pub(crate) fn run_unread(arguments: &[&str]) -> Option<i32> {
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let status = command(arguments).stdin(Stdio::null()).stdout(writer).stderr(Stdio::null()).status();
+    status.unwrap().code()
+}
+
 /// The program while it runs.
 pub(crate) struct Running {
     child: Child,
@@ -136,6 +144,11 @@ impl Running {
     /// Closes its standard input.
     pub(crate) fn close_input(&mut self) {
         drop(self.child.stdin.take());
+    }
+
+    /// Returns its process.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
     }
 
     /// Returns its processes; none where the kernel does not tell them.

@@ -60,9 +60,18 @@ impl Assembly {
         }
     }
 
-    /// Takes in what arrived at `now`.
-    pub fn accept(&mut self, now: Instant, bytes: &[u8]) -> Accepted {
-        let (place, is_right) = match self.cut.read(bytes) {
+    /// Returns how the arrays of this run are cut, which finds out what arrived.
+    #[must_use]
+    pub const fn cut(&self) -> Cut {
+        self.cut
+    }
+
+    /// Takes in what arrived, once it was compared ([`Cut::read`]); `now` is a moment after that.
+    ///
+    /// Read before, the clock would leave the comparison of a cycle's last piece out of its deadline: all of it
+    /// where a cycle is one piece, hardly any where it is many.
+    pub fn accept(&mut self, now: Instant, content: Content) -> Accepted {
+        let (place, is_right) = match content {
             Content::Right(place) => (place, true),
             Content::Wrong(place) => (place, false),
             Content::Foreign => return self.refuse(),
@@ -108,7 +117,7 @@ impl Assembly {
         let newest_is_whole = self.right.count_in(numbers.clone()) == numbers.end - numbers.start;
         let whole_before = self.callback.count - u64::from(newest_is_whole);
         let behind = u64::from(newest).saturating_sub(whole_before);
-        let bearable = limits.late_allowed + limits.lost_allowed(self.schedule.cycles);
+        let bearable = limits.late_allowed.saturating_add(limits.lost_allowed(self.schedule.cycles));
         self.callback.late > limits.late_allowed || behind > bearable
     }
 
@@ -201,26 +210,26 @@ mod tests {
                 damaged[16] ^= 1;
                 match ways.next().unwrap() {
                     Way::Arrives => {
-                        let _ = assembly.accept(begin, piece);
+                        let _ = assembly.accept(begin, cut.read(piece));
                     }
                     Way::Refused => refused += 1,
                     Way::Lost => {}
-                    Way::Damaged => assert_eq!(assembly.accept(begin, &damaged), Accepted::Wrong),
+                    Way::Damaged => assert_eq!(assembly.accept(begin, cut.read(&damaged)), Accepted::Wrong),
                     Way::Twice => {
-                        let _ = assembly.accept(begin, piece);
-                        assert_eq!(assembly.accept(begin, piece), Accepted::Duplicate);
+                        let _ = assembly.accept(begin, cut.read(piece));
+                        assert_eq!(assembly.accept(begin, cut.read(piece)), Accepted::Duplicate);
                     }
                     Way::Late => late.push(piece.to_vec()),
                     Way::DamagedThenRight => {
-                        assert_eq!(assembly.accept(begin, &damaged), Accepted::Wrong);
-                        let _ = assembly.accept(begin, piece);
+                        assert_eq!(assembly.accept(begin, cut.read(&damaged)), Accepted::Wrong);
+                        let _ = assembly.accept(begin, cut.read(piece));
                     }
                 }
             }
             sending.count(u64::from(cut.pieces()), refused, begin);
         }
         for piece in &late {
-            let _ = assembly.accept(schedule.end() + CYCLE_TIME, piece);
+            let _ = assembly.accept(schedule.end() + CYCLE_TIME, cut.read(piece));
         }
         assembly.close(sending.sent())
     }
@@ -232,13 +241,13 @@ mod tests {
         let mut memory = Vec::new();
         let pieces: Vec<_> = cut.write(1, &mut memory).collect();
         let now = Instant::from_nanos(5);
-        assert_eq!(assembly.accept(now, pieces[1]), Accepted::Piece);
-        assert_eq!(assembly.accept(now, pieces[0]), Accepted::CycleComplete(1));
+        assert_eq!(assembly.accept(now, cut.read(pieces[1])), Accepted::Piece);
+        assert_eq!(assembly.accept(now, cut.read(pieces[0])), Accepted::CycleComplete(1));
         assert!(!assembly.is_complete());
         let mut memory = Vec::new();
         let first: Vec<_> = cut.write(0, &mut memory).collect();
         for piece in first {
-            let _ = assembly.accept(now, piece);
+            let _ = assembly.accept(now, cut.read(piece));
         }
         assert!(assembly.is_complete());
     }
@@ -250,9 +259,9 @@ mod tests {
         let (mut last, mut beyond) = (Vec::new(), Vec::new());
         let last = cut.write(1, &mut last).next().unwrap();
         let beyond = cut.write(2, &mut beyond).next().unwrap();
-        assert_eq!(assembly.accept(Instant::ORIGIN, last), Accepted::CycleComplete(1));
-        assert_eq!(assembly.accept(Instant::ORIGIN, beyond), Accepted::Foreign);
-        assert_eq!(assembly.accept(Instant::ORIGIN, b"hello"), Accepted::Foreign);
+        assert_eq!(assembly.accept(Instant::ORIGIN, cut.read(last)), Accepted::CycleComplete(1));
+        assert_eq!(assembly.accept(Instant::ORIGIN, cut.read(beyond)), Accepted::Foreign);
+        assert_eq!(assembly.accept(Instant::ORIGIN, cut.read(b"hello")), Accepted::Foreign);
     }
 
     #[test]
@@ -262,7 +271,7 @@ mod tests {
         let accept = |assembly: &mut Assembly, cycle| {
             let mut memory = Vec::new();
             let piece = cut.write(cycle, &mut memory).next().unwrap();
-            assert_eq!(assembly.accept(Instant::ORIGIN, piece), Accepted::CycleComplete(cycle));
+            assert_eq!(assembly.accept(Instant::ORIGIN, cut.read(piece)), Accepted::CycleComplete(cycle));
         };
         // One cycle of a thousand may be lost: floor(0.9995 · 1000) = 999 must come.
         let limits = limits(0, 999_500);
@@ -281,9 +290,19 @@ mod tests {
         for (cycle, settled) in [(0, false), (1, true)] {
             let mut memory = Vec::new();
             let piece = cut.write(cycle, &mut memory).next().unwrap();
-            let _ = assembly.accept(Instant::from_nanos(1_000_000_000), piece);
+            let _ = assembly.accept(Instant::from_nanos(1_000_000_000), cut.read(piece));
             assert_eq!(assembly.is_settled(&limits(1, 1_000_000)), settled);
         }
+    }
+
+    #[test]
+    fn a_run_whose_callbacks_may_all_be_late_is_never_settled() {
+        let cut = Cut::new(1, 1, 100).unwrap();
+        let mut assembly = Assembly::new(cut, schedule(1_000));
+        let mut memory = Vec::new();
+        let last = cut.write(999, &mut memory).next().unwrap();
+        let _ = assembly.accept(Instant::from_nanos(1_000_000_000), cut.read(last));
+        assert!(!assembly.is_settled(&limits(u64::MAX, 999_500)));
     }
 
     proptest! {

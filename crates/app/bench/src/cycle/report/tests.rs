@@ -28,7 +28,7 @@ pub(crate) fn example() -> Report {
         transport,
         cycle_time_ns,
         cpus: Some(0.3),
-        outcome: Outcome::of(sizes.map(|size| search(size, found)).to_vec()),
+        outcome: Outcome::of(sizes.map(|size| search(size, found)).to_vec(), None),
     };
     let points = vec![
         point(Transport::Udp, 2_000_000, [11_000, 12_000, 14_000], Found::Largest),
@@ -57,7 +57,7 @@ fn search(multiplicity: u64, elsewhere_cpus: Option<f64>) -> Search {
 }
 
 fn noise_of(searches: Vec<Search>) -> Vec<String> {
-    match Outcome::of(searches) {
+    match Outcome::of(searches, None) {
         Outcome::Measured { noise, .. } => noise,
         other => panic!("{other:?}"),
     }
@@ -73,7 +73,7 @@ fn noise_is_named_from_its_limits_on() {
 
 #[test]
 fn nothing_found_is_a_number_and_no_nan() {
-    let outcome = Outcome::of(vec![search(0, None), search(0, None)]);
+    let outcome = Outcome::of(vec![search(0, None), search(0, None)], None);
     let text = serde_json::to_string(&outcome).unwrap();
     assert!(text.contains(r#""median":0.0"#), "{text}");
     assert_eq!(serde_json::from_str::<Outcome>(&text).unwrap(), outcome);

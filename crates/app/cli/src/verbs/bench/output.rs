@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use bench::cycle::{self, Options, Program, Progress, Report, State, Watch};
+use bench::cycle::{self, FigureError, Options, Program, Progress, Report, State, Watch};
 use clap::Args;
 use tempfile::NamedTempFile;
 
@@ -50,15 +50,15 @@ pub(super) fn measure(
     let mut report = cycle::run(options, &this_program()?, &mut terminal)?;
     terminal.line.clear();
     finish(&mut report);
+    // Files first, and each for itself: hours of measuring are not to be lost with a pipe that nobody reads any more,
+    // nor with a disk that is full.
+    let written = [
+        html.map_or(Ok(()), |html| html.write_page(&report)),
+        png.map_or(Ok(()), |png| png.write_picture(&report)),
+    ];
     print(&report, output)?;
-    let outcome = outcome(&report)?;
-    if let Some(html) = html {
-        html.write(report.to_html()?.as_bytes())?;
-    }
-    if let Some(png) = png {
-        png.write(&report.to_png()?)?;
-    }
-    Ok(outcome)
+    written.into_iter().collect::<anyhow::Result<()>>()?;
+    outcome(&report)
 }
 
 fn print(report: &Report, output: &Output) -> anyhow::Result<()> {
@@ -77,6 +77,22 @@ impl Pending {
             format!("{} cannot be written\nname a file in a folder that can", path.display())
         })?;
         Ok(Self { path: path.to_owned(), file })
+    }
+
+    fn write_page(self, report: &Report) -> anyhow::Result<()> {
+        self.write(report.to_html()?.as_bytes())
+    }
+
+    /// Writes the figures; leaves the file out, and says so, where nothing was measured.
+    fn write_picture(self, report: &Report) -> anyhow::Result<()> {
+        match report.to_png() {
+            Ok(picture) => self.write(&picture),
+            Err(FigureError::Empty) => {
+                eprintln!("warning: {} is not written: {}", self.path.display(), FigureError::Empty);
+                Ok(())
+            }
+            Err(error) => Err(error.into()),
+        }
     }
 
     fn write(mut self, bytes: &[u8]) -> anyhow::Result<()> {
@@ -104,7 +120,9 @@ fn outcome(report: &Report) -> anyhow::Result<Outcome> {
     if measured == 0 && report.end.state == State::Complete {
         bail!("no point could be measured\nthe report says why for each");
     }
-    let is_whole = measured == report.points.len() && report.end.state == State::Complete;
+    let whole =
+        report.points.iter().all(|point| point.multiplicity().is_some() && point.broken_off().is_none());
+    let is_whole = whole && report.end.state == State::Complete;
     Ok(if is_whole { Outcome::Fine } else { Outcome::Found })
 }
 

@@ -1,0 +1,126 @@
+//! What is concluded from reports whose answer is known: the example, and the example changed.
+
+use super::*;
+use crate::cycle::{Outcome, example_report};
+
+/// Compares a report of one quota whose sizes are as given: shared memory, UDP, for two cycle times.
+fn agreements(change: impl FnOnce(&mut Report)) -> Vec<Agreement> {
+    let mut report = example_report();
+    change(&mut report);
+    compare(&report, Grid::Short).conclusions.into_iter().map(|it| it.agreement).collect()
+}
+
+#[test]
+fn what_was_not_measured_is_not_concluded() {
+    let all = agreements(|report| report.points.clear());
+    assert_eq!(all, [Agreement::NotMeasured; 6]);
+}
+
+#[test]
+fn the_example_agrees_where_it_does() {
+    use Agreement::{Agrees, Differs, NotMeasured};
+    // 12,000 and 60,000 by UDP, 210,000 and 1,000,000 by shared memory, at 0.3 CPUs alone.
+    assert_eq!(agreements(|_| {}), [Agrees, Differs, Differs, Agrees, NotMeasured, NotMeasured]);
+}
+
+#[test]
+fn udp_ahead_is_a_break_even() {
+    let all = agreements(|report| {
+        let transports = report.points.iter_mut().map(|point| &mut point.transport);
+        transports.for_each(|it| {
+            *it = if *it == Transport::Udp { Transport::Shm } else { Transport::Udp };
+        });
+    });
+    assert_eq!(all[..3], [Agreement::Differs, Agreement::Differs, Agreement::Agrees]);
+}
+
+#[test]
+fn a_point_that_carried_nothing_has_no_ratio() {
+    let mut report = example_report();
+    let Outcome::Measured { multiplicity, .. } = &mut report.points[0].outcome else { panic!() };
+    multiplicity.median = 0.0;
+    let comparison = compare(&report, Grid::Short);
+    let here = &comparison.conclusions[0].here;
+    assert_eq!(
+        here,
+        "more by shared memory at 2 of 2 points, 16.7 to 16.7 times as much; at 1 of them one of the two carried nothing"
+    );
+    assert_eq!(comparison.conclusions[1].agreement, Agreement::NotMeasured);
+    assert_eq!((comparison.points, comparison.noisy_points), (4, 4));
+}
+
+/// Gives the points of each of these transports medians, in the order of their cycle times.
+fn set_medians(report: &mut Report, transports: &[Transport], medians: &[f64]) {
+    for transport in transports {
+        let points = report.points.iter_mut().filter(|point| point.transport == *transport);
+        for (point, median) in points.zip(medians) {
+            let Outcome::Measured { multiplicity, .. } = &mut point.outcome else { panic!() };
+            multiplicity.median = *median;
+        }
+    }
+}
+
+#[test]
+fn where_neither_transport_carried_anything_nothing_is_concluded() {
+    let mut report = example_report();
+    set_medians(&mut report, &Transport::ALL, &[0.0, 0.0]);
+    for conclusion in &compare(&report, Grid::Short).conclusions[..4] {
+        assert_eq!(conclusion.agreement, Agreement::NotMeasured, "{}", conclusion.source);
+        assert_eq!(conclusion.here, "not measured; left out: 2 at which neither carried anything");
+    }
+    // At one of two cycle times: the other is judged alone.
+    let mut report = example_report();
+    set_medians(&mut report, &Transport::ALL, &[0.0]);
+    let conclusions = compare(&report, Grid::Short).conclusions;
+    assert_eq!((conclusions[0].agreement, conclusions[2].agreement), (Agreement::Agrees, Agreement::Differs));
+    assert_eq!(
+        conclusions[2].here,
+        "UDP carried as much as shared memory at no point; left out: 1 at which neither carried anything"
+    );
+    assert!(conclusions[0].here.starts_with("more by shared memory at 1 of 1 points"));
+}
+
+#[test]
+fn where_both_reached_the_limit_it_is_not_known_which_carries_more() {
+    let mut report = example_report();
+    set_medians(&mut report, &Transport::ALL, &[1_000_000.0, 1_000_000.0]);
+    let conclusions = compare(&report, Grid::Short).conclusions;
+    for index in [0, 1, 2] {
+        assert_eq!(conclusions[index].agreement, Agreement::NotMeasured);
+        assert_eq!(conclusions[index].here, "not measured; left out: 2 at which both reached the limit");
+    }
+    // One element below it UDP is behind, and the point tells something.
+    let mut report = example_report();
+    set_medians(&mut report, &[Transport::Udp], &[999_999.0, 999_999.0]);
+    set_medians(&mut report, &[Transport::Shm], &[1_000_000.0, 1_000_000.0]);
+    let conclusions = compare(&report, Grid::Short).conclusions;
+    assert_eq!((conclusions[0].agreement, conclusions[2].agreement), (Agreement::Agrees, Agreement::Differs));
+    assert!(!conclusions[0].here.contains("left out"), "{}", conclusions[0].here);
+}
+
+#[test]
+fn more_cpu_and_the_limit_are_compared_where_they_were_measured() {
+    let all = agreements(|report| {
+        let mut more = report.points.clone();
+        more.iter_mut().for_each(|point| point.cpus = Some(1.5));
+        report.points.append(&mut more);
+    });
+    // Nothing changed with more, which is half of that conclusion; every search at 10 ms reached the limit.
+    assert_eq!(all[4..], [Agreement::Partly, Agreement::Agrees]);
+}
+
+#[test]
+fn both_grids_are_in_order_and_the_short_one_is_short() {
+    let (short, full) = (Grid::Short.options(), Grid::Full.options());
+    assert_eq!((short.check(), full.check()), (Ok(()), Ok(())));
+    assert!(short.longest() < Duration::from_secs(450), "{:?}", short.longest());
+    assert!(full.longest() > Duration::from_secs(10 * 3_600), "{:?}", full.longest());
+}
+
+#[test]
+fn every_quota_of_the_source_names_its_figures() {
+    for cpus in Grid::Full.options().cpus {
+        assert!(figures(cpus.cpus()).contains("004"), "{cpus}");
+    }
+    assert_eq!(figures(None), "");
+}
