@@ -3,9 +3,9 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, UNIX_EPOCH};
 
-use tallycast::cyclic::{AppError, AppLook, AppState, AppsWatch, Freshness, Take};
+use tallycast::cyclic::{App, AppError, AppLook, AppState, AppsWatch, DEFAULT_PERIOD, Freshness, Take};
 use tallycast::{AccountState, Bus, Dtype, Event, Node, Publisher, Stage};
 
 use crate::scene::{WATCHDOG, bus, node, watch};
@@ -335,32 +335,32 @@ fn an_app_tells_how_it_is_scheduled() {
 
 #[test]
 fn what_cannot_run_is_refused_before_anything_is_opened() {
-    let bus = bus();
-    let refused = |change: fn(&mut tallycast::cyclic::App)| {
+    let directory = tempfile::Builder::new().prefix("tallycast-refused").tempdir_in("/dev/shm").unwrap();
+    let bus: Bus = format!("shm://refused?dir={}", directory.path().display()).parse().unwrap();
+    let files = std::fs::File::open(directory.path()).unwrap();
+    let refused = |change: fn(&mut App)| {
+        // Whatever is made there, and removed again, changes this.
+        files.set_modified(UNIX_EPOCH).unwrap();
         let mut app = node(&bus).app("test/refused");
+        let _ = app.input::<f32>("test/in", Take::Newest);
+        let _ = app.output::<f32>("test/out", [("out", "")]);
         change(&mut app);
-        app.run(|_| panic!("no cycle of this app may run")).unwrap_err()
+        let error = app.run(|_| panic!("no cycle of this app may run")).unwrap_err();
+        assert_eq!(files.metadata().unwrap().modified().unwrap(), UNIX_EPOCH, "opened before: {error}");
+        error
     };
-    assert!(matches!(
-        refused(|app| {
-            let _ = app.fifo(0);
-        }),
-        AppError::Priority(0)
-    ));
-    assert!(matches!(
-        refused(|app| {
-            let _ = app.fifo(100);
-        }),
-        AppError::Priority(100)
-    ));
-    assert!(matches!(
-        refused(|app| {
-            let _ = app.period(Duration::ZERO);
-        }),
-        AppError::Registration(_)
-    ));
-    let unnamed = refused(|app| {
-        let _ = app.input::<f32>("no name", Take::Newest);
-    });
+    let priority = refused(|app| _ = app.fifo(0));
+    assert!(matches!(priority, AppError::Priority(0)), "{priority}");
+    let priority = refused(|app| _ = app.fifo(100));
+    assert!(matches!(priority, AppError::Priority(100)), "{priority}");
+    let period = refused(|app| _ = app.period(Duration::ZERO));
+    assert!(matches!(period, AppError::Registration(_)), "{period}");
+    let phase = refused(|app| _ = app.phase(DEFAULT_PERIOD));
+    assert!(phase.to_string().contains("is not within the period"), "{phase}");
+    let unnamed = refused(|app| _ = app.input::<f32>("no name", Take::Newest));
     assert!(matches!(unnamed, AppError::Node(_)), "{unnamed}");
+    let twice = refused(|app| _ = app.output::<f32>("test/more", [("a", ""), ("a", "")]));
+    assert!(matches!(twice, AppError::Node(_)), "{twice}");
+    let status = refused(|app| _ = app.output::<f32>("apps/test/refused", [("out", "")]));
+    assert!(status.to_string().contains("tells of itself"), "{status}");
 }
