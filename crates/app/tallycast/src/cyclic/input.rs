@@ -117,7 +117,7 @@ impl InputPort {
 }
 
 /// Returns the end of an app's name: a reader's has a limit, and the last words tell apps apart.
-fn reader_name(app: &str) -> &str {
+pub(super) fn reader_name(app: &str) -> &str {
     let first = app.len().saturating_sub(wire::MAX_READER_NAME_BYTES);
     let first = (first..=app.len()).find(|at| app.is_char_boundary(*at)).unwrap_or(app.len());
     &app[first..]

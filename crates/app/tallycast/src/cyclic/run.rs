@@ -10,7 +10,7 @@ use zerocopy::IntoBytes;
 
 use super::app::{App, AppError, AppReport, CycleResult};
 use super::cycle::Cycle;
-use super::input::InputPort;
+use super::input::{InputPort, reader_name};
 use super::output::OutputPort;
 use super::plan::Plan;
 use crate::node::NodeError;
@@ -31,12 +31,14 @@ enum End {
     Panicked(String),
 }
 
-/// Runs the app on a thread whose scheduling is its own and ends with it.
+/// Runs the app on a thread whose scheduling is its own and ends with it: nothing of the node is started from there
+/// (`an_app_that_is_pinned_and_urgent_leaves_the_threads_of_its_node_alone`).
 pub(super) fn on_its_own_thread<F>(app: &App, function: F) -> Result<AppReport, AppError>
 where
     F: FnMut(&mut Cycle<'_>) -> CycleResult + Send,
 {
     let plan = Plan::of(app)?;
+    app.node.start_agents(app.inputs.first().map(|_| reader_name(&app.name)))?;
     thread::scope(|scope| {
         let builder = thread::Builder::new().name("tallycast-app".to_owned());
         let spawned = builder.spawn_scoped(scope, || run(app, plan, function)).map_err(AppError::Thread)?;
