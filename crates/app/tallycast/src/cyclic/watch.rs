@@ -72,13 +72,21 @@ impl AppsWatch {
         self.apps.values().map(|app| app.observer.look(now)).collect()
     }
 
-    /// Returns the streams that are announced, so that a source that is no app is told from nobody.
+    /// Returns the streams that there are, announced or in this host's memory, so that a source that is no app is told
+    /// from nobody.
     ///
     /// # Errors
-    /// [`NodeError`] if announcements cannot be received.
-    pub fn announced(&self) -> Result<BTreeSet<StreamName>, NodeError> {
-        let announced = self.node.streams(Duration::ZERO)?;
-        Ok(announced.into_iter().map(|it| it.announcement.name).collect())
+    /// [`NodeError`] if announcements cannot be received and no memory is shared on this host.
+    pub fn streams(&self) -> Result<BTreeSet<StreamName>, NodeError> {
+        let on_host = self.node.streams_on_host().into_iter();
+        let mut streams: BTreeSet<StreamName> = on_host.map(|it| it.description.name.clone()).collect();
+        match self.node.streams(Duration::ZERO) {
+            Ok(announced) => streams.extend(announced.into_iter().map(|it| it.announcement.name)),
+            // It was said when the subscriber was opened, which goes on with this host's streams as well.
+            Err(_) if self.node.host_rings().is_some() => {}
+            Err(error) => return Err(error),
+        }
+        Ok(streams)
     }
 
     /// Leaves all status streams and returns their accounts.
@@ -152,17 +160,17 @@ impl AppsWatch {
     }
 }
 
-/// Returns an app as JSON, with who feeds it and who reads it.
+/// Returns an app as JSON, with who feeds it and who reads it; `streams` are those that there are.
 ///
 /// Layout: `docs/cyclic.md`, "JSON".
 #[must_use]
-pub fn app_json(app: &AppLook, apps: &[AppLook], announced: &BTreeSet<StreamName>) -> Value {
+pub fn app_json(app: &AppLook, apps: &[AppLook], streams: &BTreeSet<StreamName>) -> Value {
     let it = &app.registration;
     let newest = app.newest.as_ref();
     let row = newest.map(|(_, row)| row);
     let inputs = it.inputs.iter().enumerate().map(|(place, wire)| {
         let status = row.and_then(|row| row.inputs.get(place));
-        let (feeder, feeder_state) = match feeder_of(apps, announced, &wire.stream) {
+        let (feeder, feeder_state) = match feeder_of(apps, streams, &wire.stream) {
             Feeder::App(feeder) => (Some(feeder.registration.app.as_str()), feeder.state.name()),
             Feeder::Source => (None, "source"),
             Feeder::Nobody => (None, "nobody"),
