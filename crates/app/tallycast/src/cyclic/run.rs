@@ -22,6 +22,7 @@ struct Running {
     outputs: Vec<OutputPort>,
     status: OutputPort,
     elements: Vec<u64>,
+    warned_of_alarm: bool,
 }
 
 /// Why an app ends.
@@ -83,7 +84,7 @@ impl Running {
         // Last, so that the first cycle is not over before everything is open.
         let machine =
             CycleMachine::new(app.beat, inputs.len(), clock::pair())?.in_process(std::process::id());
-        Ok(Self { machine, inputs, outputs, status, elements: Vec::new() })
+        Ok(Self { machine, inputs, outputs, status, elements: Vec::new(), warned_of_alarm: false })
     }
 
     /// Waits for the next cycle and runs it; tells why it was the last.
@@ -97,9 +98,9 @@ impl Running {
         self.look();
         let end = self.call(&due, function);
         let ended = self.machine.ended(clock::monotonic());
-        if ended.alarms > 0 {
+        if ended.alarms > 0 && !std::mem::replace(&mut self.warned_of_alarm, true) {
             tracing::warn!(
-                "timer alarm: more than {ALARM_ABOVE} cycles are pending, {} were left out so far\n\
+                "timer alarm: more than {ALARM_ABOVE} cycles are pending, {} were left out so far; further alarms are counted\n\
                  give the app a longer period, or a processor of its own (pin_to, fifo)",
                 self.machine.book().skipped
             );

@@ -18,6 +18,9 @@ use crate::subscriber::Subscriber;
 const ALL_APPS: &str = "apps/**";
 /// The most apps that are observed: beyond, those that are gone make room.
 const MAX_APPS: usize = 4_096;
+/// Where many apps tell of themselves all the time, whoever watches them comes back to his work after so much of it; the
+/// rest waits for the next call. Every app can have told of several cycles.
+const MAX_EVENTS_PER_CALL: usize = 8 * MAX_APPS;
 /// The age that stands for "nothing has come" in the rows.
 const NEVER: u64 = cyclic::NEVER;
 
@@ -58,7 +61,8 @@ impl AppsWatch {
         let silence = silent.map(|at| at.since(now) + Duration::from_nanos(1));
         let mut wait = silence.map_or(patience, |silence| silence.min(patience));
         let mut news = false;
-        while let Some(event) = self.subscriber.next(wait) {
+        for _ in 0..MAX_EVENTS_PER_CALL {
+            let Some(event) = self.subscriber.next(wait) else { break };
             self.take(&event);
             (news, wait) = (true, Duration::ZERO);
         }
