@@ -73,8 +73,11 @@ fn three_apps_make_speed_of_a_pedal_and_who_is_killed_is_missed() {
     wait_for_app(&apps, "vehicle/engine", "gone");
     let starving = wait_for_app(&apps, "vehicle/body", "starving");
     assert_eq!(starving["inputs"][0]["starving"], true, "{starving}");
-    let drives_on = apps.wait_for("the driver", |line| line["app"] == "vehicle/driver");
-    assert_ne!(drives_on["state"], "starving", "{drives_on}");
+    // What was told before the engine was killed is no evidence.
+    apps.skip_to_now();
+    apps.wait_for("that the driver drives on", |line| {
+        line["app"] == "vehicle/driver" && (line["state"] == "running" || line["state"] == "late")
+    });
 
     let [torque] = &accounts(body)[..] else { panic!("one input") };
     assert_eq!(torque["stream"], "engine/torque", "{torque}");

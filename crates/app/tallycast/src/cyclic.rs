@@ -25,6 +25,7 @@ mod app;
 mod cycle;
 mod input;
 mod output;
+mod plan;
 mod run;
 mod watch;
 

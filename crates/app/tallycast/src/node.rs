@@ -314,6 +314,18 @@ impl Node {
         &self.inner.station
     }
 
+    /// Starts all threads that this node ever has, as far as they are not there yet; `reader` names the receiving agent.
+    ///
+    /// A thread is scheduled like the one that starts it. So whoever is about to change how it is scheduled itself
+    /// calls this before.
+    pub(crate) fn start_agents(&self, reader: Option<&str>) -> Result<(), NodeError> {
+        if self.inner.bus.has_network() {
+            self.send_agent()?;
+            self.receive_agent(reader)?;
+        }
+        Ok(())
+    }
+
     /// Begins a new life for a stream, later than any that was heard of or began here.
     pub(crate) fn new_epoch(&self, stream: StreamId) -> Epoch {
         let agent = self.inner.receive.lock().unwrap_or_else(PoisonError::into_inner).clone();

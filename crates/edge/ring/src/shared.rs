@@ -300,7 +300,7 @@ pub fn look(path: &Path) -> Result<Found, OpenError> {
 
 /// Removes what dead writers left in `directory` under names that begin with `prefix`; returns how many rings.
 ///
-/// What belongs to other users, and what has a live writer, stays.
+/// A page whose writer was killed before it showed its ring goes too. What belongs to other users, and what has a live writer, stays.
 ///
 /// # Errors
 /// If the directory cannot be read.
@@ -309,9 +309,15 @@ pub fn sweep(directory: &Path, prefix: &str) -> io::Result<usize> {
     for entry in std::fs::read_dir(directory)? {
         let path = entry?.path();
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or("");
-        let is_ring = path.extension().is_some_and(|extension| extension == RING_EXTENSION);
-        if is_ring && name.starts_with(prefix) && owned::remove_if_stale(&path) {
-            removed += 1;
+        if !name.starts_with(prefix) {
+            continue;
+        }
+        match path.extension().and_then(|extension| extension.to_str()) {
+            Some(RING_EXTENSION) => removed += usize::from(owned::remove_if_stale(&path)),
+            Some(WAIT_EXTENSION) => {
+                owned::remove_lone_page(&path);
+            }
+            _ => {}
         }
     }
     Ok(removed)

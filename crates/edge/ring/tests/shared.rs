@@ -205,6 +205,23 @@ fn sweeping_leaves_what_has_another_prefix() {
     assert_eq!(scene.names(), ["yours.1.ring"]);
 }
 
+#[test]
+fn a_page_without_a_ring_is_swept_once_nobody_holds_it() {
+    let scene = Scene::new();
+    let page = |name: &str| fs::write(scene.directory.path().join(name), [0; 4096]).unwrap();
+    // As a writer leaves it that is killed before it shows its ring.
+    page("a.wait");
+    page("other.wait");
+    assert_eq!(shared::sweep(scene.directory.path(), "a").unwrap(), 0, "it is no ring");
+    assert_eq!(scene.names(), ["other.wait"]);
+    let writer = scene.create(4096);
+    fs::remove_file(scene.path()).unwrap();
+    shared::sweep(scene.directory.path(), "a").unwrap();
+    assert_eq!(scene.names(), ["a.wait", "other.wait"], "its writer lives");
+    drop(writer);
+    assert_eq!(scene.names(), ["other.wait"], "it went with its writer");
+}
+
 /// Runs `work` on threads with numbers while others sweep the scene's directory all the time.
 fn while_others_sweep(scene: &Scene, workers: usize, work: impl Fn(usize) + Sync) {
     let working = AtomicUsize::new(workers);
@@ -242,6 +259,11 @@ fn no_writer_is_refused_for_a_sweep_and_nothing_is_left_behind() {
             if round % 2 == 0 {
                 // Of a predecessor that was killed.
                 fs::write(&path, &left).unwrap();
+            } else {
+                // Of one that was killed earlier, and of one for whose ring there is no room.
+                fs::write(path.with_extension("wait"), []).unwrap();
+                let refused = shared::create(&path, &options(1 << 44)).err().unwrap();
+                assert!(matches!(refused, CreateError::Full { .. }), "{refused:?}");
             }
             let writer = shared::create(&path, &options(4096)).unwrap();
             assert!(shared::open(&path).unwrap().liveness().writer_lives());
@@ -353,6 +375,7 @@ fn a_directory_that_is_full_or_missing_is_said_before_anything_is_written() {
     let refused = shared::create(&scene.path(), &options).err().unwrap();
     assert!(matches!(refused, CreateError::Full { .. }), "{refused:?}");
     assert!(refused.to_string().contains("make room"), "{refused}");
+    assert_eq!(scene.names(), Vec::<String>::new(), "nothing is left of what could not be made");
     let nowhere = scene.directory.path().join("nowhere/a.ring");
     let refused = shared::create(&nowhere, &Options::default()).err().unwrap();
     assert!(matches!(refused, CreateError::System { .. }), "{refused:?}");

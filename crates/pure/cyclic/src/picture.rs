@@ -20,40 +20,36 @@ pub enum Feeder<'a> {
     Nobody,
 }
 
-/// Finds who feeds a stream; `announced` are the streams that there are.
+/// Finds who feeds a stream; `streams` are those that there are.
 #[must_use]
-pub fn feeder_of<'a>(
-    apps: &'a [AppLook],
-    announced: &BTreeSet<StreamName>,
-    stream: &StreamName,
-) -> Feeder<'a> {
+pub fn feeder_of<'a>(apps: &'a [AppLook], streams: &BTreeSet<StreamName>, stream: &StreamName) -> Feeder<'a> {
     let mut writers = apps.iter().filter(|app| app.registration.outputs.contains(stream));
     // Of one that was restarted, the life that runs.
     let alive = writers.clone().find(|app| app.state != AppState::Gone);
     match alive.or_else(|| writers.next()) {
         Some(app) => Feeder::App(app),
-        None if announced.contains(stream) => Feeder::Source,
+        None if streams.contains(stream) => Feeder::Source,
         None => Feeder::Nobody,
     }
 }
 
 /// Draws apps with what they read and write, those that feed others above them.
 #[must_use]
-pub fn picture(apps: &[AppLook], announced: &BTreeSet<StreamName>) -> String {
+pub fn picture(apps: &[AppLook], streams: &BTreeSet<StreamName>) -> String {
     let mut text = String::new();
     for app in in_order_of_flow(apps) {
-        draw_app(&mut text, app, apps, announced);
+        draw_app(&mut text, app, apps, streams);
     }
     text
 }
 
-fn draw_app(text: &mut String, app: &AppLook, apps: &[AppLook], announced: &BTreeSet<StreamName>) {
+fn draw_app(text: &mut String, app: &AppLook, apps: &[AppLook], streams: &BTreeSet<StreamName>) {
     let it = &app.registration;
     let phase = if it.beat.phase.is_zero() { String::new() } else { format!(" + {}", brief(it.beat.phase)) };
     let place = format!("{} every {}{phase}, {}", app.station, brief(it.beat.period), it.scheduling);
     line(text, format_args!("● {}  {}  at {place}{}", it.app, app.state, cycles(app.newest.as_ref())));
     for (index, wire) in it.inputs.iter().enumerate() {
-        let feeder = match feeder_of(apps, announced, &wire.stream) {
+        let feeder = match feeder_of(apps, streams, &wire.stream) {
             Feeder::App(feeder) if feeder.state == AppState::Gone => {
                 format!("{} (gone)", feeder.registration.app)
             }
@@ -168,8 +164,8 @@ mod tests {
             look("vehicle/driver", &["cabin/wheel"], &["driver/pedal"], &[0]),
             look("vehicle/engine", &["driver/pedal"], &["engine/torque"], &[]),
         ];
-        let announced = [&"road/slope".parse().unwrap()].into_iter().cloned().collect();
-        insta::assert_snapshot!(picture(&apps, &announced), @r"
+        let streams = [&"road/slope".parse().unwrap()].into_iter().cloned().collect();
+        insta::assert_snapshot!(picture(&apps, &streams), @r"
         ● vehicle/driver  running  at rig every 10ms, other
             cycle 0: 12.345µs late, ran 1.250ms; 0 overran, 0 left out, 0 alarms
           ◀ cabin/wheel (newest)  from nobody; 10ms old, 0 missed, 0 late

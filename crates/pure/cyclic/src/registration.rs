@@ -7,7 +7,7 @@ use core::time::Duration;
 use sample::{Dtype, Schema, SchemaError, StreamName};
 
 use crate::PeriodError;
-use crate::schedule::{Beat, rate_of};
+use crate::schedule::Beat;
 use crate::status::StatusRow;
 
 /// Status streams lie here: `apps/` and the app's name.
@@ -73,6 +73,9 @@ pub enum RegistrationError {
     /// One stream as two outputs.
     #[error("the stream `{0}` is an output twice\ngive each output a name of its own")]
     TwiceWritten(StreamName),
+    /// The app's own status stream as an output.
+    #[error("the output `{0}` is the stream by which the app tells of itself\ngive the output another name")]
+    OwnStatus(StreamName),
 }
 
 impl Take {
@@ -104,7 +107,7 @@ impl Registration {
     /// # Errors
     /// [`RegistrationError`].
     pub fn schema(&self) -> Result<Schema, RegistrationError> {
-        self.status_stream()?;
+        let status = self.status_stream()?;
         let wires = self.inputs.len() + self.outputs.len();
         if wires > MAX_WIRES {
             return Err(RegistrationError::TooMany(wires));
@@ -113,7 +116,10 @@ impl Registration {
         if let Some(twice) = self.outputs.iter().find(|output| !seen.insert(output.as_str())) {
             return Err(RegistrationError::TwiceWritten(twice.clone()));
         }
-        let rate = rate_of(self.beat.period)?;
+        if self.outputs.contains(&status) {
+            return Err(RegistrationError::OwnStatus(status));
+        }
+        let rate = self.beat.rate()?;
         let mut schema = Schema::new(Dtype::U64, rate, StatusRow::channels(self.inputs.len()))?;
         let own = [
             (PERIOD.to_owned(), self.beat.period.as_nanos().to_string()),
@@ -213,5 +219,18 @@ pub(crate) mod tests {
         assert_eq!(refused, Err(RegistrationError::TooMany(MAX_WIRES + 1)));
         let twice = registration("a", &[], &["x", "y", "x"]).schema();
         assert_eq!(twice, Err(RegistrationError::TwiceWritten("x".parse().unwrap())));
+        let own = registration("a", &["apps/a"], &["apps/b", "apps/a"]).schema();
+        assert_eq!(own, Err(RegistrationError::OwnStatus("apps/a".parse().unwrap())));
+        assert!(registration("a", &["apps/a"], &["apps/b"]).schema().is_ok());
+    }
+
+    #[test]
+    fn a_beat_that_cannot_be_kept_is_refused() {
+        let mut told = registration("a", &[], &[]);
+        told.beat.phase = told.beat.period;
+        let refused = PeriodError::Phase { phase: told.beat.phase, period: told.beat.period };
+        assert_eq!(told.schema(), Err(RegistrationError::Period(refused)));
+        told.beat.phase -= Duration::from_nanos(1);
+        assert!(told.schema().is_ok());
     }
 }

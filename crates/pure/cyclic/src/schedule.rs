@@ -64,17 +64,29 @@ pub enum PeriodError {
     NoRate(Duration),
 }
 
+impl Beat {
+    /// Returns one cycle per period as an exact fraction.
+    ///
+    /// # Errors
+    /// [`PeriodError`] if the period is too short, or no sample rate, or the phase is not within it.
+    pub fn rate(self) -> Result<SampleRate, PeriodError> {
+        let Self { period, phase } = self;
+        let rate = rate_of(period)?;
+        if phase >= period {
+            return Err(PeriodError::Phase { phase, period });
+        }
+        Ok(rate)
+    }
+}
+
 impl Schedule {
     /// Makes the schedule of a period from both times of one moment; the first cycle is due at that moment or later.
     ///
     /// # Errors
     /// [`PeriodError`] if the period is too short, or no sample rate, or the phase is not within it.
     pub fn aligned(beat: Beat, clocks: (Instant, WallTime)) -> Result<Self, PeriodError> {
+        beat.rate()?;
         let Beat { period, phase } = beat;
-        rate_of(period)?;
-        if phase >= period {
-            return Err(PeriodError::Phase { phase, period });
-        }
         let (now, time) = clocks;
         let nanos = i64::try_from(period.as_nanos()).map_err(|_| PeriodError::NoRate(period))?;
         let phase = i64::try_from(phase.as_nanos()).map_err(|_| PeriodError::NoRate(period))?;
@@ -122,8 +134,7 @@ impl Schedule {
     }
 }
 
-/// Returns one sample per period as an exact fraction.
-pub(crate) fn rate_of(period: Duration) -> Result<SampleRate, PeriodError> {
+fn rate_of(period: Duration) -> Result<SampleRate, PeriodError> {
     if period < MIN_PERIOD {
         return Err(PeriodError::TooShort(period));
     }

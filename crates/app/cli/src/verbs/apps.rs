@@ -108,7 +108,7 @@ fn tell(watch: &AppsWatch, apps: &[AppLook], json: bool) -> anyhow::Result<()> {
     if json {
         return tell_json(watch, apps, apps);
     }
-    writeln!(std::io::stdout().lock(), "{}", picture(apps, &watch.announced()?))?;
+    writeln!(std::io::stdout().lock(), "{}", picture(apps, &watch.streams()?))?;
     Ok(())
 }
 
@@ -116,7 +116,7 @@ fn tell_json(watch: &AppsWatch, told: &[AppLook], apps: &[AppLook]) -> anyhow::R
     if told.is_empty() {
         return Ok(());
     }
-    let announced = watch.announced()?;
-    told.iter().try_for_each(|app| print_line(&app_json(app, apps, &announced)))?;
+    let streams = watch.streams()?;
+    told.iter().try_for_each(|app| print_line(&app_json(app, apps, &streams)))?;
     Ok(())
 }

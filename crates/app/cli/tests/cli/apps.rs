@@ -1,13 +1,24 @@
 //! `tallycast apps`: what is drawn of an app that this test runs, and what is told of it as JSON.
 
+use std::net::UdpSocket;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use rustix::process::Signal;
 use tallycast::cyclic::Take;
-use tallycast::{Bus, Node};
+use tallycast::{Bus, Dtype, Node};
+use tempfile::TempDir;
 
 use crate::program::{Running, private_bus, run};
+
+/// Says that it is time to stop when it is dropped: also when a test fails, which would wait for the app otherwise.
+struct StopAtEnd<'a>(&'a AtomicBool);
+
+impl Drop for StopAtEnd<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
 
 /// Runs an app with an input that nobody publishes while `look` looks at it.
 fn beside_an_app(bus: &str, look: impl FnOnce()) {
@@ -26,8 +37,10 @@ fn beside_an_app(bus: &str, look: impl FnOnce()) {
                 Ok(())
             })
         });
-        look();
-        stop.store(true, Ordering::Relaxed);
+        {
+            let _stop = StopAtEnd(&stop);
+            look();
+        }
         app.join().unwrap().unwrap();
     });
 }
@@ -61,6 +74,37 @@ fn a_watcher_is_told_of_an_app_when_it_starves_and_when_it_ends() {
     watcher.lines_until(|line| line["state"] == "gone");
     watcher.signal(Signal::INT);
     assert_eq!(watcher.wait().0.code(), Some(1), "an app that is gone was found");
+}
+
+/// Waits until a watcher on `bus` tells that an app's input comes from a source that is no app.
+fn see_a_source(bus: &str) {
+    let node = Node::open(bus.parse::<Bus>().unwrap()).unwrap();
+    let _source = node.publisher("test/pedal").dtype(Dtype::F4).rate(100).open().unwrap();
+    let mut watcher = Running::start(&["apps", "--watch", "--json", "--bus", bus]);
+    beside_an_app(bus, || {
+        let lines = watcher.lines_until(|line| line["inputs"][0]["feeder_state"] == "source");
+        assert!(lines.last().unwrap()["inputs"][0]["feeder"].is_null(), "{lines:?}");
+    });
+}
+
+/// Shared memory of one test.
+fn memory() -> TempDir {
+    tempfile::Builder::new().prefix("tallycast-test").tempdir_in("/dev/shm").unwrap()
+}
+
+#[test]
+fn a_source_in_this_hosts_memory_is_not_nobody() {
+    let memory = memory();
+    see_a_source(&format!("shm://test?dir={}", memory.path().display()));
+}
+
+#[test]
+fn where_announcements_cannot_be_heard_this_hosts_apps_and_sources_are_told() {
+    let memory = memory();
+    // Whoever has the port without sharing it keeps announcements from everybody else.
+    let taken = UdpSocket::bind("0.0.0.0:0").unwrap();
+    let port = taken.local_addr().unwrap().port();
+    see_a_source(&format!("udp://239.84.0.0:{port}?iface=lo&shm={}", memory.path().display()));
 }
 
 #[test]

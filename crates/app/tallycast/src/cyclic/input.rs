@@ -11,12 +11,25 @@ use crate::event::{Event, StreamAccount};
 use crate::node::Node;
 use crate::subscriber::Subscriber;
 
-/// An app that was kept from its inputs reads at most so many pieces of news per cycle, so that it comes back to its work.
-const MAX_EVENTS_PER_CYCLE: usize = 65_536;
+/// An app that was kept from its inputs reads at most so much per cycle, so that it comes back to its work and its memory
+/// stays small; the rest comes in the next. The bytes are those of the largest sample that a subscriber takes, more than
+/// a usual ring holds.
+const PER_CYCLE: Share = Share { events: 65_536, bytes: 1 << 28 };
+
+/// How much of what has come is taken at once.
+#[derive(Clone, Copy)]
+struct Share {
+    events: usize,
+    /// Of samples; the block that reaches this is the last.
+    bytes: usize,
+}
 
 /// An input of a running app.
 pub(super) struct InputPort {
     subscriber: Subscriber,
+    share: Share,
+    /// What came in this cycle and belongs to the next.
+    put_off: Option<Event>,
     take: Take,
     pub(super) dtype: Dtype,
     pub(super) freshness: Freshness,
@@ -40,6 +53,8 @@ impl InputPort {
     pub(super) fn open(node: &Node, app: &str, plan: &InputOf) -> Result<Self, AppError> {
         Ok(Self {
             subscriber: node.subscriber(plan.stream.as_str()).reader(reader_name(app)).open()?,
+            share: PER_CYCLE,
+            put_off: None,
             take: plan.take,
             dtype: plan.dtype,
             freshness: Freshness::Missed,
@@ -58,13 +73,24 @@ impl InputPort {
         self.all.clear();
         self.news = News { newest: self.news.newest, ..News::default() };
         let mut period = None;
-        for _ in 0..MAX_EVENTS_PER_CYCLE {
-            match self.subscriber.next(Duration::ZERO) {
-                None => break,
-                Some(Event::Began(info)) => period = Some(info.schema.rate.duration_of(1)),
-                Some(Event::Block(block)) => self.take(&block),
-                Some(Event::Gap(gap)) => self.news.lost_elements += gap.gap.len(),
-                Some(Event::Settled(_) | Event::Ended(_)) => {}
+        let mut left = self.share;
+        while left.events > 0 && left.bytes > 0 {
+            let Some(event) = self.put_off.take().or_else(|| self.subscriber.next(Duration::ZERO)) else {
+                break;
+            };
+            if self.is_of_another_size(&event) {
+                self.put_off = Some(event);
+                break;
+            }
+            left.events -= 1;
+            match event {
+                Event::Began(info) => period = Some(info.schema.rate.duration_of(1)),
+                Event::Block(block) => {
+                    left.bytes = left.bytes.saturating_sub(block.data.as_bytes().len());
+                    self.take(&block);
+                }
+                Event::Gap(gap) => self.news.lost_elements += gap.gap.len(),
+                Event::Settled(_) | Event::Ended(_) => {}
             }
         }
         self.news.newest = self.newest.as_ref().map(|newest| newest.time);
@@ -73,6 +99,17 @@ impl InputPort {
 
     pub(super) fn close(self) -> Vec<StreamAccount> {
         self.subscriber.close()
+    }
+
+    /// Tells whether samples of another size begin behind samples of this cycle, which are handed over as one array.
+    fn is_of_another_size(&self, event: &Event) -> bool {
+        let schema = match event {
+            Event::Began(info) => &info.schema,
+            Event::Block(block) => &block.schema,
+            Event::Gap(_) | Event::Settled(_) | Event::Ended(_) => return false,
+        };
+        let is_read = schema.dtype == self.dtype && !self.marks.is_empty();
+        self.take == Take::All && is_read && schema.sample_bytes() != self.sample_bytes
     }
 
     fn take(&mut self, block: &Block) {
@@ -89,11 +126,11 @@ impl InputPort {
         for (bytes, at) in whole {
             self.news.samples += 1;
             let (index, time) = (block.first_index + at, block.time_of(block.first_index + at));
-            if self.take == Take::Newest || self.sample_bytes != sample_bytes {
+            if self.take == Take::Newest {
                 self.marks.clear();
                 self.all.clear();
-                self.sample_bytes = sample_bytes;
             }
+            self.sample_bytes = sample_bytes;
             self.marks.push((index, time));
             self.all.extend_from_bytes(bytes);
             let newest =
@@ -117,7 +154,7 @@ impl InputPort {
 }
 
 /// Returns the end of an app's name: a reader's has a limit, and the last words tell apps apart.
-fn reader_name(app: &str) -> &str {
+pub(super) fn reader_name(app: &str) -> &str {
     let first = app.len().saturating_sub(wire::MAX_READER_NAME_BYTES);
     let first = (first..=app.len()).find(|at| app.is_char_boundary(*at)).unwrap_or(app.len());
     &app[first..]
@@ -126,6 +163,74 @@ fn reader_name(app: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::publisher::Publisher;
+    use sample::Channel;
+
+    fn node(directory: &tempfile::TempDir) -> Node {
+        let bus = format!("shm://input?dir={}", directory.path().display());
+        Node::open(bus.parse().unwrap()).unwrap()
+    }
+
+    fn publisher(node: &Node, channels: &[&str]) -> Publisher {
+        let channels = channels.iter().map(|name| Channel::new(*name, ""));
+        node.publisher("test/in").dtype(Dtype::F8).rate(1_000).channels(channels).open().unwrap()
+    }
+
+    fn port(node: &Node, take: Take) -> InputPort {
+        let plan = InputOf { stream: "test/in".to_owned(), take, dtype: Dtype::F8 };
+        InputPort::open(node, "test/app", &plan).unwrap()
+    }
+
+    fn indices(port: &InputPort) -> Vec<u64> {
+        port.marks.iter().map(|(index, _)| *index).collect()
+    }
+
+    #[test]
+    fn what_is_more_than_a_cycles_share_comes_in_the_next_and_is_counted_there() {
+        let directory = tempfile::tempdir_in("/dev/shm").unwrap();
+        let node = node(&directory);
+        let mut publisher = publisher(&node, &["a"]);
+        // Joining is a piece of news, each block of two samples one, and the hole that keeps them apart.
+        for (share, first) in [
+            (Share { events: 65_536, bytes: 16 }, vec![0, 1]),
+            (Share { events: 65_536, bytes: 17 }, vec![0, 1, 3, 4]),
+            (Share { events: 1, bytes: 1 << 20 }, vec![]),
+            (Share { events: 2, bytes: 1 << 20 }, vec![0, 1]),
+        ] {
+            let mut port = port(&node, Take::All);
+            let from = publisher.next_index();
+            publisher.send(&[1.0, 2.0]).unwrap();
+            publisher.skip(1, ledger::Stage::Source).unwrap();
+            publisher.send(&[3.0, 4.0]).unwrap();
+            port.share = share;
+            port.look();
+            let mut seen: Vec<u64> = indices(&port).iter().map(|index| index - from).collect();
+            assert_eq!((&seen, port.news.samples), (&first, first.len() as u64));
+            port.share = PER_CYCLE;
+            port.look();
+            seen.extend(indices(&port).iter().map(|index| index - from));
+            assert_eq!((seen, port.news.samples), (vec![0, 1, 3, 4], 4 - first.len() as u64));
+        }
+    }
+
+    #[test]
+    fn a_new_life_with_samples_of_another_size_is_read_in_a_cycle_of_its_own() {
+        let directory = tempfile::tempdir_in("/dev/shm").unwrap();
+        let node = node(&directory);
+        let (mut narrow, mut wide) = (publisher(&node, &["a"]), publisher(&node, &["a", "b"]));
+        let mut port = port(&node, Take::All);
+        narrow.send(&[1.0, 2.0, 3.0]).unwrap();
+        wide.send(&[4.0, 5.0]).unwrap();
+        let mut seen = Vec::new();
+        for _ in 0..2 {
+            port.look();
+            assert_eq!(port.news.samples, port.marks.len() as u64, "what is counted is handed over");
+            seen.push(port.all.as_bytes().to_vec());
+        }
+        let bytes = |elements: &[f64]| elements.iter().flat_map(|it| it.to_le_bytes()).collect::<Vec<u8>>();
+        seen.sort_by_key(Vec::len);
+        assert_eq!(seen, [bytes(&[4.0, 5.0]), bytes(&[1.0, 2.0, 3.0])]);
+    }
 
     #[test]
     fn a_reader_is_named_by_the_end_of_its_apps_name() {

@@ -4,15 +4,15 @@ use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::thread;
 
-use cyclic::{ALARM_ABOVE, CycleMachine, Due, Registration, Wire};
-use sample::{Schema, StreamName};
+use cyclic::{ALARM_ABOVE, CycleMachine, Due};
 use sys::{clock, scheduling};
 use zerocopy::IntoBytes;
 
 use super::app::{App, AppError, AppReport, CycleResult};
 use super::cycle::Cycle;
-use super::input::InputPort;
+use super::input::{InputPort, reader_name};
 use super::output::OutputPort;
+use super::plan::Plan;
 use crate::node::NodeError;
 
 /// An app at work.
@@ -22,6 +22,7 @@ struct Running {
     outputs: Vec<OutputPort>,
     status: OutputPort,
     elements: Vec<u64>,
+    warned_of_alarm: bool,
 }
 
 /// Why an app ends.
@@ -31,25 +32,28 @@ enum End {
     Panicked(String),
 }
 
-/// Runs the app on a thread whose scheduling is its own and ends with it.
+/// Runs the app on a thread whose scheduling is its own and ends with it: nothing of the node is started from there
+/// (`an_app_that_is_pinned_and_urgent_leaves_the_threads_of_its_node_alone`).
 pub(super) fn on_its_own_thread<F>(app: &App, function: F) -> Result<AppReport, AppError>
 where
     F: FnMut(&mut Cycle<'_>) -> CycleResult + Send,
 {
+    let plan = Plan::of(app)?;
+    app.node.start_agents(app.inputs.first().map(|_| reader_name(&app.name)))?;
     thread::scope(|scope| {
         let builder = thread::Builder::new().name("tallycast-app".to_owned());
-        let spawned = builder.spawn_scoped(scope, || run(app, function)).map_err(AppError::Thread)?;
+        let spawned = builder.spawn_scoped(scope, || run(app, plan, function)).map_err(AppError::Thread)?;
         // The function's panics are caught where it is called: this one would be a defect of ours.
         spawned.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     })
 }
 
-fn run<F>(app: &App, mut function: F) -> Result<AppReport, AppError>
+fn run<F>(app: &App, plan: Plan, mut function: F) -> Result<AppReport, AppError>
 where
     F: FnMut(&mut Cycle<'_>) -> CycleResult,
 {
-    let scheduling = schedule_thread(app)?;
-    let mut running = Running::open(app, scheduling)?;
+    let scheduling = schedule_thread(app);
+    let mut running = Running::open(app, plan, scheduling)?;
     let (last, end) = loop {
         let (due, end) = running.cycle(&mut function);
         if let Some(end) = end {
@@ -66,23 +70,21 @@ where
 }
 
 impl Running {
-    fn open(app: &App, scheduling: String) -> Result<Self, AppError> {
-        let registration = registration(app, scheduling)?;
-        let schema = registration.schema()?;
-        let rate = schema.rate;
-        let status_name = registration.status_stream().map_err(NodeError::from)?;
+    fn open(app: &App, plan: Plan, scheduling: String) -> Result<Self, AppError> {
+        let Plan { mut registration, outputs } = plan;
+        registration.scheduling = scheduling;
+        let (schema, status_name) = (registration.schema()?, registration.status_stream());
+        let status_name = status_name.map_err(NodeError::from)?;
         let inputs = app.inputs.iter().map(|plan| InputPort::open(&app.node, &app.name, plan));
         let inputs = inputs.collect::<Result<Vec<_>, _>>()?;
-        let outputs = app.outputs.iter().map(|plan| {
-            let schema = Schema::new(plan.dtype, rate, plan.channels.clone()).map_err(NodeError::from)?;
-            OutputPort::open(&app.node, &plan.stream, &schema)
-        });
+        let outputs = registration.outputs.iter().zip(&outputs);
+        let outputs = outputs.map(|(stream, schema)| OutputPort::open(&app.node, stream.as_str(), schema));
         let outputs = outputs.collect::<Result<Vec<_>, _>>()?;
         let status = OutputPort::open_status(&app.node, status_name.as_str(), &schema)?;
         // Last, so that the first cycle is not over before everything is open.
         let machine =
             CycleMachine::new(app.beat, inputs.len(), clock::pair())?.in_process(std::process::id());
-        Ok(Self { machine, inputs, outputs, status, elements: Vec::new() })
+        Ok(Self { machine, inputs, outputs, status, elements: Vec::new(), warned_of_alarm: false })
     }
 
     /// Waits for the next cycle and runs it; tells why it was the last.
@@ -96,9 +98,9 @@ impl Running {
         self.look();
         let end = self.call(&due, function);
         let ended = self.machine.ended(clock::monotonic());
-        if ended.alarms > 0 {
+        if ended.alarms > 0 && !std::mem::replace(&mut self.warned_of_alarm, true) {
             tracing::warn!(
-                "timer alarm: more than {ALARM_ABOVE} cycles are pending, {} were left out so far\n\
+                "timer alarm: more than {ALARM_ABOVE} cycles are pending, {} were left out so far; further alarms are counted\n\
                  give the app a longer period, or a processor of its own (pin_to, fifo)",
                 self.machine.book().skipped
             );
@@ -159,25 +161,10 @@ impl Running {
     }
 }
 
-fn registration(app: &App, scheduling: String) -> Result<Registration, AppError> {
-    let name = |text: &str| text.parse::<StreamName>().map_err(NodeError::from);
-    let inputs = app.inputs.iter().map(|plan| Ok(Wire { stream: name(&plan.stream)?, take: plan.take }));
-    Ok(Registration {
-        app: name(&app.name)?,
-        beat: app.beat,
-        scheduling,
-        inputs: inputs.collect::<Result<_, NodeError>>()?,
-        outputs: app.outputs.iter().map(|plan| name(&plan.stream)).collect::<Result<_, _>>()?,
-    })
-}
-
 /// Gives the calling thread what the app asked for, as far as it is allowed; returns what came of it.
-fn schedule_thread(app: &App) -> Result<String, AppError> {
+fn schedule_thread(app: &App) -> String {
     let mut granted = Vec::new();
     if let Some(priority) = app.fifo_priority {
-        if !(1..=scheduling::MAX_FIFO_PRIORITY).contains(&priority) {
-            return Err(AppError::Priority(priority));
-        }
         match scheduling::run_fifo(priority) {
             Ok(()) => granted.push(format!("fifo {priority}")),
             Err(error) => tracing::warn!(
@@ -201,7 +188,7 @@ fn schedule_thread(app: &App) -> Result<String, AppError> {
     if let Err(error) = clock::lower_timer_slack() {
         tracing::debug!("sleeps of the app `{}` end up to 50 µs late: {error}", app.name);
     }
-    Ok(granted.join(", "))
+    granted.join(", ")
 }
 
 /// Returns what a panic said.

@@ -8,7 +8,7 @@ use cyclic::{AppLook, AppState, Feeder, Observer, Registration, STATUS_PREFIX, S
 use sample::{Block, Schema, StreamName};
 use serde_json::{Value, json};
 use sys::clock;
-use units::StreamId;
+use units::{Epoch, StreamId};
 
 use crate::event::{Event, StreamAccount, StreamInfo};
 use crate::node::{Node, NodeError};
@@ -18,6 +18,9 @@ use crate::subscriber::Subscriber;
 const ALL_APPS: &str = "apps/**";
 /// The most apps that are observed: beyond, those that are gone make room.
 const MAX_APPS: usize = 4_096;
+/// Where many apps tell of themselves all the time, whoever watches them comes back to his work after so much of it; the
+/// rest waits for the next call. Every app can have told of several cycles.
+const MAX_EVENTS_PER_CALL: usize = 8 * MAX_APPS;
 /// The age that stands for "nothing has come" in the rows.
 const NEVER: u64 = cyclic::NEVER;
 
@@ -33,6 +36,7 @@ pub struct AppsWatch {
 /// An app that is observed, by the status stream of its newest life.
 struct Observed {
     stream: StreamId,
+    epoch: Epoch,
     schema: Arc<Schema>,
     observer: Observer,
 }
@@ -57,7 +61,8 @@ impl AppsWatch {
         let silence = silent.map(|at| at.since(now) + Duration::from_nanos(1));
         let mut wait = silence.map_or(patience, |silence| silence.min(patience));
         let mut news = false;
-        while let Some(event) = self.subscriber.next(wait) {
+        for _ in 0..MAX_EVENTS_PER_CALL {
+            let Some(event) = self.subscriber.next(wait) else { break };
             self.take(&event);
             (news, wait) = (true, Duration::ZERO);
         }
@@ -71,13 +76,21 @@ impl AppsWatch {
         self.apps.values().map(|app| app.observer.look(now)).collect()
     }
 
-    /// Returns the streams that are announced, so that a source that is no app is told from nobody.
+    /// Returns the streams that there are, announced or in this host's memory, so that a source that is no app is told
+    /// from nobody.
     ///
     /// # Errors
-    /// [`NodeError`] if announcements cannot be received.
-    pub fn announced(&self) -> Result<BTreeSet<StreamName>, NodeError> {
-        let announced = self.node.streams(Duration::ZERO)?;
-        Ok(announced.into_iter().map(|it| it.announcement.name).collect())
+    /// [`NodeError`] if announcements cannot be received and no memory is shared on this host.
+    pub fn streams(&self) -> Result<BTreeSet<StreamName>, NodeError> {
+        let on_host = self.node.streams_on_host().into_iter();
+        let mut streams: BTreeSet<StreamName> = on_host.map(|it| it.description.name.clone()).collect();
+        match self.node.streams(Duration::ZERO) {
+            Ok(announced) => streams.extend(announced.into_iter().map(|it| it.announcement.name)),
+            // It was said when the subscriber was opened, which goes on with this host's streams as well.
+            Err(_) if self.node.host_rings().is_some() => {}
+            Err(error) => return Err(error),
+        }
+        Ok(streams)
     }
 
     /// Leaves all status streams and returns their accounts.
@@ -91,8 +104,9 @@ impl AppsWatch {
             Event::Began(info) => self.observe(info),
             Event::Block(block) => self.take_rows(block),
             Event::Ended(account) => {
-                let observed = self.apps.values_mut().find(|app| app.stream == account.id);
-                if let Some(app) = observed {
+                // The end of an earlier life may be told when the app has long been started again.
+                let is_it = |app: &&mut Observed| (app.stream, app.epoch) == (account.id, account.epoch);
+                if let Some(app) = self.apps.values_mut().find(is_it) {
                     app.observer.ended();
                 }
             }
@@ -115,7 +129,7 @@ impl AppsWatch {
         }
         let observer = Observer::new(registration, info.station.clone(), clock::monotonic());
         let schema = Arc::clone(&info.schema);
-        self.apps.insert(name, Observed { stream: info.id, schema, observer });
+        self.apps.insert(name, Observed { stream: info.id, epoch: info.epoch, schema, observer });
     }
 
     /// Makes room for another app, if need be by forgetting one that is gone.
@@ -136,9 +150,9 @@ impl AppsWatch {
         let name = block.stream.as_str().strip_prefix(STATUS_PREFIX).and_then(|name| name.parse().ok());
         let app = name.and_then(|name: StreamName| self.apps.get_mut(&name));
         // Another life of the app may have another schema.
-        let same =
-            |app: &&mut Observed| Arc::ptr_eq(&app.schema, &block.schema) || app.schema == block.schema;
-        let Some(app) = app.filter(same) else { return };
+        let same_schema =
+            |app: &Observed| Arc::ptr_eq(&app.schema, &block.schema) || app.schema == block.schema;
+        let Some(app) = app.filter(|app| app.epoch == block.epoch && same_schema(app)) else { return };
         let Ok(elements) = block.elements::<u64>() else { return };
         let now = clock::monotonic();
         let rows = elements.chunks_exact(block.schema.elements_per_sample() as usize);
@@ -150,17 +164,17 @@ impl AppsWatch {
     }
 }
 
-/// Returns an app as JSON, with who feeds it and who reads it.
+/// Returns an app as JSON, with who feeds it and who reads it; `streams` are those that there are.
 ///
 /// Layout: `docs/cyclic.md`, "JSON".
 #[must_use]
-pub fn app_json(app: &AppLook, apps: &[AppLook], announced: &BTreeSet<StreamName>) -> Value {
+pub fn app_json(app: &AppLook, apps: &[AppLook], streams: &BTreeSet<StreamName>) -> Value {
     let it = &app.registration;
     let newest = app.newest.as_ref();
     let row = newest.map(|(_, row)| row);
     let inputs = it.inputs.iter().enumerate().map(|(place, wire)| {
         let status = row.and_then(|row| row.inputs.get(place));
-        let (feeder, feeder_state) = match feeder_of(apps, announced, &wire.stream) {
+        let (feeder, feeder_state) = match feeder_of(apps, streams, &wire.stream) {
             Feeder::App(feeder) => (Some(feeder.registration.app.as_str()), feeder.state.name()),
             Feeder::Source => (None, "source"),
             Feeder::Nobody => (None, "nobody"),
@@ -202,4 +216,90 @@ pub fn app_json(app: &AppLook, apps: &[AppLook], announced: &BTreeSet<StreamName
         "inputs": inputs.collect::<Vec<_>>(),
         "outputs": outputs.collect::<Vec<_>>(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cyclic::Beat;
+    use ledger::{Account, AccountState, ReaderRows};
+    use sample::SampleBuffer;
+    use units::{RangeSet, WallTime};
+    use zerocopy::IntoBytes;
+
+    fn watch(directory: &tempfile::TempDir) -> AppsWatch {
+        let bus = format!("shm://watched?dir={}", directory.path().display());
+        AppsWatch::open(&Node::open(bus.parse().unwrap()).unwrap()).unwrap()
+    }
+
+    /// A life of an app that never times out by its silence.
+    fn life(start_ns: u64) -> StreamInfo {
+        let registration = Registration {
+            app: "engine".parse().unwrap(),
+            beat: Beat { period: Duration::from_secs(3_600), phase: Duration::ZERO },
+            scheduling: "other".to_owned(),
+            inputs: Vec::new(),
+            outputs: Vec::new(),
+        };
+        let (name, schema) = (registration.status_stream().unwrap(), registration.schema().unwrap());
+        StreamInfo {
+            id: wire::stream_id(&name, &schema),
+            name: Arc::new(name),
+            epoch: Epoch { start_ns, life: 0 },
+            schema: Arc::new(schema),
+            station: "rig".to_owned(),
+            first_index: 0,
+        }
+    }
+
+    fn ended(life: &StreamInfo) -> Event {
+        let (state, elements) = (AccountState::Unconfirmed, ReaderRows::default());
+        Event::Ended(StreamAccount {
+            stream: Arc::clone(&life.name),
+            id: life.id,
+            epoch: life.epoch,
+            reader: "desk".to_owned(),
+            leg: "udp",
+            account: Account { state, datagrams: None, elements, gaps: Vec::new() },
+            samples: None,
+            reclassified: Vec::new(),
+            settled_early: 0,
+            port: None,
+            age: None,
+        })
+    }
+
+    fn row(life: &StreamInfo, index: u64) -> Event {
+        let mut row = Vec::new();
+        StatusRow::default().write(&mut row);
+        Event::Block(Block {
+            stream: Arc::clone(&life.name),
+            schema: Arc::clone(&life.schema),
+            epoch: life.epoch,
+            first_index: index,
+            t0: WallTime::from_nanos(0),
+            samples: 1,
+            data: SampleBuffer::from_bytes(row.as_bytes()),
+            missing: RangeSet::default(),
+        })
+    }
+
+    #[test]
+    fn what_an_earlier_life_of_an_app_leaves_to_tell_says_nothing_of_the_present_one() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut watch = watch(&directory);
+        let (killed, restarted) = (life(1), life(2));
+        for event in [Event::Began(Arc::new(killed.clone())), row(&killed, 70)] {
+            watch.take(&event);
+        }
+        watch.take(&Event::Began(Arc::new(restarted.clone())));
+        watch.take(&row(&restarted, 0));
+        watch.take(&row(&killed, 71));
+        watch.take(&ended(&killed));
+        let [app] = &watch.apps()[..] else { panic!("one app") };
+        assert_eq!(app.state, AppState::Running);
+        assert_eq!(app.newest.as_ref().map(|(index, _)| *index), Some(0));
+        watch.take(&ended(&restarted));
+        assert_eq!(watch.apps()[0].state, AppState::Gone);
+    }
 }

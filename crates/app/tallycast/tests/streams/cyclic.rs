@@ -1,14 +1,18 @@
 //! Cyclic apps over real sockets on this host's loopback. Nothing here measures time: cycles are counted.
 
+use std::fs;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, UNIX_EPOCH};
 
-use tallycast::cyclic::{AppError, AppLook, AppState, AppsWatch, Freshness, Take};
+use tallycast::cyclic::{App, AppError, AppLook, AppState, AppsWatch, DEFAULT_PERIOD, Freshness, Take};
 use tallycast::{AccountState, Bus, Dtype, Event, Node, Publisher, Stage};
 
 use crate::scene::{WATCHDOG, bus, node, watch};
+
+/// The policy of threads that are not real-time, `SCHED_OTHER` of sched(7).
+const OTHER: &str = "0";
 
 /// An app that writes the number of its cycle until it is told to stop.
 fn counter(node: &Node, stop: &AtomicBool) -> Result<tallycast::cyclic::AppReport, AppError> {
@@ -333,34 +337,85 @@ fn an_app_tells_how_it_is_scheduled() {
     });
 }
 
+/// A thread of this process: its name, the processors it may use, and its scheduling policy.
+type Scheduled = (String, String, String);
+
+/// Returns how every thread of this process is scheduled.
+fn scheduled() -> Vec<Scheduled> {
+    let look = |task: std::path::PathBuf| {
+        let read = |file| fs::read_to_string(task.join(file)).ok();
+        let status = read("status")?;
+        let cpus = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"))?.trim();
+        // Behind the name in brackets, the 39th: `policy` of proc_pid_stat(5).
+        let policy = read("stat")?.rsplit_once(')')?.1.split_whitespace().nth(38)?.to_owned();
+        Some((read("comm")?.trim().to_owned(), cpus.to_owned(), policy))
+    };
+    // Those of other tests come and go meanwhile.
+    fs::read_dir("/proc/self/task").unwrap().filter_map(|task| look(task.ok()?.path())).collect()
+}
+
+#[test]
+fn an_app_that_is_pinned_and_urgent_leaves_the_threads_of_its_node_alone() {
+    let usual = || {
+        let status = fs::read_to_string("/proc/self/status").unwrap();
+        status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).unwrap().trim().to_owned()
+    };
+    let usual = usual();
+    let Some(cpu) = usual.split_once([',', '-']).and_then(|(first, _)| first.parse().ok()) else {
+        println!("SKIPPED: there is one processor, to which all are pinned");
+        return;
+    };
+    let mut app = node(&bus()).app("test/pinned");
+    app.pin_to(cpu).fifo(1);
+    let _ = app.input::<f64>("test/in", Take::Newest);
+    let _ = app.output::<f64>("test/out", [("out", "")]);
+    let mut seen = Vec::new();
+    let report = app.run(|cycle| {
+        seen = scheduled();
+        cycle.stop();
+        Ok(())
+    });
+    assert_eq!(report.unwrap().book.cycles, 1);
+    let named = |name: &'static str| seen.iter().filter(move |it| it.0 == name);
+    assert!(named("tallycast-app").any(|it| it.1 == cpu.to_string()), "the app is pinned: {seen:?}");
+    if named("tallycast-app").all(|it| it.2 == OTHER) {
+        println!("SKIPPED: SCHED_FIFO is not allowed here");
+    }
+    // The kernel keeps 15 letters of a name.
+    for agent in ["tallycast-send", "tallycast-recei"] {
+        assert!(named(agent).count() >= 1, "{seen:?}");
+        assert!(named(agent).all(|it| it.1 == usual && it.2 == OTHER), "{seen:?}");
+    }
+}
+
 #[test]
 fn what_cannot_run_is_refused_before_anything_is_opened() {
-    let bus = bus();
-    let refused = |change: fn(&mut tallycast::cyclic::App)| {
+    let directory = tempfile::Builder::new().prefix("tallycast-refused").tempdir_in("/dev/shm").unwrap();
+    let bus: Bus = format!("shm://refused?dir={}", directory.path().display()).parse().unwrap();
+    let files = fs::File::open(directory.path()).unwrap();
+    let refused = |change: fn(&mut App)| {
+        // Whatever is made there, and removed again, changes this.
+        files.set_modified(UNIX_EPOCH).unwrap();
         let mut app = node(&bus).app("test/refused");
+        let _ = app.input::<f32>("test/in", Take::Newest);
+        let _ = app.output::<f32>("test/out", [("out", "")]);
         change(&mut app);
-        app.run(|_| panic!("no cycle of this app may run")).unwrap_err()
+        let error = app.run(|_| panic!("no cycle of this app may run")).unwrap_err();
+        assert_eq!(files.metadata().unwrap().modified().unwrap(), UNIX_EPOCH, "opened before: {error}");
+        error
     };
-    assert!(matches!(
-        refused(|app| {
-            let _ = app.fifo(0);
-        }),
-        AppError::Priority(0)
-    ));
-    assert!(matches!(
-        refused(|app| {
-            let _ = app.fifo(100);
-        }),
-        AppError::Priority(100)
-    ));
-    assert!(matches!(
-        refused(|app| {
-            let _ = app.period(Duration::ZERO);
-        }),
-        AppError::Registration(_)
-    ));
-    let unnamed = refused(|app| {
-        let _ = app.input::<f32>("no name", Take::Newest);
-    });
+    let priority = refused(|app| _ = app.fifo(0));
+    assert!(matches!(priority, AppError::Priority(0)), "{priority}");
+    let priority = refused(|app| _ = app.fifo(100));
+    assert!(matches!(priority, AppError::Priority(100)), "{priority}");
+    let period = refused(|app| _ = app.period(Duration::ZERO));
+    assert!(matches!(period, AppError::Registration(_)), "{period}");
+    let phase = refused(|app| _ = app.phase(DEFAULT_PERIOD));
+    assert!(phase.to_string().contains("is not within the period"), "{phase}");
+    let unnamed = refused(|app| _ = app.input::<f32>("no name", Take::Newest));
     assert!(matches!(unnamed, AppError::Node(_)), "{unnamed}");
+    let twice = refused(|app| _ = app.output::<f32>("test/more", [("a", ""), ("a", "")]));
+    assert!(matches!(twice, AppError::Node(_)), "{twice}");
+    let status = refused(|app| _ = app.output::<f32>("apps/test/refused", [("out", "")]));
+    assert!(status.to_string().contains("tells of itself"), "{status}");
 }

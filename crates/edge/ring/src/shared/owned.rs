@@ -13,7 +13,7 @@ use rustix::fs::{AtFlags, CWD, FallocateFlags, Mode, OFlags, fallocate, linkat, 
 use super::file::{look, open};
 use super::lock::{is_locked, try_lock};
 use super::mapping::{MappedWord, Mapping, Rights};
-use super::{Access, CreateError, Options, WAIT_BYTES, wait_path};
+use super::{Access, CreateError, Options, RING_EXTENSION, WAIT_BYTES, wait_path};
 use crate::doorbell::Doorbell;
 use crate::word::Word;
 
@@ -23,12 +23,18 @@ const ATTEMPTS: usize = 250;
 /// A sweeper needs the lock for a few system calls.
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// A name that is ours to write under.
+/// A name that is ours to write under; dropping it gives it back.
 pub(super) struct Claimed {
     path: PathBuf,
     access: Access,
-    wait: File,
+    page: Page,
     armed: Arc<Mapping>,
+}
+
+/// The page beside a ring under its writer's lock. Dropping it removes it while the lock is held.
+struct Page {
+    path: PathBuf,
+    file: File,
 }
 
 /// A ring's file that has no name yet.
@@ -43,7 +49,8 @@ pub(crate) struct OwnedFile {
     bell: Doorbell,
     /// The kernel's locks go with these two.
     image: File,
-    _wait: File,
+    /// Behind the ring: whoever finds neither may write.
+    _page: Page,
 }
 
 impl Claimed {
@@ -63,8 +70,9 @@ impl Claimed {
             }
             // Whoever had it before may have removed it between our opening and our locking it.
             if is_named(&wait, &wait_path) {
-                let armed = map_wait(&wait, access).map_err(|source| full(path, WAIT_BYTES, source))?;
-                return Ok(Self { path: path.to_owned(), access, wait, armed: Arc::new(armed) });
+                let page = Page { path: wait_path, file: wait };
+                let armed = map_wait(&page.file, access).map_err(|source| full(path, WAIT_BYTES, source))?;
+                return Ok(Self { path: path.to_owned(), access, page, armed: Arc::new(armed) });
             }
         }
         let pid = look(path).ok().map(|found| found.writer_pid());
@@ -103,7 +111,7 @@ impl Claimed {
         show().map_err(|source| refused(&self.path, source))?;
         let armed = Word::Mapped(MappedWord::new(self.armed, 0));
         let bell = Doorbell::shared(Some(armed), rung);
-        Ok(OwnedFile { path: self.path, bell, image: image.file, _wait: self.wait })
+        Ok(OwnedFile { path: self.path, bell, image: image.file, _page: self.page })
     }
 }
 
@@ -119,7 +127,15 @@ impl Drop for OwnedFile {
         // later, when nobody holds its lock.
         if is_named(&self.image, &self.path) {
             let _ = fs::remove_file(&self.path);
-            let _ = fs::remove_file(wait_path(&self.path));
+        }
+    }
+}
+
+impl Drop for Page {
+    fn drop(&mut self) {
+        // Only ours, as with the ring. Whoever waits for the lock finds that what it locked has no name any more.
+        if is_named(&self.file, &self.path) {
+            let _ = fs::remove_file(&self.path);
         }
     }
 }
@@ -140,6 +156,25 @@ pub(super) fn remove_if_stale(path: &Path) -> bool {
     let removed = is_stale(path) && fs::remove_file(path).is_ok();
     let _ = fs::remove_file(&wait_path);
     removed
+}
+
+/// Removes a page of this user without a ring, which a writer leaves that is killed before it shows its ring; false if
+/// it is not such a one.
+pub(super) fn remove_lone_page(wait_path: &Path) -> bool {
+    let ring = wait_path.with_extension(RING_EXTENSION);
+    let is_lone =
+        || matches!(fs::symlink_metadata(&ring), Err(error) if error.kind() == io::ErrorKind::NotFound);
+    if !is_lone() {
+        return false;
+    }
+    let Ok(wait) = open(wait_path, OFlags::RDWR) else { return false };
+    if !wait.metadata().is_ok_and(|it| it.is_file() && is_of_this_user(&it)) {
+        return false;
+    }
+    // Who has just begun to write holds the lock until his ring is shown, and longer.
+    let is_left = matches!(try_lock(&wait), Ok(true)) && is_named(&wait, wait_path);
+    // Looked at again: before the lock was ours, a writer may have shown his ring and been killed. It is stale then.
+    is_left && is_lone() && fs::remove_file(wait_path).is_ok()
 }
 
 /// Tells whether a ring of this user lies there whose writer is gone.

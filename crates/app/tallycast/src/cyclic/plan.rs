@@ -1,0 +1,45 @@
+//! What an app is to be, found to be possible before anything of it is opened.
+
+use cyclic::{Registration, Wire};
+use sample::{Schema, StreamName};
+use sys::scheduling;
+
+use super::app::{App, AppError};
+use crate::node::NodeError;
+
+/// An app that can be: names, schemas and beat are right.
+pub(super) struct Plan {
+    /// What it will tell of itself; how it is scheduled is known once it runs.
+    pub(super) registration: Registration,
+    /// The schemas of its outputs, in their order.
+    pub(super) outputs: Vec<Schema>,
+}
+
+impl Plan {
+    pub(super) fn of(app: &App) -> Result<Self, AppError> {
+        if let Some(priority) = app.fifo_priority
+            && !(1..=scheduling::MAX_FIFO_PRIORITY).contains(&priority)
+        {
+            return Err(AppError::Priority(priority));
+        }
+        let registration = registration(app)?;
+        let rate = registration.schema()?.rate;
+        let outputs = app.outputs.iter().map(|plan| {
+            let schema = Schema::new(plan.dtype, rate, plan.channels.clone());
+            schema.map_err(|error| NodeError::from(error).into())
+        });
+        Ok(Self { outputs: outputs.collect::<Result<_, AppError>>()?, registration })
+    }
+}
+
+fn registration(app: &App) -> Result<Registration, AppError> {
+    let name = |text: &str| text.parse::<StreamName>().map_err(NodeError::from);
+    let inputs = app.inputs.iter().map(|plan| Ok(Wire { stream: name(&plan.stream)?, take: plan.take }));
+    Ok(Registration {
+        app: name(&app.name)?,
+        beat: app.beat,
+        scheduling: String::new(),
+        inputs: inputs.collect::<Result<_, NodeError>>()?,
+        outputs: app.outputs.iter().map(|plan| name(&plan.stream)).collect::<Result<_, _>>()?,
+    })
+}
