@@ -35,9 +35,6 @@ const MAX_BYTES_PER_TURN: usize = 1 << 24;
 /// Only the newest epochs can still be spoken of.
 const MAX_LIVES: usize = 8;
 
-/// No honest stream comes so far: a billion elements a second take 36 years. Sums of two stay within 64 bits.
-const MAX_POSITION: u64 = 1 << 60;
-
 /// Whether an account lists its gaps one by one, which are thousands where much was lost.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum GapList {
@@ -82,7 +79,7 @@ pub(crate) struct Flow {
     ask_bridge: bool,
     pub(crate) closed: bool,
     /// The ring holds what no writer of ours writes.
-    is_broken: bool,
+    pub(crate) is_broken: bool,
 }
 
 /// Where the flow of an epoch stands at a record.
@@ -198,42 +195,23 @@ impl Flow {
         let mut record = std::mem::take(&mut self.record);
         let read = self.reader.read(&mut record);
         match read {
-            Read::Record { kind, totals } => match self.decode(kind, &record, totals) {
-                Some(content) => self.take(content, totals, reader_name, events),
-                None => self.break_off(reader_name, events),
+            Read::Record { kind, totals } => match Record::decode_of(&self.schema, kind, totals, &record) {
+                Ok(content) => self.take(content, totals, reader_name, events),
+                // From another process's ring anything may come.
+                Err(error) => self.break_off(&error, reader_name, events),
             },
             Read::Lapped { .. } => self.on_lapped(),
             Read::Empty => {}
             Read::Closed => self.close(reader_name, events),
-            Read::Broken => self.break_off(reader_name, events),
+            Read::Broken => self.break_off(&"somebody has destroyed its ring", reader_name, events),
         }
         self.record = record;
         !self.closed && !matches!(read, Read::Empty)
     }
 
-    /// Reads a record that the stream's own writer may have written: from another process's ring anything may come.
-    fn decode<'a>(&self, kind: u16, record: &'a [u8], totals: [u64; 2]) -> Option<Record<'a>> {
-        let record = Record::decode(kind, record).ok()?;
-        let per_sample = u64::from(self.schema.elements_per_sample());
-        let end = match &record {
-            Record::Began { first_index, .. } => first_index.checked_mul(per_sample)?,
-            Record::Block(block) => {
-                let whole = block.payload.len().is_multiple_of(self.schema.dtype.size_bytes());
-                let elements = (block.payload.len() / self.schema.dtype.size_bytes()) as u64;
-                block.position.checked_add(elements).filter(|_| whole && elements > 0)?
-            }
-            Record::Gap(_, gap) | Record::Settled(_, gap) => gap.positions.end,
-            Record::Ended { .. } | Record::TwoPublishers { .. } => 0,
-        };
-        (end <= MAX_POSITION && totals.iter().all(|total| *total <= MAX_POSITION)).then_some(record)
-    }
-
     /// Leaves a ring that cannot be read any further.
-    fn break_off(&mut self, reader_name: &str, events: &mut Vec<Event>) {
-        tracing::error!(
-            "stream `{}` is left: its ring holds what no writer of this version writes",
-            self.name
-        );
+    fn break_off(&mut self, why: &dyn std::fmt::Display, reader_name: &str, events: &mut Vec<Event>) {
+        tracing::error!("stream `{}` is left: {why}", self.name);
         self.is_broken = true;
         self.close(reader_name, events);
     }

@@ -106,17 +106,27 @@ pub(crate) fn write_page(writer: &mut Writer, page: &mut LedgerPage, scratch: &m
 }
 
 /// Reads a page; `None` if it is none, such as one that was never written: that tells of no life, not that all
-/// have ended.
+/// have ended. What no writer of a page writes is none either: lives that stand there twice, too many of anything,
+/// gaps that cannot be.
 #[must_use]
 pub fn read_ledger_page(bytes: &[u8]) -> Option<Vec<LifeOnPage>> {
     let mut cursor = Cursor::new(bytes);
-    let mut lives = Vec::new();
-    for _ in 0..cursor.u8()? {
+    let mut lives: Vec<LifeOnPage> = Vec::new();
+    for _ in 0..cursor.u8().filter(|count| usize::from(*count) <= MAX_LIVES)? {
         let (epoch, ended) = (cursor.epoch()?, cursor.u8()? != 0);
+        if lives.iter().any(|life| life.epoch == epoch) {
+            return None;
+        }
         lives.push(LifeOnPage { epoch, ended, gaps: Vec::new() });
     }
-    while !cursor.is_empty() {
+    for gaps in 0.. {
+        if cursor.is_empty() {
+            break;
+        }
         let (epoch, gap) = (cursor.epoch()?, record::read_gap(&mut cursor)?);
+        if gaps == MAX_GAPS || record::check_gap(&gap).is_err() {
+            return None;
+        }
         if let Some(life) = lives.iter_mut().find(|life| life.epoch == epoch) {
             life.gaps.push(gap);
         }
@@ -127,7 +137,7 @@ pub fn read_ledger_page(bytes: &[u8]) -> Option<Vec<LifeOnPage>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ledger::{GapKind, Stage, StageCounts};
+    use ledger::{GapKind, MAX_POSITION, Stage, StageCounts};
 
     const EPOCH: Epoch = Epoch { start_ns: 3, life: 4 };
 
@@ -152,9 +162,10 @@ mod tests {
         page.began(EPOCH);
         page.gap(EPOCH, &gap(10));
         page.gap(EPOCH, &gap(20));
-        page.gap(EPOCH, &Gap { unexplained: 1, ..gap(10) });
+        let news = Gap { lost: StageCounts::of(Stage::Source, 1), unexplained: 1, ..gap(10) };
+        page.gap(EPOCH, &news);
         assert!(page.take_news(1000, &mut bytes));
-        let gaps = vec![gap(20), Gap { unexplained: 1, ..gap(10) }];
+        let gaps = vec![gap(20), news];
         assert_eq!(read_ledger_page(&bytes), Some(vec![LifeOnPage { epoch: EPOCH, ended: false, gaps }]));
         assert!(!page.take_news(1000, &mut bytes));
         page.ended(EPOCH);
@@ -180,6 +191,51 @@ mod tests {
         let lives = read_ledger_page(&bytes).unwrap();
         assert_eq!(lives[0].gaps[0], gap(9990));
         assert!(lives[0].gaps.len() > 10);
+    }
+
+    /// A page with one life and these gaps, whoever would write them.
+    fn page_of(gaps: &[Gap]) -> Vec<u8> {
+        let mut bytes = vec![1];
+        bytes.epoch(EPOCH);
+        bytes.push(0);
+        gaps.iter().for_each(|gap| record::put_gap(&mut bytes, EPOCH, gap));
+        bytes
+    }
+
+    #[test]
+    fn a_page_with_a_gap_that_cannot_be_is_none() {
+        assert!(read_ledger_page(&page_of(&[gap(10), gap(20)])).is_some());
+        let backwards = std::ops::Range { start: 12, end: 10 };
+        let backwards = Gap { positions: backwards, ..gap(10) };
+        let beyond = Gap { positions: MAX_POSITION..MAX_POSITION + 2, ..gap(10) };
+        for unsound in [
+            Gap { positions: 10..10, ..gap(10) },
+            Gap { unsettled: 1, ..gap(10) },
+            Gap { unsettled: u64::MAX, ..gap(10) },
+            backwards,
+            beyond,
+            Gap::outside_accounts(GapKind::ReaderAbsent, 10, 10..12),
+        ] {
+            assert_eq!(read_ledger_page(&page_of(&[gap(20), unsound])), None);
+        }
+    }
+
+    #[test]
+    fn a_page_holds_no_more_than_is_written() {
+        let gaps: Vec<_> = (0..=MAX_GAPS as u64).map(|index| gap(10 * index)).collect();
+        assert!(read_ledger_page(&page_of(&gaps[..MAX_GAPS])).is_some());
+        assert_eq!(read_ledger_page(&page_of(&gaps)), None);
+        let lives = |epochs: &[u64]| {
+            let mut bytes = vec![u8::try_from(epochs.len()).unwrap()];
+            for life in epochs {
+                bytes.epoch(Epoch { life: *life, ..EPOCH });
+                bytes.push(0);
+            }
+            read_ledger_page(&bytes).map(|lives| lives.len())
+        };
+        assert_eq!(lives(&[1, 2, 3, 4, 5, 6, 7, 8]), Some(MAX_LIVES));
+        assert_eq!(lives(&[1, 2, 3, 4, 5, 6, 7, 8, 9]), None);
+        assert_eq!(lives(&[1, 2, 1]), None, "a life stands there once");
     }
 
     #[test]

@@ -3,10 +3,17 @@
 //! A publisher's ring carries blocks and holes; a receiver's ring carries what the stream machine told. The
 //! bytes are laid out by hand and without pointers, because the ring is made to move into shared memory.
 //! Every record of the flow carries its epoch, so that a reader who was lapped knows where it is.
+//!
+//! Whoever may write the file of a ring can write anything: what [`Record::decode_of`] accepts can be added up in
+//! 64 bits and fits the stream's schema. Whether it follows the record before is for the reader's account to say.
 
 use std::ops::Range;
 
-use ledger::{AccountState, Evidence, EvidenceSource, Gap, GapKind, NetworkRows, Stage, StageCounts, Unit};
+use ledger::{
+    AccountState, Evidence, EvidenceSource, Gap, GapKind, MAX_POSITION, NetworkRows, Stage, StageCounts,
+    Unit, UnsoundGap,
+};
+use sample::Schema;
 use units::{Epoch, WallTime};
 use wire::Clock;
 
@@ -66,10 +73,45 @@ pub struct BlockRecord<'a> {
 
 /// Says that a record is not one of these: the ring was written by something else.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("a record of kind {kind} in the ring cannot be read")]
+#[error("a record of kind {kind} in the ring cannot be read: {fault}")]
 pub struct UnreadableRecord {
     /// The kind as found.
     pub kind: u16,
+    /// What is wrong with it.
+    #[source]
+    pub fault: Fault,
+}
+
+/// What is wrong with a record.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Fault {
+    /// Nobody knows its kind or a code in it, or its bytes are too few.
+    #[error("it is cut short, or holds a code that is not known")]
+    Layout,
+    /// No account comes there.
+    #[error("position, index or total {0} is beyond {MAX_POSITION}")]
+    Beyond(u64),
+    /// Its gap cannot be one.
+    #[error(transparent)]
+    Gap(#[from] UnsoundGap),
+    /// Its gap is part of no account: such are for readers to tell, who know them.
+    #[error("a gap outside accounts does not come from a ring")]
+    OutsideAccounts,
+    /// It tells of the end of an account that it calls open.
+    #[error("an account that has ended is not open")]
+    StillOpen,
+    /// The rows of its network book go beyond what can be added up.
+    #[error("its datagrams cannot be added up")]
+    Datagrams,
+    /// Its elements are none, or some of several samples.
+    #[error("{size_bytes} bytes at position {position} are neither whole samples nor a piece of one")]
+    Piece {
+        /// Where it begins.
+        position: u64,
+        /// The size of its payload.
+        size_bytes: usize,
+    },
 }
 
 /// The kinds of records, as the ring carries them.
@@ -115,6 +157,18 @@ impl<'a> BlockRecord<'a> {
             payload,
         })
     }
+
+    fn check_of(&self, per_sample: u64, element_bytes: usize) -> Result<(), Fault> {
+        let Self { position, payload, .. } = *self;
+        let elements = (payload.len() / element_bytes) as u64;
+        let offset = position % per_sample;
+        let whole = offset == 0 && elements.is_multiple_of(per_sample);
+        let piece = offset + elements <= per_sample;
+        if elements == 0 || !payload.len().is_multiple_of(element_bytes) || !(whole || piece) {
+            return Err(Fault::Piece { position, size_bytes: payload.len() });
+        }
+        Ok(())
+    }
 }
 
 impl<'a> Record<'a> {
@@ -155,12 +209,55 @@ impl<'a> Record<'a> {
         }
     }
 
-    /// Reads a record of `kind`.
+    /// Reads a record of `kind`; what it says of positions is sound, but its stream's schema was not asked.
     ///
     /// # Errors
     /// [`UnreadableRecord`] if the bytes are not such a record.
     pub fn decode(kind: u16, bytes: &'a [u8]) -> Result<Self, UnreadableRecord> {
-        Self::read(kind, bytes).ok_or(UnreadableRecord { kind })
+        let record = Self::read(kind, bytes).ok_or(Fault::Layout);
+        record
+            .and_then(|record| record.check().map(|()| record))
+            .map_err(|fault| UnreadableRecord { kind, fault })
+    }
+
+    /// Reads a record of a stream that came with these running totals.
+    ///
+    /// Positions computed from it by the schema, and their sums with the totals, stay within 64 bits; its elements
+    /// are whole samples or a piece of one.
+    ///
+    /// # Errors
+    /// [`UnreadableRecord`] if the bytes are not such a record.
+    pub fn decode_of(
+        schema: &Schema,
+        kind: u16,
+        totals: [u64; 2],
+        bytes: &'a [u8],
+    ) -> Result<Self, UnreadableRecord> {
+        let record = Self::decode(kind, bytes)?;
+        record.check_of(schema, totals).map(|()| record).map_err(|fault| UnreadableRecord { kind, fault })
+    }
+
+    /// Checks what can be checked without the schema.
+    fn check(&self) -> Result<(), Fault> {
+        match self {
+            Self::Began { first_index, .. } => within(*first_index),
+            // An element has at least one byte.
+            Self::Block(block) => within(block.position.saturating_add(block.payload.len() as u64)),
+            Self::Gap(_, gap) | Self::Settled(_, gap) => check_gap(gap),
+            Self::Ended { state: AccountState::Open, .. } => Err(Fault::StillOpen),
+            Self::Ended { datagrams: Some(rows), .. } => check_rows(rows),
+            Self::Ended { datagrams: None, .. } | Self::TwoPublishers { .. } => Ok(()),
+        }
+    }
+
+    fn check_of(&self, schema: &Schema, totals: [u64; 2]) -> Result<(), Fault> {
+        totals.into_iter().try_for_each(within)?;
+        let per_sample = u64::from(schema.elements_per_sample());
+        match self {
+            Self::Began { first_index, .. } => within(first_index.saturating_mul(per_sample)),
+            Self::Block(block) => block.check_of(per_sample, schema.dtype.size_bytes()),
+            Self::Gap(..) | Self::Settled(..) | Self::Ended { .. } | Self::TwoPublishers { .. } => Ok(()),
+        }
     }
 
     fn read(kind: u16, bytes: &'a [u8]) -> Option<Self> {
@@ -229,7 +326,7 @@ pub(crate) fn read_gap(cursor: &mut Cursor<'_>) -> Option<Gap> {
     let lost = read_counts(cursor)?;
     let (unexplained, unsettled) = (cursor.u64()?, cursor.u64()?);
     let apportioned = cursor.u8()? != 0;
-    let lines = cursor.u8()?;
+    let lines = cursor.u8().filter(|lines| usize::from(*lines) <= MAX_EVIDENCE)?;
     let evidence = (0..lines).map(|_| read_evidence(cursor)).collect::<Option<_>>()?;
     Some(Gap { id, kind, positions, numbers, lost, unexplained, unsettled, apportioned, evidence })
 }
@@ -281,11 +378,14 @@ fn put_counts(out: &mut Vec<u8>, counts: &StageCounts) {
     }
 }
 
+/// Reads counts as they are written: every stage once, in the order of the way, none of them empty.
 fn read_counts(cursor: &mut Cursor<'_>) -> Option<StageCounts> {
     let mut counts = StageCounts::default();
+    let mut next_code = 0;
     for _ in 0..cursor.u8()? {
-        let stage = Stage::from_code(cursor.u8()?)?;
-        counts[stage] = cursor.u64()?;
+        let code = cursor.u8().filter(|code| *code >= next_code)?;
+        counts[Stage::from_code(code)?] = cursor.u64().filter(|count| *count > 0)?;
+        next_code = code + 1;
     }
     Some(counts)
 }
@@ -313,6 +413,25 @@ fn read_rows(cursor: &mut Cursor<'_>) -> Option<NetworkRows> {
     })
 }
 
+/// Checks that a position, an index or a total is one that an account can reach.
+const fn within(place: u64) -> Result<(), Fault> {
+    if place > MAX_POSITION { Err(Fault::Beyond(place)) } else { Ok(()) }
+}
+
+/// Checks that a gap is one, and of elements that are missing.
+pub(crate) fn check_gap(gap: &Gap) -> Result<(), Fault> {
+    gap.check()?;
+    if gap.kind == GapKind::Missing { Ok(()) } else { Err(Fault::OutsideAccounts) }
+}
+
+/// Checks that both sides of the law can be computed in 64 bits; whether they agree is for the account to say.
+fn check_rows(rows: &NetworkRows) -> Result<(), Fault> {
+    let lost = rows.lost.nonzero().map(|(_, count)| count);
+    let mut counts = lost.chain([rows.received, rows.unexplained, rows.unsettled, rows.in_flight]);
+    let sum = counts.try_fold(0, u64::checked_add);
+    if rows.first > rows.next || sum.is_none() { Err(Fault::Datagrams) } else { Ok(()) }
+}
+
 const STATES: [AccountState; 4] =
     [AccountState::Open, AccountState::Closed, AccountState::Cut, AccountState::Unconfirmed];
 
@@ -328,6 +447,8 @@ fn state_from(code: u8) -> Option<AccountState> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use sample::{Channel, Dtype};
+    use units::{Random, SampleRate};
 
     const EPOCH: Epoch = Epoch { start_ns: 3, life: 4 };
 
@@ -347,7 +468,7 @@ mod tests {
         let line = |source| Evidence { stage: Stage::Late, count: 2, unit: Unit::Elements, source };
         Gap {
             id: 5,
-            kind: GapKind::ReaderAbsent,
+            kind: GapKind::Missing,
             positions: 10..20,
             numbers: 3..4,
             lost,
@@ -396,13 +517,184 @@ mod tests {
             // An end without a network's book is a whole record.
             let whole = |len: usize| kind == kind::ENDED && len == 17;
             for len in (0..bytes.len()).filter(|len| !whole(*len)) {
-                assert_eq!(Record::decode(kind, &bytes[..len]), Err(UnreadableRecord { kind }));
+                let fault = Fault::Layout;
+                assert_eq!(Record::decode(kind, &bytes[..len]), Err(UnreadableRecord { kind, fault }));
             }
         }
     }
 
     #[test]
     fn a_kind_that_nobody_wrote_is_refused() {
-        assert_eq!(Record::decode(99, &[0; 100]), Err(UnreadableRecord { kind: 99 }));
+        let unreadable = UnreadableRecord { kind: 99, fault: Fault::Layout };
+        assert_eq!(Record::decode(99, &[0; 100]), Err(unreadable));
+        assert!(unreadable.to_string().contains("kind 99"), "{unreadable}");
+    }
+
+    /// Writes a record and reads it; `None` where it is accepted.
+    fn fault(record: &Record<'_>) -> Option<Fault> {
+        let mut bytes = Vec::new();
+        let kind = record.encode(&mut bytes);
+        Record::decode(kind, &bytes).err().map(|unreadable| unreadable.fault)
+    }
+
+    fn fault_of(record: &Record<'_>, totals: [u64; 2]) -> Option<Fault> {
+        let channels = vec![Channel::new("a", "V").with_shape([3])];
+        let schema = Schema::new(Dtype::I16, SampleRate::hz(1).unwrap(), channels).unwrap();
+        let mut bytes = Vec::new();
+        let kind = record.encode(&mut bytes);
+        Record::decode_of(&schema, kind, totals, &bytes).err().map(|unreadable| unreadable.fault)
+    }
+
+    const fn block(position: u64, payload: &[u8]) -> Record<'_> {
+        let (t0, clock) = (WallTime::from_nanos(0), Clock::System);
+        Record::Block(BlockRecord { epoch: EPOCH, position, t0, clock, payload })
+    }
+
+    #[test]
+    fn a_gap_that_cannot_be_is_refused_also_as_news() {
+        let backwards = Range { start: 20, end: 10 };
+        for (gap, expected) in [
+            (Gap { positions: 10..10, ..gap() }, UnsoundGap::Empty { start: 10, end: 10 }),
+            (Gap { positions: backwards, ..gap() }, UnsoundGap::Empty { start: 20, end: 10 }),
+            (Gap { positions: 10..21, ..gap() }, UnsoundGap::Unbalanced { expected: 11, counted: 10 }),
+            (
+                Gap { kind: GapKind::ReaderAbsent, ..gap() },
+                UnsoundGap::Unbalanced { expected: 0, counted: 10 },
+            ),
+            (
+                Gap { unsettled: u64::MAX, ..gap() },
+                UnsoundGap::Unbalanced { expected: 10, counted: 10 + u128::from(u64::MAX) },
+            ),
+            (Gap { positions: 0..MAX_POSITION + 1, ..gap() }, UnsoundGap::Beyond(MAX_POSITION + 1)),
+            (Gap { numbers: Range { start: 2, end: 1 }, ..gap() }, UnsoundGap::Numbers { start: 2, end: 1 }),
+        ] {
+            let expected = Some(Fault::Gap(expected));
+            assert_eq!(fault(&Record::Gap(EPOCH, gap.clone())), expected);
+            assert_eq!(fault(&Record::Settled(EPOCH, gap)), expected);
+        }
+    }
+
+    #[test]
+    fn a_gap_outside_accounts_is_refused() {
+        for kind in [GapKind::PublisherAbsent, GapKind::ReaderAbsent] {
+            let gap = Gap::outside_accounts(kind, 7, 10..20);
+            assert_eq!(fault(&Record::Gap(EPOCH, gap.clone())), Some(Fault::OutsideAccounts));
+            assert_eq!(fault(&Record::Settled(EPOCH, gap)), Some(Fault::OutsideAccounts));
+        }
+    }
+
+    #[test]
+    fn counts_are_refused_that_are_doubled_disordered_or_empty() {
+        let mut bytes = Vec::new();
+        let kind = Record::Gap(EPOCH, gap()).encode(&mut bytes);
+        // Epoch, id, kind, positions, numbers and how many counts there are; each is a stage and its count.
+        let counts = 16 + 8 + 1 + 16 + 16 + 1;
+        let (first, second) = (bytes[counts], bytes[counts + 9]);
+        assert_eq!((first, second), (Stage::ReceiverSocketBuffer.code(), Stage::Late.code()));
+        for (stages, accepted) in [([first, second], true), ([first, first], false), ([second, first], false)]
+        {
+            (bytes[counts], bytes[counts + 9]) = (stages[0], stages[1]);
+            assert_eq!(Record::decode(kind, &bytes).is_ok(), accepted, "{stages:?}");
+        }
+        let mut bytes = Vec::new();
+        let kind = Record::Gap(EPOCH, Gap { positions: 10..18, ..gap() }).encode(&mut bytes);
+        bytes[counts + 10..counts + 18].fill(0);
+        bytes[counts + 1] = 7;
+        assert_eq!(Record::decode(kind, &bytes).map_err(|it| it.fault), Err(Fault::Layout));
+    }
+
+    #[test]
+    fn a_gap_has_no_more_evidence_than_is_written() {
+        let line = gap().evidence[0].clone();
+        let evidence = vec![line; MAX_EVIDENCE];
+        let mut bytes = Vec::new();
+        let kind = Record::Gap(EPOCH, Gap { evidence, ..gap() }).encode(&mut bytes);
+        assert!(Record::decode(kind, &bytes).is_ok());
+        let line_bytes = 1 + 8 + 1 + 1 + 3 * 8;
+        let lines = bytes.len() - MAX_EVIDENCE * line_bytes - 1;
+        assert_eq!(usize::from(bytes[lines]), MAX_EVIDENCE);
+        bytes[lines] += 1;
+        bytes.extend_from_within(bytes.len() - line_bytes..);
+        assert_eq!(Record::decode(kind, &bytes).map_err(|it| it.fault), Err(Fault::Layout));
+    }
+
+    #[test]
+    fn places_that_no_account_reaches_are_refused() {
+        let began = |first_index| Record::Began { epoch: EPOCH, first_index };
+        assert_eq!(fault(&began(MAX_POSITION)), None);
+        assert_eq!(fault(&began(MAX_POSITION + 1)), Some(Fault::Beyond(MAX_POSITION + 1)));
+        assert_eq!(fault(&block(MAX_POSITION - 2, &[0; 2])), None);
+        assert_eq!(fault(&block(MAX_POSITION - 2, &[0; 3])), Some(Fault::Beyond(MAX_POSITION + 1)));
+        assert_eq!(fault(&block(u64::MAX, &[])), Some(Fault::Beyond(u64::MAX)));
+    }
+
+    #[test]
+    fn places_are_refused_that_the_schema_leads_beyond() {
+        let began = |first_index| Record::Began { epoch: EPOCH, first_index };
+        assert_eq!(fault_of(&began(MAX_POSITION / 3), [0, 0]), None);
+        let beyond = (MAX_POSITION / 3 + 1) * 3;
+        assert_eq!(fault_of(&began(MAX_POSITION / 3 + 1), [0, 0]), Some(Fault::Beyond(beyond)));
+        for record in records(&[0; 6]) {
+            let refused = fault_of(&record, [0, MAX_POSITION + 1]);
+            assert_eq!(refused, Some(Fault::Beyond(MAX_POSITION + 1)), "{record:?}");
+            assert_eq!(fault_of(&record, [MAX_POSITION, MAX_POSITION]), None, "{record:?}");
+        }
+        assert_eq!(fault_of(&began(0), [u64::MAX, 0]), Some(Fault::Beyond(u64::MAX)));
+    }
+
+    #[test]
+    fn a_block_holds_whole_samples_or_a_piece_of_one() {
+        for (position, size_bytes) in [(3, 6), (3, 12), (3, 2), (3, 4), (4, 4), (5, 2)] {
+            assert_eq!(fault_of(&block(position, &[0; 12][..size_bytes]), [0, 0]), None);
+        }
+        for (position, size_bytes) in [(3, 0), (3, 1), (3, 7), (3, 8), (4, 6), (5, 4), (4, 12)] {
+            let expected = Fault::Piece { position, size_bytes };
+            assert_eq!(fault_of(&block(position, &[0; 12][..size_bytes]), [0, 0]), Some(expected));
+        }
+    }
+
+    #[test]
+    fn an_end_is_refused_that_leaves_the_account_open_or_cannot_be_added_up() {
+        let ended = |state, datagrams| Record::Ended { epoch: EPOCH, state, datagrams };
+        assert_eq!(fault(&ended(AccountState::Open, None)), Some(Fault::StillOpen));
+        let sound = NetworkRows { first: 5, next: 5, received: u64::MAX, ..NetworkRows::default() };
+        // That it does not balance is what a reader should see.
+        assert_eq!(fault(&ended(AccountState::Cut, Some(sound))), None);
+        let lost = StageCounts::of(Stage::Late, 1);
+        for rows in [
+            NetworkRows { next: 4, ..sound },
+            NetworkRows { in_flight: 1, ..sound },
+            NetworkRows { lost, ..sound },
+        ] {
+            assert_eq!(fault(&ended(AccountState::Cut, Some(rows))), Some(Fault::Datagrams));
+        }
+    }
+
+    /// Any bytes: refused, or a record that encodes to one that reads the same; cut and flipped ones are near enough
+    /// to sound ones to come far.
+    #[test]
+    fn spoiled_records_are_refused_or_read_the_same_when_written_again() {
+        let mut random = Random::new(11);
+        let (mut accepted, mut refused) = (0, 0);
+        for record in records(&[1, 2, 3, 4, 5, 6]) {
+            let mut bytes = Vec::new();
+            let kind = record.encode(&mut bytes);
+            for _ in 0..2_000 {
+                let mut spoiled = bytes.clone();
+                for _ in 0..=random.below(3) {
+                    let at = usize::try_from(random.below(bytes.len() as u64)).unwrap();
+                    spoiled[at] = [0, 1, 2, 0x7f, 0xff][usize::try_from(random.below(5)).unwrap()];
+                }
+                let Ok(read) = Record::decode(kind, &spoiled) else {
+                    refused += 1;
+                    continue;
+                };
+                accepted += 1;
+                let mut again = Vec::new();
+                assert_eq!(read.encode(&mut again), kind);
+                assert_eq!(Record::decode(kind, &again), Ok(read));
+            }
+        }
+        assert!(accepted > 1_000 && refused > 1_000, "{accepted} {refused}");
     }
 }

@@ -16,6 +16,7 @@ mod demand;
 mod destination;
 mod interface;
 mod pacing;
+mod patience;
 mod queue;
 mod readers;
 mod tally_clock;

@@ -5,6 +5,12 @@ use core::ops::Range;
 
 use crate::{Stage, StageCounts};
 
+/// The highest position that an account reaches, one behind its last element, and the highest running total: up to
+/// there nothing that an account adds up comes near the end of 64 bits.
+///
+/// Units: elements; at 10⁹ of them per second 36 years.
+pub const MAX_POSITION: u64 = 1 << 60;
+
 /// A missing run of a stream, with its stages and the evidence for them.
 ///
 /// `positions.len() == lost.total() + unexplained + unsettled` holds for gaps of kind
@@ -29,6 +35,39 @@ pub struct Gap {
     pub apportioned: bool,
     /// What the stages rest on.
     pub evidence: Vec<Evidence>,
+}
+
+/// Says why a gap that somebody else tells of cannot be one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum UnsoundGap {
+    /// It holds no element, or goes backwards.
+    #[error("a gap over positions {start} to {end} holds no element")]
+    Empty {
+        /// Where it begins.
+        start: u64,
+        /// Where it ends.
+        end: u64,
+    },
+    /// It lies where no account comes.
+    #[error("a gap ends at position {0}, beyond {MAX_POSITION}")]
+    Beyond(u64),
+    /// Its datagrams go backwards.
+    #[error("a gap's datagram numbers go back from {start} to {end}")]
+    Numbers {
+        /// The first.
+        start: u64,
+        /// One behind the last.
+        end: u64,
+    },
+    /// Its stages, `unexplained` and `unsettled` do not add up to it.
+    #[error("a gap accounts for {counted} elements where {expected} are missing")]
+    Unbalanced {
+        /// What its positions and its kind say.
+        expected: u64,
+        /// What its rows add up to.
+        counted: u128,
+    },
 }
 
 /// What kind of absence a gap is.
@@ -123,6 +162,33 @@ impl Gap {
         let (id, unexplained) = (positions.start, positions.end - positions.start);
         let outside = Self::outside_accounts(GapKind::ReaderAbsent, id, positions);
         Self { kind: GapKind::Missing, unexplained, ..outside }
+    }
+
+    /// Checks a gap that another process tells of: it holds elements, below [`MAX_POSITION`], and its rows add up to
+    /// them, or to nothing where it lies outside accounts.
+    ///
+    /// # Errors
+    /// [`UnsoundGap`] with what is wrong.
+    pub fn check(&self) -> Result<(), UnsoundGap> {
+        let Range { start, end } = self.positions;
+        if start >= end {
+            return Err(UnsoundGap::Empty { start, end });
+        }
+        if end > MAX_POSITION {
+            return Err(UnsoundGap::Beyond(end));
+        }
+        let Range { start, end } = self.numbers;
+        if start > end {
+            return Err(UnsoundGap::Numbers { start, end });
+        }
+        let expected = if self.kind == GapKind::Missing { self.len() } else { 0 };
+        let lost = self.lost.nonzero().map(|(_, count)| count);
+        let counted: u128 = lost.chain([self.unexplained, self.unsettled]).map(u128::from).sum();
+        if counted == u128::from(expected) {
+            Ok(())
+        } else {
+            Err(UnsoundGap::Unbalanced { expected, counted })
+        }
     }
 
     /// Tells whether every element has been put down to a stage or to `unexplained`.
@@ -221,6 +287,44 @@ mod tests {
         assert_eq!((gap.id, gap.kind, gap.len()), (7, GapKind::ReaderAbsent, 10));
         assert!(gap.settled() && gap.lost.total() == 0 && gap.unexplained == 0);
         assert_eq!(gap.leading_stage(), None);
+    }
+
+    #[test]
+    fn a_gap_that_holds_no_element_or_goes_backwards_is_not_sound() {
+        let sound = gap(StageCounts::of(Stage::Late, 1), 0);
+        assert_eq!(sound.check(), Ok(()), "the smallest there is");
+        for positions in [5..5, Range { start: 6, end: 5 }, Range { start: u64::MAX, end: 0 }] {
+            let Range { start, end } = positions;
+            let lost = StageCounts::default();
+            let gap = Gap { positions, lost, ..sound.clone() };
+            assert_eq!(gap.check(), Err(UnsoundGap::Empty { start, end }));
+        }
+        let numbers = Range { start: 2, end: 1 };
+        let gap = Gap { numbers, ..sound };
+        assert_eq!(gap.check(), Err(UnsoundGap::Numbers { start: 2, end: 1 }));
+    }
+
+    #[test]
+    fn a_sound_gap_lies_below_the_highest_position() {
+        let sound = gap(StageCounts::of(Stage::Late, 1), 0);
+        let last = Gap { positions: MAX_POSITION - 1..MAX_POSITION, ..sound.clone() };
+        assert_eq!(last.check(), Ok(()));
+        let beyond = Gap { positions: MAX_POSITION..MAX_POSITION + 1, ..sound };
+        assert_eq!(beyond.check(), Err(UnsoundGap::Beyond(MAX_POSITION + 1)));
+    }
+
+    #[test]
+    fn a_sound_gap_adds_up_and_outside_accounts_to_nothing() {
+        let sound = gap(StageCounts::of(Stage::Late, 5), 4);
+        assert_eq!(sound.check(), Ok(()));
+        for (more, counted) in [(0, 9), (1, 10), (u64::MAX, 9 + u128::from(u64::MAX))] {
+            let gap = Gap { unsettled: more, positions: 0..8, ..sound.clone() };
+            assert_eq!(gap.check(), Err(UnsoundGap::Unbalanced { expected: 8, counted }));
+        }
+        let outside = Gap::outside_accounts(GapKind::ReaderAbsent, 0, 3..9);
+        assert_eq!(outside.check(), Ok(()));
+        let counted = Gap { unexplained: 6, ..outside };
+        assert_eq!(counted.check(), Err(UnsoundGap::Unbalanced { expected: 0, counted: 6 }));
     }
 
     #[test]

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 use crate::samples::{Fate, SampleCounter};
 use crate::shares::Shares;
-use crate::{AccountState, Gap, ReaderRows, SampleRows};
+use crate::{AccountState, Gap, GapKind, MAX_POSITION, ReaderRows, SampleRows, UnsoundGap};
 use lap::Lap;
 
 /// The most gaps a leg remembers one by one; older ones live on in the totals only, as in the bridge's book.
@@ -23,6 +23,10 @@ const MAX_GAPS: usize = 8_192;
 /// `reader_lag`, what had been missing is missing here too, in the stages that the bridge tells of later.
 ///
 /// Gaps are told apart by where they begin: a place of an epoch is missing once. A gap's id is this place.
+///
+/// Records may come from another process, which may be faulty or mean harm: then use [`Leg::try_join`],
+/// [`Leg::try_delivered`] and [`Leg::try_gap`]. Everything else takes whatever is told, and no news of a gap or of
+/// totals breaks the law.
 ///
 /// Source: architecture, "The account, precisely", rule 11.
 #[derive(Clone, Debug)]
@@ -58,16 +62,63 @@ enum Entry {
     Lapped(Lap),
 }
 
+/// Says why a record cannot be booked: whoever wrote it made a mistake or means harm.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Unbookable {
+    /// An account begins with a whole sample.
+    #[error("an account cannot begin at position {position}, inside a sample of {per_sample} elements")]
+    InsideSample {
+        /// Where it should begin.
+        position: u64,
+        /// Elements per sample.
+        per_sample: u32,
+    },
+    /// No account comes there.
+    #[error("position {0} is beyond {MAX_POSITION}")]
+    Beyond(u64),
+    /// Nothing is booked twice or left out.
+    #[error("a record over positions {start} to {end} does not begin at {next}, where the account stands")]
+    Elsewhere {
+        /// Where the record begins.
+        start: u64,
+        /// Where it ends.
+        end: u64,
+        /// Where it should begin.
+        next: u64,
+    },
+    /// It tells of a gap that cannot be.
+    #[error(transparent)]
+    Gap(#[from] UnsoundGap),
+    /// It tells of a gap that is part of no account.
+    #[error("a gap outside accounts cannot be booked")]
+    OutsideAccounts,
+}
+
 impl Leg {
     /// Opens the account at a record that begins at `position` and carries these `[delivered, missing]`.
     ///
     /// # Panics
-    /// If `position` is inside a sample.
+    /// Where [`Leg::try_join`] fails.
     #[must_use]
     pub fn join(per_sample: u32, totals: [u64; 2], position: u64) -> Self {
-        assert!(position.is_multiple_of(u64::from(per_sample)), "an account begins with a whole sample");
+        Self::try_join(per_sample, totals, position).expect("an account begins with a whole sample")
+    }
+
+    /// Opens the account at a record of another process.
+    ///
+    /// # Errors
+    /// [`Unbookable::InsideSample`] or [`Unbookable::Beyond`].
+    pub fn try_join(per_sample: u32, totals: [u64; 2], position: u64) -> Result<Self, Unbookable> {
+        // Nothing is a multiple of zero but zero, and samples without elements cannot be counted.
+        if per_sample == 0 || !position.is_multiple_of(u64::from(per_sample)) {
+            return Err(Unbookable::InsideSample { position, per_sample });
+        }
+        if position > MAX_POSITION {
+            return Err(Unbookable::Beyond(position));
+        }
         let [delivered, missing] = totals;
-        Self {
+        Ok(Self {
             per_sample,
             first_position: position,
             next_position: position,
@@ -78,45 +129,76 @@ impl Leg {
             gaps: BTreeMap::new(),
             remembered: 0,
             state: AccountState::Open,
-        }
+        })
     }
 
     /// Opens the next account of the same epoch where this one ends, `None` if that is inside a sample.
     #[must_use]
     pub fn continued(&self) -> Option<Self> {
         let Totals { delivered, missing } = self.totals;
-        let whole = self.next_position.is_multiple_of(u64::from(self.per_sample));
-        whole.then(|| Self::join(self.per_sample, [delivered, missing], self.next_position))
+        Self::try_join(self.per_sample, [delivered, missing], self.next_position).ok()
     }
 
     /// Tells whether nothing but what the totals count lies between here and a record at `position` that
     /// carries these `[delivered, missing]`.
     #[must_use]
     pub fn leads_to(&self, totals: [u64; 2], position: u64) -> bool {
-        let end = |lapped: Totals| Some(self.next_position + lapped.delivered + lapped.missing);
-        self.behind(totals).and_then(end) == Some(position)
+        self.behind(totals).is_some_and(|(_, end)| end == position)
     }
 
     /// Books a record of elements that the reader was handed.
+    ///
+    /// # Panics
+    /// Where [`Leg::try_delivered`] fails.
     pub fn delivered(&mut self, positions: Range<u64>) {
+        self.try_delivered(positions).expect("the caller hands over what follows");
+    }
+
+    /// Books a record of another process whose elements the reader is about to be handed.
+    ///
+    /// # Errors
+    /// [`Unbookable::Elsewhere`] or [`Unbookable::Beyond`]; nothing is booked then.
+    pub fn try_delivered(&mut self, positions: Range<u64>) -> Result<(), Unbookable> {
+        self.check_follows(&positions)?;
         let elements = positions.end - positions.start;
         self.delivered += elements;
-        self.totals.delivered += elements;
+        // Another process may claim any totals; from the end of 64 bits on they lead nowhere.
+        self.totals.delivered = self.totals.delivered.saturating_add(elements);
         self.next_position = positions.end;
         self.samples.book(positions, Fate::Delivered);
+        Ok(())
     }
 
     /// Books a gap that was declared in the flow of records; returns it as this reader tells of it.
+    ///
+    /// # Panics
+    /// Where [`Leg::try_gap`] fails.
     pub fn gap(&mut self, gap: Gap) -> &Gap {
-        self.totals.missing += gap.len();
-        self.append(Entry::Declared(Gap { id: gap.positions.start, ..gap }))
+        self.try_gap(gap).expect("the caller books what follows, and gaps that add up")
+    }
+
+    /// Books a gap that another process declared in the flow of records; returns it as this reader tells of it.
+    ///
+    /// # Errors
+    /// [`Unbookable::Elsewhere`], [`Unbookable::OutsideAccounts`] or [`Unbookable::Gap`]; nothing is booked then.
+    pub fn try_gap(&mut self, gap: Gap) -> Result<&Gap, Unbookable> {
+        gap.check()?;
+        if gap.kind != GapKind::Missing {
+            return Err(Unbookable::OutsideAccounts);
+        }
+        self.check_follows(&gap.positions)?;
+        self.totals.missing = self.totals.missing.saturating_add(gap.len());
+        Ok(self.append(Entry::Declared(Gap { id: gap.positions.start, ..gap })))
     }
 
     /// Books news of a gap: its stages changed. Returns the reader's gap that it is, or that holds it, if that
     /// is news here.
     ///
-    /// A gap from before this reader joined is not its loss.
+    /// A gap from before this reader joined is not its loss; nor is one that cannot be or is part of no account.
     pub fn settled(&mut self, gap: &Gap) -> Option<&Gap> {
+        if gap.kind != GapKind::Missing || gap.check().is_err() {
+            return None;
+        }
         let mut news = gap.clone();
         if self.state != AccountState::Open {
             news.give_up();
@@ -135,13 +217,12 @@ impl Leg {
     ///
     /// Returns the gap that this makes, `None` if nothing was lost by it (or the totals are not of this epoch).
     pub fn lapped(&mut self, totals: [u64; 2]) -> Option<&Gap> {
-        let lapped = self.behind(totals)?;
+        let (lapped, end) = self.behind(totals)?;
         if (lapped.delivered, lapped.missing) == (0, 0) {
             return None;
         }
         let [delivered, missing] = totals;
         self.totals = Totals { delivered, missing };
-        let end = self.next_position + lapped.delivered + lapped.missing;
         let lap = Lap::new(self.next_position..end, lapped.delivered);
         Some(self.append(Entry::Lapped(lap)))
     }
@@ -200,12 +281,24 @@ impl Leg {
         self.state
     }
 
-    /// Returns what lies between here and a record with these totals; `None` if they are of something else.
-    fn behind(&self, [delivered, missing]: [u64; 2]) -> Option<Totals> {
-        Some(Totals {
+    /// Returns what lies between here and a record with these totals, and where that ends; `None` if they are of
+    /// something else.
+    fn behind(&self, [delivered, missing]: [u64; 2]) -> Option<(Totals, u64)> {
+        let lapped = Totals {
             delivered: delivered.checked_sub(self.totals.delivered)?,
             missing: missing.checked_sub(self.totals.missing)?,
-        })
+        };
+        let end = self.next_position.checked_add(lapped.delivered)?.checked_add(lapped.missing)?;
+        (end <= MAX_POSITION).then_some((lapped, end))
+    }
+
+    /// Checks that these positions begin where the account stands, and end where an account may come.
+    const fn check_follows(&self, positions: &Range<u64>) -> Result<(), Unbookable> {
+        let Range { start, end } = *positions;
+        if start != self.next_position || end < start {
+            return Err(Unbookable::Elsewhere { start, end, next: self.next_position });
+        }
+        if end > MAX_POSITION { Err(Unbookable::Beyond(end)) } else { Ok(()) }
     }
 
     /// Books a gap behind everything before.
@@ -216,7 +309,7 @@ impl Leg {
         self.next_position = positions.end;
         self.remembered += entry.remembered();
         let replaced = self.gaps.insert(positions.start, entry);
-        assert!(replaced.is_none(), "a gap lies behind all that was accounted for");
+        assert!(replaced.is_none(), "a gap holds elements, and lies behind all that was accounted for");
         while self.remembered > MAX_GAPS && self.gaps.len() > 1 {
             let (_, oldest) = self.gaps.pop_first().expect("more than one");
             self.remembered -= oldest.remembered();

@@ -54,7 +54,8 @@ impl Flow {
         while self.reader.position() < end {
             here = match self.reader.read(&mut record) {
                 Read::Record { kind, totals } => {
-                    self.decode(kind, &record, totals).and_then(|content| self.behind(&content, totals))
+                    let content = Record::decode_of(&self.schema, kind, totals, &record);
+                    content.ok().and_then(|content| self.behind(&content, totals))
                 }
                 // Behind what the ring took, nothing before tells where the stream is.
                 Read::Lapped { .. } => None,

@@ -310,7 +310,8 @@ fn a_lapped_reader_books_what_it_missed_at_any_record_of_the_epoch() {
 fn what_is_left_of_a_replaced_life_is_booked_there_and_nowhere_else() {
     let mut scene = Scene::new();
     scene.began(A, 0);
-    scene.blocks(A, 0..19);
+    scene.blocks(A, 0..18);
+    scene.blocks(A, 18..19);
     scene.began(B, 0);
     scene.blocks(B, 0..10);
     scene.gap(A, Gap { unsettled: 0, unexplained: 1, ..unsettled(19..20) });

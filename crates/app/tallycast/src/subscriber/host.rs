@@ -18,6 +18,9 @@ impl Subscriber {
         if let Some(host) = &self.host {
             closed.iter().for_each(|(_, flow)| host.shun_broken(flow));
         }
+        // What this process has received itself is not read from its beginning again.
+        let broken = closed.iter().filter(|(_, flow)| flow.is_broken && flow.reach() == Reach::Udp);
+        self.left.extend(broken.map(|(stream, _)| *stream));
         // The stream may have come back meanwhile, with another ring.
         self.generation = None;
         let is_wanted = |flow: &Flow| self.patterns.iter().any(|pattern| pattern.matches(&flow.name));

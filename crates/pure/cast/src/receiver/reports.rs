@@ -1,8 +1,8 @@
 //! When this reader reports, so that all readers together keep within the budget.
 //!
 //! Source: RFC 3550 §6.3 with unconditional reconsideration: when a report falls due, the interval is read
-//! again from the newest tally, and if the crowd has grown meanwhile, the report waits on. Every wait is at
-//! least one interval, so that the budget holds for any number of readers.
+//! again from the newest tally, and if the crowd has grown meanwhile, the report waits on; if it has shrunk, the
+//! report comes sooner. Every wait is at least one interval, so that the budget holds for any number of readers.
 
 use core::time::Duration;
 
@@ -25,6 +25,8 @@ const MAX_REPORT_INTERVAL: Duration = Duration::from_secs(24 * 3_600);
 pub(super) struct ReportClock {
     random: Random,
     interval: Duration,
+    /// The interval that the present wait was drawn from.
+    drawn_from: Duration,
     /// Since when the present wait counts: the last report, or the joining.
     since: Instant,
     due: Instant,
@@ -35,12 +37,27 @@ impl ReportClock {
     pub(super) fn new(seed: u64, now: Instant) -> Self {
         let mut random = Random::for_purpose(seed, "reports");
         let first = FIRST_WAIT.mul_f64(FIRST_SHARE + (1.0 - FIRST_SHARE) * random.unit());
-        Self { random, interval: MIN_REPORT_INTERVAL, since: now, due: now + first, reported: false }
+        let interval = MIN_REPORT_INTERVAL;
+        Self { random, interval, drawn_from: interval, since: now, due: now + first, reported: false }
     }
 
     /// Takes over the interval that a tally announced.
-    pub(super) fn announced(&mut self, interval: Duration) {
+    ///
+    /// If it is shorter than the one that this wait was drawn from, what is left of the wait shrinks with it, and so
+    /// does what is over: else a crowd that has gone would keep the rest silent for longer than the publisher, who
+    /// counts in its present interval, has patience.
+    ///
+    /// Source: RFC 3550 §6.3.4 (reverse reconsideration), with the intervals in place of the members.
+    pub(super) fn announced(&mut self, now: Instant, interval: Duration) {
         self.interval = interval.clamp(MIN_REPORT_INTERVAL, MAX_REPORT_INTERVAL);
+        if self.interval >= self.drawn_from {
+            return;
+        }
+        let share = self.interval.as_secs_f64() / self.drawn_from.as_secs_f64();
+        self.drawn_from = self.interval;
+        self.since = now - now.since(self.since).mul_f64(share);
+        // Rounding must not let it fall due a moment before the interval is over: then it would wait once more.
+        self.due = (now + self.due.since(now).mul_f64(share)).max(self.since + self.interval);
     }
 
     /// Brings the next report forward because of a new loss, as far as the budget allows.
@@ -72,6 +89,7 @@ impl ReportClock {
     }
 
     fn draw(&mut self) -> Duration {
+        self.drawn_from = self.interval;
         self.interval.mul_f64(1.0 + SPREAD * self.random.unit())
     }
 }
@@ -105,7 +123,7 @@ mod tests {
     #[test]
     fn a_crowd_that_shows_before_the_first_report_puts_it_off() {
         let mut clock = ReportClock::new(1, Instant::ORIGIN);
-        clock.announced(Duration::from_secs(300));
+        clock.announced(Instant::ORIGIN, Duration::from_secs(300));
         let first = next_report(&mut clock).since(Instant::ORIGIN);
         assert!((300.0..=450.0).contains(&first.as_secs_f64()), "{first:?}");
     }
@@ -113,9 +131,75 @@ mod tests {
     #[test]
     fn a_loss_is_told_early_but_never_before_the_interval_is_over() {
         let mut clock = ReportClock::new(1, Instant::ORIGIN);
-        clock.announced(Duration::from_secs(10));
+        clock.announced(Instant::ORIGIN, Duration::from_secs(10));
         let last = next_report(&mut clock);
         clock.hurry(last + Duration::from_secs(3));
         assert_eq!(clock.due(), last + Duration::from_secs(10));
+    }
+
+    /// A clock that has just reported, in a crowd with this interval; and when that was.
+    fn in_crowd(seed: u64, interval: Duration) -> (ReportClock, Instant) {
+        let mut clock = ReportClock::new(seed, Instant::ORIGIN);
+        clock.announced(Instant::ORIGIN, interval);
+        let last = next_report(&mut clock);
+        (clock, last)
+    }
+
+    #[test]
+    fn a_crowd_that_has_gone_brings_the_next_report_forward_in_proportion() {
+        let mut waits = Vec::new();
+        for seed in 0..100 {
+            let (mut clock, last) = in_crowd(seed, Duration::from_secs(20));
+            let left = clock.due().since(last + Duration::from_secs(10));
+            assert!((10.0..=20.0).contains(&left.as_secs_f64()), "{left:?}");
+            let now = last + Duration::from_secs(10);
+            clock.announced(now, Duration::from_secs(1));
+            let wait = next_report(&mut clock).since(now).as_secs_f64();
+            assert!((wait - left.as_secs_f64() / 20.0).abs() < 1e-6, "{wait} s of {left:?}");
+            waits.push(wait);
+            let last = clock.since;
+            let wait = next_report(&mut clock).since(last).as_secs_f64();
+            assert!((1.0..=1.5).contains(&wait), "and from then on as a single reader: {wait}");
+        }
+        // The rest of a crowd does not report all at once.
+        waits.sort_by(f64::total_cmp);
+        assert!(waits[99] - waits[0] > 0.4, "{waits:?}");
+    }
+
+    #[test]
+    fn a_crowd_that_shrinks_a_little_at_a_time_brings_it_forward_as_far() {
+        let (mut clock, last) = in_crowd(3, Duration::from_secs(20));
+        for step in 1..=190 {
+            clock.announced(last + Duration::from_millis(step), Duration::from_millis(20_000 - 100 * step));
+        }
+        let wait = next_report(&mut clock).since(last).as_secs_f64();
+        assert!((1.0..=1.7).contains(&wait), "{wait}");
+    }
+
+    #[test]
+    fn a_report_that_is_due_when_the_interval_is_over_stays_so() {
+        for millis in 1_000..1_100 {
+            let (mut clock, last) = in_crowd(1, Duration::from_secs(10));
+            clock.hurry(last);
+            let now = last + Duration::from_nanos(3_333_333_333);
+            let interval = Duration::from_millis(millis);
+            clock.announced(now, interval);
+            let due = clock.due();
+            assert!(clock.is_due(due), "put off at an interval of {interval:?}");
+        }
+    }
+
+    #[test]
+    fn only_a_wait_that_was_drawn_from_a_longer_interval_is_shortened() {
+        let mut clock = ReportClock::new(1, Instant::ORIGIN);
+        let first = clock.due();
+        clock.announced(Instant::ORIGIN, Duration::from_secs(20));
+        clock.announced(Instant::ORIGIN, Duration::from_secs(1));
+        assert_eq!(clock.due(), first, "the first wait is nobody's interval");
+        let (mut clock, last) = in_crowd(1, Duration::from_secs(10));
+        let due = clock.due();
+        clock.announced(last, Duration::from_secs(40));
+        clock.announced(last, Duration::from_secs(10));
+        assert_eq!(clock.due(), due);
     }
 }

@@ -136,7 +136,7 @@ impl Stream {
         let Some(life) = self.life_for(&tally.head, with) else { return };
         let taken = life.on_tally(with.now, tally, with.brackets, with.out);
         if taken == Taken::Accepted {
-            self.reports.announced(tally.report_interval);
+            self.reports.announced(with.now, tally.report_interval);
             self.crowd = tally.readers;
             self.wake_publisher(tally, with);
         }

@@ -10,6 +10,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use units::{Instant, ReaderId};
 use wire::Report;
 
+use super::patience::Patience;
+
 /// The reports' share of the stream's bandwidth (RFC 3550 §6.2).
 const BUDGET_SHARE: f64 = 0.05;
 /// What the interval aims at. Reports come at random, and from readers not counted yet: so that the budget
@@ -22,8 +24,6 @@ pub(crate) const MIN_REPORT_INTERVAL: Duration = Duration::from_secs(1);
 /// However many readers there are, or pretend to be, each may report so often. The budget holds up to a thousand
 /// readers of the slowest stream; a flood of made-up ones does not silence the real ones for longer.
 const MAX_REPORT_INTERVAL: Duration = Duration::from_secs(600);
-/// A reader that has been silent for so many intervals is gone (RFC 3550 §6.3.5).
-const SILENT_INTERVALS: u32 = 5;
 /// The most readers whose reports are kept; a table of 64 Ki reports takes some 50 MB.
 const MAX_READERS: usize = 65_536;
 /// The size a report is taken to have until the first has come. Units: bytes, with IP and UDP headers.
@@ -50,6 +50,7 @@ pub(super) struct Readers {
     by_silence: BTreeSet<(Instant, ReaderId)>,
     /// How many readers have a receive buffer of a size, for the sizes that were told.
     buffers: BTreeMap<u32, u32>,
+    patience: Patience,
     next_sweep: Instant,
 }
 
@@ -62,6 +63,7 @@ impl Readers {
             table: BTreeMap::new(),
             by_silence: BTreeSet::new(),
             buffers: BTreeMap::new(),
+            patience: Patience::new(MIN_REPORT_INTERVAL),
             next_sweep: now,
         }
     }
@@ -85,6 +87,7 @@ impl Readers {
             *self.buffers.entry(report.receive_buffer_bytes).or_default() += 1;
         }
         self.table.insert(report.reader, ReaderReport { report: report.clone(), heard: now });
+        self.patience.follow(now, self.report_interval());
         is_new
     }
 
@@ -127,12 +130,14 @@ impl Readers {
         if now < self.next_sweep {
             return;
         }
-        let patience = self.report_interval() * SILENT_INTERVALS;
-        while let Some((heard, reader)) = self.by_silence.first().copied()
-            && now.since(heard) >= patience
-        {
+        let silent = |heard: Instant| now.since(heard);
+        let long_silent =
+            self.by_silence.iter().take_while(|(heard, _)| silent(*heard) >= self.patience.least());
+        let gone = long_silent.filter(|(heard, _)| silent(*heard) >= self.patience.with_reader_heard(*heard));
+        for reader in gone.map(|(_, reader)| *reader).collect::<Vec<_>>() {
             self.forget(reader);
         }
+        self.patience.follow(now, self.report_interval());
         self.next_sweep = now + MIN_REPORT_INTERVAL;
     }
 
@@ -187,6 +192,41 @@ mod tests {
         assert_eq!(readers.report_interval(), Duration::from_secs(600));
         readers.sweep(at(1) + Duration::from_secs(3_000));
         assert_eq!((readers.count(), readers.report_interval()), (0, MIN_REPORT_INTERVAL));
+    }
+
+    #[test]
+    fn a_reader_that_waits_as_a_crowd_did_is_not_forgotten_with_the_crowd() {
+        let mut readers = Readers::new(1_000.0, at(0));
+        // As large as reports are taken to be, so that the interval depends on the readers alone.
+        let size_bytes = 372;
+        for reader in 0..40 {
+            readers.heard(at(0), &report(reader, 0), size_bytes);
+        }
+        let interval = readers.report_interval();
+        assert_eq!(interval.as_secs(), 21);
+        readers.heard(at(80), &report(7, 0), size_bytes);
+        (1..=107).for_each(|seconds| readers.sweep(at(seconds)));
+        assert_eq!((readers.count(), readers.report_interval()), (1, MIN_REPORT_INTERVAL));
+        (108..=186).for_each(|seconds| readers.sweep(at(seconds)));
+        assert!(readers.knows(ReaderId(7)), "five of the intervals that it waits by are not over");
+        readers.sweep(at(187));
+        assert_eq!(readers.count(), 0);
+    }
+
+    #[test]
+    fn who_was_heard_when_the_crowd_had_gone_is_missed_soon() {
+        let mut readers = Readers::new(1_000.0, at(0));
+        for reader in 0..40 {
+            readers.heard(at(0), &report(reader, 0), 372);
+        }
+        readers.heard(at(80), &report(7, 0), 372);
+        readers.sweep(at(107));
+        readers.heard(at(110), &report(8, 0), 372);
+        readers.sweep(at(114));
+        assert!(readers.knows(ReaderId(8)));
+        readers.sweep(at(116));
+        assert!(!readers.knows(ReaderId(8)), "although one that was silent before it is waited for");
+        assert!(readers.knows(ReaderId(7)));
     }
 
     #[test]

@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use cast::Sender;
 use cast::send::{Input, Output, Sending};
-use ledger::{AccountState, Stage};
+use ledger::{AccountState, BookConfig, Stage};
 use sim::{Link, Network, NodeId, Port};
 use units::{Instant, WallTime};
 use wire::{Datagram, Kind};
@@ -104,6 +104,35 @@ fn a_pause_is_one_range_so_any_tally_explains_it_however_many_are_lost() {
     let rows = &account.elements;
     assert!(rows.delivered > 50_000 && rows.lost[Stage::PublisherPaused] > 40_000, "{rows:?}");
     assert_eq!((account.state, rows.unexplained), (AccountState::Closed, 0), "{rows:?}");
+}
+
+/// Readers of a slow stream report every quarter of a minute; when all but one have gone, the interval falls to a
+/// second with the sweep that forgets them, and the last report of the one that stays is many seconds old.
+#[test]
+fn a_reader_that_stays_is_not_forgotten_with_a_crowd_that_leaves() {
+    let shape = StreamShape { hz: 100, ..SHAPE };
+    for seed in 1..=5 {
+        let publisher = publisher(&shape, LIFE, Instant::ORIGIN..at(300_000), Holes::NONE);
+        let (mut network, node) = before(seed, publisher, reader(1).told(at(0), Move::Join), lan());
+        for id in 2..=40 {
+            let guest = Reader::light(id, BookConfig::default());
+            let guest = guest.told(at(id), Move::Join).told(at(100_000 + id), Move::Leave);
+            network.add("guest", Part::Reader(Box::new(guest)), lan());
+        }
+        let standing = |network: &Scene| {
+            let publisher = network.node(NodeId(0)).publisher();
+            let readers = publisher.sender().map_or(0, Sender::reader_count);
+            (readers, publisher.lives[0].totals.samples.publisher_paused)
+        };
+        network.run_until(at(99_000));
+        let (readers, paused) = standing(&network);
+        assert_eq!(readers, 40, "seed {seed}");
+        network.run_until(at(250_000));
+        assert_eq!(standing(&network), (1, paused), "seed {seed}: the publisher never paused again");
+        let [(_, account)] = &accounts(&mut network, node, at(310_000))[..] else { panic!("one account") };
+        assert!(account.explained(), "seed {seed}: {account:?}");
+        assert_eq!(standing(&network).1, paused, "seed {seed}");
+    }
 }
 
 /// A sender with nothing around it.

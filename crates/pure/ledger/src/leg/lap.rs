@@ -8,6 +8,8 @@ use crate::{Evidence, EvidenceSource, Gap, GapKind, Stage, StageCounts, Unit};
 
 /// The most lines of evidence that the gap of a lap lists.
 const MAX_EVIDENCE: usize = 32;
+/// The most gaps inside of one lap: a bridge remembers no more when the lap ends, and has no news of others.
+const MAX_INSIDE: usize = super::MAX_GAPS;
 
 /// The gap of one lap: what had been delivered is the reader's lag, what had been missing gets its stages from
 /// the gaps inside, as the bridge tells of them.
@@ -65,7 +67,7 @@ impl Lap {
         let before = match self.inside.get(&start) {
             Some(known) if known.positions != news.positions || known == news => return false,
             Some(known) => Shares::of(known),
-            None if news.len() > self.untold => return false,
+            None if news.len() > self.untold || self.inside.len() == MAX_INSIDE => return false,
             None => {
                 self.untold -= news.len();
                 // Until now it was unsettled, or unexplained where the account has ended.

@@ -140,6 +140,163 @@ fn a_leg_remembers_the_newest_gaps_and_counts_them_all() {
     check(&leg);
 }
 
+#[test]
+fn an_account_begins_with_a_whole_sample_where_accounts_come() {
+    let inside = Unbookable::InsideSample { position: 7, per_sample: 3 };
+    assert_eq!(Leg::try_join(3, [0, 0], 7).err(), Some(inside));
+    assert!(Leg::try_join(0, [0, 0], 0).is_err(), "samples without elements cannot be counted");
+    assert!(Leg::try_join(2, [0, 0], MAX_POSITION).is_ok());
+    let beyond = Unbookable::Beyond(MAX_POSITION + 2);
+    assert_eq!(Leg::try_join(2, [0, 0], MAX_POSITION + 2).err(), Some(beyond));
+}
+
+#[test]
+fn an_account_may_begin_with_any_totals() {
+    let mut leg = Leg::join(1, [u64::MAX, u64::MAX], 0);
+    leg.delivered(0..5);
+    leg.gap(injected(5..7));
+    assert!(!leg.leads_to([u64::MAX, u64::MAX], 9));
+    assert_eq!(leg.lapped([7, 2]), None);
+    check(&leg);
+}
+
+#[test]
+fn what_does_not_follow_is_not_booked() {
+    let mut leg = Leg::join(1, [0, 0], 5);
+    for positions in [4..6, 6..8, Range { start: 5, end: 4 }, 0..u64::MAX] {
+        let Range { start, end } = positions;
+        let elsewhere = Unbookable::Elsewhere { start, end, next: 5 };
+        assert_eq!(leg.try_delivered(positions), Err(elsewhere));
+    }
+    assert_eq!(leg.try_delivered(5..MAX_POSITION + 1), Err(Unbookable::Beyond(MAX_POSITION + 1)));
+    let elsewhere = Unbookable::Elsewhere { start: 6, end: 8, next: 5 };
+    assert_eq!(leg.try_gap(injected(6..8)).err(), Some(elsewhere));
+    assert_eq!((leg.next_position(), leg.gaps().count()), (5, 0));
+    assert_eq!(leg.try_delivered(5..5), Ok(()), "nothing, and nothing comes of it");
+    assert_eq!(leg.try_delivered(5..MAX_POSITION), Ok(()));
+    check(&leg);
+}
+
+#[test]
+fn a_gap_that_cannot_be_is_not_booked() {
+    let mut leg = Leg::join(1, [0, 0], 5);
+    let empty = Unbookable::Gap(UnsoundGap::Empty { start: 5, end: 5 });
+    for _ in 0..2 {
+        assert_eq!(leg.try_gap(unsettled(5..5)).err(), Some(empty));
+    }
+    let short = Gap { positions: 5..9, ..injected(5..8) };
+    let unbalanced = Unbookable::Gap(UnsoundGap::Unbalanced { expected: 4, counted: 3 });
+    assert_eq!(leg.try_gap(short.clone()).err(), Some(unbalanced));
+    let absence = Gap::outside_accounts(GapKind::ReaderAbsent, 5, 5..9);
+    assert_eq!(leg.try_gap(absence.clone()).err(), Some(Unbookable::OutsideAccounts));
+    leg.gap(unsettled(5..9));
+    for news in [short, absence] {
+        assert_eq!(leg.settled(&news), None);
+    }
+    check(&leg);
+}
+
+#[test]
+fn totals_beyond_what_accounts_reach_are_of_something_else() {
+    let mut leg = Leg::join(1, [0, 0], 10);
+    for totals in [[u64::MAX, 0], [0, u64::MAX], [u64::MAX, u64::MAX], [MAX_POSITION, 0]] {
+        assert!(!leg.leads_to(totals, totals[0].wrapping_add(totals[1]).wrapping_add(10)));
+        assert_eq!(leg.lapped(totals), None);
+    }
+    assert!(leg.lapped([MAX_POSITION - 20, 10]).is_some(), "the last place there is");
+    assert_eq!(leg.next_position(), MAX_POSITION);
+    check(&leg);
+}
+
+#[test]
+fn a_lap_remembers_as_many_gaps_as_a_bridge_does_and_no_more() {
+    let mut leg = Leg::join(1, [0, 0], 0);
+    let count = MAX_GAPS as u64;
+    leg.lapped([0, 2 * count]);
+    for index in 0..count {
+        assert!(leg.settled(&injected(index..index + 1)).is_some());
+    }
+    assert_eq!(leg.settled(&injected(count..count + 1)), None);
+    let changed = gap(0..1, StageCounts::of(Stage::Late, 1));
+    assert!(leg.settled(&changed).is_some(), "news of one that is known");
+    assert_eq!(leg.rows().unsettled, count);
+    check(&leg);
+}
+
+/// What another process writes into a ring: mostly what fits, and now and then any nonsense.
+struct Hostile(Random);
+
+impl Hostile {
+    fn number(&mut self, near: u64) -> u64 {
+        match self.0.below(40) {
+            0 => self.0.below(u64::MAX),
+            1 => u64::MAX - self.0.below(3),
+            2 => MAX_POSITION.wrapping_add(self.0.below(5)).wrapping_sub(2),
+            _ => near.saturating_add(self.0.below(5)).saturating_sub(2),
+        }
+    }
+
+    fn positions(&mut self, near: u64) -> Range<u64> {
+        let start = if self.0.chance(0.9) { near } else { self.number(near) };
+        let end = if self.0.chance(0.8) { start.saturating_add(self.0.below(9)) } else { self.number(start) };
+        start..end
+    }
+
+    fn gap(&mut self, near: u64) -> Gap {
+        let positions = self.positions(near);
+        let len = positions.end.saturating_sub(positions.start);
+        let share = self.0.below(len.saturating_add(1).max(1));
+        let mut gap = Gap {
+            unsettled: len - share,
+            positions: positions.clone(),
+            ..gap(0..share, StageCounts::of(Stage::Injected, share))
+        };
+        match self.0.below(8) {
+            0 => gap.unexplained = self.number(len),
+            1 => gap.lost[Stage::Late] = self.number(len),
+            2 => gap.kind = GapKind::ReaderAbsent,
+            3 => gap = Gap::outside_accounts(GapKind::PublisherAbsent, 1, positions),
+            _ => {}
+        }
+        gap
+    }
+}
+
+#[test]
+fn whatever_another_process_writes_the_account_adds_up() {
+    let mut booked = 0;
+    for seed in 0..300 {
+        let mut hostile = Hostile(Random::new(seed));
+        let per_sample = u32::try_from(1 + hostile.0.below(4)).unwrap();
+        let whole = u64::from(per_sample) * 4;
+        let position = if hostile.0.chance(0.8) { whole } else { hostile.number(whole) };
+        let totals = [hostile.number(4), hostile.number(0)];
+        let Ok(mut leg) = Leg::try_join(per_sample, totals, position) else { continue };
+        for _ in 0..100 {
+            let here = leg.next_position();
+            let Totals { delivered, missing } = leg.totals;
+            match hostile.0.below(5) {
+                0 => booked += u32::from(leg.try_delivered(hostile.positions(here)).is_ok()),
+                1 => booked += u32::from(leg.try_gap(hostile.gap(here)).is_ok()),
+                2 => {
+                    let near = leg.gaps().last().map_or(here, |gap| gap.positions.start);
+                    booked += u32::from(leg.settled(&hostile.gap(near)).is_some());
+                }
+                3 => {
+                    let totals = [hostile.number(delivered), hostile.number(missing)];
+                    let _ = leg.leads_to(totals, here);
+                    booked += u32::from(leg.lapped(totals).is_some());
+                }
+                _ if hostile.0.chance(0.05) => leg.end(AccountState::Cut),
+                _ => drop(leg.continued()),
+            }
+            check(&leg);
+            assert!(leg.next_position() <= MAX_POSITION, "seed {seed}");
+        }
+    }
+    assert!(booked > 3_000, "only {booked} were sound: the others prove little");
+}
+
 /// Any flow of blocks, gaps and laps adds up after every record, and whatever the bridge knows in the end
 /// explains every missing element.
 #[test]

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::*;
 use engine::{HostRings, RingName, RingWriter};
+use ledger::MAX_POSITION;
 use ring::shared::Access;
 use tempfile::TempDir;
 
@@ -115,4 +116,66 @@ fn a_reader_that_comes_back_and_is_not_told_where_it_is_begins_with_the_next_rec
     host.scene.read();
     let rows = host.scene.flow.accounts("desk", GapList::Full)[0].account.elements;
     assert_eq!((rows.first, rows.next, rows.lost.total()), (10, 15, 0));
+}
+
+/// A generator of numbers that look random: the same for the same seed (Knuth's MMIX constants).
+struct Dice(u64);
+
+impl Dice {
+    fn roll<T: Copy>(&mut self, faces: &[T]) -> T {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        faces[usize::try_from(self.0 >> 33).unwrap() % faces.len()]
+    }
+
+    fn number(&mut self) -> u64 {
+        self.roll(&[0, 0, 1, 2, 3, 4, 10, 20, 21, 1 << 32, MAX_POSITION - 1, MAX_POSITION, 1 << 63, u64::MAX])
+    }
+
+    fn gap(&mut self) -> Gap {
+        let start = self.number();
+        let positions = start..start.saturating_add(self.roll(&[0, 1, 2, 10, 1 << 40]));
+        let len = positions.end - positions.start;
+        let kind = self.roll(&[GapKind::Missing, GapKind::Missing, GapKind::ReaderAbsent]);
+        Gap { kind, ..self.roll(&[unsettled, injected])(positions.start..positions.start + len) }
+    }
+
+    fn record<'a>(&mut self, payload: &'a [u8]) -> Record<'a> {
+        let epoch = self.roll(&[A, A, A, B, Epoch { start_ns: u64::MAX, life: 0 }]);
+        match self.roll(&[0, 1, 1, 1, 2, 2, 3, 4, 5]) {
+            0 => Record::Began { epoch, first_index: self.number() },
+            1 => {
+                let (position, t0) = (self.number(), time_in(A, self.roll(&[0, 1, 1 << 40])));
+                let payload = &payload[..self.roll(&[0, 1, 2, 10, 20])];
+                Record::Block(BlockRecord { epoch, position, t0, clock: Clock::System, payload })
+            }
+            2 => Record::Gap(epoch, self.gap()),
+            3 => Record::Settled(epoch, self.gap()),
+            4 => {
+                let state = self.roll(&[AccountState::Closed, AccountState::Unconfirmed, AccountState::Cut]);
+                Record::Ended { epoch, state, datagrams: None }
+            }
+            _ => Record::TwoPublishers { winner: epoch, other: A },
+        }
+    }
+}
+
+#[test]
+fn no_sequence_of_records_brings_a_reader_down_or_breaks_the_law() {
+    for seed in 0..3_000 {
+        let (mut host, mut dice) = (HostScene::new(), Dice(seed));
+        let scene = &mut host.scene;
+        for _ in 0..dice.roll(&[10, 40, 200]) {
+            let record = dice.record(&[7; 20]);
+            let mut bytes = Vec::new();
+            let kind = record.encode(&mut bytes);
+            let totals = [dice.number(), dice.number()];
+            scene.writer.write(kind, dice.roll(&[[0, 0], totals]), &[&bytes]).unwrap();
+            if dice.roll(&[true, false]) {
+                let events = scene.read();
+                accounts(&events);
+            }
+        }
+        let events = scene.read();
+        accounts(&events);
+    }
 }

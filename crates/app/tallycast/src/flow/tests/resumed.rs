@@ -107,7 +107,8 @@ fn an_absence_waits_until_a_time_is_known() {
 fn a_reader_that_leaves_inside_a_sample_gets_what_there_is_of_it() {
     let mut scene = Scene::new();
     scene.began(A, 0);
-    scene.blocks(A, 0..9);
+    scene.blocks(A, 0..8);
+    scene.blocks(A, 8..9);
     scene.flow.leave("desk", &mut scene.events);
     let events = std::mem::take(&mut scene.events);
     assert_eq!(words(&events), ["began 1 at 0", "block 0..5", "gap 9..10", "ended 1 cut"]);

@@ -1,0 +1,27 @@
+//! Any bytes as the ledger page of a ring: none, or lives that read the same when written again.
+#![no_main]
+
+use engine::read_ledger_page;
+use engine::record::Record;
+use ledger::Gap;
+use libfuzzer_sys::fuzz_target;
+use units::Epoch;
+
+fuzz_target!(|bytes: &[u8]| {
+    let Some(lives) = read_ledger_page(bytes) else { return };
+    let mut again = vec![u8::try_from(lives.len()).expect("a page counts its lives in a byte")];
+    for life in &lives {
+        again.extend(life.epoch.start_ns.to_le_bytes());
+        again.extend(life.epoch.life.to_le_bytes());
+        again.push(u8::from(life.ended));
+    }
+    let gaps = lives.iter().flat_map(|life| life.gaps.iter().map(|gap| (life.epoch, gap)));
+    gaps.for_each(|(epoch, gap)| write(epoch, gap, &mut again));
+    assert_eq!(read_ledger_page(&again), Some(lives));
+});
+
+/// Writes a gap as it stands on the page, which is as in a record.
+fn write(epoch: Epoch, gap: &Gap, out: &mut Vec<u8>) {
+    assert_eq!(gap.check(), Ok(()));
+    Record::Gap(epoch, gap.clone()).encode(out);
+}
