@@ -200,14 +200,11 @@ pub enum OpenError {
     },
 }
 
-/// A ring in shared memory as its readers find it.
+/// A ring in shared memory, open for reading. What it is of was told when it was [found](look).
 #[derive(Clone)]
 pub struct SharedRing {
     ring: Ring,
     bell: Arc<Doorbell>,
-    label: Arc<[u8]>,
-    writer_pid: u32,
-    created_ns: u64,
     liveness: Arc<Liveness>,
 }
 
@@ -222,24 +219,6 @@ impl SharedRing {
     #[must_use]
     pub const fn bell(&self) -> &Arc<Doorbell> {
         &self.bell
-    }
-
-    /// Returns what the writer said of the ring.
-    #[must_use]
-    pub fn label(&self) -> &[u8] {
-        &self.label
-    }
-
-    /// Returns the writer's process id as it sees itself.
-    #[must_use]
-    pub const fn writer_pid(&self) -> u32 {
-        self.writer_pid
-    }
-
-    /// Returns when the ring was made. Units: nanoseconds since 1970, UTC.
-    #[must_use]
-    pub const fn created_ns(&self) -> u64 {
-        self.created_ns
     }
 
     /// Returns what tells whether the writer lives.

@@ -75,8 +75,9 @@ fn what_one_opening_writes_another_reads_with_label_and_page() {
     options.label = b"of what".to_vec();
     options.page_bytes = 20;
     let mut writer = shared::create(&scene.path(), &options).unwrap();
-    let shared = shared::open(&scene.path()).unwrap();
-    assert_eq!((shared.label(), shared.writer_pid()), (&b"of what"[..], std::process::id()));
+    let found = shared::look(&scene.path()).unwrap();
+    assert_eq!((found.label(), found.writer_pid()), (&b"of what"[..], std::process::id()));
+    let shared = found.open().unwrap();
     let (mut reader, mut payload) = (shared.ring().reader_at_head(), Vec::new());
     for number in 0..1000 {
         write(&mut writer, number);

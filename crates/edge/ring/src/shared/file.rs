@@ -71,7 +71,7 @@ impl Found {
     /// # Errors
     /// [`OpenError::System`] if its memory cannot be mapped.
     pub fn open(self) -> Result<SharedRing, OpenError> {
-        let Self { parts, label, writer_pid, created_ns, liveness } = self;
+        let Self { parts, liveness, .. } = self;
         let mapping = Mapping::of(liveness.file(), parts.size_bytes(), Rights::Read)
             .map_err(|source| OpenError::System { path: liveness.path().to_owned(), source })?;
         let mapping = Arc::new(mapping);
@@ -80,9 +80,6 @@ impl Found {
         Ok(SharedRing {
             ring: Ring::new(Arc::new(memory)),
             bell: Arc::new(Doorbell::shared(open_wait_page(liveness.path()), rung)),
-            label: label.into(),
-            writer_pid,
-            created_ns,
             liveness: Arc::new(liveness),
         })
     }

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use ring::shared::{self, CreateError, Options, SharedRing};
+use ring::shared::{self, CreateError, Found, Options, SharedRing};
 use ring::{Idle, Read, Writer, wait_any};
 
 /// Small, so that readers are lapped often.
@@ -92,11 +92,12 @@ fn read(path: &Path) -> ExitCode {
     });
     let (mut read, mut missed, mut lives) = (0, 0, 0);
     while !STOP.load(Ordering::Relaxed) {
-        let Ok(shared) = shared::open(path) else {
+        let numbered = |found: Found| Ok((number_of(&found), found.open()?));
+        let Ok((number, shared)) = shared::look(path).and_then(numbered) else {
             std::thread::yield_now();
             continue;
         };
-        let life = follow(&shared, &STOP);
+        let life = follow(number, &shared, &STOP);
         read += life.read;
         missed += life.missed;
         lives += u64::from(life.read > 0);
@@ -105,10 +106,13 @@ fn read(path: &Path) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Reads a ring until it ends or its writer is dead and everything was read.
-fn follow(shared: &SharedRing, stop: &AtomicBool) -> Life {
-    let label = shared.label().try_into().expect("the label is a number");
-    let number = u64::from_le_bytes(label);
+/// Returns the number that a ring's writer put on it.
+fn number_of(found: &Found) -> u64 {
+    u64::from_le_bytes(found.label().try_into().expect("the label is a number"))
+}
+
+/// Reads the ring of this number until it ends or its writer is dead and everything was read.
+fn follow(number: u64, shared: &SharedRing, stop: &AtomicBool) -> Life {
     let mut reader = shared.ring().reader_at_oldest();
     let (mut life, mut payload, mut expected, mut page) =
         (Life::default(), Vec::new(), Vec::new(), Vec::new());
