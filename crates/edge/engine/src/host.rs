@@ -233,9 +233,9 @@ impl HostRings {
         writers.iter().any(|writer| self.look(&RingName { stream, writer: *writer }).is_ok())
     }
 
-    /// Tells whether there are rings of a stream that this user may not read.
+    /// Tells whether a ring of the stream by one of these writers may not be read by this user.
     #[must_use]
-    pub fn withholds_all(&self, stream: StreamId, writers: &[RingWriter]) -> bool {
+    pub fn withholds_any(&self, stream: StreamId, writers: &[RingWriter]) -> bool {
         writers.iter().any(|writer| self.withholds(&RingName { stream, writer: *writer }))
     }
 

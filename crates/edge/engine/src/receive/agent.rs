@@ -259,7 +259,8 @@ impl Agent {
         }
     }
 
-    /// Tells whether a stream that does not come in yet can be read from a ring of this host.
+    /// Tells whether a stream that does not come in yet can be read from a ring of this host, or its agent ought to show
+    /// one in a moment.
     fn is_read_on_host(&mut self, announcement: &Announcement) -> bool {
         let Some(host) = &self.config.host else { return false };
         if self.ports.values().any(|port| port.address == announcement.group) {
@@ -272,7 +273,7 @@ impl Agent {
         }
         let writers = self.config.receives_for.others();
         let is_served = host.serves(stream, writers);
-        if known.is_none() && !is_served && host.withholds_all(stream, writers) {
+        if known.is_none() && !is_served && host.withholds_any(stream, writers) {
             let name = &announcement.name;
             tracing::warn!(
                 "stream `{name}` comes by the network: its ring on this host may not be read by this user"
