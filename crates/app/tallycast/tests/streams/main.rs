@@ -6,6 +6,7 @@ mod addresses;
 mod closing;
 mod cyclic;
 mod demand;
+mod hostile;
 mod loopback;
 mod queue;
 mod scene;
