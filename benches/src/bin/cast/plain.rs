@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use benches::{Whose, cpu_seconds};
 use sys::{Interest, Interface, Loopback, Outcome, Poller, ReceiveBatch, ReceiveOptions, ReceiveSocket};
-use sys::{SendOptions, SendSocket, clock};
+use sys::{ReceiveTechniques, SendOptions, SendSocket, SendTechniques, clock};
 
 use crate::peer::{self, Content, FULL_BYTES, Order, Received, STAMP_BYTES, STAMPS_HZ, Sent};
 
@@ -38,6 +38,8 @@ pub(crate) fn source(group: &str, interface: &str) -> Result<()> {
         ttl: 1,
         loopback: Loopback::On,
         buffer_bytes: BUFFER_BYTES,
+        // Plain: what a program gets without trains.
+        techniques: SendTechniques { gso: false, ..SendTechniques::default() },
     };
     let mut source = Source { socket: SendSocket::open(&options)?, group, run: 0, sent: 0 };
     clock::lower_timer_slack()?;
@@ -115,9 +117,9 @@ impl Source {
 pub(crate) fn reader(group: &str, interface: &str) -> Result<()> {
     let interface = Some(Interface::find(interface)?);
     let socket = ReceiveSocket::open(&ReceiveOptions {
-        address: group.parse()?,
         interface,
-        buffer_bytes: BUFFER_BYTES,
+        techniques: ReceiveTechniques { gro: false, ..ReceiveTechniques::default() },
+        ..ReceiveOptions::at(group.parse()?, BUFFER_BYTES)
     })?;
     let mut batch = ReceiveBatch::with_slot_bytes(wire::MAX_DATAGRAM_BYTES);
     let mut poller = Poller::new()?;

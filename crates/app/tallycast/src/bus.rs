@@ -1,5 +1,7 @@
 //! The network settings that a set of hosts shares: range of groups, port, interface, reach.
 
+mod tuning;
+
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
@@ -11,6 +13,7 @@ use ring::shared::Access;
 use units::StreamId;
 
 use crate::address::{Address, AddressError};
+pub use tuning::Tuning;
 
 /// The environment variable that overrides the default bus.
 pub const BUS_VARIABLE: &str = "TALLYCAST_BUS";
@@ -30,6 +33,11 @@ const MAX_HOST_NAME_BYTES: usize = 64;
 const MAX_MTU: usize = 65_535;
 
 const OPTIONS: [&str; 8] = ["iface", "ttl", "mtu", "rcvbuf", "sndbuf", "send", "shm", "access"];
+/// The options of a bus with a network.
+fn known_options() -> Vec<&'static str> {
+    OPTIONS.into_iter().chain(tuning::OPTIONS).collect()
+}
+
 const HOST_OPTIONS: [&str; 2] = ["dir", "access"];
 const ON_DEMAND: &str = "on_demand";
 
@@ -39,8 +47,8 @@ pub const DEFAULT_SHM_DIRECTORY: &str = "/dev/shm";
 /// The network settings that a set of hosts shares, and how processes of one host share memory.
 ///
 /// As text: `udp://239.84.0.0:7400?iface=eth1&ttl=1`; options `iface` (name, address or index), `ttl`, `mtu`
-/// (bytes of an IP packet), `rcvbuf` and `sndbuf` (bytes), `send` (`always` or `on_demand`). An address is taken at
-/// its word: data come by UDP.
+/// (bytes of an IP packet), `rcvbuf` and `sndbuf` (bytes), `send` (`always` or `on_demand`), and those of [`Tuning`].
+/// An address is taken at its word: data come by UDP.
 /// With `shm=on`, or `shm=DIRECTORY`, processes of one host read each other's streams from shared memory
 /// instead, as on the default bus; `access` is `all`, `group` or `owner`.
 ///
@@ -62,6 +70,8 @@ pub struct Bus {
     pub send_buffer_bytes: usize,
     /// Whether publishers send while nobody listens.
     pub sending: Sending,
+    /// How the data path works.
+    pub tuning: Tuning,
     /// How processes of one host share memory; `None`: not at all.
     pub shm: Option<SharedMemory>,
     /// The name of a bus that has no network.
@@ -138,6 +148,7 @@ impl Bus {
             shm: None,
             host_only: None,
             sending: Sending::Always,
+            tuning: Tuning::default(),
         }
     }
 
@@ -221,7 +232,7 @@ impl FromStr for Bus {
         if let Some(host_only) = text.strip_prefix("shm://") {
             return Self::parse_on_host(host_only);
         }
-        let address = Address::parse(text, &OPTIONS)?;
+        let address = Address::parse(text, &known_options())?;
         let base = address.socket.ip();
         let low_bits_are_zero = match base {
             IpAddr::V4(base) => base.to_bits().trailing_zeros() >= GROUP_BITS,
@@ -236,6 +247,7 @@ impl FromStr for Bus {
         let bytes = "a number of bytes";
         bus.receive_buffer_bytes = address.number("rcvbuf", bytes)?.unwrap_or(bus.receive_buffer_bytes);
         bus.send_buffer_bytes = address.number("sndbuf", bytes)?.unwrap_or(bus.send_buffer_bytes);
+        bus.tuning = Tuning::parse(&address.options)?;
         bus.shm = parse_shm(address.options.get("shm"), address.options.get("access"))?;
         bus.sending = match address.options.get("send").map(String::as_str) {
             None | Some("always") => Sending::Always,
@@ -311,6 +323,7 @@ impl fmt::Display for Bus {
         if self.sending == Sending::OnDemand {
             write!(formatter, "&send={ON_DEMAND}")?;
         }
+        write!(formatter, "{}", self.tuning)?;
         match &self.shm {
             Some(shm) => {
                 write!(formatter, "&shm={}&access={}", shm.directory.display(), access_word(shm.access))

@@ -57,7 +57,7 @@ mod subscriber;
 pub use account_json::{account_json, gap_json, is_in_order, stream_gap_json};
 pub use address::{Address, AddressError, DEFAULT_PORT};
 pub use blocks::{Blocks, Delivery};
-pub use bus::{BUS_VARIABLE, Bus, BusError, DEFAULT_SHM_DIRECTORY, SharedMemory};
+pub use bus::{BUS_VARIABLE, Bus, BusError, DEFAULT_SHM_DIRECTORY, SharedMemory, Tuning};
 pub use cast::receive::ReceiverStats;
 pub use cast::send::{Pacing, ReaderReport, Sending};
 pub use engine::{Announced, OutletStatus, PortStatus, ReceivesFor};

@@ -345,6 +345,7 @@ impl Node {
             interface: self.inner.interface.clone(),
             ttl: bus.ttl,
             announce_to: Some(bus.announcements()),
+            thread: bus.tuning.send_thread,
         };
         let agent = Arc::new(SendAgent::start(config, bus.is_v6())?);
         Ok(Arc::clone(slot.insert(agent)))
@@ -367,6 +368,9 @@ impl Node {
             announcements: bus.announcements(),
             range: bus.announcements().ip(),
             buffer_bytes: bus.receive_buffer_bytes,
+            techniques: bus.tuning.receiving,
+            busy_poll: bus.tuning.busy_poll,
+            thread: bus.tuning.receive_thread,
             // Each socket has a buffer of its own, and says so itself.
             reader: ReaderIdentity { id: ReaderId(random()), name, receive_buffer_bytes: 0 },
             book: self.inner.book,

@@ -22,6 +22,7 @@ pub use receive::{
     Announced, Inlet, PortStatus, ReceiveAgent, ReceiveConfig, ReceiveError, ReceivesFor, StreamAccountView,
 };
 pub use send::{Outlet, OutletConfig, OutletStatus, SendAgent, SendConfig, SendError, open_on_host};
+pub use thread::{Idle, ThreadTuning};
 
 /// An agent looks round at least this often, so that no lost wake-up is lost for ever.
 const MAX_SLEEP: std::time::Duration = std::time::Duration::from_secs(1);

@@ -19,12 +19,12 @@ use cast::receive::{AccountView, ReaderIdentity};
 use ledger::BookConfig;
 use ring::Doorbell;
 use sample::StreamPattern;
-use sys::{Interface, OpenError};
+use sys::{Interface, OpenError, ReceiveTechniques};
 use units::StreamId;
 
 use crate::bell::AgentBell;
 use crate::host::{HostRings, RingWriter};
-use crate::thread::AgentThread;
+use crate::thread::{AgentThread, ThreadTuning};
 use agent::Agent;
 pub use directory::Announced;
 pub use inlet::Inlet;
@@ -42,6 +42,12 @@ pub struct ReceiveConfig {
     pub range: IpAddr,
     /// The receive buffer to ask for, per socket.
     pub buffer_bytes: usize,
+    /// What sockets may use to save work.
+    pub techniques: ReceiveTechniques,
+    /// How long a read looks for datagrams in the network card's queue before it gives up (`SO_BUSY_POLL`).
+    pub busy_poll: Option<Duration>,
+    /// How the agent's thread runs.
+    pub thread: ThreadTuning,
     /// Who reads.
     pub reader: ReaderIdentity,
     /// The times and counts of the account.
@@ -137,8 +143,9 @@ impl ReceiveAgent {
     pub fn start(config: ReceiveConfig) -> Result<Self, ReceiveError> {
         let registry = Arc::new(Registry::default());
         let bell = AgentBell::new()?;
+        let (tuning, stop) = (config.thread, || Command::Stop);
         let agent = Agent::open(config, bell.clone(), Arc::clone(&registry))?;
-        let thread = AgentThread::start("tallycast-receive", bell, || Command::Stop, |it| agent.run(&it))?;
+        let thread = AgentThread::start("tallycast-receive", tuning, bell, stop, |it| agent.run(&it))?;
         Ok(Self { thread, registry })
     }
 
@@ -241,6 +248,9 @@ mod tests {
             range: range.parse().unwrap(),
             buffer_bytes: 1 << 20,
             reader: ReaderIdentity { id: ReaderId(1), name: String::new(), receive_buffer_bytes: 0 },
+            techniques: ReceiveTechniques::default(),
+            busy_poll: None,
+            thread: ThreadTuning::default(),
             book: BookConfig::default(),
             host: None,
             receives_for: ReceivesFor::Process,

@@ -10,8 +10,8 @@
 use std::ops::Range;
 
 use ledger::{
-    AccountState, Evidence, EvidenceSource, Gap, GapKind, MAX_POSITION, NetworkRows, Stage, StageCounts,
-    Unit, UnsoundGap,
+    AccountState, DropUnit, Evidence, EvidenceSource, Gap, GapKind, MAX_POSITION, NetworkRows, Stage,
+    StageCounts, Unit, UnsoundGap,
 };
 use sample::Schema;
 use units::{Epoch, WallTime};
@@ -337,8 +337,15 @@ fn put_evidence(out: &mut Vec<u8>, line: &Evidence) {
     out.push(u8::from(line.unit == Unit::Elements));
     let (code, numbers) = match line.source {
         EvidenceSource::TallyTotals { after, before } => (1, [after, before, 0]),
-        EvidenceSource::SocketDrops { rise, after, before: Some(before) } => (2, [rise, after, before]),
-        EvidenceSource::SocketDrops { rise, after, before: None } => (3, [rise, after, 0]),
+        EvidenceSource::SocketDrops { rise, unit, after, before } => {
+            let code = match (unit, before) {
+                (DropUnit::Datagram, Some(_)) => 2,
+                (DropUnit::Datagram, None) => 3,
+                (DropUnit::Train, Some(_)) => 8,
+                (DropUnit::Train, None) => 9,
+            };
+            (code, [rise, after, before.unwrap_or(0)])
+        }
         EvidenceSource::Malformed => (4, [0; 3]),
         EvidenceSource::LateArrival => (5, [0; 3]),
         EvidenceSource::SampleTotals => (6, [0; 3]),
@@ -359,8 +366,11 @@ fn read_evidence(cursor: &mut Cursor<'_>) -> Option<Evidence> {
     let source = match code {
         0 => EvidenceSource::TallyRange,
         1 => EvidenceSource::TallyTotals { after: a, before: b },
-        2 => EvidenceSource::SocketDrops { rise: a, after: b, before: Some(c) },
-        3 => EvidenceSource::SocketDrops { rise: a, after: b, before: None },
+        2 | 3 | 8 | 9 => {
+            let unit = if code < 8 { DropUnit::Datagram } else { DropUnit::Train };
+            let before = code.is_multiple_of(2).then_some(c);
+            EvidenceSource::SocketDrops { rise: a, unit, after: b, before }
+        }
         4 => EvidenceSource::Malformed,
         5 => EvidenceSource::LateArrival,
         6 => EvidenceSource::SampleTotals,
@@ -458,8 +468,10 @@ mod tests {
         let sources = [
             EvidenceSource::TallyRange,
             EvidenceSource::TallyTotals { after: 1, before: 9 },
-            EvidenceSource::SocketDrops { rise: 4, after: 2, before: Some(8) },
-            EvidenceSource::SocketDrops { rise: 4, after: 2, before: None },
+            EvidenceSource::SocketDrops { rise: 4, unit: DropUnit::Datagram, after: 2, before: Some(8) },
+            EvidenceSource::SocketDrops { rise: 4, unit: DropUnit::Datagram, after: 2, before: None },
+            EvidenceSource::SocketDrops { rise: 4, unit: DropUnit::Train, after: 2, before: Some(8) },
+            EvidenceSource::SocketDrops { rise: 4, unit: DropUnit::Train, after: 2, before: None },
             EvidenceSource::Malformed,
             EvidenceSource::LateArrival,
             EvidenceSource::SampleTotals,

@@ -12,13 +12,16 @@ use std::sync::mpsc;
 
 use cast::send::ReaderReport;
 use ring::shared::CreateError;
-use sys::{Interest, Interface, OpenError, Poller, ReceiveBatch, ReceiveOptions, ReceiveSocket, clock};
+use sys::{
+    Interest, Interface, OpenError, Poller, ReceiveBatch, ReceiveOptions, ReceiveSocket, ReceiveTechniques,
+    clock,
+};
 use units::{Epoch, Instant};
 use wire::{Datagram, DescriptionError};
 
 use crate::bell::AgentBell;
 use crate::host::RingWriter;
-use crate::thread::AgentThread;
+use crate::thread::{AgentThread, Idle, ThreadTuning};
 use lane::{Lane, Turn};
 use outlet::{Link, OutletShared};
 pub use outlet::{Outlet, OutletConfig, OutletStatus};
@@ -41,6 +44,8 @@ pub struct SendConfig {
     pub ttl: Option<u8>,
     /// Where streams are announced; `None` where there is no multicast.
     pub announce_to: Option<SocketAddr>,
+    /// How the agent's thread runs.
+    pub thread: ThreadTuning,
 }
 
 /// Says why a publisher could not be opened.
@@ -128,10 +133,11 @@ impl SendAgent {
     /// If the kernel has no socket, descriptor or thread left.
     pub fn start(config: SendConfig, v6: bool) -> Result<Self, SendError> {
         let bell = AgentBell::new()?;
+        let tuning = config.thread;
         let agent = Agent::open(config, v6, bell.clone())?;
         let report_port = agent.reports.local_address().port();
-        let thread =
-            AgentThread::start("tallycast-send", bell.clone(), || Command::Stop, |it| agent.run(&it))?;
+        let stop = || Command::Stop;
+        let thread = AgentThread::start("tallycast-send", tuning, bell.clone(), stop, |it| agent.run(&it))?;
         Ok(Self { thread, bell, report_port })
     }
 
@@ -201,12 +207,12 @@ fn check_ring(config: &OutletConfig) -> Result<(), SendError> {
 impl Agent {
     /// Opens the socket for reports, and is ready to run.
     fn open(config: SendConfig, v6: bool, bell: AgentBell) -> Result<Self, SendError> {
-        let options = ReceiveOptions {
-            address: report_address(&config, v6),
-            interface: None,
-            buffer_bytes: REPORT_BUFFER_BYTES,
-        };
-        let reports = ReceiveSocket::open(&options)?;
+        let address = report_address(&config, v6);
+        let reports = ReceiveSocket::open(&ReceiveOptions {
+            // Each report is by another reader: there is nothing to join.
+            techniques: ReceiveTechniques { gro: false, ..ReceiveTechniques::default() },
+            ..ReceiveOptions::at(address, REPORT_BUFFER_BYTES)
+        })?;
         let poller = Poller::new()?;
         poller.add(bell.wakeup(), WAKEUP, Interest::Read)?;
         poller.add(&reports, REPORTS, Interest::Read)?;
@@ -252,6 +258,11 @@ impl Agent {
 
     fn sleep(&mut self, deadline: Option<Instant>, commands: &mpsc::Receiver<Command>) {
         let Some(deadline) = deadline else { return };
+        match self.config.thread.idle {
+            Idle::Park => {}
+            Idle::Yield => return std::thread::yield_now(),
+            Idle::Spin => return std::hint::spin_loop(),
+        }
         self.bell.falling_asleep();
         // What came before this line was written before the bell was asked: look for all of it once more.
         if let Ok(command) = commands.try_recv() {

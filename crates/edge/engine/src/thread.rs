@@ -6,6 +6,56 @@ use std::thread::JoinHandle;
 
 use crate::bell::AgentBell;
 
+/// How an agent's thread runs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct ThreadTuning {
+    /// What it does while there is nothing to do.
+    pub idle: Idle,
+    /// The only processor it may use.
+    pub cpu: Option<usize>,
+    /// Its priority in `SCHED_FIFO`, 1 to 99: it then runs before all that are in no real-time class.
+    pub fifo: Option<u8>,
+}
+
+/// What an agent does while there is nothing to do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Idle {
+    /// Sleeps until something comes: to be woken takes some microseconds.
+    #[default]
+    Park,
+    /// Looks again whenever the processor has nothing else to do.
+    Yield,
+    /// Looks again at once: takes a whole processor, and gives the shortest delays.
+    Spin,
+}
+
+impl ThreadTuning {
+    /// Applies it to the calling thread.
+    fn apply(self) -> io::Result<()> {
+        if let Some(cpu) = self.cpu {
+            let what = |error| explained(error, &format!("an agent cannot be kept on processor {cpu}"));
+            sys::scheduling::pin_to_cpu(cpu).map_err(what)?;
+        }
+        if let Some(priority) = self.fifo {
+            let what = |error| explained(error, &format!("an agent cannot run in SCHED_FIFO at {priority}"));
+            sys::scheduling::run_fifo(priority).map_err(what)?;
+        }
+        if let Err(error) = sys::clock::lower_timer_slack() {
+            tracing::debug!("timers stay as coarse as the system has them: {error}");
+        }
+        Ok(())
+    }
+}
+
+/// Says what could not be done, and what the system said.
+fn explained(error: io::Error, what: &str) -> io::Error {
+    let way_out = match error.kind() {
+        io::ErrorKind::PermissionDenied => "\nit takes root, or CAP_SYS_NICE",
+        _ => "",
+    };
+    io::Error::new(error.kind(), format!("{what}: {error}{way_out}"))
+}
+
 /// An agent's thread, seen from outside.
 pub(crate) struct AgentThread<C> {
     commands: mpsc::Sender<C>,
@@ -16,19 +66,26 @@ pub(crate) struct AgentThread<C> {
 
 impl<C: Send + 'static> AgentThread<C> {
     /// Starts `run` in a thread of its own, whose timers are as fine as the system has them; `stop` makes the command that ends it.
+    ///
+    /// Fails if the thread cannot be had as `tuning` asks for it.
     pub(crate) fn start(
         name: &str,
+        tuning: ThreadTuning,
         bell: AgentBell,
         stop: fn() -> C,
         run: impl FnOnce(mpsc::Receiver<C>) + Send + 'static,
     ) -> io::Result<Self> {
         let (commands, taken) = mpsc::channel();
+        let (tell, told) = mpsc::channel();
         let thread = std::thread::Builder::new().name(name.into()).spawn(move || {
-            if let Err(error) = sys::clock::lower_timer_slack() {
-                tracing::debug!("timers stay as coarse as the system has them: {error}");
+            let tuned = tuning.apply();
+            let may_run = tuned.is_ok();
+            let _ = tell.send(tuned);
+            if may_run {
+                run(taken);
             }
-            run(taken);
         })?;
+        told.recv().map_err(io::Error::other)??;
         Ok(Self { commands, bell, stop, thread: Some(thread) })
     }
 }

@@ -11,18 +11,20 @@ const WORD_BYTES: usize = size_of::<usize>();
 /// `struct cmsghdr`: a `size_t` length that includes itself, `int` level, `int` type.
 const HEADER_BYTES: usize = WORD_BYTES + 8;
 
-/// Room for a timestamp and a drop counter, with their headers.
-pub(crate) const CONTROL_BYTES: usize = 64;
-const _: () = assert!(2 * HEADER_BYTES + 2 * WORD_BYTES + 8 <= CONTROL_BYTES);
+/// Room for a timestamp, a drop counter and the size of a train's segments, with their headers.
+pub(crate) const CONTROL_BYTES: usize = 96;
+const _: () = assert!(3 * HEADER_BYTES + 2 * WORD_BYTES + 16 <= CONTROL_BYTES);
 
 /// `struct sockaddr_in6`, the largest address of a UDP socket.
 pub(crate) const NAME_BYTES: usize = 28;
 
-/// What control messages said about one datagram.
+/// What control messages said about one datagram, or one train.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Evidence {
     pub(crate) kernel_time: Option<WallTime>,
     pub(crate) drops: Option<u32>,
+    /// The size of every datagram but the last, where the kernel joined several (`UDP_GRO`).
+    pub(crate) segment_bytes: Option<usize>,
 }
 
 /// Reads the control messages that are known, passes over others, stops at what is cut off.
@@ -33,6 +35,11 @@ pub(crate) fn read_control(mut bytes: &[u8]) -> Evidence {
             (libc::SOL_SOCKET, libc::SCM_TIMESTAMPNS) => evidence.kernel_time = read_time(data),
             (libc::SOL_SOCKET, libc::SO_RXQ_OVFL) => {
                 evidence.drops = data.first_chunk().map(|drops| u32::from_ne_bytes(*drops));
+            }
+            (libc::SOL_UDP, libc::UDP_GRO) => {
+                let size = data.first_chunk().map(|size| i32::from_ne_bytes(*size));
+                evidence.segment_bytes =
+                    size.and_then(|size| usize::try_from(size).ok()).filter(|it| *it > 0);
             }
             _ => {}
         }
@@ -103,7 +110,8 @@ mod tests {
     #[test]
     fn time_and_drops_are_found_among_other_messages() {
         let evidence = read_control(&time_and_drops());
-        let expected = Evidence { kernel_time: Some(WallTime::from_nanos(3_000_000_007)), drops: Some(42) };
+        let kernel_time = Some(WallTime::from_nanos(3_000_000_007));
+        let expected = Evidence { kernel_time, drops: Some(42), segment_bytes: None };
         assert_eq!(evidence, expected);
         assert_eq!(read_control(&[]), Evidence::default());
     }

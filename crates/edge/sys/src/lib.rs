@@ -20,8 +20,9 @@ mod raw;
 mod receive;
 pub mod scheduling;
 mod send;
+mod techniques;
 
-pub use batch::{BATCH_DATAGRAMS, DEFAULT_SLOT_BYTES, ReceiveBatch, Received};
+pub use batch::{BATCH_DATAGRAMS, DEFAULT_SLOT_BYTES, ReceiveBatch, Received, TRAIN_SLOT_BYTES};
 pub use buffer::{Buffer, Direction};
 pub use error_queue::{Origin, PathError};
 pub use interface::{Interface, InterfaceError};
@@ -30,3 +31,4 @@ pub use poller::{EVENTS_PER_WAIT, Interest, Poller, Ready, Wakeup};
 pub use raw::MemInfo;
 pub use receive::{ReceiveOptions, ReceiveSocket};
 pub use send::{Loopback, Outcome, Refusal, SendOptions, SendSocket};
+pub use techniques::{MAX_SEGMENTS, MAX_TRAIN_BYTES, ReceiveTechniques, SendTechniques};

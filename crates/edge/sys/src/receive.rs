@@ -3,6 +3,7 @@
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd};
+use std::time::Duration;
 
 use nix::sys::socket::{setsockopt, sockopt};
 use rustix::net::sockopt::{
@@ -16,6 +17,7 @@ use crate::buffer::{Buffer, Direction};
 use crate::interface::Interface;
 use crate::open::{BIND, CONFIGURE, CREATE, JOIN, OpenError, Step};
 use crate::raw::{self, MemInfo};
+use crate::techniques::ReceiveTechniques;
 
 /// What to receive and with how much room.
 #[derive(Clone, Debug)]
@@ -26,6 +28,22 @@ pub struct ReceiveOptions {
     pub interface: Option<Interface>,
     /// The receive buffer to ask for.
     pub buffer_bytes: usize,
+    /// What may be used to save work.
+    pub techniques: ReceiveTechniques,
+    /// Whether several sockets, of this user, share an address of this host (`SO_REUSEPORT`): the kernel gives
+    /// each sender to one of them. Groups are shared in any case, and there each socket gets everything.
+    pub shared: bool,
+    /// How long a read looks for datagrams in the network card's queue before it finds nothing (`SO_BUSY_POLL`).
+    pub busy_poll: Option<Duration>,
+}
+
+impl ReceiveOptions {
+    /// Receives at `address`, by the route's interface, with all that saves work.
+    #[must_use]
+    pub fn at(address: SocketAddr, buffer_bytes: usize) -> Self {
+        let techniques = ReceiveTechniques::default();
+        Self { address, interface: None, buffer_bytes, techniques, shared: false, busy_poll: None }
+    }
 }
 
 /// A receiving UDP socket that never blocks.
@@ -37,6 +55,7 @@ pub struct ReceiveSocket {
     address: SocketAddr,
     interface_index: u32,
     buffer: Buffer,
+    techniques: ReceiveTechniques,
 }
 
 impl ReceiveSocket {
@@ -48,29 +67,33 @@ impl ReceiveSocket {
         let address = options.address;
         let socket = Socket::new(Domain::for_address(address), Type::DGRAM, Some(Protocol::UDP))
             .step(CREATE, address)?;
-        configure(&socket, address).step(CONFIGURE, address)?;
+        configure(&socket, options).step(CONFIGURE, address)?;
+        let techniques = options.techniques.granted(&socket).step(CONFIGURE, address)?;
         let buffer =
             Buffer::request(&socket, Direction::Receive, options.buffer_bytes).step(CONFIGURE, address)?;
         socket.bind(&address.into()).step(BIND, address)?;
         let bound = socket.local_addr().step(BIND, address)?.as_socket().unwrap_or(address);
         let interface_index = options.interface.as_ref().map_or(0, |interface| interface.index);
-        let socket = Self { socket, address: bound, interface_index, buffer };
+        let socket = Self { socket, address: bound, interface_index, buffer, techniques };
         if address.ip().is_multicast() {
             socket.join().step(JOIN, address)?;
         }
         Ok(socket)
     }
 
-    /// Receives what is there, at most a batch; returns how many datagrams `batch` now holds, 0 if none.
+    /// Receives what is there, at most a batch; returns how many pieces (datagrams, or trains) `batch` now
+    /// holds, 0 if none.
     ///
-    /// A full batch means that there may be more. Cost: one system call, no allocation.
+    /// A [full](ReceiveBatch::is_full) batch means that there may be more. Cost: one system call, no allocation.
     ///
     /// # Errors
     /// What the kernel says; an empty queue is not an error.
     pub fn receive_batch(&self, batch: &mut ReceiveBatch) -> io::Result<usize> {
+        let offer = if self.techniques.batches { batch.next_offer() } else { 1 };
         batch.received = 0;
-        let ReceiveBatch { memory, slot_bytes, slots, received } = batch;
-        *received = match raw::receive_many(self.as_fd(), memory, *slot_bytes, slots) {
+        let ReceiveBatch { memory, slot_bytes, slots, offered, received } = batch;
+        *offered = offer;
+        *received = match raw::receive_many(self.as_fd(), memory, *slot_bytes, &mut slots[..offer]) {
             Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => 0,
             outcome => outcome?,
         };
@@ -129,6 +152,12 @@ impl ReceiveSocket {
         self.address
     }
 
+    /// Returns what is used to save work: what was asked for, as far as this kernel has it.
+    #[must_use]
+    pub const fn techniques(&self) -> ReceiveTechniques {
+        self.techniques
+    }
+
     /// Returns what the kernel made of the buffer that was asked for.
     #[must_use]
     pub const fn granted_buffer(&self) -> Buffer {
@@ -142,8 +171,12 @@ impl AsFd for ReceiveSocket {
     }
 }
 
-fn configure(socket: &Socket, address: SocketAddr) -> io::Result<()> {
+fn configure(socket: &Socket, options: &ReceiveOptions) -> io::Result<()> {
+    let address = options.address;
     socket.set_nonblocking(true)?;
+    if options.shared && !address.ip().is_multicast() {
+        socket.set_reuse_port(true)?;
+    }
     if address.ip().is_multicast() {
         // Several readers of one group on one host. Not for unicast: there the last to bind would take
         // everything from the others without a word.
@@ -155,6 +188,9 @@ fn configure(socket: &Socket, address: SocketAddr) -> io::Result<()> {
             socket.set_only_v6(true)?;
             socket.set_multicast_all_v6(false)?;
         }
+    }
+    if let Some(time) = options.busy_poll {
+        socket.set_busy_poll(u32::try_from(time.as_micros()).unwrap_or(u32::MAX))?;
     }
     setsockopt(socket, sockopt::RxqOvfl, &1)?;
     setsockopt(socket, sockopt::ReceiveTimestampns, &true)?;

@@ -12,6 +12,11 @@
 //! - a socket earns batches by a run of accepted datagrams and loses them with a refusal, so that through
 //!   a whole overload there is at most one such attempt, and none if it begins in overload.
 //!
+//! A *train* is datagrams of one size that pass the kernel in one piece (`UDP_SEGMENT`) and are refused in one
+//! piece, each of them for the reason told; a queue discipline counts them as one drop. Only a socket that has
+//! earned batches sends trains, and a device that cannot cut them ends their use at once: the datagrams then go
+//! one by one.
+//!
 //! Measured with a tbf and a pfifo that are too small, 400 datagrams: sent singly 388 refused, 388 dropped;
 //! in batches of 16 with the second attempt, 387 refused, 390 dropped, 3 retried; each time missing at the
 //! receiver was exactly what was refused.
@@ -23,13 +28,14 @@ use std::os::fd::{AsFd, BorrowedFd};
 use nix::sys::socket::{setsockopt, sockopt};
 use rustix::io::Errno;
 use rustix::net::sockopt::set_ip_multicast_if_with_ifindex;
-use rustix::net::{MMsgHdr, SendAncillaryBuffer, SendFlags, SocketAddrAny, sendmmsg, sendto};
+use rustix::net::{MMsgHdr, SendAncillaryBuffer, SendFlags, SocketAddrAny, send, sendmmsg, sendto};
 use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::buffer::{Buffer, Direction};
 use crate::error_queue::{self, PathError};
 use crate::interface::Interface;
 use crate::open::{BIND, CONFIGURE, CREATE, OpenError, Step};
+use crate::techniques::{MAX_SEGMENTS, MAX_TRAIN_BYTES, SendTechniques, has};
 
 /// How many datagrams one system call sends at most.
 ///
@@ -71,6 +77,8 @@ pub struct SendOptions {
     pub loopback: Loopback,
     /// The send buffer to ask for.
     pub buffer_bytes: usize,
+    /// What may be used to save work.
+    pub techniques: SendTechniques,
 }
 
 /// What became of one datagram.
@@ -108,6 +116,13 @@ pub struct SendSocket {
     socket: Socket,
     local: SocketAddr,
     buffer: Buffer,
+    techniques: SendTechniques,
+    /// Where it is connected to.
+    connected: Option<SocketAddr>,
+    /// The size by which the kernel cuts what is larger; zero: not at all.
+    segment_bytes: usize,
+    /// Why trains are not used any more, until that was told.
+    trains_ended: Option<Errno>,
     outcomes: Vec<Outcome>,
     accepted_in_a_row: u32,
     retried: u64,
@@ -131,8 +146,34 @@ impl SendSocket {
         };
         socket.bind(&any.into()).step(BIND, any)?;
         let local = socket.local_addr().step(BIND, any)?.as_socket().unwrap_or(any);
-        let outcomes = Vec::new();
-        Ok(Self { socket, local, buffer, outcomes, accepted_in_a_row: 0, retried: 0, met_path_errors: false })
+        let mut techniques = options.techniques;
+        techniques.gso &= has(setsockopt(&socket, sockopt::UdpGsoSegment, &0)).step(CONFIGURE, to)?;
+        Ok(Self {
+            socket,
+            local,
+            buffer,
+            techniques,
+            connected: None,
+            segment_bytes: 0,
+            trains_ended: None,
+            outcomes: Vec::new(),
+            accepted_in_a_row: 0,
+            retried: 0,
+            met_path_errors: false,
+        })
+    }
+
+    /// Looks the route to `destination` up once and for all, if [`SendTechniques::connect`] is on; others can still
+    /// be sent to.
+    ///
+    /// # Errors
+    /// [`OpenError`] if there is no way there at this moment.
+    pub fn connect(&mut self, destination: SocketAddr) -> Result<(), OpenError> {
+        if self.techniques.connect {
+            self.socket.connect(&destination.into()).step(CONFIGURE, destination)?;
+            self.connected = Some(destination);
+        }
+        Ok(())
     }
 
     /// Sends to single hosts by this interface only, and past at most so many routers less one.
@@ -165,13 +206,73 @@ impl SendSocket {
     /// Cost: one system call per 32 datagrams while nothing is refused, one per datagram otherwise; no
     /// allocation once the largest batch was seen.
     pub fn send_batch(&mut self, datagrams: &[&[u8]], destination: SocketAddr) -> &[Outcome] {
-        let to = SocketAddrAny::from(destination);
         self.outcomes.clear();
+        self.send_each(datagrams, destination);
+        &self.outcomes
+    }
+
+    /// Sends the datagrams in `train`, which lie one behind the other and have `segment_bytes` each, only the last
+    /// may have fewer; returns what became of each, in their order.
+    ///
+    /// Cost: one system call per 64 datagrams or 64 KiB, whichever is less, while nothing is refused; otherwise as
+    /// [`send_batch`](Self::send_batch).
+    ///
+    /// # Panics
+    /// If `segment_bytes` is zero.
+    pub fn send_train(&mut self, train: &[u8], segment_bytes: usize, destination: SocketAddr) -> &[Outcome] {
+        self.outcomes.clear();
+        let in_one_piece = (MAX_TRAIN_BYTES / segment_bytes).clamp(1, MAX_SEGMENTS);
+        for piece in train.chunks(in_one_piece * segment_bytes) {
+            let is_train = piece.len() > segment_bytes && self.techniques.gso && self.is_trusted();
+            if !(is_train && self.send_piece(piece, segment_bytes, destination)) {
+                let mut datagrams = [&[][..]; MAX_SEGMENTS];
+                let count =
+                    piece.chunks(segment_bytes).zip(&mut datagrams).map(|(it, slot)| *slot = it).count();
+                self.send_each(&datagrams[..count], destination);
+            }
+        }
+        &self.outcomes
+    }
+
+    /// Sends a train in one piece; `false` if it cannot be sent so and nothing of it was.
+    fn send_piece(&mut self, piece: &[u8], segment_bytes: usize, destination: SocketAddr) -> bool {
+        if !self.cut_by(segment_bytes) {
+            return false;
+        }
+        let count = piece.len().div_ceil(segment_bytes);
         let mut attempts = 0;
-        while let Some(rest) = datagrams.get(self.outcomes.len()..).filter(|rest| !rest.is_empty()) {
-            let trusted = attempts == 0 && self.accepted_in_a_row >= TRUSTED_AFTER;
-            let tried = &rest[..if trusted { rest.len().min(BATCH_DATAGRAMS) } else { 1 }];
-            match send_some(&self.socket, tried, &to) {
+        loop {
+            match self.send_one(piece, destination) {
+                Ok(()) => self.accept(count),
+                // The device cannot cut, or the path has become narrower: whether it is the train or the datagrams
+                // that are refused, they tell one by one.
+                Err(errno @ (Errno::IO | Errno::INVAL | Errno::MSGSIZE | Errno::OPNOTSUPP)) => {
+                    self.end_trains(errno);
+                    return false;
+                }
+                Err(errno) if may_be_an_earlier_ones(errno) && attempts + 1 < ATTEMPTS => {
+                    self.met_path_errors = true;
+                    attempts += 1;
+                    continue;
+                }
+                Err(errno) => self.refuse(count, errno),
+            }
+            return true;
+        }
+    }
+
+    fn send_each(&mut self, datagrams: &[&[u8]], destination: SocketAddr) {
+        let largest = datagrams.iter().map(|datagram| datagram.len()).max().unwrap_or(0);
+        if self.segment_bytes > 0 && largest > self.segment_bytes {
+            self.cut_by(0);
+        }
+        let end = self.outcomes.len() + datagrams.len();
+        let mut attempts = 0;
+        while self.outcomes.len() < end {
+            let rest = &datagrams[datagrams.len() - (end - self.outcomes.len())..];
+            let in_batches = attempts == 0 && self.techniques.batches && self.is_trusted();
+            let tried = &rest[..if in_batches { rest.len().min(BATCH_DATAGRAMS) } else { 1 }];
+            match self.send_some(tried, destination) {
                 Ok(sent) => {
                     self.accept(sent);
                     attempts = 0;
@@ -187,13 +288,11 @@ impl SendSocket {
                     attempts += 1;
                 }
                 Err(errno) => {
-                    self.accepted_in_a_row = 0;
-                    self.outcomes.push(Outcome::Refused(Refusal::from_errno(errno)));
+                    self.refuse(1, errno);
                     attempts = 0;
                 }
             }
         }
-        &self.outcomes
     }
 
     /// Appends what ICMP and the local stack reported about earlier datagrams to `into`, oldest first.
@@ -212,6 +311,17 @@ impl SendSocket {
         std::mem::replace(&mut self.met_path_errors, false)
     }
 
+    /// Returns the error that ended the use of trains, once: from then on datagrams go one by one.
+    pub fn take_end_of_trains(&mut self) -> Option<io::Error> {
+        self.trains_ended.take().map(io::Error::from)
+    }
+
+    /// Returns what is used to save work at this moment.
+    #[must_use]
+    pub const fn techniques(&self) -> SendTechniques {
+        self.techniques
+    }
+
     /// Returns how often a datagram was tried again because its refusal within a batch had no reason.
     #[must_use]
     pub const fn retried(&self) -> u64 {
@@ -228,6 +338,70 @@ impl SendSocket {
     #[must_use]
     pub const fn granted_buffer(&self) -> Buffer {
         self.buffer
+    }
+
+    /// Sends without waiting; fails only for the first datagram.
+    fn send_some(&self, datagrams: &[&[u8]], destination: SocketAddr) -> rustix::io::Result<usize> {
+        if let [single] = datagrams {
+            return self.send_one(single, destination).map(|()| 1);
+        }
+        let to = SocketAddrAny::from(destination);
+        let slices: [_; BATCH_DATAGRAMS] =
+            std::array::from_fn(|index| [IoSlice::new(datagrams.get(index).copied().unwrap_or_default())]);
+        let mut controls: [_; BATCH_DATAGRAMS] = std::array::from_fn(|_| SendAncillaryBuffer::default());
+        let mut controls = controls.iter_mut();
+        let mut messages: [_; BATCH_DATAGRAMS] = std::array::from_fn(|index| {
+            let control = controls.next().expect("as many as messages");
+            if self.connected == Some(destination) {
+                MMsgHdr::new(&slices[index], control)
+            } else {
+                MMsgHdr::new_with_addr(&to, &slices[index], control)
+            }
+        });
+        sendmmsg(&self.socket, &mut messages[..datagrams.len()], SendFlags::DONTWAIT)
+    }
+
+    fn send_one(&self, bytes: &[u8], destination: SocketAddr) -> rustix::io::Result<()> {
+        if self.connected == Some(destination) {
+            send(&self.socket, bytes, SendFlags::DONTWAIT).map(|_| ())
+        } else {
+            sendto(&self.socket, bytes, SendFlags::DONTWAIT, &SocketAddrAny::from(destination)).map(|_| ())
+        }
+    }
+
+    /// Tells whether so many datagrams in a row were accepted that several are risked at once.
+    const fn is_trusted(&self) -> bool {
+        self.accepted_in_a_row >= TRUSTED_AFTER
+    }
+
+    /// Has the kernel cut what is larger than so many bytes, zero: nothing; tells whether it does.
+    fn cut_by(&mut self, segment_bytes: usize) -> bool {
+        if self.segment_bytes == segment_bytes {
+            return true;
+        }
+        let size = i32::try_from(segment_bytes).unwrap_or(i32::MAX);
+        let set = setsockopt(&self.socket, sockopt::UdpGsoSegment, &size);
+        if let Err(errno) = set {
+            self.end_trains(Errno::from_raw_os_error(errno as i32));
+            return false;
+        }
+        self.segment_bytes = segment_bytes;
+        true
+    }
+
+    fn end_trains(&mut self, why: Errno) {
+        self.trains_ended = Some(why);
+        self.techniques.gso = false;
+        // As long as the kernel is to cut, it refuses to take what is larger than the path apart into fragments.
+        if self.segment_bytes > 0 {
+            self.cut_by(0);
+        }
+    }
+
+    fn refuse(&mut self, count: usize, errno: Errno) {
+        self.accepted_in_a_row = 0;
+        let refused = Outcome::Refused(Refusal::from_errno(errno));
+        self.outcomes.extend(std::iter::repeat_n(refused, count));
     }
 
     fn accept(&mut self, sent: usize) {
@@ -261,22 +435,6 @@ impl Refusal {
 /// whose counters a second attempt would disturb.
 fn may_be_an_earlier_ones(errno: Errno) -> bool {
     !matches!(errno, Errno::AGAIN | Errno::NOBUFS | Errno::PERM)
-}
-
-/// Sends without waiting; fails only for the first datagram.
-fn send_some(socket: &Socket, datagrams: &[&[u8]], to: &SocketAddrAny) -> rustix::io::Result<usize> {
-    if let [single] = datagrams {
-        return sendto(socket, single, SendFlags::DONTWAIT, to).map(|_| 1);
-    }
-    let slices: [_; BATCH_DATAGRAMS] =
-        std::array::from_fn(|index| [IoSlice::new(datagrams.get(index).copied().unwrap_or_default())]);
-    let mut controls: [_; BATCH_DATAGRAMS] = std::array::from_fn(|_| SendAncillaryBuffer::default());
-    let mut controls = controls.iter_mut();
-    let mut messages: [_; BATCH_DATAGRAMS] = std::array::from_fn(|index| {
-        let control = controls.next().expect("as many as messages");
-        MMsgHdr::new_with_addr(to, &slices[index], control)
-    });
-    sendmmsg(socket, &mut messages[..datagrams.len()], SendFlags::DONTWAIT)
 }
 
 fn configure(socket: &Socket, options: &SendOptions) -> io::Result<()> {
@@ -325,6 +483,7 @@ mod tests {
                 ttl: 1,
                 loopback: Loopback::On,
                 buffer_bytes: 4_096,
+                techniques: SendTechniques::default(),
             };
             let Ok(sender) = SendSocket::open(&options) else {
                 println!("SKIPPED: this host does not speak the protocol of {host}");

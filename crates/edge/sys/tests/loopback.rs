@@ -7,12 +7,12 @@ mod scene;
 use std::net::SocketAddr;
 
 use scene::{
-    BUFFER_BYTES, at, keeps_groups_apart, leaves_and_comes_back, makes_the_round, number, numbers,
-    receive_until, receiver, send_number, sender,
+    BUFFER_BYTES, at, earn_trust, keeps_groups_apart, leaves_and_comes_back, makes_the_round, number,
+    numbered, numbers, receive_until, receiver, send_number, sender,
 };
 use sys::{
-    Interest, Interface, OpenError, Origin, Outcome, Poller, ReceiveBatch, ReceiveOptions, ReceiveSocket,
-    Refusal, host,
+    Interest, Interface, Loopback, OpenError, Origin, Outcome, Poller, ReceiveBatch, ReceiveOptions,
+    ReceiveSocket, ReceiveTechniques, Refusal, SendOptions, SendSocket, SendTechniques, host,
 };
 
 const ECONNREFUSED: i32 = 111;
@@ -35,6 +35,155 @@ fn ipv6_unicast_makes_the_round() {
         return;
     }
     makes_the_round(at("[::1]:0"));
+}
+
+#[test]
+fn trains_make_the_round_with_every_technique_and_without() {
+    for address in ["127.0.0.1:0", "239.84.1.2:0"] {
+        for (gso, gro, batches, connect) in [
+            (true, true, true, false),
+            (true, false, true, true),
+            (false, true, true, false),
+            (false, false, false, true),
+            (true, true, false, true),
+        ] {
+            let sending = SendTechniques { gso, batches, connect };
+            trains_make_the_round(at(address), sending, ReceiveTechniques { gro, batches });
+        }
+    }
+}
+
+/// Sends trains of many sizes; everything arrives, in order, whatever either side uses.
+fn trains_make_the_round(address: SocketAddr, sending: SendTechniques, receiving: ReceiveTechniques) {
+    let receiver = ReceiveSocket::open(&ReceiveOptions {
+        interface: Some(Interface::find("lo").expect("every host has it")),
+        techniques: receiving,
+        ..ReceiveOptions::at(address, BUFFER_BYTES)
+    })
+    .expect("it opens");
+    let to = receiver.local_address();
+    let mut sender = SendSocket::open(&SendOptions {
+        destination: to,
+        interface: Some(Interface::find("lo").expect("every host has it")),
+        ttl: 1,
+        loopback: Loopback::On,
+        buffer_bytes: BUFFER_BYTES,
+        techniques: sending,
+    })
+    .expect("it opens");
+    sender.connect(to).expect("it is there");
+    assert_eq!(
+        (sender.techniques(), receiver.techniques()),
+        (sending, receiving),
+        "this kernel has them all"
+    );
+    earn_trust(&mut sender, &receiver);
+    let mut next = 0;
+    for (count, size, last) in
+        [(1, 100, 100), (2, 100, 8), (16, 1_472, 1_472), (44, 1_472, 9), (64, 8, 8), (3, 20_000, 99)]
+    {
+        let mut train: Vec<u8> = (next..next + count).flat_map(|number| numbered(number, size)).collect();
+        train.truncate(train.len() - (size - last));
+        let outcomes = sender.send_train(&train, size, to);
+        assert_eq!((outcomes.len() as u64, outcomes.iter().all(|it| *it == Outcome::Sent)), (count, true));
+        assert_eq!(numbers(&receiver, count as usize), (next..next + count).collect::<Vec<_>>());
+        next += count;
+    }
+    assert_eq!(receiver.meminfo().expect("it is told").drops, 0);
+}
+
+#[test]
+fn a_train_is_received_in_one_piece_and_told_apart_again() {
+    let receiver = receiver(at("127.0.0.1:0"), BUFFER_BYTES);
+    let to = receiver.local_address();
+    let mut sender = sender(to);
+    earn_trust(&mut sender, &receiver);
+    let train: Vec<u8> = (0..1_050_u32).map(|byte| byte as u8).collect();
+    assert_eq!(sender.send_train(&train, 100, to), [Outcome::Sent; 11]);
+    let mut batch = ReceiveBatch::for_trains();
+    receive_until(&receiver, &mut batch, |batch| batch.iter().len() > 0);
+    let received = batch.iter().next().unwrap();
+    assert_eq!((batch.iter().len(), received.bytes, received.segment_bytes), (1, train.as_slice(), 100));
+    assert!(received.datagrams().eq(train.chunks(100)));
+}
+
+#[test]
+fn more_than_a_train_can_hold_leaves_in_several() {
+    let receiver = receiver(at("127.0.0.1:0"), 4 * BUFFER_BYTES);
+    let to = receiver.local_address();
+    let mut sender = sender(to);
+    earn_trust(&mut sender, &receiver);
+    // 100 of 8 bytes are more than 64; 50 of 1,472 bytes are more than 65,507 bytes.
+    for (count, size) in [(100, 8), (50, 1_472)] {
+        let train: Vec<u8> = (0..count).flat_map(|number: u64| numbered(number, size)).collect();
+        assert!(sender.send_train(&train, size, to).iter().all(|outcome| *outcome == Outcome::Sent));
+        assert_eq!(numbers(&receiver, count as usize), (0..count).collect::<Vec<_>>());
+    }
+}
+
+#[test]
+fn a_datagram_larger_than_the_train_before_it_is_not_cut() {
+    let receiver = receiver(at("127.0.0.1:0"), BUFFER_BYTES);
+    let to = receiver.local_address();
+    let mut sender = sender(to);
+    earn_trust(&mut sender, &receiver);
+    sender.send_train(&[1; 64], 32, to);
+    sender.send_batch(&[&[2; 200], &[3; 10]], to);
+    let (mut batch, mut sizes) = (ReceiveBatch::for_trains(), Vec::new());
+    receive_until(&receiver, &mut batch, |batch| {
+        sizes.extend(
+            batch.iter().flat_map(|received| received.datagrams().map(<[u8]>::len).collect::<Vec<_>>()),
+        );
+        sizes.len() >= 4
+    });
+    assert_eq!(sizes, [32, 32, 200, 10]);
+}
+
+#[test]
+fn an_empty_datagram_is_one_too() {
+    let receiver = receiver(at("127.0.0.1:0"), BUFFER_BYTES);
+    let to = receiver.local_address();
+    sender(to).send_batch(&[&[]], to);
+    let mut batch = ReceiveBatch::for_trains();
+    receive_until(&receiver, &mut batch, |batch| batch.iter().len() == 1);
+    assert_eq!(batch.iter().next().unwrap().datagrams().count(), 1);
+}
+
+#[test]
+fn a_full_buffer_counts_a_train_once() {
+    let receiver = receiver(at("127.0.0.1:0"), 4_096);
+    let to = receiver.local_address();
+    let mut sender = sender(to);
+    earn_trust(&mut sender, &receiver);
+    // The first always fits, whatever its size; the others find the buffer full.
+    for _ in 0..4 {
+        assert_eq!(sender.send_train(&[7; 16_000], 1_000, to), [Outcome::Sent; 16]);
+    }
+    assert_eq!(receiver.meminfo().unwrap().drops, 3);
+}
+
+#[test]
+fn senders_are_spread_over_the_sockets_of_one_port() {
+    let open = |address| {
+        ReceiveSocket::open(&ReceiveOptions { shared: true, ..ReceiveOptions::at(address, BUFFER_BYTES) })
+    };
+    let first = open(at("127.0.0.1:0")).unwrap();
+    let to = first.local_address();
+    let second = open(to).unwrap();
+    for number in 0..64 {
+        send_number(&mut sender(to), number, to);
+    }
+    let mut batch = ReceiveBatch::new();
+    let mut heard = |socket: &ReceiveSocket| {
+        let mut count = 0;
+        while socket.receive_batch(&mut batch).unwrap() > 0 {
+            count += batch.iter().len();
+        }
+        count
+    };
+    let (one, other) = (heard(&first), heard(&second));
+    assert_eq!(one + other, 64, "each datagram goes to one of them");
+    assert!(one > 0 && other > 0, "{one} and {other}");
 }
 
 #[test]
@@ -184,13 +333,15 @@ fn a_buffer_of_a_gibibyte_is_granted_or_its_limit_is_named() {
 fn a_unicast_port_is_not_shared() {
     let first = receiver(at("127.0.0.1:0"), BUFFER_BYTES);
     let (address, interface) = (first.local_address(), None);
-    let second = ReceiveSocket::open(&ReceiveOptions { address, interface, buffer_bytes: BUFFER_BYTES });
+    let second =
+        ReceiveSocket::open(&ReceiveOptions { interface, ..ReceiveOptions::at(address, BUFFER_BYTES) });
     assert!(matches!(second.err(), Some(OpenError::InUse { address: named }) if named == address));
 }
 
 #[test]
 fn an_address_of_another_host_is_not_received_on() {
     let (address, interface) = (at("192.0.2.1:0"), Interface::find("lo").ok());
-    let error = ReceiveSocket::open(&ReceiveOptions { address, interface, buffer_bytes: BUFFER_BYTES }).err();
+    let error =
+        ReceiveSocket::open(&ReceiveOptions { interface, ..ReceiveOptions::at(address, BUFFER_BYTES) }).err();
     assert!(matches!(error, Some(OpenError::NotLocal { .. })));
 }

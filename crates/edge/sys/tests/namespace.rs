@@ -15,14 +15,19 @@ use rustix::thread::{
     CapabilitySet, LinkNameSpaceType, capabilities, move_into_link_name_space, set_capabilities,
 };
 use scene::{
-    WATCHDOG, at, keeps_groups_apart, leaves_and_comes_back, makes_the_round, number, receive_until,
-    receiver, send_number, sender,
+    WATCHDOG, at, earn_trust, keeps_groups_apart, leaves_and_comes_back, makes_the_round, number, numbered,
+    numbers, receive_until, receiver, send_number, sender,
 };
-use sys::{Interest, Loopback, Outcome, Poller, ReceiveBatch, Refusal, SendOptions, SendSocket, clock, host};
+use sys::{
+    Interest, Loopback, Outcome, Poller, ReceiveBatch, Refusal, SendOptions, SendSocket, SendTechniques,
+    clock, host,
+};
 
 const ENETUNREACH: i32 = 101;
 const EHOSTUNREACH: i32 = 113;
 const EPERM: i32 = 1;
+const EINVAL: i32 = 22;
+const EMSGSIZE: i32 = 90;
 
 /// A network namespace that is gone when this is dropped.
 struct Namespace {
@@ -176,7 +181,8 @@ fn a_full_send_buffer_is_told_from_a_full_queue() {
     let fate = namespace.inside(|| {
         let destination: SocketAddr = at("127.0.0.1:0");
         let (interface, loopback, ttl, buffer_bytes) = (None, Loopback::On, 1, 4_608);
-        let small = SendOptions { destination, interface, ttl, loopback, buffer_bytes };
+        let techniques = SendTechniques::default();
+        let small = SendOptions { destination, interface, ttl, loopback, buffer_bytes, techniques };
         Fate::of(400, 16, 0, Some(SendSocket::open(&small).expect("it opens")))
     });
     fate.assert_all_are(Refusal::SocketFull);
@@ -196,6 +202,50 @@ fn what_a_firewall_takes_out_of_a_batch_is_refused_by_the_ip_layer() {
     }
     let fate = namespace.inside(|| Fate::of(400, 32, 1_100, None));
     fate.assert_all_are(Refusal::Ip(EPERM));
+}
+
+#[test]
+fn a_path_too_narrow_for_a_train_ends_trains_and_loses_nothing() {
+    let Some(namespace) = Namespace::new() else { return };
+    namespace.inside(|| {
+        let receiver = receiver(at("127.0.0.1:0"), 1 << 20);
+        let to = receiver.local_address();
+        let mut sender = sender(to);
+        earn_trust(&mut sender, &receiver);
+        let Some(_) = namespace.run("ip link set lo mtu 1280") else { return };
+        let train: Vec<u8> = (0..16).flat_map(|number| numbered(number, 1_472)).collect();
+        assert_eq!(sender.send_train(&train, 1_472, to), [Outcome::Sent; 16], "in fragments, one by one");
+        assert_eq!(numbers(&receiver, 16), (0..16).collect::<Vec<_>>());
+        let why = sender.take_end_of_trains().expect("it is said").raw_os_error();
+        assert!([Some(EINVAL), Some(EMSGSIZE)].contains(&why), "{why:?}");
+        assert!(sender.take_end_of_trains().is_none(), "and said once");
+        assert!(!sender.techniques().gso);
+    });
+}
+
+#[test]
+fn a_train_that_a_firewall_stops_is_refused_as_a_whole() {
+    let Some(namespace) = Namespace::new() else { return };
+    let rules = [
+        "nft add table ip t",
+        "nft add chain ip t out { type filter hook output priority 0 ; }",
+        "nft add rule ip t out udp length > 4000 drop",
+    ];
+    if rules.iter().any(|rule| namespace.run(rule).is_none()) {
+        return;
+    }
+    namespace.inside(|| {
+        let receiver = receiver(at("127.0.0.1:0"), 1 << 20);
+        let to = receiver.local_address();
+        let mut sender = sender(to);
+        earn_trust(&mut sender, &receiver);
+        let refused = Outcome::Refused(Refusal::Ip(EPERM));
+        assert_eq!(sender.send_train(&[0; 16_000], 1_000, to), [refused; 16]);
+        // Refused, it goes on one by one, which this firewall lets through.
+        let train: Vec<u8> = (0..16).flat_map(|number| numbered(number, 1_000)).collect();
+        assert_eq!(sender.send_train(&train, 1_000, to), [Outcome::Sent; 16]);
+        assert_eq!(numbers(&receiver, 16), (0..16).collect::<Vec<_>>(), "and nothing of the train before");
+    });
 }
 
 #[test]

@@ -18,8 +18,8 @@ pub mod receive {
 pub mod send {
     //! The publisher's side.
     pub use crate::sender::{
-        DEFAULT_LINGER, Input, MAX_TRAIN, Output, Pacing, ReaderReport, Sender, SenderConfig, SenderEvent,
-        Sending,
+        DEFAULT_LINGER, DEFAULT_TRAIN, Input, Limits, Output, Pacing, ReaderReport, Sender, SenderConfig,
+        SenderEvent, Sending,
     };
 }
 

@@ -15,6 +15,7 @@ mod outbox;
 mod plausible;
 mod reports;
 mod rivals;
+mod run;
 mod stream;
 mod unusable;
 
@@ -22,13 +23,14 @@ use core::net::SocketAddr;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use ledger::{Account, BookConfig, Brackets, Imbalance, Reclassified, StageCounts};
+use ledger::{Account, BookConfig, Brackets, DropUnit, Imbalance, Reclassified, StageCounts};
 use sample::Selection;
 use units::{Epoch, Instant, ReaderId, StreamId};
-use wire::{Announcement, Datagram, Description, Malformed, Reason};
+use wire::{Announcement, Data, Datagram, Description, Malformed, Reason};
 
 use outbox::Outbox;
 pub use outbox::{Event, Output};
+use run::Run;
 use stream::{Arrival, Stream, Surroundings};
 
 /// The most streams at one socket; datagrams of more are counted and dropped.
@@ -58,6 +60,17 @@ pub enum Input<'a> {
         /// Where it came from.
         from: SocketAddr,
         /// The socket's cumulative drop counter as stamped on it (`SO_RXQ_OVFL`).
+        drops: Option<u32>,
+    },
+    /// Datagrams of one sender that were read from the socket in one piece, in the order in which they were sent.
+    Train {
+        /// Their bytes, one behind the other.
+        bytes: &'a [u8],
+        /// The size of each but the last, which may be shorter; not zero.
+        segment_bytes: usize,
+        /// Where they came from.
+        from: SocketAddr,
+        /// The socket's cumulative drop counter as stamped on them (`SO_RXQ_OVFL`).
         drops: Option<u32>,
     },
     /// The socket's cumulative drop counter now (`SO_MEMINFO`), for what was dropped behind the last datagram.
@@ -143,6 +156,7 @@ pub struct Receiver {
     brackets: Brackets,
     /// The drop counter up to which drops have been booked.
     drops: u32,
+    drop_unit: DropUnit,
     next_key: u32,
     out: Outbox,
     stats: ReceiverStats,
@@ -181,10 +195,18 @@ impl Receiver {
             streams: BTreeMap::new(),
             brackets: Brackets::default(),
             drops: 0,
+            drop_unit: DropUnit::Datagram,
             next_key: 0,
             out: Outbox::default(),
             stats: ReceiverStats::default(),
         }
+    }
+
+    /// Says what the socket's drop counter counts; without it, datagrams.
+    #[must_use]
+    pub const fn counting_drops_in(mut self, unit: DropUnit) -> Self {
+        self.drop_unit = unit;
+        self
     }
 
     /// Takes one input.
@@ -196,6 +218,12 @@ impl Receiver {
                     self.on_drops(now, drops);
                 }
                 self.on_datagram(now, bytes, from);
+            }
+            Input::Train { bytes, segment_bytes, from, drops } => {
+                if let Some(drops) = drops {
+                    self.on_drops(now, drops);
+                }
+                self.on_train(now, bytes, segment_bytes, from);
             }
             Input::SocketDrops(drops) => self.on_drops(now, drops),
             Input::Announced { announcement, from } => {
@@ -226,6 +254,14 @@ impl Receiver {
         // Asked for before the outbox lends its payloads, and not when there is news in any case.
         let deadline = if self.out.has_news() { None } else { self.next_deadline() };
         self.out.take(buffer).unwrap_or(Output::Idle { deadline })
+    }
+
+    /// Returns what there is to do before time passes, `None` if nothing; a datagram to transmit is written to the start
+    /// of `buffer`.
+    ///
+    /// For whoever has more inputs at hand: as [`poll`](Self::poll), but nobody asks when to come back.
+    pub fn take_output(&mut self, buffer: &mut [u8]) -> Option<Output<'_>> {
+        self.out.take(buffer)
     }
 
     /// Returns what could not be used so far.
@@ -290,6 +326,29 @@ impl Receiver {
         self.streams.get(&stream)?.description()
     }
 
+    fn on_train(&mut self, now: Instant, mut bytes: &[u8], segment_bytes: usize, from: SocketAddr) {
+        if bytes.is_empty() {
+            self.stats.datagrams += 1;
+            self.on_datagram(now, bytes, from);
+        }
+        while !bytes.is_empty() {
+            let datagram = &bytes[..segment_bytes.min(bytes.len())];
+            let Some(first) = Data::decode(datagram) else {
+                self.stats.datagrams += 1;
+                self.on_datagram(now, datagram, from);
+                bytes = &bytes[datagram.len()..];
+                continue;
+            };
+            let stream = first.head.stream;
+            let rate = self.streams.get(&stream).and_then(Stream::description).map(|it| it.schema.rate);
+            let run = Run::take(first, bytes, segment_bytes, rate);
+            self.stats.datagrams += run.datagrams();
+            let arrival = Arrival { from, bytes: datagram };
+            self.with_stream(now, stream, arrival, |stream, with| stream.on_run(&run, with));
+            bytes = &bytes[run.size_bytes()..];
+        }
+    }
+
     fn on_datagram(&mut self, now: Instant, bytes: &[u8], from: SocketAddr) {
         let it = Arrival { from, bytes };
         match Datagram::decode(bytes) {
@@ -331,7 +390,7 @@ impl Receiver {
         }
         self.drops = drops;
         let books: Vec<_> = self.streams.values().flat_map(Stream::books).collect();
-        self.brackets.socket_drops_rose(now, u64::from(rise), books);
+        self.brackets.socket_drops_rose(now, u64::from(rise), self.drop_unit, books);
     }
 
     fn advance(&mut self, now: Instant) {

@@ -37,7 +37,7 @@ pub use demand::Sending;
 use destination::Destination;
 pub use interface::{Input, Output, SenderConfig, SenderEvent};
 use pacing::Pacer;
-pub use pacing::{MAX_TRAIN, Pacing};
+pub use pacing::{DEFAULT_TRAIN, Limits, Pacing};
 use queue::{Next, Queue, Slice};
 pub(crate) use readers::MIN_REPORT_INTERVAL;
 pub use readers::ReaderReport;
@@ -87,7 +87,7 @@ struct Injection {
     random: Random,
 }
 
-/// A numbered datagram on its way to the destinations.
+/// A tally or a part of the description on its way to the destinations.
 #[derive(Clone, Debug)]
 struct Step {
     number: u64,
@@ -97,7 +97,6 @@ struct Step {
 
 #[derive(Clone, Debug)]
 enum Content {
-    Data(Slice),
     Tally { last: bool, paused: bool, next_tally: Duration },
     Descriptor { part: u16 },
 }
@@ -147,7 +146,7 @@ impl Sender {
             next_index: 0,
             samples: SampleTotals::default(),
             queue: Queue::new(schema, fit, config.linger),
-            pacer: Pacer::new(config.pacing, paced_bytes_per_second, now),
+            pacer: Pacer::new(config.pacing, paced_bytes_per_second, config.datagram_bytes, now),
             destinations: vec![Destination::default(); config.destinations],
             skipped: Vec::new(),
             tallies: TallyClock::new(now),
@@ -197,10 +196,11 @@ impl Sender {
         self.readers.sweep(now);
     }
 
-    /// Returns what to do next; the datagram to transmit is written to the start of `buffer`.
+    /// Returns what to do next; the datagrams to transmit are written to the start of `buffer`, as many as it holds
+    /// and a train may have.
     ///
     /// # Panics
-    /// If `buffer` is shorter than the configured datagram.
+    /// If `buffer` is shorter than [`Sender::min_buffer_bytes`].
     pub fn poll(&mut self, now: Instant, buffer: &mut [u8]) -> Output {
         loop {
             if let Some(step) = self.current.take() {
@@ -210,16 +210,28 @@ impl Sender {
                 self.told_two_publishers = true;
                 return Output::Event(SenderEvent::TwoPublishers { other });
             }
-            if let Some(output) = self.next_step(now) {
+            if let Some(output) = self.next_step(now, buffer) {
                 return output;
             }
         }
     }
 
+    /// Returns the size of the largest single datagram.
+    #[must_use]
+    pub fn min_buffer_bytes(&self) -> usize {
+        self.config.datagram_bytes
+    }
+
+    /// Returns the size of the longest train.
+    #[must_use]
+    pub fn train_bytes(&self) -> usize {
+        self.config.datagram_bytes * self.pacer.max_train()
+    }
+
     /// Tells whether samples may be given now; otherwise they stay in the ring.
     #[must_use]
     pub fn wants_samples(&self) -> bool {
-        self.phase == Phase::Running && self.queue.queued_bytes() < QUEUE_BYTES
+        self.phase == Phase::Running && self.queue.waiting_bytes() < QUEUE_BYTES
     }
 
     /// Tells whether the epoch is over.
@@ -309,7 +321,7 @@ impl Sender {
     }
 
     /// Decides what is next: `None` if something was done that leaves nothing to tell.
-    fn next_step(&mut self, now: Instant) -> Option<Output> {
+    fn next_step(&mut self, now: Instant, buffer: &mut [u8]) -> Option<Output> {
         match self.phase {
             Phase::Finished { told: true } => return Some(Output::Idle { deadline: None }),
             Phase::Finished { told: false } => {
@@ -341,7 +353,7 @@ impl Sender {
                 if ready > now {
                     return Some(Output::Idle { deadline: Some(ready.min(timer)) });
                 }
-                self.begin_data(now, slice);
+                return self.data_train(now, slice, buffer);
             }
             Next::Wait(until) => return Some(Output::Idle { deadline: Some(until.min(timer)) }),
             Next::Empty if flush => {
@@ -385,20 +397,72 @@ impl Sender {
         None
     }
 
-    fn begin_data(&mut self, now: Instant, slice: Slice) {
-        let bytes = slice.element_count as usize * self.config.description.schema.dtype.size_bytes();
-        self.pacer.spend(now, DATA_HEADER_BYTES + bytes, bytes);
-        self.tallies.data_left(now);
-        self.begin(Content::Data(slice));
-        let Injection { probability, random } = &mut self.injection;
-        if *probability > 0.0 && random.chance(*probability) {
-            let number = self.next_number - 1;
-            self.current = None;
-            for destination in 0..self.destinations.len() {
-                self.withhold(destination, number, Stage::Injected);
+    /// Writes a train of data, which begins with `slice`; `None` if that one is withheld.
+    ///
+    /// It ends where its datagrams would differ in size, where one is withheld, and where the pacer wants it to.
+    fn data_train(&mut self, now: Instant, mut slice: Slice, buffer: &mut [u8]) -> Option<Output> {
+        let flush = self.phase == Phase::Flushing;
+        let segment_bytes = self.data_bytes(&slice);
+        let room = self.pacer.train(now, segment_bytes).min(buffer.len() / segment_bytes);
+        let first_number = self.next_number;
+        let (mut size_bytes, mut sample_bytes) = (0, 0);
+        loop {
+            let number = self.next_number;
+            self.next_number += 1;
+            let element_bytes = self.data_bytes(&slice) - DATA_HEADER_BYTES;
+            sample_bytes += element_bytes;
+            if self.is_withheld() {
+                self.take_slice(&slice);
+                for destination in 0..self.destinations.len() {
+                    self.withhold(destination, number, Stage::Injected);
+                }
+                break;
             }
+            size_bytes += self.encode_data(number, &slice, &mut buffer[size_bytes..]);
             self.take_slice(&slice);
+            let is_full = size_bytes % segment_bytes == 0 && size_bytes / segment_bytes < room;
+            match self.queue.next(now, flush) {
+                Next::Slice(next) if is_full && self.data_bytes(&next) <= segment_bytes => slice = next,
+                _ => break,
+            }
         }
+        self.tallies.data_left(now);
+        let datagrams = size_bytes.div_ceil(segment_bytes);
+        // What is withheld takes its time too: planted loss does not make the others faster.
+        self.pacer.spend(now, sample_bytes + datagrams.max(1) * DATA_HEADER_BYTES, sample_bytes);
+        if size_bytes == 0 {
+            return None;
+        }
+        for destination in &mut self.destinations {
+            destination.totals.bytes += size_bytes as u64;
+        }
+        let numbers = first_number..first_number + datagrams as u64;
+        Some(Output::Transmit {
+            destinations: 0..self.destinations.len(),
+            numbers,
+            segment_bytes,
+            size_bytes,
+        })
+    }
+
+    /// Returns the size of the datagram that carries a slice.
+    const fn data_bytes(&self, slice: &Slice) -> usize {
+        DATA_HEADER_BYTES + slice.element_count as usize * self.config.description.schema.dtype.size_bytes()
+    }
+
+    /// Draws whether loss is planted here.
+    fn is_withheld(&mut self) -> bool {
+        let Injection { probability, random } = &mut self.injection;
+        *probability > 0.0 && random.chance(*probability)
+    }
+
+    fn encode_data(&mut self, number: u64, slice: &Slice, buffer: &mut [u8]) -> usize {
+        let Slice { first_index, element_offset, element_count, t0 } = *slice;
+        let head = Numbered { number, first_index, element_offset, ..self.head };
+        let (dtype, clock) = (self.config.description.schema.dtype, self.config.clock);
+        let payload = self.queue.payload(slice);
+        let encoded = Data { head, t0, clock, dtype, element_count, payload }.encode(buffer);
+        encoded.expect("everything was cut to the datagram's size")
     }
 
     /// Gives the next number to a datagram.
@@ -444,33 +508,29 @@ impl Sender {
         index * self.head.elements_per_sample as u64
     }
 
-    /// Writes the datagram for one destination and moves on to the next.
+    /// Writes a datagram of the publisher's own words: for one destination and moves on to the next, or the same
+    /// for all.
     fn transmit(&mut self, step: Step, buffer: &mut [u8]) -> Output {
-        let buffer = &mut buffer[..self.config.datagram_bytes];
         let size_bytes = self.encode(&step, buffer);
         let Step { number, content, destination } = step;
-        self.destinations[destination].totals.bytes += size_bytes as u64;
-        if destination + 1 < self.destinations.len() {
-            self.current = Some(Step { number, content, destination: destination + 1 });
-            return Output::Transmit { destination, number, size_bytes };
+        let destinations = match content {
+            Content::Tally { .. } => destination..destination + 1,
+            Content::Descriptor { .. } => 0..self.destinations.len(),
+        };
+        for destination in &mut self.destinations[destinations.clone()] {
+            destination.totals.bytes += size_bytes as u64;
         }
-        if let Content::Data(slice) = content {
-            self.take_slice(&slice);
+        if destinations.end < self.destinations.len() {
+            self.current = Some(Step { number, content, destination: destinations.end });
         }
-        Output::Transmit { destination, number, size_bytes }
+        let numbers = number..number + 1;
+        Output::Transmit { destinations, numbers, segment_bytes: size_bytes, size_bytes }
     }
 
-    fn encode(&mut self, step: &Step, buffer: &mut [u8]) -> usize {
+    fn encode(&self, step: &Step, buffer: &mut [u8]) -> usize {
+        let buffer = &mut buffer[..self.config.datagram_bytes];
         let head = self.head.at(step.number, self.horizon);
         let encoded = match &step.content {
-            Content::Data(slice) => {
-                let dtype = self.config.description.schema.dtype;
-                let head =
-                    Numbered { first_index: slice.first_index, element_offset: slice.element_offset, ..head };
-                let payload = self.queue.payload(slice);
-                let (t0, clock, element_count) = (slice.t0, self.config.clock, slice.element_count);
-                Data { head, t0, clock, dtype, element_count, payload }.encode(buffer)
-            }
             Content::Tally { last, paused, next_tally } => {
                 let tally = self.tally(head, *next_tally, step.destination);
                 Tally { last: *last, paused: *paused, ..tally }.encode(buffer)

@@ -218,6 +218,33 @@ impl Book {
         accepted
     }
 
+    /// Books datagrams that go on where the last one ended, without a gap in numbers or elements, all at once;
+    /// `false` if they do not, or something below them is still in flight: then they are accepted one by one.
+    pub fn accept_run(
+        &mut self,
+        now: Instant,
+        numbers: Range<u64>,
+        positions: Range<u64>,
+        brackets: &mut Brackets,
+    ) -> bool {
+        let Point { number, position } = self.horizon;
+        let goes_on = self.holes.is_empty() && (numbers.start, positions.start) == (number, position);
+        if !goes_on || positions.end > self.highest_position() || numbers.end == u64::MAX {
+            return false;
+        }
+        self.elements_in_flight += positions.end - positions.start;
+        self.horizon = Point { number: numbers.end, position: positions.end };
+        self.received += numbers.end - numbers.start;
+        brackets.read(self.key, numbers.start);
+        self.declare_due(now, brackets);
+        true
+    }
+
+    /// Returns the highest position: behind it there must be room for the end of its sample.
+    fn highest_position(&self) -> u64 {
+        u64::MAX - u64::from(self.per_sample)
+    }
+
     /// Books elements handed to the readers.
     pub fn deliver(&mut self, elements: u64) {
         self.delivered += elements;
@@ -382,8 +409,8 @@ impl Book {
 
     /// Moves the horizon to a number that is higher than all before; what it jumped over is a hole.
     fn advance(&mut self, number: u64, positions: Range<u64>) -> Accepted {
-        // Behind the last element there must be room for the end of its sample, and behind the number for H.
-        let highest = u64::MAX - u64::from(self.per_sample);
+        // Behind the number there must be room for H.
+        let highest = self.highest_position();
         if positions.start < self.horizon.position || positions.end > highest || number == u64::MAX {
             return Accepted::Contradictory;
         }

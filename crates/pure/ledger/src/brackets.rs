@@ -22,6 +22,30 @@ const BRACKET_MEMORY: Duration = Duration::from_secs(60);
 /// The most brackets kept at once; beyond, the oldest is closed and its rest shown as unmatched.
 const MAX_BRACKETS: usize = 4_096;
 
+/// What a socket's drop counter counts by one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum DropUnit {
+    /// A datagram.
+    #[default]
+    Datagram,
+    /// A train of up to [`MAX_TRAIN`] datagrams that the kernel carries in one piece (`UDP_GRO`): how many they were is
+    /// not known, and what is put down to it is a bound.
+    Train,
+}
+
+/// The most datagrams that the kernel carries in one piece.
+pub const MAX_TRAIN: u64 = 64;
+
+impl DropUnit {
+    /// Returns how many datagrams are gone at most when the counter rises by one.
+    const fn datagrams_at_most(self) -> u64 {
+        match self {
+            Self::Datagram => 1,
+            Self::Train => MAX_TRAIN,
+        }
+    }
+}
+
 /// The counts of one socket that wait to be matched with missing numbers.
 #[derive(Clone, Debug, Default)]
 pub struct Brackets {
@@ -42,8 +66,12 @@ struct Bracket {
     id: BracketId,
     stage: Stage,
     since: Instant,
+    /// What was counted: datagrams, or trains of them.
     rise: u64,
+    /// How many datagrams it may still explain.
     remaining: u64,
+    /// How many it has explained.
+    explained: u64,
     origin: Origin,
     /// Sorted by book.
     spans: Vec<Span>,
@@ -51,7 +79,7 @@ struct Bracket {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Origin {
-    SocketDrops,
+    SocketDrops(DropUnit),
     TallyTotals,
 }
 
@@ -80,6 +108,7 @@ impl Brackets {
         &mut self,
         now: Instant,
         rise: u64,
+        unit: DropUnit,
         books: impl IntoIterator<Item = (BookKey, u64)>,
     ) {
         if rise == 0 {
@@ -91,7 +120,7 @@ impl Brackets {
         for span in &spans {
             self.open.entry(span.book).or_insert(BracketId(self.next_id));
         }
-        self.add(now, Stage::ReceiverSocketBuffer, rise, Origin::SocketDrops, spans);
+        self.add(now, Stage::ReceiverSocketBuffer, rise, Origin::SocketDrops(unit), spans);
     }
 
     /// Notes that a datagram of `book` was read: what was dropped before it has a lower number.
@@ -141,14 +170,27 @@ impl Brackets {
         }
         let id = BracketId(self.next_id);
         self.next_id += 1;
-        self.brackets.push_back(Bracket { id, stage, since: now, rise, remaining: rise, origin, spans });
+        let remaining = match origin {
+            Origin::SocketDrops(unit) => rise.saturating_mul(unit.datagrams_at_most()),
+            Origin::TallyTotals => rise,
+        };
+        self.brackets.push_back(Bracket {
+            id,
+            stage,
+            since: now,
+            rise,
+            remaining,
+            explained: 0,
+            origin,
+            spans,
+        });
     }
 
     fn forget_oldest(&mut self) {
         if let Some(bracket) = self.brackets.pop_front() {
             // A forged tally may claim any count.
             let unmatched = &mut self.unmatched[bracket.stage];
-            *unmatched = unmatched.saturating_add(bracket.remaining);
+            *unmatched = unmatched.saturating_add(bracket.unmatched());
         }
     }
 
@@ -156,8 +198,9 @@ impl Brackets {
     pub(crate) fn explain(&mut self, book: BookKey, numbers: Range<u64>) -> Vec<Match> {
         let mut matches = Vec::new();
         let mut rest = vec![numbers];
-        for origin in [Origin::TallyTotals, Origin::SocketDrops] {
-            let useful = |bracket: &&mut Bracket| bracket.origin == origin && bracket.remaining > 0;
+        for publishers_word in [true, false] {
+            let is_of_turn = |bracket: &Bracket| (bracket.origin == Origin::TallyTotals) == publishers_word;
+            let useful = |bracket: &&mut Bracket| is_of_turn(bracket) && bracket.remaining > 0;
             for bracket in self.brackets.iter_mut().filter(useful) {
                 rest = rest.into_iter().flat_map(|part| bracket.explain(book, part, &mut matches)).collect();
             }
@@ -169,11 +212,17 @@ impl Brackets {
     pub(crate) fn release(&mut self, id: BracketId, count: u64) {
         if let Ok(index) = self.brackets.binary_search_by_key(&id, |bracket| bracket.id) {
             self.brackets[index].remaining += count;
+            self.brackets[index].explained -= count;
         }
     }
 }
 
 impl Bracket {
+    /// Returns what was counted and explains nothing: of a train it is enough that one of its datagrams is missing.
+    const fn unmatched(&self) -> u64 {
+        self.rise.saturating_sub(self.explained)
+    }
+
     fn span(&self, book: BookKey) -> Option<&Span> {
         self.spans.binary_search_by_key(&book, |span| span.book).ok().map(|index| &self.spans[index])
     }
@@ -192,8 +241,8 @@ impl Bracket {
             return vec![part];
         }
         let source = match self.origin {
-            Origin::SocketDrops => {
-                EvidenceSource::SocketDrops { rise: self.rise, after: span.after, before: span.before }
+            Origin::SocketDrops(unit) => {
+                EvidenceSource::SocketDrops { rise: self.rise, unit, after: span.after, before: span.before }
             }
             Origin::TallyTotals => EvidenceSource::TallyTotals {
                 after: span.after,
@@ -201,6 +250,7 @@ impl Bracket {
             },
         };
         self.remaining -= end - start;
+        self.explained += end - start;
         matches.push(Match { bracket: self.id, stage: self.stage, source, numbers: start..end });
         [part.start..start, end..part.end].into_iter().filter(|left| !left.is_empty()).collect()
     }
@@ -220,7 +270,7 @@ mod tests {
     #[test]
     fn a_rise_explains_the_oldest_missing_numbers_inside_it_and_no_more_than_it_counted() {
         let mut brackets = Brackets::default();
-        brackets.socket_drops_rose(Instant::ORIGIN, 3, [(BOOK, 9)]);
+        brackets.socket_drops_rose(Instant::ORIGIN, 3, DropUnit::Datagram, [(BOOK, 9)]);
         brackets.read(BOOK, 20);
         assert_eq!(explained(&mut brackets, BOOK, 5..9), [], "numbers before the rise are not its doing");
         assert_eq!(explained(&mut brackets, BOOK, 12..14), [12..14]);
@@ -232,7 +282,7 @@ mod tests {
     #[test]
     fn two_streams_of_one_socket_share_its_drops() {
         let mut brackets = Brackets::default();
-        brackets.socket_drops_rose(Instant::ORIGIN, 2, [(BOOK, 4), (OTHER, 70)]);
+        brackets.socket_drops_rose(Instant::ORIGIN, 2, DropUnit::Datagram, [(BOOK, 4), (OTHER, 70)]);
         brackets.read(OTHER, 72);
         assert_eq!(explained(&mut brackets, OTHER, 71..72), [71..72]);
         assert_eq!(explained(&mut brackets, BOOK, 5..9), [5..6], "open behind 4, one count left");
@@ -242,7 +292,12 @@ mod tests {
     fn a_stream_that_was_silent_closes_all_its_brackets_at_once() {
         let mut brackets = Brackets::default();
         for number in 0..3 {
-            brackets.socket_drops_rose(Instant::ORIGIN, 1, [(OTHER, 70), (BOOK, 2 * number)]);
+            brackets.socket_drops_rose(
+                Instant::ORIGIN,
+                1,
+                DropUnit::Datagram,
+                [(OTHER, 70), (BOOK, 2 * number)],
+            );
             brackets.read(BOOK, 2 * number + 2);
         }
         brackets.read(OTHER, 69);
@@ -265,7 +320,7 @@ mod tests {
     #[test]
     fn what_turned_up_late_gives_its_count_back() {
         let mut brackets = Brackets::default();
-        brackets.socket_drops_rose(Instant::ORIGIN, 1, [(BOOK, 0)]);
+        brackets.socket_drops_rose(Instant::ORIGIN, 1, DropUnit::Datagram, [(BOOK, 0)]);
         let found = brackets.explain(BOOK, 1..2);
         brackets.release(found[0].bracket, 1);
         assert_eq!(explained(&mut brackets, BOOK, 2..3), [2..3]);
@@ -274,7 +329,7 @@ mod tests {
     #[test]
     fn the_publishers_word_is_heard_before_the_sockets() {
         let mut brackets = Brackets::default();
-        brackets.socket_drops_rose(Instant::ORIGIN, 5, [(BOOK, 0)]);
+        brackets.socket_drops_rose(Instant::ORIGIN, 5, DropUnit::Datagram, [(BOOK, 0)]);
         brackets.tally_totals_rose(Instant::ORIGIN, BOOK, Stage::SenderQdisc, 1, 0..10);
         let stages: Vec<_> =
             brackets.explain(BOOK, 1..4).into_iter().map(|found| (found.stage, found.numbers)).collect();
@@ -282,9 +337,26 @@ mod tests {
     }
 
     #[test]
+    fn a_dropped_train_explains_as_many_as_a_train_may_have_and_its_surplus_is_counted_in_trains() {
+        let mut brackets = Brackets::default();
+        brackets.socket_drops_rose(Instant::ORIGIN, 2, DropUnit::Train, [(BOOK, 9)]);
+        brackets.read(BOOK, 400);
+        assert_eq!(explained(&mut brackets, BOOK, 10..110), [10..110]);
+        assert_eq!(
+            explained(&mut brackets, BOOK, 200..300),
+            [200..228],
+            "two trains are 128 datagrams at most"
+        );
+        brackets.socket_drops_rose(Instant::ORIGIN, 3, DropUnit::Train, [(BOOK, 400)]);
+        assert_eq!(explained(&mut brackets, BOOK, 401..402), [401..402]);
+        brackets.expire(Instant::ORIGIN + BRACKET_MEMORY * 2);
+        assert_eq!(brackets.unmatched()[Stage::ReceiverSocketBuffer], 2, "one of three trains was found");
+    }
+
+    #[test]
     fn a_count_that_matches_nothing_is_shown_as_unmatched() {
         let mut brackets = Brackets::default();
-        brackets.socket_drops_rose(Instant::ORIGIN, 4, [(BOOK, 0)]);
+        brackets.socket_drops_rose(Instant::ORIGIN, 4, DropUnit::Datagram, [(BOOK, 0)]);
         brackets.explain(BOOK, 1..2);
         brackets.expire(Instant::ORIGIN + BRACKET_MEMORY + Duration::from_nanos(1));
         assert_eq!(brackets.unmatched()[Stage::ReceiverSocketBuffer], 3);

@@ -3,7 +3,7 @@
 use core::fmt;
 use core::ops::Range;
 
-use crate::{Stage, StageCounts};
+use crate::{DropUnit, MAX_TRAIN, Stage, StageCounts};
 
 /// The highest position that an account reaches, one behind its last element, and the highest running total: up to
 /// there nothing that an account adds up comes near the end of 64 bits.
@@ -120,6 +120,8 @@ pub enum EvidenceSource {
     SocketDrops {
         /// By how much it rose in all.
         rise: u64,
+        /// What it counts: of trains the count of datagrams is a bound.
+        unit: DropUnit,
         /// Number of the stream's last datagram before the rise.
         after: u64,
         /// Number of its first datagram behind the rise, if one came.
@@ -241,11 +243,17 @@ impl fmt::Display for Evidence {
             EvidenceSource::TallyTotals { after, before } => {
                 write!(formatter, "from the publisher's totals between tallies {after} and {before}")
             }
-            EvidenceSource::SocketDrops { rise, after, before: Some(before) } => {
-                write!(formatter, "SO_RXQ_OVFL rose by {rise} between datagrams {after} and {before}")
-            }
-            EvidenceSource::SocketDrops { rise, after, before: None } => {
-                write!(formatter, "SO_MEMINFO drops rose by {rise} behind datagram {after}")
+            EvidenceSource::SocketDrops { rise, unit, after, before } => {
+                match before {
+                    Some(before) => {
+                        write!(formatter, "SO_RXQ_OVFL rose by {rise} between datagrams {after} and {before}")
+                    }
+                    None => write!(formatter, "SO_MEMINFO drops rose by {rise} behind datagram {after}"),
+                }?;
+                match unit {
+                    DropUnit::Datagram => Ok(()),
+                    DropUnit::Train => write!(formatter, ", each a train of up to {MAX_TRAIN}"),
+                }
             }
             EvidenceSource::Malformed => write!(formatter, "arrived but could not be decoded"),
             EvidenceSource::LateArrival => write!(formatter, "arrived after the gap was declared"),
@@ -333,11 +341,22 @@ mod tests {
             stage: Stage::ReceiverSocketBuffer,
             count: 37,
             unit: Unit::Datagrams,
-            source: EvidenceSource::SocketDrops { rise: 40, after: 812, before: Some(850) },
+            source: EvidenceSource::SocketDrops {
+                rise: 40,
+                unit: DropUnit::Datagram,
+                after: 812,
+                before: Some(850),
+            },
         };
         assert_eq!(
             evidence.to_string(),
             "receiver_socket_buffer: 37 datagrams, SO_RXQ_OVFL rose by 40 between datagrams 812 and 850"
+        );
+        let source = EvidenceSource::SocketDrops { rise: 2, unit: DropUnit::Train, after: 812, before: None };
+        assert_eq!(
+            Evidence { source, ..evidence }.to_string(),
+            "receiver_socket_buffer: 37 datagrams, SO_MEMINFO drops rose by 2 behind datagram 812, \
+             each a train of up to 64"
         );
     }
 }

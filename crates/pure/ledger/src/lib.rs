@@ -20,7 +20,7 @@ mod stage;
 
 pub use account::{Account, AccountState, Imbalance, NetworkRows, ReaderRows};
 pub use book::{Accepted, Book, BookConfig, Change, Reclassified};
-pub use brackets::{BookKey, Brackets};
+pub use brackets::{BookKey, Brackets, DropUnit, MAX_TRAIN};
 pub use gap::{Evidence, EvidenceSource, Gap, GapKind, MAX_POSITION, Unit, UnsoundGap};
 pub use leg::{Leg, Unbookable};
 pub use samples::SampleRows;

@@ -120,6 +120,16 @@ impl<'a> Data<'a> {
         Ok(out.len())
     }
 
+    /// Reads a data datagram; `None` for everything else, which [`crate::Datagram::decode`] tells apart.
+    #[must_use]
+    pub fn decode(bytes: &'a [u8]) -> Option<Self> {
+        let sealed = Sealed::open(bytes).ok()?;
+        match sealed.kind() {
+            Ok(Kind::Data) => Self::read(&sealed).ok(),
+            _ => None,
+        }
+    }
+
     pub(crate) fn read(sealed: &Sealed<'a>) -> Result<Self, Reason> {
         let header: &layout::Data = sealed.header()?;
         if header.reserved.get() != 0 {

@@ -55,7 +55,7 @@ pub struct PublisherBuilder {
     on_full: OnFull,
     patience: Option<Duration>,
     linger: Duration,
-    pacing: Pacing,
+    pacing: Option<Pacing>,
     sending: Option<Sending>,
     to: Vec<SocketAddr>,
     loss: f64,
@@ -75,7 +75,7 @@ impl PublisherBuilder {
             on_full: OnFull::Overwrite,
             patience: None,
             linger: DEFAULT_LINGER,
-            pacing: Pacing::Stream,
+            pacing: None,
             sending: None,
             to: Vec::new(),
             loss: 0.0,
@@ -162,10 +162,10 @@ impl PublisherBuilder {
         self
     }
 
-    /// Says how datagrams are spread over time; by the stream's rate otherwise.
+    /// Says how datagrams are spread over time; as the bus says otherwise.
     #[must_use]
     pub const fn pacing(mut self, pacing: Pacing) -> Self {
-        self.pacing = pacing;
+        self.pacing = Some(pacing);
         self
     }
 
@@ -232,12 +232,13 @@ impl PublisherBuilder {
             destinations,
             datagram_bytes: self.node.bus().datagram_bytes,
             linger: self.linger,
-            pacing: self.pacing,
+            pacing: self.pacing.unwrap_or_else(|| self.node.bus().tuning.pacing()),
             sending: self.sending.unwrap_or(self.node.bus().sending),
             ring_bytes: self.ring_bytes.unwrap_or_else(|| ring_bytes(&schema)),
             // An address is taken at its word, and who plants loss of datagrams wants it to be seen.
             host: self.node.host_rings().filter(|_| !pinned && self.loss == 0.0),
             send_buffer_bytes: self.node.bus().send_buffer_bytes,
+            techniques: self.node.bus().tuning.sending,
         };
         let outlet = open_outlet(&self.node, config)?;
         if self.loss > 0.0 {

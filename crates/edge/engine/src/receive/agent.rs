@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use cast::Receiver;
 use cast::receive::{AccountView, Input, Output};
-use sys::{Interest, Poller, ReceiveBatch, ReceiveOptions, ReceiveSocket, clock};
+use sys::{Interest, Poller, ReceiveBatch, ReceiveOptions, ReceiveSocket, Received, clock};
 use units::{Instant, StreamId};
 use wire::{Announcement, Datagram};
 
@@ -18,6 +18,7 @@ use super::port::{Port, PortStatus};
 use super::reply::ReplySockets;
 use super::{Command, ReceiveConfig, ReceiveError, ReceivesFor, StreamAccountView};
 use crate::bell::AgentBell;
+use crate::thread::Idle;
 
 const WAKEUP: u64 = 0;
 const ANNOUNCEMENTS: u64 = 1;
@@ -87,7 +88,7 @@ impl Agent {
             config,
             bell,
             poller,
-            batch: ReceiveBatch::with_slot_bytes(wire::MAX_DATAGRAM_BYTES),
+            batch: ReceiveBatch::for_trains(),
             announcements: None,
             directory: Directory::new(),
             ports: BTreeMap::new(),
@@ -121,6 +122,11 @@ impl Agent {
     }
 
     fn sleep(&mut self, deadline: Instant, commands: &mpsc::Receiver<Command>) {
+        match self.config.thread.idle {
+            Idle::Park => {}
+            Idle::Yield => return std::thread::yield_now(),
+            Idle::Spin => return std::hint::spin_loop(),
+        }
         self.bell.falling_asleep();
         // Commands that came before this line were written before the bell was asked: look once more.
         let deadline = match commands.try_recv() {
@@ -201,11 +207,9 @@ impl Agent {
 
     fn open_announcements(&mut self) -> Result<(), ReceiveError> {
         if self.announcements.is_none() {
-            let socket = ReceiveSocket::open(&ReceiveOptions {
-                address: self.config.announcements,
-                interface: self.config.interface.clone(),
-                buffer_bytes: ANNOUNCEMENT_BUFFER_BYTES,
-            })?;
+            let interface = self.config.interface.clone();
+            let options = ReceiveOptions::at(self.config.announcements, ANNOUNCEMENT_BUFFER_BYTES);
+            let socket = ReceiveSocket::open(&ReceiveOptions { interface, ..options })?;
             self.poller.add(&socket, ANNOUNCEMENTS, Interest::Read)?;
             self.announcements = Some(socket);
         }
@@ -222,8 +226,10 @@ impl Agent {
             }
             let now = clock::monotonic();
             for received in self.batch.iter() {
-                if let Ok(Datagram::Announcement(announcement)) = Datagram::decode(received.bytes) {
-                    wanted |= self.directory.heard(now, announcement, received.from);
+                for datagram in received.datagrams() {
+                    if let Ok(Datagram::Announcement(announcement)) = Datagram::decode(datagram) {
+                        wanted |= self.directory.heard(now, announcement, received.from);
+                    }
                 }
             }
         }
@@ -321,7 +327,8 @@ impl Agent {
             return Ok(*token);
         }
         let interface = self.config.interface.clone();
-        let options = ReceiveOptions { address, interface, buffer_bytes: self.config.buffer_bytes };
+        let (buffer_bytes, techniques) = (self.config.buffer_bytes, self.config.techniques);
+        let options = ReceiveOptions { interface, techniques, ..ReceiveOptions::at(address, buffer_bytes) };
         let mut port = Port::open(&options, &self.config.reader, self.config.book)?;
         port.machine.handle(clock::monotonic(), Input::Select(self.directory.selection()));
         let buffer = port.socket.granted_buffer();
@@ -465,22 +472,28 @@ fn receive_batch(
     inlets: &mut Inlets,
     reply: &mut ReplySockets,
 ) -> bool {
-    let count = match port.socket.receive_batch(batch) {
+    match port.socket.receive_batch(batch) {
         Ok(0) => return false,
-        Ok(count) => count,
+        Ok(_) => {}
         Err(error) => {
             tracing::debug!("socket {} cannot be read: {error}", port.address);
             return false;
         }
-    };
+    }
     let now = clock::monotonic();
     port.was_read(now, batch.iter().next().and_then(|received| received.kernel_time));
-    for received in batch.iter() {
-        let (bytes, from, drops) = (received.bytes, received.from, received.drops);
-        port.machine.handle(now, Input::Datagram { bytes, from, drops });
-        drain(token, port, inlets, reply);
+    let mut buffer = [0; wire::DATAGRAM_BYTES_IPV4];
+    for Received { bytes, segment_bytes, from, drops, .. } in batch.iter() {
+        port.machine.handle(now, Input::Train { bytes, segment_bytes, from, drops });
+        while let Some(output) = port.machine.take_output(&mut buffer) {
+            match output {
+                Output::Event(event) => inlets.write(token, event),
+                Output::Transmit { to, size_bytes } => reply.send(&buffer[..size_bytes], to),
+                Output::Idle { .. } => {}
+            }
+        }
     }
-    count == sys::BATCH_DATAGRAMS
+    batch.is_full()
 }
 
 /// Polls a machine until it is idle; returns its deadline.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use cast::Receiver;
 use cast::receive::{Input, ReaderIdentity};
-use ledger::BookConfig;
+use ledger::{BookConfig, DropUnit};
 use sys::{Buffer, OpenError, ReceiveOptions, ReceiveSocket, clock};
 use units::Instant;
 
@@ -53,8 +53,9 @@ impl Port {
         let socket = ReceiveSocket::open(options)?;
         let granted = socket.granted_buffer().effective_bytes;
         let receive_buffer_bytes = u32::try_from(granted).unwrap_or(u32::MAX);
-        let machine =
-            Receiver::new(ReaderIdentity { receive_buffer_bytes, ..reader.clone() }, book, reader.id.0);
+        let drop_unit = if socket.techniques().gro { DropUnit::Train } else { DropUnit::Datagram };
+        let identity = ReaderIdentity { receive_buffer_bytes, ..reader.clone() };
+        let machine = Receiver::new(identity, book, reader.id.0).counting_drops_in(drop_unit);
         let address = options.address;
         Ok(Self {
             socket,

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use sys::{Interface, Loopback, SendOptions, SendSocket};
+use sys::{Interface, Loopback, SendOptions, SendSocket, SendTechniques};
 
 /// Reports and requests are small; a send buffer of this size never fills.
 const REPORT_BUFFER_BYTES: usize = 1 << 18;
@@ -23,9 +23,15 @@ impl ReplySockets {
         let slot = if to.is_ipv4() { &mut self.v4 } else { &mut self.v6 };
         if slot.is_none() {
             let interface = self.interface.clone();
-            let (ttl, loopback) = (1, Loopback::On);
-            let options =
-                SendOptions { destination: to, interface, ttl, loopback, buffer_bytes: REPORT_BUFFER_BYTES };
+            let (ttl, loopback, techniques) = (1, Loopback::On, SendTechniques::NONE);
+            let options = SendOptions {
+                destination: to,
+                interface,
+                ttl,
+                loopback,
+                buffer_bytes: REPORT_BUFFER_BYTES,
+                techniques,
+            };
             match SendSocket::open(&options) {
                 Ok(socket) => *slot = Some(socket),
                 Err(error) => return tracing::debug!("reports cannot be sent: {error}"),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cast::Sender;
-use cast::send::{Input, MAX_TRAIN, Output, ReaderReport, SenderConfig, SenderEvent};
+use cast::send::{Input, Output, ReaderReport, SenderConfig, SenderEvent};
 use ledger::Stage;
 use ring::{Read, Reader};
 use sys::{Buffer, Loopback, Origin, Outcome, PathError, Refusal, SendOptions, SendSocket};
@@ -44,24 +44,22 @@ pub(super) struct Lane {
     sample_bytes: usize,
     /// The ring's totals as they should stand before the next record.
     totals: [u64; 2],
-    train: Train,
+    /// Room for a train.
+    train: Vec<u8>,
+    /// Numbers that were refused, until the machine has been told.
+    refused: Vec<Refused>,
     injection: f64,
     warned: Vec<Stage>,
     path_errors: Vec<PathError>,
 }
 
-/// Datagrams that leave together.
-struct Train {
-    destination: usize,
-    datagram_bytes: usize,
-    memory: Vec<u8>,
-    wagons: Vec<Wagon>,
-}
-
+/// A datagram that did not leave.
 #[derive(Clone, Copy)]
-struct Wagon {
+struct Refused {
+    destination: usize,
     number: u64,
     size_bytes: usize,
+    why: Refusal,
 }
 
 /// What a turn left to do.
@@ -92,9 +90,13 @@ impl Lane {
             ttl: with.ttl.unwrap_or(MULTICAST_TTL),
             loopback: Loopback::On,
             buffer_bytes: config.send_buffer_bytes,
+            techniques: config.techniques,
         };
-        let socket = SendSocket::open(&options)?;
+        let mut socket = SendSocket::open(&options)?;
         pin_unicast(&socket, &config.destinations, with)?;
+        if let ([only], Err(error)) = (config.destinations.as_slice(), socket.connect(first)) {
+            tracing::debug!("each train looks its route to {only} up: {error}");
+        }
         let schema = &config.description.schema;
         let machine = machine(config, now)?;
         let announcement = Announcement {
@@ -111,6 +113,8 @@ impl Lane {
             period: ANNOUNCE_INTERVAL,
         };
         Ok(Self {
+            train: vec![0; machine.train_bytes()],
+            refused: Vec::new(),
             machine,
             reader,
             record: Vec::new(),
@@ -125,7 +129,6 @@ impl Lane {
             elements_per_sample: u64::from(schema.elements_per_sample()),
             sample_bytes: schema.sample_bytes(),
             totals: [0, 0],
-            train: Train::new(config.datagram_bytes),
             injection: 0.0,
             warned: Vec::new(),
             path_errors: Vec::new(),
@@ -284,49 +287,41 @@ impl Lane {
     /// Polls the machine until it is idle and sends what it wants sent; returns its deadline.
     fn drain(&mut self, now: Instant) -> Option<Instant> {
         loop {
-            match self.machine.poll(now, self.train.next_slot()) {
-                Output::Transmit { destination, number, size_bytes } => {
-                    if destination != self.train.destination {
-                        let written_to = self.train.wagons.len();
-                        self.send(now);
-                        self.train.begin(destination, written_to);
+            match self.machine.poll(now, &mut self.train) {
+                Output::Transmit { destinations, numbers, segment_bytes, size_bytes } => {
+                    for destination in destinations {
+                        self.send(destination, numbers.start, segment_bytes, size_bytes);
                     }
-                    self.train.wagons.push(Wagon { number, size_bytes });
-                    if self.train.wagons.len() == MAX_TRAIN {
-                        self.send(now);
-                    }
+                    self.tell_refusals(now);
                 }
                 Output::Event(SenderEvent::TwoPublishers { other }) => self.two_publishers(other),
                 Output::Event(SenderEvent::Finished) => {}
-                Output::Idle { deadline } => {
-                    self.send(now);
-                    return deadline;
-                }
+                Output::Idle { deadline } => return deadline,
             }
         }
     }
 
-    fn send(&mut self, now: Instant) {
-        let Some(destination) = self.destinations.get(self.train.destination) else { return };
-        if self.train.wagons.is_empty() {
-            return;
-        }
-        let mut refused = Vec::new();
-        {
-            let mut slices = [&[][..]; MAX_TRAIN];
-            let datagrams = self.train.datagrams(&mut slices);
-            let outcomes = self.socket.send_batch(datagrams, *destination);
-            for (wagon, outcome) in self.train.wagons.iter().zip(outcomes) {
-                if let Outcome::Refused(refusal) = outcome {
-                    refused.push((*wagon, *refusal));
-                }
+    /// Sends a train, of which the first datagram has number `first`, to one destination.
+    fn send(&mut self, destination: usize, first: u64, segment_bytes: usize, size_bytes: usize) {
+        let train = &self.train[..size_bytes];
+        let outcomes = self.socket.send_train(train, segment_bytes, self.destinations[destination]);
+        for ((number, datagram), outcome) in (first..).zip(train.chunks(segment_bytes)).zip(outcomes) {
+            if let Outcome::Refused(why) = *outcome {
+                self.refused.push(Refused { destination, number, size_bytes: datagram.len(), why });
             }
         }
-        let destination = self.train.destination;
-        self.train.wagons.clear();
-        for (Wagon { number, size_bytes }, refusal) in refused {
-            let stage = stage_of(refusal);
-            self.warn_once(stage, &refusal.to_string());
+        if let Some(error) = self.socket.take_end_of_trains() {
+            tracing::info!(
+                "stream `{}` leaves datagram by datagram: this way takes no trains ({error})",
+                self.announcement.name
+            );
+        }
+    }
+
+    fn tell_refusals(&mut self, now: Instant) {
+        for Refused { destination, number, size_bytes, why } in std::mem::take(&mut self.refused) {
+            let stage = stage_of(why);
+            self.warn_once(stage, &why.to_string());
             self.machine.handle(now, Input::Refused { destination, number, stage, size_bytes });
         }
         if self.socket.met_path_errors() {
@@ -391,34 +386,6 @@ impl Drop for Lane {
     /// Whether its epoch is over or its agent comes to grief: nobody shall wait for this lane.
     fn drop(&mut self) {
         self.shared.end();
-    }
-}
-
-impl Train {
-    fn new(datagram_bytes: usize) -> Self {
-        // One slot more than a train has: the datagram for another destination is written before the train leaves.
-        let memory = vec![0; datagram_bytes * (MAX_TRAIN + 1)];
-        Self { destination: 0, datagram_bytes, memory, wagons: Vec::with_capacity(MAX_TRAIN) }
-    }
-
-    /// Begins a train for another destination with the datagram that was written to slot `written_to`.
-    fn begin(&mut self, destination: usize, written_to: usize) {
-        self.destination = destination;
-        let start = written_to * self.datagram_bytes;
-        self.memory.copy_within(start..start + self.datagram_bytes, 0);
-    }
-
-    fn next_slot(&mut self) -> &mut [u8] {
-        let start = self.wagons.len() * self.datagram_bytes;
-        &mut self.memory[start..start + self.datagram_bytes]
-    }
-
-    fn datagrams<'a, 'b>(&'a self, slices: &'b mut [&'a [u8]; MAX_TRAIN]) -> &'b [&'a [u8]] {
-        let slots = self.memory.chunks_exact(self.datagram_bytes);
-        for ((slice, slot), wagon) in slices.iter_mut().zip(slots).zip(&self.wagons) {
-            *slice = &slot[..wagon.size_bytes];
-        }
-        &slices[..self.wagons.len()]
     }
 }
 

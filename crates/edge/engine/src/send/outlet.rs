@@ -12,6 +12,7 @@ use cast::send::{Pacing, Sending};
 use ledger::{AccountState, Evidence, EvidenceSource, Gap, GapKind, Stage, StageCounts, Unit};
 use ring::sync::{AtomicU64, Ordering};
 use ring::{Guard, RecordTooLarge, Writer};
+use sys::SendTechniques;
 use units::{Epoch, WallTime};
 use wire::{Clock, Description, SampleTotals, Totals};
 
@@ -45,6 +46,8 @@ pub struct OutletConfig {
     pub host: Option<HostRings>,
     /// The send buffer to ask for.
     pub send_buffer_bytes: usize,
+    /// What the socket may use to save work.
+    pub techniques: SendTechniques,
 }
 
 /// The publisher's end: dropping it ends the epoch with a final tally.

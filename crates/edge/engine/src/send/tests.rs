@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use cast::send::{Pacing, Sending};
 use sample::{Channel, Dtype, Schema};
+use sys::SendTechniques;
 use units::{SampleRate, WallTime};
 use wire::{Clock, Description};
 
@@ -16,7 +17,7 @@ use crate::{HostRings, LifeOnPage, read_ledger_page};
 const WATCHDOG: Duration = Duration::from_secs(30);
 
 fn send_config() -> SendConfig {
-    SendConfig { interface: None, ttl: None, announce_to: None }
+    SendConfig { interface: None, ttl: None, announce_to: None, thread: ThreadTuning::default() }
 }
 
 fn outlet_config(destinations: Vec<SocketAddr>) -> OutletConfig {
@@ -33,11 +34,12 @@ fn outlet_config(destinations: Vec<SocketAddr>) -> OutletConfig {
         destinations,
         datagram_bytes: wire::DATAGRAM_BYTES_IPV4,
         linger: Duration::ZERO,
-        pacing: Pacing::Stream,
+        pacing: Pacing::default(),
         sending: Sending::Always,
         ring_bytes: 1 << 20,
         host: None,
         send_buffer_bytes: 1 << 18,
+        techniques: SendTechniques::default(),
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use sys::{
     Interest, Interface, Loopback, Outcome, Poller, ReceiveBatch, ReceiveOptions, ReceiveSocket, SendOptions,
-    SendSocket, clock,
+    SendSocket, SendTechniques, clock,
 };
 
 /// Long enough that a test which reaches it has failed.
@@ -21,13 +21,15 @@ pub(crate) fn at(text: &str) -> SocketAddr {
 
 pub(crate) fn receiver(address: SocketAddr, buffer_bytes: usize) -> ReceiveSocket {
     let interface = Some(Interface::find("lo").expect("every host has it"));
-    ReceiveSocket::open(&ReceiveOptions { address, interface, buffer_bytes }).expect("it opens")
+    ReceiveSocket::open(&ReceiveOptions { interface, ..ReceiveOptions::at(address, buffer_bytes) })
+        .expect("it opens")
 }
 
 pub(crate) fn sender(destination: SocketAddr) -> SendSocket {
     let interface = Some(Interface::find("lo").expect("every host has it"));
     let (loopback, buffer_bytes) = (Loopback::On, BUFFER_BYTES);
-    let options = SendOptions { destination, interface, ttl: 1, loopback, buffer_bytes };
+    let techniques = SendTechniques::default();
+    let options = SendOptions { destination, interface, ttl: 1, loopback, buffer_bytes, techniques };
     SendSocket::open(&options).expect("it opens")
 }
 
@@ -61,11 +63,29 @@ pub(crate) fn receive_until(
     }
 }
 
+/// A datagram of `size_bytes` with a number at its beginning.
+pub(crate) fn numbered(number: u64, size_bytes: usize) -> Vec<u8> {
+    let mut bytes = vec![0; size_bytes];
+    bytes[..8].copy_from_slice(&number.to_le_bytes());
+    bytes
+}
+
+/// Has so many datagrams accepted, one by one and waited for, that batches and trains are risked.
+pub(crate) fn earn_trust(sender: &mut SendSocket, receiver: &ReceiveSocket) {
+    let to = receiver.local_address();
+    for number in 0..1_100 {
+        send_number(sender, number, to);
+        assert_eq!(numbers(receiver, 1), [number]);
+    }
+}
+
 /// Receives exactly `count` datagrams and returns their numbers.
 pub(crate) fn numbers(socket: &ReceiveSocket, count: usize) -> Vec<u64> {
-    let (mut batch, mut found) = (ReceiveBatch::new(), Vec::new());
+    let (mut batch, mut found) = (ReceiveBatch::for_trains(), Vec::new());
     receive_until(socket, &mut batch, |batch| {
-        found.extend(batch.iter().map(|received| number(received.bytes)));
+        for received in batch.iter() {
+            found.extend(received.datagrams().map(number));
+        }
         found.len() >= count
     });
     found

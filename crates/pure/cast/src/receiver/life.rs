@@ -17,6 +17,7 @@ use wire::{Clock, Data, Description, Numbered, Tally};
 use super::AccountView;
 use super::outbox::{BlockItem, Event, Outbox};
 use super::plausible::{Plausibility, Verdict};
+use super::run::Run;
 use crate::sender::MAX_INTERVAL;
 
 /// A publisher that was not heard for so many of its tally intervals has fallen silent (rule 13).
@@ -136,6 +137,34 @@ impl Life {
         }
         self.tell(now, out);
         taken
+    }
+
+    /// Takes datagrams that go on where the last one ended; `false`, and nothing is done, if they do not, or if
+    /// anything waits for its turn.
+    pub(super) fn on_run(
+        &mut self,
+        now: Instant,
+        run: &Run<'_>,
+        brackets: &mut Brackets,
+        out: &mut Outbox,
+    ) -> bool {
+        let in_turn = self.waiting.is_empty() && self.declared.is_empty();
+        let positions = run.positions();
+        if run.first.dtype != self.description.schema.dtype
+            || !in_turn
+            || !self.book.accept_run(now, run.numbers(), positions.clone(), brackets)
+        {
+            return false;
+        }
+        self.last_heard = now;
+        self.plausibility.heard(now, run.datagrams());
+        self.book.resume();
+        self.take_changes(out);
+        self.book.deliver(positions.end - positions.start);
+        let Data { t0, clock, dtype, .. } = run.first;
+        out.block(self.block_item(positions, t0, clock, dtype), run.payloads());
+        self.tell(now, out);
+        true
     }
 
     /// Books a tally or a descriptor, which carry no elements.
@@ -297,7 +326,7 @@ impl Life {
         match self.book.accept(now, head.number, positions, brackets) {
             Accepted::Received => {
                 self.last_heard = now;
-                self.plausibility.heard(now);
+                self.plausibility.heard(now, 1);
                 self.book.resume();
                 Taken::Accepted
             }
@@ -320,7 +349,7 @@ impl Life {
         if in_turn && number < self.book.deliverable_below() {
             let block = self.block_item(data.positions(), data.t0, data.clock, data.dtype);
             self.book.deliver(u64::from(data.element_count));
-            out.block(block, data.payload);
+            out.block(block, [data.payload]);
             return;
         }
         let mut payload = self.spare.pop().unwrap_or_default();
@@ -380,7 +409,7 @@ impl Life {
         let Some((_, mut held)) = self.waiting.pop_first() else { return };
         self.book.deliver(held.positions.end - held.positions.start);
         let block = self.block_item(held.positions, held.t0, held.clock, held.dtype);
-        out.block(block, &held.payload);
+        out.block(block, [held.payload.as_slice()]);
         if self.spare.len() < MAX_SPARE_BUFFERS {
             held.payload.clear();
             self.spare.push(held.payload);

@@ -127,12 +127,13 @@ pub(super) struct BlockItem {
 }
 
 impl Outbox {
-    pub(super) fn block(&mut self, block: BlockItem, payload: &[u8]) {
+    /// Hands over a block that lies in pieces.
+    pub(super) fn block<'a>(&mut self, block: BlockItem, payload: impl IntoIterator<Item = &'a [u8]>) {
         if self.items.is_empty() {
             self.payloads.clear();
         }
         let start = self.payloads.len();
-        self.payloads.extend_from_slice(payload);
+        payload.into_iter().for_each(|piece| self.payloads.extend_from_slice(piece));
         self.items.push_back(Item::Block(block, start..self.payloads.len()));
     }
 

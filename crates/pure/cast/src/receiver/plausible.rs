@@ -47,10 +47,10 @@ impl Plausibility {
         Self { samples_per_second, datagrams_per_second, last: now, accepted: 0, suspect: None }
     }
 
-    /// Notes that a datagram was accepted.
-    pub(super) const fn heard(&mut self, now: Instant) {
+    /// Notes that so many datagrams were accepted.
+    pub(super) const fn heard(&mut self, now: Instant, datagrams: u64) {
         self.last = now;
-        self.accepted += 1;
+        self.accepted += datagrams;
         self.suspect = None;
     }
 
@@ -109,8 +109,8 @@ mod tests {
         let channels = vec![Channel::new("a", "V")];
         let schema = Schema::new(Dtype::F4, SampleRate::hz(hz).unwrap(), channels).unwrap();
         let mut judge = Plausibility::new(&schema, Instant::ORIGIN);
-        judge.heard(Instant::ORIGIN);
-        judge.heard(Instant::ORIGIN);
+        judge.heard(Instant::ORIGIN, 1);
+        judge.heard(Instant::ORIGIN, 1);
         judge
     }
 

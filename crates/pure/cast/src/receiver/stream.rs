@@ -18,6 +18,7 @@ use super::outbox::{Event, Outbox};
 use super::plausible::Verdict;
 use super::reports::ReportClock;
 use super::rivals::{Rivals, Sign};
+use super::run::Run;
 use super::unusable::Unusable;
 use super::{ReaderIdentity, ReceiverStats};
 
@@ -83,6 +84,13 @@ pub(super) struct Surroundings<'a> {
 }
 
 impl Surroundings<'_> {
+    /// The same for another datagram of the same arrival.
+    fn at<'b>(&'b mut self, bytes: &'b [u8]) -> Surroundings<'b> {
+        let Self { now, arrival: Arrival { from, .. }, brackets, out, stats, next_key, selection } = self;
+        let arrival = Arrival { from: *from, bytes };
+        Surroundings { now: *now, arrival, brackets, out, stats, next_key, selection }
+    }
+
     fn next_key(&mut self) -> BookKey {
         let key = BookKey(*self.next_key);
         *self.next_key = self.next_key.wrapping_add(1);
@@ -130,6 +138,30 @@ impl Stream {
         let Some(life) = self.life_for(&data.head, with) else { return };
         let taken = life.on_data(with.now, data, with.brackets, with.out);
         self.count(taken, with);
+    }
+
+    /// Takes datagrams that came in one piece: together, if each of them is what is expected next.
+    pub(super) fn on_run(&mut self, run: &Run<'_>, with: &mut Surroundings<'_>) {
+        if let Some(life) = self.undisturbed_life(run)
+            && life.on_run(with.now, run, with.brackets, with.out)
+        {
+            return self.count(Taken::Accepted, with);
+        }
+        for (data, bytes) in run.each() {
+            self.on_data(&data, &mut with.at(bytes));
+        }
+    }
+
+    /// Returns the present life if a datagram of this stream has nothing to decide: neither whether it is wanted nor
+    /// to which life it belongs.
+    fn undisturbed_life(&mut self, run: &Run<'_>) -> Option<&mut Life> {
+        let head = &run.first.head;
+        let schema = &self.description.as_ref()?.schema;
+        let is_as_described = head.elements_per_sample == schema.elements_per_sample();
+        let listens = self.wanted || self.leaving_until.is_some();
+        let life = self.current.as_mut()?;
+        (run.datagrams() > 1 && is_as_described && listens && life.epoch == head.epoch && !life.ended)
+            .then_some(life)
     }
 
     pub(super) fn on_tally(&mut self, tally: &Tally, with: &mut Surroundings<'_>) {

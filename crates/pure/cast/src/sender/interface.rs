@@ -1,5 +1,6 @@
 //! What a sender is made for, what it is told, and what it wants done.
 
+use core::ops::Range;
 use core::time::Duration;
 
 use ledger::Stage;
@@ -15,7 +16,7 @@ pub struct SenderConfig {
     pub description: Description,
     /// The publisher's life.
     pub epoch: Epoch,
-    /// The most bytes in one datagram.
+    /// The most bytes in one data datagram.
     pub datagram_bytes: usize,
     /// How long small blocks wait for company; zero: not at all.
     pub linger: Duration,
@@ -76,15 +77,17 @@ pub enum Input<'a> {
 }
 
 /// What a sender wants done.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Output {
-    /// Send the bytes at the start of the buffer.
+    /// Send the bytes at the start of the buffer: one datagram, or a train of them.
     Transmit {
-        /// To which destination.
-        destination: usize,
-        /// The datagram's number.
-        number: u64,
-        /// Its size.
+        /// To which destinations: what is the same for all is written once.
+        destinations: Range<usize>,
+        /// The numbers of the datagrams, in the order in which they lie in the buffer.
+        numbers: Range<u64>,
+        /// The size of each datagram but the last, which may be shorter.
+        segment_bytes: usize,
+        /// The size of all of them.
         size_bytes: usize,
     },
     /// Something the publisher should know.

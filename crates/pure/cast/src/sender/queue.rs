@@ -10,6 +10,9 @@ use wire::Fit;
 
 /// Buffers kept for reuse, so that the steady path allocates nothing.
 const MAX_SPARE_BUFFERS: usize = 64;
+/// Blocks that go on where the last one ended are put behind it up to this size, so that few datagrams have to be
+/// joined from two.
+const MAX_RUN_BYTES: usize = 128 * 1024;
 
 /// Samples and holes in the order of the stream.
 #[derive(Clone, Debug)]
@@ -23,9 +26,7 @@ pub(super) struct Queue {
     items: VecDeque<Item>,
     /// Samples in `items` that are not wholly numbered, and those of holes: all that is not accounted for yet.
     queued_samples: u64,
-    /// The size of the runs in `items`.
-    queued_bytes: usize,
-    /// What of that has not left yet.
+    /// Bytes of samples in `items` that have not left yet.
     waiting_bytes: usize,
     spare: Vec<Vec<u8>>,
     /// The payload of a datagram that spans several items.
@@ -79,6 +80,14 @@ struct Before {
     anchor: (u64, WallTime),
 }
 
+impl Run {
+    /// Tells whether a sample is the one behind this run's last, to the nanosecond of its time.
+    fn goes_on_at(&self, first_index: u64, t0: WallTime, sample_bytes: usize, rate: SampleRate) -> bool {
+        let next_index = self.first_index + (self.bytes.len() / sample_bytes) as u64;
+        next_index == first_index && rate.time_of(first_index, self.first_index, self.t0) == t0
+    }
+}
+
 impl Queue {
     pub(super) fn new(schema: &Schema, fit: Fit, linger: Duration) -> Self {
         Self {
@@ -89,7 +98,6 @@ impl Queue {
             linger,
             items: VecDeque::new(),
             queued_samples: 0,
-            queued_bytes: 0,
             waiting_bytes: 0,
             spare: Vec::new(),
             joined: Vec::new(),
@@ -97,11 +105,18 @@ impl Queue {
     }
 
     pub(super) fn push_samples(&mut self, now: Instant, first_index: u64, t0: WallTime, samples: &[u8]) {
-        let mut bytes = self.spare.pop().unwrap_or_default();
-        bytes.extend_from_slice(samples);
-        self.queued_bytes += samples.len();
         self.waiting_bytes += samples.len();
         self.queued_samples += (samples.len() / self.sample_bytes()) as u64;
+        let sample_bytes = self.sample_bytes();
+        if let Some(Item::Samples(run)) = self.items.back_mut()
+            && run.bytes.len() + samples.len() <= MAX_RUN_BYTES
+            && run.goes_on_at(first_index, t0, sample_bytes, self.rate)
+        {
+            run.bytes.extend_from_slice(samples);
+            return;
+        }
+        let mut bytes = self.spare.pop().unwrap_or_default();
+        bytes.extend_from_slice(samples);
         self.items.push_back(Item::Samples(Run { first_index, t0, since: now, bytes, taken: 0 }));
     }
 
@@ -112,11 +127,6 @@ impl Queue {
 
     pub(super) const fn queued_samples(&self) -> u64 {
         self.queued_samples
-    }
-
-    /// Returns how much memory the queue holds.
-    pub(super) const fn queued_bytes(&self) -> usize {
-        self.queued_bytes
     }
 
     /// Returns how many bytes of samples have not left yet.
@@ -240,7 +250,6 @@ impl Queue {
 
     fn drop_front_run(&mut self) {
         let Some(Item::Samples(mut run)) = self.items.pop_front() else { return };
-        self.queued_bytes -= run.bytes.len();
         if self.spare.len() < MAX_SPARE_BUFFERS {
             run.bytes.clear();
             self.spare.push(run.bytes);
@@ -355,6 +364,6 @@ mod tests {
         }
         assert_eq!(seen, [(0, vec![1, 2], 0), (2, vec![3, 4], 0), (4, vec![5], 1)]);
         assert_eq!(waiting, [5, 3, 1], "what has left waits no more");
-        assert_eq!((queue.queued_bytes(), queue.queued_samples()), (0, 0));
+        assert_eq!((queue.waiting_bytes(), queue.queued_samples()), (0, 0));
     }
 }

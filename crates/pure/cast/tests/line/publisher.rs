@@ -72,9 +72,12 @@ pub(crate) struct LifeAsSent {
 impl Publisher {
     pub(crate) fn new(config: SenderConfig, feed: Feed, seed: u64, now: Instant) -> Self {
         let epoch = config.epoch;
-        let buffer = vec![0; config.datagram_bytes];
+        let sender = Sender::new(config, seed, now).expect("a description that fits");
+        // One datagram at a time, or in trains: the account is the same.
+        let buffer =
+            vec![0; if seed.is_multiple_of(2) { sender.min_buffer_bytes() } else { sender.train_bytes() }];
         Self {
-            sender: Some(Sender::new(config, seed, now).expect("a description that fits")),
+            sender: Some(sender),
             feed,
             refusal: Refusal::default(),
             random: Random::for_purpose(seed, "refusals"),
@@ -139,8 +142,15 @@ impl Publisher {
             let output = sender.poll(now, &mut self.buffer);
             self.check();
             match output {
-                Output::Transmit { destination, number, size_bytes } => {
-                    self.transmit(now, socket, destination, number, size_bytes);
+                Output::Transmit { destinations, numbers, segment_bytes, size_bytes } => {
+                    let train = self.buffer[..size_bytes].to_vec();
+                    for destination in destinations {
+                        let datagrams = train.chunks(segment_bytes);
+                        assert_eq!(datagrams.len() as u64, numbers.end - numbers.start);
+                        for (number, datagram) in numbers.clone().zip(datagrams) {
+                            self.transmit(now, socket, destination, number, datagram);
+                        }
+                    }
                 }
                 Output::Event(event) => self.events.push((now, event)),
                 Output::Idle { .. } if !self.feed.is_empty() && self.wants_samples() => {}
@@ -159,11 +169,12 @@ impl Publisher {
         socket: &mut Socket<'_>,
         destination: usize,
         number: u64,
-        size_bytes: usize,
+        datagram: &[u8],
     ) {
-        let datagram =
-            Datagram::decode(&self.buffer[..size_bytes]).expect("a sender writes what can be read");
-        if matches!(&datagram, Datagram::Tally(tally) if tally.last) {
+        let size_bytes = datagram.len();
+        let decoded = Datagram::decode(datagram).expect("a sender writes what can be read");
+        assert_eq!(decoded.head().map(|head| head.number), Some(number), "a train is as it says");
+        if matches!(&decoded, Datagram::Tally(tally) if tally.last) {
             self.lives.last_mut().expect("a life").closing = true;
         }
         if self.random.chance(self.refusal.socket) {
@@ -171,7 +182,7 @@ impl Publisher {
         } else if self.random.chance(self.refusal.qdisc) {
             self.late_refusals.push((destination, number, size_bytes));
         } else {
-            socket.send(Address::Group(GROUP), &self.buffer[..size_bytes]);
+            socket.send(Address::Group(GROUP), datagram);
             self.lives.last_mut().expect("a life").sent.insert(number..number + 1);
         }
     }

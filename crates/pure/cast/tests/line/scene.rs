@@ -57,7 +57,7 @@ impl StreamShape {
             linger: self.linger,
             clock: Clock::System,
             destinations: 1,
-            pacing: Pacing::Stream,
+            pacing: Pacing::default(),
             sending: self.sending,
         }
     }

@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use cast::send::{DEFAULT_LINGER, MAX_TRAIN};
+use cast::send::{DEFAULT_LINGER, DEFAULT_TRAIN};
 use ledger::AccountState;
 use sample::{Channel, Dtype, Schema};
 use sim::{Link, Network, NodeId, Port};
@@ -114,7 +114,7 @@ fn the_parts_of_a_long_description_leave_one_by_one() {
         let train = if sent.at == last { train + 1 } else { 1 };
         (longest.max(train), train, sent.at)
     });
-    assert!(longest.0 <= MAX_TRAIN as u64, "a train of {} datagrams", longest.0);
+    assert!(longest.0 <= DEFAULT_TRAIN as u64, "a train of {} datagrams", longest.0);
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Scenes of a book's life; the whole machine is proven over the virtual network in `cast`.
 
 use super::*;
+use crate::DropUnit;
 use std::collections::BTreeSet;
 
 const KEY: BookKey = BookKey(0);
@@ -145,7 +146,7 @@ fn between_two_exact_names_the_earlier_stage_wins() {
 fn a_late_datagram_moves_its_loss_and_releases_the_evidence() {
     let mut scene = Scene::new();
     scene.data(0);
-    scene.brackets.socket_drops_rose(scene.now, 1, [(KEY, 0)]);
+    scene.brackets.socket_drops_rose(scene.now, 1, DropUnit::Datagram, [(KEY, 0)]);
     for number in [3, 4, 5] {
         scene.data(number);
     }

@@ -3,7 +3,8 @@
 use std::net::{Ipv4Addr, SocketAddr};
 
 use sys::{
-    Interest, Loopback, Outcome, Poller, ReceiveBatch, ReceiveOptions, ReceiveSocket, SendOptions, SendSocket,
+    Interest, Loopback, Outcome, Poller, ReceiveBatch, ReceiveOptions, ReceiveSocket, ReceiveTechniques,
+    SendOptions, SendSocket, SendTechniques,
 };
 use units::Instant;
 
@@ -35,16 +36,17 @@ pub(super) fn open_send(task: &Task) -> Result<Opened<dyn SendEnd>, TransportErr
         ttl: 1,
         loopback: Loopback::On,
         buffer_bytes: SEND_BUFFER_BYTES,
+        techniques: SendTechniques::default(),
     })?;
     let notes = said_if_clamped(socket.granted_buffer());
     Ok(Opened { end: Box::new(Sender { socket, to }), endpoint: task.endpoint.clone(), notes })
 }
 
 pub(super) fn open_receive(task: &Task) -> Result<Opened<dyn ReceiveEnd>, TransportError> {
+    let address = (Ipv4Addr::LOCALHOST, 0).into();
     let socket = ReceiveSocket::open(&ReceiveOptions {
-        address: (Ipv4Addr::LOCALHOST, 0).into(),
-        interface: None,
-        buffer_bytes: task.buffer_bytes,
+        techniques: ReceiveTechniques { gro: false, ..ReceiveTechniques::default() },
+        ..ReceiveOptions::at(address, task.buffer_bytes)
     })?;
     let (endpoint, notes) = (socket.local_address().to_string(), said_if_clamped(socket.granted_buffer()));
     let poller = Poller::new()?;

@@ -1,0 +1,93 @@
+//! Data datagrams that came in one piece and go on where the one before ends: booked and handed over together.
+//!
+//! What a datagram costs beside its bytes is paid once for all of them. A run ends where anything is out of the
+//! ordinary; the datagrams behind it are looked at one by one, or begin the next run.
+
+use core::ops::Range;
+
+use units::SampleRate;
+use wire::{DATA_HEADER_BYTES, Data};
+
+/// Data datagrams of one stream and life, with consecutive numbers, elements and times.
+#[derive(Clone, Debug)]
+pub(super) struct Run<'a> {
+    /// The first of them.
+    pub(super) first: Data<'a>,
+    /// All of them, headers and payloads.
+    bytes: &'a [u8],
+    segment_bytes: usize,
+    datagrams: u64,
+    elements: u64,
+}
+
+impl<'a> Run<'a> {
+    /// Takes the run at the start of `bytes`, datagrams of `segment_bytes` each, of which the first is `first`.
+    ///
+    /// `rate` tells when each sample was taken if the first was taken at its time: without it no other joins.
+    pub(super) fn take(
+        first: Data<'a>,
+        bytes: &'a [u8],
+        segment_bytes: usize,
+        rate: Option<SampleRate>,
+    ) -> Self {
+        let mut run =
+            Self { first, bytes, segment_bytes, datagrams: 1, elements: u64::from(first.element_count) };
+        let mut size = segment_bytes.min(bytes.len());
+        if let Some(rate) = rate {
+            for datagram in bytes.chunks(segment_bytes).skip(1) {
+                let Some(next) = Data::decode(datagram).filter(|next| run.is_continued_by(next, rate)) else {
+                    break;
+                };
+                run.datagrams += 1;
+                run.elements += u64::from(next.element_count);
+                size += datagram.len();
+            }
+        }
+        run.bytes = &bytes[..size];
+        run
+    }
+
+    fn is_continued_by(&self, next: &Data<'_>, rate: SampleRate) -> bool {
+        let (first, head) = (&self.first, &next.head);
+        let is_next = head.number == first.head.number + self.datagrams
+            && head.position() == self.positions().end
+            && head.stream == first.head.stream
+            && head.epoch == first.head.epoch;
+        let is_alike = head.elements_per_sample == first.head.elements_per_sample
+            && (next.dtype, next.clock) == (first.dtype, first.clock);
+        // Both times may have been rounded down to a nanosecond.
+        let expected = rate.time_of(head.first_index, first.head.first_index, first.t0);
+        is_next && is_alike && next.t0.nanos_since(expected).unsigned_abs() <= 1
+    }
+
+    /// Returns how many datagrams it has.
+    pub(super) const fn datagrams(&self) -> u64 {
+        self.datagrams
+    }
+
+    /// Returns how many bytes they take with their headers.
+    pub(super) const fn size_bytes(&self) -> usize {
+        self.bytes.len()
+    }
+
+    pub(super) const fn numbers(&self) -> Range<u64> {
+        let start = self.first.head.number;
+        start..start.saturating_add(self.datagrams)
+    }
+
+    pub(super) const fn positions(&self) -> Range<u64> {
+        let start = self.first.head.position();
+        start..start.saturating_add(self.elements)
+    }
+
+    /// Returns the elements of each datagram, in order.
+    pub(super) fn payloads(&self) -> impl Iterator<Item = &'a [u8]> + use<'a> {
+        self.bytes.chunks(self.segment_bytes).map(|datagram| &datagram[DATA_HEADER_BYTES..])
+    }
+
+    /// Returns the datagrams one by one.
+    pub(super) fn each(&self) -> impl Iterator<Item = (Data<'a>, &'a [u8])> + use<'a> {
+        let decoded = |bytes| Data::decode(bytes).map(|data| (data, bytes));
+        self.bytes.chunks(self.segment_bytes).filter_map(decoded)
+    }
+}
