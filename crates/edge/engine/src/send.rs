@@ -72,7 +72,7 @@ pub enum SendError {
     /// Datagrams that the protocol cannot have.
     #[error(
         "datagrams of {0} bytes are outside {min} to {max}\nchoose another MTU",
-        min = wire::MIN_DATAGRAM_BYTES,
+        min = wire::MIN_DATA_BYTES,
         max = wire::MAX_DATAGRAM_BYTES
     )]
     DatagramBytes(usize),
@@ -189,7 +189,7 @@ fn make_ring(config: &OutletConfig) -> Result<ring::Writer, SendError> {
 
 /// Checks what the agent's thread takes for granted.
 fn check(config: &OutletConfig) -> Result<(), SendError> {
-    if !(wire::MIN_DATAGRAM_BYTES..=wire::MAX_DATAGRAM_BYTES).contains(&config.datagram_bytes) {
+    if !(wire::MIN_DATA_BYTES..=wire::MAX_DATAGRAM_BYTES).contains(&config.datagram_bytes) {
         return Err(SendError::DatagramBytes(config.datagram_bytes));
     }
     check_ring(config)

@@ -27,8 +27,8 @@ use core::time::Duration;
 use ledger::Stage;
 use units::{Epoch, Instant, Random, WallTime};
 use wire::{
-    DATA_HEADER_BYTES, Data, DescriptionError, DescriptorParts, Fit, MAX_RANGES, Numbered, Report,
-    SampleTotals, Skipped, Tally, Totals,
+    DATA_HEADER_BYTES, Data, DataEncoder, DescriptionError, DescriptorParts, Fit, MAX_RANGES,
+    MIN_DATAGRAM_BYTES, Numbered, Report, SampleTotals, Skipped, Tally, Totals,
 };
 
 use carousel::Carousel;
@@ -65,6 +65,7 @@ pub struct Sender {
     next_index: u64,
     samples: SampleTotals,
     queue: Queue,
+    encoder: DataEncoder,
     pacer: Pacer,
     destinations: Vec<Destination>,
     skipped: Vec<Skipped>,
@@ -135,10 +136,11 @@ impl Sender {
             element_offset: 0,
             elements_per_sample: per_sample,
         };
-        let descriptor = DescriptorParts::new(&config.description, config.datagram_bytes)?;
+        let control_bytes = config.datagram_bytes.max(MIN_DATAGRAM_BYTES);
+        let descriptor = DescriptorParts::new(&config.description, control_bytes)?;
         let bytes_per_second = wire_bytes_per_second(&config, fit);
         let carousel = Carousel::new(descriptor.count(), now);
-        let paced_bytes_per_second = bytes_per_second + carousel.bytes_per_second(config.datagram_bytes);
+        let paced_bytes_per_second = bytes_per_second + carousel.bytes_per_second(control_bytes);
         Ok(Self {
             head,
             next_number: 0,
@@ -146,6 +148,7 @@ impl Sender {
             next_index: 0,
             samples: SampleTotals::default(),
             queue: Queue::new(schema, fit, config.linger),
+            encoder: DataEncoder::new(&head, schema.dtype, config.clock),
             pacer: Pacer::new(config.pacing, paced_bytes_per_second, config.datagram_bytes, now),
             destinations: vec![Destination::default(); config.destinations],
             skipped: Vec::new(),
@@ -219,13 +222,13 @@ impl Sender {
     /// Returns the size of the largest single datagram.
     #[must_use]
     pub fn min_buffer_bytes(&self) -> usize {
-        self.config.datagram_bytes
+        self.config.datagram_bytes.max(MIN_DATAGRAM_BYTES)
     }
 
     /// Returns the size of the longest train.
     #[must_use]
     pub fn train_bytes(&self) -> usize {
-        self.config.datagram_bytes * self.pacer.max_train()
+        self.min_buffer_bytes().max(self.config.datagram_bytes * self.pacer.max_train())
     }
 
     /// Tells whether samples may be given now; otherwise they stay in the ring.
@@ -367,7 +370,7 @@ impl Sender {
     }
 
     fn begin_descriptor(&mut self, now: Instant) {
-        self.pacer.spend(now, self.config.datagram_bytes, 0);
+        self.pacer.spend(now, self.min_buffer_bytes(), 0);
         let part = self.carousel.take(now);
         self.begin(Content::Descriptor { part });
     }
@@ -461,7 +464,8 @@ impl Sender {
         let head = Numbered { number, first_index, element_offset, ..self.head };
         let (dtype, clock) = (self.config.description.schema.dtype, self.config.clock);
         let payload = self.queue.payload(slice);
-        let encoded = Data { head, t0, clock, dtype, element_count, payload }.encode(buffer);
+        let data = Data { head, t0, clock, dtype, element_count, payload };
+        let encoded = self.encoder.encode(&data, buffer);
         encoded.expect("everything was cut to the datagram's size")
     }
 
@@ -528,7 +532,7 @@ impl Sender {
     }
 
     fn encode(&self, step: &Step, buffer: &mut [u8]) -> usize {
-        let buffer = &mut buffer[..self.config.datagram_bytes];
+        let buffer = &mut buffer[..self.min_buffer_bytes()];
         let head = self.head.at(step.number, self.horizon);
         let encoded = match &step.content {
             Content::Tally { last, paused, next_tally } => {

@@ -285,7 +285,7 @@ impl Book {
     #[must_use]
     pub fn next_deadline(&self) -> Option<Instant> {
         let settle = self.gaps.get(self.expired_gaps).map(|entry| entry.declared + self.config.settle);
-        [settle, self.holes.next_deadline()].into_iter().flatten().min()
+        Instant::earlier(settle, self.holes.next_deadline())
     }
 
     /// Puts numbers down to a stage on exact evidence, also numbers not yet known to be missing.

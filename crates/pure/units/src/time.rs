@@ -29,6 +29,16 @@ impl Instant {
         self.0
     }
 
+    /// Returns the earlier of two moments, either of which may never come.
+    #[must_use]
+    pub fn earlier(one: Option<Self>, other: Option<Self>) -> Option<Self> {
+        // Asked for each datagram: written out, it takes a hundredth of the instructions of an iterator.
+        match (one, other) {
+            (Some(one), Some(other)) => Some(one.min(other)),
+            (one, other) => one.or(other),
+        }
+    }
+
     /// Returns the time since `earlier`, zero if `earlier` is in fact later.
     #[must_use]
     pub const fn since(self, earlier: Self) -> Duration {

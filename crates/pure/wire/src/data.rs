@@ -75,6 +75,64 @@ impl Clock {
     }
 }
 
+/// Writes the data datagrams of one stream, most of whose header is the same in all of them.
+#[derive(Clone)]
+pub struct DataEncoder {
+    header: layout::Data,
+}
+
+impl core::fmt::Debug for DataEncoder {
+    fn fmt(&self, formatter: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        formatter.debug_struct("DataEncoder").finish_non_exhaustive()
+    }
+}
+
+impl DataEncoder {
+    /// Takes stream, epoch and elements per sample from `head`.
+    #[must_use]
+    pub fn new(head: &Numbered, dtype: Dtype, clock: Clock) -> Self {
+        let header = layout::Data {
+            group: head.group(Kind::Data, DATA_HEADER_BYTES, 0),
+            t0_ns: 0.into(),
+            element_count: 0.into(),
+            dtype: dtype.code(),
+            clock: clock.code(),
+            reserved: 0.into(),
+        };
+        Self { header }
+    }
+
+    /// Writes a datagram of this stream to the start of `out` and returns its size.
+    ///
+    /// # Errors
+    /// As [`Data::encode`].
+    ///
+    /// # Panics
+    /// As [`Data::encode`], and if it is of another stream, dtype or clock.
+    pub fn encode(&mut self, data: &Data<'_>, out: &mut [u8]) -> Result<usize, BufferTooSmall> {
+        debug_assert_eq!(data.check(), Ok(()), "a slice that its own readers would refuse");
+        debug_assert_eq!(
+            (data.dtype.code(), data.clock.code(), data.head.stream, data.head.epoch),
+            (
+                self.header.dtype,
+                self.header.clock,
+                self.header.group.common.stream(),
+                self.header.group.common.epoch()
+            ),
+            "an encoder is of one stream"
+        );
+        let out = header::place(out, data.encoded_bytes())?;
+        let (room, payload) = out.split_at_mut(DATA_HEADER_BYTES);
+        payload.copy_from_slice(data.payload);
+        let Self { header } = self;
+        header.group.place(&data.head, data.payload.len());
+        header.t0_ns = data.t0.as_nanos().into();
+        header.element_count = data.element_count.into();
+        header::seal(header, room);
+        Ok(out.len())
+    }
+}
+
 impl<'a> Data<'a> {
     /// Returns the positions of the elements.
     #[must_use]
@@ -105,19 +163,7 @@ impl<'a> Data<'a> {
     /// # Panics
     /// In debug builds, if the slice is one that [`crate::Datagram::decode`] refuses: the sender cut it wrongly.
     pub fn encode(&self, out: &mut [u8]) -> Result<usize, BufferTooSmall> {
-        debug_assert_eq!(self.check(), Ok(()), "a slice that its own readers would refuse");
-        let out = header::place(out, self.encoded_bytes())?;
-        out[DATA_HEADER_BYTES..].copy_from_slice(self.payload);
-        let header = layout::Data {
-            group: self.head.group(Kind::Data, DATA_HEADER_BYTES, self.payload.len()),
-            t0_ns: self.t0.as_nanos().into(),
-            element_count: self.element_count.into(),
-            dtype: self.dtype.code(),
-            clock: self.clock.code(),
-            reserved: 0.into(),
-        };
-        header::seal(&header, out);
-        Ok(out.len())
+        DataEncoder::new(&self.head, self.dtype, self.clock).encode(self, out)
     }
 
     /// Reads a data datagram; `None` for everything else, which [`crate::Datagram::decode`] tells apart.
@@ -148,10 +194,10 @@ impl<'a> Data<'a> {
 
     /// Checks that the slice is whole samples or a piece of one, and that the payload is that slice.
     fn check(&self) -> Result<(), Reason> {
+        let whole =
+            self.head.element_offset == 0 && self.element_count.is_multiple_of(self.head.elements_per_sample);
         let count = u64::from(self.element_count);
-        let per_sample = u64::from(self.head.elements_per_sample);
-        let whole = self.head.element_offset == 0 && count % per_sample == 0;
-        let piece = u64::from(self.head.element_offset) + count <= per_sample;
+        let piece = u64::from(self.head.element_offset) + count <= u64::from(self.head.elements_per_sample);
         if count == 0 || !(whole || piece) {
             return Err(Reason::Field("element_count"));
         }

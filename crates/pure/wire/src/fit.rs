@@ -10,6 +10,9 @@ pub const DATAGRAM_BYTES_IPV4: usize = 1_472;
 pub const DATAGRAM_BYTES_IPV6: usize = 1_452;
 /// What every Internet path carries: 576 bytes (RFC 1122 §3.3.3) less the headers of IPv4 and UDP.
 pub const MIN_DATAGRAM_BYTES: usize = 548;
+/// The smallest data datagrams: the header and a few elements. Everything else that a publisher says takes up to
+/// [`MIN_DATAGRAM_BYTES`] all the same.
+pub const MIN_DATA_BYTES: usize = 100;
 /// The most that UDP over IPv4 can carry in one datagram: 65,535 bytes less both headers.
 pub const MAX_DATAGRAM_BYTES: usize = 65_507;
 
@@ -36,13 +39,13 @@ impl Fit {
 /// Returns how the samples of a stream fit into datagrams of at most `datagram_bytes`.
 ///
 /// # Panics
-/// If `datagram_bytes` is not within [`MIN_DATAGRAM_BYTES`]..=[`MAX_DATAGRAM_BYTES`], or a sample has no
+/// If `datagram_bytes` is not within [`MIN_DATA_BYTES`]..=[`MAX_DATAGRAM_BYTES`], or a sample has no
 /// elements: configuration and schema were checked before.
 #[must_use]
 pub fn max_elements(datagram_bytes: usize, dtype: Dtype, elements_per_sample: u32) -> Fit {
     assert!(
-        (MIN_DATAGRAM_BYTES..=MAX_DATAGRAM_BYTES).contains(&datagram_bytes),
-        "a datagram of {datagram_bytes} bytes is outside {MIN_DATAGRAM_BYTES}..={MAX_DATAGRAM_BYTES}"
+        (MIN_DATA_BYTES..=MAX_DATAGRAM_BYTES).contains(&datagram_bytes),
+        "a datagram of {datagram_bytes} bytes is outside {MIN_DATA_BYTES}..={MAX_DATAGRAM_BYTES}"
     );
     let room = (datagram_bytes - DATA_HEADER_BYTES) / dtype.size_bytes();
     let elements = u32::try_from(room).expect("a datagram has less than 65,508 elements");
@@ -79,7 +82,7 @@ mod tests {
         assert_eq!(max_elements(MAX_DATAGRAM_BYTES, Dtype::U8, u32::MAX), Fit::Pieces(65_427));
         let beyond = || max_elements(MAX_DATAGRAM_BYTES + 1, Dtype::U8, 1);
         assert!(std::panic::catch_unwind(beyond).is_err());
-        let below = || max_elements(MIN_DATAGRAM_BYTES - 1, Dtype::U8, 1);
+        let below = || max_elements(MIN_DATA_BYTES - 1, Dtype::U8, 1);
         assert!(std::panic::catch_unwind(below).is_err());
     }
 }

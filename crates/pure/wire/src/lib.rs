@@ -27,14 +27,15 @@ mod tally;
 mod text;
 
 pub use announcement::Announcement;
-pub use data::{Clock, DATA_HEADER_BYTES, Data};
+pub use data::{Clock, DATA_HEADER_BYTES, Data, DataEncoder};
 pub use datagram::Datagram;
 pub use description::{Description, DescriptionError};
 pub use description::{MAX_DESCRIPTION_BYTES, MAX_LABELS, MAX_SHAPE_EXTENTS, MAX_TEXT_BYTES, MAX_UNIT_BYTES};
 pub use descriptor::{DESCRIPTOR_HEADER_BYTES, MAX_DESCRIPTOR_PARTS};
 pub use descriptor::{DescriptorAssembler, DescriptorError, DescriptorPart, DescriptorParts};
 pub use fit::{
-    DATAGRAM_BYTES_IPV4, DATAGRAM_BYTES_IPV6, Fit, MAX_DATAGRAM_BYTES, MIN_DATAGRAM_BYTES, max_elements,
+    DATAGRAM_BYTES_IPV4, DATAGRAM_BYTES_IPV6, Fit, MAX_DATAGRAM_BYTES, MIN_DATA_BYTES, MIN_DATAGRAM_BYTES,
+    max_elements,
 };
 pub use header::{Kind, MAGIC, MAX_HEADER_BYTES, Numbered, VERSION};
 pub use identity::stream_id;

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use cast::Receiver;
 use cast::receive::{AccountView, Input, Output};
-use sys::{Interest, Poller, ReceiveBatch, ReceiveOptions, ReceiveSocket, Received, clock};
+use sys::{Interest, Poller, Ready, ReceiveBatch, ReceiveOptions, ReceiveSocket, Received, clock};
 use units::{Instant, StreamId};
 use wire::{Announcement, Datagram};
 
@@ -53,6 +53,8 @@ pub(super) struct Agent {
     bell: AgentBell,
     poller: Poller,
     batch: ReceiveBatch,
+    /// Room for what the poller says.
+    ready: Vec<Ready>,
     announcements: Option<ReceiveSocket>,
     directory: Directory,
     ports: BTreeMap<PortToken, Port>,
@@ -89,6 +91,7 @@ impl Agent {
             bell,
             poller,
             batch: ReceiveBatch::for_trains(),
+            ready: Vec::new(),
             announcements: None,
             directory: Directory::new(),
             ports: BTreeMap::new(),
@@ -328,7 +331,9 @@ impl Agent {
         }
         let interface = self.config.interface.clone();
         let (buffer_bytes, techniques) = (self.config.buffer_bytes, self.config.techniques);
-        let options = ReceiveOptions { interface, techniques, ..ReceiveOptions::at(address, buffer_bytes) };
+        let busy_poll = self.config.busy_poll;
+        let options =
+            ReceiveOptions { interface, techniques, busy_poll, ..ReceiveOptions::at(address, buffer_bytes) };
         let mut port = Port::open(&options, &self.config.reader, self.config.book)?;
         port.machine.handle(clock::monotonic(), Input::Select(self.directory.selection()));
         let buffer = port.socket.granted_buffer();
@@ -347,13 +352,15 @@ impl Agent {
     /// `now` is a moment before the sockets were asked: those that have nothing, and those that are read to
     /// their end, were empty later than that.
     fn receive_ready(&mut self, now: Instant) -> bool {
-        let ready = match self.poller.wait(Some(now)) {
-            Ok(ready) => ready.to_vec(),
+        let mut ready = std::mem::take(&mut self.ready);
+        ready.clear();
+        match self.poller.wait(Some(now)) {
+            Ok(some) => ready.extend_from_slice(some),
             Err(error) => {
                 tracing::error!("the receiving agent cannot ask its sockets: {error}");
                 return false;
             }
-        };
+        }
         if ready.iter().any(|it| it.token == ANNOUNCEMENTS) {
             self.hear_announcements();
         }
@@ -367,6 +374,7 @@ impl Agent {
             }
             busy |= more;
         }
+        self.ready = ready;
         self.settle_conflicts();
         busy
     }
@@ -390,7 +398,7 @@ impl Agent {
         for (token, port) in &mut self.ports {
             port.check_tail(now);
             let deadline = drain(*token, port, &mut self.inlets, &mut self.reply);
-            next = [deadline, port.tail_check()].into_iter().flatten().fold(next, Instant::min);
+            next = Instant::earlier(deadline, port.tail_check()).map_or(next, |due| due.min(next));
         }
         next
     }

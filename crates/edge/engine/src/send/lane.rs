@@ -190,7 +190,7 @@ impl Lane {
         if self.has_input() || drained.is_some_and(|deadline| deadline <= now) {
             return Turn::Busy;
         }
-        Turn::Until([drained, Some(self.next_announcement)].into_iter().flatten().min())
+        Turn::Until(Instant::earlier(drained, Some(self.next_announcement)))
     }
 
     fn announce(&mut self, now: Instant, to: Option<SocketAddr>) {

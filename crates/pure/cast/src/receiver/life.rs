@@ -277,7 +277,7 @@ impl Life {
     /// Returns when time alone changes something.
     pub(super) fn next_deadline(&self) -> Option<Instant> {
         let silence = self.book.expects_more().then(|| self.silent_at());
-        [silence, self.book.next_deadline()].into_iter().flatten().min()
+        Instant::earlier(silence, self.book.next_deadline())
     }
 
     /// Shows an account of this life with what belongs beside it.

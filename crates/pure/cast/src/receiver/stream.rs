@@ -299,9 +299,11 @@ impl Stream {
     }
 
     pub(super) fn next_deadline(&self) -> Option<Instant> {
-        let lives = self.current.iter().chain(&self.replaced).filter_map(Life::next_deadline).min();
+        let current = self.current.as_ref().and_then(Life::next_deadline);
+        let replaced = self.replaced.iter().filter_map(Life::next_deadline).min();
         let report = self.has_reports().then(|| self.reports.due());
-        [lives, report, self.leaving_until].into_iter().flatten().min()
+        let lives = Instant::earlier(current, replaced);
+        Instant::earlier(lives, Instant::earlier(report, self.leaving_until))
     }
 
     /// Returns for every book of this stream its key and the highest number seen.

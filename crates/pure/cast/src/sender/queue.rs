@@ -46,8 +46,12 @@ struct Run {
     t0: WallTime,
     since: Instant,
     bytes: Vec<u8>,
+    /// How many elements `bytes` holds: kept, because to divide for each datagram takes as long as to send it.
+    elements: u64,
     /// How many elements from the start have left already.
     taken: u64,
+    /// The sample that the next element belongs to, counted from the run's first.
+    next_sample: u64,
 }
 
 /// What leaves next.
@@ -108,16 +112,19 @@ impl Queue {
         self.waiting_bytes += samples.len();
         self.queued_samples += (samples.len() / self.sample_bytes()) as u64;
         let sample_bytes = self.sample_bytes();
+        let elements = (samples.len() / self.element_bytes) as u64;
         if let Some(Item::Samples(run)) = self.items.back_mut()
             && run.bytes.len() + samples.len() <= MAX_RUN_BYTES
             && run.goes_on_at(first_index, t0, sample_bytes, self.rate)
         {
             run.bytes.extend_from_slice(samples);
+            run.elements += elements;
             return;
         }
         let mut bytes = self.spare.pop().unwrap_or_default();
         bytes.extend_from_slice(samples);
-        self.items.push_back(Item::Samples(Run { first_index, t0, since: now, bytes, taken: 0 }));
+        let run = Run { first_index, t0, since: now, bytes, elements, taken: 0, next_sample: 0 };
+        self.items.push_back(Item::Samples(run));
     }
 
     pub(super) fn push_hole(&mut self, first_index: u64, samples: u64, stage: Stage) {
@@ -148,13 +155,20 @@ impl Queue {
             Some(Item::Samples(run)) => run,
         };
         let per_sample = u64::from(self.elements_per_sample);
-        let first_index = run.first_index + run.taken / per_sample;
-        let element_offset = u32::try_from(run.taken % per_sample).expect("a remainder of 32 bits");
+        let first_index = run.first_index + run.next_sample;
         let limit = u64::from(self.fit.elements(self.elements_per_sample));
-        let (available, closed) = match self.fit {
-            Fit::Samples(_) => self.contiguous_elements(limit),
-            Fit::Pieces(_) => (per_sample - u64::from(element_offset), true),
+        let (element_offset, available, closed) = match self.fit {
+            Fit::Samples(_) if run.elements - run.taken >= limit => (0, limit, true),
+            Fit::Samples(_) => {
+                let (elements, closed) = self.contiguous_elements(limit);
+                (0, elements, closed)
+            }
+            Fit::Pieces(_) => {
+                let element_offset = run.taken - run.next_sample * per_sample;
+                (element_offset, per_sample - element_offset, true)
+            }
         };
+        let element_offset = u32::try_from(element_offset).expect("within a sample");
         let due = run.since + self.linger;
         if available < limit && !closed && !flush && now < due {
             return Next::Wait(due);
@@ -173,7 +187,7 @@ impl Queue {
             if before.is_some_and(|before| !self.follows(run, before)) {
                 return (elements, true);
             }
-            elements += self.elements(run) - run.taken;
+            elements += run.elements - run.taken;
             let anchor = before.map_or((run.first_index, run.t0), |before| before.anchor);
             before = Some(Before { next_index: run.first_index + self.samples(run), anchor });
             if elements >= limit {
@@ -228,12 +242,17 @@ impl Queue {
         let mut completed = 0;
         while left > 0 {
             let Some(Item::Samples(run)) = self.items.front_mut() else { break };
-            let total = (run.bytes.len() / self.element_bytes) as u64;
-            let part = left.min(total - run.taken);
-            completed += (run.taken + part) / per_sample - run.taken / per_sample;
+            let part = left.min(run.elements - run.taken);
             run.taken += part;
             left -= part;
-            if run.taken == total {
+            // Most datagrams hold as many samples as fit: then nothing is divided.
+            let samples = match self.fit {
+                Fit::Samples(samples) if part == u64::from(samples) * per_sample => u64::from(samples),
+                Fit::Samples(_) | Fit::Pieces(_) => run.taken / per_sample - run.next_sample,
+            };
+            run.next_sample += samples;
+            completed += samples;
+            if run.taken == run.elements {
                 self.drop_front_run();
             }
         }
@@ -254,10 +273,6 @@ impl Queue {
             run.bytes.clear();
             self.spare.push(run.bytes);
         }
-    }
-
-    fn elements(&self, run: &Run) -> u64 {
-        (run.bytes.len() / self.element_bytes) as u64
     }
 
     fn samples(&self, run: &Run) -> u64 {

@@ -154,6 +154,7 @@ fn the_page_names_every_limit() {
         ("DATAGRAM_BYTES_IPV4", crate::DATAGRAM_BYTES_IPV4),
         ("DATAGRAM_BYTES_IPV6", crate::DATAGRAM_BYTES_IPV6),
         ("MIN_DATAGRAM_BYTES", crate::MIN_DATAGRAM_BYTES),
+        ("MIN_DATA_BYTES", crate::MIN_DATA_BYTES),
         ("MAX_DATAGRAM_BYTES", crate::MAX_DATAGRAM_BYTES),
         ("MAX_HEADER_BYTES", crate::MAX_HEADER_BYTES),
         ("MAX_RANGES", crate::MAX_RANGES),
