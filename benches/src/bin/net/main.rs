@@ -16,6 +16,7 @@ mod nuttcp;
 mod peer;
 mod search;
 mod standing;
+mod tallycast;
 
 use std::cell::{Cell, RefCell};
 
@@ -32,6 +33,8 @@ use standing::Standing;
 const FRAME_BYTES: usize = 1_472;
 /// Bytes of datagrams that an Ethernet carries whole.
 const SIZES: [usize; 4] = [1, 100, 548, FRAME_BYTES];
+/// Bytes of the smallest datagram that has room for a stream's header and samples.
+const SMALLEST_STREAM_BYTES: usize = 100;
 /// Bytes of a datagram that needs jumbo frames.
 const JUMBO_BYTES: usize = 8_972;
 const JUMBO_MTU: u16 = 9_000;
@@ -157,6 +160,9 @@ impl Bench {
         }
         let mut contestants: Vec<Box<dyn Contestant + '_>> =
             vec![Box::new(Limit::new(place, way, datagram_bytes, calls))];
+        if name_of(calls) == "gso" && datagram_bytes >= SMALLEST_STREAM_BYTES {
+            contestants.push(Box::new(tallycast::Stream::start(place, way, datagram_bytes)?));
+        }
         if way == Way::Unicast {
             contestants.extend(self.peers(place, datagram_bytes, calls));
         }
@@ -229,6 +235,8 @@ fn play(arguments: &[String]) -> Result<()> {
     match role.as_str() {
         "limit-source" => limit::source(order),
         "limit-reader" => limit::reader(order),
+        "stream-source" => tallycast::source(order),
+        "stream-reader" => tallycast::reader(order),
         "limit-ping" => limit::ping(order),
         "limit-pong" => limit::pong(order),
         other => bail!("there is no role `{other}`"),
