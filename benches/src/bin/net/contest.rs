@@ -27,6 +27,8 @@ pub(crate) struct Run {
     pub(crate) reader_cpu_s: Option<f64>,
     /// What a reader's socket was granted, as the kernel counts it.
     pub(crate) receive_buffer_bytes: Option<usize>,
+    /// Missing for no known reason; systems that keep no account of reasons know of none.
+    pub(crate) unexplained: u64,
 }
 
 /// A system that moves datagrams from a source to readers.
@@ -148,6 +150,9 @@ impl Record {
         row("datagrams", "/s", &unpaced(&|run| Some(run.datagrams_per_second())));
         row("goodput", "Gbit/s", &unpaced(&|run| Some(run.gigabits_per_second())));
         row("loss", "%", &unpaced(&|run| Some(run.loss_percent())));
+        if self.unpaced.iter().any(|run| run.unexplained > 0) {
+            row("unexplained", "/run", &unpaced(&|run| Some(run.unexplained as f64)));
+        }
         row("cpu_per_datagram_source", "ns", &unpaced(&Run::source_cpu_ns));
         row("cpu_per_datagram_reader", "ns", &unpaced(&Run::reader_cpu_ns));
         row("loss_free_datagrams", "/s", &self.loss_free(Run::datagrams_per_second));

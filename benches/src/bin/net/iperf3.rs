@@ -85,6 +85,7 @@ impl Contestant for Udp<'_> {
             source_cpu_s: Some(end.cpu_utilization_percent.host_total / 100.0 * sum.seconds),
             reader_cpu_s: Some(end.cpu_utilization_percent.remote_total / 100.0 * sum.seconds),
             receive_buffer_bytes: None,
+            unexplained: 0,
         })
     }
 }
@@ -110,6 +111,7 @@ impl Contestant for Tcp<'_> {
             source_cpu_s: Some(end.cpu_utilization_percent.host_total / 100.0 * sum.seconds),
             reader_cpu_s: Some(end.cpu_utilization_percent.remote_total / 100.0 * sum.seconds),
             receive_buffer_bytes: None,
+            unexplained: 0,
         })
     }
 }

@@ -170,6 +170,7 @@ impl Contestant for Limit<'_> {
             source_cpu_s: Some(sent.cpu_s),
             reader_cpu_s: received.iter().map(|received| received.cpu_s).max_by(f64::total_cmp),
             receive_buffer_bytes: readers.first().map(|(_, granted_bytes)| *granted_bytes),
+            unexplained: 0,
         })
     }
 }

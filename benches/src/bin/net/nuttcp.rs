@@ -65,6 +65,7 @@ impl Udp<'_> {
             source_cpu_s: Some(word("tx_cpu")? / 100.0 * seconds),
             reader_cpu_s: Some(word("rx_cpu")? / 100.0 * seconds),
             receive_buffer_bytes: None,
+            unexplained: 0,
         })
     }
 }

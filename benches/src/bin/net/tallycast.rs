@@ -25,14 +25,15 @@ const AROUND_BYTES: usize = 28;
 /// The smallest datagram that a bus can be told; smaller ones come of blocks that cannot be joined.
 const MIN_TOLD_BYTES: usize = 548;
 const ELEMENT_BYTES: usize = 4;
-/// What a publisher hands over at once: enough that handing over is not what is measured.
-const BLOCK_BYTES: usize = 64 << 10;
+/// What a publisher hands over at once, in full datagrams: as many as a stream sends in a train.
+const BLOCK_DATAGRAMS: usize = 16;
 /// The queue between publisher and network: about what two processors' caches hold.
 const QUEUE_BYTES: usize = 8 << 20;
 /// What is asked for where as much as possible is wanted: more than any processor can do.
 const FAR_TOO_MANY: f64 = 40e6;
-/// Blocks at a rate are handed over so many times a second.
-const BLOCKS_HZ: f64 = 1_000.0;
+/// How long losses wait for evidence: less than by default, so that a search is over in time. On one host it is there
+/// within milliseconds.
+const SETTLE: Duration = Duration::from_millis(500);
 /// Nothing is published between two runs for longer than this.
 const PATIENCE: Duration = Duration::from_secs(600);
 
@@ -70,6 +71,8 @@ struct Sent {
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 struct Received {
     elements: u64,
+    /// Missing for no known reason.
+    unexplained: u64,
     /// From the publisher's first to its last.
     span: u64,
     seconds: f64,
@@ -133,6 +136,11 @@ impl Contestant for Stream {
             source_cpu_s: Some(sent.cpu_s),
             reader_cpu_s: received.iter().map(|received| received.cpu_s).max_by(f64::total_cmp),
             receive_buffer_bytes: None,
+            unexplained: received
+                .iter()
+                .map(|received| received.unexplained)
+                .sum::<u64>()
+                .div_ceil(per_datagram),
         })
     }
 }
@@ -182,11 +190,7 @@ impl Meeting {
         if self.is_small() {
             return self.publish_apart(publisher, order);
         }
-        let elements = match order.datagrams_per_second {
-            Some(_) => (f64::from(self.elements_per_second(order)) / BLOCKS_HZ) as usize,
-            None => BLOCK_BYTES / ELEMENT_BYTES,
-        };
-        let block = vec![1.0_f32; elements.max(1)];
+        let block = vec![1.0_f32; BLOCK_DATAGRAMS * elements_per_datagram(self.datagram_bytes)];
         while began.elapsed() < duration {
             match order.datagrams_per_second {
                 Some(_) => publisher.send_when_due(&block)?,
@@ -236,7 +240,7 @@ const SMALL_BURST: u32 = 16;
 /// Reads one stream after the other and tells what it saw of each.
 pub(crate) fn reader(meeting: &str) -> Result<()> {
     let meeting: Meeting = serde_json::from_str(meeting)?;
-    let node = Node::open(meeting.bus.parse::<Bus>()?)?;
+    let node = Node::builder().bus(meeting.bus.parse::<Bus>()?).settle(SETTLE).build()?;
     let mut subscriber = node.subscriber("bench/*").reader("bench");
     if let Some(address) = meeting.address {
         subscriber = subscriber.from(address);
@@ -269,6 +273,11 @@ fn received(account: &StreamAccount, seconds: f64, cpu_s: f64) -> Result<Receive
     let books = &account.account;
     books.check().with_context(|| format!("the account of `{}` does not balance", account.stream))?;
     let elements = &books.elements;
-    ensure!(elements.unexplained == 0, "{} elements are missing, and nobody knows why", elements.unexplained);
-    Ok(Received { elements: elements.delivered, span: elements.next - elements.first, seconds, cpu_s })
+    Ok(Received {
+        elements: elements.delivered,
+        unexplained: elements.unexplained,
+        span: elements.next - elements.first,
+        seconds,
+        cpu_s,
+    })
 }
