@@ -80,6 +80,8 @@ struct Received {
     datagrams: u64,
     /// Numbers that were passed over; where numbers are narrow, modulo their range.
     missing: u64,
+    /// Late or twice.
+    out_of_turn: u64,
     /// The socket's own count of what found its buffer full. Units: messages, which are trains where there are any.
     dropped_messages: u64,
     seconds: f64,
@@ -184,14 +186,17 @@ impl Limit<'_> {
         let dropped = received.dropped_messages * self.line.datagrams_per_message() as u64;
         let range = train::number_range(self.line.datagram_bytes);
         let passed_over = range.map_or(dropped, |range| dropped % range);
-        let explained = sent.datagrams == received.datagrams + dropped && received.missing == passed_over;
+        let explained = sent.datagrams == received.datagrams + dropped
+            && range.map_or(received.missing, |range| received.missing % range) == passed_over
+            && received.out_of_turn == 0;
         ensure!(
             explained,
             "the account does not close: {} datagrams sent, {} received, {dropped} dropped by the socket, \
-             {} numbers missing",
+             {} numbers missing, {} out of turn",
             sent.datagrams,
             received.datagrams,
-            received.missing
+            received.missing,
+            received.out_of_turn
         );
         Ok(())
     }

@@ -48,8 +48,8 @@ pub(crate) fn reader(line: &str) -> Result<()> {
     }
     let (seconds, cpu_s) = (began.elapsed().as_secs_f64(), cpu_seconds(Whose::Thread) - cpu);
     let dropped_messages = reader.drops()?;
-    let (datagrams, missing) = (tally.received, tally.missing);
-    tell("received", &Received { datagrams, missing, dropped_messages, seconds, cpu_s })?;
+    let Tally { received: datagrams, missing, out_of_turn, .. } = tally;
+    tell("received", &Received { datagrams, missing, out_of_turn, dropped_messages, seconds, cpu_s })?;
     // Until it is ended, so that the leader finds both sides as they were.
     std::io::stdin().read_to_end(&mut Vec::new())?;
     Ok(())

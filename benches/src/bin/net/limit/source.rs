@@ -43,6 +43,7 @@ pub(crate) fn source(order: &str) -> Result<()> {
     let (seconds, cpu_s) = (began.elapsed().as_secs_f64(), cpu_seconds(Whose::Thread) - cpu);
     tell("sent", &Sent { datagrams: source.sent, seconds, cpu_s })?;
     end_with_leader();
+    // A socket that cuts no trains: of one byte each, it would cut the end too.
     let end_socket = sending(&Line { calls: Calls::Plain, ..order.line })?;
     loop {
         end_socket.send(&end(source.sent))?;
