@@ -1,4 +1,12 @@
-//! What benchmarks share: rows of medians and spread, printed for people or, with `--json`, one object a line.
+//! What benchmarks share: rows of medians and spread, printed for people or, with `--json`, one object a line;
+//! and, for measurements of a network, places with processes on two sides and a way to end them.
+
+#[cfg(feature = "network")]
+pub mod interrupt;
+#[cfg(feature = "network")]
+pub mod place;
+#[cfg(feature = "network")]
+pub mod process;
 
 use std::fmt::Write as _;
 
@@ -59,7 +67,7 @@ impl Report {
             println!("{object}");
             return;
         }
-        let mut line = format!("{:<26} {:<10} {:<20}", row.case, row.system, row.metric);
+        let mut line = format!("{:<30} {:<10} {:<24}", row.case, row.system, row.metric);
         let spread = format!("({} – {}, {} runs)", row.shown(min), row.shown(max), sorted.len());
         let space = if row.unit.starts_with('/') { "" } else { " " };
         let _ = write!(line, " {:>12}  {spread}", format!("{}{space}{}", row.shown(median), row.unit));

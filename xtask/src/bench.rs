@@ -18,6 +18,9 @@ pub(crate) struct Options {
     /// Take fewer runs where the measurement can, for trying; such figures are not to be quoted.
     #[arg(long)]
     quick: bool,
+    /// Measure only the cases whose names contain this, where the measurement can.
+    #[arg(long)]
+    only: Option<String>,
 }
 
 /// Becomes the measurement; returns only when that is not possible.
@@ -43,6 +46,9 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<Verdict> {
     }
     setup::run_said(&mut build, "building what is measured (the first time takes minutes)")?;
     command.args(options.json.then_some("--json")).args(options.quick.then_some("--quick"));
+    if let Some(only) = &options.only {
+        command.args(["--only", only]);
+    }
     Err(command.exec()).with_context(|| format!("{name} could not be started"))
 }
 

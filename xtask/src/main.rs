@@ -7,6 +7,7 @@ mod bench;
 mod counts;
 pub mod data;
 mod demo;
+mod instructions;
 mod page;
 mod process;
 mod report;
@@ -44,6 +45,8 @@ enum Command {
     Sim(sim::Options),
     /// Run a benchmark of the `benches` package.
     Bench(bench::Options),
+    /// Count instructions per datagram and compare them with benches/counts.toml.
+    Counts(instructions::Options),
 }
 
 /// Exit codes are those of `tallycast`: 0 fine, 1 found something, 2 could not run.
@@ -70,6 +73,7 @@ fn run(command: Command) -> anyhow::Result<Verdict> {
         Command::Page => page::run().map(|()| Verdict::Fine),
         Command::Sim(options) => sim::run(&options),
         Command::Bench(options) => bench::run(&options),
+        Command::Counts(options) => instructions::run(&options),
     }
 }
 

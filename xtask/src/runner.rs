@@ -130,9 +130,9 @@ impl Runner {
 
     fn command(&self, step: &Step) -> anyhow::Result<Command> {
         let mut command = match step {
-            Step::Tidy => {
+            Step::Xtask(name) => {
                 let mut command = Command::new(std::env::current_exe().context("xtask cannot find itself")?);
-                command.arg("tidy");
+                command.arg(name);
                 command
             }
             Step::Cargo(arguments) => {

@@ -25,6 +25,7 @@ pub(crate) enum Need {
     Miri,
     CxxCompiler,
     NetworkTools,
+    Valgrind,
     Chromium,
     Node,
     /// `web/node_modules` as the lock file says.
@@ -48,6 +49,7 @@ impl Need {
             | Self::Miri
             | Self::CxxCompiler
             | Self::NetworkTools
+            | Self::Valgrind
             | Self::Chromium
             | Self::Node
             | Self::PythonVenv => None,
@@ -110,6 +112,13 @@ const TOOLS: &[Tool] = &[
         why: "lay out the test networks",
         probe: &["ip", "-Version"],
         remedy: Remedy::DebianPackage("iproute2"),
+    },
+    Tool {
+        need: Need::Valgrind,
+        name: "valgrind",
+        why: "counts instructions",
+        probe: &["valgrind", "--version"],
+        remedy: Remedy::DebianPackage("valgrind"),
     },
     Tool {
         need: Need::Chromium,

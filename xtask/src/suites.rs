@@ -34,8 +34,8 @@ pub(crate) enum Lane {
 /// One command of a suite; the first that fails ends the suite.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Step {
-    /// The repository's own rules, in a process of their own like everything else.
-    Tidy,
+    /// A command of this program, in a process of its own like everything else.
+    Xtask(&'static str),
     /// cargo with these arguments, at the root.
     Cargo(&'static [&'static str]),
     /// An example that a step before has built, at the root.
@@ -60,7 +60,7 @@ pub(crate) const SUITES: &[Suite] = &[
     Suite {
         name: "tidy",
         about: "tiers, floors, names, comments, pages",
-        steps: &[Step::Tidy],
+        steps: &[Step::Xtask("tidy")],
         counting: Counting::OneCheck,
         ..CHECK
     },
@@ -183,6 +183,15 @@ pub(crate) const SUITES: &[Suite] = &[
             Step::Cargo(&["build", "--package", "tallycast-cli"]),
             Step::Cargo(&["build", "--package", "tallycast", "--examples"]),
         ],
+        ..CHECK
+    },
+    Suite {
+        name: "counts",
+        about: "a datagram costs no more instructions than the table says",
+        lane: Lane::Full,
+        exists_with: "benches/counts.toml",
+        needs: &[Need::Valgrind],
+        steps: &[Step::Xtask("counts")],
         ..CHECK
     },
     Suite {

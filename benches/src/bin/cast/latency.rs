@@ -1,11 +1,12 @@
 //! How long a sample is on its way to a reader.
 
 use anyhow::Result;
+use benches::interrupt::Interrupt;
+use benches::place::Place;
 use benches::{Report, Row, percentile};
 
+use crate::RUNS;
 use crate::peer::{Content, Order, Pair};
-use crate::place::Place;
-use crate::{Interrupt, RUNS};
 
 /// How long each run lasts, at a thousand samples per second.
 const SECONDS: f64 = 2.0;

@@ -10,21 +10,19 @@
 mod latency;
 mod page;
 mod peer;
-mod place;
 mod plain;
 mod ring_writer;
 mod stream;
 mod throughput;
 
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use benches::Report;
+use benches::interrupt::Interrupt;
+use benches::place::{ETHERNET_MTU, Place};
 
 use peer::Pair;
-use place::Place;
 
 /// How often every figure is taken.
 const RUNS: usize = 5;
@@ -43,7 +41,7 @@ fn main() -> Result<()> {
     );
     ring_writer::measure(&report);
     measure_network(&report, &Place::loopback()?, &interrupt)?;
-    match Place::veth()? {
+    match Place::veth("veth", ETHERNET_MTU)? {
         Ok(veth) => measure_network(&report, &veth, &interrupt)?,
         Err(reason) => report.note(&format!("veth: not measured: {reason}")),
     }
@@ -69,27 +67,5 @@ fn play(arguments: &[String]) -> Result<()> {
         "plain-source" => plain::source(address, interface),
         "plain-reader" => plain::reader(address, interface),
         other => bail!("there is no role `{other}`"),
-    }
-}
-
-/// Ctrl-C and SIGTERM end the measurement between two runs, so that namespaces and processes go with it.
-struct Interrupt {
-    wanted: Arc<AtomicBool>,
-}
-
-impl Interrupt {
-    fn watch() -> Result<Self> {
-        let wanted = Arc::new(AtomicBool::new(false));
-        for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-            signal_hook::flag::register(signal, Arc::clone(&wanted)).context("signals cannot be watched")?;
-        }
-        Ok(Self { wanted })
-    }
-
-    fn check(&self) -> Result<()> {
-        if self.wanted.load(Ordering::Relaxed) {
-            bail!("interrupted");
-        }
-        Ok(())
     }
 }

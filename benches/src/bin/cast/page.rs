@@ -13,6 +13,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+use benches::interrupt::Interrupt;
+use benches::place::Place;
 use benches::{Report, Row, percentile};
 use serde_json::{Value, json};
 use tallycast::{Dtype, Node, Publisher};
@@ -21,8 +23,7 @@ use tungstenite::{Message, WebSocket};
 use units::Instant;
 use wire::ViewFrame;
 
-use crate::place::Place;
-use crate::{Interrupt, RUNS};
+use crate::RUNS;
 
 const STREAM: &str = "bench/page";
 const RATE_HZ: u32 = 1_000;

@@ -1,13 +1,10 @@
 //! A source and a reader in processes of their own, led from here by lines of JSON.
 
-use std::io::{BufRead, BufReader, Write};
-use std::process::{Child, ChildStdin, ChildStdout, Stdio};
-
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
+use benches::place::{Place, Side};
+use benches::process::{Process, next_line};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-
-use crate::place::{Place, Side};
 
 /// Bytes of a datagram that fills an Ethernet frame.
 pub(crate) const FULL_BYTES: usize = wire::DATAGRAM_BYTES_IPV4;
@@ -67,12 +64,6 @@ pub(crate) struct Pair {
     reader: Process,
 }
 
-struct Process {
-    child: Child,
-    input: ChildStdin,
-    lines: BufReader<ChildStdout>,
-}
-
 impl Pair {
     /// Publisher and subscriber of the library.
     pub(crate) fn stream(place: &Place) -> Result<Self> {
@@ -87,8 +78,13 @@ impl Pair {
     }
 
     fn start(place: &Place, system: &'static str, roles: [&str; 2], address: &str) -> Result<Self> {
-        let reader = Process::start(place, Side::Reader, roles[1], address)?;
-        let source = Process::start(place, Side::Source, roles[0], address)?;
+        let start = |side, role| {
+            let mut command = place.command(side)?;
+            command.args(["--role", role, address, place.interface]);
+            Process::start(command)
+        };
+        let reader = start(Side::Reader, roles[1])?;
+        let source = start(Side::Source, roles[0])?;
         let mut pair = Self { system, source, reader };
         pair.reader.hear::<()>("ready")?;
         Ok(pair)
@@ -116,50 +112,6 @@ impl Run {
     }
 }
 
-impl Process {
-    fn start(place: &Place, side: Side, role: &str, address: &str) -> Result<Self> {
-        let mut command = place.command(side)?;
-        command.args(["--role", role, address, place.interface]);
-        command.stdin(Stdio::piped()).stdout(Stdio::piped());
-        let mut child = command.spawn().context("this program cannot start itself")?;
-        let input = child.stdin.take().context("a pipe was asked for")?;
-        let lines = BufReader::new(child.stdout.take().context("a pipe was asked for")?);
-        Ok(Self { child, input, lines })
-    }
-
-    fn say(&mut self, what: &impl Serialize) -> Result<()> {
-        writeln!(self.input, "{}", serde_json::to_string(what)?)?;
-        Ok(self.input.flush()?)
-    }
-
-    /// Waits for the next line, which must be `[event, value]`.
-    fn hear<T: for<'de> Deserialize<'de>>(&mut self, event: &str) -> Result<T> {
-        let mut line = String::new();
-        if self.lines.read_line(&mut line)? == 0 {
-            bail!("the other process ended before it said `{event}`");
-        }
-        let (said, value): (String, T) =
-            serde_json::from_str(&line).with_context(|| format!("`{event}` was expected, not {line}"))?;
-        anyhow::ensure!(said == event, "`{event}` was expected, not {line}");
-        Ok(value)
-    }
-}
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        // Whatever it is doing, nothing of a measurement outlives it.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-/// Says something to the process that leads.
-pub(crate) fn tell(event: &str, value: &impl Serialize) -> Result<()> {
-    let mut output = std::io::stdout().lock();
-    writeln!(output, "{}", serde_json::to_string(&(event, value))?)?;
-    Ok(output.flush()?)
-}
-
 /// Waits for the next order; `None` when there will be none any more.
 pub(crate) fn next_order() -> Result<Option<Order>> {
     next_line()?.map(|line| Ok(serde_json::from_str(&line)?)).transpose()
@@ -168,17 +120,4 @@ pub(crate) fn next_order() -> Result<Option<Order>> {
 /// Waits until the reader has heard of this run.
 pub(crate) fn wait_for_go() -> Result<()> {
     next_line()?.map(drop).context("the measurement was given up")
-}
-
-/// Lets this process end with the one that leads, whatever it is waiting for then.
-pub(crate) fn end_with_leader() {
-    std::thread::spawn(|| {
-        while next_line().is_ok_and(|line| line.is_some()) {}
-        std::process::exit(0);
-    });
-}
-
-fn next_line() -> Result<Option<String>> {
-    let mut line = String::new();
-    Ok((std::io::stdin().read_line(&mut line)? > 0).then_some(line))
 }

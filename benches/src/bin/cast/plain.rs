@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
+use benches::process::{end_with_leader, tell};
 use benches::{Whose, cpu_seconds};
 use sys::{Interest, Interface, Loopback, Outcome, Poller, ReceiveBatch, ReceiveOptions, ReceiveSocket};
 use sys::{ReceiveTechniques, SendOptions, SendSocket, SendTechniques, clock};
@@ -45,7 +46,7 @@ pub(crate) fn source(group: &str, interface: &str) -> Result<()> {
     clock::lower_timer_slack()?;
     while let Some(order) = peer::next_order()? {
         (source.run, source.sent) = (source.run + 1, 0);
-        peer::tell("sent", &source.play(&order)?)?;
+        tell("sent", &source.play(&order)?)?;
     }
     Ok(())
 }
@@ -124,8 +125,8 @@ pub(crate) fn reader(group: &str, interface: &str) -> Result<()> {
     let mut batch = ReceiveBatch::with_slot_bytes(wire::MAX_DATAGRAM_BYTES);
     let mut poller = Poller::new()?;
     poller.add(&socket, 0, Interest::Read)?;
-    peer::end_with_leader();
-    peer::tell("ready", &())?;
+    end_with_leader();
+    tell("ready", &())?;
     let mut count = Count::default();
     loop {
         if socket.receive_batch(&mut batch)? == 0 {
@@ -157,13 +158,13 @@ impl Count {
         match place {
             BEGIN => {
                 *self = Self { run, cpu_s: cpu_seconds(Whose::Process), ..Self::default() };
-                peer::tell("began", &())?;
+                tell("began", &())?;
             }
             END if run == self.run && !self.ended => {
                 self.ended = true;
                 let cpu_s = cpu_seconds(Whose::Process) - self.cpu_s;
                 let (datagrams, delays_us) = (self.datagrams, std::mem::take(&mut self.delays_us));
-                peer::tell("ended", &Received { units: datagrams, datagrams, cpu_s, delays_us })?;
+                tell("ended", &Received { units: datagrams, datagrams, cpu_s, delays_us })?;
             }
             END => {}
             _ => {

@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
+use benches::process::{end_with_leader, tell};
 use benches::{Whose, cpu_seconds};
 use tallycast::{Dtype, Event, Node, OnFull, PublisherBuilder, StreamAccount};
 
@@ -24,7 +25,7 @@ pub(crate) fn source(bus: &str, _interface: &str) -> Result<()> {
             Content::Bulk { datagrams_per_second } => bulk(stream, datagrams_per_second, &order)?,
             Content::Stamps { linger_ms } => stamps(stream.linger(Duration::from_millis(linger_ms)), &order)?,
         };
-        peer::tell("sent", &sent)?;
+        tell("sent", &sent)?;
     }
     Ok(())
 }
@@ -63,15 +64,15 @@ fn stamps(stream: PublisherBuilder, order: &Order) -> Result<Sent> {
 pub(crate) fn reader(bus: &str, _interface: &str) -> Result<()> {
     let node = Node::open(bus.parse()?)?;
     let mut subscriber = node.subscriber("bench/*").reader("bench").open()?;
-    peer::end_with_leader();
-    peer::tell("ready", &())?;
+    end_with_leader();
+    tell("ready", &())?;
     let mut delays_us = Vec::new();
     let mut cpu = 0.0;
     while let Some(event) = subscriber.next(PATIENCE) {
         match event {
             Event::Began(_) => {
                 cpu = cpu_seconds(Whose::Process);
-                peer::tell("began", &())?;
+                tell("began", &())?;
             }
             Event::Block(block) if block.schema.dtype == Dtype::U64 => {
                 let now = sys::clock::monotonic().as_nanos();
@@ -81,7 +82,7 @@ pub(crate) fn reader(bus: &str, _interface: &str) -> Result<()> {
             }
             Event::Ended(account) => {
                 let cpu_s = cpu_seconds(Whose::Process) - cpu;
-                peer::tell("ended", &received(&account, cpu_s, std::mem::take(&mut delays_us))?)?;
+                tell("ended", &received(&account, cpu_s, std::mem::take(&mut delays_us))?)?;
             }
             Event::Block(_) | Event::Gap(_) | Event::Settled(_) => {}
         }

@@ -1,11 +1,12 @@
 //! The highest rate at which nothing is lost, and processor time per datagram on each side.
 
 use anyhow::Result;
+use benches::interrupt::Interrupt;
+use benches::place::Place;
 use benches::{Report, Row};
 
+use crate::RUNS;
 use crate::peer::{Content, ELEMENTS, Order, Pair, Run};
-use crate::place::Place;
-use crate::{Interrupt, RUNS};
 
 /// How long each run lasts.
 const SECONDS: f64 = 1.0;

@@ -1,0 +1,188 @@
+//! The work of the stream machines and of the ring, for an instruction counter: so many datagrams of a case, and nothing
+//! that chance, a clock or another process has a part in.
+//!
+//! `counts CASE COUNT` does it; `cargo xtask counts` runs it under valgrind with two counts, takes the difference, and
+//! compares it with `benches/counts.toml`. Without arguments it names its cases.
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use cast::receive::{self, ReaderIdentity};
+use cast::send::{self, Pacing, SenderConfig, Sending};
+use cast::{Receiver, Sender};
+use ledger::BookConfig;
+use sample::{Channel, Dtype, Schema};
+use units::{Epoch, Instant, ReaderId, SampleRate, WallTime};
+use wire::{Clock, Description};
+
+/// Bytes of a datagram that fills an Ethernet's frame: the most that the streams here may send.
+const FRAME_BYTES: usize = wire::DATAGRAM_BYTES_IPV4;
+/// Samples per second; none of the work depends on it.
+const RATE_HZ: u32 = 1_000_000;
+/// The time from one block to the next.
+const STEP: Duration = Duration::from_micros(10);
+/// Where datagrams come from, as far as the receiver knows.
+const SOURCE: ([u8; 4], u16) = ([10, 84, 0, 1], 7_400);
+/// The ring that records go through: in a core's cache, and gone round several times.
+const RING_BYTES: usize = 1 << 20;
+
+/// A kind of work.
+struct Case {
+    name: &'static str,
+    /// What it does for one datagram, and so for how many it counts.
+    work: fn(count: usize),
+}
+
+const CASES: &[Case] = &[
+    Case { name: "send/100B", work: |count| send_alone(SMALL, count) },
+    Case { name: "send/1472B", work: |count| send_alone(FULL, count) },
+    Case { name: "send+receive/100B", work: |count| send_and_receive(SMALL, count) },
+    Case { name: "send+receive/1472B", work: |count| send_and_receive(FULL, count) },
+    Case { name: "record/64B", work: |count| record(64, count) },
+    Case { name: "record/1392B", work: |count| record(FRAME_BYTES - wire::DATA_HEADER_BYTES, count) },
+];
+
+/// What a publisher hands over at once.
+#[derive(Clone, Copy)]
+struct Blocks {
+    /// Bytes of each datagram.
+    datagram_bytes: usize,
+    /// Datagrams that one block makes.
+    datagrams: usize,
+}
+
+/// Small blocks that do not wait for company.
+const SMALL: Blocks = Blocks { datagram_bytes: 100, datagrams: 1 };
+/// Blocks of a train.
+const FULL: Blocks = Blocks { datagram_bytes: FRAME_BYTES, datagrams: 16 };
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let [name, count] = &arguments[..] else {
+        CASES.iter().for_each(|case| println!("{}", case.name));
+        return ExitCode::SUCCESS;
+    };
+    let case = CASES.iter().find(|case| case.name == name);
+    let (Some(case), Ok(count)) = (case, count.parse()) else {
+        eprintln!(
+            "`{name} {count}` is no case and a count of datagrams\nwithout arguments the cases are listed"
+        );
+        return ExitCode::from(2);
+    };
+    (case.work)(count);
+    ExitCode::SUCCESS
+}
+
+/// A sender, and the blocks it is given.
+struct Source {
+    sender: Sender,
+    now: Instant,
+    block: Vec<u8>,
+    block_samples: u64,
+    next_index: u64,
+    rate: SampleRate,
+    buffer: Vec<u8>,
+}
+
+impl Source {
+    fn new(blocks: Blocks) -> Self {
+        let rate = SampleRate::hz(RATE_HZ).expect("not zero");
+        let schema = Schema::new(Dtype::F4, rate, vec![Channel::new("value", "V")]).expect("a whole schema");
+        let config = SenderConfig {
+            description: Description {
+                name: "bench/counts".parse().expect("a name"),
+                schema,
+                report_port: SOURCE.1,
+                station: "bench".to_owned(),
+            },
+            epoch: Epoch { start_ns: 1, life: 1 },
+            datagram_bytes: FRAME_BYTES,
+            linger: Duration::ZERO,
+            clock: Clock::System,
+            destinations: 1,
+            pacing: Pacing::Unlimited,
+            sending: Sending::Always,
+        };
+        let now = Instant::from_nanos(1_000_000_000);
+        let payload_bytes = (blocks.datagram_bytes - wire::DATA_HEADER_BYTES) * blocks.datagrams;
+        Self {
+            sender: Sender::new(config, 1, now).expect("a description that fits"),
+            now,
+            block: vec![7; payload_bytes],
+            block_samples: (payload_bytes / Dtype::F4.size_bytes()) as u64,
+            next_index: 0,
+            rate,
+            buffer: vec![0; FRAME_BYTES],
+        }
+    }
+
+    /// Hands over one block and gives every datagram that is due to `take`.
+    fn send_block(&mut self, take: impl FnMut(Instant, &[u8])) {
+        self.now += STEP;
+        let t0 = self.rate.time_of(self.next_index, 0, WallTime::from_nanos(0));
+        let input = send::Input::Samples { first_index: self.next_index, t0, bytes: &self.block };
+        self.sender.handle(self.now, input);
+        self.next_index += self.block_samples;
+        self.drain(take);
+    }
+
+    fn drain(&mut self, mut take: impl FnMut(Instant, &[u8])) {
+        loop {
+            match self.sender.poll(self.now, &mut self.buffer) {
+                send::Output::Transmit { size_bytes, .. } => take(self.now, &self.buffer[..size_bytes]),
+                send::Output::Event(_) => {}
+                send::Output::Idle { .. } => return,
+            }
+        }
+    }
+
+    /// Sends so many datagrams.
+    fn send(&mut self, blocks: Blocks, count: usize, mut take: impl FnMut(Instant, &[u8])) {
+        // The description goes first, so that a receiver takes everything from the first sample on.
+        self.drain(&mut take);
+        for _ in 0..count.div_ceil(blocks.datagrams) {
+            self.send_block(&mut take);
+        }
+    }
+}
+
+fn send_alone(blocks: Blocks, count: usize) {
+    let mut source = Source::new(blocks);
+    let mut of_size = 0;
+    source.send(blocks, count, |_, datagram| {
+        of_size += usize::from(std::hint::black_box(datagram).len() == blocks.datagram_bytes);
+    });
+    assert!(of_size >= count, "{of_size} datagrams of {} bytes left, not {count}", blocks.datagram_bytes);
+    assert_eq!(source.sender.totals().samples.numbered, source.next_index, "the account closes");
+}
+
+fn send_and_receive(blocks: Blocks, count: usize) {
+    let mut source = Source::new(blocks);
+    let reader = ReaderIdentity { id: ReaderId(1), name: "counts".to_owned(), receive_buffer_bytes: 8 << 20 };
+    let mut receiver = Receiver::new(reader, BookConfig::default(), 1);
+    let mut buffer = vec![0; FRAME_BYTES];
+    let mut delivered = 0;
+    source.send(blocks, count, |now, bytes| {
+        receiver.handle(now, receive::Input::Datagram { bytes, from: SOURCE.into(), drops: Some(0) });
+        loop {
+            match receiver.poll(now, &mut buffer) {
+                receive::Output::Event(receive::Event::Block { positions, .. }) => {
+                    delivered += positions.end - positions.start;
+                }
+                receive::Output::Event(_) | receive::Output::Transmit { .. } => {}
+                receive::Output::Idle { .. } => break,
+            }
+        }
+    });
+    receiver.check().expect("the account balances");
+    assert_eq!(delivered, source.next_index, "the account closes: everything sent was delivered");
+}
+
+/// Writes records that nobody reads.
+fn record(payload_bytes: usize, count: usize) {
+    let (mut writer, _ring) = ring::ring(RING_BYTES);
+    let payload = vec![7_u8; payload_bytes];
+    for _ in 0..count {
+        writer.write(1, [0, 0], &[&payload]).expect("a small record fits");
+    }
+}

@@ -1,0 +1,80 @@
+//! How long a datagram is on its way to a reader: half of a round trip, of the limit and of `sockperf`, in turn.
+
+use anyhow::{Context, Result};
+use benches::place::{Place, Side};
+use benches::{Row, percentile};
+
+use crate::Bench;
+use crate::limit::{self, Waiting};
+use crate::peer::{self, Server};
+
+const SOCKPERF: &str = "sockperf";
+/// sockperf's smallest message. Units: bytes.
+const SOCKPERF_BYTES: usize = 14;
+/// It runs for whole seconds.
+const SECONDS: f64 = 1.0;
+
+/// Delays of one run. Units: microseconds.
+#[derive(Clone, Copy, Debug)]
+struct Delays {
+    p50: f64,
+    p99: f64,
+}
+
+/// Measures both ways to wait.
+pub(crate) fn measure(bench: &Bench, place: &Place) -> Result<()> {
+    for (waiting, name) in [(Waiting::Blocking, "blocking"), (Waiting::Spinning, "spinning")] {
+        let case = format!("{}/one-way/{name}", place.name);
+        if !bench.leaves_out(&case) {
+            measure_case(bench, place, waiting, &case)?;
+        }
+    }
+    Ok(())
+}
+
+fn measure_case(bench: &Bench, place: &Place, waiting: Waiting, case: &str) -> Result<()> {
+    let has_sockperf = bench.has_peer(SOCKPERF);
+    let (mut bare, mut peers) = (Vec::new(), Vec::new());
+    for repeat in 1..=bench.runs {
+        bench.interrupt.check()?;
+        bench.progress(&format!("{case} ({repeat} of {})", bench.runs));
+        let delays = limit::delays(place, waiting, SECONDS)?;
+        bare.push(Delays { p50: percentile(&delays, 0.5), p99: percentile(&delays, 0.99) });
+        if has_sockperf {
+            peers.push(sockperf(place, waiting).with_context(|| format!("{case}: {SOCKPERF}"))?);
+        }
+    }
+    for (system, delays) in [("limit", &bare), (SOCKPERF, &peers)] {
+        if delays.is_empty() {
+            continue;
+        }
+        for (metric, value) in
+            [("p50", (|delays| delays.p50) as fn(&Delays) -> f64), ("p99", |delays| delays.p99)]
+        {
+            let runs: Vec<f64> = delays.iter().map(value).collect();
+            bench.report.row(&Row { case, system, metric, unit: "us", runs: &runs });
+        }
+    }
+    Ok(())
+}
+
+fn sockperf(place: &Place, waiting: Waiting) -> Result<Delays> {
+    let (address, port) = (place.reader.to_string(), peer::port(place).to_string());
+    let standing = ["-i", &address, "-p", &port];
+    let waiting = (waiting == Waiting::Spinning).then_some("--nonblocked");
+    let mut serve = peer::command(place, Side::Reader, SOCKPERF)?;
+    serve.arg("server").args(standing).args(waiting);
+    let server = Server::start(serve, "to block on socket")?;
+    let mut call = peer::command(place, Side::Source, SOCKPERF)?;
+    call.arg("ping-pong").args(standing).args(waiting);
+    call.args(["-m", &SOCKPERF_BYTES.to_string(), "-t", &SECONDS.to_string()]);
+    let said = peer::output(call)?;
+    drop(server);
+    let share = |share: &str| {
+        let line = said.lines().find(|line| line.contains(&format!("percentile {share}")));
+        let value = line.and_then(|line| line.split_once('=')).map(|(_, value)| value.trim());
+        let value = value.with_context(|| format!("it did not say its percentile {share}: {said}"))?;
+        value.parse().with_context(|| format!("it said `{value}`"))
+    };
+    Ok(Delays { p50: share("50.000")?, p99: share("99.000")? })
+}

@@ -1,0 +1,117 @@
+//! The reading side of the limit.
+
+use std::array;
+use std::io::{IoSliceMut, Read as _};
+use std::net::UdpSocket;
+use std::os::fd::AsRawFd;
+use std::time::Instant;
+
+use anyhow::{Result, ensure};
+use benches::process::{end_with_leader, tell};
+use benches::{Whose, cpu_seconds};
+use nix::cmsg_space;
+use nix::sys::socket::{ControlMessageOwned, MsgFlags, MultiHeaders, SockaddrIn, recvmmsg, recvmsg};
+
+use super::socket::receiving;
+use super::train::{END_BYTES, Message, Tally};
+use super::{Calls, Line, Received};
+
+/// The most messages a call returns.
+const MAX_BATCH: usize = 64;
+/// Trains are large: so many of them stay in a core's cache.
+const TRAINS_PER_CALL: usize = 16;
+/// The longest message there is, a whole train.
+const TRAIN_BYTES: usize = 1 << 16;
+
+struct Reader {
+    socket: UdpSocket,
+    calls: Calls,
+    /// Buffers of `slot_bytes` each, one for every message of a call.
+    bytes: Vec<u8>,
+    slot_bytes: usize,
+    headers: MultiHeaders<SockaddrIn>,
+    lengths: [usize; MAX_BATCH],
+}
+
+/// Reads one run and tells what it saw of it.
+pub(crate) fn reader(line: &str) -> Result<()> {
+    let line: Line = serde_json::from_str(line)?;
+    let (socket, granted_bytes) = receiving(&line)?;
+    let mut reader = Reader::new(socket, &line);
+    let mut tally = Tally::new(line.datagram_bytes);
+    end_with_leader();
+    tell("ready", &granted_bytes)?;
+    let mut messages = reader.receive()?;
+    let (began, cpu) = (Instant::now(), cpu_seconds(Whose::Thread));
+    while reader.messages(messages).all(|message| tally.take(message) == Message::Datagrams) {
+        messages = reader.receive()?;
+    }
+    let (seconds, cpu_s) = (began.elapsed().as_secs_f64(), cpu_seconds(Whose::Thread) - cpu);
+    let dropped_messages = reader.drops()?;
+    let Tally { received: datagrams, missing, out_of_turn, .. } = tally;
+    tell("received", &Received { datagrams, missing, out_of_turn, dropped_messages, seconds, cpu_s })?;
+    // Until it is ended, so that the leader finds both sides as they were.
+    std::io::stdin().read_to_end(&mut Vec::new())?;
+    Ok(())
+}
+
+impl Reader {
+    fn new(socket: UdpSocket, line: &Line) -> Self {
+        let (batch, slot_bytes) = match line.calls {
+            Calls::Plain => (1, line.datagram_bytes.max(END_BYTES)),
+            Calls::Batched => (MAX_BATCH, line.datagram_bytes.max(END_BYTES)),
+            Calls::Trains(_) => (TRAINS_PER_CALL, TRAIN_BYTES),
+        };
+        Self {
+            socket,
+            calls: line.calls,
+            bytes: vec![0; batch * slot_bytes],
+            slot_bytes,
+            headers: MultiHeaders::preallocate(batch, None),
+            lengths: [0; MAX_BATCH],
+        }
+    }
+
+    /// Waits for messages; returns how many there are.
+    fn receive(&mut self) -> Result<usize> {
+        if self.calls == Calls::Plain {
+            self.lengths[0] = self.socket.recv(&mut self.bytes)?;
+            return Ok(1);
+        }
+        let batch = self.bytes.len() / self.slot_bytes;
+        let mut slots = self.bytes.chunks_exact_mut(self.slot_bytes);
+        let mut slices: [_; MAX_BATCH] =
+            array::from_fn(|_| [IoSliceMut::new(slots.next().unwrap_or_default())]);
+        let fd = self.socket.as_raw_fd();
+        let slices = slices.iter_mut().take(batch);
+        let received = recvmmsg(fd, &mut self.headers, slices, MsgFlags::MSG_WAITFORONE, None)?;
+        let mut count = 0;
+        for (length, message) in self.lengths.iter_mut().zip(received) {
+            *length = message.bytes;
+            count += 1;
+        }
+        Ok(count)
+    }
+
+    /// Returns the messages of the last call.
+    fn messages(&self, count: usize) -> impl Iterator<Item = &[u8]> {
+        let slots = self.bytes.chunks_exact(self.slot_bytes);
+        slots.zip(&self.lengths[..count]).map(|(slot, length)| &slot[..*length])
+    }
+
+    /// Returns the socket's drop counter as the next end carries it (`SO_RXQ_OVFL`): everything before it is in there.
+    fn drops(&self) -> Result<u64> {
+        let mut bytes = [0; END_BYTES];
+        let mut slices = [IoSliceMut::new(&mut bytes)];
+        let mut control = cmsg_space!(u32);
+        let fd = self.socket.as_raw_fd();
+        let message = recvmsg::<()>(fd, &mut slices, Some(&mut control), MsgFlags::empty())?;
+        ensure!(message.bytes == END_BYTES, "something came after the end");
+        let drops = message.cmsgs()?.find_map(|control| match control {
+            ControlMessageOwned::RxqOvfl(drops) => Some(u64::from(drops)),
+            _ => None,
+        });
+        // The kernel adds the counter once there is something to count.
+        Ok(drops.unwrap_or(0))
+    }
+}

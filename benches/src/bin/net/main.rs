@@ -1,0 +1,245 @@
+//! Datagrams from a source to readers, over loopback and a veth pair: datagrams and bits per second, what is lost, the
+//! highest rate at which nothing is, processor time per datagram on each side, delays.
+//!
+//! The measure is `limit`, the same datagrams through bare sockets ([`limit`]). Beside it, in turn with it in every run,
+//! stand `tallycast`, a stream from publisher to subscriber, and what others use: `iperf3`, `nuttcp`, `sockperf`, and the
+//! kernel's TCP. A case is named `place/size/calls`, such as `loopback/1472B/gso`; cases of multicast say so.
+//!
+//! `--json` prints rows as objects; `--quick` takes fewer and shorter runs, for trying; `--only TEXT` takes the cases
+//! whose names contain it.
+
+mod contest;
+mod iperf3;
+mod latency;
+mod limit;
+mod nuttcp;
+mod peer;
+mod search;
+mod standing;
+mod tallycast;
+
+use std::cell::{Cell, RefCell};
+
+use anyhow::{Context, Result, bail};
+use benches::Report;
+use benches::interrupt::Interrupt;
+use benches::place::{ETHERNET_MTU, Place};
+
+use contest::{Contestant, measure};
+use limit::{Calls, Limit, Way};
+use standing::Standing;
+
+/// Bytes of a datagram that fills an Ethernet's frame.
+const FRAME_BYTES: usize = 1_472;
+/// Bytes of datagrams that an Ethernet carries whole.
+const SIZES: [usize; 4] = [1, 100, 548, FRAME_BYTES];
+/// Bytes of the smallest datagram that has room for a stream's header and samples.
+const SMALLEST_STREAM_BYTES: usize = 100;
+/// Bytes of a datagram that needs jumbo frames.
+const JUMBO_BYTES: usize = 8_972;
+const JUMBO_MTU: u16 = 9_000;
+/// The longest train of a stream.
+const STREAM_TRAIN: usize = 16;
+/// The longest train of the kernel, in datagrams and in bytes.
+const MAX_TRAIN: usize = 64;
+const MAX_TRAIN_BYTES: usize = 65_507;
+
+fn main() -> Result<()> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if let Some(at) = arguments.iter().position(|argument| argument == "--role") {
+        return play(&arguments[at + 1..]);
+    }
+    let bench = Bench::prepare(&arguments)?;
+    let loopback = Place::loopback()?;
+    for datagram_bytes in SIZES.into_iter().chain([JUMBO_BYTES]) {
+        bench.measure_size(&loopback, datagram_bytes)?;
+    }
+    latency::measure(&bench, &loopback)?;
+    bench.measure_veth("veth", ETHERNET_MTU, &SIZES)?;
+    bench.measure_veth("veth9000", JUMBO_MTU, &[JUMBO_BYTES])
+}
+
+/// What all cases share.
+struct Bench {
+    report: Report,
+    interrupt: Interrupt,
+    /// How often every figure is taken.
+    runs: usize,
+    /// How long each run lasts.
+    seconds: f64,
+    /// Cases whose names lack this are left out.
+    only: String,
+    /// What receive buffers were granted, as it was said last.
+    granted_bytes: Cell<usize>,
+    /// Peers of which it was said that they are not installed.
+    absent: RefCell<Vec<&'static str>>,
+}
+
+impl Bench {
+    fn prepare(arguments: &[String]) -> Result<Self> {
+        let report = Report::from_arguments("net");
+        let quick = arguments.iter().any(|argument| argument == "--quick");
+        let (runs, seconds) = if quick { (2, 0.1) } else { (5, 0.2) };
+        let only = arguments.iter().position(|argument| argument == "--only");
+        let only = only.and_then(|at| arguments.get(at + 1)).cloned().unwrap_or_default();
+        report.note(&format!(
+            "medians of {runs} runs of {seconds} s (smallest – largest), the systems in turn; ratios within each run"
+        ));
+        if quick {
+            report.note("quick: too few runs to be quoted");
+        }
+        report.note(&standing::describe()?);
+        let interrupt = Interrupt::watch()?;
+        Ok(Self {
+            report,
+            interrupt,
+            runs,
+            seconds,
+            only,
+            granted_bytes: Cell::new(0),
+            absent: RefCell::new(Vec::new()),
+        })
+    }
+
+    fn leaves_out(&self, case: &str) -> bool {
+        !case.contains(&self.only)
+    }
+
+    /// Says on standard error what is going on.
+    fn progress(&self, what: &str) {
+        eprintln!("net: {what}");
+    }
+
+    /// Says what a receive buffer was granted, if that is news.
+    fn say_granted(&self, granted_bytes: usize) {
+        if self.granted_bytes.replace(granted_bytes) != granted_bytes {
+            let (asked, granted) = (limit::BUFFER_BYTES >> 20, granted_bytes as f64 / f64::from(1 << 20));
+            self.report.note(&format!(
+                "receive buffers: {asked} MiB asked for, which the kernel doubles; {granted:.2} MiB granted"
+            ));
+        }
+    }
+
+    fn measure_veth(&self, name: &'static str, mtu: u16, sizes: &[usize]) -> Result<()> {
+        match Place::veth(name, mtu)? {
+            Ok(place) => {
+                sizes.iter().try_for_each(|size| self.measure_size(&place, *size))?;
+                if mtu == ETHERNET_MTU { latency::measure(self, &place) } else { Ok(()) }
+            }
+            Err(reason) => {
+                self.report.note(&format!("{name}: not measured: {reason}"));
+                Ok(())
+            }
+        }
+    }
+
+    fn measure_size(&self, place: &Place, datagram_bytes: usize) -> Result<()> {
+        for calls in calls_for(datagram_bytes) {
+            let case = format!("{}/{datagram_bytes}B/{}", place.name, name_of(calls));
+            self.measure_case(place, Way::Unicast, datagram_bytes, calls, &case)?;
+            if [100, FRAME_BYTES].contains(&datagram_bytes) && name_of(calls) == "gso" {
+                for readers in [1, 3] {
+                    let case = format!("{case}/multicast-{readers}");
+                    self.measure_case(place, Way::Multicast { readers }, datagram_bytes, calls, &case)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn measure_case(
+        &self,
+        place: &Place,
+        way: Way,
+        datagram_bytes: usize,
+        calls: Calls,
+        case: &str,
+    ) -> Result<()> {
+        if self.leaves_out(case) {
+            return Ok(());
+        }
+        let mut contestants: Vec<Box<dyn Contestant + '_>> =
+            vec![Box::new(Limit::new(place, way, datagram_bytes, calls))];
+        if name_of(calls) == "gso" && datagram_bytes >= SMALLEST_STREAM_BYTES {
+            contestants.push(Box::new(tallycast::Stream::start(place, way, datagram_bytes)?));
+        }
+        if way == Way::Unicast {
+            contestants.extend(self.peers(place, datagram_bytes, calls));
+        }
+        measure(self, case, &mut contestants)
+    }
+
+    /// Returns who else takes part: peers that send one datagram a call where the limit does, and at the size of an Ethernet's
+    /// frame, where streams are compared with them, beside the limit's trains too.
+    fn peers<'a>(
+        &self,
+        place: &'a Place,
+        datagram_bytes: usize,
+        calls: Calls,
+    ) -> Vec<Box<dyn Contestant + 'a>> {
+        let is_frame = datagram_bytes == FRAME_BYTES;
+        let mut peers: Vec<Box<dyn Contestant + 'a>> = Vec::new();
+        if calls == Calls::Plain && self.has_peer(iperf3::PROGRAM) {
+            peers.push(Box::new(iperf3::Udp { place, datagram_bytes, is_searched: is_frame }));
+        }
+        if is_frame && name_of(calls) == "gso" {
+            if self.has_peer(nuttcp::PROGRAM) {
+                peers.push(Box::new(nuttcp::Udp { place, datagram_bytes }));
+            }
+            if self.has_peer(iperf3::PROGRAM) {
+                peers.push(Box::new(iperf3::Tcp { place, datagram_bytes }));
+            }
+        }
+        peers
+    }
+
+    /// Tells whether a peer is installed, and says once what to do where it is not.
+    fn has_peer(&self, program: &'static str) -> bool {
+        let is_installed = peer::is_installed(program);
+        let mut absent = self.absent.borrow_mut();
+        if !is_installed && !absent.contains(&program) {
+            absent.push(program);
+            self.report.note(&format!(
+                "{program}: not measured: install it with: apt-get install --no-install-recommends {program}"
+            ));
+        }
+        is_installed
+    }
+}
+
+/// Returns the ways to hand datagrams of a size to the kernel. Trains of a stream's length are a way of their own where
+/// longer ones are possible.
+fn calls_for(datagram_bytes: usize) -> Vec<Calls> {
+    let longest = (MAX_TRAIN_BYTES / datagram_bytes).min(MAX_TRAIN);
+    let mut calls = vec![Calls::Plain, Calls::Batched, Calls::Trains(longest)];
+    if longest > STREAM_TRAIN {
+        calls.insert(2, Calls::Trains(STREAM_TRAIN));
+    }
+    calls
+}
+
+/// Names calls as cases do.
+const fn name_of(calls: Calls) -> &'static str {
+    match calls {
+        Calls::Plain => "plain",
+        Calls::Batched => "mmsg",
+        Calls::Trains(STREAM_TRAIN) => "gso16",
+        Calls::Trains(_) => "gso",
+    }
+}
+
+/// Becomes one side of a measurement, on its processor.
+fn play(arguments: &[String]) -> Result<()> {
+    let [role, standing, order] = arguments else { bail!("a role takes a standing and an order") };
+    standing.parse::<Standing>()?.take()?;
+    match role.as_str() {
+        "limit-source" => limit::source(order),
+        "limit-reader" => limit::reader(order),
+        "stream-source" => tallycast::source(order),
+        "stream-reader" => tallycast::reader(order),
+        "limit-ping" => limit::ping(order),
+        "limit-pong" => limit::pong(order),
+        other => bail!("there is no role `{other}`"),
+    }
+    .with_context(|| role.clone())
+}

@@ -1,0 +1,103 @@
+//! Other people's programs as contestants: one serves on the reader's side, one calls on the source's.
+//!
+//! They count what they lost themselves; a run they do not report is a run that failed. Where one is not installed it is
+//! said what to install, and the rest is measured without it.
+
+use std::io::{BufRead, BufReader, Read as _};
+use std::process::{Child, Command, Stdio};
+
+use anyhow::{Context, Result, ensure};
+use benches::place::{Place, Side};
+
+use crate::standing::Standing;
+
+/// Where a peer's server listens: the place's port may be another system's at this moment.
+const PORT_ABOVE: u16 = 1;
+
+/// A program that serves until it is dropped.
+pub(crate) struct Server(Child);
+
+/// Tells whether a program is there.
+pub(crate) fn is_installed(program: &str) -> bool {
+    let asked = Command::new(program).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
+    asked.is_ok()
+}
+
+/// Returns the port of a peer's server.
+pub(crate) const fn port(place: &Place) -> u16 {
+    place.port.wrapping_add(PORT_ABOVE)
+}
+
+/// Makes a command that runs a program on one side, on that side's processor.
+pub(crate) fn command(place: &Place, side: Side, program: &str) -> Result<Command> {
+    let standing = if side == Side::Source { Standing::Source } else { Standing::Reader { index: 0 } };
+    let mut command = place.command_of(side, "taskset");
+    command.args(["--cpu-list", &standing.processor()?.to_string(), program]);
+    command.stdin(Stdio::null());
+    Ok(command)
+}
+
+impl Server {
+    /// Starts a server; returns when it has said that it is ready.
+    pub(crate) fn start(mut command: Command, ready: &str) -> Result<Self> {
+        let child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
+        let mut server = Self(child.context("a peer's server could not be started")?);
+        let mut lines = BufReader::new(server.0.stdout.take().context("its output is a pipe")?);
+        let mut line = String::new();
+        while !line.contains(ready) {
+            line.clear();
+            ensure!(lines.read_line(&mut line)? > 0, "a peer's server ended before it said `{ready}`");
+        }
+        // What it says later nobody needs, but it must be able to say it.
+        std::thread::spawn(move || lines.read_to_end(&mut Vec::new()));
+        Ok(server)
+    }
+
+    /// Starts a server that never says it is ready; whether it listens is to be seen in `/proc/net`.
+    pub(crate) fn start_silent(place: &Place, mut command: Command) -> Result<Self> {
+        let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+        let server = Self(child.context("a peer's server could not be started")?);
+        let suffix = format!(":{:04X}", port(place));
+        for _ in 0..LOOKS {
+            let tables = format!("/proc/{}/net/", server.0.id());
+            let mut sockets = String::new();
+            for table in ["tcp", "tcp6"] {
+                let path = format!("{tables}{table}");
+                std::fs::File::open(&path)
+                    .and_then(|mut file| file.read_to_string(&mut sockets))
+                    .with_context(|| format!("{path} cannot be read"))?;
+            }
+            let local = |line: &str| line.split_whitespace().nth(1).is_some_and(|at| at.ends_with(&suffix));
+            if sockets.lines().any(local) {
+                return Ok(server);
+            }
+            std::thread::sleep(LOOK_PAUSE);
+        }
+        anyhow::bail!("a peer's server does not listen on port {}", port(place))
+    }
+}
+
+/// How often, and after which pauses, it is looked whether a server listens.
+const LOOKS: u32 = 1_000;
+const LOOK_PAUSE: std::time::Duration = std::time::Duration::from_millis(2);
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // Nothing to do about an error: it has ended already.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Runs a client to its end; returns what it said.
+pub(crate) fn output(mut command: Command) -> Result<String> {
+    let output = command.output().context("a peer's client could not be started")?;
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    ensure!(
+        output.status.success(),
+        "a peer's client ended with {}: {said}{}",
+        output.status,
+        String::from_utf8_lossy(&output.stderr)
+    );
+    Ok(said)
+}

@@ -1,0 +1,283 @@
+//! A stream from a publisher to subscribers, through the library's public face only.
+//!
+//! A datagram of 1,472 bytes has 80 of header and 348 elements of `f4`. What counts are the elements: as datagrams they
+//! are given as so many full ones. Publisher and subscribers are processes that live as long as their case; every run is
+//! a stream of its own, and its account must close.
+
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use benches::place::{Place, Side};
+use benches::process::{Process, end_with_leader, next_line, tell};
+use benches::{Whose, cpu_seconds};
+use serde::{Deserialize, Serialize};
+use tallycast::{Bus, Dtype, Event, Node, OnFull, Pacing, Publisher, StreamAccount, WallTime};
+
+use crate::contest::{Contestant, Pace, Run};
+use crate::limit::{BUFFER_BYTES, Way};
+use crate::standing::Standing;
+
+/// Bytes before the samples of a data datagram (`docs/protocol/stream.md`).
+const HEADER_BYTES: usize = 80;
+/// Bytes of IP and UDP around a datagram.
+const AROUND_BYTES: usize = 28;
+/// The smallest datagram that a bus can be told; smaller ones come of blocks that cannot be joined.
+const MIN_TOLD_BYTES: usize = 548;
+const ELEMENT_BYTES: usize = 4;
+/// What a publisher hands over at once, in full datagrams: as many as a stream sends in a train.
+const BLOCK_DATAGRAMS: usize = 16;
+/// The queue between publisher and network: about what two processors' caches hold.
+const QUEUE_BYTES: usize = 8 << 20;
+/// What is asked for where as much as possible is wanted: more than any processor can do.
+const FAR_TOO_MANY: f64 = 40e6;
+/// How long losses wait for evidence: less than by default, so that a search is over in time. On one host it is there
+/// within milliseconds.
+const SETTLE: Duration = Duration::from_millis(500);
+/// Nothing is published between two runs for longer than this.
+const PATIENCE: Duration = Duration::from_secs(600);
+
+/// The library's publisher and subscribers.
+pub(crate) struct Stream {
+    datagram_bytes: usize,
+    source: Process,
+    readers: Vec<Process>,
+}
+
+/// How the two sides find each other.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+struct Meeting {
+    bus: String,
+    /// Where data go; to the bus's group otherwise.
+    address: Option<SocketAddr>,
+    datagram_bytes: usize,
+}
+
+/// What a source shall publish.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+struct Order {
+    datagrams_per_second: Option<f64>,
+    seconds: f64,
+}
+
+/// What a source says at the end.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+struct Sent {
+    elements: u64,
+    cpu_s: f64,
+}
+
+/// What a reader says at the end.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+struct Received {
+    elements: u64,
+    /// Missing for no known reason.
+    unexplained: u64,
+    /// From the publisher's first to its last.
+    span: u64,
+    seconds: f64,
+    cpu_s: f64,
+}
+
+impl Stream {
+    /// Starts publisher and subscribers.
+    pub(crate) fn start(place: &Place, way: Way, datagram_bytes: usize) -> Result<Self> {
+        let mtu = datagram_bytes.max(MIN_TOLD_BYTES) + AROUND_BYTES;
+        let (port, interface) = (place.port, place.interface);
+        let meeting = Meeting {
+            bus: format!("udp://239.84.0.0:{port}?iface={interface}&mtu={mtu}&rcvbuf={BUFFER_BYTES}"),
+            address: (way == Way::Unicast).then(|| (place.reader, place.port.wrapping_add(3)).into()),
+            datagram_bytes,
+        };
+        let start = |side, role, standing: Standing| {
+            let mut command = place.command(side)?;
+            command.args(["--role", role, &standing.to_string(), &serde_json::to_string(&meeting)?]);
+            Process::start(command)
+        };
+        let reader = |index| {
+            let mut reader = start(Side::Reader, "stream-reader", Standing::Reader { index })?;
+            reader.hear::<()>("ready")?;
+            Ok(reader)
+        };
+        let readers = (0..way.readers()).map(reader).collect::<Result<_>>()?;
+        Ok(Self { datagram_bytes, source: start(Side::Source, "stream-source", Standing::Source)?, readers })
+    }
+}
+
+impl Contestant for Stream {
+    fn system(&self) -> &'static str {
+        "tallycast"
+    }
+
+    fn run(&mut self, pace: Pace) -> Result<Run> {
+        let Pace { datagrams_per_second, seconds } = pace;
+        self.source.say(&Order { datagrams_per_second, seconds })?;
+        self.readers.iter_mut().try_for_each(|reader| reader.hear::<()>("began"))?;
+        self.source.say(&"go")?;
+        let sent: Sent = self.source.hear("sent")?;
+        let hear = |reader: &mut Process| reader.hear("ended");
+        let received = self.readers.iter_mut().map(hear).collect::<Result<Vec<Received>>>()?;
+        for reader in &received {
+            ensure!(
+                reader.span == sent.elements,
+                "the account does not close: {} elements sent, {} accounted for by a reader",
+                sent.elements,
+                reader.span
+            );
+        }
+        let least = received.iter().map(|received| received.elements).min().context("a reader")?;
+        let per_datagram = elements_per_datagram(self.datagram_bytes) as u64;
+        Ok(Run {
+            datagram_bytes: self.datagram_bytes,
+            // A datagram that is not full counts as one, so that what is missing of it does too.
+            sent: sent.elements.div_ceil(per_datagram),
+            received: least.div_ceil(per_datagram),
+            seconds: received.iter().map(|received| received.seconds).fold(f64::MIN_POSITIVE, f64::max),
+            source_cpu_s: Some(sent.cpu_s),
+            reader_cpu_s: received.iter().map(|received| received.cpu_s).max_by(f64::total_cmp),
+            receive_buffer_bytes: None,
+            unexplained: received
+                .iter()
+                .map(|received| received.unexplained)
+                .sum::<u64>()
+                .div_ceil(per_datagram),
+        })
+    }
+}
+
+const fn elements_per_datagram(datagram_bytes: usize) -> usize {
+    (datagram_bytes - HEADER_BYTES) / ELEMENT_BYTES
+}
+
+/// Publishes one stream after the other, as ordered.
+pub(crate) fn source(meeting: &str) -> Result<()> {
+    let meeting: Meeting = serde_json::from_str(meeting)?;
+    let node = Node::open(meeting.bus.parse::<Bus>()?)?;
+    let mut run = 0;
+    while let Some(order) = next_line()? {
+        let order: Order = serde_json::from_str(&order)?;
+        run += 1;
+        let mut publisher = meeting.publisher(&node, run, &order)?;
+        next_line()?.context("the measurement was given up")?;
+        let cpu = cpu_seconds(Whose::Process);
+        meeting.publish(&mut publisher, &order)?;
+        let elements = publisher.close().samples.offered;
+        tell("sent", &Sent { elements, cpu_s: cpu_seconds(Whose::Process) - cpu })?;
+    }
+    Ok(())
+}
+
+impl Meeting {
+    fn publisher(&self, node: &Node, run: u32, order: &Order) -> Result<Publisher> {
+        let mut stream = node.publisher(format!("bench/run{run}")).dtype(Dtype::F4);
+        stream = stream.rate(self.elements_per_second(order)).on_full(OnFull::Block).queue_bytes(QUEUE_BYTES);
+        if order.datagrams_per_second.is_none() || self.is_small() {
+            // Of small datagrams the pacer does not know how much of them is header.
+            stream = stream.pacing(Pacing::Unlimited);
+        }
+        if self.is_small() {
+            stream = stream.linger(Duration::ZERO);
+        }
+        if let Some(address) = self.address {
+            stream = stream.to(address);
+        }
+        Ok(stream.open()?)
+    }
+
+    fn publish(&self, publisher: &mut Publisher, order: &Order) -> Result<()> {
+        let duration = Duration::from_secs_f64(order.seconds);
+        let began = Instant::now();
+        if self.is_small() {
+            return self.publish_apart(publisher, order);
+        }
+        let block = vec![1.0_f32; BLOCK_DATAGRAMS * elements_per_datagram(self.datagram_bytes)];
+        while began.elapsed() < duration {
+            match order.datagrams_per_second {
+                Some(_) => publisher.send_when_due(&block)?,
+                None => publisher.send(&block)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Publishes a block for each datagram, and leaves a sample's time between them: what does not follow in time is
+    /// not joined.
+    fn publish_apart(&self, publisher: &mut Publisher, order: &Order) -> Result<()> {
+        let block = vec![1.0_f32; elements_per_datagram(self.datagram_bytes)];
+        let apart = publisher.schema().rate.duration_of(block.len() as u64 + 1);
+        let apart_ns = i64::try_from(apart.as_nanos()).context("a rate of less than a block in years")?;
+        let duration = Duration::from_secs_f64(order.seconds);
+        let (began, mut t0) = (Instant::now(), tallycast::now());
+        let mut sent = 0_u32;
+        while began.elapsed() < duration {
+            if let Some(datagrams_per_second) = order.datagrams_per_second {
+                let due = began + Duration::from_secs_f64(f64::from(sent) / datagrams_per_second);
+                std::thread::sleep(due.saturating_duration_since(Instant::now()));
+            }
+            for _ in 0..SMALL_BURST {
+                publisher.send_at(t0, &block)?;
+                t0 = WallTime::from_nanos(t0.as_nanos() + apart_ns);
+            }
+            sent += SMALL_BURST;
+        }
+        Ok(())
+    }
+
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it saturates")]
+    fn elements_per_second(&self, order: &Order) -> u32 {
+        let datagrams_per_second = order.datagrams_per_second.unwrap_or(FAR_TOO_MANY);
+        (datagrams_per_second * elements_per_datagram(self.datagram_bytes) as f64) as u32
+    }
+
+    const fn is_small(&self) -> bool {
+        self.datagram_bytes < MIN_TOLD_BYTES
+    }
+}
+
+/// So many small blocks are handed over between two looks at the clock.
+const SMALL_BURST: u32 = 16;
+
+/// Reads one stream after the other and tells what it saw of each.
+pub(crate) fn reader(meeting: &str) -> Result<()> {
+    let meeting: Meeting = serde_json::from_str(meeting)?;
+    let node = Node::builder().bus(meeting.bus.parse::<Bus>()?).settle(SETTLE).build()?;
+    let mut subscriber = node.subscriber("bench/*").reader("bench");
+    if let Some(address) = meeting.address {
+        subscriber = subscriber.from(address);
+    }
+    let mut subscriber = subscriber.open()?;
+    end_with_leader();
+    tell("ready", &())?;
+    let (mut cpu, mut first, mut last) = (0.0, None, Instant::now());
+    while let Some(event) = subscriber.next(PATIENCE) {
+        match event {
+            Event::Began(_) => {
+                (cpu, first) = (cpu_seconds(Whose::Process), None);
+                tell("began", &())?;
+            }
+            Event::Block(_) => {
+                last = Instant::now();
+                first.get_or_insert(last);
+            }
+            Event::Ended(account) => {
+                let seconds = first.map_or(0.0, |first| (last - first).as_secs_f64());
+                tell("ended", &received(&account, seconds, cpu_seconds(Whose::Process) - cpu)?)?;
+            }
+            Event::Gap(_) | Event::Settled(_) => {}
+        }
+    }
+    Ok(())
+}
+
+fn received(account: &StreamAccount, seconds: f64, cpu_s: f64) -> Result<Received> {
+    let books = &account.account;
+    books.check().with_context(|| format!("the account of `{}` does not balance", account.stream))?;
+    let elements = &books.elements;
+    Ok(Received {
+        elements: elements.delivered,
+        unexplained: elements.unexplained,
+        span: elements.next - elements.first,
+        seconds,
+        cpu_s,
+    })
+}
