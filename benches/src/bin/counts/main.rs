@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use cast::receive::{self, ReaderIdentity};
-use cast::send::{self, Pacing, SenderConfig, Sending};
+use cast::send::{self, DEFAULT_TRAIN, Pacing, SenderConfig, Sending};
 use cast::{Receiver, Sender};
 use ledger::BookConfig;
 use sample::{Channel, Dtype, Schema};
@@ -34,10 +34,12 @@ struct Case {
 }
 
 const CASES: &[Case] = &[
-    Case { name: "send/100B", work: |count| send_alone(SMALL, count) },
-    Case { name: "send/1472B", work: |count| send_alone(FULL, count) },
+    Case { name: "send/100B", work: |count| send_only(SMALL, count) },
+    Case { name: "send/1472B", work: |count| send_only(FULL, count) },
+    Case { name: "send/alone", work: |count| send_only(ALONE, count) },
     Case { name: "send+receive/100B", work: |count| send_and_receive(SMALL, count) },
     Case { name: "send+receive/1472B", work: |count| send_and_receive(FULL, count) },
+    Case { name: "send+receive/alone", work: |count| send_and_receive(ALONE, count) },
     Case { name: "record/64B", work: |count| record(64, count) },
     Case { name: "record/1392B", work: |count| record(FRAME_BYTES - wire::DATA_HEADER_BYTES, count) },
 ];
@@ -51,10 +53,12 @@ struct Blocks {
     datagrams: usize,
 }
 
+/// Blocks of a train of small datagrams.
+const SMALL: Blocks = Blocks { datagram_bytes: 100, datagrams: DEFAULT_TRAIN };
+/// Blocks of a train of full ones.
+const FULL: Blocks = Blocks { datagram_bytes: FRAME_BYTES, datagrams: DEFAULT_TRAIN };
 /// Small blocks that do not wait for company.
-const SMALL: Blocks = Blocks { datagram_bytes: 100, datagrams: 1 };
-/// Blocks of a train.
-const FULL: Blocks = Blocks { datagram_bytes: FRAME_BYTES, datagrams: 16 };
+const ALONE: Blocks = Blocks { datagram_bytes: 100, datagrams: 1 };
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -96,28 +100,29 @@ impl Source {
                 station: "bench".to_owned(),
             },
             epoch: Epoch { start_ns: 1, life: 1 },
-            datagram_bytes: FRAME_BYTES,
+            datagram_bytes: blocks.datagram_bytes,
             linger: Duration::ZERO,
             clock: Clock::System,
             destinations: 1,
-            pacing: Pacing::Unlimited,
+            pacing: Pacing::Unlimited { train: DEFAULT_TRAIN },
             sending: Sending::Always,
         };
         let now = Instant::from_nanos(1_000_000_000);
         let payload_bytes = (blocks.datagram_bytes - wire::DATA_HEADER_BYTES) * blocks.datagrams;
+        let sender = Sender::new(config, 1, now).expect("a description that fits");
         Self {
-            sender: Sender::new(config, 1, now).expect("a description that fits"),
+            buffer: vec![0; sender.train_bytes()],
+            sender,
             now,
             block: vec![7; payload_bytes],
             block_samples: (payload_bytes / Dtype::F4.size_bytes()) as u64,
             next_index: 0,
             rate,
-            buffer: vec![0; FRAME_BYTES],
         }
     }
 
-    /// Hands over one block and gives every datagram that is due to `take`.
-    fn send_block(&mut self, take: impl FnMut(Instant, &[u8])) {
+    /// Hands over one block and gives every train that is due to `take`, with the size of its datagrams.
+    fn send_block(&mut self, take: impl FnMut(Instant, &[u8], usize)) {
         self.now += STEP;
         let t0 = self.rate.time_of(self.next_index, 0, WallTime::from_nanos(0));
         let input = send::Input::Samples { first_index: self.next_index, t0, bytes: &self.block };
@@ -126,10 +131,12 @@ impl Source {
         self.drain(take);
     }
 
-    fn drain(&mut self, mut take: impl FnMut(Instant, &[u8])) {
+    fn drain(&mut self, mut take: impl FnMut(Instant, &[u8], usize)) {
         loop {
             match self.sender.poll(self.now, &mut self.buffer) {
-                send::Output::Transmit { size_bytes, .. } => take(self.now, &self.buffer[..size_bytes]),
+                send::Output::Transmit { size_bytes, segment_bytes, .. } => {
+                    take(self.now, &self.buffer[..size_bytes], segment_bytes);
+                }
                 send::Output::Event(_) => {}
                 send::Output::Idle { .. } => return,
             }
@@ -137,7 +144,7 @@ impl Source {
     }
 
     /// Sends so many datagrams.
-    fn send(&mut self, blocks: Blocks, count: usize, mut take: impl FnMut(Instant, &[u8])) {
+    fn send(&mut self, blocks: Blocks, count: usize, mut take: impl FnMut(Instant, &[u8], usize)) {
         // The description goes first, so that a receiver takes everything from the first sample on.
         self.drain(&mut take);
         for _ in 0..count.div_ceil(blocks.datagrams) {
@@ -146,11 +153,12 @@ impl Source {
     }
 }
 
-fn send_alone(blocks: Blocks, count: usize) {
+fn send_only(blocks: Blocks, count: usize) {
     let mut source = Source::new(blocks);
     let mut of_size = 0;
-    source.send(blocks, count, |_, datagram| {
-        of_size += usize::from(std::hint::black_box(datagram).len() == blocks.datagram_bytes);
+    source.send(blocks, count, |_, train, segment_bytes| {
+        let datagrams = std::hint::black_box(train).len() / segment_bytes;
+        of_size += if segment_bytes == blocks.datagram_bytes { datagrams } else { 0 };
     });
     assert!(of_size >= count, "{of_size} datagrams of {} bytes left, not {count}", blocks.datagram_bytes);
     assert_eq!(source.sender.totals().samples.numbered, source.next_index, "the account closes");
@@ -162,15 +170,12 @@ fn send_and_receive(blocks: Blocks, count: usize) {
     let mut receiver = Receiver::new(reader, BookConfig::default(), 1);
     let mut buffer = vec![0; FRAME_BYTES];
     let mut delivered = 0;
-    source.send(blocks, count, |now, bytes| {
-        receiver.handle(now, receive::Input::Datagram { bytes, from: SOURCE.into(), drops: Some(0) });
-        loop {
-            match receiver.poll(now, &mut buffer) {
-                receive::Output::Event(receive::Event::Block { positions, .. }) => {
-                    delivered += positions.end - positions.start;
-                }
-                receive::Output::Event(_) | receive::Output::Transmit { .. } => {}
-                receive::Output::Idle { .. } => break,
+    source.send(blocks, count, |now, bytes, segment_bytes| {
+        let (from, drops) = (SOURCE.into(), Some(0));
+        receiver.handle(now, receive::Input::Train { bytes, segment_bytes, from, drops });
+        while let Some(output) = receiver.take_output(&mut buffer) {
+            if let receive::Output::Event(receive::Event::Block { positions, .. }) = output {
+                delivered += positions.end - positions.start;
             }
         }
     });

@@ -12,7 +12,7 @@ use benches::place::{Place, Side};
 use benches::process::{Process, end_with_leader, next_line, tell};
 use benches::{Whose, cpu_seconds};
 use serde::{Deserialize, Serialize};
-use tallycast::{Bus, Dtype, Event, Node, OnFull, Pacing, Publisher, StreamAccount, WallTime};
+use tallycast::{Bus, Dtype, Event, Node, OnFull, Pacing, Publisher, StreamAccount};
 
 use crate::contest::{Contestant, Pace, Run};
 use crate::limit::{BUFFER_BYTES, Way};
@@ -22,11 +22,11 @@ use crate::standing::Standing;
 const HEADER_BYTES: usize = 80;
 /// Bytes of IP and UDP around a datagram.
 const AROUND_BYTES: usize = 28;
-/// The smallest datagram that a bus can be told; smaller ones come of blocks that cannot be joined.
-const MIN_TOLD_BYTES: usize = 548;
 const ELEMENT_BYTES: usize = 4;
-/// What a publisher hands over at once, in full datagrams: as many as a stream sends in a train.
-const BLOCK_DATAGRAMS: usize = 16;
+/// What a publisher hands over at once: a good many datagrams of any size.
+const BLOCK_BYTES: usize = 64 << 10;
+/// The longest train, as the limit's.
+const TRAIN: usize = 64;
 /// The queue between publisher and network: about what two processors' caches hold.
 const QUEUE_BYTES: usize = 8 << 20;
 /// What is asked for where as much as possible is wanted: more than any processor can do.
@@ -82,10 +82,12 @@ struct Received {
 impl Stream {
     /// Starts publisher and subscribers.
     pub(crate) fn start(place: &Place, way: Way, datagram_bytes: usize) -> Result<Self> {
-        let mtu = datagram_bytes.max(MIN_TOLD_BYTES) + AROUND_BYTES;
+        let mtu = datagram_bytes + AROUND_BYTES;
         let (port, interface) = (place.port, place.interface);
         let meeting = Meeting {
-            bus: format!("udp://239.84.0.0:{port}?iface={interface}&mtu={mtu}&rcvbuf={BUFFER_BYTES}"),
+            bus: format!(
+                "udp://239.84.0.0:{port}?iface={interface}&mtu={mtu}&rcvbuf={BUFFER_BYTES}&train={TRAIN}"
+            ),
             address: (way == Way::Unicast).then(|| (place.reader, place.port.wrapping_add(3)).into()),
             datagram_bytes,
         };
@@ -171,12 +173,8 @@ impl Meeting {
     fn publisher(&self, node: &Node, run: u32, order: &Order) -> Result<Publisher> {
         let mut stream = node.publisher(format!("bench/run{run}")).dtype(Dtype::F4);
         stream = stream.rate(self.elements_per_second(order)).on_full(OnFull::Block).queue_bytes(QUEUE_BYTES);
-        if order.datagrams_per_second.is_none() || self.is_small() {
-            // Of small datagrams the pacer does not know how much of them is header.
-            stream = stream.pacing(Pacing::Unlimited);
-        }
-        if self.is_small() {
-            stream = stream.linger(Duration::ZERO);
+        if order.datagrams_per_second.is_none() {
+            stream = stream.pacing(Pacing::Unlimited { train: TRAIN });
         }
         if let Some(address) = self.address {
             stream = stream.to(address);
@@ -187,10 +185,7 @@ impl Meeting {
     fn publish(&self, publisher: &mut Publisher, order: &Order) -> Result<()> {
         let duration = Duration::from_secs_f64(order.seconds);
         let began = Instant::now();
-        if self.is_small() {
-            return self.publish_apart(publisher, order);
-        }
-        let block = vec![1.0_f32; BLOCK_DATAGRAMS * elements_per_datagram(self.datagram_bytes)];
+        let block = vec![1.0_f32; BLOCK_BYTES / ELEMENT_BYTES];
         while began.elapsed() < duration {
             match order.datagrams_per_second {
                 Some(_) => publisher.send_when_due(&block)?,
@@ -200,42 +195,12 @@ impl Meeting {
         Ok(())
     }
 
-    /// Publishes a block for each datagram, and leaves a sample's time between them: what does not follow in time is
-    /// not joined.
-    fn publish_apart(&self, publisher: &mut Publisher, order: &Order) -> Result<()> {
-        let block = vec![1.0_f32; elements_per_datagram(self.datagram_bytes)];
-        let apart = publisher.schema().rate.duration_of(block.len() as u64 + 1);
-        let apart_ns = i64::try_from(apart.as_nanos()).context("a rate of less than a block in years")?;
-        let duration = Duration::from_secs_f64(order.seconds);
-        let (began, mut t0) = (Instant::now(), tallycast::now());
-        let mut sent = 0_u32;
-        while began.elapsed() < duration {
-            if let Some(datagrams_per_second) = order.datagrams_per_second {
-                let due = began + Duration::from_secs_f64(f64::from(sent) / datagrams_per_second);
-                std::thread::sleep(due.saturating_duration_since(Instant::now()));
-            }
-            for _ in 0..SMALL_BURST {
-                publisher.send_at(t0, &block)?;
-                t0 = WallTime::from_nanos(t0.as_nanos() + apart_ns);
-            }
-            sent += SMALL_BURST;
-        }
-        Ok(())
-    }
-
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it saturates")]
     fn elements_per_second(&self, order: &Order) -> u32 {
         let datagrams_per_second = order.datagrams_per_second.unwrap_or(FAR_TOO_MANY);
         (datagrams_per_second * elements_per_datagram(self.datagram_bytes) as f64) as u32
     }
-
-    const fn is_small(&self) -> bool {
-        self.datagram_bytes < MIN_TOLD_BYTES
-    }
 }
-
-/// So many small blocks are handed over between two looks at the clock.
-const SMALL_BURST: u32 = 16;
 
 /// Reads one stream after the other and tells what it saw of each.
 pub(crate) fn reader(meeting: &str) -> Result<()> {

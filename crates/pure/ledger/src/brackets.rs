@@ -19,8 +19,11 @@ pub struct BookKey(pub u32);
 
 /// How long a bracket is kept: longer than any number waits for evidence, so that a released one finds it.
 const BRACKET_MEMORY: Duration = Duration::from_secs(60);
-/// The most brackets kept at once; beyond, the oldest is closed and its rest shown as unmatched.
-const MAX_BRACKETS: usize = 4_096;
+/// The most brackets of a kind kept at once; beyond, the oldest is closed and its rest shown as unmatched.
+///
+/// More than there are gaps that wait for evidence: under overload each may have a bracket of its own, which must
+/// still be there when the gap settles.
+const MAX_BRACKETS: usize = 16_384;
 
 /// What a socket's drop counter counts by one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -49,8 +52,10 @@ impl DropUnit {
 /// The counts of one socket that wait to be matched with missing numbers.
 #[derive(Clone, Debug, Default)]
 pub struct Brackets {
-    /// In the order of their ids, without a gap.
-    brackets: VecDeque<Bracket>,
+    /// What the socket dropped, in the order of time and so of numbers: later brackets begin and end at higher ones.
+    socket: VecDeque<Bracket>,
+    /// What publishers withheld, in the order of time.
+    tallies: VecDeque<Bracket>,
     /// For every book with an open span, the oldest bracket that has one: so a stream that is silent costs
     /// the others of its socket nothing.
     open: BTreeMap<BookKey, BracketId>,
@@ -126,8 +131,8 @@ impl Brackets {
     /// Notes that a datagram of `book` was read: what was dropped before it has a lower number.
     pub fn read(&mut self, book: BookKey, number: u64) {
         let Some(oldest) = self.open.remove(&book) else { return };
-        let first = self.brackets.partition_point(|bracket| bracket.id < oldest);
-        for bracket in self.brackets.iter_mut().skip(first) {
+        let first = self.socket.partition_point(|bracket| bracket.id < oldest);
+        for bracket in self.socket.range_mut(first..) {
             let Some(span) = bracket.span_mut(book).filter(|span| span.before.is_none()) else { continue };
             if number > span.after {
                 span.before = Some(number);
@@ -159,14 +164,20 @@ impl Brackets {
 
     /// Forgets brackets that nothing can refer to any more; their rest becomes unmatched.
     pub fn expire(&mut self, now: Instant) {
-        while self.brackets.front().is_some_and(|bracket| now.since(bracket.since) > BRACKET_MEMORY) {
-            self.forget_oldest();
+        for brackets in [&mut self.socket, &mut self.tallies] {
+            while brackets.front().is_some_and(|bracket| now.since(bracket.since) > BRACKET_MEMORY) {
+                forget_oldest(brackets, &mut self.unmatched);
+            }
         }
     }
 
     fn add(&mut self, now: Instant, stage: Stage, rise: u64, origin: Origin, spans: Vec<Span>) {
-        if self.brackets.len() == MAX_BRACKETS {
-            self.forget_oldest();
+        let brackets = match origin {
+            Origin::SocketDrops(_) => &mut self.socket,
+            Origin::TallyTotals => &mut self.tallies,
+        };
+        if brackets.len() == MAX_BRACKETS {
+            forget_oldest(brackets, &mut self.unmatched);
         }
         let id = BracketId(self.next_id);
         self.next_id += 1;
@@ -174,35 +185,23 @@ impl Brackets {
             Origin::SocketDrops(unit) => rise.saturating_mul(unit.datagrams_at_most()),
             Origin::TallyTotals => rise,
         };
-        self.brackets.push_back(Bracket {
-            id,
-            stage,
-            since: now,
-            rise,
-            remaining,
-            explained: 0,
-            origin,
-            spans,
-        });
-    }
-
-    fn forget_oldest(&mut self) {
-        if let Some(bracket) = self.brackets.pop_front() {
-            // A forged tally may claim any count.
-            let unmatched = &mut self.unmatched[bracket.stage];
-            *unmatched = unmatched.saturating_add(bracket.unmatched());
-        }
+        brackets.push_back(Bracket { id, stage, since: now, rise, remaining, explained: 0, origin, spans });
     }
 
     /// Takes from the brackets what they can explain of `numbers`: earlier stages and older counts first.
+    ///
+    /// Cost: logarithmic in the socket's brackets, linear in those of tallies that are not used up.
     pub(crate) fn explain(&mut self, book: BookKey, numbers: Range<u64>) -> Vec<Match> {
         let mut matches = Vec::new();
-        let mut rest = vec![numbers];
-        for publishers_word in [true, false] {
-            let is_of_turn = |bracket: &Bracket| (bracket.origin == Origin::TallyTotals) == publishers_word;
-            let useful = |bracket: &&mut Bracket| is_of_turn(bracket) && bracket.remaining > 0;
-            for bracket in self.brackets.iter_mut().filter(useful) {
-                rest = rest.into_iter().flat_map(|part| bracket.explain(book, part, &mut matches)).collect();
+        let mut rest = vec![numbers.clone()];
+        let first = self.socket.partition_point(|bracket| bracket.ends_below(book, numbers.start));
+        let reaches = |bracket: &&mut Bracket| !bracket.begins_behind(book, numbers.end);
+        let socket = self.socket.range_mut(first..).take_while(reaches);
+        let publishers_word_first = self.tallies.iter_mut().chain(socket);
+        for bracket in publishers_word_first.filter(|bracket| bracket.remaining > 0) {
+            rest = rest.into_iter().flat_map(|part| bracket.explain(book, part, &mut matches)).collect();
+            if rest.is_empty() {
+                break;
             }
         }
         matches
@@ -210,10 +209,20 @@ impl Brackets {
 
     /// Gives `count` back to a bracket whose number turned up after all.
     pub(crate) fn release(&mut self, id: BracketId, count: u64) {
-        if let Ok(index) = self.brackets.binary_search_by_key(&id, |bracket| bracket.id) {
-            self.brackets[index].remaining += count;
-            self.brackets[index].explained -= count;
+        for brackets in [&mut self.socket, &mut self.tallies] {
+            if let Ok(index) = brackets.binary_search_by_key(&id, |bracket| bracket.id) {
+                brackets[index].remaining += count;
+                brackets[index].explained -= count;
+            }
         }
+    }
+}
+
+fn forget_oldest(brackets: &mut VecDeque<Bracket>, unmatched: &mut StageCounts) {
+    if let Some(bracket) = brackets.pop_front() {
+        // A forged tally may claim any count.
+        let unmatched = &mut unmatched[bracket.stage];
+        *unmatched = unmatched.saturating_add(bracket.unmatched());
     }
 }
 
@@ -221,6 +230,17 @@ impl Bracket {
     /// Returns what was counted and explains nothing: of a train it is enough that one of its datagrams is missing.
     const fn unmatched(&self) -> u64 {
         self.rise.saturating_sub(self.explained)
+    }
+
+    /// Tells whether all it may explain of a book lies below `number`. Of a book that it does not know it explains
+    /// nothing: that one began later.
+    fn ends_below(&self, book: BookKey, number: u64) -> bool {
+        self.span(book).is_none_or(|span| span.before.is_some_and(|before| before <= number))
+    }
+
+    /// Tells whether all it may explain of a book lies at `number` or above.
+    fn begins_behind(&self, book: BookKey, number: u64) -> bool {
+        self.span(book).is_some_and(|span| span.after >= number)
     }
 
     fn span(&self, book: BookKey) -> Option<&Span> {
@@ -304,6 +324,19 @@ mod tests {
         brackets.read(OTHER, 72);
         assert_eq!(explained(&mut brackets, OTHER, 71..75), [71..72], "what was dropped lies before 72");
         assert_eq!(explained(&mut brackets, BOOK, 3..4), [3..4]);
+    }
+
+    #[test]
+    fn under_overload_each_loss_finds_its_own_count() {
+        let mut brackets = Brackets::default();
+        let losses: Vec<Range<u64>> = (1..10_000).map(|loss| 10 * loss..10 * loss + 3).collect();
+        for loss in &losses {
+            brackets.socket_drops_rose(Instant::ORIGIN, 3, DropUnit::Datagram, [(BOOK, loss.start - 1)]);
+            brackets.read(BOOK, loss.end);
+        }
+        for loss in losses {
+            assert_eq!(explained(&mut brackets, BOOK, loss.clone()), [loss]);
+        }
     }
 
     #[test]
