@@ -122,6 +122,26 @@ fn more_than_a_train_can_hold_leaves_in_several() {
 }
 
 #[test]
+fn neither_sending_nor_receiving_allocates() {
+    let receiver = receiver(at("127.0.0.1:0"), BUFFER_BYTES);
+    let to = receiver.local_address();
+    let mut sender = sender(to);
+    earn_trust(&mut sender, &receiver);
+    let (train, mut batch) = ([7; 16 * 1_000], ReceiveBatch::for_trains());
+    let mut round = || {
+        assert_eq!(sender.send_train(&train, 1_000, to).len(), 16);
+        assert_eq!(sender.send_batch(&[&train[..100], &train[..200]], to).len(), 2);
+        let mut datagrams = 0;
+        while datagrams < 18 {
+            receiver.receive_batch(&mut batch).unwrap();
+            datagrams += batch.iter().map(|received| received.datagrams().count()).sum::<usize>();
+        }
+    };
+    round();
+    assert_eq!(allocation_counter::measure(|| (0..100).for_each(|_| round())).count_total, 0);
+}
+
+#[test]
 fn a_datagram_larger_than_the_train_before_it_is_not_cut() {
     let receiver = receiver(at("127.0.0.1:0"), BUFFER_BYTES);
     let to = receiver.local_address();

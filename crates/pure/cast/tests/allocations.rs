@@ -1,0 +1,111 @@
+//! Nothing is allocated for a datagram that is sent, arrives, and is handed over in its turn.
+#![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
+
+use core::time::Duration;
+
+use cast::receive::{self, ReaderIdentity};
+use cast::send::{self, Pacing, SenderConfig, Sending};
+use cast::{Receiver, Sender};
+use ledger::BookConfig;
+use sample::{Channel, Dtype, Schema};
+use units::{Epoch, Instant, ReaderId, SampleRate, WallTime};
+use wire::{Clock, Description};
+
+/// A publisher and a reader that are joined by nothing.
+struct Line {
+    sender: Sender,
+    receiver: Receiver,
+    now: Instant,
+    next_index: u64,
+    rate: SampleRate,
+    train: Vec<u8>,
+    buffer: Vec<u8>,
+    datagrams: u64,
+    delivered: u64,
+}
+
+impl Line {
+    fn new(datagram_bytes: usize) -> Self {
+        let rate = SampleRate::hz(1_000_000).unwrap();
+        let schema = Schema::new(Dtype::F4, rate, vec![Channel::new("a", "V")]).unwrap();
+        let name = "line/a".parse().unwrap();
+        let config = SenderConfig {
+            description: Description { name, schema, report_port: 0, station: "host".to_owned() },
+            epoch: Epoch { start_ns: 1, life: 1 },
+            datagram_bytes,
+            linger: Duration::ZERO,
+            clock: Clock::System,
+            destinations: 1,
+            pacing: Pacing::default(),
+            sending: Sending::Always,
+        };
+        let now = Instant::from_nanos(1_000_000_000);
+        let sender = Sender::new(config, 1, now).unwrap();
+        let reader = ReaderIdentity { id: ReaderId(1), name: "reader".to_owned(), receive_buffer_bytes: 0 };
+        Self {
+            train: vec![0; sender.train_bytes()],
+            sender,
+            receiver: Receiver::new(reader, BookConfig::default(), 1),
+            now,
+            next_index: 0,
+            rate,
+            buffer: vec![0; 2_048],
+            datagrams: 0,
+            delivered: 0,
+        }
+    }
+
+    /// Publishes a block a millisecond, so many times, and reads it; nothing of it is a tally or a description.
+    fn run(&mut self, blocks: u32, block: &[u8]) {
+        for _ in 0..blocks {
+            self.now += Duration::from_micros(10);
+            let t0 = self.rate.time_of(self.next_index, 0, WallTime::from_nanos(0));
+            let samples = send::Input::Samples { first_index: self.next_index, t0, bytes: block };
+            self.sender.handle(self.now, samples);
+            self.next_index += (block.len() / 4) as u64;
+            self.pass_on();
+        }
+    }
+
+    fn pass_on(&mut self) {
+        loop {
+            match self.sender.poll(self.now, &mut self.train) {
+                send::Output::Transmit { numbers, segment_bytes, size_bytes, .. } => {
+                    self.datagrams += numbers.end - numbers.start;
+                    let (bytes, from) = (&self.train[..size_bytes], ([10, 0, 0, 1], 7_400).into());
+                    let train = receive::Input::Train { bytes, segment_bytes, from, drops: None };
+                    self.receiver.handle(self.now, train);
+                    while let Some(output) = self.receiver.take_output(&mut self.buffer) {
+                        if let receive::Output::Event(receive::Event::Block { positions, .. }) = output {
+                            self.delivered += positions.end - positions.start;
+                        }
+                    }
+                }
+                send::Output::Event(_) => {}
+                send::Output::Idle { deadline: Some(deadline) }
+                    if deadline < self.now + Duration::from_millis(1) =>
+                {
+                    self.now = deadline;
+                }
+                send::Output::Idle { .. } => return,
+            }
+        }
+    }
+}
+
+#[test]
+fn the_steady_path_allocates_nothing() {
+    for (datagram_bytes, block_bytes) in [(1_472, 65_536), (1_472, 4_000), (548, 4_000), (100, 2_000)] {
+        let mut line = Line::new(datagram_bytes);
+        let block = vec![7; block_bytes];
+        // All that is kept for reuse has been made once the first description and tallies have left.
+        line.run(400, &block);
+        let (before, delivered) = (line.datagrams, line.delivered);
+        // So short that no tally and no description is due: they are few, and made of lists.
+        let counted = allocation_counter::measure(|| line.run(16, &block));
+        let datagrams = line.datagrams - before;
+        assert!(datagrams >= 16 && line.delivered > delivered, "{datagrams} datagrams");
+        assert_eq!(counted.count_total, 0, "for {datagrams} datagrams of {datagram_bytes} bytes");
+        line.receiver.check().unwrap();
+    }
+}
