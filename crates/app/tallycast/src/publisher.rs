@@ -236,8 +236,14 @@ impl Publisher {
 
     /// Ends the epoch: sends what is queued, then the final tally; returns what became of everything.
     #[must_use]
-    pub fn close(mut self) -> Totals {
-        self.outlet.take().map_or_else(Totals::default, |outlet| outlet.finish().totals)
+    pub fn close(self) -> Totals {
+        self.close_with_status().totals
+    }
+
+    /// As [`close`](Self::close), and returns all that the sending agent said last.
+    #[must_use]
+    pub fn close_with_status(mut self) -> OutletStatus {
+        self.outlet.take().map_or_else(OutletStatus::default, Outlet::finish)
     }
 
     /// Returns what the sending agent last said.

@@ -21,7 +21,9 @@ pub use ledger_page::{LifeOnPage, read_ledger_page};
 pub use receive::{
     Announced, Inlet, PortStatus, ReceiveAgent, ReceiveConfig, ReceiveError, ReceivesFor, StreamAccountView,
 };
-pub use send::{Outlet, OutletConfig, OutletStatus, SendAgent, SendConfig, SendError, open_on_host};
+pub use send::{
+    Departures, Outlet, OutletConfig, OutletStatus, SendAgent, SendConfig, SendError, open_on_host,
+};
 pub use thread::{Idle, ThreadTuning};
 
 /// An agent looks round at least this often, so that no lost wake-up is lost for ever.

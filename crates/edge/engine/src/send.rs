@@ -3,6 +3,7 @@
 //! A publisher writes into an [`Outlet`]; the agent drives a [`cast::Sender`] for each over a socket of its
 //! own, receives the readers' reports, and announces the streams. Start with [`SendAgent::start`].
 
+mod departures;
 mod lane;
 mod outlet;
 
@@ -22,6 +23,7 @@ use wire::{Datagram, DescriptionError};
 use crate::bell::AgentBell;
 use crate::host::RingWriter;
 use crate::thread::{AgentThread, Idle, ThreadTuning};
+pub use departures::Departures;
 use lane::{Lane, Turn};
 use outlet::{Link, OutletShared};
 pub use outlet::{Outlet, OutletConfig, OutletStatus};

@@ -14,7 +14,8 @@ use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 use source::{Description, Speed};
 use tallycast::{
-    Address, Channel, OnFull, Publisher, PublisherBuilder, ReaderReport, Schema, Sending, StreamName, Totals,
+    Address, Channel, Departures, OnFull, OutletStatus, Publisher, PublisherBuilder, ReaderReport, Schema,
+    Sending, StreamName, Totals,
 };
 
 use crate::Outcome;
@@ -139,9 +140,10 @@ pub(crate) fn run(arguments: Arguments, sources: &Sources) -> anyhow::Result<Out
     ending.begin();
     let (publisher, played) = play(source, arguments.speed, publisher, &ending, control);
     let (name, epoch, readers) = (publisher.name().clone(), publisher.epoch(), publisher.readers());
-    let totals = publisher.close();
+    let status = publisher.close_with_status();
+    let totals = status.totals;
     if arguments.json {
-        print_line(&totals_json(&name, epoch, &totals, &readers))?;
+        print_line(&totals_json(&name, epoch, &status, &readers))?;
     } else {
         eprintln!("{}", totals_text(&totals));
     }
@@ -233,10 +235,10 @@ fn said(publisher: &Publisher) -> String {
 pub(crate) fn totals_json(
     name: &StreamName,
     epoch: tallycast::Epoch,
-    totals: &Totals,
+    status: &OutletStatus,
     readers: &[ReaderReport],
 ) -> Value {
-    let (samples, datagrams) = (&totals.samples, &totals.datagrams);
+    let (samples, datagrams) = (&status.totals.samples, &status.totals.datagrams);
     json!({
         "event": "totals",
         "stream": name.as_str(),
@@ -256,7 +258,23 @@ pub(crate) fn totals_json(
             "sender_qdisc": datagrams.sender_qdisc,
             "bytes": datagrams.bytes,
         },
+        "departures": departures_json(&status.departures),
         "readers": readers.iter().map(|reader| reader.report.name.as_str()).collect::<Vec<_>>(),
+    })
+}
+
+fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// How far apart trains left: the datagrams that left together, and their intervals by powers of two.
+fn departures_json(departures: &Departures) -> Value {
+    let intervals = departures.intervals();
+    let intervals = intervals.map(|(below, count)| json!({"below_ns": nanos(below), "count": count}));
+    json!({
+        "trains": departures.trains(),
+        "datagrams": departures.datagrams(),
+        "intervals": intervals.collect::<Vec<_>>(),
     })
 }
 

@@ -176,13 +176,14 @@ impl Plan<'_> {
     fn report(&self, entry: &StreamEntry, replay: Replay<'_>) -> anyhow::Result<()> {
         let Replay { recording, publisher, inherited, .. } = replay;
         let (name, epoch, readers) = (publisher.name().clone(), publisher.epoch(), publisher.readers());
-        let totals = publisher.close();
+        let status = publisher.close_with_status();
         if self.arguments.json {
-            let mut json = totals_json(&name, epoch, &totals, &readers);
+            let mut json = totals_json(&name, epoch, &status, &readers);
             json["inherited"] = inherited.to_json(entry, recording);
             return Ok(print_line(&json)?);
         }
-        eprintln!("{name}: {} of {} samples went out", totals.samples.numbered, totals.samples.offered);
+        let samples = &status.totals.samples;
+        eprintln!("{name}: {} of {} samples went out", samples.numbered, samples.offered);
         if let Some(said) = inherited.text(entry.name.as_str()) {
             eprintln!("{name}: {said}");
         }

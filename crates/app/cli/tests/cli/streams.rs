@@ -85,6 +85,11 @@ fn a_published_waveform_is_read_and_its_account_closes() {
     assert_eq!(account["elements"]["per_sample"], 2);
     assert_eq!(account["elements"]["next"], totals["samples"]["offered"]);
     assert_eq!(totals["samples"]["queued"], 0);
+    let departures = &totals["departures"];
+    let intervals = departures["intervals"].as_array().unwrap();
+    let counted: u64 = intervals.iter().map(|interval| count(&interval["count"])).sum();
+    assert_eq!(counted + 1, count(&departures["trains"]), "{departures}");
+    assert_eq!(departures["datagrams"], account["datagrams"]["next"], "every number left in a train");
     let began = &lines[0];
     assert!(is_event(began, "began"), "{began}");
     assert_eq!(began["schema"]["dtype"], "f4");

@@ -8,12 +8,12 @@ use cast::Sender;
 use cast::send::{Input, Output, ReaderReport, SenderConfig, SenderEvent};
 use ledger::Stage;
 use ring::{Read, Reader};
-use sys::{Buffer, Loopback, Origin, Outcome, PathError, Refusal, SendOptions, SendSocket};
+use sys::{Buffer, Loopback, Origin, Outcome, PathError, Refusal, SendOptions, SendSocket, clock};
 use units::{Epoch, Instant, Random};
 use wire::{Announcement, Datagram, DescriptionError, Numbered, Report};
 
 use super::outlet::{OutletConfig, OutletShared};
-use super::{SendError, Surroundings};
+use super::{Departures, SendError, Surroundings};
 use crate::record::{BlockRecord, Record};
 
 /// How often a publisher says where it can be heard.
@@ -46,6 +46,7 @@ pub(super) struct Lane {
     totals: [u64; 2],
     /// Room for a train.
     train: Vec<u8>,
+    departures: Departures,
     /// Numbers that were refused, until the machine has been told.
     refused: Vec<Refused>,
     injection: f64,
@@ -114,6 +115,7 @@ impl Lane {
         };
         Ok(Self {
             train: vec![0; machine.train_bytes()],
+            departures: Departures::default(),
             refused: Vec::new(),
             machine,
             reader,
@@ -292,6 +294,7 @@ impl Lane {
                     for destination in destinations {
                         self.send(destination, numbers.start, segment_bytes, size_bytes);
                     }
+                    self.departures.left(clock::monotonic(), numbers.end - numbers.start);
                     self.tell_refusals(now);
                 }
                 Output::Event(SenderEvent::TwoPublishers { other }) => self.two_publishers(other),
@@ -366,9 +369,10 @@ impl Lane {
         self.next_status = now + STATUS_INTERVAL;
         self.follow_path_errors(now);
         let (totals, readers) = (self.machine.totals(), self.machine.reader_count());
-        let paused = self.machine.is_paused(now);
+        let (paused, departures) = (self.machine.is_paused(now), self.departures);
         self.shared.update(|status| {
             status.totals = totals;
+            status.departures = departures;
             status.readers = readers;
             status.paused = paused;
         });

@@ -16,6 +16,7 @@ use sys::SendTechniques;
 use units::{Epoch, WallTime};
 use wire::{Clock, Description, SampleTotals, Totals};
 
+use super::Departures;
 use crate::bell::AgentBell;
 use crate::host::HostRings;
 use crate::ledger_page::{LedgerPage, write_page};
@@ -93,6 +94,8 @@ pub(crate) struct OutletShared {
 pub struct OutletStatus {
     /// What became of everything so far.
     pub totals: Totals,
+    /// How far apart trains left.
+    pub departures: Departures,
     /// How many readers report; [`SendAgent::readers`](super::SendAgent::readers) returns what they say.
     pub readers: u32,
     /// Nobody is heard: samples are passed over as `publisher_paused`.
