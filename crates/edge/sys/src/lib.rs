@@ -20,6 +20,7 @@ mod raw;
 mod receive;
 pub mod scheduling;
 mod send;
+mod tcp;
 
 pub use batch::{BATCH_DATAGRAMS, DEFAULT_SLOT_BYTES, ReceiveBatch, Received};
 pub use buffer::{Buffer, Direction};
@@ -30,3 +31,4 @@ pub use poller::{EVENTS_PER_WAIT, Interest, Poller, Ready, Wakeup};
 pub use raw::MemInfo;
 pub use receive::{ReceiveOptions, ReceiveSocket};
 pub use send::{Loopback, Outcome, Refusal, SendOptions, SendSocket};
+pub use tcp::TcpInfo;
