@@ -47,7 +47,7 @@ impl Header {
         }
     }
 
-    /// Reads it; `None` if the datagram is too short, or numbered 0, as none is.
+    /// Reads it; `None` if the datagram is too short.
     pub(super) fn parse(wide: bool, datagram: &[u8]) -> Option<Self> {
         let (seconds, rest) = datagram.split_first_chunk::<4>()?;
         let (micros, rest) = rest.split_first_chunk::<4>()?;
@@ -58,7 +58,7 @@ impl Header {
         };
         let sent = Duration::from_secs(u64::from(u32::from_be_bytes(*seconds)))
             + Duration::from_micros(u64::from(u32::from_be_bytes(*micros)));
-        (number != 0).then_some(Self { sent, number })
+        Some(Self { sent, number })
     }
 }
 
@@ -103,15 +103,15 @@ impl Book {
         }
     }
 
-    /// Books a datagram that came at `now`.
-    pub(super) fn record(&mut self, wide: bool, header: Header, now: Instant) -> Seen {
+    /// Books a datagram that came at `now`; `None` if it is numbered 0, as none is.
+    pub(super) fn record(&mut self, wide: bool, header: Header, now: Instant) -> Option<Seen> {
         let number = if wide { header.number } else { self.widened(header.number) };
-        let seen = self.book(number);
+        let seen = (number != 0).then(|| self.book(number))?;
         if seen != Seen::Duplicate {
             self.received += 1;
             self.jitter.record(header.sent, now);
         }
-        seen
+        Some(seen)
     }
 
     /// Returns the smoothed difference of transit times. Units: seconds.
@@ -218,7 +218,6 @@ mod tests {
             assert_eq!(Header::parse(false, &OBSERVED[..len]), None, "{len}");
         }
         assert_eq!(Header::parse(true, &OBSERVED_WIDE[..15]), None);
-        assert_eq!(Header::parse(false, &[0; 12]), None, "no datagram has the number 0");
     }
 
     #[test]
@@ -227,11 +226,12 @@ mod tests {
         let top = u64::from(u32::MAX);
         // Without the numbers before, all of which are missing.
         book.record(false, header(top / 2), NOW);
-        for low in [top - 1, top, 1, 2] {
-            book.record(false, header(low), NOW);
+        assert_eq!(book.record(false, header(0), NOW), None, "no datagram has the number 0");
+        for low in [top - 1, top, 0, 1, 2] {
+            assert_eq!(book.record(false, header(low), NOW), Some(Seen::New), "{low}");
         }
         assert_eq!(book.highest, top + 3);
-        assert_eq!(book.record(false, header(top), NOW), Seen::Duplicate);
+        assert_eq!(book.record(false, header(top), NOW), Some(Seen::Duplicate));
         assert_eq!(book.highest, book.received + book.missing);
     }
 
@@ -240,7 +240,7 @@ mod tests {
         for (number, seen) in [(2, Seen::OutOfOrder), (1, Seen::Duplicate)] {
             let mut book = Book::new();
             book.record(true, header(WINDOW + 1), NOW);
-            assert_eq!(book.record(true, header(number), NOW), seen, "{number}");
+            assert_eq!(book.record(true, header(number), NOW), Some(seen), "{number}");
         }
     }
 
@@ -266,7 +266,7 @@ mod tests {
                     (true, false) => Seen::OutOfOrder,
                     (false, _) => Seen::Duplicate,
                 };
-                prop_assert_eq!(book.record(wide, header(*number), NOW), expected);
+                prop_assert_eq!(book.record(wide, header(*number), NOW), Some(expected));
                 prop_assert_eq!(book.highest, book.received + book.missing);
             }
             prop_assert_eq!(book.received, set.len() as u64);

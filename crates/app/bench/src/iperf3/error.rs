@@ -104,6 +104,9 @@ impl ProtocolError {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServeError {
+    /// An option cannot be.
+    #[error(transparent)]
+    Options(#[from] super::options::OptionsError),
     /// The port cannot be had.
     #[error(
         "port {address} cannot be listened at: {source}\nend what listens there (`ss -ltnp`), or take another with -p"

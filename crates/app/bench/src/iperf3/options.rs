@@ -7,6 +7,7 @@ use super::parameters::{
     Direction, End, LEAST_DATAGRAM_BYTES, MOST_BLOCK_BYTES, MOST_DATAGRAM_BYTES, MOST_OMIT, MOST_STREAMS,
     MOST_TIME, Protocol, Refusal, Test, in_range,
 };
+use super::results::MOST;
 
 /// Where an iperf3 server listens unless it is told otherwise.
 pub const DEFAULT_PORT: u16 = 5_201;
@@ -190,10 +191,11 @@ impl ClientOptions {
         in_range("-O", whole_seconds("-O", self.omit)?, 0, MOST_OMIT.as_secs())?;
         match self.end {
             End::Time(time) => in_range("-t", whole_seconds("-t", time)?, 0, MOST_TIME.as_secs())?,
-            End::Bytes(bytes) => in_range("-n", bytes, 1, u64::MAX / 2)?,
-            End::Blocks(blocks) => in_range("-k", blocks, 1, u64::MAX / 2)?,
+            End::Bytes(bytes) => in_range("-n", bytes, 1, MOST)?,
+            End::Blocks(blocks) => in_range("-k", blocks, 1, MOST)?,
         };
         in_range("-b …/burst", self.burst.into(), 1, 1_000)?;
+        in_range("-b", self.rate_bits_per_s.unwrap_or(0), 0, MOST)?;
         in_range("-M", self.mss_bytes.unwrap_or(0).into(), 0, 9_216)?;
         in_range("-S", self.type_of_service.into(), 0, 255)?;
         Ok(())

@@ -406,6 +406,7 @@ const fn is_zero(value: &u64) -> bool {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
+    use crate::iperf3::results::MOST;
     use proptest::prelude::*;
 
     /// A second of one stream over TCP.
@@ -514,11 +515,11 @@ pub(super) mod tests {
             prop_oneof![Just(Direction::Forward), Just(Direction::Reverse), Just(Direction::Both)];
         let end = prop_oneof![
             (0..=86_400_u64).prop_map(|seconds| End::Time(Duration::from_secs(seconds))),
-            (1..u64::MAX / 2).prop_map(End::Bytes),
-            (1..u64::MAX / 2).prop_map(End::Blocks),
+            (1..=MOST).prop_map(End::Bytes),
+            (1..=MOST).prop_map(End::Blocks),
         ];
         let numbers = (1..=128_u32, 16..=65_507_usize, 0..=60_u64, 1..=1_000_u32, 0..=255_u32);
-        (direction, end, numbers, any::<bool>(), prop::option::of(1..u64::MAX / 2)).prop_map(
+        (direction, end, numbers, any::<bool>(), prop::option::of(1..=MOST)).prop_map(
             |(
                 direction,
                 end,

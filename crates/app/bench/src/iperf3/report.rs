@@ -345,6 +345,7 @@ pub(super) fn canonical(address: SocketAddr) -> SocketAddr {
 pub(super) mod tests {
     use super::*;
     use crate::iperf3::parameters::tests::plain;
+    use crate::iperf3::results::MOST;
     use crate::iperf3::stream::Counts;
     use proptest::prelude::*;
 
@@ -386,7 +387,31 @@ pub(super) mod tests {
         assert!(matches!(account.verdict, Verdict::Unknown(_)));
     }
 
+    fn told() -> impl Strategy<Value = StreamResults> {
+        let count = || 0..=MOST;
+        (count(), count(), count(), prop::option::of(count()), any::<f64>()).prop_map(
+            |(bytes, packets, errors, retransmits, end_time)| StreamResults {
+                bytes,
+                packets,
+                errors,
+                retransmits,
+                end_time,
+                ..StreamResults::default()
+            },
+        )
+    }
+
     proptest! {
+        #[test]
+        fn whatever_a_peer_tells_a_closed_account_adds_up(peer in told(), is_udp in any::<bool>(), sends in any::<bool>()) {
+            let test = if is_udp { udp() } else { plain() };
+            let account = account(&test, sends, &received(6, 2, 8), &peer);
+            let parts = account.received + account.missing + account.after_last;
+            prop_assert!(account.verdict != Verdict::Closed || account.sent == parts, "{:?}", account);
+            let (sender, receiver) = sides(&test, sends, &received(6, 2, 8), &peer);
+            prop_assert!(sender.rate() >= 0.0 && receiver.rate() >= 0.0);
+        }
+
         #[test]
         fn a_closed_account_adds_up(sent in 0..100_u64, received in 0..100_u64, missing in 0..100_u64, highest in 0..100_u64, drops in 0..200_u64) {
             let account = udp_account(sent, received, missing, highest, Some(drops));

@@ -12,7 +12,8 @@ use units::Instant;
 
 use super::client::{COOKIE_BYTES, Cookie};
 use super::error::ServeError;
-use super::options::{Repeat, ServerOptions};
+use super::options::{self, Repeat, ServerOptions};
+use super::report::canonical;
 use super::session::{Ending, Session};
 use super::sockets;
 use super::state::State;
@@ -59,6 +60,7 @@ struct Host<'a> {
 /// # Errors
 /// [`ServeError`] if the port cannot be had, or the system gives nothing to wait with.
 pub fn serve(options: &ServerOptions, watch: &mut dyn Watch) -> Result<(), ServeError> {
+    options::check_interval(options.interval)?;
     let listener = sockets::listen(options.bind, options.port)
         .map_err(|(address, source)| ServeError::Listen { address, source })?;
     let poller = Poller::new()?;
@@ -80,7 +82,7 @@ impl Host<'_> {
             let ready: Vec<u64> = self.poller.wait(Some(deadline))?.iter().map(|ready| ready.token).collect();
             for token in ready {
                 match token {
-                    LISTENER => self.accept(),
+                    LISTENER => self.accept()?,
                     CONTROL => self.with_session(Session::on_control),
                     HELLO => self.with_session(Session::on_hello),
                     GOAL => self.with_session(|session, _, _| session.on_goal()),
@@ -113,13 +115,25 @@ impl Host<'_> {
         }
     }
 
-    fn accept(&mut self) {
-        // Errors here are of connections that are gone already, or of files that have run out; both pass.
-        while let Ok((socket, peer)) = self.listener.accept() {
-            if let Err(reason) = self.admit(socket, peer) {
-                self.watch.notice(Notice::Refused { peer: super::report::canonical(peer), reason });
+    fn accept(&mut self) -> io::Result<()> {
+        loop {
+            match self.listener.accept() {
+                Ok((socket, peer)) => {
+                    if let Err(reason) = self.admit(socket, peer) {
+                        self.refuse(peer, reason);
+                    }
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
+                // That one is gone already.
+                Err(error)
+                    if matches!(error.kind(), ErrorKind::Interrupted | ErrorKind::ConnectionAborted) => {}
+                Err(error) => return Err(error),
             }
         }
+    }
+
+    fn refuse(&mut self, peer: SocketAddr, reason: &'static str) {
+        self.watch.notice(Notice::Refused { peer: canonical(peer), reason });
     }
 
     fn admit(&mut self, socket: TcpStream, peer: SocketAddr) -> Result<(), &'static str> {
@@ -145,8 +159,7 @@ impl Host<'_> {
             }
             Err(reason) => {
                 let stranger = self.strangers.remove(index);
-                let peer = super::report::canonical(stranger.peer);
-                self.watch.notice(Notice::Refused { peer, reason });
+                self.refuse(stranger.peer, reason);
             }
         }
     }
@@ -164,8 +177,7 @@ impl Host<'_> {
             Some(_) => {
                 // One byte into an empty buffer always fits; whoever is gone does not need it.
                 let _ = io::Write::write(&mut { socket }, &[State::AccessDenied.byte()]);
-                let reason = "a test is running; it was told to try again later";
-                self.watch.notice(Notice::Refused { peer: super::report::canonical(peer), reason });
+                self.refuse(peer, "a test is running; it was told to try again later");
             }
         }
     }
@@ -174,11 +186,10 @@ impl Host<'_> {
         let added = self.poller.add(&control, CONTROL, Interest::Read);
         let local = self.listener.local_addr();
         let Ok((local, ())) = local.and_then(|local| added.map(|()| (local, ()))) else {
-            let reason = "its connection cannot be used";
-            self.watch.notice(Notice::Refused { peer: super::report::canonical(peer), reason });
+            self.refuse(peer, "its connection cannot be used");
             return;
         };
-        self.watch.notice(Notice::Accepted(super::report::canonical(peer)));
+        self.watch.notice(Notice::Accepted(canonical(peer)));
         self.session = Some(Session::new(control, peer, local, cookie, self.options.interval));
         self.with_session(Session::on_control);
     }

@@ -83,13 +83,6 @@ impl Socket {
             }
         }
     }
-
-    fn try_clone(&self) -> io::Result<Self> {
-        match self {
-            Self::Tcp(socket) => socket.try_clone().map(Self::Tcp),
-            Self::Udp(socket) => socket.try_clone().map(Self::Udp),
-        }
-    }
 }
 
 impl AsFd for Socket {
@@ -196,7 +189,7 @@ pub(super) struct Stream {
     pub(super) sends: bool,
     pub(super) local: SocketAddr,
     pub(super) remote: SocketAddr,
-    socket: Socket,
+    socket: Arc<Socket>,
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
 }
@@ -212,13 +205,14 @@ impl Stream {
             failure: Mutex::default(),
         };
         let (local, remote) = (socket.local()?, socket.remote()?);
+        let socket = Arc::new(socket);
         Ok(Self { place, sends, local, remote, socket, shared: Arc::new(shared), thread: None })
     }
 
     /// Begins to send or to receive.
     pub(super) fn start(&mut self, test: &Test, goal: &Arc<Goal>, start: Instant) -> io::Result<()> {
         let worker = Worker {
-            socket: self.socket.try_clone()?,
+            socket: Arc::clone(&self.socket),
             shared: Arc::clone(&self.shared),
             goal: Arc::clone(goal),
             wide: test.wide_counters,
@@ -239,18 +233,21 @@ impl Stream {
 
     /// Returns what the kernel knows of the connection, where there is one.
     pub(super) fn tcp(&self) -> Option<TcpInfo> {
-        matches!(self.socket, Socket::Tcp(_)).then(|| TcpInfo::of(&self.socket).ok()).flatten()
+        matches!(*self.socket, Socket::Tcp(_)).then(|| TcpInfo::of(&*self.socket).ok()).flatten()
     }
 
     /// Returns how many datagrams found the socket's receive buffer full.
     pub(super) fn dropped_by_socket(&self) -> Option<u64> {
-        let receives_datagrams = !self.sends && matches!(self.socket, Socket::Udp(_));
-        receives_datagrams.then(|| MemInfo::of(&self.socket).ok()).flatten().map(|info| u64::from(info.drops))
+        let receives_datagrams = !self.sends && matches!(*self.socket, Socket::Udp(_));
+        receives_datagrams
+            .then(|| MemInfo::of(&*self.socket).ok())
+            .flatten()
+            .map(|info| u64::from(info.drops))
     }
 
     /// Returns the congestion control of the connection.
     pub(super) fn congestion(&self) -> Option<String> {
-        let Socket::Tcp(socket) = &self.socket else { return None };
+        let Socket::Tcp(socket) = &*self.socket else { return None };
         let name = socket2::SockRef::from(socket).tcp_congestion().ok()?;
         let name = name.split(|byte| *byte == 0).next().unwrap_or_default();
         Some(String::from_utf8_lossy(name).into_owned())
@@ -258,7 +255,7 @@ impl Stream {
 
     /// Returns what the kernel made of the buffers that were asked for: for sending and for receiving.
     pub(super) fn buffers(&self) -> (u64, u64) {
-        let socket = socket2::SockRef::from(&self.socket);
+        let socket = socket2::SockRef::from(&*self.socket);
         let bytes = |size: io::Result<usize>| size.map_or(0, |bytes| bytes as u64);
         (bytes(socket.send_buffer_size()), bytes(socket.recv_buffer_size()))
     }
@@ -280,9 +277,14 @@ impl Stream {
         self.order(Order::Finish);
     }
 
+    /// Tells the thread to end; it does within [`LOOK`].
+    pub(super) fn tell_to_stop(&self) {
+        self.order(Order::Stop);
+    }
+
     /// Ends the thread and waits for it.
     pub(super) fn stop(&mut self) {
-        self.order(Order::Stop);
+        self.tell_to_stop();
         if let Some(thread) = self.thread.take() {
             // A panic of the thread has been printed; what it counted stands.
             let _ = thread.join();
@@ -318,7 +320,7 @@ pub(super) fn client_sends(place: Place) -> bool {
 
 /// What a stream's thread owns.
 struct Worker {
-    socket: Socket,
+    socket: Arc<Socket>,
     shared: Arc<Shared>,
     goal: Arc<Goal>,
     wide: bool,
@@ -343,7 +345,7 @@ impl Worker {
         let mut number = 0;
         while self.pacer.wait(|| self.shared.is_over()) && self.goal.take_block() {
             number += 1;
-            match &self.socket {
+            match &*self.socket {
                 Socket::Tcp(_) => self.send_block()?,
                 Socket::Udp(_) => self.send_datagram(number)?,
             }
@@ -353,7 +355,7 @@ impl Worker {
 
     /// Writes a whole block, or as much of it as there is room for until the stream is stopped.
     fn send_block(&self) -> io::Result<()> {
-        let Socket::Tcp(socket) = &self.socket else { return Ok(()) };
+        let Socket::Tcp(socket) = &*self.socket else { return Ok(()) };
         let mut rest = &self.block[..self.block_bytes];
         while !rest.is_empty() && !self.shared.is_stopped() {
             match { socket }.write(rest) {
@@ -372,7 +374,7 @@ impl Worker {
 
     /// Sends one datagram; tries again, with the same number, while the kernel has no room for it.
     fn send_datagram(&mut self, number: u64) -> io::Result<()> {
-        let Socket::Udp(socket) = &self.socket else { return Ok(()) };
+        let Socket::Udp(socket) = &*self.socket else { return Ok(()) };
         while !self.shared.is_over() {
             let sent = clock::monotonic().since(Instant::ORIGIN);
             Header { sent, number }.write(self.wide, &mut self.block);
@@ -423,7 +425,7 @@ impl Worker {
 
     /// Reads once; returns the bytes that count, `None` at the end of the stream.
     fn read(&mut self, book: &mut Book) -> io::Result<Option<u64>> {
-        match &self.socket {
+        match &*self.socket {
             Socket::Tcp(socket) => {
                 let read = { socket }.read(&mut self.block[..self.block_bytes])? as u64;
                 self.shared.update(|counts| {
@@ -436,7 +438,7 @@ impl Worker {
                 let read = socket.recv(&mut self.block)?;
                 let now = clock::monotonic();
                 let header = Header::parse(self.wide, &self.block[..read]);
-                let seen = header.map(|header| book.record(self.wide, header, now));
+                let seen = header.and_then(|header| book.record(self.wide, header, now));
                 let bytes = if matches!(seen, Some(Seen::New | Seen::OutOfOrder)) { read as u64 } else { 0 };
                 self.shared.update(|counts| {
                     counts.bytes += bytes;
@@ -461,7 +463,7 @@ impl Worker {
         }
         let expected = self.shared.expected.load(Ordering::Relaxed);
         let counts = self.shared.counts.lock().unwrap_or_else(PoisonError::into_inner);
-        match self.socket {
+        match *self.socket {
             Socket::Tcp(_) => counts.bytes >= expected,
             Socket::Udp(_) => counts.packets >= expected,
         }

@@ -273,7 +273,7 @@ impl Traffic {
     pub(super) fn drain(&mut self, told: Option<&Results>) {
         self.halt();
         // The peer has said its results, or asked for ours: it does not wait for the rest of a block any more.
-        self.streams.iter_mut().filter(|stream| stream.sends).for_each(Stream::stop);
+        self.streams.iter().filter(|stream| stream.sends).for_each(Stream::tell_to_stop);
         for stream in self.streams.iter().filter(|stream| !stream.sends) {
             stream.finish(told.and_then(|told| self.expected(told, stream.place)));
         }
@@ -281,10 +281,16 @@ impl Traffic {
         while !self.streams.iter().all(Stream::is_finished) && clock::monotonic() < limit {
             clock::sleep_until(clock::monotonic() + LOOK);
         }
-        self.streams.iter_mut().for_each(Stream::stop);
+        self.stop();
         let arrivals = self.streams.iter().filter_map(|stream| stream.counts().last_arrival);
         let end = arrivals.chain(self.ended).max().unwrap_or_else(clock::monotonic);
         self.close_interval(end);
+    }
+
+    /// Ends every thread: all are told before the first is waited for.
+    fn stop(&mut self) {
+        self.streams.iter().for_each(Stream::tell_to_stop);
+        self.streams.iter_mut().for_each(Stream::stop);
     }
 
     /// Returns what a sender says it sent; nothing where it left out a part of which we do not know the end.
@@ -326,8 +332,8 @@ impl Traffic {
     /// missing too, so that its report closes.
     pub(super) fn results(&self, told: Option<&Results>) -> Results {
         let cpu = self.cpu();
-        let sends_tcp = self.streams.iter().any(|stream| stream.sends) && self.test.protocol == Protocol::Tcp;
         let sends = self.streams.iter().any(|stream| stream.sends);
+        let sends_tcp = sends && self.test.protocol == Protocol::Tcp;
         let streams = self.streams.iter().zip(self.totals());
         Results {
             cpu_util_total: cpu.total,
@@ -343,6 +349,12 @@ impl Traffic {
                 })
                 .collect(),
         }
+    }
+}
+
+impl Drop for Traffic {
+    fn drop(&mut self) {
+        self.stop();
     }
 }
 

@@ -33,7 +33,7 @@ enum What {
     Reproduce(reproduce::Arguments),
     /// Speak to iperf3's clients and servers
     #[command(hide = true, after_help = iperf3::EXAMPLES)]
-    Iperf3(iperf3::Arguments),
+    Iperf3(Box<iperf3::Arguments>),
     /// Be one of the processes of `cycle`
     #[command(hide = true)]
     CycleWorker,
