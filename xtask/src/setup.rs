@@ -25,6 +25,7 @@ pub(crate) enum Need {
     Miri,
     CxxCompiler,
     NetworkTools,
+    Iperf3,
     Chromium,
     Node,
     /// `web/node_modules` as the lock file says.
@@ -48,6 +49,7 @@ impl Need {
             | Self::Miri
             | Self::CxxCompiler
             | Self::NetworkTools
+            | Self::Iperf3
             | Self::Chromium
             | Self::Node
             | Self::PythonVenv => None,
@@ -110,6 +112,13 @@ const TOOLS: &[Tool] = &[
         why: "lay out the test networks",
         probe: &["ip", "-Version"],
         remedy: Remedy::DebianPackage("iproute2"),
+    },
+    Tool {
+        need: Need::Iperf3,
+        name: "iperf3",
+        why: "talks to our own side of its protocol",
+        probe: &["iperf3", "--version"],
+        remedy: Remedy::DebianPackage("iperf3"),
     },
     Tool {
         need: Need::Chromium,
