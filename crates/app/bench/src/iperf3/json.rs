@@ -454,7 +454,7 @@ fn json_account(protocol: Protocol, stream: &StreamReport) -> JsonAccount<'_> {
     let (state, reason) = match &account.verdict {
         Verdict::Closed => ("closed", None),
         Verdict::Unknown(reason) => ("unknown", Some(*reason)),
-        Verdict::Open(how) => ("open", Some(how.as_str())),
+        Verdict::Unbalanced(how) => ("unbalanced", Some(how.as_str())),
     };
     JsonAccount {
         unit: match protocol {

@@ -49,7 +49,7 @@ pub enum Verdict {
     /// It cannot be checked, for this reason.
     Unknown(&'static str),
     /// It does not, and this is how.
-    Open(String),
+    Unbalanced(String),
 }
 
 /// What the round trips and the window of a sender over TCP were like, as far as this side knows.
@@ -236,7 +236,7 @@ impl Report {
     /// Tells whether every account that can be checked closes.
     #[must_use]
     pub fn is_in_order(&self) -> bool {
-        self.streams.iter().all(|stream| !matches!(stream.account.verdict, Verdict::Open(_)))
+        self.streams.iter().all(|stream| !matches!(stream.account.verdict, Verdict::Unbalanced(_)))
     }
 }
 
@@ -314,7 +314,7 @@ fn account_without_beginning(test: &Test, sends: bool, ours: &Totals, peer: &Str
 fn tcp_account(sent: u64, received: u64) -> Account {
     let verdict = match received.checked_sub(sent) {
         None | Some(0) => Verdict::Closed,
-        Some(more) => Verdict::Open(format!("{more} bytes more were received than sent")),
+        Some(more) => Verdict::Unbalanced(format!("{more} bytes more were received than sent")),
     };
     let after_last = sent.saturating_sub(received);
     Account { sent, received, missing: 0, after_last, dropped_by_socket: None, verdict }
@@ -323,11 +323,11 @@ fn tcp_account(sent: u64, received: u64) -> Account {
 fn udp_account(sent: u64, received: u64, missing: u64, highest: u64, drops: Option<u64>) -> Account {
     let after_last = sent.saturating_sub(highest);
     let verdict = if received + missing != highest {
-        Verdict::Open(format!(
+        Verdict::Unbalanced(format!(
             "of {highest} numbers the receiver tells {received} as received and {missing} as missing: it counts what comes twice, or late, in its own way"
         ))
     } else if highest > sent {
-        Verdict::Open(format!("number {highest} came, and {sent} were sent"))
+        Verdict::Unbalanced(format!("number {highest} came, and {sent} were sent"))
     } else {
         Verdict::Closed
     };
@@ -361,7 +361,7 @@ pub(super) mod tests {
     fn what_lies_in_buffers_at_the_end_is_named() {
         let account = tcp_account(1_000, 900);
         assert_eq!((account.after_last, &account.verdict), (100, &Verdict::Closed));
-        assert!(matches!(tcp_account(900, 901).verdict, Verdict::Open(_)));
+        assert!(matches!(tcp_account(900, 901).verdict, Verdict::Unbalanced(_)));
     }
 
     #[test]
@@ -377,7 +377,7 @@ pub(super) mod tests {
         let ours =
             Totals { counts: Counts { packets: 10, highest: 10, ..Counts::default() }, ..Totals::default() };
         let peer = StreamResults { bytes: 1_000, packets: 10, errors: 1, ..StreamResults::default() };
-        assert!(matches!(account(&udp(), true, &ours, &peer).verdict, Verdict::Open(_)));
+        assert!(matches!(account(&udp(), true, &ours, &peer).verdict, Verdict::Unbalanced(_)));
     }
 
     #[test]

@@ -144,6 +144,11 @@ impl Server {
         self.phase == Phase::Streams
     }
 
+    /// Tells whether the test is over and the client has not told its results.
+    pub(super) fn awaits_results(&self) -> bool {
+        self.phase == Phase::Results
+    }
+
     /// Tells whether data may flow.
     pub(super) fn is_running(&self) -> bool {
         self.phase == Phase::Running

@@ -116,11 +116,7 @@ impl Session {
         let test = self.test.as_ref()?;
         match sockets::dress(&SockRef::from(&socket), self.peer, test) {
             Ok(()) => self.sockets.push((order, Socket::Tcp(socket))),
-            Err(source) => {
-                let fault = Fault::stream(&source);
-                let error = ProtocolError::Stream { stream: 0, source };
-                self.machine.handle(clock::monotonic(), Input::Failed(error, fault));
-            }
+            Err(source) => self.fail_stream(self.next_stream(), source),
         }
         self.begin_once_all_are_there(watch, poller)
     }
@@ -131,10 +127,7 @@ impl Session {
         let (read, from) = self.hello.as_ref()?.recv_from(&mut datagram).ok()?;
         let answer = sockets::answer_to(&datagram[..read])?;
         if let Err(source) = self.take_hello(from, answer, poller) {
-            let fault = Fault::stream(&source);
-            let stream = u32::try_from(self.sockets.len()).unwrap_or(u32::MAX);
-            let error = ProtocolError::Stream { stream, source };
-            self.machine.handle(clock::monotonic(), Input::Failed(error, fault));
+            self.fail_stream(self.next_stream(), source);
         }
         self.begin_once_all_are_there(watch, poller)
     }
@@ -175,11 +168,7 @@ impl Session {
                     self.traffic = Some(traffic);
                     self.machine.handle(clock::monotonic(), Input::Opened);
                 }
-                Err(source) => {
-                    let fault = Fault::stream(&source);
-                    let error = ProtocolError::Stream { stream: 0, source };
-                    self.machine.handle(clock::monotonic(), Input::Failed(error, fault));
-                }
+                Err(source) => self.fail_stream(self.next_stream(), source),
             }
         }
         self.drive(watch, poller)
@@ -215,9 +204,13 @@ impl Session {
                 }
             }
             if let Some((stream, source)) = traffic.take_failure() {
-                let fault = Fault::stream(&source);
-                self.machine.handle(now, Input::Failed(ProtocolError::Stream { stream, source }, fault));
+                self.fail_stream(stream, source);
             }
+        }
+        if self.machine.awaits_results()
+            && let Some(traffic) = &mut self.traffic
+        {
+            traffic.nudge(now);
         }
         self.machine.handle(now, Input::Tick);
         self.drive(watch, poller)
@@ -264,14 +257,22 @@ impl Session {
         let is_udp = test.protocol == Protocol::Udp;
         self.test = Some(test.clone());
         let listening = if is_udp { self.listen_for_hello(&test, poller) } else { Ok(()) };
-        let input = match listening {
-            Ok(()) => Input::Ready,
-            Err(source) => {
-                let fault = Fault::stream(&source);
-                Input::Failed(ProtocolError::Stream { stream: 1, source }, fault)
-            }
-        };
-        self.machine.handle(clock::monotonic(), input);
+        match listening {
+            Ok(()) => self.machine.handle(clock::monotonic(), Input::Ready),
+            Err(source) => self.fail_stream(self.next_stream(), source),
+        }
+    }
+
+    /// Returns the number of the stream that is opened next.
+    fn next_stream(&self) -> u32 {
+        let places = self.test.as_ref().map(Test::places).unwrap_or_default();
+        places.get(self.sockets.len()).or(places.last()).map_or(0, |place| place.id)
+    }
+
+    fn fail_stream(&mut self, stream: u32, source: std::io::Error) {
+        let fault = Fault::stream(&source);
+        let error = ProtocolError::Stream { stream, source };
+        self.machine.handle(clock::monotonic(), Input::Failed(error, fault));
     }
 
     fn start(&mut self) {
@@ -279,9 +280,7 @@ impl Session {
         self.write();
         let Some(traffic) = &mut self.traffic else { return };
         if let Err((stream, source)) = traffic.start() {
-            let fault = Fault::stream(&source);
-            self.machine
-                .handle(clock::monotonic(), Input::Failed(ProtocolError::Stream { stream, source }, fault));
+            self.fail_stream(stream, source);
         }
     }
 

@@ -99,18 +99,19 @@ pub(super) fn meaning(code: u32) -> &'static str {
     match code {
         5 => "the test would be longer than it allows",
         6 => "it does not take so many streams",
-        7 | 8 | 20 => "it does not take that size of block or buffer",
+        7 | 8 | 20 => "it does not take that size of block",
         10 => "it does not take that MSS",
         12 => "it does not omit so long",
         13 => "it does not know an option",
         27 | 37 | 147 => "the rate would be higher than it allows",
         114 => "it does not understand the parameters",
         117 => "it does not understand the results",
-        122..=130 => "it cannot set an option of its sockets",
+        124 | 130 | 141 => "its kernel gives no buffers of that size, see -w",
+        122..=129 => "it cannot set an option of its sockets",
         134 => "it does not have that congestion control",
         142 => "it wants a user and a password, which is not supported",
         200..=208 => "it cannot open or use a data stream",
-        _ => "its manual lists the numbers",
+        _ => "see what it says itself",
     }
 }
 

@@ -142,6 +142,15 @@ impl Goal {
     }
 }
 
+/// What a sender does once its test is over.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum AfterEnd {
+    /// Nothing: its thread ends.
+    Leave,
+    /// Send another block whenever it is asked to, until it is stopped.
+    SendWhenNudged,
+}
+
 /// What a thread is to do.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
@@ -162,6 +171,8 @@ struct Shared {
     /// What the sender says it sent, in bytes or datagrams; `u64::MAX` as long as nobody knows.
     expected: AtomicU64,
     failure: Mutex<Option<io::Error>>,
+    /// How many blocks were asked for after the end.
+    nudges: AtomicU64,
 }
 
 impl Shared {
@@ -203,6 +214,7 @@ impl Stream {
             order: AtomicU8::new(Order::GoOn as u8),
             expected: AtomicU64::new(u64::MAX),
             failure: Mutex::default(),
+            nudges: AtomicU64::new(0),
         };
         let (local, remote) = (socket.local()?, socket.remote()?);
         let socket = Arc::new(socket);
@@ -210,11 +222,19 @@ impl Stream {
     }
 
     /// Begins to send or to receive.
-    pub(super) fn start(&mut self, test: &Test, goal: &Arc<Goal>, start: Instant) -> io::Result<()> {
+    pub(super) fn start(
+        &mut self,
+        test: &Test,
+        goal: &Arc<Goal>,
+        start: Instant,
+        after_end: AfterEnd,
+    ) -> io::Result<()> {
         let worker = Worker {
             socket: Arc::clone(&self.socket),
             shared: Arc::clone(&self.shared),
             goal: Arc::clone(goal),
+            after_end,
+            nudged: 0,
             wide: test.wide_counters,
             block: vec![0; test.block_bytes.max(16)],
             block_bytes: test.block_bytes,
@@ -271,6 +291,11 @@ impl Stream {
         self.order(Order::Finish);
     }
 
+    /// Has a sender whose test is over send one block more.
+    pub(super) fn nudge(&self) {
+        self.shared.nudges.fetch_add(1, Ordering::Relaxed);
+    }
+
     /// Lets a receiver end once all that is `expected` came, or nothing more does.
     pub(super) fn finish(&self, expected: Option<u64>) {
         self.shared.expected.store(expected.unwrap_or(u64::MAX), Ordering::Relaxed);
@@ -323,6 +348,8 @@ struct Worker {
     socket: Arc<Socket>,
     shared: Arc<Shared>,
     goal: Arc<Goal>,
+    after_end: AfterEnd,
+    nudged: u64,
     wide: bool,
     block: Vec<u8>,
     block_bytes: usize,
@@ -350,7 +377,28 @@ impl Worker {
                 Socket::Udp(_) => self.send_datagram(number)?,
             }
         }
+        while self.is_asked_for_more() {
+            number += 1;
+            match &*self.socket {
+                Socket::Tcp(_) => self.send_block()?,
+                Socket::Udp(_) => self.send_datagram(number)?,
+            }
+        }
         Ok(())
+    }
+
+    /// Waits until one block more is asked for by [`Stream::nudge`]; says no once the stream is stopped, and at once where
+    /// nobody will ask.
+    fn is_asked_for_more(&mut self) -> bool {
+        while self.after_end == AfterEnd::SendWhenNudged && !self.shared.is_stopped() {
+            // Relaxed: a count on its own, which orders nothing else.
+            if self.shared.nudges.load(Ordering::Relaxed) > self.nudged {
+                self.nudged += 1;
+                return true;
+            }
+            clock::sleep_until(clock::monotonic() + LOOK);
+        }
+        false
     }
 
     /// Writes a whole block, or as much of it as there is room for until the stream is stopped.
@@ -375,7 +423,7 @@ impl Worker {
     /// Sends one datagram; tries again, with the same number, while the kernel has no room for it.
     fn send_datagram(&mut self, number: u64) -> io::Result<()> {
         let Socket::Udp(socket) = &*self.socket else { return Ok(()) };
-        while !self.shared.is_over() {
+        while !self.shared.is_stopped() {
             let sent = clock::monotonic().since(Instant::ORIGIN);
             Header { sent, number }.write(self.wide, &mut self.block);
             match socket.send(&self.block[..self.block_bytes]) {
@@ -412,7 +460,7 @@ impl Worker {
                 Err(error) if is_patience(&error) => {
                     if !self.shared.is_over() {
                         last_arrival = clock::monotonic();
-                    } else if clock::monotonic().since(last_arrival) >= QUIET {
+                    } else if clock::monotonic().since(last_arrival) >= QUIET && !self.will_come() {
                         break;
                     }
                 }
@@ -454,6 +502,12 @@ impl Worker {
                 Ok(Some(bytes))
             }
         }
+    }
+
+    /// Tells whether more is sure to come: of a stream of bytes whose sender says how many they are, also after a silence
+    /// as long as its kernel takes to send a lost segment again.
+    fn will_come(&self) -> bool {
+        matches!(*self.socket, Socket::Tcp(_)) && self.shared.expected.load(Ordering::Relaxed) != u64::MAX
     }
 
     /// Tells whether all that the sender says it sent is there.

@@ -177,7 +177,7 @@ fn write_account(
             writeln!(formatter)
         }
         Verdict::Unknown(reason) => writeln!(formatter, "cannot be checked, since {reason}"),
-        Verdict::Open(how) => writeln!(formatter, "DOES NOT ADD UP: {how}"),
+        Verdict::Unbalanced(how) => writeln!(formatter, "DOES NOT ADD UP: {how}"),
     }
 }
 

@@ -10,15 +10,17 @@ use units::Instant;
 use super::cpu::{Cpu, CpuPercent};
 use super::parameters::{End, Flow, Place, Protocol, Test};
 use super::results::{Results, StreamResults};
-use super::stream::{Counts, Goal, Socket, Stream, client_sends};
+use super::stream::{AfterEnd, Counts, Goal, Socket, Stream, client_sends};
 
 /// How long receivers wait at most for what is still on the way once the sender has stopped.
-const MOST_DRAIN: Duration = Duration::from_secs(3);
+const MOST_DRAIN: Duration = Duration::from_secs(5);
 /// How long a client waits at most, once it has stopped, until the server's kernel has acknowledged everything.
 const MOST_FLUSH: Duration = Duration::from_secs(2);
 /// How long after that a server's program has to take it out of its kernel's buffer before it is told that the test is
 /// over: iperf3 does not look at its streams any more then.
 const READER_GRACE: Duration = Duration::from_millis(50);
+/// How long a client may take for its results before it is sent another block.
+const BETWEEN_NUDGES: Duration = Duration::from_millis(200);
 /// The pause between two looks while waiting for either.
 const LOOK: Duration = Duration::from_millis(1);
 
@@ -118,6 +120,7 @@ pub(super) struct Traffic {
     began: Instant,
     omits: bool,
     ended: Option<Instant>,
+    nudged: Option<Instant>,
     cpu: Cpu,
     /// Where the figures begin: zero, or what was counted when the omitted part ended.
     base: Vec<Look>,
@@ -150,6 +153,7 @@ impl Traffic {
             every,
             began: now,
             ended: None,
+            nudged: None,
             cpu: Cpu::look(),
             base: nothing.clone(),
             last: nothing,
@@ -173,8 +177,12 @@ impl Traffic {
     pub(super) fn start(&mut self) -> Result<(), (u32, io::Error)> {
         let now = clock::monotonic();
         (self.began, self.last_at, self.cpu) = (now, now, Cpu::look());
+        let after_end = match self.role {
+            Role::Client => AfterEnd::Leave,
+            Role::Server => AfterEnd::SendWhenNudged,
+        };
         for stream in &mut self.streams {
-            stream.start(&self.test, &self.goal, now).map_err(|error| (stream.place.id, error))?;
+            stream.start(&self.test, &self.goal, now, after_end).map_err(|error| (stream.place.id, error))?;
         }
         Ok(())
     }
@@ -253,6 +261,17 @@ impl Traffic {
     pub(super) fn halt(&mut self) {
         self.ended.get_or_insert_with(clock::monotonic);
         self.streams.iter().filter(|stream| stream.sends).for_each(Stream::finish_block);
+    }
+
+    /// Sends one block more in each stream where the client still does not tell its results.
+    ///
+    /// Source: observed with iperf 3.12 under load: once its test is over a client may read again from a stream that it has
+    /// emptied, and hears nothing before that read ends.
+    pub(super) fn nudge(&mut self, now: Instant) {
+        if self.nudged.or(self.ended).is_some_and(|last| now.since(last) >= BETWEEN_NUDGES) {
+            self.nudged = Some(now);
+            self.streams.iter().filter(|stream| stream.sends).for_each(Stream::nudge);
+        }
     }
 
     /// Waits until what a client sent has reached the server's program, as far as can be known from here.
