@@ -266,7 +266,8 @@ impl Traffic {
     /// Sends one block more in each stream where the client still does not tell its results.
     ///
     /// Source: observed with iperf 3.12 under load: once its test is over a client may read again from a stream that it has
-    /// emptied, and hears nothing before that read ends.
+    /// emptied, and hears nothing before that read ends
+    /// (`a_client_that_reads_once_more_than_there_is_gets_another_block`).
     pub(super) fn nudge(&mut self, now: Instant) {
         if self.nudged.or(self.ended).is_some_and(|last| now.since(last) >= BETWEEN_NUDGES) {
             self.nudged = Some(now);
