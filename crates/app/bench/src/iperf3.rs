@@ -11,6 +11,7 @@ mod client;
 mod cpu;
 mod datagram;
 mod error;
+mod goal;
 mod inbox;
 mod json;
 mod options;

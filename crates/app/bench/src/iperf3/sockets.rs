@@ -175,7 +175,7 @@ pub(super) fn dress(socket: &RawSocket, remote: SocketAddr, test: &Test) -> io::
     set_buffers(socket, test)
 }
 
-/// Sets what a test asks of the sockets of a server's streams over UDP.
+/// Sets the type of service, in the words of the protocol that is spoken with the other end.
 pub(super) fn set_type_of_service(socket: &RawSocket, remote: SocketAddr, test: &Test) -> io::Result<()> {
     if test.type_of_service == 0 {
         return Ok(());

@@ -10,10 +10,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use sys::{MemInfo, TcpInfo, Wakeup, clock};
+use sys::{MemInfo, TcpInfo, clock};
 use units::Instant;
 
 use super::datagram::{Book, Header, Seen};
+use super::goal::Goal;
 use super::pace::Pacer;
 use super::parameters::{Flow, Place, Test};
 
@@ -91,54 +92,6 @@ impl AsFd for Socket {
             Self::Tcp(socket) => socket.as_fd(),
             Self::Udp(socket) => socket.as_fd(),
         }
-    }
-}
-
-/// What all streams of a test share: what is left to send, and whom to wake when it is done.
-pub(super) struct Goal {
-    /// Blocks that nobody has begun to send; `u64::MAX` where the peer or the time ends the test.
-    blocks_left: AtomicU64,
-    /// Bytes received over all streams.
-    received_bytes: AtomicU64,
-    /// How many bytes end the test, sent or received.
-    end_bytes: Option<u64>,
-    pub(super) wakeup: Wakeup,
-}
-
-impl Goal {
-    pub(super) fn new(end_bytes: Option<u64>, block_bytes: usize) -> io::Result<Self> {
-        let blocks = end_bytes.map_or(u64::MAX, |bytes| bytes.div_ceil(block_bytes as u64));
-        Ok(Self {
-            blocks_left: AtomicU64::new(blocks),
-            received_bytes: AtomicU64::new(0),
-            end_bytes,
-            wakeup: Wakeup::new()?,
-        })
-    }
-
-    /// Takes one block to send; no when none is left.
-    fn take_block(&self) -> bool {
-        if self.end_bytes.is_none() {
-            return true;
-        }
-        // Relaxed: a count on its own, which orders nothing else.
-        self.blocks_left
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1))
-            .is_ok()
-    }
-
-    fn count_received(&self, bytes: u64) {
-        let Some(end) = self.end_bytes else { return };
-        // Relaxed: as above; the wake-up itself orders what follows.
-        let before = self.received_bytes.fetch_add(bytes, Ordering::Relaxed);
-        if before < end && before + bytes >= end {
-            self.wakeup.wake();
-        }
-    }
-
-    /// Tells whether enough was received to end the test.
-    pub(super) fn is_received(&self) -> bool {
-        self.end_bytes.is_some_and(|end| self.received_bytes.load(Ordering::Relaxed) >= end)
     }
 }
 
@@ -372,19 +325,20 @@ impl Worker {
         let mut number = 0;
         while self.pacer.wait(|| self.shared.is_over()) && self.goal.take_block() {
             number += 1;
-            match &*self.socket {
-                Socket::Tcp(_) => self.send_block()?,
-                Socket::Udp(_) => self.send_datagram(number)?,
-            }
+            self.send_one(number)?;
         }
         while self.is_asked_for_more() {
             number += 1;
-            match &*self.socket {
-                Socket::Tcp(_) => self.send_block()?,
-                Socket::Udp(_) => self.send_datagram(number)?,
-            }
+            self.send_one(number)?;
         }
         Ok(())
+    }
+
+    fn send_one(&mut self, number: u64) -> io::Result<()> {
+        match &*self.socket {
+            Socket::Tcp(_) => self.send_block(),
+            Socket::Udp(_) => self.send_datagram(number),
+        }
     }
 
     /// Waits until one block more is asked for by [`Stream::nudge`]; says no once the stream is stopped, and at once where

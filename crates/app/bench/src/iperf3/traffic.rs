@@ -8,9 +8,10 @@ use sys::{TcpInfo, clock};
 use units::Instant;
 
 use super::cpu::{Cpu, CpuPercent};
+use super::goal::Goal;
 use super::parameters::{End, Flow, Place, Protocol, Test};
 use super::results::{Results, StreamResults};
-use super::stream::{AfterEnd, Counts, Goal, Socket, Stream, client_sends};
+use super::stream::{AfterEnd, Counts, Socket, Stream, client_sends};
 
 /// How long receivers wait at most for what is still on the way once the sender has stopped.
 const MOST_DRAIN: Duration = Duration::from_secs(5);
