@@ -26,6 +26,7 @@ pub(crate) enum Need {
     CxxCompiler,
     NetworkTools,
     Valgrind,
+    Iperf3,
     Chromium,
     Node,
     /// `web/node_modules` as the lock file says.
@@ -50,6 +51,7 @@ impl Need {
             | Self::CxxCompiler
             | Self::NetworkTools
             | Self::Valgrind
+            | Self::Iperf3
             | Self::Chromium
             | Self::Node
             | Self::PythonVenv => None,
@@ -119,6 +121,13 @@ const TOOLS: &[Tool] = &[
         why: "counts instructions",
         probe: &["valgrind", "--version"],
         remedy: Remedy::DebianPackage("valgrind"),
+    },
+    Tool {
+        need: Need::Iperf3,
+        name: "iperf3",
+        why: "talks to our own side of its protocol",
+        probe: &["iperf3", "--version"],
+        remedy: Remedy::DebianPackage("iperf3"),
     },
     Tool {
         need: Need::Chromium,

@@ -230,6 +230,26 @@ pub(crate) const SUITES: &[Suite] = &[
         ..TESTS
     },
     Suite {
+        name: "iperf3",
+        // The suite `unit` has these tests too, where iperf3 happens to be there; this one sees to it that it is.
+        about: "the bench and iperf3 as each other's client and server",
+        lane: Lane::Full,
+        exists_with: "crates/app/cli/tests/cli/iperf3.rs",
+        needs: &[Need::Iperf3],
+        steps: &[Step::Cargo(&[
+            "test",
+            "--package",
+            "tallycast-cli",
+            "--test",
+            "cli",
+            "--no-fail-fast",
+            "--",
+            "--show-output",
+            "iperf3::",
+        ])],
+        ..TESTS
+    },
+    Suite {
         name: "readers",
         // Before the suite `page`, which builds the page anew: the command, which carries it, would be built again.
         about: "pyarrow and DuckDB read the archive as it lies",

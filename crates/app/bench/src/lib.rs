@@ -2,12 +2,13 @@
 //!
 //! Every figure comes with its repeats, their spread and the state of the host; what could not be measured is named
 //! with its reason. Start with [`cycle`], the largest array that two processes exchange every cycle; [`Quota`]
-//! limits their processor time.
+//! limits their processor time. [`iperf3`] speaks to another tool's clients and servers.
 //!
 //! Not here: the methods (`probe`), arguments and terminals (`cli`).
 
 pub mod cycle;
 mod host;
+pub mod iperf3;
 mod quota;
 pub mod source_004;
 

@@ -20,6 +20,7 @@ mod raw;
 mod receive;
 pub mod scheduling;
 mod send;
+mod tcp;
 mod techniques;
 
 pub use batch::{BATCH_DATAGRAMS, DEFAULT_SLOT_BYTES, ReceiveBatch, Received, TRAIN_SLOT_BYTES};
@@ -31,4 +32,5 @@ pub use poller::{EVENTS_PER_WAIT, Interest, Poller, Ready, Wakeup};
 pub use raw::MemInfo;
 pub use receive::{ReceiveOptions, ReceiveSocket};
 pub use send::{Loopback, Outcome, Refusal, SendOptions, SendSocket};
+pub use tcp::TcpInfo;
 pub use techniques::{MAX_SEGMENTS, MAX_TRAIN_BYTES, ReceiveTechniques, SendTechniques};

@@ -1,12 +1,12 @@
-//! The four system calls that no safe crate offers as they are needed here; the only unsafe code.
+//! The system calls that no safe crate offers as they are needed here; the only unsafe code.
 //!
 //! `recvmmsg`: nix's keeps the control length that the kernel wrote, so that from the second call on control
-//! messages are cut off. `SO_MEMINFO`, `SIOCGIFMTU` and `sched_setscheduler`: in no safe crate.
+//! messages are cut off. `SO_MEMINFO`, `TCP_INFO`, `SIOCGIFMTU` and `sched_setscheduler`: in no safe crate.
 #![expect(unsafe_code, reason = "system calls that take pointers")]
 
 use std::io;
 use std::mem;
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
 use nix::libc;
 
@@ -38,6 +38,16 @@ pub struct MemInfo {
     pub buffer_bytes: u32,
     /// How many datagrams this socket dropped since it was opened; exact, wraps at 2³².
     pub drops: u32,
+}
+
+impl MemInfo {
+    /// Reads it of any socket.
+    ///
+    /// # Errors
+    /// What the kernel says; `Unsupported` before Linux 4.12, which counts no drops.
+    pub fn of(socket: impl AsFd) -> io::Result<Self> {
+        mem_info(socket.as_fd())
+    }
 }
 
 /// Receives into `memory`, one piece of `slot_bytes` for each of `slots`, without waiting.
@@ -116,6 +126,25 @@ pub(crate) fn mem_info(socket: BorrowedFd<'_>) -> io::Result<MemInfo> {
         buffer_bytes: words[libc::SK_MEMINFO_RCVBUF as usize],
         drops: words[libc::SK_MEMINFO_DROPS as usize],
     })
+}
+
+/// Reads the first words of `TCP_INFO`; returns how many bytes of them this kernel knows.
+pub(crate) fn tcp_info(socket: BorrowedFd<'_>, words: &mut [u32]) -> io::Result<usize> {
+    let mut size = libc::socklen_t::try_from(size_of_val(words)).expect("a structure is small");
+    // SAFETY: `words` is `size` bytes that the kernel may write; any bytes are valid numbers.
+    let outcome = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::IPPROTO_TCP,
+            libc::TCP_INFO,
+            words.as_mut_ptr().cast(),
+            &raw mut size,
+        )
+    };
+    if outcome < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(size as usize)
 }
 
 /// Reads the MTU of an interface of this thread's network namespace.

@@ -1,6 +1,7 @@
 //! `tallycast bench`: what is measured lies in the crate of that name, one verb a file here.
 
 mod cycle;
+mod iperf3;
 mod output;
 mod reproduce;
 
@@ -30,6 +31,9 @@ enum What {
     /// Do a document's measurements again, and compare its conclusions
     #[command(after_help = reproduce::EXAMPLES)]
     Reproduce(reproduce::Arguments),
+    /// Speak to iperf3's clients and servers
+    #[command(hide = true, after_help = iperf3::EXAMPLES)]
+    Iperf3(Box<iperf3::Arguments>),
     /// Be one of the processes of `cycle`
     #[command(hide = true)]
     CycleWorker,
@@ -39,6 +43,7 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
     match arguments.what {
         What::Cycle(arguments) => cycle::run(&arguments),
         What::Reproduce(arguments) => reproduce::run(&arguments),
+        What::Iperf3(arguments) => iperf3::run(&arguments),
         What::CycleWorker => {
             bench::cycle::serve()?;
             Ok(Outcome::Fine)

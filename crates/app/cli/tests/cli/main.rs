@@ -7,6 +7,7 @@ mod apps;
 mod archive;
 mod bench;
 mod demo;
+mod iperf3;
 mod playback;
 mod program;
 mod query;

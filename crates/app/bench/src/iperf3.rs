@@ -1,0 +1,41 @@
+//! Speaks iperf3: [`serve`]s its clients, and [`run`]s tests against its servers.
+//!
+//! The conversation of either side is a machine without sockets (`server`, `client`); `serve` with `session`, and `run`,
+//! give them sockets and threads; `traffic` is the data that flows, the same on both sides. A test comes to a [`Report`],
+//! which tells what both sides counted, whether its account closes, and all of it in JSON of iperf3's shape.
+//!
+//! Learnt from two programs of iperf 3.12 that talked past a relay which wrote down every byte; `docs/bench.md` says what
+//! works, what is refused, and what differs.
+
+mod client;
+mod cpu;
+mod datagram;
+mod error;
+mod goal;
+mod inbox;
+mod json;
+mod options;
+mod pace;
+mod parameters;
+mod report;
+mod results;
+mod run;
+mod serve;
+mod server;
+mod session;
+mod sockets;
+mod state;
+mod stream;
+mod table;
+mod traffic;
+mod watch;
+
+pub use cpu::CpuPercent;
+pub use error::{ProtocolError, RunError, ServeError};
+pub use options::{ClientOptions, DEFAULT_PORT, Family, OptionsError, Repeat, ServerOptions, rate, size};
+pub use parameters::{Direction, End, Flow, Protocol, Refusal, Test};
+pub use report::{Account, Connection, Report, Side, StreamReport, Sum, Verdict};
+pub use run::run;
+pub use serve::serve;
+pub use traffic::{Interval, Role, StreamInterval};
+pub use watch::{Notice, Watch};

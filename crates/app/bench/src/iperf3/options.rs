@@ -1,0 +1,292 @@
+//! What a server and a client are told to do, and quantities as iperf3's letters take them.
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use super::parameters::{
+    Direction, End, LEAST_DATAGRAM_BYTES, MOST_BLOCK_BYTES, MOST_DATAGRAM_BYTES, MOST_OMIT, MOST_STREAMS,
+    MOST_TIME, Protocol, Refusal, Test, in_range,
+};
+use super::results::MOST;
+
+/// Where an iperf3 server listens unless it is told otherwise.
+pub const DEFAULT_PORT: u16 = 5_201;
+/// The rate of a stream over UDP unless another is asked for. Units: bits per second.
+const DEFAULT_UDP_RATE: u64 = 1_000_000;
+/// The size of a block over TCP unless another is asked for.
+const DEFAULT_BLOCK_BYTES: usize = 128 << 10;
+/// The size of a datagram where the path does not tell what fits.
+const DEFAULT_DATAGRAM_BYTES: u32 = 1_460;
+
+/// What a server is told.
+#[derive(Clone, Debug)]
+pub struct ServerOptions {
+    /// Where it listens; everywhere if nothing is said.
+    pub bind: Option<IpAddr>,
+    /// Its port; 0 takes any that is free.
+    pub port: u16,
+    /// How long an interval is.
+    pub interval: Duration,
+    /// Whether it goes on after a test.
+    pub repeat: Repeat,
+}
+
+/// How many tests a server serves.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Repeat {
+    /// One, however it ends (`-1`).
+    Once,
+    /// Until it is told to end.
+    Forever,
+}
+
+/// Which addresses of a name a client takes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Family {
+    /// The first.
+    #[default]
+    Any,
+    /// The first of IPv4 (`-4`).
+    V4,
+    /// The first of IPv6 (`-6`).
+    V6,
+}
+
+/// What a client is told. `Default` is what iperf3 does without letters.
+#[derive(Clone, Debug)]
+pub struct ClientOptions {
+    /// The server's name or address.
+    pub host: String,
+    /// Its port.
+    pub port: u16,
+    /// Which of its addresses.
+    pub family: Family,
+    /// The address from which to send.
+    pub bind: Option<IpAddr>,
+    /// The port from which the first stream is sent.
+    pub client_port: Option<u16>,
+    /// How long an interval is.
+    pub interval: Duration,
+    /// What is sent over.
+    pub protocol: Protocol,
+    /// Who sends.
+    pub direction: Direction,
+    /// How many streams in each direction.
+    pub parallel: u32,
+    /// Bytes of a block or datagram; `None` takes 128 KiB over TCP, and what the path takes over UDP.
+    pub block_bytes: Option<usize>,
+    /// When it ends.
+    pub end: End,
+    /// What is left out at the beginning.
+    pub omit: Duration,
+    /// The rate of each stream, 0 for none; `None` takes 1 Mbit/s over UDP and none over TCP.
+    pub rate_bits_per_s: Option<u64>,
+    /// How many blocks leave at once.
+    pub burst: u32,
+    /// Whether datagrams are numbered with 64 bits.
+    pub wide_counters: bool,
+    /// The buffers of the sockets.
+    pub window_bytes: Option<usize>,
+    /// The largest segment.
+    pub mss_bytes: Option<u32>,
+    /// Whether small writes leave at once.
+    pub no_delay: bool,
+    /// The type of service.
+    pub type_of_service: u32,
+    /// The congestion control.
+    pub congestion: Option<String>,
+    /// A title for the report.
+    pub title: Option<String>,
+    /// A word for the reports of both sides.
+    pub extra_data: Option<String>,
+}
+
+impl Default for ClientOptions {
+    fn default() -> Self {
+        Self {
+            host: "localhost".to_owned(),
+            port: DEFAULT_PORT,
+            family: Family::Any,
+            bind: None,
+            client_port: None,
+            interval: Duration::from_secs(1),
+            protocol: Protocol::Tcp,
+            direction: Direction::Forward,
+            parallel: 1,
+            block_bytes: None,
+            end: End::Time(Duration::from_secs(10)),
+            omit: Duration::ZERO,
+            rate_bits_per_s: None,
+            burst: 1,
+            wide_counters: false,
+            window_bytes: None,
+            mss_bytes: None,
+            no_delay: false,
+            type_of_service: 0,
+            congestion: None,
+            title: None,
+            extra_data: None,
+        }
+    }
+}
+
+/// Says which option cannot be.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OptionsError {
+    /// A number out of its range.
+    #[error("{name} {value} is not from {least} to {most}")]
+    OutOfRange {
+        /// The option.
+        name: &'static str,
+        /// Its value.
+        value: u64,
+        /// The least.
+        least: u64,
+        /// The most.
+        most: u64,
+    },
+    /// iperf3 tells times in whole seconds.
+    #[error("{name} {value:?} is not a whole number of seconds, in which iperf3 counts")]
+    NotWhole {
+        /// The option.
+        name: &'static str,
+        /// Its value.
+        value: Duration,
+    },
+    /// An interval that never ends, or that measures nothing but itself.
+    #[error("an interval of {0:?} is not from 100ms to 60s")]
+    Interval(Duration),
+}
+
+impl From<Refusal> for OptionsError {
+    fn from(refusal: Refusal) -> Self {
+        match refusal {
+            Refusal::OutOfRange { name, value, least, most } => Self::OutOfRange { name, value, least, most },
+            other => unreachable!("only ranges are checked: {other}"),
+        }
+    }
+}
+
+/// Checks the length of an interval.
+pub(super) fn check_interval(interval: Duration) -> Result<(), OptionsError> {
+    let range = Duration::from_millis(100)..=Duration::from_secs(60);
+    if range.contains(&interval) { Ok(()) } else { Err(OptionsError::Interval(interval)) }
+}
+
+impl ClientOptions {
+    /// Checks what can be checked before there is a connection.
+    ///
+    /// # Errors
+    /// [`OptionsError`] names the option.
+    pub fn check(&self) -> Result<(), OptionsError> {
+        check_interval(self.interval)?;
+        in_range("-P", self.parallel.into(), 1, MOST_STREAMS)?;
+        let block = |bytes: usize| bytes as u64;
+        match (self.protocol, self.block_bytes.map(block)) {
+            (Protocol::Tcp, Some(bytes)) => in_range("-l", bytes, 1, MOST_BLOCK_BYTES)?,
+            (Protocol::Udp, Some(bytes)) => in_range("-l", bytes, LEAST_DATAGRAM_BYTES, MOST_DATAGRAM_BYTES)?,
+            (_, None) => 0,
+        };
+        in_range("-O", whole_seconds("-O", self.omit)?, 0, MOST_OMIT.as_secs())?;
+        match self.end {
+            End::Time(time) => in_range("-t", whole_seconds("-t", time)?, 0, MOST_TIME.as_secs())?,
+            End::Bytes(bytes) => in_range("-n", bytes, 1, MOST)?,
+            End::Blocks(blocks) => in_range("-k", blocks, 1, MOST)?,
+        };
+        in_range("-b …/burst", self.burst.into(), 1, 1_000)?;
+        in_range("-b", self.rate_bits_per_s.unwrap_or(0), 0, MOST)?;
+        in_range("-M", self.mss_bytes.unwrap_or(0).into(), 0, 9_216)?;
+        in_range("-S", self.type_of_service.into(), 0, 255)?;
+        Ok(())
+    }
+
+    /// Returns the test, now that the largest segment of the control connection tells what the path takes.
+    pub(super) fn test(&self, control_mss: Option<u32>) -> Test {
+        let datagram = control_mss.unwrap_or(DEFAULT_DATAGRAM_BYTES).min(u32::from(u16::MAX) - 28) as usize;
+        let (block_bytes, rate) = match self.protocol {
+            Protocol::Tcp => (DEFAULT_BLOCK_BYTES, None),
+            Protocol::Udp => (datagram, Some(DEFAULT_UDP_RATE)),
+        };
+        Test {
+            protocol: self.protocol,
+            direction: self.direction,
+            parallel: self.parallel,
+            block_bytes: self.block_bytes.unwrap_or(block_bytes),
+            end: self.end,
+            omit: self.omit,
+            rate_bits_per_s: self.rate_bits_per_s.or(rate).filter(|rate| *rate > 0),
+            burst: self.burst,
+            wide_counters: self.wide_counters,
+            window_bytes: self.window_bytes,
+            mss_bytes: self.mss_bytes,
+            no_delay: self.no_delay,
+            type_of_service: self.type_of_service,
+            congestion: self.congestion.clone(),
+            title: self.title.clone(),
+            extra_data: self.extra_data.clone(),
+        }
+    }
+}
+
+fn whole_seconds(name: &'static str, value: Duration) -> Result<u64, OptionsError> {
+    if value.subsec_nanos() == 0 { Ok(value.as_secs()) } else { Err(OptionsError::NotWhole { name, value }) }
+}
+
+/// Reads a size as iperf3 does: `128K` and `1M` are powers of 1,024.
+#[must_use]
+pub fn size(text: &str) -> Option<u64> {
+    scaled(text, 1_024)
+}
+
+/// Reads a rate as iperf3 does: `10M` is 10⁷ bits per second.
+#[must_use]
+pub fn rate(text: &str) -> Option<u64> {
+    scaled(text, 1_000)
+}
+
+fn scaled(text: &str, step: u64) -> Option<u64> {
+    let power = match text.chars().last()?.to_ascii_uppercase() {
+        'K' => 1,
+        'M' => 2,
+        'G' => 3,
+        'T' => 4,
+        _ => 0,
+    };
+    let number = if power == 0 { text } else { &text[..text.len() - 1] };
+    let scaled = number.parse::<f64>().ok()? * step.pow(power) as f64;
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the range is checked")]
+    (0.0..1e18).contains(&scaled).then_some(scaled as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_binary_and_rates_decimal() {
+        assert_eq!(size("128K"), Some(131_072));
+        assert_eq!(size("1m"), Some(1_048_576));
+        assert_eq!(rate("1.5G"), Some(1_500_000_000));
+        assert_eq!(rate("0"), Some(0));
+        for text in ["", "K", "-1", "1X", "nan", "inf", "1e30", "1KM"] {
+            assert_eq!(size(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn options_out_of_range_are_named() {
+        let error = |change: fn(&mut ClientOptions)| {
+            let mut options = ClientOptions::default();
+            change(&mut options);
+            options.check().map_err(|error| error.to_string())
+        };
+        assert_eq!(error(|_| {}), Ok(()));
+        assert!(error(|it| it.parallel = 129).unwrap_err().starts_with("-P 129"));
+        assert!(error(|it| it.block_bytes = Some(0)).unwrap_err().starts_with("-l 0"));
+        assert!(error(|it| it.omit = Duration::from_millis(1_500)).unwrap_err().contains("whole number"));
+        assert!(error(|it| it.end = End::Bytes(0)).unwrap_err().starts_with("-n 0"));
+        assert!(error(|it| it.interval = Duration::from_millis(99)).is_err());
+        assert_eq!(error(|it| it.interval = Duration::from_millis(100)), Ok(()));
+    }
+}

@@ -1,0 +1,556 @@
+//! What a client asks for: the [`Test`] as both sides understand it, and its parameters as JSON of iperf3's shape.
+//!
+//! Unknown keys are ignored, as iperf3 does; those that would make it another test than was asked for are refused
+//! ([`Refusal`]) rather than measured wrongly.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::Value;
+
+use super::error::ProtocolError;
+use super::results::whole;
+use super::state::Fault;
+
+/// The most streams in one direction, as in iperf3.
+pub(super) const MOST_STREAMS: u64 = 128;
+/// The largest block over TCP, as in iperf3.
+pub(super) const MOST_BLOCK_BYTES: u64 = 1 << 20;
+/// The largest payload of a datagram over IPv4.
+pub(super) const MOST_DATAGRAM_BYTES: u64 = 65_507;
+/// The header of a datagram with 64-bit counters, the larger one.
+pub(super) const LEAST_DATAGRAM_BYTES: u64 = 16;
+/// The longest omission, as in iperf3.
+pub(super) const MOST_OMIT: Duration = Duration::from_secs(60);
+/// A day, as in iperf3.
+pub(super) const MOST_TIME: Duration = Duration::from_secs(86_400);
+
+/// What is sent over.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Protocol {
+    /// A stream of bytes.
+    Tcp,
+    /// Numbered datagrams.
+    Udp,
+}
+
+/// Who sends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Direction {
+    /// The client.
+    #[default]
+    Forward,
+    /// The server (`-R`).
+    Reverse,
+    /// Both (`--bidir`).
+    Both,
+}
+
+/// Which way a stream flows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Flow {
+    /// From the client to the server.
+    ToServer,
+    /// From the server to the client.
+    ToClient,
+}
+
+/// When a client ends its test.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum End {
+    /// After a time (`-t`); never, where it is zero.
+    Time(Duration),
+    /// After so many bytes over all streams (`-n`).
+    Bytes(u64),
+    /// After so many blocks over all streams (`-k`).
+    Blocks(u64),
+}
+
+/// One test, as both sides understand it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Test {
+    /// What is sent over.
+    pub protocol: Protocol,
+    /// Who sends.
+    pub direction: Direction,
+    /// How many streams in each direction.
+    pub parallel: u32,
+    /// Bytes of a block, or of a datagram's payload.
+    pub block_bytes: usize,
+    /// When it ends.
+    pub end: End,
+    /// What is left out of the figures at the beginning.
+    pub omit: Duration,
+    /// What each stream is paced to. Units: bits of payload per second.
+    pub rate_bits_per_s: Option<u64>,
+    /// How many blocks leave at once where the rate is paced.
+    pub burst: u32,
+    /// Whether datagrams are numbered with 64 bits.
+    pub wide_counters: bool,
+    /// The buffers of the sockets, where they are asked for.
+    pub window_bytes: Option<usize>,
+    /// The largest segment of TCP, where it is asked for.
+    pub mss_bytes: Option<u32>,
+    /// Whether small writes leave at once.
+    pub no_delay: bool,
+    /// The type of service, which holds the code point of differentiated services.
+    pub type_of_service: u32,
+    /// The congestion control, where it is asked for.
+    pub congestion: Option<String>,
+    /// A title for the report.
+    pub title: Option<String>,
+    /// A word that goes into the reports of both sides.
+    pub extra_data: Option<String>,
+}
+
+/// Which stream is which, on both sides.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Place {
+    /// As results name it.
+    pub(super) id: u32,
+    pub(super) flow: Flow,
+}
+
+impl Test {
+    /// Returns the streams in the order in which a client opens them.
+    ///
+    /// Source: observed; the second stream is number 3, nobody is number 2.
+    pub(super) fn places(&self) -> Vec<Place> {
+        let flows: &[Flow] = match self.direction {
+            Direction::Forward => &[Flow::ToServer],
+            Direction::Reverse => &[Flow::ToClient],
+            Direction::Both => &[Flow::ToServer, Flow::ToClient],
+        };
+        let flows = flows.iter().flat_map(|&flow| (0..self.parallel).map(move |_| flow));
+        (0_u32..).zip(flows).map(|(index, flow)| Place { id: number(index), flow }).collect()
+    }
+
+    /// Returns the bytes after which it ends, over all streams of a direction; `None` where time decides.
+    pub(super) fn end_bytes(&self) -> Option<u64> {
+        match self.end {
+            End::Time(_) => None,
+            End::Bytes(bytes) => Some(bytes),
+            End::Blocks(blocks) => Some(blocks.saturating_mul(self.block_bytes as u64)),
+        }
+    }
+}
+
+const fn number(index: u32) -> u32 {
+    if index == 0 { 1 } else { index + 2 }
+}
+
+/// Says what a client asks for that is not supported here.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Refusal {
+    /// A user and a password.
+    #[error(
+        "the client wants to be authenticated, which is not supported\nrun it without --username and --rsa-public-key-path"
+    )]
+    Authentication,
+    /// Something that would make it another test.
+    #[error("the client asks for {option}, which is not supported\nrun it without")]
+    Unsupported {
+        /// The option, as people write it.
+        option: &'static str,
+    },
+    /// A number out of its range.
+    #[error("the client asks for {name} {value}, which is not from {least} to {most}")]
+    OutOfRange {
+        /// What it is.
+        name: &'static str,
+        /// Its value.
+        value: u64,
+        /// The least.
+        least: u64,
+        /// The most.
+        most: u64,
+    },
+    /// Neither TCP nor UDP, or both.
+    #[error("the client names neither TCP nor UDP, or both\nsee whether it is iperf3")]
+    Protocol,
+    /// Two directions at once.
+    #[error("the client asks for -R and --bidir at once\ntake one of them")]
+    Direction,
+}
+
+impl Refusal {
+    pub(super) const fn fault(&self) -> Fault {
+        match self {
+            Self::Authentication => Fault::NOT_AUTHORISED,
+            Self::Unsupported { .. } => Fault::NOT_IMPLEMENTED,
+            Self::OutOfRange { .. } | Self::Protocol | Self::Direction => Fault::BAD_PARAMETERS,
+        }
+    }
+}
+
+/// The parameters on the wire.
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+struct Parameters {
+    #[serde(deserialize_with = "truth", skip_serializing_if = "is_false")]
+    tcp: bool,
+    #[serde(deserialize_with = "truth", skip_serializing_if = "is_false")]
+    udp: bool,
+    #[serde(deserialize_with = "whole")]
+    omit: u64,
+    #[serde(deserialize_with = "whole")]
+    time: u64,
+    #[serde(deserialize_with = "whole")]
+    num: u64,
+    #[serde(deserialize_with = "whole")]
+    blockcount: u64,
+    #[serde(rename = "MSS", deserialize_with = "whole", skip_serializing_if = "is_zero")]
+    mss: u64,
+    #[serde(deserialize_with = "truth", skip_serializing_if = "is_false")]
+    nodelay: bool,
+    #[serde(deserialize_with = "whole")]
+    parallel: u64,
+    #[serde(deserialize_with = "truth", skip_serializing_if = "is_false")]
+    reverse: bool,
+    #[serde(deserialize_with = "truth", skip_serializing_if = "is_false")]
+    bidirectional: bool,
+    #[serde(deserialize_with = "whole", skip_serializing_if = "is_zero")]
+    window: u64,
+    #[serde(deserialize_with = "whole")]
+    len: u64,
+    #[serde(deserialize_with = "whole", skip_serializing_if = "is_zero")]
+    bandwidth: u64,
+    /// Microseconds between two looks of iperf3's pacing; ours sleeps until each block's own time.
+    #[serde(deserialize_with = "whole")]
+    pacing_timer: u64,
+    #[serde(deserialize_with = "whole", skip_serializing_if = "is_zero")]
+    burst: u64,
+    #[serde(rename = "TOS", deserialize_with = "whole", skip_serializing_if = "is_zero")]
+    tos: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    title: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    extra_data: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    congestion: Option<String>,
+    #[serde(deserialize_with = "truth", serialize_with = "as_one", skip_serializing_if = "is_false")]
+    udp_counters_64bit: bool,
+    client_version: String,
+    #[serde(flatten, skip_serializing)]
+    others: serde_json::Map<String, Value>,
+}
+
+/// What makes it another test, whoever sends.
+const REFUSED: [(&str, &str); 5] = [
+    ("sctp", "--sctp"),
+    ("mptcp", "--mptcp"),
+    ("MPTCP", "--mptcp"),
+    ("flowlabel", "-L (flow label)"),
+    ("get_server_output", "--get-server-output"),
+];
+
+/// What is done by who sends: refused where that would be the server.
+const REFUSED_OF_SENDERS: [(&str, &str); 3] = [
+    ("fqrate", "--fq-rate with -R or --bidir"),
+    ("zerocopy", "-Z with -R or --bidir"),
+    ("dont_fragment", "--dont-fragment with -R or --bidir"),
+];
+
+impl Test {
+    /// Reads a client's parameters, as a server.
+    pub(super) fn parse(text: &[u8]) -> Result<Self, ProtocolError> {
+        let parameters: Parameters = serde_json::from_slice(text)
+            .map_err(|source| ProtocolError::Json { what: "parameters", source })?;
+        Ok(parameters.test()?)
+    }
+
+    /// Returns the parameters that a client tells.
+    pub(super) fn to_parameters(&self) -> Vec<u8> {
+        let (time, num, blockcount) = match self.end {
+            End::Time(time) => (time.as_secs(), 0, 0),
+            End::Bytes(bytes) => (0, bytes, 0),
+            End::Blocks(blocks) => (0, 0, blocks),
+        };
+        let parameters = Parameters {
+            tcp: self.protocol == Protocol::Tcp,
+            udp: self.protocol == Protocol::Udp,
+            omit: self.omit.as_secs(),
+            time,
+            num,
+            blockcount,
+            mss: self.mss_bytes.map_or(0, u64::from),
+            nodelay: self.no_delay,
+            parallel: u64::from(self.parallel),
+            reverse: self.direction == Direction::Reverse,
+            bidirectional: self.direction == Direction::Both,
+            window: self.window_bytes.map_or(0, |bytes| bytes as u64),
+            len: self.block_bytes as u64,
+            bandwidth: self.rate_bits_per_s.unwrap_or(0),
+            pacing_timer: 1_000,
+            burst: if self.burst > 1 { u64::from(self.burst) } else { 0 },
+            tos: u64::from(self.type_of_service),
+            title: self.title.clone(),
+            extra_data: self.extra_data.clone(),
+            congestion: self.congestion.clone(),
+            udp_counters_64bit: self.wide_counters,
+            client_version: env!("CARGO_PKG_VERSION").to_owned(),
+            others: serde_json::Map::new(),
+        };
+        serde_json::to_vec(&parameters).expect("numbers and texts become JSON")
+    }
+}
+
+impl Parameters {
+    fn test(self) -> Result<Test, Refusal> {
+        if self.others.contains_key("authtoken") {
+            return Err(Refusal::Authentication);
+        }
+        let direction = self.direction()?;
+        self.refuse_others(direction)?;
+        let protocol = self.protocol()?;
+        let len = match protocol {
+            Protocol::Tcp => in_range("-l", self.len, 1, MOST_BLOCK_BYTES)?,
+            Protocol::Udp => in_range("-l", self.len, LEAST_DATAGRAM_BYTES, MOST_DATAGRAM_BYTES)?,
+        };
+        Ok(Test {
+            protocol,
+            direction,
+            parallel: small(in_range("-P", self.parallel, 1, MOST_STREAMS)?),
+            block_bytes: small(len) as usize,
+            end: self.end()?,
+            omit: Duration::from_secs(in_range("-O", self.omit, 0, MOST_OMIT.as_secs())?),
+            rate_bits_per_s: Some(self.bandwidth).filter(|rate| *rate > 0),
+            burst: small(in_range("burst", self.burst, 0, 1_000)?.max(1)),
+            wide_counters: self.udp_counters_64bit,
+            window_bytes: Some(in_range("-w", self.window, 0, 512 << 20)? as usize).filter(|it| *it > 0),
+            mss_bytes: Some(small(in_range("-M", self.mss, 0, 9_216)?)).filter(|mss| *mss > 0),
+            no_delay: self.nodelay,
+            type_of_service: small(in_range("-S", self.tos, 0, 255)?),
+            congestion: self.congestion,
+            title: self.title,
+            extra_data: self.extra_data,
+        })
+    }
+
+    fn refuse_others(&self, direction: Direction) -> Result<(), Refusal> {
+        let of_senders = REFUSED_OF_SENDERS.iter().filter(|_| direction != Direction::Forward);
+        let mut refused = REFUSED.iter().chain(of_senders);
+        match refused.find(|(key, _)| self.others.get(*key).is_some_and(is_set)) {
+            Some((_, option)) => Err(Refusal::Unsupported { option }),
+            None => Ok(()),
+        }
+    }
+
+    const fn direction(&self) -> Result<Direction, Refusal> {
+        match (self.reverse, self.bidirectional) {
+            (false, false) => Ok(Direction::Forward),
+            (true, false) => Ok(Direction::Reverse),
+            (false, true) => Ok(Direction::Both),
+            (true, true) => Err(Refusal::Direction),
+        }
+    }
+
+    const fn protocol(&self) -> Result<Protocol, Refusal> {
+        match (self.tcp, self.udp) {
+            (true, false) => Ok(Protocol::Tcp),
+            (false, true) => Ok(Protocol::Udp),
+            _ => Err(Refusal::Protocol),
+        }
+    }
+
+    fn end(&self) -> Result<End, Refusal> {
+        Ok(match (self.num, self.blockcount) {
+            (0, 0) => End::Time(Duration::from_secs(in_range("-t", self.time, 0, MOST_TIME.as_secs())?)),
+            (0, blocks) => End::Blocks(blocks),
+            (bytes, _) => End::Bytes(bytes),
+        })
+    }
+}
+
+pub(super) const fn in_range(name: &'static str, value: u64, least: u64, most: u64) -> Result<u64, Refusal> {
+    if value < least || value > most {
+        return Err(Refusal::OutOfRange { name, value, least, most });
+    }
+    Ok(value)
+}
+
+fn small(value: u64) -> u32 {
+    u32::try_from(value).expect("the range was checked")
+}
+
+/// Tells whether a value says yes: iperf3 writes `true` or a number.
+fn is_set(value: &Value) -> bool {
+    match value {
+        Value::Bool(set) => *set,
+        Value::Number(number) => number.as_f64() != Some(0.0),
+        Value::Null => false,
+        Value::String(_) | Value::Array(_) | Value::Object(_) => true,
+    }
+}
+
+fn truth<'de, D: Deserializer<'de>>(deserializer: D) -> Result<bool, D::Error> {
+    Ok(is_set(&Value::deserialize(deserializer)?))
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the shape that serde calls")]
+fn as_one<S: serde::Serializer>(set: &bool, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_u8(u8::from(*set))
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the shape that serde calls")]
+const fn is_false(value: &bool) -> bool {
+    !*value
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the shape that serde calls")]
+const fn is_zero(value: &u64) -> bool {
+    *value == 0
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use crate::iperf3::results::MOST;
+    use proptest::prelude::*;
+
+    /// A second of one stream over TCP.
+    pub(crate) fn plain() -> Test {
+        Test {
+            protocol: Protocol::Tcp,
+            direction: Direction::Forward,
+            parallel: 1,
+            block_bytes: 131_072,
+            end: End::Time(Duration::from_secs(1)),
+            omit: Duration::ZERO,
+            rate_bits_per_s: None,
+            burst: 1,
+            wide_counters: false,
+            window_bytes: None,
+            mss_bytes: None,
+            no_delay: false,
+            type_of_service: 0,
+            congestion: None,
+            title: None,
+            extra_data: None,
+        }
+    }
+
+    /// Written by iperf 3.12.
+    const OBSERVED: &str = r#"{"tcp":true,"omit":1,"time":1,"num":0,"blockcount":0,"MSS":1000,"nodelay":true,"parallel":1,"window":102400,"len":1000,"bandwidth":10000000,"fqrate":100000000,"pacing_timer":2000,"burst":5,"TOS":16,"title":"hello","extra_data":"foo","repeating_payload":1,"zerocopy":1,"client_version":"3.12"}"#;
+
+    #[test]
+    fn parameters_of_another_program_are_read() {
+        let expected = Test {
+            block_bytes: 1_000,
+            omit: Duration::from_secs(1),
+            rate_bits_per_s: Some(10_000_000),
+            burst: 5,
+            window_bytes: Some(102_400),
+            mss_bytes: Some(1_000),
+            no_delay: true,
+            type_of_service: 16,
+            title: Some("hello".to_owned()),
+            extra_data: Some("foo".to_owned()),
+            ..plain()
+        };
+        assert_eq!(Test::parse(OBSERVED.as_bytes()).unwrap(), expected);
+    }
+
+    fn refusal(change: &str) -> Option<Refusal> {
+        let text = format!(r#"{{"tcp":true,"time":1,"parallel":1,"len":1000{change}}}"#);
+        match Test::parse(text.as_bytes()) {
+            Ok(_) => None,
+            Err(ProtocolError::Refused(refusal)) => Some(refusal),
+            Err(other) => panic!("{other}"),
+        }
+    }
+
+    #[test]
+    fn what_would_be_another_test_is_refused() {
+        assert_eq!(refusal(r#","authtoken":"x""#), Some(Refusal::Authentication));
+        assert_eq!(refusal(r#","sctp":true"#), Some(Refusal::Unsupported { option: "--sctp" }));
+        assert_eq!(refusal(r#","fqrate":1000"#), None, "who sends is the client");
+        assert!(matches!(refusal(r#","fqrate":1000,"reverse":true"#), Some(Refusal::Unsupported { .. })));
+        assert_eq!(refusal(r#","udp":true"#), Some(Refusal::Protocol));
+        assert_eq!(refusal(r#","reverse":true,"bidirectional":true"#), Some(Refusal::Direction));
+        assert_eq!(refusal(r#","get_server_output":0,"something_new":1"#), None);
+    }
+
+    #[test]
+    fn both_sides_of_every_limit() {
+        let text = |parallel: u64, len: u64, udp: bool| {
+            format!(
+                r#"{{"{}":true,"time":1,"parallel":{parallel},"len":{len}}}"#,
+                if udp { "udp" } else { "tcp" }
+            )
+        };
+        let cases = [
+            (0, 1_000, false, false),
+            (1, 1_000, false, true),
+            (128, 1_000, false, true),
+            (129, 1_000, false, false),
+            (1, 0, false, false),
+            (1, 1 << 20, false, true),
+            (1, (1 << 20) + 1, false, false),
+            (1, 15, true, false),
+            (1, 16, true, true),
+            (1, 65_507, true, true),
+            (1, 65_508, true, false),
+        ];
+        for (parallel, len, udp, taken) in cases {
+            assert_eq!(
+                Test::parse(text(parallel, len, udp).as_bytes()).is_ok(),
+                taken,
+                "{parallel} {len} {udp}"
+            );
+        }
+    }
+
+    #[test]
+    fn streams_are_numbered_as_observed() {
+        let test = Test { parallel: 2, direction: Direction::Both, ..plain() };
+        let numbers: Vec<_> = test.places().iter().map(|place| (place.id, place.flow)).collect();
+        let (up, down) = (Flow::ToServer, Flow::ToClient);
+        assert_eq!(numbers, [(1, up), (3, up), (4, down), (5, down)]);
+    }
+
+    fn tests() -> impl Strategy<Value = Test> {
+        let direction =
+            prop_oneof![Just(Direction::Forward), Just(Direction::Reverse), Just(Direction::Both)];
+        let end = prop_oneof![
+            (0..=86_400_u64).prop_map(|seconds| End::Time(Duration::from_secs(seconds))),
+            (1..=MOST).prop_map(End::Bytes),
+            (1..=MOST).prop_map(End::Blocks),
+        ];
+        let numbers = (1..=128_u32, 16..=65_507_usize, 0..=60_u64, 1..=1_000_u32, 0..=255_u32);
+        (direction, end, numbers, any::<bool>(), prop::option::of(1..=MOST)).prop_map(
+            |(
+                direction,
+                end,
+                (parallel, block_bytes, omit, burst, type_of_service),
+                udp,
+                rate_bits_per_s,
+            )| Test {
+                protocol: if udp { Protocol::Udp } else { Protocol::Tcp },
+                direction,
+                parallel,
+                block_bytes,
+                end,
+                omit: Duration::from_secs(omit),
+                rate_bits_per_s,
+                burst,
+                wide_counters: udp,
+                type_of_service,
+                ..plain()
+            },
+        )
+    }
+
+    proptest! {
+        #[test]
+        fn what_a_client_tells_a_server_understands(test in tests()) {
+            prop_assert_eq!(Test::parse(&test.to_parameters()).unwrap(), test);
+        }
+
+        #[test]
+        fn no_text_is_a_panic(text in prop::collection::vec(any::<u8>(), 0..200)) {
+            let _ = Test::parse(&text);
+        }
+    }
+}

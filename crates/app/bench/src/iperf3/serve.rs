@@ -1,0 +1,226 @@
+//! The server with its sockets: waits for clients, serves one at a time, and sends the others away.
+//!
+//! One thread waits for everything; data streams have threads of their own. A connection says by its first 37 bytes
+//! whether it is a new client or a stream of the one that is served, so that nobody is waited for alone.
+
+use std::io::{self, ErrorKind, Read};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::time::Duration;
+
+use sys::{Interest, Poller, clock};
+use units::Instant;
+
+use super::client::{COOKIE_BYTES, Cookie};
+use super::error::ServeError;
+use super::options::{self, Repeat, ServerOptions};
+use super::report::canonical;
+use super::session::{Ending, Session};
+use super::sockets;
+use super::state::State;
+use super::watch::{Notice, Watch};
+
+/// The longest time without a look at whether the server is to end.
+const LOOK: Duration = Duration::from_millis(100);
+/// How long a connection may take to say who it is.
+const COOKIE_PATIENCE: Duration = Duration::from_secs(5);
+/// How many connections that have not said so are kept; a further one is closed.
+const MOST_STRANGERS: usize = 256;
+
+const LISTENER: u64 = 0;
+/// The tokens of a session: see there.
+pub(super) const CONTROL: u64 = 1;
+pub(super) const HELLO: u64 = 2;
+pub(super) const GOAL: u64 = 3;
+const FIRST_STRANGER: u64 = 16;
+
+/// A connection that has not said who it is.
+struct Stranger {
+    token: u64,
+    socket: TcpStream,
+    peer: SocketAddr,
+    cookie: Vec<u8>,
+    deadline: Instant,
+}
+
+struct Host<'a> {
+    options: &'a ServerOptions,
+    watch: &'a mut dyn Watch,
+    poller: Poller,
+    listener: TcpListener,
+    strangers: Vec<Stranger>,
+    next_token: u64,
+    session: Option<Session>,
+    served: u64,
+}
+
+/// Serves tests until it is told to end, or one is over where that was asked for.
+///
+/// A test that fails is told to `watch`, and the next client is served.
+///
+/// # Errors
+/// [`ServeError`] if the port cannot be had, or the system gives nothing to wait with.
+pub fn serve(options: &ServerOptions, watch: &mut dyn Watch) -> Result<(), ServeError> {
+    options::check_interval(options.interval)?;
+    let listener = sockets::listen(options.bind, options.port)
+        .map_err(|(address, source)| ServeError::Listen { address, source })?;
+    let poller = Poller::new()?;
+    poller.add(&listener, LISTENER, Interest::Read)?;
+    watch.notice(Notice::Listening(listener.local_addr()?));
+    let (strangers, next_token) = (Vec::new(), FIRST_STRANGER);
+    let mut host = Host { options, watch, poller, listener, strangers, next_token, session: None, served: 0 };
+    host.run()
+}
+
+impl Host<'_> {
+    fn run(&mut self) -> Result<(), ServeError> {
+        while self.served == 0 || self.options.repeat == Repeat::Forever {
+            if self.watch.is_wanted_to_end() {
+                self.with_session(Session::interrupt);
+                return Ok(());
+            }
+            let deadline = self.next_look();
+            let ready: Vec<u64> = self.poller.wait(Some(deadline))?.iter().map(|ready| ready.token).collect();
+            for token in ready {
+                match token {
+                    LISTENER => self.accept()?,
+                    CONTROL => self.with_session(Session::on_control),
+                    HELLO => self.with_session(Session::on_hello),
+                    GOAL => self.with_session(|session, _, _| session.on_goal()),
+                    token => self.on_stranger(token),
+                }
+            }
+            let now = clock::monotonic();
+            self.strangers.retain(|stranger| stranger.deadline > now);
+            self.with_session(|session, watch, poller| session.on_time(watch, poller, now));
+        }
+        Ok(())
+    }
+
+    fn next_look(&self) -> Instant {
+        let session = self.session.as_ref().and_then(Session::next_look);
+        let strangers = self.strangers.iter().map(|stranger| stranger.deadline);
+        strangers.chain(session).fold(clock::monotonic() + LOOK, Instant::min)
+    }
+
+    /// Lets the session do something, and takes leave of it if that was its end.
+    fn with_session(&mut self, act: impl FnOnce(&mut Session, &mut dyn Watch, &Poller) -> Option<Ending>) {
+        let Some(session) = &mut self.session else { return };
+        if let Some(ending) = act(session, self.watch, &self.poller) {
+            match &ending {
+                Ending::Report(report) => self.watch.notice(Notice::Ended(report)),
+                Ending::Failed { peer, error } => self.watch.notice(Notice::Failed { peer: *peer, error }),
+            }
+            self.session = None;
+            self.served += 1;
+        }
+    }
+
+    fn accept(&mut self) -> io::Result<()> {
+        loop {
+            match self.listener.accept() {
+                Ok((socket, peer)) => {
+                    if let Err(reason) = self.admit(socket, peer) {
+                        self.refuse(peer, reason);
+                    }
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
+                // That one is gone already.
+                Err(error)
+                    if matches!(error.kind(), ErrorKind::Interrupted | ErrorKind::ConnectionAborted) => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    fn refuse(&mut self, peer: SocketAddr, reason: &'static str) {
+        self.watch.notice(Notice::Refused { peer: canonical(peer), reason });
+    }
+
+    fn admit(&mut self, socket: TcpStream, peer: SocketAddr) -> Result<(), &'static str> {
+        if self.strangers.len() >= MOST_STRANGERS {
+            return Err("too many connections have not said who they are");
+        }
+        let token = self.next_token;
+        socket.set_nonblocking(true).map_err(|_| "its connection cannot be used")?;
+        self.poller.add(&socket, token, Interest::Read).map_err(|_| "its connection cannot be used")?;
+        self.next_token += 1;
+        let deadline = clock::monotonic() + COOKIE_PATIENCE;
+        self.strangers.push(Stranger { token, socket, peer, cookie: Vec::new(), deadline });
+        Ok(())
+    }
+
+    fn on_stranger(&mut self, token: u64) {
+        let Some(index) = self.strangers.iter().position(|stranger| stranger.token == token) else { return };
+        match self.strangers[index].read_cookie() {
+            Ok(None) => {}
+            Ok(Some(cookie)) => {
+                let stranger = self.strangers.remove(index);
+                self.on_cookie(stranger, cookie);
+            }
+            Err(reason) => {
+                let stranger = self.strangers.remove(index);
+                self.refuse(stranger.peer, reason);
+            }
+        }
+    }
+
+    /// Takes a connection that has said who it is: a stream of the client that is served, or a new client.
+    fn on_cookie(&mut self, stranger: Stranger, cookie: Cookie) {
+        // It stays open: the poller must let go of it, or its next owner cannot add it.
+        let _ = self.poller.remove(&stranger.socket);
+        let Stranger { token, socket, peer, .. } = stranger;
+        match &self.session {
+            None => self.begin(socket, peer, cookie),
+            Some(session) if session.wants_stream(&cookie) => {
+                self.with_session(|session, watch, poller| session.on_stream(token, socket, watch, poller));
+            }
+            Some(_) => {
+                // One byte into an empty buffer always fits; whoever is gone does not need it.
+                let _ = io::Write::write(&mut { socket }, &[State::AccessDenied.byte()]);
+                self.refuse(peer, "a test is running; it was told to try again later");
+            }
+        }
+    }
+
+    fn begin(&mut self, control: TcpStream, peer: SocketAddr, cookie: Cookie) {
+        let added = self.poller.add(&control, CONTROL, Interest::Read);
+        let local = self.listener.local_addr();
+        let Ok((local, ())) = local.and_then(|local| added.map(|()| (local, ()))) else {
+            self.refuse(peer, "its connection cannot be used");
+            return;
+        };
+        self.watch.notice(Notice::Accepted(canonical(peer)));
+        self.session = Some(Session::new(control, peer, local, cookie, self.options.interval));
+        self.with_session(Session::on_control);
+    }
+}
+
+impl Stranger {
+    /// Reads on; returns the cookie once all of it is there.
+    fn read_cookie(&mut self) -> Result<Option<Cookie>, &'static str> {
+        let mut bytes = [0; COOKIE_BYTES];
+        let wanted = COOKIE_BYTES - self.cookie.len();
+        match self.socket.read(&mut bytes[..wanted]) {
+            Ok(0) => Err("it left without saying who it is"),
+            Ok(read) => {
+                self.cookie.extend_from_slice(&bytes[..read]);
+                self.whole_cookie()
+            }
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => Ok(None),
+            Err(_) => Err("it left without saying who it is"),
+        }
+    }
+
+    /// Source: observed; 36 letters and digits, and a zero.
+    fn whole_cookie(&self) -> Result<Option<Cookie>, &'static str> {
+        let letters = self.cookie.iter().take(COOKIE_BYTES - 1);
+        if !letters.clone().all(u8::is_ascii_alphanumeric) {
+            return Err("what it says is not iperf3's");
+        }
+        match <Cookie>::try_from(&self.cookie[..]) {
+            Ok(cookie) if cookie[COOKIE_BYTES - 1] == 0 => Ok(Some(cookie)),
+            Ok(_) => Err("what it says is not iperf3's"),
+            Err(_) => Ok(None),
+        }
+    }
+}

@@ -1,0 +1,423 @@
+//! The server's side of a conversation, without sockets: bytes of the control connection in, what to do out.
+//!
+//! The cookie has been read already: it is what told this connection from a data stream.
+//!
+//! ```text
+//! Parameters --parameters--> Listening --ready--> Streams --opened--> Running --TestEnd--> Results --results--> Collecting
+//!                                                                                     Goodbye <--collected--|
+//! ```
+//!
+//! From everywhere to `Over`: the peer leaves, says what has no place there, is silent for too long, or we are told to
+//! end. The contract is the project's: `handle`, then `poll` until [`Output::Idle`].
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use units::Instant;
+
+use super::error::ProtocolError;
+use super::inbox::{Inbox, framed};
+use super::parameters::Test;
+use super::results::Results;
+use super::state::{Fault, State};
+
+/// How long a peer may take for a word that it owes. Long enough for a lossy link, short enough for who waits in line.
+pub(super) const PATIENCE: Duration = Duration::from_secs(20);
+/// How long a test may go without any data, as in iperf3.
+pub(super) const STALL: Duration = Duration::from_secs(120);
+
+/// What happens to a server.
+#[derive(Debug)]
+pub(super) enum Input<'a> {
+    /// The control connection brought this.
+    Bytes(&'a [u8]),
+    /// The control connection was closed.
+    Closed,
+    /// Time has passed.
+    Tick,
+    /// Streams are listened for, as asked by [`Output::Open`].
+    Ready,
+    /// All streams are there.
+    Opened,
+    /// Streams cannot be had, or one of them failed.
+    Failed(ProtocolError, Fault),
+    /// Data moved since the last look.
+    Progress,
+    /// What was asked for by [`Output::Collect`].
+    Collected(Results),
+    /// The server is to end.
+    Interrupt,
+}
+
+/// What a server is to do.
+#[derive(Debug)]
+pub(super) enum Output {
+    /// Write this to the control connection.
+    Write(Vec<u8>),
+    /// Listen for the streams of this test; the client is told once they are.
+    Open(Box<Test>),
+    /// Begin: data may flow.
+    Start,
+    /// The test is over: send no more.
+    Halt,
+    /// Receive what is still on the way, of which the client says this, and count.
+    Collect(Results),
+    /// All was told and the client said good-bye.
+    Finished,
+    /// It ends here.
+    Failed(ProtocolError),
+    /// Nothing to do before this moment.
+    Idle { deadline: Option<Instant> },
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Phase {
+    Parameters,
+    Listening,
+    Streams,
+    Running,
+    Results,
+    Collecting,
+    Goodbye,
+    Over,
+}
+
+impl Phase {
+    const fn during(self) -> &'static str {
+        match self {
+            Self::Parameters => "its parameters were awaited",
+            Self::Listening => "its streams were prepared",
+            Self::Streams => "its streams were awaited",
+            Self::Running => "the test ran",
+            Self::Results => "its results were awaited",
+            Self::Collecting => "results were collected",
+            Self::Goodbye => "its good-bye was awaited",
+            Self::Over => "nothing was awaited",
+        }
+    }
+}
+
+/// The server's side of one conversation.
+#[derive(Debug)]
+pub(super) struct Server {
+    phase: Phase,
+    inbox: Inbox,
+    outputs: VecDeque<Output>,
+    deadline: Option<Instant>,
+}
+
+impl Server {
+    /// Begins with a client whose cookie was read.
+    pub(super) fn new(now: Instant) -> Self {
+        let outputs = VecDeque::from([Output::Write(vec![State::ParamExchange.byte()])]);
+        Self { phase: Phase::Parameters, inbox: Inbox::default(), outputs, deadline: Some(now + PATIENCE) }
+    }
+
+    /// Takes what happened.
+    pub(super) fn handle(&mut self, now: Instant, input: Input<'_>) {
+        if self.phase == Phase::Over {
+            return;
+        }
+        match input {
+            Input::Bytes(bytes) => self.on_bytes(now, bytes),
+            Input::Closed => self.on_closed(),
+            Input::Tick => self.on_time(now),
+            Input::Ready => self.on_ready(now),
+            Input::Opened => self.on_opened(now),
+            Input::Failed(error, fault) => self.fail(error, Some(fault)),
+            Input::Progress => self.on_progress(now),
+            Input::Collected(results) => self.on_collected(now, &results),
+            Input::Interrupt => {
+                self.say(State::ServerTerminate);
+                self.end(Output::Failed(ProtocolError::Interrupted));
+            }
+        }
+    }
+
+    /// Tells what to do next.
+    pub(super) fn poll(&mut self) -> Output {
+        self.outputs.pop_front().unwrap_or(Output::Idle { deadline: self.deadline })
+    }
+
+    /// Tells whether streams are awaited.
+    pub(super) fn awaits_streams(&self) -> bool {
+        self.phase == Phase::Streams
+    }
+
+    /// Tells whether the test is over and the client has not told its results.
+    pub(super) fn awaits_results(&self) -> bool {
+        self.phase == Phase::Results
+    }
+
+    /// Tells whether data may flow.
+    pub(super) fn is_running(&self) -> bool {
+        self.phase == Phase::Running
+    }
+
+    fn on_bytes(&mut self, now: Instant, bytes: &[u8]) {
+        if let Err(error) = self.inbox.push(bytes).and_then(|()| self.understand(now)) {
+            let fault = match &error {
+                ProtocolError::Refused(refusal) => Some(refusal.fault()),
+                ProtocolError::Terminated => None,
+                _ if self.phase == Phase::Parameters => Some(Fault::BAD_PARAMETERS),
+                _ if self.phase == Phase::Results => Some(Fault::BAD_RESULTS),
+                _ => Some(Fault::BAD_MESSAGE),
+            };
+            self.fail(error, fault);
+        }
+    }
+
+    /// Takes words out of the inbox for as long as there are whole ones that this phase asks for.
+    fn understand(&mut self, now: Instant) -> Result<(), ProtocolError> {
+        loop {
+            match self.phase {
+                Phase::Parameters => match self.inbox.text()? {
+                    Some(text) => self.on_parameters(now, &text)?,
+                    None => return Ok(()),
+                },
+                Phase::Results => match self.inbox.text()? {
+                    Some(text) => self.on_results(&text)?,
+                    None => return Ok(()),
+                },
+                Phase::Streams | Phase::Running | Phase::Goodbye => match self.inbox.byte() {
+                    Some(byte) => self.on_state(now, byte)?,
+                    None => return Ok(()),
+                },
+                Phase::Listening | Phase::Collecting | Phase::Over => return Ok(()),
+            }
+        }
+    }
+
+    fn on_parameters(&mut self, now: Instant, text: &[u8]) -> Result<(), ProtocolError> {
+        let test = Test::parse(text)?;
+        self.outputs.push_back(Output::Open(Box::new(test)));
+        self.enter(Phase::Listening, now + PATIENCE);
+        Ok(())
+    }
+
+    fn on_ready(&mut self, now: Instant) {
+        if self.phase == Phase::Listening {
+            self.say(State::CreateStreams);
+            self.enter(Phase::Streams, now + PATIENCE);
+            self.on_bytes(now, &[]);
+        }
+    }
+
+    fn on_opened(&mut self, now: Instant) {
+        if self.phase == Phase::Streams {
+            self.say(State::TestStart);
+            self.say(State::TestRunning);
+            self.outputs.push_back(Output::Start);
+            self.enter(Phase::Running, now + STALL);
+        }
+    }
+
+    fn on_progress(&mut self, now: Instant) {
+        if self.phase == Phase::Running {
+            self.deadline = Some(now + STALL);
+        }
+    }
+
+    fn on_state(&mut self, now: Instant, byte: u8) -> Result<(), ProtocolError> {
+        match (self.phase, State::from_byte(byte)) {
+            (_, Some(State::ClientTerminate)) => Err(ProtocolError::Terminated),
+            (Phase::Running, Some(State::TestEnd)) => {
+                self.outputs.push_back(Output::Halt);
+                self.say(State::ExchangeResults);
+                self.enter(Phase::Results, now + PATIENCE);
+                Ok(())
+            }
+            (Phase::Goodbye, Some(State::IperfDone)) => {
+                self.end(Output::Finished);
+                Ok(())
+            }
+            // A client that cannot open its streams, as with an unknown congestion control, says good-bye at once.
+            (Phase::Streams | Phase::Running, Some(State::IperfDone)) => Err(ProtocolError::Terminated),
+            _ => Err(ProtocolError::Unexpected { byte, during: self.phase.during() }),
+        }
+    }
+
+    fn on_results(&mut self, text: &[u8]) -> Result<(), ProtocolError> {
+        let results = Results::parse(text)?;
+        self.outputs.push_back(Output::Collect(results));
+        self.phase = Phase::Collecting;
+        self.deadline = None;
+        Ok(())
+    }
+
+    fn on_collected(&mut self, now: Instant, results: &Results) {
+        if self.phase == Phase::Collecting {
+            self.outputs.push_back(Output::Write(framed(&results.to_bytes())));
+            self.say(State::DisplayResults);
+            self.enter(Phase::Goodbye, now + PATIENCE);
+            self.on_bytes(now, &[]);
+        }
+    }
+
+    fn on_closed(&mut self) {
+        // Both have all that there is to tell: some clients leave without a good-bye.
+        let output = match self.phase {
+            Phase::Goodbye => Output::Finished,
+            phase => Output::Failed(ProtocolError::Closed { during: phase.during() }),
+        };
+        self.end(output);
+    }
+
+    fn on_time(&mut self, now: Instant) {
+        if self.deadline.is_none_or(|deadline| now < deadline) {
+            return;
+        }
+        match self.phase {
+            Phase::Goodbye => self.end(Output::Finished),
+            Phase::Running => self.fail(ProtocolError::Stalled { silence: STALL }, Some(Fault::BAD_MESSAGE)),
+            phase => {
+                let error = ProtocolError::Silent { during: phase.during(), silence: PATIENCE };
+                self.fail(error, Some(Fault::BAD_MESSAGE));
+            }
+        }
+    }
+
+    fn say(&mut self, state: State) {
+        self.outputs.push_back(Output::Write(vec![state.byte()]));
+    }
+
+    fn enter(&mut self, phase: Phase, deadline: Instant) {
+        self.phase = phase;
+        self.deadline = Some(deadline);
+    }
+
+    fn fail(&mut self, error: ProtocolError, fault: Option<Fault>) {
+        if let Some(fault) = fault {
+            self.outputs.push_back(Output::Write(fault.to_bytes()));
+        }
+        self.end(Output::Failed(error));
+    }
+
+    fn end(&mut self, output: Output) {
+        self.outputs.push_back(output);
+        self.phase = Phase::Over;
+        self.deadline = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::iperf3::parameters::tests::plain;
+    use proptest::prelude::*;
+
+    const NOW: Instant = Instant::ORIGIN;
+
+    /// Polls until idle; returns what was written, and the names of everything else.
+    fn drain(server: &mut Server) -> (Vec<u8>, Vec<String>) {
+        let (mut written, mut told) = (Vec::new(), Vec::new());
+        loop {
+            match server.poll() {
+                Output::Write(bytes) => written.extend(bytes),
+                Output::Idle { .. } => return (written, told),
+                Output::Open(test) => told.push(format!("open {}", test.parallel)),
+                Output::Failed(error) => told.push(format!("failed: {error}")),
+                Output::Collect(results) => told.push(format!("collect {}", results.streams.len())),
+                other => told.push(format!("{other:?}")),
+            }
+        }
+    }
+
+    fn running() -> Server {
+        let mut server = Server::new(NOW);
+        server.handle(NOW, Input::Bytes(&framed(&plain().to_parameters())));
+        server.handle(NOW, Input::Ready);
+        server.handle(NOW, Input::Opened);
+        drain(&mut server);
+        server
+    }
+
+    #[test]
+    fn a_whole_conversation_says_what_iperf3_says() {
+        let mut server = Server::new(NOW);
+        assert_eq!(drain(&mut server).0, [9]);
+        server.handle(NOW, Input::Bytes(&framed(&plain().to_parameters())));
+        assert_eq!(drain(&mut server), (vec![], vec!["open 1".to_owned()]));
+        server.handle(NOW, Input::Ready);
+        assert_eq!(drain(&mut server).0, [10]);
+        server.handle(NOW, Input::Opened);
+        assert_eq!(drain(&mut server), (vec![1, 2], vec!["Start".to_owned()]));
+        let end = [&[4_u8][..], &framed(b"{\"streams\":[{\"id\":1}]}")].concat();
+        server.handle(NOW, Input::Bytes(&end));
+        assert_eq!(drain(&mut server), (vec![13], vec!["Halt".to_owned(), "collect 1".to_owned()]));
+        server.handle(NOW, Input::Collected(Results::default()));
+        let (written, _) = drain(&mut server);
+        assert_eq!(written, [framed(&Results::default().to_bytes()), vec![14]].concat());
+        server.handle(NOW, Input::Bytes(&[16]));
+        assert_eq!(drain(&mut server).1, ["Finished"]);
+    }
+
+    #[test]
+    fn a_client_that_vanishes_or_is_ended_ends_the_test() {
+        for (input, said) in [
+            (Input::Closed, "failed: the peer left while the test ran"),
+            (Input::Bytes(&[12]), "failed: the peer was ended before"),
+            (Input::Bytes(&[200]), "failed: the peer said 0xc8 while the test ran"),
+            (Input::Interrupt, "failed: ended before"),
+        ] {
+            let mut server = running();
+            server.handle(NOW, input);
+            let (_, told) = drain(&mut server);
+            assert!(told[0].starts_with(said), "{told:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_refused_is_told_to_the_client_in_its_numbers() {
+        let mut server = Server::new(NOW);
+        drain(&mut server);
+        server.handle(NOW, Input::Bytes(&framed(br#"{"tcp":true,"parallel":1,"len":9,"authtoken":"x"}"#)));
+        let (written, told) = drain(&mut server);
+        assert_eq!(written, Fault::NOT_AUTHORISED.to_bytes());
+        assert!(told[0].contains("--username"), "{told:?}");
+    }
+
+    #[test]
+    fn silence_has_an_end_in_every_phase() {
+        let mut server = Server::new(NOW);
+        drain(&mut server);
+        server.handle(NOW + (PATIENCE - Duration::from_nanos(1)), Input::Tick);
+        assert_eq!(drain(&mut server), (vec![], vec![]));
+        server.handle(NOW + PATIENCE, Input::Tick);
+        assert!(drain(&mut server).1[0].contains("said nothing for 20s"));
+
+        let mut server = running();
+        server.handle(NOW + Duration::from_secs(100), Input::Progress);
+        server.handle(NOW + STALL, Input::Tick);
+        assert_eq!(drain(&mut server).1, Vec::<String>::new());
+        server.handle(NOW + Duration::from_secs(100) + STALL, Input::Tick);
+        assert!(drain(&mut server).1[0].contains("no data for 120s"));
+    }
+
+    proptest! {
+        #[test]
+        fn arbitrary_bytes_in_arbitrary_pieces_end_in_one_verdict(
+            bytes in prop::collection::vec(any::<u8>(), 0..400),
+            cut in 1..64_usize,
+            whole in any::<bool>(),
+        ) {
+            let mut server = if whole { running() } else { Server::new(NOW) };
+            for piece in bytes.chunks(cut) {
+                server.handle(NOW, Input::Bytes(piece));
+            }
+            server.handle(NOW, Input::Closed);
+            let (_, told) = drain(&mut server);
+            let verdicts = told.iter().filter(|it| it.starts_with("failed") || *it == "Finished").count();
+            prop_assert_eq!(verdicts, 1, "{:?}", told);
+        }
+
+        #[test]
+        fn pieces_do_not_matter(cut in 1..200_usize) {
+            let conversation = framed(&plain().to_parameters());
+            let (mut whole, mut pieces) = (Server::new(NOW), Server::new(NOW));
+            whole.handle(NOW, Input::Bytes(&conversation));
+            conversation.chunks(cut).for_each(|piece| pieces.handle(NOW, Input::Bytes(piece)));
+            prop_assert_eq!(drain(&mut whole), drain(&mut pieces));
+        }
+    }
+}

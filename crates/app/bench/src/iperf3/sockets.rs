@@ -1,0 +1,219 @@
+//! The sockets of a test: where a server listens, how streams are opened, and what is set on them.
+
+use std::io::{self, Write};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::time::Duration;
+
+use socket2::{Domain, Socket as RawSocket, Type};
+
+use super::client::Cookie;
+use super::datagram::{ANSWER, HELLO, OLD_ANSWER};
+use super::parameters::Test;
+
+/// How many connections may wait to be accepted: those of one test, and some who ask in vain.
+const BACKLOG: i32 = 512;
+/// How long the first connection, and each stream, may take.
+pub(super) const CONNECT_PATIENCE: Duration = Duration::from_secs(10);
+/// How long a client waits for the answer to its hello before it says it again. A server takes a second hello on a
+/// stream for a datagram of the test, so this is longer than any sensible round trip.
+const HELLO_PATIENCE: Duration = Duration::from_secs(3);
+const HELLOS: u32 = 3;
+
+/// Listens at an address, or at every address of this host, IPv4 and IPv6, where none is given.
+pub(super) fn listen(bind: Option<IpAddr>, port: u16) -> Result<TcpListener, (SocketAddr, io::Error)> {
+    let any = IpAddr::V6(Ipv6Addr::UNSPECIFIED);
+    let address = SocketAddr::new(bind.unwrap_or(any), port);
+    match listen_at(address) {
+        // A host without IPv6.
+        Err(error) if bind.is_none() && error.kind() != io::ErrorKind::AddrInUse => {
+            let address = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), port);
+            listen_at(address).map_err(|error| (address, error))
+        }
+        outcome => outcome.map_err(|error| (address, error)),
+    }
+}
+
+fn listen_at(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = bound(address, Type::STREAM)?;
+    socket.listen(BACKLOG)?;
+    socket.set_nonblocking(true)?;
+    Ok(socket.into())
+}
+
+/// Opens a socket for datagrams beside a server's listener, at which the next stream says hello.
+pub(super) fn listen_for_hello(address: SocketAddr, test: &Test) -> io::Result<UdpSocket> {
+    let socket = bound(address, Type::DGRAM)?;
+    set_buffers(&socket, test)?;
+    socket.set_nonblocking(true)?;
+    Ok(socket.into())
+}
+
+fn bound(address: SocketAddr, kind: Type) -> io::Result<RawSocket> {
+    let socket = RawSocket::new(Domain::for_address(address), kind, None)?;
+    if address.ip() == IpAddr::V6(Ipv6Addr::UNSPECIFIED) {
+        socket.set_only_v6(false)?;
+    }
+    // A server that is started again takes its port at once; each stream of datagrams has a socket of the same port.
+    socket.set_reuse_address(true)?;
+    socket.bind(&address.into())?;
+    Ok(socket)
+}
+
+/// Returns the answer to a hello, if it is one: the same bytes backwards, whatever the byte order of the client. What
+/// clients before 3.10 say is the number 123456789.
+pub(super) fn answer_to(datagram: &[u8]) -> Option<[u8; 4]> {
+    const OLD_HELLO: u32 = 123_456_789;
+    let hello: [u8; 4] = *datagram.first_chunk()?;
+    let mut backwards = hello;
+    backwards.reverse();
+    match hello {
+        HELLO => Some(backwards),
+        _ if backwards == HELLO => Some(backwards),
+        _ if hello == OLD_HELLO.to_ne_bytes() => Some(OLD_ANSWER),
+        _ => None,
+    }
+}
+
+/// Where a client's sockets begin.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Origin {
+    pub(super) address: Option<IpAddr>,
+    /// The port of the first stream; the others take those above it.
+    pub(super) port: Option<u16>,
+}
+
+impl Origin {
+    fn of_stream(self, remote: SocketAddr, index: u16) -> Option<SocketAddr> {
+        if self.address.is_none() && self.port.is_none() {
+            return None;
+        }
+        let any = if remote.is_ipv4() {
+            IpAddr::V4(Ipv4Addr::UNSPECIFIED)
+        } else {
+            IpAddr::V6(Ipv6Addr::UNSPECIFIED)
+        };
+        let port = self.port.map_or(0, |port| port.wrapping_add(index));
+        Some(SocketAddr::new(self.address.unwrap_or(any), port))
+    }
+}
+
+/// Connects the control connection.
+pub(super) fn connect_control(remote: SocketAddr, origin: Origin) -> io::Result<TcpStream> {
+    let socket = RawSocket::new(Domain::for_address(remote), Type::STREAM, None)?;
+    let without_port = Origin { port: None, ..origin };
+    if let Some(local) = without_port.of_stream(remote, 0) {
+        socket.bind(&local.into())?;
+    }
+    socket.connect_timeout(&remote.into(), CONNECT_PATIENCE)?;
+    let stream = TcpStream::from(socket);
+    stream.set_nodelay(true)?;
+    Ok(stream)
+}
+
+/// Opens a stream over TCP, as a client: its first bytes are the cookie.
+pub(super) fn open_tcp(
+    remote: SocketAddr,
+    origin: Option<SocketAddr>,
+    test: &Test,
+    cookie: &Cookie,
+) -> io::Result<TcpStream> {
+    let socket = RawSocket::new(Domain::for_address(remote), Type::STREAM, None)?;
+    // Before it connects: the window's scale and the largest segment are agreed on then.
+    dress(&socket, remote, test)?;
+    if let Some(local) = origin {
+        socket.set_reuse_address(true)?;
+        socket.bind(&local.into())?;
+    }
+    socket.connect_timeout(&remote.into(), CONNECT_PATIENCE)?;
+    let mut stream = TcpStream::from(socket);
+    stream.write_all(cookie)?;
+    Ok(stream)
+}
+
+/// Opens a stream over UDP, as a client: hello and answer.
+pub(super) fn open_udp(remote: SocketAddr, origin: Option<SocketAddr>, test: &Test) -> io::Result<UdpSocket> {
+    let socket = RawSocket::new(Domain::for_address(remote), Type::DGRAM, None)?;
+    set_buffers(&socket, test)?;
+    set_type_of_service(&socket, remote, test)?;
+    if let Some(local) = origin {
+        socket.bind(&local.into())?;
+    }
+    socket.connect(&remote.into())?;
+    let socket = UdpSocket::from(socket);
+    socket.set_read_timeout(Some(HELLO_PATIENCE))?;
+    for _ in 0..HELLOS {
+        socket.send(&HELLO)?;
+        let mut answer = [0; 4];
+        match socket.recv(&mut answer) {
+            Ok(4) if answer == ANSWER || answer == OLD_ANSWER => return Ok(socket),
+            // Something else, or silence: say it again.
+            Ok(_) => {}
+            Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Err(io::Error::new(io::ErrorKind::TimedOut, "nobody answers on its UDP port"))
+}
+
+/// Returns where the streams of a client begin.
+pub(super) fn origin_of_stream(origin: Origin, remote: SocketAddr, index: usize) -> Option<SocketAddr> {
+    origin.of_stream(remote, u16::try_from(index).unwrap_or(0))
+}
+
+/// Sets what a test asks of a TCP socket.
+pub(super) fn dress(socket: &RawSocket, remote: SocketAddr, test: &Test) -> io::Result<()> {
+    if test.no_delay {
+        socket.set_tcp_nodelay(true)?;
+    }
+    if let Some(mss) = test.mss_bytes {
+        socket.set_tcp_mss(mss)?;
+    }
+    if let Some(congestion) = &test.congestion {
+        socket.set_tcp_congestion(congestion.as_bytes())?;
+    }
+    set_type_of_service(socket, remote, test)?;
+    set_buffers(socket, test)
+}
+
+/// Sets the type of service, in the words of the protocol that is spoken with the other end.
+pub(super) fn set_type_of_service(socket: &RawSocket, remote: SocketAddr, test: &Test) -> io::Result<()> {
+    if test.type_of_service == 0 {
+        return Ok(());
+    }
+    if remote.ip().to_canonical().is_ipv4() {
+        socket.set_tos_v4(test.type_of_service)
+    } else {
+        socket.set_tclass_v6(test.type_of_service)
+    }
+}
+
+fn set_buffers(socket: &RawSocket, test: &Test) -> io::Result<()> {
+    if let Some(bytes) = test.window_bytes {
+        socket.set_send_buffer_size(bytes)?;
+        socket.set_recv_buffer_size(bytes)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hellos_of_every_byte_order_and_age_are_answered() {
+        assert_eq!(answer_to(b"9876"), Some(*b"6789"));
+        assert_eq!(answer_to(b"6789"), Some(*b"9876"));
+        assert_eq!(answer_to(&123_456_789_u32.to_ne_bytes()), Some(OLD_ANSWER));
+        for stray in [&b""[..], b"987", b"GET /", &[0; 64]] {
+            assert_eq!(answer_to(stray), None);
+        }
+    }
+
+    #[test]
+    fn a_port_that_is_taken_is_said() {
+        let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = taken.local_addr().unwrap();
+        let (where_, error) = listen(Some(address.ip()), address.port()).unwrap_err();
+        assert_eq!((where_, error.kind()), (address, io::ErrorKind::AddrInUse));
+    }
+}

@@ -1,0 +1,496 @@
+//! One data stream: a socket, a thread that sends or receives, and the counts that both share with the test.
+//!
+//! A thread looks at least every [`LOOK`] whether it is to go on: sockets wait no longer than that for data or room.
+
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpStream, UdpSocket};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use sys::{MemInfo, TcpInfo, clock};
+use units::Instant;
+
+use super::datagram::{Book, Header, Seen};
+use super::goal::Goal;
+use super::pace::Pacer;
+use super::parameters::{Flow, Place, Test};
+
+/// How long a socket waits for data or room before its thread looks whether the test is over.
+const LOOK: Duration = Duration::from_millis(20);
+/// How long nothing must come before a receiver takes it that nothing is on the way any more.
+const QUIET: Duration = Duration::from_millis(200);
+/// How long a sender whose device's queue is full waits before it tries again.
+const FULL_QUEUE: Duration = Duration::from_micros(200);
+
+/// What a stream has sent or received so far.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub(super) struct Counts {
+    /// Bytes handed to the kernel, or taken from it; of datagrams those of the first copies.
+    pub(super) bytes: u64,
+    /// Datagrams sent, or first copies received.
+    pub(super) packets: u64,
+    /// The highest number sent or seen.
+    pub(super) highest: u64,
+    /// Numbers below the highest that did not come.
+    pub(super) missing: u64,
+    /// Datagrams that came after one with a higher number.
+    pub(super) out_of_order: u64,
+    /// Datagrams that came again, or too late to tell.
+    pub(super) duplicates: u64,
+    /// What came and was no datagram of the test.
+    pub(super) foreign: u64,
+    /// Smoothed difference of transit times. Units: seconds.
+    pub(super) jitter_s: f64,
+    /// When a receiver last took something.
+    pub(super) last_arrival: Option<Instant>,
+}
+
+/// The socket of a stream.
+#[derive(Debug)]
+pub(super) enum Socket {
+    Tcp(TcpStream),
+    Udp(UdpSocket),
+}
+
+impl Socket {
+    pub(super) fn local(&self) -> io::Result<SocketAddr> {
+        match self {
+            Self::Tcp(socket) => socket.local_addr(),
+            Self::Udp(socket) => socket.local_addr(),
+        }
+    }
+
+    pub(super) fn remote(&self) -> io::Result<SocketAddr> {
+        match self {
+            Self::Tcp(socket) => socket.peer_addr(),
+            Self::Udp(socket) => socket.peer_addr(),
+        }
+    }
+
+    fn wait_at_most(&self, wait: Duration) -> io::Result<()> {
+        match self {
+            Self::Tcp(socket) => {
+                socket.set_nonblocking(false)?;
+                socket.set_read_timeout(Some(wait))?;
+                socket.set_write_timeout(Some(wait))
+            }
+            Self::Udp(socket) => {
+                socket.set_nonblocking(false)?;
+                socket.set_read_timeout(Some(wait))?;
+                socket.set_write_timeout(Some(wait))
+            }
+        }
+    }
+}
+
+impl AsFd for Socket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Tcp(socket) => socket.as_fd(),
+            Self::Udp(socket) => socket.as_fd(),
+        }
+    }
+}
+
+/// What a sender does once its test is over.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum AfterEnd {
+    /// Nothing: its thread ends.
+    Leave,
+    /// Send another block whenever it is asked to, until it is stopped.
+    SendWhenNudged,
+}
+
+/// What a thread is to do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+enum Order {
+    /// Send, or receive.
+    GoOn = 0,
+    /// Receive what is still on the way; finish the block that was begun.
+    Finish = 1,
+    /// Stop.
+    Stop = 2,
+}
+
+/// What a thread and its test share.
+#[derive(Debug)]
+struct Shared {
+    counts: Mutex<Counts>,
+    order: AtomicU8,
+    /// What the sender says it sent, in bytes or datagrams; `u64::MAX` as long as nobody knows.
+    expected: AtomicU64,
+    failure: Mutex<Option<io::Error>>,
+    /// How many blocks were asked for after the end.
+    nudges: AtomicU64,
+}
+
+impl Shared {
+    fn is_over(&self) -> bool {
+        self.is(Order::GoOn, |order, go_on| order > go_on)
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.is(Order::Stop, |order, stop| order >= stop)
+    }
+
+    fn is(&self, order: Order, compare: impl Fn(u8, u8) -> bool) -> bool {
+        // Acquire, with the release in `Stream::order`: what was expected was stored before.
+        compare(self.order.load(Ordering::Acquire), order as u8)
+    }
+
+    fn update(&self, change: impl FnOnce(&mut Counts)) {
+        change(&mut self.counts.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+}
+
+/// A data stream of a test.
+pub(super) struct Stream {
+    pub(super) place: Place,
+    pub(super) sends: bool,
+    pub(super) local: SocketAddr,
+    pub(super) remote: SocketAddr,
+    socket: Arc<Socket>,
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Stream {
+    /// Takes a socket that is connected; nothing flows yet.
+    pub(super) fn new(place: Place, sends: bool, socket: Socket) -> io::Result<Self> {
+        socket.wait_at_most(LOOK)?;
+        let shared = Shared {
+            counts: Mutex::default(),
+            order: AtomicU8::new(Order::GoOn as u8),
+            expected: AtomicU64::new(u64::MAX),
+            failure: Mutex::default(),
+            nudges: AtomicU64::new(0),
+        };
+        let (local, remote) = (socket.local()?, socket.remote()?);
+        let socket = Arc::new(socket);
+        Ok(Self { place, sends, local, remote, socket, shared: Arc::new(shared), thread: None })
+    }
+
+    /// Begins to send or to receive.
+    pub(super) fn start(
+        &mut self,
+        test: &Test,
+        goal: &Arc<Goal>,
+        start: Instant,
+        after_end: AfterEnd,
+    ) -> io::Result<()> {
+        let worker = Worker {
+            socket: Arc::clone(&self.socket),
+            shared: Arc::clone(&self.shared),
+            goal: Arc::clone(goal),
+            after_end,
+            nudged: 0,
+            wide: test.wide_counters,
+            block: vec![0; test.block_bytes.max(16)],
+            block_bytes: test.block_bytes,
+            pacer: Pacer::new(start, test.rate_bits_per_s, test.burst, test.block_bytes),
+        };
+        let sends = self.sends;
+        let name = format!("iperf3 stream {}", self.place.id);
+        self.thread = Some(std::thread::Builder::new().name(name).spawn(move || worker.run(sends))?);
+        Ok(())
+    }
+
+    /// Returns what was sent or received so far.
+    pub(super) fn counts(&self) -> Counts {
+        *self.shared.counts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns what the kernel knows of the connection, where there is one.
+    pub(super) fn tcp(&self) -> Option<TcpInfo> {
+        matches!(*self.socket, Socket::Tcp(_)).then(|| TcpInfo::of(&*self.socket).ok()).flatten()
+    }
+
+    /// Returns how many datagrams found the socket's receive buffer full.
+    pub(super) fn dropped_by_socket(&self) -> Option<u64> {
+        let receives_datagrams = !self.sends && matches!(*self.socket, Socket::Udp(_));
+        receives_datagrams
+            .then(|| MemInfo::of(&*self.socket).ok())
+            .flatten()
+            .map(|info| u64::from(info.drops))
+    }
+
+    /// Returns the congestion control of the connection.
+    pub(super) fn congestion(&self) -> Option<String> {
+        let Socket::Tcp(socket) = &*self.socket else { return None };
+        let name = socket2::SockRef::from(socket).tcp_congestion().ok()?;
+        let name = name.split(|byte| *byte == 0).next().unwrap_or_default();
+        Some(String::from_utf8_lossy(name).into_owned())
+    }
+
+    /// Returns what the kernel made of the buffers that were asked for: for sending and for receiving.
+    pub(super) fn buffers(&self) -> (u64, u64) {
+        let socket = socket2::SockRef::from(&*self.socket);
+        let bytes = |size: io::Result<usize>| size.map_or(0, |bytes| bytes as u64);
+        (bytes(socket.send_buffer_size()), bytes(socket.recv_buffer_size()))
+    }
+
+    pub(super) fn descriptor(&self) -> i32 {
+        self.socket.as_fd().as_raw_fd()
+    }
+
+    /// Lets a sender end with the block that it has begun. iperf3 waits for whole blocks and for nothing else meanwhile: half
+    /// a block would keep it from hearing that the test is over
+    /// (`a_test_that_ends_within_a_block_is_heard_by_iperf3`).
+    pub(super) fn finish_block(&self) {
+        self.order(Order::Finish);
+    }
+
+    /// Has a sender whose test is over send one block more.
+    pub(super) fn nudge(&self) {
+        self.shared.nudges.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Lets a receiver end once all that is `expected` came, or nothing more does.
+    pub(super) fn finish(&self, expected: Option<u64>) {
+        self.shared.expected.store(expected.unwrap_or(u64::MAX), Ordering::Relaxed);
+        self.order(Order::Finish);
+    }
+
+    /// Tells the thread to end; it does within [`LOOK`].
+    pub(super) fn tell_to_stop(&self) {
+        self.order(Order::Stop);
+    }
+
+    /// Ends the thread and waits for it.
+    pub(super) fn stop(&mut self) {
+        self.tell_to_stop();
+        if let Some(thread) = self.thread.take() {
+            // A panic of the thread has been printed; what it counted stands.
+            let _ = thread.join();
+        }
+    }
+
+    /// Tells whether the thread has come to its end.
+    pub(super) fn is_finished(&self) -> bool {
+        self.thread.as_ref().is_none_or(JoinHandle::is_finished)
+    }
+
+    /// Returns what went wrong, once.
+    pub(super) fn take_failure(&self) -> Option<io::Error> {
+        self.shared.failure.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    fn order(&self, order: Order) {
+        // Release, with the acquire in `Shared::is`; the maximum, since no order is taken back.
+        self.shared.order.fetch_max(order as u8, Ordering::Release);
+    }
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+/// Whether the client sends into a stream of this direction; the server does the opposite.
+pub(super) fn client_sends(place: Place) -> bool {
+    place.flow == Flow::ToServer
+}
+
+/// What a stream's thread owns.
+struct Worker {
+    socket: Arc<Socket>,
+    shared: Arc<Shared>,
+    goal: Arc<Goal>,
+    after_end: AfterEnd,
+    nudged: u64,
+    wide: bool,
+    block: Vec<u8>,
+    block_bytes: usize,
+    pacer: Pacer,
+}
+
+impl Worker {
+    fn run(mut self, sends: bool) {
+        // Refused on some kernels; paced blocks then leave up to 50 µs late.
+        let _ = clock::lower_timer_slack();
+        let outcome = if sends { self.send() } else { self.receive() };
+        if let Err(error) = outcome {
+            *self.shared.failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+        }
+        self.goal.wakeup.wake();
+    }
+
+    fn send(&mut self) -> io::Result<()> {
+        fill(&mut self.block);
+        let mut number = 0;
+        while self.pacer.wait(|| self.shared.is_over()) && self.goal.take_block() {
+            number += 1;
+            self.send_one(number)?;
+        }
+        while self.is_asked_for_more() {
+            number += 1;
+            self.send_one(number)?;
+        }
+        Ok(())
+    }
+
+    fn send_one(&mut self, number: u64) -> io::Result<()> {
+        match &*self.socket {
+            Socket::Tcp(_) => self.send_block(),
+            Socket::Udp(_) => self.send_datagram(number),
+        }
+    }
+
+    /// Waits until one block more is asked for by [`Stream::nudge`]; says no once the stream is stopped, and at once where
+    /// nobody will ask.
+    fn is_asked_for_more(&mut self) -> bool {
+        while self.after_end == AfterEnd::SendWhenNudged && !self.shared.is_stopped() {
+            // Relaxed: a count on its own, which orders nothing else.
+            if self.shared.nudges.load(Ordering::Relaxed) > self.nudged {
+                self.nudged += 1;
+                return true;
+            }
+            clock::sleep_until(clock::monotonic() + LOOK);
+        }
+        false
+    }
+
+    /// Writes a whole block, or as much of it as there is room for until the stream is stopped.
+    fn send_block(&self) -> io::Result<()> {
+        let Socket::Tcp(socket) = &*self.socket else { return Ok(()) };
+        let mut rest = &self.block[..self.block_bytes];
+        while !rest.is_empty() && !self.shared.is_stopped() {
+            match { socket }.write(rest) {
+                Ok(written) => {
+                    self.shared.update(|counts| counts.bytes += written as u64);
+                    rest = &rest[written..];
+                }
+                Err(error) if is_patience(&error) => {}
+                // The peer may close at the very end of the test.
+                Err(_) if self.shared.is_over() => return Ok(()),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends one datagram; tries again, with the same number, while the kernel has no room for it.
+    fn send_datagram(&mut self, number: u64) -> io::Result<()> {
+        let Socket::Udp(socket) = &*self.socket else { return Ok(()) };
+        while !self.shared.is_stopped() {
+            let sent = clock::monotonic().since(Instant::ORIGIN);
+            Header { sent, number }.write(self.wide, &mut self.block);
+            match socket.send(&self.block[..self.block_bytes]) {
+                Ok(bytes) => {
+                    self.shared.update(|counts| {
+                        counts.bytes += bytes as u64;
+                        counts.packets += 1;
+                        counts.highest = number;
+                    });
+                    return Ok(());
+                }
+                Err(error) if is_patience(&error) => {}
+                Err(error) if is_full_queue(&error) => {
+                    clock::sleep_until(clock::monotonic() + FULL_QUEUE);
+                }
+                Err(_) if self.shared.is_over() => return Ok(()),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    fn receive(&mut self) -> io::Result<()> {
+        let mut book = Book::new();
+        let mut last_arrival = clock::monotonic();
+        while !self.shared.is_stopped() && !self.has_all() {
+            match self.read(&mut book) {
+                Ok(Some(bytes)) => {
+                    last_arrival = clock::monotonic();
+                    self.goal.count_received(bytes);
+                }
+                // The peer has closed it: no more will come.
+                Ok(None) => break,
+                Err(error) if is_patience(&error) => {
+                    if !self.shared.is_over() {
+                        last_arrival = clock::monotonic();
+                    } else if clock::monotonic().since(last_arrival) >= QUIET && !self.will_come() {
+                        break;
+                    }
+                }
+                Err(_) if self.shared.is_over() => break,
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads once; returns the bytes that count, `None` at the end of the stream.
+    fn read(&mut self, book: &mut Book) -> io::Result<Option<u64>> {
+        match &*self.socket {
+            Socket::Tcp(socket) => {
+                let read = { socket }.read(&mut self.block[..self.block_bytes])? as u64;
+                self.shared.update(|counts| {
+                    counts.bytes += read;
+                    counts.last_arrival = Some(clock::monotonic());
+                });
+                Ok((read > 0).then_some(read))
+            }
+            Socket::Udp(socket) => {
+                let read = socket.recv(&mut self.block)?;
+                let now = clock::monotonic();
+                let header = Header::parse(self.wide, &self.block[..read]);
+                let seen = header.and_then(|header| book.record(self.wide, header, now));
+                let bytes = if matches!(seen, Some(Seen::New | Seen::OutOfOrder)) { read as u64 } else { 0 };
+                self.shared.update(|counts| {
+                    counts.bytes += bytes;
+                    counts.packets = book.received;
+                    counts.highest = book.highest;
+                    counts.missing = book.missing;
+                    counts.out_of_order = book.out_of_order;
+                    counts.duplicates = book.duplicates;
+                    counts.foreign += u64::from(seen.is_none());
+                    counts.jitter_s = book.jitter_s();
+                    counts.last_arrival = Some(now);
+                });
+                Ok(Some(bytes))
+            }
+        }
+    }
+
+    /// Tells whether more is sure to come: of a stream of bytes whose sender says how many they are, also after a silence
+    /// as long as its kernel takes to send a lost segment again.
+    fn will_come(&self) -> bool {
+        matches!(*self.socket, Socket::Tcp(_)) && self.shared.expected.load(Ordering::Relaxed) != u64::MAX
+    }
+
+    /// Tells whether all that the sender says it sent is there.
+    fn has_all(&self) -> bool {
+        if !self.shared.is_over() {
+            return false;
+        }
+        let expected = self.shared.expected.load(Ordering::Relaxed);
+        let counts = self.shared.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        match *self.socket {
+            Socket::Tcp(_) => counts.bytes >= expected,
+            Socket::Udp(_) => counts.packets >= expected,
+        }
+    }
+}
+
+/// Fills a block with bytes that do not compress.
+fn fill(block: &mut [u8]) {
+    let mut random = units::Random::new(0);
+    for piece in block.chunks_mut(8) {
+        piece.copy_from_slice(&random.next_u64().to_le_bytes()[..piece.len()]);
+    }
+}
+
+/// Tells whether a socket only had nothing to read or no room in time.
+fn is_patience(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted)
+}
+
+fn is_full_queue(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(rustix::io::Errno::NOBUFS.raw_os_error())
+}

@@ -1,0 +1,216 @@
+//! A test as lines of text. A rate never stands alone: what was lost, or sent again, is beside it.
+
+use std::fmt;
+
+use super::parameters::{Flow, Protocol};
+use super::report::{Report, Side, StreamReport, Verdict};
+use super::traffic::{Interval, StreamInterval};
+
+impl fmt::Display for Interval {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let omitted = if self.is_omitted { " (omitted)" } else { "" };
+        for (index, stream) in self.streams.iter().enumerate() {
+            let head = Head { id: stream.id, start_s: self.start_s, end_s: self.end_s };
+            let seconds = self.end_s - self.start_s;
+            let side = Side { bytes: stream.bytes, packets: stream.packets, seconds };
+            let end = if index + 1 < self.streams.len() { "\n" } else { "" };
+            write!(formatter, "{head} {} {}{omitted}{end}", Rate(&side), Fate(self.protocol, stream))?;
+        }
+        Ok(())
+    }
+}
+
+/// The words with which a line begins.
+struct Head {
+    id: u32,
+    start_s: f64,
+    end_s: f64,
+}
+
+impl fmt::Display for Head {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "[{:3}] {:6.2}-{:<6.2} s", self.id, self.start_s, self.end_s)
+    }
+}
+
+/// How much, and how fast.
+struct Rate<'a>(&'a Side);
+
+impl fmt::Display for Rate<'_> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let bytes = in_steps(self.0.bytes as f64, 1_024.0, ["B", "KiB", "MiB", "GiB", "TiB"]);
+        let rate = in_steps(self.0.rate(), 1_000.0, ["bit/s", "kbit/s", "Mbit/s", "Gbit/s", "Tbit/s"]);
+        write!(formatter, "{bytes:>12} {rate:>14}")
+    }
+}
+
+fn in_steps(value: f64, step: f64, units: [&str; 5]) -> String {
+    let mut scaled = value;
+    let mut units = units.into_iter().peekable();
+    while let Some(unit) = units.next() {
+        if scaled < step || units.peek().is_none() {
+            return format!("{} {unit}", three_digits(scaled));
+        }
+        scaled /= step;
+    }
+    String::new()
+}
+
+fn three_digits(value: f64) -> String {
+    match value {
+        0.0..10.0 => format!("{value:.2}"),
+        10.0..100.0 => format!("{value:.1}"),
+        _ => format!("{value:.0}"),
+    }
+}
+
+/// What became of it.
+struct Fate<'a>(Protocol, &'a StreamInterval);
+
+impl fmt::Display for Fate<'_> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(protocol, stream) = self;
+        match (protocol, stream.sends) {
+            (Protocol::Tcp, true) => write!(formatter, "sent, {} segments again", stream.retransmits),
+            (Protocol::Tcp, false) => write!(formatter, "received"),
+            (Protocol::Udp, true) => {
+                write!(
+                    formatter,
+                    "sent, {} datagrams; what is lost the receiver tells at the end",
+                    stream.packets
+                )
+            }
+            (Protocol::Udp, false) => write!(
+                formatter,
+                "received, lost {}/{} datagrams ({:.3} %), jitter {:.3} ms",
+                stream.missing,
+                stream.packets,
+                percent(stream.missing as f64, stream.packets),
+                stream.jitter_s * 1e3
+            ),
+        }
+    }
+}
+
+/// Returns a part in percent; 0 of nothing.
+pub(super) fn percent(part: f64, whole: u64) -> f64 {
+    if whole == 0 { 0.0 } else { part / whole as f64 * 100.0 }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for stream in &self.streams {
+            write_stream(formatter, self.test.protocol, stream)?;
+        }
+        for flow in self.flows().filter(|_| self.test.parallel > 1) {
+            let sum = self.sum(flow);
+            let (sender, receiver) = ends(flow);
+            writeln!(formatter, "[SUM]                   {} sent by the {sender}", Rate(&sum.sent))?;
+            let unit = unit(self.test.protocol);
+            let received = Rate(&sum.received);
+            writeln!(
+                formatter,
+                "[SUM]                   {received} received by the {receiver}, {} {unit}",
+                sum.lost
+            )?;
+        }
+        writeln!(
+            formatter,
+            "processor: {:.1} % here ({:.1} % in the kernel), {:.1} % there",
+            self.cpu.total, self.cpu.system, self.peer_cpu.total
+        )
+    }
+}
+
+fn write_stream(
+    formatter: &mut fmt::Formatter<'_>,
+    protocol: Protocol,
+    stream: &StreamReport,
+) -> fmt::Result {
+    let head = |side: &Side| Head { id: stream.id, start_s: 0.0, end_s: side.seconds };
+    let (sender, receiver) = ends(stream.flow);
+    let again = match stream.retransmits.filter(|_| protocol == Protocol::Tcp) {
+        Some(segments) => format!(", {segments} segments again"),
+        None => String::new(),
+    };
+    writeln!(formatter, "{} {} sent by the {sender}{again}", head(&stream.sender), Rate(&stream.sender))?;
+    let account = &stream.account;
+    let lost = match protocol {
+        Protocol::Tcp => format!("{} B unread at the end", account.after_last),
+        Protocol::Udp => {
+            let lost = account.missing + account.after_last;
+            let percent = percent(lost as f64, account.sent);
+            let jitter = stream.jitter_s * 1e3;
+            format!("lost {lost}/{} datagrams ({percent:.3} %), jitter {jitter:.3} ms", account.sent)
+        }
+    };
+    let head = head(&stream.receiver);
+    writeln!(formatter, "{head} {} received by the {receiver}, {lost}", Rate(&stream.receiver))?;
+    write_account(formatter, protocol, stream)
+}
+
+fn write_account(
+    formatter: &mut fmt::Formatter<'_>,
+    protocol: Protocol,
+    stream: &StreamReport,
+) -> fmt::Result {
+    let account = &stream.account;
+    let noun = if protocol == Protocol::Tcp { "bytes" } else { "datagrams" };
+    write!(formatter, "[{:3}] account of {noun}: ", stream.id)?;
+    match &account.verdict {
+        Verdict::Closed => {
+            write!(formatter, "{} sent = {} received", account.sent, account.received)?;
+            match protocol {
+                Protocol::Tcp => write!(formatter, " + {} unread", account.after_last)?,
+                Protocol::Udp => write!(
+                    formatter,
+                    " + {} missing + {} after the last that came",
+                    account.missing, account.after_last
+                )?,
+            }
+            if let Some(dropped) = account.dropped_by_socket.filter(|dropped| *dropped > 0) {
+                write!(
+                    formatter,
+                    "; {dropped} of the lost found the receive buffer full: take a larger one with -w"
+                )?;
+            }
+            writeln!(formatter)
+        }
+        Verdict::Unknown(reason) => writeln!(formatter, "cannot be checked, since {reason}"),
+        Verdict::Unbalanced(how) => writeln!(formatter, "DOES NOT ADD UP: {how}"),
+    }
+}
+
+const fn unit(protocol: Protocol) -> &'static str {
+    match protocol {
+        Protocol::Tcp => "B unread at the end",
+        Protocol::Udp => "datagrams lost",
+    }
+}
+
+/// Returns who sends and who receives.
+const fn ends(flow: Flow) -> (&'static str, &'static str) {
+    match flow {
+        Flow::ToServer => ("client", "server"),
+        Flow::ToClient => ("server", "client"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantities_have_three_digits_and_their_unit() {
+        let rate = |bytes| Rate(&Side { bytes, packets: 0, seconds: 1.0 }).to_string();
+        assert_eq!(rate(0), "      0.00 B     0.00 bit/s");
+        assert_eq!(rate(131_072), "     128 KiB    1.05 Mbit/s");
+        assert_eq!(rate(u64::MAX), "16777216 TiB 147573953 Tbit/s");
+    }
+
+    #[test]
+    fn a_part_of_nothing_is_nothing() {
+        assert!((percent(1.0, 8) - 12.5).abs() < 1e-12);
+        assert!(percent(0.0, 0).abs() < 1e-12);
+    }
+}

@@ -1,0 +1,259 @@
+//! `tallycast bench iperf3`: the letters of iperf3, as a server for its clients and as a client of its servers.
+
+use std::io::Write;
+use std::net::IpAddr;
+use std::time::Duration;
+
+use bench::iperf3::{
+    ClientOptions, DEFAULT_PORT, Direction, End, Family, Notice, Protocol, Repeat, Report, ServerOptions,
+    Watch, rate, size,
+};
+use clap::{ArgGroup, Args};
+
+use crate::Outcome;
+use crate::stop::Stop;
+
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  tallycast bench iperf3 -s                               serve clients: iperf3 -c HOST
+  tallycast bench iperf3 -c HOST -u -b 10M                a test against a server: iperf3 -s
+  tallycast bench iperf3 -c HOST -R -P 2 -J               the server sends, two streams, JSON of iperf3's shape
+
+Exit code 1: the account of a stream does not add up, and the report says how.";
+
+#[derive(Args, Debug)]
+#[command(group = ArgGroup::new("role").required(true).args(["server", "client"]), disable_help_flag = false)]
+pub(crate) struct Arguments {
+    /// Serve clients, one at a time
+    #[arg(long, short)]
+    server: bool,
+    /// Run a test against this server
+    #[arg(long, short, value_name = "HOST")]
+    client: Option<String>,
+    /// The server's port
+    #[arg(long, short, value_name = "PORT", default_value_t = DEFAULT_PORT)]
+    port: u16,
+    /// This host's address
+    #[arg(long, short = 'B', value_name = "ADDRESS")]
+    bind: Option<IpAddr>,
+    /// How often to tell how it goes, in seconds
+    #[arg(long, short, value_name = "SECONDS", default_value = "1", value_parser = seconds)]
+    interval: Duration,
+    /// Print one JSON object of iperf3's shape for each test
+    #[arg(long, short = 'J')]
+    json: bool,
+    /// Serve one test, then end
+    #[arg(long, short = '1', conflicts_with = "client")]
+    one_off: bool,
+    #[command(flatten)]
+    test: TestArguments,
+}
+
+/// What only a client may ask for.
+#[derive(Args, Debug)]
+struct TestArguments {
+    /// Datagrams instead of a stream of bytes
+    #[arg(long, short, conflicts_with = "server")]
+    udp: bool,
+    /// Bits per second of each stream, 0 for no limit; RATE/N sends N blocks at once
+    #[arg(long, short, value_name = "RATE[KMG][/N]", value_parser = paced, conflicts_with = "server")]
+    bitrate: Option<(u64, u32)>,
+    /// How long, in seconds; 0 goes on until it is ended
+    #[arg(long, short, value_name = "SECONDS", value_parser = seconds, conflicts_with_all = ["server", "bytes", "blockcount"])]
+    time: Option<Duration>,
+    /// How many bytes, over all streams
+    #[arg(long, short = 'n', value_name = "SIZE[KMG]", value_parser = amount, conflicts_with_all = ["server", "blockcount"])]
+    bytes: Option<u64>,
+    /// How many blocks, over all streams
+    #[arg(long, short = 'k', value_name = "COUNT[KMG]", value_parser = amount, conflicts_with = "server")]
+    blockcount: Option<u64>,
+    /// Bytes of a block or datagram
+    #[arg(long, short, value_name = "SIZE[KMG]", value_parser = amount, conflicts_with = "server")]
+    length: Option<u64>,
+    /// How many streams
+    #[arg(long, short = 'P', value_name = "COUNT", default_value_t = 1, conflicts_with = "server")]
+    parallel: u32,
+    /// The server sends
+    #[arg(long, short = 'R', conflicts_with_all = ["server", "bidir"])]
+    reverse: bool,
+    /// Both send
+    #[arg(long, conflicts_with = "server")]
+    bidir: bool,
+    /// Leave out the first seconds
+    #[arg(long, short = 'O', value_name = "SECONDS", value_parser = seconds, default_value = "0", conflicts_with = "server")]
+    omit: Duration,
+    /// The buffers of the sockets
+    #[arg(long, short, value_name = "SIZE[KMG]", value_parser = amount, conflicts_with = "server")]
+    window: Option<u64>,
+    /// The largest segment
+    #[arg(long, short = 'M', value_name = "BYTES", conflicts_with = "server")]
+    set_mss: Option<u32>,
+    /// The congestion control
+    #[arg(long, short = 'C', value_name = "NAME", conflicts_with = "server")]
+    congestion: Option<String>,
+    /// Send small writes at once
+    #[arg(long, short = 'N', conflicts_with = "server")]
+    no_delay: bool,
+    /// The type of service
+    #[arg(long, short = 'S', value_name = "NUMBER", default_value_t = 0, conflicts_with = "server")]
+    tos: u32,
+    /// The port from which the first stream is sent
+    #[arg(long, value_name = "PORT", conflicts_with = "server")]
+    cport: Option<u16>,
+    /// Number datagrams with 64 bits
+    #[arg(long = "udp-counters-64bit", conflicts_with = "server")]
+    udp_counters_64bit: bool,
+    /// A title for the report
+    #[arg(long, short = 'T', value_name = "TEXT", conflicts_with = "server")]
+    title: Option<String>,
+    /// A word for the reports of both sides
+    #[arg(long, value_name = "TEXT", conflicts_with = "server")]
+    extra_data: Option<String>,
+    /// IPv4 only
+    #[arg(long = "version4", short = '4', conflicts_with = "version6")]
+    version4: bool,
+    /// IPv6 only
+    #[arg(long = "version6", short = '6')]
+    version6: bool,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
+    let mut terminal =
+        Terminal { json: arguments.json, stop: Stop::on_signals()?, in_order: true, failed: false };
+    match &arguments.client {
+        None => {
+            let repeat = if arguments.one_off { Repeat::Once } else { Repeat::Forever };
+            let Arguments { bind, port, interval, .. } = *arguments;
+            bench::iperf3::serve(&ServerOptions { bind, port, interval, repeat }, &mut terminal)?;
+        }
+        Some(host) => {
+            let report = bench::iperf3::run(&arguments.client_options(host), &mut terminal)?;
+            terminal.notice(Notice::Ended(&report));
+        }
+    }
+    Ok(if terminal.in_order && !(terminal.failed && arguments.one_off) {
+        Outcome::Fine
+    } else {
+        Outcome::Found
+    })
+}
+
+impl Arguments {
+    fn client_options(&self, host: &str) -> ClientOptions {
+        let test = &self.test;
+        let bytes = |size: u64| usize::try_from(size).unwrap_or(usize::MAX);
+        let time = End::Time(test.time.unwrap_or(Duration::from_secs(10)));
+        ClientOptions {
+            host: host.to_owned(),
+            port: self.port,
+            family: match (test.version4, test.version6) {
+                (true, _) => Family::V4,
+                (_, true) => Family::V6,
+                _ => Family::Any,
+            },
+            bind: self.bind,
+            client_port: test.cport,
+            interval: self.interval,
+            protocol: if test.udp { Protocol::Udp } else { Protocol::Tcp },
+            direction: match (test.reverse, test.bidir) {
+                (true, _) => Direction::Reverse,
+                (_, true) => Direction::Both,
+                _ => Direction::Forward,
+            },
+            parallel: test.parallel,
+            block_bytes: test.length.map(bytes),
+            end: test.bytes.map(End::Bytes).or(test.blockcount.map(End::Blocks)).unwrap_or(time),
+            omit: test.omit,
+            rate_bits_per_s: test.bitrate.map(|(rate, _)| rate),
+            burst: test.bitrate.map_or(1, |(_, burst)| burst),
+            wide_counters: test.udp_counters_64bit,
+            window_bytes: test.window.map(bytes),
+            mss_bytes: test.set_mss,
+            no_delay: test.no_delay,
+            type_of_service: test.tos,
+            congestion: test.congestion.clone(),
+            title: test.title.clone(),
+            extra_data: test.extra_data.clone(),
+        }
+    }
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    let seconds = text.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    seconds.ok_or_else(|| "write seconds: 10 or 0.5".to_owned())
+}
+
+fn amount(text: &str) -> Result<u64, String> {
+    size(text).ok_or_else(|| "write a size: 1460, 128K or 1M".to_owned())
+}
+
+fn paced(text: &str) -> Result<(u64, u32), String> {
+    let (speed, burst) = text.split_once('/').unwrap_or((text, "1"));
+    let both = rate(speed).zip(burst.parse().ok());
+    both.ok_or_else(|| "write a rate: 10M, 1.5G or 10M/8".to_owned())
+}
+
+/// Tells what happens, and hears Ctrl-C.
+struct Terminal {
+    json: bool,
+    stop: Stop,
+    in_order: bool,
+    failed: bool,
+}
+
+impl Terminal {
+    fn print(&self, report: &Report) {
+        let mut output = std::io::stdout().lock();
+        // Whoever reads our output may have left; a server goes on.
+        let _ = if self.json {
+            writeln!(output, "{}", report.to_json()).and_then(|()| output.flush())
+        } else {
+            write!(output, "{report}").and_then(|()| output.flush())
+        };
+    }
+
+    fn say(&self, line: &str) {
+        if !self.json {
+            let mut output = std::io::stdout().lock();
+            let _ = writeln!(output, "{line}").and_then(|()| output.flush());
+        }
+    }
+}
+
+impl Watch for Terminal {
+    fn notice(&mut self, notice: Notice<'_>) {
+        match notice {
+            Notice::Listening(address) => eprintln!("listening at {address} for iperf3"),
+            Notice::Accepted(peer) => self.say(&format!("{peer} begins a test")),
+            Notice::Refused { peer, reason } => eprintln!("{peer} was sent away: {reason}"),
+            Notice::Connected { id, local, remote } => self.say(&format!("[{id:3}] {local} with {remote}")),
+            Notice::Warning(warning) => eprintln!("warning: {warning}"),
+            Notice::Interval(interval) => self.say(&interval.to_string()),
+            Notice::Ended(report) => {
+                self.in_order &= report.is_in_order();
+                self.print(report);
+            }
+            Notice::Failed { peer, error } => {
+                self.failed = true;
+                eprintln!("the test with {peer} broke off: {error}");
+            }
+            _ => {}
+        }
+    }
+
+    fn is_wanted_to_end(&self) -> bool {
+        self.stop.is_wanted()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_may_have_bursts() {
+        assert_eq!(paced("10M"), Ok((10_000_000, 1)));
+        assert_eq!(paced("1K/8"), Ok((1_000, 8)));
+        assert!(paced("1K/x").is_err() && paced("/8").is_err());
+    }
+}
