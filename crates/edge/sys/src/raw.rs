@@ -4,6 +4,8 @@
 //! messages are cut off. `SO_MEMINFO`, `SIOCGIFMTU` and `sched_setscheduler`: in no safe crate.
 #![expect(unsafe_code, reason = "system calls that take pointers")]
 
+pub(crate) mod tcp;
+
 use std::io;
 use std::mem;
 use std::os::fd::{AsRawFd, BorrowedFd};
