@@ -7,8 +7,11 @@
 
 mod client;
 mod csv;
+mod figure;
+mod loss_free;
 mod message;
 mod options;
+mod page;
 mod report;
 mod server;
 mod side;
@@ -17,9 +20,10 @@ mod transport;
 mod worker;
 
 pub use client::{ThroughputError, Watch, measure};
+pub use loss_free::{Found, LossFree, LossFreeFound};
 pub use message::{Account, AccountState, Unit};
 pub use options::{Fragments, LARGEST_DATAGRAM_BYTES, Options, OptionsError, Protocol, Rate, Way, Ways};
-pub use report::{FORMAT, Figures, Interval, Report, RunReport, Start, State, VERSION};
+pub use report::{FORMAT, Figures, FlowReport, Interval, Report, RunReport, Start, State, VERSION};
 pub use server::TEST;
 pub use side::SideError;
 pub use transport::TransportError;

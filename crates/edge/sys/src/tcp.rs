@@ -4,7 +4,7 @@
 //! offers ([`available`]).
 
 use std::io::{self, Read, Write};
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
@@ -103,6 +103,17 @@ pub struct TcpInfo {
 pub fn available() -> io::Result<Vec<String>> {
     let text = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control")?;
     Ok(text.split_whitespace().map(str::to_owned).collect())
+}
+
+/// Connects from an address of this host, waiting no longer than `patience`, with a socket that may block.
+///
+/// # Errors
+/// What the kernel says.
+pub fn connect_from(from: SocketAddr, to: SocketAddr, patience: Duration) -> io::Result<TcpStream> {
+    let socket = Socket::new(Domain::for_address(to), Type::STREAM, Some(Protocol::TCP))?;
+    socket.bind(&from.into())?;
+    socket.connect_timeout(&to.into(), patience)?;
+    Ok(socket.into())
 }
 
 impl TcpAcceptor {

@@ -3,6 +3,9 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
+use probe::{Answer, NextRate, RateSearch};
+
+use super::loss_free::{LossFree, LossFreeFound};
 use super::message::{End, Live, SideResult, Word};
 use super::options::{Options, OptionsError, Rate};
 use super::report::{Begun, Builder, Interval, Report, RunReport, Start};
@@ -42,35 +45,28 @@ pub enum ThroughputError {
     Side(#[from] SideError),
 }
 
-/// Measures with the server at an address, and reports.
+/// Measures with the server at an address, and reports; with `loss_free` it looks for the highest rate without loss.
 ///
 /// # Errors
 /// [`ThroughputError`] if nothing could be measured. What fails after the first run has begun is in the report.
 pub fn measure(
     options: &Options,
+    loss_free: Option<&LossFree>,
     server: SocketAddr,
     patience: Patience,
     watch: &mut dyn Watch,
 ) -> Result<Report, ThroughputError> {
     options.check()?;
+    if let Some(loss_free) = loss_free {
+        loss_free.check(options)?;
+    }
     let from = options.from.map(|address| SocketAddr::new(address, 0));
     let (connection, host) = Connection::open(server, from, patience)?;
     let mut client = Client::new(options, connection, host)?;
     watch.began(client.builder.start());
-    for run in 0..options.repeats {
-        match client.run(run, options.rate(), watch) {
-            Ok(whole) => {
-                watch.run_ended(client.builder.last_run().expect("a run was just added"));
-                if !whole || watch.is_wanted_to_end() {
-                    break;
-                }
-            }
-            Err(error) if run == 0 && !client.builder.has_begun() => return Err(error.into()),
-            Err(error) => {
-                client.builder.break_off(&error.to_string());
-                break;
-            }
-        }
+    match loss_free {
+        None => client.repeat(watch)?,
+        Some(loss_free) => client.search(loss_free, watch)?,
     }
     client.end(watch)
 }
@@ -97,6 +93,50 @@ impl<'a> Client<'a> {
         Ok(Self { options, builder: Builder::new(options, begun), connection, unit_bytes })
     }
 
+    /// Runs as often as was asked for.
+    fn repeat(&mut self, watch: &mut dyn Watch) -> Result<(), SideError> {
+        for run in 0..self.options.repeats {
+            if !self.run_watched(run, self.options.rate(), watch)? {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Looks for the highest rate without loss.
+    fn search(&mut self, loss_free: &LossFree, watch: &mut dyn Watch) -> Result<(), SideError> {
+        let mut search = RateSearch::new(loss_free.limit, loss_free.step, self.options.repeats);
+        for run in 0.. {
+            let rate = match search.next() {
+                NextRate::Try(rate) | NextRate::Confirm(rate) => rate,
+                NextRate::Done(found) => {
+                    self.builder.found(LossFreeFound::of(found, loss_free, self.options.repeats));
+                    break;
+                }
+            };
+            if !self.run_watched(run, Rate::Bits(rate), watch)? {
+                break;
+            }
+            search.tell(if self.builder.last_run_is_loss_free() { Answer::Good } else { Answer::Bad });
+        }
+        Ok(())
+    }
+
+    /// Runs once; tells whether to go on. A first run that cannot be begun is an error, a later one breaks off.
+    fn run_watched(&mut self, run: u32, rate: Rate, watch: &mut dyn Watch) -> Result<bool, SideError> {
+        match self.run(run, rate, watch) {
+            Ok(whole) => {
+                watch.run_ended(self.builder.last_run().expect("a run was just added"));
+                Ok(whole && !watch.is_wanted_to_end())
+            }
+            Err(error) if !self.builder.has_begun() => Err(error),
+            Err(error) => {
+                self.builder.break_off(&error.to_string());
+                Ok(false)
+            }
+        }
+    }
+
     /// Runs once; tells whether the run was whole.
     fn run(&mut self, run: u32, rate: Rate, watch: &mut dyn Watch) -> Result<bool, SideError> {
         let task = Task {
@@ -120,7 +160,7 @@ impl<'a> Client<'a> {
         };
         let flows = listening.connect(&task, &theirs)?;
         self.connection.say(&Word::Start)?;
-        self.builder.begin_run(run);
+        self.builder.begin_run(run, rate);
         let settings =
             Run { options: self.options, rate, unit_bytes: self.unit_bytes, cpu: self.options.client_cpu };
         let side = Side::start(&settings, flows)?;

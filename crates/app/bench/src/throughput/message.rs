@@ -107,7 +107,7 @@ pub(super) struct FlowResult {
     pub(super) total: Count,
     /// What of it was counted before the measured part began.
     pub(super) omitted: Count,
-    /// From the beginning of the measured part until the last unit.
+    /// From the beginning of the measured part to the end of the flow.
     pub(super) measured_ns: u64,
     /// Units that a stall of the sender kept from being sent.
     pub(super) skipped: u64,

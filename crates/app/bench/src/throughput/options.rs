@@ -147,6 +147,9 @@ pub enum OptionsError {
         "datagrams of 0 bytes have no bit rate\ngive a rate such as -b 1000pps, or -b 0 for as fast as it goes"
     )]
     EmptyBits,
+    /// A search for the highest rate needs one to begin from.
+    #[error("a search for the highest rate without loss needs its limit\ngive it with -b, such as -b 1G")]
+    NoLimit,
     /// The group is no group.
     #[error("{0} is no multicast group\nchoose one from 224.0.0.0 to 239.255.255.255, such as 239.84.7.1")]
     NoGroup(Ipv4Addr),
@@ -278,6 +281,15 @@ impl Options {
 }
 
 impl Rate {
+    /// Returns the payload bits a second that units of so many bytes come to; 0 is as fast as it goes.
+    #[must_use]
+    pub const fn bits_per_second(self, unit_bytes: usize) -> u64 {
+        match self {
+            Self::Bits(bits) => bits,
+            Self::Units(units) => units.saturating_mul(unit_bytes as u64 * 8),
+        }
+    }
+
     /// Returns the timetable of units of so many bytes.
     #[must_use]
     pub fn of_units(self, unit_bytes: usize) -> FlowRate {

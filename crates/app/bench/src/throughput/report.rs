@@ -9,6 +9,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use sys::clock;
 
+use super::loss_free::LossFreeFound;
 use super::message::{Account, Count, FlowKey, FlowResult, Live, SideResult};
 use super::options::{Fragments, Options, Protocol, Rate, Way, Ways};
 use crate::control::program_version;
@@ -223,6 +224,8 @@ pub struct FlowReport {
 pub struct RunReport {
     /// Which, from 0.
     pub run: u32,
+    /// Bits a second that each flow was to have; 0 is as fast as it goes.
+    pub target_bitrate: u64,
     /// Why it is not whole; null if it is.
     pub trouble: Option<String>,
     /// All its flows together.
@@ -258,6 +261,8 @@ pub struct End {
     pub sums: Sums,
     /// Processors kept busy, in percent of one, on average of the runs.
     pub cpu_utilization_percent: CpuUtilization,
+    /// The highest rate without loss, where it was looked for.
+    pub loss_free: Option<LossFreeFound>,
     /// Median and spread over the runs, one row for each figure.
     pub rows: Vec<Row>,
     /// Why the measurement is not to be relied on; empty when all was quiet.
@@ -290,6 +295,9 @@ pub enum State {
     BrokenOff,
 }
 
+/// Which part of its rate a sender must reach to have shown that the rate holds.
+const KEPT_UP: f64 = 0.95;
+
 /// What is known when both ends are there.
 pub(super) struct Begun {
     pub(super) peer: SocketAddr,
@@ -305,6 +313,8 @@ pub(super) struct Builder {
     ways: Ways,
     omit: Duration,
     run: u32,
+    target_bitrate: u64,
+    unit_bytes: usize,
     has_begun: bool,
     /// What was counted at the last mark, by flow, and when.
     before: Vec<(FlowKey, Count, u64)>,
@@ -334,6 +344,7 @@ impl Builder {
             runs: Vec::new(),
             sums: Sums::default(),
             cpu_utilization_percent: CpuUtilization { host_total: 0.0, remote_total: None },
+            loss_free: None,
             rows: Vec::new(),
             noise: Vec::new(),
             notes: Vec::new(),
@@ -347,6 +358,8 @@ impl Builder {
             ways: options.ways,
             omit: options.omit,
             run: 0,
+            target_bitrate: 0,
+            unit_bytes,
             has_begun: false,
             before: Vec::new(),
             marks: options.marks(),
@@ -367,8 +380,9 @@ impl Builder {
         self.report.end.runs.last()
     }
 
-    pub(super) fn begin_run(&mut self, run: u32) {
+    pub(super) fn begin_run(&mut self, run: u32, rate: Rate) {
         self.run = run;
+        self.target_bitrate = rate.bits_per_second(self.unit_bytes);
         self.has_begun = true;
         self.before.clear();
     }
@@ -467,7 +481,13 @@ impl Builder {
             run,
             &self.report.start,
             sums,
-            summary::Sides { ours: &ours, theirs: theirs.as_ref(), skipped, trouble },
+            summary::Sides {
+                ours: &ours,
+                theirs: theirs.as_ref(),
+                skipped,
+                trouble,
+                target_bitrate: self.target_bitrate,
+            },
         );
         self.report.end.runs.push(run);
         for note in ours.notes.into_iter().chain(theirs.into_iter().flat_map(|side| side.notes)) {
@@ -487,6 +507,24 @@ impl Builder {
             figures.lost_percent = Some(percent(lost, packets));
         }
         figures
+    }
+
+    /// Tells whether every flow of the last run arrived whole, and was sent as fast as it was to be.
+    pub(super) fn last_run_is_loss_free(&self) -> bool {
+        let Some(run) = self.last_run() else { return false };
+        let mut flows = self.report.end.streams.iter().filter(|flow| flow.run == run.run).peekable();
+        #[expect(clippy::cast_precision_loss, reason = "rates are far below 2^53")]
+        let kept_up = |sender: &Figures| sender.bits_per_second >= run.target_bitrate as f64 * KEPT_UP;
+        flows.peek().is_some()
+            && flows.all(|flow| {
+                flow.account.as_ref().is_some_and(Account::is_loss_free)
+                    && flow.sender.as_ref().is_some_and(kept_up)
+            })
+    }
+
+    /// Takes note of what a search for the highest rate without loss has found.
+    pub(super) fn found(&mut self, found: LossFreeFound) {
+        self.report.end.loss_free = Some(found);
     }
 
     /// Takes note that no further run could be begun.
@@ -615,9 +653,9 @@ impl Figures {
 
 impl Settings {
     fn of(options: &Options, unit_bytes: usize) -> Self {
-        let (target_bitrate, target_packets_per_second) = match options.rate() {
-            Rate::Bits(bits) => (bits, None),
-            Rate::Units(units) => (units * unit_bytes as u64 * 8, Some(units)),
+        let target_packets_per_second = match options.rate() {
+            Rate::Bits(_) => None,
+            Rate::Units(units) => Some(units),
         };
         Self {
             protocol: options.protocol.name().to_owned(),
@@ -629,7 +667,7 @@ impl Settings {
             interval: options.interval.as_secs_f64(),
             reverse: u8::from(options.ways == Ways::Reverse),
             bidir: u8::from(options.ways == Ways::Both),
-            target_bitrate,
+            target_bitrate: options.rate().bits_per_second(unit_bytes),
             target_packets_per_second,
             sock_bufsize: options.buffer_bytes.map(|bytes| bytes as u64),
             fragments: options.fragments,

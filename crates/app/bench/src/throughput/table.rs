@@ -89,7 +89,11 @@ impl RunReport {
     /// Writes what the run came to.
     #[must_use]
     pub fn in_words(&self) -> String {
-        let mut text = format!("run {} came to\n", self.run + 1);
+        let rate = match self.target_bitrate {
+            0 => String::new(),
+            bits => format!(" at {} each", rate_text(bits as f64)),
+        };
+        let mut text = format!("run {}{rate} came to\n", self.run + 1);
         write_sums(&mut text, self.run, &self.sums);
         for noise in &self.noise {
             let _ = writeln!(text, "  ~ noisy: {noise}");
@@ -119,6 +123,9 @@ impl fmt::Display for Report {
                 format!("{mark}{}", value(row.median)),
                 row.runs
             )?;
+        }
+        if let Some(found) = &self.end.loss_free {
+            writeln!(formatter, "{}", found.in_words())?;
         }
         self.write_accounts(formatter)?;
         let cpu = &self.end.cpu_utilization_percent;
@@ -220,7 +227,7 @@ fn write_line(text: &mut String, head: &str, it: &Figures) {
 }
 
 /// Writes a rate in decimal units.
-fn rate_text(bits_per_second: f64) -> String {
+pub(super) fn rate_text(bits_per_second: f64) -> String {
     scaled(bits_per_second, 1_000.0, ["bit/s", "kbit/s", "Mbit/s", "Gbit/s", "Tbit/s"])
 }
 

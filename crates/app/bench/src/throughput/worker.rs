@@ -54,7 +54,7 @@ pub(super) struct Ended {
     pub(super) count: Count,
     /// At receivers.
     pub(super) account: Option<Account>,
-    /// When the last unit was sent, or arrived.
+    /// When the sender ended; when the last unit arrived, but not before the sender ended.
     pub(super) last: Option<Instant>,
     pub(super) skipped: u64,
     pub(super) notes: Vec<String>,
@@ -83,7 +83,7 @@ impl Worker {
             let _ = clock::lower_timer_slack();
             match end {
                 FlowEnd::Send(end) => send(end, timetable, &theirs),
-                FlowEnd::Receive(end) => receive(end, &theirs),
+                FlowEnd::Receive(end) => receive(end, timetable.end, &theirs),
             }
         })?;
         Ok(Self { flow: Description { key, local, remote, congestion_control, notes }, shared, thread })
@@ -148,7 +148,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// Sends a flow from its beginning to its end.
 fn send(mut end: Box<dyn SendEnd>, timetable: Timetable, shared: &Shared) -> Result<Ended, TransportError> {
     let mut pace = Pace::new(timetable.rate, timetable.start);
-    let (mut last, mut shown) = (None, Instant::ORIGIN);
+    let mut shown = Instant::ORIGIN;
     let outcome = loop {
         let now = clock::monotonic();
         if now >= timetable.end || shared.is_to_end() {
@@ -161,19 +161,16 @@ fn send(mut end: Box<dyn SendEnd>, timetable: Timetable, shared: &Shared) -> Res
         match pace.due(now) {
             Due::At(moment) => clock::sleep_until(moment.min(timetable.end).min(now + LOOK)),
             Due::Now(count) => match end.send(count) {
-                Ok(Room::Taken(handed)) => {
-                    pace.hand(handed);
-                    last = Some(now);
-                }
+                Ok(Room::Taken(handed)) => pace.hand(handed),
                 Ok(Room::Full(handed)) => {
                     pace.hand(handed);
-                    last = Some(now);
                     end.wait_for_room(timetable.end.min(now + LOOK))?;
                 }
                 Err(error) => break Err(error),
             },
         }
     };
+    let last = Some(clock::monotonic().min(timetable.end));
     // Told also after a failure: what was sent until then is the receivers' to count.
     let finished = end.finish();
     let count = end.count();
@@ -187,7 +184,11 @@ fn send(mut end: Box<dyn SendEnd>, timetable: Timetable, shared: &Shared) -> Res
 }
 
 /// Receives a flow until all of it is there, or what is missing is lost.
-fn receive(mut end: Box<dyn ReceiveEnd>, shared: &Shared) -> Result<Ended, TransportError> {
+fn receive(
+    mut end: Box<dyn ReceiveEnd>,
+    planned_end: Instant,
+    shared: &Shared,
+) -> Result<Ended, TransportError> {
     let (mut last, mut shown) = (None, Instant::ORIGIN);
     let mut sent: Option<(Sent, Instant)> = None;
     let mut has_ended = false;
@@ -220,6 +221,9 @@ fn receive(mut end: Box<dyn ReceiveEnd>, shared: &Shared) -> Result<Ended, Trans
     }
     let count = end.count();
     *lock(&shared.count) = count;
+    // A slow flow's last unit lies before its end: the time in which nothing was due belongs to it.
+    let ended = sent.as_ref().map(|(_, heard)| (*heard).min(planned_end));
+    let last = last.map(|last| ended.map_or(last, |ended| last.max(ended)));
     let account = Some(end.close(sent.as_ref().map(|(sent, _)| sent))?);
     Ok(Ended { count, account, last, skipped: 0, notes: end.notes() })
 }

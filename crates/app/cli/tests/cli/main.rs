@@ -14,3 +14,4 @@ mod reaches;
 mod refusals;
 mod schema;
 mod streams;
+mod throughput;

@@ -17,10 +17,11 @@ pub(super) struct Sides<'a> {
     pub(super) theirs: Option<&'a SideResult>,
     pub(super) skipped: u64,
     pub(super) trouble: Option<String>,
+    pub(super) target_bitrate: u64,
 }
 
 pub(super) fn run_report(run: u32, start: &Start, sums: Sums, sides: Sides<'_>) -> RunReport {
-    let Sides { ours, theirs, skipped, trouble } = sides;
+    let Sides { ours, theirs, skipped, trouble, target_bitrate } = sides;
     let (client_elsewhere_cpus, server_elsewhere_cpus) = elsewhere(start, ours, theirs);
     let mut noise = Vec::new();
     for (host, cpus) in [("client", client_elsewhere_cpus), ("server", server_elsewhere_cpus)] {
@@ -34,6 +35,7 @@ pub(super) fn run_report(run: u32, start: &Start, sums: Sums, sides: Sides<'_>) 
     }
     RunReport {
         run,
+        target_bitrate,
         trouble,
         sums,
         client_cpu_percent: cpu_percent(ours),
@@ -73,7 +75,10 @@ pub(super) fn sum_up(start: &Start, end: &mut End) {
         host_total: mean(end.runs.iter().map(|run| run.client_cpu_percent)).unwrap_or(0.0),
         remote_total: mean(end.runs.iter().filter_map(|run| run.server_cpu_percent)),
     };
-    end.rows = rows(&start.test_start, &end.runs);
+    end.rows = match &end.loss_free {
+        Some(found) => found.row(&start.test_start).into_iter().collect(),
+        None => rows(&start.test_start, &end.runs),
+    };
     for noise in end.runs.iter().flat_map(|run| &run.noise) {
         if !end.noise.contains(noise) {
             end.noise.push(noise.clone());

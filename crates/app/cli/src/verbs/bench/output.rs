@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use bench::cycle::{self, FigureError, Options, Program, Progress, Report, State, Watch};
+use bench::cycle::{self, Options, Program, Progress, Report, State, Watch};
 use clap::Args;
 
 use super::pending::Pending;
@@ -47,7 +47,7 @@ pub(super) fn measure(
     // nor with a disk that is full.
     let written = [
         html.map_or(Ok(()), |html| html.write(report.to_html()?.as_bytes())),
-        png.map_or(Ok(()), |png| write_picture(png, &report)),
+        png.map_or(Ok(()), |png| png.write_picture(report.to_png())),
     ];
     print(&report, output)?;
     written.into_iter().collect::<anyhow::Result<()>>()?;
@@ -60,18 +60,6 @@ fn print(report: &Report, output: &Output) -> anyhow::Result<()> {
         return Ok(writeln!(std::io::stdout(), "{}", serde_json::to_string(report)?)?);
     }
     Ok(write!(std::io::stdout(), "{report}")?)
-}
-
-/// Writes the figures; leaves the file out, and says so, where nothing was measured.
-fn write_picture(file: Pending, report: &Report) -> anyhow::Result<()> {
-    match report.to_png() {
-        Ok(picture) => file.write(&picture),
-        Err(FigureError::Empty) => {
-            eprintln!("warning: {} is not written: {}", file.path().display(), FigureError::Empty);
-            Ok(())
-        }
-        Err(error) => Err(error.into()),
-    }
 }
 
 /// Writes a duration in the unit that leaves a number to be grasped.

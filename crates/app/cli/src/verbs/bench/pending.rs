@@ -5,6 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
+use bench::FigureError;
 use tempfile::NamedTempFile;
 
 /// A file that is being written; dropped before it is finished it leaves nothing.
@@ -24,15 +25,22 @@ impl Pending {
         Ok(Self { path: path.to_owned(), file })
     }
 
-    /// Returns where it is to appear.
-    pub(super) fn path(&self) -> &Path {
-        &self.path
-    }
-
     /// Writes all of it, and lets it appear.
     pub(super) fn write(mut self, bytes: &[u8]) -> anyhow::Result<()> {
         self.append(bytes).with_context(|| self.cannot_be_written())?;
         self.finish()
+    }
+
+    /// Writes a picture; leaves the file out, and says so, where there was nothing to draw.
+    pub(super) fn write_picture(self, picture: Result<Vec<u8>, FigureError>) -> anyhow::Result<()> {
+        match picture {
+            Ok(picture) => self.write(&picture),
+            Err(FigureError::Empty) => {
+                eprintln!("warning: {} is not written: {}", self.path.display(), FigureError::Empty);
+                Ok(())
+            }
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// Writes more of it.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use bench::control::Patience;
-use bench::throughput::{self, Fragments, Options, Protocol, Rate, Report, State, Ways};
+use bench::throughput::{self, Fragments, LossFree, Options, Protocol, Rate, Report, State, Ways};
 use bench::{LocalServer, Namespaces, Stay};
 use clap::Args;
 
@@ -77,6 +77,12 @@ pub(crate) struct Arguments {
     /// How often the whole is done
     #[arg(long, value_name = "COUNT", default_value = "3")]
     repeat: u32,
+    /// Look for the highest rate without loss up to -b, confirmed by as many runs as --repeat says
+    #[arg(long, alias = "bisect")]
+    loss_free: bool,
+    /// How close that search comes [default: a hundredth of -b]
+    #[arg(long, value_name = "RATE", value_parser = letters::rate, requires = "loss_free")]
+    step: Option<Rate>,
     /// The processor of this end's threads, and of the server's: 2 or 2,3
     #[arg(short = 'A', long, value_name = "CPU[,CPU]")]
     affinity: Option<CpuPair>,
@@ -95,6 +101,12 @@ pub(crate) struct Arguments {
     /// Print an object a line while it goes on: start, interval …, end
     #[arg(long, conflicts_with = "json")]
     json_stream: bool,
+    /// Write figures, runs and accounts into a page that needs nothing beside it
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+    /// Write the figures as a picture
+    #[arg(long, value_name = "FILE")]
+    png: Option<PathBuf>,
     /// Write every interval into a table for other programs
     #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,
@@ -110,21 +122,54 @@ pub(crate) struct Arguments {
 pub(super) fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     let options = arguments.options();
     options.check()?;
+    let step = arguments.step.map(|step| step.bits_per_second(options.unit_bytes(None)));
+    let loss_free = arguments.loss_free.then(|| LossFree::of(&options, step)).transpose()?;
     // Made before anything is measured: a folder that cannot be written is better known now.
     let logfile = arguments.logfile.as_deref().map(Pending::new).transpose()?;
-    let csv = arguments.csv.as_deref().map(Pending::new).transpose()?;
+    let files = Files::begin(arguments)?;
     let mut watching = Watching::new(arguments.form(), logfile)?;
     let measured = Scene::set(arguments).and_then(|scene| {
-        Ok(throughput::measure(&options, scene.server, Patience::default(), &mut watching)?)
+        Ok(throughput::measure(
+            &options,
+            loss_free.as_ref(),
+            scene.server,
+            Patience::default(),
+            &mut watching,
+        )?)
     });
     let report = match measured {
         Ok(report) => report,
         Err(error) => return watching.fail(error),
     };
-    let csv = csv.map_or(Ok(()), |csv| csv.write(report.to_csv().as_bytes()));
+    // Files first, and each for itself: a measurement is not to be lost with a pipe that nobody reads any more.
+    let written = files.write(&report);
     watching.end(&report)?;
-    csv?;
+    written?;
     judge(&report)
+}
+
+/// The files that a report goes into.
+struct Files {
+    csv: Option<Pending>,
+    html: Option<Pending>,
+    png: Option<Pending>,
+}
+
+impl Files {
+    fn begin(arguments: &Arguments) -> anyhow::Result<Self> {
+        let begin = |path: &Option<PathBuf>| path.as_deref().map(Pending::new).transpose();
+        let Arguments { csv, html, png, .. } = arguments;
+        Ok(Self { csv: begin(csv)?, html: begin(html)?, png: begin(png)? })
+    }
+
+    fn write(self, report: &Report) -> anyhow::Result<()> {
+        let written = [
+            self.csv.map_or(Ok(()), |csv| csv.write(report.to_csv().as_bytes())),
+            self.html.map_or(Ok(()), |html| html.write(report.to_html()?.as_bytes())),
+            self.png.map_or(Ok(()), |png| png.write_picture(report.to_png())),
+        ];
+        written.into_iter().collect()
+    }
 }
 
 /// Where a measurement takes place. Dropping it removes what was made for it, the last made first.
