@@ -7,7 +7,9 @@ use std::time::Duration;
 use ledger::Stage;
 use probe::flow::{Due, FlowAccount, FlowRate, FlowReceiver, FlowSent, Numbering, Pace, Stamp};
 use probe::{Answer, Found, NextRate, RateSearch};
-use sim::{Address, Arrival, Bursts, Fate, Group, Lineup, Link, Node, NodeId, Order, Socket, WIRE_OVERHEAD_BYTES};
+use sim::{
+    Address, Arrival, Bursts, Fate, Group, Lineup, Link, Node, NodeId, Order, Socket, WIRE_OVERHEAD_BYTES,
+};
 use units::{Instant, Random};
 
 const GROUP: Group = Group(1);
@@ -69,7 +71,8 @@ fn play(seed: u64, link: Link, rate: FlowRate, payload_bytes: usize, time: Durat
         .reader(Part::Receiver(FlowReceiver::new(RUN, FLOW, numbering)))
         .build();
     network.run_for(time + Duration::from_secs(2));
-    let (Part::Sender { sent, .. }, Part::Receiver(book)) = (network.node(NodeId(0)), network.node(NodeId(1)))
+    let (Part::Sender { sent, .. }, Part::Receiver(book)) =
+        (network.node(NodeId(0)), network.node(NodeId(1)))
     else {
         unreachable!("the sender comes first in the line-up")
     };

@@ -205,8 +205,24 @@ impl Connection {
     /// [`ControlError::Gone`] if nobody takes it.
     pub fn tell(&mut self, message: &Message) -> Result<(), ControlError> {
         self.told_at = Instant::now();
-        let gone = |_| ControlError::Gone { peer: self.peer };
-        self.stream.write_all(&frame::encode(message)).map_err(gone)
+        match self.stream.write_all(&frame::encode(message)) {
+            Ok(()) => Ok(()),
+            Err(_) => Err(self.last_words()),
+        }
+    }
+
+    /// Returns why an end that takes no more messages has gone: in its own words, if it left some.
+    fn last_words(&self) -> ControlError {
+        loop {
+            match self.heard.recv_timeout(self.patience.message) {
+                Ok(Ok(Message::Failed { reason })) => {
+                    return ControlError::Failed { peer: self.peer, reason };
+                }
+                Ok(Ok(_)) => {}
+                Ok(Err(error)) => return error,
+                Err(_) => return ControlError::Gone { peer: self.peer },
+            }
+        }
     }
 
     /// Says a word of a test.

@@ -10,7 +10,7 @@ use super::message::{End, Live, SideResult, Word};
 use super::options::{Options, OptionsError, Rate};
 use super::report::{Begun, Builder, Interval, Report, RunReport, Start};
 use super::server::NAME;
-use super::side::{Heard, Partner, Run, Side, SideError};
+use super::side::{Heard, Partner, Run, Side, SideError, check_cpu};
 use super::transport::{self, Task};
 use crate::control::{Connection, ControlError, Message, Patience};
 use crate::host_state::HostState;
@@ -60,6 +60,7 @@ pub fn measure(
     if let Some(loss_free) = loss_free {
         loss_free.check(options)?;
     }
+    check_cpu(options.client_cpu)?;
     let from = options.from.map(|address| SocketAddr::new(address, 0));
     let (connection, host) = Connection::open(server, from, patience)?;
     let mut client = Client::new(options, connection, host)?;
@@ -145,6 +146,7 @@ impl<'a> Client<'a> {
             run,
             unit_bytes: self.unit_bytes,
             local: self.connection.local_address().ip(),
+            peer: self.connection.peer_address().ip(),
             patience: self.connection.patience().silence,
         };
         let listening = transport::of(self.options.protocol).listen(&task)?;
@@ -158,6 +160,7 @@ impl<'a> Client<'a> {
                 return Err(ControlError::Silent { peer, silence: task.patience }.into());
             }
         };
+        task.check_endpoints(&theirs)?;
         let flows = listening.connect(&task, &theirs)?;
         self.connection.say(&Word::Start)?;
         self.builder.begin_run(run, rate);

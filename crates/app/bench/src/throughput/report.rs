@@ -125,7 +125,7 @@ pub struct Interval {
     pub run: u32,
     /// Every flow, as its sender saw it and as each receiver did.
     pub streams: Vec<Figures>,
-    /// What arrived; where the receiving end has not told, what was sent.
+    /// All flows together.
     #[serde(flatten)]
     pub sums: Sums,
 }

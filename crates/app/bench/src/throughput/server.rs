@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::message::{End, Live, Word};
 use super::options::{Options, Rate};
-use super::side::{Heard, Partner, Run, Side, SideError};
+use super::side::{Heard, Partner, Run, Side, SideError, check_cpu};
 use super::transport::{self, Task};
 use crate::control::{Connection, ControlError, Message, ServeError, Test};
 
@@ -59,14 +59,17 @@ fn serve_run(
     // The size too is the client's word.
     let sized = Options { payload_bytes: Some(*unit_bytes), rate: Some(*rate), ..options.clone() };
     sized.check()?;
+    check_cpu(options.server_cpu)?;
     let task = Task {
         options: &sized,
         end: End::Server,
         run: *run,
         unit_bytes: *unit_bytes,
         local: connection.local_address().ip(),
+        peer: connection.peer_address().ip(),
         patience: connection.patience().silence,
     };
+    task.check_endpoints(endpoints)?;
     let listening = transport::of(options.protocol).listen(&task)?;
     connection.say(&Word::Ready { endpoints: listening.endpoints() })?;
     match connection.hear_word(std::time::Instant::now() + task.patience)? {

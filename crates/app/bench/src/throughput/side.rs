@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
-use sys::clock;
+use sys::{clock, scheduling};
 use units::Instant;
 
 use super::message::{Count, FlowKey, FlowResult, Live, Sent, SideResult, Word};
@@ -34,6 +34,14 @@ pub enum SideError {
     /// The options cannot be.
     #[error(transparent)]
     Options(#[from] super::options::OptionsError),
+    /// A processor that there is not, or not for this program.
+    #[error("processor {cpu} cannot be used: {source}\nchoose one that `taskset -cp $$` lists")]
+    Cpu {
+        /// Which.
+        cpu: usize,
+        /// What the system says.
+        source: std::io::Error,
+    },
     /// A thread cannot be started.
     #[error("a thread cannot be started: {0}\nlower -P, or raise the limit with: ulimit -u")]
     Thread(std::io::Error),
@@ -181,7 +189,13 @@ impl Side {
             return Ok(());
         }
         let senders = self.workers.iter().filter(|worker| worker.is_sender());
-        let Some(sent) = senders.map(Worker::sent).collect::<Option<Vec<Sent>>>() else { return Ok(()) };
+        // Asked in this order: a thread that ends in between has told what it sent by then. One that failed before it
+        // sent anything tells nothing.
+        let sent = senders.map(|worker| {
+            let is_done = worker.is_done();
+            worker.sent().or_else(|| is_done.then(Sent::default))
+        });
+        let Some(sent) = sent.collect::<Option<Vec<Sent>>>() else { return Ok(()) };
         self.is_sent_told = true;
         Ok(connection.say(&Word::Sent(sent))?)
     }
@@ -238,6 +252,14 @@ impl Side {
         let elsewhere_cpus = self.elsewhere.cpus(Duration::from_nanos(cpu_ns));
         SideResult { flows, cpu_ns, elapsed_ns: nanos(elapsed), elsewhere_cpus, notes }
     }
+}
+
+/// Checks that threads may run on a processor.
+pub(super) fn check_cpu(cpu: Option<usize>) -> Result<(), SideError> {
+    let Some(cpu) = cpu else { return Ok(()) };
+    // On a thread of its own, whose scheduling ends with it.
+    let pinned = std::thread::spawn(move || scheduling::pin_to_cpu(cpu)).join();
+    pinned.expect("pinning does not panic").map_err(|source| SideError::Cpu { cpu, source })
 }
 
 /// Returns the processor time of this process so far, the kernel's in its name included.

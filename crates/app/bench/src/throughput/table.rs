@@ -98,6 +98,9 @@ impl RunReport {
         for noise in &self.noise {
             let _ = writeln!(text, "  ~ noisy: {noise}");
         }
+        if self.skipped > 0 {
+            let _ = writeln!(text, "  skipped {}: stalls of senders kept them from being sent", self.skipped);
+        }
         if let Some(trouble) = &self.trouble {
             let _ = writeln!(text, "  not whole: {trouble}");
         }
@@ -108,7 +111,7 @@ impl RunReport {
 impl fmt::Display for Report {
     /// Writes what came of all runs, with their spread, their accounts, and what is to be known beside.
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(formatter, "\n{:28} {:>12} {:>25}  RUNS", "", "MEDIAN", "(LEAST – MOST)")?;
+        writeln!(formatter, "\n{:40} {:>14} {:>31}  RUNS", "", "MEDIAN", "(LEAST – MOST)")?;
         for row in &self.end.rows {
             let value = |value: f64| match row.metric.as_str() {
                 "bits_per_second" => rate_text(value),

@@ -23,7 +23,23 @@ pub(super) struct Task<'a> {
     pub(super) unit_bytes: usize,
     /// This end's address of the control connection: data go the same way.
     pub(super) local: IpAddr,
+    /// The other end's.
+    pub(super) peer: IpAddr,
     pub(super) patience: Duration,
+}
+
+impl Task<'_> {
+    /// Checks that the other end asks for data to itself or to the group, not to somebody who knows nothing of it.
+    pub(super) fn check_endpoints(&self, endpoints: &[SocketAddr]) -> Result<(), TransportError> {
+        let is_allowed = |address: IpAddr| match self.options.protocol {
+            Protocol::Multicast => address == IpAddr::V4(self.options.group),
+            Protocol::Udp | Protocol::Tcp => address == self.peer,
+        };
+        match endpoints.iter().find(|endpoint| !is_allowed(endpoint.ip())) {
+            None => Ok(()),
+            Some(endpoint) => Err(TransportError::Stranger { endpoint: *endpoint, peer: self.peer }),
+        }
+    }
 }
 
 /// Makes the ends of flows.
@@ -145,6 +161,16 @@ pub enum TransportError {
         made: usize,
         /// How many it should have.
         wanted: usize,
+    },
+    /// The other end wants data to go to a third host.
+    #[error(
+        "{peer} wants data to go to {endpoint}, which is another host\nmeasure without address translation in between"
+    )]
+    Stranger {
+        /// Where data were to go.
+        endpoint: SocketAddr,
+        /// Who wants that.
+        peer: IpAddr,
     },
     /// Not all connections came.
     #[error(

@@ -164,7 +164,9 @@ fn send(mut end: Box<dyn SendEnd>, timetable: Timetable, shared: &Shared) -> Res
                 Ok(Room::Taken(handed)) => pace.hand(handed),
                 Ok(Room::Full(handed)) => {
                     pace.hand(handed);
-                    end.wait_for_room(timetable.end.min(now + LOOK))?;
+                    if let Err(error) = end.wait_for_room(timetable.end.min(now + LOOK)) {
+                        break Err(error);
+                    }
                 }
                 Err(error) => break Err(error),
             },

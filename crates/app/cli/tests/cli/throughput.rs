@@ -195,7 +195,7 @@ fn a_stream_of_json_has_a_start_intervals_runs_and_an_end() {
 
 #[test]
 fn a_measurement_that_is_ended_early_reports_what_it_has() {
-    let arguments = ["bench", "throughput", "-u", "-b", "5M", "-t", "3600", "-i", "20ms", "--json-stream"];
+    let arguments = ["bench", "throughput", "-u", "-b", "5M", "-t", "600", "-i", "20ms", "--json-stream"];
     let mut bench = Running::start(&arguments);
     bench.lines_until(|line| line["event"] == "interval");
     bench.signal(Signal::INT);
@@ -208,7 +208,7 @@ fn a_measurement_that_is_ended_early_reports_what_it_has() {
 
 #[test]
 fn a_server_that_is_killed_leaves_the_client_with_what_it_has() {
-    let arguments = ["bench", "throughput", "-u", "-b", "5M", "-t", "3600", "-i", "20ms", "--json-stream"];
+    let arguments = ["bench", "throughput", "-u", "-b", "5M", "-t", "600", "-i", "20ms", "--json-stream"];
     let mut bench = Running::start(&arguments);
     bench.lines_until(|line| line["event"] == "interval");
     let [server] = &bench.children()[..] else {
@@ -277,7 +277,7 @@ fn a_client_that_is_killed_leaves_the_server_free() {
     let server = Server::start();
     let port = server.port();
     let to_server = ["bench", "-c", "127.0.0.1", "-p", &port, "-u", "-i", "20ms", "--json-stream"];
-    let mut first = Running::start(&[&to_server[..], &["-t", "3600", "-R"]].concat());
+    let mut first = Running::start(&[&to_server[..], &["-t", "600", "-R"]].concat());
     first.lines_until(|line| line["event"] == "interval");
     let busy = refusal(&["bench", "-c", "127.0.0.1", "-p", &port, "-t", "50ms"]);
     assert!(busy.contains("is busy measuring with 127.0.0.1"), "{busy}");
@@ -365,7 +365,11 @@ fn two_namespaces_are_made_measured_between_and_removed() {
 
 #[test]
 fn in_namespaces_a_datagram_larger_than_the_path_is_refused_where_it_must_not_be_cut() {
-    let output = run(&[&SHORT[..], &["--netns", "-u", "-b", "200pps", "-l", "1473", "--dont-fragment", "-J"]].concat());
+    let output = run(&[
+        &SHORT[..],
+        &["--netns", "-u", "-b", "200pps", "-l", "1473", "--dont-fragment", "-J"],
+    ]
+    .concat());
     let said = String::from_utf8_lossy(&output.stderr);
     if output.stdout.is_empty() || said.contains("by root only") {
         println!("SKIPPED: {said}");
@@ -379,7 +383,11 @@ fn in_namespaces_a_datagram_larger_than_the_path_is_refused_where_it_must_not_be
     let report = read(&value);
     check_accounts(&report);
     let account = accounts(&report)[0];
-    assert_eq!((account.received, account.lost.get("sender_socket")), (0, Some(&account.sent)), "{account:?}");
+    assert_eq!(
+        (account.received, account.lost.get("sender_socket")),
+        (0, Some(&account.sent)),
+        "{account:?}"
+    );
     assert!(report.end.notes.iter().any(|note| note.contains("EMSGSIZE")), "{:?}", report.end.notes);
 }
 

@@ -2,7 +2,7 @@
 
 use probe::Summary;
 
-use super::{CpuUtilization, End, Figures, RunReport, Settings, Start, Sums};
+use super::{CpuUtilization, End, Figures, KEPT_UP, RunReport, Settings, Start, Sums};
 use crate::row::Row;
 use crate::throughput::message::SideResult;
 
@@ -23,16 +23,8 @@ pub(super) struct Sides<'a> {
 pub(super) fn run_report(run: u32, start: &Start, sums: Sums, sides: Sides<'_>) -> RunReport {
     let Sides { ours, theirs, skipped, trouble, target_bitrate } = sides;
     let (client_elsewhere_cpus, server_elsewhere_cpus) = elsewhere(start, ours, theirs);
-    let mut noise = Vec::new();
-    for (host, cpus) in [("client", client_elsewhere_cpus), ("server", server_elsewhere_cpus)] {
-        if let Some(cpus) = cpus.filter(|cpus| *cpus > QUIET_CPUS) {
-            let host = if start.same_host { "this" } else { host };
-            let line = format!("other work kept {cpus:.1} CPUs of {host} host busy");
-            if !noise.contains(&line) {
-                noise.push(line);
-            }
-        }
-    }
+    let mut noise = disturbances(start, client_elsewhere_cpus, server_elsewhere_cpus);
+    noise.extend(behind(target_bitrate, start.test_start.num_streams, &sums));
     RunReport {
         run,
         target_bitrate,
@@ -45,6 +37,28 @@ pub(super) fn run_report(run: u32, start: &Start, sums: Sums, sides: Sides<'_>) 
         skipped,
         noise,
     }
+}
+
+/// Says on which hosts other work kept processors busy.
+fn disturbances(start: &Start, client: Option<f64>, server: Option<f64>) -> Vec<String> {
+    let hosts = if start.same_host {
+        vec![("this host", client)]
+    } else {
+        vec![("the client's host", client), ("the server's host", server)]
+    };
+    let busy =
+        hosts.into_iter().filter_map(|(host, cpus)| Some((host, cpus.filter(|cpus| *cpus > QUIET_CPUS)?)));
+    busy.map(|(host, cpus)| format!("other work kept {cpus:.1} CPUs of {host} busy")).collect()
+}
+
+/// Says whether senders were slower than they were to be.
+#[expect(clippy::cast_precision_loss, reason = "rates are far below 2^53")]
+fn behind(target_bitrate: u64, streams: u32, sums: &Sums) -> Option<String> {
+    let target = target_bitrate as f64 * f64::from(streams);
+    let sent = [sums.sum_sent, sums.sum_sent_bidir_reverse].into_iter().flatten();
+    let slowest = sent.map(|it| it.bits_per_second).reduce(f64::min)?;
+    let share = if target > 0.0 { slowest / target } else { 1.0 };
+    (share < KEPT_UP).then(|| format!("senders reached only {:.0} % of their rate", share * 100.0))
 }
 
 /// Returns how many processors others kept busy on each host. On a host that has both ends, each end takes the other's
@@ -79,9 +93,15 @@ pub(super) fn sum_up(start: &Start, end: &mut End) {
         Some(found) => found.row(&start.test_start).into_iter().collect(),
         None => rows(&start.test_start, &end.runs),
     };
-    for noise in end.runs.iter().flat_map(|run| &run.noise) {
-        if !end.noise.contains(noise) {
-            end.noise.push(noise.clone());
+    let most = |of: fn(&RunReport) -> Option<f64>| end.runs.iter().filter_map(of).reduce(f64::max);
+    let (client, server) = (most(|run| run.client_elsewhere_cpus), most(|run| run.server_elsewhere_cpus));
+    end.noise = disturbances(start, client, server);
+    let behind =
+        |run: &RunReport| behind(run.target_bitrate, start.test_start.num_streams, &run.sums).is_some();
+    match end.runs.iter().filter(|run| behind(run)).count() {
+        0 => {}
+        count => {
+            end.noise.push(format!("senders did not reach their rate in {count} runs of {}", end.runs.len()))
         }
     }
     for row in end.rows.iter().filter(|row| row.metric == "bits_per_second" && row.median > 0.0) {

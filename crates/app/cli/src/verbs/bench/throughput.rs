@@ -263,8 +263,8 @@ fn resolve(host: &str, port: u16, from: Option<IpAddr>) -> anyhow::Result<Socket
 }
 
 fn judge(report: &Report) -> anyhow::Result<Outcome> {
-    let has_arrived = report.end.runs.iter().any(|run| run.sums.sum_received.is_some());
-    if !has_arrived && report.end.state == State::BrokenOff {
+    let has_figures = report.end.runs.iter().any(|run| run.sums.all().iter().any(|(sum, _)| sum.is_some()));
+    if !has_figures && report.end.state == State::BrokenOff {
         bail!("nothing could be measured\nthe report says why");
     }
     let is_complete = report.end.state == State::Complete;
