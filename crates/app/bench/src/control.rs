@@ -21,7 +21,7 @@ mod server;
 pub(crate) use connection::program_version;
 pub use connection::{Connection, ControlError, Patience};
 pub use message::{Message, PROTOCOL};
-pub use server::{Lifetime, ServeError, ServerEvent, ServerOptions, Test, serve};
+pub use server::{EndWish, Lifetime, Serve, ServeError, ServerEvent, ServerOptions, Test, serve};
 
 #[cfg(test)]
 mod tests;

@@ -44,7 +44,10 @@ impl Node for Part {
 
     fn poll(&mut self, now: Instant, socket: &mut Socket<'_>) -> Option<Instant> {
         let Self::Sender { pace, payload, sent, end } = self else { return None };
-        while now < *end {
+        if now >= *end {
+            return None;
+        }
+        loop {
             let count = match pace.due(now) {
                 Due::At(moment) => return Some(moment.min(*end)),
                 Due::Now(count) => count,
@@ -57,7 +60,6 @@ impl Node for Part {
             }
             pace.hand(count);
         }
-        None
     }
 }
 

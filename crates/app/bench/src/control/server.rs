@@ -41,14 +41,19 @@ pub enum Lifetime {
     OneClient,
 }
 
+/// Tells whether something is to end, to any thread that asks.
+pub type EndWish<'a> = dyn Fn() -> bool + Sync + 'a;
+
+/// How a server takes part in a test: with what it is to measure, the client, and the wish to end.
+pub type Serve = fn(Value, &mut Connection, &EndWish<'_>) -> Result<(), ServeError>;
+
 /// A kind of measurement that a server takes part in.
 #[derive(Clone, Copy, Debug)]
 pub struct Test {
     /// What a client calls it.
     pub name: &'static str,
-    /// Takes part, until the client has had enough; `is_wanted_to_end` tells whether the server is to end.
-    pub serve:
-        fn(Value, &mut Connection, is_wanted_to_end: &(dyn Fn() -> bool + Sync)) -> Result<(), ServeError>,
+    /// Takes part, until the client has had enough or the server is to end.
+    pub serve: Serve,
 }
 
 /// Says why a server could not take part.
@@ -104,7 +109,7 @@ pub fn serve(
     options: &ServerOptions,
     tests: &'static [Test],
     watch: &(dyn Fn(ServerEvent) + Sync),
-    is_wanted_to_end: &(dyn Fn() -> bool + Sync),
+    is_wanted_to_end: &EndWish<'_>,
 ) -> Result<(), ServeError> {
     let failed = |source| listen_error(options.listen, source);
     let listener = TcpListener::bind(options.listen).map_err(failed)?;
@@ -153,7 +158,7 @@ fn attend(
     patience: Patience,
     tests: &[Test],
     watch: &dyn Fn(ServerEvent),
-    is_wanted_to_end: &(dyn Fn() -> bool + Sync),
+    is_wanted_to_end: &EndWish<'_>,
 ) -> Result<(), ServeError> {
     stream.set_nonblocking(false).map_err(ControlError::from)?;
     let mut connection = Connection::over(stream, patience)?;
@@ -221,8 +226,7 @@ fn part_from(mut stream: &TcpStream, with: SocketAddr) -> io::Result<()> {
     stream.shutdown(std::net::Shutdown::Write)?;
     // Its greeting is read, or closing would take back what it was told.
     let mut greeting = [0; 1_024];
-    stream.read(&mut greeting)?;
-    Ok(())
+    stream.read(&mut greeting).map(drop)
 }
 
 fn listen_error(address: SocketAddr, source: io::Error) -> ServeError {

@@ -27,7 +27,7 @@ const ECHO: Test = Test { name: "echo", serve: echo };
 fn echo(
     _parameters: Value,
     connection: &mut Connection,
-    is_wanted_to_end: &(dyn Fn() -> bool + Sync),
+    is_wanted_to_end: &EndWish<'_>,
 ) -> Result<(), ServeError> {
     while !is_wanted_to_end() {
         match connection.hear(Instant::now() + Duration::from_millis(10))? {

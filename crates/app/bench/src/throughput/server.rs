@@ -8,7 +8,7 @@ use super::message::{End, Live, Word};
 use super::options::{Options, Rate};
 use super::side::{Heard, Partner, Run, Side, SideError, check_cpu};
 use super::transport::{self, Task};
-use crate::control::{Connection, ControlError, Message, ServeError, Test};
+use crate::control::{Connection, ControlError, EndWish, Message, ServeError, Test};
 
 /// What a server has to know to take part.
 pub const TEST: Test = Test { name: NAME, serve };
@@ -18,7 +18,7 @@ pub(super) const NAME: &str = "throughput";
 fn serve(
     parameters: Value,
     connection: &mut Connection,
-    is_wanted_to_end: &(dyn Fn() -> bool + Sync),
+    is_wanted_to_end: &EndWish<'_>,
 ) -> Result<(), ServeError> {
     let options: Options = serde_json::from_value(parameters)
         .map_err(|error| ServeError::Refused(format!("the parameters of the test are none: {error}")))?;
@@ -53,7 +53,7 @@ fn serve_run(
     options: &Options,
     prepared: &Prepared,
     connection: &mut Connection,
-    is_wanted_to_end: &(dyn Fn() -> bool + Sync),
+    is_wanted_to_end: &EndWish<'_>,
 ) -> Result<(), SideError> {
     let Prepared { run, rate, unit_bytes, endpoints } = prepared;
     // The size too is the client's word.
@@ -96,7 +96,7 @@ fn serve_run(
 
 /// Tells the client at every mark.
 struct Serving<'a> {
-    is_wanted_to_end: &'a (dyn Fn() -> bool + Sync),
+    is_wanted_to_end: &'a EndWish<'a>,
 }
 
 impl Partner for Serving<'_> {

@@ -154,11 +154,10 @@ impl Side {
             match connection.hear_word(std::time::Instant::now() + LISTEN)? {
                 None => {}
                 Some(Word::Sent(sent)) => self.hear_sent(&sent),
-                Some(word) => {
-                    if partner.hear(word, connection)? == Heard::Stop {
-                        self.stop();
-                    }
-                }
+                Some(word) => match partner.hear(word, connection)? {
+                    Heard::Fine => {}
+                    Heard::Stop => self.stop(),
+                },
             }
             if clock::monotonic() > latest + GRACE {
                 return Err(SideError::Endless(GRACE * 2));

@@ -117,7 +117,7 @@ pub(super) fn sum_up(start: &Start, end: &mut End) {
 }
 
 /// Adds up runs that followed each other.
-fn together(runs: &[RunReport], of: fn(&Sums) -> Option<Figures>) -> Option<Figures> {
+fn together(runs: &[RunReport], of: OfSums) -> Option<Figures> {
     let runs: Vec<Figures> = runs.iter().filter_map(|run| of(&run.sums)).collect();
     let mut total = Figures::sum(runs.iter())?;
     total.seconds = runs.iter().map(|it| it.seconds).sum();
@@ -133,11 +133,16 @@ fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / count)
 }
 
+/// Picks one of the sums.
+type OfSums = fn(&Sums) -> Option<Figures>;
+/// Picks one of the figures.
+type OfFigures = fn(&Figures) -> Option<f64>;
+
 fn rows(settings: &Settings, runs: &[RunReport]) -> Vec<Row> {
     let forward = if settings.reverse == 1 { "reverse" } else { "forward" };
-    let ways: [(&str, fn(&Sums) -> Option<Figures>); 2] =
+    let ways: [(&str, OfSums); 2] =
         [(forward, |sums| sums.sum_received), ("reverse", |sums| sums.sum_received_bidir_reverse)];
-    let metrics: [(&str, &str, fn(&Figures) -> Option<f64>); 3] = [
+    let metrics: [(&str, &str, OfFigures); 3] = [
         ("bits_per_second", "bit/s", |it| Some(it.bits_per_second)),
         ("lost_percent", "%", |it| it.lost_percent),
         ("jitter_ms", "ms", |it| it.jitter_ms),
