@@ -72,6 +72,9 @@ pub fn measure(
     client.end(watch)
 }
 
+/// How much longer the header of IPv6 is than that of IPv4.
+const MORE_HEADERS_OF_IPV6_BYTES: u32 = 20;
+
 struct Client<'a> {
     options: &'a Options,
     connection: Connection,
@@ -87,7 +90,8 @@ impl<'a> Client<'a> {
     ) -> Result<Self, ControlError> {
         let client = HostState::look(connection.local_address().ip());
         let mtus = [&client, &server].into_iter().filter_map(|host| Some(host.interface.as_ref()?.mtu_bytes));
-        let unit_bytes = options.unit_bytes(mtus.min());
+        let more_headers = if connection.peer_address().is_ipv6() { MORE_HEADERS_OF_IPV6_BYTES } else { 0 };
+        let unit_bytes = options.unit_bytes(mtus.min().map(|mtu| mtu.saturating_sub(more_headers)));
         let parameters = serde_json::to_value(options).expect("options are plain data");
         connection.tell(&Message::Begin { test: NAME.to_owned(), parameters })?;
         let begun = Begun { peer: connection.peer_address(), client, server, unit_bytes };

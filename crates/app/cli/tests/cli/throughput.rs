@@ -9,7 +9,7 @@ use bench::throughput::{Account, AccountState, Report, State, Unit};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use crate::program::{Running, command, run, wait_for};
+use crate::program::{Running, command, run, run_as_nobody, wait_for};
 use crate::schema::Schema;
 
 /// One run, as short as it can be.
@@ -361,6 +361,71 @@ fn two_namespaces_are_made_measured_between_and_removed() {
     check_accounts(&report);
     assert_eq!(report.start.connecting_to.host, "10.84.7.1");
     assert_eq!(report.start.client.interface.as_ref().map(|link| link.mtu_bytes), Some(1_500));
+}
+
+/// Returns the namespaces that a process of the bench made and that are still there.
+fn namespaces_of(process: u32) -> Vec<String> {
+    let names = std::fs::read_dir("/run/netns").into_iter().flatten();
+    let names = names.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    names.filter(|name| name.starts_with(&format!("tallycast-bench-{process}-"))).collect()
+}
+
+/// Starts a measurement in namespaces that would go on for long, and waits until it does; `None`, and said, where it
+/// cannot be.
+fn running_in_namespaces() -> Option<Running> {
+    let arguments = ["bench", "throughput", "--netns", "-u", "-t", "600", "-i", "20ms", "--json-stream"];
+    let mut bench = Running::start(&arguments);
+    let first = bench.next_line()?;
+    if first["event"] == "error" {
+        println!("SKIPPED: {}", first["data"]);
+        return None;
+    }
+    bench.lines_until(|line| line["event"] == "interval");
+    assert_eq!(namespaces_of(bench.id()).len(), 2);
+    Some(bench)
+}
+
+#[test]
+fn namespaces_are_removed_by_ctrl_c_and_those_of_a_killed_bench_by_the_next() {
+    let Some(interrupted) = running_in_namespaces() else { return };
+    let process = interrupted.id();
+    interrupted.signal(Signal::INT);
+    assert_eq!(interrupted.wait().0.code(), Some(1));
+    assert_eq!(namespaces_of(process), Vec::<String>::new());
+
+    let Some(killed) = running_in_namespaces() else { return };
+    let process = killed.id();
+    killed.signal(Signal::KILL);
+    killed.wait();
+    let output = run(&[&SHORT[..], &["--netns", "-J"]].concat());
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    assert_eq!(namespaces_of(process), Vec::<String>::new());
+}
+
+#[test]
+fn a_user_without_rights_is_told_who_may_make_namespaces() {
+    let Some(output) = run_as_nobody(&[&SHORT[..], &["--netns"]].concat()) else { return };
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("sudo"), "{said}");
+}
+
+#[test]
+fn an_interval_of_0_is_the_whole_run() {
+    let output = run(&["bench", "throughput", "-u", "-t", "50ms", "-i", "0", "--repeat", "1", "-J"]);
+    let report = read(&serde_json::from_slice(&output.stdout).unwrap());
+    assert_eq!(report.intervals.len(), 1);
+}
+
+#[test]
+fn a_processor_that_there_is_not_is_said_whichever_end_it_is_of() {
+    for cpus in ["4095", "0,4095"] {
+        let said = refusal(&[&SHORT[..], &["-A", cpus]].concat());
+        assert!(said.contains("processor 4095 cannot be used"), "{said}");
+    }
+    let (report, code) = report(&["-u", "-A", "0,0"]);
+    assert_eq!(code, Some(0));
+    check_accounts(&report);
 }
 
 #[test]

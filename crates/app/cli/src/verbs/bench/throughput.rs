@@ -68,7 +68,7 @@ pub(crate) struct Arguments {
     /// How long a run measures: seconds, or a duration such as 500ms
     #[arg(short, long, value_name = "TIME", default_value = "10", value_parser = letters::time)]
     time: Duration,
-    /// How often it is told how it goes
+    /// How often it is told how it goes; 0 is once a run
     #[arg(short, long, value_name = "TIME", default_value = "1", value_parser = letters::time)]
     interval: Duration,
     /// How long a run goes on before it is measured
@@ -228,7 +228,8 @@ impl Arguments {
             buffer_bytes: self.window,
             duration: self.time,
             omit: self.omit,
-            interval: self.interval,
+            // As iperf3's -i 0: nothing is told before the end of a run.
+            interval: if self.interval.is_zero() { self.omit + self.time } else { self.interval },
             repeats: self.repeat,
             client_cpu: self.affinity.map(|cpus| cpus.client),
             server_cpu: self.affinity.and_then(|cpus| cpus.server),
