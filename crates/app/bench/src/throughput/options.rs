@@ -189,6 +189,8 @@ impl Options {
     pub fn check(&self) -> Result<(), OptionsError> {
         in_range("-P", self.streams.into(), 1..=128)?;
         in_range("--receivers", self.receivers.into(), 1..=64)?;
+        // Each has a socket and up to 4 MiB to receive into.
+        in_range("-P times --receivers", u128::from(self.streams) * u128::from(self.receivers), 1..=256)?;
         in_range("--repeat", self.repeats.into(), 1..=10_000)?;
         in_range("-t in ms", self.duration.as_millis(), 10..=86_400_000)?;
         in_range("-O in ms", self.omit.as_millis(), 0..=600_000)?;

@@ -409,7 +409,8 @@ impl Builder {
             (count, at_ns)
         });
         self.before.push((key, count, at_ns));
-        let end = self.marks.get(mark).copied().unwrap_or_default();
+        // A run that was ended early has a last interval that is shorter than planned.
+        let end = self.marks.get(mark).copied().unwrap_or_default().min(Duration::from_nanos(at_ns));
         let begin = mark.checked_sub(1).and_then(|mark| self.marks.get(mark)).copied().unwrap_or_default();
         let omitted = end <= self.omit;
         let zero = if omitted { Duration::ZERO } else { self.omit };

@@ -18,8 +18,8 @@ use crate::host::Elsewhere;
 /// How long this end listens to the other before it looks after its own flows.
 const LISTEN: Duration = Duration::from_millis(10);
 
-/// How long after the planned end of a run the other end may take to say what it has sent.
-const GRACE: Duration = Duration::from_secs(10);
+/// How long after its planned end a run may take to end: longer than receivers wait for a tail.
+const GRACE: Duration = Duration::from_secs(20);
 
 /// Says why a run could not go on.
 #[derive(Debug, thiserror::Error)]
@@ -149,7 +149,7 @@ impl Side {
             }
             self.tell_sent(connection)?;
             if self.is_sent_told && self.workers.iter().all(Worker::is_done) {
-                return Ok(());
+                return self.pass_the_rest(connection, partner);
             }
             match connection.hear_word(std::time::Instant::now() + LISTEN)? {
                 None => {}
@@ -159,8 +159,8 @@ impl Side {
                     Heard::Stop => self.stop(),
                 },
             }
-            if clock::monotonic() > latest + GRACE {
-                return Err(SideError::Endless(GRACE * 2));
+            if clock::monotonic() > latest {
+                return Err(SideError::Endless(GRACE));
             }
         }
     }
@@ -173,13 +173,35 @@ impl Side {
     ) -> Result<(), SideError> {
         let elapsed = clock::monotonic().since(self.start);
         while let Some((mark, at)) = self.marks.next_if(|(_, at)| *at <= elapsed) {
-            let flows: Vec<_> = self.workers.iter().map(|worker| (worker.flow.key, worker.count())).collect();
-            if at == self.omit {
-                self.omitted.clone_from(&flows);
-            }
-            partner.mark(Live { mark, at_ns: nanos(elapsed), flows }, connection)?;
+            let live = self.look(mark, at);
+            partner.mark(live, connection)?;
         }
         Ok(())
+    }
+
+    /// Takes note of what was counted at marks that are still to come when all flows have ended: the last one, which an
+    /// end that began a little later has not reached, or the one that a run ended early is on its way to.
+    fn pass_the_rest(
+        &mut self,
+        connection: &mut Connection,
+        partner: &mut dyn Partner,
+    ) -> Result<(), SideError> {
+        while let Some((mark, at)) = self.marks.next() {
+            let live = self.look(mark, at);
+            partner.mark(live, connection)?;
+            if self.is_stopping {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn look(&mut self, mark: usize, at: Duration) -> Live {
+        let flows: Vec<_> = self.workers.iter().map(|worker| (worker.flow.key, worker.count())).collect();
+        if at == self.omit {
+            self.omitted.clone_from(&flows);
+        }
+        Live { mark, at_ns: nanos(clock::monotonic().since(self.start)), flows }
     }
 
     /// Tells the other end what was sent, once all of it was.

@@ -40,13 +40,13 @@ impl Start {
             format!("client: {}\nserver: {}", self.client.in_words(), self.server.in_words())
         };
         format!(
-            "{hosts}\n{} {way} {}:{}, {} streams of {} bytes, {rate}; {} runs of {} s",
+            "{hosts}\n{} {way} {}:{}, {} of {} bytes, {rate}; {} of {} s",
             test.protocol,
             self.connecting_to.host,
             self.connecting_to.port,
-            test.num_streams,
+            counted(test.num_streams, "flow"),
             test.blksize,
-            test.repeats,
+            counted(test.repeats, "run"),
             test.duration
         )
     }
@@ -227,6 +227,11 @@ fn write_line(text: &mut String, head: &str, it: &Figures) {
         text.push_str("  (omitted)");
     }
     text.push('\n');
+}
+
+/// Writes how many there are of something.
+fn counted(count: u32, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
 /// Writes a rate in decimal units.
