@@ -708,3 +708,6 @@ fn bits_per_second(bytes: u64, seconds: f64) -> f64 {
 fn seconds(nanos: u64) -> f64 {
     nanos as f64 / 1e9
 }
+
+#[cfg(test)]
+mod tests;

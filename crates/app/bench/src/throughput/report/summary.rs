@@ -24,7 +24,7 @@ pub(super) fn run_report(run: u32, start: &Start, sums: Sums, sides: Sides<'_>) 
     let Sides { ours, theirs, skipped, trouble, target_bitrate } = sides;
     let (client_elsewhere_cpus, server_elsewhere_cpus) = elsewhere(start, ours, theirs);
     let mut noise = disturbances(start, client_elsewhere_cpus, server_elsewhere_cpus);
-    noise.extend(behind(target_bitrate, start.test_start.num_streams, &sums));
+    noise.extend(behind(target_bitrate, &start.test_start, &sums));
     RunReport {
         run,
         target_bitrate,
@@ -51,12 +51,20 @@ fn disturbances(start: &Start, client: Option<f64>, server: Option<f64>) -> Vec<
     busy.map(|(host, cpus)| format!("other work kept {cpus:.1} CPUs of {host} busy")).collect()
 }
 
-/// Says whether senders were slower than they were to be.
+/// Says whether senders were slower than they were to be. What they handed over and the host refused is no fault of
+/// theirs: it is in the account.
 #[expect(clippy::cast_precision_loss, reason = "rates are far below 2^53")]
-fn behind(target_bitrate: u64, streams: u32, sums: &Sums) -> Option<String> {
-    let target = target_bitrate as f64 * f64::from(streams);
-    let sent = [sums.sum_sent, sums.sum_sent_bidir_reverse].into_iter().flatten();
-    let slowest = sent.map(|it| it.bits_per_second).reduce(f64::min)?;
+fn behind(target_bitrate: u64, settings: &Settings, sums: &Sums) -> Option<String> {
+    let target = target_bitrate as f64 * f64::from(settings.num_streams);
+    let ways =
+        [(sums.sum_sent, sums.sum_received), (sums.sum_sent_bidir_reverse, sums.sum_received_bidir_reverse)];
+    let handed_over = |(sent, received): (Option<Figures>, Option<Figures>)| {
+        let sent = sent?;
+        let packets = received.and_then(|it| it.packets).unwrap_or(0) / u64::from(settings.receivers.max(1));
+        let handed = super::bits_per_second(packets * settings.blksize, sent.seconds);
+        Some(sent.bits_per_second.max(handed))
+    };
+    let slowest = ways.into_iter().filter_map(handed_over).reduce(f64::min)?;
     let share = if target > 0.0 { slowest / target } else { 1.0 };
     (share < KEPT_UP).then(|| format!("senders reached only {:.0} % of their rate", share * 100.0))
 }
@@ -96,9 +104,8 @@ pub(super) fn sum_up(start: &Start, end: &mut End) {
     let most = |of: fn(&RunReport) -> Option<f64>| end.runs.iter().filter_map(of).reduce(f64::max);
     let (client, server) = (most(|run| run.client_elsewhere_cpus), most(|run| run.server_elsewhere_cpus));
     end.noise = disturbances(start, client, server);
-    let behind =
-        |run: &RunReport| behind(run.target_bitrate, start.test_start.num_streams, &run.sums).is_some();
-    match end.runs.iter().filter(|run| behind(run)).count() {
+    let is_behind = |run: &&RunReport| behind(run.target_bitrate, &start.test_start, &run.sums).is_some();
+    match end.runs.iter().filter(is_behind).count() {
         0 => {}
         count => {
             end.noise.push(format!("senders did not reach their rate in {count} runs of {}", end.runs.len()))
