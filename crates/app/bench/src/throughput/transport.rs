@@ -203,3 +203,26 @@ pub(super) fn of(protocol: Protocol) -> &'static dyn Transport {
 fn said_if_clamped(buffer: sys::Buffer) -> Option<String> {
     buffer.clamped().then(|| buffer.to_string())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn data_go_to_who_asks_for_them_or_to_the_group_and_to_nobody_else() {
+        let [peer, other]: [IpAddr; 2] = ["192.0.2.7", "192.0.2.8"].map(|text| text.parse().unwrap());
+        let check = |protocol, to: IpAddr| {
+            let options = Options { protocol, ..Options::default() };
+            let (end, patience) = (End::Server, Duration::ZERO);
+            let task = Task { options: &options, end, run: 0, unit_bytes: 1, local: other, peer, patience };
+            task.check_endpoints(&[SocketAddr::new(to, 2)])
+        };
+        assert!(check(Protocol::Udp, peer).is_ok());
+        let group = Options::default().group.into();
+        assert!(check(Protocol::Multicast, group).is_ok());
+        for (protocol, to) in [(Protocol::Udp, other), (Protocol::Udp, group), (Protocol::Multicast, peer)] {
+            let refused = check(protocol, to).unwrap_err();
+            assert!(refused.to_string().contains("another host"), "{refused}");
+        }
+    }
+}
