@@ -177,13 +177,15 @@ impl<'a> Client<'a> {
             ours: BTreeMap::new(),
             theirs: BTreeMap::new(),
             done: None,
+            is_server_ending: false,
         };
         let (outcome, ours) = side.run(&mut self.connection, &mut measuring);
         let outcome = outcome.and_then(|()| measuring.wait_for_done(&mut self.connection, task.patience));
         measuring.flush();
         let theirs = measuring.done.take();
+        let ended_by_server = measuring.is_server_ending.then(|| "the server was ended".to_owned());
         let was_stopped = watch.is_wanted_to_end();
-        let trouble = outcome.err().map(|error| error.to_string());
+        let trouble = outcome.err().map(|error| error.to_string()).or(ended_by_server);
         let whole = trouble.is_none() && !was_stopped;
         self.builder.end_run(run, ours, theirs, trouble);
         Ok(whole)
@@ -203,6 +205,8 @@ struct Measuring<'a> {
     ours: BTreeMap<usize, Live>,
     theirs: BTreeMap<usize, Live>,
     done: Option<SideResult>,
+    /// Whether the server asked for the run to end early.
+    is_server_ending: bool,
 }
 
 impl Measuring<'_> {
@@ -268,7 +272,10 @@ impl Partner for Measuring<'_> {
                 Ok(Heard::Fine)
             }
             // The server is being ended.
-            Word::Stop => Ok(Heard::Stop),
+            Word::Stop => {
+                self.is_server_ending = true;
+                Ok(Heard::Stop)
+            }
             other => Err(unexpected(connection, &other)),
         }
     }

@@ -273,6 +273,23 @@ fn a_server_serves_one_client_after_the_other_and_a_taken_port_is_said() {
 }
 
 #[test]
+fn a_server_that_is_ended_ends_the_run_in_order() {
+    let server = Server::start();
+    let port = server.port();
+    let to_server =
+        ["bench", "-c", "127.0.0.1", "-p", &port, "-u", "-i", "20ms", "--json-stream", "-t", "600"];
+    let mut bench = Running::start(&to_server);
+    bench.lines_until(|line| line["event"] == "interval");
+    kill_process(Pid::from_child(&server.process), Signal::INT).unwrap();
+    let (status, lines) = bench.wait();
+    let end = &lines.last().unwrap()["data"];
+    assert_eq!((status.code(), end["state"].as_str()), (Some(1), Some("broken_off")));
+    assert_eq!(end["runs"][0]["trouble"].as_str(), Some("the server was ended"));
+    let account: Account = serde_json::from_value(end["streams"][0]["account"].clone()).unwrap();
+    assert!(account.adds_up() && account.state == AccountState::Closed && account.sent > 0, "{account:?}");
+}
+
+#[test]
 fn a_client_that_is_killed_leaves_the_server_free() {
     let server = Server::start();
     let port = server.port();
