@@ -16,16 +16,19 @@ mod table;
 mod transport;
 mod worker;
 
-pub use figure::{FigureError, Panel};
+pub use figure::Panel;
 pub use options::{Buffer, CpuLimit, EndOfRun, Options, OptionsError};
-pub use pair::{PairError, Program};
+pub use pair::PairError;
 pub use report::{
-    End, FORMAT, Found, Outcome, Point, Report, Row, Run, Search, Settings, Spread, Start, State, VERSION,
+    End, FORMAT, Found, Outcome, Point, Report, Run, Search, Settings, Spread, Start, State, VERSION,
 };
 pub use search::{Progress, Watch, run};
 pub use transport::{Transport, TransportError};
 pub use worker::{WorkerError, serve};
 
+pub use crate::child::Program;
+pub use crate::drawing::FigureError;
+pub use crate::row::Row;
 pub use probe::cycle::{Limits, Verdict};
 
 #[cfg(test)]

@@ -1,16 +1,31 @@
 //! The measurement suite: runs the methods of `probe` over real sockets and rings, and reports.
 //!
 //! Every figure comes with its repeats, their spread and the state of the host; what could not be measured is named
-//! with its reason. Start with [`cycle`], the largest array that two processes exchange every cycle; [`Quota`]
-//! limits their processor time. [`iperf3`] speaks to another tool's clients and servers.
+//! with its reason. Start with [`throughput`], what goes through between two ends that speak over a [`control`]
+//! connection, or with [`cycle`], the largest array that two processes exchange every cycle; [`Quota`] limits their
+//! processor time. [`iperf3`] speaks to another tool's clients and servers.
 //!
 //! Not here: the methods (`probe`), arguments and terminals (`cli`).
 
+mod child;
+pub mod control;
 pub mod cycle;
+mod drawing;
 mod host;
+mod host_state;
 pub mod iperf3;
+mod local_server;
+mod namespaces;
 mod quota;
+mod row;
 pub mod source_004;
+pub mod throughput;
 
+pub use child::Program;
+pub use drawing::FigureError;
 pub use host::Host;
+pub use host_state::{HostState, Link};
+pub use local_server::{LocalServer, LocalServerError};
+pub use namespaces::{NamespaceError, Namespaces, Stay};
 pub use quota::{CpuGroup, Quota, QuotaError, Throttled};
+pub use row::Row;

@@ -1,90 +1,355 @@
-//! What the kernel knows of a TCP connection.
+//! TCP connections that carry test data: their buffers, their congestion control, and what the kernel knows of them.
+//!
+//! They never block, and say with every call whether there was room. Congestion controls are those that this kernel
+//! offers ([`available`]).
 
-use std::io;
-use std::os::fd::AsFd;
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::Duration;
 
-use crate::raw;
+use socket2::{Domain, Protocol, Socket, Type};
 
-/// The words of the kernel's structure up to `tcpi_notsent_bytes`, which Linux has had since 4.6.
-const WORDS: usize = 37;
+use crate::buffer::{Buffer, Direction};
+use crate::open::{BIND, CONFIGURE, CREATE, OpenError, Step};
+use crate::tcp_info::TcpInfo;
 
-/// How a TCP connection is doing, from `TCP_INFO`.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct TcpInfo {
-    /// The largest segment it sends.
-    pub send_mss_bytes: u32,
-    /// Segments sent and not acknowledged.
-    pub unacknowledged_segments: u32,
-    /// Written and not sent yet; zero on kernels that do not tell.
-    pub not_sent_bytes: u32,
-    /// The largest packet the path is known to take.
-    pub path_mtu_bytes: u32,
-    /// The smoothed round trip. Units: microseconds.
-    pub rtt_us: u32,
-    /// How much it varies. Units: microseconds.
-    pub rtt_variance_us: u32,
-    /// How many segments may be on the way.
-    pub congestion_window_segments: u32,
-    /// Segments sent again since it began.
-    pub retransmitted_segments: u32,
+/// Connections that have not been accepted yet; every stream of a test may wait at once.
+const BACKLOG: i32 = 128;
+
+const LISTEN: &str = "listen";
+const CONNECT: &str = "connect";
+
+/// How a connection is to be made.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct TcpOptions {
+    /// Both buffers, in each direction; without it the kernel sizes them as it sees fit.
+    pub buffer_bytes: Option<usize>,
+    /// The congestion control; without it the system's default.
+    pub congestion_control: Option<String>,
+    /// From which address; without it the kernel chooses.
+    pub from: Option<SocketAddr>,
 }
 
-impl TcpInfo {
-    /// Reads it.
+/// What a congestion control that cannot be had is answered with.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TcpError {
+    /// The socket cannot be opened or connected.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// The kernel does not have it, or not for this user.
+    #[error(
+        "this host has no congestion control `{asked}` for this user\nit has: {available}; others are loaded with: \
+         sudo modprobe tcp_{asked}"
+    )]
+    CongestionControl {
+        /// As asked for.
+        asked: String,
+        /// What there is.
+        available: String,
+        /// What the kernel said.
+        #[source]
+        source: io::Error,
+    },
+    /// Nobody answered, or answered no.
+    #[error(
+        "{address} cannot be reached: {source}\nsee that the other end runs, and that no firewall is between"
+    )]
+    Connect {
+        /// Where to.
+        address: SocketAddr,
+        /// What the kernel said.
+        source: io::Error,
+    },
+}
+
+/// A socket that waits for connections.
+pub struct TcpAcceptor {
+    socket: Socket,
+    address: SocketAddr,
+    options: TcpOptions,
+}
+
+/// A connection that never blocks.
+pub struct TcpConnection {
+    socket: Socket,
+    local: SocketAddr,
+    peer: SocketAddr,
+    buffers: Vec<Buffer>,
+}
+
+/// Returns the congestion controls that this kernel has loaded.
+///
+/// # Errors
+/// If `/proc` cannot be read, as in some containers.
+pub fn available() -> io::Result<Vec<String>> {
+    let text = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control")?;
+    Ok(text.split_whitespace().map(str::to_owned).collect())
+}
+
+/// Connects from an address of this host, waiting no longer than `patience`, with a socket that may block.
+///
+/// # Errors
+/// What the kernel says.
+pub fn connect_from(from: SocketAddr, to: SocketAddr, patience: Duration) -> io::Result<TcpStream> {
+    let socket = Socket::new(Domain::for_address(to), Type::STREAM, Some(Protocol::TCP))?;
+    socket.bind(&from.into())?;
+    socket.connect_timeout(&to.into(), patience)?;
+    Ok(socket.into())
+}
+
+impl TcpAcceptor {
+    /// Listens at an address; port 0 lets the kernel choose.
     ///
     /// # Errors
-    /// What the kernel says, such as that it is no TCP socket.
-    pub fn of(socket: impl AsFd) -> io::Result<Self> {
-        let mut words = [0_u32; WORDS];
-        raw::tcp_info(socket.as_fd(), &mut words)?;
-        Ok(Self::from_words(&words))
+    /// [`TcpError`] says which step failed and the way out.
+    pub fn listen(address: SocketAddr, options: &TcpOptions) -> Result<Self, TcpError> {
+        let socket = open(address)?;
+        // A server that is started anew is not to wait until the kernel has forgotten the connections of the last.
+        socket.set_reuse_address(true).step(CONFIGURE, address)?;
+        // Before it listens: the window of a connection is agreed on when it is made.
+        configure(&socket, address, options)?;
+        socket.bind(&address.into()).step(BIND, address)?;
+        socket.listen(BACKLOG).step(LISTEN, address)?;
+        socket.set_nonblocking(true).step(CONFIGURE, address)?;
+        let bound = socket.local_addr().step(BIND, address)?.as_socket().unwrap_or(address);
+        Ok(Self { socket, address: bound, options: options.clone() })
     }
 
-    /// Source: `struct tcp_info` in the kernel's `uapi/linux/tcp.h`: eight bytes of flags, then words. What an older
-    /// kernel leaves out stays zero.
-    const fn from_words(words: &[u32; WORDS]) -> Self {
-        Self {
-            send_mss_bytes: words[4],
-            unacknowledged_segments: words[6],
-            path_mtu_bytes: words[15],
-            rtt_us: words[17],
-            rtt_variance_us: words[18],
-            congestion_window_segments: words[20],
-            retransmitted_segments: words[25],
-            not_sent_bytes: words[36],
+    /// Takes a connection that waits; `None` if none does.
+    ///
+    /// # Errors
+    /// What the kernel says, and what [`TcpConnection::connect`] says of options.
+    pub fn accept(&self) -> Result<Option<TcpConnection>, TcpError> {
+        match self.socket.accept() {
+            Ok((socket, _)) => {
+                let buffers = configure(&socket, self.address, &self.options)?;
+                TcpConnection::of(socket, self.address, buffers).map(Some)
+            }
+            Err(error) if is_nothing(&error) => Ok(None),
+            Err(source) => Err(TcpError::Connect { address: self.address, source }),
         }
     }
 
-    /// Tells whether everything written was acknowledged by the other end's kernel.
+    /// Returns the address it listens at, with the port that the kernel chose.
     #[must_use]
-    pub const fn is_acknowledged(&self) -> bool {
-        self.unacknowledged_segments == 0 && self.not_sent_bytes == 0
+    pub const fn local_address(&self) -> SocketAddr {
+        self.address
     }
+}
+
+impl TcpConnection {
+    /// Connects, waiting no longer than `patience`.
+    ///
+    /// # Errors
+    /// [`TcpError`] says which step failed and the way out.
+    pub fn connect(to: SocketAddr, options: &TcpOptions, patience: Duration) -> Result<Self, TcpError> {
+        let socket = open(to)?;
+        let buffers = configure(&socket, to, options)?;
+        if let Some(from) = options.from {
+            socket.bind(&from.into()).step(BIND, from)?;
+        }
+        socket
+            .connect_timeout(&to.into(), patience)
+            .map_err(|source| TcpError::Connect { address: to, source })?;
+        Self::of(socket, to, buffers)
+    }
+
+    fn of(socket: Socket, address: SocketAddr, buffers: Vec<Buffer>) -> Result<Self, TcpError> {
+        socket.set_nonblocking(true).step(CONFIGURE, address)?;
+        let local = socket.local_addr().step(CONFIGURE, address)?.as_socket().unwrap_or(address);
+        let peer = socket.peer_addr().step(CONNECT, address)?.as_socket().unwrap_or(address);
+        Ok(Self { socket, local, peer, buffers })
+    }
+
+    /// Sends what there is room for; `None` if there is none.
+    ///
+    /// # Errors
+    /// What the kernel says; a full buffer is not an error.
+    pub fn send(&self, bytes: &[u8]) -> io::Result<Option<usize>> {
+        some_or_nothing((&self.socket).write(bytes))
+    }
+
+    /// Receives what is there; `None` if nothing is, `Some(0)` once the other end has finished.
+    ///
+    /// # Errors
+    /// What the kernel says; an empty buffer is not an error.
+    pub fn receive(&self, into: &mut [u8]) -> io::Result<Option<usize>> {
+        some_or_nothing((&self.socket).read(into))
+    }
+
+    /// Says that nothing more is sent; what is on its way still arrives.
+    ///
+    /// # Errors
+    /// If the other end is gone.
+    pub fn finish(&self) -> io::Result<()> {
+        self.socket.shutdown(std::net::Shutdown::Write)
+    }
+
+    /// Returns what the kernel knows of the connection.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn info(&self) -> io::Result<TcpInfo> {
+        TcpInfo::of(self)
+    }
+
+    /// Returns the congestion control in use.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn congestion_control(&self) -> io::Result<String> {
+        let name = self.socket.tcp_congestion()?;
+        let end = name.iter().position(|byte| *byte == 0).unwrap_or(name.len());
+        Ok(String::from_utf8_lossy(&name[..end]).into_owned())
+    }
+
+    /// Returns this end's address.
+    #[must_use]
+    pub const fn local_address(&self) -> SocketAddr {
+        self.local
+    }
+
+    /// Returns the other end's address.
+    #[must_use]
+    pub const fn peer_address(&self) -> SocketAddr {
+        self.peer
+    }
+
+    /// Returns what the kernel made of the buffers that were asked for; empty if none were.
+    #[must_use]
+    pub fn granted_buffers(&self) -> &[Buffer] {
+        &self.buffers
+    }
+}
+
+impl AsFd for TcpAcceptor {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+impl AsFd for TcpConnection {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+fn open(address: SocketAddr) -> Result<Socket, OpenError> {
+    Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP)).step(CREATE, address)
+}
+
+fn configure(socket: &Socket, address: SocketAddr, options: &TcpOptions) -> Result<Vec<Buffer>, TcpError> {
+    socket.set_tcp_nodelay(true).step(CONFIGURE, address)?;
+    if let Some(name) = &options.congestion_control {
+        socket.set_tcp_congestion(name.as_bytes()).map_err(|source| TcpError::CongestionControl {
+            asked: name.clone(),
+            available: available().unwrap_or_default().join(", "),
+            source,
+        })?;
+    }
+    let Some(bytes) = options.buffer_bytes else { return Ok(Vec::new()) };
+    let request = |direction| Buffer::request(socket, direction, bytes).step(CONFIGURE, address);
+    Ok(vec![request(Direction::Send)?, request(Direction::Receive)?])
+}
+
+fn some_or_nothing(outcome: io::Result<usize>) -> io::Result<Option<usize>> {
+    match outcome {
+        Err(error) if is_nothing(&error) => Ok(None),
+        outcome => outcome.map(Some),
+    }
+}
+
+fn is_nothing(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::io::Write;
-    use std::net::{TcpListener, TcpStream, UdpSocket};
+    use crate::{Interest, Poller, clock};
+    use std::net::Ipv4Addr;
 
-    #[test]
-    fn a_connection_tells_what_lies_unsent() {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let mut sender = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        let (_reader, _) = listener.accept().unwrap();
-        let idle = TcpInfo::of(&sender).unwrap();
-        assert!(idle.is_acknowledged() && idle.send_mss_bytes > 0 && idle.congestion_window_segments > 0);
-        assert!(idle.path_mtu_bytes >= idle.send_mss_bytes && idle.retransmitted_segments == 0, "{idle:?}");
-        // Nobody reads: the buffers of both ends fill, and what follows waits.
-        sender.set_nonblocking(true).unwrap();
-        while sender.write(&[0; 65_536]).is_ok() {}
-        let full = TcpInfo::of(&sender).unwrap();
-        assert!(full.not_sent_bytes > 0 && !full.is_acknowledged(), "{full:?}");
+    const PATIENCE: Duration = Duration::from_secs(20);
+
+    fn wait(poller: &mut Poller) {
+        poller.wait(Some(clock::monotonic() + PATIENCE)).unwrap();
+    }
+
+    /// Connects two ends on the loopback interface.
+    fn pair(options: &TcpOptions) -> (TcpConnection, TcpConnection) {
+        let acceptor = TcpAcceptor::listen((Ipv4Addr::LOCALHOST, 0).into(), options).unwrap();
+        let near = TcpConnection::connect(acceptor.local_address(), options, PATIENCE).unwrap();
+        let mut poller = Poller::new().unwrap();
+        poller.add(&acceptor, 0, Interest::Read).unwrap();
+        loop {
+            if let Some(far) = acceptor.accept().unwrap() {
+                return (near, far);
+            }
+            wait(&mut poller);
+        }
     }
 
     #[test]
-    fn what_is_no_connection_is_an_error() {
-        assert!(TcpInfo::of(UdpSocket::bind("127.0.0.1:0").unwrap()).is_err());
+    fn every_byte_arrives_and_the_end_is_seen() {
+        let (near, far) = pair(&TcpOptions::default());
+        assert_eq!((near.peer_address(), far.peer_address()), (far.local_address(), near.local_address()));
+        assert_eq!(far.receive(&mut [0; 8]).unwrap(), None);
+        let (mut sent, mut received, mut memory) = (0, 0, vec![0; 1 << 16]);
+        while let Some(count) = near.send(&memory).unwrap() {
+            sent += count;
+        }
+        near.finish().unwrap();
+        let mut poller = Poller::new().unwrap();
+        poller.add(&far, 0, Interest::Read).unwrap();
+        loop {
+            match far.receive(&mut memory).unwrap() {
+                Some(0) => break,
+                Some(count) => received += count,
+                None => wait(&mut poller),
+            }
+        }
+        assert!(sent > 0);
+        assert_eq!(sent, received);
+        let info = near.info().unwrap();
+        assert!(info.send_mss_bytes > 0 && info.congestion_window_bytes() > 0, "{info:?}");
+    }
+
+    #[test]
+    fn the_congestion_control_is_the_one_asked_for() {
+        for name in available().unwrap() {
+            let options = TcpOptions { congestion_control: Some(name.clone()), ..TcpOptions::default() };
+            // Listed are also those that only root may choose.
+            if let Ok(acceptor) = TcpAcceptor::listen((Ipv4Addr::LOCALHOST, 0).into(), &options) {
+                let near = TcpConnection::connect(acceptor.local_address(), &options, PATIENCE).unwrap();
+                assert_eq!(near.congestion_control().unwrap(), name);
+            }
+        }
+    }
+
+    #[test]
+    fn an_unknown_congestion_control_is_answered_with_those_there_are() {
+        let options = TcpOptions { congestion_control: Some("nonesuch".to_owned()), ..TcpOptions::default() };
+        let refused = TcpAcceptor::listen((Ipv4Addr::LOCALHOST, 0).into(), &options).err().unwrap();
+        let said = refused.to_string();
+        assert!(said.contains("`nonesuch`") && said.contains(&available().unwrap().join(", ")), "{said}");
+    }
+
+    #[test]
+    fn buffers_are_those_asked_for_or_said_to_be_clamped() {
+        let (near, _far) = pair(&TcpOptions { buffer_bytes: Some(64 << 10), ..TcpOptions::default() });
+        let [send, receive] = near.granted_buffers() else { panic!("two were asked for") };
+        assert_eq!((send.direction, receive.direction), (Direction::Send, Direction::Receive));
+        assert!(send.effective_bytes >= 128 << 10 || send.clamped());
+    }
+
+    #[test]
+    fn nobody_there_is_said_with_the_address() {
+        let unused = TcpAcceptor::listen((Ipv4Addr::LOCALHOST, 0).into(), &TcpOptions::default()).unwrap();
+        let address = unused.local_address();
+        drop(unused);
+        let error = TcpConnection::connect(address, &TcpOptions::default(), PATIENCE).err().unwrap();
+        assert!(error.to_string().starts_with(&format!("{address} cannot be reached")), "{error}");
     }
 }

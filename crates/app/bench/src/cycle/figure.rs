@@ -5,40 +5,14 @@
 //! else.
 
 mod panel;
-mod png_file;
 
-use std::sync::OnceLock;
-
-use plotters::coord::Shift;
-use plotters::drawing::{DrawingArea, DrawingAreaErrorKind};
-use plotters::prelude::{BitMapBackend, DrawingBackend, IntoDrawingArea, SVGBackend, Text};
-use plotters::style::{FontStyle, IntoFont, WHITE, register_font};
+use plotters::prelude::{BitMapBackend, IntoDrawingArea, SVGBackend};
 
 pub use panel::Panel;
 
 use super::report::Report;
-use panel::{HEIGHT, INK, WIDTH};
-
-/// How many pixels of a PNG stand for one of the drawing: sharp on fine screens and on paper.
-const PIXELS: u32 = 2;
-
-/// Height of a line of what stands above a picture's figures, and of the room around it.
-const LINE: u32 = 18;
-const ROOM: u32 = 14;
-/// How wide a letter of those lines is at most on average.
-const LETTER: u32 = 7;
-
-/// Says why a figure could not be drawn.
-#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum FigureError {
-    /// Nothing was measured.
-    #[error("there is nothing to draw: no point was measured\nsee the table for the reasons")]
-    Empty,
-    /// The drawing failed: a defect of this program.
-    #[error("a figure could not be drawn: {0}\nplease report it with the output of --json")]
-    Drawing(String),
-}
+use crate::drawing::{self, FigureError, LETTER, LINE, PIXELS, ROOM, draw_header, use_font, wrapped};
+use panel::{HEIGHT, WIDTH};
 
 impl Report {
     /// Returns the panels of each processor quota, in the order of measuring; quotas of which no point was
@@ -73,7 +47,7 @@ impl Report {
             }
             area.present().map_err(|error| FigureError::Drawing(error.to_string()))?;
         }
-        png_file::encode(&pixels, size)
+        drawing::encode(&pixels, size)
     }
 
     /// Returns what stands above a picture, as it does on a page: no figure without its host and its rules.
@@ -83,40 +57,6 @@ impl Report {
         let noise = if noisy > 0 { noise.as_str() } else { "" };
         format!("{}\n{}{noise}", self.host_in_words(), self.rules_in_words())
     }
-}
-
-fn draw_header<B: DrawingBackend>(
-    area: &DrawingArea<B, Shift>,
-    lines: &[String],
-) -> Result<(), DrawingAreaErrorKind<B::ErrorType>> {
-    area.fill(&WHITE)?;
-    let font = ("sans-serif", 12 * PIXELS).into_font().color(&INK);
-    let pixels = |drawing: u32| i32::try_from(drawing * PIXELS).expect("a header has few lines");
-    for (line, index) in lines.iter().zip(0..) {
-        let place = (pixels(ROOM), pixels(ROOM + index * LINE));
-        area.draw(&Text::new(line.as_str(), place, font.clone()))?;
-    }
-    Ok(())
-}
-
-/// Breaks text into lines of at most so many letters, where words end.
-fn wrapped(text: &str, letters: u32) -> Vec<String> {
-    let mut lines: Vec<String> = Vec::new();
-    for paragraph in text.lines() {
-        lines.push(String::new());
-        for word in paragraph.split(' ') {
-            let line = lines.last_mut().expect("every paragraph begins a line");
-            if line.is_empty() {
-                word.clone_into(line);
-            } else if line.len() + 1 + word.len() <= letters as usize {
-                line.push(' ');
-                line.push_str(word);
-            } else {
-                lines.push(word.to_owned());
-            }
-        }
-    }
-    lines
 }
 
 impl Panel {
@@ -134,18 +74,6 @@ impl Panel {
         }
         Ok(svg)
     }
-}
-
-/// Gives the drawing a font of its own, so that pictures do not depend on what is installed.
-fn use_font() {
-    static REGISTERED: OnceLock<()> = OnceLock::new();
-    REGISTERED.get_or_init(|| {
-        let fonts = [(FontStyle::Normal, dejavu::sans::regular()), (FontStyle::Bold, dejavu::sans::bold())];
-        for (style, bytes) in fonts {
-            // A font that could not be read would show as an error of the first text that is drawn.
-            let _ = register_font("sans-serif", style, bytes);
-        }
-    });
 }
 
 #[cfg(test)]
@@ -181,12 +109,6 @@ mod tests {
         let png = example().to_png().unwrap();
         assert_eq!(&png[1..4], b"PNG");
         assert!(png.len() > 10_000, "{} bytes", png.len());
-    }
-
-    #[test]
-    fn lines_break_between_words_and_words_stay_whole() {
-        assert_eq!(wrapped("one two three\nfour", 7), ["one two", "three", "four"]);
-        assert_eq!(wrapped("unbreakable", 3), ["unbreakable"]);
     }
 
     #[test]

@@ -3,18 +3,10 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use super::figure::FigureError;
 use super::report::{Outcome, Point, Report, Run};
 use super::table::grouped;
+use crate::drawing::{FigureError, STYLE, escaped};
 use crate::source_004::{self, Comparison};
-
-const STYLE: &str = "\
-body { font: 15px/1.5 system-ui, sans-serif; color: #222; max-width: 1280px; margin: 2em auto; padding: 0 1em; }
-h1 { font-size: 1.5em; } h2 { font-size: 1.15em; margin-top: 2em; }
-table { border-collapse: collapse; } td, th { padding: .15em .8em; text-align: right; border-bottom: 1px solid #ddd; }
-td.word, th.word { text-align: left; } .noisy { color: #a33; } .quiet { color: #666; }
-figure { margin: 0; display: grid; grid-template-columns: repeat(auto-fit, minmax(340px, 1fr)); gap: 8px; }
-svg { width: 100%; max-width: 560px; height: auto; } figcaption { grid-column: 1 / -1; color: #666; }";
 
 impl Report {
     /// Writes the page.
@@ -135,11 +127,6 @@ fn conclusions(comparison: &Comparison) -> String {
 fn grouped_whole(value: u64) -> String {
     #[expect(clippy::cast_precision_loss, reason = "pieces are far below 2^53")]
     grouped(value as f64)
-}
-
-/// Writes text so that no browser takes it for anything else.
-fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
 #[cfg(test)]

@@ -1,9 +1,6 @@
 //! The two processes of a search, from outside: started, told, listened to, ended.
 
-use std::io::{BufRead, BufReader, Write};
-use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
-use std::process::{Child, ChildStdin, Command, Stdio};
+use std::io::{BufRead, BufReader};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
@@ -11,26 +8,14 @@ use probe::cycle::Account;
 use sys::clock;
 
 use super::message::{FromWorker, Role, Task, ToWorker};
+use crate::child::{OwnedProcess, Program};
 
 /// How long a process may be silent beyond the time its run takes. At the smallest quota a process gets a
 /// hundredth of a processor.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// How long a process may take to end before it is killed.
-const PATIENCE_AT_END: Duration = Duration::from_secs(5);
-const LOOK_AT_END: Duration = Duration::from_millis(2);
-
 /// How often the wish to end is looked at.
 const LOOK: Duration = Duration::from_millis(50);
-
-/// How the processes of a bench are started.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Program {
-    /// The program that calls [`serve`](super::serve) when it gets these arguments.
-    pub path: PathBuf,
-    /// The arguments.
-    pub arguments: Vec<String>,
-}
 
 /// Says why a run could not be measured.
 #[derive(Debug, thiserror::Error)]
@@ -108,9 +93,7 @@ pub(super) struct Pair {
 
 struct Worker {
     role: Role,
-    process: Child,
-    /// Dropping it asks the process to end.
-    input: Option<ChildStdin>,
+    process: OwnedProcess,
     program: String,
 }
 
@@ -218,49 +201,27 @@ impl Worker {
         heard: Sender<(Role, Option<FromWorker>)>,
     ) -> Result<Self, PairError> {
         let name = program.path.display().to_string();
-        let mut command = Command::new(&program.path);
-        command.args(&program.arguments).stdin(Stdio::piped()).stdout(Stdio::piped());
-        // Ctrl-C is for the bench alone: it ends its processes in order, with what was measured so far.
-        command.process_group(0);
         let unreachable = |source| PairError::Unreachable { side: side(role), program: name.clone(), source };
-        let mut process = command.spawn().map_err(unreachable)?;
-        let input = process.stdin.take();
-        if let Some(output) = process.stdout.take() {
-            std::thread::spawn(move || {
-                let lines = BufReader::new(output).lines().map_while(Result::ok);
-                for message in lines.map_while(|line| serde_json::from_str(&line).ok()) {
-                    // Nobody listens any more: the pair is being dropped.
-                    let _ = heard.send((role, Some(message)));
-                }
-                let _ = heard.send((role, None));
-            });
-        }
-        Ok(Self { role, process, input, program: name })
+        let (process, output) = OwnedProcess::spawn(program.command()).map_err(unreachable)?;
+        std::thread::spawn(move || {
+            let lines = BufReader::new(output).lines().map_while(Result::ok);
+            for message in lines.map_while(|line| serde_json::from_str(&line).ok()) {
+                // Nobody listens any more: the pair is being dropped.
+                let _ = heard.send((role, Some(message)));
+            }
+            let _ = heard.send((role, None));
+        });
+        Ok(Self { role, process, program: name })
     }
 
     fn tell(&mut self, message: &ToWorker) -> Result<(), PairError> {
         let mut line = serde_json::to_string(message).expect("messages are plain data");
         line.push('\n');
-        let written = self.input.as_mut().map_or(Ok(()), |input| input.write_all(line.as_bytes()));
-        written.map_err(|source| PairError::Unreachable {
+        self.process.write(&line).map_err(|source| PairError::Unreachable {
             side: side(self.role),
             program: self.program.clone(),
             source,
         })
-    }
-}
-
-impl Drop for Worker {
-    fn drop(&mut self) {
-        drop(self.input.take());
-        // It ends by itself now, and takes with it what it made; with a small quota that takes a while.
-        let patience = Instant::now() + PATIENCE_AT_END;
-        while matches!(self.process.try_wait(), Ok(None)) && Instant::now() < patience {
-            std::thread::sleep(LOOK_AT_END);
-        }
-        // Failing means that it has ended already.
-        drop(self.process.kill());
-        drop(self.process.wait());
     }
 }
 

@@ -10,6 +10,7 @@ use super::message::AccountWords;
 use super::options::{Buffer, EndOfRun, Options};
 use super::transport::Transport;
 use crate::host::Host;
+use crate::row::Row;
 use crate::source_004::Comparison;
 
 /// What kind of object it is.
@@ -193,30 +194,6 @@ pub struct Run {
     pub dropped_by_socket: Option<u64>,
     /// Quota periods in which the pair was stopped, its preparation not counted; null without a quota.
     pub throttled_periods: Option<u64>,
-}
-
-/// A point's median in the form that all benches share.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Row {
-    /// `cycle`.
-    pub bench: String,
-    /// Cycle time and quota, such as `10ms/0.3cpu`.
-    pub case: String,
-    /// The transport.
-    pub system: String,
-    /// `multiplicity`.
-    pub metric: String,
-    /// `elements`.
-    pub unit: String,
-    /// Median of the repeats.
-    pub median: f64,
-    /// The smallest.
-    pub min: f64,
-    /// The largest.
-    pub max: f64,
-    /// How many repeats.
-    pub runs: u64,
 }
 
 /// How a bench ended.

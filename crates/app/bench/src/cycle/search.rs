@@ -9,11 +9,12 @@ use sys::clock;
 
 use super::message::{EndBeyond, Role, Task};
 use super::options::{self, CpuLimit, EndOfRun, Options, OptionsError};
-use super::pair::{Measured, Pair, PairError, Program};
+use super::pair::{Measured, Pair, PairError};
 use super::report::{
     End, FORMAT, Found, Outcome, Point, Report, Run, Search, Settings, Start, State, VERSION,
 };
 use super::transport::Transport;
+use crate::child::Program;
 use crate::host::{self, Elsewhere, Host};
 use crate::quota::{self, CpuGroup, Quota, QuotaError, Throttled};
 

@@ -2,8 +2,15 @@
 
 mod cycle;
 mod iperf3;
+mod letters;
 mod output;
+mod pending;
 mod reproduce;
+mod server;
+mod throughput;
+mod watching;
+
+use std::net::IpAddr;
 
 use clap::{Args, Subcommand};
 
@@ -11,6 +18,9 @@ use crate::Outcome;
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
+  tallycast bench -s --listen 0.0.0.0                     wait for clients
+  tallycast bench -c 192.0.2.7 -u -b 100M                 measure with a server: throughput, loss and its reasons
+  tallycast bench throughput                              the same with both ends on this host
   tallycast bench cycle --cycle-times 1..14ms             the largest array every cycle, UDP and shared memory
   tallycast bench reproduce 004                           a published comparison, done again on this host
 
@@ -18,13 +28,21 @@ Every figure comes with its repeats, their spread and the state of this host.
 Exit code 1: some of it could not be measured, and the report says why.";
 
 #[derive(Args, Debug)]
+#[command(args_conflicts_with_subcommands = true, arg_required_else_help = true)]
 pub(crate) struct Arguments {
     #[command(subcommand)]
-    what: What,
+    what: Option<What>,
+    #[command(flatten)]
+    server: server::Arguments,
+    #[command(flatten)]
+    throughput: throughput::Arguments,
 }
 
 #[derive(Subcommand, Debug)]
 enum What {
+    /// What goes through to another host, or on this one: rates, losses and their reasons
+    #[command(after_help = throughput::EXAMPLES)]
+    Throughput(throughput::Arguments),
     /// The largest array two processes exchange every cycle, over UDP and shared memory
     #[command(after_help = cycle::EXAMPLES)]
     Cycle(cycle::Arguments),
@@ -37,16 +55,26 @@ enum What {
     /// Be one of the processes of `cycle`
     #[command(hide = true)]
     CycleWorker,
+    /// Be the server of a measurement on this host
+    #[command(hide = true)]
+    ServerWorker {
+        #[arg(long)]
+        listen: IpAddr,
+    },
 }
 
 pub(crate) fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
     match arguments.what {
-        What::Cycle(arguments) => cycle::run(&arguments),
-        What::Reproduce(arguments) => reproduce::run(&arguments),
-        What::Iperf3(arguments) => iperf3::run(&arguments),
-        What::CycleWorker => {
+        None if arguments.server.server => server::run(&arguments.server, arguments.throughput.port),
+        None => throughput::run(&arguments.throughput),
+        Some(What::Throughput(arguments)) => throughput::run(&arguments),
+        Some(What::Cycle(arguments)) => cycle::run(&arguments),
+        Some(What::Reproduce(arguments)) => reproduce::run(&arguments),
+        Some(What::Iperf3(arguments)) => iperf3::run(&arguments),
+        Some(What::CycleWorker) => {
             bench::cycle::serve()?;
             Ok(Outcome::Fine)
         }
+        Some(What::ServerWorker { listen }) => server::run_for_parent(listen),
     }
 }

@@ -15,3 +15,4 @@ mod reaches;
 mod refusals;
 mod schema;
 mod streams;
+mod throughput;

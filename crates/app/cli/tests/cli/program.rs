@@ -51,7 +51,7 @@ pub(crate) fn run_as_nobody(arguments: &[&str]) -> Option<Output> {
 }
 
 /// The program with arguments; nothing of the surroundings decides what it does.
-fn command(arguments: &[&str]) -> Command {
+pub(crate) fn command(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_tallycast"));
     command.args(arguments).env("XDG_CONFIG_HOME", "/nonexistent").env("NO_COLOR", "1");
     for variable in ["TALLYCAST_BUS", "TALLYCAST_CONFIG", "TALLYCAST_LOG"] {

@@ -96,6 +96,7 @@ fn is_of(value: &Value, kinds: &Value) -> bool {
         "string" => value.is_string(),
         "integer" => value.is_i64() || value.is_u64(),
         "number" => value.is_number(),
+        "boolean" => value.is_boolean(),
         other => panic!("the schema uses the type `{other}`, which this check does not know"),
     };
     match kinds {

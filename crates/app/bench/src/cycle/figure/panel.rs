@@ -8,10 +8,10 @@ use plotters::element::{EmptyElement, PathElement};
 use plotters::prelude::{Cartesian2d, ChartContext, Circle, DashedLineSeries, DrawingBackend, LineSeries};
 use plotters::style::{Color, FontStyle, IntoFont, RGBColor, ShapeStyle};
 
-use super::FigureError;
 use crate::cycle::report::{Found, Report};
 use crate::cycle::table::grouped;
 use crate::cycle::transport::Transport;
+use crate::drawing::{FigureError, GRID, INK};
 
 /// Size of a panel. Units: pixels of the drawing.
 pub(super) const WIDTH: u32 = 560;
@@ -23,9 +23,6 @@ const APART: f64 = 0.006;
 
 /// How much longer than its largest point the y axis is: what explains the marks stands above them.
 const HEADROOM: f64 = 1.3;
-
-pub(super) const INK: RGBColor = RGBColor(0x33, 0x33, 0x33);
-const GRID: RGBColor = RGBColor(0xdd, 0xdd, 0xdd);
 
 /// What is shown in one panel.
 #[derive(Clone, PartialEq, Debug)]

@@ -1,15 +1,14 @@
 //! Running a bench under the eyes of a terminal, and handing out what it found.
 
 use std::io::Write;
-use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use bench::cycle::{self, FigureError, Options, Program, Progress, Report, State, Watch};
+use bench::cycle::{self, Options, Program, Progress, Report, State, Watch};
 use clap::Args;
-use tempfile::NamedTempFile;
 
+use super::pending::Pending;
 use crate::Outcome;
 use crate::status_line::StatusLine;
 use crate::stop::Stop;
@@ -26,12 +25,6 @@ pub(super) struct Output {
     /// Write the figures as a picture
     #[arg(long, value_name = "FILE")]
     png: Option<PathBuf>,
-}
-
-/// A file that appears once it is whole.
-struct Pending {
-    path: PathBuf,
-    file: NamedTempFile,
 }
 
 /// Measures and hands out; `finish` completes the report before.
@@ -53,8 +46,8 @@ pub(super) fn measure(
     // Files first, and each for itself: hours of measuring are not to be lost with a pipe that nobody reads any more,
     // nor with a disk that is full.
     let written = [
-        html.map_or(Ok(()), |html| html.write_page(&report)),
-        png.map_or(Ok(()), |png| png.write_picture(&report)),
+        html.map_or(Ok(()), |html| html.write(report.to_html()?.as_bytes())),
+        png.map_or(Ok(()), |png| png.write_picture(report.to_png())),
     ];
     print(&report, output)?;
     written.into_iter().collect::<anyhow::Result<()>>()?;
@@ -67,43 +60,6 @@ fn print(report: &Report, output: &Output) -> anyhow::Result<()> {
         return Ok(writeln!(std::io::stdout(), "{}", serde_json::to_string(report)?)?);
     }
     Ok(write!(std::io::stdout(), "{report}")?)
-}
-
-impl Pending {
-    fn new(path: &Path) -> anyhow::Result<Self> {
-        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-        let file = NamedTempFile::new_in(folder.unwrap_or(Path::new(".")));
-        let file = file.with_context(|| {
-            format!("{} cannot be written\nname a file in a folder that can", path.display())
-        })?;
-        Ok(Self { path: path.to_owned(), file })
-    }
-
-    fn write_page(self, report: &Report) -> anyhow::Result<()> {
-        self.write(report.to_html()?.as_bytes())
-    }
-
-    /// Writes the figures; leaves the file out, and says so, where nothing was measured.
-    fn write_picture(self, report: &Report) -> anyhow::Result<()> {
-        match report.to_png() {
-            Ok(picture) => self.write(&picture),
-            Err(FigureError::Empty) => {
-                eprintln!("warning: {} is not written: {}", self.path.display(), FigureError::Empty);
-                Ok(())
-            }
-            Err(error) => Err(error.into()),
-        }
-    }
-
-    fn write(mut self, bytes: &[u8]) -> anyhow::Result<()> {
-        let said = || format!("{} cannot be written", self.path.display());
-        self.file.write_all(bytes).with_context(said)?;
-        // A temporary file is its owner's alone; a report is for others too.
-        let permissions = std::fs::Permissions::from_mode(0o644);
-        self.file.as_file().set_permissions(permissions).with_context(said)?;
-        self.file.persist(&self.path).with_context(said)?;
-        Ok(())
-    }
 }
 
 /// Writes a duration in the unit that leaves a number to be grasped.

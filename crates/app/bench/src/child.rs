@@ -1,0 +1,73 @@
+//! A process of this program that a bench has started: it ends with the bench, whatever way that ends.
+
+use std::io::{self, Write};
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// How long a process may take to end before it is killed.
+const PATIENCE_AT_END: Duration = Duration::from_secs(5);
+const LOOK_AT_END: Duration = Duration::from_millis(2);
+
+/// How a process of this program is started.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Program {
+    /// The program.
+    pub path: PathBuf,
+    /// The arguments that make it the process that is wanted.
+    pub arguments: Vec<String>,
+}
+
+/// A process that ends when its standard input does. Dropping it ends it.
+#[derive(Debug)]
+pub(crate) struct OwnedProcess {
+    process: Child,
+    /// Dropping it asks the process to end.
+    input: Option<ChildStdin>,
+}
+
+impl Program {
+    /// Returns the command that starts it.
+    pub(crate) fn command(&self) -> Command {
+        let mut command = Command::new(&self.path);
+        command.args(&self.arguments);
+        command
+    }
+}
+
+impl OwnedProcess {
+    /// Starts it; returns its standard output too.
+    pub(crate) fn spawn(mut command: Command) -> io::Result<(Self, ChildStdout)> {
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        // Ctrl-C is for the bench alone: it ends its processes in order, with what was measured so far.
+        command.process_group(0);
+        let mut process = command.spawn()?;
+        let input = process.stdin.take();
+        let output = process.stdout.take().expect("standard output was piped");
+        Ok((Self { process, input }, output))
+    }
+
+    pub(crate) fn id(&self) -> u32 {
+        self.process.id()
+    }
+
+    /// Writes into its standard input.
+    pub(crate) fn write(&mut self, text: &str) -> io::Result<()> {
+        self.input.as_mut().map_or(Ok(()), |input| input.write_all(text.as_bytes()))
+    }
+}
+
+impl Drop for OwnedProcess {
+    fn drop(&mut self) {
+        drop(self.input.take());
+        // It ends by itself now, and takes with it what it made; with a small quota that takes a while.
+        let patience = Instant::now() + PATIENCE_AT_END;
+        while matches!(self.process.try_wait(), Ok(None)) && Instant::now() < patience {
+            std::thread::sleep(LOOK_AT_END);
+        }
+        // Failing means that it has ended already.
+        drop(self.process.kill());
+        drop(self.process.wait());
+    }
+}

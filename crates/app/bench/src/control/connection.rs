@@ -1,0 +1,399 @@
+//! One end of a control connection.
+
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::frame::{self, FrameError, Frames};
+use super::message::{Message, PROTOCOL};
+use crate::host_state::HostState;
+
+/// How long an end waits for the other.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Patience {
+    /// Until the connection is there.
+    pub connect: Duration,
+    /// From the first byte of a message to its last, and until one is taken.
+    pub message: Duration,
+    /// Between one message and the next. Each end says at least that it is [alive](Message::Alive), four times as often.
+    pub silence: Duration,
+}
+
+/// Says what is wrong with a control connection.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ControlError {
+    /// No connection came about.
+    #[error(
+        "no bench server answers at {address}: {source}\nstart one there with: tallycast bench -s{listen}"
+    )]
+    Unreachable {
+        /// Where it was looked for.
+        address: SocketAddr,
+        /// What has to be said to a server that others are to reach.
+        listen: &'static str,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// The two programs do not understand each other.
+    #[error(
+        "{peer} speaks version {theirs} of the bench protocol (tallycast {their_program}), this program version {ours} \
+         (tallycast {our_program})\ninstall the same version of tallycast on both hosts"
+    )]
+    Version {
+        /// The other end.
+        peer: SocketAddr,
+        /// Its version.
+        theirs: u32,
+        /// Its program's version.
+        their_program: String,
+        /// Ours.
+        ours: u32,
+        /// Our program's version.
+        our_program: &'static str,
+    },
+    /// The server measures with somebody else.
+    #[error(
+        "the server at {peer} is busy measuring with {with}\nwait until it has finished, or use another server"
+    )]
+    Busy {
+        /// The server.
+        peer: SocketAddr,
+        /// Who is there.
+        with: String,
+    },
+    /// The other end could not go on.
+    #[error("the other end, {peer}, failed: {reason}")]
+    Failed {
+        /// The other end.
+        peer: SocketAddr,
+        /// In its words.
+        reason: String,
+    },
+    /// The other end is gone.
+    #[error("the other end, {peer}, is gone\nsee whether it was ended, and start it again")]
+    Gone {
+        /// The other end.
+        peer: SocketAddr,
+    },
+    /// The other end says nothing any more.
+    #[error(
+        "the other end, {peer}, has said nothing for {silence:?}\nsee whether its host can still be reached"
+    )]
+    Silent {
+        /// The other end.
+        peer: SocketAddr,
+        /// For how long.
+        silence: Duration,
+    },
+    /// The other end is none of ours.
+    #[error("{peer} is no end of a bench: {source}\nsee what listens there, or choose another port with -p")]
+    Nonsense {
+        /// The other end.
+        peer: SocketAddr,
+        /// What it did.
+        source: FrameError,
+    },
+    /// The other end began a message and did not end it.
+    #[error(
+        "{peer} did not end a message that it began\nsee what listens there, or choose another port with -p"
+    )]
+    HalfMessage {
+        /// The other end.
+        peer: SocketAddr,
+    },
+    /// A message that makes no sense where it came.
+    #[error(
+        "{peer} said `{said}`, which was not expected\ninstall the same version of tallycast on both hosts"
+    )]
+    Unexpected {
+        /// The other end.
+        peer: SocketAddr,
+        /// What it said.
+        said: String,
+    },
+    /// The system refused.
+    #[error("the control connection cannot be used")]
+    System(#[from] io::Error),
+}
+
+/// One end of a control connection. Dropping it ends the connection.
+#[derive(Debug)]
+pub struct Connection {
+    stream: TcpStream,
+    local: SocketAddr,
+    peer: SocketAddr,
+    patience: Patience,
+    heard: Receiver<Result<Message, ControlError>>,
+    heard_at: Instant,
+    told_at: Instant,
+}
+
+impl Default for Patience {
+    fn default() -> Self {
+        Self {
+            connect: Duration::from_secs(10),
+            message: Duration::from_secs(5),
+            silence: Duration::from_secs(10),
+        }
+    }
+}
+
+impl Connection {
+    /// Connects to a server and introduces itself; returns what the server says of its host.
+    ///
+    /// # Errors
+    /// [`ControlError`], with the way out.
+    pub fn open(
+        address: SocketAddr,
+        from: Option<SocketAddr>,
+        patience: Patience,
+    ) -> Result<(Self, HostState), ControlError> {
+        let stream = connect(address, from, patience.connect).map_err(|source| {
+            let listen = if address.ip().is_loopback() { "" } else { " --listen 0.0.0.0" };
+            ControlError::Unreachable { address, listen, source }
+        })?;
+        let mut connection = Self::over(stream, patience)?;
+        let host = connection.introduce()?;
+        Ok((connection, host))
+    }
+
+    /// Speaks over a connection that is there.
+    pub(super) fn over(stream: TcpStream, patience: Patience) -> Result<Self, ControlError> {
+        stream.set_nodelay(true)?;
+        stream.set_write_timeout(Some(patience.message))?;
+        // A read looks up often enough to see that a message which began does not end.
+        stream.set_read_timeout(Some(patience.message / 4))?;
+        let (local, peer) = (stream.local_addr()?, stream.peer_addr()?);
+        let (sender, heard) = channel();
+        let reading = stream.try_clone()?;
+        std::thread::Builder::new()
+            .name("control".to_owned())
+            .spawn(move || listen(reading, peer, patience.message, &sender))?;
+        let now = Instant::now();
+        Ok(Self { stream, local, peer, patience, heard, heard_at: now, told_at: now })
+    }
+
+    fn introduce(&mut self) -> Result<HostState, ControlError> {
+        self.tell(&Message::Hello { protocol: PROTOCOL, tallycast: program_version().to_owned() })?;
+        match self.hear_surely()? {
+            Message::Welcome { protocol, tallycast, host } => {
+                self.check_version(protocol, tallycast)?;
+                Ok(*host)
+            }
+            Message::Busy { with } => Err(ControlError::Busy { peer: self.peer, with }),
+            other => Err(self.unexpected(&other)),
+        }
+    }
+
+    /// Compares versions.
+    pub(super) fn check_version(&self, theirs: u32, their_program: String) -> Result<(), ControlError> {
+        if theirs == PROTOCOL {
+            return Ok(());
+        }
+        let (ours, our_program) = (PROTOCOL, program_version());
+        Err(ControlError::Version { peer: self.peer, theirs, their_program, ours, our_program })
+    }
+
+    /// Says a message.
+    ///
+    /// # Errors
+    /// [`ControlError::Gone`] if nobody takes it.
+    pub fn tell(&mut self, message: &Message) -> Result<(), ControlError> {
+        self.told_at = Instant::now();
+        match self.stream.write_all(&frame::encode(message)) {
+            Ok(()) => Ok(()),
+            Err(_) => Err(self.last_words()),
+        }
+    }
+
+    /// Returns why an end that takes no more messages has gone: in its own words, if it left some.
+    fn last_words(&self) -> ControlError {
+        loop {
+            match self.heard.recv_timeout(self.patience.message) {
+                Ok(Ok(Message::Failed { reason })) => {
+                    return ControlError::Failed { peer: self.peer, reason };
+                }
+                Ok(Ok(_)) => {}
+                Ok(Err(error)) => return error,
+                Err(_) => return ControlError::Gone { peer: self.peer },
+            }
+        }
+    }
+
+    /// Says a word of a test.
+    ///
+    /// # Errors
+    /// As [`tell`](Self::tell).
+    pub fn say<T: Serialize>(&mut self, word: &T) -> Result<(), ControlError> {
+        let word = serde_json::to_value(word).expect("words are plain data");
+        self.tell(&Message::Word(word))
+    }
+
+    /// Waits for a message until a moment; `None` if there was none. Says now and then that this end is alive.
+    ///
+    /// # Errors
+    /// [`ControlError`] if the other end failed, is gone, silent, or none of ours.
+    pub fn hear(&mut self, until: Instant) -> Result<Option<Message>, ControlError> {
+        loop {
+            if self.told_at.elapsed() >= self.patience.silence / 4 {
+                self.tell(&Message::Alive)?;
+            }
+            let rest = until.saturating_duration_since(Instant::now()).min(self.patience.silence / 4);
+            match self.heard.recv_timeout(rest) {
+                Ok(message) => {
+                    self.heard_at = Instant::now();
+                    match message? {
+                        Message::Alive => {}
+                        Message::Failed { reason } => {
+                            return Err(ControlError::Failed { peer: self.peer, reason });
+                        }
+                        message => return Ok(Some(message)),
+                    }
+                }
+                Err(RecvTimeoutError::Disconnected) => return Err(ControlError::Gone { peer: self.peer }),
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+            if self.heard_at.elapsed() > self.patience.silence {
+                return Err(ControlError::Silent { peer: self.peer, silence: self.patience.silence });
+            }
+            if Instant::now() >= until {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// Waits for a word of a test until a moment; `None` if there was none.
+    ///
+    /// # Errors
+    /// As [`hear`](Self::hear), and if something else was said.
+    pub fn hear_word<T: DeserializeOwned>(&mut self, until: Instant) -> Result<Option<T>, ControlError> {
+        match self.hear(until)? {
+            None => Ok(None),
+            Some(Message::Word(word)) => {
+                let text = word.to_string();
+                serde_json::from_value(word)
+                    .map(Some)
+                    .map_err(|_| ControlError::Unexpected { peer: self.peer, said: shortened(&text) })
+            }
+            Some(Message::Bye) => Err(ControlError::Gone { peer: self.peer }),
+            Some(other) => Err(self.unexpected(&other)),
+        }
+    }
+
+    /// Waits for a message as long as patience lasts.
+    ///
+    /// # Errors
+    /// As [`hear`](Self::hear).
+    pub fn hear_surely(&mut self) -> Result<Message, ControlError> {
+        let silence = self.patience.silence;
+        let until = Instant::now() + silence;
+        self.hear(until)?.ok_or(ControlError::Silent { peer: self.peer, silence })
+    }
+
+    /// Returns this end's address.
+    #[must_use]
+    pub const fn local_address(&self) -> SocketAddr {
+        self.local
+    }
+
+    /// Returns the other end's address.
+    #[must_use]
+    pub const fn peer_address(&self) -> SocketAddr {
+        self.peer
+    }
+
+    /// Returns how long this end waits.
+    #[must_use]
+    pub const fn patience(&self) -> Patience {
+        self.patience
+    }
+
+    pub(crate) fn unexpected(&self, message: &Message) -> ControlError {
+        let said = serde_json::to_string(message).unwrap_or_default();
+        ControlError::Unexpected { peer: self.peer, said: shortened(&said) }
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        // Ends the listening thread too. Failing means that the other end has closed already.
+        let _ = self.stream.shutdown(std::net::Shutdown::Both);
+    }
+}
+
+/// Returns the version of this program.
+pub(crate) const fn program_version() -> &'static str {
+    env!("CARGO_PKG_VERSION")
+}
+
+fn connect(address: SocketAddr, from: Option<SocketAddr>, patience: Duration) -> io::Result<TcpStream> {
+    let Some(from) = from else { return TcpStream::connect_timeout(&address, patience) };
+    sys::tcp::connect_from(from, address, patience)
+}
+
+/// Reads messages until the connection ends, or does not deserve to go on.
+fn listen(
+    mut stream: TcpStream,
+    peer: SocketAddr,
+    patience: Duration,
+    sender: &Sender<Result<Message, ControlError>>,
+) {
+    let error = loop_over(&mut stream, peer, patience, sender);
+    // Nobody listens any more: the connection is being dropped.
+    let _ = sender.send(Err(error));
+}
+
+fn loop_over(
+    stream: &mut TcpStream,
+    peer: SocketAddr,
+    patience: Duration,
+    sender: &Sender<Result<Message, ControlError>>,
+) -> ControlError {
+    let (mut frames, mut began) = (Frames::default(), Instant::now());
+    let mut memory = [0; 1 << 14];
+    loop {
+        match stream.read(&mut memory) {
+            Ok(0) => return ControlError::Gone { peer },
+            Ok(count) => {
+                if !frames.is_waiting_for_more() {
+                    began = Instant::now();
+                }
+                frames.push(&memory[..count]);
+                while let Some(message) = frames.next() {
+                    began = Instant::now();
+                    let message = match message {
+                        Ok(message) => message,
+                        Err(source) => return ControlError::Nonsense { peer, source },
+                    };
+                    if sender.send(Ok(message)).is_err() {
+                        return ControlError::Gone { peer };
+                    }
+                }
+            }
+            Err(error) if is_nothing(&error) => {}
+            Err(_) => return ControlError::Gone { peer },
+        }
+        if frames.is_waiting_for_more() && began.elapsed() > patience {
+            return ControlError::HalfMessage { peer };
+        }
+    }
+}
+
+fn is_nothing(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut | io::ErrorKind::Interrupted)
+}
+
+/// Cuts what a peer said to what a line holds.
+fn shortened(text: &str) -> String {
+    const LETTERS: usize = 120;
+    let mut short: String = text.chars().take(LETTERS).collect();
+    if short.len() < text.len() {
+        short.push('…');
+    }
+    short
+}

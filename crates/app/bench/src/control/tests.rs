@@ -1,0 +1,261 @@
+//! Two ends of a control connection, and peers that are none.
+
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use units::Random;
+
+use super::*;
+use crate::host_state::HostState;
+
+/// Long enough that a test which reaches it has failed.
+const WATCHDOG: Duration = Duration::from_secs(30);
+
+/// As patient as an end that must not lose patience, and as one that is to lose it.
+const PATIENT: Patience = Patience { connect: WATCHDOG, message: WATCHDOG, silence: Duration::from_secs(60) };
+const IMPATIENT: Patience =
+    Patience { connect: WATCHDOG, message: Duration::from_millis(40), silence: Duration::from_millis(100) };
+
+/// Says everything back until told good-bye.
+const ECHO: Test = Test { name: "echo", serve: echo };
+
+fn echo(
+    _parameters: Value,
+    connection: &mut Connection,
+    is_wanted_to_end: &EndWish<'_>,
+) -> Result<(), ServeError> {
+    while !is_wanted_to_end() {
+        match connection.hear(Instant::now() + Duration::from_millis(10))? {
+            None => {}
+            Some(Message::Bye) => return Ok(()),
+            Some(word) => connection.tell(&word)?,
+        }
+    }
+    Ok(())
+}
+
+/// A server on a thread of its own. Dropping it ends it.
+struct Scene {
+    address: SocketAddr,
+    events: Receiver<ServerEvent>,
+    end: &'static AtomicBool,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Scene {
+    fn new(patience: Patience) -> Self {
+        let end: &'static AtomicBool = Box::leak(Box::default());
+        let (sender, events) = channel();
+        let options = ServerOptions {
+            listen: (Ipv4Addr::LOCALHOST, 0).into(),
+            lifetime: Lifetime::UntilStopped,
+            patience,
+        };
+        let sender = std::sync::Mutex::new(sender);
+        let thread = std::thread::spawn(move || {
+            let tell = |event| drop(sender.lock().unwrap().send(event));
+            serve(&options, &[ECHO], &tell, &|| end.load(Ordering::Relaxed)).unwrap();
+        });
+        let Ok(ServerEvent::Listening(address)) = events.recv_timeout(WATCHDOG) else { panic!() };
+        Self { address, events, end, thread: Some(thread) }
+    }
+
+    fn client(&self) -> Result<(Connection, HostState), ControlError> {
+        Connection::open(self.address, None, PATIENT)
+    }
+
+    /// Begins the test of this scene.
+    fn echoing(&self) -> Connection {
+        let (mut connection, _) = self.client().unwrap();
+        connection.tell(&Message::Begin { test: "echo".to_owned(), parameters: Value::Null }).unwrap();
+        connection
+    }
+
+    /// Waits until a client has left; returns its trouble.
+    fn ended(&self) -> Option<String> {
+        loop {
+            if let ServerEvent::Ended { trouble, .. } = self.events.recv_timeout(WATCHDOG).unwrap() {
+                return trouble;
+            }
+        }
+    }
+}
+
+impl Drop for Scene {
+    fn drop(&mut self) {
+        self.end.store(true, Ordering::Relaxed);
+        self.thread.take().unwrap().join().unwrap();
+    }
+}
+
+fn hear_word(connection: &mut Connection) -> Value {
+    connection.hear_word(Instant::now() + WATCHDOG).unwrap().unwrap()
+}
+
+#[test]
+fn words_go_there_and_back_and_the_server_is_free_again() {
+    let scene = Scene::new(PATIENT);
+    for round in 0..3 {
+        let mut client = scene.echoing();
+        client.say(&json!({ "round": round })).unwrap();
+        assert_eq!(hear_word(&mut client), json!({ "round": round }));
+        client.tell(&Message::Bye).unwrap();
+        assert_eq!(scene.ended(), None);
+    }
+}
+
+#[test]
+fn whoever_comes_meanwhile_is_told_with_whom_the_server_is_busy() {
+    let scene = Scene::new(PATIENT);
+    let mut first = scene.echoing();
+    first.say(&1).unwrap();
+    assert_eq!(hear_word(&mut first), json!(1));
+    let refused = scene.client().unwrap_err();
+    assert!(matches!(&refused, ControlError::Busy { .. }), "{refused}");
+    assert!(refused.to_string().contains(&first.local_address().to_string()), "{refused}");
+    first.say(&2).unwrap();
+    assert_eq!(hear_word(&mut first), json!(2), "the one that is served does not notice");
+}
+
+#[test]
+fn a_client_that_vanishes_ends_its_test_and_no_more() {
+    let scene = Scene::new(PATIENT);
+    drop(scene.echoing());
+    assert!(scene.ended().unwrap().contains("is gone"));
+    let mut next = scene.echoing();
+    next.say(&"here").unwrap();
+    assert_eq!(hear_word(&mut next), json!("here"));
+}
+
+#[test]
+fn a_server_that_vanishes_is_noticed() {
+    let scene = Scene::new(PATIENT);
+    let mut client = scene.echoing();
+    client.say(&1).unwrap();
+    hear_word(&mut client);
+    drop(scene);
+    let error = client.hear(Instant::now() + WATCHDOG).unwrap_err();
+    assert!(matches!(error, ControlError::Gone { .. }), "{error}");
+}
+
+#[test]
+fn a_test_that_the_server_does_not_know_is_refused_with_those_it_does() {
+    let scene = Scene::new(PATIENT);
+    let (mut client, _) = scene.client().unwrap();
+    client.tell(&Message::Begin { test: "telepathy".to_owned(), parameters: Value::Null }).unwrap();
+    let error = client.hear(Instant::now() + WATCHDOG).unwrap_err().to_string();
+    assert!(error.contains("`telepathy`") && error.contains("only: echo"), "{error}");
+}
+
+/// Plays the server for one client by hand, and returns what became of the client.
+fn answered_with(bytes: &[u8], patience: Patience) -> ControlError {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let address = listener.local_addr().unwrap();
+    let bytes = bytes.to_vec();
+    let server = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        stream.write_all(&bytes).unwrap();
+        // Until the client has had enough.
+        let _ = stream.read_to_end(&mut Vec::new());
+    });
+    let error = Connection::open(address, None, patience).unwrap_err();
+    server.join().unwrap();
+    error
+}
+
+fn frame(text: &str) -> Vec<u8> {
+    [&u32::try_from(text.len()).unwrap().to_be_bytes()[..], text.as_bytes()].concat()
+}
+
+#[test]
+fn a_server_of_another_version_is_told_apart_by_both_versions() {
+    let host = serde_json::to_value(HostState::look(Ipv4Addr::LOCALHOST.into())).unwrap();
+    let welcome = json!({ "welcome": { "protocol": 99, "tallycast": "9.9.9", "host": host } });
+    let said = answered_with(&frame(&welcome.to_string()), PATIENT).to_string();
+    let both = [&format!("version {PROTOCOL} ") as &str, "version 99 ", "tallycast 9.9.9", "same version"];
+    assert!(both.iter().all(|words| said.contains(words)), "{said}");
+}
+
+#[test]
+fn a_client_of_another_version_is_told_by_the_server_too() {
+    let scene = Scene::new(PATIENT);
+    let mut stream = TcpStream::connect(scene.address).unwrap();
+    stream.write_all(&frame(r#"{"hello":{"protocol":0,"tallycast":"0.0.1"}}"#)).unwrap();
+    assert!(scene.ended().unwrap().contains("speaks version 0"));
+    let mut answer = Vec::new();
+    stream.set_read_timeout(Some(WATCHDOG)).unwrap();
+    stream.read_to_end(&mut answer).unwrap();
+    let answer = String::from_utf8_lossy(&answer);
+    assert!(answer.contains("welcome") && answer.contains("same version of tallycast"), "{answer}");
+}
+
+#[test]
+fn another_kind_of_server_is_no_end_of_a_bench() {
+    for answer in [&b"HTTP/1.1 400 Bad Request\r\n\r\n"[..], &[0xff; 64], &frame("{}"), &frame("[1,2")] {
+        let error = answered_with(answer, PATIENT);
+        assert!(matches!(error, ControlError::Nonsense { .. }), "{error}");
+    }
+    let misplaced = answered_with(&frame("\"bye\""), PATIENT);
+    assert!(matches!(misplaced, ControlError::Unexpected { .. }), "{misplaced}");
+}
+
+#[test]
+fn half_a_message_and_silence_end_patience() {
+    let half = answered_with(&frame("\"bye\"")[..6], Patience { silence: WATCHDOG, ..IMPATIENT });
+    assert!(matches!(half, ControlError::HalfMessage { .. }), "{half}");
+    let silent = answered_with(&[], IMPATIENT);
+    assert!(matches!(silent, ControlError::Silent { .. }), "{silent}");
+}
+
+#[test]
+fn an_end_that_only_says_that_it_is_alive_does_not_hold_the_other_up() {
+    let alive: Vec<u8> = std::iter::repeat_n(frame("\"alive\""), 100).flatten().collect();
+    let error = answered_with(&alive, IMPATIENT);
+    assert!(matches!(error, ControlError::Silent { .. }), "{error}");
+}
+
+#[test]
+fn noise_ends_its_own_connection_and_the_server_goes_on() {
+    let scene = Scene::new(IMPATIENT);
+    let mut random = Random::new(11);
+    for round in 0..40 {
+        let mut stream = TcpStream::connect(scene.address).unwrap();
+        let len = random.below(300);
+        let mut bytes: Vec<u8> = (0..len).map(|_| random.next_u64().to_be_bytes()[0]).collect();
+        if round % 3 == 0 {
+            bytes.splice(0..0, frame(r#"{"hello":{"protocol":1,"tallycast":"x"}}"#));
+        }
+        // The server may have hung up already.
+        let _ = stream.write_all(&bytes);
+        let _ = stream.shutdown(std::net::Shutdown::Write);
+        assert!(scene.ended().is_some(), "round {round}");
+    }
+    drop(scene.echoing());
+    scene.ended();
+}
+
+#[test]
+fn a_port_that_is_taken_is_said_with_the_way_out() {
+    let taken = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let options = ServerOptions {
+        listen: taken.local_addr().unwrap(),
+        lifetime: Lifetime::OneClient,
+        patience: PATIENT,
+    };
+    let error = serve(&options, &[ECHO], &|_| {}, &|| true).unwrap_err().to_string();
+    assert!(error.contains("cannot be listened at") && error.contains("-p"), "{error}");
+}
+
+#[test]
+fn nobody_there_is_said_with_the_command_that_starts_one() {
+    let unused = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let address = unused.local_addr().unwrap();
+    drop(unused);
+    let error = Connection::open(address, None, PATIENT).unwrap_err().to_string();
+    assert!(error.contains("no bench server answers") && error.contains("tallycast bench -s"), "{error}");
+}

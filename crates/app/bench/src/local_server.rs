@@ -1,0 +1,75 @@
+//! A server of one's own, for a measurement whose both ends are on this host.
+
+use std::io::{self, BufRead, BufReader};
+use std::net::{IpAddr, SocketAddr};
+use std::process::Command;
+use std::sync::mpsc::channel;
+use std::time::Duration;
+
+use crate::child::{OwnedProcess, Program};
+
+/// How long a server may take to listen.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A server process. Dropping it ends it.
+#[derive(Debug)]
+pub struct LocalServer {
+    _process: OwnedProcess,
+    address: SocketAddr,
+}
+
+/// Says why no server of one's own could be started.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LocalServerError {
+    /// It could not be started.
+    #[error("a server of one's own cannot be started: {source}\nsee whether `{program}` can be started")]
+    Start {
+        /// What was to be started.
+        program: String,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// It did not say where it listens.
+    #[error("a server of one's own ended before it listened\nsee the lines above for its reason")]
+    Ended,
+}
+
+impl LocalServer {
+    /// Starts a server; its program is to print the address it listens at as its first line, and to end when its
+    /// standard input does.
+    ///
+    /// # Errors
+    /// [`LocalServerError`].
+    pub fn start(program: &Program, listen: IpAddr) -> Result<Self, LocalServerError> {
+        Self::start_by(program.command(), program, listen)
+    }
+
+    /// Starts a server by a command that begins with other words, such as those that lead into a namespace.
+    pub(crate) fn start_by(
+        mut command: Command,
+        program: &Program,
+        listen: IpAddr,
+    ) -> Result<Self, LocalServerError> {
+        command.arg("--listen").arg(listen.to_string());
+        let (process, output) = OwnedProcess::spawn(command).map_err(|source| LocalServerError::Start {
+            program: program.path.display().to_string(),
+            source,
+        })?;
+        let (sender, first_line) = channel();
+        std::thread::spawn(move || {
+            let mut lines = BufReader::new(output).lines();
+            let address: Option<SocketAddr> = lines.next().and_then(|line| line.ok()?.parse().ok());
+            // Nobody waits for it any more: the server is being dropped.
+            let _ = sender.send(address);
+        });
+        let address = first_line.recv_timeout(PATIENCE).ok().flatten().ok_or(LocalServerError::Ended)?;
+        Ok(Self { _process: process, address })
+    }
+
+    /// Returns where it listens.
+    #[must_use]
+    pub const fn address(&self) -> SocketAddr {
+        self.address
+    }
+}

@@ -1,0 +1,212 @@
+//! Two network namespaces with a cable between them: two hosts on one, for measurements that need no second machine.
+//!
+//! Made and removed with the command `ip`, by root only. Their names tell the process that made them, so that what a
+//! killed one left is removed by the next.
+
+use std::fs::{self, File};
+use std::io;
+use std::net::{IpAddr, Ipv4Addr};
+use std::os::fd::AsFd;
+use std::path::Path;
+use std::process::Command;
+
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+
+use crate::child::Program;
+use crate::local_server::{LocalServer, LocalServerError};
+
+const SERVER_ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 84, 7, 1);
+const CLIENT_ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 84, 7, 2);
+const PREFIX_LENGTH: u8 = 24;
+
+/// The end of the cable in either namespace.
+const INTERFACE: &str = "bench0";
+/// What the names of namespaces begin with: behind it stand the process and when it began.
+const NAME: &str = "tallycast-bench-";
+/// Where `ip netns` keeps namespaces by name.
+const FOLDER: &str = "/run/netns";
+
+/// Two namespaces. Dropping them removes them.
+#[derive(Debug)]
+pub struct Namespaces {
+    server: Namespace,
+    client: Namespace,
+}
+
+/// A thread's stay in a namespace. Dropping it leads the thread back.
+#[derive(Debug)]
+pub struct Stay {
+    origin: File,
+}
+
+/// Says why there are no namespaces.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum NamespaceError {
+    /// The command is not there.
+    #[error("the command `ip` cannot be started: {0}\ninstall it with: sudo apt install iproute2")]
+    NoCommand(io::Error),
+    /// It is not allowed.
+    #[error("network namespaces are made by root only: {0}\nrun the same command with sudo")]
+    NotAllowed(String),
+    /// Anything else that the command said.
+    #[error("`ip {command}` failed: {said}")]
+    Failed {
+        /// What was asked for.
+        command: String,
+        /// What it said.
+        said: String,
+    },
+    /// The namespace cannot be entered.
+    #[error("namespace {name} cannot be entered: {source}\nrun the same command with sudo")]
+    Enter {
+        /// Which.
+        name: String,
+        /// What the system says.
+        source: io::Error,
+    },
+}
+
+#[derive(Debug)]
+struct Namespace(String);
+
+impl Namespaces {
+    /// Makes both, with a cable between them, and removes what killed benches left.
+    ///
+    /// # Errors
+    /// [`NamespaceError`]; what was made until then is removed.
+    pub fn make() -> Result<Self, NamespaceError> {
+        remove_leftovers();
+        let owner = format!("{NAME}{}-{}", std::process::id(), start_of("self").unwrap_or_default());
+        let server = Namespace::make(format!("{owner}-server"))?;
+        let client = Namespace::make(format!("{owner}-client"))?;
+        let peer = ["peer", "name", INTERFACE, "netns", &client.0];
+        ip(&[&["-n", &server.0, "link", "add", INTERFACE, "type", "veth"][..], &peer].concat())?;
+        server.set_up(SERVER_ADDRESS)?;
+        client.set_up(CLIENT_ADDRESS)?;
+        Ok(Self { server, client })
+    }
+
+    /// Starts a server in one of them.
+    ///
+    /// # Errors
+    /// As [`LocalServer::start`].
+    pub fn start_server(&self, program: &Program) -> Result<LocalServer, LocalServerError> {
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", &self.server.0]).arg(&program.path).args(&program.arguments);
+        LocalServer::start_by(command, program, SERVER_ADDRESS.into())
+    }
+
+    /// Leads this thread, and those that it starts, into the other one.
+    ///
+    /// # Errors
+    /// [`NamespaceError::Enter`].
+    pub fn enter(&self) -> Result<Stay, NamespaceError> {
+        let name = &self.client.0;
+        let enter = || {
+            let origin = File::open("/proc/thread-self/ns/net")?;
+            let target = File::open(Path::new(FOLDER).join(name))?;
+            move_into_link_name_space(target.as_fd(), Some(LinkNameSpaceType::Network))?;
+            Ok(Stay { origin })
+        };
+        enter().map_err(|source| NamespaceError::Enter { name: name.clone(), source })
+    }
+
+    /// Returns the client's address.
+    #[must_use]
+    pub const fn client_address(&self) -> IpAddr {
+        IpAddr::V4(CLIENT_ADDRESS)
+    }
+}
+
+impl Namespace {
+    fn make(name: String) -> Result<Self, NamespaceError> {
+        ip(&["netns", "add", &name])?;
+        Ok(Self(name))
+    }
+
+    fn set_up(&self, address: Ipv4Addr) -> Result<(), NamespaceError> {
+        let address = format!("{address}/{PREFIX_LENGTH}");
+        ip(&["-n", &self.0, "address", "add", &address, "dev", INTERFACE])?;
+        ip(&["-n", &self.0, "link", "set", INTERFACE, "up"])?;
+        ip(&["-n", &self.0, "link", "set", "lo", "up"])
+    }
+}
+
+impl Drop for Namespace {
+    fn drop(&mut self) {
+        // What cannot be removed now is removed by the next that makes some.
+        let _ = ip(&["netns", "delete", &self.0]);
+    }
+}
+
+impl Drop for Stay {
+    fn drop(&mut self) {
+        // Failing leaves this thread where it is, which only a program that goes on would notice.
+        let _ = move_into_link_name_space(self.origin.as_fd(), Some(LinkNameSpaceType::Network));
+    }
+}
+
+fn ip(arguments: &[&str]) -> Result<(), NamespaceError> {
+    let output = Command::new("ip").args(arguments).output().map_err(NamespaceError::NoCommand)?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+    let is_forbidden = ["not permitted", "Permission denied"].iter().any(|words| said.contains(words));
+    Err(if is_forbidden {
+        NamespaceError::NotAllowed(said)
+    } else {
+        NamespaceError::Failed { command: arguments.join(" "), said }
+    })
+}
+
+/// Removes the namespaces of benches that do not run any more.
+fn remove_leftovers() {
+    let names = fs::read_dir(FOLDER)
+        .into_iter()
+        .flatten()
+        .filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    for name in names.filter(|name| is_leftover(name, start_of)) {
+        drop(Namespace(name));
+    }
+}
+
+/// Tells whether a namespace is of a bench whose process is gone; `start_of` tells when a process began, if it runs.
+fn is_leftover(name: &str, start_of: impl Fn(&str) -> Option<String>) -> bool {
+    let Some(owner) = name.strip_prefix(NAME) else { return false };
+    let mut words = owner.split('-');
+    let (Some(process), Some(start)) = (words.next(), words.next()) else { return false };
+    start_of(process).is_none_or(|began| began != start)
+}
+
+/// Returns when a process began, in the kernel's ticks since boot.
+fn start_of(process: &str) -> Option<String> {
+    let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+    // Source: proc_pid_stat(5): the 22nd word; the second, in brackets, may hold blanks.
+    let (_, behind_name) = stat.rsplit_once(')')?;
+    behind_name.split_whitespace().nth(19).map(str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_namespaces_of_benches_that_are_gone_are_left_over() {
+        let running = |process: &str| (process == "7").then(|| "100".to_owned());
+        assert!(!is_leftover("tallycast-bench-7-100-server", running));
+        assert!(is_leftover("tallycast-bench-7-99-server", running), "another process has its number now");
+        assert!(is_leftover("tallycast-bench-8-100-client", running));
+        for foreign in ["lab", "tallycast-bench-", "tallycast-bench-8"] {
+            assert!(!is_leftover(foreign, running), "{foreign}");
+        }
+    }
+
+    #[test]
+    fn a_process_knows_when_it_began() {
+        assert!(start_of("self").unwrap().parse::<u64>().is_ok());
+        assert_eq!(start_of("self"), start_of(&std::process::id().to_string()));
+        assert_eq!(start_of("0"), None);
+    }
+}

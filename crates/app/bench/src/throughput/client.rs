@@ -1,0 +1,291 @@
+//! The client's end of a throughput measurement: it says what is measured, and keeps the report.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+
+use probe::{Answer, NextRate, RateSearch};
+
+use super::loss_free::{LossFree, LossFreeFound};
+use super::message::{End, Live, SideResult, Word};
+use super::options::{Options, OptionsError, Rate};
+use super::report::{Begun, Builder, Interval, Report, RunReport, Start};
+use super::server::NAME;
+use super::side::{Heard, Partner, Run, Side, SideError, check_cpu};
+use super::transport::{self, Task};
+use crate::control::{Connection, ControlError, Message, Patience};
+use crate::host_state::HostState;
+
+/// Whoever watches a measurement.
+pub trait Watch {
+    /// Both ends are there.
+    fn began(&mut self, start: &Start);
+
+    /// An interval has passed, as both ends saw it.
+    fn interval(&mut self, interval: &Interval);
+
+    /// A run has ended.
+    fn run_ended(&mut self, run: &RunReport);
+
+    /// Tells whether the measurement is to end early.
+    fn is_wanted_to_end(&self) -> bool;
+}
+
+/// Says why nothing could be measured.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ThroughputError {
+    /// An option cannot be.
+    #[error(transparent)]
+    Options(#[from] OptionsError),
+    /// The server cannot be reached.
+    #[error(transparent)]
+    Control(#[from] ControlError),
+    /// A run could not be begun.
+    #[error(transparent)]
+    Side(#[from] SideError),
+}
+
+/// Measures with the server at an address, and reports; with `loss_free` it looks for the highest rate without loss.
+///
+/// # Errors
+/// [`ThroughputError`] if nothing could be measured. What fails after the first run has begun is in the report.
+pub fn measure(
+    options: &Options,
+    loss_free: Option<&LossFree>,
+    server: SocketAddr,
+    patience: Patience,
+    watch: &mut dyn Watch,
+) -> Result<Report, ThroughputError> {
+    options.check()?;
+    if let Some(loss_free) = loss_free {
+        loss_free.check(options)?;
+    }
+    check_cpu(options.client_cpu)?;
+    let from = options.from.map(|address| SocketAddr::new(address, 0));
+    let (connection, host) = Connection::open(server, from, patience)?;
+    let mut client = Client::new(options, connection, host)?;
+    watch.began(client.builder.start());
+    match loss_free {
+        None => client.repeat(watch)?,
+        Some(loss_free) => client.search(loss_free, watch)?,
+    }
+    client.end(watch)
+}
+
+/// How much longer the header of IPv6 is than that of IPv4.
+const MORE_HEADERS_OF_IPV6_BYTES: u32 = 20;
+
+struct Client<'a> {
+    options: &'a Options,
+    connection: Connection,
+    builder: Builder,
+    unit_bytes: usize,
+}
+
+impl<'a> Client<'a> {
+    fn new(
+        options: &'a Options,
+        mut connection: Connection,
+        server: HostState,
+    ) -> Result<Self, ControlError> {
+        let client = HostState::look(connection.local_address().ip());
+        let mtus = [&client, &server].into_iter().filter_map(|host| Some(host.interface.as_ref()?.mtu_bytes));
+        let more_headers = if connection.peer_address().is_ipv6() { MORE_HEADERS_OF_IPV6_BYTES } else { 0 };
+        let unit_bytes = options.unit_bytes(mtus.min().map(|mtu| mtu.saturating_sub(more_headers)));
+        let parameters = serde_json::to_value(options).expect("options are plain data");
+        connection.tell(&Message::Begin { test: NAME.to_owned(), parameters })?;
+        let begun = Begun { peer: connection.peer_address(), client, server, unit_bytes };
+        Ok(Self { options, builder: Builder::new(options, begun), connection, unit_bytes })
+    }
+
+    /// Runs as often as was asked for.
+    fn repeat(&mut self, watch: &mut dyn Watch) -> Result<(), SideError> {
+        for run in 0..self.options.repeats {
+            if !self.run_watched(run, self.options.rate(), watch)? {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Looks for the highest rate without loss.
+    fn search(&mut self, loss_free: &LossFree, watch: &mut dyn Watch) -> Result<(), SideError> {
+        let mut search = RateSearch::new(loss_free.limit, loss_free.step, self.options.repeats);
+        for run in 0.. {
+            let rate = match search.next() {
+                NextRate::Try(rate) | NextRate::Confirm(rate) => rate,
+                NextRate::Done(found) => {
+                    self.builder.found(LossFreeFound::of(found, loss_free, self.options.repeats));
+                    break;
+                }
+            };
+            if !self.run_watched(run, Rate::Bits(rate), watch)? {
+                break;
+            }
+            search.tell(if self.builder.last_run_is_loss_free() { Answer::Good } else { Answer::Bad });
+        }
+        Ok(())
+    }
+
+    /// Runs once; tells whether to go on. A first run that cannot be begun is an error, a later one breaks off.
+    fn run_watched(&mut self, run: u32, rate: Rate, watch: &mut dyn Watch) -> Result<bool, SideError> {
+        match self.run(run, rate, watch) {
+            Ok(whole) => {
+                watch.run_ended(self.builder.last_run().expect("a run was just added"));
+                Ok(whole && !watch.is_wanted_to_end())
+            }
+            Err(error) if !self.builder.has_begun() => Err(error),
+            Err(error) => {
+                self.builder.break_off(&error.to_string());
+                Ok(false)
+            }
+        }
+    }
+
+    /// Runs once; tells whether the run was whole.
+    fn run(&mut self, run: u32, rate: Rate, watch: &mut dyn Watch) -> Result<bool, SideError> {
+        let task = Task {
+            options: self.options,
+            end: End::Client,
+            run,
+            unit_bytes: self.unit_bytes,
+            local: self.connection.local_address().ip(),
+            peer: self.connection.peer_address().ip(),
+            patience: self.connection.patience().silence,
+        };
+        let listening = transport::of(self.options.protocol).listen(&task)?;
+        let endpoints = listening.endpoints();
+        self.connection.say(&Word::Prepare { run, rate, unit_bytes: self.unit_bytes, endpoints })?;
+        let theirs = match self.connection.hear_word(std::time::Instant::now() + task.patience)? {
+            Some(Word::Ready { endpoints }) => endpoints,
+            Some(other) => return Err(unexpected(&self.connection, &other).into()),
+            None => {
+                let peer = self.connection.peer_address();
+                return Err(ControlError::Silent { peer, silence: task.patience }.into());
+            }
+        };
+        task.check_endpoints(&theirs)?;
+        let flows = listening.connect(&task, &theirs)?;
+        self.connection.say(&Word::Start)?;
+        self.builder.begin_run(run, rate);
+        let settings =
+            Run { options: self.options, rate, unit_bytes: self.unit_bytes, cpu: self.options.client_cpu };
+        let side = Side::start(&settings, flows)?;
+        let mut measuring = Measuring {
+            builder: &mut self.builder,
+            watch,
+            ours: BTreeMap::new(),
+            theirs: BTreeMap::new(),
+            done: None,
+            is_server_ending: false,
+        };
+        let (outcome, ours) = side.run(&mut self.connection, &mut measuring);
+        let outcome = outcome.and_then(|()| measuring.wait_for_done(&mut self.connection, task.patience));
+        measuring.flush();
+        let theirs = measuring.done.take();
+        let ended_by_server = measuring.is_server_ending.then(|| "the server was ended".to_owned());
+        let was_stopped = watch.is_wanted_to_end();
+        let trouble = outcome.err().map(|error| error.to_string()).or(ended_by_server);
+        let whole = trouble.is_none() && !was_stopped;
+        self.builder.end_run(run, ours, theirs, trouble);
+        Ok(whole)
+    }
+
+    fn end(mut self, watch: &dyn Watch) -> Result<Report, ThroughputError> {
+        // A server that is gone needs no good-bye.
+        let _ = self.connection.tell(&Message::Bye);
+        Ok(self.builder.finish(watch.is_wanted_to_end()))
+    }
+}
+
+/// Joins what both ends saw of each interval.
+struct Measuring<'a> {
+    builder: &'a mut Builder,
+    watch: &'a mut dyn Watch,
+    ours: BTreeMap<usize, Live>,
+    theirs: BTreeMap<usize, Live>,
+    done: Option<SideResult>,
+    /// Whether the server asked for the run to end early.
+    is_server_ending: bool,
+}
+
+impl Measuring<'_> {
+    /// Hands on the intervals that both ends have told of.
+    fn join(&mut self) {
+        while let Some(mark) = self.ours.keys().next().copied().filter(|mark| self.theirs.contains_key(mark))
+        {
+            self.hand_on(mark);
+        }
+    }
+
+    /// Hands on what one end alone has told of, at the end of a run.
+    fn flush(&mut self) {
+        while let Some(mark) = self.ours.keys().chain(self.theirs.keys()).min().copied() {
+            self.hand_on(mark);
+        }
+    }
+
+    fn hand_on(&mut self, mark: usize) {
+        let (ours, theirs) = (self.ours.remove(&mark), self.theirs.remove(&mark));
+        let interval = self.builder.interval(mark, ours, theirs);
+        self.watch.interval(interval);
+    }
+
+    fn wait_for_done(
+        &mut self,
+        connection: &mut Connection,
+        patience: std::time::Duration,
+    ) -> Result<(), SideError> {
+        let until = std::time::Instant::now() + patience;
+        while self.done.is_none() {
+            match connection.hear_word(until)? {
+                None => {
+                    return Err(
+                        ControlError::Silent { peer: connection.peer_address(), silence: patience }.into()
+                    );
+                }
+                // The senders' last word, which no receiver waits for any more.
+                Some(Word::Sent(_)) => {}
+                Some(word) => drop(self.hear(word, connection)?),
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Partner for Measuring<'_> {
+    fn mark(&mut self, live: Live, _connection: &mut Connection) -> Result<(), ControlError> {
+        self.ours.insert(live.mark, live);
+        self.join();
+        Ok(())
+    }
+
+    fn hear(&mut self, word: Word, connection: &mut Connection) -> Result<Heard, ControlError> {
+        match word {
+            Word::Live(live) => {
+                self.theirs.insert(live.mark, live);
+                self.join();
+                Ok(Heard::Fine)
+            }
+            Word::Done(result) => {
+                self.done = Some(*result);
+                Ok(Heard::Fine)
+            }
+            // The server is being ended.
+            Word::Stop => {
+                self.is_server_ending = true;
+                Ok(Heard::Stop)
+            }
+            other => Err(unexpected(connection, &other)),
+        }
+    }
+
+    fn is_wanted_to_end(&self) -> bool {
+        self.watch.is_wanted_to_end()
+    }
+}
+
+fn unexpected(connection: &Connection, word: &Word) -> ControlError {
+    let word = serde_json::to_value(word).expect("words are plain data");
+    connection.unexpected(&Message::Word(word))
+}

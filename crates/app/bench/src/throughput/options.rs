@@ -1,0 +1,378 @@
+//! What a throughput measurement is to do; both ends check it, since a server believes no client.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::time::Duration;
+
+use probe::flow::FlowRate;
+use serde::{Deserialize, Serialize};
+
+/// The largest payload of UDP over IPv4. Source: RFC 768 and 791: 65,535 less 8 and 20 bytes of header.
+pub const LARGEST_DATAGRAM_BYTES: usize = 65_507;
+/// What fills a packet of 1,500 bytes, the MTU of most networks, with the headers of IPv4 and UDP.
+const USUAL_DATAGRAM_BYTES: usize = 1_472;
+/// What one call hands to TCP unless told otherwise, as iperf3's.
+const USUAL_BLOCK_BYTES: usize = 128 << 10;
+const LARGEST_BLOCK_BYTES: usize = 1 << 20;
+
+/// How fast datagrams are sent unless told otherwise, as iperf3's; a test is not to flood by accident.
+const USUAL_DATAGRAM_RATE: Rate = Rate::Bits(1_000_000);
+/// The same for datagrams that hold no bits.
+const USUAL_EMPTY_RATE: Rate = Rate::Units(1_000);
+
+/// The intervals that a run may have: one a second for a day.
+const MOST_INTERVALS: u128 = 86_400;
+
+/// What is measured, and how.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Options {
+    /// What carries the data.
+    pub protocol: Protocol,
+    /// Which way they go.
+    pub ways: Ways,
+    /// Parallel flows each way.
+    pub streams: u32,
+    /// Receivers of each flow; more than one only of multicast.
+    pub receivers: u32,
+    /// The group of multicast.
+    pub group: Ipv4Addr,
+    /// How fast each flow is to be; without it as fast as it goes, or slowly for datagrams.
+    pub rate: Option<Rate>,
+    /// Bytes in a datagram or in what one call hands over; without it what is usual.
+    pub payload_bytes: Option<usize>,
+    /// Socket buffers; without it the system's.
+    pub buffer_bytes: Option<usize>,
+    /// How long a run measures.
+    pub duration: Duration,
+    /// How long it runs before that, unmeasured.
+    pub omit: Duration,
+    /// How often it is told how it goes.
+    pub interval: Duration,
+    /// How often the whole is done.
+    pub repeats: u32,
+    /// The processor of the client's threads.
+    pub client_cpu: Option<usize>,
+    /// The processor of the server's threads.
+    pub server_cpu: Option<usize>,
+    /// The address of the client that everything goes by.
+    pub from: Option<IpAddr>,
+    /// The congestion control of TCP; without it the system's.
+    pub congestion_control: Option<String>,
+    /// Whether datagrams may be cut.
+    pub fragments: Fragments,
+}
+
+/// What carries the data.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Protocol {
+    /// Connections.
+    Tcp,
+    /// Datagrams to one receiver.
+    Udp,
+    /// Datagrams to all members of a group.
+    Multicast,
+}
+
+/// Which way data go.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Ways {
+    /// The client sends.
+    Forward,
+    /// The server sends.
+    Reverse,
+    /// Both do.
+    Both,
+}
+
+/// One of the two ways.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Way {
+    /// From the client to the server.
+    Forward,
+    /// From the server to the client.
+    Reverse,
+}
+
+/// How fast a flow is to be.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Rate {
+    /// Bits of payload a second; 0 is as fast as it goes.
+    Bits(u64),
+    /// Datagrams, or calls, a second; 0 is as fast as it goes.
+    Units(u64),
+}
+
+/// Whether datagrams that are larger than the path takes may be cut.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Fragments {
+    /// As the system does.
+    Allowed,
+    /// They are refused.
+    Forbidden,
+}
+
+/// Says which option cannot be.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OptionsError {
+    /// A number is out of its range.
+    #[error("{what} must be from {least} to {most}, not {asked}\nchoose one in that range")]
+    OutOfRange {
+        /// Which option.
+        what: &'static str,
+        /// What was asked for.
+        asked: u128,
+        /// The least it may be.
+        least: u128,
+        /// The most it may be.
+        most: u128,
+    },
+    /// An option that nothing of what is measured heeds.
+    #[error("{option} has no effect {when}\nleave it out, or {remedy}")]
+    WithoutEffect {
+        /// Which option.
+        option: &'static str,
+        /// Why not.
+        when: &'static str,
+        /// What would give it one.
+        remedy: &'static str,
+    },
+    /// Empty datagrams have no bit rate.
+    #[error(
+        "datagrams of 0 bytes have no bit rate\ngive a rate such as -b 1000pps, or -b 0 for as fast as it goes"
+    )]
+    EmptyBits,
+    /// A search for the highest rate needs one to begin from.
+    #[error("a search for the highest rate without loss needs its limit\ngive it with -b, such as -b 1G")]
+    NoLimit,
+    /// The group is no group.
+    #[error("{0} is no multicast group\nchoose one from 224.0.0.0 to 239.255.255.255, such as 239.84.7.1")]
+    NoGroup(Ipv4Addr),
+}
+
+impl Default for Options {
+    /// One TCP connection from the client to the server, as iperf3's; three times, because one figure says nothing of
+    /// its spread.
+    fn default() -> Self {
+        Self {
+            protocol: Protocol::Tcp,
+            ways: Ways::Forward,
+            streams: 1,
+            receivers: 1,
+            group: Ipv4Addr::new(239, 84, 7, 1),
+            rate: None,
+            payload_bytes: None,
+            buffer_bytes: None,
+            duration: Duration::from_secs(10),
+            omit: Duration::ZERO,
+            interval: Duration::from_secs(1),
+            repeats: 3,
+            client_cpu: None,
+            server_cpu: None,
+            from: None,
+            congestion_control: None,
+            fragments: Fragments::Allowed,
+        }
+    }
+}
+
+impl Options {
+    /// Checks every option.
+    ///
+    /// # Errors
+    /// [`OptionsError`] names the first that cannot be.
+    pub fn check(&self) -> Result<(), OptionsError> {
+        in_range("-P", self.streams.into(), 1..=128)?;
+        in_range("--receivers", self.receivers.into(), 1..=64)?;
+        // Each has a socket and up to 4 MiB to receive into.
+        in_range("-P times --receivers", u128::from(self.streams) * u128::from(self.receivers), 1..=256)?;
+        in_range("--repeat", self.repeats.into(), 1..=10_000)?;
+        in_range("-t in ms", self.duration.as_millis(), 10..=86_400_000)?;
+        in_range("-O in ms", self.omit.as_millis(), 0..=600_000)?;
+        in_range("-i in ms", self.interval.as_millis(), 10..=86_400_000)?;
+        let intervals = (self.duration + self.omit).as_millis() / self.interval.as_millis();
+        in_range("the number of intervals", intervals, 0..=MOST_INTERVALS)?;
+        if let Some(bytes) = self.buffer_bytes {
+            in_range("-w in bytes", bytes as u128, 1..=1 << 30)?;
+        }
+        if let Some(bytes) = self.payload_bytes {
+            let range = match self.protocol {
+                Protocol::Tcp => 1..=LARGEST_BLOCK_BYTES as u128,
+                Protocol::Udp | Protocol::Multicast => 0..=LARGEST_DATAGRAM_BYTES as u128,
+            };
+            in_range("-l in bytes", bytes as u128, range)?;
+        }
+        if self.payload_bytes == Some(0) && matches!(self.rate, Some(Rate::Bits(1..))) {
+            return Err(OptionsError::EmptyBits);
+        }
+        if !self.group.is_multicast() {
+            return Err(OptionsError::NoGroup(self.group));
+        }
+        self.check_effects()
+    }
+
+    /// Refuses what was told and would be ignored.
+    fn check_effects(&self) -> Result<(), OptionsError> {
+        let without_effect = |option, when, remedy| Err(OptionsError::WithoutEffect { option, when, remedy });
+        if self.protocol != Protocol::Multicast && self.receivers > 1 {
+            return without_effect("--receivers", "without multicast", "add --multicast");
+        }
+        if self.protocol != Protocol::Tcp && self.congestion_control.is_some() {
+            return without_effect("-C", "without TCP", "leave -u out");
+        }
+        if self.protocol == Protocol::Tcp && self.fragments == Fragments::Forbidden {
+            return without_effect("--dont-fragment", "with TCP, which never fragments", "add -u");
+        }
+        Ok(())
+    }
+
+    /// Returns which ways data go.
+    #[must_use]
+    pub const fn ways(&self) -> &'static [Way] {
+        match self.ways {
+            Ways::Forward => &[Way::Forward],
+            Ways::Reverse => &[Way::Reverse],
+            Ways::Both => &[Way::Forward, Way::Reverse],
+        }
+    }
+
+    /// Returns the bytes of a unit on a path that takes packets of so many bytes.
+    #[must_use]
+    pub fn unit_bytes(&self, mtu_bytes: Option<u32>) -> usize {
+        const HEADERS_BYTES: usize = 28;
+        let fits = mtu_bytes.map_or(USUAL_DATAGRAM_BYTES, |mtu| (mtu as usize).saturating_sub(HEADERS_BYTES));
+        self.payload_bytes.unwrap_or(match self.protocol {
+            Protocol::Tcp => USUAL_BLOCK_BYTES,
+            Protocol::Udp | Protocol::Multicast => fits.clamp(1, USUAL_DATAGRAM_BYTES),
+        })
+    }
+
+    /// Returns how fast each flow is to be.
+    #[must_use]
+    pub fn rate(&self) -> Rate {
+        self.rate.unwrap_or(match (self.protocol, self.payload_bytes) {
+            (Protocol::Tcp, _) => Rate::Bits(0),
+            (_, Some(0)) => USUAL_EMPTY_RATE,
+            _ => USUAL_DATAGRAM_RATE,
+        })
+    }
+
+    /// Returns how long a run takes, the unmeasured part included.
+    #[must_use]
+    pub fn run_time(&self) -> Duration {
+        self.omit + self.duration
+    }
+
+    /// Returns when it is told how it goes: the ends of intervals since the beginning of a run. The unmeasured part has
+    /// intervals of its own.
+    #[must_use]
+    pub fn marks(&self) -> Vec<Duration> {
+        let part = |from: Duration, length: Duration| {
+            let whole = u32::try_from(length.as_nanos() / self.interval.as_nanos()).unwrap_or(u32::MAX);
+            let marks = (1..=whole).map(move |count| from + self.interval * count);
+            let rest = (self.interval * whole < length).then_some(from + length);
+            marks.chain(rest)
+        };
+        part(Duration::ZERO, self.omit).chain(part(self.omit, self.duration)).collect()
+    }
+}
+
+impl Rate {
+    /// Returns the payload bits a second that units of so many bytes come to; 0 is as fast as it goes.
+    #[must_use]
+    pub const fn bits_per_second(self, unit_bytes: usize) -> u64 {
+        match self {
+            Self::Bits(bits) => bits,
+            Self::Units(units) => units.saturating_mul(unit_bytes as u64 * 8),
+        }
+    }
+
+    /// Returns the timetable of units of so many bytes.
+    #[must_use]
+    pub fn of_units(self, unit_bytes: usize) -> FlowRate {
+        match self {
+            Self::Bits(bits) => FlowRate::of_bits(bits, unit_bytes as u64),
+            Self::Units(units) => FlowRate::of_units(units),
+        }
+    }
+}
+
+fn in_range(
+    what: &'static str,
+    asked: u128,
+    range: std::ops::RangeInclusive<u128>,
+) -> Result<(), OptionsError> {
+    let (least, most) = range.into_inner();
+    if (least..=most).contains(&asked) {
+        Ok(())
+    } else {
+        Err(OptionsError::OutOfRange { what, asked, least, most })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn udp() -> Options {
+        Options { protocol: Protocol::Udp, ..Options::default() }
+    }
+
+    #[test]
+    fn the_limits_of_a_payload_are_those_of_the_protocol() {
+        for (options, bytes, is_fine) in [
+            (udp(), 0, true),
+            (udp(), 65_507, true),
+            (udp(), 65_508, false),
+            (Options::default(), 0, false),
+            (Options::default(), 1 << 20, true),
+            (Options::default(), (1 << 20) + 1, false),
+        ] {
+            let options = Options { payload_bytes: Some(bytes), ..options };
+            assert_eq!(options.check().is_ok(), is_fine, "{bytes} of {:?}", options.protocol);
+        }
+    }
+
+    #[test]
+    fn empty_datagrams_are_counted_not_weighed() {
+        let empty = Options { payload_bytes: Some(0), ..udp() };
+        assert_eq!((empty.check(), empty.rate()), (Ok(()), Rate::Units(1_000)));
+        let weighed = Options { rate: Some(Rate::Bits(5)), ..empty };
+        assert_eq!(weighed.check(), Err(OptionsError::EmptyBits));
+        assert_eq!(udp().rate(), Rate::Bits(1_000_000));
+        assert_eq!(Options::default().rate(), Rate::Bits(0));
+    }
+
+    #[test]
+    fn what_would_be_ignored_is_refused() {
+        let refused = |options: Options| options.check().unwrap_err().to_string();
+        assert!(refused(Options { receivers: 2, ..udp() }).contains("add --multicast"));
+        let cubic = Some("cubic".to_owned());
+        assert!(refused(Options { congestion_control: cubic, ..udp() }).contains("-C has no effect"));
+        let whole = Options { fragments: Fragments::Forbidden, ..Options::default() };
+        assert!(refused(whole).contains("add -u"));
+        assert!(refused(Options { group: Ipv4Addr::LOCALHOST, ..udp() }).contains("no multicast group"));
+    }
+
+    #[test]
+    fn intervals_begin_anew_after_what_is_omitted_and_the_last_may_be_short() {
+        let millis = Duration::from_millis;
+        let options =
+            Options { duration: millis(250), omit: millis(150), interval: millis(100), ..Options::default() };
+        assert_eq!(options.marks(), [100, 150, 250, 350, 400].map(millis));
+        let whole = Options { omit: Duration::ZERO, duration: millis(200), ..options };
+        assert_eq!(whole.marks(), [100, 200].map(millis));
+    }
+
+    #[test]
+    fn a_datagram_fits_the_path_unless_told_otherwise() {
+        assert_eq!(udp().unit_bytes(Some(65_536)), 1_472);
+        assert_eq!(udp().unit_bytes(Some(1_280)), 1_252);
+        assert_eq!(Options { payload_bytes: Some(9_000), ..udp() }.unit_bytes(Some(1_500)), 9_000);
+    }
+}

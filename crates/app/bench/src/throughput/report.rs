@@ -1,0 +1,713 @@
+//! What a throughput measurement found: the object that `--json` prints, in iperf3's shape, from which tables are made.
+//!
+//! Its form is published as `docs/formats/bench.schema.json`; a test compares the two. Names that iperf3 has mean what
+//! they mean there; what the receiving end saw (`sum_received`) always stands beside what was sent (`sum_sent`).
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use sys::clock;
+
+use super::loss_free::LossFreeFound;
+use super::message::{Account, Count, FlowKey, FlowResult, Live, SideResult};
+use super::options::{Fragments, Options, Protocol, Rate, Way, Ways};
+use crate::control::program_version;
+use crate::host;
+use crate::host_state::HostState;
+use crate::row::Row;
+
+mod summary;
+
+/// What kind of object it is.
+pub const FORMAT: &str = "tallycast.bench.throughput";
+/// The version of its form; a change that a reader must know of raises it.
+pub const VERSION: u32 = 1;
+
+/// All that was found.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Report {
+    /// [`FORMAT`].
+    pub format: String,
+    /// [`VERSION`].
+    pub version: u32,
+    /// When, where and what.
+    pub start: Start,
+    /// Every interval of every run.
+    pub intervals: Vec<Interval>,
+    /// What came of it.
+    pub end: End,
+}
+
+/// When a measurement began, between whom, and what it was to measure.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Start {
+    /// The program and its version.
+    pub version: String,
+    /// The client's kernel and machine.
+    pub system_info: String,
+    /// When.
+    pub timestamp: Timestamp,
+    /// The server.
+    pub connecting_to: Endpoint,
+    /// The client's host.
+    pub client: HostState,
+    /// The server's host.
+    pub server: HostState,
+    /// Whether both are one.
+    pub same_host: bool,
+    /// What was to be measured.
+    pub test_start: Settings,
+}
+
+/// A moment.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Timestamp {
+    /// UTC, in seconds since 1970.
+    pub timesecs: i64,
+    /// UTC, in nanoseconds since 1970.
+    pub time_ns: i64,
+}
+
+/// An address and port.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Endpoint {
+    /// The address.
+    pub host: String,
+    /// The port.
+    pub port: u16,
+}
+
+/// The options of a measurement, as told.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Settings {
+    /// `TCP`, `UDP` or `multicast`.
+    pub protocol: String,
+    /// Parallel flows each way.
+    pub num_streams: u32,
+    /// Receivers of each flow.
+    pub receivers: u32,
+    /// Bytes in a datagram, or in what one call hands over.
+    pub blksize: u64,
+    /// Seconds of each run that are not measured.
+    pub omit: f64,
+    /// Seconds of each run that are.
+    pub duration: f64,
+    /// Seconds of an interval.
+    pub interval: f64,
+    /// 1 if the server sends.
+    pub reverse: u8,
+    /// 1 if both do.
+    pub bidir: u8,
+    /// Bits a second of each flow; 0 is as fast as it goes.
+    pub target_bitrate: u64,
+    /// Datagrams a second of each flow, where that was asked for.
+    pub target_packets_per_second: Option<u64>,
+    /// The socket buffers that were asked for; null for the system's.
+    pub sock_bufsize: Option<u64>,
+    /// Whether datagrams may be cut on their way.
+    pub fragments: Fragments,
+    /// The congestion control that was asked for; null for the system's.
+    pub congestion: Option<String>,
+    /// How often the whole is done.
+    pub repeats: u32,
+}
+
+/// What both ends saw in an interval.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Interval {
+    /// Which run, from 0.
+    pub run: u32,
+    /// Every flow, as its sender saw it and as each receiver did.
+    pub streams: Vec<Figures>,
+    /// All flows together.
+    #[serde(flatten)]
+    pub sums: Sums,
+}
+
+/// All flows of a way together.
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct Sums {
+    /// What was sent: by the client, unless the server alone sends.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sum_sent: Option<Figures>,
+    /// What of it arrived.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sum_received: Option<Figures>,
+    /// Where both send: what the server sent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sum_sent_bidir_reverse: Option<Figures>,
+    /// What of that arrived.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sum_received_bidir_reverse: Option<Figures>,
+}
+
+/// How much, how fast, and what was lost.
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Figures {
+    /// Which flow, from 1; not in sums.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub socket: Option<u32>,
+    /// Which of its receivers, from 0; only of multicast.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub receiver: Option<u32>,
+    /// Seconds since the measured part of the run began; in the part before it, since that began.
+    pub start: f64,
+    /// Likewise.
+    pub end: f64,
+    /// Seconds in between.
+    pub seconds: f64,
+    /// Payload.
+    pub bytes: u64,
+    /// Payload bits a second.
+    pub bits_per_second: f64,
+    /// Datagrams that were sent: at the receiver those that arrived and those that are missing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub packets: Option<u64>,
+    /// Datagrams missing so far. In an interval it falls below zero when late ones arrive.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lost_packets: Option<i64>,
+    /// The same as a share of `packets`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lost_percent: Option<f64>,
+    /// Interarrival jitter (RFC 3550 §6.4.1); in sums the mean of the flows.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub jitter_ms: Option<f64>,
+    /// Datagrams that arrived behind a later one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub out_of_order: Option<u64>,
+    /// Segments that TCP sent again.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retransmits: Option<u64>,
+    /// TCP's congestion window in bytes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub snd_cwnd: Option<u64>,
+    /// TCP's time there and back in microseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rtt: Option<u64>,
+    /// Whether it belongs to the unmeasured part.
+    pub omitted: bool,
+    /// Whether the sending end saw it.
+    pub sender: bool,
+}
+
+/// A flow at the end of a run.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FlowReport {
+    /// Which run, from 0.
+    pub run: u32,
+    /// Which way.
+    pub way: Way,
+    /// The sender's address.
+    pub local: Option<SocketAddr>,
+    /// Where it sent to.
+    pub remote: Option<SocketAddr>,
+    /// The congestion control of TCP's sender.
+    pub congestion: Option<String>,
+    /// What the sender saw; null if it could not tell.
+    pub sender: Option<Figures>,
+    /// What the receiver saw; null if it could not tell.
+    pub receiver: Option<Figures>,
+    /// What became of all that was sent, the unmeasured part included; null if the receiver could not tell.
+    pub account: Option<Account>,
+}
+
+/// A run.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct RunReport {
+    /// Which, from 0.
+    pub run: u32,
+    /// Bits a second that each flow was to have; 0 is as fast as it goes.
+    pub target_bitrate: u64,
+    /// Why it is not whole; null if it is.
+    pub trouble: Option<String>,
+    /// All its flows together.
+    #[serde(flatten)]
+    pub sums: Sums,
+    /// Processors that the client kept busy, in percent of one.
+    pub client_cpu_percent: f64,
+    /// The same of the server; null if it could not tell.
+    pub server_cpu_percent: Option<f64>,
+    /// How many processors others kept busy on the client's host; null where the kernel does not say.
+    pub client_elsewhere_cpus: Option<f64>,
+    /// The same of the server's host.
+    pub server_elsewhere_cpus: Option<f64>,
+    /// Units that stalls of senders kept from being sent at their time.
+    pub skipped: u64,
+    /// Why the run is not to be relied on; empty when all was quiet.
+    pub noise: Vec<String>,
+}
+
+/// How a measurement ended.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct End {
+    /// UTC, in nanoseconds since 1970.
+    pub time_ns: i64,
+    /// Whether all runs are there.
+    pub state: State,
+    /// Every flow of every run.
+    pub streams: Vec<FlowReport>,
+    /// Every run.
+    pub runs: Vec<RunReport>,
+    /// All runs together.
+    #[serde(flatten)]
+    pub sums: Sums,
+    /// Processors kept busy, in percent of one, on average of the runs.
+    pub cpu_utilization_percent: CpuUtilization,
+    /// The highest rate without loss, where it was looked for.
+    pub loss_free: Option<LossFreeFound>,
+    /// Median and spread over the runs, one row for each figure.
+    pub rows: Vec<Row>,
+    /// Why the measurement is not to be relied on; empty when all was quiet.
+    pub noise: Vec<String>,
+    /// What is to be known beside, such as buffers that the kernel clamped.
+    pub notes: Vec<String>,
+    /// Tasks ready to run on the client's host, averaged over the last minute.
+    pub load_1min: Option<f64>,
+}
+
+/// Processors kept busy by a measurement, in percent of one.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CpuUtilization {
+    /// By the client.
+    pub host_total: f64,
+    /// By the server; null if it could not tell.
+    pub remote_total: Option<f64>,
+}
+
+/// Whether all runs are there.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum State {
+    /// They are.
+    Complete,
+    /// It was ended early: a run is short, or runs are missing.
+    Interrupted,
+    /// Something failed: a run is short, or runs are missing.
+    BrokenOff,
+}
+
+/// Which part of its rate a sender must reach to have shown that the rate holds.
+const KEPT_UP: f64 = 0.95;
+
+/// What is known when both ends are there.
+pub(super) struct Begun {
+    pub(super) peer: SocketAddr,
+    pub(super) client: HostState,
+    pub(super) server: HostState,
+    pub(super) unit_bytes: usize,
+}
+
+/// A report that grows.
+pub(super) struct Builder {
+    protocol: Protocol,
+    streams: u32,
+    ways: Ways,
+    omit: Duration,
+    run: u32,
+    target_bitrate: u64,
+    unit_bytes: usize,
+    has_begun: bool,
+    /// What was counted at the last mark, by flow, and when.
+    before: Vec<(FlowKey, Count, u64)>,
+    marks: Vec<Duration>,
+    broken_off: bool,
+    report: Report,
+}
+
+impl Builder {
+    pub(super) fn new(options: &Options, begun: Begun) -> Self {
+        let time_ns = clock::wall().as_nanos();
+        let Begun { peer, client, server, unit_bytes } = begun;
+        let start = Start {
+            version: format!("tallycast {}", program_version()),
+            system_info: format!("{} {}", client.host.kernel, client.host.machine),
+            timestamp: Timestamp { timesecs: time_ns.div_euclid(1_000_000_000), time_ns },
+            connecting_to: Endpoint { host: peer.ip().to_string(), port: peer.port() },
+            same_host: client.is_same_host(&server),
+            client,
+            server,
+            test_start: Settings::of(options, unit_bytes),
+        };
+        let end = End {
+            time_ns,
+            state: State::Complete,
+            streams: Vec::new(),
+            runs: Vec::new(),
+            sums: Sums::default(),
+            cpu_utilization_percent: CpuUtilization { host_total: 0.0, remote_total: None },
+            loss_free: None,
+            rows: Vec::new(),
+            noise: Vec::new(),
+            notes: Vec::new(),
+            load_1min: None,
+        };
+        let report =
+            Report { format: FORMAT.to_owned(), version: VERSION, start, intervals: Vec::new(), end };
+        Self {
+            protocol: options.protocol,
+            streams: options.streams,
+            ways: options.ways,
+            omit: options.omit,
+            run: 0,
+            target_bitrate: 0,
+            unit_bytes,
+            has_begun: false,
+            before: Vec::new(),
+            marks: options.marks(),
+            broken_off: false,
+            report,
+        }
+    }
+
+    pub(super) const fn start(&self) -> &Start {
+        &self.report.start
+    }
+
+    pub(super) const fn has_begun(&self) -> bool {
+        self.has_begun
+    }
+
+    pub(super) fn last_run(&self) -> Option<&RunReport> {
+        self.report.end.runs.last()
+    }
+
+    pub(super) fn begin_run(&mut self, run: u32, rate: Rate) {
+        self.run = run;
+        self.target_bitrate = rate.bits_per_second(self.unit_bytes);
+        self.has_begun = true;
+        self.before.clear();
+    }
+
+    /// Adds what both ends saw up to a mark.
+    pub(super) fn interval(&mut self, mark: usize, ours: Option<Live>, theirs: Option<Live>) -> &Interval {
+        let mut streams = Vec::new();
+        for live in [ours, theirs].into_iter().flatten() {
+            for (key, count) in live.flows {
+                streams.push((key.way, self.figures_at_mark(mark, key, count, live.at_ns)));
+            }
+        }
+        streams.sort_by_key(|(way, it)| (*way, it.socket, !it.sender, it.receiver));
+        let sums = Sums::of(&streams);
+        let streams = streams.into_iter().map(|(_, figures)| figures).collect();
+        self.report.intervals.push(Interval { run: self.run, streams, sums });
+        self.report.intervals.last().expect("one was just added")
+    }
+
+    fn figures_at_mark(&mut self, mark: usize, key: FlowKey, count: Count, at_ns: u64) -> Figures {
+        let place = self.before.iter().position(|(known, ..)| *known == key);
+        let (before, before_ns) = place.map_or((Count::default(), 0), |place| {
+            let (_, count, at_ns) = self.before.swap_remove(place);
+            (count, at_ns)
+        });
+        self.before.push((key, count, at_ns));
+        // A run that was ended early has a last interval that is shorter than planned.
+        let end = self.marks.get(mark).copied().unwrap_or_default().min(Duration::from_nanos(at_ns));
+        let begin = mark.checked_sub(1).and_then(|mark| self.marks.get(mark)).copied().unwrap_or_default();
+        let omitted = end <= self.omit;
+        let zero = if omitted { Duration::ZERO } else { self.omit };
+        let mut figures = self.figures(key, &before, &count, at_ns.saturating_sub(before_ns));
+        figures.start = begin.saturating_sub(zero).as_secs_f64();
+        figures.end = end.saturating_sub(zero).as_secs_f64();
+        figures.omitted = omitted;
+        figures
+    }
+
+    /// Returns what happened to a flow between two counts, so many nanoseconds apart.
+    fn figures(&self, key: FlowKey, before: &Count, count: &Count, nanos: u64) -> Figures {
+        let bytes = count.bytes.saturating_sub(before.bytes);
+        let units = count.units.saturating_sub(before.units);
+        let is_datagrams = self.protocol != Protocol::Tcp;
+        let is_sender = key.receiver.is_none();
+        let lost = count.lost.map(|lost| difference(lost, before.lost.unwrap_or(0))).filter(|_| !is_sender);
+        let seconds = seconds(nanos);
+        Figures {
+            socket: Some(self.socket(key)),
+            receiver: key.receiver.filter(|_| self.protocol == Protocol::Multicast),
+            start: 0.0,
+            end: seconds,
+            seconds,
+            bytes,
+            bits_per_second: bits_per_second(bytes, seconds),
+            packets: is_datagrams.then_some(if is_sender { units } else { with_lost(units, lost) }),
+            lost_packets: lost,
+            lost_percent: lost.map(|lost| percent(lost, with_lost(units, Some(lost)))),
+            jitter_ms: count.jitter_ns.map(|nanos| nanos / 1e6),
+            out_of_order: (is_datagrams && !is_sender)
+                .then_some(count.out_of_order.saturating_sub(before.out_of_order)),
+            retransmits: count.retransmits.map(|now| now.saturating_sub(before.retransmits.unwrap_or(0))),
+            snd_cwnd: count.congestion_window_bytes,
+            rtt: count.rtt_ns.map(|nanos| nanos / 1_000),
+            omitted: false,
+            sender: is_sender,
+        }
+    }
+
+    /// Returns the number of a flow, from 1: forward ones first.
+    const fn socket(&self, key: FlowKey) -> u32 {
+        let first = match (self.ways, key.way) {
+            (Ways::Both, Way::Reverse) => self.streams,
+            _ => 0,
+        };
+        first + key.stream + 1
+    }
+
+    /// Adds what both ends counted in a run.
+    pub(super) fn end_run(
+        &mut self,
+        run: u32,
+        ours: SideResult,
+        theirs: Option<SideResult>,
+        trouble: Option<String>,
+    ) {
+        let all = || ours.flows.iter().chain(theirs.iter().flat_map(|side| &side.flows));
+        let mut seen = Vec::new();
+        for result in all() {
+            seen.push((result.key.way, self.figures_at_end(result)));
+        }
+        let sums = Sums::of(&seen);
+        let flows = flow_reports(self, run, &all().collect::<Vec<_>>());
+        self.report.end.streams.extend(flows);
+        let skipped = all().map(|flow| flow.skipped).sum();
+        self.broken_off |= trouble.is_some();
+        let run = summary::run_report(
+            run,
+            &self.report.start,
+            sums,
+            summary::Sides {
+                ours: &ours,
+                theirs: theirs.as_ref(),
+                skipped,
+                trouble,
+                target_bitrate: self.target_bitrate,
+            },
+        );
+        self.report.end.runs.push(run);
+        for note in ours.notes.into_iter().chain(theirs.into_iter().flat_map(|side| side.notes)) {
+            self.note(note);
+        }
+    }
+
+    /// Returns what a flow came to. What is missing is the account's: it knows of the tail too.
+    fn figures_at_end(&self, result: &FlowResult) -> Figures {
+        let mut figures = self.figures(result.key, &result.omitted, &result.total, result.measured_ns);
+        let account = result.account.as_ref().filter(|_| self.protocol != Protocol::Tcp);
+        if let Some(account) = account {
+            let lost = difference(account.missing(), result.omitted.lost.unwrap_or(0));
+            let packets = with_lost(figures_units(result), Some(lost));
+            figures.lost_packets = Some(lost);
+            figures.packets = Some(packets);
+            figures.lost_percent = Some(percent(lost, packets));
+        }
+        figures
+    }
+
+    /// Tells whether every flow of the last run arrived whole, and was sent as fast as it was to be.
+    pub(super) fn last_run_is_loss_free(&self) -> bool {
+        let Some(run) = self.last_run() else { return false };
+        let mut flows = self.report.end.streams.iter().filter(|flow| flow.run == run.run).peekable();
+        #[expect(clippy::cast_precision_loss, reason = "rates are far below 2^53")]
+        let kept_up = |sender: &Figures| sender.bits_per_second >= run.target_bitrate as f64 * KEPT_UP;
+        flows.peek().is_some()
+            && flows.all(|flow| {
+                flow.account.as_ref().is_some_and(Account::is_loss_free)
+                    && flow.sender.as_ref().is_some_and(kept_up)
+            })
+    }
+
+    /// Takes note of what a search for the highest rate without loss has found.
+    pub(super) fn found(&mut self, found: LossFreeFound) {
+        self.report.end.loss_free = Some(found);
+    }
+
+    /// Takes note that no further run could be begun.
+    pub(super) fn break_off(&mut self, reason: &str) {
+        self.broken_off = true;
+        self.note(format!("the next run could not be measured: {reason}"));
+    }
+
+    fn note(&mut self, note: String) {
+        if !self.report.end.notes.contains(&note) {
+            self.report.end.notes.push(note);
+        }
+    }
+
+    pub(super) fn finish(mut self, was_interrupted: bool) -> Report {
+        let end = &mut self.report.end;
+        end.time_ns = clock::wall().as_nanos();
+        end.state = match (self.broken_off, was_interrupted) {
+            (true, _) => State::BrokenOff,
+            (false, true) => State::Interrupted,
+            (false, false) => State::Complete,
+        };
+        end.load_1min = host::load();
+        summary::sum_up(&self.report.start, end);
+        self.report
+    }
+}
+
+/// Pairs every receiver with its sender; a sender whose receivers could not tell stands alone.
+fn flow_reports(builder: &Builder, run: u32, all: &[&FlowResult]) -> Vec<FlowReport> {
+    let mut reports = Vec::new();
+    let mut receivers: Vec<&&FlowResult> = all.iter().filter(|flow| flow.key.receiver.is_some()).collect();
+    receivers.sort_by_key(|flow| flow.key);
+    let sender_of = |key: FlowKey| all.iter().find(|it| it.key == FlowKey::sender(key.way, key.stream));
+    let report = |key: FlowKey, sender: Option<&&FlowResult>, receiver: Option<&FlowResult>| FlowReport {
+        run,
+        way: key.way,
+        local: sender.map(|it| it.local),
+        remote: sender.and_then(|it| it.remote).or(receiver.map(|it| it.local)),
+        congestion: sender.and_then(|it| it.congestion_control.clone()),
+        sender: sender.map(|it| builder.figures_at_end(it)),
+        receiver: receiver.map(|it| builder.figures_at_end(it)),
+        account: receiver.and_then(|it| it.account.clone()),
+    };
+    for receiver in &receivers {
+        reports.push(report(receiver.key, sender_of(receiver.key), Some(**receiver)));
+    }
+    for sender in all.iter().filter(|flow| flow.key.receiver.is_none()) {
+        let has_receiver =
+            receivers.iter().any(|it| (it.key.way, it.key.stream) == (sender.key.way, sender.key.stream));
+        if !has_receiver {
+            reports.push(report(sender.key, Some(sender), None));
+        }
+    }
+    reports
+}
+
+impl Sums {
+    fn of(streams: &[(Way, Figures)]) -> Self {
+        let sum = |way: Way, sender: bool| {
+            let of_way = streams.iter().filter(|(it, figures)| *it == way && figures.sender == sender);
+            Figures::sum(of_way.map(|(_, figures)| figures))
+        };
+        let has_forward = streams.iter().any(|(way, _)| *way == Way::Forward);
+        if has_forward {
+            Self {
+                sum_sent: sum(Way::Forward, true),
+                sum_received: sum(Way::Forward, false),
+                sum_sent_bidir_reverse: sum(Way::Reverse, true),
+                sum_received_bidir_reverse: sum(Way::Reverse, false),
+            }
+        } else {
+            Self {
+                sum_sent: sum(Way::Reverse, true),
+                sum_received: sum(Way::Reverse, false),
+                ..Self::default()
+            }
+        }
+    }
+
+    /// Returns each of them, with whether it is of the way back.
+    #[must_use]
+    pub fn all(&self) -> [(Option<Figures>, &'static str); 4] {
+        [
+            (self.sum_sent, "sum_sent"),
+            (self.sum_received, "sum_received"),
+            (self.sum_sent_bidir_reverse, "sum_sent_bidir_reverse"),
+            (self.sum_received_bidir_reverse, "sum_received_bidir_reverse"),
+        ]
+    }
+}
+
+impl Figures {
+    /// Adds up flows that ran beside each other; `None` if there are none.
+    fn sum<'a>(flows: impl Iterator<Item = &'a Self>) -> Option<Self> {
+        let flows: Vec<&Self> = flows.collect();
+        let first = **flows.first()?;
+        let longest = flows.iter().map(|it| it.seconds).fold(0.0, f64::max);
+        let bytes = flows.iter().map(|it| it.bytes).sum();
+        let total = |of: fn(&Self) -> Option<u64>| {
+            flows.iter().filter_map(|it| of(it)).reduce(|total, more| total + more)
+        };
+        let lost = flows.iter().filter_map(|it| it.lost_packets).reduce(|total, more| total + more);
+        let packets = total(|it| it.packets);
+        let jitters: Vec<f64> = flows.iter().filter_map(|it| it.jitter_ms).collect();
+        #[expect(clippy::cast_precision_loss, reason = "there are few flows")]
+        let jitter_ms = (!jitters.is_empty()).then(|| jitters.iter().sum::<f64>() / jitters.len() as f64);
+        Some(Self {
+            socket: None,
+            receiver: None,
+            seconds: longest,
+            bytes,
+            bits_per_second: bits_per_second(bytes, longest),
+            packets,
+            lost_packets: lost,
+            lost_percent: lost.zip(packets).map(|(lost, packets)| percent(lost, packets)),
+            jitter_ms,
+            out_of_order: total(|it| it.out_of_order),
+            retransmits: total(|it| it.retransmits),
+            snd_cwnd: total(|it| it.snd_cwnd),
+            rtt: flows.iter().filter_map(|it| it.rtt).max(),
+            ..first
+        })
+    }
+}
+
+impl Settings {
+    fn of(options: &Options, unit_bytes: usize) -> Self {
+        let target_packets_per_second = match options.rate() {
+            Rate::Bits(_) => None,
+            Rate::Units(units) => Some(units),
+        };
+        Self {
+            protocol: options.protocol.name().to_owned(),
+            num_streams: options.streams,
+            receivers: options.receivers,
+            blksize: unit_bytes as u64,
+            omit: options.omit.as_secs_f64(),
+            duration: options.duration.as_secs_f64(),
+            interval: options.interval.as_secs_f64(),
+            reverse: u8::from(options.ways == Ways::Reverse),
+            bidir: u8::from(options.ways == Ways::Both),
+            target_bitrate: options.rate().bits_per_second(unit_bytes),
+            target_packets_per_second,
+            sock_bufsize: options.buffer_bytes.map(|bytes| bytes as u64),
+            fragments: options.fragments,
+            congestion: options.congestion_control.clone(),
+            repeats: options.repeats,
+        }
+    }
+}
+
+/// Returns how many datagrams of the measured part arrived.
+const fn figures_units(result: &FlowResult) -> u64 {
+    result.total.units.saturating_sub(result.omitted.units)
+}
+
+fn with_lost(units: u64, lost: Option<i64>) -> u64 {
+    units.saturating_add_signed(lost.unwrap_or(0))
+}
+
+fn difference(now: u64, before: u64) -> i64 {
+    let signed = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
+    signed(now) - signed(before)
+}
+
+/// Returns a share in percent; 0 of nothing.
+#[expect(clippy::cast_precision_loss, reason = "datagrams are far below 2^53")]
+fn percent(part: i64, whole: u64) -> f64 {
+    if whole == 0 { 0.0 } else { part as f64 * 100.0 / whole as f64 }
+}
+
+/// Returns a rate; 0 of no time.
+#[expect(clippy::cast_precision_loss, reason = "bytes of a run are far below 2^53")]
+fn bits_per_second(bytes: u64, seconds: f64) -> f64 {
+    if seconds > 0.0 { bytes as f64 * 8.0 / seconds } else { 0.0 }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "runs are far shorter than 2^53 ns")]
+fn seconds(nanos: u64) -> f64 {
+    nanos as f64 / 1e9
+}
+
+#[cfg(test)]
+mod tests;

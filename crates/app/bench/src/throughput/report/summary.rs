@@ -1,0 +1,176 @@
+//! What runs have in common, and whether they are to be relied on.
+
+use probe::Summary;
+
+use super::{CpuUtilization, End, Figures, KEPT_UP, RunReport, Settings, Start, Sums};
+use crate::row::Row;
+use crate::throughput::message::SideResult;
+
+/// How many processors others may keep busy before a run is called noisy.
+const QUIET_CPUS: f64 = 0.2;
+/// How far rates may spread, as a share of their median, before a measurement is called noisy.
+const QUIET_SPREAD: f64 = 0.1;
+
+/// What both ends say of a run.
+pub(super) struct Sides<'a> {
+    pub(super) ours: &'a SideResult,
+    pub(super) theirs: Option<&'a SideResult>,
+    pub(super) skipped: u64,
+    pub(super) trouble: Option<String>,
+    pub(super) target_bitrate: u64,
+}
+
+pub(super) fn run_report(run: u32, start: &Start, sums: Sums, sides: Sides<'_>) -> RunReport {
+    let Sides { ours, theirs, skipped, trouble, target_bitrate } = sides;
+    let (client_elsewhere_cpus, server_elsewhere_cpus) = elsewhere(start, ours, theirs);
+    let mut noise = disturbances(start, client_elsewhere_cpus, server_elsewhere_cpus);
+    noise.extend(behind(target_bitrate, &start.test_start, &sums));
+    RunReport {
+        run,
+        target_bitrate,
+        trouble,
+        sums,
+        client_cpu_percent: cpu_percent(ours),
+        server_cpu_percent: theirs.map(cpu_percent),
+        client_elsewhere_cpus,
+        server_elsewhere_cpus,
+        skipped,
+        noise,
+    }
+}
+
+/// Says on which hosts other work kept processors busy.
+fn disturbances(start: &Start, client: Option<f64>, server: Option<f64>) -> Vec<String> {
+    let hosts = if start.same_host {
+        vec![("this host", client)]
+    } else {
+        vec![("the client's host", client), ("the server's host", server)]
+    };
+    let busy =
+        hosts.into_iter().filter_map(|(host, cpus)| Some((host, cpus.filter(|cpus| *cpus > QUIET_CPUS)?)));
+    busy.map(|(host, cpus)| format!("other work kept {cpus:.1} CPUs of {host} busy")).collect()
+}
+
+/// Says whether senders were slower than they were to be. What they handed over and the host refused is no fault of
+/// theirs: it is in the account.
+#[expect(clippy::cast_precision_loss, reason = "rates are far below 2^53")]
+fn behind(target_bitrate: u64, settings: &Settings, sums: &Sums) -> Option<String> {
+    let target = target_bitrate as f64 * f64::from(settings.num_streams);
+    let ways =
+        [(sums.sum_sent, sums.sum_received), (sums.sum_sent_bidir_reverse, sums.sum_received_bidir_reverse)];
+    let handed_over = |(sent, received): (Option<Figures>, Option<Figures>)| {
+        let sent = sent?;
+        let packets = received.and_then(|it| it.packets).unwrap_or(0) / u64::from(settings.receivers.max(1));
+        let handed = super::bits_per_second(packets * settings.blksize, sent.seconds);
+        Some(sent.bits_per_second.max(handed))
+    };
+    let slowest = ways.into_iter().filter_map(handed_over).reduce(f64::min)?;
+    let share = if target > 0.0 { slowest / target } else { 1.0 };
+    (share < KEPT_UP).then(|| format!("senders reached only {:.0} % of their rate", share * 100.0))
+}
+
+/// Returns how many processors others kept busy on each host. On a host that has both ends, each end takes the other's
+/// work for somebody else's: it is taken off.
+fn elsewhere(start: &Start, ours: &SideResult, theirs: Option<&SideResult>) -> (Option<f64>, Option<f64>) {
+    let Some(theirs) = theirs else { return (ours.elsewhere_cpus, None) };
+    if !start.same_host {
+        return (ours.elsewhere_cpus, theirs.elsewhere_cpus);
+    }
+    let without_the_other = ours.elsewhere_cpus.map(|cpus| (cpus - cpu_percent(theirs) / 100.0).max(0.0));
+    (without_the_other, without_the_other)
+}
+
+#[expect(clippy::cast_precision_loss, reason = "times of a run are far below 2^53 ns")]
+fn cpu_percent(side: &SideResult) -> f64 {
+    if side.elapsed_ns == 0 { 0.0 } else { side.cpu_ns as f64 * 100.0 / side.elapsed_ns as f64 }
+}
+
+/// Completes the end of a report with what its runs have in common.
+pub(super) fn sum_up(start: &Start, end: &mut End) {
+    end.sums = Sums {
+        sum_sent: together(&end.runs, |sums| sums.sum_sent),
+        sum_received: together(&end.runs, |sums| sums.sum_received),
+        sum_sent_bidir_reverse: together(&end.runs, |sums| sums.sum_sent_bidir_reverse),
+        sum_received_bidir_reverse: together(&end.runs, |sums| sums.sum_received_bidir_reverse),
+    };
+    end.cpu_utilization_percent = CpuUtilization {
+        host_total: mean(end.runs.iter().map(|run| run.client_cpu_percent)).unwrap_or(0.0),
+        remote_total: mean(end.runs.iter().filter_map(|run| run.server_cpu_percent)),
+    };
+    end.rows = match &end.loss_free {
+        Some(found) => found.row(&start.test_start).into_iter().collect(),
+        None => rows(&start.test_start, &end.runs),
+    };
+    let most = |of: fn(&RunReport) -> Option<f64>| end.runs.iter().filter_map(of).reduce(f64::max);
+    let (client, server) = (most(|run| run.client_elsewhere_cpus), most(|run| run.server_elsewhere_cpus));
+    end.noise = disturbances(start, client, server);
+    let is_behind = |run: &&RunReport| behind(run.target_bitrate, &start.test_start, &run.sums).is_some();
+    match end.runs.iter().filter(is_behind).count() {
+        0 => {}
+        count => {
+            end.noise.push(format!("senders did not reach their rate in {count} runs of {}", end.runs.len()))
+        }
+    }
+    for row in end.rows.iter().filter(|row| row.metric == "bits_per_second" && row.median > 0.0) {
+        let spread = (row.max - row.min) / row.median;
+        if spread > QUIET_SPREAD {
+            end.noise.push(format!(
+                "rates of {} spread over {:.0} % of their median",
+                row.case,
+                spread * 100.0
+            ));
+        }
+    }
+}
+
+/// Adds up runs that followed each other.
+fn together(runs: &[RunReport], of: OfSums) -> Option<Figures> {
+    let runs: Vec<Figures> = runs.iter().filter_map(|run| of(&run.sums)).collect();
+    let mut total = Figures::sum(runs.iter())?;
+    total.seconds = runs.iter().map(|it| it.seconds).sum();
+    total.bits_per_second = super::bits_per_second(total.bytes, total.seconds);
+    (total.start, total.end, total.snd_cwnd) = (0.0, total.seconds, None);
+    Some(total)
+}
+
+fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
+    let values: Vec<f64> = values.collect();
+    #[expect(clippy::cast_precision_loss, reason = "there are few runs")]
+    let count = values.len() as f64;
+    (!values.is_empty()).then(|| values.iter().sum::<f64>() / count)
+}
+
+/// Picks one of the sums.
+type OfSums = fn(&Sums) -> Option<Figures>;
+/// Picks one of the figures.
+type OfFigures = fn(&Figures) -> Option<f64>;
+
+fn rows(settings: &Settings, runs: &[RunReport]) -> Vec<Row> {
+    let forward = if settings.reverse == 1 { "reverse" } else { "forward" };
+    let ways: [(&str, OfSums); 2] =
+        [(forward, |sums| sums.sum_received), ("reverse", |sums| sums.sum_received_bidir_reverse)];
+    let metrics: [(&str, &str, OfFigures); 3] = [
+        ("bits_per_second", "bit/s", |it| Some(it.bits_per_second)),
+        ("lost_percent", "%", |it| it.lost_percent),
+        ("jitter_ms", "ms", |it| it.jitter_ms),
+    ];
+    let mut rows = Vec::new();
+    for (way, of) in ways {
+        let figures: Vec<Figures> = runs.iter().filter_map(|run| of(&run.sums)).collect();
+        for (metric, unit, value) in metrics {
+            let values: Vec<f64> = figures.iter().filter_map(value).collect();
+            rows.extend(Summary::of(&values).map(|summary| Row {
+                bench: "throughput".to_owned(),
+                case: format!("{way}/{}x{}B", settings.num_streams, settings.blksize),
+                system: settings.protocol.to_lowercase(),
+                metric: metric.to_owned(),
+                unit: unit.to_owned(),
+                median: summary.median,
+                min: summary.min,
+                max: summary.max,
+                runs: summary.count as u64,
+            }));
+        }
+    }
+    rows
+}

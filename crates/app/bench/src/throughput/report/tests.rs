@@ -1,0 +1,173 @@
+//! Reports made of counts by hand: what both ends saw becomes intervals, sums, accounts and medians.
+
+use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
+use std::time::Duration;
+
+use super::*;
+use crate::throughput::message::{AccountState, Unit};
+
+const SENDER: FlowKey = FlowKey::sender(Way::Forward, 0);
+const RECEIVER: FlowKey = FlowKey { receiver: Some(0), ..SENDER };
+
+fn builder(options: &Options) -> Builder {
+    let host = HostState::look(Ipv4Addr::LOCALHOST.into());
+    let peer = (Ipv4Addr::LOCALHOST, 7).into();
+    Builder::new(options, Begun { peer, client: host.clone(), server: host, unit_bytes: 100 })
+}
+
+/// Runs of 200 ms after 100 ms that are omitted.
+fn options() -> Options {
+    Options {
+        protocol: Protocol::Udp,
+        duration: Duration::from_millis(200),
+        omit: Duration::from_millis(100),
+        interval: Duration::from_millis(100),
+        rate: Some(Rate::Bits(80_000)),
+        ..Options::default()
+    }
+}
+
+fn sent(units: u64) -> Count {
+    Count { units, bytes: units * 100, ..Count::default() }
+}
+
+fn received(units: u64, lost: u64) -> Count {
+    Count { lost: Some(lost), jitter_ns: Some(2e6), ..sent(units) }
+}
+
+fn live(mark: usize, key: FlowKey, count: Count) -> Option<Live> {
+    Some(Live { mark, at_ns: (mark as u64 + 1) * 100_000_000, flows: vec![(key, count)] })
+}
+
+fn side(key: FlowKey, total: Count, omitted: Count, account: Option<Account>) -> SideResult {
+    let flow = FlowResult {
+        key,
+        local: (Ipv4Addr::LOCALHOST, 1).into(),
+        remote: None,
+        total,
+        omitted,
+        measured_ns: 200_000_000,
+        skipped: 0,
+        congestion_control: None,
+        account,
+    };
+    let (cpu_ns, elapsed_ns) = (30_000_000, 300_000_000);
+    SideResult { flows: vec![flow], cpu_ns, elapsed_ns, elsewhere_cpus: Some(0.15), notes: Vec::new() }
+}
+
+fn account(sent: u64, received: u64) -> Account {
+    let lost = BTreeMap::from([("receiver_socket_buffer".to_owned(), sent - received)]);
+    Account {
+        unit: Unit::Datagrams,
+        state: AccountState::Closed,
+        sent,
+        received,
+        lost,
+        unexplained: 0,
+        duplicates: 0,
+        unmatched: 0,
+    }
+}
+
+#[test]
+fn an_interval_is_what_happened_since_the_last_one_and_loss_may_fall() {
+    let mut builder = builder(&options());
+    builder.begin_run(0, Rate::Bits(80_000));
+    let at = |builder: &mut Builder, mark, taken, arrived, lost| {
+        let (ours, theirs) = (live(mark, SENDER, sent(taken)), live(mark, RECEIVER, received(arrived, lost)));
+        let interval = builder.interval(mark, ours, theirs).clone();
+        (interval.sums.sum_sent.unwrap(), interval.sums.sum_received.unwrap())
+    };
+    let (first, received) = at(&mut builder, 0, 10, 6, 4);
+    assert!(first.omitted && received.omitted);
+    assert_eq!(
+        (received.packets, received.lost_packets, received.lost_percent),
+        (Some(10), Some(4), Some(40.0))
+    );
+    let (second, received) = at(&mut builder, 1, 20, 19, 1);
+    assert_eq!((second.start, second.end, second.omitted), (0.0, 0.1, false));
+    assert_eq!((second.packets, second.bits_per_second), (Some(10), 80_000.0));
+    // Three of the four came late.
+    assert_eq!((received.packets, received.lost_packets), (Some(10), Some(-3)));
+    assert_eq!((received.bytes, received.jitter_ms), (1_300, Some(2.0)));
+}
+
+#[test]
+fn an_interval_of_one_end_alone_is_told_as_such() {
+    let mut builder = builder(&options());
+    builder.begin_run(0, Rate::Bits(80_000));
+    let sums = builder.interval(0, live(0, SENDER, sent(10)), None).sums;
+    assert!(sums.sum_sent.is_some() && sums.sum_received.is_none());
+}
+
+#[test]
+fn the_end_of_a_run_leaves_out_what_was_omitted_and_counts_the_tail() {
+    let mut builder = builder(&options());
+    builder.begin_run(0, Rate::Bits(80_000));
+    let ours = side(SENDER, sent(30), sent(10), None);
+    // One more is missing than the receiver could see: the last.
+    let theirs = side(RECEIVER, received(25, 4), received(8, 2), Some(account(30, 25)));
+    builder.end_run(0, ours, Some(theirs), None);
+    assert!(!builder.last_run_is_loss_free());
+    let report = builder.finish(false);
+    let sums = report.end.sums;
+    assert_eq!(sums.sum_sent.unwrap().packets, Some(20));
+    let received = sums.sum_received.unwrap();
+    assert_eq!((received.packets, received.lost_packets), (Some(20), Some(3)));
+    assert_eq!((received.bytes, received.bits_per_second), (1_700, 68_000.0));
+    assert_eq!(report.end.state, State::Complete);
+    let metrics: Vec<&str> = report.end.rows.iter().map(|row| row.metric.as_str()).collect();
+    assert_eq!(metrics, ["bits_per_second", "lost_percent", "jitter_ms"]);
+}
+
+#[test]
+fn on_one_host_each_end_is_not_taken_for_somebody_elses_work() {
+    let mut builder = builder(&options());
+    builder.begin_run(0, Rate::Bits(80_000));
+    let ours = side(SENDER, sent(30), sent(10), None);
+    let theirs = side(RECEIVER, received(30, 0), received(10, 0), Some(account(30, 30)));
+    builder.end_run(0, ours, Some(theirs), None);
+    assert!(builder.last_run_is_loss_free());
+    let run = builder.last_run().unwrap();
+    // Of 0.15 processors that were busy elsewhere the server took 0.1.
+    let elsewhere = run.client_elsewhere_cpus.unwrap();
+    assert!((elsewhere - 0.05).abs() < 1e-9, "{elsewhere}");
+    assert_eq!(run.noise, Vec::<String>::new());
+}
+
+#[test]
+fn a_sender_that_was_too_slow_has_not_shown_that_its_rate_holds() {
+    let mut builder = builder(&options());
+    builder.begin_run(0, Rate::Bits(160_000));
+    let ours = side(SENDER, sent(30), sent(10), None);
+    let theirs = side(RECEIVER, received(30, 0), received(10, 0), Some(account(30, 30)));
+    builder.end_run(0, ours, Some(theirs), None);
+    assert!(!builder.last_run_is_loss_free());
+    assert_eq!(builder.last_run().unwrap().noise, ["senders reached only 50 % of their rate"]);
+}
+
+#[test]
+fn what_the_host_refused_is_loss_and_not_slowness() {
+    let mut builder = builder(&options());
+    builder.begin_run(0, Rate::Bits(80_000));
+    let ours = side(SENDER, sent(15), sent(5), None);
+    let theirs = side(RECEIVER, received(15, 14), received(5, 5), Some(account(30, 15)));
+    builder.end_run(0, ours, Some(theirs), None);
+    assert!(!builder.last_run_is_loss_free());
+    assert_eq!(builder.last_run().unwrap().noise, Vec::<String>::new());
+}
+
+#[test]
+fn a_run_whose_server_vanished_keeps_what_the_client_saw() {
+    let mut builder = builder(&options());
+    builder.begin_run(0, Rate::Bits(80_000));
+    let ours = side(SENDER, sent(30), sent(10), None);
+    builder.end_run(0, ours, None, Some("the other end is gone".to_owned()));
+    assert!(!builder.last_run_is_loss_free());
+    let report = builder.finish(false);
+    assert_eq!(report.end.state, State::BrokenOff);
+    assert!(report.end.streams[0].account.is_none() && report.end.streams[0].sender.is_some());
+    let text = serde_json::to_string(&report).unwrap();
+    assert_eq!(serde_json::from_str::<Report>(&text).unwrap(), report);
+}

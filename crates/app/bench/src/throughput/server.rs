@@ -1,0 +1,127 @@
+//! The server's end of a throughput measurement.
+
+use std::net::SocketAddr;
+
+use serde_json::Value;
+
+use super::message::{End, Live, Word};
+use super::options::{Options, Rate};
+use super::side::{Heard, Partner, Run, Side, SideError, check_cpu};
+use super::transport::{self, Task};
+use crate::control::{Connection, ControlError, EndWish, Message, ServeError, Test};
+
+/// What a server has to know to take part.
+pub const TEST: Test = Test { name: NAME, serve };
+pub(super) const NAME: &str = "throughput";
+
+/// Serves the runs of a client, one after the other.
+fn serve(
+    parameters: Value,
+    connection: &mut Connection,
+    is_wanted_to_end: &EndWish<'_>,
+) -> Result<(), ServeError> {
+    let options: Options = serde_json::from_value(parameters)
+        .map_err(|error| ServeError::Refused(format!("the parameters of the test are none: {error}")))?;
+    options.check().map_err(|error| ServeError::Refused(error.to_string()))?;
+    loop {
+        let word = match connection.hear_surely()? {
+            Message::Bye => return Ok(()),
+            Message::Word(word) => word,
+            other => return Err(connection.unexpected(&other).into()),
+        };
+        match serde_json::from_value(word.clone()) {
+            Ok(Word::Prepare { run, rate, unit_bytes, endpoints }) => {
+                let prepared = Prepared { run, rate, unit_bytes, endpoints };
+                serve_run(&options, &prepared, connection, is_wanted_to_end).map_err(told)?;
+            }
+            _ => return Err(connection.unexpected(&Message::Word(word)).into()),
+        }
+        if is_wanted_to_end() {
+            return Err(ServeError::Refused("the server was ended".to_owned()));
+        }
+    }
+}
+
+struct Prepared {
+    run: u32,
+    rate: Rate,
+    unit_bytes: usize,
+    endpoints: Vec<SocketAddr>,
+}
+
+fn serve_run(
+    options: &Options,
+    prepared: &Prepared,
+    connection: &mut Connection,
+    is_wanted_to_end: &EndWish<'_>,
+) -> Result<(), SideError> {
+    let Prepared { run, rate, unit_bytes, endpoints } = prepared;
+    // The size too is the client's word.
+    let sized = Options { payload_bytes: Some(*unit_bytes), rate: Some(*rate), ..options.clone() };
+    sized.check()?;
+    check_cpu(options.server_cpu)?;
+    let task = Task {
+        options: &sized,
+        end: End::Server,
+        run: *run,
+        unit_bytes: *unit_bytes,
+        local: connection.local_address().ip(),
+        peer: connection.peer_address().ip(),
+        patience: connection.patience().silence,
+    };
+    task.check_endpoints(endpoints)?;
+    let listening = transport::of(options.protocol).listen(&task)?;
+    connection.say(&Word::Ready { endpoints: listening.endpoints() })?;
+    match connection.hear_word(std::time::Instant::now() + task.patience)? {
+        Some(Word::Start) => {}
+        // The client could not make its ends, or does not want to any more.
+        Some(Word::Stop) => return Ok(()),
+        Some(other) => {
+            let other = serde_json::to_value(&other).expect("words are plain data");
+            return Err(connection.unexpected(&Message::Word(other)).into());
+        }
+        None => {
+            return Err(
+                ControlError::Silent { peer: connection.peer_address(), silence: task.patience }.into()
+            );
+        }
+    }
+    let flows = listening.connect(&task, endpoints)?;
+    let run = Run { options: &sized, rate: *rate, unit_bytes: *unit_bytes, cpu: options.server_cpu };
+    let side = Side::start(&run, flows)?;
+    let (outcome, result) = side.run(connection, &mut Serving { is_wanted_to_end });
+    outcome?;
+    Ok(connection.say(&Word::Done(Box::new(result)))?)
+}
+
+/// Tells the client at every mark.
+struct Serving<'a> {
+    is_wanted_to_end: &'a EndWish<'a>,
+}
+
+impl Partner for Serving<'_> {
+    fn mark(&mut self, live: Live, connection: &mut Connection) -> Result<(), ControlError> {
+        connection.say(&Word::Live(live))
+    }
+
+    fn hear(&mut self, word: Word, connection: &mut Connection) -> Result<Heard, ControlError> {
+        match word {
+            Word::Stop => Ok(Heard::Stop),
+            other => {
+                let other = serde_json::to_value(&other).expect("words are plain data");
+                Err(connection.unexpected(&Message::Word(other)))
+            }
+        }
+    }
+
+    fn is_wanted_to_end(&self) -> bool {
+        (self.is_wanted_to_end)()
+    }
+}
+
+fn told(error: SideError) -> ServeError {
+    match error {
+        SideError::Control(error) => ServeError::Control(error),
+        other => ServeError::Refused(other.to_string()),
+    }
+}

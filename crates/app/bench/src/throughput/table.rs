@@ -1,0 +1,273 @@
+//! Intervals and results as lines for people, much as iperf3 writes them; no rate without what was lost.
+
+use std::fmt::{self, Write as _};
+
+use super::options::Protocol;
+use crate::host_state::HostState;
+
+use super::report::{Figures, Interval, Report, RunReport, Start, State, Sums};
+
+impl Protocol {
+    /// Returns the protocol's name.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Tcp => "TCP",
+            Self::Udp => "UDP",
+            Self::Multicast => "multicast",
+        }
+    }
+}
+
+impl Start {
+    /// Says what is measured, between whom.
+    #[must_use]
+    pub fn in_words(&self) -> String {
+        let test = &self.test_start;
+        let way = match (test.reverse, test.bidir) {
+            (_, 1) => "both ways",
+            (1, _) => "from the server",
+            _ => "to the server",
+        };
+        let rate = match (test.target_packets_per_second, test.target_bitrate) {
+            (Some(0), _) | (None, 0) => "as fast as it goes".to_owned(),
+            (Some(packets), _) => format!("{packets} a second each"),
+            (None, bits) => format!("{} each", rate_text(bits as f64)),
+        };
+        let hosts = if self.same_host {
+            format!("both ends: {}", self.client.in_words())
+        } else {
+            format!("client: {}\nserver: {}", self.client.in_words(), self.server.in_words())
+        };
+        format!(
+            "{hosts}\n{} {way} {}:{}, {} of {} bytes, {rate}; {} of {} s",
+            test.protocol,
+            self.connecting_to.host,
+            self.connecting_to.port,
+            counted(test.num_streams, "flow"),
+            test.blksize,
+            counted(test.repeats, "run"),
+            test.duration
+        )
+    }
+}
+
+impl Start {
+    /// Says what limits the sockets of both hosts.
+    #[must_use]
+    pub fn limits_in_words(&self) -> String {
+        let of = |name: &str, host: &HostState| {
+            let number = |value: Option<u64>| value.map_or("unknown".to_owned(), |value| value.to_string());
+            format!(
+                "{name}: rmem_default {}, rmem_max {}, wmem_max {}, congestion control {}",
+                number(host.host.rmem_default_bytes),
+                number(host.host.rmem_max_bytes),
+                number(host.wmem_max_bytes),
+                host.congestion_control.as_deref().unwrap_or("unknown")
+            )
+        };
+        format!("{}\n{}", of("client", &self.client), of("server", &self.server))
+    }
+}
+
+impl Interval {
+    /// Writes the interval: a line for what was sent and one for what arrived, each way.
+    #[must_use]
+    pub fn in_words(&self) -> String {
+        let mut text = String::new();
+        if self.streams.len() > 2 {
+            for figures in &self.streams {
+                write_line(&mut text, &line_head(self.run, figures), figures);
+            }
+        }
+        write_sums(&mut text, self.run, &self.sums);
+        text
+    }
+}
+
+impl RunReport {
+    /// Writes what the run came to.
+    #[must_use]
+    pub fn in_words(&self) -> String {
+        let rate = match self.target_bitrate {
+            0 => String::new(),
+            bits => format!(" at {} each", rate_text(bits as f64)),
+        };
+        let mut text = format!("run {}{rate} came to\n", self.run + 1);
+        write_sums(&mut text, self.run, &self.sums);
+        for noise in &self.noise {
+            let _ = writeln!(text, "  ~ noisy: {noise}");
+        }
+        if self.skipped > 0 {
+            let _ = writeln!(text, "  skipped {}: stalls of senders kept them from being sent", self.skipped);
+        }
+        if let Some(trouble) = &self.trouble {
+            let _ = writeln!(text, "  not whole: {trouble}");
+        }
+        text
+    }
+}
+
+impl fmt::Display for Report {
+    /// Writes what came of all runs, with their spread, their accounts, and what is to be known beside.
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(formatter, "\n{:40} {:>14} {:>31}  RUNS", "", "MEDIAN", "(LEAST – MOST)")?;
+        for row in &self.end.rows {
+            let value = |value: f64| match row.metric.as_str() {
+                "bits_per_second" => rate_text(value),
+                _ => format!("{value:.3} {}", row.unit),
+            };
+            let mark = if self.end.noise.is_empty() { "" } else { "~" };
+            let spread = format!("({} – {})", value(row.min), value(row.max));
+            let name = format!("{} {} {}", row.system, row.case, row.metric.replace('_', " "));
+            writeln!(
+                formatter,
+                "{name:40} {:>14} {spread:>31}  {}",
+                format!("{mark}{}", value(row.median)),
+                row.runs
+            )?;
+        }
+        if let Some(found) = &self.end.loss_free {
+            writeln!(formatter, "{}", found.in_words())?;
+        }
+        self.write_accounts(formatter)?;
+        let cpu = &self.end.cpu_utilization_percent;
+        let remote = cpu.remote_total.map_or("unknown".to_owned(), |percent| format!("{percent:.0} %"));
+        let load = self.end.load_1min.map_or("unknown".to_owned(), |load| format!("{load:.2}"));
+        writeln!(formatter, "CPU: client {:.0} %, server {remote}; load {load} afterwards", cpu.host_total)?;
+        for noise in &self.end.noise {
+            writeln!(formatter, "~ noisy, not to be relied on: {noise}")?;
+        }
+        for note in &self.end.notes {
+            writeln!(formatter, "note: {note}")?;
+        }
+        match self.end.state {
+            State::Complete => Ok(()),
+            State::Interrupted => writeln!(formatter, "ended early: a run is short, or runs are missing"),
+            State::BrokenOff => writeln!(formatter, "broken off: a run is short, or runs are missing"),
+        }
+    }
+}
+
+impl Report {
+    /// Writes where what was lost was lost, all flows of all runs together.
+    fn write_accounts(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let accounts: Vec<_> = self.end.streams.iter().filter_map(|flow| flow.account.as_ref()).collect();
+        let Some(first) = accounts.first() else {
+            return writeln!(formatter, "account: none, no receiver could tell what arrived");
+        };
+        let unit = if first.unit == super::Unit::Bytes { "bytes" } else { "datagrams" };
+        let sum = |of: fn(&super::Account) -> u64| accounts.iter().map(|it| of(it)).sum::<u64>();
+        let mut lost = std::collections::BTreeMap::<&str, u64>::new();
+        for (stage, count) in accounts.iter().flat_map(|account| &account.lost) {
+            *lost.entry(stage).or_default() += count;
+        }
+        let lost: String = lost.iter().map(|(stage, count)| format!(" + {count} {stage}")).collect();
+        let all_closed = accounts.iter().all(|it| it.state == super::AccountState::Closed);
+        let state =
+            if all_closed { "closed" } else { "unconfirmed: a sender could not say how much there was" };
+        writeln!(
+            formatter,
+            "account in {unit}: {} sent = {} received{lost} + {} unexplained ({state})",
+            sum(|it| it.sent),
+            sum(|it| it.received),
+            sum(|it| it.unexplained),
+        )
+    }
+}
+
+fn write_sums(text: &mut String, run: u32, sums: &Sums) {
+    for (figures, name) in sums.all() {
+        if let Some(figures) = figures {
+            let way = if name.ends_with("reverse") { "back" } else { "" };
+            write_line(text, &format!("[{:>2}] sum {way:4}", run + 1), &figures);
+        }
+    }
+}
+
+fn line_head(run: u32, figures: &Figures) -> String {
+    let socket = figures.socket.unwrap_or(0);
+    let receiver = figures.receiver.map_or(String::new(), |receiver| format!(".{receiver}"));
+    format!("[{:>2}] {:<8}", run + 1, format!("{socket}{receiver}"))
+}
+
+fn write_line(text: &mut String, head: &str, it: &Figures) {
+    let side = if it.sender { "sent" } else { "received" };
+    let _ = write!(
+        text,
+        "{head} {:>7.2}-{:<7.2} s {side:8} {:>10} {:>14}",
+        it.start,
+        it.end,
+        bytes_text(it.bytes as f64),
+        rate_text(it.bits_per_second)
+    );
+    if let Some(packets) = it.packets.filter(|_| it.sender) {
+        let _ = write!(text, "  {packets} datagrams");
+    }
+    match (it.lost_packets, it.packets) {
+        (Some(lost), Some(packets)) => {
+            let _ = write!(text, "  lost {lost}/{packets} ({:.2} %)", it.lost_percent.unwrap_or(0.0));
+        }
+        (None, Some(_)) if !it.sender => text.push_str("  lost: known at the end"),
+        _ => {}
+    }
+    if let Some(jitter) = it.jitter_ms {
+        let _ = write!(text, "  jitter {jitter:.3} ms");
+    }
+    if let Some(count) = it.out_of_order.filter(|count| *count > 0) {
+        let _ = write!(text, "  {count} out of order");
+    }
+    if let Some(retransmits) = it.retransmits {
+        let _ = write!(text, "  {retransmits} sent again");
+    }
+    if let Some(window) = it.snd_cwnd {
+        let _ = write!(text, "  window {}", bytes_text(window as f64));
+    }
+    if it.omitted {
+        text.push_str("  (omitted)");
+    }
+    text.push('\n');
+}
+
+/// Writes how many there are of something.
+fn counted(count: u32, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+}
+
+/// Writes a rate in decimal units.
+pub(super) fn rate_text(bits_per_second: f64) -> String {
+    scaled(bits_per_second, 1_000.0, ["bit/s", "kbit/s", "Mbit/s", "Gbit/s", "Tbit/s"])
+}
+
+/// Writes a size in binary units.
+fn bytes_text(bytes: f64) -> String {
+    scaled(bytes, 1_024.0, ["B", "KiB", "MiB", "GiB", "TiB"])
+}
+
+fn scaled(mut value: f64, base: f64, units: [&str; 5]) -> String {
+    let mut unit = 0;
+    while value >= base && unit + 1 < units.len() {
+        value /= base;
+        unit += 1;
+    }
+    match value {
+        _ if unit == 0 => format!("{value:.0} {}", units[0]),
+        0.0..10.0 => format!("{value:.2} {}", units[unit]),
+        10.0..100.0 => format!("{value:.1} {}", units[unit]),
+        _ => format!("{value:.0} {}", units[unit]),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_are_decimal_and_sizes_binary() {
+        assert_eq!(rate_text(999.0), "999 bit/s");
+        assert_eq!(rate_text(1_000.0), "1.00 kbit/s");
+        assert_eq!(rate_text(12_345_678.0), "12.3 Mbit/s");
+        assert_eq!(bytes_text(1_024.0), "1.00 KiB");
+        assert_eq!(bytes_text(128.0 * 1_024.0), "128 KiB");
+    }
+}

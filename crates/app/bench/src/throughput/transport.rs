@@ -1,0 +1,228 @@
+//! The transports that a throughput measurement compares, behind one pair of ends.
+//!
+//! A new transport is a new file with a [`Transport`]: it makes receiving ends and tells where they are, then sending
+//! ends to where the other side's are. Threads, pacing, intervals and accounts are the same for all.
+
+mod tcp;
+mod udp;
+
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+use units::Instant;
+
+use super::message::{Account, Count, End, FlowKey, Sent};
+use super::options::{Options, Protocol};
+
+/// All that a transport needs to know of a run.
+pub(super) struct Task<'a> {
+    pub(super) options: &'a Options,
+    pub(super) end: End,
+    pub(super) run: u32,
+    pub(super) unit_bytes: usize,
+    /// This end's address of the control connection: data go the same way.
+    pub(super) local: IpAddr,
+    /// The other end's.
+    pub(super) peer: IpAddr,
+    pub(super) patience: Duration,
+}
+
+impl Task<'_> {
+    /// Checks that the other end asks for data to itself or to the group, not to somebody who knows nothing of it.
+    pub(super) fn check_endpoints(&self, endpoints: &[SocketAddr]) -> Result<(), TransportError> {
+        let is_allowed = |address: IpAddr| match self.options.protocol {
+            Protocol::Multicast => address == IpAddr::V4(self.options.group),
+            Protocol::Udp | Protocol::Tcp => address == self.peer,
+        };
+        match endpoints.iter().find(|endpoint| !is_allowed(endpoint.ip())) {
+            None => Ok(()),
+            Some(endpoint) => Err(TransportError::Stranger { endpoint: *endpoint, peer: self.peer }),
+        }
+    }
+}
+
+/// Makes the ends of flows.
+pub(super) trait Transport {
+    /// Makes what the other end is to connect or send to.
+    fn listen(&self, task: &Task<'_>) -> Result<Box<dyn Listening>, TransportError>;
+}
+
+/// Ends that wait for the other side.
+pub(super) trait Listening {
+    /// Returns where they are, in an order that the other side knows.
+    fn endpoints(&self) -> Vec<SocketAddr>;
+
+    /// Makes the rest, towards the endpoints of the other side.
+    fn connect(
+        self: Box<Self>,
+        task: &Task<'_>,
+        endpoints: &[SocketAddr],
+    ) -> Result<Vec<Flow>, TransportError>;
+}
+
+/// One end of a flow.
+pub(super) struct Flow {
+    pub(super) key: FlowKey,
+    pub(super) local: SocketAddr,
+    pub(super) remote: Option<SocketAddr>,
+    pub(super) congestion_control: Option<String>,
+    /// What is to be known of it, such as clamped buffers.
+    pub(super) notes: Vec<String>,
+    pub(super) end: FlowEnd,
+}
+
+pub(super) enum FlowEnd {
+    Send(Box<dyn SendEnd>),
+    Receive(Box<dyn ReceiveEnd>),
+}
+
+/// Whether there was room for what was to be sent.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Room {
+    /// So many units were handed over.
+    Taken(u32),
+    /// There was none for some of them: wait before the next call.
+    Full(u32),
+}
+
+/// What a receiving end met.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Arrived {
+    /// Something.
+    Some,
+    /// Nothing until the moment came.
+    Nothing,
+    /// The sender has ended the flow itself: there is no more.
+    End,
+}
+
+/// The sending end of a flow.
+pub(super) trait SendEnd: Send {
+    /// Sends so many units, as far as there is room.
+    fn send(&mut self, count: u32) -> Result<Room, TransportError>;
+
+    /// Waits for room, no longer than until then.
+    fn wait_for_room(&mut self, until: Instant) -> Result<(), TransportError>;
+
+    /// Ends the flow; what had found no room counts as refused.
+    fn finish(&mut self) -> Result<(), TransportError>;
+
+    fn count(&self) -> Count;
+
+    fn sent(&self) -> Sent;
+
+    /// Returns what went wrong on the way, such as datagrams too large for it.
+    fn notes(&self) -> Vec<String> {
+        Vec::new()
+    }
+}
+
+/// A receiving end of a flow.
+pub(super) trait ReceiveEnd: Send {
+    /// Takes what is there, waiting for it no longer than until then.
+    fn receive(&mut self, until: Instant) -> Result<Arrived, TransportError>;
+
+    /// Tells whether all that was sent is there.
+    fn has_all(&self, sent: &Sent) -> bool;
+
+    fn count(&self) -> Count;
+
+    /// Closes the account; `None` if the sender could not say what it sent.
+    fn close(&self, sent: Option<&Sent>) -> Result<Account, TransportError>;
+
+    fn notes(&self) -> Vec<String> {
+        Vec::new()
+    }
+}
+
+/// Says why data cannot flow.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TransportError {
+    /// A UDP socket cannot be opened.
+    #[error(transparent)]
+    Open(#[from] sys::OpenError),
+    /// A TCP socket cannot be opened or connected.
+    #[error(transparent)]
+    Tcp(#[from] sys::TcpError),
+    /// The system refused something while data flowed.
+    #[error("{0}")]
+    System(#[from] io::Error),
+    /// The account does not add up.
+    #[error(transparent)]
+    Law(#[from] probe::flow::FlowLawError),
+    /// The other end did not make as many ends as it should.
+    #[error(
+        "the other end made {made} ends of flows, not {wanted}\ninstall the same version of tallycast on both hosts"
+    )]
+    Endpoints {
+        /// How many it made.
+        made: usize,
+        /// How many it should have.
+        wanted: usize,
+    },
+    /// The other end wants data to go to a third host.
+    #[error(
+        "{peer} wants data to go to {endpoint}, which is another host\nmeasure without address translation in between"
+    )]
+    Stranger {
+        /// Where data were to go.
+        endpoint: SocketAddr,
+        /// Who wants that.
+        peer: IpAddr,
+    },
+    /// Not all connections came.
+    #[error(
+        "of {wanted} connections {came} came within {patience:?}\nsee whether a firewall lets the port {port} through"
+    )]
+    Missing {
+        /// How many came.
+        came: usize,
+        /// How many should have.
+        wanted: usize,
+        /// How long they were waited for.
+        patience: Duration,
+        /// Where.
+        port: u16,
+    },
+    /// The receiver of a connection is gone.
+    #[error("the other end closed a connection that was being sent to: {0}\nsee whether it was ended")]
+    Broken(io::Error),
+}
+
+/// Returns what makes the ends of a protocol.
+pub(super) fn of(protocol: Protocol) -> &'static dyn Transport {
+    match protocol {
+        Protocol::Tcp => &tcp::Tcp,
+        Protocol::Udp | Protocol::Multicast => &udp::Udp,
+    }
+}
+
+/// Returns the note on a buffer that the kernel clamped.
+fn said_if_clamped(buffer: sys::Buffer) -> Option<String> {
+    buffer.clamped().then(|| buffer.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn data_go_to_who_asks_for_them_or_to_the_group_and_to_nobody_else() {
+        let [peer, other]: [IpAddr; 2] = ["192.0.2.7", "192.0.2.8"].map(|text| text.parse().unwrap());
+        let check = |protocol, to: IpAddr| {
+            let options = Options { protocol, ..Options::default() };
+            let (end, patience) = (End::Server, Duration::ZERO);
+            let task = Task { options: &options, end, run: 0, unit_bytes: 1, local: other, peer, patience };
+            task.check_endpoints(&[SocketAddr::new(to, 2)])
+        };
+        assert!(check(Protocol::Udp, peer).is_ok());
+        let group = Options::default().group.into();
+        assert!(check(Protocol::Multicast, group).is_ok());
+        for (protocol, to) in [(Protocol::Udp, other), (Protocol::Udp, group), (Protocol::Multicast, peer)] {
+            let refused = check(protocol, to).unwrap_err();
+            assert!(refused.to_string().contains("another host"), "{refused}");
+        }
+    }
+}

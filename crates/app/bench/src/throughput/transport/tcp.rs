@@ -1,0 +1,270 @@
+//! Flows of bytes over TCP connections; the client connects, whichever way data go.
+
+use std::net::SocketAddr;
+
+use sys::{Interest, Poller, TcpAcceptor, TcpConnection, TcpOptions, clock};
+use units::Instant;
+
+use super::{
+    Arrived, Flow, FlowEnd, Listening, ReceiveEnd, Room, SendEnd, Task, Transport, TransportError,
+    said_if_clamped,
+};
+use crate::throughput::message::{Account, AccountState, Count, End, FlowKey, Sent, Unit};
+use crate::throughput::options::Options;
+
+/// The poller's only descriptor.
+const SOCKET: u64 = 0;
+
+/// What a connection says first: which flow of which run it carries.
+const GREETING_BYTES: usize = 12;
+const MAGIC: u32 = 0x7463_7031;
+
+pub(super) struct Tcp;
+
+/// The server's acceptor; the client has none.
+struct Waiting(Option<TcpAcceptor>);
+
+impl Transport for Tcp {
+    fn listen(&self, task: &Task<'_>) -> Result<Box<dyn Listening>, TransportError> {
+        let acceptor = match task.end {
+            End::Client => None,
+            End::Server => {
+                let address = SocketAddr::new(task.local, 0);
+                Some(TcpAcceptor::listen(address, &tcp_options(task.options, None))?)
+            }
+        };
+        Ok(Box::new(Waiting(acceptor)))
+    }
+}
+
+impl Listening for Waiting {
+    fn endpoints(&self) -> Vec<SocketAddr> {
+        self.0.iter().map(TcpAcceptor::local_address).collect()
+    }
+
+    fn connect(
+        self: Box<Self>,
+        task: &Task<'_>,
+        endpoints: &[SocketAddr],
+    ) -> Result<Vec<Flow>, TransportError> {
+        let connections = match (&self.0, endpoints) {
+            (Some(acceptor), _) => accept_all(acceptor, task)?,
+            (None, [endpoint]) => connect_all(*endpoint, task)?,
+            (None, other) => return Err(TransportError::Endpoints { made: other.len(), wanted: 1 }),
+        };
+        connections.into_iter().map(|(key, connection)| flow(task, key, connection)).collect()
+    }
+}
+
+fn tcp_options(options: &Options, from: Option<SocketAddr>) -> TcpOptions {
+    TcpOptions {
+        buffer_bytes: options.buffer_bytes,
+        congestion_control: options.congestion_control.clone(),
+        from,
+    }
+}
+
+fn keys(task: &Task<'_>) -> impl Iterator<Item = FlowKey> {
+    let streams = task.options.streams;
+    let ways = task.options.ways().iter();
+    ways.flat_map(move |way| (0..streams).map(move |stream| FlowKey::sender(*way, stream)))
+}
+
+/// Makes all connections, from the client.
+fn connect_all(to: SocketAddr, task: &Task<'_>) -> Result<Vec<(FlowKey, TcpConnection)>, TransportError> {
+    let from = task.options.from.map(|address| SocketAddr::new(address, 0));
+    let options = tcp_options(task.options, from);
+    let connect = |key: FlowKey| {
+        let connection = TcpConnection::connect(to, &options, task.patience)?;
+        let greeting = [MAGIC, task.run, key.flow()].map(u32::to_be_bytes).concat();
+        // A connection that was just made has room for twelve bytes.
+        connection.send(&greeting).map_err(TransportError::Broken)?;
+        Ok((key, connection))
+    };
+    keys(task).map(connect).collect()
+}
+
+/// Takes all connections, at the server; those that are none of this run's are dropped.
+fn accept_all(
+    acceptor: &TcpAcceptor,
+    task: &Task<'_>,
+) -> Result<Vec<(FlowKey, TcpConnection)>, TransportError> {
+    let deadline = clock::monotonic() + task.patience;
+    let mut wanted: Vec<FlowKey> = keys(task).collect();
+    let count = wanted.len();
+    let mut came = Vec::new();
+    let mut poller = Poller::new()?;
+    poller.add(acceptor, SOCKET, Interest::Read)?;
+    while !wanted.is_empty() {
+        if let Some(connection) = acceptor.accept()? {
+            let flow = read_greeting(&connection, task.run, deadline)?;
+            if let Some(place) = wanted.iter().position(|key| Some(key.flow()) == flow) {
+                came.push((wanted.swap_remove(place), connection));
+            }
+            continue;
+        }
+        if clock::monotonic() >= deadline {
+            let port = acceptor.local_address().port();
+            return Err(TransportError::Missing {
+                came: came.len(),
+                wanted: count,
+                patience: task.patience,
+                port,
+            });
+        }
+        poller.wait(Some(deadline))?;
+    }
+    came.sort_by_key(|(key, _)| *key);
+    Ok(came)
+}
+
+/// Reads which flow a connection carries; `None` if it is none of this run.
+fn read_greeting(
+    connection: &TcpConnection,
+    run: u32,
+    deadline: Instant,
+) -> Result<Option<u32>, TransportError> {
+    let mut greeting = [0; GREETING_BYTES];
+    let mut read = 0;
+    let mut poller = Poller::new()?;
+    poller.add(connection, SOCKET, Interest::Read)?;
+    while read < GREETING_BYTES {
+        match connection.receive(&mut greeting[read..]) {
+            Ok(Some(0)) | Err(_) => return Ok(None),
+            Ok(Some(count)) => read += count,
+            Ok(None) if clock::monotonic() >= deadline => return Ok(None),
+            Ok(None) => drop(poller.wait(Some(deadline))?),
+        }
+    }
+    let word = |at: usize| u32::from_be_bytes(*greeting[at..].first_chunk().expect("three words"));
+    Ok((word(0) == MAGIC && word(4) == run).then(|| word(8)))
+}
+
+fn flow(task: &Task<'_>, key: FlowKey, connection: TcpConnection) -> Result<Flow, TransportError> {
+    let sends = task.end.sends(key.way);
+    let poller = Poller::new()?;
+    poller.add(&connection, SOCKET, if sends { Interest::Write } else { Interest::Read })?;
+    let (local, remote) = (connection.local_address(), connection.peer_address());
+    let notes = connection.granted_buffers().iter().copied().filter_map(said_if_clamped).collect();
+    let congestion_control = connection.congestion_control().ok();
+    let (key, end): (_, FlowEnd) = if sends {
+        let block = vec![0; task.unit_bytes];
+        (key, FlowEnd::Send(Box::new(Sender { connection, poller, block, rest: 0, calls: 0, bytes: 0 })))
+    } else {
+        let memory = vec![0; task.unit_bytes.max(SMALLEST_READ_BYTES)];
+        let key = FlowKey { receiver: Some(0), ..key };
+        (key, FlowEnd::Receive(Box::new(Receiver { connection, poller, memory, bytes: 0, ended: false })))
+    };
+    Ok(Flow { key, local, remote: Some(remote), congestion_control, notes, end })
+}
+
+/// A receiver reads at least so much at once, however small the pieces are that are sent.
+const SMALLEST_READ_BYTES: usize = 64 << 10;
+
+struct Sender {
+    connection: TcpConnection,
+    poller: Poller,
+    block: Vec<u8>,
+    /// What of a block found no room yet.
+    rest: usize,
+    calls: u64,
+    bytes: u64,
+}
+
+impl SendEnd for Sender {
+    fn send(&mut self, count: u32) -> Result<Room, TransportError> {
+        let mut handed = 0;
+        while handed < count || self.rest > 0 {
+            if self.rest == 0 {
+                self.rest = self.block.len();
+                self.calls += 1;
+                handed += 1;
+            }
+            match self.connection.send(&self.block[..self.rest]).map_err(TransportError::Broken)? {
+                Some(taken) => {
+                    self.rest -= taken;
+                    self.bytes += taken as u64;
+                }
+                None => return Ok(Room::Full(handed)),
+            }
+        }
+        Ok(Room::Taken(handed))
+    }
+
+    fn wait_for_room(&mut self, until: Instant) -> Result<(), TransportError> {
+        self.poller.wait(Some(until))?;
+        Ok(())
+    }
+
+    fn finish(&mut self) -> Result<(), TransportError> {
+        self.connection.finish().map_err(TransportError::Broken)
+    }
+
+    fn count(&self) -> Count {
+        let info = self.connection.info().unwrap_or_default();
+        Count {
+            units: self.calls,
+            bytes: self.bytes,
+            retransmits: Some(info.retransmitted_segments.into()),
+            rtt_ns: Some(u64::from(info.rtt_us) * 1_000),
+            congestion_window_bytes: Some(info.congestion_window_bytes()),
+            ..Count::default()
+        }
+    }
+
+    fn sent(&self) -> Sent {
+        Sent { bytes: self.bytes, ..Sent::default() }
+    }
+}
+
+struct Receiver {
+    connection: TcpConnection,
+    poller: Poller,
+    memory: Vec<u8>,
+    bytes: u64,
+    ended: bool,
+}
+
+impl ReceiveEnd for Receiver {
+    fn receive(&mut self, until: Instant) -> Result<Arrived, TransportError> {
+        for attempt in 0..2 {
+            match self.connection.receive(&mut self.memory) {
+                Ok(Some(0)) => self.ended = true,
+                // A sender that vanished: its account stays unconfirmed.
+                Err(_) => return Ok(Arrived::End),
+                Ok(Some(count)) => {
+                    self.bytes += count as u64;
+                    return Ok(Arrived::Some);
+                }
+                Ok(None) if attempt == 0 => drop(self.poller.wait(Some(until))?),
+                Ok(None) => {}
+            }
+            if self.ended {
+                return Ok(Arrived::End);
+            }
+        }
+        Ok(Arrived::Nothing)
+    }
+
+    fn has_all(&self, sent: &Sent) -> bool {
+        self.ended && self.bytes >= sent.bytes
+    }
+
+    fn count(&self) -> Count {
+        Count { bytes: self.bytes, ..Count::default() }
+    }
+
+    fn close(&self, sent: Option<&Sent>) -> Result<Account, TransportError> {
+        let total = sent.map_or(self.bytes, |sent| sent.bytes);
+        Ok(Account {
+            unit: Unit::Bytes,
+            state: if sent.is_some() { AccountState::Closed } else { AccountState::Unconfirmed },
+            sent: total,
+            received: self.bytes,
+            lost: std::collections::BTreeMap::new(),
+            unexplained: total.saturating_sub(self.bytes),
+            duplicates: 0,
+            unmatched: 0,
+        })
+    }
+}

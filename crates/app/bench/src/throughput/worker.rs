@@ -1,0 +1,231 @@
+//! The threads that move data: one for each end of a flow.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use probe::flow::{Due, FlowRate, Pace};
+use sys::{clock, scheduling};
+use units::Instant;
+
+use super::message::{Account, Count, Sent};
+use super::transport::{Arrived, Flow, FlowEnd, ReceiveEnd, Room, SendEnd, TransportError};
+
+/// How long a thread sleeps at most before it looks whether it is to end.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// How often what was counted is shown to others; counting itself is not to wait for them.
+const SHOW: Duration = Duration::from_millis(5);
+
+/// How long nothing must have come, once all was sent, before what is missing is taken for lost. Longer than any queue
+/// on the way holds a datagram at rates worth measuring.
+const QUIET: Duration = Duration::from_millis(250);
+
+/// How long after all was sent a receiver goes on at most.
+const LONGEST_TAIL: Duration = Duration::from_secs(10);
+
+/// When and how fast a flow is to be sent.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Timetable {
+    pub(super) start: Instant,
+    pub(super) end: Instant,
+    pub(super) rate: FlowRate,
+}
+
+/// A thread at one end of a flow.
+pub(super) struct Worker {
+    pub(super) flow: Description,
+    shared: Arc<Shared>,
+    thread: JoinHandle<Result<Ended, TransportError>>,
+}
+
+/// A flow without its end, which its thread has.
+pub(super) struct Description {
+    pub(super) key: super::message::FlowKey,
+    pub(super) local: std::net::SocketAddr,
+    pub(super) remote: Option<std::net::SocketAddr>,
+    pub(super) congestion_control: Option<String>,
+    pub(super) notes: Vec<String>,
+}
+
+/// What a thread leaves.
+pub(super) struct Ended {
+    pub(super) count: Count,
+    /// At receivers.
+    pub(super) account: Option<Account>,
+    /// When the sender ended; when the last unit arrived, but not before the sender ended.
+    pub(super) last: Option<Instant>,
+    pub(super) skipped: u64,
+    pub(super) notes: Vec<String>,
+}
+
+#[derive(Default)]
+struct Shared {
+    is_to_end: AtomicBool,
+    is_to_give_up: AtomicBool,
+    count: Mutex<Count>,
+    /// At a sender what it has sent, once it is done; at a receiver what it has heard of that.
+    sent: Mutex<Option<Sent>>,
+}
+
+impl Worker {
+    /// Starts the thread of a flow, on a processor if one is named.
+    pub(super) fn start(flow: Flow, timetable: Timetable, cpu: Option<usize>) -> std::io::Result<Self> {
+        let Flow { key, local, remote, congestion_control, notes, end } = flow;
+        let shared = Arc::new(Shared::default());
+        let theirs = Arc::clone(&shared);
+        let thread = std::thread::Builder::new().name("flow".to_owned()).spawn(move || {
+            if let Some(cpu) = cpu {
+                scheduling::pin_to_cpu(cpu)?;
+            }
+            // Refused on some kernels; pauses then end up to 50 µs late.
+            let _ = clock::lower_timer_slack();
+            match end {
+                FlowEnd::Send(end) => send(end, timetable, &theirs),
+                FlowEnd::Receive(end) => receive(end, timetable.end, &theirs),
+            }
+        })?;
+        Ok(Self { flow: Description { key, local, remote, congestion_control, notes }, shared, thread })
+    }
+
+    pub(super) fn is_sender(&self) -> bool {
+        self.flow.key.receiver.is_none()
+    }
+
+    /// Returns what was counted so far.
+    pub(super) fn count(&self) -> Count {
+        *lock(&self.shared.count)
+    }
+
+    /// Returns what a sender has sent, once it is done.
+    pub(super) fn sent(&self) -> Option<Sent> {
+        lock(&self.shared.sent).clone()
+    }
+
+    /// Tells whether the thread has ended.
+    pub(super) fn is_done(&self) -> bool {
+        self.thread.is_finished()
+    }
+
+    /// Tells a receiver what was sent to it.
+    pub(super) fn tell_sent(&self, sent: Sent) {
+        *lock(&self.shared.sent) = Some(sent);
+    }
+
+    /// Asks a sender to send no more.
+    pub(super) fn ask_to_end(&self) {
+        self.shared.is_to_end.store(true, Ordering::Relaxed);
+    }
+
+    /// Asks whichever to end with what it has.
+    pub(super) fn ask_to_give_up(&self) {
+        self.ask_to_end();
+        self.shared.is_to_give_up.store(true, Ordering::Relaxed);
+    }
+
+    /// Waits for the end of the thread.
+    pub(super) fn join(self) -> (Description, Result<Ended, TransportError>) {
+        let ended = self.thread.join().expect("a thread of a flow returns its errors");
+        (self.flow, ended)
+    }
+}
+
+impl Shared {
+    fn is_to_end(&self) -> bool {
+        self.is_to_end.load(Ordering::Relaxed)
+    }
+
+    fn is_to_give_up(&self) -> bool {
+        self.is_to_give_up.load(Ordering::Relaxed)
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Sends a flow from its beginning to its end.
+fn send(mut end: Box<dyn SendEnd>, timetable: Timetable, shared: &Shared) -> Result<Ended, TransportError> {
+    let mut pace = Pace::new(timetable.rate, timetable.start);
+    let mut shown = Instant::ORIGIN;
+    let outcome = loop {
+        let now = clock::monotonic();
+        if now >= timetable.end || shared.is_to_end() {
+            break Ok(());
+        }
+        if now.since(shown) >= SHOW {
+            shown = now;
+            *lock(&shared.count) = end.count();
+        }
+        match pace.due(now) {
+            Due::At(moment) => clock::sleep_until(moment.min(timetable.end).min(now + LOOK)),
+            Due::Now(count) => match end.send(count) {
+                Ok(Room::Taken(handed)) => pace.hand(handed),
+                Ok(Room::Full(handed)) => {
+                    pace.hand(handed);
+                    if let Err(error) = end.wait_for_room(timetable.end.min(now + LOOK)) {
+                        break Err(error);
+                    }
+                }
+                Err(error) => break Err(error),
+            },
+        }
+    };
+    let last = Some(clock::monotonic().min(timetable.end));
+    // Told also after a failure: what was sent until then is the receivers' to count.
+    let finished = end.finish();
+    let count = end.count();
+    *lock(&shared.count) = count;
+    *lock(&shared.sent) = Some(end.sent());
+    let mut notes = end.notes();
+    if let Err(error) = outcome.and(finished) {
+        notes.push(error.to_string());
+    }
+    Ok(Ended { count, account: None, last, skipped: pace.skipped(), notes })
+}
+
+/// Receives a flow until all of it is there, or what is missing is lost.
+fn receive(
+    mut end: Box<dyn ReceiveEnd>,
+    planned_end: Instant,
+    shared: &Shared,
+) -> Result<Ended, TransportError> {
+    let (mut last, mut shown) = (None, Instant::ORIGIN);
+    let mut sent: Option<(Sent, Instant)> = None;
+    let mut has_ended = false;
+    while !shared.is_to_give_up() {
+        let now = clock::monotonic();
+        if !has_ended {
+            match end.receive(now + LOOK)? {
+                Arrived::Some => last = Some(clock::monotonic()),
+                Arrived::Nothing => {}
+                Arrived::End => has_ended = true,
+            }
+        } else {
+            // Only the sender's word is waited for.
+            clock::sleep_until(now + LOOK / 10);
+        }
+        let now = clock::monotonic();
+        if now.since(shown) >= SHOW {
+            shown = now;
+            *lock(&shared.count) = end.count();
+        }
+        if sent.is_none() {
+            sent = lock(&shared.sent).clone().map(|sent| (sent, now));
+        }
+        if let Some((sent, heard)) = &sent {
+            let is_quiet = now.since(last.unwrap_or(*heard).max(*heard)) >= QUIET;
+            if end.has_all(sent) || has_ended || is_quiet || now.since(*heard) >= LONGEST_TAIL {
+                break;
+            }
+        }
+    }
+    let count = end.count();
+    *lock(&shared.count) = count;
+    // A slow flow's last unit lies before its end: the time in which nothing was due belongs to it.
+    let ended = sent.as_ref().map(|(_, heard)| (*heard).min(planned_end));
+    let last = last.map(|last| ended.map_or(last, |ended| last.max(ended)));
+    let account = Some(end.close(sent.as_ref().map(|(sent, _)| sent))?);
+    Ok(Ended { count, account, last, skipped: 0, notes: end.notes() })
+}

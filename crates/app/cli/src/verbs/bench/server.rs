@@ -1,0 +1,74 @@
+//! `tallycast bench -s`: the end that waits for clients.
+
+use std::io::Write;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+
+use anyhow::Context;
+use bench::Program;
+use bench::control::{self, Lifetime, Patience, ServerEvent, ServerOptions, Test};
+use clap::Args;
+
+use crate::Outcome;
+use crate::stop::Stop;
+
+/// The port of a server unless told otherwise.
+pub(super) const DEFAULT_PORT: u16 = 7_430;
+
+/// What a server takes part in.
+const TESTS: &[Test] = &[bench::throughput::TEST];
+
+#[derive(Args, Debug)]
+#[group(skip)]
+pub(crate) struct Arguments {
+    /// Wait for clients, one after the other
+    #[arg(short, long, conflicts_with = "client")]
+    pub(super) server: bool,
+    /// Where a server listens; 0.0.0.0 lets every host of the network measure
+    #[arg(long, value_name = "ADDRESS", default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST), requires = "server")]
+    listen: IpAddr,
+    /// Let the server end after one client
+    #[arg(short = '1', long, requires = "server")]
+    one_off: bool,
+}
+
+/// Serves people.
+pub(super) fn run(arguments: &Arguments, port: u16) -> anyhow::Result<Outcome> {
+    let lifetime = if arguments.one_off { Lifetime::OneClient } else { Lifetime::UntilStopped };
+    let listen = SocketAddr::new(arguments.listen, port);
+    let options = ServerOptions { listen, lifetime, patience: Patience::default() };
+    let stop = Stop::on_signals()?;
+    control::serve(&options, TESTS, &tell, &|| stop.is_wanted())?;
+    Ok(Outcome::Fine)
+}
+
+/// Serves the process that started this one: tells it the address, and ends when it does.
+pub(super) fn run_for_parent(listen: IpAddr) -> anyhow::Result<Outcome> {
+    let stop = Stop::on_signals()?;
+    stop.with_parent()?;
+    let listen = SocketAddr::new(listen, 0);
+    let options = ServerOptions { listen, lifetime: Lifetime::OneClient, patience: Patience::default() };
+    let watch = |event: ServerEvent| {
+        if let ServerEvent::Listening(address) = event {
+            // A parent that does not read has died: then standard input ends too.
+            let _ = writeln!(std::io::stdout(), "{address}");
+        }
+    };
+    control::serve(&options, TESTS, &watch, &|| stop.is_wanted())?;
+    Ok(Outcome::Fine)
+}
+
+/// Returns how this program is started as a server of its own.
+pub(super) fn this_program() -> anyhow::Result<Program> {
+    let path = std::env::current_exe().context("this program does not find itself")?;
+    Ok(Program { path, arguments: vec!["bench".to_owned(), "server-worker".to_owned()] })
+}
+
+fn tell(event: ServerEvent) {
+    match event {
+        ServerEvent::Listening(address) => eprintln!("listening at {address}; end with Ctrl-C"),
+        ServerEvent::Began { client, test } => eprintln!("{client} measures {test}"),
+        ServerEvent::Ended { client, trouble: None } => eprintln!("{client} has finished"),
+        ServerEvent::Ended { client, trouble: Some(trouble) } => eprintln!("{client} broke off: {trouble}"),
+        ServerEvent::TurnedAway(client) => eprintln!("{client} was told that the server is busy"),
+    }
+}

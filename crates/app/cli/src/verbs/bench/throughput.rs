@@ -1,0 +1,273 @@
+//! `tallycast bench`, `tallycast bench throughput`: the arguments of a measurement between two ends, in iperf3's letters.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use bench::control::Patience;
+use bench::throughput::{self, Fragments, LossFree, Options, Protocol, Rate, Report, State, Ways};
+use bench::{LocalServer, Namespaces, Stay};
+use clap::Args;
+
+use super::letters::{self, CpuPair};
+use super::pending::Pending;
+use super::server::DEFAULT_PORT;
+use super::watching::{Form, Watching};
+use crate::Outcome;
+
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  tallycast bench throughput                              both ends on this host, over the loopback interface
+  tallycast bench -s --listen 0.0.0.0                     a server, on one host
+  tallycast bench -c 192.0.2.7                            TCP to it, from another
+  tallycast bench -c 192.0.2.7 -u -b 100M -P 4            four flows of datagrams, 100 Mbit/s each
+  tallycast bench -c 192.0.2.7 -R -t 30 -J                from the server, half a minute a run, as JSON
+
+Rates are decimal bits, sizes binary bytes. Each run's loss is accounted for; docs/bench.md says how to read it.";
+
+#[derive(Args, Debug)]
+#[group(skip)]
+pub(crate) struct Arguments {
+    /// Measure with the server on this host; without it both ends are on this one
+    #[arg(short, long, value_name = "HOST")]
+    client: Option<String>,
+    /// Make two network namespaces with a cable between them and measure from one to the other (root only)
+    #[arg(long, conflicts_with_all = ["client", "bind"])]
+    netns: bool,
+    /// The server's port
+    #[arg(short, long, value_name = "PORT", default_value_t = DEFAULT_PORT)]
+    pub(super) port: u16,
+    /// Send datagrams instead of TCP
+    #[arg(short, long)]
+    udp: bool,
+    /// Send datagrams to a multicast group
+    #[arg(long, value_name = "GROUP", num_args = 0..=1, default_missing_value = "239.84.7.1", require_equals = true)]
+    multicast: Option<Ipv4Addr>,
+    /// How many receivers of multicast there are
+    #[arg(long, value_name = "COUNT", default_value = "1")]
+    receivers: u32,
+    /// How fast each flow is to be: 100M, 2.5G, or 1000pps; 0 is as fast as it goes [default: 1M for datagrams, else 0]
+    #[arg(short, long, value_name = "RATE", value_parser = letters::rate)]
+    bitrate: Option<Rate>,
+    /// Bytes in a datagram, or in what one call hands over [default: what the path takes up to 1472, 128K for TCP]
+    #[arg(short, long, value_name = "SIZE", value_parser = letters::size)]
+    length: Option<usize>,
+    /// Socket buffers; without it the system's
+    #[arg(short, long, value_name = "SIZE", value_parser = letters::size)]
+    window: Option<usize>,
+    /// Flows beside each other
+    #[arg(short = 'P', long, value_name = "COUNT", default_value = "1")]
+    parallel: u32,
+    /// Let the server send
+    #[arg(short = 'R', long, conflicts_with = "bidir")]
+    reverse: bool,
+    /// Let both send
+    #[arg(long)]
+    bidir: bool,
+    /// How long a run measures: seconds, or a duration such as 500ms
+    #[arg(short, long, value_name = "TIME", default_value = "10", value_parser = letters::time)]
+    time: Duration,
+    /// How often it is told how it goes; 0 is once a run
+    #[arg(short, long, value_name = "TIME", default_value = "1", value_parser = letters::time)]
+    interval: Duration,
+    /// How long a run goes on before it is measured
+    #[arg(short = 'O', long, value_name = "TIME", default_value = "0", value_parser = letters::time)]
+    omit: Duration,
+    /// How often the whole is done
+    #[arg(long, value_name = "COUNT", default_value = "3")]
+    repeat: u32,
+    /// Look for the highest rate without loss up to -b, confirmed by as many runs as --repeat says
+    #[arg(long, alias = "bisect")]
+    loss_free: bool,
+    /// How close that search comes [default: a hundredth of -b]
+    #[arg(long, value_name = "RATE", value_parser = letters::rate, requires = "loss_free")]
+    step: Option<Rate>,
+    /// The processor of this end's threads, and of the server's: 2 or 2,3
+    #[arg(short = 'A', long, value_name = "CPU[,CPU]")]
+    affinity: Option<CpuPair>,
+    /// The address of this host that everything goes by
+    #[arg(short = 'B', long, value_name = "ADDRESS")]
+    bind: Option<IpAddr>,
+    /// The congestion control of TCP
+    #[arg(short = 'C', long, value_name = "NAME")]
+    congestion: Option<String>,
+    /// Refuse datagrams that are larger than the path takes, instead of cutting them
+    #[arg(long)]
+    dont_fragment: bool,
+    /// Print the report as one JSON object (docs/formats/bench.schema.json)
+    #[arg(short = 'J', long)]
+    json: bool,
+    /// Print an object a line while it goes on: start, interval …, end
+    #[arg(long, conflicts_with = "json")]
+    json_stream: bool,
+    /// Write figures, runs and accounts into a page that needs nothing beside it
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+    /// Write the figures as a picture
+    #[arg(long, value_name = "FILE")]
+    png: Option<PathBuf>,
+    /// Write every interval into a table for other programs
+    #[arg(long, value_name = "FILE")]
+    csv: Option<PathBuf>,
+    /// Also print the interface, buffers and limits of both hosts
+    #[arg(short = 'V', long)]
+    verbose: bool,
+    /// Write what would be printed into a file instead
+    #[arg(long, value_name = "FILE")]
+    logfile: Option<PathBuf>,
+}
+
+/// Measures.
+pub(super) fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
+    let options = arguments.options();
+    options.check()?;
+    let step = arguments.step.map(|step| step.bits_per_second(options.unit_bytes(None)));
+    let loss_free = arguments.loss_free.then(|| LossFree::of(&options, step)).transpose()?;
+    // Made before anything is measured: a folder that cannot be written is better known now.
+    let logfile = arguments.logfile.as_deref().map(Pending::new).transpose()?;
+    let files = Files::begin(arguments)?;
+    let mut watching = Watching::new(arguments.form(), logfile)?;
+    let measured = Scene::set(arguments).and_then(|scene| {
+        Ok(throughput::measure(
+            &options,
+            loss_free.as_ref(),
+            scene.server,
+            Patience::default(),
+            &mut watching,
+        )?)
+    });
+    let report = match measured {
+        Ok(report) => report,
+        Err(error) => return watching.fail(error),
+    };
+    // Files first, and each for itself: a measurement is not to be lost with a pipe that nobody reads any more.
+    let written = files.write(&report);
+    watching.end(&report)?;
+    written?;
+    judge(&report)
+}
+
+/// The files that a report goes into.
+struct Files {
+    csv: Option<Pending>,
+    html: Option<Pending>,
+    png: Option<Pending>,
+}
+
+impl Files {
+    fn begin(arguments: &Arguments) -> anyhow::Result<Self> {
+        let begin = |path: &Option<PathBuf>| path.as_deref().map(Pending::new).transpose();
+        let Arguments { csv, html, png, .. } = arguments;
+        Ok(Self { csv: begin(csv)?, html: begin(html)?, png: begin(png)? })
+    }
+
+    fn write(self, report: &Report) -> anyhow::Result<()> {
+        let written = [
+            self.csv.map_or(Ok(()), |csv| csv.write(report.to_csv().as_bytes())),
+            self.html.map_or(Ok(()), |html| html.write(report.to_html()?.as_bytes())),
+            self.png.map_or(Ok(()), |png| png.write_picture(report.to_png())),
+        ];
+        written.into_iter().collect()
+    }
+}
+
+/// Where a measurement takes place. Dropping it removes what was made for it, the last made first.
+struct Scene {
+    server: SocketAddr,
+    _stay: Option<Stay>,
+    _own_server: Option<LocalServer>,
+    _namespaces: Option<Namespaces>,
+}
+
+impl Scene {
+    fn set(arguments: &Arguments) -> anyhow::Result<Self> {
+        if let Some(host) = &arguments.client {
+            let server = resolve(host, arguments.port, arguments.bind)?;
+            return Ok(Self { server, _stay: None, _own_server: None, _namespaces: None });
+        }
+        let program = super::server::this_program()?;
+        if !arguments.netns {
+            let own = LocalServer::start(&program, Ipv4Addr::LOCALHOST.into())?;
+            return Ok(Self {
+                server: own.address(),
+                _stay: None,
+                _own_server: Some(own),
+                _namespaces: None,
+            });
+        }
+        let namespaces = Namespaces::make()?;
+        let own = namespaces.start_server(&program)?;
+        let stay = namespaces.enter()?;
+        let server = own.address();
+        Ok(Self { server, _stay: Some(stay), _own_server: Some(own), _namespaces: Some(namespaces) })
+    }
+}
+
+impl Arguments {
+    fn options(&self) -> Options {
+        let protocol = match (self.multicast, self.udp) {
+            (Some(_), _) => Protocol::Multicast,
+            (None, true) => Protocol::Udp,
+            (None, false) => Protocol::Tcp,
+        };
+        let ways = match (self.reverse, self.bidir) {
+            (_, true) => Ways::Both,
+            (true, _) => Ways::Reverse,
+            _ => Ways::Forward,
+        };
+        let usual = Options::default();
+        Options {
+            protocol,
+            ways,
+            streams: self.parallel,
+            receivers: self.receivers,
+            group: self.multicast.unwrap_or(usual.group),
+            rate: self.bitrate,
+            payload_bytes: self.length,
+            buffer_bytes: self.window,
+            duration: self.time,
+            omit: self.omit,
+            // As iperf3's -i 0: nothing is told before the end of a run.
+            interval: if self.interval.is_zero() { self.omit + self.time } else { self.interval },
+            repeats: self.repeat,
+            client_cpu: self.affinity.map(|cpus| cpus.client),
+            server_cpu: self.affinity.and_then(|cpus| cpus.server),
+            from: self.bind,
+            congestion_control: self.congestion.clone(),
+            fragments: if self.dont_fragment { Fragments::Forbidden } else { Fragments::Allowed },
+        }
+    }
+
+    const fn form(&self) -> Form {
+        match (self.json, self.json_stream) {
+            (true, _) => Form::Json,
+            (_, true) => Form::JsonStream,
+            _ if self.verbose => Form::VerboseText,
+            _ => Form::Text,
+        }
+    }
+}
+
+/// Finds the address of a server; of several the first of the version of IP that this end is bound to.
+fn resolve(host: &str, port: u16, from: Option<IpAddr>) -> anyhow::Result<SocketAddr> {
+    let found = (host, port).to_socket_addrs().with_context(|| {
+        format!("`{host}` is no host that is known here\nwrite an address such as 192.0.2.7, or a name that resolves")
+    })?;
+    let mut fitting = found.filter(|address| from.is_none_or(|from| from.is_ipv4() == address.is_ipv4()));
+    match fitting.next() {
+        Some(address) => Ok(address),
+        None => {
+            bail!("`{host}` has no address of the IP version of -B\nbind to an address of the other version")
+        }
+    }
+}
+
+fn judge(report: &Report) -> anyhow::Result<Outcome> {
+    let has_figures = report.end.runs.iter().any(|run| run.sums.all().iter().any(|(sum, _)| sum.is_some()));
+    if !has_figures && report.end.state == State::BrokenOff {
+        bail!("nothing could be measured\nthe report says why");
+    }
+    let is_complete = report.end.state == State::Complete;
+    Ok(if is_complete { Outcome::Fine } else { Outcome::Found })
+}

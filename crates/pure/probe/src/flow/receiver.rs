@@ -1,0 +1,317 @@
+//! The receiving side of a flow: what arrived, what is missing so far, and how unevenly it came.
+
+use units::Instant;
+
+use super::account::{FlowAccount, FlowSent, FlowState};
+use super::stamp::{STAMP_BYTES, Stamp};
+use super::window::{Seen, SeenNumbers};
+use ledger::{Stage, StageCounts};
+
+/// How far ahead of all before it a number may be. Hours of the fastest flow: beyond it is nonsense.
+const MOST_AHEAD: u64 = 1 << 36;
+
+/// Whether the datagrams of a flow have room for a stamp.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Numbering {
+    /// They carry their number.
+    Stamped,
+    /// They are too short for it, and can only be counted: what is missing is known at the end.
+    Counted,
+}
+
+/// The book of one flow at its receiver.
+#[derive(Clone, Debug)]
+pub struct FlowReceiver {
+    run: u32,
+    flow: u32,
+    numbering: Numbering,
+    seen: SeenNumbers,
+    /// One more than the highest number that arrived.
+    horizon: u64,
+    received: u64,
+    bytes: u64,
+    reordered: u64,
+    duplicates: u64,
+    late: u64,
+    foreign: u64,
+    jitter: Jitter,
+}
+
+/// What a receiver has counted so far.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub struct FlowTotals {
+    /// Datagrams that arrived, each counted once.
+    pub received: u64,
+    /// Their payload.
+    pub bytes: u64,
+    /// Numbers below the highest that have not arrived; falls when one comes late. `None` where nothing is numbered.
+    pub lost: Option<u64>,
+    /// Datagrams that arrived behind one with a higher number.
+    pub reordered: u64,
+    /// Datagrams that had arrived before.
+    pub duplicates: u64,
+    /// Datagrams so late that they could not be told from duplicates: their loss stands.
+    pub late: u64,
+    /// What came by and was not of this flow.
+    pub foreign: u64,
+    /// Interarrival jitter. Source: RFC 3550 §6.4.1. `None` where nothing is stamped, or fewer than two arrived.
+    pub jitter_ns: Option<f64>,
+}
+
+impl Numbering {
+    /// Returns what datagrams of this size have room for.
+    #[must_use]
+    pub const fn of_payload(payload_bytes: usize) -> Self {
+        if payload_bytes < STAMP_BYTES { Self::Counted } else { Self::Stamped }
+    }
+}
+
+impl FlowReceiver {
+    /// Opens the book of a flow.
+    #[must_use]
+    pub fn new(run: u32, flow: u32, numbering: Numbering) -> Self {
+        Self {
+            run,
+            flow,
+            numbering,
+            seen: SeenNumbers::new(),
+            horizon: 0,
+            received: 0,
+            bytes: 0,
+            reordered: 0,
+            duplicates: 0,
+            late: 0,
+            foreign: 0,
+            jitter: Jitter::default(),
+        }
+    }
+
+    /// Takes a datagram that arrived at `arrival`.
+    pub fn accept(&mut self, arrival: Instant, datagram: &[u8]) {
+        match self.numbering {
+            Numbering::Counted if datagram.len() < STAMP_BYTES => self.count(datagram),
+            Numbering::Counted => self.foreign += 1,
+            Numbering::Stamped => match Stamp::read(datagram) {
+                Some(stamp) if self.is_of_this_flow(&stamp) => self.accept_stamped(arrival, datagram, &stamp),
+                _ => self.foreign += 1,
+            },
+        }
+    }
+
+    /// Returns what was counted so far.
+    #[must_use]
+    pub fn totals(&self) -> FlowTotals {
+        let is_numbered = self.numbering == Numbering::Stamped;
+        FlowTotals {
+            received: self.received,
+            bytes: self.bytes,
+            lost: is_numbered.then(|| self.seen.unseen_below(self.horizon)),
+            reordered: self.reordered,
+            duplicates: self.duplicates,
+            late: self.late,
+            foreign: self.foreign,
+            jitter_ns: self.jitter.nanos(),
+        }
+    }
+
+    /// Tells whether all that was sent is there.
+    #[must_use]
+    pub fn has_all(&self, sent: &FlowSent) -> bool {
+        self.received + sent.refused.total() >= sent.numbered
+    }
+
+    /// Closes the account with what the sender says, and with what the kernel says it dropped at this socket.
+    ///
+    /// `sent` is `None` if the sender vanished: then the account goes up to the highest number that arrived.
+    #[must_use]
+    pub fn close(&self, sent: Option<&FlowSent>, socket_drops: u64) -> FlowAccount {
+        let numbered = sent.map_or(self.horizon.max(self.received), |sent| sent.numbered);
+        let missing = match self.numbering {
+            Numbering::Stamped => self.seen.unseen_below(numbered),
+            Numbering::Counted => numbered.saturating_sub(self.received),
+        };
+        let mut evidence = sent.map_or(StageCounts::default(), |sent| sent.refused);
+        evidence[Stage::Late] += self.late;
+        let mut unattributed = missing;
+        let mut lost = StageCounts::default();
+        for (stage, count) in evidence.nonzero() {
+            lost[stage] = count.min(unattributed);
+            unattributed -= lost[stage];
+        }
+        let dropped = socket_drops.min(unattributed);
+        lost[Stage::ReceiverSocketBuffer] += dropped;
+        let state = if sent.is_some() { FlowState::Closed } else { FlowState::Unconfirmed };
+        FlowAccount {
+            state,
+            sent: numbered,
+            received: self.received,
+            lost,
+            unexplained: unattributed - dropped,
+            duplicates: self.duplicates,
+            unmatched: socket_drops - dropped,
+        }
+    }
+
+    fn is_of_this_flow(&self, stamp: &Stamp) -> bool {
+        stamp.run == self.run
+            && stamp.flow == self.flow
+            && stamp.number < self.horizon.saturating_add(MOST_AHEAD)
+    }
+
+    fn accept_stamped(&mut self, arrival: Instant, datagram: &[u8], stamp: &Stamp) {
+        match self.seen.mark(stamp.number) {
+            Seen::First => {
+                self.count(datagram);
+                self.jitter.take(arrival, stamp.sent);
+                if stamp.number < self.horizon {
+                    self.reordered += 1;
+                }
+                self.horizon = self.horizon.max(stamp.number + 1);
+            }
+            Seen::Again => self.duplicates += 1,
+            Seen::Unknown => self.late += 1,
+        }
+    }
+
+    const fn count(&mut self, datagram: &[u8]) {
+        self.received += 1;
+        self.bytes += datagram.len() as u64;
+    }
+}
+
+/// The mean deviation of the time on the way, as RTP has it.
+///
+/// Source: RFC 3550 §6.4.1 and A.8: `J += (|D| − J) / 16`, where `D` is how much longer one datagram was on its way
+/// than the one before. The clocks of both hosts may differ: only their drift between two datagrams matters.
+#[derive(Clone, Copy, Debug, Default)]
+struct Jitter {
+    transit_before_ns: Option<i128>,
+    /// None until there were two.
+    nanos: Option<f64>,
+}
+
+impl Jitter {
+    fn take(&mut self, arrival: Instant, sent: Instant) {
+        let transit = i128::from(arrival.as_nanos()) - i128::from(sent.as_nanos());
+        if let Some(before) = self.transit_before_ns.replace(transit) {
+            #[expect(
+                clippy::cast_precision_loss,
+                reason = "differences of times on the way are far below 2^53 ns"
+            )]
+            let difference = (transit - before).unsigned_abs() as f64;
+            let nanos = self.nanos.unwrap_or(0.0);
+            self.nanos = Some(nanos + (difference - nanos) / 16.0);
+        }
+    }
+
+    const fn nanos(&self) -> Option<f64> {
+        self.nanos
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RUN: u32 = 7;
+
+    fn datagram(number: u64, sent_us: u64) -> [u8; 40] {
+        let mut bytes = [0; 40];
+        Stamp { run: RUN, flow: 1, number, sent: Instant::from_nanos(sent_us * 1_000) }.write(&mut bytes);
+        bytes
+    }
+
+    fn receiver() -> FlowReceiver {
+        FlowReceiver::new(RUN, 1, Numbering::Stamped)
+    }
+
+    fn take(receiver: &mut FlowReceiver, numbers: &[u64]) {
+        for number in numbers {
+            receiver.accept(Instant::from_nanos(1), &datagram(*number, 0));
+        }
+    }
+
+    fn sent(numbered: u64) -> FlowSent {
+        FlowSent { numbered, ..FlowSent::default() }
+    }
+
+    #[test]
+    fn loss_is_live_and_falls_when_a_straggler_comes() {
+        let mut receiver = receiver();
+        take(&mut receiver, &[0, 1, 4]);
+        assert_eq!(receiver.totals().lost, Some(2));
+        take(&mut receiver, &[3, 3]);
+        let totals = receiver.totals();
+        assert_eq!((totals.lost, totals.reordered, totals.duplicates, totals.received), (Some(1), 1, 1, 4));
+        assert_eq!(totals.bytes, 4 * 40);
+    }
+
+    #[test]
+    fn the_tail_is_missing_once_the_sender_has_spoken() {
+        let mut receiver = receiver();
+        take(&mut receiver, &[0, 1]);
+        let account = receiver.close(Some(&sent(5)), 0);
+        assert_eq!((account.received, account.unexplained, account.check()), (2, 3, Ok(())));
+        let cut = receiver.close(None, 0);
+        assert_eq!((cut.sent, cut.unexplained, cut.state), (2, 0, FlowState::Unconfirmed));
+    }
+
+    #[test]
+    fn evidence_explains_no_more_than_is_missing() {
+        let mut receiver = receiver();
+        take(&mut receiver, &[0, 1, 2, 9]);
+        let refused = StageCounts::of(Stage::SenderQdisc, 2);
+        let account = receiver.close(Some(&FlowSent { numbered: 10, bytes: 0, refused }), 9);
+        assert_eq!(account.lost[Stage::SenderQdisc], 2);
+        assert_eq!(account.lost[Stage::ReceiverSocketBuffer], 4);
+        assert_eq!((account.unexplained, account.unmatched, account.check()), (0, 5, Ok(())));
+    }
+
+    #[test]
+    fn what_is_of_another_run_flow_or_kind_is_not_counted() {
+        let mut receiver = receiver();
+        let mut other = datagram(0, 0);
+        other[7] ^= 1;
+        receiver.accept(Instant::ORIGIN, &other);
+        receiver.accept(Instant::ORIGIN, b"hello");
+        take(&mut receiver, &[u64::MAX, MOST_AHEAD]);
+        assert_eq!((receiver.totals().foreign, receiver.totals().received), (4, 0));
+        take(&mut receiver, &[MOST_AHEAD - 1]);
+        assert_eq!((receiver.totals().received, receiver.totals().lost), (1, Some(MOST_AHEAD - 1)));
+    }
+
+    #[test]
+    fn short_datagrams_are_counted() {
+        let mut receiver = FlowReceiver::new(RUN, 1, Numbering::of_payload(0));
+        receiver.accept(Instant::ORIGIN, &[]);
+        receiver.accept(Instant::ORIGIN, &[]);
+        assert_eq!((receiver.totals().received, receiver.totals().lost), (2, None));
+        let account = receiver.close(Some(&sent(3)), 1);
+        assert_eq!((account.lost[Stage::ReceiverSocketBuffer], account.check()), (1, Ok(())));
+        assert_eq!(Numbering::of_payload(STAMP_BYTES), Numbering::Stamped);
+        assert_eq!(Numbering::of_payload(STAMP_BYTES - 1), Numbering::Counted);
+    }
+
+    #[test]
+    fn more_arrivals_than_were_sent_break_the_law() {
+        let mut receiver = FlowReceiver::new(RUN, 1, Numbering::Counted);
+        receiver.accept(Instant::ORIGIN, &[]);
+        receiver.accept(Instant::ORIGIN, &[]);
+        assert!(receiver.close(Some(&sent(1)), 0).check().is_err());
+    }
+
+    #[test]
+    fn jitter_follows_its_formula_whatever_the_clocks_say() {
+        let mut receiver = receiver();
+        let arrive = |receiver: &mut FlowReceiver, number, sent_us, arrival_us: u64| {
+            receiver.accept(Instant::from_nanos(arrival_us * 1_000), &datagram(number, sent_us));
+        };
+        // The sender's clock is a second ahead.
+        arrive(&mut receiver, 0, 1_000_000, 100);
+        assert_eq!(receiver.totals().jitter_ns, None);
+        arrive(&mut receiver, 1, 1_000_100, 216);
+        assert_eq!(receiver.totals().jitter_ns, Some(1_000.0));
+        arrive(&mut receiver, 2, 1_000_200, 316);
+        assert_eq!(receiver.totals().jitter_ns, Some(1_000.0 - 1_000.0 / 16.0));
+    }
+}
