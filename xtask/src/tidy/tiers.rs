@@ -20,8 +20,11 @@ const PURE_DEPENDENCIES: &[(&str, &str)] = &[
 ];
 
 /// What the tests of pure crates may use besides.
-const PURE_DEV_DEPENDENCIES: &[(&str, &str)] =
-    &[("proptest", "property tests, seeded and shrinking"), ("insta", "snapshots that a person can judge")];
+const PURE_DEV_DEPENDENCIES: &[(&str, &str)] = &[
+    ("proptest", "property tests, seeded and shrinking"),
+    ("insta", "snapshots that a person can judge"),
+    ("allocation-counter", "that the steady path allocates nothing is counted"),
+];
 
 /// Checks every package that lies below `crates/`.
 pub(super) fn check(packages: &[Package]) -> Vec<Offence> {

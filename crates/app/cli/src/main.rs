@@ -51,7 +51,7 @@ enum Outcome {
 }
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = Cli::parse_from(verbs::bench::as_iperf3(std::env::args_os()));
     init_tracing();
     match cli.verb.run(&cli.sources) {
         Ok(Outcome::Fine) => ExitCode::SUCCESS,

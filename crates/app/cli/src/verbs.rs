@@ -2,7 +2,7 @@
 
 mod agent;
 mod apps;
-mod bench;
+pub(crate) mod bench;
 mod config;
 mod demo;
 mod list;

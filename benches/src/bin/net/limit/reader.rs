@@ -13,7 +13,7 @@ use nix::cmsg_space;
 use nix::sys::socket::{ControlMessageOwned, MsgFlags, MultiHeaders, SockaddrIn, recvmmsg, recvmsg};
 
 use super::socket::receiving;
-use super::train::{END_BYTES, Message, Tally};
+use super::train::{END_BYTES, Message, Tally, turn_of};
 use super::{Calls, Line, Received};
 
 /// The most messages a call returns.
@@ -47,7 +47,10 @@ pub(crate) fn reader(line: &str) -> Result<()> {
         messages = reader.receive()?;
     }
     let (seconds, cpu_s) = (began.elapsed().as_secs_f64(), cpu_seconds(Whose::Thread) - cpu);
-    let dropped_messages = reader.drops()?;
+    let ends = reader.messages(messages).filter(|message| message.len() == END_BYTES).count() as u64;
+    let (drops, turn) = reader.drops()?;
+    // Ends find the buffer full too, and are no datagrams of the run.
+    let dropped_messages = drops - (turn - ends - 1);
     let Tally { received: datagrams, missing, out_of_turn, .. } = tally;
     tell("received", &Received { datagrams, missing, out_of_turn, dropped_messages, seconds, cpu_s })?;
     // Until it is ended, so that the leader finds both sides as they were.
@@ -99,8 +102,9 @@ impl Reader {
         slots.zip(&self.lengths[..count]).map(|(slot, length)| &slot[..*length])
     }
 
-    /// Returns the socket's drop counter as the next end carries it (`SO_RXQ_OVFL`): everything before it is in there.
-    fn drops(&self) -> Result<u64> {
+    /// Returns the socket's drop counter as the next end carries it (`SO_RXQ_OVFL`), and for which time that was said:
+    /// everything before it is in there.
+    fn drops(&self) -> Result<(u64, u64)> {
         let mut bytes = [0; END_BYTES];
         let mut slices = [IoSliceMut::new(&mut bytes)];
         let mut control = cmsg_space!(u32);
@@ -112,6 +116,6 @@ impl Reader {
             _ => None,
         });
         // The kernel adds the counter once there is something to count.
-        Ok(drops.unwrap_or(0))
+        Ok((drops.unwrap_or(0), turn_of(&bytes)))
     }
 }

@@ -45,10 +45,11 @@ pub(crate) fn source(order: &str) -> Result<()> {
     end_with_leader();
     // A socket that cuts no trains: of one byte each, it would cut the end too.
     let end_socket = sending(&Line { calls: Calls::Plain, ..order.line })?;
-    loop {
-        end_socket.send(&end(source.sent))?;
+    for turn in 1.. {
+        end_socket.send(&end(source.sent, turn))?;
         std::thread::sleep(END_PAUSE);
     }
+    Ok(())
 }
 
 impl Source {

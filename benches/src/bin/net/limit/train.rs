@@ -19,11 +19,17 @@ pub(super) fn write_numbers(message: &mut [u8], datagram_bytes: usize, first: u6
     }
 }
 
-/// Makes the datagram that ends a run of so many.
-pub(super) fn end(sent: u64) -> [u8; END_BYTES] {
+/// Makes the datagram that ends a run of so many, said for the `turn`-th time, from 1.
+pub(super) fn end(sent: u64, turn: u16) -> [u8; END_BYTES] {
     let mut bytes = [0; END_BYTES];
     bytes[..NUMBER_BYTES].copy_from_slice(&sent.to_le_bytes());
+    bytes[NUMBER_BYTES..NUMBER_BYTES + 2].copy_from_slice(&turn.to_le_bytes());
     bytes
+}
+
+/// Returns for which time an end is said.
+pub(super) fn turn_of(end: &[u8; END_BYTES]) -> u64 {
+    u64::from(u16::from_le_bytes([end[NUMBER_BYTES], end[NUMBER_BYTES + 1]]))
 }
 
 /// What one reader counts by the numbers.
@@ -101,7 +107,7 @@ mod tests {
             write_numbers(&mut message, datagram_bytes, index * datagrams as u64);
             assert_eq!(tally.take(&message), Message::Datagrams);
         }
-        assert_eq!(tally.take(&end(messages * datagrams as u64)), Message::End);
+        assert_eq!(tally.take(&end(messages * datagrams as u64, 1)), Message::End);
         tally
     }
 
@@ -126,7 +132,7 @@ mod tests {
         for number in [0_u64, 2, 1] {
             tally.take(&number.to_le_bytes());
         }
-        tally.take(&end(3));
+        tally.take(&end(3, 1));
         assert_eq!((tally.received, tally.missing, tally.out_of_turn), (3, 1, 1));
     }
 

@@ -10,6 +10,7 @@ mod server;
 mod throughput;
 mod watching;
 
+use std::ffi::OsString;
 use std::net::IpAddr;
 
 use clap::{Args, Subcommand};
@@ -21,6 +22,7 @@ Examples:
   tallycast bench -s --listen 0.0.0.0                     wait for clients
   tallycast bench -c 192.0.2.7 -u -b 100M                 measure with a server: throughput, loss and its reasons
   tallycast bench throughput                              the same with both ends on this host
+  tallycast bench -c 192.0.2.7 --iperf3 -u -b 100M        against a server of iperf3; -s --iperf3 serves its clients
   tallycast bench cycle --cycle-times 1..14ms             the largest array every cycle, UDP and shared memory
   tallycast bench reproduce 004                           a published comparison, done again on this host
 
@@ -63,6 +65,24 @@ enum What {
     },
 }
 
+/// The word that makes either end speak iperf3's protocol, with iperf3's own letters.
+const IPERF3: &str = "--iperf3";
+
+/// Reads `bench … --iperf3 …` as the verb that has iperf3's letters: some of them mean another thing there, and most
+/// have no meaning beside the rest.
+pub(crate) fn as_iperf3(arguments: impl Iterator<Item = OsString>) -> Vec<OsString> {
+    let mut arguments: Vec<OsString> = arguments.collect();
+    let bench = arguments.iter().position(|word| word == "bench");
+    let asked = arguments.iter().position(|word| word == IPERF3);
+    if let (Some(bench), Some(asked)) = (bench, asked)
+        && bench < asked
+    {
+        arguments.remove(asked);
+        arguments.insert(bench + 1, "iperf3".into());
+    }
+    arguments
+}
+
 pub(crate) fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
     match arguments.what {
         None if arguments.server.server => server::run(&arguments.server, arguments.throughput.port),
@@ -76,5 +96,26 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
             Ok(Outcome::Fine)
         }
         Some(What::ServerWorker { listen }) => server::run_for_parent(listen),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn iperf3_is_a_word_behind_bench() {
+        let read = |line: &str| {
+            let words = as_iperf3(line.split(' ').map(OsString::from));
+            words.join(&OsString::from(" ")).into_string().unwrap()
+        };
+        assert_eq!(read("tallycast bench -c host --iperf3 -u"), "tallycast bench iperf3 -c host -u");
+        assert_eq!(read("tallycast bench -s --iperf3"), "tallycast bench iperf3 -s");
+        assert_eq!(read("tallycast bench -s"), "tallycast bench -s");
+        assert_eq!(
+            read("tallycast --iperf3 bench -s"),
+            "tallycast --iperf3 bench -s",
+            "an error, as it should be"
+        );
     }
 }

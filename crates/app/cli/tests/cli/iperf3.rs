@@ -33,7 +33,7 @@ impl Server {
     /// Starts ours at a port of its own.
     fn ours(more: &[&str]) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_tallycast"));
-        command.args(["bench", "iperf3", "-s", "-J", "-p", "0", "-B", "127.0.0.1"]).args(more);
+        command.args(["bench", "-s", "--iperf3", "-J", "-p", "0"]).args(more);
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let mut said = BufReader::new(child.stderr.take().unwrap());
         let mut line = String::new();
@@ -440,7 +440,7 @@ fn a_server_that_is_gone_or_is_none_is_an_error_with_a_way_out() {
 fn a_port_that_is_taken_is_an_error_with_a_way_out() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = taken.local_addr().unwrap().port().to_string();
-    let output = run(&["bench", "iperf3", "-s", "-B", "127.0.0.1", "-p", &port]);
+    let output = run(&["bench", "-s", "--iperf3", "-p", &port]);
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(2));
     assert!(said.contains("cannot be listened at") && said.contains("take another with -p"), "{said}");

@@ -1,7 +1,7 @@
 //! `tallycast bench iperf3`: the letters of iperf3, as a server for its clients and as a client of its servers.
 
 use std::io::Write;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
 use bench::iperf3::{
@@ -15,9 +15,9 @@ use crate::stop::Stop;
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
-  tallycast bench iperf3 -s                               serve clients: iperf3 -c HOST
-  tallycast bench iperf3 -c HOST -u -b 10M                a test against a server: iperf3 -s
-  tallycast bench iperf3 -c HOST -R -P 2 -J               the server sends, two streams, JSON of iperf3's shape
+  tallycast bench -s --iperf3                             serve clients: iperf3 -c HOST
+  tallycast bench -c HOST --iperf3 -u -b 10M              a test against a server: iperf3 -s
+  tallycast bench -c HOST --iperf3 -R -P 2 -J             the server sends, two streams, JSON of iperf3's shape
 
 Exit code 1: the account of a stream does not add up, and the report says how.";
 
@@ -33,8 +33,8 @@ pub(crate) struct Arguments {
     /// The server's port
     #[arg(long, short, value_name = "PORT", default_value_t = DEFAULT_PORT)]
     port: u16,
-    /// This host's address
-    #[arg(long, short = 'B', value_name = "ADDRESS")]
+    /// This host's address; a server serves this host only until told one, 0.0.0.0 for every network
+    #[arg(long, short = 'B', visible_alias = "listen", value_name = "ADDRESS")]
     bind: Option<IpAddr>,
     /// How often to tell how it goes, in seconds
     #[arg(long, short, value_name = "SECONDS", default_value = "1", value_parser = seconds)]
@@ -123,7 +123,9 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     match &arguments.client {
         None => {
             let repeat = if arguments.one_off { Repeat::Once } else { Repeat::Forever };
-            let Arguments { bind, port, interval, .. } = *arguments;
+            let Arguments { port, interval, .. } = *arguments;
+            // As every server here: only this host, until somebody says which others.
+            let bind = arguments.bind.or(Some(Ipv4Addr::LOCALHOST.into()));
             bench::iperf3::serve(&ServerOptions { bind, port, interval, repeat }, &mut terminal)?;
         }
         Some(host) => {
