@@ -11,7 +11,7 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::mpsc;
 
-use cast::send::ReaderReport;
+use cast::send::{Pacing, ReaderReport};
 use ring::shared::CreateError;
 use sys::{
     Interest, Interface, OpenError, Poller, ReceiveBatch, ReceiveOptions, ReceiveSocket, ReceiveTechniques,
@@ -78,6 +78,9 @@ pub enum SendError {
         max = wire::MAX_DATAGRAM_BYTES
     )]
     DatagramBytes(usize),
+    /// Trains that the kernel cannot have.
+    #[error("trains of {0} datagrams are outside 1 to {max}\nchoose another train", max = sys::MAX_SEGMENTS)]
+    Train(usize),
     /// Not one sample fits between publisher and agent.
     #[error(
         "a queue of {ring_bytes} bytes does not hold a sample of {sample_bytes} bytes\nmake it at least {needed_bytes} bytes (queue_bytes)"
@@ -193,6 +196,13 @@ fn make_ring(config: &OutletConfig) -> Result<ring::Writer, SendError> {
 fn check(config: &OutletConfig) -> Result<(), SendError> {
     if !(wire::MIN_DATA_BYTES..=wire::MAX_DATAGRAM_BYTES).contains(&config.datagram_bytes) {
         return Err(SendError::DatagramBytes(config.datagram_bytes));
+    }
+    let train = match config.pacing {
+        Pacing::Stream(limits) => limits.train,
+        Pacing::Unlimited { train } => train,
+    };
+    if !(1..=sys::MAX_SEGMENTS).contains(&train) {
+        return Err(SendError::Train(train));
     }
     check_ring(config)
 }

@@ -224,6 +224,26 @@ fn a_path_too_narrow_for_a_train_ends_trains_and_loses_nothing() {
 }
 
 #[test]
+fn a_path_that_became_too_narrow_since_the_last_train_still_takes_single_datagrams() {
+    let Some(namespace) = Namespace::new() else { return };
+    namespace.inside(|| {
+        let receiver = receiver(at("127.0.0.1:0"), 1 << 20);
+        let to = receiver.local_address();
+        let mut sender = sender(to);
+        earn_trust(&mut sender, &receiver);
+        let train: Vec<u8> = (0..2).flat_map(|number| numbered(number, 1_472)).collect();
+        assert_eq!(sender.send_train(&train, 1_472, to), [Outcome::Sent; 2]);
+        assert_eq!(numbers(&receiver, 2), [0, 1]);
+        let Some(_) = namespace.run("ip link set lo mtu 1280") else { return };
+        for number in 2..6 {
+            assert_eq!(sender.send_batch(&[&numbered(number, 1_472)], to), [Outcome::Sent], "in fragments");
+            assert_eq!(numbers(&receiver, 1), [number]);
+        }
+        assert!(sender.take_end_of_trains().is_some());
+    });
+}
+
+#[test]
 fn a_train_that_a_firewall_stops_is_refused_as_a_whole() {
     let Some(namespace) = Namespace::new() else { return };
     let rules = [

@@ -406,7 +406,8 @@ impl Sender {
     fn data_train(&mut self, now: Instant, mut slice: Slice, buffer: &mut [u8]) -> Option<Output> {
         let flush = self.phase == Phase::Flushing;
         let segment_bytes = self.data_bytes(&slice);
-        let room = self.pacer.train(now, segment_bytes).min(buffer.len() / segment_bytes);
+        let room = self.pacer.train(now, segment_bytes).min(self.tallies.untold_room());
+        let room = room.min(buffer.len() / segment_bytes);
         let first_number = self.next_number;
         let (mut size_bytes, mut sample_bytes) = (0, 0);
         loop {

@@ -24,6 +24,9 @@ const BRACKET_MEMORY: Duration = Duration::from_secs(60);
 /// More than there are gaps that wait for evidence: under overload each may have a bracket of its own, which must
 /// still be there when the gap settles.
 const MAX_BRACKETS: usize = 16_384;
+/// The most spans of all brackets of a socket: with many streams each bracket has many, and memory is what overload
+/// must not take.
+const MAX_SPANS: usize = 1 << 18;
 
 /// What a socket's drop counter counts by one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -176,7 +179,8 @@ impl Brackets {
             Origin::SocketDrops(_) => &mut self.socket,
             Origin::TallyTotals => &mut self.tallies,
         };
-        if brackets.len() == MAX_BRACKETS {
+        let most = (MAX_SPANS / spans.len().max(1)).min(MAX_BRACKETS);
+        while brackets.len() >= most.max(1) {
             forget_oldest(brackets, &mut self.unmatched);
         }
         let id = BracketId(self.next_id);

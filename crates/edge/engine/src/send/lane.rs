@@ -95,7 +95,9 @@ impl Lane {
         };
         let mut socket = SendSocket::open(&options)?;
         pin_unicast(&socket, &config.destinations, with)?;
-        if let ([only], Err(error)) = (config.destinations.as_slice(), socket.connect(first)) {
+        if let [only] = config.destinations.as_slice()
+            && let Err(error) = socket.connect(*only)
+        {
             tracing::debug!("each train looks its route to {only} up: {error}");
         }
         let schema = &config.description.schema;
@@ -322,11 +324,13 @@ impl Lane {
     }
 
     fn tell_refusals(&mut self, now: Instant) {
-        for Refused { destination, number, size_bytes, why } in std::mem::take(&mut self.refused) {
+        let mut refused = std::mem::take(&mut self.refused);
+        for Refused { destination, number, size_bytes, why } in refused.drain(..) {
             let stage = stage_of(why);
             self.warn_once(stage, &why.to_string());
             self.machine.handle(now, Input::Refused { destination, number, stage, size_bytes });
         }
+        self.refused = refused;
         if self.socket.met_path_errors() {
             self.follow_path_errors(now);
         }

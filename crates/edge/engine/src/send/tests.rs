@@ -4,7 +4,7 @@ use std::net::UdpSocket;
 use std::sync::Arc;
 use std::time::Duration;
 
-use cast::send::{Pacing, Sending};
+use cast::send::{Limits, Pacing, Sending};
 use sample::{Channel, Dtype, Schema};
 use sys::SendTechniques;
 use units::{SampleRate, WallTime};
@@ -101,6 +101,12 @@ fn settings_that_make_no_sense_are_refused_before_they_reach_the_agent() {
     for datagram_bytes in [0, 99, 65_508, usize::MAX] {
         let config = OutletConfig { datagram_bytes, ..outlet_config(vec![open]) };
         assert!(matches!(refused(config), SendError::DatagramBytes(bytes) if bytes == datagram_bytes));
+    }
+    for train in [0, 65, usize::MAX] {
+        for pacing in [Pacing::Unlimited { train }, Pacing::Stream(Limits { train, ..Limits::default() })] {
+            let config = OutletConfig { pacing, ..outlet_config(vec![open]) };
+            assert!(matches!(refused(config), SendError::Train(given) if given == train));
+        }
     }
     let mixed = outlet_config(vec![open, "[::1]:7400".parse().unwrap()]);
     assert!(matches!(refused(mixed), SendError::MixedDestinations));

@@ -6,7 +6,7 @@ use core::time::Duration;
 
 use sample::Schema;
 use units::Instant;
-use wire::{MIN_DATA_BYTES, Numbered};
+use wire::{DATA_HEADER_BYTES, MIN_DATA_BYTES, Numbered};
 
 /// A jump up to this far is believed at once.
 pub(super) const MAX_JUMP: u64 = 65_536;
@@ -42,7 +42,8 @@ impl Plausibility {
     pub(super) fn new(schema: &Schema, now: Instant) -> Self {
         let samples_per_second = schema.rate.as_hz();
         #[expect(clippy::cast_precision_loss, reason = "an estimate")]
-        let per_sample = (schema.sample_bytes() as f64 / MIN_DATA_BYTES as f64).max(1.0);
+        let per_sample =
+            (schema.sample_bytes() as f64 / (MIN_DATA_BYTES - DATA_HEADER_BYTES) as f64).max(1.0);
         let datagrams_per_second = samples_per_second * per_sample + CONTROL_PER_SECOND;
         Self { samples_per_second, datagrams_per_second, last: now, accepted: 0, suspect: None }
     }

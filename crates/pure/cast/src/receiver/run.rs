@@ -55,9 +55,11 @@ impl<'a> Run<'a> {
             && head.epoch == first.head.epoch;
         let is_alike = head.elements_per_sample == first.head.elements_per_sample
             && (next.dtype, next.clock) == (first.dtype, first.clock);
+        // Of a sample that comes in pieces the run ends with the sample: readers wait for whole ones.
+        let is_same_sample = !first.is_piece() || head.first_index == first.head.first_index;
         // Both times may have been rounded down to a nanosecond.
         let expected = rate.time_of(head.first_index, first.head.first_index, first.t0);
-        is_next && is_alike && next.t0.nanos_since(expected).unsigned_abs() <= 1
+        is_next && is_alike && is_same_sample && next.t0.nanos_since(expected).unsigned_abs() <= 1
     }
 
     /// Returns how many datagrams it has.

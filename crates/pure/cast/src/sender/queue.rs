@@ -52,6 +52,8 @@ struct Run {
     taken: u64,
     /// The sample that the next element belongs to, counted from the run's first.
     next_sample: u64,
+    /// Where the newest block of the run begins, and when it came: once all before it has left, `since` is its time.
+    newest: Option<(u64, Instant)>,
 }
 
 /// What leaves next.
@@ -118,12 +120,14 @@ impl Queue {
             && run.goes_on_at(first_index, t0, sample_bytes, self.rate)
         {
             run.bytes.extend_from_slice(samples);
+            run.newest = Some((run.elements, now));
             run.elements += elements;
             return;
         }
         let mut bytes = self.spare.pop().unwrap_or_default();
         bytes.extend_from_slice(samples);
-        let run = Run { first_index, t0, since: now, bytes, elements, taken: 0, next_sample: 0 };
+        let run =
+            Run { first_index, t0, since: now, bytes, elements, taken: 0, next_sample: 0, newest: None };
         self.items.push_back(Item::Samples(run));
     }
 
@@ -245,6 +249,9 @@ impl Queue {
             let part = left.min(run.elements - run.taken);
             run.taken += part;
             left -= part;
+            if let Some((_, came)) = run.newest.take_if(|(begin, _)| *begin <= run.taken) {
+                run.since = came;
+            }
             // Most datagrams hold as many samples as fit: then nothing is divided.
             let samples = match self.fit {
                 Fit::Samples(samples) if part == u64::from(samples) * per_sample => u64::from(samples),
@@ -316,6 +323,17 @@ mod tests {
         let rest = slice(&queue, now + LINGER);
         assert_eq!((rest.first_index, rest.t0), (3, WallTime::from_nanos(3_000_000)));
         assert_eq!(queue.payload(&rest), [7, 8]);
+    }
+
+    #[test]
+    fn samples_linger_from_when_they_came_and_not_from_when_those_before_them_did() {
+        let mut queue = queue(1, Fit::Samples(3));
+        let later = |ms| Instant::ORIGIN + Duration::from_millis(ms);
+        queue.push_samples(later(0), 0, WallTime::from_nanos(0), &[1, 2]);
+        queue.push_samples(later(2), 2, WallTime::from_nanos(2_000_000), &[3, 4]);
+        let first = slice(&queue, later(2));
+        queue.take_slice(&first);
+        assert_eq!(queue.next(later(3), false), Next::Wait(later(2) + LINGER));
     }
 
     #[test]

@@ -8,8 +8,8 @@ use units::Instant;
 pub(crate) const FIRST_INTERVAL: Duration = Duration::from_millis(100);
 /// While idle the interval doubles up to this.
 pub(crate) const MAX_INTERVAL: Duration = Duration::from_secs(1);
-/// So many ranges that no tally has told yet call for one at once: a tally holds twice as many, so each
-/// range is told at least twice.
+/// So many ranges that no tally has told yet call for one at once: a tally holds twice as many, so each range is told,
+/// and where not a whole train was refused in pieces, twice.
 const MAX_UNTOLD_RANGES: usize = wire::MAX_RANGES / 2;
 
 /// Keeps the times of tallies.
@@ -33,6 +33,12 @@ impl TallyClock {
 
     pub(super) const fn range_added(&mut self) {
         self.untold_ranges += 1;
+    }
+
+    /// Returns how many datagrams may leave before the next tally without more ranges than it holds: at worst, every
+    /// other one of them is refused.
+    pub(super) fn untold_room(&self) -> usize {
+        (2 * wire::MAX_RANGES.saturating_sub(self.untold_ranges)).max(1)
     }
 
     /// Returns when the next tally is due.
