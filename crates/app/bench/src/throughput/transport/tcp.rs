@@ -262,6 +262,7 @@ impl ReceiveEnd for Receiver {
             sent: total,
             received: self.bytes,
             lost: std::collections::BTreeMap::new(),
+            // More than was sent leaves an account that does not add up, which is a failure of the run.
             unexplained: total.saturating_sub(self.bytes),
             duplicates: 0,
             unmatched: 0,
