@@ -148,6 +148,7 @@ impl<'a> Client<'a> {
             options: self.options,
             end: End::Client,
             run,
+            token: 0,
             unit_bytes: self.unit_bytes,
             local: self.connection.local_address().ip(),
             peer: self.connection.peer_address().ip(),
@@ -156,14 +157,15 @@ impl<'a> Client<'a> {
         let listening = transport::of(self.options.protocol).listen(&task)?;
         let endpoints = listening.endpoints();
         self.connection.say(&Word::Prepare { run, rate, unit_bytes: self.unit_bytes, endpoints })?;
-        let theirs = match self.connection.hear_word(std::time::Instant::now() + task.patience)? {
-            Some(Word::Ready { endpoints }) => endpoints,
+        let (theirs, token) = match self.connection.hear_word(std::time::Instant::now() + task.patience)? {
+            Some(Word::Ready { endpoints, token }) => (endpoints, token),
             Some(other) => return Err(unexpected(&self.connection, &other).into()),
             None => {
                 let peer = self.connection.peer_address();
                 return Err(ControlError::Silent { peer, silence: task.patience }.into());
             }
         };
+        let task = Task { token, ..task };
         task.check_endpoints(&theirs)?;
         let flows = listening.connect(&task, &theirs)?;
         self.connection.say(&Word::Start)?;

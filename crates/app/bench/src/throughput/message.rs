@@ -3,7 +3,7 @@
 //! ```text
 //! client                                   server
 //!   Prepare { run, rate, endpoints }  ─▶             makes its receiving ends, and tells where
-//!                                     ◀─   Ready { endpoints, notes }
+//!                                     ◀─   Ready { endpoints, token }
 //!   Start                             ─▶             both begin
 //!                                     ◀─   Live(..)  at every mark of its own clock
 //!   Sent(..)                         ◀─▶   Sent(..)  from an end whose flows have all been sent
@@ -33,7 +33,7 @@ pub(super) enum End {
 #[serde(rename_all = "snake_case")]
 pub(super) enum Word {
     Prepare { run: u32, rate: Rate, unit_bytes: usize, endpoints: Vec<SocketAddr> },
-    Ready { endpoints: Vec<SocketAddr> },
+    Ready { endpoints: Vec<SocketAddr>, token: u64 },
     Start,
     Live(Live),
     Sent(Vec<Sent>),
