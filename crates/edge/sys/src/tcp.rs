@@ -14,8 +14,9 @@ use crate::buffer::{Buffer, Direction};
 use crate::open::{BIND, CONFIGURE, CREATE, OpenError, Step};
 use crate::tcp_info::TcpInfo;
 
-/// Connections that have not been accepted yet; every stream of a test may wait at once.
-const BACKLOG: i32 = 128;
+/// Connections that have not been accepted yet. Every stream of a test may wait at once: 128 each way, and as many
+/// again for strangers. The kernel cuts it to `net.core.somaxconn`.
+const BACKLOG: i32 = 512;
 
 const LISTEN: &str = "listen";
 const CONNECT: &str = "connect";
@@ -314,6 +315,22 @@ mod tests {
         assert_eq!(sent, received);
         let info = near.info().unwrap();
         assert!(info.send_mss_bytes > 0 && info.congestion_window_bytes() > 0, "{info:?}");
+    }
+
+    #[test]
+    fn the_most_streams_both_ways_wait_for_being_accepted_at_once() {
+        const MOST: usize = 256;
+        let allowed = std::fs::read_to_string("/proc/sys/net/core/somaxconn").unwrap();
+        if allowed.trim().parse::<usize>().unwrap() < MOST {
+            println!("SKIPPED: net.core.somaxconn is below {MOST}");
+            return;
+        }
+        let options = TcpOptions::default();
+        let acceptor = TcpAcceptor::listen((Ipv4Addr::LOCALHOST, 0).into(), &options).unwrap();
+        let connect = |_| TcpConnection::connect(acceptor.local_address(), &options, PATIENCE).unwrap();
+        let near: Vec<_> = (0..MOST).map(connect).collect();
+        let far = std::iter::from_fn(|| acceptor.accept().unwrap()).count();
+        assert_eq!(far, near.len());
     }
 
     #[test]

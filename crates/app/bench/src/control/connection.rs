@@ -2,7 +2,7 @@
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
@@ -11,6 +11,9 @@ use serde::de::DeserializeOwned;
 use super::frame::{self, FrameError, Frames};
 use super::message::{Message, PROTOCOL};
 use crate::host_state::HostState;
+
+/// How many messages wait to be heard. More than an end says in one go; a peer that says more waits until it is heard.
+const MOST_UNHEARD: usize = 16;
 
 /// How long an end waits for the other.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -165,11 +168,10 @@ impl Connection {
     /// Speaks over a connection that is there.
     pub(super) fn over(stream: TcpStream, patience: Patience) -> Result<Self, ControlError> {
         stream.set_nodelay(true)?;
-        stream.set_write_timeout(Some(patience.message))?;
         // A read looks up often enough to see that a message which began does not end.
         stream.set_read_timeout(Some(patience.message / 4))?;
         let (local, peer) = (stream.local_addr()?, stream.peer_addr()?);
-        let (sender, heard) = channel();
+        let (sender, heard) = sync_channel(MOST_UNHEARD);
         let reading = stream.try_clone()?;
         std::thread::Builder::new()
             .name("control".to_owned())
@@ -185,7 +187,6 @@ impl Connection {
                 self.check_version(protocol, tallycast)?;
                 Ok(*host)
             }
-            Message::Busy { with } => Err(ControlError::Busy { peer: self.peer, with }),
             other => Err(self.unexpected(&other)),
         }
     }
@@ -199,13 +200,19 @@ impl Connection {
         Err(ControlError::Version { peer: self.peer, theirs, their_program, ours, our_program })
     }
 
-    /// Says a message.
+    /// Says a message, for no longer than patience with one lasts.
     ///
     /// # Errors
     /// [`ControlError::Gone`] if nobody takes it.
     pub fn tell(&mut self, message: &Message) -> Result<(), ControlError> {
         self.told_at = Instant::now();
-        match self.stream.write_all(&frame::encode(message)) {
+        let until = self.told_at + self.patience.message;
+        let mut stream = &self.stream;
+        let write = |bytes: &[u8], rest: Duration| {
+            stream.set_write_timeout(Some(rest))?;
+            stream.write(bytes)
+        };
+        match write_until(write, &frame::encode(message), until) {
             Ok(()) => Ok(()),
             Err(_) => Err(self.last_words()),
         }
@@ -213,11 +220,17 @@ impl Connection {
 
     /// Returns why an end that takes no more messages has gone: in its own words, if it left some.
     fn last_words(&self) -> ControlError {
+        let until = Instant::now() + self.patience.message;
         loop {
-            match self.heard.recv_timeout(self.patience.message) {
+            let rest = until.saturating_duration_since(Instant::now());
+            if rest.is_zero() {
+                return ControlError::Gone { peer: self.peer };
+            }
+            match self.heard.recv_timeout(rest) {
                 Ok(Ok(Message::Failed { reason })) => {
                     return ControlError::Failed { peer: self.peer, reason };
                 }
+                Ok(Ok(Message::Busy { with })) => return ControlError::Busy { peer: self.peer, with },
                 Ok(Ok(_)) => {}
                 Ok(Err(error)) => return error,
                 Err(_) => return ControlError::Gone { peer: self.peer },
@@ -251,6 +264,9 @@ impl Connection {
                         Message::Alive => {}
                         Message::Failed { reason } => {
                             return Err(ControlError::Failed { peer: self.peer, reason });
+                        }
+                        Message::Busy { with } => {
+                            return Err(ControlError::Busy { peer: self.peer, with });
                         }
                         message => return Ok(Some(message)),
                     }
@@ -341,7 +357,7 @@ fn listen(
     mut stream: TcpStream,
     peer: SocketAddr,
     patience: Duration,
-    sender: &Sender<Result<Message, ControlError>>,
+    sender: &SyncSender<Result<Message, ControlError>>,
 ) {
     let error = loop_over(&mut stream, peer, patience, sender);
     // Nobody listens any more: the connection is being dropped.
@@ -352,7 +368,7 @@ fn loop_over(
     stream: &mut TcpStream,
     peer: SocketAddr,
     patience: Duration,
-    sender: &Sender<Result<Message, ControlError>>,
+    sender: &SyncSender<Result<Message, ControlError>>,
 ) -> ControlError {
     let (mut frames, mut began) = (Frames::default(), Instant::now());
     let mut memory = [0; 1 << 14];
@@ -365,7 +381,6 @@ fn loop_over(
                 }
                 frames.push(&memory[..count]);
                 while let Some(message) = frames.next() {
-                    began = Instant::now();
                     let message = match message {
                         Ok(message) => message,
                         Err(source) => return ControlError::Nonsense { peer, source },
@@ -373,6 +388,8 @@ fn loop_over(
                     if sender.send(Ok(message)).is_err() {
                         return ControlError::Gone { peer };
                     }
+                    // Behind the hand-over: what it took is not the peer's delay.
+                    began = Instant::now();
                 }
             }
             Err(error) if is_nothing(&error) => {}
@@ -382,6 +399,27 @@ fn loop_over(
             return ControlError::HalfMessage { peer };
         }
     }
+}
+
+/// Writes all bytes until a moment, whatever each call takes of them and of the time.
+fn write_until(
+    mut write: impl FnMut(&[u8], Duration) -> io::Result<usize>,
+    mut bytes: &[u8],
+    until: Instant,
+) -> io::Result<()> {
+    while !bytes.is_empty() {
+        let rest = until.saturating_duration_since(Instant::now());
+        if rest.is_zero() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        match write(bytes, rest) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(taken) => bytes = &bytes[taken..],
+            Err(error) if is_nothing(&error) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
 }
 
 fn is_nothing(error: &io::Error) -> bool {
@@ -396,4 +434,42 @@ fn shortened(text: &str) -> String {
         short.push('…');
     }
     short
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_peer_that_takes_a_byte_at_a_time_does_not_stretch_the_time_for_a_message() {
+        let until = Instant::now() + Duration::from_millis(2);
+        let mut calls = 0;
+        let slow = |_: &[u8], rest: Duration| {
+            assert!(rest <= Duration::from_millis(2));
+            calls += 1;
+            while Instant::now() < until {
+                std::hint::spin_loop();
+            }
+            Ok(1)
+        };
+        let error = write_until(slow, &[0; 100], until).unwrap_err();
+        assert_eq!((error.kind(), calls), (io::ErrorKind::TimedOut, 1));
+    }
+
+    #[test]
+    fn a_message_is_written_whole_however_it_is_cut() {
+        let (mut written, mut calls) = (Vec::new(), 0);
+        let cut = |bytes: &[u8], _| {
+            calls += 1;
+            if calls % 3 == 0 {
+                return Err(io::ErrorKind::Interrupted.into());
+            }
+            let taken = bytes.len().min(calls);
+            written.extend_from_slice(&bytes[..taken]);
+            Ok(taken)
+        };
+        let bytes: Vec<u8> = (0..100).collect();
+        write_until(cut, &bytes, Instant::now() + Duration::from_secs(60)).unwrap();
+        assert_eq!(written, bytes);
+    }
 }

@@ -2,10 +2,11 @@
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use sys::{Interest, Poller, clock};
@@ -17,6 +18,9 @@ use crate::host_state::HostState;
 
 /// How often the wish to end is looked at.
 const LOOK: Duration = Duration::from_millis(50);
+
+/// How many clients may be there at once and have not said yet what they want; more are not answered.
+const MOST_UNDECIDED: usize = 16;
 
 /// How many clients are told at once that the server is busy; more are not answered.
 const MOST_TURNED_AWAY: usize = 16;
@@ -37,7 +41,7 @@ pub struct ServerOptions {
 pub enum Lifetime {
     /// When it is told to.
     UntilStopped,
-    /// After the first client that measured, or tried to.
+    /// After the first client that began a test.
     OneClient,
 }
 
@@ -76,6 +80,15 @@ pub enum ServeError {
     /// The client wants something that cannot be: it is told so.
     #[error("{0}")]
     Refused(String),
+    /// Another client was faster: this one is told with whom the server is busy.
+    #[error("the server is busy measuring with {with}")]
+    Busy {
+        /// Who was.
+        with: SocketAddr,
+    },
+    /// A test panicked.
+    #[error("a defect of this program ended the test\nsee its message above, and report it")]
+    Defect,
 }
 
 /// What happens at a server, for whoever watches it.
@@ -118,75 +131,173 @@ pub fn serve(
     let mut poller = Poller::new().map_err(failed)?;
     poller.add(&listener, 0, Interest::Read).map_err(failed)?;
 
-    let guest: Mutex<Option<SocketAddr>> = Mutex::new(None);
-    let lock = || guest.lock().unwrap_or_else(PoisonError::into_inner);
-    let turned_away = TurnedAway::default();
+    let (place, undecided, turned_away) = (Place::default(), AtomicUsize::new(0), TurnedAway::default());
     std::thread::scope(|scope| {
-        let mut session = None;
         while !is_wanted_to_end() {
-            if options.lifetime == Lifetime::OneClient && session.is_some() && lock().is_none() {
+            if options.lifetime == Lifetime::OneClient && place.was_left() {
                 break;
             }
-            // A client that has left already, or no descriptor for it: the next look may find another.
-            let Ok((stream, client)) = listener.accept() else {
-                poller.wait(Some(clock::monotonic() + LOOK)).map_err(failed)?;
-                continue;
+            let (stream, client) = match listener.accept() {
+                Ok(accepted) => accepted,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    poller.wait(Some(clock::monotonic() + LOOK)).map_err(failed)?;
+                    continue;
+                }
+                // A client that has left already, or no descriptor for it: it still waits, so the poller would not.
+                Err(_) => {
+                    clock::sleep_until(clock::monotonic() + LOOK);
+                    continue;
+                }
             };
-            let with = *lock();
-            if let Some(with) = with {
+            if let Some(with) = place.guest() {
                 watch(ServerEvent::TurnedAway(client));
                 turned_away.tell(stream, with);
                 continue;
             }
-            *lock() = Some(client);
-            let guest = &guest;
-            session = Some(scope.spawn(move || {
-                let outcome =
-                    attend(stream, client, options.patience, tests, &|event| watch(event), is_wanted_to_end);
-                *guest.lock().unwrap_or_else(PoisonError::into_inner) = None;
+            if undecided.load(Ordering::Relaxed) >= MOST_UNDECIDED {
+                watch(ServerEvent::TurnedAway(client));
+                continue;
+            }
+            undecided.fetch_add(1, Ordering::Relaxed);
+            let (place, undecided) = (&place, &undecided);
+            scope.spawn(move || {
+                let reception =
+                    Reception { client, patience: options.patience, tests, watch, is_wanted_to_end };
+                // A defect in one test is no reason to stop serving: its place is free, and it is said.
+                let outcome = catch_unwind(AssertUnwindSafe(|| reception.attend(stream, place, undecided)))
+                    .unwrap_or(Err(ServeError::Defect));
                 watch(ServerEvent::Ended { client, trouble: outcome.err().map(|error| error.to_string()) });
-            }));
+            });
         }
         Ok(())
     })
 }
 
-/// Serves one client.
-fn attend(
-    stream: TcpStream,
-    client: SocketAddr,
-    patience: Patience,
-    tests: &[Test],
-    watch: &dyn Fn(ServerEvent),
-    is_wanted_to_end: &EndWish<'_>,
-) -> Result<(), ServeError> {
-    stream.set_nonblocking(false).map_err(ControlError::from)?;
-    let mut connection = Connection::over(stream, patience)?;
-    let outcome = welcome(&mut connection).and_then(|()| match connection.hear_surely()? {
-        Message::Begin { test, parameters } => {
-            watch(ServerEvent::Began { client, test: test.clone() });
-            let known = || tests.iter().map(|test| test.name).collect::<Vec<_>>().join(", ");
-            let found = tests.iter().find(|known| known.name == test);
-            let found = found.ok_or_else(|| {
-                ServeError::Refused(format!("this server does not know the test `{test}`, only: {}", known()))
-            })?;
-            (found.serve)(parameters, &mut connection, is_wanted_to_end)
-        }
-        Message::Bye => Ok(()),
-        other => Err(connection.unexpected(&other).into()),
-    });
-    if let Err(error) = &outcome {
-        // The client may be gone: then nobody is to be told.
-        let _ = connection.tell(&Message::Failed { reason: error.to_string() });
-    }
-    outcome
+/// The place of the client that is measured with: there is one.
+#[derive(Default)]
+struct Place(Mutex<Taking>);
+
+#[derive(Clone, Copy, Default)]
+enum Taking {
+    #[default]
+    Never,
+    By(SocketAddr),
+    Left,
 }
 
-fn welcome(connection: &mut Connection) -> Result<(), ServeError> {
-    let (protocol, tallycast) = match connection.hear_surely()? {
-        Message::Hello { protocol, tallycast } => (protocol, tallycast),
-        other => return Err(connection.unexpected(&other).into()),
-    };
+/// Leaves the place when it is dropped, however the test ends.
+struct Taken<'a>(&'a Place);
+
+impl Place {
+    fn lock(&self) -> MutexGuard<'_, Taking> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn guest(&self) -> Option<SocketAddr> {
+        match *self.lock() {
+            Taking::By(guest) => Some(guest),
+            Taking::Never | Taking::Left => None,
+        }
+    }
+
+    fn was_left(&self) -> bool {
+        matches!(*self.lock(), Taking::Left)
+    }
+
+    fn take(&self, client: SocketAddr) -> Result<Taken<'_>, ServeError> {
+        let mut taking = self.lock();
+        if let Taking::By(with) = *taking {
+            return Err(ServeError::Busy { with });
+        }
+        *taking = Taking::By(client);
+        Ok(Taken(self))
+    }
+}
+
+impl Drop for Taken<'_> {
+    fn drop(&mut self) {
+        *self.0.lock() = Taking::Left;
+    }
+}
+
+/// Counts a client among the undecided until it is dropped.
+struct Undecided<'a>(&'a AtomicUsize);
+
+impl Drop for Undecided<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// One client, and what it may want.
+struct Reception<'a> {
+    client: SocketAddr,
+    patience: Patience,
+    tests: &'static [Test],
+    watch: &'a (dyn Fn(ServerEvent) + Sync),
+    is_wanted_to_end: &'a EndWish<'a>,
+}
+
+impl Reception<'_> {
+    /// Serves the client, once it has said what it wants.
+    fn attend(&self, stream: TcpStream, place: &Place, undecided: &AtomicUsize) -> Result<(), ServeError> {
+        let undecided = Undecided(undecided);
+        stream.set_nonblocking(false).map_err(ControlError::from)?;
+        let mut connection = Connection::over(stream, self.patience)?;
+        let outcome = self.wish(&mut connection).and_then(|wish| {
+            drop(undecided);
+            let Some((test, parameters)) = wish else { return Ok(()) };
+            let _taken = place.take(self.client)?;
+            (self.watch)(ServerEvent::Began { client: self.client, test: test.name.to_owned() });
+            (test.serve)(parameters, &mut connection, self.is_wanted_to_end)
+        });
+        let last_word = match &outcome {
+            Ok(()) => return outcome,
+            Err(ServeError::Busy { with }) => Message::Busy { with: with.to_string() },
+            Err(error) => Message::Failed { reason: error.to_string() },
+        };
+        // The client may be gone: then nobody is to be told.
+        let _ = connection.tell(&last_word);
+        outcome
+    }
+
+    /// Welcomes the client and hears which test it wants; `None` if it only says good-bye.
+    fn wish(&self, connection: &mut Connection) -> Result<Option<(&'static Test, Value)>, ServeError> {
+        match self.hear_early(connection)? {
+            Message::Hello { protocol, tallycast } => welcome(connection, protocol, tallycast)?,
+            other => return Err(connection.unexpected(&other).into()),
+        }
+        match self.hear_early(connection)? {
+            Message::Begin { test, parameters } => Ok(Some((self.find(&test)?, parameters))),
+            Message::Bye => Ok(None),
+            other => Err(connection.unexpected(&other).into()),
+        }
+    }
+
+    fn find(&self, name: &str) -> Result<&'static Test, ServeError> {
+        let known = || self.tests.iter().map(|test| test.name).collect::<Vec<_>>().join(", ");
+        self.tests.iter().find(|test| test.name == name).ok_or_else(|| {
+            ServeError::Refused(format!("this server does not know the test `{name}`, only: {}", known()))
+        })
+    }
+
+    /// Hears a message before the test begins: as long as patience lasts, and the server is not to end.
+    fn hear_early(&self, connection: &mut Connection) -> Result<Message, ServeError> {
+        let silence = self.patience.silence;
+        let until = Instant::now() + silence;
+        while Instant::now() < until {
+            if (self.is_wanted_to_end)() {
+                return Err(ServeError::Refused("the server was ended".to_owned()));
+            }
+            if let Some(message) = connection.hear(until.min(Instant::now() + LOOK))? {
+                return Ok(message);
+            }
+        }
+        Err(ControlError::Silent { peer: self.client, silence }.into())
+    }
+}
+
+fn welcome(connection: &mut Connection, protocol: u32, tallycast: String) -> Result<(), ServeError> {
     let host = Box::new(HostState::look(connection.local_address().ip()));
     // Also to a client of another version: it then knows what there is.
     connection.tell(&Message::Welcome {

@@ -39,6 +39,9 @@ fn echo(
     Ok(())
 }
 
+/// Has a defect.
+const DEFECT: Test = Test { name: "defect", serve: |_, _, _| panic!("on purpose") };
+
 /// A server on a thread of its own. Dropping it ends it.
 struct Scene {
     address: SocketAddr,
@@ -59,7 +62,7 @@ impl Scene {
         let sender = std::sync::Mutex::new(sender);
         let thread = std::thread::spawn(move || {
             let tell = |event| drop(sender.lock().unwrap().send(event));
-            serve(&options, &[ECHO], &tell, &|| end.load(Ordering::Relaxed)).unwrap();
+            serve(&options, &[ECHO, DEFECT], &tell, &|| end.load(Ordering::Relaxed)).unwrap();
         });
         let Ok(ServerEvent::Listening(address)) = events.recv_timeout(WATCHDOG) else { panic!() };
         Self { address, events, end, thread: Some(thread) }
@@ -123,6 +126,41 @@ fn whoever_comes_meanwhile_is_told_with_whom_the_server_is_busy() {
 }
 
 #[test]
+fn a_stranger_that_says_nothing_keeps_nobody_out() {
+    let scene = Scene::new(PATIENT);
+    let mute: Vec<_> = (0..3).map(|_| TcpStream::connect(scene.address).unwrap()).collect();
+    let (undecided, _) = scene.client().unwrap();
+    let mut client = scene.echoing();
+    client.say(&"here").unwrap();
+    assert_eq!(hear_word(&mut client), json!("here"));
+    drop((mute, undecided));
+}
+
+#[test]
+fn of_two_that_were_welcomed_the_second_to_begin_is_told_with_whom_the_server_is_busy() {
+    let scene = Scene::new(PATIENT);
+    let (mut second, _) = scene.client().unwrap();
+    let mut first = scene.echoing();
+    first.say(&1).unwrap();
+    assert_eq!(hear_word(&mut first), json!(1));
+    second.tell(&Message::Begin { test: "echo".to_owned(), parameters: Value::Null }).unwrap();
+    let refused = second.hear(Instant::now() + WATCHDOG).unwrap_err();
+    assert!(matches!(&refused, ControlError::Busy { .. }), "{refused}");
+    assert!(refused.to_string().contains(&first.local_address().to_string()), "{refused}");
+}
+
+#[test]
+fn a_defect_in_a_test_ends_that_test_and_no_more() {
+    let scene = Scene::new(PATIENT);
+    let (mut client, _) = scene.client().unwrap();
+    client.tell(&Message::Begin { test: "defect".to_owned(), parameters: Value::Null }).unwrap();
+    assert!(scene.ended().unwrap().contains("defect"));
+    let mut next = scene.echoing();
+    next.say(&"here").unwrap();
+    assert_eq!(hear_word(&mut next), json!("here"));
+}
+
+#[test]
 fn a_client_that_vanishes_ends_its_test_and_no_more() {
     let scene = Scene::new(PATIENT);
     drop(scene.echoing());
@@ -149,7 +187,7 @@ fn a_test_that_the_server_does_not_know_is_refused_with_those_it_does() {
     let (mut client, _) = scene.client().unwrap();
     client.tell(&Message::Begin { test: "telepathy".to_owned(), parameters: Value::Null }).unwrap();
     let error = client.hear(Instant::now() + WATCHDOG).unwrap_err().to_string();
-    assert!(error.contains("`telepathy`") && error.contains("only: echo"), "{error}");
+    assert!(error.contains("`telepathy`") && error.contains("only: echo, defect"), "{error}");
 }
 
 /// Plays the server for one client by hand, and returns what became of the client.
@@ -217,6 +255,51 @@ fn an_end_that_only_says_that_it_is_alive_does_not_hold_the_other_up() {
     let alive: Vec<u8> = std::iter::repeat_n(frame("\"alive\""), 100).flatten().collect();
     let error = answered_with(&alive, IMPATIENT);
     assert!(matches!(error, ControlError::Silent { .. }), "{error}");
+}
+
+/// A peer that reads nothing and says without end that it is alive.
+fn deaf_and_talkative() -> (TcpStream, JoinHandle<()>) {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let ours = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let (mut theirs, _) = listener.accept().unwrap();
+    let thread = std::thread::spawn(move || {
+        let alive = frame("\"alive\"");
+        // Until the other end has had enough.
+        while theirs.write_all(&alive).is_ok() {}
+    });
+    (ours, thread)
+}
+
+#[test]
+fn an_end_that_takes_nothing_and_goes_on_talking_is_given_up() {
+    // More than the buffers of both sockets hold.
+    const MOST_WORDS: usize = 1_000;
+    let (stream, talking) = deaf_and_talkative();
+    let (done, outcome) = channel();
+    std::thread::spawn(move || {
+        let mut connection = Connection::over(stream, IMPATIENT).unwrap();
+        let word = "long ".repeat(100_000);
+        let error = (0..MOST_WORDS).find_map(|_| connection.say(&word).err());
+        done.send(error).unwrap();
+    });
+    let error = outcome.recv_timeout(WATCHDOG).unwrap().unwrap();
+    assert!(matches!(error, ControlError::Gone { .. }), "{error}");
+    talking.join().unwrap();
+}
+
+#[test]
+fn who_is_not_listened_to_is_held_up() {
+    // More than the buffers of both sockets hold, and what waits behind them.
+    const MOST_WORDS: usize = 400;
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let theirs = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let (ours, _) = listener.accept().unwrap();
+    let deaf = Connection::over(ours, PATIENT).unwrap();
+    let mut talking = Connection::over(theirs, IMPATIENT).unwrap();
+    let word = "long ".repeat(100_000);
+    let held_up = (0..MOST_WORDS).any(|_| talking.say(&word).is_err());
+    assert!(held_up, "the words would pile up at the end that does not listen");
+    drop(deaf);
 }
 
 #[test]

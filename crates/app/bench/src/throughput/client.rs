@@ -8,7 +8,7 @@ use probe::{Answer, NextRate, RateSearch};
 use super::loss_free::{LossFree, LossFreeFound};
 use super::message::{End, Live, SideResult, Word};
 use super::options::{Options, OptionsError, Rate};
-use super::report::{Begun, Builder, Interval, Report, RunReport, Start};
+use super::report::{Begun, Builder, Ending, Interval, Report, RunReport, Start};
 use super::server::NAME;
 use super::side::{Heard, Partner, Run, Side, SideError, check_cpu};
 use super::transport::{self, Task};
@@ -148,6 +148,7 @@ impl<'a> Client<'a> {
             options: self.options,
             end: End::Client,
             run,
+            token: 0,
             unit_bytes: self.unit_bytes,
             local: self.connection.local_address().ip(),
             peer: self.connection.peer_address().ip(),
@@ -156,14 +157,15 @@ impl<'a> Client<'a> {
         let listening = transport::of(self.options.protocol).listen(&task)?;
         let endpoints = listening.endpoints();
         self.connection.say(&Word::Prepare { run, rate, unit_bytes: self.unit_bytes, endpoints })?;
-        let theirs = match self.connection.hear_word(std::time::Instant::now() + task.patience)? {
-            Some(Word::Ready { endpoints }) => endpoints,
+        let (theirs, token) = match self.connection.hear_word(std::time::Instant::now() + task.patience)? {
+            Some(Word::Ready { endpoints, token }) => (endpoints, token),
             Some(other) => return Err(unexpected(&self.connection, &other).into()),
             None => {
                 let peer = self.connection.peer_address();
                 return Err(ControlError::Silent { peer, silence: task.patience }.into());
             }
         };
+        let task = Task { token, ..task };
         task.check_endpoints(&theirs)?;
         let flows = listening.connect(&task, &theirs)?;
         self.connection.say(&Word::Start)?;
@@ -185,10 +187,16 @@ impl<'a> Client<'a> {
         let theirs = measuring.done.take();
         let ended_by_server = measuring.is_server_ending.then(|| "the server was ended".to_owned());
         let was_stopped = watch.is_wanted_to_end();
-        let trouble = outcome.err().map(|error| error.to_string()).or(ended_by_server);
-        let whole = trouble.is_none() && !was_stopped;
-        self.builder.end_run(run, ours, theirs, trouble);
-        Ok(whole)
+        let failed = || failures(&ours, theirs.as_ref());
+        let trouble = outcome.err().map(|error| error.to_string()).or(ended_by_server).or_else(failed);
+        let ending = match trouble {
+            Some(trouble) => Ending::Trouble(trouble),
+            None if was_stopped => Ending::Stopped,
+            None => Ending::Whole,
+        };
+        let is_whole = ending == Ending::Whole;
+        self.builder.end_run(run, ours, theirs, ending);
+        Ok(is_whole)
     }
 
     fn end(mut self, watch: &dyn Watch) -> Result<Report, ThroughputError> {
@@ -196,6 +204,16 @@ impl<'a> Client<'a> {
         let _ = self.connection.tell(&Message::Bye);
         Ok(self.builder.finish(watch.is_wanted_to_end()))
     }
+}
+
+/// Says what failed at either end; `None` if nothing did.
+fn failures(ours: &SideResult, theirs: Option<&SideResult>) -> Option<String> {
+    let of = |side: &SideResult, name: &str| {
+        side.failures.iter().map(|failure| format!("at the {name}: {failure}")).collect::<Vec<_>>()
+    };
+    let mut all = of(ours, "client");
+    all.extend(theirs.into_iter().flat_map(|side| of(side, "server")));
+    (!all.is_empty()).then(|| all.join("; "))
 }
 
 /// Joins what both ends saw of each interval.
@@ -288,4 +306,27 @@ impl Partner for Measuring<'_> {
 fn unexpected(connection: &Connection, word: &Word) -> ControlError {
     let word = serde_json::to_value(word).expect("words are plain data");
     connection.unexpected(&Message::Word(word))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failure_at_either_end_is_trouble() {
+        let side = |failures: &[&str]| SideResult {
+            flows: Vec::new(),
+            cpu_ns: 0,
+            elapsed_ns: 0,
+            elsewhere_cpus: None,
+            failures: failures.iter().map(ToString::to_string).collect(),
+            notes: vec!["a clamped buffer".to_owned()],
+        };
+        assert_eq!(failures(&side(&[]), Some(&side(&[]))), None);
+        assert_eq!(failures(&side(&["a"]), None).unwrap(), "at the client: a");
+        assert_eq!(
+            failures(&side(&["a"]), Some(&side(&["b"]))).unwrap(),
+            "at the client: a; at the server: b"
+        );
+    }
 }

@@ -110,7 +110,7 @@ impl LossFreeFound {
         let rate = self.bits_per_second as f64;
         (self.found != Found::Nothing).then(|| Row {
             bench: "throughput".to_owned(),
-            case: format!("loss_free/{}x{}B", settings.num_streams, settings.blksize),
+            case: settings.case("loss_free"),
             system: settings.protocol.to_lowercase(),
             metric: "bits_per_second".to_owned(),
             unit: "bit/s".to_owned(),

@@ -3,7 +3,7 @@
 //! ```text
 //! client                                   server
 //!   Prepare { run, rate, endpoints }  ─▶             makes its receiving ends, and tells where
-//!                                     ◀─   Ready { endpoints, notes }
+//!                                     ◀─   Ready { endpoints, token }
 //!   Start                             ─▶             both begin
 //!                                     ◀─   Live(..)  at every mark of its own clock
 //!   Sent(..)                         ◀─▶   Sent(..)  from an end whose flows have all been sent
@@ -33,7 +33,7 @@ pub(super) enum End {
 #[serde(rename_all = "snake_case")]
 pub(super) enum Word {
     Prepare { run: u32, rate: Rate, unit_bytes: usize, endpoints: Vec<SocketAddr> },
-    Ready { endpoints: Vec<SocketAddr> },
+    Ready { endpoints: Vec<SocketAddr>, token: u64 },
     Start,
     Live(Live),
     Sent(Vec<Sent>),
@@ -94,6 +94,8 @@ pub(super) struct SideResult {
     pub(super) elapsed_ns: u64,
     /// How many processors others kept busy, on the end's host.
     pub(super) elsewhere_cpus: Option<f64>,
+    /// What makes the run no whole one: flows that failed, accounts that do not add up. Each once.
+    pub(super) failures: Vec<String>,
     pub(super) notes: Vec<String>,
 }
 
@@ -107,8 +109,8 @@ pub(super) struct FlowResult {
     pub(super) total: Count,
     /// What of it was counted before the measured part began.
     pub(super) omitted: Count,
-    /// From the beginning of the measured part to the end of the flow.
-    pub(super) measured_ns: u64,
+    /// From when `omitted` was counted to the end of the flow; none if the flow ended before that.
+    pub(super) measured_ns: Option<u64>,
     /// Units that a stall of the sender kept from being sent.
     pub(super) skipped: u64,
     pub(super) congestion_control: Option<String>,

@@ -3,6 +3,7 @@
 //! Its form is published as `docs/formats/bench.schema.json`; a test compares the two. Names that iperf3 has mean what
 //! they mean there; what the receiving end saw (`sum_received`) always stands beside what was sent (`sum_sent`).
 
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -165,7 +166,7 @@ pub struct Figures {
     pub seconds: f64,
     /// Payload.
     pub bytes: u64,
-    /// Payload bits a second.
+    /// Payload bits a second; in sums over several receivers of each flow the mean of the receivers.
     pub bits_per_second: f64,
     /// Datagrams that were sent: at the receiver those that arrived and those that are missing.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -295,6 +296,17 @@ pub enum State {
     BrokenOff,
 }
 
+/// How a run ended.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum Ending {
+    /// As planned.
+    Whole,
+    /// Early, because somebody wanted it to.
+    Stopped,
+    /// Because something failed.
+    Trouble(String),
+}
+
 /// Which part of its rate a sender must reach to have shown that the rate holds.
 const KEPT_UP: f64 = 0.95;
 
@@ -412,6 +424,7 @@ impl Builder {
         // A run that was ended early has a last interval that is shorter than planned.
         let end = self.marks.get(mark).copied().unwrap_or_default().min(Duration::from_nanos(at_ns));
         let begin = mark.checked_sub(1).and_then(|mark| self.marks.get(mark)).copied().unwrap_or_default();
+        let begin = begin.min(end);
         let omitted = end <= self.omit;
         let zero = if omitted { Duration::ZERO } else { self.omit };
         let mut figures = self.figures(key, &before, &count, at_ns.saturating_sub(before_ns));
@@ -461,23 +474,22 @@ impl Builder {
     }
 
     /// Adds what both ends counted in a run.
-    pub(super) fn end_run(
-        &mut self,
-        run: u32,
-        ours: SideResult,
-        theirs: Option<SideResult>,
-        trouble: Option<String>,
-    ) {
+    pub(super) fn end_run(&mut self, run: u32, ours: SideResult, theirs: Option<SideResult>, ending: Ending) {
         let all = || ours.flows.iter().chain(theirs.iter().flat_map(|side| &side.flows));
         let mut seen = Vec::new();
         for result in all() {
-            seen.push((result.key.way, self.figures_at_end(result)));
+            seen.extend(self.figures_at_end(result).map(|figures| (result.key.way, figures)));
         }
         let sums = Sums::of(&seen);
         let flows = flow_reports(self, run, &all().collect::<Vec<_>>());
         self.report.end.streams.extend(flows);
         let skipped = all().map(|flow| flow.skipped).sum();
-        self.broken_off |= trouble.is_some();
+        self.broken_off |= matches!(ending, Ending::Trouble(_));
+        let trouble = match ending {
+            Ending::Whole => None,
+            Ending::Stopped => Some("it was ended early".to_owned()),
+            Ending::Trouble(trouble) => Some(trouble),
+        };
         let run = summary::run_report(
             run,
             &self.report.start,
@@ -496,9 +508,10 @@ impl Builder {
         }
     }
 
-    /// Returns what a flow came to. What is missing is the account's: it knows of the tail too.
-    fn figures_at_end(&self, result: &FlowResult) -> Figures {
-        let mut figures = self.figures(result.key, &result.omitted, &result.total, result.measured_ns);
+    /// Returns what a flow came to; `None` if it ended before its measured part began. What is missing is the account's:
+    /// it knows of the tail too.
+    fn figures_at_end(&self, result: &FlowResult) -> Option<Figures> {
+        let mut figures = self.figures(result.key, &result.omitted, &result.total, result.measured_ns?);
         let account = result.account.as_ref().filter(|_| self.protocol != Protocol::Tcp);
         if let Some(account) = account {
             let lost = difference(account.missing(), result.omitted.lost.unwrap_or(0));
@@ -507,7 +520,7 @@ impl Builder {
             figures.packets = Some(packets);
             figures.lost_percent = Some(percent(lost, packets));
         }
-        figures
+        Some(figures)
     }
 
     /// Tells whether every flow of the last run arrived whole, and was sent as fast as it was to be.
@@ -566,8 +579,8 @@ fn flow_reports(builder: &Builder, run: u32, all: &[&FlowResult]) -> Vec<FlowRep
         local: sender.map(|it| it.local),
         remote: sender.and_then(|it| it.remote).or(receiver.map(|it| it.local)),
         congestion: sender.and_then(|it| it.congestion_control.clone()),
-        sender: sender.map(|it| builder.figures_at_end(it)),
-        receiver: receiver.map(|it| builder.figures_at_end(it)),
+        sender: sender.and_then(|it| builder.figures_at_end(it)),
+        receiver: receiver.and_then(|it| builder.figures_at_end(it)),
         account: receiver.and_then(|it| it.account.clone()),
     };
     for receiver in &receivers {
@@ -625,6 +638,10 @@ impl Figures {
         let first = **flows.first()?;
         let longest = flows.iter().map(|it| it.seconds).fold(0.0, f64::max);
         let bytes = flows.iter().map(|it| it.bytes).sum();
+        let receivers: BTreeSet<u32> = flows.iter().filter_map(|it| it.receiver).collect();
+        // What a group's members all received crossed the network once.
+        #[expect(clippy::cast_precision_loss, reason = "a group has few members")]
+        let members = receivers.len().max(1) as f64;
         let total = |of: fn(&Self) -> Option<u64>| {
             flows.iter().filter_map(|it| of(it)).reduce(|total, more| total + more)
         };
@@ -638,7 +655,7 @@ impl Figures {
             receiver: None,
             seconds: longest,
             bytes,
-            bits_per_second: bits_per_second(bytes, longest),
+            bits_per_second: bits_per_second(bytes, longest) / members,
             packets,
             lost_packets: lost,
             lost_percent: lost.zip(packets).map(|(lost, packets)| percent(lost, packets)),
@@ -653,6 +670,15 @@ impl Figures {
 }
 
 impl Settings {
+    /// Names what was measured of so many flows, in a row of figures.
+    pub(super) fn case(&self, what: &str) -> String {
+        let members = match self.receivers {
+            0 | 1 => String::new(),
+            receivers => format!("/{receivers}receivers"),
+        };
+        format!("{what}/{}x{}B{members}", self.num_streams, self.blksize)
+    }
+
     fn of(options: &Options, unit_bytes: usize) -> Self {
         let target_packets_per_second = match options.rate() {
             Rate::Bits(_) => None,

@@ -1,5 +1,6 @@
 //! The server's end of a throughput measurement.
 
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::net::SocketAddr;
 
 use serde_json::Value;
@@ -64,6 +65,7 @@ fn serve_run(
         options: &sized,
         end: End::Server,
         run: *run,
+        token: random(),
         unit_bytes: *unit_bytes,
         local: connection.local_address().ip(),
         peer: connection.peer_address().ip(),
@@ -71,7 +73,7 @@ fn serve_run(
     };
     task.check_endpoints(endpoints)?;
     let listening = transport::of(options.protocol).listen(&task)?;
-    connection.say(&Word::Ready { endpoints: listening.endpoints() })?;
+    connection.say(&Word::Ready { endpoints: listening.endpoints(), token: task.token })?;
     match connection.hear_word(std::time::Instant::now() + task.patience)? {
         Some(Word::Start) => {}
         // The client could not make its ends, or does not want to any more.
@@ -117,6 +119,11 @@ impl Partner for Serving<'_> {
     fn is_wanted_to_end(&self) -> bool {
         (self.is_wanted_to_end)()
     }
+}
+
+/// Returns 64 random bits: the standard library seeds every `RandomState` from the system.
+fn random() -> u64 {
+    RandomState::new().build_hasher().finish()
 }
 
 fn told(error: SideError) -> ServeError {

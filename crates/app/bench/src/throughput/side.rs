@@ -8,7 +8,7 @@ use rustix::time::{ClockId, clock_gettime};
 use sys::{clock, scheduling};
 use units::Instant;
 
-use super::message::{Count, FlowKey, FlowResult, Live, Sent, SideResult, Word};
+use super::message::{Account, Count, FlowKey, FlowResult, Live, Sent, SideResult, Word};
 use super::options::{Options, Rate};
 use super::transport::{Flow, TransportError};
 use super::worker::{Ended, Timetable, Worker};
@@ -87,6 +87,8 @@ pub(super) struct Side {
     marks: std::iter::Peekable<std::iter::Enumerate<std::vec::IntoIter<Duration>>>,
     /// What was counted when the measured part began.
     omitted: Vec<(FlowKey, Count)>,
+    /// How long after the start that was; none while it is still to come.
+    measured_from: Option<Duration>,
     elsewhere: Elsewhere,
     cpu_before_ns: u64,
     is_sent_told: bool,
@@ -108,6 +110,7 @@ impl Side {
             omit: run.options.omit,
             marks: run.options.marks().into_iter().enumerate().peekable(),
             omitted: Vec::new(),
+            measured_from: run.options.omit.is_zero().then_some(Duration::ZERO),
             elsewhere,
             cpu_before_ns,
             is_sent_told: false,
@@ -179,29 +182,31 @@ impl Side {
         Ok(())
     }
 
-    /// Takes note of what was counted at marks that are still to come when all flows have ended: the last one, which an
-    /// end that began a little later has not reached, or the one that a run ended early is on its way to.
+    /// Takes note of what was counted on the way to the mark that comes next when all flows have ended: the last one,
+    /// which an end that began a little later has not reached, or the one of a run that ended early. Behind it nothing
+    /// happened that an interval could tell of.
     fn pass_the_rest(
         &mut self,
         connection: &mut Connection,
         partner: &mut dyn Partner,
     ) -> Result<(), SideError> {
-        while let Some((mark, at)) = self.marks.next() {
+        self.pass_marks(connection, partner)?;
+        if let Some((mark, at)) = self.marks.next() {
             let live = self.look(mark, at);
             partner.mark(live, connection)?;
-            if self.is_stopping {
-                break;
-            }
         }
         Ok(())
     }
 
     fn look(&mut self, mark: usize, at: Duration) -> Live {
         let flows: Vec<_> = self.workers.iter().map(|worker| (worker.flow.key, worker.count())).collect();
-        if at == self.omit {
+        let elapsed = clock::monotonic().since(self.start);
+        // A run that ended on its way to this mark has no measured part.
+        if at == self.omit && elapsed >= at {
             self.omitted.clone_from(&flows);
+            self.measured_from = Some(elapsed);
         }
-        Live { mark, at_ns: nanos(clock::monotonic().since(self.start)), flows }
+        Live { mark, at_ns: nanos(elapsed), flows }
     }
 
     /// Tells the other end what was sent, once all of it was.
@@ -241,38 +246,59 @@ impl Side {
 
     /// Collects what the threads leave.
     fn finish(self) -> SideResult {
-        let (start, omit, omitted) = (self.start, self.omit, self.omitted);
+        let (start, measured_from, omitted) = (self.start, self.measured_from, self.omitted);
         let elapsed = clock::monotonic().since(start);
-        let (mut flows, mut notes) = (Vec::new(), Vec::new());
+        let (mut flows, mut failures, mut notes) = (Vec::new(), Vec::new(), Vec::new());
         for worker in self.workers {
             let (flow, ended) = worker.join();
             notes.extend(flow.notes);
             match ended {
                 Ok(ended) => {
                     let before = omitted.iter().find(|(key, _)| *key == flow.key).map(|(_, count)| *count);
-                    let Ended { count, account, last, skipped, notes: more } = ended;
+                    let Ended { count, account, last, skipped, failure, notes: more } = ended;
                     notes.extend(more);
+                    failures.extend(failure);
+                    failures.extend(account.as_ref().and_then(imbalance));
                     flows.push(FlowResult {
                         key: flow.key,
                         local: flow.local,
                         remote: flow.remote,
                         total: count,
                         omitted: before.unwrap_or_default(),
-                        measured_ns: nanos(
-                            last.map_or(elapsed, |last| last.since(start)).saturating_sub(omit),
-                        ),
+                        measured_ns: measured(measured_from, last.map_or(elapsed, |last| last.since(start))),
                         skipped,
                         congestion_control: flow.congestion_control,
                         account,
                     });
                 }
-                Err(error) => notes.push(error.to_string()),
+                Err(error) => failures.push(error.to_string()),
             }
         }
+        // A hundred flows mostly fail for one reason.
+        failures.sort_unstable();
+        failures.dedup();
         let cpu_ns = cpu_ns().saturating_sub(self.cpu_before_ns);
         let elsewhere_cpus = self.elsewhere.cpus(Duration::from_nanos(cpu_ns));
-        SideResult { flows, cpu_ns, elapsed_ns: nanos(elapsed), elsewhere_cpus, notes }
+        SideResult { flows, cpu_ns, elapsed_ns: nanos(elapsed), elsewhere_cpus, failures, notes }
     }
+}
+
+/// Says what is wrong with an account that does not add up.
+fn imbalance(account: &Account) -> Option<String> {
+    (!account.adds_up()).then(|| {
+        format!(
+            "an account does not add up: {} sent, {} received, {} missing\nreport this: it is a defect of this program",
+            account.sent,
+            account.received,
+            account.missing()
+        )
+    })
+}
+
+/// Returns how long a flow was measured that ended so long after the start; `None` if it ended before that began.
+fn measured(from: Option<Duration>, until: Duration) -> Option<u64> {
+    let length = until.checked_sub(from?)?;
+    (!length.is_zero()).then(|| nanos(length))
 }
 
 /// Checks that threads may run on a processor.
@@ -291,4 +317,34 @@ fn cpu_ns() -> u64 {
 
 fn nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::throughput::message::{AccountState, Unit};
+
+    fn account(sent: u64, received: u64, unexplained: u64) -> Account {
+        let (unit, state) = (Unit::Bytes, AccountState::Closed);
+        let lost = std::collections::BTreeMap::new();
+        Account { unit, state, sent, received, lost, unexplained, duplicates: 0, unmatched: 0 }
+    }
+
+    #[test]
+    fn an_account_that_does_not_add_up_is_a_failure_either_way() {
+        assert_eq!(imbalance(&account(10, 10, 0)), None);
+        assert_eq!(imbalance(&account(10, 7, 3)), None);
+        assert!(imbalance(&account(10, 7, 2)).unwrap().contains("10 sent, 7 received, 2 missing"));
+        assert!(imbalance(&account(10, 12, 0)).is_some(), "more came than was sent");
+    }
+
+    #[test]
+    fn what_ended_before_the_measured_part_began_was_not_measured() {
+        let ms = Duration::from_millis;
+        assert_eq!(measured(Some(Duration::ZERO), ms(300)), Some(300_000_000));
+        assert_eq!(measured(Some(ms(112)), ms(300)), Some(188_000_000));
+        assert_eq!(measured(Some(ms(112)), ms(112)), None);
+        assert_eq!(measured(Some(ms(112)), ms(90)), None);
+        assert_eq!(measured(None, ms(90)), None);
+    }
 }

@@ -20,6 +20,8 @@ pub(super) struct Task<'a> {
     pub(super) options: &'a Options,
     pub(super) end: End,
     pub(super) run: u32,
+    /// What the server told the client alone: a connection that knows it is of this run. 0 until it was told.
+    pub(super) token: u64,
     pub(super) unit_bytes: usize,
     /// This end's address of the control connection: data go the same way.
     pub(super) local: IpAddr,
@@ -213,8 +215,9 @@ mod tests {
         let [peer, other]: [IpAddr; 2] = ["192.0.2.7", "192.0.2.8"].map(|text| text.parse().unwrap());
         let check = |protocol, to: IpAddr| {
             let options = Options { protocol, ..Options::default() };
-            let (end, patience) = (End::Server, Duration::ZERO);
-            let task = Task { options: &options, end, run: 0, unit_bytes: 1, local: other, peer, patience };
+            let (end, patience, token) = (End::Server, Duration::ZERO, 0);
+            let (run, unit_bytes, local) = (0, 1, other);
+            let task = Task { options: &options, end, run, token, unit_bytes, local, peer, patience };
             task.check_endpoints(&[SocketAddr::new(to, 2)])
         };
         assert!(check(Protocol::Udp, peer).is_ok());

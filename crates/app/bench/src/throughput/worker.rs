@@ -57,6 +57,8 @@ pub(super) struct Ended {
     /// When the sender ended; when the last unit arrived, but not before the sender ended.
     pub(super) last: Option<Instant>,
     pub(super) skipped: u64,
+    /// Why the flow is not whole, at senders; a receiver that fails leaves nothing.
+    pub(super) failure: Option<String>,
     pub(super) notes: Vec<String>,
 }
 
@@ -178,11 +180,8 @@ fn send(mut end: Box<dyn SendEnd>, timetable: Timetable, shared: &Shared) -> Res
     let count = end.count();
     *lock(&shared.count) = count;
     *lock(&shared.sent) = Some(end.sent());
-    let mut notes = end.notes();
-    if let Err(error) = outcome.and(finished) {
-        notes.push(error.to_string());
-    }
-    Ok(Ended { count, account: None, last, skipped: pace.skipped(), notes })
+    let failure = outcome.and(finished).err().map(|error| error.to_string());
+    Ok(Ended { count, account: None, last, skipped: pace.skipped(), failure, notes: end.notes() })
 }
 
 /// Receives a flow until all of it is there, or what is missing is lost.
@@ -227,5 +226,53 @@ fn receive(
     let ended = sent.as_ref().map(|(_, heard)| (*heard).min(planned_end));
     let last = last.map(|last| ended.map_or(last, |ended| last.max(ended)));
     let account = Some(end.close(sent.as_ref().map(|(sent, _)| sent))?);
-    Ok(Ended { count, account, last, skipped: 0, notes: end.notes() })
+    Ok(Ended { count, account, last, skipped: 0, failure: None, notes: end.notes() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::throughput::options::Rate;
+
+    /// Takes three units, then breaks.
+    #[derive(Default)]
+    struct Breaking(u64);
+
+    impl SendEnd for Breaking {
+        fn send(&mut self, _count: u32) -> Result<Room, TransportError> {
+            if self.0 == 3 {
+                return Err(TransportError::Broken(std::io::ErrorKind::ConnectionReset.into()));
+            }
+            self.0 += 1;
+            Ok(Room::Taken(1))
+        }
+
+        fn wait_for_room(&mut self, _until: Instant) -> Result<(), TransportError> {
+            Ok(())
+        }
+
+        fn finish(&mut self) -> Result<(), TransportError> {
+            Ok(())
+        }
+
+        fn count(&self) -> Count {
+            Count { units: self.0, ..Count::default() }
+        }
+
+        fn sent(&self) -> Sent {
+            Sent { units: self.0, ..Sent::default() }
+        }
+    }
+
+    #[test]
+    fn a_sender_that_breaks_tells_what_it_sent_and_that_it_failed() {
+        let start = clock::monotonic();
+        let end = start + Duration::from_secs(60);
+        let timetable = Timetable { start, end, rate: Rate::Bits(0).of_units(100) };
+        let shared = Shared::default();
+        let ended = send(Box::<Breaking>::default(), timetable, &shared).unwrap();
+        assert!(ended.failure.unwrap().contains("closed a connection"));
+        assert_eq!(ended.count.units, 3);
+        assert_eq!(lock(&shared.sent).as_ref().unwrap().units, 3);
+    }
 }

@@ -99,7 +99,7 @@ pub(super) fn sum_up(start: &Start, end: &mut End) {
     };
     end.rows = match &end.loss_free {
         Some(found) => found.row(&start.test_start).into_iter().collect(),
-        None => rows(&start.test_start, &end.runs),
+        None => rows(&start.test_start, &comparable(&end.runs)),
     };
     let most = |of: fn(&RunReport) -> Option<f64>| end.runs.iter().filter_map(of).reduce(f64::max);
     let (client, server) = (most(|run| run.client_elsewhere_cpus), most(|run| run.server_elsewhere_cpus));
@@ -110,6 +110,9 @@ pub(super) fn sum_up(start: &Start, end: &mut End) {
         count => {
             end.noise.push(format!("senders did not reach their rate in {count} runs of {}", end.runs.len()))
         }
+    }
+    if !end.rows.is_empty() && end.runs.iter().all(|run| run.trouble.is_some()) {
+        end.noise.push("no run is whole: these are figures of runs that ended early".to_owned());
     }
     for row in end.rows.iter().filter(|row| row.metric == "bits_per_second" && row.median > 0.0) {
         let spread = (row.max - row.min) / row.median;
@@ -128,7 +131,9 @@ fn together(runs: &[RunReport], of: OfSums) -> Option<Figures> {
     let runs: Vec<Figures> = runs.iter().filter_map(|run| of(&run.sums)).collect();
     let mut total = Figures::sum(runs.iter())?;
     total.seconds = runs.iter().map(|it| it.seconds).sum();
-    total.bits_per_second = super::bits_per_second(total.bytes, total.seconds);
+    // By time, not by bytes: those of several receivers are of one rate.
+    let bits: f64 = runs.iter().map(|it| it.bits_per_second * it.seconds).sum();
+    total.bits_per_second = if total.seconds > 0.0 { bits / total.seconds } else { 0.0 };
     (total.start, total.end, total.snd_cwnd) = (0.0, total.seconds, None);
     Some(total)
 }
@@ -145,7 +150,19 @@ type OfSums = fn(&Sums) -> Option<Figures>;
 /// Picks one of the figures.
 type OfFigures = fn(&Figures) -> Option<f64>;
 
-fn rows(settings: &Settings, runs: &[RunReport]) -> Vec<Row> {
+/// Returns the runs that a median may be of: the whole ones, or all if none is; none at all where each has another rate,
+/// as in a search that was ended early.
+fn comparable(runs: &[RunReport]) -> Vec<&RunReport> {
+    let rate = runs.first().map(|run| run.target_bitrate);
+    if runs.iter().any(|run| Some(run.target_bitrate) != rate) {
+        return Vec::new();
+    }
+    let is_whole = |run: &&RunReport| run.trouble.is_none();
+    let whole: Vec<_> = runs.iter().filter(is_whole).collect();
+    if whole.is_empty() { runs.iter().collect() } else { whole }
+}
+
+fn rows(settings: &Settings, runs: &[&RunReport]) -> Vec<Row> {
     let forward = if settings.reverse == 1 { "reverse" } else { "forward" };
     let ways: [(&str, OfSums); 2] =
         [(forward, |sums| sums.sum_received), ("reverse", |sums| sums.sum_received_bidir_reverse)];
@@ -161,7 +178,7 @@ fn rows(settings: &Settings, runs: &[RunReport]) -> Vec<Row> {
             let values: Vec<f64> = figures.iter().filter_map(value).collect();
             rows.extend(Summary::of(&values).map(|summary| Row {
                 bench: "throughput".to_owned(),
-                case: format!("{way}/{}x{}B", settings.num_streams, settings.blksize),
+                case: settings.case(way),
                 system: settings.protocol.to_lowercase(),
                 metric: metric.to_owned(),
                 unit: unit.to_owned(),

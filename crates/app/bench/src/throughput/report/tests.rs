@@ -47,13 +47,20 @@ fn side(key: FlowKey, total: Count, omitted: Count, account: Option<Account>) ->
         remote: None,
         total,
         omitted,
-        measured_ns: 200_000_000,
+        measured_ns: Some(200_000_000),
         skipped: 0,
         congestion_control: None,
         account,
     };
     let (cpu_ns, elapsed_ns) = (30_000_000, 300_000_000);
-    SideResult { flows: vec![flow], cpu_ns, elapsed_ns, elsewhere_cpus: Some(0.15), notes: Vec::new() }
+    SideResult {
+        flows: vec![flow],
+        cpu_ns,
+        elapsed_ns,
+        elsewhere_cpus: Some(0.15),
+        failures: Vec::new(),
+        notes: Vec::new(),
+    }
 }
 
 fn account(sent: u64, received: u64) -> Account {
@@ -108,7 +115,7 @@ fn the_end_of_a_run_leaves_out_what_was_omitted_and_counts_the_tail() {
     let ours = side(SENDER, sent(30), sent(10), None);
     // One more is missing than the receiver could see: the last.
     let theirs = side(RECEIVER, received(25, 4), received(8, 2), Some(account(30, 25)));
-    builder.end_run(0, ours, Some(theirs), None);
+    builder.end_run(0, ours, Some(theirs), Ending::Whole);
     assert!(!builder.last_run_is_loss_free());
     let report = builder.finish(false);
     let sums = report.end.sums;
@@ -127,7 +134,7 @@ fn on_one_host_each_end_is_not_taken_for_somebody_elses_work() {
     builder.begin_run(0, Rate::Bits(80_000));
     let ours = side(SENDER, sent(30), sent(10), None);
     let theirs = side(RECEIVER, received(30, 0), received(10, 0), Some(account(30, 30)));
-    builder.end_run(0, ours, Some(theirs), None);
+    builder.end_run(0, ours, Some(theirs), Ending::Whole);
     assert!(builder.last_run_is_loss_free());
     let run = builder.last_run().unwrap();
     // Of 0.15 processors that were busy elsewhere the server took 0.1.
@@ -142,7 +149,7 @@ fn a_sender_that_was_too_slow_has_not_shown_that_its_rate_holds() {
     builder.begin_run(0, Rate::Bits(160_000));
     let ours = side(SENDER, sent(30), sent(10), None);
     let theirs = side(RECEIVER, received(30, 0), received(10, 0), Some(account(30, 30)));
-    builder.end_run(0, ours, Some(theirs), None);
+    builder.end_run(0, ours, Some(theirs), Ending::Whole);
     assert!(!builder.last_run_is_loss_free());
     assert_eq!(builder.last_run().unwrap().noise, ["senders reached only 50 % of their rate"]);
 }
@@ -153,7 +160,7 @@ fn what_the_host_refused_is_loss_and_not_slowness() {
     builder.begin_run(0, Rate::Bits(80_000));
     let ours = side(SENDER, sent(15), sent(5), None);
     let theirs = side(RECEIVER, received(15, 14), received(5, 5), Some(account(30, 15)));
-    builder.end_run(0, ours, Some(theirs), None);
+    builder.end_run(0, ours, Some(theirs), Ending::Whole);
     assert!(!builder.last_run_is_loss_free());
     assert_eq!(builder.last_run().unwrap().noise, Vec::<String>::new());
 }
@@ -163,11 +170,98 @@ fn a_run_whose_server_vanished_keeps_what_the_client_saw() {
     let mut builder = builder(&options());
     builder.begin_run(0, Rate::Bits(80_000));
     let ours = side(SENDER, sent(30), sent(10), None);
-    builder.end_run(0, ours, None, Some("the other end is gone".to_owned()));
+    builder.end_run(0, ours, None, Ending::Trouble("the other end is gone".to_owned()));
     assert!(!builder.last_run_is_loss_free());
     let report = builder.finish(false);
     assert_eq!(report.end.state, State::BrokenOff);
     assert!(report.end.streams[0].account.is_none() && report.end.streams[0].sender.is_some());
     let text = serde_json::to_string(&report).unwrap();
     assert_eq!(serde_json::from_str::<Report>(&text).unwrap(), report);
+}
+
+/// Adds a run whose measured part sent 20 datagrams, of which so many arrived.
+fn add_run(builder: &mut Builder, rate: u64, arrived: u64, ending: Ending) {
+    let run = builder.report.end.runs.len() as u32;
+    builder.begin_run(run, Rate::Bits(rate));
+    let ours = side(SENDER, sent(30), sent(10), None);
+    let theirs = side(RECEIVER, received(10 + arrived, 0), received(10, 0), Some(account(30, 10 + arrived)));
+    builder.end_run(run, ours, Some(theirs), ending);
+}
+
+fn rates(report: &Report) -> Option<(f64, u64)> {
+    let row = report.end.rows.iter().find(|row| row.metric == "bits_per_second")?;
+    Some((row.median, row.runs))
+}
+
+#[test]
+fn a_run_that_is_not_whole_enters_no_median_unless_there_is_no_other() {
+    let mut mixed = builder(&options());
+    add_run(&mut mixed, 80_000, 20, Ending::Whole);
+    add_run(&mut mixed, 80_000, 2, Ending::Stopped);
+    let report = mixed.finish(true);
+    assert_eq!(rates(&report), Some((80_000.0, 1)));
+    assert_eq!(report.end.state, State::Interrupted);
+    let mut alone = builder(&options());
+    add_run(&mut alone, 80_000, 2, Ending::Stopped);
+    let report = alone.finish(true);
+    assert_eq!(rates(&report), Some((8_000.0, 1)));
+    assert!(report.end.noise.iter().any(|noise| noise.contains("no run is whole")), "{:?}", report.end.noise);
+}
+
+#[test]
+fn a_search_that_was_ended_early_has_no_median_over_its_rates() {
+    let mut builder = builder(&options());
+    add_run(&mut builder, 80_000, 20, Ending::Whole);
+    add_run(&mut builder, 40_000, 20, Ending::Whole);
+    let report = builder.finish(true);
+    assert_eq!(report.end.rows, []);
+    assert!(report.end.sums.sum_received.is_some(), "what was counted is still told");
+}
+
+#[test]
+fn a_run_that_ended_before_its_measured_part_has_no_figures_and_keeps_its_account() {
+    let mut builder = builder(&options());
+    builder.begin_run(0, Rate::Bits(80_000));
+    let unmeasured = |mut side: SideResult| {
+        side.flows[0].measured_ns = None;
+        side
+    };
+    let ours = unmeasured(side(SENDER, sent(5), Count::default(), None));
+    let theirs = unmeasured(side(RECEIVER, received(5, 0), Count::default(), Some(account(5, 5))));
+    builder.end_run(0, ours, Some(theirs), Ending::Stopped);
+    let report = builder.finish(true);
+    assert_eq!((report.end.sums, report.end.rows), (Sums::default(), Vec::new()));
+    assert!(report.end.streams[0].account.as_ref().unwrap().is_loss_free());
+}
+
+#[test]
+fn an_interval_of_a_run_that_ended_early_does_not_begin_behind_its_end() {
+    let mut builder = builder(&options());
+    builder.begin_run(0, Rate::Bits(80_000));
+    let ended = |mark| Some(Live { at_ns: 130_000_000, ..live(mark, SENDER, sent(13)).unwrap() });
+    for (mark, span) in [(1, (0.0, 0.03)), (2, (0.03, 0.03))] {
+        let interval = builder.interval(mark, ended(mark), None).sums.sum_sent.unwrap();
+        assert_eq!((interval.start, interval.end), span, "mark {mark}");
+    }
+}
+
+#[test]
+fn receivers_of_a_group_do_not_multiply_the_rate() {
+    let options = Options { protocol: Protocol::Multicast, receivers: 2, ..options() };
+    let mut builder = builder(&options);
+    builder.begin_run(0, Rate::Bits(80_000));
+    let ours = side(SENDER, sent(30), sent(10), None);
+    let member = |number| {
+        let key = FlowKey { receiver: Some(number), ..SENDER };
+        side(key, received(30, 0), received(10, 0), Some(account(30, 30))).flows
+    };
+    let both = [member(0), member(1)].concat();
+    let theirs = SideResult { flows: both, ..side(RECEIVER, sent(0), sent(0), None) };
+    builder.end_run(0, ours, Some(theirs), Ending::Whole);
+    let report = builder.finish(false);
+    let sums = report.end.sums;
+    assert_eq!(sums.sum_received.unwrap().bits_per_second, sums.sum_sent.unwrap().bits_per_second);
+    assert_eq!(sums.sum_received.unwrap().packets, Some(40), "both are counted");
+    assert_eq!(rates(&report), Some((80_000.0, 1)));
+    assert!(report.end.rows[0].case.ends_with("/2receivers"), "{}", report.end.rows[0].case);
 }

@@ -1,6 +1,7 @@
 //! Flows of bytes over TCP connections; the client connects, whichever way data go.
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use sys::{Interest, Poller, TcpAcceptor, TcpConnection, TcpOptions, clock};
 use units::Instant;
@@ -15,8 +16,8 @@ use crate::throughput::options::Options;
 /// The poller's only descriptor.
 const SOCKET: u64 = 0;
 
-/// What a connection says first: which flow of which run it carries.
-const GREETING_BYTES: usize = 12;
+/// What a connection says first: the token of its run, and which flow of it it carries.
+const GREETING_BYTES: usize = 16;
 const MAGIC: u32 = 0x7463_7031;
 
 pub(super) struct Tcp;
@@ -76,15 +77,23 @@ fn connect_all(to: SocketAddr, task: &Task<'_>) -> Result<Vec<(FlowKey, TcpConne
     let options = tcp_options(task.options, from);
     let connect = |key: FlowKey| {
         let connection = TcpConnection::connect(to, &options, task.patience)?;
-        let greeting = [MAGIC, task.run, key.flow()].map(u32::to_be_bytes).concat();
-        // A connection that was just made has room for twelve bytes.
-        connection.send(&greeting).map_err(TransportError::Broken)?;
+        // A connection that was just made has room for so few bytes.
+        connection.send(&greeting(task.token, key.flow())).map_err(TransportError::Broken)?;
         Ok((key, connection))
     };
     keys(task).map(connect).collect()
 }
 
-/// Takes all connections, at the server; those that are none of this run's are dropped.
+fn greeting(token: u64, flow: u32) -> [u8; GREETING_BYTES] {
+    let words = (u128::from(MAGIC) << 96) | (u128::from(token) << 32) | u128::from(flow);
+    words.to_be_bytes()
+}
+
+/// How long a connection may take to greet. Longer than its greeting takes to be sent again if it is lost, and short
+/// enough that one which says nothing does not use up the time of the others.
+const GREETING_PATIENCE: Duration = Duration::from_secs(1);
+
+/// Takes all connections, at the server; those from other hosts, and those that are none of this run's, are dropped.
 fn accept_all(
     acceptor: &TcpAcceptor,
     task: &Task<'_>,
@@ -97,7 +106,10 @@ fn accept_all(
     poller.add(acceptor, SOCKET, Interest::Read)?;
     while !wanted.is_empty() {
         if let Some(connection) = acceptor.accept()? {
-            let flow = read_greeting(&connection, task.run, deadline)?;
+            if connection.peer_address().ip().to_canonical() != task.peer.to_canonical() {
+                continue;
+            }
+            let flow = read_greeting(&connection, task.token, clock::monotonic() + GREETING_PATIENCE)?;
             if let Some(place) = wanted.iter().position(|key| Some(key.flow()) == flow) {
                 came.push((wanted.swap_remove(place), connection));
             }
@@ -121,23 +133,23 @@ fn accept_all(
 /// Reads which flow a connection carries; `None` if it is none of this run.
 fn read_greeting(
     connection: &TcpConnection,
-    run: u32,
+    token: u64,
     deadline: Instant,
 ) -> Result<Option<u32>, TransportError> {
-    let mut greeting = [0; GREETING_BYTES];
+    let mut said = [0; GREETING_BYTES];
     let mut read = 0;
     let mut poller = Poller::new()?;
     poller.add(connection, SOCKET, Interest::Read)?;
     while read < GREETING_BYTES {
-        match connection.receive(&mut greeting[read..]) {
+        match connection.receive(&mut said[read..]) {
             Ok(Some(0)) | Err(_) => return Ok(None),
             Ok(Some(count)) => read += count,
             Ok(None) if clock::monotonic() >= deadline => return Ok(None),
             Ok(None) => drop(poller.wait(Some(deadline))?),
         }
     }
-    let word = |at: usize| u32::from_be_bytes(*greeting[at..].first_chunk().expect("three words"));
-    Ok((word(0) == MAGIC && word(4) == run).then(|| word(8)))
+    let flow = u32::from_be_bytes(*said.last_chunk().expect("a greeting ends with four bytes of flow"));
+    Ok((said == greeting(token, flow)).then_some(flow))
 }
 
 fn flow(task: &Task<'_>, key: FlowKey, connection: TcpConnection) -> Result<Flow, TransportError> {
@@ -262,9 +274,58 @@ impl ReceiveEnd for Receiver {
             sent: total,
             received: self.bytes,
             lost: std::collections::BTreeMap::new(),
+            // More than was sent leaves an account that does not add up, which is a failure of the run.
             unexplained: total.saturating_sub(self.bytes),
             duplicates: 0,
             unmatched: 0,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{IpAddr, Ipv4Addr};
+
+    use super::*;
+
+    const LOCAL: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+    const TOKEN: u64 = 0x0123_4567_89ab_cdef;
+
+    #[test]
+    fn only_connections_of_the_client_that_know_the_token_carry_a_flow() {
+        let options = Options { streams: 2, ..Options::default() };
+        let task = Task {
+            options: &options,
+            end: End::Server,
+            run: 0,
+            token: TOKEN,
+            unit_bytes: 1,
+            local: LOCAL,
+            peer: LOCAL,
+            patience: Duration::from_secs(30),
+        };
+        let acceptor = TcpAcceptor::listen((LOCAL, 0).into(), &TcpOptions::default()).unwrap();
+        let connect = |from: IpAddr, says: &[u8]| {
+            let from = TcpOptions { from: Some((from, 0).into()), ..TcpOptions::default() };
+            let connection = TcpConnection::connect(acceptor.local_address(), &from, task.patience).unwrap();
+            connection.send(says).unwrap();
+            connection
+        };
+        let neighbour = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 2));
+        let mute = connect(LOCAL, &[]);
+        let strangers = [
+            connect(neighbour, &greeting(TOKEN, 0)),
+            connect(LOCAL, &greeting(TOKEN + 1, 0)),
+            connect(LOCAL, &greeting(TOKEN, 2)),
+            connect(LOCAL, &[0; GREETING_BYTES]),
+        ];
+        let ours = [1, 0].map(|flow| connect(LOCAL, &greeting(TOKEN, flow)));
+        let came: Vec<_> = accept_all(&acceptor, &task)
+            .unwrap()
+            .into_iter()
+            .map(|(key, connection)| (key.flow(), connection.peer_address()))
+            .collect();
+        assert_eq!(came, [(0, ours[1].local_address()), (1, ours[0].local_address())]);
+        drop((mute, strangers));
     }
 }
