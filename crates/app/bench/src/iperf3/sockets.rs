@@ -59,10 +59,13 @@ fn bound(address: SocketAddr, kind: Type) -> io::Result<RawSocket> {
     Ok(socket)
 }
 
-/// Returns the answer to a hello, if it is one: the same bytes backwards, whatever the byte order of the client. What
-/// clients before 3.10 say is the number 123456789.
-pub(super) fn answer_to(datagram: &[u8]) -> Option<[u8; 4]> {
+/// Returns the answer to a hello, if it is one and comes from the host of the control connection: the same bytes
+/// backwards, whatever the byte order of the client. What clients before 3.10 say is the number 123456789.
+pub(super) fn answer_to(datagram: &[u8], from: SocketAddr, peer: SocketAddr) -> Option<[u8; 4]> {
     const OLD_HELLO: u32 = 123_456_789;
+    if from.ip().to_canonical() != peer.ip().to_canonical() {
+        return None;
+    }
     let hello: [u8; 4] = *datagram.first_chunk()?;
     let mut backwards = hello;
     backwards.reverse();
@@ -201,11 +204,27 @@ mod tests {
 
     #[test]
     fn hellos_of_every_byte_order_and_age_are_answered() {
+        let answer_to = |datagram: &[u8]| answer_to(datagram, address("192.0.2.1"), address("192.0.2.1"));
         assert_eq!(answer_to(b"9876"), Some(*b"6789"));
         assert_eq!(answer_to(b"6789"), Some(*b"9876"));
         assert_eq!(answer_to(&123_456_789_u32.to_ne_bytes()), Some(OLD_ANSWER));
         for stray in [&b""[..], b"987", b"GET /", &[0; 64]] {
             assert_eq!(answer_to(stray), None);
+        }
+    }
+
+    fn address(ip: &str) -> SocketAddr {
+        SocketAddr::new(ip.parse().unwrap(), 5_201)
+    }
+
+    #[test]
+    fn only_the_host_of_the_control_connection_is_answered() {
+        let peer = address("192.0.2.1");
+        for (from, is_answered) in
+            [("192.0.2.1", true), ("::ffff:192.0.2.1", true), ("192.0.2.2", false), ("2001:db8::1", false)]
+        {
+            assert_eq!(answer_to(b"9876", address(from), peer).is_some(), is_answered, "{from}");
+            assert_eq!(answer_to(b"9876", peer, address(from)).is_some(), is_answered, "{from}");
         }
     }
 

@@ -130,6 +130,7 @@ fn our_client(letters: &[&str]) -> Value {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
+const TEST_START: u8 = 1;
 const TEST_END: u8 = 4;
 const PARAM_EXCHANGE: u8 = 9;
 const CREATE_STREAMS: u8 = 10;
@@ -383,6 +384,35 @@ fn a_client_that_vanishes_in_the_middle_does_not_keep_the_server() {
     client.wait().unwrap();
     wait_for("the server to be free", || knock(&server.port).filter(|byte| *byte == PARAM_EXCHANGE));
     assert_eq!(server.end(), "", "a test that broke off has no report");
+}
+
+#[test]
+fn a_hello_from_another_host_is_not_answered() {
+    let server = Server::ours(&[]);
+    let address = format!("127.0.0.1:{}", server.port);
+    let mut control = TcpStream::connect(&address).unwrap();
+    control.write_all(&[&[b'a'; 36][..], &[0]].concat()).unwrap();
+    assert_eq!(first_byte(&mut control), Some(PARAM_EXCHANGE));
+    let parameters = br#"{"udp":true,"time":1,"parallel":1,"len":1000}"#;
+    control.write_all(&u32::try_from(parameters.len()).unwrap().to_be_bytes()).unwrap();
+    control.write_all(parameters).unwrap();
+    assert_eq!(first_byte(&mut control), Some(CREATE_STREAMS));
+
+    let [stranger, client] = ["127.0.0.2:0", "127.0.0.1:0"].map(|local| {
+        let socket = UdpSocket::bind(local).unwrap();
+        socket.connect(&address).unwrap();
+        socket
+    });
+    stranger.send(b"9876").unwrap();
+    client.send(b"9876").unwrap();
+    // The stream is the client's: the test begins with its hello, and what the stranger said is behind it.
+    assert_eq!(first_byte(&mut control), Some(TEST_START));
+    let mut answer = [0; 4];
+    client.set_nonblocking(true).unwrap();
+    assert_eq!(client.recv(&mut answer).unwrap(), 4);
+    assert_eq!(&answer, b"6789");
+    stranger.set_nonblocking(true).unwrap();
+    assert!(stranger.recv(&mut answer).is_err(), "a stranger was answered");
 }
 
 #[test]
