@@ -236,7 +236,8 @@ impl Host<'_> {
     }
 
     fn begin(&mut self, control: TcpStream, peer: SocketAddr, cookie: Cookie) {
-        let added = self.poller.add(&control, CONTROL, Interest::Read);
+        let watched = sockets::watch_control(&control);
+        let added = watched.and_then(|()| self.poller.add(&control, CONTROL, Interest::Read));
         let local = self.listener.local_addr();
         let Ok((local, ())) = local.and_then(|local| added.map(|()| (local, ()))) else {
             self.refuse(peer, "its connection cannot be used");
