@@ -32,6 +32,7 @@ mod watch;
 
 pub use cpu::CpuPercent;
 pub use error::{ProtocolError, RunError, ServeError};
+pub use json::failure_to_json;
 pub use options::{ClientOptions, DEFAULT_PORT, Family, OptionsError, Repeat, ServerOptions, rate, size};
 pub use parameters::{Direction, End, Flow, Protocol, Refusal, Test};
 pub use report::{Account, Connection, Report, Side, StreamReport, Sum, Verdict};

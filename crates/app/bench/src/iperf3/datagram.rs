@@ -12,6 +12,8 @@ use std::time::Duration;
 
 use units::Instant;
 
+use super::results::MOST;
+
 /// What a client says to open a stream, in its own byte order: the number 0x36373839.
 pub(super) const HELLO: [u8; 4] = 0x3637_3839_u32.to_ne_bytes();
 /// What a server answers: 0x39383736.
@@ -22,6 +24,10 @@ pub(super) const OLD_ANSWER: [u8; 4] = 987_654_321_u32.to_ne_bytes();
 /// How many of the newest numbers are remembered one by one; what comes later than so many cannot be told from a
 /// duplicate, and counts as one. A link of 10 Gbit/s brings so many large datagrams in 80 ms.
 const WINDOW: u64 = 65_536;
+
+/// How far a number may lie above the highest so far; one beyond it is damaged or made up, and would count as missing what
+/// was never sent. Ten minutes of the smallest datagrams at 100 Gbit/s are fewer.
+const MOST_AHEAD: u64 = 1 << 36;
 
 /// The head of a datagram.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -103,10 +109,10 @@ impl Book {
         }
     }
 
-    /// Books a datagram that came at `now`; `None` if it is numbered 0, as none is.
+    /// Books a datagram that came at `now`; `None` if its number is none that a datagram of this test has.
     pub(super) fn record(&mut self, wide: bool, header: Header, now: Instant) -> Option<Seen> {
         let number = if wide { header.number } else { self.widened(header.number) };
-        let seen = (number != 0).then(|| self.book(number))?;
+        let seen = self.is_believed(number).then(|| self.book(number))?;
         if seen != Seen::Duplicate {
             self.received += 1;
             self.jitter.record(header.sent, now);
@@ -117,6 +123,12 @@ impl Book {
     /// Returns the smoothed difference of transit times. Units: seconds.
     pub(super) const fn jitter_s(&self) -> f64 {
         self.jitter.smoothed_s
+    }
+
+    /// Numbers begin with 1, do not leap, and stay below what is believed of a peer's results too, so that sums over all
+    /// streams fit.
+    fn is_believed(&self, number: u64) -> bool {
+        (1..=MOST.min(self.highest + MOST_AHEAD)).contains(&number)
     }
 
     fn book(&mut self, number: u64) -> Seen {
@@ -232,6 +244,27 @@ mod tests {
         }
         assert_eq!(book.highest, top + 3);
         assert_eq!(book.record(false, header(top), NOW), Some(Seen::Duplicate));
+        assert_eq!(book.highest, book.received + book.missing);
+    }
+
+    #[test]
+    fn an_absurd_number_changes_nothing() {
+        let mut book = Book::new();
+        for absurd in [0, MOST_AHEAD + 1, u64::MAX] {
+            assert_eq!(book.record(true, header(absurd), NOW), None, "{absurd}");
+        }
+        assert_eq!((book.highest, book.received, book.missing), (0, 0, 0));
+        assert_eq!(book.record(true, header(MOST_AHEAD), NOW), Some(Seen::New));
+        assert_eq!((book.received, book.missing), (1, MOST_AHEAD - 1));
+    }
+
+    #[test]
+    fn many_leaps_end_at_the_largest_number_that_is_believed() {
+        let mut book = Book::new();
+        for leap in 1..=MOST / MOST_AHEAD {
+            assert_eq!(book.record(true, header(leap * MOST_AHEAD), NOW), Some(Seen::New), "{leap}");
+        }
+        assert_eq!((book.highest, book.record(true, header(MOST + 1), NOW)), (MOST, None));
         assert_eq!(book.highest, book.received + book.missing);
     }
 

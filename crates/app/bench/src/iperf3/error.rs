@@ -37,6 +37,12 @@ pub enum ProtocolError {
         /// For how long.
         silence: Duration,
     },
+    /// A test ran on after the time that its client said.
+    #[error("the client did not end its test after {after:?}\nsee whether it still runs")]
+    Overdue {
+        /// The time that it had.
+        after: Duration,
+    },
     /// A byte that is no state, or one that has no place here.
     #[error(
         "the peer said {byte:#04x} while {during}, which is no word of iperf3's there\nsee whether the other side is iperf3, version 3.1 or newer"

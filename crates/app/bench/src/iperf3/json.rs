@@ -201,13 +201,47 @@ impl Report {
     pub fn to_json(&self) -> String {
         let whole = Whole {
             start: start(self),
-            intervals: self.intervals.iter().map(|interval| json_interval(self, interval)).collect(),
+            intervals: self.intervals.iter().map(json_interval).collect(),
             end: end(self),
             title: self.test.title.as_deref(),
             extra_data: self.test.extra_data.as_deref(),
         };
         serde_json::to_string(&whole).expect("numbers and texts become JSON")
     }
+}
+
+/// What is told of a test that did not come to its end: as in iperf3 the same object, with a reason.
+#[derive(Serialize)]
+struct Failure<'a> {
+    start: FailureStart,
+    intervals: Vec<JsonInterval>,
+    end: serde_json::Map<String, serde_json::Value>,
+    error: &'a str,
+}
+
+#[derive(Serialize)]
+struct FailureStart {
+    version: String,
+    system_info: String,
+}
+
+/// Returns what there is of a test that broke off, and why it did, as JSON of iperf3's shape.
+///
+/// # Panics
+/// Never: numbers and texts become JSON.
+#[must_use]
+pub fn failure_to_json(intervals: &[Interval], error: &str) -> String {
+    let failure = Failure {
+        start: FailureStart { version: version(), system_info: system_info() },
+        intervals: intervals.iter().map(json_interval).collect(),
+        end: serde_json::Map::new(),
+        error,
+    };
+    serde_json::to_string(&failure).expect("numbers and texts become JSON")
+}
+
+fn version() -> String {
+    format!("tallycast {}", env!("CARGO_PKG_VERSION"))
 }
 
 fn start(report: &Report) -> Start<'_> {
@@ -229,7 +263,7 @@ fn start(report: &Report) -> Start<'_> {
     let timesecs = report.began.as_nanos().div_euclid(1_000_000_000);
     Start {
         connected: connected.collect(),
-        version: format!("tallycast {}", env!("CARGO_PKG_VERSION")),
+        version: version(),
         system_info: system_info(),
         timestamp: Timestamp { time: in_words(timesecs), timesecs },
         connecting_to: peer().filter(|_| report.role == Role::Client),
@@ -296,7 +330,9 @@ fn first_flow(report: &Report) -> Flow {
     report.flows().next().unwrap_or(Flow::ToServer)
 }
 
-fn json_interval(report: &Report, interval: &Interval) -> JsonInterval {
+fn json_interval(interval: &Interval) -> JsonInterval {
+    let has = |flow: &Flow| interval.streams.iter().any(|stream| stream.flow == *flow);
+    let flows = || [Flow::ToServer, Flow::ToClient].into_iter().filter(has);
     let line =
         |stream: &StreamInterval| interval_line(interval, std::slice::from_ref(&stream), Some(stream.socket));
     let sum = |flow: Flow| {
@@ -306,8 +342,8 @@ fn json_interval(report: &Report, interval: &Interval) -> JsonInterval {
     };
     JsonInterval {
         streams: interval.streams.iter().map(line).collect(),
-        sum: sum(first_flow(report)),
-        sum_bidir_reverse: report.flows().nth(1).map(sum),
+        sum: sum(flows().next().unwrap_or(Flow::ToServer)),
+        sum_bidir_reverse: flows().nth(1).map(sum),
     }
 }
 
@@ -475,6 +511,30 @@ fn json_account(protocol: Protocol, stream: &StreamReport) -> JsonAccount<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_test_that_broke_off_tells_its_intervals_and_why() {
+        let stream = StreamInterval {
+            id: 1,
+            socket: 5,
+            flow: Flow::ToClient,
+            sends: false,
+            bytes: 1_000,
+            packets: 10,
+            missing: 0,
+            out_of_order: 0,
+            jitter_s: 0.0,
+            retransmits: 0,
+            tcp: None,
+        };
+        let (protocol, streams) = (Protocol::Udp, vec![stream]);
+        let interval = Interval { start_s: 0.0, end_s: 1.0, is_omitted: false, protocol, streams };
+        let json = failure_to_json(&[interval], "the peer left\nlook at what it says");
+        let value: serde_json::Value = serde_json::from_str(&json).unwrap();
+        assert_eq!(value["intervals"][0]["sum"]["bytes"], 1_000);
+        assert_eq!(value["error"], "the peer left\nlook at what it says");
+        assert!(value["start"].is_object() && value["end"].is_object());
+    }
 
     #[test]
     fn moments_are_written_as_iperf3_does() {

@@ -23,6 +23,8 @@ use super::watch::{Notice, Watch};
 const LOOK: Duration = Duration::from_millis(100);
 /// How long a connection may take to say who it is.
 const COOKIE_PATIENCE: Duration = Duration::from_secs(5);
+/// How long nobody is accepted after the system could not give a connection: it would fail again at once, and again.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// How many connections that have not said so are kept; a further one is closed.
 const MOST_STRANGERS: usize = 256;
 
@@ -42,11 +44,41 @@ struct Stranger {
     deadline: Instant,
 }
 
+/// What follows when no connection could be taken from the listener.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum AfterRefusal {
+    /// Nobody asks: wait for the next.
+    Wait,
+    /// That one is gone already: take the next.
+    Next,
+    /// The system is short of something, or the network has a fault: try again in a moment.
+    Pause,
+    /// The listener itself is none.
+    End,
+}
+
+impl AfterRefusal {
+    /// Source: accept(2), "Errors": Linux passes on faults of the network that belong to the new connection.
+    fn of(error: &io::Error) -> Self {
+        use rustix::io::Errno;
+        let is_one_of =
+            |errnos: &[Errno]| errnos.iter().any(|errno| error.raw_os_error() == Some(errno.raw_os_error()));
+        match error.kind() {
+            ErrorKind::WouldBlock => Self::Wait,
+            ErrorKind::Interrupted | ErrorKind::ConnectionAborted => Self::Next,
+            _ if is_one_of(&[Errno::BADF, Errno::INVAL, Errno::NOTSOCK]) => Self::End,
+            _ => Self::Pause,
+        }
+    }
+}
+
 struct Host<'a> {
     options: &'a ServerOptions,
     watch: &'a mut dyn Watch,
     poller: Poller,
     listener: TcpListener,
+    /// Until when nobody is accepted, where the system could not give a connection.
+    paused_until: Option<Instant>,
     strangers: Vec<Stranger>,
     next_token: u64,
     session: Option<Session>,
@@ -67,7 +99,9 @@ pub fn serve(options: &ServerOptions, watch: &mut dyn Watch) -> Result<(), Serve
     poller.add(&listener, LISTENER, Interest::Read)?;
     watch.notice(Notice::Listening(listener.local_addr()?));
     let (strangers, next_token) = (Vec::new(), FIRST_STRANGER);
-    let mut host = Host { options, watch, poller, listener, strangers, next_token, session: None, served: 0 };
+    let (paused_until, session, served) = (None, None, 0);
+    let mut host =
+        Host { options, watch, poller, listener, paused_until, strangers, next_token, session, served };
     host.run()
 }
 
@@ -90,6 +124,7 @@ impl Host<'_> {
                 }
             }
             let now = clock::monotonic();
+            self.resume_accepting(now)?;
             self.strangers.retain(|stranger| stranger.deadline > now);
             self.with_session(|session, watch, poller| session.on_time(watch, poller, now));
         }
@@ -99,7 +134,7 @@ impl Host<'_> {
     fn next_look(&self) -> Instant {
         let session = self.session.as_ref().and_then(Session::next_look);
         let strangers = self.strangers.iter().map(|stranger| stranger.deadline);
-        strangers.chain(session).fold(clock::monotonic() + LOOK, Instant::min)
+        strangers.chain(session).chain(self.paused_until).fold(clock::monotonic() + LOOK, Instant::min)
     }
 
     /// Lets the session do something, and takes leave of it if that was its end.
@@ -123,13 +158,31 @@ impl Host<'_> {
                         self.refuse(peer, reason);
                     }
                 }
-                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
-                // That one is gone already.
-                Err(error)
-                    if matches!(error.kind(), ErrorKind::Interrupted | ErrorKind::ConnectionAborted) => {}
-                Err(error) => return Err(error),
+                Err(error) => match AfterRefusal::of(&error) {
+                    AfterRefusal::Wait => return Ok(()),
+                    AfterRefusal::Next => {}
+                    AfterRefusal::Pause => return self.pause_accepting(&error),
+                    AfterRefusal::End => return Err(error),
+                },
             }
         }
+    }
+
+    /// Looks away from the listener for a moment; who is served, and who has not said who it is, are served on.
+    fn pause_accepting(&mut self, error: &io::Error) -> io::Result<()> {
+        self.watch.notice(Notice::Warning(format!(
+            "a connection could not be taken: {error}\nsee how many files this process may open: ulimit -n"
+        )));
+        self.paused_until = Some(clock::monotonic() + ACCEPT_PAUSE);
+        self.poller.remove(&self.listener)
+    }
+
+    fn resume_accepting(&mut self, now: Instant) -> io::Result<()> {
+        if self.paused_until.is_some_and(|until| now >= until) {
+            self.paused_until = None;
+            self.poller.add(&self.listener, LISTENER, Interest::Read)?;
+        }
+        Ok(())
     }
 
     fn refuse(&mut self, peer: SocketAddr, reason: &'static str) {
@@ -183,7 +236,8 @@ impl Host<'_> {
     }
 
     fn begin(&mut self, control: TcpStream, peer: SocketAddr, cookie: Cookie) {
-        let added = self.poller.add(&control, CONTROL, Interest::Read);
+        let watched = sockets::watch_control(&control);
+        let added = watched.and_then(|()| self.poller.add(&control, CONTROL, Interest::Read));
         let local = self.listener.local_addr();
         let Ok((local, ())) = local.and_then(|local| added.map(|()| (local, ()))) else {
             self.refuse(peer, "its connection cannot be used");
@@ -221,6 +275,34 @@ impl Stranger {
             Ok(cookie) if cookie[COOKIE_BYTES - 1] == 0 => Ok(Some(cookie)),
             Ok(_) => Err("what it says is not iperf3's"),
             Err(_) => Ok(None),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::io::Errno;
+
+    #[test]
+    fn one_connection_that_cannot_be_taken_does_not_end_the_server() {
+        for (errno, after) in [
+            (Errno::AGAIN, AfterRefusal::Wait),
+            (Errno::CONNABORTED, AfterRefusal::Next),
+            (Errno::INTR, AfterRefusal::Next),
+            (Errno::MFILE, AfterRefusal::Pause),
+            (Errno::NFILE, AfterRefusal::Pause),
+            (Errno::NOBUFS, AfterRefusal::Pause),
+            (Errno::NOMEM, AfterRefusal::Pause),
+            (Errno::PROTO, AfterRefusal::Pause),
+            (Errno::HOSTUNREACH, AfterRefusal::Pause),
+            (Errno::PERM, AfterRefusal::Pause),
+            (Errno::BADF, AfterRefusal::End),
+            (Errno::INVAL, AfterRefusal::End),
+            (Errno::NOTSOCK, AfterRefusal::End),
+        ] {
+            let error = io::Error::from_raw_os_error(errno.raw_os_error());
+            assert_eq!(AfterRefusal::of(&error), after, "{error}");
         }
     }
 }

@@ -17,7 +17,7 @@ use units::Instant;
 
 use super::error::ProtocolError;
 use super::inbox::{Inbox, framed};
-use super::parameters::Test;
+use super::parameters::{End, Test};
 use super::results::Results;
 use super::state::{Fault, State};
 
@@ -104,13 +104,32 @@ pub(super) struct Server {
     inbox: Inbox,
     outputs: VecDeque<Output>,
     deadline: Option<Instant>,
+    /// How long the test may run, where its client says how long it is.
+    most_time: Option<Duration>,
+    /// When it has run so long.
+    latest_end: Option<Instant>,
+}
+
+/// Returns how long a test may run before its server ends it: as long as its client says, and the time for a word more.
+fn most_time(test: &Test) -> Option<Duration> {
+    match test.end {
+        End::Time(time) if !time.is_zero() => Some(test.omit + time + PATIENCE),
+        End::Time(_) | End::Bytes(_) | End::Blocks(_) => None,
+    }
 }
 
 impl Server {
     /// Begins with a client whose cookie was read.
     pub(super) fn new(now: Instant) -> Self {
         let outputs = VecDeque::from([Output::Write(vec![State::ParamExchange.byte()])]);
-        Self { phase: Phase::Parameters, inbox: Inbox::default(), outputs, deadline: Some(now + PATIENCE) }
+        Self {
+            phase: Phase::Parameters,
+            inbox: Inbox::default(),
+            outputs,
+            deadline: Some(now + PATIENCE),
+            most_time: None,
+            latest_end: None,
+        }
     }
 
     /// Takes what happened.
@@ -190,6 +209,7 @@ impl Server {
 
     fn on_parameters(&mut self, now: Instant, text: &[u8]) -> Result<(), ProtocolError> {
         let test = Test::parse(text)?;
+        self.most_time = most_time(&test);
         self.outputs.push_back(Output::Open(Box::new(test)));
         self.enter(Phase::Listening, now + PATIENCE);
         Ok(())
@@ -208,14 +228,20 @@ impl Server {
             self.say(State::TestStart);
             self.say(State::TestRunning);
             self.outputs.push_back(Output::Start);
-            self.enter(Phase::Running, now + STALL);
+            self.latest_end = self.most_time.map(|time| now + time);
+            self.enter(Phase::Running, self.next_doubt(now));
         }
     }
 
     fn on_progress(&mut self, now: Instant) {
         if self.phase == Phase::Running {
-            self.deadline = Some(now + STALL);
+            self.deadline = Some(self.next_doubt(now));
         }
+    }
+
+    /// Returns when a test that moves data now is ended, if nothing more is heard.
+    fn next_doubt(&self, now: Instant) -> Instant {
+        self.latest_end.into_iter().fold(now + STALL, Instant::min)
     }
 
     fn on_state(&mut self, now: Instant, byte: u8) -> Result<(), ProtocolError> {
@@ -269,7 +295,14 @@ impl Server {
         }
         match self.phase {
             Phase::Goodbye => self.end(Output::Finished),
-            Phase::Running => self.fail(ProtocolError::Stalled { silence: STALL }, Some(Fault::BAD_MESSAGE)),
+            Phase::Running => {
+                let overdue = self.most_time.filter(|_| self.latest_end.is_some_and(|end| now >= end));
+                let error = match overdue {
+                    Some(after) => ProtocolError::Overdue { after },
+                    None => ProtocolError::Stalled { silence: STALL },
+                };
+                self.fail(error, Some(Fault::BAD_MESSAGE));
+            }
             phase => {
                 let error = ProtocolError::Silent { during: phase.during(), silence: PATIENCE };
                 self.fail(error, Some(Fault::BAD_MESSAGE));
@@ -324,8 +357,12 @@ mod tests {
     }
 
     fn running() -> Server {
+        running_test(&Test { end: End::Time(Duration::ZERO), ..plain() })
+    }
+
+    fn running_test(test: &Test) -> Server {
         let mut server = Server::new(NOW);
-        server.handle(NOW, Input::Bytes(&framed(&plain().to_parameters())));
+        server.handle(NOW, Input::Bytes(&framed(&test.to_parameters())));
         server.handle(NOW, Input::Ready);
         server.handle(NOW, Input::Opened);
         drain(&mut server);
@@ -392,6 +429,21 @@ mod tests {
         assert_eq!(drain(&mut server).1, Vec::<String>::new());
         server.handle(NOW + Duration::from_secs(100) + STALL, Input::Tick);
         assert!(drain(&mut server).1[0].contains("no data for 120s"));
+    }
+
+    #[test]
+    fn a_test_that_its_client_never_ends_is_ended_although_data_moves() {
+        let (omit, time) = (Duration::from_secs(2), Duration::from_secs(300));
+        let mut server = running_test(&Test { end: End::Time(time), omit, ..plain() });
+        let end = NOW + (omit + time + PATIENCE);
+        for second in 0..(omit + time + PATIENCE).as_secs() {
+            server.handle(NOW + Duration::from_secs(second), Input::Progress);
+            server.handle(NOW + Duration::from_secs(second), Input::Tick);
+        }
+        assert_eq!(drain(&mut server).1, Vec::<String>::new());
+        assert!(matches!(server.poll(), Output::Idle { deadline } if deadline == Some(end)));
+        server.handle(end, Input::Tick);
+        assert!(drain(&mut server).1[0].contains("after 322s"));
     }
 
     proptest! {

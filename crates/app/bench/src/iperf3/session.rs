@@ -121,11 +121,12 @@ impl Session {
         self.begin_once_all_are_there(watch, poller)
     }
 
-    /// Takes a stream over UDP: its socket becomes the client's alone, and another waits for the next hello.
+    /// Takes a stream over UDP: its socket becomes the client's alone, and another waits for the next hello. Nobody else is
+    /// answered: a hello of a forged address would turn the test upon whoever has that address.
     pub(super) fn on_hello(&mut self, watch: &mut dyn Watch, poller: &Poller) -> Option<Ending> {
         let mut datagram = [0; 64];
         let (read, from) = self.hello.as_ref()?.recv_from(&mut datagram).ok()?;
-        let answer = sockets::answer_to(&datagram[..read])?;
+        let answer = sockets::answer_to(&datagram[..read], from, self.peer)?;
         if let Err(source) = self.take_hello(from, answer, poller) {
             self.fail_stream(self.next_stream(), source);
         }

@@ -4,11 +4,12 @@ use std::io::{self, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::time::Duration;
 
-use socket2::{Domain, Socket as RawSocket, Type};
+use socket2::{Domain, SockRef, Socket as RawSocket, TcpKeepalive, Type};
 
 use super::client::Cookie;
 use super::datagram::{ANSWER, HELLO, OLD_ANSWER};
 use super::parameters::Test;
+use super::server::STALL;
 
 /// How many connections may wait to be accepted: those of one test, and some who ask in vain.
 const BACKLOG: i32 = 512;
@@ -59,10 +60,13 @@ fn bound(address: SocketAddr, kind: Type) -> io::Result<RawSocket> {
     Ok(socket)
 }
 
-/// Returns the answer to a hello, if it is one: the same bytes backwards, whatever the byte order of the client. What
-/// clients before 3.10 say is the number 123456789.
-pub(super) fn answer_to(datagram: &[u8]) -> Option<[u8; 4]> {
+/// Returns the answer to a hello, if it is one and comes from the host of the control connection: the same bytes
+/// backwards, whatever the byte order of the client. What clients before 3.10 say is the number 123456789.
+pub(super) fn answer_to(datagram: &[u8], from: SocketAddr, peer: SocketAddr) -> Option<[u8; 4]> {
     const OLD_HELLO: u32 = 123_456_789;
+    if from.ip().to_canonical() != peer.ip().to_canonical() {
+        return None;
+    }
     let hello: [u8; 4] = *datagram.first_chunk()?;
     let mut backwards = hello;
     backwards.reverse();
@@ -107,7 +111,19 @@ pub(super) fn connect_control(remote: SocketAddr, origin: Origin) -> io::Result<
     socket.connect_timeout(&remote.into(), CONNECT_PATIENCE)?;
     let stream = TcpStream::from(socket);
     stream.set_nodelay(true)?;
+    watch_control(&stream)?;
     Ok(stream)
+}
+
+/// Has the kernel ask an idle control connection whether its other end is still there: while a test runs nothing is said
+/// on it, and who only sends datagrams would never learn that nobody is there.
+pub(super) fn watch_control(control: &TcpStream) -> io::Result<()> {
+    const IDLE: Duration = Duration::from_secs(30);
+    const BETWEEN_PROBES: Duration = Duration::from_secs(10);
+    let socket = SockRef::from(control);
+    socket.set_tcp_keepalive(&TcpKeepalive::new().with_time(IDLE).with_interval(BETWEEN_PROBES))?;
+    // It decides over the number of probes, too.
+    socket.set_tcp_user_timeout(Some(STALL))
 }
 
 /// Opens a stream over TCP, as a client: its first bytes are the cookie.
@@ -201,12 +217,40 @@ mod tests {
 
     #[test]
     fn hellos_of_every_byte_order_and_age_are_answered() {
+        let answer_to = |datagram: &[u8]| answer_to(datagram, address("192.0.2.1"), address("192.0.2.1"));
         assert_eq!(answer_to(b"9876"), Some(*b"6789"));
         assert_eq!(answer_to(b"6789"), Some(*b"9876"));
         assert_eq!(answer_to(&123_456_789_u32.to_ne_bytes()), Some(OLD_ANSWER));
         for stray in [&b""[..], b"987", b"GET /", &[0; 64]] {
             assert_eq!(answer_to(stray), None);
         }
+    }
+
+    fn address(ip: &str) -> SocketAddr {
+        SocketAddr::new(ip.parse().unwrap(), 5_201)
+    }
+
+    #[test]
+    fn only_the_host_of_the_control_connection_is_answered() {
+        let peer = address("192.0.2.1");
+        for (from, is_answered) in
+            [("192.0.2.1", true), ("::ffff:192.0.2.1", true), ("192.0.2.2", false), ("2001:db8::1", false)]
+        {
+            assert_eq!(answer_to(b"9876", address(from), peer).is_some(), is_answered, "{from}");
+            assert_eq!(answer_to(b"9876", peer, address(from)).is_some(), is_answered, "{from}");
+        }
+    }
+
+    #[test]
+    fn the_kernel_finds_out_that_the_other_end_of_a_control_connection_is_gone() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let control = connect_control(listener.local_addr().unwrap(), Origin::default()).unwrap();
+        let socket = SockRef::from(&control);
+        assert!(socket.keepalive().unwrap());
+        let first_probes =
+            socket.tcp_keepalive_time().unwrap() + 2 * socket.tcp_keepalive_interval().unwrap();
+        assert!(first_probes < STALL, "{first_probes:?}");
+        assert_eq!(socket.tcp_user_timeout().unwrap(), Some(STALL));
     }
 
     #[test]

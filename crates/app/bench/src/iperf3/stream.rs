@@ -209,6 +209,17 @@ impl Stream {
         matches!(*self.socket, Socket::Tcp(_)).then(|| TcpInfo::of(&*self.socket).ok()).flatten()
     }
 
+    /// Returns how many bytes are known to have come through: received, or acknowledged. Nothing is known of datagrams that
+    /// this side sends.
+    pub(super) fn arrived_bytes(&self) -> Option<u64> {
+        let bytes = self.counts().bytes;
+        match (self.sends, &*self.socket) {
+            (false, _) => Some(bytes),
+            (true, Socket::Tcp(_)) => Some(self.tcp().map_or(bytes, |tcp| acknowledged(bytes, &tcp))),
+            (true, Socket::Udp(_)) => None,
+        }
+    }
+
     /// Returns how many datagrams found the socket's receive buffer full.
     pub(super) fn dropped_by_socket(&self) -> Option<u64> {
         let receives_datagrams = !self.sends && matches!(*self.socket, Socket::Udp(_));
@@ -476,6 +487,12 @@ impl Worker {
             Socket::Udp(_) => counts.packets >= expected,
         }
     }
+}
+
+/// Returns how many of the bytes that the kernel took were acknowledged at least: segments may be smaller than the largest.
+fn acknowledged(bytes: u64, tcp: &TcpInfo) -> u64 {
+    let on_the_way = u64::from(tcp.unacknowledged_segments) * u64::from(tcp.send_mss_bytes);
+    bytes.saturating_sub(on_the_way + u64::from(tcp.not_sent_bytes))
 }
 
 /// Fills a block with bytes that do not compress.

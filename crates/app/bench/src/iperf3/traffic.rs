@@ -129,7 +129,8 @@ pub(super) struct Traffic {
     last: Vec<Look>,
     last_at: Instant,
     connections: Vec<Connection>,
-    seen_bytes: u64,
+    /// The most that was known to have come through.
+    arrived_bytes: u64,
 }
 
 impl Traffic {
@@ -159,7 +160,7 @@ impl Traffic {
             base: nothing.clone(),
             last: nothing,
             last_at: now,
-            seen_bytes: 0,
+            arrived_bytes: 0,
         })
     }
 
@@ -238,10 +239,15 @@ impl Traffic {
         interval
     }
 
-    /// Tells whether data moved since the last time this was asked.
+    /// Tells whether more data came through since the last time this was asked: what was only sent may go nowhere. Where
+    /// nothing but datagrams is sent nobody knows; there the kernel asks over the control connection whether the other
+    /// end is still there (`sockets::watch_control`).
     pub(super) fn has_moved(&mut self) -> bool {
-        let bytes = self.streams.iter().map(|stream| stream.counts().bytes).sum();
-        std::mem::replace(&mut self.seen_bytes, bytes) != bytes
+        let known: Vec<u64> = self.streams.iter().filter_map(Stream::arrived_bytes).collect();
+        let bytes: u64 = known.iter().sum();
+        let has_more = bytes > self.arrived_bytes;
+        self.arrived_bytes = self.arrived_bytes.max(bytes);
+        known.is_empty() || has_more
     }
 
     /// Tells whether a client's test has come to its end.
@@ -455,5 +461,51 @@ impl Connection {
         self.least_rtt_us = least;
         self.most_rtt_us = self.most_rtt_us.max(tcp.rtt_us);
         self.most_window_bytes = self.most_window_bytes.max(window);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::iperf3::parameters::Direction;
+    use crate::iperf3::parameters::tests::plain;
+    use std::net::UdpSocket;
+
+    /// Two sockets that are connected with each other.
+    fn pair() -> (UdpSocket, UdpSocket) {
+        let [one, other] = [(); 2].map(|()| UdpSocket::bind("127.0.0.1:0").unwrap());
+        one.connect(other.local_addr().unwrap()).unwrap();
+        other.connect(one.local_addr().unwrap()).unwrap();
+        (one, other)
+    }
+
+    #[test]
+    fn what_is_only_sent_is_no_progress_and_what_comes_is() {
+        let test = Test {
+            protocol: Protocol::Udp,
+            direction: Direction::Both,
+            block_bytes: 100,
+            rate_bits_per_s: Some(1_000_000),
+            ..plain()
+        };
+        let ((receiving, from), (sending, _to)) = (pair(), pair());
+        let sockets = vec![Socket::Udp(receiving), Socket::Udp(sending)];
+        let mut traffic = Traffic::new(test, Role::Server, sockets, Duration::from_secs(1)).unwrap();
+        traffic.start().unwrap();
+        while traffic.streams[1].counts().packets < 3 {
+            std::thread::yield_now();
+        }
+        assert!(!traffic.has_moved());
+        let mut datagram = [0; 100];
+        super::super::datagram::Header { sent: Duration::ZERO, number: 1 }.write(false, &mut datagram);
+        from.send(&datagram).unwrap();
+        while traffic.streams[0].counts().packets < 1 {
+            std::thread::yield_now();
+        }
+        assert!(traffic.has_moved());
+        assert!(!traffic.has_moved());
+        // The account of the stream that came: what was sent was received.
+        let counts = traffic.streams[0].counts();
+        assert_eq!((counts.packets, counts.highest, counts.missing), (1, 1, 0));
     }
 }

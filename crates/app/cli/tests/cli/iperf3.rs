@@ -130,6 +130,7 @@ fn our_client(letters: &[&str]) -> Value {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
+const TEST_START: u8 = 1;
 const TEST_END: u8 = 4;
 const PARAM_EXCHANGE: u8 = 9;
 const CREATE_STREAMS: u8 = 10;
@@ -349,7 +350,8 @@ fn our_client_and_our_server_agree_on_everything() {
         wait_for("the test's end", || knock(&server.port).filter(|byte| *byte == PARAM_EXCHANGE));
     }
     let text = server.end();
-    let reports: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let lines = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let reports: Vec<Value> = lines.filter(|line| line["error"].is_null()).collect();
     assert_eq!(reports.iter().map(closes).collect::<Vec<_>>(), [2, 2]);
 }
 
@@ -382,7 +384,38 @@ fn a_client_that_vanishes_in_the_middle_does_not_keep_the_server() {
     client.kill().unwrap();
     client.wait().unwrap();
     wait_for("the server to be free", || knock(&server.port).filter(|byte| *byte == PARAM_EXCHANGE));
-    assert_eq!(server.end(), "", "a test that broke off has no report");
+    let text = server.end();
+    let first: Value = serde_json::from_str(text.lines().next().unwrap()).unwrap();
+    assert!(first["error"].is_string() && first["intervals"].is_array(), "{first}");
+}
+
+#[test]
+fn a_hello_from_another_host_is_not_answered() {
+    let server = Server::ours(&[]);
+    let address = format!("127.0.0.1:{}", server.port);
+    let mut control = TcpStream::connect(&address).unwrap();
+    control.write_all(&[&[b'a'; 36][..], &[0]].concat()).unwrap();
+    assert_eq!(first_byte(&mut control), Some(PARAM_EXCHANGE));
+    let parameters = br#"{"udp":true,"time":1,"parallel":1,"len":1000}"#;
+    control.write_all(&u32::try_from(parameters.len()).unwrap().to_be_bytes()).unwrap();
+    control.write_all(parameters).unwrap();
+    assert_eq!(first_byte(&mut control), Some(CREATE_STREAMS));
+
+    let [stranger, client] = ["127.0.0.2:0", "127.0.0.1:0"].map(|local| {
+        let socket = UdpSocket::bind(local).unwrap();
+        socket.connect(&address).unwrap();
+        socket
+    });
+    stranger.send(b"9876").unwrap();
+    client.send(b"9876").unwrap();
+    // The stream is the client's: the test begins with its hello, and what the stranger said is behind it.
+    assert_eq!(first_byte(&mut control), Some(TEST_START));
+    let mut answer = [0; 4];
+    client.set_nonblocking(true).unwrap();
+    assert_eq!(client.recv(&mut answer).unwrap(), 4);
+    assert_eq!(&answer, b"6789");
+    stranger.set_nonblocking(true).unwrap();
+    assert!(stranger.recv(&mut answer).is_err(), "a stranger was answered");
 }
 
 #[test]
@@ -418,9 +451,12 @@ fn what_is_not_supported_is_refused_on_both_sides() {
 #[test]
 fn a_server_that_is_gone_or_is_none_is_an_error_with_a_way_out() {
     let said = |port: &str| {
-        let output = run(&["bench", "iperf3", "-c", "127.0.0.1", "-p", port, "-n", "1K"]);
+        let output = run(&["bench", "iperf3", "-c", "127.0.0.1", "-p", port, "-n", "1K", "-J"]);
         assert_eq!(output.status.code(), Some(2));
-        String::from_utf8(output.stderr).unwrap()
+        let json: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(said.contains(json["error"].as_str().unwrap().lines().next().unwrap()), "{json}");
+        said
     };
     let nobody = said(&free_port());
     assert!(nobody.contains("no server at 127.0.0.1") && nobody.contains("iperf3 -s"), "{nobody}");

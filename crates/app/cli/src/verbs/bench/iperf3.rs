@@ -5,8 +5,8 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
 use bench::iperf3::{
-    ClientOptions, DEFAULT_PORT, Direction, End, Family, Notice, Protocol, Repeat, Report, ServerOptions,
-    Watch, rate, size,
+    ClientOptions, DEFAULT_PORT, Direction, End, Family, Interval, Notice, Protocol, Repeat, Report,
+    ServerOptions, Watch, failure_to_json, rate, size,
 };
 use clap::{ArgGroup, Args};
 
@@ -118,20 +118,16 @@ struct TestArguments {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
-    let mut terminal =
-        Terminal { json: arguments.json, stop: Stop::on_signals()?, in_order: true, failed: false };
-    match &arguments.client {
-        None => {
-            let repeat = if arguments.one_off { Repeat::Once } else { Repeat::Forever };
-            let Arguments { port, interval, .. } = *arguments;
-            // As every server here: only this host, until somebody says which others.
-            let bind = arguments.bind.or(Some(Ipv4Addr::LOCALHOST.into()));
-            bench::iperf3::serve(&ServerOptions { bind, port, interval, repeat }, &mut terminal)?;
-        }
-        Some(host) => {
-            let report = bench::iperf3::run(&arguments.client_options(host), &mut terminal)?;
-            terminal.notice(Notice::Ended(&report));
-        }
+    let mut terminal = Terminal {
+        json: arguments.json,
+        stop: Stop::on_signals()?,
+        in_order: true,
+        failed: false,
+        intervals: Vec::new(),
+    };
+    if let Err(error) = arguments.test(&mut terminal) {
+        terminal.print_failure(&error.to_string());
+        return Err(error);
     }
     Ok(if terminal.in_order && !(terminal.failed && arguments.one_off) {
         Outcome::Fine
@@ -141,6 +137,23 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
 }
 
 impl Arguments {
+    fn test(&self, terminal: &mut Terminal) -> anyhow::Result<()> {
+        match &self.client {
+            None => {
+                let repeat = if self.one_off { Repeat::Once } else { Repeat::Forever };
+                let Arguments { port, interval, .. } = *self;
+                // As every server here: only this host, until somebody says which others.
+                let bind = self.bind.or(Some(Ipv4Addr::LOCALHOST.into()));
+                bench::iperf3::serve(&ServerOptions { bind, port, interval, repeat }, terminal)?;
+            }
+            Some(host) => {
+                let report = bench::iperf3::run(&self.client_options(host), terminal)?;
+                terminal.notice(Notice::Ended(&report));
+            }
+        }
+        Ok(())
+    }
+
     fn client_options(&self, host: &str) -> ClientOptions {
         let test = &self.test;
         let bytes = |size: u64| usize::try_from(size).unwrap_or(usize::MAX);
@@ -201,6 +214,8 @@ struct Terminal {
     stop: Stop,
     in_order: bool,
     failed: bool,
+    /// What a test that breaks off has told so far.
+    intervals: Vec<Interval>,
 }
 
 impl Terminal {
@@ -212,6 +227,15 @@ impl Terminal {
         } else {
             write!(output, "{report}").and_then(|()| output.flush())
         };
+    }
+
+    /// Tells in JSON what there is of a test that broke off.
+    fn print_failure(&mut self, error: &str) {
+        let intervals = std::mem::take(&mut self.intervals);
+        if self.json {
+            let mut output = std::io::stdout().lock();
+            let _ = writeln!(output, "{}", failure_to_json(&intervals, error)).and_then(|()| output.flush());
+        }
     }
 
     fn say(&self, line: &str) {
@@ -230,13 +254,18 @@ impl Watch for Terminal {
             Notice::Refused { peer, reason } => eprintln!("{peer} was sent away: {reason}"),
             Notice::Connected { id, local, remote } => self.say(&format!("[{id:3}] {local} with {remote}")),
             Notice::Warning(warning) => eprintln!("warning: {warning}"),
-            Notice::Interval(interval) => self.say(&interval.to_string()),
+            Notice::Interval(interval) => {
+                self.intervals.push(interval.clone());
+                self.say(&interval.to_string());
+            }
             Notice::Ended(report) => {
+                self.intervals.clear();
                 self.in_order &= report.is_in_order();
                 self.print(report);
             }
             Notice::Failed { peer, error } => {
                 self.failed = true;
+                self.print_failure(&error.to_string());
                 eprintln!("the test with {peer} broke off: {error}");
             }
             _ => {}
