@@ -9,7 +9,7 @@
 //!   Bye                         ─▶
 //! ```
 //!
-//! One TCP connection, [frames](frame) of JSON, everything bounded: how long a message is, how long it may take to come
+//! One TCP connection, frames of JSON, everything bounded: how long a message is, how long it may take to come
 //! and to be taken, how long a peer may be silent. Whichever end vanishes, the other knows within [`Patience::silence`].
 //! A server takes one test at a time ([`serve`]); a new kind of test is one more [`Test`] with words of its own.
 
