@@ -22,7 +22,7 @@ use wire::{Datagram, DescriptionError};
 
 use crate::bell::AgentBell;
 use crate::host::RingWriter;
-use crate::thread::{AgentThread, Idle, ThreadTuning};
+use crate::thread::{AgentThread, ThreadTuning};
 pub use departures::Departures;
 use lane::{Lane, Turn};
 use outlet::{Link, OutletShared};
@@ -270,10 +270,8 @@ impl Agent {
 
     fn sleep(&mut self, deadline: Option<Instant>, commands: &mpsc::Receiver<Command>) {
         let Some(deadline) = deadline else { return };
-        match self.config.thread.idle {
-            Idle::Park => {}
-            Idle::Yield => return std::thread::yield_now(),
-            Idle::Spin => return std::hint::spin_loop(),
+        if self.config.thread.idle.stays_awake() {
+            return;
         }
         self.bell.falling_asleep();
         // What came before this line was written before the bell was asked: look for all of it once more.

@@ -29,6 +29,18 @@ pub enum Idle {
     Spin,
 }
 
+impl Idle {
+    /// Passes a moment without sleeping; `false` if the thread is to sleep until something comes.
+    pub(crate) fn stays_awake(self) -> bool {
+        match self {
+            Self::Park => return false,
+            Self::Yield => std::thread::yield_now(),
+            Self::Spin => std::hint::spin_loop(),
+        }
+        true
+    }
+}
+
 impl ThreadTuning {
     /// Applies it to the calling thread.
     fn apply(self) -> io::Result<()> {

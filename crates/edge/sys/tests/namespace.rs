@@ -62,6 +62,13 @@ impl Namespace {
         }
     }
 
+    /// Has a firewall drop what leaves and matches; `None` (and said) where there is none.
+    fn drop_outgoing(&self, matching: &str) -> Option<()> {
+        self.run("nft add table ip t")?;
+        self.run("nft add chain ip t out { type filter hook output priority 0 ; }")?;
+        self.run(&format!("nft add rule ip t out {matching} drop")).map(|_| ())
+    }
+
     /// Runs `work` on a thread that lives inside.
     fn inside<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
         let enter = || {
@@ -192,14 +199,7 @@ fn a_full_send_buffer_is_told_from_a_full_queue() {
 #[test]
 fn what_a_firewall_takes_out_of_a_batch_is_refused_by_the_ip_layer() {
     let Some(namespace) = Namespace::new() else { return };
-    let rules = [
-        "nft add table ip t",
-        "nft add chain ip t out { type filter hook output priority 0 ; }",
-        "nft add rule ip t out udp length 1008 numgen inc mod 7 == 3 drop",
-    ];
-    if rules.iter().any(|rule| namespace.run(rule).is_none()) {
-        return;
-    }
+    let Some(()) = namespace.drop_outgoing("udp length 1008 numgen inc mod 7 == 3") else { return };
     let fate = namespace.inside(|| Fate::of(400, 32, 1_100, None));
     fate.assert_all_are(Refusal::Ip(EPERM));
 }
@@ -246,14 +246,7 @@ fn a_path_that_became_too_narrow_since_the_last_train_still_takes_single_datagra
 #[test]
 fn a_train_that_a_firewall_stops_is_refused_as_a_whole() {
     let Some(namespace) = Namespace::new() else { return };
-    let rules = [
-        "nft add table ip t",
-        "nft add chain ip t out { type filter hook output priority 0 ; }",
-        "nft add rule ip t out udp length > 4000 drop",
-    ];
-    if rules.iter().any(|rule| namespace.run(rule).is_none()) {
-        return;
-    }
+    let Some(()) = namespace.drop_outgoing("udp length > 4000") else { return };
     namespace.inside(|| {
         let receiver = receiver(at("127.0.0.1:0"), 1 << 20);
         let to = receiver.local_address();

@@ -18,7 +18,6 @@ use super::port::{Port, PortStatus};
 use super::reply::ReplySockets;
 use super::{Command, ReceiveConfig, ReceiveError, ReceivesFor, StreamAccountView};
 use crate::bell::AgentBell;
-use crate::thread::Idle;
 
 const WAKEUP: u64 = 0;
 const ANNOUNCEMENTS: u64 = 1;
@@ -125,10 +124,8 @@ impl Agent {
     }
 
     fn sleep(&mut self, deadline: Instant, commands: &mpsc::Receiver<Command>) {
-        match self.config.thread.idle {
-            Idle::Park => {}
-            Idle::Yield => return std::thread::yield_now(),
-            Idle::Spin => return std::hint::spin_loop(),
+        if self.config.thread.idle.stays_awake() {
+            return;
         }
         self.bell.falling_asleep();
         // Commands that came before this line were written before the bell was asked: look once more.
@@ -494,11 +491,7 @@ fn receive_batch(
     for Received { bytes, segment_bytes, from, drops, .. } in batch.iter() {
         port.machine.handle(now, Input::Train { bytes, segment_bytes, from, drops });
         while let Some(output) = port.machine.take_output(&mut buffer) {
-            match output {
-                Output::Event(event) => inlets.write(token, event),
-                Output::Transmit { to, size_bytes } => reply.send(&buffer[..size_bytes], to),
-                Output::Idle { .. } => {}
-            }
+            follow(token, output, &buffer, inlets, reply);
         }
     }
     batch.is_full()
@@ -515,8 +508,22 @@ fn drain(
     loop {
         match port.machine.poll(port.empty_at(), &mut buffer) {
             Output::Idle { deadline } => return deadline,
-            Output::Transmit { to, size_bytes } => reply.send(&buffer[..size_bytes], to),
-            Output::Event(event) => inlets.write(token, event),
+            output => follow(token, output, &buffer, inlets, reply),
         }
+    }
+}
+
+/// Does what a machine wants done; a datagram to transmit lies at the start of `buffer`.
+fn follow(
+    token: PortToken,
+    output: Output<'_>,
+    buffer: &[u8],
+    inlets: &mut Inlets,
+    reply: &mut ReplySockets,
+) {
+    match output {
+        Output::Event(event) => inlets.write(token, event),
+        Output::Transmit { to, size_bytes } => reply.send(&buffer[..size_bytes], to),
+        Output::Idle { .. } => {}
     }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use units::Instant;
 
-/// Intervals double from class to class; the last takes all that are longer than half a minute.
+/// Intervals double from class to class; the last takes all of 17 s (2³⁴ ns) and more.
 const CLASSES: usize = 36;
 
 /// The intervals between the trains of a publisher, by powers of two of a nanosecond.
@@ -46,7 +46,8 @@ impl Departures {
         self.datagrams
     }
 
-    /// Returns the classes that have any: the length below which their intervals lie, and how many there are.
+    /// Returns the classes that have any: the length below which their intervals lie (but for the last class, which has no
+    /// upper end), and how many there are.
     pub fn intervals(&self) -> impl Iterator<Item = (Duration, u64)> + '_ {
         let below = |class: usize| Duration::from_nanos(1 << class);
         let classes = self.classes.iter().enumerate().filter(|(_, count)| **count > 0);
