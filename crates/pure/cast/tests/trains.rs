@@ -1,0 +1,104 @@
+//! A reader that takes trains keeps the account of one that takes the same datagrams one by one.
+#![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
+
+use core::time::Duration;
+
+use cast::receive::{self, ReaderIdentity};
+use cast::send::{self, Pacing, SenderConfig, Sending};
+use cast::{Receiver, Sender};
+use ledger::BookConfig;
+use sample::{Channel, Dtype, Schema};
+use units::{Epoch, Instant, Random, ReaderId, SampleRate, WallTime};
+use wire::{Clock, Description};
+
+fn sender(rate: SampleRate, now: Instant) -> Sender {
+    let schema = Schema::new(Dtype::F4, rate, vec![Channel::new("a", "V")]).unwrap();
+    let name = "line/a".parse().unwrap();
+    let config = SenderConfig {
+        description: Description { name, schema, report_port: 0, station: "host".to_owned() },
+        epoch: Epoch { start_ns: 1, life: 1 },
+        datagram_bytes: 548,
+        linger: Duration::ZERO,
+        clock: Clock::System,
+        destinations: 1,
+        pacing: Pacing::Unlimited { train: 16 },
+        sending: Sending::Always,
+    };
+    Sender::new(config, 1, now).unwrap()
+}
+
+/// A reader, and the positions that it was handed.
+struct Reader {
+    machine: Receiver,
+    handed: Vec<u64>,
+}
+
+impl Reader {
+    fn new() -> Self {
+        let id = ReaderIdentity { id: ReaderId(1), name: "reader".to_owned(), receive_buffer_bytes: 0 };
+        Self { machine: Receiver::new(id, BookConfig::default(), 1), handed: Vec::new() }
+    }
+
+    fn take(&mut self, now: Instant, input: receive::Input<'_>) {
+        let mut buffer = [0; 2_048];
+        self.machine.handle(now, input);
+        while let Some(output) = self.machine.take_output(&mut buffer) {
+            if let receive::Output::Event(receive::Event::Block { positions, .. }) = output {
+                self.handed.extend(positions);
+            }
+        }
+        self.machine.check().unwrap();
+    }
+
+    fn accounts(&self) -> String {
+        let views = self.machine.accounts();
+        views.map(|view| format!("{:?} {:?}\n", view.account, view.reclassified)).collect()
+    }
+}
+
+fn both_keep_one_account(seed: u64) {
+    let mut random = Random::new(seed);
+    let (rate, from) = (SampleRate::hz(1_000_000).unwrap(), ([10, 0, 0, 1], 7_400).into());
+    let mut now = Instant::from_nanos(1_000_000_000);
+    let mut sender = sender(rate, now);
+    let (mut trains, mut singles) = (Reader::new(), Reader::new());
+    let (mut next_index, mut drops) = (0, 0_u32);
+    let mut buffer = vec![0; sender.train_bytes()];
+    for _ in 0..60 {
+        now += Duration::from_millis(1 + random.below(4));
+        let bytes = vec![7; 4 * (1 + random.below(1_500) as usize)];
+        let t0 = rate.time_of(next_index, 0, WallTime::from_nanos(0));
+        sender.handle(now, send::Input::Samples { first_index: next_index, t0, bytes: &bytes });
+        next_index += bytes.len() as u64 / 4;
+        while let send::Output::Transmit { segment_bytes, size_bytes, .. } = sender.poll(now, &mut buffer) {
+            let train = &buffer[..size_bytes];
+            // The description has to come, or there is no account.
+            if next_index > 3_000 && random.chance(0.2) {
+                // The socket drops more than this stream's, or the network loses it and nobody counts.
+                let by_socket = random.chance(0.5);
+                drops += if by_socket { train.chunks(segment_bytes).len() as u32 + 5 } else { 0 };
+                continue;
+            }
+            // What another stream of the socket lost explains nothing that this one loses later.
+            drops += if random.chance(0.2) { 5 } else { 0 };
+            let stamp = (drops > 0).then_some(drops);
+            trains.take(now, receive::Input::Train { bytes: train, segment_bytes, from, drops: stamp });
+            for bytes in train.chunks(segment_bytes) {
+                singles.take(now, receive::Input::Datagram { bytes, from, drops: stamp });
+            }
+            assert_eq!(trains.accounts(), singles.accounts(), "seed {seed}");
+        }
+    }
+    assert!(drops > 0, "seed {seed} lost nothing");
+    now += Duration::from_secs(3);
+    trains.take(now, receive::Input::Advance);
+    singles.take(now, receive::Input::Advance);
+    assert_eq!(trains.accounts(), singles.accounts(), "seed {seed}, settled");
+    assert_eq!(trains.handed, singles.handed, "seed {seed}");
+    assert!(trains.handed.is_sorted() && !trains.handed.is_empty());
+}
+
+#[test]
+fn trains_and_single_datagrams_keep_one_account() {
+    (0..40).for_each(both_keep_one_account);
+}
