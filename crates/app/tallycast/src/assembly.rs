@@ -4,17 +4,66 @@
 //! datagrams is handed over when its last piece has come or is missing; what is missing of it reads as zero
 //! and is named in the block's mask. A sample of which nothing came is not handed over at all, and takes no
 //! memory.
+//!
+//! A record that is large enough to be a block by itself becomes one where it lies: its bytes are copied once, out of the
+//! ring.
 
 use std::ops::Range;
 use std::sync::Arc;
 
-use sample::{Block, SampleBuffer, Schema, StreamName};
+use engine::record::{Record, UnreadableRecord};
+use ring::{Read, Reader};
+use sample::{Block, SampleBuffer, Schema, SparePool, StreamName};
 use units::{Epoch, RangeSet, WallTime};
+use zerocopy::IntoBytes;
 
 /// A block is handed over when it has grown to this size.
 const MAX_BLOCK_BYTES: usize = 256 * 1024;
+/// A record of so many bytes is a block by itself.
+const MIN_RECORD_BYTES: usize = 16 * 1024;
+/// So many times as much memory as a block needs it may have.
+const MAX_ROOM: usize = 4;
 /// Zeros are put in so many at a time.
 const ZEROS: [u8; 4_096] = [0; 4_096];
+
+/// A record as it came out of a ring, in words from which elements can be read in place.
+#[derive(Default)]
+pub(crate) struct RecordBuffer {
+    words: Vec<u64>,
+    size_bytes: usize,
+}
+
+/// Elements at the end of a record.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Piece {
+    /// Position of the first.
+    pub(crate) position: u64,
+    /// When the sample that holds the first was taken.
+    pub(crate) t0: WallTime,
+    /// How many bytes they have.
+    pub(crate) size_bytes: usize,
+}
+
+impl RecordBuffer {
+    /// Copies the next record of a ring.
+    pub(crate) fn read_from(&mut self, reader: &mut Reader) -> Read {
+        reader.read_words(&mut self.words, &mut self.size_bytes)
+    }
+
+    /// Reads the record as one of a stream.
+    pub(crate) fn decode(
+        &self,
+        schema: &Schema,
+        kind: u16,
+        totals: [u64; 2],
+    ) -> Result<Record<'_>, UnreadableRecord> {
+        Record::decode_of(schema, kind, totals, self.bytes())
+    }
+
+    fn bytes(&self) -> &[u8] {
+        &self.words.as_bytes()[..self.size_bytes]
+    }
+}
 
 /// Collects the pieces of one epoch of a stream.
 pub(crate) struct Assembly {
@@ -32,10 +81,12 @@ pub(crate) struct Assembly {
     data: SampleBuffer,
     /// Missing positions among the collected.
     missing: RangeSet,
+    /// Where blocks give their memory back.
+    spare: SparePool,
 }
 
 impl Assembly {
-    pub(crate) fn new(stream: Arc<StreamName>, schema: Arc<Schema>, epoch: Epoch) -> Self {
+    pub(crate) fn new(stream: Arc<StreamName>, schema: Arc<Schema>, epoch: Epoch, spare: SparePool) -> Self {
         Self {
             per_sample: u64::from(schema.elements_per_sample()),
             element_bytes: schema.dtype.size_bytes(),
@@ -47,7 +98,32 @@ impl Assembly {
             len: 0,
             data: SampleBuffer::default(),
             missing: RangeSet::new(),
+            spare,
         }
+    }
+
+    /// Adds the piece at the end of a record, of which the memory may be taken for other memory; hands over what the piece
+    /// completes.
+    pub(crate) fn record(&mut self, piece: Piece, record: &mut RecordBuffer, out: &mut Vec<Block>) {
+        let Piece { position, t0, size_bytes } = piece;
+        let content = record.size_bytes - size_bytes..record.size_bytes;
+        let begins_sample = position.is_multiple_of(self.per_sample) && self.is_whole();
+        let in_place = content.start.is_multiple_of(size_of::<u64>());
+        // Whoever keeps a block should not keep much more memory than it needs.
+        let is_roomy = record.words.capacity() / MAX_ROOM > size_bytes / size_of::<u64>();
+        if size_bytes < MIN_RECORD_BYTES || !begins_sample || !in_place || is_roomy {
+            self.piece(position, t0, &record.bytes()[content], out);
+            if is_roomy {
+                record.words = self.spare.take();
+            }
+            return;
+        }
+        self.flush(out);
+        self.begin(position, t0);
+        let words = std::mem::replace(&mut record.words, self.spare.take());
+        self.data = SampleBuffer::over(words, content, self.spare.clone());
+        self.len = (size_bytes / self.element_bytes) as u64;
+        self.pause(out);
     }
 
     /// Adds a piece; hands over what it completes.
@@ -176,8 +252,8 @@ mod tests {
     fn assembly(channels: usize) -> Assembly {
         let channels = (0..channels).map(|index| Channel::new(index.to_string(), "")).collect();
         let schema = Schema::new(Dtype::U8, SampleRate::hz(1_000).unwrap(), channels).unwrap();
-        let epoch = Epoch { start_ns: 0, life: 0 };
-        Assembly::new(Arc::new("a/b".parse().unwrap()), Arc::new(schema), epoch)
+        let (epoch, spare) = (Epoch { start_ns: 0, life: 0 }, SparePool::default());
+        Assembly::new(Arc::new("a/b".parse().unwrap()), Arc::new(schema), epoch, spare)
     }
 
     fn at(index: u64) -> WallTime {
@@ -262,5 +338,66 @@ mod tests {
         assembly.piece(1, at(5), &[2], &mut out);
         assembly.pause(&mut out);
         assert_eq!(out.iter().map(|block| block.t0).collect::<Vec<_>>(), [at(0), at(5)]);
+    }
+
+    /// Puts a record together: a head of `head` bytes, and a payload.
+    fn record(head: usize, payload: &[u8]) -> RecordBuffer {
+        let bytes = [&vec![0xee; head], payload].concat();
+        let (mut writer, ring) = ring::ring(1 << 20);
+        writer.write(1, [0, 0], &[&bytes]).unwrap();
+        let mut record = RecordBuffer::default();
+        assert_eq!(record.read_from(&mut ring.reader_at_oldest()), Read::Record { kind: 1, totals: [0, 0] });
+        record
+    }
+
+    #[test]
+    fn a_large_record_is_a_block_where_it_lies_and_its_memory_comes_back() {
+        let payload: Vec<u8> = (0..MIN_RECORD_BYTES).map(|at| (at % 251) as u8).collect();
+        let (mut assembly, mut out) = (assembly(2), Vec::new());
+        assembly.piece(0, at(0), &[1, 2], &mut out);
+        let mut record = record(40, &payload);
+        let memory = record.words.as_ptr();
+        let piece = Piece { position: 2, t0: at(1), size_bytes: payload.len() };
+        assembly.record(piece, &mut record, &mut out);
+        let lies_in_record = out[1].data.as_bytes().as_ptr().addr() == memory.addr() + 40;
+        assert!(lies_in_record, "no copy was made");
+        assert_eq!(seen(&out), [(0, vec![1, 2], vec![]), (1, payload, vec![])]);
+        out.clear();
+        assert_eq!(assembly.spare.take().as_ptr(), memory);
+    }
+
+    #[test]
+    fn a_record_that_cannot_be_a_block_by_itself_is_copied() {
+        let payload = vec![7; MIN_RECORD_BYTES];
+        for (head, first, size_bytes) in [
+            (40, 2, MIN_RECORD_BYTES - 2), // Too small.
+            (41, 2, MIN_RECORD_BYTES),     // Not where elements could be read.
+            (40, 1, MIN_RECORD_BYTES),     // The rest of a sample that has begun.
+        ] {
+            let (mut assembly, mut out) = (assembly(2), Vec::new());
+            assembly.piece(0, at(0), &[1, 2][..first], &mut out);
+            let mut record = record(head, &payload[..size_bytes]);
+            let piece = Piece { position: first as u64, t0: at(first as u64 / 2), size_bytes };
+            assembly.record(piece, &mut record, &mut out);
+            assert!(!record.words.is_empty() && out.is_empty(), "one block is being collected");
+            assembly.flush(&mut out);
+            let bytes = [&[1, 2][..first], &payload[..size_bytes]].concat();
+            let whole = bytes.len() / 2 * 2;
+            assert_eq!(seen(&out), [(0, bytes[..whole].to_vec(), vec![])]);
+        }
+    }
+
+    #[test]
+    fn a_block_does_not_keep_the_memory_of_a_much_larger_record() {
+        let (mut assembly, mut out) = (assembly(1), Vec::new());
+        let mut buffer = record(40, &vec![1; 2 * MAX_ROOM * MIN_RECORD_BYTES]);
+        let (mut writer, ring) = ring::ring(1 << 20);
+        writer.write(1, [0, 0], &[&vec![2; MIN_RECORD_BYTES]]).unwrap();
+        buffer.read_from(&mut ring.reader_at_oldest());
+        let piece = Piece { position: 0, t0: at(0), size_bytes: MIN_RECORD_BYTES };
+        assembly.record(piece, &mut buffer, &mut out);
+        assert_eq!(buffer.words.capacity(), 0, "the next record has memory of its own size");
+        assembly.flush(&mut out);
+        assert_eq!(seen(&out), [(0, vec![2; MIN_RECORD_BYTES], vec![])]);
     }
 }

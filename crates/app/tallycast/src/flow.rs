@@ -18,10 +18,10 @@ use engine::record::{BlockRecord, Record};
 use engine::{Inlet, LifeOnPage, ReceiveAgent, StreamAccountView};
 use ledger::{Account, AccountState, Gap, Leg, NetworkRows};
 use ring::{Read, Reader};
-use sample::{Block, StreamName};
+use sample::{Block, SparePool, StreamName};
 use units::{Epoch, StreamId};
 
-use crate::assembly::Assembly;
+use crate::assembly::{Assembly, Piece, RecordBuffer};
 use crate::event::{Event, StreamAccount, StreamInfo};
 use crate::host_view::Reach;
 use crate::life::Life;
@@ -31,7 +31,7 @@ pub(crate) use resumed::Rest;
 /// How many records one stream gives before the others have their turn.
 const MAX_RECORDS_PER_TURN: usize = 256;
 /// How many bytes of samples it gives before that: a small piece may complete a large sample.
-const MAX_BYTES_PER_TURN: usize = 1 << 24;
+const MAX_BYTES_PER_TURN: usize = 1 << 20;
 /// Only the newest epochs can still be spoken of.
 const MAX_LIVES: usize = 8;
 
@@ -70,10 +70,12 @@ pub(crate) struct Flow {
     /// It came another way before: what lies between is this reader's absence.
     resumed: bool,
     reader: Reader,
-    record: Vec<u8>,
+    record: RecordBuffer,
     current: Option<Epoch>,
     lives: BTreeMap<Epoch, Life>,
     assembly: Option<Assembly>,
+    /// What the blocks of all lives give back.
+    spare: SparePool,
     blocks: Vec<Block>,
     /// The bridge knows what the ring took back.
     ask_bridge: bool,
@@ -115,10 +117,11 @@ impl Flow {
             host: None,
             resumed: false,
             reader,
-            record: Vec::new(),
+            record: RecordBuffer::default(),
             current: None,
             lives: BTreeMap::new(),
             assembly: None,
+            spare: SparePool::default(),
             blocks: Vec::new(),
             ask_bridge: false,
             closed: false,
@@ -193,9 +196,16 @@ impl Flow {
     /// Reads one record; tells whether there may be more.
     fn read_record(&mut self, reader_name: &str, events: &mut Vec<Event>) -> bool {
         let mut record = std::mem::take(&mut self.record);
-        let read = self.reader.read(&mut record);
+        let read = record.read_from(&mut self.reader);
         match read {
-            Read::Record { kind, totals } => match Record::decode_of(&self.schema, kind, totals, &record) {
+            Read::Record { kind, totals } => match record.decode(&self.schema, kind, totals) {
+                Ok(Record::Block(block)) => {
+                    if let Some(piece) = self.on_block(block, totals, reader_name, events)
+                        && let Some(assembly) = &mut self.assembly
+                    {
+                        assembly.record(piece, &mut record, &mut self.blocks);
+                    }
+                }
                 Ok(content) => self.take(content, totals, reader_name, events),
                 // From another process's ring anything may come.
                 Err(error) => self.break_off(&error, reader_name, events),
@@ -225,12 +235,7 @@ impl Flow {
                     self.on_began(at, reader_name, events);
                 }
             }
-            Record::Block(block) => {
-                let Some((at, block)) = self.news_of(block, totals) else { return };
-                if self.enter(at, reader_name, events) {
-                    self.on_block(&block, events);
-                }
-            }
+            Record::Block(_) => unreachable!("booked before, and assembled where it lies"),
             Record::Gap(epoch, gap) => {
                 let at = Place { epoch, totals, position: gap.positions.start };
                 // One that reaches beyond what was had is left out whole: the rest is this reader's absence.
@@ -357,7 +362,8 @@ impl Flow {
         // Of the lives before, some may have ended where this reader was not.
         self.ask_bridge |=
             self.lives.iter().any(|(other, life)| *other != epoch && life.lapped && !life.ended);
-        self.assembly = Some(Assembly::new(Arc::clone(&self.name), Arc::clone(&self.schema), epoch));
+        self.assembly =
+            Some(Assembly::new(Arc::clone(&self.name), Arc::clone(&self.schema), epoch, self.spare.clone()));
         events.push(Event::Began(Arc::new(StreamInfo {
             name: Arc::clone(&self.name),
             id: self.stream(),
@@ -371,18 +377,26 @@ impl Flow {
         }
     }
 
-    fn on_block(&mut self, block: &BlockRecord<'_>, events: &mut Vec<Event>) {
+    /// Books a block; returns what of it is to be handed over.
+    fn on_block(
+        &mut self,
+        block: BlockRecord<'_>,
+        totals: [u64; 2],
+        reader_name: &str,
+        events: &mut Vec<Event>,
+    ) -> Option<Piece> {
+        let (at, block) = self.news_of(block, totals)?;
+        if !self.enter(at, reader_name, events) {
+            return None;
+        }
         let index = block.position / u64::from(self.schema.elements_per_sample());
-        let Some(life) = self.lives.get_mut(&block.epoch) else { return };
         let elements = (block.payload.len() / self.schema.dtype.size_bytes()) as u64;
-        if life.is_at(index, block.t0) {
+        if self.lives.get_mut(&block.epoch)?.is_at(index, block.t0) {
             self.tell_untimed(block.epoch, events);
         }
-        let Some(life) = self.lives.get_mut(&block.epoch) else { return };
+        let life = self.lives.get_mut(&block.epoch)?;
         life.leg.delivered(block.position..block.position + elements);
-        if let Some(assembly) = &mut self.assembly {
-            assembly.piece(block.position, block.t0, block.payload, &mut self.blocks);
-        }
+        Some(Piece { position: block.position, t0: block.t0, size_bytes: block.payload.len() })
     }
 
     fn on_gap(&mut self, at: Place, gap: Gap, reader_name: &str, events: &mut Vec<Event>) {

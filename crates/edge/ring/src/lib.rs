@@ -23,6 +23,8 @@
 //! # Ok::<(), ring::RecordTooLarge>(())
 //! ```
 
+#[cfg(not(any(loom, miri)))]
+mod anonymous;
 mod claim;
 mod copy;
 mod doorbell;

@@ -133,8 +133,23 @@ impl Reader {
     /// `into` is the reader's own: after `Record` it holds exactly the payload, otherwise nothing that
     /// means anything. Keeping the same buffer spares allocations.
     pub fn read(&mut self, into: &mut Vec<u8>) -> Read {
+        self.read_by(|view| view.copy_to(into))
+    }
+
+    /// Copies the next record's payload into words, the last filled up with zeros; `size_bytes` becomes how many bytes it
+    /// has. Otherwise like [`read`](Self::read).
+    pub fn read_words(&mut self, into: &mut Vec<u64>, size_bytes: &mut usize) -> Read {
+        self.read_by(|view| {
+            *size_bytes = view.payload_bytes();
+            view.copy_to_words(into)
+        })
+    }
+
+    /// Goes on behind the next record if `copy` was in time.
+    #[inline]
+    fn read_by(&mut self, copy: impl FnOnce(&View<'_>) -> bool) -> Read {
         match self.look() {
-            Ok(view) if view.copy_to(into) => {
+            Ok(view) if copy(&view) => {
                 let (kind, totals, next) = (view.kind(), view.totals(), view.next());
                 self.move_to(next);
                 Read::Record { kind, totals }

@@ -3,6 +3,8 @@
 //! There is no slice of it, and never will be: a slice over memory that another process may write is
 //! undefined behaviour. What a view offers copies or folds word by word, and tells whether that was in time.
 
+use zerocopy::IntoBytes;
+
 use crate::layout::{Header, WORD_BYTES};
 use crate::memory::Memory;
 use crate::reader::intent_behind_a_copy;
@@ -49,6 +51,16 @@ impl<'a> View<'a> {
         into.resize(payload_bytes.next_multiple_of(WORD_BYTES), 0);
         self.payload().load(into);
         into.truncate(payload_bytes);
+        self.still_valid()
+    }
+
+    /// Copies the payload into words, the last filled up with zeros; otherwise like [`copy_to`](Self::copy_to).
+    ///
+    /// For those who read numbers out of it where they lie: bytes of their own may begin anywhere in memory.
+    #[inline]
+    pub fn copy_to_words(&self, into: &mut Vec<u64>) -> bool {
+        into.resize(self.payload_bytes().div_ceil(WORD_BYTES), 0);
+        self.payload().load(into.as_mut_bytes());
         self.still_valid()
     }
 

@@ -1,4 +1,4 @@
-//! The memory that writer and readers share, as words; the heap's or a file's.
+//! The memory that writer and readers share, as words; this process's or a file's.
 #![expect(unsafe_code, reason = "one slice over either kind of memory, which its owner keeps where it is")]
 
 use std::ops::Deref;
@@ -8,6 +8,8 @@ use std::sync::Arc;
 
 use crate::sync::AtomicU64;
 
+#[cfg(not(any(loom, miri)))]
+use crate::anonymous::Anonymous;
 #[cfg(not(loom))]
 use crate::shared::Mapping;
 
@@ -24,6 +26,8 @@ enum Owner {
     Heap(Box<[AtomicU64]>),
     #[cfg(not(loom))]
     Mapped(Arc<Mapping>),
+    #[cfg(not(any(loom, miri)))]
+    Anonymous(Anonymous),
 }
 
 // SAFETY: the words are atomics, which may be shared, and stay where they are while their owner, which moves
@@ -33,7 +37,13 @@ unsafe impl Send for Words {}
 unsafe impl Sync for Words {}
 
 impl Words {
+    /// Returns words of this process alone, all zero.
     pub(crate) fn on_heap(len: usize) -> Self {
+        #[cfg(not(any(loom, miri)))]
+        if let Some(memory) = Anonymous::map(len) {
+            let start = memory.words().as_ptr();
+            return Self { start, len, _owner: Owner::Anonymous(memory) };
+        }
         let words: Box<[AtomicU64]> = (0..len).map(|_| AtomicU64::new(0)).collect();
         Self { start: words.as_ptr(), len, _owner: Owner::Heap(words) }
     }

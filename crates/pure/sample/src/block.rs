@@ -3,18 +3,9 @@
 use std::sync::Arc;
 
 use units::{Epoch, RangeSet, WallTime};
-use zerocopy::{FromBytes, IntoBytes};
+use zerocopy::FromBytes;
 
-use crate::{Element, Schema, StreamName};
-
-/// Bytes that any element type may be read from in place.
-///
-/// Backed by 64-bit words, so that the largest element's alignment holds without unsafe code.
-#[derive(Clone, Default)]
-pub struct SampleBuffer {
-    words: Vec<u64>,
-    size_bytes: usize,
-}
+use crate::{Element, SampleBuffer, Schema, StreamName};
 
 /// A run of consecutive samples, handed over at once.
 ///
@@ -50,54 +41,6 @@ pub struct WrongElement {
     pub actual: crate::Dtype,
     /// What was asked for.
     pub asked: crate::Dtype,
-}
-
-impl SampleBuffer {
-    /// Makes a buffer with a copy of `bytes`.
-    #[must_use]
-    pub fn from_bytes(bytes: &[u8]) -> Self {
-        let mut buffer = Self::default();
-        buffer.extend_from_bytes(bytes);
-        buffer
-    }
-
-    /// Makes a buffer of `size_bytes` zeros.
-    #[must_use]
-    pub fn zeroed(size_bytes: usize) -> Self {
-        Self { words: vec![0; size_bytes.div_ceil(8)], size_bytes }
-    }
-
-    /// Appends a copy of `bytes`.
-    pub fn extend_from_bytes(&mut self, bytes: &[u8]) {
-        let start = self.size_bytes;
-        self.size_bytes += bytes.len();
-        self.words.resize(self.size_bytes.div_ceil(8), 0);
-        self.as_bytes_mut()[start..].copy_from_slice(bytes);
-    }
-
-    /// Forgets the content, keeps the memory.
-    pub fn clear(&mut self) {
-        self.words.clear();
-        self.size_bytes = 0;
-    }
-
-    /// Returns the content.
-    #[must_use]
-    pub fn as_bytes(&self) -> &[u8] {
-        &self.words.as_bytes()[..self.size_bytes]
-    }
-
-    /// Returns the content, to be changed.
-    #[must_use]
-    pub fn as_bytes_mut(&mut self) -> &mut [u8] {
-        &mut self.words.as_mut_bytes()[..self.size_bytes]
-    }
-}
-
-impl std::fmt::Debug for SampleBuffer {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(formatter, "SampleBuffer({} bytes)", self.size_bytes)
-    }
 }
 
 impl Block {
@@ -174,12 +117,5 @@ mod tests {
         assert_eq!(block.value(1, 0, 0), 7.0);
         assert_eq!(block.value(1, 1, 1), 4.0);
         assert_eq!(block.time_of(9), WallTime::from_nanos(250_001_000));
-    }
-
-    #[test]
-    fn a_buffer_grows_by_any_number_of_bytes() {
-        let mut buffer = SampleBuffer::from_bytes(&[1, 2, 3]);
-        buffer.extend_from_bytes(&[4, 5, 6, 7, 8, 9]);
-        assert_eq!(buffer.as_bytes(), [1, 2, 3, 4, 5, 6, 7, 8, 9]);
     }
 }

@@ -3,13 +3,15 @@
 //! Start with [`Schema`] (what the samples mean) and [`Block`] (a run of them in the reader's memory).
 
 mod block;
+mod buffer;
 mod dtype;
 mod envelope;
 mod pattern;
 mod schema;
 mod selection;
 
-pub use block::{Block, SampleBuffer, WrongElement};
+pub use block::{Block, WrongElement};
+pub use buffer::{SampleBuffer, SparePool};
 pub use dtype::{Dtype, Element, UnknownDtype};
 pub use envelope::{Column, ColumnGrid, ElementReader, Envelope, EnvelopeConfig, Point};
 pub use pattern::{PatternError, StreamPattern};

@@ -52,9 +52,9 @@ impl Flow {
         let mut record = std::mem::take(&mut self.record);
         let mut here = None;
         while self.reader.position() < end {
-            here = match self.reader.read(&mut record) {
+            here = match record.read_from(&mut self.reader) {
                 Read::Record { kind, totals } => {
-                    let content = Record::decode_of(&self.schema, kind, totals, &record);
+                    let content = record.decode(&self.schema, kind, totals);
                     content.ok().and_then(|content| self.behind(&content, totals))
                 }
                 // Behind what the ring took, nothing before tells where the stream is.

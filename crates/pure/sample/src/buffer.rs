@@ -1,0 +1,184 @@
+//! The memory of a block: bytes that any element type may be read from in place, and where such memory comes from.
+
+use std::ops::Range;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use zerocopy::IntoBytes;
+
+const WORD_BYTES: usize = size_of::<u64>();
+/// How many pieces of memory a pool keeps, and how large each may be: enough for blocks that are dropped before the
+/// next few come, and nothing of a stream of large images.
+const MAX_SPARE: usize = 16;
+const MAX_SPARE_BYTES: usize = 1 << 20;
+
+/// Bytes that any element type may be read from in place.
+///
+/// Backed by 64-bit words, so that the largest element's alignment holds without unsafe code.
+#[derive(Default)]
+pub struct SampleBuffer {
+    words: Vec<u64>,
+    /// Where the content begins; a multiple of a word's bytes.
+    start_bytes: usize,
+    size_bytes: usize,
+    home: Option<SparePool>,
+}
+
+/// Memory that blocks give back when they are dropped, for those that come after them.
+///
+/// Memory that was used a moment ago is in the processor's cache and need not be cleared; a new piece of the size of a block
+/// costs more than to fill it.
+#[derive(Clone, Debug, Default)]
+pub struct SparePool(Arc<Mutex<Vec<Vec<u64>>>>);
+
+impl SampleBuffer {
+    /// Makes a buffer with a copy of `bytes`.
+    #[must_use]
+    pub fn from_bytes(bytes: &[u8]) -> Self {
+        let mut buffer = Self::default();
+        buffer.extend_from_bytes(bytes);
+        buffer
+    }
+
+    /// Makes a buffer of `size_bytes` zeros.
+    #[must_use]
+    pub fn zeroed(size_bytes: usize) -> Self {
+        let words = vec![0; size_bytes.div_ceil(WORD_BYTES)];
+        Self { words, start_bytes: 0, size_bytes, home: None }
+    }
+
+    /// Makes a buffer of what lies at `content` in the bytes of `words`, without a copy; the memory goes to `home` in the end.
+    ///
+    /// # Panics
+    /// If the content does not begin at a word, or is not within the words.
+    #[must_use]
+    pub fn over(words: Vec<u64>, content: Range<usize>, home: SparePool) -> Self {
+        assert!(content.start.is_multiple_of(WORD_BYTES), "elements are read in place");
+        assert!(content.end <= words.len() * WORD_BYTES, "the content lies within the words");
+        let (start_bytes, size_bytes) = (content.start, content.len());
+        Self { words, start_bytes, size_bytes, home: Some(home) }
+    }
+
+    /// Appends a copy of `bytes`.
+    pub fn extend_from_bytes(&mut self, bytes: &[u8]) {
+        let end = self.start_bytes + self.size_bytes;
+        self.size_bytes += bytes.len();
+        if end.is_multiple_of(WORD_BYTES) {
+            // Word by word, so that nothing is cleared before it is written.
+            let (whole, rest) = bytes.as_chunks::<WORD_BYTES>();
+            self.words.truncate(end / WORD_BYTES);
+            self.words.extend(whole.iter().map(|word| u64::from_ne_bytes(*word)));
+            let mut last = [0; WORD_BYTES];
+            last[..rest.len()].copy_from_slice(rest);
+            self.words.extend((!rest.is_empty()).then_some(u64::from_ne_bytes(last)));
+        } else {
+            let all = self.start_bytes + self.size_bytes;
+            self.words.resize(all.div_ceil(WORD_BYTES), 0);
+            self.words.as_mut_bytes()[end..all].copy_from_slice(bytes);
+        }
+    }
+
+    /// Forgets the content, keeps the memory.
+    pub fn clear(&mut self) {
+        self.words.clear();
+        (self.start_bytes, self.size_bytes) = (0, 0);
+    }
+
+    /// Returns the content.
+    #[must_use]
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.words.as_bytes()[self.start_bytes..][..self.size_bytes]
+    }
+
+    /// Returns the content, to be changed.
+    #[must_use]
+    pub fn as_bytes_mut(&mut self) -> &mut [u8] {
+        &mut self.words.as_mut_bytes()[self.start_bytes..][..self.size_bytes]
+    }
+}
+
+impl Clone for SampleBuffer {
+    fn clone(&self) -> Self {
+        Self::from_bytes(self.as_bytes())
+    }
+}
+
+impl Drop for SampleBuffer {
+    fn drop(&mut self) {
+        if let Some(home) = self.home.take() {
+            home.give_back(std::mem::take(&mut self.words));
+        }
+    }
+}
+
+impl std::fmt::Debug for SampleBuffer {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "SampleBuffer({} bytes)", self.size_bytes)
+    }
+}
+
+impl SparePool {
+    /// Takes the memory that was given back last; its content means nothing. A pool that has none makes some.
+    #[must_use]
+    pub fn take(&self) -> Vec<u64> {
+        self.spare().pop().unwrap_or_default()
+    }
+
+    fn give_back(&self, words: Vec<u64>) {
+        let mut spare = self.spare();
+        if spare.len() < MAX_SPARE && words.capacity() * WORD_BYTES <= MAX_SPARE_BYTES {
+            spare.push(words);
+        }
+    }
+
+    fn spare(&self) -> std::sync::MutexGuard<'_, Vec<Vec<u64>>> {
+        // Whatever a panic left there is memory all the same.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_buffer_grows_by_any_number_of_bytes() {
+        for first in 0..20 {
+            for second in 0..20 {
+                let bytes: Vec<u8> = (1..=first + second).collect();
+                let (before, behind) = bytes.split_at(usize::from(first));
+                let mut buffer = SampleBuffer::from_bytes(before);
+                buffer.extend_from_bytes(behind);
+                assert_eq!(buffer.as_bytes(), bytes);
+            }
+        }
+    }
+
+    #[test]
+    fn a_buffer_over_a_part_of_some_words_grows_behind_that_part() {
+        for size_bytes in 0..=16 {
+            let words = vec![0x0707_0707_0707_0707; 5];
+            let mut buffer = SampleBuffer::over(words, 8..8 + size_bytes, SparePool::default());
+            buffer.extend_from_bytes(&[1, 2, 3]);
+            assert_eq!(buffer.as_bytes(), [&[7; 16][..size_bytes], &[1, 2, 3]].concat());
+            buffer.clear();
+            buffer.extend_from_bytes(&[4]);
+            assert_eq!(buffer.as_bytes(), [4]);
+        }
+    }
+
+    #[test]
+    fn memory_comes_home_once_and_no_more_than_is_kept() {
+        let home = SparePool::default();
+        let one = |size| SampleBuffer::over(vec![0; size], 0..size * 8, home.clone());
+        let buffer = one(4);
+        drop(buffer.clone());
+        assert_eq!(home.take(), [], "a copy has memory of its own");
+        drop(buffer);
+        assert_eq!(home.take().len(), 4);
+        drop(one(MAX_SPARE_BYTES));
+        assert_eq!(home.take(), [], "what is very large is not kept");
+        let many: Vec<_> = (0..MAX_SPARE + 3).map(|_| one(1)).collect();
+        drop(many);
+        assert_eq!(home.spare().len(), MAX_SPARE);
+    }
+}
