@@ -172,8 +172,8 @@ fn send_and_receive(blocks: Blocks, count: usize) {
     let mut delivered = 0;
     source.send(blocks, count, |now, bytes, segment_bytes| {
         let (from, drops) = (SOURCE.into(), Some(0));
-        receiver.handle(now, receive::Input::Train { bytes, segment_bytes, from, drops });
-        while let Some(output) = receiver.take_output(&mut buffer) {
+        let mut outputs = receiver.take_train(now, receive::Train { bytes, segment_bytes, from, drops });
+        while let Some(output) = outputs.next(&mut buffer) {
             if let receive::Output::Event(receive::Event::Block { positions, .. }) = output {
                 delivered += positions.end - positions.start;
             }

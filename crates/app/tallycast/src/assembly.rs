@@ -363,7 +363,8 @@ mod tests {
         assert!(lies_in_record, "no copy was made");
         assert_eq!(seen(&out), [(0, vec![1, 2], vec![]), (1, payload, vec![])]);
         out.clear();
-        assert_eq!(assembly.spare.take().as_ptr(), memory);
+        let spare = assembly.spare.take();
+        assert_eq!(spare.as_ptr(), memory);
     }
 
     #[test]

@@ -22,9 +22,6 @@ pub use builder::PublisherBuilder;
 #[cfg(target_endian = "big")]
 compile_error!("samples are little-endian in memory as on the wire; big-endian hosts are not supported");
 
-/// How long a publisher that may block sleeps between two looks at its ring.
-const BLOCKED_PAUSE: Duration = Duration::from_micros(500);
-
 /// What to do with samples for which there is no room.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum OnFull {
@@ -294,13 +291,12 @@ impl Publisher {
         // Too far away to be written down is the same as never.
         let deadline = self.patience.and_then(|patience| Instant::now().checked_add(patience));
         for part in bytes.chunks(max_block) {
-            while self.outlet().would_overwrite(part.len()) {
-                if let (Some(patience), Some(deadline)) = (self.patience, deadline)
-                    && Instant::now() >= deadline
-                {
-                    return Err(PublishError::StillFull { patience, taken: self.next_index() - first });
-                }
-                std::thread::sleep(BLOCKED_PAUSE);
+            let left = deadline.map_or(Duration::MAX, |it| it.saturating_duration_since(Instant::now()));
+            if !self.outlet().wait_for_room(part.len(), left) {
+                let patience = self.patience.filter(|_| !self.outlet().has_ended());
+                let taken = self.next_index() - first;
+                return Err(patience
+                    .map_or(PublishError::Ended, |it| PublishError::StillFull { patience: it, taken }));
             }
             let t0 = rate.time_of(self.next_index(), first, t0);
             self.outlet_mut().write(t0, part, rate).map_err(|_| PublishError::TooLarge(sample_bytes))?;

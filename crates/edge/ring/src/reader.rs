@@ -136,8 +136,8 @@ impl Reader {
         self.read_by(|view| view.copy_to(into))
     }
 
-    /// Copies the next record's payload into words, the last filled up with zeros; `size_bytes` becomes how many bytes it
-    /// has. Otherwise like [`read`](Self::read).
+    /// Copies the next record's payload to the start of `into`, in words, the last filled up with zeros; `size_bytes` becomes
+    /// how many bytes it has. Otherwise like [`read`](Self::read).
     pub fn read_words(&mut self, into: &mut Vec<u64>, size_bytes: &mut usize) -> Read {
         self.read_by(|view| {
             *size_bytes = view.payload_bytes();
@@ -197,6 +197,12 @@ impl Reader {
         // Acquire pairs with the writer's release: every record before the head is there. A head that went back
         // is a broken ring's, where there is nothing to read.
         self.memory.control(control::HEAD).load(Ordering::Acquire).saturating_sub(self.cursor)
+    }
+
+    /// Returns how many bytes of records, headers included, the ring holds.
+    #[must_use]
+    pub fn capacity_bytes(&self) -> u64 {
+        self.memory.capacity_bytes()
     }
 
     /// Returns where this reader is.

@@ -108,13 +108,12 @@ impl<'a> Run<'a> {
     /// # Panics
     /// If they need more words than there are.
     #[inline]
-    pub(crate) fn store_parts(self, parts: &[&[u8]]) {
+    pub(crate) fn store_parts<'p>(self, parts: impl Iterator<Item = &'p [u8]>) {
         let mut free = self;
         // Bytes of a word that the next part completes.
         let mut partial = [0; WORD_BYTES];
         let mut filled = 0;
-        for part in parts {
-            let mut part = *part;
+        for mut part in parts {
             if filled > 0 {
                 let taken = part.len().min(WORD_BYTES - filled);
                 partial[filled..filled + taken].copy_from_slice(&part[..taken]);
@@ -192,7 +191,8 @@ mod tests {
             let run = Run::of(&ring, start, bytes.len() / WORD_BYTES);
             for first in 0..=bytes.len() {
                 for second in first..=bytes.len().min(first + 10) {
-                    run.store_parts(&[&bytes[..first], &bytes[first..second], &[], &bytes[second..]]);
+                    let parts = [&bytes[..first], &bytes[first..second], &[], &bytes[second..]];
+                    run.store_parts(parts.into_iter());
                     let mut read = [0; 40];
                     run.load(&mut read);
                     assert_eq!(read[..], bytes[..], "parts end at {first} and {second}");
@@ -205,8 +205,8 @@ mod tests {
     fn the_last_word_is_filled_up_with_zeros() {
         let ring = ring();
         let run = Run::of(&ring, 0, 2);
-        run.store_parts(&[&[0xff; 16]]);
-        run.store_parts(&[&[1, 2], &[3]]);
+        run.store_parts(std::iter::once(&[0xff; 16][..]));
+        run.store_parts([&[1, 2][..], &[3]].into_iter());
         let mut read = [0; 16];
         run.load(&mut read);
         assert_eq!(read[..8], [1, 2, 3, 0, 0, 0, 0, 0]);

@@ -54,13 +54,18 @@ impl<'a> View<'a> {
         self.still_valid()
     }
 
-    /// Copies the payload into words, the last filled up with zeros; otherwise like [`copy_to`](Self::copy_to).
+    /// Copies the payload to the start of `into`, in words, the last filled up with zeros; false if it was overwritten before
+    /// the copy was finished, which then means nothing.
     ///
-    /// For those who read numbers out of it where they lie: bytes of their own may begin anywhere in memory.
+    /// For those who read numbers out of it where they lie: bytes of their own may begin anywhere in memory. Cost: `into`
+    /// grows once, and never becomes shorter: what lies behind the payload means nothing.
     #[inline]
     pub fn copy_to_words(&self, into: &mut Vec<u64>) -> bool {
-        into.resize(self.payload_bytes().div_ceil(WORD_BYTES), 0);
-        self.payload().load(into.as_mut_bytes());
+        let count = self.payload_bytes().div_ceil(WORD_BYTES);
+        if into.len() < count {
+            into.resize(count, 0);
+        }
+        self.payload().load(into[..count].as_mut_bytes());
         self.still_valid()
     }
 

@@ -97,13 +97,37 @@ impl Writer {
         Ok(position)
     }
 
+    /// Writes one record, as [`write`](Self::write) does, out of pieces that are not listed anywhere.
+    ///
+    /// # Errors
+    /// Those of [`write`](Self::write).
+    pub fn write_pieces<'p>(
+        &mut self,
+        kind: u16,
+        totals: [u64; 2],
+        pieces: impl Iterator<Item = &'p [u8]> + Clone,
+    ) -> Result<u64, RecordTooLarge> {
+        let position = self.stage_pieces(kind, totals, pieces)?;
+        self.publish();
+        Ok(position)
+    }
+
     /// Writes one record that no reader sees before [`publish`](Self::publish); otherwise like
     /// [`write`](Self::write). Small records that are published in batches cost less.
     ///
     /// # Errors
     /// Those of [`write`](Self::write).
     pub fn stage(&mut self, kind: u16, totals: [u64; 2], parts: &[&[u8]]) -> Result<u64, RecordTooLarge> {
-        let payload_bytes = parts.iter().map(|part| part.len()).sum();
+        self.stage_pieces(kind, totals, parts.iter().copied())
+    }
+
+    fn stage_pieces<'p>(
+        &mut self,
+        kind: u16,
+        totals: [u64; 2],
+        pieces: impl Iterator<Item = &'p [u8]> + Clone,
+    ) -> Result<u64, RecordTooLarge> {
+        let payload_bytes = pieces.clone().map(<[u8]>::len).sum();
         let limit_bytes = self.max_payload_bytes();
         let too_large = RecordTooLarge { payload_bytes, limit_bytes };
         if payload_bytes > limit_bytes {
@@ -116,7 +140,7 @@ impl Writer {
         let record = self.memory.run(start, header.record_words());
         let (header_words, payload_words) = record.split_at(Header::WORDS);
         header_words.store_header(header);
-        payload_words.store_parts(parts);
+        payload_words.store_parts(pieces);
         self.head = start + header.record_bytes();
         Ok(start)
     }

@@ -12,7 +12,9 @@ mod sender;
 
 pub mod receive {
     //! The reader's side.
-    pub use crate::receiver::{AccountView, Event, Input, Output, ReaderIdentity, Receiver, ReceiverStats};
+    pub use crate::receiver::{
+        AccountView, Event, Input, Output, Outputs, Payload, ReaderIdentity, Receiver, ReceiverStats, Train,
+    };
 }
 
 pub mod send {

@@ -29,7 +29,7 @@ use units::{Epoch, Instant, ReaderId, StreamId};
 use wire::{Announcement, Data, Datagram, Description, Malformed, Reason};
 
 use outbox::Outbox;
-pub use outbox::{Event, Output};
+pub use outbox::{Event, Output, Payload};
 use run::Run;
 use stream::{Arrival, Stream, Surroundings};
 
@@ -62,17 +62,9 @@ pub enum Input<'a> {
         /// The socket's cumulative drop counter as stamped on it (`SO_RXQ_OVFL`).
         drops: Option<u32>,
     },
-    /// Datagrams of one sender that were read from the socket in one piece, in the order in which they were sent.
-    Train {
-        /// Their bytes, one behind the other.
-        bytes: &'a [u8],
-        /// The size of each but the last, which may be shorter; not zero.
-        segment_bytes: usize,
-        /// Where they came from.
-        from: SocketAddr,
-        /// The socket's cumulative drop counter as stamped on them (`SO_RXQ_OVFL`).
-        drops: Option<u32>,
-    },
+    /// Datagrams that were read from the socket in one piece. What comes of them is copied: rather use
+    /// [`Receiver::take_train`].
+    Train(Train<'a>),
     /// The socket's cumulative drop counter now (`SO_MEMINFO`), for what was dropped behind the last datagram.
     ///
     /// Only for a socket that was just found empty: what is still unread lies before the drops and would seem
@@ -162,6 +154,38 @@ pub struct Receiver {
     stats: ReceiverStats,
 }
 
+/// Datagrams of one sender that were read from the socket in one piece, in the order in which they were sent.
+#[derive(Clone, Copy, Debug)]
+pub struct Train<'a> {
+    /// Their bytes, one behind the other.
+    pub bytes: &'a [u8],
+    /// The size of each but the last, which may be shorter; not zero.
+    pub segment_bytes: usize,
+    /// Where they came from.
+    pub from: SocketAddr,
+    /// The socket's cumulative drop counter as stamped on them (`SO_RXQ_OVFL`).
+    pub drops: Option<u32>,
+}
+
+/// What came of a train, and whatever else there is to do before time passes.
+pub struct Outputs<'a> {
+    out: &'a mut Outbox,
+    train: &'a [u8],
+}
+
+impl Outputs<'_> {
+    /// Returns what to do next, `None` if nothing; a datagram to transmit is written to the start of `buffer`.
+    pub fn next(&mut self, buffer: &mut [u8]) -> Option<Output<'_>> {
+        self.out.take(buffer, self.train)
+    }
+}
+
+impl Drop for Outputs<'_> {
+    fn drop(&mut self) {
+        self.out.leave_train(self.train);
+    }
+}
+
 /// A view of one account.
 #[derive(Clone, Debug)]
 pub struct AccountView {
@@ -219,12 +243,7 @@ impl Receiver {
                 }
                 self.on_datagram(now, bytes, from);
             }
-            Input::Train { bytes, segment_bytes, from, drops } => {
-                if let Some(drops) = drops {
-                    self.on_drops(now, drops);
-                }
-                self.on_train(now, bytes, segment_bytes, from);
-            }
+            Input::Train(train) => drop(self.take_train(now, train)),
             Input::SocketDrops(drops) => self.on_drops(now, drops),
             Input::Announced { announcement, from } => {
                 let arrival = Arrival { from, bytes: &[] };
@@ -246,6 +265,17 @@ impl Receiver {
         }
     }
 
+    /// Takes datagrams that came in one piece, and lends what came of them from the memory in which they lie.
+    ///
+    /// What is not taken from the outputs is copied, and there at the next [`poll`](Self::poll).
+    pub fn take_train<'a>(&'a mut self, now: Instant, train: Train<'a>) -> Outputs<'a> {
+        if let Some(drops) = train.drops {
+            self.on_drops(now, drops);
+        }
+        self.on_train(now, train);
+        Outputs { out: &mut self.out, train: train.bytes }
+    }
+
     /// Returns what to do next; a datagram to transmit is written to the start of `buffer`.
     pub fn poll(&mut self, now: Instant, buffer: &mut [u8]) -> Output<'_> {
         if self.out.is_empty() && self.next_deadline().is_some_and(|deadline| deadline <= now) {
@@ -253,15 +283,7 @@ impl Receiver {
         }
         // Asked for before the outbox lends its payloads, and not when there is news in any case.
         let deadline = if self.out.has_news() { None } else { self.next_deadline() };
-        self.out.take(buffer).unwrap_or(Output::Idle { deadline })
-    }
-
-    /// Returns what there is to do before time passes, `None` if nothing; a datagram to transmit is written to the start
-    /// of `buffer`.
-    ///
-    /// For whoever has more inputs at hand: as [`poll`](Self::poll), but nobody asks when to come back.
-    pub fn take_output(&mut self, buffer: &mut [u8]) -> Option<Output<'_>> {
-        self.out.take(buffer)
+        self.out.take(buffer, &[]).unwrap_or(Output::Idle { deadline })
     }
 
     /// Returns what could not be used so far.
@@ -326,26 +348,28 @@ impl Receiver {
         self.streams.get(&stream)?.description()
     }
 
-    fn on_train(&mut self, now: Instant, mut bytes: &[u8], segment_bytes: usize, from: SocketAddr) {
+    fn on_train(&mut self, now: Instant, train: Train<'_>) {
+        let Train { bytes, segment_bytes, from, .. } = train;
         if bytes.is_empty() {
             self.stats.datagrams += 1;
             self.on_datagram(now, bytes, from);
         }
-        while !bytes.is_empty() {
-            let datagram = &bytes[..segment_bytes.min(bytes.len())];
+        let mut start = 0;
+        while start < bytes.len() {
+            let datagram = &bytes[start..bytes.len().min(start + segment_bytes)];
             let Some(first) = Data::decode(datagram) else {
                 self.stats.datagrams += 1;
                 self.on_datagram(now, datagram, from);
-                bytes = &bytes[datagram.len()..];
+                start += datagram.len();
                 continue;
             };
             let stream = first.head.stream;
             let rate = self.streams.get(&stream).and_then(Stream::description).map(|it| it.schema.rate);
-            let run = Run::take(first, bytes, segment_bytes, rate);
+            let run = Run::take(first, bytes, start, segment_bytes, rate);
             self.stats.datagrams += run.datagrams();
             let arrival = Arrival { from, bytes: datagram };
             self.with_stream(now, stream, arrival, |stream, with| stream.on_run(&run, with));
-            bytes = &bytes[run.size_bytes()..];
+            start += run.size_bytes();
         }
     }
 

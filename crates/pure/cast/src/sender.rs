@@ -25,7 +25,7 @@ use core::cmp::Ordering;
 use core::time::Duration;
 
 use ledger::Stage;
-use units::{Epoch, Instant, Random, WallTime};
+use units::{Epoch, Instant, Random};
 use wire::{
     DATA_HEADER_BYTES, Data, DataEncoder, DescriptionError, DescriptorParts, Fit, MAX_RANGES,
     MIN_DATAGRAM_BYTES, Numbered, Report, SampleTotals, Skipped, Tally, Totals,
@@ -173,7 +173,16 @@ impl Sender {
     /// If samples go back in the index or are not whole: the caller's ring keeps their order.
     pub fn handle(&mut self, now: Instant, input: Input<'_>) {
         match input {
-            Input::Samples { first_index, t0, bytes } => self.on_samples(now, first_index, t0, bytes),
+            Input::Samples { first_index, t0, bytes } => {
+                if self.wants(now, first_index, bytes) {
+                    self.queue.push_samples(now, first_index, t0, bytes);
+                }
+            }
+            Input::SamplesIn { first_index, t0, buffer, start } => {
+                if self.wants(now, first_index, &buffer[start..]) {
+                    self.queue.push_buffer(now, first_index, t0, buffer, start);
+                }
+            }
             Input::Skipped { first_index, samples, stage } => {
                 self.on_span(first_index, samples);
                 self.queue.push_hole(first_index, samples, stage);
@@ -272,19 +281,20 @@ impl Sender {
         self.readers.count()
     }
 
-    fn on_samples(&mut self, now: Instant, first_index: u64, t0: WallTime, bytes: &[u8]) {
+    /// Books samples; tells whether there are any that are to be sent.
+    fn wants(&mut self, now: Instant, first_index: u64, bytes: &[u8]) -> bool {
         let sample_bytes = self.queue.sample_bytes();
         assert!(bytes.len().is_multiple_of(sample_bytes), "samples are whole");
         if bytes.is_empty() {
-            return;
+            return false;
         }
         let samples = (bytes.len() / sample_bytes) as u64;
         self.on_span(first_index, samples);
-        if self.is_paused(now) {
+        let is_paused = self.is_paused(now);
+        if is_paused {
             self.queue.push_hole(first_index, samples, Stage::PublisherPaused);
-        } else {
-            self.queue.push_samples(now, first_index, t0, bytes);
         }
+        !is_paused
     }
 
     /// Books an index span; what it jumps over was lost before it came here.

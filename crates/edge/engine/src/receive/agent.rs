@@ -7,7 +7,7 @@ use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use cast::Receiver;
-use cast::receive::{AccountView, Input, Output};
+use cast::receive::{AccountView, Input, Output, Train};
 use sys::{Interest, Poller, Ready, ReceiveBatch, ReceiveOptions, ReceiveSocket, Received, clock};
 use units::{Instant, StreamId};
 use wire::{Announcement, Datagram};
@@ -489,8 +489,8 @@ fn receive_batch(
     port.was_read(now, batch.iter().next().and_then(|received| received.kernel_time));
     let mut buffer = [0; wire::DATAGRAM_BYTES_IPV4];
     for Received { bytes, segment_bytes, from, drops, .. } in batch.iter() {
-        port.machine.handle(now, Input::Train { bytes, segment_bytes, from, drops });
-        while let Some(output) = port.machine.take_output(&mut buffer) {
+        let mut outputs = port.machine.take_train(now, Train { bytes, segment_bytes, from, drops });
+        while let Some(output) = outputs.next(&mut buffer) {
             follow(token, output, &buffer, inlets, reply);
         }
     }

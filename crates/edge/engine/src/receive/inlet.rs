@@ -140,9 +140,11 @@ impl Inlets {
             }
             Event::Block { stream, epoch, positions, t0, clock, payload, .. } => {
                 let Some(way) = self.ways.get_mut(&stream) else { return };
-                let record = BlockRecord { epoch, position: positions.start, t0, clock, payload };
+                let record = BlockRecord { epoch, position: positions.start, t0, clock, payload: &[] };
                 let delivered = positions.end - positions.start;
-                way.put(epoch, kind::BLOCK, &[&record.head(), payload], [delivered, 0]);
+                let head = record.head();
+                let pieces = std::iter::once(&head[..]).chain(payload.pieces());
+                way.put(epoch, kind::BLOCK, pieces, [delivered, 0]);
             }
             Event::Gap { stream, epoch, gap } => {
                 let missing = gap.len();
@@ -288,7 +290,7 @@ impl Inlets {
         }
         self.scratch.clear();
         let kind = record.encode(&mut self.scratch);
-        way.put(record.epoch(), kind, &[&self.scratch], advance);
+        way.put(record.epoch(), kind, std::iter::once(&self.scratch[..]), advance);
     }
 }
 
@@ -310,10 +312,16 @@ impl Way {
 
     /// Writes a record of a life, and advances the totals of this life only: what is left of a replaced one
     /// may be told after its successor has begun.
-    fn put(&mut self, epoch: Epoch, kind: u16, parts: &[&[u8]], advance: [u64; 2]) {
+    fn put<'p>(
+        &mut self,
+        epoch: Epoch,
+        kind: u16,
+        pieces: impl Iterator<Item = &'p [u8]> + Clone,
+        advance: [u64; 2],
+    ) {
         let index = self.life(epoch);
         let totals = &mut self.lives[index].totals;
-        let written = self.writer.write(kind, *totals, parts);
+        let written = self.writer.write_pieces(kind, *totals, pieces);
         written.expect("records of one datagram fit into the smallest ring");
         self.written = true;
         totals[0] += advance[0];
@@ -358,6 +366,7 @@ fn ring_bytes(description: &Description) -> usize {
 mod tests {
     use super::*;
     use crate::ledger_page::read_ledger_page;
+    use cast::receive::Payload;
     use ledger::{Account, AccountState, Gap, GapKind, ReaderRows, StageCounts};
     use ring::{Read, Reader};
     use sample::{Channel, Dtype, Schema};
@@ -383,7 +392,7 @@ mod tests {
     fn block(inlets: &mut Inlets, epoch: Epoch, positions: std::ops::Range<u64>) {
         let payload = vec![0; usize::try_from(positions.end - positions.start).unwrap()];
         let (t0, clock, dtype) = (WallTime::default(), Clock::System, Dtype::U8);
-        let (stream, payload) = (StreamId(1), payload.as_slice());
+        let (stream, payload) = (StreamId(1), Payload::whole(&payload));
         inlets.write(PORT, Event::Block { stream, epoch, positions, t0, clock, dtype, payload });
     }
 

@@ -44,6 +44,8 @@ pub(super) struct Lane {
     sample_bytes: usize,
     /// The ring's totals as they should stand before the next record.
     totals: [u64; 2],
+    /// A publisher that waits goes on when no more than this is left in the ring.
+    enough_room_bytes: u64,
     /// Room for a train.
     train: Vec<u8>,
     departures: Departures,
@@ -116,6 +118,7 @@ impl Lane {
             period: ANNOUNCE_INTERVAL,
         };
         Ok(Self {
+            enough_room_bytes: reader.capacity_bytes() / 2,
             train: vec![0; machine.train_bytes()],
             departures: Departures::default(),
             refused: Vec::new(),
@@ -178,12 +181,13 @@ impl Lane {
     pub(super) fn turn(&mut self, now: Instant, announce_to: Option<SocketAddr>) -> Turn {
         self.announce(now, announce_to);
         self.follow_injection(now);
-        let mut drained = self.drain(now);
+        let mut idle = None;
         for _ in 0..MAX_TRAINS_PER_TURN {
+            // Before every train, so that as many datagrams lie ready as it may have.
             let fed = self.feed(now);
+            idle = self.step(now);
             // Also when nothing was fed: a ring that is closed has something to say too.
-            drained = self.drain(now);
-            if !fed {
+            if !fed && idle.is_some() {
                 break;
             }
         }
@@ -191,10 +195,12 @@ impl Lane {
         if self.machine.is_finished() {
             return Turn::Finished;
         }
-        if self.has_input() || drained.is_some_and(|deadline| deadline <= now) {
-            return Turn::Busy;
+        match idle {
+            Some(deadline) if !self.has_input() && deadline.is_none_or(|deadline| deadline > now) => {
+                Turn::Until(Instant::earlier(deadline, Some(self.next_announcement)))
+            }
+            _ => Turn::Busy,
         }
-        Turn::Until(Instant::earlier(drained, Some(self.next_announcement)))
     }
 
     fn announce(&mut self, now: Instant, to: Option<SocketAddr>) {
@@ -240,21 +246,24 @@ impl Lane {
             }
             fed = true;
         }
-        self.machine
-            .handle(now, Input::Backlog(usize::try_from(self.reader.lag_bytes()).unwrap_or(usize::MAX)));
+        let backlog_bytes = self.reader.lag_bytes();
+        if fed && backlog_bytes <= self.enough_room_bytes {
+            self.shared.there_is_room();
+        }
+        self.machine.handle(now, Input::Backlog(usize::try_from(backlog_bytes).unwrap_or(usize::MAX)));
         fed
     }
 
     fn read(&mut self, now: Instant, record_kind: u16, totals: [u64; 2]) {
         self.totals = totals;
-        let record = std::mem::take(&mut self.record);
-        match Record::decode(record_kind, &record) {
+        match Record::decode(record_kind, &self.record) {
             Ok(Record::Block(BlockRecord { t0, payload, .. })) => {
-                let first_index = self.next_index;
+                let (first_index, start) = (self.next_index, self.record.len() - payload.len());
                 let samples = (payload.len() / self.sample_bytes) as u64;
                 self.next_index += samples;
                 self.totals[0] += samples * self.elements_per_sample;
-                self.machine.handle(now, Input::Samples { first_index, t0, bytes: payload });
+                let buffer = &mut self.record;
+                self.machine.handle(now, Input::SamplesIn { first_index, t0, buffer, start });
             }
             Ok(Record::Gap(_, gap)) => {
                 self.totals[1] += gap.len();
@@ -266,7 +275,6 @@ impl Lane {
                 debug_assert!(false, "a publisher writes nothing else");
             }
         }
-        self.record = record;
     }
 
     /// The ring took samples back before they were sent.
@@ -288,22 +296,27 @@ impl Lane {
         }
     }
 
-    /// Polls the machine until it is idle and sends what it wants sent; returns its deadline.
-    fn drain(&mut self, now: Instant) -> Option<Instant> {
-        loop {
-            match self.machine.poll(now, &mut self.train) {
-                Output::Transmit { destinations, numbers, segment_bytes, size_bytes } => {
-                    for destination in destinations {
-                        self.send(destination, numbers.start, segment_bytes, size_bytes);
-                    }
-                    self.departures.left(clock::monotonic(), numbers.end - numbers.start);
-                    self.tell_refusals(now);
+    /// Does what the machine wants done until it is idle.
+    fn drain(&mut self, now: Instant) {
+        while self.step(now).is_none() {}
+    }
+
+    /// Does the next thing that the machine wants done; returns its deadline if there is nothing before.
+    #[expect(clippy::option_option, reason = "there may be no deadline")]
+    fn step(&mut self, now: Instant) -> Option<Option<Instant>> {
+        match self.machine.poll(now, &mut self.train) {
+            Output::Transmit { destinations, numbers, segment_bytes, size_bytes } => {
+                for destination in destinations {
+                    self.send(destination, numbers.start, segment_bytes, size_bytes);
                 }
-                Output::Event(SenderEvent::TwoPublishers { other }) => self.two_publishers(other),
-                Output::Event(SenderEvent::Finished) => {}
-                Output::Idle { deadline } => return deadline,
+                self.departures.left(clock::monotonic(), numbers.end - numbers.start);
+                self.tell_refusals(now);
             }
+            Output::Event(SenderEvent::TwoPublishers { other }) => self.two_publishers(other),
+            Output::Event(SenderEvent::Finished) => {}
+            Output::Idle { deadline } => return Some(deadline),
         }
+        None
     }
 
     /// Sends a train, of which the first datagram has number `first`, to one destination.

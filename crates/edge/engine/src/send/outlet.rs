@@ -11,7 +11,7 @@ use std::time::Duration;
 use cast::send::{Pacing, Sending};
 use ledger::{AccountState, Evidence, EvidenceSource, Gap, GapKind, Stage, StageCounts, Unit};
 use ring::sync::{AtomicU64, Ordering};
-use ring::{Guard, RecordTooLarge, Writer};
+use ring::{Doorbell, Guard, RecordTooLarge, Writer};
 use sys::SendTechniques;
 use units::{Epoch, WallTime};
 use wire::{Clock, Description, SampleTotals, Totals};
@@ -77,7 +77,6 @@ pub(super) struct Link {
 }
 
 /// What agent and publisher tell each other beside the ring.
-#[derive(Debug)]
 pub(crate) struct OutletShared {
     status: Mutex<OutletStatus>,
     finished: Condvar,
@@ -87,6 +86,8 @@ pub(crate) struct OutletShared {
     closed: AtomicU64,
     /// 1 once nobody reads the ring any more.
     ended: AtomicU64,
+    /// Rung when there is room in the ring again.
+    room: Doorbell,
 }
 
 /// What the agent last said of an outlet.
@@ -166,6 +167,18 @@ impl Outlet {
         let spared = self.writer.as_ref().map_or(0, Writer::spared_bytes);
         let records = usize::try_from(spared).unwrap_or(usize::MAX) / self.ring_bytes(self.record_bytes);
         records.max(1) * self.record_bytes
+    }
+
+    /// Waits until so many bytes of samples overwrite nothing that was not sent, but not for longer than `timeout`; tells whether
+    /// that is so. Nobody waits for a network that has ended.
+    ///
+    /// Whoever waited goes on when half of the ring is free, so that it does not wake up for every train.
+    #[must_use]
+    pub fn wait_for_room(&self, size_bytes: usize, timeout: Duration) -> bool {
+        let has_room = || !self.would_overwrite(size_bytes);
+        let Some(link) = &self.link else { return has_room() };
+        link.shared.room.wait_until(timeout, || (has_room() || self.has_ended()).then_some(()));
+        has_room()
     }
 
     /// Tells whether nobody takes the samples any more, because the agent has ended.
@@ -331,7 +344,7 @@ impl OutletShared {
         let status = Mutex::new(OutletStatus::default());
         let (closed, ended) = (AtomicU64::new(0), AtomicU64::new(0));
         let injection = AtomicU64::new(0.0_f64.to_bits());
-        Self { status, finished: Condvar::new(), injection, closed, ended }
+        Self { status, finished: Condvar::new(), injection, closed, ended, room: Doorbell::new() }
     }
 
     /// Tells whether the publisher has closed its ring.
@@ -344,7 +357,13 @@ impl OutletShared {
     pub(super) fn end(&self) {
         // Relaxed: a publisher that sees it a sample later has lost nothing that it would have kept.
         self.ended.store(1, Ordering::Relaxed);
+        self.room.ring();
         self.update(|status| status.finished = true);
+    }
+
+    /// Wakes a publisher that waits for room.
+    pub(super) fn there_is_room(&self) {
+        self.room.ring();
     }
 
     pub(super) fn injection(&self) -> f64 {

@@ -162,7 +162,7 @@ impl Life {
         self.take_changes(out);
         self.book.deliver(positions.end - positions.start);
         let Data { t0, clock, dtype, .. } = run.first;
-        out.block(self.block_item(positions, t0, clock, dtype), run.payloads());
+        out.run(self.block_item(positions, t0, clock, dtype), run);
         self.tell(now, out);
         true
     }
@@ -349,7 +349,7 @@ impl Life {
         if in_turn && number < self.book.deliverable_below() {
             let block = self.block_item(data.positions(), data.t0, data.clock, data.dtype);
             self.book.deliver(u64::from(data.element_count));
-            out.block(block, [data.payload]);
+            out.block(block, data.payload);
             return;
         }
         let mut payload = self.spare.pop().unwrap_or_default();
@@ -409,7 +409,7 @@ impl Life {
         let Some((_, mut held)) = self.waiting.pop_first() else { return };
         self.book.deliver(held.positions.end - held.positions.start);
         let block = self.block_item(held.positions, held.t0, held.clock, held.dtype);
-        out.block(block, [held.payload.as_slice()]);
+        out.block(block, &held.payload);
         if self.spare.len() < MAX_SPARE_BUFFERS {
             held.payload.clear();
             self.spare.push(held.payload);

@@ -8,7 +8,9 @@ use std::sync::Arc;
 use ledger::{Account, Gap};
 use sample::Dtype;
 use units::{Epoch, StreamId, WallTime};
-use wire::{Clock, Description, Report, Request};
+use wire::{Clock, DATA_HEADER_BYTES, Description, Report, Request};
+
+use super::run::Run;
 
 /// What a receiver wants done.
 #[derive(Debug)]
@@ -60,7 +62,7 @@ pub enum Event<'a> {
         /// The type of every element.
         dtype: Dtype,
         /// The elements, little-endian.
-        payload: &'a [u8],
+        payload: Payload<'a>,
     },
     /// Elements that are missing at this place of the stream.
     Gap {
@@ -100,6 +102,36 @@ pub enum Event<'a> {
     },
 }
 
+/// The elements of a block where they lie: in one piece, or behind the header of each datagram of a train.
+#[derive(Clone, Copy, Debug)]
+pub struct Payload<'a> {
+    bytes: &'a [u8],
+    /// How far one piece begins behind the one before.
+    segment_bytes: usize,
+    /// What stands before each piece.
+    header_bytes: usize,
+}
+
+impl<'a> Payload<'a> {
+    /// Returns elements that lie one behind the other.
+    #[must_use]
+    pub const fn whole(bytes: &'a [u8]) -> Self {
+        Self { bytes, segment_bytes: usize::MAX, header_bytes: 0 }
+    }
+
+    /// Returns the pieces in order.
+    pub fn pieces(&self) -> impl Iterator<Item = &'a [u8]> + Clone + use<'a> {
+        let header_bytes = self.header_bytes;
+        self.bytes.chunks(self.segment_bytes).map(move |segment| &segment[header_bytes..])
+    }
+
+    /// Returns how many bytes all pieces have.
+    #[must_use]
+    pub const fn size_bytes(&self) -> usize {
+        self.bytes.len() - self.bytes.len().div_ceil(self.segment_bytes) * self.header_bytes
+    }
+}
+
 /// Outputs in order, with the payloads they borrow.
 #[derive(Debug, Default)]
 pub(super) struct Outbox {
@@ -109,10 +141,19 @@ pub(super) struct Outbox {
 
 #[derive(Debug)]
 enum Item {
-    Block(BlockItem, Range<usize>),
+    Block(BlockItem, Place),
     Event(Box<Event<'static>>),
     Report(SocketAddr, Box<Report>),
     Request(SocketAddr, Request),
+}
+
+/// Where the payload of a block lies.
+#[derive(Clone, Debug)]
+enum Place {
+    /// Among the payloads that are kept.
+    Kept(Range<usize>),
+    /// In the train that is being taken, behind the header of each of its datagrams.
+    InTrain { bytes: Range<usize>, segment_bytes: usize },
 }
 
 /// A block without its payload.
@@ -126,15 +167,50 @@ pub(super) struct BlockItem {
     pub(super) dtype: Dtype,
 }
 
+impl Place {
+    fn payload<'a>(&self, train: &'a [u8], kept: &'a [u8]) -> Payload<'a> {
+        match self {
+            Self::Kept(bytes) => Payload::whole(&kept[bytes.clone()]),
+            Self::InTrain { bytes, segment_bytes } => Payload {
+                bytes: &train[bytes.clone()],
+                segment_bytes: *segment_bytes,
+                header_bytes: DATA_HEADER_BYTES,
+            },
+        }
+    }
+}
+
 impl Outbox {
-    /// Hands over a block that lies in pieces.
-    pub(super) fn block<'a>(&mut self, block: BlockItem, payload: impl IntoIterator<Item = &'a [u8]>) {
+    /// Hands over a block.
+    pub(super) fn block(&mut self, block: BlockItem, payload: &[u8]) {
         if self.items.is_empty() {
             self.payloads.clear();
         }
         let start = self.payloads.len();
-        payload.into_iter().for_each(|piece| self.payloads.extend_from_slice(piece));
-        self.items.push_back(Item::Block(block, start..self.payloads.len()));
+        self.payloads.extend_from_slice(payload);
+        self.items.push_back(Item::Block(block, Place::Kept(start..self.payloads.len())));
+    }
+
+    /// Hands over a block that lies in the train that is being taken: until that has been [left](Self::leave_train).
+    pub(super) fn run(&mut self, block: BlockItem, run: &Run<'_>) {
+        let (bytes, segment_bytes) = (run.place(), run.segment_bytes());
+        self.items.push_back(Item::Block(block, Place::InTrain { bytes, segment_bytes }));
+    }
+
+    /// Keeps what still lies in a train.
+    pub(super) fn leave_train(&mut self, train: &[u8]) {
+        if !self.items.iter().any(|item| matches!(item, Item::Block(_, Place::Kept(_)))) {
+            self.payloads.clear();
+        }
+        for item in &mut self.items {
+            if let Item::Block(_, place @ Place::InTrain { .. }) = item {
+                let start = self.payloads.len();
+                for piece in place.payload(train, &[]).pieces() {
+                    self.payloads.extend_from_slice(piece);
+                }
+                *place = Place::Kept(start..self.payloads.len());
+            }
+        }
     }
 
     pub(super) fn event(&mut self, event: Event<'static>) {
@@ -164,8 +240,8 @@ impl Outbox {
         matches!(self.items.front(), Some(Item::Block(..) | Item::Event(_)))
     }
 
-    /// Takes the oldest output; a datagram is written to the start of `buffer`.
-    pub(super) fn take(&mut self, buffer: &mut [u8]) -> Option<Output<'_>> {
+    /// Takes the oldest output; a datagram is written to the start of `buffer`. Blocks may lie in `train`.
+    pub(super) fn take<'a>(&'a mut self, buffer: &mut [u8], train: &'a [u8]) -> Option<Output<'a>> {
         let transmit = |to, encoded: Result<usize, wire::BufferTooSmall>| {
             // A buffer that is too small for a report is the caller's choice of datagram size: leave it out.
             encoded.ok().map(|size_bytes| Output::Transmit { to, size_bytes })
@@ -175,9 +251,9 @@ impl Outbox {
                 Item::Event(event) => Some(Output::Event(*event)),
                 Item::Report(to, report) => transmit(to, report.encode(buffer)),
                 Item::Request(to, request) => transmit(to, request.encode(buffer)),
-                Item::Block(block, payload) => {
+                Item::Block(block, place) => {
                     let BlockItem { stream, epoch, positions, t0, clock, dtype } = block;
-                    let payload = &self.payloads[payload];
+                    let payload = place.payload(train, &self.payloads);
                     return Some(Output::Event(Event::Block {
                         stream,
                         epoch,

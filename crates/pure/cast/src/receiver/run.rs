@@ -6,7 +6,7 @@
 use core::ops::Range;
 
 use units::SampleRate;
-use wire::{DATA_HEADER_BYTES, Data};
+use wire::Data;
 
 /// Data datagrams of one stream and life, with consecutive numbers, elements and times.
 #[derive(Clone, Debug)]
@@ -15,23 +15,26 @@ pub(super) struct Run<'a> {
     pub(super) first: Data<'a>,
     /// All of them, headers and payloads.
     bytes: &'a [u8],
+    /// Where they begin in their train.
+    start: usize,
     segment_bytes: usize,
     datagrams: u64,
     elements: u64,
 }
 
 impl<'a> Run<'a> {
-    /// Takes the run at the start of `bytes`, datagrams of `segment_bytes` each, of which the first is `first`.
+    /// Takes the run that begins at `start` of a train, datagrams of `segment_bytes` each, of which the first is `first`.
     ///
     /// `rate` tells when each sample was taken if the first was taken at its time: without it no other joins.
     pub(super) fn take(
         first: Data<'a>,
-        bytes: &'a [u8],
+        train: &'a [u8],
+        start: usize,
         segment_bytes: usize,
         rate: Option<SampleRate>,
     ) -> Self {
-        let mut run =
-            Self { first, bytes, segment_bytes, datagrams: 1, elements: u64::from(first.element_count) };
+        let (bytes, elements) = (&train[start..], u64::from(first.element_count));
+        let mut run = Self { first, bytes, start, segment_bytes, datagrams: 1, elements };
         let mut size = segment_bytes.min(bytes.len());
         if let Some(rate) = rate {
             for datagram in bytes.chunks(segment_bytes).skip(1) {
@@ -82,9 +85,13 @@ impl<'a> Run<'a> {
         start..start.saturating_add(self.elements)
     }
 
-    /// Returns the elements of each datagram, in order.
-    pub(super) fn payloads(&self) -> impl Iterator<Item = &'a [u8]> + use<'a> {
-        self.bytes.chunks(self.segment_bytes).map(|datagram| &datagram[DATA_HEADER_BYTES..])
+    /// Returns where it lies in its train.
+    pub(super) const fn place(&self) -> Range<usize> {
+        self.start..self.start + self.bytes.len()
+    }
+
+    pub(super) const fn segment_bytes(&self) -> usize {
+        self.segment_bytes
     }
 
     /// Returns the datagrams one by one.

@@ -42,6 +42,18 @@ pub enum Input<'a> {
         /// Shape: `[samples, elements per sample]`.
         bytes: &'a [u8],
     },
+    /// Samples at the end of a buffer, which the machine may keep: then it leaves another one in its place, of which the
+    /// content means nothing.
+    SamplesIn {
+        /// Index of the first.
+        first_index: u64,
+        /// When it was taken.
+        t0: WallTime,
+        /// Shape from `start` on: `[samples, elements per sample]`.
+        buffer: &'a mut Vec<u8>,
+        /// Where the samples begin.
+        start: usize,
+    },
     /// Samples that will never come: a hole of the source, or what the ring took back.
     Skipped {
         /// Index of the first.

@@ -13,6 +13,9 @@ const MAX_SPARE_BUFFERS: usize = 64;
 /// Blocks that go on where the last one ended are put behind it up to this size, so that few datagrams have to be
 /// joined from two.
 const MAX_RUN_BYTES: usize = 128 * 1024;
+/// A block of so many bytes is a run by itself if it comes in memory that may be kept: to copy it would cost more than the one
+/// datagram that is joined from it and the next.
+const MIN_KEPT_BYTES: usize = 16 * 1024;
 
 /// Samples and holes in the order of the stream.
 #[derive(Clone, Debug)]
@@ -45,8 +48,10 @@ struct Run {
     first_index: u64,
     t0: WallTime,
     since: Instant,
-    bytes: Vec<u8>,
-    /// How many elements `bytes` holds: kept, because to divide for each datagram takes as long as to send it.
+    /// The samples are what lies behind `start`.
+    memory: Vec<u8>,
+    start: usize,
+    /// How many elements there are: kept, because to divide for each datagram takes as long as to send it.
     elements: u64,
     /// How many elements from the start have left already.
     taken: u64,
@@ -87,9 +92,13 @@ struct Before {
 }
 
 impl Run {
+    fn bytes(&self) -> &[u8] {
+        &self.memory[self.start..]
+    }
+
     /// Tells whether a sample is the one behind this run's last, to the nanosecond of its time.
     fn goes_on_at(&self, first_index: u64, t0: WallTime, sample_bytes: usize, rate: SampleRate) -> bool {
-        let next_index = self.first_index + (self.bytes.len() / sample_bytes) as u64;
+        let next_index = self.first_index + (self.bytes().len() / sample_bytes) as u64;
         next_index == first_index && rate.time_of(first_index, self.first_index, self.t0) == t0
     }
 }
@@ -116,18 +125,44 @@ impl Queue {
         let sample_bytes = self.sample_bytes();
         let elements = (samples.len() / self.element_bytes) as u64;
         if let Some(Item::Samples(run)) = self.items.back_mut()
-            && run.bytes.len() + samples.len() <= MAX_RUN_BYTES
+            && run.bytes().len() + samples.len() <= MAX_RUN_BYTES
             && run.goes_on_at(first_index, t0, sample_bytes, self.rate)
         {
-            run.bytes.extend_from_slice(samples);
+            run.memory.extend_from_slice(samples);
             run.newest = Some((run.elements, now));
             run.elements += elements;
             return;
         }
-        let mut bytes = self.spare.pop().unwrap_or_default();
-        bytes.extend_from_slice(samples);
+        let mut memory = self.spare.pop().unwrap_or_default();
+        memory.clear();
+        memory.extend_from_slice(samples);
+        self.push_run(now, first_index, t0, memory, 0);
+    }
+
+    /// Takes the samples behind `start` in a buffer; where they are many the buffer itself, for another one.
+    pub(super) fn push_buffer(
+        &mut self,
+        now: Instant,
+        first_index: u64,
+        t0: WallTime,
+        buffer: &mut Vec<u8>,
+        start: usize,
+    ) {
+        let samples = &buffer[start..];
+        if samples.len() < MIN_KEPT_BYTES {
+            return self.push_samples(now, first_index, t0, samples);
+        }
+        self.waiting_bytes += samples.len();
+        self.queued_samples += (samples.len() / self.sample_bytes()) as u64;
+        let memory = core::mem::replace(buffer, self.spare.pop().unwrap_or_default());
+        self.push_run(now, first_index, t0, memory, start);
+    }
+
+    fn push_run(&mut self, now: Instant, first_index: u64, t0: WallTime, memory: Vec<u8>, start: usize) {
+        let elements = ((memory.len() - start) / self.element_bytes) as u64;
+        let (taken, next_sample) = (0, 0);
         let run =
-            Run { first_index, t0, since: now, bytes, elements, taken: 0, next_sample: 0, newest: None };
+            Run { first_index, t0, since: now, memory, start, elements, taken, next_sample, newest: None };
         self.items.push_back(Item::Samples(run));
     }
 
@@ -219,16 +254,16 @@ impl Queue {
         let wanted = slice.element_count as usize * size;
         let taken_bytes = |run: &Run| run.taken as usize * size;
         if let Some(Item::Samples(run)) = self.items.front()
-            && run.bytes.len() - taken_bytes(run) >= wanted
+            && run.bytes().len() - taken_bytes(run) >= wanted
         {
             let start = taken_bytes(run);
             let Some(Item::Samples(run)) = self.items.front() else { unreachable!("just matched") };
-            return &run.bytes[start..start + wanted];
+            return &run.bytes()[start..start + wanted];
         }
         self.joined.clear();
         for item in &self.items {
             let Item::Samples(run) = item else { break };
-            let rest = &run.bytes[taken_bytes(run)..];
+            let rest = &run.bytes()[taken_bytes(run)..];
             let missing = wanted - self.joined.len();
             self.joined.extend_from_slice(&rest[..rest.len().min(missing)]);
             if self.joined.len() == wanted {
@@ -275,15 +310,15 @@ impl Queue {
     }
 
     fn drop_front_run(&mut self) {
-        let Some(Item::Samples(mut run)) = self.items.pop_front() else { return };
+        let Some(Item::Samples(run)) = self.items.pop_front() else { return };
         if self.spare.len() < MAX_SPARE_BUFFERS {
-            run.bytes.clear();
-            self.spare.push(run.bytes);
+            // Not cleared: whoever fills it next writes over what it holds.
+            self.spare.push(run.memory);
         }
     }
 
     fn samples(&self, run: &Run) -> u64 {
-        (run.bytes.len() / self.sample_bytes()) as u64
+        (run.bytes().len() / self.sample_bytes()) as u64
     }
 }
 
@@ -381,6 +416,28 @@ mod tests {
         }
         let first = slice(&queue, Instant::ORIGIN + LINGER);
         assert_eq!(first.element_count, 6, "0.4 ms off, and no more");
+    }
+
+    #[test]
+    fn a_large_buffer_is_kept_and_given_back_for_another_and_a_small_one_is_copied() {
+        let mut queue = queue(1, Fit::Samples(1_000));
+        let bytes: Vec<u8> = (0..MIN_KEPT_BYTES + 3).map(|at| (at % 251) as u8).collect();
+        let (mut kept, mut copied) = (bytes.clone(), bytes[..103].to_vec());
+        let t0 = |ms| WallTime::from_nanos(ms * 1_000_000);
+        queue.push_buffer(Instant::ORIGIN, 0, t0(0), &mut kept, 3);
+        assert!(kept.is_empty(), "another one lies in its place");
+        queue.push_buffer(Instant::ORIGIN, MIN_KEPT_BYTES as u64, t0(MIN_KEPT_BYTES as i64), &mut copied, 3);
+        assert_eq!(copied.len(), 103);
+        let mut seen = Vec::new();
+        while let Next::Slice(slice) = queue.next(Instant::ORIGIN, true) {
+            seen.extend_from_slice(queue.payload(&slice));
+            queue.take_slice(&slice);
+        }
+        assert_eq!(seen, [&bytes[3..], &bytes[3..103]].concat());
+        assert_eq!((queue.waiting_bytes(), queue.queued_samples()), (0, 0));
+        let mut next = bytes.clone();
+        queue.push_buffer(Instant::ORIGIN, 0, t0(0), &mut next, 3);
+        assert!(next.capacity() >= bytes.len(), "what has left gives its memory to what comes");
     }
 
     #[test]

@@ -57,6 +57,7 @@ impl Watch {
             }
             Event::Block { stream, epoch, positions, dtype, payload, .. } => {
                 let size = dtype.size_bytes();
+                let payload = payload.pieces().collect::<Vec<_>>().concat();
                 assert_eq!(payload.len() as u64, (positions.end - positions.start) * size as u64);
                 self.expected.clear();
                 self.expected.resize(payload.len(), 0);

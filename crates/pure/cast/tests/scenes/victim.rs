@@ -130,7 +130,9 @@ impl Victim {
     pub(crate) fn drain(&mut self) {
         loop {
             match self.receiver.poll(self.now, &mut self.out) {
-                Output::Event(Event::Block { payload, .. }) => self.delivered += payload.len() as u64 / 4,
+                Output::Event(Event::Block { payload, .. }) => {
+                    self.delivered += payload.size_bytes() as u64 / 4
+                }
                 Output::Event(Event::Began { .. }) => self.began += 1,
                 Output::Event(Event::Ended { account, .. }) => {
                     assert_eq!(account.check(), Ok(()));
