@@ -131,6 +131,31 @@ fn a_queue_discipline_that_is_too_small_is_named_by_the_sender() {
 }
 
 #[test]
+fn a_send_buffer_that_is_full_loses_datagrams_or_holds_the_publisher_up_as_it_was_told() {
+    for on_full in ["overwrite", "block"] {
+        let Some(lan) = lan_or_skip(&HOSTS[..2]) else { return };
+        let [source, reader] = lan.hosts() else { unreachable!("two hosts were asked for") };
+        let bus = source.bus("&sndbuf=4608");
+        let publish = [&PUBLISH[..], &["--on-full", on_full, "--json", "--bus", &bus]].concat();
+        let publisher = Command::start(source, &publish);
+        let reader = read(reader, "reader", "");
+        reader.wait_for_event("began");
+        wait_for_blocks(&reader, 30);
+        // Half of the rate, and a queue behind the socket that would take everything.
+        source.throttle("800kbit", "3000", "10000000");
+        wait_for_blocks(&reader, 60);
+        source.unthrottle();
+        wait_for_blocks(&reader, 20);
+        assert_eq!(source.queue_dropped(), 0);
+        let account = accounts(publisher, vec![reader]).remove(0);
+        match on_full {
+            "block" => assert_lost_nothing(&account),
+            _ => assert!(assert_lost_in(&account, "sender_socket") > 0),
+        }
+    }
+}
+
+#[test]
 fn what_a_lossy_bridge_takes_is_unexplained_and_said_so() {
     let Some(lan) = lan_or_skip(&HOSTS) else { return };
     let [source, readers @ ..] = lan.hosts() else { unreachable!("four hosts were asked for") };

@@ -22,7 +22,8 @@ pub use receive::{
     Announced, Inlet, PortStatus, ReceiveAgent, ReceiveConfig, ReceiveError, ReceivesFor, StreamAccountView,
 };
 pub use send::{
-    Departures, Outlet, OutletConfig, OutletStatus, SendAgent, SendConfig, SendError, open_on_host,
+    Departures, Outlet, OutletConfig, OutletStatus, SendAgent, SendConfig, SendError, SocketFull,
+    open_on_host,
 };
 pub use thread::{Idle, ThreadTuning};
 

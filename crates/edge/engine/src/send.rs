@@ -26,7 +26,7 @@ use crate::thread::{AgentThread, ThreadTuning};
 pub use departures::Departures;
 use lane::{Lane, Turn};
 use outlet::{Link, OutletShared};
-pub use outlet::{Outlet, OutletConfig, OutletStatus};
+pub use outlet::{Outlet, OutletConfig, OutletStatus, SocketFull};
 
 /// Reports are small and few: the default buffer holds hundreds.
 const REPORT_BUFFER_BYTES: usize = 1 << 20;
@@ -35,6 +35,8 @@ const REPORT_BUFFER_BYTES: usize = 1 << 20;
 const MAX_REPORT_BATCHES_PER_TURN: usize = 4;
 const WAKEUP: u64 = 0;
 const REPORTS: u64 = 1;
+/// A socket whose send buffer was full: every lane has its turn whichever it is.
+const ROOM: u64 = 2;
 
 /// Where an agent sends and listens.
 #[derive(Clone, Debug)]
@@ -255,8 +257,14 @@ impl Agent {
         // A process that only waits for its publishers to end still looks at them now and then.
         let now = clock::monotonic();
         let mut next = if more_reports { None } else { Some(now + crate::MAX_SLEEP) };
+        let poller = &self.poller;
         self.lanes.retain_mut(|lane| {
-            match lane.turn(clock::monotonic(), announce_to) {
+            let waited = lane.waits_for_socket();
+            let turn = lane.turn(clock::monotonic(), announce_to);
+            if waited != lane.waits_for_socket() {
+                watch_for_room(poller, lane);
+            }
+            match turn {
                 Turn::Finished => return false,
                 Turn::Busy => next = None,
                 Turn::Until(deadline) => {
@@ -346,6 +354,19 @@ impl Agent {
             }
         }
         true
+    }
+}
+
+/// Lets the poller tell when a socket has room again, as long as somebody waits for it.
+fn watch_for_room(poller: &Poller, lane: &Lane) {
+    let changed = if lane.waits_for_socket() {
+        poller.add(lane.socket(), ROOM, Interest::Write)
+    } else {
+        poller.remove(lane.socket())
+    };
+    if let Err(error) = changed {
+        // Then the lane looks again when its time is over.
+        tracing::debug!("a full socket cannot be watched: {error}");
     }
 }
 

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use cast::send::{DEFAULT_LINGER, Pacing, Sending};
-use engine::{Outlet, OutletConfig, SendError};
+use engine::{Outlet, OutletConfig, SendError, SocketFull};
 use ring::shared::CreateError;
 use sample::{Channel, Dtype, Schema, SchemaError, StreamName};
 use units::{RateError, SampleRate};
@@ -239,6 +239,10 @@ impl PublisherBuilder {
             host: self.node.host_rings().filter(|_| !pinned && self.loss == 0.0),
             send_buffer_bytes: self.node.bus().send_buffer_bytes,
             techniques: self.node.bus().tuning.sending,
+            socket_full: match self.on_full {
+                OnFull::Block => SocketFull::Wait,
+                OnFull::Overwrite | OnFull::Error => SocketFull::Lose,
+            },
         };
         let outlet = open_outlet(&self.node, config)?;
         if self.loss > 0.0 {

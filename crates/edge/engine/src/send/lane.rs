@@ -1,6 +1,7 @@
 //! One publisher inside the sending agent: from its ring through the machine to the socket.
 
 use std::net::SocketAddr;
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ use sys::{Buffer, Loopback, Origin, Outcome, PathError, Refusal, SendOptions, Se
 use units::{Epoch, Instant, Random};
 use wire::{Announcement, Datagram, DescriptionError, Numbered, Report};
 
-use super::outlet::{OutletConfig, OutletShared};
+use super::outlet::{OutletConfig, OutletShared, SocketFull};
 use super::{Departures, SendError, Surroundings};
 use crate::record::{BlockRecord, Record};
 
@@ -26,6 +27,8 @@ const STATUS_INTERVAL: Duration = Duration::from_millis(100);
 const MULTICAST_TTL: u8 = 1;
 /// How many trains one publisher sends before the others have their turn.
 const MAX_TRAINS_PER_TURN: usize = 8;
+/// How long datagrams wait for a send buffer of which nothing leaves: a device that is stuck, and no slow one.
+const MAX_HELD: Duration = Duration::from_secs(5);
 
 /// One publisher's way out.
 pub(super) struct Lane {
@@ -51,9 +54,25 @@ pub(super) struct Lane {
     departures: Departures,
     /// Numbers that were refused, until the machine has been told.
     refused: Vec<Refused>,
+    /// What becomes of datagrams that find the send buffer full.
+    socket_full: SocketFull,
+    /// Parts of `train` that found it full and wait, and since when.
+    held: Vec<Part>,
+    held_since: Instant,
     injection: f64,
     warned: Vec<Stage>,
     path_errors: Vec<PathError>,
+}
+
+/// Datagrams of the train that is being sent, one behind the other.
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Part {
+    destination: usize,
+    /// The number of the first.
+    first: u64,
+    /// Where they lie in the train.
+    bytes: Range<usize>,
+    segment_bytes: usize,
 }
 
 /// A datagram that did not leave.
@@ -122,6 +141,9 @@ impl Lane {
             train: vec![0; machine.train_bytes()],
             departures: Departures::default(),
             refused: Vec::new(),
+            socket_full: config.socket_full,
+            held: Vec::new(),
+            held_since: now,
             machine,
             reader,
             record: Vec::new(),
@@ -160,8 +182,20 @@ impl Lane {
         self.machine.readers().cloned().collect()
     }
 
-    /// Tells whether the publisher has written or said something since the last turn.
+    /// Tells whether datagrams wait for room in the socket's send buffer.
+    pub(super) const fn waits_for_socket(&self) -> bool {
+        !self.held.is_empty()
+    }
+
+    pub(super) const fn socket(&self) -> &SendSocket {
+        &self.socket
+    }
+
+    /// Tells whether the publisher has written or said something since the last turn that can be followed now.
     pub(super) fn has_input(&self) -> bool {
+        if self.waits_for_socket() {
+            return false;
+        }
         let has_samples = self.reader.lag_bytes() > 0 || self.shared.is_closed();
         (self.machine.wants_samples() && has_samples)
             || self.shared.injection().to_bits() != self.injection.to_bits()
@@ -304,11 +338,16 @@ impl Lane {
     /// Does the next thing that the machine wants done; returns its deadline if there is nothing before.
     #[expect(clippy::option_option, reason = "there may be no deadline")]
     fn step(&mut self, now: Instant) -> Option<Option<Instant>> {
+        if self.waits_for_socket() && !self.send_held(now) {
+            return Some(Some(self.held_since + MAX_HELD));
+        }
         match self.machine.poll(now, &mut self.train) {
             Output::Transmit { destinations, numbers, segment_bytes, size_bytes } => {
                 for destination in destinations {
-                    self.send(destination, numbers.start, segment_bytes, size_bytes);
+                    let (first, bytes) = (numbers.start, 0..size_bytes);
+                    self.send(&Part { destination, first, bytes, segment_bytes });
                 }
+                self.held_since = now;
                 self.departures.left(clock::monotonic(), numbers.end - numbers.start);
                 self.tell_refusals(now);
             }
@@ -319,12 +358,48 @@ impl Lane {
         None
     }
 
-    /// Sends a train, of which the first datagram has number `first`, to one destination.
-    fn send(&mut self, destination: usize, first: u64, segment_bytes: usize, size_bytes: usize) {
-        let train = &self.train[..size_bytes];
-        let outcomes = self.socket.send_train(train, segment_bytes, self.destinations[destination]);
-        for ((number, datagram), outcome) in (first..).zip(train.chunks(segment_bytes)).zip(outcomes) {
-            if let Outcome::Refused(why) = *outcome {
+    /// Sends what waited for room in the send buffer; tells whether all of it has left, or is given up.
+    fn send_held(&mut self, now: Instant) -> bool {
+        if now >= self.held_since + MAX_HELD {
+            self.give_up_held();
+        }
+        let waited = std::mem::take(&mut self.held);
+        waited.iter().for_each(|part| self.send(part));
+        if self.held != waited {
+            self.held_since = now;
+        }
+        self.tell_refusals(now);
+        !self.waits_for_socket()
+    }
+
+    /// Books as lost what waited for too long.
+    fn give_up_held(&mut self) {
+        for Part { destination, first, bytes, segment_bytes } in std::mem::take(&mut self.held) {
+            let sizes = self.train[bytes].chunks(segment_bytes).map(<[u8]>::len);
+            let why = Refusal::SocketFull;
+            let refused = (first..).zip(sizes).map(|(number, size_bytes)| Refused {
+                destination,
+                number,
+                size_bytes,
+                why,
+            });
+            self.refused.extend(refused);
+        }
+    }
+
+    /// Sends a part of the train to its destination.
+    fn send(&mut self, part: &Part) {
+        let Part { destination, first, segment_bytes, .. } = *part;
+        let bytes = &self.train[part.bytes.clone()];
+        let outcomes = self.socket.send_train(bytes, segment_bytes, self.destinations[destination]);
+        let starts = (part.bytes.start..).step_by(segment_bytes);
+        for (((number, datagram), start), outcome) in
+            (first..).zip(bytes.chunks(segment_bytes)).zip(starts).zip(outcomes)
+        {
+            let Outcome::Refused(why) = *outcome else { continue };
+            if why == Refusal::SocketFull && self.socket_full == SocketFull::Wait {
+                hold(&mut self.held, Part { first: number, bytes: start..start + datagram.len(), ..*part });
+            } else {
                 self.refused.push(Refused { destination, number, size_bytes: datagram.len(), why });
             }
         }
@@ -407,6 +482,18 @@ impl Drop for Lane {
     /// Whether its epoch is over or its agent comes to grief: nobody shall wait for this lane.
     fn drop(&mut self) {
         self.shared.end();
+    }
+}
+
+/// Adds a datagram to those that wait: to the part before it, if it goes on there.
+fn hold(held: &mut Vec<Part>, datagram: Part) {
+    match held.last_mut() {
+        Some(before)
+            if before.destination == datagram.destination && before.bytes.end == datagram.bytes.start =>
+        {
+            before.bytes.end = datagram.bytes.end;
+        }
+        _ => held.push(datagram),
     }
 }
 

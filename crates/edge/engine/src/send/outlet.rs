@@ -49,6 +49,18 @@ pub struct OutletConfig {
     pub send_buffer_bytes: usize,
     /// What the socket may use to save work.
     pub techniques: SendTechniques,
+    /// What becomes of datagrams that find the send buffer full.
+    pub socket_full: SocketFull,
+}
+
+/// What becomes of datagrams that find the socket's send buffer full.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum SocketFull {
+    /// They are lost, as `sender_socket`: what comes later is timelier.
+    #[default]
+    Lose,
+    /// They wait until there is room, and so does everything behind them; lost are they only if that takes seconds.
+    Wait,
 }
 
 /// The publisher's end: dropping it ends the epoch with a final tally.

@@ -40,6 +40,7 @@ fn outlet_config(destinations: Vec<SocketAddr>) -> OutletConfig {
         host: None,
         send_buffer_bytes: 1 << 18,
         techniques: SendTechniques::default(),
+        socket_full: SocketFull::Lose,
     }
 }
 
