@@ -19,8 +19,8 @@ use scene::{
     numbers, receive_until, receiver, send_number, sender,
 };
 use sys::{
-    Interest, Loopback, Outcome, Poller, ReceiveBatch, Refusal, SendOptions, SendSocket, SendTechniques,
-    clock, host,
+    Interest, Interface, Loopback, Outcome, Poller, ReceiveBatch, Refusal, SendOptions, SendSocket,
+    SendTechniques, clock, host, path_mtu,
 };
 
 const ENETUNREACH: i32 = 101;
@@ -202,6 +202,21 @@ fn what_a_firewall_takes_out_of_a_batch_is_refused_by_the_ip_layer() {
     let Some(()) = namespace.drop_outgoing("udp length 1008 numgen inc mod 7 == 3") else { return };
     let fate = namespace.inside(|| Fate::of(400, 32, 1_100, None));
     fate.assert_all_are(Refusal::Ip(EPERM));
+}
+
+#[test]
+fn the_mtu_of_a_way_is_known_before_anything_is_sent() {
+    let Some(namespace) = Namespace::new() else { return };
+    let Some(_) = namespace.run("ip link set lo mtu 1280") else { return };
+    let Some(_) = namespace.run("ip route add 239.84.0.0/16 dev lo") else { return };
+    namespace.inside(|| {
+        let lo = Interface::find("lo").expect("every namespace has it");
+        for to in ["127.0.0.1:9", "239.84.0.1:9", "[::1]:9"] {
+            assert_eq!(path_mtu(at(to), None).expect("there is a way"), 1_280, "{to}");
+            assert_eq!(path_mtu(at(to), Some(&lo)).expect("there is a way"), 1_280, "{to}");
+        }
+        assert!(path_mtu(at("192.0.2.1:9"), None).is_err(), "there is no way there");
+    });
 }
 
 #[test]

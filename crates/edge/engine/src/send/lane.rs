@@ -9,7 +9,10 @@ use cast::Sender;
 use cast::send::{Input, Output, ReaderReport, SenderConfig, SenderEvent};
 use ledger::Stage;
 use ring::{Read, Reader};
-use sys::{Buffer, Loopback, Origin, Outcome, PathError, Refusal, SendOptions, SendSocket, clock};
+use sys::{
+    Buffer, Loopback, Origin, Outcome, PathError, Refusal, SendOptions, SendSocket, clock, header_bytes,
+    path_mtu,
+};
 use units::{Epoch, Instant, Random};
 use wire::{Announcement, Datagram, DescriptionError, Numbered, Report};
 
@@ -122,7 +125,7 @@ impl Lane {
             tracing::debug!("each train looks its route to {only} up: {error}");
         }
         let schema = &config.description.schema;
-        let machine = machine(config, now)?;
+        let machine = machine(config, fitting_bytes(config, with), now)?;
         let announcement = Announcement {
             stream: machine.next_head().stream,
             epoch: config.epoch,
@@ -533,11 +536,29 @@ fn stage_of(refusal: Refusal) -> Stage {
     }
 }
 
-fn machine(config: &OutletConfig, now: Instant) -> Result<Sender, DescriptionError> {
+/// Returns how large datagrams may be to leave in one piece: as asked for, or as the narrowest of the ways takes them.
+///
+/// A way that is not known is taken at its word; what it turns out to be too narrow for leaves in fragments.
+fn fitting_bytes(config: &OutletConfig, with: &Surroundings) -> usize {
+    let wanted = config.datagram_bytes;
+    let way = |to: &SocketAddr| Some((path_mtu(*to, with.interface.as_ref()).ok()?, *to));
+    let Some((mtu, to)) = config.destinations.iter().filter_map(way).min() else { return wanted };
+    let fitting = mtu.saturating_sub(header_bytes(&to)).max(wire::MIN_DATA_BYTES);
+    if fitting < wanted {
+        tracing::warn!(
+            "stream `{}`: datagrams have {fitting} bytes, not {wanted}: the way to {to} has an MTU of {mtu}\n\
+             say so on the bus (mtu={mtu}), or make every link of the way wider",
+            config.description.name
+        );
+    }
+    wanted.min(fitting)
+}
+
+fn machine(config: &OutletConfig, datagram_bytes: usize, now: Instant) -> Result<Sender, DescriptionError> {
     let sender = SenderConfig {
         description: config.description.clone(),
         epoch: config.epoch,
-        datagram_bytes: config.datagram_bytes,
+        datagram_bytes,
         linger: config.linger,
         clock: config.clock,
         destinations: config.destinations.len(),
