@@ -28,7 +28,7 @@ pub use worker::{WorkerError, serve};
 
 pub use crate::child::Program;
 pub use crate::drawing::FigureError;
-pub use crate::row::Row;
+pub use crate::report::Row;
 pub use probe::cycle::{Limits, Verdict};
 
 #[cfg(test)]

@@ -17,7 +17,7 @@ pub mod iperf3;
 mod local_server;
 mod namespaces;
 mod quota;
-mod row;
+pub mod report;
 pub mod source_004;
 pub mod throughput;
 
@@ -28,4 +28,4 @@ pub use host_state::{HostState, Link};
 pub use local_server::{LocalServer, LocalServerError};
 pub use namespaces::{NamespaceError, Namespaces, Stay};
 pub use quota::{CpuGroup, Quota, QuotaError, Throttled};
-pub use row::Row;
+pub use report::Row;

@@ -11,19 +11,11 @@ use probe::Summary;
 use serde::{Deserialize, Serialize};
 
 use crate::cycle::{CpuLimit, Found, Options, Point, Report, Transport};
+use crate::report::write_conclusions;
+pub use crate::report::{Agreement, Conclusion, Grid};
 
 /// From which ratio on two medians are called different: less is within what repeats spread.
 const DIFFERENT: f64 = 1.25;
-
-/// How much of the source's grid is measured.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Grid {
-    /// A few points, in three to four minutes: shorter runs, and a search that ends a thousand elements from its goal.
-    Short,
-    /// All of it: four quotas, 14 cycle times, 1,000 cycles a run, 5 repeats. It takes most of a day.
-    Full,
-}
 
 /// The source's conclusions beside ours.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -41,54 +33,28 @@ pub struct Comparison {
     pub conclusions: Vec<Conclusion>,
 }
 
-/// One conclusion of the source, and what was measured here.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Conclusion {
-    /// What the source says.
-    pub source: String,
-    /// What was found here.
-    pub here: String,
-    /// Whether the two agree.
-    pub agreement: Agreement,
-}
-
-/// Whether a conclusion holds here.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Agreement {
-    /// It does.
-    Agrees,
-    /// At some points, not at others.
-    Partly,
-    /// It does not.
-    Differs,
-    /// The points for it were not measured.
-    NotMeasured,
-}
-
-impl Grid {
-    /// Returns what is measured. Limits, cycles and quotas are the source's (§2.5, §3); the number of repeats, which it
-    /// does not say, is ours.
-    #[must_use]
-    pub fn options(self) -> Options {
-        let cpus = |millicpus: &[u32]| millicpus.iter().copied().map(CpuLimit::Millicpus).collect();
-        let millis = |millis: &[u64]| millis.iter().copied().map(Duration::from_millis).collect();
-        match self {
-            Self::Short => Options {
-                cycle_times: millis(&[2, 5, 10]),
-                cpus: cpus(&[100, 300, 1_500]),
-                cycles: 100,
-                step: 1_000,
-                ..Options::default()
-            },
-            Self::Full => Options {
-                cycle_times: (1..=14).map(Duration::from_millis).collect(),
-                cpus: cpus(&[50, 100, 300, 1_500]),
-                repeats: 5,
-                ..Options::default()
-            },
-        }
+/// Returns what is measured: in a few minutes shorter runs, and a search that ends a thousand elements from its goal; or
+/// all of it, four quotas, 14 cycle times, 1,000 cycles a run, 5 repeats, which takes most of a day.
+///
+/// Limits, cycles and quotas are the source's (§2.5, §3); the number of repeats, which it does not say, is ours.
+#[must_use]
+pub fn options(grid: Grid) -> Options {
+    let cpus = |millicpus: &[u32]| millicpus.iter().copied().map(CpuLimit::Millicpus).collect();
+    let millis = |millis: &[u64]| millis.iter().copied().map(Duration::from_millis).collect();
+    match grid {
+        Grid::Short => Options {
+            cycle_times: millis(&[2, 5, 10]),
+            cpus: cpus(&[100, 300, 1_500]),
+            cycles: 100,
+            step: 1_000,
+            ..Options::default()
+        },
+        Grid::Full => Options {
+            cycle_times: (1..=14).map(Duration::from_millis).collect(),
+            cpus: cpus(&[50, 100, 300, 1_500]),
+            repeats: 5,
+            ..Options::default()
+        },
     }
 }
 
@@ -212,7 +178,7 @@ fn more_by_shm(pairs: &Pairs<'_>) -> Conclusion {
         here = format!("{here}; at {nothing} of them one of the two carried nothing");
     }
     let source = "shared memory carries consistently more than UDP";
-    conclusion(source, &here, share(more, pairs.len())).with(&without)
+    Conclusion::new(source, &here, Agreement::of_share(more, pairs.len())).with(&without)
 }
 
 fn gap_closes(pairs: &Pairs<'_>) -> Conclusion {
@@ -234,10 +200,10 @@ fn gap_closes(pairs: &Pairs<'_>) -> Conclusion {
     let words = curves.iter().map(|(cpus, shortest, longest)| {
         format!("at {cpus} CPUs from {shortest:.1} times at the shortest cycle time to {longest:.1} at the longest")
     });
-    conclusion(
+    Conclusion::new(
         "with little CPU the advantage of shared memory gets smaller as the cycle time gets longer",
         &words.collect::<Vec<_>>().join("; "),
-        share(closing, curves.len()),
+        Agreement::of_share(closing, curves.len()),
     )
     .with(&without)
 }
@@ -256,7 +222,7 @@ fn break_even(pairs: &Pairs<'_>) -> Conclusion {
         _ => Agreement::Agrees,
     };
     let source = "there might be a point from which on UDP carries as much as shared memory";
-    conclusion(source, &here, agreement).with(&without)
+    Conclusion::new(source, &here, agreement).with(&without)
 }
 
 fn spread(pairs: &Pairs<'_>) -> Conclusion {
@@ -268,13 +234,13 @@ fn spread(pairs: &Pairs<'_>) -> Conclusion {
     let wider = pairs.iter().filter(|pair| width(pair.shm) > width(pair.udp)).count();
     let mean = |of: &dyn Fn(&Pair<'_>) -> f64| mean(&pairs.iter().map(of).collect::<Vec<_>>()) * 100.0;
     let (shm, udp) = (mean(&|pair| share_of_median(pair.shm)), mean(&|pair| share_of_median(pair.udp)));
-    conclusion(
+    Conclusion::new(
         "the results of shared memory deviate more than those of UDP",
         &format!(
             "they spread over more elements at {wider} of {} points; as a share of the median over {shm:.0} % against {udp:.0} % on average",
             pairs.len()
         ),
-        share(wider, pairs.len()),
+        Agreement::of_share(wider, pairs.len()),
     )
     .with(&without)
 }
@@ -299,9 +265,9 @@ fn more_cpu(report: &Report) -> Conclusion {
             let here = format!(
                 "from 0.3 to 1.5 CPUs shared memory carries {shm:.1} times as much, UDP {udp:.1} times"
             );
-            conclusion(source, &here, share(holds, 2))
+            Conclusion::new(source, &here, Agreement::of_share(holds, 2))
         }
-        _ => conclusion(source, "", Agreement::NotMeasured),
+        _ => Conclusion::new(source, "", Agreement::NotMeasured),
     }
 }
 
@@ -312,7 +278,7 @@ fn limit_reached(report: &Report) -> Conclusion {
     let searches: Vec<bool> =
         points.flat_map(|point| point.searches().iter().map(|it| it.found == Found::Limit)).collect();
     let reached = searches.iter().filter(|reached| **reached).count();
-    conclusion(
+    Conclusion::new(
         "with 1.5 CPUs and above 6 ms shared memory nearly always reaches the limit of 1,000,000 elements",
         &format!("the limit was reached in {reached} of {} searches", searches.len()),
         match (reached, searches.len()) {
@@ -324,26 +290,11 @@ fn limit_reached(report: &Report) -> Conclusion {
     )
 }
 
-fn conclusion(source: &str, here: &str, agreement: Agreement) -> Conclusion {
-    let here = if agreement == Agreement::NotMeasured { "not measured" } else { here };
-    Conclusion { source: source.to_owned(), here: here.to_owned(), agreement }
-}
-
 impl Conclusion {
     /// Says beside it which points it leaves out.
     fn with(mut self, left_out: &str) -> Self {
         self.here += left_out;
         self
-    }
-}
-
-/// How far something holds that holds at `some` of `all`.
-const fn share(some: usize, all: usize) -> Agreement {
-    match (some, all) {
-        (_, 0) => Agreement::NotMeasured,
-        (0, _) => Agreement::Differs,
-        (some, all) if some == all => Agreement::Agrees,
-        _ => Agreement::Partly,
     }
 }
 
@@ -367,27 +318,10 @@ fn mean(values: &[f64]) -> f64 {
     if values.is_empty() { 0.0 } else { values.iter().sum::<f64>() / values.len() as f64 }
 }
 
-impl Agreement {
-    /// Returns its words.
-    #[must_use]
-    pub const fn words(self) -> &'static str {
-        match self {
-            Self::Agrees => "agrees",
-            Self::Partly => "agrees in part",
-            Self::Differs => "differs",
-            Self::NotMeasured => "not measured",
-        }
-    }
-}
-
 impl fmt::Display for Comparison {
     /// Writes each conclusion of the source with what was found here.
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(formatter, "conclusions of source {}, and of this host:", self.document)?;
-        for it in &self.conclusions {
-            writeln!(formatter, "  source: {}", it.source)?;
-            writeln!(formatter, "  here:   {} ({})\n", it.here, it.agreement.words())?;
-        }
+        write_conclusions(formatter, &self.document, &self.conclusions)?;
         if self.noisy_points > 0 {
             let Self { points, noisy_points, .. } = self;
             writeln!(

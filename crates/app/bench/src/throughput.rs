@@ -23,7 +23,7 @@ pub use client::{ThroughputError, Watch, measure};
 pub use loss_free::{Found, LossFree, LossFreeFound};
 pub use message::{Account, AccountState, Unit};
 pub use options::{Fragments, LARGEST_DATAGRAM_BYTES, Options, OptionsError, Protocol, Rate, Way, Ways};
-pub use report::{FORMAT, Figures, FlowReport, Interval, Report, RunReport, Start, State, VERSION};
+pub use report::{FORMAT, Figures, FlowReport, Interval, Report, RunReport, Settings, Start, State, VERSION};
 pub use server::TEST;
 pub use side::SideError;
 pub use transport::TransportError;

@@ -10,7 +10,7 @@ use super::message::AccountWords;
 use super::options::{Buffer, EndOfRun, Options};
 use super::transport::Transport;
 use crate::host::Host;
-use crate::row::Row;
+use crate::report::Row;
 use crate::source_004::Comparison;
 
 /// What kind of object it is.

@@ -111,7 +111,7 @@ fn more_cpu_and_the_limit_are_compared_where_they_were_measured() {
 
 #[test]
 fn both_grids_are_in_order_and_the_short_one_is_short() {
-    let (short, full) = (Grid::Short.options(), Grid::Full.options());
+    let (short, full) = (options(Grid::Short), options(Grid::Full));
     assert_eq!((short.check(), full.check()), (Ok(()), Ok(())));
     assert!(short.longest() < Duration::from_secs(450), "{:?}", short.longest());
     assert!(full.longest() > Duration::from_secs(10 * 3_600), "{:?}", full.longest());
@@ -119,7 +119,7 @@ fn both_grids_are_in_order_and_the_short_one_is_short() {
 
 #[test]
 fn every_quota_of_the_source_names_its_figures() {
-    for cpus in Grid::Full.options().cpus {
+    for cpus in options(Grid::Full).cpus {
         assert!(figures(cpus.cpus()).contains("004"), "{cpus}");
     }
     assert_eq!(figures(None), "");

@@ -311,14 +311,13 @@ fn unexpected(connection: &Connection, word: &Word) -> ControlError {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::report::Used;
 
     #[test]
     fn a_failure_at_either_end_is_trouble() {
         let side = |failures: &[&str]| SideResult {
             flows: Vec::new(),
-            cpu_ns: 0,
-            elapsed_ns: 0,
-            elsewhere_cpus: None,
+            used: Used::default(),
             failures: failures.iter().map(ToString::to_string).collect(),
             notes: vec!["a clamped buffer".to_owned()],
         };

@@ -3,31 +3,30 @@
 use std::fmt::Write as _;
 
 use super::report::{Figures, Interval, Report};
+use crate::report::csv::cell;
 
 const HEADER: &str = "run,way,side,stream,receiver,start_s,end_s,omitted,bytes,bits_per_second,packets,lost_packets,\
                       lost_percent,jitter_ms,out_of_order,retransmits,rtt_us,snd_cwnd_bytes\n";
 
-impl Report {
-    /// Writes every flow of every interval, and every interval's sums with an empty `stream`.
-    #[must_use]
-    pub fn to_csv(&self) -> String {
-        let mut text = HEADER.to_owned();
-        for interval in &self.intervals {
-            for figures in &interval.streams {
-                let is_back = self.start.test_start.bidir == 1
-                    && figures.socket.is_some_and(|socket| socket > self.start.test_start.num_streams);
-                let way = if is_back || self.start.test_start.reverse == 1 { "reverse" } else { "forward" };
-                write_row(&mut text, interval, way, figures);
-            }
-            for (figures, name) in interval.sums.all() {
-                let is_back = name.ends_with("reverse") || self.start.test_start.reverse == 1;
-                if let Some(figures) = figures {
-                    write_row(&mut text, interval, if is_back { "reverse" } else { "forward" }, &figures);
-                }
+/// Writes every flow of every interval, and every interval's sums with an empty `stream`.
+pub(super) fn table(report: &Report) -> String {
+    let settings = &report.start.test_start;
+    let mut text = HEADER.to_owned();
+    for interval in &report.intervals {
+        for figures in &interval.streams {
+            let is_back =
+                settings.bidir == 1 && figures.socket.is_some_and(|socket| socket > settings.num_streams);
+            let way = if is_back || settings.reverse == 1 { "reverse" } else { "forward" };
+            write_row(&mut text, interval, way, figures);
+        }
+        for (figures, name) in interval.sums.all() {
+            let is_back = name.ends_with("reverse") || settings.reverse == 1;
+            if let Some(figures) = figures {
+                write_row(&mut text, interval, if is_back { "reverse" } else { "forward" }, &figures);
             }
         }
-        text
     }
+    text
 }
 
 fn write_row(text: &mut String, interval: &Interval, way: &str, it: &Figures) {
@@ -52,9 +51,4 @@ fn write_row(text: &mut String, interval: &Interval, way: &str, it: &Figures) {
         cell(it.rtt),
         cell(it.snd_cwnd),
     );
-}
-
-/// Writes a value; nothing where there is none.
-fn cell(value: Option<impl ToString>) -> String {
-    value.map_or(String::new(), |value| value.to_string())
 }

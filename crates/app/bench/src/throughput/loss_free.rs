@@ -4,8 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::options::{Options, OptionsError, Protocol, Rate};
 use super::report::Settings;
-use super::table::rate_text;
-use crate::row::Row;
+use crate::report::{Row, words};
 
 /// How finely a search looks unless told otherwise, as a part of its limit.
 const USUAL_PARTS: u64 = 100;
@@ -92,7 +91,7 @@ impl LossFreeFound {
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
     pub fn in_words(&self) -> String {
-        let rate = |bits: u64| rate_text(bits as f64);
+        let rate = |bits: u64| words::rate(bits as f64);
         let (found, step, runs) = (rate(self.bits_per_second), rate(self.step), self.confirmations);
         match self.found {
             Found::Nothing => format!("no rate down to {step} held without loss in {runs} runs of {runs}"),

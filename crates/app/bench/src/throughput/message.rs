@@ -21,6 +21,7 @@ use probe::flow::{FlowAccount, FlowSent, FlowState, FlowTotals};
 use serde::{Deserialize, Serialize};
 
 use super::options::{Rate, Way};
+use crate::report::Used;
 
 /// One of the two ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -89,11 +90,7 @@ pub(super) struct Sent {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub(super) struct SideResult {
     pub(super) flows: Vec<FlowResult>,
-    /// Processor time of the end's process.
-    pub(super) cpu_ns: u64,
-    pub(super) elapsed_ns: u64,
-    /// How many processors others kept busy, on the end's host.
-    pub(super) elsewhere_cpus: Option<f64>,
+    pub(super) used: Used,
     /// What makes the run no whole one: flows that failed, accounts that do not add up. Each once.
     pub(super) failures: Vec<String>,
     pub(super) notes: Vec<String>,

@@ -13,10 +13,12 @@ use sys::clock;
 use super::loss_free::LossFreeFound;
 use super::message::{Account, Count, FlowKey, FlowResult, Live, SideResult};
 use super::options::{Fragments, Options, Protocol, Rate, Way, Ways};
-use crate::control::program_version;
+use super::{csv, figure, page};
+use crate::drawing::FigureError;
 use crate::host;
 use crate::host_state::HostState;
-use crate::row::Row;
+pub use crate::report::State;
+use crate::report::{Forms, Row, chart, noise};
 
 mod summary;
 
@@ -42,46 +44,7 @@ pub struct Report {
 }
 
 /// When a measurement began, between whom, and what it was to measure.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Start {
-    /// The program and its version.
-    pub version: String,
-    /// The client's kernel and machine.
-    pub system_info: String,
-    /// When.
-    pub timestamp: Timestamp,
-    /// The server.
-    pub connecting_to: Endpoint,
-    /// The client's host.
-    pub client: HostState,
-    /// The server's host.
-    pub server: HostState,
-    /// Whether both are one.
-    pub same_host: bool,
-    /// What was to be measured.
-    pub test_start: Settings,
-}
-
-/// A moment.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Timestamp {
-    /// UTC, in seconds since 1970.
-    pub timesecs: i64,
-    /// UTC, in nanoseconds since 1970.
-    pub time_ns: i64,
-}
-
-/// An address and port.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Endpoint {
-    /// The address.
-    pub host: String,
-    /// The port.
-    pub port: u16,
-}
+pub type Start = crate::report::Start<Settings>;
 
 /// The options of a measurement, as told.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -284,18 +247,6 @@ pub struct CpuUtilization {
     pub remote_total: Option<f64>,
 }
 
-/// Whether all runs are there.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum State {
-    /// They are.
-    Complete,
-    /// It was ended early: a run is short, or runs are missing.
-    Interrupted,
-    /// Something failed: a run is short, or runs are missing.
-    BrokenOff,
-}
-
 /// How a run ended.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Ending {
@@ -309,6 +260,21 @@ pub(super) enum Ending {
 
 /// Which part of its rate a sender must reach to have shown that the rate holds.
 const KEPT_UP: f64 = 0.95;
+
+impl Forms for Report {
+    fn to_html(&self) -> Result<String, FigureError> {
+        page::page(self)
+    }
+
+    fn to_png(&self) -> Result<Vec<u8>, FigureError> {
+        let header = format!("{}\n{}", self.start.in_words(), noise::in_words(&self.end.noise));
+        chart::png(&figure::charts(self), &header)
+    }
+
+    fn to_csv(&self) -> String {
+        csv::table(self)
+    }
+}
 
 /// What is known when both ends are there.
 pub(super) struct Begun {
@@ -337,20 +303,10 @@ pub(super) struct Builder {
 
 impl Builder {
     pub(super) fn new(options: &Options, begun: Begun) -> Self {
-        let time_ns = clock::wall().as_nanos();
         let Begun { peer, client, server, unit_bytes } = begun;
-        let start = Start {
-            version: format!("tallycast {}", program_version()),
-            system_info: format!("{} {}", client.host.kernel, client.host.machine),
-            timestamp: Timestamp { timesecs: time_ns.div_euclid(1_000_000_000), time_ns },
-            connecting_to: Endpoint { host: peer.ip().to_string(), port: peer.port() },
-            same_host: client.is_same_host(&server),
-            client,
-            server,
-            test_start: Settings::of(options, unit_bytes),
-        };
+        let start = Start::now(peer, client, server, Settings::of(options, unit_bytes));
         let end = End {
-            time_ns,
+            time_ns: start.timestamp.time_ns,
             state: State::Complete,
             streams: Vec::new(),
             runs: Vec::new(),
@@ -556,11 +512,7 @@ impl Builder {
     pub(super) fn finish(mut self, was_interrupted: bool) -> Report {
         let end = &mut self.report.end;
         end.time_ns = clock::wall().as_nanos();
-        end.state = match (self.broken_off, was_interrupted) {
-            (true, _) => State::BrokenOff,
-            (false, true) => State::Interrupted,
-            (false, false) => State::Complete,
-        };
+        end.state = State::of(self.broken_off, was_interrupted);
         end.load_1min = host::load();
         summary::sum_up(&self.report.start, end);
         self.report

@@ -4,7 +4,6 @@
 
 use std::time::Duration;
 
-use rustix::time::{ClockId, clock_gettime};
 use sys::{clock, scheduling};
 use units::Instant;
 
@@ -13,7 +12,7 @@ use super::options::{Options, Rate};
 use super::transport::{Flow, TransportError};
 use super::worker::{Ended, Timetable, Worker};
 use crate::control::{Connection, ControlError};
-use crate::host::Elsewhere;
+use crate::report::Meter;
 
 /// How long this end listens to the other before it looks after its own flows.
 const LISTEN: Duration = Duration::from_millis(10);
@@ -89,8 +88,7 @@ pub(super) struct Side {
     omitted: Vec<(FlowKey, Count)>,
     /// How long after the start that was; none while it is still to come.
     measured_from: Option<Duration>,
-    elsewhere: Elsewhere,
-    cpu_before_ns: u64,
+    meter: Meter,
     is_sent_told: bool,
     is_stopping: bool,
 }
@@ -98,7 +96,7 @@ pub(super) struct Side {
 impl Side {
     /// Starts the threads of all flows.
     pub(super) fn start(run: &Run<'_>, flows: Vec<Flow>) -> Result<Self, SideError> {
-        let (elsewhere, cpu_before_ns) = (Elsewhere::begin(), cpu_ns());
+        let meter = Meter::begin();
         let start = clock::monotonic();
         let run_time = run.options.run_time();
         let rate = run.rate.of_units(run.unit_bytes);
@@ -111,8 +109,7 @@ impl Side {
             marks: run.options.marks().into_iter().enumerate().peekable(),
             omitted: Vec::new(),
             measured_from: run.options.omit.is_zero().then_some(Duration::ZERO),
-            elsewhere,
-            cpu_before_ns,
+            meter,
             is_sent_told: false,
             is_stopping: false,
         };
@@ -277,9 +274,7 @@ impl Side {
         // A hundred flows mostly fail for one reason.
         failures.sort_unstable();
         failures.dedup();
-        let cpu_ns = cpu_ns().saturating_sub(self.cpu_before_ns);
-        let elsewhere_cpus = self.elsewhere.cpus(Duration::from_nanos(cpu_ns));
-        SideResult { flows, cpu_ns, elapsed_ns: nanos(elapsed), elsewhere_cpus, failures, notes }
+        SideResult { flows, used: self.meter.used(), failures, notes }
     }
 }
 
@@ -307,12 +302,6 @@ pub(super) fn check_cpu(cpu: Option<usize>) -> Result<(), SideError> {
     // On a thread of its own, whose scheduling ends with it.
     let pinned = std::thread::spawn(move || scheduling::pin_to_cpu(cpu)).join();
     pinned.expect("pinning does not panic").map_err(|source| SideError::Cpu { cpu, source })
-}
-
-/// Returns the processor time of this process so far, the kernel's in its name included.
-fn cpu_ns() -> u64 {
-    let time = clock_gettime(ClockId::ProcessCPUTime);
-    u64::try_from(time.tv_sec * 1_000_000_000 + time.tv_nsec).unwrap_or(0)
 }
 
 fn nanos(duration: Duration) -> u64 {

@@ -3,9 +3,9 @@
 use std::fmt::{self, Write as _};
 
 use super::options::Protocol;
-use crate::host_state::HostState;
-
-use super::report::{Figures, Interval, Report, RunReport, Start, State, Sums};
+use super::report::{Figures, Interval, Report, RunReport, Start, Sums};
+use crate::report::words::{bytes as bytes_text, counted, rate as rate_text};
+use crate::report::{Whole, write_rows};
 
 impl Protocol {
     /// Returns the protocol's name.
@@ -34,13 +34,9 @@ impl Start {
             (Some(packets), _) => format!("{packets} a second each"),
             (None, bits) => format!("{} each", rate_text(bits as f64)),
         };
-        let hosts = if self.same_host {
-            format!("both ends: {}", self.client.in_words())
-        } else {
-            format!("client: {}\nserver: {}", self.client.in_words(), self.server.in_words())
-        };
         format!(
-            "{hosts}\n{} {way} {}:{}, {} of {} bytes, {rate}; {} of {} s",
+            "{}\n{} {way} {}:{}, {} of {} bytes, {rate}; {} of {} s",
+            self.hosts_in_words(),
             test.protocol,
             self.connecting_to.host,
             self.connecting_to.port,
@@ -49,24 +45,6 @@ impl Start {
             counted(test.repeats, "run"),
             test.duration
         )
-    }
-}
-
-impl Start {
-    /// Says what limits the sockets of both hosts.
-    #[must_use]
-    pub fn limits_in_words(&self) -> String {
-        let of = |name: &str, host: &HostState| {
-            let number = |value: Option<u64>| value.map_or("unknown".to_owned(), |value| value.to_string());
-            format!(
-                "{name}: rmem_default {}, rmem_max {}, wmem_max {}, congestion control {}",
-                number(host.host.rmem_default_bytes),
-                number(host.host.rmem_max_bytes),
-                number(host.wmem_max_bytes),
-                host.congestion_control.as_deref().unwrap_or("unknown")
-            )
-        };
-        format!("{}\n{}", of("client", &self.client), of("server", &self.server))
     }
 }
 
@@ -111,22 +89,8 @@ impl RunReport {
 impl fmt::Display for Report {
     /// Writes what came of all runs, with their spread, their accounts, and what is to be known beside.
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(formatter, "\n{:40} {:>14} {:>31}  RUNS", "", "MEDIAN", "(LEAST – MOST)")?;
-        for row in &self.end.rows {
-            let value = |value: f64| match row.metric.as_str() {
-                "bits_per_second" => rate_text(value),
-                _ => format!("{value:.3} {}", row.unit),
-            };
-            let mark = if self.end.noise.is_empty() { "" } else { "~" };
-            let spread = format!("({} – {})", value(row.min), value(row.max));
-            let name = format!("{} {} {}", row.system, row.case, row.metric.replace('_', " "));
-            writeln!(
-                formatter,
-                "{name:40} {:>14} {spread:>31}  {}",
-                format!("{mark}{}", value(row.median)),
-                row.runs
-            )?;
-        }
+        let whole = if self.end.noise.is_empty() { Whole::Quiet } else { Whole::Noisy };
+        write_rows(formatter, &self.end.rows, whole)?;
         if let Some(found) = &self.end.loss_free {
             writeln!(formatter, "{}", found.in_words())?;
         }
@@ -141,11 +105,7 @@ impl fmt::Display for Report {
         for note in &self.end.notes {
             writeln!(formatter, "note: {note}")?;
         }
-        match self.end.state {
-            State::Complete => Ok(()),
-            State::Interrupted => writeln!(formatter, "ended early: a run is short, or runs are missing"),
-            State::BrokenOff => writeln!(formatter, "broken off: a run is short, or runs are missing"),
-        }
+        self.end.state.in_words().map_or(Ok(()), |words| writeln!(formatter, "{words}"))
     }
 }
 
@@ -227,47 +187,4 @@ fn write_line(text: &mut String, head: &str, it: &Figures) {
         text.push_str("  (omitted)");
     }
     text.push('\n');
-}
-
-/// Writes how many there are of something.
-fn counted(count: u32, what: &str) -> String {
-    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
-}
-
-/// Writes a rate in decimal units.
-pub(super) fn rate_text(bits_per_second: f64) -> String {
-    scaled(bits_per_second, 1_000.0, ["bit/s", "kbit/s", "Mbit/s", "Gbit/s", "Tbit/s"])
-}
-
-/// Writes a size in binary units.
-fn bytes_text(bytes: f64) -> String {
-    scaled(bytes, 1_024.0, ["B", "KiB", "MiB", "GiB", "TiB"])
-}
-
-fn scaled(mut value: f64, base: f64, units: [&str; 5]) -> String {
-    let mut unit = 0;
-    while value >= base && unit + 1 < units.len() {
-        value /= base;
-        unit += 1;
-    }
-    match value {
-        _ if unit == 0 => format!("{value:.0} {}", units[0]),
-        0.0..10.0 => format!("{value:.2} {}", units[unit]),
-        10.0..100.0 => format!("{value:.1} {}", units[unit]),
-        _ => format!("{value:.0} {}", units[unit]),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn rates_are_decimal_and_sizes_binary() {
-        assert_eq!(rate_text(999.0), "999 bit/s");
-        assert_eq!(rate_text(1_000.0), "1.00 kbit/s");
-        assert_eq!(rate_text(12_345_678.0), "12.3 Mbit/s");
-        assert_eq!(bytes_text(1_024.0), "1.00 KiB");
-        assert_eq!(bytes_text(128.0 * 1_024.0), "128 KiB");
-    }
 }

@@ -1,11 +1,13 @@
 //! `tallycast bench`: what is measured lies in the crate of that name, one verb a file here.
 
 mod cycle;
+mod handout;
 mod iperf3;
 mod letters;
 mod output;
 mod pending;
 mod reproduce;
+mod scene;
 mod server;
 mod throughput;
 mod watching;
@@ -85,7 +87,9 @@ pub(crate) fn as_iperf3(arguments: impl Iterator<Item = OsString>) -> Vec<OsStri
 
 pub(crate) fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
     match arguments.what {
-        None if arguments.server.server => server::run(&arguments.server, arguments.throughput.port),
+        None if arguments.server.server => {
+            server::run(&arguments.server, arguments.throughput.other_end.port)
+        }
         None => throughput::run(&arguments.throughput),
         Some(What::Throughput(arguments)) => throughput::run(&arguments),
         Some(What::Cycle(arguments)) => cycle::run(&arguments),

@@ -1,15 +1,9 @@
 //! What runs have in common, and whether they are to be relied on.
 
-use probe::Summary;
-
 use super::{CpuUtilization, End, Figures, KEPT_UP, RunReport, Settings, Start, Sums};
-use crate::row::Row;
+use crate::report::noise::{self, Elsewhere};
+use crate::report::{Row, RowNames};
 use crate::throughput::message::SideResult;
-
-/// How many processors others may keep busy before a run is called noisy.
-const QUIET_CPUS: f64 = 0.2;
-/// How far rates may spread, as a share of their median, before a measurement is called noisy.
-const QUIET_SPREAD: f64 = 0.1;
 
 /// What both ends say of a run.
 pub(super) struct Sides<'a> {
@@ -22,33 +16,21 @@ pub(super) struct Sides<'a> {
 
 pub(super) fn run_report(run: u32, start: &Start, sums: Sums, sides: Sides<'_>) -> RunReport {
     let Sides { ours, theirs, skipped, trouble, target_bitrate } = sides;
-    let (client_elsewhere_cpus, server_elsewhere_cpus) = elsewhere(start, ours, theirs);
-    let mut noise = disturbances(start, client_elsewhere_cpus, server_elsewhere_cpus);
+    let elsewhere = Elsewhere::of(start.same_host, &ours.used, theirs.map(|side| &side.used));
+    let mut noise = elsewhere.disturbances(start.same_host);
     noise.extend(behind(target_bitrate, &start.test_start, &sums));
     RunReport {
         run,
         target_bitrate,
         trouble,
         sums,
-        client_cpu_percent: cpu_percent(ours),
-        server_cpu_percent: theirs.map(cpu_percent),
-        client_elsewhere_cpus,
-        server_elsewhere_cpus,
+        client_cpu_percent: ours.used.cpu_percent(),
+        server_cpu_percent: theirs.map(|side| side.used.cpu_percent()),
+        client_elsewhere_cpus: elsewhere.client,
+        server_elsewhere_cpus: elsewhere.server,
         skipped,
         noise,
     }
-}
-
-/// Says on which hosts other work kept processors busy.
-fn disturbances(start: &Start, client: Option<f64>, server: Option<f64>) -> Vec<String> {
-    let hosts = if start.same_host {
-        vec![("this host", client)]
-    } else {
-        vec![("the client's host", client), ("the server's host", server)]
-    };
-    let busy =
-        hosts.into_iter().filter_map(|(host, cpus)| Some((host, cpus.filter(|cpus| *cpus > QUIET_CPUS)?)));
-    busy.map(|(host, cpus)| format!("other work kept {cpus:.1} CPUs of {host} busy")).collect()
 }
 
 /// Says whether senders were slower than they were to be. What they handed over and the host refused is no fault of
@@ -69,22 +51,6 @@ fn behind(target_bitrate: u64, settings: &Settings, sums: &Sums) -> Option<Strin
     (share < KEPT_UP).then(|| format!("senders reached only {:.0} % of their rate", share * 100.0))
 }
 
-/// Returns how many processors others kept busy on each host. On a host that has both ends, each end takes the other's
-/// work for somebody else's: it is taken off.
-fn elsewhere(start: &Start, ours: &SideResult, theirs: Option<&SideResult>) -> (Option<f64>, Option<f64>) {
-    let Some(theirs) = theirs else { return (ours.elsewhere_cpus, None) };
-    if !start.same_host {
-        return (ours.elsewhere_cpus, theirs.elsewhere_cpus);
-    }
-    let without_the_other = ours.elsewhere_cpus.map(|cpus| (cpus - cpu_percent(theirs) / 100.0).max(0.0));
-    (without_the_other, without_the_other)
-}
-
-#[expect(clippy::cast_precision_loss, reason = "times of a run are far below 2^53 ns")]
-fn cpu_percent(side: &SideResult) -> f64 {
-    if side.elapsed_ns == 0 { 0.0 } else { side.cpu_ns as f64 * 100.0 / side.elapsed_ns as f64 }
-}
-
 /// Completes the end of a report with what its runs have in common.
 pub(super) fn sum_up(start: &Start, end: &mut End) {
     end.sums = Sums {
@@ -101,9 +67,11 @@ pub(super) fn sum_up(start: &Start, end: &mut End) {
         Some(found) => found.row(&start.test_start).into_iter().collect(),
         None => rows(&start.test_start, &comparable(&end.runs)),
     };
-    let most = |of: fn(&RunReport) -> Option<f64>| end.runs.iter().filter_map(of).reduce(f64::max);
-    let (client, server) = (most(|run| run.client_elsewhere_cpus), most(|run| run.server_elsewhere_cpus));
-    end.noise = disturbances(start, client, server);
+    let elsewhere = end
+        .runs
+        .iter()
+        .map(|run| Elsewhere { client: run.client_elsewhere_cpus, server: run.server_elsewhere_cpus });
+    end.noise = Elsewhere::most(elsewhere).disturbances(start.same_host);
     let is_behind = |run: &&RunReport| behind(run.target_bitrate, &start.test_start, &run.sums).is_some();
     match end.runs.iter().filter(is_behind).count() {
         0 => {}
@@ -114,16 +82,9 @@ pub(super) fn sum_up(start: &Start, end: &mut End) {
     if !end.rows.is_empty() && end.runs.iter().all(|run| run.trouble.is_some()) {
         end.noise.push("no run is whole: these are figures of runs that ended early".to_owned());
     }
-    for row in end.rows.iter().filter(|row| row.metric == "bits_per_second" && row.median > 0.0) {
-        let spread = (row.max - row.min) / row.median;
-        if spread > QUIET_SPREAD {
-            end.noise.push(format!(
-                "rates of {} spread over {:.0} % of their median",
-                row.case,
-                spread * 100.0
-            ));
-        }
-    }
+    let rates = end.rows.iter().filter(|row| row.metric == "bits_per_second");
+    let spreads = noise::spreads("rates", rates);
+    end.noise.extend(spreads);
 }
 
 /// Adds up runs that followed each other.
@@ -176,17 +137,9 @@ fn rows(settings: &Settings, runs: &[&RunReport]) -> Vec<Row> {
         let figures: Vec<Figures> = runs.iter().filter_map(|run| of(&run.sums)).collect();
         for (metric, unit, value) in metrics {
             let values: Vec<f64> = figures.iter().filter_map(value).collect();
-            rows.extend(Summary::of(&values).map(|summary| Row {
-                bench: "throughput".to_owned(),
-                case: settings.case(way),
-                system: settings.protocol.to_lowercase(),
-                metric: metric.to_owned(),
-                unit: unit.to_owned(),
-                median: summary.median,
-                min: summary.min,
-                max: summary.max,
-                runs: summary.count as u64,
-            }));
+            let (case, system) = (settings.case(way), settings.protocol.to_lowercase());
+            let names = RowNames { bench: "throughput", case: &case, system: &system, metric, unit };
+            rows.extend(Row::of(names, &values));
         }
     }
     rows

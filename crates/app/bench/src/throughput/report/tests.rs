@@ -5,6 +5,7 @@ use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use super::*;
+use crate::report::Used;
 use crate::throughput::message::{AccountState, Unit};
 
 const SENDER: FlowKey = FlowKey::sender(Way::Forward, 0);
@@ -52,15 +53,8 @@ fn side(key: FlowKey, total: Count, omitted: Count, account: Option<Account>) ->
         congestion_control: None,
         account,
     };
-    let (cpu_ns, elapsed_ns) = (30_000_000, 300_000_000);
-    SideResult {
-        flows: vec![flow],
-        cpu_ns,
-        elapsed_ns,
-        elsewhere_cpus: Some(0.15),
-        failures: Vec::new(),
-        notes: Vec::new(),
-    }
+    let used = Used { cpu_ns: 30_000_000, elapsed_ns: 300_000_000, elsewhere_cpus: Some(0.15) };
+    SideResult { flows: vec![flow], used, failures: Vec::new(), notes: Vec::new() }
 }
 
 fn account(sent: u64, received: u64) -> Account {

@@ -1,6 +1,7 @@
 //! `tallycast bench reproduce`: a document's measurements done again, its conclusions beside ours.
 
-use bench::source_004::{self, Grid};
+use bench::report::Grid;
+use bench::source_004;
 use clap::{Args, ValueEnum};
 
 use super::output::{self, Output};
@@ -36,7 +37,7 @@ enum Document {
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     let grid = if arguments.full { Grid::Full } else { Grid::Short };
     match arguments.document {
-        Document::Exchange => output::measure(&grid.options(), &arguments.output, |report| {
+        Document::Exchange => output::measure(&source_004::options(grid), &arguments.output, |report| {
             report.source = Some(source_004::compare(report, grid));
         }),
     }

@@ -1,18 +1,18 @@
 //! `tallycast bench`, `tallycast bench throughput`: the arguments of a measurement between two ends, in iperf3's letters.
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs};
+use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::{Context, bail};
+use anyhow::bail;
 use bench::control::Patience;
 use bench::throughput::{self, Fragments, LossFree, Options, Protocol, Rate, Report, State, Ways};
-use bench::{LocalServer, Namespaces, Stay};
 use clap::Args;
 
+use super::handout::{FileArguments, Files};
 use super::letters::{self, CpuPair};
 use super::pending::Pending;
-use super::server::DEFAULT_PORT;
+use super::scene::{OtherEnd, Scene};
 use super::watching::{Form, Watching};
 use crate::Outcome;
 
@@ -29,15 +29,8 @@ Rates are decimal bits, sizes binary bytes. Each run's loss is accounted for; do
 #[derive(Args, Debug)]
 #[group(skip)]
 pub(crate) struct Arguments {
-    /// Measure with the server on this host; without it both ends are on this one
-    #[arg(short, long, value_name = "HOST")]
-    client: Option<String>,
-    /// Make two network namespaces with a cable between them and measure from one to the other (root only)
-    #[arg(long, conflicts_with_all = ["client", "bind"])]
-    netns: bool,
-    /// The server's port
-    #[arg(short, long, value_name = "PORT", default_value_t = DEFAULT_PORT)]
-    pub(super) port: u16,
+    #[command(flatten)]
+    pub(super) other_end: OtherEnd,
     /// Send datagrams instead of TCP
     #[arg(short, long)]
     udp: bool,
@@ -86,9 +79,6 @@ pub(crate) struct Arguments {
     /// The processor of this end's threads, and of the server's: 2 or 2,3
     #[arg(short = 'A', long, value_name = "CPU[,CPU]")]
     affinity: Option<CpuPair>,
-    /// The address of this host that everything goes by
-    #[arg(short = 'B', long, value_name = "ADDRESS")]
-    bind: Option<IpAddr>,
     /// The congestion control of TCP
     #[arg(short = 'C', long, value_name = "NAME")]
     congestion: Option<String>,
@@ -101,15 +91,8 @@ pub(crate) struct Arguments {
     /// Print an object a line while it goes on: start, interval …, end
     #[arg(long, conflicts_with = "json")]
     json_stream: bool,
-    /// Write figures, runs and accounts into a page that needs nothing beside it
-    #[arg(long, value_name = "FILE")]
-    html: Option<PathBuf>,
-    /// Write the figures as a picture
-    #[arg(long, value_name = "FILE")]
-    png: Option<PathBuf>,
-    /// Write every interval into a table for other programs
-    #[arg(long, value_name = "FILE")]
-    csv: Option<PathBuf>,
+    #[command(flatten)]
+    files: FileArguments,
     /// Also print the interface, buffers and limits of both hosts
     #[arg(short = 'V', long)]
     verbose: bool,
@@ -126,13 +109,13 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     let loss_free = arguments.loss_free.then(|| LossFree::of(&options, step)).transpose()?;
     // Made before anything is measured: a folder that cannot be written is better known now.
     let logfile = arguments.logfile.as_deref().map(Pending::new).transpose()?;
-    let files = Files::begin(arguments)?;
+    let files = Files::begin(&arguments.files)?;
     let mut watching = Watching::new(arguments.form(), logfile)?;
-    let measured = Scene::set(arguments).and_then(|scene| {
+    let measured = Scene::set(&arguments.other_end).and_then(|scene| {
         Ok(throughput::measure(
             &options,
             loss_free.as_ref(),
-            scene.server,
+            scene.server(),
             Patience::default(),
             &mut watching,
         )?)
@@ -146,62 +129,6 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     watching.end(&report)?;
     written?;
     judge(&report)
-}
-
-/// The files that a report goes into.
-struct Files {
-    csv: Option<Pending>,
-    html: Option<Pending>,
-    png: Option<Pending>,
-}
-
-impl Files {
-    fn begin(arguments: &Arguments) -> anyhow::Result<Self> {
-        let begin = |path: &Option<PathBuf>| path.as_deref().map(Pending::new).transpose();
-        let Arguments { csv, html, png, .. } = arguments;
-        Ok(Self { csv: begin(csv)?, html: begin(html)?, png: begin(png)? })
-    }
-
-    fn write(self, report: &Report) -> anyhow::Result<()> {
-        let written = [
-            self.csv.map_or(Ok(()), |csv| csv.write(report.to_csv().as_bytes())),
-            self.html.map_or(Ok(()), |html| html.write(report.to_html()?.as_bytes())),
-            self.png.map_or(Ok(()), |png| png.write_picture(report.to_png())),
-        ];
-        written.into_iter().collect()
-    }
-}
-
-/// Where a measurement takes place. Dropping it removes what was made for it, the last made first.
-struct Scene {
-    server: SocketAddr,
-    _stay: Option<Stay>,
-    _own_server: Option<LocalServer>,
-    _namespaces: Option<Namespaces>,
-}
-
-impl Scene {
-    fn set(arguments: &Arguments) -> anyhow::Result<Self> {
-        if let Some(host) = &arguments.client {
-            let server = resolve(host, arguments.port, arguments.bind)?;
-            return Ok(Self { server, _stay: None, _own_server: None, _namespaces: None });
-        }
-        let program = super::server::this_program()?;
-        if !arguments.netns {
-            let own = LocalServer::start(&program, Ipv4Addr::LOCALHOST.into())?;
-            return Ok(Self {
-                server: own.address(),
-                _stay: None,
-                _own_server: Some(own),
-                _namespaces: None,
-            });
-        }
-        let namespaces = Namespaces::make()?;
-        let own = namespaces.start_server(&program)?;
-        let stay = namespaces.enter()?;
-        let server = own.address();
-        Ok(Self { server, _stay: Some(stay), _own_server: Some(own), _namespaces: Some(namespaces) })
-    }
 }
 
 impl Arguments {
@@ -233,7 +160,7 @@ impl Arguments {
             repeats: self.repeat,
             client_cpu: self.affinity.map(|cpus| cpus.client),
             server_cpu: self.affinity.and_then(|cpus| cpus.server),
-            from: self.bind,
+            from: self.other_end.bind,
             congestion_control: self.congestion.clone(),
             fragments: if self.dont_fragment { Fragments::Forbidden } else { Fragments::Allowed },
         }
@@ -245,20 +172,6 @@ impl Arguments {
             (_, true) => Form::JsonStream,
             _ if self.verbose => Form::VerboseText,
             _ => Form::Text,
-        }
-    }
-}
-
-/// Finds the address of a server; of several the first of the version of IP that this end is bound to.
-fn resolve(host: &str, port: u16, from: Option<IpAddr>) -> anyhow::Result<SocketAddr> {
-    let found = (host, port).to_socket_addrs().with_context(|| {
-        format!("`{host}` is no host that is known here\nwrite an address such as 192.0.2.7, or a name that resolves")
-    })?;
-    let mut fitting = found.filter(|address| from.is_none_or(|from| from.is_ipv4() == address.is_ipv4()));
-    match fitting.next() {
-        Some(address) => Ok(address),
-        None => {
-            bail!("`{host}` has no address of the IP version of -B\nbind to an address of the other version")
         }
     }
 }

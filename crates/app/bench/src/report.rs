@@ -1,0 +1,31 @@
+//! What the reports of all tests have in common, so that a table of several needs no knowledge of any.
+//!
+//! [`Start`] says when, between whom and what; [`State`] how it ended; a [`Row`] is the median of repeats; what
+//! each end [used](Used) tells whether they are to be relied on. Handing a report out in other [forms](Forms) is shared too; a [`Reproduction`] puts the
+//! figures and [conclusions](Conclusion) of a document beside ours.
+//!
+//! Not here: what a test measures, and what it says of it.
+
+pub(crate) mod chart;
+mod conclusion;
+pub(crate) mod csv;
+mod envelope;
+mod forms;
+pub(crate) mod noise;
+pub(crate) mod page;
+mod reproduction;
+mod row;
+mod used;
+mod watch;
+pub(crate) mod words;
+
+pub(crate) use conclusion::write_conclusions;
+pub use conclusion::{Agreement, Conclusion, Grid};
+pub use envelope::{Endpoint, Start, State, Timestamp};
+pub use forms::Forms;
+pub use reproduction::{Beside, Part, PartOutcome, Reproduction};
+pub use row::Row;
+pub(crate) use row::{RowNames, Whole, write_rows};
+pub(crate) use used::Meter;
+pub use used::Used;
+pub use watch::Watch;

@@ -1,0 +1,391 @@
+//! Charts of lines: series of points over a linear or a logarithmic axis, with the extremes of repeats as whiskers.
+//!
+//! The same drawing becomes SVG for pages and PNG for everything else, there below the state of the hosts.
+
+use plotters::chart::{ChartBuilder, LabelAreaPosition, SeriesLabelPosition};
+use plotters::coord::Shift;
+use plotters::coord::ranged1d::{DefaultFormatting, KeyPointHint, Ranged};
+use plotters::coord::types::RangedCoordf64;
+use plotters::drawing::{DrawingArea, DrawingAreaErrorKind};
+use plotters::element::PathElement;
+use plotters::prelude::{BitMapBackend, DrawingBackend, IntoDrawingArea, LineSeries, SVGBackend};
+use plotters::style::{Color, FontStyle, IntoFont, RGBColor, ShapeStyle, TRANSPARENT, WHITE};
+
+use crate::drawing::{
+    self, FigureError, GRID, INK, LETTER, LINE, PIXELS, ROOM, draw_header, use_font, wrapped,
+};
+
+/// Size of a chart. Units: pixels of the drawing.
+const WIDTH: u32 = 560;
+const HEIGHT: u32 = 360;
+
+/// How many charts of a picture stand beside each other.
+const COLUMNS: usize = 2;
+
+/// How much longer than its largest point a linear y axis is: what explains the lines stands above them.
+const HEADROOM: f64 = 1.3;
+
+/// How many decades a logarithmic axis may have and still show 2 and 5 of each.
+const FEW_DECADES: i32 = 2;
+
+/// Colours that people with any colour vision tell apart. Source: Okabe and Ito, "Color universal design" (2008).
+pub(crate) const COLOURS: [RGBColor; 7] = [
+    RGBColor(0x56, 0xb4, 0xe9),
+    RGBColor(0x00, 0x72, 0xb2),
+    RGBColor(0xe6, 0x9f, 0x00),
+    RGBColor(0xd5, 0x5e, 0x00),
+    RGBColor(0x00, 0x9e, 0x73),
+    RGBColor(0xcc, 0x79, 0xa7),
+    RGBColor(0x33, 0x33, 0x33),
+];
+
+/// A chart.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct Chart {
+    pub(crate) title: String,
+    pub(crate) x: Axis,
+    pub(crate) y: Axis,
+    pub(crate) series: Vec<Series>,
+}
+
+/// An axis.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct Axis {
+    /// What it shows, with its unit in brackets.
+    pub(crate) title: String,
+    pub(crate) scale: Scale,
+    /// How far a linear axis goes at least: where everything is zero it still needs a length.
+    pub(crate) shortest: f64,
+}
+
+/// How values are placed on an axis.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Scale {
+    /// Evenly, from zero.
+    Linear,
+    /// By their magnitude; what is not above zero has no place and is left out.
+    Logarithmic,
+}
+
+/// One line.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct Series {
+    /// What it is called; empty if another of its colour has told.
+    pub(crate) name: String,
+    pub(crate) colour: RGBColor,
+    pub(crate) points: Vec<Point>,
+}
+
+/// One point of a line.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) struct Point {
+    pub(crate) x: f64,
+    pub(crate) y: f64,
+    /// The least and the most of the repeats it stands for.
+    pub(crate) extremes: Option<(f64, f64)>,
+}
+
+impl Point {
+    /// Returns a point that stands for itself alone.
+    pub(crate) const fn plain(x: f64, y: f64) -> Self {
+        Self { x, y, extremes: None }
+    }
+}
+
+impl Axis {
+    pub(crate) fn linear(title: impl Into<String>, shortest: f64) -> Self {
+        Self { title: title.into(), scale: Scale::Linear, shortest }
+    }
+
+    pub(crate) fn logarithmic(title: impl Into<String>) -> Self {
+        Self { title: title.into(), scale: Scale::Logarithmic, shortest: 0.0 }
+    }
+
+    /// Returns the part of the axis that has all values in it, with room behind the largest of a linear one.
+    fn extent(&self, values: impl Iterator<Item = f64>, room: f64) -> Extent {
+        let scale = self.scale;
+        match scale {
+            Scale::Linear => {
+                let most = values.fold(self.shortest, f64::max) * room;
+                Extent { least: 0.0, most, scale }
+            }
+            Scale::Logarithmic => {
+                let (least, most) = values
+                    .filter(|value| scale.has(*value))
+                    .fold((f64::MAX, f64::MIN_POSITIVE), |(least, most), value| {
+                        (least.min(value), most.max(value))
+                    });
+                let (least, most) = if least > most { (1.0, 10.0) } else { (least, most) };
+                let (first, last) = (decade_below(least), most.log10().ceil() as i32);
+                Extent { least: decade(first), most: decade(last.max(first + 1)), scale }
+            }
+        }
+    }
+}
+
+impl Scale {
+    /// Tells whether a value has a place.
+    fn has(self, value: f64) -> bool {
+        value.is_finite() && (self == Self::Linear || value > 0.0)
+    }
+
+    /// Returns where a value stands.
+    fn place(self, value: f64) -> f64 {
+        match self {
+            Self::Linear => value,
+            Self::Logarithmic => value.max(f64::MIN_POSITIVE).log10(),
+        }
+    }
+}
+
+/// Draws charts as SVG elements for a page.
+pub(crate) fn svgs(charts: &[Chart]) -> Result<Vec<String>, FigureError> {
+    use_font();
+    let draw = |chart: &Chart| {
+        let mut svg = String::new();
+        {
+            let area = SVGBackend::with_string(&mut svg, (WIDTH, HEIGHT)).into_drawing_area();
+            chart.draw(&area, 1).map_err(|error| FigureError::Drawing(error.to_string()))?;
+            area.present().map_err(|error| FigureError::Drawing(error.to_string()))?;
+        }
+        Ok(svg)
+    };
+    charts.iter().map(draw).collect()
+}
+
+/// Draws charts as one picture in PNG, below a header that says where and how it was measured.
+pub(crate) fn png(charts: &[Chart], header: &str) -> Result<Vec<u8>, FigureError> {
+    let small = |count: usize| u32::try_from(count).expect("a picture has few charts and lines");
+    if charts.is_empty() {
+        return Err(FigureError::Empty);
+    }
+    let columns = charts.len().min(COLUMNS);
+    let rows = charts.len().div_ceil(columns);
+    let lines = wrapped(header, small(columns) * WIDTH / LETTER);
+    let header_height = (small(lines.len()) * LINE + ROOM) * PIXELS;
+    let size = (WIDTH * small(columns) * PIXELS, HEIGHT * small(rows) * PIXELS + header_height);
+    let mut pixels = vec![0xff; size.0 as usize * size.1 as usize * 3];
+    {
+        use_font();
+        let failed = |error: DrawingAreaErrorKind<_>| FigureError::Drawing(error.to_string());
+        let area = BitMapBackend::with_buffer(&mut pixels, size).into_drawing_area();
+        let (header, figures) = area.split_vertically(header_height);
+        draw_header(&header, &lines).map_err(failed)?;
+        for (cell, chart) in figures.split_evenly((rows, columns)).iter().zip(charts) {
+            chart.draw(cell, PIXELS).map_err(failed)?;
+        }
+        area.present().map_err(failed)?;
+    }
+    drawing::encode(&pixels, size)
+}
+
+impl Chart {
+    /// Draws it; `scale` is how many pixels of the area stand for one of the drawing.
+    fn draw<B: DrawingBackend>(
+        &self,
+        area: &DrawingArea<B, Shift>,
+        scale: u32,
+    ) -> Result<(), DrawingAreaErrorKind<B::ErrorType>> {
+        area.fill(&WHITE)?;
+        let points = || self.series.iter().flat_map(|series| &series.points);
+        let ys = points().flat_map(|point| {
+            let (least, most) = point.extremes.unwrap_or((point.y, point.y));
+            [point.y, least, most]
+        });
+        let mut chart = ChartBuilder::on(area)
+            .margin(14 * scale)
+            .caption(&self.title, ("sans-serif", 16 * scale, FontStyle::Bold).into_font().color(&INK))
+            .set_label_area_size(LabelAreaPosition::Left, 72 * scale)
+            .set_label_area_size(LabelAreaPosition::Bottom, 42 * scale)
+            .build_cartesian_2d(
+                self.x.extent(points().map(|point| point.x), 1.0),
+                self.y.extent(ys, HEADROOM),
+            )?;
+        let thin = |colour: RGBColor| ShapeStyle { color: colour.into(), filled: false, stroke_width: scale };
+        chart
+            .configure_mesh()
+            .disable_x_mesh()
+            .bold_line_style(thin(GRID))
+            .light_line_style(TRANSPARENT)
+            .axis_style(thin(INK))
+            .label_style(("sans-serif", 12 * scale).into_font().color(&INK))
+            .axis_desc_style(("sans-serif", 13 * scale).into_font().color(&INK))
+            .x_desc(&self.x.title)
+            .y_desc(&self.y.title)
+            .x_label_formatter(&|value| short(*value))
+            .y_label_formatter(&|value| short(*value))
+            .draw()?;
+        for series in &self.series {
+            let style = ShapeStyle { color: series.colour.into(), filled: false, stroke_width: 2 * scale };
+            let places = self.placed(series).map(|point| (point.x, point.y));
+            // A line of one point still shows as a dot.
+            let drawn = chart.draw_series(LineSeries::new(places, style).point_size(2 * scale))?;
+            if !series.name.is_empty() {
+                drawn
+                    .label(series.name.clone())
+                    .legend(move |(x, y)| PathElement::new([(x, y), (x + 16 * scale as i32, y)], style));
+            }
+            let whiskers = self.placed(series).filter_map(|Point { x, extremes, .. }| {
+                let (least, most) = extremes.filter(|(least, _)| self.y.scale.has(*least))?;
+                Some(PathElement::new([(x, least), (x, most)], thin(series.colour)))
+            });
+            chart.draw_series(whiskers)?;
+        }
+        chart
+            .configure_series_labels()
+            .position(SeriesLabelPosition::UpperLeft)
+            .margin(8 * scale)
+            .legend_area_size(22 * scale)
+            .background_style(WHITE.mix(0.85))
+            .border_style(thin(GRID))
+            .label_font(("sans-serif", 12 * scale).into_font().color(&INK))
+            .draw()
+    }
+
+    /// Returns the points of a line that have a place on both axes.
+    fn placed<'a>(&'a self, series: &'a Series) -> impl Iterator<Item = Point> + 'a {
+        series.points.iter().copied().filter(|point| self.x.scale.has(point.x) && self.y.scale.has(point.y))
+    }
+}
+
+/// The part of an axis that is shown.
+#[derive(Clone, Copy, PartialEq, Debug)]
+struct Extent {
+    least: f64,
+    most: f64,
+    scale: Scale,
+}
+
+impl Ranged for Extent {
+    type FormatOption = DefaultFormatting;
+    type ValueType = f64;
+
+    fn map(&self, value: &f64, (first, last): (i32, i32)) -> i32 {
+        let place = |value| self.scale.place(value);
+        let share = (place(*value) - place(self.least)) / (place(self.most) - place(self.least));
+        first + (f64::from(last - first) * share).round() as i32
+    }
+
+    fn key_points<Hint: KeyPointHint>(&self, hint: Hint) -> Vec<f64> {
+        match self.scale {
+            Scale::Linear => RangedCoordf64::from(self.least..self.most).key_points(hint),
+            Scale::Logarithmic => self.magnitudes(hint.max_num_points()),
+        }
+    }
+
+    fn range(&self) -> std::ops::Range<f64> {
+        self.least..self.most
+    }
+}
+
+impl Extent {
+    /// Returns the values that a logarithmic axis names: powers of ten, where there are few of them 2 and 5 of each too.
+    fn magnitudes(&self, at_most: usize) -> Vec<f64> {
+        let (first, last) = (self.least.log10().round() as i32, self.most.log10().round() as i32);
+        let steps: &[f64] = if last - first <= FEW_DECADES { &[1.0, 2.0, 5.0] } else { &[1.0] };
+        let all: Vec<f64> = (first..=last)
+            .flat_map(|power| steps.iter().map(move |step| step * decade(power)))
+            .filter(|value| *value <= self.most)
+            .collect();
+        let every = all.len().div_ceil(at_most.max(1)).max(1);
+        all.into_iter().step_by(every).collect()
+    }
+}
+
+fn decade(power: i32) -> f64 {
+    10_f64.powi(power)
+}
+
+fn decade_below(value: f64) -> i32 {
+    value.log10().floor() as i32
+}
+
+/// Writes a value of an axis without what binary fractions leave behind, large ones by their magnitude.
+fn short(value: f64) -> String {
+    let (value, unit) = match value.abs() {
+        1e9.. => (value / 1e9, "G"),
+        1e6.. => (value / 1e6, "M"),
+        1e4.. => (value / 1e3, "k"),
+        _ => (value, ""),
+    };
+    let digits = if value.abs() < 0.01 { 6 } else { 3 };
+    let text = format!("{value:.digits$}");
+    let text = if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { &text };
+    format!("{text}{unit}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn chart(scale: Scale) -> Chart {
+        let axis = |title: &str| Axis { title: title.to_owned(), scale, shortest: 0.01 };
+        let point = |x, y: f64| Point { x, y, extremes: Some((y * 0.5, y * 2.0)) };
+        let series = Series {
+            name: "a <line>".to_owned(),
+            colour: COLOURS[0],
+            points: vec![point(1.0, 3.0), point(1_000_000.0, 40.0), Point::plain(0.0, 0.0)],
+        };
+        Chart { title: "A chart".to_owned(), x: axis("size [B]"), y: axis("time [ms]"), series: vec![series] }
+    }
+
+    #[test]
+    fn an_svg_has_its_axes_a_legend_and_a_dot_for_every_point_that_has_a_place() {
+        for (scale, places) in [(Scale::Linear, 3), (Scale::Logarithmic, 2)] {
+            let svg = svgs(&[chart(scale)]).unwrap().remove(0);
+            assert!(svg.starts_with("<svg") && svg.trim_end().ends_with("</svg>"));
+            assert!(svg.contains("size [B]") && svg.contains("time [ms]") && svg.contains("a &lt;line&gt;"));
+            assert_eq!(svg.matches("<circle").count(), places, "{scale:?}");
+        }
+    }
+
+    #[test]
+    fn a_logarithmic_axis_begins_and_ends_with_a_power_of_ten() {
+        let axis = Axis::logarithmic("size");
+        let extent = |values: &[f64]| {
+            let Extent { least, most, .. } = axis.extent(values.iter().copied(), 1.0);
+            (least, most)
+        };
+        assert_eq!(extent(&[1.0, 9_288_586.0]), (1.0, 1e7));
+        assert_eq!(extent(&[20.0, 30.0]), (10.0, 100.0));
+        assert_eq!(extent(&[100.0]), (100.0, 1_000.0));
+        assert_eq!(extent(&[0.0, -3.0]), (1.0, 10.0), "nothing has a place");
+        let shown = axis.extent([1.0, 1e7].into_iter(), 1.0);
+        assert_eq!(shown.magnitudes(20).len(), 8);
+        assert_eq!(
+            (shown.map(&1.0, (0, 700)), shown.map(&1e3, (0, 700)), shown.map(&1e7, (0, 700))),
+            (0, 300, 700)
+        );
+        assert!(shown.magnitudes(3).len() <= 3);
+    }
+
+    #[test]
+    fn a_linear_axis_where_all_is_zero_still_has_a_length() {
+        let extent = Axis::linear("lost", 0.01).extent([0.0].into_iter(), HEADROOM);
+        assert!(extent.most > 0.0);
+        assert_eq!(extent.map(&0.0, (10, 20)), 10);
+    }
+
+    #[test]
+    fn a_picture_of_several_charts_is_one_and_nothing_has_none() {
+        let picture = png(&vec![chart(Scale::Logarithmic); 3], "where it was measured\nand how").unwrap();
+        assert_eq!(&picture[1..4], b"PNG");
+        assert!(picture.len() > 10_000, "{} bytes", picture.len());
+        assert_eq!(png(&[], "nowhere"), Err(FigureError::Empty));
+    }
+
+    #[test]
+    fn values_of_an_axis_are_short() {
+        for (value, text) in [
+            (0.0, "0"),
+            (0.5, "0.5"),
+            (0.000_2, "0.0002"),
+            (100.0, "100"),
+            (2_000.0, "2000"),
+            (10_000.0, "10k"),
+            (5_000_000.0, "5M"),
+        ] {
+            assert_eq!(short(value), text);
+        }
+    }
+}

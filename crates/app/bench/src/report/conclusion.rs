@@ -1,0 +1,108 @@
+//! What a document concludes, beside what was found here.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use super::page::{Column, Page};
+
+/// How much of a document's grid is measured.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Grid {
+    /// A few points, in minutes.
+    Short,
+    /// All of them, with runs as long as the document's.
+    Full,
+}
+
+/// One conclusion of a document, and what was measured here.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Conclusion {
+    /// What the source says.
+    pub source: String,
+    /// What was found here, or why it cannot be judged.
+    pub here: String,
+    /// Whether the two agree.
+    pub agreement: Agreement,
+}
+
+/// Whether a conclusion holds here.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Agreement {
+    /// It does.
+    Agrees,
+    /// At some points, not at others.
+    Partly,
+    /// It does not.
+    Differs,
+    /// The points for it were not measured.
+    NotMeasured,
+}
+
+impl Agreement {
+    /// Returns its words.
+    #[must_use]
+    pub const fn words(self) -> &'static str {
+        match self {
+            Self::Agrees => "agrees",
+            Self::Partly => "agrees in part",
+            Self::Differs => "differs",
+            Self::NotMeasured => "not measured",
+        }
+    }
+
+    /// How far something holds that holds at `some` of `all`.
+    #[must_use]
+    pub const fn of_share(some: usize, all: usize) -> Self {
+        match (some, all) {
+            (_, 0) => Self::NotMeasured,
+            (0, _) => Self::Differs,
+            (some, all) if some == all => Self::Agrees,
+            _ => Self::Partly,
+        }
+    }
+}
+
+impl Conclusion {
+    /// Puts what was found beside what the source says.
+    #[must_use]
+    pub fn new(source: &str, here: &str, agreement: Agreement) -> Self {
+        let here = if agreement == Agreement::NotMeasured { "not measured" } else { here };
+        Self { source: source.to_owned(), here: here.to_owned(), agreement }
+    }
+
+    /// Says why a conclusion cannot be judged here.
+    #[must_use]
+    pub fn not_judged(source: &str, why: &str) -> Self {
+        let here = format!("cannot be judged here: {why}");
+        Self { source: source.to_owned(), here, agreement: Agreement::NotMeasured }
+    }
+}
+
+/// Writes each conclusion of a document with what was found here.
+pub(crate) fn write_conclusions(
+    formatter: &mut fmt::Formatter<'_>,
+    document: &str,
+    conclusions: &[Conclusion],
+) -> fmt::Result {
+    writeln!(formatter, "conclusions of source {document}, and of this host:")?;
+    for it in conclusions {
+        writeln!(formatter, "  source: {}", it.source)?;
+        writeln!(formatter, "  here:   {} ({})\n", it.here, it.agreement.words())?;
+    }
+    Ok(())
+}
+
+/// Adds them to a page.
+pub(crate) fn add_conclusions(page: &mut Page, document: &str, conclusions: &[Conclusion]) {
+    page.heading(&format!("Conclusions of source {document}, and of this host"));
+    page.table(
+        &[Column::Word("source"), Column::Word("here"), Column::Word("")],
+        conclusions
+            .iter()
+            .map(|it| vec![it.source.clone(), it.here.clone(), it.agreement.words().to_owned()]),
+    );
+}

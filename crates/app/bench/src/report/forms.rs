@@ -1,0 +1,25 @@
+//! The forms in which a report can be handed out.
+
+use std::fmt::Display;
+
+use serde::Serialize;
+
+use crate::drawing::FigureError;
+
+/// A report: one object for programs, lines for people, and files that need nothing beside them.
+pub trait Forms: Serialize + Display {
+    /// Writes it as one page of HTML.
+    ///
+    /// # Errors
+    /// [`FigureError::Drawing`], only on a defect.
+    fn to_html(&self) -> Result<String, FigureError>;
+
+    /// Draws its figures as one picture in PNG, below the state of the hosts.
+    ///
+    /// # Errors
+    /// [`FigureError`]; above all if nothing was measured.
+    fn to_png(&self) -> Result<Vec<u8>, FigureError>;
+
+    /// Writes what was measured as a table for other programs: comma-separated, a header first.
+    fn to_csv(&self) -> String;
+}

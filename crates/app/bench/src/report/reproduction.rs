@@ -1,0 +1,341 @@
+//! A document's measurements done again: every measurement that its conclusions rest on, its figures beside ours, and
+//! each conclusion beside what was found.
+//!
+//! The object that `bench reproduce --json` prints; its form is published as `docs/formats/bench-reproduce.schema.json`.
+
+use std::fmt::{self, Write as _};
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use sys::clock;
+
+use super::chart::{self, Chart};
+use super::conclusion::{Conclusion, Grid, add_conclusions, write_conclusions};
+use super::page::{Column, Page};
+use super::{Forms, Row, State, csv, noise, words};
+use crate::control::program_version;
+use crate::drawing::FigureError;
+use crate::host::{self, Host};
+
+/// A document's measurements, done again.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Reproduction {
+    /// [`FORMAT`](Self::FORMAT).
+    pub format: String,
+    /// [`VERSION`](Self::VERSION).
+    pub version: u32,
+    /// Which document.
+    pub document: String,
+    /// How much of it.
+    pub grid: Grid,
+    /// UTC, in nanoseconds since 1970.
+    pub time_ns: i64,
+    /// The version of this program.
+    pub tallycast: String,
+    /// This host, when it began.
+    pub host: Host,
+    /// Every measurement, in the order of measuring.
+    pub parts: Vec<Part>,
+    /// The document's figures beside ours.
+    pub table: Vec<Beside>,
+    /// Each conclusion of the document.
+    pub conclusions: Vec<Conclusion>,
+    /// UTC, in nanoseconds since 1970, when it ended.
+    pub end_time_ns: i64,
+    /// Whether all measurements are there.
+    pub state: State,
+    /// Tasks ready to run, averaged over the last minute.
+    pub load_1min: Option<f64>,
+    /// What is to be known beside.
+    pub notes: Vec<String>,
+    /// Drawn for people, not told to programs.
+    #[serde(skip)]
+    pub(crate) charts: Vec<Chart>,
+}
+
+/// One measurement of a reproduction.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Part {
+    /// What was measured.
+    pub name: String,
+    /// What came of it.
+    pub outcome: PartOutcome,
+}
+
+/// What came of a measurement.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(tag = "state", rename_all = "snake_case", deny_unknown_fields)]
+pub enum PartOutcome {
+    /// Something was measured.
+    Measured {
+        /// The report of its test, in its own form.
+        report: Value,
+        /// Median and spread.
+        rows: Vec<Row>,
+        /// Why it is not to be relied on; empty when all was quiet.
+        noise: Vec<String>,
+    },
+    /// It was not tried, or could not be measured.
+    Skipped {
+        /// Why, and what to do.
+        reason: String,
+    },
+}
+
+/// A figure of the document beside ours.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Beside {
+    /// What was measured, in the document's words.
+    pub what: String,
+    /// What of it, such as `bits_per_second`.
+    pub metric: String,
+    /// Its unit.
+    pub unit: String,
+    /// The document's figure; null where it has none.
+    pub source: Option<f64>,
+    /// Median and spread here; null where it was not measured.
+    pub here: Option<Row>,
+    /// Why the two are not to be compared, or there is none here; empty if nothing is to be said.
+    pub remark: String,
+}
+
+impl Reproduction {
+    /// What kind of object it is.
+    pub const FORMAT: &str = "tallycast.bench.reproduce";
+    /// The version of its form; a change that a reader must know of raises it.
+    pub const VERSION: u32 = 1;
+
+    /// Begins, with nothing measured yet.
+    #[must_use]
+    pub fn begin(document: &str, grid: Grid) -> Self {
+        let time_ns = clock::wall().as_nanos();
+        Self {
+            format: Self::FORMAT.to_owned(),
+            version: Self::VERSION,
+            document: document.to_owned(),
+            grid,
+            time_ns,
+            tallycast: program_version().to_owned(),
+            host: Host::look(),
+            parts: Vec::new(),
+            table: Vec::new(),
+            conclusions: Vec::new(),
+            end_time_ns: time_ns,
+            state: State::Complete,
+            load_1min: None,
+            notes: Vec::new(),
+            charts: Vec::new(),
+        }
+    }
+
+    /// Adds what a test has reported.
+    ///
+    /// # Panics
+    /// If the report is no plain data: a defect of the test.
+    pub fn measured(&mut self, name: &str, report: &impl Serialize, rows: &[Row], noise: &[String]) {
+        let report = serde_json::to_value(report).expect("a report is plain data");
+        let outcome = PartOutcome::Measured { report, rows: rows.to_vec(), noise: noise.to_vec() };
+        self.parts.push(Part { name: name.to_owned(), outcome });
+    }
+
+    /// Adds what could not be measured.
+    pub fn skipped(&mut self, name: &str, reason: String) {
+        self.parts.push(Part { name: name.to_owned(), outcome: PartOutcome::Skipped { reason } });
+    }
+
+    /// Ends it.
+    #[must_use]
+    pub fn end(mut self, state: State) -> Self {
+        self.end_time_ns = clock::wall().as_nanos();
+        self.load_1min = host::load();
+        self.state = state;
+        self
+    }
+
+    /// Returns how many measurements there are, and how many of them are noisy.
+    #[must_use]
+    pub fn counts(&self) -> (usize, usize) {
+        let noises = || self.parts.iter().filter_map(Part::noise);
+        (noises().count(), noises().filter(|noise| !noise.is_empty()).count())
+    }
+
+    fn host_in_words(&self) -> String {
+        let Host { kernel, machine, cpu, cpus, load_1min, .. } = &self.host;
+        let load = |load: Option<f64>| load.map_or("unknown".to_owned(), |load| format!("{load:.2}"));
+        let cpu = if cpu.is_empty() { "unnamed" } else { cpu };
+        let (before, after) = (load(*load_1min), load(self.load_1min));
+        format!("{kernel} {machine}, {cpus} CPUs ({cpu}), load {before} before and {after} after")
+    }
+
+    fn noise(&self) -> Vec<String> {
+        let parts = self.parts.iter().filter_map(|part| Some((part, part.noise()?)));
+        parts.flat_map(|(part, noise)| noise.iter().map(|noise| format!("{}: {noise}", part.name))).collect()
+    }
+}
+
+impl Part {
+    fn noise(&self) -> Option<&[String]> {
+        match &self.outcome {
+            PartOutcome::Measured { noise, .. } => Some(noise),
+            PartOutcome::Skipped { .. } => None,
+        }
+    }
+}
+
+impl Beside {
+    /// Returns what stands in a line of a table: the document's figure, ours with its spread, the remark.
+    fn cells(&self) -> [String; 5] {
+        let value = |value: f64| words::value(value, &self.unit);
+        let nothing = || "–".to_owned();
+        let here = self.here.as_ref();
+        [
+            format!("{}, {}", self.what, self.metric.replace('_', " ")),
+            self.source.map_or_else(nothing, value),
+            here.map_or_else(nothing, |row| value(row.median)),
+            here.map_or_else(String::new, |row| format!("({} – {})", value(row.min), value(row.max))),
+            self.remark.clone(),
+        ]
+    }
+}
+
+impl fmt::Display for Reproduction {
+    /// Writes the host, the document's figures beside ours, its conclusions, and what is to be known beside.
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(formatter, "{}\n", self.host_in_words())?;
+        if !self.table.is_empty() {
+            writeln!(formatter, "{:44} {:>13} {:>13} {:>29}", "", "SOURCE", "HERE", "(LEAST – MOST)")?;
+        }
+        for line in &self.table {
+            let [what, source, here, spread, remark] = line.cells();
+            let line = format!("{what:44} {source:>13} {here:>13} {spread:>29}  {remark}");
+            writeln!(formatter, "{}", line.trim_end())?;
+        }
+        writeln!(formatter)?;
+        for part in &self.parts {
+            if let PartOutcome::Skipped { reason } = &part.outcome {
+                writeln!(formatter, "{} was not measured: {reason}", part.name)?;
+            }
+        }
+        write_conclusions(formatter, &self.document, &self.conclusions)?;
+        let (measured, noisy) = self.counts();
+        if noisy > 0 {
+            writeln!(formatter, "~ {noisy} of {measured} measurements were noisy, not to be relied on:")?;
+            self.noise().iter().try_for_each(|noise| writeln!(formatter, "  {noise}"))?;
+        }
+        self.notes.iter().try_for_each(|note| writeln!(formatter, "note: {note}"))?;
+        if self.grid == Grid::Short {
+            writeln!(formatter, "this was a short version: --full measures as long as the source did")?;
+        }
+        self.state.in_words().map_or(Ok(()), |words| writeln!(formatter, "{words}"))
+    }
+}
+
+impl Forms for Reproduction {
+    fn to_html(&self) -> Result<String, FigureError> {
+        let title = format!("Source {}, done again", self.document);
+        let mut page = Page::new(&title, &title);
+        page.circumstances(&self.host_in_words(), &self.noise());
+        page.figures(&chart::svgs(&self.charts)?);
+        page.heading("The source's figures, and those of this host");
+        let columns = [
+            Column::Word("what"),
+            Column::Number("source"),
+            Column::Number("here"),
+            Column::Number("least – most"),
+            Column::Word(""),
+        ];
+        page.table(&columns, self.table.iter().map(|line| line.cells().to_vec()));
+        add_conclusions(&mut page, &self.document, &self.conclusions);
+        for part in &self.parts {
+            match &part.outcome {
+                PartOutcome::Measured { rows, .. } => page.medians(&part.name, rows),
+                PartOutcome::Skipped { reason } => {
+                    page.paragraph(&format!("{} was not measured: {reason}", part.name));
+                }
+            }
+        }
+        Ok(page.end(&self.notes))
+    }
+
+    fn to_png(&self) -> Result<Vec<u8>, FigureError> {
+        let header = format!("{}\n{}", self.host_in_words(), noise::in_words(&self.noise()));
+        chart::png(&self.charts, &header)
+    }
+
+    fn to_csv(&self) -> String {
+        let mut text = "what,metric,unit,source,median,min,max,runs,remark\n".to_owned();
+        for line in &self.table {
+            let here = line.here.as_ref();
+            let number = |of: fn(&Row) -> f64| csv::cell(here.map(of));
+            let _ = writeln!(
+                text,
+                "{},{},{},{},{},{},{},{},{}",
+                csv::text(&line.what),
+                line.metric,
+                line.unit,
+                csv::cell(line.source),
+                number(|row| row.median),
+                number(|row| row.min),
+                number(|row| row.max),
+                csv::cell(here.map(|row| row.runs)),
+                csv::text(&line.remark),
+            );
+        }
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::Agreement;
+
+    fn example() -> Reproduction {
+        let mut it = Reproduction::begin("999", Grid::Short);
+        it.measured("tcp", &"its report", &[Row::example()], &["load <high>".to_owned()]);
+        it.skipped("udt", "not yet here".to_owned());
+        let beside = |here, remark: &str| Beside {
+            what: "tcp, MTU 1500".to_owned(),
+            metric: "bits_per_second".to_owned(),
+            unit: "bit/s".to_owned(),
+            source: Some(1e9),
+            here,
+            remark: remark.to_owned(),
+        };
+        it.table = vec![beside(Some(Row::example()), ""), beside(None, "no path, no figure")];
+        it.conclusions = vec![Conclusion::new("more is more", "1 of 1", Agreement::Agrees)];
+        it.end(State::Interrupted)
+    }
+
+    #[test]
+    fn the_table_names_both_figures_and_what_is_missing_and_noise() {
+        let text = example().to_string();
+        for words in [
+            "1.00 Gbit/s     100 bit/s        (90 bit/s – 110 bit/s)",
+            "udt was not measured: not yet here",
+            "here:   1 of 1 (agrees)",
+            "~ 1 of 1 measurements were noisy",
+            "tcp: load <high>",
+            "ended early",
+        ] {
+            assert!(text.contains(words), "{words} in {text}");
+        }
+    }
+
+    #[test]
+    fn it_comes_back_from_json_and_its_csv_has_as_many_cells_as_its_header() {
+        let it = example();
+        let text = serde_json::to_string(&it).unwrap();
+        assert_eq!(serde_json::from_str::<Reproduction>(&text).unwrap(), it);
+        let csv = it.to_csv();
+        let columns = csv.lines().next().unwrap().split(',').count();
+        assert_eq!(csv.lines().nth(1).unwrap().split(',').count(), columns + 1, "one comma is in quotes");
+        assert!(csv.ends_with("\"no path, no figure\"\n"), "{csv}");
+        assert_eq!(it.to_png(), Err(FigureError::Empty));
+        let page = it.to_html().unwrap();
+        assert!(page.contains("load &lt;high&gt;") && page.contains("more is more"), "{page}");
+    }
+}

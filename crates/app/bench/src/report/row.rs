@@ -1,0 +1,83 @@
+//! The median of repeats, in the one form that all tests share, and tables of it.
+
+use std::fmt;
+
+use probe::Summary;
+use serde::{Deserialize, Serialize};
+
+use super::words;
+
+/// The median of repeats.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Row {
+    /// Which bench: `cycle`, `throughput`.
+    pub bench: String,
+    /// What of it, such as `10ms/0.3cpu`.
+    pub case: String,
+    /// What was measured: a transport.
+    pub system: String,
+    /// What of it, such as `multiplicity` or `bits_per_second`.
+    pub metric: String,
+    /// Its unit, such as `elements` or `bit/s`.
+    pub unit: String,
+    /// Median of the repeats.
+    pub median: f64,
+    /// The smallest.
+    pub min: f64,
+    /// The largest.
+    pub max: f64,
+    /// How many repeats.
+    pub runs: u64,
+}
+
+/// Whether what a row stands for is to be relied on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Whole {
+    /// It is.
+    Quiet,
+    /// It is marked as noisy.
+    Noisy,
+}
+
+impl Row {
+    /// Sums repeats up into a row that has all but its median and spread; `None` where there are none.
+    pub(crate) fn of(names: RowNames<'_>, values: &[f64]) -> Option<Self> {
+        let Summary { median, min, max, count, .. } = Summary::of(values)?;
+        let RowNames { bench, case, system, metric, unit } = names;
+        let [bench, case, system, metric, unit] = [bench, case, system, metric, unit].map(str::to_owned);
+        Some(Self { bench, case, system, metric, unit, median, min, max, runs: count as u64 })
+    }
+
+    /// Returns a row for tests.
+    #[cfg(test)]
+    pub(crate) fn example() -> Self {
+        let names =
+            RowNames { bench: "test", case: "one", system: "udp", metric: "bits_per_second", unit: "bit/s" };
+        Self::of(names, &[90.0, 100.0, 110.0]).expect("there are three values")
+    }
+}
+
+/// What a row is of.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RowNames<'a> {
+    pub(crate) bench: &'a str,
+    pub(crate) case: &'a str,
+    pub(crate) system: &'a str,
+    pub(crate) metric: &'a str,
+    pub(crate) unit: &'a str,
+}
+
+/// Writes rows with their spread, below a header.
+pub(crate) fn write_rows(formatter: &mut fmt::Formatter<'_>, rows: &[Row], whole: Whole) -> fmt::Result {
+    writeln!(formatter, "\n{:40} {:>14} {:>31}  RUNS", "", "MEDIAN", "(LEAST – MOST)")?;
+    let mark = if whole == Whole::Quiet { "" } else { "~" };
+    for row in rows {
+        let value = |value| words::value(value, &row.unit);
+        let spread = format!("({} – {})", value(row.min), value(row.max));
+        let name = format!("{} {} {}", row.system, row.case, row.metric.replace('_', " "));
+        let median = format!("{mark}{}", value(row.median));
+        writeln!(formatter, "{name:40} {median:>14} {spread:>31}  {}", row.runs)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,60 @@
+//! What a measurement took of a host's processors, and what others took meanwhile.
+
+use std::time::{Duration, Instant};
+
+use rustix::time::{ClockId, clock_gettime};
+use serde::{Deserialize, Serialize};
+
+use crate::host::Elsewhere;
+
+/// What one end used in a run.
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Used {
+    /// Processor time of the end's process.
+    pub cpu_ns: u64,
+    /// How long it took.
+    pub elapsed_ns: u64,
+    /// How many processors others kept busy on the end's host; null where the kernel does not say.
+    pub elsewhere_cpus: Option<f64>,
+}
+
+/// Looks at this host while a run goes on.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Meter {
+    began: Instant,
+    cpu_before_ns: u64,
+    elsewhere: Elsewhere,
+}
+
+impl Meter {
+    /// Begins to look.
+    pub(crate) fn begin() -> Self {
+        Self { began: Instant::now(), cpu_before_ns: cpu_ns(), elsewhere: Elsewhere::begin() }
+    }
+
+    /// Returns what was used since.
+    pub(crate) fn used(&self) -> Used {
+        let cpu_ns = cpu_ns().saturating_sub(self.cpu_before_ns);
+        Used {
+            cpu_ns,
+            elapsed_ns: u64::try_from(self.began.elapsed().as_nanos()).unwrap_or(u64::MAX),
+            elsewhere_cpus: self.elsewhere.cpus(Duration::from_nanos(cpu_ns)),
+        }
+    }
+}
+
+impl Used {
+    /// Returns how much of a processor the end kept busy, in percent.
+    #[must_use]
+    #[expect(clippy::cast_precision_loss, reason = "times of a run are far below 2^53 ns")]
+    pub fn cpu_percent(&self) -> f64 {
+        if self.elapsed_ns == 0 { 0.0 } else { self.cpu_ns as f64 * 100.0 / self.elapsed_ns as f64 }
+    }
+}
+
+/// Returns the processor time of this process so far, the kernel's in its name included.
+fn cpu_ns() -> u64 {
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    u64::try_from(time.tv_sec * 1_000_000_000 + time.tv_nsec).unwrap_or(0)
+}

@@ -1,0 +1,85 @@
+//! Where a measurement between two ends takes place: with a server on another host, or with one of our own, over the
+//! loopback interface or between two network namespaces.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs};
+
+use anyhow::{Context, bail};
+use bench::{LocalServer, Namespaces, Stay};
+use clap::Args;
+
+use super::server::{DEFAULT_PORT, this_program};
+
+/// Where the other end is.
+#[derive(Args, Debug)]
+#[group(skip)]
+pub(crate) struct OtherEnd {
+    /// Measure with the server on this host; without it both ends are on this one
+    #[arg(short, long, value_name = "HOST")]
+    client: Option<String>,
+    /// Make two network namespaces with a cable between them and measure from one to the other (root only)
+    #[arg(long, conflicts_with_all = ["client", "bind"])]
+    netns: bool,
+    /// The server's port
+    #[arg(short, long, value_name = "PORT", default_value_t = DEFAULT_PORT)]
+    pub(super) port: u16,
+    /// The address of this host that everything goes by
+    #[arg(short = 'B', long, value_name = "ADDRESS")]
+    pub(super) bind: Option<IpAddr>,
+}
+
+/// Where a measurement takes place. Dropping it removes what was made for it, the last made first.
+pub(super) struct Scene {
+    server: SocketAddr,
+    _stay: Option<Stay>,
+    _own_server: Option<LocalServer>,
+    _namespaces: Option<Namespaces>,
+}
+
+impl Scene {
+    /// Finds the server that was named, or makes one.
+    pub(super) fn set(end: &OtherEnd) -> anyhow::Result<Self> {
+        match &end.client {
+            Some(host) => Self::with_server_at(host, end),
+            None if end.netns => Self::in_namespaces(),
+            None => Self::on_loopback(),
+        }
+    }
+
+    fn with_server_at(host: &str, end: &OtherEnd) -> anyhow::Result<Self> {
+        let server = resolve(host, end.port, end.bind)?;
+        Ok(Self { server, _stay: None, _own_server: None, _namespaces: None })
+    }
+
+    fn on_loopback() -> anyhow::Result<Self> {
+        let own = LocalServer::start(&this_program()?, Ipv4Addr::LOCALHOST.into())?;
+        let server = own.address();
+        Ok(Self { server, _stay: None, _own_server: Some(own), _namespaces: None })
+    }
+
+    fn in_namespaces() -> anyhow::Result<Self> {
+        let namespaces = Namespaces::make()?;
+        let own = namespaces.start_server(&this_program()?)?;
+        let stay = namespaces.enter()?;
+        let server = own.address();
+        Ok(Self { server, _stay: Some(stay), _own_server: Some(own), _namespaces: Some(namespaces) })
+    }
+
+    /// Returns where the server listens.
+    pub(super) const fn server(&self) -> SocketAddr {
+        self.server
+    }
+}
+
+/// Finds the address of a server; of several the first of the version of IP that this end is bound to.
+fn resolve(host: &str, port: u16, from: Option<IpAddr>) -> anyhow::Result<SocketAddr> {
+    let found = (host, port).to_socket_addrs().with_context(|| {
+        format!("`{host}` is no host that is known here\nwrite an address such as 192.0.2.7, or a name that resolves")
+    })?;
+    let mut fitting = found.filter(|address| from.is_none_or(|from| from.is_ipv4() == address.is_ipv4()));
+    match fitting.next() {
+        Some(address) => Ok(address),
+        None => {
+            bail!("`{host}` has no address of the IP version of -B\nbind to an address of the other version")
+        }
+    }
+}
