@@ -1,17 +1,22 @@
 //! How things are measured: values in, values out, so that a method is proven before it meets a socket.
 //!
 //! [`cycle`] is one run of "so many elements every so many milliseconds" with its schedule, its account and its
-//! judge; [`flow`] is a paced flow of numbered datagrams with its account; [`Bisection`] looks for the largest size that
-//! holds, [`RateSearch`] for the highest rate that does so repeatedly; [`Summary`] says what repeats have in common.
+//! judge; [`flow`] is a paced flow of numbered datagrams with its account; [`pingpong`] a message there and
+//! back, over and over; [`Bisection`] looks for the largest size that
+//! holds, [`RateSearch`] for the highest rate that does so repeatedly; [`Summary`] says what repeats have in common, [`Percentiles`] what
+//! many times have.
 //!
 //! Not here: clocks, sockets, processes (`bench` runs these methods over real ones).
 
 mod bisection;
 pub mod cycle;
 pub mod flow;
+mod percentiles;
+pub mod pingpong;
 mod rate_search;
 mod summary;
 
 pub use bisection::{Answer, Bisection, Found, Next};
+pub use percentiles::Percentiles;
 pub use rate_search::{NextRate, RateSearch};
 pub use summary::Summary;

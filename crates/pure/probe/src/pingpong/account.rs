@@ -1,0 +1,122 @@
+//! What became of every exchange.
+
+/// What the near end counted, each where it happened.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct ExchangeCounts {
+    /// Messages that were handed over.
+    pub sent: u64,
+    /// Those that were answered in time.
+    pub completed: u64,
+    /// Those for whose answer it was not waited any longer.
+    pub given_up: u64,
+}
+
+/// The account of exchanges: `sent = completed + lost there + lost back + unexplained`.
+///
+/// `sent`, `completed` and what was given up are counted by the near end, what was answered by the far end; so closing
+/// it is a check.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ExchangeAccount {
+    /// Messages that were handed over.
+    pub sent: u64,
+    /// Those that were answered in time.
+    pub completed: u64,
+    /// Those that did not arrive whole.
+    pub lost_there: u64,
+    /// Those whose answer did not come whole, or not in time.
+    pub lost_back: u64,
+    /// Those that were lost where nobody can tell: the far end is gone.
+    pub unexplained: u64,
+}
+
+/// Says that an account does not add up: a defect of the bench.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error(
+    "the account of exchanges does not add up: of {} messages sent {} were completed and {} given up, and the other end answered \
+     {answered:?}\nplease report it with the output of --json", counts.sent, counts.completed, counts.given_up
+)]
+pub struct ExchangeLawError {
+    counts: ExchangeCounts,
+    answered: Option<u64>,
+}
+
+impl ExchangeCounts {
+    /// Closes the account with what the far end has answered; `None` if it cannot tell.
+    ///
+    /// # Errors
+    /// [`ExchangeLawError`] if it does not add up.
+    pub const fn close(self, answered: Option<u64>) -> Result<ExchangeAccount, ExchangeLawError> {
+        let Self { sent, completed, given_up } = self;
+        let error = ExchangeLawError { counts: self, answered };
+        if sent != completed + given_up {
+            return Err(error);
+        }
+        let Some(answered) = answered else {
+            let unexplained = given_up;
+            return Ok(ExchangeAccount { sent, completed, lost_there: 0, lost_back: 0, unexplained });
+        };
+        if answered < completed || answered > sent {
+            return Err(error);
+        }
+        let (lost_there, lost_back) = (sent - answered, answered - completed);
+        Ok(ExchangeAccount { sent, completed, lost_there, lost_back, unexplained: 0 })
+    }
+}
+
+impl ExchangeAccount {
+    /// Returns how many exchanges were lost.
+    #[must_use]
+    pub const fn lost(&self) -> u64 {
+        self.lost_there + self.lost_back + self.unexplained
+    }
+
+    /// Tells whether it adds up.
+    #[must_use]
+    pub const fn adds_up(&self) -> bool {
+        self.sent == self.completed + self.lost()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const COUNTS: ExchangeCounts = ExchangeCounts { sent: 10, completed: 6, given_up: 4 };
+
+    #[test]
+    fn what_the_far_end_answered_tells_on_which_way_the_rest_was_lost() {
+        let account = COUNTS.close(Some(7)).unwrap();
+        assert_eq!((account.lost_there, account.lost_back, account.unexplained), (3, 1, 0));
+        let alone = COUNTS.close(None).unwrap();
+        assert_eq!((alone.lost_there, alone.lost_back, alone.unexplained), (0, 0, 4));
+        assert!(account.adds_up() && alone.adds_up());
+    }
+
+    #[test]
+    fn one_increment_that_is_left_out_is_noticed() {
+        for counts in [
+            ExchangeCounts { sent: 9, ..COUNTS },
+            ExchangeCounts { completed: 5, ..COUNTS },
+            ExchangeCounts { given_up: 3, ..COUNTS },
+        ] {
+            assert!(counts.close(Some(7)).is_err(), "{counts:?}");
+        }
+        assert!(COUNTS.close(Some(5)).is_err(), "fewer answered than completed");
+        assert!(COUNTS.close(Some(11)).is_err(), "more answered than sent");
+        let said = COUNTS.close(Some(11)).unwrap_err().to_string();
+        assert!(said.contains("of 10 messages sent 6 were completed and 4 given up"), "{said}");
+    }
+
+    proptest! {
+        #[test]
+        fn every_exchange_is_in_one_place(fates in prop::collection::vec(0..3_u8, 0..200)) {
+            let of = |fate: u8| fates.iter().filter(|it| **it == fate).count() as u64;
+            let (completed, there, back) = (of(0), of(1), of(2));
+            let counts = ExchangeCounts { sent: fates.len() as u64, completed, given_up: there + back };
+            let account = counts.close(Some(completed + back)).unwrap();
+            prop_assert_eq!((account.lost_there, account.lost_back), (there, back));
+            prop_assert!(account.adds_up());
+        }
+    }
+}
