@@ -2,7 +2,7 @@
 //!
 //! Every figure comes with its repeats, their spread and the state of the host; what could not be measured is named
 //! with its reason. Start with [`throughput`], what goes through between two ends that speak over a [`control`]
-//! connection, or with [`cycle`], the largest array that two processes exchange every cycle; [`Quota`] limits their
+//! connection, with [`pingpong`], a message there and back, or with [`cycle`], the largest array that two processes exchange every cycle; [`Quota`] limits their
 //! processor time. [`iperf3`] speaks to another tool's clients and servers.
 //!
 //! Not here: the methods (`probe`), arguments and terminals (`cli`).
@@ -11,11 +11,13 @@ mod child;
 pub mod control;
 pub mod cycle;
 mod drawing;
+mod greeting;
 mod host;
 mod host_state;
 pub mod iperf3;
 mod local_server;
 mod namespaces;
+pub mod pingpong;
 mod quota;
 pub mod report;
 pub mod source_004;

@@ -1,6 +1,5 @@
 //! The server's end of a throughput measurement.
 
-use std::hash::{BuildHasher, Hasher, RandomState};
 use std::net::SocketAddr;
 
 use serde_json::Value;
@@ -10,6 +9,7 @@ use super::options::{Options, Rate};
 use super::side::{Heard, Partner, Run, Side, SideError, check_cpu};
 use super::transport::{self, Task};
 use crate::control::{Connection, ControlError, EndWish, Message, ServeError, Test};
+use crate::greeting::token;
 
 /// What a server has to know to take part.
 pub const TEST: Test = Test { name: NAME, serve };
@@ -65,7 +65,7 @@ fn serve_run(
         options: &sized,
         end: End::Server,
         run: *run,
-        token: random(),
+        token: token(),
         unit_bytes: *unit_bytes,
         local: connection.local_address().ip(),
         peer: connection.peer_address().ip(),
@@ -119,11 +119,6 @@ impl Partner for Serving<'_> {
     fn is_wanted_to_end(&self) -> bool {
         (self.is_wanted_to_end)()
     }
-}
-
-/// Returns 64 random bits: the standard library seeds every `RandomState` from the system.
-fn random() -> u64 {
-    RandomState::new().build_hasher().finish()
 }
 
 fn told(error: SideError) -> ServeError {

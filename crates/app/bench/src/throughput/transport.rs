@@ -14,6 +14,7 @@ use units::Instant;
 
 use super::message::{Account, Count, End, FlowKey, Sent};
 use super::options::{Options, Protocol};
+use crate::greeting::AcceptError;
 
 /// All that a transport needs to know of a run.
 pub(super) struct Task<'a> {
@@ -191,6 +192,15 @@ pub enum TransportError {
     /// The receiver of a connection is gone.
     #[error("the other end closed a connection that was being sent to: {0}\nsee whether it was ended")]
     Broken(io::Error),
+}
+
+impl From<AcceptError> for TransportError {
+    fn from(error: AcceptError) -> Self {
+        match error {
+            AcceptError::Tcp(error) => Self::Tcp(error),
+            AcceptError::System(error) => Self::System(error),
+        }
+    }
 }
 
 /// Returns what makes the ends of a protocol.

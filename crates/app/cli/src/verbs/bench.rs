@@ -6,6 +6,7 @@ mod iperf3;
 mod letters;
 mod output;
 mod pending;
+mod pingpong;
 mod reproduce;
 mod scene;
 mod server;
@@ -25,6 +26,7 @@ Examples:
   tallycast bench -c 192.0.2.7 -u -b 100M                 measure with a server: throughput, loss and its reasons
   tallycast bench throughput                              the same with both ends on this host
   tallycast bench -c 192.0.2.7 --iperf3 -u -b 100M        against a server of iperf3; -s --iperf3 serves its clients
+  tallycast bench pingpong -c 192.0.2.7 -C all            how long a message takes, from 1 byte to 9 MB
   tallycast bench cycle --cycle-times 1..14ms             the largest array every cycle, UDP and shared memory
   tallycast bench reproduce 004                           a published comparison, done again on this host
 
@@ -47,6 +49,9 @@ enum What {
     /// What goes through to another host, or on this one: rates, losses and their reasons
     #[command(after_help = throughput::EXAMPLES)]
     Throughput(throughput::Arguments),
+    /// A message there and back: its time and rate at every size, over TCP and datagrams
+    #[command(after_help = pingpong::EXAMPLES)]
+    Pingpong(pingpong::Arguments),
     /// The largest array two processes exchange every cycle, over UDP and shared memory
     #[command(after_help = cycle::EXAMPLES)]
     Cycle(cycle::Arguments),
@@ -92,6 +97,7 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
         }
         None => throughput::run(&arguments.throughput),
         Some(What::Throughput(arguments)) => throughput::run(&arguments),
+        Some(What::Pingpong(arguments)) => pingpong::run(&arguments),
         Some(What::Cycle(arguments)) => cycle::run(&arguments),
         Some(What::Reproduce(arguments)) => reproduce::run(&arguments),
         Some(What::Iperf3(arguments)) => iperf3::run(&arguments),

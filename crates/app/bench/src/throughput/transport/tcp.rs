@@ -1,7 +1,6 @@
 //! Flows of bytes over TCP connections; the client connects, whichever way data go.
 
 use std::net::SocketAddr;
-use std::time::Duration;
 
 use sys::{Interest, Poller, TcpAcceptor, TcpConnection, TcpOptions, clock};
 use units::Instant;
@@ -10,15 +9,12 @@ use super::{
     Arrived, Flow, FlowEnd, Listening, ReceiveEnd, Room, SendEnd, Task, Transport, TransportError,
     said_if_clamped,
 };
+use crate::greeting::{Accepted, accept, greeting};
 use crate::throughput::message::{Account, AccountState, Count, End, FlowKey, Sent, Unit};
 use crate::throughput::options::Options;
 
 /// The poller's only descriptor.
 const SOCKET: u64 = 0;
-
-/// What a connection says first: the token of its run, and which flow of it it carries.
-const GREETING_BYTES: usize = 16;
-const MAGIC: u32 = 0x7463_7031;
 
 pub(super) struct Tcp;
 
@@ -84,15 +80,6 @@ fn connect_all(to: SocketAddr, task: &Task<'_>) -> Result<Vec<(FlowKey, TcpConne
     keys(task).map(connect).collect()
 }
 
-fn greeting(token: u64, flow: u32) -> [u8; GREETING_BYTES] {
-    let words = (u128::from(MAGIC) << 96) | (u128::from(token) << 32) | u128::from(flow);
-    words.to_be_bytes()
-}
-
-/// How long a connection may take to greet. Longer than its greeting takes to be sent again if it is lost, and short
-/// enough that one which says nothing does not use up the time of the others.
-const GREETING_PATIENCE: Duration = Duration::from_secs(1);
-
 /// Takes all connections, at the server; those from other hosts, and those that are none of this run's, are dropped.
 fn accept_all(
     acceptor: &TcpAcceptor,
@@ -105,15 +92,15 @@ fn accept_all(
     let mut poller = Poller::new()?;
     poller.add(acceptor, SOCKET, Interest::Read)?;
     while !wanted.is_empty() {
-        if let Some(connection) = acceptor.accept()? {
-            if connection.peer_address().ip().to_canonical() != task.peer.to_canonical() {
+        match accept(acceptor, task.peer, task.token)? {
+            Some(Accepted::OfRun(flow, connection)) => {
+                if let Some(place) = wanted.iter().position(|key| key.flow() == flow) {
+                    came.push((wanted.swap_remove(place), connection));
+                }
                 continue;
             }
-            let flow = read_greeting(&connection, task.token, clock::monotonic() + GREETING_PATIENCE)?;
-            if let Some(place) = wanted.iter().position(|key| Some(key.flow()) == flow) {
-                came.push((wanted.swap_remove(place), connection));
-            }
-            continue;
+            Some(Accepted::Stranger) => continue,
+            None => {}
         }
         if clock::monotonic() >= deadline {
             let port = acceptor.local_address().port();
@@ -128,28 +115,6 @@ fn accept_all(
     }
     came.sort_by_key(|(key, _)| *key);
     Ok(came)
-}
-
-/// Reads which flow a connection carries; `None` if it is none of this run.
-fn read_greeting(
-    connection: &TcpConnection,
-    token: u64,
-    deadline: Instant,
-) -> Result<Option<u32>, TransportError> {
-    let mut said = [0; GREETING_BYTES];
-    let mut read = 0;
-    let mut poller = Poller::new()?;
-    poller.add(connection, SOCKET, Interest::Read)?;
-    while read < GREETING_BYTES {
-        match connection.receive(&mut said[read..]) {
-            Ok(Some(0)) | Err(_) => return Ok(None),
-            Ok(Some(count)) => read += count,
-            Ok(None) if clock::monotonic() >= deadline => return Ok(None),
-            Ok(None) => drop(poller.wait(Some(deadline))?),
-        }
-    }
-    let flow = u32::from_be_bytes(*said.last_chunk().expect("a greeting ends with four bytes of flow"));
-    Ok((said == greeting(token, flow)).then_some(flow))
 }
 
 fn flow(task: &Task<'_>, key: FlowKey, connection: TcpConnection) -> Result<Flow, TransportError> {
@@ -285,8 +250,10 @@ impl ReceiveEnd for Receiver {
 #[cfg(test)]
 mod tests {
     use std::net::{IpAddr, Ipv4Addr};
+    use std::time::Duration;
 
     use super::*;
+    use crate::greeting::GREETING_BYTES;
 
     const LOCAL: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
     const TOKEN: u64 = 0x0123_4567_89ab_cdef;

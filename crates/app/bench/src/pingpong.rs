@@ -1,0 +1,26 @@
+//! A message there and back, over and over: how long it takes at every size, and how much goes through.
+//!
+//! Source: document 003, whose `tcppp` and `udtpp` this does again; `probe::pingpong` has the rules, `docs/bench.md`
+//! says for people what is measured. [`measure`] is the client's end, [`TEST`] the server's: the client sends a message
+//! over TCP, with each congestion control that is asked for, or in datagrams, and the server answers with one of the same
+//! size once it has all of it.
+
+mod client;
+mod csv;
+mod figure;
+mod link;
+mod message;
+mod options;
+mod page;
+mod report;
+mod server;
+mod table;
+
+pub use client::{PingpongError, measure};
+pub use link::LinkError;
+pub use message::Evidence;
+pub use options::{Options, OptionsError, System, Wait};
+pub use report::{
+    Account, End, FORMAT, Report, Session, Settings, Skipped, Start, Times, TurnReport, VERSION,
+};
+pub use server::TEST;

@@ -1,0 +1,295 @@
+//! The client's end of a ping-pong: it begins every exchange, and keeps the report.
+
+use std::net::SocketAddr;
+use std::time::Instant;
+
+use probe::Percentiles;
+use probe::pingpong::{ExchangeCounts, ExchangeLawError, Turn, Until};
+use sys::{clock, scheduling};
+
+use super::link::{Exchanged, LinkError, Near, Task, TcpNear, UdpNear};
+use super::message::{Evidence, Word};
+use super::options::{Options, OptionsError, System};
+use super::report::{Builder, Measured, Report, Way};
+use super::server::NAME;
+use crate::control::{Connection, ControlError, Message, Patience};
+use crate::host_state::HostState;
+use crate::report::{Meter, Used, Watch};
+
+/// Says why nothing could be measured.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum PingpongError {
+    /// An option cannot be.
+    #[error(transparent)]
+    Options(#[from] OptionsError),
+    /// The server cannot be reached, or is gone.
+    #[error(transparent)]
+    Control(#[from] ControlError),
+    /// Messages cannot go.
+    #[error(transparent)]
+    Link(#[from] LinkError),
+    /// A defect of this program.
+    #[error(transparent)]
+    Law(#[from] ExchangeLawError),
+    /// A processor that there is not, or not for this program.
+    #[error("processor {cpu} cannot be used: {source}\nchoose one that `taskset -cp $$` lists")]
+    Cpu {
+        /// Which.
+        cpu: usize,
+        /// What the system says.
+        source: std::io::Error,
+    },
+    /// Every protocol was refused.
+    #[error("nothing could be measured: {0}")]
+    AllSkipped(String),
+}
+
+/// Measures with the server at an address, and reports.
+///
+/// # Errors
+/// [`PingpongError`] if nothing could be measured. What fails after the first size has been is in the report.
+pub fn measure(
+    options: &Options,
+    server: SocketAddr,
+    patience: Patience,
+    watch: &mut dyn Watch,
+) -> Result<Report, PingpongError> {
+    options.check()?;
+    // On a thread of its own, whose processor and whose pauses end with it.
+    std::thread::scope(|scope| {
+        let measuring = scope.spawn(|| {
+            let _ = clock::lower_timer_slack();
+            if let Some(cpu) = options.client_cpu {
+                scheduling::pin_to_cpu(cpu).map_err(|source| PingpongError::Cpu { cpu, source })?;
+            }
+            let from = options.from.map(|address| SocketAddr::new(address, 0));
+            let (connection, host) = Connection::open(server, from, patience)?;
+            Client::new(options, connection, host)?.run(watch)
+        });
+        measuring.join().expect("a thread that measures returns its errors")
+    })
+}
+
+struct Client<'a> {
+    options: &'a Options,
+    connection: Connection,
+    builder: Builder,
+    piece_bytes: u32,
+    /// Which exchange of this measurement comes next.
+    next: u64,
+}
+
+impl<'a> Client<'a> {
+    fn new(
+        options: &'a Options,
+        mut connection: Connection,
+        server: HostState,
+    ) -> Result<Self, ControlError> {
+        let client = HostState::look(connection.local_address().ip());
+        let mtus = [&client, &server].into_iter().filter_map(|host| Some(host.interface.as_ref()?.mtu_bytes));
+        let piece_bytes = options.piece_bytes(mtus.min(), connection.peer_address().is_ipv6());
+        let parameters = serde_json::to_value(options).expect("options are plain data");
+        connection.tell(&Message::Begin { test: NAME.to_owned(), parameters })?;
+        let builder = Builder::new(options, connection.peer_address(), client, server, piece_bytes);
+        Ok(Self { options, connection, builder, piece_bytes, next: 0 })
+    }
+
+    fn run(mut self, watch: &mut dyn Watch) -> Result<Report, PingpongError> {
+        let mut systems: Vec<&System> = self.options.systems.iter().collect();
+        'runs: for run in 0..self.options.repeats {
+            let mut refused = Vec::new();
+            for system in &systems {
+                if watch.is_wanted_to_end() {
+                    break 'runs;
+                }
+                match self.way(run, system, watch) {
+                    Ok(Some(())) => {}
+                    Ok(None) => refused.push(*system),
+                    Err(error) if !self.builder.has_any() => return Err(error),
+                    Err(error) => {
+                        self.builder.break_off(&error.to_string());
+                        break 'runs;
+                    }
+                }
+            }
+            systems.retain(|system| !refused.contains(system));
+        }
+        // A server that is gone needs no good-bye.
+        let _ = self.connection.tell(&Message::Bye);
+        if !self.builder.has_any() && !watch.is_wanted_to_end() {
+            return Err(PingpongError::AllSkipped(self.builder.refusals()));
+        }
+        Ok(self.builder.finish(watch.is_wanted_to_end()))
+    }
+
+    /// Exchanges every size over one system; `None` if it cannot be had.
+    fn way(&mut self, run: u32, system: &System, watch: &mut dyn Watch) -> Result<Option<()>, PingpongError> {
+        let mut near = match self.connect(run, system) {
+            Ok(Some(near)) => near,
+            Ok(None) => return Ok(None),
+            Err(PingpongError::Link(error)) => {
+                // It is this end that cannot: the server waits for a connection in vain, and says so.
+                self.builder.skip(system, &error.to_string());
+                return self.hear_refusal().map(|()| None);
+            }
+            Err(error) => return Err(error),
+        };
+        let (meter, mut trouble) = (Meter::begin(), None);
+        for size in &self.options.sizes {
+            if watch.is_wanted_to_end() {
+                break;
+            }
+            let message_bytes = u32::try_from(*size).expect("sizes were checked");
+            watch.progress(&|| format!("run {}: {size} bytes over {system}", run + 1));
+            let measured = self.turn(&mut *near, message_bytes, watch)?;
+            trouble.clone_from(&measured.trouble);
+            self.builder.add(run, system, message_bytes, measured);
+            if trouble.is_some() {
+                break;
+            }
+        }
+        let used = meter.used();
+        self.connection.say(&Word::Finish)?;
+        let theirs = self.finished()?;
+        let failure = theirs.failure.filter(|_| trouble.is_none());
+        self.builder.end_way(Way {
+            run,
+            system,
+            congestion: near.congestion_control(),
+            ours: (used, near.evidence()),
+            theirs: (theirs.used, theirs.evidence),
+            failure,
+            notes: near.notes().into_iter().chain(theirs.notes).collect(),
+        });
+        Ok(Some(()))
+    }
+
+    fn connect(&mut self, run: u32, system: &System) -> Result<Option<Box<dyn Near>>, PingpongError> {
+        let task = Task {
+            options: self.options,
+            system,
+            piece_bytes: self.piece_bytes,
+            local: self.connection.local_address().ip(),
+            peer: self.connection.peer_address().ip(),
+            patience: self.connection.patience().silence,
+        };
+        let listening = match system {
+            System::Tcp(_) => None,
+            System::Udp => Some(UdpNear::listen(&task)?),
+        };
+        let endpoint = listening.as_ref().map(|it| it.endpoint());
+        let piece_bytes = self.piece_bytes;
+        self.connection.say(&Word::Prepare { run, system: system.clone(), piece_bytes, endpoint })?;
+        let (endpoint, token) = match self.word()? {
+            Word::Ready { endpoint, token } => (endpoint, token),
+            Word::Refused { reason } => {
+                self.builder.skip(system, &reason);
+                return Ok(None);
+            }
+            other => return Err(self.unexpected(&other).into()),
+        };
+        Ok(Some(match listening {
+            None => Box::new(TcpNear::connect(&task, endpoint, token)?),
+            Some(listening) => Box::new(listening.connect(&task, endpoint, token)?),
+        }))
+    }
+
+    /// Exchanges one size.
+    fn turn(
+        &mut self,
+        near: &mut dyn Near,
+        message_bytes: u32,
+        watch: &dyn Watch,
+    ) -> Result<Measured, PingpongError> {
+        self.connection.say(&Word::Turn { message_bytes, first: self.next })?;
+        match self.word()? {
+            Word::Turned => {}
+            other => return Err(self.unexpected(&other).into()),
+        }
+        let (mut counts, mut times, mut trouble) = (ExchangeCounts::default(), Vec::new(), None);
+        let sent_again = near.retransmits();
+        let mut turn = Turn::begin(
+            Until { time: self.options.time, exchanges: self.options.exchanges },
+            clock::monotonic(),
+        );
+        while turn.goes_on(clock::monotonic()) && !watch.is_wanted_to_end() {
+            let exchange = self.next;
+            self.next += 1;
+            counts.sent += 1;
+            let outcome = near.exchange(exchange, message_bytes);
+            let is_measured = turn.exchanged();
+            match outcome {
+                Ok(Exchanged::Completed(time)) => {
+                    counts.completed += 1;
+                    if is_measured {
+                        times.push(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
+                    }
+                }
+                Ok(Exchanged::GivenUp) => counts.given_up += 1,
+                Err(error) => {
+                    counts.given_up += 1;
+                    trouble = Some(error.to_string());
+                    break;
+                }
+            }
+            self.keep_alive()?;
+        }
+        self.connection.say(&Word::TurnEnd)?;
+        let answered = match self.word()? {
+            Word::TurnEnded { answered } => answered,
+            other => return Err(self.unexpected(&other).into()),
+        };
+        Ok(Measured {
+            account: counts.close(Some(answered))?,
+            round_trips: Percentiles::of(&mut times),
+            retransmits: near.retransmits().zip(sent_again).map(|(now, before)| now.saturating_sub(before)),
+            trouble,
+        })
+    }
+
+    /// Hears what the server says meanwhile, and says that this end is there, without waiting: nothing is said during a
+    /// turn but that one end cannot go on.
+    fn keep_alive(&mut self) -> Result<(), ControlError> {
+        match self.connection.hear(Instant::now())? {
+            None => Ok(()),
+            Some(other) => Err(self.connection.unexpected(&other)),
+        }
+    }
+
+    fn finished(&mut self) -> Result<Finished, PingpongError> {
+        match self.word()? {
+            Word::Finished { used, evidence, failure, notes } => {
+                Ok(Finished { used, evidence, failure, notes })
+            }
+            other => Err(self.unexpected(&other).into()),
+        }
+    }
+
+    /// Hears that the server could not make a way either, as long as it waits for a connection.
+    fn hear_refusal(&mut self) -> Result<(), PingpongError> {
+        match self.connection.hear_word(Instant::now() + self.connection.patience().silence * 2)? {
+            Some(Word::Refused { .. }) | None => Ok(()),
+            Some(other) => Err(self.unexpected(&other).into()),
+        }
+    }
+
+    fn word(&mut self) -> Result<Word, ControlError> {
+        let silence = self.connection.patience().silence;
+        let peer = self.connection.peer_address();
+        self.connection.hear_word(Instant::now() + silence)?.ok_or(ControlError::Silent { peer, silence })
+    }
+
+    fn unexpected(&self, word: &Word) -> ControlError {
+        let word = serde_json::to_value(word).expect("words are plain data");
+        self.connection.unexpected(&Message::Word(word))
+    }
+}
+
+/// What the server says at the end of a way.
+struct Finished {
+    used: Used,
+    evidence: Evidence,
+    failure: Option<String>,
+    notes: Vec<String>,
+}

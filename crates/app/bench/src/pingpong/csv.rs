@@ -1,0 +1,41 @@
+//! Turns as rows of a table for other programs.
+
+use std::fmt::Write as _;
+
+use super::report::{Report, Times};
+use crate::report::csv::{cell, text as quoted};
+
+const HEADER: &str = "run,system,message_bytes,sent,completed,lost_there,lost_back,unexplained,measured,min_us,p50_us,\
+                      p90_us,p99_us,p999_us,max_us,mean_us,bits_per_second,retransmits\n";
+
+/// Writes every turn; times are Δt/2.
+pub(super) fn table(report: &Report) -> String {
+    let mut text = HEADER.to_owned();
+    for turn in &report.turns {
+        let account = &turn.account;
+        let time = |of: fn(&Times) -> f64| cell(turn.half_round_trip.as_ref().map(of));
+        let _ = writeln!(
+            text,
+            "{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}",
+            turn.run,
+            quoted(&turn.system),
+            turn.message_bytes,
+            account.sent,
+            account.completed,
+            account.lost_there,
+            account.lost_back,
+            account.unexplained,
+            cell(turn.half_round_trip.map(|it| it.count)),
+            time(|it| it.min_us),
+            time(|it| it.p50_us),
+            time(|it| it.p90_us),
+            time(|it| it.p99_us),
+            time(|it| it.p999_us),
+            time(|it| it.max_us),
+            time(|it| it.mean_us),
+            cell(turn.bits_per_second),
+            cell(turn.retransmits),
+        );
+    }
+    text
+}

@@ -1,0 +1,225 @@
+//! Messages over a TCP connection. Their size stands in no byte of it: both ends know it from the control connection.
+
+use std::cmp::Ordering;
+use std::net::SocketAddr;
+
+use sys::{Interest, Poller, TcpAcceptor, TcpConnection, TcpOptions, clock};
+use units::Instant;
+
+use super::{Answering, Exchanged, Far, LOOK, LinkError, Near, Task, said_if_clamped, since, wait};
+use crate::greeting::{Accepted, accept, greeting};
+use crate::pingpong::message::Evidence;
+use crate::pingpong::options::{System, Wait};
+
+/// The poller's only descriptor.
+const SOCKET: u64 = 0;
+
+/// A connection whose messages are read and written whole.
+struct Messages {
+    connection: TcpConnection,
+    readable: Poller,
+    writable: Poller,
+    how: Wait,
+    patience: std::time::Duration,
+    memory: Vec<u8>,
+}
+
+/// Whether a message came.
+enum Came {
+    Whole,
+    /// Not one byte of it.
+    Nothing,
+}
+
+impl Messages {
+    fn over(connection: TcpConnection, task: &Task<'_>) -> Result<Self, LinkError> {
+        let (readable, writable) = (Poller::new()?, Poller::new()?);
+        readable.add(&connection, SOCKET, Interest::Read)?;
+        writable.add(&connection, SOCKET, Interest::Write)?;
+        let memory = vec![0; task.options.largest_bytes() as usize];
+        let (how, patience) = (task.options.wait, task.patience);
+        Ok(Self { connection, readable, writable, how, patience, memory })
+    }
+
+    fn send(&mut self, message_bytes: u32) -> Result<(), LinkError> {
+        let (mut sent, mut moved) = (0, clock::monotonic());
+        while sent < message_bytes as usize {
+            match self.connection.send(&self.memory[sent..message_bytes as usize]).map_err(closed)? {
+                Some(count) => {
+                    sent += count;
+                    moved = clock::monotonic();
+                }
+                None if since(moved) > self.patience => return Err(LinkError::Stuck(self.patience)),
+                None => wait(&mut self.writable, self.how, moved + self.patience)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Receives a message; `of` tells its size once its first bytes are there, and whether to look up before that.
+    fn receive(&mut self, of: &dyn Answering) -> Result<Came, LinkError> {
+        let (mut received, mut moved) = (0, clock::monotonic());
+        loop {
+            match self.connection.receive(&mut self.memory[received..]).map_err(closed)? {
+                Some(0) => return Err(LinkError::Closed),
+                Some(count) => {
+                    received += count;
+                    moved = clock::monotonic();
+                    // Not one byte of a message is sent before the turn with its size has begun at both ends.
+                    match received.cmp(&(of.message_bytes() as usize)) {
+                        Ordering::Less => {}
+                        Ordering::Equal => return Ok(Came::Whole),
+                        Ordering::Greater => return Err(LinkError::TooMuch),
+                    }
+                }
+                None if received == 0 && of.is_to_end() => return Ok(Came::Nothing),
+                None if received > 0 && since(moved) > self.patience => {
+                    return Err(LinkError::Stuck(self.patience));
+                }
+                None => wait(&mut self.readable, self.how, clock::monotonic() + LOOK)?,
+            }
+        }
+    }
+
+    fn notes(&self) -> Vec<String> {
+        self.connection.granted_buffers().iter().copied().filter_map(said_if_clamped).collect()
+    }
+}
+
+fn closed(error: std::io::Error) -> LinkError {
+    use std::io::ErrorKind::{BrokenPipe, ConnectionReset};
+    match error.kind() {
+        BrokenPipe | ConnectionReset => LinkError::Closed,
+        _ => LinkError::System(error),
+    }
+}
+
+fn tcp_options(task: &Task<'_>, from: Option<SocketAddr>) -> TcpOptions {
+    let congestion_control = match task.system {
+        System::Tcp(congestion) => congestion.clone(),
+        System::Udp => None,
+    };
+    TcpOptions { buffer_bytes: task.options.buffer_bytes, congestion_control, from }
+}
+
+/// The answer that a near end waits for.
+struct Awaited {
+    message_bytes: u32,
+    until: Instant,
+}
+
+impl Answering for Awaited {
+    fn message_bytes(&self) -> u32 {
+        self.message_bytes
+    }
+
+    fn came(&self, _exchange: Option<u64>) -> bool {
+        true
+    }
+
+    fn is_to_end(&self) -> bool {
+        clock::monotonic() >= self.until
+    }
+}
+
+/// The client's end.
+pub(in crate::pingpong) struct TcpNear(Messages);
+
+impl TcpNear {
+    pub(in crate::pingpong) fn connect(
+        task: &Task<'_>,
+        to: SocketAddr,
+        token: u64,
+    ) -> Result<Self, LinkError> {
+        task.check_endpoint(to)?;
+        let from = task.options.from.map(|address| SocketAddr::new(address, 0));
+        let connection = TcpConnection::connect(to, &tcp_options(task, from), task.patience)?;
+        // A connection that was just made has room for so few bytes.
+        connection.send(&greeting(token, 0)).map_err(closed)?;
+        Ok(Self(Messages::over(connection, task)?))
+    }
+}
+
+impl Near for TcpNear {
+    fn exchange(&mut self, _exchange: u64, message_bytes: u32) -> Result<Exchanged, LinkError> {
+        let began = clock::monotonic();
+        self.0.send(message_bytes)?;
+        // TCP loses nothing: an answer that does not begin for so long does not come.
+        match self.0.receive(&Awaited { message_bytes, until: clock::monotonic() + self.0.patience })? {
+            Came::Whole => Ok(Exchanged::Completed(since(began))),
+            Came::Nothing => Err(LinkError::Stuck(self.0.patience)),
+        }
+    }
+
+    fn evidence(&self) -> Evidence {
+        Evidence::default()
+    }
+
+    fn retransmits(&self) -> Option<u64> {
+        Some(self.0.connection.info().ok()?.retransmitted_segments.into())
+    }
+
+    fn congestion_control(&self) -> Option<String> {
+        self.0.connection.congestion_control().ok()
+    }
+
+    fn notes(&self) -> Vec<String> {
+        self.0.notes()
+    }
+}
+
+/// The server's end: first it waits for its connection.
+pub(in crate::pingpong) struct TcpFar {
+    acceptor: TcpAcceptor,
+    token: u64,
+}
+
+impl TcpFar {
+    pub(in crate::pingpong) fn listen(task: &Task<'_>, token: u64) -> Result<Self, LinkError> {
+        let address = SocketAddr::new(task.local, 0);
+        Ok(Self { acceptor: TcpAcceptor::listen(address, &tcp_options(task, None))?, token })
+    }
+
+    pub(in crate::pingpong) fn endpoint(&self) -> SocketAddr {
+        self.acceptor.local_address()
+    }
+
+    /// Waits for the client's connection; others are dropped.
+    pub(in crate::pingpong) fn accept(self, task: &Task<'_>) -> Result<Box<dyn Far>, LinkError> {
+        let (patience, deadline) = (task.patience, clock::monotonic() + task.patience);
+        let mut poller = Poller::new()?;
+        poller.add(&self.acceptor, SOCKET, Interest::Read)?;
+        loop {
+            match accept(&self.acceptor, task.peer, self.token)? {
+                Some(Accepted::OfRun(_, connection)) => {
+                    return Ok(Box::new(TcpAnswering(Messages::over(connection, task)?)));
+                }
+                Some(Accepted::Stranger) => {}
+                None if clock::monotonic() >= deadline => {
+                    return Err(LinkError::Missing { patience, port: self.endpoint().port() });
+                }
+                None => drop(poller.wait(Some(deadline))?),
+            }
+        }
+    }
+}
+
+struct TcpAnswering(Messages);
+
+impl Far for TcpAnswering {
+    fn answer(&mut self, turn: &dyn Answering) -> Result<(), LinkError> {
+        if let Came::Nothing = self.0.receive(turn)? {
+            return Ok(());
+        }
+        let message_bytes = turn.message_bytes();
+        if turn.came(None) { self.0.send(message_bytes) } else { Ok(()) }
+    }
+
+    fn evidence(&self) -> Evidence {
+        Evidence::default()
+    }
+
+    fn notes(&self) -> Vec<String> {
+        self.0.notes()
+    }
+}

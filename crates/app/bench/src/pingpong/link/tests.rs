@@ -1,0 +1,146 @@
+//! Both ends of a way in one process: every message comes back whole, and one that cannot is given up.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use super::*;
+
+const LOCAL: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+const TOKEN: u64 = 0x0123_4567_89ab_cdef;
+const SIZES: [u32; 4] = [1, 2, 5_000, 200_000];
+
+/// A turn of one size; counts what came.
+#[derive(Default)]
+struct Desk {
+    message_bytes: AtomicU64,
+    came: AtomicU64,
+    is_to_end: AtomicBool,
+}
+
+impl Answering for Desk {
+    fn message_bytes(&self) -> u32 {
+        u32::try_from(self.message_bytes.load(Ordering::SeqCst)).unwrap()
+    }
+
+    fn came(&self, _exchange: Option<u64>) -> bool {
+        self.came.fetch_add(1, Ordering::SeqCst);
+        true
+    }
+
+    fn is_to_end(&self) -> bool {
+        self.is_to_end.load(Ordering::SeqCst)
+    }
+}
+
+/// Ends the far end also when a test fails.
+struct AtEnd<'a>(&'a Desk);
+
+impl Drop for AtEnd<'_> {
+    fn drop(&mut self) {
+        self.0.is_to_end.store(true, Ordering::SeqCst);
+    }
+}
+
+fn options() -> Options {
+    let sizes = SIZES.iter().map(|size| u64::from(*size)).collect();
+    Options { sizes, timeout: Duration::from_secs(20), ..Options::default() }
+}
+
+fn task<'a>(options: &'a Options, system: &'a System) -> Task<'a> {
+    let patience = Duration::from_secs(30);
+    Task { options, system, piece_bytes: 1_448, local: LOCAL, peer: LOCAL, patience }
+}
+
+/// Exchanges every size a few times; returns how many messages came at the far end.
+fn exchange_all(near: &mut dyn Near, mut far: Box<dyn Far>) -> u64 {
+    let desk = Desk::default();
+    std::thread::scope(|scope| {
+        let _at_end = AtEnd(&desk);
+        scope.spawn(|| {
+            while !desk.is_to_end() {
+                match far.answer(&desk) {
+                    Ok(()) => {}
+                    Err(LinkError::Closed) => break,
+                    Err(error) => panic!("{error}"),
+                }
+            }
+        });
+        for (exchange, size) in (0..).zip(SIZES.into_iter().flat_map(|size| [size; 3])) {
+            desk.message_bytes.store(size.into(), Ordering::SeqCst);
+            let outcome = near.exchange(exchange, size).unwrap();
+            assert!(matches!(outcome, Exchanged::Completed(_)), "{size} bytes: {outcome:?}");
+        }
+    });
+    desk.came.into_inner()
+}
+
+#[test]
+fn every_message_comes_back_over_tcp_asleep_and_spinning() {
+    for wait in [Wait::Sleep, Wait::Spin] {
+        let options = Options { wait, ..options() };
+        let system = System::Tcp(None);
+        let task = task(&options, &system);
+        let far = TcpFar::listen(&task, TOKEN).unwrap();
+        let mut near = TcpNear::connect(&task, far.endpoint(), TOKEN).unwrap();
+        let far = far.accept(&task).unwrap();
+        assert_eq!(exchange_all(&mut near, far), 3 * SIZES.len() as u64);
+        assert!(near.congestion_control().is_some() && near.retransmits().is_some());
+    }
+}
+
+#[test]
+fn every_message_comes_back_in_datagrams() {
+    let options = options();
+    let task = task(&options, &System::Udp);
+    let listening = UdpNear::listen(&task).unwrap();
+    let far = UdpFar::open(&task, listening.endpoint(), TOKEN).unwrap();
+    let to = far.endpoint();
+    let mut near = listening.connect(&task, to, TOKEN).unwrap();
+    assert_eq!(exchange_all(&mut near, Box::new(far)), 3 * SIZES.len() as u64);
+}
+
+#[test]
+fn a_message_that_nobody_answers_is_given_up() {
+    let options = Options { timeout: Duration::from_millis(10), ..options() };
+    let task = task(&options, &System::Udp);
+    let listening = UdpNear::listen(&task).unwrap();
+    let mute = UdpNear::listen(&task).unwrap();
+    let mut near = listening.connect(&task, mute.endpoint(), TOKEN).unwrap();
+    assert_eq!(near.exchange(0, 5_000).unwrap(), Exchanged::GivenUp);
+}
+
+#[test]
+fn a_far_end_of_another_token_answers_nothing() {
+    let options = Options { timeout: Duration::from_millis(10), ..options() };
+    let task = task(&options, &System::Udp);
+    let listening = UdpNear::listen(&task).unwrap();
+    let far = UdpFar::open(&task, listening.endpoint(), !TOKEN).unwrap();
+    let mut near = listening.connect(&task, far.endpoint(), TOKEN).unwrap();
+    let desk = Desk::default();
+    assert_eq!(near.exchange(0, 1).unwrap(), Exchanged::GivenUp);
+    desk.is_to_end.store(true, Ordering::SeqCst);
+    let mut far = far;
+    far.answer(&desk).unwrap();
+    assert_eq!(desk.came.into_inner(), 0);
+}
+
+#[test]
+fn messages_go_to_who_asks_for_them_and_to_no_third_host() {
+    let options = options();
+    let task = task(&options, &System::Udp);
+    let elsewhere: SocketAddr = "192.0.2.8:9".parse().unwrap();
+    let refused = UdpFar::open(&task, elsewhere, TOKEN).err().unwrap();
+    assert!(refused.to_string().contains("another host"), "{refused}");
+}
+
+#[test]
+fn a_connection_that_closes_ends_the_exchange() {
+    let options = options();
+    let system = System::Tcp(None);
+    let task = task(&options, &system);
+    let far = TcpFar::listen(&task, TOKEN).unwrap();
+    let mut near = TcpNear::connect(&task, far.endpoint(), TOKEN).unwrap();
+    drop(far.accept(&task).unwrap());
+    assert!(matches!(near.exchange(0, 1), Err(LinkError::Closed)));
+}

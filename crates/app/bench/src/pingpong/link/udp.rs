@@ -1,0 +1,288 @@
+//! Messages in datagrams: cut, put together, and lost with any of their pieces.
+
+use std::net::SocketAddr;
+
+use probe::pingpong::{Assembly, Came, PIECE_HEADER_BYTES, Piece, pieces};
+use sys::{
+    Interest, Loopback, Outcome, Poller, ReceiveBatch, ReceiveOptions, ReceiveSocket, ReceiveTechniques,
+    Refusal, SendOptions, SendSocket, SendTechniques, clock,
+};
+use units::Instant;
+
+use super::{Answering, Exchanged, Far, LOOK, LinkError, Near, Task, said_if_clamped, since, wait};
+use crate::pingpong::message::Evidence;
+use crate::pingpong::options::Wait;
+
+/// The poller's only descriptor.
+const SOCKET: u64 = 0;
+
+/// How many datagrams are written before they are handed over.
+const BURST: usize = 32;
+
+/// Where messages come in.
+struct Inlet {
+    socket: ReceiveSocket,
+    poller: Poller,
+    batch: ReceiveBatch,
+    assembly: Assembly,
+    peer: std::net::IpAddr,
+    how: Wait,
+}
+
+/// Where messages go out.
+struct Outlet {
+    socket: SendSocket,
+    to: SocketAddr,
+    poller: Poller,
+    how: Wait,
+    run: u32,
+    piece_bytes: u32,
+    /// One datagram beside the other.
+    memory: Vec<u8>,
+    refused: u64,
+    refusal: Option<Refusal>,
+}
+
+impl Inlet {
+    fn open(task: &Task<'_>, run: u32) -> Result<Self, LinkError> {
+        let address = SocketAddr::new(task.local, 0);
+        let socket = ReceiveSocket::open(&ReceiveOptions {
+            techniques: ReceiveTechniques { gro: false, ..ReceiveTechniques::default() },
+            ..ReceiveOptions::at(address, task.options.datagram_buffer_bytes())
+        })?;
+        let poller = Poller::new()?;
+        poller.add(&socket, SOCKET, Interest::Read)?;
+        Ok(Self {
+            socket,
+            poller,
+            batch: ReceiveBatch::with_slot_bytes(PIECE_HEADER_BYTES + task.piece_bytes as usize),
+            assembly: Assembly::new(run, task.piece_bytes, task.options.largest_bytes()),
+            peer: task.peer.to_canonical(),
+            how: task.options.wait,
+        })
+    }
+
+    /// Takes what is there; returns the exchange and the size of a message that is whole now.
+    fn take(&mut self) -> Result<Option<(u64, u32)>, LinkError> {
+        let mut whole = None;
+        self.socket.receive_batch(&mut self.batch)?;
+        for datagram in self.batch.iter().filter(|it| it.from.ip().to_canonical() == self.peer) {
+            if let Came::Whole { exchange, message_bytes } = self.assembly.accept(datagram.bytes) {
+                whole = Some((exchange, message_bytes));
+            }
+        }
+        Ok(whole)
+    }
+
+    fn wait(&mut self, until: Instant) -> Result<(), LinkError> {
+        Ok(wait(&mut self.poller, self.how, until)?)
+    }
+
+    fn evidence(&self) -> Evidence {
+        Evidence {
+            dropped_by_socket: self.socket.meminfo().map_or(0, |info| u64::from(info.drops)),
+            late: self.assembly.late(),
+            duplicates: self.assembly.duplicates(),
+        }
+    }
+
+    fn notes(&self) -> Vec<String> {
+        said_if_clamped(self.socket.granted_buffer()).into_iter().collect()
+    }
+}
+
+impl Outlet {
+    fn open(task: &Task<'_>, to: SocketAddr, run: u32) -> Result<Self, LinkError> {
+        task.check_endpoint(to)?;
+        let socket = SendSocket::open(&SendOptions {
+            destination: to,
+            interface: None,
+            ttl: 1,
+            loopback: Loopback::On,
+            buffer_bytes: task.options.datagram_buffer_bytes(),
+            techniques: SendTechniques { gso: false, ..SendTechniques::default() },
+        })?;
+        let poller = Poller::new()?;
+        poller.add(&socket, SOCKET, Interest::Write)?;
+        let (how, piece_bytes) = (task.options.wait, task.piece_bytes);
+        let slot = PIECE_HEADER_BYTES + piece_bytes as usize;
+        Ok(Self {
+            socket,
+            to,
+            poller,
+            how,
+            run,
+            piece_bytes,
+            memory: vec![0; slot * BURST],
+            refused: 0,
+            refusal: None,
+        })
+    }
+
+    /// Sends a message; what the system refuses is lost, and with it the message.
+    fn send(&mut self, exchange: u64, message_bytes: u32, until: Instant) -> Result<(), LinkError> {
+        let slot = PIECE_HEADER_BYTES + self.piece_bytes as usize;
+        let mut cut = pieces(message_bytes, self.piece_bytes).peekable();
+        while cut.peek().is_some() {
+            let lengths: Vec<usize> = cut
+                .by_ref()
+                .take(BURST)
+                .zip(self.memory.chunks_exact_mut(slot))
+                .map(|((offset, length), place)| {
+                    Piece { run: self.run, exchange, offset, message_bytes }.write(place);
+                    PIECE_HEADER_BYTES + length as usize
+                })
+                .collect();
+            let written = self.memory.chunks_exact(slot).zip(&lengths).map(|(place, len)| &place[..*len]);
+            let mut waiting: Vec<&[u8]> = written.collect();
+            loop {
+                let outcomes = self.socket.send_batch(&waiting, self.to);
+                let mut still_waiting = Vec::new();
+                for (datagram, outcome) in waiting.iter().zip(outcomes) {
+                    match outcome {
+                        Outcome::Sent => {}
+                        Outcome::Refused(Refusal::SocketFull) => still_waiting.push(*datagram),
+                        Outcome::Refused(refusal) => {
+                            self.refused += 1;
+                            self.refusal = Some(*refusal);
+                        }
+                    }
+                }
+                if still_waiting.is_empty() {
+                    break;
+                }
+                if clock::monotonic() >= until {
+                    return Ok(());
+                }
+                waiting = still_waiting;
+                wait(&mut self.poller, self.how, until)?;
+                // What ICMP reported would keep the poller awake; refusals are counted where they are met.
+                self.socket.drain_error_queue(&mut Vec::new())?;
+            }
+        }
+        Ok(())
+    }
+
+    fn notes(&self) -> Vec<String> {
+        let refused = self.refusal.map(|refusal| {
+            format!("{} datagrams to {} were refused; the last: {refusal}", self.refused, self.to)
+        });
+        said_if_clamped(self.socket.granted_buffer()).into_iter().chain(refused).collect()
+    }
+}
+
+/// The client's end.
+pub(in crate::pingpong) struct UdpNear {
+    inlet: Inlet,
+    outlet: Outlet,
+    timeout: std::time::Duration,
+}
+
+impl UdpNear {
+    /// Opens the socket that answers are to go to; pieces of another run carry another number.
+    pub(in crate::pingpong) fn listen(task: &Task<'_>) -> Result<UdpListening, LinkError> {
+        // The run is known with the token only, but answers may come no earlier than that.
+        Ok(UdpListening { inlet: Inlet::open(task, 0)? })
+    }
+}
+
+/// A client's socket before it is known where the server's is.
+pub(in crate::pingpong) struct UdpListening {
+    inlet: Inlet,
+}
+
+impl UdpListening {
+    pub(in crate::pingpong) fn endpoint(&self) -> SocketAddr {
+        self.inlet.socket.local_address()
+    }
+
+    pub(in crate::pingpong) fn connect(
+        mut self,
+        task: &Task<'_>,
+        to: SocketAddr,
+        token: u64,
+    ) -> Result<UdpNear, LinkError> {
+        let run = run_of(token);
+        self.inlet.assembly = Assembly::new(run, task.piece_bytes, task.options.largest_bytes());
+        let outlet = Outlet::open(task, to, run)?;
+        Ok(UdpNear { inlet: self.inlet, outlet, timeout: task.options.timeout })
+    }
+}
+
+/// What the pieces of a run carry.
+const fn run_of(token: u64) -> u32 {
+    (token >> 32) as u32
+}
+
+impl Near for UdpNear {
+    fn exchange(&mut self, exchange: u64, message_bytes: u32) -> Result<Exchanged, LinkError> {
+        let began = clock::monotonic();
+        let until = began + self.timeout;
+        self.outlet.send(exchange, message_bytes, until)?;
+        loop {
+            if self.inlet.take()? == Some((exchange, message_bytes)) {
+                return Ok(Exchanged::Completed(since(began)));
+            }
+            if clock::monotonic() >= until {
+                return Ok(Exchanged::GivenUp);
+            }
+            if !self.inlet.batch.is_full() {
+                self.inlet.wait(until)?;
+            }
+        }
+    }
+
+    fn evidence(&self) -> Evidence {
+        self.inlet.evidence()
+    }
+
+    fn notes(&self) -> Vec<String> {
+        [self.inlet.notes(), self.outlet.notes()].concat()
+    }
+}
+
+/// The server's end.
+pub(in crate::pingpong) struct UdpFar {
+    inlet: Inlet,
+    outlet: Outlet,
+    timeout: std::time::Duration,
+}
+
+impl UdpFar {
+    pub(in crate::pingpong) fn open(task: &Task<'_>, to: SocketAddr, token: u64) -> Result<Self, LinkError> {
+        let run = run_of(token);
+        let (inlet, outlet) = (Inlet::open(task, run)?, Outlet::open(task, to, run)?);
+        Ok(Self { inlet, outlet, timeout: task.options.timeout })
+    }
+
+    pub(in crate::pingpong) fn endpoint(&self) -> SocketAddr {
+        self.inlet.socket.local_address()
+    }
+}
+
+impl Far for UdpFar {
+    fn answer(&mut self, turn: &dyn Answering) -> Result<(), LinkError> {
+        loop {
+            if let Some((exchange, message_bytes)) = self.inlet.take()? {
+                if turn.came(Some(exchange)) {
+                    self.outlet.send(exchange, message_bytes, clock::monotonic() + self.timeout)?;
+                }
+                return Ok(());
+            }
+            if turn.is_to_end() {
+                return Ok(());
+            }
+            if !self.inlet.batch.is_full() {
+                self.inlet.wait(clock::monotonic() + LOOK)?;
+            }
+        }
+    }
+
+    fn evidence(&self) -> Evidence {
+        self.inlet.evidence()
+    }
+
+    fn notes(&self) -> Vec<String> {
+        [self.inlet.notes(), self.outlet.notes()].concat()
+    }
+}

@@ -1,0 +1,48 @@
+//! What the two ends of a ping-pong say to each other.
+//!
+//! ```text
+//! client                                server
+//!   Prepare { run, system, .. }    ─▶             makes the far end of the way
+//!                                  ◀─   Ready { endpoint, token }          or Refused
+//!   Turn { message_bytes, first }  ─▶             answers messages of that size from now on
+//!                                  ◀─   Turned
+//!   TurnEnd                        ─▶
+//!                                  ◀─   TurnEnded { answered }             what it answered
+//!   Finish                         ─▶             closes the far end
+//!                                  ◀─   Finished { .. }
+//! ```
+//!
+//! Turns follow each other on one way, ways on one control connection, until the client says good-bye.
+
+use std::net::SocketAddr;
+
+use serde::{Deserialize, Serialize};
+
+use super::options::System;
+use crate::report::Used;
+
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Word {
+    Prepare { run: u32, system: System, piece_bytes: u32, endpoint: Option<SocketAddr> },
+    Ready { endpoint: SocketAddr, token: u64 },
+    Refused { reason: String },
+    Turn { message_bytes: u32, first: u64 },
+    Turned,
+    TurnEnd,
+    TurnEnded { answered: u64 },
+    Finish,
+    Finished { used: Used, evidence: Evidence, failure: Option<String>, notes: Vec<String> },
+}
+
+/// What the socket and the assembly of an end tell of datagrams; all zero of TCP.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Evidence {
+    /// Datagrams that the socket dropped because its receive buffer was full.
+    pub dropped_by_socket: u64,
+    /// Pieces of messages that were not waited for any more.
+    pub late: u64,
+    /// Pieces that came again.
+    pub duplicates: u64,
+}

@@ -1,0 +1,216 @@
+//! What a ping-pong is to do; both ends check it, since a server believes no client.
+
+use std::fmt;
+use std::net::IpAddr;
+use std::time::Duration;
+
+use probe::pingpong::{LARGEST_MESSAGE_BYTES, LARGEST_OF_SOURCE_003, PIECE_HEADER_BYTES, sizes};
+use serde::{Deserialize, Serialize};
+
+/// The largest payload of UDP over IPv4. Source: RFC 768 and 791: 65,535 less 8 and 20 bytes of header.
+const LARGEST_DATAGRAM_BYTES: usize = 65_507;
+/// The headers of IPv4 and UDP, and those of IPv6, which are longer.
+const HEADERS_BYTES: u32 = 28;
+const MORE_HEADERS_OF_IPV6_BYTES: u32 = 20;
+
+/// The receive buffer of datagrams unless told otherwise: what source 003 gave its kernels (§2.2.2).
+const USUAL_BUFFER_BYTES: usize = 33_554_432;
+
+/// What is measured, and how.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Options {
+    /// What carries the messages.
+    pub systems: Vec<System>,
+    /// How large they are. Units: bytes.
+    pub sizes: Vec<u64>,
+    /// How long a size is exchanged in each run.
+    pub time: Duration,
+    /// How often, if that is reached before.
+    pub exchanges: u64,
+    /// How often the whole is done.
+    pub repeats: u32,
+    /// Socket buffers; without it the system's for TCP, and room for a message for datagrams.
+    pub buffer_bytes: Option<usize>,
+    /// The largest datagram; without it what the path takes.
+    pub datagram_bytes: Option<usize>,
+    /// How long an answer is waited for.
+    pub timeout: Duration,
+    /// How both ends wait.
+    pub wait: Wait,
+    /// The processor of the client's end.
+    pub client_cpu: Option<usize>,
+    /// The processor of the server's end.
+    pub server_cpu: Option<usize>,
+    /// The address of the client that everything goes by.
+    pub from: Option<IpAddr>,
+}
+
+/// What carries messages.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum System {
+    /// A TCP connection, with this congestion control at both ends; without one the system's.
+    Tcp(Option<String>),
+    /// Datagrams, which nobody sends again.
+    Udp,
+}
+
+/// How an end waits for a message.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Wait {
+    /// Asleep, until the kernel wakes it.
+    Sleep,
+    /// By looking again and again: no wake-up, and a processor for itself.
+    Spin,
+}
+
+/// Says which option cannot be.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OptionsError {
+    /// A list is empty.
+    #[error("there is nothing to measure: no {0} is named\nname at least one")]
+    Nothing(&'static str),
+    /// A number is out of its range.
+    #[error("{what} must be from {least} to {most}, not {asked}\nchoose one in that range")]
+    OutOfRange {
+        /// Which option.
+        what: &'static str,
+        /// What was asked for.
+        asked: u128,
+        /// The least it may be.
+        least: u128,
+        /// The most it may be.
+        most: u128,
+    },
+}
+
+impl Default for Options {
+    /// The sizes of source 003 over the system's TCP and in datagrams; three times, because one figure says nothing of
+    /// its spread.
+    fn default() -> Self {
+        Self {
+            systems: vec![System::Tcp(None), System::Udp],
+            sizes: sizes(LARGEST_OF_SOURCE_003),
+            time: Duration::from_millis(500),
+            exchanges: 100_000,
+            repeats: 3,
+            buffer_bytes: None,
+            datagram_bytes: None,
+            timeout: Duration::from_millis(500),
+            wait: Wait::Sleep,
+            client_cpu: None,
+            server_cpu: None,
+            from: None,
+        }
+    }
+}
+
+impl Options {
+    /// Checks every option.
+    ///
+    /// # Errors
+    /// [`OptionsError`] names the first that cannot be.
+    pub fn check(&self) -> Result<(), OptionsError> {
+        let nothing = |what, is_empty| if is_empty { Err(OptionsError::Nothing(what)) } else { Ok(()) };
+        nothing("protocol", self.systems.is_empty())?;
+        nothing("size", self.sizes.is_empty())?;
+        in_range("the number of protocols", self.systems.len() as u128, 1..=64)?;
+        in_range("the number of sizes", self.sizes.len() as u128, 1..=1_000)?;
+        for size in &self.sizes {
+            in_range("a size in bytes", (*size).into(), 1..=LARGEST_MESSAGE_BYTES.into())?;
+        }
+        in_range("-t in ms", self.time.as_millis(), 1..=86_400_000)?;
+        // Each is kept, eight bytes of it, until its run is summed up.
+        in_range("--exchanges", self.exchanges.into(), 1..=10_000_000)?;
+        in_range("--repeat", self.repeats.into(), 1..=10_000)?;
+        in_range("--timeout in ms", self.timeout.as_millis(), 1..=60_000)?;
+        if let Some(bytes) = self.buffer_bytes {
+            in_range("-w in bytes", bytes as u128, 1..=1 << 30)?;
+        }
+        if let Some(bytes) = self.datagram_bytes {
+            let range = PIECE_HEADER_BYTES as u128 + 1..=LARGEST_DATAGRAM_BYTES as u128;
+            in_range("--datagram in bytes", bytes as u128, range)?;
+        }
+        Ok(())
+    }
+
+    /// Returns the largest message.
+    pub(super) fn largest_bytes(&self) -> u32 {
+        let largest = self.sizes.iter().copied().max().unwrap_or(1);
+        u32::try_from(largest).expect("sizes were checked")
+    }
+
+    /// Returns how much of a message one datagram holds, on a path that takes packets of so many bytes.
+    pub(super) fn piece_bytes(&self, mtu_bytes: Option<u32>, is_ipv6: bool) -> u32 {
+        let headers = HEADERS_BYTES + if is_ipv6 { MORE_HEADERS_OF_IPV6_BYTES } else { 0 };
+        let of_path = mtu_bytes.unwrap_or(1_500).saturating_sub(headers) as usize;
+        let datagram = self.datagram_bytes.unwrap_or(of_path.min(LARGEST_DATAGRAM_BYTES));
+        u32::try_from(datagram.saturating_sub(PIECE_HEADER_BYTES).max(1)).expect("a datagram is small")
+    }
+
+    /// Returns the socket buffer to ask for where messages come in datagrams.
+    pub(super) fn datagram_buffer_bytes(&self) -> usize {
+        // What waits in a buffer takes up to twice its size there.
+        let of_message = (self.largest_bytes() as usize).saturating_mul(2);
+        self.buffer_bytes.unwrap_or(of_message.clamp(1 << 20, USUAL_BUFFER_BYTES))
+    }
+}
+
+impl fmt::Display for System {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tcp(None) => formatter.pad("tcp"),
+            Self::Tcp(Some(congestion)) => formatter.pad(&format!("tcp {congestion}")),
+            Self::Udp => formatter.pad("udp"),
+        }
+    }
+}
+
+fn in_range(
+    what: &'static str,
+    asked: u128,
+    range: std::ops::RangeInclusive<u128>,
+) -> Result<(), OptionsError> {
+    let (least, most) = range.into_inner();
+    if (least..=most).contains(&asked) {
+        Ok(())
+    } else {
+        Err(OptionsError::OutOfRange { what, asked, least, most })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_ends_of_every_range() {
+        let check = |change: fn(&mut Options)| {
+            let mut options = Options::default();
+            change(&mut options);
+            options.check().is_ok()
+        };
+        assert!(check(|_| {}));
+        assert!(check(|it| it.sizes = vec![1, 1 << 30]) && !check(|it| it.sizes = vec![0]));
+        assert!(!check(|it| it.sizes = vec![(1 << 30) + 1]) && !check(|it| it.sizes.clear()));
+        assert!(check(|it| it.datagram_bytes = Some(25)) && !check(|it| it.datagram_bytes = Some(24)));
+        assert!(
+            check(|it| it.datagram_bytes = Some(65_507)) && !check(|it| it.datagram_bytes = Some(65_508))
+        );
+        assert!(check(|it| it.exchanges = 1) && !check(|it| it.exchanges = 0));
+        assert!(!check(|it| it.systems.clear()) && !check(|it| it.repeats = 0));
+    }
+
+    #[test]
+    fn a_datagram_fills_the_path_and_holds_its_head() {
+        let options = Options::default();
+        assert_eq!(options.piece_bytes(Some(1_500), false), 1_500 - 28 - 24);
+        assert_eq!(options.piece_bytes(Some(9_000), true), 9_000 - 48 - 24);
+        assert_eq!(options.piece_bytes(Some(65_536), false), 65_507 - 24);
+        let told = Options { datagram_bytes: Some(25), ..options };
+        assert_eq!(told.piece_bytes(Some(1_500), false), 1);
+    }
+}

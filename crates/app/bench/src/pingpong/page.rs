@@ -1,0 +1,65 @@
+//! The report as one page of HTML that needs nothing beside it: figures, medians, accounts.
+
+use super::figure;
+use super::report::{Report, TurnReport};
+use crate::drawing::FigureError;
+use crate::report::page::{Column, Page};
+use crate::report::{chart, words};
+
+/// Writes the page.
+pub(super) fn page(report: &Report) -> Result<String, FigureError> {
+    let mut page = Page::new("Ping-pong", "A message there and back");
+    let circumstances = format!("{}\n{}", report.start.in_words(), report.start.limits_in_words());
+    page.circumstances(&circumstances, &report.end.noise);
+    page.figures(&chart::svgs(&figure::charts(report))?);
+    page.medians("Medians and spread of the runs", &report.end.rows);
+    page.heading("Every run, and its account");
+    page.paragraph(
+        "sent = completed + lost there + lost back + unexplained, in exchanges. Times are Δt/2 in µs.",
+    );
+    let columns = [
+        Column::Number("run"),
+        Column::Word("over"),
+        Column::Number("bytes"),
+        Column::Number("sent"),
+        Column::Number("completed"),
+        Column::Number("lost there"),
+        Column::Number("lost back"),
+        Column::Number("unexplained"),
+        Column::Number("least"),
+        Column::Number("p50"),
+        Column::Number("p99"),
+        Column::Number("p99.9"),
+        Column::Number("most"),
+        Column::Number("rate"),
+        Column::Warning(""),
+    ];
+    page.table(&columns, report.turns.iter().map(cells));
+    let skipped = report.end.skipped.iter().map(|it| format!("{} was left out: {}", it.system, it.reason));
+    let notes: Vec<String> = skipped.chain(report.end.notes.iter().cloned()).collect();
+    Ok(page.end(&notes))
+}
+
+fn cells(turn: &TurnReport) -> Vec<String> {
+    let account = &turn.account;
+    let time = |of: fn(&super::Times) -> f64| {
+        turn.half_round_trip.as_ref().map_or(String::new(), |times| format!("{:.1}", of(times)))
+    };
+    vec![
+        (turn.run + 1).to_string(),
+        turn.system.clone(),
+        turn.message_bytes.to_string(),
+        account.sent.to_string(),
+        account.completed.to_string(),
+        account.lost_there.to_string(),
+        account.lost_back.to_string(),
+        account.unexplained.to_string(),
+        time(|it| it.min_us),
+        time(|it| it.p50_us),
+        time(|it| it.p99_us),
+        time(|it| it.p999_us),
+        time(|it| it.max_us),
+        turn.bits_per_second.map_or(String::new(), words::rate),
+        turn.trouble.clone().unwrap_or_default(),
+    ]
+}

@@ -1,0 +1,453 @@
+//! What a ping-pong found: the object that `--json` prints, from which tables and figures are made.
+//!
+//! Its form is published as `docs/formats/bench-pingpong.schema.json`; a test compares the two.
+
+use std::net::SocketAddr;
+
+use probe::Percentiles;
+use probe::pingpong::ExchangeAccount;
+use serde::{Deserialize, Serialize};
+use sys::clock;
+
+use super::message::Evidence;
+use super::options::{Options, System, Wait};
+use super::{csv, figure, page};
+use crate::drawing::FigureError;
+use crate::host;
+use crate::host_state::HostState;
+use crate::report::noise::{self, Elsewhere};
+use crate::report::{Forms, Row, RowNames, State, Used, chart};
+
+/// What kind of object it is.
+pub const FORMAT: &str = "tallycast.bench.pingpong";
+/// The version of its form; a change that a reader must know of raises it.
+pub const VERSION: u32 = 1;
+
+/// The metrics of rows.
+pub(crate) const HALF_ROUND_TRIP: &str = "half_round_trip";
+pub(crate) const RATE: &str = "bits_per_second";
+
+/// When a ping-pong began, between whom, and what it was to measure.
+pub type Start = crate::report::Start<Settings>;
+
+/// All that was found.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Report {
+    /// [`FORMAT`].
+    pub format: String,
+    /// [`VERSION`].
+    pub version: u32,
+    /// When, where and what.
+    pub start: Start,
+    /// Every size of every run, in the order of measuring.
+    pub turns: Vec<TurnReport>,
+    /// What came of it.
+    pub end: End,
+}
+
+/// The options of a ping-pong, as told.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Settings {
+    /// What carried the messages.
+    pub systems: Vec<String>,
+    /// How large they were.
+    pub sizes: Vec<u64>,
+    /// Seconds of each size in each run.
+    pub time: f64,
+    /// How many exchanges of a size are enough.
+    pub exchanges: u64,
+    /// How often the whole is done.
+    pub repeats: u32,
+    /// The socket buffers that were asked for; null for the system's, and for room for a message in datagrams.
+    pub buffer_bytes: Option<u64>,
+    /// Bytes in a datagram, the head of 24 included.
+    pub datagram_bytes: u64,
+    /// Seconds that an answer over datagrams is waited for.
+    pub timeout: f64,
+    /// How both ends wait.
+    pub wait: Wait,
+}
+
+/// One size over one system in one run.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TurnReport {
+    /// Which run, from 0.
+    pub run: u32,
+    /// What carried the messages.
+    pub system: String,
+    /// How large they were.
+    pub message_bytes: u64,
+    /// What became of every exchange, the unmeasured ones included.
+    pub account: Account,
+    /// Δt/2; null if no exchange was completed.
+    pub half_round_trip: Option<Times>,
+    /// The size divided by the median Δt; null likewise.
+    pub bits_per_second: Option<f64>,
+    /// Segments that TCP sent again, the client's alone.
+    pub retransmits: Option<u64>,
+    /// Why the turn is short; null if it is not.
+    pub trouble: Option<String>,
+}
+
+/// What became of every exchange: `sent = completed + lost there + lost back + unexplained`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Account {
+    /// Messages that were handed over.
+    pub sent: u64,
+    /// Those that were answered in time.
+    pub completed: u64,
+    /// Those that did not arrive whole.
+    pub lost_there: u64,
+    /// Those whose answer did not come whole, or not in time.
+    pub lost_back: u64,
+    /// Those that were lost where nobody can tell.
+    pub unexplained: u64,
+}
+
+/// Times of exchanges. Units: microseconds.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Times {
+    /// How many there are.
+    pub count: u64,
+    /// The shortest.
+    pub min_us: f64,
+    /// Half are no longer.
+    pub p50_us: f64,
+    /// 9 of 10 are no longer.
+    pub p90_us: f64,
+    /// 99 of 100 are no longer.
+    pub p99_us: f64,
+    /// 999 of 1,000 are no longer.
+    pub p999_us: f64,
+    /// The longest.
+    pub max_us: f64,
+    /// The mean.
+    pub mean_us: f64,
+}
+
+/// How a ping-pong ended.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct End {
+    /// UTC, in nanoseconds since 1970.
+    pub time_ns: i64,
+    /// Whether all runs are there.
+    pub state: State,
+    /// Every system of every run.
+    pub sessions: Vec<Session>,
+    /// Systems that could not be had.
+    pub skipped: Vec<Skipped>,
+    /// Median and spread over the runs.
+    pub rows: Vec<Row>,
+    /// Why the measurement is not to be relied on; empty when all was quiet.
+    pub noise: Vec<String>,
+    /// What is to be known beside, such as buffers that the kernel clamped.
+    pub notes: Vec<String>,
+    /// Tasks ready to run on the client's host, averaged over the last minute.
+    pub load_1min: Option<f64>,
+}
+
+/// All sizes over one system in one run.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Session {
+    /// Which run, from 0.
+    pub run: u32,
+    /// What carried the messages.
+    pub system: String,
+    /// The congestion control of the client's TCP.
+    pub congestion: Option<String>,
+    /// Processors that the client kept busy, in percent of one.
+    pub client_cpu_percent: f64,
+    /// The same of the server.
+    pub server_cpu_percent: f64,
+    /// How many processors others kept busy on the client's host; null where the kernel does not say.
+    pub client_elsewhere_cpus: Option<f64>,
+    /// The same of the server's host.
+    pub server_elsewhere_cpus: Option<f64>,
+    /// What the client's socket tells of datagrams.
+    pub client: Evidence,
+    /// The same of the server's.
+    pub server: Evidence,
+    /// Why it is not to be relied on; empty when all was quiet.
+    pub noise: Vec<String>,
+}
+
+/// A system that could not be had.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Skipped {
+    /// Which.
+    pub system: String,
+    /// Why, and the way out.
+    pub reason: String,
+}
+
+/// What one turn came to.
+pub(super) struct Measured {
+    pub(super) account: ExchangeAccount,
+    pub(super) round_trips: Option<Percentiles>,
+    pub(super) retransmits: Option<u64>,
+    pub(super) trouble: Option<String>,
+}
+
+/// What one system came to in a run.
+pub(super) struct Way<'a> {
+    pub(super) run: u32,
+    pub(super) system: &'a System,
+    pub(super) congestion: Option<String>,
+    pub(super) ours: (Used, Evidence),
+    pub(super) theirs: (Used, Evidence),
+    pub(super) failure: Option<String>,
+    pub(super) notes: Vec<String>,
+}
+
+/// A report that grows.
+pub(super) struct Builder {
+    broken_off: bool,
+    report: Report,
+}
+
+impl Builder {
+    pub(super) fn new(
+        options: &Options,
+        peer: SocketAddr,
+        client: HostState,
+        server: HostState,
+        piece_bytes: u32,
+    ) -> Self {
+        let start = Start::now(peer, client, server, Settings::of(options, piece_bytes));
+        let end = End {
+            time_ns: start.timestamp.time_ns,
+            state: State::Complete,
+            sessions: Vec::new(),
+            skipped: Vec::new(),
+            rows: Vec::new(),
+            noise: Vec::new(),
+            notes: Vec::new(),
+            load_1min: None,
+        };
+        let report = Report { format: FORMAT.to_owned(), version: VERSION, start, turns: Vec::new(), end };
+        Self { broken_off: false, report }
+    }
+
+    pub(super) const fn has_any(&self) -> bool {
+        !self.report.turns.is_empty()
+    }
+
+    pub(super) fn add(&mut self, run: u32, system: &System, message_bytes: u32, measured: Measured) {
+        let Measured { account, round_trips, retransmits, trouble } = measured;
+        self.broken_off |= trouble.is_some();
+        self.report.turns.push(TurnReport {
+            run,
+            system: system.to_string(),
+            message_bytes: message_bytes.into(),
+            account: Account::of(&account),
+            half_round_trip: round_trips.as_ref().map(Times::of_halves),
+            bits_per_second: round_trips.as_ref().map(|it| rate(message_bytes, it.p50_ns)),
+            retransmits,
+            trouble,
+        });
+    }
+
+    pub(super) fn end_way(&mut self, way: Way<'_>) {
+        let Way { run, system, congestion, ours, theirs, failure, notes } = way;
+        let same_host = self.report.start.same_host;
+        let elsewhere = Elsewhere::of(same_host, &ours.0, Some(&theirs.0));
+        self.report.end.sessions.push(Session {
+            run,
+            system: system.to_string(),
+            congestion,
+            client_cpu_percent: ours.0.cpu_percent(),
+            server_cpu_percent: theirs.0.cpu_percent(),
+            client_elsewhere_cpus: elsewhere.client,
+            server_elsewhere_cpus: elsewhere.server,
+            client: ours.1,
+            server: theirs.1,
+            noise: elsewhere.disturbances(same_host),
+        });
+        if let Some(failure) = failure {
+            self.break_off(&format!("the server's end of {system} failed: {failure}"));
+        }
+        notes.into_iter().for_each(|note| self.note(note));
+    }
+
+    /// Takes note of a system that cannot be had.
+    pub(super) fn skip(&mut self, system: &System, reason: &str) {
+        let skipped = Skipped { system: system.to_string(), reason: reason.to_owned() };
+        if !self.report.end.skipped.contains(&skipped) {
+            self.report.end.skipped.push(skipped);
+        }
+    }
+
+    /// Returns why systems could not be had.
+    pub(super) fn refusals(&self) -> String {
+        let skipped = self.report.end.skipped.iter();
+        skipped.map(|it| format!("{}: {}", it.system, it.reason)).collect::<Vec<_>>().join("\n")
+    }
+
+    /// Takes note that it could not go on.
+    pub(super) fn break_off(&mut self, reason: &str) {
+        self.broken_off = true;
+        self.note(reason.to_owned());
+    }
+
+    fn note(&mut self, note: String) {
+        if !self.report.end.notes.contains(&note) {
+            self.report.end.notes.push(note);
+        }
+    }
+
+    pub(super) fn finish(mut self, was_interrupted: bool) -> Report {
+        self.report.end.time_ns = clock::wall().as_nanos();
+        self.report.end.load_1min = host::load();
+        let is_short = self.broken_off || !self.report.end.skipped.is_empty();
+        self.report.end.state = State::of(is_short, was_interrupted);
+        self.report.end.rows = self.report.rows();
+        let elsewhere = self
+            .report
+            .end
+            .sessions
+            .iter()
+            .map(|it| Elsewhere { client: it.client_elsewhere_cpus, server: it.server_elsewhere_cpus });
+        let mut noise = Elsewhere::most(elsewhere).disturbances(self.report.start.same_host);
+        let times = self.report.end.rows.iter().filter(|row| row.metric == HALF_ROUND_TRIP);
+        noise.extend(noise::spreads("times", times));
+        self.report.end.noise = noise;
+        self.report
+    }
+}
+
+impl Report {
+    /// Returns every turn of one size over one system.
+    pub(super) fn turns_of(&self, system: &str, message_bytes: u64) -> impl Iterator<Item = &TurnReport> {
+        self.turns.iter().filter(move |turn| turn.system == system && turn.message_bytes == message_bytes)
+    }
+
+    /// Returns the median row of a metric, if there is one.
+    #[must_use]
+    pub fn row(&self, system: &str, message_bytes: u64, metric: &str) -> Option<&Row> {
+        let case = case(message_bytes);
+        self.end.rows.iter().find(|row| row.system == system && row.case == case && row.metric == metric)
+    }
+
+    fn rows(&self) -> Vec<Row> {
+        /// Picks a figure of a turn.
+        type Pick = fn(&TurnReport) -> Option<f64>;
+        let metrics: [(&str, &str, Pick); 5] = [
+            (HALF_ROUND_TRIP, "µs", |turn| Some(turn.half_round_trip?.p50_us)),
+            ("half_round_trip_p99", "µs", |turn| Some(turn.half_round_trip?.p99_us)),
+            ("half_round_trip_p999", "µs", |turn| Some(turn.half_round_trip?.p999_us)),
+            (RATE, "bit/s", |turn| turn.bits_per_second),
+            ("lost_percent", "%", |turn| Some(turn.account.lost_percent())),
+        ];
+        let mut rows = Vec::new();
+        for system in &self.start.test_start.systems {
+            for size in &self.start.test_start.sizes {
+                for (metric, unit, pick) in metrics {
+                    // A turn that broke off has times too, but of a way that was breaking.
+                    let whole = self.turns_of(system, *size).filter(|turn| turn.trouble.is_none());
+                    let values: Vec<f64> = whole.filter_map(pick).collect();
+                    let case = case(*size);
+                    let names = RowNames { bench: "pingpong", case: &case, system, metric, unit };
+                    rows.extend(Row::of(names, &values));
+                }
+            }
+        }
+        rows
+    }
+}
+
+impl Forms for Report {
+    fn to_html(&self) -> Result<String, FigureError> {
+        page::page(self)
+    }
+
+    fn to_png(&self) -> Result<Vec<u8>, FigureError> {
+        let header = format!("{}\n{}", self.start.in_words(), noise::in_words(&self.end.noise));
+        chart::png(&figure::charts(self), &header)
+    }
+
+    fn to_csv(&self) -> String {
+        csv::table(self)
+    }
+}
+
+impl Settings {
+    fn of(options: &Options, piece_bytes: u32) -> Self {
+        Self {
+            systems: options.systems.iter().map(ToString::to_string).collect(),
+            sizes: options.sizes.clone(),
+            time: options.time.as_secs_f64(),
+            exchanges: options.exchanges,
+            repeats: options.repeats,
+            buffer_bytes: options.buffer_bytes.map(|bytes| bytes as u64),
+            datagram_bytes: u64::from(piece_bytes) + probe::pingpong::PIECE_HEADER_BYTES as u64,
+            timeout: options.timeout.as_secs_f64(),
+            wait: options.wait,
+        }
+    }
+}
+
+impl Account {
+    const fn of(account: &ExchangeAccount) -> Self {
+        let ExchangeAccount { sent, completed, lost_there, lost_back, unexplained } = *account;
+        Self { sent, completed, lost_there, lost_back, unexplained }
+    }
+
+    /// Tells whether it adds up.
+    #[must_use]
+    pub const fn adds_up(&self) -> bool {
+        self.sent == self.completed + self.lost()
+    }
+
+    /// Returns how many exchanges were lost.
+    #[must_use]
+    pub const fn lost(&self) -> u64 {
+        self.lost_there + self.lost_back + self.unexplained
+    }
+
+    /// Returns the same as a share.
+    #[must_use]
+    #[expect(clippy::cast_precision_loss, reason = "exchanges are far below 2^53")]
+    pub fn lost_percent(&self) -> f64 {
+        if self.sent == 0 { 0.0 } else { self.lost() as f64 * 100.0 / self.sent as f64 }
+    }
+}
+
+impl Times {
+    /// Returns half of every time.
+    #[expect(clippy::cast_precision_loss, reason = "times of exchanges are far below 2^53 ns")]
+    fn of_halves(it: &Percentiles) -> Self {
+        let half = |nanos: u64| nanos as f64 / 2_000.0;
+        Self {
+            count: it.count,
+            min_us: half(it.min_ns),
+            p50_us: half(it.p50_ns),
+            p90_us: half(it.p90_ns),
+            p99_us: half(it.p99_ns),
+            p999_us: half(it.p999_ns),
+            max_us: half(it.max_ns),
+            mean_us: it.mean_ns / 2_000.0,
+        }
+    }
+}
+
+/// Names a size in rows.
+fn case(message_bytes: u64) -> String {
+    format!("{message_bytes}B")
+}
+
+/// Returns the size divided by Δt, as source 003 has it (§4.1); 0 of no time.
+#[expect(clippy::cast_precision_loss, reason = "times of exchanges are far below 2^53 ns")]
+fn rate(message_bytes: u32, round_trip_ns: u64) -> f64 {
+    if round_trip_ns == 0 { 0.0 } else { f64::from(message_bytes) * 8e9 / round_trip_ns as f64 }
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

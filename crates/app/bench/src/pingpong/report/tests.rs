@@ -1,0 +1,103 @@
+//! Reports made of counts by hand: what both ends counted becomes medians, accounts, tables and figures.
+
+use std::net::Ipv4Addr;
+
+use probe::pingpong::ExchangeCounts;
+
+use super::*;
+
+const SIZES: [u64; 2] = [1, 1_000_000];
+
+fn measured(round_trip_us: u64, given_up: u64, answered: u64) -> Measured {
+    let counts = ExchangeCounts { sent: 4 + given_up, completed: 4, given_up };
+    let mut times = [round_trip_us * 1_000; 4];
+    Measured {
+        account: counts.close(Some(answered)).unwrap(),
+        round_trips: Percentiles::of(&mut times),
+        retransmits: None,
+        trouble: None,
+    }
+}
+
+/// Two runs over two systems, quiet, with one exchange lost on each way.
+pub(crate) fn example() -> Report {
+    let systems = vec![System::Tcp(Some("reno".to_owned())), System::Udp];
+    let options = Options { systems, sizes: SIZES.to_vec(), repeats: 2, ..Options::default() };
+    let host = HostState::look(Ipv4Addr::LOCALHOST.into());
+    let mut builder = Builder::new(&options, (Ipv4Addr::LOCALHOST, 7).into(), host.clone(), host, 1_448);
+    for run in 0..2 {
+        for system in &options.systems {
+            let lost = if *system == System::Udp { 2 } else { 0 };
+            builder.add(run, system, 1, measured(20 + u64::from(run), 0, 4));
+            builder.add(run, system, 1_000_000, measured(8_000, lost, 4 + lost / 2));
+            let used = Used { cpu_ns: 10, elapsed_ns: 100, elsewhere_cpus: Some(0.1) };
+            let evidence = Evidence { dropped_by_socket: lost * 3, ..Evidence::default() };
+            builder.end_way(Way {
+                run,
+                system,
+                congestion: None,
+                ours: (used, Evidence::default()),
+                theirs: (used, evidence),
+                failure: None,
+                notes: vec!["a clamped buffer".to_owned()],
+            });
+        }
+    }
+    builder.finish(false)
+}
+
+#[test]
+fn a_message_takes_half_of_the_round_trip_and_its_rate_is_its_size_over_all_of_it() {
+    let report = example();
+    let row = |system, size, metric| report.row(system, size, metric).unwrap();
+    let time = row("tcp reno", 1, HALF_ROUND_TRIP);
+    assert_eq!((time.min, time.median, time.max, time.runs), (10.0, 10.25, 10.5, 2));
+    assert_eq!(row("tcp reno", 1_000_000, RATE).median, 1e9);
+    assert_eq!(row("udp", 1_000_000, "lost_percent").median, 100.0 * 2.0 / 6.0);
+    assert_eq!(report.end.notes, ["a clamped buffer"], "said once");
+    assert_eq!(report.end.noise, Vec::<String>::new());
+    assert_eq!(report.end.state, State::Complete);
+}
+
+#[test]
+fn every_exchange_has_a_place_in_the_account_and_in_the_table() {
+    let report = example();
+    assert!(report.turns.iter().all(|turn| turn.account.adds_up()));
+    let text = report.to_string();
+    let udp = "account of udp in exchanges: 20 sent = 16 completed + 2 lost there + 2 lost back + 0 unexplained; \
+               datagrams dropped by full receive buffers: 12 at the server, 0 at the client";
+    assert!(text.contains(udp), "{text}");
+    assert!(text.contains("size/Δt at 1000000 B") && text.contains("1.00 Gbit/s"), "{text}");
+}
+
+#[test]
+fn a_turn_that_broke_enters_no_median_and_what_was_left_out_is_said() {
+    let options = Options { sizes: vec![1], ..Options::default() };
+    let host = HostState::look(Ipv4Addr::LOCALHOST.into());
+    let mut builder = Builder::new(&options, (Ipv4Addr::LOCALHOST, 7).into(), host.clone(), host, 1_448);
+    let [tcp, udp] = &options.systems[..] else { panic!() };
+    builder.add(0, tcp, 1, measured(20, 0, 4));
+    builder.add(1, tcp, 1, Measured { trouble: Some("closed".to_owned()), ..measured(900, 0, 4) });
+    builder.skip(udp, "no such <thing>");
+    builder.skip(udp, "no such <thing>");
+    let report = builder.finish(false);
+    assert_eq!(report.row("tcp", 1, HALF_ROUND_TRIP).map(|row| (row.median, row.runs)), Some((10.0, 1)));
+    assert_eq!((report.end.state, report.end.skipped.len()), (State::BrokenOff, 1));
+    assert!(report.to_string().contains("udp was left out: no such <thing>"));
+    assert!(report.to_html().unwrap().contains("udp was left out: no such &lt;thing&gt;"));
+}
+
+#[test]
+fn the_report_goes_into_every_form_and_comes_back() {
+    let report = example();
+    let text = serde_json::to_string(&report).unwrap();
+    assert_eq!(serde_json::from_str::<Report>(&text).unwrap(), report);
+    let csv = report.to_csv();
+    let columns = csv.lines().next().unwrap().split(',').count();
+    assert_eq!(csv.lines().count(), 1 + report.turns.len());
+    assert!(csv.lines().all(|line| line.split(',').count() == columns), "{csv}");
+    assert_eq!(&report.to_png().unwrap()[1..4], b"PNG");
+    let page = report.to_html().unwrap();
+    assert_eq!(page.matches("<svg").count(), 2);
+    assert!(!page.contains("NaN") && page.contains("A message there and back"));
+}

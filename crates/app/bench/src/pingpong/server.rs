@@ -1,0 +1,209 @@
+//! The server's end of a ping-pong: a thread that answers messages, and the word with the client beside it.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use serde_json::Value;
+use sys::{clock, scheduling};
+
+use super::link::{Answering, Far, LinkError, Task, TcpFar, UdpFar};
+use super::message::{Evidence, Word};
+use super::options::{Options, System};
+use crate::control::{Connection, ControlError, EndWish, Message, ServeError, Test};
+use crate::greeting::token;
+use crate::report::Meter;
+
+/// What a server has to know to take part.
+pub const TEST: Test = Test { name: NAME, serve };
+pub(super) const NAME: &str = "pingpong";
+
+/// How long the server listens to the client before it looks whether it is to end.
+const LISTEN: Duration = Duration::from_millis(50);
+
+/// Serves the ways of a client, one after the other.
+fn serve(
+    parameters: Value,
+    connection: &mut Connection,
+    is_wanted_to_end: &EndWish<'_>,
+) -> Result<(), ServeError> {
+    let options: Options = serde_json::from_value(parameters)
+        .map_err(|error| ServeError::Refused(format!("the parameters of the test are none: {error}")))?;
+    options.check().map_err(|error| ServeError::Refused(error.to_string()))?;
+    loop {
+        match connection.hear(std::time::Instant::now() + LISTEN)? {
+            None => {}
+            Some(Message::Bye) => return Ok(()),
+            Some(Message::Word(word)) => match serde_json::from_value(word.clone()) {
+                Ok(Word::Prepare { system, piece_bytes, endpoint, .. }) => {
+                    let wanted = Wanted { system, piece_bytes, endpoint };
+                    serve_way(&options, &wanted, connection, is_wanted_to_end)?;
+                }
+                _ => return Err(connection.unexpected(&Message::Word(word)).into()),
+            },
+            Some(other) => return Err(connection.unexpected(&other).into()),
+        }
+        check_end(is_wanted_to_end)?;
+    }
+}
+
+fn check_end(is_wanted_to_end: &EndWish<'_>) -> Result<(), ServeError> {
+    if is_wanted_to_end() { Err(ServeError::Refused("the server was ended".to_owned())) } else { Ok(()) }
+}
+
+/// What a client wants to send messages over.
+struct Wanted {
+    system: System,
+    piece_bytes: u32,
+    endpoint: Option<std::net::SocketAddr>,
+}
+
+/// Serves one way, from its making to its end.
+fn serve_way(
+    options: &Options,
+    wanted: &Wanted,
+    connection: &mut Connection,
+    is_wanted_to_end: &EndWish<'_>,
+) -> Result<(), ServeError> {
+    let task = Task {
+        options,
+        system: &wanted.system,
+        // The size too is the client's word.
+        piece_bytes: wanted.piece_bytes.clamp(1, 1 << 16),
+        local: connection.local_address().ip(),
+        peer: connection.peer_address().ip(),
+        patience: connection.patience().silence,
+    };
+    let far = match make(&task, wanted, connection) {
+        Ok(far) => far,
+        // A congestion control that this host does not have is no reason to end the others.
+        Err(MakeError::Link(error)) => {
+            return Ok(connection.say(&Word::Refused { reason: error.to_string() })?);
+        }
+        Err(MakeError::Control(error)) => return Err(error.into()),
+    };
+    let desk = Desk::default();
+    std::thread::scope(|scope| {
+        let meter = Meter::begin();
+        let answering = scope.spawn(|| answer(far, &desk, options.server_cpu));
+        let outcome = tend(&desk, connection, is_wanted_to_end);
+        desk.is_to_end.store(true, Ordering::Relaxed);
+        let Ended { evidence, failure, notes } =
+            answering.join().expect("a thread that answers returns its errors");
+        outcome?;
+        Ok(connection.say(&Word::Finished { used: meter.used(), evidence, failure, notes })?)
+    })
+}
+
+/// Says why a way could not be made.
+#[derive(Debug, thiserror::Error)]
+enum MakeError {
+    #[error(transparent)]
+    Link(#[from] LinkError),
+    #[error(transparent)]
+    Control(#[from] ControlError),
+}
+
+/// Makes the far end of a way, and tells the client where it is.
+fn make(task: &Task<'_>, wanted: &Wanted, connection: &mut Connection) -> Result<Box<dyn Far>, MakeError> {
+    let token = token();
+    match (task.system, wanted.endpoint) {
+        (System::Tcp(_), _) => {
+            let far = TcpFar::listen(task, token)?;
+            connection.say(&Word::Ready { endpoint: far.endpoint(), token })?;
+            Ok(far.accept(task)?)
+        }
+        (System::Udp, Some(endpoint)) => {
+            let far = UdpFar::open(task, endpoint, token)?;
+            connection.say(&Word::Ready { endpoint: far.endpoint(), token })?;
+            Ok(Box::new(far))
+        }
+        (System::Udp, None) => Err(connection.unexpected(&Message::Word(Value::Null)).into()),
+    }
+}
+
+/// Hears the client until it wants the way to end.
+fn tend(desk: &Desk, connection: &mut Connection, is_wanted_to_end: &EndWish<'_>) -> Result<(), ServeError> {
+    loop {
+        match connection.hear_word(std::time::Instant::now() + LISTEN)? {
+            None => {}
+            Some(Word::Turn { message_bytes, first }) => {
+                *desk.turn() = Turn { message_bytes, first, answered: 0 };
+                connection.say(&Word::Turned)?;
+            }
+            Some(Word::TurnEnd) => {
+                let answered = desk.turn().answered;
+                connection.say(&Word::TurnEnded { answered })?;
+            }
+            Some(Word::Finish) => return Ok(()),
+            Some(other) => {
+                let other = serde_json::to_value(&other).expect("words are plain data");
+                return Err(connection.unexpected(&Message::Word(other)).into());
+            }
+        }
+        check_end(is_wanted_to_end)?;
+    }
+}
+
+/// What a thread that answered leaves.
+struct Ended {
+    evidence: Evidence,
+    failure: Option<String>,
+    notes: Vec<String>,
+}
+
+/// Answers until it is to end.
+fn answer(mut far: Box<dyn Far>, desk: &Desk, cpu: Option<usize>) -> Ended {
+    // Refused on some kernels; pauses then end up to 50 µs late.
+    let _ = clock::lower_timer_slack();
+    let pinned = cpu.map_or(Ok(()), scheduling::pin_to_cpu);
+    let mut failure = pinned.err().map(|error| format!("the server's thread cannot be pinned: {error}"));
+    while failure.is_none() && !desk.is_to_end() {
+        match far.answer(desk) {
+            Ok(()) => {}
+            // The client closes its end when it has had enough.
+            Err(LinkError::Closed) => break,
+            Err(error) => failure = Some(error.to_string()),
+        }
+    }
+    Ended { evidence: far.evidence(), failure, notes: far.notes() }
+}
+
+/// What the two threads of a server share.
+#[derive(Default)]
+struct Desk {
+    turn: Mutex<Turn>,
+    is_to_end: AtomicBool,
+}
+
+/// A turn, and how many of its messages were answered.
+#[derive(Clone, Copy, Default)]
+struct Turn {
+    message_bytes: u32,
+    first: u64,
+    answered: u64,
+}
+
+impl Desk {
+    fn turn(&self) -> MutexGuard<'_, Turn> {
+        self.turn.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Answering for Desk {
+    fn message_bytes(&self) -> u32 {
+        self.turn().message_bytes
+    }
+
+    fn came(&self, exchange: Option<u64>) -> bool {
+        let mut turn = self.turn();
+        // One of the turn before, which was given up, is nobody's any more.
+        let is_of_turn = exchange.is_none_or(|exchange| exchange >= turn.first);
+        turn.answered += u64::from(is_of_turn);
+        is_of_turn
+    }
+
+    fn is_to_end(&self) -> bool {
+        self.is_to_end.load(Ordering::Relaxed)
+    }
+}
