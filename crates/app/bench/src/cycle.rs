@@ -5,6 +5,7 @@
 //! processor quota; each repeat is one whole [search](Search) with two processes of its own. [`serve`] is what
 //! those processes do.
 
+mod csv;
 mod figure;
 mod message;
 mod options;

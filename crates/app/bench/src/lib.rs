@@ -20,6 +20,7 @@ mod namespaces;
 pub mod pingpong;
 mod quota;
 pub mod report;
+pub mod source_003;
 pub mod source_004;
 pub mod throughput;
 
@@ -28,6 +29,6 @@ pub use drawing::FigureError;
 pub use host::Host;
 pub use host_state::{HostState, Link};
 pub use local_server::{LocalServer, LocalServerError};
-pub use namespaces::{NamespaceError, Namespaces, Stay};
+pub use namespaces::{Cable, NamespaceError, Namespaces, Stay};
 pub use quota::{CpuGroup, Quota, QuotaError, Throttled};
 pub use report::Row;

@@ -9,6 +9,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::os::fd::AsFd;
 use std::path::Path;
 use std::process::Command;
+use std::time::Duration;
 
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
@@ -25,6 +26,13 @@ const INTERFACE: &str = "bench0";
 const NAME: &str = "tallycast-bench-";
 /// Where `ip netns` keeps namespaces by name.
 const FOLDER: &str = "/run/netns";
+
+/// How the cable is to be.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Cable {
+    /// Its MTU; without one the system's, 1,500.
+    pub mtu_bytes: Option<u32>,
+}
 
 /// Two namespaces. Dropping them removes them.
 #[derive(Debug)]
@@ -44,13 +52,20 @@ pub struct Stay {
 #[non_exhaustive]
 pub enum NamespaceError {
     /// The command is not there.
-    #[error("the command `ip` cannot be started: {0}\ninstall it with: sudo apt install iproute2")]
-    NoCommand(io::Error),
+    #[error(
+        "the command `{program}` cannot be started: {source}\ninstall it with: sudo apt install iproute2"
+    )]
+    NoCommand {
+        /// Which.
+        program: &'static str,
+        /// What the system says.
+        source: io::Error,
+    },
     /// It is not allowed.
     #[error("network namespaces are made by root only: {0}\nrun the same command with sudo")]
     NotAllowed(String),
     /// Anything else that the command said.
-    #[error("`ip {command}` failed: {said}")]
+    #[error("`{command}` failed: {said}")]
     Failed {
         /// What was asked for.
         command: String,
@@ -75,16 +90,29 @@ impl Namespaces {
     ///
     /// # Errors
     /// [`NamespaceError`]; what was made until then is removed.
-    pub fn make() -> Result<Self, NamespaceError> {
+    pub fn make(cable: Cable) -> Result<Self, NamespaceError> {
         remove_leftovers();
         let owner = format!("{NAME}{}-{}", std::process::id(), start_of("self").unwrap_or_default());
         let server = Namespace::make(format!("{owner}-server"))?;
         let client = Namespace::make(format!("{owner}-client"))?;
         let peer = ["peer", "name", INTERFACE, "netns", &client.0];
         ip(&[&["-n", &server.0, "link", "add", INTERFACE, "type", "veth"][..], &peer].concat())?;
-        server.set_up(SERVER_ADDRESS)?;
-        client.set_up(CLIENT_ADDRESS)?;
+        server.set_up(SERVER_ADDRESS, cable)?;
+        client.set_up(CLIENT_ADDRESS, cable)?;
         Ok(Self { server, client })
+    }
+
+    /// Puts a delay into the cable, the same each way.
+    ///
+    /// # Errors
+    /// [`NamespaceError`], above all where this kernel has no `netem`; there is no delay then.
+    pub fn delay(&self, each_way: Duration) -> Result<(), NamespaceError> {
+        let delay = format!("{}us", each_way.as_micros());
+        // Room for what is under way at 10 Gbit/s in packets of 1,500 bytes, several times over.
+        let netem = ["root", "netem", "delay", &delay, "limit", "100000"];
+        [&self.server, &self.client].into_iter().try_for_each(|end| {
+            run("tc", &[&["-n", &end.0, "qdisc", "add", "dev", INTERFACE][..], &netem].concat())
+        })
     }
 
     /// Starts a server in one of them.
@@ -125,7 +153,10 @@ impl Namespace {
         Ok(Self(name))
     }
 
-    fn set_up(&self, address: Ipv4Addr) -> Result<(), NamespaceError> {
+    fn set_up(&self, address: Ipv4Addr, cable: Cable) -> Result<(), NamespaceError> {
+        if let Some(mtu) = cable.mtu_bytes {
+            ip(&["-n", &self.0, "link", "set", INTERFACE, "mtu", &mtu.to_string()])?;
+        }
         let address = format!("{address}/{PREFIX_LENGTH}");
         ip(&["-n", &self.0, "address", "add", &address, "dev", INTERFACE])?;
         ip(&["-n", &self.0, "link", "set", INTERFACE, "up"])?;
@@ -148,7 +179,12 @@ impl Drop for Stay {
 }
 
 fn ip(arguments: &[&str]) -> Result<(), NamespaceError> {
-    let output = Command::new("ip").args(arguments).output().map_err(NamespaceError::NoCommand)?;
+    run("ip", arguments)
+}
+
+fn run(program: &'static str, arguments: &[&str]) -> Result<(), NamespaceError> {
+    let output = Command::new(program).args(arguments).output();
+    let output = output.map_err(|source| NamespaceError::NoCommand { program, source })?;
     if output.status.success() {
         return Ok(());
     }
@@ -157,7 +193,7 @@ fn ip(arguments: &[&str]) -> Result<(), NamespaceError> {
     Err(if is_forbidden {
         NamespaceError::NotAllowed(said)
     } else {
-        NamespaceError::Failed { command: arguments.join(" "), said }
+        NamespaceError::Failed { command: format!("{program} {}", arguments.join(" ")), said }
     })
 }
 

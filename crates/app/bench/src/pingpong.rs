@@ -17,10 +17,14 @@ mod server;
 mod table;
 
 pub use client::{PingpongError, measure};
+pub(crate) use figure::charts;
 pub use link::LinkError;
 pub use message::Evidence;
 pub use options::{Options, OptionsError, System, Wait};
+#[cfg(test)]
+pub(crate) use report::tests::report_of;
 pub use report::{
     Account, End, FORMAT, Report, Session, Settings, Skipped, Start, Times, TurnReport, VERSION,
 };
+pub(crate) use report::{HALF_ROUND_TRIP, RATE};
 pub use server::TEST;

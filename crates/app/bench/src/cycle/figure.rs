@@ -23,33 +23,6 @@ impl Report {
         cpus.iter().map(|cpus| Panel::of_quota(self, *cpus)).filter(|panels| !panels.is_empty()).collect()
     }
 
-    /// Draws all panels as one picture in PNG, a row for each quota.
-    ///
-    /// # Errors
-    /// [`FigureError`]; above all if nothing was measured.
-    pub fn to_png(&self) -> Result<Vec<u8>, FigureError> {
-        let rows = self.panels();
-        let columns = rows.iter().map(Vec::len).max().ok_or(FigureError::Empty)?;
-        let count = |len: usize| u32::try_from(len).expect("a report has few quotas and fewer transports");
-        let (width, height) = (WIDTH * PIXELS, HEIGHT * PIXELS);
-        let lines = wrapped(&self.header(), count(columns) * WIDTH / LETTER);
-        let header_height = (count(lines.len()) * LINE + ROOM) * PIXELS;
-        let size = (width * count(columns), height * count(rows.len()) + header_height);
-        let mut pixels = vec![0xff; size.0 as usize * size.1 as usize * 3];
-        {
-            use_font();
-            let area = BitMapBackend::with_buffer(&mut pixels, size).into_drawing_area();
-            let (header, figures) = area.split_vertically(header_height);
-            draw_header(&header, &lines).map_err(|error| FigureError::Drawing(error.to_string()))?;
-            let cells = figures.split_evenly((rows.len(), columns));
-            for (row, panels) in cells.chunks(columns).zip(&rows) {
-                row.iter().zip(panels).try_for_each(|(cell, panel)| panel.draw(cell, PIXELS))?;
-            }
-            area.present().map_err(|error| FigureError::Drawing(error.to_string()))?;
-        }
-        drawing::encode(&pixels, size)
-    }
-
     /// Returns what stands above a picture, as it does on a page: no figure without its host and its rules.
     fn header(&self) -> String {
         let noisy = self.points.iter().filter(|point| !point.noise().is_empty()).count();
@@ -57,6 +30,33 @@ impl Report {
         let noise = if noisy > 0 { noise.as_str() } else { "" };
         format!("{}\n{}{noise}", self.host_in_words(), self.rules_in_words())
     }
+}
+
+/// Draws all panels as one picture in PNG, a row for each quota.
+///
+/// # Errors
+/// [`FigureError`]; above all if nothing was measured.
+pub(super) fn picture(report: &Report) -> Result<Vec<u8>, FigureError> {
+    let rows = report.panels();
+    let columns = rows.iter().map(Vec::len).max().ok_or(FigureError::Empty)?;
+    let count = |len: usize| u32::try_from(len).expect("a report has few quotas and fewer transports");
+    let (width, height) = (WIDTH * PIXELS, HEIGHT * PIXELS);
+    let lines = wrapped(&report.header(), count(columns) * WIDTH / LETTER);
+    let header_height = (count(lines.len()) * LINE + ROOM) * PIXELS;
+    let size = (width * count(columns), height * count(rows.len()) + header_height);
+    let mut pixels = vec![0xff; size.0 as usize * size.1 as usize * 3];
+    {
+        use_font();
+        let area = BitMapBackend::with_buffer(&mut pixels, size).into_drawing_area();
+        let (header, figures) = area.split_vertically(header_height);
+        draw_header(&header, &lines).map_err(|error| FigureError::Drawing(error.to_string()))?;
+        let cells = figures.split_evenly((rows.len(), columns));
+        for (row, panels) in cells.chunks(columns).zip(&rows) {
+            row.iter().zip(panels).try_for_each(|(cell, panel)| panel.draw(cell, PIXELS))?;
+        }
+        area.present().map_err(|error| FigureError::Drawing(error.to_string()))?;
+    }
+    drawing::encode(&pixels, size)
 }
 
 impl Panel {
@@ -80,6 +80,7 @@ impl Panel {
 mod tests {
     use super::*;
     use crate::cycle::report::tests::example;
+    use crate::report::Forms as _;
 
     #[test]
     fn a_quota_has_a_panel_for_all_and_one_for_each_transport() {

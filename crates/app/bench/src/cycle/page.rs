@@ -8,34 +8,34 @@ use super::table::grouped;
 use crate::drawing::{FigureError, STYLE, escaped};
 use crate::source_004::{self, Comparison};
 
-impl Report {
-    /// Writes the page.
-    ///
-    /// # Errors
-    /// [`FigureError::Drawing`], only on a defect.
-    pub fn to_html(&self) -> Result<String, FigureError> {
-        let mut page = format!(
-            "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
-             <title>The largest array every cycle</title><style>{STYLE}</style></head><body>\n\
-             <h1>The largest array of u32 that a writer hands to a reader every cycle</h1>\n"
-        );
-        page += &self.circumstances();
-        for panels in self.panels() {
-            let svgs = panels.iter().map(|panel| panel.to_svg()).collect::<Result<String, _>>()?;
-            let caption = panels.first().map_or("", |panel| self.caption(panel.cpus()));
-            let _ = writeln!(page, "<figure>{svgs}<figcaption>{}</figcaption></figure>", escaped(caption));
-        }
-        if let Some(comparison) = &self.source {
-            page += &conclusions(comparison);
-        }
-        page += &self.table();
-        page += &self.account();
-        let notes = self.end.notes.iter().map(|note| format!("<p>{}</p>\n", escaped(note)));
-        page.extend(notes);
-        page += "</body></html>\n";
-        Ok(page)
+/// Writes the page.
+///
+/// # Errors
+/// [`FigureError::Drawing`], only on a defect.
+pub(super) fn page(report: &Report) -> Result<String, FigureError> {
+    let mut page = format!(
+        "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
+         <title>The largest array every cycle</title><style>{STYLE}</style></head><body>\n\
+         <h1>The largest array of u32 that a writer hands to a reader every cycle</h1>\n"
+    );
+    page += &report.circumstances();
+    for panels in report.panels() {
+        let svgs = panels.iter().map(|panel| panel.to_svg()).collect::<Result<String, _>>()?;
+        let caption = panels.first().map_or("", |panel| report.caption(panel.cpus()));
+        let _ = writeln!(page, "<figure>{svgs}<figcaption>{}</figcaption></figure>", escaped(caption));
     }
+    if let Some(comparison) = &report.source {
+        page += &conclusions(comparison);
+    }
+    page += &report.table();
+    page += &report.account();
+    let notes = report.end.notes.iter().map(|note| format!("<p>{}</p>\n", escaped(note)));
+    page.extend(notes);
+    page += "</body></html>\n";
+    Ok(page)
+}
 
+impl Report {
     fn caption(&self, cpus: Option<f64>) -> &'static str {
         if self.source.is_some() { source_004::figures(cpus) } else { "" }
     }
@@ -133,6 +133,7 @@ fn grouped_whole(value: u64) -> String {
 mod tests {
     use super::*;
     use crate::cycle::report::tests::example;
+    use crate::report::Forms as _;
     use crate::source_004::{Grid, compare};
 
     #[test]

@@ -9,8 +9,10 @@ use serde::{Deserialize, Serialize};
 use super::message::AccountWords;
 use super::options::{Buffer, EndOfRun, Options};
 use super::transport::Transport;
+use super::{csv, figure, page};
+use crate::drawing::FigureError;
 use crate::host::Host;
-use crate::report::Row;
+use crate::report::{Forms, Row};
 use crate::source_004::Comparison;
 
 /// What kind of object it is.
@@ -228,6 +230,20 @@ enum VerdictWords {
     Incomplete,
     LateAndIncomplete,
     Undecided,
+}
+
+impl Forms for Report {
+    fn to_html(&self) -> Result<String, FigureError> {
+        page::page(self)
+    }
+
+    fn to_png(&self) -> Result<Vec<u8>, FigureError> {
+        figure::picture(self)
+    }
+
+    fn to_csv(&self) -> String {
+        csv::table(self)
+    }
 }
 
 impl Settings {

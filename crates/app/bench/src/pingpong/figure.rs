@@ -4,7 +4,7 @@ use super::report::{HALF_ROUND_TRIP, RATE, Report};
 use crate::report::chart::{Axis, COLOURS, Chart, Point, Series};
 
 /// Returns both figures; none where no exchange was completed.
-pub(super) fn charts(report: &Report) -> Vec<Chart> {
+pub(crate) fn charts(report: &Report) -> Vec<Chart> {
     let of = |title: &str, y: &str, metric: &str, unit: f64| {
         let series = series(report, metric, unit);
         let is_empty = series.iter().all(|series| series.points.is_empty());

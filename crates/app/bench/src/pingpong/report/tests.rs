@@ -46,6 +46,21 @@ pub(crate) fn example() -> Report {
     builder.finish(false)
 }
 
+/// One quiet run over TCP with these congestion controls, whose messages of each size take so many µs there and back.
+pub(crate) fn report_of(congestion: &[&str], round_trips_us: &[(u64, u64)]) -> Report {
+    let systems = congestion.iter().map(|name| System::Tcp(Some((*name).to_owned()))).collect();
+    let sizes = round_trips_us.iter().map(|(size, _)| *size).collect();
+    let options = Options { systems, sizes, repeats: 1, ..Options::default() };
+    let host = HostState::look(Ipv4Addr::LOCALHOST.into());
+    let mut builder = Builder::new(&options, (Ipv4Addr::LOCALHOST, 7).into(), host.clone(), host, 1_448);
+    for system in &options.systems {
+        for (size, micros) in round_trips_us {
+            builder.add(0, system, u32::try_from(*size).unwrap(), measured(*micros, 0, 4));
+        }
+    }
+    builder.finish(false)
+}
+
 #[test]
 fn a_message_takes_half_of_the_round_trip_and_its_rate_is_its_size_over_all_of_it() {
     let report = example();

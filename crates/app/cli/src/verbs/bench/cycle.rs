@@ -5,7 +5,8 @@ use std::time::Duration;
 use bench::cycle::{Buffer, CpuLimit, EndOfRun, Options, Transport};
 use clap::{Args, ValueEnum};
 
-use super::output::{self, Output};
+use super::handout::Handout;
+use super::output;
 use crate::Outcome;
 use crate::quantity::{self, Durations, Probability};
 
@@ -61,7 +62,7 @@ pub(crate) struct Arguments {
     #[arg(long)]
     whole_runs: bool,
     #[command(flatten)]
-    output: Output,
+    handout: Handout,
 }
 
 /// A transport on the command line.
@@ -74,7 +75,7 @@ enum Way {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
-    output::measure(&arguments.options(), &arguments.output, |_| {})
+    output::measure(&arguments.options(), &arguments.handout, |_| {})
 }
 
 impl Arguments {

@@ -109,6 +109,10 @@ impl Watch for Terminal {
         self.line.show(words);
     }
 
+    fn say(&mut self, words: &str) {
+        self.line.say(words);
+    }
+
     fn is_wanted_to_end(&self) -> bool {
         self.stop.is_wanted()
     }

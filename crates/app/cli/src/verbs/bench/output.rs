@@ -1,65 +1,28 @@
-//! Running a bench under the eyes of a terminal, and handing out what it found.
+//! Running the cyclic exchange under the eyes of a terminal.
 
-use std::io::Write;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use bench::cycle::{self, Options, Program, Progress, Report, State, Watch};
-use clap::Args;
+use bench::cycle::{self, Options, Program, Progress, Report, State};
+use bench::report::Watch;
 
-use super::pending::Pending;
+use super::handout::Handout;
 use crate::Outcome;
-use crate::status_line::StatusLine;
-use crate::stop::Stop;
-
-/// Where the report goes, beside the table.
-#[derive(Args, Debug)]
-pub(super) struct Output {
-    /// Print the report as one JSON object instead of a table (docs/formats/bench-cycle.schema.json)
-    #[arg(long, short = 'J')]
-    json: bool,
-    /// Write figures, table and account into a page that needs nothing beside it
-    #[arg(long, value_name = "FILE")]
-    html: Option<PathBuf>,
-    /// Write the figures as a picture
-    #[arg(long, value_name = "FILE")]
-    png: Option<PathBuf>,
-}
 
 /// Measures and hands out; `finish` completes the report before.
 pub(super) fn measure(
     options: &Options,
-    output: &Output,
+    handout: &Handout,
     finish: impl FnOnce(&mut Report),
 ) -> anyhow::Result<Outcome> {
     options.check()?;
-    // Made before anything is measured: a folder that cannot be written is better known now than in an hour.
-    let html = output.html.as_deref().map(Pending::new).transpose()?;
-    let png = output.png.as_deref().map(Pending::new).transpose()?;
-    let stop = Stop::on_signals()?;
-    let mut terminal = Terminal { line: StatusLine::new(false), stop };
-    terminal.line.say(&format!("this takes at most {}", in_words(options.longest())));
-    let mut report = cycle::run(options, &this_program()?, &mut terminal)?;
-    terminal.line.clear();
-    finish(&mut report);
-    // Files first, and each for itself: hours of measuring are not to be lost with a pipe that nobody reads any more,
-    // nor with a disk that is full.
-    let written = [
-        html.map_or(Ok(()), |html| html.write(report.to_html()?.as_bytes())),
-        png.map_or(Ok(()), |png| png.write_picture(report.to_png())),
-    ];
-    print(&report, output)?;
-    written.into_iter().collect::<anyhow::Result<()>>()?;
+    let report = handout.of(|watch| {
+        watch.say(&format!("this takes at most {}", in_words(options.longest())));
+        let mut report = cycle::run(options, &this_program()?, &mut Looking(watch))?;
+        finish(&mut report);
+        Ok(report)
+    })?;
     outcome(&report)
-}
-
-fn print(report: &Report, output: &Output) -> anyhow::Result<()> {
-    if output.json {
-        // Not by way of a `Value`, which would sort the fields.
-        return Ok(writeln!(std::io::stdout(), "{}", serde_json::to_string(report)?)?);
-    }
-    Ok(write!(std::io::stdout(), "{report}")?)
 }
 
 /// Writes a duration in the unit that leaves a number to be grasped.
@@ -88,19 +51,16 @@ fn this_program() -> anyhow::Result<Program> {
     Ok(Program { path, arguments: vec!["bench".to_owned(), "cycle-worker".to_owned()] })
 }
 
-/// Shows how far it is, and hears Ctrl-C.
-struct Terminal {
-    line: StatusLine,
-    stop: Stop,
-}
+/// Looks on while the exchange runs.
+struct Looking<'a>(&'a mut dyn Watch);
 
-impl Watch for Terminal {
+impl cycle::Watch for Looking<'_> {
     fn progress(&mut self, progress: &Progress) {
-        self.line.show(|| progress.to_string());
+        self.0.progress(&|| progress.to_string());
     }
 
     fn is_wanted_to_end(&self) -> bool {
-        self.stop.is_wanted()
+        self.0.is_wanted_to_end()
     }
 }
 

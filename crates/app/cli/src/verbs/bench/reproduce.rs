@@ -1,14 +1,23 @@
 //! `tallycast bench reproduce`: a document's measurements done again, its conclusions beside ours.
 
-use bench::report::Grid;
-use bench::source_004;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use anyhow::bail;
+use bench::report::{Grid, State};
+use bench::source_003::{self, Path};
+use bench::{Cable, Namespaces, source_004};
 use clap::{Args, ValueEnum};
 
-use super::output::{self, Output};
+use super::handout::Handout;
+use super::output;
+use super::scene::{OtherEnd, Scene};
 use crate::Outcome;
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
+  tallycast bench reproduce 003                           ping-pongs and parallel streams; between namespaces as root
+  tallycast bench reproduce 003 -c 192.0.2.7 --html 003.html
   tallycast bench reproduce 004                           a few points of its grid, in three to four minutes
   tallycast bench reproduce 004 --full --html 004.html    the whole grid; it takes most of a day
 
@@ -23,12 +32,17 @@ pub(crate) struct Arguments {
     #[arg(long)]
     full: bool,
     #[command(flatten)]
-    output: Output,
+    other_end: OtherEnd,
+    #[command(flatten)]
+    handout: Handout,
 }
 
 /// The documents that can be done again.
-#[derive(Clone, Copy, Debug, ValueEnum)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 enum Document {
+    /// TCP and UDT over 10 Gbit/s: messages there and back, parallel streams
+    #[value(name = "003")]
+    LongPath,
     /// Data exchange in middleware by UDP and shared memory: the largest array every cycle
     #[value(name = "004")]
     Exchange,
@@ -37,8 +51,78 @@ enum Document {
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     let grid = if arguments.full { Grid::Full } else { Grid::Short };
     match arguments.document {
-        Document::Exchange => output::measure(&source_004::options(grid), &arguments.output, |report| {
-            report.source = Some(source_004::compare(report, grid));
-        }),
+        Document::LongPath => long_path(grid, arguments),
+        Document::Exchange => {
+            if !arguments.other_end.is_this_host() {
+                bail!("document 004 is about two processes of one host\nleave -c, -B and --netns out");
+            }
+            output::measure(&source_004::options(grid), &arguments.handout, |report| {
+                report.source = Some(source_004::compare(report, grid));
+            })
+        }
+    }
+}
+
+/// Half of the time there and back of document 003.
+const DELAY: Duration = Duration::from_millis(10);
+
+fn long_path(grid: Grid, arguments: &Arguments) -> anyhow::Result<Outcome> {
+    let end = &arguments.other_end;
+    let controls = sys::tcp::available().unwrap_or_default();
+    let report = arguments.handout.of(|watch| {
+        // Namespaces that cannot be made are no reason to measure nothing, unless they were asked for.
+        let has_namespaces =
+            end.is_netns() || (end.is_this_host() && Namespaces::make(Cable::default()).is_ok());
+        let both = source_003::MTUS.map(Some);
+        let mtus = if has_namespaces { &both[..] } else { &[None] };
+        let mut lay = |mtu: Option<u32>| -> Result<Box<dyn Path>, String> {
+            let place = if mtu.is_some() { Place::in_namespaces(mtu) } else { Place::of(end) };
+            Ok(Box::new(place.map_err(|error| format!("{error:#}"))?))
+        };
+        Ok(source_003::measure(grid, mtus, &controls, &mut lay, watch))
+    })?;
+    let (measured, _) = report.counts();
+    if measured == 0 && report.state != State::Interrupted {
+        bail!("nothing could be measured\nthe report says why");
+    }
+    Ok(if report.state == State::Complete { Outcome::Fine } else { Outcome::Found })
+}
+
+/// A path of document 003.
+struct Place {
+    scene: Scene,
+    notes: Vec<String>,
+}
+
+impl Place {
+    /// Lays a cable between two namespaces, as long as the document's where this kernel can delay.
+    fn in_namespaces(mtu: Option<u32>) -> anyhow::Result<Self> {
+        let scene = Scene::in_namespaces(Cable { mtu_bytes: mtu })?;
+        let note = match scene.delay(DELAY) {
+            Ok(()) => format!("a delay of {DELAY:?} each way was put into the cable (netem)"),
+            Err(error) => {
+                let said = error.to_string();
+                let said = said.lines().next().unwrap_or_default();
+                format!(
+                    "the cable has no delay, the document's path had {DELAY:?} each way: {said}\ntry: sudo modprobe sch_netem"
+                )
+            }
+        };
+        Ok(Self { scene, notes: vec![note] })
+    }
+
+    fn of(end: &OtherEnd) -> anyhow::Result<Self> {
+        let note = "this path is as it is: the document's had 20 ms there and back, and MTU 1500 and 9000";
+        Ok(Self { scene: Scene::set(end)?, notes: vec![note.to_owned()] })
+    }
+}
+
+impl Path for Place {
+    fn server(&self) -> SocketAddr {
+        self.scene.server()
+    }
+
+    fn notes(&self) -> Vec<String> {
+        self.notes.clone()
     }
 }

@@ -2,9 +2,10 @@
 //! loopback interface or between two network namespaces.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs};
+use std::time::Duration;
 
 use anyhow::{Context, bail};
-use bench::{LocalServer, Namespaces, Stay};
+use bench::{Cable, LocalServer, Namespaces, Stay};
 use clap::Args;
 
 use super::server::{DEFAULT_PORT, this_program};
@@ -19,6 +20,9 @@ pub(crate) struct OtherEnd {
     /// Make two network namespaces with a cable between them and measure from one to the other (root only)
     #[arg(long, conflicts_with_all = ["client", "bind"])]
     netns: bool,
+    /// The MTU of that cable [default: 1500]
+    #[arg(long, value_name = "BYTES", requires = "netns", value_parser = clap::value_parser!(u32).range(1_280..=65_535))]
+    mtu: Option<u32>,
     /// The server's port
     #[arg(short, long, value_name = "PORT", default_value_t = DEFAULT_PORT)]
     pub(super) port: u16,
@@ -27,12 +31,24 @@ pub(crate) struct OtherEnd {
     pub(super) bind: Option<IpAddr>,
 }
 
+impl OtherEnd {
+    /// Tells whether both ends are on this host, and were not told where.
+    pub(super) const fn is_this_host(&self) -> bool {
+        self.client.is_none() && self.bind.is_none() && !self.netns
+    }
+
+    /// Tells whether two namespaces were asked for.
+    pub(super) const fn is_netns(&self) -> bool {
+        self.netns
+    }
+}
+
 /// Where a measurement takes place. Dropping it removes what was made for it, the last made first.
 pub(super) struct Scene {
     server: SocketAddr,
     _stay: Option<Stay>,
     _own_server: Option<LocalServer>,
-    _namespaces: Option<Namespaces>,
+    namespaces: Option<Namespaces>,
 }
 
 impl Scene {
@@ -40,28 +56,34 @@ impl Scene {
     pub(super) fn set(end: &OtherEnd) -> anyhow::Result<Self> {
         match &end.client {
             Some(host) => Self::with_server_at(host, end),
-            None if end.netns => Self::in_namespaces(),
+            None if end.netns => Self::in_namespaces(Cable { mtu_bytes: end.mtu }),
             None => Self::on_loopback(),
         }
     }
 
     fn with_server_at(host: &str, end: &OtherEnd) -> anyhow::Result<Self> {
         let server = resolve(host, end.port, end.bind)?;
-        Ok(Self { server, _stay: None, _own_server: None, _namespaces: None })
+        Ok(Self { server, _stay: None, _own_server: None, namespaces: None })
     }
 
     fn on_loopback() -> anyhow::Result<Self> {
         let own = LocalServer::start(&this_program()?, Ipv4Addr::LOCALHOST.into())?;
         let server = own.address();
-        Ok(Self { server, _stay: None, _own_server: Some(own), _namespaces: None })
+        Ok(Self { server, _stay: None, _own_server: Some(own), namespaces: None })
     }
 
-    fn in_namespaces() -> anyhow::Result<Self> {
-        let namespaces = Namespaces::make()?;
+    /// Makes two namespaces with a cable.
+    pub(super) fn in_namespaces(cable: Cable) -> anyhow::Result<Self> {
+        let namespaces = Namespaces::make(cable)?;
         let own = namespaces.start_server(&this_program()?)?;
         let stay = namespaces.enter()?;
         let server = own.address();
-        Ok(Self { server, _stay: Some(stay), _own_server: Some(own), _namespaces: Some(namespaces) })
+        Ok(Self { server, _stay: Some(stay), _own_server: Some(own), namespaces: Some(namespaces) })
+    }
+
+    /// Puts a delay into the cable between two namespaces.
+    pub(super) fn delay(&self, each_way: Duration) -> anyhow::Result<()> {
+        self.namespaces.as_ref().map_or(Ok(()), |namespaces| Ok(namespaces.delay(each_way)?))
     }
 
     /// Returns where the server listens.

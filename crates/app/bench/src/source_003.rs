@@ -1,0 +1,409 @@
+//! Document 003 done again: its ping-pongs and its parallel streams, table 1 and its conclusions beside what was
+//! measured here.
+//!
+//! Source: document 003, "10 Gbit/s performance measurements in the VIOLA network". Its path had 20 ms there and back and
+//! 10 Gbit/s, its protocols were TCP with bic and reno, and UDT 3.1. Its times stand there as ms and are µs: half of
+//! 20 ms. Its toolkits VTS and VISIT are not done again.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use crate::control::Patience;
+use crate::pingpong::{self, HALF_ROUND_TRIP, RATE, System};
+use crate::report::{Agreement, Beside, Conclusion, Grid, Reproduction, Row, State, Watch, words};
+use crate::throughput::{self, Interval, RunReport};
+
+/// The largest message of the document's programs. Units: bytes.
+const LARGEST: u64 = probe::pingpong::LARGEST_OF_SOURCE_003;
+
+/// The MTUs of the document.
+pub const MTUS: [u32; 2] = [1_500, 9_000];
+
+/// From which ratio on two medians are called different: less is within what repeats spread.
+const DIFFERENT: f64 = 1.1;
+
+/// How many parallel streams stand for the document's, which does not say how many it took.
+const STREAMS: u32 = 4;
+
+/// Table 1 of the document: what, MTU, protocol, Δt/2 at 1 byte in µs, Mbit/s at 9,288,586 bytes.
+const TABLE: [(&str, u32, &str, f64, f64); 18] = [
+    ("tcppp", 1_500, "bic", 9_694.0, 1_346.0),
+    ("tcppp", 1_500, "reno", 9_697.0, 1_836.0),
+    ("tcppp", 9_000, "bic", 9_697.0, 2_269.0),
+    ("tcppp", 9_000, "reno", 9_702.0, 2_362.0),
+    ("udtpp", 1_500, "default", 9_727.0, 623.0),
+    ("udtpp", 9_000, "default", 9_730.0, 587.0),
+    ("vtspp", 1_500, "bic", 9_704.0, 783.0),
+    ("vtspp", 1_500, "udt", 11_999.0, 358.0),
+    ("vtspp", 1_500, "reno", 9_704.0, 1_686.0),
+    ("vtspp", 9_000, "bic", 9_700.0, 2_260.0),
+    ("vtspp", 9_000, "udt", 11_996.0, 551.0),
+    ("vtspp", 9_000, "reno", 9_700.0, 2_270.0),
+    ("visitpp", 1_500, "bic", 39_425.0, 500.0),
+    ("visitpp", 1_500, "udt", 35_968.0, 657.0),
+    ("visitpp", 1_500, "reno", 29_189.0, 1_150.0),
+    ("visitpp", 9_000, "bic", 29_175.0, 1_293.0),
+    ("visitpp", 9_000, "udt", 29_971.0, 407.0),
+    ("visitpp", 9_000, "reno", 29_175.0, 1_414.0),
+];
+
+/// A way between two ends, as long as it is there.
+pub trait Path {
+    /// Returns where the server listens.
+    fn server(&self) -> SocketAddr;
+
+    /// Returns what is to be known of it, such as a delay that could not be put into it.
+    fn notes(&self) -> Vec<String>;
+}
+
+/// Whoever lays paths: with an MTU, or as they are.
+pub type Lay<'a> = dyn FnMut(Option<u32>) -> Result<Box<dyn Path>, String> + 'a;
+
+/// Measures over paths with each of these MTUs, or over one as it is; compares with what the document has.
+pub fn measure(
+    grid: Grid,
+    mtus: &[Option<u32>],
+    congestion_controls: &[String],
+    lay: &mut Lay<'_>,
+    watch: &mut dyn Watch,
+) -> Reproduction {
+    let mut it = Measuring {
+        grid,
+        congestion_controls,
+        found: Vec::new(),
+        report: Reproduction::begin("003", grid),
+        broken_off: false,
+    };
+    for mtu in mtus {
+        if watch.is_wanted_to_end() {
+            break;
+        }
+        match lay(*mtu) {
+            Ok(path) => it.measure(*mtu, path.as_ref(), watch),
+            Err(reason) => {
+                it.broken_off = true;
+                it.report.skipped(&over(*mtu), reason);
+            }
+        }
+    }
+    let Measuring { found, mut report, broken_off, .. } = it;
+    report.table = table(&found, congestion_controls);
+    report.conclusions = conclusions(&found);
+    report.end(State::of(broken_off, watch.is_wanted_to_end()))
+}
+
+/// What was measured over one path.
+#[derive(Clone, Debug, Default)]
+struct Found {
+    mtu: Option<u32>,
+    /// What ping-pong found; none if it could not be measured.
+    pingpong: Option<pingpong::Report>,
+    /// Rates of one stream and of several, as received.
+    one_stream: Option<Row>,
+    streams: Option<Row>,
+}
+
+struct Measuring<'a> {
+    grid: Grid,
+    congestion_controls: &'a [String],
+    found: Vec<Found>,
+    report: Reproduction,
+    broken_off: bool,
+}
+
+impl Measuring<'_> {
+    fn measure(&mut self, mtu: Option<u32>, path: &dyn Path, watch: &mut dyn Watch) {
+        for note in path.notes() {
+            if !self.report.notes.contains(&note) {
+                self.report.notes.push(note);
+            }
+        }
+        let pingpong = self.pingpong(mtu, path, watch);
+        let one_stream = self.throughput(mtu, 1, path, watch);
+        let streams = self.throughput(mtu, STREAMS, path, watch);
+        self.found.push(Found { mtu, pingpong, one_stream, streams });
+    }
+
+    fn pingpong(
+        &mut self,
+        mtu: Option<u32>,
+        path: &dyn Path,
+        watch: &mut dyn Watch,
+    ) -> Option<pingpong::Report> {
+        let name = format!("ping-pong over {}", over(mtu));
+        let options = pingpong_options(self.grid, self.congestion_controls);
+        match pingpong::measure(&options, path.server(), Patience::default(), watch) {
+            Ok(report) => {
+                self.broken_off |= report.end.state == State::BrokenOff;
+                self.report.measured(&name, &report, &report.end.rows, &report.end.noise);
+                let charts = pingpong::charts(&report).into_iter().map(|mut chart| {
+                    chart.title = format!("{}, {}", chart.title, over(mtu));
+                    chart
+                });
+                self.report.charts.extend(charts);
+                Some(report)
+            }
+            Err(error) => {
+                self.broken_off = true;
+                self.report.skipped(&name, error.to_string());
+                None
+            }
+        }
+    }
+
+    fn throughput(
+        &mut self,
+        mtu: Option<u32>,
+        streams: u32,
+        path: &dyn Path,
+        watch: &mut dyn Watch,
+    ) -> Option<Row> {
+        if watch.is_wanted_to_end() {
+            return None;
+        }
+        let name = format!("{} over {}", words::counted(streams, "TCP stream"), over(mtu));
+        let options = throughput_options(self.grid, streams);
+        let mut quiet = Quiet { watch, name: &name };
+        match throughput::measure(&options, None, path.server(), Patience::default(), &mut quiet) {
+            Ok(report) => {
+                self.broken_off |= report.end.state == State::BrokenOff;
+                self.report.measured(&name, &report, &report.end.rows, &report.end.noise);
+                report.end.rows.into_iter().find(|row| row.metric == RATE)
+            }
+            Err(error) => {
+                self.broken_off = true;
+                self.report.skipped(&name, error.to_string());
+                None
+            }
+        }
+    }
+}
+
+/// Returns what is exchanged: the sizes of table 1 and one between in short, all of the curve in full.
+fn pingpong_options(grid: Grid, congestion_controls: &[String]) -> pingpong::Options {
+    let tcp = congestion_controls.iter().cloned().map(|name| System::Tcp(Some(name)));
+    let systems = tcp.chain([System::Udp]).collect();
+    match grid {
+        Grid::Short => pingpong::Options {
+            systems,
+            sizes: vec![1, 1_024, 65_536, LARGEST],
+            ..pingpong::Options::default()
+        },
+        Grid::Full => pingpong::Options {
+            systems,
+            time: Duration::from_secs(10),
+            repeats: 5,
+            ..pingpong::Options::default()
+        },
+    }
+}
+
+/// Returns how streams are measured: for 60 s as in the document (§3.5), or for a few.
+fn throughput_options(grid: Grid, streams: u32) -> throughput::Options {
+    let duration = match grid {
+        Grid::Short => Duration::from_secs(2),
+        Grid::Full => Duration::from_secs(60),
+    };
+    throughput::Options { streams, duration, ..throughput::Options::default() }
+}
+
+/// Shows which measurement goes on, not its intervals.
+struct Quiet<'a> {
+    watch: &'a mut dyn Watch,
+    name: &'a str,
+}
+
+impl throughput::Watch for Quiet<'_> {
+    fn began(&mut self, _start: &throughput::Start) {}
+
+    fn interval(&mut self, interval: &Interval) {
+        self.watch.progress(&|| format!("run {}: {}", interval.run + 1, self.name));
+    }
+
+    fn run_ended(&mut self, _run: &RunReport) {}
+
+    fn is_wanted_to_end(&self) -> bool {
+        self.watch.is_wanted_to_end()
+    }
+}
+
+/// Names a path.
+fn over(mtu: Option<u32>) -> String {
+    mtu.map_or("the path as it is".to_owned(), |mtu| format!("MTU {mtu}"))
+}
+
+impl Found {
+    /// Tells whether it is of this MTU; a path as it is has no line in the document.
+    fn is_of(&self, mtu: u32) -> bool {
+        self.mtu == Some(mtu)
+    }
+
+    fn row(&self, congestion: &str, size: u64, metric: &str) -> Option<&Row> {
+        self.pingpong.as_ref()?.row(&format!("tcp {congestion}"), size, metric)
+    }
+}
+
+/// Puts table 1 beside ours, then what is measured here and stands in no line of it.
+fn table(found: &[Found], congestion_controls: &[String]) -> Vec<Beside> {
+    let mut table = Vec::new();
+    for (what, mtu, protocol, time_us, mbits) in TABLE {
+        let name = format!("{what}, mtu{mtu}, {protocol}");
+        let of = |size, metric| {
+            let row = found.iter().find(|it| it.is_of(mtu))?.row(protocol, size, metric);
+            row.filter(|_| what == "tcppp").cloned()
+        };
+        let time = Beside {
+            what: name.clone(),
+            metric: HALF_ROUND_TRIP.to_owned(),
+            unit: "µs".to_owned(),
+            source: Some(time_us),
+            here: of(1, HALF_ROUND_TRIP),
+            remark: String::new(),
+        };
+        let rate = Beside {
+            what: name,
+            metric: RATE.to_owned(),
+            unit: "bit/s".to_owned(),
+            source: Some(mbits * 1e6),
+            here: of(LARGEST, RATE),
+            remark: String::new(),
+        };
+        let why = why_not(what, mtu, protocol, found, congestion_controls);
+        table.extend([time, rate].map(|line| {
+            let remark = if line.here.is_some() { String::new() } else { why.clone() };
+            Beside { remark, ..line }
+        }));
+    }
+    table.extend(found.iter().flat_map(beyond));
+    table
+}
+
+/// Says why a line of the document's table has no figure here.
+fn why_not(what: &str, mtu: u32, protocol: &str, found: &[Found], congestion_controls: &[String]) -> String {
+    match (what, protocol) {
+        (_, "udt") | ("udtpp", _) => "not yet here: our reliable transport over UDP".to_owned(),
+        ("tcppp", _) if !found.iter().any(|it| it.is_of(mtu)) => {
+            format!("no path with MTU {mtu} was measured")
+        }
+        ("tcppp", _) if !congestion_controls.iter().any(|name| name == protocol) => {
+            format!("this host has no {protocol}: sudo modprobe tcp_{protocol}")
+        }
+        ("tcppp", _) => "not measured".to_owned(),
+        _ => "its toolkit is not done again".to_owned(),
+    }
+}
+
+/// Returns what was measured over a path and has no line in the document.
+fn beyond(found: &Found) -> Vec<Beside> {
+    let Some(pingpong) = &found.pingpong else { return Vec::new() };
+    let in_document = |system: &str| {
+        let name = system.strip_prefix("tcp ").unwrap_or("");
+        TABLE
+            .iter()
+            .any(|(what, mtu, protocol, ..)| *what == "tcppp" && *protocol == name && found.is_of(*mtu))
+    };
+    let systems = pingpong.start.test_start.systems.iter().filter(|system| !in_document(system));
+    let lines = systems.flat_map(|system| {
+        [(1, HALF_ROUND_TRIP, "µs"), (LARGEST, RATE, "bit/s")].map(|(size, metric, unit)| {
+            let here = pingpong.row(system, size, metric).cloned();
+            let is_lost = here.is_none() && system == "udp";
+            Beside {
+                what: format!("pingpong, {}, {system}", over(found.mtu)),
+                metric: metric.to_owned(),
+                unit: unit.to_owned(),
+                source: None,
+                here,
+                remark: if is_lost { "no message came back whole".to_owned() } else { String::new() },
+            }
+        })
+    });
+    lines.collect()
+}
+
+/// Compares with what the document concludes (§4).
+fn conclusions(found: &[Found]) -> Vec<Conclusion> {
+    let not_yet = |source| Conclusion::not_judged(source, "our reliable transport over UDP is not yet here");
+    vec![
+        jumbo_frames(found),
+        parallel_streams(found),
+        small_messages(found),
+        not_yet("UDT's higher latency matters less where the path is long, above all below 128 KiB"),
+        not_yet("UDT does not get above 1 Gbit/s"),
+        not_yet("UDT gains nothing from jumbo frames"),
+        Conclusion::not_judged(
+            "one packet in 40 million that is lost pulls TCP below 1 Gbit/s",
+            "nothing is lost on this path, and it is not 20 ms long",
+        ),
+        Conclusion::not_judged(
+            "the defaults of a network card can be a disaster: below 1 Mbit/s with its TCP segmentation",
+            "it was one card and its driver",
+        ),
+    ]
+}
+
+fn jumbo_frames(found: &[Found]) -> Conclusion {
+    let source = "TCP gains from jumbo frames: bic 69 %, reno 29 %";
+    let of = |mtu| found.iter().find(|it| it.is_of(mtu));
+    let [Some(small), Some(large)] = MTUS.map(of) else {
+        return Conclusion::not_judged(
+            source,
+            "it takes a path with MTU 1500 and one with 9000: run it as root, with --netns",
+        );
+    };
+    let systems = small.pingpong.as_ref().map_or(&[][..], |it| &it.start.test_start.systems);
+    let names = systems.iter().filter_map(|system| system.strip_prefix("tcp "));
+    let gains: Vec<(&str, f64)> = names
+        .filter_map(|name| {
+            Some((name, ratio(large.row(name, LARGEST, RATE)?, small.row(name, LARGEST, RATE)?)?))
+        })
+        .collect();
+    let gaining = gains.iter().filter(|(_, gain)| *gain > DIFFERENT).count();
+    let here = gains.iter().map(|(name, gain)| format!("{name} {gain:.2} times the rate"));
+    let here = here.collect::<Vec<_>>().join(", ");
+    let note = "a cable between two namespaces takes 64 KiB in one piece, whatever its MTU, where segmentation is left to it";
+    Conclusion::new(
+        source,
+        &format!("with MTU 9000 {here}; {note}"),
+        Agreement::of_share(gaining, gains.len()),
+    )
+}
+
+fn parallel_streams(found: &[Found]) -> Conclusion {
+    let gains: Vec<(Option<u32>, f64)> = found
+        .iter()
+        .filter_map(|it| Some((it.mtu, ratio(it.streams.as_ref()?, it.one_stream.as_ref()?)?)))
+        .collect();
+    let gaining = gains.iter().filter(|(_, gain)| *gain > DIFFERENT).count();
+    let here = gains.iter().map(|(mtu, gain)| format!("{gain:.2} times the rate over {}", over(*mtu)));
+    Conclusion::new(
+        "parallel TCP streams raise the rate clearly: more robust against loss, and more processors at work",
+        &format!("{STREAMS} streams have {} of one", here.collect::<Vec<_>>().join(", ")),
+        Agreement::of_share(gaining, gains.len()),
+    )
+}
+
+fn small_messages(found: &[Found]) -> Conclusion {
+    let source = "a message of one byte takes the same time with bic and with reno, with MTU 1500 and 9000: the path decides";
+    let of = |it: &Found| {
+        let Some(pingpong) = &it.pingpong else { return Vec::new() };
+        let systems = pingpong.start.test_start.systems.iter().filter(|system| system.starts_with("tcp"));
+        let rows = systems.filter_map(|system| pingpong.row(system, 1, HALF_ROUND_TRIP));
+        rows.map(|row| row.median).collect::<Vec<f64>>()
+    };
+    let times: Vec<f64> = found.iter().flat_map(of).collect();
+    if times.len() < 2 {
+        return Conclusion::new(source, "", Agreement::NotMeasured);
+    }
+    let least = times.iter().copied().fold(f64::MAX, f64::min);
+    let most = times.iter().copied().fold(0.0, f64::max);
+    let agreement = if most / least < DIFFERENT { Agreement::Agrees } else { Agreement::Differs };
+    Conclusion::new(source, &format!("{least:.1} to {most:.1} µs over {} medians", times.len()), agreement)
+}
+
+/// Returns how many times the median of one row is that of another; `None` where either is nothing.
+fn ratio(more: &Row, less: &Row) -> Option<f64> {
+    (more.median > 0.0 && less.median > 0.0).then(|| more.median / less.median)
+}
+
+#[cfg(test)]
+mod tests;

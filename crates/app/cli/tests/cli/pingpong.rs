@@ -1,0 +1,150 @@
+//! `tallycast bench pingpong` and `bench reproduce 003`: messages there and back between two processes, few of them. No
+//! test says how long they took, which the machine decides; each says that the account closes and that the report follows.
+
+use bench::pingpong::Report;
+use bench::report::{Reproduction, State};
+use rustix::process::Signal;
+use serde_json::Value;
+
+use crate::program::{Running, run, wait_for};
+use crate::schema::Schema;
+
+/// As short as it can be.
+const SHORT: [&str; 10] =
+    ["bench", "pingpong", "-t", "10ms", "--exchanges", "5", "--repeat", "2", "--sizes", "1,3000,100000"];
+
+fn read(value: &Value) -> Report {
+    let schema = Schema::parse(include_str!("../../../../../docs/formats/bench-pingpong.schema.json"));
+    assert_eq!(schema.check(value), Ok(()));
+    serde_json::from_value(value.clone()).unwrap()
+}
+
+fn report(arguments: &[&str]) -> (Report, Option<i32>) {
+    let output = run(&[&SHORT[..], arguments, &["--json"]].concat());
+    let text = String::from_utf8(output.stdout).unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    let value = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}{said}"));
+    (read(&value), output.status.code())
+}
+
+fn refusal(arguments: &[&str]) -> String {
+    let output = run(arguments);
+    assert_eq!(output.status.code(), Some(2), "{arguments:?}: {output:?}");
+    String::from_utf8(output.stderr).unwrap()
+}
+
+/// Checks that every exchange is in one place, and that TCP lost none.
+fn check_accounts(report: &Report) {
+    for turn in &report.turns {
+        assert!(turn.account.adds_up() && turn.account.sent > 0, "{turn:?}");
+        assert_eq!(turn.account.unexplained, 0, "{turn:?}");
+        assert!(turn.system == "udp" || turn.account.lost() == 0, "{turn:?}");
+        assert_eq!(turn.half_round_trip.is_some(), turn.bits_per_second.is_some());
+        if let Some(times) = turn.half_round_trip {
+            assert!(times.min_us <= times.p50_us && times.p50_us <= times.max_us, "{times:?}");
+            assert!(times.count <= turn.account.completed);
+        }
+    }
+}
+
+#[test]
+fn every_exchange_of_every_size_is_accounted_for_over_tcp_and_in_datagrams() {
+    for more in [&[][..], &["--busy-poll"], &["--datagram", "1472", "-w", "4M"]] {
+        let (report, code) = report(more);
+        assert_eq!((code, report.end.state, report.turns.len()), (Some(0), State::Complete, 2 * 2 * 3));
+        check_accounts(&report);
+        assert_eq!(report.end.sessions.len(), 4);
+        let over_tcp = report.row("tcp", 1, "half_round_trip").unwrap();
+        assert!(over_tcp.runs == 2 && over_tcp.min <= over_tcp.median);
+        assert!(report.start.same_host);
+    }
+}
+
+#[test]
+fn every_congestion_control_is_measured_or_left_out_with_its_reason() {
+    let (report, code) = report(&["-C", "all", "--protocols", "tcp", "--sizes", "1"]);
+    check_accounts(&report);
+    let all = sys::tcp::available().unwrap();
+    let (skipped, sessions) = (&report.end.skipped, &report.end.sessions);
+    for name in &all {
+        let system = format!("tcp {name}");
+        let was_left_out = skipped.iter().any(|it| it.system == system);
+        let mut measured = sessions.iter().filter(|it| it.system == system).peekable();
+        assert!(was_left_out != measured.peek().is_some(), "{system}");
+        assert!(measured.all(|it| it.congestion.as_deref() == Some(name)), "{system}");
+    }
+    assert_eq!(code, Some(i32::from(!skipped.is_empty())));
+}
+
+#[test]
+fn files_hold_the_whole_report() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let (csv, html, png) = (path("a.csv"), path("a.html"), path("a.png"));
+    let output = run(&[&SHORT[..], &["--csv", &csv, "--html", &html, "--png", &png]].concat());
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(0), "{text}");
+    assert!(text.contains("size/Δt at 100000 B") && text.contains("account of udp in exchanges"), "{text}");
+    let text = |path: &str| std::fs::read_to_string(path).unwrap();
+    assert_eq!(text(&csv).lines().count(), 1 + 2 * 2 * 3);
+    let page = text(&html);
+    assert_eq!(page.matches("<svg").count(), 2);
+    assert!(["<script", "<link", "src=", "href=", "NaN"].iter().all(|word| !page.contains(word)));
+    assert_eq!(&std::fs::read(&png).unwrap()[1..4], b"PNG");
+}
+
+#[test]
+fn a_ping_pong_that_is_ended_early_reports_what_it_has() {
+    let arguments = ["bench", "pingpong", "-t", "600", "--exchanges", "10000000", "--sizes", "1", "--json"];
+    let bench = Running::start(&arguments);
+    // It hears signals before it starts its server.
+    wait_for("the server of the bench", || (!bench.children().is_empty()).then_some(()));
+    bench.signal(Signal::INT);
+    let (status, lines) = bench.wait();
+    let report = read(&lines[0]);
+    assert_eq!((status.code(), report.end.state), (Some(1), State::Interrupted));
+    assert!(report.turns.iter().all(|turn| turn.account.adds_up()));
+}
+
+#[test]
+fn a_document_done_again_and_ended_early_still_names_its_table_and_conclusions() {
+    let bench = Running::start(&["bench", "reproduce", "003", "--json"]);
+    wait_for("the first path", || (!bench.children().is_empty()).then_some(()));
+    bench.signal(Signal::INT);
+    let (status, lines) = bench.wait();
+    let schema = Schema::parse(include_str!("../../../../../docs/formats/bench-reproduce.schema.json"));
+    assert_eq!(schema.check(&lines[0]), Ok(()));
+    let report: Reproduction = serde_json::from_value(lines[0].clone()).unwrap();
+    assert_eq!((status.code(), report.state), (Some(1), State::Interrupted));
+    let udt: Vec<_> = report.table.iter().filter(|line| line.what.starts_with("udtpp")).collect();
+    assert!(udt.len() == 4 && udt.iter().all(|line| line.remark.contains("not yet here")), "{udt:?}");
+    assert_eq!(report.conclusions.len(), 8);
+    let alone = refusal(&["bench", "reproduce", "004", "-c", "127.0.0.1"]);
+    assert!(alone.contains("two processes of one host"), "{alone}");
+}
+
+#[test]
+fn what_cannot_be_is_said_with_the_way_out() {
+    let said = |arguments: &[&str]| refusal(&[&["bench", "pingpong"], arguments].concat());
+    assert!(said(&["--sizes", "0"]).contains("a size in bytes must be from 1"));
+    assert!(said(&["--datagram", "24"]).contains("--datagram in bytes must be from 25"));
+    assert!(said(&["--protocols", "udt"]).contains("possible values: tcp, udp"));
+    assert!(said(&["--mtu", "9000"]).contains("--netns"));
+    let nonesuch = said(&["-C", "nonesuch", "--protocols", "tcp", "--sizes", "1"]);
+    assert!(nonesuch.contains("has no congestion control `nonesuch`"), "{nonesuch}");
+}
+
+#[test]
+fn a_jumbo_cable_takes_jumbo_datagrams() {
+    let output = run(&[&SHORT[..], &["--netns", "--mtu", "9000", "--json"]].concat());
+    let said = String::from_utf8_lossy(&output.stderr);
+    if ["by root only", "cannot be started", "Operation not"].iter().any(|words| said.contains(words)) {
+        println!("SKIPPED: {said}");
+        return;
+    }
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    let report = read(&serde_json::from_slice(&output.stdout).unwrap());
+    check_accounts(&report);
+    assert_eq!(report.start.test_start.datagram_bytes, 9_000 - 28);
+    assert_eq!(report.start.server.interface.as_ref().map(|link| link.mtu_bytes), Some(9_000));
+}
