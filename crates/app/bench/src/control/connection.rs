@@ -31,14 +31,10 @@ pub struct Patience {
 #[non_exhaustive]
 pub enum ControlError {
     /// No connection came about.
-    #[error(
-        "no bench server answers at {address}: {source}\nstart one there with: tallycast bench -s{listen}"
-    )]
+    #[error("no bench server answers at {address}: {source}\n{}", remedy(*address, source.kind()))]
     Unreachable {
         /// Where it was looked for.
         address: SocketAddr,
-        /// What has to be said to a server that others are to reach.
-        listen: &'static str,
         /// What the system says.
         source: io::Error,
     },
@@ -156,10 +152,8 @@ impl Connection {
         from: Option<SocketAddr>,
         patience: Patience,
     ) -> Result<(Self, HostState), ControlError> {
-        let stream = connect(address, from, patience.connect).map_err(|source| {
-            let listen = if address.ip().is_loopback() { "" } else { " --listen 0.0.0.0" };
-            ControlError::Unreachable { address, listen, source }
-        })?;
+        let stream = connect(address, from, patience.connect)
+            .map_err(|source| ControlError::Unreachable { address, source })?;
         let mut connection = Self::over(stream, patience)?;
         let host = connection.introduce()?;
         Ok((connection, host))
@@ -236,6 +230,16 @@ impl Connection {
                 Err(_) => return ControlError::Gone { peer: self.peer },
             }
         }
+    }
+
+    /// Says good-bye, and waits until the other end has closed the connection: then it is free for the next client.
+    pub(crate) fn part(mut self) {
+        // One that is gone needs no good-bye.
+        if self.tell(&Message::Bye).is_err() {
+            return;
+        }
+        let until = Instant::now() + self.patience.message;
+        while Instant::now() < until && self.hear(until).is_ok() {}
     }
 
     /// Says a word of a test.
@@ -398,6 +402,18 @@ fn loop_over(
         if frames.is_waiting_for_more() && began.elapsed() > patience {
             return ControlError::HalfMessage { peer };
         }
+    }
+}
+
+/// Says what to do about a server that does not answer.
+fn remedy(address: SocketAddr, error: io::ErrorKind) -> String {
+    let host = address.ip();
+    match error {
+        io::ErrorKind::NetworkUnreachable | io::ErrorKind::HostUnreachable => {
+            format!("see how this host would reach it with: ip route get {host}")
+        }
+        _ if host.is_loopback() => "start one there with: tallycast bench -s".to_owned(),
+        _ => "start one there with: tallycast bench -s --listen 0.0.0.0".to_owned(),
     }
 }
 

@@ -115,8 +115,7 @@ impl<'a> Client<'a> {
             }
             systems.retain(|system| !refused.contains(system));
         }
-        // A server that is gone needs no good-bye.
-        let _ = self.connection.tell(&Message::Bye);
+        self.connection.part();
         if !self.builder.has_any() && !watch.is_wanted_to_end() {
             return Err(PingpongError::AllSkipped(self.builder.refusals()));
         }

@@ -2,7 +2,8 @@
 
 use std::fmt::Write as _;
 
-use super::report::{Report, Times};
+use super::report::Report;
+use crate::report::Times;
 use crate::report::csv::{cell, text as quoted};
 
 const HEADER: &str = "run,system,message_bytes,sent,completed,lost_there,lost_back,unexplained,measured,min_us,p50_us,\

@@ -4,7 +4,7 @@ use super::figure;
 use super::report::{Report, TurnReport};
 use crate::drawing::FigureError;
 use crate::report::page::{Column, Page};
-use crate::report::{chart, words};
+use crate::report::{Times, chart, words};
 
 /// Writes the page.
 pub(super) fn page(report: &Report) -> Result<String, FigureError> {
@@ -42,7 +42,7 @@ pub(super) fn page(report: &Report) -> Result<String, FigureError> {
 
 fn cells(turn: &TurnReport) -> Vec<String> {
     let account = &turn.account;
-    let time = |of: fn(&super::Times) -> f64| {
+    let time = |of: fn(&Times) -> f64| {
         turn.half_round_trip.as_ref().map_or(String::new(), |times| format!("{:.1}", of(times)))
     };
     vec![

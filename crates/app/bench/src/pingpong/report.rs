@@ -16,7 +16,7 @@ use crate::drawing::FigureError;
 use crate::host;
 use crate::host_state::HostState;
 use crate::report::noise::{self, Elsewhere};
-use crate::report::{Forms, Row, RowNames, State, Used, chart};
+use crate::report::{Forms, Row, RowNames, State, Times, Used, chart};
 
 /// What kind of object it is.
 pub const FORMAT: &str = "tallycast.bench.pingpong";
@@ -106,28 +106,6 @@ pub struct Account {
     pub lost_back: u64,
     /// Those that were lost where nobody can tell.
     pub unexplained: u64,
-}
-
-/// Times of exchanges. Units: microseconds.
-#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Times {
-    /// How many there are.
-    pub count: u64,
-    /// The shortest.
-    pub min_us: f64,
-    /// Half are no longer.
-    pub p50_us: f64,
-    /// 9 of 10 are no longer.
-    pub p90_us: f64,
-    /// 99 of 100 are no longer.
-    pub p99_us: f64,
-    /// 999 of 1,000 are no longer.
-    pub p999_us: f64,
-    /// The longest.
-    pub max_us: f64,
-    /// The mean.
-    pub mean_us: f64,
 }
 
 /// How a ping-pong ended.
@@ -316,8 +294,13 @@ impl Builder {
             .iter()
             .map(|it| Elsewhere { client: it.client_elsewhere_cpus, server: it.server_elsewhere_cpus });
         let mut noise = Elsewhere::most(elsewhere).disturbances(self.report.start.same_host);
-        let times = self.report.end.rows.iter().filter(|row| row.metric == HALF_ROUND_TRIP);
-        noise.extend(noise::spreads("times", times));
+        let times: Vec<&Row> =
+            self.report.end.rows.iter().filter(|row| row.metric == HALF_ROUND_TRIP).collect();
+        let wide = times.iter().filter(|row| noise::is_wide(row)).count();
+        if wide > 0 {
+            // One line: they are marked where they stand.
+            noise.push(format!("the runs' times lie far apart at {wide} of {} sizes", times.len()));
+        }
         self.report.end.noise = noise;
         self.report
     }
@@ -417,24 +400,6 @@ impl Account {
     #[expect(clippy::cast_precision_loss, reason = "exchanges are far below 2^53")]
     pub fn lost_percent(&self) -> f64 {
         if self.sent == 0 { 0.0 } else { self.lost() as f64 * 100.0 / self.sent as f64 }
-    }
-}
-
-impl Times {
-    /// Returns half of every time.
-    #[expect(clippy::cast_precision_loss, reason = "times of exchanges are far below 2^53 ns")]
-    fn of_halves(it: &Percentiles) -> Self {
-        let half = |nanos: u64| nanos as f64 / 2_000.0;
-        Self {
-            count: it.count,
-            min_us: half(it.min_ns),
-            p50_us: half(it.p50_ns),
-            p90_us: half(it.p90_ns),
-            p99_us: half(it.p99_ns),
-            p999_us: half(it.p999_ns),
-            max_us: half(it.max_ns),
-            mean_us: it.mean_ns / 2_000.0,
-        }
     }
 }
 

@@ -4,6 +4,7 @@ use std::fmt;
 
 use super::options::Wait;
 use super::report::{HALF_ROUND_TRIP, RATE, Report, Start};
+use crate::report::noise;
 use crate::report::words::{self, counted};
 
 impl Start {
@@ -36,7 +37,7 @@ impl fmt::Display for Report {
         writeln!(formatter, "{}\n", self.start.in_words())?;
         writeln!(
             formatter,
-            "{:14} {:>11}  {:>11} {:>25} {:>11} {:>11} {:>11}  {:>11} {:>22}  LOST",
+            "{:14} {:>11}  {:>11} {:>25} {:>11} {:>11} {:>11}  {:>11} {:>31}  LOST",
             "",
             "MESSAGE [B]",
             "Δt/2 p50",
@@ -76,7 +77,10 @@ impl Report {
             .fold((0, 0), |(sent, lost), turn| (sent + turn.account.sent, lost + turn.account.lost()));
         let row = |metric| self.row(system, size, metric);
         let number = |metric| row(metric).map_or("–".to_owned(), |row| format!("{:.1}", row.median));
-        let mark = if self.end.noise.is_empty() { "" } else { "~" };
+        // Other work disturbs all sizes; one whose runs lie apart only itself.
+        let was_disturbed = self.end.sessions.iter().any(|session| !session.noise.is_empty());
+        let is_noisy = was_disturbed || row(HALF_ROUND_TRIP).is_some_and(noise::is_wide);
+        let mark = if is_noisy { "~" } else { "" };
         let spread =
             row(HALF_ROUND_TRIP).map_or(String::new(), |row| format!("({:.1} – {:.1})", row.min, row.max));
         let rate = row(RATE).map_or("–".to_owned(), |row| words::rate(row.median));

@@ -91,7 +91,10 @@ pub(crate) fn write_conclusions(
     writeln!(formatter, "conclusions of source {document}, and of this host:")?;
     for it in conclusions {
         writeln!(formatter, "  source: {}", it.source)?;
-        writeln!(formatter, "  here:   {} ({})\n", it.here, it.agreement.words())?;
+        match it.agreement {
+            Agreement::NotMeasured => writeln!(formatter, "  here:   {}\n", it.here)?,
+            agreement => writeln!(formatter, "  here:   {} ({})\n", it.here, agreement.words())?,
+        }
     }
     Ok(())
 }

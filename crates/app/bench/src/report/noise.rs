@@ -49,14 +49,18 @@ impl Elsewhere {
 
 /// Says of which rows the repeats lie too far apart; `what` names them, such as `rates`.
 pub(crate) fn spreads<'a>(what: &str, rows: impl Iterator<Item = &'a Row>) -> Vec<String> {
-    let wide = rows.filter_map(|row| {
-        let spread = (row.max - row.min) / row.median;
-        (row.median > 0.0 && spread > QUIET_SPREAD).then_some((row, spread))
-    });
-    wide.map(|(row, spread)| {
-        format!("{what} of {} spread over {:.0} % of their median", row.case, spread * 100.0)
-    })
-    .collect()
+    let wide = rows.filter(|row| is_wide(row));
+    wide.map(|row| format!("{what} of {} spread over {:.0} % of their median", row.case, spread(row) * 100.0))
+        .collect()
+}
+
+/// Tells whether the repeats of a row lie too far apart.
+pub(crate) fn is_wide(row: &Row) -> bool {
+    row.median > 0.0 && spread(row) > QUIET_SPREAD
+}
+
+fn spread(row: &Row) -> f64 {
+    (row.max - row.min) / row.median
 }
 
 /// Says in a line what disturbed a measurement.

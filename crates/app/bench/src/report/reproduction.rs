@@ -206,11 +206,11 @@ impl fmt::Display for Reproduction {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(formatter, "{}\n", self.host_in_words())?;
         if !self.table.is_empty() {
-            writeln!(formatter, "{:44} {:>13} {:>13} {:>29}", "", "SOURCE", "HERE", "(LEAST – MOST)")?;
+            writeln!(formatter, "{:58} {:>13} {:>13} {:>29}", "", "SOURCE", "HERE", "(LEAST – MOST)")?;
         }
         for line in &self.table {
             let [what, source, here, spread, remark] = line.cells();
-            let line = format!("{what:44} {source:>13} {here:>13} {spread:>29}  {remark}");
+            let line = format!("{what:58} {source:>13} {here:>13} {spread:>29}  {remark}");
             writeln!(formatter, "{}", line.trim_end())?;
         }
         writeln!(formatter)?;

@@ -199,9 +199,8 @@ impl<'a> Client<'a> {
         Ok(is_whole)
     }
 
-    fn end(mut self, watch: &dyn Watch) -> Result<Report, ThroughputError> {
-        // A server that is gone needs no good-bye.
-        let _ = self.connection.tell(&Message::Bye);
+    fn end(self, watch: &dyn Watch) -> Result<Report, ThroughputError> {
+        self.connection.part();
         Ok(self.builder.finish(watch.is_wanted_to_end()))
     }
 }

@@ -487,3 +487,45 @@ fn the_schema_accepts_nothing_that_is_not_in_it() {
     assert!(broken(|it| it["intervals"][0]["sum_sent"]["bytes"] = (-1).into()));
     assert!(broken(|it| drop(it["end"]["streams"][0].as_object_mut().unwrap().remove("account"))));
 }
+
+/// A network namespace with nothing in it, of this test alone. Dropping it removes it.
+struct Nowhere(String);
+
+impl Nowhere {
+    /// Makes it; `None`, and said, where it cannot be.
+    fn make() -> Option<Self> {
+        let name = format!("tallycast-nowhere-{}", std::process::id());
+        match std::process::Command::new("ip").args(["netns", "add", &name]).output() {
+            Ok(output) if output.status.success() => Some(Self(name)),
+            other => {
+                println!("SKIPPED: no network namespace can be made: {other:?}");
+                None
+            }
+        }
+    }
+
+    /// Runs the program there.
+    fn run(&self, arguments: &[&str]) -> std::process::Output {
+        let program = [&["netns", "exec", &self.0, env!("CARGO_BIN_EXE_tallycast")][..], arguments].concat();
+        std::process::Command::new("ip").args(program).stdin(Stdio::null()).output().unwrap()
+    }
+}
+
+impl Drop for Nowhere {
+    fn drop(&mut self) {
+        let _ = std::process::Command::new("ip").args(["netns", "delete", &self.0]).output();
+    }
+}
+
+#[test]
+fn a_server_that_no_route_leads_to_is_said_with_where_to_look() {
+    let Some(nowhere) = Nowhere::make() else { return };
+    for test in [&["bench", "-c"][..], &["bench", "pingpong", "-c"], &["bench", "multicast", "-c"]] {
+        let output = nowhere.run(&[test, &["192.0.2.7", "-J"]].concat());
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(said.contains("unreachable") && said.contains("ip route get 192.0.2.7"), "{said}");
+        let error: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert!(error["error"].as_str().unwrap().contains("192.0.2.7:7430"), "{error}");
+    }
+}
