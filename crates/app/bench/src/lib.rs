@@ -2,7 +2,8 @@
 //!
 //! Every figure comes with its repeats, their spread and the state of the host; what could not be measured is named
 //! with its reason. Start with [`throughput`], what goes through between two ends that speak over a [`control`]
-//! connection, with [`pingpong`], a message there and back, or with [`cycle`], the largest array that two processes exchange every cycle; [`Quota`] limits their
+//! connection, with [`pingpong`], a message there and back, [`multicast`], one sender and
+//! many receivers, or with [`cycle`], the largest array that two processes exchange every cycle; [`Quota`] limits their
 //! processor time. [`iperf3`] speaks to another tool's clients and servers.
 //!
 //! Not here: the methods (`probe`), arguments and terminals (`cli`).
@@ -16,6 +17,7 @@ mod host;
 mod host_state;
 pub mod iperf3;
 mod local_server;
+pub mod multicast;
 mod namespaces;
 pub mod pingpong;
 mod quota;

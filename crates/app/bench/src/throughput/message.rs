@@ -211,7 +211,7 @@ impl Count {
 }
 
 impl Account {
-    pub(super) fn of_datagrams(account: &FlowAccount) -> Self {
+    pub(crate) fn of_datagrams(account: &FlowAccount) -> Self {
         let state = match account.state {
             FlowState::Closed => AccountState::Closed,
             FlowState::Unconfirmed => AccountState::Unconfirmed,

@@ -4,6 +4,7 @@ mod cycle;
 mod handout;
 mod iperf3;
 mod letters;
+mod multicast;
 mod output;
 mod pending;
 mod pingpong;
@@ -27,6 +28,7 @@ Examples:
   tallycast bench throughput                              the same with both ends on this host
   tallycast bench -c 192.0.2.7 --iperf3 -u -b 100M        against a server of iperf3; -s --iperf3 serves its clients
   tallycast bench pingpong -c 192.0.2.7 -C all            how long a message takes, from 1 byte to 9 MB
+  tallycast bench multicast --receivers 8                 latency and loss of each member of a group
   tallycast bench cycle --cycle-times 1..14ms             the largest array every cycle, UDP and shared memory
   tallycast bench reproduce 004                           a published comparison, done again on this host
 
@@ -52,6 +54,9 @@ enum What {
     /// A message there and back: its time and rate at every size, over TCP and datagrams
     #[command(after_help = pingpong::EXAMPLES)]
     Pingpong(pingpong::Arguments),
+    /// One sender, many receivers: latency and loss of each
+    #[command(after_help = multicast::EXAMPLES)]
+    Multicast(multicast::Arguments),
     /// The largest array two processes exchange every cycle, over UDP and shared memory
     #[command(after_help = cycle::EXAMPLES)]
     Cycle(cycle::Arguments),
@@ -98,6 +103,7 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
         None => throughput::run(&arguments.throughput),
         Some(What::Throughput(arguments)) => throughput::run(&arguments),
         Some(What::Pingpong(arguments)) => pingpong::run(&arguments),
+        Some(What::Multicast(arguments)) => multicast::run(&arguments),
         Some(What::Cycle(arguments)) => cycle::run(&arguments),
         Some(What::Reproduce(arguments)) => reproduce::run(&arguments),
         Some(What::Iperf3(arguments)) => iperf3::run(&arguments),

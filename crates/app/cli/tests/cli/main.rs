@@ -8,6 +8,7 @@ mod archive;
 mod bench;
 mod demo;
 mod iperf3;
+mod multicast;
 mod pingpong;
 mod playback;
 mod program;

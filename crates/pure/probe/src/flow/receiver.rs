@@ -114,6 +114,12 @@ impl FlowReceiver {
         }
     }
 
+    /// Returns how many datagrams arrived, each counted once. Cost: none, unlike [`totals`](Self::totals).
+    #[must_use]
+    pub const fn received(&self) -> u64 {
+        self.received
+    }
+
     /// Tells whether all that was sent is there.
     #[must_use]
     pub fn has_all(&self, sent: &FlowSent) -> bool {

@@ -1,0 +1,149 @@
+//! The client's end: it sends to the group, and keeps the report.
+
+use std::net::{IpAddr, SocketAddr};
+use std::time::{Duration, Instant};
+
+use sys::clock;
+
+use super::message::{Done, Word, sent};
+use super::options::{Options, OptionsError};
+use super::report::{Builder, Ended, Report};
+use super::sender::Sender;
+use super::server::NAME;
+use crate::control::{Connection, ControlError, Message, Patience};
+use crate::host_state::HostState;
+use crate::report::{Meter, Watch};
+
+/// How often the wish to end is looked at, and that this end is there is said.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// Says why nothing could be measured.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum MulticastError {
+    /// An option cannot be.
+    #[error(transparent)]
+    Options(#[from] OptionsError),
+    /// The server cannot be reached, or is gone.
+    #[error(transparent)]
+    Control(#[from] ControlError),
+    /// The sending socket cannot be opened.
+    #[error(transparent)]
+    Open(#[from] sys::OpenError),
+    /// The server wants datagrams to go elsewhere than to the group.
+    #[error(
+        "the server wants datagrams to go to {0}, which is not the group\ninstall the same version of tallycast on both hosts"
+    )]
+    Stranger(SocketAddr),
+}
+
+/// Measures with the server at an address, and reports.
+///
+/// # Errors
+/// [`MulticastError`] if nothing could be measured. What fails after the first run is in the report.
+pub fn measure(
+    options: &Options,
+    server: SocketAddr,
+    patience: Patience,
+    watch: &mut dyn Watch,
+) -> Result<Report, MulticastError> {
+    options.check()?;
+    let from = options.from.map(|address| SocketAddr::new(address, 0));
+    let (mut connection, server) = Connection::open(server, from, patience)?;
+    let client = HostState::look(connection.local_address().ip());
+    let parameters = serde_json::to_value(options).expect("options are plain data");
+    connection.tell(&Message::Begin { test: NAME.to_owned(), parameters })?;
+    let mut builder = Builder::new(options, connection.peer_address(), client, server);
+    for run in 0..options.repeats {
+        if watch.is_wanted_to_end() {
+            break;
+        }
+        watch.progress(&|| format!("run {} of {}", run + 1, options.repeats));
+        match run_once(options, run, &mut connection, watch) {
+            Ok(ended) => builder.add(run, ended),
+            Err(error) if !builder.has_any() => return Err(error),
+            Err(error) => {
+                builder.break_off(&format!("the next run could not be measured: {error}"));
+                break;
+            }
+        }
+    }
+    connection.part();
+    Ok(builder.finish(watch.is_wanted_to_end()))
+}
+
+fn run_once(
+    options: &Options,
+    run: u32,
+    connection: &mut Connection,
+    watch: &dyn Watch,
+) -> Result<Ended, MulticastError> {
+    connection.say(&Word::Prepare { run })?;
+    let (endpoint, token) = match word(connection)? {
+        Word::Ready { endpoint, token } => (endpoint, token),
+        other => return Err(unexpected(connection, &other).into()),
+    };
+    if endpoint.ip() != IpAddr::V4(options.group) {
+        return Err(MulticastError::Stranger(endpoint));
+    }
+    let local = connection.local_address().ip();
+    let mut sender = Sender::open(endpoint, local, token, options.payload_bytes)?;
+    let meter = Meter::begin();
+    let skipped = send(options, &mut sender, connection, watch)?;
+    let ours = meter.used();
+    connection.say(&sent(sender.sent()))?;
+    let Done { members, used, failures, mut notes } = match word(connection)? {
+        Word::Done(done) => *done,
+        other => return Err(unexpected(connection, &other).into()),
+    };
+    notes.extend(sender.note());
+    let was_stopped = watch.is_wanted_to_end();
+    Ok(Ended { members, ours, theirs: used, skipped, failures, notes, was_stopped })
+}
+
+/// Sends for as long as a run is, and lets the server know in between that this end is there; returns how many datagrams
+/// a stall kept from being sent.
+fn send(
+    options: &Options,
+    sender: &mut Sender,
+    connection: &mut Connection,
+    watch: &dyn Watch,
+) -> Result<u64, MulticastError> {
+    let rate = options.rate.of_units(options.payload_bytes);
+    let is_over = std::sync::atomic::AtomicBool::new(false);
+    let end = clock::monotonic() + options.duration;
+    std::thread::scope(|scope| {
+        let to_end = &is_over;
+        // Sent on a thread of its own: a word with the server is not to delay a datagram.
+        let sending = scope.spawn(move || {
+            // Refused on some kernels; pauses then end up to 50 µs late.
+            let _ = clock::lower_timer_slack();
+            sender.send(rate, end, &|| to_end.load(std::sync::atomic::Ordering::Relaxed))
+        });
+        let mut outcome = Ok(());
+        while !sending.is_finished() && outcome.is_ok() {
+            let until = Instant::now() + LOOK.min(options.duration);
+            outcome = match connection.hear(until) {
+                Ok(None) => Ok(()),
+                Ok(Some(other)) => Err(connection.unexpected(&other)),
+                Err(error) => Err(error),
+            };
+            if watch.is_wanted_to_end() || outcome.is_err() {
+                to_end.store(true, std::sync::atomic::Ordering::Relaxed);
+            }
+        }
+        let skipped = sending.join().expect("a sender does not panic");
+        outcome?;
+        Ok(skipped)
+    })
+}
+
+fn word(connection: &mut Connection) -> Result<Word, ControlError> {
+    let (silence, peer) = (connection.patience().silence, connection.peer_address());
+    connection.hear_word(Instant::now() + silence)?.ok_or(ControlError::Silent { peer, silence })
+}
+
+fn unexpected(connection: &Connection, word: &Word) -> ControlError {
+    let word = serde_json::to_value(word).expect("words are plain data");
+    connection.unexpected(&Message::Word(word))
+}

@@ -1,0 +1,161 @@
+//! A member of the group: its socket, its thread, its account, and when each datagram came.
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use probe::Percentiles;
+use probe::flow::{FlowReceiver, FlowSent, Numbering, Stamp};
+use sys::{
+    Interest, Interface, OpenError, Poller, ReceiveBatch, ReceiveOptions, ReceiveSocket, ReceiveTechniques,
+    clock,
+};
+
+use super::message::MemberResult;
+use super::options::Options;
+use crate::report::Times;
+use crate::throughput::Account;
+
+/// The poller's only descriptor.
+const SOCKET: u64 = 0;
+
+/// How long a member sleeps at most before it looks whether it is to end.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// How long nothing must have come, once all was sent, before what is missing is taken for lost. Longer than any queue
+/// on the way holds a datagram at rates that have a latency.
+const QUIET: Duration = Duration::from_millis(250);
+
+/// What the members of a run are told.
+#[derive(Default)]
+pub(super) struct Notice {
+    sent: Mutex<Option<FlowSent>>,
+    is_to_give_up: AtomicBool,
+}
+
+/// A member that has joined.
+pub(super) struct Member {
+    socket: ReceiveSocket,
+    poller: Poller,
+    batch: ReceiveBatch,
+    book: FlowReceiver,
+    latencies_ns: Vec<u64>,
+}
+
+/// Says why a member could not receive.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum MemberError {
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    #[error("{0}")]
+    System(#[from] std::io::Error),
+    #[error(transparent)]
+    Law(#[from] probe::flow::FlowLawError),
+}
+
+impl Notice {
+    /// Tells what was sent.
+    pub(super) fn tell_sent(&self, sent: FlowSent) {
+        *self.sent() = Some(sent);
+    }
+
+    /// Tells that nobody wants to know any more.
+    pub(super) fn give_up(&self) {
+        self.is_to_give_up.store(true, Ordering::Relaxed);
+    }
+
+    fn sent(&self) -> MutexGuard<'_, Option<FlowSent>> {
+        self.sent.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Member {
+    /// Joins; members of one group share the port that the first of them was given.
+    pub(super) fn join(
+        options: &Options,
+        address: SocketAddr,
+        local: IpAddr,
+        run: u32,
+    ) -> Result<Self, MemberError> {
+        // The kernel tells its default doubled.
+        let system = sys::host::receive_buffer_default().map_or(106_496, |bytes| bytes / 2);
+        let buffer_bytes = options.buffer_bytes.unwrap_or(usize::try_from(system).unwrap_or(106_496));
+        let socket = ReceiveSocket::open(&ReceiveOptions {
+            interface: Interface::find(&local.to_string()).ok(),
+            techniques: ReceiveTechniques { gro: false, ..ReceiveTechniques::default() },
+            ..ReceiveOptions::at(address, buffer_bytes)
+        })?;
+        let poller = Poller::new()?;
+        poller.add(&socket, SOCKET, Interest::Read)?;
+        Ok(Self {
+            socket,
+            poller,
+            batch: ReceiveBatch::with_slot_bytes(options.payload_bytes),
+            book: FlowReceiver::new(run, 0, Numbering::Stamped),
+            latencies_ns: Vec::new(),
+        })
+    }
+
+    pub(super) fn address(&self) -> SocketAddr {
+        self.socket.local_address()
+    }
+
+    pub(super) fn note(&self) -> Option<String> {
+        let buffer = self.socket.granted_buffer();
+        buffer.clamped().then(|| buffer.to_string())
+    }
+
+    /// Receives until all that was sent is there, or what is missing is lost.
+    pub(super) fn receive(mut self, notice: &Notice) -> Result<MemberResult, MemberError> {
+        // Refused on some kernels; pauses then end up to 50 µs late.
+        let _ = clock::lower_timer_slack();
+        let (mut last, mut sent) = (clock::monotonic(), None);
+        while !notice.is_to_give_up.load(Ordering::Relaxed) {
+            if self.take()? {
+                last = clock::monotonic();
+            } else {
+                self.poller.wait(Some(clock::monotonic() + LOOK))?;
+            }
+            if sent.is_none() {
+                sent = *notice.sent();
+                // Quiet is what lies behind the sender's word.
+                last = sent.map_or(last, |_| clock::monotonic());
+            }
+            if let Some(sent) = &sent
+                && (self.book.has_all(sent) || clock::monotonic().since(last) >= QUIET)
+            {
+                break;
+            }
+        }
+        self.close(sent.as_ref())
+    }
+
+    fn take(&mut self) -> Result<bool, MemberError> {
+        let received = self.socket.receive_batch(&mut self.batch)?;
+        let now = clock::monotonic();
+        for datagram in self.batch.iter() {
+            let before = self.book.received();
+            self.book.accept(now, datagram.bytes);
+            // Only one that counts as received has a latency, and only its first copy.
+            if self.book.received() > before
+                && let Some(stamp) = Stamp::read(datagram.bytes)
+            {
+                let latency = now.as_nanos().saturating_sub(stamp.sent.as_nanos());
+                self.latencies_ns.push(latency);
+            }
+        }
+        Ok(received > 0)
+    }
+
+    fn close(mut self, sent: Option<&FlowSent>) -> Result<MemberResult, MemberError> {
+        let drops = self.socket.meminfo().map_or(0, |info| u64::from(info.drops));
+        let account = self.book.close(sent, drops);
+        account.check()?;
+        Ok(MemberResult {
+            account: Account::of_datagrams(&account),
+            reordered: self.book.totals().reordered,
+            latency: Percentiles::of(&mut self.latencies_ns).as_ref().map(Times::of),
+        })
+    }
+}

@@ -1,0 +1,341 @@
+//! What was found of a group: the object that `--json` prints, from which tables and figures are made.
+//!
+//! Its form is published as `docs/formats/bench-multicast.schema.json`; a test compares the two.
+
+use std::net::SocketAddr;
+
+use serde::{Deserialize, Serialize};
+use sys::clock;
+
+use super::message::MemberResult;
+use super::options::Options;
+use super::table;
+use crate::drawing::FigureError;
+use crate::host;
+use crate::host_state::HostState;
+use crate::report::chart::{Axis, COLOURS, Chart, Point, Series};
+use crate::report::noise::{self, Elsewhere};
+use crate::report::{Forms, Row, RowNames, State, Times, Used, chart};
+use crate::throughput::{Account, AccountState};
+
+/// What kind of object it is.
+pub const FORMAT: &str = "tallycast.bench.multicast";
+/// The version of its form; a change that a reader must know of raises it.
+pub const VERSION: u32 = 1;
+
+/// When a measurement began, between whom, and what it was to measure.
+pub type Start = crate::report::Start<Settings>;
+
+/// All that was found.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Report {
+    /// [`FORMAT`].
+    pub format: String,
+    /// [`VERSION`].
+    pub version: u32,
+    /// When, where and what.
+    pub start: Start,
+    /// Every run.
+    pub runs: Vec<RunReport>,
+    /// What came of it.
+    pub end: End,
+}
+
+/// The options of a measurement, as told.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Settings {
+    /// The group.
+    pub group: String,
+    /// How many members it has.
+    pub receivers: u32,
+    /// Bytes in a datagram.
+    pub payload_bytes: u64,
+    /// Payload bits a second.
+    pub target_bitrate: u64,
+    /// Seconds of a run.
+    pub duration: f64,
+    /// How often the whole is done.
+    pub repeats: u32,
+    /// The members' receive buffers, as asked for; null for the system's.
+    pub buffer_bytes: Option<u64>,
+}
+
+/// A run.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RunReport {
+    /// Which, from 0.
+    pub run: u32,
+    /// Every member of the group.
+    pub members: Vec<MemberReport>,
+    /// Datagrams that a stall of the sender kept from being sent.
+    pub skipped: u64,
+    /// Processors that the client kept busy, in percent of one.
+    pub client_cpu_percent: f64,
+    /// The same of the server, all members together.
+    pub server_cpu_percent: f64,
+    /// How many processors others kept busy on the client's host; null where the kernel does not say.
+    pub client_elsewhere_cpus: Option<f64>,
+    /// The same of the server's host.
+    pub server_elsewhere_cpus: Option<f64>,
+    /// Why the run is not whole; null if it is.
+    pub trouble: Option<String>,
+    /// Why it is not to be relied on; empty when all was quiet.
+    pub noise: Vec<String>,
+}
+
+/// One member of the group in a run.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MemberReport {
+    /// Which, from 0.
+    pub receiver: u32,
+    /// What became of every datagram.
+    pub account: Account,
+    /// Datagrams that came behind a later one.
+    pub reordered: u64,
+    /// From the call that sent a datagram to the read that delivered it; null where the ends have no clock in common.
+    pub latency: Option<Times>,
+}
+
+/// How a measurement ended.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct End {
+    /// UTC, in nanoseconds since 1970.
+    pub time_ns: i64,
+    /// Whether all runs are there.
+    pub state: State,
+    /// Median and spread over the runs, of each member.
+    pub rows: Vec<Row>,
+    /// Why the measurement is not to be relied on; empty when all was quiet.
+    pub noise: Vec<String>,
+    /// What is to be known beside, such as buffers that the kernel clamped.
+    pub notes: Vec<String>,
+    /// Tasks ready to run on the client's host, averaged over the last minute.
+    pub load_1min: Option<f64>,
+}
+
+/// What both ends say of a run.
+pub(super) struct Ended {
+    pub(super) members: Vec<MemberResult>,
+    pub(super) ours: Used,
+    pub(super) theirs: Used,
+    pub(super) skipped: u64,
+    pub(super) failures: Vec<String>,
+    pub(super) notes: Vec<String>,
+    pub(super) was_stopped: bool,
+}
+
+/// A report that grows.
+pub(super) struct Builder {
+    broken_off: bool,
+    report: Report,
+}
+
+impl Builder {
+    pub(super) fn new(options: &Options, peer: SocketAddr, client: HostState, server: HostState) -> Self {
+        let start = Start::now(peer, client, server, Settings::of(options));
+        let end = End {
+            time_ns: start.timestamp.time_ns,
+            state: State::Complete,
+            rows: Vec::new(),
+            noise: Vec::new(),
+            notes: Vec::new(),
+            load_1min: None,
+        };
+        let mut builder = Self {
+            broken_off: false,
+            report: Report { format: FORMAT.to_owned(), version: VERSION, start, runs: Vec::new(), end },
+        };
+        if !builder.report.start.same_host {
+            builder.note(
+                "two hosts have no clock in common: loss is told of each receiver, latency of none"
+                    .to_owned(),
+            );
+        }
+        builder
+    }
+
+    pub(super) const fn has_any(&self) -> bool {
+        !self.report.runs.is_empty()
+    }
+
+    pub(super) fn add(&mut self, run: u32, ended: Ended) {
+        let Ended { members, ours, theirs, skipped, failures, notes, was_stopped } = ended;
+        let same_host = self.report.start.same_host;
+        let elsewhere = Elsewhere::of(same_host, &ours, Some(&theirs));
+        let unbalanced = members.iter().any(|member| !member.account.adds_up());
+        let mut troubles = failures;
+        troubles
+            .extend(unbalanced.then(|| "an account does not add up\nreport this: it is a defect".to_owned()));
+        self.broken_off |= !troubles.is_empty();
+        troubles.extend((was_stopped && troubles.is_empty()).then(|| "it was ended early".to_owned()));
+        let members = (0..).zip(members).map(|(receiver, member)| MemberReport {
+            receiver,
+            account: member.account,
+            reordered: member.reordered,
+            latency: member.latency.filter(|_| same_host),
+        });
+        self.report.runs.push(RunReport {
+            run,
+            members: members.collect(),
+            skipped,
+            client_cpu_percent: ours.cpu_percent(),
+            server_cpu_percent: theirs.cpu_percent(),
+            client_elsewhere_cpus: elsewhere.client,
+            server_elsewhere_cpus: elsewhere.server,
+            trouble: (!troubles.is_empty()).then(|| troubles.join("; ")),
+            noise: elsewhere.disturbances(same_host),
+        });
+        notes.into_iter().for_each(|note| self.note(note));
+    }
+
+    /// Takes note that it could not go on.
+    pub(super) fn break_off(&mut self, reason: &str) {
+        self.broken_off = true;
+        self.note(reason.to_owned());
+    }
+
+    fn note(&mut self, note: String) {
+        if !self.report.end.notes.contains(&note) {
+            self.report.end.notes.push(note);
+        }
+    }
+
+    pub(super) fn finish(mut self, was_interrupted: bool) -> Report {
+        let elsewhere = self
+            .report
+            .runs
+            .iter()
+            .map(|run| Elsewhere { client: run.client_elsewhere_cpus, server: run.server_elsewhere_cpus });
+        let mut noise = Elsewhere::most(elsewhere).disturbances(self.report.start.same_host);
+        let rows = self.report.rows();
+        noise.extend(noise::spreads("latencies", rows.iter().filter(|row| row.metric == "latency_p50")));
+        let skipped: u64 = self.report.runs.iter().map(|run| run.skipped).sum();
+        if skipped > 0 {
+            noise.push(format!("stalls of the sender kept {skipped} datagrams from being sent"));
+        }
+        let end = &mut self.report.end;
+        end.time_ns = clock::wall().as_nanos();
+        end.load_1min = host::load();
+        end.state = State::of(self.broken_off, was_interrupted);
+        (end.rows, end.noise) = (rows, noise);
+        self.report
+    }
+}
+
+impl Report {
+    /// Returns what a member was in every run.
+    pub(super) fn member(&self, receiver: u32) -> impl Iterator<Item = &MemberReport> + Clone {
+        self.runs.iter().flat_map(|run| &run.members).filter(move |member| member.receiver == receiver)
+    }
+
+    /// Returns the median row of a metric of a member, if there is one.
+    #[must_use]
+    pub fn row(&self, receiver: u32, metric: &str) -> Option<&Row> {
+        let case = case(receiver);
+        self.end.rows.iter().find(|row| row.case == case && row.metric == metric)
+    }
+
+    fn rows(&self) -> Vec<Row> {
+        /// Picks a figure of a member.
+        type Pick = fn(&MemberReport) -> Option<f64>;
+        let metrics: [(&str, &str, Pick); 5] = [
+            ("latency_p50", "µs", |member| Some(member.latency?.p50_us)),
+            ("latency_p99", "µs", |member| Some(member.latency?.p99_us)),
+            ("latency_p999", "µs", |member| Some(member.latency?.p999_us)),
+            ("latency_max", "µs", |member| Some(member.latency?.max_us)),
+            ("lost_percent", "%", |member| Some(lost_percent(&member.account))),
+        ];
+        let mut rows = Vec::new();
+        for receiver in 0..self.start.test_start.receivers {
+            for (metric, unit, pick) in metrics {
+                let values: Vec<f64> = self.member(receiver).filter_map(pick).collect();
+                let case = case(receiver);
+                let names = RowNames { bench: "multicast", case: &case, system: "multicast", metric, unit };
+                rows.extend(Row::of(names, &values));
+            }
+        }
+        rows
+    }
+
+    /// Tells whether every account of every run is closed.
+    pub(super) fn all_closed(&self) -> bool {
+        let mut members = self.runs.iter().flat_map(|run| &run.members);
+        members.all(|member| member.account.state == AccountState::Closed)
+    }
+
+    /// Draws the latency of every member; nothing where there is none.
+    fn charts(&self) -> Vec<Chart> {
+        let lines = [
+            ("p50", "latency_p50"),
+            ("p99", "latency_p99"),
+            ("p99.9", "latency_p999"),
+            ("longest", "latency_max"),
+        ];
+        let series: Vec<Series> = lines
+            .into_iter()
+            .zip(COLOURS)
+            .map(|((name, metric), colour)| {
+                let points = (0..self.start.test_start.receivers).filter_map(|receiver| {
+                    let row = self.row(receiver, metric)?;
+                    Some(Point { x: receiver.into(), y: row.median, extremes: Some((row.min, row.max)) })
+                });
+                Series { name: name.to_owned(), colour, points: points.collect() }
+            })
+            .filter(|series| !series.points.is_empty())
+            .collect();
+        let chart = Chart {
+            title: "Latency of each receiver".to_owned(),
+            x: Axis::linear("receiver", 1.0),
+            y: Axis::logarithmic("one way [µs]"),
+            series,
+        };
+        if chart.series.is_empty() { Vec::new() } else { vec![chart] }
+    }
+}
+
+impl Forms for Report {
+    fn to_html(&self) -> Result<String, FigureError> {
+        Ok(table::page(self, &chart::svgs(&self.charts())?))
+    }
+
+    fn to_png(&self) -> Result<Vec<u8>, FigureError> {
+        let header = format!("{}\n{}", self.start.in_words(), noise::in_words(&self.end.noise));
+        chart::png(&self.charts(), &header)
+    }
+
+    fn to_csv(&self) -> String {
+        table::csv(self)
+    }
+}
+
+impl Settings {
+    fn of(options: &Options) -> Self {
+        Self {
+            group: options.group.to_string(),
+            receivers: options.receivers,
+            payload_bytes: options.payload_bytes as u64,
+            target_bitrate: options.rate.bits_per_second(options.payload_bytes),
+            duration: options.duration.as_secs_f64(),
+            repeats: options.repeats,
+            buffer_bytes: options.buffer_bytes.map(|bytes| bytes as u64),
+        }
+    }
+}
+
+/// Names a member in rows.
+fn case(receiver: u32) -> String {
+    format!("receiver {receiver}")
+}
+
+#[expect(clippy::cast_precision_loss, reason = "datagrams are far below 2^53")]
+fn lost_percent(account: &Account) -> f64 {
+    if account.sent == 0 { 0.0 } else { account.missing() as f64 * 100.0 / account.sent as f64 }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,104 @@
+//! Reports made of counts by hand: what both ends counted becomes medians, accounts, tables and figures.
+
+use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
+
+use probe::Percentiles;
+
+use super::*;
+use crate::throughput::Unit;
+
+fn member(sent: u64, received: u64, micros: u64) -> MemberResult {
+    let lost = BTreeMap::from([("receiver_socket_buffer".to_owned(), sent - received)]);
+    let account = Account {
+        unit: Unit::Datagrams,
+        state: AccountState::Closed,
+        sent,
+        received,
+        lost,
+        unexplained: 0,
+        duplicates: 0,
+        unmatched: 0,
+    };
+    let latency = Percentiles::of(&mut [micros * 1_000; 3]).as_ref().map(Times::of);
+    MemberResult { account, reordered: 1, latency }
+}
+
+fn ended(members: Vec<MemberResult>) -> Ended {
+    let used = Used { cpu_ns: 10, elapsed_ns: 100, elsewhere_cpus: Some(0.1) };
+    Ended {
+        members,
+        ours: used,
+        theirs: used,
+        skipped: 0,
+        failures: Vec::new(),
+        notes: Vec::new(),
+        was_stopped: false,
+    }
+}
+
+fn builder(client: HostState) -> Builder {
+    let options = Options { receivers: 2, repeats: 2, ..Options::default() };
+    let server = HostState::look(Ipv4Addr::LOCALHOST.into());
+    Builder::new(&options, (Ipv4Addr::LOCALHOST, 7).into(), client, server)
+}
+
+fn here() -> HostState {
+    HostState::look(Ipv4Addr::LOCALHOST.into())
+}
+
+#[test]
+fn every_receiver_has_its_own_latency_and_its_own_account() {
+    let mut builder = builder(here());
+    builder.add(0, ended(vec![member(100, 100, 20), member(100, 90, 40)]));
+    builder.add(1, ended(vec![member(100, 100, 20), member(100, 80, 42)]));
+    let report = builder.finish(false);
+    let row = |receiver, metric| report.row(receiver, metric).unwrap();
+    assert_eq!((row(0, "latency_p50").median, row(1, "latency_p50").median), (20.0, 41.0));
+    assert_eq!((row(0, "lost_percent").median, row(1, "lost_percent").median), (0.0, 15.0));
+    let text = report.to_string();
+    assert!(text.contains("200 sent = 170 received + 30 receiver_socket_buffer + 0 unexplained"), "{text}");
+    assert_eq!((report.end.state, report.end.noise.len()), (State::Complete, 0));
+}
+
+#[test]
+fn between_two_hosts_there_is_no_latency_and_it_is_said() {
+    let mut builder = builder(HostState { boot_id: "another".to_owned(), ..here() });
+    builder.add(0, ended(vec![member(10, 10, 20), member(10, 9, 40)]));
+    let report = builder.finish(false);
+    assert!(report.runs[0].members.iter().all(|member| member.latency.is_none()));
+    assert!(report.row(0, "latency_p50").is_none() && report.row(1, "lost_percent").is_some());
+    assert!(report.end.notes[0].contains("no clock in common"), "{:?}", report.end.notes);
+    assert_eq!(report.to_png(), Err(FigureError::Empty));
+}
+
+#[test]
+fn an_account_that_does_not_add_up_and_stalls_are_said() {
+    let mut builder = builder(here());
+    let mut wrong = member(10, 10, 20);
+    wrong.account.received = 9;
+    builder.add(0, Ended { skipped: 3, ..ended(vec![wrong, member(10, 10, 20)]) });
+    let report = builder.finish(false);
+    assert_eq!(report.end.state, State::BrokenOff);
+    assert!(report.runs[0].trouble.as_ref().unwrap().contains("does not add up"));
+    assert!(
+        report.end.noise.iter().any(|noise| noise.contains("kept 3 datagrams")),
+        "{:?}",
+        report.end.noise
+    );
+}
+
+#[test]
+fn the_report_goes_into_every_form_and_comes_back() {
+    let mut builder = builder(here());
+    builder.add(0, ended(vec![member(100, 100, 20), member(100, 90, 40)]));
+    let report = builder.finish(true);
+    let text = serde_json::to_string(&report).unwrap();
+    assert_eq!(serde_json::from_str::<Report>(&text).unwrap(), report);
+    let csv = report.to_csv();
+    let columns = csv.lines().next().unwrap().split(',').count();
+    assert!(csv.lines().count() == 3 && csv.lines().all(|line| line.split(',').count() == columns), "{csv}");
+    assert_eq!(&report.to_png().unwrap()[1..4], b"PNG");
+    let page = report.to_html().unwrap();
+    assert!(page.matches("<svg").count() == 1 && !page.contains("NaN"), "{page}");
+}
