@@ -7,12 +7,14 @@
 //! Not here: sockets and clocks (`bench`), the protocol of streams (`cast`).
 
 mod account;
+mod delay;
 mod pace;
 mod receiver;
 mod stamp;
 mod window;
 
 pub use account::{FlowAccount, FlowLawError, FlowSent, FlowState};
+pub use delay::{Delays, stamps};
 pub use pace::{Due, FlowRate, Pace};
-pub use receiver::{FlowReceiver, FlowTotals, Numbering};
+pub use receiver::{Arrival, FlowReceiver, FlowTotals, Numbering, SocketDrops};
 pub use stamp::{STAMP_BYTES, Stamp};

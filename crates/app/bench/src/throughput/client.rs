@@ -149,6 +149,7 @@ impl<'a> Client<'a> {
             end: End::Client,
             run,
             token: 0,
+            rate,
             unit_bytes: self.unit_bytes,
             local: self.connection.local_address().ip(),
             peer: self.connection.peer_address().ip(),

@@ -110,7 +110,7 @@ impl LossFreeFound {
         (self.found != Found::Nothing).then(|| Row {
             bench: "throughput".to_owned(),
             case: settings.case("loss_free"),
-            system: settings.protocol.to_lowercase(),
+            system: settings.system(),
             metric: "bits_per_second".to_owned(),
             unit: "bit/s".to_owned(),
             median: rate,

@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use ledger::{Stage, StageCounts};
-use probe::flow::{FlowAccount, FlowSent, FlowState, FlowTotals};
+use probe::flow::{Delays, FlowAccount, FlowSent, FlowState, FlowTotals};
 use serde::{Deserialize, Serialize};
 
 use super::options::{Rate, Way};
@@ -63,7 +63,7 @@ pub(super) struct Live {
 /// What was counted of a flow, at its sender or at one of its receivers.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Count {
-    /// Datagrams; calls of TCP's sender; 0 at TCP's receiver.
+    /// Datagrams; calls of TCP's sender; 0 at TCP's receiver; units of a stream, each of which fills a datagram.
     pub(super) units: u64,
     pub(super) bytes: u64,
     /// Missing so far; null where it is not known until the end.
@@ -74,6 +74,10 @@ pub(super) struct Count {
     pub(super) retransmits: Option<u64>,
     pub(super) rtt_ns: Option<u64>,
     pub(super) congestion_window_bytes: Option<u64>,
+    /// Units whose time on the way is known, on the sender's clock.
+    pub(super) delayed: u64,
+    /// What they took together.
+    pub(super) delay_sum_ns: u64,
 }
 
 /// What a flow's sender tells its receivers.
@@ -207,6 +211,11 @@ impl Count {
             jitter_ns: totals.jitter_ns,
             ..Self::default()
         }
+        .with_delays(&totals.delays)
+    }
+
+    pub(super) fn with_delays(self, delays: &Delays) -> Self {
+        Self { delayed: delays.count, delay_sum_ns: delays.sum_ns, ..self }
     }
 }
 
@@ -247,6 +256,6 @@ impl Account {
     }
 }
 
-fn by_name(counts: &StageCounts) -> BTreeMap<String, u64> {
+pub(super) fn by_name(counts: &StageCounts) -> BTreeMap<String, u64> {
     counts.nonzero().map(|(stage, count)| (stage.name().to_owned(), count)).collect()
 }

@@ -5,11 +5,16 @@ use std::time::Duration;
 
 use probe::flow::FlowRate;
 use serde::{Deserialize, Serialize};
+use sys::MAX_TRAIN_BYTES;
 
 /// The largest payload of UDP over IPv4. Source: RFC 768 and 791: 65,535 less 8 and 20 bytes of header.
 pub const LARGEST_DATAGRAM_BYTES: usize = 65_507;
 /// What fills a packet of 1,500 bytes, the MTU of most networks, with the headers of IPv4 and UDP.
 const USUAL_DATAGRAM_BYTES: usize = 1_472;
+/// What the header of the stream protocol takes of a datagram.
+pub(super) const STREAM_HEADER_BYTES: usize = wire::DATA_HEADER_BYTES;
+/// The fewest samples that a datagram of a stream may be made for.
+const LEAST_STREAM_BYTES: usize = wire::MIN_DATA_BYTES - STREAM_HEADER_BYTES;
 /// What one call hands to TCP unless told otherwise, as iperf3's.
 const USUAL_BLOCK_BYTES: usize = 128 << 10;
 const LARGEST_BLOCK_BYTES: usize = 1 << 20;
@@ -60,6 +65,10 @@ pub struct Options {
     pub congestion_control: Option<String>,
     /// Whether datagrams may be cut.
     pub fragments: Fragments,
+    /// Whether datagrams leave in trains, which the kernel handles in one piece (`UDP_SEGMENT`).
+    pub gso: bool,
+    /// Whether trains are received in one piece (`UDP_GRO`).
+    pub gro: bool,
 }
 
 /// What carries the data.
@@ -72,6 +81,24 @@ pub enum Protocol {
     Udp,
     /// Datagrams to all members of a group.
     Multicast,
+    /// A stream of this system, from its publisher to one subscriber.
+    Stream,
+    /// The same to all members of a group.
+    StreamMulticast,
+}
+
+impl Protocol {
+    /// Tells whether there may be several receivers of a flow.
+    #[must_use]
+    pub const fn is_multicast(self) -> bool {
+        matches!(self, Self::Multicast | Self::StreamMulticast)
+    }
+
+    /// Tells whether the stream protocol carries the data.
+    #[must_use]
+    pub const fn is_stream(self) -> bool {
+        matches!(self, Self::Stream | Self::StreamMulticast)
+    }
 }
 
 /// Which way data go.
@@ -177,6 +204,9 @@ impl Default for Options {
             from: None,
             congestion_control: None,
             fragments: Fragments::Allowed,
+            // As iperf3, so that figures can be compared.
+            gso: false,
+            gro: false,
         }
     }
 }
@@ -204,6 +234,9 @@ impl Options {
             let range = match self.protocol {
                 Protocol::Tcp => 1..=LARGEST_BLOCK_BYTES as u128,
                 Protocol::Udp | Protocol::Multicast => 0..=LARGEST_DATAGRAM_BYTES as u128,
+                Protocol::Stream | Protocol::StreamMulticast => {
+                    LEAST_STREAM_BYTES as u128..=(LARGEST_DATAGRAM_BYTES - STREAM_HEADER_BYTES) as u128
+                }
             };
             in_range("-l in bytes", bytes as u128, range)?;
         }
@@ -219,14 +252,32 @@ impl Options {
     /// Refuses what was told and would be ignored.
     fn check_effects(&self) -> Result<(), OptionsError> {
         let without_effect = |option, when, remedy| Err(OptionsError::WithoutEffect { option, when, remedy });
-        if self.protocol != Protocol::Multicast && self.receivers > 1 {
+        if !self.protocol.is_multicast() && self.receivers > 1 {
             return without_effect("--receivers", "without multicast", "add --multicast");
         }
         if self.protocol != Protocol::Tcp && self.congestion_control.is_some() {
-            return without_effect("-C", "without TCP", "leave -u out");
+            return without_effect("-C", "without TCP", "measure TCP");
         }
         if self.protocol == Protocol::Tcp && self.fragments == Fragments::Forbidden {
             return without_effect("--dont-fragment", "with TCP, which never fragments", "add -u");
+        }
+        if self.protocol.is_stream() && self.fragments == Fragments::Forbidden {
+            return without_effect("--dont-fragment", "with a stream", "take the size of datagrams with -l");
+        }
+        for (option, is_on) in [("--gso", self.gso), ("--gro", self.gro)] {
+            if is_on && self.protocol.is_stream() {
+                return without_effect(option, "with a stream, which uses trains in any case", "add -u");
+            }
+            if is_on && self.protocol == Protocol::Tcp {
+                return without_effect(option, "with TCP, whose trains are the system's", "add -u");
+            }
+            if is_on && self.payload_bytes.is_some_and(|bytes| !(1..=MAX_TRAIN_BYTES / 2).contains(&bytes)) {
+                return without_effect(
+                    option,
+                    "with datagrams of which no train holds two",
+                    "take a size from 1 to 32753 with -l",
+                );
+            }
         }
         Ok(())
     }
@@ -249,6 +300,11 @@ impl Options {
         self.payload_bytes.unwrap_or(match self.protocol {
             Protocol::Tcp => USUAL_BLOCK_BYTES,
             Protocol::Udp | Protocol::Multicast => fits.clamp(1, USUAL_DATAGRAM_BYTES),
+            // What is sent in a datagram of the same size.
+            Protocol::Stream | Protocol::StreamMulticast => {
+                let samples = fits.min(USUAL_DATAGRAM_BYTES).saturating_sub(STREAM_HEADER_BYTES);
+                samples.max(LEAST_STREAM_BYTES)
+            }
         })
     }
 
@@ -323,12 +379,20 @@ mod tests {
         Options { protocol: Protocol::Udp, ..Options::default() }
     }
 
+    fn stream() -> Options {
+        Options { protocol: Protocol::Stream, ..Options::default() }
+    }
+
     #[test]
     fn the_limits_of_a_payload_are_those_of_the_protocol() {
         for (options, bytes, is_fine) in [
             (udp(), 0, true),
             (udp(), 65_507, true),
             (udp(), 65_508, false),
+            (stream(), 19, false),
+            (stream(), 20, true),
+            (stream(), 65_427, true),
+            (stream(), 65_428, false),
             (Options::default(), 0, false),
             (Options::default(), 1 << 20, true),
             (Options::default(), (1 << 20) + 1, false),
@@ -356,6 +420,17 @@ mod tests {
         assert!(refused(Options { congestion_control: cubic, ..udp() }).contains("-C has no effect"));
         let whole = Options { fragments: Fragments::Forbidden, ..Options::default() };
         assert!(refused(whole).contains("add -u"));
+        assert!(refused(Options { gro: true, ..stream() }).contains("--gro has no effect with a stream"));
+        assert!(refused(Options { receivers: 2, ..stream() }).contains("add --multicast"));
+        assert!(
+            refused(Options { gso: true, ..Options::default() }).contains("--gso has no effect with TCP")
+        );
+        let size = |bytes| Options { gro: true, payload_bytes: Some(bytes), ..udp() };
+        assert!(
+            refused(size(0)).contains("--gro has no effect")
+                && refused(size(32_754)).contains("from 1 to 32753")
+        );
+        assert_eq!((size(1).check(), size(32_753).check()), (Ok(()), Ok(())));
         assert!(refused(Options { group: Ipv4Addr::LOCALHOST, ..udp() }).contains("no multicast group"));
     }
 
@@ -373,6 +448,7 @@ mod tests {
     fn a_datagram_fits_the_path_unless_told_otherwise() {
         assert_eq!(udp().unit_bytes(Some(65_536)), 1_472);
         assert_eq!(udp().unit_bytes(Some(1_280)), 1_252);
+        assert_eq!((stream().unit_bytes(Some(65_536)), stream().unit_bytes(Some(100))), (1_392, 20));
         assert_eq!(Options { payload_bytes: Some(9_000), ..udp() }.unit_bytes(Some(1_500)), 9_000);
     }
 }

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use sys::clock;
 
 use super::loss_free::LossFreeFound;
-use super::message::{Account, Count, FlowKey, FlowResult, Live, SideResult};
+use super::message::{Account, Count, FlowKey, FlowResult, Live, SideResult, Unit};
 use super::options::{Fragments, Options, Protocol, Rate, Way, Ways};
 use super::{csv, figure, page};
 use crate::drawing::FigureError;
@@ -50,7 +50,7 @@ pub type Start = crate::report::Start<Settings>;
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Settings {
-    /// `TCP`, `UDP` or `multicast`.
+    /// `TCP`, `UDP`, `multicast`, `stream` or `stream multicast`.
     pub protocol: String,
     /// Parallel flows each way.
     pub num_streams: u32,
@@ -76,6 +76,10 @@ pub struct Settings {
     pub sock_bufsize: Option<u64>,
     /// Whether datagrams may be cut on their way.
     pub fragments: Fragments,
+    /// Whether datagrams were to leave in trains; where they could not, a note says so.
+    pub gso: bool,
+    /// Whether trains were to be received in one piece; likewise.
+    pub gro: bool,
     /// The congestion control that was asked for; null for the system's.
     pub congestion: Option<String>,
     /// How often the whole is done.
@@ -143,6 +147,10 @@ pub struct Figures {
     /// Interarrival jitter (RFC 3550 §6.4.1); in sums the mean of the flows.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub jitter_ms: Option<f64>,
+    /// Mean time from the call that sent a unit to the read that delivered it; only where both ends are one host, whose
+    /// clock they share.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub delay_ms: Option<f64>,
     /// Datagrams that arrived behind a later one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub out_of_order: Option<u64>,
@@ -400,7 +408,7 @@ impl Builder {
         let seconds = seconds(nanos);
         Figures {
             socket: Some(self.socket(key)),
-            receiver: key.receiver.filter(|_| self.protocol == Protocol::Multicast),
+            receiver: key.receiver.filter(|_| self.protocol.is_multicast()),
             start: 0.0,
             end: seconds,
             seconds,
@@ -410,6 +418,7 @@ impl Builder {
             lost_packets: lost,
             lost_percent: lost.map(|lost| percent(lost, with_lost(units, Some(lost)))),
             jitter_ms: count.jitter_ns.map(|nanos| nanos / 1e6),
+            delay_ms: self.delay_ms(before, count),
             out_of_order: (is_datagrams && !is_sender)
                 .then_some(count.out_of_order.saturating_sub(before.out_of_order)),
             retransmits: count.retransmits.map(|now| now.saturating_sub(before.retransmits.unwrap_or(0))),
@@ -418,6 +427,14 @@ impl Builder {
             omitted: false,
             sender: is_sender,
         }
+    }
+
+    /// Returns how long a unit took on average between two counts; `None` where the ends have no clock in common.
+    #[expect(clippy::cast_precision_loss, reason = "delays of a run are far below 2^53 ns")]
+    fn delay_ms(&self, before: &Count, count: &Count) -> Option<f64> {
+        let units = count.delayed.saturating_sub(before.delayed);
+        let nanos = count.delay_sum_ns.saturating_sub(before.delay_sum_ns);
+        (self.report.start.same_host && units > 0).then(|| nanos as f64 / units as f64 / 1e6)
     }
 
     /// Returns the number of a flow, from 1: forward ones first.
@@ -470,13 +487,21 @@ impl Builder {
         let mut figures = self.figures(result.key, &result.omitted, &result.total, result.measured_ns?);
         let account = result.account.as_ref().filter(|_| self.protocol != Protocol::Tcp);
         if let Some(account) = account {
-            let lost = difference(account.missing(), result.omitted.lost.unwrap_or(0));
+            let lost = difference(self.missing_units(account), result.omitted.lost.unwrap_or(0));
             let packets = with_lost(figures_units(result), Some(lost));
             figures.lost_packets = Some(lost);
             figures.packets = Some(packets);
             figures.lost_percent = Some(percent(lost, packets));
         }
         Some(figures)
+    }
+
+    /// Returns how many units are missing: of a stream, whose account is in bytes, as many as would hold them.
+    fn missing_units(&self, account: &Account) -> u64 {
+        match account.unit {
+            Unit::Datagrams => account.missing(),
+            Unit::Bytes => account.missing().div_ceil(self.unit_bytes as u64),
+        }
     }
 
     /// Tells whether every flow of the last run arrived whole, and was sent as fast as it was to be.
@@ -599,9 +624,11 @@ impl Figures {
         };
         let lost = flows.iter().filter_map(|it| it.lost_packets).reduce(|total, more| total + more);
         let packets = total(|it| it.packets);
-        let jitters: Vec<f64> = flows.iter().filter_map(|it| it.jitter_ms).collect();
         #[expect(clippy::cast_precision_loss, reason = "there are few flows")]
-        let jitter_ms = (!jitters.is_empty()).then(|| jitters.iter().sum::<f64>() / jitters.len() as f64);
+        let mean = |of: fn(&Self) -> Option<f64>| {
+            let values: Vec<f64> = flows.iter().filter_map(|it| of(it)).collect();
+            (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+        };
         Some(Self {
             socket: None,
             receiver: None,
@@ -611,7 +638,8 @@ impl Figures {
             packets,
             lost_packets: lost,
             lost_percent: lost.zip(packets).map(|(lost, packets)| percent(lost, packets)),
-            jitter_ms,
+            jitter_ms: mean(|it| it.jitter_ms),
+            delay_ms: mean(|it| it.delay_ms),
             out_of_order: total(|it| it.out_of_order),
             retransmits: total(|it| it.retransmits),
             snd_cwnd: total(|it| it.snd_cwnd),
@@ -629,6 +657,16 @@ impl Settings {
             receivers => format!("/{receivers}receivers"),
         };
         format!("{what}/{}x{}B{members}", self.num_streams, self.blksize)
+    }
+
+    /// Names what was measured, in a row of figures: with trains it is another system.
+    pub(super) fn system(&self) -> String {
+        let mut name = self.protocol.to_lowercase().replace(' ', "_");
+        let is_stream = name.starts_with("stream");
+        for (is_on, technique) in [(self.gso && !is_stream, "+gso"), (self.gro && !is_stream, "+gro")] {
+            name += if is_on { technique } else { "" };
+        }
+        name
     }
 
     fn of(options: &Options, unit_bytes: usize) -> Self {
@@ -650,6 +688,9 @@ impl Settings {
             target_packets_per_second,
             sock_bufsize: options.buffer_bytes.map(|bytes| bytes as u64),
             fragments: options.fragments,
+            // A stream's trains are its own affair, and on.
+            gso: options.gso || options.protocol.is_stream(),
+            gro: options.gro || options.protocol.is_stream(),
             congestion: options.congestion_control.clone(),
             repeats: options.repeats,
         }

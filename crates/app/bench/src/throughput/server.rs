@@ -66,6 +66,7 @@ fn serve_run(
         end: End::Server,
         run: *run,
         token: token(),
+        rate: *rate,
         unit_bytes: *unit_bytes,
         local: connection.local_address().ip(),
         peer: connection.peer_address().ip(),

@@ -3,7 +3,7 @@
 use std::fmt::{self, Write as _};
 
 use super::options::Protocol;
-use super::report::{Figures, Interval, Report, RunReport, Start, Sums};
+use super::report::{Figures, Interval, Report, RunReport, Settings, Start, Sums};
 use crate::report::words::{bytes as bytes_text, counted, rate as rate_text};
 use crate::report::{Whole, write_rows};
 
@@ -15,6 +15,8 @@ impl Protocol {
             Self::Tcp => "TCP",
             Self::Udp => "UDP",
             Self::Multicast => "multicast",
+            Self::Stream => "stream",
+            Self::StreamMulticast => "stream multicast",
         }
     }
 }
@@ -35,9 +37,10 @@ impl Start {
             (None, bits) => format!("{} each", rate_text(bits as f64)),
         };
         format!(
-            "{}\n{} {way} {}:{}, {} of {} bytes, {rate}; {} of {} s",
+            "{}\n{}{} {way} {}:{}, {} of {} bytes, {rate}; {} of {} s",
             self.hosts_in_words(),
             test.protocol,
+            test.trains_in_words(),
             self.connecting_to.host,
             self.connecting_to.port,
             counted(test.num_streams, "flow"),
@@ -45,6 +48,18 @@ impl Start {
             counted(test.repeats, "run"),
             test.duration
         )
+    }
+}
+
+impl Settings {
+    /// Says which ends handle trains of datagrams; nothing where none does.
+    const fn trains_in_words(&self) -> &'static str {
+        match (self.gso, self.gro) {
+            (true, true) => " in trains (GSO, GRO)",
+            (true, false) => " in trains (GSO)",
+            (false, true) => " received in trains (GRO)",
+            (false, false) => "",
+        }
     }
 }
 

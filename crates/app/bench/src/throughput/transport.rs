@@ -1,8 +1,15 @@
 //! The transports that a throughput measurement compares, behind one pair of ends.
 //!
-//! A new transport is a new file with a [`Transport`]: it makes receiving ends and tells where they are, then sending
-//! ends to where the other side's are. Threads, pacing, intervals and accounts are the same for all.
+//! A new transport is a new file, a [`Protocol`] that names it, and a line in [`of`]. The file has a [`Transport`], which
+//! makes the ends of a run's flows in two steps, the same at client and server: first what the other side is to reach
+//! ([`Transport::listen`]), whose addresses the two sides exchange, then what reaches it ([`Listening::connect`]). Each
+//! end is a [`SendEnd`] or a [`ReceiveEnd`] with a thread of its own, which never waits but where it is told until when.
+//!
+//! What a transport has to bring is small: it sends units when asked to, takes what came, counts both, and closes an
+//! account in which every unit has arrived, is lost at a stage, or is unexplained. Threads, pacing, intervals, live loss,
+//! repeats and reports are the same for all of them and lie elsewhere.
 
+mod stream;
 mod tcp;
 mod udp;
 
@@ -13,7 +20,7 @@ use std::time::Duration;
 use units::Instant;
 
 use super::message::{Account, Count, End, FlowKey, Sent};
-use super::options::{Options, Protocol};
+use super::options::{Options, Protocol, Rate};
 use crate::greeting::AcceptError;
 
 /// All that a transport needs to know of a run.
@@ -23,6 +30,8 @@ pub(super) struct Task<'a> {
     pub(super) run: u32,
     /// What the server told the client alone: a connection that knows it is of this run. 0 until it was told.
     pub(super) token: u64,
+    /// How fast each flow is to be.
+    pub(super) rate: Rate,
     pub(super) unit_bytes: usize,
     /// This end's address of the control connection: data go the same way.
     pub(super) local: IpAddr,
@@ -34,20 +43,63 @@ pub(super) struct Task<'a> {
 impl Task<'_> {
     /// Checks that the other end asks for data to itself or to the group, not to somebody who knows nothing of it.
     pub(super) fn check_endpoints(&self, endpoints: &[SocketAddr]) -> Result<(), TransportError> {
-        let is_allowed = |address: IpAddr| match self.options.protocol {
-            Protocol::Multicast => address == IpAddr::V4(self.options.group),
-            Protocol::Udp | Protocol::Tcp => address == self.peer,
+        let is_allowed = |address: IpAddr| {
+            if self.options.protocol.is_multicast() {
+                address == IpAddr::V4(self.options.group)
+            } else {
+                address == self.peer
+            }
         };
         match endpoints.iter().find(|endpoint| !is_allowed(endpoint.ip())) {
             None => Ok(()),
             Some(endpoint) => Err(TransportError::Stranger { endpoint: *endpoint, peer: self.peer }),
         }
     }
+
+    /// Returns all flows, in an order that both ends know.
+    fn flows(&self) -> impl Iterator<Item = FlowKey> {
+        let streams = self.options.streams;
+        let ways = self.options.ways().iter();
+        ways.flat_map(move |way| (0..streams).map(move |stream| FlowKey::sender(*way, stream)))
+    }
+
+    /// Returns the flows that this end receives.
+    fn receiving_flows(&self) -> impl Iterator<Item = FlowKey> {
+        let end = self.end;
+        self.flows().filter(move |key| !end.sends(key.way))
+    }
+
+    /// Returns the flows that this end sends, each with where it goes: one of the other end's endpoints.
+    fn sending_flows_to(
+        &self,
+        endpoints: &[SocketAddr],
+    ) -> Result<Vec<(FlowKey, SocketAddr)>, TransportError> {
+        let keys: Vec<FlowKey> = self.flows().filter(|key| self.end.sends(key.way)).collect();
+        if keys.len() != endpoints.len() {
+            return Err(TransportError::Endpoints { made: endpoints.len(), wanted: keys.len() });
+        }
+        Ok(keys.into_iter().zip(endpoints.iter().copied()).collect())
+    }
+
+    /// Returns where datagrams are received: the group, or the address that the control connection came by.
+    fn receive_address(&self) -> IpAddr {
+        if self.options.protocol.is_multicast() { self.options.group.into() } else { self.local }
+    }
+
+    /// Returns the processor that this end's threads are to run on.
+    const fn cpu(&self) -> Option<usize> {
+        match self.end {
+            End::Client => self.options.client_cpu,
+            End::Server => self.options.server_cpu,
+        }
+    }
 }
 
-/// Makes the ends of flows.
+/// Makes the ends of flows, for one run after the other.
 pub(super) trait Transport {
-    /// Makes what the other end is to connect or send to.
+    /// Makes what the other end is to connect or send to; nothing where this end has nothing of the kind.
+    ///
+    /// After it data may come at any moment: receivers are ready before any sender is made.
     fn listen(&self, task: &Task<'_>) -> Result<Box<dyn Listening>, TransportError>;
 }
 
@@ -56,7 +108,7 @@ pub(super) trait Listening {
     /// Returns where they are, in an order that the other side knows.
     fn endpoints(&self) -> Vec<SocketAddr>;
 
-    /// Makes the rest, towards the endpoints of the other side.
+    /// Makes the rest, towards the endpoints of the other side; returns all flows of this end.
     fn connect(
         self: Box<Self>,
         task: &Task<'_>,
@@ -100,19 +152,28 @@ pub(super) enum Arrived {
     End,
 }
 
+/// Longer than any queue on the way holds a datagram at rates worth measuring.
+const QUIET: Duration = Duration::from_millis(250);
+
 /// The sending end of a flow.
 pub(super) trait SendEnd: Send {
-    /// Sends so many units, as far as there is room.
+    /// Sends so many units, as far as there is room, without waiting for it.
+    ///
+    /// # Errors
+    /// Only what ends the flow: a unit that is refused is counted, with the stage that refused it.
     fn send(&mut self, count: u32) -> Result<Room, TransportError>;
 
     /// Waits for room, no longer than until then.
     fn wait_for_room(&mut self, until: Instant) -> Result<(), TransportError>;
 
-    /// Ends the flow; what had found no room counts as refused.
+    /// Ends the flow, also after an error; what had found no room counts as refused. It may wait until what was
+    /// handed over has left.
     fn finish(&mut self) -> Result<(), TransportError>;
 
+    /// Returns what was counted so far; asked for every few milliseconds.
     fn count(&self) -> Count;
 
+    /// Returns what the receivers need to close their accounts; asked for after [`finish`](Self::finish).
     fn sent(&self) -> Sent;
 
     /// Returns what went wrong on the way, such as datagrams too large for it.
@@ -129,10 +190,18 @@ pub(super) trait ReceiveEnd: Send {
     /// Tells whether all that was sent is there.
     fn has_all(&self, sent: &Sent) -> bool;
 
+    /// Returns how long nothing must have come, once all was sent, before what is missing is taken for lost.
+    fn quiet(&self) -> Duration {
+        QUIET
+    }
+
+    /// Returns what was counted so far, what is missing included where that is known; asked for every few milliseconds.
     fn count(&self) -> Count;
 
-    /// Closes the account; `None` if the sender could not say what it sent.
-    fn close(&self, sent: Option<&Sent>) -> Result<Account, TransportError>;
+    /// Closes the account; `sent` is `None` if the sender could not say what it sent.
+    ///
+    /// What arrived is this end's own count, what is missing its own record: no term is computed from the others.
+    fn close(&mut self, sent: Option<&Sent>) -> Result<Account, TransportError>;
 
     fn notes(&self) -> Vec<String> {
         Vec::new()
@@ -155,6 +224,15 @@ pub enum TransportError {
     /// The account does not add up.
     #[error(transparent)]
     Law(#[from] probe::flow::FlowLawError),
+    /// The account of a stream does not add up.
+    #[error(transparent)]
+    Imbalance(#[from] ledger::Imbalance),
+    /// An end of a stream cannot be opened.
+    #[error(transparent)]
+    Node(#[from] tallycast::NodeError),
+    /// A stream takes no more.
+    #[error(transparent)]
+    Publish(#[from] tallycast::PublishError),
     /// The other end did not make as many ends as it should.
     #[error(
         "the other end made {made} ends of flows, not {wanted}\ninstall the same version of tallycast on both hosts"
@@ -208,6 +286,7 @@ pub(super) fn of(protocol: Protocol) -> &'static dyn Transport {
     match protocol {
         Protocol::Tcp => &tcp::Tcp,
         Protocol::Udp | Protocol::Multicast => &udp::Udp,
+        Protocol::Stream | Protocol::StreamMulticast => &stream::Stream,
     }
 }
 
@@ -227,12 +306,14 @@ mod tests {
             let options = Options { protocol, ..Options::default() };
             let (end, patience, token) = (End::Server, Duration::ZERO, 0);
             let (run, unit_bytes, local) = (0, 1, other);
-            let task = Task { options: &options, end, run, token, unit_bytes, local, peer, patience };
+            let rate = Rate::Bits(0);
+            let task = Task { options: &options, end, run, token, rate, unit_bytes, local, peer, patience };
             task.check_endpoints(&[SocketAddr::new(to, 2)])
         };
         assert!(check(Protocol::Udp, peer).is_ok());
         let group = Options::default().group.into();
         assert!(check(Protocol::Multicast, group).is_ok());
+        assert!(check(Protocol::Stream, peer).is_ok() && check(Protocol::StreamMulticast, group).is_ok());
         for (protocol, to) in [(Protocol::Udp, other), (Protocol::Udp, group), (Protocol::Multicast, peer)] {
             let refused = check(protocol, to).unwrap_err();
             assert!(refused.to_string().contains("another host"), "{refused}");

@@ -18,10 +18,6 @@ const LOOK: Duration = Duration::from_millis(20);
 /// How often what was counted is shown to others; counting itself is not to wait for them.
 const SHOW: Duration = Duration::from_millis(5);
 
-/// How long nothing must have come, once all was sent, before what is missing is taken for lost. Longer than any queue
-/// on the way holds a datagram at rates worth measuring.
-const QUIET: Duration = Duration::from_millis(250);
-
 /// How long after all was sent a receiver goes on at most.
 const LONGEST_TAIL: Duration = Duration::from_secs(10);
 
@@ -214,7 +210,7 @@ fn receive(
             sent = lock(&shared.sent).clone().map(|sent| (sent, now));
         }
         if let Some((sent, heard)) = &sent {
-            let is_quiet = now.since(last.unwrap_or(*heard).max(*heard)) >= QUIET;
+            let is_quiet = now.since(last.unwrap_or(*heard).max(*heard)) >= end.quiet();
             if end.has_all(sent) || has_ended || is_quiet || now.since(*heard) >= LONGEST_TAIL {
                 break;
             }

@@ -98,6 +98,49 @@ fn tcp_brings_every_byte_both_ways() {
 }
 
 #[test]
+fn datagrams_that_leave_and_arrive_in_trains_are_the_same_to_the_account() {
+    for way in [&["-u"][..], &["-u", "--bidir"], &["--multicast", "--receivers", "2"]] {
+        let (report, code) = report(&[way, &["-b", "200M", "--gso", "--gro", "-w", "4M"]].concat());
+        assert_eq!(code, Some(0), "{way:?}: {:?}", report.end.runs);
+        check_accounts(&report);
+        assert!(accounts(&report).iter().all(|account| account.unit == Unit::Datagrams));
+        assert!(report.start.test_start.gso && report.start.test_start.gro);
+        assert!(report.end.rows.iter().all(|row| row.system.ends_with("+gso+gro")), "{:?}", report.end.rows);
+    }
+}
+
+#[test]
+fn a_stream_is_accounted_for_to_the_byte_whichever_way_it_goes() {
+    for way in [&["--bidir", "-P", "2"][..], &["-R"], &["--multicast", "--receivers", "2"]] {
+        let (report, code) = report(&[&["--stream", "-b", "4M"], way].concat());
+        assert_eq!(code, Some(0), "{way:?}: {:?} {:?}", report.end.runs, report.end.notes);
+        check_accounts(&report);
+        assert!(accounts(&report).iter().all(|account| account.unit == Unit::Bytes));
+        let received = report.end.sums.sum_received.unwrap();
+        assert_eq!((received.lost_packets.is_some(), received.delay_ms.is_some()), (true, true));
+        assert_eq!(report.start.test_start.blksize, 1_392, "with its header it fills a packet");
+    }
+}
+
+#[test]
+fn a_stream_whose_publisher_is_killed_leaves_the_reader_with_what_it_has() {
+    let arguments =
+        ["bench", "throughput", "--stream", "-R", "-b", "5M", "-t", "600", "-i", "20ms", "--json-stream"];
+    let mut bench = Running::start(&arguments);
+    bench.lines_until(|line| line["event"] == "interval");
+    let [server] = &bench.children()[..] else {
+        println!("SKIPPED: the kernel does not tell the children of a process");
+        return;
+    };
+    kill_process(Pid::from_raw(server.parse().unwrap()).unwrap(), Signal::KILL).unwrap();
+    let (status, lines) = bench.wait();
+    let end = &lines.last().unwrap()["data"];
+    assert_eq!((status.code(), end["state"].as_str()), (Some(1), Some("broken_off")));
+    let account: Account = serde_json::from_value(end["streams"][0]["account"].clone()).unwrap();
+    assert!(account.adds_up() && account.state == AccountState::Unconfirmed, "{account:?}");
+}
+
+#[test]
 fn the_server_sends_where_the_way_is_turned() {
     let (report, code) = report(&["-u", "-R", "-b", "5M"]);
     assert_eq!((code, report.start.test_start.reverse), (Some(0), 1));

@@ -3,9 +3,10 @@
 use units::Instant;
 
 use super::account::{FlowAccount, FlowSent, FlowState};
+use super::delay::Delays;
 use super::stamp::{STAMP_BYTES, Stamp};
 use super::window::{Seen, SeenNumbers};
-use ledger::{Stage, StageCounts};
+use ledger::{DropUnit, MAX_TRAIN, Stage, StageCounts};
 
 /// How far ahead of all before it a number may be. Hours of the fastest flow: beyond it is nonsense.
 const MOST_AHEAD: u64 = 1 << 36;
@@ -17,6 +18,15 @@ pub enum Numbering {
     Stamped,
     /// They are too short for it, and can only be counted: what is missing is known at the end.
     Counted,
+}
+
+/// What the kernel says it dropped at a socket.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct SocketDrops {
+    /// How often.
+    pub count: u64,
+    /// What was dropped each time.
+    pub unit: DropUnit,
 }
 
 /// The book of one flow at its receiver.
@@ -35,6 +45,16 @@ pub struct FlowReceiver {
     late: u64,
     foreign: u64,
     jitter: Jitter,
+    delays: Delays,
+}
+
+/// When a datagram arrived.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Arrival {
+    /// At the host, as its kernel says: what jitter is made of.
+    pub host: Instant,
+    /// At the program that reads it: where a delay ends.
+    pub reader: Instant,
 }
 
 /// What a receiver has counted so far.
@@ -56,6 +76,47 @@ pub struct FlowTotals {
     pub foreign: u64,
     /// Interarrival jitter. Source: RFC 3550 §6.4.1. `None` where nothing is stamped, or fewer than two arrived.
     pub jitter_ns: Option<f64>,
+    /// How long they were on their way; none where nothing is stamped.
+    pub delays: Delays,
+}
+
+impl From<Instant> for Arrival {
+    /// Takes the moment at which a program read a datagram for that at which it arrived: all there is without a kernel's
+    /// time stamp.
+    fn from(reader: Instant) -> Self {
+        Self { host: reader, reader }
+    }
+}
+
+impl From<u64> for SocketDrops {
+    /// Takes so many drops for those of single datagrams, as sockets without trains count.
+    fn from(count: u64) -> Self {
+        Self::of_datagrams(count)
+    }
+}
+
+impl SocketDrops {
+    /// Returns single datagrams that were dropped.
+    #[must_use]
+    pub const fn of_datagrams(count: u64) -> Self {
+        Self { count, unit: DropUnit::Datagram }
+    }
+
+    /// Returns trains of datagrams that were dropped, each in one piece.
+    #[must_use]
+    pub const fn of_trains(count: u64) -> Self {
+        Self { count, unit: DropUnit::Train }
+    }
+
+    /// Returns how many of the missing datagrams the drops explain, at most, and how many drops nothing missing answers
+    /// to. How long a dropped train was is not known: one datagram that is missing is enough of each.
+    fn explain(self, missing: u64) -> (u64, u64) {
+        let at_most = match self.unit {
+            DropUnit::Datagram => self.count,
+            DropUnit::Train => self.count.saturating_mul(MAX_TRAIN),
+        };
+        (at_most.min(missing), self.count.saturating_sub(missing))
+    }
 }
 
 impl Numbering {
@@ -83,11 +144,13 @@ impl FlowReceiver {
             late: 0,
             foreign: 0,
             jitter: Jitter::default(),
+            delays: Delays::default(),
         }
     }
 
-    /// Takes a datagram that arrived at `arrival`.
-    pub fn accept(&mut self, arrival: Instant, datagram: &[u8]) {
+    /// Takes a datagram.
+    pub fn accept(&mut self, arrival: impl Into<Arrival>, datagram: &[u8]) {
+        let arrival = arrival.into();
         match self.numbering {
             Numbering::Counted if datagram.len() < STAMP_BYTES => self.count(datagram),
             Numbering::Counted => self.foreign += 1,
@@ -111,6 +174,7 @@ impl FlowReceiver {
             late: self.late,
             foreign: self.foreign,
             jitter_ns: self.jitter.nanos(),
+            delays: self.delays,
         }
     }
 
@@ -130,7 +194,7 @@ impl FlowReceiver {
     ///
     /// `sent` is `None` if the sender vanished: then the account goes up to the highest number that arrived.
     #[must_use]
-    pub fn close(&self, sent: Option<&FlowSent>, socket_drops: u64) -> FlowAccount {
+    pub fn close(&self, sent: Option<&FlowSent>, socket_drops: impl Into<SocketDrops>) -> FlowAccount {
         let numbered = sent.map_or(self.horizon.max(self.received), |sent| sent.numbered);
         let missing = match self.numbering {
             Numbering::Stamped => self.seen.unseen_below(numbered),
@@ -144,7 +208,7 @@ impl FlowReceiver {
             lost[stage] = count.min(unattributed);
             unattributed -= lost[stage];
         }
-        let dropped = socket_drops.min(unattributed);
+        let (dropped, unmatched) = socket_drops.into().explain(unattributed);
         lost[Stage::ReceiverSocketBuffer] += dropped;
         let state = if sent.is_some() { FlowState::Closed } else { FlowState::Unconfirmed };
         FlowAccount {
@@ -154,7 +218,7 @@ impl FlowReceiver {
             lost,
             unexplained: unattributed - dropped,
             duplicates: self.duplicates,
-            unmatched: socket_drops - dropped,
+            unmatched,
         }
     }
 
@@ -164,11 +228,12 @@ impl FlowReceiver {
             && stamp.number < self.horizon.saturating_add(MOST_AHEAD)
     }
 
-    fn accept_stamped(&mut self, arrival: Instant, datagram: &[u8], stamp: &Stamp) {
+    fn accept_stamped(&mut self, arrival: Arrival, datagram: &[u8], stamp: &Stamp) {
         match self.seen.mark(stamp.number) {
             Seen::First => {
                 self.count(datagram);
-                self.jitter.take(arrival, stamp.sent);
+                self.jitter.take(arrival.host, stamp.sent);
+                self.delays.take(stamp.sent, arrival.reader);
                 if stamp.number < self.horizon {
                     self.reordered += 1;
                 }
@@ -227,13 +292,17 @@ mod tests {
         bytes
     }
 
+    fn at(nanos: u64) -> Arrival {
+        Arrival { host: Instant::from_nanos(nanos), reader: Instant::from_nanos(nanos + 50) }
+    }
+
     fn receiver() -> FlowReceiver {
         FlowReceiver::new(RUN, 1, Numbering::Stamped)
     }
 
     fn take(receiver: &mut FlowReceiver, numbers: &[u64]) {
         for number in numbers {
-            receiver.accept(Instant::from_nanos(1), &datagram(*number, 0));
+            receiver.accept(at(1), &datagram(*number, 0));
         }
     }
 
@@ -256,9 +325,9 @@ mod tests {
     fn the_tail_is_missing_once_the_sender_has_spoken() {
         let mut receiver = receiver();
         take(&mut receiver, &[0, 1]);
-        let account = receiver.close(Some(&sent(5)), 0);
+        let account = receiver.close(Some(&sent(5)), SocketDrops::of_datagrams(0));
         assert_eq!((account.received, account.unexplained, account.check()), (2, 3, Ok(())));
-        let cut = receiver.close(None, 0);
+        let cut = receiver.close(None, SocketDrops::of_datagrams(0));
         assert_eq!((cut.sent, cut.unexplained, cut.state), (2, 0, FlowState::Unconfirmed));
     }
 
@@ -267,10 +336,24 @@ mod tests {
         let mut receiver = receiver();
         take(&mut receiver, &[0, 1, 2, 9]);
         let refused = StageCounts::of(Stage::SenderQdisc, 2);
-        let account = receiver.close(Some(&FlowSent { numbered: 10, bytes: 0, refused }), 9);
+        let account =
+            receiver.close(Some(&FlowSent { numbered: 10, bytes: 0, refused }), SocketDrops::of_datagrams(9));
         assert_eq!(account.lost[Stage::SenderQdisc], 2);
         assert_eq!(account.lost[Stage::ReceiverSocketBuffer], 4);
         assert_eq!((account.unexplained, account.unmatched, account.check()), (0, 5, Ok(())));
+    }
+
+    #[test]
+    fn a_train_that_was_dropped_explains_as_many_as_a_train_may_hold_and_one_is_enough_of_it() {
+        let close = |numbered, trains| {
+            let account = receiver().close(Some(&sent(numbered)), SocketDrops::of_trains(trains));
+            assert_eq!(account.check(), Ok(()));
+            (account.lost[Stage::ReceiverSocketBuffer], account.unexplained, account.unmatched)
+        };
+        assert_eq!(close(MAX_TRAIN, 1), (MAX_TRAIN, 0, 0));
+        assert_eq!(close(MAX_TRAIN + 1, 1), (MAX_TRAIN, 1, 0));
+        assert_eq!(close(1, 1), (1, 0, 0));
+        assert_eq!(close(2, 3), (2, 0, 1));
     }
 
     #[test]
@@ -278,8 +361,8 @@ mod tests {
         let mut receiver = receiver();
         let mut other = datagram(0, 0);
         other[7] ^= 1;
-        receiver.accept(Instant::ORIGIN, &other);
-        receiver.accept(Instant::ORIGIN, b"hello");
+        receiver.accept(at(0), &other);
+        receiver.accept(at(0), b"hello");
         take(&mut receiver, &[u64::MAX, MOST_AHEAD]);
         assert_eq!((receiver.totals().foreign, receiver.totals().received), (4, 0));
         take(&mut receiver, &[MOST_AHEAD - 1]);
@@ -289,10 +372,10 @@ mod tests {
     #[test]
     fn short_datagrams_are_counted() {
         let mut receiver = FlowReceiver::new(RUN, 1, Numbering::of_payload(0));
-        receiver.accept(Instant::ORIGIN, &[]);
-        receiver.accept(Instant::ORIGIN, &[]);
+        receiver.accept(at(0), &[]);
+        receiver.accept(at(0), &[]);
         assert_eq!((receiver.totals().received, receiver.totals().lost), (2, None));
-        let account = receiver.close(Some(&sent(3)), 1);
+        let account = receiver.close(Some(&sent(3)), SocketDrops::of_datagrams(1));
         assert_eq!((account.lost[Stage::ReceiverSocketBuffer], account.check()), (1, Ok(())));
         assert_eq!(Numbering::of_payload(STAMP_BYTES), Numbering::Stamped);
         assert_eq!(Numbering::of_payload(STAMP_BYTES - 1), Numbering::Counted);
@@ -301,16 +384,25 @@ mod tests {
     #[test]
     fn more_arrivals_than_were_sent_break_the_law() {
         let mut receiver = FlowReceiver::new(RUN, 1, Numbering::Counted);
-        receiver.accept(Instant::ORIGIN, &[]);
-        receiver.accept(Instant::ORIGIN, &[]);
-        assert!(receiver.close(Some(&sent(1)), 0).check().is_err());
+        receiver.accept(at(0), &[]);
+        receiver.accept(at(0), &[]);
+        assert!(receiver.close(Some(&sent(1)), SocketDrops::of_datagrams(0)).check().is_err());
+    }
+
+    #[test]
+    fn a_delay_ends_where_the_datagram_is_read_and_counts_once() {
+        let mut receiver = receiver();
+        for number in [0, 1, 1] {
+            receiver.accept(at(3_000), &datagram(number, 2));
+        }
+        assert_eq!(receiver.totals().delays, Delays { count: 2, sum_ns: 2 * 1_050 });
     }
 
     #[test]
     fn jitter_follows_its_formula_whatever_the_clocks_say() {
         let mut receiver = receiver();
         let arrive = |receiver: &mut FlowReceiver, number, sent_us, arrival_us: u64| {
-            receiver.accept(Instant::from_nanos(arrival_us * 1_000), &datagram(number, sent_us));
+            receiver.accept(at(arrival_us * 1_000), &datagram(number, sent_us));
         };
         // The sender's clock is a second ahead.
         arrive(&mut receiver, 0, 1_000_000, 100);

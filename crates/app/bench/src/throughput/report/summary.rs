@@ -137,7 +137,7 @@ fn rows(settings: &Settings, runs: &[&RunReport]) -> Vec<Row> {
         let figures: Vec<Figures> = runs.iter().filter_map(|run| of(&run.sums)).collect();
         for (metric, unit, value) in metrics {
             let values: Vec<f64> = figures.iter().filter_map(value).collect();
-            let (case, system) = (settings.case(way), settings.protocol.to_lowercase());
+            let (case, system) = (settings.case(way), settings.system());
             let names = RowNames { bench: "throughput", case: &case, system: &system, metric, unit };
             rows.extend(Row::of(names, &values));
         }

@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 
+use probe::flow::{Delays, Stamp, stamps};
 use sys::{Interest, Poller, TcpAcceptor, TcpConnection, TcpOptions, clock};
 use units::Instant;
 
@@ -61,12 +62,6 @@ fn tcp_options(options: &Options, from: Option<SocketAddr>) -> TcpOptions {
     }
 }
 
-fn keys(task: &Task<'_>) -> impl Iterator<Item = FlowKey> {
-    let streams = task.options.streams;
-    let ways = task.options.ways().iter();
-    ways.flat_map(move |way| (0..streams).map(move |stream| FlowKey::sender(*way, stream)))
-}
-
 /// Makes all connections, from the client.
 fn connect_all(to: SocketAddr, task: &Task<'_>) -> Result<Vec<(FlowKey, TcpConnection)>, TransportError> {
     let from = task.options.from.map(|address| SocketAddr::new(address, 0));
@@ -77,7 +72,7 @@ fn connect_all(to: SocketAddr, task: &Task<'_>) -> Result<Vec<(FlowKey, TcpConne
         connection.send(&greeting(task.token, key.flow())).map_err(TransportError::Broken)?;
         Ok((key, connection))
     };
-    keys(task).map(connect).collect()
+    task.flows().map(connect).collect()
 }
 
 /// Takes all connections, at the server; those from other hosts, and those that are none of this run's, are dropped.
@@ -86,7 +81,7 @@ fn accept_all(
     task: &Task<'_>,
 ) -> Result<Vec<(FlowKey, TcpConnection)>, TransportError> {
     let deadline = clock::monotonic() + task.patience;
-    let mut wanted: Vec<FlowKey> = keys(task).collect();
+    let mut wanted: Vec<FlowKey> = task.flows().collect();
     let count = wanted.len();
     let mut came = Vec::new();
     let mut poller = Poller::new()?;
@@ -125,12 +120,10 @@ fn flow(task: &Task<'_>, key: FlowKey, connection: TcpConnection) -> Result<Flow
     let notes = connection.granted_buffers().iter().copied().filter_map(said_if_clamped).collect();
     let congestion_control = connection.congestion_control().ok();
     let (key, end): (_, FlowEnd) = if sends {
-        let block = vec![0; task.unit_bytes];
-        (key, FlowEnd::Send(Box::new(Sender { connection, poller, block, rest: 0, calls: 0, bytes: 0 })))
+        (key, FlowEnd::Send(Box::new(Sender::new(task, key, connection, poller))))
     } else {
-        let memory = vec![0; task.unit_bytes.max(SMALLEST_READ_BYTES)];
         let key = FlowKey { receiver: Some(0), ..key };
-        (key, FlowEnd::Receive(Box::new(Receiver { connection, poller, memory, bytes: 0, ended: false })))
+        (key, FlowEnd::Receive(Box::new(Receiver::new(task, connection, poller))))
     };
     Ok(Flow { key, local, remote: Some(remote), congestion_control, notes, end })
 }
@@ -141,11 +134,20 @@ const SMALLEST_READ_BYTES: usize = 64 << 10;
 struct Sender {
     connection: TcpConnection,
     poller: Poller,
+    run: u32,
+    flow: u32,
     block: Vec<u8>,
-    /// What of a block found no room yet.
+    /// What of a block found no room yet: its end.
     rest: usize,
     calls: u64,
     bytes: u64,
+}
+
+impl Sender {
+    fn new(task: &Task<'_>, key: FlowKey, connection: TcpConnection, poller: Poller) -> Self {
+        let (run, flow, block) = (task.run, key.flow(), vec![0; task.unit_bytes]);
+        Self { connection, poller, run, flow, block, rest: 0, calls: 0, bytes: 0 }
+    }
 }
 
 impl SendEnd for Sender {
@@ -154,10 +156,13 @@ impl SendEnd for Sender {
         while handed < count || self.rest > 0 {
             if self.rest == 0 {
                 self.rest = self.block.len();
+                let (run, flow, number, sent) = (self.run, self.flow, self.calls, clock::monotonic());
+                Stamp { run, flow, number, sent }.write(&mut self.block);
                 self.calls += 1;
                 handed += 1;
             }
-            match self.connection.send(&self.block[..self.rest]).map_err(TransportError::Broken)? {
+            let rest = &self.block[self.block.len() - self.rest..];
+            match self.connection.send(rest).map_err(TransportError::Broken)? {
                 Some(taken) => {
                     self.rest -= taken;
                     self.bytes += taken as u64;
@@ -198,8 +203,19 @@ struct Receiver {
     connection: TcpConnection,
     poller: Poller,
     memory: Vec<u8>,
+    /// What the sender hands over at once, behind a stamp where it has room for one.
+    unit_bytes: usize,
     bytes: u64,
+    delays: Delays,
     ended: bool,
+}
+
+impl Receiver {
+    fn new(task: &Task<'_>, connection: TcpConnection, poller: Poller) -> Self {
+        let (unit_bytes, delays) = (task.unit_bytes, Delays::default());
+        let memory = vec![0; unit_bytes.max(SMALLEST_READ_BYTES)];
+        Self { connection, poller, memory, unit_bytes, bytes: 0, delays, ended: false }
+    }
 }
 
 impl ReceiveEnd for Receiver {
@@ -210,6 +226,10 @@ impl ReceiveEnd for Receiver {
                 // A sender that vanished: its account stays unconfirmed.
                 Err(_) => return Ok(Arrived::End),
                 Ok(Some(count)) => {
+                    let delivered = clock::monotonic();
+                    for stamp in stamps(&self.memory[..count], self.bytes, self.unit_bytes) {
+                        self.delays.take(stamp.sent, delivered);
+                    }
                     self.bytes += count as u64;
                     return Ok(Arrived::Some);
                 }
@@ -228,10 +248,10 @@ impl ReceiveEnd for Receiver {
     }
 
     fn count(&self) -> Count {
-        Count { bytes: self.bytes, ..Count::default() }
+        Count { bytes: self.bytes, ..Count::default() }.with_delays(&self.delays)
     }
 
-    fn close(&self, sent: Option<&Sent>) -> Result<Account, TransportError> {
+    fn close(&mut self, sent: Option<&Sent>) -> Result<Account, TransportError> {
         let total = sent.map_or(self.bytes, |sent| sent.bytes);
         Ok(Account {
             unit: Unit::Bytes,
@@ -254,6 +274,7 @@ mod tests {
 
     use super::*;
     use crate::greeting::GREETING_BYTES;
+    use crate::throughput::options::Rate;
 
     const LOCAL: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
     const TOKEN: u64 = 0x0123_4567_89ab_cdef;
@@ -266,6 +287,7 @@ mod tests {
             end: End::Server,
             run: 0,
             token: TOKEN,
+            rate: Rate::Bits(0),
             unit_bytes: 1,
             local: LOCAL,
             peer: LOCAL,

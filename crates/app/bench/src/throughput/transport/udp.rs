@@ -1,11 +1,12 @@
 //! Flows of datagrams, to one receiver or to the members of a group.
 //!
-//! How datagrams enter and leave the kernel is said in two places only: `send_waiting` and `take_batch`.
+//! How datagrams enter and leave the kernel is said in two places only: `send_waiting` and `take_batch`. As trains they
+//! are the same datagrams, each with its own stamp: only how many the kernel handles in one piece differs.
 
 use std::net::{IpAddr, SocketAddr};
 
-use ledger::Stage;
-use probe::flow::{FlowReceiver, FlowSent, Numbering, STAMP_BYTES, Stamp};
+use ledger::{MAX_TRAIN, Stage};
+use probe::flow::{Arrival, FlowReceiver, FlowSent, Numbering, STAMP_BYTES, SocketDrops, Stamp};
 use sys::{
     Interest, Interface, Loopback, Outcome, Poller, ReceiveBatch, ReceiveOptions, ReceiveSocket,
     ReceiveTechniques, Refusal, SendOptions, SendSocket, SendTechniques, clock,
@@ -17,7 +18,7 @@ use super::{
     said_if_clamped,
 };
 use crate::throughput::message::{Account, Count, FlowKey, Sent};
-use crate::throughput::options::{Fragments, Options, Protocol, Way};
+use crate::throughput::options::Fragments;
 
 /// The poller's only descriptor.
 const SOCKET: u64 = 0;
@@ -36,8 +37,8 @@ struct Receivers {
 impl Transport for Udp {
     fn listen(&self, task: &Task<'_>) -> Result<Box<dyn Listening>, TransportError> {
         let mut receivers = Receivers { endpoints: Vec::new(), flows: Vec::new() };
-        for key in flows_where(task, |way| !task.end.sends(way)) {
-            let mut address = receive_address(task.options, task.local);
+        for key in task.receiving_flows() {
+            let mut address = SocketAddr::new(task.receive_address(), 0);
             for receiver in 0..task.options.receivers {
                 let end = Receiver::open(task, key, address)?;
                 // Members of one group share the port that the first of them was given.
@@ -60,29 +61,10 @@ impl Listening for Receivers {
         task: &Task<'_>,
         endpoints: &[SocketAddr],
     ) -> Result<Vec<Flow>, TransportError> {
-        let keys: Vec<FlowKey> = flows_where(task, |way| task.end.sends(way)).collect();
-        if keys.len() != endpoints.len() {
-            return Err(TransportError::Endpoints { made: endpoints.len(), wanted: keys.len() });
-        }
-        for (key, to) in keys.into_iter().zip(endpoints) {
-            self.flows.push(Sender::open(task, key, *to)?.into_flow(key));
+        for (key, to) in task.sending_flows_to(endpoints)? {
+            self.flows.push(Sender::open(task, key, to)?.into_flow(key));
         }
         Ok(self.flows)
-    }
-}
-
-/// Returns the flows of the ways that are wanted, in an order that both ends know.
-fn flows_where(task: &Task<'_>, wanted: impl Fn(Way) -> bool) -> impl Iterator<Item = FlowKey> {
-    let ways = task.options.ways().iter().copied().filter(move |way| wanted(*way));
-    let streams = task.options.streams;
-    ways.flat_map(move |way| (0..streams).map(move |stream| FlowKey::sender(way, stream)))
-}
-
-/// Returns where datagrams are received: the group, or the address that the control connection came by.
-fn receive_address(options: &Options, local: IpAddr) -> SocketAddr {
-    match options.protocol {
-        Protocol::Multicast => SocketAddr::new(options.group.into(), 0),
-        Protocol::Udp | Protocol::Tcp => SocketAddr::new(local, 0),
     }
 }
 
@@ -100,11 +82,52 @@ struct Sender {
     unit_bytes: usize,
     /// One datagram beside the other.
     memory: Vec<u8>,
-    /// Datagrams of the last call that found no room, as places in `memory`.
-    waiting: Vec<usize>,
+    fates: Fates,
+    /// Why datagrams that were to leave in trains do not.
+    without_trains: Option<String>,
+}
+
+/// What became of the datagrams of a sender.
+#[derive(Default)]
+struct Fates {
     sent: FlowSent,
     taken: u64,
+    /// Datagrams of the last call that found no room, as places in memory.
+    waiting: Vec<usize>,
     refusal: Option<Refusal>,
+}
+
+impl Fates {
+    /// Takes note of what became of the datagrams at these places, each of so many bytes.
+    fn take(&mut self, places: &[usize], outcomes: &[Outcome], unit_bytes: usize) {
+        for (place, outcome) in places.iter().zip(outcomes) {
+            match outcome {
+                Outcome::Sent => {
+                    self.taken += 1;
+                    self.sent.bytes += unit_bytes as u64;
+                }
+                Outcome::Refused(Refusal::SocketFull) => self.waiting.push(*place),
+                Outcome::Refused(refusal) => {
+                    self.sent.refused[stage_of(*refusal)] += 1;
+                    self.refusal = Some(*refusal);
+                }
+            }
+        }
+    }
+
+    /// Says what was refused, and what could be done.
+    fn refused_in_words(&self, to: SocketAddr) -> Option<String> {
+        let refusal = self.refusal?;
+        let remedy = match refusal {
+            Refusal::TooLarge => {
+                "lower -l to the MTU of the path less 28 bytes, or leave --dont-fragment out"
+            }
+            Refusal::Peer => "see whether the receiver was ended",
+            _ => "lower the rate with -b, or see `ip route get` and the firewall",
+        };
+        let total = self.sent.refused.total();
+        Some(format!("{total} datagrams to {to} were refused; the last: {refusal}\n{remedy}"))
+    }
 }
 
 impl Sender {
@@ -115,8 +138,9 @@ impl Sender {
             ttl: 1,
             loopback: Loopback::On,
             buffer_bytes: task.options.buffer_bytes.unwrap_or(SYSTEM_SEND_BUFFER_BYTES),
-            techniques: SendTechniques { gso: false, ..SendTechniques::default() },
+            techniques: SendTechniques { gso: task.options.gso, ..SendTechniques::default() },
         })?;
+        let is_without = task.options.gso && !socket.techniques().gso;
         if task.options.fragments == Fragments::Forbidden {
             sys::fragments::forbid(&socket, to)?;
         }
@@ -130,10 +154,8 @@ impl Sender {
             flow: key.flow(),
             unit_bytes: task.unit_bytes,
             memory: Vec::new(),
-            waiting: Vec::new(),
-            sent: FlowSent::default(),
-            taken: 0,
-            refusal: None,
+            fates: Fates::default(),
+            without_trains: is_without.then(|| "this kernel has no UDP_SEGMENT (Linux 4.18)".to_owned()),
         })
     }
 
@@ -151,50 +173,56 @@ impl Sender {
     /// Writes `count` new datagrams into memory.
     fn write(&mut self, count: usize) {
         self.memory.resize((count * self.unit_bytes).max(self.memory.len()), 0);
-        self.waiting = (0..count).collect();
+        self.fates.waiting = (0..count).collect();
         let sent = clock::monotonic();
         for place in 0..count {
-            let number = self.sent.numbered + place as u64;
+            let number = self.fates.sent.numbered + place as u64;
             let stamp = Stamp { run: self.run, flow: self.flow, number, sent };
             stamp.write(&mut self.memory[place * self.unit_bytes..][..self.unit_bytes]);
         }
-        self.sent.numbered += count as u64;
+        self.fates.sent.numbered += count as u64;
     }
 
     /// Sends what waits in memory; keeps what found no room.
-    fn send_waiting(&mut self) -> u32 {
+    fn send_waiting(&mut self) {
+        let waiting = std::mem::take(&mut self.fates.waiting);
+        if self.socket.techniques().gso {
+            // A train lies in one piece: what is missing in between left before.
+            waiting.chunk_by(|one, next| *next == one + 1).for_each(|places| self.send_train(places));
+        } else {
+            self.send_single(&waiting);
+        }
+    }
+
+    fn send_train(&mut self, places: &[usize]) {
+        let (Some(first), size_bytes) = (places.first(), places.len() * self.unit_bytes) else { return };
+        let train = &self.memory[first * self.unit_bytes..][..size_bytes];
+        let outcomes = self.socket.send_train(train, self.unit_bytes, self.to);
+        self.fates.take(places, outcomes, self.unit_bytes);
+        if let Some(error) = self.socket.take_end_of_trains() {
+            self.without_trains = Some(error.to_string());
+        }
+    }
+
+    fn send_single(&mut self, places: &[usize]) {
         let memory = &self.memory;
         let unit = |place: &usize| &memory[place * self.unit_bytes..][..self.unit_bytes];
-        let datagrams: Vec<&[u8]> = self.waiting.iter().map(unit).collect();
+        let datagrams: Vec<&[u8]> = places.iter().map(unit).collect();
         let outcomes = self.socket.send_batch(&datagrams, self.to);
-        let (mut taken, mut still_waiting) = (0, Vec::new());
-        for (place, outcome) in self.waiting.iter().zip(outcomes) {
-            match outcome {
-                Outcome::Sent => taken += 1,
-                Outcome::Refused(Refusal::SocketFull) => still_waiting.push(*place),
-                Outcome::Refused(refusal) => {
-                    self.sent.refused[stage_of(*refusal)] += 1;
-                    self.refusal = Some(*refusal);
-                }
-            }
-        }
-        self.waiting = still_waiting;
-        self.taken += u64::from(taken);
-        self.sent.bytes += u64::from(taken) * self.unit_bytes as u64;
-        taken
+        self.fates.take(places, outcomes, self.unit_bytes);
     }
 }
 
 impl SendEnd for Sender {
     fn send(&mut self, count: u32) -> Result<Room, TransportError> {
-        let is_new = self.waiting.is_empty();
+        let is_new = self.fates.waiting.is_empty();
         if is_new {
             self.write(count as usize);
         }
         self.send_waiting();
         // Units count as handed over when they are written: what waits is sent before anything new.
         let handed = if is_new { count } else { 0 };
-        Ok(if self.waiting.is_empty() { Room::Taken(handed) } else { Room::Full(handed) })
+        Ok(if self.fates.waiting.is_empty() { Room::Taken(handed) } else { Room::Full(handed) })
     }
 
     fn wait_for_room(&mut self, until: Instant) -> Result<(), TransportError> {
@@ -204,35 +232,24 @@ impl SendEnd for Sender {
     }
 
     fn finish(&mut self) -> Result<(), TransportError> {
-        self.sent.refused[Stage::SenderSocket] += self.waiting.len() as u64;
-        self.waiting.clear();
+        let Fates { sent, waiting, .. } = &mut self.fates;
+        sent.refused[Stage::SenderSocket] += waiting.drain(..).len() as u64;
         Ok(())
     }
 
     fn count(&self) -> Count {
-        Count { units: self.taken, bytes: self.sent.bytes, ..Count::default() }
+        Count { units: self.fates.taken, bytes: self.fates.sent.bytes, ..Count::default() }
     }
 
     fn sent(&self) -> Sent {
-        Sent::of(&self.sent)
+        Sent::of(&self.fates.sent)
     }
 
     fn notes(&self) -> Vec<String> {
-        let remedy = match self.refusal {
-            Some(Refusal::TooLarge) => {
-                "\nlower -l to the MTU of the path less 28 bytes, or leave --dont-fragment out"
-            }
-            Some(Refusal::Peer) => "\nsee whether the receiver was ended",
-            Some(_) => "\nlower the rate with -b, or see `ip route get` and the firewall",
-            None => "",
-        };
-        let total = self.sent.refused.total();
-        self.refusal
-            .map(|refusal| {
-                format!("{total} datagrams to {} were refused; the last: {refusal}{remedy}", self.to)
-            })
-            .into_iter()
-            .collect()
+        let without_trains = self.without_trains.as_ref().map(|why| {
+            format!("datagrams left one by one although --gso was asked for: {why}\nsee `ethtool -k`, or leave --gso out")
+        });
+        self.fates.refused_in_words(self.to).into_iter().chain(without_trains).collect()
     }
 }
 
@@ -252,6 +269,8 @@ struct Receiver {
     poller: Poller,
     batch: ReceiveBatch,
     book: FlowReceiver,
+    /// Whether trains were to be received in one piece.
+    is_to_take_trains: bool,
 }
 
 impl Receiver {
@@ -263,16 +282,22 @@ impl Receiver {
         let interface = address.ip().is_multicast().then(|| interface(task.local)).flatten();
         let socket = ReceiveSocket::open(&ReceiveOptions {
             interface,
-            techniques: ReceiveTechniques { gro: false, ..ReceiveTechniques::default() },
+            techniques: ReceiveTechniques { gro: task.options.gro, ..ReceiveTechniques::default() },
             ..ReceiveOptions::at(address, buffer_bytes)
         })?;
         let poller = Poller::new()?;
         poller.add(&socket, SOCKET, Interest::Read)?;
+        let batch = if socket.techniques().gro {
+            ReceiveBatch::for_trains()
+        } else {
+            // Room for a stamp at least, so that what is of another kind is seen to be.
+            ReceiveBatch::with_slot_bytes(task.unit_bytes.max(STAMP_BYTES))
+        };
         Ok(Self {
             socket,
             poller,
-            // Room for a stamp at least, so that what is of another kind is seen to be.
-            batch: ReceiveBatch::with_slot_bytes(task.unit_bytes.max(STAMP_BYTES)),
+            batch,
+            is_to_take_trains: task.options.gro,
             book: FlowReceiver::new(task.run, key.flow(), Numbering::of_payload(task.unit_bytes)),
         })
     }
@@ -288,11 +313,22 @@ impl Receiver {
         }
     }
 
+    /// Returns what the socket dropped since it was opened.
+    fn drops(&self) -> SocketDrops {
+        let count = self.socket.meminfo().map_or(0, |info| u64::from(info.drops));
+        if self.socket.techniques().gro {
+            SocketDrops::of_trains(count)
+        } else {
+            SocketDrops::of_datagrams(count)
+        }
+    }
+
     fn take_batch(&mut self) -> Result<bool, TransportError> {
         let received = self.socket.receive_batch(&mut self.batch)?;
         let (now, wall) = clock::pair();
-        for datagram in self.batch.iter() {
-            self.book.accept(arrival(now, wall, datagram.kernel_time), datagram.bytes);
+        for piece in self.batch.iter() {
+            let arrival = Arrival { host: arrival(now, wall, piece.kernel_time), reader: now };
+            piece.datagrams().for_each(|datagram| self.book.accept(arrival, datagram));
         }
         Ok(received > 0)
     }
@@ -315,11 +351,25 @@ impl ReceiveEnd for Receiver {
         Count::of_arrivals(&self.book.totals())
     }
 
-    fn close(&self, sent: Option<&Sent>) -> Result<Account, TransportError> {
-        let drops = self.socket.meminfo().map_or(0, |info| u64::from(info.drops));
-        let account = self.book.close(sent.map(Sent::to_flow).as_ref(), drops);
+    fn close(&mut self, sent: Option<&Sent>) -> Result<Account, TransportError> {
+        let account = self.book.close(sent.map(Sent::to_flow).as_ref(), self.drops());
         account.check()?;
         Ok(Account::of_datagrams(&account))
+    }
+
+    fn notes(&self) -> Vec<String> {
+        let takes_trains = self.socket.techniques().gro;
+        if self.is_to_take_trains && !takes_trains {
+            return vec!["datagrams were received one by one although --gro was asked for: this kernel has no UDP_GRO (Linux 5.0)".to_owned()];
+        }
+        let drops = self.drops().count;
+        let bound = (takes_trains && drops > 0).then(|| {
+            format!(
+                "the receiving socket dropped {drops} trains (--gro), each of up to {MAX_TRAIN} datagrams: \
+                 receiver_socket_buffer is a bound"
+            )
+        });
+        bound.into_iter().collect()
     }
 }
 
@@ -333,7 +383,58 @@ fn arrival(now: Instant, wall: WallTime, kernel_time: Option<WallTime>) -> Insta
 
 #[cfg(test)]
 mod tests {
+    use std::net::Ipv4Addr;
+    use std::time::Duration;
+
     use super::*;
+    use crate::throughput::message::{AccountState, End};
+    use crate::throughput::options::{Options, Protocol, Rate, Way};
+
+    #[test]
+    fn trains_are_cut_into_the_datagrams_that_they_were_made_of() {
+        const UNIT_BYTES: usize = 1_000;
+        const BURST: u32 = 16;
+        let options = Options {
+            protocol: Protocol::Udp,
+            gso: true,
+            gro: true,
+            buffer_bytes: Some(1 << 18),
+            ..Options::default()
+        };
+        let local = IpAddr::from(Ipv4Addr::LOCALHOST);
+        let task = Task {
+            options: &options,
+            end: End::Client,
+            run: 0,
+            token: 0,
+            rate: Rate::Bits(0),
+            unit_bytes: UNIT_BYTES,
+            local,
+            peer: local,
+            patience: Duration::from_secs(1),
+        };
+        let key = FlowKey::sender(Way::Forward, 0);
+        let mut receiver = Receiver::open(&task, key, (local, 0).into()).unwrap();
+        let mut sender = Sender::open(&task, key, receiver.socket.local_address()).unwrap();
+        let mut longest = 0;
+        // A sender sends no train before a thousand datagrams were taken one by one.
+        for _ in 0..2_048 / BURST {
+            assert_eq!(sender.send(BURST).unwrap(), Room::Taken(BURST));
+            while receiver.take_batch().unwrap() {
+                let lengths = receiver.batch.iter().map(|piece| piece.datagrams().count());
+                longest = lengths.fold(longest, usize::max);
+            }
+        }
+        sender.finish().unwrap();
+        let account = receiver.close(Some(&sender.sent())).unwrap();
+        assert!(account.is_loss_free() && account.state == AccountState::Closed, "{account:?}");
+        assert_eq!((account.sent, receiver.count().bytes), (2_048, 2_048 * UNIT_BYTES as u64));
+        if sender.notes().is_empty() && receiver.notes().is_empty() {
+            assert!((2..=BURST as usize).contains(&longest), "no train came: {longest}");
+        } else {
+            println!("SKIPPED: {:?} {:?}", sender.notes(), receiver.notes());
+        }
+    }
 
     #[test]
     fn an_arrival_lies_as_far_back_as_the_kernel_says_unless_the_clock_was_set() {

@@ -34,7 +34,10 @@ pub(crate) struct Arguments {
     /// Send datagrams instead of TCP
     #[arg(short, long)]
     udp: bool,
-    /// Send datagrams to a multicast group
+    /// Send a stream: this system's publisher and subscriber, with its own account
+    #[arg(long, conflicts_with = "udp")]
+    stream: bool,
+    /// Send datagrams, or a stream, to a multicast group
     #[arg(long, value_name = "GROUP", num_args = 0..=1, default_missing_value = "239.84.7.1", require_equals = true)]
     multicast: Option<Ipv4Addr>,
     /// How many receivers of multicast there are
@@ -85,6 +88,12 @@ pub(crate) struct Arguments {
     /// Refuse datagrams that are larger than the path takes, instead of cutting them
     #[arg(long)]
     dont_fragment: bool,
+    /// Let datagrams leave in trains, which the kernel handles in one piece (UDP_SEGMENT)
+    #[arg(long)]
+    gso: bool,
+    /// Receive trains of datagrams in one piece (UDP_GRO); drops are then counted in trains
+    #[arg(long)]
+    gro: bool,
     /// Print the report as one JSON object (docs/formats/bench.schema.json)
     #[arg(short = 'J', long)]
     json: bool,
@@ -133,10 +142,12 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
 
 impl Arguments {
     fn options(&self) -> Options {
-        let protocol = match (self.multicast, self.udp) {
-            (Some(_), _) => Protocol::Multicast,
-            (None, true) => Protocol::Udp,
-            (None, false) => Protocol::Tcp,
+        let protocol = match (self.stream, self.multicast, self.udp) {
+            (true, Some(_), _) => Protocol::StreamMulticast,
+            (true, None, _) => Protocol::Stream,
+            (false, Some(_), _) => Protocol::Multicast,
+            (false, None, true) => Protocol::Udp,
+            (false, None, false) => Protocol::Tcp,
         };
         let ways = match (self.reverse, self.bidir) {
             (_, true) => Ways::Both,
@@ -163,6 +174,8 @@ impl Arguments {
             from: self.other_end.bind,
             congestion_control: self.congestion.clone(),
             fragments: if self.dont_fragment { Fragments::Forbidden } else { Fragments::Allowed },
+            gso: self.gso,
+            gro: self.gro,
         }
     }
 
