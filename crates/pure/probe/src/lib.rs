@@ -1,22 +1,26 @@
 //! How things are measured: values in, values out, so that a method is proven before it meets a socket.
 //!
 //! [`cycle`] is one run of "so many elements every so many milliseconds" with its schedule, its account and its
-//! judge; [`flow`] is a paced flow of numbered datagrams with its account; [`pingpong`] a message there and
-//! back, over and over; [`Bisection`] looks for the largest size that
-//! holds, [`RateSearch`] for the highest rate that does so repeatedly; [`Summary`] says what repeats have in common, [`Percentiles`] what
-//! many times have.
+//! judge; [`flow`] is a paced flow of numbered datagrams with its account; [`pingpong`] a message there and back, over
+//! and over; [`Bisection`] looks for the largest size that holds, [`RateSearch`] for the highest rate that does so
+//! repeatedly; [`mhz_per_mbit`] is what moving data costs a processor; [`Summary`] and [`Moments`] say what repeats have in
+//! common, [`Percentiles`] what many times have.
 //!
 //! Not here: clocks, sockets, processes (`bench` runs these methods over real ones).
 
 mod bisection;
+mod cost;
 pub mod cycle;
 pub mod flow;
+mod moments;
 mod percentiles;
 pub mod pingpong;
 mod rate_search;
 mod summary;
 
 pub use bisection::{Answer, Bisection, Found, Next};
+pub use cost::mhz_per_mbit;
+pub use moments::Moments;
 pub use percentiles::Percentiles;
 pub use rate_search::{NextRate, RateSearch};
 pub use summary::Summary;
