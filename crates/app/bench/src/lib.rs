@@ -2,14 +2,15 @@
 //!
 //! Every figure comes with its repeats, their spread and the state of the host; what could not be measured is named
 //! with its reason. Start with [`throughput`], what goes through between two ends that speak over a [`control`]
-//! connection, with [`pingpong`], a message there and back, [`multicast`], one sender and
-//! many receivers, or with [`cycle`], the largest array that two processes exchange every cycle; [`Quota`] limits their
-//! processor time. [`iperf3`] speaks to another tool's clients and servers.
+//! connection, with [`pingpong`], a message there and back, [`multicast`], one sender and many receivers, [`cost`], what
+//! data take of a processor, or with [`cycle`], the largest array that two processes exchange every cycle; [`Quota`]
+//! limits their processor time. [`iperf3`] speaks to another tool's clients and servers.
 //!
 //! Not here: the methods (`probe`), arguments and terminals (`cli`).
 
 mod child;
 pub mod control;
+pub mod cost;
 pub mod cycle;
 mod drawing;
 mod greeting;
@@ -20,6 +21,7 @@ mod local_server;
 pub mod multicast;
 mod namespaces;
 pub mod pingpong;
+mod processor;
 mod quota;
 pub mod report;
 pub mod source_003;
@@ -32,5 +34,6 @@ pub use host::Host;
 pub use host_state::{HostState, Link};
 pub use local_server::{LocalServer, LocalServerError};
 pub use namespaces::{Cable, NamespaceError, Namespaces, Stay};
+pub use processor::Processor;
 pub use quota::{CpuGroup, Quota, QuotaError, Throttled};
 pub use report::Row;

@@ -22,7 +22,9 @@ mod worker;
 pub use client::{ThroughputError, Watch, measure};
 pub use loss_free::{Found, LossFree, LossFreeFound};
 pub use message::{Account, AccountState, Unit};
-pub use options::{Fragments, LARGEST_DATAGRAM_BYTES, Options, OptionsError, Protocol, Rate, Way, Ways};
+pub use options::{
+    Fragments, LARGEST_DATAGRAM_BYTES, Options, OptionsError, Protocol, Rate, Way, Ways, payload_of_datagram,
+};
 pub use report::{FORMAT, Figures, FlowReport, Interval, Report, RunReport, Settings, Start, State, VERSION};
 pub use server::TEST;
 pub use side::SideError;

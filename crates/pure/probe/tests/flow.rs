@@ -5,7 +5,9 @@
 use std::time::Duration;
 
 use ledger::Stage;
-use probe::flow::{Due, FlowAccount, FlowRate, FlowReceiver, FlowSent, Numbering, Pace, Stamp};
+use probe::flow::{
+    Arrival as Read, Due, FlowAccount, FlowRate, FlowReceiver, FlowSent, Numbering, Pace, SocketDrops, Stamp,
+};
 use probe::{Answer, Found, NextRate, RateSearch};
 use sim::{
     Address, Arrival, Bursts, Fate, Group, Lineup, Link, Node, NodeId, Order, Socket, WIRE_OVERHEAD_BYTES,
@@ -36,7 +38,7 @@ impl Part {
 impl Node for Part {
     fn receive(&mut self, now: Instant, arrival: &Arrival<'_>) {
         if let Self::Receiver(book) = self {
-            book.accept(now, arrival.bytes);
+            book.accept(Read { host: now, reader: now }, arrival.bytes);
             let totals = book.totals();
             assert!(totals.jitter_ns.is_none_or(f64::is_finite));
         }
@@ -81,7 +83,7 @@ fn play(seed: u64, link: Link, rate: FlowRate, payload_bytes: usize, time: Durat
     let outcomes = network.log().outcomes(NodeId(1));
     let arrived = outcomes.values().filter(|fate| matches!(fate, Fate::Delivered { .. })).count() as u64;
     assert_eq!(network.log().sent_count(), sent.numbered);
-    (book.close(Some(sent), 0), arrived)
+    (book.close(Some(sent), SocketDrops::default()), arrived)
 }
 
 /// A link that does one or several of all it can do.

@@ -78,6 +78,12 @@ impl<S> Start<S> {
         }
     }
 
+    /// Returns the same beginning of a measurement with other settings, which this one was a part of.
+    pub(crate) fn with<T>(self, test_start: T) -> Start<T> {
+        let Self { version, system_info, timestamp, connecting_to, client, server, same_host, .. } = self;
+        Start { version, system_info, timestamp, connecting_to, client, server, same_host, test_start }
+    }
+
     /// Says on which hosts it is measured.
     #[must_use]
     pub fn hosts_in_words(&self) -> String {

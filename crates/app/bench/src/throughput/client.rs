@@ -318,6 +318,7 @@ mod tests {
         let side = |failures: &[&str]| SideResult {
             flows: Vec::new(),
             used: Used::default(),
+            processor: crate::processor::Processor::default(),
             failures: failures.iter().map(ToString::to_string).collect(),
             notes: vec!["a clamped buffer".to_owned()],
         };

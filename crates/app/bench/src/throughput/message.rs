@@ -21,6 +21,7 @@ use probe::flow::{Delays, FlowAccount, FlowSent, FlowState, FlowTotals};
 use serde::{Deserialize, Serialize};
 
 use super::options::{Rate, Way};
+use crate::processor::Processor;
 use crate::report::Used;
 
 /// One of the two ends.
@@ -95,6 +96,8 @@ pub(super) struct Sent {
 pub(super) struct SideResult {
     pub(super) flows: Vec<FlowResult>,
     pub(super) used: Used,
+    /// The same in the terms of a cost.
+    pub(super) processor: Processor,
     /// What makes the run no whole one: flows that failed, accounts that do not add up. Each once.
     pub(super) failures: Vec<String>,
     pub(super) notes: Vec<String>,
@@ -165,6 +168,17 @@ impl End {
     /// Tells whether this end sends that way.
     pub(super) fn sends(self, way: Way) -> bool {
         (self == Self::Client) == (way == Way::Forward)
+    }
+}
+
+impl Unit {
+    /// Returns its name.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Datagrams => "datagrams",
+            Self::Bytes => "bytes",
+        }
     }
 }
 

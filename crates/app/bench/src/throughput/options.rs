@@ -338,6 +338,12 @@ impl Options {
     }
 }
 
+/// Returns the payload that fills datagrams as large as UDP's of so many bytes: less where there is another header.
+#[must_use]
+pub const fn payload_of_datagram(protocol: Protocol, datagram_bytes: usize) -> usize {
+    if protocol.is_stream() { datagram_bytes.saturating_sub(STREAM_HEADER_BYTES) } else { datagram_bytes }
+}
+
 impl Rate {
     /// Returns the payload bits a second that units of so many bytes come to; 0 is as fast as it goes.
     #[must_use]

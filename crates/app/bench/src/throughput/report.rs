@@ -17,6 +17,7 @@ use super::{csv, figure, page};
 use crate::drawing::FigureError;
 use crate::host;
 use crate::host_state::HostState;
+use crate::processor::Processor;
 pub use crate::report::State;
 use crate::report::{Forms, Row, chart, noise};
 
@@ -207,6 +208,10 @@ pub struct RunReport {
     pub client_cpu_percent: f64,
     /// The same of the server; null if it could not tell.
     pub server_cpu_percent: Option<f64>,
+    /// What the client took of its host's processors.
+    pub client_processor: Processor,
+    /// The same of the server; null if it could not tell.
+    pub server_processor: Option<Processor>,
     /// How many processors others kept busy on the client's host; null where the kernel does not say.
     pub client_elsewhere_cpus: Option<f64>,
     /// The same of the server's host.

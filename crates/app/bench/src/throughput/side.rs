@@ -12,6 +12,7 @@ use super::options::{Options, Rate};
 use super::transport::{Flow, TransportError};
 use super::worker::{Ended, Timetable, Worker};
 use crate::control::{Connection, ControlError};
+use crate::processor::ProcessorMeter;
 use crate::report::Meter;
 
 /// How long this end listens to the other before it looks after its own flows.
@@ -89,6 +90,7 @@ pub(super) struct Side {
     /// How long after the start that was; none while it is still to come.
     measured_from: Option<Duration>,
     meter: Meter,
+    processor: ProcessorMeter,
     is_sent_told: bool,
     is_stopping: bool,
 }
@@ -96,7 +98,7 @@ pub(super) struct Side {
 impl Side {
     /// Starts the threads of all flows.
     pub(super) fn start(run: &Run<'_>, flows: Vec<Flow>) -> Result<Self, SideError> {
-        let meter = Meter::begin();
+        let (meter, processor) = (Meter::begin(), ProcessorMeter::begin());
         let start = clock::monotonic();
         let run_time = run.options.run_time();
         let rate = run.rate.of_units(run.unit_bytes);
@@ -110,6 +112,7 @@ impl Side {
             omitted: Vec::new(),
             measured_from: run.options.omit.is_zero().then_some(Duration::ZERO),
             meter,
+            processor,
             is_sent_told: false,
             is_stopping: false,
         };
@@ -202,6 +205,8 @@ impl Side {
         if at == self.omit && elapsed >= at {
             self.omitted.clone_from(&flows);
             self.measured_from = Some(elapsed);
+            // What the beginning takes, such as memory that is touched for the first time, is omitted too.
+            (self.meter, self.processor) = (Meter::begin(), ProcessorMeter::begin());
         }
         Live { mark, at_ns: nanos(elapsed), flows }
     }
@@ -274,7 +279,9 @@ impl Side {
         // A hundred flows mostly fail for one reason.
         failures.sort_unstable();
         failures.dedup();
-        SideResult { flows, used: self.meter.used(), failures, notes }
+        let used = self.meter.used();
+        let processor = self.processor.taken(Duration::from_nanos(used.cpu_ns));
+        SideResult { flows, used, processor, failures, notes }
     }
 }
 

@@ -1,5 +1,6 @@
 //! `tallycast bench`: what is measured lies in the crate of that name, one verb a file here.
 
+mod cost;
 mod cycle;
 mod handout;
 mod iperf3;
@@ -57,6 +58,9 @@ enum What {
     /// One sender, many receivers: latency and loss of each
     #[command(after_help = multicast::EXAMPLES)]
     Multicast(multicast::Arguments),
+    /// What sending and receiving take of a processor, and how long data take through it: UDP, TCP, our stream
+    #[command(after_help = cost::EXAMPLES)]
+    Cost(cost::Arguments),
     /// The largest array two processes exchange every cycle, over UDP and shared memory
     #[command(after_help = cycle::EXAMPLES)]
     Cycle(cycle::Arguments),
@@ -104,6 +108,7 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
         Some(What::Throughput(arguments)) => throughput::run(&arguments),
         Some(What::Pingpong(arguments)) => pingpong::run(&arguments),
         Some(What::Multicast(arguments)) => multicast::run(&arguments),
+        Some(What::Cost(arguments)) => cost::run(&arguments),
         Some(What::Cycle(arguments)) => cycle::run(&arguments),
         Some(What::Reproduce(arguments)) => reproduce::run(&arguments),
         Some(What::Iperf3(arguments)) => iperf3::run(&arguments),

@@ -26,6 +26,8 @@ pub(super) fn run_report(run: u32, start: &Start, sums: Sums, sides: Sides<'_>) 
         sums,
         client_cpu_percent: ours.used.cpu_percent(),
         server_cpu_percent: theirs.map(|side| side.used.cpu_percent()),
+        client_processor: ours.processor,
+        server_processor: theirs.map(|side| side.processor),
         client_elsewhere_cpus: elsewhere.client,
         server_elsewhere_cpus: elsewhere.server,
         skipped,

@@ -54,7 +54,8 @@ fn side(key: FlowKey, total: Count, omitted: Count, account: Option<Account>) ->
         account,
     };
     let used = Used { cpu_ns: 30_000_000, elapsed_ns: 300_000_000, elsewhere_cpus: Some(0.15) };
-    SideResult { flows: vec![flow], used, failures: Vec::new(), notes: Vec::new() }
+    let processor = Processor::default();
+    SideResult { flows: vec![flow], used, processor, failures: Vec::new(), notes: Vec::new() }
 }
 
 fn account(sent: u64, received: u64) -> Account {

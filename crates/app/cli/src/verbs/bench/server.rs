@@ -41,12 +41,12 @@ pub(super) fn run(arguments: &Arguments, port: u16) -> anyhow::Result<Outcome> {
     Ok(Outcome::Fine)
 }
 
-/// Serves the process that started this one: tells it the address, and ends when it does.
+/// Serves the process that started this one, as often as it wants: tells it the address, and ends when it does.
 pub(super) fn run_for_parent(listen: IpAddr) -> anyhow::Result<Outcome> {
     let stop = Stop::on_signals()?;
     stop.with_parent()?;
     let listen = SocketAddr::new(listen, 0);
-    let options = ServerOptions { listen, lifetime: Lifetime::OneClient, patience: Patience::default() };
+    let options = ServerOptions { listen, lifetime: Lifetime::UntilStopped, patience: Patience::default() };
     let watch = |event: ServerEvent| {
         if let ServerEvent::Listening(address) = event {
             // A parent that does not read has died: then standard input ends too.

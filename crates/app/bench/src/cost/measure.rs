@@ -1,0 +1,102 @@
+//! Measuring: one transport after the other with the same server, and what came of each.
+
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use super::options::Options;
+use super::report::{Builder, Report};
+use crate::control::{ControlError, Patience};
+use crate::report::Watch;
+use crate::throughput::{self, Interval, OptionsError, Protocol, RunReport, ThroughputError};
+
+/// How long a server may take to be free again after the transport before.
+const FREE_AGAIN: Duration = Duration::from_secs(5);
+const LOOK: Duration = Duration::from_millis(10);
+
+/// Says why nothing could be measured.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CostError {
+    /// An option cannot be.
+    #[error(transparent)]
+    Options(#[from] OptionsError),
+    /// The first transport could not be measured.
+    #[error(transparent)]
+    Throughput(#[from] ThroughputError),
+}
+
+/// Measures with the server at an address, and reports.
+///
+/// # Errors
+/// [`CostError`] if nothing could be measured. What fails later is in the report.
+pub fn measure(options: &Options, server: SocketAddr, watch: &mut dyn Watch) -> Result<Report, CostError> {
+    options.check()?;
+    let mut builder: Option<Builder> = None;
+    for transport in &options.transports {
+        if builder.is_some() && watch.is_wanted_to_end() {
+            break;
+        }
+        match (runs_of(*transport, options, server, watch), &mut builder) {
+            (Ok(report), Some(builder)) => builder.add(*transport, report),
+            (Ok(report), none) => none.insert(Builder::new(options, &report.start)).add(*transport, report),
+            (Err(error), Some(builder)) => builder.skip(*transport, &error.to_string()),
+            (Err(error), None) => return Err(error.into()),
+        }
+    }
+    let builder = builder.expect("there is a transport, and the first was measured or is an error");
+    Ok(builder.finish(watch.is_wanted_to_end()))
+}
+
+/// Measures one transport.
+fn runs_of(
+    transport: Protocol,
+    options: &Options,
+    server: SocketAddr,
+    watch: &mut dyn Watch,
+) -> Result<throughput::Report, ThroughputError> {
+    let until = Instant::now() + FREE_AGAIN;
+    let runs = options.of(transport);
+    loop {
+        let mut watching = Watching { transport, runs: options.runs, done: 0, watch };
+        match throughput::measure(&runs, None, server, Patience::default(), &mut watching) {
+            // It still takes leave of us.
+            Err(ThroughputError::Control(ControlError::Busy { .. })) if Instant::now() < until => {
+                std::thread::sleep(LOOK);
+            }
+            measured => return measured,
+        }
+    }
+}
+
+/// Tells whoever watches the whole what is done of it.
+struct Watching<'a> {
+    transport: Protocol,
+    runs: u32,
+    done: u32,
+    watch: &'a mut dyn Watch,
+}
+
+impl Watching<'_> {
+    fn tell(&mut self) {
+        let Self { transport, runs, done, .. } = self;
+        let run = (*done + 1).min(*runs);
+        self.watch.progress(&|| format!("{}: run {run} of {runs}", transport.name()));
+    }
+}
+
+impl throughput::Watch for Watching<'_> {
+    fn began(&mut self, _start: &throughput::Start) {
+        self.tell();
+    }
+
+    fn interval(&mut self, _interval: &Interval) {}
+
+    fn run_ended(&mut self, _run: &RunReport) {
+        self.done += 1;
+        self.tell();
+    }
+
+    fn is_wanted_to_end(&self) -> bool {
+        self.watch.is_wanted_to_end()
+    }
+}

@@ -1,0 +1,414 @@
+//! What a measurement of costs found: the object that `--json` prints, from which the other forms are made.
+//!
+//! Its form is published as `docs/formats/bench-cost.schema.json`; a test compares the two.
+
+use std::time::Duration;
+
+use probe::{Moments, Summary, mhz_per_mbit};
+use serde::{Deserialize, Serialize};
+use sys::clock;
+
+use super::options::Options;
+use super::output;
+use super::source::{SourceHost, hosts};
+use crate::drawing::FigureError;
+use crate::host;
+use crate::processor::Processor;
+use crate::report::{Forms, Row, RowNames, Start, State, chart, noise};
+use crate::throughput::{self, Account, Protocol, RunReport};
+
+/// What kind of object it is.
+pub const FORMAT: &str = "tallycast.bench.cost";
+/// The version of its form; a change that a reader must know of raises it.
+pub const VERSION: u32 = 1;
+
+/// All that was found.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Report {
+    /// [`FORMAT`].
+    pub format: String,
+    /// [`VERSION`].
+    pub version: u32,
+    /// When, where and what.
+    pub start: Start<Settings>,
+    /// Every transport, in the order of measuring.
+    pub transports: Vec<Measured>,
+    /// What document 001 measured on its hosts.
+    pub source: Vec<SourceHost>,
+    /// How it ended.
+    pub end: End,
+}
+
+/// The options of a measurement, as told.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Settings {
+    /// What was compared.
+    pub transports: Vec<String>,
+    /// Payload bits a second.
+    pub target_bitrate: u64,
+    /// The payload of a datagram of UDP.
+    pub datagram_bytes: u64,
+    /// The socket buffers that were asked for.
+    pub sock_bufsize: u64,
+    /// Seconds of a run.
+    pub duration: f64,
+    /// Runs of each transport.
+    pub runs: u32,
+}
+
+/// A transport.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Measured {
+    /// Which.
+    pub transport: String,
+    /// Payload bytes of a unit: a datagram, or what one call handed over.
+    pub blksize: u64,
+    /// Every run.
+    pub runs: Vec<Run>,
+    /// What the whole ones among them have in common.
+    pub figures: Vec<Figure>,
+    /// Why there is none, or they are not all; null if all is there.
+    pub trouble: Option<String>,
+}
+
+/// A run: the client sends, the server receives.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Run {
+    /// Which, from 0.
+    pub run: u32,
+    /// Payload that was sent.
+    pub bytes_sent: u64,
+    /// Payload that arrived.
+    pub bytes_received: u64,
+    /// Payload bits that arrived, a second.
+    pub bits_per_second: f64,
+    /// Datagrams that did not arrive; null over TCP.
+    pub lost_percent: Option<f64>,
+    /// What the sender took.
+    pub sender: Processor,
+    /// What the receiver took; null if it could not tell.
+    pub receiver: Option<Processor>,
+    /// Processor frequency for each megabit a second that was sent; null where the frequency is not known.
+    pub send_mhz_per_mbit: Option<f64>,
+    /// The same for what was received.
+    pub receive_mhz_per_mbit: Option<f64>,
+    /// Mean time from the call that sent to the read that delivered; null where the hosts have no clock in common.
+    pub delay_ms: Option<f64>,
+    /// What became of all that was sent.
+    pub accounts: Vec<Account>,
+    /// Why it is not whole, and counts nowhere; null if it is.
+    pub trouble: Option<String>,
+    /// Why it is not to be relied on; empty when all was quiet.
+    pub noise: Vec<String>,
+}
+
+/// What the runs of a transport have in common.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Figure {
+    /// What of them.
+    pub metric: Metric,
+    /// The arithmetic mean, as in the source.
+    pub mean: f64,
+    /// The standard deviation of a sample; null of one run.
+    pub standard_deviation: Option<f64>,
+    /// The median.
+    pub median: f64,
+    /// A quarter lies below.
+    pub lower_quartile: f64,
+    /// A quarter lies above.
+    pub upper_quartile: f64,
+    /// The least.
+    pub min: f64,
+    /// The most.
+    pub max: f64,
+    /// How many runs.
+    pub runs: u64,
+}
+
+/// What is measured of a run.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Metric {
+    /// Processor frequency for each megabit a second that is sent.
+    SendMhzPerMbit,
+    /// The same for what is received.
+    ReceiveMhzPerMbit,
+    /// The delay in both end systems.
+    DelayMs,
+}
+
+/// How a measurement ended.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct End {
+    /// UTC, in nanoseconds since 1970.
+    pub time_ns: i64,
+    /// Whether all runs are there.
+    pub state: State,
+    /// Median and spread, one row for each figure.
+    pub rows: Vec<Row>,
+    /// Why the measurement is not to be relied on; empty when all was quiet.
+    pub noise: Vec<String>,
+    /// What is to be known beside.
+    pub notes: Vec<String>,
+    /// Tasks ready to run on the client's host, averaged over the last minute.
+    pub load_1min: Option<f64>,
+}
+
+impl Metric {
+    /// All of them, in the order of the source's table.
+    pub const ALL: [Self; 3] = [Self::SendMhzPerMbit, Self::ReceiveMhzPerMbit, Self::DelayMs];
+
+    /// Returns its name, as in the JSON.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::SendMhzPerMbit => "send_mhz_per_mbit",
+            Self::ReceiveMhzPerMbit => "receive_mhz_per_mbit",
+            Self::DelayMs => "delay_ms",
+        }
+    }
+
+    /// Returns its unit.
+    #[must_use]
+    pub const fn unit(self) -> &'static str {
+        match self {
+            Self::SendMhzPerMbit | Self::ReceiveMhzPerMbit => "MHz/(Mbit/s)",
+            Self::DelayMs => "ms",
+        }
+    }
+
+    /// Returns what a run came to.
+    #[must_use]
+    pub const fn of(self, run: &Run) -> Option<f64> {
+        match self {
+            Self::SendMhzPerMbit => run.send_mhz_per_mbit,
+            Self::ReceiveMhzPerMbit => run.receive_mhz_per_mbit,
+            Self::DelayMs => run.delay_ms,
+        }
+    }
+}
+
+impl Report {
+    /// Returns what was measured of a transport.
+    #[must_use]
+    pub fn of(&self, protocol: Protocol) -> Option<&Measured> {
+        self.transports.iter().find(|it| it.transport == protocol.name())
+    }
+
+    /// Tells whether every run of every transport is there and whole.
+    #[must_use]
+    pub fn is_whole(&self) -> bool {
+        self.end.state == State::Complete && self.transports.iter().all(|it| it.trouble.is_none())
+    }
+}
+
+impl Measured {
+    /// Returns the values of all whole runs.
+    #[must_use]
+    pub fn values(&self, metric: Metric) -> Vec<f64> {
+        let whole = self.runs.iter().filter(|run| run.trouble.is_none());
+        whole.filter_map(|run| metric.of(run)).collect()
+    }
+
+    /// Returns what they have in common.
+    #[must_use]
+    pub fn figure(&self, metric: Metric) -> Option<&Figure> {
+        self.figures.iter().find(|figure| figure.metric == metric)
+    }
+}
+
+impl Figure {
+    fn of(metric: Metric, values: &[f64]) -> Option<Self> {
+        let (summary, moments) = (Summary::of(values)?, Moments::of(values)?);
+        Some(Self {
+            metric,
+            mean: moments.mean,
+            standard_deviation: moments.standard_deviation,
+            median: summary.median,
+            lower_quartile: summary.lower_quartile,
+            upper_quartile: summary.upper_quartile,
+            min: summary.min,
+            max: summary.max,
+            runs: summary.count as u64,
+        })
+    }
+}
+
+impl Run {
+    fn of(report: &throughput::Report, run: &RunReport) -> Self {
+        let (sent, received) = (run.sums.sum_sent, run.sums.sum_received);
+        let (bytes_sent, bytes_received) = (sent.map_or(0, |it| it.bytes), received.map_or(0, |it| it.bytes));
+        let cost = |taken: &Processor, bytes: u64| {
+            mhz_per_mbit(Duration::try_from_secs_f64(taken.cpu_seconds).ok()?, taken.mhz?, bytes * 8)
+        };
+        let flows = report.end.streams.iter().filter(|flow| flow.run == run.run);
+        Self {
+            run: run.run,
+            bytes_sent,
+            bytes_received,
+            bits_per_second: received.map_or(0.0, |it| it.bits_per_second),
+            lost_percent: received.and_then(|it| it.lost_percent),
+            sender: run.client_processor,
+            receiver: run.server_processor,
+            send_mhz_per_mbit: cost(&run.client_processor, bytes_sent),
+            receive_mhz_per_mbit: run.server_processor.and_then(|it| cost(&it, bytes_received)),
+            delay_ms: received.and_then(|it| it.delay_ms),
+            accounts: flows.filter_map(|flow| flow.account.clone()).collect(),
+            trouble: run.trouble.clone(),
+            noise: run.noise.clone(),
+        }
+    }
+}
+
+impl Forms for Report {
+    fn to_html(&self) -> Result<String, FigureError> {
+        output::page(self)
+    }
+
+    fn to_png(&self) -> Result<Vec<u8>, FigureError> {
+        chart::png(
+            &output::charts(self),
+            &format!("{}\n{}", self.in_words(), noise::in_words(&self.end.noise)),
+        )
+    }
+
+    fn to_csv(&self) -> String {
+        output::csv(self)
+    }
+}
+
+/// A report that grows.
+pub(super) struct Builder {
+    report: Report,
+    is_broken_off: bool,
+    elsewhere: Vec<String>,
+}
+
+impl Builder {
+    /// Begins, with the hosts of the first transport's measurement.
+    pub(super) fn new(options: &Options, start: &throughput::Start) -> Self {
+        let settings = Settings {
+            transports: options.transports.iter().map(|it| it.name().to_owned()).collect(),
+            target_bitrate: options.bits_per_second,
+            datagram_bytes: options.datagram_bytes as u64,
+            sock_bufsize: options.buffer_bytes as u64,
+            duration: options.duration.as_secs_f64(),
+            runs: options.runs,
+        };
+        let start = start.clone().with(settings);
+        let end = End {
+            time_ns: 0,
+            state: State::Complete,
+            rows: Vec::new(),
+            noise: Vec::new(),
+            notes: Vec::new(),
+            load_1min: None,
+        };
+        let (format, transports) = (FORMAT.to_owned(), Vec::new());
+        let report = Report { format, version: VERSION, start, transports, source: hosts(), end };
+        Self { report, is_broken_off: false, elsewhere: Vec::new() }
+    }
+
+    /// Adds the runs of a transport.
+    pub(super) fn add(&mut self, protocol: Protocol, report: throughput::Report) {
+        let runs: Vec<Run> = report.end.runs.iter().map(|run| Run::of(&report, run)).collect();
+        let trouble = match report.end.state {
+            State::Complete => None,
+            State::Interrupted => Some("it was ended early".to_owned()),
+            State::BrokenOff => {
+                let of_run = runs.iter().find_map(|run| run.trouble.clone());
+                Some(of_run.unwrap_or_else(|| "it broke off".to_owned()))
+            }
+        };
+        self.is_broken_off |= report.end.state == State::BrokenOff;
+        let name = protocol.name();
+        self.elsewhere.extend(report.end.noise.iter().map(|noise| format!("{name}: {noise}")));
+        for note in report.end.notes {
+            if !self.report.end.notes.contains(&note) {
+                self.report.end.notes.push(note);
+            }
+        }
+        let mut measured = Measured {
+            transport: name.to_owned(),
+            blksize: report.start.test_start.blksize,
+            runs,
+            figures: Vec::new(),
+            trouble,
+        };
+        let figure = |metric: &Metric| Figure::of(*metric, &measured.values(*metric));
+        measured.figures = Metric::ALL.iter().filter_map(figure).collect();
+        self.report.transports.push(measured);
+    }
+
+    /// Adds a transport that could not be measured.
+    pub(super) fn skip(&mut self, protocol: Protocol, reason: &str) {
+        self.is_broken_off = true;
+        self.report.transports.push(Measured {
+            transport: protocol.name().to_owned(),
+            blksize: 0,
+            runs: Vec::new(),
+            figures: Vec::new(),
+            trouble: Some(reason.to_owned()),
+        });
+    }
+
+    pub(super) fn finish(mut self, was_interrupted: bool) -> Report {
+        let Report { start, transports, end, .. } = &mut self.report;
+        end.time_ns = clock::wall().as_nanos();
+        end.state = State::of(self.is_broken_off, was_interrupted);
+        end.load_1min = host::load();
+        end.rows = transports.iter().flat_map(|it| rows(&start.test_start, it)).collect();
+        end.noise = self.elsewhere;
+        end.noise.extend(noise::spreads("costs", end.rows.iter().filter(|row| row.metric != "delay_ms")));
+        end.notes.extend(limits(start, transports));
+        self.report
+    }
+}
+
+fn rows(settings: &Settings, measured: &Measured) -> Vec<Row> {
+    let case = format!("{}B/{}Mbit/s", measured.blksize, settings.target_bitrate / 1_000_000);
+    let system = measured.transport.to_lowercase();
+    let row = |metric: &Metric| {
+        let names = RowNames {
+            bench: "cost",
+            case: &case,
+            system: &system,
+            metric: metric.name(),
+            unit: metric.unit(),
+        };
+        Row::of(names, &measured.values(*metric))
+    };
+    Metric::ALL.iter().filter_map(row).collect()
+}
+
+/// Says what the figures do not say here.
+fn limits(start: &Start<Settings>, transports: &[Measured]) -> Vec<String> {
+    let runs = || transports.iter().flat_map(|it| &it.runs);
+    let is_without_frequency = runs().any(|run| run.sender.mhz.is_none());
+    let mut notes = Vec::new();
+    if start.same_host {
+        notes.push(
+            "both ends are on one host: what the kernel does to receive is done in the name of the sender's call, so that the \
+             costs of sending and receiving can be added and not be compared"
+                .to_owned(),
+        );
+    } else {
+        notes.push("the delay was not measured: the two hosts have no clock in common".to_owned());
+    }
+    if is_without_frequency {
+        notes.push(
+            "the frequency of the processors is not told here: costs are known as processor time only (`cpu_seconds`)"
+                .to_owned(),
+        );
+    }
+    notes
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,93 @@
+//! Costs as lines for people: means and medians with their spread, the source's hosts beside them.
+
+use std::fmt;
+
+use super::report::{Measured, Metric, Report};
+use super::source::SourceCosts;
+use crate::report::words;
+
+impl Report {
+    /// Says what was measured, and where.
+    #[must_use]
+    #[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
+    pub fn in_words(&self) -> String {
+        let test = &self.start.test_start;
+        format!(
+            "{}\n{} at {}, datagrams of {} bytes as UDP has them, buffers of {}; {} of {} s each",
+            self.start.hosts_in_words(),
+            test.transports.join(", "),
+            words::rate(test.target_bitrate as f64),
+            test.datagram_bytes,
+            words::bytes(test.sock_bufsize as f64),
+            words::counted(test.runs, "run"),
+            test.duration
+        )
+    }
+}
+
+/// What the metrics are called in a table's head.
+const HEADS: [&str; 3] = ["SEND [MHz/(Mbit/s)]", "RECEIVE [MHz/(Mbit/s)]", "DELAY [ms]"];
+
+impl fmt::Display for Report {
+    /// Writes each transport with what it costs, the source's hosts, and what is to be known beside.
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(formatter, "{}\n", self.in_words())?;
+        let [send, receive, delay] = HEADS;
+        writeln!(formatter, "{:18} {send:>34} {receive:>34} {delay:>34}", "")?;
+        let mark = if self.end.noise.is_empty() { "" } else { "~" };
+        for measured in &self.transports {
+            measured.write(formatter, mark)?;
+        }
+        writeln!(formatter, "\nsource 001, table 2, means of 100 runs:")?;
+        for host in &self.source {
+            for (transport, costs) in [("UDP", host.udp), ("TCP", host.tcp)] {
+                let [send, receive, delay] = costs.in_words();
+                let name = format!("{} {transport}", host.name);
+                writeln!(formatter, "{name:18} {send:>34} {receive:>34} {delay:>34}  {}", host.machine)?;
+            }
+        }
+        self.end.noise.iter().try_for_each(|noise| writeln!(formatter, "~ noisy: {noise}"))?;
+        self.end.notes.iter().try_for_each(|note| writeln!(formatter, "note: {note}"))?;
+        self.end.state.in_words().map_or(Ok(()), |words| writeln!(formatter, "{words}"))
+    }
+}
+
+impl Measured {
+    /// Writes two lines: mean and deviation as the source has them, then median and extremes, with loss and repeats.
+    fn write(&self, formatter: &mut fmt::Formatter<'_>, mark: &str) -> fmt::Result {
+        let cells = |of: fn(&super::report::Figure) -> String| {
+            Metric::ALL.map(|metric| self.figure(metric).map_or_else(|| "not measured".to_owned(), of))
+        };
+        let [send, receive, delay] = cells(|it| match it.standard_deviation {
+            Some(deviation) => format!("mean {:.3} ± {deviation:.3}", it.mean),
+            None => format!("mean {:.3}", it.mean),
+        });
+        let name = format!("{mark}{}", self.transport);
+        writeln!(formatter, "{name:18} {send:>34} {receive:>34} {delay:>34}  {}", self.loss_in_words())?;
+        let [send, receive, delay] = cells(|it| format!("{:.3} ({:.3} – {:.3})", it.median, it.min, it.max));
+        writeln!(formatter, "{:18} {send:>34} {receive:>34} {delay:>34}", "  median")?;
+        self.trouble.as_ref().map_or(Ok(()), |trouble| writeln!(formatter, "  not whole: {trouble}"))
+    }
+
+    /// Says what was lost in all runs together: no cost without it.
+    #[must_use]
+    pub fn loss_in_words(&self) -> String {
+        let accounts = || self.runs.iter().flat_map(|run| &run.accounts);
+        let (sent, missing) =
+            (accounts().map(|it| it.sent).sum::<u64>(), accounts().map(|it| it.missing()).sum::<u64>());
+        let runs = words::counted(u32::try_from(self.runs.len()).unwrap_or(u32::MAX), "run");
+        let unit = accounts().next().map_or("units", |it| it.unit.name());
+        format!("{missing} of {sent} {unit} lost in {runs}")
+    }
+}
+
+impl SourceCosts {
+    /// Returns what a table says of them, in the order of [`Metric::ALL`].
+    pub(super) fn in_words(&self) -> [String; 3] {
+        [
+            format!("mean {:.2}", self.send_mhz_per_mbit),
+            format!("mean {:.2}", self.receive_mhz_per_mbit),
+            format!("mean {:.3}", self.delay_ms),
+        ]
+    }
+}

@@ -1,0 +1,97 @@
+//! `tallycast bench cost`: real runs of every transport, small ones. No test says what a bit costs, which the machine
+//! decides; each says that the costs follow from what was counted, and that every account closes.
+
+use std::collections::BTreeSet;
+
+use bench::cost::{Metric, Report, Run};
+use bench::report::State;
+use bench::throughput::AccountState;
+use rustix::process::Signal;
+use serde_json::Value;
+
+use crate::program::{Running, run, wait_for};
+use crate::schema::Schema;
+
+/// Two runs of each transport, as short as they can be.
+const SHORT: [&str; 8] = ["bench", "cost", "--runs", "2", "-t", "100ms", "-b", "8M"];
+
+/// Reads a report that the schema accepts.
+fn read(value: &Value) -> Report {
+    let schema = Schema::parse(include_str!("../../../../../docs/formats/bench-cost.schema.json"));
+    assert_eq!(schema.check(value), Ok(()));
+    serde_json::from_value(value.clone()).unwrap()
+}
+
+fn check_run(run: &Run) {
+    assert!(!run.accounts.is_empty() && run.bytes_received > 0, "{run:?}");
+    for account in &run.accounts {
+        assert!(account.adds_up() && account.state == AccountState::Closed, "{account:?}");
+    }
+    assert!(run.delay_ms.is_some_and(|delay| delay > 0.0), "both ends are one host: {run:?}");
+    let sides = [
+        (Some(run.sender), run.bytes_sent, run.send_mhz_per_mbit),
+        (run.receiver, run.bytes_received, run.receive_mhz_per_mbit),
+    ];
+    for (taken, bytes, cost) in sides {
+        let taken = taken.unwrap();
+        let Some(mhz) = taken.mhz else {
+            assert_eq!(cost, None, "without a frequency there is no cost");
+            continue;
+        };
+        let cycles = taken.cpu_seconds * mhz * 1e6;
+        assert!((cost.unwrap() * bytes as f64 * 8.0 - cycles).abs() <= cycles * 1e-6, "{run:?}");
+    }
+}
+
+#[test]
+fn costs_follow_from_processor_time_frequency_and_what_went_through() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let (csv, html, png) = (path("a.csv"), path("a.html"), path("a.png"));
+    let output = run(&[&SHORT[..], &["-J", "--csv", &csv, "--html", &html, "--png", &png]].concat());
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    let report = read(&serde_json::from_slice(&output.stdout).unwrap());
+    let names: Vec<&str> = report.transports.iter().map(|it| it.transport.as_str()).collect();
+    assert_eq!((names, report.end.state), (vec!["UDP", "TCP", "stream"], State::Complete));
+    for measured in &report.transports {
+        assert_eq!((measured.runs.len(), &measured.trouble), (2, &None), "{measured:?}");
+        measured.runs.iter().for_each(check_run);
+        let delay = measured.figure(Metric::DelayMs).unwrap();
+        let values = measured.values(Metric::DelayMs);
+        assert!((delay.mean - values.iter().sum::<f64>() / 2.0).abs() < 1e-9);
+        assert!(delay.min <= delay.median && delay.median <= delay.max && delay.standard_deviation.is_some());
+    }
+    let systems: BTreeSet<&str> = report.end.rows.iter().map(|row| row.system.as_str()).collect();
+    assert_eq!(systems, BTreeSet::from(["stream", "tcp", "udp"]));
+    let text = |path: &str| std::fs::read_to_string(path).unwrap();
+    assert_eq!(text(&csv).lines().count(), 1 + 3 * 2);
+    assert!(text(&html).contains("sara77") && !text(&html).contains("NaN"));
+    assert_eq!(&std::fs::read(&png).unwrap()[1..4], b"PNG");
+}
+
+#[test]
+fn a_measurement_that_is_ended_early_prints_what_it_has() {
+    let bench = Running::start(&["bench", "cost", "-t", "600", "-b", "1M", "-J"]);
+    // Its server is started after it has begun to listen for signals.
+    wait_for("its server", || (!bench.children().is_empty()).then_some(()));
+    bench.signal(Signal::INT);
+    let (status, lines) = bench.wait();
+    assert_eq!(read(lines.last().unwrap()).end.state, State::Interrupted);
+    assert!(matches!(status.code(), Some(1 | 2)), "2 if nothing had arrived yet: {status}");
+}
+
+#[test]
+fn what_cannot_be_is_refused_with_the_way_out() {
+    let refusal = |arguments: &[&str]| {
+        let output = run(&[&["bench", "cost"], arguments].concat());
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        String::from_utf8(output.stderr).unwrap()
+    };
+    assert!(
+        refusal(&["-l", "99"]).contains("-l in bytes must be from 20"),
+        "less than a stream's header leaves"
+    );
+    assert!(refusal(&["-b", "0"]).contains("-b in bits a second must be from 1"));
+    assert!(refusal(&["--transports", "sctp"]).contains("udp, tcp, stream"));
+}
