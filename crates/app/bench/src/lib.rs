@@ -24,6 +24,7 @@ pub mod pingpong;
 mod processor;
 mod quota;
 pub mod report;
+pub mod source_001;
 pub mod source_003;
 pub mod source_004;
 pub mod throughput;

@@ -86,7 +86,7 @@ fn runs(page: &mut Page, report: &Report) {
 }
 
 /// Draws what every run came to: one figure for each metric, a line for each transport.
-pub(super) fn charts(report: &Report) -> Vec<Chart> {
+pub(crate) fn charts(report: &Report) -> Vec<Chart> {
     let titles = ["Sending", "Receiving", "Delay in the end systems"];
     let chart = |(metric, title): (Metric, &str)| {
         let series: Vec<Series> = report

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use bench::cost::{Metric, Report, Run};
-use bench::report::State;
+use bench::report::{Reproduction, State};
 use bench::throughput::AccountState;
 use rustix::process::Signal;
 use serde_json::Value;
@@ -79,6 +79,20 @@ fn a_measurement_that_is_ended_early_prints_what_it_has() {
     let (status, lines) = bench.wait();
     assert_eq!(read(lines.last().unwrap()).end.state, State::Interrupted);
     assert!(matches!(status.code(), Some(1 | 2)), "2 if nothing had arrived yet: {status}");
+}
+
+#[test]
+fn a_reproduction_that_is_ended_early_prints_what_it_has() {
+    let bench = Running::start(&["bench", "reproduce", "001", "--full", "-J"]);
+    wait_for("its server", || (!bench.children().is_empty()).then_some(()));
+    bench.signal(Signal::INT);
+    let (_, lines) = bench.wait();
+    let line = lines.last().unwrap();
+    let schema = Schema::parse(include_str!("../../../../../docs/formats/bench-reproduce.schema.json"));
+    assert_eq!(schema.check(line), Ok(()));
+    let it: Reproduction = serde_json::from_value(line.clone()).unwrap();
+    assert_eq!((it.document.as_str(), it.state), ("001", State::Interrupted));
+    assert!(it.conclusions.iter().any(|it| it.source.contains("as large as the MTU")));
 }
 
 #[test]

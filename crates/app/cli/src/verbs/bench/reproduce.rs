@@ -4,9 +4,9 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use anyhow::bail;
-use bench::report::{Grid, State};
+use bench::report::{Grid, Reproduction, State};
 use bench::source_003::{self, Path};
-use bench::{Cable, Namespaces, source_004};
+use bench::{Cable, Namespaces, source_001, source_004};
 use clap::{Args, ValueEnum};
 
 use super::handout::Handout;
@@ -16,6 +16,8 @@ use crate::Outcome;
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
+  tallycast bench reproduce 001                           what UDP, TCP and our stream cost a processor, in a minute
+  tallycast bench reproduce 001 --full -c 192.0.2.7       the same between two hosts, as often as the document
   tallycast bench reproduce 003                           ping-pongs and parallel streams; between namespaces as root
   tallycast bench reproduce 003 -c 192.0.2.7 --html 003.html
   tallycast bench reproduce 004                           a few points of its grid, in three to four minutes
@@ -40,6 +42,9 @@ pub(crate) struct Arguments {
 /// The documents that can be done again.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 enum Document {
+    /// What UDP and TCP take of a processor, and the delay in the end systems
+    #[value(name = "001")]
+    Costs,
     /// TCP and UDT over 10 Gbit/s: messages there and back, parallel streams
     #[value(name = "003")]
     LongPath,
@@ -51,6 +56,7 @@ enum Document {
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     let grid = if arguments.full { Grid::Full } else { Grid::Short };
     match arguments.document {
+        Document::Costs => costs(grid, arguments),
         Document::LongPath => long_path(grid, arguments),
         Document::Exchange => {
             if !arguments.other_end.is_this_host() {
@@ -61,6 +67,14 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
             })
         }
     }
+}
+
+fn costs(grid: Grid, arguments: &Arguments) -> anyhow::Result<Outcome> {
+    let report = arguments.handout.of(|watch| {
+        let scene = Scene::set(&arguments.other_end)?;
+        Ok(source_001::measure(grid, scene.server(), watch))
+    })?;
+    judge(&report)
 }
 
 /// Half of the time there and back of document 003.
@@ -81,6 +95,10 @@ fn long_path(grid: Grid, arguments: &Arguments) -> anyhow::Result<Outcome> {
         };
         Ok(source_003::measure(grid, mtus, &controls, &mut lay, watch))
     })?;
+    judge(&report)
+}
+
+fn judge(report: &Reproduction) -> anyhow::Result<Outcome> {
     let (measured, _) = report.counts();
     if measured == 0 && report.state != State::Interrupted {
         bail!("nothing could be measured\nthe report says why");

@@ -1,0 +1,293 @@
+//! Document 001 done again: what UDP and TCP cost an end system, and its conclusions beside what was measured here.
+//!
+//! Source: document 001, Gu and Grossman, "Optimizing UDP-based Protocol Implementations" (PFLDnet 2005), sections 1 and
+//! 2: table 2, and of figure 2 what packets of every size take of the processors. Its hosts spoke to each other over a
+//! network; where that makes a difference to what is compared, the conclusion is not judged, and says why. Its rates over
+//! socket buffers and packet sizes, figure 1 and the rest of figure 2, are not done again here.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use probe::Summary;
+
+use crate::cost::{self, Metric, Report, SourceCosts, SourceHost};
+use crate::report::chart::{Axis, COLOURS, Chart, Point, Series};
+use crate::report::{Agreement, Beside, Conclusion, Grid, Reproduction, Row, State, Watch};
+use crate::throughput::Protocol;
+
+/// The largest packet of the source's networks; TCP fills packets of this size there, as UDP does.
+const SOURCE_MTU_BYTES: u32 = 1_500;
+
+/// The payloads of datagrams for figure 2; the largest but one fills the source's packets.
+const PAYLOADS: [usize; 6] = [128, 256, 512, 1_024, MTU_PAYLOAD, 8_192];
+const MTU_PAYLOAD: usize = 1_472;
+/// So slow that the smallest datagrams are no more than 20,000 a second. Units: bits a second.
+const RATE_OF_SIZES: u64 = 20_000_000;
+
+/// Returns what is measured for table 2. Packets and buffers are the source's, the rate, which it does not tell, is ours.
+#[must_use]
+pub fn options(grid: Grid) -> cost::Options {
+    match grid {
+        Grid::Short => cost::Options { duration: Duration::from_millis(500), ..cost::Options::default() },
+        Grid::Full => cost::Options { runs: 100, ..cost::Options::default() },
+    }
+}
+
+/// Returns what is measured of datagrams with a payload for figure 2.
+#[must_use]
+pub fn options_of_size(grid: Grid, payload: usize) -> cost::Options {
+    let (runs, duration) = match grid {
+        Grid::Short => (5, Duration::from_millis(300)),
+        Grid::Full => (20, Duration::from_secs(1)),
+    };
+    cost::Options {
+        transports: vec![Protocol::Udp],
+        datagram_bytes: payload,
+        bits_per_second: RATE_OF_SIZES,
+        runs,
+        duration,
+        ..cost::Options::default()
+    }
+}
+
+/// Measures with the server at an address, and compares.
+#[must_use]
+pub fn measure(grid: Grid, server: SocketAddr, watch: &mut dyn Watch) -> Reproduction {
+    let mut it = Measuring { server, report: Reproduction::begin("001", grid), is_broken_off: false };
+    if let Some(report) = it.part("table 2: UDP, TCP and our stream", &options(grid), watch) {
+        it.report.table = table(&report);
+        it.report.conclusions = conclusions(&report);
+        it.report.charts = cost::charts(&report);
+        it.report.notes.clone_from(&report.end.notes);
+    }
+    let mut sizes = Vec::new();
+    for payload in PAYLOADS {
+        if watch.is_wanted_to_end() {
+            break;
+        }
+        let name = format!("figure 2: UDP in datagrams of {payload} bytes");
+        let report = it.part(&name, &options_of_size(grid, payload), watch);
+        sizes.extend(report.map(|report| OfSize::of(payload, &report)));
+    }
+    it.report.conclusions.push(larger_is_cheaper(&sizes));
+    it.report.charts.extend(chart(&sizes));
+    let state = State::of(it.is_broken_off, watch.is_wanted_to_end());
+    it.report.end(state)
+}
+
+struct Measuring {
+    server: SocketAddr,
+    report: Reproduction,
+    is_broken_off: bool,
+}
+
+impl Measuring {
+    /// Measures one part; `None`, and said, if it cannot be.
+    fn part(&mut self, name: &str, options: &cost::Options, watch: &mut dyn Watch) -> Option<Report> {
+        match cost::measure(options, self.server, watch) {
+            Ok(report) => {
+                self.is_broken_off |= report.end.state == State::BrokenOff;
+                self.report.measured(name, &report, &report.end.rows, &report.end.noise);
+                Some(report)
+            }
+            Err(error) => {
+                self.is_broken_off = true;
+                self.report.skipped(name, error.to_string());
+                None
+            }
+        }
+    }
+}
+
+/// What datagrams of one size cost both ends together.
+#[derive(Clone, PartialEq, Debug)]
+struct OfSize {
+    payload: usize,
+    cost: Option<Summary>,
+}
+
+impl OfSize {
+    fn of(payload: usize, report: &Report) -> Self {
+        let runs = report.of(Protocol::Udp).into_iter().flat_map(|it| &it.runs);
+        let whole = runs.filter(|run| run.trouble.is_none());
+        let costs: Vec<f64> =
+            whole.filter_map(|run| Some(run.send_mhz_per_mbit? + run.receive_mhz_per_mbit?)).collect();
+        Self { payload, cost: Summary::of(&costs) }
+    }
+}
+
+/// Judges that packets as large as the MTU cost less than smaller ones.
+fn larger_is_cheaper(sizes: &[OfSize]) -> Conclusion {
+    const SOURCE: &str = "the packet should be as large as the MTU: smaller ones take more of the processors";
+    let at_mtu = sizes.iter().find(|it| it.payload == MTU_PAYLOAD).and_then(|it| it.cost);
+    let Some(at_mtu) = at_mtu else { return not_measured(SOURCE) };
+    let smaller = sizes.iter().filter(|it| it.payload < MTU_PAYLOAD);
+    let smaller: Vec<(usize, Summary)> = smaller.filter_map(|it| Some((it.payload, it.cost?))).collect();
+    let dearer = smaller.iter().filter(|(_, cost)| is_below(&at_mtu, cost)).count();
+    let told = smaller.iter().map(|(payload, cost)| format!("{:.3} at {payload}", cost.median));
+    let here = format!(
+        "both ends together {:.3} MHz/(Mbit/s) at {MTU_PAYLOAD} bytes, {}",
+        at_mtu.median,
+        told.collect::<Vec<_>>().join(", ")
+    );
+    Conclusion::new(SOURCE, &here, Agreement::of_share(dearer, smaller.len()))
+}
+
+/// Draws what datagrams of each size cost; nothing where nothing was measured.
+fn chart(sizes: &[OfSize]) -> Option<Chart> {
+    #[expect(clippy::cast_precision_loss, reason = "a datagram is small")]
+    let point = |it: &OfSize| {
+        let cost = it.cost?;
+        Some(Point { x: it.payload as f64, y: cost.median, extremes: Some((cost.min, cost.max)) })
+    };
+    let points: Vec<Point> = sizes.iter().filter_map(point).collect();
+    (!points.is_empty()).then(|| Chart {
+        title: "Both ends, UDP (as figure 2 of source 001)".to_owned(),
+        x: Axis::logarithmic("payload of a datagram [B]"),
+        y: Axis::linear("cost [MHz/(Mbit/s)]", 0.001),
+        series: vec![Series { name: "UDP".to_owned(), colour: COLOURS[0], points }],
+    })
+}
+
+/// Picks one of a host's transports.
+type OfHost = fn(&SourceHost) -> SourceCosts;
+
+/// Puts the medians of the source's hosts beside ours, each host's own figure in the remark.
+fn table(report: &Report) -> Vec<Beside> {
+    let of_transport = |(protocol, of_host): (Protocol, OfHost)| {
+        Metric::ALL.map(|metric| {
+            let costs: Vec<(&str, f64)> = report
+                .source
+                .iter()
+                .map(|host| (host.name.as_str(), cost_of(&of_host(host), metric)))
+                .collect();
+            let values: Vec<f64> = costs.iter().map(|(_, value)| *value).collect();
+            let hosts: Vec<String> = costs.iter().map(|(name, value)| format!("{name} {value}")).collect();
+            let source = Summary::of(&values).map(|it| it.median);
+            beside(report, protocol, metric, source, &hosts.join(", "))
+        })
+    };
+    let source: [(Protocol, OfHost); 2] =
+        [(Protocol::Udp, |host| host.udp), (Protocol::Tcp, |host| host.tcp)];
+    let ours = Metric::ALL.map(|metric| beside(report, Protocol::Stream, metric, None, "not in the source"));
+    source.into_iter().flat_map(of_transport).chain(ours).collect()
+}
+
+fn cost_of(costs: &SourceCosts, metric: Metric) -> f64 {
+    match metric {
+        Metric::SendMhzPerMbit => costs.send_mhz_per_mbit,
+        Metric::ReceiveMhzPerMbit => costs.receive_mhz_per_mbit,
+        Metric::DelayMs => costs.delay_ms,
+    }
+}
+
+fn beside(report: &Report, protocol: Protocol, metric: Metric, source: Option<f64>, remark: &str) -> Beside {
+    let system = protocol.name().to_lowercase();
+    let is_it = |row: &&Row| row.system == system && row.metric == metric.name();
+    Beside {
+        what: protocol.name().to_owned(),
+        metric: metric.name().to_owned(),
+        unit: metric.unit().to_owned(),
+        source,
+        here: report.end.rows.iter().find(is_it).cloned(),
+        remark: remark.to_owned(),
+    }
+}
+
+/// Compares what was measured with what the source concludes from table 2.
+#[must_use]
+pub fn conclusions(report: &Report) -> Vec<Conclusion> {
+    vec![
+        cheaper(report, "UDP costs less processor than TCP to send", Metric::SendMhzPerMbit),
+        cheaper(report, "UDP costs less processor than TCP to receive", Metric::ReceiveMhzPerMbit),
+        receiving_costs_more(report),
+        delay(report),
+    ]
+}
+
+fn cheaper(report: &Report, source: &str, metric: Metric) -> Conclusion {
+    let Some((udp, tcp)) = pair(report, metric) else { return not_measured(source) };
+    let here = told(metric, &udp, &tcp);
+    match larger_packets(report) {
+        Some(why) => Conclusion::not_judged(source, &format!("{why}; {here}")),
+        None => compared(source, &here, &udp, &tcp),
+    }
+}
+
+/// Says why a packet of TCP is not one of UDP here; `None` if it is.
+fn larger_packets(report: &Report) -> Option<String> {
+    if report.start.same_host {
+        let why = "on one host TCP's data pass in pieces of up to 64 KiB that nobody cuts, UDP's in packets of 1,500 bytes";
+        return Some(why.to_owned());
+    }
+    let link = report.start.client.interface.as_ref()?;
+    (link.mtu_bytes > SOURCE_MTU_BYTES).then(|| {
+        format!(
+            "{} takes packets of {} bytes, which TCP fills and UDP, at the source's 1,500, does not",
+            link.name, link.mtu_bytes
+        )
+    })
+}
+
+fn receiving_costs_more(report: &Report) -> Conclusion {
+    const SOURCE: &str = "receiving costs more processor than sending";
+    let of = |metric| report.of(Protocol::Udp).and_then(|it| Summary::of(&it.values(metric)));
+    let Some((send, receive)) = of(Metric::SendMhzPerMbit).zip(of(Metric::ReceiveMhzPerMbit)) else {
+        return not_measured(SOURCE);
+    };
+    let here =
+        format!("over UDP {:.3} to send and {:.3} MHz/(Mbit/s) to receive", send.median, receive.median);
+    if report.start.same_host {
+        let why =
+            "both ends are on one host, where the kernel's part of receiving is done in the sender's call";
+        return Conclusion::not_judged(SOURCE, &format!("{why}; {here}"));
+    }
+    compared(SOURCE, &here, &send, &receive)
+}
+
+fn delay(report: &Report) -> Conclusion {
+    const SOURCE: &str = "the delay in the end systems is not longer with UDP than with TCP";
+    let Some((udp, tcp)) = pair(report, Metric::DelayMs) else {
+        return if report.start.same_host {
+            not_measured(SOURCE)
+        } else {
+            Conclusion::not_judged(SOURCE, "the two hosts have no clock in common")
+        };
+    };
+    let is_longer = is_below(&tcp, &udp);
+    let agreement = if is_longer { Agreement::Differs } else { Agreement::Agrees };
+    Conclusion::new(SOURCE, &told(Metric::DelayMs, &udp, &tcp), agreement)
+}
+
+/// Returns what UDP and TCP came to.
+fn pair(report: &Report, metric: Metric) -> Option<(Summary, Summary)> {
+    let of = |protocol| Summary::of(&report.of(protocol)?.values(metric));
+    of(Protocol::Udp).zip(of(Protocol::Tcp))
+}
+
+fn told(metric: Metric, udp: &Summary, tcp: &Summary) -> String {
+    format!("UDP {:.3}, TCP {:.3} {}", udp.median, tcp.median, metric.unit())
+}
+
+/// Judges that one is below another.
+fn compared(source: &str, here: &str, below: &Summary, above: &Summary) -> Conclusion {
+    if is_below(below, above) {
+        Conclusion::new(source, here, Agreement::Agrees)
+    } else if is_below(above, below) {
+        Conclusion::new(source, here, Agreement::Differs)
+    } else {
+        Conclusion::not_judged(source, &format!("the runs spread over more than what they differ by; {here}"))
+    }
+}
+
+/// Tells whether the middle half of the one lies below that of the other.
+fn is_below(one: &Summary, other: &Summary) -> bool {
+    one.upper_quartile < other.lower_quartile
+}
+
+fn not_measured(source: &str) -> Conclusion {
+    Conclusion::new(source, "", Agreement::NotMeasured)
+}
+
+#[cfg(test)]
+mod tests;

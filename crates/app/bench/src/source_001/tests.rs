@@ -1,0 +1,158 @@
+//! Reports made by hand: which conclusion follows from which costs, and which from none.
+
+use std::net::Ipv4Addr;
+
+use super::*;
+use crate::cost::{End, FORMAT, Measured, Run, Settings, VERSION, hosts};
+use crate::host_state::{HostState, Link};
+use crate::report::{RowNames, Start};
+
+/// What three runs of a transport cost to send and to receive, and their delay.
+type Costs = [[f64; 3]; 3];
+
+const CHEAP: Costs = [[0.9, 1.0, 1.1], [1.4, 1.5, 1.6], [0.05, 0.06, 0.07]];
+const DEAR: Costs = [[1.9, 2.0, 2.1], [2.4, 2.5, 2.6], [0.15, 0.16, 0.17]];
+/// Like [`CHEAP`] on average, and all over the place.
+const SPREAD: Costs = [[0.1, 1.0, 3.0], [0.1, 1.5, 3.0], [0.01, 0.06, 0.2]];
+
+fn measured(protocol: Protocol, [send, receive, delay]: Costs) -> Measured {
+    let runs = (0..3).map(|run| Run {
+        run: u32::try_from(run).unwrap(),
+        bytes_sent: 1,
+        bytes_received: 1,
+        bits_per_second: 8.0,
+        lost_percent: None,
+        sender: Default::default(),
+        receiver: None,
+        send_mhz_per_mbit: Some(send[run]),
+        receive_mhz_per_mbit: Some(receive[run]),
+        delay_ms: Some(delay[run]),
+        accounts: Vec::new(),
+        trouble: None,
+        noise: Vec::new(),
+    });
+    let (transport, figures) = (protocol.name().to_owned(), Vec::new());
+    Measured { transport, blksize: 1_472, runs: runs.collect(), figures, trouble: None }
+}
+
+fn report(udp: Costs, tcp: Costs, mtu_bytes: u32, same_host: bool) -> Report {
+    let link = Link { name: "eth7".to_owned(), mtu_bytes, offloads: None };
+    let host = HostState { interface: Some(link), ..HostState::look(Ipv4Addr::LOCALHOST.into()) };
+    let settings = Settings {
+        transports: Vec::new(),
+        target_bitrate: 100_000_000,
+        datagram_bytes: 1_472,
+        sock_bufsize: 1 << 20,
+        duration: 1.0,
+        runs: 3,
+    };
+    let start = Start::now((Ipv4Addr::LOCALHOST, 7).into(), host.clone(), host, settings);
+    let transports = vec![measured(Protocol::Udp, udp), measured(Protocol::Tcp, tcp)];
+    let rows = transports.iter().flat_map(|it| {
+        let system = it.transport.to_lowercase();
+        let row = |metric: Metric| {
+            let names = RowNames {
+                bench: "cost",
+                case: "1472B",
+                system: &system,
+                metric: metric.name(),
+                unit: metric.unit(),
+            };
+            Row::of(names, &it.values(metric))
+        };
+        Metric::ALL.into_iter().filter_map(row).collect::<Vec<_>>()
+    });
+    let end = End {
+        time_ns: 0,
+        state: State::Complete,
+        rows: rows.collect(),
+        noise: Vec::new(),
+        notes: Vec::new(),
+        load_1min: None,
+    };
+    let format = FORMAT.to_owned();
+    Report { format, version: VERSION, start: Start { same_host, ..start }, transports, source: hosts(), end }
+}
+
+fn agreements(report: &Report) -> Vec<Agreement> {
+    conclusions(report).iter().map(|it| it.agreement).collect()
+}
+
+#[test]
+fn between_two_hosts_with_the_sources_packets_everything_but_the_delay_is_judged() {
+    use Agreement::{Agrees, Differs};
+    let agreed = agreements(&report(CHEAP, DEAR, 1_500, false));
+    assert_eq!(agreed[..3], [Agrees, Agrees, Agrees]);
+    let differing = agreements(&report(DEAR, CHEAP, 1_500, false));
+    assert_eq!(differing[..2], [Differs, Differs]);
+    let [send, receive, delay] = CHEAP;
+    let turned = report([receive, send, delay], DEAR, 1_500, false);
+    assert_eq!(agreements(&turned)[2], Differs, "sending costs more");
+}
+
+#[test]
+fn what_one_host_cannot_tell_is_not_judged_and_says_why() {
+    let conclusions = conclusions(&report(CHEAP, DEAR, 65_536, true));
+    let here: Vec<&str> = conclusions.iter().map(|it| it.here.as_str()).collect();
+    assert!(here[0].contains("cannot be judged here: on one host TCP's data pass"), "{}", here[0]);
+    assert!(here[0].contains("UDP 1.000, TCP 2.000 MHz/(Mbit/s)"), "the figures stand beside: {}", here[0]);
+    assert!(here[2].contains("cannot be judged here: both ends are on one host"), "{}", here[2]);
+    assert_eq!(conclusions[3].agreement, Agreement::Agrees);
+    let slower = agreements(&report(DEAR, CHEAP, 65_536, true));
+    assert_eq!(slower[3], Agreement::Differs);
+}
+
+#[test]
+fn a_network_with_larger_packets_than_the_sources_does_not_compare_tcp_with_udp() {
+    let conclusions = conclusions(&report(CHEAP, DEAR, 9_000, false));
+    assert!(conclusions[0].here.contains("eth7 takes packets of 9000 bytes"), "{}", conclusions[0].here);
+    assert_eq!(conclusions[2].agreement, Agreement::Agrees, "UDP alone can be judged");
+}
+
+#[test]
+fn packets_of_every_smaller_size_are_compared_with_those_of_the_mtu() {
+    let of = |payload, costs: [f64; 3]| OfSize { payload, cost: Summary::of(&costs) };
+    let (small, medium) = (of(128, [9.0, 9.5, 10.0]), of(512, [2.9, 3.0, 3.1]));
+    let (full, large) = (of(MTU_PAYLOAD, [1.0, 1.1, 1.2]), of(8_192, [0.1, 0.2, 0.3]));
+    let sizes = [small.clone(), medium, full.clone(), large];
+    let conclusion = larger_is_cheaper(&sizes);
+    assert_eq!(conclusion.agreement, Agreement::Agrees);
+    assert!(conclusion.here.contains("1.100 MHz/(Mbit/s) at 1472 bytes, 9.500 at 128, 3.000 at 512"));
+    let cheap = of(512, [0.5, 0.6, 0.7]);
+    assert_eq!(larger_is_cheaper(&[small, cheap, full]).agreement, Agreement::Partly);
+    assert_eq!(larger_is_cheaper(&sizes[..2]).agreement, Agreement::NotMeasured);
+    assert_eq!(chart(&sizes).map(|it| it.series[0].points.len()), Some(4));
+    assert_eq!(chart(&[]), None);
+}
+
+#[test]
+fn runs_that_spread_over_more_than_the_difference_judge_nothing() {
+    let it = conclusions(&report(CHEAP, SPREAD, 1_500, false));
+    assert!(it[0].here.contains("the runs spread over more than what they differ by"), "{}", it[0].here);
+    assert_eq!(it[0].agreement, Agreement::NotMeasured);
+}
+
+#[test]
+fn what_was_not_measured_is_said_to_be() {
+    let mut without = report(CHEAP, DEAR, 1_500, true);
+    without.transports.pop();
+    let agreements = agreements(&without);
+    assert_eq!([agreements[0], agreements[1], agreements[3]], [Agreement::NotMeasured; 3]);
+}
+
+#[test]
+fn the_table_has_the_median_of_the_sources_hosts_and_every_one_of_them() {
+    let table = table(&report(CHEAP, DEAR, 1_500, true));
+    assert_eq!(table.len(), 9);
+    let first = &table[0];
+    assert_eq!((first.source, first.here.as_ref().map(|row| row.median)), (Some(0.40), Some(1.0)));
+    assert_eq!(first.remark, "onno 0.22, sara77 0.4, ncdm171 1.22, win91 1.03, ncdm87 0.26");
+    assert!(table[8].source.is_none() && table[8].here.is_none(), "our stream was not measured");
+}
+
+#[test]
+fn the_full_version_has_as_many_runs_as_the_source() {
+    assert_eq!((options(Grid::Full).runs, options(Grid::Full).datagram_bytes), (100, 1_472));
+    assert_eq!(options(Grid::Short).check(), Ok(()));
+    assert!(PAYLOADS.iter().all(|payload| options_of_size(Grid::Full, *payload).check().is_ok()));
+}
