@@ -1,4 +1,4 @@
-//! How long a datagram is on its way to a reader: half of a round trip, of the limit and of `sockperf`, in turn.
+//! How long a datagram is on its way to a reader: half of a round trip, of the limit, of a stream and of `sockperf`, in turn.
 
 use anyhow::{Context, Result};
 use benches::place::{Place, Side};
@@ -7,6 +7,7 @@ use benches::{Row, percentile};
 use crate::Bench;
 use crate::limit::{self, Waiting};
 use crate::peer::{self, Server};
+use crate::stream_latency;
 
 const SOCKPERF: &str = "sockperf";
 /// sockperf's smallest message. Units: bytes.
@@ -19,6 +20,13 @@ const SECONDS: f64 = 1.0;
 struct Delays {
     p50: f64,
     p99: f64,
+}
+
+impl Delays {
+    /// `sorted` are the delays of one run.
+    fn of(sorted: &[f64]) -> Self {
+        Self { p50: percentile(sorted, 0.5), p99: percentile(sorted, 0.99) }
+    }
 }
 
 /// Measures both ways to wait.
@@ -34,17 +42,20 @@ pub(crate) fn measure(bench: &Bench, place: &Place) -> Result<()> {
 
 fn measure_case(bench: &Bench, place: &Place, waiting: Waiting, case: &str) -> Result<()> {
     let has_sockperf = bench.has_peer(SOCKPERF);
-    let (mut bare, mut peers) = (Vec::new(), Vec::new());
+    let (mut bare, mut streams, mut peers) = (Vec::new(), Vec::new(), Vec::new());
     for repeat in 1..=bench.runs {
         bench.interrupt.check()?;
         bench.progress(&format!("{case} ({repeat} of {})", bench.runs));
-        let delays = limit::delays(place, waiting, SECONDS)?;
-        bare.push(Delays { p50: percentile(&delays, 0.5), p99: percentile(&delays, 0.99) });
+        bare.push(Delays::of(&limit::delays(place, waiting, SECONDS)?));
+        // All threads of a stream's side stand on one processor: if one of them spun, the others would wait for it.
+        if waiting == Waiting::Blocking {
+            streams.push(Delays::of(&stream_latency::delays(place, SECONDS)?));
+        }
         if has_sockperf {
             peers.push(sockperf(place, waiting).with_context(|| format!("{case}: {SOCKPERF}"))?);
         }
     }
-    for (system, delays) in [("limit", &bare), (SOCKPERF, &peers)] {
+    for (system, delays) in [("limit", &bare), ("tallycast", &streams), (SOCKPERF, &peers)] {
         if delays.is_empty() {
             continue;
         }

@@ -16,6 +16,7 @@ mod nuttcp;
 mod peer;
 mod search;
 mod standing;
+mod stream_latency;
 mod tallycast;
 
 use std::cell::{Cell, RefCell};
@@ -237,6 +238,8 @@ fn play(arguments: &[String]) -> Result<()> {
         "limit-reader" => limit::reader(order),
         "stream-source" => tallycast::source(order),
         "stream-reader" => tallycast::reader(order),
+        "stream-ping" => stream_latency::ping(order),
+        "stream-pong" => stream_latency::pong(order),
         "limit-ping" => limit::ping(order),
         "limit-pong" => limit::pong(order),
         other => bail!("there is no role `{other}`"),
