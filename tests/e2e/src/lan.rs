@@ -19,6 +19,7 @@ pub struct Lan {
 #[derive(Clone, Debug)]
 pub struct Host {
     namespace: String,
+    address: String,
     /// The bridge's namespace and its port to this host.
     bridge: String,
     port: String,
@@ -46,12 +47,18 @@ impl Lan {
             let namespace = format!("{}-{name}", lan.prefix);
             let port = format!("p{index}");
             ip(&["netns", "add", &namespace])?;
-            lan.hosts.push(Host { namespace: namespace.clone(), bridge: bridge.clone(), port: port.clone() });
+            let own = format!("10.84.0.{}", index + 1);
+            lan.hosts.push(Host {
+                namespace: namespace.clone(),
+                address: own.clone(),
+                bridge: bridge.clone(),
+                port: port.clone(),
+            });
             on_bridge(&[
                 "link", "add", &port, "type", "veth", "peer", "name", INTERFACE, "netns", &namespace,
             ])?;
             on_bridge(&["link", "set", &port, "master", "br0", "up"])?;
-            let address = format!("10.84.0.{}/24", index + 1);
+            let address = format!("{own}/24");
             ip(&["-n", &namespace, "address", "add", &address, "dev", INTERFACE])?;
             // Without waiting for a duplicate that cannot be: such a wait would hold the first datagrams back.
             let address = format!("fd84::{}/64", index + 1);
@@ -120,6 +127,21 @@ impl Host {
     pub fn unthrottle(&self) {
         let queue = ["root", "tbf", "rate", "1gbit", "burst", "1000000", "limit", "10000000"];
         tc(&self.namespace, &[&["qdisc", "change", "dev", INTERFACE], &queue[..]].concat());
+    }
+
+    /// Returns the host's address.
+    #[must_use]
+    pub fn address(&self) -> String {
+        self.address.clone()
+    }
+
+    /// Makes the host's own interface take no packet larger than this; the bridge is not told.
+    ///
+    /// # Panics
+    /// If the MTU cannot be set.
+    pub fn narrow(&self, mtu: u32) {
+        let mtu = mtu.to_string();
+        ip(&["-n", &self.namespace, "link", "set", INTERFACE, "mtu", &mtu]).expect("an MTU can be set");
     }
 
     /// Lets the bridge lose this share of what it passes on to this host, at random.

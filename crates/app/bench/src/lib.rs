@@ -20,6 +20,7 @@ pub mod iperf3;
 mod local_server;
 pub mod multicast;
 mod namespaces;
+pub mod path_mtu;
 pub mod pingpong;
 mod processor;
 mod quota;

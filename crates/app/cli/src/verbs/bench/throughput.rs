@@ -1,11 +1,12 @@
 //! `tallycast bench`, `tallycast bench throughput`: the arguments of a measurement between two ends, in iperf3's letters.
 
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::bail;
 use bench::control::Patience;
+use bench::path_mtu::{self, PathMtu};
 use bench::throughput::{self, Fragments, LossFree, Options, Protocol, Rate, Report, State, Ways};
 use clap::Args;
 
@@ -88,6 +89,9 @@ pub(crate) struct Arguments {
     /// Refuse datagrams that are larger than the path takes, instead of cutting them
     #[arg(long)]
     dont_fragment: bool,
+    /// Find the largest datagram that makes the way and back in one piece first, and take that length
+    #[arg(long, conflicts_with = "length")]
+    probe_mtu: bool,
     /// Let datagrams leave in trains, which the kernel handles in one piece (UDP_SEGMENT)
     #[arg(long)]
     gso: bool,
@@ -112,7 +116,7 @@ pub(crate) struct Arguments {
 
 /// Measures.
 pub(super) fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
-    let options = arguments.options();
+    let mut options = arguments.options();
     options.check()?;
     let step = arguments.step.map(|step| step.bits_per_second(options.unit_bytes(None)));
     let loss_free = arguments.loss_free.then(|| LossFree::of(&options, step)).transpose()?;
@@ -121,6 +125,11 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     let files = Files::begin(&arguments.files)?;
     let mut watching = Watching::new(arguments.form(), logfile)?;
     let measured = Scene::set(&arguments.other_end).and_then(|scene| {
+        if arguments.probe_mtu {
+            options.payload_bytes = Some(probe_mtu(arguments, &scene)?);
+            options.fragments = Fragments::Forbidden;
+            options.check()?;
+        }
         Ok(throughput::measure(
             &options,
             loss_free.as_ref(),
@@ -138,6 +147,26 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     watching.end(&report)?;
     written?;
     judge(&report)
+}
+
+/// Finds the largest datagram for the way, and says what was found.
+fn probe_mtu(arguments: &Arguments, scene: &Scene) -> anyhow::Result<usize> {
+    if !arguments.udp {
+        bail!("--probe-mtu is about datagrams\nsay -u too")
+    }
+    let from = arguments.other_end.bind.map(|address| SocketAddr::new(address, 0));
+    let found = path_mtu::find(scene.server(), from, Patience::default())?;
+    let PathMtu { payload_bytes, mtu_bytes, known_mtu_bytes } = found;
+    let narrower = match known_mtu_bytes > mtu_bytes {
+        true => format!(
+            "; this host believed in {known_mtu_bytes}, and nobody told it: set the MTU of its interface or route"
+        ),
+        false => String::new(),
+    };
+    eprintln!(
+        "datagrams of {payload_bytes} bytes make the way and back in one piece (MTU {mtu_bytes}){narrower}"
+    );
+    Ok(payload_bytes)
 }
 
 impl Arguments {

@@ -1,0 +1,221 @@
+//! How large a datagram makes the way to the server and back in one piece: found by trying.
+//!
+//! What this host knows of the way ([`sys::path_mtu`]) is its own interface's MTU and what routers have answered. A place
+//! further on that drops what is too large without a word shows only when something too large is sent: with fragments
+//! forbidden both ways, each size of a search is sent until it is back, three times at most. Source: RFC 4821, which finds
+//! a path's MTU so, without the answers of routers.
+
+use std::io;
+use std::net::{SocketAddr, UdpSocket};
+use std::time::{Duration, Instant};
+
+use probe::{Answer, Bisection, Found, Next};
+use rustix::io::Errno;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use sys::{fragments, header_bytes};
+
+use crate::control::{Connection, ControlError, EndWish, Message, Patience, ServeError, Test};
+use crate::greeting::token;
+
+/// What a server has to know to take part.
+pub const TEST: Test = Test { name: NAME, serve };
+const NAME: &str = "path_mtu";
+
+/// How often a size is sent: one lost datagram is not a narrow path.
+const ATTEMPTS: u32 = 3;
+/// How long each is waited for.
+const WAIT: Duration = Duration::from_millis(250);
+/// How long the server looks for datagrams before it listens to the client.
+const LOOK: Duration = Duration::from_millis(20);
+/// The token and which attempt it is stand at the start of each datagram.
+const HEAD_BYTES: usize = 8 + 4;
+/// The longest payload of UDP over IPv4.
+const MAX_PAYLOAD_BYTES: usize = 65_507;
+
+/// What was found.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+pub struct PathMtu {
+    /// The largest payload that came back.
+    pub payload_bytes: usize,
+    /// The packet around it.
+    pub mtu_bytes: usize,
+    /// What this host knew of the way before.
+    pub known_mtu_bytes: usize,
+}
+
+/// Says why nothing was found.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum PathMtuError {
+    /// The server cannot be reached, or is gone.
+    #[error(transparent)]
+    Control(#[from] ControlError),
+    /// Datagrams cannot be sent.
+    #[error("datagrams cannot be sent to {to}: {source}\ncheck route and firewall")]
+    Socket {
+        /// Where they were to go.
+        to: SocketAddr,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// Not even small ones come back.
+    #[error("no datagram came back from {0}\na firewall may let through TCP only: open UDP both ways")]
+    NothingCameBack(SocketAddr),
+}
+
+/// What the server says.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Word {
+    /// It answers there what begins with this.
+    Ready { port: u16, token: u64 },
+}
+
+/// Finds the largest datagram that the way to a server and back takes in one piece.
+///
+/// # Errors
+/// [`PathMtuError`].
+pub fn find(
+    server: SocketAddr,
+    from: Option<SocketAddr>,
+    patience: Patience,
+) -> Result<PathMtu, PathMtuError> {
+    let (mut connection, _) = Connection::open(server, from, patience)?;
+    connection.tell(&Message::Begin { test: NAME.to_owned(), parameters: Value::Null })?;
+    let ready = connection.hear_word(Instant::now() + patience.silence)?;
+    let Some(Word::Ready { port, token }) = ready else {
+        return Err(ControlError::Gone { peer: server }.into());
+    };
+    let to = SocketAddr::new(connection.peer_address().ip(), port);
+    let failed = |source| PathMtuError::Socket { to, source };
+    let mut sender = Echoing::open(connection.local_address(), to, token).map_err(failed)?;
+    let known_mtu_bytes = sys::path_mtu(to, None).map_err(failed)?;
+    let limit = known_mtu_bytes.saturating_sub(header_bytes(&to)).clamp(HEAD_BYTES, MAX_PAYLOAD_BYTES);
+    let mut search = Bisection::new(limit as u64, 1);
+    let found = loop {
+        match search.next() {
+            Next::Try(bytes) => {
+                let size_bytes = usize::try_from(bytes).unwrap_or(MAX_PAYLOAD_BYTES);
+                // Also tells the server that this end is alive.
+                connection.tell(&Message::Alive)?;
+                let answer = sender.comes_back(size_bytes).map_err(failed)?;
+                search.tell(if answer { Answer::Good } else { Answer::Bad });
+            }
+            Next::Done(Found::Largest(bytes) | Found::Limit(bytes)) if bytes > HEAD_BYTES as u64 => {
+                break usize::try_from(bytes).unwrap_or(MAX_PAYLOAD_BYTES);
+            }
+            Next::Done(_) => return Err(PathMtuError::NothingCameBack(to)),
+        }
+    };
+    connection.part();
+    Ok(PathMtu { payload_bytes: found, mtu_bytes: found + header_bytes(&to), known_mtu_bytes })
+}
+
+/// The client's end.
+struct Echoing {
+    socket: UdpSocket,
+    token: u64,
+    attempt: u32,
+    buffer: Vec<u8>,
+}
+
+impl Echoing {
+    fn open(local: SocketAddr, to: SocketAddr, token: u64) -> io::Result<Self> {
+        let socket = UdpSocket::bind(SocketAddr::new(local.ip(), 0))?;
+        socket.connect(to)?;
+        fragments::forbid(&socket, to)?;
+        Ok(Self { socket, token, attempt: 0, buffer: vec![0; MAX_PAYLOAD_BYTES] })
+    }
+
+    /// Tells whether a datagram of so many bytes makes the way and back.
+    fn comes_back(&mut self, size_bytes: usize) -> io::Result<bool> {
+        if size_bytes < HEAD_BYTES {
+            return Ok(true);
+        }
+        for _ in 0..ATTEMPTS {
+            self.attempt += 1;
+            let datagram = &mut self.buffer[..size_bytes];
+            datagram[..8].copy_from_slice(&self.token.to_le_bytes());
+            datagram[8..HEAD_BYTES].copy_from_slice(&self.attempt.to_le_bytes());
+            let head: [u8; HEAD_BYTES] = std::array::from_fn(|at| datagram[at]);
+            match self.socket.send(datagram) {
+                Ok(_) => {}
+                // A router has answered meanwhile that this is too large, or this host knows.
+                Err(error) if is_too_large(&error) => return Ok(false),
+                // An earlier one was answered by nobody listening: this one was not sent.
+                Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => continue,
+                Err(error) => return Err(error),
+            }
+            if self.hear(&head, size_bytes)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Waits for the answer of this attempt; others are of attempts that were given up.
+    fn hear(&mut self, head: &[u8; HEAD_BYTES], size_bytes: usize) -> io::Result<bool> {
+        let until = Instant::now() + WAIT;
+        loop {
+            let rest = until.saturating_duration_since(Instant::now());
+            if rest.is_zero() {
+                return Ok(false);
+            }
+            self.socket.set_read_timeout(Some(rest))?;
+            match self.socket.recv(&mut self.buffer) {
+                Ok(len) if len == size_bytes && self.buffer.starts_with(head) => return Ok(true),
+                Ok(_) => {}
+                Err(error) if is_too_large(&error) => return Ok(false),
+                Err(error) if is_passing(&error) => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+}
+
+/// Answers each datagram of the client with itself, until it says that it has had enough.
+fn serve(
+    _parameters: Value,
+    connection: &mut Connection,
+    is_wanted_to_end: &EndWish<'_>,
+) -> Result<(), ServeError> {
+    let (local, peer, token) = (connection.local_address(), connection.peer_address(), token());
+    let open = || {
+        let socket = UdpSocket::bind(SocketAddr::new(local.ip(), 0))?;
+        fragments::forbid(&socket, peer)?;
+        socket.set_read_timeout(Some(LOOK))?;
+        Ok((socket.local_addr()?.port(), socket))
+    };
+    let (port, socket) = open()
+        .map_err(|error: io::Error| ServeError::Refused(format!("no socket for datagrams: {error}")))?;
+    connection.say(&Word::Ready { port, token })?;
+    let mut buffer = vec![0; MAX_PAYLOAD_BYTES];
+    while !is_wanted_to_end() {
+        if let Ok((len, from)) = socket.recv_from(&mut buffer)
+            && from.ip() == peer.ip()
+            && buffer[..len].starts_with(&token.to_le_bytes())
+        {
+            // What the way back does not take, the client sees missing.
+            let _ = socket.send_to(&buffer[..len], from);
+        } else {
+            match connection.hear(Instant::now())? {
+                None => {}
+                Some(Message::Bye) => return Ok(()),
+                Some(other) => return Err(connection.unexpected(&other).into()),
+            }
+        }
+    }
+    Err(ServeError::Refused("the server was ended".to_owned()))
+}
+
+/// The system's word for "too large".
+fn is_too_large(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(Errno::MSGSIZE.raw_os_error())
+}
+
+/// Tells whether an error says nothing about this end: nobody listens yet, or nothing came.
+fn is_passing(error: &io::Error) -> bool {
+    use io::ErrorKind::{ConnectionRefused, Interrupted, TimedOut, WouldBlock};
+    matches!(error.kind(), ConnectionRefused | Interrupted | TimedOut | WouldBlock)
+}

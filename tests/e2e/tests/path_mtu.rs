@@ -1,0 +1,25 @@
+//! A way that is narrower further on than where it begins, and drops what is too large without a word.
+
+#![expect(clippy::unwrap_used, reason = "a test that meets `None` or `Err` has failed")]
+
+use e2e::{Command, lan_or_skip};
+use serde_json::Value;
+
+#[test]
+fn a_probe_finds_the_narrow_place_that_nobody_tells_of() {
+    let Some(lan) = lan_or_skip(&["near", "far"]) else { return };
+    let [near, far] = lan.hosts() else { unreachable!("two hosts were asked for") };
+    far.narrow(1_300);
+    let server = Command::start(far, &["bench", "-s", "--listen", "0.0.0.0"]);
+    let measure = ["bench", "-c", &far.address(), "-u", "--probe-mtu", "-t", "100ms", "--repeat", "1", "-J"];
+    let run = || near.command(e2e::binary().to_str().unwrap()).args(measure).output().unwrap();
+    // The server may not listen yet.
+    let output = e2e::wait_until("a measurement", || Some(run()).filter(|it| it.status.success()));
+    server.interrupt();
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(report["start"]["test_start"]["blksize"], 1_300 - 28, "{report}");
+    let account = &report["end"]["streams"][0]["account"];
+    assert_eq!(account["sent"], account["received"], "{account}");
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains("MTU 1300") && said.contains("believed in 1500"), "{said}");
+}
