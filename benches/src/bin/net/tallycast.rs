@@ -27,8 +27,8 @@ const ELEMENT_BYTES: usize = 4;
 const BLOCK_BYTES: usize = 64 << 10;
 /// The longest train, as the limit's.
 const TRAIN: usize = 64;
-/// The queue between publisher and network: about what two processors' caches hold.
-const QUEUE_BYTES: usize = 8 << 20;
+/// The queue between publisher and network: what a processor's second cache holds beside the rest.
+const QUEUE_BYTES: usize = 1 << 20;
 /// What is asked for where as much as possible is wanted: more than any processor can do.
 const FAR_TOO_MANY: f64 = 40e6;
 /// How long losses wait for evidence: less than by default, so that a search is over in time. On one host it is there

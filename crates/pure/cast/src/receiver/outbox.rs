@@ -199,6 +199,9 @@ impl Outbox {
 
     /// Keeps what still lies in a train.
     pub(super) fn leave_train(&mut self, train: &[u8]) {
+        if self.items.is_empty() {
+            return; // As ever, when all outputs were taken.
+        }
         if !self.items.iter().any(|item| matches!(item, Item::Block(_, Place::Kept(_)))) {
             self.payloads.clear();
         }
