@@ -351,7 +351,7 @@ fn conclusions(found: &[Found]) -> Vec<Conclusion> {
         not_yet("UDT gains nothing from jumbo frames"),
         Conclusion::not_judged(
             "one packet in 40 million that is lost pulls TCP below 1 Gbit/s",
-            "nothing is lost on this path, and it is not 20 ms long",
+            "nothing is lost on this path, so there is nothing to recover from",
         ),
         Conclusion::not_judged(
             "the defaults of a network card can be a disaster: below 1 Mbit/s with its TCP segmentation",
