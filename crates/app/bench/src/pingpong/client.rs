@@ -217,7 +217,7 @@ impl<'a> Client<'a> {
             self.next += 1;
             counts.sent += 1;
             let outcome = near.exchange(exchange, message_bytes);
-            let is_measured = turn.exchanged();
+            let is_measured = turn.exchanged(clock::monotonic());
             match outcome {
                 Ok(Exchanged::Completed(time)) => {
                     counts.completed += 1;

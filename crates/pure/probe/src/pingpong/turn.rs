@@ -28,46 +28,50 @@ pub struct Until {
 
 /// The exchanges of one size.
 ///
-/// Those of the first part are not measured: a connection is only then as fast as it gets. They are
-/// in the account.
+/// Those at the beginning are not measured: a connection is only then as fast as it gets. They are in the account.
 #[derive(Clone, Copy, Debug)]
 pub struct Turn {
     until: Until,
     began: Instant,
-    exchanged: u64,
+    unmeasured: u64,
+    measured: u64,
+    is_measuring: bool,
 }
 
 impl Turn {
     /// How often a size is measured, however long it takes: fewer have no median.
     pub const FEWEST: u64 = 3;
-    /// How many exchanges of a size are not measured, at most.
+    /// How many exchanges of a size are not measured, at most; at least one is not.
     pub const UNMEASURED: u64 = 10;
-    /// Which part of the exchanges is not measured. Units: one of so many.
-    const UNMEASURED_PART: u64 = 10;
+    /// Which part of the time, or of the exchanges, is not measured. Units: one of so many.
+    const UNMEASURED_PART: u32 = 10;
 
     /// Begins.
     #[must_use]
     pub const fn begin(until: Until, now: Instant) -> Self {
-        Self { until, began: now, exchanged: 0 }
+        Self { until, began: now, unmeasured: 0, measured: 0, is_measuring: false }
     }
 
     /// Tells whether to exchange once more.
     #[must_use]
     pub fn goes_on(&self, now: Instant) -> bool {
-        let measured = self.exchanged.saturating_sub(self.unmeasured());
-        measured < Self::FEWEST
-            || (measured < self.until.exchanges && now.since(self.began) < self.until.time)
+        let is_enough = self.measured >= self.until.exchanges || now.since(self.began) >= self.until.time;
+        self.measured < Self::FEWEST || !is_enough
     }
 
-    /// Takes note of an exchange, complete or lost; tells whether it is measured.
-    pub fn exchanged(&mut self) -> bool {
-        self.exchanged += 1;
-        self.exchanged > self.unmeasured()
-    }
-
-    /// Returns how many exchanges at the beginning are not measured: at least one, and no larger part of a small number.
-    fn unmeasured(&self) -> u64 {
-        (self.until.exchanges / Self::UNMEASURED_PART).clamp(1, Self::UNMEASURED)
+    /// Takes note of an exchange, complete or lost, that ended at `now`; tells whether it is measured.
+    pub fn exchanged(&mut self, now: Instant) -> bool {
+        let is_measured = self.is_measuring;
+        if is_measured {
+            self.measured += 1;
+        } else {
+            self.unmeasured += 1;
+            let of_exchanges =
+                (self.until.exchanges / u64::from(Self::UNMEASURED_PART)).min(Self::UNMEASURED);
+            let is_time = now.since(self.began) >= self.until.time / Self::UNMEASURED_PART;
+            self.is_measuring = is_time || self.unmeasured >= of_exchanges;
+        }
+        is_measured
     }
 }
 
@@ -93,9 +97,27 @@ mod tests {
         let (mut now, mut measured) = (Instant::ORIGIN, 0);
         while turn.goes_on(now) {
             now += Duration::from_secs(1);
-            measured += u64::from(turn.exchanged());
+            measured += u64::from(turn.exchanged(now));
         }
         assert_eq!(measured, Turn::FEWEST);
+    }
+
+    #[test]
+    fn what_is_not_measured_is_one_exchange_of_slow_ones_and_ten_of_fast_ones() {
+        let unmeasured = |takes: Duration| {
+            let until = Until { time: Duration::from_millis(500), exchanges: 1_000 };
+            let mut turn = Turn::begin(until, Instant::ORIGIN);
+            let (mut now, mut unmeasured) = (Instant::ORIGIN, 0);
+            while turn.goes_on(now) {
+                now += takes;
+                unmeasured += u64::from(!turn.exchanged(now));
+            }
+            unmeasured
+        };
+        // A tenth of the time is 50 ms.
+        assert_eq!(unmeasured(Duration::from_millis(60)), 1);
+        assert_eq!(unmeasured(Duration::from_millis(20)), 3);
+        assert_eq!(unmeasured(Duration::from_micros(50)), Turn::UNMEASURED);
     }
 
     proptest! {
@@ -110,7 +132,7 @@ mod tests {
             let (mut now, mut measured) = (Instant::ORIGIN, 0);
             while turn.goes_on(now) {
                 now += Duration::from_micros(takes_us);
-                measured += u64::from(turn.exchanged());
+                measured += u64::from(turn.exchanged(now));
             }
             prop_assert!(measured >= Turn::FEWEST.min(exchanges.max(Turn::FEWEST)));
             prop_assert!(measured <= exchanges.max(Turn::FEWEST));
