@@ -251,6 +251,34 @@ impl Account {
         }
     }
 
+    /// Adds up accounts of datagrams, closed if all of them are.
+    #[must_use]
+    pub(crate) fn sum(accounts: &[Self]) -> Self {
+        let is_closed = accounts.iter().all(|it| it.state == AccountState::Closed);
+        let sum = |of: fn(&Self) -> u64| accounts.iter().map(of).sum();
+        let mut lost = BTreeMap::new();
+        for (stage, count) in accounts.iter().flat_map(|it| &it.lost) {
+            *lost.entry(stage.clone()).or_default() += count;
+        }
+        Self {
+            unit: Unit::Datagrams,
+            state: if is_closed { AccountState::Closed } else { AccountState::Unconfirmed },
+            sent: sum(|it| it.sent),
+            received: sum(|it| it.received),
+            lost,
+            unexplained: sum(|it| it.unexplained),
+            duplicates: sum(|it| it.duplicates),
+            unmatched: sum(|it| it.unmatched),
+        }
+    }
+
+    /// Writes it as an equation.
+    #[must_use]
+    pub(crate) fn in_words(&self) -> String {
+        let lost: String = self.lost.iter().map(|(stage, count)| format!(" + {count} {stage}")).collect();
+        format!("{} sent = {} received{lost} + {} unexplained", self.sent, self.received, self.unexplained)
+    }
+
     /// Returns how much did not arrive.
     #[must_use]
     pub fn missing(&self) -> u64 {

@@ -6,6 +6,7 @@ mod account_page;
 mod apps;
 mod archive;
 mod bench;
+mod capacity;
 mod cost;
 mod demo;
 mod iperf3;
