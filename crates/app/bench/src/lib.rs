@@ -9,6 +9,7 @@
 //!
 //! Not here: the methods (`probe`), arguments and terminals (`cli`).
 
+mod burn;
 pub mod capacity;
 mod child;
 pub mod control;
@@ -28,13 +29,16 @@ mod processor;
 mod processor_time;
 mod quota;
 pub mod report;
+pub mod source_000;
 pub mod source_001;
 pub mod source_002;
 pub mod source_003;
 pub mod source_004;
+pub mod sweep;
 pub mod throughput;
 mod udp_counters;
 
+pub use burn::{Burned, Load};
 pub use child::Program;
 pub use drawing::FigureError;
 pub use host::Host;

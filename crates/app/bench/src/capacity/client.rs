@@ -78,8 +78,7 @@ pub fn measure(
     let builder = Builder::new(options, senders, connection.peer_address(), client, server);
     let mut client = Client { options, senders, connection, builder };
     client.measure_all(watch)?;
-    // A server that is gone needs no good-bye.
-    let _ = client.connection.tell(&Message::Bye);
+    client.connection.part();
     Ok(client.builder.finish(watch.is_wanted_to_end()))
 }
 

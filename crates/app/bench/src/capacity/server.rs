@@ -69,13 +69,15 @@ fn serve_run(
     let address = connection.local_address().ip();
     let task = Task { plan, address, buffer_bytes: options.receive_buffer_bytes, calls: options.calls };
     let (crew, ready) = Crew::begin(&task).map_err(told)?;
+    // Before anything is sent: on a busy host much is dropped before the word of it is heard.
+    let errors = RcvbufErrors::begin();
     connection.say(&Word::Ready { endpoints: ready.endpoints, notes: ready.notes })?;
     match connection.hear_surely()? {
         Message::Bye => return Ok(Served::WithoutClient),
         Message::Word(word) if serde_json::from_value(word.clone()).ok() == Some(Word::Start) => {}
         other => return Err(connection.unexpected(&other).into()),
     }
-    let (meter, processors, errors) = (Meter::begin(), ProcessorTime::begin(), RcvbufErrors::begin());
+    let (meter, processors) = (Meter::begin(), ProcessorTime::begin());
     wait_for_sent(connection, is_wanted_to_end)?;
     let sockets = crew.end().map_err(told)?;
     let workers_cpu_ns = workers(&sockets).map(|counted| counted.cpu_ns).sum();

@@ -21,6 +21,7 @@ use probe::flow::{Delays, FlowAccount, FlowSent, FlowState, FlowTotals};
 use serde::{Deserialize, Serialize};
 
 use super::options::{Rate, Way};
+use crate::burn::Burned;
 use crate::processor::Processor;
 use crate::report::Used;
 
@@ -98,6 +99,9 @@ pub(super) struct SideResult {
     pub(super) used: Used,
     /// The same in the terms of a cost.
     pub(super) processor: Processor,
+    /// What was put on the host's processors on purpose; it is part of what was used.
+    #[serde(default)]
+    pub(super) burned: Option<Burned>,
     /// What makes the run no whole one: flows that failed, accounts that do not add up. Each once.
     pub(super) failures: Vec<String>,
     pub(super) notes: Vec<String>,
@@ -289,6 +293,13 @@ impl Account {
     #[must_use]
     pub fn is_loss_free(&self) -> bool {
         self.state == AccountState::Closed && self.missing() == 0
+    }
+
+    /// Tells whether no more than so many millionths did not arrive, as far as both ends can tell.
+    #[must_use]
+    pub fn loses_at_most(&self, most_ppm: u32) -> bool {
+        let (missing, sent) = (u128::from(self.missing()), u128::from(self.sent));
+        self.state == AccountState::Closed && missing * 1_000_000 <= sent * u128::from(most_ppm)
     }
 
     /// Tells whether it adds up.

@@ -13,6 +13,7 @@ mod pingpong;
 mod reproduce;
 mod scene;
 mod server;
+mod sweep;
 mod throughput;
 mod watching;
 
@@ -32,6 +33,7 @@ Examples:
   tallycast bench pingpong -c 192.0.2.7 -C all            how long a message takes, from 1 byte to 9 MB
   tallycast bench multicast --receivers 8                 latency and loss of each member of a group
   tallycast bench capacity                                how many datagrams are received a second, by what
+  tallycast bench sweep --burn 0%,50%                     throughput and loss over sizes, with and without load
   tallycast bench cycle --cycle-times 1..14ms             the largest array every cycle, UDP and shared memory
   tallycast bench reproduce 004                           a published comparison, done again on this host
 
@@ -66,6 +68,9 @@ enum What {
     /// How many datagrams are received a second: by processes or threads, at ports of their own or at one
     #[command(after_help = capacity::EXAMPLES)]
     Capacity(capacity::Arguments),
+    /// Throughput and loss over socket buffers, sizes, rates and other load
+    #[command(after_help = sweep::EXAMPLES)]
+    Sweep(sweep::Arguments),
     /// The largest array two processes exchange every cycle, over UDP and shared memory
     #[command(after_help = cycle::EXAMPLES)]
     Cycle(cycle::Arguments),
@@ -118,6 +123,7 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
         Some(What::Multicast(arguments)) => multicast::run(&arguments),
         Some(What::Cost(arguments)) => cost::run(&arguments),
         Some(What::Capacity(arguments)) => capacity::run(&arguments),
+        Some(What::Sweep(arguments)) => sweep::run(&arguments),
         Some(What::Cycle(arguments)) => cycle::run(&arguments),
         Some(What::Reproduce(arguments)) => reproduce::run(&arguments),
         Some(What::Iperf3(arguments)) => iperf3::run(&arguments),

@@ -19,4 +19,5 @@ mod reaches;
 mod refusals;
 mod schema;
 mod streams;
+mod sweep;
 mod throughput;

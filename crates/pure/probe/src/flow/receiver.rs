@@ -397,11 +397,17 @@ mod tests {
         receiver.add_counted(3, 3);
         receiver.add_counted(4, 4);
         let refused = StageCounts::of(Stage::SenderIp, 1);
-        let account = receiver.close(Some(&FlowSent { numbered: 10, bytes: 9, refused }), SocketDrops::of_datagrams(1));
+        let account =
+            receiver.close(Some(&FlowSent { numbered: 10, bytes: 9, refused }), SocketDrops::of_datagrams(1));
         assert_eq!((account.received, account.unexplained, account.check()), (7, 1, Ok(())));
         assert_eq!((account.lost[Stage::SenderIp], account.lost[Stage::ReceiverSocketBuffer]), (1, 1));
         receiver.add_counted(4, 4);
-        assert!(receiver.close(Some(&FlowSent { numbered: 10, bytes: 9, refused }), SocketDrops::of_datagrams(1)).check().is_err());
+        assert!(
+            receiver
+                .close(Some(&FlowSent { numbered: 10, bytes: 9, refused }), SocketDrops::of_datagrams(1))
+                .check()
+                .is_err()
+        );
     }
 
     #[test]

@@ -7,7 +7,7 @@ use anyhow::bail;
 use bench::control::Patience;
 use bench::report::{Grid, Reproduction, State, Watch};
 use bench::source_003::{self, Path};
-use bench::{Cable, Namespaces, source_001, source_002, source_004};
+use bench::{Cable, Namespaces, source_000, source_001, source_002, source_004};
 use clap::{Args, ValueEnum};
 
 use super::handout::Handout;
@@ -17,6 +17,7 @@ use crate::Outcome;
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
+  tallycast bench reproduce 000 --html 000.html           when a receiver loses datagrams and what cures it, two minutes
   tallycast bench reproduce 001                           what UDP, TCP and our stream cost a processor, in a minute
   tallycast bench reproduce 001 --full -c 192.0.2.7       the same between two hosts, as often as the document
   tallycast bench reproduce 002 --html 002.html           how many datagrams are received a second, in a minute
@@ -44,6 +45,9 @@ pub(crate) struct Arguments {
 /// The documents that can be done again.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 enum Document {
+    /// When a receiver loses datagrams, and what cures it
+    #[value(name = "000")]
+    Reliability,
     /// What UDP and TCP take of a processor, and the delay in the end systems
     #[value(name = "001")]
     Costs,
@@ -61,6 +65,9 @@ enum Document {
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     let grid = if arguments.full { Grid::Full } else { Grid::Short };
     match arguments.document {
+        Document::Reliability => with_server(arguments, |server, watch| {
+            Ok(source_000::reproduce(grid, server, Patience::default(), watch)?)
+        }),
         Document::Costs => costs(grid, arguments),
         Document::Capacity => with_server(arguments, |server, watch| {
             Ok(source_002::reproduce(grid, server, Patience::default(), watch)?)
