@@ -10,7 +10,7 @@ use crate::report::{Forms, add_conclusions, chart, noise};
 impl Forms for Report {
     fn to_html(&self) -> Result<String, FigureError> {
         let mut page = Page::new("Capacity", "How many datagrams are received a second");
-        page.circumstances(&self.circumstances(), &self.noise());
+        page.circumstances(&self.circumstances(), &self.noise_in_short());
         page.figures(&chart::svgs(&charts(self))?);
         add_conclusions(&mut page, "002", &self.conclusions);
         page.heading("Every point");
@@ -35,7 +35,7 @@ impl Forms for Report {
     }
 
     fn to_png(&self) -> Result<Vec<u8>, FigureError> {
-        let header = format!("{}\n{}", self.circumstances(), noise::in_words(&self.noise()));
+        let header = format!("{}\n{}", self.circumstances(), noise::in_words(&self.noise_in_short()));
         chart::png(&charts(self), &header)
     }
 

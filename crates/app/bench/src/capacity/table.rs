@@ -6,7 +6,7 @@ use probe::Summary;
 
 use super::options::{Calls, Structure};
 use super::report::{Point, Report, Settings};
-use crate::report::{noise, words, write_conclusions};
+use crate::report::{words, write_conclusions};
 use crate::source_002;
 use crate::throughput::Account;
 
@@ -92,7 +92,8 @@ impl Report {
         }
         let noise = self.noise();
         if !noise.is_empty() {
-            writeln!(formatter, "\n{NOISY} {}", noise::in_words(&noise))?;
+            writeln!(formatter, "\n{NOISY} noisy, not to be relied on:")?;
+            noise.iter().try_for_each(|noise| writeln!(formatter, "  {noise}"))?;
         }
         Ok(())
     }

@@ -10,7 +10,7 @@ use crate::report::{Forms, chart, noise};
 impl Forms for Report {
     fn to_html(&self) -> Result<String, FigureError> {
         let mut page = Page::new("Sweep", "Throughput and loss over buffers, sizes, rates and load");
-        page.circumstances(&self.circumstances(), &self.noise());
+        page.circumstances(&self.circumstances(), &self.noise_in_short());
         page.figures(&chart::svgs(&charts(self))?);
         page.heading("Every point");
         let columns = [
@@ -33,7 +33,7 @@ impl Forms for Report {
     }
 
     fn to_png(&self) -> Result<Vec<u8>, FigureError> {
-        let header = format!("{}\n{}", self.circumstances(), noise::in_words(&self.noise()));
+        let header = format!("{}\n{}", self.circumstances(), noise::in_words(&self.noise_in_short()));
         chart::png(&charts(self), &header)
     }
 

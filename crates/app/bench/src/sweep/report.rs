@@ -321,6 +321,16 @@ impl Builder {
 }
 
 impl Report {
+    /// Says how many points are not to be relied on; empty when all was quiet.
+    pub(super) fn noise_in_short(&self) -> Vec<String> {
+        let noisy = self.points.iter().filter(|point| !point.noise.is_empty()).count();
+        let all = self.points.len();
+        (noisy > 0)
+            .then(|| format!("{noisy} of {all} points were disturbed or spread widely"))
+            .into_iter()
+            .collect()
+    }
+
     /// Returns why points are not to be relied on, with their names; empty when all was quiet.
     #[must_use]
     pub fn noise(&self) -> Vec<String> {

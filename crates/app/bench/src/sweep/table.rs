@@ -5,7 +5,7 @@ use std::fmt;
 use probe::Summary;
 
 use super::report::{Point, Report, Settings};
-use crate::report::{noise, words};
+use crate::report::words;
 use crate::throughput::Rate;
 
 /// What marks a noisy point.
@@ -79,7 +79,8 @@ impl fmt::Display for Report {
         }
         let noise = self.noise();
         if !noise.is_empty() {
-            writeln!(formatter, "\n{NOISY} {}", noise::in_words(&noise))?;
+            writeln!(formatter, "\n{NOISY} noisy, not to be relied on:")?;
+            noise.iter().try_for_each(|noise| writeln!(formatter, "  {noise}"))?;
         }
         self.end.notes.iter().try_for_each(|note| writeln!(formatter, "note: {note}"))?;
         self.end.state.in_words().map_or(Ok(()), |words| writeln!(formatter, "{words}"))
