@@ -28,6 +28,15 @@ pub(crate) struct OwnedProcess {
 }
 
 impl Program {
+    /// Returns this program, with other arguments.
+    ///
+    /// # Errors
+    /// What the system says, if it does not know where the program lies.
+    pub fn this(arguments: &[&str]) -> io::Result<Self> {
+        let arguments = arguments.iter().map(ToString::to_string).collect();
+        Ok(Self { path: std::env::current_exe()?, arguments })
+    }
+
     /// Returns the command that starts it.
     pub(crate) fn command(&self) -> Command {
         let mut command = Command::new(&self.path);

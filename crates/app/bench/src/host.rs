@@ -48,6 +48,14 @@ pub(crate) fn cpus() -> u32 {
     std::thread::available_parallelism().map_or(1, |cpus| u32::try_from(cpus.get()).unwrap_or(u32::MAX))
 }
 
+/// Returns how many processors the machine has, whoever may use them.
+#[must_use]
+pub(crate) fn processors_of_machine() -> u32 {
+    let stat = fs::read_to_string("/proc/stat").unwrap_or_default();
+    let is_one = |line: &&str| line.starts_with("cpu") && !line.starts_with("cpu ");
+    u32::try_from(stat.lines().filter(is_one).count()).unwrap_or(u32::MAX).max(1)
+}
+
 /// Returns how many tasks are ready to run, averaged over a minute.
 #[must_use]
 pub(crate) fn load() -> Option<f64> {

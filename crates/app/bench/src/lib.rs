@@ -2,12 +2,15 @@
 //!
 //! Every figure comes with its repeats, their spread and the state of the host; what could not be measured is named
 //! with its reason. Start with [`throughput`], what goes through between two ends that speak over a [`control`]
-//! connection, with [`pingpong`], a message there and back, [`multicast`], one sender and many receivers, [`cost`], what
-//! data take of a processor, or with [`cycle`], the largest array that two processes exchange every cycle; [`Quota`]
-//! limits their processor time. [`iperf3`] speaks to another tool's clients and servers.
+//! connection, with [`pingpong`], a message there and back, [`multicast`], one sender and many receivers, [`capacity`],
+//! how many datagrams are received a second, [`cost`], what data take of a processor, or with [`cycle`], the largest array
+//! that two processes exchange every cycle; [`Quota`] limits their processor time. [`iperf3`] speaks to another tool's
+//! clients and servers.
 //!
 //! Not here: the methods (`probe`), arguments and terminals (`cli`).
 
+mod burn;
+pub mod capacity;
 mod child;
 pub mod control;
 pub mod cost;
@@ -23,13 +26,19 @@ mod namespaces;
 pub mod path_mtu;
 pub mod pingpong;
 mod processor;
+mod processor_time;
 mod quota;
 pub mod report;
+pub mod source_000;
 pub mod source_001;
+pub mod source_002;
 pub mod source_003;
 pub mod source_004;
+pub mod sweep;
 pub mod throughput;
+mod udp_counters;
 
+pub use burn::{Burned, Load};
 pub use child::Program;
 pub use drawing::FigureError;
 pub use host::Host;
@@ -37,5 +46,6 @@ pub use host_state::{HostState, Link};
 pub use local_server::{LocalServer, LocalServerError};
 pub use namespaces::{Cable, NamespaceError, Namespaces, Stay};
 pub use processor::Processor;
+pub use processor_time::Shares;
 pub use quota::{CpuGroup, Quota, QuotaError, Throttled};
 pub use report::Row;

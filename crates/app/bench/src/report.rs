@@ -20,8 +20,8 @@ mod used;
 mod watch;
 pub(crate) mod words;
 
-pub(crate) use conclusion::write_conclusions;
 pub use conclusion::{Agreement, Conclusion, Grid};
+pub(crate) use conclusion::{add_conclusions, write_conclusions};
 pub use envelope::{Endpoint, Start, State, Timestamp};
 pub use forms::Forms;
 pub use reproduction::{Beside, Part, PartOutcome, Reproduction};

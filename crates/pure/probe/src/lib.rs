@@ -4,13 +4,15 @@
 //! judge; [`flow`] is a paced flow of numbered datagrams with its account; [`pingpong`] a message there and back, over
 //! and over; [`Bisection`] looks for the largest size that holds, [`RateSearch`] for the highest rate that does so
 //! repeatedly; [`mhz_per_mbit`] is what moving data costs a processor; [`Summary`] and [`Moments`] say what repeats have in
-//! common, [`Percentiles`] what many times have.
+//! common and how they compare with others, [`Percentiles`] what many times have in common; a [`DutyCycle`] keeps a
+//! processor busy for a part of the time.
 //!
 //! Not here: clocks, sockets, processes (`bench` runs these methods over real ones).
 
 mod bisection;
 mod cost;
 pub mod cycle;
+mod duty_cycle;
 pub mod flow;
 mod moments;
 mod percentiles;
@@ -20,7 +22,8 @@ mod summary;
 
 pub use bisection::{Answer, Bisection, Found, Next};
 pub use cost::mhz_per_mbit;
+pub use duty_cycle::{DutyCycle, Phase};
 pub use moments::Moments;
 pub use percentiles::Percentiles;
 pub use rate_search::{NextRate, RateSearch};
-pub use summary::Summary;
+pub use summary::{Contrast, Summary};

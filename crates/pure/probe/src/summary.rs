@@ -1,5 +1,8 @@
 //! What repeats have in common: median, quartiles, extremes.
 
+/// From which ratio on two medians may be called different: repeats that spread over less are called quiet.
+const DIFFERENT: f64 = 1.1;
+
 /// Five numbers that stand for repeated measurements.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Summary {
@@ -15,6 +18,17 @@ pub struct Summary {
     pub max: f64,
     /// How many there are.
     pub count: usize,
+}
+
+/// How repeats of one thing compare with those of another.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Contrast {
+    /// They are larger, by more than both spread.
+    More,
+    /// They are smaller, by more than both spread.
+    Less,
+    /// They cannot be told apart.
+    Alike,
 }
 
 impl Summary {
@@ -43,6 +57,23 @@ impl Summary {
     #[must_use]
     pub fn spread(&self) -> Option<f64> {
         (self.median != 0.0).then(|| (self.max - self.min) / self.median.abs())
+    }
+
+    /// Compares repeats with others of the same quantity, which is never negative.
+    ///
+    /// They differ if a tenth lies between their medians and the middle halves of both do not meet: one disturbed
+    /// repeat of three makes no difference, and none hides one.
+    #[must_use]
+    pub fn against(&self, other: &Self) -> Contrast {
+        let is_more =
+            |a: &Self, b: &Self| a.median > b.median * DIFFERENT && a.lower_quartile > b.upper_quartile;
+        if is_more(self, other) {
+            Contrast::More
+        } else if is_more(other, self) {
+            Contrast::Less
+        } else {
+            Contrast::Alike
+        }
     }
 }
 
@@ -81,7 +112,35 @@ mod tests {
         assert_eq!(Summary::of(&[0.0]).unwrap().spread(), None);
     }
 
+    #[test]
+    fn repeats_differ_where_neither_their_medians_nor_their_middles_meet() {
+        let of = |values: &[f64]| Summary::of(values).unwrap();
+        let quiet = of(&[100.0, 101.0, 102.0]);
+        assert_eq!(quiet.against(&of(&[80.0, 81.0, 82.0])), Contrast::More);
+        assert_eq!(quiet.against(&of(&[120.0, 121.0, 122.0])), Contrast::Less);
+        assert_eq!(quiet.against(&of(&[95.0, 96.0, 97.0])), Contrast::Alike, "less than a tenth apart");
+        // One repeat of three that met a disturbance.
+        assert_eq!(quiet.against(&of(&[70.0, 81.0, 82.0])), Contrast::More);
+        // They spread over more than what lies between them.
+        assert_eq!(of(&[60.0, 100.0, 140.0]).against(&of(&[50.0, 85.0, 120.0])), Contrast::Alike);
+    }
+
     proptest! {
+        #[test]
+        fn whoever_is_more_is_what_the_other_is_less_than(
+            a in prop::collection::vec(0.0_f64..1e9, 1..9),
+            b in prop::collection::vec(0.0_f64..1e9, 1..9),
+        ) {
+            let (a, b) = (Summary::of(&a).unwrap(), Summary::of(&b).unwrap());
+            let mirrored = match b.against(&a) {
+                Contrast::More => Contrast::Less,
+                Contrast::Less => Contrast::More,
+                Contrast::Alike => Contrast::Alike,
+            };
+            prop_assert_eq!(a.against(&b), mirrored);
+            prop_assert_eq!(a.against(&a), Contrast::Alike);
+        }
+
         #[test]
         fn the_five_numbers_stand_in_order(values in prop::collection::vec(-1e9_f64..1e9, 1..50)) {
             let it = Summary::of(&values).unwrap();

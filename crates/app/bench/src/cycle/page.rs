@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use super::report::{Outcome, Point, Report, Run};
-use super::table::grouped;
 use crate::drawing::{FigureError, STYLE, escaped};
+use crate::report::words::grouped;
 use crate::source_004::{self, Comparison};
 
 /// Writes the page.

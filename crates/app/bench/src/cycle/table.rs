@@ -3,6 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
+use crate::report::words::grouped;
+
 use super::report::{Found, Outcome, Point, Report, Spread, State};
 
 /// What marks a noisy point.
@@ -121,19 +123,6 @@ fn indented(reason: &str) -> String {
     reason.replace('\n', "\n                                 ")
 }
 
-/// Writes a whole number with its thousands apart; half of one, which medians may end in, is rounded.
-pub(super) fn grouped(value: f64) -> String {
-    let digits = format!("{value:.0}");
-    let mut text = String::new();
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -158,12 +147,5 @@ mod tests {
         assert!(report.to_string().contains("held in some repeats: raise it with --limit\n"));
         report.source = Some(compare(&report, Grid::Short));
         assert!(report.to_string().contains("held in some repeats\n"));
-    }
-
-    #[test]
-    fn thousands_stand_apart() {
-        for (value, text) in [(0.0, "0"), (999.0, "999"), (1_000.0, "1,000"), (1_234_567.5, "1,234,568")] {
-            assert_eq!(grouped(value), text);
-        }
     }
 }

@@ -45,6 +45,15 @@ impl Meter {
 }
 
 impl Used {
+    /// Adds the processor time of processes that worked for the end: it is not somebody else's.
+    #[must_use]
+    #[expect(clippy::cast_precision_loss, reason = "times of a run are far below 2^53 ns")]
+    pub(crate) fn with(self, cpu_ns: u64) -> Self {
+        let cpus = cpu_ns as f64 / self.elapsed_ns.max(1) as f64;
+        let elsewhere_cpus = self.elsewhere_cpus.map(|elsewhere| (elsewhere - cpus).max(0.0));
+        Self { cpu_ns: self.cpu_ns + cpu_ns, elsewhere_cpus, ..self }
+    }
+
     /// Returns how much of a processor the end kept busy, in percent.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "times of a run are far below 2^53 ns")]
@@ -57,4 +66,17 @@ impl Used {
 fn cpu_ns() -> u64 {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     u64::try_from(time.tv_sec * 1_000_000_000 + time.tv_nsec).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_processes_of_ones_own_took_is_nobody_elses() {
+        let used = Used { cpu_ns: 10, elapsed_ns: 100, elsewhere_cpus: Some(0.75) };
+        assert_eq!(used.with(50), Used { cpu_ns: 60, elapsed_ns: 100, elsewhere_cpus: Some(0.25) });
+        assert_eq!(used.with(90).elsewhere_cpus, Some(0.0));
+        assert_eq!(Used { elsewhere_cpus: None, ..used }.with(50).elsewhere_cpus, None);
+    }
 }

@@ -20,11 +20,25 @@ pub(crate) fn counted(count: u32, what: &str) -> String {
     format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
+/// Writes a whole number with its thousands apart; half of one, which medians may end in, is rounded.
+pub(crate) fn grouped(value: f64) -> String {
+    let digits = format!("{value:.0}");
+    let mut text = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
 /// Writes a value of a row in its unit.
 pub(crate) fn value(value: f64, unit: &str) -> String {
     match unit {
         "bit/s" => rate(value),
         "s" => seconds(value),
+        "1/s" => format!("{} /s", grouped(value)),
         unit => format!("{value:.3} {unit}"),
     }
 }
@@ -58,5 +72,13 @@ mod tests {
         assert_eq!(seconds(0.000_000_5), "500 ns");
         assert_eq!(seconds(90.0), "90.0 s");
         assert_eq!(value(1.0, "%"), "1.000 %");
+        assert_eq!(value(791_676.1, "1/s"), "791,676 /s");
+    }
+
+    #[test]
+    fn thousands_stand_apart() {
+        for (value, text) in [(0.0, "0"), (999.0, "999"), (1_000.0, "1,000"), (1_234_567.5, "1,234,568")] {
+            assert_eq!(grouped(value), text);
+        }
     }
 }

@@ -122,7 +122,11 @@ impl<'a> Client<'a> {
             if !self.run_watched(run, Rate::Bits(rate), watch)? {
                 break;
             }
-            search.tell(if self.builder.last_run_is_loss_free() { Answer::Good } else { Answer::Bad });
+            search.tell(if self.builder.last_run_holds(loss_free.most_lost_ppm) {
+                Answer::Good
+            } else {
+                Answer::Bad
+            });
         }
         Ok(())
     }
@@ -316,6 +320,7 @@ mod tests {
     #[test]
     fn a_failure_at_either_end_is_trouble() {
         let side = |failures: &[&str]| SideResult {
+            burned: None,
             flows: Vec::new(),
             used: Used::default(),
             processor: crate::processor::Processor::default(),

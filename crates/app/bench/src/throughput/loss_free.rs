@@ -16,6 +16,8 @@ pub struct LossFree {
     pub limit: u64,
     /// How close a search comes. Units: as `limit`.
     pub step: u64,
+    /// Up to which part of the datagrams may be lost, in millionths.
+    pub most_lost_ppm: u32,
 }
 
 /// What was found.
@@ -53,14 +55,16 @@ impl LossFree {
     /// [`OptionsError::NoLimit`] if they name no rate to begin from.
     pub fn of(options: &Options, step: Option<u64>) -> Result<Self, OptionsError> {
         match options.rate {
-            Some(Rate::Bits(limit @ 1..)) => {
-                Ok(Self { limit, step: step.unwrap_or_else(|| limit.div_ceil(USUAL_PARTS)) })
-            }
+            Some(Rate::Bits(limit @ 1..)) => Ok(Self {
+                limit,
+                step: step.unwrap_or_else(|| limit.div_ceil(USUAL_PARTS)),
+                most_lost_ppm: 0,
+            }),
             _ => Err(OptionsError::NoLimit),
         }
     }
 
-    pub(super) fn check(&self, options: &Options) -> Result<(), OptionsError> {
+    pub(crate) fn check(&self, options: &Options) -> Result<(), OptionsError> {
         let (asked, most) = (u128::from(self.step), u128::from(self.limit));
         if !(1..=most).contains(&asked) {
             return Err(OptionsError::OutOfRange { what: "--step in bits a second", asked, least: 1, most });
@@ -83,7 +87,7 @@ impl LossFreeFound {
             probe::Found::Largest(_) => Found::Largest,
             probe::Found::Limit(_) => Found::Limit,
         };
-        let LossFree { limit, step } = *search;
+        let LossFree { limit, step, .. } = *search;
         Self { found: word, bits_per_second: found.size(), limit, step, confirmations }
     }
 

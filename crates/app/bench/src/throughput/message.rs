@@ -21,6 +21,7 @@ use probe::flow::{Delays, FlowAccount, FlowSent, FlowState, FlowTotals};
 use serde::{Deserialize, Serialize};
 
 use super::options::{Rate, Way};
+use crate::burn::Burned;
 use crate::processor::Processor;
 use crate::report::Used;
 
@@ -98,6 +99,9 @@ pub(super) struct SideResult {
     pub(super) used: Used,
     /// The same in the terms of a cost.
     pub(super) processor: Processor,
+    /// What was put on the host's processors on purpose; it is part of what was used.
+    #[serde(default)]
+    pub(super) burned: Option<Burned>,
     /// What makes the run no whole one: flows that failed, accounts that do not add up. Each once.
     pub(super) failures: Vec<String>,
     pub(super) notes: Vec<String>,
@@ -251,6 +255,34 @@ impl Account {
         }
     }
 
+    /// Adds up accounts of datagrams, closed if all of them are.
+    #[must_use]
+    pub(crate) fn sum(accounts: &[Self]) -> Self {
+        let is_closed = accounts.iter().all(|it| it.state == AccountState::Closed);
+        let sum = |of: fn(&Self) -> u64| accounts.iter().map(of).sum();
+        let mut lost = BTreeMap::new();
+        for (stage, count) in accounts.iter().flat_map(|it| &it.lost) {
+            *lost.entry(stage.clone()).or_default() += count;
+        }
+        Self {
+            unit: Unit::Datagrams,
+            state: if is_closed { AccountState::Closed } else { AccountState::Unconfirmed },
+            sent: sum(|it| it.sent),
+            received: sum(|it| it.received),
+            lost,
+            unexplained: sum(|it| it.unexplained),
+            duplicates: sum(|it| it.duplicates),
+            unmatched: sum(|it| it.unmatched),
+        }
+    }
+
+    /// Writes it as an equation.
+    #[must_use]
+    pub(crate) fn in_words(&self) -> String {
+        let lost: String = self.lost.iter().map(|(stage, count)| format!(" + {count} {stage}")).collect();
+        format!("{} sent = {} received{lost} + {} unexplained", self.sent, self.received, self.unexplained)
+    }
+
     /// Returns how much did not arrive.
     #[must_use]
     pub fn missing(&self) -> u64 {
@@ -261,6 +293,13 @@ impl Account {
     #[must_use]
     pub fn is_loss_free(&self) -> bool {
         self.state == AccountState::Closed && self.missing() == 0
+    }
+
+    /// Tells whether no more than so many millionths did not arrive, as far as both ends can tell.
+    #[must_use]
+    pub fn loses_at_most(&self, most_ppm: u32) -> bool {
+        let (missing, sent) = (u128::from(self.missing()), u128::from(self.sent));
+        self.state == AccountState::Closed && missing * 1_000_000 <= sent * u128::from(most_ppm)
     }
 
     /// Tells whether it adds up.

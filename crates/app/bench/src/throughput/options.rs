@@ -7,6 +7,8 @@ use probe::flow::FlowRate;
 use serde::{Deserialize, Serialize};
 use sys::MAX_TRAIN_BYTES;
 
+use crate::burn::{LARGEST_SHARE_PPM, Load, MOST_BURNING};
+
 /// The largest payload of UDP over IPv4. Source: RFC 768 and 791: 65,535 less 8 and 20 bytes of header.
 pub const LARGEST_DATAGRAM_BYTES: usize = 65_507;
 /// What fills a packet of 1,500 bytes, the MTU of most networks, with the headers of IPv4 and UDP.
@@ -47,6 +49,10 @@ pub struct Options {
     pub payload_bytes: Option<usize>,
     /// Socket buffers; without it the system's.
     pub buffer_bytes: Option<usize>,
+    /// The send buffer of datagrams, where it is to be another.
+    pub send_buffer_bytes: Option<usize>,
+    /// Other work that the processors of the server's host are given meanwhile.
+    pub load: Option<Load>,
     /// How long a run measures.
     pub duration: Duration,
     /// How long it runs before that, unmeasured.
@@ -195,6 +201,8 @@ impl Default for Options {
             rate: None,
             payload_bytes: None,
             buffer_bytes: None,
+            send_buffer_bytes: None,
+            load: None,
             duration: Duration::from_secs(10),
             omit: Duration::ZERO,
             interval: Duration::from_secs(1),
@@ -227,8 +235,12 @@ impl Options {
         in_range("-i in ms", self.interval.as_millis(), 10..=86_400_000)?;
         let intervals = (self.duration + self.omit).as_millis() / self.interval.as_millis();
         in_range("the number of intervals", intervals, 0..=MOST_INTERVALS)?;
-        if let Some(bytes) = self.buffer_bytes {
-            in_range("-w in bytes", bytes as u128, 1..=1 << 30)?;
+        for bytes in [self.buffer_bytes, self.send_buffer_bytes].into_iter().flatten() {
+            in_range("a socket buffer in bytes", bytes as u128, 1..=1 << 30)?;
+        }
+        if let Some(load) = self.load {
+            in_range("--burn in millionths", load.share_ppm.into(), 0..=LARGEST_SHARE_PPM.into())?;
+            in_range("--burn-workers", load.workers.unwrap_or(1).into(), 1..=MOST_BURNING.into())?;
         }
         if let Some(bytes) = self.payload_bytes {
             let range = match self.protocol {

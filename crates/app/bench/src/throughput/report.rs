@@ -14,6 +14,7 @@ use super::loss_free::LossFreeFound;
 use super::message::{Account, Count, FlowKey, FlowResult, Live, SideResult, Unit};
 use super::options::{Fragments, Options, Protocol, Rate, Way, Ways};
 use super::{csv, figure, page};
+use crate::burn::Burned;
 use crate::drawing::FigureError;
 use crate::host;
 use crate::host_state::HostState;
@@ -206,12 +207,15 @@ pub struct RunReport {
     pub sums: Sums,
     /// Processors that the client kept busy, in percent of one.
     pub client_cpu_percent: f64,
-    /// The same of the server; null if it could not tell.
+    /// The same of the server, without what it burned; null if it could not tell.
     pub server_cpu_percent: Option<f64>,
     /// What the client took of its host's processors.
     pub client_processor: Processor,
     /// The same of the server; null if it could not tell.
     pub server_processor: Option<Processor>,
+    /// What was put on the processors of the server's host on purpose, as it was measured; not there if nothing was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub burned: Option<Burned>,
     /// How many processors others kept busy on the client's host; null where the kernel does not say.
     pub client_elsewhere_cpus: Option<f64>,
     /// The same of the server's host.
@@ -509,15 +513,15 @@ impl Builder {
         }
     }
 
-    /// Tells whether every flow of the last run arrived whole, and was sent as fast as it was to be.
-    pub(super) fn last_run_is_loss_free(&self) -> bool {
+    /// Tells whether no flow of the last run lost more than so many millionths, and each was sent as fast as it was to be.
+    pub(super) fn last_run_holds(&self, most_lost_ppm: u32) -> bool {
         let Some(run) = self.last_run() else { return false };
         let mut flows = self.report.end.streams.iter().filter(|flow| flow.run == run.run).peekable();
         #[expect(clippy::cast_precision_loss, reason = "rates are far below 2^53")]
         let kept_up = |sender: &Figures| sender.bits_per_second >= run.target_bitrate as f64 * KEPT_UP;
         flows.peek().is_some()
             && flows.all(|flow| {
-                flow.account.as_ref().is_some_and(Account::is_loss_free)
+                flow.account.as_ref().is_some_and(|account| account.loses_at_most(most_lost_ppm))
                     && flow.sender.as_ref().is_some_and(kept_up)
             })
     }

@@ -4,10 +4,11 @@ use std::net::SocketAddr;
 
 use serde_json::Value;
 
-use super::message::{End, Live, Word};
+use super::message::{End, Live, SideResult, Word};
 use super::options::{Options, Rate};
 use super::side::{Heard, Partner, Run, Side, SideError, check_cpu};
 use super::transport::{self, Task};
+use crate::burn::Burn;
 use crate::control::{Connection, ControlError, EndWish, Message, ServeError, Test};
 use crate::greeting::token;
 
@@ -91,8 +92,10 @@ fn serve_run(
     }
     let flows = listening.connect(&task, endpoints)?;
     let run = Run { options: &sized, rate: *rate, unit_bytes: *unit_bytes, cpu: options.server_cpu };
+    let burn = options.load.map(Burn::begin).transpose().map_err(SideError::Thread)?;
     let side = Side::start(&run, flows)?;
     let (outcome, result) = side.run(connection, &mut Serving { is_wanted_to_end });
+    let result = SideResult { burned: burn.map(Burn::end), ..result };
     outcome?;
     Ok(connection.say(&Word::Done(Box::new(result)))?)
 }

@@ -281,7 +281,7 @@ impl Side {
         failures.dedup();
         let used = self.meter.used();
         let processor = self.processor.taken(Duration::from_nanos(used.cpu_ns));
-        SideResult { flows, used, processor, failures, notes }
+        SideResult { flows, used, processor, burned: None, failures, notes }
     }
 }
 

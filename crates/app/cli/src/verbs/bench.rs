@@ -1,5 +1,6 @@
 //! `tallycast bench`: what is measured lies in the crate of that name, one verb a file here.
 
+mod capacity;
 mod cost;
 mod cycle;
 mod handout;
@@ -12,6 +13,7 @@ mod pingpong;
 mod reproduce;
 mod scene;
 mod server;
+mod sweep;
 mod throughput;
 mod watching;
 
@@ -30,6 +32,8 @@ Examples:
   tallycast bench -c 192.0.2.7 --iperf3 -u -b 100M        against a server of iperf3; -s --iperf3 serves its clients
   tallycast bench pingpong -c 192.0.2.7 -C all            how long a message takes, from 1 byte to 9 MB
   tallycast bench multicast --receivers 8                 latency and loss of each member of a group
+  tallycast bench capacity                                how many datagrams are received a second, by what
+  tallycast bench sweep --burn 0%,50%                     throughput and loss over sizes, with and without load
   tallycast bench cycle --cycle-times 1..14ms             the largest array every cycle, UDP and shared memory
   tallycast bench reproduce 004                           a published comparison, done again on this host
 
@@ -61,6 +65,12 @@ enum What {
     /// What sending and receiving take of a processor, and how long data take through it: UDP, TCP, our stream
     #[command(after_help = cost::EXAMPLES)]
     Cost(cost::Arguments),
+    /// How many datagrams are received a second: by processes or threads, at ports of their own or at one
+    #[command(after_help = capacity::EXAMPLES)]
+    Capacity(capacity::Arguments),
+    /// Throughput and loss over socket buffers, sizes, rates and other load
+    #[command(after_help = sweep::EXAMPLES)]
+    Sweep(sweep::Arguments),
     /// The largest array two processes exchange every cycle, over UDP and shared memory
     #[command(after_help = cycle::EXAMPLES)]
     Cycle(cycle::Arguments),
@@ -73,6 +83,9 @@ enum What {
     /// Be one of the processes of `cycle`
     #[command(hide = true)]
     CycleWorker,
+    /// Be one of the receivers of `capacity`
+    #[command(hide = true)]
+    CapacityWorker,
     /// Be the server of a measurement on this host
     #[command(hide = true)]
     ServerWorker {
@@ -109,11 +122,17 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
         Some(What::Pingpong(arguments)) => pingpong::run(&arguments),
         Some(What::Multicast(arguments)) => multicast::run(&arguments),
         Some(What::Cost(arguments)) => cost::run(&arguments),
+        Some(What::Capacity(arguments)) => capacity::run(&arguments),
+        Some(What::Sweep(arguments)) => sweep::run(&arguments),
         Some(What::Cycle(arguments)) => cycle::run(&arguments),
         Some(What::Reproduce(arguments)) => reproduce::run(&arguments),
         Some(What::Iperf3(arguments)) => iperf3::run(&arguments),
         Some(What::CycleWorker) => {
             bench::cycle::serve()?;
+            Ok(Outcome::Fine)
+        }
+        Some(What::CapacityWorker) => {
+            bench::capacity::serve_worker()?;
             Ok(Outcome::Fine)
         }
         Some(What::ServerWorker { listen }) => server::run_for_parent(listen),

@@ -161,6 +161,16 @@ impl FlowReceiver {
         }
     }
 
+    /// Takes datagrams that were counted elsewhere: by several threads at one socket, or by other processes.
+    ///
+    /// # Panics
+    /// If this flow's datagrams are numbered: a count says nothing of which they are.
+    pub fn add_counted(&mut self, datagrams: u64, bytes: u64) {
+        assert!(self.numbering == Numbering::Counted, "numbered datagrams are taken one by one");
+        self.received += datagrams;
+        self.bytes += bytes;
+    }
+
     /// Returns what was counted so far.
     #[must_use]
     pub fn totals(&self) -> FlowTotals {
@@ -379,6 +389,25 @@ mod tests {
         assert_eq!((account.lost[Stage::ReceiverSocketBuffer], account.check()), (1, Ok(())));
         assert_eq!(Numbering::of_payload(STAMP_BYTES), Numbering::Stamped);
         assert_eq!(Numbering::of_payload(STAMP_BYTES - 1), Numbering::Counted);
+    }
+
+    #[test]
+    fn what_others_counted_closes_one_account_and_too_much_of_it_breaks_the_law() {
+        let mut receiver = FlowReceiver::new(RUN, 1, Numbering::Counted);
+        receiver.add_counted(3, 3);
+        receiver.add_counted(4, 4);
+        let refused = StageCounts::of(Stage::SenderIp, 1);
+        let account =
+            receiver.close(Some(&FlowSent { numbered: 10, bytes: 9, refused }), SocketDrops::of_datagrams(1));
+        assert_eq!((account.received, account.unexplained, account.check()), (7, 1, Ok(())));
+        assert_eq!((account.lost[Stage::SenderIp], account.lost[Stage::ReceiverSocketBuffer]), (1, 1));
+        receiver.add_counted(4, 4);
+        assert!(
+            receiver
+                .close(Some(&FlowSent { numbered: 10, bytes: 9, refused }), SocketDrops::of_datagrams(1))
+                .check()
+                .is_err()
+        );
     }
 
     #[test]

@@ -9,9 +9,9 @@ use plotters::prelude::{Cartesian2d, ChartContext, Circle, DashedLineSeries, Dra
 use plotters::style::{Color, FontStyle, IntoFont, RGBColor, ShapeStyle};
 
 use crate::cycle::report::{Found, Report};
-use crate::cycle::table::grouped;
 use crate::cycle::transport::Transport;
 use crate::drawing::{FigureError, GRID, INK};
+use crate::report::words::grouped;
 
 /// Size of a panel. Units: pixels of the drawing.
 pub(super) const WIDTH: u32 = 560;

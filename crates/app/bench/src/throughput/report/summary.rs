@@ -2,7 +2,7 @@
 
 use super::{CpuUtilization, End, Figures, KEPT_UP, RunReport, Settings, Start, Sums};
 use crate::report::noise::{self, Elsewhere};
-use crate::report::{Row, RowNames};
+use crate::report::{Row, RowNames, Used};
 use crate::throughput::message::SideResult;
 
 /// What both ends say of a run.
@@ -25,7 +25,8 @@ pub(super) fn run_report(run: u32, start: &Start, sums: Sums, sides: Sides<'_>) 
         trouble,
         sums,
         client_cpu_percent: ours.used.cpu_percent(),
-        server_cpu_percent: theirs.map(|side| side.used.cpu_percent()),
+        server_cpu_percent: theirs.map(|side| (side.used.cpu_percent() - burned_percent(side)).max(0.0)),
+        burned: theirs.and_then(|side| side.burned),
         client_processor: ours.processor,
         server_processor: theirs.map(|side| side.processor),
         client_elsewhere_cpus: elsewhere.client,
@@ -33,6 +34,12 @@ pub(super) fn run_report(run: u32, start: &Start, sums: Sums, sides: Sides<'_>) 
         skipped,
         noise,
     }
+}
+
+/// Returns what an end put on its processors on purpose, in percent of one over the time of the run.
+fn burned_percent(side: &SideResult) -> f64 {
+    let Some(burned) = side.burned else { return 0.0 };
+    Used { cpu_ns: burned.cpu_ns, ..side.used }.cpu_percent()
 }
 
 /// Says whether senders were slower than they were to be. What they handed over and the host refused is no fault of

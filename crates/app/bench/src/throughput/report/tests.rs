@@ -55,7 +55,7 @@ fn side(key: FlowKey, total: Count, omitted: Count, account: Option<Account>) ->
     };
     let used = Used { cpu_ns: 30_000_000, elapsed_ns: 300_000_000, elsewhere_cpus: Some(0.15) };
     let processor = Processor::default();
-    SideResult { flows: vec![flow], used, processor, failures: Vec::new(), notes: Vec::new() }
+    SideResult { flows: vec![flow], used, processor, burned: None, failures: Vec::new(), notes: Vec::new() }
 }
 
 fn account(sent: u64, received: u64) -> Account {
@@ -111,7 +111,7 @@ fn the_end_of_a_run_leaves_out_what_was_omitted_and_counts_the_tail() {
     // One more is missing than the receiver could see: the last.
     let theirs = side(RECEIVER, received(25, 4), received(8, 2), Some(account(30, 25)));
     builder.end_run(0, ours, Some(theirs), Ending::Whole);
-    assert!(!builder.last_run_is_loss_free());
+    assert!(!builder.last_run_holds(0));
     let report = builder.finish(false);
     let sums = report.end.sums;
     assert_eq!(sums.sum_sent.unwrap().packets, Some(20));
@@ -130,7 +130,7 @@ fn on_one_host_each_end_is_not_taken_for_somebody_elses_work() {
     let ours = side(SENDER, sent(30), sent(10), None);
     let theirs = side(RECEIVER, received(30, 0), received(10, 0), Some(account(30, 30)));
     builder.end_run(0, ours, Some(theirs), Ending::Whole);
-    assert!(builder.last_run_is_loss_free());
+    assert!(builder.last_run_holds(0));
     let run = builder.last_run().unwrap();
     // Of 0.15 processors that were busy elsewhere the server took 0.1.
     let elsewhere = run.client_elsewhere_cpus.unwrap();
@@ -145,7 +145,7 @@ fn a_sender_that_was_too_slow_has_not_shown_that_its_rate_holds() {
     let ours = side(SENDER, sent(30), sent(10), None);
     let theirs = side(RECEIVER, received(30, 0), received(10, 0), Some(account(30, 30)));
     builder.end_run(0, ours, Some(theirs), Ending::Whole);
-    assert!(!builder.last_run_is_loss_free());
+    assert!(!builder.last_run_holds(0));
     assert_eq!(builder.last_run().unwrap().noise, ["senders reached only 50 % of their rate"]);
 }
 
@@ -156,7 +156,7 @@ fn what_the_host_refused_is_loss_and_not_slowness() {
     let ours = side(SENDER, sent(15), sent(5), None);
     let theirs = side(RECEIVER, received(15, 14), received(5, 5), Some(account(30, 15)));
     builder.end_run(0, ours, Some(theirs), Ending::Whole);
-    assert!(!builder.last_run_is_loss_free());
+    assert!(!builder.last_run_holds(0));
     assert_eq!(builder.last_run().unwrap().noise, Vec::<String>::new());
 }
 
@@ -166,7 +166,7 @@ fn a_run_whose_server_vanished_keeps_what_the_client_saw() {
     builder.begin_run(0, Rate::Bits(80_000));
     let ours = side(SENDER, sent(30), sent(10), None);
     builder.end_run(0, ours, None, Ending::Trouble("the other end is gone".to_owned()));
-    assert!(!builder.last_run_is_loss_free());
+    assert!(!builder.last_run_holds(0));
     let report = builder.finish(false);
     assert_eq!(report.end.state, State::BrokenOff);
     assert!(report.end.streams[0].account.is_none() && report.end.streams[0].sender.is_some());

@@ -137,7 +137,11 @@ impl Sender {
             interface: to.ip().is_multicast().then(|| interface(task.local)).flatten(),
             ttl: 1,
             loopback: Loopback::On,
-            buffer_bytes: task.options.buffer_bytes.unwrap_or(SYSTEM_SEND_BUFFER_BYTES),
+            buffer_bytes: task
+                .options
+                .send_buffer_bytes
+                .or(task.options.buffer_bytes)
+                .unwrap_or(SYSTEM_SEND_BUFFER_BYTES),
             techniques: SendTechniques { gso: task.options.gso, ..SendTechniques::default() },
         })?;
         let is_without = task.options.gso && !socket.techniques().gso;

@@ -4,9 +4,10 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use anyhow::bail;
-use bench::report::{Grid, Reproduction, State};
+use bench::control::Patience;
+use bench::report::{Grid, Reproduction, State, Watch};
 use bench::source_003::{self, Path};
-use bench::{Cable, Namespaces, source_001, source_004};
+use bench::{Cable, Namespaces, source_000, source_001, source_002, source_004};
 use clap::{Args, ValueEnum};
 
 use super::handout::Handout;
@@ -16,8 +17,10 @@ use crate::Outcome;
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
+  tallycast bench reproduce 000 --html 000.html           when a receiver loses datagrams and what cures it, two minutes
   tallycast bench reproduce 001                           what UDP, TCP and our stream cost a processor, in a minute
   tallycast bench reproduce 001 --full -c 192.0.2.7       the same between two hosts, as often as the document
+  tallycast bench reproduce 002 --html 002.html           how many datagrams are received a second, in a minute
   tallycast bench reproduce 003                           ping-pongs and parallel streams; between namespaces as root
   tallycast bench reproduce 003 -c 192.0.2.7 --html 003.html
   tallycast bench reproduce 004                           a few points of its grid, in three to four minutes
@@ -42,9 +45,15 @@ pub(crate) struct Arguments {
 /// The documents that can be done again.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 enum Document {
+    /// When a receiver loses datagrams, and what cures it
+    #[value(name = "000")]
+    Reliability,
     /// What UDP and TCP take of a processor, and the delay in the end systems
     #[value(name = "001")]
     Costs,
+    /// The receive capacity of a host: by processes at ports of their own, by threads at one socket
+    #[value(name = "002")]
+    Capacity,
     /// TCP and UDT over 10 Gbit/s: messages there and back, parallel streams
     #[value(name = "003")]
     LongPath,
@@ -56,7 +65,13 @@ enum Document {
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     let grid = if arguments.full { Grid::Full } else { Grid::Short };
     match arguments.document {
+        Document::Reliability => with_server(arguments, |server, watch| {
+            Ok(source_000::reproduce(grid, server, Patience::default(), watch)?)
+        }),
         Document::Costs => costs(grid, arguments),
+        Document::Capacity => with_server(arguments, |server, watch| {
+            Ok(source_002::reproduce(grid, server, Patience::default(), watch)?)
+        }),
         Document::LongPath => long_path(grid, arguments),
         Document::Exchange => {
             if !arguments.other_end.is_this_host() {
@@ -94,6 +109,18 @@ fn long_path(grid: Grid, arguments: &Arguments) -> anyhow::Result<Outcome> {
             Ok(Box::new(place.map_err(|error| format!("{error:#}"))?))
         };
         Ok(source_003::measure(grid, mtus, &controls, &mut lay, watch))
+    })?;
+    judge(&report)
+}
+
+/// Does a document again that is measured with a server.
+fn with_server(
+    arguments: &Arguments,
+    reproduce: impl FnOnce(SocketAddr, &mut dyn Watch) -> anyhow::Result<Reproduction>,
+) -> anyhow::Result<Outcome> {
+    let report = arguments.handout.of(|watch| {
+        let scene = Scene::set(&arguments.other_end)?;
+        reproduce(scene.server(), watch)
     })?;
     judge(&report)
 }

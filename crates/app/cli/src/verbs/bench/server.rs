@@ -15,8 +15,13 @@ use crate::stop::Stop;
 pub(super) const DEFAULT_PORT: u16 = 7_430;
 
 /// What a server takes part in.
-const TESTS: &[Test] =
-    &[bench::throughput::TEST, bench::pingpong::TEST, bench::multicast::TEST, bench::path_mtu::TEST];
+const TESTS: &[Test] = &[
+    bench::throughput::TEST,
+    bench::pingpong::TEST,
+    bench::multicast::TEST,
+    bench::path_mtu::TEST,
+    bench::capacity::TEST,
+];
 
 #[derive(Args, Debug)]
 #[group(skip)]

@@ -193,6 +193,8 @@ impl Arguments {
             rate: self.bitrate,
             payload_bytes: self.length,
             buffer_bytes: self.window,
+            send_buffer_bytes: None,
+            load: None,
             duration: self.time,
             omit: self.omit,
             // As iperf3's -i 0: nothing is told before the end of a run.

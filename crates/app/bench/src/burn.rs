@@ -1,0 +1,150 @@
+//! Keeping processors busy on purpose, as other work of a host would: threads that follow a duty cycle.
+
+use std::hint::black_box;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use probe::{DutyCycle, Phase};
+use rustix::time::{ClockId, clock_gettime};
+use serde::{Deserialize, Serialize};
+use sys::clock;
+use units::Instant;
+
+use crate::host;
+
+/// How long a busy slice and the idle one behind it take together: about what schedulers give a task at a time, so that
+/// the load is felt as that of a program and not as a pause.
+const PERIOD: Duration = Duration::from_millis(10);
+
+/// The whole, in millionths.
+pub(crate) const LARGEST_SHARE_PPM: u32 = 1_000_000;
+/// The most threads.
+pub(crate) const MOST_BURNING: u32 = 256;
+
+/// How much a host is to be kept busy.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Load {
+    /// For how many millionths of the time each thread works.
+    pub share_ppm: u32,
+    /// How many threads; none is one for each processor.
+    pub workers: Option<u32>,
+}
+
+/// What was really taken of the processors.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Burned {
+    /// Processor time of all threads.
+    pub cpu_ns: u64,
+    /// How long they were at it.
+    pub elapsed_ns: u64,
+    /// How many they were.
+    pub workers: u32,
+}
+
+/// Threads at work. Dropping them ends them.
+#[derive(Debug)]
+pub(crate) struct Burn {
+    threads: Vec<JoinHandle<u64>>,
+    is_over: Arc<AtomicBool>,
+    began: Instant,
+}
+
+impl Burned {
+    /// Returns what was taken, in percent of one processor.
+    #[must_use]
+    #[expect(clippy::cast_precision_loss, reason = "times of a run are far below 2^53 ns")]
+    pub fn cpu_percent(&self) -> f64 {
+        if self.elapsed_ns == 0 { 0.0 } else { self.cpu_ns as f64 * 100.0 / self.elapsed_ns as f64 }
+    }
+}
+
+impl Burn {
+    /// Begins. All threads have one timetable: they are busy together.
+    pub(crate) fn begin(load: Load) -> std::io::Result<Self> {
+        let began = clock::monotonic();
+        let timetable = DutyCycle::new(load.share_ppm, PERIOD, began);
+        let mut burn = Self { threads: Vec::new(), is_over: Arc::default(), began };
+        let workers = load.workers.unwrap_or_else(host::cpus).min(MOST_BURNING);
+        for _ in 0..if load.share_ppm == 0 { 0 } else { workers } {
+            let is_over = Arc::clone(&burn.is_over);
+            let thread = std::thread::Builder::new().name("burn".to_owned());
+            burn.threads.push(thread.spawn(move || follow(&timetable, &is_over))?);
+        }
+        Ok(burn)
+    }
+
+    /// Ends; returns what was taken.
+    pub(crate) fn end(mut self) -> Burned {
+        self.is_over.store(true, Ordering::Relaxed);
+        let threads = std::mem::take(&mut self.threads);
+        let workers = u32::try_from(threads.len()).unwrap_or(u32::MAX);
+        let took = threads.into_iter().map(|thread| thread.join().expect("burning does not panic"));
+        let cpu_ns = took.sum();
+        let elapsed = clock::monotonic().since(self.began);
+        Burned { cpu_ns, elapsed_ns: u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX), workers }
+    }
+}
+
+impl Drop for Burn {
+    fn drop(&mut self) {
+        self.is_over.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Works and sleeps by the timetable until it is over; returns the processor time that took.
+fn follow(timetable: &DutyCycle, is_over: &AtomicBool) -> u64 {
+    while !is_over.load(Ordering::Relaxed) {
+        match timetable.at(clock::monotonic()) {
+            Phase::Idle { until } => clock::sleep_until(until),
+            Phase::Busy { until } => work(until, is_over),
+        }
+    }
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    u64::try_from(time.tv_sec * 1_000_000_000 + time.tv_nsec).unwrap_or(0)
+}
+
+/// Computes until a moment: arithmetic alone, which no cache or bus is in the way of.
+fn work(until: Instant, is_over: &AtomicBool) {
+    /// Some microseconds, so that looking at the clock is little of it.
+    const STEPS: u64 = 4_096;
+    let mut value = 1_u64;
+    while clock::monotonic() < until && !is_over.load(Ordering::Relaxed) {
+        for step in 0..STEPS {
+            value = black_box(value.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(step));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Burns until so much processor time must have been taken, or a watchdog barks.
+    fn burned(load: Load) -> Burned {
+        let burn = Burn::begin(load).unwrap();
+        clock::sleep_until(burn.began + PERIOD * 3);
+        burn.end()
+    }
+
+    #[test]
+    fn what_is_taken_is_measured_and_never_more_than_was_asked_for() {
+        let burned = burned(Load { share_ppm: 300_000, workers: Some(2) });
+        assert_eq!(burned.workers, 2);
+        assert!(burned.cpu_ns > 0, "{burned:?}");
+        // Each began at most so many periods, and in each of them was busy for at most its share and one look beyond.
+        let periods = burned.elapsed_ns / u64::try_from(PERIOD.as_nanos()).unwrap() + 1;
+        let most = periods * 2 * 4_000_000;
+        assert!(burned.cpu_ns <= most, "{burned:?}");
+    }
+
+    #[test]
+    fn nothing_takes_nothing_and_has_no_thread() {
+        let burned = burned(Load { share_ppm: 0, workers: None });
+        assert_eq!((burned.cpu_ns, burned.workers), (0, 0));
+        assert!((burned.cpu_percent() - 0.0).abs() < f64::EPSILON);
+    }
+}

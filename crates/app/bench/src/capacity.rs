@@ -1,0 +1,29 @@
+//! How many datagrams a host receives a second, and how its receivers should be built: `tallycast bench capacity`.
+//!
+//! Source 002 asked it first: the same datagrams for one, two, four and eight receivers, which are processes or threads,
+//! each with a port of its own or all at one. The client sends as fast as it goes, or as it is told; at the server a crew
+//! receives, and the kernel's own counts say what it dropped. Each point closes an account.
+
+mod client;
+mod crew;
+mod csv;
+mod figure;
+mod message;
+mod options;
+mod page;
+mod receive;
+mod report;
+mod send;
+mod server;
+mod table;
+mod worker;
+
+pub use client::{CapacityError, measure};
+pub(crate) use figure::charts;
+pub use options::{Calls, MOST_WORKERS, Options, OptionsError, Structure};
+pub use report::{End, FORMAT, Point, Port, Report, Run, Settings, Socket, VERSION};
+pub use server::TEST;
+pub use worker::{WorkerError, serve as serve_worker};
+
+#[cfg(test)]
+pub(crate) use report::tests::point as example_point;

@@ -1,0 +1,294 @@
+//! The client's end of a capacity measurement: it sends, and keeps the report.
+
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use probe::flow::{FlowReceiver, Numbering, SocketDrops};
+use sys::OpenError;
+
+use super::message::{Plan, Received, SocketCount, Word};
+use super::options::{Options, OptionsError, Places, Structure};
+use super::report::{Builder, Report, Run};
+use super::send::{Senders, Sent, Task};
+use super::server::NAME;
+use crate::control::{Connection, ControlError, Message, Patience};
+use crate::host_state::HostState;
+use crate::report::{Meter, Watch};
+use crate::throughput::{Account, Rate};
+
+/// How long the client listens before it looks after its senders.
+const LISTEN: Duration = Duration::from_millis(10);
+
+/// How long a server may take to count the tail of a run, beyond what a silent one is given.
+const TAIL: Duration = Duration::from_secs(10);
+
+/// How many sockets send for each receiver where the kernel deals datagrams out by their sender: with fewer, some
+/// receivers would have none.
+const SOCKETS_PER_RECEIVER: u32 = 8;
+
+/// Says why nothing could be measured, or nothing more.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CapacityError {
+    /// An option cannot be.
+    #[error(transparent)]
+    Options(#[from] OptionsError),
+    /// The server cannot be reached, or failed.
+    #[error(transparent)]
+    Control(#[from] ControlError),
+    /// A socket cannot be opened.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// A thread cannot be started, or failed while it sent.
+    #[error("a sending thread failed: {0}\nlower --senders, or raise the limit with: ulimit -u")]
+    Thread(#[from] std::io::Error),
+    /// The server wants data to go to a third host.
+    #[error(
+        "{peer} wants data to go to {endpoint}, which is another host\nmeasure without address translation in between"
+    )]
+    Stranger {
+        /// Where data were to go.
+        endpoint: SocketAddr,
+        /// Who wants that.
+        peer: SocketAddr,
+    },
+    /// An account does not add up.
+    #[error(transparent)]
+    Law(#[from] probe::flow::FlowLawError),
+}
+
+/// Measures with the server at an address, and reports.
+///
+/// # Errors
+/// [`CapacityError`] if nothing could be measured. What fails after the first run is in the report.
+pub fn measure(
+    options: &Options,
+    server: SocketAddr,
+    from: Option<std::net::IpAddr>,
+    patience: Patience,
+    watch: &mut dyn Watch,
+) -> Result<Report, CapacityError> {
+    options.check()?;
+    let from = from.map(|address| SocketAddr::new(address, 0));
+    let (mut connection, server) = Connection::open(server, from, patience)?;
+    let client = HostState::look(connection.local_address().ip());
+    let parameters = serde_json::to_value(options).expect("options are plain data");
+    connection.tell(&Message::Begin { test: NAME.to_owned(), parameters })?;
+    let senders = options.senders.unwrap_or_else(|| usual_senders(&client, &server));
+    let builder = Builder::new(options, senders, connection.peer_address(), client, server);
+    let mut client = Client { options, senders, connection, builder };
+    client.measure_all(watch)?;
+    client.connection.part();
+    Ok(client.builder.finish(watch.is_wanted_to_end()))
+}
+
+/// Returns how many threads send unless told otherwise: half of the processors are the receivers' where both ends are
+/// on one host.
+fn usual_senders(client: &HostState, server: &HostState) -> u32 {
+    let cpus = client.host.cpus;
+    if client.is_same_host(server) { (cpus / 2).max(1) } else { cpus.max(1) }
+}
+
+struct Client<'a> {
+    options: &'a Options,
+    senders: u32,
+    connection: Connection,
+    builder: Builder,
+}
+
+impl Client<'_> {
+    /// Measures every point; what fails after the first run breaks off.
+    fn measure_all(&mut self, watch: &mut dyn Watch) -> Result<(), CapacityError> {
+        for plan in plans(self.options) {
+            self.builder.begin_point(&plan);
+            for _ in 0..self.options.repeats {
+                if watch.is_wanted_to_end() {
+                    return Ok(());
+                }
+                match self.run(plan, watch) {
+                    Ok(run) => self.builder.add(run),
+                    Err(error) if !self.builder.has_run() => return Err(error),
+                    Err(error) => {
+                        self.builder.break_off(&error.to_string());
+                        return Ok(());
+                    }
+                }
+                let builder = &self.builder;
+                watch.progress(&|| builder.progress());
+            }
+        }
+        Ok(())
+    }
+
+    fn run(&mut self, plan: Plan, watch: &dyn Watch) -> Result<Run, CapacityError> {
+        self.connection.say(&Word::Prepare(plan))?;
+        let endpoints = self.hear_ready()?;
+        let task = self.task(&plan, endpoints);
+        let senders = Senders::open(&task)?;
+        self.connection.say(&Word::Start)?;
+        let meter = Meter::begin();
+        let sent = self.send(senders, watch)?;
+        self.connection.say(&Word::Sent)?;
+        let used = meter.used();
+        let received = self.hear_done()?;
+        for why in &sent.refusals {
+            self.builder.note(&format!(
+                "datagrams were refused: {why}\nlower the rate with -b, or see `ip route get` and the firewall"
+            ));
+        }
+        let accounts = accounts(&task, &sent, &received.sockets)?;
+        Ok(Run::of(&plan, &accounts, &sent, used, &received, self.builder.is_same_host()))
+    }
+
+    fn task(&self, plan: &Plan, endpoints: Vec<SocketAddr>) -> Task {
+        let deals = plan.structure.places() == Places::OnePort;
+        let sockets_each =
+            if deals { (SOCKETS_PER_RECEIVER * plan.workers).div_ceil(self.senders) } else { 1 };
+        let payload_bytes = plan.payload_bytes;
+        Task {
+            endpoints,
+            payload_bytes,
+            senders: self.senders,
+            sockets_each,
+            rate: self.options.rate.unwrap_or(Rate::Units(0)).of_units(payload_bytes),
+            calls: self.options.calls,
+        }
+    }
+
+    fn hear_ready(&mut self) -> Result<Vec<SocketAddr>, CapacityError> {
+        match self.hear_surely(Duration::ZERO)? {
+            Word::Ready { endpoints, notes } => {
+                notes.iter().for_each(|note| self.builder.note(note));
+                let peer = self.connection.peer_address();
+                match endpoints.iter().find(|endpoint| endpoint.ip() != peer.ip()) {
+                    Some(endpoint) => Err(CapacityError::Stranger { endpoint: *endpoint, peer }),
+                    None if endpoints.is_empty() => {
+                        Err(unexpected(&self.connection, &Word::Ready { endpoints, notes }).into())
+                    }
+                    None => Ok(endpoints),
+                }
+            }
+            other => Err(unexpected(&self.connection, &other).into()),
+        }
+    }
+
+    /// Lives through the time in which is sent; either end may end it early.
+    fn send(&mut self, senders: Vec<super::send::Sender>, watch: &dyn Watch) -> Result<Sent, CapacityError> {
+        let senders = Senders::begin(senders, self.options.duration)?;
+        while !senders.are_done() {
+            if watch.is_wanted_to_end() {
+                senders.ask_to_end();
+            }
+            match self.connection.hear_word(Instant::now() + LISTEN)? {
+                None => {}
+                Some(Word::Stop) => senders.ask_to_end(),
+                Some(other) => return Err(unexpected(&self.connection, &other).into()),
+            }
+        }
+        Ok(senders.join()?)
+    }
+
+    fn hear_done(&mut self) -> Result<Received, CapacityError> {
+        loop {
+            match self.hear_surely(TAIL)? {
+                Word::Done(received) => return Ok(*received),
+                // It crossed the word that all was sent.
+                Word::Stop => {}
+                other => return Err(unexpected(&self.connection, &other).into()),
+            }
+        }
+    }
+
+    fn hear_surely(&mut self, more: Duration) -> Result<Word, ControlError> {
+        let silence = self.connection.patience().silence + more;
+        let peer = self.connection.peer_address();
+        self.connection.hear_word(Instant::now() + silence)?.ok_or(ControlError::Silent { peer, silence })
+    }
+}
+
+/// Returns the points of a grid, in the order of measuring.
+fn plans(options: &Options) -> Vec<Plan> {
+    let structures = Structure::ALL.into_iter().filter(|it| options.structures.contains(it));
+    let of_structure = |structure| {
+        options.payloads.iter().flat_map(move |payload| {
+            let payload_bytes = *payload;
+            options.workers.iter().map(move |workers| Plan { structure, workers: *workers, payload_bytes })
+        })
+    };
+    structures.flat_map(of_structure).collect()
+}
+
+/// Closes an account for each endpoint: sockets and receivers that share it have one together.
+fn accounts(task: &Task, sent: &Sent, sockets: &[SocketCount]) -> Result<Vec<Account>, CapacityError> {
+    let mut accounts = Vec::new();
+    for (endpoint, sent) in task.endpoints.iter().zip(&sent.endpoints) {
+        let at_endpoint = || sockets.iter().filter(|socket| socket.address == *endpoint);
+        let mut book = FlowReceiver::new(0, 0, Numbering::Counted);
+        for counted in at_endpoint().flat_map(|socket| &socket.workers) {
+            book.add_counted(counted.datagrams, counted.bytes);
+        }
+        let drops = SocketDrops::of_datagrams(at_endpoint().map(|socket| socket.drops).sum());
+        let account = book.close(Some(sent), drops);
+        account.check()?;
+        accounts.push(Account::of_datagrams(&account));
+    }
+    Ok(accounts)
+}
+
+fn unexpected(connection: &Connection, word: &Word) -> ControlError {
+    let word = serde_json::to_value(word).expect("words are plain data");
+    connection.unexpected(&Message::Word(word))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::capacity::message::Counted;
+    use probe::flow::{FlowRate, FlowSent};
+
+    fn task(endpoints: &[&str]) -> Task {
+        Task {
+            endpoints: endpoints.iter().map(|text| text.parse().unwrap()).collect(),
+            payload_bytes: 1,
+            senders: 1,
+            sockets_each: 1,
+            rate: FlowRate::Unlimited,
+            calls: super::super::options::Calls::Batches,
+        }
+    }
+
+    fn sent(numbers: &[u64]) -> Sent {
+        let endpoints = numbers.iter().map(|it| FlowSent { numbered: *it, ..FlowSent::default() }).collect();
+        Sent { endpoints, cpu_ns: 0, elapsed: Duration::ZERO, skipped: 0, refusals: Vec::new() }
+    }
+
+    fn socket(address: &str, drops: u64, datagrams: &[u64]) -> SocketCount {
+        let counted = |datagrams: &u64| Counted { datagrams: *datagrams, ..Counted::default() };
+        let workers = datagrams.iter().map(counted).collect();
+        SocketCount { address: address.parse().unwrap(), drops, workers }
+    }
+
+    #[test]
+    fn a_port_of_its_own_has_an_account_of_its_own_and_one_port_has_one_for_all() {
+        let (a, b) = ("127.0.0.1:1", "127.0.0.1:2");
+        let own = accounts(&task(&[a, b]), &sent(&[10, 20]), &[socket(b, 5, &[15]), socket(a, 1, &[8])]);
+        let own: Vec<_> = own.unwrap().iter().map(|it| (it.sent, it.received, it.unexplained)).collect();
+        assert_eq!(own, [(10, 8, 1), (20, 15, 0)]);
+        let sockets = [socket(a, 2, &[8]), socket(a, 3, &[4, 3])];
+        let all = accounts(&task(&[a]), &sent(&[20]), &sockets).unwrap();
+        assert_eq!((all.len(), all[0].received, all[0].lost["receiver_socket_buffer"]), (1, 15, 5));
+        assert!(accounts(&task(&[a]), &sent(&[14]), &sockets).is_err(), "more came than was sent");
+    }
+
+    #[test]
+    fn points_stand_in_the_order_of_reports() {
+        use Structure::{OwnProcesses, ReuseportThreads};
+        let structures = vec![ReuseportThreads, OwnProcesses];
+        let options = Options { structures, payloads: vec![1, 100], workers: vec![2], ..Options::default() };
+        let plans: Vec<_> = plans(&options).iter().map(|it| (it.structure, it.payload_bytes)).collect();
+        assert_eq!(
+            plans,
+            [(OwnProcesses, 1), (OwnProcesses, 100), (ReuseportThreads, 1), (ReuseportThreads, 100)]
+        );
+    }
+}

@@ -1,0 +1,85 @@
+//! Figures of a capacity measurement: what was received a second over the number of receivers, and what it cost.
+
+use probe::Summary;
+
+use super::options::Structure;
+use super::report::{Point, Report};
+use crate::report::chart::{self, Axis, COLOURS, Chart, Series};
+use crate::source_002;
+
+/// For each size of datagrams two figures: packets a second, and processor time.
+pub(crate) fn charts(report: &Report) -> Vec<Chart> {
+    let mut payloads: Vec<u64> = report.points.iter().map(|point| point.payload_bytes).collect();
+    payloads.sort_unstable();
+    payloads.dedup();
+    payloads.into_iter().flat_map(|payload| of_payload(report, payload)).collect()
+}
+
+fn of_payload(report: &Report, payload: u64) -> [Chart; 2] {
+    let series = |of: fn(&Point) -> Option<Summary>| -> Vec<Series> {
+        let structures = Structure::ALL.into_iter().zip(COLOURS.into_iter().cycle());
+        let lines = structures.map(|(structure, colour)| Series {
+            name: structure.name().to_owned(),
+            colour,
+            points: points(report, structure, payload, of),
+        });
+        lines.filter(|series| !series.points.is_empty()).collect()
+    };
+    let mut rates = series(Point::packets_per_second);
+    rates.extend(of_source(payload));
+    let receivers = || Axis::linear("receivers", 1.0);
+    [
+        Chart {
+            title: format!("Datagrams of {payload} bytes"),
+            x: receivers(),
+            y: Axis::linear("received [1/s]", 1.0),
+            series: rates,
+        },
+        Chart {
+            title: format!("Receivers' processors, {payload} bytes"),
+            x: receivers(),
+            y: Axis::linear("of one processor [%]", 1.0),
+            series: series(Point::receivers_cpu_percent),
+        },
+    ]
+}
+
+fn points(
+    report: &Report,
+    structure: Structure,
+    payload: u64,
+    of: fn(&Point) -> Option<Summary>,
+) -> Vec<chart::Point> {
+    let of_structure = |point: &&Point| (point.structure, point.payload_bytes) == (structure, payload);
+    let place = |point: &Point| {
+        let Summary { median, min, max, .. } = of(point)?;
+        Some(chart::Point { x: f64::from(point.workers), y: median, extremes: Some((min, max)) })
+    };
+    report.points.iter().filter(of_structure).filter_map(place).collect()
+}
+
+/// Returns the source's own curve of processes.
+fn of_source(payload: u64) -> Option<Series> {
+    let figures = source_002::FIGURES.iter();
+    let of_payload =
+        figures.filter(|it| it.structure == Structure::OwnProcesses && it.payload_bytes == payload);
+    let points: Vec<_> =
+        of_payload.map(|it| chart::Point::plain(f64::from(it.workers), it.packets_per_second)).collect();
+    let name = "own-processes, source 002".to_owned();
+    (!points.is_empty()).then(|| Series { name, colour: COLOURS[COLOURS.len() - 1], points })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::capacity::report::tests::example;
+
+    #[test]
+    fn each_size_has_a_figure_of_rates_with_the_sources_and_one_of_processors() {
+        let charts = charts(&example());
+        let names = |chart: &Chart| chart.series.iter().map(|it| it.name.clone()).collect::<Vec<_>>();
+        assert_eq!(names(&charts[0]), ["own-processes", "shared-threads", "own-processes, source 002"]);
+        assert_eq!(names(&charts[1]), ["own-processes", "shared-threads"]);
+        assert_eq!((charts.len(), charts[0].series[0].points.len()), (2, 2));
+    }
+}

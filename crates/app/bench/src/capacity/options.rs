@@ -1,0 +1,262 @@
+//! What is measured; both ends check it, since a server believes no client.
+
+use std::fmt;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::throughput::{LARGEST_DATAGRAM_BYTES, Rate};
+
+/// The most receivers there may be: each is a thread or a process with up to 4 MiB to receive into.
+pub const MOST_WORKERS: u32 = 64;
+/// The most threads that send.
+const MOST_SENDERS: u32 = 64;
+/// The most points of a grid.
+const MOST_POINTS: u128 = 1_000;
+
+/// What is measured, and how.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Options {
+    /// Bytes in each datagram.
+    pub payloads: Vec<usize>,
+    /// How many receive.
+    pub workers: Vec<u32>,
+    /// What they are, and what they receive at.
+    pub structures: Vec<Structure>,
+    /// How fast all senders together are to be; without it as fast as they go.
+    pub rate: Option<Rate>,
+    /// Threads that send; without it one for each processor of the client's host, or for every two of a host that has
+    /// both ends.
+    pub senders: Option<u32>,
+    /// How long a run sends.
+    pub duration: Duration,
+    /// Runs of each point.
+    pub repeats: u32,
+    /// The receive buffer of each socket; without it the system's.
+    pub receive_buffer_bytes: Option<usize>,
+    /// How datagrams enter and leave the kernel.
+    pub calls: Calls,
+}
+
+/// How datagrams enter and leave the kernel.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Calls {
+    /// One a call.
+    Single,
+    /// Several a call (`sendmmsg`, `recvmmsg`).
+    Batches,
+    /// Sent in trains that the kernel cuts (`UDP_SEGMENT`), received several a call.
+    Trains,
+}
+
+/// What receives, and at what.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Structure {
+    /// Processes, each with a port of its own.
+    OwnProcesses,
+    /// Threads of one process, each with a port of its own.
+    OwnThreads,
+    /// Threads of one process, all at one socket.
+    SharedThreads,
+    /// Processes, each with a socket of its own at one port, among which the kernel deals (`SO_REUSEPORT`).
+    ReuseportProcesses,
+    /// Threads of one process, each with such a socket.
+    ReuseportThreads,
+}
+
+/// What the receivers of a structure receive at.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Places {
+    /// Each at a port of its own.
+    Own,
+    /// All at one socket.
+    OneSocket,
+    /// Each at a socket of its own, all at one port.
+    OnePort,
+}
+
+/// Says which option cannot be.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OptionsError {
+    /// A number is out of its range.
+    #[error("{what} must be from {least} to {most}, not {asked}\nchoose one in that range")]
+    OutOfRange {
+        /// Which option.
+        what: &'static str,
+        /// What was asked for.
+        asked: u128,
+        /// The least it may be.
+        least: u128,
+        /// The most it may be.
+        most: u128,
+    },
+    /// A list is empty.
+    #[error("{0} names nothing\nname at least one")]
+    Empty(&'static str),
+}
+
+impl Default for Options {
+    /// The grid of source 002 and the largest datagram of its Ethernet, in runs of a second; three of each, because one
+    /// figure says nothing of its spread.
+    fn default() -> Self {
+        Self {
+            payloads: vec![1, 100, 1_472],
+            workers: vec![1, 2, 4, 8],
+            structures: vec![Structure::OwnProcesses, Structure::SharedThreads, Structure::ReuseportThreads],
+            rate: None,
+            senders: None,
+            duration: Duration::from_secs(1),
+            repeats: 3,
+            receive_buffer_bytes: None,
+            calls: Calls::Batches,
+        }
+    }
+}
+
+impl Options {
+    /// Checks every option.
+    ///
+    /// # Errors
+    /// [`OptionsError`] names the first that cannot be.
+    pub fn check(&self) -> Result<(), OptionsError> {
+        let lists = [
+            ("--payloads", self.payloads.len()),
+            ("--workers", self.workers.len()),
+            ("--structures", self.structures.len()),
+        ];
+        for (name, len) in lists {
+            if len == 0 {
+                return Err(OptionsError::Empty(name));
+            }
+        }
+        for payload in &self.payloads {
+            in_range("a payload in bytes", *payload as u128, 1..=LARGEST_DATAGRAM_BYTES as u128)?;
+        }
+        for workers in &self.workers {
+            in_range("--workers", (*workers).into(), 1..=MOST_WORKERS.into())?;
+        }
+        let points = lists.iter().map(|(_, len)| *len as u128).product();
+        in_range("the number of points", points, 1..=MOST_POINTS)?;
+        if let Some(senders) = self.senders {
+            in_range("--senders", senders.into(), 1..=MOST_SENDERS.into())?;
+        }
+        if let Some(bytes) = self.receive_buffer_bytes {
+            in_range("-w in bytes", bytes as u128, 1..=1 << 30)?;
+        }
+        in_range("-t in ms", self.duration.as_millis(), 10..=3_600_000)?;
+        in_range("--repeat", self.repeats.into(), 1..=10_000)
+    }
+
+    /// Returns how long all of it takes at most, if nothing fails.
+    #[must_use]
+    pub fn longest(&self) -> Duration {
+        // Making and ending eight processes, and the quiet in which the tail of a run is waited for.
+        const BESIDE_A_RUN: Duration = Duration::from_millis(600);
+        let points = self.payloads.len() * self.workers.len() * self.structures.len();
+        let runs = u32::try_from(points).unwrap_or(u32::MAX).saturating_mul(self.repeats);
+        (self.duration + BESIDE_A_RUN).saturating_mul(runs)
+    }
+}
+
+impl Structure {
+    /// All of them, in the order of reports.
+    pub const ALL: [Self; 5] = [
+        Self::OwnProcesses,
+        Self::OwnThreads,
+        Self::SharedThreads,
+        Self::ReuseportProcesses,
+        Self::ReuseportThreads,
+    ];
+
+    /// Returns its name on the command line and in reports.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::OwnProcesses => "own-processes",
+            Self::OwnThreads => "own-threads",
+            Self::SharedThreads => "shared-threads",
+            Self::ReuseportProcesses => "reuseport-processes",
+            Self::ReuseportThreads => "reuseport-threads",
+        }
+    }
+
+    /// Says what it is.
+    #[must_use]
+    pub const fn in_words(self) -> &'static str {
+        match self {
+            Self::OwnProcesses => "processes, each at a port of its own",
+            Self::OwnThreads => "threads of one process, each at a port of its own",
+            Self::SharedThreads => "threads of one process, all at one socket",
+            Self::ReuseportProcesses => "processes, each with a socket at one port (SO_REUSEPORT)",
+            Self::ReuseportThreads => "threads of one process, each with a socket at one port (SO_REUSEPORT)",
+        }
+    }
+
+    pub(super) const fn places(self) -> Places {
+        match self {
+            Self::OwnProcesses | Self::OwnThreads => Places::Own,
+            Self::SharedThreads => Places::OneSocket,
+            Self::ReuseportProcesses | Self::ReuseportThreads => Places::OnePort,
+        }
+    }
+
+    pub(super) const fn is_of_processes(self) -> bool {
+        matches!(self, Self::OwnProcesses | Self::ReuseportProcesses)
+    }
+}
+
+impl fmt::Display for Structure {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.pad(self.name())
+    }
+}
+
+fn in_range(
+    what: &'static str,
+    asked: u128,
+    range: std::ops::RangeInclusive<u128>,
+) -> Result<(), OptionsError> {
+    let (least, most) = range.into_inner();
+    let is_inside = (least..=most).contains(&asked);
+    is_inside.then_some(()).ok_or(OptionsError::OutOfRange { what, asked, least, most })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_limits_are_the_last_accepted_and_beyond_them_is_refused() {
+        let of = |change: fn(&mut Options)| {
+            let mut options = Options::default();
+            change(&mut options);
+            options.check().map_err(|error| error.to_string())
+        };
+        assert_eq!(of(|_| {}), Ok(()));
+        assert_eq!(of(|it| it.payloads = vec![1, 65_507]), Ok(()));
+        assert!(of(|it| it.payloads = vec![65_508]).unwrap_err().contains("from 1 to 65507, not 65508"));
+        assert!(of(|it| it.payloads = vec![0]).is_err());
+        assert_eq!(of(|it| it.workers = vec![MOST_WORKERS]), Ok(()));
+        assert!(of(|it| it.workers = vec![MOST_WORKERS + 1]).is_err());
+        assert!(of(|it| it.structures.clear()).unwrap_err().contains("--structures names nothing"));
+        assert!(of(|it| it.duration = Duration::from_millis(9)).is_err());
+        assert!(of(|it| it.senders = Some(0)).is_err());
+    }
+
+    #[test]
+    fn the_usual_grid_takes_minutes() {
+        let longest = Options::default().longest();
+        assert!(longest < Duration::from_secs(300), "{longest:?}");
+    }
+
+    #[test]
+    fn structures_have_one_name_everywhere() {
+        for structure in Structure::ALL {
+            assert_eq!(serde_json::to_value(structure).unwrap(), structure.name());
+        }
+    }
+}

@@ -1,0 +1,448 @@
+//! What a capacity measurement found: the object that `--json` prints, from which table, page and figures are made.
+//!
+//! Its form is published as `docs/formats/bench-capacity.schema.json`; a test compares the two.
+
+use std::net::SocketAddr;
+
+use probe::Summary;
+use serde::{Deserialize, Serialize};
+use sys::clock;
+
+use super::message::{Plan, Received};
+use super::options::{Calls, Options, Structure};
+use super::send::Sent;
+use crate::host;
+use crate::host_state::HostState;
+use crate::processor_time::Shares;
+use crate::report::noise::{Elsewhere, spreads};
+use crate::report::{Conclusion, Row, RowNames, Start, State, Used};
+use crate::source_002;
+use crate::throughput::{Account, Rate};
+
+/// What kind of object it is.
+pub const FORMAT: &str = "tallycast.bench.capacity";
+/// The version of its form; a change that a reader must know of raises it.
+pub const VERSION: u32 = 1;
+
+/// Up to which share of what was sent receivers may miss and still have had all that the senders gave them: a sender
+/// that is not kept busy by them says nothing of how much more they could take.
+const KEPT_UP: f64 = 0.001;
+
+/// All that was found.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Report {
+    /// [`FORMAT`].
+    pub format: String,
+    /// [`VERSION`].
+    pub version: u32,
+    /// When, where and what.
+    pub start: Start<Settings>,
+    /// Every point that was begun, in the order of measuring.
+    pub points: Vec<Point>,
+    /// Median and spread, one row for each figure of each point.
+    pub rows: Vec<Row>,
+    /// The conclusions of source 002, beside ours.
+    pub conclusions: Vec<Conclusion>,
+    /// How it ended.
+    pub end: End,
+}
+
+/// What was to be measured, as told.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Settings {
+    /// Bytes in each datagram.
+    pub payloads: Vec<u64>,
+    /// How many receive.
+    pub workers: Vec<u32>,
+    /// What they are.
+    pub structures: Vec<Structure>,
+    /// Datagrams a second of all senders together, where that was asked for; 0 is as fast as they go.
+    pub target_packets_per_second: Option<u64>,
+    /// Bits a second of all senders together, where that was asked for.
+    pub target_bitrate: Option<u64>,
+    /// Threads that send.
+    pub senders: u32,
+    /// Seconds of each run.
+    pub duration: f64,
+    /// Runs of each point.
+    pub repeats: u32,
+    /// The receive buffer that was asked for; null for the system's.
+    pub receive_buffer_bytes: Option<u64>,
+    /// How datagrams enter and leave the kernel.
+    pub calls: Calls,
+}
+
+/// So many receivers of one kind, and datagrams of one size.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Point {
+    /// What receives.
+    pub structure: Structure,
+    /// How many.
+    pub workers: u32,
+    /// Bytes in each datagram.
+    pub payload_bytes: u64,
+    /// Every run.
+    pub runs: Vec<Run>,
+    /// Why it is not to be relied on; empty when all was quiet.
+    pub noise: Vec<String>,
+}
+
+/// One run.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Run {
+    /// Datagrams that were received a second, by all together.
+    pub packets_per_second: f64,
+    /// From the beginning of sending to its end, or from the first datagram to the last if that is longer.
+    pub seconds: f64,
+    /// What became of all that was sent.
+    pub account: Account,
+    /// The same for every port that was sent to.
+    pub ports: Vec<Port>,
+    /// How much of a processor all receivers together kept busy, the kernel in their name included.
+    pub receivers_cpu_percent: f64,
+    /// The same of all senders.
+    pub senders_cpu_percent: f64,
+    /// What all processors of the receivers' host did; null where the kernel does not say.
+    pub processors: Option<Shares>,
+    /// By how much the receiving host's own count (`RcvbufErrors`) grew; null where it does not say.
+    pub rcvbuf_errors: Option<u64>,
+    /// Datagrams of another size than the run's, from somebody else.
+    pub foreign: u64,
+    /// Datagrams that stalls of the senders kept from being sent at their time.
+    pub skipped: u64,
+    /// How many processors others kept busy on the client's host; null where the kernel does not say.
+    pub client_elsewhere_cpus: Option<f64>,
+    /// The same of the server's host.
+    pub server_elsewhere_cpus: Option<f64>,
+}
+
+/// A port that was sent to.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Port {
+    /// Where.
+    pub address: SocketAddr,
+    /// What became of all that was sent there.
+    pub account: Account,
+    /// The sockets at it: several only with `SO_REUSEPORT`.
+    pub sockets: Vec<Socket>,
+}
+
+/// A socket that was received at.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Socket {
+    /// The kernel's own count of datagrams that it dropped at this socket.
+    pub drops: u64,
+    /// What each that received at it got.
+    pub received: Vec<u64>,
+}
+
+/// How it ended.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct End {
+    /// UTC, in nanoseconds since 1970.
+    pub time_ns: i64,
+    /// Whether all points are there.
+    pub state: State,
+    /// What is to be known beside.
+    pub notes: Vec<String>,
+    /// Tasks ready to run on the client's host, averaged over the last minute.
+    pub load_1min: Option<f64>,
+}
+
+impl Run {
+    /// Joins what both ends counted.
+    pub(super) fn of(
+        plan: &Plan,
+        accounts: &[Account],
+        sent: &Sent,
+        client: Used,
+        received: &Received,
+        same_host: bool,
+    ) -> Self {
+        debug_assert!(accounts.len() == sent.endpoints.len(), "{plan:?}");
+        let counted = || received.sockets.iter().flat_map(|socket| &socket.workers);
+        let first = counted().filter_map(|it| it.first_ns).min();
+        let last = counted().filter_map(|it| it.last_ns).max();
+        let span = first.zip(last).map_or(0, |(first, last)| last.saturating_sub(first));
+        let seconds = sent.elapsed.as_secs_f64().max(seconds_of(span));
+        let account = Account::sum(accounts);
+        let elsewhere = Elsewhere::of(same_host, &client, Some(&received.used));
+        Self {
+            packets_per_second: per_second(account.received, seconds),
+            seconds,
+            ports: ports(accounts, received),
+            account,
+            receivers_cpu_percent: cpu_percent(received.workers_cpu_ns, seconds),
+            senders_cpu_percent: cpu_percent(sent.cpu_ns, seconds),
+            processors: received.processors,
+            rcvbuf_errors: received.rcvbuf_errors,
+            foreign: counted().map(|it| it.foreign).sum(),
+            skipped: sent.skipped,
+            client_elsewhere_cpus: elsewhere.client,
+            server_elsewhere_cpus: elsewhere.server,
+        }
+    }
+
+    /// Returns which part of what was sent did not arrive, in percent.
+    #[must_use]
+    #[expect(clippy::cast_precision_loss, reason = "datagrams of a run are far below 2^53")]
+    pub fn lost_percent(&self) -> f64 {
+        match self.account.sent {
+            0 => 0.0,
+            sent => self.account.missing() as f64 * 100.0 / sent as f64,
+        }
+    }
+
+    /// Returns how many datagrams the kernel counted as dropped, at all sockets.
+    #[must_use]
+    pub fn drops(&self) -> u64 {
+        self.ports.iter().flat_map(|port| &port.sockets).map(|socket| socket.drops).sum()
+    }
+}
+
+fn ports(accounts: &[Account], received: &Received) -> Vec<Port> {
+    let mut addresses: Vec<SocketAddr> = Vec::new();
+    for socket in &received.sockets {
+        if !addresses.contains(&socket.address) {
+            addresses.push(socket.address);
+        }
+    }
+    let sockets_at = |address: SocketAddr| {
+        let at = received.sockets.iter().filter(move |socket| socket.address == address);
+        at.map(|socket| Socket {
+            drops: socket.drops,
+            received: socket.workers.iter().map(|worker| worker.datagrams).collect(),
+        })
+    };
+    let port = |(address, account): (SocketAddr, &Account)| Port {
+        address,
+        account: account.clone(),
+        sockets: sockets_at(address).collect(),
+    };
+    addresses.into_iter().zip(accounts).map(port).collect()
+}
+
+impl Point {
+    /// Returns median and spread of what was received a second; `None` if no run was.
+    #[must_use]
+    pub fn packets_per_second(&self) -> Option<Summary> {
+        self.summary(|run| run.packets_per_second)
+    }
+
+    /// Returns the same of the part that was lost, in percent.
+    #[must_use]
+    pub fn lost_percent(&self) -> Option<Summary> {
+        self.summary(Run::lost_percent)
+    }
+
+    /// Returns the same of what the receivers took of processors, in percent of one.
+    #[must_use]
+    pub fn receivers_cpu_percent(&self) -> Option<Summary> {
+        self.summary(|run| run.receivers_cpu_percent)
+    }
+
+    /// Tells whether the receivers had all that the senders gave them: then they could perhaps take more.
+    #[must_use]
+    pub fn is_limited_by_senders(&self) -> bool {
+        self.lost_percent().is_some_and(|lost| lost.median <= KEPT_UP * 100.0)
+    }
+
+    /// Names size and number.
+    #[must_use]
+    pub fn case(&self) -> String {
+        format!("{}B/{}workers", self.payload_bytes, self.workers)
+    }
+
+    fn summary(&self, of: impl Fn(&Run) -> f64) -> Option<Summary> {
+        Summary::of(&self.runs.iter().map(of).collect::<Vec<_>>())
+    }
+
+    fn rows(&self) -> Vec<Row> {
+        let (case, system) = (self.case(), self.structure.name());
+        let row = |metric: &str, unit: &str, of: fn(&Run) -> f64| {
+            let names = RowNames { bench: "capacity", case: &case, system, metric, unit };
+            Row::of(names, &self.runs.iter().map(of).collect::<Vec<_>>())
+        };
+        let rows = [
+            row("packets_per_second", "1/s", |run| run.packets_per_second),
+            row("lost_percent", "%", Run::lost_percent),
+            row("receivers_cpu_percent", "%", |run| run.receivers_cpu_percent),
+        ];
+        rows.into_iter().flatten().collect()
+    }
+
+    fn judge_noise(&mut self, same_host: bool) {
+        let elsewhere = self
+            .runs
+            .iter()
+            .map(|run| Elsewhere { client: run.client_elsewhere_cpus, server: run.server_elsewhere_cpus });
+        self.noise = Elsewhere::most(elsewhere).disturbances(same_host);
+        self.noise.extend(spreads("rates", self.rows().iter().filter(|row| row.unit == "1/s")));
+    }
+}
+
+/// A report that grows.
+pub(super) struct Builder {
+    report: Report,
+    planned: u64,
+    repeats: u32,
+    is_broken_off: bool,
+}
+
+impl Builder {
+    pub(super) fn new(
+        options: &Options,
+        senders: u32,
+        peer: SocketAddr,
+        client: HostState,
+        server: HostState,
+    ) -> Self {
+        let start = Start::now(peer, client, server, Settings::of(options, senders));
+        let end = End { time_ns: 0, state: State::Complete, notes: Vec::new(), load_1min: None };
+        let (points, rows, conclusions) = (Vec::new(), Vec::new(), Vec::new());
+        let format = FORMAT.to_owned();
+        let report = Report { format, version: VERSION, start, points, rows, conclusions, end };
+        let planned = options.payloads.len() * options.workers.len() * options.structures.len();
+        Self { report, planned: planned as u64, repeats: options.repeats, is_broken_off: false }
+    }
+
+    pub(super) const fn is_same_host(&self) -> bool {
+        self.report.start.same_host
+    }
+
+    pub(super) fn begin_point(&mut self, plan: &Plan) {
+        let Plan { structure, workers, payload_bytes } = *plan;
+        let (payload_bytes, runs, noise) = (payload_bytes as u64, Vec::new(), Vec::new());
+        self.report.points.push(Point { structure, workers, payload_bytes, runs, noise });
+    }
+
+    pub(super) fn add(&mut self, run: Run) {
+        self.report.points.last_mut().expect("a point was begun").runs.push(run);
+    }
+
+    /// Tells whether anything was measured.
+    pub(super) fn has_run(&self) -> bool {
+        self.report.points.iter().any(|point| !point.runs.is_empty())
+    }
+
+    /// Says how far it is.
+    pub(super) fn progress(&self) -> String {
+        let Some(point) = self.report.points.last() else { return String::new() };
+        let rate = point.runs.last().map_or(0.0, |run| run.packets_per_second);
+        format!(
+            "point {} of {}, run {} of {}: {} {}, {rate:.0} packets/s",
+            self.report.points.len(),
+            self.planned,
+            point.runs.len(),
+            self.repeats,
+            point.structure,
+            point.case(),
+        )
+    }
+
+    pub(super) fn note(&mut self, note: &str) {
+        if !self.report.end.notes.iter().any(|known| known == note) {
+            self.report.end.notes.push(note.to_owned());
+        }
+    }
+
+    /// Takes note that no further run could be made.
+    pub(super) fn break_off(&mut self, reason: &str) {
+        self.is_broken_off = true;
+        self.note(&format!("the next run could not be measured: {reason}"));
+    }
+
+    pub(super) fn finish(mut self, was_interrupted: bool) -> Report {
+        let same_host = self.is_same_host();
+        let report = &mut self.report;
+        report.points.retain(|point| !point.runs.is_empty());
+        report.points.iter_mut().for_each(|point| point.judge_noise(same_host));
+        report.rows = report.points.iter().flat_map(Point::rows).collect();
+        report.conclusions = source_002::conclude(&report.points, same_host);
+        report.end.time_ns = clock::wall().as_nanos();
+        report.end.state = State::of(self.is_broken_off, was_interrupted);
+        report.end.load_1min = host::load();
+        if same_host {
+            self.note(
+                "both ends are on this host: senders and receivers share its processors, and the soft interrupts of \
+                 receiving are done in the senders' time",
+            );
+        }
+        self.report
+    }
+}
+
+impl Report {
+    /// Returns a point of the grid, if it was measured.
+    #[must_use]
+    pub fn point(&self, structure: Structure, workers: u32, payload_bytes: u64) -> Option<&Point> {
+        let is_it = |point: &&Point| {
+            (point.structure, point.workers, point.payload_bytes) == (structure, workers, payload_bytes)
+        };
+        self.points.iter().find(is_it)
+    }
+
+    /// Says how many points are not to be relied on; empty when all was quiet.
+    pub(super) fn noise_in_short(&self) -> Vec<String> {
+        let noisy = self.points.iter().filter(|point| !point.noise.is_empty()).count();
+        let all = self.points.len();
+        (noisy > 0)
+            .then(|| format!("{noisy} of {all} points were disturbed or spread widely"))
+            .into_iter()
+            .collect()
+    }
+
+    /// Returns why points are not to be relied on, with their names; empty when all was quiet.
+    #[must_use]
+    pub fn noise(&self) -> Vec<String> {
+        let name = |point: &Point| format!("{} {}", point.structure, point.case());
+        let noisy = self.points.iter().filter(|point| !point.noise.is_empty());
+        noisy.map(|point| format!("{}: {}", name(point), point.noise.join(", "))).collect()
+    }
+}
+
+impl Settings {
+    fn of(options: &Options, senders: u32) -> Self {
+        let (packets, bits) = match options.rate {
+            None => (Some(0), None),
+            Some(Rate::Units(packets)) => (Some(packets), None),
+            Some(Rate::Bits(bits)) => (None, Some(bits)),
+        };
+        Self {
+            payloads: options.payloads.iter().map(|bytes| *bytes as u64).collect(),
+            workers: options.workers.clone(),
+            structures: options.structures.clone(),
+            target_packets_per_second: packets,
+            target_bitrate: bits,
+            senders,
+            duration: options.duration.as_secs_f64(),
+            repeats: options.repeats,
+            receive_buffer_bytes: options.receive_buffer_bytes.map(|bytes| bytes as u64),
+            calls: options.calls,
+        }
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "times of a run are far below 2^53 ns")]
+fn seconds_of(nanos: u64) -> f64 {
+    nanos as f64 / 1e9
+}
+
+#[expect(clippy::cast_precision_loss, reason = "datagrams of a run are far below 2^53")]
+fn per_second(count: u64, seconds: f64) -> f64 {
+    if seconds > 0.0 { count as f64 / seconds } else { 0.0 }
+}
+
+fn cpu_percent(cpu_ns: u64, seconds: f64) -> f64 {
+    if seconds > 0.0 { seconds_of(cpu_ns) * 100.0 / seconds } else { 0.0 }
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

@@ -1,0 +1,293 @@
+//! The threads that send: as fast as they go, or by a timetable.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use ledger::Stage;
+use probe::flow::{Due, FlowRate, FlowSent, Pace};
+use sys::{
+    Interest, Loopback, OpenError, Outcome, Poller, Refusal, SendOptions, SendSocket, SendTechniques, clock,
+};
+use units::Instant;
+
+use super::options::Calls;
+use super::receive::thread_cpu_ns;
+
+/// How long a sender sleeps at most before it looks whether it is to end.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// What the kernel gives a socket that asks for none: 208 KiB, told doubled.
+const SYSTEM_SEND_BUFFER_BYTES: usize = 106_496;
+
+/// What is sent, by all senders of a run.
+#[derive(Clone)]
+pub(super) struct Task {
+    pub(super) endpoints: Vec<SocketAddr>,
+    pub(super) payload_bytes: usize,
+    pub(super) senders: u32,
+    /// How many sockets each sender has: the kernel deals out datagrams of one port by where they come from.
+    pub(super) sockets_each: u32,
+    /// Of all senders together.
+    pub(super) rate: FlowRate,
+    pub(super) calls: Calls,
+}
+
+/// What was sent.
+#[derive(Clone, Debug)]
+pub(super) struct Sent {
+    /// To each endpoint, in their order.
+    pub(super) endpoints: Vec<FlowSent>,
+    pub(super) cpu_ns: u64,
+    /// From the beginning to when the last sender ended.
+    pub(super) elapsed: Duration,
+    /// What a stall kept from being sent.
+    pub(super) skipped: u64,
+    /// Why datagrams were refused, the last of each sender.
+    pub(super) refusals: Vec<String>,
+}
+
+/// Threads that send.
+pub(super) struct Senders {
+    threads: Vec<JoinHandle<std::io::Result<SentByOne>>>,
+    is_to_end: Arc<AtomicBool>,
+    start: Instant,
+}
+
+struct SentByOne {
+    endpoints: Vec<FlowSent>,
+    cpu_ns: u64,
+    ended: Instant,
+    skipped: u64,
+    refusal: Option<String>,
+}
+
+impl Senders {
+    /// Opens the sockets of all senders.
+    pub(super) fn open(task: &Task) -> Result<Vec<Sender>, OpenError> {
+        (0..task.senders).map(|_| Sender::open(task)).collect()
+    }
+
+    /// Begins to send.
+    pub(super) fn begin(senders: Vec<Sender>, duration: Duration) -> std::io::Result<Self> {
+        let start = clock::monotonic();
+        let mut all = Self { threads: Vec::new(), is_to_end: Arc::default(), start };
+        for sender in senders {
+            let is_to_end = Arc::clone(&all.is_to_end);
+            let thread = std::thread::Builder::new().name("sender".to_owned());
+            all.threads.push(thread.spawn(move || sender.run(start, start + duration, &is_to_end))?);
+        }
+        Ok(all)
+    }
+
+    pub(super) fn are_done(&self) -> bool {
+        self.threads.iter().all(JoinHandle::is_finished)
+    }
+
+    /// Asks them to send no more.
+    pub(super) fn ask_to_end(&self) {
+        self.is_to_end.store(true, Ordering::Relaxed);
+    }
+
+    /// Waits for them, and adds up what each has sent.
+    pub(super) fn join(mut self) -> std::io::Result<Sent> {
+        let threads = std::mem::take(&mut self.threads);
+        let all = threads.into_iter().map(|thread| thread.join().expect("a sender returns its errors"));
+        let all = all.collect::<std::io::Result<Vec<SentByOne>>>()?;
+        let ended = all.iter().map(|it| it.ended).max().unwrap_or(self.start);
+        let mut endpoints: Vec<FlowSent> = Vec::new();
+        for one in &all {
+            endpoints.resize(one.endpoints.len(), FlowSent::default());
+            for (sum, sent) in endpoints.iter_mut().zip(&one.endpoints) {
+                add(sum, sent);
+            }
+        }
+        Ok(Sent {
+            endpoints,
+            cpu_ns: all.iter().map(|it| it.cpu_ns).sum(),
+            elapsed: ended.since(self.start),
+            skipped: all.iter().map(|it| it.skipped).sum(),
+            refusals: all.into_iter().filter_map(|it| it.refusal).collect(),
+        })
+    }
+}
+
+impl Drop for Senders {
+    fn drop(&mut self) {
+        self.ask_to_end();
+    }
+}
+
+fn add(sum: &mut FlowSent, sent: &FlowSent) {
+    sum.numbered += sent.numbered;
+    sum.bytes += sent.bytes;
+    for (stage, count) in sent.refused.nonzero() {
+        sum.refused[stage] += count;
+    }
+}
+
+/// One thread's sockets, and what it sends where.
+pub(super) struct Sender {
+    sockets: Vec<(SendSocket, Poller)>,
+    endpoints: Vec<SocketAddr>,
+    rate: FlowRate,
+    payload_bytes: usize,
+    calls: Calls,
+}
+
+impl Sender {
+    fn open(task: &Task) -> Result<Self, OpenError> {
+        let first = task.endpoints[0];
+        let open = |_| {
+            let (gso, batches) = (task.calls == Calls::Trains, task.calls != Calls::Single);
+            let socket = SendSocket::open(&SendOptions {
+                destination: first,
+                interface: None,
+                ttl: 1,
+                loopback: Loopback::On,
+                buffer_bytes: SYSTEM_SEND_BUFFER_BYTES,
+                techniques: SendTechniques { gso, batches, connect: false },
+            })?;
+            let failed = |source| OpenError::System { step: "wait for the socket", address: first, source };
+            let poller = Poller::new().map_err(failed)?;
+            poller.add(&socket, 0, Interest::Write).map_err(failed)?;
+            Ok((socket, poller))
+        };
+        Ok(Self {
+            sockets: (0..task.sockets_each).map(open).collect::<Result<_, OpenError>>()?,
+            endpoints: task.endpoints.clone(),
+            rate: shared(task.rate, task.senders),
+            payload_bytes: task.payload_bytes,
+            calls: task.calls,
+        })
+    }
+
+    /// Sends bursts to one endpoint after the other, from one socket after the other.
+    fn run(mut self, start: Instant, end: Instant, is_to_end: &AtomicBool) -> std::io::Result<SentByOne> {
+        let began_cpu_ns = thread_cpu_ns();
+        // Refused on some kernels; pauses then end up to 50 µs late.
+        let _ = clock::lower_timer_slack();
+        let mut pace = Pace::new(self.rate, start);
+        let memory = vec![0; pace.quantum() as usize * self.payload_bytes];
+        let mut sent = vec![FlowSent::default(); self.endpoints.len()];
+        let mut refusal = None;
+        for burst in 0.. {
+            let now = clock::monotonic();
+            if now >= end || is_to_end.load(Ordering::Relaxed) {
+                break;
+            }
+            let count = match pace.due(now) {
+                Due::At(moment) => {
+                    clock::sleep_until(moment.min(end).min(now + LOOK));
+                    continue;
+                }
+                Due::Now(count) => count,
+            };
+            let place = burst % self.endpoints.len().max(self.sockets.len());
+            let (socket, poller) = {
+                let index = place % self.sockets.len();
+                let (socket, poller) = &mut self.sockets[index];
+                (socket, poller)
+            };
+            let endpoint = place % self.endpoints.len();
+            let burst = &memory[..count as usize * self.payload_bytes];
+            let outcomes = send(socket, burst, self.payload_bytes, self.calls, self.endpoints[endpoint]);
+            let taken = tally(outcomes, self.payload_bytes, &mut sent[endpoint], &mut refusal);
+            pace.hand(taken);
+            if taken < count {
+                poller.wait(Some(end.min(now + LOOK)))?;
+                socket.drain_error_queue(&mut Vec::new())?;
+            }
+        }
+        Ok(SentByOne {
+            endpoints: sent,
+            cpu_ns: thread_cpu_ns().saturating_sub(began_cpu_ns),
+            ended: clock::monotonic().min(end),
+            skipped: pace.skipped(),
+            refusal,
+        })
+    }
+}
+
+fn send<'a>(
+    socket: &'a mut SendSocket,
+    burst: &[u8],
+    payload_bytes: usize,
+    calls: Calls,
+    to: SocketAddr,
+) -> &'a [Outcome] {
+    if calls == Calls::Trains {
+        return socket.send_train(burst, payload_bytes, to);
+    }
+    let datagrams: Vec<&[u8]> = burst.chunks(payload_bytes).collect();
+    socket.send_batch(&datagrams, to)
+}
+
+/// Counts what became of a burst; returns how many of it are done with. What found the socket full was not sent, and
+/// nobody waits for it.
+fn tally(
+    outcomes: &[Outcome],
+    payload_bytes: usize,
+    sent: &mut FlowSent,
+    refusal: &mut Option<String>,
+) -> u32 {
+    let mut taken = 0;
+    for outcome in outcomes {
+        match outcome {
+            Outcome::Refused(Refusal::SocketFull) => continue,
+            Outcome::Sent => sent.bytes += payload_bytes as u64,
+            Outcome::Refused(why) => {
+                sent.refused[stage_of(*why)] += 1;
+                *refusal = Some(why.to_string());
+            }
+        }
+        sent.numbered += 1;
+        taken += 1;
+    }
+    taken
+}
+
+const fn stage_of(refusal: Refusal) -> Stage {
+    match refusal {
+        Refusal::SocketFull | Refusal::TooLarge => Stage::SenderSocket,
+        Refusal::QueueDiscipline => Stage::SenderQdisc,
+        _ => Stage::SenderIp,
+    }
+}
+
+/// Returns the part of a rate that each of so many senders has.
+fn shared(rate: FlowRate, senders: u32) -> FlowRate {
+    match rate {
+        FlowRate::Unlimited => FlowRate::Unlimited,
+        FlowRate::Limited { units, nanos } => FlowRate::Limited { units, nanos: nanos * u128::from(senders) },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_found_no_room_was_not_sent_and_what_was_refused_is_in_the_account() {
+        let (mut sent, mut refusal) = (FlowSent::default(), None);
+        let outcomes = [
+            Outcome::Sent,
+            Outcome::Refused(Refusal::QueueDiscipline),
+            Outcome::Refused(Refusal::SocketFull),
+            Outcome::Sent,
+        ];
+        assert_eq!(tally(&outcomes, 100, &mut sent, &mut refusal), 3);
+        assert_eq!((sent.numbered, sent.bytes, sent.refused.total()), (3, 200, 1));
+        assert_eq!(sent.refused[Stage::SenderQdisc], 1);
+        assert!(refusal.unwrap().contains("ENOBUFS"));
+    }
+
+    #[test]
+    fn senders_share_a_rate() {
+        let one = FlowRate::of_units(3_000);
+        assert_eq!(shared(one, 3), FlowRate::Limited { units: 3_000, nanos: 3_000_000_000 });
+        assert_eq!(shared(FlowRate::Unlimited, 3), FlowRate::Unlimited);
+    }
+}

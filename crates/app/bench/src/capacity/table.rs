@@ -1,0 +1,183 @@
+//! The report as tables for people, made as the source's: a row for each size, a column for each number of receivers.
+
+use std::fmt;
+
+use probe::Summary;
+
+use super::options::{Calls, Structure};
+use super::report::{Point, Report, Settings};
+use crate::report::{words, write_conclusions};
+use crate::source_002;
+use crate::throughput::Account;
+
+/// What marks a noisy point, and one at which the senders were the limit.
+const NOISY: &str = "~";
+const AT_LEAST: &str = "≥";
+
+/// Picks one of the cells of a point.
+type Cell = fn(&Cells) -> &str;
+
+/// What is shown of a point.
+pub(super) struct Cells {
+    pub(super) rate: String,
+    pub(super) spread: String,
+    /// The source's figure.
+    pub(super) source: String,
+    pub(super) lost: String,
+    pub(super) cpu: String,
+}
+
+impl Cells {
+    pub(super) fn of(point: &Point) -> Self {
+        let text = |summary: Option<Summary>, write: fn(&Summary) -> String| {
+            summary.as_ref().map_or_else(String::new, write)
+        };
+        let noisy = if point.noise.is_empty() { "" } else { NOISY };
+        let at_least = if point.is_limited_by_senders() { AT_LEAST } else { "" };
+        let rate = text(point.packets_per_second(), |it| words::grouped(it.median));
+        let source = source_002::figure(point.structure, point.workers, point.payload_bytes);
+        Self {
+            rate: format!("{noisy}{at_least}{rate}"),
+            spread: text(point.packets_per_second(), |it| {
+                format!("{}–{}", words::grouped(it.min), words::grouped(it.max))
+            }),
+            source: source.map_or_else(String::new, |it| words::grouped(it.packets_per_second)),
+            lost: text(point.lost_percent(), |it| format!("{:.2} %", it.median)),
+            cpu: text(point.receivers_cpu_percent(), |it| format!("{:.0} %", it.median)),
+        }
+    }
+}
+
+impl Report {
+    /// Says where and how it was measured.
+    pub(super) fn circumstances(&self) -> String {
+        format!("{}\n{}", self.start.hosts_in_words(), self.start.test_start.in_words())
+    }
+
+    fn write_structure(&self, formatter: &mut fmt::Formatter<'_>, structure: Structure) -> fmt::Result {
+        let workers = &self.start.test_start.workers;
+        writeln!(formatter, "\n{structure}: {}", structure.in_words())?;
+        let numbers = workers.iter().map(|workers| format!("{workers:>20}")).collect::<String>();
+        writeln!(formatter, "{:>7}  {:14}{numbers}", "PAYLOAD", "RECEIVERS")?;
+        for payload in &self.start.test_start.payloads {
+            let points: Vec<Option<Cells>> = workers
+                .iter()
+                .map(|workers| self.point(structure, *workers, *payload).map(Cells::of))
+                .collect();
+            let mut head = format!("{payload} B");
+            let lines: [(&str, Cell); 5] = [
+                ("received/s", |cells| &cells.rate),
+                ("least–most", |cells| &cells.spread),
+                ("source 002", |cells| &cells.source),
+                ("lost", |cells| &cells.lost),
+                ("receivers' CPU", |cells| &cells.cpu),
+            ];
+            for (name, of) in lines {
+                let cells: Vec<&str> = points.iter().map(|it| it.as_ref().map_or("", of)).collect();
+                if cells.iter().any(|cell| !cell.is_empty()) {
+                    let cells = cells.iter().map(|cell| format!("{cell:>20}")).collect::<String>();
+                    writeln!(formatter, "{:>7}  {name:14}{cells}", std::mem::take(&mut head))?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn write_marks(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.points.iter().any(Point::is_limited_by_senders) {
+            writeln!(
+                formatter,
+                "\n{AT_LEAST} next to nothing was lost: the senders were the limit, the receivers might take more"
+            )?;
+        }
+        let noise = self.noise();
+        if !noise.is_empty() {
+            writeln!(formatter, "\n{NOISY} noisy, not to be relied on:")?;
+            noise.iter().try_for_each(|noise| writeln!(formatter, "  {noise}"))?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Report {
+    /// Writes the hosts, every point with its spread, its loss and its processor time, the accounts and conclusions.
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(formatter, "{}", self.circumstances())?;
+        let measured = |structure: &Structure| self.points.iter().any(|it| it.structure == *structure);
+        for structure in Structure::ALL.into_iter().filter(measured) {
+            self.write_structure(formatter, structure)?;
+        }
+        self.write_marks(formatter)?;
+        writeln!(formatter, "\naccounts in datagrams, all runs of a point together:")?;
+        for point in &self.points {
+            writeln!(formatter, "  {:19} {:16} {}", point.structure, point.case(), account(point))?;
+        }
+        writeln!(formatter, "\nall processors of the receivers' host, in percent of one:")?;
+        for point in &self.points {
+            if let Some(shares) = point.runs.last().and_then(|run| run.processors) {
+                writeln!(formatter, "  {:19} {:16} {}", point.structure, point.case(), shares.in_words())?;
+            }
+        }
+        writeln!(formatter)?;
+        write_conclusions(formatter, "002", &self.conclusions)?;
+        self.end.notes.iter().try_for_each(|note| writeln!(formatter, "note: {note}"))?;
+        self.end.state.in_words().map_or(Ok(()), |words| writeln!(formatter, "{words}"))
+    }
+}
+
+/// Writes the account of all runs of a point, with the kernel's count beside it.
+pub(super) fn account(point: &Point) -> String {
+    let accounts: Vec<Account> = point.runs.iter().map(|run| run.account.clone()).collect();
+    let drops: u64 = point.runs.iter().map(super::Run::drops).sum();
+    format!("{}; {drops} dropped by the sockets", Account::sum(&accounts).in_words())
+}
+
+impl Settings {
+    fn in_words(&self) -> String {
+        let rate = match (self.target_packets_per_second, self.target_bitrate) {
+            (Some(packets @ 1..), _) => format!("{packets} datagrams a second"),
+            (_, Some(bits @ 1..)) => words::rate(bits as f64),
+            _ => "as fast as they go".to_owned(),
+        };
+        let calls = match self.calls {
+            Calls::Single => "one datagram a call",
+            Calls::Batches => "several datagrams a call (sendmmsg, recvmmsg)",
+            Calls::Trains => "sent in trains (UDP_SEGMENT), received several a call",
+        };
+        let buffer = self.receive_buffer_bytes.map_or("the system's receive buffer".to_owned(), |bytes| {
+            format!("receive buffers of {}", words::bytes(bytes as f64))
+        });
+        format!(
+            "{} {rate}, {calls}, {buffer}; {} of {} s each",
+            words::counted(self.senders, "sender"),
+            words::counted(self.repeats, "run"),
+            self.duration
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::capacity::report::tests::{example, point};
+
+    #[test]
+    fn a_table_has_the_sources_shape_and_its_figures_below_ours() {
+        let text = example().to_string();
+        for line in [
+            "PAYLOAD  RECEIVERS                        1                   2",
+            "    1 B  received/s                 500,001             700,001",
+            "         source 002                 791,676           1,016,197",
+            "         source 002                 791,676             509,868",
+            "2400003 sent = 1500003 received + 900000 receiver_socket_buffer + 0 unexplained; 900000 dropped",
+        ] {
+            assert!(text.contains(line), "{line}\n{text}");
+        }
+    }
+
+    #[test]
+    fn a_point_that_lost_nothing_is_a_lower_bound() {
+        let cells = Cells::of(&point(Structure::OwnThreads, 1, 100, 1_000, 0));
+        assert_eq!((cells.rate.as_str(), cells.source.as_str()), ("≥1,001", ""));
+    }
+}

@@ -1,0 +1,77 @@
+//! A process that receives, as it is from inside: this program again, told on standard input what to do.
+//!
+//! It ends when its standard input does, whatever way the bench died.
+
+use std::io::{BufRead, Write};
+use std::sync::Arc;
+
+use super::message::{FromWorker, Place, SocketCount, ToWorker};
+use super::receive::{self, Ending};
+
+/// Says why a receiving process could not go on.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum WorkerError {
+    /// The socket cannot be opened.
+    #[error(transparent)]
+    Open(#[from] sys::OpenError),
+    /// The system refused something, or the bench does not read any more.
+    #[error("{0}\nrun `tallycast bench capacity` again")]
+    System(#[from] std::io::Error),
+    /// What was said makes no sense here.
+    #[error(
+        "a process of the bench was told `{0}`, which it did not expect\nthis command is for the bench itself: run `tallycast bench capacity`"
+    )]
+    Unexpected(String),
+}
+
+/// Is one receiver of one run.
+///
+/// # Errors
+/// [`WorkerError`]; the bench was told of it where it still reads.
+pub fn serve() -> Result<(), WorkerError> {
+    let outcome = serve_run();
+    if let Err(error) = &outcome {
+        say(&FromWorker::Failed(error.to_string()))?;
+    }
+    outcome
+}
+
+fn serve_run() -> Result<(), WorkerError> {
+    let mut line = String::new();
+    std::io::stdin().lock().read_line(&mut line)?;
+    let place: Place = match serde_json::from_str(&line) {
+        Ok(ToWorker::Receive(place)) => place,
+        // The bench is gone.
+        Err(_) if line.is_empty() => return Ok(()),
+        _ => return Err(WorkerError::Unexpected(line)),
+    };
+    let socket = receive::open(&place)?;
+    let (address, buffer) = (socket.local_address(), socket.granted_buffer());
+    say(&FromWorker::Ready { address, note: buffer.clamped().then(|| buffer.to_string()) })?;
+    let ending = Arc::new(Ending::default());
+    listen(Arc::clone(&ending));
+    let counted = receive::receive(&socket, place.payload_bytes, &ending)?;
+    let drops = u64::from(socket.meminfo()?.drops);
+    Ok(say(&FromWorker::Done(SocketCount { address, drops, workers: vec![counted] }))?)
+}
+
+/// Reads standard input on a thread of its own, so that receiving never waits for it.
+fn listen(ending: Arc<Ending>) {
+    std::thread::spawn(move || {
+        let mut line = String::new();
+        let read = std::io::stdin().lock().read_line(&mut line);
+        match read.ok().and_then(|_| serde_json::from_str(&line).ok()) {
+            Some(ToWorker::Over) => ending.say_over(),
+            // Ended, or nonsense: either way there is nobody to receive for.
+            _ => ending.give_up(),
+        }
+    });
+}
+
+fn say(message: &FromWorker) -> std::io::Result<()> {
+    let line = serde_json::to_string(message).expect("messages are plain data");
+    let mut output = std::io::stdout().lock();
+    writeln!(output, "{line}")?;
+    output.flush()
+}

@@ -1,0 +1,328 @@
+//! Document 000 done again: when datagrams are lost at a receiver, and what cures it.
+//!
+//! Source: document 000, "How reliable is UDP?". Its receivers stood behind network cards of 100 Mbit/s and 1 Gbit/s; of
+//! its cures the larger receive buffer is tried here, the throttling of a card's interrupts cannot be without a card.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use probe::{Contrast, Summary};
+
+use crate::control::Patience;
+use crate::report::{Agreement, Beside, Conclusion, Grid, Reproduction, State, Watch};
+use crate::sweep::{self, Options, Point, Report, SweepError};
+use crate::throughput::Rate;
+
+/// The larger receive buffer: what cures.
+const LARGE_BUFFER_BYTES: usize = 8 << 20;
+
+/// How busy the receiver's processors are kept, in millionths of the time.
+const LOAD_PPM: u32 = 500_000;
+
+/// The rate at which the source first met losses. Units: bits a second.
+const NORMAL_RATE: Rate = Rate::Bits(20_000_000);
+
+/// What the source accepts: less than one datagram in ten thousand, in percent.
+const ACCEPTED_PERCENT: f64 = 0.01;
+
+/// The three measurements that the conclusions rest on.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Plan {
+    /// Throughput over the size of datagrams, as fast as it goes, without and with the cure, without and with load:
+    /// the source's figure 6.
+    pub sizes: Options,
+    /// Small datagrams at one rate after the other.
+    pub rates: Options,
+    /// The rate of the source's application, with load.
+    pub normal: Options,
+}
+
+/// What came of them, as far as each was measured.
+#[derive(Clone, Copy, Debug, Default)]
+struct Found<'a> {
+    sizes: &'a [Point],
+    rates: &'a [Point],
+    normal: &'a [Point],
+}
+
+impl Plan {
+    /// Returns what is measured.
+    #[must_use]
+    pub fn of(grid: Grid) -> Self {
+        let (payloads, duration, repeats) = match grid {
+            Grid::Short => (vec![64, 256, 1_024, 1_472], Duration::from_millis(500), 3),
+            Grid::Full => {
+                (vec![16, 32, 64, 128, 256, 512, 768, 1_024, 1_280, 1_472], Duration::from_secs(10), 5)
+            }
+        };
+        let kilo_units: &[u64] = match grid {
+            Grid::Short => &[50, 100, 200, 400, 0],
+            Grid::Full => &[25, 50, 100, 150, 200, 250, 300, 400, 600, 800, 0],
+        };
+        let base = Options {
+            receive_buffers: vec![None, Some(LARGE_BUFFER_BYTES)],
+            duration,
+            repeats,
+            ..Options::default()
+        };
+        let rates = kilo_units.iter().map(|kilo| Rate::Units(kilo * 1_000)).collect();
+        Self {
+            sizes: Options { payloads, burns_ppm: vec![0, LOAD_PPM], ..base.clone() },
+            rates: Options { payloads: vec![64], burns_ppm: vec![LOAD_PPM], rates, ..base.clone() },
+            normal: Options {
+                payloads: vec![64, 1_472],
+                burns_ppm: vec![LOAD_PPM],
+                rates: vec![NORMAL_RATE],
+                ..base
+            },
+        }
+    }
+
+    /// Returns how long it takes about.
+    #[must_use]
+    pub fn about(&self) -> Duration {
+        self.sizes.about() + self.rates.about() + self.normal.about()
+    }
+}
+
+/// Measures with the server at an address, and puts the source's conclusions beside ours.
+///
+/// # Errors
+/// [`SweepError`] if nothing could be measured.
+pub fn reproduce(
+    grid: Grid,
+    server: SocketAddr,
+    patience: Patience,
+    watch: &mut dyn Watch,
+) -> Result<Reproduction, SweepError> {
+    let mut it = Reproduction::begin("000", grid);
+    let plan = Plan::of(grid);
+    let (mut reports, mut state): (Vec<Report>, _) = (Vec::new(), State::Complete);
+    let parts = [("sizes", &plan.sizes), ("rates", &plan.rates), ("normal load", &plan.normal)];
+    for (name, options) in parts {
+        if state != State::Complete {
+            it.skipped(name, "it was ended before".to_owned());
+            continue;
+        }
+        let report = sweep::measure(options, server, None, patience, watch)?;
+        it.measured(name, &report, &report.rows, &report.noise());
+        state = report.end.state;
+        it.notes.extend(
+            report.end.notes.iter().filter(|note| !it.notes.contains(note)).cloned().collect::<Vec<_>>(),
+        );
+        reports.push(report);
+    }
+    let points = |index: usize| reports.get(index).map_or(&[][..], |report| &report.points[..]);
+    let found = Found { sizes: points(0), rates: points(1), normal: points(2) };
+    it.table = reports.first().map(table).unwrap_or_default();
+    it.conclusions = conclude(found);
+    it.charts = reports.iter().flat_map(sweep::charts).collect();
+    Ok(it.end(state))
+}
+
+/// Puts our figures in the place of the source's, which it has drawn and not written down.
+fn table(report: &Report) -> Vec<Beside> {
+    let shown = ["sent_bits_per_second", "received_bits_per_second", "lost_percent"];
+    let rows = report.rows.iter().filter(|row| shown.contains(&row.metric.as_str()));
+    let beside = |row: &crate::Row| Beside {
+        what: row.case.clone(),
+        metric: row.metric.clone(),
+        unit: row.unit.clone(),
+        source: None,
+        here: Some(row.clone()),
+        remark: "figure 6, which names no numbers".to_owned(),
+    };
+    rows.map(beside).collect()
+}
+
+fn conclude(found: Found<'_>) -> Vec<Conclusion> {
+    vec![
+        small_lose_most(found.sizes),
+        load_loses(found.sizes),
+        fewer_arrive(found.rates),
+        buffer_cures(found.rates),
+        cured(found.normal),
+        sender_loses_none(found),
+        lost_in_the_buffer(found),
+        Conclusion::not_judged(
+            "interrupts of the network card keep the receiver from its work; throttling them loses markedly less",
+            "datagrams of one host, or between its namespaces, raise no interrupt of a card",
+        ),
+        Conclusion::not_judged(
+            "the network loses nothing where link speeds are not mixed and all parts do flow control (802.3x)",
+            "there is no link and no part between sender and receiver",
+        ),
+    ]
+}
+
+fn small_lose_most(points: &[Point]) -> Conclusion {
+    let source = "small datagrams lose most";
+    let pairs = uncured(points).filter_map(|point| {
+        let alike = || uncured(points).filter(|it| it.burn_percent.to_bits() == point.burn_percent.to_bits());
+        let (least, most) =
+            (alike().map(|it| it.payload_bytes).min()?, alike().map(|it| it.payload_bytes).max()?);
+        let is_smallest = point.payload_bytes == least && least < most;
+        Some((point, alike().find(|it| it.payload_bytes == most)?)).filter(|_| is_smallest)
+    });
+    compare(source, pairs, |point| format!("{} B, load {} %", point.payload_bytes, point.burn_percent))
+}
+
+fn load_loses(points: &[Point]) -> Conclusion {
+    let source = "high loss goes with high load of the processors";
+    let loaded = uncured(points).filter(|point| point.burn_percent > 0.0);
+    let pairs = loaded.filter_map(|loaded| {
+        let is_partner = |it: &&Point| it.burn_percent <= 0.0 && it.payload_bytes == loaded.payload_bytes;
+        Some((loaded, uncured(points).find(is_partner)?))
+    });
+    compare(source, pairs, |point| format!("{} B, load {} %", point.payload_bytes, point.burn_percent))
+}
+
+/// Judges the larger buffer where the receiver keeps up on average: what waits longer while it cannot run is not lost.
+fn buffer_cures(points: &[Point]) -> Conclusion {
+    let source = "losses in bursts are the receive buffer's: a larger one cures them";
+    let losing = uncured(points).filter(|point| is_paced(point) && lost(point) > ACCEPTED_PERCENT);
+    let pairs = losing.filter_map(|small| {
+        let is_partner = |it: &&Point| it.receive_buffer_bytes.is_some() && it.rate == small.rate;
+        Some((small, points.iter().find(is_partner)?))
+    });
+    compare(source, pairs, |point| format!("{}, buffer {}", rate(point), buffer(point)))
+}
+
+/// Looks for a rate beyond that of the most at which less arrives, though more is sent.
+fn fewer_arrive(points: &[Point]) -> Conclusion {
+    let source = "past a critical rate fewer bytes arrive in all than at a lower one";
+    let mut here = Vec::new();
+    let (mut falling, mut curves) = (0, 0);
+    for wanted in [None, Some(LARGE_BUFFER_BYTES as u64)] {
+        let curve = points.iter().filter(|it| it.receive_buffer_bytes == wanted);
+        let mut curve: Vec<(&Point, Summary, Summary)> =
+            curve.filter_map(|point| Some((point, point.sent()?, point.received()?))).collect();
+        curve.sort_by(|(_, a, _), (_, b, _)| a.median.total_cmp(&b.median));
+        let best = curve.iter().enumerate().max_by(|(_, a), (_, b)| a.2.median.total_cmp(&b.2.median));
+        let Some((place, (point, _, most))) = best.filter(|_| curve.len() > 1) else { continue };
+        curves += 1;
+        let beyond = &curve[place + 1..];
+        let fell = beyond.iter().find(|(_, _, received)| received.against(most) == Contrast::Less);
+        falling += usize::from(fell.is_some());
+        let peak = format!(
+            "buffer {}: most, {:.1} Mbit/s, arrived at {}",
+            buffer(point),
+            most.median / 1e6,
+            rate(point)
+        );
+        here.push(match fell {
+            Some((point, _, received)) => {
+                format!("{peak}, and {:.1} Mbit/s at {}", received.median / 1e6, rate(point))
+            }
+            None => format!("{peak}, and not markedly less beyond it"),
+        });
+    }
+    Conclusion::new(source, &here.join("; "), Agreement::of_share(falling, curves))
+}
+
+fn cured(points: &[Point]) -> Conclusion {
+    let source = "after the cures there is no loss under normal load: clearly less than 1 in 10,000";
+    let cured: Vec<&Point> = points.iter().filter(|it| it.receive_buffer_bytes.is_some()).collect();
+    let words = cured.iter().map(|point| {
+        let most = point.lost_percent().map_or(0.0, |it| it.max);
+        format!(
+            "{} B at {}, load {} %: at most {most:.4} % lost",
+            point.payload_bytes,
+            rate(point),
+            point.burn_percent
+        )
+    });
+    let holds = |point: &&&Point| point.lost_percent().is_some_and(|it| it.max < ACCEPTED_PERCENT);
+    let held = cured.iter().filter(holds).count();
+    Conclusion::new(source, &words.collect::<Vec<_>>().join("; "), Agreement::of_share(held, cured.len()))
+}
+
+fn sender_loses_none(found: Found<'_>) -> Conclusion {
+    let source = "the sender loses none";
+    let (sent, lost) = total(found, |stage| stage.starts_with("sender"));
+    let here = format!("{lost} of {sent} datagrams were refused at the sender");
+    let agreement = if lost == 0 { Agreement::Agrees } else { Agreement::Differs };
+    match sent {
+        0 => Conclusion::new(source, "", Agreement::NotMeasured),
+        _ => Conclusion::new(source, &here, agreement),
+    }
+}
+
+fn lost_in_the_buffer(found: Found<'_>) -> Conclusion {
+    let source = "what the receiver loses it loses in the receive buffer of the socket";
+    let (_, in_buffer) = total(found, |stage| stage == "receiver_socket_buffer");
+    let missing: u64 = accounts(found).map(crate::throughput::Account::missing).sum();
+    let here = format!("{in_buffer} of {missing} lost datagrams are in the kernel's count of the sockets");
+    let agreement = match (in_buffer, missing) {
+        (_, 0) => return Conclusion::not_judged(source, "nothing was lost"),
+        (0, _) => Agreement::Differs,
+        (all, missing) if all == missing => Agreement::Agrees,
+        _ => Agreement::Partly,
+    };
+    Conclusion::new(source, &here, agreement)
+}
+
+fn accounts(found: Found<'_>) -> impl Iterator<Item = &crate::throughput::Account> {
+    let points = [found.sizes, found.rates, found.normal].into_iter().flatten();
+    points.flat_map(|point| &point.runs).filter_map(|run| run.account.as_ref())
+}
+
+/// Returns how many were sent, and how many of them were lost at stages that are looked for.
+fn total(found: Found<'_>, wanted: impl Fn(&str) -> bool) -> (u64, u64) {
+    let lost = |account: &crate::throughput::Account| {
+        account.lost.iter().filter(|(stage, _)| wanted(stage)).map(|(_, count)| count).sum::<u64>()
+    };
+    accounts(found).fold((0, 0), |(sent, sum), account| (sent + account.sent, sum + lost(account)))
+}
+
+/// Judges whether the first of each pair lost more than the second. Where neither lost what is worth speaking of, the
+/// pair tells nothing.
+fn compare<'a>(
+    source: &str,
+    pairs: impl Iterator<Item = (&'a Point, &'a Point)>,
+    name: impl Fn(&Point) -> String,
+) -> Conclusion {
+    let tells = |(a, b): &(&Point, &Point)| lost(a) > ACCEPTED_PERCENT || lost(b) > ACCEPTED_PERCENT;
+    let (pairs, quiet): (Vec<_>, Vec<_>) = pairs.partition(tells);
+    let contrast = |(a, b): &(&Point, &Point)| Some(a.lost_percent()?.against(&b.lost_percent()?));
+    let more = pairs.iter().filter(|pair| contrast(pair) == Some(Contrast::More)).count();
+    let words = pairs
+        .iter()
+        .map(|(a, b)| format!("{}: {:.2} % lost; {}: {:.2} %", name(a), lost(a), name(b), lost(b)));
+    let mut here = words.collect::<Vec<_>>().join("; ");
+    if pairs.is_empty() && !quiet.is_empty() {
+        return Conclusion::not_judged(source, "next to nothing was lost");
+    }
+    if !quiet.is_empty() {
+        here += &format!("; left out: {} at which next to nothing was lost", quiet.len());
+    }
+    Conclusion::new(source, &here, Agreement::of_share(more, pairs.len()))
+}
+
+/// Returns the points with the system's receive buffer.
+fn uncured(points: &[Point]) -> impl Iterator<Item = &Point> {
+    points.iter().filter(|point| point.receive_buffer_bytes.is_none())
+}
+
+fn lost(point: &Point) -> f64 {
+    point.lost_percent().map_or(0.0, |it| it.median)
+}
+
+const fn is_paced(point: &Point) -> bool {
+    !matches!(point.rate, Rate::Bits(0) | Rate::Units(0))
+}
+
+fn rate(point: &Point) -> String {
+    match point.rate {
+        Rate::Bits(0) | Rate::Units(0) => "as fast as it goes".to_owned(),
+        Rate::Bits(bits) => format!("{} Mbit/s", bits / 1_000_000),
+        Rate::Units(units) => format!("{units}/s"),
+    }
+}
+
+fn buffer(point: &Point) -> String {
+    point.receive_buffer_bytes.map_or("of the system".to_owned(), |bytes| format!("of {} MiB", bytes >> 20))
+}
+
+#[cfg(test)]
+mod tests;

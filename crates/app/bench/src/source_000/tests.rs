@@ -1,0 +1,110 @@
+//! What is concluded from points whose answer is known.
+
+use super::*;
+use crate::sweep::{Run, example_point as point, example_run as run};
+
+const LARGE: Option<u64> = Some(LARGE_BUFFER_BYTES as u64);
+
+/// A point at a rate, of which so many datagrams of so many were lost.
+fn at(rate: Rate, buffer: Option<u64>, sent: u64, lost: u64) -> Point {
+    Point { rate, runs: vec![run(sent, lost); 3], ..point(64, buffer, 50.0, 0) }
+}
+
+fn agreement(conclusion: Conclusion) -> Agreement {
+    conclusion.agreement
+}
+
+#[test]
+fn small_ones_lose_most_is_judged_with_and_without_load() {
+    // Of 100,000 each.
+    let mut points = vec![point(64, None, 0.0, 40_000), point(1_472, None, 0.0, 10)];
+    assert_eq!(agreement(small_lose_most(&points)), Agreement::Agrees);
+    points.extend([point(64, None, 50.0, 5_000), point(1_472, None, 50.0, 9_000)]);
+    assert_eq!(agreement(small_lose_most(&points)), Agreement::Partly);
+    // The cured ones are another question.
+    points.extend([point(64, LARGE, 0.0, 0), point(1_472, LARGE, 0.0, 90_000)]);
+    assert_eq!(agreement(small_lose_most(&points)), Agreement::Partly);
+    assert_eq!(agreement(small_lose_most(&points[..1])), Agreement::NotMeasured, "one size has no other");
+}
+
+#[test]
+fn where_next_to_nothing_is_lost_nothing_is_concluded_of_loss() {
+    let quiet = vec![point(64, None, 0.0, 0), point(64, None, 50.0, 10)];
+    let conclusion = load_loses(&quiet);
+    assert_eq!(conclusion.agreement, Agreement::NotMeasured);
+    assert_eq!(conclusion.here, "cannot be judged here: next to nothing was lost");
+    let loaded = vec![point(64, None, 0.0, 0), point(64, None, 50.0, 11)];
+    assert_eq!(agreement(load_loses(&loaded)), Agreement::Agrees);
+}
+
+#[test]
+fn a_larger_buffer_is_judged_where_the_small_one_lost_and_the_rate_was_kept() {
+    let (slow, fast) = (Rate::Units(1_000), Rate::Units(0));
+    let mut points = vec![at(slow, None, 1_000, 100), at(slow, LARGE, 1_000, 0)];
+    assert_eq!(agreement(buffer_cures(&points)), Agreement::Agrees);
+    // As fast as it goes no buffer is large enough.
+    points.extend([at(fast, None, 9_000, 5_000), at(fast, LARGE, 9_000, 5_000)]);
+    assert_eq!(agreement(buffer_cures(&points)), Agreement::Agrees);
+    points.truncate(2);
+    points[0] = at(slow, None, 1_000, 0);
+    assert_eq!(agreement(buffer_cures(&points)), Agreement::NotMeasured);
+}
+
+#[test]
+fn fewer_arrive_past_a_critical_rate_or_they_do_not() {
+    let rate = Rate::Units;
+    let falling =
+        [at(rate(1), None, 1_000, 0), at(rate(2), None, 2_000, 300), at(rate(0), None, 4_000, 3_000)];
+    let conclusion = fewer_arrive(&falling);
+    assert_eq!(conclusion.agreement, Agreement::Agrees);
+    assert_eq!(
+        conclusion.here,
+        "buffer of the system: most, 1.7 Mbit/s, arrived at 2/s, and 1.0 Mbit/s at as fast as it goes"
+    );
+    let level = [at(rate(1), None, 1_000, 0), at(rate(2), None, 2_000, 0), at(rate(0), None, 4_000, 2_010)];
+    assert_eq!(agreement(fewer_arrive(&level)), Agreement::Differs);
+    assert_eq!(agreement(fewer_arrive(&level[..1])), Agreement::NotMeasured);
+}
+
+#[test]
+fn cured_is_less_than_one_in_ten_thousand_in_every_run() {
+    let of = |lost| vec![at(NORMAL_RATE, LARGE, 100_000, lost)];
+    assert_eq!(agreement(cured(&of(9))), Agreement::Agrees);
+    assert_eq!(agreement(cured(&of(10))), Agreement::Differs);
+    let mut once = of(0);
+    once[0].runs[1] = run(100_000, 10);
+    assert_eq!(agreement(cured(&once)), Agreement::Differs);
+    assert_eq!(agreement(cured(&[])), Agreement::NotMeasured);
+}
+
+#[test]
+fn who_lost_is_read_from_the_accounts() {
+    let mut points = vec![point(64, None, 0.0, 10)];
+    let all = |points: &[Point]| {
+        let conclusions = conclude(Found { sizes: points, ..Found::default() });
+        (conclusions[5].agreement, conclusions[6].agreement)
+    };
+    assert_eq!(all(&points), (Agreement::Agrees, Agreement::Agrees));
+    let Run { account: Some(account), .. } = &mut points[0].runs[0] else { panic!() };
+    account.lost.insert("sender_qdisc".to_owned(), 1);
+    account.received -= 1;
+    assert_eq!(all(&points), (Agreement::Differs, Agreement::Partly));
+    assert_eq!(all(&[]), (Agreement::NotMeasured, Agreement::NotMeasured));
+}
+
+#[test]
+fn without_a_card_and_a_link_it_is_said_what_cannot_be_judged() {
+    let conclusions = conclude(Found::default());
+    assert_eq!(conclusions.len(), 9);
+    assert!(conclusions[7..].iter().all(|it| it.here.starts_with("cannot be judged here: ")));
+}
+
+#[test]
+fn both_plans_are_in_order_and_the_short_one_is_short() {
+    for grid in [Grid::Short, Grid::Full] {
+        let Plan { sizes, rates, normal } = Plan::of(grid);
+        assert_eq!([sizes.check(), rates.check(), normal.check()], [Ok(()), Ok(()), Ok(())]);
+    }
+    assert!(Plan::of(Grid::Short).about() < Duration::from_secs(150));
+    assert!(Plan::of(Grid::Full).about() > Duration::from_secs(3_000));
+}

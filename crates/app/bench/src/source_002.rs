@@ -1,0 +1,256 @@
+//! Document 002: its figures, and its conclusions beside what was measured here.
+//!
+//! Source: document 002, "On UDP: datagram length, receive capacity, loss, process structure". It measured at a
+//! Xeon X3440 (2.53 GHz, 4 cores, 8 threads) behind a network card of 1 Gbit/s, which limited it.
+
+mod facts;
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use probe::Contrast;
+
+use crate::capacity::{self, CapacityError, Options, Point, Report, Structure};
+use crate::control::Patience;
+use crate::report::{Agreement, Beside, Conclusion, Grid, Reproduction, Watch};
+
+/// A figure of the source.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Figure {
+    /// What received.
+    pub structure: Structure,
+    /// How many.
+    pub workers: u32,
+    /// Bytes in each datagram.
+    pub payload_bytes: u64,
+    /// Datagrams received a second.
+    pub packets_per_second: f64,
+    /// Processors kept busy, in percent of one; `None` where the source has not written it down.
+    pub cpu_percent: Option<f64>,
+}
+
+/// All of the source's figures: its models 1, 2 and 3.
+pub const FIGURES: [Figure; 10] = {
+    const fn own(workers: u32, payload_bytes: u64, packets_per_second: f64, cpu: Option<f64>) -> Figure {
+        let structure = Structure::OwnProcesses;
+        Figure { structure, workers, payload_bytes, packets_per_second, cpu_percent: cpu }
+    }
+    const fn shared(workers: u32, packets_per_second: f64, cpu: f64) -> Figure {
+        let structure = Structure::SharedThreads;
+        Figure { structure, workers, payload_bytes: 1, packets_per_second, cpu_percent: Some(cpu) }
+    }
+    [
+        own(1, 1, 791_676.1, Some(100.0)),
+        own(2, 1, 1_016_197.0, Some(200.0)),
+        own(4, 1, 1_395_040.0, Some(325.0)),
+        own(8, 1, 1_491_744.0, Some(370.0)),
+        own(1, 100, 571_433.4, Some(100.0)),
+        own(2, 100, 752_319.9, Some(112.9)),
+        own(4, 100, 731_545.6, None),
+        own(8, 100, 751_922.5, None),
+        shared(1, 791_676.0, 100.0),
+        shared(2, 509_868.0, 150.0),
+    ]
+};
+
+/// From which part of a processor on a host is said to have idled.
+const IDLE_PERCENT: f64 = 10.0;
+
+/// Returns the source's figure of a point, if it has one.
+#[must_use]
+pub fn figure(structure: Structure, workers: u32, payload_bytes: u64) -> Option<Figure> {
+    let is_it =
+        |it: &Figure| (it.structure, it.workers, it.payload_bytes) == (structure, workers, payload_bytes);
+    FIGURES.into_iter().find(is_it)
+}
+
+/// Returns what is measured: the source's grid, and its two ways to receive.
+#[must_use]
+pub fn options(grid: Grid) -> Options {
+    match grid {
+        Grid::Short => Options {
+            payloads: vec![1, 100],
+            structures: vec![Structure::OwnProcesses, Structure::SharedThreads],
+            duration: Duration::from_millis(500),
+            ..Options::default()
+        },
+        Grid::Full => Options {
+            structures: Structure::ALL.to_vec(),
+            duration: Duration::from_secs(10),
+            repeats: 5,
+            ..Options::default()
+        },
+    }
+}
+
+/// Measures with the server at an address, and puts the source's figures and conclusions beside ours.
+///
+/// # Errors
+/// [`CapacityError`] if nothing could be measured.
+pub fn reproduce(
+    grid: Grid,
+    server: SocketAddr,
+    patience: Patience,
+    watch: &mut dyn Watch,
+) -> Result<Reproduction, CapacityError> {
+    let mut it = Reproduction::begin("002", grid);
+    let report = capacity::measure(&options(grid), server, None, patience, watch)?;
+    it.measured("capacity", &report, &report.rows, &report.noise());
+    it.table = FIGURES.iter().flat_map(|figure| beside(&report, figure)).collect();
+    it.conclusions.clone_from(&report.conclusions);
+    it.conclusions.extend(facts::look(&report.points));
+    it.charts = capacity::charts(&report);
+    it.notes.clone_from(&report.end.notes);
+    Ok(it.end(report.end.state))
+}
+
+/// Puts one figure of the source beside ours: packets a second, and the receivers' processor time.
+fn beside(report: &Report, figure: &Figure) -> Vec<Beside> {
+    let Figure { structure, workers, payload_bytes, packets_per_second, cpu_percent } = *figure;
+    let point = report.point(structure, workers, payload_bytes);
+    let line = |metric: &str, unit: &str, source: Option<f64>| {
+        let is_of_point =
+            |point: &Point, case: &str, system: &str| point.case() == case && structure.name() == system;
+        let is_here = |row: &&crate::Row| {
+            row.metric == metric && point.is_some_and(|point| is_of_point(point, &row.case, &row.system))
+        };
+        let remark = match point {
+            Some(point) if point.is_limited_by_senders() => "the senders were the limit",
+            _ => "",
+        };
+        Beside {
+            what: format!("{} B, {workers} {structure}", payload_bytes),
+            metric: metric.to_owned(),
+            unit: unit.to_owned(),
+            source,
+            here: report.rows.iter().find(is_here).cloned(),
+            remark: remark.to_owned(),
+        }
+    };
+    vec![
+        line("packets_per_second", "1/s", Some(packets_per_second)),
+        line("receivers_cpu_percent", "%", cpu_percent),
+    ]
+}
+
+/// Compares points with what the source concludes; `same_host` says that no network card took part.
+#[must_use]
+pub fn conclude(points: &[Point], same_host: bool) -> Vec<Conclusion> {
+    vec![
+        processes_beat_threads(points),
+        threads_lose(points),
+        processes_gain(points),
+        loss_falls(points),
+        processors_idle(points, same_host),
+    ]
+}
+
+fn processes_beat_threads(points: &[Point]) -> Conclusion {
+    let own = of(points, Structure::OwnProcesses).filter(|own| own.workers > 1);
+    let pairs =
+        own.filter_map(|own| Some((own, partner(points, own, Structure::SharedThreads, own.workers)?)));
+    let source = "build several processes at different ports, not several threads at one port";
+    judge(source, "more by processes at ports of their own than by as many threads at one socket", pairs)
+}
+
+fn threads_lose(points: &[Point]) -> Conclusion {
+    let two = of(points, Structure::SharedThreads).filter(|point| point.workers == 2);
+    let pairs = two.filter_map(|two| Some((partner(points, two, two.structure, 1)?, two)));
+    let source = "with more threads at one socket less is received: they fight for its lock, and each datagram wakes all";
+    judge(source, "more by one thread than by two at one socket", pairs)
+}
+
+fn processes_gain(points: &[Point]) -> Conclusion {
+    let one = of(points, Structure::OwnProcesses).filter(|point| point.workers == 1);
+    let pairs = one.filter_map(|one| Some((most(points, one)?, one)));
+    let source = "the more processes, the more is received";
+    judge(source, "more by as many processes as were measured than by one", pairs)
+}
+
+/// Judges by how much is lost, which senders that are the limit tell as well as any.
+fn loss_falls(points: &[Point]) -> Conclusion {
+    let one = of(points, Structure::OwnProcesses).filter(|point| point.workers == 1);
+    let losing = one.filter(|one| !one.is_limited_by_senders());
+    let pairs: Vec<_> = losing.filter_map(|one| Some((one, most(points, one)?))).collect();
+    let contrast = |(one, most): &(&Point, &Point)| Some(one.lost_percent()?.against(&most.lost_percent()?));
+    let falls = pairs.iter().filter(|pair| contrast(pair) == Some(Contrast::More)).count();
+    let words = pairs.iter().filter_map(|(one, most)| {
+        let (alone, together) = (one.lost_percent()?.median, most.lost_percent()?.median);
+        let Point { payload_bytes, .. } = one;
+        Some(format!("{payload_bytes} B: {alone:.1} % by one, {together:.1} % by {}", most.workers))
+    });
+    let source = "with the number of processes markedly less is lost";
+    if pairs.is_empty() && of(points, Structure::OwnProcesses).any(|point| point.workers == 1) {
+        return Conclusion::not_judged(source, "one process lost next to nothing");
+    }
+    let here = words.collect::<Vec<_>>().join("; ");
+    Conclusion::new(source, &here, Agreement::of_share(falls, pairs.len()))
+}
+
+fn processors_idle(points: &[Point], same_host: bool) -> Conclusion {
+    let source = "at the peak the processors are not used up: the network card is the limit";
+    let rate = |point: &&Point| point.packets_per_second().map_or(0.0, |it| it.median);
+    let best = points.iter().max_by(|a, b| rate(a).total_cmp(&rate(b)));
+    let shares = best.and_then(|best| Some((best, best.runs.last()?.processors?)));
+    let Some((best, shares)) = shares else {
+        return Conclusion::new(source, "", Agreement::NotMeasured);
+    };
+    let idle = shares.idle + shares.iowait;
+    let here =
+        format!("at the peak, {} {}, {idle:.0} % of a processor was idle", best.structure, best.case());
+    match same_host {
+        true => {
+            let why = format!("both ends are on one host, without a network card; {here}");
+            Conclusion::not_judged(source, &why)
+        }
+        false if idle > IDLE_PERCENT => Conclusion::new(source, &here, Agreement::Agrees),
+        false => Conclusion::new(source, &here, Agreement::Differs),
+    }
+}
+
+/// Judges whether the first of each pair received more than the second. Where neither lost anything the senders were
+/// the limit, and the pair tells nothing.
+fn judge<'a>(source: &str, found: &str, pairs: impl Iterator<Item = (&'a Point, &'a Point)>) -> Conclusion {
+    let tells = |(a, b): &(&Point, &Point)| !(a.is_limited_by_senders() && b.is_limited_by_senders());
+    let (pairs, bound): (Vec<_>, Vec<_>) = pairs.partition(tells);
+    let contrasts: Vec<(f64, Contrast)> = pairs
+        .iter()
+        .filter_map(|(a, b)| {
+            let (a, b) = (a.packets_per_second()?, b.packets_per_second()?);
+            (b.median > 0.0).then(|| (a.median / b.median, a.against(&b)))
+        })
+        .collect();
+    let more = contrasts.iter().filter(|(_, contrast)| *contrast == Contrast::More).count();
+    let less = contrasts.iter().filter(|(_, contrast)| *contrast == Contrast::Less).count();
+    let fold = |with: fn(f64, f64) -> f64| contrasts.iter().map(|(ratio, _)| *ratio).reduce(with);
+    let mut here = match (fold(f64::min), fold(f64::max)) {
+        (Some(least), Some(most)) => format!(
+            "{found} at {more} of {} points, less at {less}; {least:.2} to {most:.2} times as much",
+            contrasts.len()
+        ),
+        _ if bound.is_empty() => return Conclusion::new(source, "", Agreement::NotMeasured),
+        _ => return Conclusion::not_judged(source, "next to nothing was lost, the senders were the limit"),
+    };
+    if !bound.is_empty() {
+        here += &format!("; left out: {} at which the senders were the limit", bound.len());
+    }
+    Conclusion::new(source, &here, Agreement::of_share(more, contrasts.len()))
+}
+
+fn of(points: &[Point], structure: Structure) -> impl Iterator<Item = &Point> {
+    points.iter().filter(move |point| point.structure == structure)
+}
+
+/// Returns the point of another structure or number with datagrams of the same size.
+fn partner<'a>(points: &'a [Point], to: &Point, structure: Structure, workers: u32) -> Option<&'a Point> {
+    of(points, structure).find(|it| it.workers == workers && it.payload_bytes == to.payload_bytes)
+}
+
+/// Returns the point like this with the most receivers, if they are more.
+fn most<'a>(points: &'a [Point], like: &Point) -> Option<&'a Point> {
+    let alike = of(points, like.structure).filter(|it| it.payload_bytes == like.payload_bytes);
+    alike.max_by_key(|point| point.workers).filter(|most| most.workers > like.workers)
+}
+
+#[cfg(test)]
+mod tests;

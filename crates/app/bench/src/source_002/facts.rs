@@ -1,0 +1,153 @@
+//! What the source states as facts of UDP: tried here, as far as the loopback interface shows them.
+
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+
+use sys::{
+    Interest, Interface, Loopback, Outcome, Poller, ReceiveBatch, ReceiveOptions, ReceiveSocket, Refusal,
+    SendOptions, SendSocket, SendTechniques, clock,
+};
+
+use crate::capacity::{Point, Run};
+use crate::report::{Agreement, Conclusion};
+use crate::throughput::LARGEST_DATAGRAM_BYTES;
+
+/// What the source says of the loopback interface.
+const LOOPBACK_MTU_BYTES: u32 = 65_536;
+
+/// How long a datagram may take through the loopback interface.
+const PATIENCE: std::time::Duration = std::time::Duration::from_secs(5);
+
+/// Tries each fact.
+pub(super) fn look(points: &[Point]) -> Vec<Conclusion> {
+    vec![largest_datagram(), loopback_mtu(), one_fragment(), drops_are_readable(points)]
+}
+
+fn largest_datagram() -> Conclusion {
+    let source = "the largest payload of a datagram is 65,507 bytes: 65,535 less 8 and 20 bytes of headers";
+    match (try_datagram(LARGEST_DATAGRAM_BYTES), try_datagram(LARGEST_DATAGRAM_BYTES + 1)) {
+        (Ok(Tried::Arrived(bytes)), Ok(Tried::Refused(Refusal::TooLarge))) => {
+            let holds = bytes == LARGEST_DATAGRAM_BYTES;
+            let agreement = if holds { Agreement::Agrees } else { Agreement::Differs };
+            Conclusion::new(
+                source,
+                &format!("65,507 were sent and {bytes} arrived; 65,508 were refused (EMSGSIZE)"),
+                agreement,
+            )
+        }
+        (largest, larger) => {
+            let here = format!("65,507: {}; 65,508: {}", in_words(&largest), in_words(&larger));
+            Conclusion::new(source, &here, Agreement::Differs)
+        }
+    }
+}
+
+/// What became of one datagram.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Tried {
+    Arrived(usize),
+    Refused(Refusal),
+    Vanished,
+}
+
+fn in_words(tried: &io::Result<Tried>) -> String {
+    match tried {
+        Ok(Tried::Arrived(bytes)) => format!("{bytes} arrived"),
+        Ok(Tried::Refused(why)) => format!("refused, {why}"),
+        Ok(Tried::Vanished) => "it did not arrive".to_owned(),
+        Err(error) => format!("it could not be tried: {error}"),
+    }
+}
+
+/// Sends a datagram of so many bytes through the loopback interface.
+fn try_datagram(bytes: usize) -> io::Result<Tried> {
+    let open = |error: sys::OpenError| io::Error::other(error.to_string());
+    let anywhere = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+    let receiver = ReceiveSocket::open(&ReceiveOptions::at(anywhere, 1 << 20)).map_err(open)?;
+    let to = receiver.local_address();
+    let mut sender = SendSocket::open(&SendOptions {
+        destination: to,
+        interface: None,
+        ttl: 1,
+        loopback: Loopback::On,
+        buffer_bytes: 1 << 20,
+        techniques: SendTechniques::NONE,
+    })
+    .map_err(open)?;
+    if let [Outcome::Refused(refusal)] = sender.send_batch(&[&vec![0; bytes]], to) {
+        return Ok(Tried::Refused(*refusal));
+    }
+    let mut poller = Poller::new()?;
+    poller.add(&receiver, 0, Interest::Read)?;
+    poller.wait(Some(clock::monotonic() + PATIENCE))?;
+    let mut batch = ReceiveBatch::for_trains();
+    receiver.receive_batch(&mut batch)?;
+    Ok(batch.iter().next().map_or(Tried::Vanished, |datagram| Tried::Arrived(datagram.bytes.len())))
+}
+
+fn loopback_mtu() -> Conclusion {
+    let source = "the MTU of the loopback interface is 65,536 bytes";
+    match Interface::find("127.0.0.1") {
+        Ok(interface) => {
+            let here = format!("that of {} is {} bytes", interface.name, interface.mtu);
+            let is_it = interface.mtu == LOOPBACK_MTU_BYTES;
+            Conclusion::new(source, &here, if is_it { Agreement::Agrees } else { Agreement::Differs })
+        }
+        Err(error) => Conclusion::not_judged(source, &error.to_string()),
+    }
+}
+
+fn one_fragment() -> Conclusion {
+    Conclusion::not_judged(
+        "a datagram larger than the MTU is cut, and one lost fragment loses all of it",
+        "the loopback interface takes the largest datagram whole and loses none on its way",
+    )
+}
+
+/// Compares the host's own count with those of our sockets, run by run.
+fn drops_are_readable(points: &[Point]) -> Conclusion {
+    let source =
+        "what finds the receive buffer full can be read from the kernel (RcvbufErrors, `netstat -su`)";
+    let runs = || points.iter().flat_map(|point| &point.runs);
+    let readable: Vec<(&Run, u64)> = runs().filter_map(|run| Some((run, run.rcvbuf_errors?))).collect();
+    if readable.is_empty() {
+        return Conclusion::new(source, "", Agreement::NotMeasured);
+    }
+    let (ours, host): (u64, u64) =
+        readable.iter().fold((0, 0), |(ours, host), (run, errors)| (ours + run.drops(), host + errors));
+    let exact = readable.iter().filter(|(run, errors)| run.drops() == *errors).count();
+    let here = format!(
+        "in {exact} of {} runs RcvbufErrors grew by exactly what our sockets dropped; together by {host}, and they dropped {ours}",
+        readable.len()
+    );
+    if ours == 0 && host == 0 {
+        return Conclusion::not_judged(source, "nothing found the buffer full");
+    }
+    Conclusion::new(source, &here, Agreement::of_share(exact, readable.len()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::capacity::{Structure, example_point};
+
+    #[test]
+    fn the_largest_datagram_goes_and_one_more_byte_does_not() {
+        let conclusion = largest_datagram();
+        assert_eq!(conclusion.agreement, Agreement::Agrees, "{}", conclusion.here);
+        assert_eq!(try_datagram(1).unwrap(), Tried::Arrived(1));
+    }
+
+    #[test]
+    fn the_hosts_count_agrees_where_it_is_exactly_ours() {
+        let mut points = vec![example_point(Structure::OwnProcesses, 1, 1, 1_000, 7)];
+        let agreement = |points: &[Point]| drops_are_readable(points).agreement;
+        assert_eq!(agreement(&points), Agreement::Agrees);
+        points[0].runs[1].rcvbuf_errors = Some(8);
+        assert_eq!(agreement(&points), Agreement::Partly);
+        points[0].runs.iter_mut().for_each(|run| run.rcvbuf_errors = None);
+        assert_eq!(agreement(&points), Agreement::NotMeasured);
+        let nothing = vec![example_point(Structure::OwnProcesses, 1, 1, 1_000, 0)];
+        assert!(drops_are_readable(&nothing).here.contains("nothing found the buffer full"));
+    }
+}

@@ -1,0 +1,75 @@
+//! What is concluded from points whose answer is known.
+
+use super::*;
+use crate::capacity::example_point as point;
+use Structure::{OwnProcesses, SharedThreads};
+
+fn agreements(points: &[Point]) -> Vec<Agreement> {
+    conclude(points, true).into_iter().map(|it| it.agreement).collect()
+}
+
+/// The source's own points, with loss at all of them.
+fn sources() -> Vec<Point> {
+    vec![
+        point(OwnProcesses, 1, 1, 791_676, 400_000),
+        point(OwnProcesses, 2, 1, 1_016_197, 300_000),
+        point(OwnProcesses, 8, 1, 1_491_744, 100_000),
+        point(SharedThreads, 1, 1, 791_676, 400_000),
+        point(SharedThreads, 2, 1, 509_868, 700_000),
+    ]
+}
+
+#[test]
+fn the_sources_own_figures_agree_with_its_conclusions() {
+    use Agreement::{Agrees, NotMeasured};
+    assert_eq!(agreements(&sources()), [Agrees, Agrees, Agrees, Agrees, NotMeasured]);
+    assert_eq!(agreements(&[]), [NotMeasured; 5]);
+}
+
+#[test]
+fn without_a_network_card_it_is_said_why_it_is_not_the_limit() {
+    let here = &conclude(&sources(), true)[4].here;
+    assert!(here.starts_with("cannot be judged here: both ends are on one host"), "{here}");
+    let mut points = sources();
+    assert_eq!(conclude(&points, false)[4].agreement, Agreement::Differs, "nothing was idle");
+    points[2].runs[2].processors.as_mut().unwrap().idle = 50.0;
+    assert_eq!(conclude(&points, false)[4].agreement, Agreement::Agrees);
+}
+
+#[test]
+fn threads_ahead_are_a_difference_and_alike_is_not_more() {
+    let mut points = sources();
+    points[4] = point(SharedThreads, 2, 1, 1_500_000, 100_000);
+    assert_eq!(agreements(&points)[..2], [Agreement::Differs; 2]);
+    points[4] = point(SharedThreads, 2, 1, 1_000_000, 100_000);
+    let conclusion = &conclude(&points, true)[0];
+    assert_eq!(conclusion.agreement, Agreement::Differs);
+    assert!(
+        conclusion.here.contains("at 0 of 1 points, less at 0; 1.02 to 1.02 times"),
+        "{}",
+        conclusion.here
+    );
+}
+
+#[test]
+fn where_the_senders_were_the_limit_nothing_is_concluded() {
+    let points: Vec<Point> = sources()
+        .into_iter()
+        .map(|it| point(it.structure, it.workers, it.payload_bytes, 700_000, 0))
+        .collect();
+    let conclusions = conclude(&points, true);
+    assert!(conclusions.iter().all(|it| it.agreement == Agreement::NotMeasured), "{conclusions:?}");
+    assert_eq!(
+        conclusions[0].here,
+        "cannot be judged here: next to nothing was lost, the senders were the limit"
+    );
+    assert!(conclusions[3].here.contains("one process lost next to nothing"));
+}
+
+#[test]
+fn the_sources_figures_are_found_by_their_point() {
+    assert_eq!(figure(OwnProcesses, 8, 1).unwrap().packets_per_second, 1_491_744.0);
+    assert_eq!(figure(SharedThreads, 2, 1).unwrap().cpu_percent, Some(150.0));
+    assert_eq!(figure(OwnProcesses, 8, 100).unwrap().cpu_percent, None);
+    assert_eq!(figure(SharedThreads, 4, 1), None);
+}

@@ -1,0 +1,74 @@
+//! Every run as a row of a table for other programs: comma-separated, a header first.
+
+use std::fmt::Write as _;
+
+use super::report::{Point, Report, Run};
+use crate::report::csv::{cell, text};
+use crate::throughput::Rate;
+
+const HEADER: &str = "send_buffer_bytes,receive_buffer_bytes,payload_bytes,target_bits_per_second,\
+                      target_packets_per_second,burn_percent,run,sent_bits_per_second,received_bits_per_second,\
+                      sent,received,receiver_socket_buffer,lost_elsewhere,unexplained,lost_percent,burned_cpu_percent,\
+                      client_cpu_percent,server_cpu_percent,highest_bits_per_second,trouble\n";
+
+pub(super) fn table(report: &Report) -> String {
+    let mut table = HEADER.to_owned();
+    for point in &report.points {
+        for (index, run) in point.runs.iter().enumerate() {
+            write_run(&mut table, point, index, run);
+        }
+    }
+    table
+}
+
+fn write_run(table: &mut String, point: &Point, index: usize, run: &Run) {
+    let (bits, packets) = match point.rate {
+        Rate::Bits(bits) => (Some(bits), None),
+        Rate::Units(packets) => (None, Some(packets)),
+    };
+    let account = run.account.as_ref();
+    let in_buffer = account.map(|it| it.lost.get("receiver_socket_buffer").copied().unwrap_or(0));
+    let elsewhere = account.zip(in_buffer).map(|(it, here)| it.lost.values().sum::<u64>() - here);
+    let _ = writeln!(
+        table,
+        "{},{},{},{},{},{},{index},{},{},{},{},{},{},{},{},{},{},{},{},{}",
+        cell(point.send_buffer_bytes),
+        cell(point.receive_buffer_bytes),
+        point.payload_bytes,
+        cell(bits),
+        cell(packets),
+        point.burn_percent,
+        cell(run.sent_bits_per_second),
+        cell(run.received_bits_per_second),
+        cell(account.map(|it| it.sent)),
+        cell(account.map(|it| it.received)),
+        cell(in_buffer),
+        cell(elsewhere),
+        cell(account.map(|it| it.unexplained)),
+        cell(run.lost_percent()),
+        cell(run.burned.map(|burned| burned.cpu_percent())),
+        run.client_cpu_percent,
+        cell(run.server_cpu_percent),
+        cell(point.highest.map(|found| found.bits_per_second)),
+        text(run.trouble.as_deref().unwrap_or("")),
+    );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sweep::report::tests::example;
+
+    #[test]
+    fn every_run_is_a_row_with_as_many_cells_as_the_header() {
+        let mut report = example();
+        report.points[0].runs[0].account = None;
+        let table = table(&report);
+        let cells: Vec<usize> = table.lines().map(|line| line.split(',').count()).collect();
+        assert_eq!(cells, vec![HEADER.trim().split(',').count(); 1 + 8 * 3]);
+        assert_eq!(
+            table.lines().nth(4).unwrap(),
+            ",,64,0,,50,0,100000000,0,100000,0,100000,0,0,100,98,90,60,,"
+        );
+    }
+}

@@ -1,0 +1,180 @@
+//! Figures of a sweep: throughput over the size of datagrams and over that of the receive buffer, and the loss.
+
+use std::collections::BTreeSet;
+
+use probe::Summary;
+
+use super::report::{Point, Report};
+use super::table;
+use crate::report::chart::{self, Axis, COLOURS, Chart, Series};
+
+/// Over what is drawn.
+#[derive(Clone, Copy)]
+struct Over {
+    title: &'static str,
+    axis: &'static str,
+    of: fn(&Point) -> Option<u64>,
+    /// Names the line that a point lies on: all that makes it another than others, but what is drawn over and the load.
+    line: fn(&Point) -> String,
+}
+
+const OVERS: [Over; 2] = [
+    Over {
+        title: "Throughput over the size of datagrams",
+        axis: "payload [B]",
+        of: |point| Some(point.payload_bytes),
+        line: |point| format!("{}, {}", rate(point), buffers(point)),
+    },
+    Over {
+        title: "Throughput over the receive buffer",
+        axis: "receive buffer [B]",
+        of: |point| point.receive_buffer_bytes,
+        line: |point| format!("{} B, {}, send {}", point.payload_bytes, rate(point), table::cells(point)[2]),
+    },
+];
+
+/// For each axis along which there are several points, and each load, a figure of throughput; and one of loss.
+pub(crate) fn charts(report: &Report) -> Vec<Chart> {
+    let mut charts = Vec::new();
+    for over in OVERS {
+        let places: BTreeSet<u64> = report.points.iter().filter_map(over.of).collect();
+        if places.len() < 2 {
+            continue;
+        }
+        for burn in burns(report) {
+            let points: Vec<&Point> =
+                report.points.iter().filter(|point| point.burn_percent.to_bits() == burn.to_bits()).collect();
+            charts.push(throughput(over, burn, &points));
+            charts.push(loss(over, burn, &points));
+        }
+    }
+    charts
+}
+
+fn burns(report: &Report) -> Vec<f64> {
+    let mut burns: Vec<f64> = report.points.iter().map(|point| point.burn_percent).collect();
+    burns.sort_by(f64::total_cmp);
+    burns.dedup();
+    burns
+}
+
+fn throughput(over: Over, burn: f64, points: &[&Point]) -> Chart {
+    let megabits = |summary: Option<Summary>| summary.map(|it| scaled(&it, 1e-6));
+    let mut series = Vec::new();
+    for (index, line) in lines(over, points).into_iter().enumerate() {
+        let on_line: Vec<&Point> =
+            points.iter().copied().filter(|point| (over.line)(point) == line).collect();
+        if on_line.iter().any(|point| point.highest.is_some()) {
+            let highest = |point: &Point| {
+                let found = point.highest?.bits_per_second as f64 / 1e6;
+                Some([found; 3])
+            };
+            series.push(one(over, &on_line, format!("highest, {line}"), index, highest));
+        } else {
+            let of = [("sent", Point::sent as fn(&Point) -> _), ("received", Point::received)];
+            for (place, (name, of)) in of.into_iter().enumerate() {
+                let name = format!("{name}, {line}");
+                series.push(one(over, &on_line, name, 2 * index + place, |point| megabits(of(point))));
+            }
+        }
+    }
+    let (title, y) = (format!("{}, {}", over.title, load(burn)), Axis::linear("payload [Mbit/s]", 0.01));
+    Chart { title, x: Axis::logarithmic(over.axis), y, series }
+}
+
+fn loss(over: Over, burn: f64, points: &[&Point]) -> Chart {
+    let lines = lines(over, points).into_iter().enumerate();
+    let series = lines.map(|(index, line)| {
+        let on_line: Vec<&Point> =
+            points.iter().copied().filter(|point| (over.line)(point) == line).collect();
+        one(over, &on_line, line, 2 * index + 1, |point| point.lost_percent().map(|it| scaled(&it, 1.0)))
+    });
+    Chart {
+        title: format!("Loss, {}", load(burn)),
+        x: Axis::logarithmic(over.axis),
+        y: Axis::linear("datagrams lost [%]", 0.01),
+        series: series.collect(),
+    }
+}
+
+/// Returns one line: of each point median and extremes.
+fn one(
+    over: Over,
+    points: &[&Point],
+    name: String,
+    index: usize,
+    of: impl Fn(&Point) -> Option<[f64; 3]>,
+) -> Series {
+    #[expect(clippy::cast_precision_loss, reason = "sizes are far below 2^53")]
+    let place = |point: &&Point| {
+        let [median, min, max] = of(point)?;
+        Some(chart::Point { x: (over.of)(point)? as f64, y: median, extremes: Some((min, max)) })
+    };
+    let mut points: Vec<chart::Point> = points.iter().filter_map(place).collect();
+    points.sort_by(|a, b| a.x.total_cmp(&b.x));
+    Series { name, colour: COLOURS[index % COLOURS.len()], points }
+}
+
+fn lines(over: Over, points: &[&Point]) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for line in points.iter().filter(|point| (over.of)(point).is_some()).map(|point| (over.line)(point)) {
+        if !lines.contains(&line) {
+            lines.push(line);
+        }
+    }
+    lines
+}
+
+fn rate(point: &Point) -> String {
+    let [_, rate, ..] = table::cells(point);
+    rate
+}
+
+fn buffers(point: &Point) -> String {
+    let [_, _, send, receive, ..] = table::cells(point);
+    format!("buffers {send}/{receive}")
+}
+
+fn load(burn: f64) -> String {
+    if burn > 0.0 { format!("with {burn} % load") } else { "without load".to_owned() }
+}
+
+fn scaled(summary: &Summary, by: f64) -> [f64; 3] {
+    [summary.median, summary.min, summary.max].map(|value| value * by)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sweep::report::tests::{example, point};
+
+    #[test]
+    fn with_and_without_load_stand_beside_each_other_and_a_line_has_all_its_points() {
+        let charts = charts(&example());
+        let titles: Vec<&str> = charts.iter().map(|chart| chart.title.as_str()).collect();
+        // One receive buffer has a size, which makes no axis.
+        assert_eq!(
+            titles,
+            [
+                "Throughput over the size of datagrams, without load",
+                "Loss, without load",
+                "Throughput over the size of datagrams, with 50 % load",
+                "Loss, with 50 % load",
+            ]
+        );
+        let names: Vec<&str> = charts[0].series.iter().map(|it| it.name.as_str()).collect();
+        assert_eq!(names[0], "sent, max, buffers system/system");
+        assert_eq!(names[3], "received, max, buffers system/1.00 MiB");
+        assert!(charts[0].series.iter().all(|series| series.points.len() == 2));
+        assert_eq!(charts[1].series[0].points.iter().map(|it| it.y).collect::<Vec<_>>(), [50.0, 1.0]);
+    }
+
+    #[test]
+    fn two_receive_buffers_make_an_axis() {
+        let mut report = example();
+        report.points = vec![point(64, Some(65_536), 0.0, 9), point(64, Some(1 << 20), 0.0, 3)];
+        let charts = charts(&report);
+        assert_eq!(charts[0].title, "Throughput over the receive buffer, without load");
+        assert_eq!(charts[0].series[0].points.len(), 2);
+    }
+}

@@ -1,0 +1,219 @@
+//! The grid, and how each of its points is measured.
+
+use std::time::Duration;
+
+use crate::burn::Load;
+use crate::throughput::{self, LossFree, Protocol, Rate};
+
+/// The most points of a grid.
+const MOST_POINTS: u128 = 10_000;
+
+/// What one run takes beside its time: waiting for its tail, and speaking of it.
+const BESIDE_A_RUN: Duration = Duration::from_millis(400);
+
+/// A grid: every combination of what the lists name is a point.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Options {
+    /// Send buffers; none is the system's.
+    pub send_buffers: Vec<Option<usize>>,
+    /// Receive buffers; none is the system's.
+    pub receive_buffers: Vec<Option<usize>>,
+    /// Bytes in each datagram.
+    pub payloads: Vec<usize>,
+    /// How fast to send.
+    pub rates: Vec<Rate>,
+    /// For which part of the time the receiver's host is kept busy with other work, in millionths.
+    pub burns_ppm: Vec<u32>,
+    /// How many threads do that work; none is one for each processor.
+    pub burn_workers: Option<u32>,
+    /// How long a run measures.
+    pub duration: Duration,
+    /// Runs of each point.
+    pub repeats: u32,
+    /// Look for the highest rate, up to each of the rates, at which less is lost than this.
+    pub loss_below: Option<LossBelow>,
+}
+
+/// What a search for a rate is satisfied with.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LossBelow {
+    /// Up to which part of the datagrams may be lost, in millionths.
+    pub most_ppm: u32,
+    /// How close the search comes; without it a hundredth of the rate it begins from.
+    pub step: Option<u64>,
+}
+
+/// A place in the grid.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Place {
+    /// The send buffer; none is the system's.
+    pub send_buffer: Option<usize>,
+    /// The receive buffer; none is the system's.
+    pub receive_buffer: Option<usize>,
+    /// Bytes in each datagram.
+    pub payload: usize,
+    /// How fast to send.
+    pub rate: Rate,
+    /// How busy the receiver's host is kept, in millionths of the time.
+    pub burn_ppm: u32,
+}
+
+/// Says which option cannot be.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OptionsError {
+    /// A list is empty.
+    #[error("{0} names nothing\nname at least one")]
+    Empty(&'static str),
+    /// There are too many points.
+    #[error("the grid has {0} points, more than {MOST_POINTS}\nname fewer buffers, payloads, rates or loads")]
+    TooMany(u128),
+    /// A point of the grid cannot be measured.
+    #[error("a point of the grid cannot be: {0}")]
+    Point(#[from] throughput::OptionsError),
+}
+
+impl Default for Options {
+    /// The sizes of source 000's figure, as fast as they go, with the system's buffers; three runs of a second each.
+    fn default() -> Self {
+        Self {
+            send_buffers: vec![None],
+            receive_buffers: vec![None],
+            payloads: vec![64, 256, 1_024, 1_472],
+            rates: vec![Rate::Bits(0)],
+            burns_ppm: vec![0],
+            burn_workers: None,
+            duration: Duration::from_secs(1),
+            repeats: 3,
+            loss_below: None,
+        }
+    }
+}
+
+impl Options {
+    /// Checks every point.
+    ///
+    /// # Errors
+    /// [`OptionsError`] names the first option that cannot be.
+    pub fn check(&self) -> Result<(), OptionsError> {
+        let lists = [
+            ("--send-buffers", self.send_buffers.len()),
+            ("--receive-buffers", self.receive_buffers.len()),
+            ("--payloads", self.payloads.len()),
+            ("--rates", self.rates.len()),
+            ("--burn", self.burns_ppm.len()),
+        ];
+        for (name, len) in lists {
+            if len == 0 {
+                return Err(OptionsError::Empty(name));
+            }
+        }
+        let points = lists.iter().map(|(_, len)| *len as u128).product();
+        if points > MOST_POINTS {
+            return Err(OptionsError::TooMany(points));
+        }
+        for place in self.places() {
+            self.flow(&place).check()?;
+            if let Some(search) = self.search(&place)? {
+                search.check(&self.flow(&place))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns every point, in the order of measuring: those that are compared follow each other.
+    #[must_use]
+    pub fn places(&self) -> Vec<Place> {
+        let mut places = Vec::new();
+        for rate in &self.rates {
+            for send_buffer in &self.send_buffers {
+                for receive_buffer in &self.receive_buffers {
+                    for payload in &self.payloads {
+                        for burn_ppm in &self.burns_ppm {
+                            places.push(Place {
+                                send_buffer: *send_buffer,
+                                receive_buffer: *receive_buffer,
+                                payload: *payload,
+                                rate: *rate,
+                                burn_ppm: *burn_ppm,
+                            });
+                        }
+                    }
+                }
+            }
+        }
+        places
+    }
+
+    /// Returns the flow that is measured at a point.
+    #[must_use]
+    pub fn flow(&self, place: &Place) -> throughput::Options {
+        let load = Load { share_ppm: place.burn_ppm, workers: self.burn_workers };
+        throughput::Options {
+            protocol: Protocol::Udp,
+            rate: Some(place.rate),
+            payload_bytes: Some(place.payload),
+            send_buffer_bytes: place.send_buffer,
+            buffer_bytes: place.receive_buffer,
+            duration: self.duration,
+            interval: self.duration,
+            repeats: self.repeats,
+            load: (place.burn_ppm > 0).then_some(load),
+            ..throughput::Options::default()
+        }
+    }
+
+    /// Returns the search that is made at a point, if one was asked for.
+    pub(super) fn search(&self, place: &Place) -> Result<Option<LossFree>, throughput::OptionsError> {
+        let of = |below: LossBelow| {
+            let search = LossFree::of(&self.flow(place), below.step)?;
+            Ok(LossFree { most_lost_ppm: below.most_ppm, ..search })
+        };
+        self.loss_below.map(of).transpose()
+    }
+
+    /// Returns how long all of it takes about, if nothing fails; a search takes as long as its host lets it.
+    #[must_use]
+    pub fn about(&self) -> Duration {
+        let runs = u32::try_from(self.places().len()).unwrap_or(u32::MAX).saturating_mul(self.repeats);
+        (self.duration + BESIDE_A_RUN).saturating_mul(runs)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_combination_is_a_point_and_with_and_without_load_follow_each_other() {
+        let options = Options {
+            receive_buffers: vec![None, Some(1 << 20)],
+            payloads: vec![64, 1_472],
+            burns_ppm: vec![0, 500_000],
+            ..Options::default()
+        };
+        let places = options.places();
+        assert_eq!((options.check(), places.len()), (Ok(()), 8));
+        assert_eq!((places[0].burn_ppm, places[1].burn_ppm), (0, 500_000));
+        assert_eq!((places[0].payload, places[1].payload, places[2].payload), (64, 64, 1_472));
+        assert!(options.flow(&places[0]).load.is_none() && options.flow(&places[1]).load.is_some());
+    }
+
+    #[test]
+    fn what_a_flow_refuses_the_grid_refuses() {
+        let refused = |change: fn(&mut Options)| {
+            let mut options = Options::default();
+            change(&mut options);
+            options.check().unwrap_err().to_string()
+        };
+        assert!(refused(|it| it.payloads = vec![65_508]).contains("from 0 to 65507, not 65508"));
+        assert!(refused(|it| it.rates.clear()).contains("--rates names nothing"));
+        assert!(refused(|it| it.burns_ppm = vec![1_000_001]).contains("--burn"));
+        assert!(refused(|it| it.payloads = vec![100; 10_001]).contains("10001 points"));
+        let below = LossBelow { most_ppm: 1_000, step: None };
+        let search = Options { loss_below: Some(below), ..Options::default() };
+        assert!(search.check().unwrap_err().to_string().contains("needs its limit"));
+        let limited = Options { rates: vec![Rate::Bits(1_000_000)], ..search };
+        assert_eq!(limited.check(), Ok(()));
+    }
+}

@@ -1,0 +1,360 @@
+//! What a sweep found: the object that `--json` prints, from which table, page and figures are made.
+//!
+//! Its form is published as `docs/formats/bench-sweep.schema.json`; a test compares the two.
+
+use probe::Summary;
+use serde::{Deserialize, Serialize};
+use sys::clock;
+
+use super::options::{Options, Place};
+use crate::burn::Burned;
+use crate::host;
+use crate::report::noise::{Elsewhere, spreads};
+use crate::report::{Row, RowNames, Start, State, words};
+use crate::throughput::{self, Account, Figures, LossFreeFound, Rate};
+
+/// What kind of object it is.
+pub const FORMAT: &str = "tallycast.bench.sweep";
+/// The version of its form; a change that a reader must know of raises it.
+pub const VERSION: u32 = 1;
+
+/// All that was found.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Report {
+    /// [`FORMAT`].
+    pub format: String,
+    /// [`VERSION`].
+    pub version: u32,
+    /// When, where and what; null if it was ended before the first point.
+    pub start: Option<Start<Settings>>,
+    /// Every point, in the order of measuring.
+    pub points: Vec<Point>,
+    /// Median and spread, one row for each figure of each point.
+    pub rows: Vec<Row>,
+    /// How it ended.
+    pub end: End,
+}
+
+/// The grid, as told.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Settings {
+    /// Send buffers; null for the system's.
+    pub send_buffers: Vec<Option<u64>>,
+    /// Receive buffers; null for the system's.
+    pub receive_buffers: Vec<Option<u64>>,
+    /// Bytes in each datagram.
+    pub payloads: Vec<u64>,
+    /// How fast to send.
+    pub rates: Vec<Rate>,
+    /// How busy the receiver's host was kept, in percent of the time.
+    pub burns_percent: Vec<f64>,
+    /// How many threads did that; null for one a processor.
+    pub burn_workers: Option<u32>,
+    /// Seconds of each run.
+    pub duration: f64,
+    /// Runs of each point.
+    pub repeats: u32,
+    /// Up to which part of the datagrams may be lost where the highest rate was looked for, in millionths; null where
+    /// it was not.
+    pub loss_below_ppm: Option<u32>,
+}
+
+/// One point of the grid.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Point {
+    /// The send buffer that was asked for; null for the system's.
+    pub send_buffer_bytes: Option<u64>,
+    /// The receive buffer that was asked for; null for the system's.
+    pub receive_buffer_bytes: Option<u64>,
+    /// Bytes in each datagram.
+    pub payload_bytes: u64,
+    /// How fast to send.
+    pub rate: Rate,
+    /// How busy the receiver's host was to be kept, in percent of the time.
+    pub burn_percent: f64,
+    /// Every run; of a search those at the rate that it found.
+    pub runs: Vec<Run>,
+    /// The highest rate, where it was looked for.
+    pub highest: Option<LossFreeFound>,
+    /// Why it is not to be relied on; empty when all was quiet.
+    pub noise: Vec<String>,
+}
+
+/// One run.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Run {
+    /// Payload bits that were handed over a second; null if the sender could not tell.
+    pub sent_bits_per_second: Option<f64>,
+    /// Payload bits that arrived a second; null if the receiver could not tell.
+    pub received_bits_per_second: Option<f64>,
+    /// What became of all that was sent; null if the receiver could not tell.
+    pub account: Option<Account>,
+    /// How much of a processor the client kept busy, in percent.
+    pub client_cpu_percent: f64,
+    /// The same of the server, without the load that was put on; null if it could not tell.
+    pub server_cpu_percent: Option<f64>,
+    /// The load that was put on, as it was measured; null where there was none.
+    pub burned: Option<Burned>,
+    /// How many processors others kept busy on the client's host, the load that was put on not counted; null where the
+    /// kernel does not say.
+    pub client_elsewhere_cpus: Option<f64>,
+    /// The same of the server's host.
+    pub server_elsewhere_cpus: Option<f64>,
+    /// Why it is not whole; null if it is.
+    pub trouble: Option<String>,
+}
+
+/// How it ended.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct End {
+    /// UTC, in nanoseconds since 1970.
+    pub time_ns: i64,
+    /// Whether all points are there.
+    pub state: State,
+    /// What is to be known beside.
+    pub notes: Vec<String>,
+    /// Tasks ready to run on the client's host, averaged over the last minute.
+    pub load_1min: Option<f64>,
+}
+
+impl Run {
+    fn of(report: &throughput::Report, run: &throughput::RunReport) -> Self {
+        let mut flows = report.end.streams.iter().filter(|flow| flow.run == run.run);
+        let rate = |figures: Option<Figures>| figures.map(|it| it.bits_per_second);
+        Self {
+            sent_bits_per_second: rate(run.sums.sum_sent),
+            received_bits_per_second: rate(run.sums.sum_received),
+            account: flows.next().and_then(|flow| flow.account.clone()),
+            client_cpu_percent: run.client_cpu_percent,
+            server_cpu_percent: run.server_cpu_percent,
+            burned: run.burned,
+            client_elsewhere_cpus: run.client_elsewhere_cpus,
+            server_elsewhere_cpus: run.server_elsewhere_cpus,
+            trouble: run.trouble.clone(),
+        }
+    }
+
+    /// Returns which part of what was sent did not arrive, in percent; `None` where it is not known.
+    #[must_use]
+    #[expect(clippy::cast_precision_loss, reason = "datagrams of a run are far below 2^53")]
+    pub fn lost_percent(&self) -> Option<f64> {
+        let account = self.account.as_ref().filter(|account| account.sent > 0)?;
+        Some(account.missing() as f64 * 100.0 / account.sent as f64)
+    }
+}
+
+impl Point {
+    fn of(place: &Place, report: &throughput::Report) -> Self {
+        let found = report.end.loss_free;
+        let is_of_found = |run: &&throughput::RunReport| {
+            found.is_none_or(|found| run.target_bitrate == found.bits_per_second)
+        };
+        let runs: Vec<Run> =
+            report.end.runs.iter().filter(is_of_found).map(|run| Run::of(report, run)).collect();
+        let mut point = Self {
+            send_buffer_bytes: place.send_buffer.map(|bytes| bytes as u64),
+            receive_buffer_bytes: place.receive_buffer.map(|bytes| bytes as u64),
+            payload_bytes: place.payload as u64,
+            rate: place.rate,
+            burn_percent: f64::from(place.burn_ppm) / 10_000.0,
+            runs,
+            highest: found,
+            noise: Vec::new(),
+        };
+        point.noise = point.judge_noise(report.start.same_host);
+        point
+    }
+
+    /// Returns median and spread of what was handed over a second, in bits.
+    #[must_use]
+    pub fn sent(&self) -> Option<Summary> {
+        self.summary(|run| run.sent_bits_per_second)
+    }
+
+    /// Returns the same of what arrived.
+    #[must_use]
+    pub fn received(&self) -> Option<Summary> {
+        self.summary(|run| run.received_bits_per_second)
+    }
+
+    /// Returns the same of the part that was lost, in percent.
+    #[must_use]
+    pub fn lost_percent(&self) -> Option<Summary> {
+        self.summary(Run::lost_percent)
+    }
+
+    /// Returns the same of the load that was put on, in percent of one processor.
+    #[must_use]
+    pub fn burned_percent(&self) -> Option<Summary> {
+        self.summary(|run| run.burned.map(|burned| burned.cpu_percent()))
+    }
+
+    fn summary(&self, of: impl Fn(&Run) -> Option<f64>) -> Option<Summary> {
+        let whole = self.runs.iter().filter(|run| run.trouble.is_none());
+        Summary::of(&whole.filter_map(of).collect::<Vec<_>>())
+    }
+
+    /// Names the point.
+    #[must_use]
+    pub fn case(&self) -> String {
+        let buffer = |bytes: Option<u64>| bytes.map_or("system".to_owned(), |bytes| bytes.to_string());
+        let rate = match self.rate {
+            Rate::Bits(0) | Rate::Units(0) => "max".to_owned(),
+            Rate::Bits(bits) => format!("{bits}bit/s"),
+            Rate::Units(units) => format!("{units}pps"),
+        };
+        format!(
+            "{}B/{rate}/send {}/receive {}/burn {}%",
+            self.payload_bytes,
+            buffer(self.send_buffer_bytes),
+            buffer(self.receive_buffer_bytes),
+            self.burn_percent
+        )
+    }
+
+    fn rows(&self) -> Vec<Row> {
+        let case = self.case();
+        let row = |metric: &str, unit: &str, of: fn(&Run) -> Option<f64>| {
+            let names = RowNames { bench: "sweep", case: &case, system: "udp", metric, unit };
+            let whole = self.runs.iter().filter(|run| run.trouble.is_none());
+            Row::of(names, &whole.filter_map(of).collect::<Vec<_>>())
+        };
+        let rows = [
+            row("sent_bits_per_second", "bit/s", |run| run.sent_bits_per_second),
+            row("received_bits_per_second", "bit/s", |run| run.received_bits_per_second),
+            row("lost_percent", "%", Run::lost_percent),
+            row("burned_cpu_percent", "%", |run| run.burned.map(|burned| burned.cpu_percent())),
+        ];
+        rows.into_iter().flatten().collect()
+    }
+
+    fn judge_noise(&self, same_host: bool) -> Vec<String> {
+        let elsewhere = self
+            .runs
+            .iter()
+            .map(|run| Elsewhere { client: run.client_elsewhere_cpus, server: run.server_elsewhere_cpus });
+        let mut noise = Elsewhere::most(elsewhere).disturbances(same_host);
+        noise.extend(spreads(
+            "rates",
+            self.rows().iter().filter(|row| row.metric == "received_bits_per_second"),
+        ));
+        let troubles = self.runs.iter().filter_map(|run| run.trouble.as_ref());
+        noise.extend(troubles.map(|trouble| format!("a run is not whole: {trouble}")));
+        noise
+    }
+}
+
+impl Place {
+    /// Says where in the grid it is.
+    pub(super) fn in_words(&self) -> String {
+        let buffer = |bytes: Option<usize>| {
+            bytes.map_or("the system's".to_owned(), |bytes| words::bytes(bytes as f64))
+        };
+        let rate = match self.rate {
+            Rate::Bits(0) | Rate::Units(0) => "as fast as it goes".to_owned(),
+            Rate::Bits(bits) => words::rate(bits as f64),
+            Rate::Units(units) => format!("{units} a second"),
+        };
+        let burn = f64::from(self.burn_ppm) / 10_000.0;
+        format!(
+            "{} B {rate}, buffers {} and {}, load {burn} %",
+            self.payload,
+            buffer(self.send_buffer),
+            buffer(self.receive_buffer)
+        )
+    }
+}
+
+/// A report that grows.
+pub(super) struct Builder {
+    report: Report,
+    settings: Settings,
+    is_broken_off: bool,
+}
+
+impl Builder {
+    pub(super) fn new(options: &Options) -> Self {
+        let end = End { time_ns: 0, state: State::Complete, notes: Vec::new(), load_1min: None };
+        let (format, start, points, rows) = (FORMAT.to_owned(), None, Vec::new(), Vec::new());
+        let report = Report { format, version: VERSION, start, points, rows, end };
+        Self { report, settings: Settings::of(options), is_broken_off: false }
+    }
+
+    pub(super) const fn is_empty(&self) -> bool {
+        self.report.points.is_empty()
+    }
+
+    pub(super) fn add(&mut self, place: &Place, report: throughput::Report) {
+        self.is_broken_off |= report.end.state == State::BrokenOff;
+        self.report.points.push(Point::of(place, &report));
+        report.end.notes.iter().for_each(|note| self.note(note));
+        if self.report.start.is_none() {
+            self.report.start = Some(report.start.with(self.settings.clone()));
+        }
+    }
+
+    /// Takes note that no further point could be measured.
+    pub(super) fn break_off(&mut self, reason: &str) {
+        self.is_broken_off = true;
+        self.note(&format!("the next point could not be measured: {reason}"));
+    }
+
+    fn note(&mut self, note: &str) {
+        if !self.report.end.notes.iter().any(|known| known == note) {
+            self.report.end.notes.push(note.to_owned());
+        }
+    }
+
+    pub(super) fn finish(mut self, was_interrupted: bool) -> Report {
+        let report = &mut self.report;
+        report.rows = report.points.iter().flat_map(Point::rows).collect();
+        report.end.time_ns = clock::wall().as_nanos();
+        report.end.state = State::of(self.is_broken_off, was_interrupted);
+        report.end.load_1min = host::load();
+        self.report
+    }
+}
+
+impl Report {
+    /// Says how many points are not to be relied on; empty when all was quiet.
+    pub(super) fn noise_in_short(&self) -> Vec<String> {
+        let noisy = self.points.iter().filter(|point| !point.noise.is_empty()).count();
+        let all = self.points.len();
+        (noisy > 0)
+            .then(|| format!("{noisy} of {all} points were disturbed or spread widely"))
+            .into_iter()
+            .collect()
+    }
+
+    /// Returns why points are not to be relied on, with their names; empty when all was quiet.
+    #[must_use]
+    pub fn noise(&self) -> Vec<String> {
+        let noisy = self.points.iter().filter(|point| !point.noise.is_empty());
+        noisy.map(|point| format!("{}: {}", point.case(), point.noise.join(", "))).collect()
+    }
+}
+
+impl Settings {
+    fn of(options: &Options) -> Self {
+        let bytes = |all: &[Option<usize>]| all.iter().map(|bytes| bytes.map(|it| it as u64)).collect();
+        Self {
+            send_buffers: bytes(&options.send_buffers),
+            receive_buffers: bytes(&options.receive_buffers),
+            payloads: options.payloads.iter().map(|it| *it as u64).collect(),
+            rates: options.rates.clone(),
+            burns_percent: options.burns_ppm.iter().map(|ppm| f64::from(*ppm) / 10_000.0).collect(),
+            burn_workers: options.burn_workers,
+            duration: options.duration.as_secs_f64(),
+            repeats: options.repeats,
+            loss_below_ppm: options.loss_below.map(|below| below.most_ppm),
+        }
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

@@ -1,0 +1,99 @@
+//! Points whose answer is known, for whoever draws conclusions from them, and what is computed in them.
+
+use std::collections::BTreeMap;
+
+use super::*;
+use crate::throughput::{AccountState, Unit};
+
+/// Returns a run that sent so many of 1,000 bits and lost so many of them, in a second.
+pub(crate) fn run(sent: u64, lost: u64) -> Run {
+    let in_buffer = BTreeMap::from([("receiver_socket_buffer".to_owned(), lost)]);
+    let (unit, state) = (Unit::Datagrams, AccountState::Closed);
+    let (unexplained, duplicates, unmatched) = (0, 0, 0);
+    let received = sent - lost;
+    Run {
+        sent_bits_per_second: Some(sent as f64 * 1_000.0),
+        received_bits_per_second: Some(received as f64 * 1_000.0),
+        account: Some(Account {
+            unit,
+            state,
+            sent,
+            received,
+            lost: in_buffer,
+            unexplained,
+            duplicates,
+            unmatched,
+        }),
+        client_cpu_percent: 90.0,
+        server_cpu_percent: Some(60.0),
+        burned: None,
+        client_elsewhere_cpus: Some(0.0),
+        server_elsewhere_cpus: Some(0.0),
+        trouble: None,
+    }
+}
+
+/// Returns a point of three runs alike.
+pub(crate) fn point(
+    payload_bytes: u64,
+    receive_buffer_bytes: Option<u64>,
+    burn_percent: f64,
+    lost: u64,
+) -> Point {
+    let burned = Burned { cpu_ns: 980_000_000, elapsed_ns: 1_000_000_000, workers: 2 };
+    let burned = (burn_percent > 0.0).then_some(burned);
+    Point {
+        send_buffer_bytes: None,
+        receive_buffer_bytes,
+        payload_bytes,
+        rate: Rate::Bits(0),
+        burn_percent,
+        runs: vec![Run { burned, ..run(100_000, lost) }; 3],
+        highest: None,
+        noise: Vec::new(),
+    }
+}
+
+/// Returns a report of two sizes and two buffers, with and without load.
+pub(crate) fn example() -> Report {
+    let mut builder = Builder::new(&Options::default());
+    for receive_buffer in [None, Some(1 << 20)] {
+        for (payload, lost) in [(64, 50_000), (1_472, 1_000)] {
+            builder.report.points.push(point(payload, receive_buffer, 0.0, lost));
+            builder.report.points.push(point(payload, receive_buffer, 50.0, lost * 2));
+        }
+    }
+    builder.finish(false)
+}
+
+#[test]
+fn every_point_has_a_row_for_each_figure_and_one_for_the_load_where_there_was_some() {
+    let report = example();
+    assert_eq!(report.rows.len(), 8 * 3 + 4);
+    let row = report.rows.iter().find(|row| row.metric == "lost_percent").unwrap();
+    assert_eq!((row.case.as_str(), row.median), ("64B/max/send system/receive system/burn 0%", 50.0));
+    let burned = report.rows.iter().find(|row| row.metric == "burned_cpu_percent").unwrap();
+    assert_eq!((burned.median, burned.runs), (98.0, 3));
+}
+
+#[test]
+fn a_run_that_is_not_whole_is_in_no_median_and_is_said() {
+    let mut point = point(64, None, 0.0, 10);
+    point.runs[0] = Run { trouble: Some("the server was ended".to_owned()), ..run(1, 1) };
+    assert_eq!(point.lost_percent().unwrap().count, 2);
+    assert_eq!(point.judge_noise(true), ["a run is not whole: the server was ended"]);
+}
+
+#[test]
+fn the_load_that_was_put_on_is_no_disturbance_and_other_work_is() {
+    let mut point = point(64, None, 50.0, 10);
+    assert_eq!(point.judge_noise(true), Vec::<String>::new());
+    point.runs[1].client_elsewhere_cpus = Some(0.5);
+    assert_eq!(point.judge_noise(true), ["other work kept 0.5 CPUs of this host busy"]);
+}
+
+#[test]
+fn nothing_sent_has_no_loss() {
+    assert_eq!(run(0, 0).lost_percent(), None);
+    assert_eq!(run(1_000, 1).lost_percent(), Some(0.1));
+}

@@ -1,0 +1,115 @@
+//! `tallycast bench capacity`: how many datagrams are received a second, by how many receivers of which kind.
+
+use std::time::Duration;
+
+use anyhow::bail;
+use bench::capacity::{self, Calls, Options, Report, Structure};
+use bench::control::Patience;
+use bench::report::State;
+use bench::throughput::Rate;
+use clap::Args;
+
+use super::handout::Handout;
+use super::letters;
+use super::scene::{OtherEnd, Scene};
+use crate::Outcome;
+
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  tallycast bench capacity                                    the grid of source 002 on this host, in three minutes
+  tallycast bench capacity --payloads 1 --workers 1,2 --structures own-processes,shared-threads
+  tallycast bench capacity -c 192.0.2.7 --html capacity.html  the receivers are on another host, at a server there
+  tallycast bench capacity -b 200kpps --workers 4             not as fast as the senders go
+
+Receivers: own-processes and own-threads have a port each, shared-threads one socket, reuseport-processes and
+reuseport-threads a socket each at one port. docs/bench.md says how to read the table.";
+
+#[derive(Args, Debug)]
+#[group(skip)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    other_end: OtherEnd,
+    /// Bytes in each datagram
+    #[arg(long, value_name = "SIZE,…", value_delimiter = ',', value_parser = letters::size, default_value = "1,100,1472")]
+    payloads: Vec<usize>,
+    /// How many receive
+    #[arg(long, value_name = "COUNT,…", value_delimiter = ',', default_value = "1,2,4,8")]
+    workers: Vec<u32>,
+    /// What receives
+    #[arg(
+        long,
+        value_name = "STRUCTURE,…",
+        value_delimiter = ',',
+        value_parser = structure,
+        default_value = "own-processes,shared-threads,reuseport-threads"
+    )]
+    structures: Vec<Structure>,
+    /// How fast all senders together are to be: 100M, or 200kpps; 0 is as fast as they go
+    #[arg(short, long, value_name = "RATE", value_parser = letters::rate)]
+    bitrate: Option<Rate>,
+    /// Threads that send [default: one a processor, half as many where both ends are on this host]
+    #[arg(long, value_name = "COUNT")]
+    senders: Option<u32>,
+    /// The receive buffer of each socket; without it the system's
+    #[arg(short, long, value_name = "SIZE", value_parser = letters::size)]
+    window: Option<usize>,
+    /// How long a run sends: seconds, or a duration such as 500ms
+    #[arg(short, long, value_name = "TIME", default_value = "1", value_parser = letters::time)]
+    time: Duration,
+    /// Runs of each point
+    #[arg(long, value_name = "COUNT", default_value = "3")]
+    repeat: u32,
+    /// Send in trains that the kernel cuts
+    #[arg(long)]
+    gso: bool,
+    /// Send and receive one datagram a call
+    #[arg(long, conflicts_with = "gso")]
+    single_calls: bool,
+    #[command(flatten)]
+    handout: Handout,
+}
+
+/// Measures.
+pub(super) fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
+    let options = arguments.options();
+    options.check()?;
+    let report = arguments.handout.of(|watch| {
+        let scene = Scene::set(&arguments.other_end)?;
+        let (server, from) = (scene.server(), arguments.other_end.bind);
+        Ok(capacity::measure(&options, server, from, Patience::default(), watch)?)
+    })?;
+    judge(&report)
+}
+
+impl Arguments {
+    fn options(&self) -> Options {
+        Options {
+            payloads: self.payloads.clone(),
+            workers: self.workers.clone(),
+            structures: self.structures.clone(),
+            rate: self.bitrate,
+            senders: self.senders,
+            duration: self.time,
+            repeats: self.repeat,
+            receive_buffer_bytes: self.window,
+            calls: match (self.gso, self.single_calls) {
+                (true, _) => Calls::Trains,
+                (_, true) => Calls::Single,
+                _ => Calls::Batches,
+            },
+        }
+    }
+}
+
+fn structure(name: &str) -> Result<Structure, String> {
+    let names = || Structure::ALL.map(Structure::name).join(", ");
+    let found = Structure::ALL.into_iter().find(|structure| structure.name() == name);
+    found.ok_or_else(|| format!("there is no such structure\nchoose of: {}", names()))
+}
+
+fn judge(report: &Report) -> anyhow::Result<Outcome> {
+    if report.points.is_empty() && report.end.state != State::Interrupted {
+        bail!("nothing could be measured\nthe report says why");
+    }
+    Ok(if report.end.state == State::Complete { Outcome::Fine } else { Outcome::Found })
+}

@@ -1,0 +1,116 @@
+//! `tallycast bench sweep`: throughput and loss over a grid of buffers, sizes, rates and loads.
+
+use std::time::Duration;
+
+use anyhow::bail;
+use bench::control::Patience;
+use bench::report::State;
+use bench::sweep::{self, LossBelow, Options, Report};
+use bench::throughput::Rate;
+use clap::Args;
+
+use super::handout::Handout;
+use super::letters;
+use super::scene::{OtherEnd, Scene};
+use crate::Outcome;
+use crate::quantity::Probability;
+
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  tallycast bench sweep --burn 0%,50% --html sweep.html          over the size of datagrams, without and with load
+  tallycast bench sweep --receive-buffers 64K,256K,1M,4M --payloads 1472
+  tallycast bench sweep --rates 1G --loss-below 0.1% --receive-buffers 64K,1M --payloads 1472
+                                                                 the highest rate at which at most 0.1 % is lost
+  tallycast bench sweep -c 192.0.2.7 --rates 50M,100M --csv sweep.csv
+
+Every combination of what the lists name is a point. docs/bench.md says how to read it.";
+
+#[derive(Args, Debug)]
+#[group(skip)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    other_end: OtherEnd,
+    /// Send buffers; `system` asks for none
+    #[arg(long, value_name = "SIZE,…", value_delimiter = ',', value_parser = buffer, default_value = "system")]
+    send_buffers: Vec<Buffer>,
+    /// Receive buffers; `system` asks for none
+    #[arg(long, value_name = "SIZE,…", value_delimiter = ',', value_parser = buffer, default_value = "system")]
+    receive_buffers: Vec<Buffer>,
+    /// Bytes in each datagram
+    #[arg(long, value_name = "SIZE,…", value_delimiter = ',', value_parser = letters::size, default_value = "64,256,1024,1472")]
+    payloads: Vec<usize>,
+    /// How fast to send: 100M, or 200kpps; 0 is as fast as it goes
+    #[arg(long, value_name = "RATE,…", value_delimiter = ',', value_parser = letters::rate, default_value = "0")]
+    rates: Vec<Rate>,
+    /// For which part of the time the processors of the receiver's host are kept busy with other work
+    #[arg(long, value_name = "PART,…", value_delimiter = ',', default_value = "0%")]
+    burn: Vec<Probability>,
+    /// How many threads do that work [default: one a processor]
+    #[arg(long, value_name = "COUNT")]
+    burn_workers: Option<u32>,
+    /// Look for the highest rate, up to each of --rates, at which no larger part is lost
+    #[arg(long, value_name = "PART")]
+    loss_below: Option<Probability>,
+    /// How close that search comes [default: a hundredth of the rate]
+    #[arg(long, value_name = "RATE", value_parser = letters::rate, requires = "loss_below")]
+    step: Option<Rate>,
+    /// How long a run measures: seconds, or a duration such as 500ms
+    #[arg(short, long, value_name = "TIME", default_value = "1", value_parser = letters::time)]
+    time: Duration,
+    /// Runs of each point
+    #[arg(long, value_name = "COUNT", default_value = "3")]
+    repeat: u32,
+    #[command(flatten)]
+    handout: Handout,
+}
+
+/// A socket buffer on the command line.
+#[derive(Clone, Copy, Debug)]
+struct Buffer(Option<usize>);
+
+/// Measures.
+pub(super) fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
+    let options = arguments.options();
+    options.check()?;
+    let report = arguments.handout.of(|watch| {
+        let scene = Scene::set(&arguments.other_end)?;
+        let (server, from) = (scene.server(), arguments.other_end.bind);
+        Ok(sweep::measure(&options, server, from, Patience::default(), watch)?)
+    })?;
+    judge(&report)
+}
+
+impl Arguments {
+    fn options(&self) -> Options {
+        let step = |payload: usize| self.step.map(|step| step.bits_per_second(payload));
+        let smallest = self.payloads.iter().copied().min().unwrap_or(1);
+        let buffers = |all: &[Buffer]| all.iter().map(|buffer| buffer.0).collect();
+        Options {
+            send_buffers: buffers(&self.send_buffers),
+            receive_buffers: buffers(&self.receive_buffers),
+            payloads: self.payloads.clone(),
+            rates: self.rates.clone(),
+            burns_ppm: self.burn.iter().copied().map(ppm).collect(),
+            burn_workers: self.burn_workers,
+            duration: self.time,
+            repeats: self.repeat,
+            loss_below: self.loss_below.map(|most| LossBelow { most_ppm: ppm(most), step: step(smallest) }),
+        }
+    }
+}
+
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a probability is from 0 to 1")]
+fn ppm(part: Probability) -> u32 {
+    (part.0 * 1e6).round() as u32
+}
+
+fn buffer(text: &str) -> Result<Buffer, letters::LetterError> {
+    if text == "system" { Ok(Buffer(None)) } else { letters::size(text).map(|bytes| Buffer(Some(bytes))) }
+}
+
+fn judge(report: &Report) -> anyhow::Result<Outcome> {
+    if report.points.is_empty() && report.end.state != State::Interrupted {
+        bail!("nothing could be measured\nthe report says why");
+    }
+    Ok(if report.end.state == State::Complete { Outcome::Fine } else { Outcome::Found })
+}

@@ -1,0 +1,144 @@
+//! `tallycast bench capacity`: real datagrams to real receivers, few of them. No test says how many came a second, which
+//! the machine decides; each says that the account closes and that the report follows from it.
+
+use bench::capacity::{Report, Structure};
+use bench::report::State;
+use rustix::process::Signal;
+use serde_json::Value;
+
+use crate::program::{Running, run, wait_for};
+use crate::schema::Schema;
+
+/// Runs as short as can be, at a rate that any host takes.
+const SHORT: [&str; 9] = ["bench", "capacity", "-t", "50ms", "--repeat", "1", "-b", "2kpps", "--json"];
+
+fn schema() -> Schema {
+    Schema::parse(include_str!("../../../../../docs/formats/bench-capacity.schema.json"))
+}
+
+/// Runs a measurement to its end; returns its report, which the schema has accepted, and its exit code.
+fn report(arguments: &[&str]) -> (Report, Option<i32>) {
+    let output = run(&[&SHORT[..], arguments].concat());
+    let text = String::from_utf8(output.stdout).unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    let value: Value = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}{said}"));
+    assert_eq!(schema().check(&value), Ok(()));
+    (serde_json::from_str(&text).unwrap(), output.status.code())
+}
+
+/// Checks that every account of every run adds up, each port's and all together.
+fn check_accounts(report: &Report) {
+    for (point, run) in report.points.iter().flat_map(|point| point.runs.iter().map(move |run| (point, run)))
+    {
+        assert!(run.account.adds_up() && run.account.sent > 0, "{run:?}");
+        assert_eq!(run.foreign, 0, "{run:?}");
+        for port in &run.ports {
+            let received: u64 = port.sockets.iter().flat_map(|socket| &socket.received).sum();
+            assert!(port.account.adds_up(), "{port:?}");
+            assert_eq!(port.account.received, received, "{port:?}");
+            let drops: u64 = port.sockets.iter().map(|socket| socket.drops).sum();
+            let dropped = port.account.lost.get("receiver_socket_buffer").copied().unwrap_or(0);
+            assert_eq!(dropped + port.account.unmatched, drops, "{port:?}");
+        }
+        let sum = |of: fn(&bench::capacity::Port) -> u64| run.ports.iter().map(of).sum::<u64>();
+        assert_eq!(run.account.sent, sum(|port| port.account.sent));
+        assert_eq!(run.account.received, sum(|port| port.account.received));
+        let receivers: usize =
+            run.ports.iter().flat_map(|port| &port.sockets).map(|socket| socket.received.len()).sum();
+        assert_eq!(receivers, point.workers as usize, "{} {}", point.structure, point.case());
+    }
+}
+
+#[test]
+fn every_structure_closes_its_accounts_and_has_its_ports_and_sockets() {
+    let all = Structure::ALL.map(Structure::name).join(",");
+    let (report, code) = report(&["--payloads", "1,100", "--workers", "2", "--structures", &all]);
+    assert_eq!((code, report.end.state, report.points.len()), (Some(0), State::Complete, 10));
+    check_accounts(&report);
+    for point in &report.points {
+        let (ports, sockets) = match point.structure {
+            Structure::OwnProcesses | Structure::OwnThreads => (2, 1),
+            Structure::SharedThreads => (1, 1),
+            Structure::ReuseportProcesses | Structure::ReuseportThreads => (1, 2),
+        };
+        let run = &point.runs[0];
+        assert_eq!(run.ports.len(), ports, "{}", point.structure);
+        assert!(run.ports.iter().all(|port| port.sockets.len() == sockets), "{}", point.structure);
+        assert_eq!(run.account.lost.values().sum::<u64>() + run.account.unexplained, run.account.missing());
+    }
+    assert!(report.start.same_host);
+    assert_eq!(report.conclusions.len(), 5);
+}
+
+#[test]
+fn what_finds_the_buffer_full_is_counted_by_socket_and_host_alike() {
+    // Far more at once than the smallest buffer holds: one receiver cannot have all of it.
+    let flood = ["-b", "0", "--payloads", "100", "--workers", "1", "--structures", "own-threads", "-w", "1"];
+    let output = run(&[&SHORT[..6], &flood, &["--json"]].concat());
+    let report: Report = serde_json::from_slice(&output.stdout).unwrap();
+    check_accounts(&report);
+    let run = &report.points[0].runs[0];
+    assert!(run.drops() > 0, "{run:?}");
+    // Others on this host may lose datagrams meanwhile.
+    assert!(run.rcvbuf_errors.unwrap() >= run.drops(), "{run:?}");
+    assert_eq!(run.account.unexplained, 0, "all that is missing is in the kernel's count: {run:?}");
+    assert!(!report.points[0].is_limited_by_senders());
+}
+
+#[test]
+fn trains_and_single_calls_close_the_same_account() {
+    for calls in ["--gso", "--single-calls"] {
+        let (report, code) =
+            report(&[calls, "--payloads", "65507,1", "--workers", "1", "--structures", "own-threads"]);
+        assert_eq!(code, Some(0), "{calls}");
+        check_accounts(&report);
+    }
+}
+
+#[test]
+fn an_early_end_prints_what_there_is() {
+    let running =
+        Running::start(&["bench", "capacity", "-b", "1kpps", "-t", "1h", "--json", "--repeat", "2"]);
+    wait_for("a thread that sends", || has_thread(running.id(), "sender").then_some(()));
+    running.signal(Signal::INT);
+    let (status, lines) = running.wait();
+    let [value] = &lines[..] else { panic!("{lines:?}") };
+    assert_eq!(schema().check(value), Ok(()));
+    let report: Report = serde_json::from_value(value.clone()).unwrap();
+    assert_eq!((status.code(), report.end.state), (Some(1), State::Interrupted));
+    let runs: Vec<_> = report.points.iter().flat_map(|point| &point.runs).collect();
+    assert_eq!((runs.len(), runs[0].account.adds_up()), (1, true));
+}
+
+fn has_thread(process: u32, name: &str) -> bool {
+    let threads = std::fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
+    let names = threads.filter_map(|thread| std::fs::read_to_string(thread.path().join("comm")).ok());
+    names.map(|it| it.trim().to_owned()).any(|it| it == name)
+}
+
+#[test]
+fn what_cannot_be_measured_is_refused_with_the_way_out() {
+    let refusal = |arguments: &[&str]| {
+        let output = run(&[&["bench", "capacity"], arguments].concat());
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {output:?}");
+        String::from_utf8(output.stderr).unwrap()
+    };
+    assert!(refusal(&["--payloads", "65508"]).contains("from 1 to 65507, not 65508"));
+    assert!(refusal(&["--structures", "forked"]).contains("own-processes"));
+    assert!(refusal(&["--workers", "0"]).contains("--workers must be from 1"));
+}
+
+#[test]
+fn files_stand_beside_the_report() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let (html, png, csv) = (path("a.html"), path("a.png"), path("a.csv"));
+    let files = ["--html", &html, "--png", &png, "--csv", &csv];
+    let small = ["--payloads", "100", "--workers", "1", "--structures", "own-threads"];
+    let (report, code) = report(&[&small[..], &files].concat());
+    assert_eq!(code, Some(0));
+    assert!(std::fs::read_to_string(&html).unwrap().contains("<svg"));
+    assert_eq!(&std::fs::read(&png).unwrap()[1..4], b"PNG");
+    let rows = std::fs::read_to_string(&csv).unwrap();
+    assert_eq!(rows.lines().count(), 1 + report.points[0].runs.len());
+}

@@ -1,0 +1,82 @@
+//! `tallycast bench sweep`: a small grid of real flows. No test says how much came, which the machine decides; each says
+//! that every account closes and that the report follows from it.
+
+use bench::report::State;
+use bench::sweep::Report;
+use serde_json::Value;
+
+use crate::program::run;
+use crate::schema::Schema;
+
+/// Runs as short as can be, at a rate that any host takes.
+const SHORT: [&str; 9] = ["bench", "sweep", "-t", "50ms", "--repeat", "1", "--rates", "500pps", "--json"];
+
+fn schema() -> Schema {
+    Schema::parse(include_str!("../../../../../docs/formats/bench-sweep.schema.json"))
+}
+
+/// Runs a sweep to its end; returns its report, which the schema has accepted, and its exit code.
+fn report(arguments: &[&str]) -> (Report, Option<i32>) {
+    let output = run(arguments);
+    let text = String::from_utf8(output.stdout).unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    let value: Value = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}{said}"));
+    assert_eq!(schema().check(&value), Ok(()));
+    (serde_json::from_str(&text).unwrap(), output.status.code())
+}
+
+fn check_accounts(report: &Report) {
+    for run in report.points.iter().flat_map(|point| &point.runs) {
+        let account = run.account.as_ref().unwrap();
+        assert!(account.adds_up() && account.sent > 0, "{run:?}");
+    }
+}
+
+#[test]
+fn every_combination_is_measured_and_its_load_is_told_as_it_was() {
+    let grid = ["--payloads", "64,1472", "--receive-buffers", "system,256K", "--burn", "0%,20%"];
+    let (report, code) = report(&[&SHORT[..], &grid].concat());
+    assert_eq!((code, report.end.state, report.points.len()), (Some(0), State::Complete, 8));
+    check_accounts(&report);
+    for point in &report.points {
+        let burned = point.runs[0].burned;
+        assert_eq!(burned.is_some(), point.burn_percent > 0.0, "{}", point.case());
+        assert!(burned.is_none_or(|burned| burned.cpu_ns > 0 && burned.workers >= 1), "{burned:?}");
+    }
+    assert!(report.start.as_ref().unwrap().same_host);
+}
+
+#[test]
+fn a_search_ends_with_a_rate_at_which_no_more_was_lost_than_allowed() {
+    let grid = ["--payloads", "500", "--loss-below", "1%", "--rates", "2M", "--step", "1M"];
+    let arguments = [&SHORT[..6], &["--json"], &grid].concat();
+    let (report, code) = report(&arguments);
+    assert_eq!(code, Some(0));
+    check_accounts(&report);
+    let point = &report.points[0];
+    let found = point.highest.unwrap();
+    assert!(found.bits_per_second <= 2_000_000 && found.limit == 2_000_000);
+    assert!(point.runs.iter().all(|run| run.lost_percent().unwrap() <= 1.0), "{point:?}");
+}
+
+#[test]
+fn files_stand_beside_the_report_and_what_cannot_be_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let (html, png, csv) = (path("a.html"), path("a.png"), path("a.csv"));
+    let files = ["--html", &html, "--png", &png, "--csv", &csv, "--payloads", "64,256"];
+    let (_, code) = report(&[&SHORT[..], &files].concat());
+    assert_eq!(code, Some(0));
+    assert!(std::fs::read_to_string(&html).unwrap().contains("Throughput over the size of datagrams"));
+    assert_eq!(&std::fs::read(&png).unwrap()[1..4], b"PNG");
+    assert_eq!(std::fs::read_to_string(&csv).unwrap().lines().count(), 1 + 2);
+
+    let refusal = |arguments: &[&str]| {
+        let output = run(&[&["bench", "sweep"], arguments].concat());
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {output:?}");
+        String::from_utf8(output.stderr).unwrap()
+    };
+    assert!(refusal(&["--payloads", "65508"]).contains("not 65508"));
+    assert!(refusal(&["--loss-below", "0.1%"]).contains("needs its limit"));
+    assert!(refusal(&["--burn", "50%", "--burn-workers", "0"]).contains("--burn"));
+}
