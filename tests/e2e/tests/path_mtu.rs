@@ -1,7 +1,5 @@
 //! A way that is narrower further on than where it begins, and drops what is too large without a word.
 
-#![expect(clippy::unwrap_used, reason = "a test that meets `None` or `Err` has failed")]
-
 use e2e::{Command, lan_or_skip};
 use serde_json::Value;
 
