@@ -259,11 +259,8 @@ impl Agent {
         let mut next = if more_reports { None } else { Some(now + crate::MAX_SLEEP) };
         let poller = &self.poller;
         self.lanes.retain_mut(|lane| {
-            let waited = lane.waits_for_socket();
             let turn = lane.turn(clock::monotonic(), announce_to);
-            if waited != lane.waits_for_socket() {
-                watch_for_room(poller, lane);
-            }
+            watch_for_room(poller, lane);
             match turn {
                 Turn::Finished => return false,
                 Turn::Busy => next = None,
@@ -358,15 +355,17 @@ impl Agent {
 }
 
 /// Lets the poller tell when a socket has room again, as long as somebody waits for it.
-fn watch_for_room(poller: &Poller, lane: &Lane) {
-    let changed = if lane.waits_for_socket() {
-        poller.add(lane.socket(), ROOM, Interest::Write)
-    } else {
-        poller.remove(lane.socket())
-    };
-    if let Err(error) = changed {
+fn watch_for_room(poller: &Poller, lane: &mut Lane) {
+    let waits = lane.waits_for_socket();
+    if waits == lane.is_watched {
+        return;
+    }
+    let changed =
+        if waits { poller.add(lane.socket(), ROOM, Interest::Write) } else { poller.remove(lane.socket()) };
+    match changed {
+        Ok(()) => lane.is_watched = waits,
         // Then the lane looks again when its time is over.
-        tracing::debug!("a full socket cannot be watched: {error}");
+        Err(error) => tracing::debug!("a full socket cannot be watched: {error}"),
     }
 }
 

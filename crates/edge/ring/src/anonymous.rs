@@ -7,12 +7,12 @@
 use std::ptr::{self, NonNull};
 use std::slice;
 
-use rustix::mm::{self, Advice, MapFlags, ProtFlags};
+use rustix::mm::{self, MapFlags, ProtFlags};
 
 use crate::layout::WORD_BYTES;
 use crate::sync::AtomicU64;
 
-/// From here on memory is mapped: a huge page at least, below which the allocator is as good.
+/// From here on memory is mapped; below, the allocator is as good.
 const MIN_BYTES: usize = 2 << 20;
 
 /// Mapped memory, until it is dropped.
@@ -22,17 +22,16 @@ pub(crate) struct Anonymous {
 }
 
 impl Anonymous {
-    /// Maps so many words, in huge pages where the system grants them; `None` for few words, or where there is no memory.
+    /// Maps so many words; `None` for few words, or where there is no memory.
+    ///
+    /// Huge pages are not asked for: a host whose memory is in pieces makes room for one while the writer waits, which cost an
+    /// agent milliseconds each and its socket what came meanwhile. Source: measured.
     pub(crate) fn map(len: usize) -> Option<Self> {
         let len_bytes = len.checked_mul(WORD_BYTES).filter(|bytes| *bytes >= MIN_BYTES)?;
         let protection = ProtFlags::READ | ProtFlags::WRITE;
         // SAFETY: a new mapping at a place that the kernel chooses touches no memory of anybody.
         let start =
             unsafe { mm::mmap_anonymous(ptr::null_mut(), len_bytes, protection, MapFlags::PRIVATE) }.ok()?;
-        // SAFETY: advice about a mapping of our own changes nothing that it holds.
-        if let Err(error) = unsafe { mm::madvise(start, len_bytes, Advice::LinuxHugepage) } {
-            tracing::debug!("no huge pages for a ring: {error}");
-        }
         Some(Self { start: NonNull::new(start.cast())?, len })
     }
 

@@ -127,6 +127,7 @@ pub struct SendSocket {
     trains_ended: Option<Errno>,
     outcomes: Vec<Outcome>,
     accepted_in_a_row: u32,
+    stops_when_full: bool,
     retried: u64,
     met_path_errors: bool,
 }
@@ -160,6 +161,7 @@ impl SendSocket {
             trains_ended: None,
             outcomes: Vec::new(),
             accepted_in_a_row: 0,
+            stops_when_full: false,
             retried: 0,
             met_path_errors: false,
         })
@@ -203,6 +205,12 @@ impl SendSocket {
         }
     }
 
+    /// From now on does not try what stands behind a datagram that found the send buffer full: all of it is refused for that
+    /// reason, so that whoever sends it again later keeps the order.
+    pub const fn stop_when_full(&mut self) {
+        self.stops_when_full = true;
+    }
+
     /// Sends `datagrams` to `destination`; returns what became of each, in their order.
     ///
     /// Cost: one system call per 32 datagrams while nothing is refused, one per datagram otherwise; no
@@ -225,6 +233,10 @@ impl SendSocket {
         self.outcomes.clear();
         let in_one_piece = (MAX_TRAIN_BYTES / segment_bytes).clamp(1, MAX_SEGMENTS);
         for piece in train.chunks(in_one_piece * segment_bytes) {
+            if self.stops_when_full && self.outcomes.last() == Some(&Outcome::Refused(Refusal::SocketFull)) {
+                self.refuse(piece.len().div_ceil(segment_bytes), Errno::AGAIN);
+                continue;
+            }
             let is_train = piece.len() > segment_bytes && self.techniques.gso && self.is_trusted();
             if !(is_train && self.send_piece(piece, segment_bytes, destination)) {
                 let mut datagrams = [&[][..]; MAX_SEGMENTS];
@@ -292,7 +304,8 @@ impl SendSocket {
                     attempts += 1;
                 }
                 Err(errno) => {
-                    self.refuse(1, errno);
+                    let is_over = self.stops_when_full && errno == Errno::AGAIN;
+                    self.refuse(if is_over { end - self.outcomes.len() } else { 1 }, errno);
                     attempts = 0;
                 }
             }
@@ -403,7 +416,10 @@ impl SendSocket {
     }
 
     fn refuse(&mut self, count: usize, errno: Errno) {
-        self.accepted_in_a_row = 0;
+        // A full buffer has its own word, and hides no other's reason.
+        if !(self.stops_when_full && errno == Errno::AGAIN) {
+            self.accepted_in_a_row = 0;
+        }
         let refused = Outcome::Refused(Refusal::from_errno(errno));
         self.outcomes.extend(std::iter::repeat_n(refused, count));
     }

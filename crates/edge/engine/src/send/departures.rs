@@ -9,7 +9,7 @@ const CLASSES: usize = 36;
 
 /// The intervals between the trains of a publisher, by powers of two of a nanosecond.
 ///
-/// Taken after each train was handed to the kernel, to one destination or to all.
+/// Taken after each train was first offered to the kernel, to one destination or to all.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Departures {
     classes: [u64; CLASSES],

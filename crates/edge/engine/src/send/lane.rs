@@ -62,6 +62,10 @@ pub(super) struct Lane {
     /// Parts of `train` that found it full and wait, and since when.
     held: Vec<Part>,
     held_since: Instant,
+    /// What waited was given up, and nothing has left since.
+    gave_up: bool,
+    /// The agent's poller tells when the socket has room.
+    pub(super) is_watched: bool,
     injection: f64,
     warned: Vec<Stage>,
     path_errors: Vec<PathError>,
@@ -118,6 +122,9 @@ impl Lane {
             techniques: config.techniques,
         };
         let mut socket = SendSocket::open(&options)?;
+        if config.socket_full == SocketFull::Wait {
+            socket.stop_when_full();
+        }
         pin_unicast(&socket, &config.destinations, with)?;
         if let [only] = config.destinations.as_slice()
             && let Err(error) = socket.connect(*only)
@@ -147,6 +154,8 @@ impl Lane {
             socket_full: config.socket_full,
             held: Vec::new(),
             held_since: now,
+            gave_up: false,
+            is_watched: false,
             machine,
             reader,
             record: Vec::new(),
@@ -363,13 +372,12 @@ impl Lane {
 
     /// Sends what waited for room in the send buffer; tells whether all of it has left, or is given up.
     fn send_held(&mut self, now: Instant) -> bool {
-        if now >= self.held_since + MAX_HELD {
-            self.give_up_held();
-        }
         let waited = std::mem::take(&mut self.held);
         waited.iter().for_each(|part| self.send(part));
         if self.held != waited {
             self.held_since = now;
+        } else if now >= self.held_since + MAX_HELD {
+            self.give_up_held();
         }
         self.tell_refusals(now);
         !self.waits_for_socket()
@@ -377,6 +385,7 @@ impl Lane {
 
     /// Books as lost what waited for too long.
     fn give_up_held(&mut self) {
+        self.gave_up = true;
         for Part { destination, first, bytes, segment_bytes } in std::mem::take(&mut self.held) {
             let sizes = self.train[bytes].chunks(segment_bytes).map(<[u8]>::len);
             let why = Refusal::SocketFull;
@@ -394,13 +403,18 @@ impl Lane {
     fn send(&mut self, part: &Part) {
         let Part { destination, first, segment_bytes, .. } = *part;
         let bytes = &self.train[part.bytes.clone()];
+        // Whoever ends its stream over a device that is stuck does not wait again for every train.
+        let waits = self.socket_full == SocketFull::Wait && !(self.gave_up && self.shared.is_closed());
         let outcomes = self.socket.send_train(bytes, segment_bytes, self.destinations[destination]);
         let starts = (part.bytes.start..).step_by(segment_bytes);
         for (((number, datagram), start), outcome) in
             (first..).zip(bytes.chunks(segment_bytes)).zip(starts).zip(outcomes)
         {
-            let Outcome::Refused(why) = *outcome else { continue };
-            if why == Refusal::SocketFull && self.socket_full == SocketFull::Wait {
+            let Outcome::Refused(why) = *outcome else {
+                self.gave_up = false;
+                continue;
+            };
+            if why == Refusal::SocketFull && waits {
                 hold(&mut self.held, Part { first: number, bytes: start..start + datagram.len(), ..*part });
             } else {
                 self.refused.push(Refused { destination, number, size_bytes: datagram.len(), why });

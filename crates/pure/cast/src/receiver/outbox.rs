@@ -200,7 +200,9 @@ impl Outbox {
     /// Keeps what still lies in a train.
     pub(super) fn leave_train(&mut self, train: &[u8]) {
         if self.items.is_empty() {
-            return; // As ever, when all outputs were taken.
+            // As ever: all outputs were taken.
+            self.payloads.clear();
+            return;
         }
         if !self.items.iter().any(|item| matches!(item, Item::Block(_, Place::Kept(_)))) {
             self.payloads.clear();
@@ -273,5 +275,32 @@ impl Outbox {
             }
         }
         None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BLOCK: BlockItem = BlockItem {
+        stream: StreamId(1),
+        epoch: Epoch { start_ns: 1, life: 1 },
+        positions: 0..1,
+        t0: WallTime::from_nanos(0),
+        clock: Clock::System,
+        dtype: Dtype::U8,
+    };
+
+    /// A gap first, then what waited for it: as after every loss.
+    #[test]
+    fn what_was_taken_leaves_no_memory_behind() {
+        let mut out = Outbox::default();
+        for _ in 0..1_000 {
+            out.event(Event::TwoPublishers { stream: StreamId(1), winner: BLOCK.epoch, other: BLOCK.epoch });
+            out.block(BLOCK, &[7; 1_000]);
+            while out.take(&mut [0; 2_000], &[]).is_some() {}
+            out.leave_train(&[]);
+        }
+        assert!(out.payloads.capacity() < 10_000, "{} bytes", out.payloads.capacity());
     }
 }
