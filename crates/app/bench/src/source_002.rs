@@ -203,7 +203,10 @@ fn processors_idle(points: &[Point], same_host: bool) -> Conclusion {
             let why = format!("both ends are on one host, without a network card; {here}");
             Conclusion::not_judged(source, &why)
         }
-        false if idle > IDLE_PERCENT => Conclusion::new(source, &here, Agreement::Agrees),
+        // That processors were idle does not make the card the limit: that would be seen at the card.
+        false if idle > IDLE_PERCENT => {
+            Conclusion::not_judged(source, &format!("how busy the network card was is not read; {here}"))
+        }
         false => Conclusion::new(source, &here, Agreement::Differs),
     }
 }

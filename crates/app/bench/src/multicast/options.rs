@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::throughput::{LARGEST_DATAGRAM_BYTES, Rate};
 
 /// How many latencies a run may have, over all its members: 8 bytes each are kept until it is summed up.
-const MOST_LATENCIES: u128 = 16_000_000;
+pub(super) const MOST_LATENCIES: usize = 16_000_000;
 
 /// What is measured, and how.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -102,7 +102,7 @@ impl Options {
         in_range(
             "the datagrams of a run times --receivers",
             in_run * u128::from(self.receivers),
-            0..=MOST_LATENCIES,
+            0..=MOST_LATENCIES as u128,
         )
     }
 }

@@ -35,6 +35,10 @@ fn largest_datagram() -> Conclusion {
                 agreement,
             )
         }
+        (largest @ Err(_), larger) | (largest, larger @ Err(_)) => {
+            let why = format!("65,507: {}; 65,508: {}", in_words(&largest), in_words(&larger));
+            Conclusion::not_judged(source, &why)
+        }
         (largest, larger) => {
             let here = format!("65,507: {}; 65,508: {}", in_words(&largest), in_words(&larger));
             Conclusion::new(source, &here, Agreement::Differs)

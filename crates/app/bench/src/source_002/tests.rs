@@ -33,7 +33,13 @@ fn without_a_network_card_it_is_said_why_it_is_not_the_limit() {
     let mut points = sources();
     assert_eq!(conclude(&points, false)[4].agreement, Agreement::Differs, "nothing was idle");
     points[2].runs[2].processors.as_mut().unwrap().idle = 50.0;
-    assert_eq!(conclude(&points, false)[4].agreement, Agreement::Agrees);
+    let between_hosts = &conclude(&points, false)[4];
+    assert_eq!(between_hosts.agreement, Agreement::NotMeasured, "idle processors say nothing of the card");
+    assert!(
+        between_hosts.here.contains("how busy the network card was is not read"),
+        "{}",
+        between_hosts.here
+    );
 }
 
 #[test]
