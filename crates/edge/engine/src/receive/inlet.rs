@@ -246,8 +246,11 @@ impl Inlets {
             return;
         }
         let wanted = ring_bytes(&description);
-        let used: usize = self.ways.values().map(|way| way.ring_bytes).sum();
-        let ring_bytes = affordable(wanted, self.budget_bytes.saturating_sub(used));
+        if affordable(wanted, self.left_bytes()) < wanted {
+            // Streams that have ended make room: their readers still get all that is in their rings.
+            self.close_where(|_, _, idle| idle);
+        }
+        let ring_bytes = affordable(wanted, self.left_bytes());
         if ring_bytes < wanted && !std::mem::replace(&mut self.warned_of_budget, true) {
             tracing::warn!(
                 "the rings of all streams take {RING_BUDGET_BYTES} bytes: readers of `{}` and of later streams \
@@ -259,6 +262,12 @@ impl Inlets {
         let ring = writer.reading_end();
         self.ways.insert(stream, Way::new(writer, ring_bytes));
         self.registry.change(|inlets| inlets.push(Inlet { stream, description, ring }));
+    }
+
+    /// Returns what is left of the budget for all rings.
+    fn left_bytes(&self) -> usize {
+        let used: usize = self.ways.values().map(|way| way.ring_bytes).sum();
+        self.budget_bytes.saturating_sub(used)
     }
 
     /// Makes a stream's ring; `None` where other processes should read it and cannot, until its next account.
@@ -509,6 +518,29 @@ mod tests {
         assert_eq!(inlets.port_of(stream), Some(PORT + 1));
         let mut reader = registry.inlets()[0].ring.reader_at_oldest();
         assert_eq!(totals(&mut reader).len(), 3, "began, ended, began");
+    }
+
+    #[test]
+    fn streams_that_have_ended_make_room_and_their_readers_get_all_the_same() {
+        let registry = Arc::new(Registry::default());
+        let mut inlets = Inlets::new(Arc::clone(&registry), None);
+        inlets.budget_bytes = 1 << 21;
+        let begin = |inlets: &mut Inlets, stream| {
+            let (stream, description) = description(stream, 1_000_000_000);
+            inlets.write(PORT, Event::Began { stream, epoch: A, description, first_index: 0 });
+        };
+        let capacities = || registry.inlets().iter().map(|it| it.ring.capacity_bytes()).collect::<Vec<_>>();
+        begin(&mut inlets, 1);
+        let mut reader = registry.inlets()[0].ring.reader_at_oldest();
+        begin(&mut inlets, 2);
+        assert_eq!(capacities(), [1 << 21, 1 << 18], "both are under way");
+        ended(&mut inlets, A);
+        begin(&mut inlets, 3);
+        assert_eq!(capacities(), [1 << 18, 1 << 20], "what is left beside the second's");
+        assert_eq!(totals(&mut reader).len(), 2, "began and ended");
+        assert_eq!(reader.read(&mut Vec::new()), Read::Closed);
+        begin(&mut inlets, 1);
+        assert_eq!(capacities().len(), 3, "it comes back in a ring of its own");
     }
 
     #[test]
