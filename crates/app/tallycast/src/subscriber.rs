@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use engine::{Inlet, PortStatus, ReceiveAgent, ReceiveError, StreamAccountView};
+use engine::{Attendance, Inlet, PortStatus, ReceiveAgent, ReceiveError, StreamAccountView};
 use ring::{Doorbell, Idle, wait_any};
 use sample::StreamPattern;
 use units::{Epoch, StreamId};
@@ -24,7 +24,7 @@ const MAX_BYTES_PER_TURN: usize = 1 << 26;
 /// A reader of every stream that matches its patterns, also of those that come later.
 pub struct Subscriber {
     /// What receives from the network, where there is one.
-    agent: Option<Arc<ReceiveAgent>>,
+    agent: Option<Attendance>,
     /// What can be read on this host, unless addresses were given.
     host: Option<HostView>,
     reader: String,
@@ -95,7 +95,7 @@ impl Subscriber {
     ) -> Self {
         let Wishes { reader, patterns, max_sample_bytes } = wishes;
         let mut subscriber = Self {
-            agent,
+            agent: agent.map(Attendance::new),
             host,
             reader,
             patterns,
@@ -143,13 +143,15 @@ impl Subscriber {
         let until_look = |host: &HostView| host.next_look().saturating_duration_since(Instant::now());
         let patience = self.host.as_ref().map_or(patience, |host| patience.min(until_look(host)));
         let (agent, flows, generation) = (self.agent.as_ref(), &self.flows, self.generation);
-        let network = agent.map(|agent| agent.doorbell());
-        let bells: Vec<&Doorbell> =
-            network.into_iter().chain(flows.values().filter_map(Flow::bell)).collect();
-        wait_any(&bells, Idle::Sleep, patience, || {
+        let on_host: Vec<&Doorbell> = flows.values().filter_map(Flow::bell).collect();
+        let look = || {
             let changed = agent.is_some_and(|agent| generation != Some(agent.generation()));
             (changed || flows.values().any(Flow::is_ready)).then_some(())
-        });
+        };
+        match agent {
+            Some(agent) => agent.wait_until(&on_host, patience, look),
+            None => wait_any(&on_host, Idle::Sleep, patience, look),
+        };
     }
 
     /// Joins more streams.
@@ -321,7 +323,7 @@ impl Subscriber {
     }
 
     fn look_for_streams(&mut self) {
-        let Some(agent) = self.agent.clone() else { return };
+        let Some(agent) = self.agent.as_ref().map(|it| Arc::clone(it.agent())) else { return };
         let generation = agent.generation();
         if self.generation == Some(generation) {
             return;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use ring::sync::{AtomicU64, Ordering, fence};
 use sys::Wakeup;
+use units::Instant;
 
 /// A bell at an agent's door.
 #[derive(Clone)]
@@ -12,6 +13,7 @@ pub(crate) struct AgentBell {
 }
 
 struct Inner {
+    /// 0 while the agent is awake, else when it wakes by itself, in nanoseconds.
     asleep: AtomicU64,
     wakeup: Wakeup,
 }
@@ -23,24 +25,40 @@ impl AgentBell {
 
     /// Wakes the agent if it sleeps. To be called after what it shall find was written.
     pub(crate) fn ring(&self) {
-        // Written, then looked for a sleeper; the agent says that it sleeps, then looks for what was written.
-        // With a sequentially consistent fence on both sides at least one of the two sees the other.
-        fence(Ordering::SeqCst);
-        if self.inner.asleep.load(Ordering::Relaxed) != 0 {
-            self.inner.wakeup.wake();
+        if self.sleeps_until().is_some() {
+            self.wake();
         }
     }
 
+    /// Wakes an agent that was found asleep.
+    pub(crate) fn wake(&self) {
+        self.inner.wakeup.wake();
+    }
+
+    /// Returns when an agent that sleeps wakes by itself. To be called after what it shall find was written: one that is
+    /// awake finds it.
+    pub(crate) fn sleeps_until(&self) -> Option<Instant> {
+        // Written, then looked for a sleeper; the agent says that it sleeps, then looks for what was written.
+        // With a sequentially consistent fence on both sides at least one of the two sees the other.
+        fence(Ordering::SeqCst);
+        let until = self.inner.asleep.load(Ordering::Relaxed);
+        (until != 0).then(|| Instant::from_nanos(until))
+    }
+
     /// The agent is about to sleep: it must look for work once more before it does.
-    pub(crate) fn falling_asleep(&self) {
-        self.inner.asleep.store(1, Ordering::Relaxed);
+    pub(crate) fn falling_asleep(&self, until: Instant) {
+        self.inner.asleep.store(until.as_nanos().max(1), Ordering::Relaxed);
         fence(Ordering::SeqCst);
     }
 
-    /// The agent is awake.
-    pub(crate) fn awake(&self) {
+    /// The agent is awake; `by_bell` if its poller named the bell.
+    ///
+    /// A bell that is rung in this very moment ends the next sleep.
+    pub(crate) fn awake(&self, by_bell: bool) {
         self.inner.asleep.store(0, Ordering::Relaxed);
-        self.inner.wakeup.clear();
+        if by_bell {
+            self.inner.wakeup.clear();
+        }
     }
 
     pub(crate) fn wakeup(&self) -> &Wakeup {

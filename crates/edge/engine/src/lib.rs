@@ -19,7 +19,8 @@ mod thread;
 pub use host::{AgentSign, HostRing, HostRingError, HostRings, HostStream, RingName, RingWriter};
 pub use ledger_page::{LifeOnPage, read_ledger_page};
 pub use receive::{
-    Announced, Inlet, PortStatus, ReceiveAgent, ReceiveConfig, ReceiveError, ReceivesFor, StreamAccountView,
+    Announced, Attendance, Inlet, PortStatus, ReceiveAgent, ReceiveConfig, ReceiveError, ReceivesFor,
+    StreamAccountView,
 };
 pub use send::{
     Departures, Outlet, OutletConfig, OutletStatus, SendAgent, SendConfig, SendError, SocketFull,

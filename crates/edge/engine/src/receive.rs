@@ -9,9 +9,11 @@ mod directory;
 mod inlet;
 mod port;
 mod reply;
+mod watch;
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::ops::Deref;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
@@ -19,7 +21,7 @@ use cast::receive::{AccountView, ReaderIdentity};
 use ledger::BookConfig;
 use ring::Doorbell;
 use sample::StreamPattern;
-use sys::{Interface, OpenError, ReceiveTechniques};
+use sys::{Interface, OpenError, ReceiveTechniques, clock};
 use units::StreamId;
 
 use crate::bell::AgentBell;
@@ -30,6 +32,7 @@ pub use directory::Announced;
 pub use inlet::Inlet;
 use inlet::Registry;
 pub use port::PortStatus;
+use watch::Watch;
 
 /// Where an agent listens and who it is.
 #[derive(Clone, Debug)]
@@ -119,6 +122,12 @@ pub struct StreamAccountView {
 pub struct ReceiveAgent {
     thread: AgentThread<Command>,
     registry: Arc<Registry>,
+    watch: Arc<Watch>,
+}
+
+/// A reader of an agent's rings, for as long as it lives.
+pub struct Attendance {
+    agent: Arc<ReceiveAgent>,
 }
 
 enum Command {
@@ -144,9 +153,15 @@ impl ReceiveAgent {
         let registry = Arc::new(Registry::default());
         let bell = AgentBell::new()?;
         let (tuning, stop) = (config.thread, || Command::Stop);
-        let agent = Agent::open(config, bell.clone(), Arc::clone(&registry))?;
-        let thread = AgentThread::start("tallycast-receive", tuning, bell, stop, |it| agent.run(&it))?;
-        Ok(Self { thread, registry })
+        // Whoever wants its thread to be a particular one wants it to do the work.
+        let is_shared = tuning == ThreadTuning::default();
+        let (commands, taken) = mpsc::channel();
+        let agent = Agent::open(config, taken, bell.clone(), Arc::clone(&registry))?;
+        let watch = Arc::new(Watch::new(agent, bell.clone(), is_shared));
+        let kept = Arc::clone(&watch);
+        let thread =
+            AgentThread::start("tallycast-receive", tuning, commands, bell, stop, move || kept.keep())?;
+        Ok(Self { thread, registry, watch })
     }
 
     /// Listens to announcements from now on, if it does not yet.
@@ -155,7 +170,7 @@ impl ReceiveAgent {
     /// [`ReceiveError`] if their group cannot be joined: where there is no multicast, streams are received at
     /// addresses that [`ReceiveAgent::listen`] is given.
     pub fn hear_announcements(&self) -> Result<(), ReceiveError> {
-        self.thread.ask(Command::HearAnnouncements).unwrap_or(Err(ReceiveError::Ended))
+        self.ask(Command::HearAnnouncements).unwrap_or(Err(ReceiveError::Ended))
     }
 
     /// Joins every stream whose name matches, now and later.
@@ -174,7 +189,7 @@ impl ReceiveAgent {
     /// # Errors
     /// [`ReceiveError`] if the socket cannot be opened.
     pub fn listen(&self, address: SocketAddr) -> Result<(), ReceiveError> {
-        self.thread.ask(|reply| Command::Listen(address, reply)).unwrap_or(Err(ReceiveError::Ended))
+        self.ask(|reply| Command::Listen(address, reply)).unwrap_or(Err(ReceiveError::Ended))
     }
 
     /// Takes one [`ReceiveAgent::listen`] back.
@@ -188,31 +203,38 @@ impl ReceiveAgent {
     /// Returns what the sockets had to tell then, also those that are closed now.
     pub fn wait_until_left(&self) -> Vec<PortStatus> {
         // No answer means that the agent has ended: then there is nothing to wait for.
-        self.thread.ask(Command::Left).unwrap_or_default()
+        self.ask(Command::Left).unwrap_or_default()
     }
 
     /// Returns the accounts of all sockets as they stand, without their lists of gaps.
     #[must_use]
     pub fn accounts(&self) -> Vec<StreamAccountView> {
-        self.thread.ask(Command::Accounts).unwrap_or_default()
+        self.ask(Command::Accounts).unwrap_or_default()
     }
 
     /// Returns the accounts of one stream as they stand, with the gaps that are remembered.
     #[must_use]
     pub fn accounts_of(&self, stream: StreamId) -> Vec<StreamAccountView> {
-        self.thread.ask(|reply| Command::AccountsOf(stream, reply)).unwrap_or_default()
+        self.ask(|reply| Command::AccountsOf(stream, reply)).unwrap_or_default()
     }
 
     /// Returns the streams that are announced.
     #[must_use]
     pub fn announced(&self) -> Vec<Announced> {
-        self.thread.ask(Command::Announced).unwrap_or_default()
+        self.ask(Command::Announced).unwrap_or_default()
     }
 
     /// Returns what the receiving sockets have to tell of themselves.
     #[must_use]
     pub fn ports(&self) -> Vec<PortStatus> {
-        self.thread.ask(Command::Ports).unwrap_or_default()
+        self.ask(Command::Ports).unwrap_or_default()
+    }
+
+    fn ask<T>(&self, question: impl FnOnce(mpsc::Sender<T>) -> Command) -> Option<T> {
+        let (reply, answer) = mpsc::channel();
+        self.thread.tell(question(reply));
+        self.watch.serve();
+        answer.recv().ok()
     }
 
     /// Returns the streams that come in.
@@ -231,6 +253,57 @@ impl ReceiveAgent {
     #[must_use]
     pub fn doorbell(&self) -> &Doorbell {
         &self.registry.bell
+    }
+}
+
+impl Attendance {
+    /// Comes as a reader.
+    #[must_use]
+    pub fn new(agent: Arc<ReceiveAgent>) -> Self {
+        agent.watch.reader_came();
+        Self { agent }
+    }
+
+    /// Returns the agent whose rings are read.
+    #[must_use]
+    pub const fn agent(&self) -> &Arc<ReceiveAgent> {
+        &self.agent
+    }
+
+    /// Calls `look` until it returns something, and sleeps in between until there is news in any of the agent's rings, or
+    /// one of the `other` bells is rung.
+    ///
+    /// Returns `None` when `timeout` has passed and `look` still found nothing; it is called at least once, and must not ask
+    /// the agent for anything: the only reader of an agent does the agent's work in its own thread while it waits.
+    pub fn wait_until<T>(
+        &self,
+        other: &[&Doorbell],
+        timeout: Duration,
+        mut look: impl FnMut() -> Option<T>,
+    ) -> Option<T> {
+        if other.is_empty() && self.agent.watch.may_be_taken() {
+            if let Some(found) = look() {
+                return Some(found);
+            }
+            return self.agent.watch.stand(Some(clock::monotonic() + timeout), look);
+        }
+        let bells: Vec<&Doorbell> =
+            std::iter::once(self.agent.doorbell()).chain(other.iter().copied()).collect();
+        ring::wait_any(&bells, ring::Idle::Sleep, timeout, look)
+    }
+}
+
+impl Deref for Attendance {
+    type Target = ReceiveAgent;
+
+    fn deref(&self) -> &ReceiveAgent {
+        &self.agent
+    }
+}
+
+impl Drop for Attendance {
+    fn drop(&mut self) {
+        self.agent.watch.reader_went();
     }
 }
 

@@ -6,10 +6,11 @@
 mod departures;
 mod lane;
 mod outlet;
+mod short_way;
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::sync::mpsc;
+use std::sync::{Arc, Mutex, MutexGuard, mpsc};
 
 use cast::send::{Pacing, ReaderReport};
 use ring::shared::CreateError;
@@ -27,6 +28,7 @@ pub use departures::Departures;
 use lane::{Lane, Turn};
 use outlet::{Link, OutletShared};
 pub use outlet::{Outlet, OutletConfig, OutletStatus, SocketFull};
+use short_way::{SharedLane, ShortWay};
 
 /// Reports are small and few: the default buffer holds hundreds.
 const REPORT_BUFFER_BYTES: usize = 1 << 20;
@@ -108,10 +110,12 @@ pub struct SendAgent {
     thread: AgentThread<Command>,
     bell: AgentBell,
     report_port: u16,
+    /// The agent's thread runs as the others do: whether a publisher sends in its place makes no difference but in time.
+    has_short_ways: bool,
 }
 
 enum Command {
-    Open(Box<OutletConfig>, ring::Reader, std::sync::Arc<OutletShared>, mpsc::Sender<Result<(), SendError>>),
+    Open(Box<OutletConfig>, ring::Reader, Arc<OutletShared>, mpsc::Sender<Result<ShortWay, SendError>>),
     Readers(Epoch, mpsc::Sender<Vec<ReaderReport>>),
     Stop,
 }
@@ -128,7 +132,7 @@ struct Agent {
     poller: Poller,
     reports: ReceiveSocket,
     batch: ReceiveBatch,
-    lanes: Vec<Lane>,
+    lanes: Vec<SharedLane>,
     warned_of_buffer: bool,
     stopping: bool,
 }
@@ -141,11 +145,13 @@ impl SendAgent {
     pub fn start(config: SendConfig, v6: bool) -> Result<Self, SendError> {
         let bell = AgentBell::new()?;
         let tuning = config.thread;
+        let (commands, taken) = mpsc::channel();
         let agent = Agent::open(config, v6, bell.clone())?;
         let report_port = agent.reports.local_address().port();
         let stop = || Command::Stop;
-        let thread = AgentThread::start("tallycast-send", tuning, bell.clone(), stop, |it| agent.run(&it))?;
-        Ok(Self { thread, bell, report_port })
+        let run = move || agent.run(&taken);
+        let thread = AgentThread::start("tallycast-send", tuning, commands, bell.clone(), stop, run)?;
+        Ok(Self { thread, bell, report_port, has_short_ways: tuning == ThreadTuning::default() })
     }
 
     /// Opens a publisher's way out.
@@ -157,15 +163,19 @@ impl SendAgent {
         config.description.report_port = self.report_port;
         let writer = make_ring(&config)?;
         let (reader, guard) = writer.reading_end().guarded_reader();
-        let shared = std::sync::Arc::new(OutletShared::new());
-        let link = Link { guard, shared: std::sync::Arc::clone(&shared), bell: self.bell.clone() };
-        let outlet = Outlet::new(&config, writer, Some(link));
-        let its = std::sync::Arc::clone(&shared);
+        let shared = Arc::new(OutletShared::new());
+        let link = Link { guard, shared: Arc::clone(&shared), bell: self.bell.clone(), short_way: None };
+        let mut outlet = Outlet::new(&config, writer, Some(link));
+        let its = Arc::clone(&shared);
         let opened = self.thread.ask(|reply| Command::Open(Box::new(config), reader, its, reply));
-        if let Err(error) = opened.unwrap_or(Err(SendError::Ended)) {
-            // Nobody will ever finish this outlet: dropping it must not wait for that.
-            shared.end();
-            return Err(error);
+        match opened.unwrap_or(Err(SendError::Ended)) {
+            Ok(short_way) if self.has_short_ways => outlet.may_take(short_way),
+            Ok(_) => {}
+            Err(error) => {
+                // Nobody will ever finish this outlet: dropping it must not wait for that.
+                shared.end();
+                return Err(error);
+            }
         }
         Ok(outlet)
     }
@@ -258,9 +268,10 @@ impl Agent {
         let now = clock::monotonic();
         let mut next = if more_reports { None } else { Some(now + crate::MAX_SLEEP) };
         let poller = &self.poller;
-        self.lanes.retain_mut(|lane| {
+        self.lanes.retain(|lane| {
+            let Some(mut lane) = short_way::lock(lane) else { return false };
             let turn = lane.turn(clock::monotonic(), announce_to);
-            watch_for_room(poller, lane);
+            watch_for_room(poller, &mut lane);
             match turn {
                 Turn::Finished => return false,
                 Turn::Busy => next = None,
@@ -278,16 +289,18 @@ impl Agent {
         if self.config.thread.idle.stays_awake() {
             return;
         }
-        self.bell.falling_asleep();
+        self.bell.falling_asleep(deadline);
         // What came before this line was written before the bell was asked: look for all of it once more.
+        let mut by_bell = false;
         if let Ok(command) = commands.try_recv() {
             self.take(command);
-        } else if !self.lanes.iter().any(Lane::has_input)
-            && let Err(error) = self.poller.wait(Some(deadline))
-        {
-            tracing::error!("the sending agent cannot wait for events: {error}");
+        } else if !self.lanes().any(|lane| lane.needs_turn()) {
+            match self.poller.wait(Some(deadline)) {
+                Ok(ready) => by_bell = ready.iter().any(|it| it.token == WAKEUP),
+                Err(error) => tracing::error!("the sending agent cannot wait for events: {error}"),
+            }
         }
-        self.bell.awake();
+        self.bell.awake(by_bell);
     }
 
     fn take_commands(&mut self, commands: &mpsc::Receiver<Command>) {
@@ -305,8 +318,8 @@ impl Agent {
                 let _ = reply.send(opened);
             }
             Command::Readers(epoch, reply) => {
-                let lane = self.lanes.iter().find(|lane| lane.epoch() == epoch);
-                let _ = reply.send(lane.map_or_else(Vec::new, Lane::readers));
+                let lane = self.lanes().find(|lane| lane.epoch() == epoch);
+                let _ = reply.send(lane.map_or_else(Vec::new, |lane| lane.readers()));
             }
         }
     }
@@ -315,16 +328,23 @@ impl Agent {
         &mut self,
         config: &OutletConfig,
         reader: ring::Reader,
-        shared: std::sync::Arc<OutletShared>,
-    ) -> Result<(), SendError> {
+        shared: Arc<OutletShared>,
+    ) -> Result<ShortWay, SendError> {
         let surroundings = Surroundings { interface: self.config.interface.clone(), ttl: self.config.ttl };
         let lane = Lane::open(config, reader, shared, &surroundings, clock::monotonic())?;
         let buffer = lane.granted_buffer();
         if buffer.clamped() && !std::mem::replace(&mut self.warned_of_buffer, true) {
             tracing::warn!("{buffer}");
         }
+        let lane = Arc::new(Mutex::new(lane));
+        let short_way = ShortWay::new(&lane);
         self.lanes.push(lane);
-        Ok(())
+        Ok(short_way)
+    }
+
+    /// Takes one lane after the other; those that were lost go at their next turn.
+    fn lanes(&self) -> impl Iterator<Item = MutexGuard<'_, Lane>> {
+        self.lanes.iter().filter_map(|lane| lane.lock().ok())
     }
 
     /// Takes readers' words in, within bounds; tells whether there may be more.
@@ -339,12 +359,12 @@ impl Agent {
                 let size_bytes = received.bytes.len();
                 match Datagram::decode(received.bytes) {
                     Ok(Datagram::Report(report)) => {
-                        let lanes = self.lanes.iter_mut().filter(|lane| lane.stream() == report.stream);
-                        lanes.for_each(|lane| lane.on_report(now, &report, size_bytes));
+                        let lanes = self.lanes().filter(|lane| lane.stream() == report.stream);
+                        lanes.for_each(|mut lane| lane.on_report(now, &report, size_bytes));
                     }
                     Ok(Datagram::Request(request)) => {
-                        let lanes = self.lanes.iter_mut().filter(|lane| lane.stream() == request.stream);
-                        lanes.for_each(|lane| lane.on_request(now));
+                        let lanes = self.lanes().filter(|lane| lane.stream() == request.stream);
+                        lanes.for_each(|mut lane| lane.on_request(now));
                     }
                     Ok(_) | Err(_) => tracing::debug!("a stray datagram from {}", received.from),
                 }
@@ -382,4 +402,4 @@ fn report_address(config: &SendConfig, v6: bool) -> SocketAddr {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

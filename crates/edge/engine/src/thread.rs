@@ -83,18 +83,18 @@ impl<C: Send + 'static> AgentThread<C> {
     pub(crate) fn start(
         name: &str,
         tuning: ThreadTuning,
+        commands: mpsc::Sender<C>,
         bell: AgentBell,
         stop: fn() -> C,
-        run: impl FnOnce(mpsc::Receiver<C>) + Send + 'static,
+        run: impl FnOnce() + Send + 'static,
     ) -> io::Result<Self> {
-        let (commands, taken) = mpsc::channel();
         let (tell, told) = mpsc::channel();
         let thread = std::thread::Builder::new().name(name.into()).spawn(move || {
             let tuned = tuning.apply();
             let may_run = tuned.is_ok();
             let _ = tell.send(tuned);
             if may_run {
-                run(taken);
+                run();
             }
         })?;
         told.recv().map_err(io::Error::other)??;

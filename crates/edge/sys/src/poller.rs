@@ -104,15 +104,34 @@ impl Poller {
     /// What the kernel says.
     pub fn wait(&mut self, deadline: Option<Instant>) -> io::Result<&[Ready]> {
         self.ready.clear();
+        loop {
+            let timer_rang = self.wait_once(deadline)?;
+            // A timer that rang for an earlier wait's deadline says nothing to this one.
+            let is_early = timer_rang && deadline.is_none_or(|deadline| clock::monotonic() < deadline);
+            if !is_early || !self.ready.is_empty() {
+                return Ok(&self.ready);
+            }
+        }
+    }
+
+    /// Waits for descriptors or the timer; tells whether it was the timer.
+    fn wait_once(&mut self, deadline: Option<Instant>) -> io::Result<bool> {
         let passed = deadline.is_some_and(|deadline| deadline <= clock::monotonic());
-        if !passed && self.armed != deadline {
+        // A timer that rings too early costs one look at the clock; setting it costs a system call, and whoever moves a
+        // deadline on with every datagram would pay for each.
+        let rings_in_time = match (self.armed, deadline) {
+            (Some(armed), Some(deadline)) => armed <= deadline,
+            (_, None) => true,
+            (None, Some(_)) => false,
+        };
+        if !passed && !rings_in_time {
             self.arm(deadline)?;
         }
         let timeout = passed.then_some(&NEVER);
         let mut events = [MaybeUninit::<epoll::Event>::uninit(); EVENTS_PER_WAIT];
         let events = match epoll::wait(&self.epoll, &mut events, timeout) {
             Ok((events, _)) => events,
-            Err(Errno::INTR) => return Ok(&[]),
+            Err(Errno::INTR) => return Ok(false),
             Err(other) => return Err(other.into()),
         };
         let mut timer_rang = false;
@@ -127,7 +146,7 @@ impl Poller {
         if timer_rang {
             self.arm(None)?;
         }
-        Ok(&self.ready)
+        Ok(timer_rang)
     }
 
     fn arm(&mut self, deadline: Option<Instant>) -> io::Result<()> {

@@ -46,14 +46,17 @@ struct Elsewhere {
     awaited: Option<Instant>,
 }
 
-/// The agent as its thread has it.
+/// The agent as whoever drives it has it.
 pub(super) struct Agent {
     config: ReceiveConfig,
+    commands: mpsc::Receiver<Command>,
     bell: AgentBell,
     poller: Poller,
     batch: ReceiveBatch,
-    /// Room for what the poller says.
+    /// What woke the agent, until it has followed that.
     ready: Vec<Ready>,
+    /// A moment before the sockets were asked for that.
+    asked: Instant,
     announcements: Option<ReceiveSocket>,
     directory: Directory,
     ports: BTreeMap<PortToken, Port>,
@@ -78,6 +81,7 @@ impl Agent {
     /// Makes an agent that is ready to run.
     pub(super) fn open(
         config: ReceiveConfig,
+        commands: mpsc::Receiver<Command>,
         bell: AgentBell,
         registry: Arc<Registry>,
     ) -> Result<Self, ReceiveError> {
@@ -87,10 +91,12 @@ impl Agent {
         Ok(Self {
             reply: ReplySockets::new(config.interface.clone()),
             config,
+            commands,
             bell,
             poller,
             batch: ReceiveBatch::for_trains(),
             ready: Vec::new(),
+            asked: clock::monotonic(),
             announcements: None,
             directory: Directory::new(),
             ports: BTreeMap::new(),
@@ -106,44 +112,49 @@ impl Agent {
         })
     }
 
-    pub(super) fn run(mut self, commands: &mpsc::Receiver<Command>) {
-        while !self.stopping {
-            self.take_commands(commands);
-            // Time passes for a machine only up to the moment at which its socket was known to be empty:
-            // what lies unread must not be taken for silence.
-            let now = clock::monotonic();
-            let busy = self.receive_ready(now);
-            let deadline = self.advance_all();
-            self.leave_unwanted();
-            self.inlets.ring_bell();
-            if !busy {
-                self.sleep(deadline, commands);
-            }
-        }
-        self.leave_all();
+    /// Does what is to be done now; returns when there is more to do, `None` for at once.
+    pub(super) fn turn(&mut self) -> Option<Instant> {
+        self.take_commands();
+        // Time passes for a machine only up to the moment at which its socket was known to be empty:
+        // what lies unread must not be taken for silence.
+        let now = clock::monotonic();
+        let busy = self.receive_ready(now);
+        let deadline = self.advance_all();
+        self.leave_unwanted();
+        self.inlets.ring_bell();
+        (!busy).then_some(deadline)
     }
 
-    fn sleep(&mut self, deadline: Instant, commands: &mpsc::Receiver<Command>) {
+    /// Sleeps until something comes, or is due; not if the agent `is_wanted` by somebody else.
+    pub(super) fn sleep(&mut self, deadline: Instant, is_wanted: impl FnOnce() -> bool) {
         if self.config.thread.idle.stays_awake() {
             return;
         }
-        self.bell.falling_asleep();
-        // Commands that came before this line were written before the bell was asked: look once more.
-        let deadline = match commands.try_recv() {
+        self.bell.falling_asleep(deadline);
+        // What came before this line was written before the bell was asked: look once more.
+        let is_awaited = match self.commands.try_recv() {
             Ok(command) => {
                 self.take(command);
-                clock::monotonic()
+                true
             }
-            Err(_) => deadline,
+            Err(_) => is_wanted(),
         };
-        if let Err(error) = self.poller.wait(Some(deadline)) {
-            tracing::error!("the receiving agent cannot wait for events: {error}");
-        }
-        self.bell.awake();
+        let deadline = if is_awaited { clock::monotonic() } else { deadline };
+        self.ask_sockets(deadline);
+        self.bell.awake(self.ready.iter().any(|it| it.token == WAKEUP));
     }
 
-    fn take_commands(&mut self, commands: &mpsc::Receiver<Command>) {
-        while let Ok(command) = commands.try_recv() {
+    pub(super) const fn is_stopping(&self) -> bool {
+        self.stopping
+    }
+
+    /// Leaves everything, and closes the rings.
+    pub(super) fn end(mut self) {
+        self.leave_all();
+    }
+
+    fn take_commands(&mut self) {
+        while let Ok(command) = self.commands.try_recv() {
             self.take(command);
         }
     }
@@ -346,34 +357,44 @@ impl Agent {
 
     /// Reads the sockets that have something, within bounds; tells whether there may be more.
     ///
-    /// `now` is a moment before the sockets were asked: those that have nothing, and those that are read to
-    /// their end, were empty later than that.
+    /// `now` is a moment before that: those that are read to their end were empty later.
     fn receive_ready(&mut self, now: Instant) -> bool {
-        let mut ready = std::mem::take(&mut self.ready);
-        ready.clear();
-        match self.poller.wait(Some(now)) {
-            Ok(some) => ready.extend_from_slice(some),
-            Err(error) => {
-                tracing::error!("the receiving agent cannot ask its sockets: {error}");
-                return false;
-            }
+        if self.ready.is_empty() {
+            self.ask_sockets(now);
         }
+        let ready = std::mem::take(&mut self.ready);
         if ready.iter().any(|it| it.token == ANNOUNCEMENTS) {
             self.hear_announcements();
         }
         let all_were_told = ready.len() < sys::EVENTS_PER_WAIT;
         let mut busy = !all_were_told;
         for (token, port) in &mut self.ports {
-            let has_some = ready.iter().any(|it| it.token == *token);
-            let more = has_some && receive(*token, port, &mut self.batch, &mut self.inlets, &mut self.reply);
-            if !more && (has_some || all_were_told) {
-                port.was_empty(now);
+            if ready.iter().any(|it| it.token == *token) {
+                let more = receive(*token, port, &mut self.batch, &mut self.inlets, &mut self.reply);
+                if !more {
+                    port.was_empty(now);
+                }
+                busy |= more;
+            } else if all_were_told {
+                port.was_empty(self.asked);
             }
-            busy |= more;
         }
         self.ready = ready;
+        self.ready.clear();
         self.settle_conflicts();
         busy
+    }
+
+    /// Asks which sockets have something, and waits for one until `deadline`.
+    ///
+    /// Those that are not told have nothing, and had nothing when they were asked: nobody else reads them.
+    fn ask_sockets(&mut self, deadline: Instant) {
+        self.ready.clear();
+        self.asked = clock::monotonic();
+        match self.poller.wait(Some(deadline)) {
+            Ok(ready) => self.ready.extend_from_slice(ready),
+            Err(error) => tracing::error!("the receiving agent cannot ask its sockets: {error}"),
+        }
     }
 
     /// Leaves each stream that comes in at several sockets to one of them.

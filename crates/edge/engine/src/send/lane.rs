@@ -42,7 +42,8 @@ pub(super) struct Lane {
     destinations: Vec<SocketAddr>,
     shared: Arc<OutletShared>,
     announcement: Announcement,
-    next_announcement: Instant,
+    /// `None` where there is no multicast.
+    next_announcement: Option<Instant>,
     random: Random,
     next_status: Instant,
     next_index: u64,
@@ -66,6 +67,8 @@ pub(super) struct Lane {
     gave_up: bool,
     /// The agent's poller tells when the socket has room.
     pub(super) is_watched: bool,
+    /// The publisher's thread had a turn since the agent's last: what is due next has changed.
+    was_taken: bool,
     injection: f64,
     warned: Vec<Stage>,
     path_errors: Vec<PathError>,
@@ -156,6 +159,7 @@ impl Lane {
             held_since: now,
             gave_up: false,
             is_watched: false,
+            was_taken: false,
             machine,
             reader,
             record: Vec::new(),
@@ -163,7 +167,7 @@ impl Lane {
             destinations: config.destinations.clone(),
             shared,
             announcement,
-            next_announcement: now,
+            next_announcement: Some(now),
             random: Random::for_purpose(config.epoch.life, "announcements"),
             next_status: now,
             next_index: 0,
@@ -203,6 +207,11 @@ impl Lane {
         &self.socket
     }
 
+    /// Tells whether the agent must have a turn before it sleeps.
+    pub(super) fn needs_turn(&self) -> bool {
+        self.was_taken || self.has_input()
+    }
+
     /// Tells whether the publisher has written or said something since the last turn that can be followed now.
     pub(super) fn has_input(&self) -> bool {
         if self.waits_for_socket() {
@@ -225,7 +234,20 @@ impl Lane {
 
     /// Does what is to be done now, within bounds that leave the other publishers their turn.
     pub(super) fn turn(&mut self, now: Instant, announce_to: Option<SocketAddr>) -> Turn {
+        self.was_taken = false;
         self.announce(now, announce_to);
+        self.send_what_is_due(now)
+    }
+
+    /// The same for the publisher's own thread. What takes the agent's poller is left to the agent, who sees that there
+    /// was a turn.
+    pub(super) fn turn_of_publisher(&mut self, now: Instant) -> Turn {
+        let turn = self.send_what_is_due(now);
+        self.was_taken = true;
+        if self.waits_for_socket() { Turn::Busy } else { turn }
+    }
+
+    fn send_what_is_due(&mut self, now: Instant) -> Turn {
         self.follow_injection(now);
         let mut idle = None;
         for _ in 0..MAX_TRAINS_PER_TURN {
@@ -243,16 +265,22 @@ impl Lane {
         }
         match idle {
             Some(deadline) if !self.has_input() && deadline.is_none_or(|deadline| deadline > now) => {
-                Turn::Until(Instant::earlier(deadline, Some(self.next_announcement)))
+                Turn::Until(Instant::earlier(deadline, self.next_announcement))
             }
             _ => Turn::Busy,
         }
     }
 
     fn announce(&mut self, now: Instant, to: Option<SocketAddr>) {
-        let Some(to) = to.filter(|_| now >= self.next_announcement) else { return };
+        let Some(to) = to else {
+            self.next_announcement = None;
+            return;
+        };
+        if self.next_announcement.is_some_and(|due| now < due) {
+            return;
+        }
         let spread = 1.0 + ANNOUNCE_SPREAD * (self.random.unit() - 0.5);
-        self.next_announcement = now + ANNOUNCE_INTERVAL.mul_f64(spread);
+        self.next_announcement = Some(now + ANNOUNCE_INTERVAL.mul_f64(spread));
         let mut datagram = [0; wire::MIN_DATAGRAM_BYTES];
         if let Ok(size_bytes) = self.announcement.encode(&mut datagram) {
             // An announcement that did not leave is repeated in a second: nothing to book.

@@ -17,6 +17,7 @@ use units::{Epoch, WallTime};
 use wire::{Clock, Description, SampleTotals, Totals};
 
 use super::Departures;
+use super::short_way::ShortWay;
 use crate::bell::AgentBell;
 use crate::host::HostRings;
 use crate::ledger_page::{LedgerPage, write_page};
@@ -86,6 +87,7 @@ pub(super) struct Link {
     pub(super) guard: Guard,
     pub(super) shared: Arc<OutletShared>,
     pub(super) bell: AgentBell,
+    pub(super) short_way: Option<ShortWay>,
 }
 
 /// What agent and publisher tell each other beside the ring.
@@ -159,6 +161,18 @@ impl Outlet {
         outlet
     }
 
+    /// From now on sends few samples itself rather than wake the agent for them.
+    pub(super) fn may_take(&mut self, short_way: ShortWay) {
+        if let Some(link) = &mut self.link {
+            link.short_way = Some(short_way);
+        }
+    }
+
+    #[cfg(test)]
+    pub(super) fn link_mut(&mut self) -> &mut Link {
+        self.link.as_mut().expect("a publisher with a network")
+    }
+
     /// Returns the index of the next sample.
     #[must_use]
     pub const fn next_index(&self) -> u64 {
@@ -223,7 +237,10 @@ impl Outlet {
             self.next_index += samples;
             self.totals[0] += samples * self.elements_per_sample;
         }
-        self.ring_bells();
+        self.wake_readers();
+        if let Some(link) = &mut self.link {
+            link.samples_wait(bytes.len());
+        }
         Ok(())
     }
 
@@ -238,7 +255,10 @@ impl Outlet {
         self.put_record(&Record::Gap(self.epoch, gap))?;
         self.next_index += samples;
         self.totals[1] += count;
-        self.ring_bells();
+        self.wake_readers();
+        if let Some(link) = &self.link {
+            link.bell.ring();
+        }
         Ok(())
     }
 
@@ -298,13 +318,11 @@ impl Outlet {
         }
     }
 
-    /// Wakes whoever waits for samples, here and in other processes.
-    fn ring_bells(&mut self) {
+    /// Wakes whoever waits for samples on this host, here and in other processes.
+    fn wake_readers(&mut self) {
         self.write_page();
-        let Some(writer) = &self.writer else { return };
-        writer.ring_bell();
-        if let Some(link) = &self.link {
-            link.bell.ring();
+        if let Some(writer) = &self.writer {
+            writer.ring_bell();
         }
     }
 
@@ -315,7 +333,10 @@ impl Outlet {
         let ended = Record::Ended { epoch: self.epoch, state: AccountState::Closed, datagrams: None };
         self.put_record(&ended).expect("the smallest ring holds it");
         self.page.ended(self.epoch);
-        self.ring_bells();
+        self.wake_readers();
+        if let Some(link) = &self.link {
+            link.bell.ring();
+        }
         // Closes the ring, after which nothing comes.
         self.writer = None;
         let Some(link) = &self.link else { return };
@@ -324,6 +345,19 @@ impl Outlet {
         let mut status = link.shared.status();
         while !status.finished {
             status = link.shared.finished.wait(status).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
+
+impl Link {
+    /// Sees to it that what was just written leaves.
+    fn samples_wait(&mut self, size_bytes: usize) {
+        if self.bell.sleeps_until().is_none() {
+            return;
+        }
+        let may_sleep = |way: &mut ShortWay| way.take(size_bytes, &self.bell);
+        if !self.short_way.as_mut().is_some_and(may_sleep) {
+            self.bell.wake();
         }
     }
 }

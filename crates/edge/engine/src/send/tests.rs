@@ -16,11 +16,11 @@ use crate::{HostRings, LifeOnPage, read_ledger_page};
 /// Long enough that a test which reaches it has failed.
 const WATCHDOG: Duration = Duration::from_secs(30);
 
-fn send_config() -> SendConfig {
+pub(crate) fn send_config() -> SendConfig {
     SendConfig { interface: None, ttl: None, announce_to: None, thread: ThreadTuning::default() }
 }
 
-fn outlet_config(destinations: Vec<SocketAddr>) -> OutletConfig {
+pub(crate) fn outlet_config(destinations: Vec<SocketAddr>) -> OutletConfig {
     let rate = SampleRate::hz(1_000_000).unwrap();
     OutletConfig {
         description: Description {
@@ -45,18 +45,18 @@ fn outlet_config(destinations: Vec<SocketAddr>) -> OutletConfig {
 }
 
 /// Takes a port of this host that somebody listens at for as long as the socket lives.
-fn listener() -> (UdpSocket, SocketAddr) {
+pub(super) fn listener() -> (UdpSocket, SocketAddr) {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     let address = socket.local_addr().unwrap();
     (socket, address)
 }
 
 /// Opens a publisher without an agent's thread.
-fn opened(config: &OutletConfig) -> (Outlet, Lane) {
+pub(super) fn opened(config: &OutletConfig) -> (Outlet, Lane) {
     let (writer, ring) = ring::ring(config.ring_bytes);
     let (reader, guard) = ring.guarded_reader();
     let shared = Arc::new(OutletShared::new());
-    let link = Link { guard, shared: Arc::clone(&shared), bell: AgentBell::new().unwrap() };
+    let link = Link { guard, shared: Arc::clone(&shared), bell: AgentBell::new().unwrap(), short_way: None };
     let outlet = Outlet::new(config, writer, Some(link));
     let surroundings = Surroundings { interface: None, ttl: None };
     let lane = Lane::open(config, reader, shared, &surroundings, clock::monotonic()).unwrap();

@@ -1,0 +1,238 @@
+//! Who drives the agent: its own thread, or the reader that would only wait for it.
+//!
+//! A reader that sleeps until the agent's thread has received something is woken behind it: two threads wake up, one after
+//! the other, for one datagram. The only reader of a process can spare itself that. While it waits it has the *watch*:
+//! it does in its own thread what the agent's would do, which keeps out of the way, and relieves it when it has been
+//! away for a millisecond (leader and followers, after Schmidt et al., *Pattern-Oriented Software Architecture* 2).
+
+use std::sync::atomic::AtomicUsize;
+use std::sync::{Condvar, Mutex, PoisonError};
+use std::time::Duration;
+
+use ring::sync::{AtomicU64, Ordering, fence};
+use sys::clock;
+use units::Instant;
+
+use super::agent::Agent;
+use crate::bell::AgentBell;
+
+/// How long a reader may be away before the agent's thread does its work: a socket's buffer holds more than that.
+const RELIEF: Duration = Duration::from_millis(1);
+/// A reader that has waited for so long wakes the agent's thread when it goes, which need not look round until then.
+const LONG_WATCH: Duration = Duration::from_millis(100);
+
+/// Who has the watch.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Taken {
+    /// The agent's thread.
+    ByItsThread,
+    /// A reader, since then.
+    ByReader(Instant),
+    /// A reader, who went away then.
+    Left(Instant),
+}
+
+/// An agent, and who drives it.
+pub(super) struct Watch {
+    /// `None` once the agent has ended.
+    agent: Mutex<Option<Agent>>,
+    /// Wakes whoever sleeps in the agent's poller.
+    bell: AgentBell,
+    /// A [`Taken`].
+    taken: AtomicU64,
+    /// Where the agent's thread sleeps during a long watch.
+    rest: Mutex<()>,
+    called: Condvar,
+    /// How many readers the agent has in this process.
+    readers: AtomicUsize,
+    /// Whether readers may have the watch at all.
+    is_shared: bool,
+}
+
+impl Watch {
+    pub(super) fn new(agent: Agent, bell: AgentBell, is_shared: bool) -> Self {
+        Self {
+            agent: Mutex::new(Some(agent)),
+            bell,
+            taken: AtomicU64::new(Taken::ByItsThread.encode()),
+            rest: Mutex::new(()),
+            called: Condvar::new(),
+            readers: AtomicUsize::new(0),
+            is_shared,
+        }
+    }
+
+    /// What the agent's thread does: drives the agent while no reader does, until it is stopped.
+    pub(super) fn keep(&self) {
+        let is_wanted = || self.taken() != Taken::ByItsThread;
+        loop {
+            self.wait_for_relief();
+            let Ok(mut place) = self.agent.lock() else { break };
+            let Some(agent) = place.as_mut() else { return };
+            while !agent.is_stopping() && !is_wanted() {
+                if let Some(deadline) = agent.turn() {
+                    agent.sleep(deadline, is_wanted);
+                }
+            }
+            if agent.is_stopping() {
+                break;
+            }
+        }
+        // Stopped, or left by a panic of whoever had it: its readers get what there is, and who asks gets no answer.
+        let mut place = self.agent.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(agent) = place.take() {
+            agent.end();
+        }
+    }
+
+    /// Has the watch until `look` finds something or `deadline` has come; `None` at the deadline, or if the agent has ended.
+    pub(super) fn stand<T>(
+        &self,
+        deadline: Option<Instant>,
+        mut look: impl FnMut() -> Option<T>,
+    ) -> Option<T> {
+        let mut standing = Standing::begin(self);
+        // An agent that was left by a panic is its thread's business.
+        let mut place = self.agent.lock().ok()?;
+        let agent = place.as_mut()?;
+        while !agent.is_stopping() {
+            let next = agent.turn();
+            if let Some(found) = look() {
+                standing.is_flooded = next.is_none();
+                return Some(found);
+            }
+            if deadline.is_some_and(|deadline| deadline <= clock::monotonic()) {
+                return None;
+            }
+            if let Some(next) = next {
+                agent.sleep(deadline.map_or(next, |deadline| deadline.min(next)), || false);
+            }
+        }
+        None
+    }
+
+    /// Lets the agent follow a command at once that came while a reader is away and its thread rests.
+    pub(super) fn serve(&self) {
+        if matches!(self.taken(), Taken::Left(_))
+            && let Ok(mut place) = self.agent.try_lock()
+            && let Some(agent) = place.as_mut()
+        {
+            agent.turn();
+        }
+    }
+
+    /// Tells whether a reader may have the watch: the only one, at an agent whose thread is like any other and is not at
+    /// work, since then there is news in a moment.
+    pub(super) fn may_be_taken(&self) -> bool {
+        let is_at_work = || self.taken() == Taken::ByItsThread && self.bell.sleeps_until().is_none();
+        self.is_shared && self.readers.load(Ordering::Relaxed) == 1 && !is_at_work()
+    }
+
+    pub(super) fn reader_came(&self) {
+        self.readers.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn reader_went(&self) {
+        self.readers.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    fn taken(&self) -> Taken {
+        // Relaxed: it only says who is to lock the agent; the lock carries the rest.
+        Taken::decode(self.taken.load(Ordering::Relaxed))
+    }
+
+    /// Keeps the agent's thread out of the way of a reader that has the watch, or left it a moment ago.
+    fn wait_for_relief(&self) {
+        loop {
+            // Before the look at who has it: see where a standing ends.
+            let now = clock::monotonic();
+            let taken = self.taken();
+            match taken {
+                Taken::ByItsThread => return,
+                Taken::ByReader(since) if now.since(since) >= LONG_WATCH => {
+                    self.rest(crate::MAX_SLEEP, taken);
+                }
+                Taken::ByReader(_) => self.rest(RELIEF, taken),
+                Taken::Left(when) if now.since(when) < RELIEF => {
+                    self.rest(RELIEF - now.since(when), taken);
+                }
+                Taken::Left(_) => {
+                    let (left, own) = (taken.encode(), Taken::ByItsThread.encode());
+                    // Fails if the reader came back: then it goes on.
+                    let _ = self.taken.compare_exchange(left, own, Ordering::Relaxed, Ordering::Relaxed);
+                }
+            }
+        }
+    }
+
+    /// Sleeps for so long, or until the agent's thread is called, if things are as they were `seen`.
+    fn rest(&self, time: Duration, seen: Taken) {
+        let rest = self.rest.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.taken() == seen {
+            let _ = self.called.wait_timeout(rest, time);
+        }
+    }
+
+    /// Wakes the agent's thread while it keeps out of the way.
+    fn call(&self) {
+        // Whoever rests has looked for the last time who has the watch, and waits; or has yet to look.
+        drop(self.rest.lock().unwrap_or_else(PoisonError::into_inner));
+        self.called.notify_one();
+    }
+}
+
+/// A reader's watch, from its wish to have it until it goes away, however that happens.
+struct Standing<'w> {
+    watch: &'w Watch,
+    since: Instant,
+    /// There is more in the sockets than was taken: the agent's thread goes on while the reader looks at what it has.
+    is_flooded: bool,
+}
+
+impl<'w> Standing<'w> {
+    fn begin(watch: &'w Watch) -> Self {
+        let since = clock::monotonic();
+        watch.taken.store(Taken::ByReader(since).encode(), Ordering::Relaxed);
+        // If the agent's thread has it and sleeps. Otherwise it looks once more before it does.
+        watch.bell.ring();
+        Self { watch, since, is_flooded: false }
+    }
+}
+
+impl Drop for Standing<'_> {
+    fn drop(&mut self) {
+        let Self { watch, since, is_flooded } = *self;
+        let now = clock::monotonic();
+        let left = if is_flooded { Taken::ByItsThread } else { Taken::Left(now) };
+        watch.taken.store(left.encode(), Ordering::Relaxed);
+        // The agent's thread reads the clock, then looks who has the watch, then rests; here it is the other way round, so
+        // that one of the two sees the other.
+        fence(Ordering::SeqCst);
+        if is_flooded || clock::monotonic().since(since) >= LONG_WATCH {
+            watch.call();
+        }
+    }
+}
+
+impl Taken {
+    /// Packs it into one word: a moment in the upper 62 bits, 146 years of nanoseconds.
+    const fn encode(self) -> u64 {
+        match self {
+            Self::ByItsThread => 0,
+            Self::ByReader(since) => since.as_nanos() << 2 | 1,
+            Self::Left(when) => when.as_nanos() << 2 | 2,
+        }
+    }
+
+    const fn decode(word: u64) -> Self {
+        let when = Instant::from_nanos(word >> 2);
+        match word & 3 {
+            0 => Self::ByItsThread,
+            1 => Self::ByReader(when),
+            _ => Self::Left(when),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

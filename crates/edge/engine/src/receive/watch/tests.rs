@@ -1,0 +1,206 @@
+//! Readers that drive an agent whose thread does not run, or that comes back when they are away.
+
+use std::net::SocketAddr;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, mpsc};
+use std::thread::JoinHandle;
+
+use cast::receive::ReaderIdentity;
+use ledger::BookConfig;
+use sample::StreamPattern;
+use sys::ReceiveTechniques;
+use units::{ReaderId, SampleRate, WallTime};
+
+use super::*;
+use crate::receive::inlet::Registry;
+use crate::receive::{Command, PortStatus, ReceiveConfig, ReceivesFor};
+use crate::send::tests::{outlet_config, send_config};
+use crate::thread::ThreadTuning;
+use crate::{Outlet, SendAgent};
+
+/// Long enough that a test which reaches it has failed.
+const WATCHDOG: Duration = Duration::from_secs(30);
+
+/// An agent that receives at an address of this host, and a publisher that sends there.
+struct Scene {
+    watch: Arc<Watch>,
+    registry: Arc<Registry>,
+    commands: mpsc::Sender<Command>,
+    bell: AgentBell,
+    address: SocketAddr,
+    outlet: Outlet,
+    _sender: SendAgent,
+}
+
+impl Scene {
+    fn new() -> Self {
+        let (registry, bell) = (Arc::new(Registry::default()), AgentBell::new().unwrap());
+        let (commands, taken) = mpsc::channel();
+        let config = ReceiveConfig {
+            interface: None,
+            announcements: "127.0.0.1:0".parse().unwrap(),
+            range: "239.84.255.255".parse().unwrap(),
+            buffer_bytes: 1 << 20,
+            techniques: ReceiveTechniques::default(),
+            busy_poll: None,
+            thread: ThreadTuning::default(),
+            reader: ReaderIdentity { id: ReaderId(1), name: "reader".into(), receive_buffer_bytes: 0 },
+            book: BookConfig::default(),
+            host: None,
+            receives_for: ReceivesFor::Process,
+        };
+        let mut agent = Agent::open(config, taken, bell.clone(), Arc::clone(&registry)).unwrap();
+        let address = free_address();
+        let (told, joined) = mpsc::channel();
+        commands.send(Command::Select(StreamPattern::all())).unwrap();
+        commands.send(Command::Listen(address, told)).unwrap();
+        agent.turn();
+        joined.recv().unwrap().unwrap();
+        let sender = SendAgent::start(send_config(), false).unwrap();
+        let outlet = sender.open(outlet_config(vec![address])).unwrap();
+        let watch = Arc::new(Watch::new(agent, bell.clone(), true));
+        watch.reader_came();
+        Self { watch, registry, commands, bell, address, outlet, _sender: sender }
+    }
+
+    /// Starts what the agent's thread does.
+    fn start_thread(&self) -> JoinHandle<()> {
+        let watch = Arc::clone(&self.watch);
+        std::thread::spawn(move || watch.keep())
+    }
+
+    fn publish(&mut self) {
+        let rate = SampleRate::hz(1_000_000).unwrap();
+        self.outlet.write(WallTime::from_nanos(0), &[0; 8], rate).unwrap();
+    }
+
+    /// What a reader looks for: a stream that has come in.
+    fn look(&self) -> impl FnMut() -> Option<usize> + use<'_> {
+        || Some(self.registry.inlets().len()).filter(|count| *count > 0)
+    }
+
+    /// Asks as any thread may, and waits for the answer.
+    fn ask(&self) -> Result<Vec<PortStatus>, mpsc::RecvTimeoutError> {
+        let (told, answer) = mpsc::channel();
+        self.commands.send(Command::Ports(told)).unwrap();
+        self.bell.ring();
+        answer.recv_timeout(WATCHDOG)
+    }
+
+    fn stop(&self, thread: JoinHandle<()>) {
+        self.commands.send(Command::Stop).unwrap();
+        self.bell.ring();
+        thread.join().unwrap();
+    }
+}
+
+/// Returns an address of this host where nobody listens yet.
+fn free_address() -> SocketAddr {
+    std::net::UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
+}
+
+fn deadline() -> Option<Instant> {
+    Some(clock::monotonic() + WATCHDOG)
+}
+
+#[test]
+fn who_has_the_watch_fits_into_a_word() {
+    let now = clock::monotonic();
+    for taken in [Taken::ByItsThread, Taken::ByReader(now), Taken::Left(now)] {
+        assert!(Taken::decode(taken.encode()) == taken);
+    }
+}
+
+#[test]
+fn a_reader_receives_without_the_agents_thread() {
+    let mut scene = Scene::new();
+    scene.publish();
+    assert_eq!(scene.watch.stand(deadline(), scene.look()), Some(1));
+}
+
+#[test]
+fn a_reader_goes_when_its_time_is_over() {
+    let scene = Scene::new();
+    let soon = clock::monotonic() + Duration::from_millis(2);
+    assert_eq!(scene.watch.stand(Some(soon), || None::<()>), None);
+    assert!(clock::monotonic() >= soon);
+}
+
+#[test]
+fn a_command_reaches_the_agent_while_a_reader_has_the_watch() {
+    let scene = Scene::new();
+    let (watch, is_answered) = (Arc::clone(&scene.watch), Arc::new(AtomicBool::new(false)));
+    let seen = Arc::clone(&is_answered);
+    let look = move || seen.load(Ordering::Relaxed).then_some(());
+    let reader = std::thread::spawn(move || watch.stand(deadline(), look));
+    // There is nobody else who could answer.
+    assert_eq!(scene.ask().unwrap().len(), 1);
+    is_answered.store(true, Ordering::Relaxed);
+    scene.bell.ring();
+    assert_eq!(reader.join().unwrap(), Some(()));
+}
+
+#[test]
+fn the_agents_thread_goes_on_when_the_reader_does_not_come_back() {
+    let mut scene = Scene::new();
+    let thread = scene.start_thread();
+    for watch in [Duration::ZERO, LONG_WATCH + RELIEF] {
+        let until = clock::monotonic() + watch;
+        assert_eq!(scene.watch.stand(Some(until), || None::<()>), None);
+        assert_eq!(scene.ask().unwrap().len(), 1);
+    }
+    scene.publish();
+    let patience = WATCHDOG;
+    assert_eq!(scene.registry.bell.wait_until(patience, scene.look()), Some(1), "nobody stands");
+    scene.stop(thread);
+}
+
+#[test]
+fn a_reader_that_has_something_leaves_a_flood_to_the_agents_thread() {
+    let scene = Scene::new();
+    let flood = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    for _ in 0..8 * sys::BATCH_DATAGRAMS {
+        flood.send_to(&[0; 64], scene.address).unwrap();
+    }
+    assert_eq!(scene.watch.stand(deadline(), || Some(())), Some(()));
+    assert!(scene.watch.taken() == Taken::ByItsThread, "and it was not taken to the end");
+    // What the reader does when there is no flood.
+    while scene.watch.stand(deadline(), || Some(())).is_some() && scene.watch.taken() == Taken::ByItsThread {}
+    assert!(matches!(scene.watch.taken(), Taken::Left(_)));
+}
+
+#[test]
+fn a_command_for_an_agent_whose_reader_is_away_is_followed_at_once() {
+    let scene = Scene::new();
+    assert_eq!(scene.watch.stand(Some(clock::monotonic()), || None::<()>), None);
+    let (told, answer) = mpsc::channel();
+    scene.commands.send(Command::Ports(told)).unwrap();
+    // There is no thread that could.
+    scene.watch.serve();
+    assert_eq!(answer.try_recv().unwrap().len(), 1);
+}
+
+#[test]
+fn only_the_only_reader_may_have_the_watch_of_an_agent_that_is_not_at_work() {
+    let scene = Scene::new();
+    assert!(!scene.watch.may_be_taken());
+    scene.bell.falling_asleep(clock::monotonic() + WATCHDOG);
+    assert!(scene.watch.may_be_taken());
+    scene.watch.reader_came();
+    assert!(!scene.watch.may_be_taken());
+    scene.watch.reader_went();
+    assert!(scene.watch.may_be_taken());
+}
+
+#[test]
+fn nobody_waits_for_an_agent_that_a_reader_left_by_a_panic() {
+    let scene = Scene::new();
+    let thread = scene.start_thread();
+    let watch = Arc::clone(&scene.watch);
+    let reader =
+        std::thread::spawn(move || watch.stand(deadline(), || -> Option<()> { panic!("as planned") }));
+    assert!(reader.join().is_err());
+    thread.join().unwrap();
+    assert!(scene.commands.send(Command::Stop).is_err(), "who asks learns that the agent has ended");
+    assert_eq!(scene.watch.stand(deadline(), || Some(())), None);
+}
