@@ -181,7 +181,16 @@ pub(crate) const SUITES: &[Suite] = &[
         lane: Lane::Full,
         steps: &[
             Step::Cargo(&["build", "--package", "tallycast-cli"]),
-            Step::Cargo(&["build", "--package", "tallycast", "--examples"]),
+            // Beside the command: on its own the library would be built with other features, all over again.
+            Step::Cargo(&[
+                "build",
+                "--package",
+                "tallycast-cli",
+                "--package",
+                "tallycast",
+                "--bins",
+                "--examples",
+            ]),
         ],
         ..CHECK
     },
