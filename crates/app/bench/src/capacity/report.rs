@@ -6,16 +6,14 @@ use std::net::SocketAddr;
 
 use probe::Summary;
 use serde::{Deserialize, Serialize};
-use sys::clock;
 
 use super::message::{Plan, Received};
 use super::options::{Calls, Options, Structure};
 use super::send::Sent;
-use crate::host;
 use crate::host_state::HostState;
 use crate::processor_time::Shares;
 use crate::report::noise::{Elsewhere, spreads};
-use crate::report::{Conclusion, Row, RowNames, Start, State, Used};
+use crate::report::{Conclusion, End, Row, RowNames, Start, State, Used};
 use crate::source_002;
 use crate::throughput::{Account, Rate};
 
@@ -140,20 +138,6 @@ pub struct Socket {
     pub drops: u64,
     /// What each that received at it got.
     pub received: Vec<u64>,
-}
-
-/// How it ended.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct End {
-    /// UTC, in nanoseconds since 1970.
-    pub time_ns: i64,
-    /// Whether all points are there.
-    pub state: State,
-    /// What is to be known beside.
-    pub notes: Vec<String>,
-    /// Tasks ready to run on the client's host, averaged over the last minute.
-    pub load_1min: Option<f64>,
 }
 
 impl Run {
@@ -305,7 +289,7 @@ impl Builder {
         server: HostState,
     ) -> Self {
         let start = Start::now(peer, client, server, Settings::of(options, senders));
-        let end = End { time_ns: 0, state: State::Complete, notes: Vec::new(), load_1min: None };
+        let end = End::open();
         let (points, rows, conclusions) = (Vec::new(), Vec::new(), Vec::new());
         let format = FORMAT.to_owned();
         let report = Report { format, version: VERSION, start, points, rows, conclusions, end };
@@ -348,9 +332,7 @@ impl Builder {
     }
 
     pub(super) fn note(&mut self, note: &str) {
-        if !self.report.end.notes.iter().any(|known| known == note) {
-            self.report.end.notes.push(note.to_owned());
-        }
+        self.report.end.note(note);
     }
 
     /// Takes note that no further run could be made.
@@ -366,9 +348,7 @@ impl Builder {
         report.points.iter_mut().for_each(|point| point.judge_noise(same_host));
         report.rows = report.points.iter().flat_map(Point::rows).collect();
         report.conclusions = source_002::conclude(&report.points, same_host);
-        report.end.time_ns = clock::wall().as_nanos();
-        report.end.state = State::of(self.is_broken_off, was_interrupted);
-        report.end.load_1min = host::load();
+        report.end.close(State::of(self.is_broken_off, was_interrupted));
         if same_host {
             self.note(
                 "both ends are on this host: senders and receivers share its processors, and the soft interrupts of \
