@@ -6,7 +6,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use ledger::Stage;
 use probe::flow::{Due, FlowRate, FlowSent, Pace};
 use sys::{
     Interest, Loopback, OpenError, Outcome, Poller, Refusal, SendOptions, SendSocket, SendTechniques, clock,
@@ -15,6 +14,7 @@ use units::Instant;
 
 use super::options::Calls;
 use super::receive::thread_cpu_ns;
+use crate::refusal::stage_of;
 
 /// How long a sender sleeps at most before it looks whether it is to end.
 const LOOK: Duration = Duration::from_millis(20);
@@ -249,14 +249,6 @@ fn tally(
     taken
 }
 
-const fn stage_of(refusal: Refusal) -> Stage {
-    match refusal {
-        Refusal::SocketFull | Refusal::TooLarge => Stage::SenderSocket,
-        Refusal::QueueDiscipline => Stage::SenderQdisc,
-        _ => Stage::SenderIp,
-    }
-}
-
 /// Returns the part of a rate that each of so many senders has.
 fn shared(rate: FlowRate, senders: u32) -> FlowRate {
     match rate {
@@ -267,6 +259,8 @@ fn shared(rate: FlowRate, senders: u32) -> FlowRate {
 
 #[cfg(test)]
 mod tests {
+    use ledger::Stage;
+
     use super::*;
 
     #[test]

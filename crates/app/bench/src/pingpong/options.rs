@@ -7,6 +7,8 @@ use std::time::Duration;
 use probe::pingpong::{LARGEST_MESSAGE_BYTES, LARGEST_OF_SOURCE_003, PIECE_HEADER_BYTES, sizes};
 use serde::{Deserialize, Serialize};
 
+use crate::range::{OutOfRange, in_range};
+
 /// The largest payload of UDP over IPv4. Source: RFC 768 and 791: 65,535 less 8 and 20 bytes of header.
 const LARGEST_DATAGRAM_BYTES: usize = 65_507;
 /// The headers of IPv4 and UDP, and those of IPv6, which are longer.
@@ -74,17 +76,8 @@ pub enum OptionsError {
     #[error("there is nothing to measure: no {0} is named\nname at least one")]
     Nothing(&'static str),
     /// A number is out of its range.
-    #[error("{what} must be from {least} to {most}, not {asked}\nchoose one in that range")]
-    OutOfRange {
-        /// Which option.
-        what: &'static str,
-        /// What was asked for.
-        asked: u128,
-        /// The least it may be.
-        least: u128,
-        /// The most it may be.
-        most: u128,
-    },
+    #[error(transparent)]
+    OutOfRange(#[from] OutOfRange),
 }
 
 impl Default for Options {
@@ -166,19 +159,6 @@ impl fmt::Display for System {
             Self::Tcp(Some(congestion)) => formatter.pad(&format!("tcp {congestion}")),
             Self::Udp => formatter.pad("udp"),
         }
-    }
-}
-
-fn in_range(
-    what: &'static str,
-    asked: u128,
-    range: std::ops::RangeInclusive<u128>,
-) -> Result<(), OptionsError> {
-    let (least, most) = range.into_inner();
-    if (least..=most).contains(&asked) {
-        Ok(())
-    } else {
-        Err(OptionsError::OutOfRange { what, asked, least, most })
     }
 }
 
