@@ -116,6 +116,8 @@ pub struct Run {
     pub client_elsewhere_cpus: Option<f64>,
     /// The same of the server's host.
     pub server_elsewhere_cpus: Option<f64>,
+    /// Why the run is not whole; null if it is. One that is not stands beside the others and enters no median.
+    pub trouble: Option<String>,
 }
 
 /// A port that was sent to.
@@ -171,6 +173,7 @@ impl Run {
             skipped: sent.skipped,
             client_elsewhere_cpus: elsewhere.client,
             server_elsewhere_cpus: elsewhere.server,
+            trouble: None,
         }
     }
 
@@ -244,15 +247,20 @@ impl Point {
         format!("{}B/{}workers", self.payload_bytes, self.workers)
     }
 
+    /// Returns the runs that are whole.
+    pub(crate) fn whole_runs(&self) -> impl Iterator<Item = &Run> + Clone {
+        self.runs.iter().filter(|run| run.trouble.is_none())
+    }
+
     fn summary(&self, of: impl Fn(&Run) -> f64) -> Option<Summary> {
-        Summary::of(&self.runs.iter().map(of).collect::<Vec<_>>())
+        Summary::of(&self.whole_runs().map(of).collect::<Vec<_>>())
     }
 
     fn rows(&self) -> Vec<Row> {
         let (case, system) = (self.case(), self.structure.name());
         let row = |metric: &str, unit: &str, of: fn(&Run) -> f64| {
             let names = RowNames { bench: "capacity", case: &case, system, metric, unit };
-            Row::of(names, &self.runs.iter().map(of).collect::<Vec<_>>())
+            Row::of(names, &self.whole_runs().map(of).collect::<Vec<_>>())
         };
         let rows = [
             row("packets_per_second", "1/s", |run| run.packets_per_second),
@@ -264,8 +272,7 @@ impl Point {
 
     fn judge_noise(&mut self, same_host: bool) {
         let elsewhere = self
-            .runs
-            .iter()
+            .whole_runs()
             .map(|run| Elsewhere { client: run.client_elsewhere_cpus, server: run.server_elsewhere_cpus });
         self.noise = Elsewhere::most(elsewhere).disturbances(same_host);
         self.noise.extend(spreads("rates", self.rows().iter().filter(|row| row.unit == "1/s")));
@@ -377,6 +384,23 @@ impl Report {
             .then(|| format!("{noisy} of {all} points were disturbed or spread widely"))
             .into_iter()
             .collect()
+    }
+
+    /// Says which runs are not whole, and what they came to.
+    pub(super) fn cut_runs(&self) -> Vec<String> {
+        let of_point = |point: &Point| {
+            let name = format!("{} {}", point.structure, point.case());
+            let cut = point.runs.iter().enumerate().filter_map(|(index, run)| {
+                let (trouble, rate) = (run.trouble.as_ref()?, run.packets_per_second);
+                Some(format!(
+                    "{name}, run {}: {trouble} after {:.1} s, with {rate:.0} received a second; it is in no median",
+                    index + 1,
+                    run.seconds
+                ))
+            });
+            cut.collect::<Vec<_>>()
+        };
+        self.points.iter().flat_map(of_point).collect()
     }
 
     /// Returns why points are not to be relied on, with their names; empty when all was quiet.
