@@ -59,6 +59,11 @@ pub enum PathMtuError {
         /// What the system says.
         source: io::Error,
     },
+    /// It was ended early.
+    #[error(
+        "the path was not measured to its end: it was ended early\nlet it go on, or leave --probe-mtu out"
+    )]
+    Ended,
     /// Not even small ones come back.
     #[error("no datagram came back from {0}\na firewall may let through TCP only: open UDP both ways")]
     NothingCameBack(SocketAddr),
@@ -72,7 +77,7 @@ enum Word {
     Ready { port: u16, token: u64 },
 }
 
-/// Finds the largest datagram that the way to a server and back takes in one piece.
+/// Finds the largest datagram that the way to a server and back takes in one piece, unless it is to end before.
 ///
 /// # Errors
 /// [`PathMtuError`].
@@ -80,6 +85,7 @@ pub fn find(
     server: SocketAddr,
     from: Option<SocketAddr>,
     patience: Patience,
+    is_wanted_to_end: &dyn Fn() -> bool,
 ) -> Result<PathMtu, PathMtuError> {
     let (mut connection, _) = Connection::open(server, from, patience)?;
     connection.tell(&Message::Begin { test: NAME.to_owned(), parameters: Value::Null })?;
@@ -95,6 +101,10 @@ pub fn find(
     let mut search = Bisection::new(limit as u64, 1);
     let found = loop {
         match search.next() {
+            Next::Try(_) if is_wanted_to_end() => {
+                connection.part();
+                return Err(PathMtuError::Ended);
+            }
             Next::Try(bytes) => {
                 let size_bytes = usize::try_from(bytes).unwrap_or(MAX_PAYLOAD_BYTES);
                 // Also tells the server that this end is alive.
@@ -218,4 +228,38 @@ fn is_too_large(error: &io::Error) -> bool {
 fn is_passing(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionRefused, Interrupted, TimedOut, WouldBlock};
     matches!(error.kind(), ConnectionRefused | Interrupted | TimedOut | WouldBlock)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+    use std::sync::Mutex;
+    use std::sync::mpsc::channel;
+
+    use super::*;
+    use crate::control::{self, Lifetime, ServerEvent, ServerOptions};
+
+    const WATCHDOG: Duration = Duration::from_secs(30);
+
+    #[test]
+    fn a_search_that_is_to_end_ends_and_leaves_the_server_free() {
+        let patience = Patience { connect: WATCHDOG, message: WATCHDOG, silence: WATCHDOG };
+        let (sender, events) = channel();
+        let sender = Mutex::new(sender);
+        let server = std::thread::spawn(move || {
+            let listen = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+            let options = ServerOptions { listen, lifetime: Lifetime::OneClient, patience };
+            let tell = |event| drop(sender.lock().unwrap().send(event));
+            control::serve(&options, &[TEST], &tell, &|| false)
+        });
+        let Ok(ServerEvent::Listening(address)) = events.recv_timeout(WATCHDOG) else { panic!() };
+        let found = find(address, None, patience, &|| true);
+        assert!(matches!(found, Err(PathMtuError::Ended)), "{found:?}");
+        server.join().unwrap().unwrap();
+        let left = events.iter().find_map(|event| match event {
+            ServerEvent::Ended { trouble, .. } => Some(trouble),
+            _ => None,
+        });
+        assert_eq!(left, Some(None), "it said good-bye");
+    }
 }
