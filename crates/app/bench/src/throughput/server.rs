@@ -13,18 +13,48 @@ use crate::control::{Connection, ControlError, EndWish, Message, ServeError, Tes
 use crate::greeting::token;
 
 /// What a server has to know to take part.
-pub const TEST: Test = Test { name: NAME, serve };
+pub const TEST: Test = Test { name: NAME, serve: serve_without_load };
+/// What one has to know that also keeps its processors busy for its clients: whoever reaches it can then slow down all that
+/// its host does.
+pub const TEST_WITH_LOAD: Test = Test { name: NAME, serve: serve_with_load };
 pub(super) const NAME: &str = "throughput";
 
-/// Serves the runs of a client, one after the other.
-fn serve(
+fn serve_without_load(
     parameters: Value,
     connection: &mut Connection,
     is_wanted_to_end: &EndWish<'_>,
 ) -> Result<(), ServeError> {
+    let options = checked(parameters)?;
+    if options.load.is_some() {
+        return Err(ServeError::Refused(
+            "this server keeps no processors busy for its clients\nstart it with --allow-load, or leave --burn out"
+                .to_owned(),
+        ));
+    }
+    serve(&options, connection, is_wanted_to_end)
+}
+
+fn serve_with_load(
+    parameters: Value,
+    connection: &mut Connection,
+    is_wanted_to_end: &EndWish<'_>,
+) -> Result<(), ServeError> {
+    serve(&checked(parameters)?, connection, is_wanted_to_end)
+}
+
+fn checked(parameters: Value) -> Result<Options, ServeError> {
     let options: Options = serde_json::from_value(parameters)
         .map_err(|error| ServeError::Refused(format!("the parameters of the test are none: {error}")))?;
     options.check().map_err(|error| ServeError::Refused(error.to_string()))?;
+    Ok(options)
+}
+
+/// Serves the runs of a client, one after the other.
+fn serve(
+    options: &Options,
+    connection: &mut Connection,
+    is_wanted_to_end: &EndWish<'_>,
+) -> Result<(), ServeError> {
     loop {
         let word = match connection.hear_surely()? {
             Message::Bye => return Ok(()),
@@ -34,7 +64,7 @@ fn serve(
         match serde_json::from_value(word.clone()) {
             Ok(Word::Prepare { run, rate, unit_bytes, endpoints }) => {
                 let prepared = Prepared { run, rate, unit_bytes, endpoints };
-                serve_run(&options, &prepared, connection, is_wanted_to_end).map_err(told)?;
+                serve_run(options, &prepared, connection, is_wanted_to_end).map_err(told)?;
             }
             _ => return Err(connection.unexpected(&Message::Word(word)).into()),
         }
@@ -129,5 +159,53 @@ fn told(error: SideError) -> ServeError {
     match error {
         SideError::Control(error) => ServeError::Control(error),
         other => ServeError::Refused(other.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+    use std::sync::Mutex;
+    use std::sync::mpsc::channel;
+    use std::time::{Duration, Instant};
+
+    use super::*;
+    use crate::burn::Load;
+    use crate::control::{self, Lifetime, Patience, ServerEvent, ServerOptions};
+
+    const WATCHDOG: Duration = Duration::from_secs(30);
+
+    /// Begins a measurement with load, and says good-bye; returns why the server broke it off, if it did.
+    fn trouble(tests: &'static [Test]) -> Option<String> {
+        let patience = Patience { connect: WATCHDOG, message: WATCHDOG, silence: WATCHDOG };
+        let (sender, events) = channel();
+        let sender = Mutex::new(sender);
+        let server = std::thread::spawn(move || {
+            let listen = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+            let options = ServerOptions { listen, lifetime: Lifetime::OneClient, patience };
+            let tell = |event| drop(sender.lock().unwrap().send(event));
+            control::serve(&options, tests, &tell, &|| false)
+        });
+        let Ok(ServerEvent::Listening(address)) = events.recv_timeout(WATCHDOG) else { panic!() };
+        let (mut client, _) = Connection::open(address, None, patience).unwrap();
+        let load = Some(Load { share_ppm: 500_000, workers: None });
+        let options = Options { protocol: super::super::options::Protocol::Udp, load, ..Options::default() };
+        let parameters = serde_json::to_value(options).unwrap();
+        client.tell(&Message::Begin { test: NAME.to_owned(), parameters }).unwrap();
+        client.tell(&Message::Bye).unwrap();
+        let heard = client.hear(Instant::now() + WATCHDOG);
+        server.join().unwrap().unwrap();
+        match heard {
+            Err(ControlError::Failed { reason, .. }) => Some(reason),
+            Err(ControlError::Gone { .. }) => None,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn processors_are_kept_busy_only_where_that_is_allowed() {
+        let refused = trouble(&[TEST]).unwrap();
+        assert!(refused.contains("--allow-load"), "{refused}");
+        assert_eq!(trouble(&[TEST_WITH_LOAD]), None);
     }
 }
