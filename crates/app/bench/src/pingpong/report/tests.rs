@@ -113,6 +113,7 @@ fn a_turn_that_was_ended_early_is_shown_and_enters_no_median() {
     let report = builder.finish(true);
     assert_eq!(report.row("udp", 1, HALF_ROUND_TRIP).map(|row| (row.median, row.runs)), Some((10.0, 1)));
     assert_eq!(report.turns[1].trouble.as_deref(), Some("it was ended early"));
+    assert!(report.to_string().contains("run 2, 1 B over udp, is not whole: it was ended early"));
     assert!(report.turns[1].account.adds_up());
     assert_eq!(report.end.state, State::Interrupted);
 }
