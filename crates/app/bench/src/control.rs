@@ -14,7 +14,7 @@
 //! A server takes one test at a time ([`serve`]); a new kind of test is one more [`Test`] with words of its own.
 
 mod connection;
-mod frame;
+pub mod frame;
 mod message;
 mod server;
 

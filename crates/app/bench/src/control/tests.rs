@@ -10,8 +10,10 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use units::Random;
 
+use super::frame::{Frames, LONGEST, encode};
 use super::*;
 use crate::host_state::HostState;
+use crate::{capacity, multicast, pingpong, throughput};
 
 /// Long enough that a test which reaches it has failed.
 const WATCHDOG: Duration = Duration::from_secs(30);
@@ -341,4 +343,119 @@ fn nobody_there_is_said_with_the_command_that_starts_one() {
     drop(unused);
     let error = Connection::open(address, None, PATIENT).unwrap_err().to_string();
     assert!(error.contains("no bench server answers") && error.contains("tallycast bench -s"), "{error}");
+}
+
+/// One of each message that an end hears; the parameters of every test among them.
+fn all_messages() -> Vec<Message> {
+    let host = Box::new(HostState::look(Ipv4Addr::LOCALHOST.into()));
+    let text = || "a \"word\" of \u{1d11e} and \u{0}".to_owned();
+    let mut messages = vec![
+        Message::Hello { protocol: PROTOCOL, tallycast: text() },
+        Message::Welcome { protocol: PROTOCOL, tallycast: text(), host },
+        Message::Busy { with: text() },
+        Message::Word(json!({ "sent": { "numbered": 7, "refused": {}, "more": [[], 1.5, null, true] } })),
+        Message::Failed { reason: text() },
+        Message::Alive,
+        Message::Bye,
+    ];
+    let parameters = [
+        serde_json::to_value(throughput::Options::default()),
+        serde_json::to_value(pingpong::Options::default()),
+        serde_json::to_value(multicast::Options::default()),
+        serde_json::to_value(capacity::Options::default()),
+    ];
+    for parameters in parameters {
+        messages.push(Message::Begin { test: text(), parameters: parameters.unwrap() });
+    }
+    messages
+}
+
+/// Cuts, flips, doubles or replaces some bytes of a text, most often its numbers.
+fn damage(text: &mut Vec<u8>, random: &mut Random) {
+    for _ in 0..random.below(4) {
+        let at = usize::try_from(random.below(text.len().max(1) as u64)).unwrap();
+        match random.below(6) {
+            0 => text.truncate(at),
+            1 => text.iter_mut().skip(at).take(1).for_each(|byte| *byte ^= 1 << random.below(8)),
+            2 => text.extend_from_within(at..),
+            _ => {
+                let numbers = ["0", "-1", "18446744073709551615", "1e308", "0.5", "[]", "null", "\"\""];
+                let digits = text.iter().skip(at).position(u8::is_ascii_digit).map(|from| at + from);
+                let Some(from) = digits else { continue };
+                let len = text[from..].iter().take_while(|byte| byte.is_ascii_digit()).count();
+                let other = numbers[usize::try_from(random.below(numbers.len() as u64)).unwrap()];
+                text.splice(from..from + len, other.bytes());
+            }
+        }
+    }
+}
+
+/// Believes a message as far as an end does; tells whether a test would take it for its parameters.
+fn is_believed(message: &Message) -> bool {
+    let Message::Begin { parameters, .. } = message else { return false };
+    let of = || parameters.clone();
+    serde_json::from_value::<throughput::Options>(of()).is_ok_and(|it| it.check().is_ok())
+        || serde_json::from_value::<pingpong::Options>(of()).is_ok_and(|it| it.check().is_ok())
+        || serde_json::from_value::<multicast::Options>(of()).is_ok_and(|it| it.check().is_ok())
+        || serde_json::from_value::<capacity::Options>(of()).is_ok_and(|it| it.check().is_ok())
+}
+
+#[test]
+fn damaged_messages_are_refused_or_believed_and_fill_no_memory() {
+    let messages = all_messages();
+    let mut random = Random::new(9);
+    let (mut refused, mut said_again, mut believed) = (0, 0, 0);
+    for round in 0..4_000 {
+        let message = &messages[round % messages.len()];
+        let mut text = serde_json::to_vec(message).unwrap();
+        damage(&mut text, &mut random);
+        let mut bytes = [&u32::try_from(text.len()).unwrap().to_be_bytes()[..], &text].concat();
+        if random.below(8) == 0 {
+            // Also the length may lie.
+            bytes[usize::try_from(random.below(4)).unwrap()] ^= 1 << random.below(8);
+        }
+        let mut frames = Frames::default();
+        'pieces: for piece in bytes.chunks(1 + usize::try_from(random.below(400)).unwrap()) {
+            frames.push(piece);
+            while let Some(message) = frames.next() {
+                let Ok(message) = message else {
+                    refused += 1;
+                    break 'pieces;
+                };
+                let mut again = Frames::default();
+                again.push(&encode(&message));
+                assert!(matches!(again.next(), Some(Ok(_))), "round {round}: {message:?}");
+                said_again += 1;
+                believed += u32::from(is_believed(&message));
+            }
+            assert!(frames.held_bytes() <= bytes.len().min(LONGEST + 4), "round {round}");
+        }
+    }
+    // What is looked at is all three.
+    assert!(refused > 100 && said_again > 100 && believed > 100, "{refused} {said_again} {believed}");
+}
+
+#[test]
+fn parameters_of_any_numbers_are_checked_without_a_panic() {
+    let extremes = [json!(0), json!(1), json!(u32::MAX), json!(u64::MAX), json!(i64::MIN), json!(null)];
+    let mut random = Random::new(11);
+    for message in all_messages() {
+        let Message::Begin { parameters, .. } = message else { continue };
+        for _ in 0..500 {
+            let mut parameters = parameters.clone();
+            let fields: Vec<String> = parameters.as_object().unwrap().keys().cloned().collect();
+            for _ in 0..=random.below(3) {
+                let field = &fields[usize::try_from(random.below(fields.len() as u64)).unwrap()];
+                let extreme = extremes[usize::try_from(random.below(extremes.len() as u64)).unwrap()].clone();
+                let place = &mut parameters[field];
+                match place {
+                    // A list, or a duration, or a rate: one of its parts.
+                    Value::Array(list) if !list.is_empty() => list[0] = extreme,
+                    Value::Object(parts) => parts.values_mut().for_each(|part| *part = extreme.clone()),
+                    _ => *place = extreme,
+                }
+            }
+            is_believed(&Message::Begin { test: String::new(), parameters });
+        }
+    }
 }
