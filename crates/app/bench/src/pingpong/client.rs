@@ -247,19 +247,31 @@ impl<'a> Client<'a> {
                 }
             }
         }
-        attendance.end()?;
-        self.connection.say(&Word::TurnEnd)?;
-        let answered = match self.word()? {
-            Word::TurnEnded { answered } => answered,
-            other => return Err(self.unexpected(&other).into()),
+        let answered = match attendance.end().and_then(|()| self.end_turn()) {
+            Ok(answered) => Some(answered),
+            Err(error) if counts.sent == 0 => return Err(error.into()),
+            // The server is gone: what was exchanged is known of this end alone.
+            Err(error) => {
+                trouble = Some(error.to_string());
+                None
+            }
         };
         Ok(Measured {
-            account: counts.close(Some(answered))?,
+            account: counts.close(answered)?,
             round_trips: Percentiles::of(&mut times),
             retransmits: near.retransmits().zip(sent_again).map(|(now, before)| now.saturating_sub(before)),
             trouble,
             was_cut,
         })
+    }
+
+    /// Returns how many messages of the turn the server answered.
+    fn end_turn(&mut self) -> Result<u64, ControlError> {
+        self.connection.say(&Word::TurnEnd)?;
+        match self.word()? {
+            Word::TurnEnded { answered } => Ok(answered),
+            other => Err(self.unexpected(&other)),
+        }
     }
 
     fn finished(&mut self) -> Result<Finished, PingpongError> {
@@ -302,4 +314,67 @@ struct Finished {
     evidence: Evidence,
     failure: Option<String>,
     notes: Vec<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+    use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+    use std::sync::mpsc::channel;
+    use std::sync::{Arc, Mutex};
+    use std::time::Duration;
+
+    use super::super::server::TEST;
+    use super::*;
+    use crate::control::{self, Lifetime, ServerEvent, ServerOptions};
+    use crate::report::State;
+
+    const WATCHDOG: Duration = Duration::from_secs(30);
+
+    /// Ends the server in the middle of the first turn: the wish to end is looked at before the run, before the size, and
+    /// then in the turn.
+    struct Saboteur {
+        looks: AtomicU32,
+        end: Arc<AtomicBool>,
+    }
+
+    impl Watch for Saboteur {
+        fn progress(&mut self, _words: &dyn Fn() -> String) {}
+
+        fn is_wanted_to_end(&self) -> bool {
+            if self.looks.fetch_add(1, Ordering::Relaxed) >= 3 {
+                self.end.store(true, Ordering::Relaxed);
+            }
+            false
+        }
+    }
+
+    #[test]
+    fn a_server_that_is_gone_in_the_middle_leaves_the_client_with_what_it_has() {
+        let patience = Patience { connect: WATCHDOG, message: WATCHDOG, silence: WATCHDOG };
+        for system in [System::Udp, System::Tcp(None)] {
+            let end: Arc<AtomicBool> = Arc::default();
+            let (sender, events) = channel();
+            let sender = Mutex::new(sender);
+            let to_end = Arc::clone(&end);
+            let server = std::thread::spawn(move || {
+                let listen = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+                let options = ServerOptions { listen, lifetime: Lifetime::OneClient, patience };
+                let tell = |event| drop(sender.lock().unwrap().send(event));
+                control::serve(&options, &[TEST], &tell, &|| to_end.load(Ordering::Relaxed))
+            });
+            let Ok(ServerEvent::Listening(address)) = events.recv_timeout(WATCHDOG) else { panic!() };
+            let (systems, sizes, time) = (vec![system], vec![1], Duration::from_secs(600));
+            let options = Options { systems, sizes, time, exchanges: 10_000_000, ..Options::default() };
+            let mut watch = Saboteur { looks: AtomicU32::new(0), end };
+            let report = measure(&options, address, patience, &mut watch).unwrap();
+            server.join().unwrap().unwrap();
+            let [turn] = &report.turns[..] else { panic!("{:?}", report.turns) };
+            assert!(turn.account.adds_up() && turn.account.sent > 0, "{turn:?}");
+            // Nobody can tell on which way the last one was lost.
+            assert_eq!((turn.account.lost_there, turn.account.lost_back), (0, 0), "{turn:?}");
+            assert!(turn.trouble.as_ref().is_some_and(|it| it.contains("the server was ended")), "{turn:?}");
+            assert_eq!((report.end.state, report.end.rows.len()), (State::BrokenOff, 0));
+        }
+    }
 }
