@@ -24,4 +24,6 @@ pub use message::{Message, PROTOCOL};
 pub use server::{EndWish, Lifetime, Serve, ServeError, ServerEvent, ServerOptions, Test, serve};
 
 #[cfg(test)]
+pub(crate) mod scene;
+#[cfg(test)]
 mod tests;

@@ -232,34 +232,14 @@ fn is_passing(error: &io::Error) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::net::Ipv4Addr;
-    use std::sync::Mutex;
-    use std::sync::mpsc::channel;
-
     use super::*;
-    use crate::control::{self, Lifetime, ServerEvent, ServerOptions};
-
-    const WATCHDOG: Duration = Duration::from_secs(30);
+    use crate::control::scene::{PATIENT, Scene};
 
     #[test]
-    fn a_search_that_is_to_end_ends_and_leaves_the_server_free() {
-        let patience = Patience { connect: WATCHDOG, message: WATCHDOG, silence: WATCHDOG };
-        let (sender, events) = channel();
-        let sender = Mutex::new(sender);
-        let server = std::thread::spawn(move || {
-            let listen = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-            let options = ServerOptions { listen, lifetime: Lifetime::OneClient, patience };
-            let tell = |event| drop(sender.lock().unwrap().send(event));
-            control::serve(&options, &[TEST], &tell, &|| false)
-        });
-        let Ok(ServerEvent::Listening(address)) = events.recv_timeout(WATCHDOG) else { panic!() };
-        let found = find(address, None, patience, &|| true);
+    fn a_search_that_is_to_end_ends_and_says_good_bye() {
+        let scene = Scene::new(&[TEST], PATIENT);
+        let found = find(scene.address, None, PATIENT, &|| true);
         assert!(matches!(found, Err(PathMtuError::Ended)), "{found:?}");
-        server.join().unwrap().unwrap();
-        let left = events.iter().find_map(|event| match event {
-            ServerEvent::Ended { trouble, .. } => Some(trouble),
-            _ => None,
-        });
-        assert_eq!(left, Some(None), "it said good-bye");
+        assert_eq!(scene.ended(), None);
     }
 }

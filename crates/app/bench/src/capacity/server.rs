@@ -114,10 +114,7 @@ fn wait_for_sent(
         }
         match connection.hear_word(Instant::now() + LISTEN)? {
             None if Instant::now() >= deadline => {
-                return Err(ServeError::Refused(format!(
-                    "the client has not said within {longest:?} that it has sent all\n\
-                     start the measurement anew; if it comes again, report it"
-                )));
+                return Err(ServeError::NeverSent(longest));
             }
             None => {}
             Some(Word::Sent) => return Ok(()),

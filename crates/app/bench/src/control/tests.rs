@@ -1,9 +1,8 @@
 //! Two ends of a control connection, and peers that are none.
 
 use std::io::{Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, channel};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::sync::mpsc::channel;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -11,15 +10,12 @@ use serde_json::{Value, json};
 use units::Random;
 
 use super::frame::{Frames, LONGEST, encode};
+use super::scene::{PATIENT, Scene, WATCHDOG};
 use super::*;
 use crate::host_state::HostState;
 use crate::{capacity, multicast, pingpong, throughput};
 
-/// Long enough that a test which reaches it has failed.
-const WATCHDOG: Duration = Duration::from_secs(30);
-
-/// As patient as an end that must not lose patience, and as one that is to lose it.
-const PATIENT: Patience = Patience { connect: WATCHDOG, message: WATCHDOG, silence: Duration::from_secs(60) };
+/// As patient as an end that is to lose patience.
 const IMPATIENT: Patience =
     Patience { connect: WATCHDOG, message: Duration::from_millis(40), silence: Duration::from_millis(100) };
 
@@ -44,58 +40,13 @@ fn echo(
 /// Has a defect.
 const DEFECT: Test = Test { name: "defect", serve: |_, _, _| panic!("on purpose") };
 
-/// A server on a thread of its own. Dropping it ends it.
-struct Scene {
-    address: SocketAddr,
-    events: Receiver<ServerEvent>,
-    end: &'static AtomicBool,
-    thread: Option<JoinHandle<()>>,
+fn scene(patience: Patience) -> Scene {
+    Scene::new(&[ECHO, DEFECT], patience)
 }
 
-impl Scene {
-    fn new(patience: Patience) -> Self {
-        let end: &'static AtomicBool = Box::leak(Box::default());
-        let (sender, events) = channel();
-        let options = ServerOptions {
-            listen: (Ipv4Addr::LOCALHOST, 0).into(),
-            lifetime: Lifetime::UntilStopped,
-            patience,
-        };
-        let sender = std::sync::Mutex::new(sender);
-        let thread = std::thread::spawn(move || {
-            let tell = |event| drop(sender.lock().unwrap().send(event));
-            serve(&options, &[ECHO, DEFECT], &tell, &|| end.load(Ordering::Relaxed)).unwrap();
-        });
-        let Ok(ServerEvent::Listening(address)) = events.recv_timeout(WATCHDOG) else { panic!() };
-        Self { address, events, end, thread: Some(thread) }
-    }
-
-    fn client(&self) -> Result<(Connection, HostState), ControlError> {
-        Connection::open(self.address, None, PATIENT)
-    }
-
-    /// Begins the test of this scene.
-    fn echoing(&self) -> Connection {
-        let (mut connection, _) = self.client().unwrap();
-        connection.tell(&Message::Begin { test: "echo".to_owned(), parameters: Value::Null }).unwrap();
-        connection
-    }
-
-    /// Waits until a client has left; returns its trouble.
-    fn ended(&self) -> Option<String> {
-        loop {
-            if let ServerEvent::Ended { trouble, .. } = self.events.recv_timeout(WATCHDOG).unwrap() {
-                return trouble;
-            }
-        }
-    }
-}
-
-impl Drop for Scene {
-    fn drop(&mut self) {
-        self.end.store(true, Ordering::Relaxed);
-        self.thread.take().unwrap().join().unwrap();
-    }
+/// Begins the test of a scene.
+fn echoing(scene: &Scene) -> Connection {
+    scene.begin("echo", Value::Null)
 }
 
 fn hear_word(connection: &mut Connection) -> Value {
@@ -104,9 +55,9 @@ fn hear_word(connection: &mut Connection) -> Value {
 
 #[test]
 fn words_go_there_and_back_and_the_server_is_free_again() {
-    let scene = Scene::new(PATIENT);
+    let scene = scene(PATIENT);
     for round in 0..3 {
-        let mut client = scene.echoing();
+        let mut client = echoing(&scene);
         client.say(&json!({ "round": round })).unwrap();
         assert_eq!(hear_word(&mut client), json!({ "round": round }));
         client.tell(&Message::Bye).unwrap();
@@ -116,8 +67,8 @@ fn words_go_there_and_back_and_the_server_is_free_again() {
 
 #[test]
 fn whoever_comes_meanwhile_is_told_with_whom_the_server_is_busy() {
-    let scene = Scene::new(PATIENT);
-    let mut first = scene.echoing();
+    let scene = scene(PATIENT);
+    let mut first = echoing(&scene);
     first.say(&1).unwrap();
     assert_eq!(hear_word(&mut first), json!(1));
     let refused = scene.client().unwrap_err();
@@ -129,10 +80,10 @@ fn whoever_comes_meanwhile_is_told_with_whom_the_server_is_busy() {
 
 #[test]
 fn a_stranger_that_says_nothing_keeps_nobody_out() {
-    let scene = Scene::new(PATIENT);
+    let scene = scene(PATIENT);
     let mute: Vec<_> = (0..3).map(|_| TcpStream::connect(scene.address).unwrap()).collect();
     let (undecided, _) = scene.client().unwrap();
-    let mut client = scene.echoing();
+    let mut client = echoing(&scene);
     client.say(&"here").unwrap();
     assert_eq!(hear_word(&mut client), json!("here"));
     drop((mute, undecided));
@@ -140,9 +91,9 @@ fn a_stranger_that_says_nothing_keeps_nobody_out() {
 
 #[test]
 fn of_two_that_were_welcomed_the_second_to_begin_is_told_with_whom_the_server_is_busy() {
-    let scene = Scene::new(PATIENT);
+    let scene = scene(PATIENT);
     let (mut second, _) = scene.client().unwrap();
-    let mut first = scene.echoing();
+    let mut first = echoing(&scene);
     first.say(&1).unwrap();
     assert_eq!(hear_word(&mut first), json!(1));
     second.tell(&Message::Begin { test: "echo".to_owned(), parameters: Value::Null }).unwrap();
@@ -153,29 +104,29 @@ fn of_two_that_were_welcomed_the_second_to_begin_is_told_with_whom_the_server_is
 
 #[test]
 fn a_defect_in_a_test_ends_that_test_and_no_more() {
-    let scene = Scene::new(PATIENT);
+    let scene = scene(PATIENT);
     let (mut client, _) = scene.client().unwrap();
     client.tell(&Message::Begin { test: "defect".to_owned(), parameters: Value::Null }).unwrap();
     assert!(scene.ended().unwrap().contains("defect"));
-    let mut next = scene.echoing();
+    let mut next = echoing(&scene);
     next.say(&"here").unwrap();
     assert_eq!(hear_word(&mut next), json!("here"));
 }
 
 #[test]
 fn a_client_that_vanishes_ends_its_test_and_no_more() {
-    let scene = Scene::new(PATIENT);
-    drop(scene.echoing());
+    let scene = scene(PATIENT);
+    drop(echoing(&scene));
     assert!(scene.ended().unwrap().contains("is gone"));
-    let mut next = scene.echoing();
+    let mut next = echoing(&scene);
     next.say(&"here").unwrap();
     assert_eq!(hear_word(&mut next), json!("here"));
 }
 
 #[test]
 fn a_server_that_vanishes_is_noticed() {
-    let scene = Scene::new(PATIENT);
-    let mut client = scene.echoing();
+    let scene = scene(PATIENT);
+    let mut client = echoing(&scene);
     client.say(&1).unwrap();
     hear_word(&mut client);
     drop(scene);
@@ -185,7 +136,7 @@ fn a_server_that_vanishes_is_noticed() {
 
 #[test]
 fn a_test_that_the_server_does_not_know_is_refused_with_those_it_does() {
-    let scene = Scene::new(PATIENT);
+    let scene = scene(PATIENT);
     let (mut client, _) = scene.client().unwrap();
     client.tell(&Message::Begin { test: "telepathy".to_owned(), parameters: Value::Null }).unwrap();
     let error = client.hear(Instant::now() + WATCHDOG).unwrap_err().to_string();
@@ -223,7 +174,7 @@ fn a_server_of_another_version_is_told_apart_by_both_versions() {
 
 #[test]
 fn a_client_of_another_version_is_told_by_the_server_too() {
-    let scene = Scene::new(PATIENT);
+    let scene = scene(PATIENT);
     let mut stream = TcpStream::connect(scene.address).unwrap();
     stream.write_all(&frame(r#"{"hello":{"protocol":0,"tallycast":"0.0.1"}}"#)).unwrap();
     assert!(scene.ended().unwrap().contains("speaks version 0"));
@@ -306,7 +257,7 @@ fn who_is_not_listened_to_is_held_up() {
 
 #[test]
 fn noise_ends_its_own_connection_and_the_server_goes_on() {
-    let scene = Scene::new(IMPATIENT);
+    let scene = scene(IMPATIENT);
     let mut random = Random::new(11);
     for round in 0..40 {
         let mut stream = TcpStream::connect(scene.address).unwrap();
@@ -320,7 +271,7 @@ fn noise_ends_its_own_connection_and_the_server_goes_on() {
         let _ = stream.shutdown(std::net::Shutdown::Write);
         assert!(scene.ended().is_some(), "round {round}");
     }
-    drop(scene.echoing());
+    drop(echoing(&scene));
     scene.ended();
 }
 

@@ -115,7 +115,7 @@ fn hear_sent(
     let deadline = Instant::now() + longest;
     loop {
         match connection.hear_word(Instant::now() + LISTEN)? {
-            None if Instant::now() >= deadline => return Err(never_sent(longest)),
+            None if Instant::now() >= deadline => return Err(ServeError::NeverSent(longest)),
             None => check_end(is_wanted_to_end)?,
             Some(Word::Sent { numbered, bytes, refused }) => {
                 notice.tell_sent(to_flow(numbered, bytes, &refused));
@@ -129,23 +129,12 @@ fn hear_sent(
     }
 }
 
-fn never_sent(longest: Duration) -> ServeError {
-    ServeError::Refused(format!(
-        "the client has not said within {longest:?} that it has sent all\nstart the measurement anew; if it comes again, report it"
-    ))
-}
-
 #[cfg(test)]
 mod tests {
-    use std::net::Ipv4Addr;
-    use std::sync::Mutex;
-    use std::sync::mpsc::channel;
-
     use super::*;
-    use crate::control::{self, ControlError, Lifetime, Patience, ServerEvent, ServerOptions};
+    use crate::control::scene::{PATIENT, Scene, WATCHDOG};
+    use crate::control::{ControlError, Patience};
     use crate::throughput::{Account, AccountState, Unit};
-
-    const WATCHDOG: Duration = Duration::from_secs(30);
 
     fn member(sent: u64) -> MemberResult {
         let account = Account {
@@ -174,21 +163,9 @@ mod tests {
 
     #[test]
     fn a_client_that_lives_and_never_says_that_it_has_sent_all_is_not_waited_for() {
-        let (sender, events) = channel();
-        let sender = Mutex::new(sender);
-        let patience = Patience { connect: WATCHDOG, message: WATCHDOG, silence: Duration::from_millis(400) };
-        let server = std::thread::spawn(move || {
-            let listen = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-            let options = ServerOptions { listen, lifetime: Lifetime::OneClient, patience };
-            let tell = |event| drop(sender.lock().unwrap().send(event));
-            control::serve(&options, &[TEST], &tell, &|| false)
-        });
-        let Ok(ServerEvent::Listening(address)) = events.recv_timeout(WATCHDOG) else { panic!() };
-        let (mut client, _) =
-            Connection::open(address, None, Patience { silence: WATCHDOG, ..patience }).unwrap();
+        let scene = Scene::new(&[TEST], Patience { silence: Duration::from_millis(400), ..PATIENT });
         let options = Options { duration: Duration::from_millis(10), ..Options::default() };
-        let parameters = serde_json::to_value(options).unwrap();
-        client.tell(&Message::Begin { test: NAME.to_owned(), parameters }).unwrap();
+        let mut client = scene.begin(NAME, serde_json::to_value(options).unwrap());
         client.say(&Word::Prepare { run: 0 }).unwrap();
         let word = client.hear_word(Instant::now() + WATCHDOG).unwrap().unwrap();
         assert!(matches!(word, Word::Ready { .. }), "{word:?}");
@@ -201,6 +178,5 @@ mod tests {
         };
         let ControlError::Failed { reason, .. } = refusal else { panic!("{refusal}") };
         assert!(reason.contains("has not said within 410ms"), "{reason}");
-        server.join().unwrap().unwrap();
     }
 }

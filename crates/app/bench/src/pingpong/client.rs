@@ -318,24 +318,19 @@ struct Finished {
 
 #[cfg(test)]
 mod tests {
-    use std::net::Ipv4Addr;
     use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-    use std::sync::mpsc::channel;
-    use std::sync::{Arc, Mutex};
     use std::time::Duration;
 
     use super::super::server::TEST;
     use super::*;
-    use crate::control::{self, Lifetime, ServerEvent, ServerOptions};
+    use crate::control::scene::{PATIENT, Scene};
     use crate::report::State;
-
-    const WATCHDOG: Duration = Duration::from_secs(30);
 
     /// Ends the server in the middle of the first turn: the wish to end is looked at before the run, before the size, and
     /// then in the turn.
     struct Saboteur {
         looks: AtomicU32,
-        end: Arc<AtomicBool>,
+        end: &'static AtomicBool,
     }
 
     impl Watch for Saboteur {
@@ -351,24 +346,12 @@ mod tests {
 
     #[test]
     fn a_server_that_is_gone_in_the_middle_leaves_the_client_with_what_it_has() {
-        let patience = Patience { connect: WATCHDOG, message: WATCHDOG, silence: WATCHDOG };
         for system in [System::Udp, System::Tcp(None)] {
-            let end: Arc<AtomicBool> = Arc::default();
-            let (sender, events) = channel();
-            let sender = Mutex::new(sender);
-            let to_end = Arc::clone(&end);
-            let server = std::thread::spawn(move || {
-                let listen = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-                let options = ServerOptions { listen, lifetime: Lifetime::OneClient, patience };
-                let tell = |event| drop(sender.lock().unwrap().send(event));
-                control::serve(&options, &[TEST], &tell, &|| to_end.load(Ordering::Relaxed))
-            });
-            let Ok(ServerEvent::Listening(address)) = events.recv_timeout(WATCHDOG) else { panic!() };
+            let scene = Scene::new(&[TEST], PATIENT);
             let (systems, sizes, time) = (vec![system], vec![1], Duration::from_secs(600));
             let options = Options { systems, sizes, time, exchanges: 10_000_000, ..Options::default() };
-            let mut watch = Saboteur { looks: AtomicU32::new(0), end };
-            let report = measure(&options, address, patience, &mut watch).unwrap();
-            server.join().unwrap().unwrap();
+            let mut watch = Saboteur { looks: AtomicU32::new(0), end: scene.end };
+            let report = measure(&options, scene.address, PATIENT, &mut watch).unwrap();
             let [turn] = &report.turns[..] else { panic!("{:?}", report.turns) };
             assert!(turn.account.adds_up() && turn.account.sent > 0, "{turn:?}");
             // Nobody can tell on which way the last one was lost.

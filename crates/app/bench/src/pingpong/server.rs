@@ -249,15 +249,10 @@ impl Answering for Desk {
 
 #[cfg(test)]
 mod tests {
-    use std::net::{Ipv4Addr, SocketAddr};
-    use std::sync::mpsc::channel;
     use std::time::Instant;
 
     use super::*;
-    use crate::control::{self, Lifetime, Patience, ServerEvent, ServerOptions};
-
-    const WATCHDOG: Duration = Duration::from_secs(30);
-    const PATIENT: Patience = Patience { connect: WATCHDOG, message: WATCHDOG, silence: WATCHDOG };
+    use crate::control::scene::{PATIENT, Scene, WATCHDOG};
 
     fn hear(client: &mut Connection) -> Word {
         client.hear_word(Instant::now() + WATCHDOG).unwrap().unwrap()
@@ -265,18 +260,8 @@ mod tests {
 
     #[test]
     fn a_client_that_cannot_connect_gives_up_and_the_next_way_is_served() {
-        let (sender, events) = channel();
-        let sender = Mutex::new(sender);
-        let server = std::thread::spawn(move || {
-            let listen = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-            let options = ServerOptions { listen, lifetime: Lifetime::OneClient, patience: PATIENT };
-            let tell = |event| drop(sender.lock().unwrap().send(event));
-            control::serve(&options, &[TEST], &tell, &|| false)
-        });
-        let Ok(ServerEvent::Listening(address)) = events.recv_timeout(WATCHDOG) else { panic!() };
-        let (mut client, _) = Connection::open(address, None, PATIENT).unwrap();
-        let parameters = serde_json::to_value(Options::default()).unwrap();
-        client.tell(&Message::Begin { test: NAME.to_owned(), parameters }).unwrap();
+        let scene = Scene::new(&[TEST], PATIENT);
+        let mut client = scene.begin(NAME, serde_json::to_value(Options::default()).unwrap());
         for run in 0..2 {
             let system = System::Tcp(None);
             client.say(&Word::Prepare { run, system, piece_bytes: 1_448, endpoint: None }).unwrap();
@@ -286,6 +271,6 @@ mod tests {
             assert_eq!(hear(&mut client), Word::nothing_answered());
         }
         client.part();
-        server.join().unwrap().unwrap();
+        assert_eq!(scene.ended(), None);
     }
 }

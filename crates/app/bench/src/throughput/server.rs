@@ -164,42 +164,18 @@ fn told(error: SideError) -> ServeError {
 
 #[cfg(test)]
 mod tests {
-    use std::net::Ipv4Addr;
-    use std::sync::Mutex;
-    use std::sync::mpsc::channel;
-    use std::time::{Duration, Instant};
-
     use super::*;
     use crate::burn::Load;
-    use crate::control::{self, Lifetime, Patience, ServerEvent, ServerOptions};
-
-    const WATCHDOG: Duration = Duration::from_secs(30);
+    use crate::control::scene::{PATIENT, Scene};
+    use crate::throughput::Protocol;
 
     /// Begins a measurement with load, and says good-bye; returns why the server broke it off, if it did.
     fn trouble(tests: &'static [Test]) -> Option<String> {
-        let patience = Patience { connect: WATCHDOG, message: WATCHDOG, silence: WATCHDOG };
-        let (sender, events) = channel();
-        let sender = Mutex::new(sender);
-        let server = std::thread::spawn(move || {
-            let listen = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-            let options = ServerOptions { listen, lifetime: Lifetime::OneClient, patience };
-            let tell = |event| drop(sender.lock().unwrap().send(event));
-            control::serve(&options, tests, &tell, &|| false)
-        });
-        let Ok(ServerEvent::Listening(address)) = events.recv_timeout(WATCHDOG) else { panic!() };
-        let (mut client, _) = Connection::open(address, None, patience).unwrap();
+        let scene = Scene::new(tests, PATIENT);
         let load = Some(Load { share_ppm: 500_000, workers: None });
-        let options = Options { protocol: super::super::options::Protocol::Udp, load, ..Options::default() };
-        let parameters = serde_json::to_value(options).unwrap();
-        client.tell(&Message::Begin { test: NAME.to_owned(), parameters }).unwrap();
-        client.tell(&Message::Bye).unwrap();
-        let heard = client.hear(Instant::now() + WATCHDOG);
-        server.join().unwrap().unwrap();
-        match heard {
-            Err(ControlError::Failed { reason, .. }) => Some(reason),
-            Err(ControlError::Gone { .. }) => None,
-            other => panic!("{other:?}"),
-        }
+        let options = Options { protocol: Protocol::Udp, load, ..Options::default() };
+        scene.begin(NAME, serde_json::to_value(options).unwrap()).part();
+        scene.ended()
     }
 
     #[test]
