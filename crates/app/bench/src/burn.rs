@@ -142,6 +142,18 @@ mod tests {
     }
 
     #[test]
+    fn threads_end_with_whoever_has_them() {
+        let burn = Burn::begin(Load { share_ppm: LARGEST_SHARE_PPM, workers: Some(2) }).unwrap();
+        let is_over = Arc::clone(&burn.is_over);
+        drop(burn);
+        let watchdog = clock::monotonic() + Duration::from_secs(30);
+        while Arc::strong_count(&is_over) > 1 {
+            assert!(clock::monotonic() < watchdog, "a thread goes on");
+            clock::sleep_until(clock::monotonic() + PERIOD);
+        }
+    }
+
+    #[test]
     fn nothing_takes_nothing_and_has_no_thread() {
         let burned = burned(Load { share_ppm: 0, workers: None });
         assert_eq!((burned.cpu_ns, burned.workers), (0, 0));

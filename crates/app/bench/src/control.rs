@@ -14,7 +14,7 @@
 //! A server takes one test at a time ([`serve`]); a new kind of test is one more [`Test`] with words of its own.
 
 mod connection;
-mod frame;
+pub mod frame;
 mod message;
 mod server;
 
@@ -23,5 +23,7 @@ pub use connection::{Connection, ControlError, Patience};
 pub use message::{Message, PROTOCOL};
 pub use server::{EndWish, Lifetime, Serve, ServeError, ServerEvent, ServerOptions, Test, serve};
 
+#[cfg(test)]
+pub(crate) mod scene;
 #[cfg(test)]
 mod tests;

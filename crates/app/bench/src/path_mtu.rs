@@ -59,6 +59,11 @@ pub enum PathMtuError {
         /// What the system says.
         source: io::Error,
     },
+    /// It was ended early.
+    #[error(
+        "the path was not measured to its end: it was ended early\nlet it go on, or leave --probe-mtu out"
+    )]
+    Ended,
     /// Not even small ones come back.
     #[error("no datagram came back from {0}\na firewall may let through TCP only: open UDP both ways")]
     NothingCameBack(SocketAddr),
@@ -72,7 +77,7 @@ enum Word {
     Ready { port: u16, token: u64 },
 }
 
-/// Finds the largest datagram that the way to a server and back takes in one piece.
+/// Finds the largest datagram that the way to a server and back takes in one piece, unless it is to end before.
 ///
 /// # Errors
 /// [`PathMtuError`].
@@ -80,6 +85,7 @@ pub fn find(
     server: SocketAddr,
     from: Option<SocketAddr>,
     patience: Patience,
+    is_wanted_to_end: &dyn Fn() -> bool,
 ) -> Result<PathMtu, PathMtuError> {
     let (mut connection, _) = Connection::open(server, from, patience)?;
     connection.tell(&Message::Begin { test: NAME.to_owned(), parameters: Value::Null })?;
@@ -95,6 +101,10 @@ pub fn find(
     let mut search = Bisection::new(limit as u64, 1);
     let found = loop {
         match search.next() {
+            Next::Try(_) if is_wanted_to_end() => {
+                connection.part();
+                return Err(PathMtuError::Ended);
+            }
             Next::Try(bytes) => {
                 let size_bytes = usize::try_from(bytes).unwrap_or(MAX_PAYLOAD_BYTES);
                 // Also tells the server that this end is alive.
@@ -218,4 +228,18 @@ fn is_too_large(error: &io::Error) -> bool {
 fn is_passing(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionRefused, Interrupted, TimedOut, WouldBlock};
     matches!(error.kind(), ConnectionRefused | Interrupted | TimedOut | WouldBlock)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::control::scene::{PATIENT, Scene};
+
+    #[test]
+    fn a_search_that_is_to_end_ends_and_says_good_bye() {
+        let scene = Scene::new(&[TEST], PATIENT);
+        let found = find(scene.address, None, PATIENT, &|| true);
+        assert!(matches!(found, Err(PathMtuError::Ended)), "{found:?}");
+        assert_eq!(scene.ended(), None);
+    }
 }

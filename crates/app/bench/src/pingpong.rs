@@ -5,6 +5,7 @@
 //! over TCP, with each congestion control that is asked for, or in datagrams, and the server answers with one of the same
 //! size once it has all of it.
 
+mod attendance;
 mod client;
 mod csv;
 mod figure;

@@ -1,6 +1,6 @@
 //! What the reports of all tests have in common, so that a table of several needs no knowledge of any.
 //!
-//! [`Start`] says when, between whom and what; [`State`] how it ended; a [`Row`] is the median of repeats; what
+//! [`Start`] says when, between whom and what; [`State`] how it ended, [`End`] with what there is to know beside; a [`Row`] is the median of repeats; what
 //! each end [used](Used) tells whether they are to be relied on. Handing a report out in other [forms](Forms) is shared too; a [`Reproduction`] puts the
 //! figures and [conclusions](Conclusion) of a document beside ours.
 //!
@@ -22,7 +22,7 @@ pub(crate) mod words;
 
 pub use conclusion::{Agreement, Conclusion, Grid};
 pub(crate) use conclusion::{add_conclusions, write_conclusions};
-pub use envelope::{Endpoint, Start, State, Timestamp};
+pub use envelope::{End, Endpoint, Start, State, Timestamp};
 pub use forms::Forms;
 pub use reproduction::{Beside, Part, PartOutcome, Reproduction};
 pub use row::Row;

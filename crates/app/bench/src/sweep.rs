@@ -14,7 +14,7 @@ mod table;
 
 pub(crate) use figure::charts;
 pub use options::{LossBelow, Options, OptionsError, Place};
-pub use report::{End, FORMAT, Point, Report, Run, Settings, VERSION};
+pub use report::{FORMAT, Point, Report, Run, Settings, VERSION};
 pub use runner::{SweepError, measure};
 
 #[cfg(test)]

@@ -26,6 +26,6 @@ pub use options::{
     Fragments, LARGEST_DATAGRAM_BYTES, Options, OptionsError, Protocol, Rate, Way, Ways, payload_of_datagram,
 };
 pub use report::{FORMAT, Figures, FlowReport, Interval, Report, RunReport, Settings, Start, State, VERSION};
-pub use server::TEST;
+pub use server::{TEST, TEST_WITH_LOAD};
 pub use side::SideError;
 pub use transport::TransportError;

@@ -127,7 +127,7 @@ impl Client<'_> {
         let senders = Senders::open(&task)?;
         self.connection.say(&Word::Start)?;
         let meter = Meter::begin();
-        let sent = self.send(senders, watch)?;
+        let (sent, cut) = self.send(senders, watch)?;
         self.connection.say(&Word::Sent)?;
         let used = meter.used();
         let received = self.hear_done()?;
@@ -136,8 +136,14 @@ impl Client<'_> {
                 "datagrams were refused: {why}\nlower the rate with -b, or see `ip route get` and the firewall"
             ));
         }
+        if let Some(why) = &sent.without_trains {
+            self.builder.note(&format!(
+                "datagrams left one by one although --gso was asked for: {why}\nsee `ethtool -k`, or leave --gso out"
+            ));
+        }
         let accounts = accounts(&task, &sent, &received.sockets)?;
-        Ok(Run::of(&plan, &accounts, &sent, used, &received, self.builder.is_same_host()))
+        let run = Run::of(&plan, &accounts, &sent, used, &received, self.builder.is_same_host());
+        Ok(Run { trouble: cut.map(str::to_owned), ..run })
     }
 
     fn task(&self, plan: &Plan, endpoints: Vec<SocketAddr>) -> Task {
@@ -172,20 +178,28 @@ impl Client<'_> {
         }
     }
 
-    /// Lives through the time in which is sent; either end may end it early.
-    fn send(&mut self, senders: Vec<super::send::Sender>, watch: &dyn Watch) -> Result<Sent, CapacityError> {
+    /// Lives through the time in which is sent; either end may end it early, and then it is said why.
+    fn send(
+        &mut self,
+        senders: Vec<super::send::Sender>,
+        watch: &dyn Watch,
+    ) -> Result<(Sent, Option<&'static str>), CapacityError> {
         let senders = Senders::begin(senders, self.options.duration)?;
+        let mut cut = None;
         while !senders.are_done() {
             if watch.is_wanted_to_end() {
-                senders.ask_to_end();
+                cut = Some("it was ended early");
             }
             match self.connection.hear_word(Instant::now() + LISTEN)? {
                 None => {}
-                Some(Word::Stop) => senders.ask_to_end(),
+                Some(Word::Stop) => cut = Some("the server was ended"),
                 Some(other) => return Err(unexpected(&self.connection, &other).into()),
             }
+            if cut.is_some() {
+                senders.ask_to_end();
+            }
         }
-        Ok(senders.join()?)
+        Ok((senders.join()?, cut))
     }
 
     fn hear_done(&mut self) -> Result<Received, CapacityError> {
@@ -259,7 +273,14 @@ mod tests {
 
     fn sent(numbers: &[u64]) -> Sent {
         let endpoints = numbers.iter().map(|it| FlowSent { numbered: *it, ..FlowSent::default() }).collect();
-        Sent { endpoints, cpu_ns: 0, elapsed: Duration::ZERO, skipped: 0, refusals: Vec::new() }
+        Sent {
+            endpoints,
+            cpu_ns: 0,
+            elapsed: Duration::ZERO,
+            skipped: 0,
+            refusals: Vec::new(),
+            without_trains: None,
+        }
     }
 
     fn socket(address: &str, drops: u64, datagrams: &[u64]) -> SocketCount {

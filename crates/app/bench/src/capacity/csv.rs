@@ -8,7 +8,7 @@ use crate::report::csv::cell;
 const HEADER: &str = "structure,workers,payload_bytes,run,packets_per_second,seconds,sent,received,\
                       receiver_socket_buffer,lost_elsewhere,unexplained,kernel_drops,rcvbuf_errors,\
                       receivers_cpu_percent,senders_cpu_percent,user_percent,system_percent,softirq_percent,\
-                      irq_percent,idle_percent,iowait_percent,steal_percent\n";
+                      irq_percent,idle_percent,iowait_percent,steal_percent,trouble\n";
 
 pub(super) fn table(report: &Report) -> String {
     let mut text = HEADER.to_owned();
@@ -44,7 +44,8 @@ fn write_run(text: &mut String, run: &Run) {
     for share in shares.unwrap_or_default() {
         let _ = write!(text, ",{}", cell(share));
     }
-    text.push('\n');
+    // Our own words, without commas.
+    let _ = writeln!(text, ",{}", cell(run.trouble.as_deref()));
 }
 
 #[cfg(test)]
@@ -65,6 +66,6 @@ mod tests {
                 .unwrap()
                 .starts_with("own-processes,1,1,0,500000,1,800000,500000,300000,0,0,")
         );
-        assert!(text.lines().nth(1).unwrap().ends_with(",,,,,,,"));
+        assert!(text.lines().nth(1).unwrap().ends_with(",,,,,,,,"));
     }
 }

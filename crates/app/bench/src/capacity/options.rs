@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::range::{OutOfRange, in_range};
 use crate::throughput::{LARGEST_DATAGRAM_BYTES, Rate};
 
 /// The most receivers there may be: each is a thread or a process with up to 4 MiB to receive into.
@@ -83,17 +84,8 @@ pub(super) enum Places {
 #[non_exhaustive]
 pub enum OptionsError {
     /// A number is out of its range.
-    #[error("{what} must be from {least} to {most}, not {asked}\nchoose one in that range")]
-    OutOfRange {
-        /// Which option.
-        what: &'static str,
-        /// What was asked for.
-        asked: u128,
-        /// The least it may be.
-        least: u128,
-        /// The most it may be.
-        most: u128,
-    },
+    #[error(transparent)]
+    OutOfRange(#[from] OutOfRange),
     /// A list is empty.
     #[error("{0} names nothing\nname at least one")]
     Empty(&'static str),
@@ -148,7 +140,8 @@ impl Options {
             in_range("-w in bytes", bytes as u128, 1..=1 << 30)?;
         }
         in_range("-t in ms", self.duration.as_millis(), 10..=3_600_000)?;
-        in_range("--repeat", self.repeats.into(), 1..=10_000)
+        in_range("--repeat", self.repeats.into(), 1..=10_000)?;
+        Ok(())
     }
 
     /// Returns how long all of it takes at most, if nothing fails.
@@ -213,16 +206,6 @@ impl fmt::Display for Structure {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.pad(self.name())
     }
-}
-
-fn in_range(
-    what: &'static str,
-    asked: u128,
-    range: std::ops::RangeInclusive<u128>,
-) -> Result<(), OptionsError> {
-    let (least, most) = range.into_inner();
-    let is_inside = (least..=most).contains(&asked);
-    is_inside.then_some(()).ok_or(OptionsError::OutOfRange { what, asked, least, most })
 }
 
 #[cfg(test)]

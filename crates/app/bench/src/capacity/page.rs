@@ -31,7 +31,7 @@ impl Forms for Report {
         let columns = [Column::Word("receivers"), Column::Word("of"), Column::Word("account")];
         let account = |point: &Point| vec![point.structure.to_string(), point.case(), table::account(point)];
         page.table(&columns, self.points.iter().map(account));
-        Ok(page.end(&self.end.notes))
+        Ok(page.end(&[self.cut_runs(), self.end.notes.clone()].concat()))
     }
 
     fn to_png(&self) -> Result<Vec<u8>, FigureError> {

@@ -6,16 +6,14 @@ use std::net::SocketAddr;
 
 use probe::Summary;
 use serde::{Deserialize, Serialize};
-use sys::clock;
 
 use super::message::{Plan, Received};
 use super::options::{Calls, Options, Structure};
 use super::send::Sent;
-use crate::host;
 use crate::host_state::HostState;
 use crate::processor_time::Shares;
 use crate::report::noise::{Elsewhere, spreads};
-use crate::report::{Conclusion, Row, RowNames, Start, State, Used};
+use crate::report::{Conclusion, End, Row, RowNames, Start, State, Used};
 use crate::source_002;
 use crate::throughput::{Account, Rate};
 
@@ -118,6 +116,8 @@ pub struct Run {
     pub client_elsewhere_cpus: Option<f64>,
     /// The same of the server's host.
     pub server_elsewhere_cpus: Option<f64>,
+    /// Why the run is not whole; null if it is. One that is not stands beside the others and enters no median.
+    pub trouble: Option<String>,
 }
 
 /// A port that was sent to.
@@ -140,20 +140,6 @@ pub struct Socket {
     pub drops: u64,
     /// What each that received at it got.
     pub received: Vec<u64>,
-}
-
-/// How it ended.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct End {
-    /// UTC, in nanoseconds since 1970.
-    pub time_ns: i64,
-    /// Whether all points are there.
-    pub state: State,
-    /// What is to be known beside.
-    pub notes: Vec<String>,
-    /// Tasks ready to run on the client's host, averaged over the last minute.
-    pub load_1min: Option<f64>,
 }
 
 impl Run {
@@ -187,6 +173,7 @@ impl Run {
             skipped: sent.skipped,
             client_elsewhere_cpus: elsewhere.client,
             server_elsewhere_cpus: elsewhere.server,
+            trouble: None,
         }
     }
 
@@ -260,15 +247,20 @@ impl Point {
         format!("{}B/{}workers", self.payload_bytes, self.workers)
     }
 
+    /// Returns the runs that are whole.
+    pub(crate) fn whole_runs(&self) -> impl Iterator<Item = &Run> + Clone {
+        self.runs.iter().filter(|run| run.trouble.is_none())
+    }
+
     fn summary(&self, of: impl Fn(&Run) -> f64) -> Option<Summary> {
-        Summary::of(&self.runs.iter().map(of).collect::<Vec<_>>())
+        Summary::of(&self.whole_runs().map(of).collect::<Vec<_>>())
     }
 
     fn rows(&self) -> Vec<Row> {
         let (case, system) = (self.case(), self.structure.name());
         let row = |metric: &str, unit: &str, of: fn(&Run) -> f64| {
             let names = RowNames { bench: "capacity", case: &case, system, metric, unit };
-            Row::of(names, &self.runs.iter().map(of).collect::<Vec<_>>())
+            Row::of(names, &self.whole_runs().map(of).collect::<Vec<_>>())
         };
         let rows = [
             row("packets_per_second", "1/s", |run| run.packets_per_second),
@@ -280,8 +272,7 @@ impl Point {
 
     fn judge_noise(&mut self, same_host: bool) {
         let elsewhere = self
-            .runs
-            .iter()
+            .whole_runs()
             .map(|run| Elsewhere { client: run.client_elsewhere_cpus, server: run.server_elsewhere_cpus });
         self.noise = Elsewhere::most(elsewhere).disturbances(same_host);
         self.noise.extend(spreads("rates", self.rows().iter().filter(|row| row.unit == "1/s")));
@@ -305,7 +296,7 @@ impl Builder {
         server: HostState,
     ) -> Self {
         let start = Start::now(peer, client, server, Settings::of(options, senders));
-        let end = End { time_ns: 0, state: State::Complete, notes: Vec::new(), load_1min: None };
+        let end = End::open();
         let (points, rows, conclusions) = (Vec::new(), Vec::new(), Vec::new());
         let format = FORMAT.to_owned();
         let report = Report { format, version: VERSION, start, points, rows, conclusions, end };
@@ -348,9 +339,7 @@ impl Builder {
     }
 
     pub(super) fn note(&mut self, note: &str) {
-        if !self.report.end.notes.iter().any(|known| known == note) {
-            self.report.end.notes.push(note.to_owned());
-        }
+        self.report.end.note(note);
     }
 
     /// Takes note that no further run could be made.
@@ -366,9 +355,7 @@ impl Builder {
         report.points.iter_mut().for_each(|point| point.judge_noise(same_host));
         report.rows = report.points.iter().flat_map(Point::rows).collect();
         report.conclusions = source_002::conclude(&report.points, same_host);
-        report.end.time_ns = clock::wall().as_nanos();
-        report.end.state = State::of(self.is_broken_off, was_interrupted);
-        report.end.load_1min = host::load();
+        report.end.close(State::of(self.is_broken_off, was_interrupted));
         if same_host {
             self.note(
                 "both ends are on this host: senders and receivers share its processors, and the soft interrupts of \
@@ -397,6 +384,23 @@ impl Report {
             .then(|| format!("{noisy} of {all} points were disturbed or spread widely"))
             .into_iter()
             .collect()
+    }
+
+    /// Says which runs are not whole, and what they came to.
+    pub(super) fn cut_runs(&self) -> Vec<String> {
+        let of_point = |point: &Point| {
+            let name = format!("{} {}", point.structure, point.case());
+            let cut = point.runs.iter().enumerate().filter_map(|(index, run)| {
+                let (trouble, rate) = (run.trouble.as_ref()?, run.packets_per_second);
+                Some(format!(
+                    "{name}, run {}: {trouble} after {:.1} s, with {rate:.0} received a second; it is in no median",
+                    index + 1,
+                    run.seconds
+                ))
+            });
+            cut.collect::<Vec<_>>()
+        };
+        self.points.iter().flat_map(of_point).collect()
     }
 
     /// Returns why points are not to be relied on, with their names; empty when all was quiet.

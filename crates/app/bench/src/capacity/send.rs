@@ -6,7 +6,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use ledger::Stage;
 use probe::flow::{Due, FlowRate, FlowSent, Pace};
 use sys::{
     Interest, Loopback, OpenError, Outcome, Poller, Refusal, SendOptions, SendSocket, SendTechniques, clock,
@@ -15,6 +14,7 @@ use units::Instant;
 
 use super::options::Calls;
 use super::receive::thread_cpu_ns;
+use crate::refusal::stage_of;
 
 /// How long a sender sleeps at most before it looks whether it is to end.
 const LOOK: Duration = Duration::from_millis(20);
@@ -47,6 +47,8 @@ pub(super) struct Sent {
     pub(super) skipped: u64,
     /// Why datagrams were refused, the last of each sender.
     pub(super) refusals: Vec<String>,
+    /// Why there were no trains although they were asked for.
+    pub(super) without_trains: Option<String>,
 }
 
 /// Threads that send.
@@ -62,6 +64,7 @@ struct SentByOne {
     ended: Instant,
     skipped: u64,
     refusal: Option<String>,
+    without_trains: Option<String>,
 }
 
 impl Senders {
@@ -109,6 +112,7 @@ impl Senders {
             cpu_ns: all.iter().map(|it| it.cpu_ns).sum(),
             elapsed: ended.since(self.start),
             skipped: all.iter().map(|it| it.skipped).sum(),
+            without_trains: all.iter().find_map(|it| it.without_trains.clone()),
             refusals: all.into_iter().filter_map(|it| it.refusal).collect(),
         })
     }
@@ -135,6 +139,7 @@ pub(super) struct Sender {
     rate: FlowRate,
     payload_bytes: usize,
     calls: Calls,
+    without_trains: Option<String>,
 }
 
 impl Sender {
@@ -155,8 +160,12 @@ impl Sender {
             poller.add(&socket, 0, Interest::Write).map_err(failed)?;
             Ok((socket, poller))
         };
+        let sockets = (0..task.sockets_each).map(open).collect::<Result<Vec<_>, OpenError>>()?;
+        let is_without =
+            task.calls == Calls::Trains && sockets.iter().any(|(socket, _)| !socket.techniques().gso);
         Ok(Self {
-            sockets: (0..task.sockets_each).map(open).collect::<Result<_, OpenError>>()?,
+            sockets,
+            without_trains: is_without.then(|| "this kernel has no UDP_SEGMENT (Linux 4.18)".to_owned()),
             endpoints: task.endpoints.clone(),
             rate: shared(task.rate, task.senders),
             payload_bytes: task.payload_bytes,
@@ -195,6 +204,9 @@ impl Sender {
             let burst = &memory[..count as usize * self.payload_bytes];
             let outcomes = send(socket, burst, self.payload_bytes, self.calls, self.endpoints[endpoint]);
             let taken = tally(outcomes, self.payload_bytes, &mut sent[endpoint], &mut refusal);
+            if let Some(error) = socket.take_end_of_trains() {
+                self.without_trains = Some(error.to_string());
+            }
             pace.hand(taken);
             if taken < count {
                 poller.wait(Some(end.min(now + LOOK)))?;
@@ -207,6 +219,7 @@ impl Sender {
             ended: clock::monotonic().min(end),
             skipped: pace.skipped(),
             refusal,
+            without_trains: self.without_trains,
         })
     }
 }
@@ -249,14 +262,6 @@ fn tally(
     taken
 }
 
-const fn stage_of(refusal: Refusal) -> Stage {
-    match refusal {
-        Refusal::SocketFull | Refusal::TooLarge => Stage::SenderSocket,
-        Refusal::QueueDiscipline => Stage::SenderQdisc,
-        _ => Stage::SenderIp,
-    }
-}
-
 /// Returns the part of a rate that each of so many senders has.
 fn shared(rate: FlowRate, senders: u32) -> FlowRate {
     match rate {
@@ -267,6 +272,8 @@ fn shared(rate: FlowRate, senders: u32) -> FlowRate {
 
 #[cfg(test)]
 mod tests {
+    use ledger::Stage;
+
     use super::*;
 
     #[test]

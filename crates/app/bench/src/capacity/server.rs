@@ -1,11 +1,13 @@
 //! The server's end of a capacity measurement: it receives.
 
+use std::time::{Duration, Instant};
+
 use serde_json::Value;
 
 use super::crew::{Crew, CrewError, Task};
 use super::message::{Plan, Received, SocketCount, Word};
 use super::options::{Options, OptionsError};
-use crate::control::{Connection, ControlError, EndWish, Message, ServeError, Test};
+use crate::control::{Connection, EndWish, Message, ServeError, Test};
 use crate::processor_time::ProcessorTime;
 use crate::report::Meter;
 use crate::udp_counters::RcvbufErrors;
@@ -15,7 +17,7 @@ pub const TEST: Test = Test { name: NAME, serve };
 pub(super) const NAME: &str = "capacity";
 
 /// How long the server listens before it looks whether it is to end.
-const LISTEN: std::time::Duration = std::time::Duration::from_millis(50);
+const LISTEN: Duration = Duration::from_millis(50);
 
 /// Serves the runs of a client, one after the other.
 fn serve(
@@ -70,7 +72,7 @@ fn serve_run(
     let task = Task { plan, address, buffer_bytes: options.receive_buffer_bytes, calls: options.calls };
     let (crew, ready) = Crew::begin(&task).map_err(told)?;
     // Before anything is sent: on a busy host much is dropped before the word of it is heard.
-    let errors = RcvbufErrors::begin();
+    let errors = RcvbufErrors::begin(address);
     connection.say(&Word::Ready { endpoints: ready.endpoints, notes: ready.notes })?;
     match connection.hear_surely()? {
         Message::Bye => return Ok(Served::WithoutClient),
@@ -78,7 +80,7 @@ fn serve_run(
         other => return Err(connection.unexpected(&other).into()),
     }
     let (meter, processors) = (Meter::begin(), ProcessorTime::begin());
-    wait_for_sent(connection, is_wanted_to_end)?;
+    wait_for_sent(options.duration, connection, is_wanted_to_end)?;
     let sockets = crew.end().map_err(told)?;
     let workers_cpu_ns = workers(&sockets).map(|counted| counted.cpu_ns).sum();
     let mut used = meter.used();
@@ -95,20 +97,30 @@ fn workers(sockets: &[SocketCount]) -> impl Iterator<Item = &super::message::Cou
     sockets.iter().flat_map(|socket| &socket.workers)
 }
 
-/// Waits until the client has sent all; if this server is to end, asks it to send no more.
-fn wait_for_sent(connection: &mut Connection, is_wanted_to_end: &EndWish<'_>) -> Result<(), ControlError> {
+/// Waits until the client has sent all, as long as a run is and patience lasts; if this server is to end, asks it to send
+/// no more.
+fn wait_for_sent(
+    duration: Duration,
+    connection: &mut Connection,
+    is_wanted_to_end: &EndWish<'_>,
+) -> Result<(), ServeError> {
+    let longest = duration + connection.patience().silence;
+    let deadline = Instant::now() + longest;
     let mut is_stopping = false;
     loop {
         if is_wanted_to_end() && !is_stopping {
             is_stopping = true;
             connection.say(&Word::Stop)?;
         }
-        match connection.hear_word(std::time::Instant::now() + LISTEN)? {
+        match connection.hear_word(Instant::now() + LISTEN)? {
+            None if Instant::now() >= deadline => {
+                return Err(ServeError::NeverSent(longest));
+            }
             None => {}
             Some(Word::Sent) => return Ok(()),
             Some(other) => {
                 let other = serde_json::to_value(&other).expect("words are plain data");
-                return Err(connection.unexpected(&Message::Word(other)));
+                return Err(connection.unexpected(&Message::Word(other)).into());
             }
         }
     }

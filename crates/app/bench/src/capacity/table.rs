@@ -90,6 +90,11 @@ impl Report {
                 "\n{AT_LEAST} next to nothing was lost: the senders were the limit, the receivers might take more"
             )?;
         }
+        let cut = self.cut_runs();
+        if !cut.is_empty() {
+            writeln!(formatter, "\nnot whole:")?;
+            cut.iter().try_for_each(|cut| writeln!(formatter, "  {cut}"))?;
+        }
         let noise = self.noise();
         if !noise.is_empty() {
             writeln!(formatter, "\n{NOISY} noisy, not to be relied on:")?;

@@ -1,11 +1,12 @@
 //! Messages cut out of a stream of bytes: a length of four bytes, big endian, and so many bytes of JSON.
 //!
-//! Not a word of a frame is believed before it is bounded: a length beyond [`LONGEST`] ends the connection.
+//! Not a word of a frame is believed before it is bounded: a length beyond [`LONGEST`] ends the connection, so that no
+//! more is held of a peer's than that and what is read at a time. `fuzz/` has a target for it.
 
 use super::message::Message;
 
 /// How long a message may be: a report of a hundred streams has a tenth of it.
-pub(super) const LONGEST: usize = 1 << 20;
+pub const LONGEST: usize = 1 << 20;
 const LENGTH_BYTES: usize = 4;
 
 /// Says that what came is no message.
@@ -22,18 +23,22 @@ pub enum FrameError {
 
 /// What has come in and is not a whole message yet.
 #[derive(Clone, Default, Debug)]
-pub(super) struct Frames {
+pub struct Frames {
     bytes: Vec<u8>,
 }
 
 impl Frames {
     /// Takes what came in.
-    pub(super) fn push(&mut self, bytes: &[u8]) {
+    pub fn push(&mut self, bytes: &[u8]) {
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// Returns the next whole message, if there is one.
-    pub(super) fn next(&mut self) -> Option<Result<Message, FrameError>> {
+    /// Returns the next whole message, if there is one. After an error nothing more can be told apart.
+    ///
+    /// # Errors
+    /// [`FrameError`], within it, if what came is no message.
+    #[expect(clippy::should_implement_trait, reason = "what has ended now may go on with what comes in")]
+    pub fn next(&mut self) -> Option<Result<Message, FrameError>> {
         let length = u32::from_be_bytes(*self.bytes.first_chunk::<LENGTH_BYTES>()?) as usize;
         if length > LONGEST {
             return Some(Err(FrameError::TooLong(length as u64)));
@@ -46,13 +51,24 @@ impl Frames {
     }
 
     /// Tells whether a message has begun and not ended.
-    pub(super) fn is_waiting_for_more(&self) -> bool {
+    #[must_use]
+    pub const fn is_waiting_for_more(&self) -> bool {
         !self.bytes.is_empty()
+    }
+
+    /// Returns how many bytes are kept.
+    #[must_use]
+    pub const fn held_bytes(&self) -> usize {
+        self.bytes.len()
     }
 }
 
 /// Writes a message as a frame.
-pub(super) fn encode(message: &Message) -> Vec<u8> {
+///
+/// # Panics
+/// If it is longer than 4 GiB, which none of ours is.
+#[must_use]
+pub fn encode(message: &Message) -> Vec<u8> {
     let text = serde_json::to_vec(message).expect("messages are plain data");
     let length = u32::try_from(text.len()).expect("a message is far shorter than 4 GiB");
     [&length.to_be_bytes()[..], &text].concat()

@@ -80,6 +80,11 @@ pub enum ServeError {
     /// The client wants something that cannot be: it is told so.
     #[error("{0}")]
     Refused(String),
+    /// The client lives, and does not go on.
+    #[error(
+        "the client has not said within {0:?} that it has sent all\nstart the measurement anew; if it comes again, report it"
+    )]
+    NeverSent(Duration),
     /// Another client was faster: this one is told with whom the server is busy.
     #[error("the server is busy measuring with {with}")]
     Busy {

@@ -1,23 +1,21 @@
 //! Two ends of a control connection, and peers that are none.
 
 use std::io::{Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, channel};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::sync::mpsc::channel;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use units::Random;
 
+use super::frame::{Frames, LONGEST, encode};
+use super::scene::{PATIENT, Scene, WATCHDOG};
 use super::*;
 use crate::host_state::HostState;
+use crate::{capacity, multicast, pingpong, throughput};
 
-/// Long enough that a test which reaches it has failed.
-const WATCHDOG: Duration = Duration::from_secs(30);
-
-/// As patient as an end that must not lose patience, and as one that is to lose it.
-const PATIENT: Patience = Patience { connect: WATCHDOG, message: WATCHDOG, silence: Duration::from_secs(60) };
+/// As patient as an end that is to lose patience.
 const IMPATIENT: Patience =
     Patience { connect: WATCHDOG, message: Duration::from_millis(40), silence: Duration::from_millis(100) };
 
@@ -42,58 +40,13 @@ fn echo(
 /// Has a defect.
 const DEFECT: Test = Test { name: "defect", serve: |_, _, _| panic!("on purpose") };
 
-/// A server on a thread of its own. Dropping it ends it.
-struct Scene {
-    address: SocketAddr,
-    events: Receiver<ServerEvent>,
-    end: &'static AtomicBool,
-    thread: Option<JoinHandle<()>>,
+fn scene(patience: Patience) -> Scene {
+    Scene::new(&[ECHO, DEFECT], patience)
 }
 
-impl Scene {
-    fn new(patience: Patience) -> Self {
-        let end: &'static AtomicBool = Box::leak(Box::default());
-        let (sender, events) = channel();
-        let options = ServerOptions {
-            listen: (Ipv4Addr::LOCALHOST, 0).into(),
-            lifetime: Lifetime::UntilStopped,
-            patience,
-        };
-        let sender = std::sync::Mutex::new(sender);
-        let thread = std::thread::spawn(move || {
-            let tell = |event| drop(sender.lock().unwrap().send(event));
-            serve(&options, &[ECHO, DEFECT], &tell, &|| end.load(Ordering::Relaxed)).unwrap();
-        });
-        let Ok(ServerEvent::Listening(address)) = events.recv_timeout(WATCHDOG) else { panic!() };
-        Self { address, events, end, thread: Some(thread) }
-    }
-
-    fn client(&self) -> Result<(Connection, HostState), ControlError> {
-        Connection::open(self.address, None, PATIENT)
-    }
-
-    /// Begins the test of this scene.
-    fn echoing(&self) -> Connection {
-        let (mut connection, _) = self.client().unwrap();
-        connection.tell(&Message::Begin { test: "echo".to_owned(), parameters: Value::Null }).unwrap();
-        connection
-    }
-
-    /// Waits until a client has left; returns its trouble.
-    fn ended(&self) -> Option<String> {
-        loop {
-            if let ServerEvent::Ended { trouble, .. } = self.events.recv_timeout(WATCHDOG).unwrap() {
-                return trouble;
-            }
-        }
-    }
-}
-
-impl Drop for Scene {
-    fn drop(&mut self) {
-        self.end.store(true, Ordering::Relaxed);
-        self.thread.take().unwrap().join().unwrap();
-    }
+/// Begins the test of a scene.
+fn echoing(scene: &Scene) -> Connection {
+    scene.begin("echo", Value::Null)
 }
 
 fn hear_word(connection: &mut Connection) -> Value {
@@ -102,9 +55,9 @@ fn hear_word(connection: &mut Connection) -> Value {
 
 #[test]
 fn words_go_there_and_back_and_the_server_is_free_again() {
-    let scene = Scene::new(PATIENT);
+    let scene = scene(PATIENT);
     for round in 0..3 {
-        let mut client = scene.echoing();
+        let mut client = echoing(&scene);
         client.say(&json!({ "round": round })).unwrap();
         assert_eq!(hear_word(&mut client), json!({ "round": round }));
         client.tell(&Message::Bye).unwrap();
@@ -114,8 +67,8 @@ fn words_go_there_and_back_and_the_server_is_free_again() {
 
 #[test]
 fn whoever_comes_meanwhile_is_told_with_whom_the_server_is_busy() {
-    let scene = Scene::new(PATIENT);
-    let mut first = scene.echoing();
+    let scene = scene(PATIENT);
+    let mut first = echoing(&scene);
     first.say(&1).unwrap();
     assert_eq!(hear_word(&mut first), json!(1));
     let refused = scene.client().unwrap_err();
@@ -127,10 +80,10 @@ fn whoever_comes_meanwhile_is_told_with_whom_the_server_is_busy() {
 
 #[test]
 fn a_stranger_that_says_nothing_keeps_nobody_out() {
-    let scene = Scene::new(PATIENT);
+    let scene = scene(PATIENT);
     let mute: Vec<_> = (0..3).map(|_| TcpStream::connect(scene.address).unwrap()).collect();
     let (undecided, _) = scene.client().unwrap();
-    let mut client = scene.echoing();
+    let mut client = echoing(&scene);
     client.say(&"here").unwrap();
     assert_eq!(hear_word(&mut client), json!("here"));
     drop((mute, undecided));
@@ -138,9 +91,9 @@ fn a_stranger_that_says_nothing_keeps_nobody_out() {
 
 #[test]
 fn of_two_that_were_welcomed_the_second_to_begin_is_told_with_whom_the_server_is_busy() {
-    let scene = Scene::new(PATIENT);
+    let scene = scene(PATIENT);
     let (mut second, _) = scene.client().unwrap();
-    let mut first = scene.echoing();
+    let mut first = echoing(&scene);
     first.say(&1).unwrap();
     assert_eq!(hear_word(&mut first), json!(1));
     second.tell(&Message::Begin { test: "echo".to_owned(), parameters: Value::Null }).unwrap();
@@ -151,29 +104,29 @@ fn of_two_that_were_welcomed_the_second_to_begin_is_told_with_whom_the_server_is
 
 #[test]
 fn a_defect_in_a_test_ends_that_test_and_no_more() {
-    let scene = Scene::new(PATIENT);
+    let scene = scene(PATIENT);
     let (mut client, _) = scene.client().unwrap();
     client.tell(&Message::Begin { test: "defect".to_owned(), parameters: Value::Null }).unwrap();
     assert!(scene.ended().unwrap().contains("defect"));
-    let mut next = scene.echoing();
+    let mut next = echoing(&scene);
     next.say(&"here").unwrap();
     assert_eq!(hear_word(&mut next), json!("here"));
 }
 
 #[test]
 fn a_client_that_vanishes_ends_its_test_and_no_more() {
-    let scene = Scene::new(PATIENT);
-    drop(scene.echoing());
+    let scene = scene(PATIENT);
+    drop(echoing(&scene));
     assert!(scene.ended().unwrap().contains("is gone"));
-    let mut next = scene.echoing();
+    let mut next = echoing(&scene);
     next.say(&"here").unwrap();
     assert_eq!(hear_word(&mut next), json!("here"));
 }
 
 #[test]
 fn a_server_that_vanishes_is_noticed() {
-    let scene = Scene::new(PATIENT);
-    let mut client = scene.echoing();
+    let scene = scene(PATIENT);
+    let mut client = echoing(&scene);
     client.say(&1).unwrap();
     hear_word(&mut client);
     drop(scene);
@@ -183,7 +136,7 @@ fn a_server_that_vanishes_is_noticed() {
 
 #[test]
 fn a_test_that_the_server_does_not_know_is_refused_with_those_it_does() {
-    let scene = Scene::new(PATIENT);
+    let scene = scene(PATIENT);
     let (mut client, _) = scene.client().unwrap();
     client.tell(&Message::Begin { test: "telepathy".to_owned(), parameters: Value::Null }).unwrap();
     let error = client.hear(Instant::now() + WATCHDOG).unwrap_err().to_string();
@@ -221,7 +174,7 @@ fn a_server_of_another_version_is_told_apart_by_both_versions() {
 
 #[test]
 fn a_client_of_another_version_is_told_by_the_server_too() {
-    let scene = Scene::new(PATIENT);
+    let scene = scene(PATIENT);
     let mut stream = TcpStream::connect(scene.address).unwrap();
     stream.write_all(&frame(r#"{"hello":{"protocol":0,"tallycast":"0.0.1"}}"#)).unwrap();
     assert!(scene.ended().unwrap().contains("speaks version 0"));
@@ -304,7 +257,7 @@ fn who_is_not_listened_to_is_held_up() {
 
 #[test]
 fn noise_ends_its_own_connection_and_the_server_goes_on() {
-    let scene = Scene::new(IMPATIENT);
+    let scene = scene(IMPATIENT);
     let mut random = Random::new(11);
     for round in 0..40 {
         let mut stream = TcpStream::connect(scene.address).unwrap();
@@ -318,7 +271,7 @@ fn noise_ends_its_own_connection_and_the_server_goes_on() {
         let _ = stream.shutdown(std::net::Shutdown::Write);
         assert!(scene.ended().is_some(), "round {round}");
     }
-    drop(scene.echoing());
+    drop(echoing(&scene));
     scene.ended();
 }
 
@@ -341,4 +294,119 @@ fn nobody_there_is_said_with_the_command_that_starts_one() {
     drop(unused);
     let error = Connection::open(address, None, PATIENT).unwrap_err().to_string();
     assert!(error.contains("no bench server answers") && error.contains("tallycast bench -s"), "{error}");
+}
+
+/// One of each message that an end hears; the parameters of every test among them.
+fn all_messages() -> Vec<Message> {
+    let host = Box::new(HostState::look(Ipv4Addr::LOCALHOST.into()));
+    let text = || "a \"word\" of \u{1d11e} and \u{0}".to_owned();
+    let mut messages = vec![
+        Message::Hello { protocol: PROTOCOL, tallycast: text() },
+        Message::Welcome { protocol: PROTOCOL, tallycast: text(), host },
+        Message::Busy { with: text() },
+        Message::Word(json!({ "sent": { "numbered": 7, "refused": {}, "more": [[], 1.5, null, true] } })),
+        Message::Failed { reason: text() },
+        Message::Alive,
+        Message::Bye,
+    ];
+    let parameters = [
+        serde_json::to_value(throughput::Options::default()),
+        serde_json::to_value(pingpong::Options::default()),
+        serde_json::to_value(multicast::Options::default()),
+        serde_json::to_value(capacity::Options::default()),
+    ];
+    for parameters in parameters {
+        messages.push(Message::Begin { test: text(), parameters: parameters.unwrap() });
+    }
+    messages
+}
+
+/// Cuts, flips, doubles or replaces some bytes of a text, most often its numbers.
+fn damage(text: &mut Vec<u8>, random: &mut Random) {
+    for _ in 0..random.below(4) {
+        let at = usize::try_from(random.below(text.len().max(1) as u64)).unwrap();
+        match random.below(6) {
+            0 => text.truncate(at),
+            1 => text.iter_mut().skip(at).take(1).for_each(|byte| *byte ^= 1 << random.below(8)),
+            2 => text.extend_from_within(at..),
+            _ => {
+                let numbers = ["0", "-1", "18446744073709551615", "1e308", "0.5", "[]", "null", "\"\""];
+                let digits = text.iter().skip(at).position(u8::is_ascii_digit).map(|from| at + from);
+                let Some(from) = digits else { continue };
+                let len = text[from..].iter().take_while(|byte| byte.is_ascii_digit()).count();
+                let other = numbers[usize::try_from(random.below(numbers.len() as u64)).unwrap()];
+                text.splice(from..from + len, other.bytes());
+            }
+        }
+    }
+}
+
+/// Believes a message as far as an end does; tells whether a test would take it for its parameters.
+fn is_believed(message: &Message) -> bool {
+    let Message::Begin { parameters, .. } = message else { return false };
+    let of = || parameters.clone();
+    serde_json::from_value::<throughput::Options>(of()).is_ok_and(|it| it.check().is_ok())
+        || serde_json::from_value::<pingpong::Options>(of()).is_ok_and(|it| it.check().is_ok())
+        || serde_json::from_value::<multicast::Options>(of()).is_ok_and(|it| it.check().is_ok())
+        || serde_json::from_value::<capacity::Options>(of()).is_ok_and(|it| it.check().is_ok())
+}
+
+#[test]
+fn damaged_messages_are_refused_or_believed_and_fill_no_memory() {
+    let messages = all_messages();
+    let mut random = Random::new(9);
+    let (mut refused, mut said_again, mut believed) = (0, 0, 0);
+    for round in 0..4_000 {
+        let message = &messages[round % messages.len()];
+        let mut text = serde_json::to_vec(message).unwrap();
+        damage(&mut text, &mut random);
+        let mut bytes = [&u32::try_from(text.len()).unwrap().to_be_bytes()[..], &text].concat();
+        if random.below(8) == 0 {
+            // Also the length may lie.
+            bytes[usize::try_from(random.below(4)).unwrap()] ^= 1 << random.below(8);
+        }
+        let mut frames = Frames::default();
+        'pieces: for piece in bytes.chunks(1 + usize::try_from(random.below(400)).unwrap()) {
+            frames.push(piece);
+            while let Some(message) = frames.next() {
+                let Ok(message) = message else {
+                    refused += 1;
+                    break 'pieces;
+                };
+                let mut again = Frames::default();
+                again.push(&encode(&message));
+                assert!(matches!(again.next(), Some(Ok(_))), "round {round}: {message:?}");
+                said_again += 1;
+                believed += u32::from(is_believed(&message));
+            }
+            assert!(frames.held_bytes() <= bytes.len().min(LONGEST + 4), "round {round}");
+        }
+    }
+    // What is looked at is all three.
+    assert!(refused > 100 && said_again > 100 && believed > 100, "{refused} {said_again} {believed}");
+}
+
+#[test]
+fn parameters_of_any_numbers_are_checked_without_a_panic() {
+    let extremes = [json!(0), json!(1), json!(u32::MAX), json!(u64::MAX), json!(i64::MIN), json!(null)];
+    let mut random = Random::new(11);
+    for message in all_messages() {
+        let Message::Begin { parameters, .. } = message else { continue };
+        for _ in 0..500 {
+            let mut parameters = parameters.clone();
+            let fields: Vec<String> = parameters.as_object().unwrap().keys().cloned().collect();
+            for _ in 0..=random.below(3) {
+                let field = &fields[usize::try_from(random.below(fields.len() as u64)).unwrap()];
+                let extreme = extremes[usize::try_from(random.below(extremes.len() as u64)).unwrap()].clone();
+                let place = &mut parameters[field];
+                match place {
+                    // A list, or a duration, or a rate: one of its parts.
+                    Value::Array(list) if !list.is_empty() => list[0] = extreme,
+                    Value::Object(parts) => parts.values_mut().for_each(|part| *part = extreme.clone()),
+                    _ => *place = extreme,
+                }
+            }
+            is_believed(&Message::Begin { test: String::new(), parameters });
+        }
+    }
 }

@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
+use crate::range::in_range;
 use crate::throughput::{self, OptionsError, Protocol, Rate};
 
 /// How long a run goes on before it is measured: what a beginning takes, above all memory that is touched for the first
@@ -56,14 +57,7 @@ impl Options {
     /// # Errors
     /// [`OptionsError`] names the first that cannot be.
     pub fn check(&self) -> Result<(), OptionsError> {
-        if self.bits_per_second == 0 {
-            return Err(OptionsError::OutOfRange {
-                what: "-b in bits a second",
-                asked: 0,
-                least: 1,
-                most: u64::MAX.into(),
-            });
-        }
+        in_range("-b in bits a second", self.bits_per_second.into(), 1..=u64::MAX.into())?;
         self.transports.iter().try_for_each(|transport| self.of(*transport).check())
     }
 

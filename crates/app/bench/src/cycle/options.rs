@@ -9,6 +9,7 @@ use probe::cycle::{HEADER_BYTES, Limits};
 
 use super::transport::Transport;
 use crate::quota::Quota;
+use crate::range::{OutOfRange, in_range};
 
 /// The largest datagram of UDP over IPv4. Source: RFC 768 and 791: 65,535 less 8 and 20 bytes of header.
 const LARGEST_DATAGRAM_BYTES: usize = 65_507;
@@ -91,17 +92,8 @@ pub enum OptionsError {
     #[error("there is nothing to measure: no {0} is named\nname at least one")]
     Nothing(&'static str),
     /// A number is out of its range.
-    #[error("{what} must be from {least} to {most}, not {asked}\nchoose one in that range")]
-    OutOfRange {
-        /// Which option.
-        what: &'static str,
-        /// What was asked for.
-        asked: u128,
-        /// The least it may be.
-        least: u128,
-        /// The most it may be.
-        most: u128,
-    },
+    #[error(transparent)]
+    OutOfRange(#[from] OutOfRange),
     /// An option that nothing of what is measured heeds.
     #[error("{option} has no effect {when}\nleave it out, or {remedy}")]
     WithoutEffect {
@@ -271,15 +263,6 @@ impl fmt::Display for CpuLimit {
             None => formatter.pad("max"),
         }
     }
-}
-
-fn in_range(
-    what: &'static str,
-    asked: u128,
-    range: std::ops::RangeInclusive<u128>,
-) -> Result<(), OptionsError> {
-    let (least, most) = (*range.start(), *range.end());
-    if range.contains(&asked) { Ok(()) } else { Err(OptionsError::OutOfRange { what, asked, least, most }) }
 }
 
 #[cfg(test)]

@@ -33,8 +33,8 @@ pub(super) enum Word {
 /// What the server counted in a run.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub(super) struct Done {
-    /// In the order of members.
-    pub(super) members: Vec<MemberResult>,
+    /// By the number of the member; one that failed has none.
+    pub(super) members: BTreeMap<u32, MemberResult>,
     pub(super) used: Used,
     pub(super) failures: Vec<String>,
     pub(super) notes: Vec<String>,

@@ -6,6 +6,7 @@ use std::time::Duration;
 use probe::flow::STAMP_BYTES;
 use serde::{Deserialize, Serialize};
 
+use crate::range::{OutOfRange, in_range};
 use crate::throughput::{LARGEST_DATAGRAM_BYTES, Rate};
 
 /// How many latencies a run may have, over all its members: 8 bytes each are kept until it is summed up.
@@ -38,17 +39,8 @@ pub struct Options {
 #[non_exhaustive]
 pub enum OptionsError {
     /// A number is out of its range.
-    #[error("{what} must be from {least} to {most}, not {asked}\nchoose one in that range")]
-    OutOfRange {
-        /// Which option.
-        what: &'static str,
-        /// What was asked for.
-        asked: u128,
-        /// The least it may be.
-        least: u128,
-        /// The most it may be.
-        most: u128,
-    },
+    #[error(transparent)]
+    OutOfRange(#[from] OutOfRange),
     /// A flood has no latency worth the name.
     #[error(
         "a latency needs a rate: as fast as it goes, every queue on the way is full\ngive one with -b, such as -b 1000pps"
@@ -103,20 +95,8 @@ impl Options {
             "the datagrams of a run times --receivers",
             in_run * u128::from(self.receivers),
             0..=MOST_LATENCIES as u128,
-        )
-    }
-}
-
-fn in_range(
-    what: &'static str,
-    asked: u128,
-    range: std::ops::RangeInclusive<u128>,
-) -> Result<(), OptionsError> {
-    let (least, most) = range.into_inner();
-    if (least..=most).contains(&asked) {
+        )?;
         Ok(())
-    } else {
-        Err(OptionsError::OutOfRange { what, asked, least, most })
     }
 }
 

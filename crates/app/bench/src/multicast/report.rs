@@ -2,6 +2,7 @@
 //!
 //! Its form is published as `docs/formats/bench-multicast.schema.json`; a test compares the two.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use serde::{Deserialize, Serialize};
@@ -120,7 +121,7 @@ pub struct End {
 
 /// What both ends say of a run.
 pub(super) struct Ended {
-    pub(super) members: Vec<MemberResult>,
+    pub(super) members: BTreeMap<u32, MemberResult>,
     pub(super) ours: Used,
     pub(super) theirs: Used,
     pub(super) skipped: u64,
@@ -167,13 +168,13 @@ impl Builder {
         let Ended { members, ours, theirs, skipped, failures, notes, was_stopped } = ended;
         let same_host = self.report.start.same_host;
         let elsewhere = Elsewhere::of(same_host, &ours, Some(&theirs));
-        let unbalanced = members.iter().any(|member| !member.account.adds_up());
+        let unbalanced = members.values().any(|member| !member.account.adds_up());
         let mut troubles = failures;
         troubles
             .extend(unbalanced.then(|| "an account does not add up\nreport this: it is a defect".to_owned()));
         self.broken_off |= !troubles.is_empty();
         troubles.extend((was_stopped && troubles.is_empty()).then(|| "it was ended early".to_owned()));
-        let members = (0..).zip(members).map(|(receiver, member)| MemberReport {
+        let members = members.into_iter().map(|(receiver, member)| MemberReport {
             receiver,
             account: member.account,
             reordered: member.reordered,
@@ -227,10 +228,16 @@ impl Builder {
     }
 }
 
+impl RunReport {
+    fn member(&self, receiver: u32) -> Option<&MemberReport> {
+        self.members.iter().find(|member| member.receiver == receiver)
+    }
+}
+
 impl Report {
     /// Returns what a member was in every run.
     pub(super) fn member(&self, receiver: u32) -> impl Iterator<Item = &MemberReport> + Clone {
-        self.runs.iter().flat_map(|run| &run.members).filter(move |member| member.receiver == receiver)
+        self.runs.iter().filter_map(move |run| run.member(receiver))
     }
 
     /// Returns the median row of a metric of a member, if there is one.
@@ -253,7 +260,10 @@ impl Report {
         let mut rows = Vec::new();
         for receiver in 0..self.start.test_start.receivers {
             for (metric, unit, pick) in metrics {
-                let values: Vec<f64> = self.member(receiver).filter_map(pick).collect();
+                // A run that broke off, or was ended early, is no repeat of the others.
+                let whole = self.runs.iter().filter(|run| run.trouble.is_none());
+                let values: Vec<f64> =
+                    whole.filter_map(|run| run.member(receiver)).filter_map(pick).collect();
                 let case = case(receiver);
                 let names = RowNames { bench: "multicast", case: &case, system: "multicast", metric, unit };
                 rows.extend(Row::of(names, &values));

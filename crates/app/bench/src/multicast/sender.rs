@@ -2,10 +2,11 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use ledger::Stage;
 use probe::flow::{Due, FlowRate, FlowSent, Pace, Stamp};
 use sys::{Interface, Loopback, OpenError, Outcome, Refusal, SendOptions, SendSocket, SendTechniques, clock};
 use units::Instant;
+
+use crate::refusal::stage_of;
 
 /// What the kernel gives a socket that asks for none: 208 KiB, told doubled.
 const SYSTEM_SEND_BUFFER_BYTES: usize = 106_496;
@@ -80,13 +81,5 @@ impl Sender {
         let remedy = "lower the rate with -b, or see `ip route get` and the firewall";
         self.refusal
             .map(|last| format!("{total} datagrams to {} were refused; the last: {last}\n{remedy}", self.to))
-    }
-}
-
-const fn stage_of(refusal: Refusal) -> Stage {
-    match refusal {
-        Refusal::SocketFull | Refusal::TooLarge => Stage::SenderSocket,
-        Refusal::QueueDiscipline => Stage::SenderQdisc,
-        _ => Stage::SenderIp,
     }
 }

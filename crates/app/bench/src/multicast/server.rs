@@ -1,12 +1,13 @@
 //! The server's end: the members of the group.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
 use super::member::{Member, MemberError, Notice};
-use super::message::{Done, Word, to_flow};
+use super::message::{Done, MemberResult, Word, to_flow};
 use super::options::Options;
 use crate::control::{Connection, EndWish, Message, ServeError, Test};
 use crate::greeting::token;
@@ -65,22 +66,30 @@ fn serve_run(
         let outcome = connection
             .say(&Word::Ready { endpoint, token: run })
             .map_err(ServeError::from)
-            .and_then(|()| hear_sent(connection, notice, is_wanted_to_end));
+            .and_then(|()| hear_sent(options, connection, notice, is_wanted_to_end));
         if outcome.is_err() {
             notice.give_up();
         }
         let ended = threads.into_iter().map(|thread| thread.join().expect("a member returns its errors"));
-        let (mut members, mut failures) = (Vec::new(), Vec::new());
-        for member in ended {
-            match member {
-                Ok(member) => members.push(member),
-                Err(error) => failures.push(error.to_string()),
-            }
-        }
+        let (members, failures) = by_number(ended);
         outcome?;
         let done = Done { members, used: meter.used(), failures, notes };
         Ok(connection.say(&Word::Done(Box::new(done)))?)
     })
+}
+
+/// Gives what members counted their numbers, whichever of them failed.
+fn by_number(
+    ended: impl Iterator<Item = Result<MemberResult, MemberError>>,
+) -> (BTreeMap<u32, MemberResult>, Vec<String>) {
+    let (mut members, mut failures) = (BTreeMap::new(), Vec::new());
+    for (receiver, member) in (0..).zip(ended) {
+        match member {
+            Ok(member) => drop(members.insert(receiver, member)),
+            Err(error) => failures.push(format!("receiver {receiver} failed: {error}")),
+        }
+    }
+    (members, failures)
 }
 
 fn join_all(options: &Options, connection: &Connection, run: u32) -> Result<Vec<Member>, MemberError> {
@@ -95,14 +104,18 @@ fn join_all(options: &Options, connection: &Connection, run: u32) -> Result<Vec<
     Ok(members)
 }
 
-/// Waits for the sender's word, and tells the members.
+/// Waits for the sender's word, as long as a run is and patience lasts, and tells the members.
 fn hear_sent(
+    options: &Options,
     connection: &mut Connection,
     notice: &Notice,
     is_wanted_to_end: &EndWish<'_>,
 ) -> Result<(), ServeError> {
+    let longest = options.duration + connection.patience().silence;
+    let deadline = Instant::now() + longest;
     loop {
         match connection.hear_word(Instant::now() + LISTEN)? {
+            None if Instant::now() >= deadline => return Err(ServeError::NeverSent(longest)),
             None => check_end(is_wanted_to_end)?,
             Some(Word::Sent { numbered, bytes, refused }) => {
                 notice.tell_sent(to_flow(numbered, bytes, &refused));
@@ -113,5 +126,57 @@ fn hear_sent(
                 return Err(connection.unexpected(&Message::Word(other)).into());
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::control::scene::{PATIENT, Scene, WATCHDOG};
+    use crate::control::{ControlError, Patience};
+    use crate::throughput::{Account, AccountState, Unit};
+
+    fn member(sent: u64) -> MemberResult {
+        let account = Account {
+            unit: Unit::Datagrams,
+            state: AccountState::Closed,
+            sent,
+            received: sent,
+            lost: BTreeMap::new(),
+            unexplained: 0,
+            duplicates: 0,
+            unmatched: 0,
+        };
+        MemberResult { account, reordered: 0, latency: None }
+    }
+
+    #[test]
+    fn a_member_that_fails_leaves_the_others_their_numbers_also_across_the_connection() {
+        let failed = MemberError::System(std::io::Error::other("no memory"));
+        let (members, failures) = by_number([Ok(member(1)), Err(failed), Ok(member(3))].into_iter());
+        assert_eq!(failures, ["receiver 1 failed: no memory"]);
+        let word = serde_json::to_value(&members).unwrap();
+        let members: BTreeMap<u32, MemberResult> = serde_json::from_value(word).unwrap();
+        let sent: Vec<_> = members.iter().map(|(receiver, it)| (*receiver, it.account.sent)).collect();
+        assert_eq!(sent, [(0, 1), (2, 3)]);
+    }
+
+    #[test]
+    fn a_client_that_lives_and_never_says_that_it_has_sent_all_is_not_waited_for() {
+        let scene = Scene::new(&[TEST], Patience { silence: Duration::from_millis(400), ..PATIENT });
+        let options = Options { duration: Duration::from_millis(10), ..Options::default() };
+        let mut client = scene.begin(NAME, serde_json::to_value(options).unwrap());
+        client.say(&Word::Prepare { run: 0 }).unwrap();
+        let word = client.hear_word(Instant::now() + WATCHDOG).unwrap().unwrap();
+        assert!(matches!(word, Word::Ready { .. }), "{word:?}");
+        let refusal = loop {
+            match client.tell(&Message::Alive).and_then(|()| client.hear(Instant::now() + LISTEN)) {
+                Ok(None) => {}
+                Ok(Some(other)) => panic!("{other:?}"),
+                Err(error) => break error,
+            }
+        };
+        let ControlError::Failed { reason, .. } = refusal else { panic!("{refusal}") };
+        assert!(reason.contains("has not said within 410ms"), "{reason}");
     }
 }

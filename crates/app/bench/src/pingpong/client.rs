@@ -7,7 +7,8 @@ use probe::Percentiles;
 use probe::pingpong::{ExchangeCounts, ExchangeLawError, Turn, Until};
 use sys::{clock, scheduling};
 
-use super::link::{Exchanged, LinkError, Near, Task, TcpNear, UdpNear};
+use super::attendance::Attendance;
+use super::link::{Attending as _, Exchanged, LinkError, Near, Task, TcpNear, UdpNear};
 use super::message::{Evidence, Word};
 use super::options::{Options, OptionsError, System};
 use super::report::{Builder, Measured, Report, Way};
@@ -124,15 +125,12 @@ impl<'a> Client<'a> {
 
     /// Exchanges every size over one system; `None` if it cannot be had.
     fn way(&mut self, run: u32, system: &System, watch: &mut dyn Watch) -> Result<Option<()>, PingpongError> {
-        let mut near = match self.connect(run, system) {
-            Ok(Some(near)) => near,
-            Ok(None) => return Ok(None),
-            Err(PingpongError::Link(error)) => {
-                // It is this end that cannot: the server waits for a connection in vain, and says so.
-                self.builder.skip(system, &error.to_string());
-                return self.hear_refusal().map(|()| None);
+        let mut near = match self.connect(run, system)? {
+            Ok(near) => near,
+            Err(reason) => {
+                self.builder.skip(system, &reason);
+                return Ok(None);
             }
-            Err(error) => return Err(error),
         };
         let (meter, mut trouble) = (Meter::begin(), None);
         for size in &self.options.sizes {
@@ -143,8 +141,9 @@ impl<'a> Client<'a> {
             watch.progress(&|| format!("run {}: {size} bytes over {system}", run + 1));
             let measured = self.turn(&mut *near, message_bytes, watch)?;
             trouble.clone_from(&measured.trouble);
+            let was_cut = measured.was_cut;
             self.builder.add(run, system, message_bytes, measured);
-            if trouble.is_some() {
+            if trouble.is_some() || was_cut {
                 break;
             }
         }
@@ -164,7 +163,8 @@ impl<'a> Client<'a> {
         Ok(Some(()))
     }
 
-    fn connect(&mut self, run: u32, system: &System) -> Result<Option<Box<dyn Near>>, PingpongError> {
+    /// Makes both ends of a way; within it the reason why one of them cannot be.
+    fn connect(&mut self, run: u32, system: &System) -> Result<Result<Box<dyn Near>, String>, PingpongError> {
         let task = Task {
             options: self.options,
             system,
@@ -175,23 +175,27 @@ impl<'a> Client<'a> {
         };
         let listening = match system {
             System::Tcp(_) => None,
-            System::Udp => Some(UdpNear::listen(&task)?),
+            System::Udp => match UdpNear::listen(&task) {
+                Ok(listening) => Some(listening),
+                Err(error) => return Ok(Err(error.to_string())),
+            },
         };
         let endpoint = listening.as_ref().map(|it| it.endpoint());
         let piece_bytes = self.piece_bytes;
         self.connection.say(&Word::Prepare { run, system: system.clone(), piece_bytes, endpoint })?;
         let (endpoint, token) = match self.word()? {
             Word::Ready { endpoint, token } => (endpoint, token),
-            Word::Refused { reason } => {
-                self.builder.skip(system, &reason);
-                return Ok(None);
-            }
+            Word::Refused { reason } => return Ok(Err(reason)),
             other => return Err(self.unexpected(&other).into()),
         };
-        Ok(Some(match listening {
-            None => Box::new(TcpNear::connect(&task, endpoint, token)?),
-            Some(listening) => Box::new(listening.connect(&task, endpoint, token)?),
-        }))
+        let near: Result<Box<dyn Near>, LinkError> = match listening {
+            None => TcpNear::connect(&task, endpoint, token).map(|near| Box::new(near) as _),
+            Some(listening) => listening.connect(&task, endpoint, token).map(|near| Box::new(near) as _),
+        };
+        match near {
+            Ok(near) => Ok(Ok(near)),
+            Err(error) => self.give_up().map(|()| Err(error.to_string())),
+        }
     }
 
     /// Exchanges one size.
@@ -207,16 +211,22 @@ impl<'a> Client<'a> {
             other => return Err(self.unexpected(&other).into()),
         }
         let (mut counts, mut times, mut trouble) = (ExchangeCounts::default(), Vec::new(), None);
+        let mut attendance = Attendance::new(&mut self.connection, watch);
+        let mut was_cut = false;
         let sent_again = near.retransmits();
         let mut turn = Turn::begin(
             Until { time: self.options.time, exchanges: self.options.exchanges },
             clock::monotonic(),
         );
-        while turn.goes_on(clock::monotonic()) && !watch.is_wanted_to_end() {
+        while !was_cut && turn.goes_on(clock::monotonic()) {
+            if !attendance.goes_on() {
+                was_cut = true;
+                break;
+            }
             let exchange = self.next;
             self.next += 1;
             counts.sent += 1;
-            let outcome = near.exchange(exchange, message_bytes);
+            let outcome = near.exchange(exchange, message_bytes, &mut attendance);
             let is_measured = turn.exchanged(clock::monotonic());
             match outcome {
                 Ok(Exchanged::Completed(time)) => {
@@ -226,33 +236,41 @@ impl<'a> Client<'a> {
                     }
                 }
                 Ok(Exchanged::GivenUp) => counts.given_up += 1,
+                Ok(Exchanged::Cut) => {
+                    counts.given_up += 1;
+                    was_cut = true;
+                }
                 Err(error) => {
                     counts.given_up += 1;
                     trouble = Some(error.to_string());
                     break;
                 }
             }
-            self.keep_alive()?;
         }
-        self.connection.say(&Word::TurnEnd)?;
-        let answered = match self.word()? {
-            Word::TurnEnded { answered } => answered,
-            other => return Err(self.unexpected(&other).into()),
+        let answered = match attendance.end().and_then(|()| self.end_turn()) {
+            Ok(answered) => Some(answered),
+            Err(error) if counts.sent == 0 => return Err(error.into()),
+            // The server is gone: what was exchanged is known of this end alone.
+            Err(error) => {
+                trouble = Some(error.to_string());
+                None
+            }
         };
         Ok(Measured {
-            account: counts.close(Some(answered))?,
+            account: counts.close(answered)?,
             round_trips: Percentiles::of(&mut times),
             retransmits: near.retransmits().zip(sent_again).map(|(now, before)| now.saturating_sub(before)),
             trouble,
+            was_cut,
         })
     }
 
-    /// Hears what the server says meanwhile, and says that this end is there, without waiting: nothing is said during a
-    /// turn but that one end cannot go on.
-    fn keep_alive(&mut self) -> Result<(), ControlError> {
-        match self.connection.hear(Instant::now())? {
-            None => Ok(()),
-            Some(other) => Err(self.connection.unexpected(&other)),
+    /// Returns how many messages of the turn the server answered.
+    fn end_turn(&mut self) -> Result<u64, ControlError> {
+        self.connection.say(&Word::TurnEnd)?;
+        match self.word()? {
+            Word::TurnEnded { answered } => Ok(answered),
+            other => Err(self.unexpected(&other)),
         }
     }
 
@@ -265,11 +283,16 @@ impl<'a> Client<'a> {
         }
     }
 
-    /// Hears that the server could not make a way either, as long as it waits for a connection.
-    fn hear_refusal(&mut self) -> Result<(), PingpongError> {
-        match self.connection.hear_word(Instant::now() + self.connection.patience().silence * 2)? {
-            Some(Word::Refused { .. }) | None => Ok(()),
-            Some(other) => Err(self.unexpected(&other).into()),
+    /// Ends a way whose near end cannot be made: the server need not wait for it.
+    fn give_up(&mut self) -> Result<(), PingpongError> {
+        self.connection.say(&Word::Finish)?;
+        loop {
+            match self.word()? {
+                // It crossed the word that this end gave up.
+                Word::Refused { .. } => {}
+                Word::Finished { .. } => return Ok(()),
+                other => return Err(self.unexpected(&other).into()),
+            }
         }
     }
 
@@ -291,4 +314,50 @@ struct Finished {
     evidence: Evidence,
     failure: Option<String>,
     notes: Vec<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+    use std::time::Duration;
+
+    use super::super::server::TEST;
+    use super::*;
+    use crate::control::scene::{PATIENT, Scene};
+    use crate::report::State;
+
+    /// Ends the server in the middle of the first turn: the wish to end is looked at before the run, before the size, and
+    /// then in the turn.
+    struct Saboteur {
+        looks: AtomicU32,
+        end: &'static AtomicBool,
+    }
+
+    impl Watch for Saboteur {
+        fn progress(&mut self, _words: &dyn Fn() -> String) {}
+
+        fn is_wanted_to_end(&self) -> bool {
+            if self.looks.fetch_add(1, Ordering::Relaxed) >= 3 {
+                self.end.store(true, Ordering::Relaxed);
+            }
+            false
+        }
+    }
+
+    #[test]
+    fn a_server_that_is_gone_in_the_middle_leaves_the_client_with_what_it_has() {
+        for system in [System::Udp, System::Tcp(None)] {
+            let scene = Scene::new(&[TEST], PATIENT);
+            let (systems, sizes, time) = (vec![system], vec![1], Duration::from_secs(600));
+            let options = Options { systems, sizes, time, exchanges: 10_000_000, ..Options::default() };
+            let mut watch = Saboteur { looks: AtomicU32::new(0), end: scene.end };
+            let report = measure(&options, scene.address, PATIENT, &mut watch).unwrap();
+            let [turn] = &report.turns[..] else { panic!("{:?}", report.turns) };
+            assert!(turn.account.adds_up() && turn.account.sent > 0, "{turn:?}");
+            // Nobody can tell on which way the last one was lost.
+            assert_eq!((turn.account.lost_there, turn.account.lost_back), (0, 0), "{turn:?}");
+            assert!(turn.trouble.as_ref().is_some_and(|it| it.contains("the server was ended")), "{turn:?}");
+            assert_eq!((report.end.state, report.end.rows.len()), (State::BrokenOff, 0));
+        }
+    }
 }

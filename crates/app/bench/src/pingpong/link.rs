@@ -19,8 +19,8 @@ use crate::greeting::AcceptError;
 pub(super) use tcp::{TcpFar, TcpNear};
 pub(super) use udp::{UdpFar, UdpNear};
 
-/// How long a far end looks for a message before it looks whether it is to end.
-const LOOK: Duration = Duration::from_millis(20);
+/// How long an end waits at most before it looks up.
+pub(super) const LOOK: Duration = Duration::from_millis(20);
 
 /// All that a way needs to know of its run.
 pub(super) struct Task<'a> {
@@ -42,12 +42,26 @@ pub(super) enum Exchanged {
     Completed(Duration),
     /// It was not waited for any longer.
     GivenUp,
+    /// This end was to end in the middle of it.
+    Cut,
+}
+
+/// What an end does beside an exchange. A message may be on its way for minutes: its end says meanwhile that it is
+/// there, and hears that it is to end.
+pub(super) trait Attending {
+    /// Tells whether to go on. Is asked at least every [`LOOK`], and often in between.
+    fn goes_on(&mut self) -> bool;
 }
 
 /// The end that begins.
 pub(super) trait Near {
     /// Sends a message of so many bytes and waits for its answer.
-    fn exchange(&mut self, exchange: u64, message_bytes: u32) -> Result<Exchanged, LinkError>;
+    fn exchange(
+        &mut self,
+        exchange: u64,
+        message_bytes: u32,
+        meanwhile: &mut dyn Attending,
+    ) -> Result<Exchanged, LinkError>;
 
     /// Returns what is known of datagrams since it began.
     fn evidence(&self) -> Evidence;
@@ -84,7 +98,7 @@ pub(super) trait Answering {
     /// Takes note of a message that is whole; tells whether it is of this turn and to be answered.
     fn came(&self, exchange: Option<u64>) -> bool;
 
-    /// Tells whether to look up from waiting.
+    /// Tells whether nothing more is to be answered.
     fn is_to_end(&self) -> bool;
 }
 
@@ -149,10 +163,19 @@ impl Task<'_> {
     }
 }
 
-/// Waits until a descriptor is ready, or a moment comes; whoever spins returns at once.
+/// A far end, which is to end with its turn.
+struct Answerer<'a>(&'a dyn Answering);
+
+impl Attending for Answerer<'_> {
+    fn goes_on(&mut self) -> bool {
+        !self.0.is_to_end()
+    }
+}
+
+/// Waits until a descriptor is ready, or a moment comes, or it is time to look up; whoever spins returns at once.
 fn wait(poller: &mut Poller, how: Wait, until: Instant) -> io::Result<()> {
     match how {
-        Wait::Sleep => poller.wait(Some(until)).map(drop),
+        Wait::Sleep => poller.wait(Some(until.min(clock::monotonic() + LOOK))).map(drop),
         Wait::Spin => {
             std::hint::spin_loop();
             Ok(())

@@ -12,7 +12,8 @@
 //!                                  ◀─   Finished { .. }
 //! ```
 //!
-//! Turns follow each other on one way, ways on one control connection, until the client says good-bye.
+//! Turns follow each other on one way, ways on one control connection, until the client says good-bye. A client that cannot
+//! make its end of a way finishes it instead of a turn; where the far end cannot be made either, its refusal may cross that.
 
 use std::net::SocketAddr;
 
@@ -33,6 +34,14 @@ pub(super) enum Word {
     TurnEnded { answered: u64 },
     Finish,
     Finished { used: Used, evidence: Evidence, failure: Option<String>, notes: Vec<String> },
+}
+
+impl Word {
+    /// Says that a way has ended before a message could come.
+    pub(super) fn nothing_answered() -> Self {
+        let (used, evidence) = (Used::default(), Evidence::default());
+        Self::Finished { used, evidence, failure: None, notes: Vec::new() }
+    }
 }
 
 /// What the socket and the assembly of an end tell of datagrams; all zero of TCP.

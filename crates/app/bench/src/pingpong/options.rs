@@ -7,6 +7,8 @@ use std::time::Duration;
 use probe::pingpong::{LARGEST_MESSAGE_BYTES, LARGEST_OF_SOURCE_003, PIECE_HEADER_BYTES, sizes};
 use serde::{Deserialize, Serialize};
 
+use crate::range::{OutOfRange, in_range};
+
 /// The largest payload of UDP over IPv4. Source: RFC 768 and 791: 65,535 less 8 and 20 bytes of header.
 const LARGEST_DATAGRAM_BYTES: usize = 65_507;
 /// The headers of IPv4 and UDP, and those of IPv6, which are longer.
@@ -15,6 +17,9 @@ const MORE_HEADERS_OF_IPV6_BYTES: u32 = 20;
 
 /// The receive buffer of datagrams unless told otherwise: what source 003 gave its kernels (§2.2.2).
 const USUAL_BUFFER_BYTES: usize = 33_554_432;
+
+/// How long an answer over datagrams is waited for unless told otherwise.
+const USUAL_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// What is measured, and how.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -74,16 +79,17 @@ pub enum OptionsError {
     #[error("there is nothing to measure: no {0} is named\nname at least one")]
     Nothing(&'static str),
     /// A number is out of its range.
-    #[error("{what} must be from {least} to {most}, not {asked}\nchoose one in that range")]
-    OutOfRange {
+    #[error(transparent)]
+    OutOfRange(#[from] OutOfRange),
+    /// An option that nothing of what is measured heeds.
+    #[error("{option} has no effect {when}\nleave it out, or {remedy}")]
+    WithoutEffect {
         /// Which option.
-        what: &'static str,
-        /// What was asked for.
-        asked: u128,
-        /// The least it may be.
-        least: u128,
-        /// The most it may be.
-        most: u128,
+        option: &'static str,
+        /// Why not.
+        when: &'static str,
+        /// What would give it one.
+        remedy: &'static str,
     },
 }
 
@@ -99,7 +105,7 @@ impl Default for Options {
             repeats: 3,
             buffer_bytes: None,
             datagram_bytes: None,
-            timeout: Duration::from_millis(500),
+            timeout: USUAL_TIMEOUT,
             wait: Wait::Sleep,
             client_cpu: None,
             server_cpu: None,
@@ -133,6 +139,24 @@ impl Options {
         if let Some(bytes) = self.datagram_bytes {
             let range = PIECE_HEADER_BYTES as u128 + 1..=LARGEST_DATAGRAM_BYTES as u128;
             in_range("--datagram in bytes", bytes as u128, range)?;
+        }
+        self.check_effects()
+    }
+
+    /// Refuses what was told and would be ignored; a default that is told as it is does no harm.
+    fn check_effects(&self) -> Result<(), OptionsError> {
+        let without_datagrams = |option| {
+            let (when, remedy) = ("without datagrams", "add udp to --protocols");
+            Err(OptionsError::WithoutEffect { option, when, remedy })
+        };
+        if self.systems.contains(&System::Udp) {
+            return Ok(());
+        }
+        if self.datagram_bytes.is_some() {
+            return without_datagrams("--datagram");
+        }
+        if self.timeout != USUAL_TIMEOUT {
+            return without_datagrams("--timeout");
         }
         Ok(())
     }
@@ -169,19 +193,6 @@ impl fmt::Display for System {
     }
 }
 
-fn in_range(
-    what: &'static str,
-    asked: u128,
-    range: std::ops::RangeInclusive<u128>,
-) -> Result<(), OptionsError> {
-    let (least, most) = range.into_inner();
-    if (least..=most).contains(&asked) {
-        Ok(())
-    } else {
-        Err(OptionsError::OutOfRange { what, asked, least, most })
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -202,6 +213,29 @@ mod tests {
         );
         assert!(check(|it| it.exchanges = 1) && !check(|it| it.exchanges = 0));
         assert!(!check(|it| it.systems.clear()) && !check(|it| it.repeats = 0));
+    }
+
+    #[test]
+    fn options_that_nothing_heeds_are_refused() {
+        let refused = |systems: Vec<System>, change: fn(&mut Options)| {
+            let mut options = Options { systems, ..Options::default() };
+            change(&mut options);
+            match options.check() {
+                Ok(()) => None,
+                Err(OptionsError::WithoutEffect { option, .. }) => Some(option),
+                Err(error) => panic!("{error}"),
+            }
+        };
+        let (tcp, udp) = (vec![System::Tcp(None)], vec![System::Udp]);
+        let datagram = |it: &mut Options| it.datagram_bytes = Some(1_472);
+        let timeout = |it: &mut Options| it.timeout = Duration::from_secs(1);
+        let default = |it: &mut Options| it.timeout = Duration::from_millis(500);
+        assert_eq!(refused(tcp.clone(), datagram), Some("--datagram"));
+        assert_eq!(refused(tcp.clone(), timeout), Some("--timeout"));
+        assert_eq!(
+            (refused(tcp, default), refused(udp.clone(), datagram), refused(udp, timeout)),
+            (None, None, None)
+        );
     }
 
     #[test]

@@ -172,6 +172,8 @@ pub(super) struct Measured {
     pub(super) round_trips: Option<Percentiles>,
     pub(super) retransmits: Option<u64>,
     pub(super) trouble: Option<String>,
+    /// Whether it was ended early.
+    pub(super) was_cut: bool,
 }
 
 /// What one system came to in a run.
@@ -219,8 +221,9 @@ impl Builder {
     }
 
     pub(super) fn add(&mut self, run: u32, system: &System, message_bytes: u32, measured: Measured) {
-        let Measured { account, round_trips, retransmits, trouble } = measured;
+        let Measured { account, round_trips, retransmits, trouble, was_cut } = measured;
         self.broken_off |= trouble.is_some();
+        let trouble = trouble.or_else(|| was_cut.then(|| "it was ended early".to_owned()));
         self.report.turns.push(TurnReport {
             run,
             system: system.to_string(),
@@ -333,7 +336,7 @@ impl Report {
         for system in &self.start.test_start.systems {
             for size in &self.start.test_start.sizes {
                 for (metric, unit, pick) in metrics {
-                    // A turn that broke off has times too, but of a way that was breaking.
+                    // A turn that broke off has times too, but of a way that was breaking; one that was ended early has too few.
                     let whole = self.turns_of(system, *size).filter(|turn| turn.trouble.is_none());
                     let values: Vec<f64> = whole.filter_map(pick).collect();
                     let case = case(*size);

@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::Value;
 use sys::{clock, scheduling};
 
-use super::link::{Answering, Far, LinkError, Task, TcpFar, UdpFar};
+use super::link::{Answering, Attending, Far, LinkError, Task, TcpFar, UdpFar};
 use super::message::{Evidence, Word};
 use super::options::{Options, System};
 use crate::control::{Connection, ControlError, EndWish, Message, ServeError, Test};
@@ -39,6 +39,8 @@ fn serve(
                     let wanted = Wanted { system, piece_bytes, endpoint };
                     serve_way(&options, &wanted, connection, is_wanted_to_end)?;
                 }
+                // It crossed the word that the way was refused.
+                Ok(Word::Finish) => connection.say(&Word::nothing_answered())?,
                 _ => return Err(connection.unexpected(&Message::Word(word)).into()),
             },
             Some(other) => return Err(connection.unexpected(&other).into()),
@@ -74,13 +76,14 @@ fn serve_way(
         peer: connection.peer_address().ip(),
         patience: connection.patience().silence,
     };
-    let far = match make(&task, wanted, connection) {
-        Ok(far) => far,
+    let far = match make(&task, wanted, connection, is_wanted_to_end) {
+        Ok(Some(far)) => far,
+        Ok(None) => return Ok(connection.say(&Word::nothing_answered())?),
         // A congestion control that this host does not have is no reason to end the others.
         Err(MakeError::Link(error)) => {
             return Ok(connection.say(&Word::Refused { reason: error.to_string() })?);
         }
-        Err(MakeError::Control(error)) => return Err(error.into()),
+        Err(MakeError::Serve(error)) => return Err(error),
     };
     let desk = Desk::default();
     std::thread::scope(|scope| {
@@ -101,25 +104,64 @@ enum MakeError {
     #[error(transparent)]
     Link(#[from] LinkError),
     #[error(transparent)]
-    Control(#[from] ControlError),
+    Serve(#[from] ServeError),
 }
 
-/// Makes the far end of a way, and tells the client where it is.
-fn make(task: &Task<'_>, wanted: &Wanted, connection: &mut Connection) -> Result<Box<dyn Far>, MakeError> {
+impl From<ControlError> for MakeError {
+    fn from(error: ControlError) -> Self {
+        Self::Serve(error.into())
+    }
+}
+
+/// Makes the far end of a way, and tells the client where it is; `None` if the client cannot make the near one.
+fn make(
+    task: &Task<'_>,
+    wanted: &Wanted,
+    connection: &mut Connection,
+    is_wanted_to_end: &EndWish<'_>,
+) -> Result<Option<Box<dyn Far>>, MakeError> {
     let token = token();
     match (task.system, wanted.endpoint) {
         (System::Tcp(_), _) => {
             let far = TcpFar::listen(task, token)?;
             connection.say(&Word::Ready { endpoint: far.endpoint(), token })?;
-            Ok(far.accept(task)?)
+            let mut reception = Reception { connection, is_wanted_to_end, outcome: None };
+            let far = far.accept(task, &mut reception)?;
+            reception.outcome.transpose()?;
+            Ok(far)
         }
         (System::Udp, Some(endpoint)) => {
             let far = UdpFar::open(task, endpoint, token)?;
             connection.say(&Word::Ready { endpoint: far.endpoint(), token })?;
-            Ok(Box::new(far))
+            Ok(Some(Box::new(far)))
         }
         (System::Udp, None) => Err(connection.unexpected(&Message::Word(Value::Null)).into()),
     }
+}
+
+/// Hears the client while its connection is waited for: it may give up.
+struct Reception<'a, 'b> {
+    connection: &'a mut Connection,
+    is_wanted_to_end: &'a EndWish<'b>,
+    /// How the waiting ended, if not by a connection.
+    outcome: Option<Result<(), ServeError>>,
+}
+
+impl Attending for Reception<'_, '_> {
+    fn goes_on(&mut self) -> bool {
+        self.outcome = match self.connection.hear_word(std::time::Instant::now()) {
+            Ok(None) => check_end(self.is_wanted_to_end).err().map(Err),
+            Ok(Some(Word::Finish)) => Some(Ok(())),
+            Ok(Some(other)) => Some(Err(unexpected(self.connection, &other))),
+            Err(error) => Some(Err(error.into())),
+        };
+        self.outcome.is_none()
+    }
+}
+
+fn unexpected(connection: &Connection, word: &Word) -> ServeError {
+    let word = serde_json::to_value(word).expect("words are plain data");
+    connection.unexpected(&Message::Word(word)).into()
 }
 
 /// Hears the client until it wants the way to end.
@@ -136,10 +178,7 @@ fn tend(desk: &Desk, connection: &mut Connection, is_wanted_to_end: &EndWish<'_>
                 connection.say(&Word::TurnEnded { answered })?;
             }
             Some(Word::Finish) => return Ok(()),
-            Some(other) => {
-                let other = serde_json::to_value(&other).expect("words are plain data");
-                return Err(connection.unexpected(&Message::Word(other)).into());
-            }
+            Some(other) => return Err(unexpected(connection, &other)),
         }
         check_end(is_wanted_to_end)?;
     }
@@ -205,5 +244,33 @@ impl Answering for Desk {
 
     fn is_to_end(&self) -> bool {
         self.is_to_end.load(Ordering::Relaxed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use super::*;
+    use crate::control::scene::{PATIENT, Scene, WATCHDOG};
+
+    fn hear(client: &mut Connection) -> Word {
+        client.hear_word(Instant::now() + WATCHDOG).unwrap().unwrap()
+    }
+
+    #[test]
+    fn a_client_that_cannot_connect_gives_up_and_the_next_way_is_served() {
+        let scene = Scene::new(&[TEST], PATIENT);
+        let mut client = scene.begin(NAME, serde_json::to_value(Options::default()).unwrap());
+        for run in 0..2 {
+            let system = System::Tcp(None);
+            client.say(&Word::Prepare { run, system, piece_bytes: 1_448, endpoint: None }).unwrap();
+            assert!(matches!(hear(&mut client), Word::Ready { .. }));
+            // Nothing connects.
+            client.say(&Word::Finish).unwrap();
+            assert_eq!(hear(&mut client), Word::nothing_answered());
+        }
+        client.part();
+        assert_eq!(scene.ended(), None);
     }
 }

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::options::Wait;
-use super::report::{HALF_ROUND_TRIP, RATE, Report, Start};
+use super::report::{HALF_ROUND_TRIP, RATE, Report, Start, TurnReport};
 use crate::report::noise;
 use crate::report::words::{self, counted};
 
@@ -55,6 +55,16 @@ impl fmt::Display for Report {
         }
         self.write_source_table(formatter)?;
         self.write_account(formatter)?;
+        for turn in &self.turns {
+            if let Some(trouble) = &turn.trouble {
+                let TurnReport { run, system, message_bytes, .. } = turn;
+                writeln!(
+                    formatter,
+                    "run {}, {message_bytes} B over {system}, is not whole: {trouble}",
+                    run + 1
+                )?;
+            }
+        }
         for skipped in &self.end.skipped {
             writeln!(formatter, "{} was left out: {}", skipped.system, skipped.reason)?;
         }

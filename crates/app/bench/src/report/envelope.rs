@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use sys::clock;
 
 use crate::control::program_version;
+use crate::host;
 use crate::host_state::HostState;
 
 /// When a measurement between two ends began, between whom, and what it was to measure: `S` are the settings of a test.
@@ -48,6 +49,20 @@ pub struct Endpoint {
     pub host: String,
     /// The port.
     pub port: u16,
+}
+
+/// How a measurement of several points ended.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct End {
+    /// UTC, in nanoseconds since 1970.
+    pub time_ns: i64,
+    /// Whether all points are there.
+    pub state: State,
+    /// What is to be known beside.
+    pub notes: Vec<String>,
+    /// Tasks ready to run on the client's host, averaged over the last minute.
+    pub load_1min: Option<f64>,
 }
 
 /// Whether all runs are there.
@@ -108,6 +123,27 @@ impl<S> Start<S> {
             )
         };
         format!("{}\n{}", of("client", &self.client), of("server", &self.server))
+    }
+}
+
+impl End {
+    /// The end of a measurement that still goes on.
+    pub(crate) const fn open() -> Self {
+        Self { time_ns: 0, state: State::Complete, notes: Vec::new(), load_1min: None }
+    }
+
+    /// Notes what is to be known, once.
+    pub(crate) fn note(&mut self, note: &str) {
+        if !self.notes.iter().any(|known| known == note) {
+            self.notes.push(note.to_owned());
+        }
+    }
+
+    /// Ends now.
+    pub(crate) fn close(&mut self, state: State) {
+        self.time_ns = clock::wall().as_nanos();
+        self.state = state;
+        self.load_1min = host::load();
     }
 }
 

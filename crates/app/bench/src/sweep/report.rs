@@ -4,13 +4,11 @@
 
 use probe::Summary;
 use serde::{Deserialize, Serialize};
-use sys::clock;
 
 use super::options::{Options, Place};
 use crate::burn::Burned;
-use crate::host;
 use crate::report::noise::{Elsewhere, spreads};
-use crate::report::{Row, RowNames, Start, State, words};
+use crate::report::{End, Row, RowNames, Start, State, words};
 use crate::throughput::{self, Account, Figures, LossFreeFound, Rate};
 
 /// What kind of object it is.
@@ -106,20 +104,6 @@ pub struct Run {
     pub server_elsewhere_cpus: Option<f64>,
     /// Why it is not whole; null if it is.
     pub trouble: Option<String>,
-}
-
-/// How it ended.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct End {
-    /// UTC, in nanoseconds since 1970.
-    pub time_ns: i64,
-    /// Whether all points are there.
-    pub state: State,
-    /// What is to be known beside.
-    pub notes: Vec<String>,
-    /// Tasks ready to run on the client's host, averaged over the last minute.
-    pub load_1min: Option<f64>,
 }
 
 impl Run {
@@ -279,7 +263,7 @@ pub(super) struct Builder {
 
 impl Builder {
     pub(super) fn new(options: &Options) -> Self {
-        let end = End { time_ns: 0, state: State::Complete, notes: Vec::new(), load_1min: None };
+        let end = End::open();
         let (format, start, points, rows) = (FORMAT.to_owned(), None, Vec::new(), Vec::new());
         let report = Report { format, version: VERSION, start, points, rows, end };
         Self { report, settings: Settings::of(options), is_broken_off: false }
@@ -305,17 +289,13 @@ impl Builder {
     }
 
     fn note(&mut self, note: &str) {
-        if !self.report.end.notes.iter().any(|known| known == note) {
-            self.report.end.notes.push(note.to_owned());
-        }
+        self.report.end.note(note);
     }
 
     pub(super) fn finish(mut self, was_interrupted: bool) -> Report {
         let report = &mut self.report;
         report.rows = report.points.iter().flat_map(Point::rows).collect();
-        report.end.time_ns = clock::wall().as_nanos();
-        report.end.state = State::of(self.is_broken_off, was_interrupted);
-        report.end.load_1min = host::load();
+        report.end.close(State::of(self.is_broken_off, was_interrupted));
         self.report
     }
 }

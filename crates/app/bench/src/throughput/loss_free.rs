@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::options::{Options, OptionsError, Protocol, Rate};
 use super::report::Settings;
+use crate::range::in_range;
 use crate::report::{Row, words};
 
 /// How finely a search looks unless told otherwise, as a part of its limit.
@@ -65,10 +66,7 @@ impl LossFree {
     }
 
     pub(crate) fn check(&self, options: &Options) -> Result<(), OptionsError> {
-        let (asked, most) = (u128::from(self.step), u128::from(self.limit));
-        if !(1..=most).contains(&asked) {
-            return Err(OptionsError::OutOfRange { what: "--step in bits a second", asked, least: 1, most });
-        }
+        in_range("--step in bits a second", self.step.into(), 1..=self.limit.into())?;
         if options.protocol == Protocol::Tcp {
             return Err(OptionsError::WithoutEffect {
                 option: "--loss-free",

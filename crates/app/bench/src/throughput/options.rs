@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use sys::MAX_TRAIN_BYTES;
 
 use crate::burn::{LARGEST_SHARE_PPM, Load, MOST_BURNING};
+use crate::range::{OutOfRange, in_range};
 
 /// The largest payload of UDP over IPv4. Source: RFC 768 and 791: 65,535 less 8 and 20 bytes of header.
 pub const LARGEST_DATAGRAM_BYTES: usize = 65_507;
@@ -154,17 +155,8 @@ pub enum Fragments {
 #[non_exhaustive]
 pub enum OptionsError {
     /// A number is out of its range.
-    #[error("{what} must be from {least} to {most}, not {asked}\nchoose one in that range")]
-    OutOfRange {
-        /// Which option.
-        what: &'static str,
-        /// What was asked for.
-        asked: u128,
-        /// The least it may be.
-        least: u128,
-        /// The most it may be.
-        most: u128,
-    },
+    #[error(transparent)]
+    OutOfRange(#[from] OutOfRange),
     /// An option that nothing of what is measured heeds.
     #[error("{option} has no effect {when}\nleave it out, or {remedy}")]
     WithoutEffect {
@@ -373,19 +365,6 @@ impl Rate {
             Self::Bits(bits) => FlowRate::of_bits(bits, unit_bytes as u64),
             Self::Units(units) => FlowRate::of_units(units),
         }
-    }
-}
-
-fn in_range(
-    what: &'static str,
-    asked: u128,
-    range: std::ops::RangeInclusive<u128>,
-) -> Result<(), OptionsError> {
-    let (least, most) = range.into_inner();
-    if (least..=most).contains(&asked) {
-        Ok(())
-    } else {
-        Err(OptionsError::OutOfRange { what, asked, least, most })
     }
 }
 

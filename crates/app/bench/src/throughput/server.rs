@@ -13,18 +13,48 @@ use crate::control::{Connection, ControlError, EndWish, Message, ServeError, Tes
 use crate::greeting::token;
 
 /// What a server has to know to take part.
-pub const TEST: Test = Test { name: NAME, serve };
+pub const TEST: Test = Test { name: NAME, serve: serve_without_load };
+/// What one has to know that also keeps its processors busy for its clients: whoever reaches it can then slow down all that
+/// its host does.
+pub const TEST_WITH_LOAD: Test = Test { name: NAME, serve: serve_with_load };
 pub(super) const NAME: &str = "throughput";
 
-/// Serves the runs of a client, one after the other.
-fn serve(
+fn serve_without_load(
     parameters: Value,
     connection: &mut Connection,
     is_wanted_to_end: &EndWish<'_>,
 ) -> Result<(), ServeError> {
+    let options = checked(parameters)?;
+    if options.load.is_some() {
+        return Err(ServeError::Refused(
+            "this server keeps no processors busy for its clients\nstart it with --allow-load, or leave --burn out"
+                .to_owned(),
+        ));
+    }
+    serve(&options, connection, is_wanted_to_end)
+}
+
+fn serve_with_load(
+    parameters: Value,
+    connection: &mut Connection,
+    is_wanted_to_end: &EndWish<'_>,
+) -> Result<(), ServeError> {
+    serve(&checked(parameters)?, connection, is_wanted_to_end)
+}
+
+fn checked(parameters: Value) -> Result<Options, ServeError> {
     let options: Options = serde_json::from_value(parameters)
         .map_err(|error| ServeError::Refused(format!("the parameters of the test are none: {error}")))?;
     options.check().map_err(|error| ServeError::Refused(error.to_string()))?;
+    Ok(options)
+}
+
+/// Serves the runs of a client, one after the other.
+fn serve(
+    options: &Options,
+    connection: &mut Connection,
+    is_wanted_to_end: &EndWish<'_>,
+) -> Result<(), ServeError> {
     loop {
         let word = match connection.hear_surely()? {
             Message::Bye => return Ok(()),
@@ -34,7 +64,7 @@ fn serve(
         match serde_json::from_value(word.clone()) {
             Ok(Word::Prepare { run, rate, unit_bytes, endpoints }) => {
                 let prepared = Prepared { run, rate, unit_bytes, endpoints };
-                serve_run(&options, &prepared, connection, is_wanted_to_end).map_err(told)?;
+                serve_run(options, &prepared, connection, is_wanted_to_end).map_err(told)?;
             }
             _ => return Err(connection.unexpected(&Message::Word(word)).into()),
         }
@@ -129,5 +159,29 @@ fn told(error: SideError) -> ServeError {
     match error {
         SideError::Control(error) => ServeError::Control(error),
         other => ServeError::Refused(other.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::burn::Load;
+    use crate::control::scene::{PATIENT, Scene};
+    use crate::throughput::Protocol;
+
+    /// Begins a measurement with load, and says good-bye; returns why the server broke it off, if it did.
+    fn trouble(tests: &'static [Test]) -> Option<String> {
+        let scene = Scene::new(tests, PATIENT);
+        let load = Some(Load { share_ppm: 500_000, workers: None });
+        let options = Options { protocol: Protocol::Udp, load, ..Options::default() };
+        scene.begin(NAME, serde_json::to_value(options).unwrap()).part();
+        scene.ended()
+    }
+
+    #[test]
+    fn processors_are_kept_busy_only_where_that_is_allowed() {
+        let refused = trouble(&[TEST]).unwrap();
+        assert!(refused.contains("--allow-load"), "{refused}");
+        assert_eq!(trouble(&[TEST_WITH_LOAD]), None);
     }
 }

@@ -108,6 +108,8 @@ fn an_early_end_prints_what_there_is() {
     assert_eq!((status.code(), report.end.state), (Some(1), State::Interrupted));
     let runs: Vec<_> = report.points.iter().flat_map(|point| &point.runs).collect();
     assert_eq!((runs.len(), runs[0].account.adds_up()), (1, true));
+    // It is shown, and in no median.
+    assert_eq!((runs[0].trouble.as_deref(), report.rows.len()), (Some("it was ended early"), 0));
 }
 
 fn has_thread(process: u32, name: &str) -> bool {

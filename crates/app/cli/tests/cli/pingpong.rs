@@ -130,6 +130,10 @@ fn what_cannot_be_is_said_with_the_way_out() {
     assert!(said(&["--datagram", "24"]).contains("--datagram in bytes must be from 25"));
     assert!(said(&["--protocols", "udt"]).contains("possible values: tcp, udp"));
     assert!(said(&["--mtu", "9000"]).contains("--netns"));
+    let over_tcp = ["--protocols", "tcp"];
+    assert!(said(&[&over_tcp[..], &["--timeout", "1s"]].concat()).contains("--timeout has no effect"));
+    assert!(said(&[&over_tcp[..], &["--datagram", "1472"]].concat()).contains("--datagram has no effect"));
+    assert!(said(&["--protocols", "udp", "-C", "cubic"]).contains("-C has no effect without TCP"));
     let nonesuch = said(&["-C", "nonesuch", "--protocols", "tcp", "--sizes", "1"]);
     assert!(nonesuch.contains("has no congestion control `nonesuch`"), "{nonesuch}");
 }

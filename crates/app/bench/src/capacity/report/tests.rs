@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 
 use super::*;
+use crate::report::Forms as _;
 use crate::throughput::{AccountState, Unit};
 
 /// Returns an account of so many datagrams, of which so many found the buffer full.
@@ -39,6 +40,7 @@ pub(crate) fn run(received: u64, dropped: u64, cpu_percent: f64) -> Run {
         skipped: 0,
         client_elsewhere_cpus: Some(0.0),
         server_elsewhere_cpus: Some(0.0),
+        trouble: None,
     }
 }
 
@@ -112,4 +114,23 @@ fn points_without_a_run_are_left_out_and_a_wide_spread_is_noise() {
         ["own-processes 1B/1workers: rates of 1B/1workers spread over 67 % of their median"]
     );
     assert!(report.point(Structure::OwnProcesses, 2, 1).is_none());
+}
+
+#[test]
+fn a_run_that_was_ended_early_is_shown_and_enters_no_median() {
+    let mut report = example();
+    let point = &mut report.points[0];
+    let (before, rows) = (point.packets_per_second(), point.rows());
+    point.runs.push(Run { trouble: Some("it was ended early".to_owned()), ..run(7, 0, 1.0) });
+    assert_eq!((point.packets_per_second(), point.rows()), (before, rows));
+    assert_eq!(point.runs.len(), 4);
+    let text = report.to_string();
+    let said = "own-processes 1B/1workers, run 4: it was ended early after 1.0 s, with 7 received a second";
+    assert!(text.contains(said), "{text}");
+    assert!(report.to_html().unwrap().contains(said), "also on the page");
+    // A point of which no run is whole has no figures, and its run is shown all the same.
+    let point = &mut report.points[0];
+    point.runs.drain(..3);
+    assert_eq!((point.packets_per_second(), point.rows()), (None, Vec::new()));
+    assert!(!point.is_limited_by_senders() && report.to_string().contains("run 1: it was ended early"));
 }

@@ -27,7 +27,7 @@ fn member(sent: u64, received: u64, micros: u64) -> MemberResult {
 fn ended(members: Vec<MemberResult>) -> Ended {
     let used = Used { cpu_ns: 10, elapsed_ns: 100, elsewhere_cpus: Some(0.1) };
     Ended {
-        members,
+        members: (0..).zip(members).collect(),
         ours: used,
         theirs: used,
         skipped: 0,
@@ -101,4 +101,25 @@ fn the_report_goes_into_every_form_and_comes_back() {
     assert_eq!(&report.to_png().unwrap()[1..4], b"PNG");
     let page = report.to_html().unwrap();
     assert!(page.matches("<svg").count() == 1 && !page.contains("NaN"), "{page}");
+}
+
+#[test]
+fn a_run_in_which_a_member_failed_or_that_was_ended_early_enters_no_median() {
+    let mut builder = builder(here());
+    builder.add(0, ended(vec![member(100, 100, 20), member(100, 90, 40)]));
+    let mut broken = ended(vec![member(100, 100, 900), member(100, 10, 900)]);
+    // Of the two the first failed: the other keeps its number.
+    broken.members.remove(&0);
+    broken.failures.push("receiver 0 failed: no memory".to_owned());
+    builder.add(1, broken);
+    builder.add(2, Ended { was_stopped: true, ..ended(vec![member(9, 0, 900), member(9, 0, 900)]) });
+    let report = builder.finish(true);
+    assert_eq!(report.runs[1].members[0].receiver, 1);
+    assert!(report.runs[1].trouble.as_ref().unwrap().contains("receiver 0 failed"));
+    for (receiver, latency, lost) in [(0, 20.0, 0.0), (1, 40.0, 10.0)] {
+        let row = |metric| report.row(receiver, metric).unwrap();
+        assert_eq!((row("latency_p50").median, row("latency_p50").runs), (latency, 1));
+        assert_eq!((row("lost_percent").median, row("lost_percent").runs), (lost, 1));
+    }
+    assert!(report.to_string().contains("run 3 is not whole: it was ended early"), "it is shown");
 }

@@ -6,7 +6,9 @@ use std::net::SocketAddr;
 use sys::{Interest, Poller, TcpAcceptor, TcpConnection, TcpOptions, clock};
 use units::Instant;
 
-use super::{Answering, Exchanged, Far, LOOK, LinkError, Near, Task, said_if_clamped, since, wait};
+use super::{
+    Answerer, Answering, Attending, Exchanged, Far, LOOK, LinkError, Near, Task, said_if_clamped, since, wait,
+};
 use crate::greeting::{Accepted, accept, greeting};
 use crate::pingpong::message::Evidence;
 use crate::pingpong::options::{System, Wait};
@@ -24,11 +26,22 @@ struct Messages {
     memory: Vec<u8>,
 }
 
-/// Whether a message came.
-enum Came {
+/// What became of a message that was to be sent or received.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Moved {
     Whole,
-    /// Not one byte of it.
+    /// Not one byte of it came in time.
     Nothing,
+    /// This end was to end before it was whole.
+    Cut,
+}
+
+/// How far an end may look for a message.
+struct Expected<'a> {
+    /// Its size, known once its first byte is there.
+    message_bytes: &'a dyn Fn() -> u32,
+    /// Until when it must have begun; without it, it may begin at any time.
+    begins_by: Option<Instant>,
 }
 
 impl Messages {
@@ -41,7 +54,7 @@ impl Messages {
         Ok(Self { connection, readable, writable, how, patience, memory })
     }
 
-    fn send(&mut self, message_bytes: u32) -> Result<(), LinkError> {
+    fn send(&mut self, message_bytes: u32, meanwhile: &mut dyn Attending) -> Result<Moved, LinkError> {
         let (mut sent, mut moved) = (0, clock::monotonic());
         while sent < message_bytes as usize {
             match self.connection.send(&self.memory[sent..message_bytes as usize]).map_err(closed)? {
@@ -49,15 +62,20 @@ impl Messages {
                     sent += count;
                     moved = clock::monotonic();
                 }
+                None if !meanwhile.goes_on() => return Ok(Moved::Cut),
                 None if since(moved) > self.patience => return Err(LinkError::Stuck(self.patience)),
                 None => wait(&mut self.writable, self.how, moved + self.patience)?,
             }
         }
-        Ok(())
+        Ok(Moved::Whole)
     }
 
-    /// Receives a message; `of` tells its size once its first bytes are there, and whether to look up before that.
-    fn receive(&mut self, of: &dyn Answering) -> Result<Came, LinkError> {
+    /// Receives a message.
+    fn receive(
+        &mut self,
+        expected: &Expected<'_>,
+        meanwhile: &mut dyn Attending,
+    ) -> Result<Moved, LinkError> {
         let (mut received, mut moved) = (0, clock::monotonic());
         loop {
             match self.connection.receive(&mut self.memory[received..]).map_err(closed)? {
@@ -66,13 +84,16 @@ impl Messages {
                     received += count;
                     moved = clock::monotonic();
                     // Not one byte of a message is sent before the turn with its size has begun at both ends.
-                    match received.cmp(&(of.message_bytes() as usize)) {
+                    match received.cmp(&((expected.message_bytes)() as usize)) {
                         Ordering::Less => {}
-                        Ordering::Equal => return Ok(Came::Whole),
+                        Ordering::Equal => return Ok(Moved::Whole),
                         Ordering::Greater => return Err(LinkError::TooMuch),
                     }
                 }
-                None if received == 0 && of.is_to_end() => return Ok(Came::Nothing),
+                None if !meanwhile.goes_on() => return Ok(Moved::Cut),
+                None if received == 0 && expected.begins_by.is_some_and(|by| clock::monotonic() >= by) => {
+                    return Ok(Moved::Nothing);
+                }
                 None if received > 0 && since(moved) > self.patience => {
                     return Err(LinkError::Stuck(self.patience));
                 }
@@ -102,26 +123,6 @@ fn tcp_options(task: &Task<'_>, from: Option<SocketAddr>) -> TcpOptions {
     TcpOptions { buffer_bytes: task.options.buffer_bytes, congestion_control, from }
 }
 
-/// The answer that a near end waits for.
-struct Awaited {
-    message_bytes: u32,
-    until: Instant,
-}
-
-impl Answering for Awaited {
-    fn message_bytes(&self) -> u32 {
-        self.message_bytes
-    }
-
-    fn came(&self, _exchange: Option<u64>) -> bool {
-        true
-    }
-
-    fn is_to_end(&self) -> bool {
-        clock::monotonic() >= self.until
-    }
-}
-
 /// The client's end.
 pub(in crate::pingpong) struct TcpNear(Messages);
 
@@ -133,7 +134,9 @@ impl TcpNear {
     ) -> Result<Self, LinkError> {
         task.check_endpoint(to)?;
         let from = task.options.from.map(|address| SocketAddr::new(address, 0));
-        let connection = TcpConnection::connect(to, &tcp_options(task, from), task.patience)?;
+        // Half of it: nothing is said meanwhile, and the server is to hear that no connection came about before it takes
+        // this end for gone.
+        let connection = TcpConnection::connect(to, &tcp_options(task, from), task.patience / 2)?;
         // A connection that was just made has room for so few bytes.
         connection.send(&greeting(token, 0)).map_err(closed)?;
         Ok(Self(Messages::over(connection, task)?))
@@ -141,13 +144,22 @@ impl TcpNear {
 }
 
 impl Near for TcpNear {
-    fn exchange(&mut self, _exchange: u64, message_bytes: u32) -> Result<Exchanged, LinkError> {
+    fn exchange(
+        &mut self,
+        _exchange: u64,
+        message_bytes: u32,
+        meanwhile: &mut dyn Attending,
+    ) -> Result<Exchanged, LinkError> {
         let began = clock::monotonic();
-        self.0.send(message_bytes)?;
+        if self.0.send(message_bytes, meanwhile)? == Moved::Cut {
+            return Ok(Exchanged::Cut);
+        }
         // TCP loses nothing: an answer that does not begin for so long does not come.
-        match self.0.receive(&Awaited { message_bytes, until: clock::monotonic() + self.0.patience })? {
-            Came::Whole => Ok(Exchanged::Completed(since(began))),
-            Came::Nothing => Err(LinkError::Stuck(self.0.patience)),
+        let begins_by = Some(clock::monotonic() + self.0.patience);
+        match self.0.receive(&Expected { message_bytes: &|| message_bytes, begins_by }, meanwhile)? {
+            Moved::Whole => Ok(Exchanged::Completed(since(began))),
+            Moved::Nothing => Err(LinkError::Stuck(self.0.patience)),
+            Moved::Cut => Ok(Exchanged::Cut),
         }
     }
 
@@ -184,21 +196,26 @@ impl TcpFar {
         self.acceptor.local_address()
     }
 
-    /// Waits for the client's connection; others are dropped.
-    pub(in crate::pingpong) fn accept(self, task: &Task<'_>) -> Result<Box<dyn Far>, LinkError> {
+    /// Waits for the client's connection; others are dropped. `None` if this end is not to wait any longer.
+    pub(in crate::pingpong) fn accept(
+        self,
+        task: &Task<'_>,
+        meanwhile: &mut dyn Attending,
+    ) -> Result<Option<Box<dyn Far>>, LinkError> {
         let (patience, deadline) = (task.patience, clock::monotonic() + task.patience);
         let mut poller = Poller::new()?;
         poller.add(&self.acceptor, SOCKET, Interest::Read)?;
         loop {
             match accept(&self.acceptor, task.peer, self.token)? {
                 Some(Accepted::OfRun(_, connection)) => {
-                    return Ok(Box::new(TcpAnswering(Messages::over(connection, task)?)));
+                    return Ok(Some(Box::new(TcpAnswering(Messages::over(connection, task)?))));
                 }
                 Some(Accepted::Stranger) => {}
                 None if clock::monotonic() >= deadline => {
                     return Err(LinkError::Missing { patience, port: self.endpoint().port() });
                 }
-                None => drop(poller.wait(Some(deadline))?),
+                None if !meanwhile.goes_on() => return Ok(None),
+                None => drop(poller.wait(Some(deadline.min(clock::monotonic() + LOOK)))?),
             }
         }
     }
@@ -208,11 +225,11 @@ struct TcpAnswering(Messages);
 
 impl Far for TcpAnswering {
     fn answer(&mut self, turn: &dyn Answering) -> Result<(), LinkError> {
-        if let Came::Nothing = self.0.receive(turn)? {
-            return Ok(());
+        let expected = Expected { message_bytes: &|| turn.message_bytes(), begins_by: None };
+        if self.0.receive(&expected, &mut Answerer(turn))? == Moved::Whole && turn.came(None) {
+            self.0.send(turn.message_bytes(), &mut Answerer(turn))?;
         }
-        let message_bytes = turn.message_bytes();
-        if turn.came(None) { self.0.send(message_bytes) } else { Ok(()) }
+        Ok(())
     }
 
     fn evidence(&self) -> Evidence {

@@ -33,6 +33,20 @@ impl Answering for Desk {
     }
 }
 
+/// Goes on until it has been asked so often.
+struct Until(u32);
+
+impl Attending for Until {
+    fn goes_on(&mut self) -> bool {
+        self.0 = self.0.saturating_sub(1);
+        self.0 > 0
+    }
+}
+
+const fn always() -> Until {
+    Until(u32::MAX)
+}
+
 /// Ends the far end also when a test fails.
 struct AtEnd<'a>(&'a Desk);
 
@@ -68,7 +82,7 @@ fn exchange_all(near: &mut dyn Near, mut far: Box<dyn Far>) -> u64 {
         });
         for (exchange, size) in (0..).zip(SIZES.into_iter().flat_map(|size| [size; 3])) {
             desk.message_bytes.store(size.into(), Ordering::SeqCst);
-            let outcome = near.exchange(exchange, size).unwrap();
+            let outcome = near.exchange(exchange, size, &mut always()).unwrap();
             assert!(matches!(outcome, Exchanged::Completed(_)), "{size} bytes: {outcome:?}");
         }
     });
@@ -83,7 +97,7 @@ fn every_message_comes_back_over_tcp_asleep_and_spinning() {
         let task = task(&options, &system);
         let far = TcpFar::listen(&task, TOKEN).unwrap();
         let mut near = TcpNear::connect(&task, far.endpoint(), TOKEN).unwrap();
-        let far = far.accept(&task).unwrap();
+        let far = far.accept(&task, &mut always()).unwrap().unwrap();
         assert_eq!(exchange_all(&mut near, far), 3 * SIZES.len() as u64);
         assert!(near.congestion_control().is_some() && near.retransmits().is_some());
     }
@@ -107,7 +121,7 @@ fn a_message_that_nobody_answers_is_given_up() {
     let listening = UdpNear::listen(&task).unwrap();
     let mute = UdpNear::listen(&task).unwrap();
     let mut near = listening.connect(&task, mute.endpoint(), TOKEN).unwrap();
-    assert_eq!(near.exchange(0, 5_000).unwrap(), Exchanged::GivenUp);
+    assert_eq!(near.exchange(0, 5_000, &mut always()).unwrap(), Exchanged::GivenUp);
 }
 
 #[test]
@@ -118,7 +132,7 @@ fn a_far_end_of_another_token_answers_nothing() {
     let far = UdpFar::open(&task, listening.endpoint(), !TOKEN).unwrap();
     let mut near = listening.connect(&task, far.endpoint(), TOKEN).unwrap();
     let desk = Desk::default();
-    assert_eq!(near.exchange(0, 1).unwrap(), Exchanged::GivenUp);
+    assert_eq!(near.exchange(0, 1, &mut always()).unwrap(), Exchanged::GivenUp);
     desk.is_to_end.store(true, Ordering::SeqCst);
     let mut far = far;
     far.answer(&desk).unwrap();
@@ -141,6 +155,39 @@ fn a_connection_that_closes_ends_the_exchange() {
     let task = task(&options, &system);
     let far = TcpFar::listen(&task, TOKEN).unwrap();
     let mut near = TcpNear::connect(&task, far.endpoint(), TOKEN).unwrap();
-    drop(far.accept(&task).unwrap());
-    assert!(matches!(near.exchange(0, 1), Err(LinkError::Closed)));
+    drop(far.accept(&task, &mut always()).unwrap().unwrap());
+    assert!(matches!(near.exchange(0, 1, &mut always()), Err(LinkError::Closed)));
+}
+
+#[test]
+fn an_end_looks_up_in_the_middle_of_a_message() {
+    let options = Options { sizes: vec![50_000_000], timeout: Duration::from_secs(20), ..Options::default() };
+    let system = System::Tcp(None);
+    let over_tcp = task(&options, &system);
+    let far = TcpFar::listen(&over_tcp, TOKEN).unwrap();
+    let mut near = TcpNear::connect(&over_tcp, far.endpoint(), TOKEN).unwrap();
+    // More than any buffer holds: nobody reads it.
+    let mut far = far.accept(&over_tcp, &mut always()).unwrap().unwrap();
+    assert_eq!(near.exchange(0, 50_000_000, &mut Until(3)).unwrap(), Exchanged::Cut);
+    // The far end has half of the message, and the word that nothing more is to be answered.
+    let desk = Desk::default();
+    desk.message_bytes.store(50_000_000, Ordering::SeqCst);
+    desk.is_to_end.store(true, Ordering::SeqCst);
+    far.answer(&desk).unwrap();
+    assert_eq!(desk.came.into_inner(), 0);
+
+    let in_datagrams = task(&options, &System::Udp);
+    let (listening, mute) =
+        (UdpNear::listen(&in_datagrams).unwrap(), UdpNear::listen(&in_datagrams).unwrap());
+    let mut near = listening.connect(&in_datagrams, mute.endpoint(), TOKEN).unwrap();
+    assert_eq!(near.exchange(0, 1, &mut Until(3)).unwrap(), Exchanged::Cut);
+}
+
+#[test]
+fn a_far_end_waits_for_its_connection_no_longer_than_it_is_to() {
+    let options = options();
+    let system = System::Tcp(None);
+    let task = task(&options, &system);
+    let far = TcpFar::listen(&task, TOKEN).unwrap();
+    assert!(far.accept(&task, &mut Until(2)).unwrap().is_none());
 }

@@ -9,7 +9,9 @@ use sys::{
 };
 use units::Instant;
 
-use super::{Answering, Exchanged, Far, LOOK, LinkError, Near, Task, said_if_clamped, since, wait};
+use super::{
+    Answerer, Answering, Attending, Exchanged, Far, LOOK, LinkError, Near, Task, said_if_clamped, since, wait,
+};
 use crate::pingpong::message::Evidence;
 use crate::pingpong::options::Wait;
 
@@ -119,8 +121,14 @@ impl Outlet {
         })
     }
 
-    /// Sends a message; what the system refuses is lost, and with it the message.
-    fn send(&mut self, exchange: u64, message_bytes: u32, until: Instant) -> Result<(), LinkError> {
+    /// Sends a message, while there is time for it; what the system refuses is lost, and with it the message.
+    fn send(
+        &mut self,
+        exchange: u64,
+        message_bytes: u32,
+        until: Instant,
+        meanwhile: &mut dyn Attending,
+    ) -> Result<(), LinkError> {
         let slot = PIECE_HEADER_BYTES + self.piece_bytes as usize;
         let mut cut = pieces(message_bytes, self.piece_bytes).peekable();
         while cut.peek().is_some() {
@@ -151,7 +159,7 @@ impl Outlet {
                 if still_waiting.is_empty() {
                     break;
                 }
-                if clock::monotonic() >= until {
+                if clock::monotonic() >= until || !meanwhile.goes_on() {
                     return Ok(());
                 }
                 waiting = still_waiting;
@@ -215,16 +223,24 @@ const fn run_of(token: u64) -> u32 {
 }
 
 impl Near for UdpNear {
-    fn exchange(&mut self, exchange: u64, message_bytes: u32) -> Result<Exchanged, LinkError> {
+    fn exchange(
+        &mut self,
+        exchange: u64,
+        message_bytes: u32,
+        meanwhile: &mut dyn Attending,
+    ) -> Result<Exchanged, LinkError> {
         let began = clock::monotonic();
         let until = began + self.timeout;
-        self.outlet.send(exchange, message_bytes, until)?;
+        self.outlet.send(exchange, message_bytes, until, meanwhile)?;
         loop {
             if self.inlet.take()? == Some((exchange, message_bytes)) {
                 return Ok(Exchanged::Completed(since(began)));
             }
             if clock::monotonic() >= until {
                 return Ok(Exchanged::GivenUp);
+            }
+            if !meanwhile.goes_on() {
+                return Ok(Exchanged::Cut);
             }
             if !self.inlet.batch.is_full() {
                 self.inlet.wait(until)?;
@@ -265,7 +281,8 @@ impl Far for UdpFar {
         loop {
             if let Some((exchange, message_bytes)) = self.inlet.take()? {
                 if turn.came(Some(exchange)) {
-                    self.outlet.send(exchange, message_bytes, clock::monotonic() + self.timeout)?;
+                    let until = clock::monotonic() + self.timeout;
+                    self.outlet.send(exchange, message_bytes, until, &mut Answerer(turn))?;
                 }
                 return Ok(());
             }

@@ -16,6 +16,7 @@ fn measured(round_trip_us: u64, given_up: u64, answered: u64) -> Measured {
         round_trips: Percentiles::of(&mut times),
         retransmits: None,
         trouble: None,
+        was_cut: false,
     }
 }
 
@@ -100,6 +101,21 @@ fn a_turn_that_broke_enters_no_median_and_what_was_left_out_is_said() {
     assert_eq!((report.end.state, report.end.skipped.len()), (State::BrokenOff, 1));
     assert!(report.to_string().contains("udp was left out: no such <thing>"));
     assert!(report.to_html().unwrap().contains("udp was left out: no such &lt;thing&gt;"));
+}
+
+#[test]
+fn a_turn_that_was_ended_early_is_shown_and_enters_no_median() {
+    let options = Options { sizes: vec![1], systems: vec![System::Udp], ..Options::default() };
+    let host = HostState::look(Ipv4Addr::LOCALHOST.into());
+    let mut builder = Builder::new(&options, (Ipv4Addr::LOCALHOST, 7).into(), host.clone(), host, 1_448);
+    builder.add(0, &System::Udp, 1, measured(20, 0, 4));
+    builder.add(1, &System::Udp, 1, Measured { was_cut: true, ..measured(900, 1, 4) });
+    let report = builder.finish(true);
+    assert_eq!(report.row("udp", 1, HALF_ROUND_TRIP).map(|row| (row.median, row.runs)), Some((10.0, 1)));
+    assert_eq!(report.turns[1].trouble.as_deref(), Some("it was ended early"));
+    assert!(report.to_string().contains("run 2, 1 B over udp, is not whole: it was ended early"));
+    assert!(report.turns[1].account.adds_up());
+    assert_eq!(report.end.state, State::Interrupted);
 }
 
 #[test]

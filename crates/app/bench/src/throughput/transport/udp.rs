@@ -17,6 +17,7 @@ use super::{
     Arrived, Flow, FlowEnd, Listening, ReceiveEnd, Room, SendEnd, Task, Transport, TransportError,
     said_if_clamped,
 };
+use crate::refusal::stage_of;
 use crate::throughput::message::{Account, Count, FlowKey, Sent};
 use crate::throughput::options::Fragments;
 
@@ -259,14 +260,6 @@ impl SendEnd for Sender {
 
 /// What the kernel gives a socket that asks for none: 208 KiB, told doubled.
 const SYSTEM_SEND_BUFFER_BYTES: usize = 106_496;
-
-fn stage_of(refusal: Refusal) -> Stage {
-    match refusal {
-        Refusal::SocketFull | Refusal::TooLarge => Stage::SenderSocket,
-        Refusal::QueueDiscipline => Stage::SenderQdisc,
-        _ => Stage::SenderIp,
-    }
-}
 
 struct Receiver {
     socket: ReceiveSocket,

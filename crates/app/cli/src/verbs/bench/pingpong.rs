@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use bench::control::Patience;
 use bench::pingpong::{self, Options, Report, System, Wait};
 use bench::report::State;
@@ -112,6 +112,9 @@ impl Arguments {
     }
 
     fn systems(&self) -> anyhow::Result<Vec<System>> {
+        if !self.congestion.is_empty() && !self.protocols.contains(&Protocol::Tcp) {
+            bail!("-C has no effect without TCP\nleave it out, or add tcp to --protocols");
+        }
         let mut systems = Vec::new();
         for protocol in &self.protocols {
             match protocol {

@@ -15,13 +15,13 @@ use crate::stop::Stop;
 pub(super) const DEFAULT_PORT: u16 = 7_430;
 
 /// What a server takes part in.
-const TESTS: &[Test] = &[
-    bench::throughput::TEST,
-    bench::pingpong::TEST,
-    bench::multicast::TEST,
-    bench::path_mtu::TEST,
-    bench::capacity::TEST,
-];
+const TESTS: &[Test] = &of(bench::throughput::TEST);
+/// The same, with its processors kept busy for those who ask for it.
+const TESTS_WITH_LOAD: &[Test] = &of(bench::throughput::TEST_WITH_LOAD);
+
+const fn of(throughput: Test) -> [Test; 5] {
+    [throughput, bench::pingpong::TEST, bench::multicast::TEST, bench::path_mtu::TEST, bench::capacity::TEST]
+}
 
 #[derive(Args, Debug)]
 #[group(skip)]
@@ -35,6 +35,9 @@ pub(crate) struct Arguments {
     /// Let the server end after one client
     #[arg(short = '1', long, requires = "server")]
     one_off: bool,
+    /// Let clients have the server's processors kept busy (`sweep --burn`)
+    #[arg(long, requires = "server")]
+    allow_load: bool,
 }
 
 /// Serves people.
@@ -43,7 +46,8 @@ pub(super) fn run(arguments: &Arguments, port: u16) -> anyhow::Result<Outcome> {
     let listen = SocketAddr::new(arguments.listen, port);
     let options = ServerOptions { listen, lifetime, patience: Patience::default() };
     let stop = Stop::on_signals()?;
-    control::serve(&options, TESTS, &tell, &|| stop.is_wanted())?;
+    let tests = if arguments.allow_load { TESTS_WITH_LOAD } else { TESTS };
+    control::serve(&options, tests, &tell, &|| stop.is_wanted())?;
     Ok(Outcome::Fine)
 }
 
@@ -59,7 +63,8 @@ pub(super) fn run_for_parent(listen: IpAddr) -> anyhow::Result<Outcome> {
             let _ = writeln!(std::io::stdout(), "{address}");
         }
     };
-    control::serve(&options, TESTS, &watch, &|| stop.is_wanted())?;
+    // Who measures with its own host may load it.
+    control::serve(&options, TESTS_WITH_LOAD, &watch, &|| stop.is_wanted())?;
     Ok(Outcome::Fine)
 }
 

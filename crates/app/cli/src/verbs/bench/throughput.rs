@@ -7,7 +7,9 @@ use std::time::Duration;
 use anyhow::bail;
 use bench::control::Patience;
 use bench::path_mtu::{self, PathMtu};
-use bench::throughput::{self, Fragments, LossFree, Options, Protocol, Rate, Report, State, Ways};
+use bench::throughput::{
+    self, Fragments, LossFree, Options, Protocol, Rate, Report, State, Watch as _, Ways,
+};
 use clap::Args;
 
 use super::handout::{FileArguments, Files};
@@ -126,7 +128,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     let mut watching = Watching::new(arguments.form(), logfile)?;
     let measured = Scene::set(&arguments.other_end).and_then(|scene| {
         if arguments.probe_mtu {
-            options.payload_bytes = Some(probe_mtu(arguments, &scene)?);
+            options.payload_bytes = Some(probe_mtu(arguments, &scene, &|| watching.is_wanted_to_end())?);
             options.fragments = Fragments::Forbidden;
             options.check()?;
         }
@@ -150,12 +152,16 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
 }
 
 /// Finds the largest datagram for the way, and says what was found.
-fn probe_mtu(arguments: &Arguments, scene: &Scene) -> anyhow::Result<usize> {
+fn probe_mtu(
+    arguments: &Arguments,
+    scene: &Scene,
+    is_wanted_to_end: &dyn Fn() -> bool,
+) -> anyhow::Result<usize> {
     if !arguments.udp {
         bail!("--probe-mtu is about datagrams\nsay -u too")
     }
     let from = arguments.other_end.bind.map(|address| SocketAddr::new(address, 0));
-    let found = path_mtu::find(scene.server(), from, Patience::default())?;
+    let found = path_mtu::find(scene.server(), from, Patience::default(), is_wanted_to_end)?;
     let PathMtu { payload_bytes, mtu_bytes, known_mtu_bytes } = found;
     let narrower = match known_mtu_bytes > mtu_bytes {
         true => format!(

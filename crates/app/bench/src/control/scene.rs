@@ -1,0 +1,75 @@
+//! A server on a thread of a test, and clients of it.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::*;
+use crate::host_state::HostState;
+
+/// Long enough that a test which reaches it has failed.
+pub(crate) const WATCHDOG: Duration = Duration::from_secs(30);
+
+/// As patient as an end that must not lose patience.
+pub(crate) const PATIENT: Patience =
+    Patience { connect: WATCHDOG, message: WATCHDOG, silence: Duration::from_secs(60) };
+
+/// A server on a thread of its own. Dropping it ends it.
+pub(crate) struct Scene {
+    pub(crate) address: SocketAddr,
+    /// The wish that it ends.
+    pub(crate) end: &'static AtomicBool,
+    events: Receiver<ServerEvent>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Scene {
+    pub(crate) fn new(tests: &'static [Test], patience: Patience) -> Self {
+        let end: &'static AtomicBool = Box::leak(Box::default());
+        let (sender, events) = channel();
+        let options = ServerOptions {
+            listen: (Ipv4Addr::LOCALHOST, 0).into(),
+            lifetime: Lifetime::UntilStopped,
+            patience,
+        };
+        let sender = Mutex::new(sender);
+        let thread = std::thread::spawn(move || {
+            let tell = |event| drop(sender.lock().unwrap().send(event));
+            serve(&options, tests, &tell, &|| end.load(Ordering::Relaxed)).unwrap();
+        });
+        let Ok(ServerEvent::Listening(address)) = events.recv_timeout(WATCHDOG) else { panic!() };
+        Self { address, end, events, thread: Some(thread) }
+    }
+
+    pub(crate) fn client(&self) -> Result<(Connection, HostState), ControlError> {
+        Connection::open(self.address, None, PATIENT)
+    }
+
+    /// Returns a client that has begun a test.
+    pub(crate) fn begin(&self, test: &str, parameters: Value) -> Connection {
+        let (mut connection, _) = self.client().unwrap();
+        connection.tell(&Message::Begin { test: test.to_owned(), parameters }).unwrap();
+        connection
+    }
+
+    /// Waits until a client has left; returns its trouble.
+    pub(crate) fn ended(&self) -> Option<String> {
+        loop {
+            if let ServerEvent::Ended { trouble, .. } = self.events.recv_timeout(WATCHDOG).unwrap() {
+                return trouble;
+            }
+        }
+    }
+}
+
+impl Drop for Scene {
+    fn drop(&mut self) {
+        self.end.store(true, Ordering::Relaxed);
+        self.thread.take().unwrap().join().unwrap();
+    }
+}

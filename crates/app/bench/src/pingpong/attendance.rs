@@ -1,0 +1,133 @@
+//! What the client does beside a turn: it says that it is there, and looks whether it is to end.
+
+use std::time;
+
+use sys::clock;
+use units::Instant;
+
+use super::link::{Attending, LOOK};
+use crate::control::{Connection, ControlError};
+use crate::report::Watch;
+
+/// Looks up every [`LOOK`], however often it is asked: looking costs more than a short exchange.
+pub(super) struct Attendance<'a> {
+    connection: &'a mut Connection,
+    watch: &'a dyn Watch,
+    next_look: Instant,
+    outcome: Option<Result<(), ControlError>>,
+}
+
+impl<'a> Attendance<'a> {
+    pub(super) fn new(connection: &'a mut Connection, watch: &'a dyn Watch) -> Self {
+        Self { connection, watch, next_look: clock::monotonic(), outcome: None }
+    }
+
+    /// Tells whether the server is still there.
+    pub(super) fn end(self) -> Result<(), ControlError> {
+        self.outcome.unwrap_or(Ok(()))
+    }
+
+    /// Hears without waiting; nothing is said during a turn but that one end cannot go on.
+    fn look(&mut self) -> Option<Result<(), ControlError>> {
+        match self.connection.hear(time::Instant::now()) {
+            Ok(None) => self.watch.is_wanted_to_end().then_some(Ok(())),
+            Ok(Some(other)) => Some(Err(self.connection.unexpected(&other))),
+            Err(error) => Some(Err(error)),
+        }
+    }
+}
+
+impl Attending for Attendance<'_> {
+    fn goes_on(&mut self) -> bool {
+        let now = clock::monotonic();
+        if self.outcome.is_none() && now >= self.next_look {
+            self.next_look = now + LOOK;
+            self.outcome = self.look();
+        }
+        self.outcome.is_none()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+    use std::net::{Ipv4Addr, TcpListener, TcpStream};
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::time::Duration;
+
+    use super::*;
+    use crate::control::{Message, PROTOCOL, Patience};
+    use crate::host_state::HostState;
+
+    const WATCHDOG: Duration = Duration::from_secs(30);
+
+    struct Wish(AtomicBool);
+
+    impl Watch for Wish {
+        fn progress(&mut self, _words: &dyn Fn() -> String) {}
+
+        fn is_wanted_to_end(&self) -> bool {
+            self.0.load(Ordering::Relaxed)
+        }
+    }
+
+    /// A server that welcomes its client and says nothing more.
+    fn connection(silence: Duration) -> (Connection, TcpStream) {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let address = listener.local_addr().unwrap();
+        let host = Box::new(HostState::look(Ipv4Addr::LOCALHOST.into()));
+        let welcome = Message::Welcome { protocol: PROTOCOL, tallycast: "1".to_owned(), host };
+        let text = serde_json::to_vec(&welcome).unwrap();
+        let server = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            stream.write_all(&u32::try_from(text.len()).unwrap().to_be_bytes()).unwrap();
+            stream.write_all(&text).unwrap();
+            stream.set_read_timeout(Some(WATCHDOG)).unwrap();
+            stream
+        });
+        let patience = Patience { connect: WATCHDOG, message: WATCHDOG, silence };
+        let (connection, _) = Connection::open(address, None, patience).unwrap();
+        (connection, server.join().unwrap())
+    }
+
+    #[test]
+    fn whoever_attends_says_that_it_is_there() {
+        let (mut connection, mut server) = connection(Duration::from_millis(400));
+        let is_heard = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let (mut said, mut bytes) = (String::new(), [0; 256]);
+                while !said.contains("alive") {
+                    let count = server.read(&mut bytes).unwrap();
+                    assert!(count > 0, "the client left before it said so: {said}");
+                    said.push_str(&String::from_utf8_lossy(&bytes[..count]));
+                }
+                is_heard.store(true, Ordering::Relaxed);
+            });
+            let wish = Wish(AtomicBool::new(false));
+            let mut attendance = Attendance::new(&mut connection, &wish);
+            // It goes on until it takes the server, which says nothing, for gone: long after its own word is due.
+            while attendance.goes_on() && !is_heard.load(Ordering::Relaxed) {
+                clock::sleep_until(clock::monotonic() + LOOK);
+            }
+        });
+        assert!(is_heard.into_inner());
+    }
+
+    #[test]
+    fn a_wish_to_end_is_looked_at_and_a_server_that_left_is_told() {
+        let (mut connection, server) = connection(WATCHDOG);
+        let wish = Wish(AtomicBool::new(true));
+        let mut attendance = Attendance::new(&mut connection, &wish);
+        assert!(!attendance.goes_on());
+        assert!(attendance.end().is_ok());
+
+        drop(server);
+        let wish = Wish(AtomicBool::new(false));
+        let mut attendance = Attendance::new(&mut connection, &wish);
+        while attendance.goes_on() {
+            clock::sleep_until(attendance.next_look);
+        }
+        assert!(matches!(attendance.end(), Err(ControlError::Gone { .. })));
+    }
+}
