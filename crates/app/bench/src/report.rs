@@ -21,7 +21,7 @@ mod watch;
 pub(crate) mod words;
 
 pub use conclusion::{Agreement, Conclusion, Grid};
-pub(crate) use conclusion::{add_conclusions, write_conclusions};
+pub(crate) use conclusion::{Comparisons, add_conclusions, write_conclusions};
 pub use envelope::{Endpoint, Start, State, Timestamp};
 pub use forms::Forms;
 pub use reproduction::{Beside, Part, PartOutcome, Reproduction};

@@ -8,11 +8,11 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use probe::Summary;
+use probe::{Contrast, Summary};
 
 use crate::cost::{self, Metric, Report, SourceCosts, SourceHost};
 use crate::report::chart::{Axis, COLOURS, Chart, Point, Series};
-use crate::report::{Agreement, Beside, Conclusion, Grid, Reproduction, Row, State, Watch};
+use crate::report::{Agreement, Beside, Comparisons, Conclusion, Grid, Reproduction, Row, State, Watch};
 use crate::throughput::Protocol;
 
 /// The largest packet of the source's networks; TCP fills packets of this size there, as UDP does.
@@ -123,14 +123,14 @@ fn larger_is_cheaper(sizes: &[OfSize]) -> Conclusion {
     let Some(at_mtu) = at_mtu else { return not_measured(SOURCE) };
     let smaller = sizes.iter().filter(|it| it.payload < MTU_PAYLOAD);
     let smaller: Vec<(usize, Summary)> = smaller.filter_map(|it| Some((it.payload, it.cost?))).collect();
-    let dearer = smaller.iter().filter(|(_, cost)| is_below(&at_mtu, cost)).count();
+    let dearer = Comparisons::of(smaller.iter().map(|(_, cost)| cost.against(&at_mtu)));
     let told = smaller.iter().map(|(payload, cost)| format!("{:.3} at {payload}", cost.median));
     let here = format!(
         "both ends together {:.3} MHz/(Mbit/s) at {MTU_PAYLOAD} bytes, {}",
         at_mtu.median,
         told.collect::<Vec<_>>().join(", ")
     );
-    Conclusion::new(SOURCE, &here, Agreement::of_share(dearer, smaller.len()))
+    dearer.conclude(SOURCE, &here)
 }
 
 /// Draws what datagrams of each size cost; nothing where nothing was measured.
@@ -210,7 +210,7 @@ fn cheaper(report: &Report, source: &str, metric: Metric) -> Conclusion {
     let here = told(metric, &udp, &tcp);
     match larger_packets(report) {
         Some(why) => Conclusion::not_judged(source, &format!("{why}; {here}")),
-        None => compared(source, &here, &udp, &tcp),
+        None => compared(source, &here, &tcp, &udp),
     }
 }
 
@@ -242,7 +242,7 @@ fn receiving_costs_more(report: &Report) -> Conclusion {
             "both ends are on one host, where the kernel's part of receiving is done in the sender's call";
         return Conclusion::not_judged(SOURCE, &format!("{why}; {here}"));
     }
-    compared(SOURCE, &here, &send, &receive)
+    compared(SOURCE, &here, &receive, &send)
 }
 
 fn delay(report: &Report) -> Conclusion {
@@ -254,9 +254,12 @@ fn delay(report: &Report) -> Conclusion {
             Conclusion::not_judged(SOURCE, "the two hosts have no clock in common")
         };
     };
-    let is_longer = is_below(&tcp, &udp);
-    let agreement = if is_longer { Agreement::Differs } else { Agreement::Agrees };
-    Conclusion::new(SOURCE, &told(Metric::DelayMs, &udp, &tcp), agreement)
+    let here = told(Metric::DelayMs, &udp, &tcp);
+    match udp.against(&tcp) {
+        Contrast::More => Conclusion::new(SOURCE, &here, Agreement::Differs),
+        Contrast::Less | Contrast::Alike => Conclusion::new(SOURCE, &here, Agreement::Agrees),
+        Contrast::Unclear => Comparisons::of([Contrast::Unclear]).conclude(SOURCE, &here),
+    }
 }
 
 /// Returns what UDP and TCP came to.
@@ -269,20 +272,9 @@ fn told(metric: Metric, udp: &Summary, tcp: &Summary) -> String {
     format!("UDP {:.3}, TCP {:.3} {}", udp.median, tcp.median, metric.unit())
 }
 
-/// Judges that one is below another.
-fn compared(source: &str, here: &str, below: &Summary, above: &Summary) -> Conclusion {
-    if is_below(below, above) {
-        Conclusion::new(source, here, Agreement::Agrees)
-    } else if is_below(above, below) {
-        Conclusion::new(source, here, Agreement::Differs)
-    } else {
-        Conclusion::not_judged(source, &format!("the runs spread over more than what they differ by; {here}"))
-    }
-}
-
-/// Tells whether the middle half of the one lies below that of the other.
-fn is_below(one: &Summary, other: &Summary) -> bool {
-    one.upper_quartile < other.lower_quartile
+/// Judges that one is more than another.
+fn compared(source: &str, here: &str, more: &Summary, less: &Summary) -> Conclusion {
+    Comparisons::of([more.against(less)]).conclude(source, here)
 }
 
 fn not_measured(source: &str) -> Conclusion {

@@ -141,6 +141,15 @@ impl Reproduction {
         self.parts.push(Part { name: name.to_owned(), outcome });
     }
 
+    /// Adds what is to be known beside, each once.
+    pub(crate) fn note_all(&mut self, notes: &[String]) {
+        for note in notes {
+            if !self.notes.contains(note) {
+                self.notes.push(note.clone());
+            }
+        }
+    }
+
     /// Adds what could not be measured.
     pub fn skipped(&mut self, name: &str, reason: String) {
         self.parts.push(Part { name: name.to_owned(), outcome: PartOutcome::Skipped { reason } });

@@ -6,9 +6,12 @@ use super::*;
 /// one stream and in several. Units: microseconds, bits a second.
 fn found(mtu: Option<u32>, small: u64, large: u64, rates: (f64, f64)) -> Found {
     let row = |rate: f64| Some(Row { median: rate, min: rate, max: rate, ..Row::example() });
+    let mut pingpong = pingpong::report_of(&["reno", "cubic"], &[(1, small), (LARGEST, large)]);
+    // Three repeats, all alike.
+    pingpong.end.rows.iter_mut().for_each(|row| (row.min, row.max, row.runs) = (row.median, row.median, 3));
     Found {
         mtu,
-        pingpong: Some(pingpong::report_of(&["reno", "cubic"], &[(1, small), (LARGEST, large)])),
+        pingpong: Some(pingpong),
         one_stream: row(rates.0),
         streams: row(rates.1),
     }
@@ -43,6 +46,21 @@ fn a_path_like_the_documents_agrees_with_it() {
 fn a_path_on_which_nothing_helps_differs() {
     let all = [found(Some(1_500), 20, 40_000, (1e9, 1e9)), found(Some(9_000), 90, 41_000, (1e9, 0.9e9))];
     assert_eq!(agreements(&all)[..3], [Agreement::Differs; 3]);
+}
+
+#[test]
+fn what_repeats_spread_over_is_neither_agreement_nor_difference() {
+    let mut all =
+        [found(Some(1_500), 20_000, 55_000, (1e9, 3e9)), found(Some(9_000), 20_100, 33_000, (2e9, 4e9))];
+    for it in &mut all {
+        let rows = it.pingpong.iter_mut().flat_map(|it| &mut it.end.rows).chain(&mut it.streams);
+        rows.for_each(|row| (row.min, row.max) = (row.median / 4.0, row.median * 4.0));
+    }
+    let conclusions = conclusions(&all);
+    for conclusion in &conclusions[..3] {
+        assert_eq!(conclusion.agreement, Agreement::NotMeasured, "{conclusion:?}");
+        assert!(conclusion.here.contains("spread over more"), "{}", conclusion.here);
+    }
 }
 
 #[test]
