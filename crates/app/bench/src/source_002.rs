@@ -174,7 +174,8 @@ fn processes_gain(points: &[Point]) -> Conclusion {
 }
 
 fn processes_gain_little(points: &[Point], same_host: bool) -> Conclusion {
-    let source = "with datagrams of 100 bytes more processes receive not markedly more: the network card is used up";
+    let source =
+        "with datagrams of 100 bytes more processes receive not markedly more: the network card is used up";
     let Some((most, one)) = most_and_one(points, USUAL_PAYLOAD).next() else {
         return Conclusion::new(source, "", Agreement::NotMeasured);
     };

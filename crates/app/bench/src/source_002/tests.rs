@@ -29,9 +29,8 @@ fn the_sources_own_figures_agree_with_its_conclusions() {
 #[test]
 fn what_more_processes_gain_is_judged_for_each_size_as_the_source_states_it() {
     let mut points = sources();
-    let (one, eight) = (point(OwnProcesses, 1, 100, 571_433, 180_000), |rate| {
-        point(OwnProcesses, 8, 100, rate, 1_000)
-    });
+    let (one, eight) =
+        (point(OwnProcesses, 1, 100, 571_433, 180_000), |rate| point(OwnProcesses, 8, 100, rate, 1_000));
     points.extend([one, eight(600_000)]);
     let of = |points: &[Point], same_host| {
         let [_, _, gain, little, ..] = &conclude(points, same_host)[..] else { panic!() };
@@ -56,7 +55,11 @@ fn repeats_that_are_all_over_the_place_are_no_verdict() {
     }
     let conclusion = &conclude(&points, true)[1];
     assert_eq!(conclusion.agreement, Agreement::NotMeasured);
-    assert!(conclusion.here.contains("cannot be judged here: repeats spread over more"), "{}", conclusion.here);
+    assert!(
+        conclusion.here.contains("cannot be judged here: repeats spread over more"),
+        "{}",
+        conclusion.here
+    );
 }
 
 #[test]

@@ -9,12 +9,7 @@ fn found(mtu: Option<u32>, small: u64, large: u64, rates: (f64, f64)) -> Found {
     let mut pingpong = pingpong::report_of(&["reno", "cubic"], &[(1, small), (LARGEST, large)]);
     // Three repeats, all alike.
     pingpong.end.rows.iter_mut().for_each(|row| (row.min, row.max, row.runs) = (row.median, row.median, 3));
-    Found {
-        mtu,
-        pingpong: Some(pingpong),
-        one_stream: row(rates.0),
-        streams: row(rates.1),
-    }
+    Found { mtu, pingpong: Some(pingpong), one_stream: row(rates.0), streams: row(rates.1) }
 }
 
 fn agreements(found: &[Found]) -> Vec<Agreement> {

@@ -28,7 +28,7 @@ const OVERS: [Over; 2] = [
     Over {
         title: "Throughput over the receive buffer",
         axis: "receive buffer [B]",
-        of: |point| point.receive_buffer_bytes,
+        of: |point| point.receive_buffer_bytes.map(|asked| point.granted_receive_buffer().unwrap_or(asked)),
         line: |point| format!("{} B, {}, send {}", point.payload_bytes, rate(point), table::cells(point)[2]),
     },
 ];

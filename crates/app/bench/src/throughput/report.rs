@@ -185,6 +185,10 @@ pub struct FlowReport {
     pub remote: Option<SocketAddr>,
     /// The congestion control of TCP's sender.
     pub congestion: Option<String>,
+    /// What the kernel granted of the sender's buffer, before it doubles it; null where that is not known.
+    pub send_buffer_bytes: Option<u64>,
+    /// The same of the receiver's.
+    pub receive_buffer_bytes: Option<u64>,
     /// What the sender saw; null if it could not tell.
     pub sender: Option<Figures>,
     /// What the receiver saw; null if it could not tell.
@@ -565,6 +569,8 @@ fn flow_reports(builder: &Builder, run: u32, all: &[&FlowResult]) -> Vec<FlowRep
         local: sender.map(|it| it.local),
         remote: sender.and_then(|it| it.remote).or(receiver.map(|it| it.local)),
         congestion: sender.and_then(|it| it.congestion_control.clone()),
+        send_buffer_bytes: sender.and_then(|it| it.buffer_bytes),
+        receive_buffer_bytes: receiver.and_then(|it| it.buffer_bytes),
         sender: sender.and_then(|it| builder.figures_at_end(it)),
         receiver: receiver.and_then(|it| builder.figures_at_end(it)),
         account: receiver.and_then(|it| it.account.clone()),

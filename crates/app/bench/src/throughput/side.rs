@@ -270,6 +270,7 @@ impl Side {
                         measured_ns: measured(measured_from, last.map_or(elapsed, |last| last.since(start))),
                         skipped,
                         congestion_control: flow.congestion_control,
+                        buffer_bytes: flow.buffer_bytes,
                         account,
                     });
                 }

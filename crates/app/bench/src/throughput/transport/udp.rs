@@ -15,7 +15,7 @@ use units::{Instant, WallTime};
 
 use super::{
     Arrived, Flow, FlowEnd, Listening, ReceiveEnd, Room, SendEnd, Task, Transport, TransportError,
-    said_if_clamped,
+    granted_bytes, said_if_clamped,
 };
 use crate::throughput::message::{Account, Count, FlowKey, Sent};
 use crate::throughput::options::Fragments;
@@ -169,6 +169,7 @@ impl Sender {
             local: self.socket.local_address(),
             remote: Some(self.to),
             congestion_control: None,
+            buffer_bytes: Some(granted_bytes(self.socket.granted_buffer())),
             notes: said_if_clamped(self.socket.granted_buffer()).into_iter().collect(),
             end: FlowEnd::Send(Box::new(self)),
         }
@@ -312,6 +313,7 @@ impl Receiver {
             local: self.socket.local_address(),
             remote: None,
             congestion_control: None,
+            buffer_bytes: Some(granted_bytes(self.socket.granted_buffer())),
             notes: said_if_clamped(self.socket.granted_buffer()).into_iter().collect(),
             end: FlowEnd::Receive(Box::new(self)),
         }

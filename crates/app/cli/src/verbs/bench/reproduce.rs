@@ -66,7 +66,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     let grid = if arguments.full { Grid::Full } else { Grid::Short };
     match arguments.document {
         Document::Reliability => with_server(arguments, |server, watch| {
-            Ok(source_000::reproduce(grid, server, Patience::default(), watch)?)
+            Ok(source_000::reproduce(grid, server, Patience::default(), watch))
         }),
         Document::Costs => costs(grid, arguments),
         Document::Capacity => with_server(arguments, |server, watch| {
