@@ -146,6 +146,7 @@ impl Side {
         let latest = self.start + self.run_time + GRACE;
         loop {
             self.pass_marks(connection, partner)?;
+            self.processor.look();
             if partner.is_wanted_to_end() && !self.is_stopping {
                 self.stop();
                 connection.say(&Word::Stop)?;
