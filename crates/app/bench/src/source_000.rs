@@ -3,13 +3,14 @@
 //! Source: document 000, "How reliable is UDP?". Its receivers stood behind network cards of 100 Mbit/s and 1 Gbit/s; of
 //! its cures the larger receive buffer is tried here, the throttling of a card's interrupts cannot be without a card.
 
-use std::net::SocketAddr;
 use std::time::Duration;
 
 use probe::{Contrast, Summary};
 
 use crate::control::Patience;
-use crate::report::{Agreement, Beside, Comparisons, Conclusion, Grid, Reproduction, State, Watch, words};
+use crate::report::{
+    Agreement, Beside, Comparisons, Conclusion, Ends, Grid, Reproduction, State, Watch, words,
+};
 use crate::sweep::{self, Options, Point, Report};
 use crate::throughput::Rate;
 
@@ -93,17 +94,18 @@ struct Parts {
     normal: Option<Result<Report, String>>,
 }
 
-/// Measures with the server at an address, and puts the source's conclusions beside ours. What fails is no reason to
+/// Measures between two ends, and puts the source's conclusions beside ours. What fails is no reason to
 /// lose what was measured before: it is in the report.
 #[must_use]
-pub fn reproduce(grid: Grid, server: SocketAddr, patience: Patience, watch: &mut dyn Watch) -> Reproduction {
+pub fn reproduce(grid: Grid, ends: Ends, watch: &mut dyn Watch) -> Reproduction {
     let it = Reproduction::begin("000", grid);
     let plan = Plan::of(grid);
     let mut measure = |options: &Options| {
         if watch.is_wanted_to_end() {
             return None;
         }
-        Some(sweep::measure(options, server, None, patience, watch).map_err(|error| error.to_string()))
+        let measured = sweep::measure(options, ends.server, ends.from, Patience::default(), watch);
+        Some(measured.map_err(|error| error.to_string()))
     };
     let parts =
         Parts { sizes: measure(&plan.sizes), rates: measure(&plan.rates), normal: measure(&plan.normal) };

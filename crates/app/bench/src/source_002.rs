@@ -5,14 +5,13 @@
 
 mod facts;
 
-use std::net::SocketAddr;
 use std::time::Duration;
 
 use probe::Contrast;
 
 use crate::capacity::{self, CapacityError, Options, Point, Report, Structure};
 use crate::control::Patience;
-use crate::report::{Agreement, Beside, Comparisons, Conclusion, Grid, Reproduction, Watch};
+use crate::report::{Agreement, Beside, Comparisons, Conclusion, Ends, Grid, Reproduction, Watch};
 
 /// A figure of the source.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -83,25 +82,24 @@ pub fn options(grid: Grid) -> Options {
     }
 }
 
-/// Measures with the server at an address, and puts the source's figures and conclusions beside ours.
+/// Measures between two ends, and puts the source's figures and conclusions beside ours.
 ///
 /// # Errors
 /// [`CapacityError`] if nothing could be measured.
-pub fn reproduce(
-    grid: Grid,
-    server: SocketAddr,
-    patience: Patience,
-    watch: &mut dyn Watch,
-) -> Result<Reproduction, CapacityError> {
-    let mut it = Reproduction::begin("002", grid);
-    let report = capacity::measure(&options(grid), server, None, patience, watch)?;
-    it.measured("capacity", &report, &report.rows, &report.noise());
-    it.table = FIGURES.iter().flat_map(|figure| beside(&report, figure)).collect();
+pub fn reproduce(grid: Grid, ends: Ends, watch: &mut dyn Watch) -> Result<Reproduction, CapacityError> {
+    let it = Reproduction::begin("002", grid);
+    let report = capacity::measure(&options(grid), ends.server, ends.from, Patience::default(), watch)?;
+    Ok(assemble(it, &report, facts::look(&report.points)))
+}
+
+fn assemble(mut it: Reproduction, report: &Report, facts: Vec<Conclusion>) -> Reproduction {
+    it.measured("capacity", report, &report.rows, &report.noise());
+    it.table = FIGURES.iter().flat_map(|figure| beside(report, figure)).collect();
     it.conclusions.clone_from(&report.conclusions);
-    it.conclusions.extend(facts::look(&report.points));
-    it.charts = capacity::charts(&report);
+    it.conclusions.extend(facts);
+    it.charts = capacity::charts(report);
     it.notes.clone_from(&report.end.notes);
-    Ok(it.end(report.end.state))
+    it.end(report.end.state)
 }
 
 /// Puts one figure of the source beside ours: packets a second, and the receivers' processor time.

@@ -5,7 +5,6 @@
 //! 10 Gbit/s, its protocols were TCP with bic and reno, and UDT 3.1. Its times stand there as ms and are µs: half of
 //! 20 ms. Its toolkits VTS and VISIT are not done again.
 
-use std::net::SocketAddr;
 use std::time::Duration;
 
 use probe::{Contrast, Summary};
@@ -13,7 +12,7 @@ use probe::{Contrast, Summary};
 use crate::control::Patience;
 use crate::pingpong::{self, HALF_ROUND_TRIP, RATE, System};
 use crate::report::{
-    Agreement, Beside, Comparisons, Conclusion, Grid, Reproduction, Row, State, Watch, words,
+    Agreement, Beside, Comparisons, Conclusion, Ends, Grid, Reproduction, Row, State, Watch, words,
 };
 use crate::throughput::{self, Interval, RunReport};
 
@@ -50,8 +49,8 @@ const TABLE: [(&str, u32, &str, f64, f64); 18] = [
 
 /// A way between two ends, as long as it is there.
 pub trait Path {
-    /// Returns where the server listens.
-    fn server(&self) -> SocketAddr;
+    /// Returns its ends.
+    fn ends(&self) -> Ends;
 
     /// Returns what is to be known of it, such as a delay that could not be put into it.
     fn notes(&self) -> Vec<String>;
@@ -81,10 +80,7 @@ pub fn measure(
         }
         it.measure(*mtu, lay, watch);
     }
-    let Measuring { found, mut report, broken_off, .. } = it;
-    report.table = table(&found, congestion_controls);
-    report.conclusions = conclusions(&found);
-    report.end(State::of(broken_off, watch.is_wanted_to_end()))
+    it.end(watch.is_wanted_to_end())
 }
 
 /// What was measured over one path.
@@ -107,6 +103,13 @@ struct Measuring<'a> {
 }
 
 impl Measuring<'_> {
+    fn end(self, was_interrupted: bool) -> Reproduction {
+        let Measuring { found, mut report, broken_off, congestion_controls, .. } = self;
+        report.table = table(&found, congestion_controls);
+        report.conclusions = conclusions(&found);
+        report.end(State::of(broken_off, was_interrupted))
+    }
+
     fn measure(&mut self, mtu: Option<u32>, lay: &mut Lay<'_>, watch: &mut dyn Watch) {
         let pingpong = self.pingpong(mtu, lay, watch);
         let one_stream = self.throughput(mtu, 1, lay, watch);
@@ -137,8 +140,9 @@ impl Measuring<'_> {
     ) -> Option<pingpong::Report> {
         let name = format!("ping-pong over {}", over(mtu));
         let path = self.lay(&name, mtu, lay)?;
-        let options = pingpong_options(self.grid, self.congestion_controls);
-        match pingpong::measure(&options, path.server(), Patience::default(), watch) {
+        let Ends { server, from } = path.ends();
+        let options = pingpong::Options { from, ..pingpong_options(self.grid, self.congestion_controls) };
+        match pingpong::measure(&options, server, Patience::default(), watch) {
             Ok(report) => {
                 self.broken_off |= report.end.state == State::BrokenOff;
                 self.report.measured(&name, &report, &report.end.rows, &report.end.noise);
@@ -169,9 +173,10 @@ impl Measuring<'_> {
         }
         let name = format!("{} over {}", words::counted(streams, "TCP stream"), over(mtu));
         let path = self.lay(&name, mtu, lay)?;
-        let options = throughput_options(self.grid, streams);
+        let Ends { server, from } = path.ends();
+        let options = throughput::Options { from, ..throughput_options(self.grid, streams) };
         let mut quiet = Quiet { watch, name: &name };
-        match throughput::measure(&options, None, path.server(), Patience::default(), &mut quiet) {
+        match throughput::measure(&options, None, server, Patience::default(), &mut quiet) {
             Ok(report) => {
                 self.broken_off |= report.end.state == State::BrokenOff;
                 self.report.measured(&name, &report, &report.end.rows, &report.end.noise);

@@ -75,6 +75,12 @@ impl Conclusion {
         Self { source: source.to_owned(), here: here.to_owned(), agreement }
     }
 
+    /// Tells whether it was judged.
+    #[must_use]
+    pub(crate) fn is_judged(&self) -> bool {
+        self.agreement != Agreement::NotMeasured
+    }
+
     /// Says why a conclusion cannot be judged here.
     #[must_use]
     pub fn not_judged(source: &str, why: &str) -> Self {

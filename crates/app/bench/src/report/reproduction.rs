@@ -4,6 +4,7 @@
 //! The object that `bench reproduce --json` prints; its form is published as `docs/formats/bench-reproduce.schema.json`.
 
 use std::fmt::{self, Write as _};
+use std::net::{IpAddr, SocketAddr};
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -16,6 +17,15 @@ use super::{Forms, Row, State, csv, noise, words};
 use crate::control::program_version;
 use crate::drawing::FigureError;
 use crate::host::{self, Host};
+
+/// Between which ends a document is done again.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Ends {
+    /// Where the server listens.
+    pub server: SocketAddr,
+    /// The address of this host that everything goes by; none for the way that the system chooses.
+    pub from: Option<IpAddr>,
+}
 
 /// A document's measurements, done again.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -298,9 +308,29 @@ impl Forms for Reproduction {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use crate::report::Agreement;
+    use crate::schema::Schema;
+
+    /// Checks a reproduction against its published form, and what was measured in its parts against theirs (`of_parts`).
+    pub(crate) fn check_against_schema(it: &Reproduction, of_parts: &str) {
+        let published = include_str!("../../../../../docs/formats/bench-reproduce.schema.json");
+        let value = serde_json::to_value(it).unwrap();
+        assert_eq!(Schema::parse(published).check(&value), Ok(()));
+        let of_parts = Schema::parse(of_parts);
+        for part in &it.parts {
+            if let PartOutcome::Measured { report, .. } = &part.outcome {
+                assert_eq!(of_parts.check(report), Ok(()), "{}", part.name);
+            }
+        }
+        // Figures are drawn for people, and are not in it.
+        let without_figures = Reproduction { charts: Vec::new(), ..it.clone() };
+        assert!(
+            serde_json::from_value::<Reproduction>(value).unwrap() == without_figures,
+            "it comes back whole"
+        );
+    }
 
     fn example() -> Reproduction {
         let mut it = Reproduction::begin("999", Grid::Short);

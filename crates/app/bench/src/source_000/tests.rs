@@ -1,6 +1,7 @@
 //! What is concluded from points whose answer is known.
 
 use super::*;
+use crate::report::check_against_schema;
 use crate::sweep::{Run, example as example_report, example_point as point, example_run as run};
 
 const LARGE: Option<u64> = Some(LARGE_BUFFER_BYTES as u64);
@@ -105,6 +106,8 @@ fn what_fails_leaves_what_was_measured_before_and_is_said() {
         normal: Some(Ok(example_report())),
     };
     let it = assemble(Reproduction::begin("000", Grid::Short), parts, false);
+    let of_sweeps = include_str!("../../../../../docs/formats/bench-sweep.schema.json");
+    check_against_schema(&it, of_sweeps);
     assert_eq!((it.state, it.counts().0, it.parts.len()), (State::BrokenOff, 2, 3));
     assert!(!it.table.is_empty() && !it.charts.is_empty());
     assert_ne!(it.conclusions[0].agreement, Agreement::NotMeasured, "the first part is judged");

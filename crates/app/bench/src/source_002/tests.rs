@@ -1,7 +1,8 @@
 //! What is concluded from points whose answer is known.
 
 use super::*;
-use crate::capacity::example_point as point;
+use crate::capacity::{example, example_point as point};
+use crate::report::check_against_schema;
 use Structure::{OwnProcesses, SharedThreads};
 
 fn agreements(points: &[Point]) -> Vec<Agreement> {
@@ -114,4 +115,14 @@ fn the_sources_figures_are_found_by_their_point() {
     assert_eq!(figure(SharedThreads, 2, 1).unwrap().cpu_percent, Some(150.0));
     assert_eq!(figure(OwnProcesses, 8, 100).unwrap().cpu_percent, None);
     assert_eq!(figure(SharedThreads, 4, 1), None);
+}
+
+#[test]
+fn the_report_has_its_published_form() {
+    let facts = vec![Conclusion::not_judged("a fact", "it was not tried")];
+    let it = assemble(Reproduction::begin("002", Grid::Short), &example(), facts);
+    check_against_schema(&it, include_str!("../../../../../docs/formats/bench-capacity.schema.json"));
+    assert_eq!((it.table.len(), it.conclusions.len()), (2 * FIGURES.len(), 6 + 1));
+    let measured = it.table.iter().filter(|line| line.here.is_some()).count();
+    assert_eq!(measured, 2 * 4, "four of the source's points, two figures each");
 }

@@ -1,6 +1,7 @@
 //! What is concluded from measurements whose answer is known.
 
 use super::*;
+use crate::report::check_against_schema;
 
 /// A path over which each message of one byte takes so long there and back, the largest so long, and so many bits a second go in
 /// one stream and in several. Units: microseconds, bits a second.
@@ -95,4 +96,23 @@ fn both_grids_are_in_order_and_the_full_one_is_as_long_as_the_documents() {
         assert_eq!(throughput_options(grid, STREAMS).check(), Ok(()));
     }
     assert_eq!(throughput_options(Grid::Full, 1).duration, Duration::from_secs(60));
+}
+
+#[test]
+fn the_report_has_its_published_form() {
+    let controls = controls();
+    let mut it = Measuring {
+        grid: Grid::Short,
+        congestion_controls: &controls,
+        found: vec![found(Some(1_500), 20, 40_000, (1e9, 1e9))],
+        report: Reproduction::begin("003", Grid::Short),
+        broken_off: false,
+    };
+    let pingpong = it.found[0].pingpong.clone().unwrap();
+    it.report.measured("ping-pong", &pingpong, &pingpong.end.rows, &pingpong.end.noise);
+    let refused = it.lay("one TCP stream", None, &mut |_| Err("no way there".to_owned()));
+    assert!(refused.is_none());
+    let it = it.end(false);
+    check_against_schema(&it, include_str!("../../../../../docs/formats/bench-pingpong.schema.json"));
+    assert_eq!((it.state, it.parts.len(), it.counts().0), (State::BrokenOff, 2, 1));
 }
