@@ -15,6 +15,7 @@ mod child;
 pub mod control;
 pub mod cost;
 pub mod cycle;
+mod day_clock;
 mod drawing;
 mod greeting;
 mod host;

@@ -15,6 +15,7 @@ use super::message::{Account, Count, FlowKey, FlowResult, Live, SideResult, Unit
 use super::options::{Fragments, Options, Protocol, Rate, Way, Ways};
 use super::{csv, figure, page};
 use crate::burn::Burned;
+use crate::day_clock::Moment;
 use crate::drawing::FigureError;
 use crate::host;
 use crate::host_state::HostState;
@@ -319,6 +320,7 @@ pub(super) struct Builder {
     before: Vec<(FlowKey, Count, u64)>,
     marks: Vec<Duration>,
     broken_off: bool,
+    began: Moment,
     report: Report,
 }
 
@@ -353,6 +355,7 @@ impl Builder {
             before: Vec::new(),
             marks: options.marks(),
             broken_off: false,
+            began: Moment::now(),
             report,
         }
     }
@@ -548,6 +551,7 @@ impl Builder {
     }
 
     pub(super) fn finish(mut self, was_interrupted: bool) -> Report {
+        self.began.step_in_words(&Moment::now()).into_iter().for_each(|note| self.note(note));
         let end = &mut self.report.end;
         end.time_ns = clock::wall().as_nanos();
         end.state = State::of(self.broken_off, was_interrupted);

@@ -17,13 +17,14 @@ use super::{
     Arrived, Flow, FlowEnd, Listening, ReceiveEnd, Room, SendEnd, Task, Transport, TransportError,
     granted_bytes, said_if_clamped,
 };
+use crate::day_clock::{DayClock, Moment};
 use crate::throughput::message::{Account, Count, FlowKey, Sent};
 use crate::throughput::options::Fragments;
 
 /// The poller's only descriptor.
 const SOCKET: u64 = 0;
 
-/// How far back a kernel's time stamp may lie and be believed: beyond it somebody has set the clock.
+/// How far back a kernel's time stamp may lie and be believed: no queue holds a datagram for longer.
 const OLDEST_ARRIVAL_NS: i64 = 1_000_000_000;
 
 pub(super) struct Udp;
@@ -274,6 +275,7 @@ struct Receiver {
     poller: Poller,
     batch: ReceiveBatch,
     book: FlowReceiver,
+    day_clock: DayClock,
     /// Whether trains were to be received in one piece.
     is_to_take_trains: bool,
 }
@@ -302,6 +304,7 @@ impl Receiver {
             socket,
             poller,
             batch,
+            day_clock: DayClock::new(Moment::now()),
             is_to_take_trains: task.options.gro,
             book: FlowReceiver::new(task.run, key.flow(), Numbering::of_payload(task.unit_bytes)),
         })
@@ -331,9 +334,11 @@ impl Receiver {
 
     fn take_batch(&mut self) -> Result<bool, TransportError> {
         let received = self.socket.receive_batch(&mut self.batch)?;
-        let (now, wall) = clock::pair();
+        let moment = Moment::now();
+        let (is_believed, now) = (self.day_clock.is_believed(moment), moment.monotonic);
         for piece in self.batch.iter() {
-            let arrival = Arrival { host: arrival(now, wall, piece.kernel_time), reader: now };
+            let kernel_time = piece.kernel_time.filter(|_| is_believed);
+            let arrival = Arrival { host: arrival(now, moment.wall, kernel_time), reader: now };
             piece.datagrams().for_each(|datagram| self.book.accept(arrival, datagram));
         }
         Ok(received > 0)
@@ -379,8 +384,8 @@ impl ReceiveEnd for Receiver {
     }
 }
 
-/// Returns when a datagram arrived, on the monotonic clock: as long ago as the kernel's time says. A clock that was set
-/// in between is not believed.
+/// Returns when a datagram arrived, on the monotonic clock: as long ago as the kernel's time says, if that can be. Whether a
+/// clock was set in between is seen before ([`DayClock`]).
 fn arrival(now: Instant, wall: WallTime, kernel_time: Option<WallTime>) -> Instant {
     let age = kernel_time.map_or(0, |time| wall.nanos_since(time));
     let age = u64::try_from(age).ok().filter(|_| age <= OLDEST_ARRIVAL_NS).unwrap_or(0);
