@@ -189,6 +189,13 @@ impl Reproduction {
         format!("{kernel} {machine}, {cpus} CPUs ({cpu}), load {before} before and {after} after")
     }
 
+    /// Says how many measurements are not to be relied on, for a picture that has no room for their names.
+    fn noise_in_short(&self) -> Vec<String> {
+        let (measured, noisy) = self.counts();
+        let said = || format!("{noisy} of {measured} measurements, which the report names");
+        (noisy > 0).then(said).into_iter().collect()
+    }
+
     fn noise(&self) -> Vec<String> {
         let parts = self.parts.iter().filter_map(|part| Some((part, part.noise()?)));
         parts.flat_map(|(part, noise)| noise.iter().map(|noise| format!("{}: {noise}", part.name))).collect()
@@ -280,7 +287,7 @@ impl Forms for Reproduction {
     }
 
     fn to_png(&self) -> Result<Vec<u8>, FigureError> {
-        let header = format!("{}\n{}", self.host_in_words(), noise::in_words(&self.noise()));
+        let header = format!("{}\n{}", self.host_in_words(), noise::in_words(&self.noise_in_short()));
         chart::png(&self.charts, &header)
     }
 
@@ -374,6 +381,7 @@ pub(crate) mod tests {
         assert_eq!(csv.lines().nth(1).unwrap().split(',').count(), columns + 1, "one comma is in quotes");
         assert!(csv.ends_with("\"no path, no figure\"\n"), "{csv}");
         assert_eq!(it.to_png(), Err(FigureError::Empty));
+        assert_eq!(it.noise_in_short(), ["1 of 1 measurements, which the report names"]);
         let page = it.to_html().unwrap();
         assert!(page.contains("load &lt;high&gt;") && page.contains("more is more"), "{page}");
     }

@@ -181,8 +181,12 @@ fn judge<'a>(
     if pairs.is_empty() && !bound.is_empty() {
         return Conclusion::not_judged(source, "the searches ended at their own limit");
     }
+    let pairs_are_empty = pairs.is_empty();
     let measured: Vec<_> =
         pairs.into_iter().filter_map(|(a, b)| Some((a, a.received()?, b, b.received()?))).collect();
+    if !pairs_are_empty && measured.is_empty() {
+        return Conclusion::not_judged(source, "no rate held that the searches tried");
+    }
     let told = |point: &Point, rate: &Summary| format!("{} at {}", words::rate(rate.median), name(point));
     let here = measured.iter().map(|(a, of_a, b, of_b)| format!("{}, {}", told(a, of_a), told(b, of_b)));
     let here = here.collect::<Vec<_>>().join("; ");
@@ -206,8 +210,9 @@ fn in_words_of_buffers(point: &Point) -> String {
 
 /// Draws a figure of the document.
 pub(super) fn charts(figure: u32, report: &Report) -> impl Iterator<Item = Chart> {
-    sweep::charts(report).into_iter().map(move |mut chart| {
-        chart.title = format!("{} (as figure {figure} of source 001)", chart.title);
+    let drawn = |chart: &Chart| chart.series.iter().any(|series| !series.points.is_empty());
+    sweep::charts(report).into_iter().filter(drawn).map(move |mut chart| {
+        chart.title = format!("{} (figure {figure})", chart.title.replace(", without load", ""));
         chart
     })
 }
@@ -319,6 +324,19 @@ mod tests {
     }
 
     #[test]
+    fn where_no_rate_held_at_all_that_is_said() {
+        let mut points = like_the_source();
+        points.iter_mut().for_each(|point| point.runs.clear());
+        // As the search of a point has it: nobody could tell a buffer, either.
+        assert_eq!(receive_buffer_decides(&points).agreement, Agreement::NotMeasured);
+        let mut report = sweep::example();
+        let nothing = |payload_bytes| Point { payload_bytes, runs: Vec::new(), ..point(64, 64, [1.0; 3]) };
+        report.points = vec![nothing(256), nothing(1_472)];
+        assert!(larger_is_faster(Some(&report)).here.contains("no rate held"));
+        assert_eq!(charts(2, &report).count(), 1, "of what was found; there is no loss to draw");
+    }
+
+    #[test]
     fn noise_judges_nothing() {
         let wide = [point(64, 16, [50.0, 100.0, 900.0]), point(64, 256, [60.0, 200.0, 950.0])];
         assert_eq!(receive_buffer_decides(&wide).agreement, Agreement::NotMeasured);
@@ -349,7 +367,7 @@ mod tests {
             );
         }
         let report = sweep::example();
-        assert!(charts(1, &report).all(|chart| chart.title.ends_with("(as figure 1 of source 001)")));
+        assert!(charts(1, &report).all(|chart| chart.title.ends_with(" (figure 1)")));
         assert!(charts(1, &report).count() > 0 && table(1, &report).count() == report.points.len() * 2);
     }
 }
