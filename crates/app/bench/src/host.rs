@@ -65,6 +65,14 @@ pub(crate) fn load() -> Option<f64> {
     text.split(' ').next()?.parse().ok().filter(|load: &f64| load.is_finite())
 }
 
+/// Returns the send buffer of a socket that asks for none (`net.core.wmem_default`), as it would be asked for: half of what
+/// the kernel tells.
+#[must_use]
+pub(crate) fn send_buffer_default() -> Option<usize> {
+    let text = fs::read_to_string("/proc/sys/net/core/wmem_default").ok()?;
+    text.trim().parse::<usize>().ok().map(|bytes| bytes / 2)
+}
+
 /// The processor time that others take while something is measured.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Elsewhere {

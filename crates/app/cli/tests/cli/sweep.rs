@@ -49,6 +49,8 @@ fn every_combination_is_measured_and_its_load_is_told_as_it_was() {
             "{point:?}"
         );
     }
+    let sent_from: Vec<_> = report.points.iter().map(|point| point.granted_send_buffer()).collect();
+    assert!(sent_from.iter().all(|granted| *granted == sent_from[0]), "the system's: {sent_from:?}");
     let start = report.start.as_ref().unwrap();
     assert!(
         start.same_host && start.client.path_mtu_bytes.is_some() && start.server.path_mtu_bytes.is_some()
