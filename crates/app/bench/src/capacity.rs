@@ -26,4 +26,4 @@ pub use server::TEST;
 pub use worker::{WorkerError, serve as serve_worker};
 
 #[cfg(test)]
-pub(crate) use report::tests::point as example_point;
+pub(crate) use report::tests::{example, point as example_point};

@@ -5,6 +5,8 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
+use crate::processor_time::{self, Ticks};
+
 /// This host, when a bench began.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -63,6 +65,14 @@ pub(crate) fn load() -> Option<f64> {
     text.split(' ').next()?.parse().ok().filter(|load: &f64| load.is_finite())
 }
 
+/// Returns the send buffer of a socket that asks for none (`net.core.wmem_default`), as it would be asked for: half of what
+/// the kernel tells.
+#[must_use]
+pub(crate) fn send_buffer_default() -> Option<usize> {
+    let text = fs::read_to_string("/proc/sys/net/core/wmem_default").ok()?;
+    text.trim().parse::<usize>().ok().map(|bytes| bytes / 2)
+}
+
 /// The processor time that others take while something is measured.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Elsewhere {
@@ -88,18 +98,13 @@ impl Elsewhere {
 
 /// Returns how long all processors together were busy since boot, interrupts left out.
 fn busy() -> Option<Duration> {
-    busy_in(&fs::read_to_string("/proc/stat").ok()?)
+    Ticks::of_all().as_ref().map(busy_in)
 }
 
-/// Source: `proc_stat(5)`: user, nice, system, idle, iowait, irq, softirq, steal, in ticks of 10 ms. Soft interrupts are
-/// left out because those of the loopback interface are our own, steal is kept because another guest's work
-/// disturbs as much as a neighbour's.
-fn busy_in(stat: &str) -> Option<Duration> {
-    const TICK_MS: u64 = 10;
-    let line = stat.lines().find_map(|line| line.strip_prefix("cpu "))?;
-    let ticks: Vec<u64> = line.split_whitespace().map_while(|word| word.parse().ok()).collect();
-    let [user, nice, system, _idle, _iowait, _irq, _softirq, steal, ..] = ticks[..] else { return None };
-    Some(Duration::from_millis((user + nice + system + steal) * TICK_MS))
+/// Soft interrupts are left out because those of the loopback interface are our own, steal is kept because another
+/// guest's work disturbs as much as a neighbour's.
+fn busy_in(ticks: &Ticks) -> Duration {
+    processor_time::duration(ticks.user + ticks.nice + ticks.system + ticks.steal)
 }
 
 /// Returns the name of the first processor: `model name` on most machines, `Model` or `Hardware` on ARM boards.
@@ -124,10 +129,10 @@ mod tests {
 
     #[test]
     fn busy_time_leaves_idle_and_soft_interrupts_out() {
-        let stat = "cpu  10 1 5 1000 20 3 40 2 0 0\ncpu0 10 1 5 1000 20 3 40 2 0 0\n";
-        assert_eq!(busy_in(stat), Some(Duration::from_millis(180)));
-        assert_eq!(busy_in("cpu 1 2\n"), None);
-        assert_eq!(busy_in(""), None);
+        let (user, nice, system, idle) = (10, 1, 5, 1_000);
+        let (iowait, irq, softirq, steal) = (20, 3, 40, 2);
+        let ticks = Ticks { user, nice, system, idle, iowait, irq, softirq, steal };
+        assert_eq!(busy_in(&ticks), Duration::from_millis(180));
     }
 
     #[test]

@@ -1,12 +1,15 @@
 //! What is known of one of the two hosts of a measurement: the machine, and the way out of it that is measured.
 
 use std::fs;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use serde::{Deserialize, Serialize};
 use sys::Interface;
 
 use crate::host::Host;
+
+/// What an IP packet holds at most, however large the packets are that an interface takes: the loopback one's 65,536.
+const LARGEST_PACKET_BYTES: u32 = 65_535;
 
 /// A host that takes part in a measurement.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -23,6 +26,9 @@ pub struct HostState {
     pub congestion_control: Option<String>,
     /// The interface with the address that is measured over; null if none has it.
     pub interface: Option<Link>,
+    /// The largest packet that leaves for the other end in one piece, as far as this host knows: a narrower place further
+    /// on that has not answered yet is not in it. Null where there is no other end, or the kernel does not say.
+    pub path_mtu_bytes: Option<u32>,
 }
 
 /// An interface.
@@ -33,7 +39,7 @@ pub struct Link {
     pub name: String,
     /// The largest packet it takes.
     pub mtu_bytes: u32,
-    /// The offloads that are switched on; null where they were not read.
+    /// The offloads that are switched on, in the kernel's words (`ethtool -k`); null where its driver does not tell.
     pub offloads: Option<Vec<String>>,
 }
 
@@ -48,7 +54,16 @@ impl HostState {
             wmem_max_bytes: sys::host::send_buffer_limit().ok(),
             congestion_control: read("/proc/sys/net/ipv4/tcp_congestion_control"),
             interface: interface_of(address),
+            path_mtu_bytes: None,
         }
+    }
+
+    /// Looks at this host, as seen by whoever measures from an address of it to another end.
+    #[must_use]
+    pub fn look_towards(address: IpAddr, peer: SocketAddr) -> Self {
+        let path_mtu = sys::path_mtu(peer, None).ok();
+        let path_mtu_bytes = path_mtu.and_then(|mtu| u32::try_from(mtu).ok());
+        Self { path_mtu_bytes, ..Self::look(address) }
     }
 
     /// Tells whether the other is the same host.
@@ -64,8 +79,13 @@ impl HostState {
         let cpu = if cpu.is_empty() { "unnamed" } else { cpu };
         let load = load_1min.map_or("unknown".to_owned(), |load| format!("{load:.2}"));
         let link = self.interface.as_ref().map_or("interface unknown".to_owned(), |link| {
-            let offloads = link.offloads.as_ref().map_or("not read".to_owned(), |names| names.join(" "));
-            format!("{} MTU {} (offloads {offloads})", link.name, link.mtu_bytes)
+            let offloads = link.offloads.as_ref().map_or("not told".to_owned(), |names| match &names[..] {
+                [] => "none".to_owned(),
+                names => names.join(" "),
+            });
+            let path = self.path_mtu_bytes.filter(|mtu| *mtu < link.mtu_bytes.min(LARGEST_PACKET_BYTES));
+            let path = path.map_or_else(String::new, |mtu| format!(", {mtu} on the path"));
+            format!("{} MTU {}{path} (offloads {offloads})", link.name, link.mtu_bytes)
         });
         format!("{kernel} {machine}, {cpus} CPUs ({cpu}), load {load}, {link}")
     }
@@ -73,7 +93,8 @@ impl HostState {
 
 fn interface_of(address: IpAddr) -> Option<Link> {
     let found = Interface::all().ok()?.into_iter().find(|it| it.addresses.contains(&address))?;
-    Some(Link { name: found.name, mtu_bytes: found.mtu, offloads: None })
+    let offloads = found.offloads().ok();
+    Some(Link { name: found.name, mtu_bytes: found.mtu, offloads })
 }
 
 #[cfg(test)]
@@ -87,7 +108,29 @@ mod tests {
         assert_eq!(state.interface.as_ref().map(|link| link.name.as_str()), Some("lo"));
         assert!(state.in_words().contains("lo MTU "), "{}", state.in_words());
         assert!(state.is_same_host(&state));
+        let link = state.interface.clone().unwrap();
+        let towards = HostState::look_towards(Ipv4Addr::LOCALHOST.into(), (Ipv4Addr::LOCALHOST, 9).into());
+        let whole = link.mtu_bytes.min(LARGEST_PACKET_BYTES);
+        assert_eq!(towards.path_mtu_bytes, Some(whole), "the interface is all of the way");
+        assert!(!towards.in_words().contains("on the path"), "{}", towards.in_words());
         let other = HostState { boot_id: "another".to_owned(), ..state.clone() };
         assert!(!state.is_same_host(&other));
+    }
+    #[test]
+    fn a_path_that_is_narrower_than_its_interface_and_offloads_are_said() {
+        let words = |offloads: Option<&[&str]>, path_mtu_bytes| {
+            let offloads = offloads.map(|names| names.iter().map(|name| (*name).to_owned()).collect());
+            let link = Link { name: "eth7".to_owned(), mtu_bytes: 9_000, offloads };
+            let state = HostState::look(Ipv4Addr::LOCALHOST.into());
+            HostState { interface: Some(link), path_mtu_bytes, ..state }.in_words()
+        };
+        let offloads: &[&str] = &["rx-gro", "tx-udp-segmentation"];
+        let said = words(Some(offloads), Some(1_500));
+        assert!(
+            said.ends_with("eth7 MTU 9000, 1500 on the path (offloads rx-gro tx-udp-segmentation)"),
+            "{said}"
+        );
+        assert!(words(Some(&[]), Some(9_000)).ends_with("eth7 MTU 9000 (offloads none)"));
+        assert!(words(None, None).ends_with("eth7 MTU 9000 (offloads not told)"));
     }
 }

@@ -15,6 +15,7 @@ mod child;
 pub mod control;
 pub mod cost;
 pub mod cycle;
+mod day_clock;
 mod drawing;
 mod greeting;
 mod host;
@@ -40,6 +41,11 @@ pub mod sweep;
 pub mod throughput;
 mod udp_counters;
 
+/// The check of the published schemas, which the tests of the command share.
+#[cfg(test)]
+#[path = "../../cli/tests/cli/schema.rs"]
+mod schema;
+
 pub use burn::{Burned, Load};
 pub use child::Program;
 pub use drawing::FigureError;
@@ -47,7 +53,7 @@ pub use host::Host;
 pub use host_state::{HostState, Link};
 pub use local_server::{LocalServer, LocalServerError};
 pub use namespaces::{Cable, NamespaceError, Namespaces, Stay};
-pub use processor::Processor;
+pub use processor::{FrequencySource, Processor};
 pub use processor_time::Shares;
 pub use quota::{CpuGroup, Quota, QuotaError, Throttled};
 pub use range::OutOfRange;

@@ -3,7 +3,14 @@
 use std::fs;
 use std::time::{Duration, Instant};
 
+use probe::BusyFrequency;
 use serde::{Deserialize, Serialize};
+
+use crate::processor_time::{self, Ticks};
+
+/// How often the frequency is looked at while a run goes on: rarely enough that looking is no part of a cost, and often
+/// enough for a run of half a second. The kernel counts work in ticks of 10 ms.
+const LOOK_EVERY: Duration = Duration::from_millis(200);
 
 /// What one end of a run took of its host's processors.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
@@ -11,99 +18,166 @@ use serde::{Deserialize, Serialize};
 pub struct Processor {
     /// Processor time of the end's process, the kernel's in its name included.
     pub cpu_seconds: f64,
-    /// The frequency at the end of the run, a mean over the processors; null where the system does not tell it.
+    /// The frequency of the host's processors while they were busy, each weighed by how long it was; null where the system
+    /// does not tell it.
     pub mhz: Option<f64>,
+    /// The lowest at which one was busy; null where no work was seen.
+    pub least_mhz: Option<f64>,
+    /// The highest.
+    pub most_mhz: Option<f64>,
+    /// Who tells it; null where nobody does.
+    pub mhz_source: Option<FrequencySource>,
     /// How many processors of the host soft interrupts kept busy, whomever they were for; null where the kernel does not
     /// say. Whether they are in somebody's processor time too depends on the kernel's configuration.
     pub softirq_cpus: Option<f64>,
 }
 
-/// Looks at soft interrupts while a run goes on.
-#[derive(Clone, Copy, Debug)]
+/// Who tells the frequency of processors.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FrequencySource {
+    /// The frequency scaling of each, looked at during the run.
+    Cpufreq,
+    /// `/proc/cpuinfo`, which in most virtual machines has a nominal one.
+    Cpuinfo,
+}
+
+/// Looks at frequencies and soft interrupts while a run goes on.
+#[derive(Debug)]
 pub(crate) struct ProcessorMeter {
     began: Instant,
-    softirq_before: Option<Duration>,
+    before: Option<Ticks>,
+    /// Each processor at the beginning.
+    each_before: Vec<(u32, Ticks)>,
+    /// Each at the last look.
+    each: Vec<(u32, Ticks)>,
+    looked: Instant,
+    scaling: BusyFrequency,
 }
 
 impl ProcessorMeter {
     /// Begins to look.
     pub(crate) fn begin() -> Self {
-        Self { began: Instant::now(), softirq_before: softirq() }
+        let (began, each) = (Instant::now(), Ticks::of_each());
+        let (before, scaling) = (Ticks::of_all(), BusyFrequency::default());
+        Self { began, before, each_before: each.clone(), each, looked: began, scaling }
     }
 
-    /// Returns what was taken since, of which the process took so much.
-    pub(crate) fn taken(&self, cpu: Duration) -> Processor {
+    /// Looks at the frequencies if it is time to: to be called again and again while the run goes on.
+    pub(crate) fn look(&mut self) {
+        if self.looked.elapsed() >= LOOK_EVERY {
+            self.look_now();
+        }
+    }
+
+    fn look_now(&mut self) {
+        let now = Ticks::of_each();
+        // Who did nothing is not asked: of many processors few work for a run.
+        for (processor, busy) in work_between(&self.each, &now).filter(|(_, busy)| !busy.is_zero()) {
+            if let Some(mhz) = scaled_frequency(processor) {
+                self.scaling.take(mhz, busy);
+            }
+        }
+        (self.each, self.looked) = (now, Instant::now());
+    }
+
+    /// Returns what was taken since the beginning, of which the process took so much.
+    pub(crate) fn taken(mut self, cpu: Duration) -> Processor {
+        self.look_now();
         let elapsed = self.began.elapsed().as_secs_f64();
-        let softirq = self.softirq_before.zip(softirq()).map(|(before, now)| now.saturating_sub(before));
+        let ticks = self.before.zip(Ticks::of_all()).map(|(before, now)| now.since(&before));
+        let softirq = ticks.map(|ticks| processor_time::duration(ticks.softirq));
         let softirq_cpus = softirq.filter(|_| elapsed > 0.0).map(|time| time.as_secs_f64() / elapsed);
-        Processor { cpu_seconds: cpu.as_secs_f64(), mhz: mhz(), softirq_cpus }
+        let (frequency, mhz_source) = self.frequency();
+        let (least_mhz, most_mhz) = frequency.range().unzip();
+        let (cpu_seconds, mhz) = (cpu.as_secs_f64(), frequency.mhz());
+        Processor { cpu_seconds, mhz, least_mhz, most_mhz, mhz_source, softirq_cpus }
+    }
+
+    /// Returns what was seen of frequencies, and who told it.
+    fn frequency(&self) -> (BusyFrequency, Option<FrequencySource>) {
+        let mut seen = self.scaling;
+        if seen.mhz().is_none() {
+            // So short that no processor was seen at work: they are asked as they are.
+            let all = self.each.iter().filter_map(|(processor, _)| scaled_frequency(*processor));
+            all.for_each(|mhz| seen.take(mhz, Duration::ZERO));
+        }
+        if seen.mhz().is_some() {
+            return (seen, Some(FrequencySource::Cpufreq));
+        }
+        let told = frequencies_in(&fs::read_to_string("/proc/cpuinfo").unwrap_or_default());
+        let busy: Vec<_> = work_between(&self.each_before, &self.each).collect();
+        for (processor, mhz) in told {
+            let work = busy.iter().find(|(it, _)| *it == processor).map_or(Duration::ZERO, |(_, work)| *work);
+            seen.take(mhz, work);
+        }
+        (seen, seen.mhz().map(|_| FrequencySource::Cpuinfo))
     }
 }
 
-/// Returns the frequency of the processors at this moment, their mean.
-fn mhz() -> Option<f64> {
-    mean(&scaled_frequencies()).or_else(|| mean(&frequencies_in(&fs::read_to_string("/proc/cpuinfo").ok()?)))
+/// Returns how long each processor worked between two looks; one that was not there before is left out.
+fn work_between(before: &[(u32, Ticks)], now: &[(u32, Ticks)]) -> impl Iterator<Item = (u32, Duration)> {
+    now.iter().filter_map(|(processor, ticks)| {
+        let (_, before) = before.iter().find(|(it, _)| it == processor)?;
+        Some((*processor, ticks.since(before).work()))
+    })
 }
 
-/// What the frequency scaling of each processor says (`cpufreq`), where there is any.
-fn scaled_frequencies() -> Vec<f64> {
-    let processors = fs::read_dir("/sys/devices/system/cpu").into_iter().flatten().flatten();
-    let khz = processors.filter_map(|entry| {
-        let text = fs::read_to_string(entry.path().join("cpufreq/scaling_cur_freq")).ok()?;
-        text.trim().parse::<f64>().ok()
-    });
-    khz.map(|khz| khz / 1_000.0).collect()
+/// Returns what the frequency scaling of a processor says (`cpufreq`), in megahertz, where it has any.
+fn scaled_frequency(processor: u32) -> Option<f64> {
+    let path = format!("/sys/devices/system/cpu/cpu{processor}/cpufreq/scaling_cur_freq");
+    let khz: f64 = fs::read_to_string(path).ok()?.trim().parse().ok()?;
+    Some(khz / 1_000.0)
 }
 
-/// Source: `proc_cpuinfo(5)`: a line `cpu MHz` for each processor on x86, none on ARM.
-fn frequencies_in(cpuinfo: &str) -> Vec<f64> {
-    let lines = cpuinfo.lines().filter_map(|line| line.split_once(':'));
-    lines
-        .filter(|(name, _)| name.trim() == "cpu MHz")
-        .filter_map(|(_, mhz)| mhz.trim().parse().ok())
-        .collect()
-}
-
-/// Returns the mean of frequencies; `None` if there are none, or one of them is none.
-fn mean(mhz: &[f64]) -> Option<f64> {
-    probe::Moments::of(mhz).map(|moments| moments.mean).filter(|mean| *mean > 0.0)
-}
-
-fn softirq() -> Option<Duration> {
-    softirq_in(&fs::read_to_string("/proc/stat").ok()?)
-}
-
-/// Source: `proc_stat(5)`: the seventh number of the first line, in ticks of 10 ms.
-fn softirq_in(stat: &str) -> Option<Duration> {
-    const TICK_MS: u64 = 10;
-    let line = stat.lines().find_map(|line| line.strip_prefix("cpu "))?;
-    let ticks: u64 = line.split_whitespace().nth(6)?.parse().ok()?;
-    Some(Duration::from_millis(ticks * TICK_MS))
+/// Returns the frequency of each processor that tells it.
+///
+/// Source: `proc_cpuinfo(5)`: `processor` and `cpu MHz` of each on x86; ARM has no such line.
+fn frequencies_in(cpuinfo: &str) -> Vec<(u32, f64)> {
+    let (mut processor, mut found) = (0, Vec::new());
+    for (name, value) in cpuinfo.lines().filter_map(|line| line.split_once(':')) {
+        match (name.trim(), value.trim()) {
+            ("processor", number) => processor = number.parse().unwrap_or(processor),
+            ("cpu MHz", mhz) => found.extend(mhz.parse().ok().map(|mhz| (processor, mhz))),
+            _ => {}
+        }
+    }
+    found
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[test]
-    fn the_frequency_is_the_mean_of_those_that_are_told() {
-        let cpuinfo = "processor\t: 0\ncpu MHz\t\t: 2000.000\nprocessor\t: 1\ncpu MHz\t\t: 3000.000\n";
-        assert_eq!(mean(&frequencies_in(cpuinfo)), Some(2_500.0));
-        assert_eq!(mean(&frequencies_in("processor\t: 0\nHardware\t: BCM2711\n")), None);
-        assert_eq!(mean(&[0.0]), None);
+    fn ticks(user: u64, idle: u64) -> Ticks {
+        Ticks { user, nice: 0, system: 0, idle, iowait: 0, irq: 0, softirq: 0, steal: 0 }
     }
 
     #[test]
-    fn soft_interrupts_are_the_seventh_number() {
-        assert_eq!(softirq_in("cpu  10 1 5 1000 20 3 40 2 0 0\n"), Some(Duration::from_millis(400)));
-        assert_eq!(softirq_in("cpu 1 2\n"), None);
-        assert_eq!(softirq_in(""), None);
+    fn each_processor_has_the_frequency_that_is_told_of_it() {
+        let cpuinfo = "processor\t: 0\ncpu MHz\t\t: 2000.000\nprocessor\t: 3\ncpu MHz\t\t: 3000.000\n";
+        assert_eq!(frequencies_in(cpuinfo), [(0, 2_000.0), (3, 3_000.0)]);
+        assert_eq!(frequencies_in("processor\t: 0\nHardware\t: BCM2711\n"), []);
     }
 
     #[test]
-    fn what_was_taken_is_what_was_told_in_seconds() {
-        let taken = ProcessorMeter::begin().taken(Duration::from_millis(1_500));
+    fn work_is_told_of_each_processor_that_was_there_before() {
+        let before = [(0, ticks(100, 7)), (1, ticks(50, 7))];
+        let now = [(0, ticks(103, 99)), (1, ticks(50, 99)), (2, ticks(9, 9))];
+        let work: Vec<_> = work_between(&before, &now).collect();
+        assert_eq!(work, [(0, Duration::from_millis(30)), (1, Duration::ZERO)]);
+    }
+
+    #[test]
+    fn what_was_taken_is_what_was_told_in_seconds_and_a_frequency_names_its_source() {
+        let mut meter = ProcessorMeter::begin();
+        meter.look();
+        let taken = meter.taken(Duration::from_millis(1_500));
         assert_eq!(taken.cpu_seconds, 1.5);
-        assert!(taken.mhz.is_none_or(|mhz| mhz > 0.0) && taken.softirq_cpus.is_none_or(|cpus| cpus >= 0.0));
+        assert!(taken.softirq_cpus.is_none_or(|cpus| cpus >= 0.0));
+        assert_eq!(taken.mhz.is_some(), taken.mhz_source.is_some());
+        if let (Some(mhz), Some(least), Some(most)) = (taken.mhz, taken.least_mhz, taken.most_mhz) {
+            assert!(least <= mhz * (1.0 + 1e-9) && mhz <= most * (1.0 + 1e-9), "{taken:?}");
+        }
     }
 }

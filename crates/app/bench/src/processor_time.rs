@@ -1,11 +1,85 @@
-//! What all processors of this host did while something was measured, by class: the kernel's own books.
+//! What the processors of this host did, by class: the kernel's own books, read here and nowhere else.
 
 use std::fs;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// What the kernel counts, in ticks of all processors since boot. Source: `proc_stat(5)`.
-const CLASSES: usize = 8;
+/// What processors did since boot. Units: ticks of the kernel.
+///
+/// Source: `proc_stat(5)`, the first eight numbers of a line; what follows is in these.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Ticks {
+    pub(crate) user: u64,
+    pub(crate) nice: u64,
+    pub(crate) system: u64,
+    pub(crate) idle: u64,
+    pub(crate) iowait: u64,
+    pub(crate) irq: u64,
+    pub(crate) softirq: u64,
+    pub(crate) steal: u64,
+}
+
+impl Ticks {
+    /// Returns those of all processors together; `None` where the kernel does not say.
+    pub(crate) fn of_all() -> Option<Self> {
+        all_in(&fs::read_to_string("/proc/stat").ok()?)
+    }
+
+    /// Returns those of each processor that is switched on, with its number.
+    pub(crate) fn of_each() -> Vec<(u32, Self)> {
+        fs::read_to_string("/proc/stat").map_or(Vec::new(), |stat| each_in(&stat).collect())
+    }
+
+    /// Returns what was done since an earlier look.
+    pub(crate) fn since(&self, before: &Self) -> Self {
+        let (now, before) = (self.classes(), before.classes());
+        Self::of_classes(std::array::from_fn(|class| now[class].saturating_sub(before[class])))
+    }
+
+    /// Returns how long programs, their kernel and interrupts were at work.
+    pub(crate) fn work(&self) -> Duration {
+        duration(self.user + self.nice + self.system + self.irq + self.softirq)
+    }
+
+    const fn classes(&self) -> [u64; 8] {
+        let Self { user, nice, system, idle, iowait, irq, softirq, steal } = *self;
+        [user, nice, system, idle, iowait, irq, softirq, steal]
+    }
+
+    const fn of_classes([user, nice, system, idle, iowait, irq, softirq, steal]: [u64; 8]) -> Self {
+        Self { user, nice, system, idle, iowait, irq, softirq, steal }
+    }
+
+    fn of_words<'a>(words: impl Iterator<Item = &'a str>) -> Option<Self> {
+        let mut words = words.map_while(|word| word.parse().ok());
+        let mut classes = [0; 8];
+        for class in &mut classes {
+            *class = words.next()?;
+        }
+        Some(Self::of_classes(classes))
+    }
+}
+
+/// Returns how long so many ticks are: 10 ms each, whatever the kernel's own are (`USER_HZ`).
+pub(crate) const fn duration(ticks: u64) -> Duration {
+    const TICK_MS: u64 = 10;
+    Duration::from_millis(ticks.saturating_mul(TICK_MS))
+}
+
+fn all_in(stat: &str) -> Option<Ticks> {
+    Ticks::of_words(stat.lines().find_map(|line| line.strip_prefix("cpu "))?.split_whitespace())
+}
+
+fn each_in(stat: &str) -> impl Iterator<Item = (u32, Ticks)> {
+    stat.lines().filter_map(|line| {
+        let mut words = line.strip_prefix("cpu")?.split_whitespace();
+        // The line of all of them has a space here, and its first number would be taken for that of a processor.
+        let is_of_one = !line.starts_with("cpu ");
+        let number = words.next().filter(|_| is_of_one)?.parse().ok()?;
+        Some((number, Ticks::of_words(words)?))
+    })
+}
 
 /// What all processors of a host did between two moments. Units: percent of one processor, so that they add up to a
 /// hundred times as many as there are.
@@ -31,29 +105,28 @@ pub struct Shares {
 /// Looks at the processors while something goes on.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ProcessorTime {
-    before: Option<[u64; CLASSES]>,
+    before: Option<Ticks>,
 }
 
 impl ProcessorTime {
     /// Begins to look.
     pub(crate) fn begin() -> Self {
-        Self { before: read() }
+        Self { before: Ticks::of_all() }
     }
 
     /// Returns what they did since; `None` where the kernel does not say, or no tick has passed.
     pub(crate) fn shares(&self) -> Option<Shares> {
-        Shares::between(&self.before?, &read()?, crate::host::processors_of_machine())
+        Shares::of(&Ticks::of_all()?.since(&self.before?), crate::host::processors_of_machine())
     }
 }
 
 impl Shares {
-    /// Returns what so many processors did between two states of their counters.
-    fn between(before: &[u64; CLASSES], now: &[u64; CLASSES], processors: u32) -> Option<Self> {
-        let ticks: [u64; CLASSES] = std::array::from_fn(|class| now[class].saturating_sub(before[class]));
-        let total: u64 = ticks.iter().sum();
+    /// Returns the shares in what so many processors did; `None` if that is nothing.
+    fn of(ticks: &Ticks, processors: u32) -> Option<Self> {
+        let total: u64 = ticks.classes().iter().sum();
         #[expect(clippy::cast_precision_loss, reason = "ticks of a run are far below 2^53")]
         let percent = |ticks: u64| ticks as f64 * 100.0 * f64::from(processors) / total as f64;
-        let [user, nice, system, idle, iowait, irq, softirq, steal] = ticks;
+        let Ticks { user, nice, system, idle, iowait, irq, softirq, steal } = *ticks;
         (total > 0).then(|| Self {
             user: percent(user + nice),
             system: percent(system),
@@ -76,39 +149,36 @@ impl Shares {
     }
 }
 
-fn read() -> Option<[u64; CLASSES]> {
-    counters(&fs::read_to_string("/proc/stat").ok()?)
-}
-
-fn counters(stat: &str) -> Option<[u64; CLASSES]> {
-    let line = stat.lines().find_map(|line| line.strip_prefix("cpu "))?;
-    let mut words = line.split_whitespace().map_while(|word| word.parse().ok());
-    let mut counters = [0; CLASSES];
-    for place in &mut counters {
-        *place = words.next()?;
-    }
-    Some(counters)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    const STAT: &str = "cpu  30 10 15 150 2 1 12 0 0 0\ncpu0 20 10 5 100 0 1 10 0 0 0\ncpu3 10 0 10 50 2 0 2 0 0 0\nintr 7\n";
+
     #[test]
     fn shares_of_two_processors_add_up_to_two_hundred_percent() {
-        let before = counters("cpu  10 0 5 100 0 1 4 0 0 0\ncpu0 1 2 3\n").unwrap();
-        let now = counters("cpu  30 10 15 150 2 1 12 0 0 0\n").unwrap();
-        let shares = Shares::between(&before, &now, 2).unwrap();
+        let before = all_in("cpu  10 0 5 100 0 1 4 0 0 0\ncpu0 1 2 3\n").unwrap();
+        let now = all_in(STAT).unwrap();
+        let shares = Shares::of(&now.since(&before), 2).unwrap();
         assert_eq!((shares.user, shares.system, shares.softirq, shares.irq), (60.0, 20.0, 16.0, 0.0));
         assert_eq!((shares.idle, shares.iowait, shares.steal), (100.0, 4.0, 0.0));
         assert!(shares.in_words().contains("softirq 16 %, irq 0 %, idle 104 %"), "{}", shares.in_words());
-        assert_eq!(Shares::between(&now, &now, 2), None, "no tick has passed");
+        assert_eq!(Shares::of(&now.since(&now), 2), None, "no tick has passed");
+    }
+
+    #[test]
+    fn each_processor_has_its_number_and_its_work_leaves_idle_and_waiting_out() {
+        let each: Vec<_> = each_in(STAT).map(|(number, ticks)| (number, ticks.work())).collect();
+        assert_eq!(each, [(0, Duration::from_millis(460)), (3, Duration::from_millis(220))]);
+        let sum: Duration = each.iter().map(|(_, work)| *work).sum();
+        assert_eq!(all_in(STAT).unwrap().work(), sum);
     }
 
     #[test]
     fn what_is_no_such_file_says_nothing() {
-        for text in ["", "cpu 1 2\n", "cpu0 1 2 3 4 5 6 7 8\n"] {
-            assert_eq!(counters(text), None, "{text}");
+        for text in ["", "cpu 1 2\n", "cpu0 1 2 3 4 5 6 7\n"] {
+            assert_eq!((all_in(text), each_in(text).count()), (None, 0), "{text}");
         }
+        assert!(Ticks::of_all().is_none() || !Ticks::of_each().is_empty());
     }
 }

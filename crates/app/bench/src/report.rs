@@ -21,13 +21,16 @@ mod watch;
 pub(crate) mod words;
 
 pub use conclusion::{Agreement, Conclusion, Grid};
-pub(crate) use conclusion::{add_conclusions, write_conclusions};
+pub(crate) use conclusion::{Comparisons, add_conclusions, write_conclusions};
 pub use envelope::{End, Endpoint, Start, State, Timestamp};
 pub use forms::Forms;
-pub use reproduction::{Beside, Part, PartOutcome, Reproduction};
+pub use reproduction::{Beside, Ends, Part, PartOutcome, Reproduction};
 pub use row::Row;
 pub(crate) use row::{RowNames, Whole, write_rows};
 pub use times::Times;
 pub(crate) use used::Meter;
 pub use used::Used;
 pub use watch::Watch;
+
+#[cfg(test)]
+pub(crate) use reproduction::tests::check_against_schema;

@@ -3,14 +3,15 @@
 //! Source: document 000, "How reliable is UDP?". Its receivers stood behind network cards of 100 Mbit/s and 1 Gbit/s; of
 //! its cures the larger receive buffer is tried here, the throttling of a card's interrupts cannot be without a card.
 
-use std::net::SocketAddr;
 use std::time::Duration;
 
 use probe::{Contrast, Summary};
 
 use crate::control::Patience;
-use crate::report::{Agreement, Beside, Conclusion, Grid, Reproduction, State, Watch};
-use crate::sweep::{self, Options, Point, Report, SweepError};
+use crate::report::{
+    Agreement, Beside, Comparisons, Conclusion, Ends, Grid, Reproduction, State, Watch, words,
+};
+use crate::sweep::{self, Options, Point, Report};
 use crate::throughput::Rate;
 
 /// The larger receive buffer: what cures.
@@ -85,39 +86,66 @@ impl Plan {
     }
 }
 
-/// Measures with the server at an address, and puts the source's conclusions beside ours.
-///
-/// # Errors
-/// [`SweepError`] if nothing could be measured.
-pub fn reproduce(
-    grid: Grid,
-    server: SocketAddr,
-    patience: Patience,
-    watch: &mut dyn Watch,
-) -> Result<Reproduction, SweepError> {
-    let mut it = Reproduction::begin("000", grid);
+/// What came of each measurement: its report, or why there is none.
+#[derive(Default)]
+struct Parts {
+    sizes: Option<Result<Report, String>>,
+    rates: Option<Result<Report, String>>,
+    normal: Option<Result<Report, String>>,
+}
+
+/// Measures between two ends, and puts the source's conclusions beside ours. What fails is no reason to
+/// lose what was measured before: it is in the report.
+#[must_use]
+pub fn reproduce(grid: Grid, ends: Ends, watch: &mut dyn Watch) -> Reproduction {
+    let it = Reproduction::begin("000", grid);
     let plan = Plan::of(grid);
-    let (mut reports, mut state): (Vec<Report>, _) = (Vec::new(), State::Complete);
-    let parts = [("sizes", &plan.sizes), ("rates", &plan.rates), ("normal load", &plan.normal)];
-    for (name, options) in parts {
-        if state != State::Complete {
-            it.skipped(name, "it was ended before".to_owned());
-            continue;
+    let mut measure = |options: &Options| {
+        if watch.is_wanted_to_end() {
+            return None;
         }
-        let report = sweep::measure(options, server, None, patience, watch)?;
-        it.measured(name, &report, &report.rows, &report.noise());
-        state = report.end.state;
-        it.notes.extend(
-            report.end.notes.iter().filter(|note| !it.notes.contains(note)).cloned().collect::<Vec<_>>(),
-        );
-        reports.push(report);
-    }
-    let points = |index: usize| reports.get(index).map_or(&[][..], |report| &report.points[..]);
-    let found = Found { sizes: points(0), rates: points(1), normal: points(2) };
-    it.table = reports.first().map(table).unwrap_or_default();
-    it.conclusions = conclude(found);
-    it.charts = reports.iter().flat_map(sweep::charts).collect();
-    Ok(it.end(state))
+        let measured = sweep::measure(options, ends.server, ends.from, Patience::default(), watch);
+        Some(measured.map_err(|error| error.to_string()))
+    };
+    let parts =
+        Parts { sizes: measure(&plan.sizes), rates: measure(&plan.rates), normal: measure(&plan.normal) };
+    assemble(it, parts, watch.is_wanted_to_end())
+}
+
+fn assemble(mut it: Reproduction, parts: Parts, was_interrupted: bool) -> Reproduction {
+    let Parts { sizes, rates, normal } = parts;
+    let mut is_broken_off = false;
+    let mut take = |name: &str, part: Option<Result<Report, String>>| match part {
+        None => {
+            it.skipped(name, "it was ended before".to_owned());
+            None
+        }
+        Some(Err(reason)) => {
+            is_broken_off = true;
+            it.skipped(name, reason);
+            None
+        }
+        Some(Ok(report)) => {
+            is_broken_off |= report.end.state == State::BrokenOff;
+            it.measured(name, &report, &report.rows, &report.noise());
+            it.note_all(&report.end.notes);
+            Some(report)
+        }
+    };
+    let (sizes, rates) = (take("sizes", sizes), take("rates", rates));
+    let normal = take("normal load", normal);
+    it.table = sizes.as_ref().map(table).unwrap_or_default();
+    it.conclusions = conclude(Found {
+        sizes: points(sizes.as_ref()),
+        rates: points(rates.as_ref()),
+        normal: points(normal.as_ref()),
+    });
+    it.charts = [&sizes, &rates, &normal].into_iter().flatten().flat_map(sweep::charts).collect();
+    it.end(State::of(is_broken_off, was_interrupted))
+}
+
+fn points(report: Option<&Report>) -> &[Point] {
+    report.map_or(&[], |report| &report.points)
 }
 
 /// Puts our figures in the place of the source's, which it has drawn and not written down.
@@ -130,7 +158,10 @@ fn table(report: &Report) -> Vec<Beside> {
         unit: row.unit.clone(),
         source: None,
         here: Some(row.clone()),
-        remark: "figure 6, which names no numbers".to_owned(),
+        remark: match report.points.iter().find(|point| point.case() == row.case).and_then(why_not_cured) {
+            Some(why) => format!("figure 6, which names no numbers; {why}"),
+            None => "figure 6, which names no numbers".to_owned(),
+        },
     };
     rows.map(beside).collect()
 }
@@ -180,6 +211,9 @@ fn load_loses(points: &[Point]) -> Conclusion {
 /// Judges the larger buffer where the receiver keeps up on average: what waits longer while it cannot run is not lost.
 fn buffer_cures(points: &[Point]) -> Conclusion {
     let source = "losses in bursts are the receive buffer's: a larger one cures them";
+    if let Some(why) = points.iter().find_map(why_not_cured) {
+        return Conclusion::not_judged(source, &why);
+    }
     let losing = uncured(points).filter(|point| is_paced(point) && lost(point) > ACCEPTED_PERCENT);
     let pairs = losing.filter_map(|small| {
         let is_partner = |it: &&Point| it.receive_buffer_bytes.is_some() && it.rate == small.rate;
@@ -191,19 +225,23 @@ fn buffer_cures(points: &[Point]) -> Conclusion {
 /// Looks for a rate beyond that of the most at which less arrives, though more is sent.
 fn fewer_arrive(points: &[Point]) -> Conclusion {
     let source = "past a critical rate fewer bytes arrive in all than at a lower one";
-    let mut here = Vec::new();
-    let (mut falling, mut curves) = (0, 0);
+    let (mut here, mut falls) = (Vec::new(), Vec::new());
     for wanted in [None, Some(LARGE_BUFFER_BYTES as u64)] {
         let curve = points.iter().filter(|it| it.receive_buffer_bytes == wanted);
+        let curve = curve.filter(|it| why_not_cured(it).is_none());
         let mut curve: Vec<(&Point, Summary, Summary)> =
             curve.filter_map(|point| Some((point, point.sent()?, point.received()?))).collect();
         curve.sort_by(|(_, a, _), (_, b, _)| a.median.total_cmp(&b.median));
         let best = curve.iter().enumerate().max_by(|(_, a), (_, b)| a.2.median.total_cmp(&b.2.median));
         let Some((place, (point, _, most))) = best.filter(|_| curve.len() > 1) else { continue };
-        curves += 1;
         let beyond = &curve[place + 1..];
-        let fell = beyond.iter().find(|(_, _, received)| received.against(most) == Contrast::Less);
-        falling += usize::from(fell.is_some());
+        let fell = beyond.iter().find(|(_, _, received)| most.against(received) == Contrast::More);
+        let is_unclear = beyond.iter().any(|(_, _, received)| most.against(received) == Contrast::Unclear);
+        falls.push(match (fell, is_unclear) {
+            (Some(_), _) => Contrast::More,
+            (None, true) => Contrast::Unclear,
+            (None, false) => Contrast::Alike,
+        });
         let peak = format!(
             "buffer {}: most, {:.1} Mbit/s, arrived at {}",
             buffer(point),
@@ -217,11 +255,14 @@ fn fewer_arrive(points: &[Point]) -> Conclusion {
             None => format!("{peak}, and not markedly less beyond it"),
         });
     }
-    Conclusion::new(source, &here.join("; "), Agreement::of_share(falling, curves))
+    Comparisons::of(falls).conclude(source, &here.join("; "))
 }
 
 fn cured(points: &[Point]) -> Conclusion {
     let source = "after the cures there is no loss under normal load: clearly less than 1 in 10,000";
+    if let Some(why) = points.iter().find_map(why_not_cured) {
+        return Conclusion::not_judged(source, &why);
+    }
     let cured: Vec<&Point> = points.iter().filter(|it| it.receive_buffer_bytes.is_some()).collect();
     let words = cured.iter().map(|point| {
         let most = point.lost_percent().map_or(0.0, |it| it.max);
@@ -285,7 +326,7 @@ fn compare<'a>(
     let tells = |(a, b): &(&Point, &Point)| lost(a) > ACCEPTED_PERCENT || lost(b) > ACCEPTED_PERCENT;
     let (pairs, quiet): (Vec<_>, Vec<_>) = pairs.partition(tells);
     let contrast = |(a, b): &(&Point, &Point)| Some(a.lost_percent()?.against(&b.lost_percent()?));
-    let more = pairs.iter().filter(|pair| contrast(pair) == Some(Contrast::More)).count();
+    let found = Comparisons::of(pairs.iter().filter_map(contrast));
     let words = pairs
         .iter()
         .map(|(a, b)| format!("{}: {:.2} % lost; {}: {:.2} %", name(a), lost(a), name(b), lost(b)));
@@ -296,12 +337,31 @@ fn compare<'a>(
     if !quiet.is_empty() {
         here += &format!("; left out: {} at which next to nothing was lost", quiet.len());
     }
-    Conclusion::new(source, &here, Agreement::of_share(more, pairs.len()))
+    found.conclude(source, &here)
 }
 
 /// Returns the points with the system's receive buffer.
 fn uncured(points: &[Point]) -> impl Iterator<Item = &Point> {
     points.iter().filter(|point| point.receive_buffer_bytes.is_none())
+}
+
+/// Says why a point at which the larger receive buffer was asked for is none with it; `None` if it had it, or asked for
+/// none.
+fn why_not_cured(point: &Point) -> Option<String> {
+    let asked = point.receive_buffer_bytes?;
+    #[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
+    let bytes = |bytes: u64| words::bytes(bytes as f64);
+    let Some(granted) = point.granted_receive_buffer() else {
+        return Some(format!("nobody could tell what the kernel granted of the {} asked for", bytes(asked)));
+    };
+    (granted < asked).then(|| {
+        format!(
+            "the kernel granted a receive buffer of only {} where {} was asked for: raise the limit with sudo sysctl -w \
+             net.core.rmem_max={asked}, or measure as root",
+            bytes(granted),
+            bytes(asked)
+        )
+    })
 }
 
 fn lost(point: &Point) -> f64 {

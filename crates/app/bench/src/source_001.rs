@@ -1,19 +1,26 @@
 //! Document 001 done again: what UDP and TCP cost an end system, and its conclusions beside what was measured here.
 //!
 //! Source: document 001, Gu and Grossman, "Optimizing UDP-based Protocol Implementations" (PFLDnet 2005), sections 1 and
-//! 2: table 2, and of figure 2 what packets of every size take of the processors. Its hosts spoke to each other over a
-//! network; where that makes a difference to what is compared, the conclusion is not judged, and says why. Its rates over
-//! socket buffers and packet sizes, figure 1 and the rest of figure 2, are not done again here.
+//! 2: table 2, and figures 1 and 2: rates over socket buffers and over the size of packets (`curves`), and what packets
+//! of every size take of the processors. Its hosts spoke to each other over a network; where that makes a difference to what
+//! is compared, the conclusion is not judged, and says why.
 
-use std::net::SocketAddr;
+mod curves;
+
 use std::time::Duration;
 
-use probe::Summary;
+use probe::{Contrast, Summary};
 
+use crate::control::Patience;
 use crate::cost::{self, Metric, Report, SourceCosts, SourceHost};
 use crate::report::chart::{Axis, COLOURS, Chart, Point, Series};
-use crate::report::{Agreement, Beside, Conclusion, Grid, Reproduction, Row, State, Watch};
+use crate::report::{
+    Agreement, Beside, Comparisons, Conclusion, Ends, Grid, Reproduction, Row, State, Watch,
+};
+use crate::sweep;
 use crate::throughput::Protocol;
+
+pub use curves::{options_of_buffers, options_of_packets};
 
 /// The largest packet of the source's networks; TCP fills packets of this size there, as UDP does.
 const SOURCE_MTU_BYTES: u32 = 1_500;
@@ -50,10 +57,10 @@ pub fn options_of_size(grid: Grid, payload: usize) -> cost::Options {
     }
 }
 
-/// Measures with the server at an address, and compares.
+/// Measures between two ends, and compares.
 #[must_use]
-pub fn measure(grid: Grid, server: SocketAddr, watch: &mut dyn Watch) -> Reproduction {
-    let mut it = Measuring { server, report: Reproduction::begin("001", grid), is_broken_off: false };
+pub fn measure(grid: Grid, ends: Ends, watch: &mut dyn Watch) -> Reproduction {
+    let mut it = Measuring { ends, report: Reproduction::begin("001", grid), is_broken_off: false };
     if let Some(report) = it.part("table 2: UDP, TCP and our stream", &options(grid), watch) {
         it.report.table = table(&report);
         it.report.conclusions = conclusions(&report);
@@ -71,12 +78,20 @@ pub fn measure(grid: Grid, server: SocketAddr, watch: &mut dyn Watch) -> Reprodu
     }
     it.report.conclusions.push(larger_is_cheaper(&sizes));
     it.report.charts.extend(chart(&sizes));
+    let buffers = it.sweep("figure 1: rates over socket buffers", &options_of_buffers(grid), watch);
+    let packets = it.sweep("figure 2: rates over the size of packets", &options_of_packets(grid), watch);
+    for (figure, report) in [(1, &buffers), (2, &packets)] {
+        it.report.table.extend(report.iter().flat_map(|report| curves::table(figure, report)));
+        it.report.charts.extend(report.iter().flat_map(|report| curves::charts(figure, report)));
+    }
+    it.report.conclusions.extend(curves::conclusions_of_buffers(buffers.as_ref()));
+    it.report.conclusions.push(curves::larger_is_faster(packets.as_ref()));
     let state = State::of(it.is_broken_off, watch.is_wanted_to_end());
     it.report.end(state)
 }
 
 struct Measuring {
-    server: SocketAddr,
+    ends: Ends,
     report: Reproduction,
     is_broken_off: bool,
 }
@@ -84,18 +99,43 @@ struct Measuring {
 impl Measuring {
     /// Measures one part; `None`, and said, if it cannot be.
     fn part(&mut self, name: &str, options: &cost::Options, watch: &mut dyn Watch) -> Option<Report> {
-        match cost::measure(options, self.server, watch) {
+        let options = cost::Options { from: self.ends.from, ..options.clone() };
+        match cost::measure(&options, self.ends.server, watch) {
             Ok(report) => {
                 self.is_broken_off |= report.end.state == State::BrokenOff;
                 self.report.measured(name, &report, &report.end.rows, &report.end.noise);
                 Some(report)
             }
-            Err(error) => {
-                self.is_broken_off = true;
-                self.report.skipped(name, error.to_string());
-                None
-            }
+            Err(error) => self.cannot_be(name, &error.to_string()),
         }
+    }
+
+    /// Measures rates; `None`, and said, if they cannot be.
+    fn sweep(
+        &mut self,
+        name: &str,
+        options: &sweep::Options,
+        watch: &mut dyn Watch,
+    ) -> Option<sweep::Report> {
+        if watch.is_wanted_to_end() {
+            return None;
+        }
+        let Ends { server, from } = self.ends;
+        match sweep::measure(options, server, from, Patience::default(), watch) {
+            Ok(report) => {
+                self.is_broken_off |= report.end.state == State::BrokenOff;
+                self.report.measured(name, &report, &report.rows, &report.noise());
+                self.report.note_all(&report.end.notes);
+                Some(report)
+            }
+            Err(error) => self.cannot_be(name, &error.to_string()),
+        }
+    }
+
+    fn cannot_be<T>(&mut self, name: &str, reason: &str) -> Option<T> {
+        self.is_broken_off = true;
+        self.report.skipped(name, reason.to_owned());
+        None
     }
 }
 
@@ -123,14 +163,14 @@ fn larger_is_cheaper(sizes: &[OfSize]) -> Conclusion {
     let Some(at_mtu) = at_mtu else { return not_measured(SOURCE) };
     let smaller = sizes.iter().filter(|it| it.payload < MTU_PAYLOAD);
     let smaller: Vec<(usize, Summary)> = smaller.filter_map(|it| Some((it.payload, it.cost?))).collect();
-    let dearer = smaller.iter().filter(|(_, cost)| is_below(&at_mtu, cost)).count();
+    let dearer = Comparisons::of(smaller.iter().map(|(_, cost)| cost.against(&at_mtu)));
     let told = smaller.iter().map(|(payload, cost)| format!("{:.3} at {payload}", cost.median));
     let here = format!(
         "both ends together {:.3} MHz/(Mbit/s) at {MTU_PAYLOAD} bytes, {}",
         at_mtu.median,
         told.collect::<Vec<_>>().join(", ")
     );
-    Conclusion::new(SOURCE, &here, Agreement::of_share(dearer, smaller.len()))
+    dearer.conclude(SOURCE, &here)
 }
 
 /// Draws what datagrams of each size cost; nothing where nothing was measured.
@@ -210,7 +250,7 @@ fn cheaper(report: &Report, source: &str, metric: Metric) -> Conclusion {
     let here = told(metric, &udp, &tcp);
     match larger_packets(report) {
         Some(why) => Conclusion::not_judged(source, &format!("{why}; {here}")),
-        None => compared(source, &here, &udp, &tcp),
+        None => compared(source, &here, &tcp, &udp),
     }
 }
 
@@ -242,7 +282,7 @@ fn receiving_costs_more(report: &Report) -> Conclusion {
             "both ends are on one host, where the kernel's part of receiving is done in the sender's call";
         return Conclusion::not_judged(SOURCE, &format!("{why}; {here}"));
     }
-    compared(SOURCE, &here, &send, &receive)
+    compared(SOURCE, &here, &receive, &send)
 }
 
 fn delay(report: &Report) -> Conclusion {
@@ -254,9 +294,12 @@ fn delay(report: &Report) -> Conclusion {
             Conclusion::not_judged(SOURCE, "the two hosts have no clock in common")
         };
     };
-    let is_longer = is_below(&tcp, &udp);
-    let agreement = if is_longer { Agreement::Differs } else { Agreement::Agrees };
-    Conclusion::new(SOURCE, &told(Metric::DelayMs, &udp, &tcp), agreement)
+    let here = told(Metric::DelayMs, &udp, &tcp);
+    match udp.against(&tcp) {
+        Contrast::More => Conclusion::new(SOURCE, &here, Agreement::Differs),
+        Contrast::Less | Contrast::Alike => Conclusion::new(SOURCE, &here, Agreement::Agrees),
+        Contrast::Unclear => Comparisons::of([Contrast::Unclear]).conclude(SOURCE, &here),
+    }
 }
 
 /// Returns what UDP and TCP came to.
@@ -269,20 +312,9 @@ fn told(metric: Metric, udp: &Summary, tcp: &Summary) -> String {
     format!("UDP {:.3}, TCP {:.3} {}", udp.median, tcp.median, metric.unit())
 }
 
-/// Judges that one is below another.
-fn compared(source: &str, here: &str, below: &Summary, above: &Summary) -> Conclusion {
-    if is_below(below, above) {
-        Conclusion::new(source, here, Agreement::Agrees)
-    } else if is_below(above, below) {
-        Conclusion::new(source, here, Agreement::Differs)
-    } else {
-        Conclusion::not_judged(source, &format!("the runs spread over more than what they differ by; {here}"))
-    }
-}
-
-/// Tells whether the middle half of the one lies below that of the other.
-fn is_below(one: &Summary, other: &Summary) -> bool {
-    one.upper_quartile < other.lower_quartile
+/// Judges that one is more than another.
+fn compared(source: &str, here: &str, more: &Summary, less: &Summary) -> Conclusion {
+    Comparisons::of([more.against(less)]).conclude(source, here)
 }
 
 fn not_measured(source: &str) -> Conclusion {

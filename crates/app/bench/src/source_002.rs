@@ -5,14 +5,13 @@
 
 mod facts;
 
-use std::net::SocketAddr;
 use std::time::Duration;
 
 use probe::Contrast;
 
 use crate::capacity::{self, CapacityError, Options, Point, Report, Structure};
 use crate::control::Patience;
-use crate::report::{Agreement, Beside, Conclusion, Grid, Reproduction, Watch};
+use crate::report::{Agreement, Beside, Comparisons, Conclusion, Ends, Grid, Reproduction, Watch};
 
 /// A figure of the source.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -83,25 +82,24 @@ pub fn options(grid: Grid) -> Options {
     }
 }
 
-/// Measures with the server at an address, and puts the source's figures and conclusions beside ours.
+/// Measures between two ends, and puts the source's figures and conclusions beside ours.
 ///
 /// # Errors
 /// [`CapacityError`] if nothing could be measured.
-pub fn reproduce(
-    grid: Grid,
-    server: SocketAddr,
-    patience: Patience,
-    watch: &mut dyn Watch,
-) -> Result<Reproduction, CapacityError> {
-    let mut it = Reproduction::begin("002", grid);
-    let report = capacity::measure(&options(grid), server, None, patience, watch)?;
-    it.measured("capacity", &report, &report.rows, &report.noise());
-    it.table = FIGURES.iter().flat_map(|figure| beside(&report, figure)).collect();
+pub fn reproduce(grid: Grid, ends: Ends, watch: &mut dyn Watch) -> Result<Reproduction, CapacityError> {
+    let it = Reproduction::begin("002", grid);
+    let report = capacity::measure(&options(grid), ends.server, ends.from, Patience::default(), watch)?;
+    Ok(assemble(it, &report, facts::look(&report.points)))
+}
+
+fn assemble(mut it: Reproduction, report: &Report, facts: Vec<Conclusion>) -> Reproduction {
+    it.measured("capacity", report, &report.rows, &report.noise());
+    it.table = FIGURES.iter().flat_map(|figure| beside(report, figure)).collect();
     it.conclusions.clone_from(&report.conclusions);
-    it.conclusions.extend(facts::look(&report.points));
-    it.charts = capacity::charts(&report);
+    it.conclusions.extend(facts);
+    it.charts = capacity::charts(report);
     it.notes.clone_from(&report.end.notes);
-    Ok(it.end(report.end.state))
+    it.end(report.end.state)
 }
 
 /// Puts one figure of the source beside ours: packets a second, and the receivers' processor time.
@@ -140,6 +138,7 @@ pub fn conclude(points: &[Point], same_host: bool) -> Vec<Conclusion> {
         processes_beat_threads(points),
         threads_lose(points),
         processes_gain(points),
+        processes_gain_little(points, same_host),
         loss_falls(points),
         processors_idle(points, same_host),
     ]
@@ -160,11 +159,44 @@ fn threads_lose(points: &[Point]) -> Conclusion {
     judge(source, "more by one thread than by two at one socket", pairs)
 }
 
+/// The datagrams with which the source received more by more processes. Units: bytes of payload.
+const SMALLEST_PAYLOAD: u64 = 1;
+
+/// Those with which it did not, since its network card was used up.
+const USUAL_PAYLOAD: u64 = 100;
+
 fn processes_gain(points: &[Point]) -> Conclusion {
-    let one = of(points, Structure::OwnProcesses).filter(|point| point.workers == 1);
-    let pairs = one.filter_map(|one| Some((most(points, one)?, one)));
-    let source = "the more processes, the more is received";
-    judge(source, "more by as many processes as were measured than by one", pairs)
+    let source = "with datagrams of 1 byte: the more processes, the more is received";
+    let found = "more by as many processes as were measured than by one";
+    judge(source, found, most_and_one(points, SMALLEST_PAYLOAD))
+}
+
+fn processes_gain_little(points: &[Point], same_host: bool) -> Conclusion {
+    let source =
+        "with datagrams of 100 bytes more processes receive not markedly more: the network card is used up";
+    let Some((most, one)) = most_and_one(points, USUAL_PAYLOAD).next() else {
+        return Conclusion::new(source, "", Agreement::NotMeasured);
+    };
+    let Some((together, alone)) = most.packets_per_second().zip(one.packets_per_second()) else {
+        return Conclusion::new(source, "", Agreement::NotMeasured);
+    };
+    let here =
+        format!("{:.0}/s by {} processes, {:.0}/s by one", together.median, most.workers, alone.median);
+    if same_host {
+        let why = format!("both ends are on one host, without a network card that could be; {here}");
+        return Conclusion::not_judged(source, &why);
+    }
+    match together.against(&alone) {
+        Contrast::More => Conclusion::new(source, &here, Agreement::Differs),
+        Contrast::Less | Contrast::Alike => Conclusion::new(source, &here, Agreement::Agrees),
+        Contrast::Unclear => Conclusion::not_judged(source, &format!("repeats spread too widely; {here}")),
+    }
+}
+
+/// Pairs the point with the most processes with that of one, for datagrams of a size.
+fn most_and_one(points: &[Point], payload_bytes: u64) -> impl Iterator<Item = (&Point, &Point)> {
+    let own = of(points, Structure::OwnProcesses).filter(move |it| it.payload_bytes == payload_bytes);
+    own.filter(|point| point.workers == 1).filter_map(|one| Some((most(points, one)?, one)))
 }
 
 /// Judges by how much is lost, which senders that are the limit tell as well as any.
@@ -173,7 +205,7 @@ fn loss_falls(points: &[Point]) -> Conclusion {
     let losing = one.filter(|one| !one.is_limited_by_senders());
     let pairs: Vec<_> = losing.filter_map(|one| Some((one, most(points, one)?))).collect();
     let contrast = |(one, most): &(&Point, &Point)| Some(one.lost_percent()?.against(&most.lost_percent()?));
-    let falls = pairs.iter().filter(|pair| contrast(pair) == Some(Contrast::More)).count();
+    let comparisons = Comparisons::of(pairs.iter().filter_map(contrast));
     let words = pairs.iter().filter_map(|(one, most)| {
         let (alone, together) = (one.lost_percent()?.median, most.lost_percent()?.median);
         let Point { payload_bytes, .. } = one;
@@ -183,8 +215,7 @@ fn loss_falls(points: &[Point]) -> Conclusion {
     if pairs.is_empty() && of(points, Structure::OwnProcesses).any(|point| point.workers == 1) {
         return Conclusion::not_judged(source, "one process lost next to nothing");
     }
-    let here = words.collect::<Vec<_>>().join("; ");
-    Conclusion::new(source, &here, Agreement::of_share(falls, pairs.len()))
+    comparisons.conclude(source, &words.collect::<Vec<_>>().join("; "))
 }
 
 fn processors_idle(points: &[Point], same_host: bool) -> Conclusion {
@@ -223,8 +254,8 @@ fn judge<'a>(source: &str, found: &str, pairs: impl Iterator<Item = (&'a Point, 
             (b.median > 0.0).then(|| (a.median / b.median, a.against(&b)))
         })
         .collect();
-    let more = contrasts.iter().filter(|(_, contrast)| *contrast == Contrast::More).count();
-    let less = contrasts.iter().filter(|(_, contrast)| *contrast == Contrast::Less).count();
+    let comparisons = Comparisons::of(contrasts.iter().map(|(_, contrast)| *contrast));
+    let Comparisons { more, less, .. } = comparisons;
     let fold = |with: fn(f64, f64) -> f64| contrasts.iter().map(|(ratio, _)| *ratio).reduce(with);
     let mut here = match (fold(f64::min), fold(f64::max)) {
         (Some(least), Some(most)) => format!(
@@ -237,7 +268,7 @@ fn judge<'a>(source: &str, found: &str, pairs: impl Iterator<Item = (&'a Point, 
     if !bound.is_empty() {
         here += &format!("; left out: {} at which the senders were the limit", bound.len());
     }
-    Conclusion::new(source, &here, Agreement::of_share(more, contrasts.len()))
+    comparisons.conclude(source, &here)
 }
 
 fn of(points: &[Point], structure: Structure) -> impl Iterator<Item = &Point> {

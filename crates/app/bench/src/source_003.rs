@@ -5,12 +5,15 @@
 //! 10 Gbit/s, its protocols were TCP with bic and reno, and UDT 3.1. Its times stand there as ms and are µs: half of
 //! 20 ms. Its toolkits VTS and VISIT are not done again.
 
-use std::net::SocketAddr;
 use std::time::Duration;
+
+use probe::{Contrast, Summary};
 
 use crate::control::Patience;
 use crate::pingpong::{self, HALF_ROUND_TRIP, RATE, System};
-use crate::report::{Agreement, Beside, Conclusion, Grid, Reproduction, Row, State, Watch, words};
+use crate::report::{
+    Agreement, Beside, Comparisons, Conclusion, Ends, Grid, Reproduction, Row, State, Watch, words,
+};
 use crate::throughput::{self, Interval, RunReport};
 
 /// The largest message of the document's programs. Units: bytes.
@@ -18,9 +21,6 @@ const LARGEST: u64 = probe::pingpong::LARGEST_OF_SOURCE_003;
 
 /// The MTUs of the document.
 pub const MTUS: [u32; 2] = [1_500, 9_000];
-
-/// From which ratio on two medians are called different: less is within what repeats spread.
-const DIFFERENT: f64 = 1.1;
 
 /// How many parallel streams stand for the document's, which does not say how many it took.
 const STREAMS: u32 = 4;
@@ -49,8 +49,8 @@ const TABLE: [(&str, u32, &str, f64, f64); 18] = [
 
 /// A way between two ends, as long as it is there.
 pub trait Path {
-    /// Returns where the server listens.
-    fn server(&self) -> SocketAddr;
+    /// Returns its ends.
+    fn ends(&self) -> Ends;
 
     /// Returns what is to be known of it, such as a delay that could not be put into it.
     fn notes(&self) -> Vec<String>;
@@ -80,10 +80,7 @@ pub fn measure(
         }
         it.measure(*mtu, lay, watch);
     }
-    let Measuring { found, mut report, broken_off, .. } = it;
-    report.table = table(&found, congestion_controls);
-    report.conclusions = conclusions(&found);
-    report.end(State::of(broken_off, watch.is_wanted_to_end()))
+    it.end(watch.is_wanted_to_end())
 }
 
 /// What was measured over one path.
@@ -106,6 +103,13 @@ struct Measuring<'a> {
 }
 
 impl Measuring<'_> {
+    fn end(self, was_interrupted: bool) -> Reproduction {
+        let Measuring { found, mut report, broken_off, congestion_controls, .. } = self;
+        report.table = table(&found, congestion_controls);
+        report.conclusions = conclusions(&found);
+        report.end(State::of(broken_off, was_interrupted))
+    }
+
     fn measure(&mut self, mtu: Option<u32>, lay: &mut Lay<'_>, watch: &mut dyn Watch) {
         let pingpong = self.pingpong(mtu, lay, watch);
         let one_stream = self.throughput(mtu, 1, lay, watch);
@@ -117,11 +121,7 @@ impl Measuring<'_> {
     fn lay(&mut self, name: &str, mtu: Option<u32>, lay: &mut Lay<'_>) -> Option<Box<dyn Path>> {
         match lay(mtu) {
             Ok(path) => {
-                for note in path.notes() {
-                    if !self.report.notes.contains(&note) {
-                        self.report.notes.push(note);
-                    }
-                }
+                self.report.note_all(&path.notes());
                 Some(path)
             }
             Err(reason) => {
@@ -140,8 +140,9 @@ impl Measuring<'_> {
     ) -> Option<pingpong::Report> {
         let name = format!("ping-pong over {}", over(mtu));
         let path = self.lay(&name, mtu, lay)?;
-        let options = pingpong_options(self.grid, self.congestion_controls);
-        match pingpong::measure(&options, path.server(), Patience::default(), watch) {
+        let Ends { server, from } = path.ends();
+        let options = pingpong::Options { from, ..pingpong_options(self.grid, self.congestion_controls) };
+        match pingpong::measure(&options, server, Patience::default(), watch) {
             Ok(report) => {
                 self.broken_off |= report.end.state == State::BrokenOff;
                 self.report.measured(&name, &report, &report.end.rows, &report.end.noise);
@@ -172,9 +173,10 @@ impl Measuring<'_> {
         }
         let name = format!("{} over {}", words::counted(streams, "TCP stream"), over(mtu));
         let path = self.lay(&name, mtu, lay)?;
-        let options = throughput_options(self.grid, streams);
+        let Ends { server, from } = path.ends();
+        let options = throughput::Options { from, ..throughput_options(self.grid, streams) };
         let mut quiet = Quiet { watch, name: &name };
-        match throughput::measure(&options, None, path.server(), Patience::default(), &mut quiet) {
+        match throughput::measure(&options, None, server, Patience::default(), &mut quiet) {
             Ok(report) => {
                 self.broken_off |= report.end.state == State::BrokenOff;
                 self.report.measured(&name, &report, &report.end.rows, &report.end.noise);
@@ -371,57 +373,76 @@ fn jumbo_frames(found: &[Found]) -> Conclusion {
     };
     let systems = small.pingpong.as_ref().map_or(&[][..], |it| &it.start.test_start.systems);
     let names = systems.iter().filter_map(|system| system.strip_prefix("tcp "));
-    let gains: Vec<(&str, f64)> = names
+    let gains: Vec<(&str, Gain)> = names
         .filter_map(|name| {
-            Some((name, ratio(large.row(name, LARGEST, RATE)?, small.row(name, LARGEST, RATE)?)?))
+            Some((name, Gain::of(large.row(name, LARGEST, RATE)?, small.row(name, LARGEST, RATE)?)?))
         })
         .collect();
-    let gaining = gains.iter().filter(|(_, gain)| *gain > DIFFERENT).count();
-    let here = gains.iter().map(|(name, gain)| format!("{name} {gain:.2} times the rate"));
+    let here = gains.iter().map(|(name, gain)| format!("{name} {:.2} times the rate", gain.times));
     let here = here.collect::<Vec<_>>().join(", ");
     let note = "a cable between two namespaces takes 64 KiB in one piece, whatever its MTU, where segmentation is left to it";
-    Conclusion::new(
-        source,
-        &format!("with MTU 9000 {here}; {note}"),
-        Agreement::of_share(gaining, gains.len()),
-    )
+    Comparisons::of(gains.iter().map(|(_, gain)| gain.contrast))
+        .conclude(source, &format!("with MTU 9000 {here}; {note}"))
 }
 
 fn parallel_streams(found: &[Found]) -> Conclusion {
-    let gains: Vec<(Option<u32>, f64)> = found
+    let gains: Vec<(Option<u32>, Gain)> = found
         .iter()
-        .filter_map(|it| Some((it.mtu, ratio(it.streams.as_ref()?, it.one_stream.as_ref()?)?)))
+        .filter_map(|it| Some((it.mtu, Gain::of(it.streams.as_ref()?, it.one_stream.as_ref()?)?)))
         .collect();
-    let gaining = gains.iter().filter(|(_, gain)| *gain > DIFFERENT).count();
-    let here = gains.iter().map(|(mtu, gain)| format!("{gain:.2} times the rate over {}", over(*mtu)));
-    Conclusion::new(
+    let here =
+        gains.iter().map(|(mtu, gain)| format!("{:.2} times the rate over {}", gain.times, over(*mtu)));
+    Comparisons::of(gains.iter().map(|(_, gain)| gain.contrast)).conclude(
         "parallel TCP streams raise the rate clearly: more robust against loss, and more processors at work",
         &format!("{STREAMS} streams have {} of one", here.collect::<Vec<_>>().join(", ")),
-        Agreement::of_share(gaining, gains.len()),
     )
 }
 
+/// Judges each time against the shortest: what spreads too widely to show a difference shows no sameness either.
 fn small_messages(found: &[Found]) -> Conclusion {
     let source = "a message of one byte takes the same time with bic and with reno, with MTU 1500 and 9000: the path decides";
     let rows: Vec<&Row> = found.iter().flat_map(Found::smallest_over_tcp).collect();
     if rows.len() < 2 {
         return Conclusion::new(source, "", Agreement::NotMeasured);
     }
-    let least = |of: fn(&Row) -> f64| rows.iter().map(|row| of(row)).fold(f64::MAX, f64::min);
-    let most = |of: fn(&Row) -> f64| rows.iter().map(|row| of(row)).fold(0.0, f64::max);
-    let (shortest, longest) = (least(|row| row.median), most(|row| row.median));
-    // Where every spread holds one time, the repeats of one differ by more than one from another.
-    let is_within_spread = most(|row| row.min) <= least(|row| row.max);
-    let is_same = longest / shortest < DIFFERENT || is_within_spread;
-    let agreement = if is_same { Agreement::Agrees } else { Agreement::Differs };
-    let within = if is_within_spread { ", within the spread of the repeats" } else { "" };
-    let here = format!("{} medians from {shortest:.1} to {longest:.1} µs{within}", rows.len());
-    Conclusion::new(source, &here, agreement)
+    let medians = || rows.iter().map(|row| row.median);
+    let (shortest, longest) = (medians().fold(f64::MAX, f64::min), medians().fold(0.0, f64::max));
+    let first = rows.iter().min_by(|a, b| a.median.total_cmp(&b.median)).expect("there are two");
+    let others = rows.iter().filter(|row| !std::ptr::eq(*row, first));
+    let found = Comparisons::of(others.map(|row| repeats(row).against(&repeats(first))));
+    let here = format!("{} medians from {shortest:.1} to {longest:.1} µs", rows.len());
+    if found.more > 0 {
+        Conclusion::new(source, &here, Agreement::Differs)
+    } else if found.unclear > 0 {
+        let why = "repeats of one spread over more than a tenth, or there is only one";
+        Conclusion::not_judged(source, &format!("{why}; {here}"))
+    } else {
+        Conclusion::new(source, &here, Agreement::Agrees)
+    }
 }
 
-/// Returns how many times the median of one row is that of another; `None` where either is nothing.
-fn ratio(more: &Row, less: &Row) -> Option<f64> {
-    (more.median > 0.0 && less.median > 0.0).then(|| more.median / less.median)
+/// How one rate compares with another.
+#[derive(Clone, Copy, Debug)]
+struct Gain {
+    times: f64,
+    contrast: Contrast,
+}
+
+impl Gain {
+    /// `None` where either is nothing.
+    fn of(more: &Row, less: &Row) -> Option<Self> {
+        (more.median > 0.0 && less.median > 0.0).then(|| Self {
+            times: more.median / less.median,
+            contrast: repeats(more).against(&repeats(less)),
+        })
+    }
+}
+
+/// Returns the repeats of a row. It tells their extremes and not their quartiles, for which they are taken: less is judged so.
+fn repeats(row: &Row) -> Summary {
+    let Row { min, median, max, .. } = *row;
+    let count = usize::try_from(row.runs).unwrap_or(usize::MAX);
+    Summary { min, lower_quartile: min, median, upper_quartile: max, max, count }
 }
 
 #[cfg(test)]

@@ -18,4 +18,4 @@ pub use report::{FORMAT, Point, Report, Run, Settings, VERSION};
 pub use runner::{SweepError, measure};
 
 #[cfg(test)]
-pub(crate) use report::tests::{point as example_point, run as example_run};
+pub(crate) use report::tests::{example, point as example_point, run as example_run};

@@ -15,6 +15,7 @@ mod error_queue;
 pub mod fragments;
 pub mod host;
 mod interface;
+mod offloads;
 mod open;
 mod path_mtu;
 mod poller;

@@ -1,7 +1,8 @@
 //! The system calls that no safe crate offers as they are needed here; the only unsafe code.
 //!
 //! `recvmmsg`: nix's keeps the control length that the kernel wrote, so that from the second call on control
-//! messages are cut off. `SO_MEMINFO`, `TCP_INFO`, `SIOCGIFMTU` and `sched_setscheduler`: in no safe crate.
+//! messages are cut off. `SO_MEMINFO`, `TCP_INFO`, `SIOCGIFMTU`, `SIOCETHTOOL` and `sched_setscheduler`: in no safe
+//! crate.
 #![expect(unsafe_code, reason = "system calls that take pointers")]
 
 use std::io;
@@ -147,8 +148,8 @@ pub(crate) fn tcp_info(socket: BorrowedFd<'_>, words: &mut [u32]) -> io::Result<
     Ok(size as usize)
 }
 
-/// Reads the MTU of an interface of this thread's network namespace.
-pub(crate) fn interface_mtu(name: &str) -> io::Result<u32> {
+/// Returns a request about the interface of a name, and the socket to ask by.
+fn interface_request(name: &str) -> io::Result<(socket2::Socket, libc::ifreq)> {
     let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::DGRAM, None)?;
     // SAFETY: all-zero bytes are a valid `ifreq`.
     let mut request: libc::ifreq = unsafe { mem::zeroed() };
@@ -158,6 +159,12 @@ pub(crate) fn interface_mtu(name: &str) -> io::Result<u32> {
     for (place, byte) in request.ifr_name.iter_mut().zip(name.bytes()) {
         *place = byte as libc::c_char;
     }
+    Ok((socket, request))
+}
+
+/// Reads the MTU of an interface of this thread's network namespace.
+pub(crate) fn interface_mtu(name: &str) -> io::Result<u32> {
+    let (socket, mut request) = interface_request(name)?;
     // SAFETY: SIOCGIFMTU takes an `ifreq` with a name that ends in zero, and writes into it.
     if unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCGIFMTU, &raw mut request) } < 0 {
         return Err(io::Error::last_os_error());
@@ -165,6 +172,69 @@ pub(crate) fn interface_mtu(name: &str) -> io::Result<u32> {
     // SAFETY: SIOCGIFMTU wrote `ifru_mtu`; whatever the bytes, they are a valid `int`.
     let mtu = unsafe { request.ifr_ifru.ifru_mtu };
     u32::try_from(mtu).map_err(|_| io::ErrorKind::InvalidData.into())
+}
+
+/// What an interface can do for its host: a name of 32 bytes for each feature, and a bit for each that is switched on.
+pub(crate) struct Features {
+    pub(crate) names: Vec<u8>,
+    pub(crate) active: Vec<u32>,
+}
+
+/// How long the kernel's name of a feature is (`ETH_GSTRING_LEN`).
+pub(crate) const FEATURE_NAME_BYTES: usize = 32;
+
+/// Reads the features of an interface of this thread's network namespace; it takes no privilege.
+///
+/// Source: `linux/ethtool.h`: `ETHTOOL_GSSET_INFO`, `ETHTOOL_GSTRINGS` and `ETHTOOL_GFEATURES`, in words of 32 bits.
+pub(crate) fn interface_features(name: &str) -> io::Result<Features> {
+    const GET_SET_INFO: u32 = 0x37;
+    const GET_STRINGS: u32 = 0x1b;
+    const GET_FEATURES: u32 = 0x3a;
+    /// The set of features among the sets of names (`ETH_SS_FEATURES`).
+    const FEATURES: u32 = 4;
+    /// More than any kernel has: 64 in Linux 6.
+    const MOST: usize = 512;
+    const WORDS_OF_NAME: usize = FEATURE_NAME_BYTES / 4;
+    const WORDS_OF_BLOCK: usize = 4;
+    // Beside the command: a reserved word, the mask of sets in two words, the answer.
+    let mask = (1_u64 << FEATURES).to_ne_bytes();
+    let [low, high] = [0, 4].map(|at| u32::from_ne_bytes(mask[at..at + 4].try_into().expect("four bytes")));
+    let mut info = [GET_SET_INFO, 0, low, high, 0];
+    // SAFETY: for one set in the mask the kernel writes one word behind it, which `info` has.
+    unsafe { ethtool(name, &mut info) }?;
+    let count = info[4] as usize;
+    if count > MOST {
+        return Err(io::ErrorKind::InvalidData.into());
+    }
+    let mut strings = vec![0; 3 + MOST * WORDS_OF_NAME];
+    strings[..3].copy_from_slice(&[GET_STRINGS, FEATURES, info[4]]);
+    // SAFETY: the kernel writes as many names as it just said, which is a constant of it; there is room for more.
+    unsafe { ethtool(name, &mut strings) }?;
+    let blocks = count.div_ceil(32);
+    let mut features = vec![0; 2 + blocks * WORDS_OF_BLOCK];
+    features[..2].copy_from_slice(&[GET_FEATURES, u32::try_from(blocks).expect("at most 16")]);
+    // SAFETY: the kernel writes no more blocks than the second word says, for each of which there is room.
+    unsafe { ethtool(name, &mut features) }?;
+    let names = strings[3..][..count * WORDS_OF_NAME].iter().flat_map(|word| word.to_ne_bytes()).collect();
+    // Of a block: available, requested, active, never changed.
+    let active = features[2..].chunks_exact(WORDS_OF_BLOCK).map(|block| block[2]).collect();
+    Ok(Features { names, active })
+}
+
+/// Hands a request of `ethtool` to the kernel, which answers in its place.
+///
+/// # Safety
+///
+/// `words` must have room for all that the kernel writes in answer to the command in its first word.
+unsafe fn ethtool(name: &str, words: &mut [u32]) -> io::Result<()> {
+    let (socket, mut request) = interface_request(name)?;
+    request.ifr_ifru.ifru_data = words.as_mut_ptr().cast();
+    // SAFETY: SIOCETHTOOL takes an `ifreq` with a name that ends in zero and the place of a command; that there is room for
+    // the answer is the caller's part.
+    if unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCETHTOOL, &raw mut request) } < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
 }
 
 /// Puts the calling thread into `SCHED_FIFO`.

@@ -3,13 +3,14 @@
 //! [`cycle`] is one run of "so many elements every so many milliseconds" with its schedule, its account and its
 //! judge; [`flow`] is a paced flow of numbered datagrams with its account; [`pingpong`] a message there and back, over
 //! and over; [`Bisection`] looks for the largest size that holds, [`RateSearch`] for the highest rate that does so
-//! repeatedly; [`mhz_per_mbit`] is what moving data costs a processor; [`Summary`] and [`Moments`] say what repeats have in
+//! repeatedly; [`mhz_per_mbit`] is what moving data costs a processor, at its [`BusyFrequency`]; [`Summary`] and [`Moments`] say what repeats have in
 //! common and how they compare with others, [`Percentiles`] what many times have in common; a [`DutyCycle`] keeps a
 //! processor busy for a part of the time.
 //!
 //! Not here: clocks, sockets, processes (`bench` runs these methods over real ones).
 
 mod bisection;
+mod busy_frequency;
 mod cost;
 pub mod cycle;
 mod duty_cycle;
@@ -21,6 +22,7 @@ mod rate_search;
 mod summary;
 
 pub use bisection::{Answer, Bisection, Found, Next};
+pub use busy_frequency::{BusyFrequency, is_unsteady};
 pub use cost::mhz_per_mbit;
 pub use duty_cycle::{DutyCycle, Phase};
 pub use moments::Moments;

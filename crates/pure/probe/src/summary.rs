@@ -1,6 +1,7 @@
 //! What repeats have in common: median, quartiles, extremes.
 
-/// From which ratio on two medians may be called different: repeats that spread over less are called quiet.
+/// From which ratio on two quantities may be called different, and up to which alike: repeats that spread over less are
+/// called quiet.
 const DIFFERENT: f64 = 1.1;
 
 /// Five numbers that stand for repeated measurements.
@@ -27,8 +28,11 @@ pub enum Contrast {
     More,
     /// They are smaller, by more than both spread.
     Less,
-    /// They cannot be told apart.
+    /// They are the same to within a tenth, and would have shown a difference.
     Alike,
+    /// Neither can be said: they spread over more than what may lie between them, or there is no knowing how far one
+    /// measurement alone would spread.
+    Unclear,
 }
 
 impl Summary {
@@ -62,18 +66,29 @@ impl Summary {
     /// Compares repeats with others of the same quantity, which is never negative.
     ///
     /// They differ if a tenth lies between their medians and the middle halves of both do not meet: one disturbed
-    /// repeat of three makes no difference, and none hides one.
+    /// repeat of three makes no difference, and none hides one. They are alike if a tenth holds both middle halves:
+    /// repeats that are all over the place are no evidence that two things are the same.
     #[must_use]
     pub fn against(&self, other: &Self) -> Contrast {
         let is_more =
             |a: &Self, b: &Self| a.median > b.median * DIFFERENT && a.lower_quartile > b.upper_quartile;
-        if is_more(self, other) {
+        if self.count < 2 || other.count < 2 {
+            Contrast::Unclear
+        } else if is_more(self, other) {
             Contrast::More
         } else if is_more(other, self) {
             Contrast::Less
-        } else {
+        } else if self.holds_within_a_tenth_with(other) {
             Contrast::Alike
+        } else {
+            Contrast::Unclear
         }
+    }
+
+    fn holds_within_a_tenth_with(&self, other: &Self) -> bool {
+        let lowest = self.lower_quartile.min(other.lower_quartile);
+        let highest = self.upper_quartile.max(other.upper_quartile);
+        highest <= lowest * DIFFERENT
     }
 }
 
@@ -121,8 +136,22 @@ mod tests {
         assert_eq!(quiet.against(&of(&[95.0, 96.0, 97.0])), Contrast::Alike, "less than a tenth apart");
         // One repeat of three that met a disturbance.
         assert_eq!(quiet.against(&of(&[70.0, 81.0, 82.0])), Contrast::More);
-        // They spread over more than what lies between them.
-        assert_eq!(of(&[60.0, 100.0, 140.0]).against(&of(&[50.0, 85.0, 120.0])), Contrast::Alike);
+    }
+
+    #[test]
+    fn repeats_that_spread_over_more_than_what_lies_between_them_say_neither() {
+        let of = |values: &[f64]| Summary::of(values).unwrap();
+        let wide = of(&[60.0, 100.0, 140.0]);
+        assert_eq!(wide.against(&of(&[50.0, 85.0, 120.0])), Contrast::Unclear);
+        assert_eq!(wide.against(&wide), Contrast::Unclear, "no evidence that it is the same again");
+        assert_eq!(of(&[100.0]).against(&of(&[10.0, 10.0])), Contrast::Unclear, "one alone has no spread");
+        let (nothing, some) = (of(&[0.0, 0.0]), of(&[0.0, 3.0]));
+        assert_eq!(nothing.against(&nothing), Contrast::Alike);
+        assert_eq!(nothing.against(&some), Contrast::Less);
+        // Both sides of the limit: a tenth holds both middle halves, or just not.
+        let (low, high) = (of(&[100.0, 100.0]), |value| of(&[value, value]));
+        assert_eq!(low.against(&high(109.9)), Contrast::Alike);
+        assert_eq!(low.against(&high(110.1)), Contrast::Less);
     }
 
     proptest! {
@@ -135,10 +164,10 @@ mod tests {
             let mirrored = match b.against(&a) {
                 Contrast::More => Contrast::Less,
                 Contrast::Less => Contrast::More,
-                Contrast::Alike => Contrast::Alike,
+                same => same,
             };
             prop_assert_eq!(a.against(&b), mirrored);
-            prop_assert_eq!(a.against(&a), Contrast::Alike);
+            prop_assert!(matches!(a.against(&a), Contrast::Alike | Contrast::Unclear));
         }
 
         #[test]

@@ -71,7 +71,7 @@ pub fn measure(
     options.check()?;
     let from = from.map(|address| SocketAddr::new(address, 0));
     let (mut connection, server) = Connection::open(server, from, patience)?;
-    let client = HostState::look(connection.local_address().ip());
+    let client = HostState::look_towards(connection.local_address().ip(), connection.peer_address());
     let parameters = serde_json::to_value(options).expect("options are plain data");
     connection.tell(&Message::Begin { test: NAME.to_owned(), parameters })?;
     let senders = options.senders.unwrap_or_else(|| usual_senders(&client, &server));

@@ -1,17 +1,12 @@
 //! Measuring: one transport after the other with the same server, and what came of each.
 
 use std::net::SocketAddr;
-use std::time::{Duration, Instant};
 
 use super::options::Options;
 use super::report::{Builder, Report};
-use crate::control::{ControlError, Patience};
+use crate::control::Patience;
 use crate::report::Watch;
 use crate::throughput::{self, Interval, OptionsError, Protocol, RunReport, ThroughputError};
-
-/// How long a server may take to be free again after the transport before.
-const FREE_AGAIN: Duration = Duration::from_secs(5);
-const LOOK: Duration = Duration::from_millis(10);
 
 /// Says why nothing could be measured.
 #[derive(Debug, thiserror::Error)]
@@ -54,18 +49,8 @@ fn runs_of(
     server: SocketAddr,
     watch: &mut dyn Watch,
 ) -> Result<throughput::Report, ThroughputError> {
-    let until = Instant::now() + FREE_AGAIN;
-    let runs = options.of(transport);
-    loop {
-        let mut watching = Watching { transport, runs: options.runs, done: 0, watch };
-        match throughput::measure(&runs, None, server, Patience::default(), &mut watching) {
-            // It still takes leave of us.
-            Err(ThroughputError::Control(ControlError::Busy { .. })) if Instant::now() < until => {
-                std::thread::sleep(LOOK);
-            }
-            measured => return measured,
-        }
-    }
+    let mut watching = Watching { transport, runs: options.runs, done: 0, watch };
+    throughput::measure(&options.of(transport), None, server, Patience::default(), &mut watching)
 }
 
 /// Tells whoever watches the whole what is done of it.

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use probe::{Moments, Summary, mhz_per_mbit};
+use probe::{Moments, Summary, is_unsteady, mhz_per_mbit};
 use serde::{Deserialize, Serialize};
 use sys::clock;
 
@@ -13,7 +13,7 @@ use super::output;
 use super::source::{SourceHost, hosts};
 use crate::drawing::FigureError;
 use crate::host;
-use crate::processor::Processor;
+use crate::processor::{FrequencySource, Processor};
 use crate::report::{Forms, Row, RowNames, Start, State, chart, noise};
 use crate::throughput::{self, Account, Protocol, RunReport};
 
@@ -390,7 +390,6 @@ fn rows(settings: &Settings, measured: &Measured) -> Vec<Row> {
 /// Says what the figures do not say here.
 fn limits(start: &Start<Settings>, transports: &[Measured]) -> Vec<String> {
     let runs = || transports.iter().flat_map(|it| &it.runs);
-    let is_without_frequency = runs().any(|run| run.sender.mhz.is_none());
     let mut notes = Vec::new();
     if start.same_host {
         notes.push(
@@ -401,11 +400,34 @@ fn limits(start: &Start<Settings>, transports: &[Measured]) -> Vec<String> {
     } else {
         notes.push("the delay was not measured: the two hosts have no clock in common".to_owned());
     }
-    if is_without_frequency {
+    let ends: Vec<Processor> = runs().flat_map(|run| [Some(run.sender), run.receiver]).flatten().collect();
+    notes.extend(limits_of_frequency(&ends));
+    notes
+}
+
+/// Says how far the frequency is known that a cost is made of.
+fn limits_of_frequency(ends: &[Processor]) -> Vec<String> {
+    let mut notes = Vec::new();
+    if ends.iter().any(|end| end.mhz.is_none()) {
         notes.push(
             "the frequency of the processors is not told here: costs are known as processor time only (`cpu_seconds`)"
                 .to_owned(),
         );
+    }
+    if ends.iter().any(|end| end.mhz_source == Some(FrequencySource::Cpuinfo)) {
+        notes.push(
+            "the frequency of the processors is what /proc/cpuinfo says, in most virtual machines a nominal one: at which \
+             they ran is not known"
+                .to_owned(),
+        );
+    }
+    let least = ends.iter().filter_map(|end| end.least_mhz).reduce(f64::min);
+    let most = ends.iter().filter_map(|end| end.most_mhz).reduce(f64::max);
+    if let Some((least, most)) = least.zip(most).filter(|(least, most)| is_unsteady(*least, *most)) {
+        notes.push(format!(
+            "the processors worked at {least:.0} to {most:.0} MHz: each look at their frequency is weighed by how long they \
+             were busy until then\nhold it with: sudo cpupower frequency-set -g performance"
+        ));
     }
     notes
 }

@@ -87,7 +87,7 @@ impl<'a> Client<'a> {
         mut connection: Connection,
         server: HostState,
     ) -> Result<Self, ControlError> {
-        let client = HostState::look(connection.local_address().ip());
+        let client = HostState::look_towards(connection.local_address().ip(), connection.peer_address());
         let mtus = [&client, &server].into_iter().filter_map(|host| Some(host.interface.as_ref()?.mtu_bytes));
         let piece_bytes = options.piece_bytes(mtus.min(), connection.peer_address().is_ipv6());
         let parameters = serde_json::to_value(options).expect("options are plain data");

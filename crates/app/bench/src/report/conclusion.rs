@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use probe::Contrast;
 use serde::{Deserialize, Serialize};
 
 use super::page::{Column, Page};
@@ -74,11 +75,65 @@ impl Conclusion {
         Self { source: source.to_owned(), here: here.to_owned(), agreement }
     }
 
+    /// Tells whether it was judged.
+    #[must_use]
+    pub(crate) fn is_judged(&self) -> bool {
+        self.agreement != Agreement::NotMeasured
+    }
+
     /// Says why a conclusion cannot be judged here.
     #[must_use]
     pub fn not_judged(source: &str, why: &str) -> Self {
         let here = format!("cannot be judged here: {why}");
         Self { source: source.to_owned(), here, agreement: Agreement::NotMeasured }
+    }
+}
+
+/// Comparisons of one kind, of each of which a document claims the same outcome: the first is more than the second.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Comparisons {
+    /// How many came out as claimed.
+    pub(crate) more: usize,
+    /// How many the other way round.
+    pub(crate) less: usize,
+    /// How many showed that there is no difference.
+    pub(crate) alike: usize,
+    /// How many told nothing, since repeats spread over more than they differ by.
+    pub(crate) unclear: usize,
+}
+
+impl Comparisons {
+    /// Counts what came out.
+    pub(crate) fn of(contrasts: impl IntoIterator<Item = Contrast>) -> Self {
+        let mut it = Self::default();
+        for contrast in contrasts {
+            *match contrast {
+                Contrast::More => &mut it.more,
+                Contrast::Less => &mut it.less,
+                Contrast::Alike => &mut it.alike,
+                Contrast::Unclear => &mut it.unclear,
+            } += 1;
+        }
+        it
+    }
+
+    /// Returns how many can be judged.
+    pub(crate) const fn judged(&self) -> usize {
+        self.more + self.less + self.alike
+    }
+
+    /// Judges a document's claim: noise neither agrees with it nor differs from it.
+    pub(crate) fn conclude(&self, source: &str, here: &str) -> Conclusion {
+        const SPREAD: &str = "repeats spread over more than they differ by, or there is only one";
+        match (self.judged(), self.unclear) {
+            (0, 0) => Conclusion::new(source, "", Agreement::NotMeasured),
+            (0, _) => Conclusion::not_judged(source, &format!("{SPREAD}; {here}")),
+            (judged, 0) => Conclusion::new(source, here, Agreement::of_share(self.more, judged)),
+            (judged, unclear) => {
+                let here = format!("{here}; left out: {unclear} where {SPREAD}");
+                Conclusion::new(source, &here, Agreement::of_share(self.more, judged))
+            }
+        }
     }
 }
 
@@ -108,4 +163,31 @@ pub(crate) fn add_conclusions(page: &mut Page, document: &str, conclusions: &[Co
             .iter()
             .map(|it| vec![it.source.clone(), it.here.clone(), it.agreement.words().to_owned()]),
     );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use Contrast::{Alike, Less, More, Unclear};
+
+    #[test]
+    fn noise_neither_agrees_nor_differs() {
+        let conclude = |contrasts: &[Contrast]| {
+            Comparisons::of(contrasts.iter().copied()).conclude("more is more", "found")
+        };
+        for (contrasts, agreement) in [
+            (&[More, More][..], Agreement::Agrees),
+            (&[More, Unclear], Agreement::Agrees),
+            (&[More, Less, Unclear], Agreement::Partly),
+            (&[Alike], Agreement::Differs),
+            (&[Less, Unclear], Agreement::Differs),
+            (&[Unclear, Unclear], Agreement::NotMeasured),
+            (&[], Agreement::NotMeasured),
+        ] {
+            assert_eq!(conclude(contrasts).agreement, agreement, "{contrasts:?}");
+        }
+        assert!(conclude(&[Unclear]).here.contains("cannot be judged here: repeats spread over more"));
+        assert!(conclude(&[More, Unclear]).here.starts_with("found; left out: 1 where repeats"));
+        assert_eq!(conclude(&[]).here, "not measured");
+    }
 }

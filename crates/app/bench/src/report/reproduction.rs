@@ -4,6 +4,7 @@
 //! The object that `bench reproduce --json` prints; its form is published as `docs/formats/bench-reproduce.schema.json`.
 
 use std::fmt::{self, Write as _};
+use std::net::{IpAddr, SocketAddr};
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -16,6 +17,15 @@ use super::{Forms, Row, State, csv, noise, words};
 use crate::control::program_version;
 use crate::drawing::FigureError;
 use crate::host::{self, Host};
+
+/// Between which ends a document is done again.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Ends {
+    /// Where the server listens.
+    pub server: SocketAddr,
+    /// The address of this host that everything goes by; none for the way that the system chooses.
+    pub from: Option<IpAddr>,
+}
 
 /// A document's measurements, done again.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -141,6 +151,15 @@ impl Reproduction {
         self.parts.push(Part { name: name.to_owned(), outcome });
     }
 
+    /// Adds what is to be known beside, each once.
+    pub(crate) fn note_all(&mut self, notes: &[String]) {
+        for note in notes {
+            if !self.notes.contains(note) {
+                self.notes.push(note.clone());
+            }
+        }
+    }
+
     /// Adds what could not be measured.
     pub fn skipped(&mut self, name: &str, reason: String) {
         self.parts.push(Part { name: name.to_owned(), outcome: PartOutcome::Skipped { reason } });
@@ -168,6 +187,13 @@ impl Reproduction {
         let cpu = if cpu.is_empty() { "unnamed" } else { cpu };
         let (before, after) = (load(*load_1min), load(self.load_1min));
         format!("{kernel} {machine}, {cpus} CPUs ({cpu}), load {before} before and {after} after")
+    }
+
+    /// Says how many measurements are not to be relied on, for a picture that has no room for their names.
+    fn noise_in_short(&self) -> Vec<String> {
+        let (measured, noisy) = self.counts();
+        let said = || format!("{noisy} of {measured} measurements, which the report names");
+        (noisy > 0).then(said).into_iter().collect()
     }
 
     fn noise(&self) -> Vec<String> {
@@ -261,7 +287,7 @@ impl Forms for Reproduction {
     }
 
     fn to_png(&self) -> Result<Vec<u8>, FigureError> {
-        let header = format!("{}\n{}", self.host_in_words(), noise::in_words(&self.noise()));
+        let header = format!("{}\n{}", self.host_in_words(), noise::in_words(&self.noise_in_short()));
         chart::png(&self.charts, &header)
     }
 
@@ -289,9 +315,29 @@ impl Forms for Reproduction {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use crate::report::Agreement;
+    use crate::schema::Schema;
+
+    /// Checks a reproduction against its published form, and what was measured in its parts against theirs (`of_parts`).
+    pub(crate) fn check_against_schema(it: &Reproduction, of_parts: &str) {
+        let published = include_str!("../../../../../docs/formats/bench-reproduce.schema.json");
+        let value = serde_json::to_value(it).unwrap();
+        assert_eq!(Schema::parse(published).check(&value), Ok(()));
+        let of_parts = Schema::parse(of_parts);
+        for part in &it.parts {
+            if let PartOutcome::Measured { report, .. } = &part.outcome {
+                assert_eq!(of_parts.check(report), Ok(()), "{}", part.name);
+            }
+        }
+        // Figures are drawn for people, and are not in it.
+        let without_figures = Reproduction { charts: Vec::new(), ..it.clone() };
+        assert!(
+            serde_json::from_value::<Reproduction>(value).unwrap() == without_figures,
+            "it comes back whole"
+        );
+    }
 
     fn example() -> Reproduction {
         let mut it = Reproduction::begin("999", Grid::Short);
@@ -335,6 +381,7 @@ mod tests {
         assert_eq!(csv.lines().nth(1).unwrap().split(',').count(), columns + 1, "one comma is in quotes");
         assert!(csv.ends_with("\"no path, no figure\"\n"), "{csv}");
         assert_eq!(it.to_png(), Err(FigureError::Empty));
+        assert_eq!(it.noise_in_short(), ["1 of 1 measurements, which the report names"]);
         let page = it.to_html().unwrap();
         assert!(page.contains("load &lt;high&gt;") && page.contains("more is more"), "{page}");
     }

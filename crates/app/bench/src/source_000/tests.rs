@@ -1,13 +1,16 @@
 //! What is concluded from points whose answer is known.
 
 use super::*;
-use crate::sweep::{Run, example_point as point, example_run as run};
+use crate::report::check_against_schema;
+use crate::sweep::{Run, example as example_report, example_point as point, example_run as run};
 
 const LARGE: Option<u64> = Some(LARGE_BUFFER_BYTES as u64);
 
 /// A point at a rate, of which so many datagrams of so many were lost.
 fn at(rate: Rate, buffer: Option<u64>, sent: u64, lost: u64) -> Point {
-    Point { rate, runs: vec![run(sent, lost); 3], ..point(64, buffer, 50.0, 0) }
+    let granted = buffer.or(Some(106_496));
+    let run = Run { receive_buffer_bytes: granted, ..run(sent, lost) };
+    Point { rate, runs: vec![run; 3], ..point(64, buffer, 50.0, 0) }
 }
 
 fn agreement(conclusion: Conclusion) -> Agreement {
@@ -72,9 +75,46 @@ fn cured_is_less_than_one_in_ten_thousand_in_every_run() {
     assert_eq!(agreement(cured(&of(9))), Agreement::Agrees);
     assert_eq!(agreement(cured(&of(10))), Agreement::Differs);
     let mut once = of(0);
-    once[0].runs[1] = run(100_000, 10);
+    once[0].runs[1] = Run { receive_buffer_bytes: LARGE, ..run(100_000, 10) };
     assert_eq!(agreement(cured(&once)), Agreement::Differs);
     assert_eq!(agreement(cured(&[])), Agreement::NotMeasured);
+}
+
+#[test]
+fn a_cure_that_the_kernel_did_not_grant_is_not_judged_and_the_way_out_is_said() {
+    let slow = Rate::Units(1_000);
+    let mut points = vec![at(slow, None, 1_000, 100), at(slow, LARGE, 1_000, 0)];
+    // One byte less than was asked for, in one run.
+    points[1].runs[1].receive_buffer_bytes = LARGE.map(|bytes| bytes - 1);
+    for conclusion in [buffer_cures(&points), cured(&points)] {
+        assert_eq!(conclusion.agreement, Agreement::NotMeasured, "{conclusion:?}");
+        assert!(conclusion.here.contains("sysctl -w net.core.rmem_max=8388608"), "{}", conclusion.here);
+    }
+    assert!(
+        !fewer_arrive(&points).here.contains("8 MiB"),
+        "a curve is not that of a buffer which it had not"
+    );
+    points[1].runs.iter_mut().for_each(|run| run.receive_buffer_bytes = None);
+    assert!(cured(&points).here.contains("nobody could tell"), "{}", cured(&points).here);
+}
+
+#[test]
+fn what_fails_leaves_what_was_measured_before_and_is_said() {
+    let parts = Parts {
+        sizes: Some(Ok(example_report())),
+        rates: Some(Err("the server is busy".to_owned())),
+        normal: Some(Ok(example_report())),
+    };
+    let it = assemble(Reproduction::begin("000", Grid::Short), parts, false);
+    let of_sweeps = include_str!("../../../../../docs/formats/bench-sweep.schema.json");
+    check_against_schema(&it, of_sweeps);
+    assert_eq!((it.state, it.counts().0, it.parts.len()), (State::BrokenOff, 2, 3));
+    assert!(!it.table.is_empty() && !it.charts.is_empty());
+    assert_ne!(it.conclusions[0].agreement, Agreement::NotMeasured, "the first part is judged");
+    assert!(it.to_string().contains("rates was not measured: the server is busy"), "{it}");
+    let ended = Parts { sizes: Some(Ok(example_report())), ..Parts::default() };
+    let it = assemble(Reproduction::begin("000", Grid::Short), ended, true);
+    assert_eq!((it.state, it.parts.len()), (State::Interrupted, 3));
 }
 
 #[test]

@@ -128,8 +128,10 @@ fn packets_of_every_smaller_size_are_compared_with_those_of_the_mtu() {
 #[test]
 fn runs_that_spread_over_more_than_the_difference_judge_nothing() {
     let it = conclusions(&report(CHEAP, SPREAD, 1_500, false));
-    assert!(it[0].here.contains("the runs spread over more than what they differ by"), "{}", it[0].here);
+    assert!(it[0].here.contains("repeats spread over more than they differ by"), "{}", it[0].here);
     assert_eq!(it[0].agreement, Agreement::NotMeasured);
+    let delay = &conclusions(&report(SPREAD, CHEAP, 1_500, true))[3];
+    assert_eq!(delay.agreement, Agreement::NotMeasured, "noise is no evidence of a delay that is not longer");
 }
 
 #[test]

@@ -1,7 +1,8 @@
 //! What is concluded from points whose answer is known.
 
 use super::*;
-use crate::capacity::example_point as point;
+use crate::capacity::{example, example_point as point};
+use crate::report::check_against_schema;
 use Structure::{OwnProcesses, SharedThreads};
 
 fn agreements(points: &[Point]) -> Vec<Agreement> {
@@ -22,18 +23,54 @@ fn sources() -> Vec<Point> {
 #[test]
 fn the_sources_own_figures_agree_with_its_conclusions() {
     use Agreement::{Agrees, NotMeasured};
-    assert_eq!(agreements(&sources()), [Agrees, Agrees, Agrees, Agrees, NotMeasured]);
-    assert_eq!(agreements(&[]), [NotMeasured; 5]);
+    assert_eq!(agreements(&sources()), [Agrees, Agrees, Agrees, NotMeasured, Agrees, NotMeasured]);
+    assert_eq!(agreements(&[]), [NotMeasured; 6]);
+}
+
+#[test]
+fn what_more_processes_gain_is_judged_for_each_size_as_the_source_states_it() {
+    let mut points = sources();
+    let (one, eight) =
+        (point(OwnProcesses, 1, 100, 571_433, 180_000), |rate| point(OwnProcesses, 8, 100, rate, 1_000));
+    points.extend([one, eight(600_000)]);
+    let of = |points: &[Point], same_host| {
+        let [_, _, gain, little, ..] = &conclude(points, same_host)[..] else { panic!() };
+        (gain.agreement, little.agreement)
+    };
+    assert_eq!(of(&points, false), (Agreement::Agrees, Agreement::Agrees), "no tenth more");
+    *points.last_mut().unwrap() = eight(1_200_000);
+    assert_eq!(of(&points, false), (Agreement::Agrees, Agreement::Differs));
+    assert_eq!(of(&points, true).1, Agreement::NotMeasured, "the card that limited the source is not here");
+    let here = &conclude(&points, true)[3].here;
+    assert!(here.contains("/s by 8 processes, ") && here.contains("/s by one"), "{here}");
+    // A size that is not in the source tells nothing of what it states.
+    let other = [point(OwnProcesses, 1, 1_472, 100, 50), point(OwnProcesses, 8, 1_472, 900, 50)];
+    assert_eq!(of(&other, false), (Agreement::NotMeasured, Agreement::NotMeasured));
+}
+
+#[test]
+fn repeats_that_are_all_over_the_place_are_no_verdict() {
+    let mut points = sources();
+    for (run, rate) in points[4].runs.iter_mut().zip([100.0, 700_000.0, 2_000_000.0]) {
+        run.packets_per_second = rate;
+    }
+    let conclusion = &conclude(&points, true)[1];
+    assert_eq!(conclusion.agreement, Agreement::NotMeasured);
+    assert!(
+        conclusion.here.contains("cannot be judged here: repeats spread over more"),
+        "{}",
+        conclusion.here
+    );
 }
 
 #[test]
 fn without_a_network_card_it_is_said_why_it_is_not_the_limit() {
-    let here = &conclude(&sources(), true)[4].here;
+    let here = &conclude(&sources(), true)[5].here;
     assert!(here.starts_with("cannot be judged here: both ends are on one host"), "{here}");
     let mut points = sources();
-    assert_eq!(conclude(&points, false)[4].agreement, Agreement::Differs, "nothing was idle");
+    assert_eq!(conclude(&points, false)[5].agreement, Agreement::Differs, "nothing was idle");
     points[2].runs[2].processors.as_mut().unwrap().idle = 50.0;
-    let between_hosts = &conclude(&points, false)[4];
+    let between_hosts = &conclude(&points, false)[5];
     assert_eq!(between_hosts.agreement, Agreement::NotMeasured, "idle processors say nothing of the card");
     assert!(
         between_hosts.here.contains("how busy the network card was is not read"),
@@ -69,7 +106,7 @@ fn where_the_senders_were_the_limit_nothing_is_concluded() {
         conclusions[0].here,
         "cannot be judged here: next to nothing was lost, the senders were the limit"
     );
-    assert!(conclusions[3].here.contains("one process lost next to nothing"));
+    assert!(conclusions[4].here.contains("one process lost next to nothing"));
 }
 
 #[test]
@@ -78,4 +115,14 @@ fn the_sources_figures_are_found_by_their_point() {
     assert_eq!(figure(SharedThreads, 2, 1).unwrap().cpu_percent, Some(150.0));
     assert_eq!(figure(OwnProcesses, 8, 100).unwrap().cpu_percent, None);
     assert_eq!(figure(SharedThreads, 4, 1), None);
+}
+
+#[test]
+fn the_report_has_its_published_form() {
+    let facts = vec![Conclusion::not_judged("a fact", "it was not tried")];
+    let it = assemble(Reproduction::begin("002", Grid::Short), &example(), facts);
+    check_against_schema(&it, include_str!("../../../../../docs/formats/bench-capacity.schema.json"));
+    assert_eq!((it.table.len(), it.conclusions.len()), (2 * FIGURES.len(), 6 + 1));
+    let measured = it.table.iter().filter(|line| line.here.is_some()).count();
+    assert_eq!(measured, 2 * 4, "four of the source's points, two figures each");
 }

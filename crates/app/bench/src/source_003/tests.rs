@@ -1,17 +1,16 @@
 //! What is concluded from measurements whose answer is known.
 
 use super::*;
+use crate::report::check_against_schema;
 
 /// A path over which each message of one byte takes so long there and back, the largest so long, and so many bits a second go in
 /// one stream and in several. Units: microseconds, bits a second.
 fn found(mtu: Option<u32>, small: u64, large: u64, rates: (f64, f64)) -> Found {
     let row = |rate: f64| Some(Row { median: rate, min: rate, max: rate, ..Row::example() });
-    Found {
-        mtu,
-        pingpong: Some(pingpong::report_of(&["reno", "cubic"], &[(1, small), (LARGEST, large)])),
-        one_stream: row(rates.0),
-        streams: row(rates.1),
-    }
+    let mut pingpong = pingpong::report_of(&["reno", "cubic"], &[(1, small), (LARGEST, large)]);
+    // Three repeats, all alike.
+    pingpong.end.rows.iter_mut().for_each(|row| (row.min, row.max, row.runs) = (row.median, row.median, 3));
+    Found { mtu, pingpong: Some(pingpong), one_stream: row(rates.0), streams: row(rates.1) }
 }
 
 fn agreements(found: &[Found]) -> Vec<Agreement> {
@@ -43,6 +42,21 @@ fn a_path_like_the_documents_agrees_with_it() {
 fn a_path_on_which_nothing_helps_differs() {
     let all = [found(Some(1_500), 20, 40_000, (1e9, 1e9)), found(Some(9_000), 90, 41_000, (1e9, 0.9e9))];
     assert_eq!(agreements(&all)[..3], [Agreement::Differs; 3]);
+}
+
+#[test]
+fn what_repeats_spread_over_is_neither_agreement_nor_difference() {
+    let mut all =
+        [found(Some(1_500), 20_000, 55_000, (1e9, 3e9)), found(Some(9_000), 20_100, 33_000, (2e9, 4e9))];
+    for it in &mut all {
+        let rows = it.pingpong.iter_mut().flat_map(|it| &mut it.end.rows).chain(&mut it.streams);
+        rows.for_each(|row| (row.min, row.max) = (row.median / 4.0, row.median * 4.0));
+    }
+    let conclusions = conclusions(&all);
+    for conclusion in &conclusions[..3] {
+        assert_eq!(conclusion.agreement, Agreement::NotMeasured, "{conclusion:?}");
+        assert!(conclusion.here.contains("spread over more"), "{}", conclusion.here);
+    }
 }
 
 #[test]
@@ -82,4 +96,23 @@ fn both_grids_are_in_order_and_the_full_one_is_as_long_as_the_documents() {
         assert_eq!(throughput_options(grid, STREAMS).check(), Ok(()));
     }
     assert_eq!(throughput_options(Grid::Full, 1).duration, Duration::from_secs(60));
+}
+
+#[test]
+fn the_report_has_its_published_form() {
+    let controls = controls();
+    let mut it = Measuring {
+        grid: Grid::Short,
+        congestion_controls: &controls,
+        found: vec![found(Some(1_500), 20, 40_000, (1e9, 1e9))],
+        report: Reproduction::begin("003", Grid::Short),
+        broken_off: false,
+    };
+    let pingpong = it.found[0].pingpong.clone().unwrap();
+    it.report.measured("ping-pong", &pingpong, &pingpong.end.rows, &pingpong.end.noise);
+    let refused = it.lay("one TCP stream", None, &mut |_| Err("no way there".to_owned()));
+    assert!(refused.is_none());
+    let it = it.end(false);
+    check_against_schema(&it, include_str!("../../../../../docs/formats/bench-pingpong.schema.json"));
+    assert_eq!((it.state, it.parts.len(), it.counts().0), (State::BrokenOff, 2, 1));
 }

@@ -9,7 +9,8 @@ use crate::throughput::Rate;
 const HEADER: &str = "send_buffer_bytes,receive_buffer_bytes,payload_bytes,target_bits_per_second,\
                       target_packets_per_second,burn_percent,run,sent_bits_per_second,received_bits_per_second,\
                       sent,received,receiver_socket_buffer,lost_elsewhere,unexplained,lost_percent,burned_cpu_percent,\
-                      client_cpu_percent,server_cpu_percent,highest_bits_per_second,trouble\n";
+                      client_cpu_percent,server_cpu_percent,highest_bits_per_second,granted_send_buffer_bytes,\
+                      granted_receive_buffer_bytes,trouble\n";
 
 pub(super) fn table(report: &Report) -> String {
     let mut table = HEADER.to_owned();
@@ -31,7 +32,7 @@ fn write_run(table: &mut String, point: &Point, index: usize, run: &Run) {
     let elsewhere = account.zip(in_buffer).map(|(it, here)| it.lost.values().sum::<u64>() - here);
     let _ = writeln!(
         table,
-        "{},{},{},{},{},{},{index},{},{},{},{},{},{},{},{},{},{},{},{},{}",
+        "{},{},{},{},{},{},{index},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}",
         cell(point.send_buffer_bytes),
         cell(point.receive_buffer_bytes),
         point.payload_bytes,
@@ -50,6 +51,8 @@ fn write_run(table: &mut String, point: &Point, index: usize, run: &Run) {
         run.client_cpu_percent,
         cell(run.server_cpu_percent),
         cell(point.highest.map(|found| found.bits_per_second)),
+        cell(run.send_buffer_bytes),
+        cell(run.receive_buffer_bytes),
         text(run.trouble.as_deref().unwrap_or("")),
     );
 }
@@ -68,7 +71,7 @@ mod tests {
         assert_eq!(cells, vec![HEADER.trim().split(',').count(); 1 + 8 * 3]);
         assert_eq!(
             table.lines().nth(4).unwrap(),
-            ",,64,0,,50,0,100000000,0,100000,0,100000,0,0,100,98,90,60,,"
+            ",,64,0,,50,0,100000000,0,100000,0,100000,0,0,100,98,90,60,,106496,106496,"
         );
     }
 }

@@ -7,6 +7,7 @@ use probe::Summary;
 use super::report::{Point, Report};
 use super::table;
 use crate::report::chart::{self, Axis, COLOURS, Chart, Series};
+use crate::throughput::Found;
 
 /// Over what is drawn.
 #[derive(Clone, Copy)]
@@ -28,7 +29,7 @@ const OVERS: [Over; 2] = [
     Over {
         title: "Throughput over the receive buffer",
         axis: "receive buffer [B]",
-        of: |point| point.receive_buffer_bytes,
+        of: |point| point.receive_buffer_bytes.map(|asked| point.granted_receive_buffer().unwrap_or(asked)),
         line: |point| format!("{} B, {}, send {}", point.payload_bytes, rate(point), table::cells(point)[2]),
     },
 ];
@@ -66,8 +67,9 @@ fn throughput(over: Over, burn: f64, points: &[&Point]) -> Chart {
             points.iter().copied().filter(|point| (over.line)(point) == line).collect();
         if on_line.iter().any(|point| point.highest.is_some()) {
             let highest = |point: &Point| {
-                let found = point.highest?.bits_per_second as f64 / 1e6;
-                Some([found; 3])
+                // Where no rate held there is none to draw: 0 would be one.
+                let found = point.highest.filter(|it| it.found != Found::Nothing)?;
+                Some([found.bits_per_second as f64 / 1e6; 3])
             };
             series.push(one(over, &on_line, format!("highest, {line}"), index, highest));
         } else {
@@ -147,6 +149,7 @@ fn scaled(summary: &Summary, by: f64) -> [f64; 3] {
 mod tests {
     use super::*;
     use crate::sweep::report::tests::{example, point};
+    use crate::throughput::LossFreeFound;
 
     #[test]
     fn with_and_without_load_stand_beside_each_other_and_a_line_has_all_its_points() {
@@ -167,6 +170,19 @@ mod tests {
         assert_eq!(names[3], "received, max, buffers system/1.00 MiB");
         assert!(charts[0].series.iter().all(|series| series.points.len() == 2));
         assert_eq!(charts[1].series[0].points.iter().map(|it| it.y).collect::<Vec<_>>(), [50.0, 1.0]);
+    }
+
+    #[test]
+    fn where_no_rate_held_none_is_drawn() {
+        let found = |found, bits_per_second| {
+            Some(LossFreeFound { found, bits_per_second, limit: 9, step: 1, confirmations: 3 })
+        };
+        let mut report = example();
+        report.points = vec![point(64, None, 0.0, 9), point(256, None, 0.0, 3)];
+        report.points[0].highest = found(Found::Nothing, 0);
+        report.points[1].highest = found(Found::Largest, 5_000_000);
+        let series = &charts(&report)[0].series[0];
+        assert_eq!(series.points.iter().map(|it| (it.x, it.y)).collect::<Vec<_>>(), [(256.0, 5.0)]);
     }
 
     #[test]

@@ -32,6 +32,10 @@ pub struct Options {
     pub repeats: u32,
     /// Look for the highest rate, up to each of the rates, at which less is lost than this.
     pub loss_below: Option<LossBelow>,
+    /// Datagrams leave in trains (`UDP_SEGMENT`).
+    pub gso: bool,
+    /// Trains are received in one piece (`UDP_GRO`).
+    pub gro: bool,
 }
 
 /// What a search for a rate is satisfied with.
@@ -68,6 +72,9 @@ pub enum OptionsError {
     /// There are too many points.
     #[error("the grid has {0} points, more than {MOST_POINTS}\nname fewer buffers, payloads, rates or loads")]
     TooMany(u128),
+    /// Threads for a load that nobody asked for.
+    #[error("--burn-workers has no effect without a load\nadd --burn 50%, or leave it out")]
+    WorkersWithoutLoad,
     /// A point of the grid cannot be measured.
     #[error("a point of the grid cannot be: {0}")]
     Point(#[from] throughput::OptionsError),
@@ -86,6 +93,8 @@ impl Default for Options {
             duration: Duration::from_secs(1),
             repeats: 3,
             loss_below: None,
+            gso: false,
+            gro: false,
         }
     }
 }
@@ -111,6 +120,9 @@ impl Options {
         let points = lists.iter().map(|(_, len)| *len as u128).product();
         if points > MOST_POINTS {
             return Err(OptionsError::TooMany(points));
+        }
+        if self.burn_workers.is_some() && self.burns_ppm.iter().all(|ppm| *ppm == 0) {
+            return Err(OptionsError::WorkersWithoutLoad);
         }
         for place in self.places() {
             self.flow(&place).check()?;
@@ -151,7 +163,7 @@ impl Options {
         let load = Load { share_ppm: place.burn_ppm, workers: self.burn_workers };
         throughput::Options {
             protocol: Protocol::Udp,
-            rate: Some(place.rate),
+            rate: Some(self.rate_of_flow(place)),
             payload_bytes: Some(place.payload),
             send_buffer_bytes: place.send_buffer,
             buffer_bytes: place.receive_buffer,
@@ -159,7 +171,17 @@ impl Options {
             interval: self.duration,
             repeats: self.repeats,
             load: (place.burn_ppm > 0).then_some(load),
+            gso: self.gso,
+            gro: self.gro,
             ..throughput::Options::default()
+        }
+    }
+
+    /// Returns how fast a flow is sent. A search goes by bits a second, however its limit was written.
+    fn rate_of_flow(&self, place: &Place) -> Rate {
+        match self.loss_below {
+            Some(_) => Rate::Bits(place.rate.bits_per_second(place.payload)),
+            None => place.rate,
         }
     }
 
@@ -215,5 +237,26 @@ mod tests {
         assert!(search.check().unwrap_err().to_string().contains("needs its limit"));
         let limited = Options { rates: vec![Rate::Bits(1_000_000)], ..search };
         assert_eq!(limited.check(), Ok(()));
+        let workers =
+            |burn| Options { burn_workers: Some(2), burns_ppm: vec![0, burn], ..Options::default() };
+        assert_eq!(workers(0).check(), Err(OptionsError::WorkersWithoutLoad));
+        assert_eq!(workers(1).check(), Ok(()));
+    }
+
+    #[test]
+    fn a_limit_in_datagrams_is_one_in_bits_for_a_search_and_trains_are_passed_on() {
+        let below = LossBelow { most_ppm: 1_000, step: None };
+        let options = Options {
+            rates: vec![Rate::Units(1_000)],
+            payloads: vec![100],
+            loss_below: Some(below),
+            gro: true,
+            ..Options::default()
+        };
+        let flow = options.flow(&options.places()[0]);
+        assert_eq!((flow.rate, flow.gso, flow.gro), (Some(Rate::Bits(800_000)), false, true));
+        assert_eq!(options.check(), Ok(()));
+        let plain = Options { loss_below: None, ..options };
+        assert_eq!(plain.flow(&plain.places()[0]).rate, Some(Rate::Units(1_000)));
     }
 }

@@ -57,6 +57,10 @@ pub struct Settings {
     /// Up to which part of the datagrams may be lost where the highest rate was looked for, in millionths; null where
     /// it was not.
     pub loss_below_ppm: Option<u32>,
+    /// Whether datagrams were to leave in trains; where they could not, a note says so.
+    pub gso: bool,
+    /// Whether trains were to be received in one piece; likewise.
+    pub gro: bool,
 }
 
 /// One point of the grid.
@@ -91,6 +95,10 @@ pub struct Run {
     pub received_bits_per_second: Option<f64>,
     /// What became of all that was sent; null if the receiver could not tell.
     pub account: Option<Account>,
+    /// What the kernel granted of the send buffer, before it doubles it; null if the sender could not tell.
+    pub send_buffer_bytes: Option<u64>,
+    /// The same of the receive buffer.
+    pub receive_buffer_bytes: Option<u64>,
     /// How much of a processor the client kept busy, in percent.
     pub client_cpu_percent: f64,
     /// The same of the server, without the load that was put on; null if it could not tell.
@@ -108,12 +116,14 @@ pub struct Run {
 
 impl Run {
     fn of(report: &throughput::Report, run: &throughput::RunReport) -> Self {
-        let mut flows = report.end.streams.iter().filter(|flow| flow.run == run.run);
+        let flow = report.end.streams.iter().find(|flow| flow.run == run.run);
         let rate = |figures: Option<Figures>| figures.map(|it| it.bits_per_second);
         Self {
             sent_bits_per_second: rate(run.sums.sum_sent),
             received_bits_per_second: rate(run.sums.sum_received),
-            account: flows.next().and_then(|flow| flow.account.clone()),
+            account: flow.and_then(|flow| flow.account.clone()),
+            send_buffer_bytes: flow.and_then(|flow| flow.send_buffer_bytes),
+            receive_buffer_bytes: flow.and_then(|flow| flow.receive_buffer_bytes),
             client_cpu_percent: run.client_cpu_percent,
             server_cpu_percent: run.server_cpu_percent,
             burned: run.burned,
@@ -152,6 +162,18 @@ impl Point {
         };
         point.noise = point.judge_noise(report.start.same_host);
         point
+    }
+
+    /// Returns what the kernel granted of the receive buffer: the least in any run; `None` if no run could tell.
+    #[must_use]
+    pub fn granted_receive_buffer(&self) -> Option<u64> {
+        self.runs.iter().filter_map(|run| run.receive_buffer_bytes).min()
+    }
+
+    /// Returns the same of the send buffer.
+    #[must_use]
+    pub fn granted_send_buffer(&self) -> Option<u64> {
+        self.runs.iter().filter_map(|run| run.send_buffer_bytes).min()
     }
 
     /// Returns median and spread of what was handed over a second, in bits.
@@ -201,10 +223,10 @@ impl Point {
         )
     }
 
-    fn rows(&self) -> Vec<Row> {
+    fn rows(&self, system: &str) -> Vec<Row> {
         let case = self.case();
         let row = |metric: &str, unit: &str, of: fn(&Run) -> Option<f64>| {
-            let names = RowNames { bench: "sweep", case: &case, system: "udp", metric, unit };
+            let names = RowNames { bench: "sweep", case: &case, system, metric, unit };
             let whole = self.runs.iter().filter(|run| run.trouble.is_none());
             Row::of(names, &whole.filter_map(of).collect::<Vec<_>>())
         };
@@ -225,7 +247,7 @@ impl Point {
         let mut noise = Elsewhere::most(elsewhere).disturbances(same_host);
         noise.extend(spreads(
             "rates",
-            self.rows().iter().filter(|row| row.metric == "received_bits_per_second"),
+            self.rows("udp").iter().filter(|row| row.metric == "received_bits_per_second"),
         ));
         let troubles = self.runs.iter().filter_map(|run| run.trouble.as_ref());
         noise.extend(troubles.map(|trouble| format!("a run is not whole: {trouble}")));
@@ -293,8 +315,8 @@ impl Builder {
     }
 
     pub(super) fn finish(mut self, was_interrupted: bool) -> Report {
-        let report = &mut self.report;
-        report.rows = report.points.iter().flat_map(Point::rows).collect();
+        let (report, system) = (&mut self.report, self.settings.system());
+        report.rows = report.points.iter().flat_map(|point| point.rows(&system)).collect();
         report.end.close(State::of(self.is_broken_off, was_interrupted));
         self.report
     }
@@ -320,6 +342,13 @@ impl Report {
 }
 
 impl Settings {
+    /// Names what was measured, in a row of figures: with trains it is another system.
+    fn system(&self) -> String {
+        let techniques = [(self.gso, "+gso"), (self.gro, "+gro")];
+        let named = techniques.into_iter().filter(|(is_on, _)| *is_on).map(|(_, name)| name);
+        ["udp"].into_iter().chain(named).collect()
+    }
+
     fn of(options: &Options) -> Self {
         let bytes = |all: &[Option<usize>]| all.iter().map(|bytes| bytes.map(|it| it as u64)).collect();
         Self {
@@ -332,6 +361,8 @@ impl Settings {
             duration: options.duration.as_secs_f64(),
             repeats: options.repeats,
             loss_below_ppm: options.loss_below.map(|below| below.most_ppm),
+            gso: options.gso,
+            gro: options.gro,
         }
     }
 }

@@ -5,6 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use super::options::{Options, OptionsError, Place};
 use super::report::{Builder, Report};
 use crate::control::Patience;
+use crate::host;
 use crate::report::{State, Watch};
 use crate::throughput::{self, Interval, RunReport, Start, ThroughputError};
 
@@ -66,7 +67,9 @@ fn measure_point(
     patience: Patience,
     watch: &mut PassingOn<'_>,
 ) -> Result<throughput::Report, ThroughputError> {
-    let flow = throughput::Options { from, ..options.flow(place) };
+    // One that was not asked for is the system's, whatever is asked for at the other end.
+    let send_buffer_bytes = place.send_buffer.or_else(host::send_buffer_default);
+    let flow = throughput::Options { from, send_buffer_bytes, ..options.flow(place) };
     throughput::measure(&flow, options.search(place)?.as_ref(), server, patience, watch)
 }
 

@@ -6,14 +6,13 @@ use probe::Summary;
 
 use super::report::{Point, Report, Settings};
 use crate::report::words;
-use crate::throughput::Rate;
+use crate::throughput::{Found, LossFreeFound, Rate};
 
 /// What marks a noisy point.
 const NOISY: &str = "~";
 
 /// What is shown of a point.
 pub(super) fn cells(point: &Point) -> [String; 9] {
-    let buffer = |bytes: Option<u64>| bytes.map_or("system".to_owned(), |it| words::bytes(it as f64));
     let text = |summary: Option<Summary>, write: &dyn Fn(f64) -> String| {
         summary.map_or_else(String::new, |it| write(it.median))
     };
@@ -23,14 +22,14 @@ pub(super) fn cells(point: &Point) -> [String; 9] {
         .map_or_else(String::new, |it| format!("({} – {})", words::rate(it.min), words::rate(it.max)));
     let percent = |value: f64| format!("{value:.3} %");
     let received = match point.highest {
-        Some(found) => found.in_words(),
+        Some(found) => format!("{noisy}{}", highest(&found)),
         None => format!("{noisy}{}", text(point.received(), &words::rate)),
     };
     [
         format!("{} B", point.payload_bytes),
         rate(point.rate),
-        buffer(point.send_buffer_bytes),
-        buffer(point.receive_buffer_bytes),
+        buffer(point.send_buffer_bytes, point.granted_send_buffer()),
+        buffer(point.receive_buffer_bytes, point.granted_receive_buffer()),
         text(point.burned_percent(), &|value| format!("{value:.0} %")),
         text(point.sent(), &words::rate),
         received,
@@ -87,6 +86,30 @@ impl fmt::Display for Report {
     }
 }
 
+/// Names a buffer by what was asked for, and what the kernel gave if that was less.
+#[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
+pub(super) fn buffer(asked: Option<u64>, granted: Option<u64>) -> String {
+    let bytes = |bytes: u64| words::bytes(bytes as f64);
+    match (asked, granted) {
+        (None, _) => "system".to_owned(),
+        (Some(asked), Some(granted)) if granted < asked => {
+            format!("{} of {}", bytes(granted), bytes(asked))
+        }
+        (Some(asked), _) => bytes(asked),
+    }
+}
+
+/// Says what a search found. Up to which loss a rate was to hold is told for the whole grid.
+#[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
+fn highest(found: &LossFreeFound) -> String {
+    let rate = |bits: u64| words::rate(bits as f64);
+    match found.found {
+        Found::Nothing => format!("none from {}", rate(found.step)),
+        Found::Largest => format!("highest {}", rate(found.bits_per_second)),
+        Found::Limit => format!("≥ {}", rate(found.bits_per_second)),
+    }
+}
+
 /// Writes the account of all runs of a point.
 pub(super) fn account(point: &Point) -> String {
     let accounts: Vec<_> = point.runs.iter().filter_map(|run| run.account.clone()).collect();
@@ -104,15 +127,57 @@ impl Settings {
             (_, Some(workers)) => format!("load put on by {}", words::counted(workers, "thread")),
         };
         let search = self.loss_below_ppm.map_or_else(String::new, |ppm| {
-            format!("; the highest rate at which at most {} % is lost", f64::from(ppm) / 10_000.0)
+            format!(
+                "; the highest rate at which at most {} % is lost, ≥ where the limit held",
+                f64::from(ppm) / 10_000.0
+            )
         });
-        format!("UDP, {} of {} s each, {burn}{search}", words::counted(self.repeats, "run"), self.duration)
+        let trains = match (self.gso, self.gro) {
+            (false, false) => "",
+            (true, false) => " in trains (--gso)",
+            (false, true) => ", trains received in one piece (--gro)",
+            (true, true) => " in trains, received in one piece (--gso, --gro)",
+        };
+        format!(
+            "UDP{trains}, {} of {} s each, {burn}{search}",
+            words::counted(self.repeats, "run"),
+            self.duration
+        )
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use crate::sweep::report::tests::example;
+    use super::*;
+    use crate::sweep::report::tests::{example, point};
+
+    #[test]
+    fn a_search_that_allows_loss_does_not_say_without_loss() {
+        let mut found = LossFreeFound {
+            found: Found::Largest,
+            bits_per_second: 90_000_000,
+            limit: 100_000_000,
+            step: 1_000_000,
+            confirmations: 3,
+        };
+        let shown = |found: LossFreeFound| {
+            let [.., highest, _, lost] = cells(&Point { highest: Some(found), ..point(64, None, 0.0, 50) });
+            (highest, lost)
+        };
+        assert_eq!(shown(found), ("highest 90.0 Mbit/s".to_owned(), "0.050 %".to_owned()));
+        found.found = Found::Limit;
+        assert_eq!(shown(found).0, "≥ 90.0 Mbit/s");
+        found.found = Found::Nothing;
+        assert_eq!(shown(found).0, "none from 1.00 Mbit/s");
+    }
+
+    #[test]
+    fn a_buffer_that_the_kernel_clamped_is_told_as_it_is() {
+        assert_eq!(buffer(None, Some(106_496)), "system");
+        assert_eq!(buffer(Some(8 << 20), Some(8 << 20)), "8.00 MiB");
+        assert_eq!(buffer(Some(8 << 20), Some(212_992)), "208 KiB of 8.00 MiB");
+        assert_eq!(buffer(Some(8 << 20), None), "8.00 MiB");
+    }
 
     #[test]
     fn a_row_says_what_was_asked_for_what_was_found_and_what_the_load_really_was() {

@@ -88,7 +88,7 @@ impl<'a> Client<'a> {
         mut connection: Connection,
         server: HostState,
     ) -> Result<Self, ControlError> {
-        let client = HostState::look(connection.local_address().ip());
+        let client = HostState::look_towards(connection.local_address().ip(), connection.peer_address());
         let mtus = [&client, &server].into_iter().filter_map(|host| Some(host.interface.as_ref()?.mtu_bytes));
         let more_headers = if connection.peer_address().is_ipv6() { MORE_HEADERS_OF_IPV6_BYTES } else { 0 };
         let unit_bytes = options.unit_bytes(mtus.min().map(|mtu| mtu.saturating_sub(more_headers)));

@@ -122,6 +122,9 @@ pub(super) struct FlowResult {
     /// Units that a stall of the sender kept from being sent.
     pub(super) skipped: u64,
     pub(super) congestion_control: Option<String>,
+    /// What the kernel granted of this end's socket buffer, before it doubles it.
+    #[serde(default)]
+    pub(super) buffer_bytes: Option<u64>,
     /// What became of all of it; at receivers only.
     pub(super) account: Option<Account>,
 }

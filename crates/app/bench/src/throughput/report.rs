@@ -15,6 +15,7 @@ use super::message::{Account, Count, FlowKey, FlowResult, Live, SideResult, Unit
 use super::options::{Fragments, Options, Protocol, Rate, Way, Ways};
 use super::{csv, figure, page};
 use crate::burn::Burned;
+use crate::day_clock::Moment;
 use crate::drawing::FigureError;
 use crate::host;
 use crate::host_state::HostState;
@@ -185,6 +186,10 @@ pub struct FlowReport {
     pub remote: Option<SocketAddr>,
     /// The congestion control of TCP's sender.
     pub congestion: Option<String>,
+    /// What the kernel granted of the sender's buffer, before it doubles it; null where that is not known.
+    pub send_buffer_bytes: Option<u64>,
+    /// The same of the receiver's.
+    pub receive_buffer_bytes: Option<u64>,
     /// What the sender saw; null if it could not tell.
     pub sender: Option<Figures>,
     /// What the receiver saw; null if it could not tell.
@@ -315,6 +320,7 @@ pub(super) struct Builder {
     before: Vec<(FlowKey, Count, u64)>,
     marks: Vec<Duration>,
     broken_off: bool,
+    began: Moment,
     report: Report,
 }
 
@@ -349,6 +355,7 @@ impl Builder {
             before: Vec::new(),
             marks: options.marks(),
             broken_off: false,
+            began: Moment::now(),
             report,
         }
     }
@@ -544,6 +551,7 @@ impl Builder {
     }
 
     pub(super) fn finish(mut self, was_interrupted: bool) -> Report {
+        self.began.step_in_words(&Moment::now()).into_iter().for_each(|note| self.note(note));
         let end = &mut self.report.end;
         end.time_ns = clock::wall().as_nanos();
         end.state = State::of(self.broken_off, was_interrupted);
@@ -565,6 +573,8 @@ fn flow_reports(builder: &Builder, run: u32, all: &[&FlowResult]) -> Vec<FlowRep
         local: sender.map(|it| it.local),
         remote: sender.and_then(|it| it.remote).or(receiver.map(|it| it.local)),
         congestion: sender.and_then(|it| it.congestion_control.clone()),
+        send_buffer_bytes: sender.and_then(|it| it.buffer_bytes),
+        receive_buffer_bytes: receiver.and_then(|it| it.buffer_bytes),
         sender: sender.and_then(|it| builder.figures_at_end(it)),
         receiver: receiver.and_then(|it| builder.figures_at_end(it)),
         account: receiver.and_then(|it| it.account.clone()),

@@ -146,6 +146,7 @@ impl Side {
         let latest = self.start + self.run_time + GRACE;
         loop {
             self.pass_marks(connection, partner)?;
+            self.processor.look();
             if partner.is_wanted_to_end() && !self.is_stopping {
                 self.stop();
                 connection.say(&Word::Stop)?;
@@ -270,6 +271,7 @@ impl Side {
                         measured_ns: measured(measured_from, last.map_or(elapsed, |last| last.since(start))),
                         skipped,
                         congestion_control: flow.congestion_control,
+                        buffer_bytes: flow.buffer_bytes,
                         account,
                     });
                 }

@@ -122,6 +122,8 @@ pub(super) struct Flow {
     pub(super) local: SocketAddr,
     pub(super) remote: Option<SocketAddr>,
     pub(super) congestion_control: Option<String>,
+    /// What the kernel granted of its socket buffer, before it doubles it; none where that is not told.
+    pub(super) buffer_bytes: Option<u64>,
     /// What is to be known of it, such as clamped buffers.
     pub(super) notes: Vec<String>,
     pub(super) end: FlowEnd,
@@ -293,6 +295,11 @@ pub(super) fn of(protocol: Protocol) -> &'static dyn Transport {
 /// Returns the note on a buffer that the kernel clamped.
 fn said_if_clamped(buffer: sys::Buffer) -> Option<String> {
     buffer.clamped().then(|| buffer.to_string())
+}
+
+/// Returns what the kernel granted of a buffer, in the terms in which it is asked for.
+const fn granted_bytes(buffer: sys::Buffer) -> u64 {
+    buffer.effective_bytes / 2
 }
 
 #[cfg(test)]

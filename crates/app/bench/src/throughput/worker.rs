@@ -42,6 +42,7 @@ pub(super) struct Description {
     pub(super) local: std::net::SocketAddr,
     pub(super) remote: Option<std::net::SocketAddr>,
     pub(super) congestion_control: Option<String>,
+    pub(super) buffer_bytes: Option<u64>,
     pub(super) notes: Vec<String>,
 }
 
@@ -70,7 +71,7 @@ struct Shared {
 impl Worker {
     /// Starts the thread of a flow, on a processor if one is named.
     pub(super) fn start(flow: Flow, timetable: Timetable, cpu: Option<usize>) -> std::io::Result<Self> {
-        let Flow { key, local, remote, congestion_control, notes, end } = flow;
+        let Flow { key, local, remote, congestion_control, buffer_bytes, notes, end } = flow;
         let shared = Arc::new(Shared::default());
         let theirs = Arc::clone(&shared);
         let thread = std::thread::Builder::new().name("flow".to_owned()).spawn(move || {
@@ -84,7 +85,11 @@ impl Worker {
                 FlowEnd::Receive(end) => receive(end, timetable.end, &theirs),
             }
         })?;
-        Ok(Self { flow: Description { key, local, remote, congestion_control, notes }, shared, thread })
+        Ok(Self {
+            flow: Description { key, local, remote, congestion_control, buffer_bytes, notes },
+            shared,
+            thread,
+        })
     }
 
     pub(super) fn is_sender(&self) -> bool {

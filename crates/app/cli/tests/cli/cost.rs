@@ -108,4 +108,7 @@ fn what_cannot_be_is_refused_with_the_way_out() {
     );
     assert!(refusal(&["-b", "0"]).contains("-b in bits a second must be from 1"));
     assert!(refusal(&["--transports", "sctp"]).contains("udp, tcp, stream"));
+    let output = run(&["bench", "reproduce", "003", "--netns", "--mtu", "9000"]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.code() == Some(2) && said.contains("MTUs of its own"), "{output:?}");
 }

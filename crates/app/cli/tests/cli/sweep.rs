@@ -42,20 +42,32 @@ fn every_combination_is_measured_and_its_load_is_told_as_it_was() {
         let burned = point.runs[0].burned;
         assert_eq!(burned.is_some(), point.burn_percent > 0.0, "{}", point.case());
         assert!(burned.is_none_or(|burned| burned.cpu_ns > 0 && burned.workers >= 1), "{burned:?}");
+        // What was granted is told: all of what was asked for here, which is no more than any host's limit.
+        let granted = point.granted_receive_buffer().unwrap();
+        assert!(
+            point.receive_buffer_bytes.is_none_or(|asked| asked == granted || granted < 1 << 18),
+            "{point:?}"
+        );
     }
-    assert!(report.start.as_ref().unwrap().same_host);
+    let sent_from: Vec<_> = report.points.iter().map(|point| point.granted_send_buffer()).collect();
+    assert!(sent_from.iter().all(|granted| *granted == sent_from[0]), "the system's: {sent_from:?}");
+    let start = report.start.as_ref().unwrap();
+    assert!(
+        start.same_host && start.client.path_mtu_bytes.is_some() && start.server.path_mtu_bytes.is_some()
+    );
 }
 
 #[test]
 fn a_search_ends_with_a_rate_at_which_no_more_was_lost_than_allowed() {
     let grid = ["--payloads", "500", "--loss-below", "1%", "--rates", "2M", "--step", "1M"];
-    let arguments = [&SHORT[..6], &["--json"], &grid].concat();
+    let arguments = [&SHORT[..6], &["--json", "--gso", "--gro"], &grid].concat();
     let (report, code) = report(&arguments);
     assert_eq!(code, Some(0));
     check_accounts(&report);
     let point = &report.points[0];
     let found = point.highest.unwrap();
     assert!(found.bits_per_second <= 2_000_000 && found.limit == 2_000_000);
+    assert!(report.rows.iter().all(|row| row.system == "udp+gso+gro"), "{:?}", report.rows);
     assert!(point.runs.iter().all(|run| run.lost_percent().unwrap() <= 1.0), "{point:?}");
 }
 
@@ -79,4 +91,5 @@ fn files_stand_beside_the_report_and_what_cannot_be_is_refused() {
     assert!(refusal(&["--payloads", "65508"]).contains("not 65508"));
     assert!(refusal(&["--loss-below", "0.1%"]).contains("needs its limit"));
     assert!(refusal(&["--burn", "50%", "--burn-workers", "0"]).contains("--burn"));
+    assert!(refusal(&["--burn-workers", "2"]).contains("--burn-workers has no effect without a load"));
 }

@@ -8,7 +8,12 @@ use crate::throughput::{AccountState, Unit};
 
 /// A run of 1 Mbit sent and received in a second, by so much processor time of a processor of 2,000 MHz.
 fn run(number: u32, cpu_seconds: f64) -> Run {
-    let taken = Processor { cpu_seconds, mhz: Some(2_000.0), softirq_cpus: None };
+    let taken = Processor {
+        cpu_seconds,
+        mhz: Some(2_000.0),
+        mhz_source: Some(FrequencySource::Cpufreq),
+        ..Processor::default()
+    };
     let account = Account {
         unit: Unit::Datagrams,
         state: AccountState::Closed,
@@ -113,9 +118,27 @@ fn every_form_holds_every_run() {
 
 #[test]
 fn an_unknown_frequency_is_said_and_leaves_the_time_of_processors() {
-    let without =
-        Run { sender: Processor { mhz: None, ..run(0, 0.5).sender }, send_mhz_per_mbit: None, ..run(0, 0.5) };
+    let sender = Processor { mhz: None, mhz_source: None, ..run(0, 0.5).sender };
+    let without = Run { sender, send_mhz_per_mbit: None, ..run(0, 0.5) };
     let it = report(vec![measured(vec![without])], false);
     assert!(it.end.rows.is_empty());
     assert!(it.end.notes.iter().any(|note| note.contains("cpu_seconds")), "{:?}", it.end.notes);
+}
+
+#[test]
+fn a_frequency_that_changed_or_is_a_nominal_one_is_said_in_words() {
+    let notes = |least: f64, most: f64, source: FrequencySource| {
+        let sender = Processor {
+            least_mhz: Some(least),
+            most_mhz: Some(most),
+            mhz_source: Some(source),
+            ..run(0, 0.5).sender
+        };
+        report(vec![measured(vec![Run { sender, ..run(0, 0.5) }])], false).end.notes.join("|")
+    };
+    let steady = notes(2_000.0, 2_100.0, FrequencySource::Cpufreq);
+    assert!(!steady.contains("MHz") && !steady.contains("cpuinfo"), "{steady}");
+    let unsteady = notes(800.0, 3_000.0, FrequencySource::Cpufreq);
+    assert!(unsteady.contains("worked at 800 to 3000 MHz") && unsteady.contains("cpupower"), "{unsteady}");
+    assert!(notes(2_000.0, 2_000.0, FrequencySource::Cpuinfo).contains("what /proc/cpuinfo says"));
 }

@@ -24,6 +24,8 @@ pub(crate) fn run(sent: u64, lost: u64) -> Run {
             duplicates,
             unmatched,
         }),
+        send_buffer_bytes: Some(106_496),
+        receive_buffer_bytes: Some(106_496),
         client_cpu_percent: 90.0,
         server_cpu_percent: Some(60.0),
         burned: None,
@@ -42,13 +44,15 @@ pub(crate) fn point(
 ) -> Point {
     let burned = Burned { cpu_ns: 980_000_000, elapsed_ns: 1_000_000_000, workers: 2 };
     let burned = (burn_percent > 0.0).then_some(burned);
+    let granted = run(100_000, lost);
+    let receive_granted = receive_buffer_bytes.or(granted.receive_buffer_bytes);
     Point {
         send_buffer_bytes: None,
         receive_buffer_bytes,
         payload_bytes,
         rate: Rate::Bits(0),
         burn_percent,
-        runs: vec![Run { burned, ..run(100_000, lost) }; 3],
+        runs: vec![Run { burned, receive_buffer_bytes: receive_granted, ..granted }; 3],
         highest: None,
         noise: Vec::new(),
     }
@@ -74,6 +78,25 @@ fn every_point_has_a_row_for_each_figure_and_one_for_the_load_where_there_was_so
     assert_eq!((row.case.as_str(), row.median), ("64B/max/send system/receive system/burn 0%", 50.0));
     let burned = report.rows.iter().find(|row| row.metric == "burned_cpu_percent").unwrap();
     assert_eq!((burned.median, burned.runs), (98.0, 3));
+}
+
+#[test]
+fn with_trains_it_is_another_system() {
+    let of = |gso, gro| Settings::of(&Options { gso, gro, ..Options::default() }).system();
+    assert_eq!([of(false, false), of(true, false), of(true, true)], ["udp", "udp+gso", "udp+gso+gro"]);
+    let mut builder = Builder::new(&Options { gro: true, ..Options::default() });
+    builder.report.points.push(point(64, None, 0.0, 0));
+    assert!(builder.finish(false).rows.iter().all(|row| row.system == "udp+gro"));
+}
+
+#[test]
+fn the_least_that_was_granted_in_any_run_is_what_a_point_had() {
+    let mut point = point(64, Some(1 << 20), 0.0, 0);
+    assert_eq!(point.granted_receive_buffer(), Some(1 << 20));
+    point.runs[2].receive_buffer_bytes = Some(212_992);
+    assert_eq!(point.granted_receive_buffer(), Some(212_992));
+    point.runs.iter_mut().for_each(|run| run.receive_buffer_bytes = None);
+    assert_eq!((point.granted_receive_buffer(), point.granted_send_buffer()), (None, Some(106_496)));
 }
 
 #[test]

@@ -51,6 +51,7 @@ fn side(key: FlowKey, total: Count, omitted: Count, account: Option<Account>) ->
         measured_ns: Some(200_000_000),
         skipped: 0,
         congestion_control: None,
+        buffer_bytes: Some(106_496),
         account,
     };
     let used = Used { cpu_ns: 30_000_000, elapsed_ns: 300_000_000, elsewhere_cpus: Some(0.15) };

@@ -160,6 +160,7 @@ impl Sender {
             local: SocketAddr::new(task.local, 0),
             remote: Some(to),
             congestion_control: None,
+            buffer_bytes: None,
             notes: Vec::new(),
             end: FlowEnd::Send(Box::new(self)),
         }
@@ -263,6 +264,7 @@ impl Receiver {
             local: address,
             remote: None,
             congestion_control: None,
+            buffer_bytes: None,
             notes: Vec::new(),
             end: FlowEnd::Receive(Box::new(self)),
         }

@@ -3,12 +3,12 @@
 use std::net::SocketAddr;
 
 use probe::flow::{Delays, Stamp, stamps};
-use sys::{Interest, Poller, TcpAcceptor, TcpConnection, TcpOptions, clock};
+use sys::{Direction, Interest, Poller, TcpAcceptor, TcpConnection, TcpOptions, clock};
 use units::Instant;
 
 use super::{
     Arrived, Flow, FlowEnd, Listening, ReceiveEnd, Room, SendEnd, Task, Transport, TransportError,
-    said_if_clamped,
+    granted_bytes, said_if_clamped,
 };
 use crate::greeting::{Accepted, accept, greeting};
 use crate::throughput::message::{Account, AccountState, Count, End, FlowKey, Sent, Unit};
@@ -118,6 +118,9 @@ fn flow(task: &Task<'_>, key: FlowKey, connection: TcpConnection) -> Result<Flow
     poller.add(&connection, SOCKET, if sends { Interest::Write } else { Interest::Read })?;
     let (local, remote) = (connection.local_address(), connection.peer_address());
     let notes = connection.granted_buffers().iter().copied().filter_map(said_if_clamped).collect();
+    let of_this_end = if sends { Direction::Send } else { Direction::Receive };
+    let granted = connection.granted_buffers().iter().find(|buffer| buffer.direction == of_this_end);
+    let buffer_bytes = granted.copied().map(granted_bytes);
     let congestion_control = connection.congestion_control().ok();
     let (key, end): (_, FlowEnd) = if sends {
         (key, FlowEnd::Send(Box::new(Sender::new(task, key, connection, poller))))
@@ -125,7 +128,7 @@ fn flow(task: &Task<'_>, key: FlowKey, connection: TcpConnection) -> Result<Flow
         let key = FlowKey { receiver: Some(0), ..key };
         (key, FlowEnd::Receive(Box::new(Receiver::new(task, connection, poller))))
     };
-    Ok(Flow { key, local, remote: Some(remote), congestion_control, notes, end })
+    Ok(Flow { key, local, remote: Some(remote), congestion_control, buffer_bytes, notes, end })
 }
 
 /// A receiver reads at least so much at once, however small the pieces are that are sent.

@@ -15,8 +15,9 @@ use units::{Instant, WallTime};
 
 use super::{
     Arrived, Flow, FlowEnd, Listening, ReceiveEnd, Room, SendEnd, Task, Transport, TransportError,
-    said_if_clamped,
+    granted_bytes, said_if_clamped,
 };
+use crate::day_clock::{DayClock, Moment};
 use crate::refusal::stage_of;
 use crate::throughput::message::{Account, Count, FlowKey, Sent};
 use crate::throughput::options::Fragments;
@@ -24,7 +25,7 @@ use crate::throughput::options::Fragments;
 /// The poller's only descriptor.
 const SOCKET: u64 = 0;
 
-/// How far back a kernel's time stamp may lie and be believed: beyond it somebody has set the clock.
+/// How far back a kernel's time stamp may lie and be believed: no queue holds a datagram for longer.
 const OLDEST_ARRIVAL_NS: i64 = 1_000_000_000;
 
 pub(super) struct Udp;
@@ -170,6 +171,7 @@ impl Sender {
             local: self.socket.local_address(),
             remote: Some(self.to),
             congestion_control: None,
+            buffer_bytes: Some(granted_bytes(self.socket.granted_buffer())),
             notes: said_if_clamped(self.socket.granted_buffer()).into_iter().collect(),
             end: FlowEnd::Send(Box::new(self)),
         }
@@ -266,6 +268,7 @@ struct Receiver {
     poller: Poller,
     batch: ReceiveBatch,
     book: FlowReceiver,
+    day_clock: DayClock,
     /// Whether trains were to be received in one piece.
     is_to_take_trains: bool,
 }
@@ -294,6 +297,7 @@ impl Receiver {
             socket,
             poller,
             batch,
+            day_clock: DayClock::new(Moment::now()),
             is_to_take_trains: task.options.gro,
             book: FlowReceiver::new(task.run, key.flow(), Numbering::of_payload(task.unit_bytes)),
         })
@@ -305,6 +309,7 @@ impl Receiver {
             local: self.socket.local_address(),
             remote: None,
             congestion_control: None,
+            buffer_bytes: Some(granted_bytes(self.socket.granted_buffer())),
             notes: said_if_clamped(self.socket.granted_buffer()).into_iter().collect(),
             end: FlowEnd::Receive(Box::new(self)),
         }
@@ -322,9 +327,11 @@ impl Receiver {
 
     fn take_batch(&mut self) -> Result<bool, TransportError> {
         let received = self.socket.receive_batch(&mut self.batch)?;
-        let (now, wall) = clock::pair();
+        let moment = Moment::now();
+        let (is_believed, now) = (self.day_clock.is_believed(moment), moment.monotonic);
         for piece in self.batch.iter() {
-            let arrival = Arrival { host: arrival(now, wall, piece.kernel_time), reader: now };
+            let kernel_time = piece.kernel_time.filter(|_| is_believed);
+            let arrival = Arrival { host: arrival(now, moment.wall, kernel_time), reader: now };
             piece.datagrams().for_each(|datagram| self.book.accept(arrival, datagram));
         }
         Ok(received > 0)
@@ -370,8 +377,8 @@ impl ReceiveEnd for Receiver {
     }
 }
 
-/// Returns when a datagram arrived, on the monotonic clock: as long ago as the kernel's time says. A clock that was set
-/// in between is not believed.
+/// Returns when a datagram arrived, on the monotonic clock: as long ago as the kernel's time says, if that can be. Whether a
+/// clock was set in between is seen before ([`DayClock`]).
 fn arrival(now: Instant, wall: WallTime, kernel_time: Option<WallTime>) -> Instant {
     let age = kernel_time.map_or(0, |time| wall.nanos_since(time));
     let age = u64::try_from(age).ok().filter(|_| age <= OLDEST_ARRIVAL_NS).unwrap_or(0);

@@ -1,11 +1,10 @@
 //! `tallycast bench reproduce`: a document's measurements done again, its conclusions beside ours.
 
-use std::net::SocketAddr;
+use std::net::IpAddr;
 use std::time::Duration;
 
 use anyhow::bail;
-use bench::control::Patience;
-use bench::report::{Grid, Reproduction, State, Watch};
+use bench::report::{Ends, Grid, Reproduction, State, Watch};
 use bench::source_003::{self, Path};
 use bench::{Cable, Namespaces, source_000, source_001, source_002, source_004};
 use clap::{Args, ValueEnum};
@@ -65,13 +64,13 @@ enum Document {
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     let grid = if arguments.full { Grid::Full } else { Grid::Short };
     match arguments.document {
-        Document::Reliability => with_server(arguments, |server, watch| {
-            Ok(source_000::reproduce(grid, server, Patience::default(), watch)?)
-        }),
-        Document::Costs => costs(grid, arguments),
-        Document::Capacity => with_server(arguments, |server, watch| {
-            Ok(source_002::reproduce(grid, server, Patience::default(), watch)?)
-        }),
+        Document::Reliability => {
+            with_server(arguments, |ends, watch| Ok(source_000::reproduce(grid, ends, watch)))
+        }
+        Document::Costs => with_server(arguments, |ends, watch| Ok(source_001::measure(grid, ends, watch))),
+        Document::Capacity => {
+            with_server(arguments, |ends, watch| Ok(source_002::reproduce(grid, ends, watch)?))
+        }
         Document::LongPath => long_path(grid, arguments),
         Document::Exchange => {
             if !arguments.other_end.is_this_host() {
@@ -84,19 +83,14 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     }
 }
 
-fn costs(grid: Grid, arguments: &Arguments) -> anyhow::Result<Outcome> {
-    let report = arguments.handout.of(|watch| {
-        let scene = Scene::set(&arguments.other_end)?;
-        Ok(source_001::measure(grid, scene.server(), watch))
-    })?;
-    judge(&report)
-}
-
 /// Half of the time there and back of document 003.
 const DELAY: Duration = Duration::from_millis(10);
 
 fn long_path(grid: Grid, arguments: &Arguments) -> anyhow::Result<Outcome> {
     let end = &arguments.other_end;
+    if end.mtu().is_some() {
+        bail!("document 003 is measured with MTUs of its own, 1500 and 9000\nleave --mtu out");
+    }
     let controls = sys::tcp::available().unwrap_or_default();
     let report = arguments.handout.of(|watch| {
         // Namespaces that cannot be made are no reason to measure nothing, unless they were asked for.
@@ -116,11 +110,11 @@ fn long_path(grid: Grid, arguments: &Arguments) -> anyhow::Result<Outcome> {
 /// Does a document again that is measured with a server.
 fn with_server(
     arguments: &Arguments,
-    reproduce: impl FnOnce(SocketAddr, &mut dyn Watch) -> anyhow::Result<Reproduction>,
+    reproduce: impl FnOnce(Ends, &mut dyn Watch) -> anyhow::Result<Reproduction>,
 ) -> anyhow::Result<Outcome> {
     let report = arguments.handout.of(|watch| {
         let scene = Scene::set(&arguments.other_end)?;
-        reproduce(scene.server(), watch)
+        reproduce(Ends { server: scene.server(), from: arguments.other_end.bind }, watch)
     })?;
     judge(&report)
 }
@@ -136,6 +130,7 @@ fn judge(report: &Reproduction) -> anyhow::Result<Outcome> {
 /// A path of document 003.
 struct Place {
     scene: Scene,
+    from: Option<IpAddr>,
     notes: Vec<String>,
 }
 
@@ -153,18 +148,18 @@ impl Place {
                 )
             }
         };
-        Ok(Self { scene, notes: vec![note] })
+        Ok(Self { scene, from: None, notes: vec![note] })
     }
 
     fn of(end: &OtherEnd) -> anyhow::Result<Self> {
         let note = "this path is as it is: the document's had 20 ms there and back, and MTU 1500 and 9000";
-        Ok(Self { scene: Scene::set(end)?, notes: vec![note.to_owned()] })
+        Ok(Self { scene: Scene::set(end)?, from: end.bind, notes: vec![note.to_owned()] })
     }
 }
 
 impl Path for Place {
-    fn server(&self) -> SocketAddr {
-        self.scene.server()
+    fn ends(&self) -> Ends {
+        Ends { server: self.scene.server(), from: self.from }
     }
 
     fn notes(&self) -> Vec<String> {

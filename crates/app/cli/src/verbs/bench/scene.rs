@@ -37,6 +37,11 @@ impl OtherEnd {
         self.client.is_none() && self.bind.is_none() && !self.netns
     }
 
+    /// Returns the MTU that was asked for.
+    pub(super) const fn mtu(&self) -> Option<u32> {
+        self.mtu
+    }
+
     /// Tells whether two namespaces were asked for.
     pub(super) const fn is_netns(&self) -> bool {
         self.netns

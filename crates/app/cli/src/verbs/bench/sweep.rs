@@ -48,6 +48,12 @@ pub(crate) struct Arguments {
     /// How many threads do that work [default: one a processor]
     #[arg(long, value_name = "COUNT")]
     burn_workers: Option<u32>,
+    /// Let datagrams leave in trains, which the kernel handles in one piece (UDP_SEGMENT)
+    #[arg(long)]
+    gso: bool,
+    /// Receive trains of datagrams in one piece (UDP_GRO); drops are then counted in trains
+    #[arg(long)]
+    gro: bool,
     /// Look for the highest rate, up to each of --rates, at which no larger part is lost
     #[arg(long, value_name = "PART")]
     loss_below: Option<Probability>,
@@ -95,6 +101,8 @@ impl Arguments {
             duration: self.time,
             repeats: self.repeat,
             loss_below: self.loss_below.map(|most| LossBelow { most_ppm: ppm(most), step: step(smallest) }),
+            gso: self.gso,
+            gro: self.gro,
         }
     }
 }
