@@ -132,7 +132,10 @@ impl Subscriber {
             }
             let left = deadline.map_or(Duration::MAX, |it| it.saturating_duration_since(Instant::now()));
             if left.is_zero() {
-                return None;
+                // What has just come is there for whoever does not wait, too.
+                self.agent.as_ref()?.look_round();
+                self.pump();
+                return self.queue.pop_front();
             }
             self.wait(left);
         }

@@ -10,7 +10,7 @@ mod short_way;
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::sync::{Arc, Mutex, MutexGuard, mpsc};
+use std::sync::{Arc, Mutex, MutexGuard, TryLockError, mpsc};
 
 use cast::send::{Pacing, ReaderReport};
 use ring::shared::CreateError;
@@ -269,7 +269,15 @@ impl Agent {
         let mut next = if more_reports { None } else { Some(now + crate::MAX_SLEEP) };
         let poller = &self.poller;
         self.lanes.retain(|lane| {
-            let Some(mut lane) = short_way::lock(lane) else { return false };
+            let mut lane = match lane.try_lock() {
+                Ok(lane) => lane,
+                // Its publisher has it, and wakes this agent if something is left when it is done.
+                Err(TryLockError::WouldBlock) => return true,
+                Err(TryLockError::Poisoned(_)) => {
+                    tracing::error!("a stream ends: its publisher panicked while it sent");
+                    return false;
+                }
+            };
             let turn = lane.turn(clock::monotonic(), announce_to);
             watch_for_room(poller, &mut lane);
             match turn {
@@ -318,7 +326,9 @@ impl Agent {
                 let _ = reply.send(opened);
             }
             Command::Readers(epoch, reply) => {
-                let lane = self.lanes().find(|lane| lane.epoch() == epoch);
+                // Whoever asks does not want less than there is: here the publisher is waited for.
+                let mut lanes = self.lanes.iter().filter_map(|lane| lane.lock().ok());
+                let lane = lanes.find(|lane| lane.epoch() == epoch);
                 let _ = reply.send(lane.map_or_else(Vec::new, |lane| lane.readers()));
             }
         }
@@ -342,9 +352,10 @@ impl Agent {
         Ok(short_way)
     }
 
-    /// Takes one lane after the other; those that were lost go at their next turn.
+    /// Takes one lane after the other, but for those that their publishers have for a moment: no publisher waits for
+    /// another that is kept from running.
     fn lanes(&self) -> impl Iterator<Item = MutexGuard<'_, Lane>> {
-        self.lanes.iter().filter_map(|lane| lane.lock().ok())
+        self.lanes.iter().filter_map(|lane| lane.try_lock().ok())
     }
 
     /// Takes readers' words in, within bounds; tells whether there may be more.
@@ -354,17 +365,16 @@ impl Agent {
                 Ok(0) | Err(_) => return false,
                 Ok(_) => {}
             }
-            let now = clock::monotonic();
             for received in self.batch.iter() {
                 let size_bytes = received.bytes.len();
                 match Datagram::decode(received.bytes) {
                     Ok(Datagram::Report(report)) => {
                         let lanes = self.lanes().filter(|lane| lane.stream() == report.stream);
-                        lanes.for_each(|mut lane| lane.on_report(now, &report, size_bytes));
+                        lanes.for_each(|mut lane| lane.on_report(clock::monotonic(), &report, size_bytes));
                     }
                     Ok(Datagram::Request(request)) => {
                         let lanes = self.lanes().filter(|lane| lane.stream() == request.stream);
-                        lanes.for_each(|mut lane| lane.on_request(now));
+                        lanes.for_each(|mut lane| lane.on_request(clock::monotonic()));
                     }
                     Ok(_) | Err(_) => tracing::debug!("a stray datagram from {}", received.from),
                 }

@@ -128,7 +128,8 @@ impl Poller {
             self.arm(deadline)?;
         }
         let timeout = passed.then_some(&NEVER);
-        let mut events = [MaybeUninit::<epoll::Event>::uninit(); EVENTS_PER_WAIT];
+        // The timer is one of them, and reported to nobody.
+        let mut events = [MaybeUninit::<epoll::Event>::uninit(); EVENTS_PER_WAIT + 1];
         let events = match epoll::wait(&self.epoll, &mut events, timeout) {
             Ok((events, _)) => events,
             Err(Errno::INTR) => return Ok(false),

@@ -144,6 +144,18 @@ impl Agent {
         self.bell.awake(self.ready.iter().any(|it| it.token == WAKEUP));
     }
 
+    /// Tells whether sockets would be full soon if nobody read them for as long as `absence`, at the rate since the last such
+    /// question.
+    pub(super) fn is_pressed(&mut self, absence: Duration) -> bool {
+        let now = clock::monotonic();
+        let mut is_pressed = false;
+        for port in self.ports.values_mut() {
+            // Each is asked, so that each counts from now on.
+            is_pressed |= port.would_fill_up(now, absence);
+        }
+        is_pressed
+    }
+
     pub(super) const fn is_stopping(&self) -> bool {
         self.stopping
     }
@@ -510,6 +522,7 @@ fn receive_batch(
     port.was_read(now, batch.iter().next().and_then(|received| received.kernel_time));
     let mut buffer = [0; wire::DATAGRAM_BYTES_IPV4];
     for Received { bytes, segment_bytes, from, drops, .. } in batch.iter() {
+        port.took(bytes.len());
         let mut outputs = port.machine.take_train(now, Train { bytes, segment_bytes, from, drops });
         while let Some(output) = outputs.next(&mut buffer) {
             follow(token, output, &buffer, inlets, reply);

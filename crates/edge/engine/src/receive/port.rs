@@ -13,6 +13,11 @@ use units::Instant;
 /// by no other.
 const TAIL_CHECK: Duration = Duration::from_millis(20);
 
+/// What a datagram takes of a receive buffer beside its bytes, roughly: the kernel's own structures.
+const OVERHEAD_BYTES: usize = 1_024;
+/// A rate is judged by no shorter time: one train says nothing.
+const MIN_RATE_TIME: Duration = Duration::from_micros(100);
+
 /// A receiving socket and what comes in there.
 pub(super) struct Port {
     pub(super) socket: ReceiveSocket,
@@ -24,6 +29,9 @@ pub(super) struct Port {
     tail_check: Option<Instant>,
     /// A moment at which nothing lay unread in the socket.
     empty_at: Instant,
+    /// What was read of its buffer since `counted_from`.
+    taken_bytes: usize,
+    counted_from: Instant,
     longest_wait: Duration,
 }
 
@@ -64,6 +72,8 @@ impl Port {
             pins: 0,
             tail_check: None,
             empty_at: clock::monotonic(),
+            taken_bytes: 0,
+            counted_from: clock::monotonic(),
             longest_wait: Duration::ZERO,
         })
     }
@@ -77,9 +87,23 @@ impl Port {
         }
     }
 
+    /// Notes what a datagram or a train took of the receive buffer.
+    pub(super) const fn took(&mut self, size_bytes: usize) {
+        self.taken_bytes += size_bytes + OVERHEAD_BYTES;
+    }
+
+    /// Tells whether at the rate since the last such question half of the receive buffer would be full after `absence`.
+    pub(super) fn would_fill_up(&mut self, now: Instant, absence: Duration) -> bool {
+        let time = now.since(std::mem::replace(&mut self.counted_from, now)).max(MIN_RATE_TIME);
+        let taken = std::mem::take(&mut self.taken_bytes) as f64;
+        let granted = self.socket.granted_buffer().effective_bytes as f64;
+        taken * absence.as_secs_f64() / time.as_secs_f64() > granted / 2.0
+    }
+
     /// Notes that nothing lay unread at this moment.
-    pub(super) const fn was_empty(&mut self, at: Instant) {
-        self.empty_at = at;
+    pub(super) fn was_empty(&mut self, at: Instant) {
+        // A port that was opened since is known to have been empty later than that.
+        self.empty_at = self.empty_at.max(at);
     }
 
     /// Returns the last moment at which nothing lay unread: so far time has passed for the machine.
@@ -114,5 +138,30 @@ impl Port {
             stats: self.machine.stats(),
             longest_wait: self.longest_wait,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use units::ReaderId;
+
+    #[test]
+    fn a_buffer_fills_up_at_the_rate_since_the_last_look() {
+        let reader = ReaderIdentity { id: ReaderId(1), name: "reader".into(), receive_buffer_bytes: 0 };
+        let options = ReceiveOptions::at("127.0.0.1:0".parse().unwrap(), 1 << 20);
+        let mut port = Port::open(&options, &reader, BookConfig::default()).unwrap();
+        let granted = usize::try_from(port.socket.granted_buffer().effective_bytes).unwrap();
+        let (mut now, step, absence) =
+            (port.counted_from, Duration::from_millis(1), Duration::from_millis(5));
+        let mut fills_up = |taken: usize| {
+            port.took(taken);
+            now += step;
+            port.would_fill_up(now, absence)
+        };
+        // In five times the time five times as much: half of the buffer is a tenth of it in one step.
+        assert!(!fills_up(granted / 11));
+        assert!(fills_up(granted / 9));
+        assert!(!fills_up(0), "what was told of before does not count again");
     }
 }

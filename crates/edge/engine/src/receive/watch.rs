@@ -16,8 +16,14 @@ use units::Instant;
 use super::agent::Agent;
 use crate::bell::AgentBell;
 
-/// How long a reader may be away before the agent's thread does its work: a socket's buffer holds more than that.
+/// How long a reader may be away before the agent's thread does its work.
 const RELIEF: Duration = Duration::from_millis(1);
+/// How long the agent's thread rests at most before it looks again whether the reader is still there: a reader that mostly
+/// waits is not looked after a thousand times a second.
+const MAX_REST: Duration = Duration::from_millis(4);
+/// The longest time in which nobody may read the sockets. Where their buffers do not hold what comes in that time, a reader
+/// leaves the watch to the agent's thread at once.
+const MAX_ABSENCE: Duration = Duration::from_millis(5);
 /// A reader that has waited for so long wakes the agent's thread when it goes, which need not look round until then.
 const LONG_WATCH: Duration = Duration::from_millis(100);
 
@@ -64,24 +70,21 @@ impl Watch {
 
     /// What the agent's thread does: drives the agent while no reader does, until it is stopped.
     pub(super) fn keep(&self) {
+        let _end = EndOfWatch(self);
         let is_wanted = || self.taken() != Taken::ByItsThread;
         loop {
             self.wait_for_relief();
-            let Ok(mut place) = self.agent.lock() else { break };
+            // Poisoned: whoever had it panicked, and nobody knows what state it is in.
+            let Ok(mut place) = self.agent.lock() else { return };
             let Some(agent) = place.as_mut() else { return };
-            while !agent.is_stopping() && !is_wanted() {
+            while !is_wanted() {
+                if agent.is_stopping() {
+                    return;
+                }
                 if let Some(deadline) = agent.turn() {
                     agent.sleep(deadline, is_wanted);
                 }
             }
-            if agent.is_stopping() {
-                break;
-            }
-        }
-        // Stopped, or left by a panic of whoever had it: its readers get what there is, and who asks gets no answer.
-        let mut place = self.agent.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(agent) = place.take() {
-            agent.end();
         }
     }
 
@@ -92,23 +95,24 @@ impl Watch {
         mut look: impl FnMut() -> Option<T>,
     ) -> Option<T> {
         let mut standing = Standing::begin(self);
-        // An agent that was left by a panic is its thread's business.
+        // One that has ended, or was left by a panic, is its thread's business.
         let mut place = self.agent.lock().ok()?;
         let agent = place.as_mut()?;
-        while !agent.is_stopping() {
+        loop {
             let next = agent.turn();
-            if let Some(found) = look() {
-                standing.is_flooded = next.is_none();
-                return Some(found);
+            let found = look();
+            let is_over = || deadline.is_some_and(|deadline| deadline <= clock::monotonic());
+            if agent.is_stopping() {
+                return found;
             }
-            if deadline.is_some_and(|deadline| deadline <= clock::monotonic()) {
-                return None;
+            if found.is_some() || is_over() {
+                standing.hands_over = next.is_none() || agent.is_pressed(MAX_ABSENCE);
+                return found;
             }
             if let Some(next) = next {
                 agent.sleep(deadline.map_or(next, |deadline| deadline.min(next)), || false);
             }
         }
-        None
     }
 
     /// Lets the agent follow a command at once that came while a reader is away and its thread rests.
@@ -143,6 +147,7 @@ impl Watch {
 
     /// Keeps the agent's thread out of the way of a reader that has the watch, or left it a moment ago.
     fn wait_for_relief(&self) {
+        let mut rest = RELIEF;
         loop {
             // Before the look at who has it: see where a standing ends.
             let now = clock::monotonic();
@@ -152,8 +157,12 @@ impl Watch {
                 Taken::ByReader(since) if now.since(since) >= LONG_WATCH => {
                     self.rest(crate::MAX_SLEEP, taken);
                 }
-                Taken::ByReader(_) => self.rest(RELIEF, taken),
+                Taken::ByReader(_) => {
+                    self.rest(rest, taken);
+                    rest = (rest * 2).min(MAX_REST);
+                }
                 Taken::Left(when) if now.since(when) < RELIEF => {
+                    rest = RELIEF;
                     self.rest(RELIEF - now.since(when), taken);
                 }
                 Taken::Left(_) => {
@@ -185,8 +194,8 @@ impl Watch {
 struct Standing<'w> {
     watch: &'w Watch,
     since: Instant,
-    /// There is more in the sockets than was taken: the agent's thread goes on while the reader looks at what it has.
-    is_flooded: bool,
+    /// The agent's thread is to go on at once, also while the reader looks at what it has.
+    hands_over: bool,
 }
 
 impl<'w> Standing<'w> {
@@ -195,21 +204,37 @@ impl<'w> Standing<'w> {
         watch.taken.store(Taken::ByReader(since).encode(), Ordering::Relaxed);
         // If the agent's thread has it and sleeps. Otherwise it looks once more before it does.
         watch.bell.ring();
-        Self { watch, since, is_flooded: false }
+        // Unless there turns out to be nothing to do for a reader.
+        Self { watch, since, hands_over: true }
     }
 }
 
 impl Drop for Standing<'_> {
     fn drop(&mut self) {
-        let Self { watch, since, is_flooded } = *self;
-        let now = clock::monotonic();
-        let left = if is_flooded { Taken::ByItsThread } else { Taken::Left(now) };
+        let Self { watch, since, hands_over } = *self;
+        let left = if hands_over { Taken::ByItsThread } else { Taken::Left(clock::monotonic()) };
         watch.taken.store(left.encode(), Ordering::Relaxed);
         // The agent's thread reads the clock, then looks who has the watch, then rests; here it is the other way round, so
         // that one of the two sees the other.
         fence(Ordering::SeqCst);
-        if is_flooded || clock::monotonic().since(since) >= LONG_WATCH {
+        if hands_over || clock::monotonic().since(since) >= LONG_WATCH {
             watch.call();
+        }
+    }
+}
+
+/// The end of the agent with its thread, also by a panic: its readers get what there is, and who asks gets no answer.
+struct EndOfWatch<'w>(&'w Watch);
+
+impl Drop for EndOfWatch<'_> {
+    fn drop(&mut self) {
+        let mut place = self.0.agent.lock().unwrap_or_else(PoisonError::into_inner);
+        let agent = place.take();
+        drop(place);
+        match agent {
+            Some(agent) if !std::thread::panicking() => agent.end(),
+            // It may panic again; dropped, its rings close too.
+            other => drop(other),
         }
     }
 }

@@ -30,6 +30,10 @@ const STATUS_INTERVAL: Duration = Duration::from_millis(100);
 const MULTICAST_TTL: u8 = 1;
 /// How many trains one publisher sends before the others have their turn.
 const MAX_TRAINS_PER_TURN: usize = 8;
+/// The same for a publisher's own thread: a train, and a look at whether that was all.
+const MAX_TRAINS_OF_PUBLISHER: usize = 2;
+/// To how many addresses a publisher sends itself.
+const MAX_QUICK_DESTINATIONS: usize = 4;
 /// How long datagrams wait for a send buffer of which nothing leaves: a device that is stuck, and no slow one.
 const MAX_HELD: Duration = Duration::from_secs(5);
 
@@ -236,21 +240,26 @@ impl Lane {
     pub(super) fn turn(&mut self, now: Instant, announce_to: Option<SocketAddr>) -> Turn {
         self.was_taken = false;
         self.announce(now, announce_to);
-        self.send_what_is_due(now)
+        self.send_what_is_due(now, MAX_TRAINS_PER_TURN)
     }
 
-    /// The same for the publisher's own thread. What takes the agent's poller is left to the agent, who sees that there
+    /// Tells whether a turn would hold a publisher up: more waits than so many bytes, or goes to many.
+    pub(super) fn is_long_work(&self, max_bytes: usize) -> bool {
+        self.reader.lag_bytes() > 2 * max_bytes as u64 || self.destinations.len() > MAX_QUICK_DESTINATIONS
+    }
+
+    /// The same for the publisher's own thread, a train or two of it. What takes the agent's poller is left to the agent, who sees that there
     /// was a turn.
     pub(super) fn turn_of_publisher(&mut self, now: Instant) -> Turn {
-        let turn = self.send_what_is_due(now);
+        let turn = self.send_what_is_due(now, MAX_TRAINS_OF_PUBLISHER);
         self.was_taken = true;
         if self.waits_for_socket() { Turn::Busy } else { turn }
     }
 
-    fn send_what_is_due(&mut self, now: Instant) -> Turn {
+    fn send_what_is_due(&mut self, now: Instant, max_trains: usize) -> Turn {
         self.follow_injection(now);
         let mut idle = None;
-        for _ in 0..MAX_TRAINS_PER_TURN {
+        for _ in 0..max_trains {
             // Before every train, so that as many datagrams lie ready as it may have.
             let fed = self.feed(now);
             idle = self.step(now);

@@ -3,7 +3,7 @@
 //! Waking the agent takes longer than sending a datagram. A publisher that writes again at once leaves the sending to
 //! the agent, which then finds more than one write and makes trains of them.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError, Weak};
+use std::sync::{Arc, Mutex, TryLockError, Weak};
 use std::time::Duration;
 
 use sys::clock;
@@ -20,11 +20,6 @@ const MIN_PAUSE: Duration = Duration::from_micros(10);
 /// A lane as the agent and its publisher share it.
 pub(super) type SharedLane = Arc<Mutex<Lane>>;
 
-/// Takes a lane for one turn; `None` if somebody panicked over it, and nobody knows what state it is in.
-pub(super) fn lock(lane: &Mutex<Lane>) -> Option<MutexGuard<'_, Lane>> {
-    lane.lock().map_err(|_: PoisonError<_>| tracing::error!("a publisher's lane is lost to a panic")).ok()
-}
-
 /// A publisher's hold on its own lane. The lane ends with its agent, not with this.
 pub(super) struct ShortWay {
     lane: Weak<Mutex<Lane>>,
@@ -38,8 +33,7 @@ impl ShortWay {
 
     /// Sends what was just written if that is quickly done; tells whether the agent may sleep on.
     pub(super) fn take(&mut self, size_bytes: usize, bell: &AgentBell) -> bool {
-        let now = clock::monotonic();
-        if size_bytes > MAX_BYTES || now < self.taken + MIN_PAUSE {
+        if size_bytes > MAX_BYTES || clock::monotonic() < self.taken + MIN_PAUSE {
             return false;
         }
         let Some(lane) = self.lane.upgrade() else { return true };
@@ -48,6 +42,11 @@ impl ShortWay {
             // The agent has it, or it is lost: both are the agent's business.
             Err(TryLockError::WouldBlock | TryLockError::Poisoned(_)) => return false,
         };
+        if lane.is_long_work(MAX_BYTES) {
+            return false;
+        }
+        // Once the lane is held: the agent may have had a turn before.
+        let now = clock::monotonic();
         self.taken = now;
         let turn = lane.turn_of_publisher(now);
         drop(lane);

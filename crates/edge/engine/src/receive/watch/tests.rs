@@ -193,6 +193,21 @@ fn only_the_only_reader_may_have_the_watch_of_an_agent_that_is_not_at_work() {
 }
 
 #[test]
+fn nobody_waits_for_an_agent_whose_own_thread_panicked() {
+    let scene = Scene::new();
+    let watch = Arc::clone(&scene.watch);
+    let thread = std::thread::spawn(move || {
+        let _end = EndOfWatch(&watch);
+        let _agent = watch.agent.lock().unwrap();
+        panic!("as planned");
+    });
+    assert!(thread.join().is_err());
+    assert!(scene.commands.send(Command::Stop).is_err(), "who asks learns that the agent has ended");
+    assert_eq!(scene.watch.stand(deadline(), || Some(())), None);
+    assert!(!scene.watch.may_be_taken(), "nor does a reader try again");
+}
+
+#[test]
 fn nobody_waits_for_an_agent_that_a_reader_left_by_a_panic() {
     let scene = Scene::new();
     let thread = scene.start_thread();

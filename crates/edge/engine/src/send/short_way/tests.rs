@@ -1,6 +1,7 @@
 //! A publisher beside an agent that sleeps for ever: what leaves by the publisher's thread, and what wakes the agent.
 
 use std::net::UdpSocket;
+use std::sync::MutexGuard;
 use std::time::Duration;
 
 use sys::{Interest, Poller};
@@ -110,6 +111,26 @@ fn many_samples_are_work_for_the_agent() {
     let mut scene = Scene::new(|_| ());
     scene.sleeps(Duration::ZERO);
     scene.write(MAX_BYTES + 4);
+    assert_eq!(scene.arrived(), 0);
+    assert!(scene.was_woken());
+}
+
+#[test]
+fn many_destinations_are_work_for_the_agent() {
+    let mut scene = Scene::new(|config| config.destinations = vec![config.destinations[0]; 5]);
+    scene.sleeps(Duration::ZERO);
+    scene.write(8);
+    assert_eq!(scene.arrived(), 0);
+    assert!(scene.was_woken());
+}
+
+#[test]
+fn a_backlog_is_work_for_the_agent() {
+    let mut scene = Scene::new(|_| ());
+    // Written while the agent is awake, which has not come to it yet.
+    scene.write(3 * MAX_BYTES);
+    scene.sleeps(Duration::ZERO);
+    scene.write(8);
     assert_eq!(scene.arrived(), 0);
     assert!(scene.was_woken());
 }
