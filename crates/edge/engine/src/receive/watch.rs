@@ -3,7 +3,7 @@
 //! A reader that sleeps until the agent's thread has received something is woken behind it: two threads wake up, one after
 //! the other, for one datagram. The only reader of a process can spare itself that. While it waits it has the *watch*:
 //! it does in its own thread what the agent's would do, which keeps out of the way, and relieves it when it has been
-//! away for a millisecond (leader and followers, after Schmidt et al., *Pattern-Oriented Software Architecture* 2).
+//! away for some milliseconds (leader and followers, after Schmidt et al., *Pattern-Oriented Software Architecture* 2).
 
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Condvar, Mutex, PoisonError};
