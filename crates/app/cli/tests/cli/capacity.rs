@@ -67,7 +67,7 @@ fn every_structure_closes_its_accounts_and_has_its_ports_and_sockets() {
         assert_eq!(run.account.lost.values().sum::<u64>() + run.account.unexplained, run.account.missing());
     }
     assert!(report.start.same_host);
-    assert_eq!(report.conclusions.len(), 5);
+    assert_eq!(report.conclusions.len(), 6);
 }
 
 #[test]
