@@ -31,6 +31,9 @@ pub(crate) const HEAD_ROOM_SHARE: u64 = 8;
 /// stride instead of once a record, and a reader that keeps up finds the announcement in its own cache.
 pub(crate) const STRIDES: u64 = 16;
 
+/// The kind of a record that holds nothing: readers pass over it.
+pub(crate) const PADDING: u16 = u16::MAX;
+
 /// Two lines of cache: processors fetch the neighbour of a line too.
 const LINES_BYTES: usize = 128;
 

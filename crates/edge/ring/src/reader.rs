@@ -3,7 +3,7 @@
 //! A reader trusts nothing that it reads: sizes and positions are checked before they are used, so that a
 //! writer gone mad costs it the ring and nothing else.
 
-use crate::layout::{Header, WORD_BYTES, control};
+use crate::layout::{Header, PADDING, WORD_BYTES, control};
 use crate::memory::Memory;
 use crate::sync::{Arc, AtomicU64, Ordering, fence};
 use crate::view::View;
@@ -12,6 +12,10 @@ use crate::writer::Guard;
 /// How often one call looks for a record that is still whole after being lapped, or for a page that is not
 /// being written. Each failure means that the writer went on meanwhile; then the caller may as well look again.
 const ATTEMPTS: usize = 8;
+
+/// How many records of padding an honest writer puts one behind the other: each takes half of the ring at most, and
+/// together they take less than all of it.
+const MAX_PADDING: usize = 2;
 
 /// The reading end of a ring, from which readers are made.
 #[derive(Clone)]
@@ -168,16 +172,33 @@ impl Reader {
     /// What [`read`](Self::read) would have returned instead of a record.
     #[inline]
     pub fn look(&mut self) -> Result<View<'_>, Read> {
-        if self.head <= self.cursor
-            && let Some(nothing) = self.look_for_more()
-        {
-            return Err(nothing);
+        for _ in 0..=MAX_PADDING {
+            if self.head <= self.cursor
+                && let Some(nothing) = self.look_for_more()
+            {
+                return Err(nothing);
+            }
+            match self.find() {
+                Found::Whole(Header { kind: PADDING, .. }) => self.skip(),
+                Found::Whole(header) => return Ok(View::new(&self.memory, self.cursor, header)),
+                Found::Overwritten => return Err(self.resume()),
+                Found::Nonsense => return Err(Read::Broken),
+            }
         }
-        match self.find() {
-            Found::Whole(header) => Ok(View::new(&self.memory, self.cursor, header)),
-            Found::Overwritten => Err(self.resume()),
-            Found::Nonsense => Err(Read::Broken),
+        Err(Read::Broken)
+    }
+
+    /// Passes over padding; tells whether there is something to read, if only the news that this reader was lapped.
+    pub fn has_more(&mut self) -> bool {
+        for _ in 0..=MAX_PADDING {
+            self.head = self.memory.control(control::HEAD).load(Ordering::Acquire);
+            if self.head <= self.cursor {
+                return false;
+            }
+            let Found::Whole(Header { kind: PADDING, .. }) = self.find() else { return true };
+            self.skip();
         }
+        true
     }
 
     /// Goes on behind the next record, if it is whole.

@@ -1,9 +1,10 @@
 //! The one writer, and the guard by which it can spare one reader if it wants to.
 
 use crate::claim::Claim;
-use crate::layout::{Header, control, record_bytes};
+use crate::layout::{Header, PADDING, control, record_bytes};
 use crate::memory::Memory;
 use crate::reader::Ring;
+use crate::run::Run;
 #[cfg(not(loom))]
 use crate::shared::OwnedFile;
 use crate::sync::{Arc, AtomicU64, Ordering, fence};
@@ -91,6 +92,9 @@ impl Writer {
     ///
     /// # Errors
     /// [`RecordTooLarge`] above [`max_payload_bytes`](Self::max_payload_bytes); nothing was written.
+    ///
+    /// # Panics
+    /// If `kind` is 65,535, which is padding's.
     pub fn write(&mut self, kind: u16, totals: [u64; 2], parts: &[&[u8]]) -> Result<u64, RecordTooLarge> {
         let position = self.stage(kind, totals, parts)?;
         self.publish();
@@ -127,6 +131,7 @@ impl Writer {
         totals: [u64; 2],
         pieces: impl Iterator<Item = &'p [u8]> + Clone,
     ) -> Result<u64, RecordTooLarge> {
+        assert_ne!(kind, PADDING, "a record says something");
         let payload_bytes = pieces.clone().map(<[u8]>::len).sum();
         let limit_bytes = self.max_payload_bytes();
         let too_large = RecordTooLarge { payload_bytes, limit_bytes };
@@ -136,13 +141,42 @@ impl Writer {
         let header =
             Header { payload_bytes: u32::try_from(payload_bytes).map_err(|_| too_large)?, kind, totals };
         let start = self.head;
-        self.claim_until(start + header.record_bytes());
-        let record = self.memory.run(start, header.record_words());
-        let (header_words, payload_words) = record.split_at(Header::WORDS);
-        header_words.store_header(header);
-        payload_words.store_parts(pieces);
-        self.head = start + header.record_bytes();
+        self.begin_record(header).store_parts(pieces);
         Ok(start)
+    }
+
+    /// Writes a record's header and goes on behind the record; returns the words of its payload.
+    #[inline]
+    fn begin_record(&mut self, header: Header) -> Run<'_> {
+        let start = self.head;
+        self.head = start + header.record_bytes();
+        self.claim_until(start, self.head);
+        let (header_words, payload_words) =
+            self.memory.run(start, header.record_words()).split_at(Header::WORDS);
+        header_words.store_header(header);
+        payload_words
+    }
+
+    /// Goes back to the beginning of the memory if it is more than `behind_bytes` into it; tells whether it did.
+    ///
+    /// The memory up to its end is padding then, which readers pass over and which counts as unread until they do. For a
+    /// writer whose readers have read everything, and pass over the padding before it goes on: what both touch stays
+    /// so small that a processor's own cache holds it, however large the ring is.
+    pub fn rewind(&mut self, behind_bytes: u64, totals: [u64; 2]) -> bool {
+        let capacity_bytes = self.memory.capacity_bytes();
+        let into = self.head % capacity_bytes;
+        // Padding that is too large for a header's size would take more records than readers believe.
+        if into <= behind_bytes || capacity_bytes / 2 > u64::from(u32::MAX) {
+            return false;
+        }
+        let (end, largest) = (self.head - into + capacity_bytes, self.memory.max_payload_bytes() as u64);
+        // A rest that is smaller than a header is left to the next record.
+        while let Some(rest) = (end - self.head).checked_sub(Header::BYTES as u64) {
+            let payload_bytes = u32::try_from(rest.min(largest)).expect("a payload's size has 32 bits");
+            self.begin_record(Header { payload_bytes, kind: PADDING, totals });
+        }
+        self.publish();
+        true
     }
 
     /// Lets readers see every record staged so far.
@@ -217,8 +251,8 @@ impl Writer {
     pub fn close(self) {}
 
     /// Announces, if it was not yet, that everything up to `end` less the capacity is about to be overwritten.
-    fn claim_until(&mut self, end: u64) {
-        let Some(announcement) = self.claim.record(self.head, end) else { return };
+    fn claim_until(&mut self, start: u64, end: u64) {
+        let Some(announcement) = self.claim.record(start, end) else { return };
         // Release: a reader that begins there sees a head that is not before it.
         self.memory.control(control::RESUME).store(announcement.resume, Ordering::Release);
         // Release: a reader that learns from the intent that it was lapped sees a place to resume.

@@ -7,6 +7,8 @@ use proptest::prelude::*;
 use ring::{Read, Reader, RecordTooLarge, Ring, Writer};
 
 const HEADER_BYTES: u64 = 24;
+/// The kind of padding, as `docs/formats/ring.md` has it.
+const PADDING: u16 = 65_535;
 
 struct Kept {
     position: u64,
@@ -28,6 +30,15 @@ impl Model {
         self.records.push_back(Kept { position, kind, totals, payload: payload.to_vec() });
         self.head += HEADER_BYTES + payload.len().next_multiple_of(8) as u64;
         position
+    }
+
+    /// Fills the ring up to its end with padding, each at most half of it.
+    fn rewind(&mut self, totals: [u64; 2]) {
+        let end = self.head.next_multiple_of(self.capacity_bytes);
+        while end - self.head >= HEADER_BYTES {
+            let padding = (end - self.head).min(self.capacity_bytes / 2) - HEADER_BYTES;
+            self.write(PADDING, totals, &vec![0; padding as usize]);
+        }
     }
 
     /// What the writer has claimed: whole sixteenths of the ring, whole words at least.
@@ -55,6 +66,9 @@ impl Model {
         let index = self.records.partition_point(|kept| kept.position < cursor);
         let kept = &self.records[index];
         let next = self.records.get(index + 1).map_or(self.head, |next| next.position);
+        if kept.kind == PADDING {
+            return self.expect(next);
+        }
         (Read::Record { kind: kept.kind, totals: kept.totals }, Some(&kept.payload), next)
     }
 }
@@ -94,6 +108,24 @@ impl Checked {
         self.written += 1;
     }
 
+    fn rewind(&mut self, behind_bytes: u64) {
+        let totals = [self.written, 0];
+        let is_behind = self.model.head % self.model.capacity_bytes > behind_bytes;
+        assert_eq!(self.writer.rewind(behind_bytes, totals), is_behind);
+        if is_behind {
+            self.model.rewind(totals);
+        }
+        assert_eq!(self.writer.head(), self.model.head);
+    }
+
+    fn ask_for_more(&mut self, reader: usize) {
+        let (expected, _, _) = self.model.expect(self.cursors[reader]);
+        assert_eq!(self.readers[reader].has_more(), expected != Read::Empty);
+        self.cursors[reader] = self.readers[reader].position();
+        let (still, _, _) = self.model.expect(self.cursors[reader]);
+        assert_eq!(still, expected, "only padding was passed over");
+    }
+
     fn read(&mut self, reader: usize) {
         let (expected, payload, next) = self.model.expect(self.cursors[reader]);
         let lag = self.model.head - self.cursors[reader];
@@ -119,6 +151,8 @@ impl Checked {
 enum Step {
     Write { share_of_limit: f64, cut: f64 },
     Read { reader: usize, times: usize },
+    AskForMore { reader: usize },
+    Rewind { behind_bytes: u64 },
     Rejoin { reader: usize },
 }
 
@@ -130,6 +164,8 @@ fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         5 => (share, 0.0..=1.0).prop_map(|(share_of_limit, cut)| Step::Write { share_of_limit, cut }),
         5 => (0..READERS, 1..6_usize).prop_map(|(reader, times)| Step::Read { reader, times }),
+        2 => (0..READERS).prop_map(|reader| Step::AskForMore { reader }),
+        1 => (0..200_u64).prop_map(|behind_bytes| Step::Rewind { behind_bytes }),
         1 => (0..READERS).prop_map(|reader| Step::Rejoin { reader }),
     ]
 }
@@ -145,6 +181,8 @@ proptest! {
             match step {
                 Step::Write { share_of_limit, cut } => checked.write(share_of_limit, cut),
                 Step::Read { reader, times } => (0..times).for_each(|_| checked.read(reader)),
+                Step::AskForMore { reader } => checked.ask_for_more(reader),
+                Step::Rewind { behind_bytes } => checked.rewind(behind_bytes),
                 Step::Rejoin { reader } => checked.rejoin_at_oldest(reader),
             }
         }
@@ -206,6 +244,38 @@ fn the_largest_record_fits_and_one_byte_more_is_refused_without_a_trace() {
     assert_eq!(reader.read(&mut record), Read::Empty);
     assert_eq!(writer.write(0, [0, 0], &[&[1; 100], &[2; 4]]), Ok(0));
     assert!(matches!(reader.read(&mut record), Read::Record { .. }));
+}
+
+#[test]
+fn a_ring_that_is_rewound_in_time_uses_its_beginning_only() {
+    let (mut writer, ring) = ring::ring(1 << 16);
+    let (mut reader, mut record) = (ring.reader_at_head(), Vec::new());
+    for round in 0..1_000 {
+        for number in 0..4 {
+            writer.write(1, [number, round], &[&[7; 232]]).unwrap();
+        }
+        for number in 0..4 {
+            assert_eq!(reader.read(&mut record), Read::Record { kind: 1, totals: [number, round] });
+        }
+        assert!(writer.rewind(512, [4, round]));
+        assert!(!writer.rewind(512, [4, round]), "once is enough");
+        assert!(!reader.has_more(), "padding is nothing");
+        assert_eq!(reader.lag_bytes(), 0);
+        assert_eq!(reader.position() % ring.capacity_bytes(), 0);
+    }
+}
+
+#[test]
+fn padding_counts_as_unread_until_it_is_passed_over() {
+    let (mut writer, ring) = ring::ring(1024);
+    let (mut reader, mut record) = (ring.reader_at_head(), Vec::new());
+    writer.write(0, [0, 0], &[&[0; 40]]).unwrap();
+    assert!(writer.rewind(0, [1, 0]));
+    // 64 bytes a record: what was written before it and 15 behind it fill the ring, which is claimed in strides of 64.
+    writer.write(0, [1, 0], &[&[0; 40]]).unwrap();
+    assert!(matches!(reader.read(&mut record), Read::Lapped { totals: [1, 0] }));
+    assert_eq!(reader.read(&mut record), Read::Record { kind: 0, totals: [1, 0] });
+    assert_eq!(reader.read(&mut record), Read::Empty);
 }
 
 #[test]

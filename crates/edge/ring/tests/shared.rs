@@ -60,7 +60,7 @@ fn options(capacity_bytes: usize) -> Options {
 }
 
 fn record(number: u64) -> (u16, [u64; 2], [u8; 8]) {
-    (number as u16, [number, 2 * number], number.to_le_bytes())
+    ((number % 65_535) as u16, [number, 2 * number], number.to_le_bytes())
 }
 
 fn write(writer: &mut Writer, number: u64) {
@@ -435,6 +435,22 @@ fn positions_that_no_writer_writes_are_broken_and_nothing_worse() {
 }
 
 #[test]
+fn padding_without_end_holds_no_reader_up() {
+    for (padding, expected) in [(2, Read::Record { kind: 0, totals: [2, 0] }), (3, Read::Broken)] {
+        let scene = Scene::new();
+        let mut writer = scene.create(4096);
+        let mut reader = shared::open(&scene.path()).unwrap().ring().reader_at_head();
+        for number in 0..6 {
+            writer.write(0, [number, 0], &[&[0; 8]]).unwrap();
+        }
+        for index in 0..padding {
+            scene.scribble(4096 + index * 32, 0xffff << 32 | 8);
+        }
+        assert_eq!(reader.read(&mut Vec::new()), expected, "{padding} records of padding");
+    }
+}
+
+#[test]
 fn a_mad_writer_crashes_no_reader() {
     let seed = std::env::var("SEED").map_or(0, |text| text.parse().expect("SEED is a number"));
     for seed in seed..seed + 300 {
@@ -466,6 +482,7 @@ fn a_mad_writer_crashes_no_reader() {
             }
             for reader in &mut readers {
                 for _ in 0..random.below(4) {
+                    let _ = reader.has_more();
                     let _ = reader.read(&mut payload);
                     assert!(payload.len() <= 4096, "seed {seed}");
                     if let Ok(view) = reader.look() {

@@ -153,7 +153,7 @@ fn follow(number: u64, shared: &SharedRing, stop: &AtomicBool) -> Life {
 }
 
 fn kind_of((life, number): (u64, u64)) -> u16 {
-    (life ^ number) as u16
+    ((life ^ number) % 65_535) as u16
 }
 
 /// Fills `payload` with what a record must hold: another length and other bytes for each.
