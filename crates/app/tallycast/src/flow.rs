@@ -139,10 +139,10 @@ impl Flow {
     }
 
     /// Tells whether there is something to read.
-    pub(crate) fn is_ready(&self) -> bool {
+    pub(crate) fn is_ready(&mut self) -> bool {
         // A ring that another process has closed has its end to tell of.
         let told = self.host.is_some() && self.inlet.ring.is_closed();
-        !self.closed && (self.reader.lag_bytes() > 0 || told)
+        !self.closed && (self.reader.has_more() || told)
     }
 
     /// Reads on, within bounds; what there is to tell goes into `events`. Returns how many bytes of samples
@@ -160,7 +160,7 @@ impl Flow {
             }
         }
         if let Some(assembly) = &mut self.assembly
-            && self.reader.lag_bytes() == 0
+            && !self.reader.has_more()
         {
             assembly.pause(&mut self.blocks);
         }

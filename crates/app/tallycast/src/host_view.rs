@@ -97,7 +97,7 @@ impl HostView {
     /// those that are `read` already are left alone.
     pub(crate) fn find(
         &mut self,
-        is_read: impl Fn(StreamId) -> bool,
+        mut is_read: impl FnMut(StreamId) -> bool,
         is_wanted: impl Fn(&StreamName) -> bool,
     ) -> Vec<HostStream> {
         let names = self.rings.names();

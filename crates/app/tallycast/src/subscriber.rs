@@ -142,14 +142,15 @@ impl Subscriber {
     }
 
     /// Waits until there is something to read, or it is time to look round.
-    fn wait(&self, patience: Duration) {
+    fn wait(&mut self, patience: Duration) {
         let until_look = |host: &HostView| host.next_look().saturating_duration_since(Instant::now());
         let patience = self.host.as_ref().map_or(patience, |host| patience.min(until_look(host)));
-        let (agent, flows, generation) = (self.agent.as_ref(), &self.flows, self.generation);
-        let on_host: Vec<&Doorbell> = flows.values().filter_map(Flow::bell).collect();
+        let (agent, flows, generation) = (self.agent.as_ref(), &mut self.flows, self.generation);
+        let on_host: Vec<_> = flows.values().filter_map(Flow::bell).cloned().collect();
+        let on_host: Vec<&Doorbell> = on_host.iter().map(Arc::as_ref).collect();
         let look = || {
             let changed = agent.is_some_and(|agent| generation != Some(agent.generation()));
-            (changed || flows.values().any(Flow::is_ready)).then_some(())
+            (changed || flows.values_mut().any(Flow::is_ready)).then_some(())
         };
         match agent {
             Some(agent) => agent.wait_until(&on_host, patience, look),
@@ -229,7 +230,7 @@ impl Subscriber {
         self.deselect_all();
         self.leave_what_others_read();
         // A turn may bring nothing to tell although there is more to read.
-        while self.pump() || self.flows.values().any(Flow::is_ready) {
+        while self.pump() || self.flows.values_mut().any(Flow::is_ready) {
             self.queue.drain(..).for_each(&mut take);
         }
         // An agent that has ended says no last word.

@@ -95,8 +95,8 @@ impl Flow {
     }
 
     /// Returns the bell of another process's ring.
-    pub(crate) fn bell(&self) -> Option<&Doorbell> {
-        self.host.as_ref().map(|host| host.bell.as_ref())
+    pub(crate) fn bell(&self) -> Option<&Arc<Doorbell>> {
+        self.host.as_ref().map(|host| &host.bell)
     }
 
     /// Ends what is open if the other process was killed and everything it wrote was read.

@@ -30,7 +30,7 @@ impl Flow {
     }
 
     /// Tells whether nothing is open here and nothing is to be read: the stream may as well come another way.
-    pub(crate) fn is_idle(&self) -> bool {
+    pub(crate) fn is_idle(&mut self) -> bool {
         !self.is_ready() && self.lives.values().all(|life| life.ended)
     }
 

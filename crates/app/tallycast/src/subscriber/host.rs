@@ -40,11 +40,11 @@ impl Subscriber {
         for flow in self.flows.values_mut() {
             flow.look_after_writer(&self.reader, &mut self.scratch);
         }
-        let (flows, patterns) = (&self.flows, &self.patterns);
+        let (flows, patterns) = (&mut self.flows, &self.patterns);
         let is_wanted = |name: &StreamName| patterns.iter().any(|pattern| pattern.matches(name));
         // One that came from the network and is silent may as well come from here now.
         let is_read =
-            |stream| flows.get(&stream).is_some_and(|flow| flow.reach() != Reach::Udp || !flow.is_idle());
+            |stream| flows.get_mut(&stream).is_some_and(|flow| flow.reach() != Reach::Udp || !flow.is_idle());
         for stream in host.find(is_read, is_wanted) {
             if self.refuses(&stream.inlet) {
                 continue;

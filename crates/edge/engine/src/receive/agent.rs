@@ -25,8 +25,10 @@ const FIRST_PORT: PortToken = 2;
 
 /// The most addresses a process receives at, by announcements.
 const MAX_PORTS: usize = 1_024;
-/// How many batches one socket gives before the others have their turn.
+/// How many batches one socket gives before the others have their turn, and about how many bytes: what was received is to
+/// be read while a processor's own cache still has it.
 const MAX_BATCHES_PER_TURN: usize = 4;
+const MAX_BYTES_PER_TURN: usize = 1 << 19;
 /// How often ports are looked through for those where nothing comes any more.
 const LOOK_INTERVAL: Duration = Duration::from_secs(5);
 /// How often the host's rings are looked at for a stream that is announced and not received.
@@ -144,16 +146,17 @@ impl Agent {
         self.bell.awake(self.ready.iter().any(|it| it.token == WAKEUP));
     }
 
-    /// Tells whether sockets would be full soon if nobody read them for as long as `absence`, at the rate since the last such
+    /// Returns how long nobody may read the sockets: until half of a receive buffer is full, at the rate since the last such
     /// question.
-    pub(super) fn is_pressed(&mut self, absence: Duration) -> bool {
+    pub(super) fn spare_time(&mut self) -> Duration {
         let now = clock::monotonic();
-        let mut is_pressed = false;
-        for port in self.ports.values_mut() {
-            // Each is asked, so that each counts from now on.
-            is_pressed |= port.would_fill_up(now, absence);
-        }
-        is_pressed
+        self.ports.values_mut().map(|port| port.fills_up_in(now)).min().unwrap_or(Duration::MAX)
+    }
+
+    /// Lets the next samples take the place of those that have been read; tells whether readers must go along, by another
+    /// look. For the only reader, who has read everything.
+    pub(super) fn rewind_rings(&mut self) -> bool {
+        self.inlets.rewind()
     }
 
     pub(super) const fn is_stopping(&self) -> bool {
@@ -499,36 +502,48 @@ fn receive(
     inlets: &mut Inlets,
     reply: &mut ReplySockets,
 ) -> bool {
-    (0..MAX_BATCHES_PER_TURN).all(|_| receive_batch(token, port, batch, inlets, reply))
+    let mut bytes = 0;
+    for _ in 0..MAX_BATCHES_PER_TURN {
+        bytes += receive_batch(token, port, batch, inlets, reply);
+        if !batch.is_full() {
+            return false;
+        }
+        if bytes >= MAX_BYTES_PER_TURN {
+            break;
+        }
+    }
+    true
 }
 
-/// Reads one batch; tells whether there may be more.
+/// Reads one batch; returns how many bytes it has.
 fn receive_batch(
     token: PortToken,
     port: &mut Port,
     batch: &mut ReceiveBatch,
     inlets: &mut Inlets,
     reply: &mut ReplySockets,
-) -> bool {
+) -> usize {
     match port.socket.receive_batch(batch) {
-        Ok(0) => return false,
+        Ok(0) => return 0,
         Ok(_) => {}
         Err(error) => {
             tracing::debug!("socket {} cannot be read: {error}", port.address);
-            return false;
+            return 0;
         }
     }
     let now = clock::monotonic();
     port.was_read(now, batch.iter().next().and_then(|received| received.kernel_time));
     let mut buffer = [0; wire::DATAGRAM_BYTES_IPV4];
+    let mut batch_bytes = 0;
     for Received { bytes, segment_bytes, from, drops, .. } in batch.iter() {
+        batch_bytes += bytes.len();
         port.took(bytes.len());
         let mut outputs = port.machine.take_train(now, Train { bytes, segment_bytes, from, drops });
         while let Some(output) = outputs.next(&mut buffer) {
             follow(token, output, &buffer, inlets, reply);
         }
     }
-    batch.is_full()
+    batch_bytes
 }
 
 /// Polls a machine until it is idle; returns its deadline.

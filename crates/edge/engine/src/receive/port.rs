@@ -92,12 +92,13 @@ impl Port {
         self.taken_bytes += size_bytes + OVERHEAD_BYTES;
     }
 
-    /// Tells whether at the rate since the last such question half of the receive buffer would be full after `absence`.
-    pub(super) fn would_fill_up(&mut self, now: Instant, absence: Duration) -> bool {
+    /// Returns in which time half of the receive buffer fills up, at the rate since the last such question.
+    pub(super) fn fills_up_in(&mut self, now: Instant) -> Duration {
         let time = now.since(std::mem::replace(&mut self.counted_from, now)).max(MIN_RATE_TIME);
         let taken = std::mem::take(&mut self.taken_bytes) as f64;
         let granted = self.socket.granted_buffer().effective_bytes as f64;
-        taken * absence.as_secs_f64() / time.as_secs_f64() > granted / 2.0
+        // Nothing taken is for ever.
+        Duration::try_from_secs_f64(time.as_secs_f64() * granted / 2.0 / taken).unwrap_or(Duration::MAX)
     }
 
     /// Notes that nothing lay unread at this moment.
@@ -152,16 +153,15 @@ mod tests {
         let options = ReceiveOptions::at("127.0.0.1:0".parse().unwrap(), 1 << 20);
         let mut port = Port::open(&options, &reader, BookConfig::default()).unwrap();
         let granted = usize::try_from(port.socket.granted_buffer().effective_bytes).unwrap();
-        let (mut now, step, absence) =
-            (port.counted_from, Duration::from_millis(1), Duration::from_millis(5));
-        let mut fills_up = |taken: usize| {
-            port.took(taken);
+        let (mut now, step) = (port.counted_from, Duration::from_millis(1));
+        let mut fills_up_in = |taken: usize| {
+            port.took(taken - OVERHEAD_BYTES);
             now += step;
-            port.would_fill_up(now, absence)
+            port.fills_up_in(now)
         };
-        // In five times the time five times as much: half of the buffer is a tenth of it in one step.
-        assert!(!fills_up(granted / 11));
-        assert!(fills_up(granted / 9));
-        assert!(!fills_up(0), "what was told of before does not count again");
+        assert_eq!(fills_up_in(granted / 8), 4 * step, "half of it in four steps");
+        assert_eq!(fills_up_in(granted / 2), step);
+        now += step;
+        assert_eq!(port.fills_up_in(now), Duration::MAX, "what was told of before does not count again");
     }
 }

@@ -1,9 +1,10 @@
 //! Who drives the agent: its own thread, or the reader that would only wait for it.
 //!
 //! A reader that sleeps until the agent's thread has received something is woken behind it: two threads wake up, one after
-//! the other, for one datagram. The only reader of a process can spare itself that. While it waits it has the *watch*:
-//! it does in its own thread what the agent's would do, which keeps out of the way, and relieves it when it has been
-//! away for some milliseconds (leader and followers, after Schmidt et al., *Pattern-Oriented Software Architecture* 2).
+//! the other, for one datagram. And what one thread writes into a ring for another to read is in no cache any more when that
+//! gets round to it. The only reader of a process can spare itself both. While it waits it has the *watch*: it does in its
+//! own thread what the agent's would do, which keeps out of the way, and relieves it when it is away for longer than the
+//! receive buffers allow (leader and followers, after Schmidt et al., *Pattern-Oriented Software Architecture* 2).
 
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Condvar, Mutex, PoisonError};
@@ -16,15 +17,15 @@ use units::Instant;
 use super::agent::Agent;
 use crate::bell::AgentBell;
 
-/// How long a reader may be away before the agent's thread does its work.
-const RELIEF: Duration = Duration::from_millis(1);
-/// How long the agent's thread rests at most before it looks again whether the reader is still there: a reader that mostly
-/// waits is not looked after a thousand times a second.
-const MAX_REST: Duration = Duration::from_millis(4);
-/// The longest time in which nobody may read the sockets. Where their buffers do not hold what comes in that time, a reader
-/// leaves the watch to the agent's thread at once.
-const MAX_ABSENCE: Duration = Duration::from_millis(5);
-/// A reader that has waited for so long wakes the agent's thread when it goes, which need not look round until then.
+/// How long a reader may be away at most before the agent's thread does its work.
+const MAX_RELIEF: Duration = Duration::from_millis(1);
+/// The shortest such time: to look round more often would keep a processor busy, since setting a timer takes one or two
+/// microseconds, and on some virtual machines more than twenty.
+const MIN_RELIEF: Duration = Duration::from_micros(100);
+/// For so many times that the agent's thread rests at most before it looks again whether the reader is still there: a reader
+/// that mostly waits is not looked after a thousand times a second.
+const RESTS: u32 = 4;
+/// While a reader has waited for so long the agent's thread need not look round until it is called.
 const LONG_WATCH: Duration = Duration::from_millis(100);
 
 /// Who has the watch.
@@ -46,9 +47,13 @@ pub(super) struct Watch {
     bell: AgentBell,
     /// A [`Taken`].
     taken: AtomicU64,
-    /// Where the agent's thread sleeps during a long watch.
+    /// How long a reader may be away, in nanoseconds; 0 where its receive buffers allow no absence.
+    relief: AtomicU64,
+    /// Where the agent's thread rests while a reader has the watch.
     rest: Mutex<()>,
     called: Condvar,
+    /// For how long it rests, in nanoseconds.
+    rests_for: AtomicU64,
     /// How many readers the agent has in this process.
     readers: AtomicUsize,
     /// Whether readers may have the watch at all.
@@ -61,8 +66,10 @@ impl Watch {
             agent: Mutex::new(Some(agent)),
             bell,
             taken: AtomicU64::new(Taken::ByItsThread.encode()),
+            relief: AtomicU64::new(nanos(MAX_RELIEF)),
             rest: Mutex::new(()),
             called: Condvar::new(),
+            rests_for: AtomicU64::new(0),
             readers: AtomicUsize::new(0),
             is_shared,
         }
@@ -98,21 +105,27 @@ impl Watch {
         // One that has ended, or was left by a panic, is its thread's business.
         let mut place = self.agent.lock().ok()?;
         let agent = place.as_mut()?;
-        loop {
+        // The agent's thread may have been at work until now.
+        let mut found = look();
+        while found.is_none() {
+            // Everything has been read. By another look the reader passes over what was rewound, before more comes.
+            if agent.rewind_rings() {
+                found = look();
+            }
             let next = agent.turn();
-            let found = look();
-            let is_over = || deadline.is_some_and(|deadline| deadline <= clock::monotonic());
+            found = found.or_else(&mut look);
             if agent.is_stopping() {
                 return found;
             }
-            if found.is_some() || is_over() {
-                standing.hands_over = next.is_none() || agent.is_pressed(MAX_ABSENCE);
-                return found;
+            if found.is_some() || deadline.is_some_and(|deadline| deadline <= clock::monotonic()) {
+                break;
             }
             if let Some(next) = next {
                 agent.sleep(deadline.map_or(next, |deadline| deadline.min(next)), || false);
             }
         }
+        standing.relief = relief_within(agent.spare_time());
+        found
     }
 
     /// Lets the agent follow a command at once that came while a reader is away and its thread rests.
@@ -125,11 +138,12 @@ impl Watch {
         }
     }
 
-    /// Tells whether a reader may have the watch: the only one, at an agent whose thread is like any other and is not at
-    /// work, since then there is news in a moment.
+    /// Tells whether a reader may have the watch: the only one, at an agent whose thread is like any other, unless nobody may
+    /// be away from it and the thread is at work.
     pub(super) fn may_be_taken(&self) -> bool {
         let is_at_work = || self.taken() == Taken::ByItsThread && self.bell.sleeps_until().is_none();
-        self.is_shared && self.readers.load(Ordering::Relaxed) == 1 && !is_at_work()
+        let may_leave = || !self.relief().is_zero();
+        self.is_shared && self.readers.load(Ordering::Relaxed) == 1 && (may_leave() || !is_at_work())
     }
 
     pub(super) fn reader_came(&self) {
@@ -145,25 +159,27 @@ impl Watch {
         Taken::decode(self.taken.load(Ordering::Relaxed))
     }
 
+    fn relief(&self) -> Duration {
+        Duration::from_nanos(self.relief.load(Ordering::Relaxed))
+    }
+
     /// Keeps the agent's thread out of the way of a reader that has the watch, or left it a moment ago.
     fn wait_for_relief(&self) {
-        let mut rest = RELIEF;
+        let mut rests = 1;
         loop {
-            // Before the look at who has it: see where a standing ends.
-            let now = clock::monotonic();
-            let taken = self.taken();
+            let (now, taken, relief) = (clock::monotonic(), self.taken(), self.relief());
             match taken {
                 Taken::ByItsThread => return,
                 Taken::ByReader(since) if now.since(since) >= LONG_WATCH => {
-                    self.rest(crate::MAX_SLEEP, taken);
+                    self.rest(crate::MAX_SLEEP, taken)
                 }
                 Taken::ByReader(_) => {
-                    self.rest(rest, taken);
-                    rest = (rest * 2).min(MAX_REST);
+                    self.rest(rests * relief.max(MIN_RELIEF), taken);
+                    rests = (rests * 2).min(RESTS);
                 }
-                Taken::Left(when) if now.since(when) < RELIEF => {
-                    rest = RELIEF;
-                    self.rest(RELIEF - now.since(when), taken);
+                Taken::Left(when) if now.since(when) < relief => {
+                    rests = 1;
+                    self.rest(relief - now.since(when), taken);
                 }
                 Taken::Left(_) => {
                     let (left, own) = (taken.encode(), Taken::ByItsThread.encode());
@@ -177,9 +193,14 @@ impl Watch {
     /// Sleeps for so long, or until the agent's thread is called, if things are as they were `seen`.
     fn rest(&self, time: Duration, seen: Taken) {
         let rest = self.rest.lock().unwrap_or_else(PoisonError::into_inner);
+        self.rests_for.store(nanos(time), Ordering::Relaxed);
+        // Here how long, then who has the watch; where a standing ends it is the other way round, so that one of the two sees
+        // the other.
+        fence(Ordering::SeqCst);
         if self.taken() == seen {
             let _ = self.called.wait_timeout(rest, time);
         }
+        self.rests_for.store(0, Ordering::Relaxed);
     }
 
     /// Wakes the agent's thread while it keeps out of the way.
@@ -193,34 +214,44 @@ impl Watch {
 /// A reader's watch, from its wish to have it until it goes away, however that happens.
 struct Standing<'w> {
     watch: &'w Watch,
-    since: Instant,
-    /// The agent's thread is to go on at once, also while the reader looks at what it has.
-    hands_over: bool,
+    /// How long the reader may be away then; `None` if the agent's thread is to go on at once.
+    relief: Option<Duration>,
 }
 
 impl<'w> Standing<'w> {
     fn begin(watch: &'w Watch) -> Self {
-        let since = clock::monotonic();
-        watch.taken.store(Taken::ByReader(since).encode(), Ordering::Relaxed);
+        watch.taken.store(Taken::ByReader(clock::monotonic()).encode(), Ordering::Relaxed);
         // If the agent's thread has it and sleeps. Otherwise it looks once more before it does.
         watch.bell.ring();
-        // Unless there turns out to be nothing to do for a reader.
-        Self { watch, since, hands_over: true }
+        // Unless there turns out to be something to do for a reader.
+        Self { watch, relief: None }
     }
 }
 
 impl Drop for Standing<'_> {
     fn drop(&mut self) {
-        let Self { watch, since, hands_over } = *self;
-        let left = if hands_over { Taken::ByItsThread } else { Taken::Left(clock::monotonic()) };
+        let Self { watch, relief } = *self;
+        let left = relief.map_or(Taken::ByItsThread, |_| Taken::Left(clock::monotonic()));
+        watch.relief.store(relief.map_or(0, nanos), Ordering::Relaxed);
         watch.taken.store(left.encode(), Ordering::Relaxed);
-        // The agent's thread reads the clock, then looks who has the watch, then rests; here it is the other way round, so
-        // that one of the two sees the other.
         fence(Ordering::SeqCst);
-        if hands_over || clock::monotonic().since(since) >= LONG_WATCH {
+        let longest_rest = relief.map_or(0, |relief| nanos(RESTS * relief));
+        if watch.rests_for.load(Ordering::Relaxed) > longest_rest {
             watch.call();
         }
     }
+}
+
+/// Returns how long a reader may be away when nobody may be for longer than `spare`: the agent's thread rests first, before it
+/// sees that it is. `None` where that is not worth it.
+fn relief_within(spare: Duration) -> Option<Duration> {
+    let relief = (spare / (RESTS + 1)).min(MAX_RELIEF);
+    (relief >= MIN_RELIEF).then_some(relief)
+}
+
+/// Returns a short time in nanoseconds.
+fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// The end of the agent with its thread, also by a panic: its readers get what there is, and who asks gets no answer.
