@@ -28,7 +28,7 @@ const MAX_PORTS: usize = 1_024;
 /// How many batches one socket gives before the others have their turn, and about how many bytes: what was received is to
 /// be read while a processor's own cache still has it.
 const MAX_BATCHES_PER_TURN: usize = 4;
-const MAX_BYTES_PER_TURN: usize = 1 << 19;
+const MAX_BYTES_PER_TURN: usize = 1 << 18;
 /// How often ports are looked through for those where nothing comes any more.
 const LOOK_INTERVAL: Duration = Duration::from_secs(5);
 /// How often the host's rings are looked at for a stream that is announced and not received.

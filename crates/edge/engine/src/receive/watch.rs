@@ -24,7 +24,9 @@ const MAX_RELIEF: Duration = Duration::from_millis(1);
 const MIN_RELIEF: Duration = Duration::from_micros(100);
 /// For so many times that the agent's thread rests at most before it looks again whether the reader is still there: a reader
 /// that mostly waits is not looked after a thousand times a second.
-const RESTS: u32 = 4;
+const RESTS: u32 = 2;
+/// It is called when it rests for more than so many times too long: not for every fluctuation of a rate.
+const TOLERANCE: u32 = 2;
 /// While a reader has waited for so long the agent's thread need not look round until it is called.
 const LONG_WATCH: Duration = Duration::from_millis(100);
 
@@ -88,8 +90,10 @@ impl Watch {
                 if agent.is_stopping() {
                     return;
                 }
-                if let Some(deadline) = agent.turn() {
-                    agent.sleep(deadline, is_wanted);
+                match agent.turn() {
+                    Some(deadline) => agent.sleep(deadline, is_wanted),
+                    // On the same processor a reader keeps up that way, and on another it does not matter.
+                    None => std::thread::yield_now(),
                 }
             }
         }
@@ -182,6 +186,8 @@ impl Watch {
                     self.rest(relief - now.since(when), taken);
                 }
                 Taken::Left(_) => {
+                    // A reader that was only kept from running goes first.
+                    std::thread::yield_now();
                     let (left, own) = (taken.encode(), Taken::ByItsThread.encode());
                     // Fails if the reader came back: then it goes on.
                     let _ = self.taken.compare_exchange(left, own, Ordering::Relaxed, Ordering::Relaxed);
@@ -235,7 +241,7 @@ impl Drop for Standing<'_> {
         watch.relief.store(relief.map_or(0, nanos), Ordering::Relaxed);
         watch.taken.store(left.encode(), Ordering::Relaxed);
         fence(Ordering::SeqCst);
-        let longest_rest = relief.map_or(0, |relief| nanos(RESTS * relief));
+        let longest_rest = relief.map_or(0, |relief| nanos(TOLERANCE * RESTS * relief));
         if watch.rests_for.load(Ordering::Relaxed) > longest_rest {
             watch.call();
         }
@@ -245,7 +251,7 @@ impl Drop for Standing<'_> {
 /// Returns how long a reader may be away when nobody may be for longer than `spare`: the agent's thread rests first, before it
 /// sees that it is. `None` where that is not worth it.
 fn relief_within(spare: Duration) -> Option<Duration> {
-    let relief = (spare / (RESTS + 1)).min(MAX_RELIEF);
+    let relief = (spare / (TOLERANCE * RESTS + 1)).min(MAX_RELIEF);
     (relief >= MIN_RELIEF).then_some(relief)
 }
 
