@@ -180,7 +180,8 @@ impl Bench {
     ) -> Vec<Box<dyn Contestant + 'a>> {
         let is_frame = datagram_bytes == FRAME_BYTES;
         let mut peers: Vec<Box<dyn Contestant + 'a>> = Vec::new();
-        if calls == Calls::Plain && self.has_peer(iperf3::PROGRAM) {
+        let fits_iperf3 = datagram_bytes >= iperf3::SMALLEST_BYTES;
+        if calls == Calls::Plain && fits_iperf3 && self.has_peer(iperf3::PROGRAM) {
             peers.push(Box::new(iperf3::Udp { place, datagram_bytes, is_searched: is_frame }));
         }
         if is_frame && name_of(calls) == "gso" {

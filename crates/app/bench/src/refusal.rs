@@ -6,8 +6,9 @@ use sys::Refusal;
 /// Returns the stage of a refusal.
 pub(crate) const fn stage_of(refusal: Refusal) -> Stage {
     match refusal {
-        Refusal::SocketFull | Refusal::TooLarge => Stage::SenderSocket,
+        Refusal::SocketFull => Stage::SenderSocket,
         Refusal::QueueDiscipline => Stage::SenderQdisc,
+        // Also what is too large: it is the route that says so.
         _ => Stage::SenderIp,
     }
 }

@@ -231,8 +231,7 @@ impl ReceiveAgent {
     }
 
     fn ask<T>(&self, question: impl FnOnce(mpsc::Sender<T>) -> Command) -> Option<T> {
-        let (reply, answer) = mpsc::channel();
-        self.thread.tell(question(reply));
+        let answer = self.thread.put(question);
         self.watch.serve();
         answer.recv().ok()
     }
@@ -291,9 +290,7 @@ impl Attendance {
             std::iter::once(self.agent.doorbell()).chain(other.iter().copied()).collect();
         ring::wait_any(&bells, ring::Idle::Sleep, timeout, look)
     }
-}
 
-impl Attendance {
     /// Takes what has come in the moments since this reader last waited, which nobody has received yet.
     pub fn look_round(&self) {
         self.agent.watch.serve();

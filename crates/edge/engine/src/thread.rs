@@ -111,9 +111,14 @@ impl<C> AgentThread<C> {
 
     /// Hands the agent a question and waits for the answer; `None` from an agent that has ended.
     pub(crate) fn ask<T>(&self, question: impl FnOnce(mpsc::Sender<T>) -> C) -> Option<T> {
+        self.put(question).recv().ok()
+    }
+
+    /// Hands the agent a question; returns where the answer comes, none from an agent that has ended.
+    pub(crate) fn put<T>(&self, question: impl FnOnce(mpsc::Sender<T>) -> C) -> mpsc::Receiver<T> {
         let (reply, answer) = mpsc::channel();
         self.tell(question(reply));
-        answer.recv().ok()
+        answer
     }
 }
 

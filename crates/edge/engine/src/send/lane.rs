@@ -248,8 +248,8 @@ impl Lane {
         self.reader.lag_bytes() > 2 * max_bytes as u64 || self.destinations.len() > MAX_QUICK_DESTINATIONS
     }
 
-    /// The same for the publisher's own thread, a train or two of it. What takes the agent's poller is left to the agent, who sees that there
-    /// was a turn.
+    /// The same for the publisher's own thread, a train or two of it. What takes the agent's poller is left to the agent, who
+    /// sees that there was a turn.
     pub(super) fn turn_of_publisher(&mut self, now: Instant) -> Turn {
         let turn = self.send_what_is_due(now, MAX_TRAINS_OF_PUBLISHER);
         self.was_taken = true;
@@ -583,6 +583,7 @@ fn stage_of(refusal: Refusal) -> Stage {
     match refusal {
         Refusal::QueueDiscipline => Stage::SenderQdisc,
         Refusal::SocketFull => Stage::SenderSocket,
+        // Also what is too large: it is the route that says so.
         _ => Stage::SenderIp,
     }
 }
