@@ -179,7 +179,9 @@ fn a_reader_leaves_a_flood_for_which_the_buffer_is_too_small_to_the_agents_threa
         scene.watch.taken()
     };
     // Some dozens in some hundred microseconds: on a host that is slower than that it may take some turns.
+    let until = clock::monotonic() + WATCHDOG;
     loop {
+        assert!(clock::monotonic() < until, "it is not left");
         for _ in 0..sys::BATCH_DATAGRAMS {
             flood.send_to(&[0; 64], scene.address).unwrap();
         }
