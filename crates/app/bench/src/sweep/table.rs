@@ -28,8 +28,8 @@ pub(super) fn cells(point: &Point) -> [String; 9] {
     [
         format!("{} B", point.payload_bytes),
         rate(point.rate),
-        buffer(point.send_buffer_bytes, point.granted_send_buffer()),
-        buffer(point.receive_buffer_bytes, point.granted_receive_buffer()),
+        buffer(point.send_buffer_bytes, point.granted_send_buffer_bytes),
+        buffer(point.receive_buffer_bytes, point.granted_receive_buffer_bytes),
         text(point.burned_percent(), &|value| format!("{value:.0} %")),
         text(point.sent(), &words::rate),
         received,

@@ -46,6 +46,7 @@ pub(crate) fn point(
     let burned = (burn_percent > 0.0).then_some(burned);
     let granted = run(100_000, lost);
     let receive_granted = receive_buffer_bytes.or(granted.receive_buffer_bytes);
+    let send_granted = granted.send_buffer_bytes;
     Point {
         send_buffer_bytes: None,
         receive_buffer_bytes,
@@ -53,6 +54,8 @@ pub(crate) fn point(
         rate: Rate::Bits(0),
         burn_percent,
         runs: vec![Run { burned, receive_buffer_bytes: receive_granted, ..granted }; 3],
+        granted_send_buffer_bytes: send_granted,
+        granted_receive_buffer_bytes: receive_granted,
         highest: None,
         noise: Vec::new(),
     }
@@ -91,12 +94,13 @@ fn with_trains_it_is_another_system() {
 
 #[test]
 fn the_least_that_was_granted_in_any_run_is_what_a_point_had() {
-    let mut point = point(64, Some(1 << 20), 0.0, 0);
-    assert_eq!(point.granted_receive_buffer(), Some(1 << 20));
-    point.runs[2].receive_buffer_bytes = Some(212_992);
-    assert_eq!(point.granted_receive_buffer(), Some(212_992));
-    point.runs.iter_mut().for_each(|run| run.receive_buffer_bytes = None);
-    assert_eq!((point.granted_receive_buffer(), point.granted_send_buffer()), (None, Some(106_496)));
+    let mut runs = point(64, Some(1 << 20), 0.0, 0).runs;
+    let granted = |runs: &[Run]| Granted::of(runs.iter());
+    assert_eq!(granted(&runs), Granted { send: Some(106_496), receive: Some(1 << 20) });
+    runs[2].receive_buffer_bytes = Some(212_992);
+    assert_eq!(granted(&runs).receive, Some(212_992));
+    runs.iter_mut().for_each(|run| run.receive_buffer_bytes = None);
+    assert_eq!(granted(&runs), Granted { send: Some(106_496), receive: None });
 }
 
 #[test]
