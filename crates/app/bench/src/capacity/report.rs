@@ -177,14 +177,12 @@ impl Run {
         }
     }
 
-    /// Returns which part of what was sent did not arrive, in percent.
+    /// Returns which part of what was sent did not arrive, in percent; `None` where nothing was sent.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "datagrams of a run are far below 2^53")]
-    pub fn lost_percent(&self) -> f64 {
-        match self.account.sent {
-            0 => 0.0,
-            sent => self.account.missing() as f64 * 100.0 / sent as f64,
-        }
+    pub fn lost_percent(&self) -> Option<f64> {
+        let sent = Some(self.account.sent).filter(|sent| *sent > 0)?;
+        Some(self.account.missing() as f64 * 100.0 / sent as f64)
     }
 
     /// Returns how many datagrams the kernel counted as dropped, at all sockets.
@@ -220,7 +218,7 @@ impl Point {
     /// Returns median and spread of what was received a second; `None` if no run was.
     #[must_use]
     pub fn packets_per_second(&self) -> Option<Summary> {
-        self.summary(|run| run.packets_per_second)
+        self.summary(|run| Some(run.packets_per_second))
     }
 
     /// Returns the same of the part that was lost, in percent.
@@ -232,7 +230,7 @@ impl Point {
     /// Returns the same of what the receivers took of processors, in percent of one.
     #[must_use]
     pub fn receivers_cpu_percent(&self) -> Option<Summary> {
-        self.summary(|run| run.receivers_cpu_percent)
+        self.summary(|run| Some(run.receivers_cpu_percent))
     }
 
     /// Tells whether the receivers had all that the senders gave them: then they could perhaps take more.
@@ -252,20 +250,20 @@ impl Point {
         self.runs.iter().filter(|run| run.trouble.is_none())
     }
 
-    fn summary(&self, of: impl Fn(&Run) -> f64) -> Option<Summary> {
-        Summary::of(&self.whole_runs().map(of).collect::<Vec<_>>())
+    fn summary(&self, of: impl Fn(&Run) -> Option<f64>) -> Option<Summary> {
+        Summary::of(&self.whole_runs().filter_map(of).collect::<Vec<_>>())
     }
 
     fn rows(&self) -> Vec<Row> {
         let (case, system) = (self.case(), self.structure.name());
-        let row = |metric: &str, unit: &str, of: fn(&Run) -> f64| {
+        let row = |metric: &str, unit: &str, of: fn(&Run) -> Option<f64>| {
             let names = RowNames { bench: "capacity", case: &case, system, metric, unit };
-            Row::of(names, &self.whole_runs().map(of).collect::<Vec<_>>())
+            Row::of(names, &self.whole_runs().filter_map(of).collect::<Vec<_>>())
         };
         let rows = [
-            row("packets_per_second", "1/s", |run| run.packets_per_second),
+            row("packets_per_second", "1/s", |run| Some(run.packets_per_second)),
             row("lost_percent", "%", Run::lost_percent),
-            row("receivers_cpu_percent", "%", |run| run.receivers_cpu_percent),
+            row("receivers_cpu_percent", "%", |run| Some(run.receivers_cpu_percent)),
         ];
         rows.into_iter().flatten().collect()
     }

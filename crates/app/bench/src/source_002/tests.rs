@@ -110,6 +110,31 @@ fn where_the_senders_were_the_limit_nothing_is_concluded() {
 }
 
 #[test]
+fn of_loss_nothing_is_concluded_where_a_run_was_cut_or_nothing_was_sent() {
+    let of = |points: &[Point]| conclude(points, true).remove(4);
+    assert_eq!(of(&sources()).agreement, Agreement::Agrees);
+    let mut silent = sources();
+    silent[2] = point(OwnProcesses, 8, 1, 0, 0);
+    silent[2].runs.iter_mut().for_each(|run| (run.account.sent, run.account.received) = (0, 0));
+    assert_eq!(of(&silent).agreement, Agreement::NotMeasured, "nothing sent is not nothing lost");
+    assert!(of(&silent).here.contains("1 B, since no run is whole in which anything was sent"));
+    let mut cut = sources();
+    cut[2].runs.iter_mut().for_each(|run| run.trouble = Some("it was cut".to_owned()));
+    assert_eq!(of(&cut).agreement, Agreement::NotMeasured);
+    // Another size is judged, and what was left out is named.
+    cut.extend([point(OwnProcesses, 1, 100, 500_000, 400_000), point(OwnProcesses, 8, 100, 900_000, 1_000)]);
+    assert_eq!(of(&cut).agreement, Agreement::Agrees);
+    assert!(of(&cut).here.contains("; left out: 1 B, since no run is whole"), "{}", of(&cut).here);
+    let mut wide = sources();
+    for (run, lost) in wide[2].runs.iter_mut().zip([0, 400_000, 1_400_000]) {
+        run.account =
+            crate::throughput::Account { sent: 1_500_000, received: 1_500_000 - lost, ..run.account.clone() };
+        run.account.lost.insert("receiver_socket_buffer".to_owned(), lost);
+    }
+    assert_eq!(of(&wide).agreement, Agreement::NotMeasured, "{}", of(&wide).here);
+}
+
+#[test]
 fn the_sources_figures_are_found_by_their_point() {
     assert_eq!(figure(OwnProcesses, 8, 1).unwrap().packets_per_second, 1_491_744.0);
     assert_eq!(figure(SharedThreads, 2, 1).unwrap().cpu_percent, Some(150.0));

@@ -93,7 +93,7 @@ fn who_lost_next_to_nothing_was_limited_by_the_senders() {
 #[test]
 fn a_run_without_a_datagram_has_no_rate_and_no_loss() {
     let run = run(0, 0, 0.0);
-    assert_eq!((run.lost_percent(), run.packets_per_second), (0.0, 0.0));
+    assert_eq!((run.lost_percent(), run.packets_per_second), (None, 0.0));
 }
 
 #[test]
