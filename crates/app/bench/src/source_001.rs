@@ -103,7 +103,7 @@ impl Measuring {
         match cost::measure(&options, self.ends.server, watch) {
             Ok(report) => {
                 self.is_broken_off |= report.end.state == State::BrokenOff;
-                self.report.measured(name, &report, &report.end.rows, &report.end.noise);
+                self.report.measured(name, &report, &report.rows, &report.noise);
                 Some(report)
             }
             Err(error) => self.cannot_be(name, &error.to_string()),
@@ -229,7 +229,7 @@ fn beside(report: &Report, protocol: Protocol, metric: Metric, source: Option<f6
         metric: metric.name().to_owned(),
         unit: metric.unit().to_owned(),
         source,
-        here: report.end.rows.iter().find(is_it).cloned(),
+        here: report.rows.iter().find(is_it).cloned(),
         remark: remark.to_owned(),
     }
 }

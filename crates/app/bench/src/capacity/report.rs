@@ -316,11 +316,6 @@ impl Builder {
         self.report.points.last_mut().expect("a point was begun").runs.push(run);
     }
 
-    /// Tells whether anything was measured.
-    pub(super) fn has_run(&self) -> bool {
-        self.report.points.iter().any(|point| !point.runs.is_empty())
-    }
-
     /// Says how far it is.
     pub(super) fn progress(&self) -> String {
         let Some(point) = self.report.points.last() else { return String::new() };
@@ -340,10 +335,10 @@ impl Builder {
         self.report.end.note(note);
     }
 
-    /// Takes note that no further run could be made.
+    /// Takes note that a run could not be made, or not to its end.
     pub(super) fn break_off(&mut self, reason: &str) {
         self.is_broken_off = true;
-        self.note(&format!("the next run could not be measured: {reason}"));
+        self.note(&format!("a run broke off: {reason}"));
     }
 
     pub(super) fn finish(mut self, was_interrupted: bool) -> Report {

@@ -3,9 +3,9 @@
 use std::net::Ipv4Addr;
 
 use super::*;
-use crate::cost::{End, FORMAT, Measured, Run, Settings, VERSION, hosts};
+use crate::cost::{FORMAT, Measured, Run, Settings, VERSION, hosts};
 use crate::host_state::{HostState, Link};
-use crate::report::{RowNames, Start};
+use crate::report::{End, RowNames, Start};
 
 /// What three runs of a transport cost to send and to receive, and their delay.
 type Costs = [[f64; 3]; 3];
@@ -62,16 +62,9 @@ fn report(udp: Costs, tcp: Costs, mtu_bytes: u32, same_host: bool) -> Report {
         };
         Metric::ALL.into_iter().filter_map(row).collect::<Vec<_>>()
     });
-    let end = End {
-        time_ns: 0,
-        state: State::Complete,
-        rows: rows.collect(),
-        noise: Vec::new(),
-        notes: Vec::new(),
-        load_1min: None,
-    };
-    let format = FORMAT.to_owned();
-    Report { format, version: VERSION, start: Start { same_host, ..start }, transports, source: hosts(), end }
+    let (rows, noise, end) = (rows.collect(), Vec::new(), End::open());
+    let (format, start) = (FORMAT.to_owned(), Start { same_host, ..start });
+    Report { format, version: VERSION, start, transports, source: hosts(), rows, noise, end }
 }
 
 fn agreements(report: &Report) -> Vec<Agreement> {

@@ -58,7 +58,7 @@ fn every_receiver_has_its_own_latency_and_its_own_account() {
     assert_eq!((row(0, "lost_percent").median, row(1, "lost_percent").median), (0.0, 15.0));
     let text = report.to_string();
     assert!(text.contains("200 sent = 170 received + 30 receiver_socket_buffer + 0 unexplained"), "{text}");
-    assert_eq!((report.end.state, report.end.noise.len()), (State::Complete, 0));
+    assert_eq!((report.end.state, report.noise.len()), (State::Complete, 0));
 }
 
 #[test]
@@ -81,11 +81,7 @@ fn an_account_that_does_not_add_up_and_stalls_are_said() {
     let report = builder.finish(false);
     assert_eq!(report.end.state, State::BrokenOff);
     assert!(report.runs[0].trouble.as_ref().unwrap().contains("does not add up"));
-    assert!(
-        report.end.noise.iter().any(|noise| noise.contains("kept 3 datagrams")),
-        "{:?}",
-        report.end.noise
-    );
+    assert!(report.noise.iter().any(|noise| noise.contains("kept 3 datagrams")), "{:?}", report.noise);
 }
 
 #[test]
