@@ -370,32 +370,36 @@ fn limits(start: &Start<Settings>, transports: &[Measured]) -> Vec<String> {
     } else {
         notes.push("the delay was not measured: the two hosts have no clock in common".to_owned());
     }
-    let ends: Vec<Processor> = runs().flat_map(|run| [Some(run.sender), run.receiver]).flatten().collect();
-    notes.extend(limits_of_frequency(&ends));
+    let senders: Vec<Processor> = runs().map(|run| run.sender).collect();
+    let receivers: Vec<Processor> = runs().filter_map(|run| run.receiver).collect();
+    if start.same_host {
+        notes.extend(limits_of_frequency("the processors", &[senders, receivers].concat()));
+    } else {
+        notes.extend(limits_of_frequency("the processors of the client's host", &senders));
+        notes.extend(limits_of_frequency("the processors of the server's host", &receivers));
+    }
     notes
 }
 
-/// Says how far the frequency is known that a cost is made of.
-fn limits_of_frequency(ends: &[Processor]) -> Vec<String> {
+/// Says how far the frequency of a host's processors is known that a cost is made of.
+fn limits_of_frequency(processors: &str, ends: &[Processor]) -> Vec<String> {
     let mut notes = Vec::new();
     if ends.iter().any(|end| end.mhz.is_none()) {
-        notes.push(
-            "the frequency of the processors is not told here: costs are known as processor time only (`cpu_seconds`)"
-                .to_owned(),
-        );
+        notes.push(format!(
+            "the frequency of {processors} is not told here: costs are known as processor time only (`cpu_seconds`)"
+        ));
     }
     if ends.iter().any(|end| end.mhz_source == Some(FrequencySource::Cpuinfo)) {
-        notes.push(
-            "the frequency of the processors is what /proc/cpuinfo says, in most virtual machines a nominal one: at which \
+        notes.push(format!(
+            "the frequency of {processors} is what /proc/cpuinfo says, in most virtual machines a nominal one: at which \
              they ran is not known"
-                .to_owned(),
-        );
+        ));
     }
     let least = ends.iter().filter_map(|end| end.least_mhz).reduce(f64::min);
     let most = ends.iter().filter_map(|end| end.most_mhz).reduce(f64::max);
     if let Some((least, most)) = least.zip(most).filter(|(least, most)| is_unsteady(*least, *most)) {
         notes.push(format!(
-            "the processors worked at {least:.0} to {most:.0} MHz: each look at their frequency is weighed by how long they \
+            "{processors} worked at {least:.0} to {most:.0} MHz: each look at their frequency is weighed by how long they \
              were busy until then\nhold it with: sudo cpupower frequency-set -g performance"
         ));
     }

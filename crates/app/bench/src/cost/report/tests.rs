@@ -135,3 +135,20 @@ fn a_frequency_that_changed_or_is_a_nominal_one_is_said_in_words() {
     assert!(unsteady.contains("worked at 800 to 3000 MHz") && unsteady.contains("cpupower"), "{unsteady}");
     assert!(notes(2_000.0, 2_000.0, FrequencySource::Cpuinfo).contains("what /proc/cpuinfo says"));
 }
+
+#[test]
+fn two_hosts_have_each_a_frequency_of_its_own() {
+    let at = |mhz: f64| Processor { least_mhz: Some(mhz), most_mhz: Some(mhz), ..run(0, 0.5).sender };
+    let notes = |of_server: Processor, same_host| {
+        let mut it = report(Vec::new(), false);
+        it.start.same_host = same_host;
+        let run = Run { sender: at(2_000.0), receiver: Some(of_server), ..run(0, 0.5) };
+        limits(&it.start, &[measured(vec![run])]).join("|")
+    };
+    let apart = notes(at(3_000.0), false);
+    assert!(!apart.contains("worked at"), "each host was steady: {apart}");
+    assert!(notes(at(3_000.0), true).contains("the processors worked at 2000 to 3000 MHz"));
+    let unsteady = notes(Processor { least_mhz: Some(800.0), ..at(3_000.0) }, false);
+    assert!(unsteady.contains("the processors of the server's host worked at 800 to 3000 MHz"), "{unsteady}");
+    assert!(!unsteady.contains("client's host worked"), "{unsteady}");
+}
