@@ -453,6 +453,21 @@ mod tests {
     }
 
     #[test]
+    fn a_sender_whose_trains_ended_says_why() {
+        let options = Options { protocol: Protocol::Udp, gso: true, ..Options::default() };
+        let (local, rate) = (IpAddr::from(Ipv4Addr::LOCALHOST), Rate::Bits(0));
+        let (end, run, token, unit_bytes, patience) = (End::Client, 0, 0, 100, Duration::from_secs(1));
+        let task =
+            Task { options: &options, end, run, token, rate, unit_bytes, local, peer: local, patience };
+        let mut sender = Sender::open(&task, FlowKey::sender(Way::Forward, 0), (local, 9).into()).unwrap();
+        sender.without_trains = None;
+        assert_eq!(sender.notes(), Vec::<String>::new());
+        sender.without_trains = Some("the network card cannot".to_owned());
+        let [note] = &sender.notes()[..] else { panic!() };
+        assert!(note.contains("although --gso was asked for: the network card cannot"), "{note}");
+    }
+
+    #[test]
     fn what_waited_when_the_sender_stopped_was_not_sent_and_what_was_overtaken_is_lost() {
         let of = |waiting: &[usize]| {
             let sent = FlowSent { numbered: 100, ..FlowSent::default() };
