@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::message::{Plan, Received};
 use super::options::{Calls, Options, Structure};
 use super::send::Sent;
+use crate::day_clock::Moment;
 use crate::host_state::HostState;
 use crate::processor_time::Shares;
 use crate::report::noise::{Elsewhere, spreads};
@@ -279,6 +280,8 @@ impl Point {
 
 /// A report that grows.
 pub(super) struct Builder {
+    /// When it began.
+    began: Moment,
     report: Report,
     planned: u64,
     repeats: u32,
@@ -299,7 +302,13 @@ impl Builder {
         let format = FORMAT.to_owned();
         let report = Report { format, version: VERSION, start, points, rows, conclusions, end };
         let planned = options.payloads.len() * options.workers.len() * options.structures.len();
-        Self { report, planned: planned as u64, repeats: options.repeats, is_broken_off: false }
+        Self {
+            began: Moment::now(),
+            report,
+            planned: planned as u64,
+            repeats: options.repeats,
+            is_broken_off: false,
+        }
     }
 
     pub(super) const fn is_same_host(&self) -> bool {
@@ -342,6 +351,7 @@ impl Builder {
     }
 
     pub(super) fn finish(mut self, was_interrupted: bool) -> Report {
+        self.began.step_in_words(&Moment::now()).iter().for_each(|note| self.note(note));
         let same_host = self.is_same_host();
         let report = &mut self.report;
         report.points.retain(|point| !point.runs.is_empty());

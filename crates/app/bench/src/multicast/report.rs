@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::message::MemberResult;
 use super::options::Options;
 use super::table;
+use crate::day_clock::Moment;
 use crate::drawing::FigureError;
 use crate::host_state::HostState;
 use crate::report::chart::{Axis, COLOURS, Chart, Point, Series};
@@ -116,6 +117,8 @@ pub(super) struct Ended {
 
 /// A report that grows.
 pub(super) struct Builder {
+    /// When it began.
+    began: Moment,
     broken_off: bool,
     report: Report,
 }
@@ -124,6 +127,7 @@ impl Builder {
     pub(super) fn new(options: &Options, peer: SocketAddr, client: HostState, server: HostState) -> Self {
         let start = Start::now(peer, client, server, Settings::of(options));
         let mut builder = Self {
+            began: Moment::now(),
             broken_off: false,
             report: Report {
                 format: FORMAT.to_owned(),
@@ -182,6 +186,7 @@ impl Builder {
     }
 
     pub(super) fn finish(mut self, was_interrupted: bool) -> Report {
+        self.began.step_in_words(&Moment::now()).iter().for_each(|note| self.note(note));
         let elsewhere = self
             .report
             .runs

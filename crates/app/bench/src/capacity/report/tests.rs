@@ -133,3 +133,12 @@ fn a_run_that_was_ended_early_is_shown_and_enters_no_median() {
     assert_eq!((point.packets_per_second(), point.rows()), (None, Vec::new()));
     assert!(!point.is_limited_by_senders() && report.to_string().contains("run 1: it was ended early"));
 }
+
+#[test]
+fn a_time_of_day_that_was_set_meanwhile_is_a_note() {
+    let (options, host) = (Options::default(), HostState::look(Ipv4Addr::LOCALHOST.into()));
+    let mut builder = Builder::new(&options, 1, (Ipv4Addr::LOCALHOST, 7).into(), host.clone(), host);
+    builder.began = builder.began.before_a_step_of(5);
+    let notes = builder.finish(false).end.notes.join("\n");
+    assert!(notes.contains("set forward by 5.0"), "{notes}");
+}

@@ -119,3 +119,11 @@ fn a_run_in_which_a_member_failed_or_that_was_ended_early_enters_no_median() {
     }
     assert!(report.to_string().contains("run 3 is not whole: it was ended early"), "it is shown");
 }
+
+#[test]
+fn a_time_of_day_that_was_set_meanwhile_is_a_note() {
+    let mut builder = builder(here());
+    builder.began = builder.began.before_a_step_of(5);
+    let notes = builder.finish(false).end.notes.join("\n");
+    assert!(notes.contains("set forward by 5.0"), "{notes}");
+}
