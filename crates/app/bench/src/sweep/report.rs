@@ -294,6 +294,8 @@ pub(super) struct Builder {
     report: Report,
     settings: Settings,
     is_broken_off: bool,
+    /// Points that were refused, for each reason.
+    left_out: Vec<(String, Vec<Place>)>,
 }
 
 impl Builder {
@@ -301,7 +303,7 @@ impl Builder {
         let end = End::open();
         let (format, start, points, rows) = (FORMAT.to_owned(), None, Vec::new(), Vec::new());
         let report = Report { format, version: VERSION, start, points, rows, end };
-        Self { report, settings: Settings::of(options), is_broken_off: false }
+        Self { report, settings: Settings::of(options), is_broken_off: false, left_out: Vec::new() }
     }
 
     pub(super) const fn is_empty(&self) -> bool {
@@ -318,6 +320,15 @@ impl Builder {
         }
     }
 
+    /// Leaves a point out that the server refused.
+    pub(super) fn leave_out(&mut self, place: &Place, reason: &str) {
+        self.is_broken_off = true;
+        match self.left_out.iter_mut().find(|(known, _)| known == reason) {
+            Some((_, places)) => places.push(*place),
+            None => self.left_out.push((reason.to_owned(), vec![*place])),
+        }
+    }
+
     /// Takes note that no further point could be measured.
     pub(super) fn break_off(&mut self, reason: &str) {
         self.is_broken_off = true;
@@ -329,6 +340,11 @@ impl Builder {
     }
 
     pub(super) fn finish(mut self, was_interrupted: bool) -> Report {
+        for (reason, places) in std::mem::take(&mut self.left_out) {
+            let names = places.iter().map(Place::in_words).collect::<Vec<_>>().join("; ");
+            let count = words::counted(u32::try_from(places.len()).unwrap_or(u32::MAX), "point");
+            self.note(&format!("{count} of the grid could not be measured: {reason}\nmissing: {names}"));
+        }
         let (report, system) = (&mut self.report, self.settings.system());
         report.rows = report.points.iter().flat_map(|point| point.rows(&system)).collect();
         report.end.close(State::of(self.is_broken_off, was_interrupted));
