@@ -82,7 +82,7 @@ pub(crate) fn by_hand(play: impl FnOnce(Connection) + Send + 'static) -> (Socket
     let thread = std::thread::spawn(move || {
         let mut connection = Connection::over(listener.accept().unwrap().0, PATIENT).unwrap();
         assert!(matches!(connection.hear_surely(), Ok(Message::Hello { .. })));
-        let host = Box::new(HostState::look(Ipv4Addr::LOCALHOST.into()));
+        let host = serde_json::to_value(HostState::look(Ipv4Addr::LOCALHOST.into())).unwrap();
         connection.tell(&Message::Welcome { protocol: PROTOCOL, tallycast: String::new(), host }).unwrap();
         assert!(matches!(connection.hear_surely(), Ok(Message::Begin { .. })));
         play(connection);
