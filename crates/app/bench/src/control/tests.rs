@@ -272,7 +272,8 @@ fn noise_ends_its_own_connection_and_the_server_goes_on() {
         let len = random.below(300);
         let mut bytes: Vec<u8> = (0..len).map(|_| random.next_u64().to_be_bytes()[0]).collect();
         if round % 3 == 0 {
-            bytes.splice(0..0, frame(r#"{"hello":{"protocol":1,"tallycast":"x"}}"#));
+            let hello = Message::Hello { protocol: PROTOCOL, tallycast: "x".to_owned() };
+            bytes.splice(0..0, encode(&hello));
         }
         // The server may have hung up already.
         let _ = stream.write_all(&bytes);
