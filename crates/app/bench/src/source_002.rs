@@ -226,7 +226,7 @@ fn processors_idle(points: &[Point], same_host: bool) -> Conclusion {
     let source = "at the peak the processors are not used up: the network card is the limit";
     let rate = |point: &&Point| point.packets_per_second().map_or(0.0, |it| it.median);
     let best = points.iter().max_by(|a, b| rate(a).total_cmp(&rate(b)));
-    let shares = best.and_then(|best| Some((best, best.runs.last()?.processors?)));
+    let shares = best.and_then(|best| Some((best, best.whole_runs().last()?.processors?)));
     let Some((best, shares)) = shares else {
         return Conclusion::new(source, "", Agreement::NotMeasured);
     };
