@@ -40,7 +40,7 @@ impl Point {
         Buffer { name: "receive", limit: "net.core.rmem_max", asked, granted }.clamped()
     }
 
-    /// Says why a rate was looked for and there is none; `None` if there is one, or none was looked for.
+    /// Says why a rate was looked for and none held; `None` if one did, or none was looked for.
     #[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
     pub(crate) fn why_no_rate(&self) -> Option<String> {
         let found = self.highest.filter(|found| found.found == Found::Nothing)?;

@@ -114,7 +114,8 @@ fn highest(found: &LossFreeFound) -> String {
 pub(super) fn account(point: &Point) -> String {
     let accounts: Vec<_> = point.runs.iter().filter_map(|run| run.account.clone()).collect();
     if accounts.is_empty() {
-        return "none, no receiver could tell what arrived".to_owned();
+        let why = point.why_no_rate().unwrap_or_else(|| "no receiver could tell what arrived".to_owned());
+        return format!("none, {why}");
     }
     crate::throughput::Account::sum(&accounts).in_words()
 }
@@ -169,6 +170,8 @@ mod tests {
         assert_eq!(shown(found).0, "≥ 90.0 Mbit/s");
         found.found = Found::Nothing;
         assert_eq!(shown(found).0, "none from 1.00 Mbit/s");
+        let hole = Point { highest: Some(found), runs: Vec::new(), ..point(64, None, 0.0, 50) };
+        assert_eq!(account(&hole), "none, no rate held down to 1.00 Mbit/s");
     }
 
     #[test]
