@@ -8,7 +8,9 @@ use std::time::Duration;
 use probe::{Contrast, Summary};
 
 use crate::control::Patience;
-use crate::report::{Agreement, Beside, Comparisons, Conclusion, Ends, Grid, Reproduction, State, Watch};
+use crate::report::{
+    Agreement, Beside, Comparisons, Conclusion, Ends, Grid, Reproduction, State, Watch, words,
+};
 use crate::sweep::{self, Options, Point, Report};
 use crate::throughput::Rate;
 
@@ -331,9 +333,11 @@ fn lost_in_the_buffer(found: Found<'_>) -> Conclusion {
     Conclusion::new(source, &here, agreement)
 }
 
+/// Returns the accounts of all whole runs.
 fn accounts(found: Found<'_>) -> impl Iterator<Item = &crate::throughput::Account> {
     let points = [found.sizes, found.rates, found.normal].into_iter().flatten();
-    points.flat_map(|point| &point.runs).filter_map(|run| run.account.as_ref())
+    let whole = points.flat_map(|point| &point.runs).filter(|run| run.trouble.is_none());
+    whole.filter_map(|run| run.account.as_ref())
 }
 
 /// Returns how many were sent, and how many of them were lost at stages that are looked for.
@@ -345,27 +349,30 @@ fn total(found: Found<'_>, wanted: impl Fn(&str) -> bool) -> (u64, u64) {
 }
 
 /// Judges whether the first of each pair lost more than the second. Where neither lost what is worth speaking of, the
-/// pair tells nothing.
+/// pair tells nothing, nor where one was cut or sent nothing.
 fn compare<'a>(
     source: &str,
     pairs: impl Iterator<Item = (&'a Point, &'a Point)>,
     name: impl Fn(&Point) -> String,
 ) -> Conclusion {
-    let tells = |(a, b): &(&Point, &Point)| lost(a) > ACCEPTED_PERCENT || lost(b) > ACCEPTED_PERCENT;
-    let (pairs, quiet): (Vec<_>, Vec<_>) = pairs.partition(tells);
-    let contrast = |(a, b): &(&Point, &Point)| Some(a.lost_percent()?.against(&b.lost_percent()?));
-    let found = Comparisons::of(pairs.iter().filter_map(contrast));
-    let words = pairs
-        .iter()
-        .map(|(a, b)| format!("{}: {:.2} % lost; {}: {:.2} %", name(a), lost(a), name(b), lost(b)));
-    let mut here = words.collect::<Vec<_>>().join("; ");
-    if pairs.is_empty() && !quiet.is_empty() {
-        return Conclusion::not_judged(source, "next to nothing was lost");
+    let (mut here, mut contrasts, mut quiet, mut unknown) = (Vec::new(), Vec::new(), 0, 0);
+    for (a, b) in pairs {
+        let Some((of_a, of_b)) = a.lost_percent().zip(b.lost_percent()) else {
+            unknown += 1;
+            continue;
+        };
+        if of_a.median <= ACCEPTED_PERCENT && of_b.median <= ACCEPTED_PERCENT {
+            quiet += 1;
+            continue;
+        }
+        contrasts.push(of_a.against(&of_b));
+        here.push(format!("{}: {:.2} % lost; {}: {:.2} %", name(a), of_a.median, name(b), of_b.median));
     }
-    if !quiet.is_empty() {
-        here += &format!("; left out: {} at which next to nothing was lost", quiet.len());
-    }
-    found.conclude(source, &here)
+    let left_out = [(quiet, "next to nothing was lost"), (unknown, "no run is whole, or nothing was sent")];
+    let left_out = left_out.iter().filter(|(count, _)| *count > 0);
+    let left_out: Vec<String> =
+        left_out.map(|(count, why)| format!("{} at which {why}", words::counted(*count, "pair"))).collect();
+    Comparisons::of(contrasts).conclude_but(source, here, &left_out)
 }
 
 /// Returns the points with the system's receive buffer.

@@ -35,9 +35,13 @@ fn where_next_to_nothing_is_lost_nothing_is_concluded_of_loss() {
     let quiet = vec![point(64, None, 0.0, 0), point(64, None, 50.0, 10)];
     let conclusion = load_loses(&quiet);
     assert_eq!(conclusion.agreement, Agreement::NotMeasured);
-    assert_eq!(conclusion.here, "cannot be judged here: next to nothing was lost");
-    let loaded = vec![point(64, None, 0.0, 0), point(64, None, 50.0, 11)];
+    assert_eq!(conclusion.here, "cannot be judged here: 1 pair at which next to nothing was lost");
+    let mut loaded = vec![point(64, None, 0.0, 0), point(64, None, 50.0, 11)];
     assert_eq!(agreement(load_loses(&loaded)), Agreement::Agrees);
+    loaded[0].runs.iter_mut().for_each(|run| run.trouble = Some("it was cut".to_owned()));
+    let cut = load_loses(&loaded);
+    assert_eq!(cut.agreement, Agreement::NotMeasured);
+    assert!(cut.here.contains("1 pair at which no run is whole, or nothing was sent"), "{}", cut.here);
 }
 
 #[test]
@@ -185,6 +189,8 @@ fn who_lost_is_read_from_the_accounts() {
     account.lost.insert("sender_qdisc".to_owned(), 1);
     account.received -= 1;
     assert_eq!(all(&points), (Agreement::Differs, Agreement::Partly));
+    points[0].runs[0].trouble = Some("it was cut".to_owned());
+    assert_eq!(all(&points), (Agreement::Agrees, Agreement::Agrees), "a run that was cut is left out");
     assert_eq!(all(&[]), (Agreement::NotMeasured, Agreement::NotMeasured));
 }
 

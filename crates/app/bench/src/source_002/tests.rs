@@ -71,7 +71,7 @@ fn without_a_network_card_it_is_said_why_it_is_not_the_limit() {
     assert_eq!(conclude(&points, false)[5].agreement, Agreement::Differs, "nothing was idle");
     points[2].runs[2].processors.as_mut().unwrap().idle = 50.0;
     // A run that was cut tells nothing of the peak.
-    let cut = crate::capacity::Run { trouble: Some("it was cut".to_owned()), ..points[0].runs[0].clone() };
+    let cut = capacity::Run { trouble: Some("it was cut".to_owned()), ..points[0].runs[0].clone() };
     points[2].runs.push(cut);
     let between_hosts = &conclude(&points, false)[5];
     assert_eq!(between_hosts.agreement, Agreement::NotMeasured, "idle processors say nothing of the card");
