@@ -111,6 +111,10 @@ fn packets_of_every_smaller_size_are_compared_with_those_of_the_mtu() {
     let conclusion = larger_is_cheaper(&sizes);
     assert_eq!(conclusion.agreement, Agreement::Agrees);
     assert!(conclusion.here.contains("1.100 MHz/(Mbit/s) at 1472 bytes, 9.500 at 128, 3.000 at 512"));
+    let mut with_hole = sizes.clone();
+    with_hole[1].cost = None;
+    let here = larger_is_cheaper(&with_hole).here;
+    assert!(here.ends_with("9.500 at 128; left out: 512 bytes, of which no run told a cost"), "{here}");
     let cheap = of(512, [0.5, 0.6, 0.7]);
     assert_eq!(larger_is_cheaper(&[small, cheap, full]).agreement, Agreement::Partly);
     assert_eq!(larger_is_cheaper(&sizes[..2]).agreement, Agreement::NotMeasured);
