@@ -14,5 +14,5 @@ mod table;
 pub use measure::{CostError, measure};
 pub use options::Options;
 pub(crate) use output::charts;
-pub use report::{End, FORMAT, Figure, Measured, Metric, Report, Run, Settings, VERSION};
+pub use report::{FORMAT, Figure, Measured, Metric, Report, Run, Settings, VERSION};
 pub use source::{SourceCosts, SourceHost, hosts};

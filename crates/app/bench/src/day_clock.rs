@@ -35,6 +35,12 @@ impl Moment {
         (step.saturating_abs() > READING_NS).then_some(step)
     }
 
+    /// Returns a moment as it would be had the time of day been set by so much since.
+    #[cfg(test)]
+    pub(crate) fn before_a_step_of(self, seconds: i64) -> Self {
+        Self { wall: self.wall.offset(-seconds * 1_000_000_000), ..self }
+    }
+
     /// Says that the time of day was set since, if it was.
     pub(crate) fn step_in_words(&self, now: &Self) -> Option<String> {
         let seconds = Duration::from_nanos(now.step_since(self)?.unsigned_abs()).as_secs_f64();

@@ -53,7 +53,7 @@ impl HostState {
             boot_id: read("/proc/sys/kernel/random/boot_id").unwrap_or_default(),
             wmem_max_bytes: sys::host::send_buffer_limit().ok(),
             congestion_control: read("/proc/sys/net/ipv4/tcp_congestion_control"),
-            interface: interface_of(address),
+            interface: Link::of(address),
             path_mtu_bytes: None,
         }
     }
@@ -79,22 +79,29 @@ impl HostState {
         let cpu = if cpu.is_empty() { "unnamed" } else { cpu };
         let load = load_1min.map_or("unknown".to_owned(), |load| format!("{load:.2}"));
         let link = self.interface.as_ref().map_or("interface unknown".to_owned(), |link| {
-            let offloads = link.offloads.as_ref().map_or("not told".to_owned(), |names| match &names[..] {
-                [] => "none".to_owned(),
-                names => names.join(" "),
-            });
             let path = self.path_mtu_bytes.filter(|mtu| *mtu < link.mtu_bytes.min(LARGEST_PACKET_BYTES));
-            let path = path.map_or_else(String::new, |mtu| format!(", {mtu} on the path"));
-            format!("{} MTU {}{path} (offloads {offloads})", link.name, link.mtu_bytes)
+            link.in_words(&path.map_or_else(String::new, |mtu| format!(", {mtu} on the path")))
         });
         format!("{kernel} {machine}, {cpus} CPUs ({cpu}), load {load}, {link}")
     }
 }
 
-fn interface_of(address: IpAddr) -> Option<Link> {
-    let found = Interface::all().ok()?.into_iter().find(|it| it.addresses.contains(&address))?;
-    let offloads = found.offloads().ok();
-    Some(Link { name: found.name, mtu_bytes: found.mtu, offloads })
+impl Link {
+    /// Looks at the interface that has an address; `None` if none has it.
+    pub(crate) fn of(address: IpAddr) -> Option<Self> {
+        let found = Interface::all().ok()?.into_iter().find(|it| it.addresses.contains(&address))?;
+        let offloads = found.offloads().ok();
+        Some(Self { name: found.name, mtu_bytes: found.mtu, offloads })
+    }
+
+    /// Says what it takes, with what is known of the path behind it.
+    pub(crate) fn in_words(&self, path: &str) -> String {
+        let offloads = self.offloads.as_ref().map_or("not told".to_owned(), |names| match &names[..] {
+            [] => "none".to_owned(),
+            names => names.join(" "),
+        });
+        format!("{} MTU {}{path} (offloads {offloads})", self.name, self.mtu_bytes)
+    }
 }
 
 #[cfg(test)]

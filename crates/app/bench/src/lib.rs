@@ -40,6 +40,7 @@ pub mod source_004;
 pub mod sweep;
 pub mod throughput;
 mod udp_counters;
+mod without_effect;
 
 /// The check of the published schemas, which the tests of the command share.
 #[cfg(test)]
@@ -58,3 +59,4 @@ pub use processor_time::Shares;
 pub use quota::{CpuGroup, Quota, QuotaError, Throttled};
 pub use range::OutOfRange;
 pub use report::Row;
+pub use without_effect::WithoutEffect;

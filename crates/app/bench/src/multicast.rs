@@ -16,5 +16,5 @@ mod table;
 
 pub use client::{MulticastError, measure};
 pub use options::{Options, OptionsError};
-pub use report::{End, FORMAT, MemberReport, Report, RunReport, Settings, Start, VERSION};
+pub use report::{FORMAT, MemberReport, Report, RunReport, Settings, Start, VERSION};
 pub use server::TEST;

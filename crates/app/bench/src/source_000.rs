@@ -152,13 +152,16 @@ fn points(report: Option<&Report>) -> &[Point] {
 fn table(report: &Report) -> Vec<Beside> {
     let shown = ["sent_bits_per_second", "received_bits_per_second", "lost_percent"];
     let rows = report.rows.iter().filter(|row| shown.contains(&row.metric.as_str()));
+    let clamped = |case: &str| {
+        report.points.iter().find(|point| point.case() == case).and_then(Point::clamped_receive_buffer)
+    };
     let beside = |row: &crate::Row| Beside {
         what: row.case.clone(),
         metric: row.metric.clone(),
         unit: row.unit.clone(),
         source: None,
         here: Some(row.clone()),
-        remark: match report.points.iter().find(|point| point.case() == row.case).and_then(why_not_cured) {
+        remark: match clamped(&row.case) {
             Some(why) => format!("figure 6, which names no numbers; {why}"),
             None => "figure 6, which names no numbers".to_owned(),
         },
@@ -211,7 +214,7 @@ fn load_loses(points: &[Point]) -> Conclusion {
 /// Judges the larger buffer where the receiver keeps up on average: what waits longer while it cannot run is not lost.
 fn buffer_cures(points: &[Point]) -> Conclusion {
     let source = "losses in bursts are the receive buffer's: a larger one cures them";
-    if let Some(why) = points.iter().find_map(why_not_cured) {
+    if let Some(why) = points.iter().find_map(Point::clamped_receive_buffer) {
         return Conclusion::not_judged(source, &why);
     }
     let losing = uncured(points).filter(|point| is_paced(point) && lost(point) > ACCEPTED_PERCENT);
@@ -222,21 +225,31 @@ fn buffer_cures(points: &[Point]) -> Conclusion {
     compare(source, pairs, |point| format!("{}, buffer {}", rate(point), buffer(point)))
 }
 
-/// Looks for a rate beyond that of the most at which less arrives, though more is sent.
+/// Looks for a rate beyond that of the most at which less arrives, though more is sent. Where nothing was lost at any rate
+/// none was critical, and where no more was sent none lies beyond.
 fn fewer_arrive(points: &[Point]) -> Conclusion {
     let source = "past a critical rate fewer bytes arrive in all than at a lower one";
-    let (mut here, mut falls) = (Vec::new(), Vec::new());
+    let (mut here, mut falls, mut left_out) = (Vec::new(), Vec::new(), Vec::new());
     for wanted in [None, Some(LARGE_BUFFER_BYTES as u64)] {
         let curve = points.iter().filter(|it| it.receive_buffer_bytes == wanted);
-        let curve = curve.filter(|it| why_not_cured(it).is_none());
+        let curve = curve.filter(|it| it.clamped_receive_buffer().is_none());
         let mut curve: Vec<(&Point, Summary, Summary)> =
-            curve.filter_map(|point| Some((point, point.sent()?, point.received()?))).collect();
+            curve.filter_map(|point| Some((point, sent(point)?, point.received()?))).collect();
         curve.sort_by(|(_, a, _), (_, b, _)| a.median.total_cmp(&b.median));
         let best = curve.iter().enumerate().max_by(|(_, a), (_, b)| a.2.median.total_cmp(&b.2.median));
-        let Some((place, (point, _, most))) = best.filter(|_| curve.len() > 1) else { continue };
+        let Some((place, (point, most_sent, most))) = best.filter(|_| curve.len() > 1) else { continue };
+        if curve.iter().all(|(point, ..)| !loses(point)) {
+            left_out.push(format!("buffer {}: next to nothing was lost at any rate", buffer(point)));
+            continue;
+        }
+        let contrast = |(_, sent, received): &(&Point, Summary, Summary)| match sent.against(most_sent) {
+            Contrast::More => most.against(received),
+            Contrast::Unclear => Contrast::Unclear,
+            Contrast::Less | Contrast::Alike => Contrast::Alike,
+        };
         let beyond = &curve[place + 1..];
-        let fell = beyond.iter().find(|(_, _, received)| most.against(received) == Contrast::More);
-        let is_unclear = beyond.iter().any(|(_, _, received)| most.against(received) == Contrast::Unclear);
+        let fell = beyond.iter().find(|it| contrast(it) == Contrast::More);
+        let is_unclear = beyond.iter().any(|it| contrast(it) == Contrast::Unclear);
         falls.push(match (fell, is_unclear) {
             (Some(_), _) => Contrast::More,
             (None, true) => Contrast::Unclear,
@@ -255,27 +268,44 @@ fn fewer_arrive(points: &[Point]) -> Conclusion {
             None => format!("{peak}, and not markedly less beyond it"),
         });
     }
-    Comparisons::of(falls).conclude(source, &here.join("; "))
+    Comparisons::of(falls).conclude_but(source, here, &left_out)
 }
 
+/// Judges what the cure is for: what was lost without it. Every run is to lose less than the source accepts; where only
+/// some do, nothing is said, nor where there was nothing to cure.
 fn cured(points: &[Point]) -> Conclusion {
     let source = "after the cures there is no loss under normal load: clearly less than 1 in 10,000";
-    if let Some(why) = points.iter().find_map(why_not_cured) {
+    if let Some(why) = points.iter().find_map(Point::clamped_receive_buffer) {
         return Conclusion::not_judged(source, &why);
     }
-    let cured: Vec<&Point> = points.iter().filter(|it| it.receive_buffer_bytes.is_some()).collect();
-    let words = cured.iter().map(|point| {
-        let most = point.lost_percent().map_or(0.0, |it| it.max);
-        format!(
-            "{} B at {}, load {} %: at most {most:.4} % lost",
-            point.payload_bytes,
-            rate(point),
-            point.burn_percent
-        )
-    });
-    let holds = |point: &&&Point| point.lost_percent().is_some_and(|it| it.max < ACCEPTED_PERCENT);
-    let held = cured.iter().filter(holds).count();
-    Conclusion::new(source, &words.collect::<Vec<_>>().join("; "), Agreement::of_share(held, cured.len()))
+    let (mut here, mut holds, mut left_out) = (Vec::new(), Vec::new(), Vec::new());
+    for point in points.iter().filter(|it| it.receive_buffer_bytes.is_some()) {
+        let name = format!("{} B at {}, load {} %", point.payload_bytes, rate(point), point.burn_percent);
+        let is_partner = |it: &&Point| {
+            let place = |it: &Point| (it.payload_bytes, it.rate, it.burn_percent.to_bits());
+            it.receive_buffer_bytes.is_none() && place(it) == place(point)
+        };
+        let Some(lost) = point.lost_percent() else {
+            left_out.push(format!("{name}: no run is whole in which anything was sent"));
+            continue;
+        };
+        if !loses(point) && !points.iter().filter(is_partner).any(loses) {
+            left_out.push(format!("{name}: next to nothing was lost without the cure, either"));
+            continue;
+        }
+        holds.push(less_than_accepted(&lost));
+        here.push(format!("{name}: {:.4} % lost, at most {:.4} %", lost.median, lost.max));
+    }
+    Comparisons::of(holds).conclude_but(source, here, &left_out)
+}
+
+/// Compares what the source accepts with what was lost: more is accepted than was lost in any run, or it is not.
+fn less_than_accepted(lost: &Summary) -> Contrast {
+    let accepted = Summary::of(&[ACCEPTED_PERCENT; 2]).expect("it is a number");
+    match accepted.against(lost) {
+        Contrast::More if lost.max >= ACCEPTED_PERCENT => Contrast::Unclear,
+        contrast => contrast,
+    }
 }
 
 fn sender_loses_none(found: Found<'_>) -> Conclusion {
@@ -303,9 +333,11 @@ fn lost_in_the_buffer(found: Found<'_>) -> Conclusion {
     Conclusion::new(source, &here, agreement)
 }
 
+/// Returns the accounts of all whole runs.
 fn accounts(found: Found<'_>) -> impl Iterator<Item = &crate::throughput::Account> {
     let points = [found.sizes, found.rates, found.normal].into_iter().flatten();
-    points.flat_map(|point| &point.runs).filter_map(|run| run.account.as_ref())
+    let whole = points.flat_map(|point| &point.runs).filter(|run| run.trouble.is_none());
+    whole.filter_map(|run| run.account.as_ref())
 }
 
 /// Returns how many were sent, and how many of them were lost at stages that are looked for.
@@ -317,27 +349,30 @@ fn total(found: Found<'_>, wanted: impl Fn(&str) -> bool) -> (u64, u64) {
 }
 
 /// Judges whether the first of each pair lost more than the second. Where neither lost what is worth speaking of, the
-/// pair tells nothing.
+/// pair tells nothing, nor where one was cut or sent nothing.
 fn compare<'a>(
     source: &str,
     pairs: impl Iterator<Item = (&'a Point, &'a Point)>,
     name: impl Fn(&Point) -> String,
 ) -> Conclusion {
-    let tells = |(a, b): &(&Point, &Point)| lost(a) > ACCEPTED_PERCENT || lost(b) > ACCEPTED_PERCENT;
-    let (pairs, quiet): (Vec<_>, Vec<_>) = pairs.partition(tells);
-    let contrast = |(a, b): &(&Point, &Point)| Some(a.lost_percent()?.against(&b.lost_percent()?));
-    let found = Comparisons::of(pairs.iter().filter_map(contrast));
-    let words = pairs
-        .iter()
-        .map(|(a, b)| format!("{}: {:.2} % lost; {}: {:.2} %", name(a), lost(a), name(b), lost(b)));
-    let mut here = words.collect::<Vec<_>>().join("; ");
-    if pairs.is_empty() && !quiet.is_empty() {
-        return Conclusion::not_judged(source, "next to nothing was lost");
+    let (mut here, mut contrasts, mut quiet, mut unknown) = (Vec::new(), Vec::new(), 0, 0);
+    for (a, b) in pairs {
+        let Some((of_a, of_b)) = a.lost_percent().zip(b.lost_percent()) else {
+            unknown += 1;
+            continue;
+        };
+        if of_a.median <= ACCEPTED_PERCENT && of_b.median <= ACCEPTED_PERCENT {
+            quiet += 1;
+            continue;
+        }
+        contrasts.push(of_a.against(&of_b));
+        here.push(format!("{}: {:.2} % lost; {}: {:.2} %", name(a), of_a.median, name(b), of_b.median));
     }
-    if !quiet.is_empty() {
-        here += &format!("; left out: {} at which next to nothing was lost", quiet.len());
-    }
-    found.conclude(source, &here)
+    let left_out = [(quiet, "next to nothing was lost"), (unknown, "no run is whole, or nothing was sent")];
+    let left_out = left_out.iter().filter(|(count, _)| *count > 0);
+    let left_out: Vec<String> =
+        left_out.map(|(count, why)| format!("{} at which {why}", words::counted(*count, "pair"))).collect();
+    Comparisons::of(contrasts).conclude_but(source, here, &left_out)
 }
 
 /// Returns the points with the system's receive buffer.
@@ -345,23 +380,14 @@ fn uncured(points: &[Point]) -> impl Iterator<Item = &Point> {
     points.iter().filter(|point| point.receive_buffer_bytes.is_none())
 }
 
-/// Says why a point at which the larger receive buffer was asked for is none with it; `None` if it had it, or asked for
-/// none.
-fn why_not_cured(point: &Point) -> Option<String> {
-    let asked = point.receive_buffer_bytes?;
-    #[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
-    let bytes = |bytes: u64| words::bytes(bytes as f64);
-    let Some(granted) = point.granted_receive_buffer() else {
-        return Some(format!("nobody could tell what the kernel granted of the {} asked for", bytes(asked)));
-    };
-    (granted < asked).then(|| {
-        format!(
-            "the kernel granted a receive buffer of only {} where {} was asked for: raise the limit with sudo sysctl -w \
-             net.core.rmem_max={asked}, or measure as root",
-            bytes(granted),
-            bytes(asked)
-        )
-    })
+/// Returns what was sent; `None` where nothing was.
+fn sent(point: &Point) -> Option<Summary> {
+    point.sent().filter(|sent| sent.median > 0.0)
+}
+
+/// Tells whether more was lost than the source accepts, in any run.
+fn loses(point: &Point) -> bool {
+    point.lost_percent().is_some_and(|it| it.max >= ACCEPTED_PERCENT)
 }
 
 fn lost(point: &Point) -> f64 {

@@ -103,7 +103,7 @@ impl Measuring {
         match cost::measure(&options, self.ends.server, watch) {
             Ok(report) => {
                 self.is_broken_off |= report.end.state == State::BrokenOff;
-                self.report.measured(name, &report, &report.end.rows, &report.end.noise);
+                self.report.measured(name, &report, &report.rows, &report.noise);
                 Some(report)
             }
             Err(error) => self.cannot_be(name, &error.to_string()),
@@ -161,16 +161,20 @@ fn larger_is_cheaper(sizes: &[OfSize]) -> Conclusion {
     const SOURCE: &str = "the packet should be as large as the MTU: smaller ones take more of the processors";
     let at_mtu = sizes.iter().find(|it| it.payload == MTU_PAYLOAD).and_then(|it| it.cost);
     let Some(at_mtu) = at_mtu else { return not_measured(SOURCE) };
-    let smaller = sizes.iter().filter(|it| it.payload < MTU_PAYLOAD);
-    let smaller: Vec<(usize, Summary)> = smaller.filter_map(|it| Some((it.payload, it.cost?))).collect();
-    let dearer = Comparisons::of(smaller.iter().map(|(_, cost)| cost.against(&at_mtu)));
-    let told = smaller.iter().map(|(payload, cost)| format!("{:.3} at {payload}", cost.median));
-    let here = format!(
-        "both ends together {:.3} MHz/(Mbit/s) at {MTU_PAYLOAD} bytes, {}",
-        at_mtu.median,
-        told.collect::<Vec<_>>().join(", ")
-    );
-    dearer.conclude(SOURCE, &here)
+    let (mut dearer, mut told, mut left_out) = (Vec::new(), Vec::new(), Vec::new());
+    for OfSize { payload, cost } in sizes.iter().filter(|it| it.payload < MTU_PAYLOAD) {
+        let Some(cost) = cost else {
+            left_out.push(format!("{payload} bytes, of which no run told a cost"));
+            continue;
+        };
+        dearer.push(cost.against(&at_mtu));
+        told.push(format!("{:.3} at {payload}", cost.median));
+    }
+    let here = (!told.is_empty()).then(|| {
+        let (at_mtu, told) = (at_mtu.median, told.join(", "));
+        format!("both ends together {at_mtu:.3} MHz/(Mbit/s) at {MTU_PAYLOAD} bytes, {told}")
+    });
+    Comparisons::of(dearer).conclude_but(SOURCE, here.into_iter().collect(), &left_out)
 }
 
 /// Draws what datagrams of each size cost; nothing where nothing was measured.
@@ -229,7 +233,7 @@ fn beside(report: &Report, protocol: Protocol, metric: Metric, source: Option<f6
         metric: metric.name().to_owned(),
         unit: metric.unit().to_owned(),
         source,
-        here: report.end.rows.iter().find(is_it).cloned(),
+        here: report.rows.iter().find(is_it).cloned(),
         remark: remark.to_owned(),
     }
 }

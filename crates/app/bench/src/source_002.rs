@@ -199,30 +199,34 @@ fn most_and_one(points: &[Point], payload_bytes: u64) -> impl Iterator<Item = (&
     own.filter(|point| point.workers == 1).filter_map(|one| Some((most(points, one)?, one)))
 }
 
-/// Judges by how much is lost, which senders that are the limit tell as well as any.
+/// Judges by how much is lost, which senders that are the limit tell as well as any. Where one process lost next to nothing
+/// none can lose less, and of what was cut or not sent nothing is known.
 fn loss_falls(points: &[Point]) -> Conclusion {
-    let one = of(points, Structure::OwnProcesses).filter(|point| point.workers == 1);
-    let losing = one.filter(|one| !one.is_limited_by_senders());
-    let pairs: Vec<_> = losing.filter_map(|one| Some((one, most(points, one)?))).collect();
-    let contrast = |(one, most): &(&Point, &Point)| Some(one.lost_percent()?.against(&most.lost_percent()?));
-    let comparisons = Comparisons::of(pairs.iter().filter_map(contrast));
-    let words = pairs.iter().filter_map(|(one, most)| {
-        let (alone, together) = (one.lost_percent()?.median, most.lost_percent()?.median);
-        let Point { payload_bytes, .. } = one;
-        Some(format!("{payload_bytes} B: {alone:.1} % by one, {together:.1} % by {}", most.workers))
-    });
     let source = "with the number of processes markedly less is lost";
-    if pairs.is_empty() && of(points, Structure::OwnProcesses).any(|point| point.workers == 1) {
-        return Conclusion::not_judged(source, "one process lost next to nothing");
+    let (mut here, mut contrasts, mut left_out) = (Vec::new(), Vec::new(), Vec::new());
+    for one in of(points, Structure::OwnProcesses).filter(|point| point.workers == 1) {
+        let size = one.payload_bytes;
+        let Some(most) = most(points, one) else { continue };
+        let Some((alone, together)) = one.lost_percent().zip(most.lost_percent()) else {
+            left_out.push(format!("{size} B, since no run is whole in which anything was sent"));
+            continue;
+        };
+        if one.is_limited_by_senders() {
+            left_out.push(format!("{size} B, since one process lost next to nothing"));
+            continue;
+        }
+        contrasts.push(alone.against(&together));
+        let (alone, together, workers) = (alone.median, together.median, most.workers);
+        here.push(format!("{size} B: {alone:.1} % by one, {together:.1} % by {workers}"));
     }
-    comparisons.conclude(source, &words.collect::<Vec<_>>().join("; "))
+    Comparisons::of(contrasts).conclude_but(source, here, &left_out)
 }
 
 fn processors_idle(points: &[Point], same_host: bool) -> Conclusion {
     let source = "at the peak the processors are not used up: the network card is the limit";
     let rate = |point: &&Point| point.packets_per_second().map_or(0.0, |it| it.median);
     let best = points.iter().max_by(|a, b| rate(a).total_cmp(&rate(b)));
-    let shares = best.and_then(|best| Some((best, best.runs.last()?.processors?)));
+    let shares = best.and_then(|best| Some((best, best.whole_runs().last()?.processors?)));
     let Some((best, shares)) = shares else {
         return Conclusion::new(source, "", Agreement::NotMeasured);
     };

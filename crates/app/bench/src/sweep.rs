@@ -6,6 +6,7 @@
 
 mod csv;
 mod figure;
+mod granted;
 mod options;
 mod page;
 mod report;

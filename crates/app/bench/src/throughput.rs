@@ -29,3 +29,6 @@ pub use report::{FORMAT, Figures, FlowReport, Interval, Report, RunReport, Setti
 pub use server::{TEST, TEST_WITH_LOAD};
 pub use side::SideError;
 pub use transport::TransportError;
+
+#[cfg(test)]
+pub(crate) use report::tests::cut_search;

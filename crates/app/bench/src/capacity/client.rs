@@ -60,7 +60,7 @@ pub enum CapacityError {
 /// Measures with the server at an address, and reports.
 ///
 /// # Errors
-/// [`CapacityError`] if nothing could be measured. What fails after the first run is in the report.
+/// [`CapacityError`] if nothing could be measured. What fails after the first run has begun is in the report.
 pub fn measure(
     options: &Options,
     server: SocketAddr,
@@ -76,7 +76,7 @@ pub fn measure(
     connection.tell(&Message::Begin { test: NAME.to_owned(), parameters })?;
     let senders = options.senders.unwrap_or_else(|| usual_senders(&client, &server));
     let builder = Builder::new(options, senders, connection.peer_address(), client, server);
-    let mut client = Client { options, senders, connection, builder };
+    let mut client = Client { options, senders, connection, builder, has_begun: false };
     client.measure_all(watch)?;
     client.connection.part();
     Ok(client.builder.finish(watch.is_wanted_to_end()))
@@ -94,10 +94,12 @@ struct Client<'a> {
     senders: u32,
     connection: Connection,
     builder: Builder,
+    /// Whether anything was ever sent.
+    has_begun: bool,
 }
 
 impl Client<'_> {
-    /// Measures every point; what fails after the first run breaks off.
+    /// Measures every point; what fails after the first run has begun breaks off.
     fn measure_all(&mut self, watch: &mut dyn Watch) -> Result<(), CapacityError> {
         for plan in plans(self.options) {
             self.builder.begin_point(&plan);
@@ -107,7 +109,7 @@ impl Client<'_> {
                 }
                 match self.run(plan, watch) {
                     Ok(run) => self.builder.add(run),
-                    Err(error) if !self.builder.has_run() => return Err(error),
+                    Err(error) if !self.has_begun => return Err(error),
                     Err(error) => {
                         self.builder.break_off(&error.to_string());
                         return Ok(());
@@ -126,6 +128,7 @@ impl Client<'_> {
         let task = self.task(&plan, endpoints);
         let senders = Senders::open(&task)?;
         self.connection.say(&Word::Start)?;
+        self.has_begun = true;
         let meter = Meter::begin();
         let (sent, cut) = self.send(senders, watch)?;
         self.connection.say(&Word::Sent)?;
@@ -258,6 +261,8 @@ fn unexpected(connection: &Connection, word: &Word) -> ControlError {
 mod tests {
     use super::*;
     use crate::capacity::message::Counted;
+    use crate::control::scene::{PATIENT, Unwatched, by_hand};
+    use crate::report::State;
     use probe::flow::{FlowRate, FlowSent};
 
     fn task(endpoints: &[&str]) -> Task {
@@ -299,6 +304,22 @@ mod tests {
         let all = accounts(&task(&[a]), &sent(&[20]), &sockets).unwrap();
         assert_eq!((all.len(), all[0].received, all[0].lost["receiver_socket_buffer"]), (1, 15, 5));
         assert!(accounts(&task(&[a]), &sent(&[14]), &sockets).is_err(), "more came than was sent");
+    }
+
+    #[test]
+    fn a_server_that_is_gone_in_the_first_run_leaves_a_report_that_says_so() {
+        let (server, thread) = by_hand(|mut connection| {
+            let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+            assert!(matches!(connection.hear_surely(), Ok(Message::Word(_))), "prepare");
+            let (endpoints, notes) = (vec![socket.local_addr().unwrap()], Vec::new());
+            connection.say(&Word::Ready { endpoints, notes }).unwrap();
+            assert!(matches!(connection.hear_surely(), Ok(Message::Word(_))), "start");
+        });
+        let report = measure(&Options::default(), server, None, PATIENT, &mut Unwatched).unwrap();
+        thread.join().unwrap();
+        assert_eq!((report.end.state, report.points.len()), (State::BrokenOff, 0));
+        let notes = report.end.notes.join("\n");
+        assert!(notes.contains("a run broke off: the other end, ") && notes.contains("is gone"), "{notes}");
     }
 
     #[test]

@@ -17,7 +17,7 @@ use super::options::Calls;
 const LOOK: Duration = Duration::from_millis(20);
 
 /// How long nothing must have come, once all was sent, before what is missing is taken for lost.
-const QUIET: Duration = Duration::from_millis(200);
+pub(super) const QUIET: Duration = Duration::from_millis(200);
 
 /// How long after all was sent a receiver goes on at most, whoever else sends to its port.
 const LONGEST_TAIL: Duration = Duration::from_secs(5);

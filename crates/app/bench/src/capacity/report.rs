@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::message::{Plan, Received};
 use super::options::{Calls, Options, Structure};
 use super::send::Sent;
+use crate::day_clock::Moment;
 use crate::host_state::HostState;
 use crate::processor_time::Shares;
 use crate::report::noise::{Elsewhere, spreads};
@@ -177,14 +178,12 @@ impl Run {
         }
     }
 
-    /// Returns which part of what was sent did not arrive, in percent.
+    /// Returns which part of what was sent did not arrive, in percent; `None` where nothing was sent.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "datagrams of a run are far below 2^53")]
-    pub fn lost_percent(&self) -> f64 {
-        match self.account.sent {
-            0 => 0.0,
-            sent => self.account.missing() as f64 * 100.0 / sent as f64,
-        }
+    pub fn lost_percent(&self) -> Option<f64> {
+        let sent = Some(self.account.sent).filter(|sent| *sent > 0)?;
+        Some(self.account.missing() as f64 * 100.0 / sent as f64)
     }
 
     /// Returns how many datagrams the kernel counted as dropped, at all sockets.
@@ -220,7 +219,7 @@ impl Point {
     /// Returns median and spread of what was received a second; `None` if no run was.
     #[must_use]
     pub fn packets_per_second(&self) -> Option<Summary> {
-        self.summary(|run| run.packets_per_second)
+        self.summary(|run| Some(run.packets_per_second))
     }
 
     /// Returns the same of the part that was lost, in percent.
@@ -232,7 +231,7 @@ impl Point {
     /// Returns the same of what the receivers took of processors, in percent of one.
     #[must_use]
     pub fn receivers_cpu_percent(&self) -> Option<Summary> {
-        self.summary(|run| run.receivers_cpu_percent)
+        self.summary(|run| Some(run.receivers_cpu_percent))
     }
 
     /// Tells whether the receivers had all that the senders gave them: then they could perhaps take more.
@@ -252,20 +251,20 @@ impl Point {
         self.runs.iter().filter(|run| run.trouble.is_none())
     }
 
-    fn summary(&self, of: impl Fn(&Run) -> f64) -> Option<Summary> {
-        Summary::of(&self.whole_runs().map(of).collect::<Vec<_>>())
+    fn summary(&self, of: impl Fn(&Run) -> Option<f64>) -> Option<Summary> {
+        Summary::of(&self.whole_runs().filter_map(of).collect::<Vec<_>>())
     }
 
     fn rows(&self) -> Vec<Row> {
         let (case, system) = (self.case(), self.structure.name());
-        let row = |metric: &str, unit: &str, of: fn(&Run) -> f64| {
+        let row = |metric: &str, unit: &str, of: fn(&Run) -> Option<f64>| {
             let names = RowNames { bench: "capacity", case: &case, system, metric, unit };
-            Row::of(names, &self.whole_runs().map(of).collect::<Vec<_>>())
+            Row::of(names, &self.whole_runs().filter_map(of).collect::<Vec<_>>())
         };
         let rows = [
-            row("packets_per_second", "1/s", |run| run.packets_per_second),
+            row("packets_per_second", "1/s", |run| Some(run.packets_per_second)),
             row("lost_percent", "%", Run::lost_percent),
-            row("receivers_cpu_percent", "%", |run| run.receivers_cpu_percent),
+            row("receivers_cpu_percent", "%", |run| Some(run.receivers_cpu_percent)),
         ];
         rows.into_iter().flatten().collect()
     }
@@ -281,6 +280,8 @@ impl Point {
 
 /// A report that grows.
 pub(super) struct Builder {
+    /// When it began.
+    began: Moment,
     report: Report,
     planned: u64,
     repeats: u32,
@@ -301,7 +302,13 @@ impl Builder {
         let format = FORMAT.to_owned();
         let report = Report { format, version: VERSION, start, points, rows, conclusions, end };
         let planned = options.payloads.len() * options.workers.len() * options.structures.len();
-        Self { report, planned: planned as u64, repeats: options.repeats, is_broken_off: false }
+        Self {
+            began: Moment::now(),
+            report,
+            planned: planned as u64,
+            repeats: options.repeats,
+            is_broken_off: false,
+        }
     }
 
     pub(super) const fn is_same_host(&self) -> bool {
@@ -316,11 +323,6 @@ impl Builder {
 
     pub(super) fn add(&mut self, run: Run) {
         self.report.points.last_mut().expect("a point was begun").runs.push(run);
-    }
-
-    /// Tells whether anything was measured.
-    pub(super) fn has_run(&self) -> bool {
-        self.report.points.iter().any(|point| !point.runs.is_empty())
     }
 
     /// Says how far it is.
@@ -342,13 +344,14 @@ impl Builder {
         self.report.end.note(note);
     }
 
-    /// Takes note that no further run could be made.
+    /// Takes note that a run could not be made, or not to its end.
     pub(super) fn break_off(&mut self, reason: &str) {
         self.is_broken_off = true;
-        self.note(&format!("the next run could not be measured: {reason}"));
+        self.note(&format!("a run broke off: {reason}"));
     }
 
     pub(super) fn finish(mut self, was_interrupted: bool) -> Report {
+        self.began.step_in_words(&Moment::now()).iter().for_each(|note| self.note(note));
         let same_host = self.is_same_host();
         let report = &mut self.report;
         report.points.retain(|point| !point.runs.is_empty());

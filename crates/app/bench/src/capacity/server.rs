@@ -81,14 +81,14 @@ fn serve_run(
     }
     let (meter, processors) = (Meter::begin(), ProcessorTime::begin());
     wait_for_sent(options.duration, connection, is_wanted_to_end)?;
+    // Before the tail is waited for: in that quiet time processors are idle whatever the receivers can take.
+    let (mut used, processors) = (meter.used(), processors.shares());
     let sockets = crew.end().map_err(told)?;
     let workers_cpu_ns = workers(&sockets).map(|counted| counted.cpu_ns).sum();
-    let mut used = meter.used();
     if plan.structure.is_of_processes() {
         used = used.with(workers_cpu_ns);
     }
-    let (processors, rcvbuf_errors) = (processors.shares(), errors.since());
-    let received = Received { sockets, used, workers_cpu_ns, processors, rcvbuf_errors };
+    let received = Received { sockets, used, workers_cpu_ns, processors, rcvbuf_errors: errors.since() };
     connection.say(&Word::Done(Box::new(received)))?;
     Ok(Served::Whole)
 }
@@ -128,4 +128,50 @@ fn wait_for_sent(
 
 fn told(error: CrewError) -> ServeError {
     ServeError::Refused(error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::capacity::options::Structure;
+    use crate::capacity::receive::QUIET;
+    use crate::control::Patience;
+    use crate::control::scene::{PATIENT, Scene, WATCHDOG};
+
+    #[test]
+    fn the_quiet_in_which_the_tail_is_waited_for_is_in_no_share_of_processors() {
+        let scene = Scene::new(&[TEST], PATIENT);
+        let mut client = scene.begin(NAME, serde_json::to_value(Options::default()).unwrap());
+        let word = |client: &mut Connection| client.hear_word(Instant::now() + WATCHDOG).unwrap().unwrap();
+        let plan = Plan { structure: Structure::OwnThreads, workers: 1, payload_bytes: 1 };
+        client.say(&Word::Prepare(plan)).unwrap();
+        assert!(matches!(word(&mut client), Word::Ready { .. }));
+        let began = Instant::now();
+        client.say(&Word::Start).unwrap();
+        client.say(&Word::Sent).unwrap();
+        let Word::Done(received) = word(&mut client) else { panic!() };
+        let (used, all) = (Duration::from_nanos(received.used.elapsed_ns), began.elapsed());
+        assert!(used + QUIET <= all, "of {all:?} the receivers are told to have had {used:?}");
+        client.part();
+        assert_eq!(scene.ended(), None);
+    }
+
+    #[test]
+    fn a_client_that_never_says_that_it_has_sent_all_is_not_waited_for() {
+        let scene = Scene::new(&[TEST], Patience { silence: Duration::from_millis(400), ..PATIENT });
+        let options = Options { duration: Duration::from_millis(10), ..Options::default() };
+        let mut client = scene.begin(NAME, serde_json::to_value(options).unwrap());
+        let plan = Plan { structure: Structure::OwnThreads, workers: 1, payload_bytes: 1 };
+        client.say(&Word::Prepare(plan)).unwrap();
+        let _: Word = client.hear_word(Instant::now() + WATCHDOG).unwrap().unwrap();
+        client.say(&Word::Start).unwrap();
+        let refusal = loop {
+            match client.tell(&Message::Alive).and_then(|()| client.hear(Instant::now() + LISTEN)) {
+                Ok(None) => {}
+                Ok(Some(other)) => panic!("{other:?}"),
+                Err(error) => break error.to_string(),
+            }
+        };
+        assert!(refusal.contains("has not said within 410ms"), "{refusal}");
+    }
 }

@@ -5,8 +5,8 @@ use std::net::{SocketAddr, TcpStream};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
-use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 
 use super::frame::{self, FrameError, Frames};
 use super::message::{Message, PROTOCOL};
@@ -179,7 +179,9 @@ impl Connection {
         match self.hear_surely()? {
             Message::Welcome { protocol, tallycast, host } => {
                 self.check_version(protocol, tallycast)?;
-                Ok(*host)
+                let said = || host.to_string();
+                HostState::deserialize(&host)
+                    .map_err(|_| ControlError::Unexpected { peer: self.peer, said: said() })
             }
             other => Err(self.unexpected(&other)),
         }

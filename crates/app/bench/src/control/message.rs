@@ -3,10 +3,16 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::host_state::HostState;
-
 /// The version of everything that is said; ends that speak different ones do not measure together.
-pub const PROTOCOL: u32 = 1;
+///
+/// Every change of what either end says or understands raises it, by one, in the same commit: a field of a message, of a
+/// test's parameters or words, of [`HostState`](crate::HostState), or what one of them means. There are no changes that an
+/// older end may overlook. So that ends of all versions can tell each other which they speak, [`Message::Hello`] and
+/// [`Message::Welcome`] keep `protocol` and `tallycast` for ever, and are understood whatever else is in them.
+///
+/// 1: as it was first written. 2: offloads and path MTU of hosts; processors, load and trains in runs of throughput; members
+/// of a group by their number; processor times of capacity without the tail.
+pub const PROTOCOL: u32 = 2;
 
 /// One message.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -25,8 +31,8 @@ pub enum Message {
         protocol: u32,
         /// The version of its program.
         tallycast: String,
-        /// Where it runs.
-        host: Box<HostState>,
+        /// Where it runs: a [`HostState`](crate::HostState), which is looked at once the versions are known to be one.
+        host: Value,
     },
     /// Instead of a welcome: the server is measuring with somebody else.
     Busy {

@@ -1,6 +1,6 @@
 //! A server on a thread of a test, and clients of it.
 
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, channel};
@@ -11,6 +11,7 @@ use serde_json::Value;
 
 use super::*;
 use crate::host_state::HostState;
+use crate::report::Watch;
 
 /// Long enough that a test which reaches it has failed.
 pub(crate) const WATCHDOG: Duration = Duration::from_secs(30);
@@ -71,5 +72,31 @@ impl Drop for Scene {
     fn drop(&mut self) {
         self.end.store(true, Ordering::Relaxed);
         self.thread.take().unwrap().join().unwrap();
+    }
+}
+
+/// Plays the server for one client by hand, from what it begins on; where the play ends, the server is gone.
+pub(crate) fn by_hand(play: impl FnOnce(Connection) + Send + 'static) -> (SocketAddr, JoinHandle<()>) {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let address = listener.local_addr().unwrap();
+    let thread = std::thread::spawn(move || {
+        let mut connection = Connection::over(listener.accept().unwrap().0, PATIENT).unwrap();
+        assert!(matches!(connection.hear_surely(), Ok(Message::Hello { .. })));
+        let host = serde_json::to_value(HostState::look(Ipv4Addr::LOCALHOST.into())).unwrap();
+        connection.tell(&Message::Welcome { protocol: PROTOCOL, tallycast: String::new(), host }).unwrap();
+        assert!(matches!(connection.hear_surely(), Ok(Message::Begin { .. })));
+        play(connection);
+    });
+    (address, thread)
+}
+
+/// Looks at nothing and wants nothing.
+pub(crate) struct Unwatched;
+
+impl Watch for Unwatched {
+    fn progress(&mut self, _words: &dyn Fn() -> String) {}
+
+    fn is_wanted_to_end(&self) -> bool {
+        false
     }
 }

@@ -303,7 +303,8 @@ impl Reception<'_> {
 }
 
 fn welcome(connection: &mut Connection, protocol: u32, tallycast: String) -> Result<(), ServeError> {
-    let host = Box::new(HostState::look_towards(connection.local_address().ip(), connection.peer_address()));
+    let host = HostState::look_towards(connection.local_address().ip(), connection.peer_address());
+    let host = serde_json::to_value(host).expect("a host is plain data");
     // Also to a client of another version: it then knows what there is.
     connection.tell(&Message::Welcome {
         protocol: PROTOCOL,

@@ -166,10 +166,18 @@ fn frame(text: &str) -> Vec<u8> {
 #[test]
 fn a_server_of_another_version_is_told_apart_by_both_versions() {
     let host = serde_json::to_value(HostState::look(Ipv4Addr::LOCALHOST.into())).unwrap();
-    let welcome = json!({ "welcome": { "protocol": 99, "tallycast": "9.9.9", "host": host } });
+    // Also one that tells of hosts what no version has told yet.
+    for host in [host, json!({ "moons": 2 })] {
+        let welcome = json!({ "welcome": { "protocol": 99, "tallycast": "9.9.9", "host": host, "hue": 7 } });
+        let said = answered_with(&frame(&welcome.to_string()), PATIENT).to_string();
+        let both =
+            [&format!("version {PROTOCOL} ") as &str, "version 99 ", "tallycast 9.9.9", "same version"];
+        assert!(both.iter().all(|words| said.contains(words)), "{said}");
+    }
+    let welcome =
+        json!({ "welcome": { "protocol": PROTOCOL, "tallycast": "9.9.9", "host": { "moons": 2 } } });
     let said = answered_with(&frame(&welcome.to_string()), PATIENT).to_string();
-    let both = [&format!("version {PROTOCOL} ") as &str, "version 99 ", "tallycast 9.9.9", "same version"];
-    assert!(both.iter().all(|words| said.contains(words)), "{said}");
+    assert!(said.contains("moons") && said.contains("same version"), "{said}");
 }
 
 #[test]
@@ -264,7 +272,8 @@ fn noise_ends_its_own_connection_and_the_server_goes_on() {
         let len = random.below(300);
         let mut bytes: Vec<u8> = (0..len).map(|_| random.next_u64().to_be_bytes()[0]).collect();
         if round % 3 == 0 {
-            bytes.splice(0..0, frame(r#"{"hello":{"protocol":1,"tallycast":"x"}}"#));
+            let hello = Message::Hello { protocol: PROTOCOL, tallycast: "x".to_owned() };
+            bytes.splice(0..0, encode(&hello));
         }
         // The server may have hung up already.
         let _ = stream.write_all(&bytes);
@@ -298,7 +307,7 @@ fn nobody_there_is_said_with_the_command_that_starts_one() {
 
 /// One of each message that an end hears; the parameters of every test among them.
 fn all_messages() -> Vec<Message> {
-    let host = Box::new(HostState::look(Ipv4Addr::LOCALHOST.into()));
+    let host = serde_json::to_value(HostState::look(Ipv4Addr::LOCALHOST.into())).unwrap();
     let text = || "a \"word\" of \u{1d11e} and \u{0}".to_owned();
     let mut messages = vec![
         Message::Hello { protocol: PROTOCOL, tallycast: text() },
@@ -343,7 +352,11 @@ fn damage(text: &mut Vec<u8>, random: &mut Random) {
 
 /// Believes a message as far as an end does; tells whether a test would take it for its parameters.
 fn is_believed(message: &Message) -> bool {
-    let Message::Begin { parameters, .. } = message else { return false };
+    let parameters = match message {
+        Message::Begin { parameters, .. } => parameters,
+        Message::Welcome { host, .. } => return serde_json::from_value::<HostState>(host.clone()).is_ok(),
+        _ => return false,
+    };
     let of = || parameters.clone();
     serde_json::from_value::<throughput::Options>(of()).is_ok_and(|it| it.check().is_ok())
         || serde_json::from_value::<pingpong::Options>(of()).is_ok_and(|it| it.check().is_ok())

@@ -11,7 +11,7 @@ use crate::report::page::{Column, Page};
 /// Writes the page.
 pub(super) fn page(report: &Report) -> Result<String, FigureError> {
     let mut page = Page::new("Cost", "What moving data costs");
-    page.circumstances(&report.in_words(), &report.end.noise);
+    page.circumstances(&report.in_words(), &report.noise);
     page.figures(&chart::svgs(&charts(report))?);
     page.heading("Means, and the source's");
     let columns = [
@@ -30,7 +30,7 @@ pub(super) fn page(report: &Report) -> Result<String, FigureError> {
         })
     });
     page.table(&columns, here.chain(source));
-    page.medians("Medians and spread", &report.end.rows);
+    page.medians("Medians and spread", &report.rows);
     runs(&mut page, report);
     Ok(page.end(&report.end.notes))
 }

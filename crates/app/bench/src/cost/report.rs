@@ -6,21 +6,19 @@ use std::time::Duration;
 
 use probe::{Moments, Summary, is_unsteady, mhz_per_mbit};
 use serde::{Deserialize, Serialize};
-use sys::clock;
 
 use super::options::Options;
 use super::output;
 use super::source::{SourceHost, hosts};
 use crate::drawing::FigureError;
-use crate::host;
 use crate::processor::{FrequencySource, Processor};
-use crate::report::{Forms, Row, RowNames, Start, State, chart, noise};
+use crate::report::{End, Forms, Row, RowNames, Start, State, chart, noise};
 use crate::throughput::{self, Account, Protocol, RunReport};
 
 /// What kind of object it is.
 pub const FORMAT: &str = "tallycast.bench.cost";
 /// The version of its form; a change that a reader must know of raises it.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// All that was found.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -36,6 +34,10 @@ pub struct Report {
     pub transports: Vec<Measured>,
     /// What document 001 measured on its hosts.
     pub source: Vec<SourceHost>,
+    /// Median and spread, one row for each figure.
+    pub rows: Vec<Row>,
+    /// Why the measurement is not to be relied on; empty when all was quiet.
+    pub noise: Vec<String>,
     /// How it ended.
     pub end: End,
 }
@@ -140,24 +142,6 @@ pub enum Metric {
     ReceiveMhzPerMbit,
     /// The delay in both end systems.
     DelayMs,
-}
-
-/// How a measurement ended.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct End {
-    /// UTC, in nanoseconds since 1970.
-    pub time_ns: i64,
-    /// Whether all runs are there.
-    pub state: State,
-    /// Median and spread, one row for each figure.
-    pub rows: Vec<Row>,
-    /// Why the measurement is not to be relied on; empty when all was quiet.
-    pub noise: Vec<String>,
-    /// What is to be known beside.
-    pub notes: Vec<String>,
-    /// Tasks ready to run on the client's host, averaged over the last minute.
-    pub load_1min: Option<f64>,
 }
 
 impl Metric {
@@ -272,10 +256,7 @@ impl Forms for Report {
     }
 
     fn to_png(&self) -> Result<Vec<u8>, FigureError> {
-        chart::png(
-            &output::charts(self),
-            &format!("{}\n{}", self.in_words(), noise::in_words(&self.end.noise)),
-        )
+        chart::png(&output::charts(self), &format!("{}\n{}", self.in_words(), noise::in_words(&self.noise)))
     }
 
     fn to_csv(&self) -> String {
@@ -302,16 +283,9 @@ impl Builder {
             runs: options.runs,
         };
         let start = start.clone().with(settings);
-        let end = End {
-            time_ns: 0,
-            state: State::Complete,
-            rows: Vec::new(),
-            noise: Vec::new(),
-            notes: Vec::new(),
-            load_1min: None,
-        };
         let (format, transports) = (FORMAT.to_owned(), Vec::new());
-        let report = Report { format, version: VERSION, start, transports, source: hosts(), end };
+        let (source, rows, noise, end) = (hosts(), Vec::new(), Vec::new(), End::open());
+        let report = Report { format, version: VERSION, start, transports, source, rows, noise, end };
         Self { report, is_broken_off: false, elsewhere: Vec::new() }
     }
 
@@ -329,11 +303,7 @@ impl Builder {
         self.is_broken_off |= report.end.state == State::BrokenOff;
         let name = protocol.name();
         self.elsewhere.extend(report.end.noise.iter().map(|noise| format!("{name}: {noise}")));
-        for note in report.end.notes {
-            if !self.report.end.notes.contains(&note) {
-                self.report.end.notes.push(note);
-            }
-        }
+        report.end.notes.iter().for_each(|note| self.report.end.note(note));
         let mut measured = Measured {
             transport: name.to_owned(),
             blksize: report.start.test_start.blksize,
@@ -359,14 +329,14 @@ impl Builder {
     }
 
     pub(super) fn finish(mut self, was_interrupted: bool) -> Report {
-        let Report { start, transports, end, .. } = &mut self.report;
-        end.time_ns = clock::wall().as_nanos();
-        end.state = State::of(self.is_broken_off, was_interrupted);
-        end.load_1min = host::load();
-        end.rows = transports.iter().flat_map(|it| rows(&start.test_start, it)).collect();
-        end.noise = self.elsewhere;
-        end.noise.extend(noise::spreads("costs", end.rows.iter().filter(|row| row.metric != "delay_ms")));
-        end.notes.extend(limits(start, transports));
+        let report = &mut self.report;
+        let (start, transports) = (&report.start, &report.transports);
+        report.rows = transports.iter().flat_map(|it| rows(&start.test_start, it)).collect();
+        report.noise = self.elsewhere;
+        let costs = report.rows.iter().filter(|row| row.metric != "delay_ms");
+        report.noise.extend(noise::spreads("costs", costs));
+        limits(start, transports).iter().for_each(|note| report.end.note(note));
+        report.end.close(State::of(self.is_broken_off, was_interrupted));
         self.report
     }
 }
@@ -400,32 +370,36 @@ fn limits(start: &Start<Settings>, transports: &[Measured]) -> Vec<String> {
     } else {
         notes.push("the delay was not measured: the two hosts have no clock in common".to_owned());
     }
-    let ends: Vec<Processor> = runs().flat_map(|run| [Some(run.sender), run.receiver]).flatten().collect();
-    notes.extend(limits_of_frequency(&ends));
+    let senders: Vec<Processor> = runs().map(|run| run.sender).collect();
+    let receivers: Vec<Processor> = runs().filter_map(|run| run.receiver).collect();
+    if start.same_host {
+        notes.extend(limits_of_frequency("the processors", &[senders, receivers].concat()));
+    } else {
+        notes.extend(limits_of_frequency("the processors of the client's host", &senders));
+        notes.extend(limits_of_frequency("the processors of the server's host", &receivers));
+    }
     notes
 }
 
-/// Says how far the frequency is known that a cost is made of.
-fn limits_of_frequency(ends: &[Processor]) -> Vec<String> {
+/// Says how far the frequency of a host's processors is known that a cost is made of.
+fn limits_of_frequency(processors: &str, ends: &[Processor]) -> Vec<String> {
     let mut notes = Vec::new();
     if ends.iter().any(|end| end.mhz.is_none()) {
-        notes.push(
-            "the frequency of the processors is not told here: costs are known as processor time only (`cpu_seconds`)"
-                .to_owned(),
-        );
+        notes.push(format!(
+            "the frequency of {processors} is not told here: costs are known as processor time only (`cpu_seconds`)"
+        ));
     }
     if ends.iter().any(|end| end.mhz_source == Some(FrequencySource::Cpuinfo)) {
-        notes.push(
-            "the frequency of the processors is what /proc/cpuinfo says, in most virtual machines a nominal one: at which \
+        notes.push(format!(
+            "the frequency of {processors} is what /proc/cpuinfo says, in most virtual machines a nominal one: at which \
              they ran is not known"
-                .to_owned(),
-        );
+        ));
     }
     let least = ends.iter().filter_map(|end| end.least_mhz).reduce(f64::min);
     let most = ends.iter().filter_map(|end| end.most_mhz).reduce(f64::max);
     if let Some((least, most)) = least.zip(most).filter(|(least, most)| is_unsteady(*least, *most)) {
         notes.push(format!(
-            "the processors worked at {least:.0} to {most:.0} MHz: each look at their frequency is weighed by how long they \
+            "{processors} worked at {least:.0} to {most:.0} MHz: each look at their frequency is weighed by how long they \
              were busy until then\nhold it with: sudo cpupower frequency-set -g performance"
         ));
     }

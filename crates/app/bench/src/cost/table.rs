@@ -34,7 +34,7 @@ impl fmt::Display for Report {
         writeln!(formatter, "{}\n", self.in_words())?;
         let [send, receive, delay] = HEADS;
         writeln!(formatter, "{:18} {send:>34} {receive:>34} {delay:>34}", "")?;
-        let mark = if self.end.noise.is_empty() { "" } else { "~" };
+        let mark = if self.noise.is_empty() { "" } else { "~" };
         for measured in &self.transports {
             measured.write(formatter, mark)?;
         }
@@ -46,7 +46,7 @@ impl fmt::Display for Report {
                 writeln!(formatter, "{name:18} {send:>34} {receive:>34} {delay:>34}  {}", host.machine)?;
             }
         }
-        self.end.noise.iter().try_for_each(|noise| writeln!(formatter, "~ noisy: {noise}"))?;
+        self.noise.iter().try_for_each(|noise| writeln!(formatter, "~ noisy: {noise}"))?;
         self.end.notes.iter().try_for_each(|note| writeln!(formatter, "note: {note}"))?;
         self.end.state.in_words().map_or(Ok(()), |words| writeln!(formatter, "{words}"))
     }

@@ -10,6 +10,7 @@ use probe::cycle::{HEADER_BYTES, Limits};
 use super::transport::Transport;
 use crate::quota::Quota;
 use crate::range::{OutOfRange, in_range};
+use crate::without_effect::WithoutEffect;
 
 /// The largest datagram of UDP over IPv4. Source: RFC 768 and 791: 65,535 less 8 and 20 bytes of header.
 const LARGEST_DATAGRAM_BYTES: usize = 65_507;
@@ -95,15 +96,8 @@ pub enum OptionsError {
     #[error(transparent)]
     OutOfRange(#[from] OutOfRange),
     /// An option that nothing of what is measured heeds.
-    #[error("{option} has no effect {when}\nleave it out, or {remedy}")]
-    WithoutEffect {
-        /// Which option.
-        option: &'static str,
-        /// Why not.
-        when: &'static str,
-        /// What would give it one.
-        remedy: &'static str,
-    },
+    #[error(transparent)]
+    WithoutEffect(#[from] WithoutEffect),
     /// Not a number of processors.
     #[error("`{0}` is no number of CPUs\nwrite one such as 0.3, down to thousandths, or `max` for no limit")]
     Cpus(String),
@@ -159,24 +153,17 @@ impl Options {
 
     /// Refuses what was told and would be ignored; a default that is told as it is does no harm.
     fn check_effects(&self) -> Result<(), OptionsError> {
-        let udp = |option| OptionsError::WithoutEffect {
-            option,
-            when: "without UDP",
-            remedy: "add udp to --transports",
-        };
+        let udp = |option| WithoutEffect { option, when: "without UDP", remedy: "add udp to --transports" };
         let has_udp = self.transports.contains(&Transport::Udp);
         if !has_udp && self.datagram_bytes != LARGEST_DATAGRAM_BYTES {
-            return Err(udp("--datagram"));
+            return Err(udp("--datagram").into());
         }
         if !has_udp && self.receive_buffer != Buffer::System {
-            return Err(udp("--receive-buffer"));
+            return Err(udp("--receive-buffer").into());
         }
         if self.quota_period != QUOTA_PERIOD && self.cpus.iter().all(|cpus| *cpus == CpuLimit::Max) {
-            return Err(OptionsError::WithoutEffect {
-                option: "--quota-period",
-                when: "without a quota",
-                remedy: "give one with --cpus, such as 0.3",
-            });
+            let (option, when) = ("--quota-period", "without a quota");
+            return Err(WithoutEffect { option, when, remedy: "give one with --cpus, such as 0.3" }.into());
         }
         Ok(())
     }
@@ -321,7 +308,7 @@ mod tests {
             change(&mut options);
             match options.check() {
                 Ok(()) => None,
-                Err(OptionsError::WithoutEffect { option, .. }) => Some(option),
+                Err(OptionsError::WithoutEffect(it)) => Some(it.option),
                 Err(error) => panic!("{error}"),
             }
         };

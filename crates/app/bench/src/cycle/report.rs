@@ -12,6 +12,7 @@ use super::transport::Transport;
 use super::{csv, figure, page};
 use crate::drawing::FigureError;
 use crate::host::Host;
+use crate::host_state::Link;
 use crate::report::{Forms, Row};
 use crate::source_004::Comparison;
 
@@ -55,6 +56,8 @@ pub struct Start {
     pub tallycast: String,
     /// The host.
     pub host: Host,
+    /// The loopback interface, by which datagrams go; null if it cannot be found.
+    pub interface: Option<Link>,
     /// What was to be measured.
     pub options: Settings,
 }

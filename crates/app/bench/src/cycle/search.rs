@@ -1,6 +1,7 @@
 //! The search at each point: two processes, one run after the other, until the largest array is known.
 
 use std::fmt;
+use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use probe::cycle::{Cut, CutError, Imbalance, Verdict};
@@ -16,6 +17,7 @@ use super::report::{
 use super::transport::Transport;
 use crate::child::Program;
 use crate::host::{self, Elsewhere, Host};
+use crate::host_state::Link;
 use crate::quota::{self, CpuGroup, Quota, QuotaError, Throttled};
 
 /// How long before a run what the kernel throttled so far is read: the preparation lies a whole period back by then, so
@@ -75,6 +77,7 @@ pub fn run(options: &Options, program: &Program, watch: &mut dyn Watch) -> Resul
         time_ns: clock::wall().as_nanos(),
         tallycast: env!("CARGO_PKG_VERSION").to_owned(),
         host: Host::look(),
+        interface: Link::of(Ipv4Addr::LOCALHOST.into()),
         options: Settings::of(options),
     };
     let mut bench = Bench { options, program, watch, runs_begun: 0, notes: Vec::new(), interrupted: false };

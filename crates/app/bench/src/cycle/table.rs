@@ -31,13 +31,14 @@ impl Report {
         let host = &self.start.host;
         let load = |load: Option<f64>| load.map_or("unknown".to_owned(), |load| format!("{load:.2}"));
         format!(
-            "{} {}, {} CPUs ({}), load {} before and {} after",
+            "{} {}, {} CPUs ({}), load {} before and {} after, {}",
             host.kernel,
             host.machine,
             host.cpus,
             if host.cpu.is_empty() { "unnamed" } else { &host.cpu },
             load(host.load_1min),
-            load(self.end.load_1min)
+            load(self.end.load_1min),
+            self.start.interface.as_ref().map_or("interface unknown".to_owned(), |link| link.in_words(""))
         )
     }
 
@@ -128,6 +129,18 @@ mod tests {
     use super::*;
     use crate::cycle::report::tests::example;
     use crate::source_004::{Grid, compare};
+
+    #[test]
+    fn the_interface_that_datagrams_go_by_is_named_with_its_mtu_and_offloads() {
+        let mut report = example();
+        assert!(
+            report.host_in_words().ends_with("lo MTU 65536 (offloads rx-gro)"),
+            "{}",
+            report.host_in_words()
+        );
+        report.start.interface = None;
+        assert!(report.host_in_words().ends_with("interface unknown"));
+    }
 
     #[test]
     fn a_repeat_that_failed_stands_below_the_table_with_its_reason() {

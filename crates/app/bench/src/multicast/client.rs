@@ -40,7 +40,7 @@ pub enum MulticastError {
 /// Measures with the server at an address, and reports.
 ///
 /// # Errors
-/// [`MulticastError`] if nothing could be measured. What fails after the first run is in the report.
+/// [`MulticastError`] if nothing could be measured. What fails after the first run has begun is in the report.
 pub fn measure(
     options: &Options,
     server: SocketAddr,
@@ -54,16 +54,21 @@ pub fn measure(
     let parameters = serde_json::to_value(options).expect("options are plain data");
     connection.tell(&Message::Begin { test: NAME.to_owned(), parameters })?;
     let mut builder = Builder::new(options, connection.peer_address(), client, server);
+    let mut has_begun = false;
     for run in 0..options.repeats {
         if watch.is_wanted_to_end() {
             break;
         }
         watch.progress(&|| format!("run {} of {}", run + 1, options.repeats));
-        match run_once(options, run, &mut connection, watch) {
+        let ended = prepare(options, run, &mut connection).and_then(|sender| {
+            has_begun = true;
+            run_once(options, sender, &mut connection, watch)
+        });
+        match ended {
             Ok(ended) => builder.add(run, ended),
-            Err(error) if !builder.has_any() => return Err(error),
+            Err(error) if !has_begun => return Err(error),
             Err(error) => {
-                builder.break_off(&format!("the next run could not be measured: {error}"));
+                builder.break_off(&error.to_string());
                 break;
             }
         }
@@ -72,12 +77,8 @@ pub fn measure(
     Ok(builder.finish(watch.is_wanted_to_end()))
 }
 
-fn run_once(
-    options: &Options,
-    run: u32,
-    connection: &mut Connection,
-    watch: &dyn Watch,
-) -> Result<Ended, MulticastError> {
+/// Lets the members join, and opens the socket that sends to them.
+fn prepare(options: &Options, run: u32, connection: &mut Connection) -> Result<Sender, MulticastError> {
     connection.say(&Word::Prepare { run })?;
     let (endpoint, token) = match word(connection)? {
         Word::Ready { endpoint, token } => (endpoint, token),
@@ -87,7 +88,15 @@ fn run_once(
         return Err(MulticastError::Stranger(endpoint));
     }
     let local = connection.local_address().ip();
-    let mut sender = Sender::open(endpoint, local, token, options.payload_bytes)?;
+    Ok(Sender::open(endpoint, local, token, options.payload_bytes)?)
+}
+
+fn run_once(
+    options: &Options,
+    mut sender: Sender,
+    connection: &mut Connection,
+    watch: &dyn Watch,
+) -> Result<Ended, MulticastError> {
     let meter = Meter::begin();
     let skipped = send(options, &mut sender, connection, watch)?;
     let ours = meter.used();
@@ -146,4 +155,48 @@ fn word(connection: &mut Connection) -> Result<Word, ControlError> {
 fn unexpected(connection: &Connection, word: &Word) -> ControlError {
     let word = serde_json::to_value(word).expect("words are plain data");
     connection.unexpected(&Message::Word(word))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::time::Duration;
+
+    use super::*;
+    use crate::control::scene::{PATIENT, Unwatched, by_hand};
+    use crate::report::{State, Used};
+
+    /// Measures with a server that lives through so many runs, and is gone in the next.
+    fn gone_after(runs: usize) -> Report {
+        let (server, thread) = by_hand(move |mut connection| {
+            let endpoint = SocketAddr::new(Options::default().group.into(), 9);
+            for run in 0..=runs {
+                assert!(matches!(connection.hear_surely(), Ok(Message::Word(_))), "prepare");
+                connection.say(&Word::Ready { endpoint, token: 1 }).unwrap();
+                if run < runs {
+                    while !matches!(connection.hear_surely().unwrap(), Message::Word(_)) {}
+                    let (members, failures, notes) = (BTreeMap::new(), Vec::new(), Vec::new());
+                    let done = Done { members, used: Used::default(), failures, notes };
+                    connection.say(&Word::Done(Box::new(done))).unwrap();
+                }
+            }
+        });
+        let options = Options { duration: Duration::from_millis(50), ..Options::default() };
+        let report = measure(&options, server, PATIENT, &mut Unwatched).unwrap();
+        thread.join().unwrap();
+        report
+    }
+
+    #[test]
+    fn a_server_that_is_gone_leaves_the_runs_before_and_says_so_also_in_the_first() {
+        for runs in [0, 1] {
+            let report = gone_after(runs);
+            assert_eq!((report.end.state, report.runs.len()), (State::BrokenOff, runs));
+            let notes = report.end.notes.join("\n");
+            assert!(
+                notes.contains("a run broke off: the other end, ") && notes.contains("is gone"),
+                "{notes}"
+            );
+        }
+    }
 }

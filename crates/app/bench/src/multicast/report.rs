@@ -6,23 +6,22 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use serde::{Deserialize, Serialize};
-use sys::clock;
 
 use super::message::MemberResult;
 use super::options::Options;
 use super::table;
+use crate::day_clock::Moment;
 use crate::drawing::FigureError;
-use crate::host;
 use crate::host_state::HostState;
 use crate::report::chart::{Axis, COLOURS, Chart, Point, Series};
 use crate::report::noise::{self, Elsewhere};
-use crate::report::{Forms, Row, RowNames, State, Times, Used, chart};
+use crate::report::{End, Forms, Row, RowNames, State, Times, Used, chart};
 use crate::throughput::{Account, AccountState};
 
 /// What kind of object it is.
 pub const FORMAT: &str = "tallycast.bench.multicast";
 /// The version of its form; a change that a reader must know of raises it.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// When a measurement began, between whom, and what it was to measure.
 pub type Start = crate::report::Start<Settings>;
@@ -39,7 +38,11 @@ pub struct Report {
     pub start: Start,
     /// Every run.
     pub runs: Vec<RunReport>,
-    /// What came of it.
+    /// Median and spread over the runs, of each member.
+    pub rows: Vec<Row>,
+    /// Why the measurement is not to be relied on; empty when all was quiet.
+    pub noise: Vec<String>,
+    /// How it ended.
     pub end: End,
 }
 
@@ -101,24 +104,6 @@ pub struct MemberReport {
     pub latency: Option<Times>,
 }
 
-/// How a measurement ended.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct End {
-    /// UTC, in nanoseconds since 1970.
-    pub time_ns: i64,
-    /// Whether all runs are there.
-    pub state: State,
-    /// Median and spread over the runs, of each member.
-    pub rows: Vec<Row>,
-    /// Why the measurement is not to be relied on; empty when all was quiet.
-    pub noise: Vec<String>,
-    /// What is to be known beside, such as buffers that the kernel clamped.
-    pub notes: Vec<String>,
-    /// Tasks ready to run on the client's host, averaged over the last minute.
-    pub load_1min: Option<f64>,
-}
-
 /// What both ends say of a run.
 pub(super) struct Ended {
     pub(super) members: BTreeMap<u32, MemberResult>,
@@ -132,6 +117,8 @@ pub(super) struct Ended {
 
 /// A report that grows.
 pub(super) struct Builder {
+    /// When it began.
+    began: Moment,
     broken_off: bool,
     report: Report,
 }
@@ -139,29 +126,23 @@ pub(super) struct Builder {
 impl Builder {
     pub(super) fn new(options: &Options, peer: SocketAddr, client: HostState, server: HostState) -> Self {
         let start = Start::now(peer, client, server, Settings::of(options));
-        let end = End {
-            time_ns: start.timestamp.time_ns,
-            state: State::Complete,
-            rows: Vec::new(),
-            noise: Vec::new(),
-            notes: Vec::new(),
-            load_1min: None,
-        };
         let mut builder = Self {
+            began: Moment::now(),
             broken_off: false,
-            report: Report { format: FORMAT.to_owned(), version: VERSION, start, runs: Vec::new(), end },
+            report: Report {
+                format: FORMAT.to_owned(),
+                version: VERSION,
+                start,
+                runs: Vec::new(),
+                rows: Vec::new(),
+                noise: Vec::new(),
+                end: End::open(),
+            },
         };
         if !builder.report.start.same_host {
-            builder.note(
-                "two hosts have no clock in common: loss is told of each receiver, latency of none"
-                    .to_owned(),
-            );
+            builder.note("two hosts have no clock in common: loss is told of each receiver, latency of none");
         }
         builder
-    }
-
-    pub(super) const fn has_any(&self) -> bool {
-        !self.report.runs.is_empty()
     }
 
     pub(super) fn add(&mut self, run: u32, ended: Ended) {
@@ -191,22 +172,21 @@ impl Builder {
             trouble: (!troubles.is_empty()).then(|| troubles.join("; ")),
             noise: elsewhere.disturbances(same_host),
         });
-        notes.into_iter().for_each(|note| self.note(note));
+        notes.iter().for_each(|note| self.note(note));
     }
 
-    /// Takes note that it could not go on.
+    /// Takes note that a run could not be made, or not to its end.
     pub(super) fn break_off(&mut self, reason: &str) {
         self.broken_off = true;
-        self.note(reason.to_owned());
+        self.note(&format!("a run broke off: {reason}"));
     }
 
-    fn note(&mut self, note: String) {
-        if !self.report.end.notes.contains(&note) {
-            self.report.end.notes.push(note);
-        }
+    fn note(&mut self, note: &str) {
+        self.report.end.note(note);
     }
 
     pub(super) fn finish(mut self, was_interrupted: bool) -> Report {
+        self.began.step_in_words(&Moment::now()).iter().for_each(|note| self.note(note));
         let elsewhere = self
             .report
             .runs
@@ -219,11 +199,8 @@ impl Builder {
         if skipped > 0 {
             noise.push(format!("stalls of the sender kept {skipped} datagrams from being sent"));
         }
-        let end = &mut self.report.end;
-        end.time_ns = clock::wall().as_nanos();
-        end.load_1min = host::load();
-        end.state = State::of(self.broken_off, was_interrupted);
-        (end.rows, end.noise) = (rows, noise);
+        (self.report.rows, self.report.noise) = (rows, noise);
+        self.report.end.close(State::of(self.broken_off, was_interrupted));
         self.report
     }
 }
@@ -244,7 +221,7 @@ impl Report {
     #[must_use]
     pub fn row(&self, receiver: u32, metric: &str) -> Option<&Row> {
         let case = case(receiver);
-        self.end.rows.iter().find(|row| row.case == case && row.metric == metric)
+        self.rows.iter().find(|row| row.case == case && row.metric == metric)
     }
 
     fn rows(&self) -> Vec<Row> {
@@ -314,7 +291,7 @@ impl Forms for Report {
     }
 
     fn to_png(&self) -> Result<Vec<u8>, FigureError> {
-        let header = format!("{}\n{}", self.start.in_words(), noise::in_words(&self.end.noise));
+        let header = format!("{}\n{}", self.start.in_words(), noise::in_words(&self.noise));
         chart::png(&self.charts(), &header)
     }
 

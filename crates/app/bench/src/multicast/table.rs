@@ -48,7 +48,7 @@ impl fmt::Display for Report {
                 writeln!(formatter, "run {} is not whole: {trouble}", run.run + 1)?;
             }
         }
-        for noise in &self.end.noise {
+        for noise in &self.noise {
             writeln!(formatter, "~ noisy, not to be relied on: {noise}")?;
         }
         self.end.notes.iter().try_for_each(|note| writeln!(formatter, "note: {note}"))?;
@@ -63,7 +63,7 @@ impl Report {
         }
         let row = |metric| self.row(receiver, metric);
         let number = |metric| row(metric).map_or("–".to_owned(), |row| format!("{:.1}", row.median));
-        let mark = if self.end.noise.is_empty() { "" } else { "~" };
+        let mark = if self.noise.is_empty() { "" } else { "~" };
         let spread =
             row("latency_p50").map_or(String::new(), |row| format!("({:.1} – {:.1})", row.min, row.max));
         let longest = row("latency_max").map_or("–".to_owned(), |row| format!("{:.1}", row.max));
@@ -94,9 +94,9 @@ fn account<'a>(members: impl Iterator<Item = &'a MemberReport> + Clone) -> Strin
 pub(super) fn page(report: &Report, svgs: &[String]) -> String {
     let mut page = Page::new("Multicast", "One sender, many receivers");
     let circumstances = format!("{}\n{}", report.start.in_words(), report.start.limits_in_words());
-    page.circumstances(&circumstances, &report.end.noise);
+    page.circumstances(&circumstances, &report.noise);
     page.figures(svgs);
-    page.medians("Medians and spread of the runs", &report.end.rows);
+    page.medians("Medians and spread of the runs", &report.rows);
     page.heading("Every run, and the account of each receiver");
     page.paragraph("sent = received + lost at each stage + unexplained. Latencies are one way, in µs.");
     let columns = [

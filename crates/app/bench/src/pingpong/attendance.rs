@@ -75,7 +75,7 @@ mod tests {
     fn connection(silence: Duration) -> (Connection, TcpStream) {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let address = listener.local_addr().unwrap();
-        let host = Box::new(HostState::look(Ipv4Addr::LOCALHOST.into()));
+        let host = serde_json::to_value(HostState::look(Ipv4Addr::LOCALHOST.into())).unwrap();
         let welcome = Message::Welcome { protocol: PROTOCOL, tallycast: "1".to_owned(), host };
         let text = serde_json::to_vec(&welcome).unwrap();
         let server = std::thread::spawn(move || {

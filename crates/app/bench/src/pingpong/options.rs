@@ -8,6 +8,7 @@ use probe::pingpong::{LARGEST_MESSAGE_BYTES, LARGEST_OF_SOURCE_003, PIECE_HEADER
 use serde::{Deserialize, Serialize};
 
 use crate::range::{OutOfRange, in_range};
+use crate::without_effect::WithoutEffect;
 
 /// The largest payload of UDP over IPv4. Source: RFC 768 and 791: 65,535 less 8 and 20 bytes of header.
 const LARGEST_DATAGRAM_BYTES: usize = 65_507;
@@ -82,15 +83,8 @@ pub enum OptionsError {
     #[error(transparent)]
     OutOfRange(#[from] OutOfRange),
     /// An option that nothing of what is measured heeds.
-    #[error("{option} has no effect {when}\nleave it out, or {remedy}")]
-    WithoutEffect {
-        /// Which option.
-        option: &'static str,
-        /// Why not.
-        when: &'static str,
-        /// What would give it one.
-        remedy: &'static str,
-    },
+    #[error(transparent)]
+    WithoutEffect(#[from] WithoutEffect),
 }
 
 impl Default for Options {
@@ -147,7 +141,7 @@ impl Options {
     fn check_effects(&self) -> Result<(), OptionsError> {
         let without_datagrams = |option| {
             let (when, remedy) = ("without datagrams", "add udp to --protocols");
-            Err(OptionsError::WithoutEffect { option, when, remedy })
+            Err(WithoutEffect { option, when, remedy }.into())
         };
         if self.systems.contains(&System::Udp) {
             return Ok(());
@@ -222,7 +216,7 @@ mod tests {
             change(&mut options);
             match options.check() {
                 Ok(()) => None,
-                Err(OptionsError::WithoutEffect { option, .. }) => Some(option),
+                Err(OptionsError::WithoutEffect(it)) => Some(it.option),
                 Err(error) => panic!("{error}"),
             }
         };

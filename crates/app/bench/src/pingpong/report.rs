@@ -12,6 +12,7 @@ use sys::clock;
 use super::message::Evidence;
 use super::options::{Options, System, Wait};
 use super::{csv, figure, page};
+use crate::day_clock::Moment;
 use crate::drawing::FigureError;
 use crate::host;
 use crate::host_state::HostState;
@@ -189,6 +190,8 @@ pub(super) struct Way<'a> {
 
 /// A report that grows.
 pub(super) struct Builder {
+    /// When it began.
+    began: Moment,
     broken_off: bool,
     report: Report,
 }
@@ -213,7 +216,7 @@ impl Builder {
             load_1min: None,
         };
         let report = Report { format: FORMAT.to_owned(), version: VERSION, start, turns: Vec::new(), end };
-        Self { broken_off: false, report }
+        Self { began: Moment::now(), broken_off: false, report }
     }
 
     pub(super) const fn has_any(&self) -> bool {
@@ -285,6 +288,7 @@ impl Builder {
     }
 
     pub(super) fn finish(mut self, was_interrupted: bool) -> Report {
+        self.began.step_in_words(&Moment::now()).into_iter().for_each(|note| self.note(note));
         self.report.end.time_ns = clock::wall().as_nanos();
         self.report.end.load_1min = host::load();
         let is_short = self.broken_off || !self.report.end.skipped.is_empty();

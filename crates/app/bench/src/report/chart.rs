@@ -80,6 +80,7 @@ pub(crate) struct Series {
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct Point {
     pub(crate) x: f64,
+    /// No number where there is a hole: the line is not drawn across it.
     pub(crate) y: f64,
     /// The least and the most of the repeats it stands for.
     pub(crate) extremes: Option<(f64, f64)>,
@@ -217,15 +218,17 @@ impl Chart {
             .draw()?;
         for series in &self.series {
             let style = ShapeStyle { color: series.colour.into(), filled: false, stroke_width: 2 * scale };
-            let places = self.placed(series).map(|point| (point.x, point.y));
-            // A line of one point still shows as a dot.
-            let drawn = chart.draw_series(LineSeries::new(places, style).point_size(2 * scale))?;
-            if !series.name.is_empty() {
-                drawn
-                    .label(series.name.clone())
-                    .legend(move |(x, y)| PathElement::new([(x, y), (x + 16 * scale as i32, y)], style));
+            for (index, piece) in series.pieces().enumerate() {
+                let places = self.placed(piece).map(|point| (point.x, point.y));
+                // A line of one point still shows as a dot.
+                let drawn = chart.draw_series(LineSeries::new(places, style).point_size(2 * scale))?;
+                if index == 0 && !series.name.is_empty() {
+                    drawn
+                        .label(series.name.clone())
+                        .legend(move |(x, y)| PathElement::new([(x, y), (x + 16 * scale as i32, y)], style));
+                }
             }
-            let whiskers = self.placed(series).filter_map(|Point { x, extremes, .. }| {
+            let whiskers = self.placed(&series.points).filter_map(|Point { x, extremes, .. }| {
                 let (least, most) = extremes.filter(|(least, _)| self.y.scale.has(*least))?;
                 Some(PathElement::new([(x, least), (x, most)], thin(series.colour)))
             });
@@ -242,9 +245,16 @@ impl Chart {
             .draw()
     }
 
-    /// Returns the points of a line that have a place on both axes.
-    fn placed<'a>(&'a self, series: &'a Series) -> impl Iterator<Item = Point> + 'a {
-        series.points.iter().copied().filter(|point| self.x.scale.has(point.x) && self.y.scale.has(point.y))
+    /// Returns those points that have a place on both axes.
+    fn placed<'a>(&'a self, points: &'a [Point]) -> impl Iterator<Item = Point> + 'a {
+        points.iter().copied().filter(|point| self.x.scale.has(point.x) && self.y.scale.has(point.y))
+    }
+}
+
+impl Series {
+    /// Returns what lies between the holes; of a line without any, all of it.
+    fn pieces(&self) -> impl Iterator<Item = &[Point]> {
+        self.points.split(|point| point.y.is_nan())
     }
 }
 
@@ -337,6 +347,17 @@ mod tests {
             assert!(svg.contains("size [B]") && svg.contains("time [ms]") && svg.contains("a &lt;line&gt;"));
             assert_eq!(svg.matches("<circle").count(), places, "{scale:?}");
         }
+    }
+
+    #[test]
+    fn a_line_is_not_drawn_across_a_hole() {
+        let mut chart = chart(Scale::Linear);
+        let lines =
+            |chart: &Chart| svgs(std::slice::from_ref(chart)).unwrap()[0].matches("<polyline").count();
+        let whole = lines(&chart);
+        chart.series[0].points.insert(1, Point::plain(500.0, f64::NAN));
+        chart.series[0].points.push(Point::plain(700.0, 3.0));
+        assert_eq!(lines(&chart), whole + 1, "one piece on each side");
     }
 
     #[test]

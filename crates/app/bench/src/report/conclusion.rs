@@ -122,6 +122,21 @@ impl Comparisons {
         self.more + self.less + self.alike
     }
 
+    /// Judges a document's claim as [`conclude`](Self::conclude) does, and names what could not be compared; where that
+    /// is all there is, nothing is judged.
+    pub(crate) fn conclude_but(
+        &self,
+        source: &str,
+        mut here: Vec<String>,
+        left_out: &[String],
+    ) -> Conclusion {
+        if here.is_empty() && !left_out.is_empty() {
+            return Conclusion::not_judged(source, &left_out.join("; "));
+        }
+        here.extend(left_out.iter().map(|why| format!("left out: {why}")));
+        self.conclude(source, &here.join("; "))
+    }
+
     /// Judges a document's claim: noise neither agrees with it nor differs from it.
     pub(crate) fn conclude(&self, source: &str, here: &str) -> Conclusion {
         const SPREAD: &str = "repeats spread over more than they differ by, or there is only one";
@@ -189,5 +204,17 @@ mod tests {
         assert!(conclude(&[Unclear]).here.contains("cannot be judged here: repeats spread over more"));
         assert!(conclude(&[More, Unclear]).here.starts_with("found; left out: 1 where repeats"));
         assert_eq!(conclude(&[]).here, "not measured");
+    }
+
+    #[test]
+    fn what_could_not_be_compared_is_named_and_alone_it_is_no_verdict() {
+        let left_out = ["a hole".to_owned()];
+        let beside = Comparisons::of([More]).conclude_but("it", vec!["found".to_owned()], &left_out);
+        assert_eq!((beside.agreement, &*beside.here), (Agreement::Agrees, "found; left out: a hole"));
+        let alone = Comparisons::default().conclude_but("it", Vec::new(), &left_out);
+        assert_eq!(
+            (alone.agreement, &*alone.here),
+            (Agreement::NotMeasured, "cannot be judged here: a hole")
+        );
     }
 }

@@ -10,7 +10,7 @@ const LARGE: Option<u64> = Some(LARGE_BUFFER_BYTES as u64);
 fn at(rate: Rate, buffer: Option<u64>, sent: u64, lost: u64) -> Point {
     let granted = buffer.or(Some(106_496));
     let run = Run { receive_buffer_bytes: granted, ..run(sent, lost) };
-    Point { rate, runs: vec![run; 3], ..point(64, buffer, 50.0, 0) }
+    Point { rate, runs: vec![run; 3], granted_receive_buffer_bytes: granted, ..point(64, buffer, 50.0, 0) }
 }
 
 fn agreement(conclusion: Conclusion) -> Agreement {
@@ -35,9 +35,13 @@ fn where_next_to_nothing_is_lost_nothing_is_concluded_of_loss() {
     let quiet = vec![point(64, None, 0.0, 0), point(64, None, 50.0, 10)];
     let conclusion = load_loses(&quiet);
     assert_eq!(conclusion.agreement, Agreement::NotMeasured);
-    assert_eq!(conclusion.here, "cannot be judged here: next to nothing was lost");
-    let loaded = vec![point(64, None, 0.0, 0), point(64, None, 50.0, 11)];
+    assert_eq!(conclusion.here, "cannot be judged here: 1 pair at which next to nothing was lost");
+    let mut loaded = vec![point(64, None, 0.0, 0), point(64, None, 50.0, 11)];
     assert_eq!(agreement(load_loses(&loaded)), Agreement::Agrees);
+    loaded[0].runs.iter_mut().for_each(|run| run.trouble = Some("it was cut".to_owned()));
+    let cut = load_loses(&loaded);
+    assert_eq!(cut.agreement, Agreement::NotMeasured);
+    assert!(cut.here.contains("1 pair at which no run is whole, or nothing was sent"), "{}", cut.here);
 }
 
 #[test]
@@ -69,23 +73,79 @@ fn fewer_arrive_past_a_critical_rate_or_they_do_not() {
     assert_eq!(agreement(fewer_arrive(&level[..1])), Agreement::NotMeasured);
 }
 
+/// The point with other runs: so many sent and lost in each.
+fn with_runs(point: Point, runs: &[(u64, u64)]) -> Point {
+    let buffer = point.granted_receive_buffer_bytes;
+    let run = |(sent, lost): &(u64, u64)| Run { receive_buffer_bytes: buffer, ..run(*sent, *lost) };
+    Point { runs: runs.iter().map(run).collect(), ..point }
+}
+
+#[test]
+fn no_critical_rate_is_concluded_where_nothing_was_lost_sent_or_was_whole() {
+    let rate = Rate::Units;
+    let lossless = [at(rate(1), None, 1_000, 0), at(rate(2), None, 2_000, 0)];
+    let conclusion = fewer_arrive(&lossless);
+    assert_eq!(conclusion.agreement, Agreement::NotMeasured);
+    assert_eq!(
+        conclusion.here,
+        "cannot be judged here: buffer of the system: next to nothing was lost at any rate"
+    );
+    let silent = [at(rate(1), None, 1_000, 300), at(rate(2), None, 0, 0)];
+    assert_eq!(agreement(fewer_arrive(&silent)), Agreement::NotMeasured, "nothing was sent beyond");
+    let mut cut = [at(rate(1), None, 1_000, 0), at(rate(2), None, 2_000, 1_900)];
+    assert_eq!(agreement(fewer_arrive(&cut)), Agreement::Agrees);
+    cut[1].runs.iter_mut().for_each(|run| run.trouble = Some("it was cut".to_owned()));
+    assert_eq!(agreement(fewer_arrive(&cut)), Agreement::NotMeasured);
+}
+
+#[test]
+fn a_rate_at_which_no_more_was_sent_lies_not_beyond_and_spread_is_no_verdict() {
+    let rate = Rate::Units;
+    // Less arrived of as much: that is loss, and no rate past another.
+    let alike = [at(rate(1), None, 1_000, 0), at(rate(0), None, 1_010, 400)];
+    assert_eq!(agreement(fewer_arrive(&alike)), Agreement::Differs);
+    let peak = at(rate(1), None, 1_000, 0);
+    let wide = with_runs(at(rate(2), None, 0, 0), &[(2_000, 1_900), (2_000, 1_100), (2_000, 500)]);
+    assert_eq!(agreement(fewer_arrive(&[peak, wide])), Agreement::NotMeasured);
+}
+
 #[test]
 fn cured_is_less_than_one_in_ten_thousand_in_every_run() {
-    let of = |lost| vec![at(NORMAL_RATE, LARGE, 100_000, lost)];
+    let of = |lost| vec![at(NORMAL_RATE, None, 100_000, 900), at(NORMAL_RATE, LARGE, 100_000, lost)];
+    assert_eq!(agreement(cured(&of(0))), Agreement::Agrees);
     assert_eq!(agreement(cured(&of(9))), Agreement::Agrees);
     assert_eq!(agreement(cured(&of(10))), Agreement::Differs);
-    let mut once = of(0);
-    once[0].runs[1] = Run { receive_buffer_bytes: LARGE, ..run(100_000, 10) };
-    assert_eq!(agreement(cured(&once)), Agreement::Differs);
+    let once = |lost| {
+        let mut points = of(0);
+        points[1] = with_runs(points[1].clone(), &[(100_000, 0), (100_000, lost), (100_000, 0)]);
+        cured(&points)
+    };
+    assert_eq!(agreement(once(9)), Agreement::Agrees);
+    assert!(once(10).here.contains("repeats spread over more"), "{}", once(10).here);
     assert_eq!(agreement(cured(&[])), Agreement::NotMeasured);
+}
+
+#[test]
+fn what_lost_nothing_before_or_was_cut_is_not_cured() {
+    let of =
+        |before, after| vec![at(NORMAL_RATE, None, 100_000, before), at(NORMAL_RATE, LARGE, 100_000, after)];
+    assert!(cured(&of(0, 0)).here.contains("nothing was lost without the cure, either"));
+    assert_eq!(agreement(cured(&of(0, 0))), Agreement::NotMeasured);
+    assert_eq!(agreement(cured(&of(0, 900))), Agreement::Differs, "a cure that loses is none");
+    let mut cut = of(900, 0);
+    cut[1].runs.iter_mut().for_each(|run| run.trouble = Some("it was cut".to_owned()));
+    let conclusion = cured(&cut);
+    assert_eq!(conclusion.agreement, Agreement::NotMeasured);
+    assert!(conclusion.here.contains("no run is whole"), "{}", conclusion.here);
+    assert_eq!(agreement(cured(&[cut[0].clone(), at(NORMAL_RATE, LARGE, 0, 0)])), Agreement::NotMeasured);
 }
 
 #[test]
 fn a_cure_that_the_kernel_did_not_grant_is_not_judged_and_the_way_out_is_said() {
     let slow = Rate::Units(1_000);
     let mut points = vec![at(slow, None, 1_000, 100), at(slow, LARGE, 1_000, 0)];
-    // One byte less than was asked for, in one run.
-    points[1].runs[1].receive_buffer_bytes = LARGE.map(|bytes| bytes - 1);
+    // One byte less than was asked for.
+    points[1].granted_receive_buffer_bytes = LARGE.map(|bytes| bytes - 1);
     for conclusion in [buffer_cures(&points), cured(&points)] {
         assert_eq!(conclusion.agreement, Agreement::NotMeasured, "{conclusion:?}");
         assert!(conclusion.here.contains("sysctl -w net.core.rmem_max=8388608"), "{}", conclusion.here);
@@ -94,7 +154,7 @@ fn a_cure_that_the_kernel_did_not_grant_is_not_judged_and_the_way_out_is_said() 
         !fewer_arrive(&points).here.contains("8 MiB"),
         "a curve is not that of a buffer which it had not"
     );
-    points[1].runs.iter_mut().for_each(|run| run.receive_buffer_bytes = None);
+    points[1].granted_receive_buffer_bytes = None;
     assert!(cured(&points).here.contains("nobody could tell"), "{}", cured(&points).here);
 }
 
@@ -129,6 +189,8 @@ fn who_lost_is_read_from_the_accounts() {
     account.lost.insert("sender_qdisc".to_owned(), 1);
     account.received -= 1;
     assert_eq!(all(&points), (Agreement::Differs, Agreement::Partly));
+    points[0].runs[0].trouble = Some("it was cut".to_owned());
+    assert_eq!(all(&points), (Agreement::Agrees, Agreement::Agrees), "a run that was cut is left out");
     assert_eq!(all(&[]), (Agreement::NotMeasured, Agreement::NotMeasured));
 }
 

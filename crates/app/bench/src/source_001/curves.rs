@@ -2,7 +2,9 @@
 //!
 //! Source: §2 of the document: the rate of UDP was raised as long as less than 0.1 % was lost. Each point here is the
 //! highest such rate, found by halving and confirmed by repeats. Where a search ended at its own limit a rate is only known
-//! to be at least that: such a point is compared with those that it can be told apart from.
+//! to be at least that: such a point is compared with those that it can be told apart from. Where no rate held there is no
+//! figure to compare: the point is a hole, which is said, and nothing is concluded from it. Buffers are those that the kernel
+//! granted; what it granted less than was asked for tells nothing of larger ones.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,7 +13,7 @@ use probe::{Contrast, Summary};
 
 use super::{MTU_PAYLOAD, PAYLOADS};
 use crate::report::chart::Chart;
-use crate::report::{Beside, Comparisons, Conclusion, Grid, words};
+use crate::report::{Agreement, Beside, Comparisons, Conclusion, Grid, words};
 use crate::sweep::{self, LossBelow, Options, Point, Report};
 use crate::throughput::{Found, Rate};
 
@@ -83,7 +85,12 @@ fn receive_buffer_decides(points: &[Point]) -> Conclusion {
         let (smallest, rest) = curve.split_first()?;
         Some((rest.iter().copied().max_by(|a, b| median(a).total_cmp(&median(b)))?, *smallest))
     });
-    more(source, pairs, in_words_of_buffers)
+    let conclusion = more(source, pairs, in_words_of_buffers);
+    match clamped(points, Point::clamped_receive_buffer) {
+        // That it rose is seen by what was granted, too; that it did not is not seen of what was not.
+        Some(why) if conclusion.agreement != Agreement::Agrees => without_verdict(&conclusion, &why),
+        _ => conclusion,
+    }
 }
 
 fn larger_do_not_help(points: &[Point]) -> Conclusion {
@@ -92,7 +99,11 @@ fn larger_do_not_help(points: &[Point]) -> Conclusion {
         let [.., one, largest] = &curve[..] else { return None };
         Some((*largest, *one))
     });
-    no_more(source, pairs, in_words_of_buffers)
+    let conclusion = no_more(source, pairs, in_words_of_buffers);
+    match clamped(points, Point::clamped_receive_buffer) {
+        Some(why) => without_verdict(&conclusion, &why),
+        None => conclusion,
+    }
 }
 
 fn small_send_buffer_is_enough(points: &[Point], same_host: bool) -> Conclusion {
@@ -105,9 +116,25 @@ fn small_send_buffer_is_enough(points: &[Point], same_host: bool) -> Conclusion 
     let conclusion = no_more(source, pairs, in_words_of_buffers);
     if same_host && conclusion.is_judged() {
         let why = "between ends on one host no datagram waits in a send buffer, as before a network it does";
-        return Conclusion::not_judged(source, &format!("{why}; {}", conclusion.here));
+        return without_verdict(&conclusion, why);
     }
-    conclusion
+    match clamped(points, Point::clamped_send_buffer) {
+        Some(why) => without_verdict(&conclusion, &why),
+        None => conclusion,
+    }
+}
+
+/// Says of the largest buffer that was asked for and not granted why it was not.
+fn clamped(points: &[Point], why: fn(&Point) -> Option<String>) -> Option<String> {
+    let asked = |point: &&Point| (point.receive_buffer_bytes, point.send_buffer_bytes);
+    points.iter().filter(|point| why(point).is_some()).max_by_key(asked).and_then(why)
+}
+
+/// Takes the verdict from a conclusion, and says why; what was found stands beside.
+fn without_verdict(conclusion: &Conclusion, why: &str) -> Conclusion {
+    let Conclusion { source, here, .. } = conclusion;
+    let found = if conclusion.is_judged() { format!("; {here}") } else { String::new() };
+    Conclusion::not_judged(source, &format!("{why}{found}"))
 }
 
 /// What figure 2 says of the rate.
@@ -136,12 +163,13 @@ fn curves(
     curves.into_values().map(|curve| curve.into_values().collect()).collect()
 }
 
+/// Returns what was granted; where nobody could tell, what was asked for.
 fn send_buffer(point: &Point) -> Option<u64> {
-    point.granted_send_buffer()
+    point.granted_send_buffer_bytes.or(point.send_buffer_bytes)
 }
 
 fn receive_buffer(point: &Point) -> Option<u64> {
-    point.granted_receive_buffer()
+    point.granted_receive_buffer_bytes.or(point.receive_buffer_bytes)
 }
 
 /// Judges that the first of each pair reached a higher rate than the second.
@@ -177,21 +205,55 @@ fn judge<'a>(
     (tells, claim): (impl Fn(&(&'a Point, &'a Point)) -> bool, impl Fn(Contrast) -> Contrast),
     name: impl Fn(&Point) -> String,
 ) -> Conclusion {
-    let (pairs, bound): (Vec<_>, Vec<_>) = pairs.partition(tells);
-    if pairs.is_empty() && !bound.is_empty() {
-        return Conclusion::not_judged(source, "the searches ended at their own limit");
-    }
-    let pairs_are_empty = pairs.is_empty();
+    let mut left_out = LeftOut::default();
+    let pairs: Vec<_> = pairs.filter(|pair| !left_out.takes_hole(*pair, &name)).collect();
+    let (pairs, bound): (Vec<_>, Vec<_>) = pairs.into_iter().partition(tells);
+    left_out.at_limit = bound.len();
     let measured: Vec<_> =
         pairs.into_iter().filter_map(|(a, b)| Some((a, a.received()?, b, b.received()?))).collect();
-    if !pairs_are_empty && measured.is_empty() {
-        return Conclusion::not_judged(source, "no rate held that the searches tried");
-    }
     let told = |point: &Point, rate: &Summary| format!("{} at {}", words::rate(rate.median), name(point));
     let here = measured.iter().map(|(a, of_a, b, of_b)| format!("{}, {}", told(a, of_a), told(b, of_b)));
-    let here = here.collect::<Vec<_>>().join("; ");
-    Comparisons::of(measured.iter().map(|(_, of_a, _, of_b)| claim(of_a.against(of_b))))
-        .conclude(source, &here)
+    Comparisons::of(measured.iter().map(|(_, of_a, _, of_b)| claim(of_a.against(of_b)))).conclude_but(
+        source,
+        here.collect(),
+        &left_out.in_words(),
+    )
+}
+
+/// What could not be compared.
+#[derive(Default)]
+struct LeftOut {
+    /// Points without a rate, each with its reason.
+    holes: Vec<String>,
+    /// How many pairs lie at the limit of their searches.
+    at_limit: usize,
+}
+
+impl LeftOut {
+    /// Tells whether a pair has a hole, and takes note of it.
+    fn takes_hole(&mut self, (a, b): (&Point, &Point), name: impl Fn(&Point) -> String) -> bool {
+        let holes = [a, b].into_iter().filter(|point| point.received().is_none());
+        let said: Vec<String> =
+            holes.map(|point| format!("{} at {}", why_hole(point), name(point))).collect();
+        let is_hole = !said.is_empty();
+        for hole in said {
+            if !self.holes.contains(&hole) {
+                self.holes.push(hole);
+            }
+        }
+        is_hole
+    }
+
+    fn in_words(&self) -> Vec<String> {
+        let mut words = self.holes.clone();
+        words.extend((self.at_limit > 0).then(|| "the searches ended at their own limit".to_owned()));
+        words
+    }
+}
+
+/// Says why a point has no rate.
+fn why_hole(point: &Point) -> String {
+    point.why_no_rate().unwrap_or_else(|| "no search came to its end".to_owned())
 }
 
 fn is_at_limit(point: &Point) -> bool {
@@ -210,7 +272,7 @@ fn in_words_of_buffers(point: &Point) -> String {
 
 /// Draws a figure of the document.
 pub(super) fn charts(figure: u32, report: &Report) -> impl Iterator<Item = Chart> {
-    let drawn = |chart: &Chart| chart.series.iter().any(|series| !series.points.is_empty());
+    let drawn = |chart: &Chart| chart.series.iter().any(|it| it.points.iter().any(|point| !point.y.is_nan()));
     sweep::charts(report).into_iter().filter(drawn).map(move |mut chart| {
         chart.title = format!("{} (figure {figure})", chart.title.replace(", without load", ""));
         chart
@@ -221,153 +283,24 @@ pub(super) fn charts(figure: u32, report: &Report) -> impl Iterator<Item = Chart
 pub(super) fn table(figure: u32, report: &Report) -> impl Iterator<Item = Beside> {
     let shown = ["received_bits_per_second", "lost_percent"];
     let rows = report.rows.iter().filter(move |row| shown.contains(&row.metric.as_str()));
-    rows.map(move |row| Beside {
+    let found = rows.map(move |row| Beside {
         what: row.case.clone(),
         metric: row.metric.clone(),
         unit: row.unit.clone(),
         source: None,
         here: Some(row.clone()),
         remark: format!("figure {figure}, which names no numbers"),
-    })
+    });
+    let holes = report.points.iter().filter(|point| point.received().is_none());
+    found.chain(holes.map(move |point| Beside {
+        what: point.case(),
+        metric: "received_bits_per_second".to_owned(),
+        unit: "bit/s".to_owned(),
+        source: None,
+        here: None,
+        remark: format!("figure {figure}; {}", why_hole(point)),
+    }))
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::report::Agreement;
-    use crate::sweep::{Run, example_point, example_run};
-    use crate::throughput::LossFreeFound;
-
-    const FOUND: LossFreeFound =
-        LossFreeFound { found: Found::Largest, bits_per_second: 1, limit: 2, step: 1, confirmations: 3 };
-
-    /// A point with buffers of so many KiB at which so many Mbit/s were received in each of three runs.
-    fn point(send: u64, receive: u64, rates: [f64; 3]) -> Point {
-        let runs = rates.map(|rate| Run {
-            received_bits_per_second: Some(rate * 1e6),
-            send_buffer_bytes: Some(send << 10),
-            receive_buffer_bytes: Some(receive << 10),
-            ..example_run(1_000, 0)
-        });
-        let (send_buffer_bytes, receive_buffer_bytes) = (Some(send << 10), Some(receive << 10));
-        let highest = Some(FOUND);
-        Point {
-            send_buffer_bytes,
-            receive_buffer_bytes,
-            runs: runs.to_vec(),
-            highest,
-            ..example_point(1_472, None, 0.0, 0)
-        }
-    }
-
-    fn at_limit(point: Point) -> Point {
-        Point { highest: Some(LossFreeFound { found: Found::Limit, ..FOUND }), ..point }
-    }
-
-    /// As the source has it: rising to a receive buffer of 256 KiB, level beyond; the send buffer changes nothing.
-    fn like_the_source() -> Vec<Point> {
-        let of = |send, receive, rate: f64| point(send, receive, [rate, rate + 1.0, rate + 2.0]);
-        [64, 1_024]
-            .into_iter()
-            .flat_map(|send| [of(send, 16, 100.0), of(send, 256, 900.0), of(send, 4_096, 910.0)])
-            .collect()
-    }
-
-    #[test]
-    fn figure_1_like_the_sources_agrees_with_it() {
-        let points = like_the_source();
-        let decides = receive_buffer_decides(&points);
-        assert_eq!(decides.agreement, Agreement::Agrees);
-        assert!(
-            decides.here.starts_with(
-                "911 Mbit/s at buffers 64.0 KiB/4.00 MiB, 101 Mbit/s at buffers 64.0 KiB/16.0 KiB"
-            ),
-            "{}",
-            decides.here
-        );
-        assert_eq!(larger_do_not_help(&points).agreement, Agreement::Agrees);
-        assert_eq!(small_send_buffer_is_enough(&points, false).agreement, Agreement::Agrees);
-        let here = small_send_buffer_is_enough(&points, true);
-        assert_eq!(here.agreement, Agreement::NotMeasured, "nothing waits in a send buffer here");
-        assert!(here.here.contains("911 Mbit/s"), "the figures stand beside: {}", here.here);
-    }
-
-    #[test]
-    fn a_rate_that_still_rises_or_never_did_differs() {
-        let of = |receive, rate: f64| point(64, receive, [rate; 3]);
-        let rising = [of(16, 100.0), of(256, 400.0), of(4_096, 900.0)];
-        assert_eq!(receive_buffer_decides(&rising).agreement, Agreement::Agrees);
-        assert_eq!(larger_do_not_help(&rising).agreement, Agreement::Differs);
-        let level = [of(16, 900.0), of(256, 900.0), of(4_096, 900.0)];
-        assert_eq!(receive_buffer_decides(&level).agreement, Agreement::Differs);
-        assert_eq!(receive_buffer_decides(&level[..1]).agreement, Agreement::NotMeasured, "one buffer alone");
-    }
-
-    #[test]
-    fn buffers_that_were_clamped_to_the_same_are_one() {
-        let mut points = like_the_source();
-        for point in &mut points {
-            point.runs.iter_mut().for_each(|run| run.receive_buffer_bytes = Some(16 << 10));
-        }
-        assert_eq!(receive_buffer_decides(&points).agreement, Agreement::NotMeasured);
-        assert_eq!(larger_do_not_help(&points).agreement, Agreement::NotMeasured);
-    }
-
-    #[test]
-    fn a_search_that_ended_at_its_limit_tells_only_that_it_was_more() {
-        let of = |receive, rate: f64| point(64, receive, [rate; 3]);
-        let fast = [of(16, 100.0), of(256, 900.0), at_limit(of(4_096, 900.0))];
-        assert_eq!(receive_buffer_decides(&fast).agreement, Agreement::Agrees, "at least nine times as much");
-        assert!(larger_do_not_help(&fast).here.contains("ended at their own limit"));
-        let all = fast.map(at_limit);
-        assert!(receive_buffer_decides(&all).here.contains("ended at their own limit"));
-    }
-
-    #[test]
-    fn where_no_rate_held_at_all_that_is_said() {
-        let mut points = like_the_source();
-        points.iter_mut().for_each(|point| point.runs.clear());
-        // As the search of a point has it: nobody could tell a buffer, either.
-        assert_eq!(receive_buffer_decides(&points).agreement, Agreement::NotMeasured);
-        let mut report = sweep::example();
-        let nothing = |payload_bytes| Point { payload_bytes, runs: Vec::new(), ..point(64, 64, [1.0; 3]) };
-        report.points = vec![nothing(256), nothing(1_472)];
-        assert!(larger_is_faster(Some(&report)).here.contains("no rate held"));
-        assert_eq!(charts(2, &report).count(), 1, "of what was found; there is no loss to draw");
-    }
-
-    #[test]
-    fn noise_judges_nothing() {
-        let wide = [point(64, 16, [50.0, 100.0, 900.0]), point(64, 256, [60.0, 200.0, 950.0])];
-        assert_eq!(receive_buffer_decides(&wide).agreement, Agreement::NotMeasured);
-        assert_eq!(larger_do_not_help(&wide).agreement, Agreement::NotMeasured);
-    }
-
-    #[test]
-    fn packets_as_large_as_the_mtu_are_compared_with_smaller_ones_only() {
-        let of = |payload_bytes, rate: f64| Point { payload_bytes, ..point(1_024, 1_024, [rate; 3]) };
-        let mut report = sweep::example();
-        report.points = vec![of(256, 100.0), of(1_472, 600.0), of(8_192, 3_000.0)];
-        let conclusion = larger_is_faster(Some(&report));
-        assert_eq!(
-            (conclusion.agreement, conclusion.here.as_str()),
-            (Agreement::Agrees, "600 Mbit/s at 1472 B, 100 Mbit/s at 256 B")
-        );
-        report.points[0] = of(256, 700.0);
-        assert_eq!(larger_is_faster(Some(&report)).agreement, Agreement::Differs);
-        assert_eq!(larger_is_faster(None).agreement, Agreement::NotMeasured);
-    }
-
-    #[test]
-    fn both_plans_are_in_order_and_every_figure_names_the_sources() {
-        for grid in [Grid::Short, Grid::Full] {
-            assert_eq!(
-                (options_of_buffers(grid).check(), options_of_packets(grid).check()),
-                (Ok(()), Ok(()))
-            );
-        }
-        let report = sweep::example();
-        assert!(charts(1, &report).all(|chart| chart.title.ends_with(" (figure 1)")));
-        assert!(charts(1, &report).count() > 0 && table(1, &report).count() == report.points.len() * 2);
-    }
-}
+mod tests;

@@ -3,9 +3,9 @@
 use std::net::Ipv4Addr;
 
 use super::*;
-use crate::cost::{End, FORMAT, Measured, Run, Settings, VERSION, hosts};
+use crate::cost::{FORMAT, Measured, Run, Settings, VERSION, hosts};
 use crate::host_state::{HostState, Link};
-use crate::report::{RowNames, Start};
+use crate::report::{End, RowNames, Start};
 
 /// What three runs of a transport cost to send and to receive, and their delay.
 type Costs = [[f64; 3]; 3];
@@ -62,16 +62,9 @@ fn report(udp: Costs, tcp: Costs, mtu_bytes: u32, same_host: bool) -> Report {
         };
         Metric::ALL.into_iter().filter_map(row).collect::<Vec<_>>()
     });
-    let end = End {
-        time_ns: 0,
-        state: State::Complete,
-        rows: rows.collect(),
-        noise: Vec::new(),
-        notes: Vec::new(),
-        load_1min: None,
-    };
-    let format = FORMAT.to_owned();
-    Report { format, version: VERSION, start: Start { same_host, ..start }, transports, source: hosts(), end }
+    let (rows, noise, end) = (rows.collect(), Vec::new(), End::open());
+    let (format, start) = (FORMAT.to_owned(), Start { same_host, ..start });
+    Report { format, version: VERSION, start, transports, source: hosts(), rows, noise, end }
 }
 
 fn agreements(report: &Report) -> Vec<Agreement> {
@@ -118,6 +111,10 @@ fn packets_of_every_smaller_size_are_compared_with_those_of_the_mtu() {
     let conclusion = larger_is_cheaper(&sizes);
     assert_eq!(conclusion.agreement, Agreement::Agrees);
     assert!(conclusion.here.contains("1.100 MHz/(Mbit/s) at 1472 bytes, 9.500 at 128, 3.000 at 512"));
+    let mut with_hole = sizes.clone();
+    with_hole[1].cost = None;
+    let here = larger_is_cheaper(&with_hole).here;
+    assert!(here.ends_with("9.500 at 128; left out: 512 bytes, of which no run told a cost"), "{here}");
     let cheap = of(512, [0.5, 0.6, 0.7]);
     assert_eq!(larger_is_cheaper(&[small, cheap, full]).agreement, Agreement::Partly);
     assert_eq!(larger_is_cheaper(&sizes[..2]).agreement, Agreement::NotMeasured);

@@ -112,7 +112,7 @@ fn one_fragment() -> Conclusion {
 fn drops_are_readable(points: &[Point]) -> Conclusion {
     let source =
         "what finds the receive buffer full can be read from the kernel (RcvbufErrors, `netstat -su`)";
-    let runs = || points.iter().flat_map(|point| &point.runs);
+    let runs = || points.iter().flat_map(Point::whole_runs);
     let readable: Vec<(&Run, u64)> = runs().filter_map(|run| Some((run, run.rcvbuf_errors?))).collect();
     if readable.is_empty() {
         return Conclusion::new(source, "", Agreement::NotMeasured);
@@ -149,6 +149,8 @@ mod tests {
         assert_eq!(agreement(&points), Agreement::Agrees);
         points[0].runs[1].rcvbuf_errors = Some(8);
         assert_eq!(agreement(&points), Agreement::Partly);
+        points[0].runs[1].trouble = Some("it was cut".to_owned());
+        assert_eq!(agreement(&points), Agreement::Agrees);
         points[0].runs.iter_mut().for_each(|run| run.rcvbuf_errors = None);
         assert_eq!(agreement(&points), Agreement::NotMeasured);
         let nothing = vec![example_point(Structure::OwnProcesses, 1, 1, 1_000, 0)];

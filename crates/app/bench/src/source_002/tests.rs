@@ -70,6 +70,9 @@ fn without_a_network_card_it_is_said_why_it_is_not_the_limit() {
     let mut points = sources();
     assert_eq!(conclude(&points, false)[5].agreement, Agreement::Differs, "nothing was idle");
     points[2].runs[2].processors.as_mut().unwrap().idle = 50.0;
+    // A run that was cut tells nothing of the peak.
+    let cut = capacity::Run { trouble: Some("it was cut".to_owned()), ..points[0].runs[0].clone() };
+    points[2].runs.push(cut);
     let between_hosts = &conclude(&points, false)[5];
     assert_eq!(between_hosts.agreement, Agreement::NotMeasured, "idle processors say nothing of the card");
     assert!(
@@ -107,6 +110,31 @@ fn where_the_senders_were_the_limit_nothing_is_concluded() {
         "cannot be judged here: next to nothing was lost, the senders were the limit"
     );
     assert!(conclusions[4].here.contains("one process lost next to nothing"));
+}
+
+#[test]
+fn of_loss_nothing_is_concluded_where_a_run_was_cut_or_nothing_was_sent() {
+    let of = |points: &[Point]| conclude(points, true).remove(4);
+    assert_eq!(of(&sources()).agreement, Agreement::Agrees);
+    let mut silent = sources();
+    silent[2] = point(OwnProcesses, 8, 1, 0, 0);
+    silent[2].runs.iter_mut().for_each(|run| (run.account.sent, run.account.received) = (0, 0));
+    assert_eq!(of(&silent).agreement, Agreement::NotMeasured, "nothing sent is not nothing lost");
+    assert!(of(&silent).here.contains("1 B, since no run is whole in which anything was sent"));
+    let mut cut = sources();
+    cut[2].runs.iter_mut().for_each(|run| run.trouble = Some("it was cut".to_owned()));
+    assert_eq!(of(&cut).agreement, Agreement::NotMeasured);
+    // Another size is judged, and what was left out is named.
+    cut.extend([point(OwnProcesses, 1, 100, 500_000, 400_000), point(OwnProcesses, 8, 100, 900_000, 1_000)]);
+    assert_eq!(of(&cut).agreement, Agreement::Agrees);
+    assert!(of(&cut).here.contains("; left out: 1 B, since no run is whole"), "{}", of(&cut).here);
+    let mut wide = sources();
+    for (run, lost) in wide[2].runs.iter_mut().zip([0, 400_000, 1_400_000]) {
+        run.account =
+            crate::throughput::Account { sent: 1_500_000, received: 1_500_000 - lost, ..run.account.clone() };
+        run.account.lost.insert("receiver_socket_buffer".to_owned(), lost);
+    }
+    assert_eq!(of(&wide).agreement, Agreement::NotMeasured, "{}", of(&wide).here);
 }
 
 #[test]

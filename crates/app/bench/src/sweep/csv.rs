@@ -1,4 +1,4 @@
-//! Every run as a row of a table for other programs: comma-separated, a header first.
+//! Every run as a row of a table for other programs: comma-separated, a header first. A point without a run has one, too.
 
 use std::fmt::Write as _;
 
@@ -18,15 +18,42 @@ pub(super) fn table(report: &Report) -> String {
         for (index, run) in point.runs.iter().enumerate() {
             write_run(&mut table, point, index, run);
         }
+        if point.runs.is_empty() {
+            write_hole(&mut table, point);
+        }
     }
     table
 }
 
-fn write_run(table: &mut String, point: &Point, index: usize, run: &Run) {
-    let (bits, packets) = match point.rate {
+/// Writes a point without a run, with the reason in the place of a trouble.
+fn write_hole(table: &mut String, point: &Point) {
+    let (bits, packets) = target(point);
+    let _ = writeln!(
+        table,
+        "{},{},{},{},{},{},,,,,,,,,,,,,{},{},{},{}",
+        cell(point.send_buffer_bytes),
+        cell(point.receive_buffer_bytes),
+        point.payload_bytes,
+        cell(bits),
+        cell(packets),
+        point.burn_percent,
+        cell(point.highest.map(|found| found.bits_per_second)),
+        cell(point.granted_send_buffer_bytes),
+        cell(point.granted_receive_buffer_bytes),
+        text(&point.why_no_rate().unwrap_or_else(|| point.noise.join("; "))),
+    );
+}
+
+/// Returns the rate of a point in bits or in datagrams, as it was asked for.
+const fn target(point: &Point) -> (Option<u64>, Option<u64>) {
+    match point.rate {
         Rate::Bits(bits) => (Some(bits), None),
         Rate::Units(packets) => (None, Some(packets)),
-    };
+    }
+}
+
+fn write_run(table: &mut String, point: &Point, index: usize, run: &Run) {
+    let (bits, packets) = target(point);
     let account = run.account.as_ref();
     let in_buffer = account.map(|it| it.lost.get("receiver_socket_buffer").copied().unwrap_or(0));
     let elsewhere = account.zip(in_buffer).map(|(it, here)| it.lost.values().sum::<u64>() - here);
@@ -61,14 +88,28 @@ fn write_run(table: &mut String, point: &Point, index: usize, run: &Run) {
 mod tests {
     use super::*;
     use crate::sweep::report::tests::example;
+    use crate::throughput::{Found, LossFreeFound};
 
     #[test]
     fn every_run_is_a_row_with_as_many_cells_as_the_header() {
         let mut report = example();
         report.points[0].runs[0].account = None;
+        let found = LossFreeFound {
+            found: Found::Nothing,
+            bits_per_second: 0,
+            limit: 9_000_000,
+            step: 1_000_000,
+            confirmations: 3,
+        };
+        report.points[7].runs.clear();
+        report.points[7].highest = Some(found);
         let table = table(&report);
         let cells: Vec<usize> = table.lines().map(|line| line.split(',').count()).collect();
-        assert_eq!(cells, vec![HEADER.trim().split(',').count(); 1 + 8 * 3]);
+        assert_eq!(cells, vec![HEADER.trim().split(',').count(); 1 + 7 * 3 + 1]);
+        assert!(
+            table.ends_with(",0,106496,1048576,no rate held down to 1.00 Mbit/s\n"),
+            "a hole keeps its row: {table}"
+        );
         assert_eq!(
             table.lines().nth(4).unwrap(),
             ",,64,0,,50,0,100000000,0,100000,0,100000,0,0,100,98,90,60,,106496,106496,"

@@ -7,7 +7,7 @@ use probe::Summary;
 use super::report::{Point, Report};
 use super::table;
 use crate::report::chart::{self, Axis, COLOURS, Chart, Series};
-use crate::throughput::Found;
+use crate::throughput::{Found, LossFreeFound};
 
 /// Over what is drawn.
 #[derive(Clone, Copy)]
@@ -29,7 +29,9 @@ const OVERS: [Over; 2] = [
     Over {
         title: "Throughput over the receive buffer",
         axis: "receive buffer [B]",
-        of: |point| point.receive_buffer_bytes.map(|asked| point.granted_receive_buffer().unwrap_or(asked)),
+        of: |point| {
+            point.receive_buffer_bytes.map(|asked| point.granted_receive_buffer_bytes.unwrap_or(asked))
+        },
         line: |point| format!("{} B, {}, send {}", point.payload_bytes, rate(point), table::cells(point)[2]),
     },
 ];
@@ -67,11 +69,18 @@ fn throughput(over: Over, burn: f64, points: &[&Point]) -> Chart {
             points.iter().copied().filter(|point| (over.line)(point) == line).collect();
         if on_line.iter().any(|point| point.highest.is_some()) {
             let highest = |point: &Point| {
-                // Where no rate held there is none to draw: 0 would be one.
-                let found = point.highest.filter(|it| it.found != Found::Nothing)?;
-                Some([found.bits_per_second as f64 / 1e6; 3])
+                // Where no rate held there is none to draw, and 0 would be one: it is a hole in the line.
+                let megabits = |found: LossFreeFound| match found.found {
+                    Found::Nothing => f64::NAN,
+                    Found::Largest | Found::Limit => found.bits_per_second as f64 / 1e6,
+                };
+                point.highest.map(|found| [megabits(found); 3])
             };
-            series.push(one(over, &on_line, format!("highest, {line}"), index, highest));
+            let holes = on_line.iter().filter(|point| point.why_no_rate().is_some());
+            let holes: Vec<String> = holes.filter_map(|point| Some((over.of)(point)?.to_string())).collect();
+            let none =
+                if holes.is_empty() { String::new() } else { format!(", none held at {}", holes.join(", ")) };
+            series.push(one(over, &on_line, format!("highest, {line}{none}"), index, highest));
         } else {
             let of = [("sent", Point::sent as fn(&Point) -> _), ("received", Point::received)];
             for (place, (name, of)) in of.into_iter().enumerate() {
@@ -149,7 +158,6 @@ fn scaled(summary: &Summary, by: f64) -> [f64; 3] {
 mod tests {
     use super::*;
     use crate::sweep::report::tests::{example, point};
-    use crate::throughput::LossFreeFound;
 
     #[test]
     fn with_and_without_load_stand_beside_each_other_and_a_line_has_all_its_points() {
@@ -173,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn where_no_rate_held_none_is_drawn() {
+    fn where_no_rate_held_the_line_has_a_hole_which_its_name_tells() {
         let found = |found, bits_per_second| {
             Some(LossFreeFound { found, bits_per_second, limit: 9, step: 1, confirmations: 3 })
         };
@@ -182,7 +190,10 @@ mod tests {
         report.points[0].highest = found(Found::Nothing, 0);
         report.points[1].highest = found(Found::Largest, 5_000_000);
         let series = &charts(&report)[0].series[0];
-        assert_eq!(series.points.iter().map(|it| (it.x, it.y)).collect::<Vec<_>>(), [(256.0, 5.0)]);
+        let [hole, drawn] = &series.points[..] else { panic!("{series:?}") };
+        assert!(hole.x == 64.0 && hole.y.is_nan());
+        assert_eq!((drawn.x, drawn.y), (256.0, 5.0));
+        assert!(series.name.ends_with(", none held at 64"), "{}", series.name);
     }
 
     #[test]

@@ -5,6 +5,7 @@
 use probe::Summary;
 use serde::{Deserialize, Serialize};
 
+use super::granted::Granted;
 use super::options::{Options, Place};
 use crate::burn::Burned;
 use crate::report::noise::{Elsewhere, spreads};
@@ -79,6 +80,11 @@ pub struct Point {
     pub burn_percent: f64,
     /// Every run; of a search those at the rate that it found.
     pub runs: Vec<Run>,
+    /// What the kernel granted of the send buffer, before it doubles it: the least in any run, those of a search at other
+    /// rates included; null if no run could tell.
+    pub granted_send_buffer_bytes: Option<u64>,
+    /// The same of the receive buffer.
+    pub granted_receive_buffer_bytes: Option<u64>,
     /// The highest rate, where it was looked for.
     pub highest: Option<LossFreeFound>,
     /// Why it is not to be relied on; empty when all was quiet.
@@ -143,13 +149,18 @@ impl Run {
 }
 
 impl Point {
-    fn of(place: &Place, report: &throughput::Report) -> Self {
+    fn of(place: &Place, report: &throughput::Report, kind: Kind) -> Self {
         let found = report.end.loss_free;
-        let is_of_found = |run: &&throughput::RunReport| {
-            found.is_none_or(|found| run.target_bitrate == found.bits_per_second)
+        let all: Vec<(u64, Run)> =
+            report.end.runs.iter().map(|run| (run.target_bitrate, Run::of(report, run))).collect();
+        let granted = Granted::of(all.iter().map(|(_, run)| run));
+        let is_of_point = |rate: u64| match (kind, found) {
+            (Kind::Rate, _) => true,
+            (Kind::Search, Some(found)) => rate == found.bits_per_second,
+            // A search that was cut has runs at many rates, of which none stands for the point.
+            (Kind::Search, None) => false,
         };
-        let runs: Vec<Run> =
-            report.end.runs.iter().filter(is_of_found).map(|run| Run::of(report, run)).collect();
+        let runs = all.into_iter().filter(|(rate, _)| is_of_point(*rate)).map(|(_, run)| run).collect();
         let mut point = Self {
             send_buffer_bytes: place.send_buffer.map(|bytes| bytes as u64),
             receive_buffer_bytes: place.receive_buffer.map(|bytes| bytes as u64),
@@ -157,23 +168,16 @@ impl Point {
             rate: place.rate,
             burn_percent: f64::from(place.burn_ppm) / 10_000.0,
             runs,
+            granted_send_buffer_bytes: granted.send,
+            granted_receive_buffer_bytes: granted.receive,
             highest: found,
             noise: Vec::new(),
         };
         point.noise = point.judge_noise(report.start.same_host);
+        if kind == Kind::Search && found.is_none() {
+            point.noise.push("the search for a rate did not come to its end".to_owned());
+        }
         point
-    }
-
-    /// Returns what the kernel granted of the receive buffer: the least in any run; `None` if no run could tell.
-    #[must_use]
-    pub fn granted_receive_buffer(&self) -> Option<u64> {
-        self.runs.iter().filter_map(|run| run.receive_buffer_bytes).min()
-    }
-
-    /// Returns the same of the send buffer.
-    #[must_use]
-    pub fn granted_send_buffer(&self) -> Option<u64> {
-        self.runs.iter().filter_map(|run| run.send_buffer_bytes).min()
     }
 
     /// Returns median and spread of what was handed over a second, in bits.
@@ -276,11 +280,22 @@ impl Place {
     }
 }
 
+/// How a point is measured.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Kind {
+    /// At one rate.
+    Rate,
+    /// By a search for the highest.
+    Search,
+}
+
 /// A report that grows.
 pub(super) struct Builder {
     report: Report,
     settings: Settings,
     is_broken_off: bool,
+    /// Points that were refused, for each reason.
+    left_out: Vec<(String, Vec<Place>)>,
 }
 
 impl Builder {
@@ -288,7 +303,7 @@ impl Builder {
         let end = End::open();
         let (format, start, points, rows) = (FORMAT.to_owned(), None, Vec::new(), Vec::new());
         let report = Report { format, version: VERSION, start, points, rows, end };
-        Self { report, settings: Settings::of(options), is_broken_off: false }
+        Self { report, settings: Settings::of(options), is_broken_off: false, left_out: Vec::new() }
     }
 
     pub(super) const fn is_empty(&self) -> bool {
@@ -297,10 +312,20 @@ impl Builder {
 
     pub(super) fn add(&mut self, place: &Place, report: throughput::Report) {
         self.is_broken_off |= report.end.state == State::BrokenOff;
-        self.report.points.push(Point::of(place, &report));
+        let kind = if self.settings.loss_below_ppm.is_some() { Kind::Search } else { Kind::Rate };
+        self.report.points.push(Point::of(place, &report, kind));
         report.end.notes.iter().for_each(|note| self.note(note));
         if self.report.start.is_none() {
             self.report.start = Some(report.start.with(self.settings.clone()));
+        }
+    }
+
+    /// Leaves a point out that the server refused.
+    pub(super) fn leave_out(&mut self, place: &Place, reason: &str) {
+        self.is_broken_off = true;
+        match self.left_out.iter_mut().find(|(known, _)| known == reason) {
+            Some((_, places)) => places.push(*place),
+            None => self.left_out.push((reason.to_owned(), vec![*place])),
         }
     }
 
@@ -315,6 +340,11 @@ impl Builder {
     }
 
     pub(super) fn finish(mut self, was_interrupted: bool) -> Report {
+        for (reason, places) in std::mem::take(&mut self.left_out) {
+            let names = places.iter().map(Place::in_words).collect::<Vec<_>>().join("; ");
+            let count = words::counted(u32::try_from(places.len()).unwrap_or(u32::MAX), "point");
+            self.note(&format!("{count} of the grid could not be measured: {reason}\nmissing: {names}"));
+        }
         let (report, system) = (&mut self.report, self.settings.system());
         report.rows = report.points.iter().flat_map(|point| point.rows(&system)).collect();
         report.end.close(State::of(self.is_broken_off, was_interrupted));

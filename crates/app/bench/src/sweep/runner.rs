@@ -4,10 +4,10 @@ use std::net::{IpAddr, SocketAddr};
 
 use super::options::{Options, OptionsError, Place};
 use super::report::{Builder, Report};
-use crate::control::Patience;
+use crate::control::{ControlError, Patience};
 use crate::host;
 use crate::report::{State, Watch};
-use crate::throughput::{self, Interval, RunReport, Start, ThroughputError};
+use crate::throughput::{self, Interval, RunReport, SideError, Start, ThroughputError};
 
 /// Says why nothing could be measured.
 #[derive(Debug, thiserror::Error)]
@@ -24,7 +24,8 @@ pub enum SweepError {
 /// Measures every point with the server at an address, and reports.
 ///
 /// # Errors
-/// [`SweepError`] if nothing could be measured. What fails after the first point is in the report.
+/// [`SweepError`] if nothing could be measured. What fails after the first point is in the report; points whose load the
+/// server refuses are left out, and said.
 pub fn measure(
     options: &Options,
     server: SocketAddr,
@@ -35,6 +36,7 @@ pub fn measure(
     options.check()?;
     let places = options.places();
     let mut builder = Builder::new(options);
+    let mut refused = None;
     for (index, place) in places.iter().enumerate() {
         if watch.is_wanted_to_end() {
             break;
@@ -50,6 +52,10 @@ pub fn measure(
                     break;
                 }
             }
+            Err(error) if place.burn_ppm > 0 && is_refusal(&error) => {
+                builder.leave_out(place, &error.to_string());
+                refused = Some(error);
+            }
             Err(error) if builder.is_empty() => return Err(error.into()),
             Err(error) => {
                 builder.break_off(&format!("{}: {error}", place.in_words()));
@@ -57,7 +63,19 @@ pub fn measure(
             }
         }
     }
-    Ok(builder.finish(watch.is_wanted_to_end()))
+    match refused {
+        Some(error) if builder.is_empty() => Err(error.into()),
+        _ => Ok(builder.finish(watch.is_wanted_to_end())),
+    }
+}
+
+/// Tells whether the server did not want to begin: another point may be as it wants it.
+const fn is_refusal(error: &ThroughputError) -> bool {
+    matches!(
+        error,
+        ThroughputError::Control(ControlError::Failed { .. })
+            | ThroughputError::Side(SideError::Control(ControlError::Failed { .. }))
+    )
 }
 
 fn measure_point(
@@ -97,5 +115,46 @@ impl throughput::Watch for PassingOn<'_> {
 
     fn is_wanted_to_end(&self) -> bool {
         self.watch.is_wanted_to_end()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::control::scene::{PATIENT, Scene, Unwatched};
+
+    fn measure_with(tests: &'static [crate::control::Test], burns_ppm: &[u32]) -> Result<Report, SweepError> {
+        let scene = Scene::new(tests, PATIENT);
+        let options = Options {
+            payloads: vec![64, 128],
+            rates: vec![throughput::Rate::Units(100)],
+            burns_ppm: burns_ppm.to_vec(),
+            duration: Duration::from_millis(20),
+            repeats: 1,
+            ..Options::default()
+        };
+        measure(&options, scene.address, None, PATIENT, &mut Unwatched)
+    }
+
+    #[test]
+    fn points_whose_load_the_server_refuses_are_missing_with_the_reason_and_the_rest_is_there() {
+        let report = measure_with(&[throughput::TEST], &[0, 500_000]).unwrap();
+        let measured: Vec<_> = report.points.iter().map(|it| (it.payload_bytes, it.burn_percent)).collect();
+        assert_eq!(measured, [(64, 0.0), (128, 0.0)]);
+        assert_eq!(report.end.state, State::BrokenOff);
+        let notes = report.end.notes.join("|");
+        assert!(notes.contains("2 points of the grid could not be measured"), "{notes}");
+        assert!(notes.contains("--allow-load"), "{notes}");
+        assert!(notes.contains("64 B 100 a second") && notes.contains("128 B 100 a second"), "{notes}");
+        let all = measure_with(&[throughput::TEST_WITH_LOAD], &[0, 500_000]).unwrap();
+        assert_eq!((all.points.len(), all.end.state), (4, State::Complete), "{:?}", all.end.notes);
+    }
+
+    #[test]
+    fn a_grid_of_which_every_point_is_refused_is_an_error_with_the_way_out() {
+        let error = measure_with(&[throughput::TEST], &[500_000]).unwrap_err();
+        assert!(error.to_string().contains("--allow-load"), "{error}");
     }
 }

@@ -28,8 +28,8 @@ pub(super) fn cells(point: &Point) -> [String; 9] {
     [
         format!("{} B", point.payload_bytes),
         rate(point.rate),
-        buffer(point.send_buffer_bytes, point.granted_send_buffer()),
-        buffer(point.receive_buffer_bytes, point.granted_receive_buffer()),
+        buffer(point.send_buffer_bytes, point.granted_send_buffer_bytes),
+        buffer(point.receive_buffer_bytes, point.granted_receive_buffer_bytes),
         text(point.burned_percent(), &|value| format!("{value:.0} %")),
         text(point.sent(), &words::rate),
         received,
@@ -114,7 +114,8 @@ fn highest(found: &LossFreeFound) -> String {
 pub(super) fn account(point: &Point) -> String {
     let accounts: Vec<_> = point.runs.iter().filter_map(|run| run.account.clone()).collect();
     if accounts.is_empty() {
-        return "none, no receiver could tell what arrived".to_owned();
+        let why = point.why_no_rate().unwrap_or_else(|| "no receiver could tell what arrived".to_owned());
+        return format!("none, {why}");
     }
     crate::throughput::Account::sum(&accounts).in_words()
 }
@@ -169,6 +170,8 @@ mod tests {
         assert_eq!(shown(found).0, "≥ 90.0 Mbit/s");
         found.found = Found::Nothing;
         assert_eq!(shown(found).0, "none from 1.00 Mbit/s");
+        let hole = Point { highest: Some(found), runs: Vec::new(), ..point(64, None, 0.0, 50) };
+        assert_eq!(account(&hole), "none, no rate held down to 1.00 Mbit/s");
     }
 
     #[test]

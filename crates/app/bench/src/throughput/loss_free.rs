@@ -6,6 +6,7 @@ use super::options::{Options, OptionsError, Protocol, Rate};
 use super::report::Settings;
 use crate::range::in_range;
 use crate::report::{Row, words};
+use crate::without_effect::WithoutEffect;
 
 /// How finely a search looks unless told otherwise, as a part of its limit.
 const USUAL_PARTS: u64 = 100;
@@ -68,11 +69,8 @@ impl LossFree {
     pub(crate) fn check(&self, options: &Options) -> Result<(), OptionsError> {
         in_range("--step in bits a second", self.step.into(), 1..=self.limit.into())?;
         if options.protocol == Protocol::Tcp {
-            return Err(OptionsError::WithoutEffect {
-                option: "--loss-free",
-                when: "with TCP, which sends again what is lost",
-                remedy: "add -u",
-            });
+            let (option, when) = ("--loss-free", "with TCP, which sends again what is lost");
+            return Err(WithoutEffect { option, when, remedy: "add -u" }.into());
         }
         Ok(())
     }

@@ -9,6 +9,7 @@ use sys::MAX_TRAIN_BYTES;
 
 use crate::burn::{LARGEST_SHARE_PPM, Load, MOST_BURNING};
 use crate::range::{OutOfRange, in_range};
+use crate::without_effect::WithoutEffect;
 
 /// The largest payload of UDP over IPv4. Source: RFC 768 and 791: 65,535 less 8 and 20 bytes of header.
 pub const LARGEST_DATAGRAM_BYTES: usize = 65_507;
@@ -158,15 +159,8 @@ pub enum OptionsError {
     #[error(transparent)]
     OutOfRange(#[from] OutOfRange),
     /// An option that nothing of what is measured heeds.
-    #[error("{option} has no effect {when}\nleave it out, or {remedy}")]
-    WithoutEffect {
-        /// Which option.
-        option: &'static str,
-        /// Why not.
-        when: &'static str,
-        /// What would give it one.
-        remedy: &'static str,
-    },
+    #[error(transparent)]
+    WithoutEffect(#[from] WithoutEffect),
     /// Empty datagrams have no bit rate.
     #[error(
         "datagrams of 0 bytes have no bit rate\ngive a rate such as -b 1000pps, or -b 0 for as fast as it goes"
@@ -255,7 +249,7 @@ impl Options {
 
     /// Refuses what was told and would be ignored.
     fn check_effects(&self) -> Result<(), OptionsError> {
-        let without_effect = |option, when, remedy| Err(OptionsError::WithoutEffect { option, when, remedy });
+        let without_effect = |option, when, remedy| Err(WithoutEffect { option, when, remedy }.into());
         if !self.protocol.is_multicast() && self.receivers > 1 {
             return without_effect("--receivers", "without multicast", "add --multicast");
         }

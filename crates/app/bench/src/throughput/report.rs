@@ -748,4 +748,4 @@ fn seconds(nanos: u64) -> f64 {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

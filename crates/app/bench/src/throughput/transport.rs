@@ -168,8 +168,8 @@ pub(super) trait SendEnd: Send {
     /// Waits for room, no longer than until then.
     fn wait_for_room(&mut self, until: Instant) -> Result<(), TransportError>;
 
-    /// Ends the flow, also after an error; what had found no room counts as refused. It may wait until what was
-    /// handed over has left.
+    /// Ends the flow, also after an error; what was never handed over was not sent. It may wait until what was handed over
+    /// has left.
     fn finish(&mut self) -> Result<(), TransportError>;
 
     /// Returns what was counted so far; asked for every few milliseconds.

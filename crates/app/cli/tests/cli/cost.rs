@@ -62,7 +62,7 @@ fn costs_follow_from_processor_time_frequency_and_what_went_through() {
         assert!((delay.mean - values.iter().sum::<f64>() / 2.0).abs() < 1e-9);
         assert!(delay.min <= delay.median && delay.median <= delay.max && delay.standard_deviation.is_some());
     }
-    let systems: BTreeSet<&str> = report.end.rows.iter().map(|row| row.system.as_str()).collect();
+    let systems: BTreeSet<&str> = report.rows.iter().map(|row| row.system.as_str()).collect();
     assert_eq!(systems, BTreeSet::from(["stream", "tcp", "udp"]));
     let text = |path: &str| std::fs::read_to_string(path).unwrap();
     assert_eq!(text(&csv).lines().count(), 1 + 3 * 2);

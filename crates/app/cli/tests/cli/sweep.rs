@@ -43,13 +43,13 @@ fn every_combination_is_measured_and_its_load_is_told_as_it_was() {
         assert_eq!(burned.is_some(), point.burn_percent > 0.0, "{}", point.case());
         assert!(burned.is_none_or(|burned| burned.cpu_ns > 0 && burned.workers >= 1), "{burned:?}");
         // What was granted is told: all of what was asked for here, which is no more than any host's limit.
-        let granted = point.granted_receive_buffer().unwrap();
+        let granted = point.granted_receive_buffer_bytes.unwrap();
         assert!(
             point.receive_buffer_bytes.is_none_or(|asked| asked == granted || granted < 1 << 18),
             "{point:?}"
         );
     }
-    let sent_from: Vec<_> = report.points.iter().map(|point| point.granted_send_buffer()).collect();
+    let sent_from: Vec<_> = report.points.iter().map(|point| point.granted_send_buffer_bytes).collect();
     assert!(sent_from.iter().all(|granted| *granted == sent_from[0]), "the system's: {sent_from:?}");
     let start = report.start.as_ref().unwrap();
     assert!(

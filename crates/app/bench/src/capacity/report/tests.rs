@@ -93,7 +93,7 @@ fn who_lost_next_to_nothing_was_limited_by_the_senders() {
 #[test]
 fn a_run_without_a_datagram_has_no_rate_and_no_loss() {
     let run = run(0, 0, 0.0);
-    assert_eq!((run.lost_percent(), run.packets_per_second), (0.0, 0.0));
+    assert_eq!((run.lost_percent(), run.packets_per_second), (None, 0.0));
 }
 
 #[test]
@@ -103,7 +103,6 @@ fn points_without_a_run_are_left_out_and_a_wide_spread_is_noise() {
     let mut builder = Builder::new(&Options::default(), 1, peer, host.clone(), host);
     let plan = Plan { structure: Structure::OwnProcesses, workers: 1, payload_bytes: 1 };
     builder.begin_point(&plan);
-    assert!(!builder.has_run());
     builder.add(run(100, 0, 1.0));
     builder.add(run(200, 0, 1.0));
     builder.begin_point(&Plan { workers: 2, ..plan });
@@ -133,4 +132,13 @@ fn a_run_that_was_ended_early_is_shown_and_enters_no_median() {
     point.runs.drain(..3);
     assert_eq!((point.packets_per_second(), point.rows()), (None, Vec::new()));
     assert!(!point.is_limited_by_senders() && report.to_string().contains("run 1: it was ended early"));
+}
+
+#[test]
+fn a_time_of_day_that_was_set_meanwhile_is_a_note() {
+    let (options, host) = (Options::default(), HostState::look(Ipv4Addr::LOCALHOST.into()));
+    let mut builder = Builder::new(&options, 1, (Ipv4Addr::LOCALHOST, 7).into(), host.clone(), host);
+    builder.began = builder.began.before_a_step_of(5);
+    let notes = builder.finish(false).end.notes.join("\n");
+    assert!(notes.contains("set forward by 5.0"), "{notes}");
 }

@@ -61,16 +61,9 @@ fn report(transports: Vec<Measured>, is_broken_off: bool) -> Report {
         runs: 3,
     };
     let start = Start::now((Ipv4Addr::LOCALHOST, 7).into(), host.clone(), host, settings);
-    let end = End {
-        time_ns: 0,
-        state: State::Complete,
-        rows: Vec::new(),
-        noise: Vec::new(),
-        notes: Vec::new(),
-        load_1min: None,
-    };
-    let report =
-        Report { format: FORMAT.to_owned(), version: VERSION, start, transports, source: hosts(), end };
+    let (format, source) = (FORMAT.to_owned(), hosts());
+    let (rows, noise, end) = (Vec::new(), Vec::new(), End::open());
+    let report = Report { format, version: VERSION, start, transports, source, rows, noise, end };
     Builder { report, is_broken_off, elsewhere: Vec::new() }.finish(false)
 }
 
@@ -100,7 +93,7 @@ fn the_text_has_loss_spread_the_source_and_what_the_figures_do_not_say() {
     ] {
         assert!(text.contains(words), "{words} in {text}");
     }
-    assert_eq!(it.end.rows.len(), 1);
+    assert_eq!(it.rows.len(), 1);
     assert_eq!((it.is_whole(), report(Vec::new(), true).is_whole()), (true, false));
 }
 
@@ -121,7 +114,7 @@ fn an_unknown_frequency_is_said_and_leaves_the_time_of_processors() {
     let sender = Processor { mhz: None, mhz_source: None, ..run(0, 0.5).sender };
     let without = Run { sender, send_mhz_per_mbit: None, ..run(0, 0.5) };
     let it = report(vec![measured(vec![without])], false);
-    assert!(it.end.rows.is_empty());
+    assert!(it.rows.is_empty());
     assert!(it.end.notes.iter().any(|note| note.contains("cpu_seconds")), "{:?}", it.end.notes);
 }
 
@@ -141,4 +134,21 @@ fn a_frequency_that_changed_or_is_a_nominal_one_is_said_in_words() {
     let unsteady = notes(800.0, 3_000.0, FrequencySource::Cpufreq);
     assert!(unsteady.contains("worked at 800 to 3000 MHz") && unsteady.contains("cpupower"), "{unsteady}");
     assert!(notes(2_000.0, 2_000.0, FrequencySource::Cpuinfo).contains("what /proc/cpuinfo says"));
+}
+
+#[test]
+fn two_hosts_have_each_a_frequency_of_its_own() {
+    let at = |mhz: f64| Processor { least_mhz: Some(mhz), most_mhz: Some(mhz), ..run(0, 0.5).sender };
+    let notes = |of_server: Processor, same_host| {
+        let mut it = report(Vec::new(), false);
+        it.start.same_host = same_host;
+        let run = Run { sender: at(2_000.0), receiver: Some(of_server), ..run(0, 0.5) };
+        limits(&it.start, &[measured(vec![run])]).join("|")
+    };
+    let apart = notes(at(3_000.0), false);
+    assert!(!apart.contains("worked at"), "each host was steady: {apart}");
+    assert!(notes(at(3_000.0), true).contains("the processors worked at 2000 to 3000 MHz"));
+    let unsteady = notes(Processor { least_mhz: Some(800.0), ..at(3_000.0) }, false);
+    assert!(unsteady.contains("the processors of the server's host worked at 800 to 3000 MHz"), "{unsteady}");
+    assert!(!unsteady.contains("client's host worked"), "{unsteady}");
 }

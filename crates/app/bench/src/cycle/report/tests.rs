@@ -46,7 +46,10 @@ pub(crate) fn example() -> Report {
         rmem_default_bytes: Some(212_992),
         rmem_max_bytes: None,
     };
-    let start = Start { time_ns: 0, tallycast: "0.1.0".to_owned(), host, options: Settings::of(&options) };
+    let offloads = Some(vec!["rx-gro".to_owned()]);
+    let interface = Some(Link { name: "lo".to_owned(), mtu_bytes: 65_536, offloads });
+    let tallycast = "0.1.0".to_owned();
+    let start = Start { time_ns: 0, tallycast, host, interface, options: Settings::of(&options) };
     let notes = vec!["a buffer was clamped\nraise it".to_owned()];
     let end = End { time_ns: 1, state: State::Complete, load_1min: None, notes };
     Report { format: FORMAT.to_owned(), version: VERSION, start, points, rows, source: None, end }

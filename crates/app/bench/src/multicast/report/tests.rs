@@ -58,7 +58,7 @@ fn every_receiver_has_its_own_latency_and_its_own_account() {
     assert_eq!((row(0, "lost_percent").median, row(1, "lost_percent").median), (0.0, 15.0));
     let text = report.to_string();
     assert!(text.contains("200 sent = 170 received + 30 receiver_socket_buffer + 0 unexplained"), "{text}");
-    assert_eq!((report.end.state, report.end.noise.len()), (State::Complete, 0));
+    assert_eq!((report.end.state, report.noise.len()), (State::Complete, 0));
 }
 
 #[test]
@@ -81,11 +81,7 @@ fn an_account_that_does_not_add_up_and_stalls_are_said() {
     let report = builder.finish(false);
     assert_eq!(report.end.state, State::BrokenOff);
     assert!(report.runs[0].trouble.as_ref().unwrap().contains("does not add up"));
-    assert!(
-        report.end.noise.iter().any(|noise| noise.contains("kept 3 datagrams")),
-        "{:?}",
-        report.end.noise
-    );
+    assert!(report.noise.iter().any(|noise| noise.contains("kept 3 datagrams")), "{:?}", report.noise);
 }
 
 #[test]
@@ -122,4 +118,12 @@ fn a_run_in_which_a_member_failed_or_that_was_ended_early_enters_no_median() {
         assert_eq!((row("lost_percent").median, row("lost_percent").runs), (lost, 1));
     }
     assert!(report.to_string().contains("run 3 is not whole: it was ended early"), "it is shown");
+}
+
+#[test]
+fn a_time_of_day_that_was_set_meanwhile_is_a_note() {
+    let mut builder = builder(here());
+    builder.began = builder.began.before_a_step_of(5);
+    let notes = builder.finish(false).end.notes.join("\n");
+    assert!(notes.contains("set forward by 5.0"), "{notes}");
 }

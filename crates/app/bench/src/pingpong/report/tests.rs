@@ -132,3 +132,13 @@ fn the_report_goes_into_every_form_and_comes_back() {
     assert_eq!(page.matches("<svg").count(), 2);
     assert!(!page.contains("NaN") && page.contains("A message there and back"));
 }
+
+#[test]
+fn a_time_of_day_that_was_set_meanwhile_is_a_note() {
+    let options = Options::default();
+    let host = HostState::look(Ipv4Addr::LOCALHOST.into());
+    let mut builder = Builder::new(&options, (Ipv4Addr::LOCALHOST, 7).into(), host.clone(), host, 1_448);
+    builder.began = builder.began.before_a_step_of(5);
+    let notes = builder.finish(false).end.notes.join("\n");
+    assert!(notes.contains("set forward by 5.0"), "{notes}");
+}

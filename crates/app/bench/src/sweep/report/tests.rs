@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::*;
+use crate::sweep::LossBelow;
 use crate::throughput::{AccountState, Unit};
 
 /// Returns a run that sent so many of 1,000 bits and lost so many of them, in a second.
@@ -46,6 +47,7 @@ pub(crate) fn point(
     let burned = (burn_percent > 0.0).then_some(burned);
     let granted = run(100_000, lost);
     let receive_granted = receive_buffer_bytes.or(granted.receive_buffer_bytes);
+    let send_granted = granted.send_buffer_bytes;
     Point {
         send_buffer_bytes: None,
         receive_buffer_bytes,
@@ -53,6 +55,8 @@ pub(crate) fn point(
         rate: Rate::Bits(0),
         burn_percent,
         runs: vec![Run { burned, receive_buffer_bytes: receive_granted, ..granted }; 3],
+        granted_send_buffer_bytes: send_granted,
+        granted_receive_buffer_bytes: receive_granted,
         highest: None,
         noise: Vec::new(),
     }
@@ -91,12 +95,13 @@ fn with_trains_it_is_another_system() {
 
 #[test]
 fn the_least_that_was_granted_in_any_run_is_what_a_point_had() {
-    let mut point = point(64, Some(1 << 20), 0.0, 0);
-    assert_eq!(point.granted_receive_buffer(), Some(1 << 20));
-    point.runs[2].receive_buffer_bytes = Some(212_992);
-    assert_eq!(point.granted_receive_buffer(), Some(212_992));
-    point.runs.iter_mut().for_each(|run| run.receive_buffer_bytes = None);
-    assert_eq!((point.granted_receive_buffer(), point.granted_send_buffer()), (None, Some(106_496)));
+    let mut runs = point(64, Some(1 << 20), 0.0, 0).runs;
+    let granted = |runs: &[Run]| Granted::of(runs.iter());
+    assert_eq!(granted(&runs), Granted { send: Some(106_496), receive: Some(1 << 20) });
+    runs[2].receive_buffer_bytes = Some(212_992);
+    assert_eq!(granted(&runs).receive, Some(212_992));
+    runs.iter_mut().for_each(|run| run.receive_buffer_bytes = None);
+    assert_eq!(granted(&runs), Granted { send: Some(106_496), receive: None });
 }
 
 #[test]
@@ -119,4 +124,22 @@ fn the_load_that_was_put_on_is_no_disturbance_and_other_work_is() {
 fn nothing_sent_has_no_loss() {
     assert_eq!(run(0, 0).lost_percent(), None);
     assert_eq!(run(1_000, 1).lost_percent(), Some(0.1));
+}
+
+#[test]
+fn a_search_that_was_cut_has_no_runs_at_a_rate_and_its_notes_are_those_of_the_sweep() {
+    const NOTE: &str = "datagrams left one by one although --gso was asked for";
+    let add = |loss_below| {
+        let options = Options { rates: vec![Rate::Bits(80_000)], loss_below, ..Options::default() };
+        let mut builder = Builder::new(&options);
+        builder.add(&options.places()[0], throughput::cut_search(NOTE));
+        builder.finish(true)
+    };
+    let report = add(Some(LossBelow { most_ppm: 1_000, step: None }));
+    let point = &report.points[0];
+    assert_eq!((point.runs.len(), point.highest, report.rows.len()), (0, None, 0));
+    assert!(point.noise.iter().any(|noise| noise.contains("did not come to its end")), "{:?}", point.noise);
+    assert_eq!(point.granted_receive_buffer_bytes, Some(106_496), "what was tried is known");
+    assert!(report.end.notes.iter().any(|note| note == NOTE), "{:?}", report.end.notes);
+    assert_eq!(add(None).points[0].runs.len(), 2, "runs at a rate are those of the point");
 }

@@ -204,12 +204,18 @@ fn a_run_that_is_not_whole_enters_no_median_unless_there_is_no_other() {
     assert!(report.end.noise.iter().any(|noise| noise.contains("no run is whole")), "{:?}", report.end.noise);
 }
 
-#[test]
-fn a_search_that_was_ended_early_has_no_median_over_its_rates() {
+/// A search that was ended after two runs, at two rates, with this note.
+pub(crate) fn cut_search(note: &str) -> Report {
     let mut builder = builder(&options());
     add_run(&mut builder, 80_000, 20, Ending::Whole);
     add_run(&mut builder, 40_000, 20, Ending::Whole);
-    let report = builder.finish(true);
+    builder.note(note.to_owned());
+    builder.finish(true)
+}
+
+#[test]
+fn a_search_that_was_ended_early_has_no_median_over_its_rates() {
+    let report = cut_search("it was cut");
     assert_eq!(report.end.rows, []);
     assert!(report.end.sums.sum_received.is_some(), "what was counted is still told");
 }

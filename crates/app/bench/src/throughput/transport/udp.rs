@@ -94,7 +94,9 @@ struct Sender {
 struct Fates {
     sent: FlowSent,
     taken: u64,
-    /// Datagrams of the last call that found no room, as places in memory.
+    /// How many datagrams lie in memory: those that were numbered last.
+    written: usize,
+    /// Those of them that found no room yet, as places in memory.
     waiting: Vec<usize>,
     refusal: Option<Refusal>,
 }
@@ -115,6 +117,17 @@ impl Fates {
                 }
             }
         }
+    }
+
+    /// Ends the flow. What still waits never left, because this end stopped: it was not sent, and its numbers are given to
+    /// nobody. Only what waits before one that did leave keeps its number, and was refused.
+    fn end(&mut self) {
+        while self.waiting.last().is_some_and(|place| place + 1 == self.written) {
+            self.waiting.pop();
+            self.written -= 1;
+            self.sent.numbered -= 1;
+        }
+        self.sent.refused[Stage::SenderSocket] += self.waiting.drain(..).len() as u64;
     }
 
     /// Says what was refused, and what could be done.
@@ -180,7 +193,7 @@ impl Sender {
     /// Writes `count` new datagrams into memory.
     fn write(&mut self, count: usize) {
         self.memory.resize((count * self.unit_bytes).max(self.memory.len()), 0);
-        self.fates.waiting = (0..count).collect();
+        (self.fates.written, self.fates.waiting) = (count, (0..count).collect());
         let sent = clock::monotonic();
         for place in 0..count {
             let number = self.fates.sent.numbered + place as u64;
@@ -239,8 +252,7 @@ impl SendEnd for Sender {
     }
 
     fn finish(&mut self) -> Result<(), TransportError> {
-        let Fates { sent, waiting, .. } = &mut self.fates;
-        sent.refused[Stage::SenderSocket] += waiting.drain(..).len() as u64;
+        self.fates.end();
         Ok(())
     }
 
@@ -438,6 +450,37 @@ mod tests {
         } else {
             println!("SKIPPED: {:?} {:?}", sender.notes(), receiver.notes());
         }
+    }
+
+    #[test]
+    fn a_sender_whose_trains_ended_says_why() {
+        let options = Options { protocol: Protocol::Udp, gso: true, ..Options::default() };
+        let (local, rate) = (IpAddr::from(Ipv4Addr::LOCALHOST), Rate::Bits(0));
+        let (end, run, token, unit_bytes, patience) = (End::Client, 0, 0, 100, Duration::from_secs(1));
+        let task =
+            Task { options: &options, end, run, token, rate, unit_bytes, local, peer: local, patience };
+        let mut sender = Sender::open(&task, FlowKey::sender(Way::Forward, 0), (local, 9).into()).unwrap();
+        sender.without_trains = None;
+        assert_eq!(sender.notes(), Vec::<String>::new());
+        sender.without_trains = Some("the network card cannot".to_owned());
+        let [note] = &sender.notes()[..] else { panic!() };
+        assert!(note.contains("although --gso was asked for: the network card cannot"), "{note}");
+    }
+
+    #[test]
+    fn what_waited_when_the_sender_stopped_was_not_sent_and_what_was_overtaken_is_lost() {
+        let of = |waiting: &[usize]| {
+            let sent = FlowSent { numbered: 100, ..FlowSent::default() };
+            let mut fates = Fates { sent, written: 4, waiting: waiting.to_vec(), ..Fates::default() };
+            fates.end();
+            fates.end();
+            (fates.sent.numbered, fates.sent.refused[Stage::SenderSocket], fates.waiting.len())
+        };
+        assert_eq!(of(&[]), (100, 0, 0));
+        assert_eq!(of(&[2, 3]), (98, 0, 0));
+        assert_eq!(of(&[0, 1, 2, 3]), (96, 0, 0), "all of the last call");
+        assert_eq!(of(&[1, 3]), (99, 1, 0), "the datagram behind it left");
+        assert_eq!(of(&[0, 1]), (100, 2, 0));
     }
 
     #[test]
