@@ -135,9 +135,8 @@ fn a_recording_is_listed_exported_and_replayed_with_its_gaps() {
     assert_eq!(rows as u64, samples);
 
     let reader = Running::start(&["sub", "again/**", "--json", "--until-end", "--bus", &bus]);
-    let replay =
-        ["replay", root_text, "--run", "r1", "--prefix", "again", "--speed", "4", "--json", "--bus", &bus];
-    let replayed = lines(&replay);
+    let replay = ["replay", root_text, "--run", "r1", "--prefix", "again", "--speed", "4", "--wait", "60s"];
+    let replayed = lines(&[&replay[..], &["--json", "--bus", &bus]].concat());
     assert_eq!(replayed[0]["samples"]["source"], json!(missing));
     assert_eq!(replayed[0]["samples"]["numbered"], json!(samples));
     // One element a sample: what the recording lost is what the replay says of its holes.

@@ -22,6 +22,9 @@ use crate::record::{BlockRecord, Record};
 
 /// How often a publisher says where it can be heard.
 const ANNOUNCE_INTERVAL: Duration = Duration::from_secs(1);
+/// The same for the first time, twice that for the second, and so on: a reader that starts in the same moment may just have
+/// missed it.
+const FIRST_ANNOUNCE_INTERVAL: Duration = Duration::from_millis(100);
 /// Announcements are spread by a tenth either way, so that many publishers do not speak at once.
 const ANNOUNCE_SPREAD: f64 = 0.2;
 /// How often totals and readers are told to the publisher's thread.
@@ -48,6 +51,7 @@ pub(super) struct Lane {
     announcement: Announcement,
     /// `None` where there is no multicast.
     next_announcement: Option<Instant>,
+    announce_interval: Duration,
     random: Random,
     next_status: Instant,
     next_index: u64,
@@ -172,6 +176,7 @@ impl Lane {
             shared,
             announcement,
             next_announcement: Some(now),
+            announce_interval: FIRST_ANNOUNCE_INTERVAL,
             random: Random::for_purpose(config.epoch.life, "announcements"),
             next_status: now,
             next_index: 0,
@@ -289,7 +294,8 @@ impl Lane {
             return;
         }
         let spread = 1.0 + ANNOUNCE_SPREAD * (self.random.unit() - 0.5);
-        self.next_announcement = Some(now + ANNOUNCE_INTERVAL.mul_f64(spread));
+        self.next_announcement = Some(now + self.announce_interval.mul_f64(spread));
+        self.announce_interval = (self.announce_interval * 2).min(ANNOUNCE_INTERVAL);
         let mut datagram = [0; wire::MIN_DATAGRAM_BYTES];
         if let Ok(size_bytes) = self.announcement.encode(&mut datagram) {
             // An announcement that did not leave is repeated in a second: nothing to book.
