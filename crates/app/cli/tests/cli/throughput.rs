@@ -508,11 +508,7 @@ fn in_namespaces_a_datagram_larger_than_the_path_is_refused_where_it_must_not_be
     let report = read(&value);
     check_accounts(&report);
     let account = accounts(&report)[0];
-    assert_eq!(
-        (account.received, account.lost.get("sender_ip")),
-        (0, Some(&account.sent)),
-        "{account:?}"
-    );
+    assert_eq!((account.received, account.lost.get("sender_ip")), (0, Some(&account.sent)), "{account:?}");
     assert!(report.end.notes.iter().any(|note| note.contains("EMSGSIZE")), "{:?}", report.end.notes);
 }
 
