@@ -146,11 +146,10 @@ impl Agent {
         self.bell.awake(self.ready.iter().any(|it| it.token == WAKEUP));
     }
 
-    /// Returns how long nobody may read the sockets: until half of a receive buffer is full, at the rate since the last such
-    /// question.
+    /// Returns how long nobody may read the sockets: until the first of their buffers is nearly full, at the present rates.
     pub(super) fn spare_time(&mut self) -> Duration {
         let now = clock::monotonic();
-        self.ports.values_mut().map(|port| port.fills_up_in(now)).min().unwrap_or(Duration::MAX)
+        self.ports.values_mut().map(|port| port.spare_time(now)).min().unwrap_or(Duration::MAX)
     }
 
     /// Lets the next samples take the place of those that have been read; tells whether readers must go along, by another

@@ -15,8 +15,10 @@ const TAIL_CHECK: Duration = Duration::from_millis(20);
 
 /// What a datagram takes of a receive buffer beside its bytes, roughly: the kernel's own structures.
 const OVERHEAD_BYTES: usize = 1_024;
-/// A rate is judged by no shorter time: one train says nothing.
-const MIN_RATE_TIME: Duration = Duration::from_micros(100);
+/// A rate is judged by no shorter time: a train or a batch says nothing.
+const RATE_TIME: Duration = Duration::from_millis(1);
+/// What of a receive buffer may be filled while nobody reads.
+const SPARE_SHARE: f64 = 0.75;
 
 /// A receiving socket and what comes in there.
 pub(super) struct Port {
@@ -32,6 +34,8 @@ pub(super) struct Port {
     /// What was read of its buffer since `counted_from`.
     taken_bytes: usize,
     counted_from: Instant,
+    /// How long nobody may read it, at the rate before that.
+    spare_time: Duration,
     longest_wait: Duration,
 }
 
@@ -74,6 +78,7 @@ impl Port {
             empty_at: clock::monotonic(),
             taken_bytes: 0,
             counted_from: clock::monotonic(),
+            spare_time: Duration::MAX,
             longest_wait: Duration::ZERO,
         })
     }
@@ -92,13 +97,18 @@ impl Port {
         self.taken_bytes += size_bytes + OVERHEAD_BYTES;
     }
 
-    /// Returns in which time half of the receive buffer fills up, at the rate since the last such question.
-    pub(super) fn fills_up_in(&mut self, now: Instant) -> Duration {
-        let time = now.since(std::mem::replace(&mut self.counted_from, now)).max(MIN_RATE_TIME);
-        let taken = std::mem::take(&mut self.taken_bytes) as f64;
-        let granted = self.socket.granted_buffer().effective_bytes as f64;
-        // Nothing taken is for ever.
-        Duration::try_from_secs_f64(time.as_secs_f64() * granted / 2.0 / taken).unwrap_or(Duration::MAX)
+    /// Returns how long nobody may read the socket: until its buffer is nearly full, at the present rate.
+    pub(super) fn spare_time(&mut self, now: Instant) -> Duration {
+        let time = now.since(self.counted_from);
+        if time >= RATE_TIME {
+            self.counted_from = now;
+            let taken = std::mem::take(&mut self.taken_bytes) as f64;
+            let spare = self.socket.granted_buffer().effective_bytes as f64 * SPARE_SHARE;
+            // Where nothing was taken it is for ever.
+            let spare_time = Duration::try_from_secs_f64(time.as_secs_f64() * spare / taken);
+            self.spare_time = spare_time.unwrap_or(Duration::MAX);
+        }
+        self.spare_time
     }
 
     /// Notes that nothing lay unread at this moment.
@@ -148,20 +158,26 @@ mod tests {
     use units::ReaderId;
 
     #[test]
-    fn a_buffer_fills_up_at_the_rate_since_the_last_look() {
+    fn nobody_may_be_away_for_longer_than_the_buffer_lasts() {
         let reader = ReaderIdentity { id: ReaderId(1), name: "reader".into(), receive_buffer_bytes: 0 };
         let options = ReceiveOptions::at("127.0.0.1:0".parse().unwrap(), 1 << 20);
         let mut port = Port::open(&options, &reader, BookConfig::default()).unwrap();
         let granted = usize::try_from(port.socket.granted_buffer().effective_bytes).unwrap();
         let (mut now, step) = (port.counted_from, Duration::from_millis(1));
-        let mut fills_up_in = |taken: usize| {
+        let mut spare_time = |taken: usize| {
             port.took(taken - OVERHEAD_BYTES);
             now += step;
-            port.fills_up_in(now)
+            port.spare_time(now)
         };
-        assert_eq!(fills_up_in(granted / 8), 4 * step, "half of it in four steps");
-        assert_eq!(fills_up_in(granted / 2), step);
-        now += step;
-        assert_eq!(port.fills_up_in(now), Duration::MAX, "what was told of before does not count again");
+        assert_eq!(spare_time(granted / 8), 6 * step, "three quarters of it in six steps");
+        assert_eq!(spare_time(granted / 4), 3 * step);
+        port.took(granted);
+        assert_eq!(port.spare_time(now + step / 2), 3 * step, "too short a time to judge by");
+        assert_eq!(port.spare_time(now + step), step * 3 / 4);
+        assert_eq!(
+            port.spare_time(now + 2 * step),
+            Duration::MAX,
+            "what was told of before does not count again"
+        );
     }
 }

@@ -24,9 +24,9 @@ const MAX_RELIEF: Duration = Duration::from_millis(1);
 const MIN_RELIEF: Duration = Duration::from_micros(100);
 /// For so many times that the agent's thread rests at most before it looks again whether the reader is still there: a reader
 /// that mostly waits is not looked after a thousand times a second.
-const RESTS: u32 = 2;
-/// It is called when it rests for more than so many times too long: not for every fluctuation of a rate.
-const TOLERANCE: u32 = 2;
+const RESTS: u32 = 4;
+/// It is called when it rests for longer than so many times: not for every fluctuation of a rate.
+const MAX_RESTS: u32 = RESTS + 1;
 /// While a reader has waited for so long the agent's thread need not look round until it is called.
 const LONG_WATCH: Duration = Duration::from_millis(100);
 
@@ -241,7 +241,7 @@ impl Drop for Standing<'_> {
         watch.relief.store(relief.map_or(0, nanos), Ordering::Relaxed);
         watch.taken.store(left.encode(), Ordering::Relaxed);
         fence(Ordering::SeqCst);
-        let longest_rest = relief.map_or(0, |relief| nanos(TOLERANCE * RESTS * relief));
+        let longest_rest = relief.map_or(0, |relief| nanos(MAX_RESTS * relief));
         if watch.rests_for.load(Ordering::Relaxed) > longest_rest {
             watch.call();
         }
@@ -251,7 +251,7 @@ impl Drop for Standing<'_> {
 /// Returns how long a reader may be away when nobody may be for longer than `spare`: the agent's thread rests first, before it
 /// sees that it is. `None` where that is not worth it.
 fn relief_within(spare: Duration) -> Option<Duration> {
-    let relief = (spare / (TOLERANCE * RESTS + 1)).min(MAX_RELIEF);
+    let relief = (spare / (MAX_RESTS + 1)).min(MAX_RELIEF);
     (relief >= MIN_RELIEF).then_some(relief)
 }
 

@@ -227,10 +227,10 @@ fn an_agent_at_work_that_nobody_may_leave_is_left_alone() {
 fn the_fuller_the_buffers_get_the_sooner_a_reader_is_relieved() {
     let (millis, micros) = (Duration::from_millis, Duration::from_micros);
     assert_eq!(relief_within(Duration::MAX), Some(MAX_RELIEF));
-    assert_eq!(relief_within(millis(5)), Some(millis(1)), "four times resting, and once away");
-    assert_eq!(relief_within(millis(1)), Some(micros(200)));
-    assert_eq!(relief_within(micros(500)), Some(MIN_RELIEF));
-    assert_eq!(relief_within(micros(499)), None);
+    assert_eq!(relief_within(millis(6)), Some(millis(1)), "five times resting, and once away");
+    assert_eq!(relief_within(micros(1_200)), Some(micros(200)));
+    assert_eq!(relief_within(micros(600)), Some(MIN_RELIEF));
+    assert_eq!(relief_within(micros(599)), None);
 }
 
 #[test]
