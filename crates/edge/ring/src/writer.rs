@@ -4,7 +4,6 @@ use crate::claim::Claim;
 use crate::layout::{Header, PADDING, control, record_bytes};
 use crate::memory::Memory;
 use crate::reader::Ring;
-use crate::run::Run;
 #[cfg(not(loom))]
 use crate::shared::OwnedFile;
 use crate::sync::{Arc, AtomicU64, Ordering, fence};
@@ -141,20 +140,13 @@ impl Writer {
         let header =
             Header { payload_bytes: u32::try_from(payload_bytes).map_err(|_| too_large)?, kind, totals };
         let start = self.head;
-        self.begin_record(header).store_parts(pieces);
-        Ok(start)
-    }
-
-    /// Writes a record's header and goes on behind the record; returns the words of its payload.
-    #[inline]
-    fn begin_record(&mut self, header: Header) -> Run<'_> {
-        let start = self.head;
-        self.head = start + header.record_bytes();
-        self.claim_until(start, self.head);
-        let (header_words, payload_words) =
-            self.memory.run(start, header.record_words()).split_at(Header::WORDS);
+        self.claim_until(start + header.record_bytes());
+        let record = self.memory.run(start, header.record_words());
+        let (header_words, payload_words) = record.split_at(Header::WORDS);
         header_words.store_header(header);
-        payload_words
+        payload_words.store_parts(pieces);
+        self.head = start + header.record_bytes();
+        Ok(start)
     }
 
     /// Goes back to the beginning of the memory if it is more than `behind_bytes` into it; tells whether it did.
@@ -173,7 +165,10 @@ impl Writer {
         // A rest that is smaller than a header is left to the next record.
         while let Some(rest) = (end - self.head).checked_sub(Header::BYTES as u64) {
             let payload_bytes = u32::try_from(rest.min(largest)).expect("a payload's size has 32 bits");
-            self.begin_record(Header { payload_bytes, kind: PADDING, totals });
+            let header = Header { payload_bytes, kind: PADDING, totals };
+            self.claim_until(self.head + header.record_bytes());
+            self.memory.run(self.head, Header::WORDS).store_header(header);
+            self.head += header.record_bytes();
         }
         self.publish();
         true
@@ -251,8 +246,8 @@ impl Writer {
     pub fn close(self) {}
 
     /// Announces, if it was not yet, that everything up to `end` less the capacity is about to be overwritten.
-    fn claim_until(&mut self, start: u64, end: u64) {
-        let Some(announcement) = self.claim.record(start, end) else { return };
+    fn claim_until(&mut self, end: u64) {
+        let Some(announcement) = self.claim.record(self.head, end) else { return };
         // Release: a reader that begins there sees a head that is not before it.
         self.memory.control(control::RESUME).store(announcement.resume, Ordering::Release);
         // Release: a reader that learns from the intent that it was lapped sees a place to resume.

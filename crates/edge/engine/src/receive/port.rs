@@ -171,7 +171,7 @@ mod tests {
         };
         assert_eq!(spare_time(granted / 8), 6 * step, "three quarters of it in six steps");
         assert_eq!(spare_time(granted / 4), 3 * step);
-        port.took(granted);
+        port.took(granted - OVERHEAD_BYTES);
         assert_eq!(port.spare_time(now + step / 2), 3 * step, "too short a time to judge by");
         assert_eq!(port.spare_time(now + step), step * 3 / 4);
         assert_eq!(

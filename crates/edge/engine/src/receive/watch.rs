@@ -169,7 +169,6 @@ impl Watch {
 
     /// Keeps the agent's thread out of the way of a reader that has the watch, or left it a moment ago.
     fn wait_for_relief(&self) {
-        let mut rests = 1;
         loop {
             let (now, taken, relief) = (clock::monotonic(), self.taken(), self.relief());
             match taken {
@@ -177,14 +176,8 @@ impl Watch {
                 Taken::ByReader(since) if now.since(since) >= LONG_WATCH => {
                     self.rest(crate::MAX_SLEEP, taken)
                 }
-                Taken::ByReader(_) => {
-                    self.rest(rests * relief.max(MIN_RELIEF), taken);
-                    rests = (rests * 2).min(RESTS);
-                }
-                Taken::Left(when) if now.since(when) < relief => {
-                    rests = 1;
-                    self.rest(relief - now.since(when), taken);
-                }
+                Taken::ByReader(_) => self.rest(RESTS * relief.max(MIN_RELIEF), taken),
+                Taken::Left(when) if now.since(when) < relief => self.rest(RESTS * relief, taken),
                 Taken::Left(_) => {
                     // A reader that was only kept from running goes first.
                     std::thread::yield_now();
