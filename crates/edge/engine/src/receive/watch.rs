@@ -112,8 +112,9 @@ impl Watch {
         // The agent's thread may have been at work until now.
         let mut found = look();
         while found.is_none() {
-            // Everything has been read. By another look the reader passes over what was rewound, before more comes.
-            if agent.rewind_rings() {
+            // Everything has been read. By another look the reader passes over what was rewound, before more comes. One that
+            // came meanwhile would count that as unread.
+            if self.has_one_reader() && agent.rewind_rings() {
                 found = look();
             }
             let next = agent.turn();
@@ -147,7 +148,11 @@ impl Watch {
     pub(super) fn may_be_taken(&self) -> bool {
         let is_at_work = || self.taken() == Taken::ByItsThread && self.bell.sleeps_until().is_none();
         let may_leave = || !self.relief().is_zero();
-        self.is_shared && self.readers.load(Ordering::Relaxed) == 1 && (may_leave() || !is_at_work())
+        self.is_shared && self.has_one_reader() && (may_leave() || !is_at_work())
+    }
+
+    fn has_one_reader(&self) -> bool {
+        self.readers.load(Ordering::Relaxed) == 1
     }
 
     pub(super) fn reader_came(&self) {

@@ -256,16 +256,15 @@ fn a_thread_that_rests_for_too_long_is_called_when_buffers_begin_to_fill() {
     }
 }
 
-#[test]
-fn a_ring_that_is_read_to_its_end_is_rewound_before_more_comes() {
-    let mut scene = Scene::new();
+/// Reads 16 blocks of a quarter of a megabyte; returns how far into the ring's memory it came, and to which position.
+fn farthest_and_position(scene: &mut Scene) -> (u64, u64) {
     scene.publish();
     assert_eq!(scene.watch.stand(deadline(), scene.look()), Some(1));
     let ring = scene.registry.inlets()[0].ring.clone();
     let (mut reader, mut record) = (ring.reader_at_oldest(), Vec::new());
     let (mut bytes, mut farthest, block) = (0, 0, vec![0; 1 << 18]);
-    for round in 0..16 {
-        while bytes < 8 + round * block.len() {
+    for blocks in 0..=16 {
+        while bytes < 8 + blocks * block.len() {
             assert_eq!(scene.watch.stand(deadline(), || reader.has_more().then_some(())), Some(()));
             while let Read::Record { kind, .. } = reader.read(&mut record) {
                 let content = Record::decode(kind, &record).unwrap();
@@ -273,10 +272,28 @@ fn a_ring_that_is_read_to_its_end_is_rewound_before_more_comes() {
                 farthest = farthest.max(reader.position() % ring.capacity_bytes());
             }
         }
-        scene.publish_bytes(&block);
+        if blocks < 16 {
+            scene.publish_bytes(&block);
+        }
     }
-    assert!(farthest < 1 << 20, "{farthest} of {} bytes were used", ring.capacity_bytes());
-    assert!(reader.position() > 4 * ring.capacity_bytes(), "again and again");
+    (farthest, reader.position())
+}
+
+#[test]
+fn a_ring_that_is_read_to_its_end_is_rewound_before_more_comes() {
+    let mut scene = Scene::new();
+    let (farthest, position) = farthest_and_position(&mut scene);
+    assert!(farthest < 1 << 20, "{farthest} bytes of it were used");
+    assert!(position > 4 * scene.registry.inlets()[0].ring.capacity_bytes(), "again and again");
+}
+
+#[test]
+fn a_ring_that_somebody_else_reads_too_is_not_rewound() {
+    let mut scene = Scene::new();
+    scene.watch.reader_came();
+    let (farthest, position) = farthest_and_position(&mut scene);
+    assert!(farthest > 4 << 20);
+    assert_eq!(position, farthest);
 }
 
 #[test]
