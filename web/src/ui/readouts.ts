@@ -33,6 +33,8 @@ export class Readouts {
   readonly element = el('ul', { class: 'readouts' });
   #parts: readonly Parts[] = [];
   #writtenMs = 0;
+  /** Writes what came too soon after the last writing, unless something newer comes. */
+  #later: number | undefined;
 
   /** Makes one readout for each trace; `remove` takes a trace off the plot. */
   reset(labels: readonly string[], remove: (index: number) => void): void {
@@ -40,6 +42,7 @@ export class Readouts {
     this.element.replaceChildren(...this.#parts.map(({ item }) => item));
     setAttribute(this.element, 'data-count', String(Math.min(labels.length, MOST_FIGURES + 1)));
     this.#writtenMs = 0;
+    window.clearTimeout(this.#later);
   }
 
   /** Gives every trace its colour. */
@@ -47,9 +50,14 @@ export class Readouts {
     this.#parts.forEach(({ item }, i) => item.style.setProperty('--trace', colours[i] ?? ''));
   }
 
-  /** Writes the newest values. */
+  /** Writes the newest values, now or soon: a held window may get no other frame. */
   write(traces: readonly TraceFrame[], readouts: readonly Readout[], nowMs: number): void {
-    if (nowMs - this.#writtenMs < PERIOD_MS) return;
+    window.clearTimeout(this.#later);
+    const tooSoonMs = this.#writtenMs + PERIOD_MS - nowMs;
+    if (tooSoonMs > 0) {
+      this.#later = window.setTimeout(() => this.write(traces, readouts, nowMs + tooSoonMs), tooSoonMs);
+      return;
+    }
     this.#writtenMs = nowMs;
     // Where all traces share one unit, the axis says it once.
     const units = new Set(readouts.map(({ display }) => display.unit));
