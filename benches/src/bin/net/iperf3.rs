@@ -12,6 +12,7 @@ pub(crate) const PROGRAM: &str = "iperf3";
 
 /// The smallest datagram that it sends.
 pub(crate) const SMALLEST_BYTES: usize = 16;
+
 /// It runs for whole seconds.
 const SECONDS: u64 = 1;
 /// How much TCP writes at once: the program's default.

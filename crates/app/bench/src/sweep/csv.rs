@@ -27,16 +27,10 @@ pub(super) fn table(report: &Report) -> String {
 
 /// Writes a point without a run, with the reason in the place of a trouble.
 fn write_hole(table: &mut String, point: &Point) {
-    let (bits, packets) = target(point);
     let _ = writeln!(
         table,
-        "{},{},{},{},{},{},,,,,,,,,,,,,{},{},{},{}",
-        cell(point.send_buffer_bytes),
-        cell(point.receive_buffer_bytes),
-        point.payload_bytes,
-        cell(bits),
-        cell(packets),
-        point.burn_percent,
+        "{},,,,,,,,,,,,,{},{},{},{}",
+        settings(point),
         cell(point.highest.map(|found| found.bits_per_second)),
         cell(point.granted_send_buffer_bytes),
         cell(point.granted_receive_buffer_bytes),
@@ -44,28 +38,31 @@ fn write_hole(table: &mut String, point: &Point) {
     );
 }
 
-/// Returns the rate of a point in bits or in datagrams, as it was asked for.
-const fn target(point: &Point) -> (Option<u64>, Option<u64>) {
-    match point.rate {
+/// Returns what was set at a point, the first cells of its rows.
+fn settings(point: &Point) -> String {
+    let (bits, packets) = match point.rate {
         Rate::Bits(bits) => (Some(bits), None),
         Rate::Units(packets) => (None, Some(packets)),
-    }
-}
-
-fn write_run(table: &mut String, point: &Point, index: usize, run: &Run) {
-    let (bits, packets) = target(point);
-    let account = run.account.as_ref();
-    let in_buffer = account.map(|it| it.lost.get("receiver_socket_buffer").copied().unwrap_or(0));
-    let elsewhere = account.zip(in_buffer).map(|(it, here)| it.lost.values().sum::<u64>() - here);
-    let _ = writeln!(
-        table,
-        "{},{},{},{},{},{},{index},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}",
+    };
+    format!(
+        "{},{},{},{},{},{}",
         cell(point.send_buffer_bytes),
         cell(point.receive_buffer_bytes),
         point.payload_bytes,
         cell(bits),
         cell(packets),
         point.burn_percent,
+    )
+}
+
+fn write_run(table: &mut String, point: &Point, index: usize, run: &Run) {
+    let account = run.account.as_ref();
+    let in_buffer = account.map(|it| it.lost.get("receiver_socket_buffer").copied().unwrap_or(0));
+    let elsewhere = account.zip(in_buffer).map(|(it, here)| it.lost.values().sum::<u64>() - here);
+    let _ = writeln!(
+        table,
+        "{},{index},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}",
+        settings(point),
         cell(run.sent_bits_per_second),
         cell(run.received_bits_per_second),
         cell(account.map(|it| it.sent)),

@@ -23,7 +23,7 @@ const MAX_RING_BYTES: usize = 1 << 26;
 /// What all rings of a process hold together: rates are claims, and memory is not.
 const RING_BUDGET_BYTES: usize = 1 << 29;
 /// How far into the memory of a ring may be written before its beginning is used again: with what one turn adds and what it
-/// was received into, a processor's own cache of 2 MiB holds that. Source: measured, `docs/tuning.md`.
+/// was received into, a processor's own cache of 2 MiB holds that. Source: measured, `docs/measured.md`.
 const REWIND_BYTES: u64 = 1 << 19;
 /// The lives whose totals are kept: a receiver has fewer that can still be told of.
 const MAX_LIVES: usize = 8;
