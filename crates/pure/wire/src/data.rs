@@ -123,12 +123,13 @@ impl DataEncoder {
         );
         let out = header::place(out, data.encoded_bytes())?;
         let (room, payload) = out.split_at_mut(DATA_HEADER_BYTES);
-        payload.copy_from_slice(data.payload);
         let Self { header } = self;
         header.group.place(&data.head, data.payload.len());
         header.t0_ns = data.t0.as_nanos().into();
         header.element_count = data.element_count.into();
+        // Before the payload: the CRC reads what was just written, and would wait behind all of that.
         header::seal(header, room);
+        payload.copy_from_slice(data.payload);
         Ok(out.len())
     }
 }
