@@ -6,7 +6,7 @@ use core::time::Duration;
 use cast::receive::{self, ReaderIdentity};
 use cast::send::{self, Pacing, SenderConfig, Sending};
 use cast::{Receiver, Sender};
-use ledger::BookConfig;
+use ledger::{BookConfig, Stage};
 use sample::{Channel, Dtype, Schema};
 use units::{Epoch, Instant, Random, ReaderId, SampleRate, WallTime};
 use wire::{Clock, Description};
@@ -133,4 +133,35 @@ fn both_keep_one_account(seed: u64) {
 #[test]
 fn trains_and_single_datagrams_keep_one_account() {
     (0..40).for_each(both_keep_one_account);
+}
+
+#[test]
+fn two_bursts_dropped_within_a_batch_and_a_single_datagram_between_them_are_explained() {
+    let (rate, from) = (SampleRate::hz(1_000_000).unwrap(), ([10, 0, 0, 1], 7_400).into());
+    let now = Instant::from_nanos(1_000_000_000);
+    let mut sender = sender(rate, now);
+    let mut buffer = vec![0; sender.train_bytes()];
+    let mut datagrams: Vec<Vec<u8>> = Vec::new();
+    // Datagrams of 117 samples: each burst is longer than 65,536 samples.
+    for block in 0..3_000 / 16 {
+        let (first_index, t0) =
+            (block * 16 * 117, rate.time_of(block * 16 * 117, 0, WallTime::from_nanos(0)));
+        sender.handle(now, send::Input::Samples { first_index, t0, bytes: &[0; 16 * 117 * 4] });
+        while let send::Output::Transmit { segment_bytes, size_bytes, .. } = sender.poll(now, &mut buffer) {
+            datagrams.extend(buffer[..size_bytes].chunks(segment_bytes).map(<[u8]>::to_vec));
+        }
+    }
+    let mut reader = Reader::new();
+    let mut drops = 0;
+    for (index, bytes) in datagrams.iter().enumerate() {
+        if (500..2_100).contains(&index) && index != 1_300 {
+            drops += 1;
+        } else {
+            reader.take_train(now, receive::Train { bytes, segment_bytes: 548, from, drops: Some(drops) }, 1);
+        }
+    }
+    reader.take(now + Duration::from_secs(3), receive::Input::Advance);
+    let view = reader.machine.accounts().next().unwrap();
+    let elements = &view.account.elements;
+    assert_eq!((elements.lost[Stage::ReceiverSocketBuffer], elements.unexplained), (1_599 * 117, 0));
 }

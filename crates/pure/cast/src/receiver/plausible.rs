@@ -6,7 +6,7 @@ use core::time::Duration;
 
 use sample::Schema;
 use units::Instant;
-use wire::{DATA_HEADER_BYTES, MIN_DATA_BYTES, Numbered};
+use wire::{DATA_HEADER_BYTES, MAX_DATAGRAM_BYTES, MIN_DATA_BYTES, Numbered};
 
 /// A jump up to this far is believed at once.
 pub(super) const MAX_JUMP: u64 = 65_536;
@@ -20,6 +20,8 @@ const CONTROL_PER_SECOND: f64 = 32.0;
 pub(super) struct Plausibility {
     samples_per_second: f64,
     datagrams_per_second: f64,
+    /// How many samples one datagram carries at most.
+    samples_per_datagram: u64,
     last: Instant,
     /// How many datagrams were accepted: the account rests on one alone until there is a second.
     accepted: u64,
@@ -45,7 +47,10 @@ impl Plausibility {
         let per_sample =
             (schema.sample_bytes() as f64 / (MIN_DATA_BYTES - DATA_HEADER_BYTES) as f64).max(1.0);
         let datagrams_per_second = samples_per_second * per_sample + CONTROL_PER_SECOND;
-        Self { samples_per_second, datagrams_per_second, last: now, accepted: 0, suspect: None }
+        let payload_bytes = MAX_DATAGRAM_BYTES - DATA_HEADER_BYTES;
+        let samples_per_datagram = (payload_bytes / schema.sample_bytes()).max(1) as u64;
+        let (last, accepted, suspect) = (now, 0, None);
+        Self { samples_per_second, datagrams_per_second, samples_per_datagram, last, accepted, suspect }
     }
 
     /// Notes that so many datagrams were accepted.
@@ -63,13 +68,16 @@ impl Plausibility {
         let silence = now.since(self.last);
         let (number, position) = horizon;
         let per_sample = u64::from(head.elements_per_sample);
-        let far = |jump: u64, per_second: f64| jump > reach(per_second, silence);
         let established = self.accepted > 1;
         let distance =
             |to: u64, from: u64| if established { to.saturating_sub(from) } else { to.abs_diff(from) };
         let numbers_jump = distance(head.number, number);
         let samples_jump = distance(head.position(), position) / per_sample;
-        if !far(numbers_jump, self.datagrams_per_second) && !far(samples_jump, self.samples_per_second) {
+        // The datagrams jumped over carried samples, however short the silence was.
+        let jumped_over = numbers_jump.saturating_mul(self.samples_per_datagram);
+        let numbers_reach = reach(self.datagrams_per_second, silence);
+        let samples_reach = reach(self.samples_per_second, silence).max(jumped_over);
+        if numbers_jump <= numbers_reach && samples_jump <= samples_reach {
             return Verdict::Plausible;
         }
         let claim = (head.number, head.first_index);
@@ -121,6 +129,18 @@ mod tests {
         let at = |jump: u64| head(100 + jump, 100);
         assert_eq!(judge.judge(Instant::ORIGIN, &at(65_536), (100, 100)), Verdict::Plausible);
         assert_eq!(judge.judge(Instant::ORIGIN, &at(65_537), (100, 100)), Verdict::Suspicious);
+    }
+
+    #[test]
+    fn samples_may_jump_as_far_as_the_datagrams_jumped_over_carried() {
+        let mut judge = judge_of(10);
+        let mut at = |numbers: u64, samples: u64| {
+            judge.judge(Instant::ORIGIN, &head(100 + numbers, 100 + samples), (100, 100))
+        };
+        let fit = 65_427_u64 / 4;
+        assert_eq!(at(340, 340 * 348), Verdict::Plausible, "a burst of datagrams of 1,472 bytes was lost");
+        assert_eq!(at(340, 340 * fit), Verdict::Plausible);
+        assert_eq!(at(340, 340 * fit + 1), Verdict::Suspicious, "more than the largest datagrams carry");
     }
 
     #[test]
