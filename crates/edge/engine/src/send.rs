@@ -6,19 +6,20 @@
 mod departures;
 mod lane;
 mod outlet;
+mod shared_lane;
 mod short_way;
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::sync::{Arc, Mutex, MutexGuard, TryLockError, mpsc};
+use std::sync::{Arc, mpsc};
 
-use cast::send::{Pacing, ReaderReport};
+use cast::send::ReaderReport;
 use ring::shared::CreateError;
 use sys::{
     Interest, Interface, OpenError, Poller, ReceiveBatch, ReceiveOptions, ReceiveSocket, ReceiveTechniques,
     clock,
 };
-use units::{Epoch, Instant};
+use units::{Epoch, Instant, StreamId};
 use wire::{Datagram, DescriptionError};
 
 use crate::bell::AgentBell;
@@ -28,7 +29,8 @@ pub use departures::Departures;
 use lane::{Lane, Turn};
 use outlet::{Link, OutletShared};
 pub use outlet::{Outlet, OutletConfig, OutletStatus, SocketFull};
-use short_way::{SharedLane, ShortWay};
+use shared_lane::{Letter, NotToBeHad, SharedLane};
+use short_way::ShortWay;
 
 /// Reports are small and few: the default buffer holds hundreds.
 const REPORT_BUFFER_BYTES: usize = 1 << 20;
@@ -132,7 +134,7 @@ struct Agent {
     poller: Poller,
     reports: ReceiveSocket,
     batch: ReceiveBatch,
-    lanes: Vec<SharedLane>,
+    lanes: Vec<Arc<SharedLane>>,
     warned_of_buffer: bool,
     stopping: bool,
 }
@@ -209,10 +211,7 @@ fn check(config: &OutletConfig) -> Result<(), SendError> {
     if !(wire::MIN_DATA_BYTES..=wire::MAX_DATAGRAM_BYTES).contains(&config.datagram_bytes) {
         return Err(SendError::DatagramBytes(config.datagram_bytes));
     }
-    let train = match config.pacing {
-        Pacing::Stream(limits) => limits.train,
-        Pacing::Unlimited { train } => train,
-    };
+    let train = config.pacing.max_train();
     if !(1..=sys::MAX_SEGMENTS).contains(&train) {
         return Err(SendError::Train(train));
     }
@@ -269,22 +268,22 @@ impl Agent {
         let mut next = if more_reports { None } else { Some(now + crate::MAX_SLEEP) };
         let poller = &self.poller;
         self.lanes.retain(|lane| {
-            let mut lane = match lane.try_lock() {
-                Ok(lane) => lane,
-                // Its publisher has it, and wakes this agent if something is left when it is done.
-                Err(TryLockError::WouldBlock) => return true,
-                Err(TryLockError::Poisoned(_)) => {
+            let turn = lane.with(|lane| {
+                let turn = lane.turn(clock::monotonic(), announce_to);
+                watch_for_room(poller, lane);
+                turn
+            });
+            match turn {
+                Ok(Turn::Finished) => return false,
+                Ok(Turn::Busy) => next = None,
+                Ok(Turn::Until(deadline)) => {
+                    next = next.map(|next| deadline.map_or(next, |deadline| deadline.min(next)));
+                }
+                // Its publisher, who wakes this agent if something is left when it is done.
+                Err(NotToBeHad::Taken) => {}
+                Err(NotToBeHad::Lost) => {
                     tracing::error!("a stream ends: its publisher panicked while it sent");
                     return false;
-                }
-            };
-            let turn = lane.turn(clock::monotonic(), announce_to);
-            watch_for_room(poller, &mut lane);
-            match turn {
-                Turn::Finished => return false,
-                Turn::Busy => next = None,
-                Turn::Until(deadline) => {
-                    next = next.map(|next| deadline.map_or(next, |deadline| deadline.min(next)));
                 }
             }
             true
@@ -302,7 +301,7 @@ impl Agent {
         let mut by_bell = false;
         if let Ok(command) = commands.try_recv() {
             self.take(command);
-        } else if !self.lanes().any(|lane| lane.needs_turn()) {
+        } else if !self.lanes.iter().any(|lane| lane.needs_turn()) {
             match self.poller.wait(Some(deadline)) {
                 Ok(ready) => by_bell = ready.iter().any(|it| it.token == WAKEUP),
                 Err(error) => tracing::error!("the sending agent cannot wait for events: {error}"),
@@ -326,10 +325,10 @@ impl Agent {
                 let _ = reply.send(opened);
             }
             Command::Readers(epoch, reply) => {
-                // Whoever asks does not want less than there is: here the publisher is waited for.
-                let mut lanes = self.lanes.iter().filter_map(|lane| lane.lock().ok());
-                let lane = lanes.find(|lane| lane.epoch() == epoch);
-                let _ = reply.send(lane.map_or_else(Vec::new, |lane| lane.readers()));
+                let lane = self.lanes.iter().find(|lane| lane.epoch() == epoch);
+                if let Some(lane) = lane {
+                    lane.post(Letter::Readers(reply));
+                }
             }
         }
     }
@@ -346,16 +345,10 @@ impl Agent {
         if buffer.clamped() && !std::mem::replace(&mut self.warned_of_buffer, true) {
             tracing::warn!("{buffer}");
         }
-        let lane = Arc::new(Mutex::new(lane));
-        let short_way = ShortWay::new(&lane);
+        let lane = Arc::new(SharedLane::new(lane));
+        let short_way = ShortWay::new(&lane, self.config.announce_to, config.socket_full);
         self.lanes.push(lane);
         Ok(short_way)
-    }
-
-    /// Takes one lane after the other, but for those that their publishers have for a moment: no publisher waits for
-    /// another that is kept from running.
-    fn lanes(&self) -> impl Iterator<Item = MutexGuard<'_, Lane>> {
-        self.lanes.iter().filter_map(|lane| lane.try_lock().ok())
     }
 
     /// Takes readers' words in, within bounds; tells whether there may be more.
@@ -369,18 +362,19 @@ impl Agent {
                 let size_bytes = received.bytes.len();
                 match Datagram::decode(received.bytes) {
                     Ok(Datagram::Report(report)) => {
-                        let lanes = self.lanes().filter(|lane| lane.stream() == report.stream);
-                        lanes.for_each(|mut lane| lane.on_report(clock::monotonic(), &report, size_bytes));
+                        self.post(report.stream, || Letter::Report(report.clone(), size_bytes));
                     }
-                    Ok(Datagram::Request(request)) => {
-                        let lanes = self.lanes().filter(|lane| lane.stream() == request.stream);
-                        lanes.for_each(|mut lane| lane.on_request(clock::monotonic()));
-                    }
+                    Ok(Datagram::Request(request)) => self.post(request.stream, || Letter::Request),
                     Ok(_) | Err(_) => tracing::debug!("a stray datagram from {}", received.from),
                 }
             }
         }
         true
+    }
+
+    /// Posts a letter to every publisher of a stream.
+    fn post(&self, stream: StreamId, letter: impl Fn() -> Letter) {
+        self.lanes.iter().filter(|lane| lane.stream() == stream).for_each(|lane| lane.post(letter()));
     }
 }
 

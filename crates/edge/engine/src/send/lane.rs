@@ -10,13 +10,14 @@ use cast::send::{Input, Output, ReaderReport, SenderConfig, SenderEvent};
 use ledger::Stage;
 use ring::{Read, Reader};
 use sys::{
-    Buffer, Loopback, Origin, Outcome, PathError, Refusal, SendOptions, SendSocket, clock, header_bytes,
-    path_mtu,
+    Buffer, Loopback, MAX_TRAIN_BYTES, Origin, Outcome, PathError, Refusal, SendOptions, SendSocket, clock,
+    header_bytes, path_mtu,
 };
-use units::{Epoch, Instant, Random};
+use units::{Epoch, Instant, Random, WallTime};
 use wire::{Announcement, Datagram, DescriptionError, Numbered, Report};
 
 use super::outlet::{OutletConfig, OutletShared, SocketFull};
+use super::short_way::Samples;
 use super::{Departures, SendError, Surroundings};
 use crate::record::{BlockRecord, Record};
 
@@ -255,9 +256,49 @@ impl Lane {
 
     /// The same for the publisher's own thread, a train or two of it. What takes the agent's poller is left to the agent, who
     /// sees that there was a turn.
-    pub(super) fn turn_of_publisher(&mut self, now: Instant) -> Turn {
-        let turn = self.send_what_is_due(now, MAX_TRAINS_OF_PUBLISHER);
+    pub(super) fn turn_of_publisher(&mut self, now: Instant, announce_to: Option<SocketAddr>) -> Turn {
         self.was_taken = true;
+        self.announce(now, announce_to);
+        let turn = self.send_what_is_due(now, MAX_TRAINS_OF_PUBLISHER);
+        self.left_to_agent(turn)
+    }
+
+    /// The same with samples out of their publisher's hands, all trains that are due; returns how many bytes of them it took:
+    /// none where others wait before them.
+    pub(super) fn turn_with(
+        &mut self,
+        now: Instant,
+        announce_to: Option<SocketAddr>,
+        samples: &Samples<'_>,
+    ) -> (usize, Turn) {
+        self.was_taken = true;
+        if self.reader.lag_bytes() > 0 || self.destinations.len() > MAX_QUICK_DESTINATIONS {
+            return (0, Turn::Busy);
+        }
+        self.announce(now, announce_to);
+        self.follow_injection(now);
+        let (first_index, mut now, mut rest) = (self.next_index, now, samples.bytes);
+        let idle = loop {
+            while !rest.is_empty() && self.wants_samples() {
+                let (part, behind) = rest.split_at(rest.len().min(samples.part_bytes));
+                self.take_samples(now, samples.rate.time_of(self.next_index, first_index, samples.t0), part);
+                rest = behind;
+            }
+            self.machine.handle(now, Input::Backlog(rest.len()));
+            let idle = self.step(now);
+            if let Some(deadline) = idle
+                && (rest.is_empty() || !self.wants_samples())
+            {
+                break deadline;
+            }
+            now = clock::monotonic();
+        };
+        let turn = self.end_turn(now, Some(idle));
+        (samples.bytes.len() - rest.len(), self.left_to_agent(turn))
+    }
+
+    /// Returns what a publisher's turn left to do: the agent's poller is needed while the socket is full.
+    fn left_to_agent(&self, turn: Turn) -> Turn {
         if self.waits_for_socket() { Turn::Busy } else { turn }
     }
 
@@ -273,6 +314,12 @@ impl Lane {
                 break;
             }
         }
+        self.end_turn(now, idle)
+    }
+
+    /// Tells what a turn left to do after which the machine is idle for so long, or is not.
+    #[expect(clippy::option_option, reason = "there may be no deadline")]
+    fn end_turn(&mut self, now: Instant, idle: Option<Option<Instant>>) -> Turn {
         self.tell_status(now);
         if self.machine.is_finished() {
             return Turn::Finished;
@@ -283,6 +330,19 @@ impl Lane {
             }
             _ => Turn::Busy,
         }
+    }
+
+    /// Tells whether samples may be handed to the machine: what it has already leaves first.
+    fn wants_samples(&self) -> bool {
+        self.machine.wants_samples() && !self.waits_for_socket()
+    }
+
+    /// Hands samples to the machine that are in no ring.
+    fn take_samples(&mut self, now: Instant, t0: WallTime, bytes: &[u8]) {
+        let (first_index, samples) = (self.next_index, (bytes.len() / self.sample_bytes) as u64);
+        self.next_index += samples;
+        self.totals[0] += samples * self.elements_per_sample;
+        self.machine.handle(now, Input::Samples { first_index, t0, bytes });
     }
 
     fn announce(&mut self, now: Instant, to: Option<SocketAddr>) {
@@ -538,6 +598,18 @@ impl Lane {
     }
 }
 
+#[cfg(test)]
+impl Lane {
+    /// Returns how much of the ring has been read, and how much waits there.
+    pub(super) const fn read_bytes(&self) -> u64 {
+        self.reader.position()
+    }
+
+    pub(super) fn waiting_bytes(&self) -> u64 {
+        self.reader.lag_bytes()
+    }
+}
+
 impl Drop for Lane {
     /// Whether its epoch is over or its agent comes to grief: nobody shall wait for this lane.
     fn drop(&mut self) {
@@ -613,6 +685,8 @@ fn fitting_bytes(config: &OutletConfig, with: &Surroundings) -> usize {
 }
 
 fn machine(config: &OutletConfig, datagram_bytes: usize, now: Instant) -> Result<Sender, DescriptionError> {
+    // A longer one would leave in two, of which the second may be short.
+    let train_in_one_piece = (MAX_TRAIN_BYTES / datagram_bytes).max(1);
     let sender = SenderConfig {
         description: config.description.clone(),
         epoch: config.epoch,
@@ -620,7 +694,7 @@ fn machine(config: &OutletConfig, datagram_bytes: usize, now: Instant) -> Result
         linger: config.linger,
         clock: config.clock,
         destinations: config.destinations.len(),
-        pacing: config.pacing,
+        pacing: config.pacing.in_trains_of(train_in_one_piece),
         sending: config.sending,
     };
     Sender::new(sender, config.epoch.life, now)

@@ -17,7 +17,7 @@ use units::{Epoch, WallTime};
 use wire::{Clock, Description, SampleTotals, Totals};
 
 use super::Departures;
-use super::short_way::ShortWay;
+use super::short_way::{Samples, ShortWay};
 use crate::bell::AgentBell;
 use crate::host::HostRings;
 use crate::ledger_page::{LedgerPage, write_page};
@@ -69,6 +69,8 @@ pub struct Outlet {
     writer: Option<Writer>,
     /// The way to the network, where there is one.
     link: Option<Link>,
+    /// Readers of this host read the ring too.
+    is_on_host: bool,
     page: LedgerPage,
     scratch: Vec<u8>,
     epoch: Epoch,
@@ -144,6 +146,7 @@ impl Outlet {
         let mut outlet = Self {
             writer: Some(writer),
             link,
+            is_on_host: config.host.is_some(),
             page: LedgerPage::default(),
             scratch: Vec::new(),
             epoch: config.epoch,
@@ -228,20 +231,45 @@ impl Outlet {
     ) -> Result<(), RecordTooLarge> {
         assert!(bytes.len().is_multiple_of(self.sample_bytes), "samples are whole");
         let first_index = self.next_index;
-        for payload in bytes.chunks(self.record_bytes) {
+        let sent = self.send_by_itself(t0, bytes, rate);
+        let left = &bytes[sent..];
+        if left.is_empty() {
+            return Ok(());
+        }
+        for payload in left.chunks(self.record_bytes) {
             let t0 = rate.time_of(self.next_index, first_index, t0);
             let position = self.next_index * self.elements_per_sample;
             let record = BlockRecord { epoch: self.epoch, position, t0, clock: self.clock, payload };
-            let samples = (payload.len() / self.sample_bytes) as u64;
             self.put(kind::BLOCK, &[&record.head(), payload])?;
-            self.next_index += samples;
-            self.totals[0] += samples * self.elements_per_sample;
+            self.count(payload.len());
         }
         self.wake_readers();
-        if let Some(link) = &mut self.link {
-            link.samples_wait(bytes.len());
+        match &mut self.link {
+            Some(Link { short_way: Some(way), bell, .. }) if sent == 0 => {
+                way.send_from_ring(left.len(), bell)
+            }
+            Some(Link { bell, .. }) => bell.ring(),
+            None => {}
         }
         Ok(())
+    }
+
+    /// Sends samples that nobody reads from the ring, if that is the publisher's to do; returns how many bytes of them.
+    fn send_by_itself(&mut self, t0: WallTime, bytes: &[u8], rate: units::SampleRate) -> usize {
+        let Some(Link { short_way: Some(way), bell, .. }) = &mut self.link else { return 0 };
+        if self.is_on_host {
+            return 0;
+        }
+        let sent = way.send(&Samples { t0, rate, bytes, part_bytes: self.record_bytes }, bell);
+        self.count(sent);
+        sent
+    }
+
+    /// Counts samples that are on their way.
+    fn count(&mut self, size_bytes: usize) {
+        let samples = (size_bytes / self.sample_bytes) as u64;
+        self.next_index += samples;
+        self.totals[0] += samples * self.elements_per_sample;
     }
 
     /// Writes a hole of the source.
@@ -345,19 +373,6 @@ impl Outlet {
         let mut status = link.shared.status();
         while !status.finished {
             status = link.shared.finished.wait(status).unwrap_or_else(PoisonError::into_inner);
-        }
-    }
-}
-
-impl Link {
-    /// Sees to it that what was just written leaves.
-    fn samples_wait(&mut self, size_bytes: usize) {
-        if self.bell.sleeps_until().is_none() {
-            return;
-        }
-        let may_sleep = |way: &mut ShortWay| way.take(size_bytes, &self.bell);
-        if !self.short_way.as_mut().is_some_and(may_sleep) {
-            self.bell.wake();
         }
     }
 }

@@ -1,58 +1,111 @@
-//! The publisher's short way to the network: few samples for an agent that sleeps leave by the publisher's own thread.
+//! The publisher's short way to the network: samples for an agent that sleeps leave by the publisher's own thread.
 //!
-//! Waking the agent takes longer than sending a datagram. A publisher that writes again at once leaves the sending to
-//! the agent, which then finds more than one write and makes trains of them.
+//! Waking the agent takes longer than sending a datagram, and what goes through the ring is copied twice and read by another
+//! processor. A publisher that writes few samples again at once leaves the sending to the agent, who then finds more than one
+//! write and makes trains of them; and many samples, which fill trains by themselves, unless it is one that waits for its
+//! network anyway when there is no room.
 
-use std::sync::{Arc, Mutex, TryLockError, Weak};
+use std::net::SocketAddr;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use sys::clock;
-use units::Instant;
+use units::{Instant, SampleRate, WallTime};
 
 use super::lane::{Lane, Turn};
+use super::outlet::SocketFull;
+use super::shared_lane::SharedLane;
 use crate::bell::AgentBell;
 
-/// More than this is work for the agent, while the publisher takes its next samples.
+/// More than this is work for the agent, while the publisher takes its next samples, if it does not wait for room.
 const MAX_BYTES: usize = 16 * 1024;
 /// A publisher that writes again within this time would be held up by sending; waking the agent takes about as long.
 const MIN_PAUSE: Duration = Duration::from_micros(10);
 
-/// A lane as the agent and its publisher share it.
-pub(super) type SharedLane = Arc<Mutex<Lane>>;
-
 /// A publisher's hold on its own lane. The lane ends with its agent, not with this.
 pub(super) struct ShortWay {
-    lane: Weak<Mutex<Lane>>,
+    lane: Weak<SharedLane>,
+    announce_to: Option<SocketAddr>,
+    /// The publisher waits for its network when there is no room.
+    waits_anyway: bool,
     taken: Instant,
 }
 
+/// Samples in their publisher's hands.
+#[derive(Clone, Copy)]
+pub(super) struct Samples<'a> {
+    /// When the first was taken.
+    pub(super) t0: WallTime,
+    pub(super) rate: SampleRate,
+    pub(super) bytes: &'a [u8],
+    /// The most bytes to be handed over at once, whole samples.
+    pub(super) part_bytes: usize,
+}
+
 impl ShortWay {
-    pub(super) fn new(lane: &SharedLane) -> Self {
-        Self { lane: Arc::downgrade(lane), taken: Instant::ORIGIN }
+    pub(super) fn new(lane: &Arc<SharedLane>, announce_to: Option<SocketAddr>, socket: SocketFull) -> Self {
+        let waits_anyway = socket == SocketFull::Wait;
+        Self { lane: Arc::downgrade(lane), announce_to, waits_anyway, taken: Instant::ORIGIN }
     }
 
-    /// Sends what was just written if that is quickly done; tells whether the agent may sleep on.
-    pub(super) fn take(&mut self, size_bytes: usize, bell: &AgentBell) -> bool {
-        if size_bytes > MAX_BYTES || clock::monotonic() < self.taken + MIN_PAUSE {
-            return false;
+    /// Sends samples that are in no ring; returns how many bytes it took. The rest is for the ring and the agent, who must be
+    /// woken for it.
+    pub(super) fn send(&mut self, samples: &Samples<'_>, bell: &AgentBell) -> usize {
+        let announce_to = self.announce_to;
+        let act = |lane: &mut Lane, now| lane.turn_with(now, announce_to, samples);
+        let Some((taken, turn)) = self.have_turn(samples.bytes.len(), bell, act) else { return 0 };
+        if taken == samples.bytes.len() {
+            self.leave(&turn, bell);
         }
-        let Some(lane) = self.lane.upgrade() else { return true };
-        let mut lane = match lane.try_lock() {
-            Ok(lane) => lane,
-            // The agent has it, or it is lost: both are the agent's business.
-            Err(TryLockError::WouldBlock | TryLockError::Poisoned(_)) => return false,
+        taken
+    }
+
+    /// Sends what was just written to the ring, or sees to it that the agent does.
+    pub(super) fn send_from_ring(&mut self, size_bytes: usize, bell: &AgentBell) {
+        let announce_to = self.announce_to;
+        let act = |lane: &mut Lane, now| {
+            let quick = !lane.is_long_work(MAX_BYTES);
+            quick.then(|| lane.turn_of_publisher(now, announce_to))
         };
-        if lane.is_long_work(MAX_BYTES) {
-            return false;
+        match self.have_turn(size_bytes, bell, act).flatten() {
+            Some(turn) => self.leave(&turn, bell),
+            None => bell.ring(),
         }
-        // Once the lane is held: the agent may have had a turn before.
-        let now = clock::monotonic();
-        self.taken = now;
-        let turn = lane.turn_of_publisher(now);
-        drop(lane);
-        let Turn::Until(due) = turn else { return false };
+    }
+
+    /// Does something with the lane, if so many bytes are its publisher's to send.
+    fn have_turn<T>(
+        &mut self,
+        size_bytes: usize,
+        bell: &AgentBell,
+        act: impl FnOnce(&mut Lane, Instant) -> T,
+    ) -> Option<T> {
+        bell.sleeps_until()?;
+        let is_long = size_bytes > MAX_BYTES;
+        let is_for_agent =
+            if is_long { !self.waits_anyway } else { clock::monotonic() < self.taken + MIN_PAUSE };
+        if is_for_agent {
+            return None;
+        }
+        self.lane
+            .upgrade()?
+            .with(|lane| {
+                // Once the lane is held: the agent may have had a turn before.
+                self.taken = clock::monotonic();
+                act(lane, self.taken)
+            })
+            .ok()
+    }
+
+    /// Wakes the agent unless it may sleep on: nothing is left to do before it wakes by itself.
+    fn leave(&self, turn: &Turn, bell: &AgentBell) {
+        let has_letters = self.lane.upgrade().is_some_and(|lane| lane.has_letters());
         // An agent that has woken up since sees before it sleeps again that there was a turn.
-        bell.sleeps_until().is_none_or(|until| due.is_none_or(|due| until <= due))
+        let in_time =
+            |due: Option<Instant>| bell.sleeps_until().is_none_or(|until| due.is_none_or(|due| until <= due));
+        if has_letters || !matches!(turn, Turn::Until(due) if in_time(*due)) {
+            bell.ring();
+        }
     }
 }
 

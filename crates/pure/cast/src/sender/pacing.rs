@@ -22,6 +22,25 @@ pub enum Pacing {
     },
 }
 
+impl Pacing {
+    /// Returns the same with trains of at most so many datagrams.
+    #[must_use]
+    pub fn in_trains_of(self, most: usize) -> Self {
+        match self {
+            Self::Stream(limits) => Self::Stream(Limits { train: limits.train.min(most), ..limits }),
+            Self::Unlimited { train } => Self::Unlimited { train: train.min(most) },
+        }
+    }
+
+    /// Returns how many datagrams the longest train has.
+    #[must_use]
+    pub const fn max_train(self) -> usize {
+        match self {
+            Self::Stream(Limits { train, .. }) | Self::Unlimited { train } => train,
+        }
+    }
+}
+
 /// How much may leave at once.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Limits {
@@ -102,9 +121,7 @@ impl Pacer {
 
     /// Returns how many datagrams the longest train has.
     pub(super) const fn max_train(&self) -> usize {
-        match self.pacing {
-            Pacing::Stream(Limits { train, .. }) | Pacing::Unlimited { train } => train,
-        }
+        self.pacing.max_train()
     }
 
     /// Notes how many bytes of samples wait, here and in front of the machine.

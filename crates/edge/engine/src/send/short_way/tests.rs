@@ -4,18 +4,21 @@ use std::net::UdpSocket;
 use std::sync::MutexGuard;
 use std::time::Duration;
 
+use cast::send::Pacing;
 use sys::{Interest, Poller};
 use units::{SampleRate, WallTime};
 use wire::Datagram;
 
 use super::*;
+use crate::send::lane::Lane;
 use crate::send::outlet::{Link, Outlet, OutletConfig};
+use crate::send::shared_lane::Letter;
 use crate::send::tests::{listener, opened, outlet_config};
 
 /// A publisher, its lane, and the bell of an agent without a thread.
 struct Scene {
     outlet: Outlet,
-    lane: Option<SharedLane>,
+    lane: Option<Arc<SharedLane>>,
     bell: AgentBell,
     poller: Poller,
     listener: UdpSocket,
@@ -31,9 +34,9 @@ impl Scene {
         let bell = AgentBell::new().unwrap();
         let (mut outlet, mut lane) = opened(&config);
         lane.turn(clock::monotonic(), None);
-        let lane = Arc::new(Mutex::new(lane));
+        let lane = Arc::new(SharedLane::new(lane));
         let Link { bell: its, short_way, .. } = outlet.link_mut();
-        (*its, *short_way) = (bell.clone(), Some(ShortWay::new(&lane)));
+        (*its, *short_way) = (bell.clone(), Some(ShortWay::new(&lane, None, config.socket_full)));
         let poller = Poller::new().unwrap();
         poller.add(bell.wakeup(), 0, Interest::Read).unwrap();
         Self { outlet, lane: Some(lane), bell, poller, listener }
@@ -51,12 +54,19 @@ impl Scene {
 
     /// Counts the datagrams with samples that have arrived: on this host, all that were sent.
     fn arrived(&self) -> usize {
+        self.arrived_indices().len()
+    }
+
+    /// Returns the first indices of the same.
+    fn arrived_indices(&self) -> Vec<u64> {
         let mut datagram = [0; wire::MAX_DATAGRAM_BYTES];
-        let mut count = 0;
+        let mut indices = Vec::new();
         while let Ok(size_bytes) = self.listener.recv(&mut datagram) {
-            count += usize::from(matches!(Datagram::decode(&datagram[..size_bytes]), Ok(Datagram::Data(_))));
+            if let Ok(Datagram::Data(data)) = Datagram::decode(&datagram[..size_bytes]) {
+                indices.push(data.head.first_index);
+            }
         }
-        count
+        indices
     }
 
     fn was_woken(&mut self) -> bool {
@@ -69,7 +79,7 @@ impl Scene {
     }
 
     fn lane(&self) -> MutexGuard<'_, Lane> {
-        self.lane.as_ref().unwrap().lock().unwrap()
+        self.lane.as_ref().unwrap().hold()
     }
 }
 
@@ -141,7 +151,7 @@ fn a_publisher_whose_lane_has_somebody_else_wakes_the_agent() {
     let mut scene = Scene::new(|_| ());
     scene.sleeps(LONG);
     let lane = scene.lane.clone().unwrap();
-    let held = lane.lock().unwrap();
+    let held = lane.hold();
     scene.write(8);
     drop(held);
     assert!(scene.is_left_to_the_agent());
@@ -165,4 +175,117 @@ fn a_publisher_that_writes_again_at_once_leaves_it_to_the_agent() {
     scene.outlet.link_mut().short_way.as_mut().unwrap().taken = in_the_future;
     scene.write(8);
     assert!(scene.is_left_to_the_agent());
+}
+
+/// Makes a publisher that waits for room, and sends as fast as the socket takes it.
+fn waits(config: &mut OutletConfig) {
+    config.socket_full = SocketFull::Wait;
+    config.pacing = Pacing::Unlimited { train: 16 };
+}
+
+/// How many samples of four bytes a full datagram has.
+const FULL: usize = (wire::DATAGRAM_BYTES_IPV4 - wire::DATA_HEADER_BYTES) / 4;
+
+#[test]
+fn a_publisher_that_waits_anyway_sends_many_samples_itself_however_soon() {
+    let mut scene = Scene::new(waits);
+    scene.sleeps(Duration::ZERO);
+    scene.outlet.link_mut().short_way.as_mut().unwrap().taken = clock::monotonic() + LONG;
+    let read = scene.lane().read_bytes();
+    for _ in 0..2 {
+        scene.write(FULL * 4 * 40);
+        assert_eq!(scene.arrived(), 40);
+    }
+    assert!(!scene.was_woken());
+    assert_eq!(scene.lane().read_bytes(), read, "the ring was not used");
+    assert_eq!(scene.lane().waiting_bytes(), 0);
+}
+
+#[test]
+fn what_the_pacing_holds_back_goes_through_the_ring_in_its_order() {
+    let mut scene = Scene::new(|config| config.socket_full = SocketFull::Wait);
+    scene.sleeps(LONG);
+    let full = FULL * 4 * 100;
+    scene.write(full);
+    assert!(scene.was_woken(), "the agent sends the rest in time");
+    let waiting = scene.lane().waiting_bytes();
+    assert!(waiting > 0, "the machine takes 64 KiB of 136");
+    scene.bell.awake(true);
+    scene.sleeps(LONG);
+    scene.write(8);
+    assert!(scene.lane().waiting_bytes() > waiting, "what comes next does not overtake what waits");
+    let (mut now, mut indices) = (clock::monotonic(), scene.arrived_indices());
+    while indices.len() < 101 {
+        now += Duration::from_millis(1);
+        scene.lane().turn(now, None);
+        indices.extend(scene.arrived_indices());
+    }
+    let expected: Vec<u64> = (0..101).map(|number| number * FULL as u64).collect();
+    assert_eq!(indices, expected);
+}
+
+#[test]
+fn samples_that_other_processes_read_too_are_in_the_ring() {
+    let directory = tempfile::tempdir_in("/dev/shm").unwrap();
+    let host = crate::HostRings::new(directory.path(), "test", ring::shared::Access::Owner);
+    let mut scene = Scene::new(|config| {
+        waits(config);
+        config.host = Some(host);
+    });
+    scene.sleeps(Duration::ZERO);
+    scene.write(FULL * 4);
+    assert_eq!(scene.arrived(), 1);
+    assert!(scene.lane().read_bytes() > (FULL * 4) as u64, "the lane read it there");
+}
+
+#[test]
+fn what_is_said_to_a_lane_that_its_publisher_has_is_heard_by_whoever_has_it_next() {
+    let scene = Scene::new(waits);
+    let lane = scene.lane.clone().unwrap();
+    let (reply, readers) = std::sync::mpsc::channel();
+    let held = lane.hold();
+    lane.post(Letter::Readers(reply));
+    assert!(readers.try_recv().is_err() && lane.has_letters());
+    drop(held);
+    assert!(lane.needs_turn(), "an agent that is awake does not sleep over it");
+    lane.with(|_| ()).unwrap();
+    assert!(readers.try_recv().is_ok() && !lane.has_letters());
+}
+
+#[test]
+fn an_agent_that_sleeps_is_woken_for_what_came_while_its_publisher_sent() {
+    let mut scene = Scene::new(waits);
+    let lane = scene.lane.clone().unwrap();
+    let held = lane.hold();
+    lane.post(Letter::Request);
+    drop(held);
+    scene.sleeps(Duration::ZERO);
+    scene.outlet.link_mut().short_way.as_ref().unwrap().leave(&Turn::Until(None), &scene.bell);
+    assert!(scene.was_woken());
+}
+
+#[test]
+fn letters_beyond_what_the_box_takes_are_lost() {
+    let scene = Scene::new(waits);
+    let lane = scene.lane.clone().unwrap();
+    let held = lane.hold();
+    let (reply, answers) = std::sync::mpsc::channel();
+    (0..1_000).for_each(|_| lane.post(Letter::Readers(reply.clone())));
+    drop((held, reply));
+    lane.with(|_| ()).unwrap();
+    assert_eq!(answers.iter().count(), 256);
+}
+
+#[test]
+fn a_publisher_that_sends_by_itself_announces_its_stream() {
+    let (group, announce_to) = listener();
+    group.set_nonblocking(true).unwrap();
+    let mut scene = Scene::new(waits);
+    scene.outlet.link_mut().short_way =
+        Some(ShortWay::new(scene.lane.as_ref().unwrap(), Some(announce_to), SocketFull::Wait));
+    scene.sleeps(Duration::ZERO);
+    scene.write(8);
+    let mut datagram = [0; wire::MIN_DATAGRAM_BYTES];
+    let size_bytes = group.recv(&mut datagram).unwrap();
+    assert!(matches!(Datagram::decode(&datagram[..size_bytes]), Ok(Datagram::Announcement(_))));
 }

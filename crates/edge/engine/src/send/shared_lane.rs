@@ -1,0 +1,120 @@
+//! A lane as the agent and its publisher share it: one of them has it at a time, and neither waits for the other.
+//!
+//! A publisher that sends by itself may have its lane nearly always, and may be kept from running while it has it. What
+//! others have to say to the lane meanwhile lies in its letter box, which whoever takes the lane next reads first.
+
+use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError, mpsc};
+
+use cast::send::ReaderReport;
+use sys::clock;
+use units::{Epoch, StreamId};
+use wire::Report;
+
+use super::lane::Lane;
+
+/// More letters than this are lost, as datagrams may be that find a buffer full: readers repeat what they say.
+const MAX_LETTERS: usize = 256;
+
+pub(super) struct SharedLane {
+    lane: Mutex<Lane>,
+    letters: Mutex<Vec<Letter>>,
+    stream: StreamId,
+    epoch: Epoch,
+}
+
+/// What is for a lane.
+pub(super) enum Letter {
+    /// A reader's report, and the size of its datagram.
+    Report(Box<Report>, usize),
+    /// A reader asks for the description or the data.
+    Request,
+    /// Somebody asks who reads.
+    Readers(mpsc::Sender<Vec<ReaderReport>>),
+}
+
+/// Why a lane is not to be had.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum NotToBeHad {
+    /// Somebody else has it, who sees to everything that is due.
+    Taken,
+    /// Whoever had it last panicked.
+    Lost,
+}
+
+impl SharedLane {
+    pub(super) fn new(lane: Lane) -> Self {
+        let (stream, epoch) = (lane.stream(), lane.epoch());
+        Self { lane: Mutex::new(lane), letters: Mutex::default(), stream, epoch }
+    }
+
+    pub(super) const fn stream(&self) -> StreamId {
+        self.stream
+    }
+
+    pub(super) const fn epoch(&self) -> Epoch {
+        self.epoch
+    }
+
+    /// Does something with the lane, unless somebody else has it.
+    ///
+    /// A publisher looks afterwards whether it [has letters](Self::has_letters): they are for the agent then.
+    pub(super) fn with<T>(&self, act: impl FnOnce(&mut Lane) -> T) -> Result<T, NotToBeHad> {
+        let mut lane = self.take()?;
+        self.read_letters(&mut lane);
+        Ok(act(&mut lane))
+    }
+
+    /// Tells whether the agent must have a turn before it sleeps; while a publisher has the lane it need not, who wakes it.
+    pub(super) fn needs_turn(&self) -> bool {
+        self.take().is_ok_and(|lane| lane.needs_turn() || self.has_letters())
+    }
+
+    /// Tells whether letters wait. Who posted one and found the lane taken did so before the lane was given back, or took it.
+    pub(super) fn has_letters(&self) -> bool {
+        !self.letters().is_empty()
+    }
+
+    /// Puts a letter into the box; it is read at once if nobody has the lane.
+    pub(super) fn post(&self, letter: Letter) {
+        let mut letters = self.letters();
+        if letters.len() < MAX_LETTERS {
+            letters.push(letter);
+        }
+        drop(letters);
+        // Whoever has the lane sees the letter when it gives the lane back.
+        let _ = self.with(|_| ());
+    }
+
+    fn read_letters(&self, lane: &mut Lane) {
+        // Not within the loop, which would keep the box from whoever posts.
+        let letters = std::mem::take(&mut *self.letters());
+        for letter in letters {
+            match letter {
+                Letter::Report(report, size_bytes) => lane.on_report(clock::monotonic(), &report, size_bytes),
+                Letter::Request => lane.on_request(clock::monotonic()),
+                // Whoever asked may have given up waiting: an answer that nobody takes is no error.
+                Letter::Readers(reply) => drop(reply.send(lane.readers())),
+            }
+        }
+    }
+
+    fn take(&self) -> Result<MutexGuard<'_, Lane>, NotToBeHad> {
+        self.lane.try_lock().map_err(|error| match error {
+            TryLockError::WouldBlock => NotToBeHad::Taken,
+            TryLockError::Poisoned(_) => NotToBeHad::Lost,
+        })
+    }
+
+    fn letters(&self) -> MutexGuard<'_, Vec<Letter>> {
+        // Nobody does anything with them under this lock that could panic but for want of memory.
+        self.letters.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+impl SharedLane {
+    /// Has the lane for as long as the guard lives.
+    pub(super) fn hold(&self) -> MutexGuard<'_, Lane> {
+        self.take().expect("a lane that nobody has")
+    }
+}
