@@ -96,10 +96,19 @@ impl ReceiveBatch {
         self.offered > 0 && self.received == self.offered
     }
 
-    /// Returns how many slots to offer: fewer while trains come, so that the cache holds what a call brings.
+    /// Returns how many slots to offer: so few that the cache holds what a call brings if it fills them with what came
+    /// last, or with the largest trains as long as nothing has come.
+    ///
+    /// More than last time are offered only when those were filled: the first trains after small datagrams shall not fill
+    /// memory that nobody has touched yet.
     pub(crate) fn next_offer(&self) -> usize {
+        let fitting = |largest: usize| (BATCH_BYTES / largest.max(1)).clamp(MIN_SLOTS, BATCH_DATAGRAMS);
+        if self.offered == 0 {
+            return fitting(self.slot_bytes);
+        }
         let largest = self.slots[..self.received].iter().map(|slot| slot.len).max().unwrap_or(0);
-        (BATCH_BYTES / largest.max(1)).clamp(MIN_SLOTS, BATCH_DATAGRAMS)
+        let most = if self.is_full() { 2 * self.offered } else { self.offered };
+        fitting(largest).min(most)
     }
 
     /// Returns what the last call of [`receive_batch`](crate::ReceiveSocket::receive_batch) received, in
