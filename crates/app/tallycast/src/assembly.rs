@@ -20,9 +20,7 @@ use zerocopy::IntoBytes;
 /// A block is handed over when it has grown to this size.
 const MAX_BLOCK_BYTES: usize = 256 * 1024;
 /// A record of so many bytes is a block by itself.
-const MIN_RECORD_BYTES: usize = 16 * 1024;
-/// So many times as much memory as a block needs it may have.
-const MAX_ROOM: usize = 4;
+const MIN_RECORD_BYTES: usize = 4 * 1024;
 /// Zeros are put in so many at a time.
 const ZEROS: [u8; 4_096] = [0; 4_096];
 
@@ -45,9 +43,16 @@ pub(crate) struct Piece {
 }
 
 impl RecordBuffer {
-    /// Copies the next record of a ring.
-    pub(crate) fn read_from(&mut self, reader: &mut Reader) -> Read {
-        reader.read_words(&mut self.words, &mut self.size_bytes)
+    /// Copies the next record of a ring, one that may become a block by itself into memory of its size.
+    pub(crate) fn read_from(&mut self, reader: &mut Reader, spare: &SparePool) -> Read {
+        let Self { words, size_bytes } = self;
+        reader.read_words(move |record_bytes| {
+            *size_bytes = record_bytes;
+            if record_bytes >= MIN_RECORD_BYTES {
+                spare.fit(words, record_bytes);
+            }
+            words
+        })
     }
 
     /// Reads the record as one of a stream.
@@ -109,18 +114,12 @@ impl Assembly {
         let content = record.size_bytes - size_bytes..record.size_bytes;
         let begins_sample = position.is_multiple_of(self.per_sample) && self.is_whole();
         let in_place = content.start.is_multiple_of(size_of::<u64>());
-        // Whoever keeps a block should not keep much more memory than it needs.
-        let is_roomy = record.words.capacity() / MAX_ROOM > size_bytes / size_of::<u64>();
-        if size_bytes < MIN_RECORD_BYTES || !begins_sample || !in_place || is_roomy {
-            self.piece(position, t0, &record.bytes()[content], out);
-            if is_roomy {
-                record.words = self.spare.take();
-            }
-            return;
+        if size_bytes < MIN_RECORD_BYTES || !begins_sample || !in_place {
+            return self.piece(position, t0, &record.bytes()[content], out);
         }
         self.flush(out);
         self.begin(position, t0);
-        let words = std::mem::replace(&mut record.words, self.spare.take());
+        let words = std::mem::take(&mut record.words);
         self.data = SampleBuffer::over(words, content, self.spare.clone());
         self.len = (size_bytes / self.element_bytes) as u64;
         self.pause(out);
@@ -342,12 +341,18 @@ mod tests {
 
     /// Puts a record together: a head of `head` bytes, and a payload.
     fn record(head: usize, payload: &[u8]) -> RecordBuffer {
+        let mut record = RecordBuffer::default();
+        read(&mut record, head, payload, &SparePool::default());
+        record
+    }
+
+    /// Reads such a record into memory that may have been used before.
+    fn read(record: &mut RecordBuffer, head: usize, payload: &[u8], spare: &SparePool) {
         let bytes = [&vec![0xee; head], payload].concat();
         let (mut writer, ring) = ring::ring(1 << 20);
         writer.write(1, [0, 0], &[&bytes]).unwrap();
-        let mut record = RecordBuffer::default();
-        assert_eq!(record.read_from(&mut ring.reader_at_oldest()), Read::Record { kind: 1, totals: [0, 0] });
-        record
+        let read = record.read_from(&mut ring.reader_at_oldest(), spare);
+        assert_eq!(read, Read::Record { kind: 1, totals: [0, 0] });
     }
 
     #[test]
@@ -362,9 +367,10 @@ mod tests {
         let lies_in_record = out[1].data.as_bytes().as_ptr().addr() == memory.addr() + 40;
         assert!(lies_in_record, "no copy was made");
         assert_eq!(seen(&out), [(0, vec![1, 2], vec![]), (1, payload, vec![])]);
+        assert_eq!(record.words.capacity(), 0, "it belongs to the block");
         out.clear();
-        let spare = assembly.spare.take();
-        assert_eq!(spare.as_ptr(), memory);
+        read(&mut record, 40, &[1; MIN_RECORD_BYTES], &assembly.spare);
+        assert_eq!(record.words.as_ptr(), memory);
     }
 
     #[test]
@@ -391,14 +397,16 @@ mod tests {
     #[test]
     fn a_block_does_not_keep_the_memory_of_a_much_larger_record() {
         let (mut assembly, mut out) = (assembly(1), Vec::new());
-        let mut buffer = record(40, &vec![1; 2 * MAX_ROOM * MIN_RECORD_BYTES]);
-        let (mut writer, ring) = ring::ring(1 << 20);
-        writer.write(1, [0, 0], &[&vec![2; MIN_RECORD_BYTES]]).unwrap();
-        buffer.read_from(&mut ring.reader_at_oldest());
+        let mut buffer = record(40, &vec![1; 8 * MIN_RECORD_BYTES]);
+        read(&mut buffer, 40, &[2; MIN_RECORD_BYTES], &assembly.spare);
+        assert!(buffer.words.capacity() * size_of::<u64>() < 2 * MIN_RECORD_BYTES);
         let piece = Piece { position: 0, t0: at(0), size_bytes: MIN_RECORD_BYTES };
         assembly.record(piece, &mut buffer, &mut out);
-        assert_eq!(buffer.words.capacity(), 0, "the next record has memory of its own size");
-        assembly.flush(&mut out);
         assert_eq!(seen(&out), [(0, vec![2; MIN_RECORD_BYTES], vec![])]);
+        read(&mut buffer, 40, &vec![3; 7 * MIN_RECORD_BYTES], &assembly.spare);
+        assert!(
+            buffer.words.capacity() * size_of::<u64>() >= 8 * MIN_RECORD_BYTES,
+            "it was kept for the next such"
+        );
     }
 }

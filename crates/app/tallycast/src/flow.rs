@@ -196,7 +196,7 @@ impl Flow {
     /// Reads one record; tells whether there may be more.
     fn read_record(&mut self, reader_name: &str, events: &mut Vec<Event>) -> bool {
         let mut record = std::mem::take(&mut self.record);
-        let read = record.read_from(&mut self.reader);
+        let read = record.read_from(&mut self.reader, &self.spare);
         match read {
             Read::Record { kind, totals } => match record.decode(&self.schema, kind, totals) {
                 Ok(Record::Block(block)) => {

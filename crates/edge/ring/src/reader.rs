@@ -140,13 +140,10 @@ impl Reader {
         self.read_by(|view| view.copy_to(into))
     }
 
-    /// Copies the next record's payload to the start of `into`, in words, the last filled up with zeros; `size_bytes` becomes
-    /// how many bytes it has. Otherwise like [`read`](Self::read).
-    pub fn read_words(&mut self, into: &mut Vec<u64>, size_bytes: &mut usize) -> Read {
-        self.read_by(|view| {
-            *size_bytes = view.payload_bytes();
-            view.copy_to_words(into)
-        })
+    /// Copies the next record's payload into memory that `room_for` gives for so many bytes, to its start, in words, the last
+    /// filled up with zeros. Otherwise like [`read`](Self::read).
+    pub fn read_words<'m>(&mut self, room_for: impl FnOnce(usize) -> &'m mut Vec<u64>) -> Read {
+        self.read_by(|view| view.copy_to_words(room_for(view.payload_bytes())))
     }
 
     /// Goes on behind the next record if `copy` was in time.

@@ -10,6 +10,8 @@ const WORD_BYTES: usize = size_of::<u64>();
 /// next few come, and nothing of a stream of large images.
 const MAX_SPARE: usize = 16;
 const MAX_SPARE_BYTES: usize = 1 << 20;
+/// So many times as much memory as a block needs it may have: whoever keeps blocks should not keep much more than that.
+const MAX_ROOM: usize = 4;
 
 /// Bytes that any element type may be read from in place.
 ///
@@ -117,15 +119,27 @@ impl std::fmt::Debug for SampleBuffer {
 }
 
 impl SparePool {
-    /// Takes the memory that was given back last; its content means nothing. A pool that has none makes some.
-    #[must_use]
-    pub fn take(&self) -> Vec<u64> {
-        self.spare().pop().unwrap_or_default()
+    /// Sees to it that memory for a block holds so many bytes, and not more than four times as many: otherwise it is given back,
+    /// and what fits is taken, or made. Its content means nothing then.
+    pub fn fit(&self, words: &mut Vec<u64>, size_bytes: usize) {
+        let fits = |words: &Vec<u64>| {
+            let capacity = words.capacity() * WORD_BYTES;
+            (size_bytes..=size_bytes.saturating_mul(MAX_ROOM)).contains(&capacity)
+        };
+        if fits(words) {
+            return;
+        }
+        let mut spare = self.spare();
+        let fitting = spare.iter().rposition(fits).map(|index| spare.remove(index));
+        drop(spare);
+        // A block that is a little larger finds room in it too.
+        let make = || Vec::with_capacity((size_bytes + size_bytes / 4).div_ceil(WORD_BYTES));
+        self.give_back(std::mem::replace(words, fitting.unwrap_or_else(make)));
     }
 
     fn give_back(&self, words: Vec<u64>) {
         let mut spare = self.spare();
-        if spare.len() < MAX_SPARE && words.capacity() * WORD_BYTES <= MAX_SPARE_BYTES {
+        if spare.len() < MAX_SPARE && (1..=MAX_SPARE_BYTES).contains(&(words.capacity() * WORD_BYTES)) {
             spare.push(words);
         }
     }
@@ -170,15 +184,36 @@ mod tests {
     fn memory_comes_home_once_and_no_more_than_is_kept() {
         let home = SparePool::default();
         let one = |size| SampleBuffer::over(vec![0; size], 0..size * 8, home.clone());
+        let kept = || home.spare().iter().map(Vec::len).collect::<Vec<_>>();
         let buffer = one(4);
         drop(buffer.clone());
-        assert_eq!(home.take(), [], "a copy has memory of its own");
+        assert_eq!(kept(), [], "a copy has memory of its own");
         drop(buffer);
-        assert_eq!(home.take().len(), 4);
+        assert_eq!(kept(), [4]);
         drop(one(MAX_SPARE_BYTES));
-        assert_eq!(home.take(), [], "what is very large is not kept");
+        assert_eq!(kept(), [4], "what is very large is not kept");
         let many: Vec<_> = (0..MAX_SPARE + 3).map(|_| one(1)).collect();
         drop(many);
         assert_eq!(home.spare().len(), MAX_SPARE);
+    }
+
+    #[test]
+    fn memory_is_exchanged_for_what_fits() {
+        let home = SparePool::default();
+        let mut words = vec![0; 100];
+        let memory = words.as_ptr();
+        for size_bytes in [800, 799, 200] {
+            home.fit(&mut words, size_bytes);
+            assert_eq!(words.as_ptr(), memory, "{size_bytes} bytes are at home in 800");
+        }
+        home.fit(&mut words, 199);
+        assert!((25..=99).contains(&words.capacity()), "more than four times as much is too much");
+        home.fit(&mut words, 801);
+        assert!((101..=400).contains(&words.capacity()));
+        home.fit(&mut words, 250);
+        assert_eq!(words.as_ptr(), memory, "it had come home, and the other is too small");
+        let mut none = Vec::new();
+        home.fit(&mut none, 0);
+        assert_eq!(none.capacity(), 0);
     }
 }

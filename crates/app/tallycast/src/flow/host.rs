@@ -52,7 +52,7 @@ impl Flow {
         let mut record = std::mem::take(&mut self.record);
         let mut here = None;
         while self.reader.position() < end {
-            here = match record.read_from(&mut self.reader) {
+            here = match record.read_from(&mut self.reader, &self.spare) {
                 Read::Record { kind, totals } => {
                     let content = record.decode(&self.schema, kind, totals);
                     content.ok().and_then(|content| self.behind(&content, totals))
