@@ -272,14 +272,23 @@ impl Lane {
         samples: &Samples<'_>,
     ) -> (usize, Turn) {
         self.was_taken = true;
-        if self.reader.lag_bytes() > 0 || self.destinations.len() > MAX_QUICK_DESTINATIONS {
+        let are_next = match samples.ring_position {
+            Some(position) => position == self.reader.position(),
+            None => self.reader.lag_bytes() == 0,
+        };
+        if !are_next || self.destinations.len() > MAX_QUICK_DESTINATIONS {
             return (0, Turn::Busy);
         }
         self.announce(now, announce_to);
         self.follow_injection(now);
         let (first_index, mut now, mut rest) = (self.next_index, now, samples.bytes);
+        let mut is_there = true;
         let idle = loop {
-            while !rest.is_empty() && self.wants_samples() {
+            while is_there && !rest.is_empty() && self.wants_samples() {
+                is_there = samples.ring_position.is_none() || self.passes_over_record(now);
+                if !is_there {
+                    break;
+                }
                 let (part, behind) = rest.split_at(rest.len().min(samples.part_bytes));
                 self.take_samples(now, samples.rate.time_of(self.next_index, first_index, samples.t0), part);
                 rest = behind;
@@ -287,7 +296,7 @@ impl Lane {
             self.machine.handle(now, Input::Backlog(rest.len()));
             let idle = self.step(now);
             if let Some(deadline) = idle
-                && (rest.is_empty() || !self.wants_samples())
+                && (!is_there || rest.is_empty() || !self.wants_samples())
             {
                 break deadline;
             }
@@ -337,7 +346,24 @@ impl Lane {
         self.machine.wants_samples() && !self.waits_for_socket()
     }
 
-    /// Hands samples to the machine that are in no ring.
+    /// Passes over a record whose samples it has from their publisher; tells whether it was still there.
+    fn passes_over_record(&mut self, now: Instant) -> bool {
+        match self.reader.look() {
+            Ok(_) => {
+                self.reader.skip();
+                true
+            }
+            // A ring so small that the samples do not fit into it.
+            Err(Read::Lapped { totals }) => {
+                self.lapped(now, totals);
+                false
+            }
+            // The next turn sees what is the matter.
+            Err(_) => false,
+        }
+    }
+
+    /// Hands samples to the machine that are in no ring, or not to be read from there.
     fn take_samples(&mut self, now: Instant, t0: WallTime, bytes: &[u8]) {
         let (first_index, samples) = (self.next_index, (bytes.len() / self.sample_bytes) as u64);
         self.next_index += samples;

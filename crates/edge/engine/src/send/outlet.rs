@@ -231,11 +231,13 @@ impl Outlet {
     ) -> Result<(), RecordTooLarge> {
         assert!(bytes.len().is_multiple_of(self.sample_bytes), "samples are whole");
         let first_index = self.next_index;
-        let sent = self.send_by_itself(t0, bytes, rate);
+        // Where other processes read the ring too, all samples are in it first.
+        let sent = if self.is_on_host { 0 } else { self.send_by_itself(t0, bytes, rate) };
         let left = &bytes[sent..];
         if left.is_empty() {
             return Ok(());
         }
+        let ring_position = self.writer.as_ref().map(Writer::head);
         for payload in left.chunks(self.record_bytes) {
             let t0 = rate.time_of(self.next_index, first_index, t0);
             let position = self.next_index * self.elements_per_sample;
@@ -246,7 +248,10 @@ impl Outlet {
         self.wake_readers();
         match &mut self.link {
             Some(Link { short_way: Some(way), bell, .. }) if sent == 0 => {
-                way.send_from_ring(left.len(), bell)
+                way.send_written(
+                    &Samples { t0, rate, bytes, part_bytes: self.record_bytes, ring_position },
+                    bell,
+                );
             }
             Some(Link { bell, .. }) => bell.ring(),
             None => {}
@@ -254,13 +259,11 @@ impl Outlet {
         Ok(())
     }
 
-    /// Sends samples that nobody reads from the ring, if that is the publisher's to do; returns how many bytes of them.
+    /// Sends samples that are in no ring, if that is the publisher's to do; returns how many bytes of them.
     fn send_by_itself(&mut self, t0: WallTime, bytes: &[u8], rate: units::SampleRate) -> usize {
         let Some(Link { short_way: Some(way), bell, .. }) = &mut self.link else { return 0 };
-        if self.is_on_host {
-            return 0;
-        }
-        let sent = way.send(&Samples { t0, rate, bytes, part_bytes: self.record_bytes }, bell);
+        let samples = Samples { t0, rate, bytes, part_bytes: self.record_bytes, ring_position: None };
+        let sent = way.send(&samples, bell);
         self.count(sent);
         sent
     }

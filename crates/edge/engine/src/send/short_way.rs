@@ -1,7 +1,7 @@
 //! The publisher's short way to the network: samples for an agent that sleeps leave by the publisher's own thread.
 //!
-//! Waking the agent takes longer than sending a datagram, and what goes through the ring is copied twice and read by another
-//! processor. A publisher that writes few samples again at once leaves the sending to the agent, who then finds more than one
+//! Waking the agent takes longer than sending a datagram, and what the agent takes out of the ring it has to fetch from another
+//! processor's cache. A publisher that writes few samples again at once leaves the sending to the agent, who then finds more than one
 //! write and makes trains of them; and many samples, which fill trains by themselves, unless it is one that waits for its
 //! network anyway when there is no room.
 
@@ -38,8 +38,10 @@ pub(super) struct Samples<'a> {
     pub(super) t0: WallTime,
     pub(super) rate: SampleRate,
     pub(super) bytes: &'a [u8],
-    /// The most bytes to be handed over at once, whole samples.
+    /// The most bytes to be handed over at once, whole samples; as many as a record has.
     pub(super) part_bytes: usize,
+    /// Where their records begin in the ring, if they lie there too.
+    pub(super) ring_position: Option<u64>,
 }
 
 impl ShortWay {
@@ -60,14 +62,16 @@ impl ShortWay {
         taken
     }
 
-    /// Sends what was just written to the ring, or sees to it that the agent does.
-    pub(super) fn send_from_ring(&mut self, size_bytes: usize, bell: &AgentBell) {
+    /// Sends samples that were just written to the ring, or sees to it that the agent does.
+    pub(super) fn send_written(&mut self, samples: &Samples<'_>, bell: &AgentBell) {
         let announce_to = self.announce_to;
-        let act = |lane: &mut Lane, now| {
-            let quick = !lane.is_long_work(MAX_BYTES);
-            quick.then(|| lane.turn_of_publisher(now, announce_to))
+        let act = |lane: &mut Lane, now| match lane.turn_with(now, announce_to, samples) {
+            // Others wait before them.
+            (0, _) if lane.is_long_work(MAX_BYTES) => None,
+            (0, _) => Some(lane.turn_of_publisher(now, announce_to)),
+            (taken, turn) => (taken == samples.bytes.len()).then_some(turn),
         };
-        match self.have_turn(size_bytes, bell, act).flatten() {
+        match self.have_turn(samples.bytes.len(), bell, act).flatten() {
             Some(turn) => self.leave(&turn, bell),
             None => bell.ring(),
         }

@@ -224,18 +224,43 @@ fn what_the_pacing_holds_back_goes_through_the_ring_in_its_order() {
     assert_eq!(indices, expected);
 }
 
+/// Makes a publisher whose ring other processes read; here nobody does.
+fn on_host(config: &mut OutletConfig) {
+    config.host = Some(crate::HostRings::new("/nowhere", "test", ring::shared::Access::Owner));
+}
+
 #[test]
-fn samples_that_other_processes_read_too_are_in_the_ring() {
-    let directory = tempfile::tempdir_in("/dev/shm").unwrap();
-    let host = crate::HostRings::new(directory.path(), "test", ring::shared::Access::Owner);
+fn samples_that_other_processes_read_too_are_in_the_ring_and_passed_over_there() {
     let mut scene = Scene::new(|config| {
         waits(config);
-        config.host = Some(host);
+        on_host(config);
     });
     scene.sleeps(Duration::ZERO);
-    scene.write(FULL * 4);
-    assert_eq!(scene.arrived(), 1);
-    assert!(scene.lane().read_bytes() > (FULL * 4) as u64, "the lane read it there");
+    let read = scene.lane().read_bytes();
+    // More than a record, and more than the machine takes at once.
+    scene.write(FULL * 4 * 60);
+    assert_eq!(scene.arrived(), 60);
+    assert!(scene.lane().read_bytes() > read + (FULL * 4 * 60) as u64);
+    assert_eq!(scene.lane().waiting_bytes(), 0);
+    assert!(!scene.was_woken());
+}
+
+#[test]
+fn what_a_ring_has_taken_back_is_lost_also_where_its_publisher_still_has_it() {
+    let mut scene = Scene::new(|config| {
+        on_host(config);
+        config.ring_bytes = 4_096;
+        config.pacing = Pacing::Unlimited { train: 16 };
+    });
+    scene.sleeps(Duration::ZERO);
+    scene.write(8_192);
+    while scene.lane().has_input() {
+        scene.lane().turn(clock::monotonic(), None);
+    }
+    scene.lane().turn(clock::monotonic() + LONG, None);
+    let samples = scene.outlet.status().totals.samples;
+    assert!(samples.is_balanced() && samples.publisher_queue > 0, "{samples:?}");
+    assert_eq!((samples.offered, samples.numbered + samples.publisher_queue), (2_048, 2_048));
 }
 
 #[test]
