@@ -1,0 +1,268 @@
+//! Every UDP socket of this network namespace, also other users': where it is bound, what waits in it, what it dropped.
+//!
+//! By netlink (`sock_diag(7)`), which needs no privilege and takes some twenty microseconds for a few sockets.
+//! `/proc/net/udp` tells the same for IPv4 and walks the kernel's hash table for it.
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::os::fd::OwnedFd;
+
+use rustix::net::{
+    AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, ipproto, netlink, recv, send, socket_with,
+};
+
+/// A UDP socket as the kernel tells of it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct UdpSocket {
+    /// Where it is bound.
+    pub local: SocketAddr,
+    /// Whom it is connected to.
+    pub remote: Option<SocketAddr>,
+    /// What tells it from every other socket of this host since it was started (`SO_COOKIE`).
+    pub cookie: u64,
+    /// Its file in `/proc/PID/fd`: `socket:[INODE]`.
+    pub inode: u32,
+    /// Whose it is.
+    pub uid: u32,
+    /// What lies in the receive queue, with the kernel's overhead.
+    pub queued_bytes: u32,
+    /// The receive buffer, as in [`Buffer::effective_bytes`](crate::Buffer::effective_bytes).
+    pub buffer_bytes: u32,
+    /// How much this socket dropped since it was opened, in datagrams, or in trains where it takes them (`UDP_GRO`); wraps
+    /// at 2³².
+    pub drops: u32,
+}
+
+/// Lists the UDP sockets of this process's network namespace.
+///
+/// # Errors
+/// What the kernel says: there are kernels without `sock_diag` for UDP, and containers that forbid netlink.
+pub fn udp_sockets() -> io::Result<Vec<UdpSocket>> {
+    let flags = SocketFlags::CLOEXEC;
+    let netlink = socket_with(AddressFamily::NETLINK, SocketType::RAW, flags, Some(netlink::SOCK_DIAG))?;
+    let mut sockets = Vec::new();
+    for family in [AddressFamily::INET, AddressFamily::INET6] {
+        dump(&netlink, family, &mut sockets)?;
+    }
+    Ok(sockets)
+}
+
+/// The kernel answers a dump in pieces of at most 32 KiB.
+const ANSWER_BYTES: usize = 1 << 16;
+
+fn dump(netlink: &OwnedFd, family: AddressFamily, sockets: &mut Vec<UdpSocket>) -> io::Result<()> {
+    send(netlink, &request(family), SendFlags::empty())?;
+    let mut answer = vec![0; ANSWER_BYTES];
+    loop {
+        let (size_bytes, _) = recv(netlink, &mut answer[..], RecvFlags::empty())?;
+        if read_answer(&answer[..size_bytes], sockets)? == Answer::Complete {
+            return Ok(());
+        }
+    }
+}
+
+/// Message types and flags (`linux/netlink.h`, `linux/sock_diag.h`).
+const SOCK_DIAG_BY_FAMILY: u16 = 20;
+const NLMSG_ERROR: u16 = 2;
+const NLMSG_DONE: u16 = 3;
+const NLM_F_REQUEST_DUMP: u16 = 0x301;
+/// Sizes of `struct nlmsghdr`, `struct inet_diag_req_v2` and `struct inet_diag_msg` (`linux/inet_diag.h`).
+const HEAD_BYTES: usize = 16;
+const REQUEST_BYTES: usize = 56;
+const SOCKET_BYTES: usize = 72;
+/// The attribute with the socket's memory, which is nine words; asked for by the bit of its number less one.
+const INET_DIAG_SKMEMINFO: u16 = 7;
+
+fn request(family: AddressFamily) -> [u8; HEAD_BYTES + REQUEST_BYTES] {
+    let mut message = [0; HEAD_BYTES + REQUEST_BYTES];
+    message[..4].copy_from_slice(&((HEAD_BYTES + REQUEST_BYTES) as u32).to_ne_bytes());
+    message[4..6].copy_from_slice(&SOCK_DIAG_BY_FAMILY.to_ne_bytes());
+    message[6..8].copy_from_slice(&NLM_F_REQUEST_DUMP.to_ne_bytes());
+    let body = &mut message[HEAD_BYTES..];
+    body[0] = family.as_raw().to_le_bytes()[0];
+    body[1] = ipproto::UDP.as_raw().get().to_le_bytes()[0];
+    body[2] = 1 << (INET_DIAG_SKMEMINFO - 1);
+    // Sockets in every state.
+    body[4..8].copy_from_slice(&u32::MAX.to_ne_bytes());
+    message
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Answer {
+    /// More comes.
+    Partial,
+    Complete,
+}
+
+/// Reads the messages of one datagram of an answer.
+fn read_answer(mut messages: &[u8], sockets: &mut Vec<UdpSocket>) -> io::Result<Answer> {
+    while let Some((length, kind)) = u32_at(messages, 0).zip(u16_at(messages, 4)) {
+        let length = usize::try_from(length).unwrap_or(usize::MAX);
+        if length < HEAD_BYTES || length > messages.len() {
+            break;
+        }
+        let body = &messages[HEAD_BYTES..length];
+        match kind {
+            NLMSG_DONE => return Ok(Answer::Complete),
+            NLMSG_ERROR => {
+                // A negative error number; zero would be an acknowledgement, which nobody asked for.
+                let error = u32_at(body, 0).map_or(0, |word| i32::from_ne_bytes(word.to_ne_bytes()));
+                return Err(io::Error::from_raw_os_error(error.saturating_neg()));
+            }
+            SOCK_DIAG_BY_FAMILY => sockets.extend(read_socket(body)),
+            _ => {}
+        }
+        messages = messages.get(length.next_multiple_of(4)..).unwrap_or_default();
+    }
+    Ok(Answer::Partial)
+}
+
+/// Reads a socket with its attributes; `None` if it is cut off, or of no family that is known.
+fn read_socket(body: &[u8]) -> Option<UdpSocket> {
+    let is_v6 = match u16::from(*body.first()?) {
+        family if family == AddressFamily::INET.as_raw() => false,
+        family if family == AddressFamily::INET6.as_raw() => true,
+        _ => return None,
+    };
+    let local = address_at(body, 8, is_v6, 4)?;
+    let remote = address_at(body, 24, is_v6, 6)?;
+    let cookie = u64::from(u32_at(body, 44)?) | u64::from(u32_at(body, 48)?) << 32;
+    let (uid, inode) = (u32_at(body, 64)?, u32_at(body, 68)?);
+    let [queued_bytes, buffer_bytes, drops] = memory(body.get(SOCKET_BYTES..)?).unwrap_or_default();
+    let remote = Some(remote).filter(|remote| remote.port() != 0);
+    Some(UdpSocket { local, remote, cookie, inode, uid, queued_bytes, buffer_bytes, drops })
+}
+
+/// Returns what waits, the buffer and the drops: the first, second and ninth word of the attribute that has them.
+fn memory(mut attributes: &[u8]) -> Option<[u32; 3]> {
+    loop {
+        let (length, kind) = (usize::from(u16_at(attributes, 0)?), u16_at(attributes, 2)?);
+        let content = attributes.get(4..length)?;
+        if kind == INET_DIAG_SKMEMINFO {
+            return Some([u32_at(content, 0)?, u32_at(content, 4)?, u32_at(content, 32)?]);
+        }
+        attributes = attributes.get(length.next_multiple_of(4)..)?;
+    }
+}
+
+/// Returns an address, with the port at another place; both in network byte order.
+fn address_at(body: &[u8], at: usize, is_v6: bool, port_at: usize) -> Option<SocketAddr> {
+    let octets: [u8; 16] = body.get(at..at + 16)?.try_into().ok()?;
+    let [a, b, c, d, ..] = octets;
+    let ip = if is_v6 { IpAddr::V6(Ipv6Addr::from(octets)) } else { Ipv4Addr::new(a, b, c, d).into() };
+    Some(SocketAddr::new(ip, u16_at(body, port_at)?.to_be()))
+}
+
+fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
+    bytes.get(at..)?.first_chunk().map(|bytes| u16::from_ne_bytes(*bytes))
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
+    bytes.get(at..)?.first_chunk().map(|bytes| u32::from_ne_bytes(*bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::MemInfo;
+    use std::net::UdpSocket as Socket;
+    use units::Random;
+
+    fn of(sockets: &[UdpSocket], socket: &Socket) -> UdpSocket {
+        let cookie = rustix::net::sockopt::socket_cookie(socket).unwrap();
+        sockets.iter().find(|it| it.cookie == cookie).expect("every socket is listed").clone()
+    }
+
+    #[test]
+    fn a_socket_is_told_with_its_address_its_queue_and_its_drops() {
+        for here in ["127.0.0.1:0", "[::1]:0"] {
+            let Ok(reader) = Socket::bind(here) else {
+                eprintln!("SKIPPED: this host has no {here}");
+                continue;
+            };
+            rustix::net::sockopt::set_socket_recv_buffer_size(&reader, 4_096).unwrap();
+            let writer = Socket::bind(here).unwrap();
+            writer.connect(reader.local_addr().unwrap()).unwrap();
+            for _ in 0..100 {
+                writer.send(&[0; 1_000]).unwrap();
+            }
+            let sockets = udp_sockets().unwrap();
+            let (told, itself) = (of(&sockets, &reader), MemInfo::of(&reader).unwrap());
+            assert_eq!((told.local, told.remote), (reader.local_addr().unwrap(), None));
+            assert_eq!((told.drops, told.buffer_bytes), (itself.drops, itself.buffer_bytes));
+            assert_eq!(told.queued_bytes, itself.queued_bytes);
+            assert!(told.drops > 50 && told.queued_bytes > 0, "{told:?}");
+            assert_eq!(told.uid, rustix::process::getuid().as_raw());
+            assert_eq!(of(&sockets, &writer).remote, reader.local_addr().ok());
+        }
+    }
+
+    #[test]
+    fn its_file_has_its_inode() {
+        let socket = Socket::bind("127.0.0.1:0").unwrap();
+        let inode = of(&udp_sockets().unwrap(), &socket).inode;
+        let files = std::fs::read_dir("/proc/self/fd").unwrap();
+        let names = files.filter_map(|file| std::fs::read_link(file.ok()?.path()).ok());
+        let name = format!("socket:[{inode}]");
+        assert!(names.into_iter().any(|it| it.as_os_str() == name.as_str()), "no file is {name}");
+    }
+
+    /// A message with one socket, as the kernel writes it.
+    fn message() -> Vec<u8> {
+        let mut body = vec![0; SOCKET_BYTES];
+        body[0] = 2;
+        body[4..8].copy_from_slice(&[0x1c, 0xe8, 0, 0]);
+        body[8..12].copy_from_slice(&[239, 84, 0, 1]);
+        body[44..52].copy_from_slice(&[1, 0, 0, 0, 2, 0, 0, 0]);
+        body[68] = 77;
+        // An attribute that nobody knows, of five bytes and three of padding, before the memory's.
+        body.extend([9, 0, 99, 0, 1, 2, 3, 4, 5, 0, 0, 0, 40, 0, 7, 0]);
+        let words = [10_u32, 4_608, 0, 0, 0, 0, 0, 0, 3];
+        body.extend(words.iter().flat_map(|word| word.to_ne_bytes()));
+        let mut message = Vec::from(((HEAD_BYTES + body.len()) as u32).to_ne_bytes());
+        message.extend(SOCK_DIAG_BY_FAMILY.to_ne_bytes());
+        message.resize(HEAD_BYTES, 0);
+        message.extend(body);
+        message
+    }
+
+    #[test]
+    fn an_answer_is_read_whatever_stands_between() {
+        let mut messages = [message(), message()].concat();
+        let mut sockets = Vec::new();
+        assert_eq!(read_answer(&messages, &mut sockets).unwrap(), Answer::Partial);
+        let expected = UdpSocket {
+            local: "239.84.0.1:7400".parse().unwrap(),
+            remote: None,
+            cookie: 1 | 2 << 32,
+            inode: 77,
+            uid: 0,
+            queued_bytes: 10,
+            buffer_bytes: 4_608,
+            drops: 3,
+        };
+        assert_eq!(sockets, [expected.clone(), expected]);
+        messages.extend([20, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
+        assert_eq!(read_answer(&messages, &mut sockets).unwrap(), Answer::Complete);
+        let refused = [36, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 254, 255, 255, 255];
+        let refused = [&refused[..], &[0; 16]].concat();
+        assert_eq!(read_answer(&refused, &mut sockets).unwrap_err().raw_os_error(), Some(2));
+    }
+
+    #[test]
+    fn no_answer_is_too_short_or_too_strange() {
+        let whole = [message(), message()].concat();
+        let mut random = Random::new(7);
+        for _ in 0..20_000 {
+            let mut answer = whole.clone();
+            for _ in 0..random.below(6) {
+                let at = random.below(answer.len() as u64) as usize;
+                answer[at] = random.below(256) as u8;
+            }
+            answer.truncate(random.below(answer.len() as u64 + 1) as usize);
+            let mut sockets = Vec::new();
+            let _ = read_answer(&answer, &mut sockets);
+            assert!(sockets.len() <= 2);
+        }
+    }
+}
