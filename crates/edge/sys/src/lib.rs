@@ -20,6 +20,7 @@ mod offloads;
 mod open;
 mod path_mtu;
 mod poller;
+pub mod process;
 mod raw;
 mod receive;
 pub mod scheduling;

@@ -1,0 +1,123 @@
+//! Whose a socket is, and whether its threads ran, waited for a processor, or were blocked.
+//!
+//! A process may look at its own files and at those of its user's other processes, root at all. Times of threads are
+//! everybody's to read.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::io;
+
+/// A process.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Process {
+    /// Its number.
+    pub pid: u32,
+    /// Its name, as `ps` prints it: 15 bytes at most.
+    pub name: String,
+}
+
+/// What a thread has done so far.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ThreadTimes {
+    /// Its number.
+    pub tid: u32,
+    /// How long it ran on a processor, in nanoseconds.
+    pub ran_ns: u64,
+    /// How long it could have run and had no processor (run delay), in nanoseconds.
+    pub waited_ns: u64,
+    /// What it does now, by the kernel's letter: `R` runs, `S` sleeps, `D` is blocked, as by a disk.
+    pub state: char,
+}
+
+/// Finds the processes that have sockets open, by the sockets' inodes; those of other users are left out unless this is root.
+#[must_use]
+pub fn owners(inodes: &BTreeSet<u32>) -> BTreeMap<u32, Process> {
+    let mut owners = BTreeMap::new();
+    let Ok(entries) = fs::read_dir("/proc") else { return owners };
+    let pids = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<u32>().ok());
+    for pid in pids {
+        let Ok(files) = fs::read_dir(format!("/proc/{pid}/fd")) else { continue };
+        let open = files.filter_map(|file| socket_inode(fs::read_link(file.ok()?.path()).ok()?.to_str()?));
+        for inode in open.filter(|inode| inodes.contains(inode)) {
+            owners.entry(inode).or_insert_with(|| Process { pid, name: name(pid) });
+        }
+    }
+    owners
+}
+
+/// Returns what the threads of a process have done so far.
+///
+/// # Errors
+/// If there is no such process.
+pub fn threads(pid: u32) -> io::Result<Vec<ThreadTimes>> {
+    let tids = fs::read_dir(format!("/proc/{pid}/task"))?;
+    let tids = tids.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+    // One that ends meanwhile has nothing to tell any more.
+    Ok(tids.filter_map(|tid| thread(pid, tid)).collect())
+}
+
+fn thread(pid: u32, tid: u32) -> Option<ThreadTimes> {
+    let read = |file: &str| fs::read_to_string(format!("/proc/{pid}/task/{tid}/{file}")).ok();
+    let (ran_ns, waited_ns) = parse_schedstat(&read("schedstat")?)?;
+    let state = parse_state(&read("stat")?)?;
+    Some(ThreadTimes { tid, ran_ns, waited_ns, state })
+}
+
+fn name(pid: u32) -> String {
+    fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default().trim_end().to_owned()
+}
+
+/// `socket:[4711]`.
+fn socket_inode(link: &str) -> Option<u32> {
+    link.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok()
+}
+
+/// Time on a processor, time waiting for one, and how often it had one (`Documentation/scheduler/sched-stats.rst`).
+fn parse_schedstat(text: &str) -> Option<(u64, u64)> {
+    let mut words = text.split_whitespace().map(str::parse);
+    Some((words.next()?.ok()?, words.next()?.ok()?))
+}
+
+/// The word behind the name, which stands in parentheses and may have any others in it (`proc_pid_stat(5)`).
+fn parse_state(stat: &str) -> Option<char> {
+    stat.rsplit_once(')')?.1.trim_start().chars().next()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::UdpSocket;
+
+    #[test]
+    fn a_socket_is_its_process_own() {
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let port = socket.local_addr().unwrap().port();
+        let sockets = crate::udp_sockets().unwrap();
+        let inode = sockets.iter().find(|it| it.local.port() == port).unwrap().inode;
+        let owners = owners(&[inode, u32::MAX].into());
+        let expected = Process { pid: std::process::id(), name: name(std::process::id()) };
+        assert_eq!(owners.into_iter().collect::<Vec<_>>(), [(inode, expected)]);
+    }
+
+    #[test]
+    fn a_thread_that_works_runs_longer() {
+        let own = || {
+            let tid = rustix::thread::gettid().as_raw_nonzero().get().cast_unsigned();
+            threads(std::process::id()).unwrap().into_iter().find(|it| it.tid == tid).unwrap()
+        };
+        let before = own();
+        assert_eq!(before.state, 'R');
+        while own().ran_ns < before.ran_ns + 1_000_000 {}
+        assert!(threads(0).is_err());
+    }
+
+    #[test]
+    fn texts_are_read_or_left_alone() {
+        assert_eq!(parse_schedstat("12 34 5\n"), Some((12, 34)));
+        assert_eq!(parse_schedstat("12\n"), None);
+        assert_eq!(parse_state("7 (a) b (c)) D 1 2"), Some('D'));
+        assert_eq!((parse_state("7 (a)"), parse_state("7")), (None, None));
+        assert_eq!(socket_inode("socket:[4711]"), Some(4_711));
+        assert_eq!((socket_inode("pipe:[4711]"), socket_inode("socket:[]")), (None, None));
+    }
+}
