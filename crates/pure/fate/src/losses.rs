@@ -1,0 +1,367 @@
+//! What was lost between two looks at a host.
+
+use ledger::Stage;
+
+use crate::Cause;
+use crate::look::{Look, Socket};
+use crate::rules::{by_hand, by_sysctl, evidence, of_counters};
+use crate::verdict::{Cure, Evidence, Place, Unit, Verdict};
+
+/// What was lost between two looks, as far as counters tell.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Losses {
+    /// One for each stage and place.
+    pub verdicts: Vec<Verdict>,
+    /// What sockets dropped or the kernel counted for them that has no verdict: sockets that were closed meanwhile, and what came
+    /// between one reading and the next.
+    pub not_observed: u64,
+}
+
+/// What a datagram of 1,472 bytes takes of a receive buffer: the page half that the kernel puts it into, and its own structures.
+///
+/// Source: measured: four of them fill an effective buffer of 8,192 bytes.
+const DATAGRAM_BYTES: u64 = 2_304;
+
+/// Says what was lost between two looks.
+///
+/// The kernel counts for the whole namespace why sockets dropped, and for each socket how much. Where there is one reason, or one
+/// socket, that is exact; otherwise shares are estimated, and marked.
+#[must_use]
+pub fn losses(before: &Look, after: &Look) -> Losses {
+    let reasons = Reasons::between(before, after);
+    let mut not_observed = reasons.surplus(before, after);
+    let mut verdicts = Vec::new();
+    for socket in &after.sockets {
+        let Some(dropped) = dropped(before, socket) else { continue };
+        let shares = reasons.shares(dropped);
+        not_observed += dropped - shares.iter().map(|(_, count)| count).sum::<u64>();
+        verdicts.extend(
+            shares.into_iter().map(|(stage, count)| verdict(before, after, socket, stage, count, &reasons)),
+        );
+    }
+    verdicts.extend(of_counters(before, after));
+    Losses { verdicts, not_observed }
+}
+
+/// Why sockets of the namespace dropped, all together.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Reasons {
+    /// Their receive buffers were full.
+    buffer: u64,
+    /// Their filters refused.
+    filter: u64,
+    /// The host's UDP memory was used up.
+    memory: u64,
+}
+
+impl Reasons {
+    fn between(before: &Look, after: &Look) -> Self {
+        let rise = |name: &str| {
+            after.rise(before, &format!("Udp{name}")) + after.rise(before, &format!("Udp6{name}"))
+        };
+        let (buffer, checksum, told_memory) = (rise("RcvbufErrors"), rise("InCsumErrors"), rise("MemErrors"));
+        // What a filter refuses is an error of which there is no count of its own.
+        let filter = rise("InErrors").saturating_sub(buffer + checksum + told_memory);
+        // Since Linux 6.18 at the latest, only the socket's own count moves where memory is short.
+        let for_certain: u64 =
+            after.early_drops.iter().map(|(cookie, now)| certain(before, *cookie, *now)).sum();
+        let silent_memory = for_certain.saturating_sub(buffer + filter + checksum + told_memory);
+        Self { buffer, filter, memory: told_memory + silent_memory }
+    }
+
+    const fn sum(&self) -> u64 {
+        self.buffer + self.filter + self.memory
+    }
+
+    fn each(&self) -> impl Iterator<Item = (Stage, u64)> {
+        let reasons = [
+            (Stage::ReceiverSocketBuffer, self.buffer),
+            (Stage::ReceiverSocketFilter, self.filter),
+            (Stage::ReceiverUdpMemory, self.memory),
+        ];
+        reasons.into_iter().filter(|(_, count)| *count > 0)
+    }
+
+    /// Divides what one socket dropped among the reasons: by share, the remainder to the largest.
+    fn shares(&self, dropped: u64) -> Vec<(Stage, u64)> {
+        let sum = u128::from(self.sum());
+        let share =
+            |count: u64| u64::try_from(u128::from(dropped) * u128::from(count) / sum).unwrap_or(u64::MAX);
+        let mut shares: Vec<_> = self.each().map(|(stage, count)| (stage, share(count))).collect();
+        let rest = dropped - shares.iter().map(|(_, count)| count).sum::<u64>();
+        if let Some((_, largest)) = shares.iter_mut().max_by_key(|(_, count)| *count) {
+            *largest += rest;
+        }
+        shares.retain(|(_, count)| *count > 0);
+        shares
+    }
+
+    /// Returns what was counted for sockets that are not there any more.
+    fn surplus(&self, before: &Look, after: &Look) -> u64 {
+        let dropped: u64 = after.sockets.iter().filter_map(|socket| dropped(before, socket)).sum();
+        self.sum().saturating_sub(dropped)
+    }
+
+    const fn is_one(&self) -> bool {
+        (self.buffer > 0) as u8 + (self.filter > 0) as u8 + (self.memory > 0) as u8 <= 1
+    }
+}
+
+/// Returns what a socket dropped since the counts were read for the earlier look and before they were read for the later.
+fn certain(before: &Look, cookie: u64, now: u32) -> u64 {
+    let then = before.sockets.iter().find(|socket| socket.cookie == cookie);
+    // One that was listed early in one look and late in the other may have gone back by that much.
+    let rise = now.wrapping_sub(then.map_or(0, |socket| socket.drops));
+    if rise > u32::MAX / 2 { 0 } else { rise.into() }
+}
+
+/// Returns what a socket dropped between the looks, if anything; all of it where it is new.
+fn dropped(before: &Look, socket: &Socket) -> Option<u64> {
+    let then = before.sockets.iter().find(|it| it.cookie == socket.cookie);
+    let rise = socket.drops.wrapping_sub(then.map_or(0, |it| it.drops));
+    (rise > 0).then_some(rise.into())
+}
+
+fn verdict(
+    before: &Look,
+    after: &Look,
+    socket: &Socket,
+    stage: Stage,
+    count: u64,
+    reasons: &Reasons,
+) -> Verdict {
+    let cause = (stage == Stage::ReceiverSocketBuffer).then(|| cause(before, after, socket)).flatten();
+    let owner = socket.owner.as_ref().map(|owner| (owner.pid, owner.name.clone()));
+    let why = match stage {
+        Stage::ReceiverSocketBuffer => {
+            let buffer = format!("the receive buffer of {} bytes was full", socket.buffer_bytes);
+            cause.map_or_else(|| buffer.clone(), |cause| format!("{buffer}: {cause}"))
+        }
+        Stage::ReceiverSocketFilter => "the socket's filter refused them".to_owned(),
+        _ => "the host's memory for UDP was used up (net.ipv4.udp_mem)".to_owned(),
+    };
+    Verdict {
+        stage,
+        place: Place::Socket { cookie: socket.cookie, local: socket.local, owner },
+        count,
+        unit: Unit::DatagramsOrTrains,
+        is_apportioned: !reasons.is_one(),
+        evidence: evidence_for(before, after, stage, count),
+        cause,
+        why,
+        cures: cures(after, socket, stage, count, cause),
+    }
+}
+
+fn cause(before: &Look, after: &Look, socket: &Socket) -> Option<Cause> {
+    let then = before.sockets.iter().find(|it| it.cookie == socket.cookie)?;
+    Cause::find(then.owner.as_ref()?, socket.owner.as_ref()?, after.at.since(before.at))
+}
+
+fn evidence_for(before: &Look, after: &Look, stage: Stage, count: u64) -> Vec<Evidence> {
+    let names: &[&str] = match stage {
+        Stage::ReceiverSocketBuffer => &["UdpRcvbufErrors", "Udp6RcvbufErrors"],
+        Stage::ReceiverSocketFilter => &["UdpInErrors", "Udp6InErrors"],
+        _ => &["UdpMemErrors", "Udp6MemErrors"],
+    };
+    let of_namespace = names.iter().map(|name| evidence(name, after.rise(before, name)));
+    let of_socket = std::iter::once(evidence("SK_MEMINFO_DROPS", count));
+    of_socket.chain(of_namespace.filter(|it| it.rise > 0)).collect()
+}
+
+fn cures(after: &Look, socket: &Socket, stage: Stage, count: u64, cause: Option<Cause>) -> Vec<Cure> {
+    let pid = socket.owner.as_ref().map(|owner| owner.pid);
+    match (stage, cause) {
+        (Stage::ReceiverSocketBuffer, Some(Cause::TooSlow)) => vec![
+            by_hand(
+                "let the reader do less for each datagram: many with one call (recvmmsg), trains (UDP_GRO), several sockets (SO_REUSEPORT)",
+            ),
+            larger_buffer(after, socket, count),
+        ],
+        (Stage::ReceiverSocketBuffer, Some(Cause::Starved)) => {
+            let fifo = pid.map(|pid| Cure {
+                what: "let the reader run before other programs".to_owned(),
+                command: Some(format!("chrt --all-tasks --fifo --pid 10 {pid}")),
+                undo: Some(format!("chrt --all-tasks --other --pid 0 {pid}")),
+            });
+            fifo.into_iter().chain([larger_buffer(after, socket, count)]).collect()
+        }
+        (Stage::ReceiverSocketBuffer, Some(Cause::Blocked)) => vec![
+            by_hand(
+                "let another thread write to the disk, or log less: the one that receives must not wait for it",
+            ),
+            larger_buffer(after, socket, count),
+        ],
+        (Stage::ReceiverSocketBuffer, _) => vec![larger_buffer(after, socket, count)],
+        (Stage::ReceiverSocketFilter, _) => {
+            vec![by_hand("look at the program's socket filter (SO_ATTACH_FILTER, SO_ATTACH_BPF)")]
+        }
+        _ => vec![by_hand(
+            "give UDP more memory (net.ipv4.udp_mem, in pages), or let fewer sockets have smaller buffers",
+        )],
+    }
+}
+
+/// A receive buffer that would have held what was lost too. Programs that ask for one get at most `rmem_max`, the others
+/// have `rmem_default`.
+fn larger_buffer(after: &Look, socket: &Socket, count: u64) -> Cure {
+    let wanted = u64::from(socket.buffer_bytes) + count.saturating_mul(DATAGRAM_BYTES);
+    let wanted = wanted.checked_next_power_of_two().unwrap_or(wanted).min(1 << 30);
+    let asks_for_none = after.settings.rmem_default_bytes == Some(u64::from(socket.buffer_bytes));
+    if asks_for_none {
+        let what = "a larger receive buffer for programs that ask for none; start the reader again";
+        return by_sysctl(what, "net.core.rmem_default", wanted, after.settings.rmem_default_bytes);
+    }
+    // The kernel doubles what is asked for.
+    let asked = wanted / 2;
+    let what = format!("a larger receive buffer: let the reader ask for {asked} bytes (SO_RCVBUF)");
+    match after.settings.rmem_max_bytes {
+        Some(limit) if limit >= asked => by_hand(&what),
+        limit => by_sysctl(&what, "net.core.rmem_max", asked, limit),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::look::tests::look;
+    use crate::look::{Owner, Settings, Thread};
+
+    fn socket(cookie: u64, drops: u32) -> Socket {
+        let local = "127.0.0.1:7400".parse().unwrap();
+        Socket { cookie, local, buffer_bytes: 212_992, drops, owner: None }
+    }
+
+    /// Adds sockets that were listed with so many drops before and after the counts were read.
+    fn with(mut look: Look, sockets: &[(u64, u32, u32)]) -> Look {
+        look.early_drops = sockets.iter().map(|(cookie, early, _)| (*cookie, *early)).collect();
+        look.sockets = sockets.iter().map(|(cookie, _, late)| socket(*cookie, *late)).collect();
+        look
+    }
+
+    fn told(losses: &Losses) -> Vec<(u64, Stage, u64, bool)> {
+        let of = |it: &Verdict| match it.place {
+            Place::Socket { cookie, .. } => (cookie, it.stage, it.count, it.is_apportioned),
+            _ => (0, it.stage, it.count, it.is_apportioned),
+        };
+        losses.verdicts.iter().map(of).collect()
+    }
+
+    #[test]
+    fn one_reason_is_that_of_every_socket() {
+        let before = with(look(0, &[]), &[(1, 5, 5), (2, 0, 0)]);
+        let counters = [("UdpRcvbufErrors", 12), ("UdpInErrors", 12)];
+        let after = with(look(1, &counters), &[(1, 15, 15), (2, 2, 2), (3, 0, 0)]);
+        let losses = losses(&before, &after);
+        let buffer = Stage::ReceiverSocketBuffer;
+        assert_eq!(told(&losses), [(1, buffer, 10, false), (2, buffer, 2, false)]);
+        assert_eq!(losses.not_observed, 0);
+    }
+
+    #[test]
+    fn an_error_that_is_no_buffer_and_no_checksum_is_a_filter() {
+        let before = with(look(0, &[]), &[(1, 0, 0)]);
+        let counters = [("Udp6InErrors", 500), ("Udp6InCsumErrors", 100)];
+        let losses = losses(&before, &with(look(1, &counters), &[(1, 400, 400)]));
+        let expected =
+            [(1, Stage::ReceiverSocketFilter, 400, false), (0, Stage::ReceiverChecksum, 100, false)];
+        assert_eq!(told(&losses), expected);
+    }
+
+    #[test]
+    fn drops_that_no_count_of_the_namespace_knows_are_for_want_of_memory() {
+        let before = with(look(0, &[]), &[(1, 0, 0)]);
+        let losses = losses(&before, &with(look(1, &[]), &[(1, 3_826, 3_826)]));
+        assert_eq!(told(&losses), [(1, Stage::ReceiverUdpMemory, 3_826, false)]);
+    }
+
+    #[test]
+    fn what_a_socket_drops_between_the_readings_of_one_look_is_not_taken_for_want_of_memory() {
+        // Before the first reading of the counts, and after the second.
+        let before = with(look(0, &[("UdpRcvbufErrors", 7), ("UdpInErrors", 7)]), &[(1, 0, 7)]);
+        let losses_after =
+            losses(&before, &with(look(1, &[("UdpRcvbufErrors", 7), ("UdpInErrors", 7)]), &[(1, 7, 20)]));
+        assert_eq!(told(&losses_after), []);
+        assert_eq!(losses_after.not_observed, 13, "the next look counts them");
+    }
+
+    #[test]
+    fn what_was_counted_for_sockets_that_are_closed_is_not_observed() {
+        let before = with(look(0, &[]), &[(1, 0, 0), (2, 0, 0)]);
+        let counters = [("UdpRcvbufErrors", 100), ("UdpInErrors", 100)];
+        let losses = losses(&before, &with(look(1, &counters), &[(1, 30, 30)]));
+        assert_eq!(told(&losses), [(1, Stage::ReceiverSocketBuffer, 30, false)]);
+        assert_eq!(losses.not_observed, 70);
+    }
+
+    #[test]
+    fn several_reasons_are_shared_out_and_said_to_be() {
+        let before = with(look(0, &[]), &[(1, 0, 0), (2, 0, 0)]);
+        let counters = [("UdpRcvbufErrors", 20), ("UdpInErrors", 30)];
+        let losses = losses(&before, &with(look(1, &counters), &[(1, 10, 10), (2, 20, 20)]));
+        let (buffer, filter) = (Stage::ReceiverSocketBuffer, Stage::ReceiverSocketFilter);
+        let expected =
+            [(1, buffer, 7, true), (1, filter, 3, true), (2, buffer, 14, true), (2, filter, 6, true)];
+        assert_eq!(told(&losses), expected);
+        assert_eq!(losses.not_observed, 0);
+    }
+
+    #[test]
+    fn counts_of_sockets_wrap() {
+        let before = with(look(0, &[]), &[(1, u32::MAX, u32::MAX)]);
+        let counters = [("UdpRcvbufErrors", 5), ("UdpInErrors", 5)];
+        let losses = losses(&before, &with(look(1, &counters), &[(1, 4, 4)]));
+        assert_eq!(told(&losses), [(1, Stage::ReceiverSocketBuffer, 5, false)]);
+    }
+
+    #[test]
+    fn the_cure_of_a_full_buffer_goes_by_its_cause() {
+        let owner = |ran_ms: u64, waited_ms: u64| Owner {
+            pid: 77,
+            name: "reader".to_owned(),
+            threads: vec![Thread {
+                tid: 77,
+                ran_ns: ran_ms * 1_000_000,
+                waited_ns: waited_ms * 1_000_000,
+                is_blocked: false,
+            }],
+        };
+        let cures_of = |ran_ms, waited_ms| {
+            let mut before = with(look(0, &[]), &[(1, 0, 0)]);
+            before.sockets[0].owner = Some(owner(0, 0));
+            let mut after =
+                with(look(1, &[("UdpRcvbufErrors", 100), ("UdpInErrors", 100)]), &[(1, 100, 100)]);
+            after.sockets[0].owner = Some(owner(ran_ms, waited_ms));
+            after.settings = Settings {
+                rmem_max_bytes: Some(212_992),
+                rmem_default_bytes: Some(100_000),
+                netdev_max_backlog: None,
+            };
+            let verdict = losses(&before, &after).verdicts.remove(0);
+            (verdict.cause.unwrap(), verdict.cures)
+        };
+        let (cause, cures) = cures_of(100, 0);
+        assert_eq!((cause, cures.len()), (Cause::Burst, 1));
+        // 212,992 and 100 datagrams of 2,304 bytes: 443,392, rounded up to 524,288, half of which is asked for.
+        assert_eq!(cures[0].command.as_deref(), Some("sysctl -w net.core.rmem_max=262144"));
+        assert_eq!(cures[0].undo.as_deref(), Some("sysctl -w net.core.rmem_max=212992"));
+        let (cause, cures) = cures_of(500, 300);
+        assert_eq!(cause, Cause::Starved);
+        assert_eq!(cures[0].undo.as_deref(), Some("chrt --all-tasks --other --pid 0 77"));
+        let (cause, cures) = cures_of(990, 0);
+        assert_eq!((cause, cures[0].command.as_deref()), (Cause::TooSlow, None));
+    }
+
+    #[test]
+    fn a_socket_that_asked_for_nothing_is_helped_by_the_default() {
+        let mut after = with(look(1, &[]), &[]);
+        after.settings.rmem_default_bytes = Some(212_992);
+        let cure = larger_buffer(&after, &socket(1, 0), 100);
+        assert_eq!(cure.command.as_deref(), Some("sysctl -w net.core.rmem_default=524288"));
+        assert_eq!(cure.undo.as_deref(), Some("sysctl -w net.core.rmem_default=212992"));
+        let larger = Socket { buffer_bytes: 425_984, ..socket(1, 0) };
+        after.settings.rmem_max_bytes = Some(1 << 20);
+        let cure = larger_buffer(&after, &larger, 100);
+        assert_eq!(cure.command, None, "it may ask for as much: {cure:?}");
+    }
+}

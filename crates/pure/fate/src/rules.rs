@@ -1,0 +1,312 @@
+//! What counts of a whole namespace, host or device mean: one row each.
+//!
+//! Three counts mislead, and have no row or one that takes that into account: `UdpSndbufErrors` and `IpOutDiscards` rise for what
+//! a queue discipline refused, and also for what the backlog on the receiving side of a veth or loopback device had no room
+//! for; neither means the send buffer. `UdpInErrors` is the sum of others. Source: measured, kernel 6.18.
+
+use ledger::Stage;
+
+use crate::look::{Look, Settings};
+use crate::verdict::{Cure, Evidence, Place, Unit, Verdict};
+
+/// What a rise of counts means.
+struct Rule {
+    /// Whose sum counts what was lost; with a `/`, of each processor or device.
+    counters: &'static [&'static str],
+    place: Where,
+    stage: Stage,
+    unit: Unit,
+    why: &'static str,
+    cures: fn(&Settings) -> Vec<Cure>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Where {
+    Namespace,
+    /// Counted for each processor of the host.
+    Processors,
+    /// Counted for each device.
+    Devices,
+}
+
+const RULES: &[Rule] = &[
+    Rule {
+        counters: &["IpOutNoRoutes", "Ip6OutNoRoutes"],
+        place: Where::Namespace,
+        stage: Stage::SenderIp,
+        unit: Unit::Packets,
+        why: "there is no route to where they were sent",
+        cures: |_| {
+            vec![by_hand("add a route to the destination, or name the interface (`iface=` on the bus)")]
+        },
+    },
+    Rule {
+        counters: &["tx_errs", "tx_drop"],
+        place: Where::Devices,
+        stage: Stage::SenderNic,
+        unit: Unit::Packets,
+        why: "the device could not send them; packets of any protocol are counted",
+        cures: |_| {
+            vec![by_hand(
+                "send at a lower rate, or make the ring of the device larger (`ethtool -g`, `-G tx`)",
+            )]
+        },
+    },
+    Rule {
+        counters: &["rx_errs", "rx_drop"],
+        place: Where::Devices,
+        stage: Stage::ReceiverNic,
+        unit: Unit::Packets,
+        why: "the device had no room for them, or nobody wanted their protocol; packets of any protocol are counted",
+        cures: |_| {
+            vec![by_hand(
+                "see which count rises (`ethtool -S`); make the ring larger (`ethtool -g`, `-G rx`), or switch flow control on (`ethtool -A`)",
+            )]
+        },
+    },
+    Rule {
+        counters: &["softnet_dropped"],
+        place: Where::Processors,
+        stage: Stage::ReceiverBacklog,
+        unit: Unit::Packets,
+        why: "the backlog of a processor was full: its softirq could not keep up",
+        cures: |settings| vec![longer_backlog(settings)],
+    },
+    Rule {
+        counters: &["TcpExtIPReversePathFilter"],
+        place: Where::Namespace,
+        stage: Stage::ReceiverIp,
+        unit: Unit::Packets,
+        why: "the way back to their sender leads over another interface (rp_filter)",
+        cures: |_| {
+            vec![by_hand(
+                "set net.ipv4.conf.INTERFACE.rp_filter and …conf.all.rp_filter to 2 or 0, or add a route to the sender",
+            )]
+        },
+    },
+    Rule {
+        counters: &["IpReasmFails", "Ip6ReasmFails"],
+        place: Where::Namespace,
+        stage: Stage::ReceiverReassembly,
+        unit: Unit::Failures,
+        why: "datagrams came in fragments of which some were missing, or there was no memory to wait for them",
+        cures: |_| {
+            vec![by_hand(
+                "send datagrams that fit into the path's MTU (`mtu=` on the bus; `tallycast bench --probe-mtu` finds it)",
+            )]
+        },
+    },
+    Rule {
+        counters: &["UdpInCsumErrors", "Udp6InCsumErrors"],
+        place: Where::Namespace,
+        stage: Stage::ReceiverChecksum,
+        unit: Unit::Datagrams,
+        why: "their checksum was wrong: a faulty card, cable, switch or offload",
+        cures: |_| {
+            vec![by_hand(
+                "look for the faulty part: another cable, `ethtool -K DEVICE rx off` to try without the card's own check",
+            )]
+        },
+    },
+    Rule {
+        counters: &["UdpNoPorts", "Udp6NoPorts"],
+        place: Where::Namespace,
+        stage: Stage::ReceiverNoSocket,
+        unit: Unit::Datagrams,
+        why: "no socket was bound where they were sent to",
+        cures: |_| {
+            vec![by_hand("start the reader first, and see that port and address are those it is bound to")]
+        },
+    },
+];
+
+/// Returns what counts that are not a socket's own say was lost between two looks.
+pub(crate) fn of_counters(before: &Look, after: &Look) -> Vec<Verdict> {
+    let mut verdicts: Vec<Verdict> = RULES.iter().flat_map(|rule| rule.judge(before, after)).collect();
+    verdicts.extend(of_queue_disciplines(before, after));
+    verdicts.sort_by(|a, b| (a.stage, &a.place).cmp(&(b.stage, &b.place)));
+    verdicts
+}
+
+impl Rule {
+    fn judge(&self, before: &Look, after: &Look) -> Vec<Verdict> {
+        match self.place {
+            Where::Namespace => {
+                let rises = self.counters.iter().map(|name| evidence(name, after.rise(before, name)));
+                self.verdict(Place::Namespace, rises.collect(), after).into_iter().collect()
+            }
+            Where::Processors => {
+                let of = |name| {
+                    after.rises(before, name).map(move |(cpu, rise)| evidence(&format!("{name}/{cpu}"), rise))
+                };
+                let rises = self.counters.iter().flat_map(|name| of(*name));
+                self.verdict(Place::Host, rises.collect(), after).into_iter().collect()
+            }
+            Where::Devices => {
+                let mut devices: Vec<&str> = self
+                    .counters
+                    .iter()
+                    .flat_map(|name| after.rises(before, name))
+                    .map(|(device, _)| device)
+                    .collect();
+                devices.sort_unstable();
+                devices.dedup();
+                let of = |device: &str| {
+                    let names = self.counters.iter().map(|name| format!("{name}/{device}"));
+                    let rises = names.map(|name| evidence(&name, after.rise(before, &name)));
+                    self.verdict(Place::Device(device.to_owned()), rises.collect(), after)
+                };
+                devices.into_iter().filter_map(of).collect()
+            }
+        }
+    }
+
+    fn verdict(&self, place: Place, mut evidence: Vec<Evidence>, after: &Look) -> Option<Verdict> {
+        evidence.retain(|it| it.rise > 0);
+        let count = evidence.iter().map(|it| it.rise).sum();
+        (count > 0).then(|| Verdict {
+            stage: self.stage,
+            place,
+            count,
+            unit: self.unit,
+            is_apportioned: false,
+            evidence,
+            cause: None,
+            why: self.why.to_owned(),
+            cures: (self.cures)(&after.settings),
+        })
+    }
+}
+
+/// What senders were refused, beyond what a backlog had no room for: that is refused to a sender on the same host too.
+fn of_queue_disciplines(before: &Look, after: &Look) -> Option<Verdict> {
+    let names = ["UdpSndbufErrors", "Udp6SndbufErrors"];
+    let mut evidence: Vec<Evidence> = names.map(|name| evidence(name, after.rise(before, name))).into();
+    evidence.retain(|it| it.rise > 0);
+    let refused: u64 = evidence.iter().map(|it| it.rise).sum();
+    let backlog: u64 = after.rises(before, "softnet_dropped").map(|(_, rise)| rise).sum();
+    let count = refused.saturating_sub(backlog);
+    (count > 0).then(|| Verdict {
+        stage: Stage::SenderQdisc,
+        place: Place::Namespace,
+        count,
+        unit: Unit::Packets,
+        // A backlog of another namespace is counted for the whole host.
+        is_apportioned: backlog > 0,
+        evidence,
+        cause: None,
+        why: "a queue discipline had no room for them; trains count once".to_owned(),
+        cures: vec![
+            by_hand("send at a lower rate: pace the sender below what the device carries"),
+            by_hand("see which queue it is (`tc -s qdisc`), and make its limit larger"),
+        ],
+    })
+}
+
+pub(crate) fn evidence(counter: &str, rise: u64) -> Evidence {
+    Evidence { counter: counter.to_owned(), rise }
+}
+
+/// A cure that is nobody's command.
+pub(crate) fn by_hand(what: &str) -> Cure {
+    Cure { what: what.to_owned(), command: None, undo: None }
+}
+
+/// A cure that sets a number of `sysctl`, and the way back to what it is now.
+pub(crate) fn by_sysctl(what: &str, name: &str, value: u64, now: Option<u64>) -> Cure {
+    let command = |value: u64| format!("sysctl -w {name}={value}");
+    Cure { what: what.to_owned(), command: Some(command(value)), undo: now.map(command) }
+}
+
+fn longer_backlog(settings: &Settings) -> Cure {
+    /// What the kernel begins with (`net/core/hotdata.c`).
+    const DEFAULT: u64 = 1_000;
+    let now = settings.netdev_max_backlog;
+    let value = 2 * now.unwrap_or(DEFAULT);
+    by_sysctl("twice as long a backlog", "net.core.netdev_max_backlog", value, now)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::look::tests::look;
+
+    fn told(counters: &[(&str, u64)]) -> Vec<(Stage, Place, u64)> {
+        let verdicts = of_counters(&look(0, &[]), &look(1, counters));
+        verdicts.into_iter().map(|it| (it.stage, it.place, it.count)).collect()
+    }
+
+    #[test]
+    fn every_count_has_its_stage() {
+        for (counter, stage, place) in [
+            ("IpOutNoRoutes", Stage::SenderIp, Place::Namespace),
+            ("Ip6OutNoRoutes", Stage::SenderIp, Place::Namespace),
+            ("tx_errs/eth0", Stage::SenderNic, Place::Device("eth0".to_owned())),
+            ("tx_drop/eth0", Stage::SenderNic, Place::Device("eth0".to_owned())),
+            ("rx_errs/eth0", Stage::ReceiverNic, Place::Device("eth0".to_owned())),
+            ("rx_drop/eth0", Stage::ReceiverNic, Place::Device("eth0".to_owned())),
+            ("softnet_dropped/cpu1", Stage::ReceiverBacklog, Place::Host),
+            ("TcpExtIPReversePathFilter", Stage::ReceiverIp, Place::Namespace),
+            ("IpReasmFails", Stage::ReceiverReassembly, Place::Namespace),
+            ("Ip6ReasmFails", Stage::ReceiverReassembly, Place::Namespace),
+            ("UdpInCsumErrors", Stage::ReceiverChecksum, Place::Namespace),
+            ("Udp6InCsumErrors", Stage::ReceiverChecksum, Place::Namespace),
+            ("UdpNoPorts", Stage::ReceiverNoSocket, Place::Namespace),
+            ("Udp6NoPorts", Stage::ReceiverNoSocket, Place::Namespace),
+            ("UdpSndbufErrors", Stage::SenderQdisc, Place::Namespace),
+            ("Udp6SndbufErrors", Stage::SenderQdisc, Place::Namespace),
+        ] {
+            assert_eq!(told(&[(counter, 3)]), [(stage, place, 3)], "{counter}");
+            assert_eq!(told(&[(counter, 0)]), [], "{counter}");
+        }
+    }
+
+    #[test]
+    fn sums_and_counts_that_mislead_say_nothing() {
+        assert_eq!(
+            told(&[("UdpInErrors", 9), ("IpOutDiscards", 9), ("IpInReceives", 9), ("UdpInDatagrams", 9)]),
+            []
+        );
+        assert_eq!(told(&[("softnet_time_squeeze/cpu0", 9), ("rx_fifo/eth0", 9)]), []);
+    }
+
+    #[test]
+    fn what_a_backlog_refused_to_a_sender_of_this_host_is_no_queue_disciplines() {
+        let backlog = ("softnet_dropped/cpu0", 54_654);
+        let verdicts = told(&[backlog, ("UdpSndbufErrors", 54_654), ("IpOutDiscards", 54_654)]);
+        assert_eq!(verdicts, [(Stage::ReceiverBacklog, Place::Host, 54_654)]);
+        let verdicts = told(&[backlog, ("UdpSndbufErrors", 54_660)]);
+        assert_eq!(verdicts[0], (Stage::SenderQdisc, Place::Namespace, 6));
+    }
+
+    #[test]
+    fn versions_processors_and_directions_are_summed_and_devices_are_not() {
+        let verdicts = told(&[
+            ("UdpNoPorts", 1),
+            ("Udp6NoPorts", 2),
+            ("softnet_dropped/cpu0", 3),
+            ("softnet_dropped/cpu1", 4),
+            ("rx_drop/a", 5),
+            ("rx_errs/a", 6),
+            ("rx_drop/b", 7),
+        ]);
+        let device = |name: &str| Place::Device(name.to_owned());
+        let expected = [
+            (Stage::ReceiverNic, device("a"), 11),
+            (Stage::ReceiverNic, device("b"), 7),
+            (Stage::ReceiverBacklog, Place::Host, 7),
+            (Stage::ReceiverNoSocket, Place::Namespace, 3),
+        ];
+        assert_eq!(verdicts, expected);
+    }
+
+    #[test]
+    fn a_cure_can_be_taken_back_if_it_is_known_what_was() {
+        let cure = longer_backlog(&Settings { netdev_max_backlog: Some(3_000), ..Settings::default() });
+        assert_eq!(cure.command.as_deref(), Some("sysctl -w net.core.netdev_max_backlog=6000"));
+        assert_eq!(cure.undo.as_deref(), Some("sysctl -w net.core.netdev_max_backlog=3000"));
+        let cure = longer_backlog(&Settings::default());
+        assert_eq!(cure.command.as_deref(), Some("sysctl -w net.core.netdev_max_backlog=2000"));
+        assert_eq!(cure.undo, None);
+    }
+}

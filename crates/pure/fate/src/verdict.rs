@@ -1,0 +1,96 @@
+//! What was lost, where, why, and what helps.
+
+use std::net::SocketAddr;
+
+use ledger::Stage;
+
+use crate::Cause;
+
+/// What was lost at one stage, as far as it was seen.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Verdict {
+    /// Where on the way.
+    pub stage: Stage,
+    /// Where on this host.
+    pub place: Place,
+    /// How many were lost.
+    pub count: u64,
+    /// Of what.
+    pub unit: Unit,
+    /// The counters tell how many were lost at several places or stages, and not how many at each: shares are estimates.
+    pub is_apportioned: bool,
+    /// By which counts.
+    pub evidence: Vec<Evidence>,
+    /// Why, as far as it was seen.
+    pub cause: Option<Cause>,
+    /// What it means, in words.
+    pub why: String,
+    /// What helps, the likeliest first.
+    pub cures: Vec<Cure>,
+}
+
+/// A place on a host.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Place {
+    /// A socket: its number, where it is bound, and process and name of its owner where that was seen.
+    Socket {
+        /// What tells it from every other.
+        cookie: u64,
+        /// Where it is bound.
+        local: SocketAddr,
+        /// Whose it is.
+        owner: Option<(u32, String)>,
+    },
+    /// A network device, by its name.
+    Device(String),
+    /// This network namespace; the counter does not tell for which socket.
+    Namespace,
+    /// This host: the counter does not tell for which namespace.
+    Host,
+}
+
+/// What is counted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Unit {
+    /// Datagrams.
+    Datagrams,
+    /// Datagrams, or trains of them where the socket takes trains: a bound from below.
+    DatagramsOrTrains,
+    /// Packets of any protocol; fragments and trains count once.
+    Packets,
+    /// Failures, each of one fragment or more.
+    Failures,
+}
+
+/// By how much a count rose.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Evidence {
+    /// The kernel's own name.
+    pub counter: String,
+    /// By how much.
+    pub rise: u64,
+}
+
+/// What helps, and how to take it back.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Cure {
+    /// What changes, in words.
+    pub what: String,
+    /// The command; `None` where a program has to be changed.
+    pub command: Option<String>,
+    /// The command that restores what is now; `None` where there is nothing to restore, or it could not be read.
+    pub undo: Option<String>,
+}
+
+impl Unit {
+    /// Returns the unit in words.
+    #[must_use]
+    pub const fn in_words(self) -> &'static str {
+        match self {
+            Self::Datagrams => "datagrams",
+            Self::DatagramsOrTrains => "datagrams (or trains)",
+            Self::Packets => "packets",
+            Self::Failures => "failures",
+        }
+    }
+}
