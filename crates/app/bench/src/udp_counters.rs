@@ -1,11 +1,8 @@
 //! The host's own counts of UDP: what `netstat -su` prints. The kernel counts the two versions of IP apart.
 
-use std::fs;
 use std::net::IpAddr;
 
-/// The counts of this process's network namespace, of IPv4 and of IPv6.
-const OF_IPV4: &str = "/proc/self/net/snmp";
-const OF_IPV6: &str = "/proc/self/net/snmp6";
+use sys::counters;
 
 /// Looks at how many datagrams of this host found the receive buffer of their socket full (`RcvbufErrors`).
 #[derive(Clone, Copy, Debug)]
@@ -29,24 +26,8 @@ impl RcvbufErrors {
 }
 
 fn read(is_ipv6: bool) -> Option<u64> {
-    if is_ipv6 {
-        count_of_ipv6(&fs::read_to_string(OF_IPV6).ok()?, "Udp6RcvbufErrors")
-    } else {
-        count_of_ipv4(&fs::read_to_string(OF_IPV4).ok()?, "RcvbufErrors")
-    }
-}
-
-/// Source: `proc_net(5)`: for each protocol a line of names, then one of counts.
-fn count_of_ipv4(snmp: &str, name: &str) -> Option<u64> {
-    let mut lines = snmp.lines().filter_map(|line| line.strip_prefix("Udp: "));
-    let place = lines.next()?.split_whitespace().position(|word| word == name)?;
-    lines.next()?.split_whitespace().nth(place)?.parse().ok()
-}
-
-/// Source: the kernel's `snmp6_seq_show_item`: a name and its count on each line.
-fn count_of_ipv6(snmp6: &str, name: &str) -> Option<u64> {
-    let mut lines = snmp6.lines().map(str::split_whitespace);
-    lines.find_map(|mut words| (words.next() == Some(name)).then(|| words.next()?.parse().ok()))?
+    let (counters, _) = counters::read();
+    counters.get(if is_ipv6 { "Udp6RcvbufErrors" } else { "UdpRcvbufErrors" }).copied()
 }
 
 #[cfg(test)]
@@ -56,24 +37,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_count_is_found_by_its_name() {
-        let snmp = "Tcp: InErrs RcvbufErrors\nTcp: 1 2\nUdp: InDatagrams InErrors RcvbufErrors\nUdp: 7 8 9\n\
-                    UdpLite: RcvbufErrors\nUdpLite: 5\n";
-        assert_eq!(count_of_ipv4(snmp, "RcvbufErrors"), Some(9));
-        assert_eq!(count_of_ipv4(snmp, "NoSuch"), None);
-        assert_eq!(count_of_ipv4("Udp: A\n", "A"), None);
-        let snmp6 = "Udp6InErrors                    \t8\nUdp6RcvbufErrors                \t9\nUdpLite6RcvbufErrors\t5\nUdp6Cut\n";
-        assert_eq!(count_of_ipv6(snmp6, "Udp6RcvbufErrors"), Some(9));
-        assert_eq!(count_of_ipv6(snmp6, "RcvbufErrors"), None);
-        assert_eq!(count_of_ipv6(snmp6, "Udp6Cut"), None);
-    }
-
-    #[test]
     fn this_host_counts() {
         let mapped = Ipv4Addr::LOCALHOST.to_ipv6_mapped();
         assert!(RcvbufErrors::begin(Ipv4Addr::LOCALHOST.into()).since().is_some());
         assert!(!RcvbufErrors::begin(mapped.into()).is_ipv6);
-        if fs::exists(OF_IPV6).unwrap() {
+        if std::fs::exists("/proc/self/net/snmp6").unwrap() {
             assert!(RcvbufErrors::begin(Ipv6Addr::LOCALHOST.into()).since().is_some());
         } else {
             eprintln!("SKIPPED: this kernel has no IPv6");

@@ -5,6 +5,7 @@ mod apps;
 pub(crate) mod bench;
 mod config;
 mod demo;
+mod doctor;
 mod list;
 mod monitor;
 mod publish;
@@ -59,6 +60,9 @@ pub(crate) enum Verb {
     /// Measure what this host carries, with repeats, spread and the state of the host
     #[command(after_help = bench::EXAMPLES)]
     Bench(bench::Arguments),
+    /// Find out where datagrams die on this host, and what helps
+    #[command(after_help = doctor::EXAMPLES)]
+    Doctor(doctor::Arguments),
     /// Check a file of settings, or show every setting and where it came from
     #[command(after_help = config::EXAMPLES)]
     Config(config::Arguments),
@@ -80,6 +84,7 @@ impl Verb {
             Self::Query(arguments) => query::run(arguments, sources),
             Self::Replay(arguments) => replay::run(arguments, sources),
             Self::Bench(arguments) => bench::run(arguments),
+            Self::Doctor(arguments) => doctor::run(arguments),
             Self::Config(arguments) => config::run(arguments, sources),
         }
     }

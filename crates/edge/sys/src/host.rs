@@ -40,6 +40,14 @@ pub fn send_buffer_limit() -> io::Result<u64> {
     sysctl("net.core.wmem_max")
 }
 
+/// How many packets a processor keeps that came faster than its softirq takes them (`net.core.netdev_max_backlog`).
+///
+/// # Errors
+/// If `/proc` cannot be read, as in some containers; in network namespaces but the first it is not there.
+pub fn backlog_limit() -> io::Result<u64> {
+    sysctl("net.core.netdev_max_backlog")
+}
+
 /// Reads a number from `/proc/sys`, by the dotted name that `sysctl` knows it by.
 fn sysctl(name: &str) -> io::Result<u64> {
     let text = fs::read_to_string(format!("/proc/sys/{}", name.replace('.', "/")))?;

@@ -12,7 +12,7 @@ pub struct Look {
     pub at: Instant,
     /// The kernel's counts by name, as `sys::counters` has them: `UdpRcvbufErrors`, `rx_drop/eth0`, ….
     pub counters: BTreeMap<String, u64>,
-    /// The UDP sockets of the network namespace, listed after the counts were read.
+    /// The UDP sockets of the network namespace, listed after the counts were read; in the order of their cookies.
     pub sockets: Vec<Socket>,
     /// The drops of sockets, by their cookies, as they were before the counts were read: what a socket dropped between two looks
     /// for certain is a part of what was counted between them.
@@ -72,6 +72,11 @@ pub struct Settings {
 }
 
 impl Look {
+    pub(crate) fn socket(&self, cookie: u64) -> Option<&Socket> {
+        let index = self.sockets.binary_search_by_key(&cookie, |socket| socket.cookie).ok()?;
+        Some(&self.sockets[index])
+    }
+
     /// Returns by how much a count rose since an earlier look; nothing for one that began anew meanwhile.
     pub(crate) fn rise(&self, before: &Self, name: &str) -> u64 {
         let count = |look: &Self| look.counters.get(name).copied();

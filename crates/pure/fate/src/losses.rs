@@ -22,6 +22,9 @@ pub struct Losses {
 /// Source: measured: four of them fill an effective buffer of 8,192 bytes.
 const DATAGRAM_BYTES: u64 = 2_304;
 
+/// A larger receive buffer than this is not recommended: whoever needs it is too slow.
+const MAX_BUFFER_BYTES: u64 = 1 << 26;
+
 /// Says what was lost between two looks.
 ///
 /// The kernel counts for the whole namespace why sockets dropped, and for each socket how much. Where there is one reason, or one
@@ -109,7 +112,7 @@ impl Reasons {
 
 /// Returns what a socket dropped since the counts were read for the earlier look and before they were read for the later.
 fn certain(before: &Look, cookie: u64, now: u32) -> u64 {
-    let then = before.sockets.iter().find(|socket| socket.cookie == cookie);
+    let then = before.socket(cookie);
     // One that was listed early in one look and late in the other may have gone back by that much.
     let rise = now.wrapping_sub(then.map_or(0, |socket| socket.drops));
     if rise > u32::MAX / 2 { 0 } else { rise.into() }
@@ -117,7 +120,7 @@ fn certain(before: &Look, cookie: u64, now: u32) -> u64 {
 
 /// Returns what a socket dropped between the looks, if anything; all of it where it is new.
 fn dropped(before: &Look, socket: &Socket) -> Option<u64> {
-    let then = before.sockets.iter().find(|it| it.cookie == socket.cookie);
+    let then = before.socket(socket.cookie);
     let rise = socket.drops.wrapping_sub(then.map_or(0, |it| it.drops));
     (rise > 0).then_some(rise.into())
 }
@@ -154,7 +157,7 @@ fn verdict(
 }
 
 fn cause(before: &Look, after: &Look, socket: &Socket) -> Option<Cause> {
-    let then = before.sockets.iter().find(|it| it.cookie == socket.cookie)?;
+    let then = before.socket(socket.cookie)?;
     Cause::find(then.owner.as_ref()?, socket.owner.as_ref()?, after.at.since(before.at))
 }
 
@@ -172,12 +175,10 @@ fn evidence_for(before: &Look, after: &Look, stage: Stage, count: u64) -> Vec<Ev
 fn cures(after: &Look, socket: &Socket, stage: Stage, count: u64, cause: Option<Cause>) -> Vec<Cure> {
     let pid = socket.owner.as_ref().map(|owner| owner.pid);
     match (stage, cause) {
-        (Stage::ReceiverSocketBuffer, Some(Cause::TooSlow)) => vec![
-            by_hand(
-                "let the reader do less for each datagram: many with one call (recvmmsg), trains (UDP_GRO), several sockets (SO_REUSEPORT)",
-            ),
-            larger_buffer(after, socket, count),
-        ],
+        // A larger buffer would only be full later.
+        (Stage::ReceiverSocketBuffer, Some(Cause::TooSlow)) => vec![by_hand(
+            "let the reader do less for each datagram: many with one call (recvmmsg), trains (UDP_GRO), several sockets (SO_REUSEPORT)",
+        )],
         (Stage::ReceiverSocketBuffer, Some(Cause::Starved)) => {
             let fifo = pid.map(|pid| Cure {
                 what: "let the reader run before other programs".to_owned(),
@@ -206,7 +207,7 @@ fn cures(after: &Look, socket: &Socket, stage: Stage, count: u64, cause: Option<
 /// have `rmem_default`.
 fn larger_buffer(after: &Look, socket: &Socket, count: u64) -> Cure {
     let wanted = u64::from(socket.buffer_bytes) + count.saturating_mul(DATAGRAM_BYTES);
-    let wanted = wanted.checked_next_power_of_two().unwrap_or(wanted).min(1 << 30);
+    let wanted = wanted.checked_next_power_of_two().unwrap_or(wanted).min(MAX_BUFFER_BYTES);
     let asks_for_none = after.settings.rmem_default_bytes == Some(u64::from(socket.buffer_bytes));
     if asks_for_none {
         let what = "a larger receive buffer for programs that ask for none; start the reader again";
@@ -349,7 +350,7 @@ mod tests {
         assert_eq!(cause, Cause::Starved);
         assert_eq!(cures[0].undo.as_deref(), Some("chrt --all-tasks --other --pid 0 77"));
         let (cause, cures) = cures_of(990, 0);
-        assert_eq!((cause, cures[0].command.as_deref()), (Cause::TooSlow, None));
+        assert_eq!((cause, cures.len(), cures[0].command.as_deref()), (Cause::TooSlow, 1, None));
     }
 
     #[test]

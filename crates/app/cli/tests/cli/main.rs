@@ -9,6 +9,7 @@ mod bench;
 mod capacity;
 mod cost;
 mod demo;
+mod doctor;
 mod iperf3;
 mod multicast;
 mod pingpong;

@@ -1,0 +1,85 @@
+//! `tallycast doctor watch`: what it tells of a program that loses datagrams, this test.
+
+use std::net::UdpSocket;
+use std::process::Command;
+
+use rustix::process::Signal;
+
+use crate::program::{Running, run_as_nobody};
+
+/// Starts to watch a port, and has taken the first look.
+fn watch(port: u16) -> Running {
+    let mut watcher =
+        Running::start(&["doctor", "watch", "--json", "--interval", "100ms", "--port", &port.to_string()]);
+    watcher.lines_until(|line| line["event"] == "watching");
+    watcher
+}
+
+#[test]
+fn what_a_programs_socket_drops_is_told_with_evidence_cause_and_cure() {
+    for here in ["127.0.0.1:0", "[::1]:0"] {
+        let Ok(reader) = UdpSocket::bind(here) else {
+            println!("SKIPPED: this host has no {here}");
+            continue;
+        };
+        let address = reader.local_addr().unwrap();
+        let mut watcher = watch(address.port());
+        let writer = UdpSocket::bind(here).unwrap();
+        writer.connect(address).unwrap();
+        for _ in 0..3_000 {
+            writer.send(&[0; 1_000]).unwrap();
+        }
+        let drops = u64::from(sys::MemInfo::of(&reader).unwrap().drops);
+        assert!(drops > 0);
+        let mut told = 0;
+        let is_ours = |line: &serde_json::Value| line["port"] == address.port();
+        let lines = watcher.lines_until(|line| {
+            told += if is_ours(line) { line["count"].as_u64().unwrap() } else { 0 };
+            told >= drops
+        });
+        assert_eq!(told, drops);
+        let loss = lines.iter().find(|line| is_ours(line)).unwrap();
+        assert_eq!(
+            (&loss["event"], &loss["stage"]),
+            (&"loss".into(), &"receiver_socket_buffer".into()),
+            "{loss}"
+        );
+        let reader_of = format!("[{}]", std::process::id());
+        assert!(loss["reader"].as_str().unwrap().ends_with(&reader_of), "{loss}");
+        assert_eq!((&loss["place"], &loss["tier"]), (&address.to_string().into(), &"T1".into()), "{loss}");
+        assert_eq!(loss["evidence"][0]["counter"], "SK_MEMINFO_DROPS", "{loss}");
+        let version = if address.is_ipv6() { "Udp6RcvbufErrors" } else { "UdpRcvbufErrors" };
+        assert_eq!(loss["evidence"][1]["counter"], version, "{loss}");
+        assert!(loss["cure"][0].as_str().is_some_and(|cure| !cure.is_empty()), "{loss}");
+        watcher.signal(Signal::INT);
+        let ended = watcher.lines_until(|line| line["event"] == "ended").pop().unwrap();
+        let sums = ended["losses"].as_array().unwrap();
+        let of_socket = sums.iter().find(|sum| sum["place"].as_str().unwrap().contains(&address.to_string()));
+        assert_eq!(of_socket.unwrap()["count"], drops, "{ended}");
+        assert_eq!(watcher.wait().0.code(), Some(1), "something was lost");
+    }
+}
+
+#[test]
+fn where_nothing_is_lost_it_says_so() {
+    // Among the other tests something is always lost: a namespace of its own has none of them.
+    let program = env!("CARGO_BIN_EXE_tallycast");
+    let looks = ["doctor", "watch", "--looks", "2", "--interval", "1ms"];
+    let output = Command::new("unshare").args(["--net", program]).args(looks).output();
+    let Some(output) = output.ok().filter(|output| !output.stderr.starts_with(b"unshare: ")) else {
+        println!("SKIPPED: no network namespace can be made here");
+        return;
+    };
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.starts_with("nothing was lost in 0.0 s"), "{text}");
+    assert_eq!(output.status.code(), Some(0));
+}
+
+#[test]
+fn anybody_may_watch() {
+    let arguments = ["doctor", "watch", "--json", "--looks", "1", "--interval", "1ms"];
+    let Some(output) = run_as_nobody(&arguments) else { return };
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.lines().any(|line| line.contains("\"event\":\"ended\"")), "{text}");
+    assert_ne!(output.status.code(), Some(2));
+}

@@ -1,0 +1,11 @@
+//! The doctor: where datagrams die on a host, by the kernel's own evidence, and what helps.
+//!
+//! It gathers what `sys` can see, and lets `fate` judge. A [`Watcher`] looks at the host again and again and tells what was
+//! lost since; it needs no privilege, sees the sockets of every program, and changes nothing.
+
+mod json;
+mod watcher;
+
+pub use fate::{Cause, Cure, Evidence, Losses, Place, Verdict};
+pub use json::verdict_json;
+pub use watcher::{Seen, Wanted, Watcher};

@@ -1,0 +1,190 @@
+//! Looking at a host again and again, and telling what was lost in between.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::time::Duration;
+
+use fate::{Look, Losses, Owner, Place, Settings, Socket, Thread, Verdict};
+use sys::process::{self, Process};
+use sys::{clock, counters, host};
+
+/// Which sockets are watched: those that have one of the ports, or are one of the processes'; all of them if neither is named.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Wanted {
+    /// The ports they are bound to.
+    pub ports: BTreeSet<u16>,
+    /// The processes that have them open.
+    pub pids: BTreeSet<u32>,
+}
+
+/// Looks at this host.
+pub struct Watcher {
+    wanted: Wanted,
+    /// Whose sockets are, by their inodes; `None` for those that this user may not see.
+    owners: BTreeMap<u32, Option<Process>>,
+    before: Look,
+    unread: Vec<&'static str>,
+}
+
+/// What was lost between two looks.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Seen {
+    /// What was lost, of sockets only those that are watched.
+    pub losses: Losses,
+    /// How long ago the look before was.
+    pub time: Duration,
+}
+
+impl Watcher {
+    /// Takes the first look.
+    ///
+    /// # Errors
+    /// If the kernel does not list its sockets.
+    pub fn begin(wanted: Wanted) -> io::Result<Self> {
+        let mut owners = BTreeMap::new();
+        let (before, unread) = take_look(&wanted, &mut owners)?;
+        Ok(Self { wanted, owners, before, unread })
+    }
+
+    /// Returns which of the kernel's files cannot be read here: what they count is not seen.
+    #[must_use]
+    pub fn unread(&self) -> &[&'static str] {
+        &self.unread
+    }
+
+    /// Counts the sockets that are watched.
+    #[must_use]
+    pub fn sockets(&self) -> usize {
+        self.before.sockets.iter().filter(|socket| self.wanted.has(socket)).count()
+    }
+
+    /// Looks again.
+    ///
+    /// # Errors
+    /// If the kernel does not list its sockets any more.
+    pub fn look(&mut self) -> io::Result<Seen> {
+        let (after, unread) = take_look(&self.wanted, &mut self.owners)?;
+        let mut losses = fate::losses(&self.before, &after);
+        losses.verdicts.retain(|verdict| self.wanted.has_verdict(verdict));
+        let time = after.at.since(self.before.at);
+        (self.before, self.unread) = (after, unread);
+        Ok(Seen { losses, time })
+    }
+}
+
+impl Wanted {
+    fn is_everything(&self) -> bool {
+        self.ports.is_empty() && self.pids.is_empty()
+    }
+
+    fn has(&self, socket: &Socket) -> bool {
+        let pid = socket.owner.as_ref().map(|owner| owner.pid);
+        self.is_everything()
+            || self.ports.contains(&socket.local.port())
+            || pid.is_some_and(|pid| self.pids.contains(&pid))
+    }
+
+    /// What is counted for all sockets together may be theirs.
+    fn has_verdict(&self, verdict: &Verdict) -> bool {
+        let Place::Socket { local, owner, .. } = &verdict.place else { return true };
+        let pid = owner.as_ref().map(|(pid, _)| pid);
+        self.is_everything()
+            || self.ports.contains(&local.port())
+            || pid.is_some_and(|pid| self.pids.contains(pid))
+    }
+}
+
+/// Takes a look: sockets, then counts, then sockets again, so that what a socket dropped for certain between two looks is a part of
+/// what was counted between them.
+fn take_look(
+    wanted: &Wanted,
+    owners: &mut BTreeMap<u32, Option<Process>>,
+) -> io::Result<(Look, Vec<&'static str>)> {
+    let early = sys::udp_sockets()?;
+    let (counters, unread) = counters::read();
+    let sockets = sys::udp_sockets()?;
+    let at = clock::monotonic();
+    let inodes: BTreeSet<u32> = sockets.iter().map(|socket| socket.inode).collect();
+    owners.retain(|inode, _| inodes.contains(inode));
+    let new: BTreeSet<u32> = inodes.into_iter().filter(|inode| !owners.contains_key(inode)).collect();
+    if !new.is_empty() {
+        // To look through every process's files takes milliseconds: once for each socket.
+        let found = process::owners(&new);
+        owners.extend(new.iter().map(|inode| (*inode, found.get(inode).cloned())));
+    }
+    let mut sockets: Vec<Socket> = sockets.into_iter().map(|socket| with_owner(socket, owners)).collect();
+    sockets.sort_by_key(|socket| socket.cookie);
+    let mut threads: BTreeMap<u32, Vec<Thread>> = BTreeMap::new();
+    for socket in sockets.iter_mut().filter(|socket| wanted.has(socket)) {
+        if let Some(owner) = &mut socket.owner {
+            owner.threads = threads.entry(owner.pid).or_insert_with(|| threads_of(owner.pid)).clone();
+        }
+    }
+    let look = Look {
+        at,
+        counters,
+        sockets,
+        early_drops: early.iter().map(|socket| (socket.cookie, socket.drops)).collect(),
+        settings: Settings {
+            rmem_max_bytes: host::receive_buffer_limit().ok(),
+            rmem_default_bytes: host::receive_buffer_default().ok(),
+            netdev_max_backlog: host::backlog_limit().ok(),
+        },
+    };
+    Ok((look, unread))
+}
+
+fn with_owner(socket: sys::UdpSocket, owners: &BTreeMap<u32, Option<Process>>) -> Socket {
+    let owner = owners.get(&socket.inode).cloned().flatten();
+    Socket {
+        cookie: socket.cookie,
+        local: socket.local,
+        buffer_bytes: socket.buffer_bytes,
+        drops: socket.drops,
+        owner: owner.map(|Process { pid, name }| Owner { pid, name, threads: Vec::new() }),
+    }
+}
+
+/// Returns what the threads of a process did so far: nothing of one that has ended.
+fn threads_of(pid: u32) -> Vec<Thread> {
+    let threads = process::threads(pid).unwrap_or_default().into_iter();
+    let thread = |it: process::ThreadTimes| Thread {
+        tid: it.tid,
+        ran_ns: it.ran_ns,
+        waited_ns: it.waited_ns,
+        is_blocked: it.state == 'D',
+    };
+    threads.map(thread).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::UdpSocket;
+
+    #[test]
+    fn what_a_socket_of_this_process_drops_is_seen_and_of_others_only_what_is_wanted() {
+        let (reader, other) =
+            (UdpSocket::bind("127.0.0.1:0").unwrap(), UdpSocket::bind("127.0.0.1:0").unwrap());
+        let port = reader.local_addr().unwrap().port();
+        let mut watcher = Watcher::begin(Wanted { ports: [port].into(), pids: BTreeSet::new() }).unwrap();
+        assert_eq!((watcher.sockets(), watcher.unread()), (1, &[][..]));
+        let writer = UdpSocket::bind("127.0.0.1:0").unwrap();
+        for to in [&reader, &other] {
+            writer.connect(to.local_addr().unwrap()).unwrap();
+            for _ in 0..2_000 {
+                writer.send(&[0; 1_000]).unwrap();
+            }
+        }
+        let drops = sys::MemInfo::of(&reader).unwrap().drops;
+        assert!(drops > 0);
+        let seen = watcher.look().unwrap();
+        let of_sockets: Vec<_> =
+            seen.losses.verdicts.iter().filter(|it| matches!(it.place, Place::Socket { .. })).collect();
+        let count: u64 = of_sockets.iter().map(|it| it.count).sum();
+        assert_eq!(count, u64::from(drops), "{of_sockets:?}");
+        let Place::Socket { local, owner, .. } = &of_sockets[0].place else { unreachable!("just chosen") };
+        assert_eq!(*local, reader.local_addr().unwrap());
+        assert_eq!(owner.as_ref().map(|(pid, _)| *pid), Some(std::process::id()));
+    }
+}
