@@ -54,7 +54,10 @@ impl ShortWay {
     /// woken for it.
     pub(super) fn send(&mut self, samples: &Samples<'_>, bell: &AgentBell) -> usize {
         let announce_to = self.announce_to;
-        let act = |lane: &mut Lane, now| lane.turn_with(now, announce_to, samples);
+        let act = |lane: &mut Lane, now| {
+            let (taken, turn) = lane.turn_with(now, announce_to, samples);
+            (taken > 0).then_some((taken, turn))
+        };
         let Some((taken, turn)) = self.have_turn(samples.bytes.len(), bell, act) else { return 0 };
         if taken == samples.bytes.len() {
             self.leave(&turn, bell);
@@ -69,20 +72,20 @@ impl ShortWay {
             // Others wait before them.
             (0, _) if lane.is_long_work(MAX_BYTES) => None,
             (0, _) => Some(lane.turn_of_publisher(now, announce_to)),
-            (taken, turn) => (taken == samples.bytes.len()).then_some(turn),
+            (taken, turn) => Some(if taken == samples.bytes.len() { turn } else { Turn::Busy }),
         };
-        match self.have_turn(samples.bytes.len(), bell, act).flatten() {
+        match self.have_turn(samples.bytes.len(), bell, act) {
             Some(turn) => self.leave(&turn, bell),
             None => bell.ring(),
         }
     }
 
-    /// Does something with the lane, if so many bytes are its publisher's to send.
+    /// Lets `act` have a turn with the lane, if so many bytes are its publisher's to send; `None` if it had none.
     fn have_turn<T>(
         &mut self,
         size_bytes: usize,
         bell: &AgentBell,
-        act: impl FnOnce(&mut Lane, Instant) -> T,
+        act: impl FnOnce(&mut Lane, Instant) -> Option<T>,
     ) -> Option<T> {
         bell.sleeps_until()?;
         let is_long = size_bytes > MAX_BYTES;
@@ -91,14 +94,14 @@ impl ShortWay {
         if is_for_agent {
             return None;
         }
-        self.lane
-            .upgrade()?
-            .with(|lane| {
-                // Once the lane is held: the agent may have had a turn before.
-                self.taken = clock::monotonic();
-                act(lane, self.taken)
-            })
-            .ok()
+        let had = self.lane.upgrade()?.with(|lane| {
+            // Once the lane is held: the agent may have had a turn before.
+            let now = clock::monotonic();
+            act(lane, now).map(|had| (had, now))
+        });
+        let (had, now) = had.ok()??;
+        self.taken = now;
+        Some(had)
     }
 
     /// Wakes the agent unless it may sleep on: nothing is left to do before it wakes by itself.

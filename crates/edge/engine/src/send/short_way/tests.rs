@@ -177,6 +177,17 @@ fn a_publisher_that_writes_again_at_once_leaves_it_to_the_agent() {
     assert!(scene.is_left_to_the_agent());
 }
 
+#[test]
+fn few_samples_behind_a_hole_that_waits_in_the_ring_leave_with_it() {
+    let mut scene = Scene::new(|_| ());
+    // Its bell rings while the agent is awake, which has not come to it yet.
+    scene.outlet.skip(3).unwrap();
+    scene.sleeps(Duration::ZERO);
+    scene.write(8);
+    assert_eq!(scene.arrived_indices(), [3]);
+    assert!(!scene.was_woken());
+}
+
 /// Makes a publisher that waits for room, and sends as fast as the socket takes it.
 fn waits(config: &mut OutletConfig) {
     config.socket_full = SocketFull::Wait;
