@@ -1,4 +1,4 @@
-//! A verdict as an object: `docs/formats/verdict.md`.
+//! A verdict as an object: `docs/doctor.md`.
 
 use fate::{Evidence, Place, Verdict};
 use serde_json::{Value, json};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 /// What may be seen without privilege: counters and other processes' sockets, not single datagrams.
 const TIER: &str = "T1";
 
-/// Returns a verdict as an object; `not_observed` is what its look could not put down to any.
+/// Returns a verdict as an object; `not_observed` is what its look could not put down to any socket.
 #[must_use]
 pub fn verdict_json(verdict: &Verdict, not_observed: u64) -> Value {
     let (mut port, mut reader, mut place) = (Value::Null, Value::Null, json!("namespace"));

@@ -2,9 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
+use std::net::SocketAddr;
 use std::time::Duration;
 
-use fate::{Look, Losses, Owner, Place, Settings, Socket, Thread, Verdict};
+use fate::{Look, Losses, Owner, Place, Settings, Socket, Thread, Verdict, Watch};
 use sys::process::{self, Process};
 use sys::{clock, counters, host};
 
@@ -22,7 +23,7 @@ pub struct Watcher {
     wanted: Wanted,
     /// Whose sockets are, by their inodes; `None` for those that this user may not see.
     owners: BTreeMap<u32, Option<Process>>,
-    before: Look,
+    watch: Watch,
     unread: Vec<&'static str>,
 }
 
@@ -42,8 +43,8 @@ impl Watcher {
     /// If the kernel does not list its sockets.
     pub fn begin(wanted: Wanted) -> io::Result<Self> {
         let mut owners = BTreeMap::new();
-        let (before, unread) = take_look(&wanted, &mut owners)?;
-        Ok(Self { wanted, owners, before, unread })
+        let (first, unread) = take_look(&wanted, &mut owners)?;
+        Ok(Self { wanted, owners, watch: Watch::begin(first), unread })
     }
 
     /// Returns which of the kernel's files cannot be read here: what they count is not seen.
@@ -55,7 +56,7 @@ impl Watcher {
     /// Counts the sockets that are watched.
     #[must_use]
     pub fn sockets(&self) -> usize {
-        self.before.sockets.iter().filter(|socket| self.wanted.has(socket)).count()
+        self.watch.last().sockets.iter().filter(|socket| self.wanted.has_socket(socket)).count()
     }
 
     /// Looks again.
@@ -64,33 +65,34 @@ impl Watcher {
     /// If the kernel does not list its sockets any more.
     pub fn look(&mut self) -> io::Result<Seen> {
         let (after, unread) = take_look(&self.wanted, &mut self.owners)?;
-        let mut losses = fate::losses(&self.before, &after);
+        let time = after.at.since(self.watch.last().at);
+        let mut losses = self.watch.look(after);
         losses.verdicts.retain(|verdict| self.wanted.has_verdict(verdict));
-        let time = after.at.since(self.before.at);
-        (self.before, self.unread) = (after, unread);
+        self.unread = unread;
         Ok(Seen { losses, time })
+    }
+
+    /// Returns what sockets dropped, watched or not, and is not told yet: the kernel had not counted why.
+    #[must_use]
+    pub fn pending(&self) -> u64 {
+        self.watch.pending()
     }
 }
 
 impl Wanted {
-    fn is_everything(&self) -> bool {
-        self.ports.is_empty() && self.pids.is_empty()
+    fn has(&self, local: SocketAddr, pid: Option<u32>) -> bool {
+        let is_everything = self.ports.is_empty() && self.pids.is_empty();
+        is_everything || self.ports.contains(&local.port()) || pid.is_some_and(|pid| self.pids.contains(&pid))
     }
 
-    fn has(&self, socket: &Socket) -> bool {
-        let pid = socket.owner.as_ref().map(|owner| owner.pid);
-        self.is_everything()
-            || self.ports.contains(&socket.local.port())
-            || pid.is_some_and(|pid| self.pids.contains(&pid))
+    fn has_socket(&self, socket: &Socket) -> bool {
+        self.has(socket.local, socket.owner.as_ref().map(|owner| owner.pid))
     }
 
     /// What is counted for all sockets together may be theirs.
     fn has_verdict(&self, verdict: &Verdict) -> bool {
         let Place::Socket { local, owner, .. } = &verdict.place else { return true };
-        let pid = owner.as_ref().map(|(pid, _)| pid);
-        self.is_everything()
-            || self.ports.contains(&local.port())
-            || pid.is_some_and(|pid| self.pids.contains(pid))
+        self.has(*local, owner.as_ref().map(|(pid, _)| *pid))
     }
 }
 
@@ -115,7 +117,7 @@ fn take_look(
     let mut sockets: Vec<Socket> = sockets.into_iter().map(|socket| with_owner(socket, owners)).collect();
     sockets.sort_by_key(|socket| socket.cookie);
     let mut threads: BTreeMap<u32, Vec<Thread>> = BTreeMap::new();
-    for socket in sockets.iter_mut().filter(|socket| wanted.has(socket)) {
+    for socket in sockets.iter_mut().filter(|socket| wanted.has_socket(socket)) {
         if let Some(owner) = &mut socket.owner {
             owner.threads = threads.entry(owner.pid).or_insert_with(|| threads_of(owner.pid)).clone();
         }

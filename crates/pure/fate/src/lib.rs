@@ -1,7 +1,7 @@
 //! What became of datagrams that did not arrive: the reasoning from what a host shows to a verdict with cure and undo.
 //!
-//! Nothing here looks at anything: whoever does hands two [`Look`]s over, and [`losses`] says what was lost between them,
-//! where, and why. A verdict never says more than was seen: what a counter cannot tell apart is said to be so.
+//! Nothing here looks at anything: whoever does hands one [`Look`] after the other to a [`Watch`], which says what was lost between
+//! them, where, and why. A verdict never says more than was seen: what a counter cannot tell apart is said to be so.
 
 mod cause;
 mod look;
@@ -11,5 +11,5 @@ mod verdict;
 
 pub use cause::Cause;
 pub use look::{Look, Owner, Settings, Socket, Thread};
-pub use losses::{Losses, losses};
+pub use losses::{Losses, Watch};
 pub use verdict::{Cure, Evidence, Place, Unit, Verdict};

@@ -1,4 +1,6 @@
-//! What was lost between two looks at a host.
+//! What was lost between one look at a host and the next.
+
+use std::collections::BTreeMap;
 
 use ledger::Stage;
 
@@ -12,38 +14,72 @@ use crate::verdict::{Cure, Evidence, Place, Unit, Verdict};
 pub struct Losses {
     /// One for each stage and place.
     pub verdicts: Vec<Verdict>,
-    /// What sockets dropped or the kernel counted for them that has no verdict: sockets that were closed meanwhile, and what came
-    /// between one reading and the next.
+    /// What the kernel counted for sockets that are not there any more, at least.
     pub not_observed: u64,
 }
 
-/// What a datagram of 1,472 bytes takes of a receive buffer: the page half that the kernel puts it into, and its own structures.
+/// A series of looks at a host: every drop of a socket is told once, when it is known why.
 ///
-/// Source: measured: four of them fill an effective buffer of 8,192 bytes.
+/// The kernel counts for the whole namespace why sockets dropped, and for each socket how much. Where there is one reason, or one
+/// socket, that is exact; otherwise shares are estimated, and marked.
+#[derive(Clone, Debug)]
+pub struct Watch {
+    before: Look,
+    /// Up to which count the drops of sockets have been told, by their cookies.
+    told: BTreeMap<u64, u32>,
+}
+
+/// What a datagram of 1,472 bytes takes of a receive buffer, the kernel's structures included.
+///
+/// Source: measured: a fourth is the last that an effective buffer of 8,192 bytes takes.
 const DATAGRAM_BYTES: u64 = 2_304;
 
 /// A larger receive buffer than this is not recommended: whoever needs it is too slow.
 const MAX_BUFFER_BYTES: u64 = 1 << 26;
 
-/// Says what was lost between two looks.
-///
-/// The kernel counts for the whole namespace why sockets dropped, and for each socket how much. Where there is one reason, or one
-/// socket, that is exact; otherwise shares are estimated, and marked.
-#[must_use]
-pub fn losses(before: &Look, after: &Look) -> Losses {
-    let reasons = Reasons::between(before, after);
-    let mut not_observed = reasons.surplus(before, after);
-    let mut verdicts = Vec::new();
-    for socket in &after.sockets {
-        let Some(dropped) = dropped(before, socket) else { continue };
-        let shares = reasons.shares(dropped);
-        not_observed += dropped - shares.iter().map(|(_, count)| count).sum::<u64>();
-        verdicts.extend(
-            shares.into_iter().map(|(stage, count)| verdict(before, after, socket, stage, count, &reasons)),
-        );
+impl Watch {
+    /// Begins with a first look: what was lost before is not told.
+    #[must_use]
+    pub fn begin(first: Look) -> Self {
+        let told = first.sockets.iter().map(|socket| (socket.cookie, socket.drops)).collect();
+        Self { before: first, told }
     }
-    verdicts.extend(of_counters(before, after));
-    Losses { verdicts, not_observed }
+
+    /// Returns the last look.
+    #[must_use]
+    pub const fn last(&self) -> &Look {
+        &self.before
+    }
+
+    /// Returns what sockets dropped and is not told yet, because the kernel had not counted why when it was asked.
+    #[must_use]
+    pub fn pending(&self) -> u64 {
+        self.before.sockets.iter().map(|socket| self.untold(socket)).sum()
+    }
+
+    /// Says what was lost since the last look.
+    pub fn look(&mut self, after: Look) -> Losses {
+        let before = std::mem::replace(&mut self.before, after);
+        let after = &self.before;
+        let reasons = Reasons::between(&before, after);
+        let mut verdicts = Vec::new();
+        // Who dropped in between the readings of one look only is told of with the next, which counts why.
+        if reasons.sum() > 0 {
+            for socket in &after.sockets {
+                let of = |(stage, count)| verdict(&before, after, socket, stage, count, &reasons);
+                verdicts.extend(reasons.shares(self.untold(socket)).into_iter().map(of));
+                self.told.insert(socket.cookie, socket.drops);
+            }
+        }
+        self.told.retain(|cookie, _| after.socket(*cookie).is_some());
+        verdicts.extend(of_counters(&before, after));
+        Losses { verdicts, not_observed: reasons.surplus(&before, after) }
+    }
+
+    /// Returns what a socket dropped and was not told of; all of it where it is new.
+    fn untold(&self, socket: &Socket) -> u64 {
+        socket.drops.wrapping_sub(self.told.get(&socket.cookie).copied().unwrap_or(0)).into()
+    }
 }
 
 /// Why sockets of the namespace dropped, all together.
@@ -99,10 +135,12 @@ impl Reasons {
         shares
     }
 
-    /// Returns what was counted for sockets that are not there any more.
+    /// Returns what was counted beyond all that the sockets that are there can have dropped meanwhile: it was for others.
     fn surplus(&self, before: &Look, after: &Look) -> u64 {
-        let dropped: u64 = after.sockets.iter().filter_map(|socket| dropped(before, socket)).sum();
-        self.sum().saturating_sub(dropped)
+        let then = |cookie| before.early_drops.get(&cookie).copied().unwrap_or(0);
+        let at_most =
+            after.sockets.iter().map(|socket| u64::from(socket.drops.wrapping_sub(then(socket.cookie))));
+        self.sum().saturating_sub(at_most.sum())
     }
 
     const fn is_one(&self) -> bool {
@@ -116,13 +154,6 @@ fn certain(before: &Look, cookie: u64, now: u32) -> u64 {
     // One that was listed early in one look and late in the other may have gone back by that much.
     let rise = now.wrapping_sub(then.map_or(0, |socket| socket.drops));
     if rise > u32::MAX / 2 { 0 } else { rise.into() }
-}
-
-/// Returns what a socket dropped between the looks, if anything; all of it where it is new.
-fn dropped(before: &Look, socket: &Socket) -> Option<u64> {
-    let then = before.socket(socket.cookie);
-    let rise = socket.drops.wrapping_sub(then.map_or(0, |it| it.drops));
-    (rise > 0).then_some(rise.into())
 }
 
 fn verdict(
@@ -227,6 +258,7 @@ mod tests {
     use super::*;
     use crate::look::tests::look;
     use crate::look::{Owner, Settings, Thread};
+    use units::Random;
 
     fn socket(cookie: u64, drops: u32) -> Socket {
         let local = "127.0.0.1:7400".parse().unwrap();
@@ -238,6 +270,10 @@ mod tests {
         look.early_drops = sockets.iter().map(|(cookie, early, _)| (*cookie, *early)).collect();
         look.sockets = sockets.iter().map(|(cookie, _, late)| socket(*cookie, *late)).collect();
         look
+    }
+
+    fn losses(before: &Look, after: &Look) -> Losses {
+        Watch::begin(before.clone()).look(after.clone())
     }
 
     fn told(losses: &Losses) -> Vec<(u64, Stage, u64, bool)> {
@@ -277,13 +313,49 @@ mod tests {
     }
 
     #[test]
-    fn what_a_socket_drops_between_the_readings_of_one_look_is_not_taken_for_want_of_memory() {
+    fn what_a_socket_drops_between_the_readings_of_one_look_is_told_with_the_next() {
+        let counters = |count| [("UdpRcvbufErrors", count), ("UdpInErrors", count)];
         // Before the first reading of the counts, and after the second.
-        let before = with(look(0, &[("UdpRcvbufErrors", 7), ("UdpInErrors", 7)]), &[(1, 0, 7)]);
-        let losses_after =
-            losses(&before, &with(look(1, &[("UdpRcvbufErrors", 7), ("UdpInErrors", 7)]), &[(1, 7, 20)]));
-        assert_eq!(told(&losses_after), []);
-        assert_eq!(losses_after.not_observed, 13, "the next look counts them");
+        let mut watch = Watch::begin(with(look(0, &counters(7)), &[(1, 0, 7)]));
+        let losses = watch.look(with(look(1, &counters(7)), &[(1, 7, 20)]));
+        assert_eq!((told(&losses), losses.not_observed, watch.pending()), (vec![], 0, 13));
+        let losses = watch.look(with(look(2, &counters(20)), &[(1, 20, 20)]));
+        let expected = vec![(1, Stage::ReceiverSocketBuffer, 13, false)];
+        assert_eq!((told(&losses), losses.not_observed, watch.pending()), (expected, 0, 0));
+    }
+
+    #[test]
+    fn every_drop_is_told_once_whenever_it_comes_between_the_readings() {
+        for seed in 0..200 {
+            let mut random = Random::new(seed);
+            // Of two sockets; the namespace's counts are their sum.
+            let (mut drops, mut told_of, mut watch) = ([0_u32; 2], [0_u64; 2], None::<Watch>);
+            for seconds in 0..20 {
+                let mut drop_some = || {
+                    for count in &mut drops {
+                        *count += if random.chance(0.4) { random.below(50) as u32 } else { 0 };
+                    }
+                    drops
+                };
+                let (early, counted, late) = (drop_some(), drop_some(), drop_some());
+                let sum = u64::from(counted[0] + counted[1]);
+                let counters = [("UdpRcvbufErrors", sum), ("UdpInErrors", sum)];
+                let after = with(look(seconds, &counters), &[(1, early[0], late[0]), (2, early[1], late[1])]);
+                let Some(watch) = &mut watch else {
+                    told_of = late.map(u64::from);
+                    watch = Some(Watch::begin(after));
+                    continue;
+                };
+                let losses = watch.look(after);
+                for (cookie, stage, count, is_apportioned) in told(&losses) {
+                    assert_eq!((stage, is_apportioned), (Stage::ReceiverSocketBuffer, false), "seed {seed}");
+                    told_of[cookie as usize - 1] += count;
+                }
+                assert_eq!(losses.not_observed, 0, "seed {seed}");
+                let all: u64 = late.iter().map(|count| u64::from(*count)).sum();
+                assert_eq!(told_of[0] + told_of[1] + watch.pending(), all, "seed {seed}");
+            }
+        }
     }
 
     #[test]

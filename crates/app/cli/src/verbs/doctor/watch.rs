@@ -21,8 +21,8 @@ Examples:
   tallycast doctor watch --pid 4711 --interval 200ms
   tallycast doctor watch --looks 60 --json      one object a loss, for a minute
 
-It needs no privilege and changes nothing. It sees counters, not single datagrams: what was lost outside of this host, and
-whose sockets other users' are, it cannot see. Processes of other users are named only to root.
+It needs no privilege and changes nothing. It sees counters, not single datagrams, and nothing of what was lost outside of
+this host. Processes of other users are named only to root.
 Exit codes: 0 nothing was lost, 1 something was, 2 could not look.";
 
 #[derive(Args, Debug)]
@@ -61,6 +61,7 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
         stop.wait(interval);
         let seen = watcher.look().context("the kernel does not list its UDP sockets any more")?;
         told.time += seen.time;
+        told.not_observed += seen.losses.not_observed;
         for verdict in &seen.losses.verdicts {
             told.tell(verdict, seen.losses.not_observed)?;
         }
@@ -68,8 +69,9 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
             break;
         }
     }
+    told.not_observed += watcher.pending();
     told.sum_up()?;
-    Ok(if told.sums.is_empty() { Outcome::Fine } else { Outcome::Found })
+    Ok(if told.is_nothing() { Outcome::Fine } else { Outcome::Found })
 }
 
 /// Says that losses from now on are told.
@@ -88,6 +90,8 @@ struct Told {
     json: bool,
     time: Duration,
     sums: BTreeMap<(&'static str, Place), u64>,
+    /// What no verdict tells of.
+    not_observed: u64,
     /// Why and what helps is said once for each stage, place and reason.
     explained: BTreeSet<(&'static str, Place, String)>,
 }
@@ -113,23 +117,36 @@ impl Told {
         output.flush()
     }
 
+    fn is_nothing(&self) -> bool {
+        self.sums.is_empty() && self.not_observed == 0
+    }
+
     fn sum_up(&self) -> std::io::Result<()> {
+        let seconds = self.time.as_secs_f64();
         if self.json {
             let losses = self.sums.iter().map(|((stage, place), count)| {
                 json!({ "stage": stage, "place": place_text(place), "count": count })
             });
             let losses: Vec<_> = losses.collect();
+            let not_observed = self.not_observed;
             return print_line(
-                &json!({ "event": "ended", "seconds": self.time.as_secs_f64(), "losses": losses }),
+                &json!({ "event": "ended", "seconds": seconds, "losses": losses, "not_observed": not_observed }),
             );
         }
-        let (mut output, seconds) = (std::io::stdout().lock(), self.time.as_secs_f64());
-        if self.sums.is_empty() {
+        let mut output = std::io::stdout().lock();
+        if self.is_nothing() {
             return writeln!(output, "nothing was lost in {seconds:.1} s");
         }
         writeln!(output, "lost in {seconds:.1} s:")?;
         for ((stage, place), count) in &self.sums {
             writeln!(output, "{count:>12}  {stage:<24} {}", place_text(place))?;
+        }
+        if self.not_observed > 0 {
+            writeln!(
+                output,
+                "{:>12}  not observed: sockets that are closed, or drops of the last moment",
+                self.not_observed
+            )?;
         }
         Ok(())
     }
