@@ -24,6 +24,7 @@ pub(crate) enum Need {
     Clippy,
     Miri,
     CxxCompiler,
+    Clang,
     NetworkTools,
     Valgrind,
     Iperf3,
@@ -49,6 +50,7 @@ impl Need {
             | Self::Clippy
             | Self::Miri
             | Self::CxxCompiler
+            | Self::Clang
             | Self::NetworkTools
             | Self::Valgrind
             | Self::Iperf3
@@ -107,6 +109,13 @@ const TOOLS: &[Tool] = &[
         why: "builds the fuzzers' engine",
         probe: &["c++", "--version"],
         remedy: Remedy::DebianPackage("g++"),
+    },
+    Tool {
+        need: Need::Clang,
+        name: "clang",
+        why: "compiles what looks at drops in the kernel",
+        probe: &["sh", "-c", "clang --version || clang-14 --version"],
+        remedy: Remedy::DebianPackage("clang"),
     },
     Tool {
         need: Need::NetworkTools,

@@ -239,6 +239,16 @@ pub(crate) const SUITES: &[Suite] = &[
         ..TESTS
     },
     Suite {
+        name: "hook",
+        // The suite `unit` has these tests too; this one sees to it that there is a compiler.
+        about: "the hook in the kernel: drops named one by one, and the object that is shipped",
+        lane: Lane::Full,
+        exists_with: "crates/edge/bpf/src/hook.bpf.c",
+        needs: &[Need::Clang],
+        steps: &[Step::Cargo(&["test", "--package", "bpf", "--no-fail-fast", "--", "--show-output"])],
+        ..TESTS
+    },
+    Suite {
         name: "iperf3",
         // The suite `unit` has these tests too, where iperf3 happens to be there; this one sees to it that it is.
         about: "the bench and iperf3 as each other's client and server",

@@ -4,12 +4,16 @@
 //! them, where, and why. A verdict never says more than was seen: what a counter cannot tell apart is said to be so.
 
 mod cause;
+mod drops;
 mod look;
 mod losses;
+mod profile;
 mod rules;
 mod verdict;
 
 pub use cause::Cause;
+pub use drops::{DropEvent, Fragment, Numbers};
 pub use look::{Look, Owner, Settings, Socket, Thread};
 pub use losses::{Losses, Watch};
+pub use profile::{Field, Named, NoProfile, Profile};
 pub use verdict::{Cure, Evidence, Place, Unit, Verdict};

@@ -1,0 +1,332 @@
+//! The hook in the kernel: loaded, drained, and what it could not see.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::sync::Arc;
+
+use aya::maps::perf::{PerfEvent, PerfEventArray, PerfEventArrayBuffer};
+use aya::maps::{MapData, PerCpuArray, RingBuf};
+use aya::programs::BtfTracePoint;
+use aya::{Btf, Ebpf, EbpfLoader};
+use fate::{DropEvent, Fragment, Numbers, Profile};
+use units::Instant;
+
+use crate::btf::Types;
+use crate::error::HookError;
+use crate::layout::{RUN_BYTES, Run, read_copy, read_run};
+use crate::runs::OpenRuns;
+use crate::symbols::Symbols;
+
+/// What the hook looks for.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Options {
+    /// Only datagrams to these ports; none means every port.
+    pub ports: Vec<u16>,
+    /// How stream and number are found; the first that fits does.
+    pub profiles: Vec<Profile>,
+    /// Drops alike are joined in the kernel; otherwise each is an event.
+    pub joins: bool,
+    /// Does as a kernel before Linux 5.17 does, which does not tell why.
+    pub pretends_no_reason: bool,
+    /// Does as a kernel before Linux 6.11 does, which does not tell at which socket.
+    pub pretends_no_socket: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            ports: Vec::new(),
+            profiles: vec![Profile::TALLYCAST],
+            joins: true,
+            pretends_no_reason: false,
+            pretends_no_socket: false,
+        }
+    }
+}
+
+/// What the hook could not see or say, in datagrams, since it was loaded.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Unseen {
+    /// There was no room to report them.
+    pub unreported: u64,
+    /// There was no room for the packets that hold them; a train counts with all of it.
+    pub not_copied: u64,
+    /// Calls that the kernel left out, because one was going on already.
+    pub missed_calls: u64,
+}
+
+/// The hook; dropping it takes it out of the kernel.
+pub struct Hook {
+    kernel: Ebpf,
+    runs: RingBuf<MapData>,
+    copies: Vec<PerfEventArrayBuffer<MapData>>,
+    open: PerCpuArray<MapData, [u8; RUN_BYTES]>,
+    counts: PerCpuArray<MapData, u64>,
+    told: OpenRuns,
+    profiles: Vec<Profile>,
+    names: Names,
+}
+
+/// What numbers of the kernel are called.
+struct Names {
+    reasons: BTreeMap<u32, Arc<str>>,
+    symbols: Symbols,
+    /// What stands for a reason that was not told.
+    unspecified: Arc<str>,
+    has_reason: bool,
+}
+
+const PROGRAM: &str = "on_drop";
+const TRACEPOINT: &str = "kfree_skb";
+
+/// As in `hook.bpf.c`.
+const MAX_PORTS: usize = 8;
+const MAX_PROFILES: usize = 4;
+const PROFILE_BYTES: usize = 20;
+
+/// Pages of each processor's buffer of copies: thirty trains of 64 KiB.
+const COPY_PAGES: usize = 512;
+
+/// Indices of the hook's counts, as in `hook.bpf.c`.
+#[derive(Clone, Copy)]
+enum Count {
+    Calls = 0,
+    Unreported = 4,
+    NotCopied = 6,
+}
+
+static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/hook.bpf.o"));
+
+impl Hook {
+    /// Loads the hook into the kernel and lets it look.
+    ///
+    /// # Errors
+    /// [`HookError`]: mostly that this process may not, or that this kernel is too old.
+    pub fn load(options: &Options) -> Result<Self, HookError> {
+        let bytes = std::fs::read("/sys/kernel/btf/vmlinux").map_err(HookError::NoTypes)?;
+        let types = Types::parse(&bytes).ok_or(HookError::TypesNotUnderstood)?;
+        let values = types.tracepoint_values(TRACEPOINT).ok_or(HookError::NoTracepoint)?;
+        // The packet and the place first, then the reason, then the socket.
+        let has_reason = values >= 3 && !options.pretends_no_reason;
+        let has_socket = values >= 4 && !options.pretends_no_socket;
+        let mut kernel = load(options, has_reason, has_socket)?;
+        let maps = take_maps(&mut kernel).map_err(|error| refused(&*error))?;
+        let (runs, copies, open, counts) = maps;
+        let names = Names::read(&types, has_reason);
+        let (told, profiles) = (OpenRuns::default(), options.profiles.clone());
+        Ok(Self { kernel, runs, copies, open, counts, told, profiles, names })
+    }
+
+    /// Returns what was freed unread since it was asked last.
+    ///
+    /// # Errors
+    /// If the kernel does not hand over the runs that are still open.
+    pub fn drain(&mut self, events: &mut Vec<DropEvent>) -> io::Result<()> {
+        while let Some(bytes) = self.runs.next() {
+            let Some(run) = read_run(&bytes) else { continue };
+            // What never was an open run has no serial.
+            let rest = if run.serial == 0 { Some(run) } else { self.told.close(run) };
+            events.extend(rest.map(|run| self.names.event(&run)));
+        }
+        for copies in &mut self.copies {
+            copies.for_each(|event| {
+                // What was lost here was refused to the hook, which counts it.
+                let PerfEvent::Sample { head, tail } = event else { return };
+                let runs = read_copy(&[head, tail].concat(), &self.profiles);
+                events.extend(runs.iter().map(|run| self.names.event(run)));
+            });
+        }
+        let open = self.open.get(&0, 0).map_err(io::Error::other)?;
+        for run in open.iter().filter_map(|bytes| read_run(bytes)) {
+            events.extend(self.told.look(run).map(|run| self.names.event(&run)));
+        }
+        Ok(())
+    }
+
+    /// Returns what it could not see or say.
+    ///
+    /// # Errors
+    /// If the kernel does not hand over its counts.
+    pub fn unseen(&self) -> io::Result<Unseen> {
+        Ok(Unseen {
+            unreported: self.count(Count::Unreported)?,
+            not_copied: self.count(Count::NotCopied)?,
+            missed_calls: self.missed_calls()?,
+        })
+    }
+
+    /// Counts how often the kernel called it: once for each packet freed unread, of any protocol.
+    ///
+    /// # Errors
+    /// If the kernel does not hand over its counts.
+    pub fn calls(&self) -> io::Result<u64> {
+        self.count(Count::Calls)
+    }
+
+    /// Tells whether places in the kernel have names: without `CAP_SYSLOG` they have none.
+    #[must_use]
+    pub fn has_locations(&self) -> bool {
+        !self.names.symbols.is_empty()
+    }
+
+    fn count(&self, which: Count) -> io::Result<u64> {
+        let values = self.counts.get(&(which as u32), 0).map_err(io::Error::other)?;
+        Ok(values.iter().sum())
+    }
+
+    fn missed_calls(&self) -> io::Result<u64> {
+        let program = self.kernel.program(PROGRAM).ok_or(io::ErrorKind::NotFound)?;
+        let number = program.fd().map_err(io::Error::other)?.as_fd().as_raw_fd();
+        let text = std::fs::read_to_string(format!("/proc/self/fdinfo/{number}"))?;
+        let value = text.lines().find_map(|line| line.strip_prefix("recursion_misses:"));
+        Ok(value.and_then(|value| value.trim().parse().ok()).unwrap_or(0))
+    }
+}
+
+impl AsFd for Hook {
+    /// Readable when runs are over; open ones are there without it.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.runs.as_fd()
+    }
+}
+
+impl core::fmt::Debug for Hook {
+    fn fmt(&self, formatter: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        formatter.debug_struct("Hook").field("profiles", &self.profiles).finish_non_exhaustive()
+    }
+}
+
+fn load(options: &Options, has_reason: bool, has_socket: bool) -> Result<Ebpf, HookError> {
+    let ports = padded::<_, MAX_PORTS>(&options.ports, "ports")?;
+    let profiles: Vec<_> = options.profiles.iter().map(raw_profile).collect();
+    let profiles = padded::<_, MAX_PROFILES>(&profiles, "profiles")?;
+    let switch = |is_on: bool| u32::from(is_on);
+    let (has_reason, has_socket, joins) = (switch(has_reason), switch(has_socket), switch(options.joins));
+    let (port_count, profile_count) = (options.ports.len() as u32, options.profiles.len() as u32);
+    let btf = Btf::from_sys_fs().map_err(|_| HookError::TypesNotUnderstood)?;
+    let mut kernel = EbpfLoader::new()
+        .btf(Some(&btf))
+        .override_global("HAS_REASON", &has_reason, true)
+        .override_global("HAS_SOCKET", &has_socket, true)
+        .override_global("JOINS", &joins, true)
+        .override_global("PORTS", &port_count, true)
+        .override_global("PORT", &ports, true)
+        .override_global("PROFILES", &profile_count, true)
+        .override_global("PROFILE", &profiles, true)
+        .load(OBJECT)
+        .map_err(|error| refused(&error))?;
+    let program = kernel.program_mut(PROGRAM).ok_or(HookError::NoTracepoint)?;
+    let program: &mut BtfTracePoint =
+        program.try_into().map_err(|error: aya::programs::ProgramError| refused(&error))?;
+    program.load(TRACEPOINT, &btf).map_err(|error| refused(&error))?;
+    program.attach().map_err(|error| refused(&error))?;
+    Ok(kernel)
+}
+
+fn padded<T: Copy + Default, const ROOM: usize>(
+    values: &[T],
+    what: &'static str,
+) -> Result<[T; ROOM], HookError> {
+    let mut all = [T::default(); ROOM];
+    all.get_mut(..values.len()).ok_or(HookError::TooMany { what, room: ROOM })?.copy_from_slice(values);
+    Ok(all)
+}
+
+/// Lays a profile out as `struct profile` of `hook.bpf.c`.
+fn raw_profile(profile: &Profile) -> [u8; PROFILE_BYTES] {
+    let at = |field: Option<fate::Field>| field.map_or(0, |field| field.at).to_le_bytes();
+    let bytes = |field: Option<fate::Field>| [field.map_or(0, |field| field.bytes)];
+    let (stream, life, number) = (profile.stream, profile.life, Some(profile.number));
+    let parts: [&[u8]; 10] = [
+        &profile.magic.to_le_bytes(),
+        &profile.magic_mask.to_le_bytes(),
+        &at(stream),
+        &at(life),
+        &at(number),
+        &bytes(stream),
+        &bytes(life),
+        &bytes(number),
+        &[u8::from(profile.is_big_endian)],
+        &profile.payload_bytes().to_le_bytes(),
+    ];
+    let mut raw = [0; PROFILE_BYTES];
+    raw.copy_from_slice(&parts.concat());
+    raw
+}
+
+type Maps = (
+    RingBuf<MapData>,
+    Vec<PerfEventArrayBuffer<MapData>>,
+    PerCpuArray<MapData, [u8; RUN_BYTES]>,
+    PerCpuArray<MapData, u64>,
+);
+
+fn take_maps(kernel: &mut Ebpf) -> Result<Maps, Box<dyn core::error::Error>> {
+    let mut take = |name: &str| kernel.take_map(name).ok_or_else(|| format!("it has no map {name}"));
+    let mut arrays = PerfEventArray::try_from(take("COPIES")?)?;
+    let processors = aya::util::online_cpus().map_err(|(what, error)| format!("{what}: {error}"))?;
+    let open = |processor| arrays.open(processor, Some(COPY_PAGES));
+    let copies = processors.into_iter().map(open).collect::<Result<_, _>>()?;
+    Ok((
+        RingBuf::try_from(take("RUNS")?)?,
+        copies,
+        PerCpuArray::try_from(take("OPEN")?)?,
+        PerCpuArray::try_from(take("COUNTS")?)?,
+    ))
+}
+
+/// Finds out of an error's sources whether the kernel forbids it, or does not take it.
+fn refused(error: &(dyn core::error::Error + 'static)) -> HookError {
+    let mut source = Some(error);
+    let mut said = String::new();
+    while let Some(error) = source {
+        let of_system = error.downcast_ref::<io::Error>();
+        if of_system.is_some_and(|error| error.kind() == io::ErrorKind::PermissionDenied) {
+            return HookError::NotPermitted;
+        }
+        said = format!("{said}{}{error}", if said.is_empty() { "" } else { ": " });
+        source = error.source();
+    }
+    HookError::Refused(said)
+}
+
+impl Names {
+    fn read(types: &Types<'_>, has_reason: bool) -> Self {
+        const PREFIX: &str = "SKB_DROP_REASON_";
+        let reasons = types.enumeration("skb_drop_reason").into_iter();
+        let reasons = reasons
+            .map(|(number, name)| (number, Arc::from(name.strip_prefix(PREFIX).unwrap_or(name))))
+            .collect();
+        // Who may not read it may not see places either.
+        let symbols = Symbols::parse(&std::fs::read_to_string("/proc/kallsyms").unwrap_or_default());
+        Self { reasons, symbols, unspecified: Arc::from("NOT_SPECIFIED"), has_reason }
+    }
+
+    fn reason(&self, number: u32) -> Arc<str> {
+        if !self.has_reason {
+            return Arc::clone(&self.unspecified);
+        }
+        self.reasons.get(&number).map_or_else(|| format!("REASON_{number}").into(), Arc::clone)
+    }
+
+    fn event(&self, run: &Run) -> DropEvent {
+        let known = |number: u32| (number != 0).then_some(number);
+        let fragment = Fragment { id: run.ip_id, is_first: !run.is_later_fragment() };
+        let numbers = Numbers { stream: run.stream, life: run.life, first: run.first, last: run.last };
+        DropEvent {
+            at: Instant::from_nanos(run.begin_ns),
+            reason: self.reason(run.reason),
+            location: self.symbols.name(run.location),
+            socket: (run.cookie != 0).then_some(run.cookie),
+            namespace: known(run.namespace),
+            device: known(run.device),
+            is_incoming: run.is_incoming(),
+            source: run.source,
+            destination: run.destination,
+            fragment: run.is_fragment().then_some(fragment),
+            numbers: run.is_numbered().then_some(numbers),
+            count: run.count(),
+        }
+    }
+}

@@ -1,0 +1,214 @@
+//! Where a protocol's datagrams have their stream and their number.
+
+use core::fmt;
+use core::str::FromStr;
+
+/// Where a protocol's payloads have stream and number, so that a datagram that was lost can be named.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Profile {
+    /// What the first four bytes are, little-endian, as far as [`magic_mask`](Self::magic_mask) says.
+    pub magic: u32,
+    /// Which bits of the first four bytes tell a datagram of this protocol; none takes every datagram for one.
+    pub magic_mask: u32,
+    /// The stream; `None` where a socket carries only one.
+    pub stream: Option<Field>,
+    /// The life of the stream: numbers begin anew with each; `None` where nothing tells them apart.
+    pub life: Option<Field>,
+    /// The datagram's number.
+    pub number: Field,
+    /// The most significant byte comes first.
+    pub is_big_endian: bool,
+}
+
+/// A number in a payload.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Field {
+    /// Where it begins.
+    pub at: u16,
+    /// How many bytes it has: 1 to 8.
+    pub bytes: u8,
+}
+
+/// What a payload says of itself.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Named {
+    /// The stream, 0 where its protocol has none.
+    pub stream: u64,
+    /// Its life, 0 where its protocol has none.
+    pub life: u64,
+    /// The datagram's number.
+    pub number: u64,
+}
+
+impl Profile {
+    /// Our own data, tallies and descriptors. Source: `docs/protocol/stream.md`, "The common header".
+    pub const TALLYCAST: Self = Self {
+        // Magic, version 1, and a kind of 1, 2 or 3: those have numbers.
+        magic: 0x0001_4354,
+        magic_mask: 0xfcff_ffff,
+        stream: Some(Field::new(16, 8)),
+        life: Some(Field::new(32, 8)),
+        number: Field::new(40, 8),
+        is_big_endian: false,
+    };
+
+    /// RTP: the version in the first byte, a sequence number of 16 bits, the source (SSRC). Source: RFC 3550, section 5.1.
+    pub const RTP: Self = Self {
+        magic: 0x80,
+        magic_mask: 0xc0,
+        stream: Some(Field::new(8, 4)),
+        life: None,
+        number: Field::new(2, 2),
+        is_big_endian: true,
+    };
+
+    /// Returns how long a payload must be to have all of it.
+    #[must_use]
+    pub fn payload_bytes(&self) -> u16 {
+        let fields = [self.stream, self.life, Some(self.number)];
+        let end = |field: Field| field.at.saturating_add(field.bytes.into());
+        fields.into_iter().flatten().map(end).fold(4, u16::max)
+    }
+
+    /// Reads stream and number from a payload of this protocol; `None` for one of another.
+    #[must_use]
+    pub fn read(&self, payload: &[u8]) -> Option<Named> {
+        let magic = u32::from_le_bytes(*payload.first_chunk()?);
+        if magic & self.magic_mask != self.magic {
+            return None;
+        }
+        let optional = |field: Option<Field>| field.map_or(Some(0), |field| self.number(payload, field));
+        Some(Named {
+            stream: optional(self.stream)?,
+            life: optional(self.life)?,
+            number: self.number(payload, self.number)?,
+        })
+    }
+
+    fn number(&self, payload: &[u8], field: Field) -> Option<u64> {
+        let start = usize::from(field.at);
+        let bytes = payload.get(start..start + usize::from(field.bytes))?;
+        let push = |number: u64, byte: &u8| number << 8 | u64::from(*byte);
+        Some(if self.is_big_endian { bytes.iter().fold(0, push) } else { bytes.iter().rev().fold(0, push) })
+    }
+}
+
+impl Field {
+    const fn new(at: u16, bytes: u8) -> Self {
+        Self { at, bytes }
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        let (at, bytes) = text.split_once(':')?;
+        let field = Self { at: at.parse().ok()?, bytes: bytes.parse().ok()? };
+        ((1..=8).contains(&field.bytes) && field.at <= Self::MAX_AT).then_some(field)
+    }
+
+    /// No protocol hides its number deeper, and it must lie in the linear part of a packet.
+    const MAX_AT: u16 = 1_024;
+}
+
+/// Says what a profile is written as.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error(
+    "`{0}` is no profile: write `tallycast`, `rtp`, or where the number stands, as offset and size in bytes: \
+     `number=0:4`, `number=4:8,stream=0:4,order=big`"
+)]
+pub struct NoProfile(pub String);
+
+impl FromStr for Profile {
+    type Err = NoProfile;
+
+    fn from_str(text: &str) -> Result<Self, NoProfile> {
+        match text {
+            "tallycast" => return Ok(Self::TALLYCAST),
+            "rtp" => return Ok(Self::RTP),
+            _ => {}
+        }
+        parse(text).ok_or_else(|| NoProfile(text.to_owned()))
+    }
+}
+
+fn parse(text: &str) -> Option<Profile> {
+    let (mut stream, mut life, mut number, mut is_big_endian) = (None, None, None, false);
+    for part in text.split(',') {
+        let (name, value) = part.split_once('=')?;
+        match (name, value) {
+            ("number", _) => number = Some(Field::parse(value)?),
+            ("stream", _) => stream = Some(Field::parse(value)?),
+            ("life", _) => life = Some(Field::parse(value)?),
+            ("order", "big") => is_big_endian = true,
+            ("order", "little") => is_big_endian = false,
+            _ => return None,
+        }
+    }
+    Some(Profile { magic: 0, magic_mask: 0, stream, life, number: number?, is_big_endian })
+}
+
+impl fmt::Display for Profile {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if *self == Self::TALLYCAST {
+            return formatter.write_str("tallycast");
+        }
+        if *self == Self::RTP {
+            return formatter.write_str("rtp");
+        }
+        write!(formatter, "number={}:{}", self.number.at, self.number.bytes)?;
+        for (name, field) in [("stream", self.stream), ("life", self.life)] {
+            if let Some(field) = field {
+                write!(formatter, ",{name}={}:{}", field.at, field.bytes)?;
+            }
+        }
+        formatter.write_str(if self.is_big_endian { ",order=big" } else { "" })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_rtp_packet_names_its_source_and_number() {
+        let packet = [0x80, 0x60, 0x12, 0x34, 0, 0, 0, 0, 0xde, 0xad, 0xbe, 0xef, 1];
+        assert_eq!(Profile::RTP.read(&packet), Some(Named { stream: 0xdead_beef, life: 0, number: 0x1234 }));
+        assert_eq!(Profile::RTP.read(&packet[..11]), None, "cut");
+        assert_eq!(Profile::RTP.read(&[0x40; 12]), None, "version 1");
+        assert_eq!(Profile::RTP.payload_bytes(), 12);
+    }
+
+    #[test]
+    fn a_profile_of_ones_own_reads_either_order() {
+        let payload = [1, 2, 3, 4, 5, 6, 7, 8];
+        let named = |text: &str| text.parse::<Profile>().unwrap().read(&payload).unwrap();
+        assert_eq!(named("number=0:4"), Named { stream: 0, life: 0, number: 0x0403_0201 });
+        assert_eq!(
+            named("number=4:4,stream=0:2,order=big"),
+            Named { stream: 0x0102, life: 0, number: 0x0506_0708 }
+        );
+        assert_eq!(named("number=0:8,life=1:1").life, 2);
+    }
+
+    #[test]
+    fn what_is_no_profile_is_said() {
+        for text in [
+            "",
+            "number",
+            "number=0",
+            "number=0:9",
+            "number=0:0",
+            "number=1025:1",
+            "stream=0:4",
+            "x=0:1",
+            "order=up",
+        ] {
+            assert_eq!(text.parse::<Profile>(), Err(NoProfile(text.to_owned())));
+        }
+    }
+
+    #[test]
+    fn a_profile_is_written_as_it_is_read() {
+        for text in ["tallycast", "rtp", "number=0:4", "number=4:8,stream=0:4,life=2:1,order=big"] {
+            assert_eq!(text.parse::<Profile>().unwrap().to_string(), text);
+        }
+    }
+}
