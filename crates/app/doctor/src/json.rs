@@ -1,10 +1,11 @@
 //! A verdict as an object: `docs/doctor.md`.
 
-use fate::{Evidence, Place, Verdict};
+use fate::{Datagrams, Evidence, Place, Unplaced, Verdict};
 use serde_json::{Value, json};
 
-/// What may be seen without privilege: counters and other processes' sockets, not single datagrams.
-const TIER: &str = "T1";
+/// What was seen: counters and other processes' sockets, or single datagrams, too.
+const BY_COUNTERS: &str = "T1";
+const BY_EVENTS: &str = "T3";
 
 /// Returns a verdict as an object; `not_observed` is what its look could not put down to any socket.
 #[must_use]
@@ -20,7 +21,6 @@ pub fn verdict_json(verdict: &Verdict, not_observed: u64) -> Value {
         Place::Namespace => {}
         Place::Host => place = json!("host"),
     }
-    let evidence = |it: &Evidence| json!({ "counter": it.counter, "rise": it.rise });
     let cures = verdict.cures.iter();
     json!({
         "port": port,
@@ -30,11 +30,57 @@ pub fn verdict_json(verdict: &Verdict, not_observed: u64) -> Value {
         "count": verdict.count,
         "unit": verdict.unit.in_words(),
         "apportioned": verdict.is_apportioned,
-        "not_observed": not_observed,
-        "evidence": verdict.evidence.iter().map(evidence).collect::<Vec<_>>(),
+        "not_observed": not_observed + verdict.not_observed.unwrap_or(0),
+        "evidence": evidence_json(&verdict.evidence),
+        "datagrams": verdict.datagrams.iter().map(datagrams_json).collect::<Vec<_>>(),
         "why": verdict.why,
         "cure": cures.clone().map(|cure| cure.command.as_ref().unwrap_or(&cure.what)).collect::<Vec<_>>(),
         "undo": cures.filter_map(|cure| cure.undo.as_ref()).collect::<Vec<_>>(),
-        "tier": TIER,
+        "tier": if verdict.not_observed.is_some() { BY_EVENTS } else { BY_COUNTERS },
+    })
+}
+
+/// Returns what belongs to no stage that is known as an object, like a verdict.
+#[must_use]
+pub fn unplaced_json(unplaced: &Unplaced) -> Value {
+    json!({
+        "port": null,
+        "reader": null,
+        "place": "namespace",
+        "stage": UNEXPLAINED,
+        "count": unplaced.count,
+        "unit": "datagrams",
+        "apportioned": false,
+        "not_observed": 0,
+        "evidence": evidence_json(&unplaced.evidence),
+        "datagrams": unplaced.datagrams.iter().map(datagrams_json).collect::<Vec<_>>(),
+        "why": UNKNOWN_REASON,
+        "cure": [],
+        "undo": [],
+        "tier": BY_EVENTS,
+    })
+}
+
+/// As in the account.
+pub const UNEXPLAINED: &str = "unexplained";
+/// Why of what the kernel freed at a place that no table has.
+pub const UNKNOWN_REASON: &str =
+    "the kernel freed them for a reason that is not known here; please report its name";
+
+fn evidence_json(evidence: &[Evidence]) -> Vec<Value> {
+    evidence.iter().map(|it| json!({ "counter": it.counter, "rise": it.rise })).collect()
+}
+
+/// Streams and lives are 64 bits, more than a number in JSON keeps: they are written in hexadecimal.
+fn datagrams_json(datagrams: &Datagrams) -> Value {
+    let hex = |number: u64| format!("{number:016x}");
+    let numbers: Vec<_> = datagrams.numbers.iter().map(|range| json!([range.start, range.end - 1])).collect();
+    json!({
+        "from": datagrams.source.to_string(),
+        "to": datagrams.destination.to_string(),
+        "stream": datagrams.stream.map(|(stream, _)| hex(stream)),
+        "life": datagrams.stream.map(|(_, life)| hex(life)),
+        "numbers": numbers,
+        "count": datagrams.count,
     })
 }

@@ -3,9 +3,12 @@
 //! It gathers what `sys` can see, and lets `fate` judge. A [`Watcher`] looks at the host again and again and tells what was
 //! lost since; it needs no privilege, sees the sockets of every program, and changes nothing.
 
+mod drops;
 mod json;
 mod watcher;
 
-pub use fate::{Cause, Cure, Evidence, Losses, Place, Verdict};
-pub use json::verdict_json;
+pub use bpf::{HookError, Unseen};
+pub use drops::Drops;
+pub use fate::{Cause, Cure, Datagrams, Evidence, Losses, Place, Profile, Unplaced, Verdict};
+pub use json::{UNEXPLAINED, UNKNOWN_REASON, unplaced_json, verdict_json};
 pub use watcher::{Seen, Wanted, Watcher};

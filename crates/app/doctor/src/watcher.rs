@@ -5,9 +5,11 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use fate::{Look, Losses, Owner, Place, Settings, Socket, Thread, Verdict, Watch};
+use fate::{DropEvent, Look, Losses, Observed, Owner, Place, Settings, Socket, Thread, Verdict, Watch};
 use sys::process::{self, Process};
-use sys::{clock, counters, host};
+use sys::{Interface, clock, counters, host};
+
+use crate::drops::Drops;
 
 /// Which sockets are watched: those that have one of the ports, or are one of the processes'; all of them if neither is named.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -25,6 +27,7 @@ pub struct Watcher {
     owners: BTreeMap<u32, Option<Process>>,
     watch: Watch,
     unread: Vec<&'static str>,
+    drops: Option<Drops>,
 }
 
 /// What was lost between two looks.
@@ -37,14 +40,17 @@ pub struct Seen {
 }
 
 impl Watcher {
-    /// Takes the first look.
+    /// Takes the first look. With `drops` datagrams are named, too.
     ///
     /// # Errors
     /// If the kernel does not list its sockets.
-    pub fn begin(wanted: Wanted) -> io::Result<Self> {
+    pub fn begin(wanted: Wanted, drops: Option<Drops>) -> io::Result<Self> {
         let mut owners = BTreeMap::new();
         let (first, unread) = take_look(&wanted, &mut owners)?;
-        Ok(Self { wanted, owners, watch: Watch::begin(first), unread })
+        let mut watcher = Self { wanted, owners, watch: Watch::begin(first), unread, drops };
+        // What was freed before the first look is counted in it.
+        watcher.observe()?;
+        Ok(watcher)
     }
 
     /// Returns which of the kernel's files cannot be read here: what they count is not seen.
@@ -66,23 +72,55 @@ impl Watcher {
     pub fn look(&mut self) -> io::Result<Seen> {
         let (after, unread) = take_look(&self.wanted, &mut self.owners)?;
         let time = after.at.since(self.watch.last().at);
-        let mut losses = self.watch.look(after);
+        // After the counters: what they counted has its event now.
+        let observed = self.observe()?;
+        let mut losses = self.watch.look(after, observed);
         losses.verdicts.retain(|verdict| self.wanted.has_verdict(verdict));
         self.unread = unread;
         Ok(Seen { losses, time })
     }
 
-    /// Returns what sockets dropped, watched or not, and is not told yet: the kernel had not counted why.
-    #[must_use]
-    pub fn pending(&self) -> u64 {
-        self.watch.pending()
+    /// Ends: returns what was seen and is not told yet.
+    pub fn finish(&mut self) -> Losses {
+        self.watch.finish()
+    }
+
+    /// Returns what the hook in the kernel could not see or say so far; `None` without one.
+    ///
+    /// # Errors
+    /// If the kernel does not hand over its counts.
+    pub fn unseen(&self) -> io::Result<Option<bpf::Unseen>> {
+        self.drops.as_ref().map(Drops::unseen).transpose()
+    }
+
+    fn observe(&mut self) -> io::Result<Option<Observed>> {
+        let Some(drops) = &mut self.drops else { return Ok(None) };
+        let (wanted, sockets) = (&self.wanted, &self.watch.last().sockets);
+        let ours: Vec<&Socket> = sockets.iter().filter(|socket| wanted.has_socket(socket)).collect();
+        let is_ours = |event: &DropEvent| {
+            let to = event.destination.port();
+            let is_there =
+                |socket: &&Socket| event.socket == Some(socket.cookie) || socket.local.port() == to;
+            // The later fragments of a datagram have no port.
+            wanted.is_everything() || to == 0 || wanted.ports.contains(&to) || ours.iter().any(is_there)
+        };
+        let mut events = drops.drain()?;
+        events.retain(is_ours);
+        Ok(Some(Observed { events, is_of_ports: !wanted.is_everything() }))
     }
 }
 
 impl Wanted {
+    /// Tells whether nothing in particular is watched.
+    #[must_use]
+    pub fn is_everything(&self) -> bool {
+        self.ports.is_empty() && self.pids.is_empty()
+    }
+
     fn has(&self, local: SocketAddr, pid: Option<u32>) -> bool {
-        let is_everything = self.ports.is_empty() && self.pids.is_empty();
-        is_everything || self.ports.contains(&local.port()) || pid.is_some_and(|pid| self.pids.contains(&pid))
+        self.is_everything()
+            || self.ports.contains(&local.port())
+            || pid.is_some_and(|pid| self.pids.contains(&pid))
     }
 
     fn has_socket(&self, socket: &Socket) -> bool {
@@ -122,11 +160,13 @@ fn take_look(
             owner.threads = threads.entry(owner.pid).or_insert_with(|| threads_of(owner.pid)).clone();
         }
     }
+    let devices = Interface::all().unwrap_or_default().into_iter();
     let look = Look {
         at,
         counters,
         sockets,
         early_drops: early.iter().map(|socket| (socket.cookie, socket.drops)).collect(),
+        devices: devices.map(|device| (device.index, device.name)).collect(),
         settings: Settings {
             rmem_max_bytes: host::receive_buffer_limit().ok(),
             rmem_default_bytes: host::receive_buffer_default().ok(),
@@ -169,7 +209,8 @@ mod tests {
         let (reader, other) =
             (UdpSocket::bind("127.0.0.1:0").unwrap(), UdpSocket::bind("127.0.0.1:0").unwrap());
         let port = reader.local_addr().unwrap().port();
-        let mut watcher = Watcher::begin(Wanted { ports: [port].into(), pids: BTreeSet::new() }).unwrap();
+        let mut watcher =
+            Watcher::begin(Wanted { ports: [port].into(), pids: BTreeSet::new() }, None).unwrap();
         assert_eq!((watcher.sockets(), watcher.unread()), (1, &[][..]));
         let writer = UdpSocket::bind("127.0.0.1:0").unwrap();
         for to in [&reader, &other] {

@@ -124,3 +124,70 @@ pub fn read_copy(bytes: &[u8], profiles: &[Profile]) -> Vec<Run> {
     let rest = (unnamed > 0).then(|| Run { first: 0, last: unnamed as u64 - 1, ..run });
     runs.into_iter().chain(rest).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// A copied train of `segments` RTP packets of `segment_bytes`, numbered from 7, behind 42 bytes of headers.
+    fn train(segments: u16, segment_bytes: u16) -> Vec<u8> {
+        let mut bytes = vec![0; RUN_BYTES];
+        bytes[124..126].copy_from_slice(&segment_bytes.to_le_bytes());
+        bytes[126..128].copy_from_slice(&segments.to_le_bytes());
+        bytes[132..136].copy_from_slice(&42_u32.to_le_bytes());
+        bytes.extend([0; 42]);
+        for number in 7..7 + segments {
+            let mut packet = vec![0; usize::from(segment_bytes)];
+            packet[0] = 0x80;
+            packet[2..4].copy_from_slice(&number.to_be_bytes());
+            bytes.extend(packet);
+        }
+        bytes
+    }
+
+    fn numbers(bytes: &[u8]) -> Vec<(bool, u64, u64)> {
+        let runs = read_copy(bytes, &[Profile::RTP]);
+        runs.iter().map(|run| (run.is_numbered(), run.first, run.last)).collect()
+    }
+
+    #[test]
+    fn every_datagram_of_a_train_has_its_number() {
+        assert_eq!(numbers(&train(3, 100)), [(true, 7, 7), (true, 8, 8), (true, 9, 9)]);
+    }
+
+    #[test]
+    fn what_is_cut_off_a_copy_is_counted_without_a_number() {
+        let bytes = train(4, 100);
+        assert_eq!(
+            numbers(&bytes[..bytes.len() - 150]),
+            [(true, 7, 7), (true, 8, 8), (true, 9, 9), (false, 0, 0)]
+        );
+        assert_eq!(numbers(&bytes[..RUN_BYTES]), [(false, 0, 3)]);
+        assert_eq!(numbers(&bytes[..RUN_BYTES - 1]), []);
+    }
+
+    #[test]
+    fn addresses_of_ipv4_are_seen_as_such() {
+        let mut bytes = [0; RUN_BYTES];
+        bytes[50..56].copy_from_slice(&[0xff, 0xff, 10, 0, 0, 1]);
+        bytes[84..86].copy_from_slice(&4_000_u16.to_le_bytes());
+        bytes[56] = 0xfd;
+        let run = read_run(&bytes).unwrap();
+        assert_eq!(
+            (run.source, run.destination),
+            ("10.0.0.1:4000".parse().unwrap(), "[fd00::]:0".parse().unwrap())
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_taken(bytes in prop::collection::vec(any::<u8>(), 0..600)) {
+            let runs = read_copy(&bytes, &[Profile::TALLYCAST, Profile::RTP]);
+            prop_assert!(runs.len() <= usize::from(u16::MAX) + 1);
+            for run in runs {
+                prop_assert!(run.count() >= 1);
+            }
+        }
+    }
+}

@@ -5,15 +5,19 @@
 
 mod cause;
 mod drops;
+mod fragments;
 mod look;
 mod losses;
+mod naming;
 mod profile;
+mod reasons;
 mod rules;
 mod verdict;
 
 pub use cause::Cause;
 pub use drops::{DropEvent, Fragment, Numbers};
 pub use look::{Look, Owner, Settings, Socket, Thread};
-pub use losses::{Losses, Watch};
+pub use losses::{Losses, Observed, Watch};
+pub use naming::{Datagrams, Unplaced};
 pub use profile::{Field, Named, NoProfile, Profile};
 pub use verdict::{Cure, Evidence, Place, Unit, Verdict};

@@ -5,6 +5,8 @@ use std::net::SocketAddr;
 
 use units::Instant;
 
+use crate::verdict::Place;
+
 /// A look at a host.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Look {
@@ -17,6 +19,8 @@ pub struct Look {
     /// The drops of sockets, by their cookies, as they were before the counts were read: what a socket dropped between two looks
     /// for certain is a part of what was counted between them.
     pub early_drops: BTreeMap<u64, u32>,
+    /// The names of network devices, by their numbers.
+    pub devices: BTreeMap<u32, String>,
     /// The settings that cures change.
     pub settings: Settings,
 }
@@ -71,6 +75,13 @@ pub struct Settings {
     pub netdev_max_backlog: Option<u64>,
 }
 
+impl Socket {
+    pub(crate) fn place(&self) -> Place {
+        let owner = self.owner.as_ref().map(|owner| (owner.pid, owner.name.clone()));
+        Place::Socket { cookie: self.cookie, local: self.local, owner }
+    }
+}
+
 impl Look {
     pub(crate) fn socket(&self, cookie: u64) -> Option<&Socket> {
         let index = self.sockets.binary_search_by_key(&cookie, |socket| socket.cookie).ok()?;
@@ -118,7 +129,8 @@ pub(crate) mod tests {
         let counters = counters.iter().map(|(name, count)| ((*name).to_owned(), *count)).collect();
         let at = Instant::ORIGIN + Duration::from_secs(seconds);
         let (sockets, early_drops, settings) = (Vec::new(), BTreeMap::new(), Settings::default());
-        Look { at, counters, sockets, early_drops, settings }
+        let devices = BTreeMap::from([(2, "eth0".to_owned())]);
+        Look { at, counters, sockets, early_drops, devices, settings }
     }
 
     #[test]

@@ -5,9 +5,11 @@ use std::collections::BTreeMap;
 use ledger::Stage;
 
 use crate::Cause;
+use crate::drops::DropEvent;
 use crate::look::{Look, Socket};
+use crate::naming::{Naming, Unplaced};
 use crate::rules::{by_hand, by_sysctl, evidence, of_counters};
-use crate::verdict::{Cure, Evidence, Place, Unit, Verdict};
+use crate::verdict::{Cure, Evidence, Unit, Verdict};
 
 /// What was lost between two looks, as far as counters tell.
 #[derive(Clone, PartialEq, Debug)]
@@ -16,6 +18,17 @@ pub struct Losses {
     pub verdicts: Vec<Verdict>,
     /// What the kernel counted for sockets that are not there any more, at least.
     pub not_observed: u64,
+    /// What events name and no stage is known for.
+    pub unplaced: Vec<Unplaced>,
+}
+
+/// Drop events of one namespace, read after the counters of a look.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Observed {
+    /// What was freed unread.
+    pub events: Vec<DropEvent>,
+    /// Only some ports are looked at: the counters of the namespace are of others too.
+    pub is_of_ports: bool,
 }
 
 /// A series of looks at a host: every drop of a socket is told once, when it is known why.
@@ -27,6 +40,7 @@ pub struct Watch {
     before: Look,
     /// Up to which count the drops of sockets have been told, by their cookies.
     told: BTreeMap<u64, u32>,
+    naming: Naming,
 }
 
 /// What a datagram of 1,472 bytes takes of a receive buffer, the kernel's structures included.
@@ -42,7 +56,7 @@ impl Watch {
     #[must_use]
     pub fn begin(first: Look) -> Self {
         let told = first.sockets.iter().map(|socket| (socket.cookie, socket.drops)).collect();
-        Self { before: first, told }
+        Self { before: first, told, naming: Naming::default() }
     }
 
     /// Returns the last look.
@@ -57,23 +71,40 @@ impl Watch {
         self.before.sockets.iter().map(|socket| self.untold(socket)).sum()
     }
 
-    /// Says what was lost since the last look.
-    pub fn look(&mut self, after: Look) -> Losses {
+    /// Says what was lost since the last look: by counters, and by events where there are any.
+    pub fn look(&mut self, after: Look, observed: Option<Observed>) -> Losses {
         let before = std::mem::replace(&mut self.before, after);
+        let mut verdicts = self.of_sockets(&before);
         let after = &self.before;
-        let reasons = Reasons::between(&before, after);
+        verdicts.extend(of_counters(&before, after));
+        let not_observed = Reasons::between(&before, after).surplus(&before, after);
+        let unplaced = observed.map(|Observed { events, is_of_ports }| {
+            self.naming.take(after, events);
+            self.naming.settle(&mut verdicts, is_of_ports)
+        });
+        Losses { verdicts, not_observed, unplaced: unplaced.unwrap_or_default() }
+    }
+
+    /// Ends the series: says what events named and no counter has told of yet.
+    pub fn finish(&mut self) -> Losses {
+        let (verdicts, unplaced) = self.naming.finish(&self.before);
+        Losses { verdicts, not_observed: self.pending(), unplaced }
+    }
+
+    /// Who dropped in between the readings of one look only is told of with the next, which counts why.
+    fn of_sockets(&mut self, before: &Look) -> Vec<Verdict> {
+        let after = &self.before;
+        let reasons = Reasons::between(before, after);
         let mut verdicts = Vec::new();
-        // Who dropped in between the readings of one look only is told of with the next, which counts why.
         if reasons.sum() > 0 {
             for socket in &after.sockets {
-                let of = |(stage, count)| verdict(&before, after, socket, stage, count, &reasons);
+                let of = |(stage, count)| verdict(before, after, socket, stage, count, &reasons);
                 verdicts.extend(reasons.shares(self.untold(socket)).into_iter().map(of));
                 self.told.insert(socket.cookie, socket.drops);
             }
         }
         self.told.retain(|cookie, _| after.socket(*cookie).is_some());
-        verdicts.extend(of_counters(&before, after));
-        Losses { verdicts, not_observed: reasons.surplus(&before, after) }
+        verdicts
     }
 
     /// Returns what a socket dropped and was not told of; all of it where it is new.
@@ -165,7 +196,6 @@ fn verdict(
     reasons: &Reasons,
 ) -> Verdict {
     let cause = (stage == Stage::ReceiverSocketBuffer).then(|| cause(before, after, socket)).flatten();
-    let owner = socket.owner.as_ref().map(|owner| (owner.pid, owner.name.clone()));
     let why = match stage {
         Stage::ReceiverSocketBuffer => {
             let buffer = format!("the receive buffer of {} bytes was full", socket.buffer_bytes);
@@ -176,7 +206,7 @@ fn verdict(
     };
     Verdict {
         stage,
-        place: Place::Socket { cookie: socket.cookie, local: socket.local, owner },
+        place: socket.place(),
         count,
         unit: Unit::DatagramsOrTrains,
         is_apportioned: !reasons.is_one(),
@@ -184,6 +214,8 @@ fn verdict(
         cause,
         why,
         cures: cures(after, socket, stage, count, cause),
+        datagrams: Vec::new(),
+        not_observed: None,
     }
 }
 
@@ -256,6 +288,7 @@ fn larger_buffer(after: &Look, socket: &Socket, count: u64) -> Cure {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Place;
     use crate::look::tests::look;
     use crate::look::{Owner, Settings, Thread};
     use units::Random;
@@ -273,7 +306,7 @@ mod tests {
     }
 
     fn losses(before: &Look, after: &Look) -> Losses {
-        Watch::begin(before.clone()).look(after.clone())
+        Watch::begin(before.clone()).look(after.clone(), None)
     }
 
     fn told(losses: &Losses) -> Vec<(u64, Stage, u64, bool)> {
@@ -317,9 +350,9 @@ mod tests {
         let counters = |count| [("UdpRcvbufErrors", count), ("UdpInErrors", count)];
         // Before the first reading of the counts, and after the second.
         let mut watch = Watch::begin(with(look(0, &counters(7)), &[(1, 0, 7)]));
-        let losses = watch.look(with(look(1, &counters(7)), &[(1, 7, 20)]));
+        let losses = watch.look(with(look(1, &counters(7)), &[(1, 7, 20)]), None);
         assert_eq!((told(&losses), losses.not_observed, watch.pending()), (vec![], 0, 13));
-        let losses = watch.look(with(look(2, &counters(20)), &[(1, 20, 20)]));
+        let losses = watch.look(with(look(2, &counters(20)), &[(1, 20, 20)]), None);
         let expected = vec![(1, Stage::ReceiverSocketBuffer, 13, false)];
         assert_eq!((told(&losses), losses.not_observed, watch.pending()), (expected, 0, 0));
     }
@@ -346,7 +379,7 @@ mod tests {
                     watch = Some(Watch::begin(after));
                     continue;
                 };
-                let losses = watch.look(after);
+                let losses = watch.look(after, None);
                 for (cookie, stage, count, is_apportioned) in told(&losses) {
                     assert_eq!((stage, is_apportioned), (Stage::ReceiverSocketBuffer, false), "seed {seed}");
                     told_of[cookie as usize - 1] += count;

@@ -174,6 +174,8 @@ impl Rule {
             cause: None,
             why: self.why.to_owned(),
             cures: (self.cures)(&after.settings),
+            datagrams: Vec::new(),
+            not_observed: None,
         })
     }
 }
@@ -200,6 +202,8 @@ fn of_queue_disciplines(before: &Look, after: &Look) -> Option<Verdict> {
             by_hand("send at a lower rate: pace the sender below what the device carries"),
             by_hand("see which queue it is (`tc -s qdisc`), and make its limit larger"),
         ],
+        datagrams: Vec::new(),
+        not_observed: None,
     })
 }
 

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use ledger::Stage;
 
-use crate::Cause;
+use crate::{Cause, Datagrams};
 
 /// What was lost at one stage, as far as it was seen.
 #[derive(Clone, PartialEq, Debug)]
@@ -27,6 +27,10 @@ pub struct Verdict {
     pub why: String,
     /// What helps, the likeliest first.
     pub cures: Vec<Cure>,
+    /// Which they were, as far as drop events name them.
+    pub datagrams: Vec<Datagrams>,
+    /// How many of them no event names; `None` without events.
+    pub not_observed: Option<u64>,
 }
 
 /// A place on a host.

@@ -1,5 +1,6 @@
 //! `tallycast doctor watch`: what it tells of a program that loses datagrams, this test.
 
+use std::collections::BTreeSet;
 use std::net::UdpSocket;
 use std::process::Command;
 
@@ -7,12 +8,16 @@ use rustix::process::Signal;
 
 use crate::program::{Running, run_as_nobody};
 
-/// Starts to watch a port, and has taken the first look.
-fn watch(port: u16) -> Running {
-    let mut watcher =
-        Running::start(&["doctor", "watch", "--json", "--interval", "100ms", "--port", &port.to_string()]);
-    watcher.lines_until(|line| line["event"] == "watching");
-    watcher
+/// Starts to watch a port, and has taken the first look; tells whether it names datagrams.
+fn watch(port: u16, more: &[&str]) -> (Running, bool) {
+    let port = port.to_string();
+    let arguments = ["doctor", "watch", "--json", "--interval", "100ms", "--port", &port];
+    let mut watcher = Running::start(&[&arguments, more].concat());
+    let names_datagrams =
+        watcher.lines_until(|line| line["event"] == "watching").pop().unwrap()["names_datagrams"]
+            .as_bool()
+            .unwrap();
+    (watcher, names_datagrams)
 }
 
 #[test]
@@ -23,7 +28,8 @@ fn what_a_programs_socket_drops_is_told_with_evidence_cause_and_cure() {
             continue;
         };
         let address = reader.local_addr().unwrap();
-        let mut watcher = watch(address.port());
+        let (mut watcher, names_datagrams) = watch(address.port(), &["--no-events"]);
+        assert!(!names_datagrams);
         let writer = UdpSocket::bind(here).unwrap();
         writer.connect(address).unwrap();
         for _ in 0..3_000 {
@@ -58,6 +64,61 @@ fn what_a_programs_socket_drops_is_told_with_evidence_cause_and_cure() {
         assert_eq!(of_socket.unwrap()["count"], drops, "{ended}");
         assert_eq!(watcher.wait().0.code(), Some(1), "something was lost");
     }
+}
+
+#[test]
+fn every_datagram_that_a_program_of_any_kind_loses_is_named() {
+    let reader = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let address = reader.local_addr().unwrap();
+    let (mut watcher, names_datagrams) = watch(address.port(), &["--profile", "rtp"]);
+    if !names_datagrams {
+        println!("SKIPPED: single datagrams cannot be looked at here");
+        return;
+    }
+    let writer = UdpSocket::bind("127.0.0.1:0").unwrap();
+    for number in 0..3_000_u16 {
+        let [high, low] = number.to_be_bytes();
+        let head = [0x80, 0, high, low, 0, 0, 0, 0, 0, 0, 0xca, 0xfe];
+        writer.send_to(&[&head[..], &[0; 1_000]].concat(), address).unwrap();
+    }
+    reader.set_nonblocking(true).unwrap();
+    let (mut missing, mut bytes): (BTreeSet<u64>, _) = ((0..3_000).collect(), [0; 2_000]);
+    while reader.recv(&mut bytes).is_ok() {
+        missing.remove(&u64::from(u16::from_be_bytes([bytes[2], bytes[3]])));
+    }
+    assert!(!missing.is_empty() && missing.len() < 3_000);
+    let (mut named, mut told) = (BTreeSet::new(), 0);
+    watcher.lines_until(|line| {
+        told += line["count"].as_u64().unwrap();
+        assert_eq!(
+            (&line["stage"], &line["tier"]),
+            (&"receiver_socket_buffer".into(), &"T3".into()),
+            "{line}"
+        );
+        for datagrams in line["datagrams"].as_array().unwrap() {
+            assert_eq!(datagrams["stream"], "000000000000cafe", "{line}");
+            for range in datagrams["numbers"].as_array().unwrap() {
+                named.extend(range[0].as_u64().unwrap()..=range[1].as_u64().unwrap());
+            }
+        }
+        told == missing.len() as u64
+    });
+    watcher.signal(Signal::INT);
+    let ended = watcher.lines_until(|line| line["event"] == "ended").pop().unwrap();
+    assert_eq!(named, missing);
+    assert_eq!((&ended["not_observed"], &ended["unreported"]), (&0.into(), &0.into()), "{ended}");
+    assert_eq!(watcher.wait().0.code(), Some(1), "something was lost");
+}
+
+#[test]
+fn what_is_no_profile_is_refused_with_what_one_is() {
+    let output = Command::new(env!("CARGO_BIN_EXE_tallycast"))
+        .args(["doctor", "watch", "--profile", "number=x"])
+        .output()
+        .unwrap();
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert!(text.contains("number=4:8,stream=0:4,order=big"), "{text}");
+    assert_eq!(output.status.code(), Some(2));
 }
 
 #[test]

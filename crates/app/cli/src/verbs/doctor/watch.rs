@@ -2,12 +2,17 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
+use std::ops::Range;
 use std::time::Duration;
 
 use anyhow::Context;
 use clap::Args;
-use doctor::{Place, Verdict, Wanted, Watcher, verdict_json};
+use doctor::{
+    Datagrams, Drops, Evidence, Losses, Place, Profile, UNEXPLAINED, UNKNOWN_REASON, Unplaced, Unseen,
+    Verdict, Wanted, Watcher, unplaced_json, verdict_json,
+};
 use serde_json::json;
+use units::RangeSet;
 
 use crate::Outcome;
 use crate::messages::print_line;
@@ -20,9 +25,12 @@ Examples:
   tallycast doctor watch --port 5004 --port 5006
   tallycast doctor watch --pid 4711 --interval 200ms
   tallycast doctor watch --looks 60 --json      one object a loss, for a minute
+  tallycast doctor watch --port 5004 --profile rtp
+  tallycast doctor watch --port 9000 --profile number=4:8,stream=0:4,order=big
 
-It needs no privilege and changes nothing. It sees counters, not single datagrams, and nothing of what was lost outside of
-this host. Processes of other users are named only to root.
+It changes nothing and needs no privilege: by the kernel's counters it tells how many were lost, where and why. With CAP_BPF
+and CAP_PERFMON (root has them) it looks at each datagram that is freed unread, too, and tells stream and number. It sees
+nothing of what was lost outside of this host. Processes of other users are named only to root.
 Exit codes: 0 nothing was lost, 1 something was, 2 could not look.";
 
 #[derive(Args, Debug)]
@@ -36,6 +44,12 @@ pub(crate) struct Arguments {
     /// The time between two looks
     #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = quantity::duration)]
     interval: Duration,
+    /// Where datagrams have stream and number: `tallycast`, `rtp`, or offsets and sizes in bytes; may be given several times
+    #[arg(long = "profile", value_name = "PROFILE", default_value = "tallycast")]
+    profiles: Vec<Profile>,
+    /// Look at counters only, not at single datagrams
+    #[arg(long)]
+    no_events: bool,
     /// End after so many looks
     #[arg(long, value_name = "COUNT")]
     looks: Option<u64>,
@@ -45,10 +59,11 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
-    let Arguments { ports, pids, interval, looks, json } = arguments;
+    let Arguments { ports, pids, interval, profiles, no_events, looks, json } = arguments;
     let stop = Stop::on_signals()?;
     let wanted = Wanted { ports: ports.into_iter().collect(), pids: pids.into_iter().collect() };
-    let mut watcher = Watcher::begin(wanted).context(
+    let drops = if no_events { None } else { drops(&wanted, &profiles) };
+    let mut watcher = Watcher::begin(wanted, drops).context(
         "the kernel does not list its UDP sockets (sock_diag)\n\
          load the module udp_diag, or run this outside of the container",
     )?;
@@ -61,26 +76,45 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
         stop.wait(interval);
         let seen = watcher.look().context("the kernel does not list its UDP sockets any more")?;
         told.time += seen.time;
-        told.not_observed += seen.losses.not_observed;
-        for verdict in &seen.losses.verdicts {
-            told.tell(verdict, seen.losses.not_observed)?;
-        }
+        told.tell_all(&seen.losses)?;
         if stop.is_wanted() || looks.is_some_and(|looks| look >= looks) {
             break;
         }
     }
-    told.not_observed += watcher.pending();
-    told.sum_up()?;
+    told.tell_all(&watcher.finish())?;
+    told.sum_up(watcher.unseen()?.unwrap_or_default())?;
     Ok(if told.is_nothing() { Outcome::Fine } else { Outcome::Found })
 }
 
-/// Says that losses from now on are told.
-fn begin(watcher: &Watcher, json: bool) -> std::io::Result<()> {
-    let sockets = watcher.sockets();
-    if json {
-        return print_line(&json!({ "event": "watching", "sockets": sockets }));
+/// Looks at single datagrams where that is permitted; says so once where it is not.
+fn drops(wanted: &Wanted, profiles: &[Profile]) -> Option<Drops> {
+    match Drops::begin(wanted, profiles) {
+        Ok(drops) => {
+            if !drops.has_locations() {
+                eprintln!(
+                    "note: without CAP_SYSLOG places in the kernel have no names, and some losses no stage"
+                );
+            }
+            Some(drops)
+        }
+        Err(error) => {
+            eprintln!("note: single datagrams are not named: {error}");
+            None
+        }
     }
-    eprintln!("watching {sockets} UDP sockets; Ctrl-C ends");
+}
+
+/// Says that losses from now on are told.
+fn begin(watcher: &Watcher, json: bool) -> anyhow::Result<()> {
+    let sockets = watcher.sockets();
+    let names_datagrams = watcher.unseen()?.is_some();
+    if json {
+        return Ok(print_line(
+            &json!({ "event": "watching", "sockets": sockets, "names_datagrams": names_datagrams }),
+        )?);
+    }
+    let how = if names_datagrams { "and each datagram that is dropped" } else { "by counters" };
+    eprintln!("watching {sockets} UDP sockets {how}; Ctrl-C ends");
     Ok(())
 }
 
@@ -92,18 +126,49 @@ struct Told {
     sums: BTreeMap<(&'static str, Place), u64>,
     /// What no verdict tells of.
     not_observed: u64,
+    /// What was counted and no drop event names.
+    not_named: u64,
     /// Why and what helps is said once for each stage, place and reason.
     explained: BTreeSet<(&'static str, Place, String)>,
 }
 
 impl Told {
+    fn tell_all(&mut self, losses: &Losses) -> std::io::Result<()> {
+        self.not_observed += losses.not_observed;
+        for verdict in &losses.verdicts {
+            self.not_named += verdict.not_observed.unwrap_or(0);
+            self.tell(verdict, losses.not_observed)?;
+        }
+        losses.unplaced.iter().try_for_each(|unplaced| self.tell_unplaced(unplaced))
+    }
+
+    fn tell_unplaced(&mut self, unplaced: &Unplaced) -> std::io::Result<()> {
+        *self.sums.entry((UNEXPLAINED, Place::Namespace)).or_default() += unplaced.count;
+        if self.json {
+            return self.print_loss(unplaced_json(unplaced));
+        }
+        let mut output = std::io::stdout().lock();
+        writeln!(
+            output,
+            "{:>8.1} s  {UNEXPLAINED:<24} {} datagrams",
+            self.time.as_secs_f64(),
+            unplaced.count
+        )?;
+        list(&mut output, &unplaced.datagrams)?;
+        line(&mut output, "why", UNKNOWN_REASON)?;
+        line(&mut output, "evidence", &evidence_text(&unplaced.evidence))
+    }
+
+    fn print_loss(&self, mut object: serde_json::Value) -> std::io::Result<()> {
+        object["event"] = json!("loss");
+        object["seconds"] = json!(self.time.as_secs_f64());
+        print_line(&object)
+    }
+
     fn tell(&mut self, verdict: &Verdict, not_observed: u64) -> std::io::Result<()> {
         *self.sums.entry((verdict.stage.name(), verdict.place.clone())).or_default() += verdict.count;
         if self.json {
-            let mut object = verdict_json(verdict, not_observed);
-            object["event"] = json!("loss");
-            object["seconds"] = json!(self.time.as_secs_f64());
-            return print_line(&object);
+            return self.print_loss(verdict_json(verdict, not_observed));
         }
         let Verdict { stage, count, unit, why, .. } = verdict;
         let share = if verdict.is_apportioned { " (by share)" } else { "" };
@@ -111,6 +176,7 @@ impl Told {
         let mut output = std::io::stdout().lock();
         let seconds = self.time.as_secs_f64();
         writeln!(output, "{seconds:>8.1} s  {:<24} {count} {unit}{share}, {place}", stage.name())?;
+        list(&mut output, &verdict.datagrams)?;
         if self.explained.insert((stage.name(), verdict.place.clone(), why.clone())) {
             explain(&mut output, verdict)?;
         }
@@ -121,16 +187,27 @@ impl Told {
         self.sums.is_empty() && self.not_observed == 0
     }
 
-    fn sum_up(&self) -> std::io::Result<()> {
+    fn sum_up(&self, unseen: Unseen) -> std::io::Result<()> {
         let seconds = self.time.as_secs_f64();
         if self.json {
             let losses = self.sums.iter().map(|((stage, place), count)| {
                 json!({ "stage": stage, "place": place_text(place), "count": count })
             });
             let losses: Vec<_> = losses.collect();
-            let not_observed = self.not_observed;
-            return print_line(
-                &json!({ "event": "ended", "seconds": seconds, "losses": losses, "not_observed": not_observed }),
+            return print_line(&json!({
+                "event": "ended",
+                "seconds": seconds,
+                "losses": losses,
+                "not_observed": self.not_observed + self.not_named,
+                "unreported": unseen.unreported + unseen.not_copied,
+                "missed_calls": unseen.missed_calls,
+            }));
+        }
+        if unseen != Unseen::default() {
+            let Unseen { unreported, not_copied, missed_calls } = unseen;
+            eprintln!(
+                "warning: there was no room to name {} datagrams, and {missed_calls} calls of the hook were left out",
+                unreported + not_copied
             );
         }
         let mut output = std::io::stdout().lock();
@@ -141,12 +218,12 @@ impl Told {
         for ((stage, place), count) in &self.sums {
             writeln!(output, "{count:>12}  {stage:<24} {}", place_text(place))?;
         }
-        if self.not_observed > 0 {
-            writeln!(
-                output,
-                "{:>12}  not observed: sockets that are closed, or drops of the last moment",
-                self.not_observed
-            )?;
+        let rests = [
+            (self.not_named, "of these not observed: counted, and in no drop event"),
+            (self.not_observed, "not observed: sockets that are closed, or drops of the last moment"),
+        ];
+        for (count, what) in rests.into_iter().filter(|(count, _)| *count > 0) {
+            writeln!(output, "{count:>12}  {what}")?;
         }
         Ok(())
     }
@@ -154,21 +231,58 @@ impl Told {
 
 /// Says why, by which counters, and what helps.
 fn explain(output: &mut impl Write, verdict: &Verdict) -> std::io::Result<()> {
-    let mut line = |head: &str, text: &str| writeln!(output, "{:12}{head:<10}{text}", "");
-    line("why", &verdict.why)?;
-    let evidence: Vec<String> =
-        verdict.evidence.iter().map(|it| format!("{} +{}", it.counter, it.rise)).collect();
-    line("evidence", &evidence.join(", "))?;
+    line(output, "why", &verdict.why)?;
+    line(output, "evidence", &evidence_text(&verdict.evidence))?;
     for cure in &verdict.cures {
-        line("cure", &cure.what)?;
+        line(output, "cure", &cure.what)?;
         if let Some(command) = &cure.command {
-            line("", command)?;
+            line(output, "", command)?;
         }
         if let Some(undo) = &cure.undo {
-            line("undo", undo)?;
+            line(output, "undo", undo)?;
         }
     }
     Ok(())
+}
+
+fn line(output: &mut impl Write, head: &str, text: &str) -> std::io::Result<()> {
+    writeln!(output, "{:12}{head:<10}{text}", "")
+}
+
+fn evidence_text(evidence: &[Evidence]) -> String {
+    let each: Vec<String> = evidence.iter().map(|it| format!("{} +{}", it.counter, it.rise)).collect();
+    each.join(", ")
+}
+
+/// More would hide what comes next; `--json` has all.
+const LISTED_STREAMS: usize = 3;
+const LISTED_RANGES: usize = 4;
+
+/// Says which datagrams they were.
+fn list(output: &mut impl Write, datagrams: &[Datagrams]) -> std::io::Result<()> {
+    for it in datagrams.iter().take(LISTED_STREAMS) {
+        let way = format!("{} from {} to {}", it.count, it.source, it.destination);
+        let numbers = it.stream.map_or_else(String::new, |(stream, _)| {
+            format!(": stream {stream:016x}, {}", ranges_text(&it.numbers))
+        });
+        line(output, "named", &format!("{way}{numbers}"))?;
+    }
+    let more = datagrams.len().saturating_sub(LISTED_STREAMS);
+    if more > 0 {
+        line(output, "", &format!("and of {more} others; --json tells all"))?;
+    }
+    Ok(())
+}
+
+fn ranges_text(numbers: &RangeSet) -> String {
+    let text = |range: Range<u64>| match range.end - range.start {
+        1 => range.start.to_string(),
+        _ => format!("{}–{}", range.start, range.end - 1),
+    };
+    let first: Vec<String> = numbers.iter().take(LISTED_RANGES).map(text).collect();
+    let more = numbers.range_count().saturating_sub(LISTED_RANGES);
+    let rest = if more > 0 { format!(" and {more} more ranges") } else { String::new() };
+    format!("numbers {}{rest}", first.join(", "))
 }
 
 fn place_text(place: &Place) -> String {

@@ -1,0 +1,145 @@
+//! Datagrams that travelled in fragments: one loss, however many fragments of it were freed.
+//!
+//! Only the first fragment has ports and number. The first event of a datagram says where it was lost; what the kernel frees
+//! later of the same datagram is a consequence. Both are held together by the addresses and the identification that all fragments
+//! share (RFC 791, section 3.2; RFC 8200, section 4.5).
+
+use core::time::Duration;
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use units::Instant;
+
+use crate::drops::{DropEvent, Fragment};
+
+/// Joins events of fragments to events of datagrams.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Fragments {
+    open: BTreeMap<Key, Open>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+struct Key {
+    source: IpAddr,
+    destination: IpAddr,
+    id: u32,
+}
+
+/// A datagram of which fragments were freed.
+#[derive(Clone, Debug)]
+struct Open {
+    /// What happened to it first; `None` once it was told.
+    first: Option<DropEvent>,
+    at: Instant,
+}
+
+/// How long an identification stands for one datagram: what the kernel waits for fragments (`ipfrag_time`), and some more.
+const LIFETIME: Duration = Duration::from_secs(35);
+/// How many datagrams are held; the oldest are told as they are beyond that.
+const ROOM: usize = 16_384;
+
+impl Fragments {
+    /// Takes an event; returns what is known by it, if anything: whole datagrams at once, others when their first fragment was seen.
+    pub(crate) fn take(&mut self, event: DropEvent) -> Option<DropEvent> {
+        let Some(Fragment { id, is_first }) = event.fragment else { return Some(event) };
+        let key = Key { source: event.source.ip(), destination: event.destination.ip(), id };
+        let at = event.at;
+        let open = self.open.entry(key).or_insert_with(|| Open { first: Some(event.clone()), at });
+        if !is_first {
+            return None;
+        }
+        let first = open.first.take()?;
+        let (source, destination, numbers) = (event.source, event.destination, event.numbers);
+        Some(DropEvent { source, destination, numbers, count: 1, ..first })
+    }
+
+    /// Returns the datagrams of which no first fragment came in time: they have no number.
+    pub(crate) fn expire(&mut self, now: Instant) -> Vec<DropEvent> {
+        let mut told = Vec::new();
+        let surplus = self.open.len().saturating_sub(ROOM);
+        if surplus > 0 {
+            let mut times: Vec<Instant> = self.open.values().map(|open| open.at).collect();
+            times.sort_unstable();
+            let limit = times[surplus - 1];
+            self.leave(|open| open.at <= limit, &mut told);
+        }
+        self.leave(|open| now.since(open.at) > LIFETIME, &mut told);
+        told
+    }
+
+    /// Returns all that are left.
+    pub(crate) fn finish(&mut self) -> Vec<DropEvent> {
+        let mut told = Vec::new();
+        self.leave(|_| true, &mut told);
+        told
+    }
+
+    fn leave(&mut self, is_over: impl Fn(&Open) -> bool, told: &mut Vec<DropEvent>) {
+        self.open.retain(|_, open| {
+            let is_over = is_over(open);
+            if is_over {
+                told.extend(open.first.take().map(|event| DropEvent { count: 1, numbers: None, ..event }));
+            }
+            !is_over
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::drops::Numbers;
+    use crate::drops::tests::event;
+
+    fn fragment(reason: &str, id: u32, number: Option<u64>, seconds: u64) -> DropEvent {
+        let fragment = Some(Fragment { id, is_first: number.is_some() });
+        let numbers = number.map(|number| Numbers { stream: 1, life: 0, first: number, last: number });
+        let at = Instant::ORIGIN + Duration::from_secs(seconds);
+        DropEvent { at, fragment, numbers, ..event(reason) }
+    }
+
+    fn told(events: &[DropEvent]) -> Vec<(&str, Option<u64>)> {
+        events.iter().map(|event| (&*event.reason, event.numbers.map(|numbers| numbers.first))).collect()
+    }
+
+    #[test]
+    fn a_datagram_is_told_once_with_its_number_and_the_reason_of_its_first_event() {
+        let mut fragments = Fragments::default();
+        let events: Vec<DropEvent> = [
+            fragment("NETFILTER_DROP", 7, None, 0),
+            fragment("NOT_SPECIFIED", 8, None, 0),
+            fragment("NOT_SPECIFIED", 7, Some(40), 1),
+            fragment("NOT_SPECIFIED", 7, None, 1),
+            fragment("NOT_SPECIFIED", 7, Some(40), 1),
+        ]
+        .into_iter()
+        .filter_map(|event| fragments.take(event))
+        .collect();
+        assert_eq!(told(&events), [("NETFILTER_DROP", Some(40))]);
+        assert_eq!(told(&fragments.finish()), [("NOT_SPECIFIED", None)], "8 was never named");
+    }
+
+    #[test]
+    fn an_identification_comes_again_after_its_time() {
+        let mut fragments = Fragments::default();
+        assert!(fragments.take(fragment("UDP_CSUM", 7, Some(1), 0)).is_some());
+        assert_eq!(fragments.take(fragment("UDP_CSUM", 7, Some(2), 1)), None, "a consequence");
+        assert_eq!(fragments.expire(Instant::ORIGIN + Duration::from_secs(36)), []);
+        assert!(fragments.take(fragment("UDP_CSUM", 7, Some(3), 36)).is_some());
+    }
+
+    #[test]
+    fn more_than_there_is_room_for_are_told_without_number() {
+        let mut fragments = Fragments::default();
+        for id in 0..ROOM as u32 + 3 {
+            fragments.take(fragment("UDP_CSUM", id, None, u64::from(id)));
+        }
+        assert_eq!(fragments.expire(Instant::ORIGIN).len(), 3);
+    }
+
+    #[test]
+    fn whole_datagrams_pass() {
+        let mut fragments = Fragments::default();
+        assert_eq!(fragments.take(event("NO_SOCKET")), Some(event("NO_SOCKET")));
+    }
+}

@@ -1,0 +1,484 @@
+//! Datagrams that drop events name, and the counters that counted them.
+//!
+//! Events and counters are of the same losses and are read one after the other. A loss is counted before its event is there, so a
+//! look that reads the counters first has the event of each loss that it counted, and of some that only the next look counts.
+//! What was counted and is in no event is *not observed*; it is said and never guessed.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
+
+use ledger::Stage;
+use units::RangeSet;
+
+use crate::drops::DropEvent;
+use crate::fragments::Fragments;
+use crate::look::Look;
+use crate::reasons::Meaning;
+use crate::rules::{by_hand, evidence};
+use crate::verdict::{Evidence, Place, Unit, Verdict};
+
+/// Datagrams of one sender, and of one stream where a profile fits, that drop events name.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Datagrams {
+    /// Who sent them.
+    pub source: SocketAddr,
+    /// Where they were sent to.
+    pub destination: SocketAddr,
+    /// The stream and its life; `None` where no profile fits.
+    pub stream: Option<(u64, u64)>,
+    /// Their numbers; empty where no profile fits.
+    pub numbers: RangeSet,
+    /// How many.
+    pub count: u64,
+}
+
+/// Puts events to the verdicts of counters.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Naming {
+    fragments: Fragments,
+    groups: BTreeMap<(Option<Stage>, Place), Group>,
+}
+
+/// What events say of one stage and place.
+#[derive(Clone, Debug, Default)]
+struct Group {
+    /// Since the last look.
+    fresh: Bag,
+    /// From the look before; no counter told of them yet.
+    held: Bag,
+    /// More than was counted at the last look: the next one counts them.
+    credit: u64,
+}
+
+/// Whose datagrams are.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+struct Flow {
+    source: SocketAddr,
+    destination: SocketAddr,
+    stream: Option<(u64, u64)>,
+}
+
+/// Datagrams with what is known of them.
+#[derive(Clone, Debug, Default)]
+struct Bag {
+    count: u64,
+    /// Numbers and how many, by whose they are.
+    datagrams: BTreeMap<Flow, (RangeSet, u64)>,
+    /// By reason and place in the kernel.
+    reasons: BTreeMap<String, u64>,
+    meaning: Option<Meaning>,
+}
+
+impl Bag {
+    fn take(&mut self, event: &DropEvent) {
+        let stream = event.numbers.map(|numbers| (numbers.stream, numbers.life));
+        let flow = Flow { source: event.source, destination: event.destination, stream };
+        let (numbers, count) = self.datagrams.entry(flow).or_default();
+        numbers.extend(event.numbers.map(|it| it.first..it.last.saturating_add(1)));
+        *count += event.count;
+        self.count += event.count;
+        let location =
+            event.location.as_deref().map_or_else(String::new, |location| format!(" @ {location}"));
+        *self.reasons.entry(format!("{}{location}", event.reason)).or_default() += event.count;
+        self.meaning = self.meaning.or(event.meaning());
+    }
+
+    fn join(&mut self, other: Self) {
+        self.count += other.count;
+        for (flow, (numbers, count)) in other.datagrams {
+            let entry = self.datagrams.entry(flow).or_default();
+            entry.0.extend(numbers.iter());
+            entry.1 += count;
+        }
+        for (reason, count) in other.reasons {
+            *self.reasons.entry(reason).or_default() += count;
+        }
+        self.meaning = self.meaning.or(other.meaning);
+    }
+
+    fn evidence(&self) -> impl Iterator<Item = Evidence> + '_ {
+        self.reasons.iter().map(|(reason, count)| evidence(&format!("kfree_skb {reason}"), *count))
+    }
+
+    fn list(&self) -> Vec<Datagrams> {
+        let of = |(&Flow { source, destination, stream }, (numbers, count)): (&Flow, &(RangeSet, u64))| {
+            Datagrams { source, destination, stream, numbers: numbers.clone(), count: *count }
+        };
+        self.datagrams.iter().map(of).collect()
+    }
+}
+
+impl Naming {
+    /// Takes events that were read after the counters of `look`.
+    pub(crate) fn take(&mut self, look: &Look, events: impl IntoIterator<Item = DropEvent>) {
+        for event in events {
+            if let Some(event) = self.fragments.take(event) {
+                self.put(look, &event);
+            }
+        }
+        for event in self.fragments.expire(look.at) {
+            self.put(look, &event);
+        }
+    }
+
+    fn put(&mut self, look: &Look, event: &DropEvent) {
+        let stage = event.stage();
+        self.groups.entry((stage, place(stage, event, look))).or_default().fresh.take(event);
+    }
+
+    /// Gives the counters' verdicts the datagrams that events name; returns verdicts of what no counter told of.
+    ///
+    /// With `counts_others`, the counters of the namespace count more than the events are of: those are left out then, and what
+    /// events say stands for itself.
+    pub(crate) fn settle(&mut self, verdicts: &mut Vec<Verdict>, counts_others: bool) -> Vec<Unplaced> {
+        if counts_others {
+            verdicts.retain(|verdict| matches!(verdict.place, Place::Socket { .. }));
+        }
+        self.correct_shares(verdicts);
+        let mut unplaced = Vec::new();
+        for ((stage, place), group) in &mut self.groups {
+            let Some(stage) = *stage else {
+                unplaced.extend(group.unplaced());
+                continue;
+            };
+            let counted =
+                verdicts.iter_mut().find(|verdict| verdict.stage == stage && verdict.place == *place);
+            let is_alone = counts_others && !matches!(place, Place::Socket { .. });
+            match counted {
+                Some(verdict) => group.give(verdict),
+                None => verdicts.extend(group.tell(stage, place, is_alone)),
+            }
+        }
+        for verdict in &mut *verdicts {
+            let nothing_named = verdict.datagrams.is_empty() && verdict.not_observed.is_none();
+            if nothing_named {
+                verdict.not_observed = Some(verdict.count);
+            }
+        }
+        self.groups.retain(|_, group| group.held.count + group.credit > 0);
+        unplaced
+    }
+
+    /// Where counters tell how many one socket dropped, and not for which of several reasons, events do: if they name as many.
+    fn correct_shares(&self, verdicts: &mut [Verdict]) {
+        let places: BTreeSet<Place> =
+            verdicts.iter().filter(|it| it.is_apportioned).map(|it| it.place.clone()).collect();
+        for place in &places {
+            let named = |stage: Stage| self.groups.get(&(Some(stage), place.clone())).map_or(0, Group::named);
+            let is_here = |verdict: &&mut Verdict| verdict.place == *place;
+            let counted: u64 = verdicts.iter_mut().filter(is_here).map(|it| it.count).sum();
+            let named_here =
+                self.groups.iter().filter(|((_, at), _)| at == place).map(|(_, group)| group.named());
+            if named_here.sum::<u64>() == counted {
+                for verdict in verdicts.iter_mut().filter(is_here) {
+                    (verdict.count, verdict.is_apportioned) = (named(verdict.stage), false);
+                }
+            }
+        }
+    }
+
+    /// Tells of everything that is held.
+    pub(crate) fn finish(&mut self, look: &Look) -> (Vec<Verdict>, Vec<Unplaced>) {
+        for event in self.fragments.finish() {
+            self.put(look, &event);
+        }
+        let (mut verdicts, mut unplaced) = (Vec::new(), Vec::new());
+        for ((stage, place), mut group) in std::mem::take(&mut self.groups) {
+            match stage {
+                None => unplaced.extend(group.unplaced()),
+                Some(stage) => {
+                    verdicts.extend(group.tell(stage, &place, false));
+                    verdicts.extend(group.tell(stage, &place, false));
+                }
+            }
+        }
+        (verdicts, unplaced)
+    }
+}
+
+/// Datagrams that were freed for a reason, at a place of the kernel, that belong to no stage that is known here.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Unplaced {
+    /// The reason and the place, by the kernel's names, and how many.
+    pub evidence: Vec<Evidence>,
+    /// What they were.
+    pub datagrams: Vec<Datagrams>,
+    /// How many.
+    pub count: u64,
+}
+
+impl Group {
+    /// Counts what events name and no counter has told of.
+    const fn named(&self) -> u64 {
+        self.credit + self.held.count + self.fresh.count
+    }
+
+    /// Gives a counter's verdict what events say of it.
+    fn give(&mut self, verdict: &mut Verdict) {
+        let (named, fresh) = (self.named(), self.fresh.count);
+        let mut bag = std::mem::take(&mut self.held);
+        bag.join(std::mem::take(&mut self.fresh));
+        verdict.evidence.extend(bag.evidence());
+        verdict.datagrams = bag.list();
+        verdict.not_observed = Some(verdict.count.saturating_sub(named));
+        self.credit = 0;
+        let rest = named.saturating_sub(verdict.count).min(fresh);
+        if verdict.unit == Unit::Datagrams {
+            // Either the next look counts them, or nothing ever does; they have been listed.
+            self.held = Bag { count: rest, meaning: bag.meaning, ..Bag::default() };
+        } else {
+            self.credit = rest;
+        }
+    }
+
+    /// Tells of what no counter told of for a whole look; of all where no counter is to come.
+    fn tell(&mut self, stage: Stage, place: &Place, is_alone: bool) -> Option<Verdict> {
+        let fresh = std::mem::take(&mut self.fresh);
+        let mut bag = std::mem::replace(&mut self.held, fresh);
+        self.credit = 0;
+        if is_alone {
+            bag.join(std::mem::take(&mut self.held));
+        }
+        let meaning = bag.meaning.filter(|_| bag.count > 0)?;
+        Some(Verdict {
+            stage,
+            place: place.clone(),
+            count: bag.count,
+            unit: Unit::Datagrams,
+            is_apportioned: false,
+            evidence: bag.evidence().collect(),
+            cause: None,
+            why: meaning.why.to_owned(),
+            cures: vec![by_hand(meaning.cure)],
+            datagrams: bag.list(),
+            not_observed: Some(0),
+        })
+    }
+
+    fn unplaced(&mut self) -> Option<Unplaced> {
+        let bag = std::mem::take(&mut self.fresh);
+        let (evidence, datagrams) = (bag.evidence().collect(), bag.list());
+        (bag.count > 0).then_some(Unplaced { evidence, datagrams, count: bag.count })
+    }
+}
+
+/// Returns where on the host an event was, as the counters of its stage have it.
+fn place(stage: Option<Stage>, event: &DropEvent, look: &Look) -> Place {
+    let of_socket = || {
+        let by_cookie = event.socket.and_then(|cookie| look.socket(cookie));
+        let mut bound = look.sockets.iter().filter(|socket| is_bound(socket.local, event.destination));
+        // Where the kernel does not tell which socket it was, the only one there can be.
+        let by_address = bound.next().filter(|_| bound.next().is_none() && event.socket.is_none());
+        by_cookie.or(by_address).map_or(Place::Namespace, |socket| socket.place())
+    };
+    let of_device = || {
+        let name = event.device.and_then(|device| look.devices.get(&device));
+        name.map_or(Place::Namespace, |name| Place::Device(name.clone()))
+    };
+    match stage {
+        Some(Stage::ReceiverSocketBuffer | Stage::ReceiverSocketFilter | Stage::ReceiverUdpMemory) => {
+            of_socket()
+        }
+        Some(Stage::SenderNic | Stage::ReceiverNic) => of_device(),
+        Some(Stage::ReceiverBacklog) => Place::Host,
+        _ => Place::Namespace,
+    }
+}
+
+fn is_bound(local: SocketAddr, destination: SocketAddr) -> bool {
+    local.port() == destination.port() && (local.ip().is_unspecified() || local.ip() == destination.ip())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::drops::Numbers;
+    use crate::drops::tests::event;
+    use crate::look::tests::look;
+    use crate::{Losses, Observed, Socket, Watch};
+    use units::Random;
+
+    const COOKIE: u64 = 7;
+
+    fn socket(drops: u32) -> Socket {
+        let local = "10.0.0.2:7400".parse().unwrap();
+        Socket { cookie: COOKIE, local, buffer_bytes: 8_192, drops, owner: None }
+    }
+
+    /// A look at a socket that dropped so many for want of buffer.
+    fn full(seconds: u64, drops: u32) -> Look {
+        let count = u64::from(drops);
+        let mut look = look(seconds, &[("UdpRcvbufErrors", count), ("UdpInErrors", count)]);
+        look.sockets = vec![socket(drops)];
+        look.early_drops = BTreeMap::from([(COOKIE, drops)]);
+        look
+    }
+
+    fn numbered(reason: &str, first: u64, last: u64) -> DropEvent {
+        let numbers = Some(Numbers { stream: 5, life: 1, first, last });
+        DropEvent { numbers, count: last - first + 1, socket: Some(COOKIE), ..event(reason) }
+    }
+
+    fn observed(events: Vec<DropEvent>) -> Option<Observed> {
+        Some(Observed { events, is_of_ports: false })
+    }
+
+    /// Stage, count, numbers, not observed.
+    type Told = (Stage, u64, Vec<(u64, u64)>, u64);
+
+    fn told(losses: &Losses) -> Vec<Told> {
+        let ranges = |verdict: &Verdict| {
+            let numbers = verdict.datagrams.iter().flat_map(|it| it.numbers.iter());
+            numbers.map(|range| (range.start, range.end - 1)).collect()
+        };
+        let of = |it: &Verdict| (it.stage, it.count, ranges(it), it.not_observed.unwrap());
+        losses.verdicts.iter().map(of).collect()
+    }
+
+    #[test]
+    fn what_was_counted_is_named() {
+        let mut watch = Watch::begin(full(0, 0));
+        let losses = watch.look(full(1, 9), observed(vec![numbered("SOCKET_RCVBUFF", 3, 11)]));
+        assert_eq!(told(&losses), [(Stage::ReceiverSocketBuffer, 9, vec![(3, 11)], 0)]);
+        let evidence = losses.verdicts[0].evidence.last().unwrap();
+        assert_eq!((evidence.counter.as_str(), evidence.rise), ("kfree_skb SOCKET_RCVBUFF", 9));
+        assert_eq!(told(&watch.finish()), []);
+    }
+
+    #[test]
+    fn what_no_event_names_is_not_observed() {
+        let mut watch = Watch::begin(full(0, 0));
+        let losses = watch.look(full(1, 9), observed(vec![numbered("SOCKET_RCVBUFF", 3, 6)]));
+        assert_eq!(told(&losses), [(Stage::ReceiverSocketBuffer, 9, vec![(3, 6)], 5)]);
+        let losses = watch.look(full(2, 10), observed(vec![]));
+        assert_eq!(told(&losses), [(Stage::ReceiverSocketBuffer, 1, vec![], 1)]);
+    }
+
+    #[test]
+    fn without_events_nothing_is_said_of_what_they_would_have_named() {
+        let losses = Watch::begin(full(0, 0)).look(full(1, 9), None);
+        assert_eq!((losses.verdicts[0].not_observed, &losses.verdicts[0].datagrams), (None, &vec![]));
+    }
+
+    #[test]
+    fn an_event_that_comes_before_its_counter_waits_for_it() {
+        let mut watch = Watch::begin(full(0, 0));
+        let losses = watch.look(full(1, 0), observed(vec![numbered("SOCKET_RCVBUFF", 0, 3)]));
+        assert_eq!(told(&losses), []);
+        let losses = watch.look(full(2, 4), observed(vec![]));
+        assert_eq!(told(&losses), [(Stage::ReceiverSocketBuffer, 4, vec![(0, 3)], 0)]);
+        // A part of them.
+        let losses = watch.look(full(3, 6), observed(vec![numbered("SOCKET_RCVBUFF", 4, 9)]));
+        assert_eq!(told(&losses), [(Stage::ReceiverSocketBuffer, 2, vec![(4, 9)], 0)]);
+        let losses = watch.look(full(4, 10), observed(vec![]));
+        assert_eq!(told(&losses), [(Stage::ReceiverSocketBuffer, 4, vec![], 0)]);
+    }
+
+    #[test]
+    fn what_no_counter_counts_is_told_by_its_events_a_look_later_or_at_the_end() {
+        let not_joined =
+            || DropEvent { location: Some("ip_rcv_finish_core".into()), ..numbered("NOT_SPECIFIED", 0, 9) };
+        let mut watch = Watch::begin(look(0, &[]));
+        assert_eq!(told(&watch.look(look(1, &[]), observed(vec![not_joined()]))), []);
+        let losses = watch.look(look(2, &[]), observed(vec![not_joined()]));
+        assert_eq!(told(&losses), [(Stage::ReceiverIp, 10, vec![(0, 9)], 0)]);
+        assert_eq!(losses.verdicts[0].evidence[0].counter, "kfree_skb NOT_SPECIFIED @ ip_rcv_finish_core");
+        assert_eq!(told(&watch.finish()), [(Stage::ReceiverIp, 10, vec![(0, 9)], 0)]);
+        assert_eq!(told(&watch.finish()), []);
+    }
+
+    #[test]
+    fn of_some_ports_only_the_namespaces_counters_say_nothing() {
+        let no_socket = DropEvent { socket: None, ..numbered("NO_SOCKET", 5, 6) };
+        let events = Observed { events: vec![no_socket], is_of_ports: true };
+        let losses = Watch::begin(look(0, &[])).look(look(1, &[("UdpNoPorts", 1_000)]), Some(events));
+        assert_eq!(told(&losses), [(Stage::ReceiverNoSocket, 2, vec![(5, 6)], 0)]);
+    }
+
+    #[test]
+    fn for_which_of_two_reasons_a_socket_dropped_events_say() {
+        let mut after = full(1, 0);
+        after.counters.extend([("UdpRcvbufErrors".to_owned(), 30), ("UdpInErrors".to_owned(), 40)]);
+        let mut other = socket(36);
+        other.cookie = 8;
+        after.sockets = vec![socket(4), other];
+        let of =
+            |reason, cookie, first, last| DropEvent { socket: Some(cookie), ..numbered(reason, first, last) };
+        let events = vec![
+            of("SOCKET_FILTER", COOKIE, 0, 2),
+            of("SOCKET_RCVBUFF", COOKIE, 3, 3),
+            of("SOCKET_RCVBUFF", 8, 0, 28),
+            of("SOCKET_FILTER", 8, 29, 35),
+        ];
+        let mut before = full(0, 0);
+        before.sockets.push(Socket { cookie: 8, ..socket(0) });
+        let losses = Watch::begin(before).look(after, observed(events));
+        let counts: Vec<_> =
+            losses.verdicts.iter().map(|it| (it.stage, it.count, it.is_apportioned)).collect();
+        let (buffer, filter) = (Stage::ReceiverSocketBuffer, Stage::ReceiverSocketFilter);
+        assert_eq!(counts, [(buffer, 1, false), (filter, 3, false), (buffer, 29, false), (filter, 7, false)]);
+    }
+
+    #[test]
+    fn a_socket_that_the_kernel_does_not_tell_is_the_only_one_there_can_be() {
+        let event = DropEvent { socket: None, ..numbered("SOCKET_RCVBUFF", 0, 3) };
+        let mut watch = Watch::begin(full(0, 0));
+        let losses = watch.look(full(1, 4), observed(vec![event]));
+        assert_eq!(told(&losses), [(Stage::ReceiverSocketBuffer, 4, vec![(0, 3)], 0)]);
+    }
+
+    #[test]
+    fn what_has_no_stage_is_told_as_it_is() {
+        let event = DropEvent { location: Some("new_function".into()), ..numbered("NOT_SPECIFIED", 0, 3) };
+        let losses = Watch::begin(look(0, &[])).look(look(1, &[]), observed(vec![event]));
+        assert_eq!((told(&losses), losses.unplaced.len(), losses.unplaced[0].count), (vec![], 1, 4));
+        assert_eq!(losses.unplaced[0].evidence[0].counter, "kfree_skb NOT_SPECIFIED @ new_function");
+    }
+
+    #[test]
+    fn every_loss_is_told_once_and_named_once_whenever_it_comes() {
+        for seed in 0..200 {
+            let mut random = Random::new(seed);
+            let mut watch = Watch::begin(full(0, 0));
+            let (mut number, mut counted, mut named, mut unnamed, mut missed) =
+                (0_u32, 0, RangeSet::default(), 0, 0);
+            for seconds in 1..20 {
+                let mut events = Vec::new();
+                let mut drop_some = |number: &mut u32| {
+                    for _ in 0..random.below(4) {
+                        let count = 1 + random.below(9) as u32;
+                        // Now and then an event is lost.
+                        if random.chance(0.9) {
+                            let first = u64::from(*number);
+                            events.push(numbered("SOCKET_RCVBUFF", first, first + u64::from(count) - 1));
+                        } else {
+                            missed += u64::from(count);
+                        }
+                        *number += count;
+                    }
+                };
+                drop_some(&mut number);
+                let look = full(seconds, number);
+                // Between the counters' reading and the events'.
+                drop_some(&mut number);
+                for (_, count, ranges, not_observed) in told(&watch.look(look, observed(events))) {
+                    (counted, unnamed) = (counted + count, unnamed + not_observed);
+                    for (first, last) in ranges {
+                        assert_eq!(
+                            named.insert(first..last + 1),
+                            last - first + 1,
+                            "seed {seed}: named twice"
+                        );
+                    }
+                }
+            }
+            for (_, count, ranges, not_observed) in told(&watch.look(full(20, number), observed(vec![]))) {
+                (counted, unnamed) = (counted + count, unnamed + not_observed);
+                named.extend(ranges.into_iter().map(|(first, last)| first..last + 1));
+            }
+            assert_eq!(counted, u64::from(number), "seed {seed}");
+            assert_eq!(named.count_in(0..u64::MAX) + missed, u64::from(number), "seed {seed}");
+            assert_eq!(unnamed, missed, "seed {seed}");
+        }
+    }
+}
