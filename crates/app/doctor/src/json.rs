@@ -1,6 +1,6 @@
 //! A verdict as an object: `docs/doctor.md`.
 
-use fate::{Datagrams, Evidence, Place, Unplaced, Verdict};
+use fate::{Cure, Datagrams, Evidence, Place, Unplaced, Verdict};
 use serde_json::{Value, json};
 
 /// What was seen: counters and other processes' sockets, or single datagrams, too.
@@ -34,8 +34,8 @@ pub fn verdict_json(verdict: &Verdict, not_observed: u64) -> Value {
         "evidence": evidence_json(&verdict.evidence),
         "datagrams": verdict.datagrams.iter().map(datagrams_json).collect::<Vec<_>>(),
         "why": verdict.why,
-        "cure": cures.clone().map(|cure| cure.command.as_ref().unwrap_or(&cure.what)).collect::<Vec<_>>(),
-        "undo": cures.filter_map(|cure| cure.undo.as_ref()).collect::<Vec<_>>(),
+        "cure": cures.clone().map(|cure| cure.command().unwrap_or_else(|| cure.what.clone())).collect::<Vec<_>>(),
+        "undo": cures.filter_map(Cure::undo).collect::<Vec<_>>(),
         "tier": if verdict.not_observed.is_some() { BY_EVENTS } else { BY_COUNTERS },
     })
 }

@@ -4,11 +4,18 @@
 //! lost since; it needs no privilege, sees the sockets of every program, and changes nothing.
 
 mod drops;
+mod fix;
+mod journal;
 mod json;
 mod watcher;
 
 pub use bpf::{HookError, Unseen};
 pub use drops::Drops;
-pub use fate::{Cause, Cure, Datagrams, Evidence, Losses, Place, Profile, Unplaced, Verdict};
+pub use fate::{
+    Cause, Change, Cure, Datagrams, Evidence, Losses, Place, Plan, Plans, Profile, Proof, Unplaced, Verdict,
+    Window,
+};
+pub use fix::{ChangeError, apply, take_back};
+pub use journal::{Entry, Journal, JournalError, change_json};
 pub use json::{UNEXPLAINED, UNKNOWN_REASON, unplaced_json, verdict_json};
 pub use watcher::{Seen, Wanted, Watcher};

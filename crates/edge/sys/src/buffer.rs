@@ -2,10 +2,11 @@
 
 use std::fmt;
 use std::io;
+use std::os::fd::AsFd;
 
 use nix::errno::Errno;
 use nix::sys::socket::{setsockopt, sockopt};
-use socket2::Socket;
+use socket2::{SockRef, Socket};
 
 use crate::host;
 
@@ -36,6 +37,14 @@ pub struct Buffer {
 }
 
 impl Buffer {
+    /// Asks for a receive buffer of a socket that is open already, beyond the limit where that is permitted.
+    ///
+    /// # Errors
+    /// What the kernel says, as of what is no socket.
+    pub fn ask_receive(socket: impl AsFd, asked_bytes: usize) -> io::Result<Self> {
+        Self::request(&SockRef::from(&socket), Direction::Receive, asked_bytes)
+    }
+
     /// Asks for `asked_bytes`, beyond the limit where that is permitted, and reads back what there is.
     pub(crate) fn request(socket: &Socket, direction: Direction, asked_bytes: usize) -> io::Result<Self> {
         let asked_bytes = u64::try_from(asked_bytes).unwrap_or(u64::MAX).min(MAX_ASKED_BYTES);

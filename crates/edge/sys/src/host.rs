@@ -49,9 +49,24 @@ pub fn backlog_limit() -> io::Result<u64> {
 }
 
 /// Reads a number from `/proc/sys`, by the dotted name that `sysctl` knows it by.
-fn sysctl(name: &str) -> io::Result<u64> {
-    let text = fs::read_to_string(format!("/proc/sys/{}", name.replace('.', "/")))?;
+///
+/// # Errors
+/// If there is none of this name, it is no number, or it cannot be read.
+pub fn sysctl(name: &str) -> io::Result<u64> {
+    let text = fs::read_to_string(sysctl_path(name))?;
     text.trim().parse().map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
+}
+
+/// Sets a number in `/proc/sys`.
+///
+/// # Errors
+/// If there is none of this name, or this process may not.
+pub fn set_sysctl(name: &str, value: u64) -> io::Result<()> {
+    fs::write(sysctl_path(name), format!("{value}\n"))
+}
+
+fn sysctl_path(name: &str) -> String {
+    format!("/proc/sys/{}", name.replace('.', "/"))
 }
 
 #[cfg(test)]
@@ -66,5 +81,6 @@ mod tests {
             assert!(limit.unwrap() > 0);
         }
         assert!(sysctl("net.no.such.thing").is_err());
+        assert!(set_sysctl("net.no.such.thing", 1).is_err());
     }
 }

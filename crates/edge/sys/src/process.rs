@@ -6,6 +6,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
+use std::os::fd::OwnedFd;
+
+use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
 
 /// A process.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -56,6 +59,28 @@ pub fn threads(pid: u32) -> io::Result<Vec<ThreadTimes>> {
     Ok(tids.filter_map(|tid| thread(pid, tid)).collect())
 }
 
+/// Opens a socket that another process has open, by its cookie (`SO_COOKIE`): both have it then.
+///
+/// # Errors
+/// `NotFound` if the process has no such socket or has ended; `PermissionDenied` for a process that this one may not trace
+/// (`ptrace(2)`); what the kernel says, before Linux 5.6 `Unsupported`.
+pub fn open_socket(pid: u32, cookie: u64) -> io::Result<OwnedFd> {
+    let number = i32::try_from(pid).ok().and_then(Pid::from_raw).ok_or(io::ErrorKind::NotFound)?;
+    let process = pidfd_open(number, PidfdFlags::empty())?;
+    for file in fs::read_dir(format!("/proc/{pid}/fd"))? {
+        let path = file?.path();
+        // One that is closed meanwhile is not the one that is looked for.
+        let Ok(link) = fs::read_link(&path) else { continue };
+        let name = path.file_name().and_then(|name| name.to_str()?.parse().ok());
+        let (Some(number), Some(_)) = (name, link.to_str().and_then(socket_inode)) else { continue };
+        let socket = pidfd_getfd(&process, number, PidfdGetfdFlags::empty())?;
+        if rustix::net::sockopt::socket_cookie(&socket) == Ok(cookie) {
+            return Ok(socket);
+        }
+    }
+    Err(io::ErrorKind::NotFound.into())
+}
+
 fn thread(pid: u32, tid: u32) -> Option<ThreadTimes> {
     let read = |file: &str| fs::read_to_string(format!("/proc/{pid}/task/{tid}/{file}")).ok();
     let (ran_ns, waited_ns) = parse_schedstat(&read("schedstat")?)?;
@@ -97,6 +122,18 @@ mod tests {
         let owners = owners(&[inode, u32::MAX].into());
         let expected = Process { pid: std::process::id(), name: name(std::process::id()) };
         assert_eq!(owners.into_iter().collect::<Vec<_>>(), [(inode, expected)]);
+    }
+
+    #[test]
+    fn a_socket_of_a_process_is_opened_and_changed() {
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let cookie = rustix::net::sockopt::socket_cookie(&socket).unwrap();
+        let opened = open_socket(std::process::id(), cookie).unwrap();
+        let buffer = crate::Buffer::ask_receive(&opened, 8_192).unwrap();
+        assert_eq!(buffer.effective_bytes, 16_384);
+        assert_eq!(crate::MemInfo::of(&socket).unwrap().buffer_bytes, 16_384);
+        assert_eq!(open_socket(std::process::id(), 0).unwrap_err().kind(), io::ErrorKind::NotFound);
+        assert!(open_socket(u32::MAX, cookie).is_err());
     }
 
     #[test]

@@ -4,20 +4,26 @@
 //! them, where, and why. A verdict never says more than was seen: what a counter cannot tell apart is said to be so.
 
 mod cause;
+mod cure;
 mod drops;
 mod fragments;
 mod look;
 mod losses;
 mod naming;
+mod plan;
 mod profile;
+mod proof;
 mod reasons;
 mod rules;
 mod verdict;
 
 pub use cause::Cause;
+pub use cure::{Change, Cure};
 pub use drops::{DropEvent, Fragment, Numbers};
 pub use look::{Look, Owner, Settings, Socket, Thread};
 pub use losses::{Losses, Observed, Watch};
 pub use naming::{Datagrams, Unplaced};
+pub use plan::{Plan, Plans};
 pub use profile::{Field, Named, NoProfile, Profile};
-pub use verdict::{Cure, Evidence, Place, Unit, Verdict};
+pub use proof::{Proof, Window};
+pub use verdict::{Evidence, Place, Unit, Verdict};

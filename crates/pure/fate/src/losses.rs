@@ -1,15 +1,16 @@
 //! What was lost between one look at a host and the next.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 
 use ledger::Stage;
 
-use crate::Cause;
 use crate::drops::DropEvent;
 use crate::look::{Look, Socket};
 use crate::naming::{Naming, Unplaced};
-use crate::rules::{by_hand, by_sysctl, evidence, of_counters};
-use crate::verdict::{Cure, Evidence, Unit, Verdict};
+use crate::rules::{evidence, of_counters};
+use crate::verdict::{Evidence, Unit, Verdict};
+use crate::{Cause, Change, Cure};
 
 /// What was lost between two looks, as far as counters tell.
 #[derive(Clone, PartialEq, Debug)]
@@ -20,6 +21,8 @@ pub struct Losses {
     pub not_observed: u64,
     /// What events name and no stage is known for.
     pub unplaced: Vec<Unplaced>,
+    /// How many datagrams the readers of the namespace were given meanwhile.
+    pub delivered: u64,
 }
 
 /// Drop events of one namespace, read after the counters of a look.
@@ -82,13 +85,14 @@ impl Watch {
             self.naming.take(after, events);
             self.naming.settle(&mut verdicts, is_of_ports)
         });
-        Losses { verdicts, not_observed, unplaced: unplaced.unwrap_or_default() }
+        let delivered = after.rise(&before, "UdpInDatagrams") + after.rise(&before, "Udp6InDatagrams");
+        Losses { verdicts, not_observed, unplaced: unplaced.unwrap_or_default(), delivered }
     }
 
     /// Ends the series: says what events named and no counter has told of yet.
     pub fn finish(&mut self) -> Losses {
         let (verdicts, unplaced) = self.naming.finish(&self.before);
-        Losses { verdicts, not_observed: self.pending(), unplaced }
+        Losses { verdicts, not_observed: self.pending(), unplaced, delivered: 0 }
     }
 
     /// Who dropped in between the readings of one look only is told of with the next, which counts why.
@@ -210,7 +214,7 @@ fn verdict(
         count,
         unit: Unit::DatagramsOrTrains,
         is_apportioned: !reasons.is_one(),
-        evidence: evidence_for(before, after, stage, count),
+        evidence: evidence_for(before, after, socket, stage, count),
         cause,
         why,
         cures: cures(after, socket, stage, count, cause),
@@ -224,13 +228,20 @@ fn cause(before: &Look, after: &Look, socket: &Socket) -> Option<Cause> {
     Cause::find(then.owner.as_ref()?, socket.owner.as_ref()?, after.at.since(before.at))
 }
 
-fn evidence_for(before: &Look, after: &Look, stage: Stage, count: u64) -> Vec<Evidence> {
-    let names: &[&str] = match stage {
-        Stage::ReceiverSocketBuffer => &["UdpRcvbufErrors", "Udp6RcvbufErrors"],
-        Stage::ReceiverSocketFilter => &["UdpInErrors", "Udp6InErrors"],
-        _ => &["UdpMemErrors", "Udp6MemErrors"],
+fn evidence_for(before: &Look, after: &Look, socket: &Socket, stage: Stage, count: u64) -> Vec<Evidence> {
+    let name = match stage {
+        Stage::ReceiverSocketBuffer => "RcvbufErrors",
+        Stage::ReceiverSocketFilter => "InErrors",
+        _ => "MemErrors",
     };
-    let of_namespace = names.iter().map(|name| evidence(name, after.rise(before, name)));
+    // A socket of any address takes both versions, counted by that of the datagram.
+    let versions: &[&str] = match socket.local.ip() {
+        IpAddr::V4(_) => &["Udp"],
+        IpAddr::V6(address) if address.is_unspecified() => &["Udp", "Udp6"],
+        IpAddr::V6(_) => &["Udp6"],
+    };
+    let of_namespace = versions.iter().map(|version| format!("{version}{name}"));
+    let of_namespace = of_namespace.map(|name| evidence(&name, after.rise(before, &name)));
     let of_socket = std::iter::once(evidence("SK_MEMINFO_DROPS", count));
     of_socket.chain(of_namespace.filter(|it| it.rise > 0)).collect()
 }
@@ -239,49 +250,63 @@ fn cures(after: &Look, socket: &Socket, stage: Stage, count: u64, cause: Option<
     let pid = socket.owner.as_ref().map(|owner| owner.pid);
     match (stage, cause) {
         // A larger buffer would only be full later.
-        (Stage::ReceiverSocketBuffer, Some(Cause::TooSlow)) => vec![by_hand(
+        (Stage::ReceiverSocketBuffer, Some(Cause::TooSlow)) => vec![Cure::by_hand(
             "let the reader do less for each datagram: many with one call (recvmmsg), trains (UDP_GRO), several sockets (SO_REUSEPORT)",
         )],
         (Stage::ReceiverSocketBuffer, Some(Cause::Starved)) => {
             let fifo = pid.map(|pid| Cure {
                 what: "let the reader run before other programs".to_owned(),
-                command: Some(format!("chrt --all-tasks --fifo --pid 10 {pid}")),
-                undo: Some(format!("chrt --all-tasks --other --pid 0 {pid}")),
+                change: Some(Change::Priority { pid }),
             });
-            fifo.into_iter().chain([larger_buffer(after, socket, count)]).collect()
+            fifo.into_iter().chain(larger_buffer(after, socket, count)).collect()
         }
-        (Stage::ReceiverSocketBuffer, Some(Cause::Blocked)) => vec![
-            by_hand(
+        (Stage::ReceiverSocketBuffer, Some(Cause::Blocked)) => {
+            let elsewhere = Cure::by_hand(
                 "let another thread write to the disk, or log less: the one that receives must not wait for it",
-            ),
-            larger_buffer(after, socket, count),
-        ],
-        (Stage::ReceiverSocketBuffer, _) => vec![larger_buffer(after, socket, count)],
-        (Stage::ReceiverSocketFilter, _) => {
-            vec![by_hand("look at the program's socket filter (SO_ATTACH_FILTER, SO_ATTACH_BPF)")]
+            );
+            [elsewhere].into_iter().chain(larger_buffer(after, socket, count)).collect()
         }
-        _ => vec![by_hand(
+        (Stage::ReceiverSocketBuffer, _) => larger_buffer(after, socket, count),
+        (Stage::ReceiverSocketFilter, _) => {
+            vec![Cure::by_hand("look at the program's socket filter (SO_ATTACH_FILTER, SO_ATTACH_BPF)")]
+        }
+        _ => vec![Cure::by_hand(
             "give UDP more memory (net.ipv4.udp_mem, in pages), or let fewer sockets have smaller buffers",
         )],
     }
 }
 
-/// A receive buffer that would have held what was lost too. Programs that ask for one get at most `rmem_max`, the others
-/// have `rmem_default`.
-fn larger_buffer(after: &Look, socket: &Socket, count: u64) -> Cure {
+/// A receive buffer that would have held what was lost too: at once, and for the next time.
+fn larger_buffer(after: &Look, socket: &Socket, count: u64) -> Vec<Cure> {
     let wanted = u64::from(socket.buffer_bytes) + count.saturating_mul(DATAGRAM_BYTES);
     let wanted = wanted.checked_next_power_of_two().unwrap_or(wanted).min(MAX_BUFFER_BYTES);
+    let owner = socket.owner.as_ref();
+    let at_once = owner.filter(|_| wanted > u64::from(socket.buffer_bytes)).map(|owner| Cure {
+        what: "a larger receive buffer of this socket, while its program runs".to_owned(),
+        change: Some(Change::ReceiveBuffer {
+            cookie: socket.cookie,
+            local: socket.local,
+            pid: owner.pid,
+            asked_bytes: wanted / 2,
+            before_bytes: u64::from(socket.buffer_bytes) / 2,
+        }),
+    });
+    at_once.into_iter().chain([larger_buffer_next_time(after, socket, wanted)]).collect()
+}
+
+/// Programs that ask for a buffer get at most `rmem_max`, the others have `rmem_default`.
+fn larger_buffer_next_time(after: &Look, socket: &Socket, wanted: u64) -> Cure {
     let asks_for_none = after.settings.rmem_default_bytes == Some(u64::from(socket.buffer_bytes));
     if asks_for_none {
         let what = "a larger receive buffer for programs that ask for none; start the reader again";
-        return by_sysctl(what, "net.core.rmem_default", wanted, after.settings.rmem_default_bytes);
+        return Cure::by_sysctl(what, "net.core.rmem_default", wanted, after.settings.rmem_default_bytes);
     }
     // The kernel doubles what is asked for.
     let asked = wanted / 2;
     let what = format!("a larger receive buffer: let the reader ask for {asked} bytes (SO_RCVBUF)");
     match after.settings.rmem_max_bytes {
-        Some(limit) if limit >= asked => by_hand(&what),
-        limit => by_sysctl(&what, "net.core.rmem_max", asked, limit),
+        Some(limit) if limit >= asked => Cure::by_hand(&what),
+        limit => Cure::by_sysctl(&what, "net.core.rmem_max", asked, limit),
     }
 }
 
@@ -447,27 +472,47 @@ mod tests {
             (verdict.cause.unwrap(), verdict.cures)
         };
         let (cause, cures) = cures_of(100, 0);
-        assert_eq!((cause, cures.len()), (Cause::Burst, 1));
+        assert_eq!((cause, cures.len()), (Cause::Burst, 2));
         // 212,992 and 100 datagrams of 2,304 bytes: 443,392, rounded up to 524,288, half of which is asked for.
-        assert_eq!(cures[0].command.as_deref(), Some("sysctl -w net.core.rmem_max=262144"));
-        assert_eq!(cures[0].undo.as_deref(), Some("sysctl -w net.core.rmem_max=212992"));
+        let Some(Change::ReceiveBuffer { cookie: 1, pid: 77, asked_bytes, before_bytes, .. }) =
+            cures[0].change
+        else {
+            panic!("{cures:?}");
+        };
+        assert_eq!((asked_bytes, before_bytes), (262_144, 106_496));
+        assert_eq!(cures[0].undo().as_deref(), Some("tallycast doctor undo"));
+        assert_eq!(cures[1].command().as_deref(), Some("sysctl -w net.core.rmem_max=262144"));
+        assert_eq!(cures[1].undo().as_deref(), Some("sysctl -w net.core.rmem_max=212992"));
         let (cause, cures) = cures_of(500, 300);
         assert_eq!(cause, Cause::Starved);
-        assert_eq!(cures[0].undo.as_deref(), Some("chrt --all-tasks --other --pid 0 77"));
+        assert_eq!(cures[0].undo().as_deref(), Some("chrt --all-tasks --other --pid 0 77"));
         let (cause, cures) = cures_of(990, 0);
-        assert_eq!((cause, cures.len(), cures[0].command.as_deref()), (Cause::TooSlow, 1, None));
+        assert_eq!((cause, cures.len(), cures[0].command().as_deref()), (Cause::TooSlow, 1, None));
+    }
+
+    #[test]
+    fn the_counters_of_the_version_that_a_socket_takes_are_its_evidence() {
+        let after = look(1, &[("UdpRcvbufErrors", 1), ("Udp6RcvbufErrors", 2)]);
+        let names = |local: &str| {
+            let socket = Socket { local: local.parse().unwrap(), ..socket(1, 3) };
+            let evidence = evidence_for(&look(0, &[]), &after, &socket, Stage::ReceiverSocketBuffer, 3);
+            evidence.into_iter().skip(1).map(|it| it.counter).collect::<Vec<_>>()
+        };
+        assert_eq!(names("0.0.0.0:1"), ["UdpRcvbufErrors"]);
+        assert_eq!(names("[::]:1"), ["UdpRcvbufErrors", "Udp6RcvbufErrors"]);
+        assert_eq!(names("[::1]:1"), ["Udp6RcvbufErrors"]);
     }
 
     #[test]
     fn a_socket_that_asked_for_nothing_is_helped_by_the_default() {
         let mut after = with(look(1, &[]), &[]);
         after.settings.rmem_default_bytes = Some(212_992);
-        let cure = larger_buffer(&after, &socket(1, 0), 100);
-        assert_eq!(cure.command.as_deref(), Some("sysctl -w net.core.rmem_default=524288"));
-        assert_eq!(cure.undo.as_deref(), Some("sysctl -w net.core.rmem_default=212992"));
+        let cure = |socket: &Socket| larger_buffer(&after, socket, 100).pop().unwrap();
+        assert_eq!(cure(&socket(1, 0)).command().as_deref(), Some("sysctl -w net.core.rmem_default=524288"));
+        assert_eq!(cure(&socket(1, 0)).undo().as_deref(), Some("sysctl -w net.core.rmem_default=212992"));
         let larger = Socket { buffer_bytes: 425_984, ..socket(1, 0) };
         after.settings.rmem_max_bytes = Some(1 << 20);
-        let cure = larger_buffer(&after, &larger, 100);
-        assert_eq!(cure.command, None, "it may ask for as much: {cure:?}");
+        let cure = larger_buffer(&after, &larger, 100).pop().unwrap();
+        assert_eq!(cure.command(), None, "it may ask for as much: {cure:?}");
     }
 }

@@ -10,11 +10,12 @@ use std::net::SocketAddr;
 use ledger::Stage;
 use units::RangeSet;
 
+use crate::Cure;
 use crate::drops::DropEvent;
 use crate::fragments::Fragments;
 use crate::look::Look;
 use crate::reasons::Meaning;
-use crate::rules::{by_hand, evidence};
+use crate::rules::evidence;
 use crate::verdict::{Evidence, Place, Unit, Verdict};
 
 /// Datagrams of one sender, and of one stream where a profile fits, that drop events name.
@@ -249,7 +250,7 @@ impl Group {
             evidence: bag.evidence().collect(),
             cause: None,
             why: meaning.why.to_owned(),
-            cures: vec![by_hand(meaning.cure)],
+            cures: vec![Cure::by_hand(meaning.cure)],
             datagrams: bag.list(),
             not_observed: Some(0),
         })

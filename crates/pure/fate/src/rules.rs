@@ -6,8 +6,9 @@
 
 use ledger::Stage;
 
+use crate::Cure;
 use crate::look::{Look, Settings};
-use crate::verdict::{Cure, Evidence, Place, Unit, Verdict};
+use crate::verdict::{Evidence, Place, Unit, Verdict};
 
 /// What a rise of counts means.
 struct Rule {
@@ -37,7 +38,7 @@ const RULES: &[Rule] = &[
         unit: Unit::Packets,
         why: "there is no route to where they were sent",
         cures: |_| {
-            vec![by_hand("add a route to the destination, or name the interface (`iface=` on the bus)")]
+            vec![Cure::by_hand("add a route to the destination, or name the interface (`iface=` on the bus)")]
         },
     },
     Rule {
@@ -47,7 +48,7 @@ const RULES: &[Rule] = &[
         unit: Unit::Packets,
         why: "the device could not send them; packets of any protocol are counted",
         cures: |_| {
-            vec![by_hand(
+            vec![Cure::by_hand(
                 "send at a lower rate, or make the ring of the device larger (`ethtool -g`, `-G tx`)",
             )]
         },
@@ -59,7 +60,7 @@ const RULES: &[Rule] = &[
         unit: Unit::Packets,
         why: "the device had no room for them, or nobody wanted their protocol; packets of any protocol are counted",
         cures: |_| {
-            vec![by_hand(
+            vec![Cure::by_hand(
                 "see which count rises (`ethtool -S`); make the ring larger (`ethtool -g`, `-G rx`), or switch flow control on (`ethtool -A`)",
             )]
         },
@@ -79,7 +80,7 @@ const RULES: &[Rule] = &[
         unit: Unit::Packets,
         why: "the way back to their sender leads over another interface (rp_filter)",
         cures: |_| {
-            vec![by_hand(
+            vec![Cure::by_hand(
                 "set net.ipv4.conf.INTERFACE.rp_filter and …conf.all.rp_filter to 2 or 0, or add a route to the sender",
             )]
         },
@@ -91,7 +92,7 @@ const RULES: &[Rule] = &[
         unit: Unit::Failures,
         why: "datagrams came in fragments of which some were missing, or there was no memory to wait for them",
         cures: |_| {
-            vec![by_hand(
+            vec![Cure::by_hand(
                 "send datagrams that fit into the path's MTU (`mtu=` on the bus; `tallycast bench --probe-mtu` finds it)",
             )]
         },
@@ -103,7 +104,7 @@ const RULES: &[Rule] = &[
         unit: Unit::Datagrams,
         why: "their checksum was wrong: a faulty card, cable, switch or offload",
         cures: |_| {
-            vec![by_hand(
+            vec![Cure::by_hand(
                 "look for the faulty part: another cable, `ethtool -K DEVICE rx off` to try without the card's own check",
             )]
         },
@@ -115,7 +116,9 @@ const RULES: &[Rule] = &[
         unit: Unit::Datagrams,
         why: "no socket was bound where they were sent to",
         cures: |_| {
-            vec![by_hand("start the reader first, and see that port and address are those it is bound to")]
+            vec![Cure::by_hand(
+                "start the reader first, and see that port and address are those it is bound to",
+            )]
         },
     },
 ];
@@ -199,8 +202,8 @@ fn of_queue_disciplines(before: &Look, after: &Look) -> Option<Verdict> {
         cause: None,
         why: "a queue discipline had no room for them; trains count once".to_owned(),
         cures: vec![
-            by_hand("send at a lower rate: pace the sender below what the device carries"),
-            by_hand("see which queue it is (`tc -s qdisc`), and make its limit larger"),
+            Cure::by_hand("send at a lower rate: pace the sender below what the device carries"),
+            Cure::by_hand("see which queue it is (`tc -s qdisc`), and make its limit larger"),
         ],
         datagrams: Vec::new(),
         not_observed: None,
@@ -211,23 +214,12 @@ pub(crate) fn evidence(counter: &str, rise: u64) -> Evidence {
     Evidence { counter: counter.to_owned(), rise }
 }
 
-/// A cure that is nobody's command.
-pub(crate) fn by_hand(what: &str) -> Cure {
-    Cure { what: what.to_owned(), command: None, undo: None }
-}
-
-/// A cure that sets a number of `sysctl`, and the way back to what it is now.
-pub(crate) fn by_sysctl(what: &str, name: &str, value: u64, now: Option<u64>) -> Cure {
-    let command = |value: u64| format!("sysctl -w {name}={value}");
-    Cure { what: what.to_owned(), command: Some(command(value)), undo: now.map(command) }
-}
-
 fn longer_backlog(settings: &Settings) -> Cure {
     /// What the kernel begins with (`net/core/hotdata.c`).
     const DEFAULT: u64 = 1_000;
     let now = settings.netdev_max_backlog;
     let value = 2 * now.unwrap_or(DEFAULT);
-    by_sysctl("twice as long a backlog", "net.core.netdev_max_backlog", value, now)
+    Cure::by_sysctl("twice as long a backlog", "net.core.netdev_max_backlog", value, now)
 }
 
 #[cfg(test)]
@@ -305,12 +297,10 @@ mod tests {
     }
 
     #[test]
-    fn a_cure_can_be_taken_back_if_it_is_known_what_was() {
+    fn a_backlog_becomes_twice_what_it_is() {
         let cure = longer_backlog(&Settings { netdev_max_backlog: Some(3_000), ..Settings::default() });
-        assert_eq!(cure.command.as_deref(), Some("sysctl -w net.core.netdev_max_backlog=6000"));
-        assert_eq!(cure.undo.as_deref(), Some("sysctl -w net.core.netdev_max_backlog=3000"));
+        assert_eq!(cure.command().as_deref(), Some("sysctl -w net.core.netdev_max_backlog=6000"));
         let cure = longer_backlog(&Settings::default());
-        assert_eq!(cure.command.as_deref(), Some("sysctl -w net.core.netdev_max_backlog=2000"));
-        assert_eq!(cure.undo, None);
+        assert_eq!(cure.command().as_deref(), Some("sysctl -w net.core.netdev_max_backlog=2000"));
     }
 }

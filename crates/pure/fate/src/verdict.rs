@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use ledger::Stage;
 
-use crate::{Cause, Datagrams};
+use crate::{Cause, Cure, Datagrams};
 
 /// What was lost at one stage, as far as it was seen.
 #[derive(Clone, PartialEq, Debug)]
@@ -73,17 +73,6 @@ pub struct Evidence {
     pub counter: String,
     /// By how much.
     pub rise: u64,
-}
-
-/// What helps, and how to take it back.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Cure {
-    /// What changes, in words.
-    pub what: String,
-    /// The command; `None` where a program has to be changed.
-    pub command: Option<String>,
-    /// The command that restores what is now; `None` where there is nothing to restore, or it could not be read.
-    pub undo: Option<String>,
 }
 
 impl Unit {

@@ -1,5 +1,7 @@
 //! `tallycast doctor`: where datagrams die on this host, by the kernel's evidence, and what helps.
 
+mod fix;
+mod text;
 mod watch;
 
 use clap::{Args, Subcommand};
@@ -9,7 +11,9 @@ use crate::Outcome;
 pub(crate) const EXAMPLES: &str = "\
 Examples:
   tallycast doctor watch                        losses of every UDP program of this host, as they happen
-  tallycast doctor watch --port 7400            of one port, whatever program has it";
+  tallycast doctor watch --port 7400            of one port, whatever program has it
+  sudo tallycast doctor fix --port 7400         what helps: done, measured, kept only if it helped
+  sudo tallycast doctor undo                    and taken back";
 
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {
@@ -22,10 +26,18 @@ enum What {
     /// Tell losses as they happen: where, how many, by which counters, why, and what helps
     #[command(after_help = watch::EXAMPLES)]
     Watch(watch::Arguments),
+    /// Change what helps, measure again, and keep it only if it helped
+    #[command(after_help = fix::EXAMPLES)]
+    Fix(fix::Arguments),
+    /// Take back what `fix` changed
+    #[command(after_help = fix::UNDO_EXAMPLES)]
+    Undo(fix::UndoArguments),
 }
 
 pub(crate) fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
     match arguments.what {
         What::Watch(arguments) => watch::run(arguments),
+        What::Fix(arguments) => fix::run(arguments),
+        What::Undo(arguments) => fix::undo(arguments),
     }
 }

@@ -1,8 +1,13 @@
-//! `tallycast doctor watch`: what it tells of a program that loses datagrams, this test.
+//! `tallycast doctor`: what it tells of a program that loses datagrams, this test, and what it does for it.
 
 use std::collections::BTreeSet;
 use std::net::UdpSocket;
+use std::path::Path;
 use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
 
 use rustix::process::Signal;
 
@@ -118,6 +123,120 @@ fn what_is_no_profile_is_refused_with_what_one_is() {
         .unwrap();
     let text = String::from_utf8(output.stderr).unwrap();
     assert!(text.contains("number=4:8,stream=0:4,order=big"), "{text}");
+    assert_eq!(output.status.code(), Some(2));
+}
+
+/// A program that is sent more at once than its small buffer holds; with `reads` it takes all that is there after each burst.
+struct Bursts {
+    reader: Arc<UdpSocket>,
+    is_over: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Bursts {
+    fn begin(reads: bool) -> Self {
+        let reader = Arc::new(UdpSocket::bind("127.0.0.1:0").expect("loopback"));
+        rustix::net::sockopt::set_socket_recv_buffer_size(&reader, 8_192).expect("a small buffer");
+        reader.set_nonblocking(true).expect("a socket");
+        let is_over = Arc::new(AtomicBool::new(false));
+        let (socket, over) = (Arc::clone(&reader), Arc::clone(&is_over));
+        let writer = UdpSocket::bind("127.0.0.1:0").expect("loopback");
+        writer.connect(reader.local_addr().expect("bound")).expect("loopback");
+        let thread = std::thread::spawn(move || {
+            let (mut bytes, mut due) = ([0; 2_000], sys::clock::monotonic());
+            while !over.load(Ordering::Relaxed) {
+                for _ in 0..100 {
+                    writer.send(&[0; 1_000]).expect("loopback");
+                }
+                while reads && socket.recv(&mut bytes).is_ok() {}
+                // Bursts at a rate, as of a device: one that never rests would be called too slow.
+                due += Duration::from_millis(10);
+                sys::clock::sleep_until(due);
+            }
+        });
+        Self { reader, is_over, thread: Some(thread) }
+    }
+
+    fn port(&self) -> String {
+        self.reader.local_addr().expect("bound").port().to_string()
+    }
+
+    fn buffer_bytes(&self) -> u32 {
+        sys::MemInfo::of(&self.reader).expect("a socket").buffer_bytes
+    }
+}
+
+impl Drop for Bursts {
+    fn drop(&mut self) {
+        self.is_over.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Runs a command of the doctor with a journal; returns its lines and exit code.
+fn with_journal(arguments: &[&str], journal: &Path) -> (Vec<serde_json::Value>, Option<i32>) {
+    let journal = ["--json", "--journal", journal.to_str().expect("a path")];
+    let output = Command::new(env!("CARGO_BIN_EXE_tallycast"))
+        .args([&["doctor"], arguments, &journal].concat())
+        .output()
+        .expect("it runs");
+    print!("{}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8(output.stdout).expect("UTF-8");
+    (text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect(), output.status.code())
+}
+
+#[test]
+fn a_larger_buffer_is_tried_on_a_running_program_proved_and_taken_back() {
+    if !rustix::process::geteuid().is_root() {
+        println!("SKIPPED: another program's socket is root's to change");
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let journal = folder.path().join("doctor.jsonl");
+    let program = Bursts::begin(true);
+    let before = program.buffer_bytes();
+    let fix = ["fix", "--port", &program.port(), "--window", "400ms", "--yes"];
+    let (lines, code) = with_journal(&fix, &journal);
+    let proof = lines.iter().find(|line| line["event"] == "proof").unwrap();
+    assert_eq!((&proof["proof"], &proof["kept"], code), (&"helped".into(), &true.into(), Some(0)), "{proof}");
+    assert!(proof["before"]["lost"].as_u64() > Some(0), "{proof}");
+    assert!(program.buffer_bytes() > before);
+    let (listed, _) = with_journal(&["undo", "--list"], &journal);
+    assert_eq!((listed.len(), &listed[0]["change"]), (1, &proof["change"]));
+    let (undone, code) = with_journal(&["undo"], &journal);
+    assert_eq!((&undone[0]["result"], code), (&"undone".into(), Some(0)));
+    assert_eq!(program.buffer_bytes(), before);
+    assert_eq!(with_journal(&["undo"], &journal).0[0]["event"], "nothing_to_undo");
+}
+
+#[test]
+fn a_change_that_does_not_help_is_taken_back_at_once() {
+    if !rustix::process::geteuid().is_root() {
+        println!("SKIPPED: another program's socket is root's to change");
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let journal = folder.path().join("doctor.jsonl");
+    let program = Bursts::begin(false);
+    let before = program.buffer_bytes();
+    let fix = ["fix", "--port", &program.port(), "--window", "400ms", "--yes"];
+    let (lines, code) = with_journal(&fix, &journal);
+    let proof = lines.iter().find(|line| line["event"] == "proof").unwrap();
+    assert_eq!(
+        (&proof["proof"], &proof["kept"], code),
+        (&"did_not_help".into(), &false.into(), Some(1)),
+        "{proof}"
+    );
+    assert_eq!(program.buffer_bytes(), before);
+    assert_eq!(with_journal(&["undo", "--list"], &journal).0, Vec::<serde_json::Value>::new());
+}
+
+#[test]
+fn nobody_is_changed_without_being_asked() {
+    let output = Command::new(env!("CARGO_BIN_EXE_tallycast")).args(["doctor", "fix"]).output().unwrap();
+    assert!(String::from_utf8(output.stderr).unwrap().contains("--yes"));
     assert_eq!(output.status.code(), Some(2));
 }
 

@@ -14,6 +14,7 @@ use doctor::{
 use serde_json::json;
 use units::RangeSet;
 
+use super::text::{line, place_text};
 use crate::Outcome;
 use crate::messages::print_line;
 use crate::quantity;
@@ -235,18 +236,14 @@ fn explain(output: &mut impl Write, verdict: &Verdict) -> std::io::Result<()> {
     line(output, "evidence", &evidence_text(&verdict.evidence))?;
     for cure in &verdict.cures {
         line(output, "cure", &cure.what)?;
-        if let Some(command) = &cure.command {
-            line(output, "", command)?;
+        if let Some(command) = cure.command() {
+            line(output, "", &command)?;
         }
-        if let Some(undo) = &cure.undo {
-            line(output, "undo", undo)?;
+        if let Some(undo) = cure.undo() {
+            line(output, "undo", &undo)?;
         }
     }
     Ok(())
-}
-
-fn line(output: &mut impl Write, head: &str, text: &str) -> std::io::Result<()> {
-    writeln!(output, "{:12}{head:<10}{text}", "")
 }
 
 fn evidence_text(evidence: &[Evidence]) -> String {
@@ -283,14 +280,4 @@ fn ranges_text(numbers: &RangeSet) -> String {
     let more = numbers.range_count().saturating_sub(LISTED_RANGES);
     let rest = if more > 0 { format!(" and {more} more ranges") } else { String::new() };
     format!("numbers {}{rest}", first.join(", "))
-}
-
-fn place_text(place: &Place) -> String {
-    match place {
-        Place::Socket { local, owner: Some((pid, name)), .. } => format!("socket {local} of {name}[{pid}]"),
-        Place::Socket { local, owner: None, .. } => format!("socket {local}"),
-        Place::Device(name) => format!("device {name}"),
-        Place::Namespace => "this network namespace".to_owned(),
-        Place::Host => "this host".to_owned(),
-    }
 }

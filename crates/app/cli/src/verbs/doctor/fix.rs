@@ -1,0 +1,381 @@
+//! `tallycast doctor fix` and `undo`: what helps is done, measured, and kept only if it helped.
+
+use std::collections::BTreeSet;
+use std::io::{IsTerminal, Write};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use clap::Args;
+use doctor::{Change, ChangeError, Entry, Journal, Plan, Plans, Proof, Wanted, Watcher, Window, change_json};
+use serde_json::{Value, json};
+use sys::clock;
+
+use super::text::{line, place_text};
+use crate::Outcome;
+use crate::messages::print_line;
+use crate::quantity;
+use crate::stop::Stop;
+
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  sudo tallycast doctor fix --port 5004         watch, show the change, ask, change, measure again
+  sudo tallycast doctor fix --window 30s --yes  without asking
+
+It watches live traffic for a while, shows what it would change and how that is taken back, does it when you agree, and
+watches again for as long. A change that did not help is undone at once. What was kept stands in a journal, and
+`tallycast doctor undo` takes it back.
+Exit codes: 0 nothing was lost, or what was done helped; 1 losses remain; 2 it could not be done.";
+
+pub(crate) const UNDO_EXAMPLES: &str = "\
+Examples:
+  sudo tallycast doctor undo                    the newest change
+  sudo tallycast doctor undo --all
+  tallycast doctor undo --list                  what stands in the journal
+
+What somebody else has changed since is left alone, and said.
+Exit codes: 0 done, 1 something was left alone, 2 it could not be done.";
+
+#[derive(Args, Debug)]
+pub(crate) struct Arguments {
+    /// Only sockets of this port; may be given several times
+    #[arg(long = "port", value_name = "PORT")]
+    ports: Vec<u16>,
+    /// Only sockets of this process; may be given several times
+    #[arg(long = "pid", value_name = "PID")]
+    pids: Vec<u32>,
+    /// How long to watch, before and after
+    #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = quantity::duration)]
+    window: Duration,
+    /// Change without asking
+    #[arg(long)]
+    yes: bool,
+    #[command(flatten)]
+    journal: JournalFile,
+    /// One JSON object a step, one a line
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct UndoArguments {
+    /// Take every change back, the newest first
+    #[arg(long)]
+    all: bool,
+    /// Only show what would be taken back
+    #[arg(long, conflicts_with = "all")]
+    list: bool,
+    #[command(flatten)]
+    journal: JournalFile,
+    /// One JSON object a change, one a line
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Args, Debug)]
+struct JournalFile {
+    /// Where changes are written down [default: $XDG_STATE_HOME/tallycast/doctor.jsonl]
+    #[arg(long, value_name = "FILE")]
+    journal: Option<PathBuf>,
+}
+
+impl JournalFile {
+    fn open(self) -> anyhow::Result<Journal> {
+        Ok(Journal::open(&self.journal.unwrap_or_else(Journal::default_path))?)
+    }
+}
+
+/// How often a window is looked into.
+const LOOKS: u32 = 5;
+
+pub(crate) fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
+    let Arguments { ports, pids, window, yes, journal, json } = arguments;
+    if !yes && (json || !std::io::stdin().is_terminal()) {
+        bail!(
+            "nobody is here to ask\nsay --yes to change without asking, or look first: tallycast doctor watch"
+        );
+    }
+    let stop = Stop::on_signals()?;
+    let wanted = Wanted { ports: ports.into_iter().collect(), pids: pids.into_iter().collect() };
+    let mut traffic = Traffic { watcher: Watcher::begin(wanted, None)?, window, stop };
+    let report = Report { json };
+    report.watching(&traffic)?;
+    let mut seen = traffic.watch()?;
+    if seen.plans.is_empty() {
+        report.nothing(&seen.window)?;
+        return Ok(Outcome::Fine);
+    }
+    let mut journal = journal.open()?;
+    let (mut known, mut outcome) = (BTreeSet::new(), Outcome::Fine);
+    // What a change brought may be seen elsewhere: each is judged by what was seen last.
+    while let Some(plan) =
+        seen.plans.iter().find(|it| !known.contains(&(it.stage, it.place.clone()))).cloned()
+    {
+        known.insert((plan.stage, plan.place.clone()));
+        report.plan(&plan, &seen.window)?;
+        let agreed = plan.change.is_some() && (yes || ask(window)?);
+        let Some(change) = plan.change.as_ref().filter(|_| agreed) else {
+            outcome = Outcome::Found;
+            continue;
+        };
+        let number = make(&mut journal, change)?;
+        // What is lost until now was lost before.
+        traffic.watcher.look()?;
+        let (before, after) = (seen.window_of(&plan), traffic.watch()?);
+        let proof = Proof::of(&before, &after.window_of(&plan));
+        if proof != Proof::Helped {
+            outcome = Outcome::Found;
+            take_back(&mut journal, number, change)?;
+        }
+        report.proof(&plan, change, &before, &after.window_of(&plan), proof)?;
+        seen = after;
+        if traffic.stop.is_wanted() {
+            break;
+        }
+    }
+    Ok(outcome)
+}
+
+/// Writes a change down and makes it; returns its number in the journal.
+fn make(journal: &mut Journal, change: &Change) -> anyhow::Result<u64> {
+    let number = journal.begin(clock::wall(), change)?;
+    if let Err(error) = doctor::apply(change) {
+        journal.end(clock::wall(), number)?;
+        return Err(error)
+            .with_context(|| format!("nothing was changed: {} could not be set", change_text(change)));
+    }
+    Ok(number)
+}
+
+fn take_back(journal: &mut Journal, number: u64, change: &Change) -> anyhow::Result<()> {
+    match doctor::take_back(change) {
+        // A socket that is closed has taken its buffer with it.
+        Ok(()) | Err(ChangeError::Gone) => Ok(journal.end(clock::wall(), number)?),
+        Err(error) => Err(error)
+            .with_context(|| format!("it did not help and could not be taken back: {}", undo_text(change))),
+    }
+}
+
+/// What was seen within a window.
+struct Seen {
+    window: Window,
+    /// The largest loss first.
+    plans: Vec<Plan>,
+}
+
+impl Seen {
+    /// Returns the window with what was lost of one kind.
+    fn window_of(&self, plan: &Plan) -> Window {
+        let same = |it: &&Plan| it.stage == plan.stage && it.place == plan.place;
+        Window { lost: self.plans.iter().find(same).map_or(0, |it| it.lost), ..self.window }
+    }
+}
+
+/// Live traffic, watched for a window at a time.
+struct Traffic {
+    watcher: Watcher,
+    window: Duration,
+    stop: Stop,
+}
+
+impl Traffic {
+    /// Watches for a window: what was lost, and what helps.
+    fn watch(&mut self) -> anyhow::Result<Seen> {
+        let (mut window, mut plans) = (Window::default(), Plans::default());
+        for _ in 0..LOOKS {
+            self.stop.wait(self.window / LOOKS);
+            let seen = self.watcher.look()?;
+            seen.losses.verdicts.iter().for_each(|verdict| plans.take(verdict));
+            window = window.and(Window { time: seen.time, delivered: seen.losses.delivered, lost: 0 });
+            if self.stop.is_wanted() {
+                break;
+            }
+        }
+        Ok(Seen { window, plans: plans.into_plans() })
+    }
+}
+
+fn ask(window: Duration) -> anyhow::Result<bool> {
+    let mut output = std::io::stdout().lock();
+    write!(output, "Do it, and measure again for {} s? [y/N] ", window.as_secs_f64())?;
+    output.flush()?;
+    let mut answer = String::new();
+    std::io::stdin().read_line(&mut answer)?;
+    Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
+}
+
+pub(crate) fn undo(arguments: UndoArguments) -> anyhow::Result<Outcome> {
+    let UndoArguments { all, list, journal, json } = arguments;
+    let mut journal = journal.open()?;
+    let report = Report { json };
+    let open: Vec<Entry> = journal.open_entries().rev().cloned().collect();
+    if list {
+        open.iter().try_for_each(|entry| report.entry(entry))?;
+        return Ok(Outcome::Fine);
+    }
+    if open.is_empty() {
+        report.nothing_to_undo()?;
+        return Ok(Outcome::Fine);
+    }
+    let mut outcome = Outcome::Fine;
+    for entry in open.iter().take(if all { usize::MAX } else { 1 }) {
+        match doctor::take_back(&entry.change) {
+            Ok(()) => report.undone(entry, "undone")?,
+            // A socket that is closed has taken its buffer with it; what somebody else has set is theirs.
+            Err(error @ ChangeError::Gone) => report.undone(entry, &error.to_string())?,
+            Err(error @ ChangeError::ChangedSince { .. }) => {
+                report.undone(entry, &error.to_string())?;
+                outcome = Outcome::Found;
+            }
+            Err(error) => {
+                return Err(error).with_context(|| format!("it is still there: {}", entry.change.command()));
+            }
+        }
+        journal.end(clock::wall(), entry.number)?;
+    }
+    Ok(outcome)
+}
+
+/// What is said of each step.
+struct Report {
+    json: bool,
+}
+
+impl Report {
+    fn print(&self, object: impl FnOnce() -> Value, text: impl FnOnce() -> String) -> std::io::Result<()> {
+        if self.json {
+            return print_line(&object());
+        }
+        writeln!(std::io::stdout().lock(), "{}", text())
+    }
+
+    fn watching(&self, traffic: &Traffic) -> std::io::Result<()> {
+        let (sockets, seconds) = (traffic.watcher.sockets(), traffic.window.as_secs_f64());
+        self.print(
+            || json!({ "event": "watching", "sockets": sockets, "seconds": seconds }),
+            || format!("watching {sockets} UDP sockets for {seconds} s"),
+        )
+    }
+
+    fn nothing(&self, before: &Window) -> std::io::Result<()> {
+        self.print(
+            || json!({ "event": "nothing_lost", "before": window_json(before) }),
+            || format!("nothing was lost of {} datagrams: there is nothing to fix", before.delivered),
+        )
+    }
+
+    fn plan(&self, plan: &Plan, before: &Window) -> std::io::Result<()> {
+        let (stage, place) = (plan.stage.name(), place_text(&plan.place));
+        if self.json {
+            return print_line(&json!({
+                "event": "plan",
+                "stage": stage,
+                "place": place,
+                "lost": plan.lost,
+                "why": plan.why,
+                "change": plan.change.as_ref().map(change_json),
+                "undo": plan.change.as_ref().map(undo_text),
+                "by_hand": plan.by_hand.iter().map(|cure| cure.what.as_str()).collect::<Vec<_>>(),
+            }));
+        }
+        let mut output = std::io::stdout().lock();
+        writeln!(output, "lost {} in {:.1} s at {stage}, {place}", plan.lost, before.time.as_secs_f64())?;
+        line(&mut output, "why", &plan.why)?;
+        match &plan.change {
+            Some(change) => {
+                line(&mut output, "change", &change_text(change))?;
+                line(&mut output, "undo", &undo_text(change))?;
+            }
+            None => line(&mut output, "change", "none that can be made and taken back from here")?,
+        }
+        plan.by_hand.iter().try_for_each(|cure| {
+            line(&mut output, "by hand", &cure.what)?;
+            cure.command().map_or(Ok(()), |command| line(&mut output, "", &command))
+        })
+    }
+
+    fn proof(
+        &self,
+        plan: &Plan,
+        change: &Change,
+        before: &Window,
+        after: &Window,
+        proof: Proof,
+    ) -> std::io::Result<()> {
+        let (name, words) = match proof {
+            Proof::Helped => ("helped", "it helped, and is kept; `tallycast doctor undo` takes it back"),
+            Proof::DidNotHelp => ("did_not_help", "it did not help, and was taken back"),
+            Proof::NoTraffic => (
+                "no_traffic",
+                "there was much less traffic than before: nothing is proved, and it was taken back",
+            ),
+        };
+        if self.json {
+            return print_line(&json!({
+                "event": "proof",
+                "stage": plan.stage.name(),
+                "place": place_text(&plan.place),
+                "change": change_json(change),
+                "before": window_json(before),
+                "after": window_json(after),
+                "proof": name,
+                "kept": proof == Proof::Helped,
+            }));
+        }
+        let mut output = std::io::stdout().lock();
+        line(&mut output, "before", &window_text(before))?;
+        line(&mut output, "after", &window_text(after))?;
+        line(&mut output, "proof", words)
+    }
+
+    fn entry(&self, entry: &Entry) -> std::io::Result<()> {
+        self.print(
+            || json!({ "event": "change", "number": entry.number, "utc_ns": entry.at.as_nanos(), "change": change_json(&entry.change) }),
+            || format!("{:>4}  {}", entry.number, change_text(&entry.change)),
+        )
+    }
+
+    fn undone(&self, entry: &Entry, result: &str) -> std::io::Result<()> {
+        self.print(
+            || json!({ "event": "undo", "number": entry.number, "change": change_json(&entry.change), "result": result }),
+            || format!("{:>4}  {}: {result}", entry.number, change_text(&entry.change)),
+        )
+    }
+
+    fn nothing_to_undo(&self) -> std::io::Result<()> {
+        self.print(|| json!({ "event": "nothing_to_undo" }), || "nothing stands in the journal".to_owned())
+    }
+}
+
+fn window_json(window: &Window) -> Value {
+    json!({
+        "seconds": window.time.as_secs_f64(),
+        "delivered": window.delivered,
+        "lost": window.lost,
+        "lost_share": window.lost_share(),
+    })
+}
+
+fn window_text(window: &Window) -> String {
+    let Window { time, delivered, lost } = window;
+    let (offered, percent) = (delivered + lost, 100.0 * window.lost_share());
+    format!("lost {lost} of {offered} in {:.1} s ({percent:.2} %)", time.as_secs_f64())
+}
+
+fn change_text(change: &Change) -> String {
+    match change {
+        Change::Sysctl { name, value, before } => {
+            format!("{name} from {} to {value}", before.map_or_else(|| "?".to_owned(), |it| it.to_string()))
+        }
+        Change::ReceiveBuffer { local, pid, asked_bytes, before_bytes, .. } => {
+            format!(
+                "the receive buffer of socket {local} of process {pid} from {before_bytes} to {asked_bytes} bytes"
+            )
+        }
+        Change::Priority { .. } => change.command(),
+    }
+}
+
+fn undo_text(change: &Change) -> String {
+    change.undo().unwrap_or_else(|| "by hand".to_owned())
+}

@@ -1,0 +1,149 @@
+//! Changing this host, and taking it back.
+
+use std::io;
+
+use fate::Change;
+use sys::{Buffer, host, process};
+
+/// Why a change was not made, or not taken back.
+#[derive(Debug, thiserror::Error)]
+pub enum ChangeError {
+    /// This process may not.
+    #[error(
+        "not permitted: run it as root (a socket's buffer takes the right to trace its process, and CAP_NET_ADMIN)"
+    )]
+    NotPermitted,
+    /// The kernel grants less.
+    #[error("the kernel grants {granted} of {asked} bytes; run it as root, or raise net.core.rmem_max")]
+    Clamped {
+        /// As asked for.
+        asked: u64,
+        /// As given.
+        granted: u64,
+    },
+    /// Somebody has changed it since.
+    #[error("{what} is {now} and not {expected}: somebody has changed it since, so it is left alone")]
+    ChangedSince {
+        /// What.
+        what: String,
+        /// What it is.
+        now: u64,
+        /// What it was left at.
+        expected: u64,
+    },
+    /// It cannot be done by this program.
+    #[error("this is for a person to do: {0}")]
+    ByHand(String),
+    /// The process or the socket is not there any more.
+    #[error("the socket is closed: there is nothing to change any more")]
+    Gone,
+    /// The kernel says otherwise.
+    #[error("the kernel does not do it")]
+    Kernel(#[source] io::Error),
+}
+
+impl From<io::Error> for ChangeError {
+    fn from(error: io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::PermissionDenied => Self::NotPermitted,
+            io::ErrorKind::NotFound => Self::Gone,
+            // ESRCH: the process has ended.
+            _ if error.raw_os_error() == Some(3) => Self::Gone,
+            _ => Self::Kernel(error),
+        }
+    }
+}
+
+/// Makes a change.
+///
+/// # Errors
+/// [`ChangeError`]; then it is as it was.
+pub fn apply(change: &Change) -> Result<(), ChangeError> {
+    match change {
+        Change::Sysctl { name, value, before } => set_sysctl(name, *value, *before),
+        Change::ReceiveBuffer { cookie, pid, asked_bytes, before_bytes, .. } => {
+            let granted = set_buffer(*pid, *cookie, *asked_bytes)?;
+            if granted < *asked_bytes {
+                set_buffer(*pid, *cookie, *before_bytes)?;
+                return Err(ChangeError::Clamped { asked: *asked_bytes, granted });
+            }
+            Ok(())
+        }
+        Change::Priority { .. } => Err(ChangeError::ByHand(change.command())),
+    }
+}
+
+/// Takes a change back.
+///
+/// # Errors
+/// [`ChangeError`]; [`ChangeError::Gone`] if what was changed does not exist any more.
+pub fn take_back(change: &Change) -> Result<(), ChangeError> {
+    match change {
+        Change::Sysctl { name, value, before } => {
+            let before =
+                before.ok_or_else(|| ChangeError::ByHand(format!("nobody knows what {name} was")))?;
+            set_sysctl(name, before, Some(*value))
+        }
+        Change::ReceiveBuffer { cookie, pid, before_bytes, .. } => {
+            set_buffer(*pid, *cookie, *before_bytes).map(|_| ())
+        }
+        Change::Priority { .. } => Err(ChangeError::ByHand(change.undo().unwrap_or_default())),
+    }
+}
+
+/// Sets a number that is still what it was left at.
+fn set_sysctl(name: &str, value: u64, expected: Option<u64>) -> Result<(), ChangeError> {
+    let now = host::sysctl(name)?;
+    if now == value {
+        return Ok(());
+    }
+    if let Some(expected) = expected.filter(|expected| *expected != now) {
+        return Err(ChangeError::ChangedSince { what: name.to_owned(), now, expected });
+    }
+    Ok(host::set_sysctl(name, value)?)
+}
+
+/// Returns what was granted, as it would be asked for.
+fn set_buffer(pid: u32, cookie: u64, asked_bytes: u64) -> Result<u64, ChangeError> {
+    let socket = process::open_socket(pid, cookie)?;
+    let asked = usize::try_from(asked_bytes).unwrap_or(usize::MAX);
+    Ok(Buffer::ask_receive(&socket, asked)?.effective_bytes / 2)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::UdpSocket;
+
+    #[test]
+    fn a_sockets_buffer_grows_and_is_what_it_was_again() {
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let own = || sys::MemInfo::of(&socket).unwrap().buffer_bytes;
+        let local = socket.local_addr().unwrap();
+        let listed = sys::udp_sockets().unwrap().into_iter().find(|it| it.local == local).unwrap();
+        let before = own();
+        let change = |asked_bytes| Change::ReceiveBuffer {
+            cookie: listed.cookie,
+            local,
+            pid: std::process::id(),
+            asked_bytes,
+            before_bytes: u64::from(before) / 2,
+        };
+        let larger = change(150_000);
+        apply(&larger).unwrap();
+        assert_eq!(own(), 300_000);
+        take_back(&larger).unwrap();
+        assert_eq!(own(), before);
+        drop(socket);
+        assert!(matches!(take_back(&larger), Err(ChangeError::Gone)));
+    }
+
+    #[test]
+    fn a_number_that_somebody_else_has_changed_is_left_alone() {
+        let name = "net.core.rmem_max".to_owned();
+        let now = host::sysctl(&name).unwrap();
+        let change = Change::Sysctl { name, value: now + 2, before: Some(now + 1) };
+        assert!(matches!(apply(&change), Err(ChangeError::ChangedSince { .. })));
+        assert!(matches!(take_back(&change), Err(ChangeError::ChangedSince { .. })));
+    }
+}

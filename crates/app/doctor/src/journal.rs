@@ -1,0 +1,228 @@
+//! What the doctor changed: written down before it is done, so that it can be taken back whatever happens.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use fate::Change;
+use serde_json::{Value, json};
+use units::WallTime;
+
+/// The journal: a file of JSON objects, one a line, that is only ever appended to.
+#[derive(Debug)]
+pub struct Journal {
+    file: File,
+    path: PathBuf,
+    entries: Vec<Entry>,
+}
+
+/// A change and what became of it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Entry {
+    /// Its number in the journal, from 1.
+    pub number: u64,
+    /// When it was written down.
+    pub at: WallTime,
+    /// What was changed.
+    pub change: Change,
+    /// It has been taken back, or was not done.
+    pub is_over: bool,
+}
+
+/// Why the journal cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum JournalError {
+    /// It cannot be opened or written.
+    #[error(
+        "the journal {path} cannot be used, and without it nothing is changed; `--journal FILE` names another"
+    )]
+    File {
+        /// Where it lies.
+        path: PathBuf,
+        /// Why not.
+        #[source]
+        error: io::Error,
+    },
+    /// A line is not one of ours.
+    #[error("line {line} of the journal {path} is not understood; look at it before you change anything")]
+    Line {
+        /// Where it lies.
+        path: PathBuf,
+        /// Which line, from 1.
+        line: usize,
+    },
+}
+
+impl Journal {
+    /// Returns where the journal of this user lies: `$XDG_STATE_HOME/tallycast/doctor.jsonl`.
+    #[must_use]
+    pub fn default_path() -> PathBuf {
+        let folder = std::env::var_os("XDG_STATE_HOME").filter(|it| !it.is_empty()).map(PathBuf::from);
+        let home = || std::env::var_os("HOME").map(|home| Path::new(&home).join(".local/state"));
+        let folder = folder.or_else(home).unwrap_or_else(|| PathBuf::from("/var/lib"));
+        folder.join("tallycast/doctor.jsonl")
+    }
+
+    /// Opens the journal, or begins one.
+    ///
+    /// # Errors
+    /// [`JournalError`].
+    pub fn open(path: &Path) -> Result<Self, JournalError> {
+        let failed = |error| JournalError::File { path: path.to_owned(), error };
+        if let Some(folder) = path.parent() {
+            fs::create_dir_all(folder).map_err(failed)?;
+        }
+        let file = OpenOptions::new().create(true).append(true).open(path).map_err(failed)?;
+        let text = fs::read_to_string(path).map_err(failed)?;
+        let mut entries = Vec::new();
+        let (whole, cut) = text.rsplit_once('\n').unwrap_or(("", &text));
+        for (index, line) in whole.lines().enumerate() {
+            read_line(line, &mut entries)
+                .ok_or(JournalError::Line { path: path.to_owned(), line: index + 1 })?;
+        }
+        // Whoever wrote the last line did not come to its end, and so not to the change.
+        if !cut.is_empty() {
+            file.set_len((text.len() - cut.len()) as u64).map_err(failed)?;
+        }
+        Ok(Self { file, path: path.to_owned(), entries })
+    }
+
+    /// Returns what has been changed and not taken back, in the order in which it was done.
+    pub fn open_entries(&self) -> impl DoubleEndedIterator<Item = &Entry> {
+        self.entries.iter().filter(|entry| !entry.is_over)
+    }
+
+    /// Writes down that a change is about to be made; returns its number.
+    ///
+    /// # Errors
+    /// If it cannot be written to the disk: then the change must not be made.
+    pub fn begin(&mut self, at: WallTime, change: &Change) -> Result<u64, JournalError> {
+        let number = self.entries.last().map_or(0, |entry| entry.number) + 1;
+        self.append(&json!({ "change": number, "utc_ns": at.as_nanos(), "what": change_json(change) }))?;
+        self.entries.push(Entry { number, at, change: change.clone(), is_over: false });
+        Ok(number)
+    }
+
+    /// Writes down that a change was taken back, or not made.
+    ///
+    /// # Errors
+    /// If it cannot be written to the disk.
+    pub fn end(&mut self, at: WallTime, number: u64) -> Result<(), JournalError> {
+        self.append(&json!({ "undone": number, "utc_ns": at.as_nanos() }))?;
+        for entry in self.entries.iter_mut().filter(|entry| entry.number == number) {
+            entry.is_over = true;
+        }
+        Ok(())
+    }
+
+    fn append(&mut self, value: &Value) -> Result<(), JournalError> {
+        let write = || {
+            let mut file = &self.file;
+            file.write_all(format!("{value}\n").as_bytes())?;
+            file.sync_data()
+        };
+        write().map_err(|error| JournalError::File { path: self.path.clone(), error })
+    }
+}
+
+fn read_line(line: &str, entries: &mut Vec<Entry>) -> Option<()> {
+    let value: Value = serde_json::from_str(line).ok()?;
+    let at = WallTime::from_nanos(value["utc_ns"].as_i64()?);
+    if let Some(number) = value["undone"].as_u64() {
+        let entry = entries.iter_mut().find(|entry| entry.number == number)?;
+        entry.is_over = true;
+        return Some(());
+    }
+    let number = value["change"].as_u64()?;
+    entries.push(Entry { number, at, change: read_change(&value["what"])?, is_over: false });
+    Some(())
+}
+
+/// Returns a change as an object.
+#[must_use]
+pub fn change_json(change: &Change) -> Value {
+    match change {
+        Change::Sysctl { name, value, before } => {
+            json!({ "kind": "sysctl", "name": name, "value": value, "before": before })
+        }
+        Change::ReceiveBuffer { cookie, local, pid, asked_bytes, before_bytes } => json!({
+            "kind": "receive_buffer",
+            "cookie": cookie,
+            "local": local.to_string(),
+            "pid": pid,
+            "asked_bytes": asked_bytes,
+            "before_bytes": before_bytes,
+        }),
+        Change::Priority { pid } => json!({ "kind": "priority", "pid": pid }),
+    }
+}
+
+fn read_change(value: &Value) -> Option<Change> {
+    let pid = || u32::try_from(value["pid"].as_u64()?).ok();
+    match value["kind"].as_str()? {
+        "sysctl" => Some(Change::Sysctl {
+            name: value["name"].as_str()?.to_owned(),
+            value: value["value"].as_u64()?,
+            before: value["before"].as_u64(),
+        }),
+        "receive_buffer" => Some(Change::ReceiveBuffer {
+            cookie: value["cookie"].as_u64()?,
+            local: value["local"].as_str()?.parse().ok()?,
+            pid: pid()?,
+            asked_bytes: value["asked_bytes"].as_u64()?,
+            before_bytes: value["before_bytes"].as_u64()?,
+        }),
+        "priority" => Some(Change::Priority { pid: pid()? }),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn changes() -> [Change; 3] {
+        let local = "[::1]:7400".parse().unwrap();
+        [
+            Change::Sysctl { name: "net.core.netdev_max_backlog".to_owned(), value: 2, before: Some(1) },
+            Change::ReceiveBuffer { cookie: u64::MAX, local, pid: 7, asked_bytes: 9, before_bytes: 8 },
+            Change::Priority { pid: 3 },
+        ]
+    }
+
+    #[test]
+    fn what_was_written_down_is_read_again_and_what_was_taken_back_is_over() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("state/doctor.jsonl");
+        let at = WallTime::from_nanos(5);
+        let mut journal = Journal::open(&path).unwrap();
+        let numbers: Vec<u64> = changes().iter().map(|change| journal.begin(at, change).unwrap()).collect();
+        assert_eq!(numbers, [1, 2, 3]);
+        journal.end(at, 2).unwrap();
+        let mut journal = Journal::open(&path).unwrap();
+        let open: Vec<_> = journal.open_entries().map(|entry| entry.change.clone()).collect();
+        assert_eq!(open, [changes()[0].clone(), changes()[2].clone()]);
+        assert_eq!(journal.begin(at, &changes()[1]).unwrap(), 4);
+    }
+
+    #[test]
+    fn a_line_that_was_cut_was_not_done_and_the_next_one_is_whole() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("doctor.jsonl");
+        fs::write(&path, "{\"change\":1,\"utc_ns\":0,\"what").unwrap();
+        let at = WallTime::from_nanos(5);
+        Journal::open(&path).unwrap().begin(at, &changes()[0]).unwrap();
+        assert_eq!(Journal::open(&path).unwrap().open_entries().count(), 1);
+    }
+
+    #[test]
+    fn a_line_that_is_none_of_ours_stops_everything_until_somebody_looked() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("doctor.jsonl");
+        for text in ["nonsense\n", "{}\n", "{\"undone\":1,\"utc_ns\":0}\n"] {
+            fs::write(&path, text).unwrap();
+            let error = Journal::open(&path).unwrap_err();
+            assert!(matches!(error, JournalError::Line { line: 1, .. }), "{text}: {error}");
+        }
+    }
+}
