@@ -8,6 +8,7 @@ mod counts;
 pub mod data;
 mod demo;
 mod instructions;
+mod lab;
 mod page;
 mod process;
 mod report;
@@ -43,6 +44,8 @@ enum Command {
     Page,
     /// Run the stream machine over the simulated network, one run a seed, and check every account.
     Sim(sim::Options),
+    /// Plant losses in network namespaces, and see whether the doctor names each of them.
+    Lab(lab::Options),
     /// Run a benchmark of the `benches` package.
     Bench(bench::Options),
     /// Count instructions per datagram and compare them with benches/counts.toml.
@@ -72,6 +75,7 @@ fn run(command: Command) -> anyhow::Result<Verdict> {
         Command::Data => data::run().map(|()| Verdict::Fine),
         Command::Page => page::run().map(|()| Verdict::Fine),
         Command::Sim(options) => sim::run(&options),
+        Command::Lab(options) => lab::run(&options),
         Command::Bench(options) => bench::run(&options),
         Command::Counts(options) => instructions::run(&options),
     }

@@ -26,6 +26,7 @@ pub(crate) enum Need {
     CxxCompiler,
     Clang,
     NetworkTools,
+    Nft,
     Valgrind,
     Iperf3,
     Chromium,
@@ -52,6 +53,7 @@ impl Need {
             | Self::CxxCompiler
             | Self::Clang
             | Self::NetworkTools
+            | Self::Nft
             | Self::Valgrind
             | Self::Iperf3
             | Self::Chromium
@@ -123,6 +125,13 @@ const TOOLS: &[Tool] = &[
         why: "lay out the test networks",
         probe: &["ip", "-Version"],
         remedy: Remedy::DebianPackage("iproute2"),
+    },
+    Tool {
+        need: Need::Nft,
+        name: "nft",
+        why: "plants losses in the laboratory",
+        probe: &["nft", "--version"],
+        remedy: Remedy::DebianPackage("nftables"),
     },
     Tool {
         need: Need::Valgrind,

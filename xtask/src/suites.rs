@@ -239,6 +239,19 @@ pub(crate) const SUITES: &[Suite] = &[
         ..TESTS
     },
     Suite {
+        name: "lab",
+        about: "every class of loss planted, and named by the doctor: with privilege, and by counters without",
+        lane: Lane::Full,
+        exists_with: "tests/lab/Cargo.toml",
+        needs: &[Need::NetworkTools, Need::Nft],
+        steps: &[
+            Step::Cargo(&["build", "--package", "tallycast-cli", "--package", "lab"]),
+            Step::Cargo(&["run", "--package", "lab", "--", "--skip-without-root"]),
+            Step::Cargo(&["run", "--package", "lab", "--", "--skip-without-root", "--nobody"]),
+        ],
+        ..CHECK
+    },
+    Suite {
         name: "hook",
         // The suite `unit` has these tests too; this one sees to it that there is a compiler.
         about: "the hook in the kernel: drops named one by one, and the object that is shipped",

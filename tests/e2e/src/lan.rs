@@ -1,5 +1,6 @@
 //! Hosts around a bridge, each in a network namespace of its own.
 
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -127,6 +128,31 @@ impl Host {
     pub fn unthrottle(&self) {
         let queue = ["root", "tbf", "rate", "1gbit", "burst", "1000000", "limit", "10000000"];
         tc(&self.namespace, &[&["qdisc", "change", "dev", INTERFACE], &queue[..]].concat());
+    }
+
+    /// Returns the name of the host's network namespace.
+    #[must_use]
+    pub fn namespace(&self) -> &str {
+        &self.namespace
+    }
+
+    /// Returns a command that runs on the bridge, in its namespace.
+    #[must_use]
+    pub fn bridge_command(&self, program: &str) -> Command {
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", &self.bridge, program]);
+        command
+    }
+
+    /// Returns the host's address of either version.
+    ///
+    /// # Panics
+    /// Never: a lan gives addresses of its own.
+    #[must_use]
+    pub fn ip(&self, is_v6: bool) -> IpAddr {
+        let v4: Ipv4Addr = self.address.parse().expect("an address of the lan");
+        let [.., last] = v4.octets();
+        if is_v6 { IpAddr::V6(Ipv6Addr::new(0xfd84, 0, 0, 0, 0, 0, 0, last.into())) } else { v4.into() }
     }
 
     /// Returns the host's address.

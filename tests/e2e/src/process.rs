@@ -45,8 +45,10 @@ pub fn wait_until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
 #[must_use]
 pub fn binary() -> PathBuf {
     let built = std::env::var_os("TALLYCAST_BIN").map(PathBuf::from).unwrap_or_else(|| {
-        let test = std::env::current_exe().expect("a test is a program");
-        let profile = test.parent().and_then(|deps| deps.parent()).expect("tests lie in target/PROFILE/deps");
+        let program = std::env::current_exe().expect("whoever runs is a program");
+        // Programs lie in target/PROFILE, tests in target/PROFILE/deps.
+        let folder = program.parent().expect("a program lies in a folder");
+        let profile = if folder.ends_with("deps") { folder.parent().unwrap_or(folder) } else { folder };
         profile.join("tallycast")
     });
     assert!(built.exists(), "{} is missing: cargo build -p tallycast-cli", built.display());

@@ -14,6 +14,8 @@ pub struct Drops {
     hook: Hook,
     /// The number of this namespace; `None` where it cannot be seen, and then all are taken.
     namespace: Option<u32>,
+    /// What was collected and not taken yet.
+    events: Vec<DropEvent>,
 }
 
 /// The hook takes no more ports; with more, all datagrams are looked at.
@@ -30,7 +32,8 @@ impl Drops {
         let ports = wanted.ports.iter().copied().filter(|_| is_of_few_ports).collect();
         let hook = Hook::load(&Options { ports, profiles: profiles.to_vec(), ..Options::default() })?;
         let namespace = std::fs::metadata("/proc/self/ns/net").ok();
-        Ok(Self { hook, namespace: namespace.and_then(|it| u32::try_from(it.ino()).ok()) })
+        let namespace = namespace.and_then(|it| u32::try_from(it.ino()).ok());
+        Ok(Self { hook, namespace, events: Vec::new() })
     }
 
     /// Tells whether places in the kernel have names: without `CAP_SYSLOG` they have none.
@@ -39,15 +42,23 @@ impl Drops {
         self.hook.has_locations()
     }
 
-    pub(crate) fn drain(&mut self) -> io::Result<Vec<DropEvent>> {
-        let mut events = Vec::new();
-        self.hook.drain(&mut events)?;
+    /// Collects what there is: the hook has room for so much only.
+    pub(crate) fn collect(&mut self) -> io::Result<()> {
+        let before = self.events.len();
+        self.hook.drain(&mut self.events)?;
         // Where the kernel had let go of the namespace already, it may be this one.
         let is_here = |event: &DropEvent| {
             event.namespace.is_none() || self.namespace.is_none() || event.namespace == self.namespace
         };
-        events.retain(is_here);
-        Ok(events)
+        let here: Vec<DropEvent> = self.events.drain(before..).filter(is_here).collect();
+        self.events.extend(here);
+        Ok(())
+    }
+
+    /// Takes all that was collected.
+    pub(crate) fn take(&mut self) -> io::Result<Vec<DropEvent>> {
+        self.collect()?;
+        Ok(std::mem::take(&mut self.events))
     }
 
     pub(crate) fn unseen(&self) -> io::Result<Unseen> {

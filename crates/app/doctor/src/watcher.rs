@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use fate::{DropEvent, Look, Losses, Observed, Owner, Place, Settings, Socket, Thread, Verdict, Watch};
 use sys::process::{self, Process};
-use sys::{Interface, clock, counters, host};
+use sys::{Interface, Qdisc, QdiscPlace, clock, counters, host};
 
 use crate::drops::Drops;
 
@@ -39,6 +39,9 @@ pub struct Seen {
     pub time: Duration,
 }
 
+/// The hook has room for some ten thousand runs, and for some hundred trains of 64 KiB.
+const COLLECTS_EVERY: Duration = Duration::from_millis(20);
+
 impl Watcher {
     /// Takes the first look. With `drops` datagrams are named, too.
     ///
@@ -63,6 +66,24 @@ impl Watcher {
     #[must_use]
     pub fn sockets(&self) -> usize {
         self.watch.last().sockets.iter().filter(|socket| self.wanted.has_socket(socket)).count()
+    }
+
+    /// Waits until the next look, by a function that waits at most so long and tells whether to go on; collects drop events meanwhile.
+    ///
+    /// # Errors
+    /// If the kernel does not hand events over any more.
+    pub fn wait(&mut self, time: Duration, mut wait: impl FnMut(Duration) -> bool) -> io::Result<()> {
+        let until = clock::monotonic() + time;
+        loop {
+            let left = until.since(clock::monotonic());
+            let most = if self.drops.is_some() { COLLECTS_EVERY } else { left };
+            if left.is_zero() || !wait(left.min(most)) {
+                return Ok(());
+            }
+            if let Some(drops) = &mut self.drops {
+                drops.collect()?;
+            }
+        }
     }
 
     /// Looks again.
@@ -104,7 +125,7 @@ impl Watcher {
             // The later fragments of a datagram have no port.
             wanted.is_everything() || to == 0 || wanted.ports.contains(&to) || ours.iter().any(is_there)
         };
-        let mut events = drops.drain()?;
+        let mut events = drops.take()?;
         events.retain(is_ours);
         Ok(Some(Observed { events, is_of_ports: !wanted.is_everything() }))
     }
@@ -141,7 +162,13 @@ fn take_look(
     owners: &mut BTreeMap<u32, Option<Process>>,
 ) -> io::Result<(Look, Vec<&'static str>)> {
     let early = sys::udp_sockets()?;
-    let (counters, unread) = counters::read();
+    let (mut counters, mut unread) = counters::read();
+    let devices: BTreeMap<u32, String> =
+        Interface::all().unwrap_or_default().into_iter().map(|device| (device.index, device.name)).collect();
+    match sys::qdiscs() {
+        Ok(qdiscs) => counters.extend(qdiscs.iter().filter_map(|qdisc| drops_of_queue(qdisc, &devices))),
+        Err(_) => unread.push("the list of queue disciplines (netlink)"),
+    }
     let sockets = sys::udp_sockets()?;
     let at = clock::monotonic();
     let inodes: BTreeSet<u32> = sockets.iter().map(|socket| socket.inode).collect();
@@ -160,13 +187,12 @@ fn take_look(
             owner.threads = threads.entry(owner.pid).or_insert_with(|| threads_of(owner.pid)).clone();
         }
     }
-    let devices = Interface::all().unwrap_or_default().into_iter();
     let look = Look {
         at,
         counters,
         sockets,
         early_drops: early.iter().map(|socket| (socket.cookie, socket.drops)).collect(),
-        devices: devices.map(|device| (device.index, device.name)).collect(),
+        devices,
         settings: Settings {
             rmem_max_bytes: host::receive_buffer_limit().ok(),
             rmem_default_bytes: host::receive_buffer_default().ok(),
@@ -174,6 +200,16 @@ fn take_look(
         },
     };
     Ok((look, unread))
+}
+
+/// Returns the drops of a queue as a counter of its device; those within another are counted there.
+fn drops_of_queue(qdisc: &Qdisc, devices: &BTreeMap<u32, String>) -> Option<(String, u64)> {
+    let name = match qdisc.place {
+        QdiscPlace::Root => "qdisc_drops",
+        QdiscPlace::Ingress => "ingress_drops",
+        QdiscPlace::Inner => return None,
+    };
+    Some((format!("{name}/{}", devices.get(&qdisc.device)?), qdisc.drops.into()))
 }
 
 fn with_owner(socket: sys::UdpSocket, owners: &BTreeMap<u32, Option<Process>>) -> Socket {

@@ -85,8 +85,8 @@ const MAX_PORTS: usize = 8;
 const MAX_PROFILES: usize = 4;
 const PROFILE_BYTES: usize = 20;
 
-/// Pages of each processor's buffer of copies: thirty trains of 64 KiB.
-const COPY_PAGES: usize = 512;
+/// Pages of each processor's buffer of copies: 120 trains of 64 KiB, as long as it takes until somebody looks.
+const COPY_PAGES: usize = 2_048;
 
 /// Indices of the hook's counts, as in `hook.bpf.c`.
 #[derive(Clone, Copy)]

@@ -5,11 +5,10 @@
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::os::fd::OwnedFd;
 
-use rustix::net::{
-    AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, ipproto, netlink, recv, send, socket_with,
-};
+use rustix::net::{AddressFamily, ipproto, netlink};
+
+use crate::netlink::{Netlink, attribute, u16_at, u32_at};
 
 /// A UDP socket as the kernel tells of it.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -38,83 +37,36 @@ pub struct UdpSocket {
 /// # Errors
 /// What the kernel says: there are kernels without `sock_diag` for UDP, and containers that forbid netlink.
 pub fn udp_sockets() -> io::Result<Vec<UdpSocket>> {
-    let flags = SocketFlags::CLOEXEC;
-    let netlink = socket_with(AddressFamily::NETLINK, SocketType::RAW, flags, Some(netlink::SOCK_DIAG))?;
+    let netlink = Netlink::open(Some(netlink::SOCK_DIAG))?;
     let mut sockets = Vec::new();
     for family in [AddressFamily::INET, AddressFamily::INET6] {
-        dump(&netlink, family, &mut sockets)?;
+        netlink.dump(SOCK_DIAG_BY_FAMILY, &request(family), |kind, body| take(kind, body, &mut sockets))?;
     }
     Ok(sockets)
 }
 
-/// The kernel answers a dump in pieces of at most 32 KiB.
-const ANSWER_BYTES: usize = 1 << 16;
-
-fn dump(netlink: &OwnedFd, family: AddressFamily, sockets: &mut Vec<UdpSocket>) -> io::Result<()> {
-    send(netlink, &request(family), SendFlags::empty())?;
-    let mut answer = vec![0; ANSWER_BYTES];
-    loop {
-        let (size_bytes, _) = recv(netlink, &mut answer[..], RecvFlags::empty())?;
-        if read_answer(&answer[..size_bytes], sockets)? == Answer::Complete {
-            return Ok(());
-        }
-    }
-}
-
-/// Message types and flags (`linux/netlink.h`, `linux/sock_diag.h`).
+/// The message type (`linux/sock_diag.h`).
 const SOCK_DIAG_BY_FAMILY: u16 = 20;
-const NLMSG_ERROR: u16 = 2;
-const NLMSG_DONE: u16 = 3;
-const NLM_F_REQUEST_DUMP: u16 = 0x301;
-/// Sizes of `struct nlmsghdr`, `struct inet_diag_req_v2` and `struct inet_diag_msg` (`linux/inet_diag.h`).
-const HEAD_BYTES: usize = 16;
+/// Sizes of `struct inet_diag_req_v2` and `struct inet_diag_msg` (`linux/inet_diag.h`).
 const REQUEST_BYTES: usize = 56;
 const SOCKET_BYTES: usize = 72;
 /// The attribute with the socket's memory, which is nine words; asked for by the bit of its number less one.
 const INET_DIAG_SKMEMINFO: u16 = 7;
 
-fn request(family: AddressFamily) -> [u8; HEAD_BYTES + REQUEST_BYTES] {
-    let mut message = [0; HEAD_BYTES + REQUEST_BYTES];
-    message[..4].copy_from_slice(&((HEAD_BYTES + REQUEST_BYTES) as u32).to_ne_bytes());
-    message[4..6].copy_from_slice(&SOCK_DIAG_BY_FAMILY.to_ne_bytes());
-    message[6..8].copy_from_slice(&NLM_F_REQUEST_DUMP.to_ne_bytes());
-    let body = &mut message[HEAD_BYTES..];
+fn request(family: AddressFamily) -> [u8; REQUEST_BYTES] {
+    let mut body = [0; REQUEST_BYTES];
     body[0] = family.as_raw().to_le_bytes()[0];
     body[1] = ipproto::UDP.as_raw().get().to_le_bytes()[0];
     body[2] = 1 << (INET_DIAG_SKMEMINFO - 1);
     // Sockets in every state.
     body[4..8].copy_from_slice(&u32::MAX.to_ne_bytes());
-    message
+    body
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Answer {
-    /// More comes.
-    Partial,
-    Complete,
-}
-
-/// Reads the messages of one datagram of an answer.
-fn read_answer(mut messages: &[u8], sockets: &mut Vec<UdpSocket>) -> io::Result<Answer> {
-    while let Some((length, kind)) = u32_at(messages, 0).zip(u16_at(messages, 4)) {
-        let length = usize::try_from(length).unwrap_or(usize::MAX);
-        if length < HEAD_BYTES || length > messages.len() {
-            break;
-        }
-        let body = &messages[HEAD_BYTES..length];
-        match kind {
-            NLMSG_DONE => return Ok(Answer::Complete),
-            NLMSG_ERROR => {
-                // A negative error number; zero would be an acknowledgement, which nobody asked for.
-                let error = u32_at(body, 0).map_or(0, |word| i32::from_ne_bytes(word.to_ne_bytes()));
-                return Err(io::Error::from_raw_os_error(error.saturating_neg()));
-            }
-            SOCK_DIAG_BY_FAMILY => sockets.extend(read_socket(body)),
-            _ => {}
-        }
-        messages = messages.get(length.next_multiple_of(4)..).unwrap_or_default();
+fn take(kind: u16, body: &[u8], sockets: &mut Vec<UdpSocket>) {
+    if kind == SOCK_DIAG_BY_FAMILY {
+        sockets.extend(read_socket(body));
     }
-    Ok(Answer::Partial)
 }
 
 /// Reads a socket with its attributes; `None` if it is cut off, or of no family that is known.
@@ -134,15 +86,9 @@ fn read_socket(body: &[u8]) -> Option<UdpSocket> {
 }
 
 /// Returns what waits, the buffer and the drops: the first, second and ninth word of the attribute that has them.
-fn memory(mut attributes: &[u8]) -> Option<[u32; 3]> {
-    loop {
-        let (length, kind) = (usize::from(u16_at(attributes, 0)?), u16_at(attributes, 2)?);
-        let content = attributes.get(4..length)?;
-        if kind == INET_DIAG_SKMEMINFO {
-            return Some([u32_at(content, 0)?, u32_at(content, 4)?, u32_at(content, 32)?]);
-        }
-        attributes = attributes.get(length.next_multiple_of(4)..)?;
-    }
+fn memory(attributes: &[u8]) -> Option<[u32; 3]> {
+    let content = attribute(attributes, INET_DIAG_SKMEMINFO)?;
+    Some([u32_at(content, 0)?, u32_at(content, 4)?, u32_at(content, 32)?])
 }
 
 /// Returns an address, with the port at another place; both in network byte order.
@@ -153,20 +99,17 @@ fn address_at(body: &[u8], at: usize, is_v6: bool, port_at: usize) -> Option<Soc
     Some(SocketAddr::new(ip, u16_at(body, port_at)?.to_be()))
 }
 
-fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
-    bytes.get(at..)?.first_chunk().map(|bytes| u16::from_ne_bytes(*bytes))
-}
-
-fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
-    bytes.get(at..)?.first_chunk().map(|bytes| u32::from_ne_bytes(*bytes))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::MemInfo;
+    use crate::netlink::{self, Answer, HEAD_BYTES};
     use std::net::UdpSocket as Socket;
     use units::Random;
+
+    fn read_answer(messages: &[u8], sockets: &mut Vec<UdpSocket>) -> io::Result<Answer> {
+        netlink::read_answer(messages, &mut |kind, body| take(kind, body, sockets))
+    }
 
     fn of(sockets: &[UdpSocket], socket: &Socket) -> UdpSocket {
         let cookie = rustix::net::sockopt::socket_cookie(socket).unwrap();

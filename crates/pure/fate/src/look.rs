@@ -111,6 +111,8 @@ impl Look {
 }
 
 /// Counts of processors have 32 bits; others that fell have begun anew, nobody knows when.
+///
+/// Those of queues have 32 bits, too, and begin anew whenever somebody sets the queue up again, which is likelier.
 fn wrapped(name: &str, then: u64, now: u64) -> u64 {
     let is_of_processor = name.contains("/cpu");
     match (u32::try_from(then), u32::try_from(now)) {

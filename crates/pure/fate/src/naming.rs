@@ -112,7 +112,7 @@ impl Bag {
 impl Naming {
     /// Takes events that were read after the counters of `look`.
     pub(crate) fn take(&mut self, look: &Look, events: impl IntoIterator<Item = DropEvent>) {
-        for event in events {
+        for event in events.into_iter().filter(DropEvent::is_loss) {
             if let Some(event) = self.fragments.take(event) {
                 self.put(look, &event);
             }
@@ -280,7 +280,9 @@ fn place(stage: Option<Stage>, event: &DropEvent, look: &Look) -> Place {
         Some(Stage::ReceiverSocketBuffer | Stage::ReceiverSocketFilter | Stage::ReceiverUdpMemory) => {
             of_socket()
         }
-        Some(Stage::SenderNic | Stage::ReceiverNic) => of_device(),
+        Some(Stage::SenderQdisc | Stage::SenderNic | Stage::ReceiverNic) => of_device(),
+        // A firewall has no counter; a program on the device has the device's.
+        Some(Stage::ReceiverHook) if &*event.reason == "TC_INGRESS" => of_device(),
         Some(Stage::ReceiverBacklog) => Place::Host,
         _ => Place::Namespace,
     }

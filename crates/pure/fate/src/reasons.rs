@@ -192,7 +192,21 @@ const LOCATIONS: &[(&[&str], Meaning)] = &[
     (&["do_xdp_generic", "veth_xdp_rcv_skb"], PROGRAM_ON_DEVICE),
 ];
 
+/// Functions of the kernel that free what is no loss on the way.
+const NO_LOSSES: &[&str] = &[
+    // The fragments that a whole datagram is made of: they are freed with it.
+    "skb_release_data",
+    // What a program had not read yet when it closed its socket.
+    "udp_destruct_common",
+];
+
 impl DropEvent {
+    /// Tells whether it is a loss: fragments are freed with their datagram, and what is unread with its socket.
+    #[must_use]
+    pub fn is_loss(&self) -> bool {
+        self.location.as_deref().is_none_or(|location| !NO_LOSSES.contains(&location))
+    }
+
     /// Returns at which stage it was lost; `None` for a reason and place that are not known here.
     #[must_use]
     pub fn stage(&self) -> Option<Stage> {
@@ -215,6 +229,15 @@ fn find(table: &[(&[&str], Meaning)], wanted: &str) -> Option<Meaning> {
 mod tests {
     use super::*;
     use crate::drops::tests::event;
+
+    #[test]
+    fn what_is_freed_with_something_else_is_no_loss() {
+        let at = |location: &str| {
+            DropEvent { location: Some(location.into()), ..event("NOT_SPECIFIED") }.is_loss()
+        };
+        assert!(!at("skb_release_data") && !at("udp_destruct_common") && at("ip_defrag"));
+        assert!(event("NO_SOCKET").is_loss());
+    }
 
     #[test]
     fn every_name_stands_once() {

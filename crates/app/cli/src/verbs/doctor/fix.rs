@@ -183,7 +183,7 @@ impl Traffic {
     fn watch(&mut self) -> anyhow::Result<Seen> {
         let (mut window, mut plans) = (Window::default(), Plans::default());
         for _ in 0..LOOKS {
-            self.stop.wait(self.window / LOOKS);
+            self.watcher.wait(self.window / LOOKS, |time| !self.stop.wait(time))?;
             let seen = self.watcher.look()?;
             seen.losses.verdicts.iter().for_each(|verdict| plans.take(verdict));
             window = window.and(Window { time: seen.time, delivered: seen.losses.delivered, lost: 0 });

@@ -74,7 +74,7 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
     begin(&watcher, json)?;
     let mut told = Told { json, ..Told::default() };
     for look in 1.. {
-        stop.wait(interval);
+        watcher.wait(interval, |time| !stop.wait(time))?;
         let seen = watcher.look().context("the kernel does not list its UDP sockets any more")?;
         told.time += seen.time;
         told.tell_all(&seen.losses)?;

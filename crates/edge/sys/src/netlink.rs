@@ -1,0 +1,99 @@
+//! Asking the kernel by netlink (`netlink(7)`): a request, and the messages of its answer.
+
+use std::io;
+use std::os::fd::OwnedFd;
+
+use rustix::net::{
+    AddressFamily, Protocol, RecvFlags, SendFlags, SocketFlags, SocketType, recv, send, socket_with,
+};
+
+/// A connection to a part of the kernel.
+pub(crate) struct Netlink(OwnedFd);
+
+/// The kernel answers in pieces of at most 32 KiB.
+const ANSWER_BYTES: usize = 1 << 16;
+
+/// Message types and flags (`linux/netlink.h`).
+const NLMSG_ERROR: u16 = 2;
+const NLMSG_DONE: u16 = 3;
+const NLM_F_REQUEST_DUMP: u16 = 0x301;
+/// Size of `struct nlmsghdr`.
+pub(crate) const HEAD_BYTES: usize = 16;
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Answer {
+    /// More comes.
+    Partial,
+    Complete,
+}
+
+impl Netlink {
+    /// Opens it; `None` is the protocol of routes, links and queues (`NETLINK_ROUTE`).
+    pub(crate) fn open(protocol: Option<Protocol>) -> io::Result<Self> {
+        Ok(Self(socket_with(AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, protocol)?))
+    }
+
+    /// Asks for all that there is; hands over each message of the answer, with its type.
+    pub(crate) fn dump(&self, kind: u16, body: &[u8], mut take: impl FnMut(u16, &[u8])) -> io::Result<()> {
+        send(&self.0, &request(kind, body), SendFlags::empty())?;
+        let mut answer = vec![0; ANSWER_BYTES];
+        loop {
+            let (size_bytes, _) = recv(&self.0, &mut answer[..], RecvFlags::empty())?;
+            if read_answer(&answer[..size_bytes], &mut take)? == Answer::Complete {
+                return Ok(());
+            }
+        }
+    }
+}
+
+fn request(kind: u16, body: &[u8]) -> Vec<u8> {
+    let length = (HEAD_BYTES + body.len()) as u32;
+    let mut message = length.to_ne_bytes().to_vec();
+    message.extend(kind.to_ne_bytes());
+    message.extend(NLM_F_REQUEST_DUMP.to_ne_bytes());
+    message.extend([0; 8]);
+    message.extend(body);
+    message
+}
+
+/// Reads the messages of one datagram of an answer.
+pub(crate) fn read_answer(mut messages: &[u8], take: &mut impl FnMut(u16, &[u8])) -> io::Result<Answer> {
+    while let Some((length, kind)) = u32_at(messages, 0).zip(u16_at(messages, 4)) {
+        let length = usize::try_from(length).unwrap_or(usize::MAX);
+        if length < HEAD_BYTES || length > messages.len() {
+            break;
+        }
+        let body = &messages[HEAD_BYTES..length];
+        match kind {
+            NLMSG_DONE => return Ok(Answer::Complete),
+            NLMSG_ERROR => {
+                // A negative error number; zero would be an acknowledgement, which nobody asked for.
+                let error = u32_at(body, 0).map_or(0, |word| i32::from_ne_bytes(word.to_ne_bytes()));
+                return Err(io::Error::from_raw_os_error(error.saturating_neg()));
+            }
+            _ => take(kind, body),
+        }
+        messages = messages.get(length.next_multiple_of(4)..).unwrap_or_default();
+    }
+    Ok(Answer::Partial)
+}
+
+/// Returns the content of the first attribute of this kind.
+pub(crate) fn attribute(mut attributes: &[u8], wanted: u16) -> Option<&[u8]> {
+    loop {
+        let (length, kind) = (usize::from(u16_at(attributes, 0)?), u16_at(attributes, 2)?);
+        let content = attributes.get(4..length)?;
+        if kind == wanted {
+            return Some(content);
+        }
+        attributes = attributes.get(length.next_multiple_of(4)..)?;
+    }
+}
+
+pub(crate) fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
+    bytes.get(at..)?.first_chunk().map(|bytes| u16::from_ne_bytes(*bytes))
+}
+
+pub(crate) fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
+    bytes.get(at..)?.first_chunk().map(|bytes| u32::from_ne_bytes(*bytes))
+}

@@ -1,0 +1,314 @@
+//! The classes of loss, in the order of the way: where each is planted, and what the doctor must say of it.
+
+mod host;
+mod path;
+mod socket;
+
+use std::time::Duration;
+
+use ledger::Stage;
+
+use crate::scene::{Scene, Version};
+use crate::traffic::Planted;
+
+/// A class of loss.
+pub(crate) struct Class {
+    pub(crate) name: &'static str,
+    pub(crate) about: &'static str,
+    pub(crate) versions: &'static [Version],
+    /// Where they are lost; several where two classes are planted at once, none where nothing is.
+    pub(crate) stages: &'static [Stage],
+    pub(crate) sight: Sight,
+    /// How long the kernel may wait before it gives a datagram up.
+    pub(crate) patience: Duration,
+    /// What is done before the doctor looks.
+    pub(crate) prepare: fn(&mut Scene) -> anyhow::Result<()>,
+    /// Sends datagrams, and returns which did not arrive.
+    pub(crate) plant: fn(&mut Scene) -> anyhow::Result<Planted>,
+}
+
+/// What there is to be seen of a loss.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Sight {
+    /// Each datagram by its drop event, and as many by a counter.
+    Numbers,
+    /// Each datagram by its drop event; no counter counts datagrams.
+    NoCounter,
+    /// Nothing: they are lost on neither host.
+    Elsewhere,
+}
+
+const BOTH: &[Version] = &[Version::V4, Version::V6];
+const V4: &[Version] = &[Version::V4];
+const SOON: Duration = Duration::ZERO;
+
+const fn class(
+    name: &'static str,
+    about: &'static str,
+    versions: &'static [Version],
+    stages: &'static [Stage],
+    sight: Sight,
+    plant: fn(&mut Scene) -> anyhow::Result<Planted>,
+) -> Class {
+    Class { name, about, versions, stages, sight, patience: SOON, prepare: nothing, plant }
+}
+
+fn nothing(_: &mut Scene) -> anyhow::Result<()> {
+    Ok(())
+}
+
+/// Every class.
+pub(crate) const CLASSES: &[Class] = &[
+    class("control", "nothing is lost", BOTH, &[], Sight::Numbers, socket::nothing_lost),
+    Class {
+        prepare: path::throttled,
+        ..class(
+            "send_buffer",
+            "the sender does not wait for room in its own socket: nothing is lost",
+            BOTH,
+            &[],
+            Sight::Numbers,
+            path::send_from_a_small_buffer,
+        )
+    },
+    Class {
+        prepare: path::firewall_out,
+        ..class(
+            "firewall_out",
+            "a rule of the sender drops every seventh",
+            BOTH,
+            &[Stage::SenderIp],
+            Sight::NoCounter,
+            path::send_two_thousand,
+        )
+    },
+    Class {
+        prepare: path::no_neighbour,
+        patience: Duration::from_secs(10),
+        ..class(
+            "neighbour",
+            "the receiver's hardware address is not answered",
+            V4,
+            &[Stage::SenderIp],
+            Sight::NoCounter,
+            path::send_to_nobody,
+        )
+    },
+    Class {
+        prepare: path::throttled,
+        ..class(
+            "queue_tbf",
+            "the sender's token bucket has no room",
+            BOTH,
+            &[Stage::SenderQdisc],
+            Sight::Numbers,
+            path::send_two_thousand,
+        )
+    },
+    Class {
+        prepare: path::short_queue,
+        ..class(
+            "queue_pfifo",
+            "ten packets wait behind 4 Mbit/s",
+            BOTH,
+            &[Stage::SenderQdisc],
+            Sight::Numbers,
+            path::send_two_thousand,
+        )
+    },
+    Class {
+        prepare: path::throttled,
+        ..class(
+            "queue_train",
+            "trains of eight meet a token bucket",
+            BOTH,
+            &[Stage::SenderQdisc],
+            Sight::NoCounter,
+            path::send_trains_of_eight,
+        )
+    },
+    Class {
+        prepare: path::throttled,
+        ..class(
+            "queue_long_train",
+            "trains of forty, with their payload in pages, meet a token bucket",
+            BOTH,
+            &[Stage::SenderQdisc],
+            Sight::NoCounter,
+            path::send_trains_of_forty,
+        )
+    },
+    Class {
+        prepare: path::lossy_bridge,
+        ..class(
+            "network",
+            "a third host between the two loses every ninth",
+            BOTH,
+            &[Stage::Network],
+            Sight::Elsewhere,
+            path::send_two_thousand,
+        )
+    },
+    Class {
+        prepare: path::firewall_on_device,
+        ..class(
+            "firewall_device",
+            "a rule on the reader's device drops every seventh",
+            BOTH,
+            &[Stage::ReceiverHook],
+            Sight::NoCounter,
+            path::send_two_thousand,
+        )
+    },
+    Class {
+        prepare: path::program_on_device,
+        ..class(
+            "tc_ingress",
+            "a program on the reader's device drops one in eight, at random",
+            BOTH,
+            &[Stage::ReceiverHook],
+            Sight::NoCounter,
+            path::send_two_thousand,
+        )
+    },
+    Class {
+        prepare: path::firewall_in,
+        ..class(
+            "firewall_in",
+            "a rule of the reader drops every seventh",
+            BOTH,
+            &[Stage::ReceiverHook],
+            Sight::NoCounter,
+            path::send_two_thousand,
+        )
+    },
+    Class {
+        prepare: host::strict_way_back,
+        ..class(
+            "rp_filter",
+            "the way back to the sender leads over another interface",
+            V4,
+            &[Stage::ReceiverIp],
+            Sight::Numbers,
+            host::send_from_elsewhere,
+        )
+    },
+    class(
+        "not_joined",
+        "the group is joined on another interface",
+        V4,
+        &[Stage::ReceiverIp],
+        Sight::NoCounter,
+        host::send_to_a_group_joined_elsewhere,
+    ),
+    Class {
+        prepare: host::impatient_reassembly,
+        patience: Duration::from_secs(10),
+        ..class(
+            "last_fragment",
+            "the last fragment is missing",
+            V4,
+            &[Stage::ReceiverReassembly],
+            Sight::NoCounter,
+            host::send_without_last_fragment,
+        )
+    },
+    Class {
+        prepare: host::little_memory_for_fragments,
+        patience: Duration::from_secs(5),
+        ..class(
+            "fragment_memory",
+            "there is no memory to wait for fragments",
+            V4,
+            &[Stage::ReceiverReassembly],
+            Sight::NoCounter,
+            host::send_in_fragments,
+        )
+    },
+    class(
+        "checksum",
+        "every tenth has a wrong checksum",
+        V4,
+        &[Stage::ReceiverChecksum],
+        Sight::Numbers,
+        host::send_wrong_checksums,
+    ),
+    class(
+        "no_socket",
+        "nobody is bound to the port",
+        BOTH,
+        &[Stage::ReceiverNoSocket],
+        Sight::Numbers,
+        socket::send_to_no_socket,
+    ),
+    class(
+        "socket_filter",
+        "the socket's filter refuses all",
+        BOTH,
+        &[Stage::ReceiverSocketFilter],
+        Sight::Numbers,
+        socket::send_to_a_filter,
+    ),
+    class(
+        "receive_buffer",
+        "the reader's buffer holds three",
+        BOTH,
+        &[Stage::ReceiverSocketBuffer],
+        Sight::Numbers,
+        socket::send_to_a_small_buffer,
+    ),
+    class(
+        "receive_buffer_train",
+        "trains of eight are cut before a small buffer",
+        BOTH,
+        &[Stage::ReceiverSocketBuffer],
+        Sight::Numbers,
+        socket::send_trains_to_a_small_buffer,
+    ),
+    class(
+        "receive_buffer_gro",
+        "trains of eight meet a small buffer whole",
+        BOTH,
+        &[Stage::ReceiverSocketBuffer],
+        Sight::NoCounter,
+        socket::send_trains_to_a_small_buffer_that_takes_trains,
+    ),
+    class(
+        "receive_buffer_large",
+        "datagrams of 30,000 bytes meet a small buffer",
+        BOTH,
+        &[Stage::ReceiverSocketBuffer],
+        Sight::Numbers,
+        socket::send_large_to_a_small_buffer,
+    ),
+    class(
+        "one_slow_of_two",
+        "one of two readers of a group has a small buffer",
+        V4,
+        &[Stage::ReceiverSocketBuffer],
+        Sight::Numbers,
+        socket::send_to_a_group_with_a_slow_reader,
+    ),
+    Class {
+        prepare: path::firewall_out,
+        ..class(
+            "two_at_once",
+            "a rule of the sender and a small buffer",
+            BOTH,
+            &[Stage::SenderIp, Stage::ReceiverSocketBuffer],
+            Sight::NoCounter,
+            socket::send_to_a_small_buffer,
+        )
+    },
+    Class {
+        prepare: path::firewall_in,
+        ..class(
+            "two_on_one_host",
+            "a rule of the reader and a small buffer",
+            BOTH,
+            &[Stage::ReceiverHook, Stage::ReceiverSocketBuffer],
+            Sight::NoCounter,
+            socket::send_to_a_small_buffer,
+        )
+    },
+];

@@ -1,0 +1,148 @@
+//! What is lost in the reader's IP layer: ways back, groups, fragments, checksums.
+
+use std::collections::BTreeSet;
+use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+
+use socket2::{SockRef, Socket};
+
+use super::socket::{ipv4, roomy};
+use crate::scene::{PORT, Scene};
+use crate::traffic::{PAYLOAD_BYTES, Planted, arrived, datagram, send, settle};
+
+/// An address of the sender to which the reader's way back leads elsewhere.
+const ELSEWHERE: [u8; 4] = [10, 99, 9, 1];
+
+pub(super) fn strict_way_back(scene: &mut Scene) -> anyhow::Result<()> {
+    scene.on_sender("ip address add 10.99.9.1/32 dev lo")?;
+    scene.on_reader(
+        "sysctl -qw net.ipv4.conf.all.rp_filter=1 net.ipv4.conf.eth0.rp_filter=1; ip route add 10.99.9.0/24 dev lo",
+    )
+}
+
+pub(super) fn send_from_elsewhere(scene: &mut Scene) -> anyhow::Result<Planted> {
+    let reader = scene.reader_socket(PORT)?;
+    let writer = scene.within(scene.sender(), || Ok(UdpSocket::bind(SocketAddr::from((ELSEWHERE, 0)))?))?;
+    send(&writer, scene.to(PORT), 0..1_000, PAYLOAD_BYTES)?;
+    finish(scene, reader, 1_000)
+}
+
+pub(super) fn send_to_a_group_joined_elsewhere(scene: &mut Scene) -> anyhow::Result<Planted> {
+    let group = Ipv4Addr::new(239, 84, 2, 2);
+    let reader = scene.within(scene.reader(), || {
+        let reader = UdpSocket::bind(SocketAddr::from((group, PORT)))?;
+        reader.join_multicast_v4(&group, &Ipv4Addr::LOCALHOST)?;
+        reader.set_nonblocking(true)?;
+        Ok(reader)
+    })?;
+    let writer = scene.sender_socket()?;
+    SockRef::from(&writer).set_multicast_if_v4(&ipv4(scene.sender().ip(false)))?;
+    send(&writer, SocketAddr::from((group, PORT)), 0..1_000, PAYLOAD_BYTES)?;
+    finish(scene, reader, 1_000)
+}
+
+pub(super) fn impatient_reassembly(scene: &mut Scene) -> anyhow::Result<()> {
+    scene.on_reader("sysctl -qw net.ipv4.ipfrag_time=1")
+}
+
+pub(super) fn little_memory_for_fragments(scene: &mut Scene) -> anyhow::Result<()> {
+    // What is left of datagrams that were given up in part is cleared soon.
+    scene.on_reader("sysctl -qw net.ipv4.ipfrag_time=1 net.ipv4.ipfrag_low_thresh=10000 net.ipv4.ipfrag_high_thresh=20000")
+}
+
+pub(super) fn send_in_fragments(scene: &mut Scene) -> anyhow::Result<Planted> {
+    let reader = scene.reader_socket(PORT)?;
+    roomy(&reader)?;
+    let writer = scene.sender_socket()?;
+    send(&writer, scene.to(PORT), 0..100, 30_000)?;
+    finish(scene, reader, 100)
+}
+
+pub(super) fn send_without_last_fragment(scene: &mut Scene) -> anyhow::Result<Planted> {
+    let reader = scene.reader_socket(PORT)?;
+    let packets = scene.packet_socket()?;
+    for number in 0..50_u16 {
+        let datagram = udp(scene, &datagram(number.into(), 2_000), true);
+        // Offsets count eight bytes.
+        let first = ip(scene, number + 1, Fragment { at: 0, is_last: false }, &datagram[..1_400]);
+        send_packet(&packets, &first, scene)?;
+    }
+    finish(scene, reader, 50)
+}
+
+pub(super) fn send_wrong_checksums(scene: &mut Scene) -> anyhow::Result<Planted> {
+    let reader = scene.reader_socket(PORT)?;
+    roomy(&reader)?;
+    let packets = scene.packet_socket()?;
+    for number in 0..1_000_u16 {
+        let datagram = udp(scene, &datagram(number.into(), PAYLOAD_BYTES), number % 10 != 4);
+        send_packet(&packets, &ip(scene, number, Fragment { at: 0, is_last: true }, &datagram), scene)?;
+    }
+    finish(scene, reader, 1_000)
+}
+
+fn finish(scene: &Scene, reader: UdpSocket, count: u64) -> anyhow::Result<Planted> {
+    let markers = scene.reader_socket(PORT + 1)?;
+    settle(&scene.sender_socket()?, &markers, scene.to(PORT + 1))?;
+    let mut seen = BTreeSet::new();
+    arrived(&reader, &mut seen);
+    Ok(Planted::of(0..count, &seen).keep(reader))
+}
+
+fn send_packet(packets: &Socket, bytes: &[u8], scene: &Scene) -> anyhow::Result<()> {
+    packets.send_to(bytes, &SocketAddr::new(scene.reader().ip(false), 0).into())?;
+    Ok(())
+}
+
+/// Where a fragment begins, in bytes, and whether more follow.
+struct Fragment {
+    at: u16,
+    is_last: bool,
+}
+
+/// Puts a UDP header before a payload (RFC 768), with the right checksum or a wrong one.
+fn udp(scene: &Scene, payload: &[u8], is_right: bool) -> Vec<u8> {
+    let length = u16::try_from(payload.len() + 8).unwrap_or(u16::MAX);
+    let mut bytes = [4_000_u16, PORT, length, 0].iter().flat_map(|it| it.to_be_bytes()).collect::<Vec<u8>>();
+    bytes.extend(payload);
+    let addresses = [scene.sender(), scene.reader()].map(|host| ipv4(host.ip(false)).octets()).concat();
+    let pseudo = [&addresses[..], &[0, 17], &length.to_be_bytes(), &bytes].concat();
+    let sum = checksum(&pseudo);
+    let sum = if is_right { sum } else { !sum | 1 };
+    // A sum of 0 would mean that there is none.
+    bytes[6..8].copy_from_slice(&(if sum == 0 { 0xffff } else { sum }).to_be_bytes());
+    bytes
+}
+
+/// Puts an IPv4 header before a payload (RFC 791); the kernel fills in length and checksum.
+fn ip(scene: &Scene, id: u16, fragment: Fragment, payload: &[u8]) -> Vec<u8> {
+    let more = if fragment.is_last { 0 } else { 0x2000 };
+    let [source, destination] = [scene.sender(), scene.reader()].map(|host| ipv4(host.ip(false)).octets());
+    let mut bytes = vec![0x45, 0, 0, 0];
+    bytes.extend(id.to_be_bytes());
+    bytes.extend((more | (fragment.at / 8)).to_be_bytes());
+    bytes.extend([64, 17, 0, 0]);
+    bytes.extend(source.iter().chain(&destination));
+    bytes.extend(payload);
+    bytes
+}
+
+/// The Internet checksum (RFC 1071).
+fn checksum(bytes: &[u8]) -> u16 {
+    let word = |pair: &[u8]| u32::from(pair[0]) << 8 | u32::from(pair.get(1).copied().unwrap_or(0));
+    let mut sum: u32 = bytes.chunks(2).map(word).sum();
+    while sum > 0xffff {
+        sum = (sum & 0xffff) + (sum >> 16);
+    }
+    !u16::try_from(sum).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::checksum;
+
+    #[test]
+    fn the_checksum_of_rfc_1071() {
+        // Its example, section 3: the sum is ddf2.
+        assert_eq!(checksum(&[0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7]), !0xddf2);
+    }
+}

@@ -1,0 +1,99 @@
+//! What is lost on the way: at the sender, between the hosts, at the reader's device and firewall.
+
+use std::collections::BTreeSet;
+
+use crate::scene::{PORT, Scene, Version};
+use crate::traffic::{PAYLOAD_BYTES, Planted, send, send_trains};
+
+use super::socket::send_on_the_way;
+
+/// Drops every so many datagrams to the port of the scene.
+fn rule(every: u32) -> String {
+    format!("udp dport {PORT} numgen inc mod {every} == 0 drop;")
+}
+
+pub(super) fn firewall_out(scene: &mut Scene) -> anyhow::Result<()> {
+    let chain = "type filter hook output priority 0;";
+    scene.on_sender(&format!("nft 'table inet lab {{ chain out {{ {chain} {} }}; }}'", rule(7)))
+}
+
+pub(super) fn firewall_in(scene: &mut Scene) -> anyhow::Result<()> {
+    let chain = "type filter hook input priority 0;";
+    scene.on_reader(&format!("nft 'table inet lab {{ chain in {{ {chain} {} }}; }}'", rule(7)))
+}
+
+pub(super) fn firewall_on_device(scene: &mut Scene) -> anyhow::Result<()> {
+    let chain = "type filter hook ingress device eth0 priority 0;";
+    scene.on_reader(&format!("nft 'table netdev lab {{ chain in {{ {chain} {} }}; }}'", rule(7)))
+}
+
+pub(super) fn lossy_bridge(scene: &mut Scene) -> anyhow::Result<()> {
+    let chain = "type filter hook forward priority 0;";
+    scene.on_bridge(&format!("nft 'table bridge lab {{ chain on {{ {chain} {} }}; }}'", rule(9)))
+}
+
+pub(super) fn throttled(scene: &mut Scene) -> anyhow::Result<()> {
+    scene.sender().throttle("40mbit", "100000", "100000");
+    Ok(())
+}
+
+pub(super) fn short_queue(scene: &mut Scene) -> anyhow::Result<()> {
+    scene.on_sender(
+        "tc qdisc replace dev eth0 root handle 1: htb default 1
+         tc class add dev eth0 parent 1: classid 1:1 htb rate 4mbit
+         tc qdisc add dev eth0 parent 1:1 pfifo limit 10",
+    )
+}
+
+pub(super) fn program_on_device(scene: &mut Scene) -> anyhow::Result<()> {
+    // Classic BPF: of datagrams to the port (behind Ethernet and a header of 20 or 40 bytes), one in eight is shot (2).
+    let at = if scene.version == Version::V4 { 36 } else { 56 };
+    let program =
+        format!("6,40 0 0 {at},21 0 3 {PORT},32 0 0 4294963256,53 1 0 536870912,6 0 0 2,6 0 0 4294967295");
+    scene.on_reader(&format!(
+        "tc qdisc add dev eth0 clsact; tc filter add dev eth0 ingress bpf da bytecode '{program}'"
+    ))
+}
+
+pub(super) fn no_neighbour(scene: &mut Scene) -> anyhow::Result<()> {
+    scene.on_sender(
+        "sysctl -qw net.ipv4.neigh.eth0.retrans_time_ms=50 net.ipv4.neigh.eth0.mcast_solicit=1 \
+         net.ipv4.neigh.eth0.ucast_solicit=1 net.ipv4.neigh.eth0.unres_qlen_bytes=20000",
+    )
+}
+
+pub(super) fn send_two_thousand(scene: &mut Scene) -> anyhow::Result<Planted> {
+    send_on_the_way(scene, |writer, to| {
+        send(writer, to, 0..2_000, PAYLOAD_BYTES)?;
+        Ok(2_000)
+    })
+}
+
+pub(super) fn send_from_a_small_buffer(scene: &mut Scene) -> anyhow::Result<Planted> {
+    send_on_the_way(scene, |writer, to| {
+        // Half of what the queue behind it holds.
+        rustix::net::sockopt::set_socket_send_buffer_size(writer, 40_000)?;
+        send(writer, to, 0..1_000, PAYLOAD_BYTES)?;
+        Ok(1_000)
+    })
+}
+
+pub(super) fn send_trains_of_eight(scene: &mut Scene) -> anyhow::Result<Planted> {
+    send_on_the_way(scene, |writer, to| {
+        send_trains(writer, to, 0..400, 8, 1_000)?;
+        Ok(400 * 8)
+    })
+}
+
+pub(super) fn send_trains_of_forty(scene: &mut Scene) -> anyhow::Result<Planted> {
+    send_on_the_way(scene, |writer, to| {
+        send_trains(writer, to, 0..100, 40, 1_320)?;
+        Ok(100 * 40)
+    })
+}
+
+pub(super) fn send_to_nobody(scene: &mut Scene) -> anyhow::Result<Planted> {
+    let writer = scene.sender_socket()?;
+    send(&writer, std::net::SocketAddr::from(([10, 84, 0, 77], PORT)), 0..100, PAYLOAD_BYTES)?;
+    Ok(Planted::of(0..100, &BTreeSet::new()))
+}

@@ -1,0 +1,192 @@
+//! Whether what the doctor says is what was planted.
+
+use std::collections::BTreeSet;
+
+use ledger::Stage;
+use serde_json::{Value, json};
+
+use crate::classes::{Class, Sight};
+use crate::scene::Version;
+use crate::traffic::Planted;
+use crate::watch::Told;
+
+/// A class as it was planted, and as it was told.
+#[derive(Debug)]
+pub(crate) struct Row {
+    pub(crate) is_ok: bool,
+    class: &'static str,
+    version: Version,
+    planted: usize,
+    stage_expected: Option<Stage>,
+    /// Where the doctor put them: one stage, if it is right.
+    stages: Vec<String>,
+    named: usize,
+    not_observed: u64,
+    faults: Vec<String>,
+    evidence: Vec<(String, u64)>,
+    notes: Vec<String>,
+}
+
+/// The head of the table.
+pub(crate) const HEAD: &str =
+    "class                   IP   planted   named  not observed  stage                    verdict";
+
+/// Compares what was planted with what was told.
+pub(crate) fn judge(
+    class: &'static Class,
+    version: Version,
+    planted: &Planted,
+    told: &Told,
+    nobody: bool,
+) -> Row {
+    let mut faults = Vec::new();
+    let missing = &planted.missing;
+    if missing.is_empty() != class.stages.is_empty() {
+        faults.push(format!("{} were planted", missing.len()));
+    }
+    let at_stage = class.stages.iter().flat_map(|stage| told.at(*stage)).collect::<BTreeSet<u64>>();
+    let named = missing.intersection(&at_stage).count();
+    let everything: BTreeSet<u64> = told.named.values().flatten().copied().collect();
+    let arrived = everything.difference(missing).count();
+    if arrived > 0 {
+        faults.push(format!("{arrived} are named that arrived"));
+    }
+    let elsewhere = everything.difference(&at_stage).filter(|number| missing.contains(number)).count();
+    if elsewhere > 0 {
+        faults.push(format!("{elsewhere} are named at another stage"));
+    }
+    let rest = (missing.len() - named) as u64;
+    let counted: u64 = class.stages.iter().filter_map(|stage| told.counted.get(stage.name())).sum();
+    let stages: Vec<String> = told.counted.keys().cloned().collect();
+    let expected: Vec<&str> = class.stages.iter().map(|stage| stage.name()).collect();
+    let other = stages.iter().filter(|stage| !expected.contains(&stage.as_str())).count();
+    if other > 0 && class.sight != Sight::Elsewhere {
+        faults.push("another stage is told".to_owned());
+    }
+    match (class.sight, nobody) {
+        // Every one by its number; what is left is what the doctor says it could not observe.
+        (Sight::Numbers, false) if rest > 0 && told.not_observed != rest => {
+            faults
+                .push(format!("{rest} are not named, and {} are said not to be observed", told.not_observed));
+        }
+        (Sight::Numbers, true)
+            if !(missing.len() as u64..=missing.len() as u64 + planted.markers).contains(&counted) =>
+        {
+            faults.push(format!("{counted} are counted"));
+        }
+        // No counter tells of them.
+        (Sight::NoCounter, false) if rest > 0 && told.not_observed < rest => {
+            faults.push(format!("{rest} are not named"));
+        }
+        _ => {}
+    }
+    Row {
+        is_ok: faults.is_empty(),
+        class: class.name,
+        version,
+        planted: missing.len(),
+        stage_expected: class.stages.first().copied(),
+        stages,
+        named,
+        not_observed: rest,
+        faults,
+        evidence: told.evidence.iter().map(|(name, count)| (name.clone(), *count)).collect(),
+        notes: planted.notes.clone(),
+    }
+}
+
+impl Row {
+    /// Returns the row of a class that could not be planted.
+    pub(crate) fn failed(class: &'static Class, version: Version, error: &anyhow::Error) -> Self {
+        let nothing = judge(class, version, &Planted::default(), &Told::default(), false);
+        Self { is_ok: false, faults: vec![format!("{error:#}")], ..nothing }
+    }
+
+    /// Returns the row as an object.
+    pub(crate) fn json(&self) -> Value {
+        let stage_expected = self.stage_expected.map(Stage::name);
+        let evidence: serde_json::Map<String, Value> =
+            self.evidence.iter().map(|(name, count)| (name.clone(), json!(count))).collect();
+        json!({
+            "class": self.class,
+            "version": self.version_number(),
+            "planted": self.planted,
+            "stage_expected": stage_expected,
+            "stage": self.stages.join(" "),
+            "named": self.named,
+            "not_observed": self.not_observed,
+            "ok": self.is_ok,
+            "faults": self.faults,
+            "evidence": evidence,
+            "notes": self.notes,
+        })
+    }
+
+    /// Returns the row as a line of the table.
+    pub(crate) fn text(&self) -> String {
+        let verdict = if self.is_ok { "ok".to_owned() } else { self.faults.join("; ") };
+        let (stages, notes) = (self.stages.join(" "), self.notes.join(", "));
+        let stages = if stages.is_empty() { "-" } else { &stages };
+        format!(
+            "{:<24}v{}  {:>7} {:>7} {:>13}  {:<24} {verdict} {notes}",
+            self.class,
+            self.version_number(),
+            self.planted,
+            self.named,
+            self.not_observed,
+            stages,
+        )
+    }
+
+    const fn version_number(&self) -> u8 {
+        match self.version {
+            Version::V4 => 4,
+            Version::V6 => 6,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::classes::CLASSES;
+
+    fn judged(class: &str, missing: std::ops::Range<u64>, told: &Told, nobody: bool) -> Row {
+        let class = CLASSES.iter().find(|it| it.name == class).unwrap();
+        let planted = Planted { missing: missing.collect(), ..Planted::default() };
+        judge(class, Version::V4, &planted, told, nobody)
+    }
+
+    fn told(stage: &str, named: std::ops::Range<u64>, counted: u64, not_observed: u64) -> Told {
+        Told {
+            named: [(stage.to_owned(), named.collect())].into(),
+            counted: [(stage.to_owned(), counted)].into(),
+            not_observed,
+            ..Told::default()
+        }
+    }
+
+    #[test]
+    fn what_is_missing_must_be_named_where_it_was_planted() {
+        let ok = |missing, told| judged("receive_buffer", missing, &told, false).is_ok;
+        assert!(ok(0..9, told("receiver_socket_buffer", 0..9, 9, 0)));
+        assert!(ok(0..9, told("receiver_socket_buffer", 0..7, 9, 2)), "the rest is said");
+        assert!(!ok(0..9, told("receiver_socket_buffer", 0..7, 9, 0)), "and must be");
+        assert!(!ok(0..9, told("receiver_socket_buffer", 0..10, 10, 0)), "one that arrived");
+        assert!(!ok(0..9, told("receiver_no_socket", 0..9, 9, 0)), "another stage");
+        assert!(!ok(0..9, Told::default()), "nothing");
+    }
+
+    #[test]
+    fn a_user_without_privilege_is_told_how_many() {
+        let ok = |told| judged("receive_buffer", 0..9, &told, true).is_ok;
+        assert!(ok(told("receiver_socket_buffer", 0..0, 9, 0)));
+        assert!(!ok(told("receiver_socket_buffer", 0..0, 8, 0)));
+    }
+
+    #[test]
+    fn without_loss_nothing_may_be_told() {
+        assert!(judged("control", 0..0, &Told::default(), false).is_ok);
+        assert!(!judged("control", 0..0, &told("receiver_no_socket", 0..0, 1, 0), false).is_ok);
+    }
+}

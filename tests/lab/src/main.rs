@@ -1,0 +1,93 @@
+//! The loss laboratory: every class of loss, planted in network namespaces, and what the doctor says of it.
+//!
+//! Numbered datagrams go from one host to another, something on the way loses some of them, and `tallycast doctor watch` runs on
+//! both hosts. What is missing at the reader must be what the doctor names, at the stage where it was planted, number by number;
+//! what it does not name must be what it says it could not observe. [`classes`] is the list; `docs/lab.md` the manual.
+
+mod classes;
+mod judge;
+mod scene;
+mod traffic;
+mod watch;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use classes::{CLASSES, Class};
+use judge::Row;
+use scene::{Scene, Version};
+
+/// Plant losses, and see what the doctor says of them.
+#[derive(Parser)]
+struct Arguments {
+    /// Only these classes
+    classes: Vec<String>,
+    /// One JSON object a row, one a line
+    #[arg(long)]
+    json: bool,
+    /// Let the doctor run as a user without privilege: by counters
+    #[arg(long)]
+    nobody: bool,
+    /// Say so and end well where network namespaces cannot be made: for suites
+    #[arg(long)]
+    skip_without_root: bool,
+    /// Name the classes, and do nothing
+    #[arg(long)]
+    list: bool,
+}
+
+fn main() -> ExitCode {
+    match run(&Arguments::parse()) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::from(1),
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn run(arguments: &Arguments) -> anyhow::Result<bool> {
+    let unknown =
+        arguments.classes.iter().find(|name| !CLASSES.iter().any(|class| class.name == name.as_str()));
+    if let Some(unknown) = unknown {
+        anyhow::bail!("there is no class `{unknown}`; --list names them");
+    }
+    let wanted =
+        |class: &&Class| arguments.classes.is_empty() || arguments.classes.iter().any(|it| it == class.name);
+    if arguments.list {
+        CLASSES.iter().for_each(|class| println!("{:<24}{}", class.name, class.about));
+        return Ok(true);
+    }
+    if !rustix::process::geteuid().is_root() {
+        anyhow::ensure!(
+            arguments.skip_without_root,
+            "network namespaces need root; --list names what would be planted"
+        );
+        println!("SKIPPED: network namespaces need root");
+        return Ok(true);
+    }
+    let mut all_ok = true;
+    if !arguments.json {
+        println!("{}", judge::HEAD);
+    }
+    for class in CLASSES.iter().filter(wanted) {
+        for version in class.versions {
+            let row = row(class, *version, arguments.nobody)
+                .unwrap_or_else(|error| Row::failed(class, *version, &error));
+            all_ok &= row.is_ok;
+            println!("{}", if arguments.json { row.json().to_string() } else { row.text() });
+        }
+    }
+    Ok(all_ok)
+}
+
+fn row(class: &'static Class, version: Version, nobody: bool) -> anyhow::Result<Row> {
+    let mut scene = Scene::new(version)?;
+    (class.prepare)(&mut scene)?;
+    let watches = scene.watch(nobody)?;
+    let planted = (class.plant)(&mut scene)?;
+    let told = watches.end(class.patience, &planted)?;
+    Ok(judge::judge(class, version, &planted, &told, nobody))
+}

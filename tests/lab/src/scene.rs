@@ -1,0 +1,134 @@
+//! Two hosts on a lan, and the commands that change what lies between them.
+
+use std::fs::File;
+use std::net::{SocketAddr, UdpSocket};
+
+use anyhow::{Context, anyhow, bail};
+use e2e::{Host, Lan};
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+use socket2::{Domain, Protocol, Socket, Type};
+
+use crate::watch::Watches;
+
+/// The port that losses are planted on; the next one carries what tells that everything has passed.
+pub(crate) const PORT: u16 = 7_400;
+
+/// A version of IP.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Version {
+    V4,
+    V6,
+}
+
+/// A sender and a reader, each a host of its own.
+pub(crate) struct Scene {
+    pub(crate) version: Version,
+    lan: Lan,
+}
+
+impl Scene {
+    pub(crate) fn new(version: Version) -> anyhow::Result<Self> {
+        let lan = Lan::new(&["sender", "reader"]).map_err(|reason| anyhow!(reason))?;
+        let scene = Self { version, lan };
+        // Neighbours answer once before anything is measured.
+        let marker = scene.reader_socket(PORT + 1)?;
+        let writer = scene.sender_socket()?;
+        crate::traffic::settle(&writer, &marker, scene.to(PORT + 1))?;
+        Ok(scene)
+    }
+
+    pub(crate) fn sender(&self) -> &Host {
+        &self.lan.hosts()[0]
+    }
+
+    pub(crate) fn reader(&self) -> &Host {
+        &self.lan.hosts()[1]
+    }
+
+    /// Returns the reader's address.
+    pub(crate) fn to(&self, port: u16) -> SocketAddr {
+        SocketAddr::new(self.reader().ip(self.version == Version::V6), port)
+    }
+
+    /// Opens a socket on the sender, whose own buffer holds nothing back: queues behind it may overflow.
+    pub(crate) fn sender_socket(&self) -> anyhow::Result<UdpSocket> {
+        let here = SocketAddr::new(self.sender().ip(self.version == Version::V6), 0);
+        let socket = self.within(self.sender(), || self.bound(here))?;
+        nix::sys::socket::setsockopt(&socket, nix::sys::socket::sockopt::SndBufForce, &(32 << 20))?;
+        Ok(socket)
+    }
+
+    /// Opens a socket on the reader.
+    pub(crate) fn reader_socket(&self, port: u16) -> anyhow::Result<UdpSocket> {
+        self.within(self.reader(), || self.bound(self.to(port)))
+    }
+
+    fn bound(&self, address: SocketAddr) -> anyhow::Result<UdpSocket> {
+        let socket = self.raw_socket(Type::DGRAM, Protocol::UDP)?;
+        socket.set_reuse_address(true)?;
+        socket.bind(&address.into()).with_context(|| format!("{address} cannot be bound"))?;
+        socket.set_nonblocking(true)?;
+        Ok(socket.into())
+    }
+
+    fn raw_socket(&self, kind: Type, protocol: Protocol) -> anyhow::Result<Socket> {
+        let domain = if self.version == Version::V4 { Domain::IPV4 } else { Domain::IPV6 };
+        Ok(Socket::new(domain, kind, Some(protocol))?)
+    }
+
+    /// Opens a socket on the sender that sends whole IP packets.
+    pub(crate) fn packet_socket(&self) -> anyhow::Result<Socket> {
+        self.within(self.sender(), || {
+            // IPPROTO_RAW: the packet begins with its IP header.
+            let socket = Socket::new(Domain::IPV4, Type::RAW, Some(Protocol::from(255)))?;
+            Ok(socket)
+        })
+    }
+
+    /// Does something as a thread of a host.
+    pub(crate) fn within<T: Send>(
+        &self,
+        host: &Host,
+        work: impl FnOnce() -> anyhow::Result<T> + Send,
+    ) -> anyhow::Result<T> {
+        let path = format!("/run/netns/{}", host.namespace());
+        let namespace = File::open(&path).with_context(|| path.clone())?;
+        std::thread::scope(|threads| {
+            let thread = threads.spawn(move || {
+                move_into_link_name_space(
+                    std::os::fd::AsFd::as_fd(&namespace),
+                    Some(LinkNameSpaceType::Network),
+                )?;
+                work()
+            });
+            thread.join().map_err(|_| anyhow!("a thread of the scene panicked"))?
+        })
+    }
+
+    /// Runs commands of a shell on the sender.
+    pub(crate) fn on_sender(&self, script: &str) -> anyhow::Result<()> {
+        shell(self.sender().command("sh"), script)
+    }
+
+    /// Runs commands of a shell on the reader.
+    pub(crate) fn on_reader(&self, script: &str) -> anyhow::Result<()> {
+        shell(self.reader().command("sh"), script)
+    }
+
+    /// Runs commands of a shell on the bridge between the two.
+    pub(crate) fn on_bridge(&self, script: &str) -> anyhow::Result<()> {
+        shell(self.reader().bridge_command("sh"), script)
+    }
+
+    pub(crate) fn watch(&self, nobody: bool) -> anyhow::Result<Watches> {
+        Watches::begin(&[self.sender(), self.reader()], nobody)
+    }
+}
+
+fn shell(mut command: std::process::Command, script: &str) -> anyhow::Result<()> {
+    let output = command.args(["-ec", script]).output().with_context(|| script.to_owned())?;
+    if !output.status.success() {
+        bail!("`{script}` failed: {}", String::from_utf8_lossy(&output.stderr).trim());
+    }
+    Ok(())
+}

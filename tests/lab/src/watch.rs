@@ -1,0 +1,162 @@
+//! `tallycast doctor watch` on the hosts of a scene, and all that it says.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Stdio};
+use std::sync::mpsc::{self, Receiver};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+use e2e::Host;
+use ledger::Stage;
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+use crate::traffic::Planted;
+
+/// The doctor on each host.
+pub(crate) struct Watches(Vec<Watch>);
+
+struct Watch {
+    child: Child,
+    lines: Receiver<Value>,
+}
+
+/// What the doctor said of both hosts.
+#[derive(Default, Debug)]
+pub(crate) struct Told {
+    /// The numbers that drop events name, by stage.
+    pub(crate) named: BTreeMap<String, BTreeSet<u64>>,
+    /// What was counted, by stage.
+    pub(crate) counted: BTreeMap<String, u64>,
+    /// Counted, and in no event.
+    pub(crate) not_observed: u64,
+    /// Counters and reasons, by the kernel's names.
+    pub(crate) evidence: BTreeMap<String, u64>,
+}
+
+/// How long one of the two is listened to at a time.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// The user without privilege.
+const NOBODY: &str = "65534";
+
+impl Watches {
+    pub(crate) fn begin(hosts: &[&Host], nobody: bool) -> anyhow::Result<Self> {
+        let watches = hosts.iter().map(|host| Watch::begin(host, nobody)).collect::<anyhow::Result<_>>()?;
+        Ok(Self(watches))
+    }
+
+    /// Lets the doctor look once more, and ends it.
+    ///
+    /// Where the kernel waits before it gives up, so does this: until as many are told as were planted, or `patience` is over.
+    pub(crate) fn end(self, patience: Duration, planted: &Planted) -> anyhow::Result<Told> {
+        let mut told = Told::default();
+        let deadline = Instant::now() + patience;
+        let watches = self.0;
+        while told.all() < planted.missing.len() as u64 && Instant::now() < deadline {
+            for watch in &watches {
+                watch.lines.recv_timeout(LOOK).iter().for_each(|line| told.take(line));
+            }
+        }
+        for watch in watches {
+            watch.end(&mut told)?;
+        }
+        Ok(told)
+    }
+}
+
+impl Watch {
+    fn begin(host: &Host, nobody: bool) -> anyhow::Result<Self> {
+        let binary = e2e::binary();
+        let binary = binary.to_str().context("a path of plain text")?;
+        let mut command = if nobody {
+            let mut command = host.command("setpriv");
+            command.args(["--reuid", NOBODY, "--regid", NOBODY, "--clear-groups", "--inh-caps=-all", binary]);
+            command
+        } else {
+            host.command(binary)
+        };
+        command.args(["doctor", "watch", "--json", "--interval", "50ms"]);
+        let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?;
+        let output = BufReader::new(child.stdout.take().context("a pipe was asked for")?);
+        let (sender, lines) = mpsc::channel();
+        std::thread::spawn(move || {
+            let lines =
+                output.lines().map_while(Result::ok).filter_map(|line| serde_json::from_str(&line).ok());
+            // Whoever listened may have gone.
+            lines.map(|line| sender.send(line)).take_while(Result::is_ok).for_each(drop);
+        });
+        let watch = Self { child, lines };
+        let first = watch.next()?;
+        if first["event"] != "watching" || first["names_datagrams"] == nobody {
+            bail!("the doctor says {first}");
+        }
+        Ok(watch)
+    }
+
+    fn next(&self) -> anyhow::Result<Value> {
+        self.lines.recv_timeout(e2e::WATCHDOG).context("the doctor says nothing")
+    }
+
+    fn signal(&self, signal: Signal) -> anyhow::Result<()> {
+        let pid =
+            i32::try_from(self.child.id()).ok().and_then(Pid::from_raw).context("a process has a number")?;
+        Ok(kill_process(pid, signal)?)
+    }
+
+    fn end(mut self, told: &mut Told) -> anyhow::Result<()> {
+        self.signal(Signal::INT)?;
+        loop {
+            let line = self.next()?;
+            if line["event"] == "ended" {
+                // Losses have said what of theirs was not observed; this is the sum.
+                let count = |name: &str| line[name].as_u64().unwrap_or(0);
+                told.not_observed += count("not_observed") + count("unreported");
+                break;
+            }
+            told.take(&line);
+        }
+        self.child.wait()?;
+        Ok(())
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Told {
+    fn take(&mut self, loss: &Value) {
+        let stage = loss["stage"].as_str().unwrap_or_default().to_owned();
+        *self.counted.entry(stage.clone()).or_default() += loss["count"].as_u64().unwrap_or(0);
+        for evidence in loss["evidence"].as_array().into_iter().flatten() {
+            let name = evidence["counter"].as_str().unwrap_or_default().to_owned();
+            *self.evidence.entry(name).or_default() += evidence["rise"].as_u64().unwrap_or(0);
+        }
+        let numbers = self.named.entry(stage).or_default();
+        for range in loss["datagrams"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .flat_map(|it| it["numbers"].as_array())
+            .flatten()
+        {
+            if let (Some(first), Some(last)) = (range[0].as_u64(), range[1].as_u64()) {
+                numbers.extend(first..=last);
+            }
+        }
+    }
+
+    fn all(&self) -> u64 {
+        self.named.values().map(|numbers| numbers.len() as u64).sum()
+    }
+
+    /// Returns the numbers that are named at a stage.
+    pub(crate) fn at(&self, stage: Stage) -> BTreeSet<u64> {
+        self.named.get(stage.name()).cloned().unwrap_or_default()
+    }
+}

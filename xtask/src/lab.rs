@@ -1,0 +1,47 @@
+//! `cargo xtask lab loss`: losses planted in network namespaces, and what the doctor says of them.
+
+use crate::Verdict;
+use crate::setup::{self, Need};
+use crate::workspace::cargo;
+use anyhow::{Context, bail};
+
+/// Options of `cargo xtask lab`.
+#[derive(clap::Args)]
+pub(crate) struct Options {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(clap::Subcommand)]
+enum What {
+    /// Plant every class of loss (or those named), and compare what is missing with what `tallycast doctor watch` names.
+    Loss(Loss),
+}
+
+#[derive(clap::Args)]
+struct Loss {
+    /// `--json`, `--nobody`, `--list`, or names of classes.
+    #[arg(allow_hyphen_values = true, trailing_var_arg = true)]
+    arguments: Vec<String>,
+}
+
+pub(crate) fn run(options: &Options) -> anyhow::Result<Verdict> {
+    let What::Loss(Loss { arguments }) = &options.what;
+    let preparation = setup::prepare(&[Need::NetworkTools, Need::Nft]);
+    if let Some(reason) = preparation.obstacle(&[Need::NetworkTools, Need::Nft]) {
+        bail!("{reason}");
+    }
+    let mut build = cargo();
+    build.args(["build", "--quiet", "--package", "tallycast-cli", "--package", "lab"]);
+    if !build.status().context("cargo could not be started")?.success() {
+        bail!("it does not build");
+    }
+    let mut lab = cargo();
+    lab.args(["run", "--quiet", "--package", "lab", "--"]).args(arguments);
+    let status = lab.status().context("cargo could not be started")?;
+    match status.code() {
+        Some(0) => Ok(Verdict::Fine),
+        Some(1) => Ok(Verdict::FoundSomething),
+        _ => bail!("the laboratory could not run ({status})"),
+    }
+}
