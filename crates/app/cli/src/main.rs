@@ -48,6 +48,8 @@ enum Outcome {
     Fine,
     /// It ran, and found something: an account that is not in order, a wrong configuration.
     Found,
+    /// It ran, and found what will go wrong; only audits tell that apart, by the exit code of checks: 0, 1, 2.
+    Failing,
 }
 
 fn main() -> ExitCode {
@@ -56,6 +58,7 @@ fn main() -> ExitCode {
     match cli.verb.run(&cli.sources) {
         Ok(Outcome::Fine) => ExitCode::SUCCESS,
         Ok(Outcome::Found) => ExitCode::from(1),
+        Ok(Outcome::Failing) => ExitCode::from(2),
         // Whoever reads our output has left, as `head` does: that is no failure of ours.
         Err(error) if messages::is_closed_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {

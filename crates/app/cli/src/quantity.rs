@@ -60,6 +60,22 @@ pub(crate) fn size_bytes(text: &str) -> Result<usize, QuantityError> {
     usize::try_from(bytes).map_err(|_| error())
 }
 
+/// Reads a rate: decimal bits a second.
+pub(crate) fn bits_per_second(text: &str) -> Result<f64, QuantityError> {
+    let error = || QuantityError { text: text.to_owned(), wanted: "a rate: write 100M, 2.5G or 1Gbit/s" };
+    let (number, unit) = split(text.trim().strip_suffix("bit/s").unwrap_or(text));
+    let scale = match unit.trim() {
+        "" => 1.0,
+        "k" | "K" => 1e3,
+        "M" => 1e6,
+        "G" => 1e9,
+        "T" => 1e12,
+        _ => return Err(error()),
+    };
+    let value: f64 = number.parse().map_err(|_| error())?;
+    Some(value * scale).filter(|bits| bits.is_finite() && *bits > 0.0).ok_or_else(error)
+}
+
 impl FromStr for Durations {
     type Err = QuantityError;
 
@@ -113,6 +129,18 @@ fn split(text: &str) -> (&str, &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn rates_are_decimal_bits_a_second() {
+        for (text, bits) in
+            [("100M", 1e8), ("2.5G", 2.5e9), ("1 Gbit/s", 1e9), ("64kbit/s", 64e3), ("7", 7.0)]
+        {
+            assert_eq!(bits_per_second(text), Ok(bits), "{text}");
+        }
+        for text in ["", "0", "-1M", "1X", "fast", "1MB"] {
+            assert!(bits_per_second(text).is_err(), "{text}");
+        }
+    }
 
     #[test]
     fn durations_need_a_unit() {

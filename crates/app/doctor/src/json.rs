@@ -1,5 +1,6 @@
 //! A verdict as an object: `docs/doctor.md`.
 
+use fate::audit::Finding;
 use fate::{Cure, Datagrams, Evidence, Place, Unplaced, Verdict};
 use serde_json::{Value, json};
 
@@ -58,6 +59,22 @@ pub fn unplaced_json(unplaced: &Unplaced) -> Value {
         "cure": [],
         "undo": [],
         "tier": BY_EVENTS,
+    })
+}
+
+/// Returns a finding of an audit as an object.
+#[must_use]
+pub fn finding_json(finding: &Finding) -> Value {
+    let cures = finding.cures.iter();
+    json!({
+        "event": "finding",
+        "check": finding.check,
+        "judgement": finding.judgement.name(),
+        "live": finding.live,
+        "recommended": finding.recommended,
+        "why": finding.why,
+        "cure": cures.clone().map(|cure| cure.command().unwrap_or_else(|| cure.what.clone())).collect::<Vec<_>>(),
+        "undo": cures.filter_map(Cure::undo).collect::<Vec<_>>(),
     })
 }
 

@@ -4,6 +4,7 @@
 //! lost since; it needs no privilege, sees the sockets of every program, and changes nothing.
 
 mod drops;
+mod facts;
 mod fix;
 mod journal;
 mod json;
@@ -11,11 +12,21 @@ mod watcher;
 
 pub use bpf::{HookError, Unseen};
 pub use drops::Drops;
+pub use facts::Wishes;
+pub use fate::audit::{Finding, Judgement};
 pub use fate::{
     Cause, Change, Cure, Datagrams, Evidence, Losses, Place, Plan, Plans, Profile, Proof, Unplaced, Verdict,
     Window,
 };
 pub use fix::{ChangeError, apply, take_back};
 pub use journal::{Entry, Journal, JournalError, change_json};
-pub use json::{UNEXPLAINED, UNKNOWN_REASON, unplaced_json, verdict_json};
+pub use json::{UNEXPLAINED, UNKNOWN_REASON, finding_json, unplaced_json, verdict_json};
 pub use watcher::{Seen, Wanted, Watcher};
+
+use std::collections::BTreeSet;
+
+/// Judges how this host is set up; with `interfaces`, only these of its interfaces.
+#[must_use]
+pub fn audit(wishes: &Wishes, interfaces: &BTreeSet<String>) -> Vec<Finding> {
+    fate::audit::audit(&facts::facts(wishes, interfaces))
+}

@@ -4,6 +4,7 @@
 
 use std::io;
 use std::num::NonZeroU64;
+use std::time::Duration;
 
 use rustix::thread::{clock_nanosleep_absolute, set_current_timer_slack};
 use rustix::time::{ClockId, Timespec, clock_gettime};
@@ -23,6 +24,15 @@ pub fn monotonic() -> Instant {
     let Timespec { tv_sec, tv_nsec } = clock_gettime(ClockId::Monotonic);
     let nanos = i128::from(tv_sec) * 1_000_000_000 + i128::from(tv_nsec);
     Instant::from_nanos(u64::try_from(nanos).expect("584 years of uptime fit, and none is negative"))
+}
+
+/// Returns whether a daemon (NTP, PTP) says that this host's clock is synchronised, and by how much it may be wrong at most.
+///
+/// # Errors
+/// If the kernel does not tell, as in some containers.
+pub fn discipline() -> io::Result<(bool, Duration)> {
+    let (is_synchronised, micros) = crate::raw::clock_discipline()?;
+    Ok((is_synchronised, Duration::from_micros(micros)))
 }
 
 /// Returns the time in UTC as this host knows it (`CLOCK_REALTIME`).
@@ -73,6 +83,11 @@ pub(crate) fn timespec(instant: Instant) -> Timespec {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_kernel_tells_of_its_clock() {
+        assert!(discipline().is_ok());
+    }
     use std::time::Duration;
 
     #[test]

@@ -1,7 +1,7 @@
 //! The system calls that no safe crate offers as they are needed here; the only unsafe code.
 //!
 //! `recvmmsg`: nix's keeps the control length that the kernel wrote, so that from the second call on control
-//! messages are cut off. `SO_MEMINFO`, `TCP_INFO`, `SIOCGIFMTU`, `SIOCETHTOOL` and `sched_setscheduler`: in no safe
+//! messages are cut off. `SO_MEMINFO`, `TCP_INFO`, `SIOCGIFMTU`, `SIOCETHTOOL`, `adjtimex` and `sched_setscheduler`: in no safe
 //! crate.
 #![expect(unsafe_code, reason = "system calls that take pointers")]
 
@@ -49,6 +49,18 @@ impl MemInfo {
     pub fn of(socket: impl AsFd) -> io::Result<Self> {
         mem_info(socket.as_fd())
     }
+}
+
+/// Returns how the kernel's clock is disciplined: whether a daemon says that it is synchronised, and by how much it may be wrong, in
+/// microseconds.
+pub(crate) fn clock_discipline() -> io::Result<(bool, u64)> {
+    // SAFETY: an all-zero `timex` is one that asks and changes nothing (`adjtimex(2)`).
+    let mut state: libc::timex = unsafe { mem::zeroed() };
+    // SAFETY: it writes to `state` only, which lives until it returns.
+    if unsafe { libc::adjtimex(&raw mut state) } < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok((state.status & libc::STA_UNSYNC == 0, u64::try_from(state.maxerror).unwrap_or(0)))
 }
 
 /// Receives into `memory`, one piece of `slot_bytes` for each of `slots`, without waiting.

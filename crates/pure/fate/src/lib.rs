@@ -3,6 +3,7 @@
 //! Nothing here looks at anything: whoever does hands one [`Look`] after the other to a [`Watch`], which says what was lost between
 //! them, where, and why. A verdict never says more than was seen: what a counter cannot tell apart is said to be so.
 
+pub mod audit;
 mod cause;
 mod cure;
 mod drops;

@@ -1,5 +1,6 @@
 //! `tallycast doctor`: where datagrams die on this host, by the kernel's evidence, and what helps.
 
+mod audit;
 mod fix;
 mod text;
 mod watch;
@@ -10,6 +11,7 @@ use crate::Outcome;
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
+  tallycast doctor audit                        is this host set up for continuous data?
   tallycast doctor watch                        losses of every UDP program of this host, as they happen
   tallycast doctor watch --port 7400            of one port, whatever program has it
   sudo tallycast doctor fix --port 7400         what helps: done, measured, kept only if it helped
@@ -23,6 +25,9 @@ pub(crate) struct Arguments {
 
 #[derive(Subcommand, Debug)]
 enum What {
+    /// Judge how this host is set up: buffers, limits, interfaces, clock, disks, each with why and what helps
+    #[command(after_help = audit::EXAMPLES)]
+    Audit(audit::Arguments),
     /// Tell losses as they happen: where, how many, by which counters, why, and what helps
     #[command(after_help = watch::EXAMPLES)]
     Watch(watch::Arguments),
@@ -36,6 +41,7 @@ enum What {
 
 pub(crate) fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
     match arguments.what {
+        What::Audit(arguments) => audit::run(arguments),
         What::Watch(arguments) => watch::run(arguments),
         What::Fix(arguments) => fix::run(arguments),
         What::Undo(arguments) => fix::undo(arguments),

@@ -1,0 +1,89 @@
+//! `tallycast doctor audit`: is this host set up for continuous data?
+
+use std::io::Write;
+use std::time::Duration;
+
+use clap::Args;
+use doctor::{Finding, Judgement, Wishes, finding_json};
+use serde_json::json;
+
+use super::text::line;
+use crate::Outcome;
+use crate::messages::print_line;
+use crate::quantity;
+
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  tallycast doctor audit                        for what the fastest link carries, and pauses of 10 ms
+  tallycast doctor audit --rate 2Gbit/s --longest-pause 50ms
+  tallycast doctor audit --interface eth1 --json
+
+It needs no privilege and changes nothing: what helps is shown as a command, with the one that takes it back.
+Exit codes: 0 all is well, 1 something may cost data, 2 something will, or it could not look.";
+
+#[derive(Args, Debug)]
+pub(crate) struct Arguments {
+    /// What shall be carried [default: what the fastest link carries]
+    #[arg(long, value_name = "RATE", value_parser = quantity::bits_per_second)]
+    rate: Option<f64>,
+    /// How long a reader may not come to read
+    #[arg(long, value_name = "DURATION", default_value = "10ms", value_parser = quantity::duration)]
+    longest_pause: Duration,
+    /// Only these interfaces; may be given several times
+    #[arg(long = "interface", value_name = "INTERFACE")]
+    interfaces: Vec<String>,
+    /// One JSON object a finding, one a line
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
+    let Arguments { rate, longest_pause, interfaces, json } = arguments;
+    for name in &interfaces {
+        sys::Interface::find(name)?;
+    }
+    let wishes = Wishes { bytes_per_second: rate.map(|bits| bits / 8.0), longest_pause };
+    let findings = doctor::audit(&wishes, &interfaces.into_iter().collect());
+    for finding in &findings {
+        if json {
+            print_line(&finding_json(finding))?;
+        } else {
+            tell(finding)?;
+        }
+    }
+    let count = |judgement| findings.iter().filter(|it| it.judgement == judgement).count();
+    let [ok, not_seen, warn, fail] =
+        [Judgement::Ok, Judgement::NotSeen, Judgement::Warn, Judgement::Fail].map(count);
+    if json {
+        print_line(&json!({ "event": "ended", "ok": ok, "not_seen": not_seen, "warn": warn, "fail": fail }))?;
+    } else {
+        writeln!(std::io::stdout().lock(), "{ok} ok, {warn} warn, {fail} fail, {not_seen} not seen")?;
+    }
+    Ok(match (warn, fail) {
+        (0, 0) => Outcome::Fine,
+        (_, 0) => Outcome::Found,
+        _ => Outcome::Failing,
+    })
+}
+
+fn tell(finding: &Finding) -> std::io::Result<()> {
+    let mut output = std::io::stdout().lock();
+    writeln!(output, "{:<10}{:<24}{}", finding.judgement.name(), finding.check, finding.live)?;
+    if finding.judgement == Judgement::Ok {
+        return Ok(());
+    }
+    line(&mut output, "why", &finding.why)?;
+    if let Some(recommended) = &finding.recommended {
+        line(&mut output, "better", recommended)?;
+    }
+    for cure in &finding.cures {
+        line(&mut output, "cure", &cure.what)?;
+        if let Some(command) = cure.command() {
+            line(&mut output, "", &command)?;
+        }
+        if let Some(undo) = cure.undo() {
+            line(&mut output, "undo", &undo)?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,226 @@
+//! What an audit looks at: files that the kernel keeps for everybody to read.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use fate::audit::{Clock, Disk, Facts, Interface, Load};
+use sys::{clock, counters, host};
+
+/// What is audited for.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Wishes {
+    /// Payload in a second; `None` takes what the fastest link carries.
+    pub bytes_per_second: Option<f64>,
+    /// How long a reader may not come to read.
+    pub longest_pause: Duration,
+}
+
+/// Where an archive or a log may lie.
+const PATHS: [&str; 5] = ["/", "/var", "/home", "/tmp", "."];
+
+/// What the audit asks of `/proc/sys`; those of interfaces are added.
+const SETTINGS: [&str; 8] = [
+    "net.core.rmem_max",
+    "net.core.rmem_default",
+    "net.core.wmem_max",
+    "net.core.netdev_max_backlog",
+    "net.core.netdev_budget",
+    "net.core.netdev_budget_usecs",
+    "net.ipv4.ipfrag_high_thresh",
+    "net.ipv4.conf.all.rp_filter",
+];
+
+/// Looks at this host; with `only`, at these interfaces.
+pub(crate) fn facts(wishes: &Wishes, only: &BTreeSet<String>) -> Facts {
+    let interfaces = interfaces(only);
+    let of_interfaces = interfaces.iter().map(|it| format!("net.ipv4.conf.{}.rp_filter", it.name));
+    let names = SETTINGS.iter().map(|name| (*name).to_owned()).chain(of_interfaces);
+    let mut settings: BTreeMap<String, u64> =
+        names.filter_map(|name| Some((name.clone(), host::sysctl(&name).ok()?))).collect();
+    let read = |path: &str| fs::read_to_string(path).ok();
+    settings.extend(read("/proc/sys/net/ipv4/udp_mem").and_then(|text| udp_memory_limit(&text)));
+    Facts {
+        load: load(wishes, &interfaces),
+        settings,
+        counters: counters::read().0,
+        uptime: read("/proc/uptime").and_then(|text| first_seconds(&text)),
+        has_multicast_route: read("/proc/self/net/route").map(|text| has_multicast_route(&text)),
+        interfaces,
+        udp_memory_pages: read("/proc/self/net/sockstat").and_then(|text| udp_memory_pages(&text)),
+        clock: clock::discipline()
+            .ok()
+            .map(|(is_synchronised, max_error)| Clock { is_synchronised, max_error }),
+        governors: governors(),
+        guest: guest(),
+        swap_used_bytes: read("/proc/meminfo").and_then(|text| swap_used(&text)),
+        disks: disks(),
+        pressure: pressure(),
+    }
+}
+
+fn load(wishes: &Wishes, interfaces: &[Interface]) -> Load {
+    let fastest = interfaces.iter().filter_map(|it| it.bits_per_second).max();
+    let (bytes_per_second, origin) = match (wishes.bytes_per_second, fastest) {
+        (Some(asked), _) => (asked, "as asked for"),
+        (None, Some(bits)) => (bits as f64 / 8.0, "what the fastest link carries"),
+        // Most links of laboratories.
+        (None, None) => (125e6, "taken for a link of 1 Gbit/s, since no driver tells"),
+    };
+    Load { bytes_per_second, origin, longest_pause: wishes.longest_pause }
+}
+
+fn interfaces(only: &BTreeSet<String>) -> Vec<Interface> {
+    let wanted = |it: &sys::Interface| it.up && (only.is_empty() || only.contains(&it.name));
+    let all = sys::Interface::all().unwrap_or_default().into_iter().filter(wanted);
+    let of_system = |name: &str, file: &str| fs::read_to_string(format!("/sys/class/net/{name}/{file}")).ok();
+    all.map(|it| Interface {
+        mtu: it.mtu,
+        bits_per_second: of_system(&it.name, "speed").and_then(|text| link_speed(&text)),
+        is_loopback: it.loopback,
+        // Where the file system of the kernel's devices is of another namespace, nothing says otherwise.
+        takes_groups: of_system(&it.name, "flags").is_none_or(|text| takes_groups(&text)),
+        name: it.name,
+    })
+    .collect()
+}
+
+/// In Mbit/s; −1 where the driver does not know.
+fn link_speed(text: &str) -> Option<u64> {
+    text.trim().parse::<u64>().ok().map(|megabits| megabits * 1_000_000)
+}
+
+/// `IFF_MULTICAST` among the flags, in hexadecimal.
+fn takes_groups(text: &str) -> bool {
+    const IFF_MULTICAST: u32 = 0x1000;
+    let flags = text.trim().strip_prefix("0x").and_then(|digits| u32::from_str_radix(digits, 16).ok());
+    flags.is_none_or(|flags| flags & IFF_MULTICAST != 0)
+}
+
+/// Three numbers of pages; the last is the limit.
+fn udp_memory_limit(text: &str) -> Option<(String, u64)> {
+    let limit = text.split_whitespace().nth(2)?.parse().ok()?;
+    Some(("net.ipv4.udp_mem.max".to_owned(), limit))
+}
+
+/// `UDP: inuse 3 mem 12`.
+fn udp_memory_pages(text: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix("UDP:"))?;
+    let mut words = line.split_whitespace().skip_while(|word| *word != "mem");
+    words.nth(1)?.parse().ok()
+}
+
+fn first_seconds(text: &str) -> Option<Duration> {
+    Duration::try_from_secs_f64(text.split_whitespace().next()?.parse().ok()?).ok()
+}
+
+/// Looks for 224.0.0.0/4 among routes: destination and mask in hexadecimal, as they lie in memory.
+fn has_multicast_route(text: &str) -> bool {
+    text.lines().skip(1).any(|line| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        words.get(1) == Some(&"000000E0") && words.get(7) == Some(&"000000F0")
+    })
+}
+
+/// In kB.
+fn swap_used(text: &str) -> Option<u64> {
+    let kilobytes = |name: &str| {
+        let line = text.lines().find_map(|line| line.strip_prefix(name))?;
+        line.split_whitespace().next()?.parse::<u64>().ok()
+    };
+    Some(kilobytes("SwapTotal:")?.saturating_sub(kilobytes("SwapFree:")?) * 1_024)
+}
+
+fn governors() -> Vec<String> {
+    let entries = fs::read_dir("/sys/devices/system/cpu").into_iter().flatten().flatten();
+    let of = |entry: fs::DirEntry| fs::read_to_string(entry.path().join("cpufreq/scaling_governor")).ok();
+    let each: BTreeSet<String> = entries.filter_map(of).map(|text| text.trim().to_owned()).collect();
+    each.into_iter().collect()
+}
+
+fn guest() -> Option<String> {
+    let has_file = |path: &str| Path::new(path).exists();
+    let is_container =
+        has_file("/.dockerenv") || has_file("/run/.containerenv") || has_file("/run/systemd/container");
+    let processors = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let is_machine = processors.lines().any(|line| line.starts_with("flags") && line.contains(" hypervisor"));
+    match (is_container, is_machine) {
+        (true, true) => Some("a container on a virtual machine".to_owned()),
+        (true, false) => Some("a container".to_owned()),
+        (false, true) => Some("a virtual machine".to_owned()),
+        (false, false) => None,
+    }
+}
+
+/// Each disk once, whatever is asked for on it.
+fn disks() -> Vec<Disk> {
+    let mut seen = BTreeSet::new();
+    let of = |path: &&str| {
+        let stat = rustix::fs::statvfs(*path).ok()?;
+        let (blocks, free) = (stat.f_blocks, stat.f_bavail);
+        // Of what users may take: the rest is root's.
+        let used = blocks.saturating_sub(stat.f_bfree);
+        let is_new = blocks > 0 && seen.insert((stat.f_fsid, blocks, free));
+        is_new
+            .then(|| Disk { path: (*path).to_owned(), used_share: used as f64 / (used + free).max(1) as f64 })
+    };
+    PATHS.iter().filter_map(of).collect()
+}
+
+fn pressure() -> BTreeMap<String, f64> {
+    let of = |what: &str| {
+        let text = fs::read_to_string(format!("/proc/pressure/{what}")).ok()?;
+        Some((what.to_owned(), last_minute(&text)?))
+    };
+    ["cpu", "io", "memory"].into_iter().filter_map(of).collect()
+}
+
+/// `some avg10=0.02 avg60=0.37 …`.
+fn last_minute(text: &str) -> Option<f64> {
+    let some = text.lines().find_map(|line| line.strip_prefix("some "))?;
+    some.split_whitespace().find_map(|word| word.strip_prefix("avg60="))?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_of_the_kernel_are_read() {
+        assert_eq!(link_speed("1000\n"), Some(1_000_000_000));
+        assert_eq!(link_speed("-1\n"), None);
+        assert!(takes_groups("0x1003\n") && !takes_groups("0x3\n") && takes_groups("what"));
+        assert_eq!(udp_memory_limit("1\t2\t3\n"), Some(("net.ipv4.udp_mem.max".to_owned(), 3)));
+        assert_eq!(udp_memory_pages("sockets: used 10\nUDP: inuse 3 mem 12\nUDPLITE: inuse 0\n"), Some(12));
+        assert_eq!(first_seconds("12.5 3.0\n"), Some(Duration::from_millis(12_500)));
+        let head = "Iface\tDestination\tGateway\tFlags\tRefCnt\tUse\tMetric\tMask\n";
+        assert!(has_multicast_route(&format!(
+            "{head}eth0\t000000E0\t00000000\t0001\t0\t0\t0\t000000F0\t0\n"
+        )));
+        assert!(!has_multicast_route(&format!(
+            "{head}eth0\t00000000\t010011AC\t0003\t0\t0\t0\t00000000\t0\n"
+        )));
+        assert_eq!(swap_used("SwapTotal:  10 kB\nSwapFree:  4 kB\n"), Some(6_144));
+        assert_eq!(last_minute("some avg10=0.02 avg60=0.37 avg300=0.35 total=1\n"), Some(0.37));
+    }
+
+    #[test]
+    fn what_is_no_such_text_says_nothing() {
+        for text in ["", "\n", "x", "UDP:", "UDP: mem", "some avg60=", "SwapTotal: x kB", "Iface\nx"] {
+            assert_eq!(
+                (udp_memory_limit(text), udp_memory_pages(text), first_seconds(text)),
+                (None, None, None)
+            );
+            assert_eq!((swap_used(text), last_minute(text), has_multicast_route(text)), (None, None, false));
+        }
+    }
+
+    #[test]
+    fn this_host_is_seen() {
+        let wishes = Wishes { bytes_per_second: Some(1e6), longest_pause: Duration::from_millis(10) };
+        let facts = facts(&wishes, &BTreeSet::new());
+        assert!(facts.settings.contains_key("net.core.rmem_max") && facts.uptime.is_some());
+        assert!(facts.interfaces.iter().any(|it| it.is_loopback) && !facts.disks.is_empty());
+    }
+}

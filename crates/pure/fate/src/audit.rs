@@ -1,0 +1,216 @@
+//! Whether a host is set up for continuous data: what it is, what it should be for the rate it shall carry, and why.
+//!
+//! Nothing is recommended by custom: buffers follow from the rate and the longest pause, limits from what the host has counted since
+//! it was started. One function a subject; [`audit`] is the list.
+
+mod host;
+mod network;
+
+use core::time::Duration;
+use std::collections::BTreeMap;
+
+use crate::Cure;
+
+/// What was found out about a host. What could not be read is not there.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Facts {
+    /// What shall be carried.
+    pub load: Load,
+    /// Numbers of `/proc/sys`, by their dotted names.
+    pub settings: BTreeMap<String, u64>,
+    /// What the kernel has counted since the host was started, as in [`Look::counters`](crate::Look::counters).
+    pub counters: BTreeMap<String, u64>,
+    /// How long ago the host was started.
+    pub uptime: Option<Duration>,
+    /// The interfaces that are switched on.
+    pub interfaces: Vec<Interface>,
+    /// Whether groups have a route of their own (224.0.0.0/4).
+    pub has_multicast_route: Option<bool>,
+    /// Pages of UDP memory in use, and the size of a page.
+    pub udp_memory_pages: Option<u64>,
+    /// Whether the clock is disciplined, and by how much it may be wrong.
+    pub clock: Option<Clock>,
+    /// How processors choose their frequency, each governor once.
+    pub governors: Vec<String>,
+    /// What this is, if no machine of its own: `virtual machine`, `container`.
+    pub guest: Option<String>,
+    /// Bytes of swap in use.
+    pub swap_used_bytes: Option<u64>,
+    /// How full disks are.
+    pub disks: Vec<Disk>,
+    /// The share of the last minute in which something waited for `cpu`, `io`, `memory`, in percent.
+    pub pressure: BTreeMap<String, f64>,
+}
+
+/// What shall be carried.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Load {
+    /// Payload in a second.
+    pub bytes_per_second: f64,
+    /// Where that is from, in words.
+    pub origin: &'static str,
+    /// How long a reader may not come to read.
+    pub longest_pause: Duration,
+}
+
+/// A network interface.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Interface {
+    /// Its name.
+    pub name: String,
+    /// The largest IP packet, in bytes.
+    pub mtu: u32,
+    /// What it carries, where its driver tells.
+    pub bits_per_second: Option<u64>,
+    /// Leads back to this host only.
+    pub is_loopback: bool,
+    /// Takes groups.
+    pub takes_groups: bool,
+}
+
+/// A clock.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Clock {
+    /// A daemon disciplines it.
+    pub is_synchronised: bool,
+    /// By how much it may be wrong, as that daemon says.
+    pub max_error: Duration,
+}
+
+/// A disk.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Disk {
+    /// Where it is mounted.
+    pub path: String,
+    /// How much of it is used, from 0 to 1.
+    pub used_share: f64,
+}
+
+/// How a host stands in one respect.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Judgement {
+    /// Nothing to do.
+    Ok,
+    /// It cannot be seen here.
+    NotSeen,
+    /// It may cost data.
+    Warn,
+    /// It will.
+    Fail,
+}
+
+/// What was found in one respect.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Finding {
+    /// What was looked at.
+    pub check: &'static str,
+    /// How it stands.
+    pub judgement: Judgement,
+    /// What it is now.
+    pub live: String,
+    /// What it should be, where that is another value.
+    pub recommended: Option<String>,
+    /// Why that matters.
+    pub why: String,
+    /// What helps.
+    pub cures: Vec<Cure>,
+}
+
+impl Default for Load {
+    fn default() -> Self {
+        Self { bytes_per_second: 0.0, origin: "", longest_pause: Duration::ZERO }
+    }
+}
+
+impl Judgement {
+    /// Returns it in a word.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::NotSeen => "not seen",
+            Self::Warn => "warn",
+            Self::Fail => "fail",
+        }
+    }
+}
+
+impl Finding {
+    fn new(
+        check: &'static str,
+        judgement: Judgement,
+        live: impl Into<String>,
+        why: impl Into<String>,
+    ) -> Self {
+        let (live, why) = (live.into(), why.into());
+        Self { check, judgement, live, recommended: None, why, cures: Vec::new() }
+    }
+
+    fn not_seen(check: &'static str, why: &str) -> Self {
+        Self::new(check, Judgement::NotSeen, "?", why)
+    }
+
+    fn recommending(self, recommended: impl Into<String>, cures: impl IntoIterator<Item = Cure>) -> Self {
+        Self { recommended: Some(recommended.into()), cures: cures.into_iter().collect(), ..self }
+    }
+}
+
+impl Facts {
+    fn setting(&self, name: &str) -> Option<u64> {
+        self.settings.get(name).copied()
+    }
+
+    /// Returns what the kernel has counted under a name, all processors or devices together.
+    fn counted(&self, name: &str) -> u64 {
+        let of_places = self.counters.iter().filter(|(key, _)| key.split('/').next() == Some(name));
+        of_places.map(|(_, count)| count).sum()
+    }
+}
+
+/// Judges a host, each respect on its own; a host may have several findings in one, as for each interface.
+#[must_use]
+pub fn audit(facts: &Facts) -> Vec<Finding> {
+    const CHECKS: [fn(&Facts) -> Vec<Finding>; 16] = [
+        network::receive_buffer_limit,
+        network::receive_buffer_default,
+        network::send_buffer_limit,
+        network::udp_memory,
+        network::backlog,
+        network::softirq_budget,
+        network::reverse_path,
+        network::interfaces,
+        network::multicast_route,
+        network::reassembly,
+        network::card,
+        host::clock,
+        host::frequency,
+        host::guest,
+        host::memory_and_disks,
+        host::pressure,
+    ];
+    CHECKS.iter().flat_map(|check| check(facts)).collect()
+}
+
+/// A size in words.
+fn bytes(count: u64) -> String {
+    const UNITS: [(u64, &str); 3] = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
+    let unit = UNITS.iter().find(|(size, _)| count >= *size && count.is_multiple_of(*size));
+    unit.map_or_else(|| format!("{count} bytes"), |(size, name)| format!("{} {name}", count / size))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_a_host_that_shows_nothing_nothing_is_claimed() {
+        for finding in audit(&Facts::default()) {
+            assert!(matches!(finding.judgement, Judgement::NotSeen | Judgement::Ok), "{finding:?}");
+        }
+    }
+
+    #[test]
+    fn sizes_are_said_in_their_largest_whole_unit() {
+        assert_eq!([bytes(1 << 20), bytes(212_992), bytes(1_000)], ["1 MiB", "208 KiB", "1000 bytes"]);
+    }
+}

@@ -1,0 +1,163 @@
+//! Clock, processors, memory and disks.
+
+use super::{Disk, Facts, Finding, Judgement, bytes};
+use crate::Cure;
+
+/// Beyond this the time of samples means little across hosts.
+const LARGE_ERROR_MS: u128 = 100;
+
+pub(super) fn clock(facts: &Facts) -> Vec<Finding> {
+    const CHECK: &str = "clock";
+    let Some(clock) = facts.clock else {
+        return vec![Finding::not_seen(CHECK, "the kernel does not tell how its clock is disciplined")];
+    };
+    let error_ms = clock.max_error.as_millis();
+    let why = "samples carry this clock's time: across hosts it means no more than the clocks agree";
+    if clock.is_synchronised && error_ms <= LARGE_ERROR_MS {
+        return vec![Finding::new(CHECK, Judgement::Ok, format!("synchronised within {error_ms} ms"), why)];
+    }
+    let live =
+        if clock.is_synchronised { format!("within {error_ms} ms") } else { "not synchronised".to_owned() };
+    let cure = Cure::by_hand(
+        "let a daemon discipline it: chrony for milliseconds, ptp4l and phc2sys (PTP) for microseconds",
+    );
+    vec![Finding::new(CHECK, Judgement::Warn, live, why).recommending("synchronised", [cure])]
+}
+
+pub(super) fn frequency(facts: &Facts) -> Vec<Finding> {
+    const CHECK: &str = "processor-frequency";
+    if facts.governors.is_empty() {
+        return vec![Finding::not_seen(
+            CHECK,
+            "the kernel does not choose frequencies here, as in most virtual machines",
+        )];
+    }
+    let live = facts.governors.join(", ");
+    let why = "a processor that is slow when a burst comes is fast when it is over";
+    if facts.governors.iter().all(|governor| governor != "powersave") {
+        return vec![Finding::new(CHECK, Judgement::Ok, live, why)];
+    }
+    let cure = Cure::by_hand("cpupower frequency-set --governor performance (undo: --governor powersave)");
+    vec![Finding::new(CHECK, Judgement::Warn, live, why).recommending("performance", [cure])]
+}
+
+pub(super) fn guest(facts: &Facts) -> Vec<Finding> {
+    let live =
+        facts.guest.clone().unwrap_or_else(|| "a machine of its own, as far as is to be seen".to_owned());
+    let why = "a guest shares processors and cards: what its host takes away is seen here as a pause, and what the host drops is not seen";
+    vec![Finding::new("guest", Judgement::Ok, live, why)]
+}
+
+pub(super) fn memory_and_disks(facts: &Facts) -> Vec<Finding> {
+    let swap = match facts.swap_used_bytes {
+        None => Finding::not_seen("swap", "/proc/meminfo cannot be read here"),
+        Some(0) => Finding::new("swap", Judgement::Ok, "none in use", WHY_SWAP),
+        Some(used) => {
+            let cure =
+                Cure::by_hand("end what takes the memory, then `swapoff -a && swapon -a` brings it back");
+            Finding::new("swap", Judgement::Warn, format!("{} in use", bytes(used)), WHY_SWAP)
+                .recommending("none in use", [cure])
+        }
+    };
+    [swap].into_iter().chain(facts.disks.iter().map(disk)).collect()
+}
+
+const WHY_SWAP: &str = "a reader whose memory is on the disk pauses for it in the middle of a burst";
+
+fn disk(disk: &Disk) -> Finding {
+    /// From here on file systems look longer for room.
+    const FULL: f64 = 0.8;
+    const VERY_FULL: f64 = 0.95;
+    let judgement = match disk.used_share {
+        share if share >= VERY_FULL => Judgement::Fail,
+        share if share >= FULL => Judgement::Warn,
+        _ => Judgement::Ok,
+    };
+    let live = format!("{} {:.0} % full", disk.path, 100.0 * disk.used_share);
+    let why = "file systems that are nearly full write slower, and an archive without room loses data";
+    let finding = Finding::new("disk", judgement, live, why);
+    if judgement == Judgement::Ok {
+        return finding;
+    }
+    finding.recommending("below 80 %", [Cure::by_hand("make room, or record to another disk")])
+}
+
+pub(super) fn pressure(facts: &Facts) -> Vec<Finding> {
+    /// A tenth of the time is felt.
+    const HIGH_PERCENT: f64 = 10.0;
+    if facts.pressure.is_empty() {
+        return vec![Finding::not_seen("pressure", "this kernel has no /proc/pressure (PSI)")];
+    }
+    let one = |(what, percent): (&String, &f64)| {
+        let judgement = if *percent >= HIGH_PERCENT { Judgement::Warn } else { Judgement::Ok };
+        let live = format!("{percent:.1} % of the last minute something waited for {what}");
+        let finding = Finding::new("pressure", judgement, live, "a reader that waits does not read");
+        if judgement == Judgement::Ok {
+            return finding;
+        }
+        let cure = Cure::by_hand(
+            "find who takes it (`top`, `iotop`), and keep it away from the readers (another host, cgroups, isolated processors)",
+        );
+        finding.recommending("below 10 %", [cure])
+    };
+    facts.pressure.iter().map(one).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::audit::Clock;
+    use core::time::Duration;
+
+    #[test]
+    fn a_clock_is_disciplined_and_says_how_well() {
+        let judge = |is_synchronised, ms| {
+            let clock = Some(Clock { is_synchronised, max_error: Duration::from_millis(ms) });
+            self::clock(&Facts { clock, ..Facts::default() })[0].judgement
+        };
+        assert_eq!(judge(true, 100), Judgement::Ok);
+        assert_eq!(judge(true, 101), Judgement::Warn);
+        assert_eq!(judge(false, 1), Judgement::Warn);
+    }
+
+    #[test]
+    fn processors_that_save_power_are_said() {
+        let judge = |governors: &[&str]| {
+            let governors = governors.iter().map(|it| (*it).to_owned()).collect();
+            frequency(&Facts { governors, ..Facts::default() })[0].judgement
+        };
+        assert_eq!(judge(&[]), Judgement::NotSeen);
+        assert_eq!(judge(&["performance", "schedutil"]), Judgement::Ok);
+        assert_eq!(judge(&["performance", "powersave"]), Judgement::Warn);
+    }
+
+    #[test]
+    fn disks_warn_from_eighty_percent_and_fail_from_ninety_five() {
+        let judge = |used_share| disk(&Disk { path: "/".to_owned(), used_share }).judgement;
+        assert_eq!(
+            [judge(0.79), judge(0.8), judge(0.94), judge(0.95)],
+            [Judgement::Ok, Judgement::Warn, Judgement::Warn, Judgement::Fail]
+        );
+    }
+
+    #[test]
+    fn swap_in_use_and_pressure_are_said() {
+        let swap =
+            |used| memory_and_disks(&Facts { swap_used_bytes: Some(used), ..Facts::default() })[0].judgement;
+        assert_eq!((swap(0), swap(1)), (Judgement::Ok, Judgement::Warn));
+        let judge = |percent| {
+            let pressure = [("io".to_owned(), percent)].into();
+            self::pressure(&Facts { pressure, ..Facts::default() })[0].judgement
+        };
+        assert_eq!((judge(9.9), judge(10.0)), (Judgement::Ok, Judgement::Warn));
+    }
+
+    #[test]
+    fn a_guest_is_said_to_be_one() {
+        let facts = Facts { guest: Some("virtual machine".to_owned()), ..Facts::default() };
+        assert_eq!(
+            (guest(&facts)[0].live.as_str(), guest(&facts)[0].judgement),
+            ("virtual machine", Judgement::Ok)
+        );
+    }
+}

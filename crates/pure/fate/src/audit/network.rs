@@ -1,0 +1,445 @@
+//! Buffers, limits and interfaces.
+
+use super::{Facts, Finding, Interface, Judgement, bytes};
+use crate::Cure;
+
+/// A datagram of 1,472 bytes takes 2,304 of a receive buffer. Source: measured, Linux 6.18.
+const OVERHEAD: f64 = 2_304.0 / 1_472.0;
+/// Larger buffers only hide that a reader is too slow.
+const MAX_BUFFER_BYTES: u64 = 1 << 30;
+/// A page of memory, as `udp_mem` counts.
+const PAGE_BYTES: u64 = 4_096;
+
+/// Returns the receive buffer that holds what comes in the longest pause, as asked for: the kernel doubles it.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped")]
+fn needed_bytes(facts: &Facts) -> u64 {
+    let pause = facts.load.longest_pause.as_secs_f64();
+    let needed = facts.load.bytes_per_second * pause * OVERHEAD / 2.0;
+    (needed.clamp(4_096.0, MAX_BUFFER_BYTES as f64) as u64).next_power_of_two()
+}
+
+fn why_so_large(facts: &Facts) -> String {
+    let load = &facts.load;
+    format!(
+        "{} ({}) for {} ms without a reader, and the kernel's overhead of 1.57 bytes a byte",
+        rate(load.bytes_per_second * 8.0),
+        load.origin,
+        load.longest_pause.as_millis(),
+    )
+}
+
+/// A rate in words.
+fn rate(bits_per_second: f64) -> String {
+    let units = [(1e9, "Gbit/s"), (1e6, "Mbit/s"), (1e3, "kbit/s")];
+    let unit = units.into_iter().find(|(size, _)| bits_per_second >= *size);
+    let (size, name) = unit.unwrap_or((1.0, "bit/s"));
+    format!("{} {name}", (bits_per_second / size * 100.0).round() / 100.0)
+}
+
+pub(super) fn receive_buffer_limit(facts: &Facts) -> Vec<Finding> {
+    const NAME: &str = "net.core.rmem_max";
+    limit(
+        facts,
+        "receive-buffer-limit",
+        NAME,
+        needed_bytes(facts),
+        "programs get no larger receive buffer by asking",
+    )
+}
+
+pub(super) fn send_buffer_limit(facts: &Facts) -> Vec<Finding> {
+    const NAME: &str = "net.core.wmem_max";
+    // Senders are not read by anybody who pauses; a tenth of it holds what a queue behind the socket does not take at once.
+    let needed = (needed_bytes(facts) / 10).max(1 << 16).next_power_of_two();
+    limit(facts, "send-buffer-limit", NAME, needed, "programs get no larger send buffer by asking")
+}
+
+fn limit(facts: &Facts, check: &'static str, name: &str, needed: u64, what: &str) -> Vec<Finding> {
+    let Some(now) = facts.setting(name) else {
+        return vec![Finding::not_seen(check, &format!("{name} cannot be read here"))];
+    };
+    let why = format!("{what}; {}", why_so_large(facts));
+    if now >= needed {
+        return vec![Finding::new(check, Judgement::Ok, bytes(now), why)];
+    }
+    // A quarter of it is lost in the first pause, whatever the program asks for.
+    let judgement = if now < needed / 4 { Judgement::Fail } else { Judgement::Warn };
+    let cure = Cure::by_sysctl("a higher limit", name, needed, Some(now));
+    vec![Finding::new(check, judgement, bytes(now), why).recommending(bytes(needed), [cure])]
+}
+
+pub(super) fn receive_buffer_default(facts: &Facts) -> Vec<Finding> {
+    const CHECK: &str = "receive-buffer-default";
+    const NAME: &str = "net.core.rmem_default";
+    let Some(now) = facts.setting(NAME) else {
+        return vec![Finding::not_seen(CHECK, "net.core.rmem_default cannot be read here")];
+    };
+    // This one is as the kernel counts: not doubled.
+    let needed = 2 * needed_bytes(facts);
+    let why = format!("programs that ask for no receive buffer have this; {}", why_so_large(facts));
+    if now >= needed {
+        return vec![Finding::new(CHECK, Judgement::Ok, bytes(now), why)];
+    }
+    let cure = Cure::by_sysctl("a larger buffer for programs that ask for none", NAME, needed, Some(now));
+    vec![Finding::new(CHECK, Judgement::Warn, bytes(now), why).recommending(bytes(needed), [cure])]
+}
+
+pub(super) fn udp_memory(facts: &Facts) -> Vec<Finding> {
+    const CHECK: &str = "udp-memory";
+    let most = facts.setting("net.ipv4.udp_mem.max").zip(facts.udp_memory_pages);
+    let Some((most, used)) = most else {
+        return vec![Finding::not_seen(CHECK, "udp_mem or its use cannot be read here")];
+    };
+    let live = format!("{} of {} used", bytes(used * PAGE_BYTES), bytes(most * PAGE_BYTES));
+    let why = "beyond net.ipv4.udp_mem every socket of the host drops, and no counter of UDP moves";
+    let judgement = if used * 4 > most * 3 { Judgement::Fail } else { Judgement::Ok };
+    let finding = Finding::new(CHECK, judgement, live, why);
+    if judgement == Judgement::Ok {
+        return vec![finding];
+    }
+    let by_hand =
+        Cure::by_hand("raise the third number of net.ipv4.udp_mem, or find who does not read (`ss -uanp`)");
+    vec![finding.recommending(bytes(2 * most * PAGE_BYTES), [by_hand])]
+}
+
+pub(super) fn backlog(facts: &Facts) -> Vec<Finding> {
+    const CHECK: &str = "backlog";
+    const NAME: &str = "net.core.netdev_max_backlog";
+    let dropped = facts.counted("softnet_dropped");
+    let live = format!("{dropped} dropped since the host was started");
+    let why = "packets wait here for their processor's softirq; what finds no room is lost before any socket";
+    let finding = Finding::new(CHECK, if dropped > 0 { Judgement::Warn } else { Judgement::Ok }, live, why);
+    match facts.setting(NAME) {
+        Some(now) if dropped > 0 => {
+            let cure = Cure::by_sysctl("twice as long a backlog", NAME, 2 * now, Some(now));
+            vec![finding.recommending((2 * now).to_string(), [cure])]
+        }
+        // In network namespaces but the first, and in many containers, there is no such setting.
+        None if dropped > 0 => {
+            vec![finding.recommending(
+                "twice what it is",
+                [Cure::by_hand("raise net.core.netdev_max_backlog on the host")],
+            )]
+        }
+        _ => vec![finding],
+    }
+}
+
+pub(super) fn softirq_budget(facts: &Facts) -> Vec<Finding> {
+    const CHECK: &str = "softirq-budget";
+    /// Once a second all the time is no accident.
+    const OFTEN_PER_SECOND: f64 = 1.0;
+    let squeezed = facts.counted("softnet_time_squeeze");
+    let Some(uptime) = facts.uptime.filter(|it| !it.is_zero()) else {
+        return vec![Finding::not_seen(CHECK, "how long the host has been up cannot be read here")];
+    };
+    let per_second = squeezed as f64 / uptime.as_secs_f64();
+    let live = format!("out of time {squeezed} times, {per_second:.3} a second");
+    let why = "a softirq that runs out of its budget leaves packets in the card's ring for the next time";
+    if per_second < OFTEN_PER_SECOND {
+        return vec![Finding::new(CHECK, Judgement::Ok, live, why)];
+    }
+    let names = ["net.core.netdev_budget", "net.core.netdev_budget_usecs"];
+    let cures = names.iter().filter_map(|name| {
+        let now = facts.setting(name)?;
+        Some(Cure::by_sysctl("twice the budget", name, 2 * now, Some(now)))
+    });
+    vec![Finding::new(CHECK, Judgement::Warn, live, why).recommending("twice the budget", cures)]
+}
+
+pub(super) fn reverse_path(facts: &Facts) -> Vec<Finding> {
+    const CHECK: &str = "rp-filter";
+    const STRICT: u64 = 1;
+    let of = |name: &str| facts.setting(&format!("net.ipv4.conf.{name}.rp_filter"));
+    let Some(all) = of("all") else {
+        return vec![Finding::not_seen(CHECK, "net.ipv4.conf.all.rp_filter cannot be read here")];
+    };
+    let why = "a strict filter drops what comes by another interface than the way back leads: groups on a second network";
+    let one = |interface: &Interface| {
+        let own = of(&interface.name)?;
+        // The kernel takes the larger of the two.
+        let live = format!("{}: {}", interface.name, own.max(all));
+        if own.max(all) != STRICT {
+            return Some(Finding::new(CHECK, Judgement::Ok, live, why));
+        }
+        let names = [("all", all), (interface.name.as_str(), own)];
+        let cures = names.into_iter().filter(|(_, now)| *now == STRICT).map(|(name, now)| {
+            let setting = format!("net.ipv4.conf.{name}.rp_filter");
+            Cure::by_sysctl("a loose filter", &setting, 2, Some(now))
+        });
+        Some(Finding::new(CHECK, Judgement::Warn, live, why).recommending("2", cures))
+    };
+    facts.interfaces.iter().filter(|it| !it.is_loopback).filter_map(one).collect()
+}
+
+pub(super) fn interfaces(facts: &Facts) -> Vec<Finding> {
+    let outside: Vec<&Interface> = facts.interfaces.iter().filter(|it| !it.is_loopback).collect();
+    if outside.is_empty() {
+        return vec![Finding::not_seen("interfaces", "no interface but the loopback one is switched on")];
+    }
+    let mut findings = Vec::new();
+    for interface in outside.iter().filter(|it| !it.takes_groups) {
+        let cure = Cure::by_hand(&format!("ip link set dev {} multicast on", interface.name));
+        findings.push(
+            Finding::new(
+                "multicast-interface",
+                Judgement::Warn,
+                format!("{} takes no groups", interface.name),
+                "streams go to groups, which this interface neither sends nor receives",
+            )
+            .recommending("multicast on", [cure]),
+        );
+    }
+    let list = |of: fn(&Interface) -> String| outside.iter().map(|it| of(it)).collect::<Vec<_>>().join(", ");
+    let differs = |of: fn(&Interface) -> u64| outside.iter().any(|it| of(it) != of(outside[0]));
+    let mtus = list(|it| format!("{} {}", it.name, it.mtu));
+    let judge = |differs: bool| if differs { Judgement::Warn } else { Judgement::Ok };
+    findings.push(Finding::new(
+        "mtu",
+        judge(differs(|it| it.mtu.into())),
+        mtus,
+        "datagrams that fit into one interface's packets travel in fragments by another, and one lost fragment loses all: `tallycast bench -c HOST -u --probe-mtu` measures the way",
+    ));
+    let known = outside.iter().filter(|it| it.bits_per_second.is_some()).count();
+    if known == 0 {
+        findings.push(Finding::not_seen("link-speed", "no driver tells what its link carries"));
+    } else {
+        let speeds = list(|it| {
+            let speed = it
+                .bits_per_second
+                .map_or_else(|| "?".to_owned(), |bits| format!("{} Mbit/s", bits / 1_000_000));
+            format!("{} {speed}", it.name)
+        });
+        findings.push(Finding::new(
+            "link-speed",
+            judge(known > 1 && differs(|it| it.bits_per_second.unwrap_or(0))),
+            speeds,
+            "a fast sender overruns a slow receiver's port in the switch, where no host counts it",
+        ));
+    }
+    findings
+}
+
+pub(super) fn multicast_route(facts: &Facts) -> Vec<Finding> {
+    const CHECK: &str = "multicast-route";
+    let choices: Vec<&str> = facts
+        .interfaces
+        .iter()
+        .filter(|it| !it.is_loopback && it.takes_groups)
+        .map(|it| it.name.as_str())
+        .collect();
+    let Some(has_route) = facts.has_multicast_route else {
+        return vec![Finding::not_seen(CHECK, "the table of routes cannot be read here")];
+    };
+    let why = "without a route for groups they leave by the interface of the default route, whichever that is at the time";
+    let live = match (has_route, choices.as_slice()) {
+        (true, _) => "groups have a route".to_owned(),
+        (false, [only]) => format!("only {only} takes groups"),
+        (false, _) => format!("no route for groups, and a choice of {}", choices.join(", ")),
+    };
+    if has_route || choices.len() < 2 {
+        return vec![Finding::new(CHECK, Judgement::Ok, live, why)];
+    }
+    let cure = Cure::by_hand(
+        "name the interface on the bus (`iface=`), or add a route: ip route add 224.0.0.0/4 dev DEVICE",
+    );
+    vec![Finding::new(CHECK, Judgement::Warn, live, why).recommending("one interface, by name", [cure])]
+}
+
+pub(super) fn reassembly(facts: &Facts) -> Vec<Finding> {
+    const CHECK: &str = "reassembly";
+    const NAME: &str = "net.ipv4.ipfrag_high_thresh";
+    let failed = facts.counted("IpReasmFails") + facts.counted("Ip6ReasmFails");
+    let live = format!("{failed} failures since the host was started");
+    let why = "incomplete datagrams hold memory for ipfrag_time, and beyond ipfrag_high_thresh complete ones are refused, too; datagrams that fit into the MTU need none of it";
+    if failed == 0 {
+        return vec![Finding::new(CHECK, Judgement::Ok, live, why)];
+    }
+    let fit = Cure::by_hand("send datagrams that fit into the path's MTU (`mtu=` on the bus)");
+    let more = facts
+        .setting(NAME)
+        .map(|now| Cure::by_sysctl("more memory to wait for fragments", NAME, 4 * now, Some(now)));
+    vec![
+        Finding::new(CHECK, Judgement::Warn, live, why)
+            .recommending("no fragments", [fit].into_iter().chain(more)),
+    ]
+}
+
+pub(super) fn card(facts: &Facts) -> Vec<Finding> {
+    const CHECK: &str = "card";
+    /// The columns of `/proc/net/dev` that a full ring moves.
+    const COLUMNS: [&str; 3] = ["rx_drop", "rx_fifo", "rx_errs"];
+    let one = |interface: &Interface| {
+        let count = |column: &&str| facts.counters.get(&format!("{column}/{}", interface.name)).copied();
+        let counts: Vec<u64> = COLUMNS.iter().map(|column| count(column).unwrap_or(0)).collect();
+        let lost: u64 = counts.iter().sum();
+        let live = format!(
+            "{}: {} dropped, {} without room, {} wrong",
+            interface.name, counts[0], counts[1], counts[2]
+        );
+        let why = "what the card had no room for is lost before the host sees it";
+        if lost == 0 {
+            return Finding::new(CHECK, Judgement::Ok, live, why);
+        }
+        let name = &interface.name;
+        let cure = Cure::by_hand(&format!(
+            "see which count rises (`ethtool -S {name}`), and make the ring larger (`ethtool -g {name}`, `-G {name} rx N`) or switch flow control on (`ethtool -A`)"
+        ));
+        Finding::new(CHECK, Judgement::Warn, live, why).recommending("none", [cure])
+    };
+    facts.interfaces.iter().filter(|it| !it.is_loopback).map(one).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::audit::Load;
+    use core::time::Duration;
+
+    /// 1 Gbit/s and 10 ms: 1.25 MB, with overhead 1.96 MB, half of which is asked for, rounded up: 1 MiB.
+    fn facts() -> Facts {
+        let load =
+            Load { bytes_per_second: 125e6, origin: "as asked", longest_pause: Duration::from_millis(10) };
+        Facts { load, uptime: Some(Duration::from_secs(1_000)), ..Facts::default() }
+    }
+
+    fn with(name: &str, value: u64) -> Facts {
+        Facts { settings: [(name.to_owned(), value)].into(), ..facts() }
+    }
+
+    fn counting(name: &str, count: u64) -> Facts {
+        Facts { counters: [(name.to_owned(), count)].into(), ..facts() }
+    }
+
+    fn eth(name: &str) -> Interface {
+        let bits_per_second = Some(1_000_000_000);
+        Interface {
+            name: name.to_owned(),
+            mtu: 1_500,
+            bits_per_second,
+            is_loopback: false,
+            takes_groups: true,
+        }
+    }
+
+    fn judgements(findings: &[Finding]) -> Vec<Judgement> {
+        findings.iter().map(|finding| finding.judgement).collect()
+    }
+
+    #[test]
+    fn a_receive_buffer_holds_what_comes_in_the_longest_pause() {
+        for (limit, expected) in [
+            (1 << 20, Judgement::Ok),
+            ((1 << 20) - 1, Judgement::Warn),
+            (1 << 18, Judgement::Warn),
+            ((1 << 18) - 1, Judgement::Fail),
+        ] {
+            let findings = receive_buffer_limit(&with("net.core.rmem_max", limit));
+            assert_eq!(judgements(&findings), [expected], "{limit}");
+        }
+        let findings = receive_buffer_limit(&with("net.core.rmem_max", 212_992));
+        assert_eq!(findings[0].recommended.as_deref(), Some("1 MiB"));
+        assert_eq!(findings[0].cures[0].command().as_deref(), Some("sysctl -w net.core.rmem_max=1048576"));
+        assert_eq!(findings[0].cures[0].undo().as_deref(), Some("sysctl -w net.core.rmem_max=212992"));
+    }
+
+    #[test]
+    fn rates_are_said_as_people_write_them() {
+        assert_eq!(
+            [rate(1e9), rate(2.5e8), rate(1_536.0), rate(7.0)],
+            ["1 Gbit/s", "250 Mbit/s", "1.54 kbit/s", "7 bit/s"]
+        );
+    }
+
+    #[test]
+    fn the_default_is_counted_as_the_kernel_does() {
+        let judge = |value| judgements(&receive_buffer_default(&with("net.core.rmem_default", value)));
+        assert_eq!((judge(2 << 20), judge((2 << 20) - 1)), (vec![Judgement::Ok], vec![Judgement::Warn]));
+    }
+
+    #[test]
+    fn a_sender_needs_a_tenth() {
+        let judge = |value| judgements(&send_buffer_limit(&with("net.core.wmem_max", value)));
+        assert_eq!((judge(1 << 17), judge((1 << 17) - 1)), (vec![Judgement::Ok], vec![Judgement::Warn]));
+    }
+
+    #[test]
+    fn counters_since_the_start_say_what_was_too_small() {
+        assert_eq!(judgements(&backlog(&facts())), [Judgement::Ok]);
+        let mut busy = counting("softnet_dropped/cpu1", 1);
+        assert_eq!(judgements(&backlog(&busy)), [Judgement::Warn]);
+        busy.settings.insert("net.core.netdev_max_backlog".to_owned(), 1_000);
+        assert_eq!(
+            backlog(&busy)[0].cures[0].command().as_deref(),
+            Some("sysctl -w net.core.netdev_max_backlog=2000")
+        );
+        assert_eq!(judgements(&softirq_budget(&counting("softnet_time_squeeze/cpu0", 999))), [Judgement::Ok]);
+        assert_eq!(
+            judgements(&softirq_budget(&counting("softnet_time_squeeze/cpu0", 1_000))),
+            [Judgement::Warn]
+        );
+        assert_eq!(judgements(&reassembly(&counting("IpReasmFails", 1))), [Judgement::Warn]);
+        assert_eq!(judgements(&reassembly(&facts())), [Judgement::Ok]);
+    }
+
+    #[test]
+    fn udp_memory_is_short_from_three_quarters_on() {
+        let judge = |used| {
+            let facts = Facts { udp_memory_pages: Some(used), ..with("net.ipv4.udp_mem.max", 100) };
+            judgements(&udp_memory(&facts))
+        };
+        assert_eq!((judge(75), judge(76)), (vec![Judgement::Ok], vec![Judgement::Fail]));
+    }
+
+    #[test]
+    fn the_stricter_of_two_filters_counts() {
+        let judge = |all, own| {
+            let mut facts =
+                Facts { interfaces: vec![eth("eth0")], ..with("net.ipv4.conf.all.rp_filter", all) };
+            facts.settings.insert("net.ipv4.conf.eth0.rp_filter".to_owned(), own);
+            let finding = reverse_path(&facts).remove(0);
+            (finding.judgement, finding.cures.len())
+        };
+        assert_eq!(judge(0, 0), (Judgement::Ok, 0));
+        assert_eq!(judge(0, 2), (Judgement::Ok, 0));
+        assert_eq!(judge(1, 2), (Judgement::Ok, 0), "the kernel takes the larger");
+        assert_eq!(judge(1, 0), (Judgement::Warn, 1));
+        assert_eq!(judge(1, 1), (Judgement::Warn, 2));
+    }
+
+    #[test]
+    fn interfaces_that_differ_are_said() {
+        let judge = |interfaces: &[Interface]| {
+            let facts =
+                Facts { interfaces: interfaces.to_vec(), has_multicast_route: Some(false), ..facts() };
+            let findings = interfaces_and_route(&facts);
+            findings
+                .into_iter()
+                .filter(|it| it.judgement == Judgement::Warn)
+                .map(|it| it.check)
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(judge(&[eth("a")]), [""; 0]);
+        assert_eq!(judge(&[eth("a"), Interface { mtu: 9_000, ..eth("b") }]), ["mtu", "multicast-route"]);
+        assert_eq!(
+            judge(&[eth("a"), Interface { bits_per_second: Some(1), ..eth("b") }]),
+            ["link-speed", "multicast-route"]
+        );
+        assert_eq!(judge(&[eth("a"), Interface { is_loopback: true, mtu: 65_536, ..eth("lo") }]), [""; 0]);
+        assert_eq!(judge(&[Interface { takes_groups: false, ..eth("a") }]), ["multicast-interface"]);
+    }
+
+    fn interfaces_and_route(facts: &Facts) -> Vec<Finding> {
+        [interfaces(facts), multicast_route(facts)].concat()
+    }
+
+    #[test]
+    fn a_card_that_dropped_is_named() {
+        let judge = |name| {
+            let facts = Facts { interfaces: vec![eth("eth0")], ..counting(name, 5) };
+            judgements(&card(&facts))
+        };
+        assert_eq!(judge("rx_fifo/eth0"), [Judgement::Warn]);
+        assert_eq!(judge("rx_fifo/eth1"), [Judgement::Ok]);
+    }
+}
