@@ -21,6 +21,8 @@ pub(crate) struct Class {
     pub(crate) sight: Sight,
     /// How long the kernel may wait before it gives a datagram up.
     pub(crate) patience: Duration,
+    /// Its counter is the whole host's: the doctor of every namespace tells it, and the reader's is heard.
+    pub(crate) is_of_whole_host: bool,
     /// What is done before the doctor looks.
     pub(crate) prepare: fn(&mut Scene) -> anyhow::Result<()>,
     /// Sends datagrams, and returns which did not arrive.
@@ -50,7 +52,17 @@ const fn class(
     sight: Sight,
     plant: fn(&mut Scene) -> anyhow::Result<Planted>,
 ) -> Class {
-    Class { name, about, versions, stages, sight, patience: SOON, prepare: nothing, plant }
+    Class {
+        name,
+        about,
+        versions,
+        stages,
+        sight,
+        patience: SOON,
+        is_of_whole_host: false,
+        prepare: nothing,
+        plant,
+    }
 }
 
 fn nothing(_: &mut Scene) -> anyhow::Result<()> {
@@ -88,7 +100,7 @@ pub(crate) const CLASSES: &[Class] = &[
         ..class(
             "neighbour",
             "the receiver's hardware address is not answered",
-            V4,
+            BOTH,
             &[Stage::SenderIp],
             Sight::NoCounter,
             path::send_to_nobody,
@@ -183,6 +195,18 @@ pub(crate) const CLASSES: &[Class] = &[
         )
     },
     Class {
+        prepare: path::slow_softirq,
+        is_of_whole_host: true,
+        ..class(
+            "backlog",
+            "another processor takes what comes in, and a long list of rules makes it slow",
+            BOTH,
+            &[Stage::ReceiverBacklog],
+            Sight::Numbers,
+            path::send_faster_than_a_softirq,
+        )
+    },
+    Class {
         prepare: host::strict_way_back,
         ..class(
             "rp_filter",
@@ -219,7 +243,7 @@ pub(crate) const CLASSES: &[Class] = &[
         ..class(
             "fragment_memory",
             "there is no memory to wait for fragments",
-            V4,
+            BOTH,
             &[Stage::ReceiverReassembly],
             Sight::NoCounter,
             host::send_in_fragments,
@@ -281,6 +305,17 @@ pub(crate) const CLASSES: &[Class] = &[
         Sight::Numbers,
         socket::send_large_to_a_small_buffer,
     ),
+    Class {
+        prepare: path::jumbo,
+        ..class(
+            "receive_buffer_paged",
+            "datagrams of 30,000 bytes in one packet each meet a small buffer",
+            BOTH,
+            &[Stage::ReceiverSocketBuffer],
+            Sight::Numbers,
+            socket::send_large_to_a_small_buffer,
+        )
+    },
     class(
         "one_slow_of_two",
         "one of two readers of a group has a small buffer",

@@ -65,10 +65,14 @@ pub(crate) fn judge(
     }
     match (class.sight, nobody) {
         // Every one by its number; what is left is what the doctor says it could not observe.
-        (Sight::Numbers, false) if rest > 0 && told.not_observed != rest => {
+        (Sight::Numbers, false)
+            if rest > 0 && !(rest..=rest + planted.markers).contains(&told.not_observed) =>
+        {
             faults
                 .push(format!("{rest} are not named, and {} are said not to be observed", told.not_observed));
         }
+        // The whole host's may have others, too.
+        (Sight::Numbers, true) if class.is_of_whole_host && counted >= missing.len() as u64 => {}
         (Sight::Numbers, true)
             if !(missing.len() as u64..=missing.len() as u64 + planted.markers).contains(&counted) =>
         {

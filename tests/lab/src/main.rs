@@ -86,7 +86,7 @@ fn run(arguments: &Arguments) -> anyhow::Result<bool> {
 fn row(class: &'static Class, version: Version, nobody: bool) -> anyhow::Result<Row> {
     let mut scene = Scene::new(version)?;
     (class.prepare)(&mut scene)?;
-    let watches = scene.watch(nobody)?;
+    let watches = scene.watch(class.is_of_whole_host, nobody)?;
     let planted = (class.plant)(&mut scene)?;
     let told = watches.end(class.patience, &planted)?;
     Ok(judge::judge(class, version, &planted, &told, nobody))

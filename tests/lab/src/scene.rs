@@ -120,8 +120,10 @@ impl Scene {
         shell(self.reader().bridge_command("sh"), script)
     }
 
-    pub(crate) fn watch(&self, nobody: bool) -> anyhow::Result<Watches> {
-        Watches::begin(&[self.sender(), self.reader()], nobody)
+    /// Lets the doctor look on both hosts; what counters of the whole machine say is heard of the reader's only, if at all.
+    pub(crate) fn watch(&self, of_whole_host: bool, nobody: bool) -> anyhow::Result<Watches> {
+        let hosts = [self.reader(), self.sender()];
+        Watches::begin(&hosts[..if of_whole_host { 1 } else { 2 }], of_whole_host, nobody)
     }
 }
 

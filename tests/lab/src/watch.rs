@@ -18,6 +18,8 @@ use crate::traffic::Planted;
 pub(crate) struct Watches(Vec<Watch>);
 
 struct Watch {
+    /// What the whole host's counters say is told, too: they may count for other namespaces.
+    hears_host: bool,
     child: Child,
     lines: Receiver<Value>,
 }
@@ -31,6 +33,8 @@ pub(crate) struct Told {
     pub(crate) counted: BTreeMap<String, u64>,
     /// Counted, and in no event.
     pub(crate) not_observed: u64,
+    /// Of that, what the host's counters said and nobody listened to.
+    pub(crate) not_heard: u64,
     /// Counters and reasons, by the kernel's names.
     pub(crate) evidence: BTreeMap<String, u64>,
 }
@@ -42,8 +46,9 @@ const LOOK: Duration = Duration::from_millis(50);
 const NOBODY: &str = "65534";
 
 impl Watches {
-    pub(crate) fn begin(hosts: &[&Host], nobody: bool) -> anyhow::Result<Self> {
-        let watches = hosts.iter().map(|host| Watch::begin(host, nobody)).collect::<anyhow::Result<_>>()?;
+    pub(crate) fn begin(hosts: &[&Host], hears_host: bool, nobody: bool) -> anyhow::Result<Self> {
+        let watches =
+            hosts.iter().map(|host| Watch::begin(host, hears_host, nobody)).collect::<anyhow::Result<_>>()?;
         Ok(Self(watches))
     }
 
@@ -56,18 +61,19 @@ impl Watches {
         let watches = self.0;
         while told.all() < planted.missing.len() as u64 && Instant::now() < deadline {
             for watch in &watches {
-                watch.lines.recv_timeout(LOOK).iter().for_each(|line| told.take(line));
+                watch.lines.recv_timeout(LOOK).iter().for_each(|line| told.take(line, watch.hears_host));
             }
         }
         for watch in watches {
             watch.end(&mut told)?;
         }
+        told.not_observed -= told.not_heard.min(told.not_observed);
         Ok(told)
     }
 }
 
 impl Watch {
-    fn begin(host: &Host, nobody: bool) -> anyhow::Result<Self> {
+    fn begin(host: &Host, hears_host: bool, nobody: bool) -> anyhow::Result<Self> {
         let binary = e2e::binary();
         let binary = binary.to_str().context("a path of plain text")?;
         let mut command = if nobody {
@@ -87,7 +93,7 @@ impl Watch {
             // Whoever listened may have gone.
             lines.map(|line| sender.send(line)).take_while(Result::is_ok).for_each(drop);
         });
-        let watch = Self { child, lines };
+        let watch = Self { hears_host, child, lines };
         let first = watch.next()?;
         if first["event"] != "watching" || first["names_datagrams"] == nobody {
             bail!("the doctor says {first}");
@@ -115,7 +121,7 @@ impl Watch {
                 told.not_observed += count("not_observed") + count("unreported");
                 break;
             }
-            told.take(&line);
+            told.take(&line, self.hears_host);
         }
         self.child.wait()?;
         Ok(())
@@ -130,9 +136,15 @@ impl Drop for Watch {
 }
 
 impl Told {
-    fn take(&mut self, loss: &Value) {
+    fn take(&mut self, loss: &Value, hears_host: bool) {
+        let count = |name: &str| loss[name].as_u64().unwrap_or(0);
+        if loss["place"] == "host" && !hears_host {
+            // The sum at the end has it.
+            self.not_heard += count("not_observed");
+            return;
+        }
         let stage = loss["stage"].as_str().unwrap_or_default().to_owned();
-        *self.counted.entry(stage.clone()).or_default() += loss["count"].as_u64().unwrap_or(0);
+        *self.counted.entry(stage.clone()).or_default() += count("count");
         for evidence in loss["evidence"].as_array().into_iter().flatten() {
             let name = evidence["counter"].as_str().unwrap_or_default().to_owned();
             *self.evidence.entry(name).or_default() += evidence["rise"].as_u64().unwrap_or(0);

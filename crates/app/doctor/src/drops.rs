@@ -1,10 +1,13 @@
 //! The kernel's drop events, of this network namespace.
 
+use std::collections::BTreeSet;
 use std::io;
+use std::net::IpAddr;
 use std::os::unix::fs::MetadataExt;
 
 use bpf::{Hook, HookError, Options, Unseen};
 use fate::{DropEvent, Profile};
+use sys::Interface;
 
 use crate::watcher::Wanted;
 
@@ -14,6 +17,8 @@ pub struct Drops {
     hook: Hook,
     /// The number of this namespace; `None` where it cannot be seen, and then all are taken.
     namespace: Option<u32>,
+    /// Those of this namespace.
+    addresses: BTreeSet<IpAddr>,
     /// What was collected and not taken yet.
     events: Vec<DropEvent>,
 }
@@ -33,7 +38,7 @@ impl Drops {
         let hook = Hook::load(&Options { ports, profiles: profiles.to_vec(), ..Options::default() })?;
         let namespace = std::fs::metadata("/proc/self/ns/net").ok();
         let namespace = namespace.and_then(|it| u32::try_from(it.ino()).ok());
-        Ok(Self { hook, namespace, events: Vec::new() })
+        Ok(Self { hook, namespace, addresses: BTreeSet::new(), events: Vec::new() })
     }
 
     /// Tells whether places in the kernel have names: without `CAP_SYSLOG` they have none.
@@ -46,13 +51,24 @@ impl Drops {
     pub(crate) fn collect(&mut self) -> io::Result<()> {
         let before = self.events.len();
         self.hook.drain(&mut self.events)?;
-        // Where the kernel had let go of the namespace already, it may be this one.
-        let is_here = |event: &DropEvent| {
-            event.namespace.is_none() || self.namespace.is_none() || event.namespace == self.namespace
-        };
-        let here: Vec<DropEvent> = self.events.drain(before..).filter(is_here).collect();
+        let is_homeless = |event: &DropEvent| event.namespace.is_none();
+        if self.events[before..].iter().any(is_homeless) {
+            self.addresses = Interface::all()?.into_iter().flat_map(|it| it.addresses).collect();
+        }
+        let here: Vec<DropEvent> =
+            self.events.split_off(before).into_iter().filter(|it| self.is_here(it)).collect();
         self.events.extend(here);
         Ok(())
+    }
+
+    /// Where the kernel had let go of the namespace already, addresses tell.
+    fn is_here(&self, event: &DropEvent) -> bool {
+        let is_ours = |address: IpAddr| address.is_multicast() || self.addresses.contains(&address);
+        match (event.namespace, self.namespace) {
+            (Some(its), Some(ours)) => its == ours,
+            (Some(_), None) => true,
+            (None, _) => is_ours(event.destination.ip()) || is_ours(event.source.ip()),
+        }
     }
 
     /// Takes all that was collected.

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 const BY_COUNTERS: &str = "T1";
 const BY_EVENTS: &str = "T3";
 
-/// Returns a verdict as an object; `not_observed` is what its look could not put down to any socket.
+/// Returns a verdict as an object; `not_observed` is what its look could not put down to any socket, where no events tell more.
 #[must_use]
 pub fn verdict_json(verdict: &Verdict, not_observed: u64) -> Value {
     let (mut port, mut reader, mut place) = (Value::Null, Value::Null, json!("namespace"));
@@ -31,7 +31,7 @@ pub fn verdict_json(verdict: &Verdict, not_observed: u64) -> Value {
         "count": verdict.count,
         "unit": verdict.unit.in_words(),
         "apportioned": verdict.is_apportioned,
-        "not_observed": not_observed + verdict.not_observed.unwrap_or(0),
+        "not_observed": verdict.not_observed.unwrap_or(not_observed),
         "evidence": evidence_json(&verdict.evidence),
         "datagrams": verdict.datagrams.iter().map(datagrams_json).collect::<Vec<_>>(),
         "why": verdict.why,

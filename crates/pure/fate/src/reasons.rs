@@ -14,16 +14,15 @@ pub(crate) struct Meaning {
     pub(crate) cure: &'static str,
 }
 
+const NO_NEIGHBOUR: Meaning = Meaning {
+    stage: Stage::SenderIp,
+    why: "the receiver's hardware address was not known: it did not answer, or too many waited for its answer",
+    cure: "see whether the receiver is there (`ip neigh`); let datagrams wait longer for it (net.ipv4.neigh.DEVICE.unres_qlen_bytes), or give it a permanent entry (`ip neigh replace … nud permanent`)",
+};
+
 /// Meanings with the reasons that have them, as the kernel names them without `SKB_DROP_REASON_`.
 const REASONS: &[(&[&str], Meaning)] = &[
-    (
-        &["NEIGH_FAILED", "NEIGH_QUEUEFULL", "NEIGH_DEAD", "NEIGH_CREATEFAIL"],
-        Meaning {
-            stage: Stage::SenderIp,
-            why: "the receiver's hardware address was not known: it did not answer, or too many waited for its answer",
-            cure: "see whether the receiver is there (`ip neigh`); let datagrams wait longer for it (net.ipv4.neigh.DEVICE.unres_qlen_bytes), or give it a permanent entry (`ip neigh replace … nud permanent`)",
-        },
-    ),
+    (&["NEIGH_FAILED", "NEIGH_QUEUEFULL", "NEIGH_DEAD", "NEIGH_CREATEFAIL"], NO_NEIGHBOUR),
     (
         &["IP_OUTNOROUTES", "BPF_CGROUP_EGRESS", "PKT_TOO_BIG"],
         Meaning {
@@ -189,6 +188,8 @@ const LOCATIONS: &[(&[&str], Meaning)] = &[
         NOT_WANTED,
     ),
     (&["ip_defrag", "ipv6_frag_rcv"], NO_MEMORY_FOR_FRAGMENTS),
+    // Of IPv6; IPv4 says `NEIGH_FAILED` there.
+    (&["neigh_invalidate"], NO_NEIGHBOUR),
     (&["do_xdp_generic", "veth_xdp_rcv_skb"], PROGRAM_ON_DEVICE),
 ];
 
@@ -272,6 +273,7 @@ mod tests {
             ("NOT_SPECIFIED", Some("ip_rcv_finish_core"), true, Some(Stage::ReceiverIp)),
             ("NOT_SPECIFIED", Some("ip_defrag"), true, Some(Stage::ReceiverReassembly)),
             ("NOT_SPECIFIED", Some("veth_xdp_rcv_skb"), true, Some(Stage::ReceiverHook)),
+            ("NOT_SPECIFIED", Some("neigh_invalidate"), false, Some(Stage::SenderIp)),
             ("NOT_SPECIFIED", Some("some_new_function"), true, None),
             ("NOT_SPECIFIED", None, true, None),
             ("A_REASON_OF_TOMORROW", Some("somewhere"), true, None),

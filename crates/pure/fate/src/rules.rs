@@ -1,6 +1,6 @@
 //! What counts of a whole namespace, host or device mean: one row each.
 //!
-//! Three counts mislead, and have no row: `UdpSndbufErrors` and `IpOutDiscards` rise together for what a queue discipline refused,
+//! Counts mislead: `rx_drop` of a device has in it what a backlog had no room for. Three have no row: `UdpSndbufErrors` and `IpOutDiscards` rise together for what a queue discipline refused,
 //! for what the backlog on the receiving side of a veth or loopback device had no room for, and, with nothing lost, for a
 //! program that does not wait for room in its own socket. `UdpInErrors` is the sum of others. Source: measured, Linux 6.18.
 
@@ -147,6 +147,7 @@ const RULES: &[Rule] = &[
 /// Returns what counts that are not a socket's own say was lost between two looks.
 pub(crate) fn of_counters(before: &Look, after: &Look) -> Vec<Verdict> {
     let mut verdicts: Vec<Verdict> = RULES.iter().flat_map(|rule| rule.judge(before, after)).collect();
+    leave_to_backlog(&mut verdicts, before, after);
     verdicts.sort_by(|a, b| (a.stage, &a.place).cmp(&(b.stage, &b.place)));
     verdicts
 }
@@ -201,6 +202,23 @@ impl Rule {
             not_observed: None,
         })
     }
+}
+
+/// What a backlog had no room for is among the drops of the device that it came in by, too, and of the veth device that it left by.
+/// Source: measured, Linux 6.18.
+fn leave_to_backlog(verdicts: &mut Vec<Verdict>, before: &Look, after: &Look) {
+    for (stage, counter) in [(Stage::ReceiverNic, "rx_drop/"), (Stage::SenderNic, "tx_drop/")] {
+        let mut backlog: u64 = after.rises(before, "softnet_dropped").map(|(_, rise)| rise).sum();
+        for verdict in verdicts.iter_mut().filter(|it| it.stage == stage) {
+            let drops = verdict.evidence.iter().filter(|it| it.counter.starts_with(counter));
+            let explained = drops.map(|it| it.rise).sum::<u64>().min(backlog);
+            backlog -= explained;
+            verdict.count -= explained;
+            // The backlog's are of the whole host: it may have been another device's.
+            verdict.is_apportioned |= explained > 0;
+        }
+    }
+    verdicts.retain(|verdict| verdict.count > 0);
 }
 
 pub(crate) fn evidence(counter: &str, rise: u64) -> Evidence {
@@ -260,6 +278,18 @@ mod tests {
     }
 
     #[test]
+    fn what_a_backlog_dropped_is_no_drop_of_the_device_it_came_by() {
+        let backlog = ("softnet_dropped/cpu0", 100);
+        let of_backlog = (Stage::ReceiverBacklog, Place::Host, 100);
+        assert_eq!(told(&[backlog, ("rx_drop/eth0", 100)]), std::slice::from_ref(&of_backlog));
+        let of_device = (Stage::ReceiverNic, Place::Device("eth0".to_owned()), 7);
+        assert_eq!(told(&[backlog, ("rx_drop/eth0", 107)]), [of_device.clone(), of_backlog.clone()]);
+        assert_eq!(told(&[backlog, ("rx_errs/eth0", 7)]), [of_device, of_backlog.clone()]);
+        let of_sender = (Stage::SenderNic, Place::Device("veth0".to_owned()), 1);
+        assert_eq!(told(&[backlog, ("tx_drop/veth0", 101)]), [of_sender, of_backlog]);
+    }
+
+    #[test]
     fn versions_processors_and_directions_are_summed_and_devices_are_not() {
         let verdicts = told(&[
             ("UdpNoPorts", 1),
@@ -272,8 +302,9 @@ mod tests {
         ]);
         let device = |name: &str| Place::Device(name.to_owned());
         let expected = [
-            (Stage::ReceiverNic, device("a"), 11),
-            (Stage::ReceiverNic, device("b"), 7),
+            // Seven of theirs are the backlog's.
+            (Stage::ReceiverNic, device("a"), 6),
+            (Stage::ReceiverNic, device("b"), 5),
             (Stage::ReceiverBacklog, Place::Host, 7),
             (Stage::ReceiverNoSocket, Place::Namespace, 3),
         ];

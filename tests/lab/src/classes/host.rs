@@ -46,7 +46,10 @@ pub(super) fn impatient_reassembly(scene: &mut Scene) -> anyhow::Result<()> {
 
 pub(super) fn little_memory_for_fragments(scene: &mut Scene) -> anyhow::Result<()> {
     // What is left of datagrams that were given up in part is cleared soon.
-    scene.on_reader("sysctl -qw net.ipv4.ipfrag_time=1 net.ipv4.ipfrag_low_thresh=10000 net.ipv4.ipfrag_high_thresh=20000")
+    scene.on_reader(
+        "sysctl -qw net.ipv4.ipfrag_time=1 net.ipv4.ipfrag_low_thresh=10000 net.ipv4.ipfrag_high_thresh=20000
+         sysctl -qw net.ipv6.ip6frag_time=1 net.ipv6.ip6frag_low_thresh=10000 net.ipv6.ip6frag_high_thresh=20000",
+    )
 }
 
 pub(super) fn send_in_fragments(scene: &mut Scene) -> anyhow::Result<Planted> {

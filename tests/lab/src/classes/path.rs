@@ -1,6 +1,7 @@
 //! What is lost on the way: at the sender, between the hosts, at the reader's device and firewall.
 
 use std::collections::BTreeSet;
+use std::net::SocketAddr;
 
 use crate::scene::{PORT, Scene, Version};
 use crate::traffic::{PAYLOAD_BYTES, Planted, send, send_trains};
@@ -56,10 +57,42 @@ pub(super) fn program_on_device(scene: &mut Scene) -> anyhow::Result<()> {
 }
 
 pub(super) fn no_neighbour(scene: &mut Scene) -> anyhow::Result<()> {
+    // It is given up after one question, and little may wait for the answer.
     scene.on_sender(
-        "sysctl -qw net.ipv4.neigh.eth0.retrans_time_ms=50 net.ipv4.neigh.eth0.mcast_solicit=1 \
-         net.ipv4.neigh.eth0.ucast_solicit=1 net.ipv4.neigh.eth0.unres_qlen_bytes=20000",
+        "for of in net.ipv4.neigh.eth0 net.ipv6.neigh.eth0; do
+             sysctl -qw $of.retrans_time_ms=50 $of.mcast_solicit=1 $of.ucast_solicit=1 $of.unres_qlen_bytes=20000
+         done",
     )
+}
+
+pub(super) fn jumbo(scene: &mut Scene) -> anyhow::Result<()> {
+    scene.on_bridge("ip link set p0 mtu 65535; ip link set p1 mtu 65535; ip link set br0 mtu 65535")?;
+    scene.on_sender("ip link set eth0 mtu 65535")?;
+    scene.on_reader("ip link set eth0 mtu 65535")
+}
+
+pub(super) fn slow_softirq(scene: &mut Scene) -> anyhow::Result<()> {
+    scene.on_reader(
+        "echo 2 > /sys/class/net/eth0/queues/rx-0/rps_cpus
+         (echo 'table inet lab { chain in { type filter hook input priority 0;'
+          for port in $(seq 20000 21500); do echo \"udp dport $port drop;\"; done
+          echo '}; }') | nft -f -",
+    )
+}
+
+/// From the first processor: the second has its hands full.
+pub(super) fn send_faster_than_a_softirq(scene: &mut Scene) -> anyhow::Result<Planted> {
+    const COUNT: u64 = 20_000;
+    send_on_the_way(scene, |writer, to| {
+        std::thread::scope(|threads| {
+            let sending = threads.spawn(|| {
+                sys::scheduling::pin_to_cpu(0)?;
+                send(writer, to, 0..COUNT, 40)
+            });
+            sending.join().map_err(|_| anyhow::anyhow!("the sending thread panicked"))?
+        })?;
+        Ok(COUNT)
+    })
 }
 
 pub(super) fn send_two_thousand(scene: &mut Scene) -> anyhow::Result<Planted> {
@@ -94,6 +127,10 @@ pub(super) fn send_trains_of_forty(scene: &mut Scene) -> anyhow::Result<Planted>
 
 pub(super) fn send_to_nobody(scene: &mut Scene) -> anyhow::Result<Planted> {
     let writer = scene.sender_socket()?;
-    send(&writer, std::net::SocketAddr::from(([10, 84, 0, 77], PORT)), 0..100, PAYLOAD_BYTES)?;
+    let nobody = match scene.version {
+        Version::V4 => SocketAddr::from(([10, 84, 0, 77], PORT)),
+        Version::V6 => SocketAddr::from(([0xfd84, 0, 0, 0, 0, 0, 0, 0x77], PORT)),
+    };
+    send(&writer, nobody, 0..100, PAYLOAD_BYTES)?;
     Ok(Planted::of(0..100, &BTreeSet::new()))
 }
