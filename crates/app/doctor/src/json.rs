@@ -38,6 +38,7 @@ pub fn verdict_json(verdict: &Verdict, not_observed: u64) -> Value {
         "cure": cures.clone().map(|cure| cure.command().unwrap_or_else(|| cure.what.clone())).collect::<Vec<_>>(),
         "undo": cures.filter_map(Cure::undo).collect::<Vec<_>>(),
         "tier": if verdict.not_observed.is_some() { BY_EVENTS } else { BY_COUNTERS },
+        "guide": guide(verdict.stage.name()),
     })
 }
 
@@ -59,7 +60,14 @@ pub fn unplaced_json(unplaced: &Unplaced) -> Value {
         "cure": [],
         "undo": [],
         "tier": BY_EVENTS,
+        "guide": guide(UNEXPLAINED),
     })
+}
+
+/// Returns where the guide tells more of a stage.
+#[must_use]
+pub fn guide(stage: &str) -> String {
+    format!("docs/operations/losses.md#{stage}")
 }
 
 /// Returns a finding of an audit as an object.
@@ -100,4 +108,21 @@ fn datagrams_json(datagrams: &Datagrams) -> Value {
         "numbers": numbers,
         "count": datagrams.count,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ledger::Stage;
+
+    #[test]
+    fn the_guide_has_a_heading_for_every_stage_between_two_programs() {
+        let text = include_str!("../../../../docs/operations/losses.md");
+        let between = Stage::ALL
+            .into_iter()
+            .filter(|stage| (Stage::SenderSocket..=Stage::ReceiverUdpMemory).contains(stage));
+        for name in between.map(Stage::name).chain([UNEXPLAINED]) {
+            assert!(text.contains(&format!("\n## {name}\n")), "{name}");
+        }
+    }
 }

@@ -8,6 +8,7 @@ mod facts;
 mod fix;
 mod journal;
 mod json;
+mod record;
 mod watcher;
 
 pub use bpf::{HookError, Unseen};
@@ -20,7 +21,8 @@ pub use fate::{
 };
 pub use fix::{ChangeError, apply, take_back};
 pub use journal::{Entry, Journal, JournalError, change_json};
-pub use json::{UNEXPLAINED, UNKNOWN_REASON, finding_json, unplaced_json, verdict_json};
+pub use json::{UNEXPLAINED, UNKNOWN_REASON, finding_json, guide, unplaced_json, verdict_json};
+pub use record::{About, Replay, ReplayError};
 pub use watcher::{Seen, Wanted, Watcher};
 
 use std::collections::BTreeSet;

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::SocketAddr;
+use std::path::Path;
 use std::time::Duration;
 
 use fate::{DropEvent, Look, Losses, Observed, Owner, Place, Settings, Socket, Thread, Verdict, Watch};
@@ -10,6 +11,7 @@ use sys::process::{self, Process};
 use sys::{Interface, Qdisc, QdiscPlace, clock, counters, host};
 
 use crate::drops::Drops;
+use crate::record::Recorder;
 
 /// Which sockets are watched: those that have one of the ports, or are one of the processes'; all of them if neither is named.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -28,15 +30,18 @@ pub struct Watcher {
     watch: Watch,
     unread: Vec<&'static str>,
     drops: Option<Drops>,
+    recorder: Option<Recorder>,
 }
 
 /// What was lost between two looks.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Debug)]
 pub struct Seen {
     /// What was lost, of sockets only those that are watched.
     pub losses: Losses,
     /// How long ago the look before was.
     pub time: Duration,
+    /// Why the event file ends here, if it does.
+    pub recording_failed: Option<io::Error>,
 }
 
 /// The hook has room for some ten thousand runs, and for some hundred trains of 64 KiB.
@@ -50,10 +55,20 @@ impl Watcher {
     pub fn begin(wanted: Wanted, drops: Option<Drops>) -> io::Result<Self> {
         let mut owners = BTreeMap::new();
         let (first, unread) = take_look(&wanted, &mut owners)?;
-        let mut watcher = Self { wanted, owners, watch: Watch::begin(first), unread, drops };
+        let mut watcher = Self { wanted, owners, watch: Watch::begin(first), unread, drops, recorder: None };
         // What was freed before the first look is counted in it.
         watcher.observe()?;
         Ok(watcher)
+    }
+
+    /// Writes what is seen from now on to an event file, too.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn record(&mut self, path: &Path) -> io::Result<()> {
+        let recorder = Recorder::begin(path, &self.wanted, self.watch.last(), self.drops.is_some())?;
+        self.recorder = Some(recorder);
+        Ok(())
     }
 
     /// Returns which of the kernel's files cannot be read here: what they count is not seen.
@@ -95,10 +110,16 @@ impl Watcher {
         let time = after.at.since(self.watch.last().at);
         // After the counters: what they counted has its event now.
         let observed = self.observe()?;
+        let recording = self.recorder.as_mut().map(|recorder| recorder.look(&after, observed.as_ref()));
+        let recording_failed = recording.and_then(Result::err);
+        if recording_failed.is_some() {
+            // The file has what was written until now; watching goes on.
+            self.recorder = None;
+        }
         let mut losses = self.watch.look(after, observed);
         losses.verdicts.retain(|verdict| self.wanted.has_verdict(verdict));
         self.unread = unread;
-        Ok(Seen { losses, time })
+        Ok(Seen { losses, time, recording_failed })
     }
 
     /// Ends: returns what was seen and is not told yet.
@@ -149,7 +170,7 @@ impl Wanted {
     }
 
     /// What is counted for all sockets together may be theirs.
-    fn has_verdict(&self, verdict: &Verdict) -> bool {
+    pub(crate) fn has_verdict(&self, verdict: &Verdict) -> bool {
         let Place::Socket { local, owner, .. } = &verdict.place else { return true };
         self.has(*local, owner.as_ref().map(|(pid, _)| *pid))
     }

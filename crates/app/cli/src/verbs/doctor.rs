@@ -31,6 +31,9 @@ enum What {
     /// Tell losses as they happen: where, how many, by which counters, why, and what helps
     #[command(after_help = watch::EXAMPLES)]
     Watch(watch::Arguments),
+    /// Judge an event file of `watch` again, from any host
+    #[command(after_help = watch::REPLAY_EXAMPLES)]
+    Replay(watch::ReplayArguments),
     /// Change what helps, measure again, and keep it only if it helped
     #[command(after_help = fix::EXAMPLES)]
     Fix(fix::Arguments),
@@ -43,6 +46,7 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
     match arguments.what {
         What::Audit(arguments) => audit::run(arguments),
         What::Watch(arguments) => watch::run(arguments),
+        What::Replay(arguments) => watch::replay(arguments),
         What::Fix(arguments) => fix::run(arguments),
         What::Undo(arguments) => fix::undo(arguments),
     }

@@ -72,6 +72,72 @@ fn what_a_programs_socket_drops_is_told_with_evidence_cause_and_cure() {
 }
 
 #[test]
+fn what_was_watched_is_told_the_same_from_its_event_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("events.jsonl");
+    let file = file.to_str().unwrap();
+    let reader = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let (mut watcher, _) = watch(reader.local_addr().unwrap().port(), &["--record", file]);
+    let writer = UdpSocket::bind("127.0.0.1:0").unwrap();
+    for _ in 0..2_000 {
+        writer.send_to(&[0; 1_000], reader.local_addr().unwrap()).unwrap();
+    }
+    let mut lines = watcher.lines_until(|line| line["event"] == "loss");
+    watcher.signal(Signal::INT);
+    lines.extend(watcher.lines_until(|line| line["event"] == "ended"));
+    let output = Command::new(env!("CARGO_BIN_EXE_tallycast"))
+        .args(["doctor", "replay", "--json", file])
+        .output()
+        .unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    let replayed: Vec<serde_json::Value> =
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(replayed[0]["event"], "replaying");
+    let losses = |lines: &[serde_json::Value]| {
+        lines.iter().filter(|it| it["event"] == "loss").cloned().collect::<Vec<_>>()
+    };
+    assert!(!losses(&lines).is_empty());
+    assert_eq!(losses(&replayed), losses(&lines));
+    assert_eq!(replayed.last().unwrap()["losses"], lines.last().unwrap()["losses"]);
+    assert_eq!(output.status.code(), Some(1));
+}
+
+#[test]
+fn an_event_file_that_cannot_be_written_is_said_before_anything_is_watched() {
+    let arguments = ["doctor", "watch", "--looks", "2", "--interval", "1ms", "--record", "/dev/full"];
+    let output = Command::new(env!("CARGO_BIN_EXE_tallycast")).args(arguments).output().unwrap();
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert!(error.contains("/dev/full cannot be written"), "{error}");
+    assert_eq!(output.status.code(), Some(2));
+}
+
+#[test]
+fn a_full_disk_ends_the_event_file_and_not_the_watch() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("events.jsonl");
+    // A file may have 64 KiB: room for the first look and some more.
+    let script = format!(
+        "trap '' XFSZ; ulimit -f 128; exec {} doctor watch --looks 2000 --interval 1ms --record {}",
+        env!("CARGO_BIN_EXE_tallycast"),
+        file.display()
+    );
+    let output = Command::new("sh").args(["-c", &script]).output().unwrap();
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(error.matches("the event file ends here").count(), 1, "{error}");
+    assert_ne!(output.status.code(), Some(2), "{error}");
+}
+
+#[test]
+fn what_is_no_event_file_is_said() {
+    let output = Command::new(env!("CARGO_BIN_EXE_tallycast"))
+        .args(["doctor", "replay", "/dev/null"])
+        .output()
+        .unwrap();
+    assert!(String::from_utf8(output.stderr).unwrap().contains("--record"));
+    assert_eq!(output.status.code(), Some(2));
+}
+
+#[test]
 fn every_datagram_that_a_program_of_any_kind_loses_is_named() {
     let reader = UdpSocket::bind("127.0.0.1:0").unwrap();
     let address = reader.local_addr().unwrap();

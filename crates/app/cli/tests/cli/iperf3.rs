@@ -3,6 +3,7 @@
 //! Over TCP a receiver that is iperf3 may leave something unread when the test ends; then what it has is a part of what
 //! was sent, and the account names the rest. Everything else is equal to the byte.
 
+use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::process::{Child, Command, Stdio};
@@ -10,7 +11,7 @@ use std::process::{Child, Command, Stdio};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use crate::program::{run, wait_for};
+use crate::program::{Running, run, wait_for};
 
 /// Tells whether iperf3 is there; says so where it is not.
 fn has_iperf3() -> bool {
@@ -494,4 +495,42 @@ fn a_taken_udp_port_is_told_to_the_client() {
     let output = command.output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(!output.status.success() && said.contains("Address already in use"), "{said}");
+}
+
+#[test]
+fn every_datagram_that_iperf3_loses_is_named_by_the_doctor() {
+    if !has_iperf3() {
+        return;
+    }
+    let server = Server::stock();
+    // Its datagrams carry seconds, microseconds and their number.
+    let profile = ["--profile", "number=8:4,order=big", "--port", &server.port];
+    let mut watcher =
+        Running::start(&[&["doctor", "watch", "--json", "--interval", "100ms"], &profile[..]].concat());
+    let first = watcher.lines_until(|line| line["event"] == "watching").pop().unwrap();
+    if first["names_datagrams"] != true {
+        println!("SKIPPED: single datagrams cannot be looked at here");
+        return;
+    }
+    let client =
+        ["-c", "127.0.0.1", "-p", &server.port, "-u", "-b", "2G", "-l", "1000", "-w", "8K", "-t", "1", "-J"];
+    let output = Command::new("iperf3").args(client).output().unwrap();
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let lost = report["end"]["sum"]["lost_packets"].as_u64().unwrap();
+    watcher.signal(Signal::INT);
+    let mut named = BTreeSet::new();
+    for line in
+        watcher.lines_until(|line| line["event"] == "ended").iter().filter(|line| line["event"] == "loss")
+    {
+        assert_eq!(line["stage"], "receiver_socket_buffer", "{line}");
+        for range in
+            line["datagrams"].as_array().unwrap().iter().flat_map(|it| it["numbers"].as_array().unwrap())
+        {
+            named.extend(range[0].as_u64().unwrap()..=range[1].as_u64().unwrap());
+        }
+    }
+    assert!(lost > 0, "{report}");
+    // What is lost behind the last that arrived iperf3 cannot see.
+    assert!(named.len() as u64 >= lost, "{} are named of {lost}", named.len());
+    server.end();
 }

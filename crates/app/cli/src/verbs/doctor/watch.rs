@@ -3,13 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 use std::ops::Range;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Context;
 use clap::Args;
 use doctor::{
-    Datagrams, Drops, Evidence, Losses, Place, Profile, UNEXPLAINED, UNKNOWN_REASON, Unplaced, Unseen,
-    Verdict, Wanted, Watcher, unplaced_json, verdict_json,
+    About, Datagrams, Drops, Evidence, Losses, Place, Profile, Replay, UNEXPLAINED, UNKNOWN_REASON, Unplaced,
+    Unseen, Verdict, Wanted, Watcher, guide, unplaced_json, verdict_json,
 };
 use serde_json::json;
 use units::RangeSet;
@@ -27,6 +28,7 @@ Examples:
   tallycast doctor watch --pid 4711 --interval 200ms
   tallycast doctor watch --looks 60 --json      one object a loss, for a minute
   tallycast doctor watch --port 5004 --profile rtp
+  tallycast doctor watch --record events.jsonl  for somebody else: tallycast doctor replay events.jsonl
   tallycast doctor watch --port 9000 --profile number=4:8,stream=0:4,order=big
 
 It changes nothing and needs no privilege: by the kernel's counters it tells how many were lost, where and why. With CAP_BPF
@@ -51,6 +53,9 @@ pub(crate) struct Arguments {
     /// Look at counters only, not at single datagrams
     #[arg(long)]
     no_events: bool,
+    /// Write what is seen to an event file, too
+    #[arg(long, value_name = "FILE")]
+    record: Option<PathBuf>,
     /// End after so many looks
     #[arg(long, value_name = "COUNT")]
     looks: Option<u64>,
@@ -60,7 +65,7 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
-    let Arguments { ports, pids, interval, profiles, no_events, looks, json } = arguments;
+    let Arguments { ports, pids, interval, profiles, no_events, record, looks, json } = arguments;
     let stop = Stop::on_signals()?;
     let wanted = Wanted { ports: ports.into_iter().collect(), pids: pids.into_iter().collect() };
     let drops = if no_events { None } else { drops(&wanted, &profiles) };
@@ -71,11 +76,17 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
     for file in watcher.unread() {
         eprintln!("warning: {file} cannot be read: what it counts is not seen");
     }
+    if let Some(path) = record {
+        watcher.record(&path).with_context(|| format!("{} cannot be written", path.display()))?;
+    }
     begin(&watcher, json)?;
     let mut told = Told { json, ..Told::default() };
     for look in 1.. {
         watcher.wait(interval, |time| !stop.wait(time))?;
         let seen = watcher.look().context("the kernel does not list its UDP sockets any more")?;
+        if let Some(error) = seen.recording_failed {
+            eprintln!("warning: the event file ends here, and watching goes on: {error}");
+        }
         told.time += seen.time;
         told.tell_all(&seen.losses)?;
         if stop.is_wanted() || looks.is_some_and(|looks| look >= looks) {
@@ -84,6 +95,40 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
     }
     told.tell_all(&watcher.finish())?;
     told.sum_up(watcher.unseen()?.unwrap_or_default())?;
+    Ok(if told.is_nothing() { Outcome::Fine } else { Outcome::Found })
+}
+
+pub(crate) const REPLAY_EXAMPLES: &str = "\
+Examples:
+  tallycast doctor replay events.jsonl          as `watch` told it, on any host
+
+Exit codes: 0 nothing was lost, 1 something was, 2 the file cannot be read.";
+
+#[derive(Args, Debug)]
+pub(crate) struct ReplayArguments {
+    /// What `tallycast doctor watch --record` wrote
+    file: PathBuf,
+    /// One JSON object a loss, one a line
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn replay(arguments: ReplayArguments) -> anyhow::Result<Outcome> {
+    let ReplayArguments { file, json } = arguments;
+    let mut replay = Replay::open(&file).with_context(|| file.display().to_string())?;
+    let About { kernel, names_datagrams } = replay.about.clone();
+    if json {
+        print_line(&json!({ "event": "replaying", "kernel": kernel, "names_datagrams": names_datagrams }))?;
+    } else {
+        eprintln!("replaying what was seen on Linux {kernel}");
+    }
+    let mut told = Told { json, ..Told::default() };
+    while let Some(seen) = replay.look().with_context(|| file.display().to_string())? {
+        told.time += seen.time;
+        told.tell_all(&seen.losses)?;
+    }
+    told.tell_all(&replay.finish())?;
+    told.sum_up(Unseen::default())?;
     Ok(if told.is_nothing() { Outcome::Fine } else { Outcome::Found })
 }
 
@@ -243,7 +288,7 @@ fn explain(output: &mut impl Write, verdict: &Verdict) -> std::io::Result<()> {
             line(output, "undo", &undo)?;
         }
     }
-    Ok(())
+    line(output, "more", &guide(verdict.stage.name()))
 }
 
 fn evidence_text(evidence: &[Evidence]) -> String {

@@ -1,0 +1,430 @@
+//! Event files: what a watch saw, look by look, so that it can be judged again elsewhere.
+//!
+//! JSON, one object a line: first what the file is, then a look and its drop events in turn. Of a look's counters only those stand
+//! there that changed. `docs/formats/doctor-events.md` is the manual.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, BufWriter, Lines, Write};
+use std::path::Path;
+use std::sync::Arc;
+
+use fate::{DropEvent, Fragment, Look, Losses, Numbers, Observed, Owner, Settings, Socket, Thread, Watch};
+use serde_json::{Map, Value, json};
+use units::Instant;
+
+use crate::watcher::{Seen, Wanted};
+
+/// What the first line says.
+const FORMAT: &str = "tallycast doctor events";
+const VERSION: u64 = 1;
+
+/// Writes an event file.
+#[derive(Debug)]
+pub(crate) struct Recorder {
+    output: BufWriter<File>,
+    /// As they were in the last look.
+    counters: BTreeMap<String, u64>,
+}
+
+/// Judges an event file again.
+pub struct Replay {
+    lines: Lines<BufReader<File>>,
+    line: usize,
+    counters: BTreeMap<String, u64>,
+    wanted: Wanted,
+    watch: Watch,
+    /// What the file says of itself.
+    pub about: About,
+}
+
+/// What an event file says of itself.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct About {
+    /// The kernel's release.
+    pub kernel: String,
+    /// Whether single datagrams are in it.
+    pub names_datagrams: bool,
+}
+
+/// Why an event file cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum ReplayError {
+    /// It cannot be opened or read.
+    #[error("the event file cannot be read")]
+    File(#[from] io::Error),
+    /// It is none, or of a later version.
+    #[error("this is no event file of version {VERSION}: `tallycast doctor watch --record FILE` writes one")]
+    NotOne,
+    /// A line is not understood.
+    #[error(
+        "line {0} of the event file is not understood: it was changed or damaged; what stands before it was judged"
+    )]
+    Line(usize),
+}
+
+impl Recorder {
+    /// Begins a file with the first look.
+    ///
+    /// # Errors
+    /// If it cannot be written; an old file of that name is written over.
+    pub(crate) fn begin(
+        path: &Path,
+        wanted: &Wanted,
+        first: &Look,
+        names_datagrams: bool,
+    ) -> io::Result<Self> {
+        let mut recorder = Self { output: BufWriter::new(File::create(path)?), counters: BTreeMap::new() };
+        let kernel = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+        recorder.write(&json!({
+            "format": FORMAT,
+            "version": VERSION,
+            "kernel": kernel.trim(),
+            "names_datagrams": names_datagrams,
+            "ports": wanted.ports,
+            "pids": wanted.pids,
+        }))?;
+        recorder.look(first, None)?;
+        Ok(recorder)
+    }
+
+    /// Writes a look, and what was dropped before it.
+    ///
+    /// # Errors
+    /// If it cannot be written, as to a full disk; what was written before is there.
+    pub(crate) fn look(&mut self, look: &Look, observed: Option<&Observed>) -> io::Result<()> {
+        let value = look_json(look, &self.counters);
+        self.counters.clone_from(&look.counters);
+        self.write(&json!({ "look": value, "drops": observed.map(observed_json) }))?;
+        self.output.flush()
+    }
+
+    fn write(&mut self, value: &Value) -> io::Result<()> {
+        writeln!(self.output, "{value}")
+    }
+}
+
+impl Replay {
+    /// Opens an event file.
+    ///
+    /// # Errors
+    /// [`ReplayError`].
+    pub fn open(path: &Path) -> Result<Self, ReplayError> {
+        let mut lines = BufReader::new(File::open(path)?).lines();
+        let head: Value = lines
+            .next()
+            .transpose()?
+            .and_then(|line| serde_json::from_str(&line).ok())
+            .filter(|head: &Value| head["format"] == FORMAT && head["version"] == VERSION)
+            .ok_or(ReplayError::NotOne)?;
+        let mut counters = BTreeMap::new();
+        let first = lines.next().transpose()?.and_then(|line| read_line(&line, &mut counters));
+        let (first, _) = first.ok_or(ReplayError::Line(2))?;
+        let numbers = |name: &str| head[name].as_array().into_iter().flatten().filter_map(Value::as_u64);
+        let wanted = Wanted {
+            ports: numbers("ports").filter_map(|port| u16::try_from(port).ok()).collect(),
+            pids: numbers("pids").filter_map(|pid| u32::try_from(pid).ok()).collect(),
+        };
+        let about = About {
+            kernel: head["kernel"].as_str().unwrap_or_default().to_owned(),
+            names_datagrams: head["names_datagrams"] == true,
+        };
+        Ok(Self { lines, line: 2, counters, wanted, watch: Watch::begin(first), about })
+    }
+
+    /// Judges the next look; `None` at the end.
+    ///
+    /// # Errors
+    /// [`ReplayError`]; what was judged before stands.
+    pub fn look(&mut self) -> Result<Option<Seen>, ReplayError> {
+        let Some(line) = self.lines.next().transpose()? else { return Ok(None) };
+        self.line += 1;
+        let (look, observed) = read_line(&line, &mut self.counters).ok_or(ReplayError::Line(self.line))?;
+        let before = self.watch.last().at;
+        if look.at < before {
+            return Err(ReplayError::Line(self.line));
+        }
+        let time = look.at.since(before);
+        let mut losses = self.watch.look(look, observed);
+        losses.verdicts.retain(|verdict| self.wanted.has_verdict(verdict));
+        Ok(Some(Seen { losses, time, recording_failed: None }))
+    }
+
+    /// Ends: returns what was seen and is not told yet.
+    pub fn finish(&mut self) -> Losses {
+        self.watch.finish()
+    }
+}
+
+fn look_json(look: &Look, before: &BTreeMap<String, u64>) -> Value {
+    let changed = look.counters.iter().filter(|(name, count)| before.get(*name) != Some(count));
+    let changed: Map<String, Value> = changed.map(|(name, count)| (name.clone(), json!(count))).collect();
+    let gone: Vec<&String> = before.keys().filter(|name| !look.counters.contains_key(*name)).collect();
+    let Settings { rmem_max_bytes, rmem_default_bytes, netdev_max_backlog } = look.settings;
+    json!({
+        "at_ns": look.at.as_nanos(),
+        "counters": changed,
+        "gone": gone,
+        "sockets": look.sockets.iter().map(socket_json).collect::<Vec<_>>(),
+        "early_drops": look.early_drops.iter().map(|(cookie, drops)| json!([cookie, drops])).collect::<Vec<_>>(),
+        "devices": look.devices.iter().map(|(number, name)| json!([number, name])).collect::<Vec<_>>(),
+        "rmem_max_bytes": rmem_max_bytes,
+        "rmem_default_bytes": rmem_default_bytes,
+        "netdev_max_backlog": netdev_max_backlog,
+    })
+}
+
+fn socket_json(socket: &Socket) -> Value {
+    json!({
+        "cookie": socket.cookie,
+        "local": socket.local.to_string(),
+        "buffer_bytes": socket.buffer_bytes,
+        "drops": socket.drops,
+        "owner": socket.owner.as_ref().map(|owner| json!({
+            "pid": owner.pid,
+            "name": owner.name,
+            "threads": owner.threads.iter().map(|it| json!([it.tid, it.ran_ns, it.waited_ns, it.is_blocked])).collect::<Vec<_>>(),
+        })),
+    })
+}
+
+fn observed_json(observed: &Observed) -> Value {
+    json!({
+        "is_of_ports": observed.is_of_ports,
+        "events": observed.events.iter().map(event_json).collect::<Vec<_>>(),
+    })
+}
+
+fn event_json(event: &DropEvent) -> Value {
+    json!({
+        "at_ns": event.at.as_nanos(),
+        "reason": &*event.reason,
+        "location": event.location.as_deref(),
+        "socket": event.socket,
+        "namespace": event.namespace,
+        "device": event.device,
+        "is_incoming": event.is_incoming,
+        "source": event.source.to_string(),
+        "destination": event.destination.to_string(),
+        "fragment": event.fragment.map(|it| json!([it.id, it.is_first])),
+        "numbers": event.numbers.map(|it| json!([it.stream, it.life, it.first, it.last])),
+        "count": event.count,
+    })
+}
+
+/// Reads a look and its events; `None` for what is no such line.
+fn read_line(line: &str, counters: &mut BTreeMap<String, u64>) -> Option<(Look, Option<Observed>)> {
+    let value: Value = serde_json::from_str(line).ok()?;
+    let look = read_look(&value["look"], counters)?;
+    let observed = match &value["drops"] {
+        Value::Null => None,
+        drops => Some(read_observed(drops)?),
+    };
+    Some((look, observed))
+}
+
+fn read_look(value: &Value, counters: &mut BTreeMap<String, u64>) -> Option<Look> {
+    for (name, count) in value["counters"].as_object()? {
+        counters.insert(name.clone(), count_of(count)?);
+    }
+    for name in value["gone"].as_array()? {
+        counters.remove(name.as_str()?);
+    }
+    let pairs = |name: &str| value[name].as_array();
+    let mut sockets = pairs("sockets")?.iter().map(read_socket).collect::<Option<Vec<_>>>()?;
+    sockets.sort_by_key(|socket| socket.cookie);
+    let early = |it: &Value| Some((it[0].as_u64()?, u32_of(&it[1])?));
+    let device = |it: &Value| Some((u32_of(&it[0])?, it[1].as_str()?.to_owned()));
+    Some(Look {
+        at: Instant::from_nanos(value["at_ns"].as_u64()?),
+        counters: counters.clone(),
+        sockets,
+        early_drops: pairs("early_drops")?.iter().map(early).collect::<Option<_>>()?,
+        devices: pairs("devices")?.iter().map(device).collect::<Option<_>>()?,
+        settings: Settings {
+            rmem_max_bytes: value["rmem_max_bytes"].as_u64(),
+            rmem_default_bytes: value["rmem_default_bytes"].as_u64(),
+            netdev_max_backlog: value["netdev_max_backlog"].as_u64(),
+        },
+    })
+}
+
+fn read_socket(value: &Value) -> Option<Socket> {
+    let thread = |it: &Value| {
+        let (tid, is_blocked) = (u32_of(&it[0])?, it[3].as_bool()?);
+        Some(Thread { tid, ran_ns: it[1].as_u64()?, waited_ns: it[2].as_u64()?, is_blocked })
+    };
+    let owner = match &value["owner"] {
+        Value::Null => None,
+        owner => Some(Owner {
+            pid: u32_of(&owner["pid"])?,
+            name: owner["name"].as_str()?.to_owned(),
+            threads: owner["threads"].as_array()?.iter().map(thread).collect::<Option<_>>()?,
+        }),
+    };
+    Some(Socket {
+        cookie: value["cookie"].as_u64()?,
+        local: value["local"].as_str()?.parse().ok()?,
+        buffer_bytes: u32_of(&value["buffer_bytes"])?,
+        drops: u32_of(&value["drops"])?,
+        owner,
+    })
+}
+
+fn read_observed(value: &Value) -> Option<Observed> {
+    let events = value["events"].as_array()?.iter().map(read_event).collect::<Option<_>>()?;
+    Some(Observed { events, is_of_ports: value["is_of_ports"].as_bool()? })
+}
+
+fn read_event(value: &Value) -> Option<DropEvent> {
+    let optional = |value: &Value| u32_of(value);
+    let fragment = |it: &Value| Some(Fragment { id: u32_of(&it[0])?, is_first: it[1].as_bool()? });
+    let numbers = |it: &Value| {
+        let (stream, life) = (it[0].as_u64()?, it[1].as_u64()?);
+        let (first, last) = (it[2].as_u64()?, it[3].as_u64()?);
+        (first <= last && last < u64::MAX).then_some(Numbers { stream, life, first, last })
+    };
+    Some(DropEvent {
+        at: Instant::from_nanos(value["at_ns"].as_u64()?),
+        reason: Arc::from(value["reason"].as_str()?),
+        location: value["location"].as_str().map(Arc::from),
+        socket: value["socket"].as_u64(),
+        namespace: optional(&value["namespace"]),
+        device: optional(&value["device"]),
+        is_incoming: value["is_incoming"].as_bool()?,
+        source: value["source"].as_str()?.parse().ok()?,
+        destination: value["destination"].as_str()?.parse().ok()?,
+        fragment: fragment(&value["fragment"]),
+        numbers: numbers(&value["numbers"]),
+        count: count_of(&value["count"])?,
+    })
+}
+
+/// No counter of this world is larger; sums of smaller ones do not overflow.
+const MAX_COUNT: u64 = 1 << 56;
+
+fn count_of(value: &Value) -> Option<u64> {
+    value.as_u64().filter(|count| *count < MAX_COUNT)
+}
+
+fn u32_of(value: &Value) -> Option<u32> {
+    u32::try_from(value.as_u64()?).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    /// Two looks at a socket that dropped nine, each named.
+    fn recorded(path: &Path) {
+        let socket = |drops| Socket {
+            cookie: 7,
+            local: "127.0.0.1:7400".parse().unwrap(),
+            buffer_bytes: 8_192,
+            drops,
+            owner: Some(Owner {
+                pid: 3,
+                name: "reader".to_owned(),
+                threads: vec![Thread { tid: 3, ran_ns: 1, waited_ns: 2, is_blocked: false }],
+            }),
+        };
+        let look = |at, drops: u32| Look {
+            at: Instant::from_nanos(at),
+            counters: [("UdpRcvbufErrors", drops.into()), ("UdpInErrors", drops.into()), ("IpForwarding", 2)]
+                .map(|(name, count): (&str, u64)| (name.to_owned(), count))
+                .into(),
+            sockets: vec![socket(drops)],
+            early_drops: [(7, drops)].into(),
+            devices: [(1, "lo".to_owned())].into(),
+            settings: Settings { rmem_max_bytes: Some(212_992), ..Settings::default() },
+        };
+        let event = DropEvent {
+            at: Instant::from_nanos(5),
+            reason: "SOCKET_RCVBUFF".into(),
+            location: Some("udp_queue_rcv_one_skb".into()),
+            socket: Some(7),
+            namespace: Some(9),
+            device: None,
+            is_incoming: true,
+            source: "127.0.0.1:4000".parse().unwrap(),
+            destination: "127.0.0.1:7400".parse().unwrap(),
+            fragment: None,
+            numbers: Some(Numbers { stream: u64::MAX, life: 1, first: 3, last: 11 }),
+            count: 9,
+        };
+        let wanted = Wanted { ports: [7_400].into(), ..Wanted::default() };
+        let mut recorder = Recorder::begin(path, &wanted, &look(0, 0), true).unwrap();
+        let observed = Observed { events: vec![event], is_of_ports: true };
+        recorder.look(&look(1_000_000_000, 9), Some(&observed)).unwrap();
+    }
+
+    fn replayed(path: &Path) -> Result<Vec<Losses>, ReplayError> {
+        let mut replay = Replay::open(path)?;
+        let mut losses = Vec::new();
+        while let Some(seen) = replay.look()? {
+            losses.push(seen.losses);
+        }
+        losses.push(replay.finish());
+        Ok(losses)
+    }
+
+    #[test]
+    fn what_was_recorded_is_judged_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("events");
+        recorded(&path);
+        let losses = replayed(&path).unwrap();
+        let verdict = &losses[0].verdicts[0];
+        assert_eq!((verdict.count, verdict.not_observed, verdict.datagrams.len()), (9, Some(0), 1));
+        assert_eq!(verdict.datagrams[0].stream, Some((u64::MAX, 1)));
+        assert!(verdict.cause.is_some(), "threads are recorded");
+        assert_eq!((losses.len(), losses[1].verdicts.len()), (2, 0));
+    }
+
+    #[test]
+    fn counters_that_did_not_change_are_not_written_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("events");
+        recorded(&path);
+        let text = fs::read_to_string(&path).unwrap();
+        assert_eq!(text.matches("IpForwarding").count(), 1);
+    }
+
+    #[test]
+    fn another_file_is_refused_and_a_damaged_line_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("events");
+        for text in ["", "nonsense\n", "{}\n", "{\"format\":\"tallycast doctor events\",\"version\":2}\n"] {
+            fs::write(&path, text).unwrap();
+            assert!(matches!(replayed(&path), Err(ReplayError::NotOne)), "{text}");
+        }
+        recorded(&path);
+        let text = fs::read_to_string(&path).unwrap();
+        let lines: Vec<&str> = text.lines().collect();
+        fs::write(&path, format!("{}\n{}\n{}\n", lines[0], lines[1], &lines[2][..lines[2].len() / 2]))
+            .unwrap();
+        assert!(matches!(replayed(&path), Err(ReplayError::Line(3))));
+        // Back in time.
+        fs::write(&path, format!("{}\n{}\n{}\n", lines[0], lines[2], lines[1])).unwrap();
+        assert!(matches!(replayed(&path), Err(ReplayError::Line(3))));
+    }
+
+    #[test]
+    fn whatever_is_changed_in_a_file_it_is_judged_or_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("events");
+        recorded(&path);
+        let text = fs::read(&path).unwrap();
+        let mut random = units::Random::new(1);
+        for _ in 0..2_000 {
+            let mut changed = text.clone();
+            for _ in 0..=random.below(3) {
+                let at = random.below(changed.len() as u64) as usize;
+                changed[at] = b"0123456789,:{}[]\"nul -tf"[random.below(24) as usize];
+            }
+            fs::write(&path, &changed).unwrap();
+            let _ = replayed(&path);
+        }
+    }
+}
