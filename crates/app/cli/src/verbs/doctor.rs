@@ -6,6 +6,7 @@ mod text;
 mod watch;
 
 use clap::{Args, Subcommand};
+use doctor::Wanted;
 
 use crate::Outcome;
 
@@ -21,6 +22,23 @@ Examples:
 pub(crate) struct Arguments {
     #[command(subcommand)]
     what: What,
+}
+
+/// Whose losses.
+#[derive(Args, Debug)]
+struct Selection {
+    /// Only sockets of this port, whoever has them; may be given several times
+    #[arg(long = "port", value_name = "PORT")]
+    ports: Vec<u16>,
+    /// Only sockets of this process; may be given several times
+    #[arg(long = "pid", value_name = "PID")]
+    pids: Vec<u32>,
+}
+
+impl From<Selection> for Wanted {
+    fn from(Selection { ports, pids }: Selection) -> Self {
+        Self { ports: ports.into_iter().collect(), pids: pids.into_iter().collect() }
+    }
 }
 
 #[derive(Subcommand, Debug)]

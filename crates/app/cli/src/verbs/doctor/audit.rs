@@ -7,7 +7,7 @@ use clap::Args;
 use doctor::{Finding, Judgement, Wishes, finding_json};
 use serde_json::json;
 
-use super::text::line;
+use super::text::{cures, line};
 use crate::Outcome;
 use crate::messages::print_line;
 use crate::quantity;
@@ -76,14 +76,5 @@ fn tell(finding: &Finding) -> std::io::Result<()> {
     if let Some(recommended) = &finding.recommended {
         line(&mut output, "better", recommended)?;
     }
-    for cure in &finding.cures {
-        line(&mut output, "cure", &cure.what)?;
-        if let Some(command) = cure.command() {
-            line(&mut output, "", &command)?;
-        }
-        if let Some(undo) = cure.undo() {
-            line(&mut output, "undo", &undo)?;
-        }
-    }
-    Ok(())
+    cures(&mut output, &finding.cures)
 }

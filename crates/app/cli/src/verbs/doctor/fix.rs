@@ -11,6 +11,7 @@ use doctor::{Change, ChangeError, Entry, Journal, Plan, Plans, Proof, Wanted, Wa
 use serde_json::{Value, json};
 use sys::clock;
 
+use super::Selection;
 use super::text::{line, place_text};
 use crate::Outcome;
 use crate::messages::print_line;
@@ -38,12 +39,8 @@ Exit codes: 0 done, 1 something was left alone, 2 it could not be done.";
 
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {
-    /// Only sockets of this port; may be given several times
-    #[arg(long = "port", value_name = "PORT")]
-    ports: Vec<u16>,
-    /// Only sockets of this process; may be given several times
-    #[arg(long = "pid", value_name = "PID")]
-    pids: Vec<u32>,
+    #[command(flatten)]
+    selection: Selection,
     /// How long to watch, before and after
     #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = quantity::duration)]
     window: Duration,
@@ -89,14 +86,14 @@ impl JournalFile {
 const LOOKS: u32 = 5;
 
 pub(crate) fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
-    let Arguments { ports, pids, window, yes, journal, json } = arguments;
+    let Arguments { selection, window, yes, journal, json } = arguments;
     if !yes && (json || !std::io::stdin().is_terminal()) {
         bail!(
             "nobody is here to ask\nsay --yes to change without asking, or look first: tallycast doctor watch"
         );
     }
     let stop = Stop::on_signals()?;
-    let wanted = Wanted { ports: ports.into_iter().collect(), pids: pids.into_iter().collect() };
+    let wanted = Wanted::from(selection);
     let mut traffic = Traffic { watcher: Watcher::begin(wanted, None)?, window, stop };
     let report = Report { json };
     report.watching(&traffic)?;

@@ -2,11 +2,25 @@
 
 use std::io::Write;
 
-use doctor::Place;
+use doctor::{Cure, Place};
 
 /// Writes a line that belongs to the one before it.
 pub(super) fn line(output: &mut impl Write, head: &str, text: &str) -> std::io::Result<()> {
     writeln!(output, "{:12}{head:<10}{text}", "")
+}
+
+/// Writes what helps, each with its command and the way back.
+pub(super) fn cures(output: &mut impl Write, cures: &[Cure]) -> std::io::Result<()> {
+    for cure in cures {
+        line(output, "cure", &cure.what)?;
+        if let Some(command) = cure.command() {
+            line(output, "", &command)?;
+        }
+        if let Some(undo) = cure.undo() {
+            line(output, "undo", &undo)?;
+        }
+    }
+    Ok(())
 }
 
 pub(super) fn place_text(place: &Place) -> String {

@@ -15,7 +15,8 @@ use doctor::{
 use serde_json::json;
 use units::RangeSet;
 
-use super::text::{line, place_text};
+use super::Selection;
+use super::text::{cures, line, place_text};
 use crate::Outcome;
 use crate::messages::print_line;
 use crate::quantity;
@@ -38,12 +39,8 @@ Exit codes: 0 nothing was lost, 1 something was, 2 could not look.";
 
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {
-    /// Watch the sockets of this port, whoever has them; may be given several times
-    #[arg(long = "port", value_name = "PORT")]
-    ports: Vec<u16>,
-    /// Watch the sockets of this process; may be given several times
-    #[arg(long = "pid", value_name = "PID")]
-    pids: Vec<u32>,
+    #[command(flatten)]
+    selection: Selection,
     /// The time between two looks
     #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = quantity::duration)]
     interval: Duration,
@@ -65,9 +62,9 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
-    let Arguments { ports, pids, interval, profiles, no_events, record, looks, json } = arguments;
+    let Arguments { selection, interval, profiles, no_events, record, looks, json } = arguments;
     let stop = Stop::on_signals()?;
-    let wanted = Wanted { ports: ports.into_iter().collect(), pids: pids.into_iter().collect() };
+    let wanted = Wanted::from(selection);
     let drops = if no_events { None } else { drops(&wanted, &profiles) };
     let mut watcher = Watcher::begin(wanted, drops).context(
         "the kernel does not list its UDP sockets (sock_diag)\n\
@@ -279,15 +276,7 @@ impl Told {
 fn explain(output: &mut impl Write, verdict: &Verdict) -> std::io::Result<()> {
     line(output, "why", &verdict.why)?;
     line(output, "evidence", &evidence_text(&verdict.evidence))?;
-    for cure in &verdict.cures {
-        line(output, "cure", &cure.what)?;
-        if let Some(command) = cure.command() {
-            line(output, "", &command)?;
-        }
-        if let Some(undo) = cure.undo() {
-            line(output, "undo", &undo)?;
-        }
-    }
+    cures(output, &verdict.cures)?;
     line(output, "more", &guide(verdict.stage.name()))
 }
 
