@@ -254,6 +254,34 @@ fn with_journal(arguments: &[&str], journal: &Path) -> (Vec<serde_json::Value>, 
 }
 
 #[test]
+fn a_program_that_loses_nothing_is_not_accused_beside_one_that_does() {
+    let foreign = Bursts::begin(false);
+    let reader = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let (mut watcher, names_datagrams) = watch(reader.local_addr().unwrap().port(), &[]);
+    if !names_datagrams {
+        println!("SKIPPED: without drop events what the namespace counts may be anybody's");
+        return;
+    }
+    let writer = UdpSocket::bind("127.0.0.1:0").unwrap();
+    writer.connect(reader.local_addr().unwrap()).unwrap();
+    let before = sys::MemInfo::of(&foreign.reader).unwrap().drops;
+    let mut bytes = [0; 2_000];
+    for _ in 0..20_000 {
+        for _ in 0..5 {
+            writer.send(&[0; 1_000]).unwrap();
+        }
+        for _ in 0..5 {
+            reader.recv(&mut bytes).unwrap();
+        }
+    }
+    assert!(sys::MemInfo::of(&foreign.reader).unwrap().drops > before, "the other one loses");
+    watcher.signal(Signal::INT);
+    let lines = watcher.lines_until(|line| line["event"] == "ended");
+    assert_eq!(lines.len(), 1, "{lines:?}");
+    assert_eq!(watcher.wait().0.code(), Some(0));
+}
+
+#[test]
 fn a_larger_buffer_is_tried_on_a_running_program_proved_and_taken_back() {
     if !rustix::process::geteuid().is_root() {
         println!("SKIPPED: another program's socket is root's to change");
