@@ -1,9 +1,10 @@
 //! Changing this host, and taking it back.
 
 use std::io;
+use std::os::fd::OwnedFd;
 
 use fate::Change;
-use sys::{Buffer, host, process};
+use sys::{Buffer, MemInfo, host, process};
 
 /// Why a change was not made, or not taken back.
 #[derive(Debug, thiserror::Error)]
@@ -62,9 +63,10 @@ pub fn apply(change: &Change) -> Result<(), ChangeError> {
     match change {
         Change::Sysctl { name, value, before } => set_sysctl(name, *value, *before),
         Change::ReceiveBuffer { cookie, pid, asked_bytes, before_bytes, .. } => {
-            let granted = set_buffer(*pid, *cookie, *asked_bytes)?;
+            let socket = process::open_socket(*pid, *cookie)?;
+            let granted = set_buffer(&socket, *asked_bytes, *before_bytes)?;
             if granted < *asked_bytes {
-                set_buffer(*pid, *cookie, *before_bytes)?;
+                set_buffer(&socket, *before_bytes, granted)?;
                 return Err(ChangeError::Clamped { asked: *asked_bytes, granted });
             }
             Ok(())
@@ -84,8 +86,9 @@ pub fn take_back(change: &Change) -> Result<(), ChangeError> {
                 before.ok_or_else(|| ChangeError::ByHand(format!("nobody knows what {name} was")))?;
             set_sysctl(name, before, Some(*value))
         }
-        Change::ReceiveBuffer { cookie, pid, before_bytes, .. } => {
-            set_buffer(*pid, *cookie, *before_bytes).map(|_| ())
+        Change::ReceiveBuffer { cookie, pid, asked_bytes, before_bytes, .. } => {
+            let socket = process::open_socket(*pid, *cookie)?;
+            set_buffer(&socket, *before_bytes, *asked_bytes).map(|_| ())
         }
         Change::Priority { .. } => Err(ChangeError::ByHand(change.undo().unwrap_or_default())),
     }
@@ -103,11 +106,17 @@ fn set_sysctl(name: &str, value: u64, expected: Option<u64>) -> Result<(), Chang
     Ok(host::set_sysctl(name, value)?)
 }
 
-/// Returns what was granted, as it would be asked for.
-fn set_buffer(pid: u32, cookie: u64, asked_bytes: u64) -> Result<u64, ChangeError> {
-    let socket = process::open_socket(pid, cookie)?;
+/// Sets a buffer that is still what it was left at; returns what was granted, as it would be asked for.
+fn set_buffer(socket: &OwnedFd, asked_bytes: u64, expected: u64) -> Result<u64, ChangeError> {
+    let now = u64::from(MemInfo::of(socket)?.buffer_bytes) / 2;
+    if now == asked_bytes {
+        return Ok(now);
+    }
+    if now != expected {
+        return Err(ChangeError::ChangedSince { what: "the receive buffer".to_owned(), now, expected });
+    }
     let asked = usize::try_from(asked_bytes).unwrap_or(usize::MAX);
-    Ok(Buffer::ask_receive(&socket, asked)?.effective_bytes / 2)
+    Ok(Buffer::ask_receive(socket, asked)?.effective_bytes / 2)
 }
 
 #[cfg(test)]
@@ -118,7 +127,7 @@ mod tests {
     #[test]
     fn a_sockets_buffer_grows_and_is_what_it_was_again() {
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-        let own = || sys::MemInfo::of(&socket).unwrap().buffer_bytes;
+        let own = || MemInfo::of(&socket).unwrap().buffer_bytes;
         let local = socket.local_addr().unwrap();
         let listed = sys::udp_sockets().unwrap().into_iter().find(|it| it.local == local).unwrap();
         let before = own();
@@ -134,6 +143,10 @@ mod tests {
         assert_eq!(own(), 300_000);
         take_back(&larger).unwrap();
         assert_eq!(own(), before);
+        // The program itself asks for another one.
+        Buffer::ask_receive(&socket, 50_000).unwrap();
+        assert!(matches!(take_back(&larger), Err(ChangeError::ChangedSince { now: 50_000, .. })));
+        assert_eq!(own(), 100_000);
         drop(socket);
         assert!(matches!(take_back(&larger), Err(ChangeError::Gone)));
     }

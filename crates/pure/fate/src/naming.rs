@@ -221,7 +221,9 @@ impl Group {
         bag.join(std::mem::take(&mut self.fresh));
         verdict.evidence.extend(bag.evidence());
         verdict.datagrams = bag.list();
-        verdict.not_observed = Some(verdict.count.saturating_sub(named));
+        // Failures of datagrams that came in fragments are counted several times each: how many are not named is not to be said.
+        let is_countable = verdict.unit != Unit::Failures || named == 0;
+        verdict.not_observed = Some(if is_countable { verdict.count.saturating_sub(named) } else { 0 });
         self.credit = 0;
         let rest = named.saturating_sub(verdict.count).min(fresh);
         if verdict.unit == Unit::Datagrams {
@@ -361,6 +363,16 @@ mod tests {
     fn without_events_nothing_is_said_of_what_they_would_have_named() {
         let losses = Watch::begin(full(0, 0)).look(full(1, 9), None);
         assert_eq!((losses.verdicts[0].not_observed, &losses.verdicts[0].datagrams), (None, &vec![]));
+    }
+
+    #[test]
+    fn failures_that_are_counted_for_each_fragment_are_not_taken_for_datagrams() {
+        let lost = || numbered("FRAG_REASM_TIMEOUT", 0, 1);
+        let losses =
+            Watch::begin(look(0, &[])).look(look(1, &[("IpReasmFails", 12)]), observed(vec![lost()]));
+        assert_eq!(told(&losses), [(Stage::ReceiverReassembly, 12, vec![(0, 1)], 0)]);
+        let losses = Watch::begin(look(0, &[])).look(look(1, &[("IpReasmFails", 12)]), observed(vec![]));
+        assert_eq!(told(&losses), [(Stage::ReceiverReassembly, 12, vec![], 12)]);
     }
 
     #[test]

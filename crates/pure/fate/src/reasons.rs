@@ -49,7 +49,7 @@ const REASONS: &[(&[&str], Meaning)] = &[
         },
     ),
     (
-        &["FULL_RING", "DEV_READY", "DEV_HDR", "NOMEM"],
+        &["FULL_RING", "DEV_READY", "DEV_HDR"],
         Meaning {
             stage: Stage::SenderNic,
             why: "the device could not take them",
