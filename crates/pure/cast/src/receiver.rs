@@ -23,7 +23,7 @@ use core::net::SocketAddr;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use ledger::{Account, BookConfig, Brackets, DropUnit, Imbalance, Reclassified, StageCounts};
+use ledger::{Account, BookConfig, Brackets, DropNotice, DropUnit, Imbalance, Reclassified, StageCounts};
 use sample::Selection;
 use units::{Epoch, Instant, ReaderId, StreamId};
 use wire::{Announcement, Data, Datagram, Description, Malformed, Reason};
@@ -70,6 +70,8 @@ pub enum Input<'a> {
     /// Only for a socket that was just found empty: what is still unread lies before the drops and would seem
     /// to lie behind them.
     SocketDrops(u32),
+    /// Somebody saw the kernel free datagrams of a stream, on the way to this socket.
+    Dropped(&'a DropNotice),
     /// A stream was announced by a host.
     Announced {
         /// What was announced.
@@ -245,6 +247,13 @@ impl Receiver {
             }
             Input::Train(train) => drop(self.take_train(now, train)),
             Input::SocketDrops(drops) => self.on_drops(now, drops),
+            // Of a stream that was never heard here nothing is missing.
+            Input::Dropped(notice) if self.streams.contains_key(&notice.stream) => {
+                self.with_stream(now, notice.stream, Arrival::NONE, |stream, with| {
+                    stream.on_drop(notice, with)
+                });
+            }
+            Input::Dropped(_) => {}
             Input::Announced { announcement, from } => {
                 let arrival = Arrival { from, bytes: &[] };
                 self.with_stream(now, announcement.stream, arrival, |stream, with| {
@@ -302,6 +311,12 @@ impl Receiver {
     #[must_use]
     pub fn is_leaving(&self) -> bool {
         self.streams.values().any(Stream::is_leaving)
+    }
+
+    /// Tells whether any account waits for evidence of what is missing.
+    #[must_use]
+    pub fn is_unsettled(&self) -> bool {
+        self.streams.values().flat_map(Stream::lives).any(|life| life.book.is_unsettled())
     }
 
     /// Tells whether any account is open.

@@ -105,6 +105,8 @@ pub struct Book {
     gaps: VecDeque<Entry>,
     /// How many of `gaps`, from the front, have had their time for evidence.
     expired_gaps: usize,
+    /// Some gap's datagrams were dropped by the socket on exact evidence, and its counter has not told of them yet.
+    awaits_counts: bool,
     settled_early: u64,
     datagrams: Shares,
     elements: Shares,
@@ -166,6 +168,7 @@ impl Book {
             holes: Holes::new(&config),
             gaps: VecDeque::new(),
             expired_gaps: 0,
+            awaits_counts: false,
             settled_early: 0,
             datagrams: Shares::default(),
             elements: Shares::default(),
@@ -272,6 +275,7 @@ impl Book {
 
     /// Ends the wait of the oldest gap that still waits for evidence.
     fn settle_oldest(&mut self, brackets: &mut Brackets) {
+        self.count_named(brackets);
         let index = self.expired_gaps;
         self.expired_gaps += 1;
         self.change(index, |entry, word, key| {
@@ -279,6 +283,23 @@ impl Book {
             word.explain_skipped(entry);
             Vec::new()
         });
+    }
+
+    /// Matches what the socket dropped on exact evidence with its counter, before that explains anything else.
+    fn count_named(&mut self, brackets: &mut Brackets) {
+        if !core::mem::take(&mut self.awaits_counts) {
+            return;
+        }
+        let oldest = self.gaps[self.expired_gaps].declared;
+        for entry in self.gaps.range_mut(self.expired_gaps..).filter(|entry| entry.awaits_count()) {
+            // The oldest has waited for all of the time, and these for at least half of it.
+            if entry.declared.since(oldest) <= self.config.settle / 2 {
+                entry.count_named_anywhere(self.key, brackets);
+            } else {
+                entry.count_named(self.key, brackets);
+            }
+            self.awaits_counts |= entry.awaits_count();
+        }
     }
 
     /// Returns when [`Book::expire`] has something to do, if nothing arrives before.
@@ -300,8 +321,8 @@ impl Book {
             return; // Tallies repeat what they named.
         }
         for index in self.gaps_with_numbers(&numbers) {
-            self.change(index, |entry, _, _| {
-                let moved = entry.name_exactly(numbers.clone(), stage, source, brackets);
+            self.change(index, |entry, _, key| {
+                let moved = entry.name_exactly(numbers.clone(), stage, source, key, brackets);
                 moved.into_iter().map(|(from, count)| (from, stage, count)).collect()
             });
         }
@@ -443,7 +464,7 @@ impl Book {
             let missing = hole.positions.end - hole.positions.start;
             self.elements_in_flight -= missing;
             let mut entry = Entry::new(self.next_gap_id(), hole.numbers, hole.positions, now, cause);
-            self.sender_word.apply_to(&mut entry, brackets);
+            self.sender_word.apply_to(&mut entry, self.key, brackets);
             entry.recount();
             self.declare(entry);
         }
@@ -460,6 +481,7 @@ impl Book {
 
     /// Carries a new gap into the totals.
     fn declare(&mut self, entry: Entry) {
+        self.awaits_counts |= entry.awaits_count();
         self.datagrams.add(&entry.datagrams);
         self.elements.add(&Shares::of(&entry.gap));
         self.changes.push_back(Change::Declared(entry.gap.id));
@@ -478,6 +500,7 @@ impl Book {
         self.elements.subtract(&Shares::of(&before));
         let moved = act(entry, &mut self.sender_word, self.key);
         entry.recount();
+        self.awaits_counts |= entry.awaits_count();
         self.datagrams.add(&entry.datagrams);
         self.elements.add(&Shares::of(&entry.gap));
         if entry.gap != before && self.changes.back() != Some(&Change::Updated(before.id)) {

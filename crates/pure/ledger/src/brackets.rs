@@ -28,6 +28,10 @@ const MAX_BRACKETS: usize = 16_384;
 /// must not take.
 const MAX_SPANS: usize = 1 << 18;
 
+/// How many brackets below and above a number that was dropped out of its order are looked at: more than datagrams are
+/// usually overtaken by.
+const NEARBY: usize = 64;
+
 /// What a socket's drop counter counts by one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum DropUnit {
@@ -209,6 +213,38 @@ impl Brackets {
             }
         }
         matches
+    }
+
+    /// Takes from the socket's brackets what was counted of `numbers`, of which it is known otherwise that the socket
+    /// dropped them: so it explains no others. Returns those that no bracket counts yet.
+    pub(crate) fn take_named(&mut self, book: BookKey, numbers: Range<u64>) -> Vec<Range<u64>> {
+        let mut rest = vec![numbers.clone()];
+        let first = self.socket.partition_point(|bracket| bracket.ends_below(book, numbers.start));
+        for bracket in self.socket.range_mut(first..) {
+            if rest.is_empty() || bracket.begins_behind(book, numbers.end) {
+                break;
+            }
+            let take = |part| bracket.explain(book, part, &mut Vec::new());
+            rest = rest.into_iter().flat_map(take).collect();
+        }
+        rest
+    }
+
+    /// Takes as many from the brackets next to `numbers`: what arrives out of order is dropped between datagrams that do
+    /// not stand around it. Returns how many were found.
+    pub(crate) fn take_nearby(&mut self, book: BookKey, numbers: Range<u64>) -> u64 {
+        let first = self.socket.partition_point(|bracket| bracket.ends_below(book, numbers.start));
+        let mut missing = numbers.end - numbers.start;
+        let above = first..self.socket.len().min(first + NEARBY);
+        let below = (first.saturating_sub(NEARBY)..first).rev();
+        for index in above.chain(below) {
+            let bracket = &mut self.socket[index];
+            let taken = missing.min(bracket.remaining);
+            bracket.remaining -= taken;
+            bracket.explained += taken;
+            missing -= taken;
+        }
+        numbers.end - numbers.start - missing
     }
 
     /// Gives `count` back to a bracket whose number turned up after all.

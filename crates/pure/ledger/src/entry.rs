@@ -25,6 +25,8 @@ pub(crate) struct Entry {
     pub(crate) datagrams: Shares,
     /// Fates of numbers, sorted and disjoint. A number without one is unsettled.
     fates: Vec<Fate>,
+    /// Numbers that the socket dropped by exact evidence, which its counter has not told of yet.
+    uncounted: RangeSet,
     /// Numbers that came late, with the elements they carried.
     late: Vec<(u64, Range<u64>)>,
     /// Elements that never had a number, with their stage.
@@ -87,6 +89,7 @@ impl Entry {
             expired: false,
             datagrams,
             fates: Vec::new(),
+            uncounted: RangeSet::new(),
             late: Vec::new(),
             skipped: Vec::new(),
             skipped_by_totals: StageCounts::default(),
@@ -102,12 +105,15 @@ impl Entry {
 
     /// Puts numbers down to a stage on exact evidence; returns what that moved from another class.
     ///
-    /// Exact beats bracketed, and between two exact ones the earlier stage on the way wins.
+    /// Exact beats bracketed, and between two exact ones the earlier stage on the way wins. Once the time for evidence
+    /// is over the socket's counter has been matched: then it is put down to the socket only as far as that has
+    /// counted more.
     pub(crate) fn name_exactly(
         &mut self,
         numbers: Range<u64>,
         stage: Stage,
         source: EvidenceSource,
+        book: BookKey,
         brackets: &mut Brackets,
     ) -> Vec<(Booked, u64)> {
         if self.fates.len() >= MAX_DETAILS {
@@ -123,13 +129,50 @@ impl Entry {
                 open.remove(fate.numbers.clone());
             }
         }
+        if self.expired && stage.is_counted_by_socket() {
+            self.leave_what_is_matched(&mut open, book, brackets);
+        }
         let mut moved = Vec::new();
         for numbers in open.iter() {
             moved.extend(self.clear(numbers.clone(), brackets));
+            if stage.is_counted_by_socket() && !self.expired {
+                self.uncounted.insert(numbers.clone());
+            }
             self.fates.push(Fate { numbers, basis: Basis::Exact(stage, source) });
         }
+        self.count_named(book, brackets);
         self.fates.sort_by_key(|fate| fate.numbers.start);
         moved
+    }
+
+    /// Leaves of `open` what the socket's counter has counted and not been matched with.
+    fn leave_what_is_matched(&self, open: &mut RangeSet, book: BookKey, brackets: &mut Brackets) {
+        for fate in self.fates.iter().filter(|fate| matches!(fate.basis, Basis::Bracketed(..))) {
+            open.remove(fate.numbers.clone());
+        }
+        let uncounted: Vec<_> = open.iter().flat_map(|numbers| brackets.take_named(book, numbers)).collect();
+        for numbers in uncounted {
+            open.remove(numbers);
+        }
+    }
+
+    /// Looks whether the socket's counter has told of what it dropped by exact evidence: so it explains no others.
+    pub(crate) fn count_named(&mut self, book: BookKey, brackets: &mut Brackets) {
+        let uncounted = core::mem::take(&mut self.uncounted);
+        self.uncounted.extend(uncounted.iter().flat_map(|numbers| brackets.take_named(book, numbers)));
+    }
+
+    /// The same once the counter has had time to tell: what it dropped is in what it counted, if not where its number is.
+    pub(crate) fn count_named_anywhere(&mut self, book: BookKey, brackets: &mut Brackets) {
+        self.count_named(book, brackets);
+        for numbers in core::mem::take(&mut self.uncounted).iter() {
+            brackets.take_nearby(book, numbers);
+        }
+    }
+
+    /// Tells whether the socket's counter has yet to tell of what it dropped by exact evidence.
+    pub(crate) fn awaits_count(&self) -> bool {
+        !self.uncounted.is_empty()
     }
 
     /// Puts elements down to a stage before numbering.
@@ -218,6 +261,7 @@ impl Entry {
 
     /// Removes the fates of `numbers`, gives counts back to their brackets and tells what was removed.
     fn clear(&mut self, numbers: Range<u64>, brackets: &mut Brackets) -> Vec<(Booked, u64)> {
+        self.uncounted.remove(numbers.clone());
         let mut moved = Vec::new();
         let mut kept = Vec::with_capacity(self.fates.len() + 1);
         for fate in self.fates.drain(..) {

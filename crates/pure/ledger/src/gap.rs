@@ -3,7 +3,7 @@
 use core::fmt;
 use core::ops::Range;
 
-use crate::{DropUnit, MAX_TRAIN, Stage, StageCounts};
+use crate::{DropUnit, KernelName, MAX_TRAIN, Stage, StageCounts};
 
 /// The highest position that an account reaches, one behind its last element, and the highest running total: up to
 /// there nothing that an account adds up comes near the end of 64 bits.
@@ -127,6 +127,8 @@ pub enum EvidenceSource {
         /// Number of its first datagram behind the rise, if one came.
         before: Option<u64>,
     },
+    /// The kernel freed the datagram unread, and was seen doing so.
+    DropEvent(KernelName),
     /// A datagram came but could not be read, and its header told its number.
     Malformed,
     /// A datagram came after its gap had been declared.
@@ -255,6 +257,7 @@ impl fmt::Display for Evidence {
                     DropUnit::Train => write!(formatter, ", each a train of up to {MAX_TRAIN}"),
                 }
             }
+            EvidenceSource::DropEvent(reason) => write!(formatter, "kfree_skb {reason}"),
             EvidenceSource::Malformed => write!(formatter, "arrived but could not be decoded"),
             EvidenceSource::LateArrival => write!(formatter, "arrived after the gap was declared"),
             EvidenceSource::SampleTotals => write!(formatter, "from the publisher's sample totals"),
@@ -354,9 +357,14 @@ mod tests {
         );
         let source = EvidenceSource::SocketDrops { rise: 2, unit: DropUnit::Train, after: 812, before: None };
         assert_eq!(
-            Evidence { source, ..evidence }.to_string(),
+            Evidence { source, ..evidence.clone() }.to_string(),
             "receiver_socket_buffer: 37 datagrams, SO_MEMINFO drops rose by 2 behind datagram 812, \
              each a train of up to 64"
+        );
+        let reason = KernelName::new("SOCKET_RCVBUFF @ udp_queue_rcv_one_skb");
+        assert_eq!(
+            Evidence { source: EvidenceSource::DropEvent(reason), ..evidence }.to_string(),
+            "receiver_socket_buffer: 37 datagrams, kfree_skb SOCKET_RCVBUFF @ udp_queue_rcv_one_skb"
         );
     }
 }

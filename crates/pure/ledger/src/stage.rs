@@ -85,6 +85,12 @@ stages! {
 }
 
 impl Stage {
+    /// Tells whether the receiving socket's own drop counter counts what is lost here.
+    #[must_use]
+    pub const fn is_counted_by_socket(self) -> bool {
+        matches!(self, Self::ReceiverSocketFilter | Self::ReceiverSocketBuffer | Self::ReceiverUdpMemory)
+    }
+
     /// Returns the stage's code on the wire.
     #[must_use]
     pub const fn code(self) -> u8 {

@@ -10,7 +10,7 @@ use units::Instant;
 
 use crate::agenda::{Agenda, Event};
 use crate::host::{Host, Queued, ReceiveQueue};
-use crate::log::{Copied, Fate, Log, LostBy};
+use crate::log::{Copied, Fate, Log, LostBy, Sent};
 use crate::path::Path;
 use crate::scenario::Scenario;
 use crate::{Address, Damage, Group, NodeId, Port};
@@ -38,6 +38,8 @@ pub(crate) struct Fabric {
 struct Seat {
     host: Host,
     queue: ReceiveQueue,
+    /// What found no room in the queue, by its rows in the log.
+    refused: Vec<u32>,
     up: Path,
     down: Path,
     /// When the host next reads, if anything is unread.
@@ -83,6 +85,7 @@ impl Fabric {
             up: Path::new(port.up, seed, &format!("up {}", node.0)),
             down: Path::new(port.down, seed, &format!("down {}", node.0)),
             queue: ReceiveQueue::new(&port.host),
+            refused: Vec::new(),
             host: port.host,
             read_at: None,
             last_read: None,
@@ -195,6 +198,7 @@ impl Fabric {
         }
         let seat = &mut self.seats[node.index()];
         if seat.queue.push(self.now, row, damage, size_bytes).is_err() {
+            seat.refused.push(row);
             self.log.settle(node, row, Fate::Lost(LostBy::Buffer));
             return Due::Later;
         }
@@ -311,6 +315,10 @@ impl Fabric {
 
     pub(crate) fn drops(&self, node: NodeId) -> u32 {
         self.seats[node.index()].queue.drops()
+    }
+
+    pub(crate) fn refused(&self, node: NodeId) -> impl ExactSizeIterator<Item = Sent<'_>> {
+        self.seats[node.index()].refused.iter().map(move |row| self.log.sent_of(node, *row))
     }
 
     pub(crate) fn unread_bytes(&self, node: NodeId) -> u64 {

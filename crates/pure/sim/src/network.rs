@@ -296,6 +296,12 @@ impl Socket<'_> {
         self.fabric.drops(self.node)
     }
 
+    /// Returns the datagrams that found no room in the receive buffer, in their order: what somebody sees who looks on
+    /// while the kernel frees them.
+    pub fn refused(&self) -> impl ExactSizeIterator<Item = &[u8]> {
+        self.fabric.refused(self.node).map(|sent| sent.bytes)
+    }
+
     /// Returns how much of the receive buffer is taken, overhead included.
     #[must_use]
     pub fn unread_bytes(&self) -> u64 {

@@ -7,8 +7,8 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use ledger::{
-    Accepted, Account, AccountState, Book, BookConfig, BookKey, Brackets, Change, EvidenceSource, Stage,
-    StageCounts,
+    Accepted, Account, AccountState, Book, BookConfig, BookKey, Brackets, Change, DropNotice, EvidenceSource,
+    Stage, StageCounts,
 };
 use sample::Dtype;
 use units::{Epoch, Instant, StreamId, WallTime};
@@ -22,7 +22,7 @@ use crate::sender::MAX_INTERVAL;
 
 /// A publisher that was not heard for so many of its tally intervals has fallen silent (rule 13).
 const SILENT_INTERVALS: u32 = 10;
-/// How far above the horizon a number may lie that a damaged datagram names: the same reach that an
+/// How far above the horizon a number may lie that a damaged datagram or a drop event names: the same reach that an
 /// undamaged one may jump without a second opinion.
 const MAX_NAMED_AHEAD: u64 = super::plausible::MAX_JUMP;
 /// Buffers kept for reuse.
@@ -246,6 +246,22 @@ impl Life {
             self.name_undecoded(head.number, brackets);
         }
         self.tell(now, out);
+    }
+
+    /// Books datagrams that the kernel was seen to free before they came here.
+    pub(super) fn dropped(
+        &mut self,
+        now: Instant,
+        notice: &DropNotice,
+        brackets: &mut Brackets,
+        out: &mut Outbox,
+    ) {
+        let Range { start, end } = notice.numbers;
+        let named = start..end.min(self.book.next_number().saturating_add(MAX_NAMED_AHEAD));
+        if !self.ended && named.start < named.end {
+            self.book.name_exactly(named, notice.stage, EvidenceSource::DropEvent(notice.reason), brackets);
+            self.tell(now, out);
+        }
     }
 
     /// Lets time pass.

@@ -5,7 +5,7 @@ use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 use core::time::Duration;
 use std::sync::Arc;
 
-use ledger::{BookConfig, BookKey, Brackets};
+use ledger::{BookConfig, BookKey, Brackets, DropNotice};
 use sample::Selection;
 use units::{Epoch, Instant, StreamId};
 use wire::{
@@ -207,6 +207,14 @@ impl Stream {
         let lives = self.current.iter_mut().chain(&mut self.replaced);
         for life in lives.filter(|life| life.epoch == head.epoch) {
             life.damaged(with.now, head, with.brackets, with.out);
+        }
+    }
+
+    /// Books datagrams that the kernel was seen to free.
+    pub(super) fn on_drop(&mut self, notice: &DropNotice, with: &mut Surroundings<'_>) {
+        let lives = self.current.iter_mut().chain(&mut self.replaced);
+        for life in lives.filter(|life| life.epoch.life == notice.life) {
+            life.dropped(with.now, notice, with.brackets, with.out);
         }
     }
 

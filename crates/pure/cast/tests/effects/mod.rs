@@ -4,7 +4,7 @@ use core::fmt;
 use core::time::Duration;
 
 use cast::send::Sending;
-use ledger::{AccountState, Stage};
+use ledger::{AccountState, Evidence, EvidenceSource, Stage};
 use sample::Dtype;
 use sim::{Bursts, Corruption, Host, Link, LostBy, Network, NodeId, Order, Port};
 use units::{Epoch, Instant, Random};
@@ -68,6 +68,7 @@ effects! {
     Unconfirmed "unconfirmed",
     Unexplained "unexplained",
     Apportioned "apportioned",
+    Witnessed "witnessed",
 }
 
 /// How many scenes saw each effect.
@@ -148,6 +149,10 @@ pub(crate) fn play(seed: u64) -> Effects {
             reader(seed + id).patient_with_the_unread()
         } else {
             reader(seed + id)
+        };
+        let reader = match draw_witness(seed + id) {
+            Some((share, delay_ms)) => reader.witnessed(seed + id, share, delay_ms),
+            None => reader,
         };
         let node = moves.into_iter().fold(reader, |reader, (at, step)| reader.told(at, step));
         let node = network.add("reader", Part::Reader(Box::new(node)), port);
@@ -335,6 +340,13 @@ fn draw_sending(seed: u64) -> Sending {
     if on_demand { Sending::OnDemand } else { Sending::Always }
 }
 
+/// Draws how much of what a reader's buffer refuses somebody sees, and how late he tells of it, also when the time for evidence
+/// is over. Units: milliseconds.
+fn draw_witness(seed: u64) -> Option<(f64, u64)> {
+    let mut random = Random::for_purpose(seed, "who sees drops");
+    random.chance(0.5).then(|| (random.unit(), random.below(4_000)))
+}
+
 fn draw_shape(random: &mut Random) -> StreamShape {
     let dtype = DTYPES[random.below(DTYPES.len() as u64) as usize];
     let datagram_bytes = if random.chance(0.5) { DATAGRAM_BYTES_IPV4 } else { MIN_DATAGRAM_BYTES };
@@ -377,5 +389,7 @@ fn observe(network: &Scene, node: NodeId, seen: &mut Effects) {
         seen.saw(Effect::Unconfirmed, account.state == AccountState::Unconfirmed);
         seen.saw(Effect::Unexplained, rows.unexplained > 0);
         seen.saw(Effect::Apportioned, account.gaps.iter().any(|gap| gap.apportioned));
+        let by_event = |it: &Evidence| matches!(it.source, EvidenceSource::DropEvent(_));
+        seen.saw(Effect::Witnessed, account.gaps.iter().flat_map(|gap| &gap.evidence).any(by_event));
     }
 }

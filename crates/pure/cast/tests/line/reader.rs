@@ -1,11 +1,13 @@
 //! A reader: a receiver whose every word is checked, at a socket of the virtual network.
 
+use core::time::Duration;
+
 use cast::Receiver;
 use cast::receive::{Input, Output, ReaderIdentity};
-use ledger::BookConfig;
+use ledger::{BookConfig, DropNotice, KernelName, Stage};
 use sample::Selection;
 use sim::{Address, Arrival, NodeId, Socket};
-use units::{Epoch, Instant, ReaderId, StreamId};
+use units::{Epoch, Instant, Random, ReaderId, StreamId};
 use wire::{DATAGRAM_BYTES_IPV4, Datagram, MAX_DATAGRAM_BYTES};
 
 use super::watch::{Following, Watch};
@@ -31,6 +33,19 @@ pub(crate) struct Reader {
     pub(crate) reported_to: Vec<u16>,
     diligence: Diligence,
     clock: PassingTime,
+    witness: Option<Witness>,
+}
+
+/// Who sees what the receive buffer refuses, and tells the reader of some of it, some time later.
+struct Witness {
+    random: Random,
+    /// How much of it is seen.
+    share: f64,
+    /// How long it takes to tell at most. Units: milliseconds.
+    delay_ms: u64,
+    /// How many refused datagrams were looked at.
+    looked_at: usize,
+    notices: Vec<(Instant, DropNotice)>,
 }
 
 /// How time passes for a reader's machine between its inputs.
@@ -89,6 +104,7 @@ impl Reader {
             reported_to: Vec::new(),
             diligence: Diligence::Full,
             clock: PassingTime::Now,
+            witness: None,
         }
     }
 
@@ -100,6 +116,13 @@ impl Reader {
     /// Lets time pass only while nothing lies unread.
     pub(crate) fn patient_with_the_unread(mut self) -> Self {
         self.clock = PassingTime::WhileEmpty(Instant::ORIGIN);
+        self
+    }
+
+    /// Lets somebody see a share of what the receive buffer refuses, and tell of it within a time.
+    pub(crate) fn witnessed(mut self, seed: u64, share: f64, delay_ms: u64) -> Self {
+        let random = Random::for_purpose(seed, "witness");
+        self.witness = Some(Witness { random, share, delay_ms, looked_at: 0, notices: Vec::new() });
         self
     }
 
@@ -143,6 +166,7 @@ impl Reader {
             self.drops = socket.drops();
             self.input(now, Input::SocketDrops(self.drops));
         }
+        let next_notice = self.hear_witness(now, socket);
         let deadline = self.drain(now);
         for (to, bytes) in self.outgoing.drain(..) {
             socket.send(Address::Node(to), &bytes);
@@ -150,7 +174,18 @@ impl Reader {
         let next_move = self.moves.first().map(|(at, _)| *at);
         // A deadline that time has not come to yet is met once the socket is read.
         let deadline = deadline.filter(|deadline| *deadline > now);
-        [deadline, next_move].into_iter().flatten().min()
+        [deadline, next_move, next_notice].into_iter().flatten().min()
+    }
+
+    /// Hears what is due of what was seen; returns when the next is.
+    fn hear_witness(&mut self, now: Instant, socket: &Socket<'_>) -> Option<Instant> {
+        let witness = self.witness.as_mut()?;
+        let due = witness.look(now, socket);
+        let next = witness.notices.iter().map(|(at, _)| *at).min();
+        for notice in due {
+            self.input(now, Input::Dropped(&notice));
+        }
+        next
     }
 
     /// Writes down what a datagram looks like, before the machine sees it.
@@ -210,5 +245,39 @@ impl Reader {
             let same = |of: &&Following| of.stream == view.stream && of.epoch == view.epoch;
             followed.find(same).expect("an account that began").check_against(&view.account);
         }
+    }
+}
+
+impl Witness {
+    /// Sees what was refused since; returns what is told now.
+    fn look(&mut self, now: Instant, socket: &Socket<'_>) -> Vec<DropNotice> {
+        let refused = socket.refused();
+        let looked_at = std::mem::replace(&mut self.looked_at, refused.len());
+        for bytes in refused.skip(looked_at) {
+            let Some(head) = Datagram::decode(bytes).ok().and_then(|datagram| datagram.head().copied())
+            else {
+                continue;
+            };
+            if !self.random.chance(self.share) {
+                continue;
+            }
+            let notice = DropNotice {
+                stream: head.stream,
+                life: head.epoch.life,
+                numbers: head.number..head.number + 1,
+                stage: Stage::ReceiverSocketBuffer,
+                reason: KernelName::new("SOCKET_RCVBUFF"),
+                destination: address(NodeId(0)),
+                socket: None,
+                namespace: None,
+            };
+            let delay = Duration::from_millis(self.random.below(self.delay_ms.max(1)));
+            self.notices.push((now + delay, notice));
+        }
+        let is_due = |(at, _): &(Instant, DropNotice)| *at <= now;
+        let (due, later) = std::mem::take(&mut self.notices).into_iter().partition(is_due);
+        self.notices = later;
+        let due: Vec<(Instant, DropNotice)> = due;
+        due.into_iter().map(|(_, notice)| notice).collect()
     }
 }

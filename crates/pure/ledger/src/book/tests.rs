@@ -1,7 +1,7 @@
 //! Scenes of a book's life; the whole machine is proven over the virtual network in `cast`.
 
 use super::*;
-use crate::DropUnit;
+use crate::{DropUnit, KernelName};
 use std::collections::BTreeSet;
 
 const KEY: BookKey = BookKey(0);
@@ -126,6 +126,70 @@ fn a_name_that_comes_before_the_gap_is_declared_is_remembered() {
     scene.data(3);
     scene.data(4);
     assert_eq!(scene.lost(Stage::Injected), (1, 10));
+}
+
+#[test]
+fn what_a_drop_event_names_is_not_explained_by_the_socket_counter_once_more() {
+    let event = EvidenceSource::DropEvent(KernelName::new("SOCKET_RCVBUFF"));
+    // The event comes before the counter has risen, between that and settling, or afterwards.
+    for order in 0..3 {
+        let mut scene = Scene::new();
+        let name = |scene: &mut Scene| {
+            let stage = Stage::ReceiverSocketBuffer;
+            scene.book.name_exactly(3..4, stage, event, &mut scene.brackets);
+            scene.check();
+        };
+        scene.data(0);
+        if order == 0 {
+            name(&mut scene);
+        }
+        // Number 1 was lost in the network, number 3 in front of the socket.
+        scene.data(2);
+        scene.brackets.socket_drops_rose(scene.now, 1, DropUnit::Datagram, [(KEY, 0)]);
+        for number in 4..7 {
+            scene.data(number);
+        }
+        if order == 1 {
+            name(&mut scene);
+        }
+        scene.pass(Duration::from_secs(2));
+        if order == 2 {
+            assert_eq!(scene.lost(Stage::ReceiverSocketBuffer), (1, 10), "the oldest is taken for it");
+            name(&mut scene);
+            assert_eq!(
+                scene.lost(Stage::ReceiverSocketBuffer),
+                (1, 10),
+                "the socket dropped no more than one"
+            );
+            continue;
+        }
+        assert_eq!(scene.lost(Stage::ReceiverSocketBuffer), (1, 10));
+        assert_eq!(scene.book.network_rows().unexplained, 1, "{order}");
+        let evidence = &scene.book.gap(1).unwrap().evidence;
+        assert_eq!(evidence.iter().map(|it| it.source).collect::<Vec<_>>(), [event]);
+    }
+}
+
+#[test]
+fn an_event_after_its_time_explains_what_the_counter_has_counted_and_not_explained() {
+    let event = EvidenceSource::DropEvent(KernelName::new("SOCKET_RCVBUFF"));
+    let mut scene = Scene::new();
+    for number in [0, 3, 4, 5] {
+        scene.data(number);
+    }
+    scene.pass(Duration::from_secs(2));
+    assert_eq!(scene.book.network_rows().unexplained, 2);
+    scene.brackets.socket_drops_rose(scene.now, 1, DropUnit::Datagram, [(KEY, 0)]);
+    scene.book.name_exactly(1..3, Stage::ReceiverSocketBuffer, event, &mut scene.brackets);
+    scene.check();
+    assert_eq!(scene.lost(Stage::ReceiverSocketBuffer), (1, 10));
+    let moved = Reclassified { from: None, to: Stage::ReceiverSocketBuffer, datagrams: 1 };
+    assert_eq!(scene.book.reclassified(), [moved]);
+    scene.book.name_exactly(1..3, Stage::ReceiverIp, event, &mut scene.brackets);
+    scene.check();
+    assert_eq!(scene.lost(Stage::ReceiverIp), (2, 20), "no counter of the socket's bounds other stages");
+    scene.brackets.expire(scene.now + Duration::from_secs(100));
+    assert_eq!(scene.brackets.unmatched().total(), 0);
 }
 
 #[test]
