@@ -84,7 +84,7 @@ impl Verb {
             Self::Query(arguments) => query::run(arguments, sources),
             Self::Replay(arguments) => replay::run(arguments, sources),
             Self::Bench(arguments) => bench::run(arguments),
-            Self::Doctor(arguments) => doctor::run(arguments),
+            Self::Doctor(arguments) => doctor::run(arguments, sources),
             Self::Config(arguments) => config::run(arguments, sources),
         }
     }

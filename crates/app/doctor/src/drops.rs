@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 use std::io;
 use std::net::IpAddr;
-use std::os::unix::fs::MetadataExt;
 
 use bpf::{Hook, HookError, Options, Unseen};
 use fate::{DropEvent, Profile};
@@ -36,8 +35,7 @@ impl Drops {
         let is_of_few_ports = wanted.pids.is_empty() && wanted.ports.len() <= MAX_PORTS;
         let ports = wanted.ports.iter().copied().filter(|_| is_of_few_ports).collect();
         let hook = Hook::load(&Options { ports, profiles: profiles.to_vec(), ..Options::default() })?;
-        let namespace = std::fs::metadata("/proc/self/ns/net").ok();
-        let namespace = namespace.and_then(|it| u32::try_from(it.ino()).ok());
+        let namespace = sys::process::network_namespace();
         Ok(Self { hook, namespace, addresses: BTreeSet::new(), events: Vec::new() })
     }
 
@@ -47,8 +45,8 @@ impl Drops {
         self.hook.has_locations()
     }
 
-    /// Collects what there is: the hook has room for so much only.
-    pub(crate) fn collect(&mut self) -> io::Result<()> {
+    /// Collects what there is, and returns it: the hook has room for so much only.
+    pub(crate) fn collect(&mut self) -> io::Result<&[DropEvent]> {
         let before = self.events.len();
         self.hook.drain(&mut self.events)?;
         let is_homeless = |event: &DropEvent| event.namespace.is_none();
@@ -58,7 +56,7 @@ impl Drops {
         let here: Vec<DropEvent> =
             self.events.split_off(before).into_iter().filter(|it| self.is_here(it)).collect();
         self.events.extend(here);
-        Ok(())
+        Ok(&self.events[before..])
     }
 
     /// Where the kernel had let go of the namespace already, addresses tell.
@@ -72,9 +70,8 @@ impl Drops {
     }
 
     /// Takes all that was collected.
-    pub(crate) fn take(&mut self) -> io::Result<Vec<DropEvent>> {
-        self.collect()?;
-        Ok(std::mem::take(&mut self.events))
+    pub(crate) fn take(&mut self) -> Vec<DropEvent> {
+        std::mem::take(&mut self.events)
     }
 
     pub(crate) fn unseen(&self) -> io::Result<Unseen> {

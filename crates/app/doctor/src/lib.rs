@@ -9,6 +9,7 @@ mod fix;
 mod journal;
 mod json;
 mod record;
+mod telling;
 mod watcher;
 
 pub use bpf::{HookError, Unseen};
@@ -23,6 +24,7 @@ pub use fix::{ChangeError, apply, take_back};
 pub use journal::{Entry, Journal, JournalError, change_json};
 pub use json::{UNEXPLAINED, UNKNOWN_REASON, finding_json, guide, unplaced_json, verdict_json};
 pub use record::{About, Replay, ReplayError};
+pub use telling::TellError;
 pub use watcher::{Seen, Wanted, Watcher};
 
 use std::collections::BTreeSet;

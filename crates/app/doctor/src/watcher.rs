@@ -12,6 +12,7 @@ use sys::{Interface, Qdisc, QdiscPlace, clock, counters, host};
 
 use crate::drops::Drops;
 use crate::record::Recorder;
+use crate::telling::{TellError, Telling};
 
 /// Which sockets are watched: those that have one of the ports, or are one of the processes'; all of them if neither is named.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -30,6 +31,7 @@ pub struct Watcher {
     watch: Watch,
     unread: Vec<&'static str>,
     drops: Option<Drops>,
+    telling: Option<Telling>,
     recorder: Option<Recorder>,
 }
 
@@ -55,7 +57,8 @@ impl Watcher {
     pub fn begin(wanted: Wanted, drops: Option<Drops>) -> io::Result<Self> {
         let mut owners = BTreeMap::new();
         let (first, unread) = take_look(&wanted, &mut owners)?;
-        let mut watcher = Self { wanted, owners, watch: Watch::begin(first), unread, drops, recorder: None };
+        let watch = Watch::begin(first);
+        let mut watcher = Self { wanted, owners, watch, unread, drops, telling: None, recorder: None };
         // What was freed before the first look is counted in it.
         watcher.observe()?;
         Ok(watcher)
@@ -69,6 +72,24 @@ impl Watcher {
         let recorder = Recorder::begin(path, &self.wanted, self.watch.last(), self.drops.is_some())?;
         self.recorder = Some(recorder);
         Ok(())
+    }
+
+    /// Tells the accounts of this host's processes from now on which of their datagrams were dropped, by a board in the directory
+    /// of their shared memory. Without drop events there is nothing to tell.
+    ///
+    /// # Errors
+    /// [`TellError`]: mostly that another doctor does so.
+    pub fn tell_accounts(&mut self, directory: &Path) -> Result<(), TellError> {
+        if self.drops.is_some() {
+            self.telling = Some(Telling::begin(directory)?);
+        }
+        Ok(())
+    }
+
+    /// Tells whether the accounts of this host's processes are told what was dropped.
+    #[must_use]
+    pub const fn tells_accounts(&self) -> bool {
+        self.telling.is_some()
     }
 
     /// Returns which of the kernel's files cannot be read here: what they count is not seen.
@@ -95,10 +116,18 @@ impl Watcher {
             if left.is_zero() || !wait(left.min(most)) {
                 return Ok(());
             }
-            if let Some(drops) = &mut self.drops {
-                drops.collect()?;
-            }
+            self.collect()?;
         }
+    }
+
+    /// Collects drop events, and tells of them at once: accounts wait for two seconds.
+    fn collect(&mut self) -> io::Result<()> {
+        let Some(drops) = &mut self.drops else { return Ok(()) };
+        let events = drops.collect()?;
+        if let Some(telling) = &mut self.telling {
+            telling.tell(events, &self.watch.last().sockets);
+        }
+        Ok(())
     }
 
     /// Looks again.
@@ -136,6 +165,7 @@ impl Watcher {
     }
 
     fn observe(&mut self) -> io::Result<Option<Observed>> {
+        self.collect()?;
         let Some(drops) = &mut self.drops else { return Ok(None) };
         let (wanted, sockets) = (&self.wanted, &self.watch.last().sockets);
         let ours: Vec<&Socket> = sockets.iter().filter(|socket| wanted.has_socket(socket)).collect();
@@ -146,7 +176,7 @@ impl Watcher {
             // The later fragments of a datagram have no port.
             wanted.is_everything() || to == 0 || wanted.ports.contains(&to) || ours.iter().any(is_there)
         };
-        let mut events = drops.take()?;
+        let mut events = drops.take();
         events.retain(is_ours);
         Ok(Some(Observed { events, is_of_ports: !wanted.is_everything() }))
     }

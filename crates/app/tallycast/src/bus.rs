@@ -163,6 +163,13 @@ impl Bus {
         self.host_only.is_none()
     }
 
+    /// Returns the directory in which a doctor of this host tells what it sees the kernel drop: that of shared memory, also where
+    /// streams do not go that way.
+    #[must_use]
+    pub fn drop_board(&self) -> PathBuf {
+        self.shm.as_ref().map_or_else(|| DEFAULT_SHM_DIRECTORY.into(), |shm| shm.directory.clone())
+    }
+
     /// Returns the rings of this host, if processes share memory.
     pub(crate) fn host_rings(&self) -> Option<HostRings> {
         let shm = self.shm.as_ref()?;

@@ -345,6 +345,7 @@ impl Node {
             interface: self.inner.interface.clone(),
             ttl: bus.ttl,
             announce_to: Some(bus.announcements()),
+            drop_board: bus.drop_board(),
             thread: bus.tuning.send_thread,
         };
         let agent = Arc::new(SendAgent::start(config, bus.is_v6())?);
@@ -374,6 +375,7 @@ impl Node {
             // Each socket has a buffer of its own, and says so itself.
             reader: ReaderIdentity { id: ReaderId(random()), name, receive_buffer_bytes: 0 },
             book: self.inner.book,
+            drop_board: bus.drop_board(),
             host: self.host_rings(),
             receives_for: self.inner.receives_for,
         };

@@ -9,6 +9,8 @@ pub(crate) trait Put {
     fn u64(&mut self, value: u64);
     fn epoch(&mut self, epoch: Epoch);
     fn range(&mut self, range: &Range<u64>);
+    /// Puts up to 255 bytes of text.
+    fn text(&mut self, text: &str);
 }
 
 impl Put for Vec<u8> {
@@ -24,6 +26,11 @@ impl Put for Vec<u8> {
     fn range(&mut self, range: &Range<u64>) {
         self.u64(range.start);
         self.u64(range.end);
+    }
+
+    fn text(&mut self, text: &str) {
+        self.push(u8::try_from(text.len()).expect("names and addresses are short"));
+        self.extend_from_slice(text.as_bytes());
     }
 }
 
@@ -59,5 +66,14 @@ impl<'a> Cursor<'a> {
 
     pub(crate) fn range(&mut self) -> Option<Range<u64>> {
         Some(self.u64()?..self.u64()?)
+    }
+
+    pub(crate) fn text(&mut self) -> Option<&'a str> {
+        let (text, rest) = {
+            let len = usize::from(self.u8()?);
+            self.rest.split_at_checked(len)?
+        };
+        self.rest = rest;
+        str::from_utf8(text).ok()
     }
 }

@@ -9,6 +9,7 @@
 
 mod bell;
 mod bytes;
+mod drop_board;
 mod host;
 mod ledger_page;
 mod receive;
@@ -16,6 +17,7 @@ pub mod record;
 mod send;
 mod thread;
 
+pub use drop_board::DropBoard;
 pub use host::{AgentSign, HostRing, HostRingError, HostRings, HostStream, RingName, RingWriter};
 pub use ledger_page::{LifeOnPage, read_ledger_page};
 pub use receive::{

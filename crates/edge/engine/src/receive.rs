@@ -14,6 +14,7 @@ mod watch;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::ops::Deref;
+use std::path::PathBuf;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
@@ -55,6 +56,8 @@ pub struct ReceiveConfig {
     pub reader: ReaderIdentity,
     /// The times and counts of the account.
     pub book: BookConfig,
+    /// The directory in which somebody who sees the kernel drop datagrams tells of it.
+    pub drop_board: PathBuf,
     /// The rings of this host: streams that can be read there are not received from the network.
     pub host: Option<HostRings>,
     /// For whom it receives.
@@ -329,6 +332,7 @@ mod tests {
             busy_poll: None,
             thread: ThreadTuning::default(),
             book: BookConfig::default(),
+            drop_board: PathBuf::new(),
             host: None,
             receives_for: ReceivesFor::Process,
         };

@@ -10,8 +10,8 @@
 use std::ops::Range;
 
 use ledger::{
-    AccountState, DropUnit, Evidence, EvidenceSource, Gap, GapKind, MAX_POSITION, NetworkRows, Stage,
-    StageCounts, Unit, UnsoundGap,
+    AccountState, DropUnit, Evidence, EvidenceSource, Gap, GapKind, KernelName, MAX_POSITION, NetworkRows,
+    Stage, StageCounts, Unit, UnsoundGap,
 };
 use sample::Schema;
 use units::{Epoch, WallTime};
@@ -350,11 +350,15 @@ fn put_evidence(out: &mut Vec<u8>, line: &Evidence) {
         EvidenceSource::LateArrival => (5, [0; 3]),
         EvidenceSource::SampleTotals => (6, [0; 3]),
         EvidenceSource::RingTotals => (7, [0; 3]),
+        EvidenceSource::DropEvent(_) => (10, [0; 3]),
         // Later sources are told as what they are most like until a reader knows them.
         _ => (0, [0; 3]),
     };
     out.push(code);
     numbers.into_iter().for_each(|number| out.u64(number));
+    if let EvidenceSource::DropEvent(reason) = line.source {
+        out.text(reason.as_str());
+    }
 }
 
 fn read_evidence(cursor: &mut Cursor<'_>) -> Option<Evidence> {
@@ -375,6 +379,7 @@ fn read_evidence(cursor: &mut Cursor<'_>) -> Option<Evidence> {
         5 => EvidenceSource::LateArrival,
         6 => EvidenceSource::SampleTotals,
         7 => EvidenceSource::RingTotals,
+        10 => EvidenceSource::DropEvent(KernelName::new(cursor.text()?)),
         _ => return None,
     };
     Some(Evidence { stage, count, unit, source })
@@ -476,6 +481,7 @@ mod tests {
             EvidenceSource::LateArrival,
             EvidenceSource::SampleTotals,
             EvidenceSource::RingTotals,
+            EvidenceSource::DropEvent(KernelName::new("NOT_SPECIFIED @ ip_rcv_finish_core")),
         ];
         let line = |source| Evidence { stage: Stage::Late, count: 2, unit: Unit::Elements, source };
         Gap {

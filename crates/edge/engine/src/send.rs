@@ -11,7 +11,9 @@ mod short_way;
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::PathBuf;
 use std::sync::{Arc, mpsc};
+use std::time::Duration;
 
 use cast::send::ReaderReport;
 use ring::shared::CreateError;
@@ -23,6 +25,7 @@ use units::{Epoch, Instant, StreamId};
 use wire::{Datagram, DescriptionError};
 
 use crate::bell::AgentBell;
+use crate::drop_board::{DropNews, concerns_sender};
 use crate::host::RingWriter;
 use crate::thread::{AgentThread, ThreadTuning};
 pub use departures::Departures;
@@ -37,6 +40,8 @@ const REPORT_BUFFER_BYTES: usize = 1 << 20;
 /// How many batches of reports are taken before the publishers have their turn: a flood of them, forged or not,
 /// does not stop the streams.
 const MAX_REPORT_BATCHES_PER_TURN: usize = 4;
+/// How often publishers are told what the kernel was seen to free: before their next tally but one.
+const DROP_LOOK_INTERVAL: Duration = Duration::from_millis(100);
 const WAKEUP: u64 = 0;
 const REPORTS: u64 = 1;
 /// A socket whose send buffer was full: every lane has its turn whichever it is.
@@ -52,6 +57,8 @@ pub struct SendConfig {
     pub ttl: Option<u8>,
     /// Where streams are announced; `None` where there is no multicast.
     pub announce_to: Option<SocketAddr>,
+    /// The directory in which somebody who sees the kernel drop datagrams tells of it.
+    pub drop_board: PathBuf,
     /// How the agent's thread runs.
     pub thread: ThreadTuning,
 }
@@ -135,6 +142,9 @@ struct Agent {
     reports: ReceiveSocket,
     batch: ReceiveBatch,
     lanes: Vec<Arc<SharedLane>>,
+    /// What others of this host see the kernel free.
+    drop_news: DropNews,
+    next_drop_look: Instant,
     warned_of_buffer: bool,
     stopping: bool,
 }
@@ -239,6 +249,8 @@ impl Agent {
         let poller = Poller::new()?;
         poller.add(bell.wakeup(), WAKEUP, Interest::Read)?;
         poller.add(&reports, REPORTS, Interest::Read)?;
+        let now = clock::monotonic();
+        let drop_news = DropNews::new(&config.drop_board, now);
         Ok(Self {
             config,
             bell,
@@ -246,6 +258,8 @@ impl Agent {
             reports,
             batch: ReceiveBatch::with_slot_bytes(wire::MAX_DATAGRAM_BYTES.min(2_048)),
             lanes: Vec::new(),
+            drop_news,
+            next_drop_look: now,
             warned_of_buffer: false,
             stopping: false,
         })
@@ -265,7 +279,10 @@ impl Agent {
         let announce_to = self.config.announce_to;
         // A process that only waits for its publishers to end still looks at them now and then.
         let now = clock::monotonic();
-        let mut next = if more_reports { None } else { Some(now + crate::MAX_SLEEP) };
+        self.hear_drops(now);
+        let sleeps_until =
+            if self.drop_news.has_board() { self.next_drop_look } else { now + crate::MAX_SLEEP };
+        let mut next = if more_reports { None } else { Some(sleeps_until) };
         let poller = &self.poller;
         self.lanes.retain(|lane| {
             let turn = lane.with(|lane| {
@@ -370,6 +387,19 @@ impl Agent {
             }
         }
         true
+    }
+
+    /// Tells publishers which of their datagrams the kernel was seen to free before they left this host.
+    fn hear_drops(&mut self, now: Instant) {
+        if now < self.next_drop_look {
+            return;
+        }
+        self.next_drop_look = now + DROP_LOOK_INTERVAL;
+        for notice in self.drop_news.take(now) {
+            if concerns_sender(&notice) {
+                self.post(notice.stream, || Letter::Dropped(notice.clone()));
+            }
+        }
     }
 
     /// Posts a letter to every publisher of a stream.

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt;
 
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
 
@@ -57,6 +58,19 @@ pub fn threads(pid: u32) -> io::Result<Vec<ThreadTimes>> {
     let tids = tids.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
     // One that ends meanwhile has nothing to tell any more.
     Ok(tids.filter_map(|tid| thread(pid, tid)).collect())
+}
+
+/// Returns the number of the network namespace that this process is in; `None` where that cannot be seen.
+#[must_use]
+pub fn network_namespace() -> Option<u32> {
+    let namespace = fs::metadata("/proc/self/ns/net").ok()?;
+    u32::try_from(namespace.ino()).ok()
+}
+
+/// Returns the user whose rights this process has.
+#[must_use]
+pub fn user() -> u32 {
+    rustix::process::geteuid().as_raw()
 }
 
 /// Opens a socket that another process has open, by its cookie (`SO_COOKIE`): both have it then.

@@ -152,6 +152,12 @@ impl ReceiveSocket {
         self.address
     }
 
+    /// Returns the number by which the kernel tells it from all others (`SO_COOKIE`); `None` if it does not say.
+    #[must_use]
+    pub fn cookie(&self) -> Option<u64> {
+        rustix::net::sockopt::socket_cookie(self).ok()
+    }
+
     /// Returns what is used to save work: what was asked for, as far as this kernel has it.
     #[must_use]
     pub const fn techniques(&self) -> ReceiveTechniques {

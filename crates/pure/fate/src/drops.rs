@@ -34,6 +34,15 @@ pub struct DropEvent {
     pub count: u64,
 }
 
+impl DropEvent {
+    /// Returns why and where, in the kernel's own names.
+    #[must_use]
+    pub fn name(&self) -> String {
+        let location = self.location.as_deref().map_or_else(String::new, |location| format!(" @ {location}"));
+        format!("{}{location}", self.reason)
+    }
+}
+
 /// Which fragment of a datagram.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Fragment {

@@ -78,9 +78,7 @@ impl Bag {
         numbers.extend(event.numbers.map(|it| it.first..it.last.saturating_add(1)));
         *count += event.count;
         self.count += event.count;
-        let location =
-            event.location.as_deref().map_or_else(String::new, |location| format!(" @ {location}"));
-        *self.reasons.entry(format!("{}{location}", event.reason)).or_default() += event.count;
+        *self.reasons.entry(event.name()).or_default() += event.count;
         self.meaning = self.meaning.or(event.meaning());
     }
 
@@ -290,7 +288,7 @@ fn place(stage: Option<Stage>, event: &DropEvent, look: &Look) -> Place {
     }
 }
 
-fn is_bound(local: SocketAddr, destination: SocketAddr) -> bool {
+pub(crate) fn is_bound(local: SocketAddr, destination: SocketAddr) -> bool {
     local.port() == destination.port() && (local.ip().is_unspecified() || local.ip() == destination.ip())
 }
 

@@ -25,8 +25,6 @@ pub struct DropNotice {
     pub destination: SocketAddr,
     /// The cookie of the socket that would have received them; `None` where they were lost for all.
     pub socket: Option<u64>,
-    /// The number of the network namespace in which they were lost; `None` where the kernel had let go of it.
-    pub namespace: Option<u32>,
 }
 
 /// The kernel's own name of a reason and a place, such as `SOCKET_RCVBUFF @ udp_queue_rcv_one_skb`.

@@ -9,6 +9,7 @@ use clap::{Args, Subcommand};
 use doctor::Wanted;
 
 use crate::Outcome;
+use crate::settings::Sources;
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
@@ -60,10 +61,10 @@ enum What {
     Undo(fix::UndoArguments),
 }
 
-pub(crate) fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
+pub(crate) fn run(arguments: Arguments, sources: &Sources) -> anyhow::Result<Outcome> {
     match arguments.what {
         What::Audit(arguments) => audit::run(arguments),
-        What::Watch(arguments) => watch::run(arguments),
+        What::Watch(arguments) => watch::run(arguments, sources),
         What::Replay(arguments) => watch::replay(arguments),
         What::Fix(arguments) => fix::run(arguments),
         What::Undo(arguments) => fix::undo(arguments),

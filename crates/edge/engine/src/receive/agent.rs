@@ -18,6 +18,7 @@ use super::port::{Port, PortStatus};
 use super::reply::ReplySockets;
 use super::{Command, ReceiveConfig, ReceiveError, ReceivesFor, StreamAccountView};
 use crate::bell::AgentBell;
+use crate::drop_board::{DropNews, concerns_reader};
 
 const WAKEUP: u64 = 0;
 const ANNOUNCEMENTS: u64 = 1;
@@ -36,6 +37,8 @@ const HOST_LOOK_INTERVAL: Duration = Duration::from_millis(500);
 /// So long a process waits for its host's agent to show a stream, which takes one announcement and a datagram; a
 /// stream that is silent, or for which the agent has no room, it then receives itself.
 const AGENT_PATIENCE: Duration = Duration::from_secs(3);
+/// How often an account that waits for evidence is told what the kernel was seen to free.
+const DROP_LOOK_INTERVAL: Duration = Duration::from_millis(100);
 /// Announcements are small and few.
 const ANNOUNCEMENT_BUFFER_BYTES: usize = 1 << 20;
 
@@ -71,6 +74,9 @@ pub(super) struct Agent {
     leaving: bool,
     /// Who waits until all that is not wanted has been left.
     waiting: Vec<mpsc::Sender<Vec<PortStatus>>>,
+    /// What others of this host see the kernel free.
+    drop_news: DropNews,
+    next_drop_look: Option<Instant>,
     /// When ports are looked through for those where nothing comes any more.
     next_look: Instant,
     warned_of_buffer: bool,
@@ -90,6 +96,7 @@ impl Agent {
         let poller = Poller::new()?;
         poller.add(bell.wakeup(), WAKEUP, Interest::Read)?;
         let shared = config.host.clone().filter(|_| config.receives_for == ReceivesFor::Host);
+        let drop_news = DropNews::new(&config.drop_board, clock::monotonic());
         Ok(Self {
             reply: ReplySockets::new(config.interface.clone()),
             config,
@@ -107,6 +114,8 @@ impl Agent {
             elsewhere: BTreeMap::new(),
             leaving: false,
             waiting: Vec::new(),
+            drop_news,
+            next_drop_look: None,
             next_look: clock::monotonic() + LOOK_INTERVAL,
             warned_of_buffer: false,
             refused: BTreeSet::new(),
@@ -121,6 +130,7 @@ impl Agent {
         // what lies unread must not be taken for silence.
         let now = clock::monotonic();
         let busy = self.receive_ready(now);
+        self.hear_drops();
         let deadline = self.advance_all();
         self.leave_unwanted();
         self.inlets.ring_bell();
@@ -423,10 +433,29 @@ impl Agent {
         }
     }
 
+    /// Tells the machines what of their streams the kernel was seen to free, while an account waits for evidence.
+    fn hear_drops(&mut self) {
+        if !self.ports.values().any(|port| port.machine.is_unsettled()) {
+            return;
+        }
+        let now = clock::monotonic();
+        for notice in self.drop_news.take(now) {
+            for (token, port) in &mut self.ports {
+                if concerns_reader(&notice, port.address, port.cookie) {
+                    port.machine.handle(now, Input::Dropped(&notice));
+                    drain(*token, port, &mut self.inlets, &mut self.reply);
+                }
+            }
+        }
+        let is_unsettled = || self.ports.values().any(|port| port.machine.is_unsettled());
+        self.next_drop_look =
+            (self.drop_news.has_board() && is_unsettled()).then(|| now + DROP_LOOK_INTERVAL);
+    }
+
     /// Lets time pass for every machine; returns when the next one has something to do.
     fn advance_all(&mut self) -> Instant {
         let now = clock::monotonic();
-        let mut next = now + crate::MAX_SLEEP;
+        let mut next = Instant::earlier(self.next_drop_look, Some(now + crate::MAX_SLEEP)).unwrap_or(now);
         for (token, port) in &mut self.ports {
             port.check_tail(now);
             let deadline = drain(*token, port, &mut self.inlets, &mut self.reply);

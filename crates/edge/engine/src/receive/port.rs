@@ -26,6 +26,8 @@ pub(super) struct Port {
     pub(super) machine: Receiver,
     /// Where it listens: the group, or an address of this host.
     pub(super) address: SocketAddr,
+    /// What the kernel tells its socket from others by.
+    pub(super) cookie: Option<u64>,
     /// How many asked for this address itself: so long it stays open, whatever is announced.
     pub(super) pins: usize,
     tail_check: Option<Instant>,
@@ -70,6 +72,7 @@ impl Port {
         let machine = Receiver::new(identity, book, reader.id.0).counting_drops_in(drop_unit);
         let address = options.address;
         Ok(Self {
+            cookie: socket.cookie(),
             socket,
             machine,
             address,

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use cast::Sender;
 use cast::send::{Input, Output, ReaderReport, SenderConfig, SenderEvent};
-use ledger::Stage;
+use ledger::{DropNotice, Stage};
 use ring::{Read, Reader};
 use sys::{
     Buffer, Loopback, MAX_TRAIN_BYTES, Origin, Outcome, PathError, Refusal, SendOptions, SendSocket, clock,
@@ -38,6 +38,8 @@ const MAX_TRAINS_PER_TURN: usize = 8;
 const MAX_TRAINS_OF_PUBLISHER: usize = 2;
 /// To how many addresses a publisher sends itself.
 const MAX_QUICK_DESTINATIONS: usize = 4;
+/// No run of dropped datagrams is longer: more than a publisher sends while nobody looks.
+const MAX_NUMBERS_PER_NOTICE: usize = 1 << 20;
 /// How long datagrams wait for a send buffer of which nothing leaves: a device that is stuck, and no slow one.
 const MAX_HELD: Duration = Duration::from_secs(5);
 
@@ -239,6 +241,19 @@ impl Lane {
 
     pub(super) fn on_request(&mut self, now: Instant) {
         self.machine.handle(now, Input::Request);
+        self.drain(now);
+    }
+
+    /// Books datagrams that left the socket, and that the kernel was seen to free before they left the host.
+    pub(super) fn on_drop(&mut self, now: Instant, notice: &DropNotice) {
+        let destination = self.destinations.iter().position(|known| *known == notice.destination);
+        let Some(destination) = destination.filter(|_| notice.life == self.epoch().life) else { return };
+        let stage = notice.stage;
+        self.warn_once(stage, &format!("kfree_skb {}", notice.reason));
+        for number in notice.numbers.clone().take(MAX_NUMBERS_PER_NOTICE) {
+            // Its bytes were sent, though in vain.
+            self.machine.handle(now, Input::Refused { destination, number, stage, size_bytes: 0 });
+        }
         self.drain(now);
     }
 

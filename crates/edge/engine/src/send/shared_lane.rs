@@ -6,6 +6,7 @@
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError, mpsc};
 
 use cast::send::ReaderReport;
+use ledger::DropNotice;
 use sys::clock;
 use units::{Epoch, StreamId};
 use wire::Report;
@@ -28,6 +29,8 @@ pub(super) enum Letter {
     Report(Box<Report>, usize),
     /// A reader asks for the description or the data.
     Request,
+    /// The kernel was seen to free datagrams.
+    Dropped(DropNotice),
     /// Somebody asks who reads.
     Readers(mpsc::Sender<Vec<ReaderReport>>),
 }
@@ -91,6 +94,7 @@ impl SharedLane {
         for letter in letters {
             match letter {
                 Letter::Report(report, size_bytes) => lane.on_report(clock::monotonic(), &report, size_bytes),
+                Letter::Dropped(notice) => lane.on_drop(clock::monotonic(), &notice),
                 Letter::Request => lane.on_request(clock::monotonic()),
                 // Whoever asked may have given up waiting: an answer that nobody takes is no error.
                 Letter::Readers(reply) => drop(reply.send(lane.readers())),

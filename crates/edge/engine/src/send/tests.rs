@@ -17,7 +17,8 @@ use crate::{HostRings, LifeOnPage, read_ledger_page};
 const WATCHDOG: Duration = Duration::from_secs(30);
 
 pub(crate) fn send_config() -> SendConfig {
-    SendConfig { interface: None, ttl: None, announce_to: None, thread: ThreadTuning::default() }
+    let (thread, drop_board) = (ThreadTuning::default(), PathBuf::new());
+    SendConfig { interface: None, ttl: None, announce_to: None, drop_board, thread }
 }
 
 pub(crate) fn outlet_config(destinations: Vec<SocketAddr>) -> OutletConfig {

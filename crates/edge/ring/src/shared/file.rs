@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -28,6 +28,7 @@ pub struct Found {
     label: Vec<u8>,
     writer_pid: u32,
     created_ns: u64,
+    owner: u32,
     liveness: Liveness,
 }
 
@@ -58,6 +59,12 @@ impl Found {
     #[must_use]
     pub const fn created_ns(&self) -> u64 {
         self.created_ns
+    }
+
+    /// Returns the user whose file it is.
+    #[must_use]
+    pub const fn owner(&self) -> u32 {
+        self.owner
     }
 
     /// Returns what tells whether the writer lives.
@@ -111,6 +118,7 @@ pub(super) fn look(path: &Path) -> Result<Found, OpenError> {
         label,
         writer_pid: u32::try_from(claims.writer_pid).unwrap_or(0),
         created_ns: claims.created_ns,
+        owner: metadata.uid(),
         liveness: Liveness::new(file, path.to_owned()),
     })
 }

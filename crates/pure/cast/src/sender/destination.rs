@@ -1,6 +1,7 @@
 //! What one destination was not sent.
 
 use ledger::Stage;
+use units::RangeSet;
 use wire::{DatagramTotals, MAX_RANGES, Withheld};
 
 /// The withheld numbers of one destination: totals since the epoch began and the newest ranges.
@@ -8,13 +9,26 @@ use wire::{DatagramTotals, MAX_RANGES, Withheld};
 pub(super) struct Destination {
     pub(super) totals: DatagramTotals,
     pub(super) withheld: Vec<Withheld>,
+    /// All that is counted in the totals, as far as it can be told twice: by the socket, by the network and by whoever sees the
+    /// kernel drop it.
+    counted: RangeSet,
+    /// Below it nothing more is counted: what was is forgotten.
+    counted_from: u64,
 }
+
+/// The most ranges of which it is known that they are counted.
+const MAX_COUNTED_RANGES: usize = 4_096;
 
 impl Destination {
     /// Notes a number that was not sent, once; tells whether it opened a new range.
     pub(super) fn withhold(&mut self, number: u64, stage: Stage) -> bool {
-        if self.withheld.iter().any(|known| known.numbers.contains(&number)) {
+        if number < self.counted_from || self.counted.insert(number..number + 1) == 0 {
             return false;
+        }
+        if self.counted.range_count() > MAX_COUNTED_RANGES {
+            let lowest = self.counted.iter().next();
+            self.counted_from = lowest.map_or(self.counted_from, |lowest| lowest.end);
+            self.counted.remove(0..self.counted_from);
         }
         *self.total(stage) += 1;
         if let Some(last) = self.withheld.last_mut()
@@ -52,6 +66,17 @@ mod tests {
         assert!(destination.withhold(4, Stage::SenderSocket));
         assert!(!destination.withhold(4, Stage::SenderQdisc));
         assert_eq!((destination.totals.sender_socket, destination.totals.sender_qdisc), (1, 0));
+    }
+
+    #[test]
+    fn a_number_counts_once_also_when_its_range_is_not_told_any_more() {
+        let mut destination = Destination::default();
+        for turn in 0..2 {
+            for number in 0..2 * MAX_COUNTED_RANGES as u64 {
+                destination.withhold(2 * number, Stage::SenderQdisc);
+            }
+            assert_eq!(destination.totals.sender_qdisc, 2 * MAX_COUNTED_RANGES as u64, "{turn}");
+        }
     }
 
     #[test]

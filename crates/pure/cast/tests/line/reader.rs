@@ -269,7 +269,6 @@ impl Witness {
                 reason: KernelName::new("SOCKET_RCVBUFF"),
                 destination: address(NodeId(0)),
                 socket: None,
-                namespace: None,
             };
             let delay = Duration::from_millis(self.random.below(self.delay_ms.max(1)));
             self.notices.push((now + delay, notice));

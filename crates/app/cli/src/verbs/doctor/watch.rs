@@ -20,6 +20,7 @@ use super::text::{cures, line, place_text};
 use crate::Outcome;
 use crate::messages::print_line;
 use crate::quantity;
+use crate::settings::Sources;
 use crate::stop::Stop;
 
 pub(crate) const EXAMPLES: &str = "\
@@ -61,7 +62,7 @@ pub(crate) struct Arguments {
     json: bool,
 }
 
-pub(crate) fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
+pub(crate) fn run(arguments: Arguments, sources: &Sources) -> anyhow::Result<Outcome> {
     let Arguments { selection, interval, profiles, no_events, record, looks, json } = arguments;
     let stop = Stop::on_signals()?;
     let wanted = Wanted::from(selection);
@@ -72,6 +73,9 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
     )?;
     for file in watcher.unread() {
         eprintln!("warning: {file} cannot be read: what it counts is not seen");
+    }
+    if let Err(error) = watcher.tell_accounts(&sources.load()?.bus()?.drop_board()) {
+        eprintln!("note: the accounts of this host are not told what is dropped: {error}");
     }
     if let Some(path) = record {
         watcher.record(&path).with_context(|| format!("{} cannot be written", path.display()))?;
@@ -150,13 +154,20 @@ fn drops(wanted: &Wanted, profiles: &[Profile]) -> Option<Drops> {
 /// Says that losses from now on are told.
 fn begin(watcher: &Watcher, json: bool) -> anyhow::Result<()> {
     let sockets = watcher.sockets();
-    let names_datagrams = watcher.unseen()?.is_some();
+    let (names_datagrams, tells_accounts) = (watcher.unseen()?.is_some(), watcher.tells_accounts());
     if json {
-        return Ok(print_line(
-            &json!({ "event": "watching", "sockets": sockets, "names_datagrams": names_datagrams }),
-        )?);
+        return Ok(print_line(&json!({
+            "event": "watching",
+            "sockets": sockets,
+            "names_datagrams": names_datagrams,
+            "tells_accounts": tells_accounts,
+        }))?);
     }
-    let how = if names_datagrams { "and each datagram that is dropped" } else { "by counters" };
+    let how = match (names_datagrams, tells_accounts) {
+        (true, true) => "and each datagram that is dropped, and tells the accounts of this host",
+        (true, false) => "and each datagram that is dropped",
+        (false, _) => "by counters",
+    };
     eprintln!("watching {sockets} UDP sockets {how}; Ctrl-C ends");
     Ok(())
 }

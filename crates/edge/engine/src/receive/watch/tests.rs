@@ -53,6 +53,7 @@ impl Scene {
             thread: ThreadTuning::default(),
             reader: ReaderIdentity { id: ReaderId(1), name: "reader".into(), receive_buffer_bytes: 0 },
             book: BookConfig::default(),
+            drop_board: std::path::PathBuf::new(),
             host: None,
             receives_for: ReceivesFor::Process,
         };

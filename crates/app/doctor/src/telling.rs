@@ -1,0 +1,26 @@
+//! Telling the accounts of this host which of their datagrams the kernel freed.
+
+use std::path::Path;
+
+use engine::DropBoard;
+use fate::{DropEvent, Notices, Socket};
+
+pub use ring::shared::CreateError as TellError;
+
+/// Tells every process of this host what drop events say of the streams it reads or publishes.
+pub(crate) struct Telling {
+    board: DropBoard,
+    notices: Notices,
+}
+
+impl Telling {
+    pub(crate) fn begin(directory: &Path) -> Result<Self, TellError> {
+        Ok(Self { board: DropBoard::open(directory)?, notices: Notices::default() })
+    }
+
+    pub(crate) fn tell(&mut self, events: &[DropEvent], sockets: &[Socket]) {
+        for notice in self.notices.take(events, sockets) {
+            self.board.post(&notice);
+        }
+    }
+}

@@ -1,0 +1,223 @@
+//! Where somebody who may look into the kernel tells every process of this host which datagrams it freed.
+//!
+//! A reader knows which numbers are missing, and a process with the privilege knows which ones the kernel dropped and why. The
+//! latter writes [notices](DropNotice) into a ring in shared memory, and agents look there while an account waits for evidence.
+//! There is one board for each network namespace; only one process writes it, and it is believed only if it is root's or the same
+//! user's.
+
+use std::net::{IpAddr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use ledger::{DropNotice, KernelName, Stage};
+use ring::shared::{self, CreateError, Liveness, Options};
+use ring::{Read, Reader, Writer};
+use units::{Instant, StreamId};
+
+use crate::bytes::{Cursor, Put};
+
+/// The kind of the board's records.
+const NOTICE: u16 = 1;
+/// How often the board is looked for where there is none, and whether its writer still lives.
+const LOOK_INTERVAL: Duration = Duration::from_secs(1);
+/// The most notices of one look: a flood of them does not stop the streams.
+const MAX_NOTICES: usize = 4_096;
+
+/// The board as its only writer has it; dropping it takes it away.
+pub struct DropBoard {
+    writer: Writer,
+    record: Vec<u8>,
+}
+
+impl DropBoard {
+    /// Makes the board, for everybody on this host to read.
+    ///
+    /// # Errors
+    /// [`CreateError`]: above all [`CreateError::InUse`] while somebody else tells.
+    pub fn open(directory: &Path) -> Result<Self, CreateError> {
+        let path = path(directory, sys::process::network_namespace());
+        let writer = shared::create(&path, &Options::default())?;
+        Ok(Self { writer, record: Vec::new() })
+    }
+
+    /// Tells of dropped datagrams. Those who look too late have missed it: the board has room for some ten thousand.
+    pub fn post(&mut self, notice: &DropNotice) {
+        self.record.clear();
+        encode(notice, &mut self.record);
+        // A record has some hundred bytes.
+        let _ = self.writer.write(NOTICE, [0; 2], &[&self.record]);
+    }
+}
+
+/// The board as its readers have it, whether there is one or not.
+pub(crate) struct DropNews {
+    path: PathBuf,
+    board: Option<(Reader, Arc<Liveness>)>,
+    next_look: Instant,
+    record: Vec<u8>,
+}
+
+impl DropNews {
+    pub(crate) fn new(directory: &Path, now: Instant) -> Self {
+        let path = path(directory, sys::process::network_namespace());
+        Self { path, board: None, next_look: now, record: Vec::new() }
+    }
+
+    /// Tells whether somebody tells.
+    pub(crate) const fn has_board(&self) -> bool {
+        self.board.is_some()
+    }
+
+    /// Returns what was told since the last look; at first all that is still there.
+    pub(crate) fn take(&mut self, now: Instant) -> Vec<DropNotice> {
+        if now >= self.next_look {
+            self.next_look = now + LOOK_INTERVAL;
+            let is_over = |liveness: &Liveness| !liveness.writer_lives() || liveness.is_replaced();
+            if self.board.as_ref().is_none_or(|(_, liveness)| is_over(liveness)) {
+                // What the last one said at its end has been read, or is lost.
+                self.board = find(&self.path);
+            }
+        }
+        let Some((reader, _)) = &mut self.board else { return Vec::new() };
+        let mut notices = Vec::new();
+        while notices.len() < MAX_NOTICES {
+            match reader.read(&mut self.record) {
+                Read::Record { kind: NOTICE, .. } => notices.extend(decode(&self.record)),
+                Read::Record { .. } | Read::Lapped { .. } => {}
+                Read::Empty => break,
+                Read::Closed | Read::Broken => {
+                    self.board = None;
+                    break;
+                }
+            }
+        }
+        notices
+    }
+}
+
+/// Tells whether a notice is of datagrams on the way to a socket that is bound to `address`.
+pub(crate) fn concerns_reader(notice: &DropNotice, address: SocketAddr, cookie: Option<u64>) -> bool {
+    let is_on_receivers_way = (Stage::ReceiverNic..=Stage::ReceiverUdpMemory).contains(&notice.stage);
+    let is_this_socket = notice.socket.is_none_or(|socket| cookie == Some(socket));
+    let is_bound = |to: IpAddr| address.ip().is_unspecified() || address.ip() == to;
+    let is_addressed = address.port() == notice.destination.port() && is_bound(notice.destination.ip());
+    is_on_receivers_way && is_this_socket && is_addressed
+}
+
+/// Tells whether a notice is of datagrams that never left their sender's host.
+pub(crate) const fn concerns_sender(notice: &DropNotice) -> bool {
+    matches!(notice.stage, Stage::SenderIp | Stage::SenderQdisc)
+}
+
+/// Where the board of a network namespace lies: what is lost in others is not on the way to its readers.
+fn path(directory: &Path, namespace: Option<u32>) -> PathBuf {
+    let namespace = namespace.unwrap_or_default();
+    directory.join(format!("tallycast.drops.{namespace}.{}", shared::RING_EXTENSION))
+}
+
+/// Opens the board if there is one that is to be believed.
+fn find(path: &Path) -> Option<(Reader, Arc<Liveness>)> {
+    let found = shared::look(path).ok()?;
+    let is_believed = found.owner() == 0 || found.owner() == sys::process::user();
+    if !is_believed || !found.liveness().writer_lives() {
+        return None;
+    }
+    let shared = found.open().ok()?;
+    Some((shared.ring().reader_at_oldest(), Arc::clone(shared.liveness())))
+}
+
+fn encode(notice: &DropNotice, out: &mut Vec<u8>) {
+    let DropNotice { stream, life, numbers, stage, reason, destination, socket } = notice;
+    out.u64(stream.0);
+    out.u64(*life);
+    out.range(numbers);
+    out.u64(socket.unwrap_or(0));
+    out.push(stage.code());
+    out.text(reason.as_str());
+    out.text(&destination.to_string());
+}
+
+fn decode(bytes: &[u8]) -> Option<DropNotice> {
+    let mut cursor = Cursor::new(bytes);
+    let stream = StreamId(cursor.u64()?);
+    let (life, numbers) = (cursor.u64()?, cursor.range()?);
+    let socket = Some(cursor.u64()?).filter(|socket| *socket != 0);
+    let stage = Stage::from_code(cursor.u8()?)?;
+    let reason = KernelName::new(cursor.text()?);
+    let destination = cursor.text()?.parse().ok()?;
+    let is_whole = cursor.is_empty() && numbers.start < numbers.end;
+    is_whole.then_some(DropNotice { stream, life, numbers, stage, reason, destination, socket })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sys::clock;
+
+    fn notice() -> DropNotice {
+        DropNotice {
+            stream: StreamId(5),
+            life: 6,
+            numbers: 7..9,
+            stage: Stage::ReceiverSocketBuffer,
+            reason: KernelName::new("SOCKET_RCVBUFF @ udp_queue_rcv_one_skb"),
+            destination: "239.84.1.2:7400".parse().unwrap(),
+            socket: Some(10),
+        }
+    }
+
+    #[test]
+    fn what_is_posted_is_read_by_those_who_come_later_and_once() {
+        let directory = tempfile::tempdir_in("/dev/shm").unwrap();
+        let now = clock::monotonic();
+        let mut news = DropNews::new(directory.path(), now);
+        assert!(news.take(now).is_empty() && !news.has_board());
+        let mut board = DropBoard::open(directory.path()).unwrap();
+        assert!(matches!(DropBoard::open(directory.path()), Err(CreateError::InUse { .. })));
+        let for_all = DropNotice { socket: None, ..notice() };
+        for posted in [&notice(), &for_all] {
+            board.post(posted);
+        }
+        assert!(news.take(now).is_empty(), "it looks for a board once a second");
+        assert_eq!(news.take(now + LOOK_INTERVAL), [notice(), for_all]);
+        assert!(news.take(now + LOOK_INTERVAL).is_empty() && news.has_board());
+        drop(board);
+        assert!(news.take(now + LOOK_INTERVAL).is_empty() && !news.has_board());
+        let mut board = DropBoard::open(directory.path()).unwrap();
+        board.post(&notice());
+        assert_eq!(news.take(now + 2 * LOOK_INTERVAL), [notice()]);
+    }
+
+    #[test]
+    fn a_notice_concerns_the_socket_it_names_or_all_that_are_bound_to_its_address() {
+        let (group, any): (SocketAddr, SocketAddr) =
+            ("239.84.1.2:7400".parse().unwrap(), "0.0.0.0:7400".parse().unwrap());
+        let concerns = |notice: &DropNotice, at| concerns_reader(notice, at, Some(10));
+        assert!(concerns(&notice(), group) && concerns(&notice(), any));
+        assert!(!concerns_reader(&notice(), group, Some(11)), "another reader's socket");
+        let for_all = DropNotice { socket: None, ..notice() };
+        assert!(concerns_reader(&for_all, group, Some(11)));
+        assert!(!concerns(&for_all, "239.84.1.3:7400".parse().unwrap()));
+        assert!(!concerns(&for_all, "0.0.0.0:7401".parse().unwrap()));
+        let senders = DropNotice { stage: Stage::SenderQdisc, ..notice() };
+        assert!(!concerns(&senders, group), "the publisher tells of its own");
+        assert!(concerns_sender(&senders) && !concerns_sender(&notice()));
+    }
+
+    #[test]
+    fn what_no_writer_wrote_is_no_notice() {
+        let mut bytes = Vec::new();
+        encode(&notice(), &mut bytes);
+        assert_eq!(decode(&bytes), Some(notice()));
+        for end in 0..bytes.len() {
+            assert_eq!(decode(&bytes[..end]), None);
+        }
+        bytes.push(0);
+        assert_eq!(decode(&bytes), None, "something behind it");
+        let mut backwards = Vec::new();
+        #[expect(clippy::reversed_empty_ranges, reason = "that is what is wrong with it")]
+        encode(&DropNotice { numbers: 9..7, ..notice() }, &mut backwards);
+        assert_eq!(decode(&backwards), None);
+    }
+}
