@@ -8,6 +8,7 @@ mod facts;
 mod fix;
 mod journal;
 mod json;
+mod preflight;
 mod record;
 mod telling;
 mod watcher;
@@ -23,6 +24,7 @@ pub use fate::{
 pub use fix::{ChangeError, apply, take_back};
 pub use journal::{Entry, Journal, JournalError, change_json};
 pub use json::{UNEXPLAINED, UNKNOWN_REASON, finding_json, guide, unplaced_json, verdict_json};
+pub use preflight::{Newcomer, Preflight, PreflightError, PreflightOptions};
 pub use record::{About, Replay, ReplayError};
 pub use telling::TellError;
 pub use watcher::{Seen, Wanted, Watcher};

@@ -136,7 +136,7 @@ impl Judgement {
 }
 
 impl Finding {
-    fn new(
+    pub(crate) fn new(
         check: &'static str,
         judgement: Judgement,
         live: impl Into<String>,
@@ -148,6 +148,11 @@ impl Finding {
 
     fn not_seen(check: &'static str, why: &str) -> Self {
         Self::new(check, Judgement::NotSeen, "?", why)
+    }
+
+    pub(crate) fn with_cures(mut self, cures: impl IntoIterator<Item = Cure>) -> Self {
+        self.cures.extend(cures);
+        self
     }
 
     fn recommending(self, recommended: impl Into<String>, cures: impl IntoIterator<Item = Cure>) -> Self {

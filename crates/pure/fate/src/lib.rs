@@ -13,6 +13,7 @@ mod losses;
 mod naming;
 mod notices;
 mod plan;
+pub mod preflight;
 mod profile;
 mod proof;
 mod reasons;

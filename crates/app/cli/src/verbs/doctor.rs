@@ -2,6 +2,7 @@
 
 mod audit;
 mod fix;
+mod preflight;
 mod text;
 mod watch;
 
@@ -14,6 +15,7 @@ use crate::settings::Sources;
 pub(crate) const EXAMPLES: &str = "\
 Examples:
   tallycast doctor audit                        is this host set up for continuous data?
+  tallycast doctor preflight                    do groups make their way between hosts? on both, at the same time
   tallycast doctor watch                        losses of every UDP program of this host, as they happen
   tallycast doctor watch --port 7400            of one port, whatever program has it
   sudo tallycast doctor fix --port 7400         what helps: done, measured, kept only if it helped
@@ -47,6 +49,9 @@ enum What {
     /// Judge how this host is set up: buffers, limits, interfaces, clock, disks, each with why and what helps
     #[command(after_help = audit::EXAMPLES)]
     Audit(audit::Arguments),
+    /// Look whether a group makes its way between hosts, both ways, and lasts: run on all of them at the same time
+    #[command(after_help = preflight::EXAMPLES)]
+    Preflight(preflight::Arguments),
     /// Tell losses as they happen: where, how many, by which counters, why, and what helps
     #[command(after_help = watch::EXAMPLES)]
     Watch(watch::Arguments),
@@ -64,6 +69,7 @@ enum What {
 pub(crate) fn run(arguments: Arguments, sources: &Sources) -> anyhow::Result<Outcome> {
     match arguments.what {
         What::Audit(arguments) => audit::run(arguments),
+        What::Preflight(arguments) => preflight::run(arguments, sources),
         What::Watch(arguments) => watch::run(arguments, sources),
         What::Replay(arguments) => watch::replay(arguments),
         What::Fix(arguments) => fix::run(arguments),

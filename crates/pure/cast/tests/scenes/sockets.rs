@@ -2,13 +2,13 @@
 
 use core::time::Duration;
 
-use ledger::{AccountState, Stage};
+use ledger::{AccountState, EvidenceSource, Stage};
 use sample::Dtype;
 use sim::{Host, Link, LostBy, Network, NodeId, Port};
 use units::{Epoch, Instant};
 
 use crate::line::feed::Holes;
-use crate::line::scene::{LIFE, Scene, StreamShape, accounts, publisher, reader, watched};
+use crate::line::scene::{LIFE, Scene, StreamShape, accounts, publisher, reader, watched, watched_by};
 use crate::line::truth::verify;
 use crate::line::{GROUP, Part, at};
 
@@ -52,6 +52,21 @@ fn a_counter_without_stamps_explains_what_was_lost_before_the_next_datagram() {
     assert!(truth.buffer > 300);
     assert_eq!(account.datagrams.expect("a socket").lost[Stage::ReceiverSocketBuffer], truth.buffer);
     assert!(account.explained());
+}
+
+#[test]
+fn what_somebody_saw_the_buffer_refuse_is_put_down_to_it_and_to_nothing_else() {
+    let publisher = publisher(&StreamShape::PLAIN, LIFE, Instant::ORIGIN..at(2_000), Holes::NONE);
+    let port = Port { down: Link::lan().loss(0.05), ..stalled() };
+    let reader = reader(1).witnessed(1, 1.0, 500);
+    let (mut network, reader) = watched_by(1, publisher, reader, port);
+    let (truth, account) = accounts(&mut network, reader, at(15_000)).remove(0);
+    assert!(truth.buffer > 300 && truth.network > 50);
+    let rows = account.datagrams.expect("a socket");
+    assert_eq!((rows.lost[Stage::ReceiverSocketBuffer], rows.unexplained), (truth.buffer, truth.network));
+    let evidence: Vec<_> = account.gaps.iter().flat_map(|gap| &gap.evidence).collect();
+    assert!(evidence.iter().all(|it| matches!(it.source, EvidenceSource::DropEvent(_))), "{evidence:?}");
+    assert_eq!(evidence.iter().map(|it| it.count).sum::<u64>(), truth.buffer);
 }
 
 /// Many streams, each with an epoch of its own, before one reader.

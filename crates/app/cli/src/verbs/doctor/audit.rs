@@ -43,8 +43,12 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
         sys::Interface::find(name)?;
     }
     let wishes = Wishes { bytes_per_second: rate.map(|bits| bits / 8.0), longest_pause };
-    let findings = doctor::audit(&wishes, &interfaces.into_iter().collect());
-    for finding in &findings {
+    tell_all(&doctor::audit(&wishes, &interfaces.into_iter().collect()), json)
+}
+
+/// Tells findings, and sums them up in the exit code.
+pub(super) fn tell_all(findings: &[Finding], json: bool) -> anyhow::Result<Outcome> {
+    for finding in findings {
         if json {
             print_line(&finding_json(finding))?;
         } else {

@@ -1,0 +1,349 @@
+//! Saying words to a group and to other hosts, and hearing theirs.
+
+use std::collections::BTreeMap;
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::time::Duration;
+
+use fate::audit::Finding;
+use fate::preflight::{Company, Heard, Way, Word};
+use serde_json::{Value, json};
+use sys::{
+    Interest, Interface, Loopback, OpenError, Outcome, Poller, ReceiveBatch, ReceiveOptions, ReceiveSocket,
+    SendOptions, SendSocket, SendTechniques, clock, header_bytes, path_mtu,
+};
+use units::Instant;
+
+/// What is to be looked at, and who asks.
+#[derive(Clone, Debug)]
+pub struct PreflightOptions {
+    /// The group, and the port of its own that the words take.
+    pub group: SocketAddr,
+    /// Where the group is joined and sent to; without it the kernel follows its routes.
+    pub interface: Option<Interface>,
+    /// How many routers words may pass, plus one.
+    pub ttl: u8,
+    /// The name of this host.
+    pub station: String,
+    /// Hosts that are told directly from the beginning, whether they are heard or not.
+    pub hosts: Vec<IpAddr>,
+}
+
+/// A check of the way between hosts while it runs.
+pub struct Preflight {
+    options: PreflightOptions,
+    /// Names this run.
+    id: u64,
+    group: ReceiveSocket,
+    direct: ReceiveSocket,
+    out: SendSocket,
+    poller: Poller,
+    batch: ReceiveBatch,
+    company: Company,
+    largest_bytes: usize,
+    next_word: Instant,
+    /// How many were said to the group.
+    said: u64,
+    /// How many were said to each host.
+    said_directly: BTreeMap<SocketAddr, u64>,
+    /// Why words to the group did not leave, the first time.
+    refused: Option<String>,
+}
+
+/// A host that was heard for the first time.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Newcomer {
+    /// Its name.
+    pub station: String,
+    /// Its address.
+    pub address: IpAddr,
+}
+
+/// How often a word is said.
+const WORD_INTERVAL: Duration = Duration::from_millis(100);
+/// Every so many words to the group one is as large as the interface takes.
+const LARGE_EVERY: u64 = 5;
+/// A word has room for that many others; with more hosts each hears of some.
+const MAX_HEARD: usize = 12;
+const MAX_STATION_LETTERS: usize = 64;
+const BUFFER_BYTES: usize = 1 << 20;
+const GROUP: u64 = 0;
+const DIRECT: u64 = 1;
+
+impl Preflight {
+    /// Joins the group.
+    ///
+    /// # Errors
+    /// [`OpenError`] with the way out, or what else the kernel says.
+    pub fn begin(options: PreflightOptions) -> Result<Self, PreflightError> {
+        let PreflightOptions { group: at, interface, ttl, .. } = &options;
+        let receive = |address| ReceiveOptions {
+            interface: interface.clone(),
+            ..ReceiveOptions::at(address, BUFFER_BYTES)
+        };
+        let group = ReceiveSocket::open(&receive(*at))?;
+        let any: IpAddr =
+            if at.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
+        // So that others can be told of this host without having heard it; if the port is taken, they must hear it.
+        let known = ReceiveSocket::open(&receive((any, answer_port(*at)).into()));
+        let direct = known.or_else(|_| ReceiveSocket::open(&receive((any, 0).into())))?;
+        let out = SendSocket::open(&SendOptions {
+            destination: *at,
+            interface: interface.clone(),
+            ttl: *ttl,
+            loopback: Loopback::On,
+            buffer_bytes: BUFFER_BYTES,
+            techniques: SendTechniques::default(),
+        })?;
+        let largest_bytes = path_mtu(*at, interface.as_ref())?.saturating_sub(header_bytes(at));
+        let poller = Poller::new()?;
+        poller.add(&group, GROUP, Interest::Read)?;
+        poller.add(&direct, DIRECT, Interest::Read)?;
+        let now = clock::monotonic();
+        // The standard library seeds every `RandomState` from the system.
+        let id = RandomState::new().build_hasher().finish();
+        Ok(Self {
+            company: Company::new(id, now),
+            id,
+            group,
+            direct,
+            out,
+            poller,
+            batch: ReceiveBatch::for_trains(),
+            largest_bytes: largest_bytes.min(MAX_PAYLOAD_BYTES),
+            next_word: now,
+            said: 0,
+            said_directly: BTreeMap::new(),
+            refused: None,
+            options,
+        })
+    }
+
+    /// Says and hears words until the next is due; returns who was heard for the first time.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn step(&mut self) -> io::Result<Vec<Newcomer>> {
+        let now = clock::monotonic();
+        if now >= self.next_word {
+            self.next_word = now + WORD_INTERVAL;
+            self.say();
+        }
+        let ready: Vec<u64> = self.poller.wait(Some(self.next_word))?.iter().map(|it| it.token).collect();
+        let mut newcomers = Vec::new();
+        for (token, way) in [(GROUP, Way::Group), (DIRECT, Way::Direct)] {
+            if ready.contains(&token) {
+                self.hear(way, &mut newcomers)?;
+            }
+        }
+        Ok(newcomers)
+    }
+
+    /// Judges what was heard until now.
+    #[must_use]
+    pub fn judge(&self) -> Vec<Finding> {
+        self.company.judge(clock::monotonic(), self.largest_bytes as u64)
+    }
+
+    /// Returns why words to the group did not leave this host, if any did not.
+    #[must_use]
+    pub fn refused(&self) -> Option<&str> {
+        self.refused.as_deref()
+    }
+
+    fn say(&mut self) {
+        let word = self.word(self.said);
+        let is_large = self.said.is_multiple_of(LARGE_EVERY);
+        let size_bytes = if is_large { self.largest_bytes } else { 0 };
+        self.said += 1;
+        let group = self.options.group;
+        for outcome in self.out.send_batch(&[&encode(&word, size_bytes)], group) {
+            if let Outcome::Refused(why) = outcome {
+                self.refused.get_or_insert_with(|| why.to_string());
+            }
+        }
+        let named = self.options.hosts.iter().map(|host| SocketAddr::from((*host, answer_port(group))));
+        let heard = self.company.peers().map(|(_, peer)| peer.address);
+        let mut hosts: Vec<SocketAddr> = named.chain(heard).collect();
+        hosts.sort_unstable();
+        hosts.dedup();
+        for host in hosts {
+            let number = self.said_directly.entry(host).or_default();
+            let word = Word { number: *number, ..word.clone() };
+            *number += 1;
+            // Whether it comes there the other says.
+            self.out.send_batch(&[&encode(&word, 0)], host);
+        }
+    }
+
+    fn word(&self, number: u64) -> Word {
+        Word {
+            whose: self.id,
+            station: self.options.station.clone(),
+            answer_port: self.direct.local_address().port(),
+            number,
+            largest_bytes: self.largest_bytes as u64,
+            heard: self.company.heard().take(MAX_HEARD).collect(),
+        }
+    }
+
+    fn hear(&mut self, way: Way, newcomers: &mut Vec<Newcomer>) -> io::Result<()> {
+        let socket = if way == Way::Group { &self.group } else { &self.direct };
+        loop {
+            if socket.receive_batch(&mut self.batch)? == 0 {
+                return Ok(());
+            }
+            let now = clock::monotonic();
+            for received in self.batch.iter() {
+                for bytes in received.datagrams() {
+                    let Some(word) = decode(bytes) else { continue };
+                    let newcomer = self.company.hear(now, way, word, received.from, bytes.len() as u64);
+                    newcomers.extend(
+                        newcomer.map(|peer| Newcomer {
+                            station: peer.station.clone(),
+                            address: peer.address.ip(),
+                        }),
+                    );
+                }
+            }
+        }
+    }
+}
+
+/// Why the way cannot be looked at.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum PreflightError {
+    /// A socket could not be opened.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// The kernel refused something else.
+    #[error("the way to the group cannot be looked at: {0}")]
+    System(#[from] io::Error),
+}
+
+/// The largest payload of a UDP datagram over IPv4.
+const MAX_PAYLOAD_BYTES: usize = 65_507;
+
+/// Where hosts are told directly: the port beside the group's.
+const fn answer_port(group: SocketAddr) -> u16 {
+    group.port().wrapping_add(1)
+}
+
+/// Writes a word, filled up with spaces to so many bytes.
+fn encode(word: &Word, size_bytes: usize) -> Vec<u8> {
+    let hex = |id: u64| format!("{id:016x}");
+    let heard = |it: &Heard| json!([hex(it.whom), it.by_group, it.directly, it.largest_bytes]);
+    let object = json!({
+        "tallycast_preflight": 1,
+        "whose": hex(word.whose),
+        "station": word.station,
+        "answer_port": word.answer_port,
+        "number": word.number,
+        "largest": word.largest_bytes,
+        "heard": word.heard.iter().map(heard).collect::<Vec<_>>(),
+    });
+    let mut bytes = object.to_string().into_bytes();
+    bytes.resize(bytes.len().max(size_bytes), b' ');
+    bytes
+}
+
+/// Reads a word; `None` of whatever else comes to that port.
+fn decode(bytes: &[u8]) -> Option<Word> {
+    let object: Value = serde_json::from_slice(bytes).ok()?;
+    let hex = |value: &Value| u64::from_str_radix(value.as_str()?, 16).ok();
+    if object["tallycast_preflight"] != 1 {
+        return None;
+    }
+    let heard = |it: &Value| {
+        Some(Heard {
+            whom: hex(&it[0])?,
+            by_group: it[1].as_u64()?,
+            directly: it[2].as_u64()?,
+            largest_bytes: it[3].as_u64()?,
+        })
+    };
+    Some(Word {
+        whose: hex(&object["whose"])?,
+        // It is shown in a terminal.
+        station: object["station"]
+            .as_str()?
+            .chars()
+            .filter(|letter| !letter.is_control())
+            .take(MAX_STATION_LETTERS)
+            .collect(),
+        answer_port: u16::try_from(object["answer_port"].as_u64()?).ok()?,
+        number: object["number"].as_u64()?,
+        largest_bytes: object["largest"].as_u64()?,
+        heard: object["heard"].as_array()?.iter().take(MAX_HEARD).map(heard).collect::<Option<_>>()?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn word() -> Word {
+        let heard = Heard { whom: u64::MAX, by_group: 2, directly: 3, largest_bytes: 1_472 };
+        Word {
+            whose: 1,
+            station: "daq-1".to_owned(),
+            answer_port: 7_410,
+            number: 5,
+            largest_bytes: 8_972,
+            heard: vec![heard; MAX_HEARD],
+        }
+    }
+
+    #[test]
+    fn a_word_reads_back_at_any_size() {
+        for size_bytes in [0, 1_472, 8_972] {
+            let bytes = encode(&word(), size_bytes);
+            assert!(bytes.len() >= size_bytes && decode(&bytes) == Some(word()));
+        }
+        let longest = Word { station: "x".repeat(MAX_STATION_LETTERS), number: u64::MAX, ..word() };
+        assert!(encode(&longest, 0).len() <= 1_280 - 48, "it must pass the narrowest way of IPv6");
+    }
+
+    #[test]
+    fn what_else_comes_is_no_word_and_names_command_no_terminal() {
+        let bytes = encode(&word(), 0);
+        for end in 0..bytes.len() {
+            assert_eq!(decode(&bytes[..end]), None);
+        }
+        for text in
+            ["{}", "[]", "1", "{\"tallycast_preflight\":1}", "{\"tallycast_preflight\":2,\"whose\":\"1\"}"]
+        {
+            assert_eq!(decode(text.as_bytes()), None);
+        }
+        let named = Word { station: "\u{1b}[2Jdaq".to_owned(), ..word() };
+        assert_eq!(decode(&encode(&named, 0)).unwrap().station, "[2Jdaq");
+    }
+
+    #[test]
+    fn two_on_one_host_hear_each_other() {
+        let lo = Interface::find("lo").unwrap();
+        let port = std::net::UdpSocket::bind("0.0.0.0:0").unwrap().local_addr().unwrap().port();
+        let begin = |number: u32| {
+            Preflight::begin(PreflightOptions {
+                group: (Ipv4Addr::new(239, 84, 200, 1), port).into(),
+                interface: Some(lo.clone()),
+                ttl: 1,
+                station: format!("daq-{number}"),
+                hosts: Vec::new(),
+            })
+            .unwrap()
+        };
+        let mut both = [begin(1), begin(2)];
+        let mut heard = Vec::new();
+        while heard.len() < 2 {
+            heard.extend(both.iter_mut().flat_map(|it| it.step().unwrap()).map(|it| it.station));
+        }
+        heard.sort();
+        assert_eq!(heard, ["daq-1", "daq-2"]);
+        assert_eq!(both[0].refused(), None);
+        let judged = both[0].judge();
+        assert_eq!((judged[0].check, judged[0].judgement), ("group-joined", crate::Judgement::Ok));
+    }
+}

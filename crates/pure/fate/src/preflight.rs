@@ -1,0 +1,496 @@
+//! Whether a group makes its way between hosts: what each hears of the others, by the group and directly, and what that means.
+//!
+//! Each host says a [`Word`] several times a second, to the group and to every host that it knows, and in it what it has heard of
+//! them. So each knows both directions, and what comes directly tells a group that stopped from a host that went away.
+
+use core::net::SocketAddr;
+use core::time::Duration;
+use std::collections::BTreeMap;
+
+use units::Instant;
+
+use crate::Cure;
+use crate::audit::{Finding, Judgement};
+
+/// A way to another host.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Way {
+    /// By the group.
+    Group,
+    /// To its own address.
+    Direct,
+}
+
+/// What a host says.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Word {
+    /// Who says it: drawn at random.
+    pub whose: u64,
+    /// The name of that host.
+    pub station: String,
+    /// Where it is answered directly.
+    pub answer_port: u16,
+    /// How many it said before by this way, and directly to this host.
+    pub number: u64,
+    /// The largest datagram that it sends to the group, in bytes of payload.
+    pub largest_bytes: u64,
+    /// What it has heard of others.
+    pub heard: Vec<Heard>,
+}
+
+/// What a host has heard of another.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Heard {
+    /// Of whom.
+    pub whom: u64,
+    /// How many words by the group.
+    pub by_group: u64,
+    /// How many words directly.
+    pub directly: u64,
+    /// The largest datagram by the group, in bytes of payload.
+    pub largest_bytes: u64,
+}
+
+/// The hosts that are heard.
+#[derive(Clone, Debug)]
+pub struct Company {
+    own: u64,
+    began: Instant,
+    /// How many own words came back by the group.
+    own_words: u64,
+    peers: BTreeMap<u64, Peer>,
+}
+
+/// Another host.
+#[derive(Clone, Debug)]
+pub struct Peer {
+    /// Its name.
+    pub station: String,
+    /// Where it is answered directly.
+    pub address: SocketAddr,
+    largest_bytes: u64,
+    group: Book,
+    direct: Book,
+    told: Option<Told>,
+}
+
+/// What came of a host by one way.
+#[derive(Clone, Copy, Debug, Default)]
+struct Book {
+    count: u64,
+    first: u64,
+    last: u64,
+    last_at: Option<Instant>,
+    largest_bytes: u64,
+}
+
+/// What a host said last that it hears of this one.
+#[derive(Clone, Copy, Debug)]
+struct Told {
+    heard: Heard,
+    group_rose_at: Instant,
+    direct_rose_at: Instant,
+}
+
+/// The most hosts that are remembered: strangers must not fill the memory.
+pub const MAX_PEERS: usize = 64;
+/// A way on which nothing came for so long, while something did on the other, has stopped.
+const STOPPED: Duration = Duration::from_secs(2);
+/// Fewer words say nothing.
+const ENOUGH: u64 = 10;
+
+impl Company {
+    /// Begins to listen.
+    #[must_use]
+    pub const fn new(own: u64, now: Instant) -> Self {
+        Self { own, began: now, own_words: 0, peers: BTreeMap::new() }
+    }
+
+    /// Takes a word that came as a datagram of so many bytes; tells whether it is the first of its host.
+    pub fn hear(
+        &mut self,
+        now: Instant,
+        way: Way,
+        word: Word,
+        from: SocketAddr,
+        size_bytes: u64,
+    ) -> Option<&Peer> {
+        if word.whose == self.own {
+            self.own_words += u64::from(way == Way::Group);
+            return None;
+        }
+        let is_new = !self.peers.contains_key(&word.whose);
+        if is_new && self.peers.len() == MAX_PEERS {
+            return None;
+        }
+        let mut address = from;
+        address.set_port(word.answer_port);
+        let peer = self.peers.entry(word.whose).or_insert_with(|| Peer {
+            station: word.station,
+            address,
+            largest_bytes: 0,
+            group: Book::default(),
+            direct: Book::default(),
+            told: None,
+        });
+        peer.largest_bytes = word.largest_bytes;
+        match way {
+            Way::Group => peer.group.take(now, word.number, size_bytes),
+            Way::Direct => peer.direct.take(now, word.number, size_bytes),
+        }
+        if let Some(heard) = word.heard.into_iter().find(|heard| heard.whom == self.own) {
+            peer.take_told(now, heard);
+        }
+        is_new.then_some(&*peer)
+    }
+
+    /// Returns what to say of the others.
+    pub fn heard(&self) -> impl Iterator<Item = Heard> + '_ {
+        self.peers.iter().map(|(whom, peer)| Heard {
+            whom: *whom,
+            by_group: peer.group.count,
+            directly: peer.direct.count,
+            largest_bytes: peer.group.largest_bytes,
+        })
+    }
+
+    /// Returns the others.
+    pub fn peers(&self) -> impl Iterator<Item = (u64, &Peer)> {
+        self.peers.iter().map(|(id, peer)| (*id, peer))
+    }
+
+    /// Judges what was heard until now; `largest_bytes` is the largest datagram that was sent to the group.
+    #[must_use]
+    pub fn judge(&self, now: Instant, largest_bytes: u64) -> Vec<Finding> {
+        let mut findings = vec![self.joined()];
+        if self.peers.is_empty() {
+            findings.push(nobody(now.since(self.began)));
+        }
+        for peer in self.peers.values() {
+            findings.push(peer.arrives(self.began));
+            findings.push(peer.leaves(self.began));
+            findings.extend(peer.sizes(largest_bytes));
+        }
+        findings
+    }
+
+    fn joined(&self) -> Finding {
+        if self.own_words > 0 {
+            return Finding::new("group-joined", Judgement::Ok, "own words come back", "");
+        }
+        Finding::new(
+            "group-joined",
+            Judgement::Fail,
+            "own words to the group do not come back",
+            "this host did not join where it sends to, or a firewall of its own is in the way",
+        )
+        .with_cures([
+            Cure::by_hand("name the interface (`--interface`, `iface=` on the bus)"),
+            Cure::by_hand("see `ip maddress`, `nft list ruleset`, `tallycast doctor watch`"),
+        ])
+    }
+}
+
+fn nobody(time: Duration) -> Finding {
+    let live = format!("nobody else was heard in {:.0} s", time.as_secs_f64());
+    let why = "one host alone cannot tell: the same command must run on another one at the same time; if it does, neither hears the other";
+    Finding::new("company", Judgement::Fail, live, why).with_cures([
+        Cure::by_hand("run it there, too, and here with `--peer HOST`: what comes directly tells whether only the group is lost"),
+        Cure::by_hand("between routed networks groups need more than one hop (`ttl=` on the bus) and a router that forwards them"),
+    ])
+}
+
+impl Book {
+    fn take(&mut self, now: Instant, number: u64, size_bytes: u64) {
+        if self.count == 0 {
+            self.first = number;
+        }
+        self.count += 1;
+        self.last = self.last.max(number);
+        self.last_at = Some(now);
+        self.largest_bytes = self.largest_bytes.max(size_bytes);
+    }
+
+    /// Returns how many were said since the first that came, as far as the last that came tells.
+    const fn said(&self) -> u64 {
+        if self.count == 0 { 0 } else { (self.last - self.first).saturating_add(1) }
+    }
+
+    /// Tells whether it stopped while the other way went on.
+    fn stopped_before(&self, other: &Self) -> bool {
+        let pair = self.last_at.zip(other.last_at);
+        pair.is_some_and(|(own, other)| other.since(own) > STOPPED)
+    }
+}
+
+impl Peer {
+    fn take_told(&mut self, now: Instant, heard: Heard) {
+        let before = self.told;
+        let rose_at = |rose: bool, at: fn(&Told) -> Instant| match &before {
+            Some(before) if !rose => at(before),
+            _ => now,
+        };
+        let had = before.map(|told| told.heard);
+        self.told = Some(Told {
+            heard,
+            group_rose_at: rose_at(had.is_none_or(|had| heard.by_group > had.by_group), |told| {
+                told.group_rose_at
+            }),
+            direct_rose_at: rose_at(had.is_none_or(|had| heard.directly > had.directly), |told| {
+                told.direct_rose_at
+            }),
+        });
+    }
+
+    fn name(&self) -> String {
+        format!("{} ({})", self.station, self.address.ip())
+    }
+
+    /// Judges what comes from there.
+    fn arrives(&self, began: Instant) -> Finding {
+        let (group, direct, name) = (&self.group, &self.direct, self.name());
+        if group.count == 0 {
+            let live = format!("from {name} nothing by the group, {} directly", direct.count);
+            return Finding::new("group-arrives", Judgement::Fail, live, NOT_BY_GROUP).with_cures(not_here());
+        }
+        if group.stopped_before(direct) {
+            let after = group.last_at.map_or(Duration::ZERO, |at| at.since(began));
+            let live = format!(
+                "from {name} nothing by the group any more after {:.0} s, directly it goes on",
+                after.as_secs_f64()
+            );
+            return Finding::new("group-lasts", Judgement::Fail, live, FORGOTTEN).with_cures(querier());
+        }
+        let lost = group.said().saturating_sub(group.count);
+        let live = format!("from {name} {} of {} by the group", group.count, group.said());
+        if lost > 0 {
+            let why = "at ten small datagrams a second none should be lost";
+            return Finding::new("group-arrives", Judgement::Warn, live, why)
+                .with_cures([Cure::by_hand("`tallycast doctor watch` on both hosts names the stage")]);
+        }
+        Finding::new("group-arrives", Judgement::Ok, live, "")
+    }
+
+    /// Judges what goes there, by what that host says.
+    fn leaves(&self, began: Instant) -> Finding {
+        let name = self.name();
+        let Some(Told { heard, group_rose_at, direct_rose_at }) = self.told else {
+            let live = format!("{name} does not say that it hears this host");
+            if self.group.count + self.direct.count < ENOUGH {
+                return Finding::new(
+                    "group-leaves",
+                    Judgement::NotSeen,
+                    live,
+                    "it was not heard for long enough",
+                );
+            }
+            let why = "its words come here, and ours do not come there, neither by the group nor directly";
+            return Finding::new("group-leaves", Judgement::Fail, live, why).with_cures([Cure::by_hand(
+                "look for a firewall between the two, or a way that leads one way only",
+            )]);
+        };
+        if heard.by_group == 0 {
+            let live = format!("{name} hears nothing of this host by the group, {} directly", heard.directly);
+            return Finding::new("group-leaves", Judgement::Fail, live, NOT_BY_GROUP)
+                .with_cures([Cure::by_hand("run the same there: it tells what that host can do about it")])
+                .with_cures(querier());
+        }
+        if direct_rose_at.since(group_rose_at) > STOPPED {
+            let live = format!(
+                "{name} hears nothing by the group any more after {:.0} s, directly it goes on",
+                group_rose_at.since(began).as_secs_f64()
+            );
+            return Finding::new("group-lasts", Judgement::Fail, live, FORGOTTEN).with_cures(querier());
+        }
+        let live = format!("{name} hears this host by the group ({} words)", heard.by_group);
+        Finding::new("group-leaves", Judgement::Ok, live, "")
+    }
+
+    /// Judges the largest datagrams either way, where small ones come.
+    fn sizes(&self, sent_bytes: u64) -> Vec<Finding> {
+        let name = self.name();
+        // IP and UDP.
+        let headers = if self.address.is_ipv4() { 28 } else { 48 };
+        let mut findings = Vec::new();
+        let mut judge = |says: &str, largest: u64, sent: u64| {
+            let live = format!("{says}: {largest} bytes of payload, {sent} were sent");
+            findings.push(if largest >= sent {
+                Finding::new("largest-datagram", Judgement::Ok, live, "")
+            } else {
+                let why = "larger ones leave their host in one piece and do not come: something between has a smaller MTU";
+                Finding::new("largest-datagram", Judgement::Fail, live, why).with_cures([
+                    Cure::by_hand("one MTU for all hosts and switches of the network"),
+                    Cure::by_hand(&format!("or datagrams that fit: `mtu={}` on the bus, which counts headers, too", largest + headers)),
+                ])
+            });
+        };
+        if self.group.count >= ENOUGH {
+            judge(&format!("largest from {name}"), self.group.largest_bytes, self.largest_bytes);
+        }
+        if let Some(told) = self.told.filter(|told| told.heard.by_group >= ENOUGH) {
+            judge(&format!("largest to {name}"), told.heard.largest_bytes, sent_bytes);
+        }
+        findings
+    }
+}
+
+const NOT_BY_GROUP: &str = "the two reach each other, but the group does not make the way: not joined on the interface where it comes in, \
+                            dropped by rp_filter or a firewall, or a switch that does not pass it on";
+const FORGOTTEN: &str = "a switch or bridge that snoops on IGMP forgets members that nobody asks: without a querier groups stop after some \
+                         minutes";
+
+fn not_here() -> [Cure; 2] {
+    [
+        Cure::by_hand(
+            "`tallycast doctor watch` tells what this host drops; `tallycast doctor audit` looks at rp_filter and interfaces",
+        ),
+        Cure::by_hand("on the switch: IGMP snooping needs a querier, or must be off for this network"),
+    ]
+}
+
+fn querier() -> [Cure; 2] {
+    [
+        Cure::by_hand("switch an IGMP querier on, on one switch or router of the network"),
+        Cure::by_hand(
+            "where the bridge is a Linux host: `ip link set BRIDGE type bridge mcast_querier 1` \
+             (back: `mcast_querier 0`)",
+        ),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OWN: u64 = 1;
+    const PEER: u64 = 2;
+
+    /// Two hosts that say a word every 100 ms for a time; `way` says in milliseconds until when a way leads from one to the other.
+    struct Scene {
+        companies: [Company; 2],
+        now: Instant,
+        said: u64,
+    }
+
+    impl Scene {
+        fn new() -> Self {
+            let companies = [OWN, PEER].map(|id| Company::new(id, Instant::ORIGIN));
+            Self { companies, now: Instant::ORIGIN, said: 0 }
+        }
+
+        /// Lets a time pass in which these ways lead there.
+        fn pass(&mut self, seconds: u64, leads: impl Fn(usize, Way, u64) -> bool) {
+            for _ in 0..10 * seconds {
+                self.now += Duration::from_millis(100);
+                for from in 0..2 {
+                    for way in [Way::Group, Way::Direct] {
+                        let size_bytes = if self.said.is_multiple_of(5) { 1_472 } else { 300 };
+                        let knows = way == Way::Group || self.companies[from].peers().next().is_some();
+                        if knows && leads(from, way, size_bytes) {
+                            let word = self.word(from);
+                            let source = format!("10.0.0.{}:7400", from + 1).parse().unwrap();
+                            self.companies[1 - from].hear(self.now, way, word.clone(), source, size_bytes);
+                            if way == Way::Group {
+                                self.companies[from].hear(self.now, way, word, source, size_bytes);
+                            }
+                        }
+                    }
+                }
+                self.said += 1;
+            }
+        }
+
+        fn word(&self, from: usize) -> Word {
+            Word {
+                whose: [OWN, PEER][from],
+                station: format!("daq-{}", from + 1),
+                answer_port: 7_410,
+                number: self.said,
+                largest_bytes: 1_472,
+                heard: self.companies[from].heard().collect(),
+            }
+        }
+
+        fn judged(&self, host: usize) -> Vec<(&'static str, Judgement)> {
+            let findings = self.companies[host].judge(self.now, 1_472);
+            findings
+                .iter()
+                .map(|it| (it.check, it.judgement))
+                .filter(|(_, it)| *it != Judgement::Ok)
+                .collect()
+        }
+    }
+
+    #[test]
+    fn two_hosts_that_hear_each_other_have_nothing_to_say() {
+        let mut scene = Scene::new();
+        scene.pass(5, |_, _, _| true);
+        assert_eq!((scene.judged(0), scene.judged(1)), (vec![], vec![]));
+        let findings = scene.companies[0].judge(scene.now, 1_472);
+        let lives: Vec<&str> = findings.iter().map(|it| it.live.as_str()).collect();
+        assert_eq!(lives[1], "from daq-2 (10.0.0.2) 50 of 50 by the group");
+        assert_eq!(lives[3], "largest from daq-2 (10.0.0.2): 1472 bytes of payload, 1472 were sent");
+    }
+
+    #[test]
+    fn one_host_alone_cannot_tell() {
+        let mut scene = Scene::new();
+        scene.pass(3, |_, _, _| false);
+        assert_eq!(
+            scene.judged(0),
+            [("group-joined", Judgement::Fail), ("company", Judgement::Fail)],
+            "nor did its own words come back"
+        );
+    }
+
+    #[test]
+    fn a_group_that_leads_one_way_only_is_told_at_both_ends() {
+        let mut scene = Scene::new();
+        scene.pass(5, |from, way, _| from == 0 || way == Way::Direct);
+        assert_eq!(scene.judged(0), [("group-arrives", Judgement::Fail)]);
+        // Its own words do not come back either, the way the scene has it.
+        assert_eq!(scene.judged(1), [("group-joined", Judgement::Fail), ("group-leaves", Judgement::Fail)]);
+    }
+
+    #[test]
+    fn a_group_that_stops_while_the_hosts_still_hear_each_other_was_forgotten_by_a_switch() {
+        let mut scene = Scene::new();
+        scene.pass(4, |_, _, _| true);
+        scene.pass(3, |from, way, _| from == 0 || way == Way::Direct);
+        assert_eq!(scene.judged(0), [("group-lasts", Judgement::Fail)]);
+        assert_eq!(scene.judged(1), [("group-lasts", Judgement::Fail)]);
+        let live = &scene.companies[0].judge(scene.now, 1_472)[1].live;
+        assert_eq!(
+            live,
+            "from daq-2 (10.0.0.2) nothing by the group any more after 4 s, directly it goes on"
+        );
+    }
+
+    #[test]
+    fn a_host_that_went_away_is_not_taken_for_a_group_that_stopped() {
+        let mut scene = Scene::new();
+        scene.pass(4, |_, _, _| true);
+        scene.pass(5, |_, _, _| false);
+        assert_eq!(scene.judged(0), []);
+    }
+
+    #[test]
+    fn datagrams_that_are_too_large_for_the_way_are_told_at_both_ends() {
+        let mut scene = Scene::new();
+        scene.pass(5, |from, _, size_bytes| from == 0 || size_bytes < 1_000);
+        let largest = ("largest-datagram", Judgement::Fail);
+        assert_eq!(scene.judged(0), [("group-arrives", Judgement::Warn), largest]);
+        assert_eq!(scene.judged(1), [largest]);
+    }
+
+    #[test]
+    fn strangers_do_not_fill_the_memory() {
+        let mut company = Company::new(OWN, Instant::ORIGIN);
+        let word = Scene::new().word(1);
+        let from = "10.0.0.9:1".parse().unwrap();
+        for whose in 2..1_000 {
+            company.hear(Instant::ORIGIN, Way::Group, Word { whose, ..word.clone() }, from, 300);
+        }
+        assert_eq!(company.peers().count(), MAX_PEERS);
+    }
+}
