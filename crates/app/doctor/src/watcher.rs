@@ -31,6 +31,8 @@ pub struct Watcher {
     watch: Watch,
     unread: Vec<&'static str>,
     drops: Option<Drops>,
+    /// Only losses of these streams are told; of all that is watched, if none is named.
+    streams: Option<BTreeSet<u64>>,
     telling: Option<Telling>,
     recorder: Option<Recorder>,
 }
@@ -58,7 +60,8 @@ impl Watcher {
         let mut owners = BTreeMap::new();
         let (first, unread) = take_look(&wanted, &mut owners)?;
         let watch = Watch::begin(first);
-        let mut watcher = Self { wanted, owners, watch, unread, drops, telling: None, recorder: None };
+        let mut watcher =
+            Self { wanted, owners, watch, unread, drops, streams: None, telling: None, recorder: None };
         // What was freed before the first look is counted in it.
         watcher.observe()?;
         Ok(watcher)
@@ -72,6 +75,11 @@ impl Watcher {
         let recorder = Recorder::begin(path, &self.wanted, self.watch.last(), self.drops.is_some())?;
         self.recorder = Some(recorder);
         Ok(())
+    }
+
+    /// Tells from now on of these streams only, and by drop events only: counters are of others, too.
+    pub fn want_streams(&mut self, streams: BTreeSet<u64>) {
+        self.streams = Some(streams);
     }
 
     /// Tells the accounts of this host's processes from now on which of their datagrams were dropped, by a board in the directory
@@ -147,13 +155,20 @@ impl Watcher {
         }
         let mut losses = self.watch.look(after, observed);
         losses.verdicts.retain(|verdict| self.wanted.has_verdict(verdict));
+        if self.streams.is_some() {
+            leave_what_is_named(&mut losses);
+        }
         self.unread = unread;
         Ok(Seen { losses, time, recording_failed })
     }
 
     /// Ends: returns what was seen and is not told yet.
     pub fn finish(&mut self) -> Losses {
-        self.watch.finish()
+        let mut losses = self.watch.finish();
+        if self.streams.is_some() {
+            leave_what_is_named(&mut losses);
+        }
+        losses
     }
 
     /// Returns what the hook in the kernel could not see or say so far; `None` without one.
@@ -178,7 +193,11 @@ impl Watcher {
         };
         let mut events = drops.take();
         events.retain(is_ours);
-        Ok(Some(Observed { events, is_of_ports: !wanted.is_everything() }))
+        if let Some(streams) = &self.streams {
+            events.retain(|event| event.numbers.is_some_and(|numbers| streams.contains(&numbers.stream)));
+        }
+        let is_of_ports = self.streams.is_some() || !wanted.is_everything();
+        Ok(Some(Observed { events, is_of_ports }))
     }
 }
 
@@ -204,6 +223,16 @@ impl Wanted {
         let Place::Socket { local, owner, .. } = &verdict.place else { return true };
         self.has(*local, owner.as_ref().map(|(pid, _)| *pid))
     }
+}
+
+/// Leaves of losses what drop events name: what is counted beyond is of other streams.
+fn leave_what_is_named(losses: &mut Losses) {
+    losses.not_observed = 0;
+    for verdict in &mut losses.verdicts {
+        verdict.count = verdict.datagrams.iter().map(|it| it.count).sum();
+        verdict.not_observed = Some(0);
+    }
+    losses.verdicts.retain(|verdict| verdict.count > 0);
 }
 
 /// Takes a look: sockets, then counts, then sockets again, so that what a socket dropped for certain between two looks is a part of

@@ -2,6 +2,7 @@
 
 mod audit;
 mod fix;
+mod names;
 mod preflight;
 mod text;
 mod watch;

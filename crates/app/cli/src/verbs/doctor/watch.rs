@@ -9,13 +9,15 @@ use std::time::Duration;
 use anyhow::Context;
 use clap::Args;
 use doctor::{
-    About, Datagrams, Drops, Evidence, Losses, Place, Profile, Replay, UNEXPLAINED, UNKNOWN_REASON, Unplaced,
-    Unseen, Verdict, Wanted, Watcher, guide, unplaced_json, verdict_json,
+    About, Datagrams, Drops, Evidence, Losses, Place, Profile, Replay, TellError, UNEXPLAINED,
+    UNKNOWN_REASON, Unplaced, Unseen, Verdict, Wanted, Watcher, guide, unplaced_json, verdict_json,
 };
 use serde_json::json;
+use tallycast::StreamPattern;
 use units::RangeSet;
 
 use super::Selection;
+use super::names::Names;
 use super::text::{cures, line, place_text};
 use crate::Outcome;
 use crate::messages::print_line;
@@ -26,6 +28,7 @@ use crate::stop::Stop;
 pub(crate) const EXAMPLES: &str = "\
 Examples:
   tallycast doctor watch                        every socket of this network namespace, until Ctrl-C
+  tallycast doctor watch 'lab/**'               these streams, by name
   tallycast doctor watch --port 5004 --port 5006
   tallycast doctor watch --pid 4711 --interval 200ms
   tallycast doctor watch --looks 60 --json      one object a loss, for a minute
@@ -40,6 +43,9 @@ Exit codes: 0 nothing was lost, 1 something was, 2 could not look.";
 
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {
+    /// Only these streams, such as lab/**: they are told by the datagrams that are named
+    #[arg(value_name = "STREAM", conflicts_with_all = ["ports", "pids", "no_events"])]
+    streams: Vec<StreamPattern>,
     #[command(flatten)]
     selection: Selection,
     /// The time between two looks
@@ -63,10 +69,16 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: Arguments, sources: &Sources) -> anyhow::Result<Outcome> {
-    let Arguments { selection, interval, profiles, no_events, record, looks, json } = arguments;
+    let Arguments { streams, selection, interval, profiles, no_events, record, looks, json } = arguments;
     let stop = Stop::on_signals()?;
     let wanted = Wanted::from(selection);
     let drops = if no_events { None } else { drops(&wanted, &profiles) };
+    let mut names = Names::new(sources, streams);
+    anyhow::ensure!(
+        drops.is_some() || !names.are_wanted(),
+        "streams are told apart only where single datagrams are seen\nrun it as root, or watch their ports (--port)"
+    );
+    names.learn_first()?;
     let mut watcher = Watcher::begin(wanted, drops).context(
         "the kernel does not list its UDP sockets (sock_diag)\n\
          load the module udp_diag, or run this outside of the container",
@@ -74,15 +86,18 @@ pub(crate) fn run(arguments: Arguments, sources: &Sources) -> anyhow::Result<Out
     for file in watcher.unread() {
         eprintln!("warning: {file} cannot be read: what it counts is not seen");
     }
-    if let Err(error) = watcher.tell_accounts(&sources.load()?.bus()?.drop_board()) {
-        eprintln!("note: the accounts of this host are not told what is dropped: {error}");
+    match watcher.tell_accounts(&sources.load()?.bus()?.drop_board()) {
+        Ok(()) => {}
+        Err(TellError::InUse { .. }) => eprintln!("note: another doctor tells the accounts of this host"),
+        Err(error) => eprintln!("note: the accounts of this host are not told what is dropped: {error}"),
     }
     if let Some(path) = record {
         watcher.record(&path).with_context(|| format!("{} cannot be written", path.display()))?;
     }
     begin(&watcher, json)?;
-    let mut told = Told { json, ..Told::default() };
+    let mut told = Told { json, names: Some(names), ..Told::default() };
     for look in 1.. {
+        told.choose(&mut watcher);
         watcher.wait(interval, |time| !stop.wait(time))?;
         let seen = watcher.look().context("the kernel does not list its UDP sockets any more")?;
         if let Some(error) = seen.recording_failed {
@@ -174,8 +189,10 @@ fn begin(watcher: &Watcher, json: bool) -> anyhow::Result<()> {
 
 /// What has been told so far.
 #[derive(Default)]
-struct Told {
+struct Told<'s> {
     json: bool,
+    /// `None` where there is no bus to ask.
+    names: Option<Names<'s>>,
     time: Duration,
     sums: BTreeMap<(&'static str, Place), u64>,
     /// What no verdict tells of.
@@ -186,8 +203,26 @@ struct Told {
     explained: BTreeSet<(&'static str, Place, String)>,
 }
 
-impl Told {
+impl Told<'_> {
+    /// Lets the watcher tell of the streams that are wanted, also those that came since.
+    fn choose(&mut self, watcher: &mut Watcher) {
+        if let Some(names) = self.names.as_mut().filter(|names| names.are_wanted()) {
+            names.learn();
+            watcher.want_streams(names.wanted());
+        }
+    }
+
+    fn name(&self, stream: u64) -> Option<&str> {
+        self.names.as_ref().and_then(|names| names.of(stream))
+    }
+
     fn tell_all(&mut self, losses: &Losses) -> std::io::Result<()> {
+        let mut named = losses.verdicts.iter().flat_map(|it| &it.datagrams);
+        if let Some(names) = &mut self.names
+            && named.any(|it| it.stream.is_some_and(|(_, life)| life != 0))
+        {
+            names.learn();
+        }
         self.not_observed += losses.not_observed;
         for verdict in &losses.verdicts {
             self.not_named += verdict.not_observed.unwrap_or(0);
@@ -208,7 +243,7 @@ impl Told {
             self.time.as_secs_f64(),
             unplaced.count
         )?;
-        list(&mut output, &unplaced.datagrams)?;
+        self.list(&mut output, &unplaced.datagrams)?;
         line(&mut output, "why", UNKNOWN_REASON)?;
         line(&mut output, "evidence", &evidence_text(&unplaced.evidence))
     }
@@ -216,6 +251,10 @@ impl Told {
     fn print_loss(&self, mut object: serde_json::Value) -> std::io::Result<()> {
         object["event"] = json!("loss");
         object["seconds"] = json!(self.time.as_secs_f64());
+        for datagrams in object["datagrams"].as_array_mut().into_iter().flatten() {
+            let stream = datagrams["stream"].as_str().and_then(|id| u64::from_str_radix(id, 16).ok());
+            datagrams["name"] = json!(stream.and_then(|id| self.name(id)));
+        }
         print_line(&object)
     }
 
@@ -230,11 +269,28 @@ impl Told {
         let mut output = std::io::stdout().lock();
         let seconds = self.time.as_secs_f64();
         writeln!(output, "{seconds:>8.1} s  {:<24} {count} {unit}{share}, {place}", stage.name())?;
-        list(&mut output, &verdict.datagrams)?;
+        self.list(&mut output, &verdict.datagrams)?;
         if self.explained.insert((stage.name(), verdict.place.clone(), why.clone())) {
             explain(&mut output, verdict)?;
         }
         output.flush()
+    }
+
+    /// Says which datagrams they were.
+    fn list(&self, output: &mut impl Write, datagrams: &[Datagrams]) -> std::io::Result<()> {
+        for it in datagrams.iter().take(LISTED_STREAMS) {
+            let way = format!("{} from {} to {}", it.count, it.source, it.destination);
+            let numbers = it.stream.map_or_else(String::new, |(stream, _)| {
+                let stream = self.name(stream).map_or_else(|| format!("{stream:016x}"), str::to_owned);
+                format!(": stream {stream}, {}", ranges_text(&it.numbers))
+            });
+            line(output, "named", &format!("{way}{numbers}"))?;
+        }
+        let more = datagrams.len().saturating_sub(LISTED_STREAMS);
+        if more > 0 {
+            line(output, "", &format!("and of {more} others; --json tells all"))?;
+        }
+        Ok(())
     }
 
     fn is_nothing(&self) -> bool {
@@ -299,22 +355,6 @@ fn evidence_text(evidence: &[Evidence]) -> String {
 /// More would hide what comes next; `--json` has all.
 const LISTED_STREAMS: usize = 3;
 const LISTED_RANGES: usize = 4;
-
-/// Says which datagrams they were.
-fn list(output: &mut impl Write, datagrams: &[Datagrams]) -> std::io::Result<()> {
-    for it in datagrams.iter().take(LISTED_STREAMS) {
-        let way = format!("{} from {} to {}", it.count, it.source, it.destination);
-        let numbers = it.stream.map_or_else(String::new, |(stream, _)| {
-            format!(": stream {stream:016x}, {}", ranges_text(&it.numbers))
-        });
-        line(output, "named", &format!("{way}{numbers}"))?;
-    }
-    let more = datagrams.len().saturating_sub(LISTED_STREAMS);
-    if more > 0 {
-        line(output, "", &format!("and of {more} others; --json tells all"))?;
-    }
-    Ok(())
-}
 
 fn ranges_text(numbers: &RangeSet) -> String {
     let text = |range: Range<u64>| match range.end - range.start {
