@@ -81,7 +81,7 @@ describe('what was lost lately', () => {
   test('is known by gaps, for fifteen seconds and not longer', () => {
     const times = new LossTimes();
     const of = ladder({ network: 5, late: 5 });
-    times.onGaps([gap(100, { network: 5 }), gap(20, { late: 5 })]);
+    times.onGaps([gap(100, { network: 5 }), gap(20, { late: 5 }), gap(30, { network: 5 })]);
     const end = 100n * SECOND + SECOND / 2n;
     expect(recent(times, of, end + 15n * SECOND)).toEqual(['network']);
     expect(recent(times, of, end + 15n * SECOND + 1n)).toEqual([]);
