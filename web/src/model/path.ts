@@ -30,6 +30,8 @@ export interface PathPlace {
   readonly rungs: readonly Rung[];
   /** Lost here, in elements. */
   readonly elements: number;
+  /** The account would know: what an archive could not write its recorder counts, and not a reader. */
+  readonly counted: boolean;
   /** Something was lost here lately. */
   readonly recent: boolean;
 }
@@ -54,7 +56,10 @@ export function pathOf(ladder: Ladder, { archive, isRecent }: Surroundings): Pat
   const places = PLACES.map((name): PathPlace => {
     const rungs = ladder.rungs.filter((rung) => placeOf(rung) === name);
     const elements = rungs.reduce((sum, rung) => sum + rung.elements, 0);
-    return { name, words: WORDS[name], colour: name === 'archive' ? 'browser' : name, rungs, elements, recent: rungs.some(isRecent) };
+    return {
+      name, words: WORDS[name], colour: name === 'archive' ? 'browser' : name, rungs, elements,
+      counted: name !== 'archive' || elements > 0, recent: rungs.some(isRecent),
+    };
   });
   const shown = places.filter(({ name, elements }) => name !== 'archive' || archive || elements > 0);
   return { places: shown, missing: ladder.lost + ladder.unexplained + ladder.unsettled };

@@ -108,14 +108,15 @@ export class PathPicture {
     return { button, count: amount, mark, cells };
   }
 
-  #showPlace({ name, words, rungs, elements, recent }: PathPlace): void {
+  #showPlace({ name, words, rungs, elements, counted, recent }: PathPlace): void {
     const parts = this.#parts.get(name);
     if (parts === undefined) return;
-    setText(parts.count, short(elements));
+    setText(parts.count, counted ? short(elements) : '–');
     setAttribute(parts.button, 'data-zero', elements === 0 ? '' : null);
     setAttribute(parts.button, 'data-recent', recent ? '' : null);
     parts.mark.hidden = !recent;
-    setAttribute(parts.button, 'aria-label', `${words}: ${elements === 0 ? 'nothing lost' : `${count(elements)} elements lost${recent ? ', some of them now' : ''}`}`);
+    const lost = elements === 0 ? 'nothing lost' : `${count(elements)} elements lost${recent ? ', some of them now' : ''}`;
+    setAttribute(parts.button, 'aria-label', `${words}: ${counted ? lost : 'counted by its recorder'}`);
     parts.cells.forEach((cell, i) => setAttribute(cell, 'data-zero', rungs[i]?.elements === 0 ? '' : null));
   }
 

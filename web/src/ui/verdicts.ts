@@ -31,8 +31,7 @@ export class Verdicts {
     const verdicts = verdictsOf(place, gaps);
     const shown = `${place.name} ${verdicts.map(({ rung }) => rung.stage.name).join()}`;
     for (const verdict of verdicts) this.#fill(verdict, zone);
-    const rest = spared(place).map(({ stage }) => stage.words).join(', ');
-    setText(this.#spared, rest === '' ? '' : `${verdicts.length === 0 ? 'Nothing was lost here' : 'Nothing else here'}: ${rest}.`);
+    setText(this.#spared, restOf(place));
     if (shown !== this.#shown) {
       this.#shown = shown;
       this.root.replaceChildren(...verdicts.map(({ rung }) => this.#partsOf(rung.stage.name, rung.stage.words, rung.stage.place).element), this.#spared);
@@ -70,6 +69,13 @@ export class Verdicts {
     const further = furtherGaps === 0 ? [] : [el('li', { class: 'verdict-further', text: `and ${count(furtherGaps)} more in the list below` })];
     parts.evidence.replaceChildren(...gaps.map((gap) => evidenceItem(gap, zone)), ...further);
   }
+}
+
+/** What nothing was lost at, or why that is not known. */
+function restOf(place: PathPlace): string {
+  const rest = spared(place).map(({ stage }) => stage.words).join(', ');
+  if (!place.counted) return 'What could not be written is in the account of the recorder; a plot of the past shows it as holes.';
+  return rest === '' ? '' : `${place.elements === 0 ? 'Nothing was lost here' : 'Nothing else here'}: ${rest}.`;
 }
 
 function makeVerdict(name: string, words: string, place: string): Parts {

@@ -56,6 +56,12 @@ describe('the picture of the way', () => {
     expect(names(path(ladder({ archive_write: 4 }), false))).toContain('archive');
   });
 
+  test('does not say that an archive wrote all, which only its recorder knows', () => {
+    const counted = (of: Path): readonly string[] => of.places.filter((each) => each.counted).map(({ name }) => name);
+    expect(counted(path(ladder({})))).toEqual(['publisher', 'sender', 'network', 'receiver', 'reader', 'browser', 'unexplained', 'unsettled']);
+    expect(counted(path(ladder({ archive_write: 4 })))).toContain('archive');
+  });
+
   test('marks the places of recent losses and no others', () => {
     const { places } = path(ladder(LOST), true, ['injected', 'late']);
     expect(places.filter(({ recent }) => recent).map(({ name }) => name)).toEqual(['publisher', 'receiver']);

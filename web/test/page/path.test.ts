@@ -142,6 +142,10 @@ describe('the picture of the way', () => {
     await until('the other picture', async () => (await page.locator('.path-sum').innerText()) === 'Nothing is missing');
     expect(await verdicts(page).isVisible()).toBe(false);
     expect(await page.locator('.path-place:not([data-zero])').count()).toBe(0);
+    expect(await place(page, 'archive').getAttribute('aria-label')).toBe('archive: counted by its recorder');
+    expect(await place(page, 'archive').locator('.path-count').innerText()).toBe('–');
+    await place(page, 'archive').click();
+    expect(await verdicts(page).innerText()).toContain('in the account of the recorder');
     await place(page, 'sender').click();
     expect(await verdicts(page).innerText()).toBe("Nothing was lost here: sender's socket, sender's IP layer, sender's queue discipline, sender's network card.");
   });
