@@ -20,6 +20,7 @@ const DIST = fileURLToPath(new URL('../dist/', import.meta.url));
 const TYPES = /** @type {Record<string, string>} */ ({
   '.html': 'text/html; charset=utf-8', '.js': 'text/javascript', '.css': 'text/css', '.svg': 'image/svg+xml',
 });
+const PAGES = /** @type {Record<string, string>} */ ({ '/': '/index.html', '/guide': '/guide.html' });
 const CSP = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; "
   + "base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 /** What lies further back comes "from the archive". */
@@ -42,7 +43,7 @@ const STAGES = ['source', 'publisher_queue', 'publisher_paused', 'injected', 'se
   'receiver_checksum', 'receiver_no_socket', 'receiver_socket_filter', 'receiver_socket_buffer', 'receiver_udp_memory',
   'decode', 'late', 'reader_lag', 'deadline', 'browser', 'archive_write'];
 
-/** @typedef {{port?: number, streams?: number, pageProtocol?: number, forbid?: boolean, spoil?: number}} Options `spoil`: every n-th frame cannot be read */
+/** @typedef {{port?: number, streams?: number, pageProtocol?: number, forbid?: boolean, spoil?: number, archive?: boolean}} Options `spoil`: every n-th frame cannot be read */
 
 /** The synthetic bus behind the server: its streams and what is known of each. */
 class Bus {
@@ -57,10 +58,11 @@ class Bus {
     this.joined = this.started - 3600n * SECOND;
     this.protocol = options.pageProtocol ?? 1;
     this.spoil = options.spoil ?? 0;
+    this.archive = options.archive ?? true;
   }
 
   server() {
-    return { version: '0.1.0-fake', started_ns: this.started, now_ns: wallNow(), page_protocol: this.protocol };
+    return { version: '0.1.0-fake', started_ns: this.started, now_ns: wallNow(), page_protocol: this.protocol, archive: this.archive };
   }
 
   /** @param {string} name */
@@ -346,7 +348,7 @@ function answer(bus, url, method, body) {
 
 /** @param {string} path @returns {Promise<[number, string, Buffer]>} */
 async function file(path) {
-  const clean = normalize(path === '/' ? '/index.html' : path).replace(/^(\.\.[/\\])+/, '');
+  const clean = normalize(PAGES[path] ?? path).replace(/^(\.\.[/\\])+/, '');
   try {
     return [200, TYPES[extname(clean)] ?? 'application/octet-stream', await readFile(join(DIST, clean))];
   } catch {

@@ -185,12 +185,17 @@ export class App {
 
   #onAccount(account: Account): void {
     this.#accountSeen = account;
-    this.#account.showAccount(account, this.#browserLoss);
+    this.#showSeen();
     // The gap list is asked for again only when the account says that something changed.
     const key = `${account.stream} ${[...account.lost].join()} ${account.unexplained} ${account.unsettled}`;
     if (key === this.#gapsSeen) return;
     this.#gapsSeen = key;
     void this.#fetchGapList(account.stream);
+  }
+
+  #showSeen(): void {
+    if (this.#accountSeen === null) return;
+    this.#account.showAccount(this.#accountSeen, { browser: this.#browserLoss, archive: this.#server?.archive ?? false, now: this.#now() });
   }
 
   async #fetchGapList(stream: string): Promise<void> {
@@ -250,7 +255,7 @@ export class App {
       this.#list.select(first);
     }
     byId('account', HTMLElement).hidden = !on;
-    if (on && this.#accountSeen !== null) this.#account.showAccount(this.#accountSeen, this.#browserLoss);
+    if (on) this.#showSeen();
     this.#live.watchAccount(on ? this.#selected : null);
   }
 
@@ -382,6 +387,7 @@ export class App {
   #escape(): void {
     if (!byId('keys', HTMLDivElement).hidden) this.#keys.toggle(false);
     else if (!byId('gap-card', HTMLDivElement).hidden) this.#plots.unfocus();
+    else if (this.#account.closeVerdicts()) return;
     else if (this.#plots.layout.single !== null) this.#plots.single();
     else if (!byId('account', HTMLElement).hidden) this.#showAccount(false);
     else this.#root.removeAttribute('data-wall');

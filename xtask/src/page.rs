@@ -1,4 +1,6 @@
 //! The page: npm packages and the build of `web/` into `web/dist`, each only when older than what it is made from.
+//!
+//! Beside `web/` that is the guide to losses, which the page carries.
 
 use crate::setup::{self, Need, run_said};
 use crate::workspace::root;
@@ -11,6 +13,8 @@ use std::time::SystemTime;
 const INSTALLED: &str = "node_modules/.package-lock.json";
 /// What the build writes.
 const BUILT: &str = "dist/index.html";
+/// Of what lies outside `web/`, the page is made from this folder.
+const GUIDE: &str = "docs/operations";
 /// Folders of `web/` that do not go into the page.
 const NOT_IN_THE_PAGE: &[&str] = &["node_modules", "dist", "dev", "test", "tests"];
 
@@ -42,7 +46,7 @@ pub(crate) fn install() -> anyhow::Result<()> {
 
 /// Builds the page, unless it is newer than all it is made from.
 pub(crate) fn build() -> anyhow::Result<()> {
-    let newest = newest_source(&web())?;
+    let newest = newest_source(&web())?.max(newest_source(&root().join(GUIDE))?);
     if modified(&web().join(BUILT)).is_some_and(|built| built >= newest) {
         return Ok(());
     }

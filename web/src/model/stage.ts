@@ -2,9 +2,10 @@
  * The stages of the account in the order of the way, with the words the page uses for them.
  *
  * Names and codes are those of the ledger (architecture, "The account, precisely"); the colour of a stage
- * comes from its place, see `style/stages.css`. Cures are first steps that hold in general; the doctor's
- * verdict for one host goes further.
+ * comes from its place, see `style/base.css`. Cures are the guide's (`docs/operations/losses.md`), in one short line;
+ * the doctor's verdict for one host goes further.
  */
+import { shortCure } from '../guide/guide';
 import { CODE_UNEXPLAINED, CODE_UNSETTLED } from '../wire/frame';
 
 /** Where on the way a stage lies; decides its colour. */
@@ -25,48 +26,43 @@ export interface Stage {
   readonly place: Place;
   /** A few plain words, fit for a sentence: "lost 212 samples in the …". */
   readonly words: string;
-  /** What to do about it, or an empty text where nothing general can be said. */
+  /** What helps, in one line of the guide; the whole of it is `sectionOfStage`. */
   readonly cure: string;
 }
 
-const stage = (name: string, place: Place, words: string, cure = ''): Stage => ({ name, place, words, cure });
+const stage = (name: string, place: Place, words: string): Stage => ({ name, place, words, cure: shortCure(name) });
 
 /** Every stage; the index is its code on the wire. */
 export const STAGES: readonly Stage[] = [
-  stage('source', 'publisher', 'source', 'The recording or device itself has this hole; nothing downstream lost it.'),
-  stage('publisher_queue', 'publisher', 'publisher queue',
-    'The publisher offers more than its sender can send: raise its queue, or give the sender its own core.'),
-  stage('publisher_paused', 'publisher', 'publisher paused', 'Sent on purpose only while a reader is heard.'),
-  stage('injected', 'injected', 'injected loss', 'Planted on purpose: switch the loss off.'),
-  stage('sender_socket', 'sender', "sender's socket",
-    'The socket refused it: raise net.core.wmem_max and the send buffer, or pace.'),
-  stage('sender_ip', 'sender', "sender's IP layer", 'Look at firewall, route and neighbour on the sending host.'),
-  stage('sender_qdisc', 'sender', "sender's queue discipline",
-    'tc -s qdisc show: raise its limit, or pace below the rate of the link.'),
-  stage('sender_nic', 'sender', "sender's network card", 'ethtool -S: raise the transmit ring (ethtool -G).'),
-  stage('network', 'network', 'network', 'Between the hosts: look at switch counters, IGMP snooping and cabling.'),
-  stage('receiver_nic', 'receiver', "receiver's network card", 'Raise the receive ring: ethtool -G … rx.'),
-  stage('receiver_hook', 'receiver', 'receive hook', 'An XDP, TC or nft program dropped it: nft list ruleset.'),
-  stage('receiver_backlog', 'receiver', 'softirq backlog', 'Raise net.core.netdev_max_backlog, or spread receive queues.'),
-  stage('receiver_ip', 'receiver', "receiver's IP layer", 'Check rp_filter and that the group is joined on this interface.'),
-  stage('receiver_reassembly', 'receiver', 'IP reassembly', 'Send datagrams that fit the MTU, or raise net.ipv4.ipfrag_high_thresh.'),
-  stage('receiver_checksum', 'receiver', 'UDP checksum', 'Damaged on the way: check cabling and offloads.'),
-  stage('receiver_no_socket', 'receiver', 'no socket', 'Nobody listened on the port when it came.'),
-  stage('receiver_socket_filter', 'receiver', 'socket filter', 'A filter on the socket dropped it.'),
-  stage('receiver_socket_buffer', 'receiver', 'socket buffer',
-    'Raise net.core.rmem_max and the receive buffer: sysctl -w net.core.rmem_max=67108864.'),
-  stage('receiver_udp_memory', 'receiver', 'UDP memory', 'Raise net.ipv4.udp_mem on the receiving host.'),
-  stage('decode', 'receiver', 'decoding', 'It arrived but could not be read: check versions and cabling.'),
-  stage('late', 'receiver', 'arriving late', 'It came after its gap was declared: the path reorders more than allowed for.'),
-  stage('reader_lag', 'reader', 'reader too slow', 'The ring lapped the reader: do less in it, or give it a larger ring.'),
-  stage('deadline', 'reader', 'deadline', 'Given up on purpose by the reliable reach.'),
-  stage('browser', 'browser', 'this browser', 'The page could not keep up: fewer plots, or a narrower window.'),
-  stage('archive_write', 'browser', 'archive writing', 'The disk was too slow or full where the archive is written.'),
+  stage('source', 'publisher', 'source'),
+  stage('publisher_queue', 'publisher', 'publisher queue'),
+  stage('publisher_paused', 'publisher', 'publisher paused'),
+  stage('injected', 'injected', 'injected loss'),
+  stage('sender_socket', 'sender', "sender's socket"),
+  stage('sender_ip', 'sender', "sender's IP layer"),
+  stage('sender_qdisc', 'sender', "sender's queue discipline"),
+  stage('sender_nic', 'sender', "sender's network card"),
+  stage('network', 'network', 'network'),
+  stage('receiver_nic', 'receiver', "receiver's network card"),
+  stage('receiver_hook', 'receiver', 'receive hook'),
+  stage('receiver_backlog', 'receiver', 'softirq backlog'),
+  stage('receiver_ip', 'receiver', "receiver's IP layer"),
+  stage('receiver_reassembly', 'receiver', 'IP reassembly'),
+  stage('receiver_checksum', 'receiver', 'UDP checksum'),
+  stage('receiver_no_socket', 'receiver', 'no socket'),
+  stage('receiver_socket_filter', 'receiver', 'socket filter'),
+  stage('receiver_socket_buffer', 'receiver', 'socket buffer'),
+  stage('receiver_udp_memory', 'receiver', 'UDP memory'),
+  stage('decode', 'receiver', 'decoding'),
+  stage('late', 'receiver', 'arriving late'),
+  stage('reader_lag', 'reader', 'reader too slow'),
+  stage('deadline', 'reader', 'deadline'),
+  stage('browser', 'browser', 'this browser'),
+  stage('archive_write', 'browser', 'archive writing'),
 ];
 
 /** Loss for which no evidence was found. */
-export const UNEXPLAINED = stage('unexplained', 'unexplained', 'unexplained',
-  'No evidence at either end. Run tallycast doctor watch on both hosts.');
+export const UNEXPLAINED = stage('unexplained', 'unexplained', 'unexplained');
 
 /** Loss whose stage is still being looked for. */
 export const UNSETTLED = stage('unsettled', 'unsettled', 'not settled yet');

@@ -1,6 +1,6 @@
 /**
- * The account of the selected stream: the ladder of stages with bars, the law, the gaps as a list, and what its
- * socket counts.
+ * The account of the selected stream: the picture of its way, the ladder of stages with bars, the law, the gaps as a
+ * list, and what its socket counts.
  */
 import { gapsAsText, lossRows, samples } from '../model/gaps';
 import { ladderOf, type Ladder, type Rung } from '../model/ladder';
@@ -9,6 +9,7 @@ import { SEPARATOR, socketFacts, socketLine } from '../model/socket';
 import { clock, full, type Zone } from '../model/time';
 import type { Account, BrowserLoss, GapDetail, SocketCounts, Stream } from '../wire/messages';
 import { byId, el, icon, setAttribute, setText } from './dom';
+import { PathPicture } from './path-picture';
 
 /** Who is told. */
 export interface AccountListener {
@@ -26,8 +27,19 @@ interface RungParts {
   readonly bar: HTMLElement;
 }
 
+/** What the account does not say itself. */
+export interface AccountSurroundings {
+  readonly browser: BrowserLoss | null;
+  /** The monitor reads an archive. */
+  readonly archive: boolean;
+  /** The server's time. */
+  readonly now: bigint;
+}
+
 /** The panel at the right. */
 export class AccountPanel {
+  readonly #panel = byId('account', HTMLElement);
+  readonly #path = new PathPicture();
   readonly #title = byId('account-title', HTMLHeadingElement);
   readonly #facts = byId('account-facts', HTMLParagraphElement);
   readonly #ladder = byId('ladder', HTMLDivElement);
@@ -56,12 +68,14 @@ export class AccountPanel {
     const labels = stream.labels.map((pair) => pair.join('=')).join(' ');
     setText(this.#facts, [stream.station, stream.dtype, `${stream.channels.length} ch`, labels].filter((part) => part !== '').join(' · '));
     setAttribute(this.#facts, 'title', `epoch ${stream.epoch}`);
+    if (!this.#panel.hidden) this.#path.showFlow(stream);
   }
 
-  /** Shows the account as it stands. */
-  showAccount(account: Account, browser: BrowserLoss | null): void {
-    if (account.stream !== this.#stream) return;
+  /** Shows the account as it stands; a panel that is closed shows nothing. */
+  showAccount(account: Account, { browser, archive, now }: AccountSurroundings): void {
+    if (account.stream !== this.#stream || this.#panel.hidden) return;
     const ladder = ladderOf(account, browser);
+    this.#path.show(ladder, { archive, now });
     this.#end('sent', 'sent since joining', ladder.sent);
     for (const rung of ladder.rungs) this.#rung(rung);
     this.#end('delivered', 'delivered', ladder.delivered);
@@ -75,9 +89,15 @@ export class AccountPanel {
     if (stream !== this.#stream) return;
     this.#gaps = gaps;
     this.#zone = zone;
+    this.#path.showGaps(gaps, zone);
     this.#copy.hidden = gaps.length === 0;
     setText(this.#listHead, gaps.length === 0 ? 'No gaps in the last hour' : `${gaps.length}${gaps.length === LISTED_GAPS ? ' newest' : ''} ${gaps.length === 1 ? 'gap' : 'gaps'} in the last hour`);
     this.#list.replaceChildren(...gaps.toReversed().map((gap) => this.#item(gap)));
+  }
+
+  /** Closes the verdicts of the picture; returns whether any were open. */
+  closeVerdicts(): boolean {
+    return this.#path.close();
   }
 
   #clear(name: string): void {
@@ -86,6 +106,7 @@ export class AccountPanel {
     setText(this.#title, name === '' ? 'Account' : name);
     setText(this.#facts, name === '' ? 'Select a stream to see its account.' : '');
     this.#rungs.clear();
+    this.#path.clear();
     for (const element of [this.#ladder, this.#law, this.#list]) element.replaceChildren();
     setText(this.#listHead, '');
     this.#copy.hidden = true;

@@ -73,7 +73,7 @@ export class KeySheet {
   constructor() {
     this.#element.append(...GROUPS.map(([name, keys]) => el('section', {}, el('h3', { text: name }),
       el('dl', {}, ...keys.flatMap(({ shown, words }) => [el('dt', {}, el('kbd', { text: shown })), el('dd', { text: words })])))),
-      el('p', { class: 'keys-note', text: 'Wheel or pinch zooms, dragging pans, a double click shows one plot alone. In the list Enter plots, shift Enter lays over.' }));
+      el('p', { class: 'keys-note', text: 'Wheel or pinch zooms, dragging pans, a double click shows one plot alone. In the list Enter plots, shift Enter lays over. In the picture of the way ← → go from place to place, Enter tells what was lost there.' }));
   }
 
   /** Shows or hides the sheet; returns whether it shows now. */

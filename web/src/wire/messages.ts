@@ -106,6 +106,8 @@ export interface ServerInfo {
   readonly startedNs: bigint;
   readonly nowNs: bigint;
   readonly pageProtocol: number;
+  /** Older data come from an archive. A server that does not say has none. */
+  readonly archive: boolean;
 }
 
 /** Reads the `server` object; `page_protocol` may lie beside it or in it. */
@@ -116,6 +118,7 @@ export function readServer(value: unknown, beside: Fields = {}): ServerInfo {
     startedNs: nanoseconds(from, 'started_ns'),
     nowNs: nanoseconds(from, 'now_ns'),
     pageProtocol: number(from, 'page_protocol', number(beside, 'page_protocol')),
+    archive: flag(from, 'archive'),
   };
 }
 

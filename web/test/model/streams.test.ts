@@ -110,7 +110,7 @@ describe('trace colours', () => {
 
 describe('what the page says of itself', () => {
   const standing: Standing = {
-    connection: 'open', lostForMs: 0, retryInMs: 0, server: { version: '1', startedNs: 0n, nowNs: 0n, pageProtocol: 1 }, refused: null, streams: 3, plots: 1,
+    connection: 'open', lostForMs: 0, retryInMs: 0, server: { version: '1', startedNs: 0n, nowNs: 0n, pageProtocol: 1, archive: false }, refused: null, streams: 3, plots: 1,
   };
   test.each<[string | undefined, Partial<Standing>]>([
     [undefined, {}],
@@ -119,8 +119,8 @@ describe('what the page says of itself', () => {
     ['connecting', { plots: 0, server: null, connection: 'connecting' }],
     ['lost', { plots: 0, server: null, connection: 'waiting' }],
     ['no-permission', { refused: { message: 'no', help: 'ask' } }],
-    ['older-server', { server: { version: '0', startedNs: 0n, nowNs: 0n, pageProtocol: 0 } }],
-    ['older-page', { server: { version: '2', startedNs: 0n, nowNs: 0n, pageProtocol: 2 } }],
+    ['older-server', { server: { version: '0', startedNs: 0n, nowNs: 0n, pageProtocol: 0, archive: false } }],
+    ['older-page', { server: { version: '2', startedNs: 0n, nowNs: 0n, pageProtocol: 2, archive: false } }],
   ])('is %s', (kind, change) => expect(noticeOf({ ...standing, ...change })?.kind).toBe(kind));
 
   test('tells how long the connection is gone and when it tries again', () => {

@@ -161,6 +161,24 @@ describe('loss that was planted with the switch', () => {
     expect(await paused(page)).toBe(true);
   });
 
+  test('is at its place of the way, whose verdict has the evidence and leads to the guide', async () => {
+    const page = await show(`?span=5s&${SINE}`);
+    await drawn(page);
+    await page.keyboard.press('a');
+    const publisher = page.locator('.path-place[data-at="publisher"]');
+    await until('loss at the publisher', async () => /^publisher: [\d\s]+ elements lost/.test((await publisher.count()) === 0 ? '' : await publisher.getAttribute('aria-label') ?? ''));
+    // The demo records into an archive, which its monitor reads.
+    expect(await page.locator('.path-place').count()).toBe(9);
+    await until('what arrives', async () => /9\d\d\s|1\.0\d\sk/.test(await page.locator('.path-flow[data-at="arriving"]').innerText()));
+    await publisher.focus();
+    await page.keyboard.press('Enter');
+    await until('the evidence', async () => (await page.locator('#verdicts').innerText()).includes('named by the publisher'));
+    expect(await page.locator('#verdicts').innerText()).toContain('Planted on purpose');
+    await page.goto(new URL(await page.locator('.verdict-guide').getAttribute('href') ?? '', demo.url).href);
+    expect(await page.locator('h2:target').innerText()).toBe('injected');
+    expect(await page.evaluate(() => document.documentElement.dataset['theme'])).toBe('dark');
+  });
+
   /** Returns a planted hole that is settled and wide enough to look into. */
   async function settledGap(stream: string): Promise<GapDetail> {
     let found: GapDetail | undefined;

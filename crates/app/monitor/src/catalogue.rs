@@ -13,6 +13,7 @@ use units::WallTime;
 use crate::clock;
 use crate::history::{History, StreamSlot};
 use crate::memory::StreamMemory;
+use crate::shared::Shared;
 
 /// How old the shared list may be.
 const LIST_AGE_NS: i64 = 450_000_000;
@@ -51,15 +52,17 @@ pub(crate) struct ServerInfo {
     started_ns: i64,
     now_ns: i64,
     page_protocol: u8,
+    archive: bool,
 }
 
 impl ServerInfo {
-    pub(crate) fn new(started: WallTime) -> Self {
+    pub(crate) fn of(shared: &Shared) -> Self {
         Self {
             version: env!("CARGO_PKG_VERSION"),
-            started_ns: started.as_nanos(),
+            started_ns: shared.started.as_nanos(),
             now_ns: clock::wall().as_nanos(),
             page_protocol: wire::PAGE_VERSION,
+            archive: shared.store.is_some(),
         }
     }
 }

@@ -33,6 +33,7 @@ const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; script-src 'self'; st
 pub(crate) fn router(shared: Arc<Shared>) -> Router {
     Router::new()
         .route("/", get(page_files::index))
+        .route("/guide", get(page_files::guide))
         .route("/healthz", get(reading::health))
         .route("/readyz", get(reading::ready))
         .route("/metrics", get(reading::metrics))

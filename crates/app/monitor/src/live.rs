@@ -77,7 +77,7 @@ struct Connection {
 impl Connection {
     async fn run(&mut self, mut answers: mpsc::Receiver<Answers>) -> Result<(), Gone> {
         let mut stopping = self.shared.stopping.subscribe();
-        let server = ServerInfo::new(self.shared.started);
+        let server = ServerInfo::of(&self.shared);
         let hello = json!({"type": "hello", "page_protocol": wire::PAGE_VERSION, "server": server});
         self.say(hello.to_string()).await?;
         self.tell().await?;

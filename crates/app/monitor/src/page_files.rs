@@ -17,15 +17,26 @@ struct PageFiles;
 const NO_PAGE: &str = "This monitor was built without its page.\n\n\
     Build it with `cargo xtask page` (Node 20 or later), then build the program again.\n\
     Everything else works: see /api/streams, /metrics and docs/protocol/page.md.\n";
+/// The guide to losses as it was written, where there is no page of it.
+const GUIDE: &str = include_str!("../../../../docs/operations/losses.md");
 /// Files under this folder have their content's hash in their names.
 const HASHED: &str = "assets/";
 
 /// Answers with the page.
 pub(crate) async fn index() -> Response {
-    match PageFiles::get("index.html") {
-        Some(file) => answer("index.html", file),
+    page("index.html", NO_PAGE)
+}
+
+/// Answers with the guide to losses, a heading for each stage (`docs/operations/losses.md`).
+pub(crate) async fn guide() -> Response {
+    page("guide.html", GUIDE)
+}
+
+fn page(name: &str, otherwise: &'static str) -> Response {
+    match PageFiles::get(name) {
+        Some(file) => answer(name, file),
         None => {
-            (StatusCode::OK, [(header::CONTENT_TYPE, "text/plain; charset=utf-8")], NO_PAGE).into_response()
+            (StatusCode::OK, [(header::CONTENT_TYPE, "text/plain; charset=utf-8")], otherwise).into_response()
         }
     }
 }

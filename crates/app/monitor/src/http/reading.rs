@@ -36,7 +36,7 @@ const WRITE_BUFFER_BYTES: usize = 0;
 type App = State<Arc<Shared>>;
 
 pub(super) async fn streams(State(shared): App) -> Response {
-    let server = serde_json::to_string(&ServerInfo::new(shared.started)).expect("plain numbers and text");
+    let server = serde_json::to_string(&ServerInfo::of(&shared)).expect("plain numbers and text");
     let streams = shared.catalogue.streams(&shared.history);
     typed(JSON, format!(r#"{{"server":{server},"streams":{streams}}}"#))
 }

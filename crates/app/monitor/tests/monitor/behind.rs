@@ -120,6 +120,7 @@ fn a_recording_is_shown_when_its_publisher_is_gone() {
     let injected = |gap: &Value| gap["lost"]["injected"].as_u64() > Some(0);
     assert!(stored["gaps"].as_array().unwrap().iter().any(injected), "{stored}");
     let mut page = Page::open(monitor.address());
+    assert_eq!(page.text("hello", |_| true)["server"]["archive"], true);
     page.say(&format!(
         r#"{{"type":"view","view":1,"traces":[{{"stream":"lab/x","channel":"x"}}],"width_px":100,"span_ns":1000000000,"end_ns":{newest_ns}}}"#
     ));

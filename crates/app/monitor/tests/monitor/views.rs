@@ -21,7 +21,8 @@ fn a_page_sees_the_catalogue_and_then_the_signal_move() {
     let monitor = monitor(&bus);
     let _feed = Feed::start(&bus, "lab/ramp", 0.0, |index| index as f64);
     let mut page = Page::open(monitor.address());
-    assert_eq!(page.text("hello", |_| true)["server"]["page_protocol"], 1);
+    let server = &page.text("hello", |_| true)["server"];
+    assert_eq!((&server["page_protocol"], &server["archive"]), (&1.into(), &false.into()));
     let has_ramp = |said: &serde_json::Value| said["streams"][0]["stream"] == "lab/ramp";
     let streams = page.text("streams", has_ramp);
     assert_eq!(streams["streams"][0]["channels"][0]["unit"], "V");

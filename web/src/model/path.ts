@@ -1,0 +1,99 @@
+/**
+ * The way of a stream as places in order: publisher, sender's host, network, receiver's host, reader, archive, this
+ * browser, and off the way what is unexplained or not settled yet.
+ *
+ * Every rung of the ladder lies at exactly one place, so the picture's sum is the account's. Nothing here is measured
+ * or computed anew: counts are the ladder's, rates the catalogue's.
+ */
+import type { Stream } from '../wire/messages';
+import type { Ladder, Rung } from './ladder';
+import { short } from './quantity';
+import type { Place } from './stage';
+
+/** A place of the picture, in the order of the way. */
+export const PLACES = ['publisher', 'sender', 'network', 'receiver', 'reader', 'archive', 'browser', 'unexplained', 'unsettled'] as const;
+/** One of them. */
+export type PlaceName = (typeof PLACES)[number];
+
+const WORDS: Readonly<Record<PlaceName, string>> = {
+  publisher: 'publisher', sender: "sender's host", network: 'network', receiver: "receiver's host", reader: 'reader',
+  archive: 'archive', browser: 'this browser', unexplained: 'unexplained', unsettled: 'not settled',
+};
+
+/** A place with what was lost there. */
+export interface PathPlace {
+  readonly name: PlaceName;
+  readonly words: string;
+  /** Decides the colour. */
+  readonly colour: Place;
+  /** The stages that lie here, in the order of the way. */
+  readonly rungs: readonly Rung[];
+  /** Lost here, in elements. */
+  readonly elements: number;
+  /** The account would know: what an archive could not write its recorder counts, and not a reader. */
+  readonly counted: boolean;
+  /** Something was lost here lately. */
+  readonly recent: boolean;
+}
+
+/** The picture. */
+export interface Path {
+  /** Without the archive where there is none. */
+  readonly places: readonly PathPlace[];
+  /** Missing on the way to the reader, explained or not: the law's side without what was delivered or is in flight. */
+  readonly missing: number;
+}
+
+/** What else decides how the picture looks. */
+export interface Surroundings {
+  /** The monitor reads an archive. */
+  readonly archive: boolean;
+  readonly isRecent: (rung: Rung) => boolean;
+}
+
+/** Returns the picture of a ladder. */
+export function pathOf(ladder: Ladder, { archive, isRecent }: Surroundings): Path {
+  const places = PLACES.map((name): PathPlace => {
+    const rungs = ladder.rungs.filter((rung) => placeOf(rung) === name);
+    const elements = rungs.reduce((sum, rung) => sum + rung.elements, 0);
+    return {
+      name, words: WORDS[name], colour: name === 'archive' ? 'browser' : name, rungs, elements,
+      counted: name !== 'archive' || elements > 0, recent: rungs.some(isRecent),
+    };
+  });
+  const shown = places.filter(({ name, elements }) => name !== 'archive' || archive || elements > 0);
+  return { places: shown, missing: ladder.lost + ladder.unexplained + ladder.unsettled };
+}
+
+function placeOf({ stage }: Rung): PlaceName {
+  if (stage.name === 'archive_write') return 'archive';
+  // The publisher withholds what it plants as lost.
+  return stage.place === 'injected' ? 'publisher' : stage.place;
+}
+
+/** What flows, as the server says it. */
+export interface Flow {
+  /** Out of the publisher: what its schema states, or an empty text where it states nothing. */
+  readonly stated: string;
+  /** Into the reader: measured over some seconds. */
+  readonly arriving: string;
+}
+
+/** Returns what flows in a stream. */
+export function flowOf({ nominalRate, samplesPerSecond }: Pick<Stream, 'nominalRate' | 'samplesPerSecond'>): Flow {
+  return {
+    stated: nominalRate > 0 ? `states ${short(nominalRate, 'samples/s')}` : '',
+    arriving: `${short(samplesPerSecond, 'samples/s')} arrive`,
+  };
+}
+
+/** Which place an arrow, Home or End leads to from the `at`-th of `count`; null for another key. */
+export function stepTo(key: string, at: number, count: number): number | null {
+  switch (key) {
+    case 'ArrowRight': return Math.min(count - 1, at + 1);
+    case 'ArrowLeft': return Math.max(0, at - 1);
+    case 'Home': return 0;
+    case 'End': return count - 1;
+    default: return null;
+  }
+}

@@ -1,0 +1,45 @@
+/**
+ * What is said of one stage at which something was lost: how much, by which evidence, and where the rest is.
+ *
+ * What it means and what helps are the guide's words (`guide/guide.ts`).
+ */
+import type { GapDetail } from '../wire/messages';
+import { lossRows } from './gaps';
+import type { PathPlace } from './path';
+import type { Rung } from './ladder';
+
+/** Gaps whose evidence is shown; the list below has them all. */
+export const SHOWN_GAPS = 3;
+/** Lines of evidence shown of one gap. */
+const SHOWN_LINES = 3;
+
+/** The evidence of one gap. */
+export interface GapEvidence {
+  readonly gap: GapDetail;
+  /** Lost of it at the stage, in elements. */
+  readonly elements: number;
+  readonly lines: readonly string[];
+}
+
+/** What is said of one stage. */
+export interface Verdict {
+  readonly rung: Rung;
+  /** Newest first. */
+  readonly gaps: readonly GapEvidence[];
+  /** Gaps of this stage that are only in the list. */
+  readonly furtherGaps: number;
+}
+
+/** Returns the verdicts of a place, in the order of the way; `gaps` are in the order of time. */
+export function verdictsOf(place: PathPlace, gaps: readonly GapDetail[]): readonly Verdict[] {
+  return place.rungs.filter(({ elements }) => elements > 0).map((rung) => {
+    const found = gaps.flatMap((gap) => {
+      const elements = lossRows(gap).find(([stage]) => stage.name === rung.stage.name)?.[1] ?? 0;
+      return elements > 0 ? [{ gap, elements, lines: gap.evidence.slice(0, SHOWN_LINES) }] : [];
+    });
+    return { rung, gaps: found.slice(-SHOWN_GAPS).reverse(), furtherGaps: Math.max(0, found.length - SHOWN_GAPS) };
+  });
+}
+
+/** Returns the stages of a place at which nothing was lost. */
+export const spared = (place: PathPlace): readonly Rung[] => place.rungs.filter(({ elements }) => elements === 0);
