@@ -23,6 +23,10 @@ pub(crate) struct Class {
     pub(crate) patience: Duration,
     /// Its counter is the whole host's: the doctor of every namespace tells it, and the reader's is heard.
     pub(crate) is_of_whole_host: bool,
+    /// The doctor is asked for the scene's ports: others lose something, too.
+    pub(crate) is_of_ports: bool,
+    /// It changes what belongs to the whole machine: planted only where it is named.
+    pub(crate) only_if_named: bool,
     /// What is done before the doctor looks.
     pub(crate) prepare: fn(&mut Scene) -> anyhow::Result<()>,
     /// Sends datagrams, and returns which did not arrive.
@@ -36,6 +40,8 @@ pub(crate) enum Sight {
     Numbers,
     /// Each datagram by its drop event; no counter counts datagrams.
     NoCounter,
+    /// As many, and no number: what carried it never came.
+    Unnumbered,
     /// Nothing: they are lost on neither host.
     Elsewhere,
 }
@@ -60,6 +66,8 @@ const fn class(
         sight,
         patience: SOON,
         is_of_whole_host: false,
+        is_of_ports: false,
+        only_if_named: false,
         prepare: nothing,
         plant,
     }
@@ -72,6 +80,17 @@ fn nothing(_: &mut Scene) -> anyhow::Result<()> {
 /// Every class.
 pub(crate) const CLASSES: &[Class] = &[
     class("control", "nothing is lost", BOTH, &[], Sight::Numbers, socket::nothing_lost),
+    Class {
+        is_of_ports: true,
+        ..class(
+            "busy",
+            "for half a minute all arrives, beside a stranger whose reader loses nearly everything",
+            V4,
+            &[],
+            Sight::Numbers,
+            socket::nothing_lost_beside_a_stranger,
+        )
+    },
     Class {
         prepare: path::throttled,
         ..class(
@@ -238,6 +257,18 @@ pub(crate) const CLASSES: &[Class] = &[
         )
     },
     Class {
+        prepare: host::impatient_reassembly,
+        patience: Duration::from_secs(3),
+        ..class(
+            "first_fragment",
+            "the first fragment, which has ports and number, never came",
+            V4,
+            &[Stage::ReceiverReassembly],
+            Sight::Unnumbered,
+            host::send_without_first_fragment,
+        )
+    },
+    Class {
         prepare: host::little_memory_for_fragments,
         patience: Duration::from_secs(5),
         ..class(
@@ -314,6 +345,17 @@ pub(crate) const CLASSES: &[Class] = &[
             &[Stage::ReceiverSocketBuffer],
             Sight::Numbers,
             socket::send_large_to_a_small_buffer,
+        )
+    },
+    Class {
+        only_if_named: true,
+        ..class(
+            "udp_memory",
+            "the machine's memory for UDP is used up: it is lowered for a moment, for every program",
+            BOTH,
+            &[Stage::ReceiverUdpMemory],
+            Sight::Numbers,
+            socket::send_without_udp_memory,
         )
     },
     class(

@@ -78,6 +78,9 @@ pub(crate) fn judge(
         {
             faults.push(format!("{counted} are counted"));
         }
+        (Sight::Unnumbered, _) if counted != missing.len() as u64 => {
+            faults.push(format!("{counted} are counted"));
+        }
         // No counter tells of them.
         (Sight::NoCounter, false) if rest > 0 && told.not_observed < rest => {
             faults.push(format!("{rest} are not named"));

@@ -54,8 +54,10 @@ fn run(arguments: &Arguments) -> anyhow::Result<bool> {
     if let Some(unknown) = unknown {
         anyhow::bail!("there is no class `{unknown}`; --list names them");
     }
-    let wanted =
-        |class: &&Class| arguments.classes.is_empty() || arguments.classes.iter().any(|it| it == class.name);
+    let wanted = |class: &&Class| {
+        let is_named = arguments.classes.iter().any(|it| it == class.name);
+        is_named || arguments.classes.is_empty() && !class.only_if_named
+    };
     if arguments.list {
         CLASSES.iter().for_each(|class| println!("{:<24}{}", class.name, class.about));
         return Ok(true);
@@ -86,7 +88,7 @@ fn run(arguments: &Arguments) -> anyhow::Result<bool> {
 fn row(class: &'static Class, version: Version, nobody: bool) -> anyhow::Result<Row> {
     let mut scene = Scene::new(version)?;
     (class.prepare)(&mut scene)?;
-    let watches = scene.watch(class.is_of_whole_host, nobody)?;
+    let watches = scene.watch(class, nobody)?;
     let planted = (class.plant)(&mut scene)?;
     let told = watches.end(class.patience, &planted)?;
     Ok(judge::judge(class, version, &planted, &told, nobody))

@@ -8,6 +8,7 @@ use e2e::{Host, Lan};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use socket2::{Domain, Protocol, Socket, Type};
 
+use crate::classes::Class;
 use crate::watch::Watches;
 
 /// The port that losses are planted on; the next one carries what tells that everything has passed.
@@ -121,9 +122,9 @@ impl Scene {
     }
 
     /// Lets the doctor look on both hosts; what counters of the whole machine say is heard of the reader's only, if at all.
-    pub(crate) fn watch(&self, of_whole_host: bool, nobody: bool) -> anyhow::Result<Watches> {
+    pub(crate) fn watch(&self, class: &Class, nobody: bool) -> anyhow::Result<Watches> {
         let hosts = [self.reader(), self.sender()];
-        Watches::begin(&hosts[..if of_whole_host { 1 } else { 2 }], of_whole_host, nobody)
+        Watches::begin(&hosts[..if class.is_of_whole_host { 1 } else { 2 }], class, nobody)
     }
 }
 

@@ -12,6 +12,8 @@ use ledger::Stage;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
+use crate::classes::Class;
+use crate::scene::PORT;
 use crate::traffic::Planted;
 
 /// The doctor on each host.
@@ -46,9 +48,9 @@ const LOOK: Duration = Duration::from_millis(50);
 const NOBODY: &str = "65534";
 
 impl Watches {
-    pub(crate) fn begin(hosts: &[&Host], hears_host: bool, nobody: bool) -> anyhow::Result<Self> {
+    pub(crate) fn begin(hosts: &[&Host], class: &Class, nobody: bool) -> anyhow::Result<Self> {
         let watches =
-            hosts.iter().map(|host| Watch::begin(host, hears_host, nobody)).collect::<anyhow::Result<_>>()?;
+            hosts.iter().map(|host| Watch::begin(host, class, nobody)).collect::<anyhow::Result<_>>()?;
         Ok(Self(watches))
     }
 
@@ -73,7 +75,7 @@ impl Watches {
 }
 
 impl Watch {
-    fn begin(host: &Host, hears_host: bool, nobody: bool) -> anyhow::Result<Self> {
+    fn begin(host: &Host, class: &Class, nobody: bool) -> anyhow::Result<Self> {
         let binary = e2e::binary();
         let binary = binary.to_str().context("a path of plain text")?;
         let mut command = if nobody {
@@ -84,6 +86,9 @@ impl Watch {
             host.command(binary)
         };
         command.args(["doctor", "watch", "--json", "--interval", "50ms"]);
+        for port in [PORT, PORT + 1].iter().filter(|_| class.is_of_ports) {
+            command.args(["--port", &port.to_string()]);
+        }
         let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?;
         let output = BufReader::new(child.stdout.take().context("a pipe was asked for")?);
         let (sender, lines) = mpsc::channel();
@@ -93,7 +98,7 @@ impl Watch {
             // Whoever listened may have gone.
             lines.map(|line| sender.send(line)).take_while(Result::is_ok).for_each(drop);
         });
-        let watch = Self { hears_host, child, lines };
+        let watch = Self { hears_host: class.is_of_whole_host, child, lines };
         let first = watch.next()?;
         if first["event"] != "watching" || first["names_datagrams"] == nobody {
             bail!("the doctor says {first}");

@@ -6,6 +6,7 @@ use std::net::IpAddr;
 
 use bpf::{Hook, HookError, Options, Unseen};
 use fate::{DropEvent, Profile};
+use ledger::Stage;
 use sys::Interface;
 
 use crate::watcher::Wanted;
@@ -65,7 +66,11 @@ impl Drops {
         match (event.namespace, self.namespace) {
             (Some(its), Some(ours)) => its == ours,
             (Some(_), None) => true,
-            (None, _) => is_ours(event.destination.ip()) || is_ours(event.source.ip()),
+            (None, _) => match event.stage() {
+                Some(stage) if stage < Stage::Network => is_ours(event.source.ip()),
+                Some(_) => is_ours(event.destination.ip()),
+                None => is_ours(event.destination.ip()) || is_ours(event.source.ip()),
+            },
         }
     }
 

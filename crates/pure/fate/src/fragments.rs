@@ -38,6 +38,13 @@ const LIFETIME: Duration = Duration::from_secs(35);
 /// How many datagrams are held; the oldest are told as they are beyond that.
 const ROOM: usize = 16_384;
 
+/// The kernel's reason for fragments that waited too long for the others.
+const GIVEN_UP: &str = "FRAG_REASM_TIMEOUT";
+
+fn unnumbered(event: DropEvent) -> DropEvent {
+    DropEvent { count: 1, numbers: None, ..event }
+}
+
 impl Fragments {
     /// Takes an event; returns what is known by it, if anything: whole datagrams at once, others when their first fragment was seen.
     pub(crate) fn take(&mut self, event: DropEvent) -> Option<DropEvent> {
@@ -53,9 +60,14 @@ impl Fragments {
         Some(DropEvent { source, destination, numbers, count: 1, ..first })
     }
 
-    /// Returns the datagrams of which no first fragment came in time: they have no number.
+    /// Returns the datagrams of which no first fragment came in time: they have no number. Of those that the kernel has given up
+    /// itself all fragments were freed together, and what there was of them has been taken.
     pub(crate) fn expire(&mut self, now: Instant) -> Vec<DropEvent> {
         let mut told = Vec::new();
+        for open in self.open.values_mut() {
+            let given_up = open.first.take_if(|event| &*event.reason == GIVEN_UP);
+            told.extend(given_up.map(unnumbered));
+        }
         let surplus = self.open.len().saturating_sub(ROOM);
         if surplus > 0 {
             let mut times: Vec<Instant> = self.open.values().map(|open| open.at).collect();
@@ -78,7 +90,7 @@ impl Fragments {
         self.open.retain(|_, open| {
             let is_over = is_over(open);
             if is_over {
-                told.extend(open.first.take().map(|event| DropEvent { count: 1, numbers: None, ..event }));
+                told.extend(open.first.take().map(unnumbered));
             }
             !is_over
         });

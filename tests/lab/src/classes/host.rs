@@ -72,6 +72,17 @@ pub(super) fn send_without_last_fragment(scene: &mut Scene) -> anyhow::Result<Pl
     finish(scene, reader, 50)
 }
 
+pub(super) fn send_without_first_fragment(scene: &mut Scene) -> anyhow::Result<Planted> {
+    let reader = scene.reader_socket(PORT)?;
+    let packets = scene.packet_socket()?;
+    for number in 0..50_u16 {
+        let datagram = udp(scene, &datagram(number.into(), 2_000), true);
+        let last = ip(scene, number + 1, Fragment { at: 1_400, is_last: true }, &datagram[1_400..]);
+        send_packet(&packets, &last, scene)?;
+    }
+    finish(scene, reader, 50)
+}
+
 pub(super) fn send_wrong_checksums(scene: &mut Scene) -> anyhow::Result<Planted> {
     let reader = scene.reader_socket(PORT)?;
     roomy(&reader)?;

@@ -2,12 +2,13 @@
 
 use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+use std::time::{Duration, Instant};
 
 use rustix::net::sockopt::set_socket_recv_buffer_size;
 use socket2::SockRef;
 
 use crate::scene::{PORT, Scene};
-use crate::traffic::{PAYLOAD_BYTES, Planted, arrived, send, send_trains, settle};
+use crate::traffic::{PAYLOAD_BYTES, Planted, arrived, datagram, send, send_one, send_trains, settle};
 
 /// Sends in steps, with the reader taking all after each.
 struct Course {
@@ -64,6 +65,82 @@ fn small_reader(scene: &Scene) -> anyhow::Result<UdpSocket> {
 pub(super) fn nothing_lost(scene: &mut Scene) -> anyhow::Result<Planted> {
     let reader = scene.reader_socket(PORT)?;
     Course::new(scene)?.run(reader, 100, 50, PAYLOAD_BYTES)
+}
+
+/// How long all must arrive.
+const BUSY_TIME: Duration = Duration::from_secs(30);
+/// Where a stranger's datagrams go to.
+const STRANGERS_PORT: u16 = PORT + 7;
+
+/// As fast as one thread sends and reads by turns, in trains of forty; some hundred thousand datagrams a second.
+pub(super) fn nothing_lost_beside_a_stranger(scene: &mut Scene) -> anyhow::Result<Planted> {
+    const SEGMENTS: u64 = 40;
+    let reader = scene.reader_socket(PORT)?;
+    roomy(&reader)?;
+    nix::sys::socket::setsockopt(&reader, nix::sys::socket::sockopt::UdpGroSegment, &true)?;
+    let strangers_reader = scene.reader_socket(STRANGERS_PORT)?;
+    set_socket_recv_buffer_size(&strangers_reader, 4_096)?;
+    let (stranger, writer) = (scene.sender_socket()?, scene.sender_socket()?);
+    let (mut sent, mut received, mut bytes) = (0, 0, vec![0; 1 << 16]);
+    let began = Instant::now();
+    while began.elapsed() < BUSY_TIME {
+        send_trains(&writer, scene.to(PORT), sent / SEGMENTS..sent / SEGMENTS + 5, SEGMENTS, 100)?;
+        sent += 5 * SEGMENTS;
+        send_one(&stranger, b"of somebody else", scene.to(STRANGERS_PORT))?;
+        while let Ok(size) = reader.recv(&mut bytes) {
+            received += size as u64;
+        }
+    }
+    let markers = scene.reader_socket(PORT + 1)?;
+    settle(&stranger, &markers, scene.to(PORT + 1))?;
+    while let Ok(size) = reader.recv(&mut bytes) {
+        received += size as u64;
+    }
+    let received = received / datagram(0, 100).len() as u64;
+    anyhow::ensure!(received == sent, "{received} of {sent} arrived");
+    let strangers = sys::MemInfo::of(&strangers_reader)?.drops;
+    anyhow::ensure!(strangers > 1_000, "the stranger lost only {strangers}");
+    let rate = sent as f64 / began.elapsed().as_secs_f64();
+    let note = format!("{rate:.0} a second, the stranger lost {strangers}");
+    Ok(Planted { notes: vec![note], ..Planted::default() }.keep(reader).keep(strangers_reader))
+}
+
+/// A number of the machine that is put back.
+struct Borrowed {
+    path: &'static str,
+    before: String,
+}
+
+impl Borrowed {
+    fn set(path: &'static str, value: &str) -> anyhow::Result<Self> {
+        let before = std::fs::read_to_string(path)?;
+        let borrowed = Self { path, before };
+        std::fs::write(path, value)?;
+        Ok(borrowed)
+    }
+}
+
+impl Drop for Borrowed {
+    fn drop(&mut self) {
+        if let Err(error) = std::fs::write(self.path, self.before.trim()) {
+            eprintln!("{} was {}, and cannot be put back: {error}", self.path, self.before.trim());
+        }
+    }
+}
+
+pub(super) fn send_without_udp_memory(scene: &mut Scene) -> anyhow::Result<Planted> {
+    let reader = scene.reader_socket(PORT)?;
+    roomy(&reader)?;
+    let course = Course::new(scene)?;
+    {
+        // Pages; whatever programs hold already is more.
+        let _few = Borrowed::set("/proc/sys/net/ipv4/udp_mem", "1 2 3")?;
+        send(&course.writer, course.to, 0..2_000, PAYLOAD_BYTES)?;
+    }
+    let markers = course.settle()?;
+    let mut seen = BTreeSet::new();
+    arrived(&reader, &mut seen);
+    Ok(Planted { markers, ..Planted::of(0..2_000, &seen).keep(reader) })
 }
 
 pub(super) fn send_to_no_socket(scene: &mut Scene) -> anyhow::Result<Planted> {
