@@ -37,7 +37,8 @@ pub(super) fn frequency(facts: &Facts) -> Vec<Finding> {
     if facts.governors.iter().all(|governor| governor != "powersave") {
         return vec![Finding::new(CHECK, Judgement::Ok, live, why)];
     }
-    let cure = Cure::by_hand("cpupower frequency-set --governor performance (undo: --governor powersave)");
+    let set = |governor| format!("cpupower frequency-set --governor {governor}");
+    let cure = Cure::by_command("full speed all the time", set("performance"), set("powersave"));
     vec![Finding::new(CHECK, Judgement::Warn, live, why).recommending("performance", [cure])]
 }
 

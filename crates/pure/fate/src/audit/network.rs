@@ -179,7 +179,8 @@ pub(super) fn interfaces(facts: &Facts) -> Vec<Finding> {
     }
     let mut findings = Vec::new();
     for interface in outside.iter().filter(|it| !it.takes_groups) {
-        let cure = Cure::by_hand(&format!("ip link set dev {} multicast on", interface.name));
+        let set = |value| format!("ip link set dev {} multicast {value}", interface.name);
+        let cure = Cure::by_command("switch groups on", set("on"), set("off"));
         findings.push(
             Finding::new(
                 "multicast-interface",
