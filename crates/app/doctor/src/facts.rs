@@ -1,4 +1,6 @@
-//! What an audit looks at: files that the kernel keeps for everybody to read.
+//! What an audit looks at: what the kernel tells everybody, of the host here, of its cards and links in the modules below.
+
+mod card;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -6,7 +8,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use fate::audit::{Clock, Disk, Facts, Interface, Load};
-use sys::{clock, counters, host};
+use sys::{Link, clock, counters, host};
 
 /// What is audited for.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -34,7 +36,8 @@ const SETTINGS: [&str; 8] = [
 
 /// Looks at this host; with `only`, at these interfaces.
 pub(crate) fn facts(wishes: &Wishes, only: &BTreeSet<String>) -> Facts {
-    let interfaces = interfaces(only);
+    let links = sys::links().unwrap_or_default();
+    let interfaces = interfaces(only, &links);
     let of_interfaces = interfaces.iter().map(|it| format!("net.ipv4.conf.{}.rp_filter", it.name));
     let names = SETTINGS.iter().map(|name| (*name).to_owned()).chain(of_interfaces);
     let mut settings: BTreeMap<String, u64> =
@@ -52,6 +55,7 @@ pub(crate) fn facts(wishes: &Wishes, only: &BTreeSet<String>) -> Facts {
         clock: clock::discipline()
             .ok()
             .map(|(is_synchronised, max_error)| Clock { is_synchronised, max_error }),
+        processors: processors(),
         governors: governors(),
         guest: guest(),
         swap_used_bytes: read("/proc/meminfo").and_then(|text| swap_used(&text)),
@@ -71,31 +75,28 @@ fn load(wishes: &Wishes, interfaces: &[Interface]) -> Load {
     Load { bytes_per_second, origin, longest_pause: wishes.longest_pause }
 }
 
-fn interfaces(only: &BTreeSet<String>) -> Vec<Interface> {
+fn interfaces(only: &BTreeSet<String>, links: &[Link]) -> Vec<Interface> {
     let wanted = |it: &sys::Interface| it.up && (only.is_empty() || only.contains(&it.name));
     let all = sys::Interface::all().unwrap_or_default().into_iter().filter(wanted);
     let of_system = |name: &str, file: &str| fs::read_to_string(format!("/sys/class/net/{name}/{file}")).ok();
-    all.map(|it| Interface {
-        mtu: it.mtu,
-        bits_per_second: of_system(&it.name, "speed").and_then(|text| link_speed(&text)),
-        is_loopback: it.loopback,
-        // Where the file system of the kernel's devices is of another namespace, nothing says otherwise.
-        takes_groups: of_system(&it.name, "flags").is_none_or(|text| takes_groups(&text)),
-        name: it.name,
-    })
-    .collect()
+    let one = |it: sys::Interface| {
+        let link = links.iter().find(|link| link.index == it.index);
+        Interface {
+            mtu: it.mtu,
+            bits_per_second: of_system(&it.name, "speed").and_then(|text| link_speed(&text)),
+            is_loopback: it.loopback,
+            // Where links cannot be listed, nothing says otherwise.
+            takes_groups: link.is_none_or(|link| link.takes_groups),
+            card: card::of(&it, link),
+            name: it.name,
+        }
+    };
+    all.map(one).collect()
 }
 
 /// In Mbit/s; −1 where the driver does not know.
 fn link_speed(text: &str) -> Option<u64> {
     text.trim().parse::<u64>().ok().map(|megabits| megabits * 1_000_000)
-}
-
-/// `IFF_MULTICAST` among the flags, in hexadecimal.
-fn takes_groups(text: &str) -> bool {
-    const IFF_MULTICAST: u32 = 0x1000;
-    let flags = text.trim().strip_prefix("0x").and_then(|digits| u32::from_str_radix(digits, 16).ok());
-    flags.is_none_or(|flags| flags & IFF_MULTICAST != 0)
 }
 
 /// Three numbers of pages; the last is the limit.
@@ -130,6 +131,10 @@ fn swap_used(text: &str) -> Option<u64> {
         line.split_whitespace().next()?.parse::<u64>().ok()
     };
     Some(kilobytes("SwapTotal:")?.saturating_sub(kilobytes("SwapFree:")?) * 1_024)
+}
+
+fn processors() -> Option<u32> {
+    std::thread::available_parallelism().ok().and_then(|count| u32::try_from(count.get()).ok())
 }
 
 fn governors() -> Vec<String> {
@@ -190,7 +195,6 @@ mod tests {
     fn texts_of_the_kernel_are_read() {
         assert_eq!(link_speed("1000\n"), Some(1_000_000_000));
         assert_eq!(link_speed("-1\n"), None);
-        assert!(takes_groups("0x1003\n") && !takes_groups("0x3\n") && takes_groups("what"));
         assert_eq!(udp_memory_limit("1\t2\t3\n"), Some(("net.ipv4.udp_mem.max".to_owned(), 3)));
         assert_eq!(udp_memory_pages("sockets: used 10\nUDP: inuse 3 mem 12\nUDPLITE: inuse 0\n"), Some(12));
         assert_eq!(first_seconds("12.5 3.0\n"), Some(Duration::from_millis(12_500)));

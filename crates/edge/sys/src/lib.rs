@@ -9,6 +9,7 @@
 
 mod batch;
 mod buffer;
+mod card;
 pub mod clock;
 mod control;
 pub mod counters;
@@ -16,6 +17,7 @@ mod error_queue;
 pub mod fragments;
 pub mod host;
 mod interface;
+mod links;
 mod netlink;
 mod offloads;
 mod open;
@@ -34,8 +36,10 @@ mod udp_sockets;
 
 pub use batch::{BATCH_DATAGRAMS, DEFAULT_SLOT_BYTES, ReceiveBatch, Received, TRAIN_SLOT_BYTES};
 pub use buffer::{Buffer, Direction};
+pub use card::{Channels, Coalescing, Pause, Ring};
 pub use error_queue::{Origin, PathError};
 pub use interface::{Interface, InterfaceError};
+pub use links::{Bridge, Link, links};
 pub use open::OpenError;
 pub use path_mtu::{header_bytes, path_mtu};
 pub use poller::{EVENTS_PER_WAIT, Interest, Poller, Ready, Wakeup};

@@ -3,6 +3,7 @@
 //! Nothing is recommended by custom: buffers follow from the rate and the longest pause, limits from what the host has counted since
 //! it was started. One function a subject; [`audit`] is the list.
 
+mod card;
 mod host;
 mod network;
 
@@ -10,6 +11,7 @@ use core::time::Duration;
 use std::collections::BTreeMap;
 
 use crate::Cure;
+pub use card::{Card, Channels, Coalescing, Pause, Ring};
 
 /// What was found out about a host. What could not be read is not there.
 #[derive(Clone, PartialEq, Debug, Default)]
@@ -30,6 +32,8 @@ pub struct Facts {
     pub udp_memory_pages: Option<u64>,
     /// Whether the clock is disciplined, and by how much it may be wrong.
     pub clock: Option<Clock>,
+    /// How many processors there are.
+    pub processors: Option<u32>,
     /// How processors choose their frequency, each governor once.
     pub governors: Vec<String>,
     /// What this is, if no machine of its own: `virtual machine`, `container`.
@@ -66,6 +70,8 @@ pub struct Interface {
     pub is_loopback: bool,
     /// Takes groups.
     pub takes_groups: bool,
+    /// How its card is set.
+    pub card: Card,
 }
 
 /// A clock.
@@ -170,7 +176,7 @@ impl Facts {
 /// Judges a host, each respect on its own; a host may have several findings in one, as for each interface.
 #[must_use]
 pub fn audit(facts: &Facts) -> Vec<Finding> {
-    const CHECKS: [fn(&Facts) -> Vec<Finding>; 16] = [
+    const CHECKS: [fn(&Facts) -> Vec<Finding>; 17] = [
         network::receive_buffer_limit,
         network::receive_buffer_default,
         network::send_buffer_limit,
@@ -182,6 +188,7 @@ pub fn audit(facts: &Facts) -> Vec<Finding> {
         network::multicast_route,
         network::reassembly,
         network::card,
+        card::settings,
         host::clock,
         host::frequency,
         host::guest,

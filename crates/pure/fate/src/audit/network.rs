@@ -284,7 +284,7 @@ pub(super) fn card(facts: &Facts) -> Vec<Finding> {
         }
         let name = &interface.name;
         let cure = Cure::by_hand(&format!(
-            "see which count rises (`ethtool -S {name}`), and make the ring larger (`ethtool -g {name}`, `-G {name} rx N`) or switch flow control on (`ethtool -A`)"
+            "see which count rises (`ethtool -S {name}`): `card-ring` tells of what found no room; errors are the cable's, the port's or the driver's"
         ));
         Finding::new(CHECK, Judgement::Warn, live, why).recommending("none", [cure])
     };
@@ -320,6 +320,7 @@ mod tests {
             bits_per_second,
             is_loopback: false,
             takes_groups: true,
+            ..Interface::default()
         }
     }
 
