@@ -1,6 +1,7 @@
 //! What an audit looks at: what the kernel tells everybody, of the host here, of its cards and links in the modules below.
 
 mod card;
+mod groups;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -50,6 +51,7 @@ pub(crate) fn facts(wishes: &Wishes, only: &BTreeSet<String>) -> Facts {
         counters: counters::read().0,
         uptime: read("/proc/uptime").and_then(|text| first_seconds(&text)),
         has_multicast_route: read("/proc/self/net/route").map(|text| has_multicast_route(&text)),
+        bridges: groups::bridges(&interfaces, &links),
         interfaces,
         udp_memory_pages: read("/proc/self/net/sockstat").and_then(|text| udp_memory_pages(&text)),
         clock: clock::discipline()
@@ -79,6 +81,7 @@ fn interfaces(only: &BTreeSet<String>, links: &[Link]) -> Vec<Interface> {
     let wanted = |it: &sys::Interface| it.up && (only.is_empty() || only.contains(&it.name));
     let all = sys::Interface::all().unwrap_or_default().into_iter().filter(wanted);
     let of_system = |name: &str, file: &str| fs::read_to_string(format!("/sys/class/net/{name}/{file}")).ok();
+    let memberships = sys::memberships().ok();
     let one = |it: sys::Interface| {
         let link = links.iter().find(|link| link.index == it.index);
         Interface {
@@ -88,6 +91,8 @@ fn interfaces(only: &BTreeSet<String>, links: &[Link]) -> Vec<Interface> {
             // Where links cannot be listed, nothing says otherwise.
             takes_groups: link.is_none_or(|link| link.takes_groups),
             card: card::of(&it, link),
+            is_bridged: link.is_some_and(|link| groups::bridge_of(link, links).is_some()),
+            groups: memberships.as_ref().map(|all| groups::of(&it, all)),
             name: it.name,
         }
     };

@@ -15,6 +15,7 @@ mod control;
 pub mod counters;
 mod error_queue;
 pub mod fragments;
+mod groups;
 pub mod host;
 mod interface;
 mod links;
@@ -38,6 +39,7 @@ pub use batch::{BATCH_DATAGRAMS, DEFAULT_SLOT_BYTES, ReceiveBatch, Received, TRA
 pub use buffer::{Buffer, Direction};
 pub use card::{Channels, Coalescing, Pause, Ring};
 pub use error_queue::{Origin, PathError};
+pub use groups::{Memberships, memberships};
 pub use interface::{Interface, InterfaceError};
 pub use links::{Bridge, Link, links};
 pub use open::OpenError;

@@ -3,7 +3,7 @@
 //!
 //! By netlink, which is of the namespace whatever is mounted at `/sys`, and needs no privilege.
 
-use std::io;
+use std::{fs, io};
 
 use crate::netlink::{Netlink, attribute, text, u32_at, u64_at};
 
@@ -37,8 +37,8 @@ pub struct Bridge {
     pub snoops: bool,
     /// It asks who joined, if nobody else does.
     pub queries: bool,
-    /// Whether somebody asks for IPv4, itself or another; `None` where the kernel does not tell: before Linux 5.16, and while
-    /// it does not snoop.
+    /// Whether somebody asks for IPv4, itself or another; `None` where the kernel does not tell, before Linux 5.15.
+    /// While it does not snoop nobody is heard.
     pub has_querier: Option<bool>,
 }
 
@@ -50,7 +50,19 @@ pub fn links() -> io::Result<Vec<Link>> {
     let mut found = Vec::new();
     // An empty `struct ifinfomsg`: every link.
     Netlink::open(None)?.dump(RTM_GETLINK, &[0; MESSAGE_BYTES], |kind, body| take(kind, body, &mut found))?;
+    if !tells_of_queriers(&fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default()) {
+        let bridges = found.iter_mut().filter_map(|link| link.bridge.as_mut());
+        bridges.for_each(|bridge| bridge.has_querier = None);
+    }
     Ok(found)
+}
+
+/// Whether a kernel writes what a bridge hears; where nobody asks it writes as little as one that does not know.
+fn tells_of_queriers(release: &str) -> bool {
+    const FIRST: (u32, u32) = (5, 15);
+    let mut numbers = release.split(|letter: char| !letter.is_ascii_digit()).map(str::parse);
+    let version = numbers.next().zip(numbers.next());
+    matches!(version, Some((Ok(major), Ok(minor))) if (major, minor) >= FIRST)
 }
 
 pub(crate) fn take(kind: u16, body: &[u8], links: &mut Vec<Link>) {
@@ -115,7 +127,7 @@ fn read_bridge(data: &[u8]) -> Option<Bridge> {
     Some(Bridge {
         snoops: is_on(IFLA_BR_MCAST_SNOOPING)?,
         queries: is_on(IFLA_BR_MCAST_QUERIER)?,
-        has_querier: state.map(|state| attribute(state, BRIDGE_QUERIER_IP_ADDRESS).is_some()),
+        has_querier: Some(state.is_some_and(|state| attribute(state, BRIDGE_QUERIER_IP_ADDRESS).is_some())),
     })
 }
 
@@ -182,10 +194,17 @@ mod tests {
             assert!(bridge.snoops && !bridge.queries);
             bridge.has_querier
         };
-        assert_eq!(querier(None), None);
+        assert_eq!(querier(None), Some(false));
         assert_eq!(querier(Some(&[])), Some(false));
         let address = attribute_of(BRIDGE_QUERIER_IP_ADDRESS, &[10, 0, 0, 1]);
         assert_eq!(querier(Some(&address)), Some(true));
+    }
+
+    #[test]
+    fn kernels_tell_of_queriers_since_5_15() {
+        let tells = ["5.14.99", "4.19.0", "5", "", "x.y"].map(tells_of_queriers);
+        assert_eq!(tells, [false; 5]);
+        assert_eq!(["5.15.0", "5.15-rc1", "6.1.0-18-amd64"].map(tells_of_queriers), [true; 3]);
     }
 
     #[test]

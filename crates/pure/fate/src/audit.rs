@@ -4,6 +4,7 @@
 //! it was started. One function a subject; [`audit`] is the list.
 
 mod card;
+mod groups;
 mod host;
 mod network;
 
@@ -12,6 +13,7 @@ use std::collections::BTreeMap;
 
 use crate::Cure;
 pub use card::{Card, Channels, Coalescing, Pause, Ring};
+pub use groups::{Bridge, Groups};
 
 /// What was found out about a host. What could not be read is not there.
 #[derive(Clone, PartialEq, Debug, Default)]
@@ -26,6 +28,8 @@ pub struct Facts {
     pub uptime: Option<Duration>,
     /// The interfaces that are switched on.
     pub interfaces: Vec<Interface>,
+    /// The bridges that are, or have as a port, one of the interfaces.
+    pub bridges: Vec<Bridge>,
     /// Whether groups have a route of their own (224.0.0.0/4).
     pub has_multicast_route: Option<bool>,
     /// Pages of UDP memory in use, and the size of a page.
@@ -72,6 +76,10 @@ pub struct Interface {
     pub takes_groups: bool,
     /// How its card is set.
     pub card: Card,
+    /// It is a port of a bridge.
+    pub is_bridged: bool,
+    /// What was joined on it.
+    pub groups: Option<Groups>,
 }
 
 /// A clock.
@@ -176,7 +184,7 @@ impl Facts {
 /// Judges a host, each respect on its own; a host may have several findings in one, as for each interface.
 #[must_use]
 pub fn audit(facts: &Facts) -> Vec<Finding> {
-    const CHECKS: [fn(&Facts) -> Vec<Finding>; 17] = [
+    const CHECKS: [fn(&Facts) -> Vec<Finding>; 19] = [
         network::receive_buffer_limit,
         network::receive_buffer_default,
         network::send_buffer_limit,
@@ -186,6 +194,8 @@ pub fn audit(facts: &Facts) -> Vec<Finding> {
         network::reverse_path,
         network::interfaces,
         network::multicast_route,
+        groups::memberships,
+        groups::queriers,
         network::reassembly,
         network::card,
         card::settings,

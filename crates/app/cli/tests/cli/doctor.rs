@@ -361,6 +361,30 @@ fn what_an_audit_finds_goes_by_its_cure_and_comes_back_by_its_undo() {
 }
 
 #[test]
+fn a_bridge_that_snoops_without_a_querier_fails_until_one_asks() {
+    const BRIDGE: &str = "ip link add lab0 type bridge mcast_snooping 1 mcast_querier 0 2>/dev/null || exit 9; \
+                          ip link add lab1 type veth peer name lab2; ip link set lab1 master lab0; \
+                          ip link set lab0 up; ip link set lab1 up";
+    let judged = |script: &str| {
+        let output = Command::new("unshare").args(["--net", "sh", "-ec", BRIDGE]).output().ok()?;
+        if !output.status.success() {
+            println!("SKIPPED: no bridge can be made here");
+            return None;
+        }
+        let (lines, code) = audit_after(&format!("{BRIDGE}{script}"))?;
+        let finding = lines.iter().find(|line| line["check"] == "group-querier").expect("it is checked");
+        Some((finding["judgement"].as_str().expect("a word").to_owned(), finding.clone(), code))
+    };
+    let Some((judgement, finding, code)) = judged("") else { return };
+    assert_eq!((judgement.as_str(), code), ("fail", Some(2)), "{finding}");
+    for way in [0, 1] {
+        let (cure, undo) = (finding["cure"][way].as_str().unwrap(), finding["undo"][way].as_str().unwrap());
+        assert_eq!(judged(&format!("; {cure}")).unwrap().0, "ok", "{cure}");
+        assert_eq!(judged(&format!("; {cure}; {undo}")).unwrap().0, "fail", "{undo}");
+    }
+}
+
+#[test]
 fn anybody_may_audit() {
     let Some(output) = run_as_nobody(&["doctor", "audit", "--rate", "1k"]) else { return };
     let text = String::from_utf8(output.stdout).unwrap();
