@@ -1,6 +1,7 @@
 //! What an audit looks at: what the kernel tells everybody, of the host here, of its cards and links in the modules below.
 
 mod card;
+mod firewall;
 mod groups;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -51,6 +52,7 @@ pub(crate) fn facts(wishes: &Wishes, only: &BTreeSet<String>) -> Facts {
         counters: counters::read().0,
         uptime: read("/proc/uptime").and_then(|text| first_seconds(&text)),
         has_multicast_route: read("/proc/self/net/route").map(|text| has_multicast_route(&text)),
+        firewall: firewall::firewall(),
         bridges: groups::bridges(&interfaces, &links),
         interfaces,
         udp_memory_pages: read("/proc/self/net/sockstat").and_then(|text| udp_memory_pages(&text)),

@@ -4,6 +4,7 @@
 //! it was started. One function a subject; [`audit`] is the list.
 
 mod card;
+mod firewall;
 mod groups;
 mod host;
 mod network;
@@ -13,6 +14,7 @@ use std::collections::BTreeMap;
 
 use crate::Cure;
 pub use card::{Card, Channels, Coalescing, Pause, Ring};
+pub use firewall::{Chain, DropRule, Firewall};
 pub use groups::{Bridge, Groups};
 
 /// What was found out about a host. What could not be read is not there.
@@ -30,6 +32,8 @@ pub struct Facts {
     pub interfaces: Vec<Interface>,
     /// The bridges that are, or have as a port, one of the interfaces.
     pub bridges: Vec<Bridge>,
+    /// What is to be seen of the firewall.
+    pub firewall: Firewall,
     /// Whether groups have a route of their own (224.0.0.0/4).
     pub has_multicast_route: Option<bool>,
     /// Pages of UDP memory in use, and the size of a page.
@@ -184,7 +188,7 @@ impl Facts {
 /// Judges a host, each respect on its own; a host may have several findings in one, as for each interface.
 #[must_use]
 pub fn audit(facts: &Facts) -> Vec<Finding> {
-    const CHECKS: [fn(&Facts) -> Vec<Finding>; 19] = [
+    const CHECKS: [fn(&Facts) -> Vec<Finding>; 20] = [
         network::receive_buffer_limit,
         network::receive_buffer_default,
         network::send_buffer_limit,
@@ -196,6 +200,7 @@ pub fn audit(facts: &Facts) -> Vec<Finding> {
         network::multicast_route,
         groups::memberships,
         groups::queriers,
+        firewall::firewall,
         network::reassembly,
         network::card,
         card::settings,

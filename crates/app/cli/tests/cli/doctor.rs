@@ -385,6 +385,32 @@ fn a_bridge_that_snoops_without_a_querier_fails_until_one_asks() {
 }
 
 #[test]
+fn a_rule_that_counted_what_it_dropped_is_told_and_others_are_only_told_of() {
+    let judged = |counted: u32| {
+        let rules = format!(
+            "command -v nft >/dev/null || exit 9; ip link add lab0 type veth peer name lab1; ip link set lab0 up; \
+             nft 'table inet lab {{ chain input {{ type filter hook input priority 0; \
+             udp dport 5004 counter packets {counted} bytes 0 drop; }}; }}' || exit 9"
+        );
+        let output = Command::new("unshare").args(["--net", "sh", "-ec", &rules]).output().ok()?;
+        if !output.status.success() {
+            println!("SKIPPED: no rules can be made here");
+            return None;
+        }
+        let (lines, _) = audit_after(&rules)?;
+        let of_check = lines.into_iter().filter(|line| line["check"] == "firewall");
+        Some(of_check.map(|line| (line["judgement"].clone(), line["live"].clone())).collect::<Vec<_>>())
+    };
+    let Some(quiet) = judged(0) else { return };
+    let rules = (serde_json::Value::from("ok"), serde_json::Value::from("input: 1 rules"));
+    assert_eq!(quiet, std::slice::from_ref(&rules));
+    let [first, dropped] = &judged(5).unwrap()[..] else { panic!("two findings") };
+    assert_eq!(first, &rules);
+    assert_eq!(dropped.0, "fail");
+    assert!(dropped.1.as_str().unwrap().ends_with(": 5 UDP packets dropped"), "{}", dropped.1);
+}
+
+#[test]
 fn anybody_may_audit() {
     let Some(output) = run_as_nobody(&["doctor", "audit", "--rate", "1k"]) else { return };
     let text = String::from_utf8(output.stdout).unwrap();
