@@ -9,8 +9,8 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use fate::audit::{Clock, Disk, Facts, Interface, Load};
-use sys::{Link, clock, counters, host};
+use fate::audit::{Clock, Disk, Facts, Interface, Interrupt, Load, Processors};
+use sys::{Link, clock, counters, host, processors};
 
 /// What is audited for.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -95,6 +95,7 @@ fn interfaces(only: &BTreeSet<String>, links: &[Link]) -> Vec<Interface> {
             card: card::of(&it, link),
             is_bridged: link.is_some_and(|link| groups::bridge_of(link, links).is_some()),
             groups: memberships.as_ref().map(|all| groups::of(&it, all)),
+            interrupts: interrupts(&it),
             name: it.name,
         }
     };
@@ -140,8 +141,18 @@ fn swap_used(text: &str) -> Option<u64> {
     Some(kilobytes("SwapTotal:")?.saturating_sub(kilobytes("SwapFree:")?) * 1_024)
 }
 
-fn processors() -> Option<u32> {
-    std::thread::available_parallelism().ok().and_then(|count| u32::try_from(count.get()).ok())
+fn processors() -> Option<Processors> {
+    let (online, isolated) = (processors::online().ok()?, processors::isolated().ok()?);
+    Some(Processors { online, isolated, without_ticks: processors::without_ticks() })
+}
+
+fn interrupts(interface: &sys::Interface) -> Option<Vec<Interrupt>> {
+    let one = |it: processors::Interrupt| Interrupt {
+        number: it.number,
+        allowed: it.allowed,
+        taken_by: it.taken_by,
+    };
+    processors::interrupts(interface).ok().map(|all| all.into_iter().map(one).collect())
 }
 
 fn governors() -> Vec<String> {

@@ -25,6 +25,7 @@ mod open;
 mod path_mtu;
 mod poller;
 pub mod process;
+pub mod processors;
 mod qdisc;
 mod raw;
 mod receive;

@@ -8,6 +8,7 @@ mod firewall;
 mod groups;
 mod host;
 mod network;
+mod processors;
 
 use core::time::Duration;
 use std::collections::BTreeMap;
@@ -16,6 +17,7 @@ use crate::Cure;
 pub use card::{Card, Channels, Coalescing, Pause, Ring};
 pub use firewall::{Chain, DropRule, Firewall};
 pub use groups::{Bridge, Groups};
+pub use processors::{Interrupt, Processors};
 
 /// What was found out about a host. What could not be read is not there.
 #[derive(Clone, PartialEq, Debug, Default)]
@@ -40,8 +42,8 @@ pub struct Facts {
     pub udp_memory_pages: Option<u64>,
     /// Whether the clock is disciplined, and by how much it may be wrong.
     pub clock: Option<Clock>,
-    /// How many processors there are.
-    pub processors: Option<u32>,
+    /// Its processors.
+    pub processors: Option<Processors>,
     /// How processors choose their frequency, each governor once.
     pub governors: Vec<String>,
     /// What this is, if no machine of its own: `virtual machine`, `container`.
@@ -84,6 +86,8 @@ pub struct Interface {
     pub is_bridged: bool,
     /// What was joined on it.
     pub groups: Option<Groups>,
+    /// Its card's interrupts: none if it is a virtual one, nothing where they cannot be seen.
+    pub interrupts: Option<Vec<Interrupt>>,
 }
 
 /// A clock.
@@ -188,7 +192,7 @@ impl Facts {
 /// Judges a host, each respect on its own; a host may have several findings in one, as for each interface.
 #[must_use]
 pub fn audit(facts: &Facts) -> Vec<Finding> {
-    const CHECKS: [fn(&Facts) -> Vec<Finding>; 20] = [
+    const CHECKS: [fn(&Facts) -> Vec<Finding>; 22] = [
         network::receive_buffer_limit,
         network::receive_buffer_default,
         network::send_buffer_limit,
@@ -206,6 +210,8 @@ pub fn audit(facts: &Facts) -> Vec<Finding> {
         card::settings,
         host::clock,
         host::frequency,
+        processors::isolation,
+        processors::interrupts,
         host::guest,
         host::memory_and_disks,
         host::pressure,

@@ -134,7 +134,8 @@ fn channels(interface: &Interface, facts: &Facts) -> Option<Finding> {
     let (name, channels) = (&interface.name, interface.card.channels?);
     let live = format!("{name}: {} of {} queues", channels.count, channels.most);
     let why = "each queue has a ring and an interrupt of its own; more of them than processors help nobody";
-    let useful = facts.processors.map_or(channels.count, |count| channels.most.min(count));
+    let processors = facts.processors.as_ref().and_then(|it| u32::try_from(it.online.len()).ok());
+    let useful = processors.map_or(channels.count, |count| channels.most.min(count));
     let lost = interface.card.had_no_room.unwrap_or(0);
     if lost == 0 || channels.count >= useful {
         return Some(Finding::new(CHECK, Judgement::Ok, live, why));
@@ -195,7 +196,7 @@ fn pause(interface: &Interface) -> Option<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::audit::Load;
+    use crate::audit::{Load, Processors};
     use core::time::Duration;
 
     fn with(card: Card) -> Facts {
@@ -203,7 +204,8 @@ mod tests {
         // 1.25 GB/s are 849,184 datagrams a second.
         let load =
             Load { bytes_per_second: 1.25e9, origin: "as asked", longest_pause: Duration::from_millis(10) };
-        Facts { interfaces: vec![interface], processors: Some(4), load, ..Facts::default() }
+        let processors = Some(Processors { online: (0..4).collect(), ..Processors::default() });
+        Facts { interfaces: vec![interface], processors, load, ..Facts::default() }
     }
 
     fn of(card: Card, check: &str) -> Finding {
