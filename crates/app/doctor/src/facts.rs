@@ -10,7 +10,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use fate::audit::{Clock, Disk, Facts, Interface, Interrupt, Load, Processors};
-use sys::{Link, clock, counters, host, processors};
+use sys::{Link, clock, counters, host, process, processors};
 
 /// What is audited for.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -64,7 +64,9 @@ pub(crate) fn facts(wishes: &Wishes, only: &BTreeSet<String>) -> Facts {
         guest: guest(),
         swap_used_bytes: read("/proc/meminfo").and_then(|text| swap_used(&text)),
         disks: disks(),
-        pressure: pressure(),
+        pressure: pressure("avg60="),
+        waiting_for_disks_percent: pressure("avg10=").remove("io"),
+        blocked: process::blocked().into_iter().map(|it| format!("{}[{}]", it.name, it.pid)).collect(),
     }
 }
 
@@ -191,18 +193,19 @@ fn disks() -> Vec<Disk> {
     PATHS.iter().filter_map(of).collect()
 }
 
-fn pressure() -> BTreeMap<String, f64> {
+/// Returns how much of a time something waited, for what can be waited for.
+fn pressure(time: &str) -> BTreeMap<String, f64> {
     let of = |what: &str| {
         let text = fs::read_to_string(format!("/proc/pressure/{what}")).ok()?;
-        Some((what.to_owned(), last_minute(&text)?))
+        Some((what.to_owned(), average(&text, time)?))
     };
     ["cpu", "io", "memory"].into_iter().filter_map(of).collect()
 }
 
 /// `some avg10=0.02 avg60=0.37 …`.
-fn last_minute(text: &str) -> Option<f64> {
+fn average(text: &str, time: &str) -> Option<f64> {
     let some = text.lines().find_map(|line| line.strip_prefix("some "))?;
-    some.split_whitespace().find_map(|word| word.strip_prefix("avg60="))?.parse().ok()
+    some.split_whitespace().find_map(|word| word.strip_prefix(time))?.parse().ok()
 }
 
 #[cfg(test)]
@@ -224,7 +227,8 @@ mod tests {
             "{head}eth0\t00000000\t010011AC\t0003\t0\t0\t0\t00000000\t0\n"
         )));
         assert_eq!(swap_used("SwapTotal:  10 kB\nSwapFree:  4 kB\n"), Some(6_144));
-        assert_eq!(last_minute("some avg10=0.02 avg60=0.37 avg300=0.35 total=1\n"), Some(0.37));
+        let waited = "some avg10=0.02 avg60=0.37 avg300=0.35 total=1\n";
+        assert_eq!((average(waited, "avg60="), average(waited, "avg10=")), (Some(0.37), Some(0.02)));
     }
 
     #[test]
@@ -234,7 +238,10 @@ mod tests {
                 (udp_memory_limit(text), udp_memory_pages(text), first_seconds(text)),
                 (None, None, None)
             );
-            assert_eq!((swap_used(text), last_minute(text), has_multicast_route(text)), (None, None, false));
+            assert_eq!(
+                (swap_used(text), average(text, "avg60="), has_multicast_route(text)),
+                (None, None, false)
+            );
         }
     }
 

@@ -59,6 +59,24 @@ pub fn threads(pid: u32) -> io::Result<Vec<ThreadTimes>> {
     Ok(tids.filter_map(|tid| thread(pid, tid)).collect())
 }
 
+/// Returns the processes of which a thread is blocked this very moment, as by a disk (state `D`), each once; empty where `/proc`
+/// shows no process.
+#[must_use]
+pub fn blocked() -> Vec<Process> {
+    in_state('D')
+}
+
+fn in_state(state: char) -> Vec<Process> {
+    let entries = fs::read_dir("/proc").into_iter().flatten();
+    let pids = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<u32>().ok());
+    let is_in_it = |pid: &u32| {
+        let tids = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+        let stats = tids.filter_map(|entry| fs::read_to_string(entry.path().join("stat")).ok());
+        stats.into_iter().any(|stat| parse_state(&stat) == Some(state))
+    };
+    pids.filter(is_in_it).map(|pid| Process { pid, name: name(pid) }).collect()
+}
+
 /// Opens a socket that another process has open, by its cookie (`SO_COOKIE`): both have it then.
 ///
 /// # Errors
@@ -146,6 +164,13 @@ mod tests {
         assert_eq!(before.state, 'R');
         while own().ran_ns < before.ran_ns + 1_000_000 {}
         assert!(threads(0).is_err());
+    }
+
+    #[test]
+    fn who_asks_is_running_and_not_blocked() {
+        let own = Process { pid: std::process::id(), name: name(std::process::id()) };
+        assert!(in_state('R').contains(&own));
+        assert!(!in_state('?').contains(&own));
     }
 
     #[test]

@@ -54,6 +54,10 @@ pub struct Facts {
     pub disks: Vec<Disk>,
     /// The share of the last minute in which something waited for `cpu`, `io`, `memory`, in percent.
     pub pressure: BTreeMap<String, f64>,
+    /// The share of the last ten seconds in which something waited for a disk, in percent.
+    pub waiting_for_disks_percent: Option<f64>,
+    /// The processes that are blocked this moment, as `name[pid]`.
+    pub blocked: Vec<String>,
 }
 
 /// What shall be carried.
@@ -192,7 +196,7 @@ impl Facts {
 /// Judges a host, each respect on its own; a host may have several findings in one, as for each interface.
 #[must_use]
 pub fn audit(facts: &Facts) -> Vec<Finding> {
-    const CHECKS: [fn(&Facts) -> Vec<Finding>; 22] = [
+    const CHECKS: [fn(&Facts) -> Vec<Finding>; 23] = [
         network::receive_buffer_limit,
         network::receive_buffer_default,
         network::send_buffer_limit,
@@ -215,6 +219,7 @@ pub fn audit(facts: &Facts) -> Vec<Finding> {
         host::guest,
         host::memory_and_disks,
         host::pressure,
+        host::disk_stall,
     ];
     CHECKS.iter().flat_map(|check| check(facts)).collect()
 }
