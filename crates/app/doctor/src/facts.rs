@@ -9,8 +9,8 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use fate::audit::{Clock, Disk, Facts, Interface, Interrupt, Load, Processors};
-use sys::{Link, clock, counters, host, process, processors};
+use fate::audit::{Clock, Disk, Facts, Interface, Interrupt, Load, Processors, Queue, Tcp};
+use sys::{Link, Qdisc, QdiscPlace, clock, counters, host, process, processors};
 
 /// What is audited for.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -19,13 +19,15 @@ pub struct Wishes {
     pub bytes_per_second: Option<f64>,
     /// How long a reader may not come to read.
     pub longest_pause: Duration,
+    /// How long to the other end and back, where that is known.
+    pub round_trip: Option<Duration>,
 }
 
 /// Where an archive or a log may lie.
 const PATHS: [&str; 5] = ["/", "/var", "/home", "/tmp", "."];
 
 /// What the audit asks of `/proc/sys`; those of interfaces are added.
-const SETTINGS: [&str; 8] = [
+const SETTINGS: [&str; 12] = [
     "net.core.rmem_max",
     "net.core.rmem_default",
     "net.core.wmem_max",
@@ -34,6 +36,10 @@ const SETTINGS: [&str; 8] = [
     "net.core.netdev_budget_usecs",
     "net.ipv4.ipfrag_high_thresh",
     "net.ipv4.conf.all.rp_filter",
+    "net.ipv4.tcp_window_scaling",
+    "net.ipv4.tcp_sack",
+    "net.ipv4.tcp_timestamps",
+    "net.ipv4.tcp_no_metrics_save",
 ];
 
 /// Looks at this host; with `only`, at these interfaces.
@@ -52,6 +58,7 @@ pub(crate) fn facts(wishes: &Wishes, only: &BTreeSet<String>) -> Facts {
         counters: counters::read().0,
         uptime: read("/proc/uptime").and_then(|text| first_seconds(&text)),
         has_multicast_route: read("/proc/self/net/route").map(|text| has_multicast_route(&text)),
+        tcp: tcp(),
         firewall: firewall::firewall(),
         bridges: groups::bridges(&interfaces, &links),
         interfaces,
@@ -78,14 +85,14 @@ fn load(wishes: &Wishes, interfaces: &[Interface]) -> Load {
         // Most links of laboratories.
         (None, None) => (125e6, "taken for a link of 1 Gbit/s, since no driver tells"),
     };
-    Load { bytes_per_second, origin, longest_pause: wishes.longest_pause }
+    Load { bytes_per_second, origin, longest_pause: wishes.longest_pause, round_trip: wishes.round_trip }
 }
 
 fn interfaces(only: &BTreeSet<String>, links: &[Link]) -> Vec<Interface> {
     let wanted = |it: &sys::Interface| it.up && (only.is_empty() || only.contains(&it.name));
     let all = sys::Interface::all().unwrap_or_default().into_iter().filter(wanted);
     let of_system = |name: &str, file: &str| fs::read_to_string(format!("/sys/class/net/{name}/{file}")).ok();
-    let memberships = sys::memberships().ok();
+    let (memberships, qdiscs) = (sys::memberships().ok(), sys::qdiscs().ok());
     let one = |it: sys::Interface| {
         let link = links.iter().find(|link| link.index == it.index);
         Interface {
@@ -97,6 +104,7 @@ fn interfaces(only: &BTreeSet<String>, links: &[Link]) -> Vec<Interface> {
             card: card::of(&it, link),
             is_bridged: link.is_some_and(|link| groups::bridge_of(link, links).is_some()),
             groups: memberships.as_ref().map(|all| groups::of(&it, all)),
+            queue: link.and_then(|link| queue(link, qdiscs.as_deref())),
             interrupts: interrupts(&it),
             name: it.name,
         }
@@ -141,6 +149,27 @@ fn swap_used(text: &str) -> Option<u64> {
         line.split_whitespace().next()?.parse::<u64>().ok()
     };
     Some(kilobytes("SwapTotal:")?.saturating_sub(kilobytes("SwapFree:")?) * 1_024)
+}
+
+/// Returns the queue before a link, with the drops of its root, which are those of all below it.
+fn queue(link: &Link, qdiscs: Option<&[Qdisc]>) -> Option<Queue> {
+    let is_root = |it: &&Qdisc| it.device == link.index && it.place == QdiscPlace::Root;
+    Some(Queue {
+        discipline: link.queue_discipline.clone()?,
+        packets: link.queue_packets,
+        drops: qdiscs.map(|all| all.iter().find(is_root).map_or(0, |it| it.drops.into())),
+    })
+}
+
+fn tcp() -> Tcp {
+    let three = |name| host::sysctl_numbers(name).ok()?.try_into().ok();
+    let text = |name| host::sysctl_text(name).ok();
+    Tcp {
+        receive_bytes: three("net.ipv4.tcp_rmem"),
+        send_bytes: three("net.ipv4.tcp_wmem"),
+        congestion_control: text("net.ipv4.tcp_congestion_control"),
+        congestion_controls: text("net.ipv4.tcp_available_congestion_control"),
+    }
 }
 
 fn processors() -> Option<Processors> {
@@ -247,7 +276,11 @@ mod tests {
 
     #[test]
     fn this_host_is_seen() {
-        let wishes = Wishes { bytes_per_second: Some(1e6), longest_pause: Duration::from_millis(10) };
+        let wishes = Wishes {
+            bytes_per_second: Some(1e6),
+            longest_pause: Duration::from_millis(10),
+            round_trip: None,
+        };
         let facts = facts(&wishes, &BTreeSet::new());
         assert!(facts.settings.contains_key("net.core.rmem_max") && facts.uptime.is_some());
         assert!(facts.interfaces.iter().any(|it| it.is_loopback) && !facts.disks.is_empty());

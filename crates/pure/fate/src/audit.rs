@@ -9,6 +9,8 @@ mod groups;
 mod host;
 mod network;
 mod processors;
+mod queue;
+mod tcp;
 
 use core::time::Duration;
 use std::collections::BTreeMap;
@@ -18,6 +20,8 @@ pub use card::{Card, Channels, Coalescing, Pause, Ring};
 pub use firewall::{Chain, DropRule, Firewall};
 pub use groups::{Bridge, Groups};
 pub use processors::{Interrupt, Processors};
+pub use queue::Queue;
+pub use tcp::Tcp;
 
 /// What was found out about a host. What could not be read is not there.
 #[derive(Clone, PartialEq, Debug, Default)]
@@ -36,6 +40,8 @@ pub struct Facts {
     pub bridges: Vec<Bridge>,
     /// What is to be seen of the firewall.
     pub firewall: Firewall,
+    /// How TCP is set.
+    pub tcp: Tcp,
     /// Whether groups have a route of their own (224.0.0.0/4).
     pub has_multicast_route: Option<bool>,
     /// Pages of UDP memory in use, and the size of a page.
@@ -69,6 +75,8 @@ pub struct Load {
     pub origin: &'static str,
     /// How long a reader may not come to read.
     pub longest_pause: Duration,
+    /// How long to the other end and back, where that is known.
+    pub round_trip: Option<Duration>,
 }
 
 /// A network interface.
@@ -90,6 +98,8 @@ pub struct Interface {
     pub is_bridged: bool,
     /// What was joined on it.
     pub groups: Option<Groups>,
+    /// The queue before it.
+    pub queue: Option<Queue>,
     /// Its card's interrupts: none if it is a virtual one, nothing where they cannot be seen.
     pub interrupts: Option<Vec<Interrupt>>,
 }
@@ -144,7 +154,7 @@ pub struct Finding {
 
 impl Default for Load {
     fn default() -> Self {
-        Self { bytes_per_second: 0.0, origin: "", longest_pause: Duration::ZERO }
+        Self { bytes_per_second: 0.0, origin: "", longest_pause: Duration::ZERO, round_trip: None }
     }
 }
 
@@ -196,7 +206,7 @@ impl Facts {
 /// Judges a host, each respect on its own; a host may have several findings in one, as for each interface.
 #[must_use]
 pub fn audit(facts: &Facts) -> Vec<Finding> {
-    const CHECKS: [fn(&Facts) -> Vec<Finding>; 23] = [
+    const CHECKS: [fn(&Facts) -> Vec<Finding>; 27] = [
         network::receive_buffer_limit,
         network::receive_buffer_default,
         network::send_buffer_limit,
@@ -212,6 +222,10 @@ pub fn audit(facts: &Facts) -> Vec<Finding> {
         network::reassembly,
         network::card,
         card::settings,
+        queue::send_queues,
+        tcp::buffers,
+        tcp::options,
+        tcp::congestion_control,
         host::clock,
         host::frequency,
         processors::isolation,

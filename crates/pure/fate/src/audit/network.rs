@@ -29,7 +29,7 @@ fn why_so_large(facts: &Facts) -> String {
 }
 
 /// A rate in words.
-fn rate(bits_per_second: f64) -> String {
+pub(super) fn rate(bits_per_second: f64) -> String {
     let units = [(1e9, "Gbit/s"), (1e6, "Mbit/s"), (1e3, "kbit/s")];
     let unit = units.into_iter().find(|(size, _)| bits_per_second >= *size);
     let (size, name) = unit.unwrap_or((1.0, "bit/s"));
@@ -299,8 +299,12 @@ mod tests {
 
     /// 1 Gbit/s and 10 ms: 1.25 MB, with overhead 1.96 MB, half of which is asked for, rounded up: 1 MiB.
     fn facts() -> Facts {
-        let load =
-            Load { bytes_per_second: 125e6, origin: "as asked", longest_pause: Duration::from_millis(10) };
+        let load = Load {
+            bytes_per_second: 125e6,
+            origin: "as asked",
+            longest_pause: Duration::from_millis(10),
+            round_trip: None,
+        };
         Facts { load, uptime: Some(Duration::from_secs(1_000)), ..Facts::default() }
     }
 
