@@ -191,34 +191,43 @@ pub(super) fn interfaces(facts: &Facts) -> Vec<Finding> {
             .recommending("multicast on", [cure]),
         );
     }
-    let list = |of: fn(&Interface) -> String| outside.iter().map(|it| of(it)).collect::<Vec<_>>().join(", ");
-    let differs = |of: fn(&Interface) -> u64| outside.iter().any(|it| of(it) != of(outside[0]));
-    let mtus = list(|it| format!("{} {}", it.name, it.mtu));
-    let judge = |differs: bool| if differs { Judgement::Warn } else { Judgement::Ok };
-    findings.push(Finding::new(
-        "mtu",
-        judge(differs(|it| it.mtu.into())),
-        mtus,
-        "datagrams that fit into one interface's packets travel in fragments by another, and one lost fragment loses all: `tallycast bench -c HOST -u --probe-mtu` measures the way",
-    ));
-    let known = outside.iter().filter(|it| it.bits_per_second.is_some()).count();
-    if known == 0 {
-        findings.push(Finding::not_seen("link-speed", "no driver tells what its link carries"));
-    } else {
-        let speeds = list(|it| {
-            let speed = it
-                .bits_per_second
-                .map_or_else(|| "?".to_owned(), |bits| format!("{} Mbit/s", bits / 1_000_000));
-            format!("{} {speed}", it.name)
-        });
-        findings.push(Finding::new(
-            "link-speed",
-            judge(known > 1 && differs(|it| it.bits_per_second.unwrap_or(0))),
-            speeds,
-            "a fast sender overruns a slow receiver's port in the switch, where no host counts it",
-        ));
-    }
+    findings.extend([mtu(&outside), link_speed(&outside)]);
     findings
+}
+
+fn link_speed(outside: &[&Interface]) -> Finding {
+    const CHECK: &str = "link-speed";
+    let known: Vec<u64> = outside.iter().filter_map(|it| it.bits_per_second).collect();
+    let Some(first) = known.first() else {
+        return Finding::not_seen(CHECK, "no driver tells what its link carries");
+    };
+    let one = |it: &&Interface| {
+        let speed =
+            it.bits_per_second.map_or_else(|| "?".to_owned(), |bits| format!("{} Mbit/s", bits / 1_000_000));
+        format!("{} {speed}", it.name)
+    };
+    let live = outside.iter().map(one).collect::<Vec<_>>().join(", ");
+    let why = "a fast sender overruns a slow receiver's port in the switch, where no host counts it";
+    if known.iter().all(|speed| speed == first) {
+        return Finding::new(CHECK, Judgement::Ok, live, why);
+    }
+    let cure =
+        "let streams go by links of one speed (`iface=` on the bus), or pace senders below the slowest";
+    Finding::new(CHECK, Judgement::Warn, live, why).recommending("one speed", [Cure::by_hand(cure)])
+}
+
+fn mtu(outside: &[&Interface]) -> Finding {
+    let list: Vec<String> = outside.iter().map(|it| format!("{} {}", it.name, it.mtu)).collect();
+    let why = "datagrams that fit into one interface's packets travel in fragments by another, and one lost fragment loses all: `tallycast bench -c HOST -u --probe-mtu` measures the way";
+    let least = outside.iter().map(|it| it.mtu).min().unwrap_or(0);
+    let larger = || outside.iter().filter(|it| it.mtu > least);
+    if larger().next().is_none() {
+        return Finding::new("mtu", Judgement::Ok, list.join(", "), why);
+    }
+    let set = |it: &Interface, mtu: u32| format!("ip link set dev {} mtu {mtu}", it.name);
+    let cures =
+        larger().map(|it| Cure::by_command("as small as the others", set(it, least), set(it, it.mtu)));
+    Finding::new("mtu", Judgement::Warn, list.join(", "), why).recommending(format!("{least} on each"), cures)
 }
 
 pub(super) fn multicast_route(facts: &Facts) -> Vec<Finding> {
@@ -425,11 +434,20 @@ mod tests {
                 .map(|it| it.check)
                 .collect::<Vec<_>>()
         };
+        let cure = mtu(&[&eth("a"), &Interface { mtu: 9_000, ..eth("b") }]).cures.remove(0);
+        assert_eq!(cure.command().as_deref(), Some("ip link set dev b mtu 1500"));
+        assert_eq!(cure.undo().as_deref(), Some("ip link set dev b mtu 9000"));
         assert_eq!(judge(&[eth("a")]), [""; 0]);
         assert_eq!(judge(&[eth("a"), Interface { mtu: 9_000, ..eth("b") }]), ["mtu", "multicast-route"]);
         assert_eq!(
             judge(&[eth("a"), Interface { bits_per_second: Some(1), ..eth("b") }]),
             ["link-speed", "multicast-route"]
+        );
+        let untold = Interface { bits_per_second: None, ..eth("c") };
+        assert_eq!(
+            judge(&[eth("a"), eth("b"), untold]),
+            ["multicast-route"],
+            "what is not told does not differ"
         );
         assert_eq!(judge(&[eth("a"), Interface { is_loopback: true, mtu: 65_536, ..eth("lo") }]), [""; 0]);
         assert_eq!(judge(&[Interface { takes_groups: false, ..eth("a") }]), ["multicast-interface"]);
