@@ -15,6 +15,8 @@ mod control;
 pub mod counters;
 mod error_queue;
 pub mod fragments;
+#[doc(hidden)]
+pub mod fuzz;
 mod groups;
 pub mod host;
 mod interface;

@@ -58,7 +58,7 @@ pub fn links() -> io::Result<Vec<Link>> {
 }
 
 /// Whether a kernel writes what a bridge hears; where nobody asks it writes as little as one that does not know.
-fn tells_of_queriers(release: &str) -> bool {
+pub(crate) fn tells_of_queriers(release: &str) -> bool {
     const FIRST: (u32, u32) = (5, 15);
     let mut numbers = release.split(|letter: char| !letter.is_ascii_digit()).map(str::parse);
     let version = numbers.next().zip(numbers.next());

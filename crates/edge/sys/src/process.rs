@@ -111,18 +111,18 @@ fn name(pid: u32) -> String {
 }
 
 /// `socket:[4711]`.
-fn socket_inode(link: &str) -> Option<u32> {
+pub(crate) fn socket_inode(link: &str) -> Option<u32> {
     link.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok()
 }
 
 /// Time on a processor, time waiting for one, and how often it had one (`Documentation/scheduler/sched-stats.rst`).
-fn parse_schedstat(text: &str) -> Option<(u64, u64)> {
+pub(crate) fn parse_schedstat(text: &str) -> Option<(u64, u64)> {
     let mut words = text.split_whitespace().map(str::parse);
     Some((words.next()?.ok()?, words.next()?.ok()?))
 }
 
 /// The word behind the name, which stands in parentheses and may have any others in it (`proc_pid_stat(5)`).
-fn parse_state(stat: &str) -> Option<char> {
+pub(crate) fn parse_state(stat: &str) -> Option<char> {
     stat.rsplit_once(')')?.1.trim_start().chars().next()
 }
 
