@@ -9,6 +9,8 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
+pub use firewall::read_rules;
+
 use fate::audit::{Clock, Disk, Facts, Interface, Interrupt, Load, Processors, Queue, Tcp};
 use sys::{Link, Qdisc, QdiscPlace, clock, counters, host, process, processors};
 
@@ -114,7 +116,7 @@ fn interfaces(only: &BTreeSet<String>, links: &[Link]) -> Vec<Interface> {
 
 /// In Mbit/s; −1 where the driver does not know.
 fn link_speed(text: &str) -> Option<u64> {
-    text.trim().parse::<u64>().ok().map(|megabits| megabits * 1_000_000)
+    text.trim().parse::<u64>().ok().and_then(|megabits| megabits.checked_mul(1_000_000))
 }
 
 /// Three numbers of pages; the last is the limit.
@@ -148,7 +150,7 @@ fn swap_used(text: &str) -> Option<u64> {
         let line = text.lines().find_map(|line| line.strip_prefix(name))?;
         line.split_whitespace().next()?.parse::<u64>().ok()
     };
-    Some(kilobytes("SwapTotal:")?.saturating_sub(kilobytes("SwapFree:")?) * 1_024)
+    kilobytes("SwapTotal:")?.saturating_sub(kilobytes("SwapFree:")?).checked_mul(1_024)
 }
 
 /// Returns the queue before a link, with the drops of its root, which are those of all below it.
@@ -235,6 +237,12 @@ fn pressure(time: &str) -> BTreeMap<String, f64> {
 fn average(text: &str, time: &str) -> Option<f64> {
     let some = text.lines().find_map(|line| line.strip_prefix("some "))?;
     some.split_whitespace().find_map(|word| word.strip_prefix(time))?.parse().ok()
+}
+
+/// Reads a text as each of the kernel's that are read here, for the fuzzers.
+pub fn read_text(text: &str) {
+    let _ = (link_speed(text), udp_memory_limit(text), udp_memory_pages(text), first_seconds(text));
+    let _ = (has_multicast_route(text), swap_used(text), average(text, "avg10="));
 }
 
 #[cfg(test)]

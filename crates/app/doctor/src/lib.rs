@@ -25,6 +25,12 @@ pub use json::{UNEXPLAINED, UNKNOWN_REASON, finding_json, guide, unplaced_json, 
 pub use record::{About, Replay, ReplayError};
 pub use watcher::{Seen, Wanted, Watcher};
 
+#[doc(hidden)]
+pub mod fuzz {
+    //! What reads texts of others, for the fuzzers.
+    pub use crate::facts::{read_rules, read_text};
+}
+
 use std::collections::BTreeSet;
 
 /// Judges how this host is set up; with `interfaces`, only these of its interfaces.

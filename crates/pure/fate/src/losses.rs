@@ -277,7 +277,8 @@ fn cures(after: &Look, socket: &Socket, stage: Stage, count: u64, cause: Option<
 
 /// A receive buffer that would have held what was lost too: at once, and for the next time.
 fn larger_buffer(after: &Look, socket: &Socket, count: u64) -> Vec<Cure> {
-    let wanted = u64::from(socket.buffer_bytes) + count.saturating_mul(DATAGRAM_BYTES);
+    let more = count.saturating_mul(DATAGRAM_BYTES);
+    let wanted = u64::from(socket.buffer_bytes).saturating_add(more);
     let wanted = wanted.checked_next_power_of_two().unwrap_or(wanted).min(MAX_BUFFER_BYTES);
     let owner = socket.owner.as_ref();
     let at_once = owner.filter(|_| wanted > u64::from(socket.buffer_bytes)).map(|owner| {

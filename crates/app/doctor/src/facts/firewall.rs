@@ -54,7 +54,7 @@ fn is_loaded() -> bool {
 }
 
 /// Reads what `nft --json list ruleset` wrote (`libnftables-json(5)`); `None` if it is no such list.
-pub(crate) fn read_rules(text: &[u8]) -> Option<Vec<Chain>> {
+pub fn read_rules(text: &[u8]) -> Option<Vec<Chain>> {
     let list: Value = serde_json::from_slice(text).ok()?;
     let objects = list["nftables"].as_array()?;
     let mut chains: Vec<Chain> = objects.iter().filter_map(|it| read_chain(&it["chain"])).collect();

@@ -84,22 +84,27 @@ pub(super) fn receive_buffer_default(facts: &Facts) -> Vec<Finding> {
     vec![Finding::new(CHECK, Judgement::Warn, bytes(now), why).recommending(bytes(needed), [cure])]
 }
 
+/// Returns how many bytes pages are: where there is no limit, more than there are.
+const fn pages(count: u64) -> u64 {
+    count.saturating_mul(PAGE_BYTES)
+}
+
 pub(super) fn udp_memory(facts: &Facts) -> Vec<Finding> {
     const CHECK: &str = "udp-memory";
     let most = facts.setting("net.ipv4.udp_mem.max").zip(facts.udp_memory_pages);
     let Some((most, used)) = most else {
         return vec![Finding::not_seen(CHECK, "udp_mem or its use cannot be read here")];
     };
-    let live = format!("{} of {} used", bytes(used * PAGE_BYTES), bytes(most * PAGE_BYTES));
+    let live = format!("{} of {} used", bytes(pages(used)), bytes(pages(most)));
     let why = "beyond net.ipv4.udp_mem every socket of the host drops, and no counter of UDP moves";
-    let judgement = if used * 4 > most * 3 { Judgement::Fail } else { Judgement::Ok };
+    let judgement = if used as f64 > 0.75 * most as f64 { Judgement::Fail } else { Judgement::Ok };
     let finding = Finding::new(CHECK, judgement, live, why);
     if judgement == Judgement::Ok {
         return vec![finding];
     }
     let by_hand =
         Cure::by_hand("raise the third number of net.ipv4.udp_mem, or find who does not read (`ss -uanp`)");
-    vec![finding.recommending(bytes(2 * most * PAGE_BYTES), [by_hand])]
+    vec![finding.recommending(bytes(pages(most).saturating_mul(2)), [by_hand])]
 }
 
 pub(super) fn backlog(facts: &Facts) -> Vec<Finding> {
@@ -111,8 +116,9 @@ pub(super) fn backlog(facts: &Facts) -> Vec<Finding> {
     let finding = Finding::new(CHECK, if dropped > 0 { Judgement::Warn } else { Judgement::Ok }, live, why);
     match facts.setting(NAME) {
         Some(now) if dropped > 0 => {
-            let cure = Cure::by_sysctl("twice as long a backlog", NAME, 2 * now, Some(now));
-            vec![finding.recommending((2 * now).to_string(), [cure])]
+            let longer = now.saturating_mul(2);
+            let cure = Cure::by_sysctl("twice as long a backlog", NAME, longer, Some(now));
+            vec![finding.recommending(longer.to_string(), [cure])]
         }
         // In network namespaces but the first, and in many containers, there is no such setting.
         None if dropped > 0 => {
@@ -142,7 +148,7 @@ pub(super) fn softirq_budget(facts: &Facts) -> Vec<Finding> {
     let names = ["net.core.netdev_budget", "net.core.netdev_budget_usecs"];
     let cures = names.iter().filter_map(|name| {
         let now = facts.setting(name)?;
-        Some(Cure::by_sysctl("twice the budget", name, 2 * now, Some(now)))
+        Some(Cure::by_sysctl("twice the budget", name, now.saturating_mul(2), Some(now)))
     });
     vec![Finding::new(CHECK, Judgement::Warn, live, why).recommending("twice the budget", cures)]
 }
@@ -266,9 +272,9 @@ pub(super) fn reassembly(facts: &Facts) -> Vec<Finding> {
         return vec![Finding::new(CHECK, Judgement::Ok, live, why)];
     }
     let fit = Cure::by_hand("send datagrams that fit into the path's MTU (`mtu=` on the bus)");
-    let more = facts
-        .setting(NAME)
-        .map(|now| Cure::by_sysctl("more memory to wait for fragments", NAME, 4 * now, Some(now)));
+    let more = facts.setting(NAME).map(|now| {
+        Cure::by_sysctl("more memory to wait for fragments", NAME, now.saturating_mul(4), Some(now))
+    });
     vec![
         Finding::new(CHECK, Judgement::Warn, live, why)
             .recommending("no fragments", [fit].into_iter().chain(more)),
