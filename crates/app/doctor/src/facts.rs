@@ -1,12 +1,18 @@
-//! What an audit looks at: files that the kernel keeps for everybody to read.
+//! What an audit looks at: what the kernel tells everybody, of the host here, of its cards and links in the modules below.
+
+mod card;
+mod firewall;
+mod groups;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use fate::audit::{Clock, Disk, Facts, Interface, Load};
-use sys::{clock, counters, host};
+pub use firewall::read_rules;
+
+use fate::audit::{Clock, Disk, Facts, Interface, Interrupt, Load, Processors, Queue, Tcp};
+use sys::{Link, Qdisc, QdiscPlace, clock, counters, host, process, processors};
 
 /// What is audited for.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -15,13 +21,15 @@ pub struct Wishes {
     pub bytes_per_second: Option<f64>,
     /// How long a reader may not come to read.
     pub longest_pause: Duration,
+    /// How long to the other end and back, where that is known.
+    pub round_trip: Option<Duration>,
 }
 
 /// Where an archive or a log may lie.
 const PATHS: [&str; 5] = ["/", "/var", "/home", "/tmp", "."];
 
 /// What the audit asks of `/proc/sys`; those of interfaces are added.
-const SETTINGS: [&str; 8] = [
+const SETTINGS: [&str; 12] = [
     "net.core.rmem_max",
     "net.core.rmem_default",
     "net.core.wmem_max",
@@ -30,11 +38,16 @@ const SETTINGS: [&str; 8] = [
     "net.core.netdev_budget_usecs",
     "net.ipv4.ipfrag_high_thresh",
     "net.ipv4.conf.all.rp_filter",
+    "net.ipv4.tcp_window_scaling",
+    "net.ipv4.tcp_sack",
+    "net.ipv4.tcp_timestamps",
+    "net.ipv4.tcp_no_metrics_save",
 ];
 
 /// Looks at this host; with `only`, at these interfaces.
 pub(crate) fn facts(wishes: &Wishes, only: &BTreeSet<String>) -> Facts {
-    let interfaces = interfaces(only);
+    let links = sys::links().unwrap_or_default();
+    let interfaces = interfaces(only, &links);
     let of_interfaces = interfaces.iter().map(|it| format!("net.ipv4.conf.{}.rp_filter", it.name));
     let names = SETTINGS.iter().map(|name| (*name).to_owned()).chain(of_interfaces);
     let mut settings: BTreeMap<String, u64> =
@@ -47,16 +60,22 @@ pub(crate) fn facts(wishes: &Wishes, only: &BTreeSet<String>) -> Facts {
         counters: counters::read().0,
         uptime: read("/proc/uptime").and_then(|text| first_seconds(&text)),
         has_multicast_route: read("/proc/self/net/route").map(|text| has_multicast_route(&text)),
+        tcp: tcp(),
+        firewall: firewall::firewall(),
+        bridges: groups::bridges(&interfaces, &links),
         interfaces,
         udp_memory_pages: read("/proc/self/net/sockstat").and_then(|text| udp_memory_pages(&text)),
         clock: clock::discipline()
             .ok()
             .map(|(is_synchronised, max_error)| Clock { is_synchronised, max_error }),
+        processors: processors(),
         governors: governors(),
         guest: guest(),
         swap_used_bytes: read("/proc/meminfo").and_then(|text| swap_used(&text)),
         disks: disks(),
-        pressure: pressure(),
+        pressure: pressure("avg60="),
+        waiting_for_disks_percent: pressure("avg10=").remove("io"),
+        blocked: process::blocked().into_iter().map(|it| format!("{}[{}]", it.name, it.pid)).collect(),
     }
 }
 
@@ -68,34 +87,36 @@ fn load(wishes: &Wishes, interfaces: &[Interface]) -> Load {
         // Most links of laboratories.
         (None, None) => (125e6, "taken for a link of 1 Gbit/s, since no driver tells"),
     };
-    Load { bytes_per_second, origin, longest_pause: wishes.longest_pause }
+    Load { bytes_per_second, origin, longest_pause: wishes.longest_pause, round_trip: wishes.round_trip }
 }
 
-fn interfaces(only: &BTreeSet<String>) -> Vec<Interface> {
+fn interfaces(only: &BTreeSet<String>, links: &[Link]) -> Vec<Interface> {
     let wanted = |it: &sys::Interface| it.up && (only.is_empty() || only.contains(&it.name));
     let all = sys::Interface::all().unwrap_or_default().into_iter().filter(wanted);
     let of_system = |name: &str, file: &str| fs::read_to_string(format!("/sys/class/net/{name}/{file}")).ok();
-    all.map(|it| Interface {
-        mtu: it.mtu,
-        bits_per_second: of_system(&it.name, "speed").and_then(|text| link_speed(&text)),
-        is_loopback: it.loopback,
-        // Where the file system of the kernel's devices is of another namespace, nothing says otherwise.
-        takes_groups: of_system(&it.name, "flags").is_none_or(|text| takes_groups(&text)),
-        name: it.name,
-    })
-    .collect()
+    let (memberships, qdiscs) = (sys::memberships().ok(), sys::qdiscs().ok());
+    let one = |it: sys::Interface| {
+        let link = links.iter().find(|link| link.index == it.index);
+        Interface {
+            mtu: it.mtu,
+            bits_per_second: of_system(&it.name, "speed").and_then(|text| link_speed(&text)),
+            is_loopback: it.loopback,
+            // Where links cannot be listed, nothing says otherwise.
+            takes_groups: link.is_none_or(|link| link.takes_groups),
+            card: card::of(&it, link),
+            is_bridged: link.is_some_and(|link| groups::bridge_of(link, links).is_some()),
+            groups: memberships.as_ref().map(|all| groups::of(&it, all)),
+            queue: link.and_then(|link| queue(link, qdiscs.as_deref())),
+            interrupts: interrupts(&it),
+            name: it.name,
+        }
+    };
+    all.map(one).collect()
 }
 
 /// In Mbit/s; −1 where the driver does not know.
 fn link_speed(text: &str) -> Option<u64> {
-    text.trim().parse::<u64>().ok().map(|megabits| megabits * 1_000_000)
-}
-
-/// `IFF_MULTICAST` among the flags, in hexadecimal.
-fn takes_groups(text: &str) -> bool {
-    const IFF_MULTICAST: u32 = 0x1000;
-    let flags = text.trim().strip_prefix("0x").and_then(|digits| u32::from_str_radix(digits, 16).ok());
-    flags.is_none_or(|flags| flags & IFF_MULTICAST != 0)
+    text.trim().parse::<u64>().ok().and_then(|megabits| megabits.checked_mul(1_000_000))
 }
 
 /// Three numbers of pages; the last is the limit.
@@ -129,7 +150,42 @@ fn swap_used(text: &str) -> Option<u64> {
         let line = text.lines().find_map(|line| line.strip_prefix(name))?;
         line.split_whitespace().next()?.parse::<u64>().ok()
     };
-    Some(kilobytes("SwapTotal:")?.saturating_sub(kilobytes("SwapFree:")?) * 1_024)
+    kilobytes("SwapTotal:")?.saturating_sub(kilobytes("SwapFree:")?).checked_mul(1_024)
+}
+
+/// Returns the queue before a link, with the drops of its root, which are those of all below it.
+fn queue(link: &Link, qdiscs: Option<&[Qdisc]>) -> Option<Queue> {
+    let is_root = |it: &&Qdisc| it.device == link.index && it.place == QdiscPlace::Root;
+    Some(Queue {
+        discipline: link.queue_discipline.clone()?,
+        packets: link.queue_packets,
+        drops: qdiscs.map(|all| all.iter().find(is_root).map_or(0, |it| it.drops.into())),
+    })
+}
+
+fn tcp() -> Tcp {
+    let three = |name| host::sysctl_numbers(name).ok()?.try_into().ok();
+    let text = |name| host::sysctl_text(name).ok();
+    Tcp {
+        receive_bytes: three("net.ipv4.tcp_rmem"),
+        send_bytes: three("net.ipv4.tcp_wmem"),
+        congestion_control: text("net.ipv4.tcp_congestion_control"),
+        congestion_controls: text("net.ipv4.tcp_available_congestion_control"),
+    }
+}
+
+fn processors() -> Option<Processors> {
+    let (online, isolated) = (processors::online().ok()?, processors::isolated().ok()?);
+    Some(Processors { online, isolated, without_ticks: processors::without_ticks() })
+}
+
+fn interrupts(interface: &sys::Interface) -> Option<Vec<Interrupt>> {
+    let one = |it: processors::Interrupt| Interrupt {
+        number: it.number,
+        allowed: it.allowed,
+        taken_by: it.taken_by,
+    };
+    processors::interrupts(interface).ok().map(|all| all.into_iter().map(one).collect())
 }
 
 fn governors() -> Vec<String> {
@@ -168,18 +224,25 @@ fn disks() -> Vec<Disk> {
     PATHS.iter().filter_map(of).collect()
 }
 
-fn pressure() -> BTreeMap<String, f64> {
+/// Returns how much of a time something waited, for what can be waited for.
+fn pressure(time: &str) -> BTreeMap<String, f64> {
     let of = |what: &str| {
         let text = fs::read_to_string(format!("/proc/pressure/{what}")).ok()?;
-        Some((what.to_owned(), last_minute(&text)?))
+        Some((what.to_owned(), average(&text, time)?))
     };
     ["cpu", "io", "memory"].into_iter().filter_map(of).collect()
 }
 
 /// `some avg10=0.02 avg60=0.37 …`.
-fn last_minute(text: &str) -> Option<f64> {
+fn average(text: &str, time: &str) -> Option<f64> {
     let some = text.lines().find_map(|line| line.strip_prefix("some "))?;
-    some.split_whitespace().find_map(|word| word.strip_prefix("avg60="))?.parse().ok()
+    some.split_whitespace().find_map(|word| word.strip_prefix(time))?.parse().ok()
+}
+
+/// Reads a text as each of the kernel's that are read here, for the fuzzers.
+pub fn read_text(text: &str) {
+    let _ = (link_speed(text), udp_memory_limit(text), udp_memory_pages(text), first_seconds(text));
+    let _ = (has_multicast_route(text), swap_used(text), average(text, "avg10="));
 }
 
 #[cfg(test)]
@@ -190,7 +253,6 @@ mod tests {
     fn texts_of_the_kernel_are_read() {
         assert_eq!(link_speed("1000\n"), Some(1_000_000_000));
         assert_eq!(link_speed("-1\n"), None);
-        assert!(takes_groups("0x1003\n") && !takes_groups("0x3\n") && takes_groups("what"));
         assert_eq!(udp_memory_limit("1\t2\t3\n"), Some(("net.ipv4.udp_mem.max".to_owned(), 3)));
         assert_eq!(udp_memory_pages("sockets: used 10\nUDP: inuse 3 mem 12\nUDPLITE: inuse 0\n"), Some(12));
         assert_eq!(first_seconds("12.5 3.0\n"), Some(Duration::from_millis(12_500)));
@@ -202,7 +264,8 @@ mod tests {
             "{head}eth0\t00000000\t010011AC\t0003\t0\t0\t0\t00000000\t0\n"
         )));
         assert_eq!(swap_used("SwapTotal:  10 kB\nSwapFree:  4 kB\n"), Some(6_144));
-        assert_eq!(last_minute("some avg10=0.02 avg60=0.37 avg300=0.35 total=1\n"), Some(0.37));
+        let waited = "some avg10=0.02 avg60=0.37 avg300=0.35 total=1\n";
+        assert_eq!((average(waited, "avg60="), average(waited, "avg10=")), (Some(0.37), Some(0.02)));
     }
 
     #[test]
@@ -212,13 +275,20 @@ mod tests {
                 (udp_memory_limit(text), udp_memory_pages(text), first_seconds(text)),
                 (None, None, None)
             );
-            assert_eq!((swap_used(text), last_minute(text), has_multicast_route(text)), (None, None, false));
+            assert_eq!(
+                (swap_used(text), average(text, "avg60="), has_multicast_route(text)),
+                (None, None, false)
+            );
         }
     }
 
     #[test]
     fn this_host_is_seen() {
-        let wishes = Wishes { bytes_per_second: Some(1e6), longest_pause: Duration::from_millis(10) };
+        let wishes = Wishes {
+            bytes_per_second: Some(1e6),
+            longest_pause: Duration::from_millis(10),
+            round_trip: None,
+        };
         let facts = facts(&wishes, &BTreeSet::new());
         assert!(facts.settings.contains_key("net.core.rmem_max") && facts.uptime.is_some());
         assert!(facts.interfaces.iter().any(|it| it.is_loopback) && !facts.disks.is_empty());

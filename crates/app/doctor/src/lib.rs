@@ -29,6 +29,12 @@ pub use record::{About, Replay, ReplayError};
 pub use telling::TellError;
 pub use watcher::{Seen, Wanted, Watcher};
 
+#[doc(hidden)]
+pub mod fuzz {
+    //! What reads texts of others, for the fuzzers.
+    pub use crate::facts::{read_rules, read_text};
+}
+
 use std::collections::BTreeSet;
 
 /// Judges how this host is set up; with `interfaces`, only these of its interfaces.

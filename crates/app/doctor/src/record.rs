@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, BufWriter, Lines, Write};
+use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -29,8 +29,7 @@ pub(crate) struct Recorder {
 
 /// Judges an event file again.
 pub struct Replay {
-    lines: Lines<BufReader<File>>,
-    line: usize,
+    lines: Lines,
     counters: BTreeMap<String, u64>,
     wanted: Wanted,
     watch: Watch,
@@ -61,6 +60,35 @@ pub enum ReplayError {
         "line {0} of the event file is not understood: it was changed or damaged; what stands before it was judged"
     )]
     Line(usize),
+    /// A line, or what a look has to keep of those before, is longer than any host's.
+    #[error("line {0} of the event file says more than {LONGEST} bytes: no host has so much to say at once")]
+    TooLong(usize),
+}
+
+/// A look at ten thousand sockets takes some three million bytes.
+const LONGEST: usize = 1 << 25;
+
+/// The lines of a file, each of a size that can be held.
+struct Lines {
+    input: Box<dyn BufRead>,
+    /// How many were read.
+    count: usize,
+}
+
+impl Lines {
+    /// Returns the next one, which is none if it is no text; `None` at the end.
+    fn next(&mut self) -> Result<Option<String>, ReplayError> {
+        let mut bytes = Vec::new();
+        let most = LONGEST as u64 + 1;
+        if self.input.by_ref().take(most).read_until(b'\n', &mut bytes)? == 0 {
+            return Ok(None);
+        }
+        self.count += 1;
+        if bytes.len() > LONGEST {
+            return Err(ReplayError::TooLong(self.count));
+        }
+        String::from_utf8(bytes).map(Some).map_err(|_| ReplayError::Line(self.count))
+    }
 }
 
 impl Recorder {
@@ -110,15 +138,25 @@ impl Replay {
     /// # Errors
     /// [`ReplayError`].
     pub fn open(path: &Path) -> Result<Self, ReplayError> {
-        let mut lines = BufReader::new(File::open(path)?).lines();
-        let head: Value = lines
-            .next()
-            .transpose()?
+        Self::read(BufReader::new(File::open(path)?))
+    }
+
+    /// Reads an event file from anywhere.
+    ///
+    /// # Errors
+    /// [`ReplayError`].
+    pub fn read(input: impl BufRead + 'static) -> Result<Self, ReplayError> {
+        let mut lines = Lines { input: Box::new(input), count: 0 };
+        let head = match lines.next() {
+            Err(ReplayError::Line(_) | ReplayError::TooLong(_)) => return Err(ReplayError::NotOne),
+            head => head?,
+        };
+        let head: Value = head
             .and_then(|line| serde_json::from_str(&line).ok())
             .filter(|head: &Value| head["format"] == FORMAT && head["version"] == VERSION)
             .ok_or(ReplayError::NotOne)?;
         let mut counters = BTreeMap::new();
-        let first = lines.next().transpose()?.and_then(|line| read_line(&line, &mut counters));
+        let first = lines.next()?.and_then(|line| read_line(&line, &mut counters));
         let (first, _) = first.ok_or(ReplayError::Line(2))?;
         let numbers = |name: &str| head[name].as_array().into_iter().flatten().filter_map(Value::as_u64);
         let wanted = Wanted {
@@ -129,7 +167,7 @@ impl Replay {
             kernel: head["kernel"].as_str().unwrap_or_default().to_owned(),
             names_datagrams: head["names_datagrams"] == true,
         };
-        Ok(Self { lines, line: 2, counters, wanted, watch: Watch::begin(first), about })
+        Ok(Self { lines, counters, wanted, watch: Watch::begin(first), about })
     }
 
     /// Judges the next look; `None` at the end.
@@ -137,12 +175,16 @@ impl Replay {
     /// # Errors
     /// [`ReplayError`]; what was judged before stands.
     pub fn look(&mut self) -> Result<Option<Seen>, ReplayError> {
-        let Some(line) = self.lines.next().transpose()? else { return Ok(None) };
-        self.line += 1;
-        let (look, observed) = read_line(&line, &mut self.counters).ok_or(ReplayError::Line(self.line))?;
+        let Some(line) = self.lines.next()? else { return Ok(None) };
+        let number = self.lines.count;
+        let (look, observed) = read_line(&line, &mut self.counters).ok_or(ReplayError::Line(number))?;
+        // A first look has all of them in one line: more than that no look keeps.
+        if self.counters.keys().map(String::len).sum::<usize>() > LONGEST {
+            return Err(ReplayError::TooLong(number));
+        }
         let before = self.watch.last().at;
         if look.at < before {
-            return Err(ReplayError::Line(self.line));
+            return Err(ReplayError::Line(number));
         }
         let time = look.at.since(before);
         let mut losses = self.watch.look(look, observed);
@@ -296,11 +338,11 @@ fn read_event(value: &Value) -> Option<DropEvent> {
         destination: value["destination"].as_str()?.parse().ok()?,
         fragment: fragment(&value["fragment"]),
         numbers: numbers(&value["numbers"]),
-        count: count_of(&value["count"])?,
+        count: u32_of(&value["count"])?.into(),
     })
 }
 
-/// No counter of this world is larger; sums of smaller ones do not overflow.
+/// No counter of this world is larger: sums of a few smaller ones do not overflow.
 const MAX_COUNT: u64 = 1 << 56;
 
 fn count_of(value: &Value) -> Option<u64> {

@@ -30,6 +30,11 @@ pub fn read() -> (Counters, Vec<&'static str>) {
     (counters, unread)
 }
 
+/// Reads a text as each of the files.
+pub(crate) fn parse_all(text: &str, counters: &mut Counters) {
+    FILES.iter().for_each(|(_, parse)| parse(text, counters));
+}
+
 type Parse = fn(&str, &mut Counters);
 
 const SNMP6: &str = "/proc/self/net/snmp6";
@@ -184,7 +189,7 @@ mod tests {
             }
             bytes.truncate(random.below(bytes.len() as u64 + 1) as usize);
             let text = String::from_utf8(bytes).unwrap();
-            FILES.iter().for_each(|(_, parse)| parse(&text, &mut Counters::new()));
+            parse_all(&text, &mut Counters::new());
         }
     }
 

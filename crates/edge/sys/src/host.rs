@@ -57,6 +57,23 @@ pub fn sysctl(name: &str) -> io::Result<u64> {
     text.trim().parse().map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
 }
 
+/// Reads the numbers of one setting of `/proc/sys` that has several, such as `net.ipv4.tcp_rmem`.
+///
+/// # Errors
+/// If there is none of this name, one of them is no number, or it cannot be read.
+pub fn sysctl_numbers(name: &str) -> io::Result<Vec<u64>> {
+    let numbers: Result<_, _> = sysctl_text(name)?.split_whitespace().map(str::parse).collect();
+    numbers.map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
+}
+
+/// Reads a setting of `/proc/sys` that is a text.
+///
+/// # Errors
+/// If there is none of this name, or it cannot be read.
+pub fn sysctl_text(name: &str) -> io::Result<String> {
+    Ok(fs::read_to_string(sysctl_path(name))?.trim().to_owned())
+}
+
 /// Sets a number in `/proc/sys`.
 ///
 /// # Errors
@@ -81,6 +98,9 @@ mod tests {
             assert!(limit.unwrap() > 0);
         }
         assert!(sysctl("net.no.such.thing").is_err());
+        assert_eq!(sysctl_numbers("net.ipv4.tcp_rmem").unwrap().len(), 3);
+        assert!(sysctl_numbers("net.ipv4.tcp_congestion_control").is_err());
+        assert!(!sysctl_text("net.ipv4.tcp_congestion_control").unwrap().contains('\n'));
         assert!(set_sysctl("net.no.such.thing", 1).is_err());
     }
 }

@@ -9,19 +9,25 @@
 
 mod batch;
 mod buffer;
+mod card;
 pub mod clock;
 mod control;
 pub mod counters;
 mod error_queue;
 pub mod fragments;
+#[doc(hidden)]
+pub mod fuzz;
+mod groups;
 pub mod host;
 mod interface;
+mod links;
 mod netlink;
 mod offloads;
 mod open;
 mod path_mtu;
 mod poller;
 pub mod process;
+pub mod processors;
 mod qdisc;
 mod raw;
 mod receive;
@@ -34,8 +40,11 @@ mod udp_sockets;
 
 pub use batch::{BATCH_DATAGRAMS, DEFAULT_SLOT_BYTES, ReceiveBatch, Received, TRAIN_SLOT_BYTES};
 pub use buffer::{Buffer, Direction};
+pub use card::{Channels, Coalescing, Pause, Ring};
 pub use error_queue::{Origin, PathError};
+pub use groups::{Memberships, memberships};
 pub use interface::{Interface, InterfaceError};
+pub use links::{Bridge, Link, links};
 pub use open::OpenError;
 pub use path_mtu::{header_bytes, path_mtu};
 pub use poller::{EVENTS_PER_WAIT, Interest, Poller, Ready, Wakeup};

@@ -17,6 +17,8 @@ const ANSWER_BYTES: usize = 1 << 16;
 const NLMSG_ERROR: u16 = 2;
 const NLMSG_DONE: u16 = 3;
 const NLM_F_REQUEST_DUMP: u16 = 0x301;
+/// Of an attribute's type: two bits say that it has others within, and in which byte order it is.
+const NLA_TYPE_MASK: u16 = 0x3fff;
 /// Size of `struct nlmsghdr`.
 pub(crate) const HEAD_BYTES: usize = 16;
 
@@ -83,7 +85,7 @@ pub(crate) fn attribute(mut attributes: &[u8], wanted: u16) -> Option<&[u8]> {
     loop {
         let (length, kind) = (usize::from(u16_at(attributes, 0)?), u16_at(attributes, 2)?);
         let content = attributes.get(4..length)?;
-        if kind == wanted {
+        if kind & NLA_TYPE_MASK == wanted {
             return Some(content);
         }
         attributes = attributes.get(length.next_multiple_of(4)..)?;
@@ -92,6 +94,16 @@ pub(crate) fn attribute(mut attributes: &[u8], wanted: u16) -> Option<&[u8]> {
 
 pub(crate) fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
     bytes.get(at..)?.first_chunk().map(|bytes| u16::from_ne_bytes(*bytes))
+}
+
+pub(crate) fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
+    bytes.get(at..)?.first_chunk().map(|bytes| u64::from_ne_bytes(*bytes))
+}
+
+/// Returns the text of an attribute, which a zero ends.
+pub(crate) fn text(content: &[u8]) -> String {
+    let len = content.iter().position(|byte| *byte == 0).unwrap_or(content.len());
+    String::from_utf8_lossy(&content[..len]).into_owned()
 }
 
 pub(crate) fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {

@@ -73,6 +73,24 @@ pub fn user() -> u32 {
     rustix::process::geteuid().as_raw()
 }
 
+/// Returns the processes of which a thread is blocked this very moment, as by a disk (state `D`), each once; empty where `/proc`
+/// shows no process.
+#[must_use]
+pub fn blocked() -> Vec<Process> {
+    in_state('D')
+}
+
+fn in_state(state: char) -> Vec<Process> {
+    let entries = fs::read_dir("/proc").into_iter().flatten();
+    let pids = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<u32>().ok());
+    let is_in_it = |pid: &u32| {
+        let tids = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+        let stats = tids.filter_map(|entry| fs::read_to_string(entry.path().join("stat")).ok());
+        stats.into_iter().any(|stat| parse_state(&stat) == Some(state))
+    };
+    pids.filter(is_in_it).map(|pid| Process { pid, name: name(pid) }).collect()
+}
+
 /// Opens a socket that another process has open, by its cookie (`SO_COOKIE`): both have it then.
 ///
 /// # Errors
@@ -107,18 +125,18 @@ fn name(pid: u32) -> String {
 }
 
 /// `socket:[4711]`.
-fn socket_inode(link: &str) -> Option<u32> {
+pub(crate) fn socket_inode(link: &str) -> Option<u32> {
     link.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok()
 }
 
 /// Time on a processor, time waiting for one, and how often it had one (`Documentation/scheduler/sched-stats.rst`).
-fn parse_schedstat(text: &str) -> Option<(u64, u64)> {
+pub(crate) fn parse_schedstat(text: &str) -> Option<(u64, u64)> {
     let mut words = text.split_whitespace().map(str::parse);
     Some((words.next()?.ok()?, words.next()?.ok()?))
 }
 
 /// The word behind the name, which stands in parentheses and may have any others in it (`proc_pid_stat(5)`).
-fn parse_state(stat: &str) -> Option<char> {
+pub(crate) fn parse_state(stat: &str) -> Option<char> {
     stat.rsplit_once(')')?.1.trim_start().chars().next()
 }
 
@@ -160,6 +178,13 @@ mod tests {
         assert_eq!(before.state, 'R');
         while own().ran_ns < before.ran_ns + 1_000_000 {}
         assert!(threads(0).is_err());
+    }
+
+    #[test]
+    fn who_asks_is_running_and_not_blocked() {
+        let own = Process { pid: std::process::id(), name: name(std::process::id()) };
+        assert!(in_state('R').contains(&own));
+        assert!(!in_state('?').contains(&own));
     }
 
     #[test]

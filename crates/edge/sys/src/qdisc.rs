@@ -34,12 +34,15 @@ pub enum QdiscPlace {
 pub fn qdiscs() -> io::Result<Vec<Qdisc>> {
     let mut found = Vec::new();
     // An empty `struct tcmsg`: of every device.
-    Netlink::open(None)?.dump(RTM_GETQDISC, &[0; MESSAGE_BYTES], |kind, body| {
-        if kind == RTM_NEWQDISC {
-            found.extend(read(body));
-        }
-    })?;
+    Netlink::open(None)?
+        .dump(RTM_GETQDISC, &[0; MESSAGE_BYTES], |kind, body| take(kind, body, &mut found))?;
     Ok(found)
+}
+
+pub(crate) fn take(kind: u16, body: &[u8], qdiscs: &mut Vec<Qdisc>) {
+    if kind == RTM_NEWQDISC {
+        qdiscs.extend(read(body));
+    }
 }
 
 /// Message types (`linux/rtnetlink.h`).

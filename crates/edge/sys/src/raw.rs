@@ -233,6 +233,41 @@ pub(crate) fn interface_features(name: &str) -> io::Result<Features> {
     Ok(Features { names, active })
 }
 
+/// A structure of a card's settings, which the kernel fills with numbers of 32 bits (`linux/ethtool.h`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum CardSettings {
+    /// `struct ethtool_ringparam`.
+    Rings,
+    /// `struct ethtool_coalesce`.
+    Coalescing,
+    /// `struct ethtool_channels`.
+    Channels,
+    /// `struct ethtool_pauseparam`.
+    Pause,
+}
+
+impl CardSettings {
+    /// Returns the command that asks for it, and how many words it has with the command.
+    const fn command(self) -> (u32, usize) {
+        match self {
+            Self::Rings => (0x10, 9),
+            Self::Coalescing => (0x0e, 23),
+            Self::Channels => (0x3c, 9),
+            Self::Pause => (0x12, 4),
+        }
+    }
+}
+
+/// Reads a card's settings, for an interface of this thread's network namespace; it takes no privilege. The first word is the command.
+pub(crate) fn card_settings(name: &str, settings: CardSettings) -> io::Result<Vec<u32>> {
+    let (command, count) = settings.command();
+    let mut words = vec![0; count];
+    words[0] = command;
+    // SAFETY: each of these commands fills one structure of a fixed size, which is that of `words`.
+    unsafe { ethtool(name, &mut words) }?;
+    Ok(words)
+}
+
 /// Hands a request of `ethtool` to the kernel, which answers in its place.
 ///
 /// # Safety

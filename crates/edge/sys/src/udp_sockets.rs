@@ -63,7 +63,7 @@ fn request(family: AddressFamily) -> [u8; REQUEST_BYTES] {
     body
 }
 
-fn take(kind: u16, body: &[u8], sockets: &mut Vec<UdpSocket>) {
+pub(crate) fn take(kind: u16, body: &[u8], sockets: &mut Vec<UdpSocket>) {
     if kind == SOCK_DIAG_BY_FAMILY {
         sockets.extend(read_socket(body));
     }

@@ -3,13 +3,25 @@
 //! Nothing is recommended by custom: buffers follow from the rate and the longest pause, limits from what the host has counted since
 //! it was started. One function a subject; [`audit`] is the list.
 
+mod card;
+mod firewall;
+mod groups;
 mod host;
 mod network;
+mod processors;
+mod queue;
+mod tcp;
 
 use core::time::Duration;
 use std::collections::BTreeMap;
 
 use crate::Cure;
+pub use card::{Card, Channels, Coalescing, Pause, Ring};
+pub use firewall::{Chain, DropRule, Firewall};
+pub use groups::{Bridge, Groups};
+pub use processors::{Interrupt, Processors};
+pub use queue::Queue;
+pub use tcp::Tcp;
 
 /// What was found out about a host. What could not be read is not there.
 #[derive(Clone, PartialEq, Debug, Default)]
@@ -24,12 +36,20 @@ pub struct Facts {
     pub uptime: Option<Duration>,
     /// The interfaces that are switched on.
     pub interfaces: Vec<Interface>,
+    /// The bridges that are, or have as a port, one of the interfaces.
+    pub bridges: Vec<Bridge>,
+    /// What is to be seen of the firewall.
+    pub firewall: Firewall,
+    /// How TCP is set.
+    pub tcp: Tcp,
     /// Whether groups have a route of their own (224.0.0.0/4).
     pub has_multicast_route: Option<bool>,
     /// Pages of UDP memory in use, and the size of a page.
     pub udp_memory_pages: Option<u64>,
     /// Whether the clock is disciplined, and by how much it may be wrong.
     pub clock: Option<Clock>,
+    /// Its processors.
+    pub processors: Option<Processors>,
     /// How processors choose their frequency, each governor once.
     pub governors: Vec<String>,
     /// What this is, if no machine of its own: `virtual machine`, `container`.
@@ -40,6 +60,10 @@ pub struct Facts {
     pub disks: Vec<Disk>,
     /// The share of the last minute in which something waited for `cpu`, `io`, `memory`, in percent.
     pub pressure: BTreeMap<String, f64>,
+    /// The share of the last ten seconds in which something waited for a disk, in percent.
+    pub waiting_for_disks_percent: Option<f64>,
+    /// The processes that are blocked this moment, as `name[pid]`.
+    pub blocked: Vec<String>,
 }
 
 /// What shall be carried.
@@ -51,6 +75,8 @@ pub struct Load {
     pub origin: &'static str,
     /// How long a reader may not come to read.
     pub longest_pause: Duration,
+    /// How long to the other end and back, where that is known.
+    pub round_trip: Option<Duration>,
 }
 
 /// A network interface.
@@ -66,6 +92,16 @@ pub struct Interface {
     pub is_loopback: bool,
     /// Takes groups.
     pub takes_groups: bool,
+    /// How its card is set.
+    pub card: Card,
+    /// It is a port of a bridge.
+    pub is_bridged: bool,
+    /// What was joined on it.
+    pub groups: Option<Groups>,
+    /// The queue before it.
+    pub queue: Option<Queue>,
+    /// Its card's interrupts: none if it is a virtual one, nothing where they cannot be seen.
+    pub interrupts: Option<Vec<Interrupt>>,
 }
 
 /// A clock.
@@ -118,7 +154,7 @@ pub struct Finding {
 
 impl Default for Load {
     fn default() -> Self {
-        Self { bytes_per_second: 0.0, origin: "", longest_pause: Duration::ZERO }
+        Self { bytes_per_second: 0.0, origin: "", longest_pause: Duration::ZERO, round_trip: None }
     }
 }
 
@@ -175,7 +211,7 @@ impl Facts {
 /// Judges a host, each respect on its own; a host may have several findings in one, as for each interface.
 #[must_use]
 pub fn audit(facts: &Facts) -> Vec<Finding> {
-    const CHECKS: [fn(&Facts) -> Vec<Finding>; 16] = [
+    const CHECKS: [fn(&Facts) -> Vec<Finding>; 27] = [
         network::receive_buffer_limit,
         network::receive_buffer_default,
         network::send_buffer_limit,
@@ -185,13 +221,24 @@ pub fn audit(facts: &Facts) -> Vec<Finding> {
         network::reverse_path,
         network::interfaces,
         network::multicast_route,
+        groups::memberships,
+        groups::queriers,
+        firewall::firewall,
         network::reassembly,
         network::card,
+        card::settings,
+        queue::send_queues,
+        tcp::buffers,
+        tcp::options,
+        tcp::congestion_control,
         host::clock,
         host::frequency,
+        processors::isolation,
+        processors::interrupts,
         host::guest,
         host::memory_and_disks,
         host::pressure,
+        host::disk_stall,
     ];
     CHECKS.iter().flat_map(|check| check(facts)).collect()
 }

@@ -7,8 +7,19 @@ use std::net::SocketAddr;
 pub struct Cure {
     /// What changes, in words.
     pub what: String,
-    /// The change of this host; `None` where a person or another program has to do it.
+    /// The change of this host that this program can make; `None` where a person or another program has to do it.
     pub change: Option<Change>,
+    /// The commands by which a person makes it and takes it back.
+    pub by_command: Option<ByCommand>,
+}
+
+/// What a person types, for changes that this program does not make.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ByCommand {
+    /// What changes it.
+    pub command: String,
+    /// What restores what is now.
+    pub undo: String,
 }
 
 /// A change of this host that can be taken back.
@@ -69,23 +80,36 @@ impl Cure {
     /// Returns the command, if the cure is one.
     #[must_use]
     pub fn command(&self) -> Option<String> {
-        self.change.as_ref().map(Change::command)
+        let by_hand = || self.by_command.as_ref().map(|it| it.command.clone());
+        self.change.as_ref().map(Change::command).or_else(by_hand)
     }
 
     /// Returns the command that takes it back, if there is one.
     #[must_use]
     pub fn undo(&self) -> Option<String> {
-        self.change.as_ref().and_then(Change::undo)
+        let by_hand = self.by_command.as_ref().map(|it| it.undo.clone());
+        self.change.as_ref().map_or(by_hand, Change::undo)
     }
 
     /// A cure that is nobody's command.
     pub(crate) fn by_hand(what: &str) -> Self {
-        Self { what: what.to_owned(), change: None }
+        Self { what: what.to_owned(), change: None, by_command: None }
+    }
+
+    /// A cure that a person makes by a command, and takes back by another.
+    pub(crate) fn by_command(what: &str, command: impl Into<String>, undo: impl Into<String>) -> Self {
+        let by_command = Some(ByCommand { command: command.into(), undo: undo.into() });
+        Self { by_command, ..Self::by_hand(what) }
+    }
+
+    /// A cure that this program can make.
+    pub(crate) fn by_change(what: &str, change: Change) -> Self {
+        Self { change: Some(change), ..Self::by_hand(what) }
     }
 
     /// A cure that sets a number of `sysctl`.
     pub(crate) fn by_sysctl(what: &str, name: &str, value: u64, before: Option<u64>) -> Self {
-        Self { what: what.to_owned(), change: Some(Change::Sysctl { name: name.to_owned(), value, before }) }
+        Self::by_change(what, Change::Sysctl { name: name.to_owned(), value, before })
     }
 }
 
@@ -101,5 +125,9 @@ mod tests {
         assert_eq!(cure.undo().as_deref(), Some("sysctl -w net.core.netdev_max_backlog=3000"));
         assert_eq!(sysctl(None).undo(), None);
         assert_eq!(Cure::by_hand("do it").command(), None);
+        let by_command =
+            Cure::by_command("a larger ring", "ethtool -G eth0 rx 512", "ethtool -G eth0 rx 256");
+        assert_eq!(by_command.command().as_deref(), Some("ethtool -G eth0 rx 512"));
+        assert_eq!(by_command.undo().as_deref(), Some("ethtool -G eth0 rx 256"));
     }
 }

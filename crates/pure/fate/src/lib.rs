@@ -21,7 +21,7 @@ mod rules;
 mod verdict;
 
 pub use cause::Cause;
-pub use cure::{Change, Cure};
+pub use cure::{ByCommand, Change, Cure};
 pub use drops::{DropEvent, Fragment, Numbers};
 pub use look::{Look, Owner, Settings, Socket, Thread};
 pub use losses::{Losses, Observed, Watch};

@@ -254,9 +254,8 @@ fn cures(after: &Look, socket: &Socket, stage: Stage, count: u64, cause: Option<
             "let the reader do less for each datagram: many with one call (recvmmsg), trains (UDP_GRO), several sockets (SO_REUSEPORT)",
         )],
         (Stage::ReceiverSocketBuffer, Some(Cause::Starved)) => {
-            let fifo = pid.map(|pid| Cure {
-                what: "let the reader run before other programs".to_owned(),
-                change: Some(Change::Priority { pid }),
+            let fifo = pid.map(|pid| {
+                Cure::by_change("let the reader run before other programs", Change::Priority { pid })
             });
             fifo.into_iter().chain(larger_buffer(after, socket, count)).collect()
         }
@@ -278,18 +277,19 @@ fn cures(after: &Look, socket: &Socket, stage: Stage, count: u64, cause: Option<
 
 /// A receive buffer that would have held what was lost too: at once, and for the next time.
 fn larger_buffer(after: &Look, socket: &Socket, count: u64) -> Vec<Cure> {
-    let wanted = u64::from(socket.buffer_bytes) + count.saturating_mul(DATAGRAM_BYTES);
+    let more = count.saturating_mul(DATAGRAM_BYTES);
+    let wanted = u64::from(socket.buffer_bytes).saturating_add(more);
     let wanted = wanted.checked_next_power_of_two().unwrap_or(wanted).min(MAX_BUFFER_BYTES);
     let owner = socket.owner.as_ref();
-    let at_once = owner.filter(|_| wanted > u64::from(socket.buffer_bytes)).map(|owner| Cure {
-        what: "a larger receive buffer of this socket, while its program runs".to_owned(),
-        change: Some(Change::ReceiveBuffer {
+    let at_once = owner.filter(|_| wanted > u64::from(socket.buffer_bytes)).map(|owner| {
+        let change = Change::ReceiveBuffer {
             cookie: socket.cookie,
             local: socket.local,
             pid: owner.pid,
             asked_bytes: wanted / 2,
             before_bytes: u64::from(socket.buffer_bytes) / 2,
-        }),
+        };
+        Cure::by_change("a larger receive buffer of this socket, while its program runs", change)
     });
     at_once.into_iter().chain([larger_buffer_next_time(after, socket, wanted)]).collect()
 }

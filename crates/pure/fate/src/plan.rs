@@ -101,7 +101,7 @@ mod tests {
     fn buffer(asked_bytes: u64) -> Cure {
         let local = "127.0.0.1:1".parse().unwrap();
         let change = Change::ReceiveBuffer { cookie: 1, local, pid: 2, asked_bytes, before_bytes: 1 };
-        Cure { what: String::new(), change: Some(change) }
+        Cure::by_change("", change)
     }
 
     #[test]

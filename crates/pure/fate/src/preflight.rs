@@ -351,9 +351,10 @@ fn not_here() -> [Cure; 2] {
 fn querier() -> [Cure; 2] {
     [
         Cure::by_hand("switch an IGMP querier on, on one switch or router of the network"),
-        Cure::by_hand(
-            "where the bridge is a Linux host: `ip link set BRIDGE type bridge mcast_querier 1` \
-             (back: `mcast_querier 0`)",
+        Cure::by_command(
+            "where the bridge is a Linux host, on that",
+            "ip link set BRIDGE type bridge mcast_querier 1",
+            "ip link set BRIDGE type bridge mcast_querier 0",
         ),
     ]
 }

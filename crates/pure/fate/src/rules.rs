@@ -187,7 +187,7 @@ impl Rule {
 
     fn verdict(&self, place: Place, mut evidence: Vec<Evidence>, after: &Look) -> Option<Verdict> {
         evidence.retain(|it| it.rise > 0);
-        let count = evidence.iter().map(|it| it.rise).sum();
+        let count = sum(evidence.iter().map(|it| it.rise));
         (count > 0).then(|| Verdict {
             stage: self.stage,
             place,
@@ -208,10 +208,10 @@ impl Rule {
 /// Source: measured, Linux 6.18.
 fn leave_to_backlog(verdicts: &mut Vec<Verdict>, before: &Look, after: &Look) {
     for (stage, counter) in [(Stage::ReceiverNic, "rx_drop/"), (Stage::SenderNic, "tx_drop/")] {
-        let mut backlog: u64 = after.rises(before, "softnet_dropped").map(|(_, rise)| rise).sum();
+        let mut backlog = sum(after.rises(before, "softnet_dropped").map(|(_, rise)| rise));
         for verdict in verdicts.iter_mut().filter(|it| it.stage == stage) {
             let drops = verdict.evidence.iter().filter(|it| it.counter.starts_with(counter));
-            let explained = drops.map(|it| it.rise).sum::<u64>().min(backlog);
+            let explained = sum(drops.map(|it| it.rise)).min(backlog);
             backlog -= explained;
             verdict.count -= explained;
             // The backlog's are of the whole host: it may have been another device's.
@@ -219,6 +219,11 @@ fn leave_to_backlog(verdicts: &mut Vec<Verdict>, before: &Look, after: &Look) {
         }
     }
     verdicts.retain(|verdict| verdict.count > 0);
+}
+
+/// Adds counts, which may be of a file that somebody changed.
+fn sum(counts: impl Iterator<Item = u64>) -> u64 {
+    counts.fold(0, u64::saturating_add)
 }
 
 pub(crate) fn evidence(counter: &str, rise: u64) -> Evidence {
@@ -229,7 +234,7 @@ fn longer_backlog(settings: &Settings) -> Cure {
     /// What the kernel begins with (`net/core/hotdata.c`).
     const DEFAULT: u64 = 1_000;
     let now = settings.netdev_max_backlog;
-    let value = 2 * now.unwrap_or(DEFAULT);
+    let value = now.unwrap_or(DEFAULT).saturating_mul(2);
     Cure::by_sysctl("twice as long a backlog", "net.core.netdev_max_backlog", value, now)
 }
 

@@ -5,6 +5,7 @@
 mod account_page;
 mod apps;
 mod archive;
+mod audit;
 mod bench;
 mod capacity;
 mod cost;

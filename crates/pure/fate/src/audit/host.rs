@@ -37,7 +37,8 @@ pub(super) fn frequency(facts: &Facts) -> Vec<Finding> {
     if facts.governors.iter().all(|governor| governor != "powersave") {
         return vec![Finding::new(CHECK, Judgement::Ok, live, why)];
     }
-    let cure = Cure::by_hand("cpupower frequency-set --governor performance (undo: --governor powersave)");
+    let set = |governor| format!("cpupower frequency-set --governor {governor}");
+    let cure = Cure::by_command("full speed all the time", set("performance"), set("powersave"));
     vec![Finding::new(CHECK, Judgement::Warn, live, why).recommending("performance", [cure])]
 }
 
@@ -103,6 +104,36 @@ pub(super) fn pressure(facts: &Facts) -> Vec<Finding> {
     facts.pressure.iter().map(one).collect()
 }
 
+/// A log file that a program writes while it should read is the fault of a disk that is busy now.
+pub(super) fn disk_stall(facts: &Facts) -> Vec<Finding> {
+    const CHECK: &str = "disk-stall";
+    /// A tenth of the time is felt.
+    const HIGH_PERCENT: f64 = 10.0;
+    const SHOWN: usize = 4;
+    let Some(percent) = facts.waiting_for_disks_percent else {
+        return vec![Finding::not_seen(CHECK, "this kernel has no /proc/pressure/io (PSI)")];
+    };
+    let blocked = &facts.blocked;
+    let shown = blocked.iter().take(SHOWN).map(String::as_str).collect::<Vec<_>>().join(", ");
+    let more = if blocked.len() > SHOWN { ", …" } else { "" };
+    let who = match blocked.len() {
+        0 => "nobody is blocked this moment".to_owned(),
+        _ => format!("blocked this moment: {shown}{more}"),
+    };
+    let live = format!("{percent:.1} % of the last 10 s something waited for a disk; {who}");
+    let why = "who writes to a disk that is busy, if only a log, does not read meanwhile";
+    if percent < HIGH_PERCENT || blocked.is_empty() {
+        return vec![Finding::new(CHECK, Judgement::Ok, live, why)];
+    }
+    let cure = Cure::by_hand(
+        "let them log less, to memory (/dev/shm), or to another host, and let another thread write than the one that reads",
+    );
+    vec![
+        Finding::new(CHECK, Judgement::Warn, live, why)
+            .recommending("no reader that writes to that disk", [cure]),
+    ]
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -150,6 +181,20 @@ mod tests {
             self::pressure(&Facts { pressure, ..Facts::default() })[0].judgement
         };
         assert_eq!((judge(9.9), judge(10.0)), (Judgement::Ok, Judgement::Warn));
+    }
+
+    #[test]
+    fn a_disk_stalls_who_is_blocked_while_it_is_busy() {
+        let judge = |percent, blocked: &[&str]| {
+            let blocked = blocked.iter().map(|it| (*it).to_owned()).collect();
+            disk_stall(&Facts { waiting_for_disks_percent: percent, blocked, ..Facts::default() }).remove(0)
+        };
+        assert_eq!(judge(None, &["logger[7]"]).judgement, Judgement::NotSeen);
+        assert_eq!(judge(Some(9.9), &["logger[7]"]).judgement, Judgement::Ok);
+        assert_eq!(judge(Some(10.0), &[]).judgement, Judgement::Ok);
+        let finding = judge(Some(10.0), &["a[1]", "b[2]", "c[3]", "d[4]", "e[5]"]);
+        assert_eq!(finding.judgement, Judgement::Warn);
+        assert!(finding.live.ends_with("blocked this moment: a[1], b[2], c[3], d[4], …"), "{}", finding.live);
     }
 
     #[test]

@@ -29,7 +29,7 @@ fn why_so_large(facts: &Facts) -> String {
 }
 
 /// A rate in words.
-fn rate(bits_per_second: f64) -> String {
+pub(super) fn rate(bits_per_second: f64) -> String {
     let units = [(1e9, "Gbit/s"), (1e6, "Mbit/s"), (1e3, "kbit/s")];
     let unit = units.into_iter().find(|(size, _)| bits_per_second >= *size);
     let (size, name) = unit.unwrap_or((1.0, "bit/s"));
@@ -84,22 +84,27 @@ pub(super) fn receive_buffer_default(facts: &Facts) -> Vec<Finding> {
     vec![Finding::new(CHECK, Judgement::Warn, bytes(now), why).recommending(bytes(needed), [cure])]
 }
 
+/// Returns how many bytes pages are: where there is no limit, more than there are.
+const fn pages(count: u64) -> u64 {
+    count.saturating_mul(PAGE_BYTES)
+}
+
 pub(super) fn udp_memory(facts: &Facts) -> Vec<Finding> {
     const CHECK: &str = "udp-memory";
     let most = facts.setting("net.ipv4.udp_mem.max").zip(facts.udp_memory_pages);
     let Some((most, used)) = most else {
         return vec![Finding::not_seen(CHECK, "udp_mem or its use cannot be read here")];
     };
-    let live = format!("{} of {} used", bytes(used * PAGE_BYTES), bytes(most * PAGE_BYTES));
+    let live = format!("{} of {} used", bytes(pages(used)), bytes(pages(most)));
     let why = "beyond net.ipv4.udp_mem every socket of the host drops, and no counter of UDP moves";
-    let judgement = if used * 4 > most * 3 { Judgement::Fail } else { Judgement::Ok };
+    let judgement = if used as f64 > 0.75 * most as f64 { Judgement::Fail } else { Judgement::Ok };
     let finding = Finding::new(CHECK, judgement, live, why);
     if judgement == Judgement::Ok {
         return vec![finding];
     }
     let by_hand =
         Cure::by_hand("raise the third number of net.ipv4.udp_mem, or find who does not read (`ss -uanp`)");
-    vec![finding.recommending(bytes(2 * most * PAGE_BYTES), [by_hand])]
+    vec![finding.recommending(bytes(pages(most).saturating_mul(2)), [by_hand])]
 }
 
 pub(super) fn backlog(facts: &Facts) -> Vec<Finding> {
@@ -111,8 +116,9 @@ pub(super) fn backlog(facts: &Facts) -> Vec<Finding> {
     let finding = Finding::new(CHECK, if dropped > 0 { Judgement::Warn } else { Judgement::Ok }, live, why);
     match facts.setting(NAME) {
         Some(now) if dropped > 0 => {
-            let cure = Cure::by_sysctl("twice as long a backlog", NAME, 2 * now, Some(now));
-            vec![finding.recommending((2 * now).to_string(), [cure])]
+            let longer = now.saturating_mul(2);
+            let cure = Cure::by_sysctl("twice as long a backlog", NAME, longer, Some(now));
+            vec![finding.recommending(longer.to_string(), [cure])]
         }
         // In network namespaces but the first, and in many containers, there is no such setting.
         None if dropped > 0 => {
@@ -142,7 +148,7 @@ pub(super) fn softirq_budget(facts: &Facts) -> Vec<Finding> {
     let names = ["net.core.netdev_budget", "net.core.netdev_budget_usecs"];
     let cures = names.iter().filter_map(|name| {
         let now = facts.setting(name)?;
-        Some(Cure::by_sysctl("twice the budget", name, 2 * now, Some(now)))
+        Some(Cure::by_sysctl("twice the budget", name, now.saturating_mul(2), Some(now)))
     });
     vec![Finding::new(CHECK, Judgement::Warn, live, why).recommending("twice the budget", cures)]
 }
@@ -179,7 +185,8 @@ pub(super) fn interfaces(facts: &Facts) -> Vec<Finding> {
     }
     let mut findings = Vec::new();
     for interface in outside.iter().filter(|it| !it.takes_groups) {
-        let cure = Cure::by_hand(&format!("ip link set dev {} multicast on", interface.name));
+        let set = |value| format!("ip link set dev {} multicast {value}", interface.name);
+        let cure = Cure::by_command("switch groups on", set("on"), set("off"));
         findings.push(
             Finding::new(
                 "multicast-interface",
@@ -190,34 +197,43 @@ pub(super) fn interfaces(facts: &Facts) -> Vec<Finding> {
             .recommending("multicast on", [cure]),
         );
     }
-    let list = |of: fn(&Interface) -> String| outside.iter().map(|it| of(it)).collect::<Vec<_>>().join(", ");
-    let differs = |of: fn(&Interface) -> u64| outside.iter().any(|it| of(it) != of(outside[0]));
-    let mtus = list(|it| format!("{} {}", it.name, it.mtu));
-    let judge = |differs: bool| if differs { Judgement::Warn } else { Judgement::Ok };
-    findings.push(Finding::new(
-        "mtu",
-        judge(differs(|it| it.mtu.into())),
-        mtus,
-        "datagrams that fit into one interface's packets travel in fragments by another, and one lost fragment loses all: `tallycast bench -c HOST -u --probe-mtu` measures the way",
-    ));
-    let known = outside.iter().filter(|it| it.bits_per_second.is_some()).count();
-    if known == 0 {
-        findings.push(Finding::not_seen("link-speed", "no driver tells what its link carries"));
-    } else {
-        let speeds = list(|it| {
-            let speed = it
-                .bits_per_second
-                .map_or_else(|| "?".to_owned(), |bits| format!("{} Mbit/s", bits / 1_000_000));
-            format!("{} {speed}", it.name)
-        });
-        findings.push(Finding::new(
-            "link-speed",
-            judge(known > 1 && differs(|it| it.bits_per_second.unwrap_or(0))),
-            speeds,
-            "a fast sender overruns a slow receiver's port in the switch, where no host counts it",
-        ));
-    }
+    findings.extend([mtu(&outside), link_speed(&outside)]);
     findings
+}
+
+fn link_speed(outside: &[&Interface]) -> Finding {
+    const CHECK: &str = "link-speed";
+    let known: Vec<u64> = outside.iter().filter_map(|it| it.bits_per_second).collect();
+    let Some(first) = known.first() else {
+        return Finding::not_seen(CHECK, "no driver tells what its link carries");
+    };
+    let one = |it: &&Interface| {
+        let speed =
+            it.bits_per_second.map_or_else(|| "?".to_owned(), |bits| format!("{} Mbit/s", bits / 1_000_000));
+        format!("{} {speed}", it.name)
+    };
+    let live = outside.iter().map(one).collect::<Vec<_>>().join(", ");
+    let why = "a fast sender overruns a slow receiver's port in the switch, where no host counts it";
+    if known.iter().all(|speed| speed == first) {
+        return Finding::new(CHECK, Judgement::Ok, live, why);
+    }
+    let cure =
+        "let streams go by links of one speed (`iface=` on the bus), or pace senders below the slowest";
+    Finding::new(CHECK, Judgement::Warn, live, why).recommending("one speed", [Cure::by_hand(cure)])
+}
+
+fn mtu(outside: &[&Interface]) -> Finding {
+    let list: Vec<String> = outside.iter().map(|it| format!("{} {}", it.name, it.mtu)).collect();
+    let why = "datagrams that fit into one interface's packets travel in fragments by another, and one lost fragment loses all: `tallycast bench -c HOST -u --probe-mtu` measures the way";
+    let least = outside.iter().map(|it| it.mtu).min().unwrap_or(0);
+    let larger = || outside.iter().filter(|it| it.mtu > least);
+    if larger().next().is_none() {
+        return Finding::new("mtu", Judgement::Ok, list.join(", "), why);
+    }
+    let set = |it: &Interface, mtu: u32| format!("ip link set dev {} mtu {mtu}", it.name);
+    let cures =
+        larger().map(|it| Cure::by_command("as small as the others", set(it, least), set(it, it.mtu)));
+    Finding::new("mtu", Judgement::Warn, list.join(", "), why).recommending(format!("{least} on each"), cures)
 }
 
 pub(super) fn multicast_route(facts: &Facts) -> Vec<Finding> {
@@ -256,9 +272,9 @@ pub(super) fn reassembly(facts: &Facts) -> Vec<Finding> {
         return vec![Finding::new(CHECK, Judgement::Ok, live, why)];
     }
     let fit = Cure::by_hand("send datagrams that fit into the path's MTU (`mtu=` on the bus)");
-    let more = facts
-        .setting(NAME)
-        .map(|now| Cure::by_sysctl("more memory to wait for fragments", NAME, 4 * now, Some(now)));
+    let more = facts.setting(NAME).map(|now| {
+        Cure::by_sysctl("more memory to wait for fragments", NAME, now.saturating_mul(4), Some(now))
+    });
     vec![
         Finding::new(CHECK, Judgement::Warn, live, why)
             .recommending("no fragments", [fit].into_iter().chain(more)),
@@ -283,7 +299,7 @@ pub(super) fn card(facts: &Facts) -> Vec<Finding> {
         }
         let name = &interface.name;
         let cure = Cure::by_hand(&format!(
-            "see which count rises (`ethtool -S {name}`), and make the ring larger (`ethtool -g {name}`, `-G {name} rx N`) or switch flow control on (`ethtool -A`)"
+            "see which count rises (`ethtool -S {name}`): `card-ring` tells of what found no room; errors are the cable's, the port's or the driver's"
         ));
         Finding::new(CHECK, Judgement::Warn, live, why).recommending("none", [cure])
     };
@@ -298,8 +314,12 @@ mod tests {
 
     /// 1 Gbit/s and 10 ms: 1.25 MB, with overhead 1.96 MB, half of which is asked for, rounded up: 1 MiB.
     fn facts() -> Facts {
-        let load =
-            Load { bytes_per_second: 125e6, origin: "as asked", longest_pause: Duration::from_millis(10) };
+        let load = Load {
+            bytes_per_second: 125e6,
+            origin: "as asked",
+            longest_pause: Duration::from_millis(10),
+            round_trip: None,
+        };
         Facts { load, uptime: Some(Duration::from_secs(1_000)), ..Facts::default() }
     }
 
@@ -319,6 +339,7 @@ mod tests {
             bits_per_second,
             is_loopback: false,
             takes_groups: true,
+            ..Interface::default()
         }
     }
 
@@ -419,11 +440,20 @@ mod tests {
                 .map(|it| it.check)
                 .collect::<Vec<_>>()
         };
+        let cure = mtu(&[&eth("a"), &Interface { mtu: 9_000, ..eth("b") }]).cures.remove(0);
+        assert_eq!(cure.command().as_deref(), Some("ip link set dev b mtu 1500"));
+        assert_eq!(cure.undo().as_deref(), Some("ip link set dev b mtu 9000"));
         assert_eq!(judge(&[eth("a")]), [""; 0]);
         assert_eq!(judge(&[eth("a"), Interface { mtu: 9_000, ..eth("b") }]), ["mtu", "multicast-route"]);
         assert_eq!(
             judge(&[eth("a"), Interface { bits_per_second: Some(1), ..eth("b") }]),
             ["link-speed", "multicast-route"]
+        );
+        let untold = Interface { bits_per_second: None, ..eth("c") };
+        assert_eq!(
+            judge(&[eth("a"), eth("b"), untold]),
+            ["multicast-route"],
+            "what is not told does not differ"
         );
         assert_eq!(judge(&[eth("a"), Interface { is_loopback: true, mtu: 65_536, ..eth("lo") }]), [""; 0]);
         assert_eq!(judge(&[Interface { takes_groups: false, ..eth("a") }]), ["multicast-interface"]);

@@ -16,6 +16,7 @@ pub(crate) const EXAMPLES: &str = "\
 Examples:
   tallycast doctor audit                        for what the fastest link carries, and pauses of 10 ms
   tallycast doctor audit --rate 2Gbit/s --longest-pause 50ms
+  tallycast doctor audit --rate 10Gbit/s --round-trip 20ms
   tallycast doctor audit --interface eth1 --json
 
 It needs no privilege and changes nothing: what helps is shown as a command, with the one that takes it back.
@@ -29,6 +30,9 @@ pub(crate) struct Arguments {
     /// How long a reader may not come to read
     #[arg(long, value_name = "DURATION", default_value = "10ms", value_parser = quantity::duration)]
     longest_pause: Duration,
+    /// How long to the other end and back, as `ping` tells: what TCP needs depends on it
+    #[arg(long, value_name = "DURATION", value_parser = quantity::duration)]
+    round_trip: Option<Duration>,
     /// Only these interfaces; may be given several times
     #[arg(long = "interface", value_name = "INTERFACE")]
     interfaces: Vec<String>,
@@ -38,11 +42,11 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
-    let Arguments { rate, longest_pause, interfaces, json } = arguments;
+    let Arguments { rate, longest_pause, round_trip, interfaces, json } = arguments;
     for name in &interfaces {
         sys::Interface::find(name)?;
     }
-    let wishes = Wishes { bytes_per_second: rate.map(|bits| bits / 8.0), longest_pause };
+    let wishes = Wishes { bytes_per_second: rate.map(|bits| bits / 8.0), longest_pause, round_trip };
     tell_all(&doctor::audit(&wishes, &interfaces.into_iter().collect()), json)
 }
 

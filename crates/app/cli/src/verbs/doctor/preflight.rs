@@ -50,7 +50,7 @@ pub(crate) struct Arguments {
 const PORT: u16 = 7_409;
 
 /// What of an audit bears on groups.
-const OF_GROUPS: [&str; 5] = ["rp-filter", "multicast-interface", "multicast-route", "mtu", "igmp"];
+const OF_GROUPS: [&str; 5] = ["rp-filter", "multicast-interface", "multicast-route", "mtu", "group-"];
 
 pub(crate) fn run(arguments: Arguments, sources: &Sources) -> anyhow::Result<Outcome> {
     let Arguments { group, interface, peers, duration, json } = arguments;
@@ -87,7 +87,7 @@ pub(crate) fn run(arguments: Arguments, sources: &Sources) -> anyhow::Result<Out
 /// Returns what an audit of this host finds wrong that bears on groups.
 fn of_this_host(interfaces: Vec<String>) -> Vec<Finding> {
     let findings = doctor::audit(
-        &Wishes { bytes_per_second: None, longest_pause: Duration::ZERO },
+        &Wishes { bytes_per_second: None, longest_pause: Duration::ZERO, round_trip: None },
         &interfaces.into_iter().collect(),
     );
     let bears = |it: &Finding| {

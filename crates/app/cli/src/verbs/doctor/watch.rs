@@ -223,16 +223,22 @@ impl Told<'_> {
         {
             names.learn();
         }
-        self.not_observed += losses.not_observed;
+        self.not_observed = self.not_observed.saturating_add(losses.not_observed);
         for verdict in &losses.verdicts {
-            self.not_named += verdict.not_observed.unwrap_or(0);
+            self.not_named = self.not_named.saturating_add(verdict.not_observed.unwrap_or(0));
             self.tell(verdict, losses.not_observed)?;
         }
         losses.unplaced.iter().try_for_each(|unplaced| self.tell_unplaced(unplaced))
     }
 
+    /// Adds to a sum; those of a file that somebody changed may have no room in it.
+    fn count(&mut self, stage: &'static str, place: &Place, count: u64) {
+        let sum = self.sums.entry((stage, place.clone())).or_default();
+        *sum = sum.saturating_add(count);
+    }
+
     fn tell_unplaced(&mut self, unplaced: &Unplaced) -> std::io::Result<()> {
-        *self.sums.entry((UNEXPLAINED, Place::Namespace)).or_default() += unplaced.count;
+        self.count(UNEXPLAINED, &Place::Namespace, unplaced.count);
         if self.json {
             return self.print_loss(unplaced_json(unplaced));
         }
@@ -259,7 +265,7 @@ impl Told<'_> {
     }
 
     fn tell(&mut self, verdict: &Verdict, not_observed: u64) -> std::io::Result<()> {
-        *self.sums.entry((verdict.stage.name(), verdict.place.clone())).or_default() += verdict.count;
+        self.count(verdict.stage.name(), &verdict.place, verdict.count);
         if self.json {
             return self.print_loss(verdict_json(verdict, not_observed));
         }

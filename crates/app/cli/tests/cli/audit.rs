@@ -1,0 +1,160 @@
+//! `tallycast doctor audit`: what it finds on hosts and links that were set up for it, for root and for anybody.
+
+use std::process::Command;
+use std::slice;
+
+use serde_json::{Value, json};
+
+use crate::program::run_as_nobody;
+use crate::schema::Schema;
+
+const AUDIT_SCHEMA: &str = include_str!("../../../../../docs/formats/doctor-audit.schema.json");
+
+/// Reads the lines of an audit, each of which the published schema accepts.
+fn audit_lines(output: &[u8]) -> Vec<Value> {
+    let schema = Schema::parse(AUDIT_SCHEMA);
+    let text = std::str::from_utf8(output).expect("UTF-8");
+    let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    lines.iter().for_each(|line| assert_eq!(schema.check(line), Ok(()), "{line}"));
+    lines
+}
+
+/// Audits as JSON within a namespace of its own, after a command of a shell.
+fn audit_after(script: &str) -> Option<(Vec<Value>, Option<i32>)> {
+    let audit =
+        format!("{script}; exec {} doctor audit --json --interface lab0", env!("CARGO_BIN_EXE_tallycast"));
+    let output = Command::new("unshare").args(["--net", "sh", "-ec", &audit]).output().ok()?;
+    let error = String::from_utf8_lossy(&output.stderr);
+    if error.starts_with("unshare: ") {
+        println!("SKIPPED: no network namespace can be made here");
+        return None;
+    }
+    assert!(!output.stdout.is_empty(), "{error}");
+    Some((audit_lines(&output.stdout), output.status.code()))
+}
+
+#[test]
+fn every_finding_is_of_the_published_form_for_whoever_asks() {
+    let arguments = ["doctor", "audit", "--json", "--round-trip", "20ms"];
+    let output = Command::new(env!("CARGO_BIN_EXE_tallycast")).args(arguments).output().unwrap();
+    let mut outputs = vec![output];
+    outputs.extend(run_as_nobody(&arguments));
+    for output in outputs {
+        let lines = audit_lines(&output.stdout);
+        let (ended, findings) = lines.split_last().unwrap();
+        let count = |name: &str| findings.iter().filter(|it| it["judgement"] == name).count();
+        let counts = ["ok", "not seen", "warn", "fail"].map(|name| Value::from(count(name)));
+        assert_eq!([&ended["ok"], &ended["not_seen"], &ended["warn"], &ended["fail"]], counts.each_ref());
+        for finding in findings.iter().filter(|it| it["judgement"] == "warn" || it["judgement"] == "fail") {
+            assert!(finding["recommended"].is_string(), "{finding}");
+            assert!(!finding["cure"].as_array().unwrap().is_empty(), "{finding}");
+        }
+    }
+}
+
+#[test]
+fn the_schema_of_an_audit_accepts_nothing_else_and_the_page_tells_of_each_check() {
+    let schema = Schema::parse(AUDIT_SCHEMA);
+    let finding = |check: &str, judgement: &str| {
+        json!({
+            "event": "finding", "check": check, "judgement": judgement, "live": "", "recommended": null,
+            "why": "", "cure": [], "undo": [],
+        })
+    };
+    assert_eq!(schema.check(&finding("mtu", "not seen")), Ok(()));
+    assert!(schema.check(&finding("mtu", "good")).is_err() && schema.check(&finding("luck", "ok")).is_err());
+    assert!(schema.check(&json!({ "event": "ended", "ok": 1, "warn": 0, "fail": 0 })).is_err());
+    let page = include_str!("../../../../../docs/doctor.md");
+    let schema: Value = serde_json::from_str(AUDIT_SCHEMA).unwrap();
+    for check in schema["$defs"]["finding"]["properties"]["check"]["enum"].as_array().unwrap() {
+        let name = format!("`{}`", check.as_str().unwrap());
+        assert!(page.contains(&name), "docs/doctor.md does not tell of {name}");
+    }
+}
+
+#[test]
+fn what_an_audit_finds_goes_by_its_cure_and_comes_back_by_its_undo() {
+    const LINK: &str = "ip link add lab0 type veth peer name lab1; ip link set lab0 up; ip link set lab1 up";
+    let strict = format!("{LINK}; sysctl -qw net.ipv4.conf.lab0.rp_filter=1 net.ipv4.conf.all.rp_filter=0");
+    let judged = |script: &str| {
+        let (lines, code) = audit_after(script)?;
+        let finding = lines.iter().find(|line| line["check"] == "rp-filter").expect("it is checked").clone();
+        assert_eq!(lines.last().expect("an end")["event"], "ended");
+        assert_ne!(code, None);
+        Some((finding["judgement"].as_str().expect("a word").to_owned(), finding))
+    };
+    let Some((judgement, finding)) = judged(&strict) else { return };
+    assert_eq!((judgement.as_str(), &finding["live"]), ("warn", &"lab0: 1".into()), "{finding}");
+    let (cure, undo) = (finding["cure"][0].as_str().unwrap(), finding["undo"][0].as_str().unwrap());
+    assert_eq!(judged(&format!("{strict}; {cure} >&2")).unwrap().0, "ok");
+    assert_eq!(judged(&format!("{strict}; {cure} >&2; {undo} >&2")).unwrap().0, "warn");
+}
+
+#[test]
+fn a_bridge_that_snoops_without_a_querier_fails_until_one_asks() {
+    const BRIDGE: &str = "ip link add lab0 type bridge mcast_snooping 1 mcast_querier 0 2>/dev/null || exit 9; \
+                          ip link add lab1 type veth peer name lab2; ip link set lab1 master lab0; \
+                          ip link set lab0 up; ip link set lab1 up";
+    let judged = |script: &str| {
+        let output = Command::new("unshare").args(["--net", "sh", "-ec", BRIDGE]).output().ok()?;
+        if !output.status.success() {
+            println!("SKIPPED: no bridge can be made here");
+            return None;
+        }
+        let (lines, code) = audit_after(&format!("{BRIDGE}{script}"))?;
+        let finding = lines.iter().find(|line| line["check"] == "group-querier").expect("it is checked");
+        Some((finding["judgement"].as_str().expect("a word").to_owned(), finding.clone(), code))
+    };
+    let Some((judgement, finding, code)) = judged("") else { return };
+    assert_eq!((judgement.as_str(), code), ("fail", Some(2)), "{finding}");
+    for way in [0, 1] {
+        let (cure, undo) = (finding["cure"][way].as_str().unwrap(), finding["undo"][way].as_str().unwrap());
+        assert_eq!(judged(&format!("; {cure}")).unwrap().0, "ok", "{cure}");
+        assert_eq!(judged(&format!("; {cure}; {undo}")).unwrap().0, "fail", "{undo}");
+    }
+}
+
+#[test]
+fn a_rule_that_counted_what_it_dropped_is_told_and_others_are_only_told_of() {
+    let judged = |counted: u32| {
+        let rules = format!(
+            "command -v nft >/dev/null || exit 9; ip link add lab0 type veth peer name lab1; ip link set lab0 up; \
+             nft 'table inet lab {{ chain input {{ type filter hook input priority 0; \
+             udp dport 5004 counter packets {counted} bytes 0 drop; }}; }}' || exit 9"
+        );
+        let output = Command::new("unshare").args(["--net", "sh", "-ec", &rules]).output().ok()?;
+        if !output.status.success() {
+            println!("SKIPPED: no rules can be made here");
+            return None;
+        }
+        let (lines, _) = audit_after(&rules)?;
+        let of_check = lines.into_iter().filter(|line| line["check"] == "firewall");
+        Some(of_check.map(|line| (line["judgement"].clone(), line["live"].clone())).collect::<Vec<_>>())
+    };
+    let Some(quiet) = judged(0) else { return };
+    let rules = (Value::from("ok"), Value::from("input: 1 rules"));
+    assert_eq!(quiet, slice::from_ref(&rules));
+    let [first, dropped] = &judged(5).unwrap()[..] else { panic!("two findings") };
+    assert_eq!(first, &rules);
+    assert_eq!(dropped.0, "fail");
+    assert!(dropped.1.as_str().unwrap().ends_with(": 5 UDP packets dropped"), "{}", dropped.1);
+}
+
+#[test]
+fn anybody_may_audit() {
+    let Some(output) = run_as_nobody(&["doctor", "audit", "--rate", "1k"]) else { return };
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(
+        text.contains("receive-buffer-limit") && text.lines().last().unwrap().contains(" warn, "),
+        "{text}"
+    );
+    assert!(text.lines().any(|line| line.starts_with("ok        receive-buffer-limit")), "1 kbit/s: {text}");
+}
+
+#[test]
+fn an_interface_that_is_not_there_is_said() {
+    let arguments = ["doctor", "audit", "--interface", "none7"];
+    let output = Command::new(env!("CARGO_BIN_EXE_tallycast")).args(arguments).output().unwrap();
+    assert!(String::from_utf8(output.stderr).unwrap().contains("none7"));
+    assert_eq!(output.status.code(), Some(2));
+}

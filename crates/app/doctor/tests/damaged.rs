@@ -1,0 +1,194 @@
+//! What others wrote, damaged some thousand ways: event files are judged or refused, texts say something or nothing, and nothing panics.
+//!
+//! Seeds are fixed: what fails once fails again.
+
+#![expect(clippy::unwrap_used, reason = "a test that meets `None` or `Err` has failed")]
+
+use std::io::{Cursor, Read};
+
+use doctor::{Losses, Replay, ReplayError, fuzz, unplaced_json, verdict_json};
+use units::Random;
+
+/// Two sockets, one of which drops in each look; what events name, in one piece and in fragments; counters that go.
+const EVENTS: &str = include_str!("events.jsonl");
+
+/// Returns a line of it, counted from 0.
+fn line(index: usize) -> &'static str {
+    EVENTS.lines().nth(index).unwrap()
+}
+
+/// Replays to the end or to the first line that is refused; returns what was lost, as it is told.
+fn replayed(file: Vec<u8>) -> Result<Vec<serde_json::Value>, ReplayError> {
+    let mut replay = Replay::read(Cursor::new(file))?;
+    let mut told = Vec::new();
+    let mut tell = |losses: &Losses| {
+        told.extend(losses.verdicts.iter().map(|verdict| verdict_json(verdict, losses.not_observed)));
+        told.extend(losses.unplaced.iter().map(unplaced_json));
+    };
+    while let Some(seen) = replay.look()? {
+        tell(&seen.losses);
+    }
+    tell(&replay.finish());
+    Ok(told)
+}
+
+/// Changes a text in one of the ways that hurt most: a byte, a number, a piece that is gone, doubled, or elsewhere.
+fn damage(text: &mut Vec<u8>, random: &mut Random) {
+    const NUMBERS: [&str; 8] = [
+        "0",
+        "1",
+        "18446744073709551615",
+        "9223372036854775808",
+        "72057594037927935",
+        "4294967296",
+        "-1",
+        "1e308",
+    ];
+    if text.is_empty() {
+        return;
+    }
+    let at = random.below(text.len() as u64) as usize;
+    let end = text.len().min(at + 1 + random.below(40) as usize);
+    match random.below(6) {
+        0 => text[at] = random.below(256) as u8,
+        1 => text[at] = b"0123456789,:{}[]\"nul -tf\n"[random.below(25) as usize],
+        2 => drop(text.drain(at..end)),
+        3 => {
+            let piece = text[at..end].to_vec();
+            let place = random.below(text.len() as u64) as usize;
+            drop(text.splice(place..place, piece));
+        }
+        _ => {
+            let Some(first) = text[at..].iter().position(u8::is_ascii_digit).map(|offset| at + offset) else {
+                return;
+            };
+            let len = text[first..].iter().take_while(|byte| byte.is_ascii_digit()).count();
+            let number = NUMBERS[random.below(8) as usize].bytes();
+            drop(text.splice(first..first + len, number));
+        }
+    }
+}
+
+#[test]
+fn a_damaged_event_file_is_judged_or_refused() {
+    let told = replayed(EVENTS.into()).unwrap();
+    assert!(told.len() >= 5, "{told:?}");
+    let mut random = Random::new(29);
+    let (mut judged, mut refused) = (0, 0);
+    for _ in 0..10_000 {
+        let mut file: Vec<u8> = EVENTS.into();
+        for _ in 0..=random.below(4) {
+            damage(&mut file, &mut random);
+        }
+        match replayed(file) {
+            Ok(_) => judged += 1,
+            Err(_) => refused += 1,
+        }
+    }
+    assert!(judged > 1_000 && refused > 1_000, "{judged} judged, {refused} refused");
+}
+
+#[test]
+fn sums_of_the_largest_counts_have_an_end() {
+    const LARGEST: u64 = (1 << 56) - 1;
+    let processors = |count: u64| {
+        let all: Vec<String> = (0..600).map(|cpu| format!("\"softnet_dropped/cpu{cpu}\":{count}")).collect();
+        all.join(",")
+    };
+    let event = line(2)
+        .split_once("\"events\":[")
+        .unwrap()
+        .1
+        .split_once("},{")
+        .unwrap()
+        .0
+        .replace("\"count\":9", "\"count\":4294967295");
+    let events = vec![format!("{event}}}"); 600].join(",");
+    let look = |at: u64, count: u64, drops: &str| {
+        format!(
+            r#"{{"look":{{"at_ns":{at},"counters":{{{},"UdpNoPorts":{count}}},"gone":[],"sockets":[],"early_drops":[],"devices":[],"rmem_max_bytes":null,"rmem_default_bytes":null,"netdev_max_backlog":null}},"drops":{drops}}}"#,
+            processors(count)
+        )
+    };
+    let drops = format!(r#"{{"is_of_ports":true,"events":[{events}]}}"#);
+    let mut lines = vec![line(0).to_owned(), look(0, 0, "null")];
+    for at in 1..300 {
+        lines.push(look(at, LARGEST * (at % 2), if at == 1 { &drops } else { "null" }));
+    }
+    assert!(!replayed(lines.join("\n").into_bytes()).unwrap().is_empty());
+}
+
+#[test]
+fn a_line_without_an_end_is_refused_in_bounded_memory() {
+    let endless =
+        Cursor::new(format!("{}\n{}\n", line(0), line(1)).into_bytes()).chain(std::io::repeat(b'['));
+    let mut replay = Replay::read(std::io::BufReader::new(endless)).unwrap();
+    assert!(matches!(replay.look(), Err(ReplayError::TooLong(3))));
+    let endless = std::io::BufReader::new(std::io::repeat(b'\0'));
+    assert!(matches!(Replay::read(endless), Err(ReplayError::NotOne)));
+}
+
+#[test]
+fn counters_that_never_end_are_refused_in_bounded_memory() {
+    let look = |at: u64| {
+        let name = format!("{}{at}", "x".repeat(1 << 20));
+        format!(
+            r#"{{"look":{{"at_ns":{at},"counters":{{"{name}":1}},"gone":[],"sockets":[],"early_drops":[],"devices":[],"rmem_max_bytes":null,"rmem_default_bytes":null,"netdev_max_backlog":null}},"drops":null}}"#
+        )
+    };
+    let lines = (0_u64..).map(move |at| if at == 0 { line(0).to_owned() } else { look(at) });
+    let mut replay = Replay::read(Lines { lines: Box::new(lines), line: Cursor::default() }).unwrap();
+    let refused = loop {
+        match replay.look() {
+            Ok(seen) => assert!(seen.is_some()),
+            Err(error) => break error,
+        }
+    };
+    assert!(matches!(refused, ReplayError::TooLong(33..=34)), "{refused:?}");
+}
+
+/// A file that is made while it is read.
+struct Lines {
+    lines: Box<dyn Iterator<Item = String>>,
+    line: Cursor<Vec<u8>>,
+}
+
+impl Read for Lines {
+    fn read(&mut self, bytes: &mut [u8]) -> std::io::Result<usize> {
+        let count = std::io::BufRead::fill_buf(self)?.read(bytes)?;
+        std::io::BufRead::consume(self, count);
+        Ok(count)
+    }
+}
+
+impl std::io::BufRead for Lines {
+    fn fill_buf(&mut self) -> std::io::Result<&[u8]> {
+        if std::io::BufRead::fill_buf(&mut self.line)?.is_empty() {
+            self.line =
+                Cursor::new(self.lines.next().map(|line| line + "\n").unwrap_or_default().into_bytes());
+        }
+        std::io::BufRead::fill_buf(&mut self.line)
+    }
+
+    fn consume(&mut self, count: usize) {
+        std::io::BufRead::consume(&mut self.line, count);
+    }
+}
+
+#[test]
+fn a_damaged_text_of_the_kernel_says_something_or_nothing() {
+    const TEXT: &str = "1000\n1\t2\t3\nsockets: used 10\nUDP: inuse 3 mem 12\n12.5 3.0\nIface\tDestination\n\
+        eth0\t000000E0\t00000000\t0001\t0\t0\t0\t000000F0\t0\nSwapTotal:  10 kB\nSwapFree:  4 kB\n\
+        some avg10=0.02 avg60=0.37 avg300=0.35 total=1\n";
+    let mut random = Random::new(31);
+    for _ in 0..10_000 {
+        let mut text = TEXT.as_bytes().to_vec();
+        for _ in 0..random.below(8) {
+            damage(&mut text, &mut random);
+        }
+        let text = String::from_utf8_lossy(&text);
+        fuzz::read_text(&text);
+        text.lines().for_each(fuzz::read_text);
+        let _ = fuzz::read_rules(text.as_bytes());
+    }
+}

@@ -1,0 +1,235 @@
+//! What the kernel tells of this network namespace's links (`ip -s -d link`): what they had no room for, the queue before
+//! them, and whether a bridge keeps groups from ports that nobody asked on.
+//!
+//! By netlink, which is of the namespace whatever is mounted at `/sys`, and needs no privilege.
+
+use std::{fs, io};
+
+use crate::netlink::{Netlink, attribute, text, u32_at, u64_at};
+
+/// A network link.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Link {
+    /// The kernel's number for it.
+    pub index: u32,
+    /// Its name.
+    pub name: String,
+    /// What it is, where a driver says so: `bridge`, `veth`, `vlan`.
+    pub kind: Option<String>,
+    /// The bridge or bond that it is a port of.
+    pub master: Option<u32>,
+    /// Takes groups.
+    pub takes_groups: bool,
+    /// How many packets its queue keeps, where that goes by the link (`txqueuelen`).
+    pub queue_packets: u32,
+    /// The queue discipline before it; `noqueue` where there is none.
+    pub queue_discipline: Option<String>,
+    /// How many packets came and found no room in it: missed, and without room in a ring.
+    pub had_no_room: u64,
+    /// Of a bridge, what it does with groups.
+    pub bridge: Option<Bridge>,
+}
+
+/// What a bridge does with groups.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Bridge {
+    /// It listens who joined, and sends groups to them only.
+    pub snoops: bool,
+    /// It asks who joined, if nobody else does.
+    pub queries: bool,
+    /// Whether somebody asks for IPv4, itself or another; `None` where the kernel does not tell, before Linux 5.15.
+    /// While it does not snoop nobody is heard.
+    pub has_querier: Option<bool>,
+}
+
+/// Lists the links of this process's network namespace.
+///
+/// # Errors
+/// What the kernel says: there are containers that forbid netlink.
+pub fn links() -> io::Result<Vec<Link>> {
+    let mut found = Vec::new();
+    // An empty `struct ifinfomsg`: every link.
+    Netlink::open(None)?.dump(RTM_GETLINK, &[0; MESSAGE_BYTES], |kind, body| take(kind, body, &mut found))?;
+    if !tells_of_queriers(&fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default()) {
+        let bridges = found.iter_mut().filter_map(|link| link.bridge.as_mut());
+        bridges.for_each(|bridge| bridge.has_querier = None);
+    }
+    Ok(found)
+}
+
+/// Whether a kernel writes what a bridge hears; where nobody asks it writes as little as one that does not know.
+pub(crate) fn tells_of_queriers(release: &str) -> bool {
+    const FIRST: (u32, u32) = (5, 15);
+    let mut numbers = release.split(|letter: char| !letter.is_ascii_digit()).map(str::parse);
+    let version = numbers.next().zip(numbers.next());
+    matches!(version, Some((Ok(major), Ok(minor))) if (major, minor) >= FIRST)
+}
+
+pub(crate) fn take(kind: u16, body: &[u8], links: &mut Vec<Link>) {
+    if kind == RTM_NEWLINK {
+        links.extend(read(body));
+    }
+}
+
+/// Message types (`linux/rtnetlink.h`).
+const RTM_NEWLINK: u16 = 16;
+const RTM_GETLINK: u16 = 18;
+/// Size of `struct ifinfomsg`.
+const MESSAGE_BYTES: usize = 16;
+/// Attributes of a link (`linux/if_link.h`).
+const IFLA_IFNAME: u16 = 3;
+const IFLA_QDISC: u16 = 6;
+const IFLA_MASTER: u16 = 10;
+const IFLA_TXQLEN: u16 = 13;
+const IFLA_LINKINFO: u16 = 18;
+const IFLA_STATS64: u16 = 23;
+const IFLA_INFO_KIND: u16 = 1;
+const IFLA_INFO_DATA: u16 = 2;
+const IFLA_BR_MCAST_SNOOPING: u16 = 23;
+const IFLA_BR_MCAST_QUERIER: u16 = 25;
+const IFLA_BR_MCAST_QUERIER_STATE: u16 = 47;
+/// Stands in the state while somebody asks (`linux/if_bridge.h`).
+const BRIDGE_QUERIER_IP_ADDRESS: u16 = 1;
+/// Flag of a link that takes groups (`linux/if.h`).
+const IFF_MULTICAST: u32 = 0x1000;
+/// Where `struct rtnl_link_stats64` has what found no room, in words of 64 bits: over, fifo and missed.
+const NO_ROOM: [usize; 3] = [11, 14, 15];
+
+/// Reads a link; `None` if it is cut off, or has no name.
+fn read(body: &[u8]) -> Option<Link> {
+    let (index, flags) = (u32_at(body, 4)?, u32_at(body, 8)?);
+    let attributes = body.get(MESSAGE_BYTES..)?;
+    let of = |kind| attribute(attributes, kind);
+    let info = of(IFLA_LINKINFO);
+    let kind = info.and_then(|info| attribute(info, IFLA_INFO_KIND)).map(text);
+    let is_bridge = kind.as_deref() == Some("bridge");
+    let bridge = info.filter(|_| is_bridge).and_then(|info| read_bridge(attribute(info, IFLA_INFO_DATA)?));
+    let counts = of(IFLA_STATS64).unwrap_or_default();
+    Some(Link {
+        index,
+        name: text(of(IFLA_IFNAME)?),
+        kind,
+        master: of(IFLA_MASTER).and_then(|content| u32_at(content, 0)),
+        takes_groups: flags & IFF_MULTICAST != 0,
+        queue_packets: of(IFLA_TXQLEN).and_then(|content| u32_at(content, 0)).unwrap_or(0),
+        queue_discipline: of(IFLA_QDISC).map(text),
+        had_no_room: NO_ROOM
+            .iter()
+            .filter_map(|word| u64_at(counts, 8 * word))
+            .fold(0, |sum, count| sum.saturating_add(count)),
+        bridge,
+    })
+}
+
+fn read_bridge(data: &[u8]) -> Option<Bridge> {
+    let is_on = |kind| Some(*attribute(data, kind)?.first()? != 0);
+    let state = attribute(data, IFLA_BR_MCAST_QUERIER_STATE);
+    Some(Bridge {
+        snoops: is_on(IFLA_BR_MCAST_SNOOPING)?,
+        queries: is_on(IFLA_BR_MCAST_QUERIER)?,
+        has_querier: Some(state.is_some_and(|state| attribute(state, BRIDGE_QUERIER_IP_ADDRESS).is_some())),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use units::Random;
+
+    fn attribute_of(kind: u16, content: &[u8]) -> Vec<u8> {
+        let mut bytes = ((content.len() + 4) as u16).to_ne_bytes().to_vec();
+        bytes.extend(kind.to_ne_bytes());
+        bytes.extend(content);
+        bytes.resize(bytes.len().next_multiple_of(4), 0);
+        bytes
+    }
+
+    /// A link as the kernel writes it, with what a bridge has.
+    pub(crate) fn message(kind: &str, state: Option<&[u8]>) -> Vec<u8> {
+        const NESTED: u16 = 0x8000;
+        let mut body = vec![0; MESSAGE_BYTES];
+        body[4] = 7;
+        body[8..12].copy_from_slice(&(IFF_MULTICAST | 3).to_ne_bytes());
+        let counts: Vec<u8> = (0..24_u64).flat_map(|count| (count * 100).to_ne_bytes()).collect();
+        let mut data = attribute_of(IFLA_BR_MCAST_SNOOPING, &[1]);
+        data.extend(attribute_of(IFLA_BR_MCAST_QUERIER, &[0]));
+        data.extend(
+            state.map(|state| attribute_of(IFLA_BR_MCAST_QUERIER_STATE | NESTED, state)).unwrap_or_default(),
+        );
+        let mut info = attribute_of(IFLA_INFO_KIND, format!("{kind}\0").as_bytes());
+        info.extend(attribute_of(IFLA_INFO_DATA | NESTED, &data));
+        for (kind, content) in [
+            (IFLA_IFNAME, &b"lab0\0"[..]),
+            (IFLA_TXQLEN, &1_000_u32.to_ne_bytes()),
+            (IFLA_QDISC, b"fq_codel\0"),
+            (IFLA_MASTER, &9_u32.to_ne_bytes()),
+            (IFLA_STATS64, &counts),
+            (IFLA_LINKINFO, &info),
+        ] {
+            body.extend(attribute_of(kind, content));
+        }
+        body
+    }
+
+    #[test]
+    fn a_link_is_told_with_its_queue_and_what_it_had_no_room_for() {
+        let expected = Link {
+            index: 7,
+            name: "lab0".to_owned(),
+            kind: Some("veth".to_owned()),
+            master: Some(9),
+            takes_groups: true,
+            queue_packets: 1_000,
+            queue_discipline: Some("fq_codel".to_owned()),
+            had_no_room: 1_100 + 1_400 + 1_500,
+            bridge: None,
+        };
+        assert_eq!(read(&message("veth", None)), Some(expected));
+    }
+
+    #[test]
+    fn a_bridge_tells_whether_somebody_asks() {
+        let querier = |state: Option<&[u8]>| {
+            let bridge = read(&message("bridge", state)).unwrap().bridge.unwrap();
+            assert!(bridge.snoops && !bridge.queries);
+            bridge.has_querier
+        };
+        assert_eq!(querier(None), Some(false));
+        assert_eq!(querier(Some(&[])), Some(false));
+        let address = attribute_of(BRIDGE_QUERIER_IP_ADDRESS, &[10, 0, 0, 1]);
+        assert_eq!(querier(Some(&address)), Some(true));
+    }
+
+    #[test]
+    fn kernels_tell_of_queriers_since_5_15() {
+        let tells = ["5.14.99", "4.19.0", "5", "", "x.y"].map(tells_of_queriers);
+        assert_eq!(tells, [false; 5]);
+        assert_eq!(["5.15.0", "5.15-rc1", "6.1.0-18-amd64"].map(tells_of_queriers), [true; 3]);
+    }
+
+    #[test]
+    fn what_is_cut_or_changed_is_none_or_another_link() {
+        let whole = message("bridge", Some(&[]));
+        for end in 0..whole.len() {
+            let _ = read(&whole[..end]);
+        }
+        let mut random = Random::new(5);
+        for _ in 0..20_000 {
+            let mut body = whole.clone();
+            for _ in 0..random.below(6) {
+                let at = random.below(body.len() as u64) as usize;
+                body[at] = random.below(256) as u8;
+            }
+            body.truncate(random.below(body.len() as u64 + 1) as usize);
+            let _ = read(&body);
+        }
+    }
+
+    #[test]
+    fn the_kernel_tells_of_the_loopback_interface() {
+        let links = links().unwrap();
+        let lo = links.iter().find(|link| link.name == "lo").unwrap();
+        assert_eq!((lo.index, lo.master, lo.bridge, lo.takes_groups), (1, None, None, false));
+        assert_eq!(lo.queue_discipline.as_deref(), Some("noqueue"));
+    }
+}

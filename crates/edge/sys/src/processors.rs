@@ -1,0 +1,146 @@
+//! Processors: which there are, which are kept free of other work, and which take an interface's interrupts.
+//!
+//! From `/sys` and `/proc/irq`, for everybody to read. `/sys` is of the network namespace that mounted it: an interface of another
+//! one is not looked up there.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::{fs, io};
+
+/// Numbers of processors.
+pub type ProcessorSet = BTreeSet<u32>;
+
+/// An interrupt of a card.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Interrupt {
+    /// Its number, as in `/proc/interrupts`.
+    pub number: u32,
+    /// The processors that may take it.
+    pub allowed: ProcessorSet,
+    /// Those that do; before Linux 4.13 those that may.
+    pub taken_by: ProcessorSet,
+}
+
+/// The processors that run.
+///
+/// # Errors
+/// If `/sys` cannot be read.
+pub fn online() -> io::Result<ProcessorSet> {
+    read_set("/sys/devices/system/cpu/online")
+}
+
+/// The processors on which the kernel runs only what is put there (`isolcpus=`).
+///
+/// # Errors
+/// If `/sys` cannot be read.
+pub fn isolated() -> io::Result<ProcessorSet> {
+    read_set("/sys/devices/system/cpu/isolated")
+}
+
+/// The processors without a regular tick while one thread runs (`nohz_full=`); kernels that cannot do this have none.
+#[must_use]
+pub fn without_ticks() -> ProcessorSet {
+    read_set("/sys/devices/system/cpu/nohz_full").unwrap_or_default()
+}
+
+/// Returns the interrupts of an interface; virtual ones have none.
+///
+/// # Errors
+/// `NotFound` if the interface is not the one that `/sys` has under this name; what the kernel says.
+pub fn interrupts(interface: &crate::Interface) -> io::Result<Vec<Interrupt>> {
+    let link = format!("/sys/class/net/{}", interface.name);
+    let index = fs::read_to_string(format!("{link}/ifindex"))?;
+    if index.trim().parse() != Ok(interface.index) {
+        return Err(io::ErrorKind::NotFound.into());
+    }
+    let Ok(device) = fs::canonicalize(format!("{link}/device")) else { return Ok(Vec::new()) };
+    let numbers = message_interrupts(&device).unwrap_or_else(|| {
+        named_interrupts(&fs::read_to_string("/proc/interrupts").unwrap_or_default(), &interface.name)
+    });
+    // One that has gone meanwhile, or is not set up, has no processor.
+    Ok(numbers.into_iter().filter_map(|number| read_interrupt(number).ok()).collect())
+}
+
+/// Those that a card sends as messages stand beside it, of a virtual card beside the one that carries it.
+fn message_interrupts(device: &Path) -> Option<BTreeSet<u32>> {
+    let is_virtual = device.file_name()?.to_str()?.starts_with("virtio");
+    let place = if is_virtual { device.parent()? } else { device };
+    let entries = fs::read_dir(place.join("msi_irqs")).ok()?;
+    Some(entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).collect())
+}
+
+fn read_interrupt(number: u32) -> io::Result<Interrupt> {
+    let allowed = read_set(&format!("/proc/irq/{number}/smp_affinity_list"))?;
+    let taken_by = read_set(&format!("/proc/irq/{number}/effective_affinity_list"));
+    Ok(Interrupt { number, taken_by: taken_by.unwrap_or_else(|_| allowed.clone()), allowed })
+}
+
+fn read_set(path: &str) -> io::Result<ProcessorSet> {
+    parse_set(&fs::read_to_string(path)?).ok_or_else(|| io::ErrorKind::InvalidData.into())
+}
+
+/// The most processors that Linux can be built for.
+const MOST: u32 = 8_192;
+
+/// `0-3,8`; nothing is none, and so is `(null)`, as some kernels write it.
+pub(crate) fn parse_set(text: &str) -> Option<ProcessorSet> {
+    let text = text.trim();
+    if text.is_empty() || text == "(null)" {
+        return Some(ProcessorSet::new());
+    }
+    let mut set = ProcessorSet::new();
+    for part in text.split(',') {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let (first, last): (u32, u32) = (first.parse().ok()?, last.parse().ok()?);
+        if first > last || last >= MOST {
+            return None;
+        }
+        set.extend(first..=last);
+    }
+    Some(set)
+}
+
+/// Finds interrupts by an interface's name in theirs (`proc_interrupts(5)`): `eth0`, `eth0-rx-1`, `i40e-eth0-TxRx-3`.
+pub(crate) fn named_interrupts(text: &str, name: &str) -> BTreeSet<u32> {
+    let is_of = |word: &str| word.split(['-', ',', '@', ':']).any(|part| part == name);
+    let number = |line: &str| {
+        let (number, rest) = line.split_once(':')?;
+        rest.split_whitespace().any(is_of).then(|| number.trim().parse().ok())?
+    };
+    text.lines().filter_map(number).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Interface;
+
+    #[test]
+    fn lists_of_processors_are_read() {
+        let set = |text: &str| parse_set(text).map(|set| set.into_iter().collect::<Vec<_>>());
+        assert_eq!(set("0-2,5\n"), Some(vec![0, 1, 2, 5]));
+        assert_eq!((set("\n"), set(" (null)\n")), (Some(vec![]), Some(vec![])));
+        assert_eq!(set("8191").map(|it| it.len()), Some(1));
+        for strange in ["8192", "2-1", "0-4294967295", "1,", "-", "a", "1--2"] {
+            assert_eq!(set(strange), None, "{strange}");
+        }
+    }
+
+    #[test]
+    fn interrupts_are_found_by_the_interfaces_name() {
+        let text = "           CPU0       CPU1\n 34:        663          0 PCI-MSIX-0000:00:05.0   1-edge      eth0-rx-0\n \
+                    35:  0  1 IR-PCI-MSI 524289-edge i40e-eth0-TxRx-0\n 36:  0  1 IO-APIC 5-edge  usb1, eth0\n \
+                    37:  1  1 IO-APIC 5-edge eth01\nNMI: 0 0 eth0\n";
+        assert_eq!(named_interrupts(text, "eth0").into_iter().collect::<Vec<_>>(), [34, 35, 36]);
+        assert_eq!(named_interrupts(text, "eth").len() + named_interrupts("", "eth0").len(), 0);
+    }
+
+    #[test]
+    fn this_host_has_a_processor_and_the_loopback_interface_no_interrupt() {
+        assert!(!online().unwrap().is_empty() && isolated().unwrap().is_subset(&online().unwrap()));
+        let lo = Interface::find("lo").unwrap();
+        assert_eq!(interrupts(&lo).unwrap(), []);
+        let another = Interface { index: lo.index + 1, ..lo };
+        assert_eq!(interrupts(&another).unwrap_err().kind(), io::ErrorKind::NotFound);
+    }
+}

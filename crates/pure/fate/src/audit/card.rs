@@ -1,0 +1,309 @@
+//! How network cards are set, against what they had no room for.
+//!
+//! A ring is not too small because another number is customary, but because packets came and found no room in it. What no
+//! driver tells is said once for all of them.
+
+use super::{Facts, Finding, Interface, Judgement};
+use crate::Cure;
+
+/// How an interface's card is set; what its driver does not tell is not there.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Card {
+    /// Where it puts what comes until the host takes it.
+    pub ring: Option<Ring>,
+    /// How long it waits before it tells the host.
+    pub coalescing: Option<Coalescing>,
+    /// Over how many queues it spreads what comes.
+    pub channels: Option<Channels>,
+    /// Flow control of its link.
+    pub pause: Option<Pause>,
+    /// How many packets came and found no room, since the link was made.
+    pub had_no_room: Option<u64>,
+}
+
+/// A ring for what comes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Ring {
+    /// How many pieces it has.
+    pub entries: u32,
+    /// How many it may have.
+    pub most: u32,
+}
+
+/// How long a card waits before it tells of packets.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Coalescing {
+    /// At most so many microseconds; 0 does not count.
+    pub microseconds: u32,
+    /// At most so many packets; 0 does not count.
+    pub packets: u32,
+    /// The driver chooses both by what comes.
+    pub is_adaptive: bool,
+}
+
+/// Queues for what comes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Channels {
+    /// How many are in use.
+    pub count: u32,
+    /// How many there may be.
+    pub most: u32,
+    /// For both ways, and not for receiving only.
+    pub is_combined: bool,
+}
+
+/// Flow control (IEEE 802.3x).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Pause {
+    /// Both ends agree about it.
+    pub is_negotiated: bool,
+    /// The card pauses when it is asked to.
+    pub obeys: bool,
+    /// The card asks the other end to pause.
+    pub asks: bool,
+}
+
+/// What a datagram carries that fills a packet of 1,500 bytes.
+const DATAGRAM_BYTES: f64 = 1_472.0;
+
+pub(super) fn settings(facts: &Facts) -> Vec<Finding> {
+    let outside = || facts.interfaces.iter().filter(|it| !it.is_loopback);
+    let told = outside().flat_map(|it| {
+        let each = [ring(it), channels(it, facts), coalescing(it, facts), pause(it)];
+        each.into_iter().flatten()
+    });
+    told.chain(not_told(outside())).collect()
+}
+
+/// What no driver tells, in one finding.
+fn not_told<'a>(interfaces: impl Iterator<Item = &'a Interface>) -> Option<Finding> {
+    type Has = fn(&Card) -> bool;
+    const PARTS: [(&str, Has); 4] = [
+        ("rings", |card| card.ring.is_some()),
+        ("channels", |card| card.channels.is_some()),
+        ("coalescing", |card| card.coalescing.is_some()),
+        ("flow control", |card| card.pause.is_some()),
+    ];
+    let of = |interface: &Interface| {
+        let missing: Vec<&str> =
+            PARTS.iter().filter(|(_, has)| !has(&interface.card)).map(|(part, _)| *part).collect();
+        (!missing.is_empty()).then(|| format!("{} ({})", interface.name, missing.join(", ")))
+    };
+    let list: Vec<String> = interfaces.filter_map(of).collect();
+    let why = format!(
+        "the driver does not tell: {}; of a virtual card its host decides, and only the host can be asked",
+        list.join("; ")
+    );
+    (!list.is_empty()).then(|| Finding::not_seen("card-settings", &why))
+}
+
+fn ring(interface: &Interface) -> Option<Finding> {
+    const CHECK: &str = "card-ring";
+    let (name, ring) = (&interface.name, interface.card.ring?);
+    let why = "what comes while this ring is full is lost before the host sees it";
+    let Some(lost) = interface.card.had_no_room else {
+        let live = format!("{name}: {} of {} entries", ring.entries, ring.most);
+        let why = "whether it was ever too small cannot be told: the link's counters cannot be read here";
+        return Some(Finding::new(CHECK, Judgement::NotSeen, live, why));
+    };
+    let live = format!("{name}: {} of {} entries, {lost} found no room", ring.entries, ring.most);
+    if lost == 0 {
+        return Some(Finding::new(CHECK, Judgement::Ok, live, why));
+    }
+    let finding = Finding::new(CHECK, Judgement::Warn, live, why);
+    let flow_control = interface.card.pause.filter(|pause| !pause.asks).map(|_| {
+        let set = |value| format!("ethtool -A {name} tx {value}");
+        Cure::by_command(
+            "let the card make the switch wait, if the switch does its part",
+            set("on"),
+            set("off"),
+        )
+    });
+    if ring.entries >= ring.most {
+        let slower = Cure::by_hand("it cannot be larger: spread what comes over more queues or links");
+        return Some(finding.recommending("another way", [slower].into_iter().chain(flow_control)));
+    }
+    let larger = ring.entries.saturating_mul(2).clamp(1, ring.most);
+    let set = |entries| format!("ethtool -G {name} rx {entries}");
+    let cure = Cure::by_command("a ring twice as large", set(larger), set(ring.entries));
+    Some(finding.recommending(format!("{larger} entries"), [cure].into_iter().chain(flow_control)))
+}
+
+fn channels(interface: &Interface, facts: &Facts) -> Option<Finding> {
+    const CHECK: &str = "card-channels";
+    let (name, channels) = (&interface.name, interface.card.channels?);
+    let live = format!("{name}: {} of {} queues", channels.count, channels.most);
+    let why = "each queue has a ring and an interrupt of its own; more of them than processors help nobody";
+    let processors = facts.processors.as_ref().and_then(|it| u32::try_from(it.online.len()).ok());
+    let useful = processors.map_or(channels.count, |count| channels.most.min(count));
+    let lost = interface.card.had_no_room.unwrap_or(0);
+    if lost == 0 || channels.count >= useful {
+        return Some(Finding::new(CHECK, Judgement::Ok, live, why));
+    }
+    let kind = if channels.is_combined { "combined" } else { "rx" };
+    let set = |count| format!("ethtool -L {name} {kind} {count}");
+    let cure = Cure::by_command("a queue for each processor", set(useful), set(channels.count));
+    let live = format!("{live}, and {lost} packets found no room");
+    Some(Finding::new(CHECK, Judgement::Warn, live, why).recommending(format!("{useful} queues"), [cure]))
+}
+
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a floor of a positive number")]
+fn coalescing(interface: &Interface, facts: &Facts) -> Option<Finding> {
+    const CHECK: &str = "card-coalescing";
+    let (name, coalescing) = (&interface.name, interface.card.coalescing?);
+    let Coalescing { microseconds, packets, is_adaptive } = coalescing;
+    let adaptive = if is_adaptive { ", adaptive" } else { "" };
+    let live = format!("{name}: after {microseconds} µs or {packets} packets{adaptive}");
+    let why =
+        "while the card waits with its interrupt the ring fills; without any wait each packet may interrupt";
+    let Some(ring) = interface.card.ring else {
+        let why = "how much room the ring has for what comes meanwhile is not told";
+        return Some(Finding::new(CHECK, Judgement::NotSeen, live, why));
+    };
+    // The other half is for what comes until the host has answered.
+    let room = f64::from(ring.entries) / 2.0;
+    let per_second = facts.load.bytes_per_second / DATAGRAM_BYTES;
+    let is_bounded = packets > 0 && f64::from(packets) <= room;
+    let meanwhile = per_second * f64::from(microseconds) / 1e6;
+    if is_adaptive || is_bounded || meanwhile <= room {
+        return Some(Finding::new(CHECK, Judgement::Ok, live, why));
+    }
+    let shorter = (room / per_second * 1e6).floor() as u32;
+    let set = |microseconds| format!("ethtool -C {name} rx-usecs {microseconds}");
+    let cure = Cure::by_command("a shorter wait", set(shorter), set(microseconds));
+    let why = format!(
+        "{why}: {meanwhile:.0} datagrams come in that time ({}), and half the ring holds {room:.0}",
+        facts.load.origin
+    );
+    Some(Finding::new(CHECK, Judgement::Warn, live, why).recommending(format!("{shorter} µs"), [cure]))
+}
+
+/// Never wrong by itself: it loses nothing on the link, and makes all of a sender's streams wait for one slow reader.
+fn pause(interface: &Interface) -> Option<Finding> {
+    let pause = interface.card.pause?;
+    let word = |is_on| if is_on { "on" } else { "off" };
+    let negotiated = if pause.is_negotiated { ", negotiated" } else { "" };
+    let live = format!(
+        "{}: pauses when asked {}, asks {}{negotiated}",
+        interface.name,
+        word(pause.obeys),
+        word(pause.asks)
+    );
+    let why = "802.3x makes a sender wait instead of losing, for all of its streams at once; it helps only if the switch does it, too";
+    Some(Finding::new("card-pause", Judgement::Ok, live, why))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::audit::{Load, Processors};
+
+    fn with(card: Card) -> Facts {
+        let interface = Interface { name: "eth0".to_owned(), card, ..Interface::default() };
+        // 1.25 GB/s are 849,184 datagrams a second.
+        let load = Load { bytes_per_second: 1.25e9, origin: "as asked", ..Load::default() };
+        let processors = Some(Processors { online: (0..4).collect(), ..Processors::default() });
+        Facts { interfaces: vec![interface], processors, load, ..Facts::default() }
+    }
+
+    fn of(card: Card, check: &str) -> Finding {
+        settings(&with(card)).into_iter().find(|it| it.check == check).expect("it is judged")
+    }
+
+    fn commands(finding: &Finding) -> Vec<(String, String)> {
+        let pair = |cure: &Cure| Some((cure.command()?, cure.undo()?));
+        finding.cures.iter().filter_map(pair).collect()
+    }
+
+    #[test]
+    fn a_ring_is_too_small_when_something_found_no_room() {
+        let ring = |entries, lost| {
+            of(
+                Card { ring: Some(Ring { entries, most: 4_096 }), had_no_room: lost, ..Card::default() },
+                "card-ring",
+            )
+        };
+        assert_eq!(ring(512, Some(0)).judgement, Judgement::Ok);
+        assert_eq!(ring(512, None).judgement, Judgement::NotSeen);
+        let small = ring(512, Some(1));
+        assert_eq!((small.judgement, small.recommended.as_deref()), (Judgement::Warn, Some("1024 entries")));
+        let (larger, back) = ("ethtool -G eth0 rx 1024".to_owned(), "ethtool -G eth0 rx 512".to_owned());
+        assert_eq!(commands(&small), [(larger, back)]);
+        assert_eq!(ring(4_095, Some(1)).recommended.as_deref(), Some("4096 entries"));
+        assert_eq!(commands(&ring(4_096, Some(1))), [], "it cannot be larger");
+        assert_eq!(ring(4_096, Some(1)).judgement, Judgement::Warn);
+    }
+
+    #[test]
+    fn flow_control_is_offered_where_the_card_does_not_ask() {
+        let cures = |asks| {
+            let pause = Some(Pause { is_negotiated: true, obeys: true, asks });
+            let ring = Some(Ring { entries: 512, most: 512 });
+            commands(&of(Card { ring, pause, had_no_room: Some(1), ..Card::default() }, "card-ring"))
+        };
+        assert_eq!(cures(false), [("ethtool -A eth0 tx on".to_owned(), "ethtool -A eth0 tx off".to_owned())]);
+        assert_eq!(cures(true), []);
+    }
+
+    #[test]
+    fn more_queues_are_asked_for_where_packets_found_no_room_and_processors_are_left() {
+        let judge = |count, most, lost| {
+            let channels = Some(Channels { count, most, is_combined: true });
+            of(Card { channels, had_no_room: Some(lost), ..Card::default() }, "card-channels")
+        };
+        assert_eq!(judge(1, 8, 0).judgement, Judgement::Ok);
+        assert_eq!((judge(4, 8, 1).judgement, judge(2, 2, 1).judgement), (Judgement::Ok, Judgement::Ok));
+        let few = judge(3, 8, 1);
+        assert_eq!(few.judgement, Judgement::Warn);
+        let (more, back) = ("ethtool -L eth0 combined 4".to_owned(), "ethtool -L eth0 combined 3".to_owned());
+        assert_eq!(commands(&few), [(more, back)]);
+    }
+
+    #[test]
+    fn a_card_waits_no_longer_than_half_its_ring_holds() {
+        let judge = |microseconds, packets, is_adaptive| {
+            let coalescing = Some(Coalescing { microseconds, packets, is_adaptive });
+            let ring = Some(Ring { entries: 512, most: 512 });
+            of(Card { coalescing, ring, ..Card::default() }, "card-coalescing")
+        };
+        // 256 of 849,184 datagrams a second come in 301.5 µs.
+        assert_eq!(judge(301, 0, false).judgement, Judgement::Ok);
+        let long = judge(302, 0, false);
+        assert_eq!((long.judgement, long.recommended.as_deref()), (Judgement::Warn, Some("301 µs")));
+        let (shorter, back) =
+            ("ethtool -C eth0 rx-usecs 301".to_owned(), "ethtool -C eth0 rx-usecs 302".to_owned());
+        assert_eq!(commands(&long), [(shorter, back)]);
+        assert_eq!(
+            (judge(302, 256, false).judgement, judge(302, 257, false).judgement),
+            (Judgement::Ok, Judgement::Warn)
+        );
+        assert_eq!(judge(302, 0, true).judgement, Judgement::Ok);
+        let coalescing = Some(Coalescing { microseconds: 302, packets: 0, is_adaptive: false });
+        let without_ring = of(Card { coalescing, ..Card::default() }, "card-coalescing");
+        assert_eq!(without_ring.judgement, Judgement::NotSeen);
+    }
+
+    #[test]
+    fn flow_control_is_told_and_never_wrong() {
+        for asks in [false, true] {
+            let pause = Some(Pause { is_negotiated: false, obeys: true, asks });
+            let finding = of(Card { pause, ..Card::default() }, "card-pause");
+            let word = if asks { "on" } else { "off" };
+            assert_eq!(finding.live, format!("eth0: pauses when asked on, asks {word}"));
+            assert_eq!(finding.judgement, Judgement::Ok);
+        }
+    }
+
+    #[test]
+    fn what_no_driver_tells_is_said_once() {
+        let mut facts = with(Card { ring: Some(Ring { entries: 1, most: 1 }), ..Card::default() });
+        facts.interfaces.push(Interface { name: "eth1".to_owned(), ..Interface::default() });
+        facts.interfaces.push(Interface { name: "lo".to_owned(), is_loopback: true, ..Interface::default() });
+        let findings = settings(&facts);
+        let unseen: Vec<&Finding> = findings.iter().filter(|it| it.check == "card-settings").collect();
+        assert_eq!((unseen.len(), unseen[0].judgement), (1, Judgement::NotSeen));
+        let expected =
+            "eth0 (channels, coalescing, flow control); eth1 (rings, channels, coalescing, flow control)";
+        assert!(unseen[0].why.contains(expected), "{}", unseen[0].why);
+    }
+}

@@ -1,0 +1,154 @@
+//! Firewalls: where rules stand, and whether one that drops has done so.
+//!
+//! That there are rules is nothing wrong, and is only told. A rule that drops and has counted something may have taken a
+//! stream; if it names UDP it has taken datagrams.
+
+use super::{Facts, Finding, Judgement};
+use crate::Cure;
+
+/// What is to be seen of this network namespace's firewall.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Firewall {
+    /// The chains of nftables, with what `iptables` writes there; `None` where they cannot be listed.
+    pub chains: Option<Vec<Chain>>,
+    /// The tables of the older iptables, whose rules are not to be seen here; `None` where they cannot be listed.
+    pub older_tables: Option<Vec<String>>,
+    /// Why chains cannot be listed.
+    pub unseen: String,
+}
+
+/// A chain of rules.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Chain {
+    /// Its family, table and name, as `nft` takes them.
+    pub name: String,
+    /// Where packets come by, such as `input`; `None` if only other chains lead here.
+    pub hook: Option<String>,
+    /// What no rule takes is dropped.
+    pub drops_the_rest: bool,
+    /// How many rules it has.
+    pub rules: u64,
+    /// Those of them that drop or reject, and may concern UDP.
+    pub drops: Vec<DropRule>,
+}
+
+/// A rule that drops or rejects.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct DropRule {
+    /// Its number, as `nft -a` tells it.
+    pub handle: u64,
+    /// It is about UDP, and not about anything.
+    pub names_udp: bool,
+    /// How many packets it took, if it counts.
+    pub packets: Option<u64>,
+}
+
+const CHECK: &str = "firewall";
+
+pub(super) fn firewall(facts: &Facts) -> Vec<Finding> {
+    let Firewall { chains, older_tables, unseen } = &facts.firewall;
+    let older = older_tables.as_deref().filter(|tables| !tables.is_empty()).map(older);
+    let Some(chains) = chains else {
+        let why = if unseen.is_empty() { "rules cannot be listed here" } else { unseen };
+        return [Finding::not_seen(CHECK, why)].into_iter().chain(older).collect();
+    };
+    let counted = chains.iter().flat_map(|chain| chain.drops.iter().filter_map(|rule| counted(chain, *rule)));
+    [summary(chains)].into_iter().chain(counted).chain(older).collect()
+}
+
+fn summary(chains: &[Chain]) -> Finding {
+    let why =
+        "what a rule drops is lost silently, unless the rule counts; that there are rules is nothing wrong";
+    let rules: u64 = chains.iter().map(|chain| chain.rules).sum();
+    let uncounted = chains.iter().flat_map(|it| &it.drops).filter(|rule| rule.packets.is_none()).count();
+    let hooked = chains.iter().filter_map(|chain| {
+        let rest = if chain.drops_the_rest { ", drops the rest" } else { "" };
+        Some(format!("{}: {} rules{rest}", chain.hook.as_ref()?, chain.rules))
+    });
+    let hooked: Vec<String> = hooked.collect();
+    let live = match (rules, hooked.is_empty()) {
+        (0, true) => "no rules".to_owned(),
+        (_, true) => format!("{rules} rules, which nothing comes by"),
+        _ => hooked.join("; "),
+    };
+    let live = match uncounted {
+        0 => live,
+        count => format!("{live}; {count} that drop and do not count"),
+    };
+    Finding::new(CHECK, Judgement::Ok, live, why)
+}
+
+fn counted(chain: &Chain, rule: DropRule) -> Option<Finding> {
+    let packets = rule.packets.filter(|count| *count > 0)?;
+    let DropRule { handle, names_udp, .. } = rule;
+    let (judgement, what) =
+        if names_udp { (Judgement::Fail, "UDP packets") } else { (Judgement::Warn, "packets of any kind") };
+    let live = format!("{}, rule {handle}: {packets} {what} dropped", chain.name);
+    let why = "a rule that drops has counted: if these were streams, they were lost here and no counter of UDP moved";
+    let look = Cure::by_hand(&format!(
+        "see what it takes (nft -a list chain {0}), and let streams by before it: nft insert rule {0} udp dport PORT accept (undo: nft delete rule {0} handle NUMBER)",
+        chain.name
+    ));
+    Some(Finding::new(CHECK, judgement, live, why).recommending("streams pass before it", [look]))
+}
+
+fn older(tables: &[String]) -> Finding {
+    let live = format!("tables of iptables: {}", tables.join(", "));
+    let why = "their rules are not listed here; `iptables-legacy-save -c` shows them with what they counted";
+    Finding::new(CHECK, Judgement::NotSeen, live, why)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn chain(drops: &[(bool, Option<u64>)]) -> Chain {
+        let rule = |(index, &(names_udp, packets)): (usize, &(bool, Option<u64>))| DropRule {
+            handle: 4 + index as u64,
+            names_udp,
+            packets,
+        };
+        Chain {
+            name: "inet filter input".to_owned(),
+            hook: Some("input".to_owned()),
+            drops_the_rest: true,
+            rules: 3,
+            drops: drops.iter().enumerate().map(rule).collect(),
+        }
+    }
+
+    fn judged(chains: Option<Vec<Chain>>, tables: Option<&[&str]>) -> Vec<(Judgement, String)> {
+        let older_tables = tables.map(|tables| tables.iter().map(|it| (*it).to_owned()).collect());
+        let firewall = Firewall { chains, older_tables, unseen: "only root may list rules".to_owned() };
+        let findings = self::firewall(&Facts { firewall, ..Facts::default() });
+        findings.into_iter().map(|it| (it.judgement, it.live)).collect()
+    }
+
+    #[test]
+    fn that_there_are_rules_is_nothing_wrong() {
+        let ok = |words: &str| vec![(Judgement::Ok, words.to_owned())];
+        assert_eq!(judged(Some(vec![]), Some(&[])), ok("no rules"));
+        assert_eq!(judged(Some(vec![chain(&[])]), None), ok("input: 3 rules, drops the rest"));
+        let inner = Chain { hook: None, drops_the_rest: false, ..chain(&[]) };
+        assert_eq!(judged(Some(vec![inner]), None), ok("3 rules, which nothing comes by"));
+        let silent = judged(Some(vec![chain(&[(true, None), (true, Some(0))])]), None);
+        assert_eq!(silent, ok("input: 3 rules, drops the rest; 1 that drop and do not count"));
+    }
+
+    #[test]
+    fn a_rule_that_counted_drops_is_named() {
+        let findings = judged(Some(vec![chain(&[(true, Some(1)), (false, Some(2))])]), None);
+        let expected = [
+            (Judgement::Fail, "inet filter input, rule 4: 1 UDP packets dropped".to_owned()),
+            (Judgement::Warn, "inet filter input, rule 5: 2 packets of any kind dropped".to_owned()),
+        ];
+        assert_eq!(findings[1..], expected);
+    }
+
+    #[test]
+    fn what_cannot_be_listed_is_not_seen() {
+        assert_eq!(judged(None, None), [(Judgement::NotSeen, "?".to_owned())]);
+        let tables = "tables of iptables: filter, nat".to_owned();
+        assert_eq!(judged(Some(vec![]), Some(&["filter", "nat"]))[1], (Judgement::NotSeen, tables));
+    }
+}

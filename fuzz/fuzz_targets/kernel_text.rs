@@ -1,0 +1,16 @@
+//! Any text as each of the kernel's files that the doctor reads, and as the rules of a firewall.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+
+/// As many processors as Linux can be built for: the shortest text that says more than it has.
+const PROCESSORS: usize = 8_192;
+
+fuzz_target!(|text: &str| {
+    let count = sys::fuzz::read_text(text);
+    assert!(count <= 4 * text.len() + PROCESSORS, "{count} things are in {} bytes", text.len());
+    doctor::fuzz::read_text(text);
+    if let Some(chains) = doctor::fuzz::read_rules(text.as_bytes()) {
+        assert!(chains.len() <= text.len());
+    }
+});
