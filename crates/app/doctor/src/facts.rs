@@ -107,7 +107,7 @@ fn interfaces(only: &BTreeSet<String>, links: &[Link]) -> Vec<Interface> {
             is_bridged: link.is_some_and(|link| groups::bridge_of(link, links).is_some()),
             groups: memberships.as_ref().map(|all| groups::of(&it, all)),
             queue: link.and_then(|link| queue(link, qdiscs.as_deref())),
-            interrupts: interrupts(&it),
+            interrupts: interrupts(&it, link),
             name: it.name,
         }
     };
@@ -179,7 +179,11 @@ fn processors() -> Option<Processors> {
     Some(Processors { online, isolated, without_ticks: processors::without_ticks() })
 }
 
-fn interrupts(interface: &sys::Interface) -> Option<Vec<Interrupt>> {
+/// Links that the kernel makes of others, or of nothing, have a kind and no interrupts.
+fn interrupts(interface: &sys::Interface, link: Option<&Link>) -> Option<Vec<Interrupt>> {
+    if link.is_some_and(|link| link.kind.is_some()) {
+        return Some(Vec::new());
+    }
     let one = |it: processors::Interrupt| Interrupt {
         number: it.number,
         allowed: it.allowed,
