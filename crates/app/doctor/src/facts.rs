@@ -11,7 +11,9 @@ use std::time::Duration;
 
 pub use firewall::read_rules;
 
-use fate::audit::{Clock, Disk, Facts, Interface, Interrupt, Load, Processors, Queue, Tcp};
+use fate::audit::{
+    Clock, Disk, Facts, Interface, Interrupt, Load, Processors, Queue, Tcp, interface_setting,
+};
 use sys::{Link, Qdisc, QdiscPlace, clock, counters, host, process, processors};
 
 /// What is audited for.
@@ -48,7 +50,7 @@ const SETTINGS: [&str; 12] = [
 pub(crate) fn facts(wishes: &Wishes, only: &BTreeSet<String>) -> Facts {
     let links = sys::links().unwrap_or_default();
     let interfaces = interfaces(only, &links);
-    let of_interfaces = interfaces.iter().map(|it| format!("net.ipv4.conf.{}.rp_filter", it.name));
+    let of_interfaces = interfaces.iter().map(|it| interface_setting(&it.name, "rp_filter"));
     let names = SETTINGS.iter().map(|name| (*name).to_owned()).chain(of_interfaces);
     let mut settings: BTreeMap<String, u64> =
         names.filter_map(|name| Some((name.clone(), host::sysctl(&name).ok()?))).collect();
