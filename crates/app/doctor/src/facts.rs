@@ -11,7 +11,9 @@ use std::time::Duration;
 
 pub use firewall::read_rules;
 
-use fate::audit::{Clock, Disk, Facts, Interface, Interrupt, Load, Processors, Queue, Tcp};
+use fate::audit::{
+    Clock, Disk, Facts, Interface, Interrupt, Load, Processors, Queue, Tcp, interface_setting,
+};
 use sys::{Link, Qdisc, QdiscPlace, clock, counters, host, process, processors};
 
 /// What is audited for.
@@ -48,7 +50,7 @@ const SETTINGS: [&str; 12] = [
 pub(crate) fn facts(wishes: &Wishes, only: &BTreeSet<String>) -> Facts {
     let links = sys::links().unwrap_or_default();
     let interfaces = interfaces(only, &links);
-    let of_interfaces = interfaces.iter().map(|it| format!("net.ipv4.conf.{}.rp_filter", it.name));
+    let of_interfaces = interfaces.iter().map(|it| interface_setting(&it.name, "rp_filter"));
     let names = SETTINGS.iter().map(|name| (*name).to_owned()).chain(of_interfaces);
     let mut settings: BTreeMap<String, u64> =
         names.filter_map(|name| Some((name.clone(), host::sysctl(&name).ok()?))).collect();
@@ -107,7 +109,7 @@ fn interfaces(only: &BTreeSet<String>, links: &[Link]) -> Vec<Interface> {
             is_bridged: link.is_some_and(|link| groups::bridge_of(link, links).is_some()),
             groups: memberships.as_ref().map(|all| groups::of(&it, all)),
             queue: link.and_then(|link| queue(link, qdiscs.as_deref())),
-            interrupts: interrupts(&it),
+            interrupts: interrupts(&it, link),
             name: it.name,
         }
     };
@@ -179,7 +181,11 @@ fn processors() -> Option<Processors> {
     Some(Processors { online, isolated, without_ticks: processors::without_ticks() })
 }
 
-fn interrupts(interface: &sys::Interface) -> Option<Vec<Interrupt>> {
+/// Links that the kernel makes of others, or of nothing, have a kind and no interrupts.
+fn interrupts(interface: &sys::Interface, link: Option<&Link>) -> Option<Vec<Interrupt>> {
+    if link.is_some_and(|link| link.kind.is_some()) {
+        return Some(Vec::new());
+    }
     let one = |it: processors::Interrupt| Interrupt {
         number: it.number,
         allowed: it.allowed,

@@ -82,8 +82,10 @@ pub fn set_sysctl(name: &str, value: u64) -> io::Result<()> {
     fs::write(sysctl_path(name), format!("{value}\n"))
 }
 
+/// As `sysctl(8)` takes names: with dots between, or with slashes where a part has a dot in it, as names of interfaces may.
 fn sysctl_path(name: &str) -> String {
-    format!("/proc/sys/{}", name.replace('.', "/"))
+    let has_slashes = name.contains('/') && !name.contains("..");
+    format!("/proc/sys/{}", if has_slashes { name.to_owned() } else { name.replace('.', "/") })
 }
 
 #[cfg(test)]
@@ -98,6 +100,9 @@ mod tests {
             assert!(limit.unwrap() > 0);
         }
         assert!(sysctl("net.no.such.thing").is_err());
+        assert_eq!(sysctl("net/core/rmem_max").unwrap(), receive_buffer_limit().unwrap());
+        assert_eq!(sysctl_path("net/ipv4/conf/eth0.7/rp_filter"), "/proc/sys/net/ipv4/conf/eth0.7/rp_filter");
+        assert_eq!(sysctl_path("net/../../etc/passwd"), "/proc/sys/net///////etc/passwd", "it stays there");
         assert_eq!(sysctl_numbers("net.ipv4.tcp_rmem").unwrap().len(), 3);
         assert!(sysctl_numbers("net.ipv4.tcp_congestion_control").is_err());
         assert!(!sysctl_text("net.ipv4.tcp_congestion_control").unwrap().contains('\n'));

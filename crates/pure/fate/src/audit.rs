@@ -243,6 +243,13 @@ pub fn audit(facts: &Facts) -> Vec<Finding> {
     CHECKS.iter().flat_map(|check| check(facts)).collect()
 }
 
+/// Returns the name of an interface's setting of IPv4, as `sysctl` takes it: where a dot is in the interface's, with slashes.
+#[must_use]
+pub fn interface_setting(interface: &str, setting: &str) -> String {
+    let separator = if interface.contains('.') { '/' } else { '.' };
+    ["net", "ipv4", "conf", interface, setting].join(&separator.to_string())
+}
+
 /// A size in words.
 fn bytes(count: u64) -> String {
     const UNITS: [(u64, &str); 3] = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];

@@ -134,6 +134,7 @@ impl Naming {
             verdicts.retain(|verdict| matches!(verdict.place, Place::Socket { .. }));
         }
         self.correct_shares(verdicts);
+        verdicts.retain(|verdict| verdict.count > 0);
         let mut unplaced = Vec::new();
         for ((stage, place), group) in &mut self.groups {
             let Some(stage) = *stage else {
@@ -425,11 +426,16 @@ mod tests {
         ];
         let mut before = full(0, 0);
         before.sockets.push(Socket { cookie: 8, ..socket(0) });
-        let losses = Watch::begin(before).look(after, observed(events));
-        let counts: Vec<_> =
-            losses.verdicts.iter().map(|it| (it.stage, it.count, it.is_apportioned)).collect();
+        let told = |events| {
+            let losses = Watch::begin(before.clone()).look(after.clone(), observed(events));
+            losses.verdicts.iter().map(|it| (it.stage, it.count, it.is_apportioned)).collect::<Vec<_>>()
+        };
         let (buffer, filter) = (Stage::ReceiverSocketBuffer, Stage::ReceiverSocketFilter);
-        assert_eq!(counts, [(buffer, 1, false), (filter, 3, false), (buffer, 29, false), (filter, 7, false)]);
+        let expected = [(buffer, 1, false), (filter, 3, false), (buffer, 29, false), (filter, 7, false)];
+        assert_eq!(told(events), expected);
+        // None for the other reason is no loss for it.
+        let events = vec![of("SOCKET_FILTER", COOKIE, 0, 3), of("SOCKET_RCVBUFF", 8, 0, 35)];
+        assert_eq!(told(events), [(filter, 4, false), (buffer, 36, false)]);
     }
 
     #[test]

@@ -132,7 +132,7 @@ fn a_rule_that_counted_what_it_dropped_is_told_and_others_are_only_told_of() {
         Some(of_check.map(|line| (line["judgement"].clone(), line["live"].clone())).collect::<Vec<_>>())
     };
     let Some(quiet) = judged(0) else { return };
-    let rules = (Value::from("ok"), Value::from("input: 1 rules"));
+    let rules = (Value::from("ok"), Value::from("input: 1 rule"));
     assert_eq!(quiet, slice::from_ref(&rules));
     let [first, dropped] = &judged(5).unwrap()[..] else { panic!("two findings") };
     assert_eq!(first, &rules);

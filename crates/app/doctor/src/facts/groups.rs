@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
 
-use fate::audit::{Bridge, Groups, Interface};
+use fate::audit::{Bridge, Groups, Interface, interface_setting};
 use sys::{Link, Memberships, host};
 
 /// Returns what was joined on an interface.
 pub(super) fn of(interface: &sys::Interface, all: &BTreeMap<u32, Memberships>) -> Groups {
     let memberships = all.get(&interface.index).cloned().unwrap_or_default();
-    let forced = host::sysctl(&format!("net.ipv4.conf.{}.force_igmp_version", interface.name));
+    let forced = host::sysctl(&interface_setting(&interface.name, "force_igmp_version"));
     let joined = memberships.groups.iter().filter(|group| !is_everybodys(**group));
     Groups {
         igmp_version: memberships.igmp_version,

@@ -63,12 +63,12 @@ fn summary(chains: &[Chain]) -> Finding {
     let uncounted = chains.iter().flat_map(|it| &it.drops).filter(|rule| rule.packets.is_none()).count();
     let hooked = chains.iter().filter_map(|chain| {
         let rest = if chain.drops_the_rest { ", drops the rest" } else { "" };
-        Some(format!("{}: {} rules{rest}", chain.hook.as_ref()?, chain.rules))
+        Some(format!("{}: {}{rest}", chain.hook.as_ref()?, in_words(chain.rules)))
     });
     let hooked: Vec<String> = hooked.collect();
     let live = match (rules, hooked.is_empty()) {
         (0, true) => "no rules".to_owned(),
-        (_, true) => format!("{rules} rules, which nothing comes by"),
+        (_, true) => format!("{}, which nothing comes by", in_words(rules)),
         _ => hooked.join("; "),
     };
     let live = match uncounted {
@@ -76,6 +76,10 @@ fn summary(chains: &[Chain]) -> Finding {
         count => format!("{live}; {count} that drop and do not count"),
     };
     Finding::new(CHECK, Judgement::Ok, live, why)
+}
+
+fn in_words(rules: u64) -> String {
+    if rules == 1 { "1 rule".to_owned() } else { format!("{rules} rules") }
 }
 
 fn counted(chain: &Chain, rule: DropRule) -> Option<Finding> {
@@ -129,6 +133,8 @@ mod tests {
         let ok = |words: &str| vec![(Judgement::Ok, words.to_owned())];
         assert_eq!(judged(Some(vec![]), Some(&[])), ok("no rules"));
         assert_eq!(judged(Some(vec![chain(&[])]), None), ok("input: 3 rules, drops the rest"));
+        let one = Chain { rules: 1, drops_the_rest: false, ..chain(&[]) };
+        assert_eq!(judged(Some(vec![one]), None), ok("input: 1 rule"));
         let inner = Chain { hook: None, drops_the_rest: false, ..chain(&[]) };
         assert_eq!(judged(Some(vec![inner]), None), ok("3 rules, which nothing comes by"));
         let silent = judged(Some(vec![chain(&[(true, None), (true, Some(0))])]), None);

@@ -1,6 +1,6 @@
 //! Buffers, limits and interfaces.
 
-use super::{Facts, Finding, Interface, Judgement, bytes};
+use super::{Facts, Finding, Interface, Judgement, bytes, interface_setting};
 use crate::Cure;
 
 /// A datagram of 1,472 bytes takes 2,304 of a receive buffer. Source: measured, Linux 6.18.
@@ -156,7 +156,7 @@ pub(super) fn softirq_budget(facts: &Facts) -> Vec<Finding> {
 pub(super) fn reverse_path(facts: &Facts) -> Vec<Finding> {
     const CHECK: &str = "rp-filter";
     const STRICT: u64 = 1;
-    let of = |name: &str| facts.setting(&format!("net.ipv4.conf.{name}.rp_filter"));
+    let of = |name: &str| facts.setting(&interface_setting(name, "rp_filter"));
     let Some(all) = of("all") else {
         return vec![Finding::not_seen(CHECK, "net.ipv4.conf.all.rp_filter cannot be read here")];
     };
@@ -170,7 +170,7 @@ pub(super) fn reverse_path(facts: &Facts) -> Vec<Finding> {
         }
         let names = [("all", all), (interface.name.as_str(), own)];
         let cures = names.into_iter().filter(|(_, now)| *now == STRICT).map(|(name, now)| {
-            let setting = format!("net.ipv4.conf.{name}.rp_filter");
+            let setting = interface_setting(name, "rp_filter");
             Cure::by_sysctl("a loose filter", &setting, 2, Some(now))
         });
         Some(Finding::new(CHECK, Judgement::Warn, live, why).recommending("2", cures))
@@ -426,6 +426,15 @@ mod tests {
         assert_eq!(judge(1, 2), (Judgement::Ok, 0), "the kernel takes the larger");
         assert_eq!(judge(1, 0), (Judgement::Warn, 1));
         assert_eq!(judge(1, 1), (Judgement::Warn, 2));
+    }
+
+    #[test]
+    fn an_interface_with_a_dot_in_its_name_has_its_settings_by_slashes() {
+        let mut facts = Facts { interfaces: vec![eth("eth0.7")], ..with("net.ipv4.conf.all.rp_filter", 0) };
+        facts.settings.insert("net/ipv4/conf/eth0.7/rp_filter".to_owned(), 1);
+        let finding = reverse_path(&facts).remove(0);
+        let command = "sysctl -w net/ipv4/conf/eth0.7/rp_filter=2";
+        assert_eq!(finding.cures[0].command().as_deref(), Some(command));
     }
 
     #[test]

@@ -19,7 +19,7 @@ Examples:
   tallycast doctor audit --rate 10Gbit/s --round-trip 20ms
   tallycast doctor audit --interface eth1 --json
 
-It needs no privilege and changes nothing: what helps is shown as a command, with the one that takes it back.
+It needs no privilege (only root sees the rules of a firewall) and changes nothing: what helps is shown as a command, with the one that takes it back.
 Exit codes: 0 all is well, 1 something may cost data, 2 something will, or it could not look.";
 
 #[derive(Args, Debug)]
