@@ -29,6 +29,7 @@ pub(crate) enum Need {
     Nft,
     Valgrind,
     Iperf3,
+    Tmux,
     Chromium,
     Node,
     /// `web/node_modules` as the lock file says.
@@ -56,6 +57,7 @@ impl Need {
             | Self::Nft
             | Self::Valgrind
             | Self::Iperf3
+            | Self::Tmux
             | Self::Chromium
             | Self::Node
             | Self::PythonVenv => None,
@@ -146,6 +148,13 @@ const TOOLS: &[Tool] = &[
         why: "talks to our own side of its protocol",
         probe: &["iperf3", "--version"],
         remedy: Remedy::DebianPackage("iperf3"),
+    },
+    Tool {
+        need: Need::Tmux,
+        name: "tmux",
+        why: "is the terminal in which `tallycast top` is tested",
+        probe: &["tmux", "-V"],
+        remedy: Remedy::DebianPackage("tmux"),
     },
     Tool {
         need: Need::Chromium,

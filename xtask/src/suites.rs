@@ -282,6 +282,26 @@ pub(crate) const SUITES: &[Suite] = &[
         ..TESTS
     },
     Suite {
+        name: "top",
+        // The suite `unit` has these tests too, where tmux happens to be there; this one sees to it that it is.
+        about: "the terminal view in a terminal",
+        lane: Lane::Full,
+        exists_with: "crates/app/cli/tests/cli/top.rs",
+        needs: &[Need::Tmux],
+        steps: &[Step::Cargo(&[
+            "test",
+            "--package",
+            "tallycast-cli",
+            "--test",
+            "cli",
+            "--no-fail-fast",
+            "--",
+            "--show-output",
+            "top::",
+        ])],
+        ..TESTS
+    },
+    Suite {
         name: "readers",
         // Before the suite `page`, which builds the page anew: the command, which carries it, would be built again.
         about: "pyarrow and DuckDB read the archive as it lies",

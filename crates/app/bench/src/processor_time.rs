@@ -9,15 +9,23 @@ use serde::{Deserialize, Serialize};
 ///
 /// Source: `proc_stat(5)`, the first eight numbers of a line; what follows is in these.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Ticks {
-    pub(crate) user: u64,
-    pub(crate) nice: u64,
-    pub(crate) system: u64,
-    pub(crate) idle: u64,
-    pub(crate) iowait: u64,
-    pub(crate) irq: u64,
-    pub(crate) softirq: u64,
-    pub(crate) steal: u64,
+pub struct Ticks {
+    /// Programs.
+    pub user: u64,
+    /// Polite programs.
+    pub nice: u64,
+    /// The kernel in the name of programs.
+    pub system: u64,
+    /// Nothing.
+    pub idle: u64,
+    /// Nothing, while something waited for a disk.
+    pub iowait: u64,
+    /// Interrupts.
+    pub irq: u64,
+    /// Soft interrupts.
+    pub softirq: u64,
+    /// Work of other guests of the same machine.
+    pub steal: u64,
 }
 
 impl Ticks {
@@ -27,12 +35,14 @@ impl Ticks {
     }
 
     /// Returns those of each processor that is switched on, with its number.
-    pub(crate) fn of_each() -> Vec<(u32, Self)> {
+    #[must_use]
+    pub fn of_each() -> Vec<(u32, Self)> {
         fs::read_to_string("/proc/stat").map_or(Vec::new(), |stat| each_in(&stat).collect())
     }
 
     /// Returns what was done since an earlier look.
-    pub(crate) fn since(&self, before: &Self) -> Self {
+    #[must_use]
+    pub fn since(&self, before: &Self) -> Self {
         let (now, before) = (self.classes(), before.classes());
         Self::of_classes(std::array::from_fn(|class| now[class].saturating_sub(before[class])))
     }
@@ -79,6 +89,22 @@ fn each_in(stat: &str) -> impl Iterator<Item = (u32, Ticks)> {
         let number = words.next().filter(|_| is_of_one)?.parse().ok()?;
         Some((number, Ticks::of_words(words)?))
     })
+}
+
+/// Returns how often each processor looked for what the network brought (`NET_RX` of `/proc/softirqs`) since boot, with its
+/// number; nothing where the kernel does not say.
+#[must_use]
+pub fn net_rx_of_each() -> Vec<(u32, u64)> {
+    fs::read_to_string("/proc/softirqs").map_or(Vec::new(), |text| net_rx_in(&text))
+}
+
+fn net_rx_in(softirqs: &str) -> Vec<(u32, u64)> {
+    let mut lines = softirqs.lines();
+    let numbers = lines.next().unwrap_or("").split_whitespace();
+    let numbers: Vec<u32> =
+        numbers.filter_map(|word| word.strip_prefix("CPU").and_then(|number| number.parse().ok())).collect();
+    let counts = lines.find_map(|line| line.trim_start().strip_prefix("NET_RX:")).unwrap_or("");
+    numbers.into_iter().zip(counts.split_whitespace().map_while(|word| word.parse().ok())).collect()
 }
 
 /// What all processors of a host did between two moments. Units: percent of one processor, so that they add up to a
@@ -154,6 +180,15 @@ mod tests {
     use super::*;
 
     const STAT: &str = "cpu  30 10 15 150 2 1 12 0 0 0\ncpu0 20 10 5 100 0 1 10 0 0 0\ncpu3 10 0 10 50 2 0 2 0 0 0\nintr 7\n";
+
+    #[test]
+    fn receiving_is_counted_by_processor_and_gaps_in_their_numbers_stay() {
+        let text = "          CPU0       CPU2\n  HI:   1  2\n NET_TX:  3  4\n NET_RX:  50  60\n";
+        assert_eq!(net_rx_in(text), [(0, 50), (2, 60)]);
+        for damaged in ["", "CPU0 CPU1", "CPUx\nNET_RX: 1", "CPU0\nNET_RX: x", "CPU0 CPU1\nNET_RX: 7"] {
+            assert!(net_rx_in(damaged).len() <= 1, "{damaged}");
+        }
+    }
 
     #[test]
     fn shares_of_two_processors_add_up_to_two_hundred_percent() {

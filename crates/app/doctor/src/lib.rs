@@ -18,8 +18,8 @@ pub use drops::Drops;
 pub use facts::Wishes;
 pub use fate::audit::{Finding, Judgement};
 pub use fate::{
-    Cause, Change, Cure, Datagrams, Evidence, Losses, Place, Plan, Plans, Profile, Proof, Unplaced, Verdict,
-    Window,
+    Cause, Change, Cure, Datagrams, Evidence, Losses, Owner, Place, Plan, Plans, Profile, Proof, Socket,
+    Unplaced, Verdict, Window,
 };
 pub use fix::{ChangeError, apply, take_back};
 pub use journal::{Entry, Journal, JournalError, change_json};

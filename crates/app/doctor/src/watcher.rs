@@ -106,6 +106,12 @@ impl Watcher {
         &self.unread
     }
 
+    /// Returns the sockets of the last look, all of this network namespace.
+    #[must_use]
+    pub fn last_sockets(&self) -> &[Socket] {
+        &self.watch.last().sockets
+    }
+
     /// Counts the sockets that are watched.
     #[must_use]
     pub fn sockets(&self) -> usize {

@@ -1,10 +1,15 @@
 //! `tallycast top`: every stream as it comes in here: by which reach and why, how fast, what was lost and where.
 
+mod looks;
+mod state;
+mod view;
+
 use std::collections::BTreeMap;
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use ratatui::crossterm::event::{self, Event, KeyEventKind};
 use serde_json::{Value, json};
 use tallycast::{Reach, StreamAccount, StreamId, StreamPattern, Subscriber, account_json};
 
@@ -14,6 +19,8 @@ use crate::quantity;
 use crate::settings::Sources;
 use crate::status_line::size_text;
 use crate::stop::{Deadline, Stop};
+use looks::Looks;
+use state::{Next, State};
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
@@ -21,10 +28,8 @@ Examples:
   tallycast top 'lab/**' --interval 5s
   tallycast top --looks 1 --json       one look, one object a stream
 
-What is shown is this reader's own account: it reads every stream that it shows.";
-
-/// Brings the cursor to the first place of a cleared screen.
-const HOME: &str = "\x1b[H\x1b[2J";
+In a terminal it is a view with four panels: streams, stages, sockets and processors; `?` tells the keys. What streams show is this
+reader's own account: it reads every stream that it shows. The other panels are of the whole host.";
 
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {
@@ -40,6 +45,9 @@ pub(crate) struct Arguments {
     /// One JSON object a stream and look, one a line
     #[arg(long)]
     json: bool,
+    /// A table a look, one below the other, also in a terminal
+    #[arg(long)]
+    plain: bool,
 }
 
 /// One stream at one look.
@@ -65,6 +73,11 @@ pub(crate) fn run(arguments: &Arguments, sources: &Sources) -> anyhow::Result<Ou
     let builder = patterns.fold(node.subscriber(first), tallycast::SubscriberBuilder::pattern);
     let mut subscriber = builder.reader("top").open()?;
     let stop = Stop::on_signals()?;
+    let is_view = std::io::stdout().is_terminal() && std::io::stdin().is_terminal();
+    if is_view && !arguments.json && !arguments.plain && arguments.looks.is_none() {
+        view_until_ended(&mut subscriber, arguments.interval, &stop)?;
+        return Ok(Outcome::Fine);
+    }
     let mut seen_any = false;
     for look in 1.. {
         let began = Instant::now();
@@ -81,6 +94,54 @@ pub(crate) fn run(arguments: &Arguments, sources: &Sources) -> anyhow::Result<Ou
         }
     }
     Ok(if seen_any { Outcome::Fine } else { Outcome::Found })
+}
+
+/// Gives the terminal back, however the view ends.
+struct Screen(ratatui::DefaultTerminal);
+
+impl Screen {
+    fn take() -> std::io::Result<Self> {
+        // It gives the terminal back after a panic, too.
+        ratatui::try_init().map(Self)
+    }
+}
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        ratatui::restore();
+    }
+}
+
+/// How soon a key is followed.
+const KEY_INTERVAL: Duration = Duration::from_millis(50);
+
+fn view_until_ended(subscriber: &mut Subscriber, interval: Duration, stop: &Stop) -> anyhow::Result<()> {
+    let mut screen = Screen::take()?;
+    let (mut state, mut looks) = (State::new(), Looks::begin());
+    let (mut flows, mut began) = (BTreeMap::new(), Instant::now());
+    while !stop.is_wanted() {
+        screen.0.draw(|frame| view::draw(frame, &state))?;
+        for (name, flow) in read_for(subscriber, interval.min(KEY_INTERVAL), stop) {
+            let sum: &mut Flow = flows.entry(name).or_default();
+            sum.samples += flow.samples;
+            sum.bytes += flow.bytes;
+        }
+        while event::poll(Duration::ZERO)? {
+            if let Event::Key(key) = event::read()?
+                && key.kind != KeyEventKind::Release
+                && state.press(key) == Next::End
+            {
+                return Ok(());
+            }
+        }
+        let took = began.elapsed();
+        if took >= interval {
+            let lines = lines(subscriber, &std::mem::take(&mut flows), took);
+            began = Instant::now();
+            state.see(looks.look(&lines, took));
+        }
+    }
+    Ok(())
 }
 
 /// Reads everything that comes until the time is over; returns what came, by the streams' names.
@@ -126,9 +187,6 @@ fn object(line: &Line) -> Value {
 
 fn print_table(lines: &[Line]) -> std::io::Result<()> {
     let mut output = std::io::stdout().lock();
-    if output.is_terminal() {
-        write!(output, "{HOME}")?;
-    }
     let name = lines.iter().map(|line| line.account.stream.as_str().len()).max().unwrap_or(0).max(6);
     writeln!(
         output,

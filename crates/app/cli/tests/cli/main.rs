@@ -23,3 +23,4 @@ mod schema;
 mod streams;
 mod sweep;
 mod throughput;
+mod top;

@@ -23,7 +23,7 @@ pub(super) fn cures(output: &mut impl Write, cures: &[Cure]) -> std::io::Result<
     Ok(())
 }
 
-pub(super) fn place_text(place: &Place) -> String {
+pub(crate) fn place_text(place: &Place) -> String {
     match place {
         Place::Socket { local, owner: Some((pid, name)), .. } => format!("socket {local} of {name}[{pid}]"),
         Place::Socket { local, owner: None, .. } => format!("socket {local}"),

@@ -1,0 +1,81 @@
+//! `tallycast top` in a terminal of 80 by 24.
+
+use std::process::{Command, Output};
+
+use crate::program::{Running, private_bus, wait_for};
+
+/// A terminal of its own, which goes with the test however that ends.
+struct Terminal {
+    socket: String,
+}
+
+impl Terminal {
+    /// Runs a command of the shell in a terminal; `None`, and said, where there is no tmux.
+    fn open(name: &str, command: &str) -> Option<Self> {
+        let terminal = Self { socket: format!("tallycast-{name}-{}", std::process::id()) };
+        if Command::new("tmux").arg("-V").output().is_err() {
+            println!("SKIPPED: there is no tmux");
+            return None;
+        }
+        let output = terminal.tmux(&["new-session", "-d", "-x", "80", "-y", "24", command]);
+        assert!(output.status.success(), "{output:?}");
+        Some(terminal)
+    }
+
+    fn tmux(&self, arguments: &[&str]) -> Output {
+        let mut command = Command::new("tmux");
+        command.args(["-L", &self.socket, "-f", "/dev/null"]).args(arguments);
+        command.output().expect("tmux was there a moment ago")
+    }
+
+    fn press(&self, keys: &[&str]) {
+        assert!(self.tmux(&[&["send-keys"], keys].concat()).status.success());
+    }
+
+    fn screen(&self) -> String {
+        String::from_utf8_lossy(&self.tmux(&["capture-pane", "-p"]).stdout).into_owned()
+    }
+
+    /// Waits until the screen has this text, and returns it.
+    fn wait_for(&self, text: &str) -> String {
+        wait_for(text, || Some(self.screen()).filter(|screen| screen.contains(text)))
+    }
+}
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        self.tmux(&["kill-server"]);
+    }
+}
+
+#[test]
+fn the_view_shows_streams_filters_helps_and_gives_the_terminal_back() {
+    let bus = private_bus();
+    let publish = |name: &str| {
+        let wave = ["--wave", "sine", "--rate", "1k", "--loss", "20%", "--json", "--bus", &bus];
+        Running::start(&[&["pub", name][..], &wave].concat())
+    };
+    let publishers = [publish("lab/probe"), publish("w7x/power")];
+    let top = env!("CARGO_BIN_EXE_tallycast");
+    let command = format!("{top} top --interval 200ms --bus '{bus}'; echo ended with $?; cat");
+    let Some(terminal) = Terminal::open("view", &command) else { return };
+    terminal.wait_for("w7x/power");
+    let screen = terminal.wait_for(" injected");
+    assert!(screen.starts_with("2 streams, ") && screen.contains("STREAM"), "{screen}");
+    assert!(screen.lines().all(|line| line.chars().count() <= 80), "{screen}");
+    terminal.press(&["2"]);
+    terminal.wait_for("stream lab/probe, elements");
+    terminal.press(&["3"]);
+    terminal.wait_for("239.84.");
+    terminal.press(&["4"]);
+    terminal.wait_for("SOFTIRQ");
+    terminal.press(&["?"]);
+    terminal.wait_for("sort by the next column");
+    terminal.press(&["?", "1", "/", "w", "7", "Enter"]);
+    let screen = terminal.wait_for("only rows with `w7`");
+    assert!(screen.contains("w7x/power") && !screen.contains("lab/probe"), "{screen}");
+    terminal.press(&["q"]);
+    let screen = terminal.wait_for("ended with 0");
+    assert!(!screen.contains("w7x"), "the screen from before is back: {screen}");
+    drop(publishers);
+}
