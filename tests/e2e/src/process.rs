@@ -110,6 +110,19 @@ impl Command {
         Self { child, lines, shown: arguments.join(" ") }
     }
 
+    /// Waits until a reader has read so many blocks from now on.
+    ///
+    /// # Panics
+    /// If they do not come before the watchdog.
+    pub fn wait_for_blocks(&self, count: usize) {
+        self.skip_to_now();
+        let mut seen = 0;
+        self.wait_for("enough blocks", |line| {
+            seen += usize::from(line["event"] == "block");
+            seen >= count
+        });
+    }
+
     /// Waits for a line of which `is_it` is true and returns it; earlier lines are passed over.
     ///
     /// # Panics

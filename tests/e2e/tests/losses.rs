@@ -19,16 +19,6 @@ fn read(host: &Host, name: &str, options: &str) -> Command {
     Command::start(host, &["sub", "lab/*", "--json", "--reader", name, "--bus", &host.bus(options)])
 }
 
-/// Waits until a reader has read so many blocks from now on.
-fn wait_for_blocks(reader: &Command, count: usize) {
-    reader.skip_to_now();
-    let mut seen = 0;
-    reader.wait_for("enough blocks", |line| {
-        seen += usize::from(line["event"] == "block");
-        seen >= count
-    });
-}
-
 /// Ends the publisher, waits until every reader has closed its account, and returns the accounts.
 fn accounts(publisher: Command, readers: Vec<Command>) -> Vec<Value> {
     let (_, status) = publisher.interrupt();
@@ -87,14 +77,14 @@ fn stopped_reader_loses_in_its_socket_buffer(gro: &str, datagrams_per_drop: u64)
     ];
     for reader in &readers {
         reader.wait_for_event("began");
-        wait_for_blocks(reader, 5);
+        reader.wait_for_blocks(5);
     }
     let [first, second, small] = readers;
     small.signal(Signal::STOP);
     // A second of the stream, by the count of another reader.
-    wait_for_blocks(&first, 120);
+    first.wait_for_blocks(120);
     small.signal(Signal::CONT);
-    wait_for_blocks(&small, 20);
+    small.wait_for_blocks(20);
     let accounts = accounts(publisher, vec![first, second, small]);
     assert_lost_nothing(&accounts[0]);
     assert_lost_nothing(&accounts[1]);
@@ -113,16 +103,16 @@ fn a_queue_discipline_that_is_too_small_is_named_by_the_sender() {
         readers.iter().enumerate().map(|(index, host)| read(host, &index.to_string(), "")).collect();
     for reader in &readers {
         reader.wait_for_event("began");
-        wait_for_blocks(reader, 5);
+        reader.wait_for_blocks(5);
     }
     // What a reader lost before it heard a first tally is only in the ranges that a later one names, 32 at most: some
     // 250 ms of the stream have two tallies.
-    readers.iter().for_each(|reader| wait_for_blocks(reader, 30));
+    readers.iter().for_each(|reader| reader.wait_for_blocks(30));
     source.throttle("800kbit", "3000", "4000");
-    wait_for_blocks(&readers[0], 60);
+    readers[0].wait_for_blocks(60);
     let dropped = source.queue_dropped();
     source.unthrottle();
-    wait_for_blocks(&readers[0], 20);
+    readers[0].wait_for_blocks(20);
     assert!(dropped > 0, "half of the rate must be too little");
     for account in accounts(publisher, readers) {
         let datagrams = assert_lost_in(&account, "sender_qdisc");
@@ -140,12 +130,12 @@ fn a_send_buffer_that_is_full_loses_datagrams_or_holds_the_publisher_up_as_it_wa
         let publisher = Command::start(source, &publish);
         let reader = read(reader, "reader", "");
         reader.wait_for_event("began");
-        wait_for_blocks(&reader, 30);
+        reader.wait_for_blocks(30);
         // Half of the rate, and a queue behind the socket that would take everything.
         source.throttle("800kbit", "3000", "10000000");
-        wait_for_blocks(&reader, 60);
+        reader.wait_for_blocks(60);
         source.unthrottle();
-        wait_for_blocks(&reader, 20);
+        reader.wait_for_blocks(20);
         assert_eq!(source.queue_dropped(), 0);
         let account = accounts(publisher, vec![reader]).remove(0);
         match on_full {
@@ -165,10 +155,10 @@ fn what_a_lossy_bridge_takes_is_unexplained_and_said_so() {
         hosts.iter().enumerate().map(|(index, host)| read(host, &index.to_string(), "")).collect();
     for reader in &readers {
         reader.wait_for_event("began");
-        wait_for_blocks(reader, 5);
+        reader.wait_for_blocks(5);
     }
     hosts[1].lose(0.1);
-    wait_for_blocks(&readers[0], 300);
+    readers[0].wait_for_blocks(300);
     let accounts = accounts(publisher, readers);
     assert_lost_nothing(&accounts[0]);
     assert_lost_nothing(&accounts[2]);
@@ -188,7 +178,7 @@ fn a_stream_over_ipv6_has_an_account_like_any_other() {
     let publisher = Command::start(source, &publisher);
     let reader = Command::start(reader, &["sub", "lab/*", "--json", "--bus", &bus]);
     reader.wait_for_event("began");
-    wait_for_blocks(&reader, 200);
+    reader.wait_for_blocks(200);
     let account = accounts(publisher, vec![reader]).remove(0);
     assert!(assert_lost_in(&account, "injected") > 0);
     let socket = account["socket"]["address"].as_str().unwrap();

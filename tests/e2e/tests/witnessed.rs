@@ -26,15 +26,6 @@ fn read(host: &Host, name: &str, options: &[&str]) -> Command {
     Command::start(host, &[&reader[..], options].concat())
 }
 
-fn wait_for_blocks(reader: &Command, count: usize) {
-    reader.skip_to_now();
-    let mut seen = 0;
-    reader.wait_for("enough blocks", |line| {
-        seen += usize::from(line["event"] == "block");
-        seen >= count
-    });
-}
-
 /// Waits until a reader has closed its account, and returns that: the last one, if the publisher fell silent in between.
 fn account(reader: Command) -> Value {
     reader.wait_for("a closed account", |line| line["event"] == "ended" && line["state"] == "closed");
@@ -69,15 +60,15 @@ fn what_a_firewall_of_the_readers_host_drops_is_in_its_account_and_in_nobody_els
     let Some(doctor) = doctor(walled, &[]) else { return };
     let publisher = Command::start(source, &[&PUBLISH[..], &["--json", "--bus", &source.bus("")]].concat());
     let readers = [read(walled, "walled", &[]), read(free, "free", &[])];
-    readers.iter().for_each(|reader| wait_for_blocks(reader, 5));
+    readers.iter().for_each(|reader| reader.wait_for_blocks(5));
     // Every seventh datagram of data, one by one: their number is the rule's counter.
     let rules = "table ip lab { chain in { type filter hook input priority 0; \
                  udp length > 500 numgen inc mod 7 0 counter drop; }; }";
     run(walled, "nft", &[rules]);
-    wait_for_blocks(&readers[0], 120);
+    readers[0].wait_for_blocks(120);
     run(walled, "nft", &["flush chain ip lab in"]);
     let blocks_behind = 10;
-    readers.iter().for_each(|reader| wait_for_blocks(reader, blocks_behind));
+    readers.iter().for_each(|reader| reader.wait_for_blocks(blocks_behind));
     let (_, status) = publisher.interrupt();
     assert!(status.success(), "the publisher ended with {status}");
     let [walled, free] = readers.map(account);
@@ -107,7 +98,7 @@ fn what_waited_in_vain_for_a_neighbour_the_publisher_tells_its_reader() {
     let reader = read(reader_host, "reader", &["--from", at]);
     let bus = source.bus("");
     let publisher = Command::start(source, &[&PUBLISH[..], &["--to", &to, "--json", "--bus", &bus]].concat());
-    wait_for_blocks(&reader, 30);
+    reader.wait_for_blocks(30);
     // The reader's host does not say any more which hardware address it has. Few datagrams wait for that.
     run(source, "sysctl", &["-qw", "net.ipv4.neigh.eth0.unres_qlen_bytes=4096"]);
     run(reader_host, "ip", &["link", "set", "eth0", "arp", "off"]);
@@ -115,7 +106,7 @@ fn what_waited_in_vain_for_a_neighbour_the_publisher_tells_its_reader() {
     let lost = doctor.wait_for("a loss for want of a neighbour", |line| line["stage"] == "sender_ip");
     assert_eq!((&lost["event"], &lost["datagrams"][0]["name"]), (&"loss".into(), &"lab/wave".into()));
     run(reader_host, "ip", &["link", "set", "eth0", "arp", "on"]);
-    wait_for_blocks(&reader, 200);
+    reader.wait_for_blocks(200);
     let (_, status) = publisher.interrupt();
     assert!(status.success(), "the publisher ended with {status}");
     let account = account(reader);

@@ -226,7 +226,10 @@ mod tests {
     fn the_kernel_tells_of_the_loopback_interface() {
         let links = links().unwrap();
         let lo = links.iter().find(|link| link.name == "lo").unwrap();
-        assert_eq!((lo.index, lo.master, lo.bridge, lo.takes_groups), (1, None, None, false));
+        let flags = fs::read_to_string("/sys/class/net/lo/flags").unwrap();
+        let flags = u32::from_str_radix(flags.trim().trim_start_matches("0x"), 16).unwrap();
+        // IFF_MULTICAST of `linux/if.h`.
+        assert_eq!((lo.index, lo.master, lo.bridge, lo.takes_groups), (1, None, None, flags & 0x1000 != 0));
         assert_eq!(lo.queue_discipline.as_deref(), Some("noqueue"));
     }
 }

@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use clap::Args;
-use doctor::{Change, ChangeError, Entry, Journal, Plan, Plans, Proof, Wanted, Watcher, Window, change_json};
+use doctor::{
+    Change, ChangeError, Entry, Journal, Place, Plan, Plans, Proof, Wanted, Watcher, Window, change_json,
+};
 use serde_json::{Value, json};
 use sys::clock;
 
@@ -26,7 +28,7 @@ Examples:
 It watches live traffic for a while, shows what it would change and how that is taken back, does it when you agree, and
 watches again for as long. A change that did not help is undone at once. What was kept stands in a journal, and
 `tallycast doctor undo` takes it back.
-Exit codes: 0 nothing was lost, or what was done helped; 1 losses remain; 2 it could not be done.";
+Exit codes: 0 nothing was lost, or what was done helped; 1 losses remain, with --port or --pid of their sockets; 2 it could not be done.";
 
 pub(crate) const UNDO_EXAMPLES: &str = "\
 Examples:
@@ -94,6 +96,7 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
     }
     let stop = Stop::on_signals()?;
     let wanted = Wanted::from(selection);
+    let is_everything = wanted.is_everything();
     let mut traffic = Traffic { watcher: Watcher::begin(wanted, None)?, window, stop };
     let report = Report { json };
     report.watching(&traffic)?;
@@ -112,7 +115,10 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
         report.plan(&plan, &seen.window)?;
         let agreed = plan.change.is_some() && (yes || ask(window)?);
         let Some(change) = plan.change.as_ref().filter(|_| agreed) else {
-            outcome = Outcome::Found;
+            // What is counted for more than the chosen sockets may be others'.
+            if is_everything || matches!(plan.place, Place::Socket { .. }) {
+                outcome = Outcome::Found;
+            }
             continue;
         };
         let number = make(&mut journal, change)?;
