@@ -185,6 +185,8 @@ describe('the picture of the way', () => {
     const cut = await page.locator('.path-place, .path-name, .path-figures, .path-flow, .path-sum, #verdicts, #verdicts dd').evaluateAll((all) => all
       .filter((element) => element.scrollWidth > element.clientWidth + 1 && element.clientWidth > 0).map((element) => `${element.className} ${element.textContent}`));
     expect(cut).toEqual([]);
+    // What flows comes with the catalogue, later than the account.
+    await until('what flows', async () => (await page.locator('.path-flow').allInnerTexts()).every((text) => text !== ''));
     const [stated, arriving] = await Promise.all(['stated', 'arriving'].map((at) => page.locator(`.path-flow[data-at="${at}"]`).evaluate((element) => {
       const range = document.createRange();
       range.selectNodeContents(element);
