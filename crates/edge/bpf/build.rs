@@ -11,20 +11,28 @@ const FLAGS: [&str; 8] =
 /// Older ones do not know the relocations.
 const OLDEST_CLANG: u32 = 14;
 
+/// The programs, each a file of C; what they share.
+const PROGRAMS: [&str; 2] = ["hook", "checkpoints"];
+const SHARED: &str = "src/packet.bpf.h";
+
 fn main() {
-    println!("cargo::rerun-if-changed=src/hook.bpf.c");
-    println!("cargo::rerun-if-changed=src/hook.bpf.o");
+    println!("cargo::rerun-if-changed={SHARED}");
     println!("cargo::rerun-if-env-changed=CLANG");
-    let out = PathBuf::from(env::var_os("OUT_DIR").unwrap_or_default()).join("hook.bpf.o");
-    let from = match clang() {
-        Some(clang) if compile(&clang, &out) => clang,
-        _ => {
-            if let Err(error) = fs::copy("src/hook.bpf.o", &out) {
-                println!("cargo::error=the shipped object of the hook cannot be copied: {error}");
+    let clang = clang();
+    let out = PathBuf::from(env::var_os("OUT_DIR").unwrap_or_default());
+    let mut from = clang.clone().unwrap_or_default();
+    for program in PROGRAMS {
+        let (source, object) = (format!("src/{program}.bpf.c"), format!("{program}.bpf.o"));
+        println!("cargo::rerun-if-changed={source}");
+        println!("cargo::rerun-if-changed=src/{object}");
+        let is_compiled = clang.as_ref().is_some_and(|clang| compile(clang, &source, &out.join(&object)));
+        if !is_compiled {
+            "shipped".clone_into(&mut from);
+            if let Err(error) = fs::copy(format!("src/{object}"), out.join(&object)) {
+                println!("cargo::error=the shipped {object} cannot be copied: {error}");
             }
-            "shipped".to_owned()
         }
-    };
+    }
     println!("cargo::rustc-env=HOOK_FROM={from}");
 }
 
@@ -41,11 +49,11 @@ fn major(clang: &str) -> Option<u32> {
     String::from_utf8(output.stdout).ok()?.split('.').next()?.trim().parse().ok()
 }
 
-fn compile(clang: &str, out: &Path) -> bool {
-    let status = Command::new(clang).args(FLAGS).args(["-c", "src/hook.bpf.c", "-o"]).arg(out).status();
+fn compile(clang: &str, source: &str, out: &Path) -> bool {
+    let status = Command::new(clang).args(FLAGS).args(["-c", source, "-o"]).arg(out).status();
     let compiled = status.is_ok_and(|status| status.success());
     if !compiled {
-        println!("cargo::warning={clang} cannot compile the hook; the shipped object is taken");
+        println!("cargo::warning={clang} cannot compile {source}; the shipped object is taken");
     }
     compiled
 }

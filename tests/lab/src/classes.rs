@@ -25,6 +25,8 @@ pub(crate) struct Class {
     pub(crate) is_of_whole_host: bool,
     /// The doctor is asked for the scene's ports: others lose something, too.
     pub(crate) is_of_ports: bool,
+    /// It is to be seen at checkpoints only.
+    pub(crate) has_checkpoints: bool,
     /// It changes what belongs to the whole machine: planted only where it is named.
     pub(crate) only_if_named: bool,
     /// What is done before the doctor looks.
@@ -42,8 +44,6 @@ pub(crate) enum Sight {
     NoCounter,
     /// As many, and no number: what carried it never came.
     Unnumbered,
-    /// Nothing: they are lost on neither host.
-    Elsewhere,
 }
 
 const BOTH: &[Version] = &[Version::V4, Version::V6];
@@ -67,6 +67,7 @@ const fn class(
         patience: SOON,
         is_of_whole_host: false,
         is_of_ports: false,
+        has_checkpoints: false,
         only_if_named: false,
         prepare: nothing,
         plant,
@@ -171,12 +172,13 @@ pub(crate) const CLASSES: &[Class] = &[
     },
     Class {
         prepare: path::lossy_bridge,
+        has_checkpoints: true,
         ..class(
             "network",
             "a third host between the two loses every ninth",
             BOTH,
             &[Stage::Network],
-            Sight::Elsewhere,
+            Sight::NoCounter,
             path::send_two_thousand,
         )
     },

@@ -60,7 +60,7 @@ pub(crate) fn judge(
     let stages: Vec<String> = told.counted.keys().cloned().collect();
     let expected: Vec<&str> = class.stages.iter().map(|stage| stage.name()).collect();
     let other = stages.iter().filter(|stage| !expected.contains(&stage.as_str())).count();
-    if other > 0 && class.sight != Sight::Elsewhere {
+    if other > 0 {
         faults.push("another stage is told".to_owned());
     }
     match (class.sight, nobody) {

@@ -29,6 +29,9 @@ struct Arguments {
     /// Let the doctor run as a user without privilege: by counters
     #[arg(long)]
     nobody: bool,
+    /// Let the doctor look at checkpoints, too, in every class
+    #[arg(long)]
+    checkpoints: bool,
     /// Say so and end well where network namespaces cannot be made: for suites
     #[arg(long)]
     skip_without_root: bool,
@@ -76,8 +79,8 @@ fn run(arguments: &Arguments) -> anyhow::Result<bool> {
     }
     for class in CLASSES.iter().filter(wanted) {
         for version in class.versions {
-            let row = row(class, *version, arguments.nobody)
-                .unwrap_or_else(|error| Row::failed(class, *version, &error));
+            let row =
+                row(class, *version, arguments).unwrap_or_else(|error| Row::failed(class, *version, &error));
             all_ok &= row.is_ok;
             println!("{}", if arguments.json { row.json().to_string() } else { row.text() });
         }
@@ -85,10 +88,11 @@ fn run(arguments: &Arguments) -> anyhow::Result<bool> {
     Ok(all_ok)
 }
 
-fn row(class: &'static Class, version: Version, nobody: bool) -> anyhow::Result<Row> {
+fn row(class: &'static Class, version: Version, arguments: &Arguments) -> anyhow::Result<Row> {
+    let Arguments { nobody, checkpoints, .. } = *arguments;
     let mut scene = Scene::new(version)?;
     (class.prepare)(&mut scene)?;
-    let watches = scene.watch(class, nobody)?;
+    let watches = scene.watch(class, nobody, checkpoints)?;
     let planted = (class.plant)(&mut scene)?;
     let told = watches.end(class.patience, &planted)?;
     Ok(judge::judge(class, version, &planted, &told, nobody))

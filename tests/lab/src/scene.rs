@@ -122,9 +122,9 @@ impl Scene {
     }
 
     /// Lets the doctor look on both hosts; what counters of the whole machine say is heard of the reader's only, if at all.
-    pub(crate) fn watch(&self, class: &Class, nobody: bool) -> anyhow::Result<Watches> {
+    pub(crate) fn watch(&self, class: &Class, nobody: bool, checkpoints: bool) -> anyhow::Result<Watches> {
         let hosts = [self.reader(), self.sender()];
-        Watches::begin(&hosts[..if class.is_of_whole_host { 1 } else { 2 }], class, nobody)
+        Watches::begin(&hosts[..if class.is_of_whole_host { 1 } else { 2 }], class, nobody, checkpoints)
     }
 }
 

@@ -48,9 +48,16 @@ const LOOK: Duration = Duration::from_millis(50);
 const NOBODY: &str = "65534";
 
 impl Watches {
-    pub(crate) fn begin(hosts: &[&Host], class: &Class, nobody: bool) -> anyhow::Result<Self> {
-        let watches =
-            hosts.iter().map(|host| Watch::begin(host, class, nobody)).collect::<anyhow::Result<_>>()?;
+    pub(crate) fn begin(
+        hosts: &[&Host],
+        class: &Class,
+        nobody: bool,
+        checkpoints: bool,
+    ) -> anyhow::Result<Self> {
+        let watches = hosts
+            .iter()
+            .map(|host| Watch::begin(host, class, nobody, checkpoints))
+            .collect::<anyhow::Result<_>>()?;
         Ok(Self(watches))
     }
 
@@ -69,13 +76,14 @@ impl Watches {
         for watch in watches {
             watch.end(&mut told)?;
         }
+        told.leave_what_the_sender_knows();
         told.not_observed -= told.not_heard.min(told.not_observed);
         Ok(told)
     }
 }
 
 impl Watch {
-    fn begin(host: &Host, class: &Class, nobody: bool) -> anyhow::Result<Self> {
+    fn begin(host: &Host, class: &Class, nobody: bool, checkpoints: bool) -> anyhow::Result<Self> {
         let binary = e2e::binary();
         let binary = binary.to_str().context("a path of plain text")?;
         let mut command = if nobody {
@@ -86,6 +94,9 @@ impl Watch {
             host.command(binary)
         };
         command.args(["doctor", "watch", "--json", "--interval", "50ms"]);
+        if (class.has_checkpoints || checkpoints) && !nobody {
+            command.arg("--checkpoints");
+        }
         for port in [PORT, PORT + 1].iter().filter(|_| class.is_of_ports) {
             command.args(["--port", &port.to_string()]);
         }
@@ -142,6 +153,9 @@ impl Drop for Watch {
 
 impl Told {
     fn take(&mut self, loss: &Value, hears_host: bool) {
+        if loss["event"] != "loss" {
+            return;
+        }
         let count = |name: &str| loss[name].as_u64().unwrap_or(0);
         if loss["place"] == "host" && !hears_host {
             // The sum at the end has it.
@@ -166,6 +180,26 @@ impl Told {
                 numbers.extend(first..=last);
             }
         }
+    }
+
+    /// What never came in at the reader's host was lost by the network, or at the sender: its doctor knows.
+    fn leave_what_the_sender_knows(&mut self) {
+        let network = Stage::Network.name();
+        let is_before = |name: &&String| name.parse::<Stage>().is_ok_and(|stage| stage < Stage::Network);
+        let known: BTreeSet<u64> = self
+            .named
+            .iter()
+            .filter(|(name, _)| is_before(name))
+            .flat_map(|(_, numbers)| numbers)
+            .copied()
+            .collect();
+        let Some(missing) = self.named.get_mut(network) else { return };
+        let both = missing.iter().filter(|number| known.contains(number)).count() as u64;
+        missing.retain(|number| !known.contains(number));
+        if let Some(counted) = self.counted.get_mut(network) {
+            *counted -= both;
+        }
+        self.counted.retain(|name, count| name != network || *count > 0);
     }
 
     fn all(&self) -> u64 {

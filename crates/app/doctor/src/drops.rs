@@ -23,19 +23,17 @@ pub struct Drops {
     events: Vec<DropEvent>,
 }
 
-/// The hook takes no more ports; with more, all datagrams are looked at.
-const MAX_PORTS: usize = 8;
-
 impl Drops {
     /// Begins to look at what the kernel frees unread.
     ///
     /// # Errors
     /// [`HookError`]: mostly that this process may not.
     pub fn begin(wanted: &Wanted, profiles: &[Profile]) -> Result<Self, HookError> {
-        // Of a process its sockets' ports may change meanwhile.
-        let is_of_few_ports = wanted.pids.is_empty() && wanted.ports.len() <= MAX_PORTS;
-        let ports = wanted.ports.iter().copied().filter(|_| is_of_few_ports).collect();
-        let hook = Hook::load(&Options { ports, profiles: profiles.to_vec(), ..Options::default() })?;
+        let hook = Hook::load(&Options {
+            ports: wanted.few_ports(),
+            profiles: profiles.to_vec(),
+            ..Options::default()
+        })?;
         let namespace = sys::process::network_namespace();
         Ok(Self { hook, namespace, addresses: BTreeSet::new(), events: Vec::new() })
     }
@@ -58,6 +56,11 @@ impl Drops {
             self.events.split_off(before).into_iter().filter(|it| self.is_here(it)).collect();
         self.events.extend(here);
         Ok(&self.events[before..])
+    }
+
+    /// Adds what is missing at checkpoints.
+    pub(crate) fn add(&mut self, holes: Vec<DropEvent>) {
+        self.events.extend(holes);
     }
 
     /// Where the kernel had let go of the namespace already, addresses tell.

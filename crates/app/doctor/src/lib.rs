@@ -3,6 +3,7 @@
 //! It gathers what `sys` can see, and lets `fate` judge. A [`Watcher`] looks at the host again and again and tells what was
 //! lost since; it needs no privilege, sees the sockets of every program, and changes nothing.
 
+mod checkpoints;
 mod drops;
 mod facts;
 mod fix;
@@ -14,12 +15,13 @@ mod telling;
 mod watcher;
 
 pub use bpf::{HookError, Unseen};
+pub use checkpoints::Checkpoints;
 pub use drops::Drops;
 pub use facts::Wishes;
 pub use fate::audit::{Finding, Judgement};
 pub use fate::{
-    Cause, Change, Cure, Datagrams, Evidence, Losses, Owner, Place, Plan, Plans, Profile, Proof, Socket,
-    Unplaced, Verdict, Window,
+    Cause, Change, Checkpoint, Cure, Datagrams, Evidence, Losses, Owner, Passage, Passed, Place, Plan, Plans,
+    Profile, Proof, Socket, Unplaced, Verdict, Window,
 };
 pub use fix::{ChangeError, apply, take_back};
 pub use journal::{Entry, Journal, JournalError, change_json};

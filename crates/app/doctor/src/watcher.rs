@@ -10,6 +10,7 @@ use fate::{DropEvent, Look, Losses, Observed, Owner, Place, Settings, Socket, Th
 use sys::process::{self, Process};
 use sys::{Interface, Qdisc, QdiscPlace, clock, counters, host};
 
+use crate::checkpoints::Checkpoints;
 use crate::drops::Drops;
 use crate::record::Recorder;
 use crate::telling::{TellError, Telling};
@@ -31,6 +32,7 @@ pub struct Watcher {
     watch: Watch,
     unread: Vec<&'static str>,
     drops: Option<Drops>,
+    checkpoints: Option<Checkpoints>,
     /// Only losses of these streams are told; of all that is watched, if none is named.
     streams: Option<BTreeSet<u64>>,
     telling: Option<Telling>,
@@ -48,6 +50,9 @@ pub struct Seen {
     pub recording_failed: Option<io::Error>,
 }
 
+/// The programs in the kernel take no more ports.
+const MAX_PORTS: usize = 8;
+
 /// The hook has room for some ten thousand runs, and for some hundred trains of 64 KiB.
 const COLLECTS_EVERY: Duration = Duration::from_millis(20);
 
@@ -60,8 +65,17 @@ impl Watcher {
         let mut owners = BTreeMap::new();
         let (first, unread) = take_look(&wanted, &mut owners)?;
         let watch = Watch::begin(first);
-        let mut watcher =
-            Self { wanted, owners, watch, unread, drops, streams: None, telling: None, recorder: None };
+        let mut watcher = Self {
+            wanted,
+            owners,
+            watch,
+            unread,
+            drops,
+            checkpoints: None,
+            streams: None,
+            telling: None,
+            recorder: None,
+        };
         // What was freed before the first look is counted in it.
         watcher.observe()?;
         Ok(watcher)
@@ -75,6 +89,18 @@ impl Watcher {
         let recorder = Recorder::begin(path, &self.wanted, self.watch.last(), self.drops.is_some())?;
         self.recorder = Some(recorder);
         Ok(())
+    }
+
+    /// Tells from now on what is missing at checkpoints, too: what drop events name is not missing, so without them there is
+    /// nothing to tell.
+    pub fn watch_checkpoints(&mut self, checkpoints: Checkpoints) {
+        self.checkpoints = Some(checkpoints).filter(|_| self.drops.is_some());
+    }
+
+    /// Returns the checkpoints, where they are watched.
+    #[must_use]
+    pub const fn checkpoints(&self) -> Option<&Checkpoints> {
+        self.checkpoints.as_ref()
     }
 
     /// Tells from now on of these streams only, and by drop events only: counters are of others, too.
@@ -112,6 +138,12 @@ impl Watcher {
         &self.watch.last().sockets
     }
 
+    /// Returns the name of a device of this namespace, or its number where it has gone.
+    #[must_use]
+    pub fn device(&self, number: u32) -> String {
+        self.watch.last().devices.get(&number).map_or_else(|| format!("device {number}"), Clone::clone)
+    }
+
     /// Counts the sockets that are watched.
     #[must_use]
     pub fn sockets(&self) -> usize {
@@ -134,12 +166,24 @@ impl Watcher {
         }
     }
 
-    /// Collects drop events, and tells of them at once: accounts wait for two seconds.
+    /// Collects drop events, and what is missing, and tells of them at once: accounts wait for two seconds.
     fn collect(&mut self) -> io::Result<()> {
         let Some(drops) = &mut self.drops else { return Ok(()) };
+        if let Some(checkpoints) = &mut self.checkpoints {
+            checkpoints.collect();
+        }
         let events = drops.collect()?;
-        if let Some(telling) = &mut self.telling {
-            telling.tell(events, &self.watch.last().sockets);
+        let sockets = &self.watch.last().sockets;
+        let mut tell = |events: &[DropEvent]| {
+            if let Some(telling) = &mut self.telling {
+                telling.tell(events, sockets);
+            }
+        };
+        tell(events);
+        if let Some(checkpoints) = &mut self.checkpoints {
+            let holes = checkpoints.settle(events)?;
+            tell(&holes);
+            drops.add(holes);
         }
         Ok(())
     }
@@ -160,21 +204,32 @@ impl Watcher {
             self.recorder = None;
         }
         let mut losses = self.watch.look(after, observed);
-        losses.verdicts.retain(|verdict| self.wanted.has_verdict(verdict));
-        if self.streams.is_some() {
-            leave_what_is_named(&mut losses);
-        }
+        self.leave_what_is_wanted(&mut losses);
         self.unread = unread;
         Ok(Seen { losses, time, recording_failed })
     }
 
     /// Ends: returns what was seen and is not told yet.
-    pub fn finish(&mut self) -> Losses {
-        let mut losses = self.watch.finish();
-        if self.streams.is_some() {
-            leave_what_is_named(&mut losses);
+    pub fn finish(&mut self) -> Seen {
+        let mut losses = Losses::default();
+        let mut recording_failed = None;
+        if let Some((checkpoints, drops)) = self.checkpoints.as_mut().zip(self.drops.as_mut()) {
+            drops.add(checkpoints.finish());
+            let (now, observed) = (self.watch.last().clone(), self.take_events());
+            let recording = self.recorder.as_mut().map(|recorder| recorder.look(&now, observed.as_ref()));
+            recording_failed = recording.and_then(Result::err);
+            losses = self.watch.look(now, observed);
         }
-        losses
+        losses.join(self.watch.finish());
+        self.leave_what_is_wanted(&mut losses);
+        Seen { losses, time: Duration::ZERO, recording_failed }
+    }
+
+    fn leave_what_is_wanted(&self, losses: &mut Losses) {
+        losses.verdicts.retain(|verdict| self.wanted.has_verdict(verdict));
+        if self.streams.is_some() {
+            leave_what_is_named(losses);
+        }
     }
 
     /// Returns what the hook in the kernel could not see or say so far; `None` without one.
@@ -187,7 +242,12 @@ impl Watcher {
 
     fn observe(&mut self) -> io::Result<Option<Observed>> {
         self.collect()?;
-        let Some(drops) = &mut self.drops else { return Ok(None) };
+        Ok(self.take_events())
+    }
+
+    /// Takes what was collected and is of what is watched.
+    fn take_events(&mut self) -> Option<Observed> {
+        let drops = self.drops.as_mut()?;
         let (wanted, sockets) = (&self.wanted, &self.watch.last().sockets);
         let ours: Vec<&Socket> = sockets.iter().filter(|socket| wanted.has_socket(socket)).collect();
         let is_ours = |event: &DropEvent| {
@@ -203,7 +263,7 @@ impl Watcher {
             events.retain(|event| event.numbers.is_some_and(|numbers| streams.contains(&numbers.stream)));
         }
         let is_of_ports = self.streams.is_some() || !wanted.is_everything();
-        Ok(Some(Observed { events, is_of_ports }))
+        Some(Observed { events, is_of_ports })
     }
 }
 
@@ -212,6 +272,13 @@ impl Wanted {
     #[must_use]
     pub fn is_everything(&self) -> bool {
         self.ports.is_empty() && self.pids.is_empty()
+    }
+
+    /// Returns the ports for the programs in the kernel to look at; none, which is all, where they are not known or too many.
+    pub(crate) fn few_ports(&self) -> Vec<u16> {
+        // Of a process its sockets' ports may change meanwhile.
+        let is_of_few = self.pids.is_empty() && self.ports.len() <= MAX_PORTS;
+        self.ports.iter().copied().filter(|_| is_of_few).collect()
     }
 
     fn has(&self, local: SocketAddr, pid: Option<u32>) -> bool {

@@ -32,6 +32,7 @@ mod kind {
     pub(super) const UNION: u8 = 5;
     pub(super) const ENUM: u8 = 6;
     pub(super) const TYPEDEF: u8 = 8;
+    pub(super) const FUNCTION: u8 = 12;
     pub(super) const PROTOTYPE: u8 = 13;
     pub(super) const VARIABLE: u8 = 14;
     pub(super) const SECTION: u8 = 15;
@@ -85,6 +86,14 @@ impl<'a> Types<'a> {
         let prototype = self.type_of(pointer.of).filter(|it| it.kind == kind::PROTOTYPE)?;
         // The first parameter is the tracepoint's own.
         prototype.members.checked_sub(1)
+    }
+
+    /// Returns the number of a function; `None` where there is none of this name.
+    #[must_use]
+    pub fn function(&self, name: &str) -> Option<u32> {
+        let is_wanted = |it: &Type| it.kind == kind::FUNCTION && self.name(it.name_at) == Some(name);
+        let index = self.each().position(|it| is_wanted(&it))?;
+        u32::try_from(index + 1).ok()
     }
 
     /// Types are numbered from 1 in the order in which they stand.

@@ -2,12 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
 use aya::maps::perf::{PerfEvent, PerfEventArray, PerfEventArrayBuffer};
 use aya::maps::{MapData, PerCpuArray, RingBuf};
-use aya::programs::BtfTracePoint;
 use aya::{Btf, Ebpf, EbpfLoader};
 use fate::{DropEvent, Fragment, Numbers, Profile};
 use units::Instant;
@@ -15,6 +14,7 @@ use units::Instant;
 use crate::btf::Types;
 use crate::error::HookError;
 use crate::layout::{RUN_BYTES, Run, read_copy, read_run};
+use crate::object::{Filter, attach, missed_calls, refused, sum_of};
 use crate::runs::OpenRuns;
 use crate::symbols::Symbols;
 
@@ -79,11 +79,6 @@ struct Names {
 
 const PROGRAM: &str = "on_drop";
 const TRACEPOINT: &str = "kfree_skb";
-
-/// As in `hook.bpf.c`.
-const MAX_PORTS: usize = 8;
-const MAX_PROFILES: usize = 4;
-const PROFILE_BYTES: usize = 20;
 
 /// Pages of each processor's buffer of copies: 120 trains of 64 KiB, as long as it takes until somebody looks.
 const COPY_PAGES: usize = 2_048;
@@ -152,7 +147,7 @@ impl Hook {
         Ok(Unseen {
             unreported: self.count(Count::Unreported)?,
             not_copied: self.count(Count::NotCopied)?,
-            missed_calls: self.missed_calls()?,
+            missed_calls: missed_calls(&self.kernel, PROGRAM)?,
         })
     }
 
@@ -171,16 +166,7 @@ impl Hook {
     }
 
     fn count(&self, which: Count) -> io::Result<u64> {
-        let values = self.counts.get(&(which as u32), 0).map_err(io::Error::other)?;
-        Ok(values.iter().sum())
-    }
-
-    fn missed_calls(&self) -> io::Result<u64> {
-        let program = self.kernel.program(PROGRAM).ok_or(io::ErrorKind::NotFound)?;
-        let number = program.fd().map_err(io::Error::other)?.as_fd().as_raw_fd();
-        let text = std::fs::read_to_string(format!("/proc/self/fdinfo/{number}"))?;
-        let value = text.lines().find_map(|line| line.strip_prefix("recursion_misses:"));
-        Ok(value.and_then(|value| value.trim().parse().ok()).unwrap_or(0))
+        sum_of(&self.counts, which as u32)
     }
 }
 
@@ -198,61 +184,21 @@ impl core::fmt::Debug for Hook {
 }
 
 fn load(options: &Options, has_reason: bool, has_socket: bool) -> Result<Ebpf, HookError> {
-    let ports = padded::<_, MAX_PORTS>(&options.ports, "ports")?;
-    let profiles: Vec<_> = options.profiles.iter().map(raw_profile).collect();
-    let profiles = padded::<_, MAX_PROFILES>(&profiles, "profiles")?;
+    let filter = Filter::new(&options.ports, &options.profiles)?;
     let switch = |is_on: bool| u32::from(is_on);
     let (has_reason, has_socket, joins) = (switch(has_reason), switch(has_socket), switch(options.joins));
-    let (port_count, profile_count) = (options.ports.len() as u32, options.profiles.len() as u32);
     let btf = Btf::from_sys_fs().map_err(|_| HookError::TypesNotUnderstood)?;
-    let mut kernel = EbpfLoader::new()
+    let mut loader = EbpfLoader::new();
+    filter.set(&mut loader);
+    let mut kernel = loader
         .btf(Some(&btf))
         .override_global("HAS_REASON", &has_reason, true)
         .override_global("HAS_SOCKET", &has_socket, true)
         .override_global("JOINS", &joins, true)
-        .override_global("PORTS", &port_count, true)
-        .override_global("PORT", &ports, true)
-        .override_global("PROFILES", &profile_count, true)
-        .override_global("PROFILE", &profiles, true)
         .load(OBJECT)
         .map_err(|error| refused(&error))?;
-    let program = kernel.program_mut(PROGRAM).ok_or(HookError::NoTracepoint)?;
-    let program: &mut BtfTracePoint =
-        program.try_into().map_err(|error: aya::programs::ProgramError| refused(&error))?;
-    program.load(TRACEPOINT, &btf).map_err(|error| refused(&error))?;
-    program.attach().map_err(|error| refused(&error))?;
+    attach(&mut kernel, PROGRAM, TRACEPOINT, &btf)?;
     Ok(kernel)
-}
-
-fn padded<T: Copy + Default, const ROOM: usize>(
-    values: &[T],
-    what: &'static str,
-) -> Result<[T; ROOM], HookError> {
-    let mut all = [T::default(); ROOM];
-    all.get_mut(..values.len()).ok_or(HookError::TooMany { what, room: ROOM })?.copy_from_slice(values);
-    Ok(all)
-}
-
-/// Lays a profile out as `struct profile` of `hook.bpf.c`.
-fn raw_profile(profile: &Profile) -> [u8; PROFILE_BYTES] {
-    let at = |field: Option<fate::Field>| field.map_or(0, |field| field.at).to_le_bytes();
-    let bytes = |field: Option<fate::Field>| [field.map_or(0, |field| field.bytes)];
-    let (stream, life, number) = (profile.stream, profile.life, Some(profile.number));
-    let parts: [&[u8]; 10] = [
-        &profile.magic.to_le_bytes(),
-        &profile.magic_mask.to_le_bytes(),
-        &at(stream),
-        &at(life),
-        &at(number),
-        &bytes(stream),
-        &bytes(life),
-        &bytes(number),
-        &[u8::from(profile.is_big_endian)],
-        &profile.payload_bytes().to_le_bytes(),
-    ];
-    let mut raw = [0; PROFILE_BYTES];
-    raw.copy_from_slice(&parts.concat());
-    raw
 }
 
 type Maps = (
@@ -274,21 +220,6 @@ fn take_maps(kernel: &mut Ebpf) -> Result<Maps, Box<dyn core::error::Error>> {
         PerCpuArray::try_from(take("OPEN")?)?,
         PerCpuArray::try_from(take("COUNTS")?)?,
     ))
-}
-
-/// Finds out of an error's sources whether the kernel forbids it, or does not take it.
-fn refused(error: &(dyn core::error::Error + 'static)) -> HookError {
-    let mut source = Some(error);
-    let mut said = String::new();
-    while let Some(error) = source {
-        let of_system = error.downcast_ref::<io::Error>();
-        if of_system.is_some_and(|error| error.kind() == io::ErrorKind::PermissionDenied) {
-            return HookError::NotPermitted;
-        }
-        said = format!("{said}{}{error}", if said.is_empty() { "" } else { ": " });
-        source = error.source();
-    }
-    HookError::Refused(said)
 }
 
 impl Names {

@@ -5,12 +5,15 @@
 //! its types (BTF). What it could not see is counted, and told by [`Hook::unseen`].
 
 mod btf;
+mod checkpoints;
 mod error;
 mod hook;
 mod layout;
+mod object;
 mod runs;
 mod symbols;
 
+pub use checkpoints::{Checkpoints, Overlooked};
 pub use error::HookError;
 pub use hook::{Hook, Options, Unseen};
 

@@ -28,6 +28,12 @@ impl Symbols {
         self.0.is_empty()
     }
 
+    /// Returns where a function begins; `None` where none has this name.
+    #[must_use]
+    pub fn address(&self, name: &str) -> Option<u64> {
+        self.0.iter().find(|(_, it)| &**it == name).map(|(address, _)| *address)
+    }
+
     /// Returns the function in which an address lies; `None` below the first.
     #[must_use]
     pub fn name(&self, address: u64) -> Option<Arc<str>> {
@@ -55,6 +61,8 @@ mod tests {
         assert_eq!(name(0xffff_ffff_8100_1000).as_deref(), Some("first"));
         assert_eq!(name(0xffff_ffff_8100_3005).as_deref(), Some("second"));
         assert_eq!(name(u64::MAX).as_deref(), Some("last"));
+        assert_eq!(symbols.address("second"), Some(0xffff_ffff_8100_2000));
+        assert_eq!(symbols.address("third"), None);
     }
 
     #[test]

@@ -1,18 +1,41 @@
-//! The object that is shipped, for machines without a compiler for it, is what the source says.
+//! The objects that are shipped, for machines without a compiler for them, are what the sources say.
 
 use object::{Object, ObjectSection};
 
-static BUILT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/hook.bpf.o"));
-static SHIPPED: &[u8] = include_bytes!("../src/hook.bpf.o");
+/// A program's object as it was built here, and as it is shipped.
+struct Program {
+    built: &'static [u8],
+    shipped: &'static [u8],
+    /// Where its instructions are.
+    sections: &'static [&'static str],
+}
+
+macro_rules! program {
+    ($name:literal, $sections:expr) => {
+        Program {
+            built: include_bytes!(concat!(env!("OUT_DIR"), "/", $name)),
+            shipped: include_bytes!(concat!("../src/", $name)),
+            sections: $sections,
+        }
+    };
+}
+
+const PROGRAMS: [Program; 2] = [
+    program!("hook.bpf.o", &["tp_btf/kfree_skb"]),
+    program!(
+        "checkpoints.bpf.o",
+        &[".text", "tp_btf/net_dev_queue", "tp_btf/net_dev_start_xmit", "tp_btf/netif_receive_skb"]
+    ),
+];
 
 /// The compiler that made it: others write other instructions.
 const CLANG: &str = "14.";
 
-/// What the kernel is given: instructions, constants, maps, types and where they are used.
-const SECTIONS: [&str; 6] = ["tp_btf/kfree_skb", ".rodata", ".maps", "license", ".BTF", ".BTF.ext"];
+/// What the kernel is given beside instructions: constants, maps, types and where they are used.
+const SECTIONS: [&str; 5] = [".rodata", ".maps", "license", ".BTF", ".BTF.ext"];
 
 #[test]
-fn the_shipped_object_is_what_the_source_says() {
+fn the_shipped_objects_are_what_the_sources_say() {
     let version = std::process::Command::new(bpf::HOOK_FROM).arg("-dumpversion").output();
     if !version.is_ok_and(|output| output.stdout.starts_with(CLANG.as_bytes())) {
         println!("SKIPPED: the hook is from `{}` here; comparing it takes clang {CLANG}x", bpf::HOOK_FROM);
@@ -22,10 +45,12 @@ fn the_shipped_object_is_what_the_source_says() {
         let file = object::File::parse(bytes).unwrap();
         file.section_by_name(name).unwrap_or_else(|| panic!("no section {name}")).data().unwrap()
     };
-    for name in SECTIONS {
-        assert!(
-            section(BUILT, name) == section(SHIPPED, name),
-            "section {name} differs: make it anew as ARCHITECTURE.md says, \"The hook in the kernel\""
-        );
+    for program in PROGRAMS {
+        for name in program.sections.iter().chain(&SECTIONS) {
+            assert!(
+                section(program.built, name) == section(program.shipped, name),
+                "section {name} differs: make it anew as ARCHITECTURE.md says, \"The programs in the kernel\""
+            );
+        }
     }
 }

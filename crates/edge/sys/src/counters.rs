@@ -11,7 +11,7 @@ use std::fs;
 /// 2³².
 ///
 /// - `UdpRcvbufErrors`, `Udp6RcvbufErrors`, `IpReasmFails`, `TcpExtIPReversePathFilter`, …: `/proc/net/snmp`, `snmp6`, `netstat`
-/// - `softnet_dropped/cpu0`, `softnet_time_squeeze/cpu0`: `/proc/net/softnet_stat`
+/// - `softnet_processed/cpu0`, `softnet_dropped/cpu0`, `softnet_time_squeeze/cpu0`: `/proc/net/softnet_stat`
 /// - `rx_drop/eth0`, `tx_errs/eth0`, …: `/proc/net/dev`
 pub type Counters = BTreeMap<String, u64>;
 
@@ -38,13 +38,25 @@ pub(crate) fn parse_all(text: &str, counters: &mut Counters) {
 type Parse = fn(&str, &mut Counters);
 
 const SNMP6: &str = "/proc/self/net/snmp6";
+const SOFTNET: &str = "/proc/net/softnet_stat";
 const FILES: &[(&str, Parse)] = &[
     ("/proc/self/net/snmp", parse_pairs_of_lines),
     ("/proc/self/net/netstat", parse_pairs_of_lines),
     (SNMP6, parse_lines),
-    ("/proc/net/softnet_stat", parse_softnet),
+    (SOFTNET, parse_softnet),
     ("/proc/self/net/dev", parse_devices),
 ];
+
+/// Counts the packets that each processor took in, of any namespace and protocol; they wrap at 2³².
+///
+/// # Errors
+/// If the kernel does not tell.
+pub fn received_by_processors() -> std::io::Result<Vec<u32>> {
+    let mut counters = Counters::new();
+    parse_softnet(&fs::read_to_string(SOFTNET)?, &mut counters);
+    let received = counters.into_iter().filter(|(name, _)| name.starts_with("softnet_processed"));
+    Ok(received.map(|(_, count)| (count & u64::from(u32::MAX)) as u32).collect())
+}
 
 /// For each protocol a line of names, then one of counts (`proc_net(5)`).
 fn parse_pairs_of_lines(text: &str, counters: &mut Counters) {
@@ -72,14 +84,15 @@ fn parse_lines(text: &str, counters: &mut Counters) {
     }
 }
 
-/// For each processor a line of hexadecimal words (the kernel's `softnet_seq_show`): the second is what its backlog had no room
-/// for, the third how often the time for its packets was not enough, the thirteenth its number, since Linux 5.10.
+/// For each processor a line of hexadecimal words (the kernel's `softnet_seq_show`): the first is what it took in, the second what
+/// its backlog had no room for, the third how often the time for its packets was not enough, the thirteenth its number, since Linux 5.10.
 fn parse_softnet(text: &str, counters: &mut Counters) {
     for (index, line) in text.lines().enumerate() {
         let words: Vec<u64> =
             line.split_whitespace().map_while(|word| u64::from_str_radix(word, 16).ok()).collect();
         let cpu = words.get(12).copied().unwrap_or(index as u64);
-        for (name, count) in ["softnet_dropped", "softnet_time_squeeze"].iter().zip(words.iter().skip(1)) {
+        const NAMES: [&str; 3] = ["softnet_processed", "softnet_dropped", "softnet_time_squeeze"];
+        for (name, count) in NAMES.iter().zip(&words) {
             counters.insert(format!("{name}/cpu{cpu}"), *count);
         }
     }
@@ -143,17 +156,18 @@ mod tests {
         let softnet =
             "16a2a4e9 0000d57e 00000003 0 0 0 0 0 0 0 0 00000000 00000001\n03363847 00000000 00000001\n";
         let counts = [
-            ("softnet_dropped/cpu1", 0),
             ("softnet_dropped/cpu1", 0xd57e),
-            ("softnet_time_squeeze/cpu1", 1),
+            ("softnet_processed/cpu1", 0x16a2_a4e9),
             ("softnet_time_squeeze/cpu1", 3),
         ];
         let lines: Vec<_> = softnet.lines().collect();
-        assert_eq!(parsed(parse_softnet, lines[0]), expected(&[counts[1], counts[3]]));
+        assert_eq!(parsed(parse_softnet, lines[0]), expected(&counts));
         let old_kernel = format!("1 2 3\n{}\n", lines[1]);
         let counts = [
             ("softnet_dropped/cpu0", 2),
             ("softnet_dropped/cpu1", 0),
+            ("softnet_processed/cpu0", 1),
+            ("softnet_processed/cpu1", 0x0336_3847),
             ("softnet_time_squeeze/cpu0", 3),
             ("softnet_time_squeeze/cpu1", 1),
         ];

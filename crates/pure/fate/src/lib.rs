@@ -5,6 +5,7 @@
 
 pub mod audit;
 mod cause;
+mod checkpoints;
 mod cure;
 mod drops;
 mod fragments;
@@ -21,6 +22,7 @@ mod rules;
 mod verdict;
 
 pub use cause::Cause;
+pub use checkpoints::{Checkpoint, Jump, Passage, Passed, Trail, Way};
 pub use cure::{ByCommand, Change, Cure};
 pub use drops::{DropEvent, Fragment, Numbers};
 pub use look::{Look, Owner, Settings, Socket, Thread};

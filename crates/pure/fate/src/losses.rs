@@ -13,7 +13,7 @@ use crate::verdict::{Evidence, Unit, Verdict};
 use crate::{Cause, Change, Cure};
 
 /// What was lost between two looks, as far as counters tell.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Default, Debug)]
 pub struct Losses {
     /// One for each stage and place.
     pub verdicts: Vec<Verdict>,
@@ -23,6 +23,16 @@ pub struct Losses {
     pub unplaced: Vec<Unplaced>,
     /// How many datagrams the readers of the namespace were given meanwhile.
     pub delivered: u64,
+}
+
+impl Losses {
+    /// Adds what was lost later.
+    pub fn join(&mut self, later: Self) {
+        self.verdicts.extend(later.verdicts);
+        self.not_observed = self.not_observed.saturating_add(later.not_observed);
+        self.unplaced.extend(later.unplaced);
+        self.delivered = self.delivered.saturating_add(later.delivered);
+    }
 }
 
 /// Drop events of one namespace, read after the counters of a look.

@@ -11,6 +11,7 @@ use ledger::Stage;
 use units::RangeSet;
 
 use crate::Cure;
+use crate::checkpoints::HOLE;
 use crate::drops::DropEvent;
 use crate::fragments::Fragments;
 use crate::look::Look;
@@ -96,7 +97,12 @@ impl Bag {
     }
 
     fn evidence(&self) -> impl Iterator<Item = Evidence> + '_ {
-        self.reasons.iter().map(|(reason, count)| evidence(&format!("kfree_skb {reason}"), *count))
+        // A hole is no event of the kernel's.
+        let name = |reason: &str| match reason.starts_with(HOLE) {
+            true => reason.to_owned(),
+            false => format!("kfree_skb {reason}"),
+        };
+        self.reasons.iter().map(move |(reason, count)| evidence(&name(reason), *count))
     }
 
     fn list(&self) -> Vec<Datagrams> {
@@ -281,7 +287,7 @@ fn place(stage: Option<Stage>, event: &DropEvent, look: &Look) -> Place {
         Some(Stage::ReceiverSocketBuffer | Stage::ReceiverSocketFilter | Stage::ReceiverUdpMemory) => {
             of_socket()
         }
-        Some(Stage::SenderQdisc | Stage::SenderNic | Stage::ReceiverNic) => of_device(),
+        Some(Stage::SenderQdisc | Stage::SenderNic | Stage::Network | Stage::ReceiverNic) => of_device(),
         // A firewall has no counter; a program on the device has the device's.
         Some(Stage::ReceiverHook) if &*event.reason == "TC_INGRESS" => of_device(),
         Some(Stage::ReceiverBacklog) => Place::Host,

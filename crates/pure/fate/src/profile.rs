@@ -70,6 +70,12 @@ impl Profile {
         fields.into_iter().flatten().map(end).fold(4, u16::max)
     }
 
+    /// Returns the highest number that there is room for: after it they begin anew.
+    #[must_use]
+    pub fn last_number(&self) -> u64 {
+        u64::MAX >> (64 - 8 * u32::from(self.number.bytes.clamp(1, 8)))
+    }
+
     /// Reads stream and number from a payload of this protocol; `None` for one of another.
     #[must_use]
     pub fn read(&self, payload: &[u8]) -> Option<Named> {

@@ -4,6 +4,7 @@
 
 use ledger::Stage;
 
+use crate::checkpoints::HOLE;
 use crate::drops::DropEvent;
 
 /// What a reason means.
@@ -181,6 +182,18 @@ const PROGRAM_ON_DEVICE: Meaning = Meaning {
     cure: "see what it is (`ip link show dev DEVICE`, `bpftool net`)",
 };
 
+/// What is missing at a checkpoint, and was named by nobody.
+const MISSING_BEHIND_QUEUE: Meaning = Meaning {
+    stage: Stage::SenderQdisc,
+    why: "they came to the queue of the device they leave by, and not out of it",
+    cure: "send at a lower rate, or make its limit larger (`tc -s qdisc` shows which)",
+};
+const NEVER_CAME: Meaning = Meaning {
+    stage: Stage::Network,
+    why: "they never came in at this host: lost on the way, or at their sender after all that this host can see",
+    cure: "let a doctor watch at the sender's host too (`doctor watch --checkpoints`): what leaves it whole is lost by what lies between; look there at switch counters, speeds that differ, flow control and MTU (`doctor preflight GROUP`)",
+};
+
 /// Functions of the kernel that free without a reason (`NOT_SPECIFIED`).
 const LOCATIONS: &[(&[&str], Meaning)] = &[
     (
@@ -217,6 +230,9 @@ impl DropEvent {
     pub(crate) fn meaning(&self) -> Option<Meaning> {
         if &*self.reason == FIREWALL {
             return Some(if self.is_incoming { FIREWALL_IN } else { FIREWALL_OUT });
+        }
+        if &*self.reason == HOLE {
+            return Some(if self.is_incoming { NEVER_CAME } else { MISSING_BEHIND_QUEUE });
         }
         find(REASONS, &self.reason).or_else(|| find(LOCATIONS, self.location.as_deref()?))
     }

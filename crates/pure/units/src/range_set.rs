@@ -96,6 +96,13 @@ impl RangeSet {
         before - self.len
     }
 
+    /// Removes ranges.
+    pub fn remove_all(&mut self, ranges: impl IntoIterator<Item = Range<u64>>) {
+        for range in ranges {
+            self.remove(range);
+        }
+    }
+
     /// Returns the parts of `range` that are in the set, in ascending order.
     pub fn intersection(&self, range: Range<u64>) -> impl Iterator<Item = Range<u64>> + '_ {
         let first = self
@@ -150,6 +157,13 @@ mod tests {
         let mut set: RangeSet = [0..3, 5..8].into_iter().collect();
         assert_eq!(set.insert(3..5), 2);
         assert_eq!(set.iter().collect::<Vec<_>>(), [0..8]);
+    }
+
+    #[test]
+    fn several_ranges_are_removed_at_once() {
+        let mut set: RangeSet = [0..10].into_iter().collect();
+        set.remove_all([2..3, 5..20]);
+        assert_eq!(set.iter().collect::<Vec<_>>(), [0..2, 3..5]);
     }
 
     #[test]

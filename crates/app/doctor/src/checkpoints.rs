@@ -1,0 +1,127 @@
+//! Checkpoints on the way through this network namespace, and what is missing between them.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::time::Duration;
+
+use bpf::{HookError, Overlooked};
+use fate::{DropEvent, Passage, Passed, Profile, Trail};
+use sys::{clock, counters};
+use units::Instant;
+
+use crate::watcher::Wanted;
+
+/// Streams as they pass checkpoints of this namespace.
+#[derive(Debug)]
+pub struct Checkpoints {
+    kernel: bpf::Checkpoints,
+    /// The number of this namespace; `None` where it cannot be seen, and then all are taken.
+    namespace: Option<u32>,
+    trail: Trail,
+    passed: BTreeMap<Passage, Passed>,
+    counted: Counted,
+    /// What was overlooked at the last look.
+    overlooked: Overlooked,
+    /// Until then what is missing may have passed unseen.
+    doubts_until: Instant,
+    /// Numbers that were missing, and may have passed unseen.
+    doubtful: u64,
+}
+
+/// Numbers are missed when the next one passes: what was not seen shows a little later.
+const DOUBT: Duration = Duration::from_secs(1);
+
+/// What came in at this host, as the programs counted it and as the kernel did, at one moment.
+#[derive(Clone, Debug)]
+struct Counted {
+    seen: u64,
+    by_processors: Vec<u32>,
+}
+
+impl Checkpoints {
+    /// Begins to look at what passes.
+    ///
+    /// # Errors
+    /// [`HookError`]: mostly that this process may not.
+    pub fn begin(wanted: &Wanted, profiles: &[Profile]) -> Result<Self, HookError> {
+        let kernel = bpf::Checkpoints::load(&wanted.few_ports(), profiles)?;
+        let unknown = |error: io::Error| HookError::Refused(error.to_string());
+        // First what was seen: what comes in between the two is counted by both from now on, or by the kernel only before.
+        let seen = kernel.received().map_err(unknown)?;
+        let by_processors = counters::received_by_processors().map_err(unknown)?;
+        let namespace = sys::process::network_namespace();
+        Ok(Self {
+            kernel,
+            namespace,
+            trail: Trail::default(),
+            passed: BTreeMap::new(),
+            counted: Counted { seen, by_processors },
+            overlooked: Overlooked::default(),
+            doubts_until: Instant::ORIGIN,
+            doubtful: 0,
+        })
+    }
+
+    /// Collects what there is; before drop events are, so that whatever is missing because it was dropped has its event.
+    pub(crate) fn collect(&mut self) {
+        self.passed = self.kernel.passed();
+        self.passed.retain(|passage, _| is_here(self.namespace, passage));
+        let mut jumps = Vec::new();
+        self.kernel.drain(&mut jumps);
+        for (at, passage, jump) in jumps.iter().filter(|(_, passage, _)| is_here(self.namespace, passage)) {
+            self.trail.jump(*at, *passage, jump);
+        }
+    }
+
+    /// Takes the drop events of this namespace that came meanwhile; returns what is missing for good, as events.
+    pub(crate) fn settle(&mut self, events: &[DropEvent]) -> io::Result<Vec<DropEvent>> {
+        self.trail.explain(events);
+        let now = clock::monotonic();
+        if self.has_overlooked()? {
+            self.doubts_until = now + DOUBT;
+        }
+        if now < self.doubts_until {
+            self.doubtful += self.trail.forget_received();
+        }
+        Ok(self.trail.settle(now, &self.passed))
+    }
+
+    /// Ends: returns all that is missing.
+    pub(crate) fn finish(&mut self) -> Vec<DropEvent> {
+        self.trail.finish(&self.passed)
+    }
+
+    /// Returns what has passed where in this namespace, as far as it was collected.
+    #[must_use]
+    pub const fn passed(&self) -> &BTreeMap<Passage, Passed> {
+        &self.passed
+    }
+
+    /// Counts numbers that were missing where they should have come in, and are not told as lost: the programs did not see
+    /// everything that came in then.
+    #[must_use]
+    pub const fn doubtful(&self) -> u64 {
+        self.doubtful
+    }
+
+    /// Tells whether something may have passed unseen since the last time.
+    fn has_overlooked(&mut self) -> io::Result<bool> {
+        // First what the kernel counted: what comes in between the two is rather seen than missed.
+        let by_processors = counters::received_by_processors()?;
+        let seen = self.kernel.received()?;
+        let overlooked = self.kernel.overlooked()?;
+        let rises = by_processors.iter().zip(&self.counted.by_processors);
+        let counted: u64 = rises.map(|(now, then)| u64::from(now.wrapping_sub(*then))).sum();
+        let is_blind = counted > seen - self.counted.seen;
+        let has_overlooked = is_blind || overlooked != self.overlooked;
+        if is_blind {
+            self.counted = Counted { seen, by_processors };
+        }
+        self.overlooked = overlooked;
+        Ok(has_overlooked)
+    }
+}
+
+fn is_here(namespace: Option<u32>, passage: &Passage) -> bool {
+    namespace.is_none_or(|ours| passage.namespace == ours)
+}

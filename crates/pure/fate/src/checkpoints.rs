@@ -1,0 +1,438 @@
+//! Checkpoints: places on a datagram's way through a host where it is seen to pass, and what follows from those that were not.
+//!
+//! The network has no drop events. Of what it lost only this is to be seen: it left one host, and never came to the other. At each
+//! checkpoint the kernel knows which number of a stream should come next, and tells of holes. A hole is the weakest evidence:
+//! what comes a little later, what a drop event names, and what passed elsewhere is not missing.
+//!
+//! Source: `netif_receive_skb`, `net_dev_queue` and `net_dev_start_xmit`, the kernel's own tracepoints.
+
+use core::net::SocketAddr;
+use core::ops::Range;
+use core::time::Duration;
+use std::collections::BTreeMap;
+
+use units::{Instant, RangeSet};
+
+use crate::drops::{DropEvent, Numbers};
+
+/// A place on a datagram's way through a host, in the order of the way.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Checkpoint {
+    /// It comes to the queue of the device that it leaves by.
+    Queue,
+    /// It leaves the queue for the device.
+    Transmit,
+    /// It has come in by a device.
+    Receive,
+}
+
+impl Checkpoint {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Queue, Self::Transmit, Self::Receive];
+
+    /// Returns its short name.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Queue => "TXQ",
+            Self::Transmit => "XMIT",
+            Self::Receive => "RX",
+        }
+    }
+
+    /// Returns the kernel's own name of it.
+    #[must_use]
+    pub const fn tracepoint(self) -> &'static str {
+        match self {
+            Self::Queue => "net_dev_queue",
+            Self::Transmit => "net_dev_start_xmit",
+            Self::Receive => "netif_receive_skb",
+        }
+    }
+}
+
+/// A stream on its way from one sender to one destination.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Way {
+    /// Who sends it.
+    pub source: SocketAddr,
+    /// Where it is sent to.
+    pub destination: SocketAddr,
+    /// The stream, 0 where its protocol has none.
+    pub stream: u64,
+    /// Its life, 0 where its protocol has none.
+    pub life: u64,
+}
+
+/// Where a stream is seen to pass.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Passage {
+    /// The stream, on its way.
+    pub way: Way,
+    /// At which checkpoint.
+    pub checkpoint: Checkpoint,
+    /// Of which network namespace; 0 where the kernel does not tell.
+    pub namespace: u32,
+    /// Of which device.
+    pub device: u32,
+}
+
+/// Numbers that came where others should have.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Jump {
+    /// These were passed over.
+    Over(Range<u64>),
+    /// These came after all.
+    Late(Range<u64>),
+}
+
+/// What has passed at a checkpoint so far.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Passed {
+    /// The first number that was seen.
+    pub first: u64,
+    /// The number that should come next.
+    pub next: u64,
+    /// How many datagrams.
+    pub datagrams: u64,
+}
+
+/// What is missing at a checkpoint, as the reason of an event.
+pub(crate) const HOLE: &str = "HOLE";
+
+/// What is missing may still come, or be named, for so long.
+const GRACE: Duration = Duration::from_millis(250);
+
+/// The most runs of numbers that are remembered of one stream until they leave their queue.
+const MAX_WAITING: usize = 1 << 16;
+
+/// Draws from the holes of checkpoints what was lost between them.
+#[derive(Clone, Debug, Default)]
+pub struct Trail {
+    holes: BTreeMap<Passage, Holes>,
+    /// What drop events named of late, by whose it is.
+    named: BTreeMap<Way, Aging>,
+    turned: Option<Instant>,
+}
+
+/// Numbers, those of this turn and those of the turn before.
+#[derive(Clone, Debug, Default)]
+struct Aging {
+    young: RangeSet,
+    old: RangeSet,
+}
+
+/// Numbers that are missing, and since when they are.
+#[derive(Clone, Debug, Default)]
+struct Holes {
+    missing: Aging,
+    /// When the first of them was.
+    since: Option<Instant>,
+}
+
+impl Aging {
+    fn remove(&mut self, numbers: Range<u64>) {
+        self.young.remove(numbers.clone());
+        self.old.remove(numbers);
+    }
+
+    fn iter(&self) -> impl Iterator<Item = Range<u64>> + '_ {
+        self.old.iter().chain(self.young.iter())
+    }
+
+    /// The young become old; returns those that were.
+    fn turn(&mut self) -> RangeSet {
+        core::mem::replace(&mut self.old, core::mem::take(&mut self.young))
+    }
+
+    /// Those of the young that lie below become old; the others stay, if they are not too many.
+    fn turn_below(&mut self, limit: u64) {
+        let below: RangeSet = self.young.intersection(0..limit).collect();
+        self.young.remove(0..limit);
+        self.old = below;
+        if self.young.range_count() > MAX_WAITING {
+            self.young = RangeSet::new();
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.young.is_empty() && self.old.is_empty()
+    }
+}
+
+impl Trail {
+    /// Takes what a checkpoint told at a moment.
+    pub fn jump(&mut self, at: Instant, passage: Passage, jump: &Jump) {
+        let holes = self.holes.entry(passage).or_default();
+        match jump {
+            Jump::Over(numbers) => {
+                holes.missing.young.insert(numbers.clone());
+                holes.since.get_or_insert(at);
+            }
+            Jump::Late(numbers) => holes.missing.remove(numbers.clone()),
+        }
+    }
+
+    /// Takes what drop events name: they know better.
+    pub fn explain(&mut self, events: &[DropEvent]) {
+        for event in events.iter().filter(|event| event.is_loss()) {
+            let Some(numbers) = event.numbers else { continue };
+            let way = Way::of(event, numbers);
+            let numbers = numbers.first..numbers.last.saturating_add(1);
+            self.named.entry(way).or_default().young.insert(numbers);
+        }
+    }
+
+    /// Leaves everything that is missing where it came in: some of it may have passed unseen. Returns how many that was.
+    pub fn forget_received(&mut self) -> u64 {
+        let received = |passage: &Passage| passage.checkpoint == Checkpoint::Receive;
+        let mut forgotten = 0;
+        for (_, holes) in self.holes.iter_mut().filter(|(passage, _)| received(passage)) {
+            forgotten += holes.missing.iter().map(|numbers| numbers.end - numbers.start).sum::<u64>();
+            *holes = Holes::default();
+        }
+        forgotten
+    }
+
+    /// Tells what has been missing for long enough, as events of the namespace that it is missing in; `passed` is what had
+    /// passed before the last jumps were taken.
+    pub fn settle(&mut self, now: Instant, passed: &BTreeMap<Passage, Passed>) -> Vec<DropEvent> {
+        let turned = *self.turned.get_or_insert(now);
+        if now.since(turned) < GRACE {
+            return Vec::new();
+        }
+        self.turned = Some(now);
+        self.turn(passed)
+    }
+
+    /// Tells of everything that is missing.
+    pub fn finish(&mut self, passed: &BTreeMap<Passage, Passed>) -> Vec<DropEvent> {
+        let mut events = self.turn(passed);
+        events.extend(self.turn(passed));
+        events
+    }
+
+    fn turn(&mut self, passed: &BTreeMap<Passage, Passed>) -> Vec<DropEvent> {
+        let mut events = Vec::new();
+        let is_after_queue = |it: &&Passage| it.checkpoint != Checkpoint::Queue;
+        let passages: Vec<Passage> = self.holes.keys().filter(is_after_queue).copied().collect();
+        for passage in passages {
+            let Some(holes) = self.holes.get_mut(&passage) else { continue };
+            let since = holes.since.take();
+            let mut missing = holes.missing.turn();
+            holes.since = since.filter(|_| !holes.missing.is_empty());
+            let is_sent = |it: &Passage| it.is_sending_of(&passage.way, passage.namespace);
+            // What this namespace sends to itself has no network on its way.
+            if passage.checkpoint == Checkpoint::Receive && passed.keys().any(is_sent) {
+                continue;
+            }
+            self.leave_what_is_known(&passage, &mut missing, passed);
+            let at = since.unwrap_or(Instant::ORIGIN);
+            events.extend(missing.iter().map(|numbers| event(at, &passage, numbers)));
+        }
+        self.age_what_is_known(passed);
+        events
+    }
+
+    /// What is known of numbers that have still to leave their queue is kept until they have.
+    fn age_what_is_known(&mut self, passed: &BTreeMap<Passage, Passed>) {
+        for (passage, holes) in &mut self.holes {
+            if passage.checkpoint == Checkpoint::Queue {
+                let behind = Passage { checkpoint: Checkpoint::Transmit, ..*passage };
+                holes.missing.turn_below(passed.get(&behind).map_or(0, |seen| seen.next));
+            }
+        }
+        self.holes.retain(|_, holes| !holes.missing.is_empty());
+        for (way, named) in &mut self.named {
+            let leaves =
+                passed.iter().filter(|(it, _)| it.way == *way && it.checkpoint == Checkpoint::Transmit);
+            named.turn_below(leaves.map(|(_, seen)| seen.next).min().unwrap_or(u64::MAX));
+        }
+        self.named.retain(|_, named| !named.is_empty());
+    }
+
+    /// Takes from what is missing what drop events named, what was missing before, and what came in elsewhere.
+    fn leave_what_is_known(
+        &mut self,
+        passage: &Passage,
+        missing: &mut RangeSet,
+        passed: &BTreeMap<Passage, Passed>,
+    ) {
+        if let Some(named) = self.named.get(&passage.way) {
+            missing.remove_all(named.iter());
+        }
+        if passage.checkpoint == Checkpoint::Transmit {
+            let before = Passage { checkpoint: Checkpoint::Queue, ..*passage };
+            missing.remove_all(self.holes(&before, missing).iter());
+            return;
+        }
+        let is_beside = |it: &Passage| Passage { device: passage.device, ..*it } == *passage && it != passage;
+        for (other, seen) in passed.iter().filter(|(it, _)| is_beside(it)) {
+            let missing_there = self.holes(other, missing);
+            let mut came: RangeSet = missing.intersection(seen.first..seen.next).collect();
+            came.remove_all(missing_there.iter());
+            missing.remove_all(came.iter());
+            // What is missing there as well is told once.
+            if let Some(there) = self.holes.get_mut(other) {
+                missing_there.iter().for_each(|numbers| there.missing.remove(numbers));
+            }
+        }
+    }
+
+    /// Returns which of these numbers are missing at a passage.
+    fn holes(&self, passage: &Passage, numbers: &RangeSet) -> RangeSet {
+        let holes =
+            self.holes.get(passage).into_iter().flat_map(|holes| [&holes.missing.old, &holes.missing.young]);
+        let of = |set| {
+            numbers.iter().flat_map(move |numbers| RangeSet::intersection(set, numbers).collect::<Vec<_>>())
+        };
+        holes.flat_map(of).collect()
+    }
+}
+
+impl Passage {
+    fn is_sending_of(&self, way: &Way, namespace: u32) -> bool {
+        self.checkpoint == Checkpoint::Transmit && self.way == *way && self.namespace == namespace
+    }
+}
+
+impl Way {
+    fn of(event: &DropEvent, numbers: Numbers) -> Self {
+        let DropEvent { source, destination, .. } = *event;
+        Self { source, destination, stream: numbers.stream, life: numbers.life }
+    }
+}
+
+/// Says what is missing as the kernel would have said it.
+fn event(at: Instant, passage: &Passage, numbers: Range<u64>) -> DropEvent {
+    let Passage { way, checkpoint, namespace, device } = *passage;
+    let last = numbers.end - 1;
+    DropEvent {
+        at,
+        reason: HOLE.into(),
+        location: Some(checkpoint.tracepoint().into()),
+        socket: None,
+        namespace: Some(namespace).filter(|number| *number != 0),
+        device: Some(device).filter(|number| *number != 0),
+        is_incoming: checkpoint == Checkpoint::Receive,
+        source: way.source,
+        destination: way.destination,
+        fragment: None,
+        numbers: Some(Numbers { stream: way.stream, life: way.life, first: numbers.start, last }),
+        count: numbers.end - numbers.start,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::drops::tests::event as dropped;
+    use ledger::Stage;
+
+    fn way() -> Way {
+        let event = dropped("");
+        Way { source: event.source, destination: event.destination, stream: 5, life: 1 }
+    }
+
+    fn passage(checkpoint: Checkpoint, device: u32) -> Passage {
+        Passage { way: way(), checkpoint, namespace: 4, device }
+    }
+
+    /// What has passed at each of these checkpoints: numbers from 0.
+    fn passed(passages: &[(Passage, u64)]) -> BTreeMap<Passage, Passed> {
+        let of =
+            |(passage, next): &(Passage, u64)| (*passage, Passed { first: 0, next: *next, datagrams: *next });
+        passages.iter().map(of).collect()
+    }
+
+    fn at(milliseconds: u64) -> Instant {
+        Instant::ORIGIN + Duration::from_millis(milliseconds)
+    }
+
+    fn told(events: &[DropEvent]) -> Vec<(Option<Stage>, u64, u64)> {
+        let of =
+            |event: &DropEvent| event.numbers.map(|numbers| (event.stage(), numbers.first, numbers.last));
+        events.iter().filter_map(of).collect()
+    }
+
+    fn named(reason: &str, first: u64, last: u64) -> DropEvent {
+        let numbers = Some(Numbers { stream: 5, life: 1, first, last });
+        DropEvent { numbers, count: last - first + 1, ..dropped(reason) }
+    }
+
+    #[test]
+    fn what_never_came_in_is_the_networks_when_it_had_its_time() {
+        let (mut trail, rx) = (Trail::default(), passage(Checkpoint::Receive, 2));
+        let seen = passed(&[(rx, 40)]);
+        trail.settle(at(0), &seen);
+        trail.jump(at(10), rx, &Jump::Over(7..10));
+        trail.jump(at(20), rx, &Jump::Late(8..9));
+        assert_eq!(told(&trail.settle(at(249), &seen)), []);
+        assert_eq!(told(&trail.settle(at(260), &seen)), [], "it may still come");
+        trail.jump(at(300), rx, &Jump::Late(9..10));
+        let events = trail.settle(at(520), &seen);
+        assert_eq!(told(&events), [(Some(Stage::Network), 7, 7)]);
+        assert_eq!((events[0].at, events[0].name()), (at(10), "HOLE @ netif_receive_skb".to_owned()));
+        assert_eq!(told(&trail.finish(&seen)), [], "once");
+    }
+
+    #[test]
+    fn what_a_drop_event_names_is_no_hole() {
+        let (mut trail, rx) = (Trail::default(), passage(Checkpoint::Receive, 2));
+        trail.jump(at(0), rx, &Jump::Over(7..12));
+        trail.explain(&[named("CPU_BACKLOG", 8, 10)]);
+        let expected = [(Some(Stage::Network), 7, 7), (Some(Stage::Network), 11, 11)];
+        assert_eq!(told(&trail.finish(&passed(&[(rx, 40)]))), expected);
+    }
+
+    #[test]
+    fn between_queue_and_device_the_queue_lost_it() {
+        let (queue, device) = (passage(Checkpoint::Queue, 2), passage(Checkpoint::Transmit, 2));
+        let mut trail = Trail::default();
+        trail.jump(at(0), queue, &Jump::Over(3..5));
+        trail.explain(&[named("QDISC_DROP", 8, 8)]);
+        // The queue is long: it takes a second until what was behind leaves it.
+        for turn in 0..4 {
+            assert_eq!(told(&trail.settle(at(turn * 250), &passed(&[(queue, 40), (device, 2)]))), []);
+        }
+        trail.jump(at(1_000), device, &Jump::Over(3..7));
+        trail.jump(at(1_000), device, &Jump::Over(8..9));
+        let events = trail.finish(&passed(&[(queue, 40), (device, 9)]));
+        assert_eq!(told(&events), [(Some(Stage::SenderQdisc), 5, 6)]);
+        assert_eq!(events[0].name(), "HOLE @ net_dev_start_xmit");
+        assert!(trail.holes.is_empty() && trail.named.is_empty(), "{trail:?}");
+    }
+
+    #[test]
+    fn what_came_by_another_device_came() {
+        let (one, other) = (passage(Checkpoint::Receive, 2), passage(Checkpoint::Receive, 3));
+        let mut trail = Trail::default();
+        trail.jump(at(0), one, &Jump::Over(3..6));
+        trail.jump(at(0), other, &Jump::Over(5..8));
+        trail.jump(at(0), one, &Jump::Over(30..31));
+        // The other has come to 20 only.
+        let events = trail.finish(&passed(&[(one, 40), (other, 20)]));
+        assert_eq!(told(&events), [(Some(Stage::Network), 5, 5), (Some(Stage::Network), 30, 30)]);
+    }
+
+    #[test]
+    fn what_a_namespace_sends_to_itself_has_no_network_on_its_way() {
+        let (rx, mut trail) = (passage(Checkpoint::Receive, 1), Trail::default());
+        trail.jump(at(0), rx, &Jump::Over(3..6));
+        assert_eq!(told(&trail.finish(&passed(&[(rx, 40), (passage(Checkpoint::Transmit, 1), 40)]))), []);
+    }
+
+    #[test]
+    fn where_the_hook_was_blind_nothing_is_said() {
+        let (rx, xmit) = (passage(Checkpoint::Receive, 2), passage(Checkpoint::Transmit, 3));
+        let mut trail = Trail::default();
+        trail.jump(at(0), rx, &Jump::Over(3..67));
+        trail.jump(at(0), xmit, &Jump::Over(3..4));
+        assert_eq!(trail.forget_received(), 64);
+        // Of another namespace's sending nothing follows for this one.
+        let elsewhere = Passage { namespace: 9, ..xmit };
+        trail.jump(at(0), rx, &Jump::Over(80..81));
+        let events = trail.finish(&passed(&[(rx, 90), (elsewhere, 90)]));
+        assert_eq!(told(&events), [(Some(Stage::SenderQdisc), 3, 3), (Some(Stage::Network), 80, 80)]);
+    }
+}
