@@ -116,6 +116,7 @@ fn tally(head: Numbered, last: bool, total: u64, named: (u8, u8), next_ms: u16) 
     Tally {
         last,
         paused: total.is_multiple_of(2),
+        watched: total.is_multiple_of(3),
         next_tally: Duration::from_millis(u64::from(next_ms)),
         readers: 1,
         report_interval: Duration::from_secs(1),

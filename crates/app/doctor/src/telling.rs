@@ -4,6 +4,7 @@ use std::path::Path;
 
 use engine::DropBoard;
 use fate::{DropEvent, Notices, Socket};
+use sys::clock;
 
 pub use ring::shared::CreateError as TellError;
 
@@ -14,13 +15,14 @@ pub(crate) struct Telling {
 }
 
 impl Telling {
-    pub(crate) fn begin(directory: &Path) -> Result<Self, TellError> {
-        Ok(Self { board: DropBoard::open(directory)?, notices: Notices::default() })
+    pub(crate) fn begin(directory: &Path, sees_all: bool) -> Result<Self, TellError> {
+        Ok(Self { board: DropBoard::open(directory, sees_all)?, notices: Notices::default() })
     }
 
     pub(crate) fn tell(&mut self, events: &[DropEvent], sockets: &[Socket]) {
         for notice in self.notices.take(events, sockets) {
             self.board.post(&notice);
         }
+        self.board.keep_up(clock::monotonic());
     }
 }

@@ -115,7 +115,7 @@ impl Watcher {
     /// [`TellError`]: mostly that another doctor does so.
     pub fn tell_accounts(&mut self, directory: &Path) -> Result<(), TellError> {
         if self.drops.is_some() {
-            self.telling = Some(Telling::begin(directory)?);
+            self.telling = Some(Telling::begin(directory, self.wanted.few_ports().is_empty())?);
         }
         Ok(())
     }

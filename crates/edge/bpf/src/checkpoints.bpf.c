@@ -20,6 +20,9 @@ const volatile u64 BRIDGE = 0;
 enum checkpoint { QUEUE, TRANSMIT, RECEIVE };
 enum { CREATE = 1, MAX_SEGMENTS = 128, MAX_HEADER = 64, LEAST_HEADER = 12, MAX_RETRIES = 4 };
 
+// A number further away than this is somebody else's, or damaged, unless the next one follows it.
+enum { MAX_JUMP = 1 << 20 };
+
 // A stream on its way from one sender to one destination, at one checkpoint of one device.
 struct flow {
 	u64 stream, life;
@@ -31,7 +34,11 @@ struct flow {
 };
 _Static_assert(sizeof(struct flow) == 64, "as checkpoints.rs reads it");
 
-struct passed { u64 first, next, datagrams; };
+struct passed {
+	u64 first, next, datagrams;
+	u64 aside;   // what would follow a number that was too far away to be believed
+};
+_Static_assert(sizeof(struct passed) == 32, "as checkpoints.rs reads it");
 
 // Numbers `first` up to `end` came where `expected` should have.
 struct gap {
@@ -94,13 +101,19 @@ ONCE void pass(const struct flow *flow, u64 first, u64 end)
 	__sync_fetch_and_add(&passed->datagrams, end - first);
 	for (int i = 0; i < MAX_RETRIES; i++) {
 		u64 next = *(volatile u64 *)&passed->next, ahead = (first - next) & mask;
-		if (ahead > mask / 2) {
+		int is_behind = ahead > mask / 2, is_near = (is_behind ? (next - first) & mask : ahead) <= MAX_JUMP;
+		if (!is_near && passed->aside != first) {
+			passed->aside = next_but;
+			return;
+		}
+		if (is_near && is_behind) {
 			report(flow, next, first, end);
 			return;
 		}
 		if (__sync_val_compare_and_swap(&passed->next, next, next_but) != next)
 			continue;
-		if (ahead)
+		// Who goes on far behind has begun anew.
+		if (ahead && !is_behind)
 			report(flow, next, first, end);
 		return;
 	}

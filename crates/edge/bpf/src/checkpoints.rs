@@ -36,7 +36,7 @@ pub struct Checkpoints {
 
 /// The sizes of `struct flow`, `struct passed` and `struct gap` of `checkpoints.bpf.c`.
 const FLOW_BYTES: usize = 64;
-const PASSED_BYTES: usize = 24;
+const PASSED_BYTES: usize = 32;
 const GAP_BYTES: usize = 96;
 
 /// Programs, each at its checkpoint; the checkpoint's place in the list is its number in the kernel.

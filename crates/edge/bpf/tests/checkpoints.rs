@@ -17,7 +17,11 @@ fn packet(source: u32, number: u16, bytes: usize) -> Vec<u8> {
 }
 
 fn load(port: u16) -> Option<Checkpoints> {
-    match Checkpoints::load(&[port], &[Profile::RTP]) {
+    load_profile(port, Profile::RTP)
+}
+
+fn load_profile(port: u16, profile: Profile) -> Option<Checkpoints> {
+    match Checkpoints::load(&[port], &[profile]) {
         Ok(checkpoints) => Some(checkpoints),
         Err(error @ (HookError::NotPermitted | HookError::NoTypes(_) | HookError::NoTracepoint)) => {
             println!("SKIPPED: {error}");
@@ -99,6 +103,21 @@ fn every_datagram_of_a_train_is_seen_wherever_the_kernel_keeps_it() {
             assert_eq!((seen.first, seen.next, seen.datagrams), (0, 70, 68));
         }
     }
+}
+
+#[test]
+fn one_number_from_far_away_is_not_believed_and_two_in_a_row_are() {
+    let Some((_reader, writer, port)) = sockets("127.0.0.1:0") else { return };
+    let Some(mut checkpoints) = load_profile(port, "number=0:8".parse().expect("a profile")) else { return };
+    let far = 1_u64 << 40;
+    for number in [5, 6, far, 7, 9, far + 3, far + 4, far + 5, 3, 4] {
+        writer.send(&number.to_le_bytes().repeat(8)).expect("loopback takes it");
+    }
+    let jumps = drain(&mut checkpoints);
+    for checkpoint in Checkpoint::ALL {
+        assert_eq!(at(&jumps, checkpoint), [Jump::Over(8..9), Jump::Over(10..far + 4)], "{jumps:?}");
+    }
+    assert!(checkpoints.passed().values().all(|seen| seen.next == 5), "it has begun anew");
 }
 
 #[test]

@@ -17,8 +17,9 @@ use units::{Instant, StreamId};
 
 use crate::bytes::{Cursor, Put};
 
-/// The kind of the board's records.
+/// The kinds of the board's records: what was dropped, and whether all of it would be told (a byte, 1 or 0).
 const NOTICE: u16 = 1;
+const SCOPE: u16 = 2;
 /// How often the board is looked for where there is none, and whether its writer still lives.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 /// The most notices of one look: a flood of them does not stop the streams.
@@ -28,17 +29,28 @@ const MAX_NOTICES: usize = 4_096;
 pub struct DropBoard {
     writer: Writer,
     record: Vec<u8>,
+    sees_all: bool,
+    next_scope: Instant,
 }
 
 impl DropBoard {
-    /// Makes the board, for everybody on this host to read.
+    /// Makes the board, for everybody on this host to read. `sees_all` says that no datagram of the namespace would be missing
+    /// from it.
     ///
     /// # Errors
     /// [`CreateError`]: above all [`CreateError::InUse`] while somebody else tells.
-    pub fn open(directory: &Path) -> Result<Self, CreateError> {
+    pub fn open(directory: &Path, sees_all: bool) -> Result<Self, CreateError> {
         let path = path(directory, sys::process::network_namespace());
         let writer = shared::create(&path, &Options::default())?;
-        Ok(Self { writer, record: Vec::new() })
+        Ok(Self { writer, record: Vec::new(), sees_all, next_scope: Instant::ORIGIN })
+    }
+
+    /// Says from time to time how much would be told, also to those who come later.
+    pub fn keep_up(&mut self, now: Instant) {
+        if now >= self.next_scope {
+            self.next_scope = now + LOOK_INTERVAL / 4;
+            let _ = self.writer.write(SCOPE, [0; 2], &[&[u8::from(self.sees_all)]]);
+        }
     }
 
     /// Tells of dropped datagrams. Those who look too late have missed it: the board has room for some ten thousand.
@@ -56,17 +68,24 @@ pub(crate) struct DropNews {
     board: Option<(Reader, Arc<Liveness>)>,
     next_look: Instant,
     record: Vec<u8>,
+    /// What the board said last of how much it would tell.
+    sees_all: bool,
 }
 
 impl DropNews {
     pub(crate) fn new(directory: &Path, now: Instant) -> Self {
         let path = path(directory, sys::process::network_namespace());
-        Self { path, board: None, next_look: now, record: Vec::new() }
+        Self { path, board: None, next_look: now, record: Vec::new(), sees_all: false }
     }
 
     /// Tells whether somebody tells.
     pub(crate) const fn has_board(&self) -> bool {
         self.board.is_some()
+    }
+
+    /// Tells whether somebody tells of all that the kernel drops.
+    pub(crate) const fn sees_all(&self) -> bool {
+        self.sees_all && self.has_board()
     }
 
     /// Returns what was told since the last look; at first all that is still there.
@@ -77,6 +96,7 @@ impl DropNews {
             if self.board.as_ref().is_none_or(|(_, liveness)| is_over(liveness)) {
                 // What the last one said at its end has been read, or is lost.
                 self.board = find(&self.path);
+                self.sees_all = false;
             }
         }
         let Some((reader, _)) = &mut self.board else { return Vec::new() };
@@ -84,6 +104,7 @@ impl DropNews {
         while notices.len() < MAX_NOTICES {
             match reader.read(&mut self.record) {
                 Read::Record { kind: NOTICE, .. } => notices.extend(decode(&self.record)),
+                Read::Record { kind: SCOPE, .. } => self.sees_all = self.record == [1],
                 Read::Record { .. } | Read::Lapped { .. } => {}
                 Read::Empty => break,
                 Read::Closed | Read::Broken => {
@@ -98,7 +119,7 @@ impl DropNews {
 
 /// Tells whether a notice is of datagrams on the way to a socket that is bound to `address`.
 pub(crate) fn concerns_reader(notice: &DropNotice, address: SocketAddr, cookie: Option<u64>) -> bool {
-    let is_on_receivers_way = (Stage::ReceiverNic..=Stage::ReceiverUdpMemory).contains(&notice.stage);
+    let is_on_receivers_way = (Stage::Network..=Stage::ReceiverUdpMemory).contains(&notice.stage);
     let is_this_socket = notice.socket.is_none_or(|socket| cookie == Some(socket));
     let is_bound = |to: IpAddr| address.ip().is_unspecified() || address.ip() == to;
     let is_addressed = address.port() == notice.destination.port() && is_bound(notice.destination.ip());
@@ -107,7 +128,7 @@ pub(crate) fn concerns_reader(notice: &DropNotice, address: SocketAddr, cookie: 
 
 /// Tells whether a notice is of datagrams that never left their sender's host.
 pub(crate) const fn concerns_sender(notice: &DropNotice) -> bool {
-    matches!(notice.stage, Stage::SenderIp | Stage::SenderQdisc)
+    matches!(notice.stage, Stage::SenderIp | Stage::SenderQdisc | Stage::SenderNic)
 }
 
 /// Where the board of a network namespace lies: what is lost in others is not on the way to its readers.
@@ -173,8 +194,8 @@ mod tests {
         let now = clock::monotonic();
         let mut news = DropNews::new(directory.path(), now);
         assert!(news.take(now).is_empty() && !news.has_board());
-        let mut board = DropBoard::open(directory.path()).unwrap();
-        assert!(matches!(DropBoard::open(directory.path()), Err(CreateError::InUse { .. })));
+        let mut board = DropBoard::open(directory.path(), true).unwrap();
+        assert!(matches!(DropBoard::open(directory.path(), true), Err(CreateError::InUse { .. })));
         let for_all = DropNotice { socket: None, ..notice() };
         for posted in [&notice(), &for_all] {
             board.post(posted);
@@ -184,9 +205,28 @@ mod tests {
         assert!(news.take(now + LOOK_INTERVAL).is_empty() && news.has_board());
         drop(board);
         assert!(news.take(now + LOOK_INTERVAL).is_empty() && !news.has_board());
-        let mut board = DropBoard::open(directory.path()).unwrap();
+        let mut board = DropBoard::open(directory.path(), true).unwrap();
         board.post(&notice());
         assert_eq!(news.take(now + 2 * LOOK_INTERVAL), [notice()]);
+    }
+
+    #[test]
+    fn a_board_says_whether_it_tells_all_and_only_while_it_is_there() {
+        let directory = tempfile::tempdir_in("/dev/shm").unwrap();
+        let now = clock::monotonic();
+        let mut news = DropNews::new(directory.path(), now);
+        for sees_all in [true, false] {
+            let mut board = DropBoard::open(directory.path(), sees_all).unwrap();
+            let now = now + if sees_all { LOOK_INTERVAL } else { 3 * LOOK_INTERVAL };
+            news.take(now);
+            assert!(!news.sees_all(), "it has said nothing yet");
+            board.keep_up(now);
+            board.keep_up(now);
+            assert_eq!((news.take(now), news.sees_all()), (vec![], sees_all));
+            drop(board);
+            news.take(now + LOOK_INTERVAL);
+            assert!(!news.sees_all());
+        }
     }
 
     #[test]

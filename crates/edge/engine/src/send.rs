@@ -144,6 +144,8 @@ struct Agent {
     lanes: Vec<Arc<SharedLane>>,
     /// What others of this host see the kernel free.
     drop_news: DropNews,
+    /// Somebody sees all that the kernel drops on this host.
+    is_watched: bool,
     next_drop_look: Instant,
     warned_of_buffer: bool,
     stopping: bool,
@@ -259,6 +261,7 @@ impl Agent {
             batch: ReceiveBatch::with_slot_bytes(wire::MAX_DATAGRAM_BYTES.min(2_048)),
             lanes: Vec::new(),
             drop_news,
+            is_watched: false,
             next_drop_look: now,
             warned_of_buffer: false,
             stopping: false,
@@ -364,6 +367,9 @@ impl Agent {
         }
         let lane = Arc::new(SharedLane::new(lane));
         let short_way = ShortWay::new(&lane, self.config.announce_to, config.socket_full);
+        if self.is_watched {
+            lane.post(Letter::Watched(true));
+        }
         self.lanes.push(lane);
         Ok(short_way)
     }
@@ -399,6 +405,11 @@ impl Agent {
             if concerns_sender(&notice) {
                 self.post(notice.stream, || Letter::Dropped(notice.clone()));
             }
+        }
+        // After what was dropped until now: no tally says less than it knows.
+        let is_watched = self.drop_news.sees_all();
+        if std::mem::replace(&mut self.is_watched, is_watched) != is_watched {
+            self.lanes.iter().for_each(|lane| lane.post(Letter::Watched(is_watched)));
         }
     }
 

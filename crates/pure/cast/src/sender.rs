@@ -75,6 +75,8 @@ pub struct Sender {
     readers: Readers,
     demand: Demand,
     injection: Injection,
+    /// Whether somebody sees what the kernel drops on this host.
+    watched: bool,
     current: Option<Step>,
     phase: Phase,
     final_number: Option<u64>,
@@ -157,6 +159,7 @@ impl Sender {
             descriptor,
             readers: Readers::new(bytes_per_second, now),
             demand: Demand::new(config.sending),
+            watched: false,
             injection: Injection { probability: 0.0, random: Random::for_purpose(seed, "injection") },
             current: None,
             phase: Phase::Running,
@@ -201,6 +204,7 @@ impl Sender {
                 self.demand.asked(now);
                 self.carousel.hurry(now);
             }
+            Input::Watched(watched) => self.watched = watched,
             Input::Inject(probability) => self.injection.probability = probability,
             Input::Finish if self.phase == Phase::Running => self.phase = Phase::Flushing,
             Input::Finish | Input::Advance => {}
@@ -563,6 +567,7 @@ impl Sender {
             head,
             last: false,
             paused: false,
+            watched: self.watched,
             next_tally,
             readers: self.readers.count(),
             report_interval: self.readers.report_interval(),

@@ -257,6 +257,10 @@ impl fmt::Display for Evidence {
                     DropUnit::Train => write!(formatter, ", each a train of up to {MAX_TRAIN}"),
                 }
             }
+            // What is missing at a checkpoint is no event of the kernel's.
+            EvidenceSource::DropEvent(reason) if reason.as_str().starts_with("HOLE") => {
+                write!(formatter, "{reason}")
+            }
             EvidenceSource::DropEvent(reason) => write!(formatter, "kfree_skb {reason}"),
             EvidenceSource::Malformed => write!(formatter, "arrived but could not be decoded"),
             EvidenceSource::LateArrival => write!(formatter, "arrived after the gap was declared"),

@@ -133,12 +133,19 @@ fn tally() -> Tally {
         publisher_paused: 10,
         queued: 20,
     };
-    let datagrams =
-        DatagramTotals { injected: 9, sender_socket: 1, sender_ip: 0, sender_qdisc: 2, bytes: 1_300_000 };
+    let datagrams = DatagramTotals {
+        injected: 9,
+        sender_socket: 1,
+        sender_ip: 0,
+        sender_qdisc: 2,
+        sender_nic: 4,
+        bytes: 1_300_000,
+    };
     Tally {
         head: head(),
         last: false,
         paused: false,
+        watched: true,
         next_tally: Duration::from_millis(100),
         readers: 3,
         report_interval: Duration::from_secs(1),

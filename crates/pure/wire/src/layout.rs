@@ -109,8 +109,10 @@ layout! {
         last: u8,
         /// 1 while data wait for a reader to be heard.
         paused: u8,
+        /// 1 while what the kernel drops on the publisher's host is seen, and told to it.
+        watched: u8,
         /// Zero.
-        reserved: [u8; 2],
+        reserved: u8,
         /// Index span so far.
         samples_offered: U64,
         /// Samples that were given a number.
@@ -131,6 +133,8 @@ layout! {
         datagrams_sender_ip: U64,
         /// Numbers that the queue discipline dropped.
         datagrams_sender_qdisc: U64,
+        /// Numbers that the sender's network card did not take.
+        datagrams_sender_nic: U64,
         /// Bytes of the datagrams that were sent.
         sent_bytes: U64,
     }

@@ -19,8 +19,8 @@ pub const MAX_RANGES: usize = 32;
 /// The size of a tally's header.
 pub const TALLY_HEADER_BYTES: usize = layout::Tally::SIZE_BYTES;
 
-const WITHHELD_STAGES: [Stage; 4] =
-    [Stage::Injected, Stage::SenderSocket, Stage::SenderIp, Stage::SenderQdisc];
+const WITHHELD_STAGES: [Stage; 5] =
+    [Stage::Injected, Stage::SenderSocket, Stage::SenderIp, Stage::SenderQdisc, Stage::SenderNic];
 const SKIPPED_STAGES: [Stage; 3] = [Stage::Source, Stage::PublisherQueue, Stage::PublisherPaused];
 
 /// The publisher's running totals.
@@ -32,6 +32,9 @@ pub struct Tally {
     pub last: bool,
     /// Whether samples are passed over as `publisher_paused` until a reader is heard.
     pub paused: bool,
+    /// Whether what the kernel drops on the publisher's host is seen, and told to the publisher: what is neither here nor there
+    /// was lost in between.
+    pub watched: bool,
     /// When the next tally comes at the latest.
     pub next_tally: Duration,
     /// How many readers the publisher hears reports from.
@@ -83,6 +86,8 @@ pub struct DatagramTotals {
     pub sender_ip: u64,
     /// Dropped by the queue discipline.
     pub sender_qdisc: u64,
+    /// Not taken by the network card.
+    pub sender_nic: u64,
     /// Bytes of the datagrams that were sent.
     pub bytes: u64,
 }
@@ -92,7 +97,7 @@ pub struct DatagramTotals {
 pub struct Withheld {
     /// The numbers; not empty.
     pub numbers: Range<u64>,
-    /// `Injected`, `SenderSocket`, `SenderIp` or `SenderQdisc`.
+    /// `Injected`, `SenderSocket`, `SenderIp`, `SenderQdisc` or `SenderNic`.
     pub stage: Stage,
 }
 
@@ -111,6 +116,15 @@ impl SampleTotals {
     pub fn is_balanced(&self) -> bool {
         let parts = [self.numbered, self.source, self.publisher_queue, self.publisher_paused, self.queued];
         parts.into_iter().map(u128::from).sum::<u128>() == u128::from(self.offered)
+    }
+}
+
+impl DatagramTotals {
+    /// Counts the numbers that never left.
+    #[must_use]
+    pub fn withheld(&self) -> u64 {
+        let stages = [self.injected, self.sender_socket, self.sender_ip, self.sender_qdisc, self.sender_nic];
+        stages.into_iter().fold(0, u64::saturating_add)
     }
 }
 
@@ -163,7 +177,7 @@ impl Tally {
         if records.len() != withheld_count + skipped_count {
             return Err(Reason::Length);
         }
-        if header.reserved != [0; 2] {
+        if header.reserved != 0 {
             return Err(Reason::Field("reserved"));
         }
         let (withheld, skipped) = records.split_at(withheld_count);
@@ -171,6 +185,7 @@ impl Tally {
             head: sealed.numbered()?,
             last: flag(header.last, "last")?,
             paused: flag(header.paused, "paused")?,
+            watched: flag(header.watched, "watched")?,
             next_tally: Duration::from_nanos(header.next_tally_ns.get()),
             readers: header.readers.get(),
             report_interval: Duration::from_nanos(header.report_interval_ns.get()),
@@ -193,7 +208,8 @@ impl Tally {
             readers: self.readers.into(),
             last: u8::from(self.last),
             paused: u8::from(self.paused),
-            reserved: [0; 2],
+            watched: u8::from(self.watched),
+            reserved: 0,
             samples_offered: samples.offered.into(),
             samples_numbered: samples.numbered.into(),
             samples_source: samples.source.into(),
@@ -204,6 +220,7 @@ impl Tally {
             datagrams_sender_socket: datagrams.sender_socket.into(),
             datagrams_sender_ip: datagrams.sender_ip.into(),
             datagrams_sender_qdisc: datagrams.sender_qdisc.into(),
+            datagrams_sender_nic: datagrams.sender_nic.into(),
             sent_bytes: datagrams.bytes.into(),
         }
     }
@@ -247,6 +264,7 @@ impl Totals {
             sender_socket: header.datagrams_sender_socket.get(),
             sender_ip: header.datagrams_sender_ip.get(),
             sender_qdisc: header.datagrams_sender_qdisc.get(),
+            sender_nic: header.datagrams_sender_nic.get(),
             bytes: header.sent_bytes.get(),
         };
         Self { samples, datagrams }

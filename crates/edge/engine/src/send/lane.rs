@@ -244,6 +244,12 @@ impl Lane {
         self.drain(now);
     }
 
+    /// Takes whether somebody sees what the kernel drops on this host: the tallies say so.
+    pub(super) fn on_watched(&mut self, now: Instant, watched: bool) {
+        self.machine.handle(now, Input::Watched(watched));
+        self.drain(now);
+    }
+
     /// Books datagrams that left the socket, and that the kernel was seen to free before they left the host.
     pub(super) fn on_drop(&mut self, now: Instant, notice: &DropNotice) {
         let destination = self.destinations.iter().position(|known| *known == notice.destination);

@@ -31,6 +31,8 @@ pub(super) enum Letter {
     Request,
     /// The kernel was seen to free datagrams.
     Dropped(DropNotice),
+    /// Whether somebody sees what the kernel drops here.
+    Watched(bool),
     /// Somebody asks who reads.
     Readers(mpsc::Sender<Vec<ReaderReport>>),
 }
@@ -95,6 +97,7 @@ impl SharedLane {
             match letter {
                 Letter::Report(report, size_bytes) => lane.on_report(clock::monotonic(), &report, size_bytes),
                 Letter::Dropped(notice) => lane.on_drop(clock::monotonic(), &notice),
+                Letter::Watched(watched) => lane.on_watched(clock::monotonic(), watched),
                 Letter::Request => lane.on_request(clock::monotonic()),
                 // Whoever asked may have given up waiting: an answer that nobody takes is no error.
                 Letter::Readers(reply) => drop(reply.send(lane.readers())),

@@ -15,6 +15,7 @@ use units::{Epoch, Instant, StreamId, WallTime};
 use wire::{Clock, Data, Description, Numbered, Tally};
 
 use super::AccountView;
+use super::holes::Holes;
 use super::outbox::{BlockItem, Event, Outbox};
 use super::plausible::{Plausibility, Verdict};
 use super::run::Run;
@@ -47,6 +48,8 @@ pub(super) struct Life {
     plausibility: Plausibility,
     tally_interval: Duration,
     spare: Vec<Vec<u8>>,
+    /// What never came in at this host.
+    holes: Holes,
 }
 
 /// A data datagram that waits for its turn.
@@ -112,6 +115,7 @@ impl Life {
             declared: VecDeque::new(),
             tally_interval: MAX_INTERVAL,
             spare: Vec::new(),
+            holes: Holes::default(),
         }
     }
 
@@ -206,6 +210,12 @@ impl Life {
         if taken == Taken::Accepted {
             self.hear_totals(now, tally, brackets);
         }
+        if let Some((reason, lost)) = self.holes.take_tally(tally) {
+            let source = EvidenceSource::DropEvent(reason);
+            for numbers in lost.iter() {
+                self.book.name_exactly(numbers, Stage::Network, source, brackets);
+            }
+        }
         self.tell(now, out);
         taken
     }
@@ -217,6 +227,7 @@ impl Life {
         withheld[Stage::SenderSocket] = totals.datagrams.sender_socket;
         withheld[Stage::SenderIp] = totals.datagrams.sender_ip;
         withheld[Stage::SenderQdisc] = totals.datagrams.sender_qdisc;
+        withheld[Stage::SenderNic] = totals.datagrams.sender_nic;
         let elements = |samples: u64| samples.saturating_mul(per_sample);
         let mut skipped = StageCounts::of(Stage::Source, elements(totals.samples.source));
         skipped[Stage::PublisherQueue] = elements(totals.samples.publisher_queue);
@@ -258,6 +269,10 @@ impl Life {
     ) {
         let Range { start, end } = notice.numbers;
         let named = start..end.min(self.book.next_number().saturating_add(MAX_NAMED_AHEAD));
+        if notice.stage == Stage::Network {
+            self.holes.add(named, notice.reason);
+            return;
+        }
         if !self.ended && named.start < named.end {
             self.book.name_exactly(named, notice.stage, EvidenceSource::DropEvent(notice.reason), brackets);
             self.tell(now, out);

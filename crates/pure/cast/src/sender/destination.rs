@@ -51,6 +51,7 @@ impl Destination {
             Stage::SenderSocket => &mut self.totals.sender_socket,
             Stage::SenderIp => &mut self.totals.sender_ip,
             Stage::SenderQdisc => &mut self.totals.sender_qdisc,
+            Stage::SenderNic => &mut self.totals.sender_nic,
             other => unreachable!("a sender does not withhold datagrams in stage {other}"),
         }
     }

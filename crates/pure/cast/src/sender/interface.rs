@@ -71,7 +71,7 @@ pub enum Input<'a> {
         destination: usize,
         /// The datagram's number.
         number: u64,
-        /// `SenderSocket`, `SenderIp` or `SenderQdisc`.
+        /// `SenderSocket`, `SenderIp`, `SenderQdisc` or `SenderNic`.
         stage: Stage,
         /// The datagram's size if it did not leave; zero if the network answered that it cannot get there.
         size_bytes: usize,
@@ -80,6 +80,8 @@ pub enum Input<'a> {
     Report(&'a Report, usize),
     /// A reader asks for the description or the data.
     Request,
+    /// Whether somebody sees what the kernel drops on this host, and tells of it ([`Input::Refused`]).
+    Watched(bool),
     /// From now on withhold data datagrams with this probability.
     Inject(f64),
     /// No more samples come: flush, send the final tally, end.

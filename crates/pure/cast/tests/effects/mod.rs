@@ -68,6 +68,7 @@ effects! {
     Unconfirmed "unconfirmed",
     Unexplained "unexplained",
     Apportioned "apportioned",
+    Network "network",
     Witnessed "witnessed",
 }
 
@@ -132,7 +133,9 @@ pub(crate) fn play(seed: u64) -> Effects {
     let mut network = Network::new(seed);
     let host = plan.publisher_host();
     let port = Port { host, ..Port::default() };
-    network.add("publisher", Part::Publisher(Box::new(plan.publisher())), port);
+    let publisher = plan.publisher();
+    let publisher = if draw_watch(seed) { publisher.watched(Instant::ORIGIN) } else { publisher };
+    network.add("publisher", Part::Publisher(Box::new(publisher)), port);
     if plan.ending == Ending::TwoPublishers {
         let second = plan.second_publisher();
         network.add("second publisher", Part::Publisher(Box::new(second)), Port::default());
@@ -154,6 +157,7 @@ pub(crate) fn play(seed: u64) -> Effects {
             Some((share, delay_ms)) => reader.witnessed(seed + id, share, delay_ms),
             None => reader,
         };
+        let reader = if draw_checkpoint(seed + id) { reader.checkpointed() } else { reader };
         let node = moves.into_iter().fold(reader, |reader, (at, step)| reader.told(at, step));
         let node = network.add("reader", Part::Reader(Box::new(node)), port);
         if member {
@@ -347,6 +351,16 @@ fn draw_witness(seed: u64) -> Option<(f64, u64)> {
     random.chance(0.5).then(|| (random.unit(), random.below(4_000)))
 }
 
+/// Draws whether somebody sees what comes in at a reader's host.
+fn draw_checkpoint(seed: u64) -> bool {
+    Random::for_purpose(seed, "who sees what comes in").chance(0.5)
+}
+
+/// Draws whether somebody sees what is dropped at the publisher's host.
+fn draw_watch(seed: u64) -> bool {
+    Random::for_purpose(seed, "who sees what leaves").chance(0.7)
+}
+
 fn draw_shape(random: &mut Random) -> StreamShape {
     let dtype = DTYPES[random.below(DTYPES.len() as u64) as usize];
     let datagram_bytes = if random.chance(0.5) { DATAGRAM_BYTES_IPV4 } else { MIN_DATAGRAM_BYTES };
@@ -390,6 +404,7 @@ fn observe(network: &Scene, node: NodeId, seen: &mut Effects) {
         seen.saw(Effect::Unexplained, rows.unexplained > 0);
         seen.saw(Effect::Apportioned, account.gaps.iter().any(|gap| gap.apportioned));
         let by_event = |it: &Evidence| matches!(it.source, EvidenceSource::DropEvent(_));
+        seen.saw(Effect::Network, rows.lost[Stage::Network] > 0);
         seen.saw(Effect::Witnessed, account.gaps.iter().flat_map(|gap| &gap.evidence).any(by_event));
     }
 }

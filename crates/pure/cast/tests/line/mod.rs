@@ -4,6 +4,7 @@
 //! every event and both books after every input, and [`truth`] compares the accounts with the
 //! network's own log. Start with [`scene`], which sets them up.
 
+mod checkpoint;
 pub(crate) mod feed;
 pub(crate) mod publisher;
 pub(crate) mod reader;

@@ -17,6 +17,7 @@ pub(crate) struct Publisher {
     sender: Option<Sender>,
     feed: Feed,
     refusal: Refusal,
+    is_watched: bool,
     random: Random,
     /// Refusals that the network tells of later, as `IP_RECVERR` does.
     late_refusals: Vec<(usize, u64, usize)>,
@@ -80,6 +81,7 @@ impl Publisher {
             sender: Some(sender),
             feed,
             refusal: Refusal::default(),
+            is_watched: false,
             random: Random::for_purpose(seed, "refusals"),
             late_refusals: Vec::new(),
             commands: Vec::new(),
@@ -92,6 +94,13 @@ impl Publisher {
 
     pub(crate) fn refusing(mut self, refusal: Refusal) -> Self {
         self.refusal = refusal;
+        self
+    }
+
+    /// Lets somebody see what is dropped on its host.
+    pub(crate) fn watched(mut self, now: Instant) -> Self {
+        self.is_watched = true;
+        self.sender.iter_mut().for_each(|sender| sender.handle(now, Input::Watched(true)));
         self
     }
 
@@ -220,7 +229,9 @@ impl Publisher {
                     self.lives.push(LifeAsSent::new(config.epoch));
                     self.feed = feed;
                     let seed = config.epoch.life;
-                    *sender = Some(Sender::new(config, seed, now).expect("a description that fits"));
+                    let begun =
+                        sender.insert(Sender::new(config, seed, now).expect("a description that fits"));
+                    begun.handle(now, Input::Watched(self.is_watched));
                 }
             }
         }

@@ -10,6 +10,7 @@ use sim::{Address, Arrival, NodeId, Socket};
 use units::{Epoch, Instant, Random, ReaderId, StreamId};
 use wire::{DATAGRAM_BYTES_IPV4, Datagram, MAX_DATAGRAM_BYTES};
 
+use super::checkpoint::Checkpoint;
 use super::watch::{Following, Watch};
 use super::{GROUP, address, node_at};
 
@@ -34,6 +35,9 @@ pub(crate) struct Reader {
     diligence: Diligence,
     clock: PassingTime,
     witness: Option<Witness>,
+    checkpoint: Option<Checkpoint>,
+    /// What the buffer refused has come in, too: so much of it was seen.
+    refused_seen: usize,
 }
 
 /// Who sees what the receive buffer refuses, and tells the reader of some of it, some time later.
@@ -105,6 +109,8 @@ impl Reader {
             diligence: Diligence::Full,
             clock: PassingTime::Now,
             witness: None,
+            checkpoint: None,
+            refused_seen: 0,
         }
     }
 
@@ -123,6 +129,12 @@ impl Reader {
     pub(crate) fn witnessed(mut self, seed: u64, share: f64, delay_ms: u64) -> Self {
         let random = Random::for_purpose(seed, "witness");
         self.witness = Some(Witness { random, share, delay_ms, looked_at: 0, notices: Vec::new() });
+        self
+    }
+
+    /// Lets somebody see what comes in, and tell of what never did.
+    pub(crate) fn checkpointed(mut self) -> Self {
+        self.checkpoint = Some(Checkpoint::default());
         self
     }
 
@@ -167,6 +179,7 @@ impl Reader {
             self.input(now, Input::SocketDrops(self.drops));
         }
         let next_notice = self.hear_witness(now, socket);
+        let next_hole = self.hear_checkpoint(now, socket);
         let deadline = self.drain(now);
         for (to, bytes) in self.outgoing.drain(..) {
             socket.send(Address::Node(to), &bytes);
@@ -174,7 +187,7 @@ impl Reader {
         let next_move = self.moves.first().map(|(at, _)| *at);
         // A deadline that time has not come to yet is met once the socket is read.
         let deadline = deadline.filter(|deadline| *deadline > now);
-        [deadline, next_move, next_notice].into_iter().flatten().min()
+        [deadline, next_move, next_notice, next_hole].into_iter().flatten().min()
     }
 
     /// Hears what is due of what was seen; returns when the next is.
@@ -188,6 +201,23 @@ impl Reader {
         next
     }
 
+    /// Hears what never came in; returns when it looks again, while anything comes.
+    fn hear_checkpoint(&mut self, now: Instant, socket: &Socket<'_>) -> Option<Instant> {
+        let checkpoint = self.checkpoint.as_mut()?;
+        let refused = socket.refused();
+        let seen = std::mem::replace(&mut self.refused_seen, refused.len());
+        for bytes in refused.skip(seen) {
+            head_of(bytes).iter().for_each(|head| checkpoint.see(head));
+        }
+        // What lies unread has come in.
+        let (notices, next) =
+            if socket.unread_bytes() == 0 { checkpoint.look(now) } else { (Vec::new(), now) };
+        for notice in notices {
+            self.input(now, Input::Dropped(&notice));
+        }
+        Some(next).filter(|next| *next > now)
+    }
+
     /// Writes down what a datagram looks like, before the machine sees it.
     fn note(&mut self, now: Instant, from: NodeId, bytes: &[u8]) {
         let (head, elements, readable) = match Datagram::decode(bytes) {
@@ -198,6 +228,9 @@ impl Reader {
             Ok(datagram) => (datagram.head().copied(), 0, true),
             Err(malformed) => (malformed.head, 0, false),
         };
+        if let Some((checkpoint, head)) = self.checkpoint.as_mut().zip(head.as_ref()) {
+            checkpoint.see(head);
+        }
         if let Some(head) = head {
             let (stream, epoch, number) = (head.stream, head.epoch, head.number);
             let input = self.inputs + 1;
@@ -254,10 +287,7 @@ impl Witness {
         let refused = socket.refused();
         let looked_at = std::mem::replace(&mut self.looked_at, refused.len());
         for bytes in refused.skip(looked_at) {
-            let Some(head) = Datagram::decode(bytes).ok().and_then(|datagram| datagram.head().copied())
-            else {
-                continue;
-            };
+            let Some(head) = head_of(bytes) else { continue };
             if !self.random.chance(self.share) {
                 continue;
             }
@@ -278,5 +308,13 @@ impl Witness {
         self.notices = later;
         let due: Vec<(Instant, DropNotice)> = due;
         due.into_iter().map(|(_, notice)| notice).collect()
+    }
+}
+
+/// Reads where a datagram stands in its stream, also of one that is damaged behind it.
+fn head_of(bytes: &[u8]) -> Option<wire::Numbered> {
+    match Datagram::decode(bytes) {
+        Ok(datagram) => datagram.head().copied(),
+        Err(malformed) => malformed.head,
     }
 }

@@ -99,8 +99,12 @@ impl Truth {
             unnamed += happened.saturating_sub(told);
             too_many += told.saturating_sub(happened);
         }
-        let without_a_name =
-            rows.unexplained + rows.unsettled + rows.in_flight + rows.lost[Stage::ReceiverSocketBuffer];
+        let network = rows.lost[Stage::Network];
+        if network > self.network + self.withheld_late {
+            return equal(Stage::Network.name(), network, self.network);
+        }
+        let by_receiver = rows.lost[Stage::ReceiverSocketBuffer];
+        let without_a_name = rows.unexplained + rows.unsettled + rows.in_flight + network + by_receiver;
         equal("the rest", without_a_name + too_many, self.network + self.buffer + unnamed)?;
         // Who came later has totals to compare with only from the first tally on.
         if account.state == AccountState::Closed && rows.first == 0 {

@@ -173,8 +173,14 @@ fn forged_totals_claim_no_more_than_is_missing() {
         victim.tally(head, |tally| {
             let all = u64::MAX - round;
             let (injected, sender_qdisc) = (all, if round % 2 == 0 { 0 } else { all });
-            tally.totals.datagrams =
-                DatagramTotals { injected, sender_socket: all, sender_ip: all, sender_qdisc, bytes: all };
+            tally.totals.datagrams = DatagramTotals {
+                injected,
+                sender_socket: all,
+                sender_ip: all,
+                sender_qdisc,
+                sender_nic: all,
+                bytes: all,
+            };
             tally.totals.samples = SampleTotals {
                 offered: all,
                 numbered: 1,

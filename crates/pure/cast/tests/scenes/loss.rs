@@ -10,7 +10,7 @@ use wire::Kind;
 use crate::line::at;
 use crate::line::feed::Holes;
 use crate::line::publisher::{Command, Publisher, Refusal};
-use crate::line::scene::{LIFE, StreamShape, accounts, publisher, watched};
+use crate::line::scene::{LIFE, StreamShape, accounts, publisher, reader, watched, watched_by};
 use crate::line::truth::Truth;
 
 const MILLISECOND: Duration = Duration::from_millis(1);
@@ -47,6 +47,37 @@ fn random_loss_is_unexplained_to_the_last_datagram() {
     assert!(truth.network > 20);
     assert_eq!(rows(&account).unexplained, truth.network);
     assert_eq!(rows(&account).lost, StageCounts::default());
+}
+
+/// Plays a publisher before one reader, at whose host somebody sees what comes in.
+fn play_with_checkpoint(publisher: Publisher, link: Link) -> (Truth, Account) {
+    let port = Port { down: link, ..Port::default() };
+    let (mut network, reader) = watched_by(1, publisher, reader(1).checkpointed(), port);
+    accounts(&mut network, reader, at(15_000)).remove(0)
+}
+
+#[test]
+fn what_left_one_host_and_never_came_to_the_other_is_the_networks() {
+    let link = || Link::lan().loss(0.02).jitter(4 * MILLISECOND, Order::Free);
+    let (truth, account) = play_with_checkpoint(plain().watched(Instant::ORIGIN), link());
+    assert!(truth.network > 20);
+    let first = 2 * wire::MAX_RANGES as u64;
+    assert!(rows(&account).lost[Stage::Network] + first >= truth.network, "{account:?}");
+    assert_eq!(rows(&account).lost[Stage::Network] + rows(&account).unexplained, truth.network);
+    // Nobody sees whether the publisher's host lost them.
+    let (truth, account) = play_with_checkpoint(plain(), link());
+    assert_eq!((rows(&account).unexplained, rows(&account).lost[Stage::Network]), (truth.network, 0));
+}
+
+#[test]
+fn what_the_publishers_host_lost_is_not_the_networks() {
+    let refusal = Refusal { socket: 0.01, qdisc: 0.05 };
+    let publisher = plain().refusing(refusal).watched(Instant::ORIGIN);
+    let (truth, account) = play_with_checkpoint(publisher, Link::lan().loss(0.02));
+    let qdisc = truth.withheld[Stage::SenderQdisc];
+    assert!(truth.network > 20 && qdisc > 50);
+    assert!(rows(&account).lost[Stage::SenderQdisc] <= qdisc);
+    assert!(rows(&account).lost[Stage::Network] * 2 > truth.network, "{account:?}");
 }
 
 #[test]

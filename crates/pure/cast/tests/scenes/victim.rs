@@ -96,6 +96,7 @@ impl Victim {
             head,
             last: false,
             paused: false,
+            watched: false,
             next_tally: MILLISECOND * 100,
             readers: 1,
             report_interval: Duration::from_secs(1),

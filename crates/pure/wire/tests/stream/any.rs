@@ -106,12 +106,14 @@ prop_compose! {
 }
 
 prop_compose! {
-    fn totals()(samples in any::<[u64; 6]>(), datagrams in any::<[u64; 5]>()) -> Totals {
+    fn totals()(samples in any::<[u64; 6]>(), datagrams in any::<[u64; 6]>()) -> Totals {
         let [offered, numbered, source, publisher_queue, publisher_paused, queued] = samples;
         let samples =
             SampleTotals { offered, numbered, source, publisher_queue, publisher_paused, queued };
-        let [injected, sender_socket, sender_ip, sender_qdisc, bytes] = datagrams;
-        Totals { samples, datagrams: DatagramTotals { injected, sender_socket, sender_ip, sender_qdisc, bytes } }
+        let [injected, sender_socket, sender_ip, sender_qdisc, sender_nic, bytes] = datagrams;
+        let datagrams =
+            DatagramTotals { injected, sender_socket, sender_ip, sender_qdisc, sender_nic, bytes };
+        Totals { samples, datagrams }
     }
 }
 
@@ -130,17 +132,19 @@ prop_compose! {
 
 pub(crate) fn tally() -> impl Strategy<Value = Tally> {
     numbered().prop_flat_map(|head| {
-        let withheld = [Stage::Injected, Stage::SenderSocket, Stage::SenderIp, Stage::SenderQdisc];
+        let withheld =
+            [Stage::Injected, Stage::SenderSocket, Stage::SenderIp, Stage::SenderQdisc, Stage::SenderNic];
         let skipped = [Stage::Source, Stage::PublisherQueue, Stage::PublisherPaused];
         let withheld = ranges(head.number, Box::leak(Box::new(withheld)));
         let skipped = ranges(head.position(), Box::leak(Box::new(skipped)));
-        let scalars = (any::<[bool; 2]>(), any::<u64>(), any::<u32>(), any::<u64>(), totals());
+        let scalars = (any::<[bool; 3]>(), any::<u64>(), any::<u32>(), any::<u64>(), totals());
         (Just(head), scalars, withheld, skipped).prop_map(|(head, scalars, withheld, skipped)| {
-            let ([last, paused], next_tally, readers, report_interval, totals) = scalars;
+            let ([last, paused, watched], next_tally, readers, report_interval, totals) = scalars;
             Tally {
                 head,
                 last,
                 paused,
+                watched,
                 next_tally: Duration::from_nanos(next_tally),
                 readers,
                 report_interval: Duration::from_nanos(report_interval),

@@ -1,0 +1,76 @@
+//! Somebody who sees what comes in at a reader's host, before any buffer, and tells of what never did.
+
+use core::time::Duration;
+use std::collections::BTreeMap;
+
+use ledger::{DropNotice, KernelName, Stage};
+use sim::NodeId;
+use units::{Instant, RangeSet, StreamId};
+use wire::Numbered;
+
+use super::address;
+
+/// How long a number may be missing before it is told.
+const GRACE: Duration = Duration::from_millis(250);
+
+/// A number further away is of a stranger, or damaged.
+const MAX_JUMP: u64 = 1 << 20;
+
+/// What came in, and what is missing below it.
+#[derive(Default)]
+pub(super) struct Checkpoint {
+    lives: BTreeMap<(StreamId, u64), Life>,
+    next_look: Instant,
+}
+
+#[derive(Default)]
+struct Life {
+    came: RangeSet,
+    first: u64,
+    end: u64,
+    /// Missing at the last look.
+    missing: RangeSet,
+    told: RangeSet,
+}
+
+impl Checkpoint {
+    pub(super) fn see(&mut self, head: &Numbered) {
+        let life = self.lives.entry((head.stream, head.epoch.life)).or_default();
+        if !life.came.is_empty() && head.number.abs_diff(life.end) > MAX_JUMP {
+            return;
+        }
+        if life.came.is_empty() {
+            life.first = head.number;
+        }
+        life.came.insert(head.number..head.number + 1);
+        life.end = life.end.max(head.number + 1);
+    }
+
+    /// Returns what has been missing for long enough, and when to look again.
+    pub(super) fn look(&mut self, now: Instant) -> (Vec<DropNotice>, Instant) {
+        let mut notices = Vec::new();
+        if now < self.next_look {
+            return (notices, self.next_look);
+        }
+        self.next_look = now + GRACE;
+        for ((stream, life), seen) in &mut self.lives {
+            let mut missing: RangeSet = core::iter::once(seen.first..seen.end).collect();
+            missing.remove_all(seen.came.iter());
+            missing.remove_all(seen.told.iter());
+            let due: Vec<_> =
+                seen.missing.iter().flat_map(|it| missing.intersection(it).collect::<Vec<_>>()).collect();
+            seen.told.extend(due.iter().cloned());
+            seen.missing = missing;
+            notices.extend(due.into_iter().map(|numbers| DropNotice {
+                stream: *stream,
+                life: *life,
+                numbers,
+                stage: Stage::Network,
+                reason: KernelName::new("HOLE @ netif_receive_skb"),
+                destination: address(NodeId(0)),
+                socket: None,
+            }));
+        }
+        (notices, self.next_look)
+    }
+}

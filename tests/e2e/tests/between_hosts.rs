@@ -1,0 +1,83 @@
+//! What neither host lost: a doctor at each end, and a bridge between them that drops.
+
+#![expect(clippy::unwrap_used, reason = "a test that meets `None` or `Err` has failed")]
+
+use e2e::{Command, Host, lan_or_skip};
+use serde_json::{Value, json};
+
+/// Starts a doctor that looks at checkpoints; `None`, and says so, where it may not look into the kernel.
+fn doctor(host: &Host) -> Option<Command> {
+    let bus = host.bus("");
+    let arguments = ["doctor", "watch", "--checkpoints", "--json", "--interval", "100ms", "--bus", &bus];
+    let doctor = Command::start(host, &arguments);
+    let names = doctor.wait_for_event("watching")["names_datagrams"] == true;
+    if !names {
+        println!("SKIPPED: single datagrams cannot be looked at here");
+    }
+    names.then_some(doctor)
+}
+
+/// Plays a stream over a bridge that drops every seventh datagram for a while; returns how many that were, and the account.
+fn play(source: &Host, reader: &Host) -> (u64, Value) {
+    let (source_bus, reader_bus) = (source.bus(""), reader.bus(""));
+    let shape = ["--wave", "sine", "--rate", "20000", "--channels", "2", "--dtype", "f4", "--json"];
+    let publish = [&["pub", "lab/wave"], &shape[..], &["--bus", &source_bus]].concat();
+    let publisher = Command::start(source, &publish);
+    let subscriber = Command::start(reader, &["sub", "lab/*", "--json", "--bus", &reader_bus]);
+    subscriber.wait_for_blocks(200);
+    let rules = "table bridge lab { chain on { type filter hook forward priority 0; \
+                 udp length > 500 numgen inc mod 7 3 counter drop; }; }";
+    let nft = |arguments: &[&str]| {
+        let output = reader.bridge_command("nft").args(arguments).output().unwrap();
+        assert!(output.status.success(), "nft {arguments:?}: {output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    nft(&[rules]);
+    subscriber.wait_for_blocks(120);
+    let listed = nft(&["-j", "list", "ruleset"]);
+    nft(&["flush", "chain", "bridge", "lab", "on"]);
+    subscriber.wait_for_blocks(300);
+    let (_, status) = publisher.interrupt();
+    assert!(status.success(), "the publisher ended with {status}");
+    subscriber.wait_for("a closed account", |line| line["event"] == "ended" && line["state"] == "closed");
+    let (rest, _) = subscriber.interrupt();
+    let account = rest.into_iter().rfind(|line| line["event"] == "account").unwrap();
+    assert_eq!((&account["balanced"], &account["state"]), (&true.into(), &"closed".into()), "{account}");
+    let count = listed
+        .split("\"packets\": ")
+        .nth(1)
+        .and_then(|rest| rest.split(|it: char| !it.is_ascii_digit()).next());
+    (count.unwrap().parse().unwrap(), account)
+}
+
+#[test]
+fn what_left_the_one_host_and_never_came_to_the_other_the_network_lost() {
+    let Some(lan) = lan_or_skip(&["source", "reader"]) else { return };
+    let [source, reader] = lan.hosts() else { unreachable!("two hosts were asked for") };
+    let (Some(_of_source), Some(of_reader)) = (doctor(source), doctor(reader)) else { return };
+    let (dropped, account) = play(source, reader);
+    let lost = account["datagrams"]["lost"]["network"].as_u64().unwrap_or(0);
+    assert!(lost >= dropped && dropped >= 10, "{dropped} were dropped at least: {account}");
+    assert_eq!(account["datagrams"]["lost"], json!({ "network": lost }));
+    assert_eq!(account["explained"], true, "{account}");
+    let mut evidence =
+        account["gaps"].as_array().unwrap().iter().flat_map(|gap| gap["evidence"].as_array().unwrap());
+    let is_hole = |line: &Value| line.as_str().unwrap().contains("HOLE @ netif_receive_skb");
+    assert!(evidence.all(is_hole), "{account}");
+    let (told, _) = of_reader.interrupt();
+    let losses = told.iter().filter(|line| line["event"] == "loss" && line["stage"] == "network");
+    let counted: u64 = losses.map(|line| line["count"].as_u64().unwrap()).sum();
+    assert_eq!(counted, lost, "the doctor tells as many as the account");
+    let passed = told.iter().rfind(|line| line["event"] == "passed" && line["name"] == "lab/wave").unwrap();
+    assert_eq!((&passed["checkpoint"], &passed["device"]), (&"RX".into(), &"eth0".into()));
+}
+
+#[test]
+fn without_a_doctor_at_the_publishers_host_nobody_knows_on_which_side_it_was_lost() {
+    let Some(lan) = lan_or_skip(&["source", "reader"]) else { return };
+    let [source, reader] = lan.hosts() else { unreachable!("two hosts were asked for") };
+    let Some(_of_reader) = doctor(reader) else { return };
+    let (dropped, account) = play(source, reader);
+    assert_eq!(account["datagrams"]["lost"], json!({}), "{account}");
+    assert!(account["datagrams"]["unexplained"].as_u64().unwrap() >= dropped, "{account}");
+}
