@@ -67,7 +67,7 @@ impl Report {
             println!("{object}");
             return;
         }
-        let mut line = format!("{:<30} {:<10} {:<24}", row.case, row.system, row.metric);
+        let mut line = format!("{:<30} {:<12} {:<24}", row.case, row.system, row.metric);
         let spread = format!("({} – {}, {} runs)", row.shown(min), row.shown(max), sorted.len());
         let space = if row.unit.starts_with('/') { "" } else { " " };
         let _ = write!(line, " {:>12}  {spread}", format!("{}{space}{}", row.shown(median), row.unit));
