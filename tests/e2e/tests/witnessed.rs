@@ -125,6 +125,8 @@ fn a_verdict_stands_alike_in_the_account_the_monitor_its_metrics_and_the_archive
     reader.wait_for_blocks(5);
     let ask = |path: &str| get_on(walled, &address, &format!("{path}?stream={STREAM}&limit=4096"));
     let at_monitor = || serde_json::from_str::<Value>(&ask("/api/account")).unwrap();
+    let is_known = || get_on(walled, &address, "/api/streams").contains(STREAM);
+    wait_until("the monitor to know the stream", || is_known().then_some(()));
     wait_until("the monitor to read", || at_monitor()["elements"]["delivered"].as_u64().filter(|it| *it > 0));
     // Stored is what a second batch has come behind.
     let is_recorded =
@@ -178,6 +180,29 @@ fn a_verdict_stands_alike_in_the_account_the_monitor_its_metrics_and_the_archive
     };
     assert_eq!((lost("datagrams"), lost("elements")), (Some(hook), Some(elements_lost)), "{metrics}");
     drop(doctor);
+}
+
+#[test]
+fn readers_that_leave_amid_losses_wait_for_what_their_witness_has_to_tell() {
+    let Some(lan) = lan_or_skip(&["source", "walled"]) else { return };
+    let [source, walled] = lan.hosts() else { unreachable!("two hosts were asked for") };
+    let Some(doctor) = doctor(walled, &[]) else { return };
+    let publisher = Command::start(source, &[&PUBLISH[..], &["--json", "--bus", &source.bus("")]].concat());
+    // Each leaves at another moment: of the last losses of some of them nothing has been told yet.
+    let readers = ["a", "b", "c", "d", "e", "f"].map(|name| read(walled, name, &[]));
+    readers.iter().for_each(|reader| reader.wait_for_blocks(5));
+    let rules = "table ip lab { chain in { type filter hook input priority 0; \
+                 udp length > 500 numgen inc mod 2 0 counter drop; }; }";
+    run(walled, "nft", &[rules]);
+    for reader in readers {
+        reader.wait_for_blocks(10);
+        let (rest, status) = reader.interrupt();
+        assert!(status.success(), "{status}: {rest:?}");
+        let account = rest.into_iter().rfind(|line| line["event"] == "account").unwrap();
+        assert_eq!((&account["state"], &account["explained"]), (&"cut".into(), &true.into()), "{account}");
+        assert!(account["datagrams"]["lost"]["receiver_hook"].as_u64().unwrap() > 0, "{account}");
+    }
+    drop((publisher, doctor));
 }
 
 #[test]
