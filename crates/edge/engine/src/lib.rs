@@ -14,6 +14,7 @@ mod host;
 mod ledger_page;
 mod receive;
 pub mod record;
+mod report_board;
 mod send;
 mod thread;
 
@@ -24,6 +25,7 @@ pub use receive::{
     Announced, Attendance, Inlet, PortStatus, ReceiveAgent, ReceiveConfig, ReceiveError, ReceivesFor,
     StreamAccountView,
 };
+pub use report_board::{HeardReport, HeardReports};
 pub use send::{
     Departures, Outlet, OutletConfig, OutletStatus, SendAgent, SendConfig, SendError, SocketFull,
     open_on_host,
