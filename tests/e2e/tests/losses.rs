@@ -91,6 +91,11 @@ fn stopped_reader_loses_in_its_socket_buffer(gro: &str, datagrams_per_drop: u64)
     let datagrams = assert_lost_in(&accounts[2], "receiver_socket_buffer");
     let drops = accounts[2]["socket"]["drops"].as_u64().unwrap();
     assert!(datagrams <= drops * datagrams_per_drop, "{datagrams} put down to {drops} drops, gro={gro}");
+    // It was away for a second, and what it had not lost waited meanwhile.
+    let waits = ["wait_p50_ns", "wait_p99_ns", "longest_wait_ns"];
+    let waits = waits.map(|field| accounts[2]["socket"][field].as_u64().unwrap());
+    assert!(waits.is_sorted() && waits[2] > 500_000_000, "{}", accounts[2]["socket"]);
+    assert!(accounts[2]["socket"]["reads"].as_u64().unwrap() > 0, "{}", accounts[2]["socket"]);
     assert!(datagrams > 20, "a stopped reader with room for a few datagrams lost only {datagrams}");
 }
 

@@ -179,6 +179,11 @@ fn a_verdict_stands_alike_in_the_account_the_monitor_its_metrics_and_the_archive
         metric(&metrics, &format!("tallycast_{unit}_lost_total"), &labels)
     };
     assert_eq!((lost("datagrams"), lost("elements")), (Some(hook), Some(elements_lost)), "{metrics}");
+    for quantile in ["0.5", "0.99"] {
+        let of_socket = |line: &&str| line.starts_with("tallycast_socket_wait_seconds{");
+        let labels = format!("quantile=\"{quantile}\"");
+        assert!(metrics.lines().filter(of_socket).any(|line| line.contains(&labels)), "{metrics}");
+    }
     drop(doctor);
 }
 

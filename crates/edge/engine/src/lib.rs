@@ -23,7 +23,7 @@ pub use host::{AgentSign, HostRing, HostRingError, HostRings, HostStream, RingNa
 pub use ledger_page::{LifeOnPage, read_ledger_page};
 pub use receive::{
     Announced, Attendance, Inlet, PortStatus, ReceiveAgent, ReceiveConfig, ReceiveError, ReceivesFor,
-    StreamAccountView,
+    StreamAccountView, Waits,
 };
 pub use report_board::{HeardReport, HeardReports};
 pub use send::{
