@@ -11,7 +11,7 @@ mod web;
 
 pub use lan::{Host, Lan};
 pub use process::{Command, WATCHDOG, binary, wait_until};
-pub use web::get_json;
+pub use web::{get_json, get_on};
 
 use std::net::UdpSocket;
 

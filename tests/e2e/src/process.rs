@@ -85,6 +85,22 @@ impl Command {
         Self::spawn(host.command(binary().to_str().expect("a path of plain text")), arguments)
     }
 
+    /// The same as a user without any privilege, in the group of nobody; `None`, and said, where such a one may not run it.
+    #[must_use]
+    pub fn start_unprivileged(host: &Host, arguments: &[&str]) -> Option<Self> {
+        let unprivileged = || {
+            let mut command = host.command("setpriv");
+            command.args(["--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=-all"]);
+            command.arg(binary());
+            command
+        };
+        if !unprivileged().arg("--version").output().is_ok_and(|output| output.status.success()) {
+            println!("SKIPPED: there is no setpriv, or nobody may not reach {}", binary().display());
+            return None;
+        }
+        Some(Self::spawn(unprivileged(), arguments))
+    }
+
     /// Starts `tallycast` with these arguments on this machine as it is: for scenes that need one host only.
     ///
     /// # Panics

@@ -1,9 +1,14 @@
 //! Asking a monitor server, as any program may.
 
+use std::fs::File;
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::os::fd::AsFd;
 
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use serde_json::Value;
+
+use crate::lan::Host;
 
 /// Returns what a monitor server answers to a request for JSON.
 ///
@@ -11,6 +16,25 @@ use serde_json::Value;
 /// If it does not answer, or refuses.
 #[must_use]
 pub fn get_json(address: &str, path: &str) -> Value {
+    serde_json::from_str(&get(address, path)).expect("an answer in JSON")
+}
+
+/// Returns what a monitor server of a host answers to a request.
+///
+/// # Panics
+/// If it does not answer, or refuses.
+#[must_use]
+pub fn get_on(host: &Host, address: &str, path: &str) -> String {
+    let ask = || {
+        let namespace = File::open(format!("/run/netns/{}", host.namespace())).expect("the host is there");
+        // Only this thread goes there, and it ends there.
+        move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network)).expect("as root");
+        get(address, path)
+    };
+    std::thread::scope(|scope| scope.spawn(ask).join()).expect("the server answers")
+}
+
+fn get(address: &str, path: &str) -> String {
     let mut stream = TcpStream::connect(address).expect("the server listens");
     let request = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
     stream.write_all(request.as_bytes()).expect("the server reads");
@@ -18,5 +42,5 @@ pub fn get_json(address: &str, path: &str) -> Value {
     stream.read_to_string(&mut answer).expect("the server answers in text");
     let (head, body) = answer.split_once("\r\n\r\n").expect("an answer has a head and a body");
     assert!(head.starts_with("HTTP/1.1 200"), "{path}: {answer}");
-    serde_json::from_str(body).expect("an answer in JSON")
+    body.to_owned()
 }

@@ -91,6 +91,11 @@ fn stopped_reader_loses_in_its_socket_buffer(gro: &str, datagrams_per_drop: u64)
     let datagrams = assert_lost_in(&accounts[2], "receiver_socket_buffer");
     let drops = accounts[2]["socket"]["drops"].as_u64().unwrap();
     assert!(datagrams <= drops * datagrams_per_drop, "{datagrams} put down to {drops} drops, gro={gro}");
+    // It was away for a second, and what it had not lost waited meanwhile.
+    let waits = ["wait_p50_ns", "wait_p99_ns", "longest_wait_ns"];
+    let waits = waits.map(|field| accounts[2]["socket"][field].as_u64().unwrap());
+    assert!(waits.is_sorted() && waits[2] > 500_000_000, "{}", accounts[2]["socket"]);
+    assert!(accounts[2]["socket"]["reads"].as_u64().unwrap() > 0, "{}", accounts[2]["socket"]);
     assert!(datagrams > 20, "a stopped reader with room for a few datagrams lost only {datagrams}");
 }
 
@@ -117,6 +122,36 @@ fn a_queue_discipline_that_is_too_small_is_named_by_the_sender() {
     for account in accounts(publisher, readers) {
         let datagrams = assert_lost_in(&account, "sender_qdisc");
         assert!(datagrams > 0);
+    }
+}
+
+#[test]
+fn what_a_queue_discipline_refuses_is_named_to_the_last_one_without_privilege_alone_or_in_trains() {
+    // 4 MB/s, in trains of 16 once enough have left: a queue that is wide enough for a train refuses it in one piece.
+    const FAST: [&str; 10] =
+        ["pub", "lab/wave", "--wave", "sine", "--rate", "500000", "--channels", "2", "--dtype", "f4"];
+    for gso in ["off", "on"] {
+        let Some(lan) = lan_or_skip(&HOSTS[..2]) else { return };
+        let [source, reader] = lan.hosts() else { unreachable!("two hosts were asked for") };
+        let bus = source.bus(&format!("&gso={gso}"));
+        let publish = [&FAST[..], &["--json", "--bus", &bus]].concat();
+        let Some(publisher) = Command::start_unprivileged(source, &publish) else { return };
+        let reader = read(reader, "reader", "");
+        reader.wait_for_event("began");
+        let mut dropped = 0;
+        for _ in 0..4 {
+            // More than a thousand datagrams: enough for trains.
+            reader.wait_for_blocks(2_000);
+            source.throttle("8mbit", "100000", "200000");
+            reader.wait_for_blocks(300);
+            dropped = source.queue_dropped();
+            source.unthrottle();
+        }
+        reader.wait_for_blocks(20);
+        assert!(dropped > 0, "a quarter of the rate must be too little");
+        let account = accounts(publisher, vec![reader]).remove(0);
+        assert_eq!(account["datagrams"]["unexplained"], 0, "gso={gso}: {account}");
+        assert!(assert_lost_in(&account, "sender_qdisc") > 0);
     }
 }
 

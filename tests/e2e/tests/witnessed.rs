@@ -2,7 +2,9 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that meets `None` or `Err` has failed")]
 
-use e2e::{Command, Host, lan_or_skip};
+use std::collections::BTreeSet;
+
+use e2e::{Command, Host, get_on, lan_or_skip, wait_until};
 use serde_json::Value;
 
 /// 20,000 samples a second of two channels: some 120 datagrams a second.
@@ -87,6 +89,125 @@ fn what_a_firewall_of_the_readers_host_drops_is_in_its_account_and_in_nobody_els
     let counted: u64 = losses.iter().map(|line| line["count"].as_u64().unwrap()).sum();
     let numbers: Vec<&Value> = losses.iter().map(|line| &line["datagrams"][0]["numbers"]).collect();
     assert_eq!(counted, lost, "the doctor tells as many as the account: {numbers:?}, {}", walled["gaps"]);
+}
+
+/// A gap as every surface shows it: where, what was lost at which stage, and by whose word.
+fn gaps_of<'v>(gaps: impl IntoIterator<Item = &'v Value>, since: u64) -> BTreeSet<String> {
+    let told = ["first_element", "elements", "lost", "unexplained", "unsettled", "evidence"];
+    let after = |gap: &&Value| gap["first_element"].as_u64().unwrap() >= since;
+    let gaps = gaps.into_iter().filter(after);
+    gaps.map(|gap| told.map(|field| format!("{field} {}", gap[field])).join(", ")).collect()
+}
+
+/// Returns the value of the metric `name` with exactly these labels.
+fn metric(text: &str, name: &str, labels: &str) -> Option<u64> {
+    let start = format!("{name}{{{labels}}} ");
+    let value = text.lines().find_map(|line| line.strip_prefix(&start))?;
+    // Whole numbers, whether they are written with a fraction or not.
+    value.split('.').next().unwrap().parse().ok()
+}
+
+#[test]
+fn a_verdict_stands_alike_in_the_account_the_monitor_its_metrics_and_the_archive() {
+    const STREAM: &str = "lab/wave";
+    let Some(lan) = lan_or_skip(&["source", "walled"]) else { return };
+    let [source, walled] = lan.hosts() else { unreachable!("two hosts were asked for") };
+    let Some(doctor) = doctor(walled, &[]) else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let (root, bus) = (folder.path().to_str().unwrap(), walled.bus(""));
+    let start =
+        |arguments: &[&str]| Command::start(walled, &[arguments, &["--json", "--bus", &bus]].concat());
+    let monitor = start(&["monitor", STREAM, "--listen", "127.0.0.1:0"]);
+    let address = monitor.wait_for_event("listening")["address"].as_str().unwrap().to_owned();
+    let recorder = start(&["record", STREAM, "--run", "walled", "--root", root, "--until-end"]);
+    let reader = read(walled, "walled", &[]);
+    let publisher = Command::start(source, &[&PUBLISH[..], &["--json", "--bus", &source.bus("")]].concat());
+    reader.wait_for_blocks(5);
+    let ask = |path: &str| get_on(walled, &address, &format!("{path}?stream={STREAM}&limit=4096"));
+    let at_monitor = || serde_json::from_str::<Value>(&ask("/api/account")).unwrap();
+    let is_known = || get_on(walled, &address, "/api/streams").contains(STREAM);
+    wait_until("the monitor to know the stream", || is_known().then_some(()));
+    wait_until("the monitor to read", || at_monitor()["elements"]["delivered"].as_u64().filter(|it| *it > 0));
+    // Stored is what a second batch has come behind.
+    let is_recorded =
+        || run(walled, e2e::binary().to_str().unwrap(), &["query", root, "--list"]).contains(STREAM);
+    wait_until("the recorder to write", || is_recorded().then_some(()));
+    let rules = "table ip lab { chain in { type filter hook input priority 0; \
+                 udp length > 500 numgen inc mod 7 0 counter drop; }; }";
+    run(walled, "nft", &[rules]);
+    reader.wait_for_blocks(120);
+    run(walled, "nft", &["flush chain ip lab in"]);
+    reader.wait_for_blocks(10);
+    let (_, status) = publisher.interrupt();
+    assert!(status.success(), "the publisher ended with {status}");
+
+    let at_reader = account(reader);
+    let (recorded, status) = recorder.finish();
+    assert!(status.success(), "{recorded:?}");
+    let at_recorder = recorded.into_iter().rfind(|line| line["event"] == "account").unwrap();
+    let of_monitor = wait_until("the monitor's account to close", || {
+        Some(at_monitor()).filter(|account| account["state"] == "closed")
+    });
+    let accounts = [&at_reader, &at_recorder, &of_monitor];
+    for account in accounts {
+        assert_eq!((&account["closed"], &account["explained"]), (&true.into(), &true.into()), "{account}");
+    }
+    let [hook, elements_lost] =
+        ["datagrams", "elements"].map(|book| at_reader[book]["lost"]["receiver_hook"].as_u64().unwrap());
+    assert!(hook >= 10, "{at_reader}");
+    for account in accounts {
+        // Not one was lost before all of them read, nor otherwise.
+        assert_eq!(account["datagrams"]["lost"], serde_json::json!({ "receiver_hook": hook }), "{account}");
+        assert_eq!(account["elements"]["lost"], serde_json::json!({ "receiver_hook": elements_lost }));
+    }
+
+    // The same gaps with the kernel's own words.
+    let gaps = gaps_of(at_reader["gaps"].as_array().unwrap(), 0);
+    assert!(gaps.iter().all(|gap| gap.contains("kfree_skb NETFILTER_DROP @ nft_do_chain")), "{gaps:?}");
+    assert_eq!(gaps_of(at_recorder["gaps"].as_array().unwrap(), 0), gaps, "what the recorder was told");
+    let shown: Value = serde_json::from_str(&ask("/api/gaps")).unwrap();
+    assert_eq!(gaps_of(shown.as_array().unwrap(), 0), gaps, "what the page is shown");
+    let read_back =
+        run(walled, e2e::binary().to_str().unwrap(), &["query", root, STREAM, "--gaps", "--json"]);
+    let holes: Vec<Value> = read_back.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let stored = holes.iter().flat_map(|hole| hole["gaps"].as_array().unwrap());
+    assert_eq!(gaps_of(stored, 0), gaps, "what the archive has");
+
+    let metrics = get_on(walled, &address, "/metrics");
+    let lost = |unit: &str| {
+        let labels = format!("stream=\"{STREAM}\",stage=\"receiver_hook\"");
+        metric(&metrics, &format!("tallycast_{unit}_lost_total"), &labels)
+    };
+    assert_eq!((lost("datagrams"), lost("elements")), (Some(hook), Some(elements_lost)), "{metrics}");
+    for quantile in ["0.5", "0.99"] {
+        let of_socket = |line: &&str| line.starts_with("tallycast_socket_wait_seconds{");
+        let labels = format!("quantile=\"{quantile}\"");
+        assert!(metrics.lines().filter(of_socket).any(|line| line.contains(&labels)), "{metrics}");
+    }
+    drop(doctor);
+}
+
+#[test]
+fn readers_that_leave_amid_losses_wait_for_what_their_witness_has_to_tell() {
+    let Some(lan) = lan_or_skip(&["source", "walled"]) else { return };
+    let [source, walled] = lan.hosts() else { unreachable!("two hosts were asked for") };
+    let Some(doctor) = doctor(walled, &[]) else { return };
+    let publisher = Command::start(source, &[&PUBLISH[..], &["--json", "--bus", &source.bus("")]].concat());
+    // Each leaves at another moment: of the last losses of some of them nothing has been told yet.
+    let readers = ["a", "b", "c", "d", "e", "f"].map(|name| read(walled, name, &[]));
+    readers.iter().for_each(|reader| reader.wait_for_blocks(5));
+    let rules = "table ip lab { chain in { type filter hook input priority 0; \
+                 udp length > 500 numgen inc mod 2 0 counter drop; }; }";
+    run(walled, "nft", &[rules]);
+    for reader in readers {
+        reader.wait_for_blocks(10);
+        let (rest, status) = reader.interrupt();
+        assert!(status.success(), "{status}: {rest:?}");
+        let account = rest.into_iter().rfind(|line| line["event"] == "account").unwrap();
+        assert_eq!((&account["state"], &account["explained"]), (&"cut".into(), &true.into()), "{account}");
+        assert!(account["datagrams"]["lost"]["receiver_hook"].as_u64().unwrap() > 0, "{account}");
+    }
+    drop((publisher, doctor));
 }
 
 #[test]

@@ -12,8 +12,9 @@ use std::time::Duration;
 pub use firewall::read_rules;
 
 use fate::audit::{
-    Clock, Disk, Facts, Interface, Interrupt, Load, Processors, Queue, Tcp, interface_setting,
+    Bridge, Clock, Disk, Facts, Interface, Interrupt, Load, Processors, Queue, Tcp, interface_setting,
 };
+use groups::Joined;
 use sys::{Link, Qdisc, QdiscPlace, clock, counters, host, process, processors};
 
 /// What is audited for.
@@ -46,6 +47,12 @@ const SETTINGS: [&str; 12] = [
     "net.ipv4.tcp_no_metrics_save",
 ];
 
+fn bridges(interfaces: &[Interface], links: &[Link]) -> Vec<Bridge> {
+    let (memberships, over_bridges) = (sys::memberships().unwrap_or_default(), sys::bridge_groups().ok());
+    let joined = Joined { memberships: &memberships, over_bridges: over_bridges.as_ref() };
+    groups::bridges(interfaces, links, &joined)
+}
+
 /// Looks at this host; with `only`, at these interfaces.
 pub(crate) fn facts(wishes: &Wishes, only: &BTreeSet<String>) -> Facts {
     let links = sys::links().unwrap_or_default();
@@ -64,7 +71,7 @@ pub(crate) fn facts(wishes: &Wishes, only: &BTreeSet<String>) -> Facts {
         has_multicast_route: read("/proc/self/net/route").map(|text| has_multicast_route(&text)),
         tcp: tcp(),
         firewall: firewall::firewall(),
-        bridges: groups::bridges(&interfaces, &links),
+        bridges: bridges(&interfaces, &links),
         interfaces,
         udp_memory_pages: read("/proc/self/net/sockstat").and_then(|text| udp_memory_pages(&text)),
         clock: clock::discipline()

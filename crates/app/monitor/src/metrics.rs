@@ -150,7 +150,11 @@ impl Picture {
         let unused = ports.iter().flat_map(|port| {
             port.stats.unused().map(|(reason, count)| (with(port, "reason", reason), count as f64))
         });
-        let families: [(&str, &str, Kind, Vec<_>); 6] = [
+        let waits = ports.iter().flat_map(|port| {
+            let quantiles = [("0.5", port.waits.median), ("0.99", port.waits.percentile_99)];
+            quantiles.map(|(quantile, wait)| (with(port, "quantile", quantile), wait.as_secs_f64()))
+        });
+        let families: [(&str, &str, Kind, Vec<_>); 7] = [
             ("datagrams_read", "datagrams read", Kind::Counter, each(|port| port.stats.datagrams as f64)),
             (
                 "datagrams_dropped",
@@ -172,10 +176,16 @@ impl Picture {
                 each(|port| port.buffer.effective_bytes as f64),
             ),
             (
+                "wait_seconds",
+                "time that the oldest datagram of each read lay in the socket, since that was opened",
+                Kind::Gauge,
+                waits.collect(),
+            ),
+            (
                 "longest_wait_seconds",
                 "longest time a datagram lay in the socket before it was read",
                 Kind::Gauge,
-                each(|port| port.longest_wait.as_secs_f64()),
+                each(|port| port.waits.longest.as_secs_f64()),
             ),
         ];
         for (name, help, kind, values) in families {

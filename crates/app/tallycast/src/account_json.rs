@@ -1,5 +1,7 @@
 //! Accounts and gaps as JSON, as `docs/formats/account.md` describes them.
 
+use std::time::Duration;
+
 use engine::PortStatus;
 use ledger::{Account, AccountState, Gap, GapKind, NetworkRows, ReaderRows, SampleRows, StageCounts};
 use serde_json::{Map, Value, json};
@@ -89,8 +91,15 @@ fn socket_json(port: &PortStatus) -> Value {
         "drops": port.drops,
         "unmatched": stages_json(&port.unmatched),
         "unused": unused.map(|(reason, count)| (reason.to_owned(), json!(count))).collect::<Map<_, _>>(),
-        "longest_wait_ns": u64::try_from(port.longest_wait.as_nanos()).unwrap_or(u64::MAX),
+        "reads": port.waits.reads,
+        "wait_p50_ns": nanos(port.waits.median),
+        "wait_p99_ns": nanos(port.waits.percentile_99),
+        "longest_wait_ns": nanos(port.waits.longest),
     })
+}
+
+fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
 fn network_json(rows: &NetworkRows) -> Value {

@@ -60,11 +60,13 @@ pub use blocks::{Blocks, Delivery};
 pub use bus::{BUS_VARIABLE, Bus, BusError, DEFAULT_SHM_DIRECTORY, SharedMemory, Tuning};
 pub use cast::receive::ReceiverStats;
 pub use cast::send::{Pacing, ReaderReport, Sending};
-pub use engine::{Announced, Departures, OutletStatus, PortStatus, ReceivesFor};
+pub use engine::{
+    Announced, Departures, HeardReport, HeardReports, OutletStatus, PortStatus, ReceivesFor, Waits,
+};
 pub use event::{Event, StreamAccount, StreamGap, StreamInfo};
 pub use host_agent::HostAgent;
 pub use host_view::Reach;
-pub use ledger::{Account, AccountState, Gap, GapKind, SampleRows, Stage, StageCounts};
+pub use ledger::{Account, AccountState, Gap, GapKind, ReaderRows, SampleRows, Stage, StageCounts};
 pub use node::{Node, NodeBuilder, NodeError, OnHost, SubscriberBuilder};
 pub use publisher::{OnFull, PublishError, Publisher, PublisherBuilder};
 pub use ring::shared::Access;

@@ -9,11 +9,11 @@ use std::time::{Duration, Instant};
 
 use cast::receive::ReaderIdentity;
 use engine::{
-    Announced, HostRing, HostRings, PortStatus, ReceiveAgent, ReceiveConfig, ReceiveError, ReceivesFor,
-    RingName, SendAgent, SendConfig, SendError,
+    Announced, HeardReports, HostRing, HostRings, PortStatus, ReceiveAgent, ReceiveConfig, ReceiveError,
+    ReceivesFor, RingName, SendAgent, SendConfig, SendError,
 };
 use ledger::BookConfig;
-use ring::shared::CreateError;
+use ring::shared::{Access, CreateError};
 use sample::{PatternError, SchemaError, StreamPattern};
 use sys::{Interface, InterfaceError};
 use units::{Epoch, RateError, ReaderId, StreamId, WallTime};
@@ -256,6 +256,12 @@ impl Node {
         SubscriberBuilder { node: self.clone(), patterns, reader: None, from: Vec::new(), max_sample_bytes }
     }
 
+    /// Looks at what readers, also of other hosts, report to publishers of this host, whichever process these are in.
+    #[must_use]
+    pub fn heard_reports(&self) -> HeardReports {
+        HeardReports::new(&self.inner.bus.drop_board())
+    }
+
     /// Returns the streams that can be read from shared memory on this host now, and who writes their rings.
     #[must_use]
     pub fn streams_on_host(&self) -> Vec<OnHost> {
@@ -346,6 +352,7 @@ impl Node {
             ttl: bus.ttl,
             announce_to: Some(bus.announcements()),
             drop_board: bus.drop_board(),
+            report_access: bus.shm.as_ref().map_or_else(Access::default, |shm| shm.access),
             thread: bus.tuning.send_thread,
         };
         let agent = Arc::new(SendAgent::start(config, bus.is_v6())?);

@@ -48,6 +48,11 @@ impl<'a> Cursor<'a> {
         self.rest.is_empty()
     }
 
+    /// Returns what was not taken.
+    pub(crate) const fn rest(&self) -> &'a [u8] {
+        self.rest
+    }
+
     pub(crate) fn u8(&mut self) -> Option<u8> {
         let (first, rest) = self.rest.split_first()?;
         self.rest = rest;

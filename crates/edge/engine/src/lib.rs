@@ -14,6 +14,7 @@ mod host;
 mod ledger_page;
 mod receive;
 pub mod record;
+mod report_board;
 mod send;
 mod thread;
 
@@ -22,8 +23,9 @@ pub use host::{AgentSign, HostRing, HostRingError, HostRings, HostStream, RingNa
 pub use ledger_page::{LifeOnPage, read_ledger_page};
 pub use receive::{
     Announced, Attendance, Inlet, PortStatus, ReceiveAgent, ReceiveConfig, ReceiveError, ReceivesFor,
-    StreamAccountView,
+    StreamAccountView, Waits,
 };
+pub use report_board::{HeardReport, HeardReports};
 pub use send::{
     Departures, Outlet, OutletConfig, OutletStatus, SendAgent, SendConfig, SendError, SocketFull,
     open_on_host,

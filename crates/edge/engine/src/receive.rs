@@ -32,7 +32,7 @@ use agent::Agent;
 pub use directory::Announced;
 pub use inlet::Inlet;
 use inlet::Registry;
-pub use port::PortStatus;
+pub use port::{PortStatus, Waits};
 use watch::Watch;
 
 /// Where an agent listens and who it is.

@@ -16,7 +16,7 @@ use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use cast::send::ReaderReport;
-use ring::shared::CreateError;
+use ring::shared::{Access, CreateError};
 use sys::{
     Interest, Interface, OpenError, Poller, ReceiveBatch, ReceiveOptions, ReceiveSocket, ReceiveTechniques,
     clock,
@@ -27,6 +27,7 @@ use wire::{Datagram, DescriptionError};
 use crate::bell::AgentBell;
 use crate::drop_board::{DropNews, concerns_sender};
 use crate::host::RingWriter;
+use crate::report_board::ReportBoard;
 use crate::thread::{AgentThread, ThreadTuning};
 pub use departures::Departures;
 use lane::{Lane, Turn};
@@ -59,6 +60,8 @@ pub struct SendConfig {
     pub announce_to: Option<SocketAddr>,
     /// The directory in which somebody who sees the kernel drop datagrams tells of it.
     pub drop_board: PathBuf,
+    /// Who may see there what readers report.
+    pub report_access: Access,
     /// How the agent's thread runs.
     pub thread: ThreadTuning,
 }
@@ -140,6 +143,8 @@ struct Agent {
     bell: AgentBell,
     poller: Poller,
     reports: ReceiveSocket,
+    /// Where processes of this host see what readers report.
+    report_board: ReportBoard,
     batch: ReceiveBatch,
     lanes: Vec<Arc<SharedLane>>,
     /// What others of this host see the kernel free.
@@ -253,7 +258,10 @@ impl Agent {
         poller.add(&reports, REPORTS, Interest::Read)?;
         let now = clock::monotonic();
         let drop_news = DropNews::new(&config.drop_board, now);
+        let report_board =
+            ReportBoard::new(&config.drop_board, config.report_access, reports.local_address());
         Ok(Self {
+            report_board,
             config,
             bell,
             poller,
@@ -386,6 +394,10 @@ impl Agent {
                 match Datagram::decode(received.bytes) {
                     Ok(Datagram::Report(report)) => {
                         self.post(report.stream, || Letter::Report(report.clone(), size_bytes));
+                        // What is of no stream of ours is nobody's to see.
+                        if self.lanes.iter().any(|lane| lane.stream() == report.stream) {
+                            self.report_board.post(clock::monotonic(), received.from, received.bytes);
+                        }
                     }
                     Ok(Datagram::Request(request)) => self.post(request.stream, || Letter::Request),
                     Ok(_) | Err(_) => tracing::debug!("a stray datagram from {}", received.from),

@@ -8,6 +8,7 @@
 //! [`Poller::wait`] and [`clock::sleep_until`]. Unsafe code is confined to the module `raw`.
 
 mod batch;
+mod bridge_groups;
 mod buffer;
 mod card;
 pub mod clock;
@@ -39,6 +40,7 @@ mod techniques;
 mod udp_sockets;
 
 pub use batch::{BATCH_DATAGRAMS, DEFAULT_SLOT_BYTES, ReceiveBatch, Received, TRAIN_SLOT_BYTES};
+pub use bridge_groups::bridge_groups;
 pub use buffer::{Buffer, Direction};
 pub use card::{Channels, Coalescing, Pause, Ring};
 pub use error_queue::{Origin, PathError};

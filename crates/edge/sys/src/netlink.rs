@@ -81,15 +81,20 @@ pub(crate) fn read_answer(mut messages: &[u8], take: &mut impl FnMut(u16, &[u8])
 }
 
 /// Returns the content of the first attribute of this kind.
-pub(crate) fn attribute(mut attributes: &[u8], wanted: u16) -> Option<&[u8]> {
-    loop {
-        let (length, kind) = (usize::from(u16_at(attributes, 0)?), u16_at(attributes, 2)?);
-        let content = attributes.get(4..length)?;
-        if kind & NLA_TYPE_MASK == wanted {
-            return Some(content);
-        }
-        attributes = attributes.get(length.next_multiple_of(4)..)?;
-    }
+pub(crate) fn attribute(all: &[u8], wanted: u16) -> Option<&[u8]> {
+    attributes(all, wanted).next()
+}
+
+/// Returns the contents of all attributes of this kind.
+pub(crate) fn attributes(mut all: &[u8], wanted: u16) -> impl Iterator<Item = &[u8]> {
+    let next = move || {
+        let (length, kind) = (usize::from(u16_at(all, 0)?), u16_at(all, 2)? & NLA_TYPE_MASK);
+        let content = all.get(4..length)?;
+        // The last one need not be filled up.
+        all = all.get(length.next_multiple_of(4)..).unwrap_or_default();
+        Some((kind, content))
+    };
+    std::iter::from_fn(next).filter(move |(kind, _)| *kind == wanted).map(|(_, content)| content)
 }
 
 pub(crate) fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {

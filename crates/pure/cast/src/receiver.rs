@@ -21,6 +21,7 @@ mod stream;
 mod unusable;
 
 use core::net::SocketAddr;
+use core::time::Duration;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -73,6 +74,10 @@ pub enum Input<'a> {
     SocketDrops(u32),
     /// Somebody saw the kernel free datagrams of a stream, on the way to this socket.
     Dropped(&'a DropNotice),
+    /// Within what time somebody tells of what the kernel frees; `None`: nobody looks. Until told, nobody does.
+    ///
+    /// A reader that leaves gives its witness so much time for what its losses have to do with the kernel.
+    Witness(Option<Duration>),
     /// A stream was announced by a host.
     Announced {
         /// What was announced.
@@ -153,6 +158,8 @@ pub struct Receiver {
     drops: u32,
     drop_unit: DropUnit,
     next_key: u32,
+    /// How long it takes somebody who sees what the kernel frees to tell of it.
+    witness: Option<Duration>,
     out: Outbox,
     stats: ReceiverStats,
 }
@@ -224,6 +231,7 @@ impl Receiver {
             drops: 0,
             drop_unit: DropUnit::Datagram,
             next_key: 0,
+            witness: None,
             out: Outbox::default(),
             stats: ReceiverStats::default(),
         }
@@ -255,6 +263,7 @@ impl Receiver {
                 });
             }
             Input::Dropped(_) => {}
+            Input::Witness(told_within) => self.witness = told_within,
             Input::Announced { announcement, from } => {
                 let arrival = Arrival { from, bytes: &[] };
                 self.with_stream(now, announcement.stream, arrival, |stream, with| {
@@ -482,8 +491,9 @@ impl Receiver {
             let stream = Stream::new(id, self.reader.clone(), self.config, self.seed, now);
             self.streams.insert(id, stream);
         }
+        let witness = self.witness;
         let Self { streams, brackets, out, stats, next_key, selection, .. } = self;
         let stream = streams.get_mut(&id).expect("just looked up or inserted");
-        act(stream, &mut Surroundings { now, arrival, brackets, out, stats, next_key, selection });
+        act(stream, &mut Surroundings { now, arrival, brackets, out, stats, next_key, selection, witness });
     }
 }

@@ -1,6 +1,7 @@
 //! `tallycast top`: every stream as it comes in here: by which reach and why, how fast, what was lost and where.
 
 mod looks;
+mod readers;
 mod state;
 mod view;
 
@@ -11,7 +12,9 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use ratatui::crossterm::event::{self, Event, KeyEventKind};
 use serde_json::{Value, json};
-use tallycast::{Reach, StreamAccount, StreamId, StreamPattern, Subscriber, account_json};
+use tallycast::{
+    HeardReports, Reach, ReaderRows, StreamAccount, StreamId, StreamPattern, Subscriber, account_json,
+};
 
 use crate::Outcome;
 use crate::messages::print_line;
@@ -20,6 +23,7 @@ use crate::settings::Sources;
 use crate::status_line::size_text;
 use crate::stop::{Deadline, Stop};
 use looks::Looks;
+use readers::OtherReader;
 use state::{Next, State};
 
 pub(crate) const EXAMPLES: &str = "\
@@ -29,7 +33,8 @@ Examples:
   tallycast top --looks 1 --json       one look, one object a stream
 
 In a terminal it is a view with four panels: streams, stages, sockets and processors; `?` tells the keys. What streams show is this
-reader's own account: it reads every stream that it shows. The other panels are of the whole host.";
+reader's own account: it reads every stream that it shows. Readers, also of other hosts, are those that report to publishers of this
+host. The other panels are of the whole host.";
 
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {
@@ -56,6 +61,7 @@ struct Line {
     reach: Reach,
     samples_per_s: f64,
     bytes_per_s: f64,
+    readers: Vec<OtherReader>,
 }
 
 /// What came in of each stream since the last look.
@@ -72,17 +78,18 @@ pub(crate) fn run(arguments: &Arguments, sources: &Sources) -> anyhow::Result<Ou
     let first = patterns.next().unwrap_or_else(|| "**".to_owned());
     let builder = patterns.fold(node.subscriber(first), tallycast::SubscriberBuilder::pattern);
     let mut subscriber = builder.reader("top").open()?;
+    let mut heard = node.heard_reports();
     let stop = Stop::on_signals()?;
     let is_view = std::io::stdout().is_terminal() && std::io::stdin().is_terminal();
     if is_view && !arguments.json && !arguments.plain && arguments.looks.is_none() {
-        view_until_ended(&mut subscriber, arguments.interval, &stop)?;
+        view_until_ended(&mut subscriber, &mut heard, arguments.interval, &stop)?;
         return Ok(Outcome::Fine);
     }
     let mut seen_any = false;
     for look in 1.. {
         let began = Instant::now();
         let flows = read_for(&mut subscriber, arguments.interval, &stop);
-        let lines = lines(&subscriber, &flows, began.elapsed());
+        let lines = lines(&subscriber, &mut heard, &flows, began.elapsed());
         seen_any |= !lines.is_empty();
         if arguments.json {
             lines.iter().try_for_each(|line| print_line(&object(line)))?;
@@ -115,7 +122,12 @@ impl Drop for Screen {
 /// How soon a key is followed.
 const KEY_INTERVAL: Duration = Duration::from_millis(50);
 
-fn view_until_ended(subscriber: &mut Subscriber, interval: Duration, stop: &Stop) -> anyhow::Result<()> {
+fn view_until_ended(
+    subscriber: &mut Subscriber,
+    heard: &mut HeardReports,
+    interval: Duration,
+    stop: &Stop,
+) -> anyhow::Result<()> {
     let mut screen = Screen::take()?;
     let (mut state, mut looks) = (State::new(), Looks::begin());
     let (mut flows, mut began) = (BTreeMap::new(), Instant::now());
@@ -136,7 +148,7 @@ fn view_until_ended(subscriber: &mut Subscriber, interval: Duration, stop: &Stop
         }
         let took = began.elapsed();
         if took >= interval {
-            let lines = lines(subscriber, &std::mem::take(&mut flows), took);
+            let lines = lines(subscriber, heard, &std::mem::take(&mut flows), took);
             began = Instant::now();
             state.see(looks.look(&lines, took));
         }
@@ -160,13 +172,22 @@ fn read_for(subscriber: &mut Subscriber, interval: Duration, stop: &Stop) -> BTr
 }
 
 #[expect(clippy::cast_precision_loss, reason = "rates for people")]
-fn lines(subscriber: &Subscriber, flows: &BTreeMap<String, Flow>, took: Duration) -> Vec<Line> {
+fn lines(
+    subscriber: &Subscriber,
+    heard: &mut HeardReports,
+    flows: &BTreeMap<String, Flow>,
+    took: Duration,
+) -> Vec<Line> {
+    heard.look();
     let reaches: BTreeMap<StreamId, Reach> = subscriber.reaches().into_iter().collect();
     let line = |account: StreamAccount| {
         let flow = flows.get(account.stream.as_str()).copied().unwrap_or_default();
         let per_s = |count: u64| count as f64 / took.as_secs_f64().max(f64::MIN_POSITIVE);
         let reach = reaches.get(&account.id).copied().unwrap_or(Reach::Udp);
-        Line { samples_per_s: per_s(flow.samples), bytes_per_s: per_s(flow.bytes), account, reach }
+        let readers = heard.of(account.id, account.epoch);
+        let readers = readers.into_iter().map(|reader| OtherReader::of(reader, heard.age(reader))).collect();
+        let (samples_per_s, bytes_per_s) = (per_s(flow.samples), per_s(flow.bytes));
+        Line { samples_per_s, bytes_per_s, account, reach, readers }
     };
     let mut lines: Vec<Line> = subscriber.accounts_without_gaps().into_iter().map(line).collect();
     lines.sort_by(|a, b| a.account.stream.cmp(&b.account.stream));
@@ -181,6 +202,7 @@ fn object(line: &Line) -> Value {
         fields.insert("why".to_owned(), json!(line.reach.why()));
         fields.insert("samples_per_s".to_owned(), json!(line.samples_per_s));
         fields.insert("bytes_per_s".to_owned(), json!(line.bytes_per_s));
+        fields.insert("readers".to_owned(), line.readers.iter().map(OtherReader::object).collect());
     }
     object
 }
@@ -215,7 +237,10 @@ fn print_table(lines: &[Line]) -> std::io::Result<()> {
 
 /// Says what was lost and where, in elements.
 fn lost_text(account: &StreamAccount) -> String {
-    let rows = &account.account.elements;
+    lost_of(&account.account.elements)
+}
+
+fn lost_of(rows: &ReaderRows) -> String {
     let mut parts: Vec<String> =
         rows.lost.nonzero().map(|(stage, count)| format!("{count} {stage}")).collect();
     if rows.unexplained > 0 {

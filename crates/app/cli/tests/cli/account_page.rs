@@ -10,7 +10,7 @@ use ledger::{
 use serde_json::Value;
 use tallycast::{
     Buffer, Direction, Epoch, Gap, GapKind, PortStatus, ReceiverStats, Stage, StageCounts, StreamAccount,
-    StreamGap, StreamId, WallTime, account_json, stream_gap_json,
+    StreamGap, StreamId, Waits, WallTime, account_json, stream_gap_json,
 };
 
 const PAGE: &str = include_str!("../../../../../docs/formats/account.md");
@@ -86,7 +86,12 @@ fn socket() -> PortStatus {
         drops: 3,
         unmatched: StageCounts::of(Stage::ReceiverSocketBuffer, 3),
         stats: ReceiverStats { datagrams: 100, malformed: 1, ..ReceiverStats::default() },
-        longest_wait: Duration::from_micros(1_250),
+        waits: Waits {
+            reads: 90,
+            median: Duration::from_micros(40),
+            percentile_99: Duration::from_micros(900),
+            longest: Duration::from_micros(1_250),
+        },
     }
 }
 

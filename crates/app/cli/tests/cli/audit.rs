@@ -94,7 +94,8 @@ fn what_an_audit_finds_goes_by_its_cure_and_comes_back_by_its_undo() {
 fn a_bridge_that_snoops_without_a_querier_fails_until_one_asks() {
     const BRIDGE: &str = "ip link add lab0 type bridge mcast_snooping 1 mcast_querier 0 2>/dev/null || exit 9; \
                           ip link add lab1 type veth peer name lab2; ip link set lab1 master lab0; \
-                          ip link set lab0 up; ip link set lab1 up";
+                          ip link set lab0 up; ip link set lab1 up; \
+                          bridge mdb add dev lab0 port lab1 grp 239.84.0.2 permanent";
     let judged = |script: &str| {
         let output = Command::new("unshare").args(["--net", "sh", "-ec", BRIDGE]).output().ok()?;
         if !output.status.success() {
@@ -107,6 +108,14 @@ fn a_bridge_that_snoops_without_a_querier_fails_until_one_asks() {
     };
     let Some((judgement, finding, code)) = judged("") else { return };
     assert_eq!((judgement.as_str(), code), ("fail", Some(2)), "{finding}");
+    let (judgement, finding, _) = judged("; ip link set lab1 nomaster").unwrap();
+    assert_eq!(judgement, "ok", "without ports: {finding}");
+    let (judgement, finding, _) = judged("; bridge mdb del dev lab0 port lab1 grp 239.84.0.2").unwrap();
+    assert_eq!(judgement, "warn", "nobody has joined anything: {finding}");
+    // The host itself, by its own stack.
+    let joins =
+        "; bridge mdb del dev lab0 port lab1 grp 239.84.0.2; ip address add 239.84.0.3/32 dev lab0 autojoin";
+    assert_eq!(judged(joins).unwrap().0, "fail");
     for way in [0, 1] {
         let (cure, undo) = (finding["cure"][way].as_str().unwrap(), finding["undo"][way].as_str().unwrap());
         assert_eq!(judged(&format!("; {cure}")).unwrap().0, "ok", "{cure}");

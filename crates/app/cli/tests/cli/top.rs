@@ -56,6 +56,7 @@ fn the_view_shows_streams_filters_helps_and_gives_the_terminal_back() {
         Running::start(&[&["pub", name][..], &wave].concat())
     };
     let publishers = [publish("lab/probe"), publish("w7x/power")];
+    let reader = Running::start(&["sub", "lab/**", "--reader", "desk", "--json", "--bus", &bus]);
     let top = env!("CARGO_BIN_EXE_tallycast");
     let command = format!("{top} top --interval 200ms --bus '{bus}'; echo ended with $?; cat");
     let Some(terminal) = Terminal::open("view", &command) else { return };
@@ -69,6 +70,11 @@ fn the_view_shows_streams_filters_helps_and_gives_the_terminal_back() {
     terminal.wait_for("239.84.");
     terminal.press(&["4"]);
     terminal.wait_for("SOFTIRQ");
+    terminal.press(&["5"]);
+    let screen = terminal.wait_for("desk@127.0.0.1");
+    let row = screen.lines().find(|line| line.contains("desk@")).unwrap();
+    assert!(row.starts_with("lab/probe ") && row.contains(" injected"), "{screen}");
+    assert!(screen.lines().all(|line| line.chars().count() <= 80), "{screen}");
     terminal.press(&["?"]);
     terminal.wait_for("sort by the next column");
     terminal.press(&["?", "1", "/", "w", "7", "Enter"]);
@@ -77,5 +83,5 @@ fn the_view_shows_streams_filters_helps_and_gives_the_terminal_back() {
     terminal.press(&["q"]);
     let screen = terminal.wait_for("ended with 0");
     assert!(!screen.contains("w7x"), "the screen from before is back: {screen}");
-    drop(publishers);
+    drop((publishers, reader));
 }

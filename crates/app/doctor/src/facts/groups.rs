@@ -1,6 +1,6 @@
 //! Groups that were joined, and the bridges that interfaces are or belong to.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr};
 
 use fate::audit::{Bridge, Groups, Interface, interface_setting};
@@ -27,19 +27,49 @@ fn is_everybodys(group: IpAddr) -> bool {
     }
 }
 
+/// Whether routers pass a group on, and bridges only to those who joined.
+fn is_routed(group: IpAddr) -> bool {
+    match group {
+        IpAddr::V4(group) => group.is_multicast() && group.octets()[..3] != [224, 0, 0],
+        IpAddr::V6(_) => !is_everybodys(group),
+    }
+}
+
+/// What of groups bridges are judged by.
+pub(super) struct Joined<'a> {
+    /// By the interfaces' numbers.
+    pub(super) memberships: &'a BTreeMap<u32, Memberships>,
+    /// What bridges know, by their numbers; `None` where the kernel does not tell.
+    pub(super) over_bridges: Option<&'a BTreeMap<u32, BTreeSet<IpAddr>>>,
+}
+
+impl Joined<'_> {
+    /// Returns what is joined over a bridge: behind its ports, at them, or by this host.
+    fn over(&self, bridge: &Link, ports: &[&Link]) -> Option<Vec<String>> {
+        let behind = self.over_bridges?.get(&bridge.index).into_iter().flatten();
+        let links = ports.iter().copied().chain([bridge]);
+        let here = links.filter_map(|link| self.memberships.get(&link.index)).flat_map(|it| &it.groups);
+        let groups: BTreeSet<IpAddr> =
+            behind.chain(here).copied().filter(|group| is_routed(*group)).collect();
+        Some(groups.iter().map(ToString::to_string).collect())
+    }
+}
+
 /// Returns the bridge that a link is a port of.
 pub(super) fn bridge_of<'a>(link: &Link, links: &'a [Link]) -> Option<&'a Link> {
     links.iter().find(|it| Some(it.index) == link.master && it.bridge.is_some())
 }
 
 /// Returns the bridges among interfaces, and those that have one of them as a port, each once.
-pub(super) fn bridges(interfaces: &[Interface], links: &[Link]) -> Vec<Bridge> {
+pub(super) fn bridges(interfaces: &[Interface], links: &[Link], joined: &Joined<'_>) -> Vec<Bridge> {
     let is_looked_at = |link: &Link| interfaces.iter().any(|it| it.name == link.name);
     let has_port = |bridge: &Link| links.iter().any(|it| it.master == Some(bridge.index) && is_looked_at(it));
     let wanted = links.iter().filter(|link| is_looked_at(link) || has_port(link));
     let bridge = |link: &Link| {
         let sys::Bridge { snoops, queries, has_querier } = link.bridge?;
-        Some(Bridge { name: link.name.clone(), snoops, queries, has_querier })
+        let ports: Vec<&Link> = links.iter().filter(|it| it.master == Some(link.index)).collect();
+        let (name, joined) = (link.name.clone(), joined.over(link, &ports));
+        Some(Bridge { name, snoops, queries, has_querier, ports: ports.len(), joined })
     };
     wanted.filter_map(bridge).collect()
 }
@@ -62,7 +92,8 @@ mod tests {
                 .iter()
                 .map(|name| Interface { name: (*name).to_owned(), ..Interface::default() })
                 .collect();
-            bridges(&interfaces, &links).into_iter().map(|it| it.name).collect::<Vec<_>>()
+            let joined = Joined { memberships: &BTreeMap::new(), over_bridges: None };
+            bridges(&interfaces, &links, &joined).into_iter().map(|it| it.name).collect::<Vec<_>>()
         };
         assert_eq!(bridges(&["br0"]), ["br0"]);
         assert_eq!(bridges(&["br0", "port"]), ["br0"]);
@@ -70,6 +101,29 @@ mod tests {
         assert_eq!(bridges(&["eth0"]), [""; 0]);
         assert_eq!(bridge_of(&links[1], &links).map(|it| it.index), Some(1));
         assert_eq!(bridge_of(&links[2], &links), None);
+    }
+
+    #[test]
+    fn what_is_joined_behind_a_bridge_at_a_port_or_by_this_host_is_joined_over_it() {
+        let links =
+            [link(1, "br0", None, true), link(2, "port", Some(1), false), link(3, "eth0", None, false)];
+        let interfaces = [Interface { name: "br0".to_owned(), ..Interface::default() }];
+        let groups = |of: &[&str]| of.iter().map(|it| it.parse().unwrap()).collect::<Vec<IpAddr>>();
+        let of = |of: &[&str]| Memberships { groups: groups(of), ..Memberships::default() };
+        // Names of the link, routers and everybody are no streams; what another link has joined is not here.
+        let memberships = BTreeMap::from([
+            (1, of(&["224.0.0.1", "224.0.0.251", "ff02::fb", "239.84.0.1"])),
+            (2, of(&["ff15::7"])),
+            (3, of(&["239.84.0.9"])),
+        ]);
+        let behind = BTreeMap::from([(1, groups(&["239.84.0.2", "ff02::6a"]).into_iter().collect())]);
+        let judged = |over_bridges| {
+            let joined = Joined { memberships: &memberships, over_bridges };
+            bridges(&interfaces, &links, &joined).remove(0)
+        };
+        let bridge = judged(Some(&behind));
+        assert_eq!(bridge.joined.unwrap(), ["239.84.0.1", "239.84.0.2", "ff15::7"]);
+        assert_eq!((bridge.ports, judged(None).joined), (1, None));
     }
 
     #[test]

@@ -39,6 +39,10 @@ const HOST_LOOK_INTERVAL: Duration = Duration::from_millis(500);
 const AGENT_PATIENCE: Duration = Duration::from_secs(3);
 /// How often an account that waits for evidence is told what the kernel was seen to free.
 const DROP_LOOK_INTERVAL: Duration = Duration::from_millis(100);
+/// The same while a reader waits for that to leave.
+const LAST_DROP_LOOK_INTERVAL: Duration = Duration::from_millis(10);
+/// Within what time after the kernel freed a datagram it stands on the board: a doctor takes 25 ms, and a busy host longer.
+const TOLD_WITHIN: Duration = Duration::from_millis(100);
 /// Announcements are small and few.
 const ANNOUNCEMENT_BUFFER_BYTES: usize = 1 << 20;
 
@@ -447,9 +451,10 @@ impl Agent {
                 }
             }
         }
-        let is_unsettled = || self.ports.values().any(|port| port.machine.is_unsettled());
+        let any = |is: fn(&Receiver) -> bool| self.ports.values().any(|port| is(&port.machine));
+        let interval = if any(Receiver::is_leaving) { LAST_DROP_LOOK_INTERVAL } else { DROP_LOOK_INTERVAL };
         self.next_drop_look =
-            (self.drop_news.has_board() && is_unsettled()).then(|| now + DROP_LOOK_INTERVAL);
+            (self.drop_news.has_board() && any(Receiver::is_unsettled)).then(|| now + interval);
     }
 
     /// Lets time pass for every machine; returns when the next one has something to do.
@@ -466,8 +471,12 @@ impl Agent {
 
     /// Tells every machine what is wanted now: accounts of streams that nobody wants any more are cut.
     fn tell_wishes(&mut self) {
+        // Whoever leaves takes what has been told by now, and knows whether more is to be told.
+        self.hear_drops();
+        let witness = self.drop_news.has_board().then_some(TOLD_WITHIN);
         let now = clock::monotonic();
         for (token, port) in &mut self.ports {
+            port.machine.handle(now, Input::Witness(witness));
             port.machine.handle(now, Input::Select(self.directory.selection()));
             drain(*token, port, &mut self.inlets, &mut self.reply);
         }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use cast::Receiver;
 use cast::receive::{Input, ReaderIdentity};
+use cyclic::Histogram;
 use ledger::{BookConfig, DropUnit};
 use sys::{Buffer, OpenError, ReceiveOptions, ReceiveSocket, clock};
 use units::Instant;
@@ -38,7 +39,22 @@ pub(super) struct Port {
     counted_from: Instant,
     /// How long nobody may read it, at the rate before that.
     spare_time: Duration,
-    longest_wait: Duration,
+    /// How long the oldest datagram of each read had waited.
+    waits: Histogram,
+}
+
+/// How long datagrams lay in a socket, from the kernel's time stamp until they were read: what tells a reader that is slow
+/// to come. Of each read that one counts which had waited longest.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Waits {
+    /// How many reads found something.
+    pub reads: u64,
+    /// The median, to about 3 %.
+    pub median: Duration,
+    /// What 99 of 100 did not exceed, to about 3 %.
+    pub percentile_99: Duration,
+    /// The longest.
+    pub longest: Duration,
 }
 
 /// What a receiving socket has to tell of itself. Units: datagrams.
@@ -54,8 +70,15 @@ pub struct PortStatus {
     pub unmatched: ledger::StageCounts,
     /// What could not be used.
     pub stats: cast::receive::ReceiverStats,
-    /// The longest that one waited between the kernel's time stamp and being read.
-    pub longest_wait: Duration,
+    /// How long they waited to be read.
+    pub waits: Waits,
+}
+
+impl Waits {
+    fn of(waits: &Histogram) -> Self {
+        let [median, percentile_99] = [0.5, 0.99].map(|share| waits.quantile(share));
+        Self { reads: waits.count(), median, percentile_99, longest: waits.max() }
+    }
 }
 
 impl Port {
@@ -82,7 +105,7 @@ impl Port {
             taken_bytes: 0,
             counted_from: clock::monotonic(),
             spare_time: Duration::MAX,
-            longest_wait: Duration::ZERO,
+            waits: Histogram::default(),
         })
     }
 
@@ -91,7 +114,7 @@ impl Port {
         self.tail_check = Some(now + TAIL_CHECK);
         if let Some(oldest) = oldest {
             let waited = u64::try_from(clock::wall().nanos_since(oldest)).unwrap_or(0);
-            self.longest_wait = self.longest_wait.max(Duration::from_nanos(waited));
+            self.waits.record(Duration::from_nanos(waited));
         }
     }
 
@@ -150,7 +173,7 @@ impl Port {
             drops: self.machine.socket_drops(),
             unmatched: *self.machine.unmatched(),
             stats: self.machine.stats(),
-            longest_wait: self.longest_wait,
+            waits: Waits::of(&self.waits),
         }
     }
 }
@@ -159,6 +182,26 @@ impl Port {
 mod tests {
     use super::*;
     use units::ReaderId;
+
+    #[test]
+    fn what_waited_longest_at_each_read_is_told_by_median_and_percentile() {
+        let reader = ReaderIdentity { id: ReaderId(1), name: "reader".into(), receive_buffer_bytes: 0 };
+        let options = ReceiveOptions::at("127.0.0.1:0".parse().unwrap(), 1 << 20);
+        let mut port = Port::open(&options, &reader, BookConfig::default()).unwrap();
+        assert_eq!(port.status().waits, Waits::default());
+        let (now, wall) = (clock::monotonic(), clock::wall());
+        let minutes = |count: i64| wall.offset(-count * 60_000_000_000);
+        (0..98).for_each(|_| port.was_read(now, Some(minutes(1))));
+        (0..2).for_each(|_| port.was_read(now, Some(minutes(5))));
+        port.was_read(now, None);
+        let waits = port.status().waits;
+        let whole = |wait: Duration| (wait.as_secs_f64() / 60.0).round();
+        assert_eq!((waits.reads, whole(waits.median)), (100, 1.0));
+        assert_eq!((whole(waits.percentile_99), whole(waits.longest)), (5.0, 5.0));
+        // Whoever sets the clock back makes nothing wait for less than no time.
+        port.was_read(now, Some(minutes(-1)));
+        assert_eq!(port.status().waits.reads, 101);
+    }
 
     #[test]
     fn nobody_may_be_away_for_longer_than_the_buffer_lasts() {

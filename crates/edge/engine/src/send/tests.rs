@@ -18,7 +18,14 @@ const WATCHDOG: Duration = Duration::from_secs(30);
 
 pub(crate) fn send_config() -> SendConfig {
     let (thread, drop_board) = (ThreadTuning::default(), PathBuf::new());
-    SendConfig { interface: None, ttl: None, announce_to: None, drop_board, thread }
+    SendConfig {
+        interface: None,
+        ttl: None,
+        announce_to: None,
+        drop_board,
+        report_access: Access::Owner,
+        thread,
+    }
 }
 
 pub(crate) fn outlet_config(destinations: Vec<SocketAddr>) -> OutletConfig {
@@ -247,7 +254,7 @@ fn readers_are_asked_for_by_their_publishers_life() {
 #[test]
 fn a_ring_whose_publisher_has_sent_nothing_yet_says_which_life_it_holds() {
     let directory = tempfile::tempdir_in("/dev/shm").unwrap();
-    let host = HostRings::new(directory.path(), "test", ring::shared::Access::Owner);
+    let host = HostRings::new(directory.path(), "test", Access::Owner);
     let config = OutletConfig { host: Some(host.clone()), ..outlet_config(Vec::new()) };
     let _outlet = open_on_host(&config).unwrap();
     let stream = host.open(&host.names()[0]).unwrap();

@@ -41,8 +41,8 @@ pub(super) struct Stream {
     wanted: bool,
     /// Another socket of the process receives it.
     elsewhere: bool,
-    /// Nobody asks for it any more, but losses wait for the publisher's next word: until then, at the latest.
-    leaving_until: Option<Instant>,
+    /// Nobody asks for it any more, but losses wait for somebody's word.
+    leaving: Option<Leaving>,
     announced: Option<SocketAddr>,
     next_request: Instant,
     /// What came too early to be used, or was in an account that has ended.
@@ -57,6 +57,17 @@ pub(super) struct Stream {
     told_end: bool,
     /// A datagram of the present life whose number is beyond belief, until a second one agrees.
     doubted: Option<Vec<u8>>,
+}
+
+/// Whose word a stream waits for that nobody asks for any more.
+#[derive(Clone, Copy, Debug)]
+struct Leaving {
+    /// Until then the publisher may tell what it withheld.
+    publisher_until: Instant,
+    /// Until then somebody of this host may tell what the kernel freed.
+    witness_until: Instant,
+    /// The publisher has told.
+    publisher_told: bool,
 }
 
 /// A datagram as it came, where there is one.
@@ -81,20 +92,30 @@ pub(super) struct Surroundings<'a> {
     pub(super) stats: &'a mut ReceiverStats,
     pub(super) next_key: &'a mut u32,
     pub(super) selection: &'a Selection,
+    /// Within what time somebody tells of what the kernel frees, if anybody does.
+    pub(super) witness: Option<Duration>,
 }
 
 impl Surroundings<'_> {
     /// The same for another datagram of the same arrival.
     fn at<'b>(&'b mut self, bytes: &'b [u8]) -> Surroundings<'b> {
-        let Self { now, arrival: Arrival { from, .. }, brackets, out, stats, next_key, selection } = self;
-        let arrival = Arrival { from: *from, bytes };
-        Surroundings { now: *now, arrival, brackets, out, stats, next_key, selection }
+        let Self { now, arrival: Arrival { from, .. }, brackets, out, stats, next_key, selection, witness } =
+            self;
+        let (now, arrival, witness) = (*now, Arrival { from: *from, bytes }, *witness);
+        Surroundings { now, arrival, brackets, out, stats, next_key, selection, witness }
     }
 
     fn next_key(&mut self) -> BookKey {
         let key = BookKey(*self.next_key);
         *self.next_key = self.next_key.wrapping_add(1);
         key
+    }
+}
+
+impl Leaving {
+    /// Returns when the waiting has to be looked at again.
+    fn deadline(self) -> Instant {
+        if self.publisher_told { self.witness_until } else { self.publisher_until }
     }
 }
 
@@ -114,7 +135,7 @@ impl Stream {
             description: None,
             wanted: false,
             elsewhere: false,
-            leaving_until: None,
+            leaving: None,
             announced: None,
             next_request: now,
             unusable: Unusable::default(),
@@ -158,7 +179,7 @@ impl Stream {
         let head = &run.first.head;
         let schema = &self.description.as_ref()?.schema;
         let is_as_described = head.elements_per_sample == schema.elements_per_sample();
-        let listens = self.wanted || self.leaving_until.is_some();
+        let listens = self.wanted || self.leaving.is_some();
         let life = self.current.as_mut()?;
         (run.datagrams() > 1 && is_as_described && listens && life.epoch == head.epoch && !life.ended)
             .then_some(life)
@@ -173,8 +194,11 @@ impl Stream {
             self.wake_publisher(tally, with);
         }
         self.count(taken, with);
-        if taken == Taken::Accepted && self.leaving_until.is_some() {
-            self.leave_for_good(with);
+        if taken == Taken::Accepted
+            && let Some(leaving) = &mut self.leaving
+        {
+            leaving.publisher_told = true;
+            self.leave_if_told(with);
         }
     }
 
@@ -216,6 +240,7 @@ impl Stream {
         for life in lives.filter(|life| life.epoch.life == notice.life) {
             life.dropped(with.now, notice, with.brackets, with.out);
         }
+        self.leave_if_told(with);
     }
 
     /// Lets time pass: accounts settle, reports fall due.
@@ -224,9 +249,7 @@ impl Stream {
             life.advance(with.now, with.brackets, with.out);
         }
         self.replaced.retain(|life| !life.ended);
-        if self.leaving_until.is_some_and(|deadline| deadline <= with.now || !self.waits_for_evidence()) {
-            self.leave_for_good(with);
-        }
+        self.leave_if_told(with);
         if self.has_reports() && self.reports.is_due(with.now) {
             self.report(with);
         }
@@ -261,32 +284,45 @@ impl Stream {
     /// Listens or stops listening, as the wishes are now.
     ///
     /// A reader that stops while losses wait for evidence listens on until the publisher's next tally, which tells
-    /// of all that was withheld below it: cut there, the account need leave nothing unexplained.
+    /// of all that was withheld below it, and until its witness has told what the kernel freed: cut there, the account
+    /// need leave nothing unexplained.
     pub(super) fn wishes_changed(&mut self, with: &mut Surroundings<'_>) {
         let Some(description) = &self.description else { return };
         self.wanted = !self.elsewhere && with.selection.wants(&description.name);
         if self.wanted {
-            self.leaving_until = None;
-        } else if !self.elsewhere && self.waits_for_evidence() {
-            self.leaving_until.get_or_insert(with.now + self.config.settle);
+            self.leaving = None;
+        } else if self.elsewhere {
+            self.leave_for_good(with);
         } else {
+            let publisher_until = with.now + self.config.settle;
+            let witness_until = with.now + with.witness.unwrap_or_default().min(self.config.settle);
+            let leaving = Leaving { publisher_until, witness_until, publisher_told: false };
+            self.leaving.get_or_insert(leaving);
+            self.leave_if_told(with);
+        }
+    }
+
+    /// Leaves the stream as soon as no word is to come that could explain a loss.
+    fn leave_if_told(&mut self, with: &mut Surroundings<'_>) {
+        let Some(leaving) = self.leaving else { return };
+        let current = self.current.as_ref().filter(|life| !life.ended && life.book.is_unsettled());
+        let waits = current.is_some_and(|life| {
+            let publisher_tells = !leaving.publisher_told && life.book.expects_more();
+            with.now < leaving.witness_until || publisher_tells && with.now < leaving.publisher_until
+        });
+        if !waits {
             self.leave_for_good(with);
         }
     }
 
-    fn waits_for_evidence(&self) -> bool {
-        let current = self.current.as_ref().filter(|life| !life.ended);
-        current.is_some_and(|life| life.book.is_unsettled() && life.book.expects_more())
-    }
-
     /// Tells whether the stream is being left.
     pub(super) const fn is_leaving(&self) -> bool {
-        self.leaving_until.is_some()
+        self.leaving.is_some()
     }
 
     /// Leaves the stream, and forgets its accounts.
     fn leave_for_good(&mut self, with: &mut Surroundings<'_>) {
-        self.leaving_until = None;
+        self.leaving = None;
         self.leave(with);
         for life in self.current.take().into_iter().chain(std::mem::take(&mut self.replaced)) {
             self.unusable.remember(life.epoch, life.book.next_number().saturating_sub(1));
@@ -311,7 +347,7 @@ impl Stream {
         let replaced = self.replaced.iter().filter_map(Life::next_deadline).min();
         let report = self.has_reports().then(|| self.reports.due());
         let lives = Instant::earlier(current, replaced);
-        Instant::earlier(lives, Instant::earlier(report, self.leaving_until))
+        Instant::earlier(lives, Instant::earlier(report, self.leaving.map(Leaving::deadline)))
     }
 
     /// Returns for every book of this stream its key and the highest number seen.

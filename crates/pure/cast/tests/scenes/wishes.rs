@@ -3,9 +3,9 @@
 use core::time::Duration;
 
 use cast::receive::Input;
-use ledger::{AccountState, Stage};
+use ledger::{AccountState, DropNotice, KernelName, Stage};
 use sample::{Selection, StreamPattern};
-use wire::{Numbered, Withheld};
+use wire::{Numbered, Skipped, Tally, Withheld};
 
 use crate::victim::{MILLISECOND, Victim};
 
@@ -76,6 +76,75 @@ fn a_reader_that_leaves_does_not_wait_longer_than_evidence_may_take() {
     victim.pass(MILLISECOND);
     assert_eq!(victim.ended, [AccountState::Cut]);
     assert_eq!(victim.accounts[0].datagrams.expect("a socket").unexplained, 2);
+}
+
+/// The same, where somebody of the host tells within 100 ms what the kernel freed.
+fn leaving_with_a_loss_and_a_witness() -> Victim {
+    let mut victim = Victim::new();
+    victim.receiver.handle(victim.now, Input::Witness(Some(MILLISECOND * 100)));
+    [1, 2, 5, 6, 7].into_iter().for_each(|number| victim.data(number));
+    victim.select(&Selection::none());
+    victim
+}
+
+/// The publisher withheld nothing; what the scene began with its source did not have.
+fn withheld_nothing(tally: &mut Tally) {
+    tally.skipped = vec![Skipped { positions: 0..10, stage: Stage::Source }];
+}
+
+/// The kernel was seen to free these numbers.
+fn freed(victim: &mut Victim, numbers: std::ops::Range<u64>) {
+    let notice = DropNotice {
+        stream: victim.head.stream,
+        life: victim.head.epoch.life,
+        numbers,
+        stage: Stage::ReceiverHook,
+        reason: KernelName::new("NETFILTER_DROP @ nft_do_chain"),
+        destination: "239.84.1.2:7400".parse().expect("an address"),
+        socket: None,
+    };
+    victim.receiver.handle(victim.now, Input::Dropped(&notice));
+    victim.drain();
+}
+
+#[test]
+fn a_reader_that_leaves_waits_for_its_witness_although_the_publisher_has_told() {
+    let mut victim = leaving_with_a_loss_and_a_witness();
+    victim.tally(Numbered { number: 8, first_index: 80, ..victim.head }, withheld_nothing);
+    assert!(victim.receiver.is_leaving() && victim.ended.is_empty(), "the publisher withheld nothing");
+    victim.pass(MILLISECOND * 99);
+    freed(&mut victim, 3..4);
+    assert!(victim.ended.is_empty(), "4 is still missing");
+    freed(&mut victim, 4..5);
+    assert_eq!(victim.ended, [AccountState::Cut], "nothing is left to be told");
+    let rows = victim.accounts[0].datagrams.expect("a socket");
+    assert_eq!((rows.unexplained, rows.lost[Stage::ReceiverHook]), (0, 2));
+}
+
+#[test]
+fn a_witness_that_has_seen_nothing_is_waited_for_so_long_as_it_takes_and_no_longer() {
+    let mut victim = leaving_with_a_loss_and_a_witness();
+    victim.tally(Numbered { number: 8, first_index: 80, ..victim.head }, withheld_nothing);
+    victim.pass(MILLISECOND * 99);
+    assert!(victim.ended.is_empty());
+    victim.pass(MILLISECOND);
+    assert_eq!(victim.ended, [AccountState::Cut]);
+    assert_eq!(victim.accounts[0].datagrams.expect("a socket").unexplained, 2);
+}
+
+#[test]
+fn where_the_publisher_has_said_its_last_word_only_the_witness_is_waited_for() {
+    let mut victim = Victim::new();
+    victim.receiver.handle(victim.now, Input::Witness(Some(MILLISECOND * 100)));
+    [1, 2, 5, 6, 7].into_iter().for_each(|number| victim.data(number));
+    victim.tally(Numbered { number: 8, first_index: 80, ..victim.head }, |tally| {
+        withheld_nothing(tally);
+        tally.last = true;
+    });
+    victim.select(&Selection::none());
+    assert!(victim.receiver.is_leaving() && victim.ended.is_empty());
+    freed(&mut victim, 3..5);
+    assert_eq!(victim.accounts[0].datagrams.expect("a socket").lost[Stage::ReceiverHook], 2);
 }
 
 #[test]

@@ -28,6 +28,10 @@ pub struct Bridge {
     pub queries: bool,
     /// Whether somebody asks, as far as the kernel tells.
     pub has_querier: Option<bool>,
+    /// How many ports it has.
+    pub ports: usize,
+    /// The groups beyond the link that are known to be joined over it; `None` where that is not known.
+    pub joined: Option<Vec<String>>,
 }
 
 pub(super) fn memberships(facts: &Facts) -> Vec<Finding> {
@@ -89,16 +93,26 @@ fn not_seen(names: &[&str]) -> Option<Finding> {
 }
 
 fn bridge(bridge: &Bridge) -> Finding {
-    let Bridge { name, snoops, queries, has_querier } = bridge;
+    let Bridge { name, snoops, queries, has_querier, ports, joined } = bridge;
     let found = |judgement, words: &str| Finding::new(CHECK, judgement, format!("{name}: {words}"), WHY);
     let (judgement, words) = match (snoops, queries, has_querier) {
         (false, ..) => return found(Judgement::Ok, "does not snoop: groups go to every port"),
         (true, true, _) => return found(Judgement::Ok, "snoops, and asks if nobody else does"),
         (true, false, Some(true)) => return found(Judgement::Ok, "snoops, and somebody asks"),
+        // Such as the bridge of containers of which none runs.
+        (true, false, _) if *ports == 0 => {
+            return found(Judgement::Ok, "snoops and does not ask; it has no ports, so nothing goes over it");
+        }
         (true, false, Some(false)) => (Judgement::Fail, "snoops, and nobody asks"),
         (true, false, None) => {
             (Judgement::Warn, "snoops and does not ask; whether another does this kernel does not tell")
         }
+    };
+    // What it was not asked about for some minutes it has forgotten itself: so nothing is known to be lost, and it may be.
+    let (judgement, joined) = match joined.as_deref() {
+        None => (Judgement::Warn, "; what is joined over it the kernel does not tell".to_owned()),
+        Some([]) => (Judgement::Warn, "; no group beyond the link is known to be joined over it".to_owned()),
+        Some(groups) => (judgement, format!("; joined over it: {}", groups.len())),
     };
     // Measured with Linux 6.18: of 500 datagrams of a group all came to a port where nobody had joined, with a querier none.
     let why = format!("{WHY}; this bridge itself sends groups to every port meanwhile, asked for or not");
@@ -107,7 +121,7 @@ fn bridge(bridge: &Bridge) -> Finding {
         Cure::by_command("let the bridge ask", set("mcast_querier", 1), set("mcast_querier", 0)),
         Cure::by_command("or let it not listen", set("mcast_snooping", 0), set("mcast_snooping", 1)),
     ];
-    Finding::new(CHECK, judgement, format!("{name}: {words}"), why).recommending("one querier", cures)
+    Finding::new(CHECK, judgement, format!("{name}: {words}{joined}"), why).recommending("one querier", cures)
 }
 
 #[cfg(test)]
@@ -131,10 +145,37 @@ mod tests {
         assert_eq!((findings.len(), findings[1].judgement), (2, Judgement::NotSeen));
     }
 
+    /// A bridge with a port that snoops, where nobody asks; and over it these groups are joined.
+    fn joined(groups: &[&str]) -> Bridge {
+        let joined = Some(groups.iter().map(|group| (*group).to_owned()).collect());
+        let (name, has_querier) = ("br0".to_owned(), Some(false));
+        Bridge { name, snoops: true, has_querier, ports: 1, joined, ..Bridge::default() }
+    }
+
+    #[test]
+    fn where_nobody_is_known_to_have_joined_a_missing_querier_is_no_failure() {
+        let judge = |bridge| {
+            let finding = queriers(&Facts { bridges: vec![bridge], ..Facts::default() }).remove(0);
+            (finding.judgement, finding.live, finding.cures.len())
+        };
+        let (judgement, live, cures) = judge(joined(&["239.84.0.1", "ff15::7"]));
+        assert_eq!(
+            (judgement, live.as_str()),
+            (Judgement::Fail, "br0: snoops, and nobody asks; joined over it: 2")
+        );
+        assert_eq!(cures, 2);
+        let (judgement, live, cures) = judge(joined(&[]));
+        assert_eq!((judgement, cures), (Judgement::Warn, 2), "{live}");
+        assert!(live.ends_with("; no group beyond the link is known to be joined over it"), "{live}");
+        assert_eq!(judge(Bridge { joined: None, ..joined(&[]) }).0, Judgement::Warn);
+        let (judgement, live, cures) = judge(Bridge { ports: 0, ..joined(&["239.84.0.1"]) });
+        assert_eq!((judgement, cures), (Judgement::Ok, 0), "{live}");
+    }
+
     #[test]
     fn snooping_without_a_querier_fails() {
         let judge = |snoops, queries, has_querier| {
-            let bridge = Bridge { name: "br0".to_owned(), snoops, queries, has_querier };
+            let bridge = Bridge { snoops, queries, has_querier, ..joined(&["239.84.0.1"]) };
             queriers(&Facts { bridges: vec![bridge], ..Facts::default() }).remove(0)
         };
         for heard in [None, Some(false), Some(true)] {

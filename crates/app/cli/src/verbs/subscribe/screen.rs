@@ -5,7 +5,9 @@ use std::io::Write;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tallycast::{Block, Event, GapKind, PortStatus, StageCounts, StreamAccount, StreamGap, StreamName};
+use tallycast::{
+    Block, Event, GapKind, PortStatus, StageCounts, StreamAccount, StreamGap, StreamName, Waits,
+};
 
 use crate::moment::text as utc;
 
@@ -139,7 +141,11 @@ fn print_socket(output: &mut impl Write, port: &PortStatus) -> std::io::Result<(
     let unused = port.stats.unused().into_iter().filter(|(_, count)| *count > 0);
     let unused =
         unused.map(|(reason, count)| format!("{count} datagrams not used: {}", reason.replace('_', " ")));
-    for line in unmatched.chain(unused) {
+    let Waits { reads, median, percentile_99, longest } = port.waits;
+    let waits = (reads > 0).then(|| {
+        format!("datagrams waited {median:.1?} to be read (median), {percentile_99:.1?} (99 %), {longest:.1?} at most")
+    });
+    for line in unmatched.chain(unused).chain(waits) {
         writeln!(output, "  socket {}: {line}", port.address)?;
     }
     Ok(())

@@ -6,6 +6,7 @@ use std::time::Duration;
 use bench::{Ticks, net_rx_of_each};
 use doctor::{Owner, Socket, Wanted, Watcher};
 
+use super::readers;
 use super::state::{Field, Seen, Table};
 use super::{Line, lost_text};
 use crate::status_line::size_text;
@@ -52,6 +53,7 @@ impl Looks {
                 self.stages(lines, seconds),
                 self.sockets(seconds),
                 self.processors(seconds),
+                readers::table(lines),
             ],
         }
     }
@@ -172,11 +174,11 @@ fn head(lines: &[Line], sees_host: bool) -> String {
     )
 }
 
-fn count(count: u64) -> Field {
+pub(super) fn count(count: u64) -> Field {
     Field::number(count.to_string(), count as f64)
 }
 
-fn per_second(rate: f64) -> Field {
+pub(super) fn per_second(rate: f64) -> Field {
     let digits = usize::from(rate < 10.0 && rate > 0.0);
     Field::number(format!("{rate:.digits$}"), rate)
 }

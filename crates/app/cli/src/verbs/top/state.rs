@@ -13,10 +13,13 @@ pub(super) enum Panel {
     Sockets,
     /// Processors.
     Processors,
+    /// Readers of this host's streams, wherever they are.
+    Readers,
 }
 
 impl Panel {
-    pub(super) const ALL: [Self; 4] = [Self::Streams, Self::Stages, Self::Sockets, Self::Processors];
+    pub(super) const ALL: [Self; 5] =
+        [Self::Streams, Self::Stages, Self::Sockets, Self::Processors, Self::Readers];
 
     pub(super) const fn title(self) -> &'static str {
         match self {
@@ -24,6 +27,7 @@ impl Panel {
             Self::Stages => "stages",
             Self::Sockets => "sockets",
             Self::Processors => "processors",
+            Self::Readers => "readers",
         }
     }
 }
@@ -58,7 +62,7 @@ pub(super) struct Seen {
     /// The line above all.
     pub(super) head: String,
     /// In the order of [`Panel::ALL`].
-    pub(super) tables: [Table; 4],
+    pub(super) tables: [Table; 5],
 }
 
 /// What the view shows of what was seen.
@@ -67,7 +71,7 @@ pub(super) struct State {
     pub(super) seen: Seen,
     pub(super) panel: Panel,
     /// By which column each panel is sorted, and whether backwards.
-    sorting: [(usize, bool); 4],
+    sorting: [(usize, bool); 5],
     pub(super) filter: String,
     pub(super) is_filtering: bool,
     pub(super) is_paused: bool,
@@ -90,7 +94,7 @@ impl State {
         Self {
             seen: Seen::default(),
             panel: Panel::Streams,
-            sorting: [(0, false); 4],
+            sorting: [(0, false); 5],
             filter: String::new(),
             is_filtering: false,
             is_paused: false,
@@ -132,7 +136,7 @@ impl State {
                 let sorting = &mut self.sorting[self.panel as usize];
                 sorting.1 = !sorting.1;
             }
-            KeyCode::Char(digit @ '1'..='4') => self.choose(digit as usize - '1' as usize),
+            KeyCode::Char(digit @ '1'..='5') => self.choose(digit as usize - '1' as usize),
             KeyCode::Tab => self.choose((self.panel as usize + 1) % Panel::ALL.len()),
             KeyCode::Down => self.offset = self.offset.saturating_add(1),
             KeyCode::Up => self.offset = self.offset.saturating_sub(1),
@@ -206,10 +210,8 @@ pub(super) mod tests {
             heads: &["STREAM", "SAMPLES/S", "LOST"],
             rows: vec![row("lab/b", 30.0), row("lab/a", 100.0), row("w7x/c", 9.0)],
         };
-        Seen {
-            head: "3 streams".to_owned(),
-            tables: [streams, Table::default(), Table::default(), Table::default()],
-        }
+        let [stages, sockets, processors, readers] = Default::default();
+        Seen { head: "3 streams".to_owned(), tables: [streams, stages, sockets, processors, readers] }
     }
 
     fn press(state: &mut State, keys: &str) -> Next {
@@ -282,7 +284,10 @@ pub(super) mod tests {
         assert_eq!(press(&mut state, "3"), Next::GoOn);
         assert_eq!(state.panel, Panel::Sockets);
         press(&mut state, "\t\t");
+        assert_eq!(state.panel, Panel::Readers);
+        press(&mut state, "\t");
         assert_eq!(state.panel, Panel::Streams);
+        assert_eq!((press(&mut state, "5"), state.panel), (Next::GoOn, Panel::Readers));
         assert_eq!(press(&mut state, "q"), Next::End);
         let control_c = KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL);
         press(&mut state, "/");

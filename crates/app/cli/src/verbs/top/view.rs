@@ -8,10 +8,10 @@ use ratatui::widgets::{Block, Cell, Paragraph, Row, Table};
 
 use super::state::{Field, Panel, State};
 
-const KEYS: &str = "1-4 panel  s sort  r reverse  / filter  space pause  ? help  q end";
+const KEYS: &str = "1-5 panel  s sort  r reverse  / filter  space pause  ? help  q end";
 
-const HELP: [&str; 9] = [
-    "1 streams  2 stages  3 sockets  4 processors; Tab the next",
+const HELP: [&str; 10] = [
+    "1 streams  2 stages  3 sockets  4 processors  5 readers; Tab the next",
     "s          sort by the next column, numbers from the largest",
     "r          the other way round",
     "/          show only rows with these letters; Enter keeps, Esc leaves",
@@ -20,6 +20,7 @@ const HELP: [&str; 9] = [
     "?          this help, and back",
     "q, Ctrl-C  end",
     "What streams show is this reader's own account; sockets and stages are of the whole host.",
+    "Readers, also of other hosts, are those that report to publishers of this host.",
 ];
 
 /// Draws everything; nothing but weight and reversal tells anything, so that it reads the same without colours.
@@ -122,7 +123,7 @@ mod tests {
         let text = drawn(&state, 80, 24);
         let lines: Vec<&str> = text.lines().map(str::trim_end).collect();
         assert_eq!(lines[0], "3 streams");
-        assert_eq!(lines[1], " 1 streams   2 stages   3 sockets   4 processors");
+        assert_eq!(lines[1], " 1 streams   2 stages   3 sockets   4 processors   5 readers");
         assert_eq!(lines[2], "STREAM▾  SAMPLES/S  LOST");
         assert_eq!(lines[3], "lab/a          100  nothing");
         assert_eq!(lines[23], KEYS);
