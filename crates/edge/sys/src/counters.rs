@@ -11,7 +11,7 @@ use std::fs;
 /// 2³².
 ///
 /// - `UdpRcvbufErrors`, `Udp6RcvbufErrors`, `IpReasmFails`, `TcpExtIPReversePathFilter`, …: `/proc/net/snmp`, `snmp6`, `netstat`
-/// - `softnet_dropped/cpu0`, `softnet_time_squeeze/cpu0`: `/proc/net/softnet_stat`
+/// - `softnet_processed/cpu0`, `softnet_dropped/cpu0`, `softnet_time_squeeze/cpu0`: `/proc/net/softnet_stat`
 /// - `rx_drop/eth0`, `tx_errs/eth0`, …: `/proc/net/dev`
 pub type Counters = BTreeMap<String, u64>;
 
@@ -72,14 +72,16 @@ fn parse_lines(text: &str, counters: &mut Counters) {
     }
 }
 
-/// For each processor a line of hexadecimal words (the kernel's `softnet_seq_show`): the second is what its backlog had no room
-/// for, the third how often the time for its packets was not enough, the thirteenth its number, since Linux 5.10.
+/// For each processor a line of hexadecimal words (the kernel's `softnet_seq_show`): the first is how many packets it took, the
+/// second what its backlog had no room for, the third how often the time for its packets was not enough, the thirteenth its number, since Linux 5.10.
 fn parse_softnet(text: &str, counters: &mut Counters) {
     for (index, line) in text.lines().enumerate() {
         let words: Vec<u64> =
             line.split_whitespace().map_while(|word| u64::from_str_radix(word, 16).ok()).collect();
         let cpu = words.get(12).copied().unwrap_or(index as u64);
-        for (name, count) in ["softnet_dropped", "softnet_time_squeeze"].iter().zip(words.iter().skip(1)) {
+        for (name, count) in
+            ["softnet_processed", "softnet_dropped", "softnet_time_squeeze"].iter().zip(&words)
+        {
             counters.insert(format!("{name}/cpu{cpu}"), *count);
         }
     }
@@ -143,17 +145,18 @@ mod tests {
         let softnet =
             "16a2a4e9 0000d57e 00000003 0 0 0 0 0 0 0 0 00000000 00000001\n03363847 00000000 00000001\n";
         let counts = [
-            ("softnet_dropped/cpu1", 0),
             ("softnet_dropped/cpu1", 0xd57e),
-            ("softnet_time_squeeze/cpu1", 1),
+            ("softnet_processed/cpu1", 0x16a2_a4e9),
             ("softnet_time_squeeze/cpu1", 3),
         ];
         let lines: Vec<_> = softnet.lines().collect();
-        assert_eq!(parsed(parse_softnet, lines[0]), expected(&[counts[1], counts[3]]));
+        assert_eq!(parsed(parse_softnet, lines[0]), expected(&counts));
         let old_kernel = format!("1 2 3\n{}\n", lines[1]);
         let counts = [
             ("softnet_dropped/cpu0", 2),
             ("softnet_dropped/cpu1", 0),
+            ("softnet_processed/cpu0", 1),
+            ("softnet_processed/cpu1", 0x0336_3847),
             ("softnet_time_squeeze/cpu0", 3),
             ("softnet_time_squeeze/cpu1", 1),
         ];

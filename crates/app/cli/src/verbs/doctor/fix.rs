@@ -162,15 +162,18 @@ fn take_back(journal: &mut Journal, number: u64, change: &Change) -> anyhow::Res
 /// What was seen within a window.
 struct Seen {
     window: Window,
+    /// How many packets the whole host took in.
+    processed: u64,
     /// The largest loss first.
     plans: Vec<Plan>,
 }
 
 impl Seen {
-    /// Returns the window with what was lost of one kind.
+    /// Returns the window with what was lost of one kind; what the whole host lost may have been on its way to other namespaces.
     fn window_of(&self, plan: &Plan) -> Window {
         let same = |it: &&Plan| it.stage == plan.stage && it.place == plan.place;
-        Window { lost: self.plans.iter().find(same).map_or(0, |it| it.lost), ..self.window }
+        let delivered = if plan.place == Place::Host { self.processed } else { self.window.delivered };
+        Window { lost: self.plans.iter().find(same).map_or(0, |it| it.lost), delivered, ..self.window }
     }
 }
 
@@ -184,17 +187,18 @@ struct Traffic {
 impl Traffic {
     /// Watches for a window: what was lost, and what helps.
     fn watch(&mut self) -> anyhow::Result<Seen> {
-        let (mut window, mut plans) = (Window::default(), Plans::default());
+        let (mut window, mut processed, mut plans) = (Window::default(), 0, Plans::default());
         for _ in 0..LOOKS {
             self.watcher.wait(self.window / LOOKS, |time| !self.stop.wait(time))?;
             let seen = self.watcher.look()?;
             seen.losses.verdicts.iter().for_each(|verdict| plans.take(verdict));
             window = window.and(Window { time: seen.time, delivered: seen.losses.delivered, lost: 0 });
+            processed += seen.losses.processed;
             if self.stop.is_wanted() {
                 break;
             }
         }
-        Ok(Seen { window, plans: plans.into_plans() })
+        Ok(Seen { window, processed, plans: plans.into_plans() })
     }
 }
 
