@@ -4,10 +4,13 @@ mod host;
 mod path;
 mod socket;
 
+pub(crate) use socket::Steps;
+
 use std::time::Duration;
 
 use ledger::Stage;
 
+use crate::cure::{Cure, Knob};
 use crate::scene::{Scene, Version};
 use crate::traffic::Planted;
 
@@ -31,6 +34,8 @@ pub(crate) struct Class {
     pub(crate) prepare: fn(&mut Scene) -> anyhow::Result<()>,
     /// Sends datagrams, and returns which did not arrive.
     pub(crate) plant: fn(&mut Scene) -> anyhow::Result<Planted>,
+    /// What `doctor fix` can do against it.
+    pub(crate) cure: Option<Cure>,
 }
 
 /// What there is to be seen of a loss.
@@ -70,7 +75,16 @@ const fn class(
         only_if_named: false,
         prepare: nothing,
         plant,
+        cure: None,
     }
+}
+
+/// A larger receive buffer helps: one class shows it over both versions.
+const fn larger_buffer(
+    versions: &'static [Version],
+    steps: fn(&mut Scene) -> anyhow::Result<Steps>,
+) -> Option<Cure> {
+    Some(Cure { steps, knob: Knob::Buffer, versions, period: Duration::from_millis(10) })
 }
 
 fn nothing(_: &mut Scene) -> anyhow::Result<()> {
@@ -216,6 +230,12 @@ pub(crate) const CLASSES: &[Class] = &[
     Class {
         prepare: path::slow_softirq,
         is_of_whole_host: true,
+        cure: Some(Cure {
+            steps: socket::long_bursts,
+            knob: Knob::Host("/proc/sys/net/core/netdev_max_backlog"),
+            versions: BOTH,
+            period: Duration::from_millis(60),
+        }),
         ..class(
             "backlog",
             "another processor takes what comes in, and a long list of rules makes it slow",
@@ -304,40 +324,53 @@ pub(crate) const CLASSES: &[Class] = &[
         Sight::Numbers,
         socket::send_to_a_filter,
     ),
-    class(
-        "receive_buffer",
-        "the reader's buffer holds three",
-        BOTH,
-        &[Stage::ReceiverSocketBuffer],
-        Sight::Numbers,
-        socket::send_to_a_small_buffer,
-    ),
-    class(
-        "receive_buffer_train",
-        "trains of eight are cut before a small buffer",
-        BOTH,
-        &[Stage::ReceiverSocketBuffer],
-        Sight::Numbers,
-        socket::send_trains_to_a_small_buffer,
-    ),
-    class(
-        "receive_buffer_gro",
-        "trains of eight meet a small buffer whole",
-        BOTH,
-        &[Stage::ReceiverSocketBuffer],
-        Sight::NoCounter,
-        socket::send_trains_to_a_small_buffer_that_takes_trains,
-    ),
-    class(
-        "receive_buffer_large",
-        "datagrams of 30,000 bytes meet a small buffer",
-        BOTH,
-        &[Stage::ReceiverSocketBuffer],
-        Sight::Numbers,
-        socket::send_large_to_a_small_buffer,
-    ),
+    Class {
+        cure: larger_buffer(BOTH, socket::small_buffer),
+        ..class(
+            "receive_buffer",
+            "the reader's buffer holds three",
+            BOTH,
+            &[Stage::ReceiverSocketBuffer],
+            Sight::Numbers,
+            socket::send_to_a_small_buffer,
+        )
+    },
+    Class {
+        cure: larger_buffer(V4, socket::trains_to_a_small_buffer),
+        ..class(
+            "receive_buffer_train",
+            "trains of eight are cut before a small buffer",
+            BOTH,
+            &[Stage::ReceiverSocketBuffer],
+            Sight::Numbers,
+            socket::send_trains_to_a_small_buffer,
+        )
+    },
+    Class {
+        cure: larger_buffer(V4, socket::trains_to_a_small_buffer_that_takes_trains),
+        ..class(
+            "receive_buffer_gro",
+            "trains of eight meet a small buffer whole",
+            BOTH,
+            &[Stage::ReceiverSocketBuffer],
+            Sight::NoCounter,
+            socket::send_trains_to_a_small_buffer_that_takes_trains,
+        )
+    },
+    Class {
+        cure: larger_buffer(V4, socket::large_to_a_small_buffer),
+        ..class(
+            "receive_buffer_large",
+            "datagrams of 30,000 bytes meet a small buffer",
+            BOTH,
+            &[Stage::ReceiverSocketBuffer],
+            Sight::Numbers,
+            socket::send_large_to_a_small_buffer,
+        )
+    },
     Class {
         prepare: path::jumbo,
+        cure: larger_buffer(V4, socket::large_to_a_small_buffer),
         ..class(
             "receive_buffer_paged",
             "datagrams of 30,000 bytes in one packet each meet a small buffer",
@@ -358,16 +391,20 @@ pub(crate) const CLASSES: &[Class] = &[
             socket::send_without_udp_memory,
         )
     },
-    class(
-        "one_slow_of_two",
-        "one of two readers of a group has a small buffer",
-        V4,
-        &[Stage::ReceiverSocketBuffer],
-        Sight::Numbers,
-        socket::send_to_a_group_with_a_slow_reader,
-    ),
+    Class {
+        cure: larger_buffer(V4, socket::group_with_a_slow_reader),
+        ..class(
+            "one_slow_of_two",
+            "one of two readers of a group has a small buffer",
+            V4,
+            &[Stage::ReceiverSocketBuffer],
+            Sight::Numbers,
+            socket::send_to_a_group_with_a_slow_reader,
+        )
+    },
     Class {
         prepare: path::firewall_out,
+        cure: larger_buffer(V4, socket::small_buffer),
         ..class(
             "two_at_once",
             "a rule of the sender and a small buffer",
@@ -379,6 +416,7 @@ pub(crate) const CLASSES: &[Class] = &[
     },
     Class {
         prepare: path::firewall_in,
+        cure: larger_buffer(V4, socket::small_buffer),
         ..class(
             "two_on_one_host",
             "a rule of the reader and a small buffer",

@@ -4,7 +4,9 @@
 //! both hosts. What is missing at the reader must be what the doctor names, at the stage where it was planted, number by number;
 //! what it does not name must be what it says it could not observe. [`classes`] is the list; `docs/lab.md` the manual.
 
+mod borrowed;
 mod classes;
+mod cure;
 mod judge;
 mod scene;
 mod traffic;
@@ -15,6 +17,7 @@ use std::process::ExitCode;
 use clap::Parser;
 
 use classes::{CLASSES, Class};
+use cure::{Cure, Knob};
 use judge::Row;
 use scene::{Scene, Version};
 
@@ -37,6 +40,19 @@ struct Arguments {
     list: bool,
 }
 
+impl Arguments {
+    fn names(&self, class: &Class) -> bool {
+        self.classes.iter().any(|it| it == class.name)
+    }
+
+    /// Returns what `doctor fix` is to do: root's work, and what is of the whole host only where it is asked for.
+    fn cures(&self, class: &'static Class, version: Version) -> Option<&'static Cure> {
+        let is_allowed = |cure: &&Cure| cure.knob == Knob::Buffer || self.names(class);
+        let cure = class.cure.as_ref().filter(is_allowed).filter(|_| !self.nobody);
+        cure.filter(|cure| cure.versions.contains(&version))
+    }
+}
+
 fn main() -> ExitCode {
     match run(&Arguments::parse()) {
         Ok(true) => ExitCode::SUCCESS,
@@ -54,10 +70,8 @@ fn run(arguments: &Arguments) -> anyhow::Result<bool> {
     if let Some(unknown) = unknown {
         anyhow::bail!("there is no class `{unknown}`; --list names them");
     }
-    let wanted = |class: &&Class| {
-        let is_named = arguments.classes.iter().any(|it| it == class.name);
-        is_named || arguments.classes.is_empty() && !class.only_if_named
-    };
+    let wanted =
+        |class: &&Class| arguments.names(class) || arguments.classes.is_empty() && !class.only_if_named;
     if arguments.list {
         CLASSES.iter().for_each(|class| println!("{:<24}{}", class.name, class.about));
         return Ok(true);
@@ -78,8 +92,14 @@ fn run(arguments: &Arguments) -> anyhow::Result<bool> {
         for version in class.versions {
             let row = row(class, *version, arguments.nobody)
                 .unwrap_or_else(|error| Row::failed(class, *version, &error));
-            all_ok &= row.is_ok;
-            println!("{}", if arguments.json { row.json().to_string() } else { row.text() });
+            let cured = arguments.cures(class, *version).map(|cure| {
+                cure_row(class, cure, *version)
+                    .unwrap_or_else(|error| Row::cure_failed(class, *version, &error))
+            });
+            for row in [Some(row), cured].iter().flatten() {
+                all_ok &= row.is_ok;
+                println!("{}", if arguments.json { row.json().to_string() } else { row.text() });
+            }
         }
     }
     Ok(all_ok)
@@ -92,4 +112,10 @@ fn row(class: &'static Class, version: Version, nobody: bool) -> anyhow::Result<
     let planted = (class.plant)(&mut scene)?;
     let told = watches.end(class.patience, &planted)?;
     Ok(judge::judge(class, version, &planted, &told, nobody))
+}
+
+fn cure_row(class: &'static Class, cure: &Cure, version: Version) -> anyhow::Result<Row> {
+    let mut scene = Scene::new(version)?;
+    (class.prepare)(&mut scene)?;
+    Ok(Row::of_cure(class, version, cure::cure(cure, &mut scene)?))
 }
