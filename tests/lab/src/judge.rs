@@ -32,7 +32,7 @@ pub(crate) struct Row {
 
 /// The head of the table.
 pub(crate) const HEAD: &str =
-    "class                   IP   planted   named  not observed  stage                    verdict";
+    "class                       IP   planted   named  not observed  stage                    verdict";
 
 /// Compares what was planted with what was told.
 pub(crate) fn judge(
@@ -86,7 +86,8 @@ pub(crate) fn judge(
         }
         // No counter tells of them.
         (Sight::NoCounter, false) if rest > 0 && told.not_observed < rest => {
-            faults.push(format!("{rest} are not named"));
+            faults
+                .push(format!("{rest} are not named, and {} are said not to be observed", told.not_observed));
         }
         _ => {}
     }
@@ -168,10 +169,10 @@ impl Row {
         if let Some(Cured { before, after, .. }) = self.cured {
             let (class, version) = (format!("{} cured", self.class), self.version_number());
             let counts = format!("{before} before, {after} after");
-            return format!("{class:<24}v{version}  {counts:>29}  {stages:<24} {verdict} {notes}");
+            return format!("{class:<28}v{version}  {counts:>29}  {stages:<24} {verdict} {notes}");
         }
         format!(
-            "{:<24}v{}  {:>7} {:>7} {:>13}  {:<24} {verdict} {notes}",
+            "{:<28}v{}  {:>7} {:>7} {:>13}  {:<24} {verdict} {notes}",
             self.class,
             self.version_number(),
             self.planted,

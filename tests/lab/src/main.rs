@@ -4,6 +4,7 @@
 //! both hosts. What is missing at the reader must be what the doctor names, at the stage where it was planted, number by number;
 //! what it does not name must be what it says it could not observe. [`classes`] is the list; `docs/lab.md` the manual.
 
+mod absent;
 mod borrowed;
 mod classes;
 mod cure;
@@ -15,7 +16,9 @@ mod watch;
 use std::process::ExitCode;
 
 use clap::Parser;
+use serde_json::json;
 
+use absent::Absent;
 use classes::{CLASSES, Class};
 use cure::{Cure, Knob};
 use judge::Row;
@@ -73,7 +76,7 @@ fn run(arguments: &Arguments) -> anyhow::Result<bool> {
     let wanted =
         |class: &&Class| arguments.names(class) || arguments.classes.is_empty() && !class.only_if_named;
     if arguments.list {
-        CLASSES.iter().for_each(|class| println!("{:<24}{}", class.name, class.about));
+        CLASSES.iter().for_each(|class| println!("{:<28}{}", class.name, class.about));
         return Ok(true);
     }
     if !rustix::process::geteuid().is_root() {
@@ -90,8 +93,15 @@ fn run(arguments: &Arguments) -> anyhow::Result<bool> {
     }
     for class in CLASSES.iter().filter(wanted) {
         for version in class.versions {
-            let row = row(class, *version, arguments.nobody)
-                .unwrap_or_else(|error| Row::failed(class, *version, &error));
+            let row = match row(class, *version, arguments.nobody) {
+                Err(error) if error.is::<Absent>() => {
+                    let skipped = json!({ "kind": "skipped", "class": class.name, "why": error.to_string() });
+                    let text = || format!("SKIPPED: {}: {error}", class.name);
+                    println!("{}", if arguments.json { skipped.to_string() } else { text() });
+                    continue;
+                }
+                row => row.unwrap_or_else(|error| Row::failed(class, *version, &error)),
+            };
             let cured = arguments.cures(class, *version).map(|cure| {
                 cure_row(class, cure, *version)
                     .unwrap_or_else(|error| Row::cure_failed(class, *version, &error))

@@ -182,11 +182,34 @@ pub(super) fn send_to_no_socket(scene: &mut Scene) -> anyhow::Result<Planted> {
     Ok(Planted::of(0..1_000, &BTreeSet::new()))
 }
 
-pub(super) fn send_to_a_filter(scene: &mut Scene) -> anyhow::Result<Planted> {
+pub(super) fn send_trains_to_no_socket(scene: &mut Scene) -> anyhow::Result<Planted> {
+    let course = Course::new(scene)?;
+    send_trains(&course.writer, course.to, 0..100, 8, 1_000)?;
+    course.settle()?;
+    Ok(Planted::of(0..800, &BTreeSet::new()))
+}
+
+fn filtered_reader(scene: &Scene) -> anyhow::Result<UdpSocket> {
     let reader = scene.reader_socket(PORT)?;
     // Classic BPF: return 0, of which nothing is kept.
     SockRef::from(&reader).attach_filter(&[socket2::SockFilter::new(0x06, 0, 0, 0)])?;
-    Steps::new(scene, reader, FIFTY)?.run(10)
+    Ok(reader)
+}
+
+pub(super) fn send_to_a_filter(scene: &mut Scene) -> anyhow::Result<Planted> {
+    Steps::new(scene, filtered_reader(scene)?, FIFTY)?.run(10)
+}
+
+pub(super) fn send_trains_to_a_filter(scene: &mut Scene) -> anyhow::Result<Planted> {
+    let reader = filtered_reader(scene)?;
+    takes_trains(&reader)?;
+    Steps::new(scene, reader, TEN_TRAINS)?.run(10)
+}
+
+/// More in each step than a token bucket and its queue hold.
+pub(super) fn send_long_to_a_small_buffer(scene: &mut Scene) -> anyhow::Result<Planted> {
+    let burst = Burst::Datagrams { count: 600, payload_bytes: PAYLOAD_BYTES };
+    Steps::new(scene, small_reader(scene)?, burst)?.run(6)
 }
 
 pub(super) fn small_buffer(scene: &mut Scene) -> anyhow::Result<Steps> {
@@ -263,7 +286,7 @@ pub(super) fn long_bursts(scene: &mut Scene) -> anyhow::Result<Steps> {
     Steps::new(scene, reader, Burst::Datagrams { count: 2_000, payload_bytes: 40 })
 }
 
-fn takes_trains(reader: &UdpSocket) -> anyhow::Result<()> {
+pub(super) fn takes_trains(reader: &UdpSocket) -> anyhow::Result<()> {
     Ok(nix::sys::socket::setsockopt(reader, nix::sys::socket::sockopt::UdpGroSegment, &true)?)
 }
 
@@ -287,6 +310,15 @@ pub(super) fn send_on_the_way(
 ) -> anyhow::Result<Planted> {
     let reader = scene.reader_socket(PORT)?;
     roomy(&reader)?;
+    send_on_the_way_to(scene, reader, send)
+}
+
+/// The same to a reader of one's own.
+pub(super) fn send_on_the_way_to(
+    scene: &Scene,
+    reader: UdpSocket,
+    send: impl FnOnce(&UdpSocket, SocketAddr) -> anyhow::Result<u64>,
+) -> anyhow::Result<Planted> {
     let course = Course::new(scene)?;
     let mut seen = BTreeSet::new();
     let count = send(&course.writer, course.to)?;
