@@ -1,13 +1,19 @@
-//! The classes of loss, in the order of the way: where each is planted, and what the doctor must say of it.
+//! A class of loss: where it is planted, and what the doctor must say of it. [`CLASSES`] are all of them.
 
+mod device;
 mod host;
+mod list;
 mod path;
 mod socket;
+
+pub(crate) use list::CLASSES;
+pub(crate) use socket::Steps;
 
 use std::time::Duration;
 
 use ledger::Stage;
 
+use crate::cure::{Cure, Knob};
 use crate::scene::{Scene, Version};
 use crate::traffic::Planted;
 
@@ -33,6 +39,8 @@ pub(crate) struct Class {
     pub(crate) prepare: fn(&mut Scene) -> anyhow::Result<()>,
     /// Sends datagrams, and returns which did not arrive.
     pub(crate) plant: fn(&mut Scene) -> anyhow::Result<Planted>,
+    /// What `doctor fix` can do against it.
+    pub(crate) cure: Option<Cure>,
 }
 
 /// What there is to be seen of a loss.
@@ -71,323 +79,18 @@ const fn class(
         only_if_named: false,
         prepare: nothing,
         plant,
+        cure: None,
     }
+}
+
+/// A larger receive buffer helps: one class shows it over both versions.
+const fn larger_buffer(
+    versions: &'static [Version],
+    steps: fn(&mut Scene) -> anyhow::Result<Steps>,
+) -> Option<Cure> {
+    Some(Cure { steps, knob: Knob::Buffer, versions, period: Duration::from_millis(10) })
 }
 
 fn nothing(_: &mut Scene) -> anyhow::Result<()> {
     Ok(())
 }
-
-/// Every class.
-pub(crate) const CLASSES: &[Class] = &[
-    class("control", "nothing is lost", BOTH, &[], Sight::Numbers, socket::nothing_lost),
-    Class {
-        is_of_ports: true,
-        ..class(
-            "busy",
-            "for half a minute all arrives, beside a stranger whose reader loses nearly everything",
-            V4,
-            &[],
-            Sight::Numbers,
-            socket::nothing_lost_beside_a_stranger,
-        )
-    },
-    Class {
-        prepare: path::throttled,
-        ..class(
-            "send_buffer",
-            "the sender does not wait for room in its own socket: nothing is lost",
-            BOTH,
-            &[],
-            Sight::Numbers,
-            path::send_from_a_small_buffer,
-        )
-    },
-    Class {
-        prepare: path::firewall_out,
-        ..class(
-            "firewall_out",
-            "a rule of the sender drops every seventh",
-            BOTH,
-            &[Stage::SenderIp],
-            Sight::NoCounter,
-            path::send_two_thousand,
-        )
-    },
-    Class {
-        prepare: path::no_neighbour,
-        patience: Duration::from_secs(10),
-        ..class(
-            "neighbour",
-            "the receiver's hardware address is not answered",
-            BOTH,
-            &[Stage::SenderIp],
-            Sight::NoCounter,
-            path::send_to_nobody,
-        )
-    },
-    Class {
-        prepare: path::throttled,
-        ..class(
-            "queue_tbf",
-            "the sender's token bucket has no room",
-            BOTH,
-            &[Stage::SenderQdisc],
-            Sight::Numbers,
-            path::send_two_thousand,
-        )
-    },
-    Class {
-        prepare: path::short_queue,
-        ..class(
-            "queue_pfifo",
-            "ten packets wait behind 4 Mbit/s",
-            BOTH,
-            &[Stage::SenderQdisc],
-            Sight::Numbers,
-            path::send_two_thousand,
-        )
-    },
-    Class {
-        prepare: path::throttled,
-        ..class(
-            "queue_train",
-            "trains of eight meet a token bucket",
-            BOTH,
-            &[Stage::SenderQdisc],
-            Sight::NoCounter,
-            path::send_trains_of_eight,
-        )
-    },
-    Class {
-        prepare: path::throttled,
-        ..class(
-            "queue_long_train",
-            "trains of forty, with their payload in pages, meet a token bucket",
-            BOTH,
-            &[Stage::SenderQdisc],
-            Sight::NoCounter,
-            path::send_trains_of_forty,
-        )
-    },
-    Class {
-        prepare: path::lossy_bridge,
-        has_checkpoints: true,
-        ..class(
-            "network",
-            "a third host between the two loses every ninth",
-            BOTH,
-            &[Stage::Network],
-            Sight::NoCounter,
-            path::send_two_thousand,
-        )
-    },
-    Class {
-        prepare: path::firewall_on_device,
-        ..class(
-            "firewall_device",
-            "a rule on the reader's device drops every seventh",
-            BOTH,
-            &[Stage::ReceiverHook],
-            Sight::NoCounter,
-            path::send_two_thousand,
-        )
-    },
-    Class {
-        prepare: path::program_on_device,
-        ..class(
-            "tc_ingress",
-            "a program on the reader's device drops one in eight, at random",
-            BOTH,
-            &[Stage::ReceiverHook],
-            Sight::NoCounter,
-            path::send_two_thousand,
-        )
-    },
-    Class {
-        prepare: path::firewall_in,
-        ..class(
-            "firewall_in",
-            "a rule of the reader drops every seventh",
-            BOTH,
-            &[Stage::ReceiverHook],
-            Sight::NoCounter,
-            path::send_two_thousand,
-        )
-    },
-    Class {
-        prepare: path::slow_softirq,
-        is_of_whole_host: true,
-        ..class(
-            "backlog",
-            "another processor takes what comes in, and a long list of rules makes it slow",
-            BOTH,
-            &[Stage::ReceiverBacklog],
-            Sight::Numbers,
-            path::send_faster_than_a_softirq,
-        )
-    },
-    Class {
-        prepare: host::strict_way_back,
-        ..class(
-            "rp_filter",
-            "the way back to the sender leads over another interface",
-            V4,
-            &[Stage::ReceiverIp],
-            Sight::Numbers,
-            host::send_from_elsewhere,
-        )
-    },
-    class(
-        "not_joined",
-        "the group is joined on another interface",
-        V4,
-        &[Stage::ReceiverIp],
-        Sight::NoCounter,
-        host::send_to_a_group_joined_elsewhere,
-    ),
-    Class {
-        prepare: host::impatient_reassembly,
-        patience: Duration::from_secs(10),
-        ..class(
-            "last_fragment",
-            "the last fragment is missing",
-            V4,
-            &[Stage::ReceiverReassembly],
-            Sight::NoCounter,
-            host::send_without_last_fragment,
-        )
-    },
-    Class {
-        prepare: host::impatient_reassembly,
-        patience: Duration::from_secs(3),
-        ..class(
-            "first_fragment",
-            "the first fragment, which has ports and number, never came",
-            V4,
-            &[Stage::ReceiverReassembly],
-            Sight::Unnumbered,
-            host::send_without_first_fragment,
-        )
-    },
-    Class {
-        prepare: host::little_memory_for_fragments,
-        patience: Duration::from_secs(5),
-        ..class(
-            "fragment_memory",
-            "there is no memory to wait for fragments",
-            BOTH,
-            &[Stage::ReceiverReassembly],
-            Sight::NoCounter,
-            host::send_in_fragments,
-        )
-    },
-    class(
-        "checksum",
-        "every tenth has a wrong checksum",
-        V4,
-        &[Stage::ReceiverChecksum],
-        Sight::Numbers,
-        host::send_wrong_checksums,
-    ),
-    class(
-        "no_socket",
-        "nobody is bound to the port",
-        BOTH,
-        &[Stage::ReceiverNoSocket],
-        Sight::Numbers,
-        socket::send_to_no_socket,
-    ),
-    class(
-        "socket_filter",
-        "the socket's filter refuses all",
-        BOTH,
-        &[Stage::ReceiverSocketFilter],
-        Sight::Numbers,
-        socket::send_to_a_filter,
-    ),
-    class(
-        "receive_buffer",
-        "the reader's buffer holds three",
-        BOTH,
-        &[Stage::ReceiverSocketBuffer],
-        Sight::Numbers,
-        socket::send_to_a_small_buffer,
-    ),
-    class(
-        "receive_buffer_train",
-        "trains of eight are cut before a small buffer",
-        BOTH,
-        &[Stage::ReceiverSocketBuffer],
-        Sight::Numbers,
-        socket::send_trains_to_a_small_buffer,
-    ),
-    class(
-        "receive_buffer_gro",
-        "trains of eight meet a small buffer whole",
-        BOTH,
-        &[Stage::ReceiverSocketBuffer],
-        Sight::NoCounter,
-        socket::send_trains_to_a_small_buffer_that_takes_trains,
-    ),
-    class(
-        "receive_buffer_large",
-        "datagrams of 30,000 bytes meet a small buffer",
-        BOTH,
-        &[Stage::ReceiverSocketBuffer],
-        Sight::Numbers,
-        socket::send_large_to_a_small_buffer,
-    ),
-    Class {
-        prepare: path::jumbo,
-        ..class(
-            "receive_buffer_paged",
-            "datagrams of 30,000 bytes in one packet each meet a small buffer",
-            BOTH,
-            &[Stage::ReceiverSocketBuffer],
-            Sight::Numbers,
-            socket::send_large_to_a_small_buffer,
-        )
-    },
-    Class {
-        only_if_named: true,
-        ..class(
-            "udp_memory",
-            "the machine's memory for UDP is used up: it is lowered for a moment, for every program",
-            BOTH,
-            &[Stage::ReceiverUdpMemory],
-            Sight::Numbers,
-            socket::send_without_udp_memory,
-        )
-    },
-    class(
-        "one_slow_of_two",
-        "one of two readers of a group has a small buffer",
-        V4,
-        &[Stage::ReceiverSocketBuffer],
-        Sight::Numbers,
-        socket::send_to_a_group_with_a_slow_reader,
-    ),
-    Class {
-        prepare: path::firewall_out,
-        ..class(
-            "two_at_once",
-            "a rule of the sender and a small buffer",
-            BOTH,
-            &[Stage::SenderIp, Stage::ReceiverSocketBuffer],
-            Sight::NoCounter,
-            socket::send_to_a_small_buffer,
-        )
-    },
-    Class {
-        prepare: path::firewall_in,
-        ..class(
-            "two_on_one_host",
-            "a rule of the reader and a small buffer",
-            BOTH,
-            &[Stage::ReceiverHook, Stage::ReceiverSocketBuffer],
-            Sight::NoCounter,
-            socket::send_to_a_small_buffer,
-        )
-    },
-];

@@ -6,6 +6,7 @@ use ledger::Stage;
 use serde_json::{Value, json};
 
 use crate::classes::{Class, Sight};
+use crate::cure::Cured;
 use crate::scene::Version;
 use crate::traffic::Planted;
 use crate::watch::Told;
@@ -25,11 +26,13 @@ pub(crate) struct Row {
     faults: Vec<String>,
     evidence: Vec<(String, u64)>,
     notes: Vec<String>,
+    /// Of a row about `doctor fix`.
+    cured: Option<Cured>,
 }
 
 /// The head of the table.
 pub(crate) const HEAD: &str =
-    "class                   IP   planted   named  not observed  stage                    verdict";
+    "class                       IP   planted   named  not observed  stage                    verdict";
 
 /// Compares what was planted with what was told.
 pub(crate) fn judge(
@@ -83,7 +86,8 @@ pub(crate) fn judge(
         }
         // No counter tells of them.
         (Sight::NoCounter, false) if rest > 0 && told.not_observed < rest => {
-            faults.push(format!("{rest} are not named"));
+            faults
+                .push(format!("{rest} are not named, and {} are said not to be observed", told.not_observed));
         }
         _ => {}
     }
@@ -99,6 +103,7 @@ pub(crate) fn judge(
         faults,
         evidence: told.evidence.iter().map(|(name, count)| (name.clone(), *count)).collect(),
         notes: planted.notes.clone(),
+        cured: None,
     }
 }
 
@@ -109,12 +114,36 @@ impl Row {
         Self { is_ok: false, faults: vec![format!("{error:#}")], ..nothing }
     }
 
+    /// Returns the row of what `doctor fix` did.
+    pub(crate) fn of_cure(class: &'static Class, version: Version, mut cured: Cured) -> Self {
+        let stage = class.stages.last().copied();
+        let faults = std::mem::take(&mut cured.faults);
+        Self {
+            is_ok: faults.is_empty(),
+            planted: usize::try_from(cured.before).unwrap_or(usize::MAX),
+            stage_expected: stage,
+            stages: stage.map(|stage| stage.name().to_owned()).into_iter().collect(),
+            faults,
+            notes: vec![std::mem::take(&mut cured.note)],
+            cured: Some(cured),
+            ..judge(class, version, &Planted::default(), &Told::default(), false)
+        }
+    }
+
+    /// Returns the row of a class that `doctor fix` could do nothing against.
+    pub(crate) fn cure_failed(class: &'static Class, version: Version, error: &anyhow::Error) -> Self {
+        let faults = vec![format!("{error:#}")];
+        Self::of_cure(class, version, Cured { faults, ..Cured::default() })
+    }
+
     /// Returns the row as an object.
     pub(crate) fn json(&self) -> Value {
         let stage_expected = self.stage_expected.map(Stage::name);
         let evidence: serde_json::Map<String, Value> =
             self.evidence.iter().map(|(name, count)| (name.clone(), json!(count))).collect();
+        let cured = self.cured.as_ref();
         json!({
+            "kind": if cured.is_some() { "cure" } else { "loss" },
             "class": self.class,
             "version": self.version_number(),
             "planted": self.planted,
@@ -126,6 +155,9 @@ impl Row {
             "faults": self.faults,
             "evidence": evidence,
             "notes": self.notes,
+            "before": cured.map(|it| it.before),
+            "after": cured.map(|it| it.after),
+            "undone": cured.map(|it| it.is_undone),
         })
     }
 
@@ -134,8 +166,13 @@ impl Row {
         let verdict = if self.is_ok { "ok".to_owned() } else { self.faults.join("; ") };
         let (stages, notes) = (self.stages.join(" "), self.notes.join(", "));
         let stages = if stages.is_empty() { "-" } else { &stages };
+        if let Some(Cured { before, after, .. }) = self.cured {
+            let (class, version) = (format!("{} cured", self.class), self.version_number());
+            let counts = format!("{before} before, {after} after");
+            return format!("{class:<28}v{version}  {counts:>29}  {stages:<24} {verdict} {notes}");
+        }
         format!(
-            "{:<24}v{}  {:>7} {:>7} {:>13}  {:<24} {verdict} {notes}",
+            "{:<28}v{}  {:>7} {:>7} {:>13}  {:<24} {verdict} {notes}",
             self.class,
             self.version_number(),
             self.planted,

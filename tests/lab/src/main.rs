@@ -4,7 +4,10 @@
 //! both hosts. What is missing at the reader must be what the doctor names, at the stage where it was planted, number by number;
 //! what it does not name must be what it says it could not observe. [`classes`] is the list; `docs/lab.md` the manual.
 
+mod absent;
+mod borrowed;
 mod classes;
+mod cure;
 mod judge;
 mod scene;
 mod traffic;
@@ -13,8 +16,11 @@ mod watch;
 use std::process::ExitCode;
 
 use clap::Parser;
+use serde_json::json;
 
+use absent::Absent;
 use classes::{CLASSES, Class};
+use cure::{Cure, Knob};
 use judge::Row;
 use scene::{Scene, Version};
 
@@ -40,6 +46,19 @@ struct Arguments {
     list: bool,
 }
 
+impl Arguments {
+    fn names(&self, class: &Class) -> bool {
+        self.classes.iter().any(|it| it == class.name)
+    }
+
+    /// Returns what `doctor fix` is to do: root's work, and what is of the whole host only where it is asked for.
+    fn cures(&self, class: &'static Class, version: Version) -> Option<&'static Cure> {
+        let is_allowed = |cure: &&Cure| cure.knob == Knob::Buffer || self.names(class);
+        let cure = class.cure.as_ref().filter(is_allowed).filter(|_| !self.nobody);
+        cure.filter(|cure| cure.versions.contains(&version))
+    }
+}
+
 fn main() -> ExitCode {
     match run(&Arguments::parse()) {
         Ok(true) => ExitCode::SUCCESS,
@@ -57,12 +76,10 @@ fn run(arguments: &Arguments) -> anyhow::Result<bool> {
     if let Some(unknown) = unknown {
         anyhow::bail!("there is no class `{unknown}`; --list names them");
     }
-    let wanted = |class: &&Class| {
-        let is_named = arguments.classes.iter().any(|it| it == class.name);
-        is_named || arguments.classes.is_empty() && !class.only_if_named
-    };
+    let wanted =
+        |class: &&Class| arguments.names(class) || arguments.classes.is_empty() && !class.only_if_named;
     if arguments.list {
-        CLASSES.iter().for_each(|class| println!("{:<24}{}", class.name, class.about));
+        CLASSES.iter().for_each(|class| println!("{:<28}{}", class.name, class.about));
         return Ok(true);
     }
     if !rustix::process::geteuid().is_root() {
@@ -79,10 +96,23 @@ fn run(arguments: &Arguments) -> anyhow::Result<bool> {
     }
     for class in CLASSES.iter().filter(wanted) {
         for version in class.versions {
-            let row =
-                row(class, *version, arguments).unwrap_or_else(|error| Row::failed(class, *version, &error));
-            all_ok &= row.is_ok;
-            println!("{}", if arguments.json { row.json().to_string() } else { row.text() });
+            let row = match row(class, *version, arguments) {
+                Err(error) if error.is::<Absent>() => {
+                    let skipped = json!({ "kind": "skipped", "class": class.name, "why": error.to_string() });
+                    let text = || format!("SKIPPED: {}: {error}", class.name);
+                    println!("{}", if arguments.json { skipped.to_string() } else { text() });
+                    continue;
+                }
+                row => row.unwrap_or_else(|error| Row::failed(class, *version, &error)),
+            };
+            let cured = arguments.cures(class, *version).map(|cure| {
+                cure_row(class, cure, *version)
+                    .unwrap_or_else(|error| Row::cure_failed(class, *version, &error))
+            });
+            for row in [Some(row), cured].iter().flatten() {
+                all_ok &= row.is_ok;
+                println!("{}", if arguments.json { row.json().to_string() } else { row.text() });
+            }
         }
     }
     Ok(all_ok)
@@ -96,4 +126,10 @@ fn row(class: &'static Class, version: Version, arguments: &Arguments) -> anyhow
     let planted = (class.plant)(&mut scene)?;
     let told = watches.end(class.patience, &planted)?;
     Ok(judge::judge(class, version, &planted, &told, nobody))
+}
+
+fn cure_row(class: &'static Class, cure: &Cure, version: Version) -> anyhow::Result<Row> {
+    let mut scene = Scene::new(version)?;
+    (class.prepare)(&mut scene)?;
+    Ok(Row::of_cure(class, version, cure::cure(cure, &mut scene)?))
 }

@@ -54,10 +54,10 @@ impl Watches {
         nobody: bool,
         checkpoints: bool,
     ) -> anyhow::Result<Self> {
-        let watches = hosts
-            .iter()
-            .map(|host| Watch::begin(host, class, nobody, checkpoints))
-            .collect::<anyhow::Result<_>>()?;
+        // Side by side: each takes some tenths of a second to begin.
+        let watches = hosts.iter().map(|host| Watch::begin(host, class, nobody, checkpoints));
+        let watches = watches.collect::<anyhow::Result<Vec<Watch>>>()?;
+        watches.iter().try_for_each(|watch| watch.expect_begun(nobody))?;
         Ok(Self(watches))
     }
 
@@ -73,6 +73,7 @@ impl Watches {
                 watch.lines.recv_timeout(LOOK).iter().for_each(|line| told.take(line, watch.hears_host));
             }
         }
+        watches.iter().try_for_each(|watch| watch.signal(Signal::INT))?;
         for watch in watches {
             watch.end(&mut told)?;
         }
@@ -109,12 +110,15 @@ impl Watch {
             // Whoever listened may have gone.
             lines.map(|line| sender.send(line)).take_while(Result::is_ok).for_each(drop);
         });
-        let watch = Self { hears_host: class.is_of_whole_host, child, lines };
-        let first = watch.next()?;
+        Ok(Self { hears_host: class.is_of_whole_host, child, lines })
+    }
+
+    fn expect_begun(&self, nobody: bool) -> anyhow::Result<()> {
+        let first = self.next()?;
         if first["event"] != "watching" || first["names_datagrams"] == nobody {
             bail!("the doctor says {first}");
         }
-        Ok(watch)
+        Ok(())
     }
 
     fn next(&self) -> anyhow::Result<Value> {
@@ -128,7 +132,6 @@ impl Watch {
     }
 
     fn end(mut self, told: &mut Told) -> anyhow::Result<()> {
-        self.signal(Signal::INT)?;
         loop {
             let line = self.next()?;
             if line["event"] == "ended" {

@@ -17,4 +17,5 @@ mod table;
 pub use client::{MulticastError, measure};
 pub use options::{Options, OptionsError};
 pub use report::{FORMAT, MemberReport, Report, RunReport, Settings, Start, VERSION};
+pub(crate) use sender::Sender;
 pub use server::TEST;

@@ -4,6 +4,7 @@
 //! them, where, and why. A verdict never says more than was seen: what a counter cannot tell apart is said to be so.
 
 pub mod audit;
+mod buffer;
 mod cause;
 mod checkpoints;
 mod cure;

@@ -5,6 +5,7 @@ use std::net::IpAddr;
 
 use ledger::Stage;
 
+use crate::buffer::larger_buffer;
 use crate::drops::DropEvent;
 use crate::look::{Look, Socket};
 use crate::naming::{Naming, Unplaced};
@@ -23,6 +24,8 @@ pub struct Losses {
     pub unplaced: Vec<Unplaced>,
     /// How many datagrams the readers of the namespace were given meanwhile.
     pub delivered: u64,
+    /// How many packets the processors of the whole host took in meanwhile, for whatever namespace.
+    pub processed: u64,
 }
 
 impl Losses {
@@ -56,14 +59,6 @@ pub struct Watch {
     naming: Naming,
 }
 
-/// What a datagram of 1,472 bytes takes of a receive buffer, the kernel's structures included.
-///
-/// Source: measured: a fourth is the last that an effective buffer of 8,192 bytes takes.
-const DATAGRAM_BYTES: u64 = 2_304;
-
-/// A larger receive buffer than this is not recommended: whoever needs it is too slow.
-const MAX_BUFFER_BYTES: u64 = 1 << 26;
-
 impl Watch {
     /// Begins with a first look: what was lost before is not told.
     #[must_use]
@@ -96,13 +91,14 @@ impl Watch {
             self.naming.settle(&mut verdicts, is_of_ports)
         });
         let delivered = after.rise(&before, "UdpInDatagrams") + after.rise(&before, "Udp6InDatagrams");
-        Losses { verdicts, not_observed, unplaced: unplaced.unwrap_or_default(), delivered }
+        let processed = after.rises(&before, "softnet_processed").map(|(_, rise)| rise).sum();
+        Losses { verdicts, not_observed, unplaced: unplaced.unwrap_or_default(), delivered, processed }
     }
 
     /// Ends the series: says what events named and no counter has told of yet.
     pub fn finish(&mut self) -> Losses {
         let (verdicts, unplaced) = self.naming.finish(&self.before);
-        Losses { verdicts, not_observed: self.pending(), unplaced, delivered: 0 }
+        Losses { verdicts, not_observed: self.pending(), unplaced, delivered: 0, processed: 0 }
     }
 
     /// Who dropped in between the readings of one look only is told of with the next, which counts why.
@@ -227,7 +223,7 @@ fn verdict(
         evidence: evidence_for(before, after, socket, stage, count),
         cause,
         why,
-        cures: cures(after, socket, stage, count, cause),
+        cures: cures((before, after), socket, stage, count, cause),
         datagrams: Vec::new(),
         not_observed: None,
     }
@@ -256,7 +252,13 @@ fn evidence_for(before: &Look, after: &Look, socket: &Socket, stage: Stage, coun
     of_socket.chain(of_namespace.filter(|it| it.rise > 0)).collect()
 }
 
-fn cures(after: &Look, socket: &Socket, stage: Stage, count: u64, cause: Option<Cause>) -> Vec<Cure> {
+fn cures(
+    looks: (&Look, &Look),
+    socket: &Socket,
+    stage: Stage,
+    count: u64,
+    cause: Option<Cause>,
+) -> Vec<Cure> {
     let pid = socket.owner.as_ref().map(|owner| owner.pid);
     match (stage, cause) {
         // A larger buffer would only be full later.
@@ -267,56 +269,21 @@ fn cures(after: &Look, socket: &Socket, stage: Stage, count: u64, cause: Option<
             let fifo = pid.map(|pid| {
                 Cure::by_change("let the reader run before other programs", Change::Priority { pid })
             });
-            fifo.into_iter().chain(larger_buffer(after, socket, count)).collect()
+            fifo.into_iter().chain(larger_buffer(looks, socket, count)).collect()
         }
         (Stage::ReceiverSocketBuffer, Some(Cause::Blocked)) => {
             let elsewhere = Cure::by_hand(
                 "let another thread write to the disk, or log less: the one that receives must not wait for it",
             );
-            [elsewhere].into_iter().chain(larger_buffer(after, socket, count)).collect()
+            [elsewhere].into_iter().chain(larger_buffer(looks, socket, count)).collect()
         }
-        (Stage::ReceiverSocketBuffer, _) => larger_buffer(after, socket, count),
+        (Stage::ReceiverSocketBuffer, _) => larger_buffer(looks, socket, count),
         (Stage::ReceiverSocketFilter, _) => {
             vec![Cure::by_hand("look at the program's socket filter (SO_ATTACH_FILTER, SO_ATTACH_BPF)")]
         }
         _ => vec![Cure::by_hand(
             "give UDP more memory (net.ipv4.udp_mem, in pages), or let fewer sockets have smaller buffers",
         )],
-    }
-}
-
-/// A receive buffer that would have held what was lost too: at once, and for the next time.
-fn larger_buffer(after: &Look, socket: &Socket, count: u64) -> Vec<Cure> {
-    let more = count.saturating_mul(DATAGRAM_BYTES);
-    let wanted = u64::from(socket.buffer_bytes).saturating_add(more);
-    let wanted = wanted.checked_next_power_of_two().unwrap_or(wanted).min(MAX_BUFFER_BYTES);
-    let owner = socket.owner.as_ref();
-    let at_once = owner.filter(|_| wanted > u64::from(socket.buffer_bytes)).map(|owner| {
-        let change = Change::ReceiveBuffer {
-            cookie: socket.cookie,
-            local: socket.local,
-            pid: owner.pid,
-            asked_bytes: wanted / 2,
-            before_bytes: u64::from(socket.buffer_bytes) / 2,
-        };
-        Cure::by_change("a larger receive buffer of this socket, while its program runs", change)
-    });
-    at_once.into_iter().chain([larger_buffer_next_time(after, socket, wanted)]).collect()
-}
-
-/// Programs that ask for a buffer get at most `rmem_max`, the others have `rmem_default`.
-fn larger_buffer_next_time(after: &Look, socket: &Socket, wanted: u64) -> Cure {
-    let asks_for_none = after.settings.rmem_default_bytes == Some(u64::from(socket.buffer_bytes));
-    if asks_for_none {
-        let what = "a larger receive buffer for programs that ask for none; start the reader again";
-        return Cure::by_sysctl(what, "net.core.rmem_default", wanted, after.settings.rmem_default_bytes);
-    }
-    // The kernel doubles what is asked for.
-    let asked = wanted / 2;
-    let what = format!("a larger receive buffer: let the reader ask for {asked} bytes (SO_RCVBUF)");
-    match after.settings.rmem_max_bytes {
-        Some(limit) if limit >= asked => Cure::by_hand(&what),
-        limit => Cure::by_sysctl(&what, "net.core.rmem_max", asked, limit),
     }
 }
 
@@ -342,6 +309,14 @@ mod tests {
 
     fn losses(before: &Look, after: &Look) -> Losses {
         Watch::begin(before.clone()).look(after.clone(), None)
+    }
+
+    #[test]
+    fn what_is_given_to_readers_is_of_the_namespace_and_what_is_taken_in_of_all_processors() {
+        let after = [("UdpInDatagrams", 3), ("Udp6InDatagrams", 4), ("softnet_processed/cpu0", 50)];
+        let seen = losses(&look(0, &[]), &look(1, &[&after[..], &[("softnet_processed/cpu1", 60)]].concat()));
+        assert_eq!((seen.delivered, seen.processed), (7, 110));
+        assert_eq!(seen.verdicts, []);
     }
 
     fn told(losses: &Losses) -> Vec<(u64, Stage, u64, bool)> {
@@ -511,18 +486,5 @@ mod tests {
         assert_eq!(names("0.0.0.0:1"), ["UdpRcvbufErrors"]);
         assert_eq!(names("[::]:1"), ["UdpRcvbufErrors", "Udp6RcvbufErrors"]);
         assert_eq!(names("[::1]:1"), ["Udp6RcvbufErrors"]);
-    }
-
-    #[test]
-    fn a_socket_that_asked_for_nothing_is_helped_by_the_default() {
-        let mut after = with(look(1, &[]), &[]);
-        after.settings.rmem_default_bytes = Some(212_992);
-        let cure = |socket: &Socket| larger_buffer(&after, socket, 100).pop().unwrap();
-        assert_eq!(cure(&socket(1, 0)).command().as_deref(), Some("sysctl -w net.core.rmem_default=524288"));
-        assert_eq!(cure(&socket(1, 0)).undo().as_deref(), Some("sysctl -w net.core.rmem_default=212992"));
-        let larger = Socket { buffer_bytes: 425_984, ..socket(1, 0) };
-        after.settings.rmem_max_bytes = Some(1 << 20);
-        let cure = larger_buffer(&after, &larger, 100).pop().unwrap();
-        assert_eq!(cure.command(), None, "it may ask for as much: {cure:?}");
     }
 }

@@ -194,6 +194,19 @@ const NEVER_CAME: Meaning = Meaning {
     cure: "let a doctor watch at the sender's host too (`doctor watch --checkpoints`): what leaves it whole is lost by what lies between; look there at switch counters, speeds that differ, flow control and MTU (`doctor preflight GROUP`)",
 };
 
+/// What has no way: a route that discards (`blackhole`), or one whose device has gone down.
+const DISCARDED: [&str; 2] = ["dst_discard", "dst_discard_out"];
+const NO_WAY_OUT: Meaning = Meaning {
+    stage: Stage::SenderIp,
+    why: "the route they were to leave by discards them: a blackhole, or its device went down",
+    cure: "see route and device (`ip route get ADDRESS`, `ip link`)",
+};
+const NO_WAY_IN: Meaning = Meaning {
+    stage: Stage::ReceiverIp,
+    why: "the route for their address discards them on this host: a blackhole, or its device went down",
+    cure: "see the routes of this host for where they were sent to (`ip route get ADDRESS`, `ip route show type blackhole`)",
+};
+
 /// Functions of the kernel that free without a reason (`NOT_SPECIFIED`).
 const LOCATIONS: &[(&[&str], Meaning)] = &[
     (
@@ -204,6 +217,8 @@ const LOCATIONS: &[(&[&str], Meaning)] = &[
     // Of IPv6; IPv4 says `NEIGH_FAILED` there.
     (&["neigh_invalidate"], NO_NEIGHBOUR),
     (&["do_xdp_generic", "veth_xdp_rcv_skb"], PROGRAM_ON_DEVICE),
+    // Of IPv4, for a host that forwards; IPv6 discards.
+    (&["ip_error"], NO_WAY_IN),
 ];
 
 /// Functions of the kernel that free what is no loss on the way.
@@ -234,7 +249,12 @@ impl DropEvent {
         if &*self.reason == HOLE {
             return Some(if self.is_incoming { NEVER_CAME } else { MISSING_BEHIND_QUEUE });
         }
-        find(REASONS, &self.reason).or_else(|| find(LOCATIONS, self.location.as_deref()?))
+        let at = self.location.as_deref();
+        let by_place = || match at? {
+            at if DISCARDED.contains(&at) => Some(if self.is_incoming { NO_WAY_IN } else { NO_WAY_OUT }),
+            at => find(LOCATIONS, at),
+        };
+        find(REASONS, &self.reason).or_else(by_place)
     }
 }
 
@@ -290,6 +310,11 @@ mod tests {
             ("NOT_SPECIFIED", Some("ip_defrag"), true, Some(Stage::ReceiverReassembly)),
             ("NOT_SPECIFIED", Some("veth_xdp_rcv_skb"), true, Some(Stage::ReceiverHook)),
             ("NOT_SPECIFIED", Some("neigh_invalidate"), false, Some(Stage::SenderIp)),
+            ("NOT_SPECIFIED", Some("dst_discard_out"), false, Some(Stage::SenderIp)),
+            ("NOT_SPECIFIED", Some("dst_discard_out"), true, Some(Stage::ReceiverIp)),
+            ("NOT_SPECIFIED", Some("dst_discard"), false, Some(Stage::SenderIp)),
+            ("NOT_SPECIFIED", Some("dst_discard"), true, Some(Stage::ReceiverIp)),
+            ("NOT_SPECIFIED", Some("ip_error"), true, Some(Stage::ReceiverIp)),
             ("NOT_SPECIFIED", Some("some_new_function"), true, None),
             ("NOT_SPECIFIED", None, true, None),
             ("A_REASON_OF_TOMORROW", Some("somewhere"), true, None),

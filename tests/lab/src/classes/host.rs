@@ -6,7 +6,7 @@ use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use socket2::{SockRef, Socket};
 
 use super::socket::{ipv4, roomy};
-use crate::scene::{PORT, Scene};
+use crate::scene::{PORT, Scene, Version};
 use crate::traffic::{PAYLOAD_BYTES, Planted, arrived, datagram, send, settle};
 
 /// An address of the sender to which the reader's way back leads elsewhere.
@@ -52,12 +52,58 @@ pub(super) fn little_memory_for_fragments(scene: &mut Scene) -> anyhow::Result<(
     )
 }
 
+pub(super) fn firewall_and_little_memory(scene: &mut Scene) -> anyhow::Result<()> {
+    super::path::firewall_out(scene)?;
+    little_memory_for_fragments(scene)
+}
+
+/// An address behind the reader.
+const BEHIND: [&str; 2] = ["10.85.0.2", "fd85::2"];
+
+pub(super) fn blackhole_route(scene: &mut Scene) -> anyhow::Result<()> {
+    scene.on_reader(
+        "sysctl -qw net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1
+         ip route add blackhole 10.85.0.0/24; ip -6 route add blackhole fd85::/64",
+    )?;
+    let via = |is_v6| scene.reader().ip(is_v6);
+    scene.on_sender(&format!(
+        "ip route add 10.85.0.0/24 via {}; ip -6 route add fd85::/64 via {}",
+        via(false),
+        via(true)
+    ))
+}
+
+pub(super) fn send_into_a_blackhole(scene: &mut Scene) -> anyhow::Result<Planted> {
+    let to = BEHIND[usize::from(scene.version == Version::V6)].parse()?;
+    send(&scene.sender_socket()?, SocketAddr::new(to, PORT), 0..1_000, PAYLOAD_BYTES)?;
+    let markers = scene.reader_socket(PORT + 1)?;
+    settle(&scene.sender_socket()?, &markers, scene.to(PORT + 1))?;
+    Ok(Planted::of(0..1_000, &BTreeSet::new()))
+}
+
 pub(super) fn send_in_fragments(scene: &mut Scene) -> anyhow::Result<Planted> {
     let reader = scene.reader_socket(PORT)?;
     roomy(&reader)?;
     let writer = scene.sender_socket()?;
     send(&writer, scene.to(PORT), 0..100, 30_000)?;
-    finish(scene, reader, 100)
+    let planted = finish(scene, reader, 100)?;
+    until_no_fragment_waits(scene)?;
+    Ok(planted)
+}
+
+/// What the kernel gives up later has no namespace any more, and every doctor of the host hears of it: not in another class.
+fn until_no_fragment_waits(scene: &Scene) -> anyhow::Result<()> {
+    let waiting = || {
+        scene.within(scene.reader(), || {
+            let read = |name: &str| std::fs::read_to_string(format!("/proc/thread-self/net/{name}"));
+            let texts = read("sockstat")? + &read("sockstat6")?;
+            Ok(texts.lines().any(|line| line.starts_with("FRAG") && !line.contains("inuse 0 ")))
+        })
+    };
+    e2e::wait_until("fragments to be given up", || match waiting() {
+        Ok(true) => None,
+        other => Some(other.map(|_| ())),
+    })
 }
 
 pub(super) fn send_without_last_fragment(scene: &mut Scene) -> anyhow::Result<Planted> {

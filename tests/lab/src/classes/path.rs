@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use crate::scene::{PORT, Scene, Version};
 use crate::traffic::{PAYLOAD_BYTES, Planted, send, send_trains};
 
-use super::socket::send_on_the_way;
+use super::socket::{roomy, send_on_the_way, send_on_the_way_to, takes_trains};
 
 /// Drops every so many datagrams to the port of the scene; not the first, which shows where numbers begin.
 fn rule(every: u32) -> String {
@@ -26,6 +26,11 @@ pub(super) fn firewall_in(scene: &mut Scene) -> anyhow::Result<()> {
 pub(super) fn firewall_on_device(scene: &mut Scene) -> anyhow::Result<()> {
     let chain = "type filter hook ingress device eth0 priority 0;";
     scene.on_reader(&format!("nft 'table netdev lab {{ chain in {{ {chain} {} }}; }}'", rule(7)))
+}
+
+pub(super) fn firewalls(scene: &mut Scene) -> anyhow::Result<()> {
+    firewall_out(scene)?;
+    firewall_in(scene)
 }
 
 pub(super) fn lossy_bridge(scene: &mut Scene) -> anyhow::Result<()> {
@@ -80,18 +85,30 @@ pub(super) fn slow_softirq(scene: &mut Scene) -> anyhow::Result<()> {
     )
 }
 
-/// From the first processor: the second has its hands full.
 pub(super) fn send_faster_than_a_softirq(scene: &mut Scene) -> anyhow::Result<Planted> {
     const COUNT: u64 = 20_000;
     send_on_the_way(scene, |writer, to| {
-        std::thread::scope(|threads| {
-            let sending = threads.spawn(|| {
-                sys::scheduling::pin_to_cpu(0)?;
-                send(writer, to, 0..COUNT, 40)
-            });
-            sending.join().map_err(|_| anyhow::anyhow!("the sending thread panicked"))?
-        })?;
+        on_first_processor(|| send(writer, to, 0..COUNT, 40))?;
         Ok(COUNT)
+    })
+}
+
+pub(super) fn send_trains_faster_than_a_softirq(scene: &mut Scene) -> anyhow::Result<Planted> {
+    const TRAINS: u64 = 6_000;
+    send_on_the_way(scene, |writer, to| {
+        on_first_processor(|| send_trains(writer, to, 0..TRAINS, 8, 40))?;
+        Ok(TRAINS * 8)
+    })
+}
+
+/// The second has its hands full.
+fn on_first_processor(send: impl FnOnce() -> anyhow::Result<()> + Send) -> anyhow::Result<()> {
+    std::thread::scope(|threads| {
+        let sending = threads.spawn(|| {
+            sys::scheduling::pin_to_cpu(0)?;
+            send()
+        });
+        sending.join().map_err(|_| anyhow::anyhow!("the sending thread panicked"))?
     })
 }
 
@@ -113,6 +130,16 @@ pub(super) fn send_from_a_small_buffer(scene: &mut Scene) -> anyhow::Result<Plan
 
 pub(super) fn send_trains_of_eight(scene: &mut Scene) -> anyhow::Result<Planted> {
     send_on_the_way(scene, |writer, to| {
+        send_trains(writer, to, 0..400, 8, 1_000)?;
+        Ok(400 * 8)
+    })
+}
+
+pub(super) fn send_trains_of_eight_to_who_takes_them(scene: &mut Scene) -> anyhow::Result<Planted> {
+    let reader = scene.reader_socket(PORT)?;
+    roomy(&reader)?;
+    takes_trains(&reader)?;
+    send_on_the_way_to(scene, reader, |writer, to| {
         send_trains(writer, to, 0..400, 8, 1_000)?;
         Ok(400 * 8)
     })

@@ -7,10 +7,11 @@ use std::time::{Duration, Instant};
 use rustix::net::sockopt::set_socket_recv_buffer_size;
 use socket2::SockRef;
 
+use crate::borrowed::Borrowed;
 use crate::scene::{PORT, Scene};
 use crate::traffic::{PAYLOAD_BYTES, Planted, arrived, datagram, send, send_one, send_trains, settle};
 
-/// Sends in steps, with the reader taking all after each.
+/// Who sends, and what tells that all of it has passed.
 struct Course {
     writer: UdpSocket,
     markers: UdpSocket,
@@ -33,26 +34,80 @@ impl Course {
         nix::sys::socket::setsockopt(&self.writer, nix::sys::socket::sockopt::UdpGsoSegment, &0)?;
         settle(&self.writer, &self.markers, self.to_marker)
     }
+}
 
-    fn run(&self, reader: UdpSocket, steps: u64, each: u64, payload_bytes: usize) -> anyhow::Result<Planted> {
-        let mut seen = BTreeSet::new();
-        for step in 0..steps {
-            send(&self.writer, self.to, step * each..(step + 1) * each, payload_bytes)?;
-            self.settle()?;
-            arrived(&reader, &mut seen);
+/// What is sent in one step.
+#[derive(Clone, Copy)]
+enum Burst {
+    Datagrams { count: u64, payload_bytes: usize },
+    Trains { count: u64, segments: u64, payload_bytes: usize },
+}
+
+const FIFTY: Burst = Burst::Datagrams { count: 50, payload_bytes: PAYLOAD_BYTES };
+const TEN_TRAINS: Burst = Burst::Trains { count: 10, segments: 8, payload_bytes: 1_000 };
+
+impl Burst {
+    const fn datagrams(self) -> u64 {
+        match self {
+            Self::Datagrams { count, .. } => count,
+            Self::Trains { count, segments, .. } => count * segments,
         }
-        Ok(Planted::of(0..steps * each, &seen).keep(reader))
+    }
+}
+
+/// Sends in steps, with the readers taking all after each.
+pub(crate) struct Steps {
+    course: Course,
+    burst: Burst,
+    done: u64,
+    /// The first one loses; the others take everything.
+    readers: Vec<(UdpSocket, BTreeSet<u64>)>,
+}
+
+impl Steps {
+    fn new(scene: &Scene, reader: UdpSocket, burst: Burst) -> anyhow::Result<Self> {
+        let readers = vec![(reader, BTreeSet::new())];
+        Ok(Self { course: Course::new(scene)?, burst, done: 0, readers })
     }
 
-    fn run_trains(&self, reader: UdpSocket) -> anyhow::Result<Planted> {
-        const SEGMENTS: u64 = 8;
-        let mut seen = BTreeSet::new();
-        for step in 0..20 {
-            send_trains(&self.writer, self.to, step * 10..(step + 1) * 10, SEGMENTS, 1_000)?;
-            self.settle()?;
-            arrived(&reader, &mut seen);
+    /// Sends once, and lets the readers take what came.
+    pub(crate) fn step(&mut self) -> anyhow::Result<()> {
+        let Self { course, burst, done, .. } = self;
+        match *burst {
+            Burst::Datagrams { count, payload_bytes } => {
+                send(&course.writer, course.to, *done * count..(*done + 1) * count, payload_bytes)?;
+            }
+            Burst::Trains { count, segments, payload_bytes } => {
+                let trains = *done * count..(*done + 1) * count;
+                send_trains(&course.writer, course.to, trains, segments, payload_bytes)?;
+            }
         }
-        Ok(Planted::of(0..200 * SEGMENTS, &seen).keep(reader))
+        course.settle()?;
+        self.readers.iter_mut().for_each(|(reader, seen)| arrived(reader, seen));
+        self.done += 1;
+        Ok(())
+    }
+
+    /// Returns the socket that loses.
+    pub(crate) fn reader(&self) -> &UdpSocket {
+        &self.readers[0].0
+    }
+
+    /// Counts what was sent and did not arrive.
+    pub(crate) fn lost(&self) -> u64 {
+        self.done * self.burst.datagrams() - self.readers[0].1.len() as u64
+    }
+
+    fn run(mut self, steps: u64) -> anyhow::Result<Planted> {
+        for _ in 0..steps {
+            self.step()?;
+        }
+        let sent = self.done * self.burst.datagrams();
+        for (_, seen) in &self.readers[1..] {
+            anyhow::ensure!(seen.len() as u64 == sent, "another reader has {} of {sent}", seen.len());
+        }
+        let planted = Planted::of(0..sent, &self.readers[0].1);
+        Ok(self.readers.into_iter().fold(planted, |planted, (reader, _)| planted.keep(reader)))
     }
 }
 
@@ -63,8 +118,7 @@ fn small_reader(scene: &Scene) -> anyhow::Result<UdpSocket> {
 }
 
 pub(super) fn nothing_lost(scene: &mut Scene) -> anyhow::Result<Planted> {
-    let reader = scene.reader_socket(PORT)?;
-    Course::new(scene)?.run(reader, 100, 50, PAYLOAD_BYTES)
+    Steps::new(scene, scene.reader_socket(PORT)?, FIFTY)?.run(100)
 }
 
 /// How long all must arrive.
@@ -77,7 +131,7 @@ pub(super) fn nothing_lost_beside_a_stranger(scene: &mut Scene) -> anyhow::Resul
     const SEGMENTS: u64 = 40;
     let reader = scene.reader_socket(PORT)?;
     roomy(&reader)?;
-    nix::sys::socket::setsockopt(&reader, nix::sys::socket::sockopt::UdpGroSegment, &true)?;
+    takes_trains(&reader)?;
     let strangers_reader = scene.reader_socket(STRANGERS_PORT)?;
     set_socket_recv_buffer_size(&strangers_reader, 4_096)?;
     let (stranger, writer) = (scene.sender_socket()?, scene.sender_socket()?);
@@ -105,29 +159,6 @@ pub(super) fn nothing_lost_beside_a_stranger(scene: &mut Scene) -> anyhow::Resul
     Ok(Planted { notes: vec![note], ..Planted::default() }.keep(reader).keep(strangers_reader))
 }
 
-/// A number of the machine that is put back.
-struct Borrowed {
-    path: &'static str,
-    before: String,
-}
-
-impl Borrowed {
-    fn set(path: &'static str, value: &str) -> anyhow::Result<Self> {
-        let before = std::fs::read_to_string(path)?;
-        let borrowed = Self { path, before };
-        std::fs::write(path, value)?;
-        Ok(borrowed)
-    }
-}
-
-impl Drop for Borrowed {
-    fn drop(&mut self) {
-        if let Err(error) = std::fs::write(self.path, self.before.trim()) {
-            eprintln!("{} was {}, and cannot be put back: {error}", self.path, self.before.trim());
-        }
-    }
-}
-
 pub(super) fn send_without_udp_memory(scene: &mut Scene) -> anyhow::Result<Planted> {
     let reader = scene.reader_socket(PORT)?;
     roomy(&reader)?;
@@ -151,39 +182,76 @@ pub(super) fn send_to_no_socket(scene: &mut Scene) -> anyhow::Result<Planted> {
     Ok(Planted::of(0..1_000, &BTreeSet::new()))
 }
 
-pub(super) fn send_to_a_filter(scene: &mut Scene) -> anyhow::Result<Planted> {
+pub(super) fn send_trains_to_no_socket(scene: &mut Scene) -> anyhow::Result<Planted> {
+    let course = Course::new(scene)?;
+    send_trains(&course.writer, course.to, 0..100, 8, 1_000)?;
+    course.settle()?;
+    Ok(Planted::of(0..800, &BTreeSet::new()))
+}
+
+fn filtered_reader(scene: &Scene) -> anyhow::Result<UdpSocket> {
     let reader = scene.reader_socket(PORT)?;
     // Classic BPF: return 0, of which nothing is kept.
     SockRef::from(&reader).attach_filter(&[socket2::SockFilter::new(0x06, 0, 0, 0)])?;
-    Course::new(scene)?.run(reader, 10, 50, PAYLOAD_BYTES)
+    Ok(reader)
+}
+
+pub(super) fn send_to_a_filter(scene: &mut Scene) -> anyhow::Result<Planted> {
+    Steps::new(scene, filtered_reader(scene)?, FIFTY)?.run(10)
+}
+
+pub(super) fn send_trains_to_a_filter(scene: &mut Scene) -> anyhow::Result<Planted> {
+    let reader = filtered_reader(scene)?;
+    takes_trains(&reader)?;
+    Steps::new(scene, reader, TEN_TRAINS)?.run(10)
+}
+
+/// More in each step than a token bucket and its queue hold.
+pub(super) fn send_long_to_a_small_buffer(scene: &mut Scene) -> anyhow::Result<Planted> {
+    let burst = Burst::Datagrams { count: 600, payload_bytes: PAYLOAD_BYTES };
+    Steps::new(scene, small_reader(scene)?, burst)?.run(6)
+}
+
+pub(super) fn small_buffer(scene: &mut Scene) -> anyhow::Result<Steps> {
+    Steps::new(scene, small_reader(scene)?, FIFTY)
 }
 
 pub(super) fn send_to_a_small_buffer(scene: &mut Scene) -> anyhow::Result<Planted> {
-    let reader = small_reader(scene)?;
-    Course::new(scene)?.run(reader, 40, 50, PAYLOAD_BYTES)
+    small_buffer(scene)?.run(40)
+}
+
+pub(super) fn large_to_a_small_buffer(scene: &mut Scene) -> anyhow::Result<Steps> {
+    let reader = scene.reader_socket(PORT)?;
+    set_socket_recv_buffer_size(&reader, 100_000)?;
+    Steps::new(scene, reader, Burst::Datagrams { count: 20, payload_bytes: 30_000 })
 }
 
 pub(super) fn send_large_to_a_small_buffer(scene: &mut Scene) -> anyhow::Result<Planted> {
-    let reader = scene.reader_socket(PORT)?;
-    set_socket_recv_buffer_size(&reader, 100_000)?;
-    Course::new(scene)?.run(reader, 20, 20, 30_000)
+    large_to_a_small_buffer(scene)?.run(20)
+}
+
+pub(super) fn trains_to_a_small_buffer(scene: &mut Scene) -> anyhow::Result<Steps> {
+    Steps::new(scene, small_reader(scene)?, TEN_TRAINS)
 }
 
 pub(super) fn send_trains_to_a_small_buffer(scene: &mut Scene) -> anyhow::Result<Planted> {
-    let reader = small_reader(scene)?;
-    Course::new(scene)?.run_trains(reader)
+    trains_to_a_small_buffer(scene)?.run(20)
+}
+
+pub(super) fn trains_to_a_small_buffer_that_takes_trains(scene: &mut Scene) -> anyhow::Result<Steps> {
+    let reader = scene.reader_socket(PORT)?;
+    set_socket_recv_buffer_size(&reader, 20_000)?;
+    takes_trains(&reader)?;
+    Steps::new(scene, reader, TEN_TRAINS)
 }
 
 pub(super) fn send_trains_to_a_small_buffer_that_takes_trains(scene: &mut Scene) -> anyhow::Result<Planted> {
-    let reader = scene.reader_socket(PORT)?;
-    set_socket_recv_buffer_size(&reader, 20_000)?;
-    nix::sys::socket::setsockopt(&reader, nix::sys::socket::sockopt::UdpGroSegment, &true)?;
-    let planted = Course::new(scene)?.run_trains(reader)?;
+    let planted = trains_to_a_small_buffer_that_takes_trains(scene)?.run(20)?;
     let drops = sys::MemInfo::of(&planted.sockets[0])?.drops;
     Ok(Planted { notes: vec![format!("the socket counts {drops} trains")], ..planted })
 }
 
-pub(super) fn send_to_a_group_with_a_slow_reader(scene: &mut Scene) -> anyhow::Result<Planted> {
+pub(super) fn group_with_a_slow_reader(scene: &mut Scene) -> anyhow::Result<Steps> {
     let group = SocketAddr::from((Ipv4Addr::new(239, 84, 1, 1), PORT));
     let join = |small: bool| {
         scene.within(scene.reader(), || {
@@ -200,18 +268,26 @@ pub(super) fn send_to_a_group_with_a_slow_reader(scene: &mut Scene) -> anyhow::R
         })
     };
     let (fast, slow) = (join(false)?, join(true)?);
-    let course = Course { to: group, ..Course::new(scene)? };
-    SockRef::from(&course.writer).set_multicast_if_v4(&ipv4(scene.sender().ip(false)))?;
-    // The bridge takes a group's first datagrams while the reader's membership is on its way.
-    let (mut of_fast, mut of_slow) = (BTreeSet::new(), BTreeSet::new());
-    for step in 0..40_u64 {
-        send(&course.writer, group, step * 50..(step + 1) * 50, PAYLOAD_BYTES)?;
-        course.settle()?;
-        arrived(&fast, &mut of_fast);
-        arrived(&slow, &mut of_slow);
-    }
-    anyhow::ensure!(of_fast.len() == 2_000, "the fast reader has {} of 2,000", of_fast.len());
-    Ok(Planted::of(0..2_000, &of_slow).keep(slow).keep(fast))
+    let mut steps = Steps::new(scene, slow, FIFTY)?;
+    steps.readers.push((fast, BTreeSet::new()));
+    steps.course.to = group;
+    SockRef::from(&steps.course.writer).set_multicast_if_v4(&ipv4(scene.sender().ip(false)))?;
+    Ok(steps)
+}
+
+pub(super) fn send_to_a_group_with_a_slow_reader(scene: &mut Scene) -> anyhow::Result<Planted> {
+    group_with_a_slow_reader(scene)?.run(40)
+}
+
+/// Bursts that are longer than a backlog of a thousand and shorter than one of two thousand.
+pub(super) fn long_bursts(scene: &mut Scene) -> anyhow::Result<Steps> {
+    let reader = scene.reader_socket(PORT)?;
+    roomy(&reader)?;
+    Steps::new(scene, reader, Burst::Datagrams { count: 2_000, payload_bytes: 40 })
+}
+
+pub(super) fn takes_trains(reader: &UdpSocket) -> anyhow::Result<()> {
+    Ok(nix::sys::socket::setsockopt(reader, nix::sys::socket::sockopt::UdpGroSegment, &true)?)
 }
 
 pub(super) fn ipv4(address: std::net::IpAddr) -> Ipv4Addr {
@@ -234,6 +310,15 @@ pub(super) fn send_on_the_way(
 ) -> anyhow::Result<Planted> {
     let reader = scene.reader_socket(PORT)?;
     roomy(&reader)?;
+    send_on_the_way_to(scene, reader, send)
+}
+
+/// The same to a reader of one's own.
+pub(super) fn send_on_the_way_to(
+    scene: &Scene,
+    reader: UdpSocket,
+    send: impl FnOnce(&UdpSocket, SocketAddr) -> anyhow::Result<u64>,
+) -> anyhow::Result<Planted> {
     let course = Course::new(scene)?;
     let mut seen = BTreeSet::new();
     let count = send(&course.writer, course.to)?;

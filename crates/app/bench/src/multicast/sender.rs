@@ -1,4 +1,4 @@
-//! The sender to a group: paced, numbered, every refusal with its stage.
+//! The sender to a group, or to one reader: paced, numbered, every refusal with its stage.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -11,7 +11,7 @@ use crate::refusal::stage_of;
 /// What the kernel gives a socket that asks for none: 208 KiB, told doubled.
 const SYSTEM_SEND_BUFFER_BYTES: usize = 106_496;
 
-pub(super) struct Sender {
+pub(crate) struct Sender {
     socket: SendSocket,
     to: SocketAddr,
     run: u32,
@@ -21,7 +21,7 @@ pub(super) struct Sender {
 }
 
 impl Sender {
-    pub(super) fn open(
+    pub(crate) fn open(
         to: SocketAddr,
         local: IpAddr,
         run: u32,
@@ -40,7 +40,7 @@ impl Sender {
     }
 
     /// Sends by the rate until the end, or until nobody wants it any more; returns how many a stall kept from being sent.
-    pub(super) fn send(&mut self, rate: FlowRate, end: Instant, is_to_end: &dyn Fn() -> bool) -> u64 {
+    pub(crate) fn send(&mut self, rate: FlowRate, end: Instant, is_to_end: &dyn Fn() -> bool) -> u64 {
         let mut pace = Pace::new(rate, clock::monotonic());
         loop {
             let now = clock::monotonic();
@@ -71,12 +71,12 @@ impl Sender {
         }
     }
 
-    pub(super) const fn sent(&self) -> &FlowSent {
+    pub(crate) const fn sent(&self) -> &FlowSent {
         &self.sent
     }
 
     /// Says what was refused, if anything was.
-    pub(super) fn note(&self) -> Option<String> {
+    pub(crate) fn note(&self) -> Option<String> {
         let total = self.sent.refused.total();
         let remedy = "lower the rate with -b, or see `ip route get` and the firewall";
         self.refusal

@@ -2,6 +2,7 @@
 
 mod audit;
 mod fix;
+mod load;
 mod names;
 mod preflight;
 mod text;

@@ -192,7 +192,7 @@ fn what_is_no_profile_is_refused_with_what_one_is() {
     assert_eq!(output.status.code(), Some(2));
 }
 
-/// A program that is sent more at once than its small buffer holds; with `reads` it takes all that is there after each burst.
+/// A program that is sent so many at once, more than its small buffer holds; with `reads` it takes all that is there after each burst.
 struct Bursts {
     reader: Arc<UdpSocket>,
     is_over: Arc<AtomicBool>,
@@ -201,6 +201,10 @@ struct Bursts {
 
 impl Bursts {
     fn begin(reads: bool) -> Self {
+        Self::of(100, reads)
+    }
+
+    fn of(count: u32, reads: bool) -> Self {
         let reader = Arc::new(UdpSocket::bind("127.0.0.1:0").expect("loopback"));
         rustix::net::sockopt::set_socket_recv_buffer_size(&reader, 8_192).expect("a small buffer");
         reader.set_nonblocking(true).expect("a socket");
@@ -211,7 +215,7 @@ impl Bursts {
         let thread = std::thread::spawn(move || {
             let (mut bytes, mut due) = ([0; 2_000], sys::clock::monotonic());
             while !over.load(Ordering::Relaxed) {
-                for _ in 0..100 {
+                for _ in 0..count {
                     writer.send(&[0; 1_000]).expect("loopback");
                 }
                 while reads && socket.recv(&mut bytes).is_ok() {}
@@ -238,6 +242,55 @@ impl Drop for Bursts {
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
+    }
+}
+
+#[test]
+fn where_nothing_comes_a_load_of_its_own_is_measured_before_and_after() {
+    if !rustix::process::geteuid().is_root() {
+        println!("SKIPPED: another program's socket is root's to change");
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let journal = folder.path().join("doctor.jsonl");
+    // It reads every 10 ms; in that time fifty come, and eight find room.
+    let program = Bursts::of(0, true);
+    let before = program.buffer_bytes();
+    let fix = ["fix", "--port", &program.port(), "--load", "5000", "--window", "400ms", "--yes"];
+    let (lines, _) = with_journal(&fix, &journal);
+    let loads: Vec<_> = lines.iter().filter(|line| line["event"] == "load").collect();
+    let sent = |index: usize| loads[index]["sent"].as_u64().unwrap();
+    assert!(
+        loads.len() >= 2 && (1..=2_001).contains(&sent(0)) && (1..=2_001).contains(&sent(1)),
+        "{lines:?}"
+    );
+    let to = program.reader.local_addr().unwrap().to_string();
+    assert_eq!(loads[0]["to"], to);
+    let proof = lines.iter().find(|line| line["event"] == "proof").unwrap();
+    assert_eq!(proof["proof"], "helped", "{proof}");
+    assert!(program.buffer_bytes() > before);
+    with_journal(&["undo"], &journal);
+    assert_eq!(program.buffer_bytes(), before);
+}
+
+#[test]
+fn a_load_wants_one_reader() {
+    let nobodys = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string();
+    for (more, word) in [
+        (&[][..], "--port PORT"),
+        (&["--port", "1", "--port", "2"], "--port PORT"),
+        (&["--port", "1", "--pid", "1"], "--pid"),
+        (&["--port", &nobodys], "start the reader first"),
+        (&["--port", "1", "--load", "0"], "1..=1000000"),
+    ] {
+        let load = if more.contains(&"--load") { &[][..] } else { &["--load", "100"] };
+        let output = Command::new(env!("CARGO_BIN_EXE_tallycast"))
+            .args([&["doctor", "fix", "--yes"], load, more].concat())
+            .output()
+            .unwrap();
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert!(error.contains(word), "{error}");
+        assert_eq!(output.status.code(), Some(2), "{error}");
     }
 }
 

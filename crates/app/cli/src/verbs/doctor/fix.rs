@@ -2,10 +2,13 @@
 
 use std::collections::BTreeSet;
 use std::io::{IsTerminal, Write};
+use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow, bail};
+use bench::{Fed, Feed};
 use clap::Args;
 use doctor::{
     Change, ChangeError, Entry, Journal, Place, Plan, Plans, Proof, Wanted, Watcher, Window, change_json,
@@ -14,6 +17,7 @@ use serde_json::{Value, json};
 use sys::clock;
 
 use super::Selection;
+use super::load;
 use super::text::{line, place_text};
 use crate::Outcome;
 use crate::messages::print_line;
@@ -24,6 +28,7 @@ pub(crate) const EXAMPLES: &str = "\
 Examples:
   sudo tallycast doctor fix --port 5004         watch, show the change, ask, change, measure again
   sudo tallycast doctor fix --window 30s --yes  without asking
+  sudo tallycast doctor fix --port 5004 --load 20000  nothing comes there now: send it 20,000 datagrams a second
 
 It watches live traffic for a while, shows what it would change and how that is taken back, does it when you agree, and
 watches again for as long. A change that did not help is undone at once. What was kept stands in a journal, and
@@ -46,6 +51,9 @@ pub(crate) struct Arguments {
     /// How long to watch, before and after
     #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = quantity::duration)]
     window: Duration,
+    /// Send so many datagrams a second to the reader of the one --port while it is watched: it gets what it does not know
+    #[arg(long, value_name = "RATE", value_parser = clap::value_parser!(u64).range(1..=Feed::MOST_PER_SECOND))]
+    load: Option<u64>,
     /// Change without asking
     #[arg(long)]
     yes: bool,
@@ -88,17 +96,18 @@ impl JournalFile {
 const LOOKS: u32 = 5;
 
 pub(crate) fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
-    let Arguments { selection, window, yes, journal, json } = arguments;
+    let Arguments { selection, window, load, yes, journal, json } = arguments;
     if !yes && (json || !std::io::stdin().is_terminal()) {
         bail!(
             "nobody is here to ask\nsay --yes to change without asking, or look first: tallycast doctor watch"
         );
     }
+    let feed = load.map(|per_second| load::feed(&selection, per_second)).transpose()?;
     let stop = Stop::on_signals()?;
     let wanted = Wanted::from(selection);
     let is_everything = wanted.is_everything();
-    let mut traffic = Traffic { watcher: Watcher::begin(wanted, None)?, window, stop };
     let report = Report { json };
+    let mut traffic = Traffic { watcher: Watcher::begin(wanted, None)?, window, feed, report, stop };
     report.watching(&traffic)?;
     let mut seen = traffic.watch()?;
     if seen.plans.is_empty() {
@@ -162,39 +171,59 @@ fn take_back(journal: &mut Journal, number: u64, change: &Change) -> anyhow::Res
 /// What was seen within a window.
 struct Seen {
     window: Window,
+    /// How many packets the whole host took in.
+    processed: u64,
     /// The largest loss first.
     plans: Vec<Plan>,
 }
 
 impl Seen {
-    /// Returns the window with what was lost of one kind.
+    /// Returns the window with what was lost of one kind; what the whole host lost may have been on its way to other namespaces.
     fn window_of(&self, plan: &Plan) -> Window {
         let same = |it: &&Plan| it.stage == plan.stage && it.place == plan.place;
-        Window { lost: self.plans.iter().find(same).map_or(0, |it| it.lost), ..self.window }
+        let delivered = if plan.place == Place::Host { self.processed } else { self.window.delivered };
+        Window { lost: self.plans.iter().find(same).map_or(0, |it| it.lost), delivered, ..self.window }
     }
 }
 
-/// Live traffic, watched for a window at a time.
+/// Live traffic, or a load of our own, watched for a window at a time.
 struct Traffic {
     watcher: Watcher,
     window: Duration,
+    feed: Option<(Feed, SocketAddr)>,
+    report: Report,
     stop: Stop,
 }
 
 impl Traffic {
     /// Watches for a window: what was lost, and what helps.
     fn watch(&mut self) -> anyhow::Result<Seen> {
-        let (mut window, mut plans) = (Window::default(), Plans::default());
+        let Some((mut feed, to)) = self.feed.take() else { return Ok(self.look_on()?) };
+        let (window, is_over) = (self.window, AtomicBool::new(false));
+        let (seen, fed) = std::thread::scope(|threads| {
+            let feeding = threads.spawn(|| feed.send(window, &|| is_over.load(Ordering::Relaxed)));
+            let seen = self.look_on();
+            is_over.store(true, Ordering::Relaxed);
+            (seen, feeding.join())
+        });
+        self.feed = Some((feed, to));
+        self.report.fed(to, &fed.map_err(|_| anyhow!("the sending thread panicked"))?)?;
+        Ok(seen?)
+    }
+
+    fn look_on(&mut self) -> std::io::Result<Seen> {
+        let (mut window, mut processed, mut plans) = (Window::default(), 0, Plans::default());
         for _ in 0..LOOKS {
             self.watcher.wait(self.window / LOOKS, |time| !self.stop.wait(time))?;
             let seen = self.watcher.look()?;
             seen.losses.verdicts.iter().for_each(|verdict| plans.take(verdict));
             window = window.and(Window { time: seen.time, delivered: seen.losses.delivered, lost: 0 });
+            processed += seen.losses.processed;
             if self.stop.is_wanted() {
                 break;
             }
         }
-        Ok(Seen { window, plans: plans.into_plans() })
+        Ok(Seen { window, processed, plans: plans.into_plans() })
     }
 }
 
@@ -240,6 +269,7 @@ pub(crate) fn undo(arguments: UndoArguments) -> anyhow::Result<Outcome> {
 }
 
 /// What is said of each step.
+#[derive(Clone, Copy)]
 struct Report {
     json: bool,
 }
@@ -263,7 +293,18 @@ impl Report {
     fn nothing(&self, before: &Window) -> std::io::Result<()> {
         self.print(
             || json!({ "event": "nothing_lost", "before": window_json(before) }),
-            || format!("nothing was lost of {} datagrams: there is nothing to fix", before.delivered),
+            || match before.delivered {
+                0 => "nothing came: start what sends, or let this send (--port PORT --load RATE)".to_owned(),
+                delivered => format!("nothing was lost of {delivered} datagrams: there is nothing to fix"),
+            },
+        )
+    }
+
+    fn fed(self, to: SocketAddr, fed: &Fed) -> std::io::Result<()> {
+        let Fed { sent, refused, skipped } = *fed;
+        self.print(
+            || json!({ "event": "load", "to": to.to_string(), "sent": sent, "refused": refused, "skipped": skipped }),
+            || format!("sent {sent} datagrams to {to}; the host refused {refused}, and {skipped} came too late to be sent"),
         )
     }
 

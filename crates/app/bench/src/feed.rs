@@ -1,0 +1,84 @@
+//! A paced load for a reader that is none of ours: so many datagrams a second, numbered, for so long and no longer.
+//!
+//! It is what `doctor fix` measures with where nothing comes by itself: the same before a change and after it. The reader gets
+//! datagrams that it does not know; whoever asks for a load has to know that it bears them.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use probe::flow::FlowRate;
+use sys::{OpenError, clock};
+
+use crate::multicast::Sender;
+
+/// A sender to one socket of this host.
+pub struct Feed {
+    sender: Sender,
+    rate: FlowRate,
+}
+
+/// What was sent within a time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Fed {
+    /// What the host took.
+    pub sent: u64,
+    /// What it refused: no room, a firewall.
+    pub refused: u64,
+    /// What was never sent, since this process had no processor when it was due.
+    pub skipped: u64,
+}
+
+impl Feed {
+    /// What each datagram carries: less than any Ethernet takes in one piece.
+    pub const PAYLOAD_BYTES: usize = 1_000;
+    /// The highest rate: none above it is kept by one thread.
+    pub const MOST_PER_SECOND: u64 = 1_000_000;
+
+    /// Opens a socket that sends so many datagrams a second, at most [`Self::MOST_PER_SECOND`].
+    ///
+    /// # Errors
+    /// [`OpenError`].
+    pub fn open(to: SocketAddr, per_second: u64) -> Result<Self, OpenError> {
+        let sender = Sender::open(to, to.ip(), 0, Self::PAYLOAD_BYTES)?;
+        Ok(Self { sender, rate: FlowRate::of_units(per_second.clamp(1, Self::MOST_PER_SECOND)) })
+    }
+
+    /// Sends for so long, evenly and never to catch up, or until nobody wants it any more.
+    pub fn send(&mut self, time: Duration, is_to_end: &dyn Fn() -> bool) -> Fed {
+        let counts = |sender: &Sender| {
+            let sent = sender.sent();
+            (sent.numbered, sent.refused.total())
+        };
+        let before = counts(&self.sender);
+        let skipped = self.sender.send(self.rate, clock::monotonic() + time, is_to_end);
+        let after = counts(&self.sender);
+        let refused = after.1 - before.1;
+        Fed { sent: after.0 - before.0 - refused, refused, skipped }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::UdpSocket;
+
+    #[test]
+    fn no_more_is_sent_than_is_due_and_all_of_it_is_told() {
+        let reader = UdpSocket::bind("127.0.0.1:0").unwrap();
+        reader.set_nonblocking(true).unwrap();
+        let mut feed = Feed::open(reader.local_addr().unwrap(), 1_000).unwrap();
+        let mut received = 0;
+        for _ in 0..2 {
+            let fed = feed.send(Duration::from_millis(50), &|| false);
+            let mut bytes = [0; 2_000];
+            let arrived = std::iter::from_fn(|| reader.recv(&mut bytes).ok());
+            let sizes: Vec<usize> = arrived.collect();
+            assert_eq!((sizes.len() as u64, fed.refused), (fed.sent, 0));
+            assert!(sizes.iter().all(|size| *size == Feed::PAYLOAD_BYTES));
+            assert!((1..=51).contains(&(fed.sent + fed.skipped)), "{fed:?}");
+            received += fed.sent;
+        }
+        assert!(received > 0);
+        assert_eq!(feed.send(Duration::from_secs(3_600), &|| true), Fed::default());
+    }
+}

@@ -1,0 +1,21 @@
+//! What a class needs and this machine has not: it is skipped, and said.
+
+use std::process::Command;
+
+/// Something is not there.
+#[derive(Debug)]
+pub(crate) struct Absent(pub(crate) String);
+
+impl std::fmt::Display for Absent {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Absent {}
+
+/// Returns the first of these programs that runs.
+pub(crate) fn find(programs: &[&'static str]) -> Result<&'static str, Absent> {
+    let runs = |program: &&&str| Command::new(**program).arg("--version").output().is_ok();
+    programs.iter().find(runs).copied().ok_or_else(|| Absent(format!("there is no {}", programs[0])))
+}

@@ -1,0 +1,98 @@
+//! What is lost in devices: a program of the reader's, a ring of the sender's whose reader sleeps.
+
+use std::collections::BTreeSet;
+use std::io::{BufRead, BufReader, Write};
+use std::net::SocketAddr;
+use std::process::Stdio;
+
+use anyhow::{Context, ensure};
+use fate::Profile;
+
+use crate::absent::{self, Absent};
+use crate::scene::{PORT, Scene, Version};
+use crate::traffic::{PAYLOAD_BYTES, Planted, send};
+
+/// In the order in which they are looked for.
+const CLANGS: [&str; 8] =
+    ["clang", "clang-14", "clang-15", "clang-16", "clang-17", "clang-18", "clang-19", "clang-20"];
+
+/// Drops one in eight of the datagrams to the port, at random; behind Ethernet and an IP header without options.
+const PROGRAM: &str = r#"
+static unsigned (*some)(void) = (void *) 7;
+struct xdp_md { unsigned data, data_end; };
+__attribute__((section("xdp"), used)) int lab(struct xdp_md *context)
+{
+    unsigned char *data = (void *) (unsigned long) context->data, *end = (void *) (unsigned long) context->data_end;
+    if (data + 58 > end || data[AT] != PORT >> 8 || data[AT + 1] != (PORT & 255)) return 2;
+    return some() < 0x20000000 ? 1 : 2;
+}
+char licence[] __attribute__((section("license"), used)) = "GPL";
+"#;
+
+/// The generic kind, which every device has.
+pub(super) fn xdp_on_device(scene: &mut Scene) -> anyhow::Result<()> {
+    let clang = absent::find(&CLANGS)?;
+    let folder = tempfile::tempdir()?;
+    let (source, object) = (folder.path().join("lab.c"), folder.path().join("lab.o"));
+    let at = if scene.version == Version::V4 { 36 } else { 56 };
+    std::fs::write(&source, format!("#define AT {at}\n#define PORT {PORT}\n{PROGRAM}"))?;
+    let mut command = std::process::Command::new(clang);
+    let output =
+        command.args(["-target", "bpf", "-O2", "-g", "-c"]).arg(&source).arg("-o").arg(&object).output()?;
+    ensure!(output.status.success(), "{clang}: {}", String::from_utf8_lossy(&output.stderr));
+    scene.on_reader(&format!("ip link set dev eth0 xdpgeneric obj {} sec xdp", object.display()))
+}
+
+/// What lies behind the sender's tunnel.
+const BEHIND: [&str; 2] = ["10.86.0.2", "fd86::2"];
+/// How many packets its ring holds.
+const RING: u64 = 100;
+
+/// A tunnel that nobody reads yet.
+pub(super) fn tunnel(scene: &mut Scene) -> anyhow::Result<()> {
+    if !std::path::Path::new("/dev/net/tun").exists() {
+        return Err(Absent("there is no /dev/net/tun".to_owned()).into());
+    }
+    absent::find(&["perl"])?;
+    // Nothing of its own is to be in the ring.
+    scene.on_sender(&format!(
+        "ip tuntap add dev tun0 mode tun
+         sysctl -qw net.ipv6.conf.tun0.addr_gen_mode=1 net.ipv6.conf.tun0.router_solicitations=0
+         ip link set dev tun0 txqueuelen {RING} up
+         ip address add 10.86.0.1/24 dev tun0
+         ip address add fd86::1/64 dev tun0 nodad"
+    ))
+}
+
+/// Holds the tunnel open, and reads it when it is told to: a packet a line.
+const READER: &str = r#"
+    use Fcntl; $| = 1;
+    sysopen(my $tunnel, "/dev/net/tun", O_RDWR | O_NONBLOCK) or die "$!";
+    my $wanted = pack("a16 s x22", "tun0", 0x1001);
+    ioctl($tunnel, 0x400454ca, $wanted) or die "$!";
+    print "open\n"; <STDIN>;
+    while (sysread($tunnel, my $packet, 70000)) { print unpack("H*", $packet), "\n" }
+"#;
+
+pub(super) fn send_into_a_full_ring(scene: &mut Scene) -> anyhow::Result<Planted> {
+    const COUNT: u64 = 1_000;
+    let mut command = scene.sender().command("perl");
+    let mut reader = command.args(["-e", READER]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+    let mut lines = BufReader::new(reader.stdout.take().context("a pipe was asked for")?).lines();
+    ensure!(lines.next().transpose()?.as_deref() == Some("open"), "the tunnel cannot be opened");
+    let to = BEHIND[usize::from(scene.version == Version::V6)].parse()?;
+    // One after the other, in the sender's own thread: when it is through, each is in the ring or lost.
+    send(&scene.sender_socket()?, SocketAddr::new(to, PORT), 0..COUNT, PAYLOAD_BYTES)?;
+    reader.stdin.take().context("a pipe was asked for")?.write_all(b"\n")?;
+    let header_bytes = if scene.version == Version::V4 { 28 } else { 48 };
+    let number = |line: String| Some(Profile::TALLYCAST.read(bytes(&line).get(header_bytes..)?)?.number);
+    let arrived: BTreeSet<u64> = lines.map_while(Result::ok).filter_map(number).collect();
+    reader.wait()?;
+    ensure!(arrived.len() as u64 <= RING, "the ring held {}", arrived.len());
+    Ok(Planted::of(0..COUNT, &arrived))
+}
+
+fn bytes(hexadecimal: &str) -> Vec<u8> {
+    let digits = hexadecimal.as_bytes().chunks(2);
+    digits.filter_map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()).collect()
+}

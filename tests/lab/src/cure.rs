@@ -1,0 +1,160 @@
+//! What `tallycast doctor fix` makes of a class: bursts at a steady rate, before a change and after it, and the change undone.
+
+use std::path::Path;
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use anyhow::{Context, anyhow, bail};
+use serde_json::Value;
+use sys::clock;
+
+use crate::borrowed::Borrowed;
+use crate::classes::Steps;
+use crate::scene::{PORT, Scene, Version};
+
+/// A class that `doctor fix` can do something against.
+pub(crate) struct Cure {
+    /// What is sent while it measures.
+    pub(crate) steps: fn(&mut Scene) -> anyhow::Result<Steps>,
+    pub(crate) knob: Knob,
+    pub(crate) versions: &'static [Version],
+    /// From the beginning of a step to that of the next.
+    pub(crate) period: Duration,
+}
+
+/// What `doctor fix` changes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Knob {
+    /// The receive buffer of the socket that loses.
+    Buffer,
+    /// A number of the whole host, by its file: changed only where the class is named, and put back whatever happens.
+    Host(&'static str),
+}
+
+/// What became of it.
+#[derive(Debug, Default)]
+pub(crate) struct Cured {
+    pub(crate) before: u64,
+    pub(crate) after: u64,
+    /// What was changed is what it was.
+    pub(crate) is_undone: bool,
+    pub(crate) faults: Vec<String>,
+    pub(crate) note: String,
+}
+
+/// How long `fix` measures, before and after.
+const WINDOW: &str = "400ms";
+/// What is sent has an end, also where `fix` has none.
+const MOST_STEPS: u32 = 5_000;
+/// What is lost afterwards is at most this part of it.
+const FACTOR: u64 = 10;
+
+/// Sends at a steady rate, lets `doctor fix` do what it can, and `doctor undo` take it back.
+pub(crate) fn cure(cure: &Cure, scene: &mut Scene) -> anyhow::Result<Cured> {
+    let borrowed = match cure.knob {
+        Knob::Buffer => None,
+        Knob::Host(path) => Some(Borrowed::new(path)?),
+    };
+    let mut steps = (cure.steps)(scene)?;
+    // A socket of its own tells what it holds, whoever else steps on.
+    let socket = steps.reader().try_clone()?;
+    let knob = || match &borrowed {
+        Some(number) => number.now(),
+        None => Ok(u64::from(sys::MemInfo::of(&socket)?.buffer_bytes)),
+    };
+    let folder = tempfile::tempdir()?;
+    let journal = folder.path().join("doctor.jsonl");
+    let first = knob()?;
+    let is_over = AtomicBool::new(false);
+    let proofs = std::thread::scope(|threads| {
+        let sending = threads.spawn(|| go(&mut steps, cure.period, &is_over));
+        let said = doctor(cure, scene, &journal, &["fix", "--yes", "--window", WINDOW, "--port"], Some(PORT));
+        is_over.store(true, Ordering::Relaxed);
+        sending.join().map_err(|_| anyhow!("the sending thread panicked"))??;
+        said
+    })?;
+    let proof = proofs.iter().find(|line| line["event"] == "proof" && line["kept"] == true);
+    let Some(proof) = proof else { bail!("nothing helped: {}", Value::from(proofs)) };
+    let lost = |window: &str| proof[window]["lost"].as_u64().unwrap_or_default();
+    let (before, after, changed) = (lost("before"), lost("after"), knob()?);
+    let undone = doctor(cure, scene, &journal, &["undo", "--all"], None)?;
+    let is_undone = knob()? == first && undone.iter().all(|line| line["result"] == "undone");
+    let mut cured =
+        Cured { before, after, is_undone, note: format!("{first} became {changed}"), ..Cured::default() };
+    cured.faults = cured.faults(steps.lost(), changed != first);
+    Ok(cured)
+}
+
+impl Cured {
+    fn faults(&self, lost: u64, is_changed: bool) -> Vec<String> {
+        let Self { before, after, is_undone, .. } = *self;
+        [
+            (before == 0 || after * FACTOR > before)
+                .then(|| format!("{before} were lost before, and {after} after")),
+            (before + after > lost).then(|| format!("{} are told, and {lost} were lost", before + after)),
+            (!is_changed).then(|| "nothing was changed".to_owned()),
+            (!is_undone).then(|| "it is not what it was".to_owned()),
+        ]
+        .into_iter()
+        .flatten()
+        .collect()
+    }
+}
+
+/// Sends at a rate of its own, whatever becomes of it: who never rests would be called too slow.
+fn go(steps: &mut Steps, period: Duration, is_over: &AtomicBool) -> anyhow::Result<()> {
+    // Queues of the second processor may overflow: the first feeds them.
+    sys::scheduling::pin_to_cpu(0)?;
+    let mut due = clock::monotonic();
+    for _ in 0..MOST_STEPS {
+        if is_over.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        steps.step()?;
+        due = clock::monotonic().max(due + period);
+        clock::sleep_until(due);
+    }
+    bail!("`doctor fix` has not come to its end");
+}
+
+/// Runs a command of the doctor where the change is to be made; returns what it says.
+fn doctor(
+    cure: &Cure,
+    scene: &Scene,
+    journal: &Path,
+    arguments: &[&str],
+    port: Option<u16>,
+) -> anyhow::Result<Vec<Value>> {
+    let binary = e2e::binary();
+    let binary = binary.to_str().context("a path of plain text")?;
+    let mut command = match cure.knob {
+        Knob::Buffer => scene.reader().command(binary),
+        // Other namespaces than the first do not show it.
+        Knob::Host(_) => Command::new(binary),
+    };
+    command.arg("doctor").args(arguments).args(port.map(|it| it.to_string()));
+    let output = command.arg("--json").arg("--journal").arg(journal).output()?;
+    // 1: something is lost that it can do nothing against.
+    if !matches!(output.status.code(), Some(0 | 1)) {
+        bail!("the doctor says {}", String::from_utf8_lossy(&output.stderr).trim());
+    }
+    let text = String::from_utf8(output.stdout)?;
+    Ok(text.lines().map(serde_json::from_str).collect::<Result<_, _>>()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Cured;
+
+    #[test]
+    fn a_tenth_at_most_is_lost_afterwards_and_the_change_is_made_and_undone() {
+        let cured = |before, after| Cured { before, after, is_undone: true, ..Cured::default() };
+        assert_eq!(cured(100, 10).faults(110, true), Vec::<String>::new());
+        assert_eq!(cured(100, 11).faults(200, true).len(), 1, "it does not help enough");
+        assert_eq!(cured(0, 0).faults(200, true).len(), 1, "there was nothing to help against");
+        assert_eq!(cured(100, 10).faults(109, true).len(), 1, "more are told than were lost");
+        assert_eq!(cured(100, 10).faults(110, false).len(), 1, "it was something else that helped");
+        assert_eq!(Cured { is_undone: false, ..cured(100, 10) }.faults(110, true).len(), 1);
+    }
+}
