@@ -127,14 +127,19 @@ fn a_queue_discipline_that_is_too_small_is_named_by_the_sender() {
 
 #[test]
 fn what_a_queue_discipline_refuses_is_named_to_the_last_one_without_privilege_alone_or_in_trains() {
-    // 4 MB/s, in trains of 16 once enough have left: a queue that is wide enough for a train refuses it in one piece.
+    // 40 MB/s, in trains of 16 once enough have left: a queue that is wide enough for a train refuses it in one piece.
     const FAST: [&str; 10] =
-        ["pub", "lab/wave", "--wave", "sine", "--rate", "500000", "--channels", "2", "--dtype", "f4"];
-    for gso in ["off", "on"] {
+        ["pub", "lab/wave", "--wave", "sine", "--rate", "5000000", "--channels", "2", "--dtype", "f4"];
+    // A narrow one would take it apart, and not say what it drops: no trains are sent where there is such a one.
+    for (gso, burst, limit) in [("off", "6000", "60000"), ("on", "100000", "400000"), ("on", "6000", "60000")]
+    {
         let Some(lan) = lan_or_skip(&HOSTS[..2]) else { return };
         let [source, reader] = lan.hosts() else { unreachable!("two hosts were asked for") };
         let bus = source.bus(&format!("&gso={gso}"));
         let publish = [&FAST[..], &["--json", "--bus", &bus]].concat();
+        if burst == "6000" {
+            source.throttle("1gbit", "1000000", "10000000");
+        }
         let Some(publisher) = Command::start_unprivileged(source, &publish) else { return };
         let reader = read(reader, "reader", "");
         reader.wait_for_event("began");
@@ -142,7 +147,7 @@ fn what_a_queue_discipline_refuses_is_named_to_the_last_one_without_privilege_al
         for _ in 0..4 {
             // More than a thousand datagrams: enough for trains.
             reader.wait_for_blocks(2_000);
-            source.throttle("8mbit", "100000", "200000");
+            source.throttle("80mbit", burst, limit);
             reader.wait_for_blocks(300);
             dropped = source.queue_dropped();
             source.unthrottle();
@@ -150,8 +155,11 @@ fn what_a_queue_discipline_refuses_is_named_to_the_last_one_without_privilege_al
         reader.wait_for_blocks(20);
         assert!(dropped > 0, "a quarter of the rate must be too little");
         let account = accounts(publisher, vec![reader]).remove(0);
-        assert_eq!(account["datagrams"]["unexplained"], 0, "gso={gso}: {account}");
-        assert!(assert_lost_in(&account, "sender_qdisc") > 0);
+        assert_eq!(account["datagrams"]["unexplained"], 0, "gso={gso}, burst {burst}: {account}");
+        // At this rate the cable between namespaces changes the order now and then.
+        let stages: Vec<String> = lost(&account, "datagrams").into_iter().map(|(stage, _)| stage).collect();
+        assert!(stages.contains(&"sender_qdisc".to_owned()), "{account}");
+        assert!(stages.iter().all(|stage| ["sender_qdisc", "late"].contains(&stage.as_str())), "{account}");
     }
 }
 

@@ -3,7 +3,7 @@
 
 use std::io;
 
-use crate::netlink::{Netlink, attribute, u32_at};
+use crate::netlink::{Netlink, attribute, text, u32_at};
 
 /// A queue discipline of a network device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -14,6 +14,9 @@ pub struct Qdisc {
     pub place: QdiscPlace,
     /// How many packets it dropped so far, trains counted once; wraps.
     pub drops: u32,
+    /// It takes trains apart: of one for which it has no room it takes some datagrams and drops the others without a word to
+    /// their sender.
+    pub cuts_trains: bool,
 }
 
 /// Where a queue discipline stands.
@@ -50,6 +53,9 @@ const RTM_NEWQDISC: u16 = 36;
 const RTM_GETQDISC: u16 = 38;
 /// Size of `struct tcmsg`.
 const MESSAGE_BYTES: usize = 20;
+/// The attribute with its kind, and those kinds that take trains apart (the kernel's `tbf_segment`, `cake_enqueue`).
+const TCA_KIND: u16 = 1;
+const CUTTERS: [&str; 2] = ["tbf", "cake"];
 /// The attribute with `struct tc_stats`.
 const TCA_STATS: u16 = 3;
 /// Parents (`linux/pkt_sched.h`).
@@ -59,13 +65,16 @@ const TC_H_INGRESS: u32 = 0xffff_fff1;
 fn read(body: &[u8]) -> Option<Qdisc> {
     let (device, parent) = (u32_at(body, 4)?, u32_at(body, 12)?);
     // Bytes (64 bits), packets, drops.
-    let drops = u32_at(attribute(body.get(MESSAGE_BYTES..)?, TCA_STATS)?, 12)?;
+    let attributes = body.get(MESSAGE_BYTES..)?;
+    let drops = u32_at(attribute(attributes, TCA_STATS)?, 12)?;
+    let kind = attribute(attributes, TCA_KIND).map(text);
+    let cuts_trains = kind.is_some_and(|kind| CUTTERS.contains(&kind.as_str()));
     let place = match parent {
         TC_H_ROOT => QdiscPlace::Root,
         TC_H_INGRESS => QdiscPlace::Ingress,
         _ => QdiscPlace::Inner,
     };
-    Some(Qdisc { device, place, drops })
+    Some(Qdisc { device, place, drops, cuts_trains })
 }
 
 #[cfg(test)]
@@ -89,8 +98,19 @@ mod tests {
             (TC_H_INGRESS, QdiscPlace::Ingress),
             (0x1_0001, QdiscPlace::Inner),
         ] {
-            assert_eq!(read(&message(parent, 99)), Some(Qdisc { device: 7, place, drops: 99 }));
+            assert_eq!(
+                read(&message(parent, 99)),
+                Some(Qdisc { device: 7, place, drops: 99, cuts_trains: true })
+            );
         }
+    }
+
+    #[test]
+    fn other_kinds_leave_trains_whole() {
+        let mut fifo = message(TC_H_ROOT, 1);
+        let at = fifo.windows(3).position(|word| word == b"tbf").unwrap();
+        fifo[at..at + 3].copy_from_slice(b"sfb");
+        assert!(!read(&fifo).unwrap().cuts_trains);
     }
 
     #[test]

@@ -9,6 +9,7 @@ use cast::Sender;
 use cast::send::{Input, Output, ReaderReport, SenderConfig, SenderEvent};
 use ledger::{DropNotice, Stage};
 use ring::{Read, Reader};
+use sample::StreamName;
 use sys::{
     Buffer, Loopback, MAX_TRAIN_BYTES, Origin, Outcome, PathError, Refusal, SendOptions, SendSocket, clock,
     header_bytes, path_mtu,
@@ -83,6 +84,8 @@ pub(super) struct Lane {
     injection: f64,
     warned: Vec<Stage>,
     path_errors: Vec<PathError>,
+    /// By which device datagrams leave, where that was said.
+    device: Option<u32>,
 }
 
 /// Datagrams of the train that is being sent, one behind the other.
@@ -139,6 +142,8 @@ impl Lane {
         if config.socket_full == SocketFull::Wait {
             socket.stop_when_full();
         }
+        let device = with.interface.as_ref().map(|interface| interface.index);
+        keep_trains_whole(&mut socket, device, &config.description.name);
         pin_unicast(&socket, &config.destinations, with)?;
         if let [only] = config.destinations.as_slice()
             && let Err(error) = socket.connect(*only)
@@ -189,6 +194,7 @@ impl Lane {
             injection: 0.0,
             warned: Vec::new(),
             path_errors: Vec::new(),
+            device,
         })
     }
 
@@ -582,6 +588,10 @@ impl Lane {
         let mut refused = std::mem::take(&mut self.refused);
         for Refused { destination, number, size_bytes, why } in refused.drain(..) {
             let stage = stage_of(why);
+            if why == Refusal::QueueDiscipline && !self.warned.contains(&stage) {
+                // It may stand there only since this stream began.
+                keep_trains_whole(&mut self.socket, self.device, &self.announcement.name);
+            }
             self.warn_once(stage, &why.to_string());
             self.machine.handle(now, Input::Refused { destination, number, stage, size_bytes });
         }
@@ -701,6 +711,23 @@ fn own_head(error: &PathError) -> Option<Numbered> {
         Ok(datagram) => datagram.head().copied(),
         // What comes back is cut; the header has a checksum of its own.
         Err(malformed) => malformed.head,
+    }
+}
+
+/// Sends without trains where a queue discipline would take them apart and drop some of their datagrams without a word: of the
+/// pinned device, or of any.
+fn keep_trains_whole(socket: &mut SendSocket, device: Option<u32>, stream: &StreamName) {
+    if !socket.techniques().gso {
+        return;
+    }
+    // Where the kernel lists none, what is dropped there is unexplained, as on the way.
+    let all = sys::qdiscs().unwrap_or_default();
+    let cutter = all.iter().find(|it| it.cuts_trains && device.is_none_or(|device| device == it.device));
+    if cutter.is_some() {
+        tracing::debug!(
+            "stream `{stream}` leaves datagram by datagram: a queue discipline takes trains apart"
+        );
+        socket.send_singly();
     }
 }
 
