@@ -23,6 +23,7 @@ use classes::{CLASSES, Class};
 use cure::{Cure, Knob};
 use judge::Row;
 use scene::{Scene, Version};
+use watch::Leaving;
 
 /// Plant losses, and see what the doctor says of them.
 #[derive(Parser)]
@@ -90,13 +91,13 @@ fn run(arguments: &Arguments) -> anyhow::Result<bool> {
         println!("SKIPPED: network namespaces need root");
         return Ok(true);
     }
-    let mut all_ok = true;
+    let (mut all_ok, mut leaving) = (true, Leaving::default());
     if !arguments.json {
         println!("{}", judge::HEAD);
     }
     for class in CLASSES.iter().filter(wanted) {
         for version in class.versions {
-            let row = match row(class, *version, arguments) {
+            let row = match row(class, *version, arguments, &mut leaving) {
                 Err(error) if error.is::<Absent>() => {
                     let skipped = json!({ "kind": "skipped", "class": class.name, "why": error.to_string() });
                     let text = || format!("SKIPPED: {}: {error}", class.name);
@@ -118,13 +119,18 @@ fn run(arguments: &Arguments) -> anyhow::Result<bool> {
     Ok(all_ok)
 }
 
-fn row(class: &'static Class, version: Version, arguments: &Arguments) -> anyhow::Result<Row> {
+fn row(
+    class: &'static Class,
+    version: Version,
+    arguments: &Arguments,
+    leaving: &mut Leaving,
+) -> anyhow::Result<Row> {
     let Arguments { nobody, checkpoints, .. } = *arguments;
     let mut scene = Scene::new(version)?;
     (class.prepare)(&mut scene)?;
     let watches = scene.watch(class, nobody, checkpoints)?;
     let planted = (class.plant)(&mut scene)?;
-    let told = watches.end(class.patience, &planted)?;
+    let told = watches.end(class.patience, &planted, leaving)?;
     Ok(judge::judge(class, version, &planted, &told, nobody))
 }
 

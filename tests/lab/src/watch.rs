@@ -22,7 +22,8 @@ pub(crate) struct Watches(Vec<Watch>);
 struct Watch {
     /// What the whole host's counters say is told, too: they may count for other namespaces.
     hears_host: bool,
-    child: Child,
+    /// `None` once it has said everything.
+    child: Option<Child>,
     lines: Receiver<Value>,
 }
 
@@ -39,6 +40,19 @@ pub(crate) struct Told {
     pub(crate) not_heard: u64,
     /// Counters and reasons, by the kernel's names.
     pub(crate) evidence: BTreeMap<String, u64>,
+}
+
+/// Doctors that have said everything and end by themselves: who has listened for names takes a second for it, in which the next
+/// class goes on.
+#[derive(Default)]
+pub(crate) struct Leaving(Vec<Child>);
+
+impl Drop for Leaving {
+    fn drop(&mut self) {
+        for mut child in self.0.drain(..) {
+            let _ = child.wait();
+        }
+    }
 }
 
 /// How long one of the two is listened to at a time.
@@ -64,7 +78,12 @@ impl Watches {
     /// Lets the doctor look once more, and ends it.
     ///
     /// Where the kernel waits before it gives up, so does this: until as many are told as were planted, or `patience` is over.
-    pub(crate) fn end(self, patience: Duration, planted: &Planted) -> anyhow::Result<Told> {
+    pub(crate) fn end(
+        self,
+        patience: Duration,
+        planted: &Planted,
+        leaving: &mut Leaving,
+    ) -> anyhow::Result<Told> {
         let mut told = Told::default();
         let deadline = Instant::now() + patience;
         let watches = self.0;
@@ -75,7 +94,7 @@ impl Watches {
         }
         watches.iter().try_for_each(|watch| watch.signal(Signal::INT))?;
         for watch in watches {
-            watch.end(&mut told)?;
+            leaving.0.extend(watch.end(&mut told)?);
         }
         told.leave_what_the_sender_knows();
         told.not_observed -= told.not_heard.min(told.not_observed);
@@ -110,7 +129,7 @@ impl Watch {
             // Whoever listened may have gone.
             lines.map(|line| sender.send(line)).take_while(Result::is_ok).for_each(drop);
         });
-        Ok(Self { hears_host: class.is_of_whole_host, child, lines })
+        Ok(Self { hears_host: class.is_of_whole_host, child: Some(child), lines })
     }
 
     fn expect_begun(&self, nobody: bool) -> anyhow::Result<()> {
@@ -126,12 +145,12 @@ impl Watch {
     }
 
     fn signal(&self, signal: Signal) -> anyhow::Result<()> {
-        let pid =
-            i32::try_from(self.child.id()).ok().and_then(Pid::from_raw).context("a process has a number")?;
+        let id = self.child.as_ref().and_then(|child| i32::try_from(child.id()).ok());
+        let pid = id.and_then(Pid::from_raw).context("a process has a number")?;
         Ok(kill_process(pid, signal)?)
     }
 
-    fn end(mut self, told: &mut Told) -> anyhow::Result<()> {
+    fn end(mut self, told: &mut Told) -> anyhow::Result<Option<Child>> {
         loop {
             let line = self.next()?;
             if line["event"] == "ended" {
@@ -142,15 +161,16 @@ impl Watch {
             }
             told.take(&line, self.hears_host);
         }
-        self.child.wait()?;
-        Ok(())
+        Ok(self.child.take())
     }
 }
 
 impl Drop for Watch {
     fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        if let Some(child) = &mut self.child {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
     }
 }
 
