@@ -1,4 +1,4 @@
-//! Numbers of the whole machine that are changed for a while, and put back whatever happens.
+//! Numbers of the whole machine that are changed for a while, and put back also where something fails; not after Ctrl-C.
 
 use anyhow::Context;
 

@@ -50,6 +50,8 @@ pub(crate) enum Sight {
     Numbers,
     /// Each datagram by its drop event; no counter counts datagrams.
     NoCounter,
+    /// Each datagram of trains of eight by the drop event of its train, and as many trains by a counter of this name.
+    Trains(&'static str),
     /// As many, and no number: what carried it never came.
     Unnumbered,
 }

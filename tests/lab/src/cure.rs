@@ -28,7 +28,7 @@ pub(crate) struct Cure {
 pub(crate) enum Knob {
     /// The receive buffer of the socket that loses.
     Buffer,
-    /// A number of the whole host, by its file: changed only where the class is named, and put back whatever happens.
+    /// A number of the whole host, by its file: changed only where the class is named, and put back also where it fails.
     Host(&'static str),
 }
 

@@ -84,6 +84,10 @@ pub(crate) fn judge(
         (Sight::Unnumbered, _) if counted != missing.len() as u64 => {
             faults.push(format!("{counted} are counted"));
         }
+        // What no event names is in the count of trains, beside which the doctor cannot tell how many were not observed.
+        (Sight::Trains(counter), false) if rest > 0 && told.trains(counter) * 8 < missing.len() as u64 => {
+            faults.push(format!("{rest} are not named, and {} trains are counted", told.trains(counter)));
+        }
         // No counter tells of them.
         (Sight::NoCounter, false) if rest > 0 && told.not_observed < rest => {
             faults
@@ -219,6 +223,16 @@ mod tests {
         assert!(!ok(0..9, told("receiver_socket_buffer", 0..10, 10, 0)), "one that arrived");
         assert!(!ok(0..9, told("receiver_no_socket", 0..9, 9, 0)), "another stage");
         assert!(!ok(0..9, Told::default()), "nothing");
+    }
+
+    #[test]
+    fn trains_that_are_not_named_are_counted() {
+        let ok = |trains| {
+            let evidence = [("UdpNoPorts".to_owned(), trains)].into();
+            let told = Told { evidence, ..told("receiver_no_socket", 0..8, 8, 0) };
+            judged("no_socket_train", 0..16, &told, false).is_ok
+        };
+        assert!(ok(2) && !ok(1));
     }
 
     #[test]

@@ -229,6 +229,11 @@ impl Told {
         self.named.values().map(|numbers| numbers.len() as u64).sum()
     }
 
+    /// Returns what the counters counted that have this in their names.
+    pub(crate) fn trains(&self, counter: &str) -> u64 {
+        self.evidence.iter().filter(|(name, _)| name.contains(counter)).map(|(_, rise)| rise).sum()
+    }
+
     /// Returns the numbers that are named at a stage.
     pub(crate) fn at(&self, stage: Stage) -> BTreeSet<u64> {
         self.named.get(stage.name()).cloned().unwrap_or_default()

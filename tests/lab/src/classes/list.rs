@@ -162,7 +162,7 @@ pub(crate) const CLASSES: &[Class] = &[
             "a program on the reader's device drops one train of eight in eight, at random",
             BOTH,
             &[Stage::ReceiverHook],
-            Sight::NoCounter,
+            Sight::Trains("ingress_drops/"),
             path::send_trains_of_eight,
         )
     },
@@ -236,7 +236,7 @@ pub(crate) const CLASSES: &[Class] = &[
             "the same with trains of eight",
             BOTH,
             &[Stage::ReceiverBacklog],
-            Sight::NoCounter,
+            Sight::Trains("softnet_dropped/"),
             path::send_trains_faster_than_a_softirq,
         )
     },
@@ -327,7 +327,7 @@ pub(crate) const CLASSES: &[Class] = &[
         "trains of eight, and nobody is bound to the port",
         BOTH,
         &[Stage::ReceiverNoSocket],
-        Sight::NoCounter,
+        Sight::Trains("NoPorts"),
         socket::send_trains_to_no_socket,
     ),
     class(
@@ -343,7 +343,7 @@ pub(crate) const CLASSES: &[Class] = &[
         "the socket's filter refuses all, and it takes trains",
         BOTH,
         &[Stage::ReceiverSocketFilter],
-        Sight::NoCounter,
+        Sight::Trains("SK_MEMINFO_DROPS"),
         socket::send_trains_to_a_filter,
     ),
     Class {
@@ -375,7 +375,7 @@ pub(crate) const CLASSES: &[Class] = &[
             "trains of eight meet a small buffer whole",
             BOTH,
             &[Stage::ReceiverSocketBuffer],
-            Sight::NoCounter,
+            Sight::Trains("SK_MEMINFO_DROPS"),
             socket::send_trains_to_a_small_buffer_that_takes_trains,
         )
     },
