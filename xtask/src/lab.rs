@@ -20,7 +20,7 @@ enum What {
 
 #[derive(clap::Args)]
 struct Loss {
-    /// `--json`, `--nobody`, `--list`, or names of classes.
+    /// `--json`, `--nobody`, `--checkpoints`, `--list`, or names of classes.
     #[arg(allow_hyphen_values = true, trailing_var_arg = true)]
     arguments: Vec<String>,
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bpf::{HookError, Overlooked};
 use fate::{DropEvent, Passage, Passed, Profile, Trail};
-use sys::{clock, counters};
+use sys::counters;
 use units::Instant;
 
 use crate::watcher::Wanted;
@@ -63,9 +63,11 @@ impl Checkpoints {
     }
 
     /// Collects what there is; before drop events are, so that whatever is missing because it was dropped has its event.
-    pub(crate) fn collect(&mut self) {
-        self.passed = self.kernel.passed();
-        self.passed.retain(|passage, _| is_here(self.namespace, passage));
+    pub(crate) fn collect(&mut self, now: Instant) {
+        // First what has passed: what jumps after that is known then.
+        if self.trail.is_due(now) {
+            self.look_what_passed();
+        }
         let mut jumps = Vec::new();
         self.kernel.drain(&mut jumps);
         for (at, passage, jump) in jumps.iter().filter(|(_, passage, _)| is_here(self.namespace, passage)) {
@@ -74,9 +76,11 @@ impl Checkpoints {
     }
 
     /// Takes the drop events of this namespace that came meanwhile; returns what is missing for good, as events.
-    pub(crate) fn settle(&mut self, events: &[DropEvent]) -> io::Result<Vec<DropEvent>> {
+    pub(crate) fn settle(&mut self, now: Instant, events: &[DropEvent]) -> io::Result<Vec<DropEvent>> {
         self.trail.explain(events);
-        let now = clock::monotonic();
+        if !self.trail.is_due(now) {
+            return Ok(Vec::new());
+        }
         if self.has_overlooked()? {
             self.doubts_until = now + DOUBT;
         }
@@ -88,6 +92,7 @@ impl Checkpoints {
 
     /// Ends: returns all that is missing.
     pub(crate) fn finish(&mut self) -> Vec<DropEvent> {
+        self.look_what_passed();
         self.trail.finish(&self.passed)
     }
 
@@ -102,6 +107,11 @@ impl Checkpoints {
     #[must_use]
     pub const fn doubtful(&self) -> u64 {
         self.doubtful
+    }
+
+    fn look_what_passed(&mut self) {
+        self.passed = self.kernel.passed();
+        self.passed.retain(|passage, _| is_here(self.namespace, passage));
     }
 
     /// Tells whether something may have passed unseen since the last time.

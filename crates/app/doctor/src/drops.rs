@@ -3,11 +3,13 @@
 use std::collections::BTreeSet;
 use std::io;
 use std::net::IpAddr;
+use std::time::Duration;
 
 use bpf::{Hook, HookError, Options, Unseen};
 use fate::{DropEvent, Profile};
 use ledger::Stage;
 use sys::Interface;
+use units::Instant;
 
 use crate::watcher::Wanted;
 
@@ -21,7 +23,16 @@ pub struct Drops {
     addresses: BTreeSet<IpAddr>,
     /// What was collected and not taken yet.
     events: Vec<DropEvent>,
+    /// Each drop of a stream of ours has its number and its stage: whatever is not missed is told.
+    names_all: bool,
+    /// What was missed at the last look.
+    unseen: Unseen,
+    /// Until then something that was missed may be missing.
+    doubts_until: Instant,
 }
+
+/// For so long nobody may rely on everything being told: longer than publishers wait from one tally to the next.
+const DOUBT: Duration = Duration::from_secs(2);
 
 impl Drops {
     /// Begins to look at what the kernel frees unread.
@@ -29,13 +40,18 @@ impl Drops {
     /// # Errors
     /// [`HookError`]: mostly that this process may not.
     pub fn begin(wanted: &Wanted, profiles: &[Profile]) -> Result<Self, HookError> {
-        let hook = Hook::load(&Options {
-            ports: wanted.few_ports(),
-            profiles: profiles.to_vec(),
-            ..Options::default()
-        })?;
-        let namespace = sys::process::network_namespace();
-        Ok(Self { hook, namespace, addresses: BTreeSet::new(), events: Vec::new() })
+        let ports = wanted.few_ports();
+        let is_of_ours = ports.is_empty() && profiles.contains(&Profile::TALLYCAST);
+        let hook = Hook::load(&Options { ports, profiles: profiles.to_vec(), ..Options::default() })?;
+        Ok(Self {
+            names_all: is_of_ours && hook.has_reasons() && hook.has_locations(),
+            hook,
+            namespace: sys::process::network_namespace(),
+            addresses: BTreeSet::new(),
+            events: Vec::new(),
+            unseen: Unseen::default(),
+            doubts_until: Instant::ORIGIN,
+        })
     }
 
     /// Tells whether places in the kernel have names: without `CAP_SYSLOG` they have none.
@@ -61,6 +77,15 @@ impl Drops {
     /// Adds what is missing at checkpoints.
     pub(crate) fn add(&mut self, holes: Vec<DropEvent>) {
         self.events.extend(holes);
+    }
+
+    /// Tells whether every datagram of our streams that the kernel dropped here of late is told.
+    pub(crate) fn sees_all(&mut self, now: Instant) -> io::Result<bool> {
+        let unseen = self.unseen()?;
+        if std::mem::replace(&mut self.unseen, unseen) != unseen {
+            self.doubts_until = now + DOUBT;
+        }
+        Ok(self.names_all && now >= self.doubts_until)
     }
 
     /// Where the kernel had let go of the namespace already, addresses tell.

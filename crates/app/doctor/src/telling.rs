@@ -1,10 +1,12 @@
 //! Telling the accounts of this host which of their datagrams the kernel freed.
 
+use std::io;
 use std::path::Path;
+use std::time::Duration;
 
 use engine::DropBoard;
 use fate::{DropEvent, Notices, Socket};
-use sys::clock;
+use units::Instant;
 
 pub use ring::shared::CreateError as TellError;
 
@@ -12,17 +14,34 @@ pub use ring::shared::CreateError as TellError;
 pub(crate) struct Telling {
     board: DropBoard,
     notices: Notices,
+    next_scope: Instant,
 }
 
+/// How often it is said whether everything is told.
+const SCOPE_INTERVAL: Duration = Duration::from_millis(250);
+
 impl Telling {
-    pub(crate) fn begin(directory: &Path, sees_all: bool) -> Result<Self, TellError> {
-        Ok(Self { board: DropBoard::open(directory, sees_all)?, notices: Notices::default() })
+    pub(crate) fn begin(directory: &Path) -> Result<Self, TellError> {
+        let (notices, next_scope) = (Notices::default(), Instant::ORIGIN);
+        Ok(Self { board: DropBoard::open(directory)?, notices, next_scope })
     }
 
     pub(crate) fn tell(&mut self, events: &[DropEvent], sockets: &[Socket]) {
         for notice in self.notices.take(events, sockets) {
             self.board.post(&notice);
         }
-        self.board.keep_up(clock::monotonic());
+    }
+
+    /// Says from time to time whether everything is told; after what was seen until now.
+    pub(crate) fn tell_scope(
+        &mut self,
+        now: Instant,
+        sees_all: impl FnOnce() -> io::Result<bool>,
+    ) -> io::Result<()> {
+        if now >= self.next_scope {
+            self.next_scope = now + SCOPE_INTERVAL;
+            self.board.post_scope(sees_all()?);
+        }
+        Ok(())
     }
 }

@@ -115,7 +115,7 @@ impl Watcher {
     /// [`TellError`]: mostly that another doctor does so.
     pub fn tell_accounts(&mut self, directory: &Path) -> Result<(), TellError> {
         if self.drops.is_some() {
-            self.telling = Some(Telling::begin(directory, self.wanted.few_ports().is_empty())?);
+            self.telling = Some(Telling::begin(directory)?);
         }
         Ok(())
     }
@@ -169,8 +169,9 @@ impl Watcher {
     /// Collects drop events, and what is missing, and tells of them at once: accounts wait for two seconds.
     fn collect(&mut self) -> io::Result<()> {
         let Some(drops) = &mut self.drops else { return Ok(()) };
+        let now = clock::monotonic();
         if let Some(checkpoints) = &mut self.checkpoints {
-            checkpoints.collect();
+            checkpoints.collect(now);
         }
         let events = drops.collect()?;
         let sockets = &self.watch.last().sockets;
@@ -181,11 +182,14 @@ impl Watcher {
         };
         tell(events);
         if let Some(checkpoints) = &mut self.checkpoints {
-            let holes = checkpoints.settle(events)?;
+            let holes = checkpoints.settle(now, events)?;
             tell(&holes);
             drops.add(holes);
         }
-        Ok(())
+        match &mut self.telling {
+            Some(telling) => telling.tell_scope(now, || drops.sees_all(now)),
+            None => Ok(()),
+        }
     }
 
     /// Looks again.

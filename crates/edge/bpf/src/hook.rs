@@ -159,6 +159,12 @@ impl Hook {
         self.count(Count::Calls)
     }
 
+    /// Tells whether the kernel says why it freed a datagram: since Linux 5.17.
+    #[must_use]
+    pub const fn has_reasons(&self) -> bool {
+        self.names.has_reason
+    }
+
     /// Tells whether places in the kernel have names: without `CAP_SYSLOG` they have none.
     #[must_use]
     pub fn has_locations(&self) -> bool {

@@ -29,28 +29,23 @@ const MAX_NOTICES: usize = 4_096;
 pub struct DropBoard {
     writer: Writer,
     record: Vec<u8>,
-    sees_all: bool,
-    next_scope: Instant,
 }
 
 impl DropBoard {
-    /// Makes the board, for everybody on this host to read. `sees_all` says that no datagram of the namespace would be missing
-    /// from it.
+    /// Makes the board, for everybody on this host to read.
     ///
     /// # Errors
     /// [`CreateError`]: above all [`CreateError::InUse`] while somebody else tells.
-    pub fn open(directory: &Path, sees_all: bool) -> Result<Self, CreateError> {
+    pub fn open(directory: &Path) -> Result<Self, CreateError> {
         let path = path(directory, sys::process::network_namespace());
         let writer = shared::create(&path, &Options::default())?;
-        Ok(Self { writer, record: Vec::new(), sees_all, next_scope: Instant::ORIGIN })
+        Ok(Self { writer, record: Vec::new() })
     }
 
-    /// Says from time to time how much would be told, also to those who come later.
-    pub fn keep_up(&mut self, now: Instant) {
-        if now >= self.next_scope {
-            self.next_scope = now + LOOK_INTERVAL / 4;
-            let _ = self.writer.write(SCOPE, [0; 2], &[&[u8::from(self.sees_all)]]);
-        }
+    /// Says whether all that the kernel drops in this namespace stands here. It is to be said again and again: somebody may come
+    /// later.
+    pub fn post_scope(&mut self, sees_all: bool) {
+        let _ = self.writer.write(SCOPE, [0; 2], &[&[u8::from(sees_all)]]);
     }
 
     /// Tells of dropped datagrams. Those who look too late have missed it: the board has room for some ten thousand.
@@ -194,8 +189,8 @@ mod tests {
         let now = clock::monotonic();
         let mut news = DropNews::new(directory.path(), now);
         assert!(news.take(now).is_empty() && !news.has_board());
-        let mut board = DropBoard::open(directory.path(), true).unwrap();
-        assert!(matches!(DropBoard::open(directory.path(), true), Err(CreateError::InUse { .. })));
+        let mut board = DropBoard::open(directory.path()).unwrap();
+        assert!(matches!(DropBoard::open(directory.path()), Err(CreateError::InUse { .. })));
         let for_all = DropNotice { socket: None, ..notice() };
         for posted in [&notice(), &for_all] {
             board.post(posted);
@@ -205,7 +200,7 @@ mod tests {
         assert!(news.take(now + LOOK_INTERVAL).is_empty() && news.has_board());
         drop(board);
         assert!(news.take(now + LOOK_INTERVAL).is_empty() && !news.has_board());
-        let mut board = DropBoard::open(directory.path(), true).unwrap();
+        let mut board = DropBoard::open(directory.path()).unwrap();
         board.post(&notice());
         assert_eq!(news.take(now + 2 * LOOK_INTERVAL), [notice()]);
     }
@@ -216,12 +211,11 @@ mod tests {
         let now = clock::monotonic();
         let mut news = DropNews::new(directory.path(), now);
         for sees_all in [true, false] {
-            let mut board = DropBoard::open(directory.path(), sees_all).unwrap();
+            let mut board = DropBoard::open(directory.path()).unwrap();
             let now = now + if sees_all { LOOK_INTERVAL } else { 3 * LOOK_INTERVAL };
             news.take(now);
             assert!(!news.sees_all(), "it has said nothing yet");
-            board.keep_up(now);
-            board.keep_up(now);
+            board.post_scope(sees_all);
             assert_eq!((news.take(now), news.sees_all()), (vec![], sees_all));
             drop(board);
             news.take(now + LOOK_INTERVAL);

@@ -9,7 +9,7 @@ use crate::buffer::larger_buffer;
 use crate::drops::DropEvent;
 use crate::look::{Look, Socket};
 use crate::naming::{Naming, Unplaced};
-use crate::rules::{evidence, of_counters};
+use crate::rules::{evidence, of_counters, sum};
 use crate::verdict::{Evidence, Unit, Verdict};
 use crate::{Cause, Change, Cure};
 
@@ -35,6 +35,7 @@ impl Losses {
         self.not_observed = self.not_observed.saturating_add(later.not_observed);
         self.unplaced.extend(later.unplaced);
         self.delivered = self.delivered.saturating_add(later.delivered);
+        self.processed = self.processed.saturating_add(later.processed);
     }
 }
 
@@ -90,8 +91,9 @@ impl Watch {
             self.naming.take(after, events);
             self.naming.settle(&mut verdicts, is_of_ports)
         });
-        let delivered = after.rise(&before, "UdpInDatagrams") + after.rise(&before, "Udp6InDatagrams");
-        let processed = after.rises(&before, "softnet_processed").map(|(_, rise)| rise).sum();
+        let delivered =
+            sum(["UdpInDatagrams", "Udp6InDatagrams"].into_iter().map(|name| after.rise(&before, name)));
+        let processed = sum(after.rises(&before, "softnet_processed").map(|(_, rise)| rise));
         Losses { verdicts, not_observed, unplaced: unplaced.unwrap_or_default(), delivered, processed }
     }
 
@@ -317,6 +319,17 @@ mod tests {
         let seen = losses(&look(0, &[]), &look(1, &[&after[..], &[("softnet_processed/cpu1", 60)]].concat()));
         assert_eq!((seen.delivered, seen.processed), (7, 110));
         assert_eq!(seen.verdicts, []);
+    }
+
+    #[test]
+    fn what_two_looks_saw_is_counted_together_and_never_beyond_what_there_is_room_for() {
+        let seen =
+            |delivered, processed| Losses { delivered, processed, not_observed: 1, ..Losses::default() };
+        let mut all = seen(3, 5);
+        all.join(seen(4, u64::MAX));
+        assert_eq!((all.delivered, all.processed, all.not_observed), (7, u64::MAX, 2));
+        let changed = [("softnet_processed/cpu0", u64::MAX), ("softnet_processed/cpu1", 9)];
+        assert_eq!(losses(&look(0, &[]), &look(1, &changed)).processed, u64::MAX);
     }
 
     fn told(losses: &Losses) -> Vec<(u64, Stage, u64, bool)> {

@@ -222,7 +222,7 @@ fn leave_to_backlog(verdicts: &mut Vec<Verdict>, before: &Look, after: &Look) {
 }
 
 /// Adds counts, which may be of a file that somebody changed.
-fn sum(counts: impl Iterator<Item = u64>) -> u64 {
+pub(crate) fn sum(counts: impl Iterator<Item = u64>) -> u64 {
     counts.fold(0, u64::saturating_add)
 }
 

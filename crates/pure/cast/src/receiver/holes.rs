@@ -38,7 +38,8 @@ impl Holes {
         let number = tally.head.number;
         let from = *self.watched_from.get_or_insert(number);
         // A tally has room for the newest ranges: older ones are in its totals only.
-        let listed: u64 = tally.withheld.iter().map(|it| it.numbers.end - it.numbers.start).sum();
+        let lengths = tally.withheld.iter().map(|it| it.numbers.end - it.numbers.start);
+        let listed = lengths.fold(0, u64::saturating_add);
         let is_complete = listed == tally.totals.datagrams.withheld();
         let oldest = tally.withheld.iter().map(|it| it.numbers.start).min();
         let from = if is_complete { from } else { from.max(oldest.unwrap_or(number)) };
@@ -99,6 +100,14 @@ mod tests {
         assert_eq!(lost(&mut holes, &tally(40, true, &[16..18], 2)), [15..16, 18..20, 30..31]);
         assert_eq!(lost(&mut holes, &tally(50, false, &[16..18], 2)), [], "nobody watches");
         assert_eq!(lost(&mut holes, &tally(60, true, &[16..18], 2)), []);
+    }
+
+    #[test]
+    fn forged_ranges_claim_no_more_than_there_is_room_for() {
+        let mut holes = holes(&[5..8]);
+        let everything = 0..u64::MAX - 1;
+        let forged = tally(u64::MAX, true, &[everything.clone(), everything.clone(), everything], 1);
+        assert_eq!(lost(&mut holes, &forged), []);
     }
 
     #[test]

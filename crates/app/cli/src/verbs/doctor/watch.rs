@@ -34,12 +34,13 @@ Examples:
   tallycast doctor watch --pid 4711 --interval 200ms
   tallycast doctor watch --looks 60 --json      one object a loss, for a minute
   tallycast doctor watch --port 5004 --profile rtp
+  tallycast doctor watch --checkpoints          what never came to this host, too; what passes costs a little
   tallycast doctor watch --record events.jsonl  for somebody else: tallycast doctor replay events.jsonl
   tallycast doctor watch --port 9000 --profile number=4:8,stream=0:4,order=big
 
 It changes nothing and needs no privilege: by the kernel's counters it tells how many were lost, where and why. With CAP_BPF
-and CAP_PERFMON (root has them) it looks at each datagram that is freed unread, too, and tells stream and number. It sees
-nothing of what was lost outside of this host. Processes of other users are named only to root.
+and CAP_PERFMON (root has them) it looks at each datagram that is freed unread, too, and tells stream and number. Of
+what was lost outside of this host it sees what --checkpoints misses where it comes in. Processes of other users are named only to root.
 Exit codes: 0 nothing was lost, 1 something was, 2 could not look.";
 
 #[derive(Args, Debug)]
