@@ -126,10 +126,13 @@ fn measure(
     for interval in said["intervals"].as_array().context("no intervals")? {
         let value = |side: &str, name: &str| interval[side][name].as_f64().unwrap_or(0.0);
         sent += value("sum_sent", "packets");
-        received += value("sum_received", "packets");
+        // As iperf3 counts them, the receiver's packets are all that it should have had.
+        received += value("sum_received", "packets") - value("sum_received", "lost_packets");
         all += value("sum_sent", "seconds");
     }
     ensure!(all > 0.0, "the bench measured no time");
+    let lost = 1.0 - received / sent;
+    ensure!(!case.is_lossy || lost > 0.09, "one in ten should be lost, and only {lost:.3} were");
     Ok(Taken { sent: sent / all, received: received / all, busy: busy / all })
 }
 

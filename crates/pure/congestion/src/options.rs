@@ -1,0 +1,156 @@
+//! Options of a control as people write them: `alpha=20&beta=0.5`, each by name, nothing guessed.
+
+use std::collections::BTreeMap;
+
+/// Options by name, still to be taken by a control.
+///
+/// A control takes what it knows and calls [`finish`](Self::finish), which refuses what is left.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Options {
+    given: BTreeMap<String, String>,
+    known: Vec<&'static str>,
+}
+
+/// Why options are not obeyed.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum OptionError {
+    /// There is no equals sign.
+    #[error("`{0}` is no option: write name=value")]
+    NotAnOption(String),
+    /// An option is there twice.
+    #[error("the option `{0}` is there twice")]
+    Twice(String),
+    /// The control has no such option.
+    #[error("there is no option `{name}`; {}", known_options(.known))]
+    Unknown {
+        /// What was asked for.
+        name: String,
+        /// What there is.
+        known: Vec<&'static str>,
+    },
+    /// The value makes no sense.
+    #[error("{name}={value} makes no sense: {name} is {expected}")]
+    Value {
+        /// Of which option.
+        name: &'static str,
+        /// What was given.
+        value: String,
+        /// What can be given.
+        expected: String,
+    },
+    /// An option without which the control cannot work is not there.
+    #[error("{name} is missing: {expected}")]
+    Missing {
+        /// Which option.
+        name: &'static str,
+        /// What can be given.
+        expected: &'static str,
+    },
+}
+
+impl Options {
+    /// Reads `name=value&name=value`; nothing is no options.
+    ///
+    /// # Errors
+    /// If a part has no equals sign, or a name is there twice.
+    pub fn parse(text: &str) -> Result<Self, OptionError> {
+        let mut given = BTreeMap::new();
+        for part in text.split('&').filter(|part| !part.is_empty()) {
+            let (name, value) =
+                part.split_once('=').ok_or_else(|| OptionError::NotAnOption(part.to_owned()))?;
+            if given.insert(name.to_owned(), value.to_owned()).is_some() {
+                return Err(OptionError::Twice(name.to_owned()));
+            }
+        }
+        Ok(Self { given, known: Vec::new() })
+    }
+
+    /// Takes a number within `from..=to`, or `usual` where it is not given.
+    ///
+    /// # Errors
+    /// If it is no number, or outside.
+    pub fn number(&mut self, name: &'static str, usual: f64, from: f64, to: f64) -> Result<f64, OptionError> {
+        let Some(value) = self.take(name) else { return Ok(usual) };
+        let number: Option<f64> = value.parse().ok().filter(|number| (from..=to).contains(number));
+        let expected = || format!("a number from {from} to {to}, usually {usual}");
+        number.ok_or_else(|| OptionError::Value { name, value, expected: expected() })
+    }
+
+    /// Takes a rate in bits per second with the letters k, m and g for thousands, millions and thousands of millions.
+    ///
+    /// # Errors
+    /// If it is not there, or no rate above zero.
+    pub fn rate(&mut self, name: &'static str) -> Result<f64, OptionError> {
+        const EXPECTED: &str = "bits per second as 950m or 10g";
+        let value = self.take(name).ok_or(OptionError::Missing { name, expected: EXPECTED })?;
+        let lower = value.to_ascii_lowercase();
+        let (digits, factor) = match lower.char_indices().next_back() {
+            Some((at, 'k')) => (&lower[..at], 1e3),
+            Some((at, 'm')) => (&lower[..at], 1e6),
+            Some((at, 'g')) => (&lower[..at], 1e9),
+            _ => (lower.as_str(), 1.0),
+        };
+        let rate = digits.parse::<f64>().ok().map(|number| number * factor);
+        rate.filter(|rate| rate.is_finite() && *rate > 0.0).ok_or_else(|| OptionError::Value {
+            name,
+            value,
+            expected: EXPECTED.to_owned(),
+        })
+    }
+
+    /// Refuses what no control took.
+    ///
+    /// # Errors
+    /// If something is left; says what there is.
+    pub fn finish(mut self) -> Result<(), OptionError> {
+        match self.given.pop_first() {
+            Some((name, _)) => Err(OptionError::Unknown { name, known: self.known }),
+            None => Ok(()),
+        }
+    }
+
+    fn take(&mut self, name: &'static str) -> Option<String> {
+        self.known.push(name);
+        self.given.remove(name)
+    }
+}
+
+fn known_options(known: &[&str]) -> String {
+    if known.is_empty() {
+        "this control has none".to_owned()
+    } else {
+        format!("there are {}", known.join(", "))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_are_taken_by_name() {
+        let mut options = Options::parse("alpha=20&rate=1.5G").unwrap();
+        assert_eq!(options.number("alpha", 200.0, 1.0, 1e6), Ok(20.0));
+        assert_eq!(options.number("gamma", 0.5, 0.0, 1.0), Ok(0.5));
+        assert_eq!(options.rate("rate"), Ok(1.5e9));
+        assert_eq!(options.finish(), Ok(()));
+    }
+
+    #[test]
+    fn what_is_not_understood_is_refused_with_what_is() {
+        let mut options = Options::parse("alpa=20").unwrap();
+        options.number("alpha", 200.0, 1.0, 1e6).unwrap();
+        let error = options.finish().unwrap_err();
+        assert_eq!(error.to_string(), "there is no option `alpa`; there are alpha");
+
+        let error = Options::parse("alpha=0").unwrap().number("alpha", 200.0, 1.0, 9.0).unwrap_err();
+        assert_eq!(error.to_string(), "alpha=0 makes no sense: alpha is a number from 1 to 9, usually 200");
+        let error = Options::parse("").unwrap().rate("rate").unwrap_err();
+        assert_eq!(error.to_string(), "rate is missing: bits per second as 950m or 10g");
+        for text in ["rate=", "rate=0", "rate=-1m", "rate=inf", "rate=fast"] {
+            assert!(Options::parse(text).unwrap().rate("rate").is_err(), "{text}");
+        }
+        assert_eq!(Options::parse("alpha"), Err(OptionError::NotAnOption("alpha".to_owned())));
+        assert_eq!(Options::parse("a=1&a=2"), Err(OptionError::Twice("a".to_owned())));
+    }
+}

@@ -1,0 +1,107 @@
+//! Controls by name, as people choose them: `cc=fixed&rate=950m`.
+
+use core::fmt;
+
+use crate::{CongestionControl, Fixed, OptionError, Options};
+
+/// Makes the control of each connection; whoever wants several connections to share something keeps it here.
+pub trait Factory: fmt::Debug + Send + Sync {
+    /// Makes the control of a new connection.
+    fn create(&self) -> Box<dyn CongestionControl>;
+}
+
+/// A control that is built in.
+#[derive(Clone, Copy, Debug)]
+pub struct Choice {
+    /// What people call it.
+    pub name: &'static str,
+    /// What it is, in a line.
+    pub summary: &'static str,
+    make: fn(Options) -> Result<Box<dyn Factory>, OptionError>,
+}
+
+/// Why there is no control.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum UnknownControl {
+    /// None has this name.
+    #[error("there is no congestion control `{name}`; there are {}", known.join(", "))]
+    Name {
+        /// What was asked for.
+        name: String,
+        /// What there is.
+        known: Vec<&'static str>,
+    },
+    /// One has this name and does not understand its options.
+    #[error("{name}: {error}")]
+    Options {
+        /// Which control.
+        name: &'static str,
+        /// What it does not understand.
+        error: OptionError,
+    },
+}
+
+/// Every control that is built in.
+pub const BUILT_IN: &[Choice] = &[Choice {
+    name: "fixed",
+    summary: "a constant rate (rate=950m), for ways that nobody else uses",
+    make: |options| Ok(each(Fixed::from_options(options)?)),
+}];
+
+/// Returns the control of a name with options as `alpha=20&gamma=0.5`.
+///
+/// # Errors
+/// If there is no such control, or it does not understand an option; says what there is.
+pub fn named(name: &str, options: &str) -> Result<Box<dyn Factory>, UnknownControl> {
+    let unknown = || UnknownControl::Name {
+        name: name.to_owned(),
+        known: BUILT_IN.iter().map(|choice| choice.name).collect(),
+    };
+    let choice = BUILT_IN.iter().find(|choice| choice.name == name).ok_or_else(unknown)?;
+    let made = Options::parse(options).and_then(|options| (choice.make)(options));
+    made.map_err(|error| UnknownControl::Options { name: choice.name, error })
+}
+
+/// A control that is made by copying it as it was before its first event.
+#[derive(Debug)]
+struct Each<C>(C);
+
+impl<C: CongestionControl + Clone + Sync + 'static> Factory for Each<C> {
+    fn create(&self) -> Box<dyn CongestionControl> {
+        Box::new(self.0.clone())
+    }
+}
+
+fn each<C: CongestionControl + Clone + Sync + 'static>(control: C) -> Box<dyn Factory> {
+    Box::new(Each(control))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_control_is_chosen_by_name_and_options() {
+        let factory = named("fixed", "rate=1g").unwrap();
+        assert!(format!("{:?}", factory.create()).starts_with("Fixed"));
+    }
+
+    #[test]
+    fn who_asks_for_what_there_is_not_learns_what_there_is() {
+        let error = named("turbo", "").unwrap_err();
+        assert!(
+            error.to_string().starts_with("there is no congestion control `turbo`; there are fixed"),
+            "{error}"
+        );
+        let error = named("fixed", "speed=1g&rate=1g").unwrap_err();
+        assert_eq!(error.to_string(), "fixed: there is no option `speed`; there are rate");
+    }
+
+    #[test]
+    fn names_are_there_once() {
+        let mut names: Vec<&str> = BUILT_IN.iter().map(|choice| choice.name).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), BUILT_IN.len());
+    }
+}
