@@ -5,7 +5,7 @@
 //! and checks them; a *representation* such as [`Data`] or [`Tally`] holds only what makes sense, and encodes
 //! itself. Nothing here keeps time or decides when to send: that is the stream machine's part.
 //!
-//! Start with [`Datagram::decode`].
+//! Start with [`Datagram::decode`]; packets of the reliable transport are in [`udt`].
 
 mod announcement;
 mod cbor;
@@ -25,6 +25,7 @@ mod report;
 mod request;
 mod tally;
 mod text;
+pub mod udt;
 
 pub use announcement::Announcement;
 pub use data::{Clock, DATA_HEADER_BYTES, Data, DataEncoder};

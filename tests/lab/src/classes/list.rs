@@ -14,11 +14,23 @@ pub(crate) const CLASSES: &[Class] = &[
         is_of_ports: true,
         ..class(
             "busy",
-            "for half a minute all arrives, beside a stranger whose reader loses nearly everything",
+            "for a minute all arrives, beside a stranger whose reader loses nearly everything",
             V4,
             &[],
             Sight::Numbers,
-            socket::nothing_lost_beside_a_stranger,
+            |scene| socket::nothing_lost_beside_a_stranger(scene, Duration::from_secs(60)),
+        )
+    },
+    Class {
+        is_of_ports: true,
+        only_if_named: true,
+        ..class(
+            "busy_long",
+            "for ten minutes all arrives, beside a stranger whose reader loses nearly everything",
+            V4,
+            &[],
+            Sight::Numbers,
+            |scene| socket::nothing_lost_beside_a_stranger(scene, Duration::from_secs(600)),
         )
     },
     Class {

@@ -121,13 +121,14 @@ pub(super) fn nothing_lost(scene: &mut Scene) -> anyhow::Result<Planted> {
     Steps::new(scene, scene.reader_socket(PORT)?, FIFTY)?.run(100)
 }
 
-/// How long all must arrive.
-const BUSY_TIME: Duration = Duration::from_secs(30);
 /// Where a stranger's datagrams go to.
 const STRANGERS_PORT: u16 = PORT + 7;
 
 /// As fast as one thread sends and reads by turns, in trains of forty; some hundred thousand datagrams a second.
-pub(super) fn nothing_lost_beside_a_stranger(scene: &mut Scene) -> anyhow::Result<Planted> {
+pub(super) fn nothing_lost_beside_a_stranger(
+    scene: &mut Scene,
+    how_long: Duration,
+) -> anyhow::Result<Planted> {
     const SEGMENTS: u64 = 40;
     let reader = scene.reader_socket(PORT)?;
     roomy(&reader)?;
@@ -137,7 +138,7 @@ pub(super) fn nothing_lost_beside_a_stranger(scene: &mut Scene) -> anyhow::Resul
     let (stranger, writer) = (scene.sender_socket()?, scene.sender_socket()?);
     let (mut sent, mut received, mut bytes) = (0, 0, vec![0; 1 << 16]);
     let began = Instant::now();
-    while began.elapsed() < BUSY_TIME {
+    while began.elapsed() < how_long {
         send_trains(&writer, scene.to(PORT), sent / SEGMENTS..sent / SEGMENTS + 5, SEGMENTS, 100)?;
         sent += 5 * SEGMENTS;
         send_one(&stranger, b"of somebody else", scene.to(STRANGERS_PORT))?;

@@ -1,0 +1,93 @@
+//! Packets of UDT version 4, as libudt 4.11 has them on the wire.
+//!
+//! Everything is big-endian and travels in the payload of one UDP datagram: a header of 16 bytes, whose first bit
+//! tells [data](Data) from [control](Control), and what belongs to it. Sequence numbers have 31 bits and count
+//! packets; [`Sequence::near`] makes 64 bits of them.
+//!
+//! Start with [`Packet::read`]. Where draft-gg-udt-03 and libudt differ, the library is followed; the differences
+//! are in `docs/protocol/udt.md`.
+//!
+//! ```
+//! use wire::udt::{Body, Control, Packet, SocketId};
+//!
+//! let mut bytes = Vec::new();
+//! Control { timestamp_us: 0, destination: SocketId(7), body: Body::AckOfAck { number: 3 } }.write(&mut bytes);
+//! let Ok(Packet::Control(control)) = Packet::read(&bytes) else { unreachable!() };
+//! assert_eq!(control.body, Body::AckOfAck { number: 3 });
+//! ```
+
+mod control;
+mod data;
+mod handshake;
+mod loss_list;
+mod sequence;
+
+pub use control::{Ack, Body, Control, Progress, Words};
+pub use data::{Data, Message, MessageNumber, Piece};
+pub use handshake::{Handshake, Request, SocketType, VERSION, address_words};
+pub use loss_list::{LossList, LossListWriter};
+pub use sequence::{Sequence, SocketId};
+
+/// The size of the header, in bytes.
+pub const HEADER_BYTES: usize = 16;
+/// What IPv4, UDP and UDT take of a packet's size; libudt deducts it for IPv6, too.
+pub const OVERHEAD_BYTES: usize = 28 + HEADER_BYTES;
+
+/// A packet.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Packet<'a> {
+    /// A piece of what an application sent.
+    Data(Data<'a>),
+    /// What the two ends tell each other.
+    Control(Control<'a>),
+}
+
+/// Why bytes are no packet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum Malformed {
+    /// Shorter than the header, or than what its type has.
+    #[error("{0} bytes are too few")]
+    TooShort(usize),
+    /// A type that nobody knows.
+    #[error("the type {0} is unknown")]
+    Type(u16),
+    /// A handshake of a kind that nobody knows.
+    #[error("the handshake's field `{0}` makes no sense")]
+    Handshake(&'static str),
+    /// A list of losses whose ranges do not begin before they end.
+    #[error("the list of losses makes no sense")]
+    LossList,
+}
+
+impl<'a> Packet<'a> {
+    /// Reads the payload of a datagram.
+    ///
+    /// # Errors
+    /// If it is too short, its type is unknown, or its body makes no sense. Bodies longer than needed are usual:
+    /// libudt fills up what would be empty with four bytes.
+    pub fn read(bytes: &'a [u8]) -> Result<Self, Malformed> {
+        let (header, rest) =
+            bytes.split_first_chunk::<HEADER_BYTES>().ok_or(Malformed::TooShort(bytes.len()))?;
+        if header[0] & 0x80 == 0 {
+            Ok(Self::Data(Data::read(header, rest)))
+        } else {
+            Control::read(header, rest).map(Self::Control)
+        }
+    }
+
+    /// Returns the socket that a datagram is for, if it has a header.
+    #[must_use]
+    pub fn destination(bytes: &[u8]) -> Option<SocketId> {
+        let word = bytes.get(12..HEADER_BYTES)?;
+        Some(SocketId(u32::from_be_bytes(word.try_into().ok()?)))
+    }
+}
+
+/// Returns a word of a header or body; what lies beyond its end is zero.
+fn word(bytes: &[u8], index: usize) -> u32 {
+    let at = bytes.get(index * 4..index * 4 + 4);
+    at.and_then(|word| word.try_into().ok()).map_or(0, u32::from_be_bytes)
+}
+
+#[cfg(test)]
+mod golden;
