@@ -16,6 +16,7 @@ const PURE_DEPENDENCIES: &[(&str, &str)] = &[
     ("zerocopy", "checked views of bytes as numbers without unsafe code of ours"),
     ("crc-fast", "CRC-32C and CRC-64/NVME as functions of bytes"),
     ("minicbor", "CBOR as functions of bytes"),
+    ("siphasher", "a keyed hash as a function of bytes, for cookies"),
     ("exmex", "parses and evaluates expressions as functions of numbers"),
 ];
 

@@ -1,0 +1,516 @@
+//! A connection: a sending side, a receiving side, and the control that paces them.
+
+mod congestion_link;
+
+use core::net::SocketAddr;
+use core::ops::Range;
+use std::collections::VecDeque;
+
+use congestion::{AckKind, CongestionControl, LossSource, Lost, Message as ControlMessage, Received, Sent};
+use units::{Instant, Random};
+use wire::udt::{
+    Ack, Body, Control, Data, LossList, MessageNumber, Progress, Sequence, SocketId, SocketType,
+};
+
+use crate::config::SocketConfig;
+use crate::expiry::{Expiry, Silent};
+use crate::handshake::Agreed;
+use crate::receive::buffer::{Placed, ReceiveBuffer};
+use crate::receive::{AckToSend, ReceiveSide};
+use crate::round_trip::RoundTripEstimate;
+use crate::send::{AckOutcome, Leaving, Losses, SendSide, TailLoss};
+use crate::stats::Stats;
+use crate::{CloseReason, Event, SendError};
+use congestion_link::CongestionLink;
+
+/// Most control packets that wait to be sent; the peer repeats what it misses.
+const MAX_OUTBOX: usize = 256;
+
+/// An open connection.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    pub(crate) peer: SocketId,
+    pub(crate) address: SocketAddr,
+    pub(crate) peer_first: Sequence,
+    opened_at: Instant,
+    kind: SocketType,
+    sending: SendSide,
+    receiving: ReceiveSide,
+    round_trip: RoundTripEstimate,
+    expiry: Expiry,
+    link: CongestionLink,
+    outbox: VecDeque<Vec<u8>>,
+    events: VecDeque<Event>,
+    state: State,
+    was_readable: bool,
+    wants_room: bool,
+    stats: Stats,
+    linger: core::time::Duration,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum State {
+    Open,
+    /// What is queued goes out until then.
+    Closing {
+        until: Instant,
+    },
+    /// The last packet is on its way out.
+    Ended,
+}
+
+/// What a connection wants done.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Step {
+    /// Send a control packet.
+    Control(Vec<u8>),
+    /// Send what lies there, in segments of that size.
+    Train(Range<usize>, usize),
+    Event(Event),
+    /// Nothing before then.
+    Idle(Option<Instant>),
+}
+
+/// The number of a connection's first packet: far enough from zero that nothing before it is below.
+pub(crate) fn origin(first: Sequence) -> u64 {
+    Sequence::COUNT + u64::from(first.word())
+}
+
+impl Connection {
+    pub(crate) fn new(
+        config: &SocketConfig,
+        address: SocketAddr,
+        agreed: &Agreed,
+        now: Instant,
+        random: Random,
+    ) -> Self {
+        let packet_bytes = agreed.packet_bytes;
+        let (own, theirs) = (origin(agreed.own_first), origin(agreed.peer_first));
+        let payload_bytes = crate::config::payload_bytes(packet_bytes);
+        let buffer =
+            ReceiveBuffer::new(config.socket_type, config.receive_buffer_packets, payload_bytes, theirs);
+        let mut connection = Self {
+            peer: agreed.peer,
+            address,
+            peer_first: agreed.peer_first,
+            opened_at: now,
+            kind: config.socket_type,
+            sending: SendSide::new(config, packet_bytes, own, agreed.window_packets, now),
+            receiving: ReceiveSide::new(buffer, packet_bytes, theirs, now),
+            round_trip: RoundTripEstimate::new(),
+            expiry: Expiry::new(config.silence, now),
+            link: CongestionLink::new(config, packet_bytes, agreed.window_packets, random),
+            outbox: VecDeque::new(),
+            events: VecDeque::new(),
+            state: State::Open,
+            was_readable: false,
+            wants_room: false,
+            stats: Stats::default(),
+            linger: config.linger,
+        };
+        connection.consult(now, |control, environment| control.on_start(environment));
+        connection
+    }
+
+    /// Tells whether nothing more will come of it.
+    pub(crate) fn is_ended(&self) -> bool {
+        self.state == State::Ended && self.outbox.is_empty() && self.events.is_empty()
+    }
+
+    /// Tells whether its socket stands for the peer: it neither closes nor has ended.
+    pub(crate) fn is_open(&self) -> bool {
+        self.state == State::Open
+    }
+
+    pub(crate) fn push_event(&mut self, event: Event) {
+        self.events.push_back(event);
+    }
+
+    pub(crate) fn stats(&self) -> Stats {
+        let effective = self.link.effective();
+        Stats {
+            round_trip: self.round_trip.view().smoothed,
+            in_flight_packets: self.sending.in_flight(),
+            window_packets: effective.window_packets,
+            spacing_ps: effective.spacing_ps,
+            queued_bytes: self.sending.buffer.held_bytes(),
+            peer_arrival_packets_per_s: self.link.peer.arrival_packets_per_s.unwrap_or(0.0),
+            capacity_packets_per_s: self.link.peer.capacity_packets_per_s.unwrap_or(0.0),
+            given_up_messages: self.receiving.buffer.messages_given_up(),
+            absurd_policies: self.link.absurd_policies,
+            ..self.stats
+        }
+    }
+
+    // What the application does.
+
+    /// Queues bytes of a stream; returns how many there was room for.
+    pub(crate) fn send(&mut self, bytes: &[u8]) -> Result<usize, SendError> {
+        self.check_sending(SocketType::Stream)?;
+        let taken = self.sending.buffer.push_stream(bytes);
+        self.wants_room |= taken < bytes.len();
+        Ok(taken)
+    }
+
+    /// Queues a message, or nothing of it.
+    pub(crate) fn send_message(
+        &mut self,
+        bytes: &[u8],
+        is_ordered: bool,
+        deadline: Option<Instant>,
+    ) -> Result<bool, SendError> {
+        self.check_sending(SocketType::Datagram)?;
+        let (fits, ever_fits) = self.sending.buffer.fits(bytes.len());
+        if !ever_fits {
+            return Err(SendError::TooLong);
+        }
+        if fits {
+            self.sending.buffer.push(bytes, is_ordered, deadline);
+        }
+        self.wants_room |= !fits;
+        Ok(fits)
+    }
+
+    fn check_sending(&self, kind: SocketType) -> Result<(), SendError> {
+        if self.state != State::Open {
+            return Err(SendError::Closed);
+        }
+        if self.kind == kind { Ok(()) } else { Err(SendError::WrongType) }
+    }
+
+    /// Copies what has arrived of a stream.
+    pub(crate) fn receive(&mut self, out: &mut [u8]) -> usize {
+        if self.kind != SocketType::Stream {
+            return 0;
+        }
+        let count = self.receiving.buffer.read_stream(out);
+        if count > 0 {
+            self.receiving.read();
+        }
+        self.was_readable = self.is_readable();
+        count
+    }
+
+    /// Appends the next message to `out`; tells whether there was one.
+    pub(crate) fn receive_message(&mut self, out: &mut Vec<u8>) -> bool {
+        let next = self.receiving.buffer.next_message();
+        if let Some((first, last)) = next {
+            self.receiving.buffer.take_message(first, last, out);
+            self.receiving.read();
+        }
+        self.was_readable = self.is_readable();
+        next.is_some()
+    }
+
+    pub(crate) fn is_readable(&self) -> bool {
+        match self.kind {
+            SocketType::Stream => self.receiving.buffer.has_stream(),
+            SocketType::Datagram => self.receiving.buffer.next_message().is_some(),
+        }
+    }
+
+    /// Tells whether everything that was queued is acknowledged.
+    pub(crate) fn is_flushed(&self) -> bool {
+        self.sending.buffer.is_empty()
+    }
+
+    /// Tells the peer's application that this one failed.
+    pub(crate) fn fail(&mut self, code: u32) {
+        self.tell(Body::PeerError { code });
+    }
+
+    /// Sends what is queued, for as long as the socket lingers, and then ends.
+    pub(crate) fn close(&mut self, now: Instant) {
+        if self.state == State::Open {
+            self.state = State::Closing { until: now + self.linger };
+        }
+    }
+
+    // What the peer says.
+
+    /// Takes packets that the kernel received as one, before each of them is taken.
+    pub(crate) fn arrive(&mut self, arrived: Instant, first: &Data<'_>, packets: u32) {
+        if let Some(number) = first.sequence.near(self.receiving.buffer.next()) {
+            self.receiving.arrive(arrived, number, packets);
+        }
+    }
+
+    pub(crate) fn receive_data(&mut self, now: Instant, data: &Data<'_>) {
+        self.expiry.heard(now);
+        let number = data.sequence.near(self.receiving.buffer.next());
+        let Some(number) = number.filter(|number| *number >= origin(self.peer_first)) else {
+            self.stats.impossible_packets += 1;
+            return;
+        };
+        let taken = self.receiving.take(now, number, data);
+        self.stats.missing_packets += taken.newly_missing;
+        match taken.placed {
+            Placed::New => {
+                self.stats.received_packets += 1;
+                self.stats.received_bytes += data.payload.len() as u64;
+            }
+            Placed::Duplicate => self.stats.duplicate_packets += 1,
+            Placed::NoRoom => self.stats.refused_packets += 1,
+        }
+        let newly_missing = u32::try_from(taken.newly_missing).unwrap_or(u32::MAX);
+        self.link.note_received(Received { packets: 1, newly_missing, arrived: now });
+        self.tell_readable();
+    }
+
+    pub(crate) fn receive_control(&mut self, now: Instant, control: &Control<'_>) {
+        self.expiry.heard(now);
+        match control.body {
+            Body::Ack(ack) => self.receive_ack(now, &ack),
+            Body::Nak(list) => self.receive_nak(now, list),
+            Body::AckOfAck { number } => self.receiving.answered(now, number, &mut self.round_trip),
+            Body::DropMessage { message, first, last } => self.receive_drop(now, message, first, last),
+            Body::Shutdown => self.end(CloseReason::ByPeer),
+            Body::PeerError { code } => self.events.push_back(Event::PeerError { code }),
+            Body::Custom { kind, words } => {
+                let message = ControlMessage { kind, body: words.iter().collect() };
+                self.consult(now, |control, environment| control.on_message(environment, &message));
+            }
+            // A handshake is the endpoint's; the rest only shows that the peer is there.
+            Body::Handshake(_)
+            | Body::KeepAlive
+            | Body::CongestionWarning
+            | Body::NakWords(_)
+            | Body::CustomWords { .. } => {}
+        }
+    }
+
+    fn receive_ack(&mut self, now: Instant, ack: &Ack) {
+        self.stats.received_acks += 1;
+        if let Some(progress) = ack.progress {
+            // libudt needs an answer to each of them, or it repeats them.
+            self.tell(Body::AckOfAck { number: ack.number });
+            self.round_trip.told(progress.round_trip_us, progress.variation_us);
+            self.link.peer_says(&progress);
+        }
+        let Some(to) = ack.next.near(self.sending.buffer.next()) else {
+            self.stats.impossible_packets += 1;
+            return;
+        };
+        let kind = match ack.progress {
+            None => AckKind::Light,
+            Some(Progress { rates: None, .. }) => AckKind::Window,
+            Some(_) => AckKind::Full,
+        };
+        let window = ack.progress.map(|progress| progress.window_packets);
+        match self.sending.acknowledge(now, to, kind, window, self.round_trip.patience()) {
+            AckOutcome::Impossible => self.stats.impossible_packets += 1,
+            AckOutcome::Taken { acked, has_room } => {
+                if has_room && self.wants_room {
+                    self.wants_room = false;
+                    self.events.push_back(Event::Writable);
+                }
+                self.consult(now, |control, environment| control.on_ack(environment, &acked));
+            }
+        }
+    }
+
+    fn receive_nak(&mut self, now: Instant, list: LossList<'_>) {
+        self.stats.received_naks += 1;
+        let next = self.sending.buffer.next();
+        let mut ranges = Vec::new();
+        for (first, last) in list.ranges() {
+            match (first.near(next), last.near(next)) {
+                (Some(first), Some(last)) if first <= last && last < next => ranges.push(first..last + 1),
+                _ => self.stats.impossible_packets += 1,
+            }
+        }
+        let losses = self.sending.lose(ranges);
+        self.suffer(now, &losses, LossSource::Report);
+    }
+
+    fn receive_drop(&mut self, now: Instant, message: MessageNumber, first: Sequence, last: Sequence) {
+        let near = self.receiving.buffer.next();
+        match (first.near(near), last.near(near)) {
+            (Some(first), Some(last)) if first <= last => {
+                self.receiving.give_up(now, message, first, last);
+                self.tell_readable();
+            }
+            _ => self.stats.impossible_packets += 1,
+        }
+    }
+
+    fn suffer(&mut self, now: Instant, losses: &Losses, source: LossSource) {
+        if losses.ranges.is_empty() {
+            return;
+        }
+        self.stats.lost_packets += u64::from(losses.newly);
+        let (ranges, newly, begins_epoch) = (&losses.ranges[..], losses.newly, losses.begins_epoch);
+        let lost = Lost { ranges, newly, begins_epoch, source };
+        self.consult(now, |control, environment| control.on_loss(environment, &lost));
+    }
+
+    // What is to be done.
+
+    /// Returns the next thing to do; to be asked until it is idle.
+    pub(crate) fn poll(&mut self, now: Instant) -> Step {
+        if let Some(event) = self.events.pop_front() {
+            return Step::Event(event);
+        }
+        if self.state == State::Ended {
+            return self.outbox.pop_front().map_or(Step::Idle(None), Step::Control);
+        }
+        self.pass_time(now);
+        if self.state == State::Ended {
+            return self.poll(now);
+        }
+        self.queue_feedback(now);
+        if let Some(bytes) = self.outbox.pop_front() {
+            return Step::Control(bytes);
+        }
+        match self.sending.poll(now, self.link.withholds_retransmission()) {
+            Some(Leaving::Train { first, packets, is_retransmission }) => {
+                self.send_train(now, first, packets, is_retransmission)
+            }
+            Some(Leaving::GivenUp { first, last, is_news }) => {
+                self.tell_given_up(first, last, is_news);
+                self.poll(now)
+            }
+            None => self.events.pop_front().map_or_else(|| Step::Idle(self.deadline()), Step::Event),
+        }
+    }
+
+    pub(crate) fn train_bytes(&self, range: Range<usize>) -> &[u8] {
+        self.sending.buffer.bytes(range)
+    }
+
+    fn pass_time(&mut self, now: Instant) {
+        if let State::Closing { until } = self.state
+            && (self.is_flushed() || until <= now)
+        {
+            self.shut_down(CloseReason::Local);
+            return;
+        }
+        match self.expiry.advance(now, self.round_trip.patience()) {
+            Some(Silent::Dead) => return self.shut_down(CloseReason::Silent),
+            Some(Silent::Ask) if self.sending.in_flight() == 0 => self.tell(Body::KeepAlive),
+            Some(Silent::Ask) | None => {}
+        }
+        match self.sending.advance(now) {
+            Some(TailLoss::Probe) => self.stats.tail_probes += 1,
+            Some(TailLoss::Timeout(losses)) => {
+                self.stats.timeouts += 1;
+                self.stats.lost_packets += u64::from(losses.newly);
+                self.consult(now, |control, environment| control.on_timeout(environment));
+                self.sending.begin_again();
+            }
+            None => {}
+        }
+        if self.link.is_timer_due(now) {
+            self.consult(now, |control, environment| control.on_timer(environment));
+        }
+        if let Some(received) = self.link.take_received() {
+            self.consult(now, |control, environment| control.on_received(environment, &received));
+        }
+    }
+
+    /// Writes what the peer is to know of what arrived: once for a batch, not once for a packet.
+    fn queue_feedback(&mut self, now: Instant) {
+        if let Some(report) = self.receiving.report(now, &self.round_trip) {
+            self.stats.sent_naks += 1;
+            self.tell(Body::NakWords(report.words()));
+        }
+        if let Some(ack) = self.receiving.acknowledge(now, &self.round_trip) {
+            self.stats.sent_acks += 1;
+            self.tell(Body::Ack(self.ack_body(&ack)));
+        }
+    }
+
+    fn ack_body(&self, ack: &AckToSend) -> Ack {
+        let (round_trip_us, variation_us) = self.round_trip.words();
+        let AckToSend { window_packets, rates, .. } = *ack;
+        let progress = ack.number.map(|_| Progress { round_trip_us, variation_us, window_packets, rates });
+        Ack { number: ack.number.unwrap_or(0), next: Sequence::of(ack.next), progress }
+    }
+
+    fn send_train(&mut self, now: Instant, first: u64, packets: u32, is_retransmission: bool) -> Step {
+        self.stats.sent_packets += u64::from(packets);
+        let timestamp_us = self.timestamp_us(now);
+        let range = self.sending.buffer.prepare(first, packets, timestamp_us, self.peer);
+        if is_retransmission {
+            self.stats.retransmitted_packets += u64::from(packets);
+        } else {
+            let headers = packets as usize * wire::udt::HEADER_BYTES;
+            // A train's slots lie directly behind each other, headers included.
+            self.stats.sent_bytes += (range.len() - headers) as u64;
+        }
+        let sent = Sent { first, packets, is_retransmission };
+        self.consult(now, |control, environment| control.on_sent(environment, &sent));
+        Step::Train(range, self.sending.buffer.slot_bytes())
+    }
+
+    fn tell_given_up(&mut self, first: u64, last: u64, is_news: bool) {
+        let message = self.sending.buffer.slot(first).message.number;
+        let (first, last) = (Sequence::of(first), Sequence::of(last));
+        self.tell(Body::DropMessage { message, first, last });
+        if is_news {
+            self.stats.expired_messages += 1;
+            self.events.push_back(Event::Expired { message: message.word() });
+        }
+    }
+
+    fn tell_readable(&mut self) {
+        if !self.was_readable && self.is_readable() {
+            self.was_readable = true;
+            self.events.push_back(Event::Readable);
+        }
+    }
+
+    fn shut_down(&mut self, reason: CloseReason) {
+        self.tell(Body::Shutdown);
+        self.end(reason);
+    }
+
+    fn end(&mut self, reason: CloseReason) {
+        if self.state != State::Ended {
+            self.state = State::Ended;
+            self.events.push_back(Event::Closed(reason));
+        }
+    }
+
+    /// Queues a control packet; libudt leaves the time out, and so do we towards everybody.
+    fn tell(&mut self, body: Body<'_>) {
+        if self.outbox.len() == MAX_OUTBOX {
+            return;
+        }
+        let mut bytes = Vec::with_capacity(64);
+        Control { timestamp_us: 0, destination: self.peer, body }.write(&mut bytes);
+        self.outbox.push_back(bytes);
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        let sending = self.sending.deadline(self.link.withholds_retransmission());
+        let closing = match self.state {
+            State::Closing { until } => Some(until),
+            State::Open | State::Ended => None,
+        };
+        let expiry = Some(self.expiry.deadline(self.round_trip.patience()));
+        [sending, self.receiving.deadline(), closing, expiry, self.link.timer()]
+            .into_iter()
+            .fold(None, Instant::earlier)
+    }
+
+    #[expect(clippy::cast_possible_truncation, reason = "the wire's clock has 32 bits and wraps")]
+    fn timestamp_us(&self, now: Instant) -> u32 {
+        now.since(self.opened_at).as_micros() as u32
+    }
+
+    /// Asks the control, obeys it, and queues what it has to say to the peer's.
+    fn consult(
+        &mut self,
+        now: Instant,
+        ask: impl FnOnce(&mut dyn CongestionControl, &mut congestion::Environment<'_>),
+    ) {
+        let flight = self.sending.flight();
+        let policy = self.link.consult(now, self.round_trip.view(), flight, self.sending.max_window(), ask);
+        self.sending.obey(now, &self.link.effective(), policy.burst_packets);
+        self.receiving.obey(policy.acknowledge);
+        while let Some(message) = self.link.poll_message() {
+            self.tell(Body::CustomWords { kind: message.kind, words: &message.body });
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! The connection's end of the contract with its congestion control.
+
+use core::time::Duration;
+
+use congestion::{
+    Bounds, CongestionControl, Effective, Environment, Flight, Message, PeerReport, Policy, Received,
+    Retransmission, RoundTrip,
+};
+use units::{Instant, Random};
+use wire::udt::Progress;
+
+use crate::config::SocketConfig;
+
+/// A control that asks for less than one packet in so long is clamped.
+const MAX_SPACING: Duration = Duration::from_secs(1);
+
+/// A control, what it was told of the peer, and what it answered.
+#[derive(Debug)]
+pub(crate) struct CongestionLink {
+    control: Box<dyn CongestionControl>,
+    random: Random,
+    pub(crate) peer: PeerReport,
+    effective: Effective,
+    retransmission: Retransmission,
+    timer: Option<Instant>,
+    /// What arrived since the control was told last: it is told once for a batch.
+    received: Option<Received>,
+    /// The socket's own limit of the rate.
+    least_spacing_ps: u64,
+    pub(crate) absurd_policies: u64,
+}
+
+impl CongestionLink {
+    pub(crate) fn new(config: &SocketConfig, packet_bytes: u32, window_packets: u32, random: Random) -> Self {
+        let picos = |rate: u64| u64::from(packet_bytes) * 1_000_000_000_000 / rate.max(1);
+        Self {
+            control: config.congestion.create(),
+            random,
+            peer: PeerReport { window_packets, ..PeerReport::default() },
+            effective: Effective { window_packets: 1, spacing_ps: 0, was_absurd: false },
+            retransmission: Retransmission::First,
+            timer: None,
+            received: None,
+            least_spacing_ps: config.max_bytes_per_s.map_or(0, picos),
+            absurd_policies: 0,
+        }
+    }
+
+    pub(crate) const fn effective(&self) -> Effective {
+        self.effective
+    }
+
+    pub(crate) fn withholds_retransmission(&self) -> bool {
+        self.retransmission == Retransmission::Withheld
+    }
+
+    pub(crate) const fn timer(&self) -> Option<Instant> {
+        self.timer
+    }
+
+    pub(crate) fn is_timer_due(&self, now: Instant) -> bool {
+        self.timer.is_some_and(|at| at <= now)
+    }
+
+    /// Takes what the peer says of itself.
+    ///
+    /// Source: libudt's weights of 1/8; the first value stands alone, where libudt begins with 16 packets per second and
+    /// collapses to that if a loss comes early.
+    pub(crate) fn peer_says(&mut self, progress: &Progress) {
+        self.peer.window_packets = progress.window_packets;
+        let smooth = |old: Option<f64>, new: u32| match old {
+            _ if new == 0 => old,
+            None => Some(f64::from(new)),
+            Some(old) => Some((old * 7.0 + f64::from(new)) / 8.0),
+        };
+        if let Some((arrival, capacity)) = progress.rates {
+            self.peer.arrival_packets_per_s = smooth(self.peer.arrival_packets_per_s, arrival);
+            self.peer.capacity_packets_per_s = smooth(self.peer.capacity_packets_per_s, capacity);
+        }
+    }
+
+    pub(crate) fn note_received(&mut self, received: Received) {
+        let so_far = self.received.get_or_insert(Received { packets: 0, newly_missing: 0, ..received });
+        so_far.packets += received.packets;
+        so_far.newly_missing += received.newly_missing;
+        so_far.arrived = received.arrived;
+    }
+
+    pub(crate) const fn take_received(&mut self) -> Option<Received> {
+        self.received.take()
+    }
+
+    pub(crate) fn poll_message(&mut self) -> Option<Message> {
+        self.control.poll_message()
+    }
+
+    /// Tells the control of an event and takes its policy, as far as it can be obeyed.
+    pub(crate) fn consult(
+        &mut self,
+        now: Instant,
+        round_trip: RoundTrip,
+        flight: Flight,
+        max_window_packets: u32,
+        ask: impl FnOnce(&mut dyn CongestionControl, &mut Environment<'_>),
+    ) -> Policy {
+        let mut environment =
+            Environment { now, round_trip, peer: self.peer, flight, random: &mut self.random };
+        ask(&mut *self.control, &mut environment);
+        let policy = self.control.policy();
+        self.effective = Bounds { max_window_packets, max_spacing: MAX_SPACING }.keep(&policy);
+        self.absurd_policies += u64::from(self.effective.was_absurd);
+        self.effective.spacing_ps = self.effective.spacing_ps.max(self.least_spacing_ps);
+        self.retransmission = policy.retransmission;
+        self.timer = self.control.next_timer();
+        policy
+    }
+}

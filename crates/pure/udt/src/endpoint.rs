@@ -1,0 +1,674 @@
+//! A UDP port and the sockets on it: who is meant by a datagram, and whose turn it is to send.
+
+mod cookie;
+mod listener;
+mod tombs;
+
+use core::net::SocketAddr;
+use core::ops::Range;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use units::{Instant, Random};
+use wire::udt::{Body, Control, Data, Handshake, Packet, Request, Sequence, SocketId};
+
+use crate::config::{MAX_PACKET_BYTES, MIN_PACKET_BYTES};
+use crate::connection::{Connection, Step};
+use crate::handshake::{Agreed, Progress, Seeking, is_sound, offer};
+use crate::{CloseReason, Event, SendError, SocketConfig, Stats};
+use cookie::Cookies;
+use listener::Listener;
+use tombs::Tombs;
+
+/// Most answers to strangers that wait to be sent; beyond it strangers get none.
+const MAX_ANSWERS: usize = 1_024;
+
+/// What an endpoint is made with.
+#[derive(Clone, Copy, Debug)]
+pub struct EndpointConfig {
+    /// All its chance: numbers of sockets, first packet numbers.
+    pub seed: u64,
+    /// The key of its cookies, which nobody else may know.
+    pub secret: [u8; 16],
+}
+
+/// One UDP port with any number of sockets on it.
+#[derive(Debug)]
+pub struct Endpoint {
+    random: Random,
+    cookies: Cookies,
+    sockets: BTreeMap<SocketId, Socket>,
+    /// Accepted connections by their peer, whose handshake may come again.
+    accepted: BTreeMap<(SocketAddr, SocketId), SocketId>,
+    listener: Option<Listener>,
+    /// Sockets that may have something to do, in the order of their turns.
+    ready: VecDeque<SocketId>,
+    timers: BTreeSet<(Instant, SocketId)>,
+    tombs: Tombs,
+    answers: VecDeque<(SocketAddr, Vec<u8>)>,
+    /// The control packet that was handed out last.
+    current: Vec<u8>,
+    stats: EndpointStats,
+}
+
+#[derive(Debug)]
+struct Socket {
+    role: Role,
+    is_ready: bool,
+    deadline: Option<Instant>,
+    /// Its owner has closed it: it goes when nothing is left to do.
+    is_closed: bool,
+}
+
+#[derive(Debug)]
+enum Role {
+    Seeking(Box<Sought>),
+    Connected(Box<Connection>),
+}
+
+/// A socket on its way to its peer.
+#[derive(Debug)]
+struct Sought {
+    seeking: Seeking,
+    config: SocketConfig,
+    peer: SocketAddr,
+    /// It will not come to anything any more, and whether its owner knows.
+    failed: Option<CloseReason>,
+    is_told: bool,
+}
+
+/// Datagrams that the kernel received as one: from one sender, all but the last of one size.
+#[derive(Clone, Copy, Debug)]
+pub struct Datagrams<'a> {
+    /// Who sent them.
+    pub from: SocketAddr,
+    /// Their payloads, one behind the other.
+    pub bytes: &'a [u8],
+    /// The size of each but the last. Units: bytes.
+    pub segment_bytes: usize,
+    /// When the kernel received them, as near as it says.
+    pub arrived: Instant,
+}
+
+/// What an endpoint wants done.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Output<'a> {
+    /// Send datagrams.
+    Transmit(Transmit<'a>),
+    /// Tell a socket's owner.
+    Event {
+        /// Whose.
+        socket: SocketId,
+        /// What happened.
+        event: Event,
+    },
+    /// Nothing to do before the deadline, if there is one.
+    Idle {
+        /// When to come back at the latest.
+        deadline: Option<Instant>,
+    },
+}
+
+/// Datagrams to be sent as one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Transmit<'a> {
+    /// To whom.
+    pub to: SocketAddr,
+    /// Their payloads, one behind the other.
+    pub bytes: &'a [u8],
+    /// The size of each but the last, which may be shorter. Units: bytes.
+    pub segment_bytes: usize,
+}
+
+/// What an endpoint counts beyond its sockets: datagrams that changed nothing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct EndpointStats {
+    /// No packets of this protocol.
+    pub malformed: u64,
+    /// For a socket that is not there.
+    pub unknown_socket: u64,
+    /// For a socket that has another peer.
+    pub foreign: u64,
+    /// Handshakes whose cookie is not ours, or too old.
+    pub wrong_cookie: u64,
+    /// Handshakes that make no sense where they came.
+    pub strange_handshakes: u64,
+    /// Clients that were refused.
+    pub refused: u64,
+    /// Strangers that got no answer because too many asked at once.
+    pub unanswered: u64,
+}
+
+/// Where a train lies that is to be sent.
+struct TrainAt {
+    socket: SocketId,
+    range: Range<usize>,
+    segment_bytes: usize,
+}
+
+/// What a turn brought.
+enum Turn {
+    Current(SocketAddr),
+    Train(TrainAt),
+    Event(SocketId, Event),
+    Idle(Option<Instant>),
+}
+
+impl Endpoint {
+    /// Makes an endpoint without sockets.
+    #[must_use]
+    pub fn new(config: &EndpointConfig) -> Self {
+        Self {
+            random: Random::for_purpose(config.seed, "udt"),
+            cookies: Cookies::new(config.secret),
+            sockets: BTreeMap::new(),
+            accepted: BTreeMap::new(),
+            listener: None,
+            ready: VecDeque::new(),
+            timers: BTreeSet::new(),
+            tombs: Tombs::default(),
+            answers: VecDeque::new(),
+            current: Vec::new(),
+            stats: EndpointStats::default(),
+        }
+    }
+
+    /// Waits for clients, of whom at most `backlog` wait to be [accepted](Self::accept). There is one listener at a port.
+    ///
+    /// Returns none if there is one already.
+    pub fn listen(&mut self, config: SocketConfig, backlog: usize) -> Option<SocketId> {
+        if self.listener.is_some() {
+            return None;
+        }
+        let id = self.new_id();
+        self.listener = Some(Listener::new(id, config, backlog));
+        Some(id)
+    }
+
+    /// Returns the next client that waits.
+    pub fn accept(&mut self) -> Option<SocketId> {
+        self.listener.as_mut()?.take()
+    }
+
+    /// Looks for a listener at `peer`; [`Event::Connected`] or [`Event::Closed`] says what came of it.
+    pub fn connect(&mut self, now: Instant, peer: SocketAddr, config: SocketConfig) -> SocketId {
+        self.seek(peer, config, |config, id, first| Seeking::client(config, id, first, peer, now))
+    }
+
+    /// Looks for somebody at `peer` who looks for us: both ends begin, and neither needs to be reachable first.
+    pub fn rendezvous(&mut self, now: Instant, peer: SocketAddr, config: SocketConfig) -> SocketId {
+        self.seek(peer, config, |config, id, first| Seeking::rendezvous(config, id, first, peer, now))
+    }
+
+    /// Queues bytes of a stream; returns how many there was room for.
+    ///
+    /// # Errors
+    /// If the socket is not connected, is closed, or carries messages.
+    pub fn send(&mut self, socket: SocketId, bytes: &[u8]) -> Result<usize, SendError> {
+        let connection = self.connection(socket)?;
+        let taken = connection.send(bytes)?;
+        self.make_ready(socket);
+        Ok(taken)
+    }
+
+    /// Queues a message; false if there is no room for it now.
+    ///
+    /// From `deadline` on it is not worth sending: what of it did not arrive is given up, which both ends are told.
+    /// An ordered one is not delivered before those sent before it.
+    ///
+    /// # Errors
+    /// If the socket is not connected, is closed or carries a stream, or the message is longer than its buffer.
+    pub fn send_message(
+        &mut self,
+        socket: SocketId,
+        bytes: &[u8],
+        is_ordered: bool,
+        deadline: Option<Instant>,
+    ) -> Result<bool, SendError> {
+        let connection = self.connection(socket)?;
+        let is_queued = connection.send_message(bytes, is_ordered, deadline)?;
+        self.make_ready(socket);
+        Ok(is_queued)
+    }
+
+    /// Copies what has arrived of a stream; returns how many bytes.
+    pub fn receive(&mut self, socket: SocketId, out: &mut [u8]) -> usize {
+        let Ok(connection) = self.connection(socket) else { return 0 };
+        let count = connection.receive(out);
+        self.make_ready(socket);
+        count
+    }
+
+    /// Appends the next message to `out`; tells whether there was one.
+    pub fn receive_message(&mut self, socket: SocketId, out: &mut Vec<u8>) -> bool {
+        let Ok(connection) = self.connection(socket) else { return false };
+        let is_there = connection.receive_message(out);
+        self.make_ready(socket);
+        is_there
+    }
+
+    /// Tells whether there is something to receive.
+    #[must_use]
+    pub fn is_readable(&self, socket: SocketId) -> bool {
+        self.look(socket).is_some_and(Connection::is_readable)
+    }
+
+    /// Tells whether the peer has acknowledged everything that was queued.
+    #[must_use]
+    pub fn is_flushed(&self, socket: SocketId) -> bool {
+        self.look(socket).is_none_or(Connection::is_flushed)
+    }
+
+    /// Tells the peer that the application failed: libudt's peers see an error of that code.
+    pub fn fail(&mut self, socket: SocketId, code: u32) {
+        if let Ok(connection) = self.connection(socket) {
+            connection.fail(code);
+            self.make_ready(socket);
+        }
+    }
+
+    /// Closes a socket. What is queued is still sent, for as long as it lingers.
+    pub fn close(&mut self, now: Instant, socket: SocketId) {
+        if self.listener.as_ref().is_some_and(|listener| listener.id == socket) {
+            let waiting = self.listener.take().map(Listener::into_waiting);
+            return waiting.into_iter().flatten().for_each(|socket| self.close(now, socket));
+        }
+        let Some(entry) = self.sockets.get_mut(&socket) else { return };
+        entry.is_closed = true;
+        match &mut entry.role {
+            Role::Seeking(sought) => sought.failed = Some(CloseReason::Local),
+            Role::Connected(connection) => connection.close(now),
+        }
+        self.make_ready(socket);
+    }
+
+    /// Returns what a connection has done so far.
+    #[must_use]
+    pub fn stats(&self, socket: SocketId) -> Option<Stats> {
+        self.look(socket).map(Connection::stats)
+    }
+
+    /// Returns the address of a connection's peer.
+    #[must_use]
+    pub fn peer(&self, socket: SocketId) -> Option<SocketAddr> {
+        self.look(socket).map(|connection| connection.address)
+    }
+
+    /// Returns what was counted beyond the sockets.
+    #[must_use]
+    pub const fn endpoint_stats(&self) -> EndpointStats {
+        self.stats
+    }
+
+    /// Returns how many sockets there are, the listener not counted.
+    #[must_use]
+    pub fn socket_count(&self) -> usize {
+        self.sockets.len()
+    }
+
+    /// Takes datagrams that arrived.
+    pub fn handle(&mut self, now: Instant, datagrams: &Datagrams<'_>) {
+        let segments = datagrams.bytes.chunks(datagrams.segment_bytes.max(1));
+        let mut unit = u32::try_from(segments.len()).unwrap_or(u32::MAX);
+        for bytes in segments {
+            match Packet::read(bytes) {
+                Ok(Packet::Data(data)) => {
+                    self.handle_data(now, datagrams, &data, unit);
+                    unit = 0;
+                }
+                Ok(Packet::Control(control)) => self.handle_control(now, datagrams.from, &control),
+                Err(_) => self.stats.malformed += 1,
+            }
+        }
+    }
+
+    /// Returns the next thing to do; to be asked until it is idle.
+    pub fn poll(&mut self, now: Instant) -> Output<'_> {
+        match self.turn(now) {
+            Turn::Current(to) => {
+                let bytes = &self.current[..];
+                Output::Transmit(Transmit { to, bytes, segment_bytes: bytes.len() })
+            }
+            Turn::Train(TrainAt { socket, range, segment_bytes }) => {
+                let connection = self.look(socket).expect("the socket had its turn just now");
+                let bytes = connection.train_bytes(range);
+                Output::Transmit(Transmit { to: connection.address, bytes, segment_bytes })
+            }
+            Turn::Event(socket, event) => Output::Event { socket, event },
+            Turn::Idle(deadline) => Output::Idle { deadline },
+        }
+    }
+
+    fn turn(&mut self, now: Instant) -> Turn {
+        if let Some((to, bytes)) = self.answers.pop_front() {
+            self.current = bytes;
+            return Turn::Current(to);
+        }
+        while let Some((at, socket)) = self.timers.first().copied().filter(|(at, _)| *at <= now) {
+            self.timers.remove(&(at, socket));
+            self.make_ready(socket);
+        }
+        while let Some(id) = self.ready.pop_front() {
+            let Some(socket) = self.sockets.get_mut(&id) else { continue };
+            socket.is_ready = false;
+            let step = match &mut socket.role {
+                Role::Seeking(sought) => sought.poll(now),
+                Role::Connected(connection) => connection.poll(now),
+            };
+            match step {
+                Step::Control(bytes) => {
+                    let to = socket.role.peer();
+                    self.current = bytes;
+                    self.make_ready(id);
+                    return Turn::Current(to);
+                }
+                Step::Train(range, segment_bytes) => {
+                    self.make_ready(id);
+                    return Turn::Train(TrainAt { socket: id, range, segment_bytes });
+                }
+                Step::Event(event) => {
+                    self.make_ready(id);
+                    return Turn::Event(id, event);
+                }
+                Step::Idle(deadline) => self.rest(now, id, deadline),
+            }
+        }
+        Turn::Idle(self.timers.first().map(|(at, _)| *at))
+    }
+
+    /// Lets a socket rest until its deadline, or go if it has ended and nobody wants it any more.
+    fn rest(&mut self, now: Instant, id: SocketId, deadline: Option<Instant>) {
+        let Some(socket) = self.sockets.get_mut(&id) else { return };
+        if let Some(old) = socket.deadline.take() {
+            self.timers.remove(&(old, id));
+        }
+        let is_ended = match &socket.role {
+            Role::Seeking(sought) => sought.failed.is_some(),
+            Role::Connected(connection) => connection.is_ended(),
+        };
+        if is_ended && socket.is_closed {
+            self.remove(now, id);
+            return;
+        }
+        socket.deadline = deadline;
+        self.timers.extend(deadline.map(|at| (at, id)));
+    }
+
+    fn remove(&mut self, now: Instant, id: SocketId) {
+        let Some(socket) = self.sockets.remove(&id) else { return };
+        if let Role::Connected(connection) = socket.role {
+            self.accepted.remove(&(connection.address, connection.peer));
+            self.tombs.bury(now, id, connection.peer, connection.address);
+        }
+        if let Some(listener) = &mut self.listener {
+            listener.forget(id);
+        }
+    }
+
+    fn handle_data(&mut self, now: Instant, datagrams: &Datagrams<'_>, data: &Data<'_>, unit: u32) {
+        let id = data.destination;
+        if self.meets_by_data(now, id, datagrams.from) {
+            return;
+        }
+        let Some(connection) = self.heard(now, id, datagrams.from) else { return };
+        if unit > 0 {
+            connection.arrive(datagrams.arrived, data, unit);
+        }
+        connection.receive_data(now, data);
+        self.make_ready(id);
+    }
+
+    fn handle_control(&mut self, now: Instant, from: SocketAddr, control: &Control<'_>) {
+        let id = control.destination;
+        if let Body::Handshake(handshake) = &control.body {
+            return self.handle_handshake(now, from, id, handshake);
+        }
+        if matches!(control.body, Body::KeepAlive) && self.meets_by_data(now, id, from) {
+            return;
+        }
+        if matches!(control.body, Body::Shutdown) && !self.sockets.contains_key(&id) {
+            // The answer to a farewell is none, or two ends would never stop.
+            return;
+        }
+        let Some(connection) = self.heard(now, id, from) else { return };
+        connection.receive_control(now, control);
+        self.make_ready(id);
+    }
+
+    /// Returns the connection that a packet is for, if it comes from its peer; counts it otherwise.
+    fn heard(&mut self, now: Instant, id: SocketId, from: SocketAddr) -> Option<&mut Connection> {
+        if !self.sockets.contains_key(&id) {
+            self.stats.unknown_socket += 1;
+            if let Some(peer) = self.tombs.peer_of(now, id, from) {
+                self.answer(from, peer, Body::Shutdown);
+            }
+        }
+        match &mut self.sockets.get_mut(&id)?.role {
+            Role::Connected(connection) if connection.address == from => Some(connection),
+            Role::Connected(_) | Role::Seeking(_) => {
+                self.stats.foreign += 1;
+                None
+            }
+        }
+    }
+
+    fn handle_handshake(&mut self, now: Instant, from: SocketAddr, id: SocketId, handshake: &Handshake) {
+        if id.0 == 0 && self.listener.is_some() && handshake.request != Request::Rendezvous {
+            return self.handle_client(now, from, handshake);
+        }
+        let meant = if id.0 == 0 { self.meeting_at(from) } else { Some(id) };
+        let Some((id, socket)) = meant.and_then(|id| Some((id, self.sockets.get_mut(&id)?))) else {
+            self.stats.unknown_socket += 1;
+            return;
+        };
+        if socket.role.peer() != from {
+            self.stats.foreign += 1;
+            return;
+        }
+        match &mut socket.role {
+            Role::Seeking(sought) => match sought.seeking.receive(now, handshake) {
+                Progress::Seeking => {}
+                Progress::Found(agreed) => self.begin(now, id, &agreed),
+                Progress::Refused => sought.failed = Some(CloseReason::Refused),
+                Progress::Nonsense => self.stats.strange_handshakes += 1,
+            },
+            // The peer of a rendezvous has not heard yet that it stands.
+            Role::Connected(connection)
+                if handshake.request == Request::Conclude && handshake.cookie == 0 =>
+            {
+                let peer = connection.peer;
+                let done = Handshake { request: Request::RendezvousDone, socket: id, ..*handshake };
+                self.answer(from, peer, Body::Handshake(done));
+            }
+            Role::Connected(_) => {}
+        }
+        self.make_ready(id);
+    }
+
+    /// Takes a client's handshake, at a listener. Nothing is kept of it before it has shown a cookie.
+    fn handle_client(&mut self, now: Instant, from: SocketAddr, handshake: &Handshake) {
+        if handshake.request == Request::Connect {
+            let cookie = self.cookies.make(now, from, handshake);
+            return self.answer(from, handshake.socket, Body::Handshake(Handshake { cookie, ..*handshake }));
+        }
+        if handshake.request != Request::Conclude {
+            self.stats.strange_handshakes += 1;
+            return;
+        }
+        if !self.cookies.is_ours(now, from, handshake) {
+            self.stats.wrong_cookie += 1;
+            return;
+        }
+        let key = (from, handshake.socket);
+        if let Some(id) = self.accepted.get(&key).copied() {
+            match self.look(id) {
+                Some(it) if it.peer_first == handshake.first_sequence && it.is_open() => {
+                    return self.welcome(from, id, handshake);
+                }
+                // A copy that was on its way for long: who asks again has another number.
+                Some(it) if it.peer_first == handshake.first_sequence => return,
+                _ => self.remove(now, id),
+            }
+        }
+        if self.tombs.was_peer(now, handshake.socket, from) {
+            return;
+        }
+        let Some(listener) = &self.listener else { return };
+        let is_wanted = is_sound(handshake) && handshake.socket_type == Some(listener.config.socket_type);
+        if !is_wanted || listener.is_full() {
+            self.stats.refused += 1;
+            let refusal = Handshake { request: Request::Reject, ..*handshake };
+            return self.answer(from, handshake.socket, Body::Handshake(refusal));
+        }
+        let config = listener.config.clone();
+        let agreed = Agreed {
+            peer: handshake.socket,
+            packet_bytes: handshake.packet_bytes.min(config.packet_bytes),
+            window_packets: handshake.window_packets,
+            // Both directions begin with the client's number: libudt's clients insist.
+            own_first: handshake.first_sequence,
+            peer_first: handshake.first_sequence,
+        };
+        let id = self.new_id();
+        let random = Random::new(self.random.next_u64());
+        let connection = Connection::new(&config, from, &agreed, now, random);
+        let role = Role::Connected(Box::new(connection));
+        self.sockets.insert(id, Socket { role, is_ready: false, deadline: None, is_closed: false });
+        self.accepted.insert(key, id);
+        self.welcome(from, id, handshake);
+        if let Some(listener) = &mut self.listener {
+            listener.push(id);
+        }
+        if let Some(Socket { role: Role::Connected(connection), .. }) = self.sockets.get_mut(&id) {
+            connection.push_event(Event::Accepted { socket: id });
+        }
+        self.make_ready(id);
+    }
+
+    /// Tells a client that its connection stands; it may ask again because this was lost.
+    fn welcome(&mut self, from: SocketAddr, id: SocketId, handshake: &Handshake) {
+        let Some(listener) = &self.listener else { return };
+        let ours = offer(&listener.config, id, handshake.first_sequence, handshake.cookie, from);
+        let packet_bytes = ours.packet_bytes.min(handshake.packet_bytes);
+        let to = handshake.socket;
+        self.answer(from, to, Body::Handshake(Handshake { packet_bytes, ..ours }));
+    }
+
+    /// Completes a rendezvous by a packet that only a connected peer sends; libudt does so, too.
+    fn meets_by_data(&mut self, now: Instant, id: SocketId, from: SocketAddr) -> bool {
+        let Some(Socket { role: Role::Seeking(sought), .. }) = self.sockets.get(&id) else { return false };
+        let agreed = if sought.peer == from { sought.seeking.met() } else { None };
+        let Some(agreed) = agreed else { return false };
+        self.begin(now, id, &agreed);
+        true
+    }
+
+    fn begin(&mut self, now: Instant, id: SocketId, agreed: &Agreed) {
+        let random = Random::new(self.random.next_u64());
+        let Some(socket) = self.sockets.get_mut(&id) else { return };
+        let Role::Seeking(sought) = &socket.role else { return };
+        let mut connection = Connection::new(&sought.config, sought.peer, agreed, now, random);
+        connection.push_event(Event::Connected);
+        socket.role = Role::Connected(Box::new(connection));
+        self.make_ready(id);
+    }
+
+    fn seek(
+        &mut self,
+        peer: SocketAddr,
+        mut config: SocketConfig,
+        make: impl FnOnce(&SocketConfig, SocketId, Sequence) -> Seeking,
+    ) -> SocketId {
+        config.packet_bytes = config.packet_bytes.clamp(MIN_PACKET_BYTES, MAX_PACKET_BYTES);
+        let id = self.new_id();
+        let first = config.first_sequence.map(Sequence::from_word);
+        let first = first.unwrap_or_else(|| Sequence::of(self.random.next_u64()));
+        let seeking = make(&config, id, first);
+        let role = Role::Seeking(Box::new(Sought { seeking, config, peer, failed: None, is_told: false }));
+        self.sockets.insert(id, Socket { role, is_ready: false, deadline: None, is_closed: false });
+        self.make_ready(id);
+        id
+    }
+
+    /// Returns the socket that looks for somebody at that address.
+    fn meeting_at(&self, address: SocketAddr) -> Option<SocketId> {
+        let meets = |socket: &Socket| match &socket.role {
+            Role::Seeking(sought) => sought.seeking.is_rendezvous() && sought.peer == address,
+            Role::Connected(_) => false,
+        };
+        self.sockets.iter().find(|(_, socket)| meets(socket)).map(|(id, _)| *id)
+    }
+
+    fn answer(&mut self, to: SocketAddr, destination: SocketId, body: Body<'_>) {
+        if self.answers.len() == MAX_ANSWERS {
+            self.stats.unanswered += 1;
+            return;
+        }
+        let mut bytes = Vec::with_capacity(64);
+        Control { timestamp_us: 0, destination, body }.write(&mut bytes);
+        self.answers.push_back((to, bytes));
+    }
+
+    fn make_ready(&mut self, id: SocketId) {
+        if let Some(socket) = self.sockets.get_mut(&id).filter(|socket| !socket.is_ready) {
+            socket.is_ready = true;
+            self.ready.push_back(id);
+        }
+    }
+
+    /// Returns a number for a new socket: by chance, so that nobody can guess it from another.
+    fn new_id(&mut self) -> SocketId {
+        const MOST: u64 = 0x7fff_fffe;
+        loop {
+            #[expect(clippy::cast_possible_truncation, reason = "below 2^31")]
+            let id = SocketId(self.random.below(MOST) as u32 + 1);
+            if !self.sockets.contains_key(&id) {
+                return id;
+            }
+        }
+    }
+
+    fn connection(&mut self, id: SocketId) -> Result<&mut Connection, SendError> {
+        match self.sockets.get_mut(&id) {
+            Some(Socket { role: Role::Connected(connection), .. }) => Ok(connection),
+            Some(Socket { role: Role::Seeking(_), .. }) => Err(SendError::NotConnected),
+            None => Err(SendError::Closed),
+        }
+    }
+
+    fn look(&self, id: SocketId) -> Option<&Connection> {
+        match &self.sockets.get(&id)?.role {
+            Role::Connected(connection) => Some(connection),
+            Role::Seeking(_) => None,
+        }
+    }
+}
+
+impl Role {
+    const fn peer(&self) -> SocketAddr {
+        match self {
+            Self::Seeking(sought) => sought.peer,
+            Self::Connected(connection) => connection.address,
+        }
+    }
+}
+
+impl Sought {
+    fn poll(&mut self, now: Instant) -> Step {
+        if self.failed.is_none() && self.seeking.is_over(now) {
+            self.failed = Some(CloseReason::NoAnswer);
+        }
+        if let Some(reason) = self.failed {
+            let was_told = core::mem::replace(&mut self.is_told, true);
+            return if was_told { Step::Idle(None) } else { Step::Event(Event::Closed(reason)) };
+        }
+        match self.seeking.poll(now) {
+            Some((destination, handshake)) => {
+                let mut bytes = Vec::with_capacity(64);
+                let body = Body::Handshake(handshake);
+                Control { timestamp_us: 0, destination, body }.write(&mut bytes);
+                Step::Control(bytes)
+            }
+            None => Step::Idle(Some(self.seeking.deadline())),
+        }
+    }
+}

@@ -1,0 +1,27 @@
+//! The reliable transport: UDT version 4 on the wire, any congestion control inside.
+//!
+//! An [`Endpoint`] is one UDP port with any number of sockets on it. It is a value that is told the time and what
+//! arrived, and says what to send: no socket, no clock, no thread. So every behaviour is proven first in the virtual
+//! network, under seeds, before it meets a kernel.
+//!
+//! It speaks to libudt 4.11. Where that library breaks, stalls or floods and interoperation does not need it, this
+//! one does better; `docs/protocol/udt.md` lists each such place with its test.
+//!
+//! Start with [`Endpoint`] and [`SocketConfig`].
+
+mod config;
+mod connection;
+mod endpoint;
+mod expiry;
+mod handshake;
+mod outcome;
+mod receive;
+mod round_trip;
+mod send;
+mod stats;
+
+pub use config::{Silence, SocketConfig};
+pub use endpoint::{Datagrams, Endpoint, EndpointConfig, EndpointStats, Output, Transmit};
+pub use outcome::{CloseReason, Event, SendError};
+pub use stats::Stats;
+pub use wire::udt::{SocketId, SocketType};

@@ -1,0 +1,68 @@
+//! What a socket tells its owner.
+
+use crate::SocketId;
+
+/// News of a socket.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Event {
+    /// The connection that was asked for stands.
+    Connected,
+    /// A listener has a new connection.
+    Accepted {
+        /// Its socket.
+        socket: SocketId,
+    },
+    /// There is something to receive where there was nothing.
+    Readable,
+    /// There is room again after something found none.
+    Writable,
+    /// A message was given up because its time was over.
+    Expired {
+        /// The message's number on the wire.
+        message: u32,
+    },
+    /// The peer's application failed; libudt knows only 4000, a file that could not be written.
+    PeerError {
+        /// Why.
+        code: u32,
+    },
+    /// The connection is over. What arrived before can still be received.
+    Closed(CloseReason),
+}
+
+/// Why a connection is over.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum CloseReason {
+    /// It was closed here.
+    #[error("closed here")]
+    Local,
+    /// The peer closed it.
+    #[error("the peer closed the connection")]
+    ByPeer,
+    /// Nothing was heard of the peer for too long.
+    #[error("nothing was heard of the peer for too long")]
+    Silent,
+    /// There was no answer to the first handshakes.
+    #[error("nobody answers there")]
+    NoAnswer,
+    /// The peer does not want this connection: it expects another type of socket, or has too many.
+    #[error("the peer refuses the connection: it expects another type of socket, or has too many already")]
+    Refused,
+}
+
+/// Why nothing is sent.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum SendError {
+    /// There is no such connection, or it is closed.
+    #[error("the connection is closed")]
+    Closed,
+    /// The connection does not stand yet.
+    #[error("the connection does not stand yet")]
+    NotConnected,
+    /// Streams carry no messages, and message sockets no streams.
+    #[error("this socket is of the other type: a stream takes `send`, a message socket `send_message`")]
+    WrongType,
+    /// The message is longer than the whole send buffer.
+    #[error("the message is longer than the send buffer")]
+    TooLong,
+}

@@ -1,0 +1,150 @@
+//! The receiving side of a connection: what arrived, what is missing, and what the peer is told of both.
+
+pub(crate) mod acks;
+mod arrival;
+pub(crate) mod buffer;
+mod gaps;
+
+use congestion::AckPolicy;
+use units::Instant;
+use wire::udt::{Data, LossListWriter, MessageNumber};
+
+use acks::{Acknowledging, Acks};
+use arrival::ArrivalRates;
+use buffer::{Placed, ReceiveBuffer};
+use gaps::Gaps;
+
+use crate::round_trip::RoundTripEstimate;
+
+/// The receiving side.
+#[derive(Debug)]
+pub(crate) struct ReceiveSide {
+    pub(crate) buffer: ReceiveBuffer,
+    acks: Acks,
+    gaps: Gaps,
+    rates: ArrivalRates,
+    packet_bytes: u32,
+    /// The peer was told that there is hardly any room.
+    told_full: bool,
+}
+
+/// What became of a packet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Taken {
+    pub(crate) placed: Placed,
+    /// How many packets before it are newly missing.
+    pub(crate) newly_missing: u64,
+}
+
+/// An acknowledgement to be sent.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct AckToSend {
+    /// Its own number; none for a light one.
+    pub(crate) number: Option<u32>,
+    pub(crate) next: u64,
+    pub(crate) window_packets: u32,
+    /// Arrival rate and capacity.
+    pub(crate) rates: Option<(u32, u32)>,
+}
+
+impl ReceiveSide {
+    pub(crate) fn new(buffer: ReceiveBuffer, packet_bytes: u32, origin: u64, now: Instant) -> Self {
+        Self {
+            buffer,
+            acks: Acks::new(origin, now),
+            gaps: Gaps::default(),
+            rates: ArrivalRates::new(),
+            packet_bytes,
+            told_full: false,
+        }
+    }
+
+    pub(crate) fn obey(&mut self, policy: AckPolicy) {
+        self.acks.obey(policy);
+    }
+
+    /// Takes note of packets that the kernel received as one, before each of them is taken.
+    pub(crate) fn arrive(&mut self, arrived: Instant, first: u64, packets: u32) {
+        self.rates.arrive(arrived, first, packets);
+    }
+
+    /// Takes a packet.
+    pub(crate) fn take(&mut self, now: Instant, number: u64, data: &Data<'_>) -> Taken {
+        let horizon = self.buffer.horizon();
+        let placed = self.buffer.place(number, data);
+        let is_full_sized = data.payload.len() == crate::config::payload_bytes(self.packet_bytes);
+        if placed != Placed::NoRoom {
+            // What ends a message or a burst is acknowledged at once, unless something before it is missing.
+            let is_last = number + 1 == self.buffer.next();
+            self.acks.arrive(now, 1, !is_full_sized && is_last);
+        }
+        let mut newly_missing = 0;
+        if placed == Placed::New && number > horizon {
+            newly_missing = number - horizon;
+            self.gaps.open(horizon..number);
+        }
+        Taken { placed, newly_missing }
+    }
+
+    /// Takes note that a message is given up by its sender.
+    pub(crate) fn give_up(&mut self, now: Instant, message: MessageNumber, first: u64, last: u64) {
+        let horizon = self.buffer.horizon();
+        if self.buffer.give_up(message, first..last + 1) {
+            if first > horizon {
+                self.gaps.open(horizon..first);
+            }
+            self.acks.arrive(now, 1, true);
+        }
+    }
+
+    /// Takes note that the application took something: the peer waits for that if it was told that there is no room.
+    pub(crate) fn read(&mut self) {
+        if self.told_full && !self.buffer.is_full() {
+            self.acks.hurry();
+        }
+    }
+
+    /// Fills a report of what is missing; tells whether there is anything in it.
+    pub(crate) fn report(&mut self, now: Instant, round_trip: &RoundTripEstimate) -> Option<LossListWriter> {
+        if !self.gaps.is_due(now) {
+            return None;
+        }
+        let mut report = LossListWriter::new(self.packet_bytes as usize);
+        let missing = self.buffer.missing();
+        self.gaps.poll(now, round_trip.patience(), missing, &mut report).then_some(report)
+    }
+
+    /// Returns the acknowledgement that is due.
+    pub(crate) fn acknowledge(&mut self, now: Instant, round_trip: &RoundTripEstimate) -> Option<AckToSend> {
+        // Packets that only ask for room are acknowledged when there is some: then the peer goes on at once, which a
+        // libudt sender does only if an acknowledgement advances.
+        if self.told_full && self.buffer.is_full() {
+            return None;
+        }
+        let next = self.buffer.next();
+        let acknowledging = self.acks.poll(now, next, round_trip.patience())?;
+        let window_packets = u32::try_from(self.buffer.window()).unwrap_or(u32::MAX);
+        let (number, with_rates) = match acknowledging {
+            Acknowledging::Light => (None, false),
+            Acknowledging::Full { number, with_rates } => (Some(number), with_rates),
+        };
+        if number.is_some() {
+            self.told_full = self.buffer.is_full();
+        }
+        let rates = with_rates.then(|| (self.rates.arrival(), self.rates.capacity()));
+        Some(AckToSend { number, next, window_packets, rates })
+    }
+
+    /// Takes the peer's answer to an acknowledgement.
+    pub(crate) fn answered(&mut self, now: Instant, number: u32, round_trip: &mut RoundTripEstimate) {
+        if let Some(sample) = self.acks.answered(now, number) {
+            round_trip.sample(sample);
+        }
+    }
+
+    /// Returns when to come back.
+    pub(crate) fn deadline(&self) -> Option<Instant> {
+        let acks = if self.told_full && self.buffer.is_full() { None } else { self.acks.deadline() };
+        Instant::earlier(acks, self.gaps.deadline())
+    }
+}

@@ -1,0 +1,147 @@
+//! At which rate packets arrive, and what the way carries, by the times at which the kernel received them.
+//!
+//! Source: libudt 4.11's filters, which draft-gg-udt-03 describes with other sizes: the mean of those intervals that
+//! are within a factor of eight of their median.
+
+use core::time::Duration;
+
+use units::Instant;
+
+const ARRIVALS: usize = 16;
+const PROBES: usize = 64;
+/// The first of a probing pair has a number that is a multiple of it.
+const PROBE_INTERVAL: u64 = 16;
+
+/// Estimates both rates of a connection.
+#[derive(Debug)]
+pub(crate) struct ArrivalRates {
+    arrivals: Ring<ARRIVALS>,
+    probes: Ring<PROBES>,
+    last: Option<Instant>,
+    pair_began: Option<(u64, Instant)>,
+}
+
+/// The newest intervals, oldest overwritten first. Units: microseconds as f64, because pairs are below one.
+#[derive(Debug)]
+struct Ring<const N: usize> {
+    intervals_us: [f64; N],
+    next: usize,
+}
+
+impl ArrivalRates {
+    pub(crate) const fn new() -> Self {
+        Self { arrivals: Ring::new(1_000_000.0), probes: Ring::new(1_000.0), last: None, pair_began: None }
+    }
+
+    /// Takes note of packets that the kernel received together at `arrived`: a train has one time for all of them.
+    ///
+    /// Their distance is unknown, so the whole train counts as its packets spread over the time since the last one,
+    /// and no pair within it is measured.
+    pub(crate) fn arrive(&mut self, arrived: Instant, first: u64, packets: u32) {
+        if let Some(last) = self.last {
+            let each = micros(arrived.since(last)) / f64::from(packets.max(1));
+            (0..packets.min(16)).for_each(|_| self.arrivals.push(each));
+        }
+        self.last = Some(arrived);
+        if let Some((number, began)) = self.pair_began
+            && number + 1 == first
+        {
+            self.probes.push(micros(arrived.since(began)));
+        }
+        let newest = first + u64::from(packets.max(1)) - 1;
+        self.pair_began = newest.is_multiple_of(PROBE_INTERVAL).then_some((newest, arrived));
+    }
+
+    /// Returns the rate of arrival in packets per second; 0 while intervals differ too much to say.
+    pub(crate) fn arrival(&self) -> u32 {
+        let (sum, count) = self.arrivals.filtered();
+        if count > ARRIVALS / 2 { per_second(sum, count as f64) } else { 0 }
+    }
+
+    /// Returns what the way seems to carry, in packets per second.
+    pub(crate) fn capacity(&self) -> u32 {
+        let (sum, count) = self.probes.filtered();
+        per_second(sum + self.probes.median(), count as f64 + 1.0)
+    }
+}
+
+impl<const N: usize> Ring<N> {
+    const fn new(initial_us: f64) -> Self {
+        Self { intervals_us: [initial_us; N], next: 0 }
+    }
+
+    const fn push(&mut self, interval_us: f64) {
+        self.intervals_us[self.next] = interval_us;
+        self.next = (self.next + 1) % N;
+    }
+
+    fn median(&self) -> f64 {
+        let mut sorted = self.intervals_us;
+        let (_, median, _) = sorted.select_nth_unstable_by(N / 2, f64::total_cmp);
+        *median
+    }
+
+    /// Returns sum and count of the intervals within a factor of eight of the median.
+    fn filtered(&self) -> (f64, usize) {
+        let median = self.median();
+        let kept = self.intervals_us.iter().filter(|it| **it > median / 8.0 && **it < median * 8.0);
+        kept.fold((0.0, 0), |(sum, count), interval| (sum + interval, count + 1))
+    }
+}
+
+fn micros(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e6
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "`as` saturates, and it is not negative"
+)]
+fn per_second(sum_us: f64, count: f64) -> u32 {
+    if sum_us > 0.0 { (1e6 * count / sum_us).ceil() as u32 } else { 0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(micros: u64) -> Instant {
+        Instant::from_nanos(micros * 1_000)
+    }
+
+    #[test]
+    fn a_steady_rate_is_found_and_a_pause_does_not_move_it() {
+        let mut rates = ArrivalRates::new();
+        assert_eq!((rates.arrival(), rates.capacity()), (1, 1_000));
+        for number in 0..20 {
+            rates.arrive(at(number * 100), number + 1, 1);
+        }
+        rates.arrive(at(1_900 + 50_000), 21, 1);
+        assert_eq!(rates.arrival(), 10_000);
+    }
+
+    #[test]
+    fn pairs_tell_the_capacity() {
+        let mut rates = ArrivalRates::new();
+        for pair in 0..64 {
+            rates.arrive(at(pair * 1_000), pair * 16, 1);
+            rates.arrive(at(pair * 1_000 + 12), pair * 16 + 1, 1);
+        }
+        assert_eq!(rates.capacity(), 83_334);
+    }
+
+    #[test]
+    fn pairs_within_a_train_are_not_measured() {
+        let mut rates = ArrivalRates::new();
+        for train in 0..100 {
+            rates.arrive(at(train * 1_000), train * 16, 16);
+        }
+        assert_eq!(rates.capacity(), 1_000);
+        assert_eq!(rates.arrival(), 16_000);
+        // Nor is a pair of which the second one is missing.
+        rates.arrive(at(200_000), 1_600, 1);
+        rates.arrive(at(200_001), 1_602, 1);
+        assert_eq!(rates.capacity(), 1_000);
+    }
+}

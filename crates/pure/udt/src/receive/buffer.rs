@@ -1,0 +1,290 @@
+//! What arrived and the application has not taken.
+//!
+//! Packets lie in slots of one size by their number, so that full packets of a stream are one piece of memory and a
+//! read is one copy. Two slots more than the peer is told of take the packets with which it asks whether there is room.
+
+use core::ops::Range;
+use std::collections::BTreeMap;
+
+use units::RangeSet;
+use wire::udt::{Data, Message, MessageNumber, Piece, SocketType};
+
+/// Slots that the peer is not told of.
+pub(crate) const SPARE_PACKETS: u64 = 2;
+/// The least window a peer is told: as libudt does, two packets that ask.
+pub(crate) const LEAST_WINDOW: u64 = 2;
+
+/// What became of a packet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Placed {
+    /// It is new.
+    New,
+    /// It was here already, or given up.
+    Duplicate,
+    /// There is no slot for it.
+    NoRoom,
+}
+
+/// The packets from the oldest that the application has not taken to the newest that arrived.
+#[derive(Debug)]
+pub(crate) struct ReceiveBuffer {
+    bytes: Vec<u8>,
+    slots: Vec<Slot>,
+    capacity: u64,
+    payload_bytes: usize,
+    origin: u64,
+    /// Every packet before it is taken.
+    read: u64,
+    /// How much of that packet a stream's reader has taken already.
+    read_bytes: usize,
+    /// Every packet before it has arrived or is given up.
+    next: u64,
+    /// One behind the newest.
+    horizon: u64,
+    /// Neither arrived nor given up, between `next` and `horizon`.
+    missing: RangeSet,
+    messages: Option<Messages>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Slot {
+    payload_bytes: usize,
+    message: Message,
+}
+
+/// What is known of whole messages.
+#[derive(Debug, Default)]
+struct Messages {
+    /// Those that are complete and not taken: first packet to last.
+    complete: BTreeMap<u64, u64>,
+    /// Packets beyond `read` that nobody waits for: taken, or of messages that were given up.
+    done: RangeSet,
+    /// Messages that were given up.
+    given_up: u64,
+}
+
+impl ReceiveBuffer {
+    pub(crate) fn new(kind: SocketType, capacity: u32, payload_bytes: usize, origin: u64) -> Self {
+        let capacity = u64::from(capacity.max(32)) + SPARE_PACKETS;
+        Self {
+            bytes: vec![0; usize::try_from(capacity).expect("a buffer fits into memory") * payload_bytes],
+            slots: Vec::new(),
+            capacity,
+            payload_bytes,
+            origin,
+            read: origin,
+            read_bytes: 0,
+            next: origin,
+            horizon: origin,
+            missing: RangeSet::new(),
+            messages: (kind == SocketType::Datagram).then(Messages::default),
+        }
+    }
+
+    /// Returns the packet that must come next.
+    pub(crate) const fn next(&self) -> u64 {
+        self.next
+    }
+
+    /// Returns one behind the newest packet.
+    pub(crate) const fn horizon(&self) -> u64 {
+        self.horizon
+    }
+
+    pub(crate) const fn missing(&self) -> &RangeSet {
+        &self.missing
+    }
+
+    pub(crate) fn messages_given_up(&self) -> u64 {
+        self.messages.as_ref().map_or(0, |messages| messages.given_up)
+    }
+
+    /// Returns for how many packets from `next` on the peer is told that there is room.
+    pub(crate) fn window(&self) -> u64 {
+        let held = self.next - self.read;
+        (self.capacity - SPARE_PACKETS).saturating_sub(held).max(LEAST_WINDOW)
+    }
+
+    /// Tells whether there is room only for packets that ask for room.
+    pub(crate) fn is_full(&self) -> bool {
+        self.window() <= LEAST_WINDOW
+    }
+
+    /// Takes a packet; what it newly shows to be missing is `horizon` before to its number.
+    pub(crate) fn place(&mut self, number: u64, data: &Data<'_>) -> Placed {
+        let is_known = number < self.next || number < self.horizon && !self.missing.contains(number);
+        if is_known || data.payload.len() > self.payload_bytes {
+            return if is_known { Placed::Duplicate } else { Placed::NoRoom };
+        }
+        if number >= self.read + self.capacity {
+            return Placed::NoRoom;
+        }
+        let index = self.index(number);
+        if index >= self.slots.len() {
+            let message = Message { piece: Piece::Middle, is_ordered: true, number: MessageNumber::FIRST };
+            self.slots.resize(index + 1, Slot { payload_bytes: 0, message });
+        }
+        self.slots[index] = Slot { payload_bytes: data.payload.len(), message: data.message };
+        let start = index * self.payload_bytes;
+        self.bytes[start..start + data.payload.len()].copy_from_slice(data.payload);
+        if number >= self.horizon {
+            self.missing.insert(self.horizon..number);
+            self.horizon = number + 1;
+        } else {
+            self.missing.remove(number..number + 1);
+        }
+        self.move_next();
+        if self.messages.is_some() {
+            self.complete_around(number);
+        }
+        Placed::New
+    }
+
+    /// Takes note that the peer gave up a message; returns whether that changed anything.
+    pub(crate) fn give_up(&mut self, number: MessageNumber, numbers: Range<u64>) -> bool {
+        let Some(messages) = &mut self.messages else { return false };
+        // A message that is here as a whole is delivered, whatever the peer believes.
+        let is_whole = messages.complete.range(..=numbers.start).next_back();
+        let is_whole = is_whole.is_some_and(|(_, last)| *last >= numbers.start);
+        // Beyond the window it waits like everything else, or packets that ask for room would find none.
+        let end_of_window = self.read + self.capacity - SPARE_PACKETS;
+        if is_whole || numbers.end <= self.next || numbers.end > end_of_window {
+            return false;
+        }
+        if numbers.end > self.horizon {
+            self.missing.insert(self.horizon..numbers.start.max(self.horizon));
+            self.horizon = numbers.end;
+        }
+        self.missing.remove(numbers.clone());
+        messages.done.insert(numbers.start.max(self.read)..numbers.end);
+        messages.given_up += 1;
+        self.forget_pieces_before(number, numbers.start);
+        self.move_next();
+        self.move_read();
+        true
+    }
+
+    /// Returns how many bytes of a stream can be read now.
+    pub(crate) fn has_stream(&self) -> bool {
+        self.read < self.next
+    }
+
+    /// Copies what is there of a stream; returns how many bytes.
+    pub(crate) fn read_stream(&mut self, out: &mut [u8]) -> usize {
+        let mut filled = 0;
+        while filled < out.len() && self.read < self.next {
+            let (start, end, packets) = self.run();
+            let count = (end - start).min(out.len() - filled);
+            out[filled..filled + count].copy_from_slice(&self.bytes[start..start + count]);
+            filled += count;
+            if count == end - start {
+                self.read += packets;
+                self.read_bytes = 0;
+            } else {
+                // Only the last packet of a run may be short, so the place within is found by the full size.
+                let taken = self.read_bytes + count;
+                self.read += (taken / self.payload_bytes) as u64;
+                self.read_bytes = taken % self.payload_bytes;
+            }
+        }
+        filled
+    }
+
+    /// Returns the first and the last packet of the next message that can be delivered.
+    pub(crate) fn next_message(&self) -> Option<(u64, u64)> {
+        let complete = &self.messages.as_ref()?.complete;
+        // One that need not wait for those before it goes as soon as it is here.
+        let may_go = |first: u64| first == self.read || !self.slots[self.index(first)].message.is_ordered;
+        complete.iter().find(|(first, _)| may_go(**first)).map(|(first, last)| (*first, *last))
+    }
+
+    /// Copies a message of [`next_message`](Self::next_message) to the end of `out`.
+    pub(crate) fn take_message(&mut self, first: u64, last: u64, out: &mut Vec<u8>) {
+        for number in first..=last {
+            let index = self.index(number);
+            let start = index * self.payload_bytes;
+            out.extend_from_slice(&self.bytes[start..start + self.slots[index].payload_bytes]);
+        }
+        if let Some(messages) = &mut self.messages {
+            messages.complete.remove(&first);
+            messages.done.insert(first..last + 1);
+        }
+        self.move_read();
+    }
+
+    /// Returns where the longest readable piece of memory begins and ends, and how many packets it has.
+    fn run(&self) -> (usize, usize, u64) {
+        let index = self.index(self.read);
+        let start = index * self.payload_bytes;
+        let most = (self.next - self.read).min(self.capacity - index as u64);
+        let mut end = start;
+        for packets in 1..=most {
+            let slot = self.slots[self.index(self.read + packets - 1)];
+            end += slot.payload_bytes;
+            if slot.payload_bytes < self.payload_bytes || packets == most {
+                return (start + self.read_bytes, end, packets);
+            }
+        }
+        (start, start, 0)
+    }
+
+    fn move_next(&mut self) {
+        self.next = self.missing.iter().next().map_or(self.horizon, |range| range.start);
+    }
+
+    /// Frees what nobody waits for any more at the beginning.
+    fn move_read(&mut self) {
+        let Some(messages) = &mut self.messages else { return };
+        let first = messages.done.iter().next();
+        if let Some(done) = first.filter(|done| done.start <= self.read) {
+            self.read = done.end;
+            messages.done.remove(done);
+        }
+    }
+
+    /// Looks whether the packet completes its message. Forward first: what arrives in order then costs one look.
+    fn complete_around(&mut self, number: u64) {
+        let is_here = |it: &Self, number: u64| {
+            number < it.horizon && (number < it.next || !it.missing.contains(number))
+        };
+        let mut last = number;
+        while !self.slots[self.index(last)].message.piece.ends() {
+            if !is_here(self, last + 1) {
+                return;
+            }
+            last += 1;
+        }
+        let mut first = number;
+        while !self.slots[self.index(first)].message.piece.begins() {
+            if first == self.read || !is_here(self, first - 1) {
+                return;
+            }
+            first -= 1;
+        }
+        if let Some(messages) = &mut self.messages
+            && messages.done.count_in(first..last + 1) == 0
+        {
+            messages.complete.insert(first, last);
+        }
+    }
+
+    /// Lets go of the pieces of a message that arrived before the one from which on it is given up.
+    fn forget_pieces_before(&mut self, message: MessageNumber, mut first: u64) {
+        let Some(messages) = &mut self.messages else { return };
+        while first > self.read && !self.missing.contains(first - 1) {
+            let index = usize::try_from((first - 1 - self.origin) % self.capacity).unwrap_or(usize::MAX);
+            if self.slots.get(index).is_none_or(|slot| slot.message.number != message) {
+                break;
+            }
+            first -= 1;
+            messages.done.insert(first..first + 1);
+        }
+    }
+
+    fn index(&self, number: u64) -> usize {
+        usize::try_from((number - self.origin) % self.capacity).expect("a buffer fits into memory")
+    }
+}
+
+#[cfg(test)]
+mod tests;

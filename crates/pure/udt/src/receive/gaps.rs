@@ -1,0 +1,148 @@
+//! When to report what is missing: at once when it is seen, and again while it stays missing.
+//!
+//! libudt reports each gap once, and waits for the sender's timer when the report or the packet sent again is lost.
+//! Repeating is legal in its protocol, and its senders take it.
+
+use core::ops::Range;
+use core::time::Duration;
+use std::collections::VecDeque;
+
+use units::{Instant, RangeSet};
+use wire::udt::{LossListWriter, Sequence};
+
+/// A gap is not reported again before this has passed.
+const LEAST_INTERVAL: Duration = Duration::from_millis(20);
+/// Reports of one gap become this much more seldom, in steps.
+const MOST_STEPS: u32 = 8;
+
+/// Keeps the times of reporting.
+#[derive(Debug, Default)]
+pub(crate) struct Gaps {
+    fresh: Vec<Range<u64>>,
+    /// Reported and to be looked at again, in the order of time.
+    reported: VecDeque<Reported>,
+}
+
+#[derive(Clone, Debug)]
+struct Reported {
+    range: Range<u64>,
+    again_at: Instant,
+    times: u32,
+}
+
+impl Gaps {
+    /// Takes note of a gap that was just seen.
+    pub(crate) fn open(&mut self, range: Range<u64>) {
+        self.fresh.push(range);
+    }
+
+    /// Returns when to come back.
+    pub(crate) fn deadline(&self) -> Option<Instant> {
+        self.reported.front().map(|it| it.again_at)
+    }
+
+    /// Fills a report with what is missing and due; tells whether there is anything in it.
+    ///
+    /// What finds no room in it stays due.
+    pub(crate) fn poll(
+        &mut self,
+        now: Instant,
+        patience: Duration,
+        missing: &RangeSet,
+        report: &mut LossListWriter,
+    ) -> bool {
+        let fresh = core::mem::take(&mut self.fresh);
+        let mut fresh = fresh.into_iter().map(|range| Reported { range, again_at: now, times: 0 });
+        while let Some(due) = fresh.next().or_else(|| self.take_due(now)) {
+            if !self.report(now, patience, missing, due, report) {
+                break;
+            }
+        }
+        self.fresh.extend(fresh.map(|left| left.range));
+        !report.is_empty()
+    }
+
+    /// Tells whether there is something to report now.
+    pub(crate) fn is_due(&self, now: Instant) -> bool {
+        !self.fresh.is_empty() || self.deadline().is_some_and(|at| at <= now)
+    }
+
+    fn take_due(&mut self, now: Instant) -> Option<Reported> {
+        if self.deadline()? <= now { self.reported.pop_front() } else { None }
+    }
+
+    /// Reports what is still missing of a gap; false if there was no room for all of it.
+    fn report(
+        &mut self,
+        now: Instant,
+        patience: Duration,
+        missing: &RangeSet,
+        gap: Reported,
+        report: &mut LossListWriter,
+    ) -> bool {
+        let times = (gap.times + 1).min(MOST_STEPS);
+        let again_at = now + patience.max(LEAST_INTERVAL) * times;
+        for range in missing.intersection(gap.range.clone()) {
+            if !report.push(Sequence::of(range.start), Sequence::of(range.end - 1)) {
+                self.fresh.push(range.start..gap.range.end);
+                return false;
+            }
+            self.insert(Reported { range, again_at, times });
+        }
+        true
+    }
+
+    /// Keeps the order of time; nearly always the newest is the latest.
+    fn insert(&mut self, reported: Reported) {
+        let at = self.reported.partition_point(|it| it.again_at <= reported.again_at);
+        self.reported.insert(at, reported);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PATIENCE: Duration = Duration::from_millis(50);
+
+    fn at(millis: u64) -> Instant {
+        Instant::from_nanos(millis * 1_000_000)
+    }
+
+    fn reported(gaps: &mut Gaps, now: Instant, missing: &RangeSet) -> Vec<u32> {
+        let mut report = LossListWriter::new(1_500);
+        gaps.poll(now, PATIENCE, missing, &mut report);
+        report.words().to_vec()
+    }
+
+    #[test]
+    fn a_gap_is_reported_at_once_and_again_as_far_as_it_is_still_missing() {
+        let (mut gaps, mut missing) = (Gaps::default(), RangeSet::new());
+        missing.insert(10..20);
+        gaps.open(10..20);
+        assert_eq!(reported(&mut gaps, at(0), &missing), [0x8000_000a, 19]);
+        assert_eq!(reported(&mut gaps, at(49), &missing), []);
+        missing.remove(12..19);
+        assert_eq!(gaps.deadline(), Some(at(50)));
+        assert_eq!(reported(&mut gaps, at(50), &missing), [0x8000_000a, 11, 19]);
+        assert_eq!(gaps.deadline(), Some(at(150)));
+        missing.remove(10..20);
+        assert_eq!(reported(&mut gaps, at(150), &missing), []);
+        assert_eq!(gaps.deadline(), None);
+    }
+
+    #[test]
+    fn what_finds_no_room_is_reported_next() {
+        let (mut gaps, mut missing) = (Gaps::default(), RangeSet::new());
+        for start in [10, 20, 30] {
+            missing.insert(start..start + 1);
+            gaps.open(start..start + 1);
+        }
+        let mut small = LossListWriter::new(wire::udt::OVERHEAD_BYTES + 8);
+        assert!(gaps.poll(at(0), PATIENCE, &missing, &mut small));
+        assert_eq!(small.words(), [10, 20]);
+        assert!(gaps.is_due(at(0)));
+        assert_eq!(reported(&mut gaps, at(0), &missing), [30]);
+        assert!(!gaps.is_due(at(1)));
+    }
+}

@@ -1,0 +1,96 @@
+//! How long a packet takes there and its acknowledgement back.
+
+use core::time::Duration;
+
+use congestion::RoundTrip;
+
+/// The estimate that both directions of a connection share.
+///
+/// A receiver takes the time between an acknowledgement and its answer; a sender takes what the receiver tells it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RoundTripEstimate {
+    view: RoundTrip,
+}
+
+/// What libudt says before its first sample, which therefore says nothing.
+const PLACEHOLDER_US: (u32, u32) = (100_000, 50_000);
+
+impl RoundTripEstimate {
+    pub(crate) const fn new() -> Self {
+        Self { view: RoundTrip::UNKNOWN }
+    }
+
+    pub(crate) const fn view(&self) -> RoundTrip {
+        self.view
+    }
+
+    /// Takes a sample of one's own.
+    ///
+    /// Source: the weights 1/8 and 1/4 are RFC 6298's and libudt's; like RFC 6298 and unlike libudt the first sample
+    /// stands alone, or it would take fifty acknowledgements to forget the 100 ms of the beginning.
+    pub(crate) fn sample(&mut self, sample: Duration) {
+        let view = &mut self.view;
+        if view.latest.is_none() {
+            view.smoothed = sample;
+            view.variation = sample / 2;
+        } else {
+            view.variation = (view.variation * 3 + view.smoothed.abs_diff(sample)) / 4;
+            view.smoothed = (view.smoothed * 7 + sample) / 8;
+        }
+        self.note(sample);
+    }
+
+    /// Takes what the peer has smoothed already; smoothing it again would only delay it.
+    pub(crate) fn told(&mut self, smoothed_us: u32, variation_us: u32) {
+        if (smoothed_us, variation_us) == PLACEHOLDER_US || smoothed_us == 0 {
+            return;
+        }
+        self.view.smoothed = Duration::from_micros(smoothed_us.into());
+        self.view.variation = Duration::from_micros(variation_us.into());
+        self.note(self.view.smoothed);
+    }
+
+    /// Returns smoothed time and variation as acknowledgements tell them. Units: microseconds.
+    pub(crate) fn words(&self) -> (u32, u32) {
+        let micros = |time: Duration| u32::try_from(time.as_micros()).unwrap_or(u32::MAX);
+        (micros(self.view.smoothed), micros(self.view.variation))
+    }
+
+    /// Returns after how long an answer can be taken for lost: the smoothed time and four variations.
+    pub(crate) fn patience(&self) -> Duration {
+        self.view.smoothed + self.view.variation * 4
+    }
+
+    fn note(&mut self, sample: Duration) {
+        self.view.latest = Some(sample);
+        self.view.least = Some(self.view.least.map_or(sample, |least| least.min(sample)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    #[test]
+    fn the_first_sample_stands_alone_and_the_next_ones_are_weighed() {
+        let mut estimate = RoundTripEstimate::new();
+        assert_eq!(estimate.words(), (100_000, 50_000));
+        estimate.sample(20 * MS);
+        assert_eq!(estimate.words(), (20_000, 10_000));
+        estimate.sample(28 * MS);
+        assert_eq!(estimate.words(), (21_000, 9_500));
+        assert_eq!(estimate.view().least, Some(20 * MS));
+    }
+
+    #[test]
+    fn a_placeholder_is_no_sample() {
+        let mut estimate = RoundTripEstimate::new();
+        estimate.told(100_000, 50_000);
+        estimate.told(0, 0);
+        assert_eq!(estimate.view(), RoundTrip::UNKNOWN);
+        estimate.told(87_505, 62_489);
+        assert_eq!(estimate.words(), (87_505, 62_489));
+    }
+}

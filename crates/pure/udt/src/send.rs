@@ -1,0 +1,391 @@
+//! The sending side of a connection: what leaves next, what is on its way, and what was lost of it.
+//!
+//! It knows windows and pace as numbers; who computes them is not its business. Losses come from the peer's
+//! reports, from the tail probe (the newest packets stay without an answer) and from the timeout (all of them do).
+
+pub(crate) mod buffer;
+mod pacer;
+mod rate;
+mod tail;
+
+use core::ops::Range;
+use core::time::Duration;
+
+use congestion::{AckKind, Acked, Effective, Flight};
+use units::{Instant, RangeSet};
+
+use buffer::SendBuffer;
+use pacer::Pacer;
+use rate::RateSampler;
+use tail::{Tail, TailAction};
+
+use crate::SocketConfig;
+use crate::receive::buffer::LEAST_WINDOW;
+use crate::round_trip::RoundTripEstimate;
+
+/// Segments that a kernel takes in one call, where datagrams are of the usual size.
+const MAX_TRAIN_BYTES: usize = 65_507;
+/// Of two packets whose numbers are a multiple of this and the next, the second leaves without delay: their distance
+/// at the receiver tells what the way carries.
+const PROBE_INTERVAL: u64 = 16;
+
+/// The sending side.
+#[derive(Debug)]
+pub(crate) struct SendSide {
+    pub(crate) buffer: SendBuffer,
+    /// Lost, and not yet sent again.
+    lost: RangeSet,
+    /// Sent again, and not yet acknowledged.
+    resent: RangeSet,
+    /// After a timeout: how many of what was taken for lost may be sent again before the peer answers.
+    unanswered_room: Option<u32>,
+    /// What lies before it has arrived, as far as it is not lost: the peer reports holes in their order.
+    seen_to: u64,
+    pacer: Pacer,
+    sampler: RateSampler,
+    tail: Tail,
+    /// Every packet before it may be sent: acknowledged plus the peer's window.
+    limit: u64,
+    max_window: u32,
+    window_packets: u32,
+    /// What the kernel takes and the socket's owner wants …
+    allowed_train: u32,
+    /// … and what the control wants of it.
+    max_train: u32,
+    packet_bytes: u32,
+    /// A loss from here on begins a new epoch.
+    epoch_end: u64,
+    /// An acknowledgement beyond it ends a round.
+    round_end: u64,
+    is_application_limited: bool,
+    /// The next packet is the second of a probing pair.
+    completes_pair: bool,
+}
+
+/// What is to leave.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Leaving {
+    /// Packets, one number after the other, with the place of their bytes.
+    Train { first: u64, packets: u32, is_retransmission: bool },
+    /// Word that a message is given up, for the packets of it that are not acknowledged.
+    GivenUp { first: u64, last: u64, is_news: bool },
+}
+
+/// What became of an acknowledgement.
+#[derive(Debug)]
+pub(crate) enum AckOutcome {
+    /// It says what is known.
+    Taken { acked: Acked, has_room: bool },
+    /// It acknowledges what was never sent: it is forged or broken.
+    Impossible,
+}
+
+/// What a loss report brought.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Losses {
+    pub(crate) ranges: Vec<Range<u64>>,
+    pub(crate) newly: u32,
+    pub(crate) begins_epoch: bool,
+}
+
+impl SendSide {
+    pub(crate) fn new(
+        config: &SocketConfig,
+        packet_bytes: u32,
+        origin: u64,
+        window: u32,
+        now: Instant,
+    ) -> Self {
+        let payload_bytes = crate::config::payload_bytes(packet_bytes);
+        let buffer = SendBuffer::new(config.send_buffer_packets, payload_bytes, origin);
+        let fit = u32::try_from(MAX_TRAIN_BYTES / buffer.slot_bytes()).unwrap_or(u32::MAX);
+        let allowed_train = config.max_train_packets.clamp(1, fit.max(1));
+        Self {
+            allowed_train,
+            max_train: allowed_train,
+            buffer,
+            lost: RangeSet::new(),
+            resent: RangeSet::new(),
+            unanswered_room: None,
+            seen_to: origin,
+            pacer: Pacer::new(config.max_burst),
+            sampler: RateSampler::new(now),
+            tail: Tail::new(RoundTripEstimate::new().patience()),
+            limit: origin + u64::from(window),
+            max_window: window,
+            window_packets: 1,
+            packet_bytes,
+            epoch_end: origin,
+            round_end: origin,
+            is_application_limited: true,
+            completes_pair: false,
+        }
+    }
+
+    /// Obeys a control's word.
+    pub(crate) fn obey(&mut self, now: Instant, effective: &Effective, burst_packets: u32) {
+        self.window_packets = effective.window_packets;
+        self.pacer.set_spacing(now, effective.spacing_ps);
+        self.max_train = self.allowed_train.min(burst_packets.max(1));
+    }
+
+    pub(crate) const fn max_window(&self) -> u32 {
+        self.max_window
+    }
+
+    /// Returns how many packets are on their way, as far as that can be known: acknowledgements tell only where the
+    /// first hole is, reports of holes tell what arrived before them.
+    pub(crate) fn in_flight(&self) -> u32 {
+        let unseen = self.buffer.next() - self.seen_to;
+        let lost_unseen = if self.lost.is_empty() { 0 } else { self.lost.count_in(self.seen_to..u64::MAX) };
+        u32::try_from(unseen - lost_unseen + self.resent.len()).unwrap_or(u32::MAX)
+    }
+
+    pub(crate) fn flight(&self) -> Flight {
+        Flight {
+            next: self.buffer.next(),
+            acked_to: self.buffer.first(),
+            in_flight: self.in_flight(),
+            is_application_limited: self.is_application_limited,
+            packet_bytes: self.packet_bytes,
+            max_window_packets: self.max_window,
+        }
+    }
+
+    /// Tells whether the peer's buffer is full: what is in flight only asks whether there is room.
+    pub(crate) const fn is_held_by_peer(&self) -> bool {
+        self.limit - self.buffer.first() <= LEAST_WINDOW && self.buffer.next() >= self.limit
+    }
+
+    /// Returns what is to leave now.
+    pub(crate) fn poll(&mut self, now: Instant, withholds_retransmission: bool) -> Option<Leaving> {
+        if let Some(first) = self.first_lost(withholds_retransmission) {
+            if self.is_expired(now, first) {
+                return Some(self.give_up(now, first));
+            }
+            let most = self.room_for_retransmission();
+            let count = self.pacer.allows(now, self.run_of_lost(first, most));
+            return (count > 0).then(|| self.leave(now, first, count, true));
+        }
+        let next = self.buffer.next();
+        if next == self.buffer.end() {
+            self.is_limited_by_application();
+            return None;
+        }
+        if self.is_expired(now, next) {
+            return Some(self.give_up(now, next));
+        }
+        let room = self.window_packets.saturating_sub(self.in_flight());
+        let room = u64::from(room).min(self.limit.saturating_sub(next));
+        let most = u32::try_from(room).unwrap_or(u32::MAX).min(self.max_train);
+        let train = self.buffer.train(next, most);
+        let count = self.allowed_new(now, next, train);
+        (count > 0).then(|| self.leave(now, next, count, false))
+    }
+
+    /// Returns when to come back for what waits for its turn.
+    pub(crate) fn deadline(&self, withholds_retransmission: bool) -> Option<Instant> {
+        let next = self.buffer.next();
+        // What is lost goes first, and holds back what is new.
+        let waits = if self.first_lost(withholds_retransmission).is_some() {
+            self.room_for_retransmission() > 0
+        } else {
+            next < self.buffer.end() && next < self.limit && self.in_flight() < self.window_packets
+        };
+        let paced = waits.then(|| self.pacer.next(self.train_ahead()));
+        Instant::earlier(paced, self.tail.deadline())
+    }
+
+    /// Takes an acknowledgement: everything before `to` arrived, and the peer has room for `window` packets.
+    pub(crate) fn acknowledge(
+        &mut self,
+        now: Instant,
+        to: u64,
+        kind: AckKind,
+        window: Option<u32>,
+        patience: Duration,
+    ) -> AckOutcome {
+        if to > self.buffer.next() {
+            return AckOutcome::Impossible;
+        }
+        let before = self.buffer.first();
+        if let Some(window) = window.filter(|_| to >= before) {
+            self.limit = to + u64::from(window);
+            self.max_window = self.max_window.max(window);
+        }
+        let newly = to.saturating_sub(before);
+        let (mut round_trip, mut rate) = (None, None);
+        if newly > 0 {
+            let newest = self.buffer.slot(to - 1);
+            round_trip = (newest.times == 1).then(|| now.since(newest.mark.sent_at));
+            rate = self.sampler.deliver(now, newly, &newest.mark);
+            self.lost.remove(before..to);
+            self.resent.remove(before..to);
+            self.seen_to = self.seen_to.max(to);
+            self.buffer.release(to);
+            self.hear();
+            self.tail.progress(now, patience, self.buffer.first() < self.buffer.next());
+        }
+        let ends_round = to > self.round_end || newly > 0 && to == self.buffer.next();
+        if ends_round {
+            self.round_end = self.buffer.next();
+        }
+        let newly = u32::try_from(newly).unwrap_or(u32::MAX);
+        AckOutcome::Taken {
+            acked: Acked { to, newly, kind, round_trip, ends_round, rate },
+            has_room: newly > 0,
+        }
+    }
+
+    /// Takes ranges that the peer misses; what was never sent or is acknowledged is left out, and counted by the caller.
+    pub(crate) fn lose(&mut self, ranges: impl IntoIterator<Item = Range<u64>>) -> Losses {
+        let mut losses = Losses::default();
+        for range in ranges {
+            let range = range.start.max(self.buffer.first())..range.end.min(self.buffer.next());
+            if range.is_empty() {
+                continue;
+            }
+            let newly = self.lost.insert(range.clone());
+            self.resent.remove(range.clone());
+            self.seen_to = self.seen_to.max((range.end + 1).min(self.buffer.next()));
+            losses.newly = losses.newly.saturating_add(u32::try_from(newly).unwrap_or(u32::MAX));
+            losses.begins_epoch |= range.end > self.epoch_end;
+            losses.ranges.push(range);
+        }
+        self.hear();
+        if losses.begins_epoch {
+            self.epoch_end = self.buffer.next();
+        }
+        self.sampler.lose(losses.newly.into());
+        losses
+    }
+
+    /// Takes note that time passed; says what the tail of the flight suffered.
+    pub(crate) fn advance(&mut self, now: Instant) -> Option<TailLoss> {
+        let unanswered = self.buffer.first()..self.buffer.next();
+        let action = self.tail.advance(now)?;
+        if action == TailAction::Probe {
+            // The newest packet: if it arrives, the peer sees every hole before it.
+            self.repeat(unanswered.end - 1);
+            return Some(TailLoss::Probe);
+        }
+        if self.is_held_by_peer() {
+            // Nothing is lost: its buffer is full, and one packet asks whether there is room.
+            self.repeat(unanswered.start);
+            return Some(TailLoss::Probe);
+        }
+        let losses = self.lose([unanswered]);
+        Some(TailLoss::Timeout(losses))
+    }
+
+    /// Lets one window of what was taken for lost leave, after the control has heard of the timeout.
+    pub(crate) const fn begin_again(&mut self) {
+        self.unanswered_room = Some(self.window_packets);
+    }
+
+    /// Has a packet sent again that may well have arrived: nobody is told of a loss.
+    fn repeat(&mut self, number: u64) {
+        self.lost.insert(number..number + 1);
+        self.resent.remove(number..number + 1);
+    }
+
+    fn leave(&mut self, now: Instant, first: u64, packets: u32, is_retransmission: bool) -> Leaving {
+        let numbers = first..first + u64::from(packets);
+        if is_retransmission {
+            self.lost.remove(numbers.clone());
+            self.unanswered_room = self.unanswered_room.map(|room| room - packets);
+            self.resent.insert(numbers.start..numbers.end.min(self.seen_to));
+        } else {
+            self.buffer.advance(packets.into());
+        }
+        let in_flight = self.in_flight();
+        let mark = self.sampler.mark(now, in_flight);
+        for number in numbers.clone() {
+            let slot = self.buffer.slot_mut(number);
+            slot.mark = mark;
+            slot.times += 1;
+        }
+        // The second of a pair belongs to the first one's time.
+        self.pacer.left(now, packets - u32::from(self.completes_pair && !is_retransmission));
+        self.completes_pair = !is_retransmission && (numbers.end - 1) % PROBE_INTERVAL == 0;
+        self.tail.sent(now);
+        self.is_application_limited = false;
+        Leaving::Train { first, packets, is_retransmission }
+    }
+
+    /// Returns how many new packets may leave, of which the second of a probing pair need not wait.
+    fn allowed_new(&mut self, now: Instant, next: u64, train: u32) -> u32 {
+        if train == 0 {
+            return 0;
+        }
+        let allowed = self.pacer.allows(now, train);
+        let wants_pair = self.completes_pair && next % PROBE_INTERVAL == 1;
+        if wants_pair { allowed.max(1) } else { allowed }
+    }
+
+    fn first_lost(&self, is_withheld: bool) -> Option<u64> {
+        if is_withheld { None } else { self.lost.iter().next().map(|range| range.start) }
+    }
+
+    /// Returns how many lost packets may leave. What the peer reported has left the way, so as much may enter it again,
+    /// whatever the window has become; after a timeout nothing is known, and one window asks.
+    fn room_for_retransmission(&self) -> u32 {
+        self.unanswered_room.unwrap_or(u32::MAX).min(self.max_train)
+    }
+
+    /// Takes note that the peer answered, and that a window may leave again if it was waited for.
+    fn hear(&mut self) {
+        self.unanswered_room =
+            self.unanswered_room.filter(|_| !self.lost.is_empty()).map(|_| self.window_packets);
+    }
+
+    fn run_of_lost(&self, first: u64, most: u32) -> u32 {
+        let run = self.lost.iter().next().map_or(0, |range| range.end - first);
+        self.buffer.train(first, u32::try_from(run).unwrap_or(u32::MAX).min(most))
+    }
+
+    /// Returns how many packets would leave together if they were due.
+    fn train_ahead(&self) -> u32 {
+        let room = self.window_packets.saturating_sub(self.in_flight());
+        let queued = self.buffer.end() - self.buffer.next();
+        room.min(u32::try_from(queued).unwrap_or(u32::MAX)).clamp(1, self.max_train)
+    }
+
+    fn is_limited_by_application(&mut self) {
+        if !self.is_application_limited && self.in_flight() < self.window_packets {
+            self.is_application_limited = true;
+            let in_flight = self.in_flight();
+            self.sampler.limit(in_flight);
+        }
+    }
+
+    fn is_expired(&self, now: Instant, number: u64) -> bool {
+        let slot = self.buffer.slot(number);
+        slot.is_given_up || slot.deadline.is_some_and(|deadline| deadline <= now)
+    }
+
+    /// Gives up the message of a packet: what of it is not acknowledged counts as sent and is not sent again.
+    fn give_up(&mut self, now: Instant, number: u64) -> Leaving {
+        let slot = *self.buffer.slot(number);
+        let first = slot.first.max(self.buffer.first());
+        for number in first..=slot.last {
+            self.buffer.slot_mut(number).is_given_up = true;
+        }
+        self.lost.remove(first..slot.last + 1);
+        self.resent.remove(first..slot.last + 1);
+        let next = self.buffer.next();
+        self.buffer.advance((slot.last + 1).saturating_sub(next));
+        // The word of it may be lost as well as a packet.
+        self.tail.sent(now);
+        Leaving::GivenUp { first, last: slot.last, is_news: !slot.is_given_up }
+    }
+}
+
+/// What the tail of a flight suffered.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum TailLoss {
+    /// One packet is sent again to provoke an answer.
+    Probe,
+    /// All packets are taken for lost.
+    Timeout(Losses),
+}

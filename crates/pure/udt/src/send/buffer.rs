@@ -1,0 +1,297 @@
+//! What the application sent and the peer has not acknowledged, laid out as it goes on the wire.
+//!
+//! Every packet has a slot of the same size: room for its header, and its payload behind it. Slots lie one behind
+//! the other, so that a train of full packets is one piece of memory and is handed to the kernel without another copy.
+
+use core::ops::Range;
+
+use units::Instant;
+use wire::udt::{Data, HEADER_BYTES, Message, MessageNumber, Piece, Sequence, SocketId};
+
+use super::rate::SentMark;
+
+/// A packet's slot.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Slot {
+    pub(crate) message: Message,
+    pub(crate) payload_bytes: usize,
+    /// The numbers of the message's packets.
+    pub(crate) first: u64,
+    pub(crate) last: u64,
+    /// When its message is not worth sending any more.
+    pub(crate) deadline: Option<Instant>,
+    pub(crate) mark: SentMark,
+    /// How often it was sent.
+    pub(crate) times: u32,
+    /// Its message was given up: the peer is told so instead of being sent it.
+    pub(crate) is_given_up: bool,
+}
+
+/// The packets from the oldest that is not acknowledged to the newest that is queued.
+#[derive(Debug)]
+pub(crate) struct SendBuffer {
+    bytes: Vec<u8>,
+    slots: Vec<Slot>,
+    capacity: u64,
+    payload_bytes: usize,
+    /// The number of the first packet ever; slots are found by the distance from it.
+    origin: u64,
+    first: u64,
+    next: u64,
+    end: u64,
+    next_message: MessageNumber,
+    /// How many bytes of payload it holds.
+    held_bytes: u64,
+}
+
+impl SendBuffer {
+    pub(crate) fn new(capacity: u32, payload_bytes: usize, origin: u64) -> Self {
+        let capacity = capacity.max(2);
+        Self {
+            // Zeroed memory costs nothing until it is touched.
+            bytes: vec![0; capacity as usize * (HEADER_BYTES + payload_bytes)],
+            slots: Vec::new(),
+            capacity: u64::from(capacity),
+            payload_bytes,
+            origin,
+            first: origin,
+            next: origin,
+            end: origin,
+            next_message: MessageNumber::FIRST,
+            held_bytes: 0,
+        }
+    }
+
+    /// Returns the oldest packet that is not acknowledged, or `next` if there is none.
+    pub(crate) const fn first(&self) -> u64 {
+        self.first
+    }
+
+    /// Returns the next packet that was never sent.
+    pub(crate) const fn next(&self) -> u64 {
+        self.next
+    }
+
+    /// Returns the next packet to be queued.
+    pub(crate) const fn end(&self) -> u64 {
+        self.end
+    }
+
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.first == self.end
+    }
+
+    pub(crate) const fn held_bytes(&self) -> u64 {
+        self.held_bytes
+    }
+
+    /// Returns how many packets there is room for.
+    pub(crate) const fn free(&self) -> u64 {
+        self.capacity - (self.end - self.first)
+    }
+
+    /// Queues as many bytes of a stream as there is room for; returns how many.
+    ///
+    /// What fits behind the newest packet goes there as long as that one was not sent.
+    pub(crate) fn push_stream(&mut self, mut bytes: &[u8]) -> usize {
+        let offered = bytes.len();
+        if self.end > self.next {
+            bytes = self.fill_newest(bytes);
+        }
+        let free = usize::try_from(self.free()).unwrap_or(usize::MAX);
+        let (taken, rest) = bytes.split_at(bytes.len().min(free.saturating_mul(self.payload_bytes)));
+        if !taken.is_empty() {
+            self.push(taken, false, None);
+        }
+        offered - rest.len()
+    }
+
+    /// Tells whether a message of that size fits in now, or ever.
+    pub(crate) fn fits(&self, size_bytes: usize) -> (bool, bool) {
+        let packets = size_bytes.div_ceil(self.payload_bytes).max(1) as u64;
+        (packets <= self.free(), packets <= self.capacity)
+    }
+
+    /// Queues a message, for which there must be room.
+    pub(crate) fn push(&mut self, bytes: &[u8], is_ordered: bool, deadline: Option<Instant>) {
+        let count = bytes.len().div_ceil(self.payload_bytes).max(1);
+        let (first, last) = (self.end, self.end + count as u64 - 1);
+        let mut rest = bytes;
+        for index in 0..count {
+            let (payload, behind) = rest.split_at(rest.len().min(self.payload_bytes));
+            rest = behind;
+            let message = Message { piece: Piece::of(index, count), is_ordered, number: self.next_message };
+            let slot = Slot {
+                message,
+                payload_bytes: payload.len(),
+                first,
+                last,
+                deadline,
+                mark: SentMark::default(),
+                times: 0,
+                is_given_up: false,
+            };
+            self.place(slot, payload);
+        }
+        self.next_message = self.next_message.next();
+        self.held_bytes += bytes.len() as u64;
+    }
+
+    pub(crate) fn slot(&self, number: u64) -> &Slot {
+        &self.slots[self.index(number)]
+    }
+
+    pub(crate) fn slot_mut(&mut self, number: u64) -> &mut Slot {
+        let index = self.index(number);
+        &mut self.slots[index]
+    }
+
+    /// Takes note that a packet that was never sent is sent, or given up.
+    pub(crate) const fn advance(&mut self, packets: u64) {
+        self.next += packets;
+    }
+
+    /// Frees every packet before `to`.
+    pub(crate) fn release(&mut self, to: u64) {
+        let to = to.clamp(self.first, self.next);
+        for number in self.first..to {
+            self.held_bytes -= self.slots[self.index(number)].payload_bytes as u64;
+        }
+        self.first = to;
+    }
+
+    /// Returns how many packets from `from` on, at most `most`, can leave as one train: they lie one behind the other
+    /// and all but the last are full. None of them may be given up.
+    pub(crate) fn train(&self, from: u64, most: u32) -> u32 {
+        let until_wrap = self.capacity - (from - self.origin) % self.capacity;
+        let most = u64::from(most).min(until_wrap).min(self.end - from);
+        let mut count = 0;
+        for number in from..from + most {
+            let slot = self.slot(number);
+            if slot.is_given_up {
+                break;
+            }
+            count += 1;
+            if slot.payload_bytes < self.payload_bytes {
+                break;
+            }
+        }
+        count
+    }
+
+    /// Writes the headers of a train and returns where it lies; [`bytes`](Self::bytes) has it.
+    pub(crate) fn prepare(&mut self, from: u64, count: u32, timestamp_us: u32, to: SocketId) -> Range<usize> {
+        let first = self.index(from);
+        let slot_bytes = self.slot_bytes();
+        let mut end = first * slot_bytes;
+        for (number, index) in (from..).zip(first..first + count as usize) {
+            let slot = &self.slots[index];
+            let start = index * slot_bytes;
+            let header = self.bytes[start..].first_chunk_mut::<HEADER_BYTES>();
+            let header = header.expect("every slot has room for a header");
+            Data::write_header(header, Sequence::of(number), slot.message, timestamp_us, to);
+            end = start + HEADER_BYTES + slot.payload_bytes;
+        }
+        first * slot_bytes..end
+    }
+
+    pub(crate) fn bytes(&self, range: Range<usize>) -> &[u8] {
+        &self.bytes[range]
+    }
+
+    /// Returns the size of a full packet without IP and UDP headers: that of a train's segments.
+    pub(crate) const fn slot_bytes(&self) -> usize {
+        HEADER_BYTES + self.payload_bytes
+    }
+
+    fn fill_newest<'a>(&mut self, bytes: &'a [u8]) -> &'a [u8] {
+        let index = self.index(self.end - 1);
+        let held = self.slots[index].payload_bytes;
+        let (taken, rest) = bytes.split_at(bytes.len().min(self.payload_bytes - held));
+        let start = index * self.slot_bytes() + HEADER_BYTES + held;
+        self.bytes[start..start + taken.len()].copy_from_slice(taken);
+        self.slots[index].payload_bytes += taken.len();
+        self.held_bytes += taken.len() as u64;
+        rest
+    }
+
+    fn place(&mut self, slot: Slot, payload: &[u8]) {
+        debug_assert!(self.free() > 0, "whoever queues has asked whether there is room");
+        let index = self.index(self.end);
+        if index == self.slots.len() {
+            self.slots.push(slot);
+        } else {
+            self.slots[index] = slot;
+        }
+        let start = index * self.slot_bytes() + HEADER_BYTES;
+        self.bytes[start..start + payload.len()].copy_from_slice(payload);
+        self.end += 1;
+    }
+
+    fn index(&self, number: u64) -> usize {
+        usize::try_from((number - self.origin) % self.capacity).expect("a buffer fits into memory")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn buffer() -> SendBuffer {
+        SendBuffer::new(4, 10, 1_000)
+    }
+
+    #[test]
+    fn a_stream_fills_its_packets_until_there_is_no_room() {
+        let mut buffer = buffer();
+        assert_eq!(buffer.push_stream(&[1; 25]), 25);
+        // The third packet has room for five, and there is one packet more.
+        assert_eq!(buffer.push_stream(&[2; 100]), 15);
+        assert_eq!(buffer.push_stream(&[3; 1]), 0);
+        assert_eq!((buffer.end(), buffer.held_bytes(), buffer.free()), (1_004, 40, 0));
+        assert_eq!(buffer.slot(1_002).payload_bytes, 10);
+    }
+
+    #[test]
+    fn what_was_sent_is_not_filled_up() {
+        let mut buffer = buffer();
+        assert_eq!(buffer.push_stream(&[1; 5]), 5);
+        buffer.advance(1);
+        assert_eq!(buffer.push_stream(&[2; 5]), 5);
+        assert_eq!(buffer.slot(1_000).payload_bytes, 5);
+        assert_eq!(buffer.slot(1_001).payload_bytes, 5);
+    }
+
+    #[test]
+    fn messages_have_numbers_and_pieces() {
+        let mut buffer = buffer();
+        buffer.push(&[1; 21], true, None);
+        buffer.push(&[], false, None);
+        let pieces: Vec<(Piece, u32)> = (1_000..1_004)
+            .map(|number| (buffer.slot(number).message.piece, buffer.slot(number).message.number.word()))
+            .collect();
+        assert_eq!(pieces, [(Piece::First, 1), (Piece::Middle, 1), (Piece::Last, 1), (Piece::Only, 2)]);
+        assert_eq!((buffer.slot(1_001).first, buffer.slot(1_001).last), (1_000, 1_002));
+        assert_eq!(buffer.fits(1), (false, true));
+        assert_eq!(buffer.fits(41), (false, false));
+    }
+
+    #[test]
+    fn a_train_is_one_piece_of_memory_and_ends_at_the_rings_end() {
+        let mut buffer = buffer();
+        buffer.push_stream(&[7; 40]);
+        buffer.advance(4);
+        buffer.release(1_002);
+        assert_eq!(buffer.held_bytes(), 20);
+        buffer.push_stream(&[8; 15]);
+        // 1002 and 1003 lie at the ring's end, 1004 and half of 1005 at its beginning.
+        assert_eq!(buffer.train(1_002, 9), 2);
+        assert_eq!(buffer.train(1_004, 9), 2);
+        let range = buffer.prepare(1_004, 2, 9, SocketId(5));
+        assert_eq!(range, 0..26 + 16 + 5);
+        let bytes = buffer.bytes(range);
+        let wire::udt::Packet::Data(data) = wire::udt::Packet::read(&bytes[26..]).unwrap() else { panic!() };
+        assert_eq!((data.sequence, data.payload), (Sequence::of(1_005), &[8; 5][..]));
+        assert_eq!((data.destination, data.timestamp_us), (SocketId(5), 9));
+    }
+}

@@ -1,0 +1,128 @@
+//! When the next packet may leave.
+
+use core::time::Duration;
+
+use units::Instant;
+
+/// Spaces packets evenly, and pays back what a late wake-up withheld, but no more than one quantum of it.
+///
+/// libudt pays back without end: after a stall it floods the way. Units: picoseconds, so that ten gigabits a second
+/// are not rounded to whole nanoseconds between packets.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Pacer {
+    spacing_ps: u64,
+    /// When the next packet is due, in picoseconds since the clock's origin.
+    due_ps: u128,
+    quantum: Duration,
+}
+
+impl Pacer {
+    pub(crate) const fn new(quantum: Duration) -> Self {
+        Self { spacing_ps: 0, due_ps: 0, quantum }
+    }
+
+    /// Sets the time between two packets; 0 for none.
+    pub(crate) fn set_spacing(&mut self, now: Instant, spacing_ps: u64) {
+        // A pace that was slow does not hold back a faster one.
+        let now_ps = picos(now);
+        if spacing_ps < self.spacing_ps && self.due_ps > now_ps {
+            self.due_ps = self.due_ps.min(now_ps + u128::from(spacing_ps));
+        }
+        self.spacing_ps = spacing_ps;
+    }
+
+    /// Returns how many packets may leave now, at most `most`.
+    pub(crate) fn allows(&mut self, now: Instant, most: u32) -> u32 {
+        if self.spacing_ps == 0 {
+            return most;
+        }
+        let now_ps = picos(now);
+        // Credit for one quantum at most.
+        self.due_ps = self.due_ps.max(now_ps.saturating_sub(self.quantum.as_nanos() * 1_000));
+        if self.due_ps > now_ps {
+            return 0;
+        }
+        let due = (now_ps - self.due_ps) / u128::from(self.spacing_ps) + 1;
+        u32::try_from(due).unwrap_or(u32::MAX).min(most)
+    }
+
+    /// Takes note that packets left.
+    pub(crate) fn left(&mut self, now: Instant, packets: u32) {
+        if self.spacing_ps == 0 {
+            self.due_ps = picos(now);
+        } else {
+            self.due_ps += u128::from(self.spacing_ps) * u128::from(packets);
+        }
+    }
+
+    /// Returns when a packet may leave.
+    ///
+    /// Where packets are closer together than a wake-up is worth, it waits until a train of them is due.
+    pub(crate) fn next(&self, train_packets: u32) -> Instant {
+        let train_ps = u128::from(self.spacing_ps) * u128::from(train_packets.saturating_sub(1));
+        let gather_ps = train_ps.min(self.quantum.as_nanos() * 1_000);
+        let nanos = (self.due_ps + gather_ps).div_ceil(1_000);
+        Instant::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+    }
+}
+
+fn picos(at: Instant) -> u128 {
+    u128::from(at.as_nanos()) * 1_000
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(nanos: u64) -> Instant {
+        Instant::from_nanos(nanos)
+    }
+
+    fn pacer(spacing_ps: u64) -> Pacer {
+        let mut pacer = Pacer::new(Duration::from_micros(100));
+        pacer.set_spacing(at(1_000_000), spacing_ps);
+        assert_eq!(pacer.allows(at(1_000_000), 1), 1);
+        pacer
+    }
+
+    #[test]
+    fn packets_leave_at_their_spacing_however_it_is_rounded() {
+        let mut pacer = pacer(1_200_500);
+        let mut now = at(1_000_000);
+        pacer.due_ps = picos(now);
+        for _ in 0..10_000 {
+            assert_eq!(pacer.allows(now, 9), 1);
+            pacer.left(now, 1);
+            now = pacer.next(1);
+        }
+        assert_eq!(now, at(1_000_000 + 12_005_000));
+    }
+
+    #[test]
+    fn a_stall_is_paid_back_with_one_quantum_and_no_more() {
+        let mut pacer = pacer(1_000_000);
+        pacer.due_ps = picos(at(1_000_000));
+        assert_eq!(pacer.allows(at(1_010_000), 1_000), 11);
+        assert_eq!(pacer.allows(at(900_000_000), 1_000), 101);
+        pacer.left(at(900_000_000), 101);
+        assert_eq!(pacer.allows(at(900_000_000), 1_000), 0);
+        assert_eq!(pacer.next(1), at(900_001_000));
+    }
+
+    #[test]
+    fn trains_gather_what_is_due_within_a_quantum() {
+        let mut pacer = pacer(1_000_000);
+        pacer.due_ps = picos(at(5_000_000));
+        assert_eq!(pacer.next(16), at(5_015_000));
+        assert_eq!(pacer.next(500), at(5_100_000));
+        assert_eq!(pacer.allows(at(5_015_000), 64), 16);
+    }
+
+    #[test]
+    fn a_faster_pace_begins_at_once() {
+        let mut pacer = pacer(62_500_000_000);
+        pacer.left(at(1_000_000), 2);
+        pacer.set_spacing(at(2_000_000), 12_000_000);
+        assert_eq!(pacer.next(1), at(2_012_000));
+    }
+}

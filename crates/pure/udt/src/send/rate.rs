@@ -1,0 +1,118 @@
+//! At which rate the way delivers, seen from the sender.
+//!
+//! Source: draft-cheng-iccrg-delivery-rate-estimation, in packets.
+
+use congestion::RateSample;
+use units::Instant;
+
+/// What is remembered of each packet when it is sent.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct SentMark {
+    pub(crate) sent_at: Instant,
+    delivered: u64,
+    delivered_at: Instant,
+    first_sent_at: Instant,
+    in_flight: u32,
+    is_application_limited: bool,
+}
+
+/// Samples the delivery rate of a connection.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RateSampler {
+    delivered: u64,
+    delivered_at: Instant,
+    first_sent_at: Instant,
+    lost: u64,
+    /// Until so many are delivered, the application had too little to send.
+    limited_until: u64,
+}
+
+impl RateSampler {
+    pub(crate) const fn new(now: Instant) -> Self {
+        Self { delivered: 0, delivered_at: now, first_sent_at: now, lost: 0, limited_until: 0 }
+    }
+
+    /// Marks a packet that is sent now; `in_flight` counts it.
+    pub(crate) fn mark(&mut self, now: Instant, in_flight: u32) -> SentMark {
+        if in_flight <= 1 {
+            self.first_sent_at = now;
+            self.delivered_at = now;
+        }
+        SentMark {
+            sent_at: now,
+            delivered: self.delivered,
+            delivered_at: self.delivered_at,
+            first_sent_at: self.first_sent_at,
+            in_flight,
+            is_application_limited: self.delivered < self.limited_until,
+        }
+    }
+
+    /// Takes note that the application has nothing more to send.
+    pub(crate) const fn limit(&mut self, in_flight: u32) {
+        self.limited_until = self.delivered + if in_flight == 0 { 1 } else { in_flight as u64 };
+    }
+
+    pub(crate) const fn lose(&mut self, packets: u64) {
+        self.lost += packets;
+    }
+
+    /// Takes note that `newly` packets were delivered, the newest of them marked `newest`, and makes a sample of it.
+    pub(crate) fn deliver(&mut self, now: Instant, newly: u64, newest: &SentMark) -> Option<RateSample> {
+        self.delivered += newly;
+        self.delivered_at = now;
+        self.first_sent_at = newest.sent_at;
+        let sending = newest.sent_at.since(newest.first_sent_at);
+        let acknowledging = now.since(newest.delivered_at);
+        let interval = sending.max(acknowledging);
+        let lost = core::mem::take(&mut self.lost);
+        (!interval.is_zero()).then(|| RateSample {
+            delivered: self.delivered - newest.delivered,
+            interval,
+            prior_delivered: newest.delivered,
+            lost,
+            in_flight_at_send: newest.in_flight,
+            is_application_limited: newest.is_application_limited,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use core::time::Duration;
+
+    use super::*;
+
+    fn at(millis: u64) -> Instant {
+        Instant::from_nanos(millis * 1_000_000)
+    }
+
+    #[test]
+    fn what_is_delivered_between_sending_and_acknowledging_is_the_rate() {
+        let mut sampler = RateSampler::new(at(0));
+        // A packet each millisecond, acknowledged 20 ms later.
+        let marks: Vec<SentMark> =
+            (0..40).map(|n| sampler.mark(at(n), u32::try_from(n + 1).unwrap())).collect();
+        let mut last = None;
+        for (n, mark) in (0..).zip(&marks) {
+            last = sampler.deliver(at(n + 20), 1, mark);
+        }
+        let sample = last.unwrap();
+        assert_eq!((sample.delivered, sample.interval), (40, Duration::from_millis(59)));
+        // A round later the interval is a round trip and no more.
+        let mark = sampler.mark(at(59), 2);
+        let sample = sampler.deliver(at(79), 20, &mark).unwrap();
+        assert_eq!((sample.delivered, sample.interval), (20, Duration::from_millis(20)));
+    }
+
+    #[test]
+    fn who_has_nothing_to_send_limits_what_is_in_flight() {
+        let mut sampler = RateSampler::new(at(0));
+        let before = sampler.mark(at(1), 1);
+        sampler.limit(1);
+        let after = sampler.mark(at(2), 2);
+        assert!(!sampler.deliver(at(5), 1, &before).unwrap().is_application_limited);
+        assert!(sampler.deliver(at(6), 1, &after).unwrap().is_application_limited);
+        assert!(!sampler.mark(at(7), 2).is_application_limited);
+    }
+}

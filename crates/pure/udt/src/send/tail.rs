@@ -1,0 +1,127 @@
+//! What happens when the last packets of a flight stay without an answer.
+//!
+//! A receiver reports holes when it sees what lies behind them; behind the last packet there is nothing. Two probes
+//! repeat the newest packet, then everything is taken for lost. libudt waits for its `EXP` timer alone, 300 ms at least,
+//! and any packet of the peer starts that anew; here only progress does.
+//!
+//! Source: the probes are RFC 8985's tail loss probes, the doubling is RFC 6298's.
+
+use core::time::Duration;
+
+use units::Instant;
+
+/// How long a peer may withhold an acknowledgement.
+const ACK_DELAY: Duration = congestion::ACK_INTERVAL;
+const LEAST_PATIENCE: Duration = Duration::from_millis(20);
+/// libudt's shortest `EXP`.
+const LEAST_TIMEOUT: Duration = Duration::from_millis(300);
+/// Short enough that a dead peer is tried often before it is given up.
+const LONGEST_TIMEOUT: Duration = Duration::from_secs(2);
+const PROBES: u32 = 2;
+
+/// Watches the tail.
+#[derive(Debug)]
+pub(crate) struct Tail {
+    due: Option<Instant>,
+    /// Probes and timeouts since the last progress.
+    fired: u32,
+    /// After how long an answer can be taken for lost.
+    patience: Duration,
+}
+
+/// What is to be done.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum TailAction {
+    /// Send the newest packet again.
+    Probe,
+    /// Take everything for lost.
+    Timeout,
+}
+
+impl Tail {
+    pub(crate) const fn new(patience: Duration) -> Self {
+        Self { due: None, fired: 0, patience }
+    }
+
+    pub(crate) const fn deadline(&self) -> Option<Instant> {
+        self.due
+    }
+
+    /// Takes note that packets left; the time runs from the last of them.
+    pub(crate) fn sent(&mut self, now: Instant) {
+        if self.fired == 0 || self.due.is_none() {
+            self.due = Some(now + self.wait());
+        }
+    }
+
+    /// Takes note that the peer acknowledged something new.
+    pub(crate) fn progress(&mut self, now: Instant, patience: Duration, is_unanswered: bool) {
+        self.fired = 0;
+        self.patience = patience;
+        self.due = is_unanswered.then(|| now + self.wait());
+    }
+
+    /// Takes note that time passed.
+    pub(crate) fn advance(&mut self, now: Instant) -> Option<TailAction> {
+        if self.due? > now {
+            return None;
+        }
+        self.fired += 1;
+        self.due = Some(now + self.wait());
+        Some(if self.fired <= PROBES { TailAction::Probe } else { TailAction::Timeout })
+    }
+
+    fn wait(&self) -> Duration {
+        let probe = (self.patience + ACK_DELAY).max(LEAST_PATIENCE);
+        if self.fired < PROBES {
+            return probe * (self.fired + 1);
+        }
+        let doubled = probe.max(LEAST_TIMEOUT) * 2_u32.pow((self.fired - PROBES).min(5));
+        doubled.min(LONGEST_TIMEOUT)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PATIENCE: Duration = Duration::from_millis(50);
+
+    fn fires(tail: &mut Tail, count: usize) -> Vec<(u64, TailAction)> {
+        let mut fired = Vec::new();
+        while fired.len() < count {
+            let now = tail.deadline().unwrap();
+            let action = tail.advance(now);
+            fired.extend(action.map(|action| (now.as_nanos() / 1_000_000, action)));
+        }
+        fired
+    }
+
+    #[test]
+    fn two_probes_and_then_timeouts_ever_further_apart() {
+        let mut tail = Tail::new(PATIENCE);
+        tail.sent(Instant::ORIGIN);
+        assert_eq!(tail.advance(Instant::ORIGIN), None);
+        let expected = [
+            (60, TailAction::Probe),
+            (180, TailAction::Probe),
+            (480, TailAction::Timeout),
+            (1_080, TailAction::Timeout),
+            (2_280, TailAction::Timeout),
+            (4_280, TailAction::Timeout),
+        ];
+        assert_eq!(fires(&mut tail, 6), expected);
+    }
+
+    #[test]
+    fn progress_begins_anew_and_an_empty_flight_ends_it() {
+        let mut tail = Tail::new(PATIENCE);
+        tail.sent(Instant::ORIGIN);
+        let fired = fires(&mut tail, 3);
+        let now = Instant::from_nanos(fired[2].0 * 1_000_000);
+        tail.progress(now, PATIENCE, true);
+        assert_eq!(tail.deadline(), Some(now + Duration::from_millis(60)));
+        tail.progress(now, PATIENCE, false);
+        assert_eq!(tail.deadline(), None);
+    }
+}

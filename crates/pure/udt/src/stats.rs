@@ -1,0 +1,60 @@
+//! What a connection counts.
+
+use core::time::Duration;
+
+/// What a connection has done so far, and where it stands.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub struct Stats {
+    /// Packets sent, those sent again included.
+    pub sent_packets: u64,
+    /// Packets sent again.
+    pub retransmitted_packets: u64,
+    /// Payload sent for the first time. Units: bytes.
+    pub sent_bytes: u64,
+    /// Packets that the peer reported lost, or that were taken for lost.
+    pub lost_packets: u64,
+    /// Messages given up because their time was over.
+    pub expired_messages: u64,
+    /// Packets that arrived and were new.
+    pub received_packets: u64,
+    /// Their payload. Units: bytes.
+    pub received_bytes: u64,
+    /// Packets that arrived once more.
+    pub duplicate_packets: u64,
+    /// Packets for which there was no room.
+    pub refused_packets: u64,
+    /// Packets that were seen to be missing.
+    pub missing_packets: u64,
+    /// Messages that the peer gave up.
+    pub given_up_messages: u64,
+    /// Acknowledgements sent, light ones included.
+    pub sent_acks: u64,
+    /// Acknowledgements received, light ones included.
+    pub received_acks: u64,
+    /// Loss reports sent.
+    pub sent_naks: u64,
+    /// Loss reports received.
+    pub received_naks: u64,
+    /// Times at which everything in flight was taken for lost.
+    pub timeouts: u64,
+    /// Times at which the newest packet was sent again to provoke an answer.
+    pub tail_probes: u64,
+    /// Packets of the peer that were impossible: forged, or of a broken peer. They changed nothing.
+    pub impossible_packets: u64,
+    /// Times at which the control asked for what cannot be obeyed.
+    pub absurd_policies: u64,
+    /// Smoothed round-trip time.
+    pub round_trip: Duration,
+    /// Packets in flight.
+    pub in_flight_packets: u32,
+    /// The window that the control allows. Units: packets.
+    pub window_packets: u32,
+    /// The time between two packets. Units: picoseconds.
+    pub spacing_ps: u64,
+    /// What the application sent and the peer has not acknowledged. Units: bytes.
+    pub queued_bytes: u64,
+    /// At which rate packets arrive at the peer. Units: packets per second, 0 if not known.
+    pub peer_arrival_packets_per_s: f64,
+    /// What the way carries, by the peer's estimate. Units: packets per second, 0 if not known.
+    pub capacity_packets_per_s: f64,
+}

@@ -1,0 +1,258 @@
+//! A node of the virtual network with an endpoint on it, and what its application does.
+
+use core::net::{IpAddr, Ipv4Addr, SocketAddr};
+use core::time::Duration;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use congestion::{Acked, CongestionControl, Environment, Factory, Lost, Policy};
+use sim::{Address, Arrival, Node, NodeId};
+use udt::{
+    CloseReason, Datagrams, Endpoint, EndpointConfig, Event, Output, SocketConfig, SocketId, SocketType,
+};
+use units::{Instant, Random};
+
+pub(crate) const MS: Duration = Duration::from_millis(1);
+pub(crate) const SECOND: Duration = Duration::from_secs(1);
+
+/// Additive increase, multiplicative decrease: enough to move data through any scene.
+#[derive(Clone, Debug)]
+pub(crate) struct Aimd(f64);
+
+impl CongestionControl for Aimd {
+    fn policy(&self) -> Policy {
+        Policy::window(self.0)
+    }
+
+    fn on_ack(&mut self, _: &mut Environment<'_>, acked: &Acked) {
+        self.0 += 4.0 * f64::from(acked.newly) / self.0;
+    }
+
+    fn on_loss(&mut self, _: &mut Environment<'_>, lost: &Lost<'_>) {
+        if lost.begins_epoch {
+            self.0 = (self.0 / 2.0).max(4.0);
+        }
+    }
+
+    fn on_timeout(&mut self, _: &mut Environment<'_>) {
+        self.0 = 4.0;
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Aimds;
+
+impl Factory for Aimds {
+    fn create(&self) -> Box<dyn CongestionControl> {
+        Box::new(Aimd(64.0))
+    }
+}
+
+/// What an application does with each of its connections.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Work {
+    /// How many bytes of a stream it sends, and then closes if it shall.
+    pub(crate) send_bytes: u64,
+    pub(crate) closes: bool,
+    /// Messages, with their size, how long they are worth sending, and whether they are ordered.
+    pub(crate) messages: Vec<(usize, Option<Duration>, bool)>,
+    /// It does not read before.
+    pub(crate) reads_from: Instant,
+    /// It reads so much at once.
+    pub(crate) reads_bytes: usize,
+}
+
+/// What an application has seen of a connection.
+#[derive(Debug, Default)]
+pub(crate) struct Seen {
+    pub(crate) received: u64,
+    pub(crate) wrong_bytes: u64,
+    pub(crate) messages: Vec<Vec<u8>>,
+    pub(crate) expired: Vec<u32>,
+    pub(crate) connected_at: Option<Instant>,
+    pub(crate) closed: Option<CloseReason>,
+    pub(crate) done_at: Option<Instant>,
+    pub(crate) events: Vec<Event>,
+    queued: u64,
+    queued_messages: usize,
+    is_closing: bool,
+}
+
+/// A host with one endpoint.
+pub(crate) struct Host {
+    pub(crate) endpoint: Endpoint,
+    pub(crate) work: Work,
+    pub(crate) seen: BTreeMap<SocketId, Seen>,
+    listens: bool,
+    expects_bytes: u64,
+}
+
+pub(crate) fn address(node: NodeId) -> SocketAddr {
+    let index = u8::try_from(node.0).expect("a small scene");
+    SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, 0, 0, index)), 9_000)
+}
+
+pub(crate) fn config(kind: SocketType) -> SocketConfig {
+    SocketConfig::with(kind, Arc::new(Aimds))
+}
+
+/// The byte at a place of every stream: other places have others.
+#[must_use]
+pub(crate) fn byte_at(place: u64) -> u8 {
+    let mixed = (place ^ (place >> 7)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    (mixed >> 56) as u8
+}
+
+/// The bytes of message number `index`.
+#[must_use]
+pub(crate) fn message(index: usize, size: usize) -> Vec<u8> {
+    let mut random = Random::new(index as u64);
+    (0..size).map(|_| random.next_u64() as u8).collect()
+}
+
+impl Host {
+    pub(crate) fn new(seed: u64, work: Work) -> Self {
+        let endpoint = Endpoint::new(&EndpointConfig { seed, secret: [7; 16] });
+        Self { endpoint, work, seen: BTreeMap::new(), listens: false, expects_bytes: 0 }
+    }
+
+    pub(crate) fn listening(mut self, config: SocketConfig) -> Self {
+        self.endpoint.listen(config, 8).expect("the only listener");
+        self.listens = true;
+        self
+    }
+
+    pub(crate) fn expecting(mut self, bytes: u64) -> Self {
+        self.expects_bytes = bytes;
+        self
+    }
+
+    /// Returns what was seen of the only connection.
+    pub(crate) fn only(&self) -> &Seen {
+        assert_eq!(self.seen.len(), 1, "{:?}", self.seen.keys());
+        self.seen.values().next().expect("just counted")
+    }
+
+    pub(crate) fn only_id(&self) -> SocketId {
+        *self.seen.keys().next().expect("a connection")
+    }
+
+    /// Begins to look for another host.
+    pub(crate) fn connect(&mut self, now: Instant, to: NodeId, config: SocketConfig) -> SocketId {
+        let id = self.endpoint.connect(now, address(to), config);
+        self.seen.insert(id, Seen::default());
+        id
+    }
+
+    pub(crate) fn rendezvous(&mut self, now: Instant, to: NodeId, config: SocketConfig) -> SocketId {
+        let id = self.endpoint.rendezvous(now, address(to), config);
+        self.seen.insert(id, Seen::default());
+        id
+    }
+
+    fn note(&mut self, now: Instant, id: SocketId, event: Event) {
+        if let Event::Accepted { .. } = event {
+            assert!(self.endpoint.accept().is_some(), "an accepted connection waits");
+        }
+        let seen = self.seen.entry(id).or_default();
+        seen.events.push(event);
+        match event {
+            Event::Connected | Event::Accepted { .. } => seen.connected_at = Some(now),
+            Event::Expired { message } => seen.expired.push(message),
+            Event::Closed(reason) => seen.closed = Some(reason),
+            Event::Readable | Event::Writable | Event::PeerError { .. } => {}
+        }
+    }
+
+    /// Lets the application do what it can; returns when it wants to do more.
+    fn act(&mut self, now: Instant) -> Option<Instant> {
+        let ids: Vec<SocketId> = self.seen.keys().copied().collect();
+        for id in ids {
+            self.send(now, id);
+            if now >= self.work.reads_from {
+                self.read(now, id);
+            }
+        }
+        Some(self.work.reads_from).filter(|from| *from > now)
+    }
+
+    fn send(&mut self, now: Instant, id: SocketId) {
+        let Some(seen) = self.seen.get_mut(&id).filter(|seen| seen.connected_at.is_some()) else { return };
+        while seen.queued < self.work.send_bytes {
+            let count = (self.work.send_bytes - seen.queued).min(10_000);
+            let bytes: Vec<u8> = (seen.queued..seen.queued + count).map(byte_at).collect();
+            match self.endpoint.send(id, &bytes) {
+                Ok(0) | Err(_) => break,
+                Ok(taken) => seen.queued += taken as u64,
+            }
+        }
+        while let Some((size, lifetime, is_ordered)) = self.work.messages.get(seen.queued_messages) {
+            let bytes = message(seen.queued_messages, *size);
+            let deadline = lifetime.map(|lifetime| now + lifetime);
+            if self.endpoint.send_message(id, &bytes, *is_ordered, deadline) != Ok(true) {
+                break;
+            }
+            seen.queued_messages += 1;
+        }
+        let is_done = seen.queued == self.work.send_bytes && seen.queued_messages == self.work.messages.len();
+        if is_done && self.work.closes && !seen.is_closing {
+            seen.is_closing = true;
+            self.endpoint.close(now, id);
+        }
+    }
+
+    fn read(&mut self, now: Instant, id: SocketId) {
+        let Some(seen) = self.seen.get_mut(&id) else { return };
+        let mut bytes = vec![0; self.work.reads_bytes.max(1_000)];
+        loop {
+            let count = self.endpoint.receive(id, &mut bytes);
+            let places = seen.received..;
+            seen.wrong_bytes +=
+                bytes[..count].iter().zip(places).filter(|(byte, place)| **byte != byte_at(*place)).count()
+                    as u64;
+            seen.received += count as u64;
+            if count == 0 {
+                break;
+            }
+        }
+        let mut message = Vec::new();
+        while self.endpoint.receive_message(id, &mut message) {
+            seen.messages.push(core::mem::take(&mut message));
+        }
+        if self.expects_bytes > 0 && seen.received == self.expects_bytes {
+            seen.done_at.get_or_insert(now);
+        }
+    }
+}
+
+impl Node for Host {
+    fn receive(&mut self, now: Instant, arrival: &Arrival<'_>) {
+        let datagrams = Datagrams {
+            from: address(arrival.from),
+            bytes: arrival.bytes,
+            segment_bytes: arrival.bytes.len(),
+            arrived: arrival.arrived,
+        };
+        self.endpoint.handle(now, &datagrams);
+    }
+
+    fn poll(&mut self, now: Instant, socket: &mut sim::Socket<'_>) -> Option<Instant> {
+        let mut app_deadline = self.act(now);
+        loop {
+            match self.endpoint.poll(now) {
+                Output::Transmit(transmit) => {
+                    let SocketAddr::V4(to) = transmit.to else { panic!("scenes have IPv4") };
+                    let to = Address::Node(NodeId(u32::from(to.ip().octets()[3])));
+                    for segment in transmit.bytes.chunks(transmit.segment_bytes) {
+                        socket.send(to, segment);
+                    }
+                }
+                Output::Event { socket, event } => {
+                    self.note(now, socket, event);
+                    app_deadline = self.act(now);
+                }
+                Output::Idle { deadline } => return Instant::earlier(deadline, app_deadline),
+            }
+        }
+    }
+}

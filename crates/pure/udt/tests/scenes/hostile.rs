@@ -1,0 +1,137 @@
+//! What strangers send changes nothing, is counted, and gets no more out than they put in.
+
+use core::net::SocketAddr;
+
+use sim::NodeId;
+use udt::{Endpoint, EndpointConfig, Event, SocketId, SocketType};
+use units::{Instant, Random};
+use wire::udt::{Ack, Body, Control, Handshake, MessageNumber, Progress, Request, Sequence};
+
+use crate::line::{address, config};
+use crate::pair::{SERVER, hear, said, shake_hands};
+
+const STRANGER: NodeId = NodeId(66);
+/// Marks the first word of a range in a list of losses.
+const RANGE: u32 = 1 << 31;
+
+fn endpoint(seed: u64) -> Endpoint {
+    Endpoint::new(&EndpointConfig { seed, secret: [9; 16] })
+}
+
+/// A client and a server that are connected, and the sockets at both ends.
+fn connected() -> (Endpoint, Endpoint, SocketId, SocketId, SocketAddr) {
+    let (mut client, mut server) = (endpoint(1), endpoint(2));
+    server.listen(config(SocketType::Stream), 8).expect("the only listener");
+    let from = address(NodeId(10));
+    let id = client.connect(Instant::ORIGIN, address(SERVER), config(SocketType::Stream));
+    assert_eq!(shake_hands(&mut client, &mut server, from), [Event::Connected]);
+    let socket = server.accept().expect("a client waits");
+    (client, server, id, socket, from)
+}
+
+fn control(destination: SocketId, body: Body<'_>) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    Control { timestamp_us: 0, destination, body }.write(&mut bytes);
+    bytes
+}
+
+#[test]
+fn a_stranger_cannot_end_or_disturb_a_connection_of_others() {
+    let (mut client, mut server, id, socket, from) = connected();
+    for body in [Body::Shutdown, Body::KeepAlive, Body::PeerError { code: 4_000 }] {
+        hear(&mut server, address(STRANGER), &[control(socket, body)]);
+    }
+    assert_eq!(server.endpoint_stats().foreign, 3);
+    assert_eq!(said(&mut server, &mut Vec::new()), Vec::<Vec<u8>>::new());
+    assert_eq!(client.send(id, b"still here"), Ok(10));
+    let mut out = [0; 20];
+    let packets = said(&mut client, &mut Vec::new());
+    hear(&mut server, from, &packets);
+    assert_eq!(server.receive(socket, &mut out), 10);
+}
+
+#[test]
+fn impossible_acknowledgements_and_reports_break_nothing() {
+    let (mut client, mut server, id, _, _) = connected();
+    assert_eq!(client.send(id, &[7; 5_000]), Ok(5_000));
+    let sent = said(&mut client, &mut Vec::new());
+    let first = Sequence::from_word(u32::from_be_bytes(sent[0][..4].try_into().unwrap()));
+    let far = Sequence::of(u64::from(first.word()) + 100_000);
+    let progress = Progress { round_trip_us: 9, variation_us: 9, window_packets: 9, rates: None };
+    let forged = [
+        control(id, Body::Ack(Ack { number: 1, next: far, progress: Some(progress) })),
+        control(id, Body::Ack(Ack { number: 0, next: far, progress: None })),
+        control(id, Body::NakWords(&[far.word()])),
+        // Backwards, and far beyond.
+        control(id, Body::NakWords(&[(first.word() + 2) | RANGE, first.word()])),
+        control(id, Body::NakWords(&[first.word() | RANGE, far.word()])),
+    ];
+    hear(&mut client, address(SERVER), &forged);
+    assert_eq!(client.stats(id).unwrap().impossible_packets, 5);
+    assert_eq!(client.stats(id).unwrap().lost_packets, 0);
+    hear(&mut server, address(NodeId(10)), &sent);
+    let socket = SocketId(u32::from_be_bytes(sent[0][12..16].try_into().unwrap()));
+    assert_eq!(server.receive(socket, &mut [0; 9_000]), 5_000);
+}
+
+#[test]
+fn strangers_get_no_more_than_they_gave_and_nothing_is_kept_of_them() {
+    let mut server = endpoint(2);
+    server.listen(config(SocketType::Stream), 8).unwrap();
+    let request = Handshake {
+        version: 4,
+        socket_type: Some(SocketType::Stream),
+        first_sequence: Sequence::of(5),
+        packet_bytes: 1_500,
+        window_packets: 8_192,
+        request: Request::Connect,
+        socket: SocketId(77),
+        cookie: 0,
+        address: [0; 16],
+    };
+    for (kind, answers) in [(Request::Connect, 1), (Request::Conclude, 0), (Request::Reject, 0)] {
+        let bytes = control(SocketId(0), Body::Handshake(Handshake { request: kind, ..request }));
+        hear(&mut server, address(STRANGER), core::slice::from_ref(&bytes));
+        let answered = said(&mut server, &mut Vec::new());
+        assert_eq!(answered.len(), answers, "{kind:?}");
+        assert!(answered.iter().map(Vec::len).sum::<usize>() <= bytes.len());
+    }
+    assert_eq!(server.socket_count(), 0);
+}
+
+/// Whole machines fed with anything: bytes by chance, and real packets with bits turned, at any time.
+#[test]
+fn nothing_that_arrives_breaks_an_endpoint() {
+    let mut random = Random::new(11);
+    for _ in 0..200 {
+        let (mut client, mut server, id, socket, from) = connected();
+        client.send(id, &[1; 20_000]).unwrap();
+        let mut packets = said(&mut client, &mut Vec::new());
+        let progress = Progress { round_trip_us: 1, variation_us: 1, window_packets: 0, rates: Some((0, 0)) };
+        packets.push(control(
+            socket,
+            Body::Ack(Ack { number: 3, next: Sequence::of(9), progress: Some(progress) }),
+        ));
+        packets.push(control(socket, Body::NakWords(&[3, 1 << 31, 9])));
+        packets.push(control(socket, Body::CustomWords { kind: 3, words: &[1, 2, 3] }));
+        let message = MessageNumber::FIRST;
+        let (first, last) = (Sequence::of(0), Sequence::of(0x7fff_ffff));
+        packets.push(control(socket, Body::DropMessage { message, first, last }));
+        for _ in 0..40 {
+            let at = usize::try_from(random.below(packets.len() as u64)).unwrap();
+            let mut bytes = packets[at].clone();
+            for _ in 0..random.below(4) {
+                let bit = usize::try_from(random.below(bytes.len().min(64) as u64 * 8)).unwrap();
+                bytes[bit / 8] ^= 1 << (bit % 8);
+            }
+            bytes.truncate(usize::try_from(random.below(bytes.len() as u64 + 1)).unwrap().max(12));
+            // The destination stays right, or hardly anything would get further.
+            if bytes.len() >= 16 {
+                bytes[12..16].copy_from_slice(&socket.0.to_be_bytes());
+            }
+            hear(&mut server, from, &[bytes]);
+            said(&mut server, &mut Vec::new());
+        }
+        server.receive(socket, &mut [0; 100_000]);
+    }
+}

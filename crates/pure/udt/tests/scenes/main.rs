@@ -1,0 +1,10 @@
+//! Scenes of two ends in the virtual network, each about one behaviour.
+
+mod closing;
+mod handshakes;
+mod hostile;
+#[path = "../line/mod.rs"]
+mod line;
+mod messages;
+mod pair;
+mod streams;

@@ -1,0 +1,102 @@
+//! A client and a server, and the way between them.
+
+use sim::{Link, Network, NodeId, Port};
+use udt::{SocketConfig, Stats};
+use units::Instant;
+
+use crate::line::{Host, SECOND, Work};
+
+pub(crate) const CLIENT: NodeId = NodeId(0);
+pub(crate) const SERVER: NodeId = NodeId(1);
+
+/// The client's link to the server, and the server's back.
+pub(crate) struct Way {
+    pub(crate) there: Link,
+    pub(crate) back: Link,
+}
+
+impl Way {
+    pub(crate) fn of(delay: core::time::Duration) -> Self {
+        let link = Link::ideal().delay(delay);
+        Self { there: link.clone(), back: link }
+    }
+}
+
+/// Lets a client do its work with a server that listens.
+pub(crate) fn pair(
+    seed: u64,
+    way: Way,
+    client: (SocketConfig, Work),
+    server: (SocketConfig, Work),
+) -> Network<Host> {
+    let mut network = Network::new(seed);
+    let expected = client.1.send_bytes;
+    let client_host = Host::new(seed, client.1).expecting(server.1.send_bytes);
+    let port = Port { up: way.there, down: way.back, ..Port::default() };
+    network.add("client", client_host, port);
+    let server_host = Host::new(seed + 1, server.1).listening(server.0).expecting(expected);
+    let ideal = Link::ideal();
+    network.add("server", server_host, Port { up: ideal.clone(), down: ideal, ..Port::default() });
+    network.act(CLIENT, |host, now, _| host.connect(now, SERVER, client.0));
+    network
+}
+
+/// Runs until both ends have closed, or have nothing to do any more, at most for so many seconds of the network.
+pub(crate) fn run(network: &mut Network<Host>, seconds: u32) {
+    let end = Instant::ORIGIN + SECOND * seconds;
+    while network.now() < end {
+        let is_over = |node| {
+            let host: &Host = network.node(node);
+            !host.seen.is_empty() && host.seen.values().all(|seen| seen.closed.is_some())
+        };
+        if is_over(CLIENT) && is_over(SERVER) || network.next_event_at().is_none_or(|at| at > end) {
+            return;
+        }
+        network.step();
+    }
+}
+
+pub(crate) fn stats(network: &Network<Host>, node: NodeId) -> Stats {
+    let host = network.node(node);
+    host.endpoint.stats(host.only_id()).expect("the connection is still there")
+}
+
+/// Lets a client and a server talk directly until neither has anything to say; returns the client's events.
+pub(crate) fn shake_hands(
+    client: &mut udt::Endpoint,
+    server: &mut udt::Endpoint,
+    client_address: core::net::SocketAddr,
+) -> Vec<udt::Event> {
+    let server_address = crate::line::address(SERVER);
+    let mut events = Vec::new();
+    loop {
+        let from_client = said(client, &mut events);
+        hear(server, client_address, &from_client);
+        let from_server = said(server, &mut Vec::new());
+        hear(client, server_address, &from_server);
+        if from_client.is_empty() && from_server.is_empty() {
+            return events;
+        }
+    }
+}
+
+/// Returns what an endpoint has to send now.
+pub(crate) fn said(endpoint: &mut udt::Endpoint, events: &mut Vec<udt::Event>) -> Vec<Vec<u8>> {
+    let mut said = Vec::new();
+    loop {
+        match endpoint.poll(Instant::ORIGIN) {
+            udt::Output::Transmit(transmit) => {
+                said.extend(transmit.bytes.chunks(transmit.segment_bytes).map(<[u8]>::to_vec));
+            }
+            udt::Output::Event { event, .. } => events.push(event),
+            udt::Output::Idle { .. } => return said,
+        }
+    }
+}
+
+pub(crate) fn hear(endpoint: &mut udt::Endpoint, from: core::net::SocketAddr, datagrams: &[Vec<u8>]) {
+    for bytes in datagrams {
+        let datagrams = udt::Datagrams { from, bytes, segment_bytes: bytes.len(), arrived: Instant::ORIGIN };
+        endpoint.handle(Instant::ORIGIN, &datagrams);
+    }
+}
