@@ -18,6 +18,9 @@
 mod contract;
 mod event;
 mod fixed;
+#[cfg(test)]
+mod harness;
+mod native;
 mod options;
 mod policy;
 mod registry;
@@ -25,6 +28,7 @@ mod registry;
 pub use contract::{CongestionControl, Environment, Flight, PeerReport, RoundTrip};
 pub use event::{AckKind, Acked, LossSource, Lost, Message, RateSample, Received, Sent};
 pub use fixed::Fixed;
+pub use native::Native;
 pub use options::{OptionError, Options};
 pub use policy::{ACK_INTERVAL, AckPolicy, Bounds, Effective, Policy, Retransmission};
 pub use registry::{BUILT_IN, Choice, Factory, UnknownControl, named};

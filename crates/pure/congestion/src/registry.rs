@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use crate::{CongestionControl, Fixed, OptionError, Options};
+use crate::{CongestionControl, Fixed, Native, OptionError, Options};
 
 /// Makes the control of each connection; whoever wants several connections to share something keeps it here.
 pub trait Factory: fmt::Debug + Send + Sync {
@@ -42,11 +42,18 @@ pub enum UnknownControl {
 }
 
 /// Every control that is built in.
-pub const BUILT_IN: &[Choice] = &[Choice {
-    name: "fixed",
-    summary: "a constant rate (rate=950m), for ways that nobody else uses",
-    make: |options| Ok(each(Fixed::from_options(options)?)),
-}];
+pub const BUILT_IN: &[Choice] = &[
+    Choice {
+        name: "udt",
+        summary: "UDT's own: a rate that grows by the free capacity, whatever the round trip (quantised=1: as libudt)",
+        make: |options| Ok(each(Native::from_options(options)?)),
+    },
+    Choice {
+        name: "fixed",
+        summary: "a constant rate (rate=950m), for ways that nobody else uses",
+        make: |options| Ok(each(Fixed::from_options(options)?)),
+    },
+];
 
 /// Returns the control of a name with options as `alpha=20&gamma=0.5`.
 ///
@@ -90,7 +97,7 @@ mod tests {
     fn who_asks_for_what_there_is_not_learns_what_there_is() {
         let error = named("turbo", "").unwrap_err();
         assert!(
-            error.to_string().starts_with("there is no congestion control `turbo`; there are fixed"),
+            error.to_string().starts_with("there is no congestion control `turbo`; there are udt"),
             "{error}"
         );
         let error = named("fixed", "speed=1g&rate=1g").unwrap_err();
