@@ -24,6 +24,7 @@ pub(crate) enum Need {
     Clippy,
     Miri,
     CxxCompiler,
+    LibUdt,
     Clang,
     NetworkTools,
     Nft,
@@ -48,6 +49,7 @@ impl Need {
             Self::NpmPackages => Some(Self::Node),
             Self::Page => Some(Self::NpmPackages),
             Self::PythonReaders => Some(Self::PythonVenv),
+            Self::LibUdt => Some(Self::CxxCompiler),
             Self::Rustfmt
             | Self::Clippy
             | Self::Miri
@@ -113,6 +115,13 @@ const TOOLS: &[Tool] = &[
         why: "builds the fuzzers' engine",
         probe: &["c++", "--version"],
         remedy: Remedy::DebianPackage("g++"),
+    },
+    Tool {
+        need: Need::LibUdt,
+        name: "libudt",
+        why: "is the other end of the reliable transport's tests",
+        probe: &["sh", "-c", "echo '#include <udt/udt.h>' | c++ -E -x c++ - > /dev/null"],
+        remedy: Remedy::DebianPackage("libudt-dev"),
     },
     Tool {
         need: Need::Clang,

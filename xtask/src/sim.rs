@@ -1,4 +1,4 @@
-//! `cargo xtask sim`: the stream machine under as many seeds as one likes.
+//! `cargo xtask sim`: the stream machine and the reliable transport under as many seeds as one likes.
 
 use crate::workspace::{cargo, root};
 use crate::{Verdict, setup};
@@ -18,12 +18,15 @@ pub(crate) struct Options {
 
 /// Becomes the test that runs the seeds; returns only when that is not possible.
 pub(crate) fn run(options: &Options) -> anyhow::Result<Verdict> {
-    if !root().join("crates/pure/cast/tests/seeds.rs").is_file() {
-        bail!("the simulation's test, crates/pure/cast/tests/seeds.rs, is not there");
+    for test in ["crates/pure/cast/tests/seeds.rs", "crates/pure/udt/tests/seeds.rs"] {
+        if !root().join(test).is_file() {
+            bail!("a test of the simulation, {test}, is not there");
+        }
     }
     setup::say(&format!("{} seeds from {} on, optimised", options.seeds, options.first));
     let mut test = cargo();
-    test.args(["test", "--release", "--package", "cast", "--test", "seeds", "--", "--nocapture"]);
+    test.args(["test", "--release", "--package", "cast", "--package", "udt"]);
+    test.args(["--test", "seeds", "--", "--nocapture"]);
     test.env("TALLYCAST_SEEDS", options.seeds.to_string())
         .env("TALLYCAST_FIRST_SEED", options.first.to_string());
     Err(test.exec()).context("cargo could not be started")

@@ -110,7 +110,7 @@ pub(crate) const SUITES: &[Suite] = &[
     },
     Suite {
         name: "simulation",
-        about: "the stream machine over a simulated network, 2,000 seeds",
+        about: "the stream machine and the reliable transport over a simulated network, 2,000 seeds each",
         lane: Lane::Full,
         exists_with: "crates/pure/cast/tests/seeds.rs",
         environment: &[("TALLYCAST_SEEDS", "2000"), ("TALLYCAST_FIRST_SEED", "0")],
@@ -262,6 +262,16 @@ pub(crate) const SUITES: &[Suite] = &[
         ..TESTS
     },
     Suite {
+        name: "interop",
+        // The suite `unit` has these tests too, where libudt happens to be there; this one sees to it that it is.
+        about: "our reliable transport and Debian's libudt as each other's peers",
+        lane: Lane::Full,
+        exists_with: "tests/interop/Cargo.toml",
+        needs: &[Need::LibUdt],
+        steps: &[Step::Cargo(&["test", "--package", "interop", "--no-fail-fast", "--", "--show-output"])],
+        ..TESTS
+    },
+    Suite {
         name: "iperf3",
         // The suite `unit` has these tests too, where iperf3 happens to be there; this one sees to it that it is.
         about: "the bench and iperf3 as each other's client and server",
@@ -352,7 +362,7 @@ pub(crate) const SUITES: &[Suite] = &[
 ];
 
 /// As the unit tests were built: so many seeds take less time than an optimised build of them.
-const SIMULATION: &[&str] = &["test", "--package", "cast", "--test", "seeds"];
+const SIMULATION: &[&str] = &["test", "--package", "cast", "--package", "udt", "--test", "seeds"];
 
 const CHECK: Suite = Suite {
     name: "",

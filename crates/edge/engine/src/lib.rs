@@ -14,6 +14,7 @@ mod host;
 mod ledger_page;
 mod receive;
 pub mod record;
+mod reliable;
 mod report_board;
 mod send;
 mod thread;
@@ -25,6 +26,7 @@ pub use receive::{
     Announced, Attendance, Inlet, PortStatus, ReceiveAgent, ReceiveConfig, ReceiveError, ReceivesFor,
     StreamAccountView, Waits,
 };
+pub use reliable::{PortError, PortOptions, ReliablePort, WaitError};
 pub use report_board::{HeardReport, HeardReports};
 pub use send::{
     Departures, Outlet, OutletConfig, OutletStatus, SendAgent, SendConfig, SendError, SocketFull,

@@ -38,6 +38,7 @@ use crate::buffer::{Buffer, Direction};
 use crate::error_queue::{self, PathError};
 use crate::interface::Interface;
 use crate::open::{BIND, CONFIGURE, CREATE, OpenError, Step};
+use crate::receive::ReceiveSocket;
 use crate::techniques::{MAX_SEGMENTS, MAX_TRAIN_BYTES, SendTechniques, has};
 
 /// How many datagrams one system call sends at most.
@@ -150,8 +151,16 @@ impl SendSocket {
         };
         socket.bind(&any.into()).step(BIND, any)?;
         let local = socket.local_addr().step(BIND, any)?.as_socket().unwrap_or(any);
-        let mut techniques = options.techniques;
-        techniques.gso &= has(setsockopt(&socket, sockopt::UdpGsoSegment, &0)).step(CONFIGURE, to)?;
+        Self::of(socket, local, buffer, options.techniques)
+    }
+
+    fn of(
+        socket: Socket,
+        local: SocketAddr,
+        buffer: Buffer,
+        mut techniques: SendTechniques,
+    ) -> Result<Self, OpenError> {
+        techniques.gso &= has(setsockopt(&socket, sockopt::UdpGsoSegment, &0)).step(CONFIGURE, local)?;
         Ok(Self {
             socket,
             local,
@@ -166,6 +175,21 @@ impl SendSocket {
             retried: 0,
             met_path_errors: false,
         })
+    }
+
+    /// Sends from the port of a receiving socket, so that answers come to it.
+    ///
+    /// # Errors
+    /// [`OpenError`] says which step failed and the way out.
+    pub fn beside(
+        receiver: &ReceiveSocket,
+        techniques: SendTechniques,
+        buffer_bytes: usize,
+    ) -> Result<Self, OpenError> {
+        let local = receiver.local_address();
+        let socket = Socket::from(receiver.as_fd().try_clone_to_owned().step(CREATE, local)?);
+        let buffer = Buffer::request(&socket, Direction::Send, buffer_bytes).step(CONFIGURE, local)?;
+        Self::of(socket, local, buffer, techniques)
     }
 
     /// Looks the route to `destination` up once and for all, if [`SendTechniques::connect`] is on; others can still

@@ -4,7 +4,7 @@ use core::fmt;
 use core::time::Duration;
 use std::sync::Arc;
 
-use congestion::Factory;
+use congestion::{Factory, named};
 use wire::udt::{OVERHEAD_BYTES, SocketType};
 
 /// What a socket is made with; the defaults are those of UDT's users.
@@ -55,6 +55,12 @@ pub(crate) const MIN_PACKET_BYTES: u32 = 76;
 pub(crate) const MAX_PACKET_BYTES: u32 = 65_535;
 
 impl SocketConfig {
+    /// Returns the defaults for a socket of that type, with UDT's own congestion control.
+    #[must_use]
+    pub fn new(socket_type: SocketType) -> Self {
+        Self::with(socket_type, Arc::from(named("udt", "").expect("the control of that name is built in")))
+    }
+
     /// Returns the defaults for a socket of that type, with a control of one's choice.
     #[must_use]
     pub fn with(socket_type: SocketType, congestion: Arc<dyn Factory>) -> Self {

@@ -178,28 +178,22 @@ impl Connection {
         if self.kind == kind { Ok(()) } else { Err(SendError::WrongType) }
     }
 
-    /// Copies what has arrived of a stream.
-    pub(crate) fn receive(&mut self, out: &mut [u8]) -> usize {
+    /// Copies what has arrived of a stream; returns how many bytes, and whether the peer is to hear of it.
+    pub(crate) fn receive(&mut self, out: &mut [u8]) -> (usize, bool) {
         if self.kind != SocketType::Stream {
-            return 0;
+            return (0, false);
         }
         let count = self.receiving.buffer.read_stream(out);
-        if count > 0 {
-            self.receiving.read();
-        }
         self.was_readable = self.is_readable();
-        count
+        (count, count > 0 && self.receiving.read())
     }
 
-    /// Appends the next message to `out`; tells whether there was one.
-    pub(crate) fn receive_message(&mut self, out: &mut Vec<u8>) -> bool {
-        let next = self.receiving.buffer.next_message();
-        if let Some((first, last)) = next {
-            self.receiving.buffer.take_message(first, last, out);
-            self.receiving.read();
-        }
+    /// Appends the next message to `out`; tells whether there was one, and whether the peer is to hear of it.
+    pub(crate) fn receive_message(&mut self, out: &mut Vec<u8>) -> (bool, bool) {
+        let Some((first, last)) = self.receiving.buffer.next_message() else { return (false, false) };
+        self.receiving.buffer.take_message(first, last, out);
         self.was_readable = self.is_readable();
-        next.is_some()
+        (true, self.receiving.read())
     }
 
     pub(crate) fn is_readable(&self) -> bool {

@@ -233,16 +233,20 @@ impl Endpoint {
     /// Copies what has arrived of a stream; returns how many bytes.
     pub fn receive(&mut self, socket: SocketId, out: &mut [u8]) -> usize {
         let Ok(connection) = self.connection(socket) else { return 0 };
-        let count = connection.receive(out);
-        self.make_ready(socket);
+        let (count, has_news) = connection.receive(out);
+        if has_news {
+            self.make_ready(socket);
+        }
         count
     }
 
     /// Appends the next message to `out`; tells whether there was one.
     pub fn receive_message(&mut self, socket: SocketId, out: &mut Vec<u8>) -> bool {
         let Ok(connection) = self.connection(socket) else { return false };
-        let is_there = connection.receive_message(out);
-        self.make_ready(socket);
+        let (is_there, has_news) = connection.receive_message(out);
+        if has_news {
+            self.make_ready(socket);
+        }
         is_there
     }
 
@@ -303,6 +307,12 @@ impl Endpoint {
     #[must_use]
     pub fn socket_count(&self) -> usize {
         self.sockets.len()
+    }
+
+    /// Tells whether a socket waits for its turn: then it is time to [poll](Self::poll).
+    #[must_use]
+    pub fn wants_turn(&self) -> bool {
+        !self.ready.is_empty() || !self.answers.is_empty()
     }
 
     /// Takes datagrams that arrived.

@@ -97,11 +97,14 @@ impl ReceiveSide {
         }
     }
 
-    /// Takes note that the application took something: the peer waits for that if it was told that there is no room.
-    pub(crate) fn read(&mut self) {
-        if self.told_full && !self.buffer.is_full() {
+    /// Takes note that the application took something; tells whether the peer waits for that: it was told that there is
+    /// no room.
+    pub(crate) fn read(&mut self) -> bool {
+        let is_awaited = self.told_full && !self.buffer.is_full();
+        if is_awaited {
             self.acks.hurry();
         }
+        is_awaited
     }
 
     /// Fills a report of what is missing; tells whether there is anything in it.

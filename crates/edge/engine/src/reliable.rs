@@ -1,0 +1,538 @@
+//! A UDP port with a reliable endpoint on it: a thread drives the machine, others call it and wait.
+//!
+//! The machine is behind one lock. Whoever sends copies into its buffer, whoever receives copies out of it, and the
+//! thread moves packets; it sleeps until the machine's deadline, the next packet, or a call that gives it work.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use std::collections::BTreeMap;
+
+use sys::{
+    Interest, OpenError, Poller, ReceiveBatch, ReceiveOptions, ReceiveSocket, ReceiveTechniques, SendSocket,
+    SendTechniques, Wakeup, clock,
+};
+use udt::{
+    CloseReason, Datagrams, Endpoint, EndpointConfig, EndpointStats, Event, Output, SendError, SocketConfig,
+    SocketId, Stats,
+};
+use units::Instant;
+
+/// How many batches are taken before what they call for is sent.
+const BATCHES_A_TURN: usize = 4;
+/// How many trains leave before the socket is read again.
+const TRAINS_A_TURN: usize = 8;
+
+/// How a port is opened.
+#[derive(Clone, Debug)]
+pub struct PortOptions {
+    /// Where to receive; port 0 lets the kernel choose.
+    pub address: SocketAddr,
+    /// The receive buffer to ask the kernel for. Units: bytes.
+    pub receive_buffer_bytes: usize,
+    /// The send buffer to ask the kernel for. Units: bytes.
+    pub send_buffer_bytes: usize,
+    /// Trains of packets are handed to the kernel and taken from it in one piece.
+    pub offloads: bool,
+    /// All the chance of the port, and the key of its cookies.
+    pub seed: u64,
+    /// The key of its cookies, which nobody else may know.
+    pub secret: [u8; 16],
+}
+
+/// Why there is no port.
+#[derive(Debug, thiserror::Error)]
+pub enum PortError {
+    /// The socket cannot be opened.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// The system gives no thread or no descriptor.
+    #[error("the port's thread cannot be started: {0}")]
+    Start(#[from] io::Error),
+}
+
+/// Why a call that waited returns without what it waited for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum WaitError {
+    /// The connection is over.
+    #[error("{0}")]
+    Closed(CloseReason),
+    /// The peer's application failed.
+    #[error("the peer's application failed (error {0})")]
+    Peer(u32),
+    /// It is not what this socket does.
+    #[error("{0}")]
+    Send(SendError),
+    /// The time is over.
+    #[error("nothing came in the time that was set")]
+    TimedOut,
+}
+
+/// A UDP port with a reliable endpoint on it; dropping it ends its thread, and what was not sent is lost.
+pub struct ReliablePort {
+    shared: Arc<Shared>,
+    local: SocketAddr,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// What the thread and its callers share.
+struct Shared {
+    state: Mutex<State>,
+    /// Something happened that somebody may wait for.
+    changed: Condvar,
+    wakeup: Wakeup,
+}
+
+#[derive(Debug)]
+struct State {
+    endpoint: Endpoint,
+    /// What became of each socket, as far as somebody may ask.
+    known: BTreeMap<SocketId, Known>,
+    /// The thread sleeps and must be woken for what is to be done at once.
+    is_asleep: bool,
+    /// Somebody waits for a change.
+    waiting: usize,
+    stops: bool,
+    /// Why the thread ended by itself.
+    failed: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Known {
+    is_connected: bool,
+    closed: Option<CloseReason>,
+    peer_error: Option<u32>,
+}
+
+impl ReliablePort {
+    /// Opens a port and starts its thread.
+    ///
+    /// # Errors
+    /// [`PortError`] says what the system does not give.
+    pub fn open(options: &PortOptions) -> Result<Self, PortError> {
+        let mut receive = ReceiveOptions::at(options.address, options.receive_buffer_bytes);
+        receive.techniques = ReceiveTechniques { gro: options.offloads, batches: true };
+        let receiver = ReceiveSocket::open(&receive)?;
+        let techniques = SendTechniques { gso: options.offloads, ..SendTechniques::default() };
+        let sender = SendSocket::beside(&receiver, techniques, options.send_buffer_bytes)?;
+        let local = receiver.local_address();
+        let endpoint = Endpoint::new(&EndpointConfig { seed: options.seed, secret: options.secret });
+        let state = State {
+            endpoint,
+            known: BTreeMap::new(),
+            is_asleep: false,
+            waiting: 0,
+            stops: false,
+            failed: None,
+        };
+        let wakeup = Wakeup::new()?;
+        let shared = Arc::new(Shared { state: Mutex::new(state), changed: Condvar::new(), wakeup });
+        let poller = Poller::new()?;
+        poller.add(&receiver, 0, Interest::Read)?;
+        poller.add(&shared.wakeup, 1, Interest::Read)?;
+        let batch = if options.offloads { ReceiveBatch::for_trains() } else { ReceiveBatch::new() };
+        let driver = Driver { shared: Arc::clone(&shared), receiver, sender, poller, batch };
+        let thread = std::thread::Builder::new().name("tallycast-udt".into()).spawn(move || driver.run())?;
+        Ok(Self { shared, local, thread: Some(thread) })
+    }
+
+    /// Returns the address it receives at, with the port that the kernel chose.
+    #[must_use]
+    pub const fn local_address(&self) -> SocketAddr {
+        self.local
+    }
+
+    /// Waits for clients; none if somebody does so already.
+    #[must_use]
+    pub fn listen(&self, config: SocketConfig, backlog: usize) -> Option<SocketId> {
+        self.with(|state, _| state.endpoint.listen(config, backlog))
+    }
+
+    /// Takes the next client that waits, waiting for one if there is time.
+    ///
+    /// # Errors
+    /// If none came in time, or the port failed.
+    pub fn accept(&self, timeout: Option<Duration>) -> Result<SocketId, WaitError> {
+        self.wait(timeout, |state, _| {
+            let socket = state.endpoint.accept()?;
+            state.known.entry(socket).or_default().is_connected = true;
+            Some(Ok(socket))
+        })
+    }
+
+    /// Looks for a listener, and waits until it is found.
+    ///
+    /// # Errors
+    /// If nobody answers, or it does not want us.
+    pub fn connect(&self, peer: SocketAddr, config: SocketConfig) -> Result<SocketId, WaitError> {
+        self.await_connection(|endpoint, now| endpoint.connect(now, peer, config))
+    }
+
+    /// Looks for somebody who looks for us, and waits until it is found.
+    ///
+    /// # Errors
+    /// If nobody comes.
+    pub fn rendezvous(&self, peer: SocketAddr, config: SocketConfig) -> Result<SocketId, WaitError> {
+        self.await_connection(|endpoint, now| endpoint.rendezvous(now, peer, config))
+    }
+
+    /// Queues bytes of a stream, waiting until there is room for some; returns how many.
+    ///
+    /// # Errors
+    /// If the connection is over, or there was no room in time.
+    pub fn send(
+        &self,
+        socket: SocketId,
+        bytes: &[u8],
+        timeout: Option<Duration>,
+    ) -> Result<usize, WaitError> {
+        self.wait(timeout, |state, _| match state.endpoint.send(socket, bytes) {
+            Ok(0) if !bytes.is_empty() => state.over(socket).map(Err),
+            Ok(count) => Some(Ok(count)),
+            Err(error) => Some(Err(state.why(socket, error))),
+        })
+    }
+
+    /// Queues a message, waiting until there is room for it. After `lifetime` it is not worth sending any more.
+    ///
+    /// # Errors
+    /// If the connection is over, the message is too long for it, or there was no room in time.
+    pub fn send_message(
+        &self,
+        socket: SocketId,
+        bytes: &[u8],
+        is_ordered: bool,
+        lifetime: Option<Duration>,
+        timeout: Option<Duration>,
+    ) -> Result<(), WaitError> {
+        self.wait(timeout, |state, now| {
+            let deadline = lifetime.map(|lifetime| now + lifetime);
+            match state.endpoint.send_message(socket, bytes, is_ordered, deadline) {
+                Ok(true) => Some(Ok(())),
+                Ok(false) => state.over(socket).map(Err),
+                Err(error) => Some(Err(state.why(socket, error))),
+            }
+        })
+    }
+
+    /// Copies what has arrived of a stream, waiting until there is something; 0 at its end.
+    ///
+    /// # Errors
+    /// If the connection broke, or nothing came in time.
+    pub fn receive(
+        &self,
+        socket: SocketId,
+        out: &mut [u8],
+        timeout: Option<Duration>,
+    ) -> Result<usize, WaitError> {
+        self.wait(timeout, |state, _| match state.endpoint.receive(socket, out) {
+            0 if !out.is_empty() => state.end_of(socket),
+            count => Some(Ok(count)),
+        })
+    }
+
+    /// Puts the next message into `out` in place of what is there, waiting until there is one; false at the end.
+    ///
+    /// # Errors
+    /// If the connection broke, or nothing came in time.
+    pub fn receive_message(
+        &self,
+        socket: SocketId,
+        out: &mut Vec<u8>,
+        timeout: Option<Duration>,
+    ) -> Result<bool, WaitError> {
+        out.clear();
+        self.wait(timeout, |state, _| {
+            if state.endpoint.receive_message(socket, out) {
+                return Some(Ok(true));
+            }
+            state.end_of(socket).map(|end| end.map(|_| false))
+        })
+    }
+
+    /// Waits until the peer has acknowledged everything that was queued.
+    ///
+    /// # Errors
+    /// If the connection is over before, or the time is.
+    pub fn flush(&self, socket: SocketId, timeout: Option<Duration>) -> Result<(), WaitError> {
+        // Acknowledgements make no event, so this looks again and again.
+        const LOOK_AGAIN: Duration = Duration::from_millis(5);
+        let end = timeout.map(|timeout| clock::monotonic() + timeout);
+        loop {
+            let outcome = self.wait(Some(LOOK_AGAIN), |state, _| {
+                if state.endpoint.is_flushed(socket) { Some(Ok(())) } else { state.over(socket).map(Err) }
+            });
+            let is_late = end.is_some_and(|end| end <= clock::monotonic());
+            if outcome != Err(WaitError::TimedOut) || is_late {
+                return outcome;
+            }
+        }
+    }
+
+    /// Tells the peer that the application failed.
+    pub fn fail(&self, socket: SocketId, code: u32) {
+        self.with(|state, _| state.endpoint.fail(socket, code));
+    }
+
+    /// Closes a socket and waits until what was queued is acknowledged or given up; what had arrived and was not
+    /// received is gone.
+    pub fn close(&self, socket: SocketId) {
+        self.with(|state, now| state.endpoint.close(now, socket));
+        // How it ended was told to whoever asked before.
+        let _ = self.wait(None, |state, _| (!state.is_ending(socket)).then_some(Ok(())));
+        self.with(|state, _| state.known.remove(&socket));
+    }
+
+    /// Returns what a connection has done so far.
+    #[must_use]
+    pub fn stats(&self, socket: SocketId) -> Option<Stats> {
+        self.with(|state, _| state.endpoint.stats(socket))
+    }
+
+    /// Returns the address of a connection's peer.
+    #[must_use]
+    pub fn peer(&self, socket: SocketId) -> Option<SocketAddr> {
+        self.with(|state, _| state.endpoint.peer(socket))
+    }
+
+    /// Returns what was counted beyond the connections.
+    #[must_use]
+    pub fn endpoint_stats(&self) -> EndpointStats {
+        self.with(|state, _| state.endpoint.endpoint_stats())
+    }
+
+    fn await_connection(
+        &self,
+        begin: impl FnOnce(&mut Endpoint, Instant) -> SocketId,
+    ) -> Result<SocketId, WaitError> {
+        let socket = self.with(|state, now| {
+            let socket = begin(&mut state.endpoint, now);
+            state.known.insert(socket, Known::default());
+            socket
+        });
+        let outcome = self.wait(None, |state, _| {
+            let known = state.known.get(&socket).copied().unwrap_or_default();
+            match known.closed {
+                Some(reason) => Some(Err(WaitError::Closed(reason))),
+                None => known.is_connected.then_some(Ok(socket)),
+            }
+        });
+        if outcome.is_err() {
+            self.close(socket);
+        }
+        outcome
+    }
+
+    /// Does something with the machine, and wakes its thread if that gave it work.
+    fn with<R>(&self, act: impl FnOnce(&mut State, Instant) -> R) -> R {
+        let mut state = self.shared.lock();
+        let result = act(&mut state, clock::monotonic());
+        self.wake_for(state);
+        result
+    }
+
+    /// Asks again after every change until there is an answer or the time is over.
+    fn wait<R>(
+        &self,
+        timeout: Option<Duration>,
+        mut ask: impl FnMut(&mut State, Instant) -> Option<Result<R, WaitError>>,
+    ) -> Result<R, WaitError> {
+        let end = timeout.map(|timeout| clock::monotonic() + timeout);
+        let mut state = self.shared.lock();
+        loop {
+            let now = clock::monotonic();
+            if let Some(outcome) = ask(&mut state, now) {
+                self.wake_for(state);
+                return outcome;
+            }
+            if state.failed.is_some() {
+                return Err(WaitError::Closed(CloseReason::Local));
+            }
+            if end.is_some_and(|end| end <= now) {
+                return Err(WaitError::TimedOut);
+            }
+            if state.endpoint.wants_turn() && std::mem::take(&mut state.is_asleep) {
+                self.shared.wakeup.wake();
+            }
+            let patience = end.map_or(crate::MAX_SLEEP, |end| end.since(now).min(crate::MAX_SLEEP));
+            state.waiting += 1;
+            let (woken, _) =
+                self.shared.changed.wait_timeout(state, patience).unwrap_or_else(PoisonError::into_inner);
+            state = woken;
+            state.waiting -= 1;
+        }
+    }
+
+    fn wake_for(&self, mut state: MutexGuard<'_, State>) {
+        let must_wake = state.endpoint.wants_turn() && std::mem::take(&mut state.is_asleep);
+        drop(state);
+        if must_wake {
+            self.shared.wakeup.wake();
+        }
+    }
+}
+
+impl Drop for ReliablePort {
+    fn drop(&mut self) {
+        self.shared.lock().stops = true;
+        self.shared.wakeup.wake();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    /// Returns why a socket is over, if it is.
+    fn over(&self, socket: SocketId) -> Option<WaitError> {
+        let known = self.known.get(&socket)?;
+        known.peer_error.map(WaitError::Peer).or(known.closed.map(WaitError::Closed))
+    }
+
+    fn why(&self, socket: SocketId, error: SendError) -> WaitError {
+        self.over(socket).unwrap_or(WaitError::Send(error))
+    }
+
+    /// Returns the end of what can be received: none yet, an end in order, or a break.
+    fn end_of(&self, socket: SocketId) -> Option<Result<usize, WaitError>> {
+        match self.over(socket)? {
+            WaitError::Closed(CloseReason::ByPeer | CloseReason::Local) => Some(Ok(0)),
+            error => Some(Err(error)),
+        }
+    }
+
+    fn is_ending(&self, socket: SocketId) -> bool {
+        self.known.get(&socket).is_some_and(|known| known.closed.is_none())
+    }
+
+    fn note(&mut self, socket: SocketId, event: Event) {
+        let known = self.known.entry(socket).or_default();
+        match event {
+            Event::Connected | Event::Accepted { .. } => known.is_connected = true,
+            Event::Closed(reason) => known.closed = Some(reason),
+            Event::PeerError { code } => known.peer_error = Some(code),
+            Event::Readable | Event::Writable | Event::Expired { .. } => {}
+        }
+    }
+}
+
+/// The thread's own: the sockets, and how it sleeps.
+struct Driver {
+    shared: Arc<Shared>,
+    receiver: ReceiveSocket,
+    sender: SendSocket,
+    poller: Poller,
+    batch: ReceiveBatch,
+}
+
+impl Driver {
+    fn run(mut self) {
+        if let Err(error) = clock::lower_timer_slack() {
+            tracing::debug!("timers stay as coarse as the system has them: {error}");
+        }
+        if let Err(error) = self.turns() {
+            tracing::warn!("a reliable port failed: {error}");
+            self.shared.lock().failed = Some(error.to_string());
+        }
+        self.shared.changed.notify_all();
+    }
+
+    fn turns(&mut self) -> io::Result<()> {
+        loop {
+            let is_all_read = self.receive()?;
+            let (deadline, stops) = self.send();
+            if stops {
+                return Ok(());
+            }
+            if !is_all_read {
+                continue;
+            }
+            let now = clock::monotonic();
+            if deadline.is_some_and(|deadline| deadline <= now) {
+                continue;
+            }
+            {
+                let mut state = self.shared.lock();
+                // Whoever called since then expects to be heard.
+                if state.endpoint.wants_turn() || state.stops {
+                    continue;
+                }
+                state.is_asleep = true;
+            }
+            self.poller.wait(deadline)?;
+            self.shared.lock().is_asleep = false;
+            self.shared.wakeup.clear();
+        }
+    }
+
+    /// Takes what arrived; tells whether that was all of it.
+    fn receive(&mut self) -> io::Result<bool> {
+        for _ in 0..BATCHES_A_TURN {
+            if self.receiver.receive_batch(&mut self.batch)? == 0 {
+                return Ok(true);
+            }
+            let (now, wall) = clock::pair();
+            let mut state = self.shared.lock();
+            for received in self.batch.iter() {
+                let age = received.kernel_time.map_or(0, |time| wall.nanos_since(time));
+                let arrived = now - Duration::from_nanos(u64::try_from(age).unwrap_or(0));
+                let datagrams = Datagrams {
+                    from: received.from,
+                    bytes: received.bytes,
+                    segment_bytes: received.segment_bytes,
+                    arrived,
+                };
+                state.endpoint.handle(now, &datagrams);
+            }
+            if !self.batch.is_full() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Sends what there is to send, for one turn; returns when to come back, and whether to end.
+    fn send(&mut self) -> (Option<Instant>, bool) {
+        let mut trains = 0;
+        let shared = Arc::clone(&self.shared);
+        let mut state = shared.lock();
+        let mut has_news = false;
+        let deadline = loop {
+            let now = clock::monotonic();
+            match state.endpoint.poll(now) {
+                Output::Transmit(transmit) => {
+                    // What the kernel does not take is lost, and sent again like everything that is.
+                    self.sender.send_train(transmit.bytes, transmit.segment_bytes, transmit.to);
+                    trains += 1;
+                }
+                Output::Event { socket, event } => {
+                    state.note(socket, event);
+                    has_news = true;
+                }
+                Output::Idle { deadline } => break deadline,
+            }
+            if trains == TRAINS_A_TURN {
+                break Some(now);
+            }
+        };
+        let stops = state.stops;
+        let must_tell = has_news && state.waiting > 0;
+        drop(state);
+        if must_tell {
+            shared.changed.notify_all();
+        }
+        (deadline, stops)
+    }
+}
+
+#[cfg(test)]
+mod tests;

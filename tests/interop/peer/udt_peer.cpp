@@ -1,0 +1,181 @@
+// A peer for the interoperation tests: libudt's own ends of a connection, behind a command line.
+//
+//   udt_peer listen     ADDRESS PORT       KIND ACTION SIZE COUNT [CONNECTIONS]
+//   udt_peer connect    ADDRESS PORT       KIND ACTION SIZE COUNT
+//   udt_peer rendezvous ADDRESS PORT LOCAL KIND ACTION SIZE COUNT
+//
+// KIND is `stream` or `messages`; ACTION is `send`, `receive` or `sleep` (receive after two seconds, with a small buffer).
+// A stream has SIZE * COUNT bytes, messages are COUNT of SIZE bytes each. What is received is checked; the last line says
+// how much came and how much of it was wrong.
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <udt/udt.h>
+#include <unistd.h>
+
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <vector>
+
+namespace {
+
+[[noreturn]] void fail(const char* what) {
+    std::printf("failed %s: %s\n", what, UDT::getlasterror().getErrorMessage());
+    std::fflush(stdout);
+    std::_Exit(1);
+}
+
+void say(const char* what) {
+    std::puts(what);
+    std::fflush(stdout);
+}
+
+// The byte at a place of every stream; the tests have the same rule.
+unsigned char byte_at(std::uint64_t place) {
+    const std::uint64_t mixed = (place ^ (place >> 7)) * UINT64_C(0x9e3779b97f4a7c15);
+    return static_cast<unsigned char>(mixed >> 56);
+}
+
+struct Work {
+    bool messages;
+    std::string action;
+    std::uint64_t size;
+    std::uint64_t count;
+};
+
+sockaddr_in address_of(const char* ip, int port) {
+    sockaddr_in address;
+    std::memset(&address, 0, sizeof address);
+    address.sin_family = AF_INET;
+    address.sin_port = htons(static_cast<std::uint16_t>(port));
+    if (inet_pton(AF_INET, ip, &address.sin_addr) != 1) fail("address");
+    return address;
+}
+
+UDTSOCKET make_socket(const Work& work) {
+    const UDTSOCKET socket = UDT::socket(AF_INET, work.messages ? SOCK_DGRAM : SOCK_STREAM, 0);
+    if (work.action == "sleep") {
+        int small = 64 * 1472;
+        UDT::setsockopt(socket, 0, UDT_RCVBUF, &small, sizeof small);
+    }
+    return socket;
+}
+
+void send_stream(UDTSOCKET socket, std::uint64_t total) {
+    std::vector<char> block(100000);
+    std::uint64_t sent = 0;
+    while (sent < total) {
+        const std::uint64_t want = std::min<std::uint64_t>(block.size(), total - sent);
+        for (std::uint64_t at = 0; at < want; ++at) block[at] = static_cast<char>(byte_at(sent + at));
+        std::uint64_t done = 0;
+        while (done < want) {
+            const int taken = UDT::send(socket, block.data() + done, static_cast<int>(want - done), 0);
+            if (taken == UDT::ERROR) fail("send");
+            done += static_cast<std::uint64_t>(taken);
+        }
+        sent += want;
+    }
+}
+
+void receive_stream(UDTSOCKET socket, std::uint64_t total) {
+    std::vector<char> block(100000);
+    std::uint64_t received = 0, wrong = 0;
+    while (received < total) {
+        const int count = UDT::recv(socket, block.data(), static_cast<int>(block.size()), 0);
+        if (count == UDT::ERROR) break;
+        for (int at = 0; at < count; ++at)
+            wrong += static_cast<unsigned char>(block[at]) != byte_at(received + static_cast<std::uint64_t>(at));
+        received += static_cast<std::uint64_t>(count);
+    }
+    std::printf("received %llu wrong %llu\n", static_cast<unsigned long long>(received),
+                static_cast<unsigned long long>(wrong));
+    std::fflush(stdout);
+}
+
+// Message number `index` begins at place `index * size` of the stream.
+void send_messages(UDTSOCKET socket, const Work& work) {
+    std::vector<char> message(work.size);
+    for (std::uint64_t index = 0; index < work.count; ++index) {
+        for (std::uint64_t at = 0; at < work.size; ++at)
+            message[at] = static_cast<char>(byte_at(index * work.size + at));
+        if (UDT::sendmsg(socket, message.data(), static_cast<int>(work.size), -1, true) == UDT::ERROR)
+            fail("sendmsg");
+    }
+}
+
+void receive_messages(UDTSOCKET socket, const Work& work) {
+    std::vector<char> message(work.size + 1);
+    std::uint64_t received = 0, wrong = 0;
+    for (; received < work.count; ++received) {
+        const int count = UDT::recvmsg(socket, message.data(), static_cast<int>(message.size()));
+        if (count == UDT::ERROR) break;
+        bool is_right = static_cast<std::uint64_t>(count) == work.size;
+        for (std::uint64_t at = 0; is_right && at < work.size; ++at)
+            is_right = static_cast<unsigned char>(message[at]) == byte_at(received * work.size + at);
+        wrong += !is_right;
+    }
+    std::printf("received %llu wrong %llu\n", static_cast<unsigned long long>(received),
+                static_cast<unsigned long long>(wrong));
+    std::fflush(stdout);
+}
+
+void act(UDTSOCKET socket, const Work& work) {
+    if (work.action == "sleep") sleep(2);
+    if (work.action == "send") {
+        work.messages ? send_messages(socket, work) : send_stream(socket, work.size * work.count);
+    } else {
+        work.messages ? receive_messages(socket, work) : receive_stream(socket, work.size * work.count);
+    }
+    UDT::close(socket);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    if (argc < 8) {
+        std::fputs("see the head of the source\n", stderr);
+        return 2;
+    }
+    const std::string mode = argv[1];
+    const int after = mode == "rendezvous" ? 5 : 4;
+    const Work work{std::string(argv[after]) == "messages", argv[after + 1],
+                    std::strtoull(argv[after + 2], nullptr, 10), std::strtoull(argv[after + 3], nullptr, 10)};
+    UDT::startup();
+    const sockaddr_in address = address_of(argv[2], std::atoi(argv[3]));
+    const UDTSOCKET socket = make_socket(work);
+    if (mode == "listen") {
+        if (UDT::bind(socket, reinterpret_cast<const sockaddr*>(&address), sizeof address) == UDT::ERROR) fail("bind");
+        if (UDT::listen(socket, 200) == UDT::ERROR) fail("listen");
+        int bound_size = sizeof(sockaddr_in);
+        sockaddr_in bound;
+        UDT::getsockname(socket, reinterpret_cast<sockaddr*>(&bound), &bound_size);
+        std::printf("port %d\n", ntohs(bound.sin_port));
+        std::fflush(stdout);
+        const int connections = argc > after + 4 ? std::atoi(argv[after + 4]) : 1;
+        std::vector<UDTSOCKET> accepted;
+        for (int index = 0; index < connections; ++index) {
+            sockaddr_storage from;
+            int from_size = sizeof from;
+            const UDTSOCKET one = UDT::accept(socket, reinterpret_cast<sockaddr*>(&from), &from_size);
+            if (one == UDT::INVALID_SOCK) fail("accept");
+            accepted.push_back(one);
+        }
+        for (const UDTSOCKET one : accepted) act(one, work);
+    } else {
+        if (mode == "rendezvous") {
+            const bool on = true;
+            UDT::setsockopt(socket, 0, UDT_RENDEZVOUS, &on, sizeof on);
+            const sockaddr_in local = address_of("127.0.0.1", std::atoi(argv[4]));
+            if (UDT::bind(socket, reinterpret_cast<const sockaddr*>(&local), sizeof local) == UDT::ERROR) fail("bind");
+        }
+        if (UDT::connect(socket, reinterpret_cast<const sockaddr*>(&address), sizeof address) == UDT::ERROR)
+            fail("connect");
+        say("connected");
+        act(socket, work);
+    }
+    UDT::cleanup();
+    return 0;
+}

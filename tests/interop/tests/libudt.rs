@@ -1,0 +1,243 @@
+//! Debian's libudt 4.11 and ours: every role, both directions, streams and messages, byte for byte.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use engine::{PortOptions, ReliablePort, WaitError};
+use interop::{Peer, byte_at, bytes_from};
+use udt::{CloseReason, Silence, SocketConfig, SocketId, SocketType};
+
+const MEGABYTE: u64 = 1_000_000;
+
+fn program() -> Option<&'static PathBuf> {
+    interop::program(env!("CARGO_TARGET_TMPDIR"))
+}
+
+fn port() -> ReliablePort {
+    let options = PortOptions {
+        address: SocketAddr::from(([127, 0, 0, 1], 0)),
+        receive_buffer_bytes: 8 << 20,
+        send_buffer_bytes: 1 << 20,
+        offloads: true,
+        seed: u64::from(std::process::id()),
+        secret: [1; 16],
+    };
+    ReliablePort::open(&options).expect("loopback has room for a port")
+}
+
+/// Starts a peer that listens, and connects to it.
+fn to_listener(
+    program: &PathBuf,
+    ours: &ReliablePort,
+    config: SocketConfig,
+    arguments: &[&str],
+) -> (Peer, SocketId) {
+    let mut peer = Peer::start(program, &[&["listen", "127.0.0.1", "0"], arguments].concat());
+    let address = SocketAddr::from(([127, 0, 0, 1], peer.port()));
+    let socket = ours.connect(address, config).expect("the peer listens");
+    (peer, socket)
+}
+
+/// Listens, and starts a peer that connects.
+fn from_client(
+    program: &PathBuf,
+    ours: &ReliablePort,
+    config: SocketConfig,
+    arguments: &[&str],
+) -> (Peer, SocketId) {
+    ours.listen(config, 200).expect("the only listener");
+    let port = ours.local_address().port().to_string();
+    let mut peer = Peer::start(program, &[&["connect", "127.0.0.1", &port], arguments].concat());
+    assert_eq!(peer.line(), "connected");
+    (peer, ours.accept(None).expect("the peer has connected"))
+}
+
+type Meeting = fn(&PathBuf, &ReliablePort, SocketConfig, &[&str]) -> (Peer, SocketId);
+
+fn send(ours: &ReliablePort, socket: SocketId, total: u64) {
+    let mut sent = 0;
+    while sent < total {
+        let block = bytes_from(sent, (total - sent).min(MEGABYTE));
+        let mut rest = &block[..];
+        while !rest.is_empty() {
+            let taken = ours.send(socket, rest, None).expect("the connection holds");
+            rest = &rest[taken..];
+        }
+        sent += block.len() as u64;
+    }
+}
+
+fn receive(ours: &ReliablePort, socket: SocketId, total: u64) {
+    let mut bytes = vec![0; 1 << 20];
+    let mut place = 0;
+    while place < total {
+        let count = ours.receive(socket, &mut bytes, None).expect("the connection holds");
+        assert!(count > 0, "it ended after {place} of {total}");
+        let wrong = bytes[..count].iter().zip(place..).find(|(byte, place)| **byte != byte_at(*place));
+        assert_eq!(wrong, None);
+        place += count as u64;
+    }
+}
+
+#[test]
+fn streams_arrive_byte_for_byte_in_every_role_and_direction() {
+    let Some(program) = program() else { return };
+    let stream = || SocketConfig::new(SocketType::Stream);
+    for meet in [to_listener as Meeting, from_client] {
+        let ours = port();
+        let (mut peer, socket) = meet(program, &ours, stream(), &["stream", "receive", "1000000", "20"]);
+        send(&ours, socket, 20 * MEGABYTE);
+        assert_eq!(peer.line(), "received 20000000 wrong 0");
+        ours.close(socket);
+
+        let ours = port();
+        let (_peer, socket) = meet(program, &ours, stream(), &["stream", "send", "1000000", "20"]);
+        receive(&ours, socket, 20 * MEGABYTE);
+        assert_eq!(ours.receive(socket, &mut [0; 9], None), Ok(0), "the peer has closed");
+        ours.close(socket);
+    }
+}
+
+#[test]
+fn messages_arrive_whole_in_every_role_and_direction() {
+    let Some(program) = program() else { return };
+    let messages = || SocketConfig::new(SocketType::Datagram);
+    for meet in [to_listener as Meeting, from_client] {
+        for size in ["1", "1456", "4000", "200000"] {
+            let bytes: u64 = size.parse().expect("a number");
+            let ours = port();
+            let (mut peer, socket) = meet(program, &ours, messages(), &["messages", "receive", size, "100"]);
+            for index in 0..100 {
+                let message = bytes_from(index * bytes, bytes);
+                ours.send_message(socket, &message, true, None, None).expect("the connection holds");
+            }
+            assert_eq!(peer.line(), "received 100 wrong 0");
+            ours.close(socket);
+
+            let ours = port();
+            let (_peer, socket) = meet(program, &ours, messages(), &["messages", "send", size, "100"]);
+            let mut message = Vec::new();
+            for index in 0..100 {
+                assert_eq!(ours.receive_message(socket, &mut message, None), Ok(true));
+                assert!(message == bytes_from(index * bytes, bytes), "message {index} of {size} bytes");
+            }
+            ours.close(socket);
+        }
+    }
+}
+
+#[test]
+fn sequence_numbers_wrap() {
+    let Some(program) = program() else { return };
+    let mut config = SocketConfig::new(SocketType::Stream);
+    config.first_sequence = Some(0x7fff_ff00);
+    let ours = port();
+    let (mut peer, socket) = to_listener(program, &ours, config, &["stream", "receive", "1000000", "3"]);
+    send(&ours, socket, 3 * MEGABYTE);
+    assert_eq!(peer.line(), "received 3000000 wrong 0");
+    ours.close(socket);
+}
+
+#[test]
+fn two_ends_meet_without_a_listener() {
+    let Some(program) = program() else { return };
+    let (ours, other) = (port(), port());
+    // A port that nobody has: the other one is given back.
+    let free = other.local_address().port();
+    drop(other);
+    let (here, there) = (ours.local_address().port().to_string(), free.to_string());
+    let arguments = ["rendezvous", "127.0.0.1", &here, &there, "stream", "receive", "1000000", "2"];
+    let mut peer = Peer::start(program, &arguments);
+    let mut config = SocketConfig::new(SocketType::Stream);
+    config.connect_timeout = Duration::from_secs(30);
+    let address = SocketAddr::from(([127, 0, 0, 1], free));
+    let socket = ours.rendezvous(address, config).expect("the peer looks for us");
+    send(&ours, socket, 2 * MEGABYTE);
+    assert_eq!(peer.line(), "connected");
+    assert_eq!(peer.line(), "received 2000000 wrong 0");
+    ours.close(socket);
+}
+
+#[test]
+fn a_reader_that_sleeps_is_waited_for() {
+    let Some(program) = program() else { return };
+    let ours = port();
+    let config = SocketConfig::new(SocketType::Stream);
+    let (mut peer, socket) = to_listener(program, &ours, config, &["stream", "sleep", "1000000", "2"]);
+    send(&ours, socket, 2 * MEGABYTE);
+    assert_eq!(peer.line(), "received 2000000 wrong 0");
+    assert_eq!(ours.stats(socket).map(|stats| stats.impossible_packets), Some(0));
+    ours.close(socket);
+}
+
+#[test]
+fn our_reader_that_sleeps_is_waited_for() {
+    let Some(program) = program() else { return };
+    let ours = port();
+    let mut config = SocketConfig::new(SocketType::Stream);
+    config.receive_buffer_packets = 64;
+    let (_peer, socket) = from_client(program, &ours, config, &["stream", "send", "1000000", "2"]);
+    // Until the window has been shut for long enough that the peer asks.
+    let shut = |ours: &ReliablePort| ours.stats(socket).is_some_and(|stats| stats.duplicate_packets > 0);
+    while !shut(&ours) {
+        assert_eq!(ours.accept(Some(Duration::from_millis(20))), Err(WaitError::TimedOut));
+    }
+    receive(&ours, socket, 2 * MEGABYTE);
+    ours.close(socket);
+}
+
+#[test]
+fn a_peer_that_is_killed_is_given_up() {
+    let Some(program) = program() else { return };
+    let ours = port();
+    let mut config = SocketConfig::new(SocketType::Stream);
+    config.silence = Silence {
+        attempts: 2,
+        least_step: Duration::from_millis(100),
+        last_step: Duration::from_millis(200),
+    };
+    let (mut peer, socket) = to_listener(program, &ours, config, &["stream", "receive", "1000000", "20"]);
+    ours.send(socket, &[7; 100_000], None).expect("the connection holds");
+    peer.kill();
+    assert_eq!(ours.receive(socket, &mut [0; 9], None), Err(WaitError::Closed(CloseReason::Silent)));
+    let error = ours.send(socket, &[7; 9], None);
+    assert_eq!(error, Err(WaitError::Closed(CloseReason::Silent)));
+}
+
+#[test]
+fn another_type_of_socket_is_refused_by_both() {
+    let Some(program) = program() else { return };
+    let ours = port();
+    let mut peer = Peer::start(program, &["listen", "127.0.0.1", "0", "stream", "receive", "1", "1"]);
+    let address = SocketAddr::from(([127, 0, 0, 1], peer.port()));
+    let error = ours.connect(address, SocketConfig::new(SocketType::Datagram));
+    assert_eq!(error, Err(WaitError::Closed(CloseReason::Refused)));
+
+    ours.listen(SocketConfig::new(SocketType::Stream), 4).expect("the only listener");
+    let here = ours.local_address().port().to_string();
+    let mut peer = Peer::start(program, &["connect", "127.0.0.1", &here, "messages", "receive", "1", "1"]);
+    let line = peer.line();
+    assert!(line.starts_with("failed connect"), "{line}");
+}
+
+#[test]
+fn a_hundred_connections_share_one_port() {
+    let Some(program) = program() else { return };
+    let ours = port();
+    let arguments = ["listen", "127.0.0.1", "0", "stream", "receive", "20000", "1", "100"];
+    let mut peer = Peer::start(program, &arguments);
+    let address = SocketAddr::from(([127, 0, 0, 1], peer.port()));
+    let sockets: Vec<SocketId> = (0..100)
+        .map(|_| ours.connect(address, SocketConfig::new(SocketType::Stream)).expect("the peer listens"))
+        .collect();
+    for socket in &sockets {
+        send(&ours, *socket, 20_000);
+    }
+    for _ in &sockets {
+        assert_eq!(peer.line(), "received 20000 wrong 0");
+    }
+    for socket in sockets {
+        ours.close(socket);
+    }
+}
