@@ -23,7 +23,13 @@ mod harness;
 mod native;
 mod options;
 mod policy;
+#[cfg(test)]
+mod properties;
 mod registry;
+mod reno;
+#[cfg(test)]
+mod responses;
+mod scalable;
 
 pub use contract::{CongestionControl, Environment, Flight, PeerReport, RoundTrip};
 pub use event::{AckKind, Acked, LossSource, Lost, Message, RateSample, Received, Sent};
@@ -32,3 +38,5 @@ pub use native::Native;
 pub use options::{OptionError, Options};
 pub use policy::{ACK_INTERVAL, AckPolicy, Bounds, Effective, Policy, Retransmission};
 pub use registry::{BUILT_IN, Choice, Factory, UnknownControl, named};
+pub use reno::Reno;
+pub use scalable::Scalable;
