@@ -20,6 +20,7 @@ mod event;
 mod fixed;
 #[cfg(test)]
 mod harness;
+mod highspeed;
 mod native;
 mod options;
 mod policy;
@@ -34,6 +35,7 @@ mod scalable;
 pub use contract::{CongestionControl, Environment, Flight, PeerReport, RoundTrip};
 pub use event::{AckKind, Acked, LossSource, Lost, Message, RateSample, Received, Sent};
 pub use fixed::Fixed;
+pub use highspeed::HighSpeed;
 pub use native::Native;
 pub use options::{OptionError, Options};
 pub use policy::{ACK_INTERVAL, AckPolicy, Bounds, Effective, Policy, Retransmission};

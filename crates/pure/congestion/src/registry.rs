@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use crate::{CongestionControl, Fixed, Native, OptionError, Options, Reno, Scalable};
+use crate::{CongestionControl, Fixed, HighSpeed, Native, OptionError, Options, Reno, Scalable};
 
 /// Makes the control of each connection; whoever wants several connections to share something keeps it here.
 pub trait Factory: fmt::Debug + Send + Sync {
@@ -57,6 +57,11 @@ pub const BUILT_IN: &[Choice] = &[
         name: "scalable",
         summary: "Scalable TCP: a hundredth of the window a round trip, an eighth off at a loss (a=0.01, b=0.125)",
         make: |options| Ok(each(Scalable::from_options(options)?)),
+    },
+    Choice {
+        name: "highspeed",
+        summary: "HighSpeed TCP: the wider the window, the larger its steps and the smaller its cuts",
+        make: |options| Ok(each(HighSpeed::from_options(options)?)),
     },
     Choice {
         name: "fixed",

@@ -10,9 +10,31 @@ use crate::{Acked, CongestionControl, Environment, Lost, OptionError, Options, P
 pub struct Reno {
     window: f64,
     threshold: f64,
-    /// The next new packet's number at the last cut, and the window before it.
-    cut_at: u64,
+    cut: LastCut,
+}
+
+/// The last time a window was cut.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LastCut {
+    next: u64,
     window_before: f64,
+}
+
+impl LastCut {
+    /// None yet.
+    pub(crate) const NONE: Self = Self { next: 0, window_before: 0.0 };
+
+    /// Remembers a window that is about to be cut.
+    pub(crate) const fn new(window: f64, environment: &Environment<'_>) -> Self {
+        Self { next: environment.flight.next, window_before: window }
+    }
+
+    /// Returns how many packets make the round trip in which an acknowledgement came.
+    ///
+    /// What was sent before a cut fills the wider window: a round trip shall bring one step there, too.
+    pub(crate) const fn a_round(&self, acked: &Acked, window: f64) -> f64 {
+        if acked.to <= self.next { self.window_before.max(window) } else { window }
+    }
 }
 
 /// The window that is sent before anything is known of the way.
@@ -24,7 +46,7 @@ impl Reno {
     /// Makes a control as it is before its first event, with the window it begins with.
     #[must_use]
     pub const fn new(start_window: f64) -> Self {
-        Self { window: start_window, threshold: f64::INFINITY, cut_at: 0, window_before: start_window }
+        Self { window: start_window, threshold: f64::INFINITY, cut: LastCut::NONE }
     }
 
     /// Makes a control from the option `start`.
@@ -45,17 +67,13 @@ impl CongestionControl for Reno {
 
     fn on_ack(&mut self, environment: &mut Environment<'_>, acked: &Acked) {
         let rest = slow_start(&mut self.window, self.threshold, acked, environment);
-        // What was sent before a cut fills the wider window: a round trip shall bring one packet there, too.
-        let is_before_cut = acked.to <= self.cut_at;
-        let a_round = if is_before_cut { self.window_before.max(self.window) } else { self.window };
-        self.window += rest / a_round;
+        self.window += rest / self.cut.a_round(acked, self.window);
         limit(&mut self.window, environment);
     }
 
     fn on_loss(&mut self, environment: &mut Environment<'_>, lost: &Lost<'_>) {
         if lost.begins_epoch {
-            self.cut_at = environment.flight.next;
-            self.window_before = self.window;
+            self.cut = LastCut::new(self.window, environment);
             self.threshold = (self.window / 2.0).max(LEAST_WINDOW);
             self.window = self.threshold;
         }

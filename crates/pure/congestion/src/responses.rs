@@ -44,3 +44,13 @@ fn scalable_keeps_a_window_in_inverse_proportion_to_the_probability() {
         assert_near(&format!("p={p}"), random("scalable", p, 400), 0.0749 / p, 0.15);
     }
 }
+
+#[test]
+fn highspeed_keeps_the_window_of_its_rfc() {
+    for (every, expected) in [(1_000, 40.0), (10_000, 262.0), (100_000, 1_791.0)] {
+        assert_near(&format!("every {every}"), periodic("highspeed", every, 100), expected, 0.03);
+    }
+    for p in [1e-4f64, 1e-5] {
+        assert_near(&format!("p={p}"), random("highspeed", p, 400), 0.12 / p.powf(0.835), 0.15);
+    }
+}
