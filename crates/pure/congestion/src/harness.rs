@@ -1,6 +1,7 @@
 //! What tests of controls have in common: something to look at, and ways with known losses.
 
 use core::time::Duration;
+use std::collections::VecDeque;
 
 use units::{Instant, Random};
 
@@ -83,5 +84,172 @@ impl Stage {
         let ranges = [newest];
         let lost = Lost { ranges: &ranges, newly: 1, begins_epoch, source: LossSource::Report };
         control.on_loss(&mut self.environment(), &lost);
+    }
+}
+
+/// A way with one round-trip time and no queue, whose sender always has something to send.
+///
+/// Packets that are lost are repaired at once and for nothing: what is measured is the window's answer to losses.
+pub(crate) struct EmptyWay {
+    stage: Stage,
+    /// What was sent in each tick and is not acknowledged: the number after its last packet, and when it is heard of.
+    sent: VecDeque<(u64, u64)>,
+    lost: VecDeque<u64>,
+    losses: Losses,
+    next_loss: u64,
+    next_epoch: u64,
+    round_end: u64,
+    round_trip_ticks: u64,
+    tick: u64,
+    epochs: u32,
+}
+
+/// Which packets a way loses.
+#[derive(Clone, Copy)]
+pub(crate) enum Losses {
+    /// Each so-and-so-many-th.
+    Every(u64),
+    /// Each with a probability.
+    Random(f64),
+}
+
+/// How long a tick is: acknowledgements come each ten of them, reports of losses each.
+const TICK: Duration = Duration::from_millis(1);
+const TICKS_A_FULL_ACK: u64 = 10;
+/// A light acknowledgement after so many packets.
+const LIGHT: u64 = 64;
+
+impl EmptyWay {
+    pub(crate) fn new(seed: u64, round_trip: Duration, losses: Losses) -> Self {
+        let mut stage = Stage::new(seed, round_trip);
+        stage.flight.next = 0;
+        stage.flight.in_flight = 0;
+        let mut way = Self {
+            stage,
+            sent: VecDeque::new(),
+            lost: VecDeque::new(),
+            losses,
+            next_loss: 0,
+            next_epoch: 0,
+            round_end: 0,
+            round_trip_ticks: u64::try_from(round_trip.as_millis()).unwrap(),
+            tick: 0,
+            epochs: 0,
+        };
+        way.next_loss = way.gap() - 1;
+        way
+    }
+
+    /// Returns the mean window over time of `epochs` congestion epochs, after `skipped` of them.
+    pub(crate) fn mean_window(
+        &mut self,
+        control: &mut dyn CongestionControl,
+        skipped: u32,
+        epochs: u32,
+    ) -> f64 {
+        control.on_start(&mut self.stage.environment());
+        while self.epochs < skipped {
+            self.step(control);
+        }
+        let (mut sum, mut ticks) = (0.0, 0.0);
+        while self.epochs < skipped + epochs {
+            self.step(control);
+            sum += control.policy().window_packets;
+            ticks += 1.0;
+        }
+        sum / ticks
+    }
+
+    fn gap(&mut self) -> u64 {
+        match self.losses {
+            Losses::Every(packets) => packets,
+            Losses::Random(p) => {
+                let unit = 1.0 - self.stage.random.unit();
+                (unit.ln() / (1.0 - p).ln()).floor() as u64 + 1
+            }
+        }
+    }
+
+    fn step(&mut self, control: &mut dyn CongestionControl) {
+        self.tick += 1;
+        self.stage.now += TICK;
+        let mut arrived = self.stage.flight.acked_to;
+        while let Some((end, at)) = self.sent.front().copied()
+            && at <= self.tick
+        {
+            self.sent.pop_front();
+            arrived = end;
+            self.report(control, end);
+        }
+        self.acknowledge(control, arrived);
+        self.send(control);
+    }
+
+    fn report(&mut self, control: &mut dyn CongestionControl, end: u64) {
+        while let Some(number) = self.lost.front().copied()
+            && number < end
+        {
+            self.lost.pop_front();
+            let begins_epoch = number >= self.next_epoch;
+            if begins_epoch {
+                self.next_epoch = self.stage.flight.next;
+                self.epochs += 1;
+            }
+            let ranges = [number..number + 1];
+            let lost = Lost { ranges: &ranges, newly: 1, begins_epoch, source: LossSource::Report };
+            control.on_loss(&mut self.stage.environment(), &lost);
+        }
+    }
+
+    fn acknowledge(&mut self, control: &mut dyn CongestionControl, arrived: u64) {
+        let is_full = self.tick.is_multiple_of(TICKS_A_FULL_ACK);
+        let newly = arrived - self.stage.flight.acked_to;
+        let (newly, kind) =
+            if is_full { (newly, AckKind::Full) } else { (newly / LIGHT * LIGHT, AckKind::Light) };
+        self.unacknowledged_arrived(arrived, newly);
+        if newly == 0 {
+            return;
+        }
+        let flight = &mut self.stage.flight;
+        flight.acked_to += newly;
+        flight.in_flight = u32::try_from(flight.next - flight.acked_to).unwrap();
+        let ends_round = flight.acked_to > self.round_end;
+        if ends_round {
+            self.round_end = flight.next;
+        }
+        let acked = Acked {
+            to: flight.acked_to,
+            newly: u32::try_from(newly).unwrap(),
+            kind,
+            round_trip: self.stage.round_trip.latest,
+            ends_round,
+            rate: None,
+        };
+        control.on_ack(&mut self.stage.environment(), &acked);
+    }
+
+    /// What arrived and is not acknowledged yet is kept for the next acknowledgement.
+    fn unacknowledged_arrived(&mut self, arrived: u64, newly: u64) {
+        if self.stage.flight.acked_to + newly < arrived {
+            self.sent.push_front((arrived, self.tick));
+        }
+    }
+
+    fn send(&mut self, control: &mut dyn CongestionControl) {
+        let window = control.policy().window_packets;
+        let flight = &mut self.stage.flight;
+        let in_flight = (flight.next - flight.acked_to) as f64;
+        // The fraction of a packet counts in the mean: the sender is as far ahead as the window is wide.
+        let packets = (window - in_flight).max(0.0).floor() as u64;
+        if packets == 0 {
+            return;
+        }
+        flight.next += packets;
+        let next = flight.next;
+        self.sent.push_back((next, self.tick + self.round_trip_ticks));
+        while self.next_loss < next {
+            self.lost.push_back(self.next_loss);
+            self.next_loss += self.gap();
+        }
     }
 }

@@ -20,15 +20,25 @@ mod event;
 mod fixed;
 #[cfg(test)]
 mod harness;
+mod highspeed;
 mod native;
 mod options;
 mod policy;
+#[cfg(test)]
+mod properties;
 mod registry;
+mod reno;
+#[cfg(test)]
+mod responses;
+mod scalable;
 
 pub use contract::{CongestionControl, Environment, Flight, PeerReport, RoundTrip};
 pub use event::{AckKind, Acked, LossSource, Lost, Message, RateSample, Received, Sent};
 pub use fixed::Fixed;
+pub use highspeed::HighSpeed;
 pub use native::Native;
 pub use options::{OptionError, Options};
 pub use policy::{ACK_INTERVAL, AckPolicy, Bounds, Effective, Policy, Retransmission};
 pub use registry::{BUILT_IN, Choice, Factory, UnknownControl, named};
+pub use reno::Reno;
+pub use scalable::Scalable;

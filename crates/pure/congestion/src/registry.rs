@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use crate::{CongestionControl, Fixed, Native, OptionError, Options};
+use crate::{CongestionControl, Fixed, HighSpeed, Native, OptionError, Options, Reno, Scalable};
 
 /// Makes the control of each connection; whoever wants several connections to share something keeps it here.
 pub trait Factory: fmt::Debug + Send + Sync {
@@ -47,6 +47,21 @@ pub const BUILT_IN: &[Choice] = &[
         name: "udt",
         summary: "UDT's own: a rate that grows by the free capacity, whatever the round trip (quantised=1: as libudt)",
         make: |options| Ok(each(Native::from_options(options)?)),
+    },
+    Choice {
+        name: "reno",
+        summary: "TCP's standard: one packet a round trip, halved at a loss (start=10)",
+        make: |options| Ok(each(Reno::from_options(options)?)),
+    },
+    Choice {
+        name: "scalable",
+        summary: "Scalable TCP: a hundredth of the window a round trip, an eighth off at a loss (a=0.01, b=0.125)",
+        make: |options| Ok(each(Scalable::from_options(options)?)),
+    },
+    Choice {
+        name: "highspeed",
+        summary: "HighSpeed TCP: the wider the window, the larger its steps and the smaller its cuts",
+        make: |options| Ok(each(HighSpeed::from_options(options)?)),
     },
     Choice {
         name: "fixed",

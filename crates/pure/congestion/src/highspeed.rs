@@ -1,0 +1,112 @@
+//! HighSpeed TCP: the wider the window, the larger its steps and the smaller its cuts.
+//!
+//! Source: RFC 3649, sections 5 and 6, with the formulas and not the table that they were rounded to.
+
+use crate::reno::{LEAST_WINDOW, LastCut, START_WINDOW, limit, slow_start};
+use crate::{Acked, CongestionControl, Environment, Lost, OptionError, Options, Policy};
+
+/// HighSpeed TCP. Up to 38 packets it is Reno.
+#[derive(Clone, Debug)]
+pub struct HighSpeed {
+    window: f64,
+    threshold: f64,
+    cut: LastCut,
+}
+
+const LOW_WINDOW: f64 = 38.0;
+const HIGH_WINDOW: f64 = 83_000.0;
+const HIGH_DECREASE: f64 = 0.1;
+
+impl HighSpeed {
+    /// Makes a control as it is before its first event.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { window: START_WINDOW, threshold: f64::INFINITY, cut: LastCut::NONE }
+    }
+
+    /// Makes a control; there are no options.
+    ///
+    /// # Errors
+    /// If there is an option.
+    pub fn from_options(options: Options) -> Result<Self, OptionError> {
+        options.finish()?;
+        Ok(Self::new())
+    }
+
+    fn cut_to(&self) -> f64 {
+        (self.window * (1.0 - decrease(self.window))).max(LEAST_WINDOW)
+    }
+}
+
+impl Default for HighSpeed {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// Returns which part of a window a loss takes: `b(w)`.
+fn decrease(window: f64) -> f64 {
+    let part = (window / LOW_WINDOW).ln() / (HIGH_WINDOW / LOW_WINDOW).ln();
+    0.5 - (0.5 - HIGH_DECREASE) * part.clamp(0.0, 1.0)
+}
+
+/// Returns by how many packets a window grows in a round trip: `a(w)`.
+fn increase(window: f64) -> f64 {
+    if window <= LOW_WINDOW {
+        return 1.0;
+    }
+    let probability = 0.078 / window.powf(1.2);
+    let b = decrease(window);
+    window * window * probability * 2.0 * b / (2.0 - b)
+}
+
+impl CongestionControl for HighSpeed {
+    fn policy(&self) -> Policy {
+        Policy::window(self.window)
+    }
+
+    fn on_ack(&mut self, environment: &mut Environment<'_>, acked: &Acked) {
+        let rest = slow_start(&mut self.window, self.threshold, acked, environment);
+        self.window += rest * increase(self.window) / self.cut.a_round(acked, self.window);
+        limit(&mut self.window, environment);
+    }
+
+    fn on_loss(&mut self, environment: &mut Environment<'_>, lost: &Lost<'_>) {
+        if lost.begins_epoch {
+            self.cut = LastCut::new(self.window, environment);
+            self.threshold = self.cut_to();
+            self.window = self.threshold;
+        }
+    }
+
+    fn on_timeout(&mut self, _: &mut Environment<'_>) {
+        self.threshold = self.cut_to();
+        self.window = 1.0;
+    }
+
+    fn tell(&self, tell: &mut dyn FnMut(&'static str, f64)) {
+        tell("slow_start_threshold_packets", self.threshold);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn steps_and_cuts_are_those_of_the_rfc() {
+        // RFC 3649, appendix B.
+        for (window, a, b) in [
+            (38.0, 1.0, 0.50),
+            (118.0, 2.0, 0.44),
+            (221.0, 3.0, 0.41),
+            (347.0, 4.0, 0.38),
+            (1_058.0, 8.0, 0.33),
+            (10_181.0, 29.3, 0.21),
+            (83_000.0, 70.7, 0.10),
+        ] {
+            assert!((increase(window) / a - 1.0).abs() < 0.03, "{window}: {}", increase(window));
+            assert!((decrease(window) - b).abs() < 0.006, "{window}: {}", decrease(window));
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! What holds of every built-in control, whatever happens to it.
+
+use core::time::Duration;
+
+use units::Random;
+
+use crate::harness::Stage;
+use crate::{BUILT_IN, Bounds, CongestionControl, LossSource, Lost, Policy, named};
+
+const BOUNDS: Bounds = Bounds { max_window_packets: 10_000, max_spacing: Duration::from_secs(2) };
+
+/// Makes a control of each kind; those that cannot be without an option are given it.
+fn every_control() -> impl Iterator<Item = (&'static str, Box<dyn CongestionControl>)> {
+    BUILT_IN.iter().map(|choice| {
+        let options = if choice.name == "fixed" { "rate=100m" } else { "" };
+        (choice.name, named(choice.name, options).unwrap().create())
+    })
+}
+
+/// Lets anything happen, by one seed; looks at the policy after each event.
+fn anything(control: &mut dyn CongestionControl, seed: u64, mut look: impl FnMut(&Policy)) {
+    let mut chance = Random::new(seed);
+    let mut stage = Stage::new(seed, Duration::from_millis(20));
+    stage.flight.max_window_packets = 10_000;
+    control.on_start(&mut stage.environment());
+    for _ in 0..2_000 {
+        stage.now += Duration::from_micros(chance.below(30_000));
+        stage.flight.next += chance.below(200);
+        stage.flight.is_application_limited = chance.chance(0.1);
+        stage.round_trip.smoothed = Duration::from_micros(chance.below(3_000_000));
+        stage.peer.arrival_packets_per_s = strange_rate(&mut chance);
+        stage.peer.capacity_packets_per_s = strange_rate(&mut chance);
+        match chance.below(10) {
+            0..=5 => {
+                let open = stage.flight.next - stage.flight.acked_to;
+                let newly = u32::try_from(chance.below(open + 1)).unwrap();
+                stage.ack(control, newly);
+            }
+            6 => stage.lose(control),
+            7 => stage.lose_again(control),
+            8 => {
+                let lost = Lost { ranges: &[], newly: 0, begins_epoch: true, source: LossSource::Timeout };
+                control.on_loss(&mut stage.environment(), &lost);
+            }
+            _ => control.on_timeout(&mut stage.environment()),
+        }
+        look(&control.policy());
+    }
+}
+
+/// Returns what a peer may say, also what none should.
+fn strange_rate(chance: &mut Random) -> Option<f64> {
+    match chance.below(8) {
+        0 => None,
+        1 => Some(0.0),
+        2 => Some(f64::INFINITY),
+        3 => Some(f64::NAN),
+        4 => Some(1e300),
+        _ => Some(1e5 * chance.unit()),
+    }
+}
+
+#[test]
+fn no_control_is_ever_absurd() {
+    for seed in 0..20 {
+        for (name, mut control) in every_control() {
+            anything(control.as_mut(), seed, |policy| {
+                let kept = BOUNDS.keep(policy);
+                assert!(!kept.was_absurd, "{name}, seed {seed}: {policy:?}");
+            });
+        }
+    }
+}
+
+#[test]
+fn one_seed_gives_one_future() {
+    for ((name, mut one), (_, mut other)) in every_control().zip(every_control()) {
+        let (mut first, mut second) = (Vec::new(), Vec::new());
+        anything(one.as_mut(), 7, |policy| first.push(*policy));
+        anything(other.as_mut(), 7, |policy| second.push(*policy));
+        assert!(first == second, "{name}");
+    }
+}
+
+#[test]
+fn ten_acknowledgements_of_one_packet_are_one_of_ten() {
+    for ((name, mut one), (_, mut ten)) in every_control().zip(every_control()) {
+        let mut stages = [Stage::new(1, Duration::from_millis(20)), Stage::new(1, Duration::from_millis(20))];
+        for stage in &mut stages {
+            stage.peer.capacity_packets_per_s = Some(1e5);
+            stage.flight.next = 100_000;
+        }
+        for round in 0..300 {
+            for (stage, control) in stages.iter_mut().zip([&mut one, &mut ten]) {
+                if round % 100 == 50 {
+                    stage.lose(control.as_mut());
+                    stage.flight.next += 1_000;
+                }
+                stage.now += Duration::from_millis(10);
+            }
+            (0..10).for_each(|_| stages[0].ack(one.as_mut(), 1));
+            stages[1].ack(ten.as_mut(), 10);
+            let (single, batch) = (one.policy(), ten.policy());
+            for (single, batch) in
+                [(single.window_packets, batch.window_packets), (single.packets_per_s, batch.packets_per_s)]
+            {
+                let is_same = single == batch || (single / batch - 1.0).abs() < 0.02;
+                assert!(is_same, "{name}, round {round}: {single} and {batch}");
+            }
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! `TCP`'s standard control: one packet a round trip, halved at each congestion epoch.
+//!
+//! Source: RFC 5681 (slow start, avoidance), RFC 6928 (the first window). Losses are reported by number here, so the
+//! inflation and deflation of fast recovery have no counterpart.
+
+use crate::{Acked, CongestionControl, Environment, Lost, OptionError, Options, Policy};
+
+/// Reno. Every acknowledged packet counts, also where one acknowledgement covers many (RFC 3465 without its limit).
+#[derive(Clone, Debug)]
+pub struct Reno {
+    window: f64,
+    threshold: f64,
+    cut: LastCut,
+}
+
+/// The last time a window was cut.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LastCut {
+    next: u64,
+    window_before: f64,
+}
+
+impl LastCut {
+    /// None yet.
+    pub(crate) const NONE: Self = Self { next: 0, window_before: 0.0 };
+
+    /// Remembers a window that is about to be cut.
+    pub(crate) const fn new(window: f64, environment: &Environment<'_>) -> Self {
+        Self { next: environment.flight.next, window_before: window }
+    }
+
+    /// Returns how many packets make the round trip in which an acknowledgement came.
+    ///
+    /// What was sent before a cut fills the wider window: a round trip shall bring one step there, too.
+    pub(crate) const fn a_round(&self, acked: &Acked, window: f64) -> f64 {
+        if acked.to <= self.next { self.window_before.max(window) } else { window }
+    }
+}
+
+/// The window that is sent before anything is known of the way.
+pub(crate) const START_WINDOW: f64 = 10.0;
+/// What a window is cut to at least.
+pub(crate) const LEAST_WINDOW: f64 = 2.0;
+
+impl Reno {
+    /// Makes a control as it is before its first event, with the window it begins with.
+    #[must_use]
+    pub const fn new(start_window: f64) -> Self {
+        Self { window: start_window, threshold: f64::INFINITY, cut: LastCut::NONE }
+    }
+
+    /// Makes a control from the option `start`.
+    ///
+    /// # Errors
+    /// If that is no window, or there is another option.
+    pub fn from_options(mut options: Options) -> Result<Self, OptionError> {
+        let start = options.number("start", START_WINDOW, 1.0, 1e6)?;
+        options.finish()?;
+        Ok(Self::new(start))
+    }
+}
+
+impl CongestionControl for Reno {
+    fn policy(&self) -> Policy {
+        Policy::window(self.window)
+    }
+
+    fn on_ack(&mut self, environment: &mut Environment<'_>, acked: &Acked) {
+        let rest = slow_start(&mut self.window, self.threshold, acked, environment);
+        self.window += rest / self.cut.a_round(acked, self.window);
+        limit(&mut self.window, environment);
+    }
+
+    fn on_loss(&mut self, environment: &mut Environment<'_>, lost: &Lost<'_>) {
+        if lost.begins_epoch {
+            self.cut = LastCut::new(self.window, environment);
+            self.threshold = (self.window / 2.0).max(LEAST_WINDOW);
+            self.window = self.threshold;
+        }
+    }
+
+    fn on_timeout(&mut self, _: &mut Environment<'_>) {
+        self.threshold = (self.window / 2.0).max(LEAST_WINDOW);
+        self.window = 1.0;
+    }
+
+    fn tell(&self, tell: &mut dyn FnMut(&'static str, f64)) {
+        tell("slow_start_threshold_packets", self.threshold);
+    }
+}
+
+/// Lets a window grow by what is acknowledged up to the threshold; returns the packets that are left for avoidance.
+///
+/// A window that the application does not fill says nothing about the way, and does not grow (RFC 7661).
+pub(crate) fn slow_start(
+    window: &mut f64,
+    threshold: f64,
+    acked: &Acked,
+    environment: &Environment<'_>,
+) -> f64 {
+    if environment.flight.is_application_limited {
+        return 0.0;
+    }
+    let newly = f64::from(acked.newly);
+    let grown = newly.min((threshold - *window).max(0.0));
+    *window += grown;
+    newly - grown
+}
+
+/// Keeps a window from growing where the peer's buffer stops the sender and not the way.
+pub(crate) fn limit(window: &mut f64, environment: &Environment<'_>) {
+    *window = window.min(f64::from(environment.flight.max_window_packets).max(LEAST_WINDOW));
+}
+
+#[cfg(test)]
+mod tests {
+    use core::time::Duration;
+
+    use super::*;
+    use crate::harness::Stage;
+
+    #[test]
+    fn slow_start_ends_at_the_threshold_and_what_is_left_counts_for_avoidance() {
+        let mut stage = Stage::new(1, Duration::from_millis(100));
+        let mut control = Reno { threshold: 20.0, ..Reno::new(10.0) };
+        stage.ack(&mut control, 30);
+        assert!((control.window - 21.0).abs() < 1e-9, "{control:?}");
+    }
+
+    #[test]
+    fn an_application_that_does_not_fill_the_window_does_not_widen_it() {
+        let mut stage = Stage::new(1, Duration::from_millis(100));
+        stage.flight.is_application_limited = true;
+        let mut control = Reno::new(10.0);
+        stage.ack(&mut control, 10);
+        assert!((control.window - 10.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_timeout_begins_again_with_one_packet_up_to_half_the_window() {
+        let mut stage = Stage::new(1, Duration::from_millis(100));
+        let mut control = Reno::new(40.0);
+        control.on_timeout(&mut stage.environment());
+        assert!((control.window - 1.0).abs() < 1e-9);
+        stage.ack(&mut control, 19);
+        assert!((control.window - 20.0).abs() < 1e-9);
+    }
+}

@@ -1,0 +1,56 @@
+//! How built-in controls answer to losses, held against the closed forms of their authors and a reference simulation.
+
+use core::time::Duration;
+
+use crate::harness::{EmptyWay, Losses};
+use crate::named;
+
+const ROUND_TRIP: Duration = Duration::from_millis(100);
+
+/// Returns the mean window where each `every`-th packet is lost.
+fn periodic(name: &str, every: u64, epochs: u32) -> f64 {
+    let mut control = named(name, "").unwrap().create();
+    EmptyWay::new(1, ROUND_TRIP, Losses::Every(every)).mean_window(control.as_mut(), 60, epochs)
+}
+
+/// Returns the mean window where each packet is lost with probability `p`.
+fn random(name: &str, p: f64, epochs: u32) -> f64 {
+    let mut control = named(name, "").unwrap().create();
+    EmptyWay::new(1, ROUND_TRIP, Losses::Random(p)).mean_window(control.as_mut(), 60, epochs)
+}
+
+/// Fails if a mean window is not what is expected, within a part of it.
+fn assert_near(what: &str, mean: f64, expected: f64, tolerance: f64) {
+    let part = mean / expected;
+    assert!((part - 1.0).abs() <= tolerance, "{what}: {mean:.2} where {expected:.2} is expected");
+}
+
+#[test]
+fn reno_keeps_the_root_of_three_halves_by_the_probability() {
+    for (every, expected) in [(100, 12.3), (1_000, 38.8), (10_000, 122.5), (100_000, 387.0)] {
+        assert_near(&format!("every {every}"), periodic("reno", every, 100), expected, 0.03);
+    }
+    for p in [1e-3f64, 1e-4, 1e-5] {
+        assert_near(&format!("p={p}"), random("reno", p, 400), 1.31 / p.sqrt(), 0.15);
+    }
+}
+
+#[test]
+fn scalable_keeps_a_window_in_inverse_proportion_to_the_probability() {
+    for (every, expected) in [(1_000, 75.0), (10_000, 749.0), (100_000, 7_491.0)] {
+        assert_near(&format!("every {every}"), periodic("scalable", every, 100), expected, 0.03);
+    }
+    for p in [1e-3f64, 1e-4, 1e-5] {
+        assert_near(&format!("p={p}"), random("scalable", p, 400), 0.0749 / p, 0.15);
+    }
+}
+
+#[test]
+fn highspeed_keeps_the_window_of_its_rfc() {
+    for (every, expected) in [(1_000, 40.0), (10_000, 262.0), (100_000, 1_791.0)] {
+        assert_near(&format!("every {every}"), periodic("highspeed", every, 100), expected, 0.03);
+    }
+    for p in [1e-4f64, 1e-5] {
+        assert_near(&format!("p={p}"), random("highspeed", p, 400), 0.12 / p.powf(0.835), 0.15);
+    }
+}

@@ -1,0 +1,72 @@
+//! Scalable TCP: a hundredth of a packet for each one acknowledged, an eighth of the window at a loss.
+//!
+//! Source: Kelly, "Scalable TCP: improving performance in highspeed wide area networks", CCR 2003.
+
+use crate::reno::{LEAST_WINDOW, START_WINDOW, limit, slow_start};
+use crate::{Acked, CongestionControl, Environment, Lost, OptionError, Options, Policy};
+
+/// Scalable TCP. It comes back from a loss in 13.4 round trips whatever the window; two of them keep the shares
+/// they have, so it is for ways that are shared with few.
+#[derive(Clone, Debug)]
+pub struct Scalable {
+    increase: f64,
+    decrease: f64,
+    window: f64,
+    threshold: f64,
+}
+
+/// Windows below this one are treated as Reno does.
+const LEGACY_WINDOW: f64 = 16.0;
+
+impl Scalable {
+    /// Makes a control of the increase for each packet and the part that a loss takes.
+    #[must_use]
+    pub const fn new(increase: f64, decrease: f64) -> Self {
+        Self { increase, decrease, window: START_WINDOW, threshold: f64::INFINITY }
+    }
+
+    /// Makes a control from the options `a` and `b`.
+    ///
+    /// # Errors
+    /// If one of them is out of range, or there is another option.
+    pub fn from_options(mut options: Options) -> Result<Self, OptionError> {
+        let increase = options.number("a", 0.01, 0.000_1, 1.0)?;
+        let decrease = options.number("b", 0.125, 0.01, 0.9)?;
+        options.finish()?;
+        Ok(Self::new(increase, decrease))
+    }
+
+    fn cut(&self) -> f64 {
+        let part = if self.window < LEGACY_WINDOW { 0.5 } else { self.decrease };
+        (self.window * (1.0 - part)).max(LEAST_WINDOW)
+    }
+}
+
+impl CongestionControl for Scalable {
+    fn policy(&self) -> Policy {
+        Policy::window(self.window)
+    }
+
+    fn on_ack(&mut self, environment: &mut Environment<'_>, acked: &Acked) {
+        let rest = slow_start(&mut self.window, self.threshold, acked, environment);
+        let each = if self.window < LEGACY_WINDOW { 1.0 / self.window } else { self.increase };
+        self.window += rest * each;
+        limit(&mut self.window, environment);
+    }
+
+    fn on_loss(&mut self, _: &mut Environment<'_>, lost: &Lost<'_>) {
+        if lost.begins_epoch {
+            self.threshold = self.cut();
+            self.window = self.threshold;
+        }
+    }
+
+    fn on_timeout(&mut self, _: &mut Environment<'_>) {
+        self.threshold = self.cut();
+        self.window = 1.0;
+    }
+
+    fn tell(&self, tell: &mut dyn FnMut(&'static str, f64)) {
+        tell("slow_start_threshold_packets", self.threshold);
+    }
+}
