@@ -78,6 +78,14 @@ pub fn next_line() -> Result<Option<String>> {
     Ok((std::io::stdin().read_line(&mut line)? > 0).then_some(line))
 }
 
+/// Reads what the leading process said with [`Process::say`].
+///
+/// # Errors
+/// If it is something else.
+pub fn understand<T: for<'de> Deserialize<'de>>(line: &str) -> Result<T> {
+    serde_json::from_str(line).with_context(|| format!("this was not understood: {line}"))
+}
+
 /// Lets this process end with the one that leads, whatever it is waiting for then.
 pub fn end_with_leader() {
     std::thread::spawn(|| {

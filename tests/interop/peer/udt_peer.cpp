@@ -5,7 +5,8 @@
 //   udt_peer rendezvous ADDRESS PORT LOCAL KIND ACTION SIZE COUNT
 //
 // KIND is `stream` or `messages`; ACTION is `send`, `receive` or `sleep` (receive after two seconds, with a small buffer).
-// A stream has SIZE * COUNT bytes, messages are COUNT of SIZE bytes each. What is received is checked; the last line says
+// For measuring, ACTION is `blast` or `drain`: SIZE is the packet size, COUNT how many milliseconds to send for; the last
+// line then says bytes, seconds, processor seconds and packets sent again. A stream has SIZE * COUNT bytes, messages are COUNT of SIZE bytes each. What is received is checked; the last line says
 // how much came and how much of it was wrong.
 
 #include <arpa/inet.h>
@@ -13,10 +14,12 @@
 #include <udt/udt.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 #include <string>
 #include <vector>
 
@@ -61,7 +64,54 @@ UDTSOCKET make_socket(const Work& work) {
         int small = 64 * 1472;
         UDT::setsockopt(socket, 0, UDT_RCVBUF, &small, sizeof small);
     }
+    if (work.action == "blast" || work.action == "drain") {
+        int packet_bytes = static_cast<int>(work.size);
+        UDT::setsockopt(socket, 0, UDT_MSS, &packet_bytes, sizeof packet_bytes);
+    }
     return socket;
+}
+
+double seconds_of(clockid_t clock) {
+    timespec time;
+    clock_gettime(clock, &time);
+    return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) / 1e9;
+}
+
+void say_figures(double bytes, double seconds, double cpu_seconds, double again) {
+    std::printf("figures %.0f %.9f %.9f %.0f\n", bytes, seconds, cpu_seconds, again);
+    std::fflush(stdout);
+}
+
+// Sends as fast as it goes. What is not yet acknowledged then is still sent before the socket closes.
+void blast(UDTSOCKET socket, std::uint64_t milliseconds) {
+    std::vector<char> block(1 << 18, 7);
+    const double began = seconds_of(CLOCK_MONOTONIC), cpu = seconds_of(CLOCK_PROCESS_CPUTIME_ID);
+    double bytes = 0;
+    while (seconds_of(CLOCK_MONOTONIC) - began < static_cast<double>(milliseconds) / 1e3) {
+        const int taken = UDT::send(socket, block.data(), static_cast<int>(block.size()), 0);
+        if (taken == UDT::ERROR) fail("send");
+        bytes += taken;
+    }
+    UDT::TRACEINFO trace;
+    UDT::perfmon(socket, &trace, false);
+    const double again = static_cast<double>(trace.pktRetransTotal);
+    UDT::close(socket);
+    say_figures(bytes, seconds_of(CLOCK_MONOTONIC) - began, seconds_of(CLOCK_PROCESS_CPUTIME_ID) - cpu, again);
+}
+
+void drain(UDTSOCKET socket) {
+    std::vector<char> block(1 << 18);
+    double bytes = UDT::recv(socket, block.data(), static_cast<int>(block.size()), 0);
+    const double began = seconds_of(CLOCK_MONOTONIC), cpu = seconds_of(CLOCK_PROCESS_CPUTIME_ID);
+    double last = began;
+    for (;;) {
+        const int count = UDT::recv(socket, block.data(), static_cast<int>(block.size()), 0);
+        if (count == UDT::ERROR) break;
+        last = seconds_of(CLOCK_MONOTONIC);
+        bytes += count;
+    }
+    say_figures(bytes, last - began, seconds_of(CLOCK_PROCESS_CPUTIME_ID) - cpu, 0);
+    UDT::close(socket);
 }
 
 void send_stream(UDTSOCKET socket, std::uint64_t total) {
@@ -123,6 +173,8 @@ void receive_messages(UDTSOCKET socket, const Work& work) {
 }
 
 void act(UDTSOCKET socket, const Work& work) {
+    if (work.action == "blast") return blast(socket, work.count);
+    if (work.action == "drain") return drain(socket);
     if (work.action == "sleep") sleep(2);
     if (work.action == "send") {
         work.messages ? send_messages(socket, work) : send_stream(socket, work.size * work.count);

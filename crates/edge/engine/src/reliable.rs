@@ -133,7 +133,8 @@ impl ReliablePort {
         let poller = Poller::new()?;
         poller.add(&receiver, 0, Interest::Read)?;
         poller.add(&shared.wakeup, 1, Interest::Read)?;
-        let batch = if options.offloads { ReceiveBatch::for_trains() } else { ReceiveBatch::new() };
+        // Room for the largest datagram there is: what were cut off would be taken for all of it.
+        let batch = ReceiveBatch::for_trains();
         let driver = Driver { shared: Arc::clone(&shared), receiver, sender, poller, batch };
         let thread = std::thread::Builder::new().name("tallycast-udt".into()).spawn(move || driver.run())?;
         Ok(Self { shared, local, thread: Some(thread) })
@@ -482,7 +483,7 @@ impl Driver {
             }
             let (now, wall) = clock::pair();
             let mut state = self.shared.lock();
-            for received in self.batch.iter() {
+            for received in self.batch.iter().filter(|received| !received.truncated) {
                 let age = received.kernel_time.map_or(0, |time| wall.nanos_since(time));
                 let arrived = now - Duration::from_nanos(u64::try_from(age).unwrap_or(0));
                 let datagrams = Datagrams {

@@ -16,6 +16,10 @@ use gaps::Gaps;
 
 use crate::round_trip::RoundTripEstimate;
 
+/// The peer hears of the room in the buffer after each such part of it: a timer of 10 ms alone would let through one
+/// buffer in that time and no more.
+const WINDOW_PARTS: u32 = 8;
+
 /// The receiving side.
 #[derive(Debug)]
 pub(crate) struct ReceiveSide {
@@ -125,7 +129,8 @@ impl ReceiveSide {
             return None;
         }
         let next = self.buffer.next();
-        let acknowledging = self.acks.poll(now, next, round_trip.patience())?;
+        let most_packets = self.buffer.packets() / WINDOW_PARTS;
+        let acknowledging = self.acks.poll(now, next, most_packets, round_trip.patience())?;
         let window_packets = u32::try_from(self.buffer.window()).unwrap_or(u32::MAX);
         let (number, with_rates) = match acknowledging {
             Acknowledging::Light => (None, false),

@@ -80,9 +80,17 @@ impl Acks {
         self.is_urgent = true;
     }
 
-    /// Returns what is to be sent now that everything before `next` is here.
-    pub(crate) fn poll(&mut self, now: Instant, next: u64, patience: Duration) -> Option<Acknowledging> {
-        let is_counted = self.policy.after_packets.is_some_and(|after| self.packets >= after.max(1));
+    /// Returns what is to be sent now that everything before `next` is here; after `most_packets` the peer must learn
+    /// how much room there is.
+    pub(crate) fn poll(
+        &mut self,
+        now: Instant,
+        next: u64,
+        most_packets: u32,
+        patience: Duration,
+    ) -> Option<Acknowledging> {
+        let after = self.policy.after_packets.map_or(most_packets, |after| after.min(most_packets));
+        let is_counted = self.packets >= after.max(1);
         let has_come = |at: Option<Instant>| at.is_some_and(|at| at <= now);
         if self.is_urgent || is_counted || has_come(self.due) {
             (self.packets, self.packets_since_light, self.due) = (0, 0, None);
@@ -155,34 +163,34 @@ mod tests {
     fn one_in_ten_milliseconds_and_a_light_one_each_64_packets() {
         let mut acks = Acks::new(0, at(0));
         acks.arrive(at(1), 63, false);
-        assert_eq!(acks.poll(at(1), 63, PATIENCE), None);
+        assert_eq!(acks.poll(at(1), 63, 1_000, PATIENCE), None);
         acks.arrive(at(2), 1, false);
-        assert_eq!(acks.poll(at(2), 64, PATIENCE), Some(Acknowledging::Light));
-        assert_eq!(acks.poll(at(3), 64, PATIENCE), None);
+        assert_eq!(acks.poll(at(2), 64, 1_000, PATIENCE), Some(Acknowledging::Light));
+        assert_eq!(acks.poll(at(3), 64, 1_000, PATIENCE), None);
         assert_eq!(acks.deadline(), Some(at(10)));
-        assert_eq!(acks.poll(at(10), 64, PATIENCE), full(1, true));
+        assert_eq!(acks.poll(at(10), 64, 1_000, PATIENCE), full(1, true));
         assert_eq!(acks.answered(at(31), 1), Some(Duration::from_millis(21)));
-        assert_eq!((acks.deadline(), acks.poll(at(60), 64, PATIENCE)), (None, None));
+        assert_eq!((acks.deadline(), acks.poll(at(60), 64, 1_000, PATIENCE)), (None, None));
     }
 
     #[test]
     fn an_odd_sized_packet_is_acknowledged_at_once() {
         let mut acks = Acks::new(0, at(0));
         acks.arrive(at(1), 1, true);
-        assert_eq!(acks.poll(at(1), 1, PATIENCE), full(1, true));
+        assert_eq!(acks.poll(at(1), 1, 1_000, PATIENCE), full(1, true));
         acks.arrive(at(2), 1, true);
-        assert_eq!(acks.poll(at(2), 2, PATIENCE), full(2, false));
+        assert_eq!(acks.poll(at(2), 2, 1_000, PATIENCE), full(2, false));
     }
 
     #[test]
     fn what_is_not_answered_is_repeated_ever_more_seldom() {
         let mut acks = Acks::new(0, at(0));
         acks.arrive(at(1), 1, true);
-        acks.poll(at(1), 1, PATIENCE);
+        acks.poll(at(1), 1, 1_000, PATIENCE);
         let mut times = Vec::new();
         for _ in 0..3 {
             let now = acks.deadline().unwrap();
-            assert!(matches!(acks.poll(now, 1, PATIENCE), Some(Acknowledging::Full { .. })));
+            assert!(matches!(acks.poll(now, 1, 1_000, PATIENCE), Some(Acknowledging::Full { .. })));
             times.push(now);
         }
         assert_eq!(times, [at(41), at(121), at(241)]);
@@ -193,11 +201,20 @@ mod tests {
     }
 
     #[test]
+    fn a_part_of_the_window_is_acknowledged_with_what_is_left_of_it() {
+        let mut acks = Acks::new(0, at(0));
+        acks.arrive(at(1), 24, false);
+        assert_eq!(acks.poll(at(1), 24, 24, PATIENCE), full(1, true));
+        acks.arrive(at(2), 23, false);
+        assert_eq!(acks.poll(at(2), 47, 24, PATIENCE), None);
+    }
+
+    #[test]
     fn what_cannot_be_moved_by_a_hole_is_not_told_again() {
         let mut acks = Acks::new(0, at(0));
         acks.arrive(at(1), 100, false);
-        assert_eq!(acks.poll(at(1), 0, PATIENCE), None);
-        assert_eq!(acks.poll(at(10), 0, PATIENCE), None);
+        assert_eq!(acks.poll(at(1), 0, 1_000, PATIENCE), None);
+        assert_eq!(acks.poll(at(10), 0, 1_000, PATIENCE), None);
         assert_eq!(acks.deadline(), None);
     }
 }

@@ -99,6 +99,11 @@ impl ReceiveBuffer {
         self.messages.as_ref().map_or(0, |messages| messages.given_up)
     }
 
+    /// Returns how many packets the peer may fill it with.
+    pub(crate) fn packets(&self) -> u32 {
+        u32::try_from(self.capacity - SPARE_PACKETS).unwrap_or(u32::MAX)
+    }
+
     /// Returns for how many packets from `next` on the peer is told that there is room.
     pub(crate) fn window(&self) -> u64 {
         let held = self.next - self.read;
