@@ -294,7 +294,7 @@ impl Connection {
         match self.sending.acknowledge(now, to, kind, window, self.round_trip.patience()) {
             AckOutcome::Impossible => self.stats.impossible_packets += 1,
             AckOutcome::Taken { acked, has_room } => {
-                if has_room && self.wants_room {
+                if has_room && self.wants_room && self.sending.buffer.is_worth_filling() {
                     self.wants_room = false;
                     self.events.push_back(Event::Writable);
                 }

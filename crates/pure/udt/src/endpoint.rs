@@ -317,14 +317,10 @@ impl Endpoint {
 
     /// Takes datagrams that arrived.
     pub fn handle(&mut self, now: Instant, datagrams: &Datagrams<'_>) {
-        let segments = datagrams.bytes.chunks(datagrams.segment_bytes.max(1));
-        let mut unit = u32::try_from(segments.len()).unwrap_or(u32::MAX);
-        for bytes in segments {
+        let mut segments = datagrams.bytes.chunks(datagrams.segment_bytes.max(1));
+        while let Some(bytes) = segments.next() {
             match Packet::read(bytes) {
-                Ok(Packet::Data(data)) => {
-                    self.handle_data(now, datagrams, &data, unit);
-                    unit = 0;
-                }
+                Ok(Packet::Data(data)) => self.handle_data(now, datagrams, &data, &mut segments),
                 Ok(Packet::Control(control)) => self.handle_control(now, datagrams.from, &control),
                 Err(_) => self.stats.malformed += 1,
             }
@@ -414,16 +410,28 @@ impl Endpoint {
         }
     }
 
-    fn handle_data(&mut self, now: Instant, datagrams: &Datagrams<'_>, data: &Data<'_>, unit: u32) {
+    /// Takes a data packet, and with it those behind it that are for the same socket: a train nearly always is.
+    fn handle_data(
+        &mut self,
+        now: Instant,
+        datagrams: &Datagrams<'_>,
+        data: &Data<'_>,
+        behind: &mut core::slice::Chunks<'_, u8>,
+    ) {
         let id = data.destination;
         if self.meets_by_data(now, id, datagrams.from) {
             return;
         }
         let Some(connection) = self.heard(now, id, datagrams.from) else { return };
-        if unit > 0 {
-            connection.arrive(datagrams.arrived, data, unit);
-        }
+        let is_alike = |bytes: &&[u8]| bytes[0] & 0x80 == 0 && Packet::destination(bytes) == Some(id);
+        let alike = behind.clone().take_while(is_alike).count();
+        connection.arrive(datagrams.arrived, data, u32::try_from(alike + 1).unwrap_or(u32::MAX));
         connection.receive_data(now, data);
+        for bytes in behind.take(alike) {
+            if let Ok(Packet::Data(data)) = Packet::read(bytes) {
+                connection.receive_data(now, &data);
+            }
+        }
         self.make_ready(id);
     }
 

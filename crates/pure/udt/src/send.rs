@@ -315,11 +315,11 @@ impl SendSide {
 
     /// Returns how many new packets may leave, of which the second of a probing pair need not wait.
     fn allowed_new(&mut self, now: Instant, next: u64, train: u32) -> u32 {
-        if train == 0 {
+        let wants_pair = self.completes_pair && next % PROBE_INTERVAL == 1;
+        if train == 0 || !wants_pair && now < self.pacer.next(train) {
             return 0;
         }
         let allowed = self.pacer.allows(now, train);
-        let wants_pair = self.completes_pair && next % PROBE_INTERVAL == 1;
         if wants_pair { allowed.max(1) } else { allowed }
     }
 

@@ -33,6 +33,9 @@ const EFFECTS: [&str; 12] = [
     "small buffers",
 ];
 
+/// Controls by name and options.
+const CONTROLS: [(&str, &str); 4] = [("", ""), ("udt", ""), ("reno", ""), ("fixed", "rate=20m")];
+
 /// How many scenes saw which effect, and how many were of messages.
 #[derive(Default)]
 struct Seen {
@@ -180,6 +183,11 @@ fn scene(seed: u64, seen: &mut Seen) -> (Network<Host>, Work) {
 
 fn socket_config(kind: SocketType, has: &[bool; EFFECTS.len()], random: &mut Random) -> SocketConfig {
     let mut socket = config(kind);
+    // Windows, rates and both; the rest of the scenes has the control of the line-up.
+    let (name, options) = CONTROLS[usize::try_from(random.below(CONTROLS.len() as u64)).expect("small")];
+    if !name.is_empty() {
+        socket.congestion = congestion::named(name, options).expect("it is built in").into();
+    }
     // Loss of four in ten loses handshakes in a row, too.
     socket.connect_timeout = SECOND * 100;
     // Bursts end after datagrams and not after a time, so who sends ever less would be given up.

@@ -90,6 +90,11 @@ impl SendBuffer {
         self.capacity - (self.end - self.first)
     }
 
+    /// Tells whether there is so much room that it is worth waking who waits for it: a quarter of the buffer.
+    pub(crate) const fn is_worth_filling(&self) -> bool {
+        self.free() * 4 >= self.capacity
+    }
+
     /// Queues as many bytes of a stream as there is room for; returns how many.
     ///
     /// What fits behind the newest packet goes there as long as that one was not sent.

@@ -4,6 +4,9 @@ use core::time::Duration;
 
 use units::Instant;
 
+/// How long packets wait for others at most, to leave as a train: about what a timer is late.
+const GATHER_PS: u64 = 100_000_000;
+
 /// Spaces packets evenly, and pays back what a late wake-up withheld, but no more than one quantum of it.
 ///
 /// libudt pays back without end: after a stall it floods the way. Units: picoseconds, so that ten gigabits a second
@@ -55,12 +58,17 @@ impl Pacer {
         }
     }
 
-    /// Returns when a packet may leave.
+    /// Returns when packets may leave.
     ///
-    /// Where packets are closer together than a wake-up is worth, it waits until a train of them is due.
+    /// Where they are closer together than a wake-up is worth, it waits until a train of them is due: sent one by one
+    /// they would cost several times as much.
     pub(crate) fn next(&self, train_packets: u32) -> Instant {
-        let train_ps = u128::from(self.spacing_ps) * u128::from(train_packets.saturating_sub(1));
-        let gather_ps = train_ps.min(self.quantum.as_nanos() * 1_000);
+        let gather_ps = if self.spacing_ps * 2 < GATHER_PS {
+            (self.spacing_ps * u64::from(train_packets.saturating_sub(1))).min(GATHER_PS)
+        } else {
+            0
+        };
+        let gather_ps = u128::from(gather_ps);
         let nanos = (self.due_ps + gather_ps).div_ceil(1_000);
         Instant::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
     }
@@ -110,12 +118,15 @@ mod tests {
     }
 
     #[test]
-    fn trains_gather_what_is_due_within_a_quantum() {
+    fn trains_gather_what_is_due_soon() {
         let mut pacer = pacer(1_000_000);
         pacer.due_ps = picos(at(5_000_000));
         assert_eq!(pacer.next(16), at(5_015_000));
         assert_eq!(pacer.next(500), at(5_100_000));
         assert_eq!(pacer.allows(at(5_015_000), 64), 16);
+        // Far apart nobody waits for others.
+        pacer.set_spacing(at(5_015_000), 60_000_000);
+        assert_eq!(pacer.next(16), at(5_000_000));
     }
 
     #[test]
