@@ -73,7 +73,9 @@ impl CongestionLink {
             None => Some(f64::from(new)),
             Some(old) => Some((old * 7.0 + f64::from(new)) / 8.0),
         };
-        if let Some((arrival, capacity)) = progress.rates {
+        // What libudt says before it has measured anything.
+        const PLACEHOLDER: (u32, u32) = (1, 1_000);
+        if let Some((arrival, capacity)) = progress.rates.filter(|rates| *rates != PLACEHOLDER) {
             self.peer.arrival_packets_per_s = smooth(self.peer.arrival_packets_per_s, arrival);
             self.peer.capacity_packets_per_s = smooth(self.peer.capacity_packets_per_s, capacity);
         }

@@ -26,11 +26,13 @@ pub(crate) struct ArrivalRates {
 struct Ring<const N: usize> {
     intervals_us: [f64; N],
     next: usize,
+    /// How many of them were measured.
+    measured: usize,
 }
 
 impl ArrivalRates {
     pub(crate) const fn new() -> Self {
-        Self { arrivals: Ring::new(1_000_000.0), probes: Ring::new(1_000.0), last: None, pair_began: None }
+        Self { arrivals: Ring::new(), probes: Ring::new(), last: None, pair_began: None }
     }
 
     /// Takes note of packets that the kernel received together at `arrived`: a train has one time for all of them.
@@ -52,39 +54,55 @@ impl ArrivalRates {
         self.pair_began = newest.is_multiple_of(PROBE_INTERVAL).then_some((newest, arrived));
     }
 
-    /// Returns the rate of arrival in packets per second; 0 while intervals differ too much to say.
+    /// Returns the rate of arrival in packets per second; 0 while intervals are too few or differ too much to say.
+    ///
+    /// libudt begins with intervals of a second and says 1 until it has measured.
     pub(crate) fn arrival(&self) -> u32 {
+        if self.arrivals.measured < ARRIVALS {
+            return 0;
+        }
         let (sum, count) = self.arrivals.filtered();
         if count > ARRIVALS / 2 { per_second(sum, count as f64) } else { 0 }
     }
 
-    /// Returns what the way seems to carry, in packets per second.
+    /// Returns what the way seems to carry, in packets per second; 0 before a quarter of the pairs was measured.
+    ///
+    /// libudt begins with pairs of a millisecond and says 1,000.
     pub(crate) fn capacity(&self) -> u32 {
+        if self.probes.measured < PROBES / 4 {
+            return 0;
+        }
         let (sum, count) = self.probes.filtered();
         per_second(sum + self.probes.median(), count as f64 + 1.0)
     }
 }
 
 impl<const N: usize> Ring<N> {
-    const fn new(initial_us: f64) -> Self {
-        Self { intervals_us: [initial_us; N], next: 0 }
+    const fn new() -> Self {
+        Self { intervals_us: [0.0; N], next: 0, measured: 0 }
     }
 
     const fn push(&mut self, interval_us: f64) {
         self.intervals_us[self.next] = interval_us;
         self.next = (self.next + 1) % N;
+        if self.measured < N {
+            self.measured += 1;
+        }
     }
 
+    /// Returns the median; something must have been measured.
     fn median(&self) -> f64 {
         let mut sorted = self.intervals_us;
-        let (_, median, _) = sorted.select_nth_unstable_by(N / 2, f64::total_cmp);
+        let (_, median, _) =
+            sorted[..self.measured].select_nth_unstable_by(self.measured / 2, f64::total_cmp);
         *median
     }
 
     /// Returns sum and count of the intervals within a factor of eight of the median.
     fn filtered(&self) -> (f64, usize) {
         let median = self.median();
-        let kept = self.intervals_us.iter().filter(|it| **it > median / 8.0 && **it < median * 8.0);
+        let measured = &self.intervals_us[..self.measured];
+        let kept = measured.iter().filter(|it| **it > median / 8.0 && **it < median * 8.0);
         kept.fold((0.0, 0), |(sum, count), interval| (sum + interval, count + 1))
     }
 }
@@ -113,7 +131,7 @@ mod tests {
     #[test]
     fn a_steady_rate_is_found_and_a_pause_does_not_move_it() {
         let mut rates = ArrivalRates::new();
-        assert_eq!((rates.arrival(), rates.capacity()), (1, 1_000));
+        assert_eq!((rates.arrival(), rates.capacity()), (0, 0));
         for number in 0..20 {
             rates.arrive(at(number * 100), number + 1, 1);
         }
@@ -137,11 +155,11 @@ mod tests {
         for train in 0..100 {
             rates.arrive(at(train * 1_000), train * 16, 16);
         }
-        assert_eq!(rates.capacity(), 1_000);
+        assert_eq!(rates.capacity(), 0);
         assert_eq!(rates.arrival(), 16_000);
         // Nor is a pair of which the second one is missing.
         rates.arrive(at(200_000), 1_600, 1);
         rates.arrive(at(200_001), 1_602, 1);
-        assert_eq!(rates.capacity(), 1_000);
+        assert_eq!(rates.probes.measured, 0);
     }
 }
