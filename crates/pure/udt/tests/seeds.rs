@@ -80,7 +80,7 @@ fn two_runs_of_a_seed_are_one() {
 
 fn play(seed: u64, seen: &mut Seen) {
     let (mut network, work) = scene(seed, seen);
-    let end = Instant::ORIGIN + SECOND * 400;
+    let end = Instant::ORIGIN + SECOND * 2_000;
     while network.now() < end {
         let is_over = |node| network.node(node).seen.values().any(|seen: &line::Seen| seen.closed.is_some());
         let has_read = network.now() >= network.node(SERVER).work.reads_from;
@@ -192,6 +192,8 @@ fn socket_config(kind: SocketType, has: &[bool; EFFECTS.len()], random: &mut Ran
     socket.connect_timeout = SECOND * 100;
     // Bursts end after datagrams and not after a time, so who sends ever less would be given up.
     socket.silence.attempts = 30;
+    // Half of the packets lost, a rate that gives way to each loss needs its time.
+    socket.linger = SECOND * 1_000;
     socket.packet_bytes = 200 + u32::try_from(random.below(1_300)).expect("small");
     (socket.send_buffer_packets, socket.receive_buffer_packets) = (1_024, 1_024);
     if has[10] {
