@@ -39,7 +39,7 @@ pub(crate) fn side(task: &Task) -> Result<Told> {
         Role::Source => ("connect", "blast"),
         Role::Reader => ("listen", "drain"),
     };
-    // Packets larger than this it loses at its sockets' own buffers.
+    // Its sockets' buffers are small, and hold few packets that are larger.
     let packet_bytes = task.mtu.min(9_000).to_string();
     let milliseconds = format!("{:.0}", task.seconds * 1e3);
     let mut child = Command::new(program()?)
