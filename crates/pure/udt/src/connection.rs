@@ -441,6 +441,10 @@ impl Connection {
         let message = self.sending.buffer.slot(first).message.number;
         let (first, last) = (Sequence::of(first), Sequence::of(last));
         self.tell(Body::DropMessage { message, first, last });
+        if first != last {
+            // The last is believed only where it is named alone: libudt's would be one too many.
+            self.tell(Body::DropMessage { message, first: last, last });
+        }
         if is_news {
             self.stats.expired_messages += 1;
             self.events.push_back(Event::Expired { message: message.word() });

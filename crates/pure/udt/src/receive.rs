@@ -90,10 +90,14 @@ impl ReceiveSide {
         Taken { placed, newly_missing }
     }
 
-    /// Takes note that a message is given up by its sender.
+    /// Takes note that packets of a message are given up by its sender.
+    ///
+    /// libudt names one too many, the first of the next message. So the last is believed only where it is named alone,
+    /// which libudt never does, and our own senders do.
     pub(crate) fn give_up(&mut self, now: Instant, message: MessageNumber, first: u64, last: u64) {
         let horizon = self.buffer.horizon();
-        if self.buffer.give_up(message, first..last + 1) {
+        let end = if first == last { last + 1 } else { last };
+        if self.buffer.give_up(message, first..end) {
             if first > horizon {
                 self.gaps.open(horizon..first);
             }

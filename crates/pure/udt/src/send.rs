@@ -154,7 +154,8 @@ impl SendSide {
 
     /// Tells whether the peer's buffer is full: what is in flight only asks whether there is room.
     pub(crate) const fn is_held_by_peer(&self) -> bool {
-        self.limit - self.buffer.first() <= LEAST_WINDOW && self.buffer.next() >= self.limit
+        // The peer may take back room that it offered, and then acknowledge beyond it.
+        self.limit.saturating_sub(self.buffer.first()) <= LEAST_WINDOW && self.buffer.next() >= self.limit
     }
 
     /// Returns what is to leave now.
@@ -388,4 +389,31 @@ pub(crate) enum TailLoss {
     Probe,
     /// All packets are taken for lost.
     Timeout(Losses),
+}
+
+#[cfg(test)]
+mod tests {
+    use wire::udt::SocketType;
+
+    use super::*;
+
+    const ORIGIN: u64 = 10_000;
+
+    #[test]
+    fn a_window_that_shrinks_below_what_is_acknowledged_is_a_full_buffer() {
+        let config = SocketConfig::new(SocketType::Stream);
+        let mut side = SendSide::new(&config, 1_500, ORIGIN, 100, Instant::ORIGIN);
+        let open = Effective { window_packets: 100, spacing_ps: 0, was_absurd: false };
+        side.obey(Instant::ORIGIN, &open, u32::MAX);
+        side.buffer.push_stream(&[7; 4 * 1_456]);
+        assert!(side.poll(Instant::ORIGIN, false).is_some());
+        let patience = Duration::from_millis(10);
+        side.acknowledge(Instant::ORIGIN, ORIGIN + 1, AckKind::Window, Some(0), patience);
+        side.acknowledge(Instant::ORIGIN, ORIGIN + 3, AckKind::Light, None, patience);
+        for _ in 0..5 {
+            let now = side.tail.deadline().expect("a packet is unanswered");
+            assert_eq!(side.advance(now), Some(TailLoss::Probe));
+            assert!(side.poll(now, false).is_some(), "what asks for room leaves");
+        }
+    }
 }

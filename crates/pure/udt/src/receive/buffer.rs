@@ -59,8 +59,10 @@ struct Messages {
     complete: BTreeMap<u64, u64>,
     /// Packets beyond `read` that nobody waits for: taken, or of messages that were given up.
     done: RangeSet,
-    /// Messages that were given up.
-    given_up: u64,
+    /// Those that were given up, to the last packet named of each: what still comes of them is nobody's.
+    given_up: BTreeMap<u32, u64>,
+    /// How many were given up.
+    given_up_count: u64,
 }
 
 impl ReceiveBuffer {
@@ -96,7 +98,7 @@ impl ReceiveBuffer {
     }
 
     pub(crate) fn messages_given_up(&self) -> u64 {
-        self.messages.as_ref().map_or(0, |messages| messages.given_up)
+        self.messages.as_ref().map_or(0, |messages| messages.given_up_count)
     }
 
     /// Returns how many packets the peer may fill it with.
@@ -139,31 +141,42 @@ impl ReceiveBuffer {
             self.missing.remove(number..number + 1);
         }
         self.move_next();
-        if self.messages.is_some() {
-            self.complete_around(number);
+        let message = data.message.number;
+        if let Some(messages) = &self.messages {
+            if messages.given_up.contains_key(&message.word()) {
+                self.let_go_of_pieces(message, number..number + 1);
+                self.move_read();
+            } else {
+                self.complete_around(number);
+            }
         }
         Placed::New
     }
 
-    /// Takes note that the peer gave up a message; returns whether that changed anything.
+    /// Takes note that the peer gave up packets of a message; returns whether that changed anything.
+    ///
+    /// What of them is here and belongs to another message, or to one that is here as a whole, is delivered all the
+    /// same, whatever the peer believes.
     pub(crate) fn give_up(&mut self, number: MessageNumber, numbers: Range<u64>) -> bool {
-        let Some(messages) = &mut self.messages else { return false };
-        // A message that is here as a whole is delivered, whatever the peer believes.
-        let is_whole = messages.complete.range(..=numbers.start).next_back();
-        let is_whole = is_whole.is_some_and(|(_, last)| *last >= numbers.start);
         // Beyond the window it waits like everything else, or packets that ask for room would find none.
         let end_of_window = self.read + self.capacity - SPARE_PACKETS;
-        if is_whole || numbers.end <= self.next || numbers.end > end_of_window {
-            return false;
-        }
+        let says_nothing_new = numbers.is_empty() || numbers.end <= self.next || numbers.end > end_of_window;
+        let (Some(messages), false) = (&mut self.messages, says_nothing_new) else { return false };
         if numbers.end > self.horizon {
-            self.missing.insert(self.horizon..numbers.start.max(self.horizon));
+            self.missing.insert(self.horizon..numbers.end);
             self.horizon = numbers.end;
         }
-        self.missing.remove(numbers.clone());
-        messages.done.insert(numbers.start.max(self.read)..numbers.end);
-        messages.given_up += 1;
-        self.forget_pieces_before(number, numbers.start);
+        let holes: Vec<Range<u64>> = self.missing.intersection(numbers.clone()).collect();
+        if holes.is_empty() {
+            return false;
+        }
+        for hole in holes {
+            self.missing.remove(hole.clone());
+            messages.done.insert(hole);
+        }
+        let is_news = messages.given_up.insert(number.word(), numbers.end).is_none();
+        messages.given_up_count += u64::from(is_news);
+        self.let_go_of_pieces(number, numbers);
         self.move_next();
         self.move_read();
         true
@@ -244,6 +257,8 @@ impl ReceiveBuffer {
         if let Some(done) = first.filter(|done| done.start <= self.read) {
             self.read = done.end;
             messages.done.remove(done);
+            // The one behind those that were named may be still to come.
+            messages.given_up.retain(|_, end| *end >= self.read);
         }
     }
 
@@ -273,16 +288,22 @@ impl ReceiveBuffer {
         }
     }
 
-    /// Lets go of the pieces of a message that arrived before the one from which on it is given up.
-    fn forget_pieces_before(&mut self, message: MessageNumber, mut first: u64) {
-        let Some(messages) = &mut self.messages else { return };
-        while first > self.read && !self.missing.contains(first - 1) {
-            let index = usize::try_from((first - 1 - self.origin) % self.capacity).unwrap_or(usize::MAX);
-            if self.slots.get(index).is_none_or(|slot| slot.message.number != message) {
-                break;
-            }
-            first -= 1;
-            messages.done.insert(first..first + 1);
+    /// Lets go of what is here of a message that is given up, within the packets named and beside them.
+    fn let_go_of_pieces(&mut self, message: MessageNumber, named: Range<u64>) {
+        let Some(messages) = &self.messages else { return };
+        let is_piece = |number: &u64| {
+            let is_here = *number < self.horizon && !self.missing.contains(*number);
+            let whole = messages.complete.range(..=*number).next_back();
+            let is_whole = whole.is_some_and(|(_, last)| last >= number);
+            let slot = self.slots.get(self.index(*number));
+            is_here && !is_whole && slot.is_some_and(|slot| slot.message.number == message)
+        };
+        let before = (self.read..named.start).rev().take_while(is_piece);
+        let within = (named.start.max(self.read)..named.end).filter(is_piece);
+        let behind = (named.end.max(self.read)..self.horizon).take_while(is_piece);
+        let pieces: Vec<u64> = before.chain(within).chain(behind).collect();
+        if let Some(messages) = &mut self.messages {
+            pieces.into_iter().for_each(|number| _ = messages.done.insert(number..number + 1));
         }
     }
 

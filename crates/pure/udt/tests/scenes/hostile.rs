@@ -3,9 +3,11 @@
 use core::net::SocketAddr;
 
 use sim::NodeId;
-use udt::{Endpoint, EndpointConfig, Event, SocketId, SocketType};
+use udt::{Endpoint, EndpointConfig, Event, SocketConfig, SocketId, SocketType};
 use units::{Instant, Random};
-use wire::udt::{Ack, Body, Control, Handshake, MessageNumber, Progress, Request, Sequence};
+use wire::udt::{
+    Ack, Body, Control, Data, Handshake, Message, MessageNumber, Piece, Progress, Request, Sequence,
+};
 
 use crate::line::{address, config};
 use crate::pair::{SERVER, hear, said, shake_hands};
@@ -20,10 +22,14 @@ fn endpoint(seed: u64) -> Endpoint {
 
 /// A client and a server that are connected, and the sockets at both ends.
 fn connected() -> (Endpoint, Endpoint, SocketId, SocketId, SocketAddr) {
+    connected_by(&config(SocketType::Stream))
+}
+
+fn connected_by(config: &SocketConfig) -> (Endpoint, Endpoint, SocketId, SocketId, SocketAddr) {
     let (mut client, mut server) = (endpoint(1), endpoint(2));
-    server.listen(config(SocketType::Stream), 8).expect("the only listener");
+    server.listen(config.clone(), 8).expect("the only listener");
     let from = address(NodeId(10));
-    let id = client.connect(Instant::ORIGIN, address(SERVER), config(SocketType::Stream));
+    let id = client.connect(Instant::ORIGIN, address(SERVER), config.clone());
     assert_eq!(shake_hands(&mut client, &mut server, from), [Event::Connected]);
     let socket = server.accept().expect("a client waits");
     (client, server, id, socket, from)
@@ -133,5 +139,32 @@ fn nothing_that_arrives_breaks_an_endpoint() {
             said(&mut server, &mut Vec::new());
         }
         server.receive(socket, &mut [0; 100_000]);
+    }
+}
+
+/// libudt gives up a message by naming one packet too many: the first of the next message.
+#[test]
+fn a_message_that_is_given_up_takes_nothing_of_the_next() {
+    let mut messages = config(SocketType::Datagram);
+    messages.first_sequence = Some(100);
+    // The first message had the packets 100 and 101, of which none came; the second is packet 102.
+    let body = Body::DropMessage {
+        message: MessageNumber::FIRST,
+        first: Sequence::of(100),
+        last: Sequence::of(102),
+    };
+    for comes_first in [true, false] {
+        let (_, mut server, _, socket, from) = connected_by(&messages);
+        let mut second = [0; 16].to_vec();
+        let message = Message { piece: Piece::Only, is_ordered: true, number: MessageNumber::FIRST.next() };
+        let header = second.first_chunk_mut().expect("sixteen bytes");
+        Data::write_header(header, Sequence::of(102), message, 0, socket);
+        second.extend_from_slice(b"the second");
+        let dropped = control(socket, body);
+        let packets = if comes_first { [second, dropped] } else { [dropped, second] };
+        hear(&mut server, from, &packets);
+        let mut message = Vec::new();
+        assert!(server.receive_message(socket, &mut message), "{comes_first}");
+        assert_eq!(message, b"the second");
     }
 }

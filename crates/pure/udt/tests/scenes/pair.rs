@@ -80,11 +80,20 @@ pub(crate) fn shake_hands(
     }
 }
 
-/// Returns what an endpoint has to send now.
+/// Returns what an endpoint has to send at the beginning.
 pub(crate) fn said(endpoint: &mut udt::Endpoint, events: &mut Vec<udt::Event>) -> Vec<Vec<u8>> {
+    said_at(Instant::ORIGIN, endpoint, events)
+}
+
+/// Returns what an endpoint has to send now.
+pub(crate) fn said_at(
+    now: Instant,
+    endpoint: &mut udt::Endpoint,
+    events: &mut Vec<udt::Event>,
+) -> Vec<Vec<u8>> {
     let mut said = Vec::new();
     loop {
-        match endpoint.poll(Instant::ORIGIN) {
+        match endpoint.poll(now) {
             udt::Output::Transmit(transmit) => {
                 said.extend(transmit.bytes.chunks(transmit.segment_bytes).map(<[u8]>::to_vec));
             }
