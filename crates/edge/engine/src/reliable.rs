@@ -37,7 +37,7 @@ pub struct PortOptions {
     pub send_buffer_bytes: usize,
     /// Trains of packets are handed to the kernel and taken from it in one piece.
     pub offloads: bool,
-    /// All the chance of the port, and the key of its cookies.
+    /// All the chance of the port: numbers of sockets, first packet numbers.
     pub seed: u64,
     /// The key of its cookies, which nobody else may know.
     pub secret: [u8; 16],
@@ -66,6 +66,9 @@ pub enum WaitError {
     /// It is not what this socket does.
     #[error("{0}")]
     Send(SendError),
+    /// The port's thread ended, because its socket or its poller failed.
+    #[error("the port's socket failed: {0}")]
+    Port(io::ErrorKind),
     /// The time is over.
     #[error("nothing came in the time that was set")]
     TimedOut,
@@ -97,7 +100,7 @@ struct State {
     waiting: usize,
     stops: bool,
     /// Why the thread ended by itself.
-    failed: Option<String>,
+    failed: Option<io::ErrorKind>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -349,8 +352,8 @@ impl ReliablePort {
                 self.wake_for(state);
                 return outcome;
             }
-            if state.failed.is_some() {
-                return Err(WaitError::Closed(CloseReason::Local));
+            if let Some(kind) = state.failed {
+                return Err(WaitError::Port(kind));
             }
             if end.is_some_and(|end| end <= now) {
                 return Err(WaitError::TimedOut);
@@ -442,7 +445,7 @@ impl Driver {
         }
         if let Err(error) = self.turns() {
             tracing::warn!("a reliable port failed: {error}");
-            self.shared.lock().failed = Some(error.to_string());
+            self.shared.lock().failed = Some(error.kind());
         }
         self.shared.changed.notify_all();
     }

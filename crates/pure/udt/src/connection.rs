@@ -229,7 +229,7 @@ impl Connection {
         }
     }
 
-    pub(crate) fn receive_data(&mut self, now: Instant, data: &Data<'_>) {
+    pub(crate) fn receive_data(&mut self, now: Instant, arrived: Instant, data: &Data<'_>) {
         self.expiry.heard(now);
         let number = data.sequence.near(self.receiving.buffer.next());
         let Some(number) = number.filter(|number| *number >= origin(self.peer_first)) else {
@@ -247,7 +247,7 @@ impl Connection {
             Placed::NoRoom => self.stats.refused_packets += 1,
         }
         let newly_missing = u32::try_from(taken.newly_missing).unwrap_or(u32::MAX);
-        self.link.note_received(Received { packets: 1, newly_missing, arrived: now });
+        self.link.note_received(Received { packets: 1, newly_missing, arrived });
         self.tell_readable();
     }
 
@@ -376,7 +376,7 @@ impl Connection {
         if let State::Closing { until } = self.state
             && (self.is_flushed() || until <= now)
         {
-            self.shut_down(CloseReason::Local);
+            self.shut_down(if self.is_flushed() { CloseReason::Local } else { CloseReason::Unsent });
             return;
         }
         match self.expiry.advance(now, self.round_trip.patience()) {

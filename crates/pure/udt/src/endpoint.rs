@@ -191,12 +191,12 @@ impl Endpoint {
 
     /// Looks for a listener at `peer`; [`Event::Connected`] or [`Event::Closed`] says what came of it.
     pub fn connect(&mut self, now: Instant, peer: SocketAddr, config: SocketConfig) -> SocketId {
-        self.seek(peer, config, |config, id, first| Seeking::client(config, id, first, peer, now))
+        self.seek(now, peer, config, Request::Connect)
     }
 
     /// Looks for somebody at `peer` who looks for us: both ends begin, and neither needs to be reachable first.
     pub fn rendezvous(&mut self, now: Instant, peer: SocketAddr, config: SocketConfig) -> SocketId {
-        self.seek(peer, config, |config, id, first| Seeking::rendezvous(config, id, first, peer, now))
+        self.seek(now, peer, config, Request::Rendezvous)
     }
 
     /// Queues bytes of a stream; returns how many there was room for.
@@ -426,10 +426,10 @@ impl Endpoint {
         let is_alike = |bytes: &&[u8]| bytes[0] & 0x80 == 0 && Packet::destination(bytes) == Some(id);
         let alike = behind.clone().take_while(is_alike).count();
         connection.arrive(datagrams.arrived, data, u32::try_from(alike + 1).unwrap_or(u32::MAX));
-        connection.receive_data(now, data);
+        connection.receive_data(now, datagrams.arrived, data);
         for bytes in behind.take(alike) {
             if let Ok(Packet::Data(data)) = Packet::read(bytes) {
-                connection.receive_data(now, &data);
+                connection.receive_data(now, datagrams.arrived, &data);
             }
         }
         self.make_ready(id);
@@ -592,15 +592,16 @@ impl Endpoint {
 
     fn seek(
         &mut self,
+        now: Instant,
         peer: SocketAddr,
         mut config: SocketConfig,
-        make: impl FnOnce(&SocketConfig, SocketId, Sequence) -> Seeking,
+        request: Request,
     ) -> SocketId {
         config.packet_bytes = config.packet_bytes.clamp(MIN_PACKET_BYTES, MAX_PACKET_BYTES);
         let id = self.new_id();
         let first = config.first_sequence.map(Sequence::from_word);
         let first = first.unwrap_or_else(|| Sequence::of(self.random.next_u64()));
-        let seeking = make(&config, id, first);
+        let seeking = Seeking::new(now, request, &config, id, first, peer);
         let role = Role::Seeking(Box::new(Sought { seeking, config, peer, failed: None, is_told: false }));
         self.sockets.insert(id, Socket { role, is_ready: false, deadline: None, is_closed: false });
         self.make_ready(id);

@@ -4,7 +4,7 @@ use core::net::SocketAddr;
 use core::time::Duration;
 
 use units::Instant;
-use wire::udt::{Handshake, Request, Sequence, SocketId, SocketType, VERSION, address_words};
+use wire::udt::{Handshake, Request, Sequence, SocketId, VERSION, address_words};
 
 use crate::config::{MIN_PACKET_BYTES, SocketConfig};
 
@@ -58,37 +58,16 @@ pub(crate) enum Progress {
 }
 
 impl Seeking {
-    /// Begins to look for a listener.
-    pub(crate) fn client(
-        config: &SocketConfig,
-        id: SocketId,
-        first: Sequence,
-        peer: SocketAddr,
+    /// Begins to look for a listener, or for somebody who looks for us, as the first request says.
+    pub(crate) fn new(
         now: Instant,
-    ) -> Self {
-        Self::new(Role::Client, Request::Connect, config, id, first, peer, now)
-    }
-
-    /// Begins to look for somebody who looks for us.
-    pub(crate) fn rendezvous(
-        config: &SocketConfig,
-        id: SocketId,
-        first: Sequence,
-        peer: SocketAddr,
-        now: Instant,
-    ) -> Self {
-        Self::new(Role::Rendezvous { met: None }, Request::Rendezvous, config, id, first, peer, now)
-    }
-
-    fn new(
-        role: Role,
         request: Request,
         config: &SocketConfig,
         id: SocketId,
         first: Sequence,
         peer: SocketAddr,
-        now: Instant,
     ) -> Self {
+        let role = if request == Request::Rendezvous { Role::Rendezvous { met: None } } else { Role::Client };
         let request = Handshake { request, ..offer(config, id, first, 0, peer) };
         Self { role, request, due: now, give_up_at: now + config.connect_timeout, conclusions: 0 }
     }
@@ -222,5 +201,5 @@ pub(crate) fn is_sound(handshake: &Handshake) -> bool {
         && is_socket
         && handshake.packet_bytes >= MIN_PACKET_BYTES
         && handshake.window_packets > 0
-        && handshake.socket_type.is_some_and(|kind| matches!(kind, SocketType::Stream | SocketType::Datagram))
+        && handshake.socket_type.is_some()
 }

@@ -36,6 +36,9 @@ pub enum CloseReason {
     /// It was closed here.
     #[error("closed here")]
     Local,
+    /// It was closed here, and the time to linger was over before the peer had acknowledged everything.
+    #[error("closed here, and not everything that was queued reached the peer in the time it lingered")]
+    Unsent,
     /// The peer closed it.
     #[error("the peer closed the connection")]
     ByPeer,

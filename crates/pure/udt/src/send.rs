@@ -13,6 +13,7 @@ use core::time::Duration;
 
 use congestion::{AckKind, Acked, Effective, Flight};
 use units::{Instant, RangeSet};
+use wire::udt::PROBE_INTERVAL;
 
 use buffer::SendBuffer;
 use pacer::Pacer;
@@ -25,9 +26,6 @@ use crate::round_trip::RoundTripEstimate;
 
 /// Segments that a kernel takes in one call, where datagrams are of the usual size.
 const MAX_TRAIN_BYTES: usize = 65_507;
-/// Of two packets whose numbers are a multiple of this and the next, the second leaves without delay: their distance
-/// at the receiver tells what the way carries.
-const PROBE_INTERVAL: u64 = 16;
 
 /// The sending side.
 #[derive(Debug)]
@@ -170,7 +168,7 @@ impl SendSide {
         }
         let next = self.buffer.next();
         if next == self.buffer.end() {
-            self.is_limited_by_application();
+            self.note_application_limit();
             return None;
         }
         if self.is_expired(now, next) {
@@ -325,7 +323,7 @@ impl SendSide {
     }
 
     fn first_lost(&self, is_withheld: bool) -> Option<u64> {
-        if is_withheld { None } else { self.lost.iter().next().map(|range| range.start) }
+        if is_withheld { None } else { self.lost.first().map(|range| range.start) }
     }
 
     /// Returns how many lost packets may leave. What the peer reported has left the way, so as much may enter it again,
@@ -341,7 +339,7 @@ impl SendSide {
     }
 
     fn run_of_lost(&self, first: u64, most: u32) -> u32 {
-        let run = self.lost.iter().next().map_or(0, |range| range.end - first);
+        let run = self.lost.first().map_or(0, |range| range.end - first);
         self.buffer.train(first, u32::try_from(run).unwrap_or(u32::MAX).min(most))
     }
 
@@ -352,7 +350,7 @@ impl SendSide {
         room.min(u32::try_from(queued).unwrap_or(u32::MAX)).clamp(1, self.max_train)
     }
 
-    fn is_limited_by_application(&mut self) {
+    fn note_application_limit(&mut self) {
         if !self.is_application_limited && self.in_flight() < self.window_packets {
             self.is_application_limited = true;
             let in_flight = self.in_flight();

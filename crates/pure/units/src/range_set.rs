@@ -44,6 +44,12 @@ impl RangeSet {
         self.ranges.iter().map(|(&start, &end)| start..end)
     }
 
+    /// Returns the first range.
+    #[must_use]
+    pub fn first(&self) -> Option<Range<u64>> {
+        self.iter().next()
+    }
+
     /// Tells whether `number` is in the set.
     #[must_use]
     pub fn contains(&self, number: u64) -> bool {

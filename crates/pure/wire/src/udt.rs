@@ -33,6 +33,9 @@ pub const HEADER_BYTES: usize = 16;
 /// What IPv4, UDP and UDT take of a packet's size; libudt deducts it for IPv6, too.
 pub const OVERHEAD_BYTES: usize = 28 + HEADER_BYTES;
 
+/// A packet whose number is a multiple of it and the next one leave together, and measure the path's capacity.
+pub const PROBE_INTERVAL: u64 = 16;
+
 /// A packet.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Packet<'a> {

@@ -6,11 +6,10 @@
 use core::time::Duration;
 
 use units::Instant;
+use wire::udt::PROBE_INTERVAL;
 
 const ARRIVALS: usize = 16;
 const PROBES: usize = 64;
-/// The first of a probing pair has a number that is a multiple of it.
-const PROBE_INTERVAL: u64 = 16;
 
 /// Estimates both rates of a connection.
 #[derive(Debug)]

@@ -247,13 +247,13 @@ impl ReceiveBuffer {
     }
 
     fn move_next(&mut self) {
-        self.next = self.missing.iter().next().map_or(self.horizon, |range| range.start);
+        self.next = self.missing.first().map_or(self.horizon, |range| range.start);
     }
 
     /// Frees what nobody waits for any more at the beginning.
     fn move_read(&mut self) {
         let Some(messages) = &mut self.messages else { return };
-        let first = messages.done.iter().next();
+        let first = messages.done.first();
         if let Some(done) = first.filter(|done| done.start <= self.read) {
             self.read = done.end;
             messages.done.remove(done);
@@ -264,26 +264,28 @@ impl ReceiveBuffer {
 
     /// Looks whether the packet completes its message. Forward first: what arrives in order then costs one look.
     fn complete_around(&mut self, number: u64) {
-        let is_here = |it: &Self, number: u64| {
-            number < it.horizon && (number < it.next || !it.missing.contains(number))
+        // What was let go of is not here: its slot is empty, or an older packet's.
+        let is_done = |number| self.messages.as_ref().is_some_and(|messages| messages.done.contains(number));
+        let is_here = |number| {
+            number < self.horizon
+                && (number < self.next || !self.missing.contains(number))
+                && !is_done(number)
         };
         let mut last = number;
         while !self.slots[self.index(last)].message.piece.ends() {
-            if !is_here(self, last + 1) {
+            if !is_here(last + 1) {
                 return;
             }
             last += 1;
         }
         let mut first = number;
         while !self.slots[self.index(first)].message.piece.begins() {
-            if first == self.read || !is_here(self, first - 1) {
+            if first == self.read || !is_here(first - 1) {
                 return;
             }
             first -= 1;
         }
-        if let Some(messages) = &mut self.messages
-            && messages.done.count_in(first..last + 1) == 0
-        {
+        if let Some(messages) = &mut self.messages {
             messages.complete.insert(first, last);
         }
     }

@@ -49,6 +49,22 @@ fn a_peer_that_dies_is_given_up_in_the_time_that_is_set() {
 }
 
 #[test]
+fn what_could_not_be_sent_in_the_time_to_linger_is_said() {
+    let kind = SocketType::Stream;
+    let mut hurried = config(kind);
+    hurried.linger = SECOND;
+    let client = Work { send_bytes: 10_000_000, closes: true, ..Work::default() };
+    // Ten megabytes need ten seconds of this way.
+    let slow = Link::ideal().rate(8_000_000, 100_000).delay(5 * MS);
+    let way = Way { there: slow.clone(), back: slow };
+    let mut network = pair(1, way, (hurried, client), (config(kind), Work::default()));
+    run(&mut network, 60);
+    assert_eq!(network.node(CLIENT).only().closed, Some(CloseReason::Unsent));
+    assert_eq!(network.node(SERVER).only().closed, Some(CloseReason::ByPeer));
+    assert!(network.node(SERVER).only().received < 2_000_000);
+}
+
+#[test]
 fn an_idle_connection_lives() {
     let kind = SocketType::Stream;
     let mut network =

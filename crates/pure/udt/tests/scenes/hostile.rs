@@ -1,6 +1,7 @@
 //! What strangers send changes nothing, is counted, and gets no more out than they put in.
 
 use core::net::SocketAddr;
+use core::time::Duration;
 
 use sim::NodeId;
 use udt::{Endpoint, EndpointConfig, Event, SocketConfig, SocketId, SocketType};
@@ -10,7 +11,7 @@ use wire::udt::{
 };
 
 use crate::line::{address, config};
-use crate::pair::{SERVER, hear, said, shake_hands};
+use crate::pair::{SERVER, hear, hear_at, said, said_at, shake_hands};
 
 const STRANGER: NodeId = NodeId(66);
 /// Marks the first word of a range in a list of losses.
@@ -139,6 +140,63 @@ fn nothing_that_arrives_breaks_an_endpoint() {
             said(&mut server, &mut Vec::new());
         }
         server.receive(socket, &mut [0; 100_000]);
+    }
+}
+
+/// Both ends of connections, between them somebody who turns bits, repeats, holds back, drops, and lets time pass.
+#[test]
+fn whatever_happens_between_them_breaks_neither_end() {
+    let mut random = Random::new(12);
+    for scene in 0..300 {
+        let kind = if scene % 2 == 0 { SocketType::Stream } else { SocketType::Datagram };
+        let (client, server, id, socket, from) = connected_by(&config(kind));
+        let mut ends = [(client, id), (server, socket)];
+        let addresses = [from, address(SERVER)];
+        let mut way: Vec<(usize, Vec<u8>)> = Vec::new();
+        let mut now = Instant::ORIGIN;
+        for _ in 0..60 {
+            now += Duration::from_micros(1 << random.below(25));
+            for (end, (endpoint, socket)) in ends.iter_mut().enumerate() {
+                let bytes = vec![9; usize::try_from(random.below(9_000)).expect("it is small")];
+                // What is not queued is no matter here: ends may be closed already.
+                let lifetime = (random.below(2) == 0).then(|| now + Duration::from_millis(random.below(500)));
+                let _ = endpoint.send(*socket, &bytes);
+                let _ = endpoint.send_message(*socket, &bytes, random.below(2) == 0, lifetime);
+                let said = said_at(now, endpoint, &mut Vec::new());
+                way.extend(said.into_iter().map(|bytes| (1 - end, bytes)));
+                endpoint.receive(*socket, &mut [0; 5_000]);
+                endpoint.receive_message(*socket, &mut Vec::new());
+            }
+            for _ in 0..random.below(30) {
+                if way.is_empty() {
+                    break;
+                }
+                let at = usize::try_from(random.below(way.len() as u64)).expect("it is an index");
+                let (to, mut bytes) = way[at].clone();
+                if random.below(4) > 0 {
+                    way.swap_remove(at);
+                }
+                // Where it is for stays right, or hardly anything would get further; so does a shutdown's type.
+                let places = [0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23, 28, 29, 30, 31];
+                let place = places[usize::try_from(random.below(20)).expect("it is small")];
+                if let Some(byte) = bytes.get_mut(place).filter(|_| random.below(2) == 0) {
+                    *byte ^= 1 << random.below(8);
+                }
+                hear_at(now, &mut ends[to].0, addresses[1 - to], &[bytes]);
+            }
+        }
+        for (endpoint, socket) in &mut ends {
+            let stats = endpoint.stats(*socket);
+            assert!(stats.is_none_or(|stats| stats.received_packets + stats.sent_packets > 0));
+            endpoint.close(now, *socket);
+        }
+        // Everything ends, whatever was told: the silent peer after its time, the closed socket after it lingered.
+        for end in [now + Duration::from_secs(200), now + Duration::from_secs(400)] {
+            for (endpoint, _) in &mut ends {
+                said_at(end, endpoint, &mut Vec::new());
+            }
+        }
+        assert_eq!(ends.map(|(endpoint, _)| endpoint.socket_count()), [0, 0], "scene {scene}");
     }
 }
 

@@ -104,8 +104,17 @@ pub(crate) fn said_at(
 }
 
 pub(crate) fn hear(endpoint: &mut udt::Endpoint, from: core::net::SocketAddr, datagrams: &[Vec<u8>]) {
+    hear_at(Instant::ORIGIN, endpoint, from, datagrams);
+}
+
+pub(crate) fn hear_at(
+    now: Instant,
+    endpoint: &mut udt::Endpoint,
+    from: core::net::SocketAddr,
+    datagrams: &[Vec<u8>],
+) {
     for bytes in datagrams {
-        let datagrams = udt::Datagrams { from, bytes, segment_bytes: bytes.len(), arrived: Instant::ORIGIN };
-        endpoint.handle(Instant::ORIGIN, &datagrams);
+        let datagrams = udt::Datagrams { from, bytes, segment_bytes: bytes.len(), arrived: now };
+        endpoint.handle(now, &datagrams);
     }
 }
