@@ -53,6 +53,7 @@ mod publisher;
 mod sample_clock;
 mod schedule;
 mod subscriber;
+pub mod udt;
 
 pub use account_json::{account_json, gap_json, is_in_order, stream_gap_json};
 pub use address::{Address, AddressError, DEFAULT_PORT};

@@ -492,7 +492,7 @@ fn check_len(what: &'static str, name: &str, limit: usize) -> Result<(), NodeErr
 }
 
 /// Returns 64 random bits: the standard library seeds every `RandomState` from the system.
-fn random() -> u64 {
+pub(crate) fn random() -> u64 {
     RandomState::new().build_hasher().finish()
 }
 

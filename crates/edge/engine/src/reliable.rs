@@ -282,12 +282,12 @@ impl ReliablePort {
     }
 
     /// Closes a socket and waits until what was queued is acknowledged or given up; what had arrived and was not
-    /// received is gone.
-    pub fn close(&self, socket: SocketId) {
+    /// received is gone. Returns how the connection ended, if there was one.
+    pub fn close(&self, socket: SocketId) -> Option<CloseReason> {
         self.with(|state, now| state.endpoint.close(now, socket));
-        // How it ended was told to whoever asked before.
+        // A port that failed has nothing more to say of its connections.
         let _ = self.wait(None, |state, _| (!state.is_ending(socket)).then_some(Ok(())));
-        self.with(|state, _| state.known.remove(&socket));
+        self.with(|state, _| state.known.remove(&socket)).and_then(|known| known.closed)
     }
 
     /// Returns what a connection has done so far.

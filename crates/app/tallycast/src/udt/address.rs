@@ -1,0 +1,239 @@
+//! Addresses of reliable connections: `udt://host:7400?cc=reno&mtu=9000`.
+//!
+//! Unlike those of streams they may name a host: the peer is far away, and the way there is the network's choice.
+
+use std::fmt;
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::str::FromStr;
+use std::sync::Arc;
+
+use ::udt::SocketType;
+use congestion::{OptionError, UnknownControl, named};
+
+use super::Options;
+use crate::address::DEFAULT_PORT;
+
+/// Options of the address itself; every other one is of the congestion control.
+const KNOWN: &str = "cc, mtu, maxrate, sndbuf, rcvbuf";
+/// The control unless another is asked for: UDT's own.
+const USUAL_CONTROL: &str = "udt";
+
+/// Where a reliable connection goes or comes from, and how.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Address {
+    host: String,
+    port: u16,
+    query: String,
+}
+
+/// Says what is wrong with an address.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum AddressError {
+    /// Not a URL of this kind.
+    #[error(
+        "`{0}` is not an address\nwrite it as udt://host:7400 or udt://0.0.0.0:7400?cc=reno, IPv6 hosts in brackets"
+    )]
+    Unreadable(String),
+    /// The host has no address.
+    #[error("the host `{host}` cannot be found: {error}\ncheck its spelling, or give its address in numbers")]
+    Unresolved {
+        /// As given.
+        host: String,
+        /// What the resolver says.
+        error: std::io::Error,
+    },
+    /// An option does not exist, or not so.
+    #[error("{error}\nthe address's own options are {KNOWN}; others are those of the congestion control")]
+    Option {
+        /// What is wrong.
+        error: OptionError,
+    },
+    /// The congestion control does not exist, or has no such option.
+    #[error("{0}\nthe address's own options are {KNOWN}; others are those of the congestion control")]
+    Control(UnknownControl),
+}
+
+impl Address {
+    /// Returns the address at a port of this host or another, without options.
+    #[must_use]
+    pub fn at(address: SocketAddr) -> Self {
+        Self { host: address.ip().to_string(), port: address.port(), query: String::new() }
+    }
+
+    /// Returns the host as it was given.
+    #[must_use]
+    pub fn host(&self) -> &str {
+        &self.host
+    }
+
+    /// Finds the host; the first of its addresses that the resolver names.
+    ///
+    /// # Errors
+    /// [`AddressError::Unresolved`] if there is none.
+    pub fn resolve(&self) -> Result<SocketAddr, AddressError> {
+        let unresolved = |error| AddressError::Unresolved { host: self.host.clone(), error };
+        let none = || std::io::Error::new(std::io::ErrorKind::NotFound, "it has no address");
+        let mut addresses = (self.host.as_str(), self.port).to_socket_addrs().map_err(unresolved)?;
+        addresses.next().ok_or_else(|| unresolved(none()))
+    }
+
+    /// Returns what a connection of this address is made with.
+    ///
+    /// # Errors
+    /// If the congestion control or an option is unknown; says what there is.
+    pub fn options(&self, kind: SocketType) -> Result<Options, AddressError> {
+        let mut options = if kind == SocketType::Stream { Options::stream() } else { Options::messages() };
+        let mut control = USUAL_CONTROL.to_owned();
+        let mut of_control = Vec::new();
+        for (name, value) in pairs(&self.query)? {
+            let socket = &mut options.socket;
+            match name {
+                "cc" => value.clone_into(&mut control),
+                "mtu" => {
+                    socket.packet_bytes = number("mtu", value, 76..=65_535, "a packet's bytes, 76 to 65535")?;
+                }
+                "maxrate" => socket.max_bytes_per_s = Some(bytes_per_s(value)?),
+                "sndbuf" => socket.send_buffer_packets = packets("sndbuf", value)?,
+                "rcvbuf" => socket.receive_buffer_packets = packets("rcvbuf", value)?,
+                _ => of_control.push(format!("{name}={value}")),
+            }
+        }
+        let control = named(&control, &of_control.join("&")).map_err(AddressError::Control)?;
+        options.socket.congestion = Arc::from(control);
+        Ok(options)
+    }
+
+    /// Adds an option, in place of one of that name.
+    #[must_use]
+    pub fn with(mut self, name: &str, value: &str) -> Self {
+        let others = self.query.split('&').filter(|part| !part.is_empty());
+        let others = others.filter(|part| part.split('=').next() != Some(name));
+        let mut parts: Vec<String> = others.map(str::to_owned).collect();
+        parts.push(format!("{name}={value}"));
+        self.query = parts.join("&");
+        self
+    }
+}
+
+impl FromStr for Address {
+    type Err = AddressError;
+
+    fn from_str(text: &str) -> Result<Self, AddressError> {
+        let unreadable = || AddressError::Unreadable(text.to_owned());
+        let rest = text.strip_prefix("udt://").ok_or_else(unreadable)?;
+        let (place, query) = rest.split_once('?').unwrap_or((rest, ""));
+        let place = place.trim_end_matches('/');
+        let (host, port) = match place.rsplit_once(':') {
+            // A bare IPv6 address has colons of its own.
+            Some((host, port)) if !host.contains(':') || host.ends_with(']') => {
+                (host, port.parse().map_err(|_| unreadable())?)
+            }
+            _ => (place, DEFAULT_PORT),
+        };
+        let host = host.trim_start_matches('[').trim_end_matches(']');
+        if host.is_empty() || host.contains(['/', '@', ' ']) {
+            return Err(unreadable());
+        }
+        pairs(query)?;
+        Ok(Self { host: host.to_owned(), port, query: query.to_owned() })
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { host, port, query } = self;
+        let mark = if query.is_empty() { "" } else { "?" };
+        if host.contains(':') {
+            return write!(formatter, "udt://[{host}]:{port}{mark}{query}");
+        }
+        write!(formatter, "udt://{host}:{port}{mark}{query}")
+    }
+}
+
+/// Returns the names and values of what stands behind the `?`.
+fn pairs(query: &str) -> Result<Vec<(&str, &str)>, AddressError> {
+    let none = |part: &str| AddressError::Option { error: OptionError::NotAnOption(part.to_owned()) };
+    let parts = query.split('&').filter(|part| !part.is_empty());
+    parts.map(|part| part.split_once('=').ok_or_else(|| none(part))).collect()
+}
+
+fn number(
+    name: &'static str,
+    value: &str,
+    range: std::ops::RangeInclusive<u32>,
+    expected: &str,
+) -> Result<u32, AddressError> {
+    let wrong = || OptionError::Value { name, value: value.to_owned(), expected: expected.to_owned() };
+    let number = value.parse().ok().filter(|number| range.contains(number));
+    number.ok_or_else(|| AddressError::Option { error: wrong() })
+}
+
+fn packets(name: &'static str, value: &str) -> Result<u32, AddressError> {
+    number(name, value, 32..=1 << 22, "a buffer in packets, 32 to 4194304")
+}
+
+/// Reads a rate in bits per second, as the controls read theirs.
+fn bytes_per_s(value: &str) -> Result<u64, AddressError> {
+    let read = congestion::Options::parse(&format!("maxrate={value}"));
+    let bits = read.and_then(|mut options| options.rate("maxrate"));
+    let bits = bits.map_err(|error| AddressError::Option { error })?;
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a rate above zero; what is more than can be said is no limit"
+    )]
+    Ok(((bits / 8.0) as u64).max(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_read_and_write_as_urls() {
+        for (text, host, port) in [
+            ("udt://10.0.0.1:9000?cc=reno&start=4", "10.0.0.1", 9_000),
+            ("udt://archive.example.org", "archive.example.org", 7_400),
+            ("udt://[fe80::1]:9000", "fe80::1", 9_000),
+            ("udt://[::1]/", "::1", 7_400),
+        ] {
+            let address: Address = text.parse().unwrap();
+            assert_eq!((address.host(), address.port), (host, port), "{text}");
+            assert_eq!(address.to_string().parse::<Address>().unwrap(), address);
+        }
+        for text in ["", "udp://1.2.3.4:5", "udt://", "udt://:7", "udt://a b", "udt://h:port", "udt://h/dir"]
+        {
+            assert!(matches!(text.parse::<Address>(), Err(AddressError::Unreadable(_))), "{text}");
+        }
+    }
+
+    #[test]
+    fn options_are_the_addresss_own_or_the_controls() {
+        let address: Address = "udt://h?cc=fixed&rate=1g&mtu=9000&maxrate=8m&rcvbuf=100".parse().unwrap();
+        let socket = address.options(SocketType::Stream).unwrap().socket;
+        assert_eq!((socket.packet_bytes, socket.max_bytes_per_s), (9_000, Some(1_000_000)));
+        assert_eq!(socket.receive_buffer_packets, 100);
+        let address = address.with("cc", "reno").with("maxrate", "16m");
+        let error = address.options(SocketType::Stream).unwrap_err().to_string();
+        assert!(error.starts_with("reno: there is no option `rate`; there are start"), "{error}");
+        assert!(error.contains("the address's own options are cc, mtu"), "{error}");
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_with_what_there_is() {
+        let error = |text: &str| match text.parse::<Address>() {
+            Ok(address) => address.options(SocketType::Stream).unwrap_err().to_string(),
+            Err(error) => error.to_string(),
+        };
+        assert!(
+            error("udt://h?cc=turbo").starts_with("there is no congestion control `turbo`; there are udt")
+        );
+        assert!(error("udt://h?mtu=70").contains("mtu is a packet's bytes, 76 to 65535"));
+        assert!(error("udt://h?maxrate=fast").contains("bits per second as 950m"));
+        assert!(error("udt://h?cc").contains("write name=value"));
+        let nobody: Address = "udt://no.such.host.invalid:1".parse().unwrap();
+        let error = nobody.resolve().unwrap_err().to_string();
+        assert!(error.starts_with("the host `no.such.host.invalid` cannot be found"), "{error}");
+    }
+}

@@ -1,0 +1,268 @@
+//! A connection to a peer.
+
+use std::fmt;
+use std::io::{self, Read, Write};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use ::udt::{CloseReason, SendError, SocketId, SocketType, Stats};
+use engine::{ReliablePort, WaitError};
+
+use super::{Address, Error, Options, kind_of};
+
+/// How much of a file is read or written at once. Units: bytes.
+const PIECE_BYTES: usize = 1 << 20;
+
+/// A connection to a peer: a stream of bytes, or messages. One thread may send while another receives.
+///
+/// Dropping it closes it, and waits until the peer has acknowledged what was queued or the time to linger is over;
+/// [`close`](Self::close) also says which.
+pub struct Connection {
+    port: Arc<ReliablePort>,
+    socket: SocketId,
+    send_timeout: Timeout,
+    receive_timeout: Timeout,
+    is_closed: bool,
+}
+
+/// For how long a message is worth sending.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Lifetime {
+    /// After it the transport stops trying and says so; without one it tries until the connection ends.
+    pub at_most: Option<Duration>,
+    /// It may overtake those that were sent before it and are still on their way.
+    pub may_overtake: bool,
+}
+
+/// The longest a call waits, for ever if there is none. Units inside: nanoseconds, 0 for ever.
+#[derive(Debug, Default)]
+struct Timeout(AtomicU64);
+
+impl Timeout {
+    fn set(&self, timeout: Option<Duration>) {
+        let nanos = timeout.map_or(0, |timeout| u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX).max(1));
+        self.0.store(nanos, Ordering::Relaxed);
+    }
+
+    fn get(&self) -> Option<Duration> {
+        let nanos = self.0.load(Ordering::Relaxed);
+        (nanos > 0).then(|| Duration::from_nanos(nanos))
+    }
+}
+
+impl Connection {
+    /// Connects a stream to a listener, from a port of the kernel's choice.
+    ///
+    /// # Errors
+    /// [`Error::Connect`] if nobody answers there or it does not want us; others if the address cannot be used.
+    pub fn connect(address: &Address) -> Result<Self, Error> {
+        Self::connect_to(address.resolve()?, &address.options(SocketType::Stream)?)
+    }
+
+    /// Connects to a listener, from a port of the kernel's choice.
+    ///
+    /// # Errors
+    /// [`Error::Connect`] if nobody answers there or it does not want us.
+    pub fn connect_to(peer: SocketAddr, options: &Options) -> Result<Self, Error> {
+        let any = if peer.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
+        let port = Arc::new(options.open(SocketAddr::new(any, 0))?);
+        let socket =
+            port.connect(peer, options.socket.clone()).map_err(|reason| Error::Connect { peer, reason })?;
+        Ok(Self::of(port, socket))
+    }
+
+    /// Meets a peer that connects to this end at the same time: neither needs to be reachable first.
+    ///
+    /// # Errors
+    /// [`Error::Connect`] if it does not come.
+    pub fn rendezvous(local: SocketAddr, peer: SocketAddr, options: &Options) -> Result<Self, Error> {
+        let port = Arc::new(options.open(local)?);
+        let socket = port
+            .rendezvous(peer, options.socket.clone())
+            .map_err(|reason| Error::Connect { peer, reason })?;
+        Ok(Self::of(port, socket))
+    }
+
+    pub(super) fn of(port: Arc<ReliablePort>, socket: SocketId) -> Self {
+        let (send_timeout, receive_timeout) = (Timeout::default(), Timeout::default());
+        Self { port, socket, send_timeout, receive_timeout, is_closed: false }
+    }
+
+    /// Queues bytes of a stream, waiting until there is room for some; returns how many.
+    ///
+    /// # Errors
+    /// If the connection is over or carries messages, or there was no room in time.
+    pub fn send(&self, bytes: &[u8]) -> Result<usize, WaitError> {
+        self.port.send(self.socket, bytes, self.send_timeout.get())
+    }
+
+    /// Copies what has arrived of a stream, waiting until there is something; 0 at its end.
+    ///
+    /// # Errors
+    /// If the connection broke, or nothing came in time.
+    pub fn receive(&self, out: &mut [u8]) -> Result<usize, WaitError> {
+        self.port.receive(self.socket, out, self.receive_timeout.get())
+    }
+
+    /// Queues a message, waiting until there is room for it.
+    ///
+    /// # Errors
+    /// If the connection is over or carries a stream, the message is too long, or there was no room in time.
+    pub fn send_message(&self, bytes: &[u8], lifetime: Lifetime) -> Result<(), WaitError> {
+        let Lifetime { at_most, may_overtake } = lifetime;
+        self.port.send_message(self.socket, bytes, !may_overtake, at_most, self.send_timeout.get())
+    }
+
+    /// Puts the next message into `out` in place of what is there, waiting until there is one; false at the end.
+    ///
+    /// # Errors
+    /// If the connection broke, or nothing came in time.
+    pub fn receive_message(&self, out: &mut Vec<u8>) -> Result<bool, WaitError> {
+        self.port.receive_message(self.socket, out, self.receive_timeout.get())
+    }
+
+    /// Sends `bytes` bytes of something that can be read, or all of it if it ends before; returns how many.
+    ///
+    /// # Errors
+    /// If it cannot be read, or the connection is over.
+    pub fn send_from(&self, source: &mut impl Read, bytes: u64) -> Result<u64, Error> {
+        let mut sent = 0;
+        let mut piece = vec![0; PIECE_BYTES];
+        while sent < bytes {
+            let wanted = piece.len().min(usize::try_from(bytes - sent).unwrap_or(usize::MAX));
+            let count = source.read(&mut piece[..wanted])?;
+            if count == 0 {
+                break;
+            }
+            self.send_all(&piece[..count])?;
+            sent += count as u64;
+        }
+        Ok(sent)
+    }
+
+    /// Writes `bytes` bytes of what arrives, or all of it if the stream ends before; returns how many.
+    ///
+    /// # Errors
+    /// If it cannot be written, or the connection broke.
+    pub fn receive_into(&self, target: &mut impl Write, bytes: u64) -> Result<u64, Error> {
+        let mut received = 0;
+        let mut piece = vec![0; PIECE_BYTES];
+        while received < bytes {
+            let wanted = piece.len().min(usize::try_from(bytes - received).unwrap_or(usize::MAX));
+            let count = self.receive(&mut piece[..wanted])?;
+            if count == 0 {
+                break;
+            }
+            target.write_all(&piece[..count])?;
+            received += count as u64;
+        }
+        Ok(received)
+    }
+
+    /// Queues bytes of a stream, waiting until there was room for all of them.
+    ///
+    /// # Errors
+    /// If the connection is over or carries messages, or there was no room in time.
+    pub fn send_all(&self, mut bytes: &[u8]) -> Result<(), WaitError> {
+        while !bytes.is_empty() {
+            bytes = &bytes[self.send(bytes)?..];
+        }
+        Ok(())
+    }
+
+    /// Waits until the peer has acknowledged everything that was queued.
+    ///
+    /// # Errors
+    /// If the connection is over before, or the time to send is.
+    pub fn flush(&self) -> Result<(), WaitError> {
+        self.port.flush(self.socket, self.send_timeout.get())
+    }
+
+    /// Tells the peer that this application failed, by a code of its own; libudt's peers see an error.
+    pub fn fail(&self, code: u32) {
+        self.port.fail(self.socket, code);
+    }
+
+    /// Closes: waits until the peer has acknowledged what was queued or the time to linger is over.
+    ///
+    /// # Errors
+    /// If it ended before everything was acknowledged: the peer may not have all of it.
+    pub fn close(mut self) -> Result<(), WaitError> {
+        let is_unsent = self.port.stats(self.socket).is_some_and(|stats| stats.queued_bytes > 0);
+        self.is_closed = true;
+        match self.port.close(self.socket) {
+            Some(CloseReason::Local) | None => Ok(()),
+            // The peer closed first, which is how most connections end.
+            Some(_) if !is_unsent => Ok(()),
+            Some(reason) => Err(WaitError::Closed(reason)),
+        }
+    }
+
+    /// Sets how long sending waits for room; for ever where no time is given.
+    pub fn set_send_timeout(&self, timeout: Option<Duration>) {
+        self.send_timeout.set(timeout);
+    }
+
+    /// Sets how long receiving waits; for ever where no time is given.
+    pub fn set_receive_timeout(&self, timeout: Option<Duration>) {
+        self.receive_timeout.set(timeout);
+    }
+
+    /// Returns what the connection has done so far; nothing once it is over and nothing of it is left.
+    #[must_use]
+    pub fn stats(&self) -> Option<Stats> {
+        self.port.stats(self.socket)
+    }
+
+    /// Returns the address of the peer.
+    #[must_use]
+    pub fn peer_address(&self) -> Option<SocketAddr> {
+        self.port.peer(self.socket)
+    }
+
+    /// Returns the address of this end's port.
+    #[must_use]
+    pub fn local_address(&self) -> SocketAddr {
+        self.port.local_address()
+    }
+}
+
+impl Read for &Connection {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        self.receive(out).map_err(as_io)
+    }
+}
+
+impl Write for &Connection {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.send(bytes).map_err(as_io)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Connection::flush(self).map_err(as_io)
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        if !self.is_closed {
+            self.port.close(self.socket);
+        }
+    }
+}
+
+impl fmt::Debug for Connection {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let peer = self.peer_address();
+        formatter.debug_struct("Connection").field("socket", &self.socket).field("peer", &peer).finish()
+    }
+}
+
+fn as_io(reason: WaitError) -> io::Error {
+    match reason {
+        WaitError::Send(SendError::Closed) => io::ErrorKind::NotConnected.into(),
+        _ => io::Error::new(kind_of(reason), reason),
+    }
+}

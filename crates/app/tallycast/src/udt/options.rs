@@ -1,0 +1,60 @@
+//! What a connection is made with.
+
+use std::net::SocketAddr;
+
+use ::udt::{SocketConfig, SocketType};
+use engine::{PortOptions, ReliablePort};
+
+use super::Error;
+
+/// What a connection is made with.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// What the two ends agree on, and what this one holds.
+    pub socket: SocketConfig,
+    /// The kernel's buffer for packets that wait to be taken. Units: bytes.
+    pub receive_buffer_bytes: usize,
+    /// The kernel's buffer for packets that wait to leave. Units: bytes.
+    pub send_buffer_bytes: usize,
+    /// Trains of packets are handed to the kernel and taken from it in one piece.
+    pub offloads: bool,
+}
+
+impl Options {
+    /// Returns the defaults for a stream of bytes.
+    #[must_use]
+    pub fn stream() -> Self {
+        Self::new(SocketType::Stream)
+    }
+
+    /// Returns the defaults for messages.
+    #[must_use]
+    pub fn messages() -> Self {
+        Self::new(SocketType::Datagram)
+    }
+
+    fn new(kind: SocketType) -> Self {
+        Self {
+            socket: SocketConfig::new(kind),
+            receive_buffer_bytes: 8 << 20,
+            send_buffer_bytes: 1 << 20,
+            offloads: true,
+        }
+    }
+
+    /// Opens a port; what must be by chance is.
+    pub(super) fn open(&self, address: SocketAddr) -> Result<ReliablePort, Error> {
+        let (seed, low, high) = (crate::node::random(), crate::node::random(), crate::node::random());
+        let secret = (u128::from(high) << 64 | u128::from(low)).to_be_bytes();
+        let (receive_buffer_bytes, send_buffer_bytes) = (self.receive_buffer_bytes, self.send_buffer_bytes);
+        let options = PortOptions {
+            address,
+            receive_buffer_bytes,
+            send_buffer_bytes,
+            offloads: self.offloads,
+            seed,
+            secret,
+        };
+        Ok(ReliablePort::open(&options)?)
+    }
+}
