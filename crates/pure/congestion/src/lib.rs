@@ -15,12 +15,21 @@
 //! Source: the eight events and four actions of Composable UDT (Gu, Grossman: "Supporting configurable congestion
 //! control in data transport services", SC 2005); what newer transports added to them is said where it is.
 
+mod bic;
+#[cfg(test)]
+mod bottleneck;
 mod contract;
+mod copa;
+mod cubic;
+#[cfg(test)]
+mod equilibria;
 mod event;
+mod fast;
 mod fixed;
 #[cfg(test)]
 mod harness;
 mod highspeed;
+mod ledbat;
 mod native;
 mod options;
 mod policy;
@@ -31,14 +40,23 @@ mod reno;
 #[cfg(test)]
 mod responses;
 mod scalable;
+mod vegas;
+mod westwood;
 
+pub use bic::Bic;
 pub use contract::{CongestionControl, Environment, Flight, PeerReport, RoundTrip};
+pub use copa::Copa;
+pub use cubic::Cubic;
 pub use event::{AckKind, Acked, LossSource, Lost, Message, RateSample, Received, Sent};
+pub use fast::Fast;
 pub use fixed::Fixed;
 pub use highspeed::HighSpeed;
+pub use ledbat::Ledbat;
 pub use native::Native;
 pub use options::{OptionError, Options};
 pub use policy::{ACK_INTERVAL, AckPolicy, Bounds, Effective, Policy, Retransmission};
 pub use registry::{BUILT_IN, Choice, Factory, UnknownControl, named};
 pub use reno::Reno;
 pub use scalable::Scalable;
+pub use vegas::Vegas;
+pub use westwood::Westwood;

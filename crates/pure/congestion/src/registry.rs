@@ -2,7 +2,10 @@
 
 use core::fmt;
 
-use crate::{CongestionControl, Fixed, HighSpeed, Native, OptionError, Options, Reno, Scalable};
+use crate::{
+    Bic, CongestionControl, Copa, Cubic, Fast, Fixed, HighSpeed, Ledbat, Native, OptionError, Options, Reno,
+    Scalable, Vegas, Westwood,
+};
 
 /// Makes the control of each connection; whoever wants several connections to share something keeps it here.
 pub trait Factory: fmt::Debug + Send + Sync {
@@ -54,6 +57,16 @@ pub const BUILT_IN: &[Choice] = &[
         make: |options| Ok(each(Reno::from_options(options)?)),
     },
     Choice {
+        name: "bic",
+        summary: "BIC: a binary search for the window of the last loss, then a look beyond (smax=32, smin=0.01, b=0.125)",
+        make: |options| Ok(each(Bic::from_options(options)?)),
+    },
+    Choice {
+        name: "cubic",
+        summary: "today's TCP: a cubic function of the time since the last loss, whatever the round trip",
+        make: |options| Ok(each(Cubic::from_options(options)?)),
+    },
+    Choice {
         name: "scalable",
         summary: "Scalable TCP: a hundredth of the window a round trip, an eighth off at a loss (a=0.01, b=0.125)",
         make: |options| Ok(each(Scalable::from_options(options)?)),
@@ -62,6 +75,31 @@ pub const BUILT_IN: &[Choice] = &[
         name: "highspeed",
         summary: "HighSpeed TCP: the wider the window, the larger its steps and the smaller its cuts",
         make: |options| Ok(each(HighSpeed::from_options(options)?)),
+    },
+    Choice {
+        name: "westwood",
+        summary: "Westwood+: Reno that after a loss keeps what the way is seen to carry, for ways that lose by chance",
+        make: |options| Ok(each(Westwood::from_options(options)?)),
+    },
+    Choice {
+        name: "vegas",
+        summary: "Vegas: keeps a few packets in the queue and gives way before a loss (alpha=2, beta=4)",
+        make: |options| Ok(each(Vegas::from_options(options)?)),
+    },
+    Choice {
+        name: "fast",
+        summary: "FAST TCP: goes at once to the window that keeps so many packets in the queue (alpha=20, gamma=0.5)",
+        make: |options| Ok(each(Fast::from_options(options)?)),
+    },
+    Choice {
+        name: "copa",
+        summary: "Copa: two packets of its own in the queue on average, bold only beside controls that fill it (delta=0.5)",
+        make: |options| Ok(each(Copa::from_options(options)?)),
+    },
+    Choice {
+        name: "ledbat",
+        summary: "LEDBAT: takes what others leave, and adds no more delay than its target (target=100 ms, gain=1)",
+        make: |options| Ok(each(Ledbat::from_options(options)?)),
     },
     Choice {
         name: "fixed",

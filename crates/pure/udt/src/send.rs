@@ -27,6 +27,9 @@ use crate::round_trip::RoundTripEstimate;
 /// Segments that a kernel takes in one call, where datagrams are of the usual size.
 const MAX_TRAIN_BYTES: usize = 65_507;
 
+/// Trains end where they please; after so many packets without a probing pair one is cut for it.
+const TRAIN_PROBE_INTERVAL: u64 = 256;
+
 /// The sending side.
 #[derive(Debug)]
 pub(crate) struct SendSide {
@@ -58,6 +61,8 @@ pub(crate) struct SendSide {
     is_application_limited: bool,
     /// The next packet is the second of a probing pair.
     completes_pair: bool,
+    /// From here on a train is cut for a probing pair.
+    next_probe: u64,
 }
 
 /// What is to leave.
@@ -117,6 +122,7 @@ impl SendSide {
             round_end: origin,
             is_application_limited: true,
             completes_pair: false,
+            next_probe: origin,
         }
     }
 
@@ -178,7 +184,8 @@ impl SendSide {
         let room = u64::from(room).min(self.limit.saturating_sub(next));
         let most = u32::try_from(room).unwrap_or(u32::MAX).min(self.max_train);
         let train = self.buffer.train(next, most);
-        let count = self.allowed_new(now, next, train);
+        let allowed = self.allowed_new(now, next, train);
+        let count = self.cut_for_probe(next, allowed);
         (count > 0).then(|| self.leave(now, next, count, false))
     }
 
@@ -307,19 +314,39 @@ impl SendSide {
         // The second of a pair belongs to the first one's time.
         self.pacer.left(now, packets - u32::from(self.completes_pair && !is_retransmission));
         self.completes_pair = !is_retransmission && (numbers.end - 1) % PROBE_INTERVAL == 0;
+        if self.completes_pair {
+            self.next_probe = numbers.end + TRAIN_PROBE_INTERVAL;
+        }
         self.tail.sent(now);
         self.is_application_limited = false;
         Leaving::Train { first, packets, is_retransmission }
     }
 
     /// Returns how many new packets may leave, of which the second of a probing pair need not wait.
+    ///
+    /// Where packets leave in trains, the second is a train: alone it would measure what a packet costs the hosts, and
+    /// not what the way carries.
     fn allowed_new(&mut self, now: Instant, next: u64, train: u32) -> u32 {
         let wants_pair = self.completes_pair && next % PROBE_INTERVAL == 1;
         if train == 0 || !wants_pair && now < self.pacer.next(train) {
             return 0;
         }
         let allowed = self.pacer.allows(now, train);
-        if wants_pair { allowed.max(1) } else { allowed }
+        if wants_pair { allowed.max(self.pacer.together(train)) } else { allowed }
+    }
+
+    /// Cuts a train so that it ends with the first of a probing pair, if the last pair is long ago, and so that the second
+    /// of a pair is not the first of another: what leaves without its turn would have no end.
+    fn cut_for_probe(&self, next: u64, count: u32) -> u32 {
+        let Some(last) = (next + u64::from(count)).checked_sub(1).filter(|_| count > 1) else { return count };
+        let beyond = last % PROBE_INTERVAL;
+        if self.completes_pair {
+            count - u32::from(beyond == 0)
+        } else if next >= self.next_probe && beyond < u64::from(count) {
+            count - u32::try_from(beyond).unwrap_or(0)
+        } else {
+            count
+        }
     }
 
     fn first_lost(&self, is_withheld: bool) -> Option<u64> {
@@ -397,6 +424,40 @@ mod tests {
 
     const ORIGIN: u64 = 10_000;
 
+    /// Wherever trains begin, some of them end at a multiple of 16, and what follows those leaves at once, as a train: it
+    /// begins no further pair.
+    #[test]
+    fn trains_are_cut_for_probing_pairs() {
+        for origin in ORIGIN..ORIGIN + 16 {
+            let mut config = SocketConfig::new(SocketType::Stream);
+            config.send_buffer_packets = 4_000;
+            let mut side = SendSide::new(&config, 1_500, origin, 100_000, Instant::ORIGIN);
+            let paced = Effective { window_packets: 100_000, spacing_ps: 1_000_000, was_absurd: false };
+            side.obey(Instant::ORIGIN, &paced, u32::MAX);
+            side.buffer.push_stream(&vec![7; 4_000 * 1_456]);
+            let (mut now, mut pairs, mut began_pair) = (Instant::ORIGIN, 0, None);
+            while let Some(deadline) = side.deadline(false).filter(|_| side.buffer.next() < origin + 3_900) {
+                now = now.max(deadline);
+                while let Some(Leaving::Train { first, packets, .. }) = side.poll(now, false) {
+                    let completes = began_pair == Some((now, first));
+                    assert!(began_pair.is_none() || completes, "a second that waits");
+                    pairs += u32::from(completes);
+                    let last = first + u64::from(packets) - 1;
+                    let begins = last.is_multiple_of(PROBE_INTERVAL);
+                    assert!(
+                        !(begins && completes),
+                        "packet {last} is the second of a pair and begins another"
+                    );
+                    began_pair = begins.then_some((now, last + 1));
+                }
+            }
+            assert!((10..=30).contains(&pairs), "{pairs} pairs from {origin} on");
+            // In all it keeps to the pace: 3,900 packets at a microsecond each.
+            let micros = now.since(Instant::ORIGIN).as_micros();
+            assert!((3_700..=3_920).contains(&micros), "{micros} us");
+        }
+    }
+
     #[test]
     fn a_window_that_shrinks_below_what_is_acknowledged_is_a_full_buffer() {
         let config = SocketConfig::new(SocketType::Stream);
@@ -404,7 +465,8 @@ mod tests {
         let open = Effective { window_packets: 100, spacing_ps: 0, was_absurd: false };
         side.obey(Instant::ORIGIN, &open, u32::MAX);
         side.buffer.push_stream(&[7; 4 * 1_456]);
-        assert!(side.poll(Instant::ORIGIN, false).is_some());
+        while side.poll(Instant::ORIGIN, false).is_some() {}
+        assert_eq!(side.buffer.next(), ORIGIN + 4);
         let patience = Duration::from_millis(10);
         side.acknowledge(Instant::ORIGIN, ORIGIN + 1, AckKind::Window, Some(0), patience);
         side.acknowledge(Instant::ORIGIN, ORIGIN + 3, AckKind::Light, None, patience);

@@ -37,7 +37,8 @@ impl ArrivalRates {
     /// Takes note of packets that the kernel received together at `arrived`: a train has one time for all of them.
     ///
     /// Their distance is unknown, so the whole train counts as its packets spread over the time since the last one,
-    /// and no pair within it is measured.
+    /// and no pair within it is measured. A train that follows the first of a pair is its second: it came in the time
+    /// that its packets took together.
     pub(crate) fn arrive(&mut self, arrived: Instant, first: u64, packets: u32) {
         if let Some(last) = self.last {
             let each = micros(arrived.since(last)) / f64::from(packets.max(1));
@@ -47,7 +48,7 @@ impl ArrivalRates {
         if let Some((number, began)) = self.pair_began
             && number + 1 == first
         {
-            self.probes.push(micros(arrived.since(began)));
+            self.probes.push(micros(arrived.since(began)) / f64::from(packets.max(1)));
         }
         let newest = first + u64::from(packets.max(1)) - 1;
         self.pair_began = newest.is_multiple_of(PROBE_INTERVAL).then_some((newest, arrived));
@@ -146,6 +147,16 @@ mod tests {
             rates.arrive(at(pair * 1_000 + 12), pair * 16 + 1, 1);
         }
         assert_eq!(rates.capacity(), 83_334);
+    }
+
+    #[test]
+    fn a_train_that_is_the_second_of_a_pair_took_the_time_of_its_packets() {
+        let mut rates = ArrivalRates::new();
+        for pair in 0..64 {
+            rates.arrive(at(pair * 1_000), pair * 80 + 1, 16);
+            rates.arrive(at(pair * 1_000 + 120), pair * 80 + 17, 40);
+        }
+        assert_eq!(rates.capacity(), 333_334);
     }
 
     #[test]

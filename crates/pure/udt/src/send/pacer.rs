@@ -58,17 +58,20 @@ impl Pacer {
         }
     }
 
+    /// Returns how many packets leave together at this pace, of a train that may have so many.
+    pub(crate) fn together(&self, train_packets: u32) -> u32 {
+        let within = GATHER_PS.checked_div(self.spacing_ps).unwrap_or(u64::MAX);
+        let within = if within < 2 { 1 } else { u32::try_from(within).unwrap_or(u32::MAX).saturating_add(1) };
+        within.min(train_packets.max(1))
+    }
+
     /// Returns when packets may leave.
     ///
     /// Where they are closer together than a wake-up is worth, it waits until a train of them is due: sent one by one
     /// they would cost several times as much.
     pub(crate) fn next(&self, train_packets: u32) -> Instant {
-        let gather_ps = if self.spacing_ps * 2 < GATHER_PS {
-            (self.spacing_ps * u64::from(train_packets.saturating_sub(1))).min(GATHER_PS)
-        } else {
-            0
-        };
-        let gather_ps = u128::from(gather_ps);
+        let others = u128::from(self.together(train_packets) - 1);
+        let gather_ps = others * u128::from(self.spacing_ps);
         let nanos = (self.due_ps + gather_ps).div_ceil(1_000);
         Instant::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
     }
@@ -123,9 +126,11 @@ mod tests {
         pacer.due_ps = picos(at(5_000_000));
         assert_eq!(pacer.next(16), at(5_015_000));
         assert_eq!(pacer.next(500), at(5_100_000));
+        assert_eq!((pacer.together(500), pacer.together(16)), (101, 16));
         assert_eq!(pacer.allows(at(5_015_000), 64), 16);
         // Far apart nobody waits for others.
         pacer.set_spacing(at(5_015_000), 60_000_000);
+        assert_eq!(pacer.together(16), 1);
         assert_eq!(pacer.next(16), at(5_000_000));
     }
 

@@ -1,0 +1,190 @@
+//! Copa: aims at a rate in inverse proportion to the queueing delay that it sees.
+//!
+//! Source: Arun, Balakrishnan, "Copa: practical delay-based congestion control for the internet", NSDI 2018, with its
+//! mode for ways that are shared with controls that fill queues.
+
+use core::time::Duration;
+use std::collections::VecDeque;
+
+use units::Instant;
+
+use crate::reno::{LEAST_WINDOW, START_WINDOW, limit};
+use crate::{Acked, CongestionControl, Environment, Lost, OptionError, Options, Policy};
+
+/// Copa: two packets of its own in the queue on average, swinging about that so that the queue empties and the way is seen
+/// as it is. If the queue does not empty, others fill it, and Copa becomes as bold as they are.
+#[derive(Clone, Debug)]
+pub struct Copa {
+    window: f64,
+    /// The inverse of the packets that it wishes in the queue, when it is alone with its kind.
+    delta: f64,
+    /// The packets that it wishes in the queue now.
+    wished: f64,
+    is_slow_start: bool,
+    /// By how many windows' worth of packets a round trip moves it, and whether upwards.
+    velocity: f64,
+    is_upward: bool,
+    /// The window when the round began, whether it moved upwards then, and for how many rounds it has gone on so.
+    round_window: f64,
+    rounds_so: u32,
+    least: Extreme,
+    standing: Extreme,
+    most: Extreme,
+    /// When the queue was last nearly empty.
+    emptied: Option<Instant>,
+    had_loss: bool,
+    smoothed: Duration,
+}
+
+/// The least or the largest of the samples of a span of time.
+#[derive(Clone, Debug)]
+struct Extreme {
+    is_largest: bool,
+    /// Later ones are nearer to the middle: what an older one hides is not kept.
+    samples: VecDeque<(Instant, Duration)>,
+}
+
+/// The least round trip is that of so long.
+const LEAST_SPAN: Duration = Duration::from_secs(10);
+/// The queue is nearly empty below this part of what the round trips range over.
+const NEARLY_EMPTY: f64 = 0.1;
+/// What is longer is no round trip but a fault.
+const LONGEST: Duration = Duration::from_secs(10);
+const MOST_VELOCITY: f64 = 1e6;
+
+impl Extreme {
+    const fn new(is_largest: bool) -> Self {
+        Self { is_largest, samples: VecDeque::new() }
+    }
+
+    fn take(&mut self, now: Instant, sample: Duration, span: Duration) -> Duration {
+        let hides = |old: Duration| if self.is_largest { sample >= old } else { sample <= old };
+        while self.samples.back().is_some_and(|(_, old)| hides(*old)) {
+            self.samples.pop_back();
+        }
+        self.samples.push_back((now, sample));
+        while self.samples.len() > 1 && self.samples.front().is_some_and(|(at, _)| now.since(*at) > span) {
+            self.samples.pop_front();
+        }
+        self.samples.front().map_or(sample, |(_, extreme)| *extreme)
+    }
+
+    fn value(&self) -> Option<Duration> {
+        self.samples.front().map(|(_, extreme)| *extreme)
+    }
+}
+
+impl Copa {
+    /// Makes a control that wishes for `1 / delta` packets in the queue.
+    #[must_use]
+    pub const fn new(delta: f64) -> Self {
+        Self {
+            window: START_WINDOW,
+            delta,
+            wished: 1.0 / delta,
+            is_slow_start: true,
+            velocity: 1.0,
+            is_upward: true,
+            round_window: START_WINDOW,
+            rounds_so: 0,
+            least: Extreme::new(false),
+            standing: Extreme::new(false),
+            most: Extreme::new(true),
+            emptied: None,
+            had_loss: false,
+            smoothed: Duration::from_millis(100),
+        }
+    }
+
+    /// Makes a control from the option `delta`.
+    ///
+    /// # Errors
+    /// If it is out of range, or there is another option.
+    pub fn from_options(mut options: Options) -> Result<Self, OptionError> {
+        let delta = options.number("delta", 0.5, 0.004, 1.0)?;
+        options.finish()?;
+        Ok(Self::new(delta))
+    }
+
+    /// Takes a round trip; tells whether the rate is at most the one that is aimed at.
+    fn look(&mut self, environment: &Environment<'_>, sample: Duration) -> bool {
+        let now = environment.now;
+        self.smoothed = environment.round_trip.smoothed.min(LONGEST);
+        let least = self.least.take(now, sample, LEAST_SPAN);
+        let standing = self.standing.take(now, sample, self.smoothed / 2);
+        let most = self.most.take(now, sample, self.smoothed * 4);
+        let queueing = standing.saturating_sub(least).as_secs_f64();
+        if queueing <= NEARLY_EMPTY * most.saturating_sub(least).as_secs_f64() {
+            self.emptied = Some(now);
+        }
+        // The rate is the window in a standing round trip, the aim `wished` packets in the queueing delay.
+        self.window * queueing <= self.wished * standing.as_secs_f64()
+    }
+
+    fn end_round(&mut self, now: Instant) {
+        let has_others = self.emptied.is_none_or(|emptied| now.since(emptied) > self.smoothed * 5);
+        self.wished = if !has_others {
+            1.0 / self.delta
+        } else if core::mem::take(&mut self.had_loss) {
+            (self.wished / 2.0).max(1.0 / self.delta)
+        } else {
+            self.wished + 1.0
+        };
+        let went_upward = self.window > self.round_window;
+        self.round_window = self.window;
+        if went_upward == self.is_upward {
+            self.rounds_so += 1;
+        } else {
+            (self.rounds_so, self.velocity) = (0, 1.0);
+        }
+        self.is_upward = went_upward;
+        if self.rounds_so >= 3 {
+            self.velocity = (self.velocity * 2.0).min(MOST_VELOCITY);
+        }
+    }
+}
+
+impl CongestionControl for Copa {
+    fn policy(&self) -> Policy {
+        Policy::window(self.window).paced(2.0, self.standing.value().unwrap_or_default())
+    }
+
+    fn on_ack(&mut self, environment: &mut Environment<'_>, acked: &Acked) {
+        let Some(sample) = acked.round_trip else { return };
+        let may_grow = self.look(environment, sample);
+        if environment.flight.is_application_limited {
+            return;
+        }
+        let newly = f64::from(acked.newly);
+        if self.is_slow_start && may_grow {
+            self.window += newly;
+        } else {
+            self.is_slow_start = false;
+            if may_grow != self.is_upward && self.velocity > 1.0 {
+                (self.velocity, self.rounds_so) = (1.0, 0);
+            }
+            let step = self.velocity * newly * self.wished / self.window;
+            // No more than the window itself in one round trip.
+            let step = step.min(newly);
+            self.window = (self.window + if may_grow { step } else { -step }).max(LEAST_WINDOW);
+        }
+        if acked.ends_round {
+            self.end_round(environment.now);
+        }
+        limit(&mut self.window, environment);
+    }
+
+    fn on_loss(&mut self, _: &mut Environment<'_>, lost: &Lost<'_>) {
+        self.had_loss |= lost.begins_epoch;
+    }
+
+    fn on_timeout(&mut self, _: &mut Environment<'_>) {
+        (self.window, self.velocity, self.rounds_so) = (LEAST_WINDOW, 1.0, 0);
+        self.is_slow_start = true;
+    }
+
+    fn tell(&self, tell: &mut dyn FnMut(&'static str, f64)) {
+        tell("wished_packets", self.wished);
+        tell("velocity", self.velocity);
+    }
+}

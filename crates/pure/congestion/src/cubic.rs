@@ -1,0 +1,234 @@
+//! CUBIC: the window is a cubic function of the time since the last loss, whatever the round trip.
+//!
+//! Source: RFC 9438, with fast convergence. Slow start is the standard one: without HyStart++ (RFC 9406) it ends at a
+//! loss.
+
+use units::Instant;
+
+use crate::reno::{LEAST_WINDOW, LastCut, START_WINDOW, limit, slow_start};
+use crate::{Acked, CongestionControl, Environment, Lost, OptionError, Options, Policy};
+
+/// CUBIC, the usual control of today's TCP. It comes back to the window of the last loss in a time that depends on that
+/// window only, lingers there, and then looks further, ever faster; where Reno would be faster, it is as fast as Reno.
+#[derive(Clone, Debug)]
+pub struct Cubic {
+    window: f64,
+    threshold: f64,
+    /// The window around which it lingers.
+    plateau: f64,
+    /// The window before the last cut.
+    window_before: f64,
+    growth: Option<Growth>,
+    /// The last cut was a timeout's: where the plateau is, is not known any more.
+    has_lost_plateau: bool,
+    cut: LastCut,
+    last_ack: Option<Instant>,
+}
+
+/// How a window grows since the first acknowledgement after a cut.
+#[derive(Clone, Copy, Debug)]
+struct Growth {
+    began: Instant,
+    /// When the plateau is reached. Units: seconds since it began.
+    plateau_at: f64,
+    /// The window that Reno would have.
+    reno: f64,
+}
+
+/// Units: packets per cubic second.
+const SCALE: f64 = 0.4;
+/// What a loss leaves of the window.
+const KEEP: f64 = 0.7;
+/// Reno with so small a cut as this control's has the same mean window if it grows by so much a round trip.
+const FRIENDLY: f64 = 3.0 * (1.0 - KEEP) / (1.0 + KEEP);
+/// The window grows by no more than half of itself in a round trip.
+const MOST_GROWTH: f64 = 1.5;
+
+impl Cubic {
+    /// Makes a control as it is before its first event.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self {
+            window: START_WINDOW,
+            threshold: f64::INFINITY,
+            plateau: 0.0,
+            window_before: 0.0,
+            growth: None,
+            has_lost_plateau: false,
+            cut: LastCut::NONE,
+            last_ack: None,
+        }
+    }
+
+    /// Makes a control; there are no options.
+    ///
+    /// # Errors
+    /// If there is one.
+    pub fn from_options(options: Options) -> Result<Self, OptionError> {
+        options.finish()?;
+        Ok(Self::new())
+    }
+
+    fn cut(&mut self, environment: &Environment<'_>) {
+        self.cut = LastCut::new(self.window, environment);
+        // Who has less than at the last loss makes room for others: fast convergence.
+        let shrinks = self.window < self.plateau;
+        self.plateau = if shrinks { self.window * (1.0 + KEEP) / 2.0 } else { self.window };
+        self.window_before = self.window;
+        self.threshold = (self.window * KEEP).max(LEAST_WINDOW);
+        self.growth = None;
+    }
+
+    fn begin(&mut self, now: Instant) -> Growth {
+        if core::mem::take(&mut self.has_lost_plateau) || self.plateau < self.window {
+            self.plateau = self.window;
+        }
+        let plateau_at = ((self.plateau - self.window) / SCALE).cbrt();
+        Growth { began: now, plateau_at, reno: self.window }
+    }
+
+    /// Grows in avoidance by what `packets` acknowledged ones bring.
+    fn grow(&mut self, environment: &Environment<'_>, acked: &Acked, packets: f64) {
+        let mut growth = self.growth.unwrap_or_else(|| self.begin(environment.now));
+        let passed = environment.now.since(growth.began).as_secs_f64() - growth.plateau_at;
+        let cubic = |seconds: f64| SCALE * seconds.powi(3) + self.plateau;
+        let round = self.cut.a_round(acked, self.window);
+        let step = if growth.reno >= self.window_before { 1.0 } else { FRIENDLY };
+        growth.reno += step * packets / round;
+        if cubic(passed) < growth.reno {
+            self.window = self.window.max(growth.reno);
+        } else {
+            let ahead = cubic(passed + environment.round_trip.smoothed.as_secs_f64());
+            let target = ahead.clamp(self.window, self.window * MOST_GROWTH);
+            self.window += packets * (target - self.window) / round;
+        }
+        self.growth = Some(growth);
+    }
+}
+
+impl Default for Cubic {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl CongestionControl for Cubic {
+    fn policy(&self) -> Policy {
+        Policy::window(self.window)
+    }
+
+    fn on_ack(&mut self, environment: &mut Environment<'_>, acked: &Acked) {
+        let last = self.last_ack.replace(environment.now).unwrap_or(environment.now);
+        if environment.flight.is_application_limited {
+            // Time in which the window was not filled does not count.
+            if let Some(growth) = &mut self.growth {
+                growth.began += environment.now.since(last);
+            }
+            return;
+        }
+        let rest = slow_start(&mut self.window, self.threshold, acked, environment);
+        if rest > 0.0 {
+            self.grow(environment, acked, rest);
+        }
+        limit(&mut self.window, environment);
+    }
+
+    fn on_loss(&mut self, environment: &mut Environment<'_>, lost: &Lost<'_>) {
+        if lost.begins_epoch {
+            self.cut(environment);
+            self.window = self.threshold;
+        }
+    }
+
+    fn on_timeout(&mut self, environment: &mut Environment<'_>) {
+        self.cut(environment);
+        self.has_lost_plateau = true;
+        self.window = 1.0;
+    }
+
+    fn tell(&self, tell: &mut dyn FnMut(&'static str, f64)) {
+        tell("slow_start_threshold_packets", self.threshold);
+        tell("plateau_packets", self.plateau);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use core::time::Duration;
+
+    use super::*;
+    use crate::harness::Stage;
+
+    /// A control that was cut at a window, and what it looks at.
+    fn cut_at(window: f64) -> (Cubic, Stage) {
+        let mut stage = Stage::new(1, Duration::from_millis(100));
+        let mut control = Cubic { window, ..Cubic::new() };
+        stage.lose(&mut control);
+        (control, stage)
+    }
+
+    /// Goes on for so many round trips, an acknowledgement each 10 ms.
+    fn go_on(control: &mut Cubic, stage: &mut Stage, rounds: u32) {
+        for _ in 0..rounds * 10 {
+            stage.now += Duration::from_millis(10);
+            let newly = control.window / 10.0;
+            stage.ack(control, newly.round() as u32);
+        }
+    }
+
+    #[test]
+    fn it_comes_back_to_the_plateau_in_the_time_of_the_rfc_and_then_looks_further() {
+        let (mut control, mut stage) = cut_at(10_000.0);
+        assert_eq!(control.window, 7_000.0);
+        // The cube root of 3000 / 0.4 is 19.57 s, of which the steps look a round trip ahead.
+        go_on(&mut control, &mut stage, 98);
+        let halfway = 10_000.0 - 0.4 * (19.574_f64 - 9.8).powi(3);
+        assert!((control.window / halfway - 1.0).abs() < 0.02, "{} after 9.8 s", control.window);
+        go_on(&mut control, &mut stage, 98);
+        assert!((control.window / 10_000.0 - 1.0).abs() < 0.01, "{} after 19.6 s", control.window);
+        go_on(&mut control, &mut stage, 100);
+        let beyond = 10_000.0 + 0.4 * (29.6_f64 - 19.574).powi(3);
+        assert!((control.window / beyond - 1.0).abs() < 0.02, "{} after 29.6 s", control.window);
+    }
+
+    #[test]
+    fn who_has_less_than_before_makes_room() {
+        let (mut control, mut stage) = cut_at(1_000.0);
+        assert_eq!((control.window, control.plateau), (700.0, 1_000.0));
+        stage.lose(&mut control);
+        assert_eq!((control.window.round(), control.plateau), (490.0, 595.0));
+    }
+
+    #[test]
+    fn small_windows_grow_as_renos_do() {
+        let (mut control, mut stage) = cut_at(20.0);
+        go_on(&mut control, &mut stage, 10);
+        // 14 and 0.53 a round trip, where the cubic function is nearly flat.
+        assert!((control.window - 14.0 - 5.3).abs() < 0.6, "{}", control.window);
+    }
+
+    #[test]
+    fn time_without_data_does_not_count() {
+        let (mut control, mut stage) = cut_at(10_000.0);
+        go_on(&mut control, &mut stage, 10);
+        let before = control.window;
+        stage.flight.is_application_limited = true;
+        stage.now += Duration::from_secs(100);
+        stage.ack(&mut control, 1);
+        stage.flight.is_application_limited = false;
+        stage.now += Duration::from_millis(10);
+        stage.ack(&mut control, 70);
+        assert!(control.window < before * 1.02, "{} from {before}", control.window);
+    }
+
+    #[test]
+    fn after_a_timeout_it_begins_from_where_slow_start_ends() {
+        let (mut control, mut stage) = cut_at(1_000.0);
+        control.on_timeout(&mut stage.environment());
+        assert_eq!((control.window, control.threshold.round()), (1.0, 490.0));
+        stage.ack(&mut control, 489);
+        stage.now += Duration::from_millis(10);
+        stage.ack(&mut control, 49);
+        assert_eq!(control.plateau, control.threshold);
+    }
+}

@@ -1,0 +1,97 @@
+//! FAST TCP: goes at once to the window at which a given number of its packets wait in the queue.
+//!
+//! Source: Jin, Wei, Low, "FAST TCP: motivation, architecture, algorithms, performance", INFOCOM 2004.
+
+use core::time::Duration;
+
+use units::Instant;
+
+use crate::reno::{LEAST_WINDOW, START_WINDOW, limit};
+use crate::{Acked, CongestionControl, Environment, Lost, OptionError, Options, Policy};
+
+/// FAST TCP: for long wide ways with queues that are not shared with controls that fill them. Who begins late, behind
+/// the queues of others, takes them for a part of the way and gets more than its share.
+#[derive(Clone, Debug)]
+pub struct Fast {
+    /// Packets of its own that it keeps in the queue.
+    queued: f64,
+    gain: f64,
+    window: f64,
+    /// The round trip, smoothed over about a third of the window. Units: seconds.
+    smoothed: Option<f64>,
+    last_update: Option<Instant>,
+}
+
+/// How often the window moves at most.
+const INTERVAL: Duration = Duration::from_millis(20);
+/// What is longer is no round trip but a fault.
+const LONGEST_INTERVAL: Duration = Duration::from_secs(10);
+
+impl Fast {
+    /// Makes a control of the packets that it keeps in the queue, and which part of the way to its aim it goes at once.
+    #[must_use]
+    pub const fn new(queued: f64, gain: f64) -> Self {
+        Self { queued, gain, window: START_WINDOW, smoothed: None, last_update: None }
+    }
+
+    /// Makes a control from the options `alpha` and `gamma`.
+    ///
+    /// # Errors
+    /// If one of them is out of range, or there is another option.
+    pub fn from_options(mut options: Options) -> Result<Self, OptionError> {
+        let queued = options.number("alpha", 20.0, 1.0, 10_000.0)?;
+        let gain = options.number("gamma", 0.5, 0.01, 1.0)?;
+        options.finish()?;
+        Ok(Self::new(queued, gain))
+    }
+
+    fn smooth(&mut self, sample: Duration) {
+        let sample = sample.as_secs_f64();
+        let weight = (3.0 / self.window).min(0.25);
+        self.smoothed = Some(self.smoothed.map_or(sample, |old| old + (sample - old) * weight));
+    }
+
+    fn update(&mut self, environment: &Environment<'_>) {
+        let (Some(smoothed), Some(least)) = (self.smoothed, environment.round_trip.least) else { return };
+        let part = (least.as_secs_f64() / smoothed.max(1e-9)).min(1.0);
+        let aim = part * self.window + self.queued;
+        let moved = (1.0 - self.gain) * self.window + self.gain * aim;
+        self.window = moved.min(2.0 * self.window).max(LEAST_WINDOW);
+    }
+}
+
+impl CongestionControl for Fast {
+    fn policy(&self) -> Policy {
+        Policy::window(self.window)
+    }
+
+    fn on_ack(&mut self, environment: &mut Environment<'_>, acked: &Acked) {
+        if let Some(sample) = acked.round_trip {
+            self.smooth(sample);
+        }
+        // What a move did is seen a round trip later.
+        let patience = environment.round_trip.smoothed.clamp(INTERVAL, LONGEST_INTERVAL);
+        let is_due = self.last_update.is_none_or(|last| environment.now.since(last) >= patience);
+        if is_due && !environment.flight.is_application_limited {
+            self.last_update = Some(environment.now);
+            self.update(environment);
+        }
+        limit(&mut self.window, environment);
+    }
+
+    fn on_loss(&mut self, environment: &mut Environment<'_>, lost: &Lost<'_>) {
+        if lost.begins_epoch {
+            self.window = (self.window / 2.0).max(LEAST_WINDOW);
+            self.last_update = Some(environment.now);
+        }
+    }
+
+    fn on_timeout(&mut self, environment: &mut Environment<'_>) {
+        self.window = LEAST_WINDOW;
+        self.last_update = Some(environment.now);
+    }
+
+    fn tell(&self, tell: &mut dyn FnMut(&'static str, f64)) {
+        tell("smoothed_round_trip_s", self.smoothed.unwrap_or(f64::NAN));
+    }
+}

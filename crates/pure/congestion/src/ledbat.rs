@@ -1,0 +1,113 @@
+//! LEDBAT: takes what others leave, by the delay that it adds itself.
+//!
+//! Source: RFC 6817. Delay is that of a round trip: UDT's acknowledgements do not say how long the way there took, so a
+//! queue on the way back makes it give way, too.
+
+use core::time::Duration;
+use std::collections::VecDeque;
+
+use units::Instant;
+
+use crate::reno::{LEAST_WINDOW, limit};
+use crate::{Acked, CongestionControl, Environment, Lost, OptionError, Options, Policy};
+
+/// LEDBAT: for what has time, such as copies of an archive. It keeps a queue of `target` at most, so everything that fills
+/// queues goes first. Who begins behind its queue takes that for the way, and pushes the first one out.
+#[derive(Clone, Debug)]
+pub struct Ledbat {
+    target: Duration,
+    gain: f64,
+    window: f64,
+    /// The least delay of each of the last minutes.
+    base: VecDeque<(Instant, Duration)>,
+    /// The newest delays.
+    current: VecDeque<Duration>,
+}
+
+/// Minutes of which the least delay is remembered.
+const BASE_MINUTES: usize = 10;
+const MINUTE: Duration = Duration::from_secs(60);
+/// The least of so many delays is the one that holds.
+const CURRENT_SAMPLES: usize = 4;
+/// By how many packets the window may be ahead of what is in flight.
+const ALLOWED_INCREASE: f64 = 1.0;
+
+impl Ledbat {
+    /// Makes a control of the delay that it may add, and the packets that a window brings in a round trip without any.
+    #[must_use]
+    pub const fn new(target: Duration, gain: f64) -> Self {
+        Self { target, gain, window: LEAST_WINDOW, base: VecDeque::new(), current: VecDeque::new() }
+    }
+
+    /// Makes a control from the options `target`, in milliseconds, and `gain`.
+    ///
+    /// # Errors
+    /// If one of them is out of range, or there is another option.
+    pub fn from_options(mut options: Options) -> Result<Self, OptionError> {
+        let target_ms = options.number("target", 100.0, 1.0, 100.0)?;
+        let gain = options.number("gain", 1.0, 0.01, 1.0)?;
+        options.finish()?;
+        Ok(Self::new(Duration::from_secs_f64(target_ms / 1e3), gain))
+    }
+
+    fn take(&mut self, now: Instant, sample: Duration) {
+        match self.base.back_mut() {
+            Some((began, least)) if now.since(*began) < MINUTE => *least = sample.min(*least),
+            _ => self.base.push_back((now, sample)),
+        }
+        self.current.push_back(sample);
+        if self.base.len() > BASE_MINUTES {
+            self.base.pop_front();
+        }
+        if self.current.len() > CURRENT_SAMPLES {
+            self.current.pop_front();
+        }
+    }
+
+    /// Returns how far the delay is below the target, in parts of it; negative above.
+    fn distance(&self) -> f64 {
+        let base = self.base.iter().map(|(_, least)| *least).min().unwrap_or_default();
+        let current = self.current.iter().min().copied().unwrap_or_default();
+        let queued = current.saturating_sub(base).as_secs_f64();
+        // More than twice the target says no more than twice.
+        (1.0 - queued / self.target.as_secs_f64()).max(-1.0)
+    }
+}
+
+impl CongestionControl for Ledbat {
+    fn policy(&self) -> Policy {
+        Policy::window(self.window)
+    }
+
+    fn on_ack(&mut self, environment: &mut Environment<'_>, acked: &Acked) {
+        if let Some(sample) = acked.round_trip {
+            self.take(environment.now, sample);
+        }
+        let newly = f64::from(acked.newly);
+        // What each packet by itself would bring, `1 / window` of it, summed up: the window may be small.
+        let square = self.window * self.window + 2.0 * self.gain * self.distance() * newly;
+        self.window = square.max(0.0).sqrt();
+        let flight = &environment.flight;
+        #[expect(
+            clippy::cast_precision_loss,
+            reason = "packets in flight are far from what a f64 cannot say"
+        )]
+        let flown = flight.next.saturating_sub(flight.acked_to) as f64 + newly;
+        self.window = self.window.min(flown + ALLOWED_INCREASE).max(LEAST_WINDOW);
+        limit(&mut self.window, environment);
+    }
+
+    fn on_loss(&mut self, _: &mut Environment<'_>, lost: &Lost<'_>) {
+        if lost.begins_epoch {
+            self.window = (self.window / 2.0).max(LEAST_WINDOW);
+        }
+    }
+
+    fn on_timeout(&mut self, _: &mut Environment<'_>) {
+        self.window = 1.0;
+    }
+
+    fn tell(&self, tell: &mut dyn FnMut(&'static str, f64)) {
+        tell("distance_from_target", self.distance());
+    }
+}

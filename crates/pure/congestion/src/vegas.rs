@@ -1,0 +1,108 @@
+//! Vegas: keeps a few packets of its own in the queue, and gives way before anything is lost.
+//!
+//! Source: Brakmo, Peterson, "TCP Vegas: end to end congestion avoidance on a global Internet", 1995, with the constants
+//! of Linux, and the least round trip of a round in place of the mean.
+
+use core::time::Duration;
+
+use crate::reno::{LEAST_WINDOW, START_WINDOW, limit, slow_start};
+use crate::{Acked, CongestionControl, Environment, Lost, OptionError, Options, Policy};
+
+/// Vegas: for ways on which round trips tell of queues, and all others do the same. Beside controls that fill the queue
+/// it gets little.
+#[derive(Clone, Debug)]
+pub struct Vegas {
+    /// The fewest and the most packets that it keeps in the queue.
+    fewest: f64,
+    most: f64,
+    window: f64,
+    threshold: f64,
+    /// The least round trip of this round.
+    least: Option<Duration>,
+    /// Slow start doubles each other round, so that what it did is seen in between.
+    grows: bool,
+}
+
+/// Slow start ends when so many packets wait.
+const SLOW_START_QUEUE: f64 = 1.0;
+
+impl Vegas {
+    /// Makes a control of the fewest and the most packets that it keeps in the queue.
+    #[must_use]
+    pub const fn new(fewest: f64, most: f64) -> Self {
+        Self { fewest, most, window: START_WINDOW, threshold: f64::INFINITY, least: None, grows: true }
+    }
+
+    /// Makes a control from the options `alpha` and `beta`.
+    ///
+    /// # Errors
+    /// If one of them is out of range, or there is another option.
+    pub fn from_options(mut options: Options) -> Result<Self, OptionError> {
+        let fewest = options.number("alpha", 2.0, 0.5, 1_000.0)?;
+        let most = options.number("beta", 4.0, 0.5, 1_000.0)?;
+        options.finish()?;
+        Ok(Self::new(fewest, most.max(fewest)))
+    }
+
+    fn is_slow_start(&self) -> bool {
+        self.window < self.threshold
+    }
+
+    /// A round is over: compares its least round trip with the least of all.
+    fn judge(&mut self, environment: &Environment<'_>) {
+        let (Some(least), Some(base)) = (self.least.take(), environment.round_trip.least) else { return };
+        let part = base.as_secs_f64() / least.as_secs_f64().max(1e-9);
+        let queued = self.window * (1.0 - part.min(1.0));
+        if self.is_slow_start() {
+            self.grows = !self.grows;
+            if queued > SLOW_START_QUEUE {
+                self.window = (self.window * part + 1.0).clamp(LEAST_WINDOW, self.window.max(LEAST_WINDOW));
+                self.threshold = self.window;
+            }
+        } else if queued < self.fewest {
+            self.window += 1.0;
+        } else if queued > self.most {
+            self.window = (self.window - 1.0).max(LEAST_WINDOW);
+        }
+    }
+}
+
+impl CongestionControl for Vegas {
+    fn policy(&self) -> Policy {
+        Policy::window(self.window)
+    }
+
+    fn on_ack(&mut self, environment: &mut Environment<'_>, acked: &Acked) {
+        if let Some(sample) = acked.round_trip {
+            self.least = Some(self.least.map_or(sample, |least| least.min(sample)));
+        }
+        if environment.flight.is_application_limited {
+            return;
+        }
+        if self.is_slow_start() && self.grows {
+            slow_start(&mut self.window, self.threshold, acked, environment);
+        }
+        if acked.ends_round {
+            self.judge(environment);
+        }
+        limit(&mut self.window, environment);
+    }
+
+    fn on_loss(&mut self, _: &mut Environment<'_>, lost: &Lost<'_>) {
+        if lost.begins_epoch {
+            self.threshold = (self.window / 2.0).max(LEAST_WINDOW);
+            self.window = self.threshold;
+            self.least = None;
+        }
+    }
+
+    fn on_timeout(&mut self, _: &mut Environment<'_>) {
+        self.threshold = (self.window / 2.0).max(LEAST_WINDOW);
+        self.window = 1.0;
+        (self.least, self.grows) = (None, true);
+    }
+
+    fn tell(&self, tell: &mut dyn FnMut(&'static str, f64)) {
+        tell("slow_start_threshold_packets", self.threshold);
+    }
+}
