@@ -11,7 +11,10 @@ mod monitor;
 mod publish;
 mod query;
 mod record;
+mod recv;
+mod reliable;
 mod replay;
+mod send;
 mod subscribe;
 mod top;
 
@@ -57,6 +60,12 @@ pub(crate) enum Verb {
     /// Publish a recording again, with its gaps
     #[command(after_help = replay::EXAMPLES)]
     Replay(replay::Arguments),
+    /// Send files and directories to a host far away: resumed, verified, with any congestion control
+    #[command(after_help = send::EXAMPLES)]
+    Send(send::Arguments),
+    /// Receive what `send` brings, or any UDT 4 stream
+    #[command(after_help = recv::EXAMPLES)]
+    Recv(recv::Arguments),
     /// Measure what this host carries, with repeats, spread and the state of the host
     #[command(after_help = bench::EXAMPLES)]
     Bench(bench::Arguments),
@@ -83,6 +92,8 @@ impl Verb {
             Self::Record(arguments) => record::run(arguments, sources),
             Self::Query(arguments) => query::run(arguments, sources),
             Self::Replay(arguments) => replay::run(arguments, sources),
+            Self::Send(arguments) => send::run(&arguments),
+            Self::Recv(arguments) => recv::run(&arguments),
             Self::Bench(arguments) => bench::run(arguments),
             Self::Doctor(arguments) => doctor::run(arguments, sources),
             Self::Config(arguments) => config::run(arguments, sources),

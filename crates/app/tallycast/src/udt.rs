@@ -34,6 +34,8 @@ mod options;
 
 use std::io;
 
+/// The contract of congestion controls, and those that are built in.
+pub use ::congestion;
 pub use ::udt::{CloseReason, SendError, Silence, SocketConfig, SocketType, Stats};
 pub use address::{Address, AddressError};
 pub use connection::{Connection, Lifetime};

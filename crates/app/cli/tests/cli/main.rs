@@ -24,3 +24,4 @@ mod streams;
 mod sweep;
 mod throughput;
 mod top;
+mod transfer;

@@ -104,6 +104,13 @@ impl Address {
         Ok(options)
     }
 
+    /// Adds an option unless there is one of that name.
+    #[must_use]
+    pub fn or(self, name: &str, value: &str) -> Self {
+        let is_there = self.query.split('&').any(|part| part.split('=').next() == Some(name));
+        if is_there { self } else { self.with(name, value) }
+    }
+
     /// Adds an option, in place of one of that name.
     #[must_use]
     pub fn with(mut self, name: &str, value: &str) -> Self {

@@ -1,0 +1,274 @@
+//! How far one transfer is: told by whoever moves the data, read by whoever watches.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use tallycast::udt::{Connection, Stats};
+use transfer::Notice;
+
+use crate::status_line::size_text;
+
+/// How far one transfer is, over all its connections.
+#[derive(Debug)]
+pub(crate) struct Meter {
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    connection: Option<Arc<Connection>>,
+    /// What the connections that are over have done.
+    last_stats: Option<Stats>,
+    began: Instant,
+    /// When something last came or went.
+    news: Instant,
+    /// What is offered in all, if that is known. Units: bytes.
+    total_bytes: Option<u64>,
+    /// What need not be moved any more. Units: bytes.
+    done_bytes: u64,
+    /// What was moved. Units: bytes.
+    moved_bytes: u64,
+    /// Files that began and have not come to their end.
+    begun: BTreeSet<String>,
+    /// What the rate is measured against: when, and how much had been moved.
+    last: (Instant, u64),
+}
+
+/// How far it is at one moment.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Reading {
+    total_bytes: Option<u64>,
+    done_bytes: u64,
+    bits_per_s: f64,
+    stats: Option<Stats>,
+}
+
+impl Meter {
+    /// Begins to measure.
+    pub(crate) fn new() -> Self {
+        let now = Instant::now();
+        let state = State {
+            connection: None,
+            last_stats: None,
+            began: now,
+            news: now,
+            total_bytes: None,
+            done_bytes: 0,
+            moved_bytes: 0,
+            begun: BTreeSet::new(),
+            last: (now, 0),
+        };
+        Self { state: Mutex::new(state) }
+    }
+
+    /// Goes on over a connection.
+    pub(crate) fn connected(&self, connection: &Arc<Connection>) {
+        let mut state = self.state();
+        state.connection = Some(Arc::clone(connection));
+    }
+
+    /// Lets go of the connection.
+    pub(crate) fn part(&self) {
+        let mut state = self.state();
+        let stats = state.connection.take().and_then(|connection| connection.stats());
+        state.last_stats = stats.or(state.last_stats);
+    }
+
+    /// Returns what the last connection has done, so far as it can still be told.
+    pub(crate) fn stats(&self) -> Option<Stats> {
+        let state = self.state();
+        let stats = state.connection.as_ref().and_then(|connection| connection.stats());
+        stats.or(state.last_stats)
+    }
+
+    /// Counts what happens.
+    pub(crate) fn notice(&self, notice: &Notice<'_>) {
+        let mut state = self.state();
+        state.news = Instant::now();
+        match notice {
+            Notice::Listed { bytes, .. } => {
+                let total = *state.total_bytes.get_or_insert(*bytes);
+                state.done_bytes = total.saturating_sub(*bytes);
+                state.begun.clear();
+            }
+            Notice::Began { path, from, .. } => {
+                state.begun.insert((*path).to_owned());
+                state.done_bytes += from;
+            }
+            Notice::Moved { bytes } => {
+                state.done_bytes += bytes;
+                state.moved_bytes += bytes;
+            }
+            Notice::Ended { path, bytes, .. } => {
+                let is_begun = state.begun.remove(*path);
+                state.done_bytes += if is_begun { 0 } else { *bytes };
+            }
+            _ => {}
+        }
+    }
+
+    /// Counts what was moved of something that has no list.
+    pub(crate) fn moved(&self, bytes: usize) {
+        self.notice(&Notice::Moved { bytes: bytes as u64 });
+    }
+
+    /// Returns how long nothing came or went.
+    pub(crate) fn idle(&self) -> Duration {
+        self.state().news.elapsed()
+    }
+
+    /// Returns what was moved, and how long that took. Units: bytes.
+    pub(crate) fn sum(&self) -> (u64, Duration) {
+        let state = self.state();
+        (state.moved_bytes, state.began.elapsed())
+    }
+
+    /// Reads it; the rate is that since the last reading.
+    #[expect(clippy::cast_precision_loss, reason = "a rate for people")]
+    pub(crate) fn read(&self) -> Reading {
+        let mut state = self.state();
+        let stats = state.connection.as_ref().and_then(|connection| connection.stats());
+        // What waits in our own buffer has not been moved yet.
+        let queued = stats.map_or(0, |stats| stats.queued_bytes);
+        let moved = state.moved_bytes.saturating_sub(queued);
+        let now = Instant::now();
+        let (then, before) = std::mem::replace(&mut state.last, (now, moved));
+        let seconds = (now - then).as_secs_f64().max(1e-3);
+        let bits_per_s = moved.saturating_sub(before) as f64 * 8.0 / seconds;
+        let done_bytes = state.done_bytes.saturating_sub(queued);
+        let done_bytes = state.total_bytes.map_or(done_bytes, |total| done_bytes.min(total));
+        Reading { total_bytes: state.total_bytes, done_bytes, bits_per_s, stats: stats.or(state.last_stats) }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Reading {
+    /// Adds another transfer, for a line that shows several.
+    pub(crate) fn with(self, other: Self) -> Self {
+        Self {
+            total_bytes: self.total_bytes.zip(other.total_bytes).map(|(one, two)| one + two),
+            done_bytes: self.done_bytes + other.done_bytes,
+            bits_per_s: self.bits_per_s + other.bits_per_s,
+            stats: None,
+        }
+    }
+
+    /// Says it as people read it.
+    pub(crate) fn text(&self) -> String {
+        let mut text = size_text(self.done_bytes);
+        if let Some(total) = self.total_bytes {
+            text = format!("{text} of {}", size_text(total));
+        }
+        text = format!("{text}, {}", rate_text(self.bits_per_s));
+        if let Some(stats) = &self.stats {
+            let round_trip_ms = stats.round_trip.as_secs_f64() * 1e3;
+            text = format!("{text}, {:.3} % lost, RTT {round_trip_ms:.1} ms", loss(stats) * 100.0);
+        }
+        match self.left_s() {
+            Some(left) => format!("{text}, {} left", left_text(left)),
+            None => text,
+        }
+    }
+
+    /// Says it as programs read it.
+    pub(crate) fn to_json(self, peer: &str) -> Value {
+        json!({
+            "event": "progress",
+            "peer": peer,
+            "done_bytes": self.done_bytes,
+            "total_bytes": self.total_bytes,
+            "bits_per_second": self.bits_per_s.round(),
+            "left_s": self.left_s().map(f64::round),
+            "transport": self.stats.as_ref().map(transport_json),
+        })
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "seconds for people")]
+    fn left_s(&self) -> Option<f64> {
+        let left_bytes = self.total_bytes?.saturating_sub(self.done_bytes);
+        (self.bits_per_s > 0.0).then(|| left_bytes as f64 * 8.0 / self.bits_per_s)
+    }
+}
+
+/// Writes a rate as people read it: `94.1 Mbit/s`.
+pub(crate) fn rate_text(bits_per_s: f64) -> String {
+    let (value, unit) = match bits_per_s {
+        bits if bits >= 1e9 => (bits / 1e9, "Gbit/s"),
+        bits if bits >= 1e6 => (bits / 1e6, "Mbit/s"),
+        bits => (bits / 1e3, "kbit/s"),
+    };
+    format!("{value:.1} {unit}")
+}
+
+fn left_text(seconds: f64) -> String {
+    match seconds {
+        seconds if seconds >= 5_400.0 => format!("{:.1} h", seconds / 3_600.0),
+        seconds if seconds >= 90.0 => format!("{:.0} min", seconds / 60.0),
+        seconds => format!("{seconds:.0} s"),
+    }
+}
+
+/// Returns which part of the packets was lost, at whichever end it was seen.
+#[expect(clippy::cast_precision_loss, reason = "a ratio for people")]
+fn loss(stats: &Stats) -> f64 {
+    let new = stats.sent_packets - stats.retransmitted_packets;
+    let all = (new + stats.received_packets).max(1);
+    (stats.lost_packets + stats.missing_packets) as f64 / all as f64
+}
+
+/// Returns what the transport has done as JSON.
+pub(crate) fn transport_json(stats: &Stats) -> Value {
+    json!({
+        "sent_packets": stats.sent_packets,
+        "retransmitted_packets": stats.retransmitted_packets,
+        "lost_packets": stats.lost_packets,
+        "received_packets": stats.received_packets,
+        "duplicate_packets": stats.duplicate_packets,
+        "missing_packets": stats.missing_packets,
+        "refused_packets": stats.refused_packets,
+        "impossible_packets": stats.impossible_packets,
+        "timeouts": stats.timeouts,
+        "absurd_policies": stats.absurd_policies,
+        "loss": loss(stats),
+        "round_trip_ms": stats.round_trip.as_secs_f64() * 1e3,
+        "in_flight_packets": stats.in_flight_packets,
+        "window_packets": stats.window_packets,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use transfer::Outcome;
+
+    #[test]
+    fn what_is_done_is_counted_once() {
+        let meter = Meter::new();
+        meter.notice(&Notice::Listed { entries: 3, bytes: 600 });
+        meter.notice(&Notice::Began { path: "a", from: 50, bytes: 100 });
+        meter.notice(&Notice::Moved { bytes: 50 });
+        meter.notice(&Notice::Began { path: "b", from: 0, bytes: 300 });
+        meter.notice(&Notice::Moved { bytes: 100 });
+        meter.notice(&Notice::Ended { path: "a", bytes: 100, outcome: &Outcome::Delivered });
+        meter.notice(&Notice::Ended { path: "c", bytes: 200, outcome: &Outcome::AlreadyThere });
+        assert_eq!((meter.read().done_bytes, meter.sum().0), (400, 150));
+        // Another connection: of the second file 100 bytes are there.
+        meter.notice(&Notice::Listed { entries: 1, bytes: 300 });
+        meter.notice(&Notice::Began { path: "b", from: 100, bytes: 300 });
+        let reading = meter.read();
+        assert_eq!((reading.done_bytes, reading.total_bytes), (400, Some(600)));
+        assert!(reading.text().starts_with("400 B of 600 B, "), "{}", reading.text());
+    }
+
+    #[test]
+    fn rates_and_times_are_read_at_a_glance() {
+        assert_eq!(rate_text(94_123_456.0), "94.1 Mbit/s");
+        assert_eq!(rate_text(2.5e9), "2.5 Gbit/s");
+        assert_eq!([left_text(12.2), left_text(600.0), left_text(7_200.0)], ["12 s", "10 min", "2.0 h"]);
+    }
+}

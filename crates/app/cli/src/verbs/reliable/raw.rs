@@ -1,0 +1,231 @@
+//! Standard input into one connection, and what arrives to standard output: for any program that speaks UDT 4.
+
+use std::io::{Read, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
+
+use anyhow::{Context, anyhow};
+use serde_json::json;
+use tallycast::udt::{Address, Connection, Lifetime, Listener, SocketType, WaitError};
+
+use super::screen::bits_per_s;
+use super::{LOOK, Meter, WATCH, WayArguments, meter, transport_json};
+use crate::Outcome;
+use crate::status_line::{StatusLine, size_text};
+use crate::stop::Stop;
+
+/// How much of a stream is read at once. Units: bytes.
+const PIECE_BYTES: usize = 256 << 10;
+/// Pieces read ahead of the connection.
+const PIECES_AHEAD: usize = 4;
+
+/// Connects, and sends standard input; what comes back goes to standard output.
+pub(crate) fn send(
+    address: &Address,
+    way: &WayArguments,
+    message_bytes: Option<usize>,
+    is_json: bool,
+    stop: &Stop,
+) -> anyhow::Result<Outcome> {
+    let kind = if message_bytes.is_some() { SocketType::Datagram } else { SocketType::Stream };
+    let connection = Connection::connect_to(address.resolve()?, &way.options(address, kind)?)?;
+    let line = Line::new(connection, address.to_string(), kind, is_json, stop);
+    let input = read_ahead(message_bytes.unwrap_or(PIECE_BYTES));
+    line.watched(move |line| {
+        std::thread::scope(|scope| {
+            let answers = scope.spawn(|| line.write_out());
+            let sent = line.send_all(&input);
+            line.is_over.store(true, Ordering::Relaxed);
+            let answered = answers.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            sent.and(answered)
+        })
+    })
+}
+
+/// Takes one connection, and writes what arrives to standard output.
+pub(crate) fn receive(
+    address: &Address,
+    way: &WayArguments,
+    is_messages: bool,
+    is_json: bool,
+    stop: &Stop,
+) -> anyhow::Result<Outcome> {
+    let kind = if is_messages { SocketType::Datagram } else { SocketType::Stream };
+    let listener = Listener::bind_to(address.resolve()?, &way.options(address, kind)?)
+        .map_err(|error| anyhow!("{address}: {error}\ntake another port, or end who has it"))?;
+    if is_json {
+        let at = listener.local_address();
+        eprintln!("{}", json!({"event": "listening", "address": format!("udt://{at}"), "port": at.port()}));
+    }
+    let connection = loop {
+        match listener.accept(Some(LOOK)) {
+            Ok(connection) => break connection,
+            Err(WaitError::TimedOut) if stop.is_wanted() => return Ok(Outcome::Found),
+            Err(WaitError::TimedOut) => {}
+            Err(error) => return Err(anyhow!(error).context("no connection can be taken")),
+        }
+    };
+    // One is enough: who else comes is refused.
+    drop(listener);
+    let peer = connection.peer_address().map_or_else(String::new, |peer| format!("udt://{peer}"));
+    Line::new(connection, peer, kind, is_json, stop).watched(Line::write_out)
+}
+
+/// One connection between standard input and output.
+struct Line<'a> {
+    connection: Arc<Connection>,
+    peer: String,
+    kind: SocketType,
+    is_json: bool,
+    meter: Meter,
+    stop: &'a Stop,
+    /// Nothing more is to be waited for.
+    is_over: AtomicBool,
+    /// The peer has ended.
+    has_peer_ended: AtomicBool,
+}
+
+impl<'a> Line<'a> {
+    fn new(connection: Connection, peer: String, kind: SocketType, is_json: bool, stop: &'a Stop) -> Self {
+        connection.set_receive_timeout(Some(LOOK));
+        connection.set_send_timeout(Some(LOOK));
+        let (connection, meter) = (Arc::new(connection), Meter::new());
+        meter.connected(&connection);
+        let (is_over, has_peer_ended) = (AtomicBool::new(false), AtomicBool::new(false));
+        Self { connection, peer, kind, is_json, meter, stop, is_over, has_peer_ended }
+    }
+
+    /// Does the work on a thread of its own, and shows how far it is.
+    fn watched(&self, work: impl FnOnce(&Self) -> anyhow::Result<()> + Send) -> anyhow::Result<Outcome> {
+        let mut status = StatusLine::new(self.is_json);
+        let ended = std::thread::scope(|scope| {
+            let work = scope.spawn(|| work(self));
+            while !work.is_finished() {
+                std::thread::sleep(WATCH);
+                status.show(|| self.meter.read().text());
+            }
+            work.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        });
+        status.clear();
+        self.say_sum(ended.as_ref().err());
+        ended?;
+        Ok(if self.stop.is_wanted() { Outcome::Found } else { Outcome::Fine })
+    }
+
+    fn send_all(&self, input: &Receiver<std::io::Result<Vec<u8>>>) -> anyhow::Result<()> {
+        loop {
+            match input.recv_timeout(LOOK) {
+                Ok(piece) => self.send(&piece.context("standard input cannot be read")?)?,
+                Err(RecvTimeoutError::Disconnected) => break,
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+            if self.stop.is_wanted() || self.has_peer_ended.load(Ordering::Relaxed) {
+                break;
+            }
+        }
+        self.until_done(|| self.connection.flush()).map_err(|error| {
+            let queued_bytes = self.connection.stats().map_or(0, |stats| stats.queued_bytes);
+            let queued = if queued_bytes > 0 { size_text(queued_bytes) } else { "the end".to_owned() };
+            anyhow!("{error}\n{queued} of what was sent is not acknowledged: {} may not have it", self.peer)
+        })
+    }
+
+    fn send(&self, mut piece: &[u8]) -> anyhow::Result<()> {
+        while !piece.is_empty() {
+            let sent = if self.kind == SocketType::Stream {
+                self.until_done(|| self.connection.send(piece))?
+            } else {
+                self.until_done(|| self.connection.send_message(piece, Lifetime::default()))?;
+                piece.len()
+            };
+            self.meter.moved(sent);
+            piece = &piece[sent..];
+        }
+        Ok(())
+    }
+
+    /// Writes what arrives to standard output until the peer ends.
+    fn write_out(&self) -> anyhow::Result<()> {
+        let mut output = std::io::stdout().lock();
+        let mut piece = vec![0; PIECE_BYTES];
+        loop {
+            let received = if self.kind == SocketType::Stream {
+                self.connection.receive(&mut piece).map(|count| (count > 0).then_some(count))
+            } else {
+                self.connection.receive_message(&mut piece).map(|is_there| is_there.then_some(piece.len()))
+            };
+            match received {
+                Ok(Some(count)) => {
+                    output.write_all(&piece[..count])?;
+                    output.flush()?;
+                    self.meter.moved(count);
+                }
+                Ok(None) => break,
+                Err(WaitError::TimedOut) if self.is_over() => break,
+                Err(WaitError::TimedOut) => {}
+                // Who sends learns it by what is not acknowledged.
+                Err(_) if self.is_over.load(Ordering::Relaxed) => break,
+                Err(error) => {
+                    self.has_peer_ended.store(true, Ordering::Relaxed);
+                    return Err(anyhow!("{error}\nwhat {} still had to send did not arrive", self.peer));
+                }
+            }
+        }
+        self.has_peer_ended.store(true, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Does it again until the time it takes is not over before; a second wish to end ends the program.
+    fn until_done<T>(&self, act: impl Fn() -> Result<T, WaitError>) -> Result<T, WaitError> {
+        loop {
+            match act() {
+                Err(WaitError::TimedOut) => {}
+                done => return done,
+            }
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        self.stop.is_wanted() || self.is_over.load(Ordering::Relaxed)
+    }
+
+    /// Says what was moved: on standard error, since standard output belongs to the data.
+    fn say_sum(&self, error: Option<&anyhow::Error>) {
+        let stats = self.meter.stats();
+        let (bytes, took) = self.meter.sum();
+        let bits_per_s = bits_per_s(bytes, took);
+        if self.is_json {
+            let error = error.map(|error| format!("{error:#}"));
+            let sum = json!({
+                "event": "sum",
+                "peer": self.peer,
+                "moved_bytes": bytes,
+                "seconds": took.as_secs_f64(),
+                "goodput_bits_per_second": bits_per_s.round(),
+                "error": error,
+                "transport": stats.as_ref().map(transport_json),
+            });
+            return eprintln!("{sum}");
+        }
+        let (size, rate) = (size_text(bytes), meter::rate_text(bits_per_s));
+        eprintln!("{}: {size} in {:.1} s, {rate}", self.peer, took.as_secs_f64());
+    }
+}
+
+/// Reads standard input on a thread that may stand still as long as it likes.
+fn read_ahead(piece_bytes: usize) -> Receiver<std::io::Result<Vec<u8>>> {
+    let (sender, pieces) = sync_channel(PIECES_AHEAD);
+    std::thread::spawn(move || {
+        let mut input = std::io::stdin().lock();
+        loop {
+            let mut piece = Vec::new();
+            let read = input.by_ref().take(piece_bytes as u64).read_to_end(&mut piece);
+            let is_last = read.as_ref().is_ok_and(|count| *count == 0);
+            if is_last || sender.send(read.map(|_| piece)).is_err() {
+                return;
+            }
+        }
+    });
+    pieces
+}

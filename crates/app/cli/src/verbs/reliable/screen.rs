@@ -1,0 +1,133 @@
+//! What is said while data move: a line that is written over itself for people, objects for programs.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use transfer::{Notice, Outcome, Tally};
+
+use super::meter::{Meter, rate_text, transport_json};
+use crate::messages::print_line;
+use crate::status_line::{StatusLine, size_text};
+
+/// How often progress is told.
+const INTERVAL: Duration = Duration::from_secs(1);
+
+/// What is said, by whichever thread has something to say.
+#[derive(Debug)]
+pub(crate) struct Screen {
+    is_json: bool,
+    line: Mutex<(StatusLine, Instant)>,
+}
+
+impl Screen {
+    /// Begins to speak: objects on standard output, or words on standard error.
+    pub(crate) fn new(is_json: bool) -> Self {
+        Self { is_json, line: Mutex::new((StatusLine::new(is_json), Instant::now() + INTERVAL)) }
+    }
+
+    /// Says something in one of two ways. Nobody who listens is no reason to leave data where they are.
+    pub(crate) fn say(&self, text: impl FnOnce() -> String, json: impl FnOnce() -> Value) {
+        let mut line = self.line();
+        if self.is_json { drop(print_line(&json())) } else { line.0.say(&text()) }
+    }
+
+    /// Says how far transfers are, if it is time.
+    pub(crate) fn progress(&self, transfers: &[(String, Arc<Meter>)]) {
+        let mut line = self.line();
+        if transfers.is_empty() || Instant::now() < line.1 {
+            return;
+        }
+        line.1 = Instant::now() + INTERVAL;
+        let readings = transfers.iter().map(|(peer, meter)| (peer, meter.read()));
+        if self.is_json {
+            return readings.for_each(|(peer, reading)| drop(print_line(&reading.to_json(peer))));
+        }
+        let Some(sum) = readings.map(|(_, reading)| reading).reduce(super::meter::Reading::with) else {
+            return;
+        };
+        let count = transfers.len();
+        let head = if count == 1 { String::new() } else { format!("{count} connections: ") };
+        line.0.show(|| format!("{head}{}", sum.text()));
+    }
+
+    /// Says what a transfer notices that somebody may wish to know.
+    pub(crate) fn notice(&self, peer: &str, notice: &Notice<'_>) {
+        match notice {
+            Notice::Ended { path, bytes, outcome } if self.is_json => {
+                let (word, reason) = match outcome {
+                    Outcome::Delivered => ("delivered", None),
+                    Outcome::AlreadyThere => ("already_there", None),
+                    Outcome::Refused(reason) => ("refused", Some(reason)),
+                };
+                let file = json!({"event": "file", "peer": peer, "path": path, "bytes": bytes, "outcome": word, "reason": reason});
+                self.say(String::new, || file);
+            }
+            Notice::Ended { path, outcome: Outcome::Refused(reason), .. } => {
+                self.say(|| format!("warning: {path} is not transferred: {reason}"), || Value::Null);
+            }
+            Notice::Listed { entries, bytes } => {
+                let text = || format!("{peer}: {entries} files and directories, {}", size_text(*bytes));
+                self.say(
+                    text,
+                    || json!({"event": "listed", "peer": peer, "entries": entries, "bytes": bytes}),
+                );
+            }
+            _ => {}
+        }
+    }
+
+    /// Says the account of a transfer.
+    pub(crate) fn account(&self, peer: &str, tally: &Tally, meter: &Meter, error: Option<&str>) {
+        let (moved_bytes, took) = meter.sum();
+        let stats = meter.stats();
+        let bits_per_s = bits_per_s(moved_bytes, took);
+        let text = || {
+            let parts = [
+                (tally.already_there, tally.already_there_bytes, "were there already"),
+                (tally.refused, tally.refused_bytes, "refused"),
+                (tally.missing(), tally.missing_bytes(), "missing"),
+            ];
+            let parts = parts.iter().filter(|(count, _, _)| *count > 0);
+            let others =
+                parts.map(|(count, bytes, what)| format!(", {count} {what} ({})", size_text(*bytes)));
+            format!(
+                "{peer}: {} of {} delivered and verified ({}){}; {} moved in {:.1} s, {}",
+                tally.delivered,
+                tally.offered,
+                size_text(tally.delivered_bytes),
+                others.collect::<String>(),
+                size_text(moved_bytes),
+                took.as_secs_f64(),
+                rate_text(bits_per_s),
+            )
+        };
+        let json = || {
+            json!({
+                "event": "account",
+                "peer": peer,
+                "offered": tally.offered, "offered_bytes": tally.offered_bytes,
+                "delivered": tally.delivered, "delivered_bytes": tally.delivered_bytes,
+                "already_there": tally.already_there, "already_there_bytes": tally.already_there_bytes,
+                "refused": tally.refused, "refused_bytes": tally.refused_bytes,
+                "missing": tally.missing(), "missing_bytes": tally.missing_bytes(),
+                "moved_bytes": moved_bytes,
+                "seconds": took.as_secs_f64(),
+                "goodput_bits_per_second": bits_per_s.round(),
+                "error": error,
+                "transport": stats.as_ref().map(transport_json),
+            })
+        };
+        self.say(text, json);
+    }
+
+    fn line(&self) -> MutexGuard<'_, (StatusLine, Instant)> {
+        self.line.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Returns a rate over a whole transfer.
+#[expect(clippy::cast_precision_loss, reason = "a rate for people")]
+pub(crate) fn bits_per_s(bytes: u64, took: Duration) -> f64 {
+    bytes as f64 * 8.0 / took.as_secs_f64().max(1e-6)
+}

@@ -1,0 +1,82 @@
+//! Where to or from, and how: what is written on the command line.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::bail;
+use clap::Args;
+use tallycast::udt::{Address, Options, Silence, SocketType};
+
+use crate::quantity;
+
+/// Buffers at each end unless the address says otherwise: 64 MiB in packets of 1,456 bytes, 50 ms at 10 Gbit/s.
+const BUFFER_PACKETS: &str = "46080";
+/// A transfer can go on over another connection, so a dead peer is given up sooner than libudt does: after 5 s.
+const SILENCE: Silence =
+    Silence { attempts: 8, least_step: Duration::from_millis(100), last_step: Duration::from_secs(1) };
+
+/// What is verified at its end needs no time after it; what was stopped is not worth waiting for.
+const LINGER: Duration = Duration::from_secs(1);
+
+/// How fast, and decided by what.
+#[derive(Args, Debug)]
+pub(crate) struct WayArguments {
+    /// Congestion control, such as udt, reno or fixed; its options go into the address: ?cc=fixed&rate=900m
+    #[arg(long, value_name = "NAME")]
+    cc: Option<String>,
+    /// Never faster than this, headers included, such as 100M
+    #[arg(long, value_name = "RATE", value_parser = quantity::bits_per_second)]
+    rate: Option<f64>,
+}
+
+/// What is written without a dash: paths, and where to or from.
+#[derive(Args, Debug)]
+pub(crate) struct Words {
+    /// Paths, then udt://host:7400, IPv6 hosts in brackets
+    #[arg(value_name = "PATH|ADDRESS")]
+    words: Vec<OsString>,
+}
+
+impl WayArguments {
+    /// Returns what files are carried with.
+    pub(crate) fn for_files(&self, address: &Address) -> anyhow::Result<Options> {
+        let mut options = self.options(address, SocketType::Stream)?;
+        options.socket.silence = SILENCE;
+        options.socket.linger = LINGER;
+        Ok(options)
+    }
+
+    /// Returns what a connection of that kind is made with.
+    pub(crate) fn options(&self, address: &Address, kind: SocketType) -> anyhow::Result<Options> {
+        let mut address = address.clone().or("sndbuf", BUFFER_PACKETS).or("rcvbuf", BUFFER_PACKETS);
+        if let Some(control) = &self.cc {
+            address = address.with("cc", control);
+        }
+        let mut options = address.options(kind)?;
+        if let Some(bits_per_s) = self.rate {
+            #[expect(
+                clippy::cast_possible_truncation,
+                clippy::cast_sign_loss,
+                reason = "above zero; what is more than can be said is no limit"
+            )]
+            let bytes_per_s = (bits_per_s / 8.0) as u64;
+            options.socket.max_bytes_per_s = Some(bytes_per_s.max(1));
+        }
+        Ok(options)
+    }
+}
+
+impl Words {
+    /// Tells paths from the address, which stands last.
+    pub(crate) fn split(&self, usage: &str) -> anyhow::Result<(Vec<PathBuf>, Option<Address>)> {
+        let is_address = |word: &&OsString| word.to_str().is_some_and(|word| word.contains("://"));
+        let address = self.words.last().filter(is_address);
+        let paths = &self.words[..self.words.len() - usize::from(address.is_some())];
+        if let Some(early) = paths.iter().find(is_address) {
+            bail!("`{}` is an address, and addresses stand last\nwrite {usage}", early.display());
+        }
+        let address = address.and_then(|word| word.to_str()).map(str::parse).transpose()?;
+        Ok((paths.iter().map(PathBuf::from).collect(), address))
+    }
+}

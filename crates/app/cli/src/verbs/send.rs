@@ -1,0 +1,202 @@
+//! `tallycast send`: files and directories to a receiver far away, over as many connections as it takes.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{anyhow, bail};
+use clap::Args;
+use serde_json::json;
+use tallycast::udt::{Address, Connection, Error, Options};
+use transfer::{Failure, Listing, Notice, Sender};
+
+use super::reliable::{LOOK, Meter, Screen, WATCH, WayArguments, Words, raw};
+use crate::Outcome;
+use crate::quantity;
+use crate::stop::Stop;
+
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  tallycast send shot-1042/ udt://archive.example.org            a directory, to `tallycast recv DIR` there
+  tallycast send a.h5 b.h5 'udt://archive.example.org:7400?cc=reno' --rate 500M
+  tallycast send --memory 10GB udt://archive.example.org         nothing but its speed
+  tallycast send --raw udt://host:9000 < file                    to any program that speaks UDT 4
+  tallycast send --raw --messages 8kB udt://host:9000 < file     as messages
+
+A transfer that breaks goes on by itself, and one that was stopped when the same command is given again.
+Options of the address: cc, mtu, maxrate, sndbuf, rcvbuf and those of the congestion control.
+Exit code 1: something was refused, left out or stopped; it is said what.";
+
+const USAGE: &str = "tallycast send PATH… udt://host:7400";
+
+#[derive(Args, Debug)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    words: Words,
+    #[command(flatten)]
+    way: WayArguments,
+    /// Send so much out of memory in place of files, to measure; the other end forgets it with --memory
+    #[arg(long, value_name = "SIZE", value_parser = quantity::size_bytes, conflicts_with = "raw")]
+    memory: Option<usize>,
+    /// Send standard input as it is; what comes back goes to standard output
+    #[arg(long)]
+    raw: bool,
+    /// With --raw: as messages of this size, such as 8kB, in place of a stream
+    #[arg(long, value_name = "SIZE", value_parser = quantity::size_bytes, requires = "raw")]
+    messages: Option<usize>,
+    /// Try to go on for this long after the last byte got through
+    #[arg(long, value_name = "DURATION", value_parser = quantity::duration, default_value = "60s", conflicts_with = "raw")]
+    patience: Duration,
+    /// Tell progress, every file and the account as JSON, one object a line; with --raw on standard error
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
+    let (paths, address) = arguments.words.split(USAGE)?;
+    let address = address.ok_or_else(|| anyhow!("it is not said where to\nwrite {USAGE}"))?;
+    let stop = Stop::on_signals()?;
+    if arguments.raw {
+        if let Some(path) = paths.first() {
+            bail!("--raw sends standard input, not {}\nwrite < {0}, or leave --raw out", path.display());
+        }
+        return raw::send(&address, &arguments.way, arguments.messages, arguments.json, &stop);
+    }
+    let listing = match (arguments.memory, paths.as_slice()) {
+        (Some(bytes), []) => Listing::of_memory(bytes as u64),
+        (Some(_), _) => bail!("--memory sends no files\nleave the paths out, or --memory"),
+        (None, []) => bail!("it is not said what to send\nwrite {USAGE}, or --memory 1GB in place of paths"),
+        (None, paths) => Listing::of(paths)?,
+    };
+    let screen = Screen::new(arguments.json);
+    for left_out in &listing.left_out {
+        let (path, reason) = (left_out.path.display().to_string(), left_out.reason);
+        let text = || format!("warning: {path} is left out: {reason}");
+        screen.say(text, || json!({"event": "left_out", "path": path, "reason": reason}));
+    }
+    let is_something_left_out = !listing.left_out.is_empty();
+    let options = arguments.way.for_files(&address)?;
+    let meter = Arc::new(Meter::new());
+    let mut transfer = Transfer {
+        address: &address,
+        options,
+        patience: arguments.patience,
+        sender: Sender::new(listing),
+        screen: &screen,
+        meter: &meter,
+        stop: &stop,
+    };
+    let watched = [(address.to_string(), Arc::clone(&meter))];
+    let ended = std::thread::scope(|scope| {
+        let work = scope.spawn(|| transfer.run());
+        while !work.is_finished() {
+            std::thread::sleep(WATCH);
+            screen.progress(&watched);
+        }
+        work.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    });
+    let tally = transfer.sender.tally();
+    let error = ended.as_ref().err().map(ToString::to_string);
+    screen.account(&address.to_string(), &tally, &meter, error.as_deref());
+    match ended {
+        Err(Stopped::ByUs) => Ok(Outcome::Found),
+        Err(Stopped::Failed(error)) => Err(error),
+        Ok(()) if tally.refused > 0 || is_something_left_out => Ok(Outcome::Found),
+        Ok(()) => Ok(Outcome::Fine),
+    }
+}
+
+/// All connections that bring one listing across.
+struct Transfer<'a> {
+    address: &'a Address,
+    options: Options,
+    patience: Duration,
+    sender: Sender,
+    screen: &'a Screen,
+    meter: &'a Meter,
+    stop: &'a Stop,
+}
+
+/// Why it ended before its end.
+#[derive(Debug, thiserror::Error)]
+enum Stopped {
+    /// Somebody wished so.
+    #[error("stopped; the same command goes on where it ended")]
+    ByUs,
+    /// It cannot go on.
+    #[error("{0:#}")]
+    Failed(#[from] anyhow::Error),
+}
+
+impl Transfer<'_> {
+    fn run(&mut self) -> Result<(), Stopped> {
+        let mut connected = Ok(self.connect()?);
+        loop {
+            let broken = match connected {
+                Ok(connection) => match self.send_over(connection)? {
+                    Some(broken) => broken,
+                    None => return Ok(()),
+                },
+                Err(unanswered) => unanswered,
+            };
+            if self.meter.idle() >= self.patience {
+                let missing = self.sender.tally().missing();
+                let error = anyhow!("{broken}; {missing} are missing\ngive the same command again to go on");
+                return Err(error.into());
+            }
+            if self.stop.wait(LOOK) {
+                return Err(Stopped::ByUs);
+            }
+            connected = self.connect_again()?;
+        }
+    }
+
+    /// The first connection: nobody there is an error, not something to be patient about.
+    fn connect(&self) -> Result<Connection, Stopped> {
+        let peer = self.address.resolve().map_err(anyhow::Error::from)?;
+        Connection::connect_to(peer, &self.options).map_err(|error| {
+            let cure = match error {
+                Error::Connect { .. } => {
+                    "\nstart `tallycast recv DIR` there first; look whether a firewall lets UDP through"
+                }
+                _ => "",
+            };
+            anyhow!("{error}{cure}").into()
+        })
+    }
+
+    /// Tries again; says why not if nobody answers.
+    fn connect_again(&self) -> Result<Result<Connection, String>, Stopped> {
+        // A host may come back with another address.
+        let peer = self.address.resolve().map_err(Error::from);
+        match peer.and_then(|peer| Connection::connect_to(peer, &self.options)) {
+            Ok(connection) => Ok(Ok(connection)),
+            Err(error @ (Error::Connect { .. } | Error::Address(_))) => Ok(Err(error.to_string())),
+            Err(error) => Err(anyhow!(error).into()),
+        }
+    }
+
+    /// Sends over one connection; says why it broke, if it did.
+    fn send_over(&mut self, connection: Connection) -> Result<Option<String>, Stopped> {
+        connection.set_receive_timeout(Some(LOOK));
+        connection.set_send_timeout(Some(LOOK));
+        let connection = Arc::new(connection);
+        self.meter.connected(&connection);
+        let peer = self.address.to_string();
+        let (screen, meter, stop) = (self.screen, self.meter, self.stop);
+        let mut notice = |notice: Notice<'_>| {
+            meter.notice(&notice);
+            screen.notice(&peer, &notice);
+        };
+        match self.sender.send(&*connection, &|| stop.is_wanted(), &mut notice) {
+            Ok(()) => Ok(None),
+            Err(Failure::Stopped) => Err(Stopped::ByUs),
+            Err(failure) if !failure.is_worth_another_try() => Err(anyhow!(failure).into()),
+            Err(failure) => {
+                meter.part();
+                let text = || format!("warning: {failure}; trying to go on");
+                screen.say(text, || json!({"event": "broken", "peer": peer, "error": failure.to_string()}));
+                Ok(Some(failure.to_string()))
+            }
+        }
+    }
+}

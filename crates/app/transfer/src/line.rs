@@ -1,0 +1,87 @@
+//! The connection as both ends use it: frames in, frames out, and the wish to end seen while waiting.
+
+use std::io::{Error, ErrorKind, Read, Write};
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::failure::Failure;
+use crate::frame::{self, Frame, HEADER_BYTES};
+
+/// A connection and the wish to end.
+pub(crate) struct Line<'a, C> {
+    pub(crate) connection: &'a C,
+    pub(crate) stop: &'a (dyn Fn() -> bool + Sync),
+}
+
+impl<C> Clone for Line<'_, C> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<C> Copy for Line<'_, C> {}
+
+impl<C> Line<'_, C>
+where
+    for<'c> &'c C: Read + Write,
+{
+    pub(crate) fn say(&self, word: &impl Serialize) -> Result<(), Failure> {
+        self.write_all(&frame::word_frame(word))
+    }
+
+    pub(crate) fn write_all(&self, mut bytes: &[u8]) -> Result<(), Failure> {
+        while !bytes.is_empty() {
+            let mut connection = self.connection;
+            match connection.write(bytes) {
+                Ok(0) => return Err(Failure::Connection(ErrorKind::WriteZero.into())),
+                Ok(count) => bytes = &bytes[count..],
+                Err(error) => self.look_again(error)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits for the next frame; what follows its header is left in `body`.
+    pub(crate) fn hear<W: DeserializeOwned>(&self, body: &mut Vec<u8>) -> Result<Frame<W>, Failure> {
+        let mut header = [0; HEADER_BYTES];
+        self.read_exact(&mut header)?;
+        body.resize(frame::length(header)?, 0);
+        self.read_exact(body)?;
+        frame::read(header[0], body)
+    }
+
+    /// Waits for a word where no data may come.
+    pub(crate) fn hear_word<W: DeserializeOwned>(&self, body: &mut Vec<u8>) -> Result<W, Failure> {
+        match self.hear(body)? {
+            Frame::Word(word) => Ok(word),
+            Frame::Data => Err(Failure::protocol("data where a word was expected")),
+        }
+    }
+
+    fn read_exact(&self, mut out: &mut [u8]) -> Result<(), Failure> {
+        while !out.is_empty() {
+            let mut connection = self.connection;
+            match connection.read(out) {
+                Ok(0) => {
+                    let ended = Error::new(ErrorKind::UnexpectedEof, "the peer closed the connection");
+                    return Err(Failure::Connection(ended));
+                }
+                Ok(count) => out = &mut out[count..],
+                Err(error) => self.look_again(error)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// A time that is over is no failure, only a moment to ask whether to go on.
+    fn look_again(&self, error: Error) -> Result<(), Failure> {
+        match error.kind() {
+            ErrorKind::TimedOut | ErrorKind::WouldBlock | ErrorKind::Interrupted if (self.stop)() => {
+                Err(Failure::Stopped)
+            }
+            ErrorKind::TimedOut | ErrorKind::WouldBlock | ErrorKind::Interrupted => Ok(()),
+            _ => Err(Failure::Connection(error)),
+        }
+    }
+}

@@ -1,0 +1,391 @@
+//! Transfers over connections within the process: whole, cut off at any byte, with ends that lie.
+
+use std::fs;
+use std::io::{self, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
+
+use units::Random;
+
+use crate::frame::{Answer, Frame, FromReceiver, FromSender, HEADER_BYTES, word_frame};
+use crate::*;
+
+/// A connection that breaks once so many bytes were written to it.
+struct Cut {
+    stream: UnixStream,
+    left: AtomicI64,
+}
+
+impl Cut {
+    fn never(stream: UnixStream) -> Self {
+        Self::after(stream, i64::MAX)
+    }
+
+    fn after(stream: UnixStream, left: i64) -> Self {
+        stream.set_read_timeout(Some(Duration::from_millis(20))).expect("a time above zero");
+        Self { stream, left: AtomicI64::new(left) }
+    }
+}
+
+impl Read for &Cut {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        (&self.stream).read(out)
+    }
+}
+
+impl Write for &Cut {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let left = usize::try_from(self.left.load(Ordering::Relaxed)).unwrap_or(0);
+        if left == 0 {
+            self.stream.shutdown(std::net::Shutdown::Both)?;
+            return Err(io::ErrorKind::BrokenPipe.into());
+        }
+        let count = (&self.stream).write(&bytes[..bytes.len().min(left)])?;
+        self.left.fetch_sub(count as i64, Ordering::Relaxed);
+        Ok(count)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+fn pair() -> (UnixStream, UnixStream) {
+    UnixStream::pair().expect("the system has sockets")
+}
+
+fn into(folder: &Path, may_replace: bool) -> Receiver {
+    Receiver::new(Whereto::Directory(Store::open(folder, may_replace).expect("it can be written")))
+}
+
+/// One connection's transfer: how each end saw it, what the receiver counted, and how many bytes of data moved.
+fn transfer(
+    sender: &mut Sender,
+    receiver: &Receiver,
+    cuts: (i64, i64),
+) -> (Result<(), Failure>, Result<(), Failure>, Tally, u64) {
+    let (near, far) = pair();
+    let (mut tally, mut moved) = (Tally::default(), 0);
+    let (sent, received) = std::thread::scope(|scope| {
+        let (tally, moved) = (&mut tally, &mut moved);
+        let far = scope.spawn(move || {
+            let far = Cut::after(far, cuts.1);
+            receiver.receive(&far, &|| false, tally, &mut |notice| {
+                if let Notice::Moved { bytes } = notice {
+                    *moved += bytes;
+                }
+            })
+        });
+        let near = Cut::after(near, cuts.0);
+        let sent = sender.send(&near, &|| false, &mut |_| {});
+        drop(near);
+        (sent, far.join().expect("it does not panic"))
+    });
+    (sent, received, tally, moved)
+}
+
+fn some_bytes(seed: u64, count: usize) -> Vec<u8> {
+    let mut random = Random::new(seed);
+    (0..count.div_ceil(8)).flat_map(|_| random.next_u64().to_le_bytes()).take(count).collect()
+}
+
+/// A directory with a few files of all sizes; returns its path and its own name.
+fn tree(within: &Path) -> PathBuf {
+    let top = within.join("shot-7");
+    fs::create_dir_all(top.join("empty/very")).unwrap();
+    fs::create_dir_all(top.join("raw")).unwrap();
+    fs::write(top.join("raw/large.bin"), some_bytes(1, 3_500_000)).unwrap();
+    fs::write(top.join("raw/none"), b"").unwrap();
+    fs::write(top.join("notes ü.txt"), b"fine").unwrap();
+    std::os::unix::fs::symlink("/etc/passwd", top.join("link")).unwrap();
+    top
+}
+
+fn names_and_bytes(top: &Path) -> Vec<(String, Vec<u8>)> {
+    let listing = Listing::of(&[top.to_owned()]).unwrap();
+    let bytes = |entry: &Entry| fs::read(top.parent().unwrap().join(&entry.path)).unwrap_or_default();
+    listing.entries().iter().map(|entry| (entry.path.clone(), bytes(entry))).collect()
+}
+
+#[test]
+fn a_directory_arrives_as_it_was() {
+    let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let top = tree(from.path());
+    let listing = Listing::of(std::slice::from_ref(&top)).unwrap();
+    assert_eq!(listing.left_out, [LeftOut { path: top.join("link"), reason: "a symbolic link" }]);
+    let mut sender = Sender::new(listing);
+    let receiver = into(to.path(), false);
+    let (sent, received, tally, moved) = transfer(&mut sender, &receiver, (i64::MAX, i64::MAX));
+    assert!(sent.is_ok() && received.is_ok(), "{sent:?} {received:?}");
+    assert_eq!((tally.offered, tally.delivered, tally.missing(), moved), (7, 7, 0, 3_500_004));
+    assert_eq!(sender.tally(), tally, "both ends count the same");
+    fs::remove_file(top.join("link")).unwrap();
+    assert_eq!(names_and_bytes(&to.path().join("shot-7")), names_and_bytes(&top));
+    let modified = |path: PathBuf| fs::metadata(path).unwrap().modified().unwrap();
+    assert_eq!(modified(to.path().join("shot-7/raw/large.bin")), modified(top.join("raw/large.bin")));
+    assert!(!to.path().join(PARTIAL_FOLDER).exists());
+    // Once more: nothing moves.
+    let mut again = Sender::new(Listing::of(&[top]).unwrap());
+    let (sent, received, tally, moved) = transfer(&mut again, &receiver, (i64::MAX, i64::MAX));
+    assert!(sent.is_ok() && received.is_ok());
+    assert_eq!((tally.already_there, tally.missing(), moved), (7, 0, 0));
+    assert_eq!(again.tally(), tally);
+}
+
+/// Both directions break at bytes of chance's choice, and both ends forget what they knew; what came in part is gone on
+/// with.
+#[test]
+fn whatever_breaks_is_gone_on_with() {
+    for seed in 0..40 {
+        let mut random = Random::new(seed);
+        let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let top = tree(from.path());
+        let (mut total, mut tries) = (0, 0);
+        let mut sender = Sender::new(Listing::of(std::slice::from_ref(&top)).unwrap());
+        loop {
+            // Ever later, so that it comes to an end.
+            let cut = |random: &mut Random| (random.below(1 << (12 + tries)) + 1).cast_signed();
+            let cuts = (cut(&mut random), cut(&mut random));
+            // A receiver that was killed is another one, and sometimes a sender is, too.
+            let receiver = into(to.path(), false);
+            if random.below(2) == 0 {
+                sender = Sender::new(Listing::of(std::slice::from_ref(&top)).unwrap());
+            }
+            let (sent, received, _, moved) = transfer(&mut sender, &receiver, cuts);
+            total += moved;
+            tries += 1;
+            match sent {
+                Ok(()) => break assert!(received.is_ok(), "seed {seed}: {received:?}"),
+                Err(failure) => assert!(failure.is_worth_another_try(), "seed {seed}: {failure}"),
+            }
+        }
+        assert_eq!(sender.tally().missing(), 0, "seed {seed}");
+        fs::remove_file(top.join("link")).unwrap();
+        assert_eq!(names_and_bytes(&to.path().join("shot-7")), names_and_bytes(&top), "seed {seed}");
+        // Each break costs at most the piece that was on its way.
+        assert!(total <= 3_500_004 + tries * (1 << 20), "seed {seed}: {total} bytes in {tries} tries");
+    }
+}
+
+#[test]
+fn what_is_there_is_not_replaced_unless_it_may_be() {
+    let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    for (name, bytes) in [("same", b"1111"), ("other", b"2222"), ("longer", b"3333"), ("folder", b"4444")] {
+        fs::write(from.path().join(name), bytes).unwrap();
+    }
+    fs::write(to.path().join("same"), b"1111").unwrap();
+    fs::write(to.path().join("other"), b"mine").unwrap();
+    fs::write(to.path().join("longer"), b"mine, too").unwrap();
+    fs::create_dir(to.path().join("folder")).unwrap();
+    let paths: Vec<PathBuf> =
+        ["same", "other", "longer", "folder"].iter().map(|name| from.path().join(name)).collect();
+    let mut sender = Sender::new(Listing::of(&paths).unwrap());
+    let (sent, received, tally, moved) = transfer(&mut sender, &into(to.path(), false), (i64::MAX, i64::MAX));
+    assert!(sent.is_ok() && received.is_ok(), "{sent:?} {received:?}");
+    assert_eq!((tally.already_there, tally.refused, tally.missing(), moved), (1, 3, 0, 0));
+    assert_eq!(sender.tally(), tally);
+    assert_eq!(fs::read(to.path().join("other")).unwrap(), b"mine");
+    let mut sender = Sender::new(Listing::of(&paths).unwrap());
+    let (sent, _, tally, _) = transfer(&mut sender, &into(to.path(), true), (i64::MAX, i64::MAX));
+    assert!(sent.is_ok(), "{sent:?}");
+    assert_eq!((tally.already_there, tally.delivered, tally.refused), (1, 2, 1), "a directory stays");
+    assert_eq!(fs::read(to.path().join("longer")).unwrap(), b"3333");
+}
+
+#[test]
+fn memory_goes_nowhere_and_is_verified() {
+    let mut sender = Sender::new(Listing::of_memory(10_000_001));
+    let (sent, received, tally, moved) =
+        transfer(&mut sender, &Receiver::new(Whereto::Nowhere), (i64::MAX, i64::MAX));
+    assert!(sent.is_ok() && received.is_ok());
+    assert_eq!((tally.delivered_bytes, moved), (10_000_001, 10_000_001));
+}
+
+/// What a receiver answers to frames that somebody wrote by hand: its failure, what it kept, and what it said.
+fn tell(receiver: &Receiver, frames: &[Vec<u8>]) -> (Result<(), Failure>, Tally, String) {
+    let (near, far) = pair();
+    let mut tally = Tally::default();
+    let outcome = std::thread::scope(|scope| {
+        let tally = &mut tally;
+        let receiving =
+            scope.spawn(move || receiver.receive(&Cut::never(far), &|| false, tally, &mut |_| {}));
+        // One that closed already has heard enough.
+        let _ = (&near).write_all(&frames.concat());
+        near.shutdown(std::net::Shutdown::Write).unwrap();
+        receiving.join().expect("it does not panic")
+    });
+    let mut said = Vec::new();
+    // A reset comes behind what was said.
+    let _ = (&near).read_to_end(&mut said);
+    (outcome, tally, String::from_utf8_lossy(&said).into_owned())
+}
+
+fn hello() -> Vec<u8> {
+    word_frame(&FromSender::Hello { protocol: "tallycast transfer".into(), version: VERSION })
+}
+
+fn offer(path: &str, bytes: u64) -> Vec<u8> {
+    let entry = Entry { path: path.into(), kind: Kind::File, bytes, modified_ns: 0, mode: 0o4777 };
+    word_frame(&FromSender::Entries { entries: vec![entry], last: true })
+}
+
+fn start(from: u64) -> Vec<u8> {
+    word_frame(&FromSender::Start { index: 0, from })
+}
+
+fn data(bytes: &[u8]) -> Vec<u8> {
+    let mut piece = [&[0; HEADER_BYTES + 8][..], bytes].concat();
+    frame::seal_data(&mut piece);
+    piece
+}
+
+fn end(bytes: &[u8]) -> Vec<u8> {
+    word_frame(&FromSender::End { index: 0, blake3: blake3::hash(bytes).to_hex().to_string() })
+}
+
+#[test]
+fn a_sender_that_lies_gets_nothing_into_its_place() {
+    let to = tempfile::tempdir().unwrap();
+    let inside = to.path().join("in");
+    let receiver = into(&inside, true);
+    let done = word_frame(&FromSender::Done);
+    let (outcome, tally, _) =
+        tell(&receiver, &[hello(), offer("good", 4), start(0), data(b"good"), end(b"good"), done.clone()]);
+    assert!(outcome.is_ok(), "{outcome:?}");
+    assert_eq!(tally.delivered, 1);
+    use std::os::unix::fs::PermissionsExt;
+    let mode = fs::metadata(inside.join("good")).unwrap().permissions().mode();
+    assert_eq!(mode & 0o7777, 0o777, "no more than the lower nine bits");
+    for path in ["../out", "/tmp/tallycast-out", "a/../../out", ".tallycast-partial/x"] {
+        let (outcome, tally, said) = tell(&receiver, &[hello(), offer(path, 4), done.clone()]);
+        assert!(outcome.is_ok() && said.contains("refuses"), "{path}: {outcome:?} {said}");
+        assert_eq!((tally.refused, tally.missing()), (1, 0));
+    }
+    let bad: [(&str, Vec<Vec<u8>>); 10] = [
+        ("does not greet", vec![offer("bad", 4)]),
+        ("frame of kind 71", vec![b"GET / HTTP/1.1\r\n\r\n".to_vec()]),
+        ("more data than", vec![hello(), offer("bad", 4), start(0), data(b"longer")]),
+        ("ends after 2 of 4", vec![hello(), offer("bad", 4), start(0), data(b"no"), end(b"no")]),
+        ("goes on from byte 3", vec![hello(), offer("bad", 4), start(3)]),
+        ("data of no file", vec![hello(), offer("bad", 4), data(b"good")]),
+        ("did not begin", vec![hello(), offer("bad", 4), end(b"good")]),
+        (
+            "not on its way",
+            vec![hello(), offer("bad", 4), word_frame(&FromSender::Start { index: 1, from: 0 })],
+        ),
+        ("said to be there", vec![hello(), offer("bad", 4), word_frame(&FromSender::Same { index: 0 })]),
+        ("there is no room", vec![hello(), offer("bad", 1 << 62)]),
+    ];
+    for (expected, frames) in bad {
+        let (outcome, _, said) = tell(&receiver, &frames);
+        let failure = outcome.expect_err(expected);
+        assert!(failure.to_string().contains(expected), "{expected}: {failure}");
+        assert!(said.contains("fail"), "the other end learns it: {said}");
+        assert!(!inside.join("bad").exists());
+    }
+    let (_, _, said) =
+        tell(&receiver, &[hello(), offer("bad", 4), start(0), data(b"evil"), end(b"good"), done]);
+    assert!(said.contains("damaged") && !inside.join("bad").exists(), "{said}");
+    assert_eq!(fs::read_dir(to.path()).unwrap().count(), 1, "nothing beside the directory");
+}
+
+/// Whole streams of frames with bytes turned: an end, and nothing outside the directory.
+#[test]
+fn nothing_that_arrives_breaks_a_receiver() {
+    let to = tempfile::tempdir().unwrap();
+    let receiver = into(&to.path().join("in"), true);
+    let mut random = Random::new(5);
+    let done = word_frame(&FromSender::Done);
+    let sound = [hello(), offer("good", 4), start(0), data(b"good"), end(b"good"), done].concat();
+    for _ in 0..2_000 {
+        let mut bytes = sound.clone();
+        for _ in 0..=random.below(3) {
+            let at = usize::try_from(random.below(bytes.len() as u64)).unwrap();
+            bytes[at] ^= 1 << random.below(8);
+        }
+        bytes.truncate(usize::try_from(random.below(bytes.len() as u64 * 4)).unwrap().max(1));
+        let (_, tally, _) = tell(&receiver, &[bytes]);
+        let _ = tally.missing_bytes();
+    }
+    assert_eq!(fs::read_dir(to.path()).unwrap().count(), 1, "nothing beside the directory");
+}
+
+#[test]
+fn a_receiver_that_lies_is_left() {
+    let from = tempfile::tempdir().unwrap();
+    fs::write(from.path().join("a"), b"1234").unwrap();
+    let has = |bytes| Answer::Has { bytes, blake3: "00".into() };
+    let answers = |answer: Answer| word_frame(&FromReceiver::Answers { answers: vec![answer] });
+    let cases: [(&str, Vec<Vec<u8>>); 5] = [
+        ("not on its way", vec![answers(Answer::Nothing), word_frame(&FromReceiver::Verified { index: 9 })]),
+        ("the disk is full", vec![word_frame(&FromReceiver::Fail { reason: "the disk is full".into() })]),
+        ("more answers", vec![word_frame(&FromReceiver::Answers { answers: vec![has(1), has(2)] })]),
+        ("answers were expected", vec![word_frame(&FromReceiver::Finished)]),
+        ("nobody asked for", vec![answers(has(u64::MAX)), answers(Answer::Nothing)]),
+    ];
+    for (expected, frames) in cases {
+        let (near, far) = pair();
+        let mut sender = Sender::new(Listing::of(&[from.path().join("a")]).unwrap());
+        (&far).write_all(&frames.concat()).unwrap();
+        let failure = sender.send(&Cut::never(near), &|| false, &mut |_| {}).expect_err(expected);
+        assert!(failure.to_string().contains(expected), "{expected}: {failure}");
+        assert!(!failure.is_worth_another_try());
+        assert_eq!(sender.tally().delivered, 0);
+    }
+}
+
+/// A file that is half there because its sender is silent comes over a second connection.
+#[test]
+fn a_newer_connection_goes_on_with_what_an_older_one_holds() {
+    let to = tempfile::tempdir().unwrap();
+    let receiver = into(to.path(), false);
+    let (near, far) = pair();
+    std::thread::scope(|scope| {
+        let receiver = &receiver;
+        let older = scope
+            .spawn(move || receiver.receive(&Cut::never(far), &|| false, &mut Tally::default(), &mut |_| {}));
+        (&near).write_all(&[hello(), offer("a", 8), start(0), data(b"1234")].concat()).unwrap();
+        let part = to.path().join(PARTIAL_FOLDER);
+        while fs::read_dir(&part).into_iter().flatten().flatten().all(|it| it.metadata().unwrap().len() < 4) {
+            std::thread::yield_now();
+        }
+        let done = word_frame(&FromSender::Done);
+        let (outcome, tally, said) =
+            tell(receiver, &[hello(), offer("a", 8), start(4), data(b"5678"), end(b"12345678"), done]);
+        assert!(outcome.is_ok(), "{outcome:?}");
+        assert!(said.contains("\"bytes\":4") && tally.delivered == 1, "{said}");
+        assert!(matches!(older.join().unwrap(), Err(Failure::TakenOver)));
+    });
+    assert_eq!(fs::read(to.path().join("a")).unwrap(), b"12345678");
+}
+
+#[test]
+fn a_file_that_changes_meanwhile_is_not_delivered() {
+    let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let path = from.path().join("growing");
+    fs::write(&path, some_bytes(3, 2_000_000)).unwrap();
+    let mut sender = Sender::new(Listing::of(std::slice::from_ref(&path)).unwrap());
+    fs::write(&path, some_bytes(4, 2_000_001)).unwrap();
+    let (sent, received, tally, _) = transfer(&mut sender, &into(to.path(), false), (i64::MAX, i64::MAX));
+    assert!(sent.is_ok() && received.is_ok(), "{sent:?} {received:?}");
+    assert_eq!((tally.refused, tally.missing()), (1, 0));
+    assert_eq!(sender.tally(), tally);
+    assert_eq!(fs::read_dir(to.path()).unwrap().count(), 0, "nothing of it stays");
+}
+
+#[test]
+fn who_wishes_to_end_ends() {
+    let (near, _far) = pair();
+    let mut sender = Sender::new(Listing::of_memory(5));
+    let stopped = sender.send(&Cut::never(near), &|| true, &mut |_| {});
+    assert!(matches!(stopped, Err(Failure::Stopped)), "{stopped:?}");
+}
+
+#[test]
+fn frames_of_data_are_no_words() {
+    let mut body = data(b"abc")[HEADER_BYTES..].to_vec();
+    assert_eq!(frame::read::<FromSender>(2, &mut body).unwrap(), Frame::Data);
+    assert_eq!(body, b"abc");
+}
