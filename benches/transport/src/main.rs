@@ -1,4 +1,4 @@
-//! The reliable transport beside libudt and the kernel's TCP: memory to memory, as fast as it goes.
+//! The reliable transport beside libudt, quinn and the kernel's TCP, and the kernel's UDP alone as the limit: memory to memory, as fast as it goes.
 //!
 //! A source and a reader, each a process of its own, on this host's loopback and in two namespaces joined by a veth
 //! pair; systems in turn, several runs each. `goodput` is what the reader's application got, from its first byte to its
@@ -7,7 +7,9 @@
 //! `--only TEXT` takes the cases whose names contain it.
 
 mod libudt;
+mod limit;
 mod ours;
+mod quinn;
 mod tcp;
 
 use std::net::SocketAddr;
@@ -43,11 +45,17 @@ pub(crate) enum Role {
 /// What moves the bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) enum System {
+    /// With a window and no pace, as TCP's: Scalable TCP's control.
     Tallycast,
-    /// The same without trains of packets.
+    /// With UDT's own control, whose rate grows by the way's free capacity, whatever the round trip.
+    TallycastUdt,
+    /// The first without trains of packets.
     TallycastPlain,
     Libudt,
+    Quinn,
     Tcp,
+    /// UDP without any protocol: what arrives of what is sent as fast as it goes.
+    Limit,
 }
 
 /// What one side of a run tells.
@@ -61,14 +69,25 @@ pub(crate) struct Told {
 }
 
 impl System {
-    const ALL: [Self; 4] = [Self::Tallycast, Self::TallycastPlain, Self::Libudt, Self::Tcp];
+    const ALL: [Self; 7] = [
+        Self::Tallycast,
+        Self::TallycastUdt,
+        Self::TallycastPlain,
+        Self::Libudt,
+        Self::Quinn,
+        Self::Tcp,
+        Self::Limit,
+    ];
 
     const fn name(self) -> &'static str {
         match self {
             Self::Tallycast => "tallycast",
+            Self::TallycastUdt => "tallycast-udt",
             Self::TallycastPlain => "tallycast-plain",
             Self::Libudt => "libudt",
+            Self::Quinn => "quinn",
             Self::Tcp => "tcp",
+            Self::Limit => "limit",
         }
     }
 }
@@ -139,7 +158,8 @@ fn systems(report: &Report) -> Result<Vec<System>> {
 
 fn rows(report: &Report, case: &Case, system: System, told: &[(Told, Told)]) {
     let payload = f64::from(case.mtu.min(65_535)) - 44.0;
-    let figures: [(&str, &str, &dyn Fn(&(Told, Told)) -> f64); 4] = [
+    type Figure<'a> = (&'a str, &'a str, &'a dyn Fn(&(Told, Told)) -> f64);
+    let figures: [Figure<'_>; 4] = [
         ("goodput", "Gbit/s", &|(_, reader)| reader.bytes * 8e-9 / reader.seconds),
         ("source_cpu_per_packet", "us", &|(source, _)| source.cpu_seconds * 1e6 / (source.bytes / payload)),
         ("reader_cpu_per_packet", "us", &|(_, reader)| reader.cpu_seconds * 1e6 / (reader.bytes / payload)),
@@ -167,7 +187,7 @@ fn measure(place: &Place, case: &Case, system: System, seconds: f64) -> Result<(
     let sent: Told = source.hear("done")?;
     let received: Told = reader.hear("done")?;
     anyhow::ensure!(
-        sent.bytes == received.bytes,
+        sent.bytes == received.bytes || system == System::Limit,
         "{} bytes were sent and {} came",
         sent.bytes,
         received.bytes
@@ -181,12 +201,18 @@ fn side() -> Result<()> {
     let task: Task = benches::process::understand(&line)?;
     process::end_with_leader();
     let told = match (task.system, task.role) {
-        (System::Tallycast, Role::Source) => ours::send(&task, true)?,
-        (System::Tallycast, Role::Reader) => ours::receive(&task, true)?,
-        (System::TallycastPlain, Role::Source) => ours::send(&task, false)?,
-        (System::TallycastPlain, Role::Reader) => ours::receive(&task, false)?,
+        (System::Tallycast | System::TallycastUdt | System::TallycastPlain, Role::Source) => {
+            ours::send(&task)?
+        }
+        (System::Tallycast | System::TallycastUdt | System::TallycastPlain, Role::Reader) => {
+            ours::receive(&task)?
+        }
         (System::Tcp, Role::Source) => tcp::send(&task)?,
         (System::Tcp, Role::Reader) => tcp::receive(&task)?,
+        (System::Quinn, Role::Source) => quinn::send(&task)?,
+        (System::Quinn, Role::Reader) => quinn::receive(&task)?,
+        (System::Limit, Role::Source) => limit::send(&task)?,
+        (System::Limit, Role::Reader) => limit::receive(&task)?,
         (System::Libudt, _) => libudt::side(&task)?,
     };
     process::tell("done", &told)?;

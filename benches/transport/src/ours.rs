@@ -1,6 +1,7 @@
 //! Our own two ends.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
@@ -8,37 +9,39 @@ use benches::{Whose, cpu_seconds, process};
 use engine::{PortOptions, ReliablePort};
 use udt::{SocketConfig, SocketType};
 
-use crate::{BLOCK_BYTES, Task, Told};
+use crate::{BLOCK_BYTES, System, Task, Told};
 
 /// What the kernel is asked for, and gives where its limits allow.
 const KERNEL_BUFFER_BYTES: usize = 8 << 20;
 /// What waits in a socket of ours. Units: bytes.
 const SOCKET_BUFFER_BYTES: u32 = 12 << 20;
 
-fn port(address: SocketAddr, offloads: bool) -> Result<ReliablePort> {
+fn port(address: SocketAddr, task: &Task) -> Result<ReliablePort> {
     let options = PortOptions {
         address,
         receive_buffer_bytes: KERNEL_BUFFER_BYTES,
         send_buffer_bytes: KERNEL_BUFFER_BYTES,
-        offloads,
+        offloads: task.system != System::TallycastPlain,
         seed: u64::from(std::process::id()),
         secret: [0; 16],
     };
     Ok(ReliablePort::open(&options)?)
 }
 
-fn config(task: &Task) -> SocketConfig {
+fn config(task: &Task) -> Result<SocketConfig> {
     let mut config = SocketConfig::new(SocketType::Stream);
     config.packet_bytes = task.mtu.min(65_535);
     let packets = SOCKET_BUFFER_BYTES / config.packet_bytes;
     (config.send_buffer_packets, config.receive_buffer_packets) = (packets, packets);
-    config
+    let control = if task.system == System::TallycastUdt { "udt" } else { "scalable" };
+    config.congestion = Arc::from(congestion::named(control, "")?);
+    Ok(config)
 }
 
-pub(crate) fn send(task: &Task, offloads: bool) -> Result<Told> {
+pub(crate) fn send(task: &Task) -> Result<Told> {
     let any = SocketAddr::from(([0, 0, 0, 0], 0));
-    let port = port(any, offloads)?;
-    let socket = port.connect(task.address, config(task))?;
+    let port = port(any, task)?;
+    let socket = port.connect(task.address, config(task)?)?;
     let block = vec![7_u8; BLOCK_BYTES];
     let (began, before) = (Instant::now(), cpu_seconds(Whose::Process));
     let mut bytes = 0;
@@ -59,9 +62,9 @@ pub(crate) fn send(task: &Task, offloads: bool) -> Result<Told> {
     })
 }
 
-pub(crate) fn receive(task: &Task, offloads: bool) -> Result<Told> {
-    let port = port(task.address, offloads)?;
-    port.listen(config(task), 4).context("the only listener")?;
+pub(crate) fn receive(task: &Task) -> Result<Told> {
+    let port = port(task.address, task)?;
+    port.listen(config(task)?, 4).context("the only listener")?;
     process::tell("ready", &())?;
     let socket = port.accept(None)?;
     let mut block = vec![0; BLOCK_BYTES];

@@ -1,9 +1,15 @@
 //! libudt's side of the tests: builds its program, starts it, and hears what it says.
 
+mod ours;
+mod relay;
+
 use std::io::{BufRead, BufReader, Lines};
 use std::path::PathBuf;
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::OnceLock;
+
+pub use ours::{MEGABYTE, port, receive, send};
+pub use relay::{Passage, Relay};
 
 /// A running peer; dropping it ends it.
 pub struct Peer {

@@ -4,26 +4,12 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use engine::{PortOptions, ReliablePort, WaitError};
-use interop::{Peer, byte_at, bytes_from};
+use engine::{ReliablePort, WaitError};
+use interop::{MEGABYTE, Peer, bytes_from, receive, send};
 use udt::{CloseReason, Silence, SocketConfig, SocketId, SocketType};
-
-const MEGABYTE: u64 = 1_000_000;
 
 fn program() -> Option<&'static PathBuf> {
     interop::program(env!("CARGO_TARGET_TMPDIR"))
-}
-
-fn port() -> ReliablePort {
-    let options = PortOptions {
-        address: SocketAddr::from(([127, 0, 0, 1], 0)),
-        receive_buffer_bytes: 8 << 20,
-        send_buffer_bytes: 1 << 20,
-        offloads: true,
-        seed: u64::from(std::process::id()),
-        secret: [1; 16],
-    };
-    ReliablePort::open(&options).expect("loopback has room for a port")
 }
 
 /// Starts a peer that listens, and connects to it.
@@ -55,48 +41,39 @@ fn from_client(
 
 type Meeting = fn(&PathBuf, &ReliablePort, SocketConfig, &[&str]) -> (Peer, SocketId);
 
-fn send(ours: &ReliablePort, socket: SocketId, total: u64) {
-    let mut sent = 0;
-    while sent < total {
-        let block = bytes_from(sent, (total - sent).min(MEGABYTE));
-        let mut rest = &block[..];
-        while !rest.is_empty() {
-            let taken = ours.send(socket, rest, None).expect("the connection holds");
-            rest = &rest[taken..];
-        }
-        sent += block.len() as u64;
-    }
-}
-
-fn receive(ours: &ReliablePort, socket: SocketId, total: u64) {
-    let mut bytes = vec![0; 1 << 20];
-    let mut place = 0;
-    while place < total {
-        let count = ours.receive(socket, &mut bytes, None).expect("the connection holds");
-        assert!(count > 0, "it ended after {place} of {total}");
-        let wrong = bytes[..count].iter().zip(place..).find(|(byte, place)| **byte != byte_at(*place));
-        assert_eq!(wrong, None);
-        place += count as u64;
-    }
-}
-
 #[test]
 fn streams_arrive_byte_for_byte_in_every_role_and_direction() {
     let Some(program) = program() else { return };
     let stream = || SocketConfig::new(SocketType::Stream);
     for meet in [to_listener as Meeting, from_client] {
-        let ours = port();
+        let ours = interop::port(true);
         let (mut peer, socket) = meet(program, &ours, stream(), &["stream", "receive", "1000000", "20"]);
         send(&ours, socket, 20 * MEGABYTE);
         assert_eq!(peer.line(), "received 20000000 wrong 0");
         ours.close(socket);
 
-        let ours = port();
+        let ours = interop::port(true);
         let (_peer, socket) = meet(program, &ours, stream(), &["stream", "send", "1000000", "20"]);
         receive(&ours, socket, 20 * MEGABYTE);
         assert_eq!(ours.receive(socket, &mut [0; 9], None), Ok(0), "the peer has closed");
         ours.close(socket);
     }
+}
+
+#[test]
+fn a_gigabyte_arrives_byte_for_byte_in_both_directions() {
+    let Some(program) = program() else { return };
+    let stream = || SocketConfig::new(SocketType::Stream);
+    let ours = interop::port(true);
+    let (mut peer, socket) = to_listener(program, &ours, stream(), &["stream", "receive", "1000000", "1000"]);
+    send(&ours, socket, 1_000 * MEGABYTE);
+    assert_eq!(peer.line(), "received 1000000000 wrong 0");
+    ours.close(socket);
+    let ours = interop::port(true);
+    let (_peer, socket) = from_client(program, &ours, stream(), &["stream", "send", "1000000", "1000"]);
+    receive(&ours, socket, 1_000 * MEGABYTE);
+    assert_eq!(ours.receive(socket, &mut [0; 9], None), Ok(0), "the peer has closed");
+    ours.close(socket);
 }
 
 #[test]
@@ -106,7 +83,7 @@ fn messages_arrive_whole_in_every_role_and_direction() {
     for meet in [to_listener as Meeting, from_client] {
         for size in ["1", "1456", "4000", "200000"] {
             let bytes: u64 = size.parse().expect("a number");
-            let ours = port();
+            let ours = interop::port(true);
             let (mut peer, socket) = meet(program, &ours, messages(), &["messages", "receive", size, "100"]);
             for index in 0..100 {
                 let message = bytes_from(index * bytes, bytes);
@@ -115,7 +92,7 @@ fn messages_arrive_whole_in_every_role_and_direction() {
             assert_eq!(peer.line(), "received 100 wrong 0");
             ours.close(socket);
 
-            let ours = port();
+            let ours = interop::port(true);
             let (_peer, socket) = meet(program, &ours, messages(), &["messages", "send", size, "100"]);
             let mut message = Vec::new();
             for index in 0..100 {
@@ -132,7 +109,7 @@ fn sequence_numbers_wrap() {
     let Some(program) = program() else { return };
     let mut config = SocketConfig::new(SocketType::Stream);
     config.first_sequence = Some(0x7fff_ff00);
-    let ours = port();
+    let ours = interop::port(true);
     let (mut peer, socket) = to_listener(program, &ours, config, &["stream", "receive", "1000000", "3"]);
     send(&ours, socket, 3 * MEGABYTE);
     assert_eq!(peer.line(), "received 3000000 wrong 0");
@@ -142,7 +119,7 @@ fn sequence_numbers_wrap() {
 #[test]
 fn two_ends_meet_without_a_listener() {
     let Some(program) = program() else { return };
-    let (ours, other) = (port(), port());
+    let (ours, other) = (interop::port(true), interop::port(true));
     // A port that nobody has: the other one is given back.
     let free = other.local_address().port();
     drop(other);
@@ -162,7 +139,7 @@ fn two_ends_meet_without_a_listener() {
 #[test]
 fn a_reader_that_sleeps_is_waited_for() {
     let Some(program) = program() else { return };
-    let ours = port();
+    let ours = interop::port(true);
     let config = SocketConfig::new(SocketType::Stream);
     let (mut peer, socket) = to_listener(program, &ours, config, &["stream", "sleep", "1000000", "2"]);
     send(&ours, socket, 2 * MEGABYTE);
@@ -174,7 +151,7 @@ fn a_reader_that_sleeps_is_waited_for() {
 #[test]
 fn our_reader_that_sleeps_is_waited_for() {
     let Some(program) = program() else { return };
-    let ours = port();
+    let ours = interop::port(true);
     let mut config = SocketConfig::new(SocketType::Stream);
     config.receive_buffer_packets = 64;
     let (_peer, socket) = from_client(program, &ours, config, &["stream", "send", "1000000", "2"]);
@@ -190,7 +167,7 @@ fn our_reader_that_sleeps_is_waited_for() {
 #[test]
 fn a_peer_that_is_killed_is_given_up() {
     let Some(program) = program() else { return };
-    let ours = port();
+    let ours = interop::port(true);
     let mut config = SocketConfig::new(SocketType::Stream);
     config.silence = Silence {
         attempts: 2,
@@ -208,7 +185,7 @@ fn a_peer_that_is_killed_is_given_up() {
 #[test]
 fn another_type_of_socket_is_refused_by_both() {
     let Some(program) = program() else { return };
-    let ours = port();
+    let ours = interop::port(true);
     let mut peer = Peer::start(program, &["listen", "127.0.0.1", "0", "stream", "receive", "1", "1"]);
     let address = SocketAddr::from(([127, 0, 0, 1], peer.port()));
     let error = ours.connect(address, SocketConfig::new(SocketType::Datagram));
@@ -224,7 +201,7 @@ fn another_type_of_socket_is_refused_by_both() {
 #[test]
 fn a_hundred_connections_share_one_port() {
     let Some(program) = program() else { return };
-    let ours = port();
+    let ours = interop::port(true);
     let arguments = ["listen", "127.0.0.1", "0", "stream", "receive", "20000", "1", "100"];
     let mut peer = Peer::start(program, &arguments);
     let address = SocketAddr::from(([127, 0, 0, 1], peer.port()));

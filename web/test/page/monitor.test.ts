@@ -102,6 +102,8 @@ describe('a monitor server', () => {
     await drawn(page);
     await moves(page, 0);
     await moves(page, 1);
+    // What moves may still be what was recorded: its own reader of each stream joins when that next describes itself.
+    for (const stream of ['test/chirp', 'test/sine']) await streamOf(monitor.url, stream, ({ health }) => health === 'ok' || health === 'losing');
     expect(query(page).getAll('plot')).toEqual(layout);
     await page.keyboard.press('Space');
     await until('an end in the address', () => windowOf(page).endNs !== null);
