@@ -57,6 +57,8 @@ struct Socket {
     deadline: Option<Instant>,
     /// Its owner has closed it: it goes when nothing is left to do.
     is_closed: bool,
+    /// What it said of itself in a rendezvous, whose peer may ask for it again.
+    met_with: Option<Handshake>,
 }
 
 #[derive(Debug)]
@@ -489,13 +491,13 @@ impl Endpoint {
                 Progress::Refused => sought.failed = Some(CloseReason::Refused),
                 Progress::Nonsense => self.stats.strange_handshakes += 1,
             },
-            // The peer of a rendezvous has not heard yet that it stands.
-            Role::Connected(connection)
-                if handshake.request == Request::Conclude && handshake.cookie == 0 =>
-            {
+            // The peer of a rendezvous has not heard yet that it stands. From the answer it takes our first number, too.
+            Role::Connected(connection) if handshake.request == Request::Conclude => {
                 let peer = connection.peer;
-                let done = Handshake { request: Request::RendezvousDone, socket: id, ..*handshake };
-                self.answer(from, peer, Body::Handshake(done));
+                if let Some(own) = socket.met_with {
+                    let done = Handshake { request: Request::RendezvousDone, ..own };
+                    self.answer(from, peer, Body::Handshake(done));
+                }
             }
             Role::Connected(_) => {}
         }
@@ -550,7 +552,7 @@ impl Endpoint {
         let random = Random::new(self.random.next_u64());
         let connection = Connection::new(&config, from, &agreed, now, random);
         let role = Role::Connected(Box::new(connection));
-        self.sockets.insert(id, Socket { role, is_ready: false, deadline: None, is_closed: false });
+        self.sockets.insert(id, Socket { role, is_ready: false, deadline: None, is_closed: false, met_with: None });
         self.accepted.insert(key, id);
         self.welcome(from, id, handshake);
         if let Some(listener) = &mut self.listener {
@@ -586,6 +588,7 @@ impl Endpoint {
         let Role::Seeking(sought) = &socket.role else { return };
         let mut connection = Connection::new(&sought.config, sought.peer, agreed, now, random);
         connection.push_event(Event::Connected);
+        socket.met_with = sought.seeking.is_rendezvous().then(|| sought.seeking.said());
         socket.role = Role::Connected(Box::new(connection));
         self.make_ready(id);
     }
@@ -603,7 +606,7 @@ impl Endpoint {
         let first = first.unwrap_or_else(|| Sequence::of(self.random.next_u64()));
         let seeking = Seeking::new(now, request, &config, id, first, peer);
         let role = Role::Seeking(Box::new(Sought { seeking, config, peer, failed: None, is_told: false }));
-        self.sockets.insert(id, Socket { role, is_ready: false, deadline: None, is_closed: false });
+        self.sockets.insert(id, Socket { role, is_ready: false, deadline: None, is_closed: false, met_with: None });
         self.make_ready(id);
         id
     }

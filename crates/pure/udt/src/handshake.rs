@@ -76,6 +76,11 @@ impl Seeking {
         matches!(self.role, Role::Rendezvous { .. })
     }
 
+    /// Returns what it says of itself.
+    pub(crate) const fn said(&self) -> Handshake {
+        self.request
+    }
+
     /// Returns what a rendezvous would agree on if its peer were seen to be connected.
     pub(crate) const fn met(&self) -> Option<Agreed> {
         match self.role {

@@ -18,7 +18,7 @@ const CLIENT: NodeId = NodeId(0);
 const SERVER: NodeId = NodeId(1);
 
 /// What a scene may have; each is drawn on its own.
-const EFFECTS: [&str; 12] = [
+const EFFECTS: [&str; 13] = [
     "loss there",
     "loss back",
     "bursts",
@@ -31,6 +31,7 @@ const EFFECTS: [&str; 12] = [
     "slow reader",
     "wrap",
     "small buffers",
+    "rendezvous",
 ];
 
 /// Controls by name and options.
@@ -175,9 +176,15 @@ fn scene(seed: u64, seen: &mut Seen) -> (Network<Host>, Work) {
     let machine = Machine::ideal();
     let port = Port { up: there, down: back, host: machine.clone() };
     network.add("client", Host::new(seed, work.clone()), port);
-    let server = Host::new(seed ^ 1 << 40, reader).listening(socket.clone());
+    let server = Host::new(seed ^ 1 << 40, reader);
+    let server = if has[12] { server } else { server.listening(socket.clone()) };
     network.add("server", server, Port { up: Link::ideal(), down: Link::ideal(), host: machine });
-    network.act(CLIENT, |host, now, _| host.connect(now, SERVER, socket));
+    if has[12] {
+        network.act(SERVER, |host, now, _| host.rendezvous(now, CLIENT, socket.clone()));
+        network.act(CLIENT, |host, now, _| host.rendezvous(now, SERVER, socket));
+    } else {
+        network.act(CLIENT, |host, now, _| host.connect(now, SERVER, socket));
+    }
     (network, work)
 }
 

@@ -116,6 +116,31 @@ fn two_ends_meet_whoever_begins() {
     }
 }
 
+/// One end stands, the other missed its conclusion and asks again: the answer has the number of the first packet to come.
+#[test]
+fn a_rendezvous_whose_conclusion_is_lost_stands_on_the_right_numbers() {
+    let mut network = Network::new(3);
+    let link = Link::ideal().delay(5 * MS);
+    for (seed, up) in [(1, link.clone().lose([1])), (2, link)] {
+        network.add("end", Host::new(seed, Work::default()), Port { up, ..Port::default() });
+    }
+    let kind = SocketType::Stream;
+    network.act(CLIENT, |host, now, _| host.rendezvous(now, SERVER, config(kind)));
+    network.act(SERVER, |host, now, _| host.rendezvous(now, CLIENT, config(kind)));
+    network.run_until(Instant::ORIGIN + SECOND);
+    let connected = |node| network.node(node).only().connected_at.expect("they meet");
+    assert!(connected(SERVER).since(connected(CLIENT)) > 200 * MS, "only by asking again");
+    for node in [CLIENT, SERVER] {
+        let bytes: Vec<u8> = (0..5_000).map(crate::line::byte_at).collect();
+        network.act(node, |host, _, _| assert_eq!(host.endpoint.send(host.only_id(), &bytes), Ok(5_000)));
+    }
+    network.run_until(Instant::ORIGIN + SECOND * 2);
+    for node in [CLIENT, SERVER] {
+        let seen = network.node(node).only();
+        assert_eq!((seen.received, seen.wrong_bytes), (5_000, 0));
+    }
+}
+
 #[test]
 fn clients_beyond_the_backlog_are_refused_and_the_oldest_is_accepted_first() {
     let kind = SocketType::Stream;
