@@ -10,11 +10,25 @@ use std::time::{Duration, Instant};
 const TERMINAL_INTERVAL: Duration = Duration::from_millis(200);
 /// How often a log that is not a terminal does: enough to see where a run hangs, not enough to drown the results.
 const LOG_INTERVAL: Duration = Duration::from_secs(60);
+/// So long nothing that works says nothing; a test that hangs for ever must not take the report of the others with it.
+const PATIENCE: Duration = Duration::from_secs(20 * 60);
 /// The width of the line a terminal shows; a narrower terminal would wrap it, and 80 columns are always there.
 const STATUS_COLUMNS: usize = 79;
 
 /// Runs `command` to its end without standard input, gives each line of its output to `on_line` and writes it to `log`.
+///
+/// One that says nothing for twenty minutes is ended with all it started, and the last thing it said is the error.
 pub(crate) fn run_logged(
+    command: &mut Command,
+    name: &str,
+    log: &mut File,
+    on_line: impl FnMut(&str),
+) -> io::Result<ExitStatus> {
+    run_for(PATIENCE, command, name, log, on_line)
+}
+
+fn run_for(
+    patience: Duration,
     command: &mut Command,
     name: &str,
     log: &mut File,
@@ -26,13 +40,54 @@ pub(crate) fn run_logged(
     command.stdout(Stdio::null()).stderr(Stdio::null());
     let lines = lines_of(reader);
     let mut status = Status::new(name);
-    while let Some(line) = next_line(&lines, &mut child, &mut status)? {
-        writeln!(log, "{line}")?;
-        on_line(&line);
-        status.latest = line;
+    loop {
+        match next_line(&lines, &mut child, &mut status, patience)? {
+            Next::Line(line) => {
+                writeln!(log, "{line}")?;
+                on_line(&line);
+                status.latest = line;
+            }
+            Next::End => break,
+            Next::Silence => {
+                end_with_descendants(&mut child)?;
+                status.clear();
+                let minutes = patience.as_secs() / 60;
+                let text =
+                    format!("ended after {minutes} minutes without a word; the last was: {}", status.latest);
+                return Err(io::Error::new(io::ErrorKind::TimedOut, text));
+            }
+        }
     }
     status.clear();
     child.wait()
+}
+
+/// Ends a process and all that it started, the youngest first, so that none is left to disturb what runs next.
+fn end_with_descendants(child: &mut Child) -> io::Result<()> {
+    let mut family = vec![child.id()];
+    let mut next = 0;
+    while let Some(id) = family.get(next) {
+        let tasks = std::fs::read_dir(format!("/proc/{id}/task")).into_iter().flatten().flatten();
+        let children = tasks.filter_map(|task| std::fs::read_to_string(task.path().join("children")).ok());
+        let children: Vec<u32> = children
+            .flat_map(|ids| ids.split_whitespace().flat_map(str::parse).collect::<Vec<u32>>())
+            .collect();
+        family.extend(children);
+        next += 1;
+    }
+    for id in family.iter().rev() {
+        // One that has ended meanwhile is as well.
+        let _ = Command::new("kill").args(["-KILL", &id.to_string()]).stderr(Stdio::null()).status()?;
+    }
+    child.wait().map(drop)
+}
+
+/// What comes of waiting for a line.
+enum Next {
+    Line(String),
+    /// The command has ended and said everything.
+    End,
+    Silence,
 }
 
 /// Reads lines on a thread of its own, so that waiting for one can be interrupted to show progress.
@@ -53,22 +108,25 @@ fn lines_of(reader: io::PipeReader) -> Receiver<String> {
     receiver
 }
 
-/// The next line, or `None` once the command has ended and said everything.
+/// Waits for the next line.
 ///
 /// A process left behind by the command may hold the pipe open for ever; so the end of the command counts, not of the pipe.
 fn next_line(
     lines: &Receiver<String>,
     child: &mut Child,
     status: &mut Status<'_>,
-) -> io::Result<Option<String>> {
+    patience: Duration,
+) -> io::Result<Next> {
+    let asked = Instant::now();
     loop {
         match lines.recv_timeout(TERMINAL_INTERVAL) {
             Ok(line) => {
                 status.show();
-                return Ok(Some(line));
+                return Ok(Next::Line(line));
             }
-            Err(RecvTimeoutError::Disconnected) => return Ok(None),
-            Err(RecvTimeoutError::Timeout) if child.try_wait()?.is_some() => return Ok(None),
+            Err(RecvTimeoutError::Disconnected) => return Ok(Next::End),
+            Err(RecvTimeoutError::Timeout) if child.try_wait()?.is_some() => return Ok(Next::End),
+            Err(RecvTimeoutError::Timeout) if asked.elapsed() >= patience => return Ok(Next::Silence),
             Err(RecvTimeoutError::Timeout) => status.show(),
         }
     }
@@ -130,6 +188,24 @@ mod tests {
             run("echo one; echo two >&2; printf three; exit 3"),
             (false, vec!["one".into(), "two".into(), "three".into()])
         );
+    }
+
+    #[test]
+    fn one_that_hangs_is_ended_with_all_it_started() {
+        let mut lines = Vec::new();
+        let mut log = File::options().write(true).open("/dev/null").unwrap();
+        let script = "sh -c 'sleep 3600 & echo $!; wait'; echo never";
+        let outcome =
+            run_for(Duration::ZERO, Command::new("sh").args(["-c", script]), "test", &mut log, |line| {
+                lines.push(line.to_owned());
+            });
+        assert_eq!(outcome.unwrap_err().kind(), io::ErrorKind::TimedOut);
+        if let Some(id) = lines.first() {
+            assert_eq!(lines.len(), 1);
+            // An orphan that has ended stays a zombie where nobody reaps it.
+            let state = std::fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();
+            assert!(state.is_empty() || state.contains(") Z "), "{state}");
+        }
     }
 
     #[test]

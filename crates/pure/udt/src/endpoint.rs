@@ -552,7 +552,8 @@ impl Endpoint {
         let random = Random::new(self.random.next_u64());
         let connection = Connection::new(&config, from, &agreed, now, random);
         let role = Role::Connected(Box::new(connection));
-        self.sockets.insert(id, Socket { role, is_ready: false, deadline: None, is_closed: false, met_with: None });
+        self.sockets
+            .insert(id, Socket { role, is_ready: false, deadline: None, is_closed: false, met_with: None });
         self.accepted.insert(key, id);
         self.welcome(from, id, handshake);
         if let Some(listener) = &mut self.listener {
@@ -606,7 +607,8 @@ impl Endpoint {
         let first = first.unwrap_or_else(|| Sequence::of(self.random.next_u64()));
         let seeking = Seeking::new(now, request, &config, id, first, peer);
         let role = Role::Seeking(Box::new(Sought { seeking, config, peer, failed: None, is_told: false }));
-        self.sockets.insert(id, Socket { role, is_ready: false, deadline: None, is_closed: false, met_with: None });
+        self.sockets
+            .insert(id, Socket { role, is_ready: false, deadline: None, is_closed: false, met_with: None });
         self.make_ready(id);
         id
     }
