@@ -3,7 +3,7 @@
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 use core::time::Duration;
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use congestion::{Acked, CongestionControl, Environment, Factory, Lost, Policy};
 use sim::{Address, Arrival, Node, NodeId};
@@ -96,18 +96,46 @@ pub(crate) fn config(kind: SocketType) -> SocketConfig {
     SocketConfig::with(kind, Arc::new(Aimds))
 }
 
-/// The byte at a place of every stream: other places have others.
-#[must_use]
-pub(crate) fn byte_at(place: u64) -> u8 {
-    let mixed = (place ^ (place >> 7)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    (mixed >> 56) as u8
+/// What every stream is made of, again and again: long, and of no length that a packet or a buffer has, so that what lies
+/// at a wrong place shows. Made once, because scenes are run by the thousand.
+static PATTERN: LazyLock<Vec<u8>> = LazyLock::new(|| {
+    let mut random = Random::new(1);
+    (0..100_003).map(|_| random.next_u64() as u8).collect()
+});
+
+/// Returns the bytes from a place of every stream on, at most `count`.
+pub(crate) fn bytes_from(place: u64, count: u64) -> &'static [u8] {
+    let begin = usize::try_from(place % PATTERN.len() as u64).expect("within the pattern");
+    let count = usize::try_from(count).unwrap_or(usize::MAX);
+    &PATTERN[begin..PATTERN.len().min(begin.saturating_add(count))]
 }
 
-/// The bytes of message number `index`.
+/// Returns how many of these bytes are not those from a place of every stream on.
+fn wrong_bytes(mut place: u64, mut bytes: &[u8]) -> u64 {
+    let mut wrong = 0;
+    while !bytes.is_empty() {
+        let right = bytes_from(place, bytes.len() as u64);
+        let (these, rest) = bytes.split_at(right.len());
+        if these != right {
+            wrong += these.iter().zip(right).filter(|(one, other)| one != other).count() as u64;
+        }
+        place += right.len() as u64;
+        bytes = rest;
+    }
+    wrong
+}
+
+/// Returns the bytes of message number `index`: the number, as far as it fits, and what lies at some place of the pattern.
 #[must_use]
 pub(crate) fn message(index: usize, size: usize) -> Vec<u8> {
-    let mut random = Random::new(index as u64);
-    (0..size).map(|_| random.next_u64() as u8).collect()
+    let mut bytes: Vec<u8> = (index as u32).to_le_bytes().into_iter().take(size).collect();
+    let mut place = index as u64 * 1_009;
+    while bytes.len() < size {
+        let more = bytes_from(place, (size - bytes.len()) as u64);
+        place += more.len() as u64;
+        bytes.extend_from_slice(more);
+    }
+    bytes
 }
 
 impl Host {
@@ -180,8 +208,7 @@ impl Host {
         let Some(seen) = self.seen.get_mut(&id).filter(|seen| seen.connected_at.is_some()) else { return };
         while seen.queued < self.work.send_bytes {
             let count = (self.work.send_bytes - seen.queued).min(10_000);
-            let bytes: Vec<u8> = (seen.queued..seen.queued + count).map(byte_at).collect();
-            match self.endpoint.send(id, &bytes) {
+            match self.endpoint.send(id, bytes_from(seen.queued, count)) {
                 Ok(0) | Err(_) => break,
                 Ok(taken) => seen.queued += taken as u64,
             }
@@ -206,10 +233,7 @@ impl Host {
         let mut bytes = vec![0; self.work.reads_bytes.max(1_000)];
         loop {
             let count = self.endpoint.receive(id, &mut bytes);
-            let places = seen.received..;
-            seen.wrong_bytes +=
-                bytes[..count].iter().zip(places).filter(|(byte, place)| **byte != byte_at(*place)).count()
-                    as u64;
+            seen.wrong_bytes += wrong_bytes(seen.received, &bytes[..count]);
             seen.received += count as u64;
             if count == 0 {
                 break;

@@ -131,8 +131,8 @@ fn a_rendezvous_whose_conclusion_is_lost_stands_on_the_right_numbers() {
     let connected = |node| network.node(node).only().connected_at.expect("they meet");
     assert!(connected(SERVER).since(connected(CLIENT)) > 200 * MS, "only by asking again");
     for node in [CLIENT, SERVER] {
-        let bytes: Vec<u8> = (0..5_000).map(crate::line::byte_at).collect();
-        network.act(node, |host, _, _| assert_eq!(host.endpoint.send(host.only_id(), &bytes), Ok(5_000)));
+        let bytes = crate::line::bytes_from(0, 5_000);
+        network.act(node, |host, _, _| assert_eq!(host.endpoint.send(host.only_id(), bytes), Ok(5_000)));
     }
     network.run_until(Instant::ORIGIN + SECOND * 2);
     for node in [CLIENT, SERVER] {
