@@ -201,7 +201,7 @@ fn socket_config(kind: SocketType, has: &[bool; EFFECTS.len()], random: &mut Ran
     // Loss of four in ten loses handshakes in a row, too.
     socket.connect_timeout = SECOND * 100;
     // Bursts end after datagrams and not after a time, so who sends ever less would be given up.
-    socket.silence.attempts = 30;
+    socket.silence.attempts = 60;
     // Half of the packets lost, a rate that gives way to each loss needs its time.
     socket.linger = SECOND * 1_000;
     socket.packet_bytes = 200 + u32::try_from(random.below(1_300)).expect("small");
