@@ -8,20 +8,34 @@ use std::collections::BinaryHeap;
 
 use units::Instant;
 
-use crate::log::Copied;
-use crate::{Damage, NodeId};
+use crate::fabric::Copy;
+use crate::path::Wear;
+use crate::{NodeId, SiteId};
 
 /// Something that the network will do.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Event {
-    /// A datagram comes out of its sender's link and is spread over the addressees.
-    Cross { ordinal: u32, copied: Copied, damage: Option<Damage> },
+    /// A datagram comes out of a link that others share.
+    Cross { copy: Copy, place: Place },
     /// A datagram comes out of an addressee's link; `row` is its line in the log.
-    Arrive { node: NodeId, row: u32, damage: Option<Damage> },
+    Arrive { node: NodeId, row: u32, wear: Wear },
     /// A host gets round to reading its socket.
     Read(NodeId),
     /// A host gets round to a deadline of its node.
     Wake(NodeId),
+}
+
+/// Where a datagram is that has not yet been spread over all its addressees.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Place {
+    /// Out of its sender, which had worked until then.
+    Host,
+    /// Out of its sender's link, at its sender's site.
+    Home,
+    /// Out of its sender's site.
+    Middle,
+    /// At a site of addressees.
+    Site(SiteId),
 }
 
 /// The events to come.

@@ -1,19 +1,22 @@
 //! Everything between the nodes: clock, agenda, links, groups, sockets and the log.
 //!
-//! The shape is a star. A datagram passes its sender's link up to the middle, is spread over its addressees
-//! there, and passes each addressee's own link down into that host's receive buffer. What happens to the
-//! nodes themselves is `network.rs`.
+//! The shape is a star, or a star of stars. A datagram passes its sender's link up to the sender's site, the trunks
+//! between that site and its addressees', once for all of a site, and each addressee's own link down into that host's
+//! receive buffer. Nodes without a site are in the middle, where no trunk is. What happens to the nodes themselves is
+//! `network.rs`.
 
-use std::collections::BTreeMap;
+use core::time::Duration;
+use std::collections::{BTreeMap, BTreeSet};
 
 use units::Instant;
 
-use crate::agenda::{Agenda, Event};
-use crate::host::{Host, Queued, ReceiveQueue};
+use crate::agenda::{Agenda, Event, Place};
+use crate::host::{Queued, ReceiveQueue};
 use crate::log::{Copied, Fate, Log, LostBy, Sent};
-use crate::path::Path;
+use crate::path::{Passage, Path, Wear};
+use crate::process::{Process, Work};
 use crate::scenario::Scenario;
-use crate::{Address, Damage, Group, NodeId, Port};
+use crate::{Address, Group, NodeId, Port, SiteId, Trunk};
 
 /// How often a node may have its turn in one nanosecond.
 ///
@@ -30,13 +33,23 @@ pub(crate) struct Fabric {
     now: Instant,
     agenda: Agenda,
     seats: Vec<Seat>,
+    sites: Vec<Site>,
     /// The members of each group, ascending.
     groups: BTreeMap<Group, Vec<NodeId>>,
 }
 
+/// A site's trunk at work.
+struct Site {
+    up: Path,
+    down: Path,
+}
+
 /// A node's place in the star.
 struct Seat {
-    host: Host,
+    role: String,
+    site: Option<SiteId>,
+    process: Process,
+    sent: u64,
     queue: ReceiveQueue,
     /// What found no room in the queue, by its rows in the log.
     refused: Vec<u32>,
@@ -49,8 +62,28 @@ struct Seat {
     deadline: Option<Instant>,
     /// The earliest wake-up on the agenda; later ones there are stale.
     wake_at: Option<Instant>,
+    /// The deadline has come, and the process is on its way.
+    is_rising: bool,
     /// The last moment with a turn, and how many turns it had.
     turns: (Instant, u32),
+}
+
+/// One copy of a datagram on its way.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Copy {
+    /// The datagram's in the log.
+    pub(crate) key: u32,
+    pub(crate) copied: Copied,
+    pub(crate) wear: Wear,
+}
+
+impl Copy {
+    /// Struck on several links, a datagram keeps its first wound: one is enough to break it, while two might heal each
+    /// other.
+    fn worn(self, wear: Wear) -> Self {
+        let damage = self.wear.damage.or(wear.damage);
+        Self { wear: Wear { damage, is_marked: self.wear.is_marked || wear.is_marked }, ..self }
+    }
 }
 
 /// Whether a host has something to do in this very moment.
@@ -68,8 +101,14 @@ impl Fabric {
             now: Instant::ORIGIN,
             agenda: Agenda::default(),
             seats: Vec::new(),
+            sites: Vec::new(),
             groups: BTreeMap::new(),
         }
+    }
+
+    /// Keeps only counts of what happens.
+    pub(crate) fn counting(seed: u64) -> Self {
+        Self { log: Log::of_counts(), ..Self::new(seed) }
     }
 
     pub(crate) const fn now(&self) -> Instant {
@@ -82,20 +121,36 @@ impl Fabric {
         let seed = self.scenario.seed();
         self.scenario.note(role, &port);
         self.seats.push(Seat {
+            role: role.to_owned(),
+            site: port.site,
+            sent: 0,
             up: Path::new(port.up, seed, &format!("up {}", node.0)),
             down: Path::new(port.down, seed, &format!("down {}", node.0)),
             queue: ReceiveQueue::new(&port.host),
             refused: Vec::new(),
-            host: port.host,
+            process: Process::new(port.host, seed, &format!("host {}", node.0)),
             read_at: None,
             last_read: None,
             deadline: None,
             wake_at: None,
+            is_rising: false,
             turns: (Instant::ORIGIN, 0),
         });
         self.log.add_leg();
         self.set_deadline(node, Some(self.now));
         node
+    }
+
+    /// Opens a site behind a trunk.
+    pub(crate) fn open_site(&mut self, name: &str, trunk: Trunk) -> SiteId {
+        let site = SiteId(u32::try_from(self.sites.len()).expect("fewer than 2^32 sites fit into memory"));
+        let seed = self.scenario.seed();
+        self.scenario.note_site(name, &trunk);
+        self.sites.push(Site {
+            up: Path::new(trunk.up, seed, &format!("trunk up {}", site.0)),
+            down: Path::new(trunk.down, seed, &format!("trunk down {}", site.0)),
+        });
+        site
     }
 
     pub(crate) fn next_at(&self) -> Option<Instant> {
@@ -115,79 +170,175 @@ impl Fabric {
 
     // The way of a datagram, from its sender to the receive buffer.
 
-    pub(crate) fn send(&mut self, from: NodeId, to: Address, bytes: &[u8]) -> u32 {
+    /// Sends a datagram that its node is done with after so much work of its turn.
+    pub(crate) fn send(&mut self, from: NodeId, to: Address, bytes: &[u8], work: Work) -> u64 {
         assert!(bytes.len() <= MAX_DATAGRAM_BYTES, "{} bytes do not fit into a UDP datagram", bytes.len());
         if let Address::Node(node) = to {
             assert!(node.index() < self.seats.len(), "{node} is not in the line-up: {}", self.scenario);
         }
-        let ordinal = self.log.record_sent(self.now, from, to, bytes);
-        let up = &mut self.seats[from.index()].up;
-        let immediate = up.is_immediate();
-        let passage = up.pass(self.now, bytes);
-        match passage.original {
-            Ok(exit) if immediate => self.cross(ordinal, Copied::Original, exit.damage),
-            Ok(exit) => {
-                let cross = Event::Cross { ordinal, copied: Copied::Original, damage: exit.damage };
-                self.agenda.insert(exit.due, cross);
-            }
-            Err(by) => self.lose_for_all(ordinal, by),
+        let ordinal = self.log.sent_count();
+        let key = self.log.record_sent(self.now, from, to, bytes);
+        let seat = &mut self.seats[from.index()];
+        seat.sent += 1;
+        let took = seat.process.time_of(work);
+        let copy = Copy { key, copied: Copied::Original, wear: Wear::default() };
+        if took.is_zero() {
+            self.leave_host(copy, from);
+        } else {
+            self.plan_cross(self.now + took, copy, Place::Host);
         }
-        if let Some(due) = passage.duplicate {
-            self.agenda.insert(due, Event::Cross { ordinal, copied: Copied::Duplicate, damage: None });
-        }
+        self.log.release(key);
         ordinal
     }
 
-    /// Spreads a datagram over its addressees.
-    pub(crate) fn cross(&mut self, ordinal: u32, copied: Copied, damage: Option<Damage>) {
-        self.for_each_addressee(ordinal, |fabric, node| fabric.descend(node, ordinal, copied, damage));
+    fn leave_host(&mut self, copy: Copy, from: NodeId) {
+        let up = &mut self.seats[from.index()].up;
+        let bytes = self.log.sent_by(copy.key).bytes;
+        let (is_immediate, passage) = (up.is_immediate(), up.pass(self.now, bytes));
+        self.come_out(copy, &passage, is_immediate, Place::Home, |_| true);
     }
 
-    fn lose_for_all(&mut self, ordinal: u32, by: LostBy) {
-        self.for_each_addressee(ordinal, |fabric, node| {
-            fabric.log.begin(node, ordinal, Copied::Original, Fate::Lost(by));
-        });
+    /// Lets a datagram go on from where it is, and lets go of it.
+    pub(crate) fn cross(&mut self, copy: Copy, place: Place) {
+        self.go_on(copy, place);
+        self.log.release(copy.key);
     }
 
-    fn for_each_addressee(&mut self, ordinal: u32, mut act: impl FnMut(&mut Self, NodeId)) {
-        let sent = self.log.sent(ordinal.into());
+    fn go_on(&mut self, copy: Copy, place: Place) {
+        let from = self.log.sent_by(copy.key).from;
+        let home = self.seats[from.index()].site;
+        match place {
+            Place::Host => self.leave_host(copy, from),
+            _ if self.sites.is_empty() => self.spread(copy, None),
+            Place::Home => self.leave_home(copy, home),
+            Place::Middle => self.leave_middle(copy, home),
+            Place::Site(site) => self.spread(copy, Some(site)),
+        }
+    }
+
+    /// Spreads a datagram over the addressees at its sender's site, and sends it to the others over the site's trunk.
+    fn leave_home(&mut self, copy: Copy, home: Option<SiteId>) {
+        self.spread(copy, home);
+        let Some(site) = home else { return self.leave_middle(copy, home) };
+        if self.destinations(copy.key).iter().all(|destination| *destination == home) {
+            return;
+        }
+        let bytes = self.log.sent_by(copy.key).bytes;
+        let trunk = &mut self.sites[site.0 as usize].up;
+        let (is_immediate, passage) = (trunk.is_immediate(), trunk.pass(self.now, bytes));
+        self.come_out(copy, &passage, is_immediate, Place::Middle, |destination| destination != home);
+    }
+
+    /// Spreads a datagram over the addressees in the middle, and sends it to each other site over that one's trunk.
+    fn leave_middle(&mut self, copy: Copy, home: Option<SiteId>) {
+        for destination in self.destinations(copy.key) {
+            let Some(site) = destination.filter(|site| Some(*site) != home) else {
+                if destination.is_none() && home.is_some() {
+                    self.spread(copy, None);
+                }
+                continue;
+            };
+            let bytes = self.log.sent_by(copy.key).bytes;
+            let trunk = &mut self.sites[site.0 as usize].down;
+            let (is_immediate, passage) = (trunk.is_immediate(), trunk.pass(self.now, bytes));
+            self.come_out(copy, &passage, is_immediate, Place::Site(site), |other| other == destination);
+        }
+    }
+
+    /// Plans what a shared link made of a datagram; if it is lost there, `meant` says for whom.
+    fn come_out(
+        &mut self,
+        copy: Copy,
+        passage: &Passage,
+        is_immediate: bool,
+        place: Place,
+        meant: impl Fn(Option<SiteId>) -> bool,
+    ) {
+        match passage.original {
+            Ok(exit) if is_immediate => self.go_on(copy.worn(exit.wear), place),
+            Ok(exit) => self.plan_cross(exit.due, copy.worn(exit.wear), place),
+            Err(by) => self.for_each_addressee(copy.key, meant, |fabric, node| {
+                fabric.log.begin(node, copy.key, copy.copied, Fate::Lost(by));
+            }),
+        }
+        if let Some(due) = passage.duplicate {
+            self.plan_cross(due, Copy { copied: Copied::Duplicate, ..copy }, place);
+        }
+    }
+
+    fn plan_cross(&mut self, at: Instant, copy: Copy, place: Place) {
+        self.log.hold(copy.key);
+        self.agenda.insert(at, Event::Cross { copy, place });
+    }
+
+    /// Returns the sites with addressees, the middle first.
+    fn destinations(&self, key: u32) -> Vec<Option<SiteId>> {
+        let site_of = |node: &NodeId| self.seats[node.index()].site;
+        let sent = self.log.sent_by(key);
+        match sent.to {
+            Address::Node(node) => vec![site_of(&node)],
+            Address::Group(group) => {
+                let members = self.groups.get(&group).into_iter().flatten();
+                let sites: BTreeSet<Option<SiteId>> =
+                    members.filter(|node| **node != sent.from).map(site_of).collect();
+                sites.into_iter().collect()
+            }
+        }
+    }
+
+    /// Sends a datagram down to its addressees at a site.
+    fn spread(&mut self, copy: Copy, site: Option<SiteId>) {
+        self.for_each_addressee(copy.key, |other| other == site, |fabric, node| fabric.descend(node, copy));
+    }
+
+    fn for_each_addressee(
+        &mut self,
+        key: u32,
+        meant: impl Fn(Option<SiteId>) -> bool,
+        mut act: impl FnMut(&mut Self, NodeId),
+    ) {
+        let sent = self.log.sent_by(key);
         let from = sent.from;
         match sent.to {
-            Address::Node(node) => act(self, node),
+            Address::Node(node) => {
+                if meant(self.seats[node.index()].site) {
+                    act(self, node);
+                }
+            }
             Address::Group(group) => {
                 // Taken out for the time of the loop: nothing on the way of a datagram changes members.
                 let members = self.groups.get_mut(&group).map(core::mem::take).unwrap_or_default();
                 for node in members.iter().copied().filter(|node| *node != from) {
-                    act(self, node);
+                    if meant(self.seats[node.index()].site) {
+                        act(self, node);
+                    }
                 }
                 self.groups.insert(group, members);
             }
         }
     }
 
-    fn descend(&mut self, node: NodeId, ordinal: u32, copied: Copied, damage: Option<Damage>) {
-        let bytes = self.log.sent(ordinal.into()).bytes;
+    fn descend(&mut self, node: NodeId, copy: Copy) {
+        let Copy { key, copied, wear } = copy;
+        let bytes = self.log.sent_by(key).bytes;
         let passage = self.seats[node.index()].down.pass(self.now, bytes);
         match passage.original {
             Ok(exit) => {
-                let row = self.log.begin(node, ordinal, copied, Fate::InFlight);
-                // Struck on both links, a datagram keeps its first wound: one is enough to break it, while
-                // two might heal each other.
-                let damage = damage.or(exit.damage);
-                self.agenda.insert(exit.due, Event::Arrive { node, row, damage });
+                let row = self.log.begin(node, key, copied, Fate::InFlight);
+                self.agenda.insert(exit.due, Event::Arrive { node, row, wear: copy.worn(exit.wear).wear });
             }
             Err(by) => {
-                self.log.begin(node, ordinal, copied, Fate::Lost(by));
+                self.log.begin(node, key, copied, Fate::Lost(by));
             }
         }
         if let Some(due) = passage.duplicate {
-            let row = self.log.begin(node, ordinal, Copied::Duplicate, Fate::InFlight);
-            self.agenda.insert(due, Event::Arrive { node, row, damage });
+            let row = self.log.begin(node, key, Copied::Duplicate, Fate::InFlight);
+            self.agenda.insert(due, Event::Arrive { node, row, wear });
         }
     }
 
     /// Puts a datagram into the receive buffer; tells whether the host reads it in this moment.
-    pub(crate) fn arrive(&mut self, node: NodeId, row: u32, damage: Option<Damage>) -> Due {
+    pub(crate) fn arrive(&mut self, node: NodeId, row: u32, wear: Wear) -> Due {
         let sent = self.log.sent_of(node, row);
         let size_bytes = sent.bytes.len();
         if let Address::Group(group) = sent.to
@@ -197,8 +348,10 @@ impl Fabric {
             return Due::Later;
         }
         let seat = &mut self.seats[node.index()];
-        if seat.queue.push(self.now, row, damage, size_bytes).is_err() {
-            seat.refused.push(row);
+        if seat.queue.push(self.now, row, wear, size_bytes).is_err() {
+            if self.log.keeps_all() {
+                seat.refused.push(row);
+            }
             self.log.settle(node, row, Fate::Lost(LostBy::Buffer));
             return Due::Later;
         }
@@ -212,8 +365,11 @@ impl Fabric {
             return Due::Later;
         }
         let at = match seat.last_read {
-            Some(last) if last == self.now => seat.host.runs_again(self.now),
-            _ => seat.host.runs_from(self.now),
+            Some(last) if last == self.now => seat.process.runs_again(self.now),
+            _ => {
+                let late = seat.process.lateness(self.now);
+                seat.process.runs_from(self.now + late)
+            }
         };
         if at == self.now {
             return Due::Now;
@@ -226,7 +382,7 @@ impl Fabric {
     // What a host does when its process runs.
 
     pub(crate) fn batch(&self, node: NodeId) -> usize {
-        self.seats[node.index()].host.batch()
+        self.seats[node.index()].process.host.batch()
     }
 
     pub(crate) fn take_unread(&mut self, node: NodeId) -> Option<Queued> {
@@ -237,7 +393,7 @@ impl Fabric {
     pub(crate) fn end_read(&mut self, node: NodeId) {
         let seat = &mut self.seats[node.index()];
         seat.last_read = Some(self.now);
-        seat.read_at = (!seat.queue.is_empty()).then(|| seat.host.runs_again(self.now));
+        seat.read_at = (!seat.queue.is_empty()).then(|| seat.process.runs_again(self.now));
         if let Some(at) = seat.read_at {
             self.agenda.insert(at, Event::Read(node));
         }
@@ -256,12 +412,21 @@ impl Fabric {
             self.plan_wake(node, deadline);
             return Due::Later;
         }
-        seat.deadline = None;
+        let late = if seat.is_rising { Duration::ZERO } else { seat.process.lateness(self.now) };
+        let at = seat.process.runs_from(self.now + late);
+        if at > self.now {
+            seat.is_rising = true;
+            seat.wake_at = Some(at);
+            self.agenda.insert(at, Event::Wake(node));
+            return Due::Later;
+        }
+        (seat.is_rising, seat.deadline) = (false, None);
         Due::Now
     }
 
     pub(crate) fn set_deadline(&mut self, node: NodeId, deadline: Option<Instant>) {
-        self.seats[node.index()].deadline = deadline;
+        let seat = &mut self.seats[node.index()];
+        (seat.deadline, seat.is_rising) = (deadline, false);
         if let Some(deadline) = deadline {
             self.plan_wake(node, deadline);
         }
@@ -269,7 +434,7 @@ impl Fabric {
 
     fn plan_wake(&mut self, node: NodeId, deadline: Instant) {
         let seat = &mut self.seats[node.index()];
-        let at = seat.host.runs_from(deadline.max(self.now));
+        let at = seat.process.timer(self.now, deadline);
         if seat.wake_at.is_none_or(|planned| at < planned) {
             seat.wake_at = Some(at);
             self.agenda.insert(at, Event::Wake(node));
@@ -290,6 +455,27 @@ impl Fabric {
             self.now,
             self.scenario,
         );
+    }
+
+    /// Takes note of what a turn took of the node's processor.
+    pub(crate) fn work(&mut self, node: NodeId, work: Work) {
+        self.seats[node.index()].process.work(self.now, work);
+    }
+
+    /// Returns what the node's clock shows at a time.
+    pub(crate) fn shown(&self, node: NodeId, at: Instant) -> Instant {
+        self.seats[node.index()].process.host.clock.shows(at)
+    }
+
+    /// Returns when the node's clock shows that.
+    pub(crate) fn at_shown(&self, node: NodeId, shown: Instant) -> Instant {
+        self.seats[node.index()].process.host.clock.at(shown)
+    }
+
+    /// Returns what a node is called and how many datagrams it sent.
+    pub(crate) fn role(&self, node: NodeId) -> (&str, u64) {
+        let seat = &self.seats[node.index()];
+        (&seat.role, seat.sent)
     }
 
     // What a node asks of its socket.

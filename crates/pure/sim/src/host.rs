@@ -1,7 +1,6 @@
 //! The host around a node: how much its socket holds, when its process runs, and the socket's drop counter.
 //!
-//! A [`Host`] is the description, `ReceiveQueue` the socket at work. Processor cost per datagram, timer
-//! granularity and clocks of their own are not modelled yet; they belong here.
+//! A [`Host`] is the description, `ReceiveQueue` the socket at work; the process at work is in `process.rs`.
 
 use core::fmt;
 use core::num::NonZeroUsize;
@@ -11,11 +10,13 @@ use std::collections::VecDeque;
 
 use units::Instant;
 
-use crate::Damage;
+use crate::path::Wear;
 
 /// What the kernel charges a receive buffer for a datagram beyond its payload, in bytes, unless told
 /// otherwise: about what Linux on x86-64 keeps beside a small datagram (its `truesize` is 768).
 pub const BUFFER_OVERHEAD_BYTES: u64 = 768;
+
+const ZERO: Duration = Duration::ZERO;
 
 /// How many datagrams a node reads at once unless told otherwise: a usual batch of `recvmmsg`.
 const BATCH: NonZeroUsize = NonZeroUsize::new(64).expect("64 is not zero");
@@ -28,6 +29,45 @@ pub struct Host {
     cycle: Option<Duration>,
     batch: NonZeroUsize,
     stalls: Vec<Range<Instant>>,
+    pub(crate) timer_step: Option<Duration>,
+    pub(crate) lateness: Option<Lateness>,
+    pub(crate) costs: Costs,
+    /// How far apart stalls by chance begin in the mean, and how long they take.
+    pub(crate) random_stalls: Option<(Duration, Range<Duration>)>,
+    pub(crate) clock: Clock,
+}
+
+/// How late a process runs that slept: nearly always a little, now and then by much.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Lateness {
+    /// Each wake-up is late by up to twice this, each time equally likely.
+    pub usual: Duration,
+    /// And with a probability of this …
+    pub rare: f64,
+    /// … by up to this instead.
+    pub most: Duration,
+}
+
+/// What a process's work takes of its processor; while it works it does nothing else.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Costs {
+    /// Each turn: a wake-up and the calls that find what there is.
+    pub turn: Duration,
+    /// Each datagram received.
+    pub received: Duration,
+    /// Each call that sends, whether one datagram or a train of them.
+    pub send_call: Duration,
+    /// Each datagram sent.
+    pub sent: Duration,
+}
+
+/// A host's clock beside the network's time.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Clock {
+    /// What it showed when the network's time was zero.
+    pub offset: Duration,
+    /// How much too fast it goes. Units: nanoseconds a second.
+    pub skew_ppb: i32,
 }
 
 impl Host {
@@ -40,7 +80,51 @@ impl Host {
             cycle: None,
             batch: BATCH,
             stalls: Vec::new(),
+            timer_step: None,
+            lateness: None,
+            costs: Costs { turn: ZERO, received: ZERO, send_call: ZERO, sent: ZERO },
+            random_stalls: None,
+            clock: Clock { offset: ZERO, skew_ppb: 0 },
         }
+    }
+
+    /// Lets deadlines be kept only at the multiples of a step, as by a kernel's coarse timer.
+    ///
+    /// # Panics
+    /// If the step is zero.
+    #[must_use]
+    pub fn timer_step(mut self, step: Duration) -> Self {
+        assert!(!step.is_zero(), "a step of no time is none; leave `timer_step` out");
+        self.timer_step = Some(step);
+        self
+    }
+
+    /// Lets the process run late whenever it slept.
+    #[must_use]
+    pub const fn wakes_late(mut self, lateness: Lateness) -> Self {
+        self.lateness = Some(lateness);
+        self
+    }
+
+    /// Lets the process's work take time.
+    #[must_use]
+    pub const fn costs(mut self, costs: Costs) -> Self {
+        self.costs = costs;
+        self
+    }
+
+    /// Stops the process now and then: stalls begin `apart` in the mean, and take a time out of `lengths`.
+    #[must_use]
+    pub const fn stalls_now_and_then(mut self, apart: Duration, lengths: Range<Duration>) -> Self {
+        self.random_stalls = Some((apart, lengths));
+        self
+    }
+
+    /// Gives the host a clock of its own: all times that its node sees are this clock's.
+    #[must_use]
+    pub const fn clock(mut self, clock: Clock) -> Self {
+        self.clock = clock;
+        self
     }
 
     /// Bounds the receive buffer; a datagram that would go beyond is dropped and counted.
@@ -100,12 +184,49 @@ impl Host {
         }
     }
 
+    /// Returns when a timer set for `deadline` fires.
+    pub(crate) fn fires_at(&self, deadline: Instant) -> Instant {
+        self.timer_step.map_or(deadline, |step| next_multiple(deadline, step))
+    }
+
     fn next_cycle(&self, at: Instant) -> Instant {
-        let Some(cycle) = self.cycle else { return at };
-        let cycle_nanos = u64::try_from(cycle.as_nanos()).unwrap_or(u64::MAX);
-        Instant::from_nanos(at.as_nanos().div_ceil(cycle_nanos).saturating_mul(cycle_nanos))
+        self.cycle.map_or(at, |cycle| next_multiple(at, cycle))
     }
 }
+
+fn next_multiple(at: Instant, step: Duration) -> Instant {
+    let nanos = u64::try_from(step.as_nanos()).unwrap_or(u64::MAX);
+    Instant::from_nanos(at.as_nanos().div_ceil(nanos).saturating_mul(nanos))
+}
+
+impl Clock {
+    /// Returns what the clock shows at a time of the network.
+    pub(crate) fn shows(self, at: Instant) -> Instant {
+        if self == Self::default() {
+            return at;
+        }
+        let nanos = i128::from(at.as_nanos());
+        let shown = nanos + nanos * i128::from(self.skew_ppb) / PPB + self.offset.as_nanos().cast_signed();
+        Instant::from_nanos(u64::try_from(shown).unwrap_or(u64::MAX))
+    }
+
+    /// Returns the first time of the network at which the clock shows no less than `shown`.
+    pub(crate) fn at(self, shown: Instant) -> Instant {
+        if self == Self::default() {
+            return shown;
+        }
+        let nanos = i128::from(shown.as_nanos()) - self.offset.as_nanos().cast_signed();
+        // Both directions round; from a little before, the first that shows enough is two or three steps away.
+        let nanos = (nanos * PPB / (PPB + i128::from(self.skew_ppb)) - 2).max(0);
+        let mut at = Instant::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX));
+        while self.shows(at) < shown && at.as_nanos() < u64::MAX {
+            at += Duration::from_nanos(1);
+        }
+        at
+    }
+}
+
+const PPB: i128 = 1_000_000_000;
 
 impl Default for Host {
     fn default() -> Self {
@@ -119,7 +240,29 @@ impl fmt::Display for Host {
         let buffer = self.buffer_bytes.map(|bytes| format!("buffer {bytes} B"));
         let cycle = self.cycle.map(|cycle| format!("reads {} every {cycle:?}", self.batch));
         let stalls = self.stalls.iter().map(|span| format!("stalls {:?} to {:?}", span.start, span.end));
-        let parts: Vec<String> = buffer.into_iter().chain(cycle).chain(stalls).collect();
+        let step = self.timer_step.map(|step| format!("timers each {step:?}"));
+        let late = self.lateness.map(|Lateness { usual, rare, most }| {
+            format!("wakes late by {usual:?}, {rare} of all by up to {most:?}")
+        });
+        let Costs { turn, received, send_call, sent } = self.costs;
+        let costs = (self.costs != Costs::default())
+            .then(|| format!("a turn {turn:?}, in {received:?}, call {send_call:?}, out {sent:?}"));
+        let random = self.random_stalls.as_ref().map(|(apart, lengths)| {
+            format!("stalls each {apart:?} for {:?} to {:?}", lengths.start, lengths.end)
+        });
+        let Clock { offset, skew_ppb } = self.clock;
+        let clock =
+            (self.clock != Clock::default()).then(|| format!("clock {offset:?} ahead, {skew_ppb} ppb fast"));
+        let parts: Vec<String> = buffer
+            .into_iter()
+            .chain(cycle)
+            .chain(step)
+            .chain(late)
+            .chain(costs)
+            .chain(stalls)
+            .chain(random)
+            .chain(clock)
+            .collect();
         formatter.write_str(&parts.join(", "))
     }
 }
@@ -137,7 +280,7 @@ pub(crate) struct ReceiveQueue {
 /// A datagram in the receive buffer, by its row in the log.
 pub(crate) struct Queued {
     pub(crate) row: u32,
-    pub(crate) damage: Option<Damage>,
+    pub(crate) wear: Wear,
     pub(crate) arrived: Instant,
     /// The drop counter as it was when the datagram was queued.
     pub(crate) drops: u32,
@@ -163,7 +306,7 @@ impl ReceiveQueue {
         &mut self,
         now: Instant,
         row: u32,
-        damage: Option<Damage>,
+        wear: Wear,
         size_bytes: usize,
     ) -> Result<(), BufferFull> {
         let charge_bytes = size_bytes as u64 + self.overhead_bytes;
@@ -172,7 +315,7 @@ impl ReceiveQueue {
             return Err(BufferFull);
         }
         self.held_bytes += charge_bytes;
-        self.queued.push_back(Queued { row, damage, arrived: now, drops: self.drops, charge_bytes });
+        self.queued.push_back(Queued { row, wear, arrived: now, drops: self.drops, charge_bytes });
         Ok(())
     }
 
@@ -213,6 +356,25 @@ mod tests {
     }
 
     #[test]
+    fn a_clock_shows_its_own_time_and_a_deadline_of_it_is_never_early() {
+        for clock in [
+            Clock { offset: Duration::from_secs(3), skew_ppb: 100_000 },
+            Clock { offset: Duration::ZERO, skew_ppb: -100_000 },
+            Clock::default(),
+        ] {
+            for micros in [0, 1, 999_999, 1_000_000, 123_456_789_012] {
+                let shown = clock.shows(at(micros));
+                assert_eq!(clock.shows(clock.at(shown)), shown);
+                let before = Instant::from_nanos(clock.at(shown).as_nanos().saturating_sub(1));
+                assert!(micros == 0 || clock.shows(before) < shown, "{clock:?} {micros}");
+            }
+        }
+        let fast = Clock { offset: Duration::from_secs(3), skew_ppb: 100_000 };
+        assert_eq!(fast.shows(at(10_000_000)), at(13_001_000));
+        assert_eq!(fast.at(at(1_000_000)), at(0), "before the beginning is at the beginning");
+    }
+
+    #[test]
     fn stalls_that_touch_are_one_stall_in_any_order() {
         let host = Host::ideal().stalls(at(20)..at(30)).stalls(at(10)..at(20));
         assert_eq!(host.runs_from(at(10)), at(30));
@@ -223,7 +385,7 @@ mod tests {
     fn a_buffer_takes_its_bytes_with_overhead_and_not_one_more() {
         let queued = |limit| {
             let mut queue = ReceiveQueue::new(&Host::ideal().receive_buffer(limit));
-            (0..9).filter(|row| queue.push(at(0), *row, None, 100).is_ok()).count()
+            (0..9).filter(|row| queue.push(at(0), *row, Wear::default(), 100).is_ok()).count()
         };
         assert_eq!(queued(2 * 868), 2);
         assert_eq!(queued(2 * 868 - 1), 1);

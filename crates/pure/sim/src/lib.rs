@@ -58,18 +58,21 @@ mod link;
 mod log;
 mod network;
 mod path;
+mod process;
 mod scenario;
 pub mod seeds;
+mod store;
+mod table;
 mod trace;
 
-pub use address::{Address, Group, NodeId};
+pub use address::{Address, Group, NodeId, SiteId};
 pub use fabric::MAX_DATAGRAM_BYTES;
-pub use host::{BUFFER_OVERHEAD_BYTES, Host};
+pub use host::{BUFFER_OVERHEAD_BYTES, Clock, Costs, Host, Lateness};
 pub use lineup::Lineup;
-pub use link::{Bursts, Corruption, Link, Order, Passing, WIRE_OVERHEAD_BYTES};
+pub use link::{Bursts, Corruption, CrossTraffic, Link, Order, Passing, WIRE_OVERHEAD_BYTES};
 pub use log::{Copied, Fate, FateCounts, Log, LostBy, Pass, Sent};
-pub use network::{Arrival, Network, Node, Port, Socket};
+pub use network::{Arrival, Network, Node, Port, Socket, Trunk};
+pub use path::{Damage, Exit, Passage, Path, Wear};
 pub use scenario::Scenario;
+pub use table::Table;
 pub use trace::TraceHash;
-
-use path::Damage;

@@ -18,7 +18,7 @@
 //! assert_eq!(network.scenario().to_string(), line);
 //! ```
 
-use crate::{Group, Host, Link, Network, Node, NodeId, Port};
+use crate::{Group, Host, Link, Network, Node, NodeId, Port, Trunk};
 
 /// Builds a [`Network`] from left to right; links and hosts hold for all readers that follow.
 ///
@@ -60,6 +60,13 @@ impl<N: Node> Lineup<N> {
     #[must_use]
     pub fn back(mut self, link: Link) -> Self {
         self.port.up = link;
+        self
+    }
+
+    /// Puts the readers that follow at a site of their own, behind a trunk that they share.
+    #[must_use]
+    pub fn site(mut self, name: &str, trunk: Trunk) -> Self {
+        self.port.site = Some(self.network.add_site(name, trunk));
         self
     }
 

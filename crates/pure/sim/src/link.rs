@@ -1,8 +1,9 @@
 //! One direction of one node's cable, described: what it does to the datagrams that enter it.
 //!
 //! A [`Link`] is a plain description that may be cloned for any number of nodes and printed; `path.rs` is
-//! the machine that carries it out. The effects come in this order: outage, placed loss, drop-tail queue
-//! and serialisation, random loss, bursts, corruption, delay with jitter and reordering, duplication.
+//! the machine that carries it out. The effects come in this order: outage, largest datagram, placed loss, drop-tail
+//! queue with marks and serialisation beside cross traffic, random loss, bursts, corruption, delay with jitter and
+//! reordering, duplication.
 
 use core::fmt;
 use core::ops::Range;
@@ -31,6 +32,10 @@ pub struct Link {
     pub(crate) duplicates: Option<HeldBack>,
     pub(crate) corruption: Option<(f64, Corruption)>,
     pub(crate) bottleneck: Option<Bottleneck>,
+    pub(crate) rate_changes: Vec<(Instant, u64)>,
+    pub(crate) cross_traffic: Option<CrossTraffic>,
+    pub(crate) mark_above_bytes: Option<u64>,
+    pub(crate) mtu_changes: Vec<(Instant, usize)>,
     pub(crate) outages: Vec<Range<Instant>>,
 }
 
@@ -64,6 +69,17 @@ pub struct Bursts {
     pub end: f64,
     /// Probability that a datagram inside a burst is lost.
     pub loss: f64,
+}
+
+/// What others send through a bottleneck: packets that take their share of queue and rate, and go nowhere.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct CrossTraffic {
+    /// How much arrives while it is on. Units: bits per second, with all headers.
+    pub rate_bits_per_s: u64,
+    /// The size of each packet with all headers. Units: bytes.
+    pub packet_bytes: u64,
+    /// How long it is on and off in the mean, each time by chance; absent if it never pauses.
+    pub pauses: Option<(Duration, Duration)>,
 }
 
 /// A datagram at the mouth of a link, for rules that place a loss.
@@ -206,6 +222,48 @@ impl Link {
         self
     }
 
+    /// Changes the bottleneck's rate from `at` on, as a change of path or a modem does; needs a [`rate`](Self::rate).
+    ///
+    /// # Panics
+    /// If the rate is zero: that is an outage.
+    #[must_use]
+    pub fn rate_from(mut self, at: Instant, rate_bits_per_s: u64) -> Self {
+        assert!(rate_bits_per_s > 0, "a link without any rate is an outage; use `outage`");
+        self.rate_changes.push((at, rate_bits_per_s));
+        self.rate_changes.sort_by_key(|(at, _)| *at);
+        self
+    }
+
+    /// Lets others send through the bottleneck, too; needs a [`rate`](Self::rate).
+    #[must_use]
+    pub fn beside(mut self, others: CrossTraffic) -> Self {
+        self.cross_traffic = Some(others);
+        self
+    }
+
+    /// Marks what finds more than so much in the bottleneck's queue, as ECN does; needs a [`rate`](Self::rate).
+    ///
+    /// Source: RFC 3168, with a threshold on the momentary queue.
+    #[must_use]
+    pub fn mark_above(mut self, queue_bytes: u64) -> Self {
+        self.mark_above_bytes = Some(queue_bytes);
+        self
+    }
+
+    /// Loses payloads longer than this: packets that must not be fragmented, and a path that says nothing.
+    #[must_use]
+    pub fn mtu(self, payload_bytes: usize) -> Self {
+        self.mtu_from(Instant::ORIGIN, payload_bytes)
+    }
+
+    /// Changes the largest payload from `at` on.
+    #[must_use]
+    pub fn mtu_from(mut self, at: Instant, payload_bytes: usize) -> Self {
+        self.mtu_changes.push((at, payload_bytes));
+        self.mtu_changes.sort_by_key(|(at, _)| *at);
+        self
+    }
+
     /// Loses everything that enters in this span of time.
     #[must_use]
     pub fn outage(mut self, span: Range<Instant>) -> Self {
@@ -240,6 +298,22 @@ impl Bursts {
     }
 }
 
+impl CrossTraffic {
+    /// Makes packets of 1,500 bytes with Ethernet's frame that arrive independently of each other, `rate_bits_per_s` in
+    /// the mean.
+    #[must_use]
+    pub const fn poisson(rate_bits_per_s: u64) -> Self {
+        Self { rate_bits_per_s, packet_bytes: 1_538, pauses: None }
+    }
+
+    /// Lets it pause: on for `on` and off for `off` in the mean, both exponential.
+    #[must_use]
+    pub const fn with_pauses(mut self, on: Duration, off: Duration) -> Self {
+        self.pauses = Some((on, off));
+        self
+    }
+}
+
 impl Placed {
     pub(crate) fn matches(&self, passing: &Passing<'_>) -> bool {
         (self.matches)(passing)
@@ -266,6 +340,24 @@ impl fmt::Display for Link {
         }
         if let Some(Bottleneck { rate_bits_per_s, queue_bytes }) = self.bottleneck {
             write!(formatter, ", {rate_bits_per_s} bit/s with {queue_bytes} B of queue")?;
+        }
+        for (at, rate) in &self.rate_changes {
+            write!(formatter, ", {rate} bit/s from {at:?}")?;
+        }
+        if let Some(CrossTraffic { rate_bits_per_s, packet_bytes, pauses }) = self.cross_traffic {
+            write!(formatter, ", beside {rate_bits_per_s} bit/s in packets of {packet_bytes} B")?;
+            if let Some((on, off)) = pauses {
+                write!(formatter, " on {on:?} off {off:?}")?;
+            }
+        }
+        if let Some(bytes) = self.mark_above_bytes {
+            write!(formatter, ", marks above {bytes} B")?;
+        }
+        for (at, bytes) in &self.mtu_changes {
+            write!(formatter, ", at most {bytes} B")?;
+            if *at > Instant::ORIGIN {
+                write!(formatter, " from {at:?}")?;
+            }
         }
         if let Some(Jitter { most, order }) = self.jitter {
             let order = if order == Order::Kept { "in order" } else { "in any order" };

@@ -9,17 +9,30 @@ use std::collections::BTreeMap;
 
 use units::Instant;
 
+use crate::store::Store;
 use crate::trace::TraceHash;
 use crate::{Address, NodeId};
 
-/// Everything that was sent and what became of it.
+/// So much of each datagram enters the hash where only counts are kept: what tells packets apart.
+const TRACED_BYTES: usize = 32;
+
+/// Everything that was sent and what became of it, or only how much of it met which fate.
 pub struct Log {
-    sent: Vec<SentRow>,
-    /// The payloads, one behind the other.
-    bytes: Vec<u8>,
-    /// By addressee, in the order in which the copies began their last leg.
-    legs: Vec<Vec<Row>>,
+    store: Store,
+    sent_count: u64,
+    /// By addressee.
+    legs: Vec<Leg>,
     trace: TraceHash,
+}
+
+/// The copies for one addressee.
+#[derive(Default)]
+struct Leg {
+    /// In the order in which the copies began their last leg; where only counts are kept, those that are on their way.
+    rows: Vec<Row>,
+    /// Places of rows that are done with, where only counts are kept.
+    free: Vec<u32>,
+    counts: FateCounts,
 }
 
 /// A datagram as it was sent.
@@ -92,6 +105,8 @@ pub enum LostBy {
     Queue,
     /// A link's outage.
     Outage,
+    /// Longer than a link carries.
+    Mtu,
     /// Corruption that a checksum found.
     Checksum,
     /// The addressee's full receive buffer.
@@ -114,15 +129,8 @@ pub struct FateCounts {
     lost: [u64; LostBy::ALL.len()],
 }
 
-struct SentRow {
-    at: Instant,
-    from: NodeId,
-    to: Address,
-    /// Where its payload begins in the log's bytes; it ends where the next one begins.
-    start: usize,
-}
-
 struct Row {
+    /// The datagram's key, which is its ordinal where all is kept.
     ordinal: u32,
     copied: Copied,
     fate: Fate,
@@ -130,25 +138,39 @@ struct Row {
 
 impl Log {
     pub(crate) const fn new() -> Self {
-        Self { sent: Vec::new(), bytes: Vec::new(), legs: Vec::new(), trace: TraceHash::EMPTY }
+        Self { store: Store::all(), sent_count: 0, legs: Vec::new(), trace: TraceHash::EMPTY }
+    }
+
+    /// Makes a log that keeps only counts, for runs that are too long for more.
+    pub(crate) const fn of_counts() -> Self {
+        Self { store: Store::passing(), sent_count: 0, legs: Vec::new(), trace: TraceHash::EMPTY }
+    }
+
+    pub(crate) const fn keeps_all(&self) -> bool {
+        self.store.keeps_all()
     }
 
     /// Returns how many datagrams were sent.
     #[must_use]
     pub const fn sent_count(&self) -> u64 {
-        self.sent.len() as u64
+        self.sent_count
     }
 
     /// Returns a datagram as it was sent.
     ///
     /// # Panics
-    /// If fewer datagrams were sent.
+    /// If fewer datagrams were sent, or the network keeps only counts.
     #[must_use]
     pub fn sent(&self, ordinal: u64) -> Sent<'_> {
-        let index = usize::try_from(ordinal).expect("ordinals are counted in memory");
-        let SentRow { at, from, to, start } = self.sent[index];
-        let end = self.sent.get(index + 1).map_or(self.bytes.len(), |next| next.start);
-        Sent { ordinal, at, from, to, bytes: &self.bytes[start..end] }
+        self.must_keep_all();
+        self.store.sent(u32::try_from(ordinal).expect("fewer than 2^32 datagrams fit into memory"))
+    }
+
+    fn must_keep_all(&self) {
+        assert!(
+            self.keeps_all(),
+            "this network keeps only counts; make it with `Network::new` to ask for more"
+        );
     }
 
     /// Returns every datagram sent, in order.
@@ -160,9 +182,13 @@ impl Log {
     ///
     /// A datagram lost on its sender's own link has a row here for everyone it was meant for. One that is
     /// still on its sender's link, or was sent while the node was no member, has none.
+    ///
+    /// # Panics
+    /// If the network keeps only counts.
     pub fn passes(&self, node: NodeId) -> impl Iterator<Item = Pass> {
+        self.must_keep_all();
         let pass = |row: &Row| Pass { ordinal: row.ordinal.into(), copied: row.copied, fate: row.fate };
-        self.legs[node.index()].iter().map(pass)
+        self.legs[node.index()].rows.iter().map(pass)
     }
 
     /// Returns the fate of each datagram meant for `node`, by ordinal: that of its luckiest copy.
@@ -184,11 +210,7 @@ impl Log {
     /// Returns how many copies for `node`, originals and duplicates, met which fate.
     #[must_use]
     pub fn counts(&self, node: NodeId) -> FateCounts {
-        let mut counts = FateCounts::default();
-        for row in &self.legs[node.index()] {
-            counts.add(row.fate);
-        }
-        counts
+        self.legs[node.index()].counts
     }
 
     /// Returns the hash over everything so far.
@@ -198,11 +220,11 @@ impl Log {
     }
 
     pub(crate) fn add_leg(&mut self) {
-        self.legs.push(Vec::new());
+        self.legs.push(Leg::default());
     }
 
+    /// Takes a datagram in and returns its key. Who got it holds it, until it [lets go](Self::release) of it.
     pub(crate) fn record_sent(&mut self, at: Instant, from: NodeId, to: Address, bytes: &[u8]) -> u32 {
-        let ordinal = u32::try_from(self.sent.len()).expect("fewer than 2^32 datagrams fit into memory");
         let (kind, id) = match to {
             Address::Group(group) => (1 << 32, group.0),
             Address::Node(node) => (0, node.0),
@@ -210,29 +232,72 @@ impl Log {
         self.trace.mix(at.as_nanos());
         self.trace.mix(u64::from(from.0));
         self.trace.mix(kind | u64::from(id));
-        self.trace.mix_bytes(bytes);
-        self.sent.push(SentRow { at, from, to, start: self.bytes.len() });
-        self.bytes.extend_from_slice(bytes);
-        ordinal
+        let traced = if self.keeps_all() { bytes } else { &bytes[..bytes.len().min(TRACED_BYTES)] };
+        self.trace.mix_bytes(traced);
+        let sent = Sent { ordinal: self.sent_count, at, from, to, bytes };
+        self.sent_count += 1;
+        self.store.put(&sent)
+    }
+
+    /// Holds a datagram once more: something planned needs it.
+    pub(crate) fn hold(&mut self, key: u32) {
+        self.store.hold(key);
+    }
+
+    /// Lets go of a datagram; the last one that does may free it.
+    pub(crate) fn release(&mut self, key: u32) {
+        self.store.release(key);
+    }
+
+    pub(crate) fn sent_by(&self, key: u32) -> Sent<'_> {
+        self.store.sent(key)
     }
 
     /// Begins a row of `node`'s leg; returns its place.
-    pub(crate) fn begin(&mut self, node: NodeId, ordinal: u32, copied: Copied, fate: Fate) -> u32 {
+    pub(crate) fn begin(&mut self, node: NodeId, key: u32, copied: Copied, fate: Fate) -> u32 {
+        let keeps_all = self.keeps_all();
         let leg = &mut self.legs[node.index()];
-        let place = u32::try_from(leg.len()).expect("fewer than 2^32 copies fit into memory");
-        leg.push(Row { ordinal, copied, fate });
+        leg.counts.add(fate);
+        let row = Row { ordinal: key, copied, fate };
+        let place = match leg.free.pop().filter(|_| !keeps_all) {
+            Some(place) => {
+                leg.rows[place as usize] = row;
+                place
+            }
+            None => {
+                leg.rows.push(row);
+                u32::try_from(leg.rows.len() - 1).expect("fewer than 2^32 copies fit into memory")
+            }
+        };
+        self.store.hold(key);
         self.trace_fate(node, place, fate);
+        self.forget_if_over(node, place, fate);
         place
     }
 
     pub(crate) fn settle(&mut self, node: NodeId, row: u32, fate: Fate) {
-        self.legs[node.index()][row as usize].fate = fate;
+        let leg = &mut self.legs[node.index()];
+        let old = core::mem::replace(&mut leg.rows[row as usize].fate, fate);
+        leg.counts.subtract(old);
+        leg.counts.add(fate);
         self.trace_fate(node, row, fate);
+        self.forget_if_over(node, row, fate);
+    }
+
+    /// Where only counts are kept, a row that has met its fate makes room for another.
+    fn forget_if_over(&mut self, node: NodeId, row: u32, fate: Fate) {
+        if self.keeps_all() || matches!(fate, Fate::InFlight | Fate::Unread) {
+            return;
+        }
+        let leg = &mut self.legs[node.index()];
+        leg.free.push(row);
+        let key = leg.rows[row as usize].ordinal;
+        self.store.release(key);
     }
 
     /// Returns the datagram that a row is about.
     pub(crate) fn sent_of(&self, node: NodeId, row: u32) -> Sent<'_> {
-        self.sent(self.legs[node.index()][row as usize].ordinal.into())
+        self.store.sent(self.legs[node.index()].rows[row as usize].ordinal)
     }
 
     fn trace_fate(&mut self, node: NodeId, row: u32, fate: Fate) {
@@ -270,12 +335,13 @@ impl Fate {
 
 impl LostBy {
     /// Every way to be lost.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Random,
         Self::Burst,
         Self::Placed,
         Self::Queue,
         Self::Outage,
+        Self::Mtu,
         Self::Checksum,
         Self::Buffer,
         Self::NotJoined,
@@ -290,6 +356,7 @@ impl LostBy {
             Self::Placed => "placed",
             Self::Queue => "queue",
             Self::Outage => "outage",
+            Self::Mtu => "too long",
             Self::Checksum => "checksum",
             Self::Buffer => "buffer",
             Self::NotJoined => "not joined",
@@ -317,12 +384,20 @@ impl FateCounts {
     }
 
     const fn add(&mut self, fate: Fate) {
+        *self.of(fate) += 1;
+    }
+
+    const fn subtract(&mut self, fate: Fate) {
+        *self.of(fate) -= 1;
+    }
+
+    const fn of(&mut self, fate: Fate) -> &mut u64 {
         match fate {
-            Fate::InFlight => self.in_flight += 1,
-            Fate::Unread => self.unread += 1,
-            Fate::Delivered { .. } => self.delivered += 1,
-            Fate::Corrupted { .. } => self.corrupted += 1,
-            Fate::Lost(by) => self.lost[by as usize] += 1,
+            Fate::InFlight => &mut self.in_flight,
+            Fate::Unread => &mut self.unread,
+            Fate::Delivered { .. } => &mut self.delivered,
+            Fate::Corrupted { .. } => &mut self.corrupted,
+            Fate::Lost(by) => &mut self.lost[by as usize],
         }
     }
 }
@@ -381,5 +456,30 @@ mod tests {
         assert_eq!(log.counts(node).to_string(), "1 delivered, 1 lost queue, 1 lost checksum");
         assert_eq!(log.sent(0).bytes, b"first");
         assert_eq!(log.sent(1).bytes, b"second");
+    }
+
+    #[test]
+    fn a_log_of_counts_counts_the_same_and_does_not_grow() {
+        let node = NodeId(0);
+        let (mut all, mut counts) = (Log::new(), Log::of_counts());
+        for log in [&mut all, &mut counts] {
+            log.add_leg();
+            for round in 0..1_000_u64 {
+                let at = Instant::from_nanos(round);
+                let key = log.record_sent(at, node, Address::Node(node), &round.to_le_bytes());
+                let fate = if round % 10 == 0 { Fate::Lost(LostBy::Random) } else { Fate::InFlight };
+                let row = log.begin(node, key, Copied::Original, fate);
+                log.release(key);
+                if fate == Fate::InFlight {
+                    assert_eq!(log.sent_of(node, row).bytes, round.to_le_bytes());
+                    log.settle(node, row, Fate::Unread);
+                    log.settle(node, row, Fate::Delivered { at });
+                }
+            }
+        }
+        assert_eq!(counts.counts(node).to_string(), "900 delivered, 100 lost random");
+        assert_eq!(counts.counts(node), all.counts(node));
+        assert_eq!((counts.sent_count(), counts.legs[0].rows.len()), (1_000, 1));
+        assert_eq!((all.sent_count(), all.legs[0].rows.len()), (1_000, 1_000));
     }
 }

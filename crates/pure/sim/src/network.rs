@@ -11,9 +11,11 @@ use units::Instant;
 use crate::agenda::Event;
 use crate::fabric::{Due, Fabric};
 use crate::log::{Fate, Log};
+use crate::process::Work;
 use crate::scenario::Scenario;
+use crate::table::{Row, Table};
 use crate::trace::TraceHash;
-use crate::{Address, Group, Host, Link, NodeId};
+use crate::{Address, Group, Host, Link, NodeId, SiteId};
 
 /// How many datagrams a node may send in one turn: a 100 MB frame at once. Beyond it a machine is broken
 /// that never says it is idle.
@@ -49,6 +51,8 @@ pub struct Arrival<'a> {
     pub to: Address,
     /// When it entered the receive buffer, as a kernel's receive timestamp says.
     pub arrived: Instant,
+    /// A queue on its way was long, and marked it.
+    pub is_marked: bool,
     /// How many datagrams the receive buffer had refused when this one entered it; absent while none.
     ///
     /// Cumulative and wrapping like `SO_RXQ_OVFL`: drops at the tail show only on the next datagram.
@@ -64,13 +68,24 @@ pub struct Port {
     pub up: Link,
     /// From the network to the node.
     pub down: Link,
+    /// The site it is at; in the middle if it is at none.
+    pub site: Option<SiteId>,
+}
+
+/// What all nodes of a site share: one link to the middle, and one back.
+#[derive(Clone, Debug, Default)]
+pub struct Trunk {
+    /// From the site to the middle.
+    pub up: Link,
+    /// From the middle to the site.
+    pub down: Link,
 }
 
 /// What a node may do to the network while it has its turn.
 pub struct Socket<'a> {
     fabric: &'a mut Fabric,
     node: NodeId,
-    sends: u32,
+    work: Work,
 }
 
 /// Nodes and the network between them.
@@ -86,6 +101,17 @@ impl<N: Node> Network<N> {
     #[must_use]
     pub fn new(seed: u64) -> Self {
         Self { nodes: Vec::new(), fabric: Fabric::new(seed), corrupted: Vec::new() }
+    }
+
+    /// Makes a network that keeps only counts of what happens, for runs that are too long for more.
+    #[must_use]
+    pub fn counting(seed: u64) -> Self {
+        Self { nodes: Vec::new(), fabric: Fabric::counting(seed), corrupted: Vec::new() }
+    }
+
+    /// Opens a site: nodes whose [`Port::site`] it is share its trunk to all others.
+    pub fn add_site(&mut self, name: &str, trunk: Trunk) -> SiteId {
+        self.fabric.open_site(name, trunk)
     }
 
     /// Adds a node, also while the network runs; `role` stands for it where the scenario is printed.
@@ -129,22 +155,23 @@ impl<N: Node> Network<N> {
     ///
     /// A stalled process gets it too; let the test ask only what its scene allows.
     pub fn act<R>(&mut self, node: NodeId, action: impl FnOnce(&mut N, Instant, &mut Socket<'_>) -> R) -> R {
-        let now = self.now();
-        let mut socket = Socket { fabric: &mut self.fabric, node, sends: 0 };
+        let now = self.fabric.shown(node, self.now());
+        let mut socket = Socket { fabric: &mut self.fabric, node, work: Work::default() };
         let result = action(&mut self.nodes[node.index()], now, &mut socket);
-        self.poll(node);
+        let work = socket.work;
+        self.poll(node, work);
         result
     }
 
     fn step_within(&mut self, end: Instant) -> Option<NodeId> {
         while let Some(event) = self.fabric.next_event(end) {
             let touched = match event {
-                Event::Cross { ordinal, copied, damage } => {
-                    self.fabric.cross(ordinal, copied, damage);
+                Event::Cross { copy, place } => {
+                    self.fabric.cross(copy, place);
                     None
                 }
-                Event::Arrive { node, row, damage } => {
-                    (self.fabric.arrive(node, row, damage) == Due::Now).then(|| self.read(node))
+                Event::Arrive { node, row, wear } => {
+                    (self.fabric.arrive(node, row, wear) == Due::Now).then(|| self.read(node))
                 }
                 Event::Read(node) => Some(self.read(node)),
                 Event::Wake(node) => (self.fabric.wake(node) == Due::Now).then(|| self.advance(node)),
@@ -157,13 +184,15 @@ impl<N: Node> Network<N> {
     }
 
     fn read(&mut self, node: NodeId) -> NodeId {
+        let mut work = Work::default();
         for _ in 0..self.fabric.batch(node) {
             if !self.hand_over(node) {
                 break;
             }
+            work.received += 1;
         }
+        self.poll(node, work);
         self.fabric.end_read(node);
-        self.poll(node);
         node
     }
 
@@ -171,13 +200,12 @@ impl<N: Node> Network<N> {
     fn hand_over(&mut self, node: NodeId) -> bool {
         let Some(unread) = self.fabric.take_unread(node) else { return false };
         let now = self.fabric.now();
-        let fate = match unread.damage {
+        let fate = match unread.wear.damage {
             Some(_) => Fate::Corrupted { at: now },
             None => Fate::Delivered { at: now },
         };
-        self.fabric.log.settle(node, unread.row, fate);
         let sent = self.fabric.log.sent_of(node, unread.row);
-        let bytes = if let Some(damage) = unread.damage {
+        let bytes = if let Some(damage) = unread.wear.damage {
             self.corrupted.clear();
             self.corrupted.extend_from_slice(sent.bytes);
             damage.strike(&mut self.corrupted);
@@ -186,22 +214,35 @@ impl<N: Node> Network<N> {
             sent.bytes
         };
         let drops = (unread.drops > 0).then_some(unread.drops);
-        let arrival = Arrival { bytes, from: sent.from, to: sent.to, arrived: unread.arrived, drops };
-        self.nodes[node.index()].receive(now, &arrival);
+        let arrival = Arrival {
+            bytes,
+            from: sent.from,
+            to: sent.to,
+            arrived: self.fabric.shown(node, unread.arrived),
+            is_marked: unread.wear.is_marked,
+            drops,
+        };
+        self.nodes[node.index()].receive(self.fabric.shown(node, now), &arrival);
+        self.fabric.log.settle(node, unread.row, fate);
         true
     }
 
     fn advance(&mut self, node: NodeId) -> NodeId {
-        self.nodes[node.index()].advance(self.fabric.now());
-        self.poll(node);
+        let now = self.fabric.shown(node, self.fabric.now());
+        self.nodes[node.index()].advance(now);
+        self.poll(node, Work::default());
         node
     }
 
-    fn poll(&mut self, node: NodeId) {
+    /// Polls a node after a turn in which it did that.
+    fn poll(&mut self, node: NodeId, work: Work) {
         self.fabric.count_turn(node);
-        let now = self.fabric.now();
-        let mut socket = Socket { fabric: &mut self.fabric, node, sends: 0 };
+        let now = self.fabric.shown(node, self.fabric.now());
+        let mut socket = Socket { fabric: &mut self.fabric, node, work };
         let deadline = self.nodes[node.index()].poll(now, &mut socket);
+        let work = socket.work;
+        self.fabric.work(node, work);
+        let deadline = deadline.map(|deadline| self.fabric.at_shown(node, deadline));
         self.fabric.set_deadline(node, deadline);
     }
 }
@@ -239,6 +280,17 @@ impl<N> Network<N> {
         self.fabric.drops(node)
     }
 
+    /// Returns a table of what each node sent, and what became of what was sent to it.
+    #[must_use]
+    pub fn table(&self) -> Table {
+        let row = |index| {
+            let node = NodeId::at(index);
+            let (role, sent) = self.fabric.role(node);
+            Row { role: role.to_owned(), sent, counts: self.fabric.log.counts(node) }
+        };
+        Table((0..self.nodes.len()).map(row).collect())
+    }
+
     /// Returns the log.
     #[must_use]
     pub const fn log(&self) -> &Log {
@@ -270,14 +322,27 @@ impl Socket<'_> {
     /// # Panics
     /// If a node sends without end in one turn, or more bytes than fit into a UDP datagram.
     pub fn send(&mut self, to: Address, bytes: &[u8]) -> u64 {
-        self.sends += 1;
+        self.work.calls += 1;
+        self.send_one(to, bytes)
+    }
+
+    /// Sends a train: datagrams of `segment_bytes`, the last one maybe shorter, handed to the kernel in one call.
+    pub fn send_train(&mut self, to: Address, bytes: &[u8], segment_bytes: usize) {
+        self.work.calls += 1;
+        for segment in bytes.chunks(segment_bytes) {
+            self.send_one(to, segment);
+        }
+    }
+
+    fn send_one(&mut self, to: Address, bytes: &[u8]) -> u64 {
+        self.work.sent += 1;
         assert!(
-            self.sends <= MAX_SENDS_PER_TURN,
+            self.work.sent <= MAX_SENDS_PER_TURN,
             "{} sent {MAX_SENDS_PER_TURN} datagrams in one turn and has no end; {}",
             self.node,
             self.fabric.scenario,
         );
-        self.fabric.send(self.node, to, bytes).into()
+        self.fabric.send(self.node, to, bytes, self.work)
     }
 
     /// Joins a group; what crosses the network from now on reaches the node.

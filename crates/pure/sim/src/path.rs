@@ -1,5 +1,8 @@
 //! A link at work: takes datagrams in, says what becomes of each and when it comes out.
 //!
+//! It is a pure machine: the virtual network drives it, and so does a relay in real time, which finds with the same link and
+//! seed what was found here.
+//!
 //! Every effect that is switched on draws the same number of random numbers for every datagram, from its
 //! own stream and whatever the other effects do to it. So switching one effect on never moves another;
 //! `tests/network/determinism.rs` proves it. Start with [`Path::pass`].
@@ -9,13 +12,28 @@ use std::collections::VecDeque;
 
 use units::{Instant, Random};
 
-use crate::link::{Bottleneck, Bursts, Corruption, Link, Order, Passing, WIRE_OVERHEAD_BYTES};
+use crate::link::{Bottleneck, Bursts, Corruption, CrossTraffic, Link, Order, Passing, WIRE_OVERHEAD_BYTES};
 use crate::log::LostBy;
 
 const BIT_NANOS_PER_SECOND: u128 = 8_000_000_000;
 
 /// A link with its state and its streams of chance.
-pub(crate) struct Path {
+///
+/// ```
+/// use core::time::Duration;
+/// use sim::{Link, LostBy, Path};
+/// use units::Instant;
+///
+/// let link = Link::ideal().rate(8_000_000, 3_000).delay(Duration::from_millis(10));
+/// let mut path = Path::new(link, 7, "there");
+/// let mut pass = || path.pass(Instant::ORIGIN, &[0; 934]).original;
+/// // A thousand bytes on the wire take a millisecond at 8 Mbit/s; the fourth finds no room.
+/// assert_eq!(pass().unwrap().due, Instant::from_nanos(11_000_000));
+/// assert_eq!(pass().unwrap().due, Instant::from_nanos(12_000_000));
+/// assert_eq!(pass().unwrap().due, Instant::from_nanos(13_000_000));
+/// assert_eq!(pass(), Err(LostBy::Queue));
+/// ```
+pub struct Path {
     link: Link,
     entered: u64,
     transmitter: Option<Transmitter>,
@@ -31,21 +49,35 @@ pub(crate) struct Path {
 }
 
 /// What becomes of one datagram.
-pub(crate) struct Passage {
-    pub(crate) original: Result<Exit, LostBy>,
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Passage {
+    /// Where it comes out, unless it is lost.
+    pub original: Result<Exit, LostBy>,
     /// When a second copy comes out.
-    pub(crate) duplicate: Option<Instant>,
+    pub duplicate: Option<Instant>,
 }
 
 /// The far end of a link.
-pub(crate) struct Exit {
-    pub(crate) due: Instant,
-    pub(crate) damage: Option<Damage>,
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Exit {
+    /// When the datagram comes out.
+    pub due: Instant,
+    /// What happened to it on the way.
+    pub wear: Wear,
+}
+
+/// What a datagram shows of its way.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Wear {
+    /// The bit that was flipped.
+    pub damage: Option<Damage>,
+    /// A queue on the way was long, and marked it.
+    pub is_marked: bool,
 }
 
 /// The bit of a payload that was flipped, counted from the first byte's lowest.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Damage(u32);
+pub struct Damage(u32);
 
 /// What chance has in store for one datagram, drawn before anything is decided.
 struct Draw {
@@ -71,6 +103,8 @@ struct BurstState {
 /// The sending side of a bottleneck: what has not fully left yet, first to leave first.
 struct Transmitter {
     bottleneck: Bottleneck,
+    rate_changes: Vec<(Instant, u64)>,
+    others: Option<Others>,
     leaving: VecDeque<(Instant, u64)>,
     held_bytes: u64,
     busy_until: Instant,
@@ -78,14 +112,28 @@ struct Transmitter {
     remainder: u128,
 }
 
+/// Cross traffic at work: nobody sees its packets, so they are made when somebody else's arrive.
+struct Others {
+    model: CrossTraffic,
+    random: Random,
+    next: Instant,
+    /// Until when it is on, where it pauses at all.
+    on_until: Option<Instant>,
+}
+
 impl Path {
     /// Sets the link up; `name` keeps its chance apart from that of the other links of the seed.
-    pub(crate) fn new(link: Link, seed: u64, name: &str) -> Self {
+    #[must_use]
+    pub fn new(link: Link, seed: u64, name: &str) -> Self {
         let stream = |effect: &str| Random::for_purpose(seed, &format!("{name}: {effect}"));
         let dice = |probability, effect| Dice { probability, random: stream(effect) };
         Self {
             entered: 0,
-            transmitter: link.bottleneck.map(Transmitter::new),
+            transmitter: link.bottleneck.map(|bottleneck| Transmitter {
+                rate_changes: link.rate_changes.clone(),
+                others: link.cross_traffic.map(|model| Others::new(model, stream("cross traffic"))),
+                ..Transmitter::new(bottleneck)
+            }),
             loss: link.loss.map(|probability| dice(probability, "loss")),
             bursts: link.bursts.map(|model| BurstState { model, random: stream("bursts"), inside: false }),
             corruption: link.corruption.map(|(probability, _)| dice(probability, "corruption")),
@@ -104,13 +152,13 @@ impl Path {
     }
 
     /// Takes a datagram in at `now`, which never goes back.
-    pub(crate) fn pass(&mut self, now: Instant, bytes: &[u8]) -> Passage {
+    pub fn pass(&mut self, now: Instant, bytes: &[u8]) -> Passage {
         let draw = self.draw(bytes.len());
         let passing = Passing { ordinal: self.entered, at: now, bytes };
         self.entered += 1;
         match self.survive(&passing, &draw) {
             Err(by) => Passage { original: Err(by), duplicate: None },
-            Ok(departure) => self.travel(departure, &draw),
+            Ok((departure, is_marked)) => self.travel(departure, is_marked, &draw),
         }
     }
 
@@ -129,35 +177,40 @@ impl Path {
         }
     }
 
-    /// Returns when the datagram has fully left the near end, unless it is lost.
-    fn survive(&mut self, passing: &Passing<'_>, draw: &Draw) -> Result<Instant, LostBy> {
+    /// Returns when the datagram has fully left the near end and whether it was marked, unless it is lost.
+    fn survive(&mut self, passing: &Passing<'_>, draw: &Draw) -> Result<(Instant, bool), LostBy> {
         if self.link.outages.iter().any(|span| span.contains(&passing.at)) {
             return Err(LostBy::Outage);
+        }
+        let mtu = changed_at(&self.link.mtu_changes, passing.at);
+        if mtu.is_some_and(|most| passing.bytes.len() > most) {
+            return Err(LostBy::Mtu);
         }
         if self.link.placed.iter().any(|rule| rule.matches(passing)) {
             return Err(LostBy::Placed);
         }
         let wire_bytes = passing.bytes.len() as u64 + WIRE_OVERHEAD_BYTES;
-        let departure = match &mut self.transmitter {
+        let (departure, queued_bytes) = match &mut self.transmitter {
             Some(transmitter) => transmitter.enter(passing.at, wire_bytes).ok_or(LostBy::Queue)?,
-            None => passing.at,
+            None => (passing.at, 0),
         };
+        let is_marked = self.link.mark_above_bytes.is_some_and(|most| queued_bytes > most);
         if draw.lost {
             return Err(LostBy::Random);
         }
         if draw.lost_in_burst {
             return Err(LostBy::Burst);
         }
-        Ok(departure)
+        Ok((departure, is_marked))
     }
 
-    fn travel(&mut self, departure: Instant, draw: &Draw) -> Passage {
+    fn travel(&mut self, departure: Instant, is_marked: bool, draw: &Draw) -> Passage {
         let due = self.due(departure, draw);
         let duplicate = self.link.duplicates.filter(|_| draw.duplicated).map(|effect| due + effect.by);
         let dropped = self.link.corruption.is_some_and(|(_, fate)| fate == Corruption::Dropped);
         let original = match draw.damage {
             Some(_) if dropped => Err(LostBy::Checksum),
-            damage => Ok(Exit { due, damage }),
+            damage => Ok(Exit { due, wear: Wear { damage, is_marked } }),
         };
         Passage { original, duplicate }
     }
@@ -175,14 +228,18 @@ impl Path {
     }
 
     fn delay_at(&self, at: Instant) -> Duration {
-        let changed = self.link.delay_changes.iter().rev().find(|(from, _)| *from <= at);
-        changed.map_or(self.link.delay, |(_, delay)| *delay)
+        changed_at(&self.link.delay_changes, at).unwrap_or(self.link.delay)
     }
+}
+
+/// Returns what holds at a time of what changes.
+fn changed_at<T: Copy>(changes: &[(Instant, T)], at: Instant) -> Option<T> {
+    changes.iter().rev().find(|(from, _)| *from <= at).map(|(_, value)| *value)
 }
 
 impl Damage {
     /// Flips the bit.
-    pub(crate) fn strike(self, bytes: &mut [u8]) {
+    pub fn strike(self, bytes: &mut [u8]) {
         bytes[(self.0 / 8) as usize] ^= 1 << (self.0 % 8);
     }
 }
@@ -212,12 +269,27 @@ impl BurstState {
 
 impl Transmitter {
     const fn new(bottleneck: Bottleneck) -> Self {
-        let leaving = VecDeque::new();
-        Self { bottleneck, leaving, held_bytes: 0, busy_until: Instant::ORIGIN, remainder: 0 }
+        Self {
+            bottleneck,
+            rate_changes: Vec::new(),
+            others: None,
+            leaving: VecDeque::new(),
+            held_bytes: 0,
+            busy_until: Instant::ORIGIN,
+            remainder: 0,
+        }
     }
 
-    /// Returns when the last bit has left, or nothing if the queue has no room.
-    fn enter(&mut self, now: Instant, wire_bytes: u64) -> Option<Instant> {
+    /// Returns when the last bit has left and how much was queued before it, or nothing if the queue has no room.
+    fn enter(&mut self, now: Instant, wire_bytes: u64) -> Option<(Instant, u64)> {
+        while let Some((at, other_bytes)) = self.others.as_mut().and_then(|others| others.arrive_until(now)) {
+            // One without room is lost, which nobody counts: it is nobody's.
+            let _ = self.take(at, other_bytes);
+        }
+        self.take(now, wire_bytes)
+    }
+
+    fn take(&mut self, now: Instant, wire_bytes: u64) -> Option<(Instant, u64)> {
         while let Some((_, left_bytes)) = self.leaving.front().filter(|(departure, _)| *departure <= now) {
             self.held_bytes -= left_bytes;
             self.leaving.pop_front();
@@ -229,14 +301,61 @@ impl Transmitter {
             self.busy_until = now;
             self.remainder = 0;
         }
-        let rate = u128::from(self.bottleneck.rate_bits_per_s);
+        let rate = changed_at(&self.rate_changes, self.busy_until).unwrap_or(self.bottleneck.rate_bits_per_s);
+        let rate = u128::from(rate);
         let work = u128::from(wire_bytes) * BIT_NANOS_PER_SECOND + self.remainder;
         self.remainder = work % rate;
         self.busy_until += Duration::from_nanos(u64::try_from(work / rate).unwrap_or(u64::MAX));
         self.leaving.push_back((self.busy_until, wire_bytes));
+        let before_bytes = self.held_bytes;
         self.held_bytes += wire_bytes;
-        Some(self.busy_until)
+        Some((self.busy_until, before_bytes))
     }
+}
+
+impl Others {
+    fn new(model: CrossTraffic, random: Random) -> Self {
+        let on_until = model.pauses.map(|_| Instant::ORIGIN);
+        let mut others = Self { model, random, next: Instant::ORIGIN, on_until };
+        others.plan(Instant::ORIGIN);
+        others
+    }
+
+    /// Takes the next packet that arrives until then: when, and its size.
+    fn arrive_until(&mut self, now: Instant) -> Option<(Instant, u64)> {
+        let at = self.next;
+        if at > now {
+            return None;
+        }
+        self.plan(at);
+        Some((at, self.model.packet_bytes))
+    }
+
+    /// Plans the packet after `at`.
+    fn plan(&mut self, at: Instant) {
+        let nanos = u128::from(self.model.packet_bytes) * BIT_NANOS_PER_SECOND
+            / u128::from(self.model.rate_bits_per_s.max(1));
+        let gap = Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX));
+        self.next = at + exponential(&mut self.random, gap);
+        while let (Some((on, off)), Some(end)) = (self.model.pauses, self.on_until)
+            && self.next >= end
+        {
+            let begin = end + exponential(&mut self.random, off);
+            self.on_until = Some(begin + exponential(&mut self.random, on));
+            self.next = begin + exponential(&mut self.random, gap);
+        }
+    }
+}
+
+/// Draws a time that is exponentially distributed.
+pub(crate) fn exponential(random: &mut Random, mean: Duration) -> Duration {
+    let nanos = -(1.0 - random.unit()).ln() * mean.as_nanos() as f64;
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "no less than zero, and saturates"
+    )]
+    Duration::from_nanos(nanos as u64)
 }
 
 fn at_most(random: &mut Random, most: Duration) -> Duration {

@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use crate::Port;
+use crate::{Port, SiteId, Trunk};
 
 /// Who takes part, over which links, under which seed.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -24,7 +24,15 @@ impl Scenario {
     }
 
     pub(crate) fn note(&mut self, role: &str, port: &Port) {
-        let entry = describe(role, port);
+        self.push(describe(role, port));
+    }
+
+    /// Notes a site, before the nodes that are at it.
+    pub(crate) fn note_site(&mut self, name: &str, trunk: &Trunk) {
+        self.push(format!("site {name} (in: {}) (out: {})", trunk.down, trunk.up));
+    }
+
+    fn push(&mut self, entry: String) {
         match self.entries.last_mut() {
             Some((last, count)) if *last == entry => *count += 1,
             _ => self.entries.push((entry, 1)),
@@ -41,6 +49,9 @@ fn describe(role: &str, port: &Port) -> String {
         if what != usual {
             entry.push_str(&format!(" ({name}: {what})"));
         }
+    }
+    if let Some(SiteId(site)) = port.site {
+        entry.push_str(&format!(" (at site {site})"));
     }
     entry
 }

@@ -177,11 +177,11 @@ fn scene(seed: u64, seen: &mut Seen) -> (Network<Host>, Work) {
     let reader = Work { reads_from: Instant::from_nanos(reads_from), ..Work::default() };
     let mut network = Network::new(seed);
     let machine = Machine::ideal();
-    let port = Port { up: there, down: back, host: machine.clone() };
+    let port = Port { up: there, down: back, host: machine.clone(), site: None };
     network.add("client", Host::new(seed, work.clone()), port);
     let server = Host::new(seed ^ 1 << 40, reader);
     let server = if has[12] { server } else { server.listening(socket.clone()) };
-    network.add("server", server, Port { up: Link::ideal(), down: Link::ideal(), host: machine });
+    network.add("server", server, Port { host: machine, ..Port::default() });
     if has[12] {
         network.act(SERVER, |host, now, _| host.rendezvous(now, CLIENT, socket.clone()));
         network.act(CLIENT, |host, now, _| host.rendezvous(now, SERVER, socket));

@@ -256,7 +256,7 @@ impl Plan {
     fn reader_port(&mut self) -> Port {
         let down = self.link();
         let up = if self.random.chance(0.5) { Link::lan() } else { Link::lan().loss(0.1) };
-        Port { host: self.host(), up, down }
+        Port { host: self.host(), up, down, site: None }
     }
 
     fn link(&mut self) -> Link {

@@ -127,7 +127,7 @@ fn corruption_flips_one_bit_anywhere_and_a_checksum_would_drop_it() {
     let mut path_delivered = path(Link::lan().corrupt(1.0, Corruption::Delivered));
     let mut struck = [0_u8; 3];
     for _ in 0..200 {
-        let damage = path_delivered.pass(at(0), &[0; 3]).original.ok().and_then(|exit| exit.damage);
+        let damage = path_delivered.pass(at(0), &[0; 3]).original.ok().and_then(|exit| exit.wear.damage);
         let mut bytes = [0_u8; 3];
         damage.unwrap().strike(&mut bytes);
         assert_eq!(bytes.iter().map(|byte| byte.count_ones()).sum::<u32>(), 1);
@@ -139,5 +139,23 @@ fn corruption_flips_one_bit_anywhere_and_a_checksum_would_drop_it() {
 
     let mut path = path(Link::lan().corrupt(1.0, Corruption::Dropped));
     assert!(matches!(path.pass(at(0), &[0; 3]).original, Err(LostBy::Checksum)));
-    assert!(matches!(path.pass(at(0), &[]).original, Ok(Exit { damage: None, .. })));
+    assert!(matches!(path.pass(at(0), &[]).original, Ok(Exit { wear: Wear { damage: None, .. }, .. })));
+}
+
+#[test]
+fn a_rate_that_changes_holds_for_what_begins_to_leave_afterwards() {
+    let link = Link::ideal().rate(8_000_000, 10_000).rate_from(at(1_500), 80_000_000);
+    let mut path = path(link);
+    // 1,000 bytes on the wire: a millisecond each at first, a tenth of it afterwards.
+    let due: Vec<Instant> =
+        (0..4).map(|_| path.pass(at(0), &[0; 934]).original.expect("there is room").due).collect();
+    assert_eq!(due, [1_000, 2_000, 2_100, 2_200].map(at));
+}
+
+#[test]
+fn a_long_queue_marks() {
+    let mut path = path(Link::ideal().rate(8_000_000, 10_000).mark_above(1_999));
+    let marked: Vec<bool> =
+        (0..5).map(|_| path.pass(at(0), &[0; 934]).original.expect("there is room").wear.is_marked).collect();
+    assert_eq!(marked, [false, false, true, true, true]);
 }

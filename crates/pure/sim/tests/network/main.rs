@@ -5,4 +5,6 @@ mod guards;
 mod hosts;
 mod multicast;
 mod part;
+mod processes;
 mod scale;
+mod sites;

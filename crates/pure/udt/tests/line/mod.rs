@@ -267,9 +267,7 @@ impl Node for Host {
                 Output::Transmit(transmit) => {
                     let SocketAddr::V4(to) = transmit.to else { panic!("scenes have IPv4") };
                     let to = Address::Node(NodeId(u32::from(to.ip().octets()[3])));
-                    for segment in transmit.bytes.chunks(transmit.segment_bytes) {
-                        socket.send(to, segment);
-                    }
+                    socket.send_train(to, transmit.bytes, transmit.segment_bytes);
                 }
                 Output::Event { socket, event } => {
                     self.note(now, socket, event);

@@ -1,0 +1,42 @@
+//! What happened, as a table that a person can judge.
+
+use core::fmt;
+
+use crate::log::{FateCounts, LostBy};
+
+/// What each node sent, and what became of what was sent to it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Table(pub(crate) Vec<Row>);
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Row {
+    pub(crate) role: String,
+    pub(crate) sent: u64,
+    pub(crate) counts: FateCounts,
+}
+
+impl fmt::Display for Table {
+    /// Writes a line a node, and only those columns in which anything happened.
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ways = LostBy::ALL.into_iter().filter(|by| self.0.iter().any(|row| row.counts.lost(*by) > 0));
+        let ways: Vec<LostBy> = ways.collect();
+        type Column = (&'static str, fn(&FateCounts) -> u64);
+        const OTHERS: [Column; 3] = [
+            ("corrupted", |counts| counts.corrupted),
+            ("unread", |counts| counts.unread),
+            ("in flight", |counts| counts.in_flight),
+        ];
+        let others: Vec<_> =
+            OTHERS.into_iter().filter(|(_, of)| self.0.iter().any(|row| of(&row.counts) > 0)).collect();
+        let width = self.0.iter().map(|row| row.role.chars().count()).max().unwrap_or(0).max(4);
+        write!(formatter, "{:width$}  {:>10}  {:>10}", "node", "sent", "delivered")?;
+        others.iter().try_for_each(|(name, _)| write!(formatter, "  {name:>10}"))?;
+        ways.iter().try_for_each(|by| write!(formatter, "  {:>10}", by.name()))?;
+        for Row { role, sent, counts } in &self.0 {
+            write!(formatter, "\n{role:width$}  {sent:>10}  {:>10}", counts.delivered)?;
+            others.iter().try_for_each(|(_, of)| write!(formatter, "  {:>10}", of(counts)))?;
+            ways.iter().try_for_each(|by| write!(formatter, "  {:>10}", counts.lost(*by)))?;
+        }
+        Ok(())
+    }
+}
