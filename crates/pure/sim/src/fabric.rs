@@ -472,6 +472,10 @@ impl Fabric {
         self.seats[node.index()].process.host.clock.at(shown)
     }
 
+    pub(crate) fn trunk_queue(&self, site: SiteId) -> Duration {
+        self.sites[site.0 as usize].down.wait(self.now)
+    }
+
     /// Returns what a node is called and how many datagrams it sent.
     pub(crate) fn role(&self, node: NodeId) -> (&str, u64) {
         let seat = &self.seats[node.index()];

@@ -280,6 +280,24 @@ impl<N> Network<N> {
         self.fabric.drops(node)
     }
 
+    /// Returns how long what comes to a site now waits before the site's trunk.
+    ///
+    /// # Panics
+    /// If the site is not there.
+    #[must_use]
+    pub fn trunk_queue(&self, site: SiteId) -> Duration {
+        self.fabric.trunk_queue(site)
+    }
+
+    /// Returns how many datagrams a node sent.
+    ///
+    /// # Panics
+    /// If it is not in the line-up.
+    #[must_use]
+    pub fn sent_by(&self, node: NodeId) -> u64 {
+        self.fabric.role(node).1
+    }
+
     /// Returns a table of what each node sent, and what became of what was sent to it.
     #[must_use]
     pub fn table(&self) -> Table {

@@ -162,6 +162,12 @@ impl Path {
         }
     }
 
+    /// Returns how long what enters now waits before it begins to leave.
+    #[must_use]
+    pub fn wait(&self, now: Instant) -> Duration {
+        self.transmitter.as_ref().map_or(Duration::ZERO, |transmitter| transmitter.busy_until.since(now))
+    }
+
     fn draw(&mut self, size_bytes: usize) -> Draw {
         let jitter = match (&mut self.jitter, &self.link.jitter) {
             (Some(random), Some(jitter)) => at_most(random, jitter.most),
