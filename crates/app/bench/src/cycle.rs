@@ -28,8 +28,8 @@ pub use transport::{Transport, TransportError};
 pub use worker::{WorkerError, serve};
 
 pub use crate::child::Program;
-pub use crate::drawing::FigureError;
 pub use crate::report::Row;
+pub use drawing::FigureError;
 pub use probe::cycle::{Limits, Verdict};
 
 #[cfg(test)]

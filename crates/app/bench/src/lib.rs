@@ -16,7 +16,6 @@ pub mod control;
 pub mod cost;
 pub mod cycle;
 mod day_clock;
-mod drawing;
 mod feed;
 mod greeting;
 mod host;

@@ -6,11 +6,9 @@
 //!
 //! Not here: what a test measures, and what it says of it.
 
-pub(crate) mod chart;
 mod conclusion;
 pub(crate) mod csv;
 mod envelope;
-mod forms;
 pub(crate) mod noise;
 pub(crate) mod page;
 mod reproduction;
@@ -22,8 +20,8 @@ pub(crate) mod words;
 
 pub use conclusion::{Agreement, Conclusion, Grid};
 pub(crate) use conclusion::{Comparisons, add_conclusions, write_conclusions};
+pub use drawing::Forms;
 pub use envelope::{End, Endpoint, Start, State, Timestamp};
-pub use forms::Forms;
 pub use reproduction::{Beside, Ends, Part, PartOutcome, Reproduction};
 pub use row::Row;
 pub(crate) use row::{RowNames, Whole, write_rows};

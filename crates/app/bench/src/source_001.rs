@@ -9,11 +9,11 @@ mod curves;
 
 use std::time::Duration;
 
+use drawing::{Axis, COLOURS, Chart, Point, Series};
 use probe::{Contrast, Summary};
 
 use crate::control::Patience;
 use crate::cost::{self, Metric, Report, SourceCosts, SourceHost};
-use crate::report::chart::{Axis, COLOURS, Chart, Point, Series};
 use crate::report::{
     Agreement, Beside, Comparisons, Conclusion, Ends, Grid, Reproduction, Row, State, Watch,
 };

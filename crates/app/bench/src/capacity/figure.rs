@@ -1,10 +1,10 @@
 //! Figures of a capacity measurement: what was received a second over the number of receivers, and what it cost.
 
+use drawing::{Axis, COLOURS, Chart, Series};
 use probe::Summary;
 
 use super::options::Structure;
 use super::report::{Point, Report};
-use crate::report::chart::{self, Axis, COLOURS, Chart, Series};
 use crate::source_002;
 
 /// For each size of datagrams two figures: packets a second, and processor time.
@@ -49,11 +49,11 @@ fn points(
     structure: Structure,
     payload: u64,
     of: fn(&Point) -> Option<Summary>,
-) -> Vec<chart::Point> {
+) -> Vec<drawing::Point> {
     let of_structure = |point: &&Point| (point.structure, point.payload_bytes) == (structure, payload);
     let place = |point: &Point| {
         let Summary { median, min, max, .. } = of(point)?;
-        Some(chart::Point { x: f64::from(point.workers), y: median, extremes: Some((min, max)) })
+        Some(drawing::Point { x: f64::from(point.workers), y: median, extremes: Some((min, max)) })
     };
     report.points.iter().filter(of_structure).filter_map(place).collect()
 }
@@ -64,7 +64,7 @@ fn of_source(payload: u64) -> Option<Series> {
     let of_payload =
         figures.filter(|it| it.structure == Structure::OwnProcesses && it.payload_bytes == payload);
     let points: Vec<_> =
-        of_payload.map(|it| chart::Point::plain(f64::from(it.workers), it.packets_per_second)).collect();
+        of_payload.map(|it| drawing::Point::plain(f64::from(it.workers), it.packets_per_second)).collect();
     let name = "own-processes, source 002".to_owned();
     (!points.is_empty()).then(|| Series { name, colour: COLOURS[COLOURS.len() - 1], points })
 }

@@ -1,17 +1,18 @@
 //! The report as a page, a picture and a table for other programs.
 
+use drawing::{Column, FigureError, Page};
+
 use super::figure::charts;
 use super::report::{Point, Report};
 use super::{csv, table};
-use crate::drawing::FigureError;
-use crate::report::page::{Column, Page};
-use crate::report::{Forms, add_conclusions, chart, noise};
+use crate::report::page::circumstances;
+use crate::report::{Forms, add_conclusions, noise};
 
 impl Forms for Report {
     fn to_html(&self) -> Result<String, FigureError> {
         let mut page = Page::new("Capacity", "How many datagrams are received a second");
-        page.circumstances(&self.circumstances(), &self.noise_in_short());
-        page.figures(&chart::svgs(&charts(self))?);
+        circumstances(&mut page, &self.circumstances(), &self.noise_in_short());
+        page.figures(&drawing::svgs(&charts(self))?);
         add_conclusions(&mut page, "002", &self.conclusions);
         page.heading("Every point");
         let columns = [
@@ -36,7 +37,7 @@ impl Forms for Report {
 
     fn to_png(&self) -> Result<Vec<u8>, FigureError> {
         let header = format!("{}\n{}", self.circumstances(), noise::in_words(&self.noise_in_short()));
-        chart::png(&charts(self), &header)
+        drawing::png(&charts(self), &header)
     }
 
     fn to_csv(&self) -> String {

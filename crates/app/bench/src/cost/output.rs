@@ -2,17 +2,17 @@
 
 use std::fmt::Write as _;
 
+use drawing::{Axis, COLOURS, Chart, Column, FigureError, Page, Point, Series};
+
 use super::report::{Measured, Metric, Report};
-use crate::drawing::FigureError;
-use crate::report::chart::{self, Axis, COLOURS, Chart, Point, Series};
 use crate::report::csv::cell;
-use crate::report::page::{Column, Page};
+use crate::report::page::{circumstances, medians};
 
 /// Writes the page.
 pub(super) fn page(report: &Report) -> Result<String, FigureError> {
     let mut page = Page::new("Cost", "What moving data costs");
-    page.circumstances(&report.in_words(), &report.noise);
-    page.figures(&chart::svgs(&charts(report))?);
+    circumstances(&mut page, &report.in_words(), &report.noise);
+    page.figures(&drawing::svgs(&charts(report))?);
     page.heading("Means, and the source's");
     let columns = [
         Column::Word("where"),
@@ -30,7 +30,7 @@ pub(super) fn page(report: &Report) -> Result<String, FigureError> {
         })
     });
     page.table(&columns, here.chain(source));
-    page.medians("Medians and spread", &report.rows);
+    medians(&mut page, "Medians and spread", &report.rows);
     runs(&mut page, report);
     Ok(page.end(&report.end.notes))
 }

@@ -4,15 +4,15 @@
 
 use std::time::Duration;
 
+use drawing::FigureError;
 use probe::{Moments, Summary, is_unsteady, mhz_per_mbit};
 use serde::{Deserialize, Serialize};
 
 use super::options::Options;
 use super::output;
 use super::source::{SourceHost, hosts};
-use crate::drawing::FigureError;
 use crate::processor::{FrequencySource, Processor};
-use crate::report::{End, Forms, Row, RowNames, Start, State, chart, noise};
+use crate::report::{End, Forms, Row, RowNames, Start, State, noise};
 use crate::throughput::{self, Account, Protocol, RunReport};
 
 /// What kind of object it is.
@@ -256,7 +256,7 @@ impl Forms for Report {
     }
 
     fn to_png(&self) -> Result<Vec<u8>, FigureError> {
-        chart::png(&output::charts(self), &format!("{}\n{}", self.in_words(), noise::in_words(&self.noise)))
+        drawing::png(&output::charts(self), &format!("{}\n{}", self.in_words(), noise::in_words(&self.noise)))
     }
 
     fn to_csv(&self) -> String {

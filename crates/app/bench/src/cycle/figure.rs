@@ -11,7 +11,8 @@ use plotters::prelude::{BitMapBackend, IntoDrawingArea, SVGBackend};
 pub use panel::Panel;
 
 use super::report::Report;
-use crate::drawing::{self, FigureError, LETTER, LINE, PIXELS, ROOM, draw_header, use_font, wrapped};
+use drawing::FigureError;
+use drawing::canvas::{self, LETTER, LINE, PIXELS, ROOM, draw_header, use_font, wrapped};
 use panel::{HEIGHT, WIDTH};
 
 impl Report {
@@ -56,7 +57,7 @@ pub(super) fn picture(report: &Report) -> Result<Vec<u8>, FigureError> {
         }
         area.present().map_err(|error| FigureError::Drawing(error.to_string()))?;
     }
-    drawing::encode(&pixels, size)
+    canvas::encode(&pixels, size)
 }
 
 impl Panel {

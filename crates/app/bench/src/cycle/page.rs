@@ -3,8 +3,10 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
+use drawing::FigureError;
+use drawing::canvas::{STYLE, escaped};
+
 use super::report::{Outcome, Point, Report, Run};
-use crate::drawing::{FigureError, STYLE, escaped};
 use crate::report::words::grouped;
 use crate::source_004::{self, Comparison};
 

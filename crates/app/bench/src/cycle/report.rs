@@ -2,6 +2,7 @@
 //!
 //! Its form is published as `docs/formats/bench-cycle.schema.json`; a test compares the two.
 
+use drawing::FigureError;
 use probe::Summary;
 use probe::cycle::{Account, Verdict};
 use serde::{Deserialize, Serialize};
@@ -10,7 +11,6 @@ use super::message::AccountWords;
 use super::options::{Buffer, EndOfRun, Options};
 use super::transport::Transport;
 use super::{csv, figure, page};
-use crate::drawing::FigureError;
 use crate::host::Host;
 use crate::host_state::Link;
 use crate::report::{Forms, Row};

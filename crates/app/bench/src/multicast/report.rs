@@ -5,17 +5,16 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
+use drawing::{Axis, COLOURS, Chart, FigureError, Point, Series};
 use serde::{Deserialize, Serialize};
 
 use super::message::MemberResult;
 use super::options::Options;
 use super::table;
 use crate::day_clock::Moment;
-use crate::drawing::FigureError;
 use crate::host_state::HostState;
-use crate::report::chart::{Axis, COLOURS, Chart, Point, Series};
 use crate::report::noise::{self, Elsewhere};
-use crate::report::{End, Forms, Row, RowNames, State, Times, Used, chart};
+use crate::report::{End, Forms, Row, RowNames, State, Times, Used};
 use crate::throughput::{Account, AccountState};
 
 /// What kind of object it is.
@@ -287,12 +286,12 @@ impl Report {
 
 impl Forms for Report {
     fn to_html(&self) -> Result<String, FigureError> {
-        Ok(table::page(self, &chart::svgs(&self.charts())?))
+        Ok(table::page(self, &drawing::svgs(&self.charts())?))
     }
 
     fn to_png(&self) -> Result<Vec<u8>, FigureError> {
         let header = format!("{}\n{}", self.start.in_words(), noise::in_words(&self.noise));
-        chart::png(&self.charts(), &header)
+        drawing::png(&self.charts(), &header)
     }
 
     fn to_csv(&self) -> String {

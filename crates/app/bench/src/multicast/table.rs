@@ -3,8 +3,10 @@
 use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
 
+use drawing::{Column, Page};
+
 use super::report::{MemberReport, Report, Start};
-use crate::report::page::{Column, Page};
+use crate::report::page::{circumstances, medians};
 use crate::report::words::{self, counted};
 use crate::report::{Times, csv::cell};
 
@@ -93,10 +95,10 @@ fn account<'a>(members: impl Iterator<Item = &'a MemberReport> + Clone) -> Strin
 /// Writes the page.
 pub(super) fn page(report: &Report, svgs: &[String]) -> String {
     let mut page = Page::new("Multicast", "One sender, many receivers");
-    let circumstances = format!("{}\n{}", report.start.in_words(), report.start.limits_in_words());
-    page.circumstances(&circumstances, &report.noise);
+    let where_and_how = format!("{}\n{}", report.start.in_words(), report.start.limits_in_words());
+    circumstances(&mut page, &where_and_how, &report.noise);
     page.figures(svgs);
-    page.medians("Medians and spread of the runs", &report.rows);
+    medians(&mut page, "Medians and spread of the runs", &report.rows);
     page.heading("Every run, and the account of each receiver");
     page.paragraph("sent = received + lost at each stage + unexplained. Latencies are one way, in µs.");
     let columns = [

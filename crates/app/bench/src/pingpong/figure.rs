@@ -1,7 +1,8 @@
 //! Figures of a ping-pong: the time of a message and the rate over its size, as figures 3 to 6 of source 003.
 
+use drawing::{Axis, COLOURS, Chart, Point, Series};
+
 use super::report::{HALF_ROUND_TRIP, RATE, Report};
-use crate::report::chart::{Axis, COLOURS, Chart, Point, Series};
 
 /// Returns both figures; none where no exchange was completed.
 pub(crate) fn charts(report: &Report) -> Vec<Chart> {

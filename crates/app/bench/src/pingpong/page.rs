@@ -1,18 +1,19 @@
 //! The report as one page of HTML that needs nothing beside it: figures, medians, accounts.
 
+use drawing::{Column, FigureError, Page};
+
 use super::figure;
 use super::report::{Report, TurnReport};
-use crate::drawing::FigureError;
-use crate::report::page::{Column, Page};
-use crate::report::{Times, chart, words};
+use crate::report::page::{circumstances, medians};
+use crate::report::{Times, words};
 
 /// Writes the page.
 pub(super) fn page(report: &Report) -> Result<String, FigureError> {
     let mut page = Page::new("Ping-pong", "A message there and back");
-    let circumstances = format!("{}\n{}", report.start.in_words(), report.start.limits_in_words());
-    page.circumstances(&circumstances, &report.end.noise);
-    page.figures(&chart::svgs(&figure::charts(report))?);
-    page.medians("Medians and spread of the runs", &report.end.rows);
+    let where_and_how = format!("{}\n{}", report.start.in_words(), report.start.limits_in_words());
+    circumstances(&mut page, &where_and_how, &report.end.noise);
+    page.figures(&drawing::svgs(&figure::charts(report))?);
+    medians(&mut page, "Medians and spread of the runs", &report.end.rows);
     page.heading("Every run, and its account");
     page.paragraph(
         "sent = completed + lost there + lost back + unexplained, in exchanges. Times are Δt/2 in µs.",

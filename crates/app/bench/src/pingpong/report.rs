@@ -4,6 +4,7 @@
 
 use std::net::SocketAddr;
 
+use drawing::FigureError;
 use probe::Percentiles;
 use probe::pingpong::ExchangeAccount;
 use serde::{Deserialize, Serialize};
@@ -13,11 +14,10 @@ use super::message::Evidence;
 use super::options::{Options, System, Wait};
 use super::{csv, figure, page};
 use crate::day_clock::Moment;
-use crate::drawing::FigureError;
 use crate::host;
 use crate::host_state::HostState;
 use crate::report::noise::{self, Elsewhere};
-use crate::report::{Forms, Row, RowNames, State, Times, Used, chart};
+use crate::report::{Forms, Row, RowNames, State, Times, Used};
 
 /// What kind of object it is.
 pub const FORMAT: &str = "tallycast.bench.pingpong";
@@ -360,7 +360,7 @@ impl Forms for Report {
 
     fn to_png(&self) -> Result<Vec<u8>, FigureError> {
         let header = format!("{}\n{}", self.start.in_words(), noise::in_words(&self.end.noise));
-        chart::png(&figure::charts(self), &header)
+        drawing::png(&figure::charts(self), &header)
     }
 
     fn to_csv(&self) -> String {

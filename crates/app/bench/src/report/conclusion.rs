@@ -2,10 +2,9 @@
 
 use std::fmt;
 
+use drawing::{Column, Page};
 use probe::Contrast;
 use serde::{Deserialize, Serialize};
-
-use super::page::{Column, Page};
 
 /// How much of a document's grid is measured.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]

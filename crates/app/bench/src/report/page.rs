@@ -1,123 +1,39 @@
-//! A page of HTML that needs nothing beside it: what was measured where, figures, tables.
+//! What every page of a report has: where and how it was measured, and what repeats came to.
 
-use std::fmt::Write as _;
+use drawing::{Column, Page, Tone};
 
 use super::noise;
 use super::row::Row;
 use super::words;
-use crate::drawing::{STYLE, escaped};
 
-/// A page that grows from its top.
-pub(crate) struct Page(String);
-
-/// A column of a table.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Column {
-    /// Of numbers, to the right.
-    Number(&'static str),
-    /// Of words, to the left.
-    Word(&'static str),
-    /// Of what is to be looked at.
-    Warning(&'static str),
+/// Says where and under which circumstances it was measured, and what disturbed it.
+pub(crate) fn circumstances(page: &mut Page, text: &str, noise: &[String]) {
+    page.paragraph(text);
+    let tone = if noise.is_empty() { Tone::Quiet } else { Tone::Warning };
+    page.remark(&noise::in_words(noise), tone);
 }
 
-impl Page {
-    /// Begins a page, with the words of a window and those above the text.
-    pub(crate) fn new(title: &str, heading: &str) -> Self {
-        Self(format!(
-            "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>{}</title><style>{STYLE}</style>\
-             </head><body>\n<h1>{}</h1>\n",
-            escaped(title),
-            escaped(heading)
-        ))
-    }
-
-    /// Says where and under which circumstances it was measured, and what disturbed it.
-    pub(crate) fn circumstances(&mut self, text: &str, noise: &[String]) {
-        self.paragraph(text);
-        let class = if noise.is_empty() { "quiet" } else { "noisy" };
-        let _ = writeln!(self.0, "<p class=\"{class}\">{}</p>", escaped(&noise::in_words(noise)));
-    }
-
-    /// Adds text; lines stay lines.
-    pub(crate) fn paragraph(&mut self, text: &str) {
-        let _ = writeln!(self.0, "<p>{}</p>", escaped(text).replace('\n', "<br>\n"));
-    }
-
-    /// Adds figures beside each other.
-    pub(crate) fn figures(&mut self, svgs: &[String]) {
-        let _ = writeln!(self.0, "<figure>{}</figure>", svgs.concat());
-    }
-
-    /// Begins a part.
-    pub(crate) fn heading(&mut self, heading: &str) {
-        let _ = writeln!(self.0, "<h2>{}</h2>", escaped(heading));
-    }
-
-    /// Adds a table; a row with fewer cells than columns has its last one over the rest.
-    pub(crate) fn table(&mut self, columns: &[Column], rows: impl IntoIterator<Item = Vec<String>>) {
-        self.0 += "<table><tr>";
-        for column in columns {
-            match column {
-                Column::Number(name) => drop(write!(self.0, "<th>{}</th>", escaped(name))),
-                Column::Word(name) | Column::Warning(name) => {
-                    let _ = write!(self.0, "<th class=\"word\">{}</th>", escaped(name));
-                }
-            }
-        }
-        self.0 += "</tr>\n";
-        for row in rows {
-            self.row(columns, &row);
-        }
-        self.0 += "</table>\n";
-    }
-
-    fn row(&mut self, columns: &[Column], cells: &[String]) {
-        self.0 += "<tr>";
-        for (index, (cell, column)) in cells.iter().zip(columns).enumerate() {
-            let rest = columns.len() - index;
-            let is_over_the_rest = index + 1 == cells.len() && rest > 1;
-            let attributes = match column {
-                _ if is_over_the_rest => format!(" class=\"word\" colspan=\"{rest}\""),
-                Column::Number(_) => String::new(),
-                Column::Word(_) => " class=\"word\"".to_owned(),
-                Column::Warning(_) => " class=\"word noisy\"".to_owned(),
-            };
-            let _ = write!(self.0, "<td{attributes}>{}</td>", escaped(cell));
-        }
-        self.0 += "</tr>\n";
-    }
-
-    /// Adds a table of medians below a heading.
-    pub(crate) fn medians(&mut self, heading: &str, rows: &[Row]) {
-        self.heading(heading);
-        let columns = [
-            Column::Word("what"),
-            Column::Word("of"),
-            Column::Word("figure"),
-            Column::Number("median"),
-            Column::Number("least"),
-            Column::Number("most"),
-            Column::Number("runs"),
-        ];
-        self.table(
-            &columns,
-            rows.iter().map(|row| {
-                let value = |value| words::value(value, &row.unit);
-                let [median, min, max] = [row.median, row.min, row.max].map(value);
-                let metric = row.metric.replace('_', " ");
-                vec![row.system.clone(), row.case.clone(), metric, median, min, max, row.runs.to_string()]
-            }),
-        );
-    }
-
-    /// Adds what is to be known beside, and ends the page.
-    pub(crate) fn end(mut self, notes: &[String]) -> String {
-        for note in notes {
-            self.paragraph(note);
-        }
-        self.0 + "</body></html>\n"
-    }
+/// Adds a table of medians below a heading.
+pub(crate) fn medians(page: &mut Page, heading: &str, rows: &[Row]) {
+    page.heading(heading);
+    let columns = [
+        Column::Word("what"),
+        Column::Word("of"),
+        Column::Word("figure"),
+        Column::Number("median"),
+        Column::Number("least"),
+        Column::Number("most"),
+        Column::Number("runs"),
+    ];
+    page.table(
+        &columns,
+        rows.iter().map(|row| {
+            let value = |value| words::value(value, &row.unit);
+            let [median, min, max] = [row.median, row.min, row.max].map(value);
+            let metric = row.metric.replace('_', " ");
+            vec![row.system.clone(), row.case.clone(), metric, median, min, max, row.runs.to_string()]
+        }),
+    );
 }
 
 #[cfg(test)]
@@ -125,27 +41,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_page_escapes_what_it_is_told_and_needs_nothing_beside_it() {
-        let mut page = Page::new("A <title>", "A & B");
-        page.circumstances("a <host>\nanother", &["load > 1".to_owned()]);
-        page.table(&[Column::Word("a"), Column::Number("b")], [vec!["<x>".to_owned(), "1".to_owned()]]);
-        page.medians("Medians", &[Row::example()]);
-        let page = page.end(&["a \"note\"".to_owned()]);
-        for escaped in ["A &lt;title&gt;", "A &amp; B", "a &lt;host&gt;<br>", "load &gt; 1", "&lt;x&gt;"] {
-            assert!(page.contains(escaped), "{escaped} in {page}");
-        }
-        assert!(page.contains("class=\"noisy\"") && page.contains("a &quot;note&quot;"));
-        for outside in ["<script", "<link", "src=", "href=", "NaN"] {
-            assert!(!page.contains(outside), "{outside}");
-        }
-    }
-
-    #[test]
-    fn a_short_row_ends_over_the_rest_of_the_columns() {
+    fn what_disturbed_a_measurement_is_to_be_seen_beside_its_medians() {
         let mut page = Page::new("", "");
-        let columns = [Column::Number("a"), Column::Number("b"), Column::Warning("c")];
-        page.table(&columns, [vec!["1".to_owned(), "unknown".to_owned()]]);
+        circumstances(&mut page, "a <host>\nanother", &["load > 1".to_owned()]);
+        medians(&mut page, "Medians", &[Row::example()]);
         let page = page.end(&[]);
-        assert!(page.contains("<tr><td>1</td><td class=\"word\" colspan=\"2\">unknown</td></tr>"), "{page}");
+        for part in ["a &lt;host&gt;<br>", "class=\"noisy\"", "load &gt; 1", "<h2>Medians</h2>"] {
+            assert!(page.contains(part), "{part} in {page}");
+        }
+        assert!(!page.contains("NaN"));
     }
 }

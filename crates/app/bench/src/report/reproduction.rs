@@ -6,17 +6,16 @@
 use std::fmt::{self, Write as _};
 use std::net::{IpAddr, SocketAddr};
 
+use drawing::{Chart, Column, FigureError, Page};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sys::clock;
 
-use super::chart::{self, Chart};
 use super::conclusion::{Conclusion, Grid, add_conclusions, write_conclusions};
-use super::page::{Column, Page};
 use super::{Forms, Row, State, csv, noise, words};
 use crate::control::program_version;
-use crate::drawing::FigureError;
 use crate::host::{self, Host};
+use crate::report::page::{circumstances, medians};
 
 /// Between which ends a document is done again.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -263,8 +262,8 @@ impl Forms for Reproduction {
     fn to_html(&self) -> Result<String, FigureError> {
         let title = format!("Source {}, done again", self.document);
         let mut page = Page::new(&title, &title);
-        page.circumstances(&self.host_in_words(), &self.noise());
-        page.figures(&chart::svgs(&self.charts)?);
+        circumstances(&mut page, &self.host_in_words(), &self.noise());
+        page.figures(&drawing::svgs(&self.charts)?);
         page.heading("The source's figures, and those of this host");
         let columns = [
             Column::Word("what"),
@@ -277,7 +276,7 @@ impl Forms for Reproduction {
         add_conclusions(&mut page, &self.document, &self.conclusions);
         for part in &self.parts {
             match &part.outcome {
-                PartOutcome::Measured { rows, .. } => page.medians(&part.name, rows),
+                PartOutcome::Measured { rows, .. } => medians(&mut page, &part.name, rows),
                 PartOutcome::Skipped { reason } => {
                     page.paragraph(&format!("{} was not measured: {reason}", part.name));
                 }
@@ -288,7 +287,7 @@ impl Forms for Reproduction {
 
     fn to_png(&self) -> Result<Vec<u8>, FigureError> {
         let header = format!("{}\n{}", self.host_in_words(), noise::in_words(&self.noise_in_short()));
-        chart::png(&self.charts, &header)
+        drawing::png(&self.charts, &header)
     }
 
     fn to_csv(&self) -> String {

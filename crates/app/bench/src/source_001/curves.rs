@@ -9,10 +9,10 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use drawing::Chart;
 use probe::{Contrast, Summary};
 
 use super::{MTU_PAYLOAD, PAYLOADS};
-use crate::report::chart::Chart;
 use crate::report::{Agreement, Beside, Comparisons, Conclusion, Grid, words};
 use crate::sweep::{self, LossBelow, Options, Point, Report};
 use crate::throughput::{Found, Rate};

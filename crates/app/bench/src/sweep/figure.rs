@@ -2,11 +2,11 @@
 
 use std::collections::BTreeSet;
 
+use drawing::{Axis, COLOURS, Chart, Series};
 use probe::Summary;
 
 use super::report::{Point, Report};
 use super::table;
-use crate::report::chart::{self, Axis, COLOURS, Chart, Series};
 use crate::throughput::{Found, LossFreeFound};
 
 /// Over what is drawn.
@@ -119,9 +119,9 @@ fn one(
     #[expect(clippy::cast_precision_loss, reason = "sizes are far below 2^53")]
     let place = |point: &&Point| {
         let [median, min, max] = of(point)?;
-        Some(chart::Point { x: (over.of)(point)? as f64, y: median, extremes: Some((min, max)) })
+        Some(drawing::Point { x: (over.of)(point)? as f64, y: median, extremes: Some((min, max)) })
     };
-    let mut points: Vec<chart::Point> = points.iter().filter_map(place).collect();
+    let mut points: Vec<drawing::Point> = points.iter().filter_map(place).collect();
     points.sort_by(|a, b| a.x.total_cmp(&b.x));
     Series { name, colour: COLOURS[index % COLOURS.len()], points }
 }

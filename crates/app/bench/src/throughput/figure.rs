@@ -2,8 +2,9 @@
 
 use std::collections::BTreeSet;
 
+use drawing::{Axis, COLOURS, Chart, Point, Series};
+
 use super::report::{Figures, Report};
-use crate::report::chart::{Axis, COLOURS, Chart, Point, Series};
 
 /// What is drawn of a sum.
 struct Quantity {

@@ -1,18 +1,19 @@
 //! The report as one page of HTML that needs nothing beside it: figures, runs, accounts, hosts.
 
+use drawing::{Column, FigureError, Page};
+
 use super::figure;
 use super::report::{Figures, FlowReport, Report, RunReport};
-use crate::drawing::FigureError;
-use crate::report::page::{Column, Page};
-use crate::report::{chart, words};
+use crate::report::page::{circumstances, medians};
+use crate::report::words;
 
 /// Writes the page.
 pub(super) fn page(report: &Report) -> Result<String, FigureError> {
     let mut page = Page::new("Throughput", "Throughput, and what was lost");
-    let circumstances = format!("{}\n{}", report.start.in_words(), report.start.limits_in_words());
-    page.circumstances(&circumstances, &report.end.noise);
-    page.figures(&chart::svgs(&figure::charts(report))?);
-    page.medians("Medians and spread", &report.end.rows);
+    let where_and_how = format!("{}\n{}", report.start.in_words(), report.start.limits_in_words());
+    circumstances(&mut page, &where_and_how, &report.end.noise);
+    page.figures(&drawing::svgs(&figure::charts(report))?);
+    medians(&mut page, "Medians and spread", &report.end.rows);
     runs(&mut page, report);
     accounts(&mut page, report);
     Ok(page.end(&report.end.notes))

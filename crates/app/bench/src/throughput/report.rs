@@ -16,12 +16,13 @@ use super::options::{Fragments, Options, Protocol, Rate, Way, Ways};
 use super::{csv, figure, page};
 use crate::burn::Burned;
 use crate::day_clock::Moment;
-use crate::drawing::FigureError;
 use crate::host;
 use crate::host_state::HostState;
 use crate::processor::Processor;
+
 pub use crate::report::State;
-use crate::report::{Forms, Row, chart, noise};
+use crate::report::{Forms, Row, noise};
+use drawing::FigureError;
 
 mod summary;
 
@@ -290,7 +291,7 @@ impl Forms for Report {
 
     fn to_png(&self) -> Result<Vec<u8>, FigureError> {
         let header = format!("{}\n{}", self.start.in_words(), noise::in_words(&self.end.noise));
-        chart::png(&figure::charts(self), &header)
+        drawing::png(&figure::charts(self), &header)
     }
 
     fn to_csv(&self) -> String {

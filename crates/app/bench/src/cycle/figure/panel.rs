@@ -1,5 +1,7 @@
 //! One panel: axes, the points of one or more transports, their medians.
 
+use drawing::FigureError;
+use drawing::canvas::{GRID, INK};
 use plotters::chart::{ChartBuilder, LabelAreaPosition, SeriesLabelPosition};
 use plotters::coord::Shift;
 use plotters::coord::types::RangedCoordf64;
@@ -10,7 +12,6 @@ use plotters::style::{Color, FontStyle, IntoFont, RGBColor, ShapeStyle};
 
 use crate::cycle::report::{Found, Report};
 use crate::cycle::transport::Transport;
-use crate::drawing::{FigureError, GRID, INK};
 use crate::report::words::grouped;
 
 /// Size of a panel. Units: pixels of the drawing.

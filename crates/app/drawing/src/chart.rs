@@ -11,7 +11,7 @@ use plotters::element::PathElement;
 use plotters::prelude::{BitMapBackend, DrawingBackend, IntoDrawingArea, LineSeries, SVGBackend};
 use plotters::style::{Color, FontStyle, IntoFont, RGBColor, ShapeStyle, TRANSPARENT, WHITE};
 
-use crate::drawing::{
+use crate::canvas::{
     self, FigureError, GRID, INK, LETTER, LINE, PIXELS, ROOM, draw_header, use_font, wrapped,
 };
 
@@ -28,8 +28,11 @@ const HEADROOM: f64 = 1.3;
 /// How many decades a logarithmic axis may have and still show 2 and 5 of each.
 const FEW_DECADES: i32 = 2;
 
+/// Up to how many points of a line have dots.
+const MOST_DOTS: usize = 60;
+
 /// Colours that people with any colour vision tell apart. Source: Okabe and Ito, "Color universal design" (2008).
-pub(crate) const COLOURS: [RGBColor; 7] = [
+pub const COLOURS: [RGBColor; 7] = [
     RGBColor(0x56, 0xb4, 0xe9),
     RGBColor(0x00, 0x72, 0xb2),
     RGBColor(0xe6, 0x9f, 0x00),
@@ -41,26 +44,31 @@ pub(crate) const COLOURS: [RGBColor; 7] = [
 
 /// A chart.
 #[derive(Clone, PartialEq, Debug)]
-pub(crate) struct Chart {
-    pub(crate) title: String,
-    pub(crate) x: Axis,
-    pub(crate) y: Axis,
-    pub(crate) series: Vec<Series>,
+pub struct Chart {
+    /// What stands above it.
+    pub title: String,
+    /// To the right.
+    pub x: Axis,
+    /// Upwards.
+    pub y: Axis,
+    /// The lines, in the order in which they are drawn and named.
+    pub series: Vec<Series>,
 }
 
 /// An axis.
 #[derive(Clone, PartialEq, Debug)]
-pub(crate) struct Axis {
+pub struct Axis {
     /// What it shows, with its unit in brackets.
-    pub(crate) title: String,
-    pub(crate) scale: Scale,
+    pub title: String,
+    /// How values are placed on it.
+    pub scale: Scale,
     /// How far a linear axis goes at least: where everything is zero it still needs a length.
-    pub(crate) shortest: f64,
+    pub shortest: f64,
 }
 
 /// How values are placed on an axis.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Scale {
+pub enum Scale {
     /// Evenly, from zero.
     Linear,
     /// By their magnitude; what is not above zero has no place and is left out.
@@ -69,36 +77,42 @@ pub(crate) enum Scale {
 
 /// One line.
 #[derive(Clone, PartialEq, Debug)]
-pub(crate) struct Series {
+pub struct Series {
     /// What it is called; empty if another of its colour has told.
-    pub(crate) name: String,
-    pub(crate) colour: RGBColor,
-    pub(crate) points: Vec<Point>,
+    pub name: String,
+    /// One of [`COLOURS`].
+    pub colour: RGBColor,
+    /// Where it goes, in the order of the line.
+    pub points: Vec<Point>,
 }
 
 /// One point of a line.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub(crate) struct Point {
-    pub(crate) x: f64,
+pub struct Point {
+    /// Where it stands on the x axis.
+    pub x: f64,
     /// No number where there is a hole: the line is not drawn across it.
-    pub(crate) y: f64,
+    pub y: f64,
     /// The least and the most of the repeats it stands for.
-    pub(crate) extremes: Option<(f64, f64)>,
+    pub extremes: Option<(f64, f64)>,
 }
 
 impl Point {
     /// Returns a point that stands for itself alone.
-    pub(crate) const fn plain(x: f64, y: f64) -> Self {
+    #[must_use]
+    pub const fn plain(x: f64, y: f64) -> Self {
         Self { x, y, extremes: None }
     }
 }
 
 impl Axis {
-    pub(crate) fn linear(title: impl Into<String>, shortest: f64) -> Self {
+    /// Returns a linear axis that goes to `shortest` at least.
+    pub fn linear(title: impl Into<String>, shortest: f64) -> Self {
         Self { title: title.into(), scale: Scale::Linear, shortest }
     }
 
-    pub(crate) fn logarithmic(title: impl Into<String>) -> Self {
+    /// Returns an axis of magnitudes.
+    pub fn logarithmic(title: impl Into<String>) -> Self {
         Self { title: title.into(), scale: Scale::Logarithmic, shortest: 0.0 }
     }
 
@@ -140,7 +154,10 @@ impl Scale {
 }
 
 /// Draws charts as SVG elements for a page.
-pub(crate) fn svgs(charts: &[Chart]) -> Result<Vec<String>, FigureError> {
+///
+/// # Errors
+/// [`FigureError::Drawing`], only on a defect.
+pub fn svgs(charts: &[Chart]) -> Result<Vec<String>, FigureError> {
     use_font();
     let draw = |chart: &Chart| {
         let mut svg = String::new();
@@ -155,7 +172,13 @@ pub(crate) fn svgs(charts: &[Chart]) -> Result<Vec<String>, FigureError> {
 }
 
 /// Draws charts as one picture in PNG, below a header that says where and how it was measured.
-pub(crate) fn png(charts: &[Chart], header: &str) -> Result<Vec<u8>, FigureError> {
+///
+/// # Errors
+/// [`FigureError`]; above all [`FigureError::Empty`] if there is no chart.
+///
+/// # Panics
+/// If there are more charts than pixels have numbers.
+pub fn png(charts: &[Chart], header: &str) -> Result<Vec<u8>, FigureError> {
     let small = |count: usize| u32::try_from(count).expect("a picture has few charts and lines");
     if charts.is_empty() {
         return Err(FigureError::Empty);
@@ -177,7 +200,7 @@ pub(crate) fn png(charts: &[Chart], header: &str) -> Result<Vec<u8>, FigureError
         }
         area.present().map_err(failed)?;
     }
-    drawing::encode(&pixels, size)
+    canvas::encode(&pixels, size)
 }
 
 impl Chart {
@@ -220,8 +243,9 @@ impl Chart {
             let style = ShapeStyle { color: series.colour.into(), filled: false, stroke_width: 2 * scale };
             for (index, piece) in series.pieces().enumerate() {
                 let places = self.placed(piece).map(|point| (point.x, point.y));
-                // A line of one point still shows as a dot.
-                let drawn = chart.draw_series(LineSeries::new(places, style).point_size(2 * scale))?;
+                // A line of one point still shows as a dot; of a curve of many, dots would be all that is seen.
+                let dot = if piece.len() <= MOST_DOTS { 2 * scale } else { 0 };
+                let drawn = chart.draw_series(LineSeries::new(places, style).point_size(dot))?;
                 if index == 0 && !series.name.is_empty() {
                     drawn
                         .label(series.name.clone())
@@ -347,6 +371,13 @@ mod tests {
             assert!(svg.contains("size [B]") && svg.contains("time [ms]") && svg.contains("a &lt;line&gt;"));
             assert_eq!(svg.matches("<circle").count(), places, "{scale:?}");
         }
+    }
+
+    #[test]
+    fn a_curve_of_many_points_is_a_line_without_dots() {
+        let mut chart = chart(Scale::Linear);
+        chart.series[0].points = (0..200).map(|x| Point::plain(f64::from(x), 1.0)).collect();
+        assert_eq!(svgs(&[chart]).unwrap()[0].matches("<circle").count(), 0);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! What all figures have in common: the font, the lines above a picture, pixels as a PNG file.
+//! What all figures have in common: the font, the lines above a picture, pixels as a PNG file, how a page looks.
 
 use std::sync::OnceLock;
 
@@ -8,16 +8,17 @@ use plotters::prelude::{DrawingBackend, Text};
 use plotters::style::{FontStyle, IntoFont, RGBColor, WHITE, register_font};
 
 /// How many pixels of a PNG stand for one of the drawing: sharp on fine screens and on paper.
-pub(crate) const PIXELS: u32 = 2;
+pub const PIXELS: u32 = 2;
 
-/// Height of a line of what stands above a picture's figures, and of the room around it.
-pub(crate) const LINE: u32 = 18;
-pub(crate) const ROOM: u32 = 14;
+/// Height of a line of what stands above a picture's figures. Units: pixels of the drawing.
+pub const LINE: u32 = 18;
+/// And of the room around it.
+pub const ROOM: u32 = 14;
 /// How wide a letter of those lines is at most on average.
-pub(crate) const LETTER: u32 = 7;
+pub const LETTER: u32 = 7;
 
 /// How a page looks.
-pub(crate) const STYLE: &str = "\
+pub const STYLE: &str = "\
 body { font: 15px/1.5 system-ui, sans-serif; color: #222; max-width: 1280px; margin: 2em auto; padding: 0 1em; }
 h1 { font-size: 1.5em; } h2 { font-size: 1.15em; margin-top: 2em; }
 table { border-collapse: collapse; } td, th { padding: .15em .8em; text-align: right; border-bottom: 1px solid #ddd; }
@@ -25,8 +26,10 @@ td.word, th.word { text-align: left; } .noisy { color: #a33; } .quiet { color: #
 figure { margin: 0; display: grid; grid-template-columns: repeat(auto-fit, minmax(340px, 1fr)); gap: 8px; }
 svg { width: 100%; max-width: 560px; height: auto; } figcaption { grid-column: 1 / -1; color: #666; }";
 
-pub(crate) const INK: RGBColor = RGBColor(0x33, 0x33, 0x33);
-pub(crate) const GRID: RGBColor = RGBColor(0xdd, 0xdd, 0xdd);
+/// What lines and letters are drawn in.
+pub const INK: RGBColor = RGBColor(0x33, 0x33, 0x33);
+/// What is to be seen behind them only if one looks for it.
+pub const GRID: RGBColor = RGBColor(0xdd, 0xdd, 0xdd);
 
 /// Says why a figure could not be drawn.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -41,7 +44,13 @@ pub enum FigureError {
 }
 
 /// Writes the lines that stand above a picture's figures.
-pub(crate) fn draw_header<B: DrawingBackend>(
+///
+/// # Errors
+/// What the backend says: for pictures in memory, only on a defect.
+///
+/// # Panics
+/// If there are more lines than pixels have numbers.
+pub fn draw_header<B: DrawingBackend>(
     area: &DrawingArea<B, Shift>,
     lines: &[String],
 ) -> Result<(), DrawingAreaErrorKind<B::ErrorType>> {
@@ -56,7 +65,8 @@ pub(crate) fn draw_header<B: DrawingBackend>(
 }
 
 /// Breaks text into lines of at most so many letters, where words end.
-pub(crate) fn wrapped(text: &str, letters: u32) -> Vec<String> {
+#[must_use]
+pub fn wrapped(text: &str, letters: u32) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for paragraph in text.lines() {
         lines.push(String::new());
@@ -76,7 +86,7 @@ pub(crate) fn wrapped(text: &str, letters: u32) -> Vec<String> {
 }
 
 /// Gives the drawing a font of its own, so that pictures do not depend on what is installed.
-pub(crate) fn use_font() {
+pub fn use_font() {
     static REGISTERED: OnceLock<()> = OnceLock::new();
     REGISTERED.get_or_init(|| {
         let fonts = [(FontStyle::Normal, dejavu::sans::regular()), (FontStyle::Bold, dejavu::sans::bold())];
@@ -87,8 +97,11 @@ pub(crate) fn use_font() {
     });
 }
 
-/// Encodes rows of red, green, blue.
-pub(crate) fn encode(pixels: &[u8], (width, height): (u32, u32)) -> Result<Vec<u8>, FigureError> {
+/// Encodes rows of red, green, blue as PNG.
+///
+/// # Errors
+/// [`FigureError::Drawing`], only on a defect.
+pub fn encode(pixels: &[u8], (width, height): (u32, u32)) -> Result<Vec<u8>, FigureError> {
     let failed = |error: png::EncodingError| FigureError::Drawing(error.to_string());
     let mut file = Vec::new();
     let mut encoder = png::Encoder::new(&mut file, width, height);
@@ -101,7 +114,8 @@ pub(crate) fn encode(pixels: &[u8], (width, height): (u32, u32)) -> Result<Vec<u
 }
 
 /// Writes text so that no browser takes it for anything else.
-pub(crate) fn escaped(text: &str) -> String {
+#[must_use]
+pub fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 

@@ -4,7 +4,7 @@ use std::fmt::Display;
 
 use serde::Serialize;
 
-use crate::drawing::FigureError;
+use crate::FigureError;
 
 /// A report: one object for programs, lines for people, and files that need nothing beside them.
 pub trait Forms: Serialize + Display {

@@ -1,0 +1,139 @@
+//! A page of HTML that needs nothing beside it: what was measured where, figures, tables.
+
+use std::fmt::Write as _;
+
+use crate::canvas::{STYLE, escaped};
+
+/// A page that grows from its top.
+#[derive(Debug)]
+pub struct Page(String);
+
+/// A column of a table.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Column {
+    /// Of numbers, to the right.
+    Number(&'static str),
+    /// Of words, to the left.
+    Word(&'static str),
+    /// Of what is to be looked at.
+    Warning(&'static str),
+}
+
+/// How a remark is to be taken.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Tone {
+    /// Nothing to worry about.
+    Quiet,
+    /// To be looked at.
+    Warning,
+}
+
+impl Page {
+    /// Begins a page, with the words of a window and those above the text.
+    #[must_use]
+    pub fn new(title: &str, heading: &str) -> Self {
+        Self(format!(
+            "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>{}</title><style>{STYLE}</style>\
+             </head><body>\n<h1>{}</h1>\n",
+            escaped(title),
+            escaped(heading)
+        ))
+    }
+
+    /// Adds text; lines stay lines.
+    pub fn paragraph(&mut self, text: &str) {
+        let _ = writeln!(self.0, "<p>{}</p>", escaped(text).replace('\n', "<br>\n"));
+    }
+
+    /// Adds text that says whether what else is said can be relied on.
+    pub fn remark(&mut self, text: &str, tone: Tone) {
+        let class = match tone {
+            Tone::Quiet => "quiet",
+            Tone::Warning => "noisy",
+        };
+        let _ = writeln!(self.0, "<p class=\"{class}\">{}</p>", escaped(text));
+    }
+
+    /// Adds figures beside each other.
+    pub fn figures(&mut self, svgs: &[String]) {
+        let _ = writeln!(self.0, "<figure>{}</figure>", svgs.concat());
+    }
+
+    /// Begins a part.
+    pub fn heading(&mut self, heading: &str) {
+        let _ = writeln!(self.0, "<h2>{}</h2>", escaped(heading));
+    }
+
+    /// Adds a table; a row with fewer cells than columns has its last one over the rest.
+    pub fn table(&mut self, columns: &[Column], rows: impl IntoIterator<Item = Vec<String>>) {
+        self.0 += "<table><tr>";
+        for column in columns {
+            match column {
+                Column::Number(name) => drop(write!(self.0, "<th>{}</th>", escaped(name))),
+                Column::Word(name) | Column::Warning(name) => {
+                    let _ = write!(self.0, "<th class=\"word\">{}</th>", escaped(name));
+                }
+            }
+        }
+        self.0 += "</tr>\n";
+        for row in rows {
+            self.row(columns, &row);
+        }
+        self.0 += "</table>\n";
+    }
+
+    fn row(&mut self, columns: &[Column], cells: &[String]) {
+        self.0 += "<tr>";
+        for (index, (cell, column)) in cells.iter().zip(columns).enumerate() {
+            let rest = columns.len() - index;
+            let is_over_the_rest = index + 1 == cells.len() && rest > 1;
+            let attributes = match column {
+                _ if is_over_the_rest => format!(" class=\"word\" colspan=\"{rest}\""),
+                Column::Number(_) => String::new(),
+                Column::Word(_) => " class=\"word\"".to_owned(),
+                Column::Warning(_) => " class=\"word noisy\"".to_owned(),
+            };
+            let _ = write!(self.0, "<td{attributes}>{}</td>", escaped(cell));
+        }
+        self.0 += "</tr>\n";
+    }
+
+    /// Adds what is to be known beside, and ends the page.
+    #[must_use]
+    pub fn end(mut self, notes: &[String]) -> String {
+        for note in notes {
+            self.paragraph(note);
+        }
+        self.0 + "</body></html>\n"
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_escapes_what_it_is_told_and_needs_nothing_beside_it() {
+        let mut page = Page::new("A <title>", "A & B");
+        page.paragraph("a <host>\nanother");
+        page.remark("load > 1", Tone::Warning);
+        page.table(&[Column::Word("a"), Column::Number("b")], [vec!["<x>".to_owned(), "1".to_owned()]]);
+        let page = page.end(&["a \"note\"".to_owned()]);
+        for escaped in ["A &lt;title&gt;", "A &amp; B", "a &lt;host&gt;<br>", "load &gt; 1", "&lt;x&gt;"] {
+            assert!(page.contains(escaped), "{escaped} in {page}");
+        }
+        assert!(page.contains("class=\"noisy\"") && page.contains("a &quot;note&quot;"));
+        for outside in ["<script", "<link", "src=", "href=", "NaN"] {
+            assert!(!page.contains(outside), "{outside}");
+        }
+    }
+
+    #[test]
+    fn a_short_row_ends_over_the_rest_of_the_columns() {
+        let mut page = Page::new("", "");
+        let columns = [Column::Number("a"), Column::Number("b"), Column::Warning("c")];
+        page.table(&columns, [vec!["1".to_owned(), "unknown".to_owned()]]);
+        let page = page.end(&[]);
+        assert!(page.contains("<tr><td>1</td><td class=\"word\" colspan=\"2\">unknown</td></tr>"), "{page}");
+    }
+}
