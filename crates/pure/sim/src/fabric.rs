@@ -50,6 +50,8 @@ struct Seat {
     site: Option<SiteId>,
     process: Process,
     sent: u64,
+    /// Copies of its datagrams that are not yet on an addressee's own link.
+    crossing: u64,
     queue: ReceiveQueue,
     /// What found no room in the queue, by its rows in the log.
     refused: Vec<u32>,
@@ -124,6 +126,7 @@ impl Fabric {
             role: role.to_owned(),
             site: port.site,
             sent: 0,
+            crossing: 0,
             up: Path::new(port.up, seed, &format!("up {}", node.0)),
             down: Path::new(port.down, seed, &format!("down {}", node.0)),
             queue: ReceiveQueue::new(&port.host),
@@ -200,6 +203,8 @@ impl Fabric {
 
     /// Lets a datagram go on from where it is, and lets go of it.
     pub(crate) fn cross(&mut self, copy: Copy, place: Place) {
+        let from = self.log.sent_by(copy.key).from;
+        self.seats[from.index()].crossing -= 1;
         self.go_on(copy, place);
         self.log.release(copy.key);
     }
@@ -268,6 +273,8 @@ impl Fabric {
 
     fn plan_cross(&mut self, at: Instant, copy: Copy, place: Place) {
         self.log.hold(copy.key);
+        let from = self.log.sent_by(copy.key).from;
+        self.seats[from.index()].crossing += 1;
         self.agenda.insert(at, Event::Cross { copy, place });
     }
 
@@ -477,6 +484,11 @@ impl Fabric {
     }
 
     /// Returns what a node is called and how many datagrams it sent.
+    /// Returns how many copies of a node's datagrams are between its process and the addressees' own links.
+    pub(crate) fn crossing(&self, node: NodeId) -> u64 {
+        self.seats[node.index()].crossing
+    }
+
     pub(crate) fn role(&self, node: NodeId) -> (&str, u64) {
         let seat = &self.seats[node.index()];
         (&seat.role, seat.sent)

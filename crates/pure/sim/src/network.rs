@@ -298,6 +298,16 @@ impl<N> Network<N> {
         self.fabric.role(node).1
     }
 
+    /// Returns how many datagrams of a node have left its process and have not come to their addressees' own links: those that
+    /// the log's counts do not have yet. A datagram to several sites counts once on each trunk it is on.
+    ///
+    /// # Panics
+    /// If it is not in the line-up.
+    #[must_use]
+    pub fn crossing(&self, node: NodeId) -> u64 {
+        self.fabric.crossing(node)
+    }
+
     /// Returns a table of what each node sent, and what became of what was sent to it.
     #[must_use]
     pub fn table(&self) -> Table {
