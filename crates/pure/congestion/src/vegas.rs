@@ -63,13 +63,19 @@ impl Vegas {
             self.window += 1.0;
         } else if queued > self.most {
             self.window = (self.window - 1.0).max(LEAST_WINDOW);
+            // Or the next acknowledgements would take the step back in slow start.
+            self.threshold = self.threshold.min(self.window);
         }
     }
 }
 
 impl CongestionControl for Vegas {
     fn policy(&self) -> Policy {
-        Policy::window(self.window)
+        if self.window < self.threshold {
+            Policy::doubling_window(self.window)
+        } else {
+            Policy::window(self.window)
+        }
     }
 
     fn on_ack(&mut self, environment: &mut Environment<'_>, acked: &Acked) {
@@ -104,5 +110,25 @@ impl CongestionControl for Vegas {
 
     fn tell(&self, tell: &mut dyn FnMut(&'static str, f64)) {
         tell("slow_start_threshold_packets", self.threshold);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::AckKind;
+    use crate::harness::Stage;
+
+    #[test]
+    fn a_step_back_is_not_taken_back_by_slow_start() {
+        let mut stage = Stage::new(1, Duration::from_millis(20));
+        let mut vegas = Vegas { window: 60.0, threshold: 60.0, grows: true, ..Vegas::new(2.0, 4.0) };
+        for round in 1..=5 {
+            let waited = Some(Duration::from_millis(30));
+            let (to, kind) = (round * 60, AckKind::Light);
+            let acked = Acked { to, newly: 60, kind, round_trip: waited, ends_round: true, rate: None };
+            vegas.on_ack(&mut stage.environment(), &acked);
+            assert_eq!(vegas.window, 60.0 - round as f64);
+        }
     }
 }
