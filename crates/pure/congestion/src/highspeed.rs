@@ -62,7 +62,11 @@ fn increase(window: f64) -> f64 {
 
 impl CongestionControl for HighSpeed {
     fn policy(&self) -> Policy {
-        Policy::window(self.window)
+        if self.window < self.threshold {
+            Policy::doubling_window(self.window)
+        } else {
+            Policy::window(self.window)
+        }
     }
 
     fn on_ack(&mut self, environment: &mut Environment<'_>, acked: &Acked) {

@@ -146,7 +146,7 @@ impl Native {
 
 impl CongestionControl for Native {
     fn policy(&self) -> Policy {
-        Policy { packets_per_s: self.rate(), ..Policy::window(self.window_packets) }
+        Policy { packets_per_s: self.rate(), window_packets: self.window_packets, ..Policy::OPEN }
     }
 
     fn on_ack(&mut self, environment: &mut Environment<'_>, acked: &Acked) {

@@ -5,7 +5,7 @@ use core::time::Duration;
 use units::Random;
 
 use crate::harness::Stage;
-use crate::{BUILT_IN, Bounds, CongestionControl, LossSource, Lost, Policy, named};
+use crate::{BUILT_IN, Bounds, CongestionControl, LossSource, Lost, Policy, RoundTrip, named};
 
 const BOUNDS: Bounds = Bounds { max_window_packets: 10_000, max_spacing: Duration::from_secs(2) };
 
@@ -18,7 +18,7 @@ fn every_control() -> impl Iterator<Item = (&'static str, Box<dyn CongestionCont
 }
 
 /// Lets anything happen, by one seed; looks at the policy after each event.
-fn anything(control: &mut dyn CongestionControl, seed: u64, mut look: impl FnMut(&Policy)) {
+fn anything(control: &mut dyn CongestionControl, seed: u64, mut look: impl FnMut(&Policy, &RoundTrip)) {
     let mut chance = Random::new(seed);
     let mut stage = Stage::new(seed, Duration::from_millis(20));
     stage.flight.max_window_packets = 10_000;
@@ -44,7 +44,7 @@ fn anything(control: &mut dyn CongestionControl, seed: u64, mut look: impl FnMut
             }
             _ => control.on_timeout(&mut stage.environment()),
         }
-        look(&control.policy());
+        look(&control.policy(), &stage.round_trip);
     }
 }
 
@@ -64,8 +64,8 @@ fn strange_rate(chance: &mut Random) -> Option<f64> {
 fn no_control_is_ever_absurd() {
     for seed in 0..20 {
         for (name, mut control) in every_control() {
-            anything(control.as_mut(), seed, |policy| {
-                let kept = BOUNDS.keep(policy);
+            anything(control.as_mut(), seed, |policy, round_trip| {
+                let kept = BOUNDS.keep(policy, round_trip);
                 assert!(!kept.was_absurd, "{name}, seed {seed}: {policy:?}");
             });
         }
@@ -76,8 +76,8 @@ fn no_control_is_ever_absurd() {
 fn one_seed_gives_one_future() {
     for ((name, mut one), (_, mut other)) in every_control().zip(every_control()) {
         let (mut first, mut second) = (Vec::new(), Vec::new());
-        anything(one.as_mut(), 7, |policy| first.push(*policy));
-        anything(other.as_mut(), 7, |policy| second.push(*policy));
+        anything(one.as_mut(), 7, |policy, _| first.push(*policy));
+        anything(other.as_mut(), 7, |policy, _| second.push(*policy));
         assert!(first == second, "{name}");
     }
 }

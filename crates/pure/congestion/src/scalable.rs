@@ -44,7 +44,11 @@ impl Scalable {
 
 impl CongestionControl for Scalable {
     fn policy(&self) -> Policy {
-        Policy::window(self.window)
+        if self.window < self.threshold {
+            Policy::doubling_window(self.window)
+        } else {
+            Policy::window(self.window)
+        }
     }
 
     fn on_ack(&mut self, environment: &mut Environment<'_>, acked: &Acked) {

@@ -82,7 +82,11 @@ impl Default for Westwood {
 
 impl CongestionControl for Westwood {
     fn policy(&self) -> Policy {
-        Policy::window(self.window)
+        if self.window < self.threshold {
+            Policy::doubling_window(self.window)
+        } else {
+            Policy::window(self.window)
+        }
     }
 
     fn on_ack(&mut self, environment: &mut Environment<'_>, acked: &Acked) {

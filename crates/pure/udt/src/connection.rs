@@ -4,6 +4,7 @@ mod congestion_link;
 
 use core::net::SocketAddr;
 use core::ops::Range;
+use core::time::Duration;
 use std::collections::VecDeque;
 
 use congestion::{AckKind, CongestionControl, LossSource, Lost, Message as ControlMessage, Received, Sent};
@@ -18,7 +19,7 @@ use crate::handshake::Agreed;
 use crate::receive::buffer::{Placed, ReceiveBuffer};
 use crate::receive::{AckToSend, ReceiveSide};
 use crate::round_trip::RoundTripEstimate;
-use crate::send::{AckOutcome, Leaving, Losses, SendSide, TailLoss};
+use crate::send::{AckNews, AckOutcome, Leaving, Losses, SendSide, TailLoss};
 use crate::stats::Stats;
 use crate::{CloseReason, Event, SendError};
 use congestion_link::CongestionLink;
@@ -45,7 +46,7 @@ pub(crate) struct Connection {
     was_readable: bool,
     wants_room: bool,
     stats: Stats,
-    linger: core::time::Duration,
+    linger: Duration,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -236,7 +237,7 @@ impl Connection {
             self.stats.impossible_packets += 1;
             return;
         };
-        let taken = self.receiving.take(now, number, data);
+        let taken = self.receiving.take(now, arrived, number, data);
         self.stats.missing_packets += taken.newly_missing;
         match taken.placed {
             Placed::New => {
@@ -251,10 +252,10 @@ impl Connection {
         self.tell_readable();
     }
 
-    pub(crate) fn receive_control(&mut self, now: Instant, control: &Control<'_>) {
+    pub(crate) fn receive_control(&mut self, now: Instant, arrived: Instant, control: &Control<'_>) {
         self.expiry.heard(now);
         match control.body {
-            Body::Ack(ack) => self.receive_ack(now, &ack),
+            Body::Ack(ack) => self.receive_ack(now, left_peer(arrived, control.timestamp_us), &ack),
             Body::Nak(list) => self.receive_nak(now, list),
             Body::AckOfAck { number } => self.receiving.answered(now, number, &mut self.round_trip),
             Body::DropMessage { message, first, last } => self.receive_drop(now, message, first, last),
@@ -273,7 +274,8 @@ impl Connection {
         }
     }
 
-    fn receive_ack(&mut self, now: Instant, ack: &Ack) {
+    /// Takes an acknowledgement that, had its newest packet been answered at once, would have come at `answered`.
+    fn receive_ack(&mut self, now: Instant, answered: Instant, ack: &Ack) {
         self.stats.received_acks += 1;
         if let Some(progress) = ack.progress {
             // libudt needs an answer to each of them, or it repeats them.
@@ -291,12 +293,19 @@ impl Connection {
             Some(_) => AckKind::Full,
         };
         let window = ack.progress.map(|progress| progress.window_packets);
-        match self.sending.acknowledge(now, to, kind, window, self.round_trip.patience()) {
+        if let Some(seen) = ack.seen.and_then(|seen| seen.near(self.sending.buffer.next())) {
+            self.sending.see(seen);
+        }
+        let news = AckNews { to, kind, window, answered, patience: self.round_trip.patience() };
+        match self.sending.acknowledge(now, &news) {
             AckOutcome::Impossible => self.stats.impossible_packets += 1,
             AckOutcome::Taken { acked, has_room } => {
                 if has_room && self.wants_room && self.sending.buffer.is_worth_filling() {
                     self.wants_room = false;
                     self.events.push_back(Event::Writable);
+                }
+                if let Some(sample) = acked.round_trip {
+                    self.round_trip.measure(sample);
                 }
                 self.consult(now, |control, environment| control.on_ack(environment, &acked));
             }
@@ -410,7 +419,7 @@ impl Connection {
         }
         if let Some(ack) = self.receiving.acknowledge(now, &self.round_trip) {
             self.stats.sent_acks += 1;
-            self.tell(Body::Ack(self.ack_body(&ack)));
+            self.tell_at(ack.age_word(), Body::Ack(self.ack_body(&ack)));
         }
     }
 
@@ -418,7 +427,8 @@ impl Connection {
         let (round_trip_us, variation_us) = self.round_trip.words();
         let AckToSend { window_packets, rates, .. } = *ack;
         let progress = ack.number.map(|_| Progress { round_trip_us, variation_us, window_packets, rates });
-        Ack { number: ack.number.unwrap_or(0), next: Sequence::of(ack.next), progress }
+        let seen = ack.seen.map(Sequence::of);
+        Ack { number: ack.number.unwrap_or(0), next: Sequence::of(ack.next), progress, seen }
     }
 
     fn send_train(&mut self, now: Instant, first: u64, packets: u32, is_retransmission: bool) -> Step {
@@ -470,13 +480,18 @@ impl Connection {
         }
     }
 
-    /// Queues a control packet; libudt leaves the time out, and so do we towards everybody.
+    /// Queues a control packet; libudt leaves the time out, and so do we.
     fn tell(&mut self, body: Body<'_>) {
+        self.tell_at(0, body);
+    }
+
+    /// Queues a control packet with a word in the place of the time.
+    fn tell_at(&mut self, timestamp_us: u32, body: Body<'_>) {
         if self.outbox.len() == MAX_OUTBOX {
             return;
         }
         let mut bytes = Vec::with_capacity(64);
-        Control { timestamp_us: 0, destination: self.peer, body }.write(&mut bytes);
+        Control { timestamp_us, destination: self.peer, body }.write(&mut bytes);
         self.outbox.push_back(bytes);
     }
 
@@ -511,4 +526,9 @@ impl Connection {
             self.tell(Body::CustomWords { kind: message.kind, words: &message.body });
         }
     }
+}
+
+/// Returns when an acknowledgement would have come if its sender had not waited with it, as it says.
+fn left_peer(arrived: Instant, age_word: u32) -> Instant {
+    arrived - Duration::from_micros(age_word.saturating_sub(1).into())
 }

@@ -323,7 +323,7 @@ impl Endpoint {
         while let Some(bytes) = segments.next() {
             match Packet::read(bytes) {
                 Ok(Packet::Data(data)) => self.handle_data(now, datagrams, &data, &mut segments),
-                Ok(Packet::Control(control)) => self.handle_control(now, datagrams.from, &control),
+                Ok(Packet::Control(control)) => self.handle_control(now, datagrams, &control),
                 Err(_) => self.stats.malformed += 1,
             }
         }
@@ -437,8 +437,8 @@ impl Endpoint {
         self.make_ready(id);
     }
 
-    fn handle_control(&mut self, now: Instant, from: SocketAddr, control: &Control<'_>) {
-        let id = control.destination;
+    fn handle_control(&mut self, now: Instant, datagrams: &Datagrams<'_>, control: &Control<'_>) {
+        let (from, id) = (datagrams.from, control.destination);
         if let Body::Handshake(handshake) = &control.body {
             return self.handle_handshake(now, from, id, handshake);
         }
@@ -450,7 +450,7 @@ impl Endpoint {
             return;
         }
         let Some(connection) = self.heard(now, id, from) else { return };
-        connection.receive_control(now, control);
+        connection.receive_control(now, datagrams.arrived, control);
         self.make_ready(id);
     }
 

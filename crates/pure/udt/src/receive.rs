@@ -5,6 +5,8 @@ mod arrival;
 pub(crate) mod buffer;
 mod gaps;
 
+use core::time::Duration;
+
 use congestion::AckPolicy;
 use units::Instant;
 use wire::udt::{Data, LossListWriter, MessageNumber};
@@ -30,6 +32,8 @@ pub(crate) struct ReceiveSide {
     packet_bytes: u32,
     /// The peer was told that there is hardly any room.
     told_full: bool,
+    /// When the newest packet before which all is here arrived; none if it had waited for one that was missing.
+    newest_arrived: Option<Instant>,
 }
 
 /// What became of a packet.
@@ -46,9 +50,22 @@ pub(crate) struct AckToSend {
     /// Its own number; none for a light one.
     pub(crate) number: Option<u32>,
     pub(crate) next: u64,
+    /// Behind which packet nothing has arrived, if something is missing before it; only a light one says it.
+    pub(crate) seen: Option<u64>,
+    /// For how long the newest packet before `next` has lain here.
+    pub(crate) age: Option<Duration>,
     pub(crate) window_packets: u32,
     /// Arrival rate and capacity.
     pub(crate) rates: Option<(u32, u32)>,
+}
+
+impl AckToSend {
+    /// Returns the age as it stands in the packet: 0 if it is not known.
+    pub(crate) fn age_word(&self) -> u32 {
+        self.age.map_or(0, |age| {
+            u32::try_from(age.as_micros()).map_or(u32::MAX, |micros| micros.saturating_add(1))
+        })
+    }
 }
 
 impl ReceiveSide {
@@ -60,6 +77,7 @@ impl ReceiveSide {
             rates: ArrivalRates::new(),
             packet_bytes,
             told_full: false,
+            newest_arrived: None,
         }
     }
 
@@ -73,13 +91,16 @@ impl ReceiveSide {
     }
 
     /// Takes a packet.
-    pub(crate) fn take(&mut self, now: Instant, number: u64, data: &Data<'_>) -> Taken {
+    pub(crate) fn take(&mut self, now: Instant, arrived: Instant, number: u64, data: &Data<'_>) -> Taken {
         let horizon = self.buffer.horizon();
         let placed = self.buffer.place(number, data);
         let is_full_sized = data.payload.len() == crate::config::payload_bytes(self.packet_bytes);
         if placed != Placed::NoRoom {
             // What ends a message or a burst is acknowledged at once, unless something before it is missing.
             let is_last = number + 1 == self.buffer.next();
+            if placed == Placed::New && number < self.buffer.next() {
+                self.newest_arrived = is_last.then_some(arrived);
+            }
             self.acks.arrive(now, 1, !is_full_sized && is_last);
         }
         let mut newly_missing = 0;
@@ -122,7 +143,7 @@ impl ReceiveSide {
         }
         let mut report = LossListWriter::new(self.packet_bytes as usize);
         let missing = self.buffer.missing();
-        self.gaps.poll(now, round_trip.patience(), missing, &mut report).then_some(report)
+        self.gaps.poll(now, round_trip.repair(), missing, &mut report).then_some(report)
     }
 
     /// Returns the acknowledgement that is due.
@@ -134,17 +155,20 @@ impl ReceiveSide {
         }
         let next = self.buffer.next();
         let most_packets = self.buffer.packets() / WINDOW_PARTS;
-        let acknowledging = self.acks.poll(now, next, most_packets, round_trip.patience())?;
+        let horizon = self.buffer.horizon();
+        self.acks.follow(&round_trip.view());
+        let acknowledging = self.acks.poll(now, next..horizon, most_packets, round_trip.patience())?;
         let window_packets = u32::try_from(self.buffer.window()).unwrap_or(u32::MAX);
-        let (number, with_rates) = match acknowledging {
-            Acknowledging::Light => (None, false),
-            Acknowledging::Full { number, with_rates } => (Some(number), with_rates),
+        let (number, with_rates, seen) = match acknowledging {
+            Acknowledging::Light => (None, false, Some(horizon).filter(|horizon| *horizon > next)),
+            Acknowledging::Full { number, with_rates } => (Some(number), with_rates, None),
         };
         if number.is_some() {
             self.told_full = self.buffer.is_full();
         }
         let rates = with_rates.then(|| (self.rates.arrival(), self.rates.capacity()));
-        Some(AckToSend { number, next, window_packets, rates })
+        let age = self.newest_arrived.map(|arrived| now.since(arrived));
+        Some(AckToSend { number, next, seen, age, window_packets, rates })
     }
 
     /// Takes the peer's answer to an acknowledgement.

@@ -10,6 +10,8 @@ use congestion::RoundTrip;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RoundTripEstimate {
     view: RoundTrip,
+    /// The times of data have been measured.
+    is_measured: bool,
 }
 
 /// What libudt says before its first sample, which therefore says nothing.
@@ -17,7 +19,7 @@ const PLACEHOLDER_US: (u32, u32) = (100_000, 50_000);
 
 impl RoundTripEstimate {
     pub(crate) const fn new() -> Self {
-        Self { view: RoundTrip::UNKNOWN }
+        Self { view: RoundTrip::UNKNOWN, is_measured: false }
     }
 
     pub(crate) const fn view(&self) -> RoundTrip {
@@ -38,6 +40,15 @@ impl RoundTripEstimate {
             view.smoothed = (view.smoothed * 7 + sample) / 8;
         }
         self.note(sample);
+    }
+
+    /// Takes how long data and their acknowledgement took. From then on `latest` and `least` are of those: acknowledgements and
+    /// their answers are small, and come back sooner.
+    pub(crate) fn measure(&mut self, sample: Duration) {
+        if !core::mem::replace(&mut self.is_measured, true) {
+            self.view.least = None;
+        }
+        self.keep(sample);
     }
 
     /// Takes what the peer has smoothed already; smoothing it again would only delay it.
@@ -61,7 +72,20 @@ impl RoundTripEstimate {
         self.view.smoothed + self.view.variation * 4
     }
 
+    /// Returns after how long a packet that was reported missing can be taken for lost again: the report goes there, the
+    /// packet comes back behind what has filled the queue meanwhile. Without the half round trip on top, a steady way
+    /// leaves it no time at all.
+    pub(crate) fn repair(&self) -> Duration {
+        self.patience() + self.view.smoothed / 2
+    }
+
     fn note(&mut self, sample: Duration) {
+        if !self.is_measured {
+            self.keep(sample);
+        }
+    }
+
+    fn keep(&mut self, sample: Duration) {
         self.view.latest = Some(sample);
         self.view.least = Some(self.view.least.map_or(sample, |least| least.min(sample)));
     }

@@ -59,6 +59,8 @@ pub(crate) struct SendSide {
     /// An acknowledgement beyond it ends a round.
     round_end: u64,
     is_application_limited: bool,
+    /// There was nothing to send, or no room for it in the window.
+    is_held: bool,
     /// The next packet is the second of a probing pair.
     completes_pair: bool,
     /// From here on a train is cut for a probing pair.
@@ -72,6 +74,20 @@ pub(crate) enum Leaving {
     Train { first: u64, packets: u32, is_retransmission: bool },
     /// Word that a message is given up, for the packets of it that are not acknowledged.
     GivenUp { first: u64, last: u64, is_news: bool },
+}
+
+/// What an acknowledgement says.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct AckNews {
+    /// Everything before this number arrived.
+    pub(crate) to: u64,
+    pub(crate) kind: AckKind,
+    /// For how many packets from there on the peer has room.
+    pub(crate) window: Option<u32>,
+    /// When the peer's answer came, less what it waited with it.
+    pub(crate) answered: Instant,
+    /// After how long an answer to what is still in flight can be taken for lost.
+    pub(crate) patience: Duration,
 }
 
 /// What became of an acknowledgement.
@@ -121,6 +137,7 @@ impl SendSide {
             epoch_end: origin,
             round_end: origin,
             is_application_limited: true,
+            is_held: false,
             completes_pair: false,
             next_probe: origin,
         }
@@ -175,6 +192,7 @@ impl SendSide {
         let next = self.buffer.next();
         if next == self.buffer.end() {
             self.note_application_limit();
+            self.is_held = true;
             return None;
         }
         if self.is_expired(now, next) {
@@ -182,6 +200,13 @@ impl SendSide {
         }
         let room = self.window_packets.saturating_sub(self.in_flight());
         let room = u64::from(room).min(self.limit.saturating_sub(next));
+        if room == 0 {
+            self.is_held = true;
+            return None;
+        }
+        if core::mem::take(&mut self.is_held) {
+            self.pacer.resume(now);
+        }
         let most = u32::try_from(room).unwrap_or(u32::MAX).min(self.max_train);
         let train = self.buffer.train(next, most);
         let allowed = self.allowed_new(now, next, train);
@@ -202,15 +227,17 @@ impl SendSide {
         Instant::earlier(paced, self.tail.deadline())
     }
 
-    /// Takes an acknowledgement: everything before `to` arrived, and the peer has room for `window` packets.
-    pub(crate) fn acknowledge(
-        &mut self,
-        now: Instant,
-        to: u64,
-        kind: AckKind,
-        window: Option<u32>,
-        patience: Duration,
-    ) -> AckOutcome {
+    /// Takes word that the packet before `seen` arrived: what lies before it is not on its way any more, unless it was
+    /// sent again. What was never sent is left out.
+    pub(crate) fn see(&mut self, seen: u64) {
+        if seen <= self.buffer.next() {
+            self.seen_to = self.seen_to.max(seen);
+        }
+    }
+
+    /// Takes an acknowledgement.
+    pub(crate) fn acknowledge(&mut self, now: Instant, news: &AckNews) -> AckOutcome {
+        let AckNews { to, kind, window, answered, patience } = *news;
         if to > self.buffer.next() {
             return AckOutcome::Impossible;
         }
@@ -223,7 +250,10 @@ impl SendSide {
         let (mut round_trip, mut rate) = (None, None);
         if newly > 0 {
             let newest = self.buffer.slot(to - 1);
-            round_trip = (newest.times == 1).then(|| now.since(newest.mark.sent_at));
+            // What was behind a hole waited for it: its time says nothing of the way.
+            let is_straight = newest.times == 1 && self.resent.count_in(before..to) == 0;
+            round_trip =
+                (is_straight && answered > newest.mark.sent_at).then(|| answered.since(newest.mark.sent_at));
             rate = self.sampler.deliver(now, newly, &newest.mark);
             self.lost.remove(before..to);
             self.resent.remove(before..to);
@@ -468,12 +498,56 @@ mod tests {
         while side.poll(Instant::ORIGIN, false).is_some() {}
         assert_eq!(side.buffer.next(), ORIGIN + 4);
         let patience = Duration::from_millis(10);
-        side.acknowledge(Instant::ORIGIN, ORIGIN + 1, AckKind::Window, Some(0), patience);
-        side.acknowledge(Instant::ORIGIN, ORIGIN + 3, AckKind::Light, None, patience);
+        let news = AckNews {
+            to: ORIGIN + 1,
+            kind: AckKind::Window,
+            window: Some(0),
+            answered: Instant::ORIGIN,
+            patience,
+        };
+        side.acknowledge(Instant::ORIGIN, &news);
+        let news = AckNews { to: ORIGIN + 3, kind: AckKind::Light, window: None, ..news };
+        side.acknowledge(Instant::ORIGIN, &news);
         for _ in 0..5 {
             let now = side.tail.deadline().expect("a packet is unanswered");
             assert_eq!(side.advance(now), Some(TailLoss::Probe));
             assert!(side.poll(now, false).is_some(), "what asks for room leaves");
         }
+    }
+
+    #[test]
+    fn what_arrived_behind_a_hole_is_not_in_flight_and_says_nothing_of_the_round_trip() {
+        let config = SocketConfig::new(SocketType::Stream);
+        let mut side = SendSide::new(&config, 1_500, ORIGIN, 100, Instant::ORIGIN);
+        let open = Effective { window_packets: 100, spacing_ps: 0, was_absurd: false };
+        side.obey(Instant::ORIGIN, &open, u32::MAX);
+        side.buffer.push_stream(&[7; 20 * 1_456]);
+        while side.poll(Instant::ORIGIN, false).is_some() {}
+        assert_eq!(side.in_flight(), 20);
+        side.lose([ORIGIN + 4..ORIGIN + 5]);
+        assert_eq!(side.in_flight(), 14, "up to the hole and the packet that showed it");
+        side.see(ORIGIN + 15);
+        side.see(ORIGIN + 9);
+        assert_eq!(side.in_flight(), 5, "what was seen once stays so");
+        side.see(ORIGIN + 21);
+        assert_eq!(side.in_flight(), 5, "nobody has seen what was never sent");
+        let now = Instant::ORIGIN + Duration::from_millis(20);
+        assert!(matches!(side.poll(now, false), Some(Leaving::Train { is_retransmission: true, .. })));
+        let answered = now + Duration::from_millis(20);
+        let patience = Duration::from_millis(100);
+        let news = AckNews { to: ORIGIN + 15, kind: AckKind::Light, window: None, answered, patience };
+        let AckOutcome::Taken { acked, .. } = side.acknowledge(answered, &news) else {
+            panic!("it is possible")
+        };
+        assert_eq!(
+            (acked.newly, acked.round_trip),
+            (15, None),
+            "they waited for the one that was sent again"
+        );
+        let news = AckNews { to: ORIGIN + 20, ..news };
+        let AckOutcome::Taken { acked, .. } = side.acknowledge(answered, &news) else {
+            panic!("it is possible")
+        };
+        assert_eq!(acked.round_trip, Some(Duration::from_millis(40)));
     }
 }

@@ -109,7 +109,7 @@ impl CongestionLink {
             Environment { now, round_trip, peer: self.peer, flight, random: &mut self.random };
         ask(&mut *self.control, &mut environment);
         let policy = self.control.policy();
-        self.effective = Bounds { max_window_packets, max_spacing: MAX_SPACING }.keep(&policy);
+        self.effective = Bounds { max_window_packets, max_spacing: MAX_SPACING }.keep(&policy, &round_trip);
         self.absurd_policies += u64::from(self.effective.was_absurd);
         self.effective.spacing_ps = self.effective.spacing_ps.max(self.least_spacing_ps);
         self.retransmission = policy.retransmission;

@@ -1,10 +1,18 @@
 //! When to acknowledge, with what, and what an answer to it says.
 
+use core::ops::Range;
 use core::time::Duration;
 use std::collections::VecDeque;
 
-use congestion::AckPolicy;
+use congestion::{AckPolicy, RoundTrip};
 use units::Instant;
+
+/// A round trip has so many acknowledgements at least, if packets come all the time: windows smaller than what comes in the
+/// interval of full ones would stand still for its rest.
+const IN_A_ROUND_TRIP: u32 = 8;
+
+/// But never more than one in so long: for a round trip within a host or a room they would cost more than they bring.
+const LEAST_LIGHT_INTERVAL: Duration = Duration::from_millis(1);
 
 /// How many acknowledgements are remembered until they are answered.
 const MEMORY: usize = 1_024;
@@ -29,6 +37,8 @@ pub(crate) struct Acks {
     policy: AckPolicy,
     /// The newest that was told in a full acknowledgement, and when.
     told: u64,
+    /// One behind the newest packet that the peer knows to be here, whatever is missing before it.
+    seen: u64,
     told_at: Instant,
     rates_at: Option<Instant>,
     repeats: u32,
@@ -37,6 +47,12 @@ pub(crate) struct Acks {
     packets_since_light: u32,
     /// When the next is due: set when something arrives.
     due: Option<Instant>,
+    /// When the next light one is: set when something arrives.
+    light_due: Option<Instant>,
+    light_interval: Duration,
+    /// When the peer was told last, and before which packet it knows all to be here, by a light one or a full one.
+    known_at: Instant,
+    known: u64,
     /// When the last is sent again: set until it is answered.
     again_at: Option<Instant>,
     is_urgent: bool,
@@ -48,6 +64,7 @@ impl Acks {
         Self {
             policy: AckPolicy::UDT,
             told: origin,
+            seen: origin,
             told_at: now,
             rates_at: None,
             repeats: 0,
@@ -55,6 +72,10 @@ impl Acks {
             packets: 0,
             packets_since_light: 0,
             due: None,
+            light_due: None,
+            light_interval: AckPolicy::UDT.every,
+            known_at: now,
+            known: origin,
             again_at: None,
             is_urgent: false,
             unanswered: VecDeque::new(),
@@ -65,6 +86,13 @@ impl Acks {
         self.policy = AckPolicy { every: policy.every.min(congestion::ACK_INTERVAL), ..policy };
     }
 
+    /// Takes note of the round trip, once it is known.
+    pub(crate) fn follow(&mut self, round_trip: &RoundTrip) {
+        if round_trip.latest.is_some() {
+            self.light_interval = (round_trip.smoothed / IN_A_ROUND_TRIP).max(LEAST_LIGHT_INTERVAL);
+        }
+    }
+
     /// Takes note of packets that arrived, duplicates included; an odd-sized one ends what its sender had to say.
     pub(crate) fn arrive(&mut self, now: Instant, packets: u32, is_odd_sized: bool) {
         self.packets += packets;
@@ -73,6 +101,9 @@ impl Acks {
         if self.due.is_none() {
             self.due = Some(now.max(self.told_at + self.policy.every));
         }
+        if self.light_due.is_none() {
+            self.light_due = Some(now.max(self.known_at + self.light_interval));
+        }
     }
 
     /// Takes note that there is room again, which the peer must know.
@@ -80,20 +111,24 @@ impl Acks {
         self.is_urgent = true;
     }
 
-    /// Returns what is to be sent now that everything before `next` is here; after `most_packets` the peer must learn
-    /// how much room there is.
+    /// Returns what is to be sent now that everything before the beginning of `waiting` is here, and of what lies in it
+    /// something is missing; after `most_packets` the peer must learn how much room there is.
+    ///
+    /// While a hole keeps an acknowledgement from moving, light ones tell what has arrived behind it: else the peer would
+    /// take all of that for being on its way, and wait.
     pub(crate) fn poll(
         &mut self,
         now: Instant,
-        next: u64,
+        waiting: Range<u64>,
         most_packets: u32,
         patience: Duration,
     ) -> Option<Acknowledging> {
+        let Range { start: next, end: horizon } = waiting;
         let after = self.policy.after_packets.map_or(most_packets, |after| after.min(most_packets));
         let is_counted = self.packets >= after.max(1);
         let has_come = |at: Option<Instant>| at.is_some_and(|at| at <= now);
         if self.is_urgent || is_counted || has_come(self.due) {
-            (self.packets, self.packets_since_light, self.due) = (0, 0, None);
+            (self.packets, self.due) = (0, None);
             let is_news = next != self.told || core::mem::take(&mut self.is_urgent);
             self.is_urgent = false;
             if is_news {
@@ -105,17 +140,23 @@ impl Acks {
             self.repeats = (self.repeats + 1).min(16);
             return Some(self.tell(now, next, patience));
         }
-        let is_light = self.packets_since_light >= self.policy.light_after_packets.max(1) && next > self.told;
-        if is_light {
-            self.packets_since_light = 0;
-            return Some(Acknowledging::Light);
+        if self.packets_since_light >= self.policy.light_after_packets.max(1) || has_come(self.light_due) {
+            let is_news = next > self.known || horizon > next.max(self.seen);
+            self.seen = self.seen.max(horizon);
+            self.note_told(now, next);
+            return is_news.then_some(Acknowledging::Light);
         }
         None
     }
 
+    fn note_told(&mut self, now: Instant, next: u64) {
+        (self.known, self.known_at) = (next, now);
+        (self.packets_since_light, self.light_due) = (0, None);
+    }
+
     /// Returns when to come back.
     pub(crate) fn deadline(&self) -> Option<Instant> {
-        Instant::earlier(self.due, self.again_at)
+        [self.due, self.light_due, self.again_at].into_iter().fold(None, Instant::earlier)
     }
 
     /// Takes the peer's answer; returns how long it took, if the acknowledgement is remembered.
@@ -131,6 +172,7 @@ impl Acks {
     fn tell(&mut self, now: Instant, next: u64, patience: Duration) -> Acknowledging {
         self.number = if self.number == 0x7fff_ffff { 0 } else { self.number + 1 };
         (self.told, self.told_at) = (next, now);
+        self.note_told(now, next);
         if self.unanswered.len() == MEMORY {
             self.unanswered.pop_front();
         }
@@ -163,34 +205,54 @@ mod tests {
     fn one_in_ten_milliseconds_and_a_light_one_each_64_packets() {
         let mut acks = Acks::new(0, at(0));
         acks.arrive(at(1), 63, false);
-        assert_eq!(acks.poll(at(1), 63, 1_000, PATIENCE), None);
+        assert_eq!(acks.poll(at(1), 63..63, 1_000, PATIENCE), None);
         acks.arrive(at(2), 1, false);
-        assert_eq!(acks.poll(at(2), 64, 1_000, PATIENCE), Some(Acknowledging::Light));
-        assert_eq!(acks.poll(at(3), 64, 1_000, PATIENCE), None);
+        assert_eq!(acks.poll(at(2), 64..64, 1_000, PATIENCE), Some(Acknowledging::Light));
+        assert_eq!(acks.poll(at(3), 64..64, 1_000, PATIENCE), None);
         assert_eq!(acks.deadline(), Some(at(10)));
-        assert_eq!(acks.poll(at(10), 64, 1_000, PATIENCE), full(1, true));
+        assert_eq!(acks.poll(at(10), 64..64, 1_000, PATIENCE), full(1, true));
         assert_eq!(acks.answered(at(31), 1), Some(Duration::from_millis(21)));
-        assert_eq!((acks.deadline(), acks.poll(at(60), 64, 1_000, PATIENCE)), (None, None));
+        assert_eq!((acks.deadline(), acks.poll(at(60), 64..64, 1_000, PATIENCE)), (None, None));
+    }
+
+    #[test]
+    fn a_round_trip_has_eight_acknowledgements_but_not_more_than_one_in_a_millisecond() {
+        for (round_trip_ms, light_at) in [(40, [5, 15]), (2, [1, 2])] {
+            let mut acks = Acks::new(0, at(0));
+            let smoothed = Duration::from_millis(round_trip_ms);
+            acks.follow(&RoundTrip { latest: Some(smoothed), smoothed, ..RoundTrip::UNKNOWN });
+            acks.arrive(at(0), 1, true);
+            assert_eq!(acks.poll(at(0), 1..1, 1_000, PATIENCE), full(1, true));
+            let mut told = Vec::new();
+            for (tenth, next) in (1..160).zip(2..) {
+                let now = Instant::from_nanos(tenth * 100_000);
+                acks.arrive(now, 1, false);
+                if acks.poll(now, next..next, 1_000, PATIENCE) == Some(Acknowledging::Light) {
+                    told.push(now);
+                }
+            }
+            assert_eq!(told[..2], light_at.map(at), "{round_trip_ms} ms; a full one comes at 10 ms");
+        }
     }
 
     #[test]
     fn an_odd_sized_packet_is_acknowledged_at_once() {
         let mut acks = Acks::new(0, at(0));
         acks.arrive(at(1), 1, true);
-        assert_eq!(acks.poll(at(1), 1, 1_000, PATIENCE), full(1, true));
+        assert_eq!(acks.poll(at(1), 1..1, 1_000, PATIENCE), full(1, true));
         acks.arrive(at(2), 1, true);
-        assert_eq!(acks.poll(at(2), 2, 1_000, PATIENCE), full(2, false));
+        assert_eq!(acks.poll(at(2), 2..2, 1_000, PATIENCE), full(2, false));
     }
 
     #[test]
     fn what_is_not_answered_is_repeated_ever_more_seldom() {
         let mut acks = Acks::new(0, at(0));
         acks.arrive(at(1), 1, true);
-        acks.poll(at(1), 1, 1_000, PATIENCE);
+        acks.poll(at(1), 1..1, 1_000, PATIENCE);
         let mut times = Vec::new();
         for _ in 0..3 {
             let now = acks.deadline().unwrap();
-            assert!(matches!(acks.poll(now, 1, 1_000, PATIENCE), Some(Acknowledging::Full { .. })));
+            assert!(matches!(acks.poll(now, 1..1, 1_000, PATIENCE), Some(Acknowledging::Full { .. })));
             times.push(now);
         }
         assert_eq!(times, [at(41), at(121), at(241)]);
@@ -204,17 +266,22 @@ mod tests {
     fn a_part_of_the_window_is_acknowledged_with_what_is_left_of_it() {
         let mut acks = Acks::new(0, at(0));
         acks.arrive(at(1), 24, false);
-        assert_eq!(acks.poll(at(1), 24, 24, PATIENCE), full(1, true));
+        assert_eq!(acks.poll(at(1), 24..24, 24, PATIENCE), full(1, true));
         acks.arrive(at(2), 23, false);
-        assert_eq!(acks.poll(at(2), 47, 24, PATIENCE), None);
+        assert_eq!(acks.poll(at(2), 47..47, 24, PATIENCE), None);
     }
 
     #[test]
-    fn what_cannot_be_moved_by_a_hole_is_not_told_again() {
+    fn what_arrived_behind_a_hole_is_told_lightly_and_once() {
         let mut acks = Acks::new(0, at(0));
-        acks.arrive(at(1), 100, false);
-        assert_eq!(acks.poll(at(1), 0, 1_000, PATIENCE), None);
-        assert_eq!(acks.poll(at(10), 0, 1_000, PATIENCE), None);
-        assert_eq!(acks.deadline(), None);
+        acks.arrive(at(1), 63, false);
+        assert_eq!(acks.poll(at(1), 0..64, 1_000, PATIENCE), None);
+        assert_eq!(acks.poll(at(10), 0..64, 1_000, PATIENCE), Some(Acknowledging::Light));
+        assert_eq!((acks.deadline(), acks.poll(at(30), 0..64, 1_000, PATIENCE)), (None, None));
+        acks.arrive(at(31), 64, false);
+        assert_eq!(acks.poll(at(31), 0..128, 1_000, PATIENCE), Some(Acknowledging::Light));
+        assert_eq!(acks.poll(at(40), 0..128, 1_000, PATIENCE), None);
+        acks.arrive(at(51), 1, false);
+        assert_eq!(acks.poll(at(51), 128..128, 1_000, PATIENCE), full(1, true));
     }
 }

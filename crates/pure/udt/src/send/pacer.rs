@@ -34,6 +34,12 @@ impl Pacer {
         self.spacing_ps = spacing_ps;
     }
 
+    /// Takes note that there was nothing to send, or no window to send it in, until now: that was no late wake-up, and is not
+    /// paid back.
+    pub(crate) fn resume(&mut self, now: Instant) {
+        self.due_ps = self.due_ps.max(picos(now));
+    }
+
     /// Returns how many packets may leave now, at most `most`.
     pub(crate) fn allows(&mut self, now: Instant, most: u32) -> u32 {
         if self.spacing_ps == 0 {
@@ -140,5 +146,14 @@ mod tests {
         pacer.left(at(1_000_000), 2);
         pacer.set_spacing(at(2_000_000), 12_000_000);
         assert_eq!(pacer.next(1), at(2_012_000));
+    }
+
+    #[test]
+    fn time_in_which_there_was_nothing_to_send_is_not_paid_back() {
+        let mut pacer = pacer(10_000_000);
+        pacer.left(at(1_000_000), 1);
+        assert_eq!(pacer.allows(at(1_100_000), 100), 11, "a late wake-up is, up to a quantum");
+        pacer.resume(at(1_100_000));
+        assert_eq!(pacer.allows(at(1_100_000), 100), 1);
     }
 }

@@ -66,8 +66,8 @@ fn impossible_acknowledgements_and_reports_break_nothing() {
     let far = Sequence::of(u64::from(first.word()) + 100_000);
     let progress = Progress { round_trip_us: 9, variation_us: 9, window_packets: 9, rates: None };
     let forged = [
-        control(id, Body::Ack(Ack { number: 1, next: far, progress: Some(progress) })),
-        control(id, Body::Ack(Ack { number: 0, next: far, progress: None })),
+        control(id, Body::Ack(Ack { number: 1, next: far, progress: Some(progress), seen: None })),
+        control(id, Body::Ack(Ack { number: 0, next: far, progress: None, seen: Some(far) })),
         control(id, Body::NakWords(&[far.word()])),
         // Backwards, and far beyond.
         control(id, Body::NakWords(&[(first.word() + 2) | RANGE, first.word()])),
@@ -117,7 +117,7 @@ fn nothing_that_arrives_breaks_an_endpoint() {
         let progress = Progress { round_trip_us: 1, variation_us: 1, window_packets: 0, rates: Some((0, 0)) };
         packets.push(control(
             socket,
-            Body::Ack(Ack { number: 3, next: Sequence::of(9), progress: Some(progress) }),
+            Body::Ack(Ack { number: 3, next: Sequence::of(9), progress: Some(progress), seen: None }),
         ));
         packets.push(control(socket, Body::NakWords(&[3, 1 << 31, 9])));
         packets.push(control(socket, Body::CustomWords { kind: 3, words: &[1, 2, 3] }));

@@ -1,7 +1,9 @@
 //! Streams arrive whole and in order, whatever the way does to their packets.
 
 use core::time::Duration;
+use std::sync::{Arc, Mutex};
 
+use congestion::{Acked, CongestionControl, Environment, Factory, Lost, Policy};
 use sim::{Link, Order, Passing};
 use udt::{CloseReason, SocketType};
 use units::Instant;
@@ -137,4 +139,44 @@ fn a_bottleneck_is_filled_without_a_collapse() {
     let done = network.node(SERVER).only().done_at.unwrap();
     // 50 Mbit/s carry it in 0.85 s.
     assert!(done < Instant::ORIGIN + 2_000 * MS, "{done:?}");
+}
+
+/// Has 50 packets in flight, and keeps every round trip that it hears of.
+#[derive(Clone, Default, Debug)]
+struct Listening(Arc<Mutex<Vec<Duration>>>);
+
+impl CongestionControl for Listening {
+    fn policy(&self) -> Policy {
+        Policy::window(50.0)
+    }
+
+    fn on_ack(&mut self, _: &mut Environment<'_>, acked: &Acked) {
+        self.0.lock().expect("nobody panics").extend(acked.round_trip);
+    }
+
+    fn on_loss(&mut self, _: &mut Environment<'_>, _: &Lost<'_>) {}
+}
+
+impl Factory for Listening {
+    fn create(&self) -> Box<dyn CongestionControl> {
+        Box::new(self.clone())
+    }
+}
+
+#[test]
+fn a_round_trip_is_the_ways_and_not_the_timers() {
+    let heard = Listening::default();
+    let kind = SocketType::Stream;
+    let mut listening = config(kind);
+    listening.congestion = Arc::new(heard.clone());
+    let way =
+        Way { there: Link::ideal().delay(5 * MS).lose([100, 101, 230]), back: Link::ideal().delay(5 * MS) };
+    let mut network = pair(1, way, (listening, stream(1_000_000)), (config(kind), Work::default()));
+    run(&mut network, 60);
+    let heard = heard.0.lock().unwrap();
+    assert!(heard.len() > 50, "{}", heard.len());
+    // How long an acknowledgement was withheld is told in whole microseconds.
+    let odd: Vec<&Duration> =
+        heard.iter().filter(|sample| **sample < 10 * MS || **sample >= 10 * MS + MS / 1_000).collect();
+    assert!(odd.is_empty(), "{odd:?}");
 }

@@ -5,7 +5,8 @@ use super::{HEADER_BYTES, Handshake, LossList, Malformed, MessageNumber, Sequenc
 /// What the two ends tell each other.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Control<'a> {
-    /// When it was sent; libudt always says 0. Units: microseconds.
+    /// Always 0 from libudt. Of our acknowledgements: for how long the newest packet that is acknowledged had lain there, plus
+    /// one; 0 if that is not known. Units: microseconds.
     pub timestamp_us: u32,
     /// The socket it is for.
     pub destination: SocketId,
@@ -74,6 +75,9 @@ pub struct Ack {
     pub next: Sequence,
     /// What else is told; nothing in a light one.
     pub progress: Option<Progress>,
+    /// In a light one: behind which packet nothing has arrived, where packets before it are missing. libudt says 0 there,
+    /// and reads nothing.
+    pub seen: Option<Sequence>,
 }
 
 /// What an acknowledgement tells beyond a number.
@@ -102,6 +106,9 @@ const ACK_OF_ACK: u16 = 6;
 const DROP_MESSAGE: u16 = 7;
 const PEER_ERROR: u16 = 8;
 const CUSTOM: u16 = 0x7fff;
+
+/// Tells a packet number in the additional information of a light acknowledgement from libudt's 0.
+const SEEN: u32 = 1 << 31;
 
 impl<'a> Control<'a> {
     pub(super) fn read(header: &[u8; HEADER_BYTES], body: &'a [u8]) -> Result<Self, Malformed> {
@@ -154,7 +161,7 @@ impl Body<'_> {
         match *self {
             Self::Handshake(_) => (0, 0, 0),
             Self::KeepAlive => (KEEP_ALIVE, 0, 0),
-            Self::Ack(ack) => (ACK, 0, ack.number),
+            Self::Ack(ack) => (ACK, 0, ack.info()),
             Self::Nak(_) | Self::NakWords(_) => (NAK, 0, 0),
             Self::CongestionWarning => (CONGESTION_WARNING, 0, 0),
             Self::Shutdown => (SHUTDOWN, 0, 0),
@@ -187,7 +194,7 @@ impl Body<'_> {
 }
 
 impl Ack {
-    fn read(number: u32, words: Words<'_>) -> Self {
+    fn read(info: u32, words: Words<'_>) -> Self {
         let at = |index| word(words.0, index);
         let count = words.0.len() / 4;
         let progress = (count >= 4).then(|| Progress {
@@ -196,7 +203,16 @@ impl Ack {
             window_packets: at(3),
             rates: (count >= 6).then(|| (at(4), at(5))),
         });
-        Self { number, next: Sequence::from_word(at(0)), progress }
+        let is_light = progress.is_none();
+        let seen = (is_light && info & SEEN != 0).then(|| Sequence::from_word(info & !SEEN));
+        Self { number: if is_light { 0 } else { info }, next: Sequence::from_word(at(0)), progress, seen }
+    }
+
+    const fn info(&self) -> u32 {
+        match self.seen {
+            Some(seen) if self.progress.is_none() => seen.word() | SEEN,
+            _ => self.number,
+        }
     }
 
     fn write(&self, out: &mut Vec<u8>) {

@@ -89,7 +89,9 @@ fn acknowledgements_have_three_forms() {
     let progress = |window_packets, rates| {
         Some(Progress { round_trip_us: 100_000, variation_us: 50_000, window_packets, rates })
     };
-    let ack = |number, next, progress| Body::Ack(Ack { number, next: Sequence::from_word(next), progress });
+    let ack = |number, next, progress| {
+        Body::Ack(Ack { number, next: Sequence::from_word(next), progress, seen: None })
+    };
     is_control(
         "80020000 00000001 00000000 0fc9c2b8 336fdf6d 000186a0 0000c350 00001ffe 00000001 000003e8",
         to,
@@ -105,6 +107,17 @@ fn acknowledgements_have_three_forms() {
         SocketId(0x3062_044e),
         ack(0, 0x0fc0_d51d, None),
     );
+}
+
+#[test]
+fn a_light_acknowledgement_of_ours_says_what_arrived_behind_a_hole() {
+    let (next, seen) = (Sequence::from_word(0x0fc0_d51d), Some(Sequence::from_word(0x0fc0_d5ff)));
+    let light = Ack { number: 0, next, progress: None, seen };
+    is_control("80020000 8fc0d5ff 00000000 3062044e 0fc0d51d", SocketId(0x3062_044e), Body::Ack(light));
+    // What has a number of its own has no place for it, and libudt's bit is not looked at.
+    let bytes = bytes("80020000 8fc0d5ff 00000000 3062044e 0fc0d51d 00000001 00000001 00000002");
+    let Ok(Packet::Control(Control { body: Body::Ack(ack), .. })) = Packet::read(&bytes) else { panic!() };
+    assert_eq!((ack.number, ack.seen), (0x8fc0_d5ff, None));
 }
 
 #[test]
