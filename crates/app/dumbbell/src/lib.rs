@@ -15,11 +15,18 @@
 //! assert_eq!(outcome.sent_packets, outcome.delivered_packets + outcome.lost_packets + outcome.in_flight_packets);
 //! ```
 
+mod compare;
 mod hosts;
 mod outcome;
 mod part;
+mod report;
 mod run;
+mod sweep;
+mod words;
 
+pub use compare::{Comparison, Competitor, Packets, Standing};
 pub use hosts::Hosts;
 pub use outcome::{FlowOutcome, Outcome, jain_index};
+pub use report::{ComparisonReport, Conditions, SweepReport};
 pub use run::{Flow, Path, Run};
+pub use sweep::{Cell, Sweep};

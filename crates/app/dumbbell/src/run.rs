@@ -185,11 +185,10 @@ impl Run {
             counts.delivered += of_node.delivered;
             counts.lost += of_node.lost_total();
             counts.lost_in_queue += of_node.lost(LostBy::Queue);
-            counts.in_flight += of_node.total() - of_node.delivered - of_node.lost_total();
+            counts.in_flight += of_node.in_flight + of_node.unread;
         }
         let sent = stage.senders.iter().map(|node| stage.network.sent_by(*node)).sum();
-        // What has left a sender with a busy host or a longer way, and not yet come to the trunk, has no row.
-        let under_way = sent - counts.delivered - counts.lost - counts.in_flight;
+        let crossing: u64 = stage.senders.iter().map(|node| stage.network.crossing(*node)).sum();
         Outcome {
             ceiling_bits_per_s: self.path.ceiling_bits_per_s(),
             step,
@@ -204,7 +203,7 @@ impl Run {
             delivered_packets: counts.delivered,
             lost_packets: counts.lost,
             lost_in_queue_packets: counts.lost_in_queue,
-            in_flight_packets: counts.in_flight + under_way,
+            in_flight_packets: counts.in_flight + crossing,
         }
     }
 

@@ -1,0 +1,359 @@
+//! Controls on one path: what each gets alone and beside Reno, over several seeds.
+
+use core::fmt;
+use core::time::Duration;
+use std::num::NonZeroUsize;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use congestion::{BUILT_IN, Factory, UnknownControl, named};
+use serde::Serialize;
+
+use crate::report::{ComparisonReport, Conditions};
+use crate::{Flow, Hosts, Outcome, Path, Run};
+
+/// A control that takes part.
+#[derive(Clone, Debug)]
+pub struct Competitor {
+    /// Its name.
+    pub name: String,
+    /// Its options as `alpha=20&gamma=0.5`; empty if it has none.
+    pub options: String,
+    /// Makes it.
+    pub control: Arc<dyn Factory>,
+}
+
+/// Controls on one path.
+#[derive(Clone, Debug)]
+pub struct Comparison {
+    /// Where.
+    pub path: Path,
+    /// Who.
+    pub competitors: Vec<Competitor>,
+    /// How many flows of each share the path.
+    pub flows: usize,
+    /// How long each run lasts.
+    pub duration: Duration,
+    /// What is before this does not count for the means.
+    pub warm_up: Duration,
+    /// What the hosts are like.
+    pub hosts: Hosts,
+    /// Each of them is a run.
+    pub seeds: Vec<u64>,
+    /// Each control also shares the path with a Reno, to see what that keeps.
+    pub beside_reno: bool,
+}
+
+/// What a control got: medians over the seeds.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Standing {
+    /// Its name.
+    pub cc: String,
+    /// Its options; empty if it has none.
+    pub options: String,
+    /// What its flows got together.
+    pub goodput_bits_per_second: f64,
+    /// The same with the worst seed.
+    pub least_goodput_bits_per_second: f64,
+    /// The same with the best seed.
+    pub most_goodput_bits_per_second: f64,
+    /// What that is of what flows could have got.
+    pub utilisation: f64,
+    /// How long packets waited before the bottleneck, in the mean over time.
+    pub queueing_delay_seconds: f64,
+    /// And in all but the worst twentieth of the time.
+    pub queueing_delay_p95_seconds: f64,
+    /// Which part of what was sent was lost.
+    pub loss: f64,
+    /// How evenly its flows shared.
+    pub jain_index: f64,
+    /// What one Reno flow gets beside one of it, of what it gets beside another Reno: 1 takes nothing from it. None if it
+    /// was not asked for.
+    pub friendliness_to_reno: Option<f64>,
+    /// How many runs this is the median of.
+    pub seeds: usize,
+    /// What became of everything that its flows sent, in all runs together.
+    pub packets: Packets,
+    /// How often the control asked for a window or a rate that cannot be obeyed, in all runs together.
+    pub absurd_policies: u64,
+    /// What came of the first seed.
+    #[serde(skip)]
+    pub first: Outcome,
+}
+
+/// What became of what was sent. Units: packets, control packets included.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize)]
+pub struct Packets {
+    /// What the senders sent.
+    pub sent: u64,
+    /// What of it the receivers read.
+    pub delivered: u64,
+    /// What of it found the queue full.
+    pub lost_in_queue: u64,
+    /// What else of it was lost.
+    pub lost_on_the_way: u64,
+    /// What was still on its way at the end.
+    pub in_flight: u64,
+}
+
+/// What of a path's rate controls with a constant rate use together: headers, acknowledgements and a little room.
+const SHARE_PERCENT: u64 = 95;
+
+/// One run of a comparison, and what it is for.
+struct Job {
+    run: Run,
+    what: What,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum What {
+    /// Flows of one control.
+    Alone(usize),
+    /// One of it and one Reno.
+    BesideReno(usize),
+    /// Two Renos.
+    RenoBesideReno,
+}
+
+impl Competitor {
+    /// Makes a competitor of a control that is built in, as `fast` or `fast?alpha=20`.
+    ///
+    /// # Errors
+    /// If there is no such control, or it does not understand an option.
+    pub fn named(text: &str) -> Result<Self, UnknownControl> {
+        let (name, options) = text.split_once('?').unwrap_or((text, ""));
+        let control = Arc::from(named(name, options)?);
+        Ok(Self { name: name.to_owned(), options: options.to_owned(), control })
+    }
+
+    /// Makes a competitor of a control of one's own.
+    #[must_use]
+    pub fn of(name: &str, control: Arc<dyn Factory>) -> Self {
+        Self { name: name.to_owned(), options: String::new(), control }
+    }
+
+    /// Makes a competitor as [`named`](Self::named); a control that must have a rate and was given none gets the share of
+    /// the path that one of `flows` can have.
+    ///
+    /// # Errors
+    /// If there is no such control, or it does not understand an option.
+    pub fn at_share(text: &str, path: &Path, flows: usize) -> Result<Self, UnknownControl> {
+        Self::named(text).or_else(|error| {
+            let rate_bits_per_s = path.rate_bits_per_s * SHARE_PERCENT / 100 / flows.max(1) as u64;
+            let separator = if text.contains('?') { '&' } else { '?' };
+            // What is wrong without a rate, and still is with one, is told as it was.
+            Self::named(&format!("{text}{separator}rate={}k", rate_bits_per_s / 1_000)).map_err(|_| error)
+        })
+    }
+
+    /// Returns every control that is built in, as [`at_share`](Self::at_share).
+    #[must_use]
+    pub fn all(path: &Path, flows: usize) -> Vec<Self> {
+        let make = |name| Self::at_share(name, path, flows).expect("it is built in, and has its rate");
+        BUILT_IN.iter().map(|choice| make(choice.name)).collect()
+    }
+
+    fn flow(&self) -> Flow {
+        Flow::of(&self.to_string(), Arc::clone(&self.control))
+    }
+}
+
+impl fmt::Display for Competitor {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&label(&self.name, &self.options))
+    }
+}
+
+/// Returns what a control with options is called: as it was asked for.
+pub(crate) fn label(name: &str, options: &str) -> String {
+    if options.is_empty() { name.to_owned() } else { format!("{name}?{options}") }
+}
+
+impl Comparison {
+    /// Makes a comparison of one flow each, with three seeds on ideal hosts.
+    #[must_use]
+    pub fn new(path: Path, competitors: Vec<Competitor>) -> Self {
+        let duration = Duration::from_secs(20);
+        let (warm_up, hosts) = (duration / 4, Hosts::Ideal);
+        Self {
+            path,
+            competitors,
+            flows: 1,
+            duration,
+            warm_up,
+            hosts,
+            seeds: vec![1, 2, 3],
+            beside_reno: true,
+        }
+    }
+
+    /// Plays all runs on all processors and says how each control did, in their order; none if `goes_on` says no.
+    ///
+    /// `goes_on` hears which part of all is done, on a thread of the work.
+    pub fn play(&self, goes_on: impl Fn(f64) -> bool + Sync) -> Option<ComparisonReport> {
+        let jobs = self.jobs();
+        let outcomes = play_all(&jobs, &goes_on)?;
+        let of = |wanted: What| -> Vec<&Outcome> {
+            jobs.iter()
+                .zip(&outcomes)
+                .filter(|(job, _)| job.what == wanted)
+                .map(|(_, outcome)| outcome)
+                .collect()
+        };
+        let fair: Vec<f64> =
+            of(What::RenoBesideReno).iter().map(|outcome| outcome.goodput_bits_per_s() / 2.0).collect();
+        let standing = |(index, competitor): (usize, &Competitor)| {
+            let alone = of(What::Alone(index));
+            let beside = of(What::BesideReno(index));
+            let kept =
+                beside.iter().zip(&fair).map(|(outcome, fair)| outcome.flows[1].goodput_bits_per_s / fair);
+            Standing::of(competitor, &alone, kept)
+        };
+        let standings = self.competitors.iter().enumerate().map(standing).collect();
+        Some(ComparisonReport { conditions: Conditions::of(self), standings })
+    }
+
+    fn jobs(&self) -> Vec<Job> {
+        let reno = Flow::named("reno", "").expect("it is built in");
+        let mut jobs = Vec::new();
+        for seed in &self.seeds {
+            let mut push = |flows, what| jobs.push(Job { run: self.run(flows, *seed), what });
+            if self.beside_reno {
+                push(vec![reno.clone(); 2], What::RenoBesideReno);
+            }
+            for (index, competitor) in self.competitors.iter().enumerate() {
+                push(vec![competitor.flow(); self.flows], What::Alone(index));
+                if self.beside_reno {
+                    push(vec![competitor.flow(), reno.clone()], What::BesideReno(index));
+                }
+            }
+        }
+        jobs
+    }
+
+    /// Flows begin a little apart, each seed in its own way: in step they would lose in step.
+    fn run(&self, mut flows: Vec<Flow>, seed: u64) -> Run {
+        let mut random = units::Random::for_purpose(seed, "starts");
+        for flow in &mut flows {
+            flow.starts = self.path.round_trip.mul_f64(random.unit());
+        }
+        Run {
+            flows,
+            seed,
+            warm_up: self.warm_up,
+            hosts: self.hosts,
+            ..Run::new(self.path.clone(), Vec::new(), self.duration)
+        }
+    }
+}
+
+/// Plays jobs on all processors; the outcomes are in the jobs' order, whoever was first.
+fn play_all(jobs: &[Job], goes_on: &(impl Fn(f64) -> bool + Sync)) -> Option<Vec<Outcome>> {
+    let outcomes: Mutex<Vec<Option<Outcome>>> = Mutex::new(vec![None; jobs.len()]);
+    let (next, stopped) = (AtomicUsize::new(0), AtomicBool::new(false));
+    let progress: Mutex<Vec<f64>> = Mutex::new(vec![0.0; jobs.len()]);
+    let work = || {
+        while !stopped.load(Ordering::Relaxed) {
+            let index = next.fetch_add(1, Ordering::Relaxed);
+            let Some(job) = jobs.get(index) else { return };
+            let outcome = job.run.play(|passed| {
+                let done: f64 = {
+                    let mut progress = progress.lock().unwrap_or_else(PoisonError::into_inner);
+                    progress[index] = passed.as_secs_f64() / job.run.duration.as_secs_f64();
+                    progress.iter().sum()
+                };
+                goes_on(done / jobs.len() as f64) && !stopped.load(Ordering::Relaxed)
+            });
+            if outcome.is_none() {
+                stopped.store(true, Ordering::Relaxed);
+            }
+            outcomes.lock().unwrap_or_else(PoisonError::into_inner)[index] = outcome;
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..std::thread::available_parallelism().map_or(1, NonZeroUsize::get).min(jobs.len()) {
+            scope.spawn(work);
+        }
+    });
+    outcomes.into_inner().unwrap_or_else(PoisonError::into_inner).into_iter().collect()
+}
+
+impl Standing {
+    fn of(competitor: &Competitor, alone: &[&Outcome], kept: impl Iterator<Item = f64>) -> Self {
+        let over = |of: fn(&Outcome) -> f64| median(alone.iter().map(|outcome| of(outcome)).collect());
+        let goodputs = || alone.iter().map(|outcome| outcome.goodput_bits_per_s());
+        Self {
+            cc: competitor.name.clone(),
+            options: competitor.options.clone(),
+            goodput_bits_per_second: over(Outcome::goodput_bits_per_s),
+            least_goodput_bits_per_second: goodputs().fold(f64::INFINITY, f64::min),
+            most_goodput_bits_per_second: goodputs().fold(0.0, f64::max),
+            utilisation: over(Outcome::utilisation),
+            queueing_delay_seconds: over(|outcome| outcome.mean_queue.as_secs_f64()),
+            queueing_delay_p95_seconds: over(|outcome| outcome.queue_p95.as_secs_f64()),
+            loss: over(Outcome::loss),
+            jain_index: over(Outcome::jain_index),
+            friendliness_to_reno: Some(median(kept.collect())).filter(|kept| !kept.is_nan()),
+            seeds: alone.len(),
+            packets: alone.iter().fold(Packets::default(), |sum, outcome| sum.and(outcome)),
+            absurd_policies: alone
+                .iter()
+                .flat_map(|outcome| &outcome.flows)
+                .map(|flow| flow.stats.absurd_policies)
+                .sum(),
+            first: alone[0].clone(),
+        }
+    }
+
+    /// Returns its name with its options.
+    #[must_use]
+    pub fn label(&self) -> String {
+        label(&self.cc, &self.options)
+    }
+}
+
+impl Packets {
+    fn and(self, outcome: &Outcome) -> Self {
+        Self {
+            sent: self.sent + outcome.sent_packets,
+            delivered: self.delivered + outcome.delivered_packets,
+            lost_in_queue: self.lost_in_queue + outcome.lost_in_queue_packets,
+            lost_on_the_way: self.lost_on_the_way + outcome.lost_packets - outcome.lost_in_queue_packets,
+            in_flight: self.in_flight + outcome.in_flight_packets,
+        }
+    }
+
+    /// Tells whether the account closes: what was sent was delivered, lost, or is on its way.
+    #[must_use]
+    pub const fn balance(&self) -> bool {
+        self.sent == self.delivered + self.lost_in_queue + self.lost_on_the_way + self.in_flight
+    }
+}
+
+/// Returns the middle one, or the mean of the two in the middle.
+pub(crate) fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    match values.len() {
+        0 => f64::NAN,
+        count if count % 2 == 1 => values[count / 2],
+        count => f64::midpoint(values[count / 2 - 1], values[count / 2]),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_median_is_in_the_middle() {
+        assert_eq!(median(vec![9.0, 1.0, 2.0]), 2.0);
+        assert_eq!(median(vec![9.0, 1.0, 2.0, 4.0]), 3.0);
+    }
+
+    #[test]
+    fn every_control_that_is_built_in_takes_part() {
+        let all = Competitor::all(&Path::new(10_000_000, Duration::from_millis(10)), 2);
+        assert_eq!(all.len(), BUILT_IN.len());
+        assert!(all.iter().any(|competitor| competitor.to_string() == "fixed?rate=4750k"));
+    }
+}

@@ -1,0 +1,340 @@
+//! What is handed out: a table for people, rows for programs, a page and a picture with curves over time.
+
+mod curves;
+
+use core::fmt;
+use core::time::Duration;
+
+use drawing::{Chart, Column, FigureError, Forms, Page, Tone};
+use serde::ser::SerializeStruct;
+use serde::{Serialize, Serializer};
+
+use crate::words;
+use crate::{Cell, Comparison, Hosts, Standing, Sweep};
+
+/// Of how many controls a picture has curves at most: more of them are for the page.
+const MOST_IN_PICTURE: usize = 6;
+
+/// Under which circumstances controls were compared.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Conditions {
+    /// What the bottleneck carries, with all headers. Units: bits per second.
+    pub rate_bits_per_second: u64,
+    /// What waits before it at most; none if that differs. Units: bytes on the wire.
+    pub queue_bytes: Option<u64>,
+    /// There and back without any queue; none if that is what was swept over.
+    pub round_trip_seconds: Option<f64>,
+    /// The probability of each packet to be lost; none if that is what was swept over.
+    pub loss: Option<f64>,
+    /// Packets that were lost on purpose, by their number at the bottleneck.
+    pub lost: Vec<u64>,
+    /// What others sent through the bottleneck. Units: bits per second.
+    pub others_bits_per_second: Option<u64>,
+    /// The largest packet, with IP's header.
+    pub packet_bytes: u32,
+    /// `ideal`, or `real` for hosts that take time, wake up late and stall.
+    pub hosts: &'static str,
+    /// How many flows of one control shared the path.
+    pub flows: usize,
+    /// How long each run lasted.
+    pub duration_seconds: f64,
+    /// What was before this does not count for the means.
+    pub warm_up_seconds: f64,
+    /// Each of them is a run.
+    pub seeds: Vec<u64>,
+}
+
+/// How controls did on one path.
+#[derive(Clone, PartialEq, Debug)]
+pub struct ComparisonReport {
+    /// Where and how long.
+    pub conditions: Conditions,
+    /// Each control, in the order in which they were named.
+    pub standings: Vec<Standing>,
+}
+
+/// How controls did over losses and round trips.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct SweepReport {
+    /// Where and how long.
+    pub conditions: Conditions,
+    /// By round trip, then loss, then control.
+    pub cells: Vec<Cell>,
+}
+
+impl Conditions {
+    pub(crate) fn of(comparison: &Comparison) -> Self {
+        let path = &comparison.path;
+        Self {
+            rate_bits_per_second: path.rate_bits_per_s,
+            queue_bytes: Some(path.queue_bytes),
+            round_trip_seconds: Some(path.round_trip.as_secs_f64()),
+            loss: Some(path.loss),
+            lost: path.lost.clone(),
+            others_bits_per_second: path.others.map(|others| others.rate_bits_per_s),
+            packet_bytes: path.packet_bytes,
+            hosts: match comparison.hosts {
+                Hosts::Ideal => "ideal",
+                Hosts::Real => "real",
+            },
+            flows: comparison.flows,
+            duration_seconds: comparison.duration.as_secs_f64(),
+            warm_up_seconds: comparison.warm_up.as_secs_f64(),
+            seeds: comparison.seeds.clone(),
+        }
+    }
+}
+
+impl fmt::Display for Conditions {
+    /// Writes them as a line.
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}", words::rate(self.rate_bits_per_second as f64))?;
+        if let Some(seconds) = self.round_trip_seconds {
+            write!(formatter, ", {:?} there and back", Duration::from_secs_f64(seconds))?;
+        }
+        if let Some(bytes) = self.queue_bytes {
+            write!(formatter, ", queue {}", words::size(bytes))?;
+        }
+        if let Some(loss) = self.loss.filter(|loss| *loss > 0.0) {
+            write!(formatter, ", loss {}", words::part(loss))?;
+        }
+        if !self.lost.is_empty() {
+            let numbers: Vec<String> = self.lost.iter().map(u64::to_string).collect();
+            write!(formatter, ", packet {} lost on purpose", numbers.join(", "))?;
+        }
+        if let Some(others) = self.others_bits_per_second {
+            write!(formatter, ", others send {}", words::rate(others as f64))?;
+        }
+        let (flows, seeds) = (self.flows, self.seeds.len());
+        write!(formatter, ", packets of {} bytes, {} hosts; ", self.packet_bytes, self.hosts)?;
+        write!(formatter, "{} of each, ", words::count(flows, "flow"))?;
+        let duration = Duration::from_secs_f64(self.duration_seconds);
+        write!(formatter, "{} of {duration:?}", words::count(seeds, "seed"))
+    }
+}
+
+impl ComparisonReport {
+    /// Returns what is to be known beside the table.
+    fn notes(&self) -> Vec<String> {
+        let absurd = self.standings.iter().filter(|standing| standing.absurd_policies > 0);
+        let mut notes: Vec<String> = absurd
+            .map(|standing| {
+                format!(
+                    "{} asked {} times for a window or a rate that cannot be obeyed; it got the nearest that can",
+                    standing.label(),
+                    standing.absurd_policies
+                )
+            })
+            .collect();
+        let odd = self.standings.iter().filter(|standing| !standing.packets.balance());
+        notes.extend(odd.map(|standing| format!("the account of {} does not close", standing.label())));
+        notes
+    }
+
+    fn charts(&self, at_most: usize) -> Vec<Chart> {
+        self.standings.iter().take(at_most).flat_map(curves::over_time).collect()
+    }
+}
+
+impl SweepReport {
+    pub(crate) fn new(sweep: &Sweep, cells: Vec<Cell>) -> Self {
+        let first = Conditions::of(&sweep.comparisons[0]);
+        let is_one_queue = cells.iter().all(|cell| Some(cell.queue_bytes) == first.queue_bytes);
+        let queue_bytes = first.queue_bytes.filter(|_| is_one_queue);
+        Self { conditions: Conditions { round_trip_seconds: None, loss: None, queue_bytes, ..first }, cells }
+    }
+
+    /// Returns the controls in their order.
+    fn labels(&self) -> Vec<String> {
+        let mut labels = Vec::new();
+        for label in self.cells.iter().map(Cell::label) {
+            if !labels.contains(&label) {
+                labels.push(label);
+            }
+        }
+        labels
+    }
+
+    fn charts(&self) -> Vec<Chart> {
+        self.labels().iter().map(|label| curves::over_loss(label, &self.cells)).collect()
+    }
+}
+
+impl fmt::Display for ComparisonReport {
+    /// Writes a line a control.
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let width = self.standings.iter().map(|standing| standing.label().chars().count()).max();
+        let width = width.unwrap_or(0).max("CC".len());
+        writeln!(formatter, "{}\n", self.conditions)?;
+        writeln!(
+            formatter,
+            "{:width$}  {:>12}  {:>21}  {:>6}  {:>9}  {:>9}  {:>8}  {:>5}  {:>10}",
+            "CC", "GOODPUT", "LEAST – MOST", "USED", "QUEUE", "P95", "LOST", "JAIN", "RENO KEEPS"
+        )?;
+        for standing in &self.standings {
+            writeln!(formatter, "{:width$}  {}", standing.label(), Row(standing))?;
+        }
+        self.notes().iter().try_for_each(|note| writeln!(formatter, "\n{note}"))
+    }
+}
+
+/// A control's line behind its name.
+struct Row<'a>(&'a Standing);
+
+impl fmt::Display for Row<'_> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let cells = cells(self.0);
+        let widths = [12, 21, 6, 9, 9, 8, 5, 10];
+        let cells: Vec<String> =
+            cells.iter().zip(widths).map(|(cell, width)| format!("{cell:>width$}")).collect();
+        formatter.write_str(&cells.join("  "))
+    }
+}
+
+/// What people read of a control, in the order of the columns.
+fn cells(standing: &Standing) -> [String; 8] {
+    let millis = |seconds: f64| format!("{:.2} ms", seconds * 1e3);
+    [
+        words::rate(standing.goodput_bits_per_second),
+        words::range(standing.least_goodput_bits_per_second, standing.most_goodput_bits_per_second),
+        format!("{:.1}%", standing.utilisation * 100.0),
+        millis(standing.queueing_delay_seconds),
+        millis(standing.queueing_delay_p95_seconds),
+        words::part(standing.loss),
+        format!("{:.3}", standing.jain_index),
+        standing.friendliness_to_reno.map_or_else(|| "-".to_owned(), |kept| format!("{kept:.2}")),
+    ]
+}
+
+impl Serialize for ComparisonReport {
+    /// Writes the conditions and each control with its curves over time.
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        #[derive(Serialize)]
+        struct Control<'a> {
+            #[serde(flatten)]
+            standing: &'a Standing,
+            over_time: curves::OverTime<'a>,
+        }
+        let controls: Vec<Control<'_>> = self
+            .standings
+            .iter()
+            .map(|standing| Control { standing, over_time: curves::OverTime::of(&standing.first) })
+            .collect();
+        let mut report = serializer.serialize_struct("ComparisonReport", 3)?;
+        report.serialize_field("version", &VERSION)?;
+        report.serialize_field("conditions", &self.conditions)?;
+        report.serialize_field("controls", &controls)?;
+        report.end()
+    }
+}
+
+/// The version of the JSON of reports.
+const VERSION: u32 = 1;
+
+impl Forms for ComparisonReport {
+    fn to_html(&self) -> Result<String, FigureError> {
+        let mut page = Page::new("Congestion controls compared", "Congestion controls compared");
+        page.paragraph(&self.conditions.to_string());
+        let columns = [
+            Column::Word("control"),
+            Column::Number("goodput"),
+            Column::Number("least – most"),
+            Column::Number("used"),
+            Column::Number("queue"),
+            Column::Number("p95"),
+            Column::Number("lost"),
+            Column::Number("Jain's index"),
+            Column::Number("Reno keeps"),
+        ];
+        let row = |standing: &Standing| [vec![standing.label()], cells(standing).to_vec()].concat();
+        page.table(&columns, self.standings.iter().map(row));
+        page.paragraph(
+            "Medians over the seeds, after the warm-up. Used: of what full packets could carry. Queue: how long a packet \
+             would have waited before the bottleneck, in the mean over time, and in all but the worst twentieth of it. Reno \
+             keeps: what one Reno flow gets beside one of the control, of what it gets beside another Reno.",
+        );
+        for note in self.notes() {
+            page.remark(&note, Tone::Warning);
+        }
+        for standing in &self.standings {
+            page.heading(&standing.label());
+            page.figures(&drawing::svgs(&curves::over_time(standing))?);
+        }
+        Ok(page.end(&["Curves are those of the first seed.".to_owned()]))
+    }
+
+    fn to_png(&self) -> Result<Vec<u8>, FigureError> {
+        drawing::png(&self.charts(MOST_IN_PICTURE), &self.conditions.to_string())
+    }
+
+    fn to_csv(&self) -> String {
+        let mut csv = "cc,options,goodput_bits_per_second,least_goodput_bits_per_second,most_goodput_bits_per_second,\
+                       utilisation,queueing_delay_seconds,queueing_delay_p95_seconds,loss,jain_index,friendliness_to_reno,\
+                       seeds\n"
+            .to_owned();
+        for standing in &self.standings {
+            let kept = standing.friendliness_to_reno.map_or_else(String::new, |kept| kept.to_string());
+            csv += &format!(
+                "{},{},{},{},{},{},{},{},{},{},{kept},{}\n",
+                standing.cc,
+                standing.options,
+                standing.goodput_bits_per_second,
+                standing.least_goodput_bits_per_second,
+                standing.most_goodput_bits_per_second,
+                standing.utilisation,
+                standing.queueing_delay_seconds,
+                standing.queueing_delay_p95_seconds,
+                standing.loss,
+                standing.jain_index,
+                standing.seeds,
+            );
+        }
+        csv
+    }
+}
+
+impl fmt::Display for SweepReport {
+    /// Writes a table a control: a line a loss, a column a round trip.
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(formatter, "{}", self.conditions)?;
+        for label in self.labels() {
+            let of_label: Vec<&Cell> = self.cells.iter().filter(|cell| cell.label() == label).collect();
+            let round_trips = curves::distinct(of_label.iter().map(|cell| cell.round_trip_seconds));
+            write!(formatter, "\n{label}\n{:>10}", "LOSS")?;
+            for round_trip in &round_trips {
+                write!(formatter, "  {:>12}", format!("{:?}", Duration::from_secs_f64(*round_trip)))?;
+            }
+            for loss in curves::distinct(of_label.iter().map(|cell| cell.loss)) {
+                write!(formatter, "\n{:>10}", words::part(loss))?;
+                for cell in of_label.iter().filter(|cell| cell.loss == loss) {
+                    write!(formatter, "  {:>12}", words::rate(cell.goodput_bits_per_second))?;
+                }
+            }
+            writeln!(formatter)?;
+        }
+        Ok(())
+    }
+}
+
+impl Forms for SweepReport {
+    fn to_html(&self) -> Result<String, FigureError> {
+        let mut page = Page::new("Goodput over loss and round trip", "Goodput over loss and round trip");
+        page.paragraph(&self.conditions.to_string());
+        page.figures(&drawing::svgs(&self.charts())?);
+        Ok(page.end(&["What was not lost at all stands at the left end of each picture.".to_owned()]))
+    }
+
+    fn to_png(&self) -> Result<Vec<u8>, FigureError> {
+        drawing::png(&self.charts(), &self.conditions.to_string())
+    }
+
+    fn to_csv(&self) -> String {
+        let head =
+            "cc,options,loss,round_trip_seconds,queue_bytes,goodput_bits_per_second,utilisation\n".to_owned();
+        self.cells.iter().fold(head, |csv, cell| {
+            let Cell { cc, options, loss, round_trip_seconds, queue_bytes, .. } = cell;
+            let (goodput, used) = (cell.goodput_bits_per_second, cell.utilisation);
+            csv + &format!("{cc},{options},{loss},{round_trip_seconds},{queue_bytes},{goodput},{used}\n")
+        })
+    }
+}
