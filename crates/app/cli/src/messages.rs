@@ -63,6 +63,13 @@ pub(crate) fn print_line(value: &Value) -> std::io::Result<()> {
     output.flush()
 }
 
+/// Prints a text for people, which brings its own ends of lines.
+pub(crate) fn print_text(text: &impl std::fmt::Display) -> std::io::Result<()> {
+    let mut output = std::io::stdout().lock();
+    write!(output, "{text}")?;
+    output.flush()
+}
+
 /// Joins an error and its causes, leaving out causes that the error's own words already hold.
 fn chain(error: &anyhow::Error) -> String {
     error.chain().fold(String::new(), |mut text, cause| {

@@ -67,9 +67,9 @@ pub(crate) fn bits_per_second(text: &str) -> Result<f64, QuantityError> {
     let scale = match unit.trim() {
         "" => 1.0,
         "k" | "K" => 1e3,
-        "M" => 1e6,
-        "G" => 1e9,
-        "T" => 1e12,
+        "m" | "M" => 1e6,
+        "g" | "G" => 1e9,
+        "t" | "T" => 1e12,
         _ => return Err(error()),
     };
     let value: f64 = number.parse().map_err(|_| error())?;
@@ -132,9 +132,15 @@ mod tests {
 
     #[test]
     fn rates_are_decimal_bits_a_second() {
-        for (text, bits) in
-            [("100M", 1e8), ("2.5G", 2.5e9), ("1 Gbit/s", 1e9), ("64kbit/s", 64e3), ("7", 7.0)]
-        {
+        for (text, bits) in [
+            ("100M", 1e8),
+            ("2.5G", 2.5e9),
+            ("1 Gbit/s", 1e9),
+            ("64kbit/s", 64e3),
+            ("7", 7.0),
+            ("950m", 950e6),
+            ("1g", 1e9),
+        ] {
             assert_eq!(bits_per_second(text), Ok(bits), "{text}");
         }
         for text in ["", "0", "-1M", "1X", "fast", "1MB"] {

@@ -6,8 +6,11 @@ pub(crate) mod bench;
 mod config;
 mod demo;
 mod doctor;
+mod files;
+mod lab;
 mod list;
 mod monitor;
+mod pending;
 mod publish;
 mod query;
 mod record;
@@ -72,6 +75,9 @@ pub(crate) enum Verb {
     /// Find out where datagrams die on this host, and what helps
     #[command(after_help = doctor::EXAMPLES)]
     Doctor(doctor::Arguments),
+    /// Compare congestion controls in the virtual network: seeded, packet by packet
+    #[command(after_help = lab::EXAMPLES)]
+    Lab(lab::Arguments),
     /// Check a file of settings, or show every setting and where it came from
     #[command(after_help = config::EXAMPLES)]
     Config(config::Arguments),
@@ -96,6 +102,7 @@ impl Verb {
             Self::Recv(arguments) => recv::run(&arguments),
             Self::Bench(arguments) => bench::run(arguments),
             Self::Doctor(arguments) => doctor::run(arguments, sources),
+            Self::Lab(arguments) => lab::run(&arguments),
             Self::Config(arguments) => config::run(arguments, sources),
         }
     }

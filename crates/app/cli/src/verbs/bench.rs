@@ -8,7 +8,6 @@ mod iperf3;
 mod letters;
 mod multicast;
 mod output;
-mod pending;
 mod pingpong;
 mod reproduce;
 mod scene;

@@ -1,30 +1,14 @@
 //! Handing a report out: text or JSON on standard output, and the files that were asked for.
 
 use std::io::Write;
-use std::path::PathBuf;
 
 use bench::report::{Forms, Watch};
 use clap::Args;
 use serde_json::json;
 
-use super::pending::Pending;
 use crate::status_line::StatusLine;
 use crate::stop::Stop;
-
-/// The files a report goes into.
-#[derive(Args, Debug)]
-#[group(skip)]
-pub(crate) struct FileArguments {
-    /// Write figures, tables and accounts into a page that needs nothing beside it
-    #[arg(long, value_name = "FILE")]
-    html: Option<PathBuf>,
-    /// Write the figures as a picture
-    #[arg(long, value_name = "FILE")]
-    png: Option<PathBuf>,
-    /// Write what was measured into a table for other programs
-    #[arg(long, value_name = "FILE")]
-    csv: Option<PathBuf>,
-}
+use crate::verbs::files::{FileArguments, Files};
 
 /// Where the report of a test goes that prints it at its end.
 #[derive(Args, Debug)]
@@ -35,32 +19,6 @@ pub(crate) struct Handout {
     json: bool,
     #[command(flatten)]
     files: FileArguments,
-}
-
-/// Files that are being written.
-pub(super) struct Files {
-    csv: Option<Pending>,
-    html: Option<Pending>,
-    png: Option<Pending>,
-}
-
-impl Files {
-    /// Begins them before anything is measured: a folder that cannot be written is better known now.
-    pub(super) fn begin(arguments: &FileArguments) -> anyhow::Result<Self> {
-        let begin = |path: &Option<PathBuf>| path.as_deref().map(Pending::new).transpose();
-        let FileArguments { csv, html, png } = arguments;
-        Ok(Self { csv: begin(csv)?, html: begin(html)?, png: begin(png)? })
-    }
-
-    /// Writes each for itself: what one disk cannot take is no reason to lose the others.
-    pub(super) fn write(self, report: &impl Forms) -> anyhow::Result<()> {
-        let written = [
-            self.csv.map_or(Ok(()), |csv| csv.write(report.to_csv().as_bytes())),
-            self.html.map_or(Ok(()), |html| html.write(report.to_html()?.as_bytes())),
-            self.png.map_or(Ok(()), |png| png.write_picture(report.to_png())),
-        ];
-        written.into_iter().collect()
-    }
 }
 
 impl Handout {

@@ -12,12 +12,12 @@ use bench::throughput::{
 };
 use clap::Args;
 
-use super::handout::{FileArguments, Files};
 use super::letters::{self, CpuPair};
-use super::pending::Pending;
 use super::scene::{OtherEnd, Scene};
 use super::watching::{Form, Watching};
 use crate::Outcome;
+use crate::verbs::files::{FileArguments, Files};
+use crate::verbs::pending::Pending;
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:

@@ -5,9 +5,9 @@ use std::io::Write;
 use bench::throughput::{Interval, Report, RunReport, Start, Watch};
 use serde_json::{Value, json};
 
-use super::pending::Pending;
 use crate::Outcome;
 use crate::stop::Stop;
+use crate::verbs::pending::Pending;
 
 /// What is printed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -5,18 +5,18 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use bench::FigureError;
+use drawing::FigureError;
 use tempfile::NamedTempFile;
 
 /// A file that is being written; dropped before it is finished it leaves nothing.
-pub(super) struct Pending {
+pub(crate) struct Pending {
     path: PathBuf,
     file: NamedTempFile,
 }
 
 impl Pending {
     /// Begins it, in the folder where it is to appear.
-    pub(super) fn new(path: &Path) -> anyhow::Result<Self> {
+    pub(crate) fn new(path: &Path) -> anyhow::Result<Self> {
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
         let file = NamedTempFile::new_in(folder.unwrap_or(Path::new(".")));
         let file = file.with_context(|| {
@@ -26,13 +26,13 @@ impl Pending {
     }
 
     /// Writes all of it, and lets it appear.
-    pub(super) fn write(mut self, bytes: &[u8]) -> anyhow::Result<()> {
+    pub(crate) fn write(mut self, bytes: &[u8]) -> anyhow::Result<()> {
         self.append(bytes).with_context(|| self.cannot_be_written())?;
         self.finish()
     }
 
     /// Writes a picture; leaves the file out, and says so, where there was nothing to draw.
-    pub(super) fn write_picture(self, picture: Result<Vec<u8>, FigureError>) -> anyhow::Result<()> {
+    pub(crate) fn write_picture(self, picture: Result<Vec<u8>, FigureError>) -> anyhow::Result<()> {
         match picture {
             Ok(picture) => self.write(&picture),
             Err(FigureError::Empty) => {
@@ -44,12 +44,12 @@ impl Pending {
     }
 
     /// Writes more of it.
-    pub(super) fn append(&mut self, bytes: &[u8]) -> std::io::Result<()> {
+    pub(crate) fn append(&mut self, bytes: &[u8]) -> std::io::Result<()> {
         self.file.write_all(bytes)
     }
 
     /// Lets it appear.
-    pub(super) fn finish(self) -> anyhow::Result<()> {
+    pub(crate) fn finish(self) -> anyhow::Result<()> {
         // A temporary file is its owner's alone; a report is for others too.
         let permissions = std::fs::Permissions::from_mode(0o644);
         self.file.as_file().set_permissions(permissions).with_context(|| self.cannot_be_written())?;

@@ -1,0 +1,119 @@
+//! `tallycast lab`: congestion controls compared in the virtual network; what runs is in the crate `dumbbell`.
+
+mod compare;
+mod setting;
+mod sweep;
+
+use std::path::PathBuf;
+use std::sync::Mutex;
+use std::time::Instant;
+
+use clap::{Args, Subcommand};
+use drawing::Forms;
+use serde::Serialize;
+
+use super::files::{FileArguments, Files};
+use super::pending::Pending;
+use crate::Outcome;
+use crate::status_line::StatusLine;
+use crate::stop::Stop;
+
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  tallycast lab compare --cc reno,cubic,udt,bbr --rate 1G --rtt 20ms --loss 1e-5 --flows 4 --seeds 10
+  tallycast lab compare --cc all --html compare.html             every control that is built in, with curves over time
+  tallycast lab compare --cc 'fast?alpha=20,fast?alpha=200'      one control with different options
+  tallycast lab sweep --cc reno,cubic,udt --html sweep.html      goodput over loss and round trip
+
+Nothing leaves this host: flows of the real transport run packet by packet over a virtual network, and one seed
+gives one result everywhere. A control of one's own: examples/lab_own_control.rs.";
+
+#[derive(Args, Debug)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Subcommand, Debug)]
+enum What {
+    /// Controls on one path: goodput, queue, loss, how they share, and what they leave to Reno
+    #[command(after_help = compare::EXAMPLES)]
+    Compare(compare::Arguments),
+    /// Goodput of each control over loss and round trip
+    #[command(after_help = sweep::EXAMPLES)]
+    Sweep(sweep::Arguments),
+}
+
+pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
+    match &arguments.what {
+        What::Compare(arguments) => compare::run(arguments),
+        What::Sweep(arguments) => sweep::run(arguments),
+    }
+}
+
+/// Where results go.
+#[derive(Args, Debug)]
+#[group(skip)]
+struct Results {
+    /// Print one JSON object a line instead of a table
+    #[arg(short = 'J', long)]
+    json: bool,
+    /// Write all of it as one JSON object, with the circumstances and the curves over time
+    #[arg(long, value_name = "FILE")]
+    save: Option<PathBuf>,
+    #[command(flatten)]
+    files: FileArguments,
+}
+
+impl Results {
+    /// Plays under the eyes of a terminal, and hands out what came of it; with Ctrl-C nothing does.
+    fn of<R: Forms, L: Serialize>(
+        &self,
+        play: impl FnOnce(&(dyn Fn(f64) -> bool + Sync)) -> Option<R>,
+        lines: impl FnOnce(&R) -> &[L],
+    ) -> anyhow::Result<Outcome> {
+        let files = Files::begin(&self.files)?;
+        let save = self.save.as_deref().map(Pending::new).transpose()?;
+        let screen = Screen::new()?;
+        let report = play(&|part| screen.goes_on(part));
+        drop(screen);
+        let Some(report) = report else {
+            eprintln!("stopped before its end: there is no result");
+            return Ok(Outcome::Found);
+        };
+        let saved = save.map_or(Ok(()), |save| save.write(&serde_json::to_vec(&report)?));
+        let written = files.write(&report);
+        if self.json {
+            for line in lines(&report) {
+                crate::messages::print_line(&serde_json::to_value(line)?)?;
+            }
+        } else {
+            crate::messages::print_text(&report)?;
+        }
+        saved.and(written).map(|()| Outcome::Fine)
+    }
+}
+
+/// Shows how far it is, and hears Ctrl-C; all threads of the work tell it.
+struct Screen {
+    line: Mutex<StatusLine>,
+    stop: Stop,
+    began: Instant,
+}
+
+impl Screen {
+    fn new() -> anyhow::Result<Self> {
+        let line = Mutex::new(StatusLine::new(false));
+        Ok(Self { line, stop: Stop::on_signals()?, began: Instant::now() })
+    }
+
+    fn goes_on(&self, part: f64) -> bool {
+        // Who finds it busy has nothing to add.
+        if let Ok(mut line) = self.line.try_lock() {
+            let passed = self.began.elapsed().as_secs_f64();
+            let left = passed * (1.0 - part) / part.max(1e-6);
+            line.show(|| format!("{:.0}% played, about {left:.0} s left", part * 100.0));
+        }
+        !self.stop.is_wanted()
+    }
+}

@@ -1,0 +1,183 @@
+//! Who runs where: the options that all of `lab` has in common.
+
+use std::str::FromStr;
+use std::time::Duration;
+
+use anyhow::bail;
+use clap::{Args, ValueEnum};
+use dumbbell::{Comparison, Competitor, Hosts, Path};
+use sim::CrossTraffic;
+
+use crate::quantity;
+
+/// A packet has no less room than UDT's handshake needs, and no more than IP has.
+const PACKET_BYTES: std::ops::RangeInclusive<u32> = 128..=65_535;
+/// Beyond it a run takes hours.
+const MOST_FLOWS: usize = 256;
+
+/// Who runs, for how long.
+#[derive(Args, Debug)]
+#[group(skip)]
+pub(super) struct Setting {
+    /// Controls, each with its options as `fast?alpha=20`; `all` are those that are built in
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',', default_value = "reno,cubic,udt")]
+    cc: Vec<String>,
+    /// What the bottleneck carries, with all headers
+    #[arg(long, value_name = "RATE", value_parser = quantity::bits_per_second, default_value = "100M")]
+    rate: f64,
+    /// What waits before the bottleneck at most: 64KiB, 5ms at its rate, or 1bdp, which is what a round trip carries
+    #[arg(long, value_name = "SIZE", default_value = "1bdp")]
+    queue: Queue,
+    /// The largest packet, with IP's header
+    #[arg(long, value_name = "BYTES", default_value = "1500")]
+    mtu: u32,
+    /// Packets that are lost by their number at the bottleneck, counted from 0
+    #[arg(long, value_name = "NUMBER,…", value_delimiter = ',')]
+    lose: Vec<u64>,
+    /// What others send through the bottleneck, without heeding anybody
+    #[arg(long, value_name = "RATE", value_parser = quantity::bits_per_second)]
+    others: Option<f64>,
+    /// Hosts that do everything at once, or that take time, wake up late and stall
+    #[arg(long, value_enum, default_value = "ideal")]
+    hosts: HostKind,
+    /// How many flows of each control share the path
+    #[arg(long, value_name = "COUNT", default_value = "1")]
+    flows: usize,
+    /// How many runs, each with a seed of its own; what is shown is their median
+    #[arg(long, value_name = "COUNT", default_value = "3")]
+    seeds: u64,
+    /// The first seed
+    #[arg(long, value_name = "NUMBER", default_value = "1")]
+    first_seed: u64,
+    /// How long each run lasts, in the time of the virtual network
+    #[arg(long, value_name = "DURATION", value_parser = quantity::duration, default_value = "20s")]
+    duration: Duration,
+    /// What is before this does not count [default: a quarter of the run]
+    #[arg(long, value_name = "DURATION", value_parser = quantity::duration)]
+    warm_up: Option<Duration>,
+}
+
+/// What hosts are like.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+enum HostKind {
+    Ideal,
+    Real,
+}
+
+/// How much waits before the bottleneck at most.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(super) enum Queue {
+    Bytes(u64),
+    Time(Duration),
+    RoundTrips(f64),
+}
+
+/// A queue that nobody can write down.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("`{0}` is no queue: write 64KiB, 5ms or 1bdp")]
+pub(super) struct QueueError(String);
+
+impl FromStr for Queue {
+    type Err = QueueError;
+
+    fn from_str(text: &str) -> Result<Self, QueueError> {
+        let error = || QueueError(text.to_owned());
+        if let Some(number) = text.to_ascii_lowercase().strip_suffix("bdp") {
+            let times: f64 = number.trim().parse().map_err(|_| error())?;
+            return Some(Self::RoundTrips(times)).filter(|_| (0.0..=1e3).contains(&times)).ok_or_else(error);
+        }
+        quantity::duration(text)
+            .map(Self::Time)
+            .or_else(|_| quantity::size_bytes(text).map(|bytes| Self::Bytes(bytes as u64)))
+            .map_err(|_| error())
+    }
+}
+
+impl Setting {
+    /// Makes the comparison on a path with this round trip and loss.
+    pub(super) fn comparison(&self, round_trip: Duration, loss: f64) -> anyhow::Result<Comparison> {
+        self.check(round_trip)?;
+        let mut path = Path::new(whole(self.rate), round_trip);
+        path.queue_bytes = match self.queue {
+            Queue::Bytes(bytes) => bytes,
+            Queue::Time(time) => whole(self.rate / 8.0 * time.as_secs_f64()),
+            Queue::RoundTrips(1.0) => path.queue_bytes,
+            Queue::RoundTrips(times) => whole(path.flight_bytes() as f64 * times),
+        };
+        path.loss = loss;
+        path.lost.clone_from(&self.lose);
+        path.packet_bytes = self.mtu;
+        path.others = self.others.map(|rate| CrossTraffic::poisson(whole(rate)));
+        let competitors = self.competitors(&path)?;
+        let mut comparison = Comparison::new(path, competitors);
+        comparison.flows = self.flows;
+        comparison.duration = self.duration;
+        comparison.warm_up = self.warm_up.unwrap_or(self.duration / 4);
+        comparison.hosts = match self.hosts {
+            HostKind::Ideal => Hosts::Ideal,
+            HostKind::Real => Hosts::Real,
+        };
+        comparison.seeds = (0..self.seeds).map(|index| self.first_seed.wrapping_add(index)).collect();
+        Ok(comparison)
+    }
+
+    fn check(&self, round_trip: Duration) -> anyhow::Result<()> {
+        if !PACKET_BYTES.contains(&self.mtu) {
+            let (least, most) = (PACKET_BYTES.start(), PACKET_BYTES.end());
+            bail!("packets of {} bytes are not possible\nwrite --mtu from {least} to {most}", self.mtu);
+        }
+        if round_trip.is_zero() {
+            bail!("nothing is there and back in no time\nwrite --rtt 100us or longer");
+        }
+        if self.flows == 0 || self.flows > MOST_FLOWS {
+            bail!("{} flows cannot be compared\nwrite --flows from 1 to {MOST_FLOWS}", self.flows);
+        }
+        if self.seeds == 0 {
+            bail!("without a seed there is no run\nwrite --seeds 1 or more");
+        }
+        if self.duration < round_trip * 10 {
+            bail!("{:?} are less than ten round trips\nwrite a longer --duration", self.duration);
+        }
+        if self.warm_up.is_some_and(|warm_up| warm_up >= self.duration) {
+            bail!("nothing counts: the warm-up is as long as the run\nwrite a shorter --warm-up");
+        }
+        Ok(())
+    }
+
+    fn competitors(&self, path: &Path) -> anyhow::Result<Vec<Competitor>> {
+        let mut competitors = Vec::new();
+        for name in &self.cc {
+            if name == "all" {
+                competitors.extend(Competitor::all(path, self.flows));
+            } else {
+                competitors.push(Competitor::at_share(name, path, self.flows)?);
+            }
+        }
+        Ok(competitors)
+    }
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "rates and sizes are positive; `as` saturates"
+)]
+fn whole(value: f64) -> u64 {
+    value.round() as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_queue_is_bytes_time_or_round_trips() {
+        assert_eq!("64KiB".parse(), Ok(Queue::Bytes(65_536)));
+        assert_eq!("5ms".parse(), Ok(Queue::Time(Duration::from_millis(5))));
+        assert_eq!("0.5bdp".parse(), Ok(Queue::RoundTrips(0.5)));
+        assert_eq!("2 BDP".parse(), Ok(Queue::RoundTrips(2.0)));
+        for text in ["", "bdp", "-1bdp", "nanbdp", "much", "5 apples"] {
+            assert!(text.parse::<Queue>().is_err(), "{text}");
+        }
+    }
+}
