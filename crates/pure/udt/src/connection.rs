@@ -86,9 +86,9 @@ impl Connection {
     ) -> Self {
         let packet_bytes = agreed.packet_bytes;
         let (own, theirs) = (origin(agreed.own_first), origin(agreed.peer_first));
-        let payload_bytes = crate::config::payload_bytes(packet_bytes);
+        let taken_bytes = crate::config::payload_bytes(agreed.taken_bytes);
         let buffer =
-            ReceiveBuffer::new(config.socket_type, config.receive_buffer_packets, payload_bytes, theirs);
+            ReceiveBuffer::new(config.socket_type, config.receive_buffer_packets, taken_bytes, theirs);
         let mut connection = Self {
             peer: agreed.peer,
             address,
@@ -129,6 +129,7 @@ impl Connection {
     pub(crate) fn stats(&self) -> Stats {
         let effective = self.link.effective();
         Stats {
+            busy: self.sending.busy(),
             round_trip: self.round_trip.view().smoothed,
             in_flight_packets: self.sending.in_flight(),
             window_packets: effective.window_packets,
@@ -269,7 +270,8 @@ impl Connection {
             | Body::KeepAlive
             | Body::CongestionWarning
             | Body::NakWords(_)
-            | Body::CustomWords { .. } => {}
+            | Body::CustomWords { .. }
+            | Body::Unknown { .. } => {}
         }
     }
 

@@ -27,6 +27,7 @@ pub(crate) struct ReceiveSide {
     acks: Acks,
     gaps: Gaps,
     rates: ArrivalRates,
+    /// What both ends can take: a full packet's size, and most of what a report has.
     packet_bytes: u32,
     /// The peer was told that there is hardly any room.
     told_full: bool,
@@ -76,7 +77,8 @@ impl ReceiveSide {
     pub(crate) fn take(&mut self, now: Instant, number: u64, data: &Data<'_>) -> Taken {
         let horizon = self.buffer.horizon();
         let placed = self.buffer.place(number, data);
-        let is_full_sized = data.payload.len() == crate::config::payload_bytes(self.packet_bytes);
+        let is_full_sized = data.payload.len() == crate::config::payload_bytes(self.packet_bytes)
+            || data.payload.len() == self.buffer.payload_bytes();
         if placed != Placed::NoRoom {
             // What ends a message or a burst is acknowledged at once, unless something before it is missing.
             let is_last = number + 1 == self.buffer.next();

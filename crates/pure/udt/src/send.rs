@@ -4,6 +4,7 @@
 //! reports, from the tail probe (the newest packets stay without an answer) and from the timeout (all of them do).
 
 pub(crate) mod buffer;
+mod busy;
 mod pacer;
 mod rate;
 mod tail;
@@ -16,6 +17,7 @@ use units::{Instant, RangeSet};
 use wire::udt::PROBE_INTERVAL;
 
 use buffer::SendBuffer;
+use busy::Busy;
 use pacer::Pacer;
 use rate::RateSampler;
 use tail::{Tail, TailAction};
@@ -44,6 +46,7 @@ pub(crate) struct SendSide {
     seen_to: u64,
     pacer: Pacer,
     sampler: RateSampler,
+    busy: Busy,
     tail: Tail,
     /// Every packet before it may be sent: acknowledged plus the peer's window.
     limit: u64,
@@ -113,6 +116,7 @@ impl SendSide {
             seen_to: origin,
             pacer: Pacer::new(config.max_burst),
             sampler: RateSampler::new(now),
+            busy: Busy::default(),
             tail: Tail::new(RoundTripEstimate::new().patience()),
             limit: origin + u64::from(window),
             max_window: window,
@@ -143,6 +147,11 @@ impl SendSide {
         let unseen = self.buffer.next() - self.seen_to;
         let lost_unseen = if self.lost.is_empty() { 0 } else { self.lost.count_in(self.seen_to..u64::MAX) };
         u32::try_from(unseen - lost_unseen + self.resent.len()).unwrap_or(u32::MAX)
+    }
+
+    /// Returns for how long something was unanswered.
+    pub(crate) fn busy(&self) -> Duration {
+        self.busy.time()
     }
 
     pub(crate) fn flight(&self) -> Flight {
@@ -230,7 +239,9 @@ impl SendSide {
             self.seen_to = self.seen_to.max(to);
             self.buffer.release(to);
             self.hear();
-            self.tail.progress(now, patience, self.buffer.first() < self.buffer.next());
+            let is_unanswered = self.buffer.first() < self.buffer.next();
+            self.tail.progress(now, patience, is_unanswered);
+            self.busy.note(now, is_unanswered);
         }
         let ends_round = to > self.round_end || newly > 0 && to == self.buffer.next();
         if ends_round {
@@ -318,6 +329,7 @@ impl SendSide {
             self.next_probe = numbers.end + TRAIN_PROBE_INTERVAL;
         }
         self.tail.sent(now);
+        self.busy.note(now, true);
         self.is_application_limited = false;
         Leaving::Train { first, packets, is_retransmission }
     }

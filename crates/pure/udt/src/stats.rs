@@ -43,6 +43,8 @@ pub struct Stats {
     pub impossible_packets: u64,
     /// Times at which the control asked for what cannot be obeyed.
     pub absurd_policies: u64,
+    /// The time in which something was sent and not acknowledged yet, as of the last packet or acknowledgement.
+    pub busy: Duration,
     /// Smoothed round-trip time.
     pub round_trip: Duration,
     /// Packets in flight.

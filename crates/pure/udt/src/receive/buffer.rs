@@ -93,6 +93,11 @@ impl ReceiveBuffer {
         self.horizon
     }
 
+    /// Returns the largest payload that it takes.
+    pub(crate) const fn payload_bytes(&self) -> usize {
+        self.payload_bytes
+    }
+
     pub(crate) const fn missing(&self) -> &RangeSet {
         &self.missing
     }

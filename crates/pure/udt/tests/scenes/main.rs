@@ -7,4 +7,5 @@ mod hostile;
 mod line;
 mod messages;
 mod pair;
+mod quirks;
 mod streams;
