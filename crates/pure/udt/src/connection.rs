@@ -15,6 +15,7 @@ use wire::udt::{
 use crate::config::SocketConfig;
 use crate::expiry::{Expiry, Silent};
 use crate::handshake::Agreed;
+use crate::narrow::{Narrowness, Suspicion};
 use crate::receive::buffer::{Placed, ReceiveBuffer};
 use crate::receive::{AckToSend, ReceiveSide};
 use crate::round_trip::RoundTripEstimate;
@@ -39,6 +40,7 @@ pub(crate) struct Connection {
     round_trip: RoundTripEstimate,
     expiry: Expiry,
     link: CongestionLink,
+    narrow: Narrowness,
     outbox: VecDeque<Vec<u8>>,
     events: VecDeque<Event>,
     state: State,
@@ -100,6 +102,7 @@ impl Connection {
             round_trip: RoundTripEstimate::new(),
             expiry: Expiry::new(config.silence, now),
             link: CongestionLink::new(config, packet_bytes, agreed.window_packets, random),
+            narrow: Narrowness::default(),
             outbox: VecDeque::new(),
             events: VecDeque::new(),
             state: State::Open,
@@ -257,7 +260,7 @@ impl Connection {
         match control.body {
             Body::Ack(ack) => self.receive_ack(now, &ack),
             Body::Nak(list) => self.receive_nak(now, list),
-            Body::AckOfAck { number } => self.receiving.answered(now, number, &mut self.round_trip),
+            Body::AckOfAck { number } => self.receive_answer(now, number),
             Body::DropMessage { message, first, last } => self.receive_drop(now, message, first, last),
             Body::Shutdown => self.end(CloseReason::ByPeer),
             Body::PeerError { code } => self.events.push_back(Event::PeerError { code }),
@@ -296,12 +299,25 @@ impl Connection {
         match self.sending.acknowledge(now, to, kind, window, self.round_trip.patience()) {
             AckOutcome::Impossible => self.stats.impossible_packets += 1,
             AckOutcome::Taken { acked, has_room } => {
+                if acked.newly > 0 {
+                    self.narrow.progress();
+                }
                 if has_room && self.wants_room && self.sending.buffer.is_worth_filling() {
                     self.wants_room = false;
                     self.events.push_back(Event::Writable);
                 }
                 self.consult(now, |control, environment| control.on_ack(environment, &acked));
             }
+        }
+    }
+
+    fn receive_answer(&mut self, now: Instant, number: u32) {
+        self.receiving.answered(now, number, &mut self.round_trip);
+        let packet_bytes = self.sending.packet_bytes();
+        match self.narrow.answered(now, number) {
+            Some(Suspicion::Tell) => self.events.push_back(Event::TooNarrow { packet_bytes }),
+            Some(Suspicion::End) => self.shut_down(CloseReason::TooNarrow { packet_bytes }),
+            None => {}
         }
     }
 
@@ -393,15 +409,26 @@ impl Connection {
                 self.stats.lost_packets += u64::from(losses.newly);
                 self.consult(now, |control, environment| control.on_timeout(environment));
                 self.sending.begin_again();
+                if self.sending.is_stuck_on_full_packet() && self.narrow.timeout(now) {
+                    self.ask(now);
+                }
             }
             None => {}
         }
-        if self.link.is_timer_due(now) {
+        if self.link.takes_timer(now) {
             self.consult(now, |control, environment| control.on_timer(environment));
         }
         if let Some(received) = self.link.take_received() {
             self.consult(now, |control, environment| control.on_received(environment, &received));
         }
+    }
+
+    /// Asks the peer with a small packet whether those arrive: it answers every full acknowledgement.
+    fn ask(&mut self, now: Instant) {
+        let question = self.receiving.ask(now, &self.round_trip);
+        self.narrow.asked(question.number.unwrap_or(0));
+        self.stats.sent_acks += 1;
+        self.tell(Body::Ack(self.ack_body(&question)));
     }
 
     /// Writes what the peer is to know of what arrived: once for a batch, not once for a packet.
@@ -508,8 +535,15 @@ impl Connection {
         let flight = self.sending.flight();
         let policy = self.link.consult(now, self.round_trip.view(), flight, self.sending.max_window(), ask);
         self.sending.obey(now, &self.link.effective(), policy.burst_packets);
+        self.sending.obey_timeout(self.link.timeout());
         self.receiving.obey(policy.acknowledge);
-        while let Some(message) = self.link.poll_message() {
+        for _ in 0..MAX_OUTBOX {
+            let Some(message) = self.link.poll_message() else { break };
+            if message.body.len() * 4 > self.sending.packet_bytes() as usize - wire::udt::OVERHEAD_BYTES {
+                // The way does not carry it in one piece.
+                self.link.absurd_policies += 1;
+                continue;
+            }
             self.tell(Body::CustomWords { kind: message.kind, words: &message.body });
         }
     }

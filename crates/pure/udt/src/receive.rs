@@ -137,6 +137,17 @@ impl ReceiveSide {
         let next = self.buffer.next();
         let most_packets = self.buffer.packets() / WINDOW_PARTS;
         let acknowledging = self.acks.poll(now, next, most_packets, round_trip.patience())?;
+        Some(self.compose(next, acknowledging))
+    }
+
+    /// Returns an acknowledgement although nothing is new: the peer answers it.
+    pub(crate) fn ask(&mut self, now: Instant, round_trip: &RoundTripEstimate) -> AckToSend {
+        let next = self.buffer.next();
+        let asking = self.acks.tell(now, next, round_trip.patience());
+        self.compose(next, asking)
+    }
+
+    fn compose(&mut self, next: u64, acknowledging: Acknowledging) -> AckToSend {
         let window_packets = u32::try_from(self.buffer.window()).unwrap_or(u32::MAX);
         let (number, with_rates) = match acknowledging {
             Acknowledging::Light => (None, false),
@@ -146,7 +157,7 @@ impl ReceiveSide {
             self.told_full = self.buffer.is_full();
         }
         let rates = with_rates.then(|| (self.rates.arrival(), self.rates.capacity()));
-        Some(AckToSend { number, next, window_packets, rates })
+        AckToSend { number, next, window_packets, rates }
     }
 
     /// Takes the peer's answer to an acknowledgement.

@@ -146,12 +146,13 @@ fn a_rendezvous_stands_at_a_port_with_a_listener() {
     let kind = SocketType::Stream;
     let mut network = Network::new(3);
     let port = || Port { up: Link::ideal().delay(5 * MS), ..Port::default() };
-    network.add("listens, too", Host::new(1, Work::default()).listening(config(kind)), port());
-    network.add("end", Host::new(2, Work::default()), port());
+    for seed in [1, 2] {
+        network.add("listens, too", Host::new(seed, Work::default()).listening(config(kind)), port());
+    }
     network.act(CLIENT, |host, now, _| host.rendezvous(now, SERVER, config(kind)));
     network.act(SERVER, |host, now, _| host.rendezvous(now, CLIENT, config(kind)));
     network.run_until(Instant::ORIGIN + SECOND);
-    // And the listener goes on to listen.
+    // And the listeners go on to listen.
     network.act(SERVER, |host, now, _| host.connect(now, CLIENT, config(kind)));
     network.run_until(Instant::ORIGIN + SECOND * 2);
     for node in [CLIENT, SERVER] {

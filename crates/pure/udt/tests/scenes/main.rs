@@ -1,6 +1,8 @@
 //! Scenes of two ends in the virtual network, each about one behaviour.
 
 mod closing;
+mod composed;
+mod faults;
 mod handshakes;
 mod hostile;
 #[path = "../line/mod.rs"]

@@ -287,6 +287,11 @@ fn who_meets_takes_packets_of_the_size_it_announced_and_sends_none_larger_than_e
     assert_eq!(sent.iter().map(Vec::len).max(), Some(1_000 - 28));
     hear_at(now, &mut other, at_one, &sent);
     assert_eq!(other.receive(peer, &mut [0; 9_000]), 5_000);
+    other.send(peer, &[7; 5_000]).expect("they have met");
+    let sent = said_at(now, &mut other, &mut Vec::new());
+    assert_eq!(sent.iter().map(Vec::len).max(), Some(1_000 - 28));
+    hear_at(now, &mut one, at_other, &sent);
+    assert_eq!(one.receive(id, &mut [0; 9_000]), 5_000);
     // What a libudt peer would send.
     other.send(peer, &[9; 100]).expect("they have met");
     let small = said_at(now, &mut other, &mut Vec::new());
