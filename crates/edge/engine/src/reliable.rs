@@ -312,6 +312,12 @@ impl ReliablePort {
         self.with(|state, _| state.endpoint.stats(socket))
     }
 
+    /// Returns why a connection is over, if it is.
+    #[must_use]
+    pub fn closed(&self, socket: SocketId) -> Option<CloseReason> {
+        self.with(|state, _| state.known.get(&socket).and_then(|known| known.closed))
+    }
+
     /// Returns the address of a connection's peer.
     #[must_use]
     pub fn peer(&self, socket: SocketId) -> Option<SocketAddr> {

@@ -34,6 +34,8 @@ pub(crate) struct Connection {
     pub(crate) address: SocketAddr,
     pub(crate) peer_first: Sequence,
     opened_at: Instant,
+    /// When it last had its turn.
+    seen_at: Instant,
     kind: SocketType,
     sending: SendSide,
     receiving: ReceiveSide,
@@ -96,6 +98,7 @@ impl Connection {
             address,
             peer_first: agreed.peer_first,
             opened_at: now,
+            seen_at: now,
             kind: config.socket_type,
             sending: SendSide::new(config, packet_bytes, own, agreed.window_packets, now),
             receiving: ReceiveSide::new(buffer, packet_bytes, theirs, now),
@@ -134,6 +137,10 @@ impl Connection {
         Stats {
             busy: self.sending.busy(),
             round_trip: self.round_trip.view().smoothed,
+            age: self.seen_at.since(self.opened_at),
+            peer_window_packets: self.sending.peer_window(),
+            send_room_packets: u32::try_from(self.sending.buffer.free()).unwrap_or(u32::MAX),
+            receive_room_packets: self.receiving.buffer.room(),
             in_flight_packets: self.sending.in_flight(),
             window_packets: effective.window_packets,
             spacing_ps: effective.spacing_ps,
@@ -391,6 +398,7 @@ impl Connection {
     }
 
     fn pass_time(&mut self, now: Instant) {
+        self.seen_at = now;
         if let State::Closing { until } = self.state
             && (self.is_flushed() || until <= now)
         {

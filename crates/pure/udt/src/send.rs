@@ -164,6 +164,11 @@ impl SendSide {
         u32::try_from(unseen - lost_unseen + self.resent.len()).unwrap_or(u32::MAX)
     }
 
+    /// Returns how many packets the peer takes beyond those it has acknowledged.
+    pub(crate) fn peer_window(&self) -> u32 {
+        u32::try_from(self.limit.saturating_sub(self.buffer.first())).unwrap_or(u32::MAX)
+    }
+
     /// Returns for how long something was unanswered.
     pub(crate) fn busy(&self) -> Duration {
         self.busy.time()

@@ -117,6 +117,12 @@ impl ReceiveBuffer {
         (self.capacity - SPARE_PACKETS).saturating_sub(held).max(LEAST_WINDOW)
     }
 
+    /// Returns how many more packets it takes, those not counted with which a peer asks.
+    pub(crate) fn room(&self) -> u32 {
+        let held = self.next - self.read;
+        u32::try_from((self.capacity - SPARE_PACKETS).saturating_sub(held)).unwrap_or(u32::MAX)
+    }
+
     /// Tells whether there is room only for packets that ask for room.
     pub(crate) fn is_full(&self) -> bool {
         self.window() <= LEAST_WINDOW
