@@ -8,6 +8,7 @@ mod files;
 mod machine_paths;
 mod names;
 mod pages;
+mod proofs;
 mod rust_rules;
 mod rust_text;
 mod tasks;
@@ -59,11 +60,17 @@ fn check() -> anyhow::Result<(usize, Vec<Offence>)> {
 
     let mut offences = tiers::check(&metadata.packages);
     offences.extend(names::check_crates(&metadata.packages));
+    let sources: Vec<proofs::Source<'_>> = files
+        .iter()
+        .filter(|file| file.path.ends_with(".rs"))
+        .filter_map(|file| Some((file.path.as_str(), file.text.as_deref()?)))
+        .collect();
     for file in &files {
         offences.extend(names::check_path(&file.path));
         let Some(text) = &file.text else { continue };
         offences.extend(machine.check(&file.path, text));
         offences.extend(pages::check(&file.path, text, &metadata.packages));
+        offences.extend(proofs::check(&file.path, text, &sources));
         if file.path.ends_with(".rs") {
             offences.extend(rust_rules::check(&file.path, text, file.tracked));
         } else {

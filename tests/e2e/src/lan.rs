@@ -170,6 +170,16 @@ impl Host {
         ip(&["-n", &self.namespace, "link", "set", INTERFACE, "mtu", &mtu]).expect("an MTU can be set");
     }
 
+    /// Makes the host's trains leave packet by packet: as on a cable, and unlike a virtual one, each is then held against
+    /// the next interface's MTU.
+    ///
+    /// # Panics
+    /// If the interface cannot be set.
+    pub fn cut_trains(&self) {
+        let set = ["-n", &self.namespace, "link", "set", "dev", INTERFACE, "gso_max_segs", "1"];
+        ip(&set).expect("a virtual interface's trains can be cut");
+    }
+
     /// Lets the bridge lose this share of what it passes on to this host, at random.
     ///
     /// # Panics

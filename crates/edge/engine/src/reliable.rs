@@ -12,8 +12,8 @@ use std::time::Duration;
 use std::collections::BTreeMap;
 
 use sys::{
-    Interest, OpenError, Poller, ReceiveBatch, ReceiveOptions, ReceiveSocket, ReceiveTechniques, SendSocket,
-    SendTechniques, Wakeup, clock,
+    Interest, OpenError, Outcome, Poller, ReceiveBatch, ReceiveOptions, ReceiveSocket, ReceiveTechniques,
+    SendSocket, SendTechniques, Wakeup, clock,
 };
 use udt::{
     CloseReason, Datagrams, Endpoint, EndpointConfig, EndpointStats, Event, Output, SendError, SocketConfig,
@@ -51,7 +51,16 @@ pub enum PortError {
     Open(#[from] OpenError),
     /// The system gives no thread or no descriptor.
     #[error("the port's thread cannot be started: {0}")]
-    Start(#[from] io::Error),
+    Start(#[source] io::Error),
+    /// No more files can be opened.
+    #[error("the port's thread cannot be started: {0}\n{help}", help = sys::MORE_DESCRIPTORS)]
+    NoDescriptors(#[source] io::Error),
+}
+
+impl From<io::Error> for PortError {
+    fn from(error: io::Error) -> Self {
+        if sys::is_out_of_descriptors(&error) { Self::NoDescriptors(error) } else { Self::Start(error) }
+    }
 }
 
 /// Why a call that waited returns without what it waited for.
@@ -99,6 +108,10 @@ struct State {
     /// Somebody waits for a change.
     waiting: usize,
     stops: bool,
+    /// Packets of this size do not arrive any more: they may be cut on their way.
+    cuts_for: Option<u32>,
+    /// Datagrams that the kernel did not take.
+    refused_datagrams: u64,
     /// Why the thread ended by itself.
     failed: Option<io::ErrorKind>,
 }
@@ -129,6 +142,8 @@ impl ReliablePort {
             is_asleep: false,
             waiting: 0,
             stops: false,
+            cuts_for: None,
+            refused_datagrams: 0,
             failed: None,
         };
         let wakeup = Wakeup::new()?;
@@ -138,7 +153,8 @@ impl ReliablePort {
         poller.add(&shared.wakeup, 1, Interest::Read)?;
         // Room for the largest datagram there is: what were cut off would be taken for all of it.
         let batch = ReceiveBatch::for_trains();
-        let driver = Driver { shared: Arc::clone(&shared), receiver, sender, poller, batch };
+        let cuts = false;
+        let driver = Driver { shared: Arc::clone(&shared), receiver, sender, poller, batch, cuts };
         let thread = std::thread::Builder::new().name("tallycast-udt".into()).spawn(move || driver.run())?;
         Ok(Self { shared, local, thread: Some(thread) })
     }
@@ -296,6 +312,12 @@ impl ReliablePort {
         self.with(|state, _| state.endpoint.stats(socket))
     }
 
+    /// Returns why a connection is over, if it is.
+    #[must_use]
+    pub fn closed(&self, socket: SocketId) -> Option<CloseReason> {
+        self.with(|state, _| state.known.get(&socket).and_then(|known| known.closed))
+    }
+
     /// Returns the address of a connection's peer.
     #[must_use]
     pub fn peer(&self, socket: SocketId) -> Option<SocketAddr> {
@@ -306,6 +328,12 @@ impl ReliablePort {
     #[must_use]
     pub fn endpoint_stats(&self) -> EndpointStats {
         self.with(|state, _| state.endpoint.endpoint_stats())
+    }
+
+    /// Returns how many datagrams the kernel did not take: they count as lost, and are sent again.
+    #[must_use]
+    pub fn refused_datagrams(&self) -> u64 {
+        self.with(|state, _| state.refused_datagrams)
     }
 
     fn await_connection(
@@ -424,6 +452,7 @@ impl State {
             Event::Connected | Event::Accepted { .. } => known.is_connected = true,
             Event::Closed(reason) => known.closed = Some(reason),
             Event::PeerError { code } => known.peer_error = Some(code),
+            Event::TooNarrow { packet_bytes } => self.cuts_for = Some(packet_bytes),
             Event::Readable | Event::Writable | Event::Expired { .. } => {}
         }
     }
@@ -436,6 +465,8 @@ struct Driver {
     sender: SendSocket,
     poller: Poller,
     batch: ReceiveBatch,
+    /// Packets may be cut on their way.
+    cuts: bool,
 }
 
 impl Driver {
@@ -509,13 +540,15 @@ impl Driver {
         let mut trains = 0;
         let shared = Arc::clone(&self.shared);
         let mut state = shared.lock();
-        let mut has_news = false;
+        let (mut has_news, mut refused) = (false, 0);
         let deadline = loop {
             let now = clock::monotonic();
             match state.endpoint.poll(now) {
                 Output::Transmit(transmit) => {
                     // What the kernel does not take is lost, and sent again like everything that is.
-                    self.sender.send_train(transmit.bytes, transmit.segment_bytes, transmit.to);
+                    let outcomes =
+                        self.sender.send_train(transmit.bytes, transmit.segment_bytes, transmit.to);
+                    refused += outcomes.iter().filter(|outcome| **outcome != Outcome::Sent).count() as u64;
                     trains += 1;
                 }
                 Output::Event { socket, event } => {
@@ -528,13 +561,36 @@ impl Driver {
                 break Some(now);
             }
         };
+        state.refused_datagrams += refused;
+        let cuts_for = state.cuts_for.take();
         let stops = state.stops;
         let must_tell = has_news && state.waiting > 0;
         drop(state);
         if must_tell {
             shared.changed.notify_all();
         }
+        if let Some(packet_bytes) = cuts_for {
+            self.let_packets_be_cut(packet_bytes);
+        }
+        if let Some(error) = self.sender.take_end_of_trains() {
+            tracing::info!("packets leave one by one from now on: this way takes no trains ({error})");
+        }
         (deadline, stops)
+    }
+
+    /// Lets routers cut packets that have become too large for the way, and says so once.
+    fn let_packets_be_cut(&mut self, packet_bytes: u32) {
+        if std::mem::replace(&mut self.cuts, true) {
+            return;
+        }
+        let allowed = sys::fragments::allow(&self.sender, self.sender.local_address());
+        let allowed =
+            allowed.map_or_else(|error| format!("may not be cut ({error})"), |()| "may be cut".into());
+        tracing::warn!(
+            "packets of {packet_bytes} bytes do not arrive any more and smaller ones do: they {allowed} on their way \
+             from now on; smaller packets cost less, as with mtu={}",
+            udt::SAFE_PACKET_BYTES
+        );
     }
 }
 

@@ -20,3 +20,48 @@ pub fn forbid(socket: impl AsFd, destination: SocketAddr) -> io::Result<()> {
     }
     Ok(())
 }
+
+/// Allows fragments, also on the way: routers may cut what is too large for their next link, and this host no longer
+/// believes that somebody would tell it. It helps with routers that drop what is too large without a word, over IPv4;
+/// IPv6 knows no cutting on the way.
+///
+/// # Errors
+/// What the kernel says.
+pub fn allow(socket: impl AsFd, destination: SocketAddr) -> io::Result<()> {
+    match destination {
+        SocketAddr::V4(_) => set_ip_mtu_discover(socket, Ipv4PathMtuDiscovery::DONT)?,
+        SocketAddr::V6(_) => set_ipv6_mtu_discover(socket, Ipv6PathMtuDiscovery::DONT)?,
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::net::sockopt::{ip_mtu_discover, ipv6_mtu_discover};
+
+    use super::*;
+
+    #[test]
+    fn fragments_are_forbidden_and_allowed() {
+        for address in ["127.0.0.1:0", "[::1]:0"] {
+            let Ok(socket) = std::net::UdpSocket::bind(address) else {
+                println!("SKIPPED: this host has no {address}");
+                continue;
+            };
+            let to = socket.local_addr().expect("it is bound");
+            for may_be_cut in [false, true] {
+                if may_be_cut { allow(&socket, to) } else { forbid(&socket, to) }
+                    .expect("a socket of our own");
+                let is_cut = match to {
+                    SocketAddr::V4(_) => {
+                        ip_mtu_discover(&socket).expect("IPv4") == Ipv4PathMtuDiscovery::DONT
+                    }
+                    SocketAddr::V6(_) => {
+                        ipv6_mtu_discover(&socket).expect("IPv6") == Ipv6PathMtuDiscovery::DONT
+                    }
+                };
+                assert_eq!(is_cut, may_be_cut, "{to}");
+            }
+        }
+    }
+}

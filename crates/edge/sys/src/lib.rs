@@ -47,7 +47,7 @@ pub use error_queue::{Origin, PathError};
 pub use groups::{Memberships, memberships};
 pub use interface::{Interface, InterfaceError};
 pub use links::{Bridge, Link, links};
-pub use open::OpenError;
+pub use open::{MORE_DESCRIPTORS, OpenError, is_out_of_descriptors};
 pub use path_mtu::{header_bytes, path_mtu};
 pub use poller::{EVENTS_PER_WAIT, Interest, Poller, Ready, Wakeup};
 pub use qdisc::{Qdisc, QdiscPlace, qdiscs};

@@ -49,6 +49,14 @@ pub enum OpenError {
         /// As asked for.
         address: SocketAddr,
     },
+    /// No more files can be opened.
+    #[error("no socket can be opened for {address}: {source}\n{MORE_DESCRIPTORS}")]
+    NoDescriptors {
+        /// For which address.
+        address: SocketAddr,
+        /// What the kernel said.
+        source: io::Error,
+    },
     /// Anything else.
     #[error("the kernel refused to {step} for {address}")]
     System {
@@ -80,10 +88,20 @@ impl<T, E: Into<io::Error>> Step<T> for Result<T, E> {
                 }
                 Some(Errno::NODEV) if step == JOIN => OpenError::NoInterface { group: address.ip() },
                 Some(Errno::AFNOSUPPORT) => OpenError::NoProtocol { address },
+                _ if is_out_of_descriptors(&source) => OpenError::NoDescriptors { address, source },
                 _ => OpenError::System { step, address, source },
             }
         })
     }
+}
+
+/// What helps where no more files can be opened.
+pub const MORE_DESCRIPTORS: &str = "close some, or allow more before it starts: ulimit -n 65536; for the whole host: sudo sysctl -w fs.file-max=1000000";
+
+/// Tells whether an error says that this process or this host has as many files open as it may.
+#[must_use]
+pub fn is_out_of_descriptors(error: &io::Error) -> bool {
+    matches!(Errno::from_io_error(error), Some(Errno::MFILE | Errno::NFILE))
 }
 
 pub(crate) const CREATE: &str = "open a socket";

@@ -1,6 +1,7 @@
 //! What a socket is made with.
 
 use core::fmt;
+use core::net::IpAddr;
 use core::time::Duration;
 use std::sync::Arc;
 
@@ -14,7 +15,8 @@ pub struct SocketConfig {
     pub socket_type: SocketType,
     /// The largest packet with IP, UDP and UDT headers; the two ends agree on the smaller one. Units: bytes.
     ///
-    /// Headers are counted as IPv4's also over IPv6, as libudt does: for IPv6 take 20 less than the way carries.
+    /// UDT counts headers as IPv4's also over IPv6. So that no packet is larger than said here, 20 less are announced
+    /// to a peer over IPv6.
     pub packet_bytes: u32,
     /// How much waits for its acknowledgement at most. Units: packets.
     pub send_buffer_packets: u32,
@@ -92,6 +94,16 @@ impl fmt::Display for SocketConfig {
         let kind = if self.socket_type == SocketType::Stream { "stream" } else { "messages" };
         write!(formatter, "{kind}, packets of {} bytes", self.packet_bytes)
     }
+}
+
+/// What an IPv6 header is longer than the IPv4 header that UDT counts.
+const IPV6_EXTRA_BYTES: u32 = 20;
+
+/// Returns the packet size that is announced to a peer: the one that holds, in UDT's counting.
+pub(crate) fn announced_bytes(packet_bytes: u32, peer: IpAddr) -> u32 {
+    // A mapped address stands for IPv4 packets.
+    let extra = if peer.to_canonical().is_ipv6() { IPV6_EXTRA_BYTES } else { 0 };
+    packet_bytes.min(MAX_PACKET_BYTES).saturating_sub(extra).max(MIN_PACKET_BYTES)
 }
 
 /// Returns the bytes of payload in a full packet.

@@ -16,6 +16,7 @@ use wire::udt::{
 use crate::config::SocketConfig;
 use crate::expiry::{Expiry, Silent};
 use crate::handshake::Agreed;
+use crate::narrow::{Narrowness, Suspicion};
 use crate::receive::buffer::{Placed, ReceiveBuffer};
 use crate::receive::{AckToSend, ReceiveSide};
 use crate::round_trip::RoundTripEstimate;
@@ -34,12 +35,15 @@ pub(crate) struct Connection {
     pub(crate) address: SocketAddr,
     pub(crate) peer_first: Sequence,
     opened_at: Instant,
+    /// When it last had its turn.
+    seen_at: Instant,
     kind: SocketType,
     sending: SendSide,
     receiving: ReceiveSide,
     round_trip: RoundTripEstimate,
     expiry: Expiry,
     link: CongestionLink,
+    narrow: Narrowness,
     outbox: VecDeque<Vec<u8>>,
     events: VecDeque<Event>,
     state: State,
@@ -87,20 +91,22 @@ impl Connection {
     ) -> Self {
         let packet_bytes = agreed.packet_bytes;
         let (own, theirs) = (origin(agreed.own_first), origin(agreed.peer_first));
-        let payload_bytes = crate::config::payload_bytes(packet_bytes);
+        let taken_bytes = crate::config::payload_bytes(agreed.taken_bytes);
         let buffer =
-            ReceiveBuffer::new(config.socket_type, config.receive_buffer_packets, payload_bytes, theirs);
+            ReceiveBuffer::new(config.socket_type, config.receive_buffer_packets, taken_bytes, theirs);
         let mut connection = Self {
             peer: agreed.peer,
             address,
             peer_first: agreed.peer_first,
             opened_at: now,
+            seen_at: now,
             kind: config.socket_type,
             sending: SendSide::new(config, packet_bytes, own, agreed.window_packets, now),
             receiving: ReceiveSide::new(buffer, packet_bytes, theirs, now),
             round_trip: RoundTripEstimate::new(),
             expiry: Expiry::new(config.silence, now),
             link: CongestionLink::new(config, packet_bytes, agreed.window_packets, random),
+            narrow: Narrowness::default(),
             outbox: VecDeque::new(),
             events: VecDeque::new(),
             state: State::Open,
@@ -130,7 +136,12 @@ impl Connection {
     pub(crate) fn stats(&self) -> Stats {
         let effective = self.link.effective();
         Stats {
+            busy: self.sending.busy(),
             round_trip: self.round_trip.view().smoothed,
+            age: self.seen_at.since(self.opened_at),
+            peer_window_packets: self.sending.peer_window(),
+            send_room_packets: u32::try_from(self.sending.buffer.free()).unwrap_or(u32::MAX),
+            receive_room_packets: self.receiving.buffer.room(),
             in_flight_packets: self.sending.in_flight(),
             window_packets: effective.window_packets,
             spacing_ps: effective.spacing_ps,
@@ -257,7 +268,7 @@ impl Connection {
         match control.body {
             Body::Ack(ack) => self.receive_ack(now, left_peer(arrived, control.timestamp_us), &ack),
             Body::Nak(list) => self.receive_nak(now, list),
-            Body::AckOfAck { number } => self.receiving.answered(now, number, &mut self.round_trip),
+            Body::AckOfAck { number } => self.receive_answer(now, number),
             Body::DropMessage { message, first, last } => self.receive_drop(now, message, first, last),
             Body::Shutdown => self.end(CloseReason::ByPeer),
             Body::PeerError { code } => self.events.push_back(Event::PeerError { code }),
@@ -270,7 +281,8 @@ impl Connection {
             | Body::KeepAlive
             | Body::CongestionWarning
             | Body::NakWords(_)
-            | Body::CustomWords { .. } => {}
+            | Body::CustomWords { .. }
+            | Body::Unknown { .. } => {}
         }
     }
 
@@ -300,6 +312,9 @@ impl Connection {
         match self.sending.acknowledge(now, &news) {
             AckOutcome::Impossible => self.stats.impossible_packets += 1,
             AckOutcome::Taken { acked, has_room } => {
+                if acked.newly > 0 {
+                    self.narrow.progress();
+                }
                 if has_room && self.wants_room && self.sending.buffer.is_worth_filling() {
                     self.wants_room = false;
                     self.events.push_back(Event::Writable);
@@ -309,6 +324,16 @@ impl Connection {
                 }
                 self.consult(now, |control, environment| control.on_ack(environment, &acked));
             }
+        }
+    }
+
+    fn receive_answer(&mut self, now: Instant, number: u32) {
+        self.receiving.answered(now, number, &mut self.round_trip);
+        let packet_bytes = self.sending.packet_bytes();
+        match self.narrow.answered(now, number) {
+            Some(Suspicion::Tell) => self.events.push_back(Event::TooNarrow { packet_bytes }),
+            Some(Suspicion::End) => self.shut_down(CloseReason::TooNarrow { packet_bytes }),
+            None => {}
         }
     }
 
@@ -382,6 +407,7 @@ impl Connection {
     }
 
     fn pass_time(&mut self, now: Instant) {
+        self.seen_at = now;
         if let State::Closing { until } = self.state
             && (self.is_flushed() || until <= now)
         {
@@ -400,15 +426,26 @@ impl Connection {
                 self.stats.lost_packets += u64::from(losses.newly);
                 self.consult(now, |control, environment| control.on_timeout(environment));
                 self.sending.begin_again();
+                if self.sending.is_stuck_on_full_packet() && self.narrow.timeout(now) {
+                    self.ask(now);
+                }
             }
             None => {}
         }
-        if self.link.is_timer_due(now) {
+        if self.link.takes_timer(now) {
             self.consult(now, |control, environment| control.on_timer(environment));
         }
         if let Some(received) = self.link.take_received() {
             self.consult(now, |control, environment| control.on_received(environment, &received));
         }
+    }
+
+    /// Asks the peer with a small packet whether those arrive: it answers every full acknowledgement.
+    fn ask(&mut self, now: Instant) {
+        let question = self.receiving.ask(now, &self.round_trip);
+        self.narrow.asked(question.number.unwrap_or(0));
+        self.stats.sent_acks += 1;
+        self.tell(Body::Ack(self.ack_body(&question)));
     }
 
     /// Writes what the peer is to know of what arrived: once for a batch, not once for a packet.
@@ -521,8 +558,15 @@ impl Connection {
         let flight = self.sending.flight();
         let policy = self.link.consult(now, self.round_trip.view(), flight, self.sending.max_window(), ask);
         self.sending.obey(now, &self.link.effective(), policy.burst_packets);
+        self.sending.obey_timeout(self.link.timeout());
         self.receiving.obey(policy.acknowledge);
-        while let Some(message) = self.link.poll_message() {
+        for _ in 0..MAX_OUTBOX {
+            let Some(message) = self.link.poll_message() else { break };
+            if message.body.len() * 4 > self.sending.packet_bytes() as usize - wire::udt::OVERHEAD_BYTES {
+                // The way does not carry it in one piece.
+                self.link.absurd_policies += 1;
+                continue;
+            }
             self.tell(Body::CustomWords { kind: message.kind, words: &message.body });
         }
     }

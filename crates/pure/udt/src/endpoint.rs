@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use units::{Instant, Random};
 use wire::udt::{Body, Control, Data, Handshake, Packet, Request, Sequence, SocketId};
 
-use crate::config::{MAX_PACKET_BYTES, MIN_PACKET_BYTES};
+use crate::config::announced_bytes;
 use crate::connection::{Connection, Step};
 use crate::handshake::{Agreed, Progress, Seeking, is_sound, offer};
 use crate::{CloseReason, Event, SendError, SocketConfig, Stats};
@@ -540,9 +540,12 @@ impl Endpoint {
             return self.answer(from, handshake.socket, Body::Handshake(refusal));
         }
         let config = listener.config.clone();
+        let own_bytes = announced_bytes(config.packet_bytes, from.ip());
+        let packet_bytes = handshake.packet_bytes.min(own_bytes);
         let agreed = Agreed {
             peer: handshake.socket,
-            packet_bytes: handshake.packet_bytes.min(config.packet_bytes),
+            packet_bytes,
+            taken_bytes: packet_bytes,
             window_packets: handshake.window_packets,
             // Both directions begin with the client's number: libudt's clients insist.
             own_first: handshake.first_sequence,
@@ -594,14 +597,7 @@ impl Endpoint {
         self.make_ready(id);
     }
 
-    fn seek(
-        &mut self,
-        now: Instant,
-        peer: SocketAddr,
-        mut config: SocketConfig,
-        request: Request,
-    ) -> SocketId {
-        config.packet_bytes = config.packet_bytes.clamp(MIN_PACKET_BYTES, MAX_PACKET_BYTES);
+    fn seek(&mut self, now: Instant, peer: SocketAddr, config: SocketConfig, request: Request) -> SocketId {
         let id = self.new_id();
         let first = config.first_sequence.map(Sequence::from_word);
         let first = first.unwrap_or_else(|| Sequence::of(self.random.next_u64()));

@@ -6,7 +6,7 @@ use core::time::Duration;
 use units::Instant;
 use wire::udt::{Handshake, Request, Sequence, SocketId, VERSION, address_words};
 
-use crate::config::{MIN_PACKET_BYTES, SocketConfig};
+use crate::config::{MIN_PACKET_BYTES, SocketConfig, announced_bytes};
 
 /// libudt's interval of repeating.
 const REPEAT_AFTER: Duration = Duration::from_millis(250);
@@ -37,7 +37,10 @@ enum Role {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Agreed {
     pub(crate) peer: SocketId,
+    /// The largest packet that is sent.
     pub(crate) packet_bytes: u32,
+    /// The largest that is taken: in a rendezvous a libudt peer sends what we announced, whatever it announced itself.
+    pub(crate) taken_bytes: u32,
     /// How many packets the peer takes before its first acknowledgement.
     pub(crate) window_packets: u32,
     pub(crate) own_first: Sequence,
@@ -163,9 +166,12 @@ impl Seeking {
     }
 
     fn agree(&self, answer: &Handshake) -> Agreed {
+        let packet_bytes = answer.packet_bytes.min(self.request.packet_bytes);
+        let taken_bytes = if self.is_rendezvous() { self.request.packet_bytes } else { packet_bytes };
         Agreed {
             peer: answer.socket,
-            packet_bytes: answer.packet_bytes.min(self.request.packet_bytes),
+            packet_bytes,
+            taken_bytes,
             window_packets: answer.window_packets,
             own_first: self.request.first_sequence,
             peer_first: answer.first_sequence,
@@ -185,7 +191,7 @@ pub(crate) fn offer(
         version: VERSION,
         socket_type: Some(config.socket_type),
         first_sequence: first,
-        packet_bytes: config.packet_bytes,
+        packet_bytes: announced_bytes(config.packet_bytes, peer.ip()),
         window_packets: config.receive_buffer_packets.max(32),
         request: Request::Conclude,
         socket: id,

@@ -14,6 +14,7 @@ mod connection;
 mod endpoint;
 mod expiry;
 mod handshake;
+mod narrow;
 mod outcome;
 mod receive;
 mod round_trip;
@@ -22,6 +23,6 @@ mod stats;
 
 pub use config::{Silence, SocketConfig};
 pub use endpoint::{Datagrams, Endpoint, EndpointConfig, EndpointStats, Output, Transmit};
-pub use outcome::{CloseReason, Event, SendError};
+pub use outcome::{CloseReason, Event, SAFE_PACKET_BYTES, SendError};
 pub use stats::Stats;
 pub use wire::udt::{SocketId, SocketType};

@@ -2,6 +2,9 @@
 
 use crate::SocketId;
 
+/// A packet size that nearly every way carries: the least that IPv6 has (RFC 8200 §5).
+pub const SAFE_PACKET_BYTES: u32 = 1_280;
+
 /// News of a socket.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Event {
@@ -26,6 +29,12 @@ pub enum Event {
         /// Why.
         code: u32,
     },
+    /// Full packets do not arrive any more and small ones do: the way has become narrower. The owner may let packets be
+    /// cut on their way; if nothing helps the connection ends.
+    TooNarrow {
+        /// The size of a full packet, headers included. Units: bytes.
+        packet_bytes: u32,
+    },
     /// The connection is over. What arrived before can still be received.
     Closed(CloseReason),
 }
@@ -45,6 +54,15 @@ pub enum CloseReason {
     /// Nothing was heard of the peer for too long.
     #[error("nothing was heard of the peer for too long")]
     Silent,
+    /// Full packets do not arrive any more and small ones do: the way has become narrower.
+    #[error(
+        "packets of {packet_bytes} bytes do not arrive any more, smaller ones do: the way has become narrower\n\
+         connect again with smaller packets (mtu={SAFE_PACKET_BYTES} passes nearly everywhere)"
+    )]
+    TooNarrow {
+        /// The size of a full packet, headers included. Units: bytes.
+        packet_bytes: u32,
+    },
     /// There was no answer to the first handshakes.
     #[error("nobody answers there")]
     NoAnswer,

@@ -29,6 +29,7 @@ pub(crate) struct ReceiveSide {
     acks: Acks,
     gaps: Gaps,
     rates: ArrivalRates,
+    /// What both ends can take: a full packet's size, and most of what a report has.
     packet_bytes: u32,
     /// The peer was told that there is hardly any room.
     told_full: bool,
@@ -94,7 +95,8 @@ impl ReceiveSide {
     pub(crate) fn take(&mut self, now: Instant, arrived: Instant, number: u64, data: &Data<'_>) -> Taken {
         let horizon = self.buffer.horizon();
         let placed = self.buffer.place(number, data);
-        let is_full_sized = data.payload.len() == crate::config::payload_bytes(self.packet_bytes);
+        let is_full_sized = data.payload.len() == crate::config::payload_bytes(self.packet_bytes)
+            || data.payload.len() == self.buffer.payload_bytes();
         if placed != Placed::NoRoom {
             // What ends a message or a burst is acknowledged at once, unless something before it is missing.
             let is_last = number + 1 == self.buffer.next();
@@ -158,6 +160,17 @@ impl ReceiveSide {
         let horizon = self.buffer.horizon();
         self.acks.follow(&round_trip.view());
         let acknowledging = self.acks.poll(now, next..horizon, most_packets, round_trip.patience())?;
+        Some(self.compose(now, acknowledging))
+    }
+
+    /// Returns an acknowledgement although nothing is new: the peer answers it.
+    pub(crate) fn ask(&mut self, now: Instant, round_trip: &RoundTripEstimate) -> AckToSend {
+        let asking = self.acks.tell(now, self.buffer.next(), round_trip.patience());
+        self.compose(now, asking)
+    }
+
+    fn compose(&mut self, now: Instant, acknowledging: Acknowledging) -> AckToSend {
+        let (next, horizon) = (self.buffer.next(), self.buffer.horizon());
         let window_packets = u32::try_from(self.buffer.window()).unwrap_or(u32::MAX);
         let (number, with_rates, seen) = match acknowledging {
             Acknowledging::Light => (None, false, Some(horizon).filter(|horizon| *horizon > next)),
@@ -168,7 +181,7 @@ impl ReceiveSide {
         }
         let rates = with_rates.then(|| (self.rates.arrival(), self.rates.capacity()));
         let age = self.newest_arrived.map(|arrived| now.since(arrived));
-        Some(AckToSend { number, next, seen, age, window_packets, rates })
+        AckToSend { number, next, seen, age, window_packets, rates }
     }
 
     /// Takes the peer's answer to an acknowledgement.

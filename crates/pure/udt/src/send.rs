@@ -4,6 +4,7 @@
 //! reports, from the tail probe (the newest packets stay without an answer) and from the timeout (all of them do).
 
 pub(crate) mod buffer;
+mod busy;
 mod pacer;
 mod rate;
 mod tail;
@@ -16,6 +17,7 @@ use units::{Instant, RangeSet};
 use wire::udt::PROBE_INTERVAL;
 
 use buffer::SendBuffer;
+use busy::Busy;
 use pacer::Pacer;
 use rate::RateSampler;
 use tail::{Tail, TailAction};
@@ -44,6 +46,7 @@ pub(crate) struct SendSide {
     seen_to: u64,
     pacer: Pacer,
     sampler: RateSampler,
+    busy: Busy,
     tail: Tail,
     /// Every packet before it may be sent: acknowledged plus the peer's window.
     limit: u64,
@@ -129,6 +132,7 @@ impl SendSide {
             seen_to: origin,
             pacer: Pacer::new(config.max_burst),
             sampler: RateSampler::new(now),
+            busy: Busy::default(),
             tail: Tail::new(RoundTripEstimate::new().patience()),
             limit: origin + u64::from(window),
             max_window: window,
@@ -150,6 +154,21 @@ impl SendSide {
         self.max_train = self.allowed_train.min(burst_packets.max(1));
     }
 
+    /// Obeys a control that has a timeout of its own.
+    pub(crate) fn obey_timeout(&mut self, timeout: Option<Duration>) {
+        self.tail.obey(timeout);
+    }
+
+    pub(crate) const fn packet_bytes(&self) -> u32 {
+        self.packet_bytes
+    }
+
+    /// Tells whether the oldest unanswered packet is a full one.
+    pub(crate) fn is_stuck_on_full_packet(&self) -> bool {
+        let first = self.buffer.first();
+        first < self.buffer.next() && self.buffer.slot(first).payload_bytes == self.buffer.payload_bytes()
+    }
+
     pub(crate) const fn max_window(&self) -> u32 {
         self.max_window
     }
@@ -160,6 +179,16 @@ impl SendSide {
         let unseen = self.buffer.next() - self.seen_to;
         let lost_unseen = if self.lost.is_empty() { 0 } else { self.lost.count_in(self.seen_to..u64::MAX) };
         u32::try_from(unseen - lost_unseen + self.resent.len()).unwrap_or(u32::MAX)
+    }
+
+    /// Returns how many packets the peer takes beyond those it has acknowledged.
+    pub(crate) fn peer_window(&self) -> u32 {
+        u32::try_from(self.limit.saturating_sub(self.buffer.first())).unwrap_or(u32::MAX)
+    }
+
+    /// Returns for how long something was unanswered.
+    pub(crate) fn busy(&self) -> Duration {
+        self.busy.time()
     }
 
     pub(crate) fn flight(&self) -> Flight {
@@ -204,11 +233,11 @@ impl SendSide {
             self.is_held = true;
             return None;
         }
-        if core::mem::take(&mut self.is_held) {
-            self.pacer.resume(now);
-        }
         let most = u32::try_from(room).unwrap_or(u32::MAX).min(self.max_train);
         let train = self.buffer.train(next, most);
+        if core::mem::take(&mut self.is_held) {
+            self.pacer.resume(now, train);
+        }
         let allowed = self.allowed_new(now, next, train);
         let count = self.cut_for_probe(next, allowed);
         (count > 0).then(|| self.leave(now, next, count, false))
@@ -260,7 +289,9 @@ impl SendSide {
             self.seen_to = self.seen_to.max(to);
             self.buffer.release(to);
             self.hear();
-            self.tail.progress(now, patience, self.buffer.first() < self.buffer.next());
+            let is_unanswered = self.buffer.first() < self.buffer.next();
+            self.tail.progress(now, patience, is_unanswered);
+            self.busy.note(now, is_unanswered);
         }
         let ends_round = to > self.round_end || newly > 0 && to == self.buffer.next();
         if ends_round {
@@ -341,13 +372,15 @@ impl SendSide {
             slot.mark = mark;
             slot.times += 1;
         }
-        // The second of a pair belongs to the first one's time.
-        self.pacer.left(now, packets - u32::from(self.completes_pair && !is_retransmission));
+        // The second of a pair left early, and those behind it wait for that: in all the pace is kept. In libudt it takes no
+        // time, which makes every rate a sixteenth faster than was said.
+        self.pacer.left(now, packets);
         self.completes_pair = !is_retransmission && (numbers.end - 1) % PROBE_INTERVAL == 0;
         if self.completes_pair {
             self.next_probe = numbers.end + TRAIN_PROBE_INTERVAL;
         }
         self.tail.sent(now);
+        self.busy.note(now, true);
         self.is_application_limited = false;
         Leaving::Train { first, packets, is_retransmission }
     }

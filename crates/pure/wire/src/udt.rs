@@ -51,9 +51,6 @@ pub enum Malformed {
     /// Shorter than the header, or than what its type has.
     #[error("{0} bytes are too few")]
     TooShort(usize),
-    /// A type that nobody knows.
-    #[error("the type {0} is unknown")]
-    Type(u16),
     /// A handshake of a kind that nobody knows.
     #[error("the handshake's field `{0}` makes no sense")]
     Handshake(&'static str),

@@ -76,7 +76,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
         [_, other, ..] => bail!("one directory is enough, `{}` is another\nwrite {USAGE}", other.display()),
     };
     let listener = Listener::bind_to(address.resolve()?, &arguments.way.for_files(&address)?)
-        .map_err(|error| anyhow!("{address}: {error}\ntake another port, or end who has it"))?;
+        .with_context(|| format!("{address} cannot be listened at"))?;
     let screen = Screen::new(arguments.json);
     let at = listener.local_address();
     let text = || format!("waiting at udt://{at} for `tallycast send PATH… udt://this-host:{}`", at.port());

@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::{anyhow, bail};
 use clap::Args;
 use serde_json::json;
-use tallycast::udt::{Address, Connection, Error, Options};
+use tallycast::udt::{Address, CloseReason, Connection, Error, Options, SAFE_PACKET_BYTES, WaitError};
 use transfer::{Failure, Listing, Notice, Sender};
 
 use super::reliable::{LOOK, Meter, Screen, WATCH, WayArguments, Words, raw};
@@ -153,14 +153,10 @@ impl Transfer<'_> {
     /// The first connection: nobody there is an error, not something to be patient about.
     fn connect(&self) -> Result<Connection, Stopped> {
         let peer = self.address.resolve().map_err(anyhow::Error::from)?;
-        Connection::connect_to(peer, &self.options).map_err(|error| {
-            let cure = match error {
-                Error::Connect { .. } => {
-                    "\nstart `tallycast recv DIR` there first; look whether a firewall lets UDP through"
-                }
-                _ => "",
-            };
-            anyhow!("{error}{cure}").into()
+        const CURE: &str = "start `tallycast recv DIR` there first; look whether a firewall lets UDP through";
+        Connection::connect_to(peer, &self.options).map_err(|error| match error {
+            Error::Connect { .. } => anyhow!("{error}\n{CURE}").into(),
+            other => anyhow::Error::from(other).into(),
         })
     }
 
@@ -173,6 +169,17 @@ impl Transfer<'_> {
             Err(error @ (Error::Connect { .. } | Error::Address(_))) => Ok(Err(error.to_string())),
             Err(error) => Err(anyhow!(error).into()),
         }
+    }
+
+    /// Takes smaller packets from now on if full ones did not arrive.
+    fn narrow(&mut self, failure: &Failure) {
+        let Some(packet_bytes) = too_large(failure) else { return };
+        self.options.socket.packet_bytes = smaller(packet_bytes);
+        let taken = self.options.socket.packet_bytes;
+        self.screen.say(
+            || format!("warning: packets of {taken} bytes from now on, as with mtu={taken} in the address"),
+            || json!({"event": "narrower", "packet_bytes": taken}),
+        );
     }
 
     /// Sends over one connection; says why it broke, if it did.
@@ -193,10 +200,41 @@ impl Transfer<'_> {
             Err(failure) if !failure.is_worth_another_try() => Err(anyhow!(failure).into()),
             Err(failure) => {
                 meter.part();
+                self.narrow(&failure);
                 let text = || format!("warning: {failure}; trying to go on");
                 screen.say(text, || json!({"event": "broken", "peer": peer, "error": failure.to_string()}));
                 Ok(Some(failure.to_string()))
             }
         }
+    }
+}
+
+/// Returns the size of the packets that did not arrive, if a connection broke for that.
+fn too_large(failure: &Failure) -> Option<u32> {
+    let Failure::Connection(error) = failure else { return None };
+    match error.get_ref()?.downcast_ref()? {
+        WaitError::Closed(CloseReason::TooNarrow { packet_bytes }) => Some(*packet_bytes),
+        _ => None,
+    }
+}
+
+/// Returns a packet size to try after a larger one did not arrive: first what nearly every way carries, then what IPv4
+/// hosts must take (RFC 791 §3.1).
+const fn smaller(packet_bytes: u32) -> u32 {
+    const LEAST_OF_IPV4: u32 = 576;
+    if packet_bytes > SAFE_PACKET_BYTES { SAFE_PACKET_BYTES } else { LEAST_OF_IPV4 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_way_that_is_too_narrow_takes_smaller_packets_and_no_other_failure_does() {
+        let closed = |reason| Failure::Connection(std::io::Error::other(WaitError::Closed(reason)));
+        assert_eq!(too_large(&closed(CloseReason::TooNarrow { packet_bytes: 9_000 })), Some(9_000));
+        assert_eq!(too_large(&closed(CloseReason::Silent)), None);
+        assert_eq!(too_large(&Failure::Stopped), None);
+        assert_eq!([9_000, 1_500, 1_280, 576].map(smaller), [1_280, 1_280, 576, 576]);
     }
 }

@@ -169,6 +169,28 @@ fn a_killed_sender_goes_on_with_the_same_command() {
 }
 
 #[test]
+fn both_ends_killed_amid_a_file_go_on_where_it_ended() {
+    let (from, to) = (folder(), tempfile::tempdir().unwrap());
+    let directory = to.path().to_str().unwrap();
+    let (killed_receiver, address) = receiver(&[directory, "udt://127.0.0.1:0"]);
+    let killed_sender = sender(&from.path().join("shot"), &address, &["--rate", SLOW]);
+    part_arrived(to.path());
+    for killed in [killed_receiver, killed_sender] {
+        killed.signal(Signal::KILL);
+        assert_eq!(killed.wait().0.code(), None);
+    }
+    let (mut receiver, address) = receiver(&[directory, "udt://127.0.0.1:0", "--once"]);
+    let mut sender = sender(&from.path().join("shot"), &address, &[]);
+    for end in [&mut receiver, &mut sender] {
+        let (account, _) = account(end);
+        assert_eq!((&account["refused"], &account["missing"]), (&0.into(), &0.into()), "{account}");
+        assert!(account["moved_bytes"].as_u64().unwrap() < BIG_BYTES as u64 - 1_000_000, "{account}");
+    }
+    assert_eq!((receiver.wait().0.code(), sender.wait().0.code()), (Some(0), Some(0)));
+    is_whole(to.path());
+}
+
+#[test]
 fn whoever_is_asked_to_stop_says_what_is_missing() {
     let (from, to) = (folder(), tempfile::tempdir().unwrap());
     let (mut receiver, address) = receiver(&[to.path().to_str().unwrap(), "udt://127.0.0.1:0"]);
@@ -282,7 +304,8 @@ fn what_cannot_be_sent_or_received_is_told_with_a_way_out() {
     refused(&["send", "--memory", "1MB", "udp://127.0.0.1"], "write it as udt://host:7400");
     refused(&["send", "--memory", "1MB", "udt://127.0.0.1:9"], "start `tallycast recv DIR` there first");
     refused(&["recv"], "it is not said where to put");
-    refused(&["recv", "--memory", &address], "take another port");
+    refused(&["recv", "--memory", &address], "is in use by another program");
+    refused(&["recv", "--raw", &address], "choose another port");
     refused(&["recv", "a", "b"], "one directory is enough");
     refused(&["recv", "--raw", "a"], "need no directory");
     refused(&["recv", "/dev/null/in"], "/dev/null/in cannot take what arrives");

@@ -1,8 +1,10 @@
 //! A connection to a peer.
 
 use std::fmt;
+use std::fs::File;
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -12,6 +14,8 @@ use engine::{ReliablePort, WaitError};
 
 use super::{Address, Error, Options, kind_of};
 
+/// What libudt tells a sender whose file cannot be written; its programs see error 7000.
+const FILE_ERROR: u32 = 4_000;
 /// How much of a file is read or written at once. Units: bytes.
 const PIECE_BYTES: usize = 1 << 20;
 
@@ -67,7 +71,15 @@ impl Connection {
     /// [`Error::Connect`] if nobody answers there or it does not want us.
     pub fn connect_to(peer: SocketAddr, options: &Options) -> Result<Self, Error> {
         let any = if peer.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
-        let port = Arc::new(options.open(SocketAddr::new(any, 0))?);
+        Self::connect_from(SocketAddr::new(any, 0), peer, options)
+    }
+
+    /// Connects to a listener, from an address of this host's; port 0 lets the kernel choose.
+    ///
+    /// # Errors
+    /// [`Error::Port`] if the address cannot be used here; [`Error::Connect`] if nobody answers there or it does not want us.
+    pub fn connect_from(local: SocketAddr, peer: SocketAddr, options: &Options) -> Result<Self, Error> {
+        let port = Arc::new(options.open(local)?);
         let socket =
             port.connect(peer, options.socket.clone()).map_err(|reason| Error::Connect { peer, reason })?;
         Ok(Self::of(port, socket))
@@ -161,6 +173,29 @@ impl Connection {
         Ok(received)
     }
 
+    /// Sends `bytes` bytes of a file from a place on, or what there is of them; returns how many. The file's own place stays.
+    ///
+    /// Source: libudt's `sendfile`, which loops for ever when the file is shorter than was said.
+    ///
+    /// # Errors
+    /// If it cannot be read, or the connection is over; [`WaitError::Peer`] if the other end cannot write what it gets.
+    pub fn send_file(&self, file: &File, offset: u64, bytes: u64) -> Result<u64, Error> {
+        self.send_from(&mut FileAt { file, place: offset }, bytes)
+    }
+
+    /// Writes `bytes` bytes of what arrives into a file from a place on, or all of it if the stream ends before; returns how
+    /// many. The file's own place stays.
+    ///
+    /// # Errors
+    /// If it cannot be written, which the sending end learns, too; or the connection broke.
+    pub fn receive_file(&self, file: &File, offset: u64, bytes: u64) -> Result<u64, Error> {
+        let received = self.receive_into(&mut FileAt { file, place: offset }, bytes);
+        if let Err(Error::File(_)) = received {
+            self.fail(FILE_ERROR);
+        }
+        received
+    }
+
     /// Queues bytes of a stream, waiting until there was room for all of them.
     ///
     /// # Errors
@@ -216,6 +251,12 @@ impl Connection {
         self.port.stats(self.socket)
     }
 
+    /// Returns why the connection is over, if it is; what had arrived before can still be received.
+    #[must_use]
+    pub fn closed(&self) -> Option<CloseReason> {
+        self.port.closed(self.socket)
+    }
+
     /// Returns the address of the peer.
     #[must_use]
     pub fn peer_address(&self) -> Option<SocketAddr> {
@@ -226,6 +267,32 @@ impl Connection {
     #[must_use]
     pub fn local_address(&self) -> SocketAddr {
         self.port.local_address()
+    }
+}
+
+/// A place of a file, which moves as it is read or written.
+struct FileAt<'a> {
+    file: &'a File,
+    place: u64,
+}
+
+impl Read for FileAt<'_> {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        let count = self.file.read_at(out, self.place)?;
+        self.place += count as u64;
+        Ok(count)
+    }
+}
+
+impl Write for FileAt<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let count = self.file.write_at(bytes, self.place)?;
+        self.place += count as u64;
+        Ok(count)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }
 

@@ -9,9 +9,6 @@ use engine::{ReliablePort, WaitError};
 
 use super::{Address, Connection, Error, Options};
 
-/// Clients that may wait to be accepted before others are refused.
-const BACKLOG: usize = 64;
-
 /// A port at which peers may begin connections; dropping it refuses new ones, and those accepted go on.
 pub struct Listener {
     port: Arc<ReliablePort>,
@@ -35,7 +32,7 @@ impl Listener {
         let port = Arc::new(options.open(address)?);
         let config: SocketConfig = options.socket.clone();
         // The port is new: nobody listens at it yet.
-        let socket = port.listen(config, BACKLOG).ok_or(WaitError::TimedOut)?;
+        let socket = port.listen(config, options.backlog).ok_or(WaitError::TimedOut)?;
         Ok(Self { port, socket })
     }
 

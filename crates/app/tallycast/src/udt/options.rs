@@ -18,6 +18,8 @@ pub struct Options {
     pub send_buffer_bytes: usize,
     /// Trains of packets are handed to the kernel and taken from it in one piece.
     pub offloads: bool,
+    /// Clients that may wait to be accepted before others are refused; of a listener.
+    pub backlog: usize,
 }
 
 impl Options {
@@ -39,6 +41,7 @@ impl Options {
             receive_buffer_bytes: 8 << 20,
             send_buffer_bytes: 1 << 20,
             offloads: true,
+            backlog: 64,
         }
     }
 

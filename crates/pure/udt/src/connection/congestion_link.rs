@@ -11,6 +11,13 @@ use wire::udt::Progress;
 
 use crate::config::SocketConfig;
 
+/// A control's own timeout is at least this, or it would flood, …
+const LEAST_TIMEOUT: Duration = Duration::from_millis(1);
+/// … and at most this, RFC 6298's.
+const MOST_TIMEOUT: Duration = Duration::from_secs(60);
+/// A control whose timer has fired and is due again at once is asked again after this.
+const LEAST_TIMER: Duration = Duration::from_micros(100);
+
 /// A control that asks for less than one packet in so long is clamped.
 const MAX_SPACING: Duration = Duration::from_secs(1);
 
@@ -23,6 +30,10 @@ pub(crate) struct CongestionLink {
     effective: Effective,
     retransmission: Retransmission,
     timer: Option<Instant>,
+    /// When it was last due.
+    fired_at: Option<Instant>,
+    /// What stands for the transport's own timeout.
+    timeout: Option<Duration>,
     /// What arrived since the control was told last: it is told once for a batch.
     received: Option<Received>,
     /// The socket's own limit of the rate.
@@ -40,6 +51,8 @@ impl CongestionLink {
             effective: Effective { window_packets: 1, spacing_ps: 0, was_absurd: false },
             retransmission: Retransmission::First,
             timer: None,
+            fired_at: None,
+            timeout: None,
             received: None,
             least_spacing_ps: config.max_bytes_per_s.map_or(0, picos),
             absurd_policies: 0,
@@ -58,8 +71,15 @@ impl CongestionLink {
         self.timer
     }
 
-    pub(crate) fn is_timer_due(&self, now: Instant) -> bool {
-        self.timer.is_some_and(|at| at <= now)
+    /// Tells whether the control's timer is due, once.
+    pub(crate) fn takes_timer(&mut self, now: Instant) -> bool {
+        let is_due = self.timer.is_some_and(|at| at <= now);
+        self.fired_at = is_due.then_some(now).or(self.fired_at);
+        is_due
+    }
+
+    pub(crate) const fn timeout(&self) -> Option<Duration> {
+        self.timeout
     }
 
     /// Takes what the peer says of itself.
@@ -110,10 +130,16 @@ impl CongestionLink {
         ask(&mut *self.control, &mut environment);
         let policy = self.control.policy();
         self.effective = Bounds { max_window_packets, max_spacing: MAX_SPACING }.keep(&policy, &round_trip);
-        self.absurd_policies += u64::from(self.effective.was_absurd);
+        self.timeout = policy.timeout.map(|timeout| timeout.clamp(LEAST_TIMEOUT, MOST_TIMEOUT));
+        self.absurd_policies += u64::from(self.effective.was_absurd || self.timeout != policy.timeout);
         self.effective.spacing_ps = self.effective.spacing_ps.max(self.least_spacing_ps);
         self.retransmission = policy.retransmission;
         self.timer = self.control.next_timer();
+        if self.timer.is_some_and(|at| at <= now) && self.fired_at == Some(now) {
+            // It would be asked without end.
+            self.timer = Some(now + LEAST_TIMER);
+            self.absurd_policies += 1;
+        }
         policy
     }
 }

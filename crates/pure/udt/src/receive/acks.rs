@@ -169,7 +169,8 @@ impl Acks {
         Some(now.since(sent_at)).filter(|time| !time.is_zero())
     }
 
-    fn tell(&mut self, now: Instant, next: u64, patience: Duration) -> Acknowledging {
+    /// Tells what is known, in full.
+    pub(crate) fn tell(&mut self, now: Instant, next: u64, patience: Duration) -> Acknowledging {
         self.number = if self.number == 0x7fff_ffff { 0 } else { self.number + 1 };
         (self.told, self.told_at) = (next, now);
         self.note_told(now, next);

@@ -93,6 +93,11 @@ impl ReceiveBuffer {
         self.horizon
     }
 
+    /// Returns the largest payload that it takes.
+    pub(crate) const fn payload_bytes(&self) -> usize {
+        self.payload_bytes
+    }
+
     pub(crate) const fn missing(&self) -> &RangeSet {
         &self.missing
     }
@@ -110,6 +115,12 @@ impl ReceiveBuffer {
     pub(crate) fn window(&self) -> u64 {
         let held = self.next - self.read;
         (self.capacity - SPARE_PACKETS).saturating_sub(held).max(LEAST_WINDOW)
+    }
+
+    /// Returns how many more packets it takes, those not counted with which a peer asks.
+    pub(crate) fn room(&self) -> u32 {
+        let held = self.next - self.read;
+        u32::try_from((self.capacity - SPARE_PACKETS).saturating_sub(held)).unwrap_or(u32::MAX)
     }
 
     /// Tells whether there is room only for packets that ask for room.

@@ -77,6 +77,10 @@ impl SendBuffer {
         self.end
     }
 
+    pub(crate) const fn payload_bytes(&self) -> usize {
+        self.payload_bytes
+    }
+
     pub(crate) const fn is_empty(&self) -> bool {
         self.first == self.end
     }

@@ -35,9 +35,10 @@ impl Pacer {
     }
 
     /// Takes note that there was nothing to send, or no window to send it in, until now: that was no late wake-up, and is not
-    /// paid back.
-    pub(crate) fn resume(&mut self, now: Instant) {
-        self.due_ps = self.due_ps.max(picos(now));
+    /// paid back. What leaves together at this pace has gathered meanwhile.
+    pub(crate) fn resume(&mut self, now: Instant, train_packets: u32) {
+        let gathered_ps = u128::from(self.together(train_packets) - 1) * u128::from(self.spacing_ps);
+        self.due_ps = self.due_ps.max(picos(now).saturating_sub(gathered_ps));
     }
 
     /// Returns how many packets may leave now, at most `most`.
@@ -153,7 +154,8 @@ mod tests {
         let mut pacer = pacer(10_000_000);
         pacer.left(at(1_000_000), 1);
         assert_eq!(pacer.allows(at(1_100_000), 100), 11, "a late wake-up is, up to a quantum");
-        pacer.resume(at(1_100_000));
-        assert_eq!(pacer.allows(at(1_100_000), 100), 1);
+        pacer.resume(at(1_100_000), 4);
+        assert_eq!(pacer.next(4), at(1_100_000));
+        assert_eq!(pacer.allows(at(1_100_000), 100), 4, "a train of those that wait");
     }
 }

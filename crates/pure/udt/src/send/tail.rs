@@ -1,7 +1,8 @@
 //! What happens when the last packets of a flight stay without an answer.
 //!
 //! A receiver reports holes when it sees what lies behind them; behind the last packet there is nothing. Two probes
-//! repeat the newest packet, then everything is taken for lost. libudt waits for its `EXP` timer alone, 300 ms at least,
+//! repeat the newest packet, then everything is taken for lost. A control may have a timeout of its own: then there are no
+//! probes, and every timeout waits as long as it says. libudt waits for its `EXP` timer alone, 300 ms at least,
 //! and any packet of the peer starts that anew; here only progress does.
 //!
 //! Source: the probes are RFC 8985's tail loss probes, the doubling is RFC 6298's.
@@ -23,6 +24,10 @@ const PROBES: u32 = 2;
 #[derive(Debug)]
 pub(crate) struct Tail {
     due: Option<Instant>,
+    /// Since when it is waited.
+    since: Instant,
+    /// The timeout of a control that has its own.
+    own: Option<Duration>,
     /// Probes and timeouts since the last progress.
     fired: u32,
     /// After how long an answer can be taken for lost.
@@ -40,17 +45,25 @@ pub(crate) enum TailAction {
 
 impl Tail {
     pub(crate) const fn new(patience: Duration) -> Self {
-        Self { due: None, fired: 0, patience }
+        Self { due: None, since: Instant::ORIGIN, own: None, fired: 0, patience }
     }
 
     pub(crate) const fn deadline(&self) -> Option<Instant> {
         self.due
     }
 
+    /// Obeys a control's own timeout, also for what is waited for already.
+    pub(crate) fn obey(&mut self, own: Option<Duration>) {
+        if self.own != own {
+            self.own = own;
+            self.due = self.due.map(|_| self.since + self.wait());
+        }
+    }
+
     /// Takes note that packets left; the time runs from the last of them.
     pub(crate) fn sent(&mut self, now: Instant) {
         if self.fired == 0 || self.due.is_none() {
-            self.due = Some(now + self.wait());
+            self.start(now);
         }
     }
 
@@ -58,7 +71,10 @@ impl Tail {
     pub(crate) fn progress(&mut self, now: Instant, patience: Duration, is_unanswered: bool) {
         self.fired = 0;
         self.patience = patience;
-        self.due = is_unanswered.then(|| now + self.wait());
+        self.due = None;
+        if is_unanswered {
+            self.start(now);
+        }
     }
 
     /// Takes note that time passed.
@@ -67,11 +83,20 @@ impl Tail {
             return None;
         }
         self.fired += 1;
+        self.start(now);
+        let is_probe = self.own.is_none() && self.fired <= PROBES;
+        Some(if is_probe { TailAction::Probe } else { TailAction::Timeout })
+    }
+
+    fn start(&mut self, now: Instant) {
+        self.since = now;
         self.due = Some(now + self.wait());
-        Some(if self.fired <= PROBES { TailAction::Probe } else { TailAction::Timeout })
     }
 
     fn wait(&self) -> Duration {
+        if let Some(own) = self.own {
+            return own;
+        }
         let probe = (self.patience + ACK_DELAY).max(LEAST_PATIENCE);
         if self.fired < PROBES {
             return probe * (self.fired + 1);
@@ -111,6 +136,18 @@ mod tests {
             (4_280, TailAction::Timeout),
         ];
         assert_eq!(fires(&mut tail, 6), expected);
+    }
+
+    #[test]
+    fn a_controls_own_timeout_stands_for_both_and_takes_effect_at_once() {
+        let mut tail = Tail::new(PATIENCE);
+        tail.sent(Instant::ORIGIN);
+        tail.obey(Some(Duration::from_millis(5)));
+        assert_eq!(fires(&mut tail, 2), [(5, TailAction::Timeout), (10, TailAction::Timeout)]);
+        tail.obey(Some(Duration::from_millis(40)));
+        assert_eq!(fires(&mut tail, 1), [(50, TailAction::Timeout)]);
+        tail.obey(None);
+        assert_eq!(tail.deadline(), Some(Instant::from_nanos(650_000_000)));
     }
 
     #[test]

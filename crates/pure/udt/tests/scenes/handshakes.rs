@@ -142,6 +142,26 @@ fn a_rendezvous_whose_conclusion_is_lost_stands_on_the_right_numbers() {
 }
 
 #[test]
+fn a_rendezvous_stands_at_a_port_with_a_listener() {
+    let kind = SocketType::Stream;
+    let mut network = Network::new(3);
+    let port = || Port { up: Link::ideal().delay(5 * MS), ..Port::default() };
+    for seed in [1, 2] {
+        network.add("listens, too", Host::new(seed, Work::default()).listening(config(kind)), port());
+    }
+    network.act(CLIENT, |host, now, _| host.rendezvous(now, SERVER, config(kind)));
+    network.act(SERVER, |host, now, _| host.rendezvous(now, CLIENT, config(kind)));
+    network.run_until(Instant::ORIGIN + SECOND);
+    // And the listeners go on to listen.
+    network.act(SERVER, |host, now, _| host.connect(now, CLIENT, config(kind)));
+    network.run_until(Instant::ORIGIN + SECOND * 2);
+    for node in [CLIENT, SERVER] {
+        let seen = &network.node(node).seen;
+        assert_eq!(seen.values().filter(|seen| seen.connected_at.is_some()).count(), 2);
+    }
+}
+
+#[test]
 fn clients_beyond_the_backlog_are_refused_and_the_oldest_is_accepted_first() {
     let kind = SocketType::Stream;
     let mut endpoint = udt::Endpoint::new(&udt::EndpointConfig { seed: 1, secret: [3; 16] });

@@ -1,46 +1,18 @@
 //! What strangers send changes nothing, is counted, and gets no more out than they put in.
 
-use core::net::SocketAddr;
 use core::time::Duration;
 
 use sim::NodeId;
-use udt::{Endpoint, EndpointConfig, Event, SocketConfig, SocketId, SocketType};
+use udt::{SocketId, SocketType};
 use units::{Instant, Random};
-use wire::udt::{
-    Ack, Body, Control, Data, Handshake, Message, MessageNumber, Piece, Progress, Request, Sequence,
-};
+use wire::udt::{Ack, Body, Data, Handshake, Message, MessageNumber, Piece, Progress, Request, Sequence};
 
 use crate::line::{address, config};
-use crate::pair::{SERVER, hear, hear_at, said, said_at, shake_hands};
+use crate::pair::{SERVER, connected, connected_by, control, endpoint, hear, hear_at, said, said_at};
 
 const STRANGER: NodeId = NodeId(66);
 /// Marks the first word of a range in a list of losses.
 const RANGE: u32 = 1 << 31;
-
-fn endpoint(seed: u64) -> Endpoint {
-    Endpoint::new(&EndpointConfig { seed, secret: [9; 16] })
-}
-
-/// A client and a server that are connected, and the sockets at both ends.
-fn connected() -> (Endpoint, Endpoint, SocketId, SocketId, SocketAddr) {
-    connected_by(&config(SocketType::Stream))
-}
-
-fn connected_by(config: &SocketConfig) -> (Endpoint, Endpoint, SocketId, SocketId, SocketAddr) {
-    let (mut client, mut server) = (endpoint(1), endpoint(2));
-    server.listen(config.clone(), 8).expect("the only listener");
-    let from = address(NodeId(10));
-    let id = client.connect(Instant::ORIGIN, address(SERVER), config.clone());
-    assert_eq!(shake_hands(&mut client, &mut server, from), [Event::Connected]);
-    let socket = server.accept().expect("a client waits");
-    (client, server, id, socket, from)
-}
-
-fn control(destination: SocketId, body: Body<'_>) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    Control { timestamp_us: 0, destination, body }.write(&mut bytes);
-    bytes
-}
 
 #[test]
 fn a_stranger_cannot_end_or_disturb_a_connection_of_others() {
@@ -104,6 +76,30 @@ fn strangers_get_no_more_than_they_gave_and_nothing_is_kept_of_them() {
         assert!(answered.iter().map(Vec::len).sum::<usize>() <= bytes.len());
     }
     assert_eq!(server.socket_count(), 0);
+}
+
+/// A conclusion that was held back, or is replayed, within the time of its cookie.
+#[test]
+fn a_copy_of_an_old_handshake_makes_no_second_connection() {
+    let (mut client, mut server) = (endpoint(1), endpoint(2));
+    server.listen(config(SocketType::Stream), 8).expect("the only listener");
+    let from = address(NodeId(10));
+    let id = client.connect(Instant::ORIGIN, address(SERVER), config(SocketType::Stream));
+    let mut conclusion = Vec::new();
+    for _ in 0..2 {
+        conclusion = said(&mut client, &mut Vec::new());
+        hear(&mut server, from, &conclusion);
+        hear(&mut client, address(SERVER), &said(&mut server, &mut Vec::new()));
+    }
+    let socket = server.accept().expect("a client waits");
+    server.close(Instant::ORIGIN, socket);
+    client.close(Instant::ORIGIN, id);
+    said(&mut server, &mut Vec::new());
+    assert_eq!(server.socket_count(), 0);
+    let soon = Instant::ORIGIN + Duration::from_secs(50);
+    hear_at(soon, &mut server, from, &conclusion);
+    assert_eq!(said_at(soon, &mut server, &mut Vec::new()), Vec::<Vec<u8>>::new());
+    assert_eq!((server.socket_count(), server.accept()), (0, None));
 }
 
 /// Whole machines fed with anything: bytes by chance, and real packets with bits turned, at any time.

@@ -1,10 +1,13 @@
 //! Scenes of two ends in the virtual network, each about one behaviour.
 
 mod closing;
+mod composed;
+mod faults;
 mod handshakes;
 mod hostile;
 #[path = "../line/mod.rs"]
 mod line;
 mod messages;
 mod pair;
+mod quirks;
 mod streams;

@@ -1,10 +1,13 @@
 //! A client and a server, and the way between them.
 
-use sim::{Link, Network, NodeId, Port};
-use udt::{SocketConfig, Stats};
-use units::Instant;
+use core::net::SocketAddr;
 
-use crate::line::{Host, SECOND, Work};
+use sim::{Link, Network, NodeId, Port};
+use udt::{Endpoint, EndpointConfig, Event, SocketConfig, SocketId, SocketType, Stats};
+use units::Instant;
+use wire::udt::{Body, Control};
+
+use crate::line::{Host, SECOND, Work, address, config};
 
 pub(crate) const CLIENT: NodeId = NodeId(0);
 pub(crate) const SERVER: NodeId = NodeId(1);
@@ -63,11 +66,11 @@ pub(crate) fn stats(network: &Network<Host>, node: NodeId) -> Stats {
 
 /// Lets a client and a server talk directly until neither has anything to say; returns the client's events.
 pub(crate) fn shake_hands(
-    client: &mut udt::Endpoint,
-    server: &mut udt::Endpoint,
-    client_address: core::net::SocketAddr,
-) -> Vec<udt::Event> {
-    let server_address = crate::line::address(SERVER);
+    client: &mut Endpoint,
+    server: &mut Endpoint,
+    client_address: SocketAddr,
+) -> Vec<Event> {
+    let server_address = address(SERVER);
     let mut events = Vec::new();
     loop {
         let from_client = said(client, &mut events);
@@ -81,16 +84,12 @@ pub(crate) fn shake_hands(
 }
 
 /// Returns what an endpoint has to send at the beginning.
-pub(crate) fn said(endpoint: &mut udt::Endpoint, events: &mut Vec<udt::Event>) -> Vec<Vec<u8>> {
+pub(crate) fn said(endpoint: &mut Endpoint, events: &mut Vec<Event>) -> Vec<Vec<u8>> {
     said_at(Instant::ORIGIN, endpoint, events)
 }
 
 /// Returns what an endpoint has to send now.
-pub(crate) fn said_at(
-    now: Instant,
-    endpoint: &mut udt::Endpoint,
-    events: &mut Vec<udt::Event>,
-) -> Vec<Vec<u8>> {
+pub(crate) fn said_at(now: Instant, endpoint: &mut Endpoint, events: &mut Vec<Event>) -> Vec<Vec<u8>> {
     let mut said = Vec::new();
     loop {
         match endpoint.poll(now) {
@@ -103,18 +102,40 @@ pub(crate) fn said_at(
     }
 }
 
-pub(crate) fn hear(endpoint: &mut udt::Endpoint, from: core::net::SocketAddr, datagrams: &[Vec<u8>]) {
+pub(crate) fn hear(endpoint: &mut Endpoint, from: SocketAddr, datagrams: &[Vec<u8>]) {
     hear_at(Instant::ORIGIN, endpoint, from, datagrams);
 }
 
-pub(crate) fn hear_at(
-    now: Instant,
-    endpoint: &mut udt::Endpoint,
-    from: core::net::SocketAddr,
-    datagrams: &[Vec<u8>],
-) {
+pub(crate) fn hear_at(now: Instant, endpoint: &mut Endpoint, from: SocketAddr, datagrams: &[Vec<u8>]) {
     for bytes in datagrams {
         let datagrams = udt::Datagrams { from, bytes, segment_bytes: bytes.len(), arrived: now };
         endpoint.handle(now, &datagrams);
     }
+}
+
+/// Makes an endpoint of its own chance.
+pub(crate) fn endpoint(seed: u64) -> Endpoint {
+    Endpoint::new(&EndpointConfig { seed, secret: [9; 16] })
+}
+
+/// A client and a server that are connected, and the sockets at both ends.
+pub(crate) fn connected() -> (Endpoint, Endpoint, SocketId, SocketId, SocketAddr) {
+    connected_by(&config(SocketType::Stream))
+}
+
+pub(crate) fn connected_by(config: &SocketConfig) -> (Endpoint, Endpoint, SocketId, SocketId, SocketAddr) {
+    let (mut client, mut server) = (endpoint(1), endpoint(2));
+    server.listen(config.clone(), 8).expect("the only listener");
+    let from = address(NodeId(10));
+    let id = client.connect(Instant::ORIGIN, address(SERVER), config.clone());
+    assert_eq!(shake_hands(&mut client, &mut server, from), [Event::Connected]);
+    let socket = server.accept().expect("a client waits");
+    (client, server, id, socket, from)
+}
+
+/// Returns a control packet as a peer sends it.
+pub(crate) fn control(destination: SocketId, body: Body<'_>) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    Control { timestamp_us: 0, destination, body }.write(&mut bytes);
+    bytes
 }

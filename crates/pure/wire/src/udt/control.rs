@@ -57,7 +57,12 @@ pub enum Body<'a> {
         /// What they say.
         words: Words<'a>,
     },
-    /// The same in words of one's own, to be written; it is never read.
+    /// Of a type that is not known here: all that it says is that the peer is there.
+    Unknown {
+        /// The type.
+        kind: u16,
+    },
+    /// The same as [`Custom`](Self::Custom) in words of one's own, to be written; it is never read.
     CustomWords {
         /// The extended type.
         kind: u16,
@@ -135,7 +140,7 @@ impl<'a> Control<'a> {
             }
             PEER_ERROR => Body::PeerError { code: info },
             CUSTOM => Body::Custom { kind: extended, words },
-            unknown => return Err(Malformed::Type(unknown)),
+            kind => Body::Unknown { kind },
         };
         Ok(Self { timestamp_us: word(header, 2), destination: SocketId(word(header, 3)), body })
     }
@@ -168,6 +173,7 @@ impl Body<'_> {
             Self::AckOfAck { number } => (ACK_OF_ACK, 0, number),
             Self::DropMessage { message, .. } => (DROP_MESSAGE, 0, message.word()),
             Self::PeerError { code } => (PEER_ERROR, 0, code),
+            Self::Unknown { kind } => (kind, 0, 0),
             Self::Custom { kind, .. } | Self::CustomWords { kind, .. } => (CUSTOM, kind, 0),
         }
     }
@@ -188,7 +194,8 @@ impl Body<'_> {
             | Self::CongestionWarning
             | Self::Shutdown
             | Self::AckOfAck { .. }
-            | Self::PeerError { .. } => {}
+            | Self::PeerError { .. }
+            | Self::Unknown { .. } => {}
         }
     }
 }

@@ -32,6 +32,8 @@ struct State {
     moved_bytes: u64,
     /// Files that began and have not come to their end.
     begun: BTreeSet<String>,
+    /// It was told that the congestion control asks for nonsense.
+    is_absurdity_told: bool,
     /// What the rate is measured against: when, and how much had been moved.
     last: (Instant, u64),
 }
@@ -58,6 +60,7 @@ impl Meter {
             done_bytes: 0,
             moved_bytes: 0,
             begun: BTreeSet::new(),
+            is_absurdity_told: false,
             last: (now, 0),
         };
         Self { state: Mutex::new(state) }
@@ -112,6 +115,17 @@ impl Meter {
     /// Counts what was moved of something that has no list.
     pub(crate) fn moved(&self, bytes: usize) {
         self.notice(&Notice::Moved { bytes: bytes as u64 });
+    }
+
+    /// Returns how often the congestion control asked for what cannot be obeyed, the first time that it did.
+    pub(crate) fn take_absurdity(&self) -> Option<u64> {
+        let count = self.stats().map_or(0, |stats| stats.absurd_policies);
+        self.absurdity(count)
+    }
+
+    fn absurdity(&self, count: u64) -> Option<u64> {
+        let is_news = count > 0 && !std::mem::replace(&mut self.state().is_absurdity_told, count > 0);
+        is_news.then_some(count)
     }
 
     /// Returns how long nothing came or went.
@@ -195,6 +209,14 @@ impl Reading {
     }
 }
 
+/// Says that a congestion control asks for nonsense.
+pub(crate) fn absurdity_text(count: u64) -> String {
+    format!(
+        "warning: the congestion control asked {count} times for what cannot be obeyed, such as a window of nothing: \
+         it got the nearest that can\nlook at its options, or take another with cc="
+    )
+}
+
 /// Writes a rate as people read it: `94.1 Mbit/s`.
 pub(crate) fn rate_text(bits_per_s: f64) -> String {
     let (value, unit) = match bits_per_s {
@@ -263,6 +285,18 @@ mod tests {
         let reading = meter.read();
         assert_eq!((reading.done_bytes, reading.total_bytes), (400, Some(600)));
         assert!(reading.text().starts_with("400 B of 600 B, "), "{}", reading.text());
+    }
+
+    #[test]
+    fn a_control_that_asks_for_nonsense_is_told_once() {
+        let meter = Meter::new();
+        assert_eq!(meter.take_absurdity(), None);
+        assert_eq!([0, 0, 7, 9].map(|count| meter.absurdity(count)), [None, None, Some(7), None]);
+        assert_eq!(
+            absurdity_text(7),
+            "warning: the congestion control asked 7 times for what cannot be obeyed, such as \
+             a window of nothing: it got the nearest that can\nlook at its options, or take another with cc="
+        );
     }
 
     #[test]

@@ -53,7 +53,7 @@ pub(crate) fn receive(
 ) -> anyhow::Result<Outcome> {
     let kind = if is_messages { SocketType::Datagram } else { SocketType::Stream };
     let listener = Listener::bind_to(address.resolve()?, &way.options(address, kind)?)
-        .map_err(|error| anyhow!("{address}: {error}\ntake another port, or end who has it"))?;
+        .with_context(|| format!("{address} cannot be listened at"))?;
     if is_json {
         let at = listener.local_address();
         eprintln!("{}", json!({"event": "listening", "address": format!("udt://{at}"), "port": at.port()}));

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use transfer::{Notice, Outcome, Tally};
 
-use super::meter::{Meter, rate_text, transport_json};
+use super::meter::{Meter, absurdity_text, rate_text, transport_json};
 use crate::messages::print_line;
 use crate::status_line::{StatusLine, size_text};
 
@@ -32,8 +32,17 @@ impl Screen {
         if self.is_json { drop(print_line(&json())) } else { line.0.say(&text()) }
     }
 
+    /// Says once that a transfer's congestion control asks for nonsense.
+    pub(crate) fn absurdity(&self, peer: &str, meter: &Meter) {
+        if let Some(count) = meter.take_absurdity() {
+            let json = || json!({"event": "absurd_control", "peer": peer, "absurd_policies": count});
+            self.say(|| absurdity_text(count), json);
+        }
+    }
+
     /// Says how far transfers are, if it is time.
     pub(crate) fn progress(&self, transfers: &[(String, Arc<Meter>)]) {
+        transfers.iter().for_each(|(peer, meter)| self.absurdity(peer, meter));
         let mut line = self.line();
         if transfers.is_empty() || Instant::now() < line.1 {
             return;
@@ -80,6 +89,7 @@ impl Screen {
     /// Says the account of a transfer.
     pub(crate) fn account(&self, peer: &str, tally: &Tally, meter: &Meter, error: Option<&str>) {
         let (moved_bytes, took) = meter.sum();
+        self.absurdity(peer, meter);
         let stats = meter.stats();
         let bits_per_s = bits_per_s(moved_bytes, took);
         let text = || {
