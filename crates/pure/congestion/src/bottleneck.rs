@@ -175,7 +175,14 @@ impl Flow {
             self.next_epoch = self.stage.flight.next;
         }
         let ranges = [number..number + 1];
-        let lost = Lost { ranges: &ranges, newly: 1, begins_epoch, source: LossSource::Report };
+        let lost = Lost {
+            ranges: &ranges,
+            newly: 1,
+            begins_epoch,
+            source: LossSource::Report,
+            round_trip: None,
+            rate: None,
+        };
         self.control.on_loss(&mut self.stage.environment(), &lost);
     }
 

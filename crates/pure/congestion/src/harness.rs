@@ -82,7 +82,14 @@ impl Stage {
     fn report_newest(&mut self, control: &mut dyn CongestionControl, begins_epoch: bool) {
         let newest = self.flight.next - 1..self.flight.next;
         let ranges = [newest];
-        let lost = Lost { ranges: &ranges, newly: 1, begins_epoch, source: LossSource::Report };
+        let lost = Lost {
+            ranges: &ranges,
+            newly: 1,
+            begins_epoch,
+            source: LossSource::Report,
+            round_trip: None,
+            rate: None,
+        };
         control.on_loss(&mut self.environment(), &lost);
     }
 }
@@ -196,7 +203,14 @@ impl EmptyWay {
                 self.epochs += 1;
             }
             let ranges = [number..number + 1];
-            let lost = Lost { ranges: &ranges, newly: 1, begins_epoch, source: LossSource::Report };
+            let lost = Lost {
+                ranges: &ranges,
+                newly: 1,
+                begins_epoch,
+                source: LossSource::Report,
+                round_trip: None,
+                rate: None,
+            };
             control.on_loss(&mut self.stage.environment(), &lost);
         }
     }

@@ -39,7 +39,14 @@ fn anything(control: &mut dyn CongestionControl, seed: u64, mut look: impl FnMut
             6 => stage.lose(control),
             7 => stage.lose_again(control),
             8 => {
-                let lost = Lost { ranges: &[], newly: 0, begins_epoch: true, source: LossSource::Timeout };
+                let lost = Lost {
+                    ranges: &[],
+                    newly: 0,
+                    begins_epoch: true,
+                    source: LossSource::Timeout,
+                    round_trip: None,
+                    rate: None,
+                };
                 control.on_loss(&mut stage.environment(), &lost);
             }
             _ => control.on_timeout(&mut stage.environment()),

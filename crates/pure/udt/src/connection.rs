@@ -18,7 +18,7 @@ use crate::handshake::Agreed;
 use crate::receive::buffer::{Placed, ReceiveBuffer};
 use crate::receive::{AckToSend, ReceiveSide};
 use crate::round_trip::RoundTripEstimate;
-use crate::send::{AckOutcome, Leaving, Losses, SendSide, TailLoss};
+use crate::send::{AckOutcome, Leaving, Losses, Seen, SendSide, TailLoss};
 use crate::stats::Stats;
 use crate::{CloseReason, Event, SendError};
 use congestion_link::CongestionLink;
@@ -313,7 +313,7 @@ impl Connection {
                 _ => self.stats.impossible_packets += 1,
             }
         }
-        let losses = self.sending.lose(ranges);
+        let losses = self.sending.hear_of_losses(now, ranges);
         self.suffer(now, &losses, LossSource::Report);
     }
 
@@ -334,7 +334,8 @@ impl Connection {
         }
         self.stats.lost_packets += u64::from(losses.newly);
         let (ranges, newly, begins_epoch) = (&losses.ranges[..], losses.newly, losses.begins_epoch);
-        let lost = Lost { ranges, newly, begins_epoch, source };
+        let Seen { round_trip, rate } = losses.seen;
+        let lost = Lost { ranges, newly, begins_epoch, source, round_trip, rate };
         self.consult(now, |control, environment| control.on_loss(environment, &lost));
     }
 

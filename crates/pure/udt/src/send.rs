@@ -11,7 +11,7 @@ mod tail;
 use core::ops::Range;
 use core::time::Duration;
 
-use congestion::{AckKind, Acked, Effective, Flight};
+use congestion::{AckKind, Acked, Effective, Flight, RateSample};
 use units::{Instant, RangeSet};
 use wire::udt::PROBE_INTERVAL;
 
@@ -34,6 +34,8 @@ const TRAIN_PROBE_INTERVAL: u64 = 256;
 #[derive(Debug)]
 pub(crate) struct SendSide {
     pub(crate) buffer: SendBuffer,
+    /// The first packet of all.
+    origin: u64,
     /// Lost, and not yet sent again.
     lost: RangeSet,
     /// Sent again, and not yet acknowledged.
@@ -84,11 +86,19 @@ pub(crate) enum AckOutcome {
 }
 
 /// What a loss report brought.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Debug, Default, PartialEq)]
 pub(crate) struct Losses {
     pub(crate) ranges: Vec<Range<u64>>,
     pub(crate) newly: u32,
     pub(crate) begins_epoch: bool,
+    pub(crate) seen: Seen,
+}
+
+/// What news of packets that arrived says about the way.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Seen {
+    pub(crate) round_trip: Option<Duration>,
+    pub(crate) rate: Option<RateSample>,
 }
 
 impl SendSide {
@@ -107,6 +117,7 @@ impl SendSide {
             allowed_train,
             max_train: allowed_train,
             buffer,
+            origin,
             lost: RangeSet::new(),
             resent: RangeSet::new(),
             unanswered_room: None,
@@ -220,14 +231,13 @@ impl SendSide {
             self.max_window = self.max_window.max(window);
         }
         let newly = to.saturating_sub(before);
-        let (mut round_trip, mut rate) = (None, None);
+        let mut seen = Seen::default();
         if newly > 0 {
-            let newest = self.buffer.slot(to - 1);
-            round_trip = (newest.times == 1).then(|| now.since(newest.mark.sent_at));
-            rate = self.sampler.deliver(now, newly, &newest.mark);
+            let newest = self.newest_newly_seen(to);
             self.lost.remove(before..to);
             self.resent.remove(before..to);
             self.seen_to = self.seen_to.max(to);
+            seen = self.see(now, newest);
             self.buffer.release(to);
             self.hear();
             self.tail.progress(now, patience, self.buffer.first() < self.buffer.next());
@@ -238,12 +248,52 @@ impl SendSide {
         }
         let newly = u32::try_from(newly).unwrap_or(u32::MAX);
         AckOutcome::Taken {
-            acked: Acked { to, newly, kind, round_trip, ends_round, rate },
+            acked: Acked { to, newly, kind, round_trip: seen.round_trip, ends_round, rate: seen.rate },
             has_room: newly > 0,
         }
     }
 
-    /// Takes ranges that the peer misses; what was never sent or is acknowledged is left out, and counted by the caller.
+    /// Takes ranges that the peer reports to miss; the packets before and between them have arrived.
+    pub(crate) fn hear_of_losses(
+        &mut self,
+        now: Instant,
+        ranges: impl IntoIterator<Item = Range<u64>>,
+    ) -> Losses {
+        let seen_before = self.seen_to;
+        let mut losses = self.lose(ranges);
+        // A report up to the newest packet shows nothing behind the hole: only a strange peer writes one.
+        let newest = (self.seen_to > seen_before).then(|| self.seen_to - 1);
+        losses.seen = self.see(now, newest.filter(|newest| !self.lost.contains(*newest)));
+        losses
+    }
+
+    /// Returns the newest packet that an acknowledgement up to `to` newly shows to have arrived: what a report of a hole
+    /// showed before is no news, the packets that filled it are.
+    fn newest_newly_seen(&self, to: u64) -> Option<u64> {
+        if to > self.seen_to {
+            return Some(to - 1);
+        }
+        self.resent.intersection(self.buffer.first()..to).last().map(|range| range.end - 1)
+    }
+
+    /// Takes note of what is known to have arrived by now, `newest` being the newest packet of it.
+    fn see(&mut self, now: Instant, newest: Option<u64>) -> Seen {
+        let Some(newest) = newest else { return Seen::default() };
+        let slot = self.buffer.slot(newest);
+        Seen {
+            round_trip: (slot.times == 1).then(|| now.since(slot.mark.sent_at)),
+            rate: self.sampler.deliver(now, self.arrived(), &slot.mark),
+        }
+    }
+
+    /// Returns how many packets are known to have arrived.
+    fn arrived(&self) -> u64 {
+        let lost_unseen = if self.lost.is_empty() { 0 } else { self.lost.count_in(self.seen_to..u64::MAX) };
+        let missing = self.lost.len() - lost_unseen + self.resent.len();
+        (self.seen_to - self.origin).saturating_sub(missing)
+    }
+
+    /// Takes ranges that are lost; what was never sent or is acknowledged is left out, and counted by the caller.
     pub(crate) fn lose(&mut self, ranges: impl IntoIterator<Item = Range<u64>>) -> Losses {
         let mut losses = Losses::default();
         for range in ranges {
@@ -305,7 +355,7 @@ impl SendSide {
             self.buffer.advance(packets.into());
         }
         let in_flight = self.in_flight();
-        let mark = self.sampler.mark(now, in_flight);
+        let mark = self.sampler.mark(now, in_flight, packets);
         for number in numbers.clone() {
             let slot = self.buffer.slot_mut(number);
             slot.mark = mark;
@@ -408,7 +458,7 @@ impl SendSide {
 }
 
 /// What the tail of a flight suffered.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq)]
 pub(crate) enum TailLoss {
     /// One packet is sent again to provoke an answer.
     Probe,
@@ -456,6 +506,39 @@ mod tests {
             let micros = now.since(Instant::ORIGIN).as_micros();
             assert!((3_700..=3_920).contains(&micros), "{micros} us");
         }
+    }
+
+    /// Packet 3 of ten is lost. That packet 4 is there the report tells at once, an acknowledgement only when packet 3 has
+    /// come at last: then it says nothing new of packet 4.
+    #[test]
+    fn a_report_of_a_hole_tells_what_arrived_around_it() {
+        let millis = |millis: u64| Instant::from_nanos(millis * 1_000_000);
+        let config = SocketConfig::new(SocketType::Stream);
+        let mut side = SendSide::new(&config, 1_500, ORIGIN, 100, millis(0));
+        let paced = Effective { window_packets: 100, spacing_ps: 1_000_000_000, was_absurd: false };
+        side.obey(millis(0), &paced, 1);
+        side.buffer.push_stream(&[7; 10 * 1_456]);
+        for now in 0..10 {
+            assert!(side.poll(millis(now), false).is_some(), "{now}");
+        }
+        let losses = side.hear_of_losses(millis(14), [ORIGIN + 3..ORIGIN + 4]);
+        assert_eq!(losses.seen.round_trip, Some(Duration::from_millis(10)));
+        let rate = losses.seen.rate.unwrap();
+        assert_eq!((rate.delivered, rate.interval, rate.lost), (4, Duration::from_millis(14), 1));
+        assert!(side.poll(millis(14), false).is_some(), "packet 3 leaves once more");
+        let patience = Duration::from_millis(20);
+        let acked = |outcome| match outcome {
+            AckOutcome::Taken { acked, .. } => acked,
+            AckOutcome::Impossible => panic!("it was sent"),
+        };
+        let filled = acked(side.acknowledge(millis(24), ORIGIN + 5, AckKind::Light, None, patience));
+        assert_eq!((filled.newly, filled.round_trip), (5, None));
+        // One packet more since packet 3 left the second time: itself.
+        let rate = filled.rate.unwrap();
+        assert_eq!((rate.delivered, rate.interval, rate.lost), (1, Duration::from_millis(10), 0));
+        let rest = acked(side.acknowledge(millis(25), ORIGIN + 10, AckKind::Light, None, patience));
+        assert_eq!(rest.round_trip, Some(Duration::from_millis(16)));
+        assert_eq!(rest.rate.unwrap().delivered, 10);
     }
 
     #[test]
