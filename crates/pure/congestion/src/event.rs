@@ -41,12 +41,14 @@ pub enum AckKind {
 /// Source: draft-cheng-iccrg-delivery-rate-estimation, in packets.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct RateSample {
-    /// Packets that were delivered while the sample was taken.
+    /// Packets that were delivered while the sample was taken, as far as that is certain.
     pub delivered: u64,
     /// How long that took: the longer of sending and acknowledging them.
     pub interval: Duration,
-    /// How many had been delivered when the sample's packet was sent.
+    /// How many were known to be delivered when the sample's packet was sent.
     pub prior_delivered: u64,
+    /// How many are known to be delivered now.
+    pub total_delivered: u64,
     /// Packets reported lost since the sample's packet was sent.
     pub lost: u64,
     /// Packets in flight just after the sample's packet was sent.
@@ -106,8 +108,8 @@ pub struct Received {
 /// A message from one end's control to the other's.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Message {
-    /// The extended type, free for the control.
+    /// The extended type, free for the control below `0xFF00`: those from there on are the transport's own.
     pub kind: u16,
-    /// What it says, in words of 32 bits.
+    /// What it says, in words of 32 bits: at most as long as a packet.
     pub body: Vec<u32>,
 }

@@ -6,7 +6,8 @@ use std::collections::VecDeque;
 use units::{Instant, Random};
 
 use crate::{
-    AckKind, Acked, CongestionControl, Environment, Flight, LossSource, Lost, PeerReport, RoundTrip,
+    AckKind, Acked, CongestionControl, Environment, Flight, LossSource, Lost, PeerReport, RateSample,
+    RoundTrip,
 };
 
 /// What a control looks at, moved by hand.
@@ -18,7 +19,12 @@ pub(crate) struct Stage {
     pub(crate) random: Random,
     /// Packets that may be sent and were not yet.
     pub(crate) budget: f64,
+    /// What the next acknowledgement tells of the rate, instead of what is usual.
+    pub(crate) strange_rate: Option<RateSample>,
 }
+
+/// What was delivered in a round trip, where that much was.
+const USUALLY_DELIVERED: u64 = 400;
 
 impl Stage {
     pub(crate) fn new(seed: u64, round_trip: Duration) -> Self {
@@ -41,6 +47,7 @@ impl Stage {
             },
             random: Random::new(seed),
             budget: 0.0,
+            strange_rate: None,
         }
     }
 
@@ -64,9 +71,22 @@ impl Stage {
             kind: AckKind::Full,
             round_trip: self.round_trip.latest,
             ends_round: false,
-            rate: None,
+            rate: self.strange_rate.take().or_else(|| self.usual_rate()),
         };
         control.on_ack(&mut self.environment(), &acked);
+    }
+
+    fn usual_rate(&self) -> Option<RateSample> {
+        let delivered = self.flight.acked_to.min(USUALLY_DELIVERED);
+        self.round_trip.latest.filter(|_| delivered > 0).map(|interval| RateSample {
+            delivered,
+            interval,
+            prior_delivered: self.flight.acked_to - delivered,
+            total_delivered: self.flight.acked_to,
+            lost: 0,
+            in_flight_at_send: USUALLY_DELIVERED as u32,
+            is_application_limited: false,
+        })
     }
 
     /// Reports the newest packet as lost.

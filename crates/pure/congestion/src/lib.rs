@@ -15,6 +15,7 @@
 //! Source: the eight events and four actions of Composable UDT (Gu, Grossman: "Supporting configurable congestion
 //! control in data transport services", SC 2005); what newer transports added to them is said where it is.
 
+mod bbr;
 mod bic;
 #[cfg(test)]
 mod bottleneck;
@@ -43,6 +44,7 @@ mod scalable;
 mod vegas;
 mod westwood;
 
+pub use bbr::Bbr;
 pub use bic::Bic;
 pub use contract::{CongestionControl, Environment, Flight, PeerReport, RoundTrip};
 pub use copa::Copa;

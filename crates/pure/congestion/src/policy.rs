@@ -38,7 +38,8 @@ pub struct AckPolicy {
 pub enum Retransmission {
     /// Before anything new, at the pace of the rest.
     First,
-    /// Not until the control says otherwise: it sends in rounds.
+    /// Not until the control says otherwise: it sends in rounds, and asks the peer's by itself what of them arrived. Nor does
+    /// the transport then take anything for lost because no answer comes.
     Withheld,
 }
 

@@ -5,7 +5,7 @@ use core::time::Duration;
 use units::Random;
 
 use crate::harness::Stage;
-use crate::{BUILT_IN, Bounds, CongestionControl, LossSource, Lost, Policy, named};
+use crate::{BUILT_IN, Bounds, CongestionControl, LossSource, Lost, Policy, RateSample, Sent, named};
 
 const BOUNDS: Bounds = Bounds { max_window_packets: 10_000, max_spacing: Duration::from_secs(2) };
 
@@ -30,7 +30,13 @@ fn anything(control: &mut dyn CongestionControl, seed: u64, mut look: impl FnMut
         stage.round_trip.smoothed = Duration::from_micros(chance.below(3_000_000));
         stage.peer.arrival_packets_per_s = strange_rate(&mut chance);
         stage.peer.capacity_packets_per_s = strange_rate(&mut chance);
-        match chance.below(10) {
+        stage.strange_rate = chance.chance(0.3).then(|| strange_sample(&mut chance));
+        match chance.below(11) {
+            10 => {
+                let (first, packets) = (stage.flight.next, 1 + chance.below(40) as u32);
+                let sent = Sent { first, packets, is_retransmission: chance.chance(0.2) };
+                control.on_sent(&mut stage.environment(), &sent);
+            }
             0..=5 => {
                 let open = stage.flight.next - stage.flight.acked_to;
                 let newly = u32::try_from(chance.below(open + 1)).unwrap();
@@ -64,6 +70,24 @@ fn strange_rate(chance: &mut Random) -> Option<f64> {
         3 => Some(f64::NAN),
         4 => Some(1e300),
         _ => Some(1e5 * chance.unit()),
+    }
+}
+
+/// Returns a sample of a transport that has lost its mind.
+fn strange_sample(chance: &mut Random) -> RateSample {
+    let count = |chance: &mut Random| match chance.below(4) {
+        0 => 0,
+        1 => u64::MAX,
+        _ => chance.below(100_000),
+    };
+    RateSample {
+        delivered: count(chance),
+        interval: Duration::from_nanos(count(chance)),
+        prior_delivered: count(chance),
+        total_delivered: count(chance),
+        lost: count(chance),
+        in_flight_at_send: chance.below(10_000) as u32,
+        is_application_limited: chance.chance(0.3),
     }
 }
 

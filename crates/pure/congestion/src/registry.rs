@@ -3,8 +3,8 @@
 use core::fmt;
 
 use crate::{
-    Bic, CongestionControl, Copa, Cubic, Fast, Fixed, HighSpeed, Ledbat, Native, OptionError, Options, Reno,
-    Scalable, Vegas, Westwood,
+    Bbr, Bic, CongestionControl, Copa, Cubic, Fast, Fixed, HighSpeed, Ledbat, Native, OptionError, Options,
+    Reno, Scalable, Vegas, Westwood,
 };
 
 /// Makes the control of each connection; whoever wants several connections to share something keeps it here.
@@ -95,6 +95,11 @@ pub const BUILT_IN: &[Choice] = &[
         name: "copa",
         summary: "Copa: two packets of its own in the queue on average, bold only beside controls that fill it (delta=0.5)",
         make: |options| Ok(each(Copa::from_options(options)?)),
+    },
+    Choice {
+        name: "bbr",
+        summary: "BBR v3: as fast as the way is seen to deliver, with hardly a queue, whatever is lost by chance up to 2 %",
+        make: |options| Ok(each(Bbr::from_options(options)?)),
     },
     Choice {
         name: "ledbat",

@@ -16,6 +16,7 @@ use crate::config::SocketConfig;
 use crate::expiry::{Expiry, Silent};
 use crate::handshake::Agreed;
 use crate::receive::buffer::{Placed, ReceiveBuffer};
+use crate::receive::horizon::{ANSWER, FIRST_RESERVED, QUESTION, Questions};
 use crate::receive::{AckToSend, ReceiveSide};
 use crate::round_trip::RoundTripEstimate;
 use crate::send::{AckOutcome, Leaving, Losses, Seen, SendSide, TailLoss};
@@ -34,11 +35,13 @@ pub(crate) struct Connection {
     pub(crate) peer_first: Sequence,
     opened_at: Instant,
     kind: SocketType,
+    payload_bytes: usize,
     sending: SendSide,
     receiving: ReceiveSide,
     round_trip: RoundTripEstimate,
     expiry: Expiry,
     link: CongestionLink,
+    questions: Questions,
     outbox: VecDeque<Vec<u8>>,
     events: VecDeque<Event>,
     state: State,
@@ -95,11 +98,13 @@ impl Connection {
             peer_first: agreed.peer_first,
             opened_at: now,
             kind: config.socket_type,
+            payload_bytes,
             sending: SendSide::new(config, packet_bytes, own, agreed.window_packets, now),
             receiving: ReceiveSide::new(buffer, packet_bytes, theirs, now),
             round_trip: RoundTripEstimate::new(),
             expiry: Expiry::new(config.silence, now),
             link: CongestionLink::new(config, packet_bytes, agreed.window_packets, random),
+            questions: Questions::default(),
             outbox: VecDeque::new(),
             events: VecDeque::new(),
             state: State::Open,
@@ -260,6 +265,9 @@ impl Connection {
             Body::DropMessage { message, first, last } => self.receive_drop(now, message, first, last),
             Body::Shutdown => self.end(CloseReason::ByPeer),
             Body::PeerError { code } => self.events.push_back(Event::PeerError { code }),
+            Body::Custom { kind: QUESTION, .. } => self.receiving.ask_horizon(),
+            Body::Custom { kind: ANSWER, words } => self.receive_horizon(now, words.iter().next()),
+            Body::Custom { kind: FIRST_RESERVED.., .. } => {}
             Body::Custom { kind, words } => {
                 let message = ControlMessage { kind, body: words.iter().collect() };
                 self.consult(now, |control, environment| control.on_message(environment, &message));
@@ -313,8 +321,23 @@ impl Connection {
                 _ => self.stats.impossible_packets += 1,
             }
         }
+        if self.questions.ask() {
+            self.tell(Body::CustomWords { kind: QUESTION, words: &[] });
+        }
         let losses = self.sending.hear_of_losses(now, ranges);
         self.suffer(now, &losses, LossSource::Report);
+    }
+
+    fn receive_horizon(&mut self, now: Instant, word: Option<u32>) {
+        let to = word.and_then(|word| Sequence::from_word(word).near(self.sending.buffer.next()));
+        let Some(to) = to.filter(|to| *to <= self.sending.buffer.next()) else {
+            self.stats.impossible_packets += 1;
+            return;
+        };
+        self.questions.answer();
+        if let Some(acked) = self.sending.hear_of_horizon(now, to) {
+            self.consult(now, |control, environment| control.on_ack(environment, &acked));
+        }
     }
 
     fn receive_drop(&mut self, now: Instant, message: MessageNumber, first: Sequence, last: Sequence) {
@@ -385,7 +408,8 @@ impl Connection {
             Some(Silent::Ask) if self.sending.in_flight() == 0 => self.tell(Body::KeepAlive),
             Some(Silent::Ask) | None => {}
         }
-        match self.sending.advance(now) {
+        let tail = if self.link.withholds_retransmission() { None } else { self.sending.advance(now) };
+        match tail {
             Some(TailLoss::Probe) => self.stats.tail_probes += 1,
             Some(TailLoss::Timeout(losses)) => {
                 self.stats.timeouts += 1;
@@ -408,6 +432,10 @@ impl Connection {
         if let Some(report) = self.receiving.report(now, &self.round_trip) {
             self.stats.sent_naks += 1;
             self.tell(Body::NakWords(report.words()));
+        }
+        if let Some(horizon) = self.receiving.tell_horizon(now) {
+            let words = [Sequence::of(horizon).word()];
+            self.tell(Body::CustomWords { kind: ANSWER, words: &words });
         }
         if let Some(ack) = self.receiving.acknowledge(now, &self.round_trip) {
             self.stats.sent_acks += 1;
@@ -509,7 +537,12 @@ impl Connection {
         self.sending.obey(now, &self.link.effective(), policy.burst_packets);
         self.receiving.obey(policy.acknowledge);
         while let Some(message) = self.link.poll_message() {
-            self.tell(Body::CustomWords { kind: message.kind, words: &message.body });
+            // One that is too long, or of a kind that is not the control's to send, would do harm at the peer.
+            if message.kind < FIRST_RESERVED && message.body.len() * 4 <= self.payload_bytes {
+                self.tell(Body::CustomWords { kind: message.kind, words: &message.body });
+            } else {
+                self.link.absurd_policies += 1;
+            }
         }
     }
 }

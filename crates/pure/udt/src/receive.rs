@@ -4,6 +4,7 @@ pub(crate) mod acks;
 mod arrival;
 pub(crate) mod buffer;
 mod gaps;
+pub(crate) mod horizon;
 
 use congestion::AckPolicy;
 use units::Instant;
@@ -13,6 +14,7 @@ use acks::{Acknowledging, Acks};
 use arrival::ArrivalRates;
 use buffer::{Placed, ReceiveBuffer};
 use gaps::Gaps;
+use horizon::Horizon;
 
 use crate::round_trip::RoundTripEstimate;
 
@@ -26,6 +28,7 @@ pub(crate) struct ReceiveSide {
     pub(crate) buffer: ReceiveBuffer,
     acks: Acks,
     gaps: Gaps,
+    horizon: Horizon,
     rates: ArrivalRates,
     packet_bytes: u32,
     /// The peer was told that there is hardly any room.
@@ -57,6 +60,7 @@ impl ReceiveSide {
             buffer,
             acks: Acks::new(origin, now),
             gaps: Gaps::default(),
+            horizon: Horizon::default(),
             rates: ArrivalRates::new(),
             packet_bytes,
             told_full: false,
@@ -87,7 +91,22 @@ impl ReceiveSide {
             newly_missing = number - horizon;
             self.gaps.open(horizon..number);
         }
+        if self.buffer.missing().is_empty() {
+            self.horizon.close();
+        } else {
+            self.horizon.arrive(now);
+        }
         Taken { placed, newly_missing }
+    }
+
+    /// Takes note that the peer wants to know how far it has come behind a hole.
+    pub(crate) const fn ask_horizon(&mut self) {
+        self.horizon.ask();
+    }
+
+    /// Returns the number behind the newest packet, where the peer is to be told.
+    pub(crate) fn tell_horizon(&mut self, now: Instant) -> Option<u64> {
+        self.horizon.poll(now, self.buffer.horizon())
     }
 
     /// Takes note that packets of a message are given up by its sender.
@@ -157,6 +176,6 @@ impl ReceiveSide {
     /// Returns when to come back.
     pub(crate) fn deadline(&self) -> Option<Instant> {
         let acks = if self.told_full && self.buffer.is_full() { None } else { self.acks.deadline() };
-        Instant::earlier(acks, self.gaps.deadline())
+        Instant::earlier(Instant::earlier(acks, self.gaps.deadline()), self.horizon.deadline())
     }
 }

@@ -1,6 +1,7 @@
 //! Scenes of two ends in the virtual network, each about one behaviour.
 
 mod closing;
+mod controls;
 mod handshakes;
 mod hostile;
 #[path = "../line/mod.rs"]
