@@ -7,7 +7,7 @@ use units::{Instant, Random};
 
 use crate::{
     AckKind, Acked, CongestionControl, Environment, Flight, LossSource, Lost, PeerReport, RateSample,
-    RoundTrip,
+    Received, RoundTrip, Sent,
 };
 
 /// What a control looks at, moved by hand.
@@ -111,6 +111,73 @@ impl Stage {
             rate: None,
         };
         control.on_loss(&mut self.environment(), &lost);
+    }
+}
+
+/// A sender and a receiver whose controls speak to each other over a way that loses by chance, in steps of 10 ms.
+pub(crate) struct Pair<C> {
+    pub(crate) sender: C,
+    pub(crate) stage: Stage,
+    receiver: C,
+    their_stage: Stage,
+    /// What the receiver's control says arrives.
+    reports: bool,
+}
+
+impl<C: CongestionControl> Pair<C> {
+    pub(crate) fn new(sender: C, receiver: C, reports: bool) -> Self {
+        let [mut stage, mut their_stage] = [1, 2].map(|seed| Stage::new(seed, Duration::from_millis(20)));
+        let (mut sender, mut receiver) = (sender, receiver);
+        sender.on_start(&mut stage.environment());
+        receiver.on_start(&mut their_stage.environment());
+        Self { sender, stage, receiver, their_stage, reports }
+    }
+
+    /// Goes on for so many steps, each packet lost with a probability.
+    pub(crate) fn run(&mut self, loss: f64, steps: u32) {
+        (0..steps).for_each(|_| self.step(loss));
+    }
+
+    fn step(&mut self, loss: f64) {
+        self.stage.now += Duration::from_millis(10);
+        self.their_stage.now = self.stage.now;
+        self.stage.budget += self.sender.policy().packets_per_s * 0.01;
+        let packets = self.stage.budget.floor() as u32;
+        self.stage.budget -= f64::from(packets);
+        if packets > 0 {
+            self.send(packets, loss);
+        }
+        Self::let_time_pass(&mut self.sender, &mut self.stage);
+        Self::let_time_pass(&mut self.receiver, &mut self.their_stage);
+        while let Some(message) = self.receiver.poll_message() {
+            if self.reports {
+                self.sender.on_message(&mut self.stage.environment(), &message);
+            }
+        }
+    }
+
+    fn send(&mut self, packets: u32, loss: f64) {
+        let first = self.stage.flight.next;
+        self.stage.flight.next += u64::from(packets);
+        let sent = Sent { first, packets, is_retransmission: false };
+        self.sender.on_sent(&mut self.stage.environment(), &sent);
+        let newly_missing = (0..packets).filter(|_| self.stage.random.chance(loss)).count() as u32;
+        if newly_missing > 0 {
+            let ranges = [first..first + u64::from(newly_missing)];
+            let source = LossSource::Report;
+            let (newly, begins_epoch) = (newly_missing, true);
+            let lost = Lost { ranges: &ranges, newly, begins_epoch, source, round_trip: None, rate: None };
+            self.sender.on_loss(&mut self.stage.environment(), &lost);
+        }
+        let arrived = self.their_stage.now;
+        let received = Received { packets: packets - newly_missing, newly_missing, arrived };
+        self.receiver.on_received(&mut self.their_stage.environment(), &received);
+    }
+
+    fn let_time_pass(control: &mut C, stage: &mut Stage) {
+        if control.next_timer().is_some_and(|at| at <= stage.now) {
+            control.on_timer(&mut stage.environment());
+        }
     }
 }
 

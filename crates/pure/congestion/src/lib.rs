@@ -26,6 +26,7 @@ mod cubic;
 mod equilibria;
 mod event;
 mod fast;
+mod feedback;
 mod fixed;
 #[cfg(test)]
 mod harness;
@@ -40,7 +41,9 @@ mod registry;
 mod reno;
 #[cfg(test)]
 mod responses;
+mod sabul;
 mod scalable;
+mod tsunami;
 mod vegas;
 mod westwood;
 
@@ -59,6 +62,8 @@ pub use options::{OptionError, Options};
 pub use policy::{ACK_INTERVAL, AckPolicy, Bounds, Effective, Policy, Retransmission};
 pub use registry::{BUILT_IN, Choice, Factory, UnknownControl, named};
 pub use reno::Reno;
+pub use sabul::Sabul;
 pub use scalable::Scalable;
+pub use tsunami::Tsunami;
 pub use vegas::Vegas;
 pub use westwood::Westwood;

@@ -12,7 +12,8 @@ const BOUNDS: Bounds = Bounds { max_window_packets: 10_000, max_spacing: Duratio
 /// Makes a control of each kind; those that cannot be without an option are given it.
 fn every_control() -> impl Iterator<Item = (&'static str, Box<dyn CongestionControl>)> {
     BUILT_IN.iter().map(|choice| {
-        let options = if choice.name == "fixed" { "rate=100m" } else { "" };
+        let needs_rate = named(choice.name, "").is_err();
+        let options = if needs_rate { "rate=100m" } else { "" };
         (choice.name, named(choice.name, options).unwrap().create())
     })
 }

@@ -4,7 +4,7 @@ use core::fmt;
 
 use crate::{
     Bbr, Bic, CongestionControl, Copa, Cubic, Fast, Fixed, HighSpeed, Ledbat, Native, OptionError, Options,
-    Reno, Scalable, Vegas, Westwood,
+    Reno, Sabul, Scalable, Tsunami, Vegas, Westwood,
 };
 
 /// Makes the control of each connection; whoever wants several connections to share something keeps it here.
@@ -105,6 +105,16 @@ pub const BUILT_IN: &[Choice] = &[
         name: "ledbat",
         summary: "LEDBAT: takes what others leave, and adds no more delay than its target (target=100 ms, gain=1)",
         make: |options| Ok(each(Ledbat::from_options(options)?)),
+    },
+    Choice {
+        name: "sabul",
+        summary: "SABUL-like: up and down by factors as the receiver reports losses (up=1.005, down=1.125, threshold=0.001, start=10m)",
+        make: |options| Ok(each(Sabul::from_options(options)?)),
+    },
+    Choice {
+        name: "tsunami",
+        summary: "Tsunami-like: near its target whatever is lost up to error=7.5 %, for ways that nobody else uses (rate=950m, history=25)",
+        make: |options| Ok(each(Tsunami::from_options(options)?)),
     },
     Choice {
         name: "fixed",
