@@ -33,25 +33,38 @@ pub(crate) struct Departures {
 
 /// Moments that far apart, as long as there is something to them.
 #[derive(Clone, Debug)]
-struct Beat {
+pub(crate) struct Beat {
     every: Duration,
     last: Option<Instant>,
     due: Option<Instant>,
 }
 
 impl Beat {
-    const fn new(every: Duration) -> Self {
+    pub(crate) const fn new(every: Duration) -> Self {
         Self { every, last: None, due: None }
     }
 
     /// Makes the next moment due, if none is: in step with the last one, unless that is long ago.
-    fn want(&mut self, now: Instant) {
+    pub(crate) fn want(&mut self, now: Instant) {
         let in_step = self.last.map(|last| last + self.every).filter(|next| *next >= now);
         self.due = self.due.or(Some(in_step.unwrap_or(now + self.every)));
     }
 
-    fn take(&mut self, now: Instant) -> bool {
-        let is_due = self.due.is_some_and(|due| due <= now);
+    /// Sets how far moments are apart from the next one on.
+    pub(crate) const fn set_every(&mut self, every: Duration) {
+        self.every = every;
+    }
+
+    pub(crate) const fn due(&self) -> Option<Instant> {
+        self.due
+    }
+
+    pub(crate) fn is_due(&self, now: Instant) -> bool {
+        self.due.is_some_and(|due| due <= now)
+    }
+
+    pub(crate) fn take(&mut self, now: Instant) -> bool {
+        let is_due = self.is_due(now);
         if is_due {
             self.last = self.due.take();
         }
@@ -92,6 +105,11 @@ impl Departures {
         self.sent += f64::from(packets);
         self.beat.want(now);
         self.waits_since = self.waits_since.or(Some(now));
+    }
+
+    /// Sets how long intervals are from the next one on.
+    pub(crate) const fn set_every(&mut self, every: Duration) {
+        self.beat.set_every(every);
     }
 
     pub(crate) fn lose(&mut self, packets: u32) {

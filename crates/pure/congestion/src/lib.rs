@@ -28,6 +28,7 @@ mod event;
 mod fast;
 mod feedback;
 mod fixed;
+mod gtp;
 #[cfg(test)]
 mod harness;
 mod highspeed;
@@ -55,6 +56,7 @@ pub use cubic::Cubic;
 pub use event::{AckKind, Acked, LossSource, Lost, Message, RateSample, Received, Sent};
 pub use fast::Fast;
 pub use fixed::Fixed;
+pub use gtp::{Gtp, GtpFactory};
 pub use highspeed::HighSpeed;
 pub use ledbat::Ledbat;
 pub use native::Native;

@@ -5,7 +5,9 @@ use core::time::Duration;
 use units::Random;
 
 use crate::harness::Stage;
-use crate::{BUILT_IN, Bounds, CongestionControl, LossSource, Lost, Policy, RateSample, Sent, named};
+use crate::{
+    BUILT_IN, Bounds, CongestionControl, LossSource, Lost, Message, Policy, RateSample, Received, Sent, named,
+};
 
 const BOUNDS: Bounds = Bounds { max_window_packets: 10_000, max_spacing: Duration::from_secs(2) };
 
@@ -32,7 +34,19 @@ fn anything(control: &mut dyn CongestionControl, seed: u64, mut look: impl FnMut
         stage.peer.arrival_packets_per_s = strange_rate(&mut chance);
         stage.peer.capacity_packets_per_s = strange_rate(&mut chance);
         stage.strange_rate = chance.chance(0.3).then(|| strange_sample(&mut chance));
-        match chance.below(11) {
+        if control.next_timer().is_some_and(|at| at <= stage.now) {
+            control.on_timer(&mut stage.environment());
+        }
+        while let Some(message) = control.poll_message() {
+            assert!(message.kind < 0xff00 && message.body.len() * 4 <= 1_456, "{message:?}");
+        }
+        match chance.below(13) {
+            12 => control.on_message(&mut stage.environment(), &strange_message(&mut chance)),
+            11 => {
+                let (packets, newly_missing) = (chance.below(100) as u32, chance.below(3) as u32);
+                let received = Received { packets, newly_missing, arrived: stage.now };
+                control.on_received(&mut stage.environment(), &received);
+            }
             10 => {
                 let (first, packets) = (stage.flight.next, 1 + chance.below(40) as u32);
                 let sent = Sent { first, packets, is_retransmission: chance.chance(0.2) };
@@ -72,6 +86,14 @@ fn strange_rate(chance: &mut Random) -> Option<f64> {
         4 => Some(1e300),
         _ => Some(1e5 * chance.unit()),
     }
+}
+
+/// Returns a message of a kind that some control knows, with any body.
+fn strange_message(chance: &mut Random) -> Message {
+    let kinds = [0x5341, 0x5453, 0x4754, 0x5244, 0x5242, 0];
+    let kind = kinds[chance.below(kinds.len() as u64) as usize];
+    let word = |chance: &mut Random| if chance.chance(0.5) { chance.below(3_000) } else { chance.next_u64() };
+    Message { kind, body: (0..chance.below(8)).map(|_| word(chance) as u32).collect() }
 }
 
 /// Returns a sample of a transport that has lost its mind.

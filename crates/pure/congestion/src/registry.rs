@@ -3,8 +3,8 @@
 use core::fmt;
 
 use crate::{
-    Bbr, Bic, CongestionControl, Copa, Cubic, Fast, Fixed, HighSpeed, Ledbat, Native, OptionError, Options,
-    Reno, Sabul, Scalable, Tsunami, Vegas, Westwood,
+    Bbr, Bic, CongestionControl, Copa, Cubic, Fast, Fixed, GtpFactory, HighSpeed, Ledbat, Native,
+    OptionError, Options, Reno, Sabul, Scalable, Tsunami, Vegas, Westwood,
 };
 
 /// Makes the control of each connection; whoever wants several connections to share something keeps it here.
@@ -115,6 +115,11 @@ pub const BUILT_IN: &[Choice] = &[
         name: "tsunami",
         summary: "Tsunami-like: near its target whatever is lost up to error=7.5 %, for ways that nobody else uses (rate=950m, history=25)",
         make: |options| Ok(each(Tsunami::from_options(options)?)),
+    },
+    Choice {
+        name: "gtp",
+        summary: "GTP-like: a receiver shares what it can take (rate=950m) among its senders, and tells each its rate",
+        make: |options| Ok(Box::new(GtpFactory::from_options(options)?)),
     },
     Choice {
         name: "fixed",

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use congestion::{
     Acked, CongestionControl, Environment, Factory, Lost, Message, Policy, Received, Retransmission, named,
 };
-use sim::Link;
+use sim::{Link, Network, NodeId, Port};
 use udt::{SocketConfig, SocketType};
 use units::Instant;
 
@@ -144,7 +144,7 @@ fn use_of_a_way(control: &str, loss: f64, seconds: u32) -> f64 {
     let work = Work { send_bytes: 1_000_000_000, ..Work::default() };
     let mut network = pair(1, way, (control(), work), (config(SocketType::Stream), Work::default()));
     network.run_until(Instant::ORIGIN + Duration::from_secs(5));
-    let received = |network: &sim::Network<Host>| network.node(SERVER).only().received;
+    let received = |network: &Network<Host>| network.node(SERVER).only().received;
     let before = received(&network);
     network.run_until(Instant::ORIGIN + Duration::from_secs(5) + SECOND * seconds);
     // 1,456 of 1,538 bytes on the wire are payload.
@@ -157,4 +157,72 @@ fn bbr_uses_a_way_that_loses_by_chance_because_it_hears_what_comes_behind_holes(
     let (none, some) = (use_of_a_way("bbr", 0.0, 20), use_of_a_way("bbr", 0.005, 20));
     assert!(none > 0.9, "{none}");
     assert!(some > 0.8, "{some}");
+}
+
+fn built_in(control: &str, options: &str) -> SocketConfig {
+    let control = named(control, options).expect("it is built in and its options make sense");
+    SocketConfig::with(SocketType::Stream, Arc::from(control))
+}
+
+/// Clients, each so many milliseconds from one server whose link has 50 Mbit/s; returns what each of them sent and the server
+/// received from it in the seconds from `from` to `to`. Units: bits per second, IP and UDP headers included.
+fn several(server: SocketConfig, client: &SocketConfig, delays: &[u32], from: u32, to: u32) -> Vec<[f64; 2]> {
+    let mut network = Network::new(1);
+    let work = Work { send_bytes: 1_000_000_000, ..Work::default() };
+    let link = |delay| Link::ideal().delay(MS * delay);
+    let port = |delay| Port { up: link(delay), down: link(delay), ..Port::default() };
+    let narrow = Port { down: Link::ideal().rate(50_000_000, 50_000), ..port(0) };
+    let server = network.add("server", Host::new(1, Work::default()).listening(server), narrow);
+    for (index, delay) in delays.iter().enumerate() {
+        let node =
+            network.add(&format!("client {index}"), Host::new(2 + index as u64, work.clone()), port(*delay));
+        network.act(node, |host, now, _| host.connect(now, server, client.clone()));
+    }
+    let mut look = |at: u32| {
+        network.run_until(Instant::ORIGIN + SECOND * at);
+        let clients = 1..=delays.len() as u32;
+        let sent = clients.map(|node| stats(&network, NodeId(node)).sent_packets);
+        let host = network.node(server);
+        let received = host.seen.keys().map(|id| (host.endpoint.peer(*id), host.endpoint.stats(*id)));
+        let mut received: Vec<_> =
+            received.map(|(peer, stats)| (peer, stats.expect("open").received_packets)).collect();
+        received.sort_unstable();
+        sent.zip(received).map(|(sent, (_, received))| [sent, received]).collect::<Vec<[u64; 2]>>()
+    };
+    let (before, after) = (look(from), look(to));
+    let rate = |after: u64, before: u64| (after - before) as f64 * 12_000.0 / f64::from(to - from);
+    before
+        .iter()
+        .zip(after)
+        .map(|(before, after)| [0, 1].map(|what| rate(after[what], before[what])))
+        .collect()
+}
+
+#[test]
+fn senders_of_one_receiver_share_what_it_takes_whatever_their_round_trips() {
+    let delays = [1, 5, 20, 60];
+    let rates = several(built_in("gtp", "rate=40m"), &built_in("gtp", "rate=1g"), &delays, 1, 4);
+    for [sent, received] in &rates {
+        assert!((received / 10e6 - 1.0).abs() < 0.03, "{rates:?}");
+        assert!((sent / received - 1.0).abs() < 0.01, "nothing is lost: {rates:?}");
+    }
+}
+
+#[test]
+fn controls_with_reports_work_with_peers_that_report_and_with_others() {
+    let rate = |control: &SocketConfig, server: SocketConfig, from| {
+        several(server, control, &[10], from, from + 1)[0][0]
+    };
+    let tsunami = built_in("tsunami", "rate=12m");
+    let sabul = built_in("sabul", "start=1m");
+    let gtp = built_in("gtp", "rate=12m");
+    for is_silent in [false, true] {
+        let server = |same: &SocketConfig| if is_silent { config(SocketType::Stream) } else { same.clone() };
+        let target = rate(&tsunami, server(&tsunami), 5);
+        assert!((target / 12e6 - 1.0).abs() < 0.01, "tsunami, silent {is_silent}: {target}");
+        let grown = rate(&sabul, server(&sabul), 3) / rate(&sabul, server(&sabul), 2);
+        assert!((grown / 1.005_f64.powi(100) - 1.0).abs() < 0.05, "sabul, silent {is_silent}: {grown}");
+        let all = rate(&gtp, server(&gtp), 4);
+        assert!((all / 12e6 - 1.0).abs() < 0.02, "gtp, silent {is_silent}: {all}");
+    }
 }
