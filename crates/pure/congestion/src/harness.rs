@@ -3,11 +3,11 @@
 use core::time::Duration;
 use std::collections::VecDeque;
 
-use units::{Instant, Random};
+use units::{Instant, Random, RangeSet};
 
 use crate::{
-    AckKind, Acked, CongestionControl, Environment, Flight, LossSource, Lost, PeerReport, RateSample,
-    Received, RoundTrip, Sent,
+    AckKind, Acked, CongestionControl, Environment, Flight, Incoming, LossSource, Lost, PeerReport,
+    RateSample, Received, RoundTrip, Sent,
 };
 
 /// What a control looks at, moved by hand.
@@ -17,6 +17,9 @@ pub(crate) struct Stage {
     pub(crate) peer: PeerReport,
     pub(crate) flight: Flight,
     pub(crate) random: Random,
+    /// What of the peer's packets is missing before the horizon.
+    pub(crate) missing: RangeSet,
+    pub(crate) horizon: u64,
     /// Packets that may be sent and were not yet.
     pub(crate) budget: f64,
     /// What the next acknowledgement tells of the rate, instead of what is usual.
@@ -46,6 +49,8 @@ impl Stage {
                 max_window_packets: 1_000_000,
             },
             random: Random::new(seed),
+            missing: RangeSet::new(),
+            horizon: 0,
             budget: 0.0,
             strange_rate: None,
         }
@@ -57,6 +62,11 @@ impl Stage {
             round_trip: self.round_trip,
             peer: self.peer,
             flight: self.flight,
+            incoming: Incoming {
+                next: self.missing.first().map_or(self.horizon, |range| range.start),
+                horizon: self.horizon,
+                missing: &self.missing,
+            },
             random: &mut self.random,
         }
     }

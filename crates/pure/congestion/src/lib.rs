@@ -38,6 +38,7 @@ mod options;
 mod policy;
 #[cfg(test)]
 mod properties;
+mod rbudp;
 mod registry;
 mod reno;
 #[cfg(test)]
@@ -50,7 +51,7 @@ mod westwood;
 
 pub use bbr::Bbr;
 pub use bic::Bic;
-pub use contract::{CongestionControl, Environment, Flight, PeerReport, RoundTrip};
+pub use contract::{CongestionControl, Environment, Flight, Incoming, PeerReport, RoundTrip};
 pub use copa::Copa;
 pub use cubic::Cubic;
 pub use event::{AckKind, Acked, LossSource, Lost, Message, RateSample, Received, Sent};
@@ -61,7 +62,8 @@ pub use highspeed::HighSpeed;
 pub use ledbat::Ledbat;
 pub use native::Native;
 pub use options::{OptionError, Options};
-pub use policy::{ACK_INTERVAL, AckPolicy, Bounds, Effective, Policy, Retransmission};
+pub use policy::{ACK_INTERVAL, AckPolicy, Bounds, Effective, LossReports, Policy, Retransmission};
+pub use rbudp::Rbudp;
 pub use registry::{BUILT_IN, Choice, Factory, UnknownControl, named};
 pub use reno::Reno;
 pub use sabul::Sabul;

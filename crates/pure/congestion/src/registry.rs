@@ -4,7 +4,7 @@ use core::fmt;
 
 use crate::{
     Bbr, Bic, CongestionControl, Copa, Cubic, Fast, Fixed, GtpFactory, HighSpeed, Ledbat, Native,
-    OptionError, Options, Reno, Sabul, Scalable, Tsunami, Vegas, Westwood,
+    OptionError, Options, Rbudp, Reno, Sabul, Scalable, Tsunami, Vegas, Westwood,
 };
 
 /// Makes the control of each connection; whoever wants several connections to share something keeps it here.
@@ -120,6 +120,11 @@ pub const BUILT_IN: &[Choice] = &[
         name: "gtp",
         summary: "GTP-like: a receiver shares what it can take (rate=950m) among its senders, and tells each its rate",
         make: |options| Ok(Box::new(GtpFactory::from_options(options)?)),
+    },
+    Choice {
+        name: "rbudp",
+        summary: "RBUDP-style: all at one rate, then again what is missing, for ways that nobody else uses (rate=950m)",
+        make: |options| Ok(each(Rbudp::from_options(options)?)),
     },
     Choice {
         name: "fixed",

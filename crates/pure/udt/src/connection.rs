@@ -22,10 +22,13 @@ use crate::round_trip::RoundTripEstimate;
 use crate::send::{AckOutcome, Leaving, Losses, Seen, SendSide, TailLoss};
 use crate::stats::Stats;
 use crate::{CloseReason, Event, SendError};
-use congestion_link::CongestionLink;
+use congestion_link::{CongestionLink, View};
 
 /// Most control packets that wait to be sent; the peer repeats what it misses.
 const MAX_OUTBOX: usize = 256;
+
+/// Most ranges that a message between controls may bring: more than a packet of bits has.
+const MAX_RANGES: usize = 65_536;
 
 /// An open connection.
 #[derive(Debug)]
@@ -271,6 +274,7 @@ impl Connection {
             Body::Custom { kind, words } => {
                 let message = ControlMessage { kind, body: words.iter().collect() };
                 self.consult(now, |control, environment| control.on_message(environment, &message));
+                self.take_missing(now);
             }
             // A handshake is the endpoint's; the rest only shows that the peer is there.
             Body::Handshake(_)
@@ -328,6 +332,23 @@ impl Connection {
         self.suffer(now, &losses, LossSource::Report);
     }
 
+    /// Takes what the peer's control said is missing, as if its transport had reported it.
+    fn take_missing(&mut self, now: Instant) {
+        let next = self.sending.buffer.next();
+        let mut ranges = Vec::new();
+        while let Some(range) = self.link.poll_missing() {
+            if range.end <= next && ranges.len() < MAX_RANGES {
+                ranges.push(range);
+            } else {
+                self.stats.impossible_packets += 1;
+            }
+        }
+        if !ranges.is_empty() {
+            let losses = self.sending.hear_of_losses(now, ranges);
+            self.suffer(now, &losses, LossSource::Report);
+        }
+    }
+
     fn receive_horizon(&mut self, now: Instant, word: Option<u32>) {
         let to = word.and_then(|word| Sequence::from_word(word).near(self.sending.buffer.next()));
         let Some(to) = to.filter(|to| *to <= self.sending.buffer.next()) else {
@@ -380,7 +401,7 @@ impl Connection {
         if let Some(bytes) = self.outbox.pop_front() {
             return Step::Control(bytes);
         }
-        match self.sending.poll(now, self.link.withholds_retransmission()) {
+        match self.sending.poll(now, self.link.retransmission()) {
             Some(Leaving::Train { first, packets, is_retransmission }) => {
                 self.send_train(now, first, packets, is_retransmission)
             }
@@ -408,8 +429,7 @@ impl Connection {
             Some(Silent::Ask) if self.sending.in_flight() == 0 => self.tell(Body::KeepAlive),
             Some(Silent::Ask) | None => {}
         }
-        let tail = if self.link.withholds_retransmission() { None } else { self.sending.advance(now) };
-        match tail {
+        match self.sending.advance(now, self.link.retransmission()) {
             Some(TailLoss::Probe) => self.stats.tail_probes += 1,
             Some(TailLoss::Timeout(losses)) => {
                 self.stats.timeouts += 1;
@@ -510,7 +530,7 @@ impl Connection {
     }
 
     fn deadline(&self) -> Option<Instant> {
-        let sending = self.sending.deadline(self.link.withholds_retransmission());
+        let sending = self.sending.deadline(self.link.retransmission());
         let closing = match self.state {
             State::Closing { until } => Some(until),
             State::Open | State::Ended => None,
@@ -532,8 +552,12 @@ impl Connection {
         now: Instant,
         ask: impl FnOnce(&mut dyn CongestionControl, &mut congestion::Environment<'_>),
     ) {
-        let flight = self.sending.flight();
-        let policy = self.link.consult(now, self.round_trip.view(), flight, self.sending.max_window(), ask);
+        let view = View {
+            round_trip: self.round_trip.view(),
+            flight: self.sending.flight(),
+            incoming: self.receiving.incoming(),
+        };
+        let policy = self.link.consult(now, view, ask);
         self.sending.obey(now, &self.link.effective(), policy.burst_packets);
         self.receiving.obey(policy.acknowledge);
         while let Some(message) = self.link.poll_message() {

@@ -6,7 +6,9 @@ pub(crate) mod buffer;
 mod gaps;
 pub(crate) mod horizon;
 
-use congestion::AckPolicy;
+use core::ops::Range;
+
+use congestion::{AckPolicy, Incoming, LossReports};
 use units::Instant;
 use wire::udt::{Data, LossListWriter, MessageNumber};
 
@@ -28,6 +30,7 @@ pub(crate) struct ReceiveSide {
     pub(crate) buffer: ReceiveBuffer,
     acks: Acks,
     gaps: Gaps,
+    reports: LossReports,
     horizon: Horizon,
     rates: ArrivalRates,
     packet_bytes: u32,
@@ -60,6 +63,7 @@ impl ReceiveSide {
             buffer,
             acks: Acks::new(origin, now),
             gaps: Gaps::default(),
+            reports: LossReports::AtOnce,
             horizon: Horizon::default(),
             rates: ArrivalRates::new(),
             packet_bytes,
@@ -68,7 +72,25 @@ impl ReceiveSide {
     }
 
     pub(crate) fn obey(&mut self, policy: AckPolicy) {
+        if policy.reports != self.reports {
+            // What is missing is reported from now on, or no more.
+            self.gaps = Gaps::default();
+            self.reports = policy.reports;
+            let missing: Vec<_> = self.buffer.missing().iter().collect();
+            missing.into_iter().for_each(|range| self.open_gap(range));
+        }
         self.acks.obey(policy);
+    }
+
+    fn open_gap(&mut self, range: Range<u64>) {
+        if self.reports == LossReports::AtOnce {
+            self.gaps.open(range);
+        }
+    }
+
+    /// Returns what of the peer's packets is here, for the control to look at.
+    pub(crate) const fn incoming(&self) -> Incoming<'_> {
+        Incoming { next: self.buffer.next(), horizon: self.buffer.horizon(), missing: self.buffer.missing() }
     }
 
     /// Takes note of packets that the kernel received as one, before each of them is taken.
@@ -89,7 +111,7 @@ impl ReceiveSide {
         let mut newly_missing = 0;
         if placed == Placed::New && number > horizon {
             newly_missing = number - horizon;
-            self.gaps.open(horizon..number);
+            self.open_gap(horizon..number);
         }
         if self.buffer.missing().is_empty() {
             self.horizon.close();
@@ -118,7 +140,7 @@ impl ReceiveSide {
         let end = if first == last { last + 1 } else { last };
         if self.buffer.give_up(message, first..end) {
             if first > horizon {
-                self.gaps.open(horizon..first);
+                self.open_gap(horizon..first);
             }
             self.acks.arrive(now, 1, true);
         }

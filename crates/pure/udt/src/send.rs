@@ -11,7 +11,7 @@ mod tail;
 use core::ops::Range;
 use core::time::Duration;
 
-use congestion::{AckKind, Acked, Effective, Flight, RateSample};
+use congestion::{AckKind, Acked, Effective, Flight, RateSample, Retransmission};
 use units::{Instant, RangeSet};
 use wire::udt::PROBE_INTERVAL;
 
@@ -144,10 +144,6 @@ impl SendSide {
         self.max_train = self.allowed_train.min(burst_packets.max(1));
     }
 
-    pub(crate) const fn max_window(&self) -> u32 {
-        self.max_window
-    }
-
     /// Returns how many packets are on their way, as far as that can be known: acknowledgements tell only where the
     /// first hole is, reports of holes tell what arrived before them.
     pub(crate) fn in_flight(&self) -> u32 {
@@ -174,8 +170,8 @@ impl SendSide {
     }
 
     /// Returns what is to leave now.
-    pub(crate) fn poll(&mut self, now: Instant, withholds_retransmission: bool) -> Option<Leaving> {
-        if let Some(first) = self.first_lost(withholds_retransmission) {
+    pub(crate) fn poll(&mut self, now: Instant, retransmission: Retransmission) -> Option<Leaving> {
+        if let Some(first) = self.first_lost(retransmission) {
             if self.is_expired(now, first) {
                 return Some(self.give_up(now, first));
             }
@@ -202,17 +198,17 @@ impl SendSide {
 
     /// Returns when to come back for what waits for its turn.
     ///
-    /// A control that withholds what is lost asks by itself whether its tail arrived.
-    pub(crate) fn deadline(&self, withholds_retransmission: bool) -> Option<Instant> {
+    /// A control that sends in rounds asks by itself whether its tail arrived.
+    pub(crate) fn deadline(&self, retransmission: Retransmission) -> Option<Instant> {
         let next = self.buffer.next();
         // What is lost goes first, and holds back what is new.
-        let waits = if self.first_lost(withholds_retransmission).is_some() {
+        let waits = if self.first_lost(retransmission).is_some() {
             self.room_for_retransmission() > 0
         } else {
             next < self.buffer.end() && next < self.limit && self.in_flight() < self.window_packets
         };
         let paced = waits.then(|| self.pacer.next(self.train_ahead()));
-        let tail = if withholds_retransmission { None } else { self.tail.deadline() };
+        let tail = self.tail.deadline().filter(|_| retransmission == Retransmission::First);
         Instant::earlier(paced, tail)
     }
 
@@ -329,7 +325,10 @@ impl SendSide {
     }
 
     /// Takes note that time passed; says what the tail of the flight suffered.
-    pub(crate) fn advance(&mut self, now: Instant) -> Option<TailLoss> {
+    pub(crate) fn advance(&mut self, now: Instant, retransmission: Retransmission) -> Option<TailLoss> {
+        if retransmission != Retransmission::First {
+            return None;
+        }
         let unanswered = self.buffer.first()..self.buffer.next();
         let action = self.tail.advance(now)?;
         if action == TailAction::Probe {
@@ -411,8 +410,11 @@ impl SendSide {
         }
     }
 
-    fn first_lost(&self, is_withheld: bool) -> Option<u64> {
-        if is_withheld { None } else { self.lost.first().map(|range| range.start) }
+    fn first_lost(&self, retransmission: Retransmission) -> Option<u64> {
+        match retransmission {
+            Retransmission::First | Retransmission::Round => self.lost.first().map(|range| range.start),
+            Retransmission::Withheld => None,
+        }
     }
 
     /// Returns how many lost packets may leave. What the peer reported has left the way, so as much may enter it again,
@@ -485,6 +487,7 @@ mod tests {
     use super::*;
 
     const ORIGIN: u64 = 10_000;
+    const FIRST: Retransmission = Retransmission::First;
 
     /// Wherever trains begin, some of them end at a multiple of 16, and what follows those leaves at once, as a train: it
     /// begins no further pair.
@@ -498,9 +501,9 @@ mod tests {
             side.obey(Instant::ORIGIN, &paced, u32::MAX);
             side.buffer.push_stream(&vec![7; 4_000 * 1_456]);
             let (mut now, mut pairs, mut began_pair) = (Instant::ORIGIN, 0, None);
-            while let Some(deadline) = side.deadline(false).filter(|_| side.buffer.next() < origin + 3_900) {
+            while let Some(deadline) = side.deadline(FIRST).filter(|_| side.buffer.next() < origin + 3_900) {
                 now = now.max(deadline);
-                while let Some(Leaving::Train { first, packets, .. }) = side.poll(now, false) {
+                while let Some(Leaving::Train { first, packets, .. }) = side.poll(now, FIRST) {
                     let completes = began_pair == Some((now, first));
                     assert!(began_pair.is_none() || completes, "a second that waits");
                     pairs += u32::from(completes);
@@ -531,13 +534,13 @@ mod tests {
         side.obey(millis(0), &paced, 1);
         side.buffer.push_stream(&[7; 10 * 1_456]);
         for now in 0..10 {
-            assert!(side.poll(millis(now), false).is_some(), "{now}");
+            assert!(side.poll(millis(now), FIRST).is_some(), "{now}");
         }
         let losses = side.hear_of_losses(millis(14), [ORIGIN + 3..ORIGIN + 4]);
         assert_eq!(losses.seen.round_trip, Some(Duration::from_millis(10)));
         let rate = losses.seen.rate.unwrap();
         assert_eq!((rate.delivered, rate.interval, rate.lost), (4, Duration::from_millis(14), 1));
-        assert!(side.poll(millis(14), false).is_some(), "packet 3 leaves once more");
+        assert!(side.poll(millis(14), FIRST).is_some(), "packet 3 leaves once more");
         let patience = Duration::from_millis(20);
         let acked = |outcome| match outcome {
             AckOutcome::Taken { acked, .. } => acked,
@@ -561,8 +564,8 @@ mod tests {
         side.buffer.push_stream(&vec![7; 400 * 1_456]);
         let mut now = Instant::ORIGIN;
         while side.buffer.next() < ORIGIN + 321 {
-            now = now.max(side.deadline(false).expect("more is queued"));
-            while side.poll(now, false).is_some() {}
+            now = now.max(side.deadline(FIRST).expect("more is queued"));
+            while side.poll(now, FIRST).is_some() {}
         }
         assert_eq!(now.since(Instant::ORIGIN).as_millis(), 320);
     }
@@ -574,15 +577,15 @@ mod tests {
         let open = Effective { window_packets: 100, spacing_ps: 0, was_absurd: false };
         side.obey(Instant::ORIGIN, &open, u32::MAX);
         side.buffer.push_stream(&[7; 4 * 1_456]);
-        while side.poll(Instant::ORIGIN, false).is_some() {}
+        while side.poll(Instant::ORIGIN, FIRST).is_some() {}
         assert_eq!(side.buffer.next(), ORIGIN + 4);
         let patience = Duration::from_millis(10);
         side.acknowledge(Instant::ORIGIN, ORIGIN + 1, AckKind::Window, Some(0), patience);
         side.acknowledge(Instant::ORIGIN, ORIGIN + 3, AckKind::Light, None, patience);
         for _ in 0..5 {
             let now = side.tail.deadline().expect("a packet is unanswered");
-            assert_eq!(side.advance(now), Some(TailLoss::Probe));
-            assert!(side.poll(now, false).is_some(), "what asks for room leaves");
+            assert_eq!(side.advance(now, FIRST), Some(TailLoss::Probe));
+            assert!(side.poll(now, FIRST).is_some(), "what asks for room leaves");
         }
     }
 }

@@ -159,7 +159,7 @@ fn bbr_uses_a_way_that_loses_by_chance_because_it_hears_what_comes_behind_holes(
     assert!(some > 0.8, "{some}");
 }
 
-fn built_in(control: &str, options: &str) -> SocketConfig {
+pub(crate) fn built_in(control: &str, options: &str) -> SocketConfig {
     let control = named(control, options).expect("it is built in and its options make sense");
     SocketConfig::with(SocketType::Stream, Arc::from(control))
 }

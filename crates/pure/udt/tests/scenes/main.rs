@@ -1,5 +1,6 @@
 //! Scenes of two ends in the virtual network, each about one behaviour.
 
+mod blasts;
 mod closing;
 mod controls;
 mod handshakes;
