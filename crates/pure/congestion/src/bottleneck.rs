@@ -1,16 +1,17 @@
 //! A way with one narrow link and a drop-tail queue before it, for the equilibria of tests: packet by packet.
 //!
-//! Each packet is acknowledged by itself, so round trips are exact. What the queue drops, or chance takes, is reported
+//! Each packet is acknowledged by itself, so round trips are exact, and windows need not be spread over them. What the queue drops, or chance takes, is reported
 //! when its acknowledgement would have come, and repaired for nothing.
 
-use core::cmp::Reverse;
 use core::time::Duration;
-use std::collections::BinaryHeap;
+use std::collections::BTreeMap;
 
 use units::{Instant, Random};
 
 use crate::harness::Stage;
-use crate::{AckKind, Acked, CongestionControl, LossSource, Lost, RateSample, named};
+use crate::{
+    AckKind, Acked, Bounds, CongestionControl, LossSource, Lost, RateSample, RoundTrip, Sent, named,
+};
 
 /// A way that several flows share.
 pub(crate) struct Bottleneck {
@@ -19,22 +20,47 @@ pub(crate) struct Bottleneck {
     loss: f64,
     chance: Random,
     now_ns: u64,
+    /// It ran up to there.
+    until_ns: u64,
     /// When the link has sent everything that waits.
     free_at_ns: u64,
     flows: Vec<Flow>,
-    /// What arrives back, earliest first: when, of which flow, and what.
-    returns: BinaryHeap<Reverse<(u64, usize, Return)>>,
+    /// What will happen, by its time and the order in which it was foreseen: to which flow, and what.
+    agenda: BTreeMap<(u64, u64), (usize, Event)>,
+    foreseen: u64,
     /// What a look at the queue on arrival found: sum and count. Units: packets.
     queued: (f64, u64),
     dropped: u64,
 }
 
+/// What happens to a flow.
+#[derive(Clone, Copy)]
+enum Event {
+    Begins,
+    /// Its pace allows a packet.
+    IsDue,
+    /// Its control asked for this moment.
+    Timer,
+    Returns(Return),
+}
+
 /// What comes back of a packet.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy)]
 struct Return {
     number: u64,
-    sent_ns: u64,
     is_lost: bool,
+    mark: Mark,
+}
+
+/// What a flow remembers of a packet.
+#[derive(Clone, Copy)]
+struct Mark {
+    sent_ns: u64,
+    delivered: u64,
+    delivered_ns: u64,
+    first_sent_ns: u64,
+    lost: u64,
+    in_flight: u32,
 }
 
 /// One sender, with always something to send.
@@ -45,7 +71,17 @@ struct Flow {
     round_end: u64,
     next_epoch: u64,
     delivered: u64,
+    delivered_ns: u64,
+    first_sent_ns: u64,
+    lost: u64,
+    /// When its pace allows the next packet, and when it is woken for that.
+    due_ns: u64,
+    wakes_ns: u64,
+    timer_ns: u64,
 }
+
+/// What the transport obeys.
+const BOUNDS: Bounds = Bounds { max_window_packets: u32::MAX, max_spacing: Duration::from_secs(1) };
 
 /// What was measured of one flow and the queue.
 pub(crate) struct Measured {
@@ -67,9 +103,11 @@ impl Bottleneck {
             loss: 0.0,
             chance: Random::new(7),
             now_ns: 0,
+            until_ns: 0,
             free_at_ns: 0,
             flows: Vec::new(),
-            returns: BinaryHeap::new(),
+            agenda: BTreeMap::new(),
+            foreseen: 0,
             queued: (0.0, 0),
             dropped: 0,
         }
@@ -95,19 +133,28 @@ impl Bottleneck {
             round_end: 0,
             next_epoch: 0,
             delivered: 0,
+            delivered_ns: 0,
+            first_sent_ns: 0,
+            lost: 0,
+            due_ns: 0,
+            wakes_ns: 0,
+            timer_ns: 0,
         });
-        // Its first packet goes out when this comes back.
-        let begin = Return { number: u64::MAX, sent_ns: starts_ns, is_lost: false };
-        self.returns.push(Reverse((starts_ns, self.flows.len() - 1, begin)));
+        self.foresee(starts_ns, self.flows.len() - 1, Event::Begins);
         self
+    }
+
+    fn foresee(&mut self, at_ns: u64, flow: usize, event: Event) {
+        self.agenda.insert((at_ns, self.foreseen), (flow, event));
+        self.foreseen += 1;
     }
 
     /// Runs for a time that is not looked at, then for one that is measured.
     pub(crate) fn run(&mut self, before: Duration, during: Duration) -> Measured {
-        self.run_until(before.as_nanos() as u64);
+        self.run_until(self.until_ns + before.as_nanos() as u64);
         let began: Vec<u64> = self.flows.iter().map(|flow| flow.delivered).collect();
         (self.queued, self.dropped) = ((0.0, 0), 0);
-        self.run_until((before + during).as_nanos() as u64);
+        self.run_until(self.until_ns + during.as_nanos() as u64);
         let rate = |(flow, began): (&Flow, u64)| (flow.delivered - began) as f64 / during.as_secs_f64();
         Measured {
             rates: self.flows.iter().zip(began).map(rate).collect(),
@@ -121,66 +168,155 @@ impl Bottleneck {
         self.flows[flow].control.policy().window_packets
     }
 
-    fn run_until(&mut self, end_ns: u64) {
-        while let Some(Reverse((at, index, returned))) = self.returns.peek().copied()
-            && at < end_ns
-        {
-            self.returns.pop();
-            self.now_ns = at;
-            self.hear(index, returned);
-            self.send(index);
-        }
+    /// Returns what a flow's control says of something.
+    pub(crate) fn told(&self, flow: usize, what: &str) -> f64 {
+        let mut told = f64::NAN;
+        self.flows[flow].control.tell(&mut |name, value| {
+            if name == what {
+                told = value;
+            }
+        });
+        told
     }
 
-    fn hear(&mut self, index: usize, returned: Return) {
-        let flow = &mut self.flows[index];
-        flow.stage.now = Instant::from_nanos(1_000_000_000 + self.now_ns);
-        if returned.number == u64::MAX {
-            flow.control.on_start(&mut flow.stage.environment());
-            return;
+    fn run_until(&mut self, end_ns: u64) {
+        while let Some(entry) = self.agenda.first_entry()
+            && entry.key().0 < end_ns
+        {
+            let ((at, _), (index, event)) = entry.remove_entry();
+            self.now_ns = at;
+            self.flows[index].happen(at, event);
+            self.send(index);
+            self.note_timer(index);
         }
-        if returned.is_lost {
-            flow.lose(returned.number);
-        }
-        flow.acknowledge(self.now_ns, returned);
+        self.until_ns = end_ns;
     }
 
     fn send(&mut self, index: usize) {
-        let flow = &mut self.flows[index];
-        while f64::from(flow.stage.flight.in_flight) + 1.0 <= flow.control.policy().window_packets.max(1.0) {
-            let waits_ns = self.free_at_ns.saturating_sub(self.now_ns);
-            self.queued.0 += waits_ns as f64 / self.packet_ns as f64;
-            self.queued.1 += 1;
-            let is_full = waits_ns > self.room_ns;
-            let leaves_ns = self.now_ns + waits_ns + self.packet_ns;
-            if is_full {
-                self.dropped += 1;
-            } else {
-                self.free_at_ns = leaves_ns;
+        loop {
+            let flow = &mut self.flows[index];
+            let effective = BOUNDS.keep(&flow.control.policy(), &RoundTrip::UNKNOWN);
+            if flow.stage.flight.in_flight >= effective.window_packets {
+                return;
             }
-            let number = flow.stage.flight.next;
-            let is_lost = is_full || self.loss > 0.0 && self.chance.chance(self.loss);
-            let returned = Return { number, sent_ns: self.now_ns, is_lost };
-            self.returns.push(Reverse((leaves_ns + flow.base_ns, index, returned)));
-            flow.stage.flight.next += 1;
-            flow.stage.flight.in_flight += 1;
+            let spacing_ns = effective.spacing_ps / 1_000;
+            // A pace that was slow does not hold back a faster one.
+            flow.due_ns = flow.due_ns.min(self.now_ns + spacing_ns);
+            if flow.due_ns > self.now_ns {
+                let due_ns = flow.due_ns;
+                if flow.wakes_ns != due_ns {
+                    flow.wakes_ns = due_ns;
+                    self.foresee(due_ns, index, Event::IsDue);
+                }
+                return;
+            }
+            flow.due_ns = self.now_ns + spacing_ns;
+            self.send_one(index);
+        }
+    }
+
+    fn send_one(&mut self, index: usize) {
+        let waits_ns = self.free_at_ns.saturating_sub(self.now_ns);
+        self.queued.0 += waits_ns as f64 / self.packet_ns as f64;
+        self.queued.1 += 1;
+        let is_full = waits_ns > self.room_ns;
+        let leaves_ns = self.now_ns + waits_ns + self.packet_ns;
+        if is_full {
+            self.dropped += 1;
+        } else {
+            self.free_at_ns = leaves_ns;
+        }
+        let is_lost = is_full || self.loss > 0.0 && self.chance.chance(self.loss);
+        let flow = &mut self.flows[index];
+        let returned = Return { number: flow.stage.flight.next, is_lost, mark: flow.leave(self.now_ns) };
+        let returns_ns = leaves_ns + flow.base_ns;
+        self.foresee(returns_ns, index, Event::Returns(returned));
+    }
+
+    fn note_timer(&mut self, index: usize) {
+        let flow = &mut self.flows[index];
+        let Some(at) = flow.control.next_timer() else { return };
+        let at_ns = at.as_nanos().saturating_sub(BEGINNING_NS).max(self.now_ns);
+        if at_ns != flow.timer_ns {
+            flow.timer_ns = at_ns;
+            self.foresee(at_ns, index, Event::Timer);
         }
     }
 }
 
+/// The clock of the controls begins somewhere.
+const BEGINNING_NS: u64 = 1_000_000_000;
+
 impl Flow {
+    fn happen(&mut self, now_ns: u64, event: Event) {
+        self.stage.now = Instant::from_nanos(BEGINNING_NS + now_ns);
+        match event {
+            Event::Begins => self.control.on_start(&mut self.stage.environment()),
+            Event::IsDue => {}
+            Event::Timer => {
+                if self.control.next_timer().is_some_and(|at| at <= self.stage.now) {
+                    self.control.on_timer(&mut self.stage.environment());
+                }
+            }
+            Event::Returns(returned) => {
+                if returned.is_lost {
+                    self.lose(returned.number);
+                }
+                self.acknowledge(now_ns, returned);
+            }
+        }
+    }
+
+    fn leave(&mut self, now_ns: u64) -> Mark {
+        if self.stage.flight.in_flight == 0 {
+            (self.first_sent_ns, self.delivered_ns) = (now_ns, now_ns);
+        }
+        let first = self.stage.flight.next;
+        self.stage.flight.next += 1;
+        self.stage.flight.in_flight += 1;
+        let sent = Sent { first, packets: 1, is_retransmission: false };
+        self.control.on_sent(&mut self.stage.environment(), &sent);
+        Mark {
+            sent_ns: now_ns,
+            delivered: self.delivered,
+            delivered_ns: self.delivered_ns,
+            first_sent_ns: self.first_sent_ns,
+            lost: self.lost,
+            in_flight: self.stage.flight.in_flight,
+        }
+    }
+
     fn lose(&mut self, number: u64) {
+        self.lost += 1;
         let begins_epoch = number >= self.next_epoch;
         if begins_epoch {
             self.next_epoch = self.stage.flight.next;
         }
         let ranges = [number..number + 1];
-        let lost = Lost { ranges: &ranges, newly: 1, begins_epoch, source: LossSource::Report };
+        let source = LossSource::Report;
+        let lost = Lost { ranges: &ranges, newly: 1, begins_epoch, source, round_trip: None, rate: None };
         self.control.on_loss(&mut self.stage.environment(), &lost);
     }
 
+    /// Samples the rate as the transport does.
+    fn sample(&mut self, now_ns: u64, mark: &Mark) -> RateSample {
+        self.delivered += 1;
+        self.delivered_ns = now_ns;
+        let interval = (mark.sent_ns - mark.first_sent_ns).max(now_ns - mark.delivered_ns);
+        self.first_sent_ns = mark.sent_ns;
+        RateSample {
+            delivered: self.delivered - mark.delivered,
+            interval: Duration::from_nanos(interval),
+            prior_delivered: mark.delivered,
+            total_delivered: self.delivered,
+            lost: self.lost - mark.lost,
+            in_flight_at_send: mark.in_flight,
+            is_application_limited: false,
+        }
+    }
+
     fn acknowledge(&mut self, now_ns: u64, returned: Return) {
-        let sample = Duration::from_nanos(now_ns - returned.sent_ns);
+        let sample = Duration::from_nanos(now_ns - returned.mark.sent_ns);
         let round_trip = &mut self.stage.round_trip;
         round_trip.latest = Some(sample);
         round_trip.smoothed = (round_trip.smoothed * 7 + sample) / 8;
@@ -192,14 +328,13 @@ impl Flow {
         if ends_round {
             self.round_end = flight.next;
         }
-        self.delivered += u64::from(!returned.is_lost);
         let acked = Acked {
             to: flight.acked_to,
             newly: 1,
             kind: AckKind::Full,
             round_trip: (!returned.is_lost).then_some(sample),
             ends_round,
-            rate: None::<RateSample>,
+            rate: (!returned.is_lost).then(|| self.sample(now_ns, &returned.mark)),
         };
         self.control.on_ack(&mut self.stage.environment(), &acked);
     }

@@ -1,9 +1,10 @@
 //! The contract itself, and what a control may look at while it is asked.
 
 use core::fmt;
+use core::ops::Range;
 use core::time::Duration;
 
-use units::{Instant, Random};
+use units::{Instant, Random, RangeSet};
 
 use crate::{Acked, Lost, Message, Policy, Received, Sent};
 
@@ -80,6 +81,12 @@ pub trait CongestionControl: fmt::Debug + Send {
         None
     }
 
+    /// Returns packets of this end's that the peer's control says are missing: the transport takes them for lost. Asked after
+    /// every event until there are none.
+    fn poll_missing(&mut self) -> Option<Range<u64>> {
+        None
+    }
+
     /// Returns when [`on_timer`](Self::on_timer) shall be called; asked after every event.
     fn next_timer(&self) -> Option<Instant> {
         None
@@ -107,8 +114,21 @@ pub struct Environment<'a> {
     pub peer: PeerReport,
     /// What is on its way.
     pub flight: Flight,
+    /// What of the peer's packets is here. Both ends give a packet the same number.
+    pub incoming: Incoming<'a>,
     /// The connection's own chance.
     pub random: &'a mut Random,
+}
+
+/// What of the peer's packets is here.
+#[derive(Clone, Copy, Debug)]
+pub struct Incoming<'a> {
+    /// The first that is not here: every packet before it is.
+    pub next: u64,
+    /// One behind the newest.
+    pub horizon: u64,
+    /// What is missing between the two.
+    pub missing: &'a RangeSet,
 }
 
 /// What is known of the round-trip time.

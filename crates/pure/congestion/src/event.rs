@@ -14,7 +14,8 @@ pub struct Acked {
     pub newly: u32,
     /// Which form it had.
     pub kind: AckKind,
-    /// How long the newest packet it newly covers was on its way there and back, if that one was sent only once.
+    /// How long the newest packet it newly covers was on its way there and back, if that one was sent only once and no
+    /// report of a loss told of it before.
     ///
     /// Contains the time for which the peer withheld the acknowledgement, at most its interval.
     pub round_trip: Option<Duration>,
@@ -40,13 +41,15 @@ pub enum AckKind {
 /// Source: draft-cheng-iccrg-delivery-rate-estimation, in packets.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct RateSample {
-    /// Packets that were delivered while the sample was taken.
+    /// Packets that were delivered while the sample was taken, as far as that is certain.
     pub delivered: u64,
     /// How long that took: the longer of sending and acknowledging them.
     pub interval: Duration,
-    /// How many had been delivered when the sample's packet was sent.
+    /// How many were known to be delivered when the sample's packet was sent.
     pub prior_delivered: u64,
-    /// Packets reported lost since the sample before.
+    /// How many are known to be delivered now.
+    pub total_delivered: u64,
+    /// Packets reported lost since the sample's packet was sent.
     pub lost: u64,
     /// Packets in flight just after the sample's packet was sent.
     pub in_flight_at_send: u32,
@@ -55,7 +58,7 @@ pub struct RateSample {
 }
 
 /// Packets taken for lost.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Lost<'a> {
     /// Their numbers, ascending, none of them acknowledged.
     pub ranges: &'a [Range<u64>],
@@ -65,6 +68,10 @@ pub struct Lost<'a> {
     pub begins_epoch: bool,
     /// Who says so.
     pub source: LossSource,
+    /// How long the packet behind the hole took, by which the peer saw it: an acknowledgement is silent about that one.
+    pub round_trip: Option<Duration>,
+    /// What is known to be delivered with it, for controls with a model of the way.
+    pub rate: Option<RateSample>,
 }
 
 /// Who says that packets were lost.
@@ -103,6 +110,6 @@ pub struct Received {
 pub struct Message {
     /// The extended type, free for the control.
     pub kind: u16,
-    /// What it says, in words of 32 bits.
+    /// What it says, in words of 32 bits: at most as long as a packet.
     pub body: Vec<u32>,
 }

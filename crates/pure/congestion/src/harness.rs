@@ -3,10 +3,11 @@
 use core::time::Duration;
 use std::collections::VecDeque;
 
-use units::{Instant, Random};
+use units::{Instant, Random, RangeSet};
 
 use crate::{
-    AckKind, Acked, CongestionControl, Environment, Flight, LossSource, Lost, PeerReport, RoundTrip,
+    AckKind, Acked, CongestionControl, Environment, Flight, Incoming, LossSource, Lost, PeerReport,
+    RateSample, Received, RoundTrip, Sent,
 };
 
 /// What a control looks at, moved by hand.
@@ -16,9 +17,17 @@ pub(crate) struct Stage {
     pub(crate) peer: PeerReport,
     pub(crate) flight: Flight,
     pub(crate) random: Random,
+    /// What of the peer's packets is missing before the horizon.
+    pub(crate) missing: RangeSet,
+    pub(crate) horizon: u64,
     /// Packets that may be sent and were not yet.
     pub(crate) budget: f64,
+    /// What the next acknowledgement tells of the rate, instead of what is usual.
+    pub(crate) strange_rate: Option<RateSample>,
 }
+
+/// What was delivered in a round trip, where that much was.
+const USUALLY_DELIVERED: u64 = 400;
 
 impl Stage {
     pub(crate) fn new(seed: u64, round_trip: Duration) -> Self {
@@ -40,7 +49,10 @@ impl Stage {
                 max_window_packets: 1_000_000,
             },
             random: Random::new(seed),
+            missing: RangeSet::new(),
+            horizon: 0,
             budget: 0.0,
+            strange_rate: None,
         }
     }
 
@@ -50,6 +62,11 @@ impl Stage {
             round_trip: self.round_trip,
             peer: self.peer,
             flight: self.flight,
+            incoming: Incoming {
+                next: self.missing.first().map_or(self.horizon, |range| range.start),
+                horizon: self.horizon,
+                missing: &self.missing,
+            },
             random: &mut self.random,
         }
     }
@@ -64,9 +81,22 @@ impl Stage {
             kind: AckKind::Full,
             round_trip: self.round_trip.latest,
             ends_round: false,
-            rate: None,
+            rate: self.strange_rate.take().or_else(|| self.usual_rate()),
         };
         control.on_ack(&mut self.environment(), &acked);
+    }
+
+    fn usual_rate(&self) -> Option<RateSample> {
+        let delivered = self.flight.acked_to.min(USUALLY_DELIVERED);
+        self.round_trip.latest.filter(|_| delivered > 0).map(|interval| RateSample {
+            delivered,
+            interval,
+            prior_delivered: self.flight.acked_to - delivered,
+            total_delivered: self.flight.acked_to,
+            lost: 0,
+            in_flight_at_send: USUALLY_DELIVERED as u32,
+            is_application_limited: false,
+        })
     }
 
     /// Reports the newest packet as lost.
@@ -82,8 +112,82 @@ impl Stage {
     fn report_newest(&mut self, control: &mut dyn CongestionControl, begins_epoch: bool) {
         let newest = self.flight.next - 1..self.flight.next;
         let ranges = [newest];
-        let lost = Lost { ranges: &ranges, newly: 1, begins_epoch, source: LossSource::Report };
+        let lost = Lost {
+            ranges: &ranges,
+            newly: 1,
+            begins_epoch,
+            source: LossSource::Report,
+            round_trip: None,
+            rate: None,
+        };
         control.on_loss(&mut self.environment(), &lost);
+    }
+}
+
+/// A sender and a receiver whose controls speak to each other over a way that loses by chance, in steps of 10 ms.
+pub(crate) struct Pair<C> {
+    pub(crate) sender: C,
+    pub(crate) stage: Stage,
+    receiver: C,
+    their_stage: Stage,
+    /// What the receiver's control says arrives.
+    reports: bool,
+}
+
+impl<C: CongestionControl> Pair<C> {
+    pub(crate) fn new(sender: C, receiver: C, reports: bool) -> Self {
+        let [mut stage, mut their_stage] = [1, 2].map(|seed| Stage::new(seed, Duration::from_millis(20)));
+        let (mut sender, mut receiver) = (sender, receiver);
+        sender.on_start(&mut stage.environment());
+        receiver.on_start(&mut their_stage.environment());
+        Self { sender, stage, receiver, their_stage, reports }
+    }
+
+    /// Goes on for so many steps, each packet lost with a probability.
+    pub(crate) fn run(&mut self, loss: f64, steps: u32) {
+        (0..steps).for_each(|_| self.step(loss));
+    }
+
+    fn step(&mut self, loss: f64) {
+        self.stage.now += Duration::from_millis(10);
+        self.their_stage.now = self.stage.now;
+        self.stage.budget += self.sender.policy().packets_per_s * 0.01;
+        let packets = self.stage.budget.floor() as u32;
+        self.stage.budget -= f64::from(packets);
+        if packets > 0 {
+            self.send(packets, loss);
+        }
+        Self::let_time_pass(&mut self.sender, &mut self.stage);
+        Self::let_time_pass(&mut self.receiver, &mut self.their_stage);
+        while let Some(message) = self.receiver.poll_message() {
+            if self.reports {
+                self.sender.on_message(&mut self.stage.environment(), &message);
+            }
+        }
+    }
+
+    fn send(&mut self, packets: u32, loss: f64) {
+        let first = self.stage.flight.next;
+        self.stage.flight.next += u64::from(packets);
+        let sent = Sent { first, packets, is_retransmission: false };
+        self.sender.on_sent(&mut self.stage.environment(), &sent);
+        let newly_missing = (0..packets).filter(|_| self.stage.random.chance(loss)).count() as u32;
+        if newly_missing > 0 {
+            let ranges = [first..first + u64::from(newly_missing)];
+            let source = LossSource::Report;
+            let (newly, begins_epoch) = (newly_missing, true);
+            let lost = Lost { ranges: &ranges, newly, begins_epoch, source, round_trip: None, rate: None };
+            self.sender.on_loss(&mut self.stage.environment(), &lost);
+        }
+        let arrived = self.their_stage.now;
+        let received = Received { packets: packets - newly_missing, newly_missing, arrived };
+        self.receiver.on_received(&mut self.their_stage.environment(), &received);
+    }
+
+    fn let_time_pass(control: &mut C, stage: &mut Stage) {
+        if control.next_timer().is_some_and(|at| at <= stage.now) {
+            control.on_timer(&mut stage.environment());
+        }
     }
 }
 
@@ -196,7 +300,14 @@ impl EmptyWay {
                 self.epochs += 1;
             }
             let ranges = [number..number + 1];
-            let lost = Lost { ranges: &ranges, newly: 1, begins_epoch, source: LossSource::Report };
+            let lost = Lost {
+                ranges: &ranges,
+                newly: 1,
+                begins_epoch,
+                source: LossSource::Report,
+                round_trip: None,
+                rate: None,
+            };
             control.on_loss(&mut self.stage.environment(), &lost);
         }
     }

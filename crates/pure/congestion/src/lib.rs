@@ -15,6 +15,7 @@
 //! Source: the eight events and four actions of Composable UDT (Gu, Grossman: "Supporting configurable congestion
 //! control in data transport services", SC 2005); what newer transports added to them is said where it is.
 
+mod bbr;
 mod bic;
 #[cfg(test)]
 mod bottleneck;
@@ -25,7 +26,9 @@ mod cubic;
 mod equilibria;
 mod event;
 mod fast;
+mod feedback;
 mod fixed;
+mod gtp;
 #[cfg(test)]
 mod harness;
 mod highspeed;
@@ -35,28 +38,36 @@ mod options;
 mod policy;
 #[cfg(test)]
 mod properties;
+mod rbudp;
 mod registry;
 mod reno;
 #[cfg(test)]
 mod responses;
+mod sabul;
 mod scalable;
+mod tsunami;
 mod vegas;
 mod westwood;
 
+pub use bbr::Bbr;
 pub use bic::Bic;
-pub use contract::{CongestionControl, Environment, Flight, PeerReport, RoundTrip};
+pub use contract::{CongestionControl, Environment, Flight, Incoming, PeerReport, RoundTrip};
 pub use copa::Copa;
 pub use cubic::Cubic;
 pub use event::{AckKind, Acked, LossSource, Lost, Message, RateSample, Received, Sent};
 pub use fast::Fast;
 pub use fixed::Fixed;
+pub use gtp::{Gtp, GtpFactory};
 pub use highspeed::HighSpeed;
 pub use ledbat::Ledbat;
 pub use native::Native;
 pub use options::{OptionError, Options};
-pub use policy::{ACK_INTERVAL, AckPolicy, Bounds, Effective, Policy, Retransmission};
+pub use policy::{ACK_INTERVAL, AckPolicy, Bounds, Effective, LossReports, Policy, Retransmission};
+pub use rbudp::Rbudp;
 pub use registry::{BUILT_IN, Choice, Factory, UnknownControl, named};
 pub use reno::Reno;
+pub use sabul::Sabul;
 pub use scalable::Scalable;
+pub use tsunami::Tsunami;
 pub use vegas::Vegas;
 pub use westwood::Westwood;

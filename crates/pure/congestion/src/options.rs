@@ -81,21 +81,16 @@ impl Options {
     /// # Errors
     /// If it is not there, or no rate above zero.
     pub fn rate(&mut self, name: &'static str) -> Result<f64, OptionError> {
-        const EXPECTED: &str = "bits per second as 950m or 10g";
-        let value = self.take(name).ok_or(OptionError::Missing { name, expected: EXPECTED })?;
-        let lower = value.to_ascii_lowercase();
-        let (digits, factor) = match lower.char_indices().next_back() {
-            Some((at, 'k')) => (&lower[..at], 1e3),
-            Some((at, 'm')) => (&lower[..at], 1e6),
-            Some((at, 'g')) => (&lower[..at], 1e9),
-            _ => (lower.as_str(), 1.0),
-        };
-        let rate = digits.parse::<f64>().ok().map(|number| number * factor);
-        rate.filter(|rate| rate.is_finite() && *rate > 0.0).ok_or_else(|| OptionError::Value {
-            name,
-            value,
-            expected: EXPECTED.to_owned(),
-        })
+        let value = self.take(name).ok_or(OptionError::Missing { name, expected: RATE })?;
+        read_rate(name, value)
+    }
+
+    /// Takes a rate as [`rate`](Self::rate) does, or `usual` bits per second where it is not given.
+    ///
+    /// # Errors
+    /// If it is no rate above zero.
+    pub fn rate_or(&mut self, name: &'static str, usual: f64) -> Result<f64, OptionError> {
+        self.take(name).map_or(Ok(usual), |value| read_rate(name, value))
     }
 
     /// Refuses what no control took.
@@ -113,6 +108,25 @@ impl Options {
         self.known.push(name);
         self.given.remove(name)
     }
+}
+
+/// What a rate looks like.
+const RATE: &str = "bits per second as 950m or 10g";
+
+fn read_rate(name: &'static str, value: String) -> Result<f64, OptionError> {
+    let lower = value.to_ascii_lowercase();
+    let (digits, factor) = match lower.char_indices().next_back() {
+        Some((at, 'k')) => (&lower[..at], 1e3),
+        Some((at, 'm')) => (&lower[..at], 1e6),
+        Some((at, 'g')) => (&lower[..at], 1e9),
+        _ => (lower.as_str(), 1.0),
+    };
+    let rate = digits.parse::<f64>().ok().map(|number| number * factor);
+    rate.filter(|rate| rate.is_finite() && *rate > 0.0).ok_or_else(|| OptionError::Value {
+        name,
+        value,
+        expected: RATE.to_owned(),
+    })
 }
 
 fn known_options(known: &[&str]) -> String {
@@ -133,6 +147,7 @@ mod tests {
         assert_eq!(options.number("alpha", 200.0, 1.0, 1e6), Ok(20.0));
         assert_eq!(options.number("gamma", 0.5, 0.0, 1.0), Ok(0.5));
         assert_eq!(options.rate("rate"), Ok(1.5e9));
+        assert_eq!(options.rate_or("start", 10e6), Ok(10e6));
         assert_eq!(options.finish(), Ok(()));
     }
 

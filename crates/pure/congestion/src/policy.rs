@@ -36,6 +36,17 @@ pub struct AckPolicy {
     pub after_packets: Option<u32>,
     /// An acknowledgement with nothing but the number after so many packets.
     pub light_after_packets: u32,
+    /// Whether the peer is told what is missing.
+    pub reports: LossReports,
+}
+
+/// Whether the peer is told what is missing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LossReports {
+    /// At once, and again while it is missing.
+    AtOnce,
+    /// Not by the transport: the controls have their own way.
+    Withheld,
 }
 
 /// When lost packets are sent again.
@@ -43,8 +54,11 @@ pub struct AckPolicy {
 pub enum Retransmission {
     /// Before anything new, at the pace of the rest.
     First,
-    /// Not until the control says otherwise: it sends in rounds.
+    /// Not until the control says otherwise: it sends in rounds, and asks the peer's by itself what of them arrived. Nor does
+    /// the transport then take anything for lost because no answer comes.
     Withheld,
+    /// As with `First`, in a round that repeats: nothing is taken for lost because no answer comes.
+    Round,
 }
 
 /// What the transport can obey.
@@ -134,7 +148,12 @@ impl Policy {
 
 impl AckPolicy {
     /// A full acknowledgement each 10 ms, a light one each 64 packets.
-    pub const UDT: Self = Self { every: ACK_INTERVAL, after_packets: None, light_after_packets: 64 };
+    pub const UDT: Self = Self {
+        every: ACK_INTERVAL,
+        after_packets: None,
+        light_after_packets: 64,
+        reports: LossReports::AtOnce,
+    };
 }
 
 impl Bounds {

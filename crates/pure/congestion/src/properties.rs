@@ -5,14 +5,18 @@ use core::time::Duration;
 use units::Random;
 
 use crate::harness::Stage;
-use crate::{BUILT_IN, Bounds, CongestionControl, LossSource, Lost, Policy, RoundTrip, named};
+use crate::{
+    BUILT_IN, Bounds, CongestionControl, LossSource, Lost, Message, Policy, RateSample, Received, RoundTrip,
+    Sent, named,
+};
 
 const BOUNDS: Bounds = Bounds { max_window_packets: 10_000, max_spacing: Duration::from_secs(2) };
 
 /// Makes a control of each kind; those that cannot be without an option are given it.
 fn every_control() -> impl Iterator<Item = (&'static str, Box<dyn CongestionControl>)> {
     BUILT_IN.iter().map(|choice| {
-        let options = if choice.name == "fixed" { "rate=100m" } else { "" };
+        let needs_rate = named(choice.name, "").is_err();
+        let options = if needs_rate { "rate=100m" } else { "" };
         (choice.name, named(choice.name, options).unwrap().create())
     })
 }
@@ -30,7 +34,25 @@ fn anything(control: &mut dyn CongestionControl, seed: u64, mut look: impl FnMut
         stage.round_trip.smoothed = Duration::from_micros(chance.below(3_000_000));
         stage.peer.arrival_packets_per_s = strange_rate(&mut chance);
         stage.peer.capacity_packets_per_s = strange_rate(&mut chance);
-        match chance.below(10) {
+        stage.strange_rate = chance.chance(0.3).then(|| strange_sample(&mut chance));
+        if control.next_timer().is_some_and(|at| at <= stage.now) {
+            control.on_timer(&mut stage.environment());
+        }
+        while let Some(message) = control.poll_message() {
+            assert!(message.kind < 0xff00 && message.body.len() * 4 <= 1_456, "{message:?}");
+        }
+        match chance.below(13) {
+            12 => control.on_message(&mut stage.environment(), &strange_message(&mut chance)),
+            11 => {
+                let (packets, newly_missing) = (chance.below(100) as u32, chance.below(3) as u32);
+                let received = Received { packets, newly_missing, arrived: stage.now };
+                control.on_received(&mut stage.environment(), &received);
+            }
+            10 => {
+                let (first, packets) = (stage.flight.next, 1 + chance.below(40) as u32);
+                let sent = Sent { first, packets, is_retransmission: chance.chance(0.2) };
+                control.on_sent(&mut stage.environment(), &sent);
+            }
             0..=5 => {
                 let open = stage.flight.next - stage.flight.acked_to;
                 let newly = u32::try_from(chance.below(open + 1)).unwrap();
@@ -39,7 +61,14 @@ fn anything(control: &mut dyn CongestionControl, seed: u64, mut look: impl FnMut
             6 => stage.lose(control),
             7 => stage.lose_again(control),
             8 => {
-                let lost = Lost { ranges: &[], newly: 0, begins_epoch: true, source: LossSource::Timeout };
+                let lost = Lost {
+                    ranges: &[],
+                    newly: 0,
+                    begins_epoch: true,
+                    source: LossSource::Timeout,
+                    round_trip: None,
+                    rate: None,
+                };
                 control.on_loss(&mut stage.environment(), &lost);
             }
             _ => control.on_timeout(&mut stage.environment()),
@@ -57,6 +86,32 @@ fn strange_rate(chance: &mut Random) -> Option<f64> {
         3 => Some(f64::NAN),
         4 => Some(1e300),
         _ => Some(1e5 * chance.unit()),
+    }
+}
+
+/// Returns a message of a kind that some control knows, with any body.
+fn strange_message(chance: &mut Random) -> Message {
+    let kinds = [0x5341, 0x5453, 0x4754, 0x5244, 0x5242, 0];
+    let kind = kinds[chance.below(kinds.len() as u64) as usize];
+    let word = |chance: &mut Random| if chance.chance(0.5) { chance.below(3_000) } else { chance.next_u64() };
+    Message { kind, body: (0..chance.below(8)).map(|_| word(chance) as u32).collect() }
+}
+
+/// Returns a sample of a transport that has lost its mind.
+fn strange_sample(chance: &mut Random) -> RateSample {
+    let count = |chance: &mut Random| match chance.below(4) {
+        0 => 0,
+        1 => u64::MAX,
+        _ => chance.below(100_000),
+    };
+    RateSample {
+        delivered: count(chance),
+        interval: Duration::from_nanos(count(chance)),
+        prior_delivered: count(chance),
+        total_delivered: count(chance),
+        lost: count(chance),
+        in_flight_at_send: chance.below(10_000) as u32,
+        is_application_limited: chance.chance(0.3),
     }
 }
 

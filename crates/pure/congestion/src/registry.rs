@@ -3,8 +3,8 @@
 use core::fmt;
 
 use crate::{
-    Bic, CongestionControl, Copa, Cubic, Fast, Fixed, HighSpeed, Ledbat, Native, OptionError, Options, Reno,
-    Scalable, Vegas, Westwood,
+    Bbr, Bic, CongestionControl, Copa, Cubic, Fast, Fixed, GtpFactory, HighSpeed, Ledbat, Native,
+    OptionError, Options, Rbudp, Reno, Sabul, Scalable, Tsunami, Vegas, Westwood,
 };
 
 /// Makes the control of each connection; whoever wants several connections to share something keeps it here.
@@ -97,9 +97,34 @@ pub const BUILT_IN: &[Choice] = &[
         make: |options| Ok(each(Copa::from_options(options)?)),
     },
     Choice {
+        name: "bbr",
+        summary: "BBR v3: as fast as the way is seen to deliver, with hardly a queue, whatever is lost by chance up to 2 %",
+        make: |options| Ok(each(Bbr::from_options(options)?)),
+    },
+    Choice {
         name: "ledbat",
         summary: "LEDBAT: takes what others leave, and adds no more delay than its target (target=100 ms, gain=1)",
         make: |options| Ok(each(Ledbat::from_options(options)?)),
+    },
+    Choice {
+        name: "sabul",
+        summary: "SABUL-like: up and down by factors as the receiver reports losses (up=1.005, down=1.125, threshold=0.001, start=10m)",
+        make: |options| Ok(each(Sabul::from_options(options)?)),
+    },
+    Choice {
+        name: "tsunami",
+        summary: "Tsunami-like: near its target whatever is lost up to error=7.5 %, for ways that nobody else uses (rate=950m, history=25)",
+        make: |options| Ok(each(Tsunami::from_options(options)?)),
+    },
+    Choice {
+        name: "gtp",
+        summary: "GTP-like: a receiver shares what it can take (rate=950m) among its senders, and tells each its rate",
+        make: |options| Ok(Box::new(GtpFactory::from_options(options)?)),
+    },
+    Choice {
+        name: "rbudp",
+        summary: "RBUDP-style: all at one rate, then again what is missing, for ways that nobody else uses (rate=950m)",
+        make: |options| Ok(each(Rbudp::from_options(options)?)),
     },
     Choice {
         name: "fixed",

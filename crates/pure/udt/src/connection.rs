@@ -20,13 +20,16 @@ use crate::narrow::{Narrowness, Suspicion};
 use crate::receive::buffer::{Placed, ReceiveBuffer};
 use crate::receive::{AckToSend, ReceiveSide};
 use crate::round_trip::RoundTripEstimate;
-use crate::send::{AckNews, AckOutcome, Leaving, Losses, SendSide, TailLoss};
+use crate::send::{AckNews, AckOutcome, Leaving, Losses, Seen, SendSide, TailLoss};
 use crate::stats::Stats;
 use crate::{CloseReason, Event, SendError};
-use congestion_link::CongestionLink;
+use congestion_link::{CongestionLink, View};
 
 /// Most control packets that wait to be sent; the peer repeats what it misses.
 const MAX_OUTBOX: usize = 256;
+
+/// Most ranges that a message between controls may bring: more than a packet of bits has.
+const MAX_RANGES: usize = 65_536;
 
 /// An open connection.
 #[derive(Debug)]
@@ -266,8 +269,8 @@ impl Connection {
     pub(crate) fn receive_control(&mut self, now: Instant, arrived: Instant, control: &Control<'_>) {
         self.expiry.heard(now);
         match control.body {
-            Body::Ack(ack) => self.receive_ack(now, left_peer(arrived, control.timestamp_us), &ack),
-            Body::Nak(list) => self.receive_nak(now, list),
+            Body::Ack(ack) => self.receive_ack(now, answered(arrived, control.timestamp_us, &ack), &ack),
+            Body::Nak(list) => self.receive_nak(now, arrived, list),
             Body::AckOfAck { number } => self.receive_answer(now, number),
             Body::DropMessage { message, first, last } => self.receive_drop(now, message, first, last),
             Body::Shutdown => self.end(CloseReason::ByPeer),
@@ -275,6 +278,7 @@ impl Connection {
             Body::Custom { kind, words } => {
                 let message = ControlMessage { kind, body: words.iter().collect() };
                 self.consult(now, |control, environment| control.on_message(environment, &message));
+                self.take_missing(now);
             }
             // A handshake is the endpoint's; the rest only shows that the peer is there.
             Body::Handshake(_)
@@ -287,7 +291,7 @@ impl Connection {
     }
 
     /// Takes an acknowledgement that, had its newest packet been answered at once, would have come at `answered`.
-    fn receive_ack(&mut self, now: Instant, answered: Instant, ack: &Ack) {
+    fn receive_ack(&mut self, now: Instant, answered: Option<Instant>, ack: &Ack) {
         self.stats.received_acks += 1;
         if let Some(progress) = ack.progress {
             // libudt needs an answer to each of them, or it repeats them.
@@ -305,10 +309,8 @@ impl Connection {
             Some(_) => AckKind::Full,
         };
         let window = ack.progress.map(|progress| progress.window_packets);
-        if let Some(seen) = ack.seen.and_then(|seen| seen.near(self.sending.buffer.next())) {
-            self.sending.see(seen);
-        }
-        let news = AckNews { to, kind, window, answered, patience: self.round_trip.patience() };
+        let seen = ack.seen.and_then(|seen| seen.near(self.sending.buffer.next()));
+        let news = AckNews { to, seen, kind, window, answered, patience: self.round_trip.patience() };
         match self.sending.acknowledge(now, &news) {
             AckOutcome::Impossible => self.stats.impossible_packets += 1,
             AckOutcome::Taken { acked, has_room } => {
@@ -337,7 +339,7 @@ impl Connection {
         }
     }
 
-    fn receive_nak(&mut self, now: Instant, list: LossList<'_>) {
+    fn receive_nak(&mut self, now: Instant, arrived: Instant, list: LossList<'_>) {
         self.stats.received_naks += 1;
         let next = self.sending.buffer.next();
         let mut ranges = Vec::new();
@@ -347,8 +349,25 @@ impl Connection {
                 _ => self.stats.impossible_packets += 1,
             }
         }
-        let losses = self.sending.lose(ranges);
+        let losses = self.sending.hear_of_losses(now, arrived, ranges);
         self.suffer(now, &losses, LossSource::Report);
+    }
+
+    /// Takes what the peer's control said is missing, as if its transport had reported it.
+    fn take_missing(&mut self, now: Instant) {
+        let next = self.sending.buffer.next();
+        let mut ranges = Vec::new();
+        while let Some(range) = self.link.poll_missing() {
+            if range.end <= next && ranges.len() < MAX_RANGES {
+                ranges.push(range);
+            } else {
+                self.stats.impossible_packets += 1;
+            }
+        }
+        if !ranges.is_empty() {
+            let losses = self.sending.hear_of_losses(now, now, ranges);
+            self.suffer(now, &losses, LossSource::Report);
+        }
     }
 
     fn receive_drop(&mut self, now: Instant, message: MessageNumber, first: Sequence, last: Sequence) {
@@ -368,7 +387,8 @@ impl Connection {
         }
         self.stats.lost_packets += u64::from(losses.newly);
         let (ranges, newly, begins_epoch) = (&losses.ranges[..], losses.newly, losses.begins_epoch);
-        let lost = Lost { ranges, newly, begins_epoch, source };
+        let Seen { round_trip, rate } = losses.seen;
+        let lost = Lost { ranges, newly, begins_epoch, source, round_trip, rate };
         self.consult(now, |control, environment| control.on_loss(environment, &lost));
     }
 
@@ -390,7 +410,7 @@ impl Connection {
         if let Some(bytes) = self.outbox.pop_front() {
             return Step::Control(bytes);
         }
-        match self.sending.poll(now, self.link.withholds_retransmission()) {
+        match self.sending.poll(now, self.link.retransmission()) {
             Some(Leaving::Train { first, packets, is_retransmission }) => {
                 self.send_train(now, first, packets, is_retransmission)
             }
@@ -419,7 +439,7 @@ impl Connection {
             Some(Silent::Ask) if self.sending.in_flight() == 0 => self.tell(Body::KeepAlive),
             Some(Silent::Ask) | None => {}
         }
-        match self.sending.advance(now) {
+        match self.sending.advance(now, self.link.retransmission()) {
             Some(TailLoss::Probe) => self.stats.tail_probes += 1,
             Some(TailLoss::Timeout(losses)) => {
                 self.stats.timeouts += 1;
@@ -533,7 +553,7 @@ impl Connection {
     }
 
     fn deadline(&self) -> Option<Instant> {
-        let sending = self.sending.deadline(self.link.withholds_retransmission());
+        let sending = self.sending.deadline(self.link.retransmission());
         let closing = match self.state {
             State::Closing { until } => Some(until),
             State::Open | State::Ended => None,
@@ -555,8 +575,12 @@ impl Connection {
         now: Instant,
         ask: impl FnOnce(&mut dyn CongestionControl, &mut congestion::Environment<'_>),
     ) {
-        let flight = self.sending.flight();
-        let policy = self.link.consult(now, self.round_trip.view(), flight, self.sending.max_window(), ask);
+        let view = View {
+            round_trip: self.round_trip.view(),
+            flight: self.sending.flight(),
+            incoming: self.receiving.incoming(),
+        };
+        let policy = self.link.consult(now, view, ask);
         self.sending.obey(now, &self.link.effective(), policy.burst_packets);
         self.sending.obey_timeout(self.link.timeout());
         self.receiving.obey(policy.acknowledge);
@@ -572,7 +596,12 @@ impl Connection {
     }
 }
 
-/// Returns when an acknowledgement would have come if its sender had not waited with it, as it says.
-fn left_peer(arrived: Instant, age_word: u32) -> Instant {
-    arrived - Duration::from_micros(age_word.saturating_sub(1).into())
+/// Returns when an acknowledgement would have come if its sender had not waited with it, by the word in the place of its
+/// time; none if it is ours and does not say. libudt never says, and is taken for one that answers at once.
+fn answered(arrived: Instant, age_word: u32, ack: &Ack) -> Option<Instant> {
+    match age_word.checked_sub(1) {
+        Some(age_us) => Some(arrived - Duration::from_micros(age_us.into())),
+        None if ack.seen.is_some() => None,
+        None => Some(arrived),
+    }
 }

@@ -5,9 +5,10 @@ mod arrival;
 pub(crate) mod buffer;
 mod gaps;
 
+use core::ops::Range;
 use core::time::Duration;
 
-use congestion::AckPolicy;
+use congestion::{AckPolicy, Incoming, LossReports};
 use units::Instant;
 use wire::udt::{Data, LossListWriter, MessageNumber};
 
@@ -28,6 +29,7 @@ pub(crate) struct ReceiveSide {
     pub(crate) buffer: ReceiveBuffer,
     acks: Acks,
     gaps: Gaps,
+    reports: LossReports,
     rates: ArrivalRates,
     /// What both ends can take: a full packet's size, and most of what a report has.
     packet_bytes: u32,
@@ -35,6 +37,8 @@ pub(crate) struct ReceiveSide {
     told_full: bool,
     /// When the newest packet before which all is here arrived; none if it had waited for one that was missing.
     newest_arrived: Option<Instant>,
+    /// When the newest packet of all did.
+    horizon_arrived: Option<Instant>,
 }
 
 /// What became of a packet.
@@ -53,7 +57,7 @@ pub(crate) struct AckToSend {
     pub(crate) next: u64,
     /// Behind which packet nothing has arrived, if something is missing before it; only a light one says it.
     pub(crate) seen: Option<u64>,
-    /// For how long the newest packet before `next` has lain here.
+    /// For how long the newest packet before that, or before `next`, has lain here.
     pub(crate) age: Option<Duration>,
     pub(crate) window_packets: u32,
     /// Arrival rate and capacity.
@@ -75,15 +79,35 @@ impl ReceiveSide {
             buffer,
             acks: Acks::new(origin, now),
             gaps: Gaps::default(),
+            reports: LossReports::AtOnce,
             rates: ArrivalRates::new(),
             packet_bytes,
             told_full: false,
             newest_arrived: None,
+            horizon_arrived: None,
         }
     }
 
     pub(crate) fn obey(&mut self, policy: AckPolicy) {
+        if policy.reports != self.reports {
+            // What is missing is reported from now on, or no more.
+            self.gaps = Gaps::default();
+            self.reports = policy.reports;
+            let missing: Vec<_> = self.buffer.missing().iter().collect();
+            missing.into_iter().for_each(|range| self.open_gap(range));
+        }
         self.acks.obey(policy);
+    }
+
+    fn open_gap(&mut self, range: Range<u64>) {
+        if self.reports == LossReports::AtOnce {
+            self.gaps.open(range);
+        }
+    }
+
+    /// Returns what of the peer's packets is here, for the control to look at.
+    pub(crate) const fn incoming(&self) -> Incoming<'_> {
+        Incoming { next: self.buffer.next(), horizon: self.buffer.horizon(), missing: self.buffer.missing() }
     }
 
     /// Takes note of packets that the kernel received as one, before each of them is taken.
@@ -100,17 +124,26 @@ impl ReceiveSide {
         if placed != Placed::NoRoom {
             // What ends a message or a burst is acknowledged at once, unless something before it is missing.
             let is_last = number + 1 == self.buffer.next();
-            if placed == Placed::New && number < self.buffer.next() {
-                self.newest_arrived = is_last.then_some(arrived);
+            if placed == Placed::New {
+                self.note_arrival(number, is_last, arrived);
             }
             self.acks.arrive(now, 1, !is_full_sized && is_last);
         }
         let mut newly_missing = 0;
         if placed == Placed::New && number > horizon {
             newly_missing = number - horizon;
-            self.gaps.open(horizon..number);
+            self.open_gap(horizon..number);
         }
         Taken { placed, newly_missing }
+    }
+
+    fn note_arrival(&mut self, number: u64, is_last: bool, arrived: Instant) {
+        if number < self.buffer.next() {
+            self.newest_arrived = is_last.then_some(arrived);
+        }
+        if number + 1 == self.buffer.horizon() {
+            self.horizon_arrived = Some(arrived);
+        }
     }
 
     /// Takes note that packets of a message are given up by its sender.
@@ -122,7 +155,7 @@ impl ReceiveSide {
         let end = if first == last { last + 1 } else { last };
         if self.buffer.give_up(message, first..end) {
             if first > horizon {
-                self.gaps.open(horizon..first);
+                self.open_gap(horizon..first);
             }
             self.acks.arrive(now, 1, true);
         }
@@ -180,7 +213,8 @@ impl ReceiveSide {
             self.told_full = self.buffer.is_full();
         }
         let rates = with_rates.then(|| (self.rates.arrival(), self.rates.capacity()));
-        let age = self.newest_arrived.map(|arrived| now.since(arrived));
+        let newest = if seen.is_some() { self.horizon_arrived } else { self.newest_arrived };
+        let age = newest.map(|arrived| now.since(arrived));
         AckToSend { number, next, seen, age, window_packets, rates }
     }
 

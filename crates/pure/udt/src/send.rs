@@ -12,14 +12,14 @@ mod tail;
 use core::ops::Range;
 use core::time::Duration;
 
-use congestion::{AckKind, Acked, Effective, Flight};
+use congestion::{AckKind, Acked, Effective, Flight, RateSample, Retransmission};
 use units::{Instant, RangeSet};
 use wire::udt::PROBE_INTERVAL;
 
 use buffer::SendBuffer;
 use busy::Busy;
 use pacer::Pacer;
-use rate::RateSampler;
+use rate::{InFlight, RateSampler};
 use tail::{Tail, TailAction};
 
 use crate::SocketConfig;
@@ -36,6 +36,8 @@ const TRAIN_PROBE_INTERVAL: u64 = 256;
 #[derive(Debug)]
 pub(crate) struct SendSide {
     pub(crate) buffer: SendBuffer,
+    /// The first packet of all.
+    origin: u64,
     /// Lost, and not yet sent again.
     lost: RangeSet,
     /// Sent again, and not yet acknowledged.
@@ -84,11 +86,13 @@ pub(crate) enum Leaving {
 pub(crate) struct AckNews {
     /// Everything before this number arrived.
     pub(crate) to: u64,
+    /// Behind it nothing has, though something is missing in between.
+    pub(crate) seen: Option<u64>,
     pub(crate) kind: AckKind,
     /// For how many packets from there on the peer has room.
     pub(crate) window: Option<u32>,
-    /// When the peer's answer came, less what it waited with it.
-    pub(crate) answered: Instant,
+    /// When the peer's answer came, less what it waited with it; none if that says nothing of the way.
+    pub(crate) answered: Option<Instant>,
     /// After how long an answer to what is still in flight can be taken for lost.
     pub(crate) patience: Duration,
 }
@@ -103,11 +107,19 @@ pub(crate) enum AckOutcome {
 }
 
 /// What a loss report brought.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Debug, Default, PartialEq)]
 pub(crate) struct Losses {
     pub(crate) ranges: Vec<Range<u64>>,
     pub(crate) newly: u32,
     pub(crate) begins_epoch: bool,
+    pub(crate) seen: Seen,
+}
+
+/// What news of packets that arrived says about the way.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Seen {
+    pub(crate) round_trip: Option<Duration>,
+    pub(crate) rate: Option<RateSample>,
 }
 
 impl SendSide {
@@ -126,6 +138,7 @@ impl SendSide {
             allowed_train,
             max_train: allowed_train,
             buffer,
+            origin,
             lost: RangeSet::new(),
             resent: RangeSet::new(),
             unanswered_room: None,
@@ -169,10 +182,6 @@ impl SendSide {
         first < self.buffer.next() && self.buffer.slot(first).payload_bytes == self.buffer.payload_bytes()
     }
 
-    pub(crate) const fn max_window(&self) -> u32 {
-        self.max_window
-    }
-
     /// Returns how many packets are on their way, as far as that can be known: acknowledgements tell only where the
     /// first hole is, reports of holes tell what arrived before them.
     pub(crate) fn in_flight(&self) -> u32 {
@@ -209,8 +218,8 @@ impl SendSide {
     }
 
     /// Returns what is to leave now.
-    pub(crate) fn poll(&mut self, now: Instant, withholds_retransmission: bool) -> Option<Leaving> {
-        if let Some(first) = self.first_lost(withholds_retransmission) {
+    pub(crate) fn poll(&mut self, now: Instant, retransmission: Retransmission) -> Option<Leaving> {
+        if let Some(first) = self.first_lost(retransmission) {
             if self.is_expired(now, first) {
                 return Some(self.give_up(now, first));
             }
@@ -244,29 +253,24 @@ impl SendSide {
     }
 
     /// Returns when to come back for what waits for its turn.
-    pub(crate) fn deadline(&self, withholds_retransmission: bool) -> Option<Instant> {
+    ///
+    /// A control that sends in rounds asks by itself whether its tail arrived.
+    pub(crate) fn deadline(&self, retransmission: Retransmission) -> Option<Instant> {
         let next = self.buffer.next();
         // What is lost goes first, and holds back what is new.
-        let waits = if self.first_lost(withholds_retransmission).is_some() {
+        let waits = if self.first_lost(retransmission).is_some() {
             self.room_for_retransmission() > 0
         } else {
             next < self.buffer.end() && next < self.limit && self.in_flight() < self.window_packets
         };
         let paced = waits.then(|| self.pacer.next(self.train_ahead()));
-        Instant::earlier(paced, self.tail.deadline())
-    }
-
-    /// Takes word that the packet before `seen` arrived: what lies before it is not on its way any more, unless it was
-    /// sent again. What was never sent is left out.
-    pub(crate) fn see(&mut self, seen: u64) {
-        if seen <= self.buffer.next() {
-            self.seen_to = self.seen_to.max(seen);
-        }
+        let tail = self.tail.deadline().filter(|_| retransmission == Retransmission::First);
+        Instant::earlier(paced, tail)
     }
 
     /// Takes an acknowledgement.
     pub(crate) fn acknowledge(&mut self, now: Instant, news: &AckNews) -> AckOutcome {
-        let AckNews { to, kind, window, answered, patience } = *news;
+        let AckNews { to, seen, kind, window, answered, patience } = *news;
         if to > self.buffer.next() {
             return AckOutcome::Impossible;
         }
@@ -276,35 +280,81 @@ impl SendSide {
             self.max_window = self.max_window.max(window);
         }
         let newly = to.saturating_sub(before);
-        let (mut round_trip, mut rate) = (None, None);
+        // Of what was never sent nothing is seen.
+        let seen = seen.filter(|seen| *seen > to && *seen <= self.buffer.next());
+        // What a report of a hole or an earlier word of what lies behind it showed is no news.
+        let newest = seen.unwrap_or(to).checked_sub(1).filter(|newest| *newest >= self.seen_to);
+        // What had waited behind a hole says nothing of the way's time.
+        let is_straight = seen.is_some() || self.resent.count_in(before..to) == 0;
+        self.lost.remove(before..to.max(before));
+        self.resent.remove(before..to.max(before));
+        let told = if newly > 0 || newest.is_some() {
+            self.see(now, newest, answered.filter(|_| is_straight))
+        } else {
+            Seen::default()
+        };
         if newly > 0 {
-            let newest = self.buffer.slot(to - 1);
-            // What was behind a hole waited for it: its time says nothing of the way.
-            let is_straight = newest.times == 1 && self.resent.count_in(before..to) == 0;
-            round_trip =
-                (is_straight && answered > newest.mark.sent_at).then(|| answered.since(newest.mark.sent_at));
-            rate = self.sampler.deliver(now, newly, &newest.mark);
-            self.lost.remove(before..to);
-            self.resent.remove(before..to);
-            self.seen_to = self.seen_to.max(to);
             self.buffer.release(to);
             self.hear();
             let is_unanswered = self.buffer.first() < self.buffer.next();
             self.tail.progress(now, patience, is_unanswered);
             self.busy.note(now, is_unanswered);
         }
-        let ends_round = to > self.round_end || newly > 0 && to == self.buffer.next();
+        let ends_round = self.seen_to > self.round_end || newly > 0 && to == self.buffer.next();
         if ends_round {
             self.round_end = self.buffer.next();
         }
         let newly = u32::try_from(newly).unwrap_or(u32::MAX);
+        let Seen { round_trip, rate } = told;
         AckOutcome::Taken {
             acked: Acked { to, newly, kind, round_trip, ends_round, rate },
             has_room: newly > 0,
         }
     }
 
-    /// Takes ranges that the peer misses; what was never sent or is acknowledged is left out, and counted by the caller.
+    /// Takes ranges that the peer reports to miss; the packets before and between them have arrived.
+    ///
+    /// The report came at `answered`, or just now from the peer's control.
+    pub(crate) fn hear_of_losses(
+        &mut self,
+        now: Instant,
+        answered: Instant,
+        ranges: impl IntoIterator<Item = Range<u64>>,
+    ) -> Losses {
+        let seen_before = self.seen_to;
+        let mut losses = self.lose(ranges);
+        // A report up to the newest packet shows nothing behind the hole: only a strange peer writes one.
+        let newest = (self.seen_to > seen_before).then(|| self.seen_to - 1);
+        losses.seen = self.see(now, newest.filter(|newest| !self.lost.contains(*newest)), Some(answered));
+        losses
+    }
+
+    /// Takes note of what is known to have arrived by now. Where `newest` is the newest packet of it and news, all that is
+    /// seen arrived by now and no later; what only fills holes says nothing of what has come behind them. Its answer came
+    /// at `answered`, if that says something of the way.
+    fn see(&mut self, now: Instant, newest: Option<u64>, answered: Option<Instant>) -> Seen {
+        let Some(newest) = newest else {
+            self.sampler.fill(self.arrived());
+            return Seen::default();
+        };
+        self.seen_to = self.seen_to.max(newest + 1);
+        let slot = self.buffer.slot(newest);
+        let sent_at = slot.mark.sent_at;
+        let answered = answered.filter(|answered| slot.times == 1 && *answered > sent_at);
+        Seen {
+            round_trip: answered.map(|answered| answered.since(sent_at)),
+            rate: self.sampler.deliver(now, self.arrived(), &slot.mark),
+        }
+    }
+
+    /// Returns how many packets are known to have arrived.
+    fn arrived(&self) -> u64 {
+        let lost_unseen = if self.lost.is_empty() { 0 } else { self.lost.count_in(self.seen_to..u64::MAX) };
+        let missing = self.lost.len() - lost_unseen + self.resent.len();
+        (self.seen_to - self.origin).saturating_sub(missing)
+    }
+
+    /// Takes ranges that are lost; what was never sent or is acknowledged is left out, and counted by the caller.
     pub(crate) fn lose(&mut self, ranges: impl IntoIterator<Item = Range<u64>>) -> Losses {
         let mut losses = Losses::default();
         for range in ranges {
@@ -328,7 +378,10 @@ impl SendSide {
     }
 
     /// Takes note that time passed; says what the tail of the flight suffered.
-    pub(crate) fn advance(&mut self, now: Instant) -> Option<TailLoss> {
+    pub(crate) fn advance(&mut self, now: Instant, retransmission: Retransmission) -> Option<TailLoss> {
+        if retransmission != Retransmission::First {
+            return None;
+        }
         let unanswered = self.buffer.first()..self.buffer.next();
         let action = self.tail.advance(now)?;
         if action == TailAction::Probe {
@@ -366,7 +419,7 @@ impl SendSide {
             self.buffer.advance(packets.into());
         }
         let in_flight = self.in_flight();
-        let mark = self.sampler.mark(now, in_flight);
+        let mark = self.sampler.mark(now, packets, InFlight { all: in_flight, resent: self.resent.len() });
         for number in numbers.clone() {
             let slot = self.buffer.slot_mut(number);
             slot.mark = mark;
@@ -412,8 +465,11 @@ impl SendSide {
         }
     }
 
-    fn first_lost(&self, is_withheld: bool) -> Option<u64> {
-        if is_withheld { None } else { self.lost.first().map(|range| range.start) }
+    fn first_lost(&self, retransmission: Retransmission) -> Option<u64> {
+        match retransmission {
+            Retransmission::First | Retransmission::Round => self.lost.first().map(|range| range.start),
+            Retransmission::Withheld => None,
+        }
     }
 
     /// Returns how many lost packets may leave. What the peer reported has left the way, so as much may enter it again,
@@ -471,7 +527,7 @@ impl SendSide {
 }
 
 /// What the tail of a flight suffered.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq)]
 pub(crate) enum TailLoss {
     /// One packet is sent again to provoke an answer.
     Probe,
@@ -486,6 +542,7 @@ mod tests {
     use super::*;
 
     const ORIGIN: u64 = 10_000;
+    const FIRST: Retransmission = Retransmission::First;
 
     /// Wherever trains begin, some of them end at a multiple of 16, and what follows those leaves at once, as a train: it
     /// begins no further pair.
@@ -499,9 +556,9 @@ mod tests {
             side.obey(Instant::ORIGIN, &paced, u32::MAX);
             side.buffer.push_stream(&vec![7; 4_000 * 1_456]);
             let (mut now, mut pairs, mut began_pair) = (Instant::ORIGIN, 0, None);
-            while let Some(deadline) = side.deadline(false).filter(|_| side.buffer.next() < origin + 3_900) {
+            while let Some(deadline) = side.deadline(FIRST).filter(|_| side.buffer.next() < origin + 3_900) {
                 now = now.max(deadline);
-                while let Some(Leaving::Train { first, packets, .. }) = side.poll(now, false) {
+                while let Some(Leaving::Train { first, packets, .. }) = side.poll(now, FIRST) {
                     let completes = began_pair == Some((now, first));
                     assert!(began_pair.is_none() || completes, "a second that waits");
                     pairs += u32::from(completes);
@@ -517,8 +574,62 @@ mod tests {
             assert!((10..=30).contains(&pairs), "{pairs} pairs from {origin} on");
             // In all it keeps to the pace: 3,900 packets at a microsecond each.
             let micros = now.since(Instant::ORIGIN).as_micros();
-            assert!((3_700..=3_920).contains(&micros), "{micros} us");
+            assert!((3_800..=3_920).contains(&micros), "{micros} us");
         }
+    }
+
+    /// Packet 3 of ten is lost. That packet 4 is there the report tells at once, an acknowledgement only when packet 3 has
+    /// come at last: then it says nothing new of packet 4.
+    #[test]
+    fn a_report_of_a_hole_tells_what_arrived_around_it() {
+        let millis = |millis: u64| Instant::from_nanos(millis * 1_000_000);
+        let config = SocketConfig::new(SocketType::Stream);
+        let mut side = SendSide::new(&config, 1_500, ORIGIN, 100, millis(0));
+        let paced = Effective { window_packets: 100, spacing_ps: 1_000_000_000, was_absurd: false };
+        side.obey(millis(0), &paced, 1);
+        side.buffer.push_stream(&[7; 10 * 1_456]);
+        for now in 0..10 {
+            assert!(side.poll(millis(now), FIRST).is_some(), "{now}");
+        }
+        let losses = side.hear_of_losses(millis(14), millis(14), [ORIGIN + 3..ORIGIN + 4]);
+        assert_eq!(losses.seen.round_trip, Some(Duration::from_millis(10)));
+        let rate = losses.seen.rate.unwrap();
+        assert_eq!((rate.delivered, rate.interval, rate.lost), (4, Duration::from_millis(14), 1));
+        assert!(side.poll(millis(14), FIRST).is_some(), "packet 3 leaves once more");
+        let light = |now, to| AckNews {
+            to,
+            seen: None,
+            kind: AckKind::Light,
+            window: None,
+            answered: Some(millis(now)),
+            patience: Duration::from_millis(20),
+        };
+        let acked = |outcome| match outcome {
+            AckOutcome::Taken { acked, .. } => acked,
+            AckOutcome::Impossible => panic!("it was sent"),
+        };
+        let filled = acked(side.acknowledge(millis(24), &light(24, ORIGIN + 5)));
+        assert_eq!((filled.newly, filled.round_trip), (5, None));
+        assert_eq!(filled.rate, None, "when packets 5 to 9 came is not known yet");
+        let rest = acked(side.acknowledge(millis(25), &light(25, ORIGIN + 10)));
+        assert_eq!(rest.round_trip, Some(Duration::from_millis(16)));
+        let rate = rest.rate.unwrap();
+        assert_eq!((rate.delivered, rate.total_delivered, rate.lost), (10, 10, 1));
+    }
+
+    #[test]
+    fn packets_of_probing_pairs_are_no_faster_than_the_pace_in_all() {
+        let config = SocketConfig::new(SocketType::Stream);
+        let mut side = SendSide::new(&config, 1_500, ORIGIN, 100_000, Instant::ORIGIN);
+        let paced = Effective { window_packets: 100_000, spacing_ps: 1_000_000_000, was_absurd: false };
+        side.obey(Instant::ORIGIN, &paced, 1);
+        side.buffer.push_stream(&vec![7; 400 * 1_456]);
+        let mut now = Instant::ORIGIN;
+        while side.buffer.next() < ORIGIN + 321 {
+            now = now.max(side.deadline(FIRST).expect("more is queued"));
+            while side.poll(now, FIRST).is_some() {}
+        }
+        assert_eq!(now.since(Instant::ORIGIN).as_millis(), 320);
     }
 
     #[test]
@@ -528,23 +639,24 @@ mod tests {
         let open = Effective { window_packets: 100, spacing_ps: 0, was_absurd: false };
         side.obey(Instant::ORIGIN, &open, u32::MAX);
         side.buffer.push_stream(&[7; 4 * 1_456]);
-        while side.poll(Instant::ORIGIN, false).is_some() {}
+        while side.poll(Instant::ORIGIN, FIRST).is_some() {}
         assert_eq!(side.buffer.next(), ORIGIN + 4);
         let patience = Duration::from_millis(10);
         let news = AckNews {
             to: ORIGIN + 1,
             kind: AckKind::Window,
             window: Some(0),
-            answered: Instant::ORIGIN,
+            answered: None,
             patience,
+            seen: None,
         };
         side.acknowledge(Instant::ORIGIN, &news);
         let news = AckNews { to: ORIGIN + 3, kind: AckKind::Light, window: None, ..news };
         side.acknowledge(Instant::ORIGIN, &news);
         for _ in 0..5 {
             let now = side.tail.deadline().expect("a packet is unanswered");
-            assert_eq!(side.advance(now), Some(TailLoss::Probe));
-            assert!(side.poll(now, false).is_some(), "what asks for room leaves");
+            assert_eq!(side.advance(now, FIRST), Some(TailLoss::Probe));
+            assert!(side.poll(now, FIRST).is_some(), "what asks for room leaves");
         }
     }
 
@@ -555,32 +667,35 @@ mod tests {
         let open = Effective { window_packets: 100, spacing_ps: 0, was_absurd: false };
         side.obey(Instant::ORIGIN, &open, u32::MAX);
         side.buffer.push_stream(&[7; 20 * 1_456]);
-        while side.poll(Instant::ORIGIN, false).is_some() {}
+        while side.poll(Instant::ORIGIN, FIRST).is_some() {}
         assert_eq!(side.in_flight(), 20);
-        side.lose([ORIGIN + 4..ORIGIN + 5]);
+        let at = |millis| Instant::ORIGIN + Duration::from_millis(millis);
+        side.hear_of_losses(at(20), at(20), [ORIGIN + 4..ORIGIN + 5]);
         assert_eq!(side.in_flight(), 14, "up to the hole and the packet that showed it");
-        side.see(ORIGIN + 15);
-        side.see(ORIGIN + 9);
-        assert_eq!(side.in_flight(), 5, "what was seen once stays so");
-        side.see(ORIGIN + 21);
-        assert_eq!(side.in_flight(), 5, "nobody has seen what was never sent");
-        let now = Instant::ORIGIN + Duration::from_millis(20);
-        assert!(matches!(side.poll(now, false), Some(Leaving::Train { is_retransmission: true, .. })));
-        let answered = now + Duration::from_millis(20);
         let patience = Duration::from_millis(100);
-        let news = AckNews { to: ORIGIN + 15, kind: AckKind::Light, window: None, answered, patience };
-        let AckOutcome::Taken { acked, .. } = side.acknowledge(answered, &news) else {
-            panic!("it is possible")
+        let light = AckNews {
+            to: ORIGIN + 4,
+            seen: Some(ORIGIN + 15),
+            kind: AckKind::Light,
+            window: None,
+            answered: Some(at(20)),
+            patience,
         };
-        assert_eq!(
-            (acked.newly, acked.round_trip),
-            (15, None),
-            "they waited for the one that was sent again"
-        );
-        let news = AckNews { to: ORIGIN + 20, ..news };
-        let AckOutcome::Taken { acked, .. } = side.acknowledge(answered, &news) else {
-            panic!("it is possible")
+        let mut take = |now, news: AckNews| match side.acknowledge(now, &news) {
+            AckOutcome::Taken { acked, .. } => (acked.newly, acked.round_trip, side.in_flight()),
+            AckOutcome::Impossible => panic!("it was sent"),
         };
-        assert_eq!(acked.round_trip, Some(Duration::from_millis(40)));
+        let round_trip = Some(Duration::from_millis(20));
+        assert_eq!(take(at(25), light), (4, round_trip, 5), "it waited for 5 ms, and said so");
+        assert_eq!(take(at(26), AckNews { seen: Some(ORIGIN + 9), ..light }), (0, None, 5), "no news");
+        assert_eq!(take(at(26), AckNews { seen: Some(ORIGIN + 21), ..light }), (0, None, 5), "never sent");
+        assert!(matches!(side.poll(at(30), FIRST), Some(Leaving::Train { is_retransmission: true, .. })));
+        let mut take = |now, news: AckNews| match side.acknowledge(now, &news) {
+            AckOutcome::Taken { acked, .. } => (acked.newly, acked.round_trip),
+            AckOutcome::Impossible => panic!("it was sent"),
+        };
+        let filled = AckNews { to: ORIGIN + 18, seen: None, answered: Some(at(50)), ..light };
+        assert_eq!(take(at(50), filled), (14, None), "they waited for the one that was sent again");
+        assert_eq!(take(at(50), AckNews { to: ORIGIN + 20, ..filled }), (2, Some(Duration::from_millis(50))));
     }
 }

@@ -41,7 +41,7 @@ pub struct Stats {
     pub tail_probes: u64,
     /// Packets of the peer that were impossible: forged, or of a broken peer. They changed nothing.
     pub impossible_packets: u64,
-    /// Times at which the control asked for what cannot be obeyed.
+    /// Times at which the control asked for what cannot be obeyed, messages that cannot be sent included.
     pub absurd_policies: u64,
     /// The time in which something was sent and not acknowledged yet, as of the last packet or acknowledgement.
     pub busy: Duration,

@@ -1,10 +1,11 @@
 //! The connection's end of the contract with its congestion control.
 
+use core::ops::Range;
 use core::time::Duration;
 
 use congestion::{
-    Bounds, CongestionControl, Effective, Environment, Flight, Message, PeerReport, Policy, Received,
-    Retransmission, RoundTrip,
+    Bounds, CongestionControl, Effective, Environment, Flight, Incoming, Message, PeerReport, Policy,
+    Received, Retransmission, RoundTrip,
 };
 use units::{Instant, Random};
 use wire::udt::Progress;
@@ -41,6 +42,14 @@ pub(crate) struct CongestionLink {
     pub(crate) absurd_policies: u64,
 }
 
+/// What a control may look at of the connection.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct View<'a> {
+    pub(crate) round_trip: RoundTrip,
+    pub(crate) flight: Flight,
+    pub(crate) incoming: Incoming<'a>,
+}
+
 impl CongestionLink {
     pub(crate) fn new(config: &SocketConfig, packet_bytes: u32, window_packets: u32, random: Random) -> Self {
         let picos = |rate: u64| u64::from(packet_bytes) * 1_000_000_000_000 / rate.max(1);
@@ -63,8 +72,8 @@ impl CongestionLink {
         self.effective
     }
 
-    pub(crate) fn withholds_retransmission(&self) -> bool {
-        self.retransmission == Retransmission::Withheld
+    pub(crate) const fn retransmission(&self) -> Retransmission {
+        self.retransmission
     }
 
     pub(crate) const fn timer(&self) -> Option<Instant> {
@@ -116,17 +125,21 @@ impl CongestionLink {
         self.control.poll_message()
     }
 
+    pub(crate) fn poll_missing(&mut self) -> Option<Range<u64>> {
+        self.control.poll_missing()
+    }
+
     /// Tells the control of an event and takes its policy, as far as it can be obeyed.
     pub(crate) fn consult(
         &mut self,
         now: Instant,
-        round_trip: RoundTrip,
-        flight: Flight,
-        max_window_packets: u32,
+        view: View<'_>,
         ask: impl FnOnce(&mut dyn CongestionControl, &mut Environment<'_>),
     ) -> Policy {
+        let View { round_trip, flight, incoming } = view;
+        let max_window_packets = flight.max_window_packets;
         let mut environment =
-            Environment { now, round_trip, peer: self.peer, flight, random: &mut self.random };
+            Environment { now, round_trip, peer: self.peer, flight, incoming, random: &mut self.random };
         ask(&mut *self.control, &mut environment);
         let policy = self.control.policy();
         self.effective = Bounds { max_window_packets, max_spacing: MAX_SPACING }.keep(&policy, &round_trip);

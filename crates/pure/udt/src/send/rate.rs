@@ -12,8 +12,17 @@ pub(crate) struct SentMark {
     delivered: u64,
     delivered_at: Instant,
     first_sent_at: Instant,
-    in_flight: u32,
+    lost: u64,
+    in_flight: InFlight,
     is_application_limited: bool,
+}
+
+/// What is on its way.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct InFlight {
+    pub(crate) all: u32,
+    /// Those of it that were sent again: some may have arrived already.
+    pub(crate) resent: u64,
 }
 
 /// Samples the delivery rate of a connection.
@@ -32,9 +41,9 @@ impl RateSampler {
         Self { delivered: 0, delivered_at: now, first_sent_at: now, lost: 0, limited_until: 0 }
     }
 
-    /// Marks a packet that is sent now; `in_flight` counts it.
-    pub(crate) fn mark(&mut self, now: Instant, in_flight: u32) -> SentMark {
-        if in_flight <= 1 {
+    /// Marks `packets` that are sent now; `in_flight` counts them.
+    pub(crate) fn mark(&mut self, now: Instant, packets: u32, in_flight: InFlight) -> SentMark {
+        if in_flight.all <= packets {
             self.first_sent_at = now;
             self.delivered_at = now;
         }
@@ -43,6 +52,7 @@ impl RateSampler {
             delivered: self.delivered,
             delivered_at: self.delivered_at,
             first_sent_at: self.first_sent_at,
+            lost: self.lost,
             in_flight,
             is_application_limited: self.delivered < self.limited_until,
         }
@@ -57,21 +67,28 @@ impl RateSampler {
         self.lost += packets;
     }
 
-    /// Takes note that `newly` packets were delivered, the newest of them marked `newest`, and makes a sample of it.
-    pub(crate) fn deliver(&mut self, now: Instant, newly: u64, newest: &SentMark) -> Option<RateSample> {
-        self.delivered += newly;
+    /// Takes note that `delivered` packets are known to have arrived in all, when is not known.
+    pub(crate) fn fill(&mut self, delivered: u64) {
+        // A timeout takes everything for lost, also what had been seen to arrive.
+        self.delivered = self.delivered.max(delivered);
+    }
+
+    /// Takes note that `delivered` packets are known to have arrived in all, just now the one that is marked `newest`, and
+    /// makes a sample of it.
+    pub(crate) fn deliver(&mut self, now: Instant, delivered: u64, newest: &SentMark) -> Option<RateSample> {
+        self.fill(delivered);
         self.delivered_at = now;
-        self.first_sent_at = newest.sent_at;
         let sending = newest.sent_at.since(newest.first_sent_at);
         let acknowledging = now.since(newest.delivered_at);
         let interval = sending.max(acknowledging);
-        let lost = core::mem::take(&mut self.lost);
+        self.first_sent_at = newest.sent_at;
         (!interval.is_zero()).then(|| RateSample {
-            delivered: self.delivered - newest.delivered,
+            delivered: (self.delivered - newest.delivered).saturating_sub(newest.in_flight.resent),
             interval,
             prior_delivered: newest.delivered,
-            lost,
-            in_flight_at_send: newest.in_flight,
+            total_delivered: self.delivered,
+            lost: self.lost - newest.lost,
+            in_flight_at_send: newest.in_flight.all,
             is_application_limited: newest.is_application_limited,
         })
     }
@@ -83,6 +100,10 @@ mod tests {
 
     use super::*;
 
+    fn flying(all: u32) -> InFlight {
+        InFlight { all, resent: 0 }
+    }
+
     fn at(millis: u64) -> Instant {
         Instant::from_nanos(millis * 1_000_000)
     }
@@ -92,27 +113,27 @@ mod tests {
         let mut sampler = RateSampler::new(at(0));
         // A packet each millisecond, acknowledged 20 ms later.
         let marks: Vec<SentMark> =
-            (0..40).map(|n| sampler.mark(at(n), u32::try_from(n + 1).unwrap())).collect();
+            (0..40).map(|n| sampler.mark(at(n), 1, flying(u32::try_from(n + 1).unwrap()))).collect();
         let mut last = None;
         for (n, mark) in (0..).zip(&marks) {
-            last = sampler.deliver(at(n + 20), 1, mark);
+            last = sampler.deliver(at(n + 20), n + 1, mark);
         }
         let sample = last.unwrap();
         assert_eq!((sample.delivered, sample.interval), (40, Duration::from_millis(59)));
         // A round later the interval is a round trip and no more.
-        let mark = sampler.mark(at(59), 2);
-        let sample = sampler.deliver(at(79), 20, &mark).unwrap();
+        let mark = sampler.mark(at(59), 1, flying(2));
+        let sample = sampler.deliver(at(79), 60, &mark).unwrap();
         assert_eq!((sample.delivered, sample.interval), (20, Duration::from_millis(20)));
     }
 
     #[test]
     fn who_has_nothing_to_send_limits_what_is_in_flight() {
         let mut sampler = RateSampler::new(at(0));
-        let before = sampler.mark(at(1), 1);
+        let before = sampler.mark(at(1), 1, flying(1));
         sampler.limit(1);
-        let after = sampler.mark(at(2), 2);
+        let after = sampler.mark(at(2), 1, flying(2));
         assert!(!sampler.deliver(at(5), 1, &before).unwrap().is_application_limited);
-        assert!(sampler.deliver(at(6), 1, &after).unwrap().is_application_limited);
-        assert!(!sampler.mark(at(7), 2).is_application_limited);
+        assert!(sampler.deliver(at(6), 2, &after).unwrap().is_application_limited);
+        assert!(!sampler.mark(at(7), 1, flying(2)).is_application_limited);
     }
 }

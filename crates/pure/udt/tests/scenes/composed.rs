@@ -281,7 +281,12 @@ fn whatever_a_control_asks_for_the_connection_goes_on_and_counts_it() {
         timeout(Duration::ZERO),
         timeout(Duration::MAX),
         Policy {
-            acknowledge: AckPolicy { every: SECOND, after_packets: Some(0), light_after_packets: 0 },
+            acknowledge: AckPolicy {
+                every: SECOND,
+                after_packets: Some(0),
+                light_after_packets: 0,
+                ..AckPolicy::UDT
+            },
             ..Policy::OPEN
         },
     ];

@@ -1,7 +1,9 @@
 //! Scenes of two ends in the virtual network, each about one behaviour.
 
+mod blasts;
 mod closing;
 mod composed;
+mod controls;
 mod faults;
 mod handshakes;
 mod hostile;

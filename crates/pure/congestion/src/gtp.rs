@@ -1,0 +1,328 @@
+//! GTP-like: the receiver says how fast each of its senders may send, so that together they bring what it can take.
+//!
+//! Source: Wu, Chien, "GTP: group transport protocol for lambda-grids", 2004, has the idea: many senders, one receiver whose
+//! host is the narrow place. In each interval of control, a round trip but 10 ms at least, a receiver's end of a
+//! connection looks at what came and was missing, makes a wish of it, and all wishes are served from the receiver's capacity
+//! so that the least served gets most (max-min fair). Each sender is told its rate. How a wish moves is our own.
+//!
+//! What the connections share lies in the factory: connections of one listener share its capacity.
+//!
+//! A sender whose peer says no rates, such as libudt, makes its own, by the same rule from its loss reports; it then
+//! shares with nobody.
+
+mod shares;
+
+use core::time::Duration;
+use std::sync::{Arc, Mutex};
+
+use units::Instant;
+
+use crate::feedback::{Beat, Departures, low_word};
+use crate::{
+    ACK_INTERVAL, Acked, CongestionControl, Environment, Factory, Lost, Message, OptionError, Options,
+    Policy, Received, RoundTrip, Sent,
+};
+use shares::{Seat, Shares};
+
+/// Makes controls whose receiving ends share a capacity.
+#[derive(Debug)]
+pub struct GtpFactory {
+    capacity_bits_per_s: f64,
+    shares: Arc<Mutex<Shares>>,
+}
+
+/// GTP-like: for many senders to one receiver, over ways that carry more than the receiver takes.
+#[derive(Debug)]
+pub struct Gtp {
+    /// What this end takes in all, and sends at most. Units: bits per second.
+    capacity: f64,
+    packet_bits: f64,
+    /// What it sends. Units: bits per second.
+    rate: f64,
+    departures: Departures,
+    is_told: bool,
+    shares: Arc<Mutex<Shares>>,
+    /// As receiver, once something came.
+    receiving: Option<Receiving>,
+    to_tell: Option<Message>,
+}
+
+/// What a receiver's end knows of its sender.
+#[derive(Debug)]
+struct Receiving {
+    seat: Seat,
+    beat: Beat,
+    began: Instant,
+    packets: f64,
+    missing: f64,
+    /// What it may have, and what it would take. Units: bits per second.
+    granted: f64,
+    wish: f64,
+    /// Intervals in which hardly half of what was granted came.
+    idle: u32,
+}
+
+/// A rate in bits per second, all headers counted: the high word, and the low one.
+const RATE: u16 = 0x4754;
+/// What no loss brings each interval.
+const GROWTH: f64 = 1.05;
+/// Who uses so little of what is granted leaves the rest to others after so many intervals.
+const HARDLY: f64 = 0.5;
+const IDLE_INTERVALS: u32 = 3;
+/// A sender that knows nothing begins with a hundredth.
+const START: f64 = 0.01;
+/// What is longer is no round trip but a fault.
+const LONGEST: Duration = Duration::from_secs(1);
+/// No slower. Units: packets per second.
+const LEAST_PACKETS: f64 = 10.0;
+
+impl GtpFactory {
+    /// Makes a factory from the option `rate`: what this end takes of all its senders together, and sends at most itself.
+    ///
+    /// # Errors
+    /// If the rate is missing or none, or there is another option.
+    pub fn from_options(mut options: Options) -> Result<Self, OptionError> {
+        let capacity_bits_per_s = options.rate("rate")?;
+        options.finish()?;
+        Ok(Self { capacity_bits_per_s, shares: Arc::new(Mutex::new(Shares::new(capacity_bits_per_s))) })
+    }
+}
+
+impl Factory for GtpFactory {
+    fn create(&self) -> Box<dyn CongestionControl> {
+        Box::new(Gtp {
+            capacity: self.capacity_bits_per_s,
+            packet_bits: 12_000.0,
+            rate: self.capacity_bits_per_s * START,
+            departures: Departures::each(ACK_INTERVAL),
+            is_told: false,
+            shares: Arc::clone(&self.shares),
+            receiving: None,
+            to_tell: None,
+        })
+    }
+}
+
+/// Returns how long an interval of control is.
+fn interval(round_trip: &RoundTrip) -> Duration {
+    round_trip.smoothed.clamp(ACK_INTERVAL, LONGEST)
+}
+
+/// Returns what a rate becomes of which a part was lost: less by half of that, or a little more. Units: bits per second.
+fn moved(rate: f64, loss: f64, packet_bits: f64) -> f64 {
+    if loss > 0.0 { rate * (1.0 - loss / 2.0) } else { rate * GROWTH + packet_bits }
+}
+
+impl Receiving {
+    fn new(shares: &Arc<Mutex<Shares>>, now: Instant, capacity: f64) -> Self {
+        let seat = Seat::take(shares, capacity);
+        let granted = seat.wish(capacity);
+        let beat = Beat::new(ACK_INTERVAL);
+        Self { seat, beat, began: now, packets: 0.0, missing: 0.0, granted, wish: capacity, idle: 0 }
+    }
+
+    /// Ends an interval; returns what is granted.
+    fn decide(&mut self, now: Instant, capacity: f64, packet_bits: f64) -> f64 {
+        let seconds = now.since(self.began).as_secs_f64().max(1e-6);
+        let came = self.packets * packet_bits / seconds;
+        let loss = self.missing / (self.packets + self.missing).max(1.0);
+        (self.began, self.packets, self.missing) = (now, 0.0, 0.0);
+        let was_idle = self.idle >= IDLE_INTERVALS;
+        self.idle = if came < HARDLY * self.granted { self.idle + 1 } else { 0 };
+        self.wish = if loss > 0.0 {
+            moved(self.granted, loss, packet_bits)
+        } else if self.idle >= IDLE_INTERVALS {
+            2.0 * came
+        } else if was_idle {
+            capacity
+        } else {
+            moved(self.wish.max(self.granted), loss, packet_bits)
+        };
+        self.wish = self.wish.clamp(LEAST_PACKETS * packet_bits, capacity.max(LEAST_PACKETS * packet_bits));
+        self.granted = self.seat.wish(self.wish);
+        self.granted
+    }
+}
+
+impl Gtp {
+    fn send_at(&mut self, bits_per_s: f64) {
+        let least = LEAST_PACKETS * self.packet_bits;
+        self.rate = bits_per_s.clamp(least, self.capacity.max(least));
+    }
+}
+
+impl CongestionControl for Gtp {
+    fn policy(&self) -> Policy {
+        Policy::rate(self.rate / self.packet_bits)
+    }
+
+    fn on_start(&mut self, environment: &mut Environment<'_>) {
+        self.packet_bits = f64::from(environment.flight.packet_bytes.max(1)) * 8.0;
+        self.send_at(self.capacity * START);
+    }
+
+    fn on_ack(&mut self, _: &mut Environment<'_>, _: &Acked) {}
+
+    fn on_loss(&mut self, _: &mut Environment<'_>, lost: &Lost<'_>) {
+        self.departures.lose(lost.newly);
+    }
+
+    fn on_timeout(&mut self, _: &mut Environment<'_>) {
+        self.send_at(self.rate / 2.0);
+    }
+
+    fn on_sent(&mut self, environment: &mut Environment<'_>, sent: &Sent) {
+        self.departures.set_every(interval(&environment.round_trip));
+        self.departures.send(environment.now, sent.packets);
+    }
+
+    fn on_received(&mut self, environment: &mut Environment<'_>, received: &Received) {
+        let now = environment.now;
+        let receiving =
+            self.receiving.get_or_insert_with(|| Receiving::new(&self.shares, now, self.capacity));
+        if receiving.beat.due().is_none() {
+            receiving.began = now;
+        }
+        receiving.packets += f64::from(received.packets);
+        receiving.missing += f64::from(received.newly_missing);
+        receiving.beat.set_every(interval(&environment.round_trip));
+        receiving.beat.want(now);
+    }
+
+    fn on_message(&mut self, environment: &mut Environment<'_>, message: &Message) {
+        let (RATE, &[high, low]) = (message.kind, &message.body[..]) else { return };
+        self.departures.hear(environment.now);
+        self.is_told = true;
+        self.send_at(f64::from(high) * 4_294_967_296.0 + f64::from(low));
+    }
+
+    fn poll_message(&mut self) -> Option<Message> {
+        self.to_tell.take()
+    }
+
+    fn next_timer(&self) -> Option<Instant> {
+        let receiving = self.receiving.as_ref().and_then(|receiving| receiving.beat.due());
+        Instant::earlier(receiving, self.departures.due())
+    }
+
+    fn on_timer(&mut self, environment: &mut Environment<'_>) {
+        let now = environment.now;
+        if let Some(receiving) = self.receiving.as_mut().filter(|receiving| receiving.beat.is_due(now)) {
+            let granted = receiving.decide(now, self.capacity, self.packet_bits);
+            // An idle sender is asked once more, so that what it does not use is not kept for it.
+            if receiving.beat.take(now) && receiving.granted > LEAST_PACKETS * self.packet_bits {
+                receiving.beat.want(now);
+            }
+            #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "`as` saturates")]
+            let bits = granted as u64;
+            self.to_tell = Some(Message { kind: RATE, body: vec![low_word(bits >> 32), low_word(bits)] });
+        }
+        if let Some(loss) = self.departures.take(now) {
+            self.is_told = self.departures.is_heard(now, &environment.round_trip);
+            let is_limited = environment.flight.is_application_limited && loss <= 0.0;
+            if self.departures.is_alone(now, &environment.round_trip) && !is_limited {
+                self.send_at(moved(self.rate, loss, self.packet_bits));
+            }
+        }
+    }
+
+    fn tell(&self, tell: &mut dyn FnMut(&'static str, f64)) {
+        tell("rate_bits_per_s", self.rate);
+        tell("peer_reports", f64::from(u8::from(self.is_told)));
+        tell("granted_bits_per_s", self.receiving.as_ref().map_or(f64::NAN, |receiving| receiving.granted));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::harness::Stage;
+
+    const MS: Duration = Duration::from_millis(1);
+    const CAPACITY: f64 = 120e6;
+
+    fn factory() -> GtpFactory {
+        GtpFactory::from_options(Options::parse("rate=120m").unwrap()).unwrap()
+    }
+
+    /// A receiver's end, to which comes so much in each 10 ms.
+    struct End {
+        control: Box<dyn CongestionControl>,
+        stage: Stage,
+    }
+
+    impl End {
+        fn new(factory: &GtpFactory) -> Self {
+            let mut end = Self { control: factory.create(), stage: Stage::new(1, 10 * MS) };
+            end.control.on_start(&mut end.stage.environment());
+            end
+        }
+
+        /// Lets packets come, and an interval pass; returns the rate that is told. Units: bits per second.
+        fn take(&mut self, packets: u32, newly_missing: u32) -> f64 {
+            let received = Received { packets, newly_missing, arrived: self.stage.now };
+            if packets > 0 {
+                self.control.on_received(&mut self.stage.environment(), &received);
+            }
+            self.stage.now += 10 * MS;
+            if self.control.next_timer().is_some_and(|at| at <= self.stage.now) {
+                self.control.on_timer(&mut self.stage.environment());
+            }
+            let body = self.control.poll_message().map_or(vec![0, 0], |message| message.body);
+            f64::from(body[0]) * 4_294_967_296.0 + f64::from(body[1])
+        }
+    }
+
+    #[test]
+    fn senders_get_equal_shares_at_once_and_what_one_leaves() {
+        let factory = factory();
+        let mut ends: Vec<End> = (0..4).map(|_| End::new(&factory)).collect();
+        assert!((ends[0].take(100, 0) - CAPACITY).abs() < 1.0, "alone it gets all");
+        ends.iter_mut().for_each(|end| _ = end.take(25, 0));
+        for end in &mut ends {
+            assert!((end.take(25, 0) - CAPACITY / 4.0).abs() < 1.0);
+        }
+        // One ends, another has nothing to send for a while.
+        ends.pop();
+        for _ in 0..5 {
+            ends[0].take(1, 0);
+            (1..3).for_each(|index| _ = ends[index].take(40, 0));
+        }
+        let rate = ends[1].take(40, 0);
+        assert!(rate > 0.45 * CAPACITY, "{rate}");
+        // And it has more to send again.
+        (0..3).for_each(|_| ends.iter_mut().for_each(|end| _ = end.take(40, 0)));
+        assert!((ends[0].take(40, 0) - CAPACITY / 3.0).abs() < 1.0);
+    }
+
+    #[test]
+    fn who_loses_gives_up_half_of_that_part_and_grows_by_a_twentieth() {
+        let factory = factory();
+        let mut end = End::new(&factory);
+        end.take(100, 0);
+        let less = end.take(90, 10);
+        assert!((less / CAPACITY - 0.95).abs() < 1e-3, "{less}");
+        let more = end.take(95, 0);
+        assert!((more / CAPACITY - 0.9975 - 0.0001).abs() < 1e-3, "{more}");
+    }
+
+    #[test]
+    fn a_sender_obeys_and_helps_itself_where_nobody_says_a_rate() {
+        let factory = factory();
+        let mut end = End::new(&factory);
+        let told = Message { kind: RATE, body: vec![0, 60_000_000] };
+        end.control.on_message(&mut end.stage.environment(), &told);
+        let rate = |end: &End| end.control.policy().packets_per_s * 12_000.0;
+        assert!((rate(&end) - 60e6).abs() < 1.0);
+        let sent = Sent { first: 1, packets: 10, is_retransmission: false };
+        let mut rates = Vec::new();
+        for _ in 0..20 {
+            end.control.on_sent(&mut end.stage.environment(), &sent);
+            end.stage.now += 10 * MS;
+            end.control.on_timer(&mut end.stage.environment());
+            rates.push(rate(&end));
+        }
+        assert!((rates[5] - 60e6).abs() < 1.0, "it waits for four intervals and two round trips");
+        assert!(rates[19] > 1.05 * 60e6, "{rates:?}");
+    }
+}

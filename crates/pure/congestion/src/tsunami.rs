@@ -1,0 +1,238 @@
+//! Tsunami-like: a rate near a target that the user sets, slowed down only where more than a few percent are lost.
+//!
+//! Source: the formulas and constants of the public tsunami-udp client and server, as we know them: the receiver reports each
+//! 350 ms a smoothed rate of errors in thousandths of a percent, and the sender makes the distance between two packets
+//! 6/5 times shorter, or up to 25/24 times longer. So it goes up much faster than down: at a link that is too narrow
+//! it stays where about as much is lost as the threshold allows, at rate/0.925, for ever.
+//!
+//! There the rate of errors is half the part of retransmissions and half the fill of the receiver's ring; here it is the part
+//! of packets that are missing, and UDT's window does for the ring. Where the peer does not report, such as libudt, the
+//! sender takes the losses from its loss reports.
+
+use core::time::Duration;
+
+use units::Instant;
+
+use crate::feedback::{Arrivals, Departures};
+use crate::{
+    Acked, CongestionControl, Environment, Lost, Message, OptionError, Options, Policy, Received, Sent,
+};
+
+/// Tsunami-like: only for ways that nobody else uses. It gives way to nobody below its threshold, and hardly above.
+#[derive(Clone, Debug)]
+pub struct Tsunami {
+    target_bits_per_s: f64,
+    /// Units: thousandths of a percent.
+    threshold: f64,
+    /// The weight of the last report in the next.
+    memory: f64,
+    /// Units: microseconds between two packets.
+    target_us: f64,
+    spacing_us: f64,
+    arrivals: Arrivals,
+    departures: Departures,
+    /// What was reported last: packets that came, and that were missing.
+    reported: (u64, u64),
+    /// Smoothed, as receiver and as sender. Units: thousandths of a percent.
+    errors: f64,
+    own_errors: f64,
+    report: Option<Message>,
+    is_heard: bool,
+}
+
+/// A report: the smoothed rate of errors in thousandths of a percent.
+const REPORT: u16 = 0x5453;
+const INTERVAL: Duration = Duration::from_millis(350);
+/// All is lost. Units: thousandths of a percent.
+const ALL: f64 = 100_000.0;
+const SLOWER: f64 = 25.0 / 24.0;
+const FASTER: f64 = 5.0 / 6.0;
+/// It begins so many times slower than its target.
+const START: f64 = 3.0;
+/// No slower. Units: microseconds between two packets.
+const MOST_US: f64 = 10_000.0;
+
+impl Tsunami {
+    /// Makes a control from the options `rate`, `error` and `history`, both in percent.
+    ///
+    /// # Errors
+    /// If the rate is missing or one is out of range, or there is another option.
+    pub fn from_options(mut options: Options) -> Result<Self, OptionError> {
+        let target_bits_per_s = options.rate("rate")?;
+        let threshold = options.number("error", 7.5, 0.0, 99.0)? * ALL / 100.0;
+        let memory = options.number("history", 25.0, 0.0, 99.0)? / 100.0;
+        options.finish()?;
+        let target_us = (12_000.0 / target_bits_per_s * 1e6).min(MOST_US);
+        Ok(Self {
+            target_bits_per_s,
+            threshold,
+            memory,
+            target_us,
+            spacing_us: (target_us * START).min(MOST_US),
+            arrivals: Arrivals::each(INTERVAL),
+            departures: Departures::each(INTERVAL),
+            reported: (0, 0),
+            errors: 0.0,
+            own_errors: 0.0,
+            report: None,
+            is_heard: false,
+        })
+    }
+
+    /// Takes a rate of errors.
+    fn learn(&mut self, errors: f64) {
+        self.spacing_us *= if errors > self.threshold {
+            1.0 + (SLOWER - 1.0) * (1.0 + errors - self.threshold) / (ALL - self.threshold)
+        } else {
+            FASTER
+        };
+        self.spacing_us = self.spacing_us.clamp(self.target_us, MOST_US);
+    }
+
+    fn smooth(&self, errors: f64, loss: f64) -> f64 {
+        self.memory * errors + (1.0 - self.memory) * loss * ALL
+    }
+
+    /// Reports what was missing since the last report.
+    fn report(&mut self, (received, missing): (u64, u64)) {
+        let came = received - self.reported.0;
+        let missed = missing - self.reported.1;
+        self.reported = (received, missing);
+        #[expect(
+            clippy::cast_precision_loss,
+            reason = "what comes in an interval is far from what a f64 cannot say"
+        )]
+        let loss = missed as f64 / (came + missed).max(1) as f64;
+        self.errors = self.smooth(self.errors, loss);
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "from 0 to 100,000")]
+        let word = self.errors as u32;
+        self.report = Some(Message { kind: REPORT, body: vec![word] });
+    }
+}
+
+impl CongestionControl for Tsunami {
+    fn policy(&self) -> Policy {
+        Policy::rate(1e6 / self.spacing_us)
+    }
+
+    fn on_start(&mut self, environment: &mut Environment<'_>) {
+        let packet_bits = f64::from(environment.flight.packet_bytes.max(1)) * 8.0;
+        self.target_us = (packet_bits / self.target_bits_per_s * 1e6).min(MOST_US);
+        self.spacing_us = (self.target_us * START).min(MOST_US);
+    }
+
+    fn on_ack(&mut self, _: &mut Environment<'_>, _: &Acked) {}
+
+    fn on_loss(&mut self, _: &mut Environment<'_>, lost: &Lost<'_>) {
+        self.departures.lose(lost.newly);
+    }
+
+    fn on_sent(&mut self, environment: &mut Environment<'_>, sent: &Sent) {
+        self.departures.send(environment.now, sent.packets);
+    }
+
+    fn on_received(&mut self, environment: &mut Environment<'_>, received: &Received) {
+        self.arrivals.count(environment.now, received);
+    }
+
+    fn on_message(&mut self, environment: &mut Environment<'_>, message: &Message) {
+        let (REPORT, &[errors]) = (message.kind, &message.body[..]) else { return };
+        self.departures.hear(environment.now);
+        self.is_heard = true;
+        self.learn(f64::from(errors).min(ALL));
+    }
+
+    fn poll_message(&mut self) -> Option<Message> {
+        self.report.take()
+    }
+
+    fn next_timer(&self) -> Option<Instant> {
+        Instant::earlier(self.arrivals.due(), self.departures.due())
+    }
+
+    fn on_timer(&mut self, environment: &mut Environment<'_>) {
+        if let Some(counts) = self.arrivals.take(environment.now) {
+            self.report(counts);
+        }
+        if let Some(loss) = self.departures.take(environment.now) {
+            self.own_errors = self.smooth(self.own_errors, loss);
+            self.is_heard = self.departures.is_heard(environment.now, &environment.round_trip);
+            if self.departures.is_alone(environment.now, &environment.round_trip) {
+                self.learn(self.own_errors);
+            }
+        }
+    }
+
+    fn tell(&self, tell: &mut dyn FnMut(&'static str, f64)) {
+        tell("spacing_us", self.spacing_us);
+        tell("peer_reports", f64::from(u8::from(self.is_heard)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bottleneck::Bottleneck;
+    use crate::harness::Pair;
+
+    /// 12 Mbit/s: a packet of 1,500 bytes each millisecond.
+    fn pair(reports: bool) -> Pair<Tsunami> {
+        let make = || Tsunami::from_options(Options::parse("rate=12m").unwrap()).unwrap();
+        Pair::new(make(), make(), reports)
+    }
+
+    #[test]
+    fn below_the_threshold_it_goes_to_its_target_by_a_fifth_a_report_and_stays() {
+        for reports in [true, false] {
+            let mut pair = pair(reports);
+            assert!((pair.sender.spacing_us - 3_000.0).abs() < 1e-6);
+            // Three times slower than the target: ln 3 / ln 1.2 reports, each 350 ms.
+            pair.run(0.03, 5 * 36);
+            let steps = (3_000.0_f64 / pair.sender.spacing_us).ln() / 1.2_f64.ln();
+            // Before it goes by its own account it waits for four reports.
+            let expected = if reports { 5.0 } else { 1.0 };
+            assert!((steps - expected).abs() < 0.01, "{steps}");
+            pair.run(0.03, 10 * 36);
+            assert!((pair.sender.spacing_us - 1_000.0).abs() < 1e-6, "{}", pair.sender.spacing_us);
+        }
+    }
+
+    #[test]
+    fn above_the_threshold_it_falls_by_the_factor_of_its_formula() {
+        for reports in [true, false] {
+            let mut pair = pair(reports);
+            pair.run(0.0, 20 * 36);
+            pair.run(0.2, 4 * 36);
+            let (before, began) = (pair.sender.spacing_us, pair.stage.now);
+            pair.run(0.2, 100 * 36);
+            let reports = pair.stage.now.since(began).as_secs_f64() / 0.35;
+            let factor = (pair.sender.spacing_us / before).powf(1.0 / reports);
+            // 0.56 % a report at 20 % of losses.
+            let expected = 1.0 + (SLOWER - 1.0) * (0.2 - 0.075) / (1.0 - 0.075);
+            assert!(((factor - 1.0) / (expected - 1.0) - 1.0).abs() < 0.1, "{factor} for {expected}");
+        }
+    }
+
+    #[test]
+    fn at_a_link_that_is_too_narrow_it_stays_above_what_the_link_carries() {
+        let mut way = Bottleneck::new(8_333.3, 400).with(
+            "tsunami",
+            "rate=200m",
+            Duration::from_millis(50),
+            Duration::ZERO,
+        );
+        way.run(Duration::from_secs(60), Duration::ZERO);
+        let (mut least, mut most, mut sum) = (f64::INFINITY, 0.0_f64, 0.0);
+        for _ in 0..400 {
+            way.run(Duration::from_millis(500), Duration::ZERO);
+            let rate = 1e6 / way.told(0, "spacing_us") / 8_333.3;
+            (least, most, sum) = (least.min(rate), most.max(rate), sum + rate);
+        }
+        // Where as much is lost as the threshold allows, or, after a step up, a fifth more and what losses seen late add.
+        let hovers = 1.0 / (1.0 - 0.075);
+        assert!((least / hovers - 1.0).abs() < 0.02, "{least} of {hovers}");
+        assert!(most < hovers * 1.2 * 1.2 * 1.02, "{most}");
+        let mean = sum / 400.0;
+        assert!((0.98..1.1).contains(&(mean / hovers)), "{mean} of {hovers}");
+    }
+}

@@ -1,0 +1,114 @@
+//! RBUDP's blasts over the real transport, held against their closed form.
+
+use core::time::Duration;
+
+use sim::Link;
+use udt::{SocketConfig, SocketType};
+use units::Instant;
+
+use crate::controls::built_in;
+use crate::line::{SECOND, Work, config};
+use crate::pair::{CLIENT, SERVER, Way, pair, stats};
+
+/// Packets that a blast in scenes has.
+const BLAST: u64 = 4_000;
+const BLAST_ROUND_TRIP: Duration = Duration::from_millis(20);
+
+/// Sends so many full packets in blasts, 20 ms there and back; returns how long it took until all had arrived.
+fn blast(packets: u64, ways: [Link; 2], server: SocketConfig) -> (Duration, udt::Stats) {
+    blast_by(1, packets, ways, server)
+}
+
+/// The same by another seed.
+fn blast_by(
+    seed: u64,
+    packets: u64,
+    [there, back]: [Link; 2],
+    server: SocketConfig,
+) -> (Duration, udt::Stats) {
+    let half = BLAST_ROUND_TRIP / 2;
+    let way = Way { there: there.delay(half), back: back.delay(half) };
+    let client = built_in("rbudp", "rate=100m");
+    let work = Work { send_bytes: packets * 1_456, ..Work::default() };
+    let mut network = pair(seed, way, (client, work), (server, Work::default()));
+    network.run_until(Instant::ORIGIN + SECOND * 20);
+    let (client, server) = (network.node(CLIENT).only(), network.node(SERVER).only());
+    assert_eq!((server.received, server.wrong_bytes), (packets * 1_456, 0));
+    let began = client.connected_at.expect("it sent");
+    (server.done_at.expect("all arrived").since(began), stats(&network, CLIENT))
+}
+
+/// The rate is that of the client: the server's is of no account.
+fn blasted() -> SocketConfig {
+    built_in("rbudp", "rate=1g")
+}
+
+/// The closed form, until the last packet has arrived: no question is needed for that. Units: seconds.
+fn blast_form(packets_per_s: f64, q: f64) -> f64 {
+    let packets = BLAST as f64;
+    let rounds = if q > 0.0 { 1.0 + (packets.ln() / (1.0 / q).ln()).ceil() } else { 1.0 };
+    let sending = packets / packets_per_s * (1.0 - q.powf(rounds)) / (1.0 - q);
+    // The silence before a question is 5 ms. One that is lost is put again after 40 ms, the next after 80, and so on.
+    let again = 0.04 * q / (1.0 - q).powi(2);
+    sending + (rounds - 1.0) * (0.02 + 0.005 + again) + 0.01
+}
+
+#[test]
+fn a_blast_takes_the_time_of_its_closed_form() {
+    for q in [0.0, 0.01, 0.1, 0.3] {
+        let lossy = if q > 0.0 { Link::ideal().loss(q) } else { Link::ideal() };
+        let mut all: Vec<f64> = (1..=9)
+            .map(|seed| {
+                let ways = [lossy.clone(), Link::ideal()];
+                let (took, stats) = blast_by(seed, BLAST, ways, blasted());
+                assert_eq!(stats.timeouts, 0);
+                // Each packet is sent 1/(1 - q) times.
+                let times = stats.sent_packets as f64 / BLAST as f64;
+                assert!((times * (1.0 - q) - 1.0).abs() < 0.05, "q={q}: {times}");
+                took.as_secs_f64()
+            })
+            .collect();
+        all.sort_by(f64::total_cmp);
+        // Whether the last packet is lucky makes a round more or less, of 25 ms.
+        let (median, expected) = (all[4], blast_form(100e6 / 12_000.0, q));
+        assert!((median / expected - 1.0).abs() < 0.06, "q={q}: {median} s for {expected} s, {all:?}");
+    }
+}
+
+/// Twice as fast as the link: every second packet is lost, and it takes little longer than the link needs.
+#[test]
+fn a_blast_that_is_too_fast_costs_rounds() {
+    let link = Link::ideal().rate(50_000_000, 30_000);
+    let (took, stats) = blast(BLAST, [link, Link::ideal()], blasted());
+    let needs = BLAST as f64 * 1_538.0 * 8.0 / 50e6;
+    let rounds = 1.0 + (BLAST as f64).ln() / 2.0_f64.ln();
+    let expected = needs + rounds * 0.025;
+    let part = took.as_secs_f64() / expected;
+    assert!((part - 1.0).abs() < 0.15, "{took:?} for {expected} s");
+    assert!(stats.sent_packets as f64 > 1.7 * BLAST as f64, "{}", stats.sent_packets);
+}
+
+#[test]
+fn a_blast_to_a_peer_that_does_not_know_the_question_goes_by_its_reports() {
+    let other = config(SocketType::Stream);
+    let (took, stats) = blast(BLAST, [Link::ideal().loss(0.1), Link::ideal()], other);
+    assert!(stats.received_naks > 0);
+    // The time of sending, and three questions of 300 ms without an answer: no acknowledgement has told the round trip.
+    // What is lost again waits for the reports that are repeated.
+    assert!(took < Duration::from_millis(2_500), "{took:?}");
+}
+
+#[test]
+fn blasts_arrive_though_questions_and_answers_are_lost_and_the_peers_buffer_is_small() {
+    for (packets, q) in [(BLAST, 0.3), (5 * BLAST, 0.1)] {
+        let link = || Link::ideal().loss(q);
+        let mut server = blasted();
+        server.receive_buffer_packets = 3_000;
+        let (took, stats) = blast(packets, [link(), link()], server);
+        let sending = packets as f64 / (100e6 / 12_000.0) / (1.0 - q);
+        assert!(took.as_secs_f64() < 3.0 * sending, "{took:?} for {sending} s of sending");
+        assert_eq!(stats.timeouts, 0);
+        let times = stats.sent_packets as f64 / packets as f64;
+        assert!(times * (1.0 - q) < 1.1, "q={q}: {times}");
+    }
+}
