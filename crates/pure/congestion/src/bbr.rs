@@ -336,7 +336,6 @@ impl CongestionControl for Bbr {
 
     fn on_timeout(&mut self, environment: &mut Environment<'_>) {
         self.path.lose(1);
-        self.prior_window = self.prior_window.max(self.window);
         self.window = f64::from(environment.flight.in_flight) + 1.0;
     }
 

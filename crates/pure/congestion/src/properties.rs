@@ -34,12 +34,20 @@ fn anything(control: &mut dyn CongestionControl, seed: u64, mut look: impl FnMut
         stage.round_trip.smoothed = Duration::from_micros(chance.below(3_000_000));
         stage.peer.arrival_packets_per_s = strange_rate(&mut chance);
         stage.peer.capacity_packets_per_s = strange_rate(&mut chance);
+        stage.horizon = chance.below(100_000);
+        stage.missing = (0..5)
+            .map(|_| chance.below(stage.horizon + 1))
+            .map(|at| at..(at + 9).min(stage.horizon))
+            .collect();
         stage.strange_rate = chance.chance(0.3).then(|| strange_sample(&mut chance));
         if control.next_timer().is_some_and(|at| at <= stage.now) {
             control.on_timer(&mut stage.environment());
         }
         while let Some(message) = control.poll_message() {
             assert!(message.kind < 0xff00 && message.body.len() * 4 <= 1_456, "{message:?}");
+        }
+        while let Some(missing) = control.poll_missing() {
+            assert!(missing.start < missing.end, "{missing:?}");
         }
         match chance.below(13) {
             12 => control.on_message(&mut stage.environment(), &strange_message(&mut chance)),

@@ -35,7 +35,17 @@ const EFFECTS: [&str; 13] = [
 ];
 
 /// Controls by name and options.
-const CONTROLS: [(&str, &str); 4] = [("", ""), ("udt", ""), ("reno", ""), ("fixed", "rate=20m")];
+const CONTROLS: [(&str, &str); 9] = [
+    ("", ""),
+    ("udt", ""),
+    ("reno", ""),
+    ("fixed", "rate=20m"),
+    ("bbr", ""),
+    ("sabul", "start=20m"),
+    ("tsunami", "rate=20m"),
+    ("gtp", "rate=20m"),
+    ("rbudp", "rate=20m"),
+];
 
 /// How many scenes saw which effect, and how many were of messages.
 #[derive(Default)]
@@ -193,7 +203,7 @@ fn scene(seed: u64, seen: &mut Seen) -> (Network<Host>, Work) {
 
 fn socket_config(kind: SocketType, has: &[bool; EFFECTS.len()], random: &mut Random) -> SocketConfig {
     let mut socket = config(kind);
-    // Windows, rates and both; the rest of the scenes has the control of the line-up.
+    // Windows, rates, both, and rounds; the rest of the scenes has the control of the line-up.
     let (name, options) = CONTROLS[usize::try_from(random.below(CONTROLS.len() as u64)).expect("small")];
     if !name.is_empty() {
         socket.congestion = congestion::named(name, options).expect("it is built in").into();

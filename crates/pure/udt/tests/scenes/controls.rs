@@ -4,7 +4,8 @@ use core::time::Duration;
 use std::sync::{Arc, Mutex};
 
 use congestion::{
-    Acked, CongestionControl, Environment, Factory, Lost, Message, Policy, Received, Retransmission, named,
+    AckPolicy, Acked, CongestionControl, Environment, Factory, LossReports, Lost, Message, Policy, Received,
+    Retransmission, named,
 };
 use sim::{Link, Network, NodeId, Port};
 use udt::{SocketConfig, SocketType};
@@ -31,6 +32,7 @@ struct Listener {
     /// From then on what is lost may be sent again.
     repeats_from: Instant,
     may_repeat: bool,
+    reports: LossReports,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -39,20 +41,23 @@ struct Listeners {
     to_say: Vec<Message>,
     timers: Vec<Instant>,
     repeats_from: Instant,
+    withholds_reports: bool,
 }
 
 impl Factory for Listeners {
     fn create(&self) -> Box<dyn CongestionControl> {
-        let Self { heard, to_say, timers, repeats_from } = self.clone();
+        let Self { heard, to_say, timers, repeats_from, withholds_reports } = self.clone();
         let timers = timers.into_iter().rev().collect();
-        Box::new(Listener { heard, to_say, timers, repeats_from, may_repeat: false })
+        let reports = if withholds_reports { LossReports::Withheld } else { LossReports::AtOnce };
+        Box::new(Listener { heard, to_say, timers, repeats_from, may_repeat: false, reports })
     }
 }
 
 impl CongestionControl for Listener {
     fn policy(&self) -> Policy {
         let retransmission = if self.may_repeat { Retransmission::First } else { Retransmission::Withheld };
-        Policy { retransmission, ..Policy::window(100.0) }
+        let acknowledge = AckPolicy { reports: self.reports, ..AckPolicy::UDT };
+        Policy { retransmission, acknowledge, ..Policy::window(100.0) }
     }
 
     fn on_ack(&mut self, environment: &mut Environment<'_>, _: &Acked) {
@@ -82,6 +87,7 @@ impl CongestionControl for Listener {
 
     fn on_timer(&mut self, environment: &mut Environment<'_>) {
         self.timers.pop();
+        self.reports = LossReports::AtOnce;
         self.may_repeat |= environment.now >= self.repeats_from;
         self.heard.lock().expect("nobody panics with it").timers.push(environment.now);
     }
@@ -133,6 +139,21 @@ fn what_a_control_withholds_is_not_sent_again_before_it_says_so() {
     let server = network.node(SERVER).only();
     assert_eq!((server.received, server.wrong_bytes), (90 * 1_456, 0));
     assert!(server.done_at.unwrap() < repeats_from + 50 * MS);
+}
+
+#[test]
+fn what_is_missing_is_not_reported_while_a_control_withholds_it_and_at_once_when_it_does_not() {
+    let speaks = Instant::ORIGIN + 400 * MS;
+    let server = Listeners { withholds_reports: true, timers: vec![speaks], ..Listeners::default() };
+    let client = Listeners { repeats_from: Instant::ORIGIN + 800 * MS, ..Listeners::default() };
+    let there = Link::ideal().delay(5 * MS).lose([20, 21, 40]);
+    let way = Way { there, back: Link::ideal().delay(5 * MS) };
+    let work = Work { send_bytes: 90 * 1_456, ..Work::default() };
+    let mut network = pair(1, way, (with(client.clone()), work), (with(server), Work::default()));
+    network.run_until(speaks + 4 * MS);
+    assert_eq!(stats(&network, CLIENT).received_naks, 0);
+    network.run_until(speaks + 6 * MS);
+    assert_eq!((stats(&network, CLIENT).received_naks, client.heard.lock().unwrap().reported), (1, 3));
 }
 
 /// Sends for so long with a control over 20 Mbit/s and 40 ms that lose by chance; returns the use of the way.
