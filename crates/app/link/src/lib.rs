@@ -2,7 +2,7 @@
 //!
 //! What a test of a protocol finds on a link of `sim` it finds again here with the real program, on the same link with the
 //! same seed: `sim::Path` decides about every datagram, and a driver reads clocks and sockets for it. A [`Relay`] passes UDP on
-//! without any privilege.
+//! without any privilege, and [`Between`] carries all of IP between two network namespaces.
 //!
 //! An emulator that is late, or loses what the model keeps, measures itself. So each run ends with a [`Report`]: what
 //! became of every datagram ([`Account`]), how late the emulator was, and [why](Report::voids) nothing should be concluded
@@ -10,6 +10,7 @@
 
 mod account;
 mod arrivals;
+mod between;
 mod conditions;
 mod driver;
 mod lane;
@@ -19,6 +20,7 @@ mod relay;
 mod report;
 
 pub use account::{Account, Lost};
+pub use between::{Between, BetweenError, BetweenOptions, USUAL_ADDRESSES, USUAL_MTU, USUAL_NAME};
 pub use conditions::{Conditions, ConditionsError};
 pub use police::{Lateness, Void};
 pub use relay::{Manner, Relay, RelayError, RelayOptions, Trains, USUAL_CLIENTS};

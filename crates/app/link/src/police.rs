@@ -37,6 +37,8 @@ pub enum Void {
     },
     /// Datagrams were dropped before the emulator read them.
     Unseen(u64),
+    /// The far device dropped datagrams that were handed on.
+    Undelivered(u64),
     /// This host did not take what the model let through.
     Refused(u64),
     /// The emulator had no memory for what the model let through.
@@ -90,6 +92,7 @@ impl Report {
             }
         };
         note(self.there.unseen + self.back.unseen, Void::Unseen);
+        note(self.there.undelivered + self.back.undelivered, Void::Undelivered);
         note(sum(|account| account.refused), Void::Refused);
         note(sum(|account| account.overrun), Void::Overrun);
         voids
@@ -107,6 +110,12 @@ impl fmt::Display for Void {
             }
             Self::Unseen(count) => {
                 write!(formatter, "{count} datagrams were dropped before the emulator read them")
+            }
+            Self::Undelivered(count) => {
+                write!(
+                    formatter,
+                    "{count} datagrams were dropped by the far device after they were handed on"
+                )
             }
             Self::Refused(count) => {
                 write!(formatter, "{count} datagrams that the model let through were refused by this host")
@@ -159,6 +168,7 @@ mod tests {
             [Void::Late { p999, limit: LIMIT }]
         );
         assert_eq!(report(Way { unseen: 3, ..Way::default() }).voids(LIMIT), [Void::Unseen(3)]);
+        assert_eq!(report(Way { undelivered: 3, ..Way::default() }).voids(LIMIT), [Void::Undelivered(3)]);
         let refused = Account { taken: 2, refused: 2, ..Account::default() };
         assert_eq!(report(way(refused)).voids(LIMIT), [Void::Refused(2)]);
         let overrun = Account { taken: 2, overrun: 2, ..Account::default() };

@@ -35,6 +35,8 @@ pub struct Way {
     pub lateness: Lateness,
     /// What the kernel dropped before the emulator could read it; a train counts once.
     pub unseen: u64,
+    /// What the far device dropped after it was handed on, between namespaces.
+    pub undelivered: u64,
 }
 
 /// What the thread of an emulator shares with whoever watches it.
@@ -66,10 +68,10 @@ impl Watch {
 }
 
 impl Report {
-    /// Returns what the emulator took of a processor for each datagram that it took in.
+    /// Returns what the emulator took of a processor for each datagram that it took in; `None` if it took none.
     #[must_use]
-    pub fn cost(&self) -> Duration {
+    pub fn cost(&self) -> Option<Duration> {
         let taken = self.there.account.taken + self.back.account.taken;
-        self.ran / u32::try_from(taken).unwrap_or(u32::MAX).max(1)
+        self.ran.checked_div(u32::try_from(taken).unwrap_or(u32::MAX))
     }
 }

@@ -6,7 +6,7 @@ use std::net::UdpSocket;
 use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::program::{Running, run};
+use crate::program::{Running, run, run_as_nobody};
 
 /// Starts a relay to a target; returns it and its port.
 fn relay(target: &str, others: &[&str]) -> (Running, u64) {
@@ -127,6 +127,9 @@ fn a_path_that_cannot_be_is_told_with_a_way_out() {
     refused(&["link", "--relay", &held], "--to <ADDRESS>");
     refused(&["link", "--relay", &held, "--to", "127.0.0.1:9"], "choose another port");
     refused(&["link", "--relay", &held, "--to", &held], "where the relay listens and where it relays to");
+    refused(&["link", "--relay", &held, "--to", &held, "--between", "a", "b"], "cannot be used with");
+    refused(&["link", "--between", "a"], "2 values required");
+    refused(&["link", "--between", "a", "b", "--addresses", "10.0.0.1", "10.0.0.2"], "write 10.84.7.1/24");
     refused(&["link", "--relay", "nowhere", "--to", &held], "write host:port");
     refused(&["link", "--relay", "127.0.0.1:0", "--to", "[::1]:9"], "of two IP versions");
     for (condition, wanted) in [
@@ -140,4 +143,13 @@ fn a_path_that_cannot_be_is_told_with_a_way_out() {
     ] {
         refused(&[&usual[..], &condition].concat(), wanted);
     }
+}
+
+#[test]
+fn without_privilege_a_relay_is_named_as_the_way_out() {
+    let ends = ["/proc/self/ns/net", "/proc/thread-self/ns/net"];
+    let Some(output) = run_as_nobody(&["link", "--between", ends[0], ends[1]]) else { return };
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("run it as root, or take a relay (--relay ADDRESS --to ADDRESS)"), "{said}");
 }

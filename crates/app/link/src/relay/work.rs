@@ -205,8 +205,13 @@ impl Work {
         let (ran, waited) = self.driver.times();
         Report {
             elapsed: now.since(Instant::ORIGIN),
-            there: Way { account: there, lateness: late_there, unseen: unseen_near },
-            back: Way { account: back, lateness: late_back, unseen: self.ended_unseen + unseen_far },
+            there: Way { account: there, lateness: late_there, unseen: unseen_near, undelivered: 0 },
+            back: Way {
+                account: back,
+                lateness: late_back,
+                unseen: self.ended_unseen + unseen_far,
+                undelivered: 0,
+            },
             clients: self.clients_ever,
             turned_away: self.turned_away,
             ran,

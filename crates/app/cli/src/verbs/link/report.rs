@@ -29,18 +29,19 @@ pub(crate) fn print(report: &Report, voids: &[Void], output: &mut impl Write) ->
     for (name, way) in [("there", &report.there), ("back", &report.back)] {
         writeln!(output, "late {name:<6}{}", late_text(&way.lateness))?;
     }
-    let clients = if report.clients > 0 { format!("{} clients; ", report.clients) } else { String::new() };
+    let clients = match report.clients {
+        0 => String::new(),
+        1 => "1 client; ".to_owned(),
+        count => format!("{count} clients; "),
+    };
     let away = match report.turned_away {
         0 => String::new(),
         count => format!("{count} datagrams of clients beyond the bound turned away; "),
     };
-    writeln!(
-        output,
-        "{:.1?}: {clients}{away}{:.1?} of a processor for each datagram, {:.1?} without one",
-        report.elapsed,
-        report.cost(),
-        report.waited
-    )?;
+    let cost = report
+        .cost()
+        .map_or_else(String::new, |cost| format!("{cost:.1?} of a processor for each datagram, "));
+    writeln!(output, "{:.1?}: {clients}{away}{cost}{:.1?} without one", report.elapsed, report.waited)?;
     match voids {
         [] => writeln!(output, "sound: the path was what the model says"),
         reasons => reasons.iter().try_for_each(|reason| writeln!(output, "void: {reason}")),
@@ -60,14 +61,14 @@ pub(crate) fn to_json(report: &Report, voids: &[Void], ways: &[String; 2], seed:
         "turned_away": report.turned_away,
         "ran_ns": nanos(report.ran),
         "waited_ns": nanos(report.waited),
-        "cost_ns": nanos(report.cost()),
+        "cost_ns": report.cost().map(nanos),
         "is_void": !voids.is_empty(),
         "void": reasons,
     })
 }
 
 fn way_json(way: &Way, conditions: &str) -> Value {
-    let Way { account, lateness, unseen } = way;
+    let Way { account, lateness, unseen, undelivered } = way;
     let lost: Map<String, Value> =
         account.lost.by_name().into_iter().map(|(name, count)| (name.to_owned(), count.into())).collect();
     json!({
@@ -83,6 +84,7 @@ fn way_json(way: &Way, conditions: &str) -> Value {
         "overrun": account.overrun,
         "held": account.held,
         "unseen": unseen,
+        "undelivered": undelivered,
         "late": {
             "count": lateness.count,
             "p50_ns": nanos(lateness.p50),
@@ -151,7 +153,7 @@ mod tests {
             Lateness { count: 987, p50: micros(6), p99: micros(80), p999: micros(150), max: micros(900) };
         Report {
             elapsed: Duration::from_secs(2),
-            there: Way { account, lateness, unseen: 0 },
+            there: Way { account, lateness, ..Way::default() },
             clients: 1,
             ran: micros(3_000),
             waited: micros(250),
@@ -170,7 +172,7 @@ mod tests {
              back  0 taken in (0 B) = 0 passed on (0 B)\n\
              late there 6.0µs of half, 80.0µs of 99 %, 150.0µs of 99.9 %, 900.0µs at most\n\
              late back  nothing was handed on\n\
-             2.0s: 1 clients; 3.0µs of a processor for each datagram, 250.0µs without one\n\
+             2.0s: 1 client; 3.0µs of a processor for each datagram, 250.0µs without one\n\
              sound: the path was what the model says\n"
         );
         let mut text = Vec::new();
