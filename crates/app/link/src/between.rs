@@ -12,7 +12,7 @@ use std::net::Ipv4Addr;
 use sys::{NamespaceError, Tun, TunError, TunOptions, in_namespace};
 
 use crate::conditions::{Conditions, ConditionsError};
-use crate::relay::{Manner, Trains};
+use crate::driver::{Manner, Trains};
 use crate::report::{Report, Watch};
 use work::Work;
 

@@ -10,6 +10,27 @@ use units::Instant;
 /// How often a driver shows its account and looks whether to end.
 const LOOK: Duration = Duration::from_millis(100);
 
+/// How a driver works.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Manner {
+    /// Whether datagrams are read and written in trains.
+    pub trains: Trains,
+    /// How long one that is due may wait for others to leave with.
+    pub merge: Duration,
+    /// The priority (`SCHED_FIFO`) of the driver's thread.
+    pub fifo: Option<u8>,
+}
+
+/// Whether datagrams are read and written in trains, each judged on its own all the same.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub enum Trains {
+    /// Those that are due at once leave in one piece.
+    #[default]
+    Taken,
+    /// One at a time, for ends that measure the spacing of pairs.
+    Split,
+}
+
 /// The driver's thread and its clock, on which the machine's time begins with zero.
 pub(crate) struct Driver {
     began: Instant,

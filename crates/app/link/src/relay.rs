@@ -16,6 +16,7 @@ use sim::Link;
 use sys::{Buffer, OpenError, ReceiveOptions, ReceiveSocket, ReceiveTechniques, SendTechniques};
 
 use crate::conditions::{Conditions, ConditionsError};
+use crate::driver::{Manner, Trains};
 use crate::report::{Report, Watch};
 use work::Work;
 
@@ -41,27 +42,6 @@ pub struct RelayOptions {
     pub most_clients: usize,
     /// How a driver works.
     pub manner: Manner,
-}
-
-/// How a driver works.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct Manner {
-    /// Whether datagrams are read and written in trains.
-    pub trains: Trains,
-    /// How long one that is due may wait for others to leave with.
-    pub merge: core::time::Duration,
-    /// The priority (`SCHED_FIFO`) of the driver's thread.
-    pub fifo: Option<u8>,
-}
-
-/// Whether datagrams are read and written in trains, each judged on its own all the same.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub enum Trains {
-    /// Those that are due at once leave in one piece.
-    #[default]
-    Taken,
-    /// One at a time, for ends that measure the spacing of pairs.
-    Split,
 }
 
 /// Why a relay cannot begin.

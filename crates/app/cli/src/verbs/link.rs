@@ -82,7 +82,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "TIME", value_parser = quantity::duration, default_value = "0s", conflicts_with = "split")]
     merge: Duration,
     /// Run at this real-time priority, 1 to 99: less late
-    #[arg(long, value_name = "PRIORITY")]
+    #[arg(long, value_name = "PRIORITY", value_parser = clap::value_parser!(u8).range(1..=99))]
     fifo: Option<u8>,
     /// Tell where it listens and the report as JSON, one object a line
     #[arg(long)]

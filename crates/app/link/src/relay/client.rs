@@ -7,7 +7,7 @@ use units::Instant;
 
 use crate::account::Account;
 use crate::lane::Lane;
-use crate::parcel::{Parcel, Store};
+use crate::parcel::Parcel;
 
 use super::{BUFFER_BYTES, RelayOptions};
 
@@ -44,13 +44,6 @@ impl Client {
     /// Returns how many datagrams the kernel dropped before they could be read.
     pub(crate) fn unseen(&self) -> u64 {
         self.far.meminfo().map_or(0, |memory| u64::from(memory.drops))
-    }
-
-    /// Ends; returns what became of everything.
-    pub(crate) fn end(mut self, store: &mut Store) -> [Account; 2] {
-        let accounts = self.accounts();
-        self.there.drain().chain(self.back.drain()).for_each(|parcel| store.take_back(parcel));
-        accounts
     }
 }
 

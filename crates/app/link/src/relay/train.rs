@@ -1,12 +1,11 @@
 //! What is due at once and may leave in one piece: datagrams of one size, the last may be shorter.
 
-use sys::{MAX_SEGMENTS, MAX_TRAIN_BYTES, Outcome, Refusal, SendSocket};
-
-use crate::account::Account;
-
 use std::net::SocketAddr;
 
+use sys::{MAX_SEGMENTS, MAX_TRAIN_BYTES, Outcome, Refusal, SendSocket};
 use units::Instant;
+
+use crate::account::Account;
 
 /// Datagrams that lie one behind the other.
 pub(crate) struct Train {

@@ -10,7 +10,7 @@ use units::Instant;
 
 use crate::account::Account;
 use crate::arrivals::Arrivals;
-use crate::driver::Driver;
+use crate::driver::{Driver, Trains};
 use crate::lane::Lane;
 use crate::parcel::{MOST_HELD_BYTES, Parcel, Store};
 use crate::police::Police;
@@ -18,7 +18,7 @@ use crate::report::{Report, Watch, Way};
 
 use super::client::Client;
 use super::train::Train;
-use super::{BUFFER_BYTES, RelayOptions, Trains};
+use super::{BUFFER_BYTES, RelayOptions};
 
 /// A client that was silent for so long gives way to a new one where there is no more room.
 const SILENCE: Duration = Duration::from_secs(30);
@@ -175,12 +175,13 @@ impl Work {
         Ok(Some(place))
     }
 
+    /// Parts with a client of which nothing is on its way.
     fn end(&mut self, place: usize) -> io::Result<()> {
         let Some(client) = self.table.clients[place].take() else { return Ok(()) };
         self.poller.remove(&client.far)?;
         self.table.places.remove(&client.address);
         self.ended_unseen += client.unseen();
-        for (sum, account) in self.ended.iter_mut().zip(client.end(&mut self.hands.store)) {
+        for (sum, account) in self.ended.iter_mut().zip(client.accounts()) {
             *sum += account;
         }
         Ok(())
@@ -286,6 +287,38 @@ fn receive(socket: &ReceiveSocket, batch: &mut ReceiveBatch) -> io::Result<()> {
 }
 
 fn is_path_error(error: &io::Error) -> bool {
-    use io::ErrorKind::{ConnectionRefused, HostUnreachable, NetworkUnreachable, PermissionDenied};
-    matches!(error.kind(), ConnectionRefused | HostUnreachable | NetworkUnreachable | PermissionDenied)
+    use io::ErrorKind::{
+        ConnectionRefused, HostUnreachable, NetworkDown, NetworkUnreachable, PermissionDenied,
+    };
+    matches!(
+        error.kind(),
+        ConnectionRefused | HostUnreachable | NetworkDown | NetworkUnreachable | PermissionDenied
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Conditions;
+
+    #[test]
+    fn the_client_that_was_silent_for_the_longest_gives_way_once_that_is_long() {
+        let address = |port| SocketAddr::from(([127, 0, 0, 1], port));
+        let options = RelayOptions::new(address(0), address(9), Conditions::default(), 1);
+        let client = |port| Client::open(address(port), 0, &options).unwrap();
+        let mut table =
+            Table { clients: vec![Some(client(1)), Some(client(2)), None], places: BTreeMap::new() };
+        let at = |time| Instant::ORIGIN + time;
+        let second = Duration::from_secs(1);
+        for (place, time) in [(0, 2 * second), (1, second)] {
+            table.clients[place].as_mut().unwrap().last_heard = at(time);
+        }
+        assert_eq!(table.longest_silent(at(SILENCE + second - Duration::from_nanos(1))), None);
+        assert_eq!(table.longest_silent(at(SILENCE + second)), Some(1));
+        // Not as long as something of it is on its way.
+        let mut store = Store::new(MOST_HELD_BYTES);
+        let back = &mut table.clients[1].as_mut().unwrap().back;
+        back.enter(at(second), &[1], 1, || store.keep(&[&[1]]));
+        assert_eq!(table.longest_silent(at(SILENCE * 9)), None);
+    }
 }
