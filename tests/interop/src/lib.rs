@@ -9,7 +9,7 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::OnceLock;
 
 pub use ours::{MEGABYTE, port, receive, send};
-pub use relay::{Passage, Relay};
+pub use relay::Relay;
 
 /// A running peer; dropping it ends it.
 pub struct Peer {

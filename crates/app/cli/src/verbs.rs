@@ -8,6 +8,7 @@ mod demo;
 mod doctor;
 mod files;
 mod lab;
+mod link;
 mod list;
 mod monitor;
 mod pending;
@@ -69,6 +70,9 @@ pub(crate) enum Verb {
     /// Receive what `send` brings, or any UDT 4 stream
     #[command(after_help = recv::EXAMPLES)]
     Recv(recv::Arguments),
+    /// Be a path with rate, delay, queue and loss, for programs that are to be tested over one
+    #[command(after_help = link::EXAMPLES)]
+    Link(link::Arguments),
     /// Measure what this host carries, with repeats, spread and the state of the host
     #[command(after_help = bench::EXAMPLES)]
     Bench(bench::Arguments),
@@ -100,6 +104,7 @@ impl Verb {
             Self::Replay(arguments) => replay::run(arguments, sources),
             Self::Send(arguments) => send::run(&arguments),
             Self::Recv(arguments) => recv::run(&arguments),
+            Self::Link(arguments) => link::run(&arguments),
             Self::Bench(arguments) => bench::run(arguments),
             Self::Doctor(arguments) => doctor::run(arguments, sources),
             Self::Lab(arguments) => lab::run(&arguments),

@@ -26,6 +26,10 @@ pub struct Link {
     pub queue_discipline: Option<String>,
     /// How many packets came and found no room, at least: drivers count them as missed, as over or in a full fifo, or as several.
     pub had_no_room: u64,
+    /// How many packets were dropped that came in, for whatever reason its driver or the stack had.
+    pub received_dropped: u64,
+    /// How many packets were dropped that were to go out.
+    pub sent_dropped: u64,
     /// Of a bridge, what it does with groups.
     pub bridge: Option<Bridge>,
 }
@@ -94,6 +98,8 @@ const BRIDGE_QUERIER_IP_ADDRESS: u16 = 1;
 const IFF_MULTICAST: u32 = 0x1000;
 /// Where `struct rtnl_link_stats64` has what found no room, in words of 64 bits: over, fifo and missed.
 const NO_ROOM: [usize; 3] = [11, 14, 15];
+/// Where it has what was dropped on its way in, and out.
+const DROPPED: [usize; 2] = [6, 7];
 
 /// Reads a link; `None` if it is cut off, or has no name.
 fn read(body: &[u8]) -> Option<Link> {
@@ -105,6 +111,7 @@ fn read(body: &[u8]) -> Option<Link> {
     let is_bridge = kind.as_deref() == Some("bridge");
     let bridge = info.filter(|_| is_bridge).and_then(|info| read_bridge(attribute(info, IFLA_INFO_DATA)?));
     let counts = of(IFLA_STATS64).unwrap_or_default();
+    let [received_dropped, sent_dropped] = DROPPED.map(|word| u64_at(counts, 8 * word).unwrap_or(0));
     Some(Link {
         index,
         name: text(of(IFLA_IFNAME)?),
@@ -114,6 +121,8 @@ fn read(body: &[u8]) -> Option<Link> {
         queue_packets: of(IFLA_TXQLEN).and_then(|content| u32_at(content, 0)).unwrap_or(0),
         queue_discipline: of(IFLA_QDISC).map(text),
         had_no_room: NO_ROOM.iter().filter_map(|word| u64_at(counts, 8 * word)).max().unwrap_or(0),
+        received_dropped,
+        sent_dropped,
         bridge,
     })
 }
@@ -179,6 +188,8 @@ mod tests {
             queue_packets: 1_000,
             queue_discipline: Some("fq_codel".to_owned()),
             had_no_room: 1_500,
+            received_dropped: 600,
+            sent_dropped: 700,
             bridge: None,
         };
         assert_eq!(read(&message("veth", None)), Some(expected));

@@ -53,6 +53,8 @@ pub struct Poller {
     epoll: OwnedFd,
     timer: OwnedFd,
     armed: Option<Instant>,
+    /// The timer has rung, and is reported until it is set anew.
+    has_rung: bool,
     ready: Vec<Ready>,
 }
 
@@ -66,7 +68,7 @@ impl Poller {
         let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
         let timer = timerfd_create(TimerfdClockId::Monotonic, flags)?;
         epoll::add(&epoll, &timer, epoll::EventData::new_u64(TIMER), epoll::EventFlags::IN)?;
-        Ok(Self { epoll, timer, armed: None, ready: Vec::with_capacity(EVENTS_PER_WAIT) })
+        Ok(Self { epoll, timer, armed: None, has_rung: false, ready: Vec::with_capacity(EVENTS_PER_WAIT) })
     }
 
     /// Adds a descriptor, which must be removed before it is closed elsewhere.
@@ -121,7 +123,7 @@ impl Poller {
         // deadline on with every datagram would pay for each.
         let rings_in_time = match (self.armed, deadline) {
             (Some(armed), Some(deadline)) => armed <= deadline,
-            (_, None) => true,
+            (_, None) => !self.has_rung,
             (None, Some(_)) => false,
         };
         if !passed && !rings_in_time {
@@ -145,7 +147,8 @@ impl Poller {
             }
         }
         if timer_rang {
-            self.arm(None)?;
+            // Not disarmed: whoever has something due next sets it anyway, and so saves a system call.
+            (self.armed, self.has_rung) = (None, true);
         }
         Ok(timer_rang)
     }
@@ -155,7 +158,7 @@ impl Poller {
         let it_value = deadline.map_or(NEVER, clock::timespec);
         let timer = Itimerspec { it_interval: NEVER, it_value };
         timerfd_settime(&self.timer, TimerfdTimerFlags::ABSTIME, &timer)?;
-        self.armed = deadline;
+        (self.armed, self.has_rung) = (deadline, false);
         Ok(())
     }
 }
@@ -247,6 +250,27 @@ mod tests {
         clock::sleep_until(soon);
         // Without a deadline only the wake-up can end this.
         assert_eq!(poller.wait(None).unwrap()[0].token, 7);
+    }
+
+    #[test]
+    fn a_timer_that_has_rung_does_not_end_the_next_wait() {
+        let wakeup = Wakeup::new().unwrap();
+        let mut poller = poller_with(&wakeup);
+        for _ in 0..3 {
+            let soon = clock::monotonic() + Duration::from_micros(200);
+            while clock::monotonic() < soon {
+                assert!(poller.wait(Some(soon)).unwrap().is_empty());
+            }
+            let later = clock::monotonic() + Duration::from_micros(300);
+            assert!(poller.wait(Some(later)).unwrap().is_empty());
+            assert!(clock::monotonic() >= later);
+            std::thread::scope(|scope| {
+                scope.spawn(|| wakeup.wake());
+                // Without a deadline only the wake-up can end this.
+                assert_eq!(poller.wait(None).unwrap().len(), 1);
+            });
+            wakeup.clear();
+        }
     }
 
     #[test]

@@ -60,6 +60,15 @@ pub fn threads(pid: u32) -> io::Result<Vec<ThreadTimes>> {
     Ok(tids.filter_map(|tid| thread(pid, tid)).collect())
 }
 
+/// Returns what the calling thread has done so far.
+///
+/// # Errors
+/// Where the kernel keeps no such times, or hides them.
+pub fn this_thread() -> io::Result<ThreadTimes> {
+    let tid = rustix::thread::gettid().as_raw_nonzero().get().cast_unsigned();
+    thread(std::process::id(), tid).ok_or_else(|| io::ErrorKind::Unsupported.into())
+}
+
 /// Returns the number of the network namespace that this process is in; `None` where that cannot be seen.
 #[must_use]
 pub fn network_namespace() -> Option<u32> {
@@ -170,11 +179,10 @@ mod tests {
 
     #[test]
     fn a_thread_that_works_runs_longer() {
-        let own = || {
-            let tid = rustix::thread::gettid().as_raw_nonzero().get().cast_unsigned();
-            threads(std::process::id()).unwrap().into_iter().find(|it| it.tid == tid).unwrap()
-        };
+        let own = || this_thread().unwrap();
         let before = own();
+        let all = threads(std::process::id()).unwrap();
+        assert!(all.iter().any(|it| it.tid == before.tid && it.ran_ns >= before.ran_ns));
         assert_eq!(before.state, 'R');
         while own().ran_ns < before.ran_ns + 1_000_000 {}
         assert!(threads(0).is_err());

@@ -1,9 +1,11 @@
 //! The system calls that no safe crate offers as they are needed here; the only unsafe code.
 //!
 //! `recvmmsg`: nix's keeps the control length that the kernel wrote, so that from the second call on control
-//! messages are cut off. `SO_MEMINFO`, `TCP_INFO`, `SIOCGIFMTU`, `SIOCETHTOOL`, `adjtimex` and `sched_setscheduler`: in no safe
-//! crate.
+//! messages are cut off. `SO_MEMINFO`, `TCP_INFO`, `SIOCGIFMTU`, `SIOCETHTOOL`, `adjtimex`, `sched_setscheduler` and what is in
+//! `device`: in no safe crate.
 #![expect(unsafe_code, reason = "system calls that take pointers")]
+
+mod device;
 
 use std::io;
 use std::mem;
@@ -13,6 +15,8 @@ use nix::libc;
 
 use crate::batch::BATCH_DATAGRAMS;
 use crate::control::{CONTROL_BYTES, NAME_BYTES};
+
+pub(crate) use device::{Setting, make_tun, set_interface, set_tun_offloads};
 
 /// What the kernel fills in for one datagram, beside its bytes.
 #[repr(C, align(8))]

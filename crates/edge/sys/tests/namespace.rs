@@ -5,7 +5,8 @@
 mod scene;
 
 use std::fs::File;
-use std::net::SocketAddr;
+use std::io::IoSlice;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::os::fd::AsFd;
 use std::process::{self, Command};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -20,7 +21,7 @@ use scene::{
 };
 use sys::{
     Interest, Interface, Loopback, Outcome, Poller, ReceiveBatch, Refusal, SendOptions, SendSocket,
-    SendTechniques, clock, host, path_mtu,
+    SendTechniques, Tun, TunError, TunOptions, VNET_HEADER_BYTES, clock, host, path_mtu,
 };
 
 const ENETUNREACH: i32 = 101;
@@ -331,6 +332,54 @@ fn ipv6_multicast_makes_the_round_where_it_has_a_route() {
         keeps_groups_apart(at("[ff15::5443:0:201]:0"), at("[ff15::5443:0:202]:0"));
         leaves_and_comes_back(at("[ff15::5443:0:301]:0"));
     });
+}
+
+#[test]
+fn a_tun_device_hands_packets_out_and_takes_them_in() {
+    let Some(namespace) = Namespace::new() else { return };
+    let (address, peer) = (Ipv4Addr::new(10, 84, 9, 1), Ipv4Addr::new(10, 84, 9, 2));
+    let name = "tun7".to_owned();
+    let options = TunOptions { name, address, prefix_bits: 24, mtu: 1_400, queue_packets: 100, trains: true };
+    let (tun, again, socket) = namespace.inside(|| {
+        let socket = || std::net::UdpSocket::bind((address, 0)).expect("the device has the address");
+        (Tun::open(&options).expect("as root"), Tun::open(&options), socket())
+    });
+    assert!(matches!(again, Err(TunError::Exists { .. })));
+    let link = |namespace: &Namespace| {
+        let links = namespace.inside(|| sys::links().expect("netlink is there"));
+        links.into_iter().find(|link| link.name == tun.name()).expect("it was made")
+    };
+    assert_eq!((link(&namespace).queue_packets, link(&namespace).sent_dropped), (100, 0));
+    let mtu = namespace.inside(|| Interface::find("tun7").expect("it was made").mtu);
+    assert_eq!(mtu, 1_400);
+    // From the host's socket to the reader of the device …
+    let port = socket.local_addr().expect("it is bound").port();
+    socket.send_to(&[1, 2, 3], (peer, port)).expect("the device is up");
+    let mut packet = [0; 2_000];
+    let count = tun.read(&mut packet).expect("it was just sent");
+    assert_eq!(count, VNET_HEADER_BYTES + 28 + 3);
+    assert_eq!(tun.read(&mut packet[count..]).expect("an empty queue is no error"), 0);
+    // … and turned round, from its writer to the socket. The sum is not finished, whichever way it goes.
+    let ip = &mut packet[VNET_HEADER_BYTES..count];
+    assert_eq!((ip[0], &ip[28..]), (0x45, &[1, 2, 3][..]));
+    let (source, target): (Vec<u8>, Vec<u8>) = (ip[12..16].to_vec(), ip[16..20].to_vec());
+    ip[12..16].copy_from_slice(&target);
+    ip[16..20].copy_from_slice(&source);
+    let (header, ip) = packet[..count].split_at(VNET_HEADER_BYTES);
+    tun.write(&[IoSlice::new(header), IoSlice::new(ip)]).expect("a packet of IP");
+    socket.set_read_timeout(Some(WATCHDOG)).expect("it is no zero time");
+    let mut bytes = [0; 8];
+    let (count, from) = socket.recv_from(&mut bytes).expect("it was written");
+    assert_eq!((&bytes[..count], from), (&[1, 2, 3][..], (peer, port).into()));
+    // More than its queue holds is dropped, and the device says so.
+    for _ in 0..150 {
+        let _ = socket.send_to(&[1], (peer, port));
+    }
+    let waiting = std::iter::from_fn(|| Some(tun.read(&mut packet).expect("an end is no error")))
+        .take_while(|it| *it > 0);
+    let waiting = u64::try_from(waiting.count()).expect("a short queue");
+    assert_eq!((waiting + link(&namespace).sent_dropped, waiting <= 100), (150, true));
+    assert!(tun.write(&[IoSlice::new(&[0; 3])]).is_err(), "a header is ten bytes");
 }
 
 #[test]

@@ -1,0 +1,239 @@
+//! `tallycast link`: a path with rate, delay, queue and loss, for programs that are to be tested over one.
+
+mod conditions;
+mod report;
+
+use std::net::{Ipv4Addr, SocketAddr, ToSocketAddrs};
+use std::time::Duration;
+
+use anyhow::{Context, anyhow, bail};
+use clap::Args;
+use link::{
+    Between, BetweenError, BetweenOptions, Conditions, Manner, Relay, RelayOptions, Report, Trains,
+    USUAL_ADDRESSES, USUAL_CLIENTS, USUAL_MTU, USUAL_NAME, Watch,
+};
+use serde_json::{Value, json};
+use sys::{NamespaceError, TunError};
+
+use self::conditions::ConditionArguments;
+use crate::Outcome;
+use crate::messages::print_line;
+use crate::quantity;
+use crate::status_line::StatusLine;
+use crate::stop::{Deadline, Stop};
+
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  tallycast link --relay 127.0.0.1:7500 --to 127.0.0.1:7400 --rate 100M --delay 10ms --loss 1%
+  tallycast link --relay 0.0.0.0:7500 --to 10.0.0.1:7400 --delay 50ms --lose 17,42 --back 'loss=0&rate=1M'
+  sudo tallycast link --between lab-a lab-b --rate 1G --delay 10ms --queue 20ms --loss 0.01% --fifo 20
+
+A relay needs no privilege: clients write to its address as they would to the target's. Between two network namespaces,
+which takes root, all of IP passes; make them with `ip netns add`.
+Exit code 1: the run is void, by the emulator's own fault; it is said why. Nothing should be concluded from it.";
+
+/// How often the person at the terminal is shown how far it is.
+const LOOK: Duration = Duration::from_millis(100);
+
+#[derive(Args, Debug)]
+pub(crate) struct Arguments {
+    /// Relay what UDP clients write to this address
+    #[arg(long, value_name = "ADDRESS", required_unless_present = "between", requires = "to")]
+    relay: Option<String>,
+    /// With --relay: where to, host:port
+    #[arg(long, value_name = "ADDRESS", requires = "relay")]
+    to: Option<String>,
+    /// Be the path between two network namespaces (root)
+    #[arg(long, value_names = ["NETNS", "NETNS"], num_args = 2, conflicts_with = "relay")]
+    between: Option<Vec<String>>,
+    /// With --between: the interface's name in both
+    #[arg(long, value_name = "NAME", requires = "between", default_value = USUAL_NAME)]
+    name: String,
+    /// With --between: its address in each, 10.84.7.1/24 and 10.84.7.2/24 unless given
+    #[arg(long, value_names = ["ADDRESS/BITS", "ADDRESS/BITS"], num_args = 2, requires = "between", value_parser = network)]
+    addresses: Option<Vec<(Ipv4Addr, u8)>>,
+    /// With --between: its MTU
+    #[arg(long, value_name = "BYTES", requires = "between", default_value_t = USUAL_MTU, value_parser = clap::value_parser!(u32).range(68..=65_535))]
+    mtu: u32,
+    #[command(flatten)]
+    conditions: ConditionArguments,
+    /// Other conditions for the way there only, as in 'loss=0&rate=10M'
+    #[arg(long, value_name = "CONDITIONS", help_heading = "Conditions, of each direction")]
+    there: Option<String>,
+    /// Other conditions for the way back only
+    #[arg(long, value_name = "CONDITIONS", help_heading = "Conditions, of each direction")]
+    back: Option<String>,
+    /// Decides what is left to chance: the same again for the same seed
+    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    seed: u64,
+    /// With --relay: clients at once
+    #[arg(long, value_name = "COUNT", default_value_t = USUAL_CLIENTS)]
+    clients: usize,
+    /// End after this time; without it at Ctrl-C
+    #[arg(long, value_name = "TIME", value_parser = quantity::duration)]
+    duration: Option<Duration>,
+    /// Void the run if more than one datagram in a thousand is handed on later than this
+    #[arg(long, value_name = "TIME", value_parser = quantity::duration, default_value = "200us")]
+    late: Duration,
+    /// Take and hand on each datagram by itself: for programs that measure the spacing of pairs
+    #[arg(long)]
+    split: bool,
+    /// Let what is due wait this long for others to leave with: less work, later
+    #[arg(long, value_name = "TIME", value_parser = quantity::duration, default_value = "0s", conflicts_with = "split")]
+    merge: Duration,
+    /// Run at this real-time priority, 1 to 99: less late
+    #[arg(long, value_name = "PRIORITY", value_parser = clap::value_parser!(u8).range(1..=99))]
+    fifo: Option<u8>,
+    /// Tell where it listens and the report as JSON, one object a line
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
+    let stop = Stop::on_signals()?;
+    let conditions =
+        arguments.conditions.directions(arguments.there.as_deref(), arguments.back.as_deref())?;
+    match (&arguments.relay, &arguments.to, arguments.between.as_deref()) {
+        (Some(listen), Some(target), None) => relay(arguments, [listen, target], conditions, &stop),
+        (None, None, Some([one, other])) => {
+            between(arguments, [one, other].map(String::clone), conditions, &stop)
+        }
+        _ => {
+            bail!("it is not said between whom\nwrite --relay ADDRESS --to ADDRESS, or --between NETNS NETNS")
+        }
+    }
+}
+
+fn relay(
+    arguments: &Arguments,
+    [listen, target]: [&str; 2],
+    [there, back]: [Conditions; 2],
+    stop: &Stop,
+) -> anyhow::Result<Outcome> {
+    let options = RelayOptions {
+        listen: resolve(listen)?,
+        target: resolve(target)?,
+        there,
+        back,
+        seed: arguments.seed,
+        most_clients: arguments.clients,
+        manner: arguments.manner(),
+    };
+    let ways = [options.there.link()?.to_string(), options.back.link()?.to_string()];
+    let target = options.target;
+    let relay = Relay::open(options)?;
+    let buffer = relay.granted_buffer();
+    if buffer.clamped() {
+        eprintln!("warning: {buffer}");
+    }
+    let at = relay.address();
+    arguments.announce(
+        &format!("relaying from {at} to {target}"),
+        &json!({"event": "listening", "address": at.to_string(), "port": at.port()}),
+        &ways,
+    )?;
+    let report = arguments.watch(stop, |watch| relay.run(watch))?;
+    arguments.conclude(&report, &ways)
+}
+
+fn between(
+    arguments: &Arguments,
+    namespaces: [String; 2],
+    [there, back]: [Conditions; 2],
+    stop: &Stop,
+) -> anyhow::Result<Outcome> {
+    let ways = [there.link()?.to_string(), back.link()?.to_string()];
+    let addresses =
+        arguments.addresses.as_deref().and_then(|both| both.try_into().ok()).unwrap_or(USUAL_ADDRESSES);
+    let text = format!(
+        "carrying between {} ({}) and {} ({})",
+        namespaces[0], addresses[0].0, namespaces[1], addresses[1].0
+    );
+    let event = json!({
+        "event": "carrying",
+        "namespaces": namespaces,
+        "addresses": addresses.map(|(address, _)| address.to_string()),
+        "name": arguments.name,
+    });
+    let (name, mtu, seed, manner) =
+        (arguments.name.clone(), arguments.mtu, arguments.seed, arguments.manner());
+    let options = BetweenOptions { namespaces, name, addresses, mtu, there, back, seed, manner };
+    let path = Between::open(options).map_err(|error| match error {
+        BetweenError::Namespace(NamespaceError::NotPermitted { .. })
+        | BetweenError::Tun(TunError::NotPermitted { .. }) => {
+            anyhow!("{error}, or take a relay (--relay ADDRESS --to ADDRESS), which needs no privilege")
+        }
+        other => other.into(),
+    })?;
+    if path.lacks_trains() {
+        eprintln!(
+            "warning: this kernel has no trains of UDP at a TUN device (Linux 6.2): each datagram goes by itself"
+        );
+    }
+    arguments.announce(&text, &event, &ways)?;
+    let report = arguments.watch(stop, |watch| path.run(watch))?;
+    arguments.conclude(&report, &ways)
+}
+
+impl Arguments {
+    fn manner(&self) -> Manner {
+        let trains = if self.split { Trains::Split } else { Trains::Taken };
+        Manner { trains, merge: self.merge, fifo: self.fifo }
+    }
+
+    fn announce(&self, text: &str, event: &Value, ways: &[String; 2]) -> anyhow::Result<()> {
+        if self.json {
+            return Ok(print_line(event)?);
+        }
+        let until =
+            if self.duration.is_none() { "\nCtrl-C ends it and tells what became of everything" } else { "" };
+        eprintln!("{text}\nthere: {}\nback: {}{until}", ways[0], ways[1]);
+        Ok(())
+    }
+
+    /// Lets the emulator run on a thread of its own until the end is wished for, and shows how far it is.
+    fn watch(
+        &self,
+        stop: &Stop,
+        drive: impl FnOnce(&Watch) -> std::io::Result<Report> + Send,
+    ) -> anyhow::Result<Report> {
+        let (watch, deadline) = (Watch::default(), Deadline::after(self.duration));
+        let mut status = StatusLine::new(self.json);
+        std::thread::scope(|scope| {
+            let driver =
+                std::thread::Builder::new().name("link".to_owned()).spawn_scoped(scope, || drive(&watch))?;
+            while !driver.is_finished() && !deadline.is_over() && !stop.wait(deadline.left(LOOK)) {
+                status.show(|| report::progress(&watch.accounts()));
+            }
+            watch.stop();
+            let report = driver.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            status.clear();
+            Ok(report?)
+        })
+    }
+
+    fn conclude(&self, report: &Report, ways: &[String; 2]) -> anyhow::Result<Outcome> {
+        let voids = report.voids(self.late);
+        if self.json {
+            print_line(&report::to_json(report, &voids, ways, self.seed))?;
+        } else {
+            report::print(report, &voids, &mut std::io::stdout().lock())?;
+        }
+        Ok(if voids.is_empty() { Outcome::Fine } else { Outcome::Found })
+    }
+}
+
+/// Reads an address with the bits that its network shares.
+fn network(text: &str) -> Result<(Ipv4Addr, u8), String> {
+    let wanted = || format!("`{text}` is no address of a network: write 10.84.7.1/24");
+    let (address, bits) = text.split_once('/').ok_or_else(wanted)?;
+    let bits = bits.parse().ok().filter(|bits| (1..=31).contains(bits)).ok_or_else(wanted)?;
+    Ok((address.parse().map_err(|_| wanted())?, bits))
+}
+
+/// Finds the address that a text names; of several the first.
+fn resolve(text: &str) -> anyhow::Result<SocketAddr> {
+    let wanted = || format!("`{text}` is no address\nwrite host:port, as in 127.0.0.1:7500 or [::1]:7500");
+    let mut found = text.to_socket_addrs().with_context(wanted)?;
+    found.next().with_context(wanted)
+}

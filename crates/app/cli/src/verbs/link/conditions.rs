@@ -1,0 +1,244 @@
+//! The conditions of a path as they are written on the command line, for both directions and for one.
+
+use std::ops::Range;
+use std::time::Duration;
+
+use anyhow::{Context, anyhow, bail};
+use clap::{Args, Parser};
+use link::{Conditions, Order};
+
+use crate::quantity::{self, Probability};
+
+/// What each direction of the path is like.
+#[derive(Args, Clone, Debug, Default)]
+#[command(next_help_heading = "Conditions, of each direction")]
+pub(crate) struct ConditionArguments {
+    /// The bottleneck's rate with all headers, such as 100M
+    #[arg(long, value_name = "RATE", value_parser = quantity::bits_per_second)]
+    rate: Option<f64>,
+    /// The queue before it, such as 64KiB or 20ms; otherwise what the rate carries in twice the delay, 10 ms at least
+    #[arg(long, value_name = "SIZE|TIME")]
+    queue: Option<Queue>,
+    /// The delay, of this direction alone
+    #[arg(long, value_name = "TIME", value_parser = quantity::duration)]
+    delay: Option<Duration>,
+    /// Up to so much more, each equally likely
+    #[arg(long, value_name = "TIME", value_parser = quantity::duration)]
+    jitter: Option<Duration>,
+    /// Let jitter change the order
+    #[arg(long)]
+    jitter_reorders: bool,
+    /// The part that is lost, each on its own, such as 1% or 0.001
+    #[arg(long, value_name = "PART")]
+    loss: Option<Probability>,
+    /// The part that is lost in bursts, and how many in a row in the mean: 1%:4
+    #[arg(long, value_name = "PART:LENGTH", value_parser = burst)]
+    burst: Option<(f64, f64)>,
+    /// Lose exactly these, counted from 0: 17,42
+    #[arg(long, value_name = "NUMBERS", value_delimiter = ',')]
+    lose: Option<Vec<u64>>,
+    /// The part that is held back, and by how much: 1%:2ms
+    #[arg(long, value_name = "PART:TIME", value_parser = held_back)]
+    reorder: Option<(f64, Duration)>,
+    /// The part that comes twice, and how much later the second time: 1% or 1%:2ms
+    #[arg(long, value_name = "PART[:TIME]", value_parser = duplicate)]
+    duplicate: Option<(f64, Duration)>,
+    /// The part of which a bit flips, which a checksum finds
+    #[arg(long, value_name = "PART")]
+    corrupt: Option<Probability>,
+    /// The largest packet that passes, in bytes with the headers of IP and UDP
+    #[arg(long, value_name = "BYTES")]
+    path_mtu: Option<usize>,
+    /// Let nothing pass in this time since the beginning: 2s..3s
+    #[arg(long, value_name = "TIME..TIME", value_parser = span)]
+    outage: Vec<Range<Duration>>,
+}
+
+/// A queue by its size, or by how long it takes at the bottleneck's rate.
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum Queue {
+    Bytes(usize),
+    Time(Duration),
+}
+
+/// What is written behind `--there` and `--back`.
+#[derive(Parser, Debug)]
+#[command(no_binary_name = true, disable_help_flag = true)]
+struct OneDirection {
+    #[command(flatten)]
+    conditions: ConditionArguments,
+}
+
+impl ConditionArguments {
+    /// Returns the conditions there and back.
+    pub(crate) fn directions(
+        &self,
+        there: Option<&str>,
+        back: Option<&str>,
+    ) -> anyhow::Result<[Conditions; 2]> {
+        let direction =
+            |text: Option<&str>| text.map_or_else(|| self.conditions(), |text| self.but(text)?.conditions());
+        Ok([direction(there)?, direction(back)?])
+    }
+
+    /// Returns these conditions with those of a text in their place, as in `rate=1M&jitter-reorders`.
+    fn but(&self, text: &str) -> anyhow::Result<Self> {
+        let words = text.split('&').filter(|word| !word.is_empty()).map(|word| format!("--{}", word.trim()));
+        let OneDirection { conditions: other } = OneDirection::try_parse_from(words).map_err(|error| {
+            let said = error.to_string().replace("--", "");
+            let first = said.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned();
+            anyhow!("`{text}` are no conditions: {first}\nwrite them as in loss=0.1%&rate=10M&delay=30ms")
+        })?;
+        Ok(Self {
+            rate: other.rate.or(self.rate),
+            queue: other.queue.or(self.queue),
+            delay: other.delay.or(self.delay),
+            jitter: other.jitter.or(self.jitter),
+            jitter_reorders: other.jitter_reorders || self.jitter_reorders,
+            loss: other.loss.or(self.loss),
+            burst: other.burst.or(self.burst),
+            lose: other.lose.or_else(|| self.lose.clone()),
+            reorder: other.reorder.or(self.reorder),
+            duplicate: other.duplicate.or(self.duplicate),
+            corrupt: other.corrupt.or(self.corrupt),
+            path_mtu: other.path_mtu.or(self.path_mtu),
+            outage: if other.outage.is_empty() { self.outage.clone() } else { other.outage },
+        })
+    }
+
+    fn conditions(&self) -> anyhow::Result<Conditions> {
+        if self.jitter_reorders && self.jitter.is_none() {
+            bail!("--jitter-reorders needs jitter\ngive --jitter TIME too");
+        }
+        let part = |part: Option<Probability>| part.unwrap_or_default().0;
+        Ok(Conditions {
+            rate_bits_per_s: self.rate.map(whole),
+            queue_bytes: self.queue.map(|queue| queue.bytes(self.rate)).transpose()?,
+            delay: self.delay.unwrap_or_default(),
+            jitter: self.jitter.unwrap_or_default(),
+            order: if self.jitter_reorders { Order::Free } else { Order::Kept },
+            loss: part(self.loss),
+            bursts: self.burst,
+            placed: self.lose.clone().unwrap_or_default(),
+            reorder: self.reorder,
+            duplicate: self.duplicate,
+            corruption: part(self.corrupt),
+            largest_packet_bytes: self.path_mtu,
+            outages: self.outage.clone(),
+        })
+    }
+}
+
+impl Queue {
+    fn bytes(self, rate: Option<f64>) -> anyhow::Result<u64> {
+        match self {
+            Self::Bytes(bytes) => Ok(bytes as u64),
+            Self::Time(time) => {
+                let rate = rate.context("a queue needs a rate, which makes it grow\ngive --rate too")?;
+                Ok(whole(rate * time.as_secs_f64() / 8.0))
+            }
+        }
+    }
+}
+
+impl std::str::FromStr for Queue {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let time = |_| quantity::duration(text).map(Self::Time);
+        let is_none_of_both = |_| format!("`{text}` is no queue: write 64KiB, 1MB or 20ms");
+        quantity::size_bytes(text).map(Self::Bytes).or_else(time).map_err(is_none_of_both)
+    }
+}
+
+/// A rate's whole bits: below one there is still one.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "above zero, and saturates")]
+const fn whole(value: f64) -> u64 {
+    value.max(1.0) as u64
+}
+
+fn burst(text: &str) -> Result<(f64, f64), String> {
+    let wanted = || format!("`{text}` are no bursts: write 1%:4, a part of all and how many in a row");
+    let (share, mean) = text.split_once(':').ok_or_else(wanted)?;
+    let share: Probability = share.parse().map_err(|_| wanted())?;
+    Ok((share.0, mean.trim().parse().map_err(|_| wanted())?))
+}
+
+fn held_back(text: &str) -> Result<(f64, Duration), String> {
+    let wanted = || format!("`{text}` says not what is held back: write 1%:2ms");
+    let (part, time) = text.split_once(':').ok_or_else(wanted)?;
+    let part: Probability = part.parse().map_err(|_| wanted())?;
+    Ok((part.0, quantity::duration(time).map_err(|_| wanted())?))
+}
+
+fn duplicate(text: &str) -> Result<(f64, Duration), String> {
+    if text.contains(':') {
+        return held_back(text);
+    }
+    let part: Probability = text.parse().map_err(|error: quantity::QuantityError| error.to_string())?;
+    Ok((part.0, Duration::ZERO))
+}
+
+fn span(text: &str) -> Result<Range<Duration>, String> {
+    let wanted = || format!("`{text}` is no time: write 2s..3s");
+    let (from, to) = text.split_once("..").ok_or_else(wanted)?;
+    let moment = |text| quantity::duration(text).map_err(|_| wanted());
+    Ok(moment(from)?..moment(to)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn directions(both: &str, there: Option<&str>, back: Option<&str>) -> anyhow::Result<[Conditions; 2]> {
+        ConditionArguments::default().but(both)?.directions(there, back)
+    }
+
+    #[test]
+    fn one_direction_differs_from_both_in_what_is_said_of_it() {
+        let both =
+            "rate=100M&queue=20ms&delay=10ms&loss=1%&lose=17,42&burst=2%:4&reorder=1%:2ms&duplicate=3%";
+        let [there, back] =
+            directions(both, None, Some("loss=0&rate=8M&lose=5&jitter=1ms&jitter-reorders")).unwrap();
+        let second = Duration::from_secs(1);
+        assert_eq!((there.rate_bits_per_s, there.queue_bytes), (Some(100_000_000), Some(250_000)));
+        assert_eq!((there.loss, there.bursts, there.placed.clone()), (0.01, Some((0.02, 4.0)), vec![17, 42]));
+        assert_eq!(
+            (there.reorder, there.duplicate),
+            (Some((0.01, second / 500)), Some((0.03, Duration::ZERO)))
+        );
+        let expected = Conditions {
+            rate_bits_per_s: Some(8_000_000),
+            queue_bytes: Some(20_000),
+            loss: 0.0,
+            placed: vec![5],
+            jitter: second / 1_000,
+            order: Order::Free,
+            ..there
+        };
+        assert_eq!(back, expected);
+        let [there, _] =
+            directions("", Some("outage=2s..3s&path-mtu=1400&corrupt=1%&duplicate=1%:1s"), None).unwrap();
+        assert_eq!((there.outages, there.largest_packet_bytes), (vec![2 * second..3 * second], Some(1_400)));
+        assert_eq!((there.corruption, there.duplicate), (0.01, Some((0.01, second))));
+    }
+
+    #[test]
+    fn what_says_nothing_is_refused_with_the_way_to_write_it() {
+        for (text, wanted) in [
+            ("loss=two", "probability"),
+            ("queue=much&rate=1M", "64KiB"),
+            ("queue=20ms", "give --rate too"),
+            ("burst=1%", "1%:4"),
+            ("reorder=1%", "1%:2ms"),
+            ("outage=2s", "2s..3s"),
+            ("turbo=1", "unexpected argument"),
+            ("jitter-reorders", "give --jitter"),
+            ("rate=fast", "a rate"),
+            ("lose=a", "invalid"),
+        ] {
+            let said = directions(text, None, None).unwrap_err().to_string();
+            assert!(said.contains(wanted), "{text}: {said}");
+        }
+    }
+}

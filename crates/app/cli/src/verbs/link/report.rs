@@ -1,0 +1,199 @@
+//! What a run of the emulator tells: a line while it runs, at its end words or one object.
+
+use std::io::{self, Write};
+use std::time::Duration;
+
+use link::{Account, Lateness, Report, Void, Way};
+use serde_json::{Map, Value, json};
+
+use crate::status_line::size_text;
+
+/// Writes how far it is.
+pub(crate) fn progress([there, back]: &[Account; 2]) -> String {
+    let way = |account: &Account| {
+        format!(
+            "{} passed ({}), {} lost",
+            account.passed,
+            size_text(account.passed_bytes),
+            account.lost.sum()
+        )
+    };
+    format!("there {}; back {}", way(there), way(back))
+}
+
+/// Writes the report for people.
+pub(crate) fn print(report: &Report, voids: &[Void], output: &mut impl Write) -> io::Result<()> {
+    for (name, way) in [("there", &report.there), ("back", &report.back)] {
+        writeln!(output, "{name:<6}{}", account_text(&way.account))?;
+    }
+    for (name, way) in [("there", &report.there), ("back", &report.back)] {
+        writeln!(output, "late {name:<6}{}", late_text(&way.lateness))?;
+    }
+    let clients = match report.clients {
+        0 => String::new(),
+        1 => "1 client; ".to_owned(),
+        count => format!("{count} clients; "),
+    };
+    let away = match report.turned_away {
+        0 => String::new(),
+        count => format!("{count} datagrams of clients beyond the bound turned away; "),
+    };
+    let cost = report
+        .cost()
+        .map_or_else(String::new, |cost| format!("{cost:.1?} of a processor for each datagram, "));
+    writeln!(output, "{:.1?}: {clients}{away}{cost}{:.1?} without one", report.elapsed, report.waited)?;
+    match voids {
+        [] => writeln!(output, "sound: the path was what the model says"),
+        reasons => reasons.iter().try_for_each(|reason| writeln!(output, "void: {reason}")),
+    }
+}
+
+/// Returns the report as one object.
+pub(crate) fn to_json(report: &Report, voids: &[Void], ways: &[String; 2], seed: u64) -> Value {
+    let reasons: Vec<String> = voids.iter().map(ToString::to_string).collect();
+    json!({
+        "event": "report",
+        "seconds": report.elapsed.as_secs_f64(),
+        "seed": seed,
+        "there": way_json(&report.there, &ways[0]),
+        "back": way_json(&report.back, &ways[1]),
+        "clients": report.clients,
+        "turned_away": report.turned_away,
+        "ran_ns": nanos(report.ran),
+        "waited_ns": nanos(report.waited),
+        "cost_ns": report.cost().map(nanos),
+        "is_void": !voids.is_empty(),
+        "void": reasons,
+    })
+}
+
+fn way_json(way: &Way, conditions: &str) -> Value {
+    let Way { account, lateness, unseen, undelivered } = way;
+    let lost: Map<String, Value> =
+        account.lost.by_name().into_iter().map(|(name, count)| (name.to_owned(), count.into())).collect();
+    json!({
+        "conditions": conditions,
+        "taken": account.taken,
+        "taken_bytes": account.taken_bytes,
+        "duplicated": account.duplicated,
+        "passed": account.passed,
+        "passed_bytes": account.passed_bytes,
+        "lost": lost,
+        "refused": account.refused,
+        "no_listener": account.no_listener,
+        "overrun": account.overrun,
+        "held": account.held,
+        "unseen": unseen,
+        "undelivered": undelivered,
+        "late": {
+            "count": lateness.count,
+            "p50_ns": nanos(lateness.p50),
+            "p99_ns": nanos(lateness.p99),
+            "p999_ns": nanos(lateness.p999),
+            "max_ns": nanos(lateness.max),
+        },
+    })
+}
+
+/// Writes the law with its numbers; terms that are nothing are left out.
+fn account_text(account: &Account) -> String {
+    let mut text = format!("{} taken in ({})", account.taken, size_text(account.taken_bytes));
+    if account.duplicated > 0 {
+        text += &format!(" + {} duplicated", account.duplicated);
+    }
+    text += &format!(" = {} passed on ({})", account.passed, size_text(account.passed_bytes));
+    let kinds = account.lost.by_name().into_iter().filter(|(_, count)| *count > 0);
+    let kinds: Vec<String> = kinds.map(|(name, count)| format!("{name} {count}")).collect();
+    if !kinds.is_empty() {
+        text += &format!(" + {} lost ({})", account.lost.sum(), kinds.join(", "));
+    }
+    let others = [
+        (account.refused, "refused by this host"),
+        (account.no_listener, "that nobody listened for"),
+        (account.overrun, "without memory"),
+        (account.held, "still on their way"),
+    ];
+    for (count, what) in others.into_iter().filter(|(count, _)| *count > 0) {
+        text += &format!(" + {count} {what}");
+    }
+    text
+}
+
+fn late_text(late: &Lateness) -> String {
+    let Lateness { count, p50, p99, p999, max } = late;
+    if *count == 0 {
+        return "nothing was handed on".to_owned();
+    }
+    format!("{p50:.1?} of half, {p99:.1?} of 99 %, {p999:.1?} of 99.9 %, {max:.1?} at most")
+}
+
+fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use link::Lost;
+
+    fn report() -> Report {
+        let lost = Lost { random: 9, placed: 2, ..Lost::default() };
+        let account = Account {
+            taken: 1_000,
+            taken_bytes: 1_472_000,
+            duplicated: 1,
+            passed: 987,
+            passed_bytes: 1_452_864,
+            lost,
+            held: 3,
+            ..Account::default()
+        };
+        let micros = Duration::from_micros;
+        let lateness =
+            Lateness { count: 987, p50: micros(6), p99: micros(80), p999: micros(150), max: micros(900) };
+        Report {
+            elapsed: Duration::from_secs(2),
+            there: Way { account, lateness, ..Way::default() },
+            clients: 1,
+            ran: micros(3_000),
+            waited: micros(250),
+            ..Report::default()
+        }
+    }
+
+    #[test]
+    fn people_read_the_law_and_the_verdict() {
+        let mut text = Vec::new();
+        print(&report(), &[], &mut text).unwrap();
+        assert_eq!(
+            String::from_utf8(text).unwrap(),
+            "there 1000 taken in (1.5 MB) + 1 duplicated = 987 passed on (1.5 MB) + 11 lost (placed 2, random 9) \
+             + 3 still on their way\n\
+             back  0 taken in (0 B) = 0 passed on (0 B)\n\
+             late there 6.0µs of half, 80.0µs of 99 %, 150.0µs of 99.9 %, 900.0µs at most\n\
+             late back  nothing was handed on\n\
+             2.0s: 1 client; 3.0µs of a processor for each datagram, 250.0µs without one\n\
+             sound: the path was what the model says\n"
+        );
+        let mut text = Vec::new();
+        print(&report(), &[Void::Unseen(3)], &mut text).unwrap();
+        assert!(
+            String::from_utf8(text)
+                .unwrap()
+                .ends_with("void: 3 datagrams were dropped before the emulator read them\n")
+        );
+    }
+
+    #[test]
+    fn programs_read_every_term() {
+        let report = to_json(&report(), &[Void::Refused(4)], &["10ms".to_owned(), "20ms".to_owned()], 7);
+        assert_eq!(report["there"]["lost"]["random"], 9);
+        assert_eq!(report["there"]["late"]["p999_ns"], 150_000);
+        assert_eq!((&report["back"]["conditions"], &report["seed"]), (&"20ms".into(), &7.into()));
+        assert_eq!((&report["is_void"], report["void"].as_array().unwrap().len()), (&true.into(), 1));
+        let there = |name: &str| report["there"][name].as_u64().unwrap();
+        let lost: u64 = report["there"]["lost"].as_object().unwrap().values().filter_map(Value::as_u64).sum();
+        let ended = ["passed", "refused", "no_listener", "overrun", "held"].map(there).iter().sum::<u64>();
+        assert_eq!(there("taken") + there("duplicated"), ended + lost);
+    }
+}

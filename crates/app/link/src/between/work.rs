@@ -1,0 +1,210 @@
+//! The loop between two TUN devices: writes what is due, reads what has come, waits for either.
+
+use std::io::{self, IoSlice};
+
+use sys::{Interest, MAX_SEGMENTS, Poller, Tun, VNET_HEADER_BYTES, in_namespace, links};
+use units::Instant;
+
+use super::BetweenOptions;
+use super::packet::{Joined, MOST_PACKET_BYTES, Unfinished, cut};
+use crate::account::Account;
+use crate::conditions::HEADER_BYTES;
+use crate::driver::Driver;
+use crate::lane::Lane;
+use crate::parcel::{MOST_HELD_BYTES, Parcel, Store};
+use crate::police::Police;
+use crate::report::{Report, Watch, Way};
+
+/// How many packets are read from one end before what is due is written.
+const READS_PER_TURN: usize = 64;
+/// How many pieces leave one end before the other has its turn.
+const WRITES_PER_TURN: usize = 64;
+
+/// The path at work. Lane 0 leads from end 0 to end 1, lane 1 back.
+pub(super) struct Work {
+    options: BetweenOptions,
+    ends: [Tun; 2],
+    lanes: [Lane<Packet>; 2],
+    polices: [Police; 2],
+    poller: Poller,
+    driver: Driver,
+    store: Store,
+    joined: Joined,
+    /// What is about to be written.
+    leaving: Vec<Parcel>,
+    /// Room for the largest packet.
+    read: Box<[u8]>,
+}
+
+/// A packet on its way.
+struct Packet {
+    parcel: Parcel,
+    unfinished: Option<Unfinished>,
+}
+
+impl Work {
+    pub(super) fn begin(ends: [Tun; 2], options: BetweenOptions) -> io::Result<Self> {
+        let poller = Poller::new()?;
+        for (token, end) in (0..).zip(&ends) {
+            poller.add(end, token, Interest::Read)?;
+        }
+        let lane = |conditions: &crate::Conditions, name| {
+            let link = conditions.link().expect("it was made when the devices were");
+            Lane::new(link, options.seed, name)
+        };
+        let lanes = [lane(&options.there, "up 0"), lane(&options.back, "down 0")];
+        let trains = ends.iter().all(Tun::takes_trains);
+        Ok(Self {
+            driver: Driver::begin(options.manner.fifo)?,
+            polices: Default::default(),
+            store: Store::new(MOST_HELD_BYTES),
+            joined: Joined::new(if trains { MAX_SEGMENTS } else { 1 }),
+            leaving: Vec::with_capacity(MAX_SEGMENTS),
+            read: vec![0; VNET_HEADER_BYTES + MOST_PACKET_BYTES + 1].into_boxed_slice(),
+            options,
+            ends,
+            lanes,
+            poller,
+        })
+    }
+
+    pub(super) fn run(mut self, watch: &Watch) -> io::Result<Report> {
+        loop {
+            let now = self.driver.now();
+            if self.driver.looks_up(now) {
+                watch.show(self.accounts());
+                if watch.is_over() {
+                    return Ok(self.report(now));
+                }
+            }
+            let due = Instant::earlier(self.lanes[0].next_due(), self.lanes[1].next_due());
+            let deadline = self.driver.deadline(due.map(|due| due + self.options.manner.merge));
+            let ready = self.poller.wait(Some(deadline))?;
+            let is_ready = [0, 1].map(|token| ready.iter().any(|ready| ready.token == token));
+            self.write_due();
+            for end in (0..2).filter(|end| is_ready[*end]) {
+                self.take_in(end)?;
+                // What is due leaves before more is read: an emulator that reads on falls behind for ever.
+                self.write_due();
+            }
+        }
+    }
+
+    /// Reads what an end has sent, and lets every datagram of it enter.
+    fn take_in(&mut self, end: usize) -> io::Result<()> {
+        let Self { options, ends, lanes, driver, store, read, .. } = self;
+        for _ in 0..READS_PER_TURN {
+            let count = ends[end].read(read).map_err(|error| gone(&error, &options.namespaces[end]))?;
+            if count == 0 {
+                return Ok(());
+            }
+            let now = driver.now();
+            let packet = &read[VNET_HEADER_BYTES.min(count)..count];
+            cut(&read[..count], |segment| {
+                // The machine counts payloads, and adds what UDP and IPv4 add: so it is shown what remains of the packet.
+                let judged = &packet[packet.len().min(HEADER_BYTES)..];
+                let judged = &judged[..judged.len().min(segment.bytes().saturating_sub(HEADER_BYTES))];
+                lanes[end].enter(now, judged, segment.bytes() as u64, || {
+                    let parcel = store.keep(&segment.pieces())?;
+                    Some(Packet { parcel, unfinished: segment.unfinished })
+                });
+            });
+        }
+        Ok(())
+    }
+
+    fn write_due(&mut self) {
+        for lane in 0..2 {
+            for _ in 0..WRITES_PER_TURN {
+                if !self.write_one(lane) {
+                    break;
+                }
+            }
+        }
+    }
+
+    /// Writes what of a lane is due and goes in one piece; tells whether there was any.
+    fn write_one(&mut self, direction: usize) -> bool {
+        let Self { ends, lanes, polices, driver, joined, leaving, .. } = self;
+        let lane = &mut lanes[direction];
+        let now = driver.now();
+        if lane.next_due().is_none_or(|due| due + self.options.manner.merge > now) {
+            return false;
+        }
+        joined.clear();
+        let mut slices = [IoSlice::new(&[]); 2 + MAX_SEGMENTS];
+        let next = |lane: &mut Lane<Packet>, joined: &Joined| {
+            lane.pop_if(now, |packet| joined.takes(packet.parcel.bytes(), packet.unfinished))
+        };
+        while let Some((due, packet)) = next(lane, joined) {
+            joined.push(packet.parcel.bytes(), packet.unfinished);
+            polices[direction].saw(due, now);
+            leaving.push(packet.parcel);
+        }
+        let (vnet, head) = joined.headers();
+        (slices[0], slices[1]) = (IoSlice::new(&vnet), IoSlice::new(head.bytes()));
+        for (slice, parcel) in slices[2..].iter_mut().zip(leaving.iter()) {
+            *slice = IoSlice::new(&parcel.bytes()[head.bytes().len()..]);
+        }
+        let written = ends[1 - direction].write(&slices[..2 + leaving.len()]);
+        count(&mut lane.account, leaving, &written);
+        leaving.drain(..).for_each(|parcel| self.store.take_back(parcel));
+        true
+    }
+
+    fn accounts(&self) -> [Account; 2] {
+        [self.lanes[0].account(), self.lanes[1].account()]
+    }
+
+    fn report(&self, now: Instant) -> Report {
+        let [at_one, at_other] = [self.dropped(0), self.dropped(1)];
+        let way = |direction: usize, unseen: u64, undelivered: u64| Way {
+            account: self.lanes[direction].account(),
+            lateness: self.polices[direction].lateness(),
+            unseen,
+            undelivered,
+        };
+        let (ran, waited) = self.driver.times();
+        Report {
+            elapsed: now.since(Instant::ORIGIN),
+            there: way(0, at_one.sent, at_other.received),
+            back: way(1, at_other.sent, at_one.received),
+            clients: 0,
+            turned_away: 0,
+            ran,
+            waited,
+        }
+    }
+
+    /// Returns what an end's device dropped; nothing where the kernel does not tell.
+    fn dropped(&self, end: usize) -> Dropped {
+        let found = in_namespace(&self.options.namespaces[end], links);
+        let links = found.ok().and_then(Result::ok).unwrap_or_default();
+        let link = links.into_iter().find(|link| link.name == self.ends[end].name()).unwrap_or_default();
+        Dropped { sent: link.sent_dropped, received: link.received_dropped }
+    }
+}
+
+/// What a device dropped: of what its host sent, before it was read; of what was written, before its host had it.
+struct Dropped {
+    sent: u64,
+    received: u64,
+}
+
+/// Counts what became of packets that were written in one piece.
+fn count(account: &mut Account, packets: &[Parcel], written: &io::Result<()>) {
+    match written {
+        Ok(()) => {
+            account.passed += packets.len() as u64;
+            account.passed_bytes += packets.iter().map(|packet| packet.bytes().len() as u64).sum::<u64>();
+        }
+        Err(_) => account.refused += packets.len() as u64,
+    }
+}
+
+/// Says what a failed read means: that the device is gone, nearly always.
+fn gone(error: &io::Error, namespace: &str) -> io::Error {
+    io::Error::other(format!(
+        "the device in {namespace} is gone: {error}\nkeep the namespace while the path is used"
+    ))
+}

@@ -1,0 +1,220 @@
+//! One direction of the path at work: the virtual network's machine, what it has let through so far and what became of it.
+//!
+//! No clock is read here: a driver says when datagrams come, asks when the next is due, and takes it then.
+
+use core::cmp::{Ordering, Reverse};
+use std::collections::{BinaryHeap, VecDeque};
+
+use sim::{Link, Path};
+use units::Instant;
+
+use crate::account::Account;
+
+/// One direction of the path; `T` is what a driver keeps of a datagram until it is due.
+pub(crate) struct Lane<T> {
+    path: Path,
+    /// When the last one entered: the machine's time does not go back.
+    latest: Instant,
+    entered: u64,
+    /// What comes out in the order in which it entered, which is nearly all.
+    in_order: VecDeque<Waiting<T>>,
+    /// What comes out before something that entered earlier.
+    overtaking: BinaryHeap<Reverse<Waiting<T>>>,
+    pub(crate) account: Account,
+}
+
+struct Waiting<T> {
+    due: Instant,
+    /// Of two that are due at once the one that entered first leaves first.
+    ordinal: u64,
+    item: T,
+}
+
+impl<T> Lane<T> {
+    pub(crate) fn new(link: Link, seed: u64, name: &str) -> Self {
+        Self {
+            path: Path::new(link, seed, name),
+            latest: Instant::ORIGIN,
+            entered: 0,
+            in_order: VecDeque::new(),
+            overtaking: BinaryHeap::new(),
+            account: Account::default(),
+        }
+    }
+
+    /// Takes a datagram in: `judged` is what the machine sees of it, `bytes` its size in the account, and `keep` makes what is
+    /// kept of each copy that comes through, if there is room.
+    pub(crate) fn enter(
+        &mut self,
+        at: Instant,
+        judged: &[u8],
+        bytes: u64,
+        mut keep: impl FnMut() -> Option<T>,
+    ) {
+        self.latest = at.max(self.latest);
+        self.account.taken += 1;
+        self.account.taken_bytes += bytes;
+        let passage = self.path.pass(self.latest, judged);
+        match passage.original {
+            Ok(exit) => self.wait(exit.due, keep()),
+            Err(by) => self.account.lost.count(by),
+        }
+        if let Some(due) = passage.duplicate {
+            self.account.duplicated += 1;
+            self.wait(due, keep());
+        }
+    }
+
+    fn wait(&mut self, due: Instant, item: Option<T>) {
+        let Some(item) = item else {
+            self.account.overrun += 1;
+            return;
+        };
+        self.entered += 1;
+        let waiting = Waiting { due, ordinal: self.entered, item };
+        if self.in_order.back().is_none_or(|last| last.due <= due) {
+            self.in_order.push_back(waiting);
+        } else {
+            self.overtaking.push(Reverse(waiting));
+        }
+    }
+
+    /// Returns when the next is due.
+    pub(crate) fn next_due(&self) -> Option<Instant> {
+        self.next().map(|next| next.due)
+    }
+
+    /// Takes the next one if it is due and wanted.
+    pub(crate) fn pop_if(&mut self, now: Instant, wanted: impl FnOnce(&T) -> bool) -> Option<(Instant, T)> {
+        self.next().filter(|next| next.due <= now && wanted(&next.item))?;
+        let next = if self.overtakes() {
+            self.overtaking.pop().map(|Reverse(next)| next)
+        } else {
+            self.in_order.pop_front()
+        };
+        next.map(|next| (next.due, next.item))
+    }
+
+    fn next(&self) -> Option<&Waiting<T>> {
+        if self.overtakes() {
+            self.overtaking.peek().map(|Reverse(next)| next)
+        } else {
+            self.in_order.front()
+        }
+    }
+
+    fn overtakes(&self) -> bool {
+        let overtaking = self.overtaking.peek().map(|Reverse(next)| next);
+        overtaking.is_some_and(|next| self.in_order.front().is_none_or(|first| next < first))
+    }
+
+    /// Returns the account with what is on its way at this moment.
+    pub(crate) fn account(&self) -> Account {
+        Account { held: (self.in_order.len() + self.overtaking.len()) as u64, ..self.account }
+    }
+}
+
+impl<T> Waiting<T> {
+    const fn order(&self) -> (Instant, u64) {
+        (self.due, self.ordinal)
+    }
+}
+
+impl<T> PartialEq for Waiting<T> {
+    fn eq(&self, other: &Self) -> bool {
+        self.order() == other.order()
+    }
+}
+
+impl<T> Eq for Waiting<T> {}
+
+impl<T> PartialOrd for Waiting<T> {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl<T> Ord for Waiting<T> {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.order().cmp(&other.order())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use core::time::Duration;
+
+    use sim::{LostBy, Order};
+
+    use super::*;
+
+    fn at(micros: u64) -> Instant {
+        Instant::ORIGIN + Duration::from_micros(micros)
+    }
+
+    /// A link with something of everything.
+    fn link() -> Link {
+        Link::ideal()
+            .rate(100_000_000, 20_000)
+            .delay(Duration::from_millis(5))
+            .jitter(Duration::from_millis(2), Order::Free)
+            .loss(0.05)
+            .reorder(0.1, Duration::from_millis(3))
+            .duplicate(0.1, Duration::from_micros(700))
+            .lose([3, 4])
+    }
+
+    #[test]
+    fn what_comes_out_and_when_is_what_the_machine_says() {
+        for seed in 0..50 {
+            let (mut lane, mut path) = (Lane::new(link(), seed, "x"), Path::new(link(), seed, "x"));
+            let (mut expected, mut lost) = (Vec::new(), Vec::<LostBy>::new());
+            for number in 0..400_u64 {
+                let now = at(number * 90);
+                lane.enter(now, &[0; 1_000], 1_000, || Some(number));
+                let passage = path.pass(now, &[0; 1_000]);
+                match passage.original {
+                    Ok(exit) => expected.push((exit.due, number)),
+                    Err(by) => lost.push(by),
+                }
+                expected.extend(passage.duplicate.map(|due| (due, number)));
+                assert!(lane.account().is_closed(), "seed {seed}: {:?}", lane.account());
+            }
+            // Stable: of two at once the earlier one stands first.
+            expected.sort_by_key(|(due, _)| *due);
+            let account = lane.account();
+            assert_eq!((account.taken, account.lost.sum()), (400, lost.len() as u64), "seed {seed}");
+            assert_eq!(account.held, expected.len() as u64, "seed {seed}");
+            let mut out = Vec::new();
+            while let Some(due) = lane.next_due() {
+                assert_eq!(lane.pop_if(due - Duration::from_nanos(1), |_| true), None);
+                assert_eq!(lane.pop_if(due, |_| false), None);
+                out.extend(lane.pop_if(due, |_| true));
+                lane.account.passed += 1;
+                assert!(lane.account().is_closed());
+            }
+            assert_eq!(out, expected, "seed {seed}");
+        }
+    }
+
+    #[test]
+    fn time_that_goes_back_is_taken_for_the_latest() {
+        let mut lane = Lane::new(Link::ideal(), 1, "x");
+        lane.enter(at(9), &[], 0, || Some('a'));
+        lane.enter(at(5), &[], 0, || Some('b'));
+        assert_eq!(lane.pop_if(at(9), |_| true), Some((at(9), 'a')));
+        assert_eq!(lane.pop_if(at(9), |_| true), Some((at(9), 'b')));
+    }
+
+    #[test]
+    fn what_there_is_no_room_for_is_counted() {
+        let mut lane = Lane::new(link(), 7, "x");
+        for number in 0..100_u64 {
+            lane.enter(at(number * 100), &[0; 100], 100, || (number % 2 == 0).then_some(number));
+        }
+        let account = lane.account();
+        assert!(account.overrun > 20 && account.is_closed(), "{account:?}");
+        let held = std::iter::from_fn(|| lane.pop_if(at(1_000_000), |_| true));
+        assert_eq!(held.count() as u64, account.held);
+    }
+}

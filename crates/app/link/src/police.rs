@@ -1,0 +1,182 @@
+//! How late the emulator itself was, and whether that spoils what was measured through it.
+
+use core::fmt;
+use core::time::Duration;
+
+use cyclic::Histogram;
+use units::Instant;
+
+use crate::account::Account;
+use crate::report::Report;
+
+/// How late copies were handed on, after they were due.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Lateness {
+    /// Of how many.
+    pub count: u64,
+    /// Half were no later.
+    pub p50: Duration,
+    /// 99 of 100 were no later.
+    pub p99: Duration,
+    /// 999 of 1,000 were no later.
+    pub p999: Duration,
+    /// The latest.
+    pub max: Duration,
+}
+
+/// Why a run is no measurement.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum Void {
+    /// Copies were handed on too late.
+    Late {
+        /// 999 of 1,000 were no later.
+        p999: Duration,
+        /// What is allowed.
+        limit: Duration,
+    },
+    /// Datagrams were dropped before the emulator read them.
+    Unseen(u64),
+    /// The far device dropped datagrams that were handed on.
+    Undelivered(u64),
+    /// This host did not take what the model let through.
+    Refused(u64),
+    /// The emulator had no memory for what the model let through.
+    Overrun(u64),
+    /// A copy is unaccounted for, which is a fault of the emulator.
+    Unbalanced,
+}
+
+/// Keeps count of lateness.
+#[derive(Default)]
+pub(crate) struct Police {
+    late: Histogram,
+}
+
+impl Police {
+    pub(crate) fn saw(&mut self, due: Instant, at: Instant) {
+        self.late.record(at.since(due));
+    }
+
+    pub(crate) fn lateness(&self) -> Lateness {
+        let late = |share| self.late.quantile(share);
+        Lateness {
+            count: self.late.count(),
+            p50: late(0.5),
+            p99: late(0.99),
+            p999: late(0.999),
+            max: self.late.max(),
+        }
+    }
+}
+
+impl Report {
+    /// Returns why nothing should be concluded from the run; nothing, if it is sound.
+    ///
+    /// `late_limit` is what 999 of 1,000 copies may be late by.
+    #[must_use]
+    pub fn voids(&self, late_limit: Duration) -> Vec<Void> {
+        let ways = [&self.there, &self.back];
+        let sum = |count: fn(&Account) -> u64| ways.iter().map(|way| count(&way.account)).sum::<u64>();
+        let p999 = ways.iter().map(|way| way.lateness.p999).max().unwrap_or_default();
+        let mut voids = Vec::new();
+        if ways.iter().any(|way| !way.account.is_closed()) {
+            voids.push(Void::Unbalanced);
+        }
+        if p999 > late_limit {
+            voids.push(Void::Late { p999, limit: late_limit });
+        }
+        let mut note = |count: u64, void: fn(u64) -> Void| {
+            if count > 0 {
+                voids.push(void(count));
+            }
+        };
+        note(self.there.unseen + self.back.unseen, Void::Unseen);
+        note(self.there.undelivered + self.back.undelivered, Void::Undelivered);
+        note(sum(|account| account.refused), Void::Refused);
+        note(sum(|account| account.overrun), Void::Overrun);
+        voids
+    }
+}
+
+impl fmt::Display for Void {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Late { p999, limit } => {
+                write!(
+                    formatter,
+                    "one datagram in a thousand was more than {p999:.1?} late, {limit:?} are allowed"
+                )
+            }
+            Self::Unseen(count) => {
+                write!(formatter, "{count} datagrams were dropped before the emulator read them")
+            }
+            Self::Undelivered(count) => {
+                write!(
+                    formatter,
+                    "{count} datagrams were dropped by the far device after they were handed on"
+                )
+            }
+            Self::Refused(count) => {
+                write!(formatter, "{count} datagrams that the model let through were refused by this host")
+            }
+            Self::Overrun(count) => {
+                write!(
+                    formatter,
+                    "{count} datagrams that the model let through found no memory in the emulator"
+                )
+            }
+            Self::Unbalanced => formatter.write_str("the account does not close: the emulator is at fault"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::Way;
+
+    const LIMIT: Duration = Duration::from_micros(200);
+
+    fn report(there: Way) -> Report {
+        Report { there, ..Report::default() }
+    }
+
+    fn way(account: Account) -> Way {
+        Way { account, ..Way::default() }
+    }
+
+    #[test]
+    fn a_sound_run_is_not_void() {
+        let mut police = Police::default();
+        let due = Instant::from_nanos(1_000);
+        (0..1_000).for_each(|_| police.saw(due, due + LIMIT));
+        // One in a thousand and one.
+        police.saw(due, due + Duration::from_secs(1));
+        let lateness = police.lateness();
+        assert_eq!((lateness.count, lateness.max), (1_001, Duration::from_secs(1)));
+        assert!(report(Way { lateness, ..Way::default() }).voids(lateness.p999).is_empty());
+        assert!(lateness.p999 < LIMIT + LIMIT / 30);
+    }
+
+    #[test]
+    fn everything_that_happens_behind_the_model_voids_a_run() {
+        let late = Lateness { p999: LIMIT + Duration::from_nanos(1), ..Lateness::default() };
+        let p999 = late.p999;
+        assert_eq!(
+            report(Way { lateness: late, ..Way::default() }).voids(LIMIT),
+            [Void::Late { p999, limit: LIMIT }]
+        );
+        assert_eq!(report(Way { unseen: 3, ..Way::default() }).voids(LIMIT), [Void::Unseen(3)]);
+        assert_eq!(report(Way { undelivered: 3, ..Way::default() }).voids(LIMIT), [Void::Undelivered(3)]);
+        let refused = Account { taken: 2, refused: 2, ..Account::default() };
+        assert_eq!(report(way(refused)).voids(LIMIT), [Void::Refused(2)]);
+        let overrun = Account { taken: 2, overrun: 2, ..Account::default() };
+        assert_eq!(report(way(overrun)).voids(LIMIT), [Void::Overrun(2)]);
+        let unbalanced = Account { taken: 2, passed: 1, ..Account::default() };
+        assert_eq!(report(way(unbalanced)).voids(LIMIT), [Void::Unbalanced]);
+        // Nobody at the far end is the far end's affair.
+        let nobody = Account { taken: 2, no_listener: 2, ..Account::default() };
+        assert!(report(way(nobody)).voids(LIMIT).is_empty());
+    }
+}

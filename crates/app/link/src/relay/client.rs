@@ -1,0 +1,61 @@
+//! A client of a relay: its socket towards the target and its two links.
+
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+
+use sys::{OpenError, ReceiveSocket, SendSocket};
+use units::Instant;
+
+use crate::account::Account;
+use crate::lane::Lane;
+use crate::parcel::Parcel;
+
+use super::{BUFFER_BYTES, RelayOptions};
+
+/// A client of a relay.
+pub(crate) struct Client {
+    pub(crate) address: SocketAddr,
+    pub(crate) far: ReceiveSocket,
+    pub(crate) out: SendSocket,
+    pub(crate) there: Lane<Parcel>,
+    pub(crate) back: Lane<Parcel>,
+    pub(crate) last_heard: Instant,
+}
+
+impl Client {
+    /// Opens the way to the target for the client that comes as number `ordinal`.
+    pub(crate) fn open(address: SocketAddr, ordinal: u64, options: &RelayOptions) -> Result<Self, OpenError> {
+        let (far, out) = towards(options)?;
+        let [there, back] = options.links().expect("they were made when the relay was opened");
+        let lane = |link, direction| Lane::new(link, options.seed, &format!("{direction} {ordinal}"));
+        let (there, back) = (lane(there, "up"), lane(back, "down"));
+        Ok(Self { address, far, out, there, back, last_heard: Instant::ORIGIN })
+    }
+
+    /// Returns what became of everything there and back.
+    pub(crate) fn accounts(&self) -> [Account; 2] {
+        [self.there.account(), self.back.account()]
+    }
+
+    /// Returns when the next datagram of either direction is due.
+    pub(crate) fn next_due(&self) -> Option<Instant> {
+        Instant::earlier(self.there.next_due(), self.back.next_due())
+    }
+
+    /// Returns how many datagrams the kernel dropped before they could be read.
+    pub(crate) fn unseen(&self) -> u64 {
+        self.far.meminfo().map_or(0, |memory| u64::from(memory.drops))
+    }
+}
+
+/// Opens a socket that the target, and nobody else, is spoken to by.
+pub(super) fn towards(options: &RelayOptions) -> Result<(ReceiveSocket, SendSocket), OpenError> {
+    let any = match options.target {
+        SocketAddr::V4(_) => SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)),
+        SocketAddr::V6(_) => SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0)),
+    };
+    let far = ReceiveSocket::open(&options.receive(any))?;
+    let mut out = SendSocket::beside(&far, options.send(), BUFFER_BYTES)?;
+    // Also: from now on nobody but the target is heard.
+    out.connect(options.target)?;
+    Ok((far, out))
+}

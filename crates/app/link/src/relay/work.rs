@@ -1,0 +1,324 @@
+//! The relay's loop: writes what is due, reads what has come, waits for either.
+
+use core::time::Duration;
+use std::collections::BTreeMap;
+use std::io;
+use std::net::SocketAddr;
+
+use sys::{Interest, Poller, ReceiveBatch, ReceiveSocket, Received, SendSocket, clock};
+use units::Instant;
+
+use crate::account::Account;
+use crate::arrivals::Arrivals;
+use crate::driver::{Driver, Trains};
+use crate::lane::Lane;
+use crate::parcel::{MOST_HELD_BYTES, Parcel, Store};
+use crate::police::Police;
+use crate::report::{Report, Watch, Way};
+
+use super::client::Client;
+use super::train::Train;
+use super::{BUFFER_BYTES, RelayOptions};
+
+/// A client that was silent for so long gives way to a new one where there is no more room.
+const SILENCE: Duration = Duration::from_secs(30);
+/// The token of the clients' side; those of the others are the clients' places.
+const NEAR: u64 = u64::MAX - 1;
+/// How many trains of one direction leave before the next is looked at: with more a fast client would hold up the others.
+const TRAINS_PER_TURN: usize = 64;
+
+/// A relay at work.
+pub(super) struct Work {
+    options: RelayOptions,
+    near: ReceiveSocket,
+    poller: Poller,
+    driver: Driver,
+    arrivals: Arrivals,
+    table: Table,
+    hands: Hands,
+    /// Of both directions.
+    ended: [Account; 2],
+    ended_unseen: u64,
+    clients_ever: u64,
+    turned_away: u64,
+}
+
+/// Who is who among the clients.
+struct Table {
+    clients: Vec<Option<Client>>,
+    places: BTreeMap<SocketAddr, usize>,
+}
+
+/// What it takes to write, whoever it is for.
+struct Hands {
+    near_out: SendSocket,
+    store: Store,
+    train: Train,
+    polices: [Police; 2],
+    merge: Duration,
+}
+
+impl Work {
+    pub(super) fn begin(near: ReceiveSocket, options: RelayOptions) -> io::Result<Self> {
+        let near_out =
+            SendSocket::beside(&near, sys::SendTechniques { connect: false, ..options.send() }, BUFFER_BYTES)
+                .map_err(io::Error::other)?;
+        let poller = Poller::new()?;
+        poller.add(&near, NEAR, Interest::Read)?;
+        let most = if options.manner.trains == Trains::Taken { usize::MAX } else { 1 };
+        let hands = Hands {
+            near_out,
+            store: Store::new(MOST_HELD_BYTES),
+            train: Train::new(most),
+            polices: Default::default(),
+            merge: options.manner.merge,
+        };
+        let table = Table { clients: Vec::new(), places: BTreeMap::new() };
+        Ok(Self {
+            driver: Driver::begin(options.manner.fifo)?,
+            arrivals: Arrivals::new(),
+            ended: Default::default(),
+            ended_unseen: 0,
+            clients_ever: 0,
+            turned_away: 0,
+            options,
+            near,
+            poller,
+            table,
+            hands,
+        })
+    }
+
+    pub(super) fn run(mut self, watch: &Watch) -> io::Result<Report> {
+        let mut batch = ReceiveBatch::for_trains();
+        let mut ready = Vec::new();
+        loop {
+            let now = self.driver.now();
+            if self.driver.looks_up(now) {
+                watch.show(self.accounts());
+                if watch.is_over() {
+                    return Ok(self.report(now));
+                }
+            }
+            let due = self.table.next_due().map(|due| due + self.hands.merge);
+            ready.clear();
+            let is_ready = self.poller.wait(Some(self.driver.deadline(due)))?;
+            ready.extend(is_ready.iter().map(|ready| ready.token));
+            self.write_due();
+            for token in &ready {
+                match usize::try_from(*token).ok().filter(|_| *token != NEAR) {
+                    Some(place) => self.read_far(place, &mut batch)?,
+                    None => self.read_near(&mut batch)?,
+                }
+                // What is due leaves before more is read: an emulator that reads on falls behind for ever.
+                self.write_due();
+            }
+        }
+    }
+
+    fn write_due(&mut self) {
+        for client in self.table.clients.iter_mut().flatten() {
+            self.hands.write_due(&self.driver, client, self.options.target);
+        }
+    }
+
+    fn read_near(&mut self, batch: &mut ReceiveBatch) -> io::Result<()> {
+        receive(&self.near, batch)?;
+        let now = clock::monotonic();
+        for received in batch.iter() {
+            let Some(place) = self.place_of(received.from)? else {
+                self.turned_away += received.datagrams().count() as u64;
+                continue;
+            };
+            let at = self.driver.of_machine(self.arrivals.at(now, received.kernel_time));
+            let Some(client) = &mut self.table.clients[place] else { continue };
+            client.last_heard = at;
+            enter(&mut client.there, at, &received, &mut self.hands.store);
+        }
+        Ok(())
+    }
+
+    fn read_far(&mut self, place: usize, batch: &mut ReceiveBatch) -> io::Result<()> {
+        let Some(client) = &mut self.table.clients[place] else { return Ok(()) };
+        receive(&client.far, batch)?;
+        let now = clock::monotonic();
+        for received in batch.iter() {
+            let at = self.driver.of_machine(self.arrivals.at(now, received.kernel_time));
+            client.last_heard = at;
+            enter(&mut client.back, at, &received, &mut self.hands.store);
+        }
+        Ok(())
+    }
+
+    /// Returns the place of a client, which may be a new one; `None` where there is no room for it.
+    fn place_of(&mut self, address: SocketAddr) -> io::Result<Option<usize>> {
+        if let Some(place) = self.table.places.get(&address) {
+            return Ok(Some(*place));
+        }
+        let free = self.table.clients.iter().position(Option::is_none);
+        let place = if let Some(free) = free {
+            free
+        } else if self.table.clients.len() < self.options.most_clients {
+            self.table.clients.push(None);
+            self.table.clients.len() - 1
+        } else {
+            let Some(place) = self.table.longest_silent(self.driver.now()) else { return Ok(None) };
+            self.end(place)?;
+            place
+        };
+        // There was a way to the target when the relay began; that there is no descriptor left is no reason to end the others.
+        let Ok(client) = Client::open(address, self.clients_ever, &self.options) else { return Ok(None) };
+        self.poller.add(&client.far, place as u64, Interest::Read)?;
+        self.clients_ever += 1;
+        self.table.clients[place] = Some(client);
+        self.table.places.insert(address, place);
+        Ok(Some(place))
+    }
+
+    /// Parts with a client of which nothing is on its way.
+    fn end(&mut self, place: usize) -> io::Result<()> {
+        let Some(client) = self.table.clients[place].take() else { return Ok(()) };
+        self.poller.remove(&client.far)?;
+        self.table.places.remove(&client.address);
+        self.ended_unseen += client.unseen();
+        for (sum, account) in self.ended.iter_mut().zip(client.accounts()) {
+            *sum += account;
+        }
+        Ok(())
+    }
+
+    /// Returns the accounts there and back, of all clients that there ever were.
+    fn accounts(&self) -> [Account; 2] {
+        let mut sums = self.ended;
+        for client in self.table.clients.iter().flatten() {
+            for (sum, account) in sums.iter_mut().zip(client.accounts()) {
+                *sum += account;
+            }
+        }
+        sums
+    }
+
+    fn report(&self, now: Instant) -> Report {
+        let [there, back] = self.accounts();
+        let [late_there, late_back] = [0, 1].map(|direction| self.hands.polices[direction].lateness());
+        let unseen_far: u64 = self.table.clients.iter().flatten().map(Client::unseen).sum();
+        let unseen_near = self.near.meminfo().map_or(0, |memory| u64::from(memory.drops));
+        let (ran, waited) = self.driver.times();
+        Report {
+            elapsed: now.since(Instant::ORIGIN),
+            there: Way { account: there, lateness: late_there, unseen: unseen_near, undelivered: 0 },
+            back: Way {
+                account: back,
+                lateness: late_back,
+                unseen: self.ended_unseen + unseen_far,
+                undelivered: 0,
+            },
+            clients: self.clients_ever,
+            turned_away: self.turned_away,
+            ran,
+            waited,
+        }
+    }
+}
+
+impl Table {
+    fn next_due(&self) -> Option<Instant> {
+        self.clients.iter().flatten().fold(None, |due, client| Instant::earlier(due, client.next_due()))
+    }
+
+    /// Returns the place of the client that was silent for the longest, if that was long and nothing of it is on its way.
+    fn longest_silent(&self, now: Instant) -> Option<usize> {
+        let places =
+            self.clients.iter().enumerate().filter_map(|(place, client)| Some((place, client.as_ref()?)));
+        let (place, client) = places.min_by_key(|(_, client)| client.last_heard)?;
+        (now.since(client.last_heard) >= SILENCE && client.next_due().is_none()).then_some(place)
+    }
+}
+
+impl Hands {
+    /// Writes what of a client is due.
+    fn write_due(&mut self, driver: &Driver, client: &mut Client, target: SocketAddr) {
+        let Client { address, out, there, back, .. } = client;
+        self.write(driver, 0, there, Some(out), target);
+        self.write(driver, 1, back, None, *address);
+    }
+
+    fn write(
+        &mut self,
+        driver: &Driver,
+        direction: usize,
+        lane: &mut Lane<Parcel>,
+        by: Option<&mut SendSocket>,
+        to: SocketAddr,
+    ) {
+        let Self { near_out, store, train, polices, merge } = self;
+        let by = by.unwrap_or(near_out);
+        for _ in 0..TRAINS_PER_TURN {
+            let Some(due) = lane.next_due() else { return };
+            let now = driver.now();
+            if due + *merge > now {
+                return;
+            }
+            train.clear();
+            while let Some((due, parcel)) = lane.pop_if(now, |parcel| train.takes(parcel.bytes().len())) {
+                train.push(due, parcel.bytes());
+                store.take_back(parcel);
+            }
+            train.dues.iter().for_each(|due| polices[direction].saw(*due, now));
+            train.leave(by, to, &mut lane.account);
+        }
+    }
+}
+
+/// Lets every datagram of what came in one piece enter on its own.
+fn enter(lane: &mut Lane<Parcel>, at: Instant, received: &Received<'_>, store: &mut Store) {
+    for datagram in received.datagrams() {
+        lane.enter(at, datagram, datagram.len() as u64, || store.keep(&[datagram]));
+    }
+}
+
+/// Reads a batch; what the far host said of an earlier datagram is told by what is sent next, and hides nothing that came.
+fn receive(socket: &ReceiveSocket, batch: &mut ReceiveBatch) -> io::Result<()> {
+    match socket.receive_batch(batch) {
+        Ok(_) => Ok(()),
+        Err(error) if is_path_error(&error) => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+fn is_path_error(error: &io::Error) -> bool {
+    use io::ErrorKind::{
+        ConnectionRefused, HostUnreachable, NetworkDown, NetworkUnreachable, PermissionDenied,
+    };
+    matches!(
+        error.kind(),
+        ConnectionRefused | HostUnreachable | NetworkDown | NetworkUnreachable | PermissionDenied
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Conditions;
+
+    #[test]
+    fn the_client_that_was_silent_for_the_longest_gives_way_once_that_is_long() {
+        let address = |port| SocketAddr::from(([127, 0, 0, 1], port));
+        let options = RelayOptions::new(address(0), address(9), Conditions::default(), 1);
+        let client = |port| Client::open(address(port), 0, &options).unwrap();
+        let mut table =
+            Table { clients: vec![Some(client(1)), Some(client(2)), None], places: BTreeMap::new() };
+        let at = |time| Instant::ORIGIN + time;
+        let second = Duration::from_secs(1);
+        for (place, time) in [(0, 2 * second), (1, second)] {
+            table.clients[place].as_mut().unwrap().last_heard = at(time);
+        }
+        assert_eq!(table.longest_silent(at(SILENCE + second - Duration::from_nanos(1))), None);
+        assert_eq!(table.longest_silent(at(SILENCE + second)), Some(1));
+        // Not as long as something of it is on its way.
+        let mut store = Store::new(MOST_HELD_BYTES);
+        let back = &mut table.clients[1].as_mut().unwrap().back;
+        back.enter(at(second), &[1], 1, || store.keep(&[&[1]]));
+        assert_eq!(table.longest_silent(at(SILENCE * 9)), None);
+    }
+}

@@ -1,0 +1,187 @@
+//! `tallycast link --between`: a path between two namespaces delays what it should, loses what it should, and accounts for all.
+
+use std::fs::File;
+use std::net::{Ipv4Addr, UdpSocket};
+use std::os::fd::AsFd;
+use std::time::{Duration, Instant};
+
+use e2e::{Command, Host, Lan, WATCHDOG, lan_or_skip};
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+use serde_json::Value;
+
+/// The addresses that the path gives its ends.
+const ENDS: [Ipv4Addr; 2] = [Ipv4Addr::new(10, 84, 7, 1), Ipv4Addr::new(10, 84, 7, 2)];
+
+/// Starts a path between two hosts of a lan, beside it; returns it once it carries.
+fn path(lan: &Lan, conditions: &[&str]) -> Command {
+    let [one, other] = [0, 1].map(|host| lan.hosts()[host].namespace());
+    let path = Command::start_here(&[&["link", "--json", "--between", one, other], conditions].concat());
+    path.wait_for_event("carrying");
+    path
+}
+
+/// Ends a path; returns its report, whose accounts must close.
+fn report(path: Command) -> Value {
+    let (mut lines, status) = path.interrupt();
+    let report = lines.pop().expect("a report is the last word");
+    assert_eq!(report["event"], "report", "{report}");
+    // A busy machine is late, which is no fault of what is tested here: only that it is said.
+    assert_eq!(status.code(), Some(i32::from(report["is_void"] == true)), "{report}");
+    for way in [&report["there"], &report["back"]] {
+        let of = |name: &str| way[name].as_u64().expect("a count");
+        let ended = of("passed") + lost(way) + of("refused") + of("no_listener") + of("overrun");
+        assert_eq!(of("taken") + of("duplicated"), ended + of("held"), "{report}");
+        assert_eq!((of("refused"), of("overrun"), of("unseen"), of("undelivered")), (0, 0, 0, 0), "{report}");
+    }
+    report
+}
+
+fn lost(way: &Value) -> u64 {
+    way["lost"].as_object().expect("losses by why").values().filter_map(Value::as_u64).sum()
+}
+
+/// Opens a socket of a host at its end of the path.
+fn socket(host: &Host, address: Ipv4Addr) -> UdpSocket {
+    let open = || {
+        let namespace = File::open(format!("/run/netns/{}", host.namespace())).expect("the host is there");
+        // Only this thread goes there, and it ends there.
+        move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network)).expect("as root");
+        UdpSocket::bind((address, 0)).expect("the path gave it this address")
+    };
+    let socket = std::thread::scope(|scope| scope.spawn(open).join()).expect("it opens");
+    socket.set_read_timeout(Some(WATCHDOG)).expect("it is no zero time");
+    socket
+}
+
+/// A socket at each end, connected to the other.
+fn sockets(lan: &Lan) -> [UdpSocket; 2] {
+    let ends = [0, 1].map(|end| socket(&lan.hosts()[end], ENDS[end]));
+    for (one, other) in [(0, 1), (1, 0)] {
+        ends[one].connect(ends[other].local_addr().expect("it is bound")).expect("there is a way");
+    }
+    ends
+}
+
+#[test]
+fn a_round_trip_takes_both_delays_and_no_other_than_the_placed_ones_are_lost() {
+    let Some(lan) = lan_or_skip(&["near", "far"]) else { return };
+    let path = path(&lan, &["--delay", "15ms", "--back", "delay=25ms", "--there", "lose=3,4,8"]);
+    let [near, far] = sockets(&lan);
+    let mut byte = [0];
+    for number in 0..3 {
+        let began = Instant::now();
+        near.send(&[number]).expect("it goes out");
+        assert_eq!((far.recv(&mut byte).expect("it arrives"), byte), (1, [number]));
+        assert!(began.elapsed() >= Duration::from_millis(15), "{:?}", began.elapsed());
+        far.send(&[number]).expect("it goes out");
+        assert_eq!((near.recv(&mut byte).expect("it arrives"), byte), (1, [number]));
+        assert!(began.elapsed() >= Duration::from_millis(40), "{:?}", began.elapsed());
+    }
+    for number in 3..10 {
+        near.send(&[number]).expect("it goes out");
+    }
+    let arrived: Vec<u8> = (0..4)
+        .map(|_| {
+            far.recv(&mut byte).expect("it arrives");
+            byte[0]
+        })
+        .collect();
+    assert_eq!(arrived, [5, 6, 7, 9]);
+    let report = report(path);
+    let there = &report["there"];
+    assert_eq!(
+        (&there["taken"], &there["passed"], &there["lost"]["placed"]),
+        (&10.into(), &7.into(), &3.into())
+    );
+    // A byte in a packet of UDP over IPv4.
+    assert_eq!((&there["taken_bytes"], &there["passed_bytes"]), (&290.into(), &203.into()));
+    assert_eq!((&report["back"]["taken"], &report["back"]["passed"]), (&3.into(), &3.into()));
+}
+
+#[test]
+fn the_reliable_transport_crosses_it_byte_for_byte_in_trains_and_without() {
+    let Some(lan) = lan_or_skip(&["near", "far"]) else { return };
+    let folder = tempfile::tempdir().expect("room for two files");
+    let file = folder.path().join("data");
+    let bytes: Vec<u8> = (0..8_000_000_u32).map(|at| (at.wrapping_mul(0x9e37_79b9) >> 24) as u8).collect();
+    std::fs::write(&file, &bytes).expect("room for two files");
+    let conditions = ["--rate", "200M", "--queue", "1MB", "--delay", "5ms", "--loss", "1%"];
+    for (seed, manner) in [("1", &[][..]), ("2", &["--split"][..]), ("3", &["--merge", "1ms"][..])] {
+        let path = path(&lan, &[&conditions[..], &["--seed", seed], manner].concat());
+        let to = folder.path().join(seed);
+        let address = format!("udt://{}:7400", ENDS[1]);
+        let to_text = to.to_str().expect("a path of plain text");
+        let receiver = Command::start(&lan.hosts()[1], &["recv", to_text, &address, "--once", "--json"]);
+        receiver.wait_for_event("listening");
+        let (file, address) =
+            (file.to_str().expect("a path of plain text"), format!("{address}?cc=fixed&rate=150m"));
+        let sender = Command::start(&lan.hosts()[0], &["send", file, &address, "--json"]);
+        let sent = sender.wait_for_event("account");
+        assert_eq!((&sent["delivered"], sender.finish().1.code()), (&1.into(), Some(0)), "{sent}");
+        let received = receiver.wait_for_event("account");
+        assert_eq!(receiver.finish().1.code(), Some(0));
+        assert!(std::fs::read(to.join("data")).expect("it was delivered") == bytes, "{manner:?}");
+        let report = report(path);
+        let (there, of) = (&report["there"], |of: &Value, name: &str| of[name].as_u64().expect("a count"));
+        assert!(of(there, "taken") >= of(&sent["transport"], "sent_packets"), "{sent} {report}");
+        assert!(of(there, "passed") >= of(&received["transport"], "received_packets"), "{received} {report}");
+        assert!(of(&there["lost"], "random") > 0, "{report}");
+    }
+}
+
+#[test]
+fn tcp_crosses_it_too() {
+    let Some(lan) = lan_or_skip(&["near", "far"]) else { return };
+    let path = path(&lan, &["--delay", "1ms", "--loss", "0.5%"]);
+    let served = std::thread::scope(|scope| {
+        let (sender, port) = std::sync::mpsc::channel();
+        let lan = &lan;
+        let inside = |end: usize| {
+            let namespace = File::open(format!("/run/netns/{}", lan.hosts()[end].namespace()));
+            let namespace = namespace.expect("the host is there");
+            move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network)).expect("as root");
+        };
+        let server = scope.spawn(move || {
+            inside(1);
+            let listener = std::net::TcpListener::bind((ENDS[1], 0)).expect("the path gave it this address");
+            sender.send(listener.local_addr().expect("it is bound").port()).expect("the test waits");
+            let mut got = Vec::new();
+            std::io::Read::read_to_end(&mut listener.accept().expect("a client").0, &mut got)
+                .expect("the end");
+            got.len()
+        });
+        scope.spawn(move || {
+            inside(0);
+            let port = port.recv().expect("it listens");
+            let mut client = std::net::TcpStream::connect((ENDS[1], port)).expect("it listens");
+            std::io::Write::write_all(&mut client, &[7; 1_000_000]).expect("it reads");
+        });
+        server.join().expect("all arrives")
+    });
+    assert_eq!(served, 1_000_000);
+    let report = report(path);
+    assert!(report["there"]["taken_bytes"].as_u64() > Some(1_000_000), "{report}");
+}
+
+#[test]
+fn two_paths_need_two_names_and_a_host_that_is_there() {
+    let Some(lan) = lan_or_skip(&["near", "far"]) else { return };
+    let [near, far] = [0, 1].map(|host| lan.hosts()[host].namespace());
+    let _first = path(&lan, &[]);
+    let refused = |words: &[&str], wanted: &str| {
+        let output = std::process::Command::new(e2e::binary()).args(words).output().expect("it can be run");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.code() == Some(2) && said.contains(wanted), "{words:?}: {said}");
+    };
+    refused(&["link", "--between", near, far], "there is an interface tally0 already\nchoose another name");
+    refused(
+        &["link", "--between", near, "no-such-host", "--name", "tally1"],
+        "sudo ip netns add no-such-host",
+    );
+    refused(&["link", "--between", near, near], "is at both ends");
+    refused(&["link", "--between", near, far, "--name", "a-name-that-is-too-long"], "cannot be made");
+    let addresses = ["--addresses", "10.84.8.1/24", "10.84.8.2/24", "--name", "tally1", "--duration", "20ms"];
+    let second = Command::start_here(&[&["link", "--json", "--between", near, far], &addresses[..]].concat());
+    assert_eq!(second.wait_for_event("carrying")["addresses"][1], "10.84.8.2");
+    assert_eq!(second.finish().1.code(), Some(0), "nothing passed, nothing was late");
+}
