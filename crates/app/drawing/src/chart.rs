@@ -258,6 +258,10 @@ impl Chart {
             });
             chart.draw_series(whiskers)?;
         }
+        if self.series.iter().all(|series| series.name.is_empty()) {
+            // Or a box would stand there that explains nothing.
+            return Ok(());
+        }
         chart
             .configure_series_labels()
             .position(SeriesLabelPosition::UpperLeft)
@@ -378,6 +382,15 @@ mod tests {
         let mut chart = chart(Scale::Linear);
         chart.series[0].points = (0..200).map(|x| Point::plain(f64::from(x), 1.0)).collect();
         assert_eq!(svgs(&[chart]).unwrap()[0].matches("<circle").count(), 0);
+    }
+
+    #[test]
+    fn what_has_no_name_has_no_legend() {
+        let mut chart = chart(Scale::Linear);
+        let boxes = |chart: &Chart| svgs(std::slice::from_ref(chart)).unwrap()[0].matches("<rect").count();
+        let named = boxes(&chart);
+        chart.series[0].name.clear();
+        assert!(boxes(&chart) < named);
     }
 
     #[test]

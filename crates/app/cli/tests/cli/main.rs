@@ -12,6 +12,7 @@ mod cost;
 mod demo;
 mod doctor;
 mod iperf3;
+mod lab;
 mod link;
 mod multicast;
 mod pingpong;
