@@ -63,7 +63,7 @@ struct Receiving {
 }
 
 /// A rate in bits per second, all headers counted: the high word, and the low one.
-const RATE: u16 = 0x4754;
+pub(crate) const RATE: u16 = 0x4754;
 /// What no loss brings each interval.
 const GROWTH: f64 = 1.05;
 /// Who uses so little of what is granted leaves the rest to others after so many intervals.

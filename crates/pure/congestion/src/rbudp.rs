@@ -58,9 +58,9 @@ enum State {
 }
 
 /// The end of a round: its number, and one behind its last packet, as the high word and the low one.
-const DONE: u16 = 0x5244;
+pub(crate) const DONE: u16 = 0x5244;
 /// The answer: see [`Map`].
-const MAP: u16 = 0x5242;
+pub(crate) const MAP: u16 = 0x5242;
 /// A round is over when nothing has left for so long, and for the time of so many packets.
 const QUIET: Duration = Duration::from_millis(5);
 const QUIET_PACKETS: f64 = 8.0;

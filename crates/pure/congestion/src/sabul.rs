@@ -39,7 +39,7 @@ struct Factors {
 }
 
 /// A report: packets that came and packets that were found missing, each since the connection began and wrapping.
-const REPORT: u16 = 0x5341;
+pub(crate) const REPORT: u16 = 0x5341;
 /// The weight of what the loss was before.
 const MEMORY: f64 = 0.875;
 /// One packet an interval, or nothing would be reported. Units: packets per second.

@@ -41,7 +41,7 @@ pub struct Tsunami {
 }
 
 /// A report: the smoothed rate of errors in thousandths of a percent.
-const REPORT: u16 = 0x5453;
+pub(crate) const REPORT: u16 = 0x5453;
 const INTERVAL: Duration = Duration::from_millis(350);
 /// All is lost. Units: thousandths of a percent.
 const ALL: f64 = 100_000.0;
