@@ -8,7 +8,7 @@
 //! |---|---|---|
 //! | startup | drain | three rounds brought less than a quarter more, or one lost more than 2 % in six places |
 //! | drain | down | in flight is what fills the way, or three rounds are over |
-//! | down | cruise | in flight is what fills the way, and an eighth below what was too much |
+//! | down | cruise | in flight is what fills the way, and 15 % below what was too much |
 //! | down, cruise | refill | two to three seconds, or as many rounds as Reno would take, have passed |
 //! | refill | up | a round is over |
 //! | up | down | three rounds brought no more, or it was too much, or as much as was too much the last time |
@@ -106,8 +106,7 @@ const MOST_BURST_BYTES: f64 = 65_536.0;
 
 impl Bbr {
     /// Makes a control as it is before its first event.
-    #[must_use]
-    pub fn new(is_strict: bool) -> Self {
+    fn new(is_strict: bool) -> Self {
         Self {
             is_strict,
             state: State::Startup,
