@@ -27,8 +27,9 @@ fn bytes_arrive(loss: f64) {
     {
         let action = if we_send { "receive" } else { "send" };
         let work = ["stream", action, "1000000", "20"];
-        // Trains too: the path judges each datagram of them on its own.
-        let ours = interop::port(true);
+        // One datagram a call: libudt's sender goes by what we tell it of the spacing of pairs, which in trains is lost. With
+        // them it takes half as long again at one loss in twenty.
+        let ours = interop::port(false);
         let (mut peer, relay, socket);
         if we_listen {
             ours.listen(config(), 4).expect("the only listener");

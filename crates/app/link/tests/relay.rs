@@ -8,6 +8,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use link::{Conditions, Relay, RelayError, RelayOptions, Report, Trains, Watch};
+use sim::{Address, Arrival, Network, Node, NodeId, Port, Socket};
 use sys::{Loopback, SendOptions, SendSocket, SendTechniques};
 
 /// Long enough that a test which reaches it has failed.
@@ -93,11 +94,35 @@ fn crosses(from: &UdpSocket, to: SocketAddr, at: &UdpSocket, survivors: &[u64]) 
     sender
 }
 
-/// Which of so many datagrams of eight bytes the machine lets through.
-fn survivors(conditions: &Conditions, seed: u64, name: &str, count: u64) -> Vec<u64> {
-    let mut path = sim::Path::new(conditions.link().unwrap(), seed, name);
-    let mut passes = |number: &u64| path.pass(units::Instant::ORIGIN, &number.to_le_bytes()).original.is_ok();
-    (0..count).filter(|number| passes(number)).collect()
+/// A node of the virtual network that sends 500 numbers, and keeps those that arrive.
+struct Part {
+    to: NodeId,
+    sent: u64,
+    heard: Vec<u64>,
+}
+
+impl Node for Part {
+    fn receive(&mut self, _now: units::Instant, arrival: &Arrival<'_>) {
+        self.heard.push(u64::from_le_bytes(*arrival.bytes.first_chunk().unwrap()));
+    }
+
+    fn poll(&mut self, _now: units::Instant, socket: &mut Socket<'_>) -> Option<units::Instant> {
+        for number in std::mem::replace(&mut self.sent, 500)..500 {
+            socket.send(Address::Node(self.to), &number.to_le_bytes());
+        }
+        None
+    }
+}
+
+/// What arrives there and back in the virtual network, over the same link with the same seed.
+fn survivors(conditions: &Conditions, seed: u64) -> [Vec<u64>; 2] {
+    let link = || conditions.link().unwrap();
+    let mut network = Network::new(seed);
+    let part = |to| Part { to: NodeId(to), sent: 0, heard: Vec::new() };
+    network.add("client", part(1), Port { up: link(), down: link(), ..Port::default() });
+    network.add("server", part(0), Port::default());
+    network.run_for(Duration::from_secs(1));
+    [1, 0].map(|node| network.node(NodeId(node)).heard.clone())
 }
 
 #[test]
@@ -111,8 +136,7 @@ fn what_is_lost_there_and_back_is_what_the_virtual_network_loses() {
             options.seed = seed;
         });
         let client = socket();
-        let survivors = |name| survivors(&conditions, seed, name, 500);
-        let (there, back) = (survivors("up 0"), survivors("down 0"));
+        let [there, back] = survivors(&conditions, seed);
         let port = crosses(&client, relay.address, &server, &there).unwrap();
         assert_eq!(crosses(&server, port, &client, &back), Some(relay.address), "seed {seed}");
         let report = relay.end();

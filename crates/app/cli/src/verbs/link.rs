@@ -55,14 +55,6 @@ pub(crate) struct Arguments {
     /// With --between: its MTU
     #[arg(long, value_name = "BYTES", requires = "between", default_value_t = USUAL_MTU, value_parser = clap::value_parser!(u32).range(68..=65_535))]
     mtu: u32,
-    #[command(flatten)]
-    conditions: ConditionArguments,
-    /// Other conditions for the way there only, as in 'loss=0&rate=10M'
-    #[arg(long, value_name = "CONDITIONS", help_heading = "Conditions, of each direction")]
-    there: Option<String>,
-    /// Other conditions for the way back only
-    #[arg(long, value_name = "CONDITIONS", help_heading = "Conditions, of each direction")]
-    back: Option<String>,
     /// Decides what is left to chance: the same again for the same seed
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     seed: u64,
@@ -87,6 +79,14 @@ pub(crate) struct Arguments {
     /// Tell where it listens and the report as JSON, one object a line
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    conditions: ConditionArguments,
+    /// Other conditions for the way there only, as in 'loss=0&rate=10M'
+    #[arg(long, value_name = "CONDITIONS", help_heading = "Conditions, of each direction")]
+    there: Option<String>,
+    /// Other conditions for the way back only
+    #[arg(long, value_name = "CONDITIONS", help_heading = "Conditions, of each direction")]
+    back: Option<String>,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {

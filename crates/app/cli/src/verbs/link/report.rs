@@ -41,7 +41,8 @@ pub(crate) fn print(report: &Report, voids: &[Void], output: &mut impl Write) ->
     let cost = report
         .cost()
         .map_or_else(String::new, |cost| format!("{cost:.1?} of a processor for each datagram, "));
-    writeln!(output, "{:.1?}: {clients}{away}{cost}{:.1?} without one", report.elapsed, report.waited)?;
+    let whom = if cost.is_empty() { "a processor" } else { "one" };
+    writeln!(output, "{:.1?}: {clients}{away}{cost}{:.1?} waited for {whom}", report.elapsed, report.waited)?;
     match voids {
         [] => writeln!(output, "sound: the path was what the model says"),
         reasons => reasons.iter().try_for_each(|reason| writeln!(output, "void: {reason}")),
@@ -172,7 +173,7 @@ mod tests {
              back  0 taken in (0 B) = 0 passed on (0 B)\n\
              late there 6.0µs of half, 80.0µs of 99 %, 150.0µs of 99.9 %, 900.0µs at most\n\
              late back  nothing was handed on\n\
-             2.0s: 1 client; 3.0µs of a processor for each datagram, 250.0µs without one\n\
+             2.0s: 1 client; 3.0µs of a processor for each datagram, 250.0µs waited for one\n\
              sound: the path was what the model says\n"
         );
         let mut text = Vec::new();
