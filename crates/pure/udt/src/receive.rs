@@ -84,6 +84,9 @@ impl ReceiveSide {
             let is_last = number + 1 == self.buffer.next();
             self.acks.arrive(now, 1, !is_full_sized && is_last);
         }
+        if placed == Placed::Duplicate && number < self.buffer.next() {
+            self.acks.arrive_again(now);
+        }
         let mut newly_missing = 0;
         if placed == Placed::New && number > horizon {
             newly_missing = number - horizon;
