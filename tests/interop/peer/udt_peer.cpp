@@ -5,12 +5,16 @@
 //   udt_peer rendezvous ADDRESS PORT LOCAL KIND ACTION SIZE COUNT
 //
 // KIND is `stream` or `messages`; ACTION is `send`, `receive` or `sleep` (receive after two seconds, with a small buffer).
+// Also `talk`: receive, and answer each message of the other end's congestion control with one whose words are one more;
+// and `refuse`: receive into a file that is full.
 // For measuring, ACTION is `blast` or `drain`: SIZE is the packet size, COUNT how many milliseconds to send for; the last
 // line then says bytes, seconds, processor seconds and packets sent again. A stream has SIZE * COUNT bytes, messages are COUNT of SIZE bytes each. What is received is checked; the last line says
-// how much came and how much of it was wrong.
+// how much came and how much of it was wrong. A single connection then waits until the other end closes: libudt wakes its reader
+// before it acknowledges what that reads, and a close in between takes the acknowledgement with it.
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <udt/ccc.h>
 #include <udt/udt.h>
 #include <unistd.h>
 
@@ -20,13 +24,15 @@
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
+#include <fstream>
 #include <string>
 #include <vector>
 
 namespace {
 
 [[noreturn]] void fail(const char* what) {
-    std::printf("failed %s: %s\n", what, UDT::getlasterror().getErrorMessage());
+    UDT::ERRORINFO& error = UDT::getlasterror();
+    std::printf("failed %s: %d %s\n", what, error.getErrorCode(), error.getErrorMessage());
     std::fflush(stdout);
     std::_Exit(1);
 }
@@ -47,6 +53,19 @@ struct Work {
     std::string action;
     std::uint64_t size;
     std::uint64_t count;
+    bool waits;
+};
+
+// A congestion control that sends each message of the other end's back, its three words increased by one. It is the same
+// packet: the library does not export what makes others.
+class Talker : public CCC {
+    void processCustomMsg(const CPacket* heard) override {
+        std::uint32_t words[3];
+        std::memcpy(words, heard->m_pcData, sizeof words);
+        for (std::uint32_t& word : words) ++word;
+        std::memcpy(heard->m_pcData, words, sizeof words);
+        sendCustomMsg(*const_cast<CPacket*>(heard));
+    }
 };
 
 sockaddr_in address_of(const char* ip, int port) {
@@ -64,6 +83,7 @@ UDTSOCKET make_socket(const Work& work) {
         int small = 64 * 1472;
         UDT::setsockopt(socket, 0, UDT_RCVBUF, &small, sizeof small);
     }
+    if (work.action == "talk") UDT::setsockopt(socket, 0, UDT_CC, new CCCFactory<Talker>, sizeof(CCCFactory<Talker>));
     if (work.action == "blast" || work.action == "drain") {
         int packet_bytes = static_cast<int>(work.size);
         UDT::setsockopt(socket, 0, UDT_MSS, &packet_bytes, sizeof packet_bytes);
@@ -172,6 +192,23 @@ void receive_messages(UDTSOCKET socket, const Work& work) {
     std::fflush(stdout);
 }
 
+// Receives into a file that takes nothing.
+void refuse(UDTSOCKET socket, std::uint64_t total) {
+    std::fstream full("/dev/full", std::ios::out | std::ios::binary);
+    std::int64_t offset = 0;
+    const std::int64_t received = UDT::recvfile(socket, full, offset, static_cast<std::int64_t>(total));
+    if (received != UDT::ERROR) fail("recvfile takes it");
+    say("refused");
+}
+
+// Waits until the other end closes, for some seconds at most.
+void await_end(UDTSOCKET socket, bool messages) {
+    int patience_ms = 5000;
+    UDT::setsockopt(socket, 0, UDT_RCVTIMEO, &patience_ms, sizeof patience_ms);
+    char rest[16];
+    messages ? UDT::recvmsg(socket, rest, sizeof rest) : UDT::recv(socket, rest, sizeof rest, 0);
+}
+
 void act(UDTSOCKET socket, const Work& work) {
     if (work.action == "blast") return blast(socket, work.count);
     if (work.action == "drain") return drain(socket);
@@ -179,7 +216,12 @@ void act(UDTSOCKET socket, const Work& work) {
     if (work.action == "send") {
         work.messages ? send_messages(socket, work) : send_stream(socket, work.size * work.count);
     } else {
-        work.messages ? receive_messages(socket, work) : receive_stream(socket, work.size * work.count);
+        if (work.action == "refuse") {
+            refuse(socket, work.size * work.count);
+        } else {
+            work.messages ? receive_messages(socket, work) : receive_stream(socket, work.size * work.count);
+        }
+        if (work.waits) await_end(socket, work.messages);
     }
     UDT::close(socket);
 }
@@ -193,8 +235,9 @@ int main(int argc, char** argv) {
     }
     const std::string mode = argv[1];
     const int after = mode == "rendezvous" ? 5 : 4;
-    const Work work{std::string(argv[after]) == "messages", argv[after + 1],
-                    std::strtoull(argv[after + 2], nullptr, 10), std::strtoull(argv[after + 3], nullptr, 10)};
+    const int connections = argc > after + 4 ? std::atoi(argv[after + 4]) : 1;
+    const Work work{std::string(argv[after]) == "messages", argv[after + 1], std::strtoull(argv[after + 2], nullptr, 10),
+                    std::strtoull(argv[after + 3], nullptr, 10), connections == 1};
     UDT::startup();
     const sockaddr_in address = address_of(argv[2], std::atoi(argv[3]));
     const UDTSOCKET socket = make_socket(work);
@@ -206,7 +249,6 @@ int main(int argc, char** argv) {
         UDT::getsockname(socket, reinterpret_cast<sockaddr*>(&bound), &bound_size);
         std::printf("port %d\n", ntohs(bound.sin_port));
         std::fflush(stdout);
-        const int connections = argc > after + 4 ? std::atoi(argv[after + 4]) : 1;
         std::vector<UDTSOCKET> accepted;
         for (int index = 0; index < connections; ++index) {
             sockaddr_storage from;

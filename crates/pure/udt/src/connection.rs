@@ -218,9 +218,9 @@ impl Connection {
         }
     }
 
-    /// Tells whether everything that was queued is acknowledged.
+    /// Tells whether everything that was queued is acknowledged, and not only by a light acknowledgement.
     pub(crate) fn is_flushed(&self) -> bool {
-        self.sending.buffer.is_empty()
+        self.sending.is_flushed()
     }
 
     /// Tells the peer's application that this one failed.

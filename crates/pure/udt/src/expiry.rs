@@ -6,6 +6,10 @@ use units::Instant;
 
 use crate::Silence;
 
+/// However long answers take, by the peer's own word, its silence is measured by no more than this an attempt: a peer that says
+/// an hour would be waited for for days.
+const MOST_PATIENCE: Duration = Duration::from_secs(1);
+
 /// Measures the peer's silence.
 #[derive(Debug)]
 pub(crate) struct Expiry {
@@ -36,7 +40,7 @@ impl Expiry {
 
     pub(crate) fn deadline(&self, patience: Duration) -> Instant {
         // Source: libudt's EXP, which counts attempts and not time: 46 s with its defaults.
-        let step = patience * self.attempts + congestion::ACK_INTERVAL;
+        let step = patience.min(MOST_PATIENCE) * self.attempts + congestion::ACK_INTERVAL;
         self.since + step.max(self.silence.least_step * self.attempts)
     }
 
@@ -72,5 +76,18 @@ mod tests {
         assert_eq!(asked, 16);
         let given_up_ms = expiry.deadline(Duration::ZERO).as_nanos() / 1_000_000;
         assert_eq!(given_up_ms, 300 * 17 * 18 / 2);
+    }
+
+    #[test]
+    fn a_peer_that_says_its_answers_take_an_hour_is_given_up_in_three_minutes() {
+        let mut expiry = Expiry::new(Silence::UDT, Instant::ORIGIN);
+        let hour = Duration::from_secs(3_600);
+        let end = loop {
+            let now = expiry.deadline(hour);
+            if expiry.advance(now, hour) == Some(Silent::Dead) {
+                break now;
+            }
+        };
+        assert_eq!(end.as_nanos() / 1_000_000_000, 153);
     }
 }

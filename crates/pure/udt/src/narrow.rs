@@ -2,8 +2,9 @@
 //!
 //! Routers that drop what is too large and do not say so, or whose word is dropped, leave a connection that looks alive
 //! and carries nothing (RFC 2923 §2.1: a black hole). After a timeout the peer is therefore asked with a small packet,
-//! an acknowledgement, which it answers. Answers to several of those, and none to full packets between them, tell a
-//! narrow way from one that loses everything.
+//! an acknowledgement, which it answers. Answers to several of those in a row, and none to full packets between them, tell a
+//! narrow way from one that loses everything, or much: there a question stays without an answer now and then, and the
+//! counting begins anew.
 //!
 //! The packets in flight cannot be made smaller: each has its number and its bytes. So the owner is told first, who may
 //! let packets be cut on their way; if that does not help the connection ends with a reason that says so.
@@ -12,7 +13,7 @@ use core::time::Duration;
 
 use units::Instant;
 
-/// So many small packets are answered, each between two timeouts, before the owner is told …
+/// So many small packets in a row are answered, each between two timeouts, before the owner is told …
 const SUSPICIOUS_ANSWERS: u32 = 3;
 /// … and so many before the connection ends …
 const CERTAIN_ANSWERS: u32 = 6;
@@ -29,6 +30,7 @@ pub(crate) struct Narrowness {
     since: Option<Instant>,
     /// The question that is not answered yet.
     asked: Option<u32>,
+    /// Questions in a row that were answered.
     answers: u32,
     is_told: bool,
 }
@@ -52,7 +54,9 @@ impl Narrowness {
     pub(crate) fn timeout(&mut self, now: Instant) -> bool {
         self.timeouts += 1;
         self.since.get_or_insert(now);
-        self.asked = None;
+        if self.asked.take().is_some() {
+            self.answers = 0;
+        }
         self.timeouts >= ASKS_AFTER
     }
 
@@ -94,7 +98,7 @@ mod tests {
                 narrow.asked(number);
                 let answer = if *is_answered { number } else { number + 1_000 };
                 said.push(narrow.answered(at(second), answer));
-                assert_eq!(narrow.answered(at(second), 77), None, "nobody asked that");
+                assert_eq!(narrow.answered(at(second), 5_000_000), None, "nobody asked that");
             }
         }
         said
@@ -113,6 +117,15 @@ mod tests {
     fn a_way_that_loses_everything_is_not_narrow() {
         let mut narrow = Narrowness::default();
         assert!(seconds(&mut narrow, 0, &[false; 100]).iter().all(Option::is_none));
+    }
+
+    /// A way that loses much loses acknowledgements as well: no progress, and most questions answered.
+    #[test]
+    fn a_way_that_loses_some_small_packets_is_not_narrow() {
+        let mut narrow = Narrowness::default();
+        let often = [true, true, true, true, true, false].repeat(20);
+        let said = seconds(&mut narrow, 0, &often);
+        assert!(!said.contains(&Some(Suspicion::End)), "{said:?}");
     }
 
     #[test]

@@ -129,6 +129,9 @@ impl ReceiveSide {
             }
             self.acks.arrive(now, 1, !is_full_sized && is_last);
         }
+        if placed == Placed::Duplicate && number < self.buffer.next() {
+            self.acks.arrive_again(now);
+        }
         let mut newly_missing = 0;
         if placed == Placed::New && number > horizon {
             newly_missing = number - horizon;

@@ -14,6 +14,8 @@ pub(crate) struct RoundTripEstimate {
     is_measured: bool,
 }
 
+/// The longest time that is believed: no way takes it, and whoever waits for an answer waits for several of it.
+const MOST: Duration = Duration::from_secs(60);
 /// What libudt says before its first sample, which therefore says nothing.
 const PLACEHOLDER_US: (u32, u32) = (100_000, 50_000);
 
@@ -56,8 +58,8 @@ impl RoundTripEstimate {
         if (smoothed_us, variation_us) == PLACEHOLDER_US || smoothed_us == 0 {
             return;
         }
-        self.view.smoothed = Duration::from_micros(smoothed_us.into());
-        self.view.variation = Duration::from_micros(variation_us.into());
+        self.view.smoothed = Duration::from_micros(smoothed_us.into()).min(MOST);
+        self.view.variation = Duration::from_micros(variation_us.into()).min(MOST);
         self.note(self.view.smoothed);
     }
 
@@ -116,5 +118,9 @@ mod tests {
         assert_eq!(estimate.view(), RoundTrip::UNKNOWN);
         estimate.told(87_505, 62_489);
         assert_eq!(estimate.words(), (87_505, 62_489));
+        // Nor is an hour believed.
+        estimate.told(u32::MAX, u32::MAX);
+        assert_eq!(estimate.view().smoothed, MOST);
+        assert_eq!(estimate.patience(), MOST * 5);
     }
 }

@@ -59,6 +59,9 @@ pub(crate) struct SendSide {
     /// … and what the control wants of it.
     max_train: u32,
     packet_bytes: u32,
+    /// Everything before it is acknowledged in full: what only a light acknowledgement covers, a libudt peer throws away
+    /// when it hears farewell.
+    confirmed_to: u64,
     /// A loss from here on begins a new epoch.
     epoch_end: u64,
     /// An acknowledgement beyond it ends a round.
@@ -151,6 +154,7 @@ impl SendSide {
             max_window: window,
             window_packets: 1,
             packet_bytes,
+            confirmed_to: origin,
             epoch_end: origin,
             round_end: origin,
             is_application_limited: true,
@@ -188,6 +192,11 @@ impl SendSide {
         let unseen = self.buffer.next() - self.seen_to;
         let lost_unseen = if self.lost.is_empty() { 0 } else { self.lost.count_in(self.seen_to..u64::MAX) };
         u32::try_from(unseen - lost_unseen + self.resent.len()).unwrap_or(u32::MAX)
+    }
+
+    /// Tells whether everything that was queued has arrived for good.
+    pub(crate) const fn is_flushed(&self) -> bool {
+        self.buffer.is_empty() && self.confirmed_to >= self.buffer.next()
     }
 
     /// Returns how many packets the peer takes beyond those it has acknowledged.
@@ -275,6 +284,9 @@ impl SendSide {
             return AckOutcome::Impossible;
         }
         let before = self.buffer.first();
+        if kind != AckKind::Light {
+            self.confirmed_to = self.confirmed_to.max(to);
+        }
         if let Some(window) = window.filter(|_| to >= before) {
             self.limit = to + u64::from(window);
             self.max_window = self.max_window.max(window);

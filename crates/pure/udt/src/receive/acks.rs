@@ -106,6 +106,12 @@ impl Acks {
         }
     }
 
+    /// Takes note that a packet came again that is acknowledged: the acknowledgement may not have arrived.
+    pub(crate) fn arrive_again(&mut self, now: Instant) {
+        let at = now.max(self.told_at + self.policy.every);
+        self.again_at = Instant::earlier(self.again_at, Some(at));
+    }
+
     /// Takes note that there is room again, which the peer must know.
     pub(crate) const fn hurry(&mut self) {
         self.is_urgent = true;
@@ -261,6 +267,22 @@ mod tests {
         assert_eq!(acks.answered(at(300), 1), None);
         assert_eq!(acks.answered(at(300), 9), None);
         assert_eq!(acks.deadline(), None);
+    }
+
+    #[test]
+    fn a_packet_that_comes_again_is_acknowledged_again_however_late_that_would_be() {
+        let mut acks = Acks::new(0, at(0));
+        acks.arrive(at(1), 1, true);
+        acks.poll(at(1), 1..1, 1_000, Duration::from_secs(5));
+        // Not at once: packets that come twice are usual.
+        acks.arrive_again(at(2));
+        assert_eq!(acks.poll(at(10), 1..1, 1_000, PATIENCE), None);
+        assert_eq!(acks.deadline(), Some(at(11)));
+        assert_eq!(acks.poll(at(11), 1..1, 1_000, PATIENCE), full(2, true));
+        // Nor is the answer to it the end of that, if it comes again all the same.
+        assert_eq!(acks.answered(at(12), 2), Some(Duration::from_millis(1)));
+        acks.arrive_again(at(40));
+        assert_eq!(acks.poll(at(40), 1..1, 1_000, PATIENCE), full(3, true));
     }
 
     #[test]

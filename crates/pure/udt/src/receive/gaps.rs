@@ -12,13 +12,18 @@ use wire::udt::{LossListWriter, Sequence};
 
 /// A gap is not reported again before this has passed.
 const LEAST_INTERVAL: Duration = Duration::from_millis(20);
+/// Below so many reported gaps nobody looks whether they are closed already.
+const FEW_REPORTED: usize = 1_024;
 /// Reports of one gap become this much more seldom, in steps.
 const MOST_STEPS: u32 = 8;
 
 /// Keeps the times of reporting.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Gaps {
     fresh: Vec<Range<u64>>,
+    /// When so many are reported, those that are closed go: a peer that says its round trip takes an hour would fill the
+    /// memory with them.
+    prunes_at: usize,
     /// Reported and to be looked at again, in the order of time.
     reported: VecDeque<Reported>,
 }
@@ -28,6 +33,12 @@ struct Reported {
     range: Range<u64>,
     again_at: Instant,
     times: u32,
+}
+
+impl Default for Gaps {
+    fn default() -> Self {
+        Self { fresh: Vec::new(), prunes_at: FEW_REPORTED, reported: VecDeque::new() }
+    }
 }
 
 impl Gaps {
@@ -51,6 +62,10 @@ impl Gaps {
         missing: &RangeSet,
         report: &mut LossListWriter,
     ) -> bool {
+        if self.reported.len() >= self.prunes_at {
+            self.reported.retain(|it| missing.intersection(it.range.clone()).next().is_some());
+            self.prunes_at = (self.reported.len() * 2).max(FEW_REPORTED);
+        }
         let fresh = core::mem::take(&mut self.fresh);
         let mut fresh = fresh.into_iter().map(|range| Reported { range, again_at: now, times: 0 });
         while let Some(due) = fresh.next().or_else(|| self.take_due(now)) {
@@ -129,6 +144,20 @@ mod tests {
         missing.remove(10..20);
         assert_eq!(reported(&mut gaps, at(150), &missing), []);
         assert_eq!(gaps.deadline(), None);
+    }
+
+    #[test]
+    fn gaps_that_are_closed_are_not_kept_however_long_the_round_trip_is() {
+        let (mut gaps, mut missing) = (Gaps::default(), RangeSet::new());
+        let mut report = LossListWriter::new(1_500);
+        for number in 0..100_000 {
+            missing.insert(2 * number..2 * number + 1);
+            gaps.open(2 * number..2 * number + 1);
+            gaps.poll(at(0), Duration::from_secs(3_600), &missing, &mut report);
+            missing.remove(0..2 * number);
+            report = LossListWriter::new(1_500);
+        }
+        assert!(gaps.reported.len() <= FEW_REPORTED, "{} are kept", gaps.reported.len());
     }
 
     #[test]

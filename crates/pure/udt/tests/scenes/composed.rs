@@ -293,7 +293,7 @@ fn whatever_a_control_asks_for_the_connection_goes_on_and_counts_it() {
     for policy in policies {
         let client = with(SocketType::Stream, move || Absurd { policy, now: Instant::ORIGIN });
         let way = Way { there: Link::ideal().delay(MS).loss(0.02), back: Link::ideal().delay(MS) };
-        let work = stream(14_560);
+        let work = stream(5_824);
         let mut network = pair(1, way, (client, work), (config(SocketType::Stream), Work::default()));
         let is_done = |network: &sim::Network<crate::line::Host>| {
             network.node(SERVER).seen.values().any(|seen| seen.done_at.is_some())
@@ -304,7 +304,7 @@ fn whatever_a_control_asks_for_the_connection_goes_on_and_counts_it() {
         let absurd = stats(&network, CLIENT).absurd_policies;
         assert!(absurd > 0, "{policy:?}: its messages and its timer at least");
         let server = network.node(SERVER).only();
-        assert_eq!((server.received, server.wrong_bytes), (14_560, 0), "{policy:?}");
+        assert_eq!((server.received, server.wrong_bytes), (5_824, 0), "{policy:?}");
     }
 }
 

@@ -1,11 +1,14 @@
 //! What strangers send changes nothing, is counted, and gets no more out than they put in.
 
+use core::net::SocketAddr;
 use core::time::Duration;
 
 use sim::NodeId;
-use udt::{SocketId, SocketType};
+use udt::{Event, SocketId, SocketType};
 use units::{Instant, Random};
-use wire::udt::{Ack, Body, Data, Handshake, Message, MessageNumber, Piece, Progress, Request, Sequence};
+use wire::udt::{
+    Ack, Body, Control, Data, Handshake, Message, MessageNumber, Packet, Piece, Progress, Request, Sequence,
+};
 
 use crate::line::{address, config};
 use crate::pair::{SERVER, connected, connected_by, control, endpoint, hear, hear_at, said, said_at};
@@ -14,19 +17,90 @@ const STRANGER: NodeId = NodeId(66);
 /// Marks the first word of a range in a list of losses.
 const RANGE: u32 = 1 << 31;
 
+/// Everything that could end, stall or mislead a connection, from an address that is not its peer's.
 #[test]
 fn a_stranger_cannot_end_or_disturb_a_connection_of_others() {
     let (mut client, mut server, id, socket, from) = connected();
-    for body in [Body::Shutdown, Body::KeepAlive, Body::PeerError { code: 4_000 }] {
-        hear(&mut server, address(STRANGER), &[control(socket, body)]);
-    }
-    assert_eq!(server.endpoint_stats().foreign, 3);
-    assert_eq!(said(&mut server, &mut Vec::new()), Vec::<Vec<u8>>::new());
-    assert_eq!(client.send(id, b"still here"), Ok(10));
-    let mut out = [0; 20];
+    assert_eq!(client.send(id, &[5; 5_000]), Ok(5_000));
     let packets = said(&mut client, &mut Vec::new());
+    let before = (client.stats(id), server.stats(socket));
+    let first = Sequence::from_word(u32::from_be_bytes(packets[0][..4].try_into().unwrap()));
+    let next = Sequence::of(u64::from(first.word()) + 4);
+    let progress = Progress { round_trip_us: 9, variation_us: 9, window_packets: 2, rates: None };
+    let handshake = handshake(Request::Conclude, 5);
+    let forged = |to| {
+        let mut data = [9; 500].to_vec();
+        let message = Message { piece: Piece::Only, is_ordered: false, number: MessageNumber::FIRST };
+        Data::write_header(data.first_chunk_mut().expect("long enough"), first, message, 0, to);
+        let bodies = [
+            Body::Shutdown,
+            Body::KeepAlive,
+            Body::PeerError { code: 4_000 },
+            Body::Ack(Ack { number: 1, next, progress: Some(progress), seen: None }),
+            Body::Ack(Ack { number: 0, next, progress: None, seen: None }),
+            Body::NakWords(&[first.word() | RANGE, first.word() + 3]),
+            Body::AckOfAck { number: 1 },
+            Body::DropMessage { message: MessageNumber::FIRST, first, last: next },
+            Body::CustomWords { kind: 1, words: &[1] },
+            Body::Handshake(handshake),
+        ];
+        let controls = bodies.into_iter().map(|body| control(to, body));
+        controls.chain([data]).collect::<Vec<_>>()
+    };
+    for (end, to) in [(&mut client, id), (&mut server, socket)] {
+        let forged = forged(to);
+        hear(end, address(STRANGER), &forged);
+        assert_eq!(end.endpoint_stats().foreign, forged.len() as u64);
+        let mut events = Vec::new();
+        assert_eq!(said(end, &mut events), Vec::<Vec<u8>>::new());
+        assert_eq!(events.iter().filter(|event| matches!(event, Event::Closed(_))).count(), 0);
+    }
+    assert_eq!((client.stats(id), server.stats(socket)), before);
+    let mut out = [0; 9_000];
     hear(&mut server, from, &packets);
-    assert_eq!(server.receive(socket, &mut out), 10);
+    assert_eq!(server.receive(socket, &mut out), 5_000);
+    assert!(out[..5_000].iter().all(|byte| *byte == 5));
+}
+
+/// A client is refused, and a rendezvous met, by whom they look for and nobody else.
+#[test]
+fn a_stranger_answers_nobody_who_looks_for_another() {
+    for is_rendezvous in [false, true] {
+        let (mut seeker, to) = (endpoint(1), address(SERVER));
+        let socket = config(SocketType::Stream);
+        let id = if is_rendezvous {
+            seeker.rendezvous(Instant::ORIGIN, to, socket)
+        } else {
+            seeker.connect(Instant::ORIGIN, to, socket)
+        };
+        let mut events = Vec::new();
+        let before = said(&mut seeker, &mut events);
+        assert_eq!(before.len(), 1);
+        for request in [Request::Connect, Request::Conclude, Request::Rendezvous, Request::Reject] {
+            for to in [SocketId(0), id] {
+                let bytes = control(to, Body::Handshake(handshake(request, 5)));
+                hear(&mut seeker, address(STRANGER), &[bytes]);
+            }
+        }
+        assert_eq!(said(&mut seeker, &mut events), Vec::<Vec<u8>>::new());
+        assert_eq!((events, seeker.stats(id)), (Vec::new(), None));
+        let stats = seeker.endpoint_stats();
+        assert_eq!(stats.foreign + stats.unknown_socket, 8);
+    }
+}
+
+fn handshake(request: Request, first: u64) -> Handshake {
+    Handshake {
+        version: 4,
+        socket_type: Some(SocketType::Stream),
+        first_sequence: Sequence::of(first),
+        packet_bytes: 1_500,
+        window_packets: 8_192,
+        request,
+        socket: SocketId(77),
+        cookie: 0,
+        address: [0; 16],
+    }
 }
 
 #[test]
@@ -57,24 +131,98 @@ fn impossible_acknowledgements_and_reports_break_nothing() {
 fn strangers_get_no_more_than_they_gave_and_nothing_is_kept_of_them() {
     let mut server = endpoint(2);
     server.listen(config(SocketType::Stream), 8).unwrap();
-    let request = Handshake {
-        version: 4,
-        socket_type: Some(SocketType::Stream),
-        first_sequence: Sequence::of(5),
-        packet_bytes: 1_500,
-        window_packets: 8_192,
-        request: Request::Connect,
-        socket: SocketId(77),
-        cookie: 0,
-        address: [0; 16],
-    };
     for (kind, answers) in [(Request::Connect, 1), (Request::Conclude, 0), (Request::Reject, 0)] {
-        let bytes = control(SocketId(0), Body::Handshake(Handshake { request: kind, ..request }));
+        let bytes = control(SocketId(0), Body::Handshake(handshake(kind, 5)));
         hear(&mut server, address(STRANGER), core::slice::from_ref(&bytes));
         let answered = said(&mut server, &mut Vec::new());
         assert_eq!(answered.len(), answers, "{kind:?}");
         assert!(answered.iter().map(Vec::len).sum::<usize>() <= bytes.len());
     }
+    assert_eq!(server.socket_count(), 0);
+}
+
+/// Whatever a stranger sends, made up or copied with bits turned, to whatever there is at a port: it gets no more bytes back
+/// than it sent, and nobody else gets any.
+#[test]
+fn nobody_is_answered_with_more_than_was_sent_before_a_cookie_came_back() {
+    let mut random = Random::new(13);
+    let (mut client, mut server, id, socket, _) = connected();
+    client.rendezvous(Instant::ORIGIN, address(NodeId(5)), config(SocketType::Stream));
+    let gone = server.connect(Instant::ORIGIN, address(NodeId(6)), config(SocketType::Stream));
+    client.send(id, &[1; 5_000]).expect("it is connected");
+    let mut copied = said(&mut client, &mut Vec::new());
+    said(&mut server, &mut Vec::new());
+    for request in
+        [Request::Connect, Request::Conclude, Request::Rendezvous, Request::RendezvousDone, Request::Reject]
+    {
+        copied.push(control(SocketId(0), Body::Handshake(handshake(request, 9))));
+    }
+    for body in [Body::KeepAlive, Body::Shutdown, Body::AckOfAck { number: 1 }, Body::Unknown { kind: 9 }] {
+        copied.push(control(socket, body));
+    }
+    let mut answers = 0;
+    for _ in 0..20_000 {
+        let mut bytes = copied[usize::try_from(random.below(copied.len() as u64)).expect("small")].clone();
+        for _ in 0..random.below(3) {
+            let bit = usize::try_from(random.below(bytes.len().min(64) as u64 * 8)).expect("small");
+            bytes[bit / 8] ^= 1 << (bit % 8);
+        }
+        let to = [SocketId(0), id, socket, gone][usize::try_from(random.below(4)).expect("small")];
+        if random.below(2) == 0 && bytes.len() >= 16 {
+            bytes[12..16].copy_from_slice(&to.0.to_be_bytes());
+        }
+        bytes.truncate(usize::try_from(random.below(4) * 64).expect("small").max(20));
+        for end in [&mut client, &mut server] {
+            hear(end, address(STRANGER), std::slice::from_ref(&bytes));
+            let mut sent = 0;
+            while let udt::Output::Transmit(transmit) = end.poll(Instant::ORIGIN) {
+                assert_eq!(transmit.to, address(STRANGER), "nobody else asked");
+                sent += transmit.bytes.len();
+                answers += 1;
+            }
+            assert!(sent <= bytes.len(), "{sent} bytes for {}", bytes.len());
+        }
+    }
+    assert!(answers > 100, "some are answered: {answers}");
+    assert!(client.socket_count() <= 2 && server.socket_count() <= 2);
+}
+
+/// A flood of clients that ask and never conclude, and one of clients that conclude and are never accepted.
+#[test]
+fn what_is_kept_of_strangers_is_bounded_however_many_there_are() {
+    let mut server = endpoint(2);
+    server.listen(config(SocketType::Stream), 8).expect("the only listener");
+    let from =
+        |client: u16| SocketAddr::from(([10, 1, client.to_be_bytes()[0], client.to_be_bytes()[1]], 9_000));
+    let asked = control(SocketId(0), Body::Handshake(handshake(Request::Connect, 9)));
+    // Nobody has time to answer: most get none.
+    for client in 0..5_000 {
+        hear(&mut server, from(client), std::slice::from_ref(&asked));
+    }
+    assert_eq!(server.endpoint_stats().unanswered, 5_000 - 1_024);
+    assert_eq!((said(&mut server, &mut Vec::new()).len(), server.socket_count()), (1_024, 0));
+    // Each with its own cookie.
+    for client in 0..1_000 {
+        hear(&mut server, from(client), std::slice::from_ref(&asked));
+        let challenge = said(&mut server, &mut Vec::new()).pop().expect("a challenge");
+        let Ok(Packet::Control(Control { body: Body::Handshake(challenge), .. })) = Packet::read(&challenge)
+        else {
+            panic!("no challenge")
+        };
+        let concluding = Handshake { request: Request::Conclude, ..challenge };
+        hear(&mut server, from(client), &[control(SocketId(0), Body::Handshake(concluding))]);
+        assert_eq!(said(&mut server, &mut Vec::new()).len(), 1, "accepted or refused");
+    }
+    assert_eq!((server.socket_count(), server.endpoint_stats().refused), (8, 992));
+    // Those that were there stay silent, and are given up: their places are free again as soon as somebody looks.
+    let later = Instant::ORIGIN + Duration::from_secs(60);
+    for second in 0..=60 {
+        said_at(Instant::ORIGIN + Duration::from_secs(second), &mut server, &mut Vec::new());
+    }
+    while let Some(socket) = server.accept() {
+        server.close(later, socket);
+    }
+    said_at(later, &mut server, &mut Vec::new());
     assert_eq!(server.socket_count(), 0);
 }
 

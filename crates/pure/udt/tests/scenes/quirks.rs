@@ -201,6 +201,29 @@ fn every_full_acknowledgement_is_answered_and_no_light_one() {
     assert_eq!(told(&said), expected);
 }
 
+/// A libudt peer makes readable what it acknowledges in full; the rest of what came it throws away when it hears farewell.
+#[test]
+fn a_light_acknowledgement_is_no_reason_to_say_farewell() {
+    let (mut client, _, id, _, _) = connected();
+    client.send(id, &[7; 5_000]).expect("it is connected");
+    let sent = said(&mut client, &mut Vec::new());
+    let next = Sequence::of(u64::from(data(&sent)[0].sequence.word()) + 4);
+    client.close(Instant::ORIGIN, id);
+    hear(
+        &mut client,
+        address(SERVER),
+        &[control(id, Body::Ack(Ack { number: 0, next, progress: None, seen: None }))],
+    );
+    let later = Instant::ORIGIN + 200 * MS;
+    assert_eq!(said_at(later, &mut client, &mut Vec::new()), Vec::<Vec<u8>>::new());
+    assert!(!client.is_flushed(id));
+    hear_at(later, &mut client, address(SERVER), &[control(id, ack(1, next, 100))]);
+    let mut events = Vec::new();
+    let said = said_at(later, &mut client, &mut events);
+    assert_eq!(told(&said), [Body::AckOfAck { number: 1 }, Body::Shutdown]);
+    assert_eq!(events, [Event::Closed(CloseReason::Local)]);
+}
+
 /// libudt's senders go on only when an acknowledgement advances.
 #[test]
 fn a_window_that_opens_is_taken_at_once_also_by_an_acknowledgement_that_does_not_advance() {

@@ -217,6 +217,11 @@ pub(crate) fn absurdity_text(count: u64) -> String {
     )
 }
 
+/// Says the same for programs.
+pub(crate) fn absurdity_json(peer: &str, count: u64) -> Value {
+    json!({"event": "absurd_control", "peer": peer, "absurd_policies": count})
+}
+
 /// Writes a rate as people read it: `94.1 Mbit/s`.
 pub(crate) fn rate_text(bits_per_s: f64) -> String {
     let (value, unit) = match bits_per_s {

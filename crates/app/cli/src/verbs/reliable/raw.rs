@@ -195,6 +195,13 @@ impl<'a> Line<'a> {
         let stats = self.meter.stats();
         let (bytes, took) = self.meter.sum();
         let bits_per_s = bits_per_s(bytes, took);
+        if let Some(count) = self.meter.take_absurdity() {
+            if self.is_json {
+                eprintln!("{}", meter::absurdity_json(&self.peer, count));
+            } else {
+                eprintln!("{}", meter::absurdity_text(count));
+            }
+        }
         if self.is_json {
             let error = error.map(|error| format!("{error:#}"));
             let sum = json!({

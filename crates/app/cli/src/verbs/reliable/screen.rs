@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use transfer::{Notice, Outcome, Tally};
 
-use super::meter::{Meter, absurdity_text, rate_text, transport_json};
+use super::meter::{Meter, absurdity_json, absurdity_text, rate_text, transport_json};
 use crate::messages::print_line;
 use crate::status_line::{StatusLine, size_text};
 
@@ -35,8 +35,7 @@ impl Screen {
     /// Says once that a transfer's congestion control asks for nonsense.
     pub(crate) fn absurdity(&self, peer: &str, meter: &Meter) {
         if let Some(count) = meter.take_absurdity() {
-            let json = || json!({"event": "absurd_control", "peer": peer, "absurd_policies": count});
-            self.say(|| absurdity_text(count), json);
+            self.say(|| absurdity_text(count), || absurdity_json(peer, count));
         }
     }
 
