@@ -130,6 +130,39 @@ fn the_reliable_transport_crosses_it_byte_for_byte_in_trains_and_without() {
 }
 
 #[test]
+fn ipv6_crosses_it_once_it_is_switched_on() {
+    let Some(lan) = lan_or_skip(&["near", "far"]) else { return };
+    let path = path(&lan, &["--delay", "2ms", "--loss", "1%"]);
+    for (host, address) in lan.hosts().iter().zip(["fd77::1/64", "fd77::2/64"]) {
+        let succeeds = |program: &str, words: &[&str]| {
+            let output = host.command(program).args(words).output().expect("it can be run");
+            assert!(
+                output.status.success(),
+                "{program} {words:?}: {}",
+                String::from_utf8_lossy(&output.stderr)
+            );
+        };
+        succeeds("sh", &["-c", "echo 0 > /proc/sys/net/ipv6/conf/tally0/disable_ipv6"]);
+        succeeds("ip", &["address", "add", address, "dev", "tally0", "nodad"]);
+    }
+    let listen = ["recv", "--memory", "udt://[fd77::2]:7400", "--once", "--json"];
+    let receiver = Command::start(&lan.hosts()[1], &listen);
+    receiver.wait_for_event("listening");
+    // What carries 1,400 bytes over IPv4 goes in one packet over IPv6, too.
+    let address = "udt://[fd77::2]:7400?cc=fixed&rate=200m&mtu=1400";
+    let sender = Command::start(&lan.hosts()[0], &["send", "--memory", "3MB", address, "--json"]);
+    let sent = sender.wait_for_event("account");
+    assert_eq!((&sent["delivered"], sender.finish().1.code()), (&1.into(), Some(0)), "{sent}");
+    assert_eq!(receiver.finish().1.code(), Some(0), "verified from end to end");
+    let report = report(path);
+    assert!(
+        report["there"]["taken"].as_u64() >= sent["transport"]["sent_packets"].as_u64(),
+        "{sent} {report}"
+    );
+    assert!(report["there"]["lost"]["random"].as_u64() > Some(0), "{report}");
+}
+
+#[test]
 fn tcp_crosses_it_too() {
     let Some(lan) = lan_or_skip(&["near", "far"]) else { return };
     let path = path(&lan, &["--delay", "1ms", "--loss", "0.5%"]);
