@@ -90,6 +90,8 @@ impl Store {
         let folder = match self.folder_of(parts, false) {
             Ok(folder) => folder,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(InPlace::Nothing),
+            // That says nothing of the place: the transfer ends, and goes on when there are files to be had again.
+            Err(error) if is_out_of_descriptors(&error) => return Err(error),
             Err(error) => return Ok(InPlace::Other(error.to_string())),
         };
         let name = parts[parts.len() - 1];
@@ -168,6 +170,11 @@ impl Store {
     fn partial_folder(&self) -> io::Result<OwnedFd> {
         open_folder(&self.root_folder, PARTIAL_FOLDER, true)
     }
+}
+
+/// Tells whether this process or this host has as many files open as it may.
+fn is_out_of_descriptors(error: &io::Error) -> bool {
+    matches!(Errno::from_io_error(error), Some(Errno::MFILE | Errno::NFILE))
 }
 
 impl Part<'_> {

@@ -5,7 +5,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use rustix::process::Signal;
+use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, prlimit};
 use serde_json::Value;
 
 use crate::program::{Running, command, run, wait_for};
@@ -236,6 +236,30 @@ fn a_full_disk_refuses_what_does_not_fit_and_keeps_what_is_whole() {
     }
     assert_eq!((filled.wait().0.code(), sender.wait().0.code()), (Some(2), Some(2)));
     assert_eq!(fs::read(disk.path.join("note ü.txt")).unwrap(), b"what was done");
+}
+
+#[test]
+fn a_receiver_that_may_open_no_more_files_says_so_and_keeps_what_is_whole() {
+    let (from, to) = (folder(), tempfile::tempdir().unwrap());
+    let (mut receiver, address) = receiver(&[to.path().to_str().unwrap(), "udt://127.0.0.1:0"]);
+    let note = from.path().join("shot/note ü.txt");
+    let whole = from.path().join("shot/raw/big.bin");
+    let send = |path: &Path| run(&["send", path.to_str().unwrap(), &address]);
+    assert_eq!(send(&note).status.code(), Some(0));
+    let pid = Pid::from_raw(receiver.id().try_into().unwrap());
+    let before = getrlimit(Resource::Nofile);
+    prlimit(pid, Resource::Nofile, Rlimit { current: Some(4), ..before }).unwrap();
+    // The connection itself takes none: it stands, and tells the sender why its file is not taken.
+    let output = send(&whole);
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("the other end says: ") && said.contains("Too many open files"), "{said}");
+    assert_eq!(fs::read(to.path().join("note ü.txt")).unwrap(), b"what was done");
+    prlimit(pid, Resource::Nofile, before).unwrap();
+    assert_eq!(send(&whole).status.code(), Some(0));
+    assert!(fs::read(to.path().join("big.bin")).unwrap() == big());
+    let accounts: Vec<Value> = (0..3).map(|_| account(&mut receiver).0).collect();
+    assert!(accounts[1]["error"].as_str().unwrap().contains("Too many open files"), "{accounts:?}");
 }
 
 #[test]

@@ -110,3 +110,16 @@ fn what_cannot_be_is_said() {
     let error = client.connect(server.local_address(), config).unwrap_err();
     assert_eq!(error, WaitError::Closed(CloseReason::Refused));
 }
+
+#[test]
+fn what_the_kernel_does_not_take_is_counted() {
+    let client = port(8, true);
+    let mut config = SocketConfig::new(SocketType::Stream);
+    config.connect_timeout = Duration::from_millis(300);
+    assert_eq!(client.refused_datagrams(), 0);
+    // A socket may not send to everybody unless it says that it wants to.
+    let everybody = "255.255.255.255:9".parse().expect("an address");
+    let error = client.connect(everybody, config).unwrap_err();
+    assert_eq!(error, WaitError::Closed(CloseReason::NoAnswer));
+    assert!(client.refused_datagrams() >= 1);
+}
