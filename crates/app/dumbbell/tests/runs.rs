@@ -41,6 +41,22 @@ fn every_control_fills_an_empty_path_nearly_and_closes_its_account() {
 }
 
 #[test]
+fn controls_that_go_by_delay_use_a_longer_path_also_where_losses_come_by_chance() {
+    for (name, loss, least) in [
+        ("vegas", 0.0, 0.8),
+        ("fast", 0.0, 0.9),
+        ("copa", 0.0, 0.85),
+        ("copa", 1e-2, 0.8),
+        ("ledbat", 0.0, 0.8),
+    ] {
+        let path = Path { loss, ..Path::new(50_000_000, 50 * MS) };
+        let run = Run { warm_up: SECOND * 30, ..Run::new(path, flows(&[name]), SECOND * 50) };
+        let used = play(&run).utilisation();
+        assert!(used > least, "{name} uses {used} of the path where {loss} are lost");
+    }
+}
+
+#[test]
 fn a_run_is_its_seed() {
     let run = |seed| {
         let path = Path { loss: 1e-3, ..path() };
@@ -73,7 +89,7 @@ fn two_of_a_kind_share_and_a_way_twice_as_long_is_told() {
 #[test]
 fn others_take_their_share() {
     let with = |others| {
-        let outcome = play(&Run::new(Path { others, ..path() }, flows(&["udt"]), SECOND * 10));
+        let outcome = play(&Run::new(Path { others, ..path() }, flows(&["udt"]), SECOND * 30));
         outcome.goodput_bits_per_s()
     };
     let (alone, beside) = (with(None), with(Some(CrossTraffic::poisson(20_000_000))));

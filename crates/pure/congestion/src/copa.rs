@@ -27,6 +27,8 @@ pub struct Copa {
     /// The window when the round began, whether it moved upwards then, and for how many rounds it has gone on so.
     round_window: f64,
     rounds_so: u32,
+    /// What the last round trip said: the rate is at most the one that is aimed at.
+    may_grow: bool,
     least: Extreme,
     standing: Extreme,
     most: Extreme,
@@ -87,6 +89,7 @@ impl Copa {
             is_upward: true,
             round_window: START_WINDOW,
             rounds_so: 0,
+            may_grow: true,
             least: Extreme::new(false),
             standing: Extreme::new(false),
             most: Extreme::new(true),
@@ -150,8 +153,11 @@ impl CongestionControl for Copa {
     }
 
     fn on_ack(&mut self, environment: &mut Environment<'_>, acked: &Acked) {
-        let Some(sample) = acked.round_trip else { return };
-        let may_grow = self.look(environment, sample);
+        // What filled a hole tells no time, and counts by what was seen last.
+        if let Some(sample) = acked.round_trip {
+            self.may_grow = self.look(environment, sample);
+        }
+        let may_grow = self.may_grow;
         if environment.flight.is_application_limited {
             return;
         }
@@ -186,5 +192,30 @@ impl CongestionControl for Copa {
     fn tell(&self, tell: &mut dyn FnMut(&'static str, f64)) {
         tell("wished_packets", self.wished);
         tell("velocity", self.velocity);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::AckKind;
+    use crate::harness::Stage;
+
+    #[test]
+    fn what_filled_a_hole_counts_though_it_tells_no_time() {
+        let mut stage = Stage::new(1, Duration::from_millis(20));
+        let mut copa = Copa::new(0.5);
+        stage.ack(&mut copa, 1);
+        let before = copa.window;
+        let filled = Acked {
+            to: 30,
+            newly: 29,
+            kind: AckKind::Light,
+            round_trip: None,
+            ends_round: false,
+            rate: None,
+        };
+        copa.on_ack(&mut stage.environment(), &filled);
+        assert_eq!(copa.window, before + 29.0, "slow start");
     }
 }

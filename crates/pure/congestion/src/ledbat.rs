@@ -29,8 +29,6 @@ const BASE_MINUTES: usize = 10;
 const MINUTE: Duration = Duration::from_secs(60);
 /// The least of so many delays is the one that holds.
 const CURRENT_SAMPLES: usize = 4;
-/// By how many packets the window may be ahead of what is in flight.
-const ALLOWED_INCREASE: f64 = 1.0;
 
 impl Ledbat {
     /// Makes a control of the delay that it may add, and the packets that a window brings in a round trip without any.
@@ -86,14 +84,11 @@ impl CongestionControl for Ledbat {
         let newly = f64::from(acked.newly);
         // What each packet by itself would bring, `1 / window` of it, summed up: the window may be small.
         let square = self.window * self.window + 2.0 * self.gain * self.distance() * newly;
-        self.window = square.max(0.0).sqrt();
-        let flight = &environment.flight;
-        #[expect(
-            clippy::cast_precision_loss,
-            reason = "packets in flight are far from what a f64 cannot say"
-        )]
-        let flown = flight.next.saturating_sub(flight.acked_to) as f64 + newly;
-        self.window = self.window.min(flown + ALLOWED_INCREASE).max(LEAST_WINDOW);
+        let moved = square.max(0.0).sqrt();
+        // The RFC keeps a window that is not used from growing by what is in flight, which here is less than the window also
+        // while it waits for its pace. The transport says itself when there was nothing to send.
+        let most = if environment.flight.is_application_limited { self.window } else { f64::INFINITY };
+        self.window = moved.min(most).max(LEAST_WINDOW);
         limit(&mut self.window, environment);
     }
 
@@ -109,5 +104,27 @@ impl CongestionControl for Ledbat {
 
     fn tell(&self, tell: &mut dyn FnMut(&'static str, f64)) {
         tell("distance_from_target", self.distance());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::harness::Stage;
+
+    #[test]
+    fn a_window_that_is_not_used_does_not_grow_and_one_that_waits_for_its_pace_does() {
+        let mut stage = Stage::new(1, Duration::from_millis(20));
+        let mut ledbat = Ledbat::new(Duration::from_millis(100), 1.0);
+        for _ in 0..10 {
+            stage.ack(&mut ledbat, 1);
+        }
+        let grown = ledbat.window;
+        assert!(grown > 4.0, "{grown} packets, though nothing else is in flight");
+        stage.flight.is_application_limited = true;
+        for _ in 0..10 {
+            stage.ack(&mut ledbat, 1);
+        }
+        assert_eq!(ledbat.window, grown);
     }
 }
