@@ -90,6 +90,8 @@ pub(crate) const SUITES: &[Suite] = &[
             "e2e",
             "--exclude",
             "contract",
+            "--exclude",
+            "interop",
             "--no-fail-fast",
             "--lib",
             "--bins",
@@ -263,7 +265,6 @@ pub(crate) const SUITES: &[Suite] = &[
     },
     Suite {
         name: "interop",
-        // The suite `unit` has these tests too, where libudt happens to be there; this one sees to it that it is.
         about: "our reliable transport and Debian's libudt as each other's peers",
         lane: Lane::Full,
         exists_with: "tests/interop/Cargo.toml",

@@ -1,5 +1,4 @@
-//! Congestion controls that speak to their kind, and the question for the horizon: libudt knows none of it, and takes every
-//! byte all the same.
+//! Congestion controls that speak to their kind: libudt knows none of it, and takes every byte all the same.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;

@@ -318,7 +318,7 @@ impl Packets {
             sent: self.sent + outcome.sent_packets,
             delivered: self.delivered + outcome.delivered_packets,
             lost_in_queue: self.lost_in_queue + outcome.lost_in_queue_packets,
-            lost_on_the_way: self.lost_on_the_way + outcome.lost_packets - outcome.lost_in_queue_packets,
+            lost_on_the_way: self.lost_on_the_way + outcome.lost_on_the_way_packets,
             in_flight: self.in_flight + outcome.in_flight_packets,
         }
     }

@@ -12,7 +12,7 @@
 //! let flows = ["reno", "cubic"].map(|name| Flow::named(name, "").unwrap());
 //! let outcome = Run::new(path, flows.to_vec(), Duration::from_secs(5)).play(|_| true).unwrap();
 //! assert!(outcome.utilisation() > 0.8, "{outcome:?}");
-//! assert_eq!(outcome.sent_packets, outcome.delivered_packets + outcome.lost_packets + outcome.in_flight_packets);
+//! assert_eq!(outcome.sent_packets, outcome.delivered_packets + outcome.lost_packets() + outcome.in_flight_packets);
 //! ```
 
 mod compare;

@@ -23,10 +23,10 @@ pub struct Outcome {
     pub sent_packets: u64,
     /// What of it the receivers read.
     pub delivered_packets: u64,
-    /// What of it was lost.
-    pub lost_packets: u64,
-    /// What of that found the queue full.
+    /// What of it found the queue full.
     pub lost_in_queue_packets: u64,
+    /// What else of it was lost.
+    pub lost_on_the_way_packets: u64,
     /// What was still on its way at the end.
     pub in_flight_packets: u64,
 }
@@ -59,10 +59,16 @@ impl Outcome {
         self.goodput_bits_per_s() / self.ceiling_bits_per_s
     }
 
+    /// Returns how much was lost, wherever.
+    #[must_use]
+    pub const fn lost_packets(&self) -> u64 {
+        self.lost_in_queue_packets + self.lost_on_the_way_packets
+    }
+
     /// Returns which part of what was sent was lost.
     #[must_use]
     pub fn loss(&self) -> f64 {
-        self.lost_packets as f64 / self.sent_packets.max(1) as f64
+        self.lost_packets() as f64 / self.sent_packets.max(1) as f64
     }
 
     /// Returns how evenly the flows shared.

@@ -83,9 +83,16 @@ impl Path {
             packet_bytes: 1_500,
             others: None,
         };
-        // Ten packets also where hardly anything is on its way: a train must fit.
-        path.queue_bytes = path.flight_bytes().max(64 * path.wire_bytes());
+        path.queue_bytes = path.queue_of(1.0);
         path
+    }
+
+    /// Returns a queue of so many round trips; of 64 packets at least, or a train would not fit where hardly anything is on
+    /// its way. Units: bytes on the wire.
+    #[must_use]
+    pub fn queue_of(&self, round_trips: f64) -> u64 {
+        let bytes = self.flight_bytes() as f64 * round_trips;
+        (bytes as u64).max(64 * self.wire_bytes())
     }
 
     /// Returns what is on its way in a round trip when the bottleneck is busy. Units: bytes on the wire.
@@ -180,11 +187,12 @@ impl Run {
         let mut sorted = counted_queue.to_vec();
         sorted.sort_unstable();
         let mut counts = Counts::default();
+        let not_queue: Vec<LostBy> = LostBy::ALL.into_iter().filter(|by| *by != LostBy::Queue).collect();
         for node in &stage.receivers {
             let of_node = stage.network.log().counts(*node);
             counts.delivered += of_node.delivered;
-            counts.lost += of_node.lost_total();
             counts.lost_in_queue += of_node.lost(LostBy::Queue);
+            counts.lost_on_the_way += not_queue.iter().map(|by| of_node.lost(*by)).sum::<u64>();
             counts.in_flight += of_node.in_flight + of_node.unread;
         }
         let sent = stage.senders.iter().map(|node| stage.network.sent_by(*node)).sum();
@@ -201,8 +209,8 @@ impl Run {
                 .collect(),
             sent_packets: sent,
             delivered_packets: counts.delivered,
-            lost_packets: counts.lost,
             lost_in_queue_packets: counts.lost_in_queue,
+            lost_on_the_way_packets: counts.lost_on_the_way,
             in_flight_packets: counts.in_flight + crossing,
         }
     }
@@ -227,8 +235,8 @@ const MAX_BUFFER_PACKETS: u32 = 1_000_000;
 #[derive(Default)]
 struct Counts {
     delivered: u64,
-    lost: u64,
     lost_in_queue: u64,
+    lost_on_the_way: u64,
     in_flight: u64,
 }
 

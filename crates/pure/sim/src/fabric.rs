@@ -483,12 +483,12 @@ impl Fabric {
         self.sites[site.0 as usize].down.wait(self.now)
     }
 
-    /// Returns what a node is called and how many datagrams it sent.
     /// Returns how many copies of a node's datagrams are between its process and the addressees' own links.
     pub(crate) fn crossing(&self, node: NodeId) -> u64 {
         self.seats[node.index()].crossing
     }
 
+    /// Returns what a node is called and how many datagrams it sent.
     pub(crate) fn role(&self, node: NodeId) -> (&str, u64) {
         let seat = &self.seats[node.index()];
         (&seat.role, seat.sent)

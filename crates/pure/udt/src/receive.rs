@@ -160,6 +160,11 @@ impl ReceiveSide {
             if first > horizon {
                 self.open_gap(horizon..first);
             }
+            // What was given up did not arrive, and nothing is known of what had waited behind it.
+            self.newest_arrived = None;
+            if self.buffer.horizon() > horizon {
+                self.horizon_arrived = None;
+            }
             self.acks.arrive(now, 1, true);
         }
     }

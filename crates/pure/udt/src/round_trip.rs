@@ -47,6 +47,9 @@ impl RoundTripEstimate {
     /// Takes how long data and their acknowledgement took. From then on `latest` and `least` are of those: acknowledgements and
     /// their answers are small, and come back sooner.
     pub(crate) fn measure(&mut self, sample: Duration) {
+        if self.view.latest.is_none() {
+            (self.view.smoothed, self.view.variation) = (sample, sample / 2);
+        }
         if !core::mem::replace(&mut self.is_measured, true) {
             self.view.least = None;
         }
@@ -122,5 +125,17 @@ mod tests {
         estimate.told(u32::MAX, u32::MAX);
         assert_eq!(estimate.view().smoothed, MOST);
         assert_eq!(estimate.patience(), MOST * 5);
+    }
+
+    #[test]
+    fn what_was_measured_first_stands_alone_too_and_nothing_is_spread_over_the_placeholder() {
+        let mut estimate = RoundTripEstimate::new();
+        estimate.measure(MS * 20);
+        assert_eq!(estimate.view().smoothed, MS * 20);
+        estimate.sample(MS * 20);
+        assert_eq!((estimate.view().smoothed, estimate.view().least), (MS * 20, Some(MS * 20)));
+        // An acknowledgement and its answer are small: they make no least round trip of data.
+        estimate.sample(MS * 19);
+        assert_eq!(estimate.view().least, Some(MS * 20));
     }
 }

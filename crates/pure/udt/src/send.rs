@@ -351,6 +351,11 @@ impl SendSide {
         };
         self.seen_to = self.seen_to.max(newest + 1);
         let slot = self.buffer.slot(newest);
+        if slot.is_given_up {
+            // The peer lets it go, but it may never have been sent, or never have arrived.
+            self.sampler.fill(self.arrived());
+            return Seen::default();
+        }
         let sent_at = slot.mark.sent_at;
         let answered = answered.filter(|answered| slot.times == 1 && *answered > sent_at);
         Seen {
@@ -402,8 +407,10 @@ impl SendSide {
             return Some(TailLoss::Probe);
         }
         if self.is_held_by_peer() {
-            // Nothing is lost: its buffer is full, and one packet asks whether there is room.
+            // Nothing is lost: its buffer is full, and one packet asks whether there is room, also after a timeout whose room
+            // is used up.
             self.repeat(unanswered.start);
+            self.unanswered_room = self.unanswered_room.map(|room| room.max(1));
             return Some(TailLoss::Probe);
         }
         let losses = self.lose([unanswered]);
@@ -709,5 +716,40 @@ mod tests {
         let filled = AckNews { to: ORIGIN + 18, seen: None, answered: Some(at(50)), ..light };
         assert_eq!(take(at(50), filled), (14, None), "they waited for the one that was sent again");
         assert_eq!(take(at(50), AckNews { to: ORIGIN + 20, ..filled }), (2, Some(Duration::from_millis(50))));
+    }
+
+    /// A message whose time is over before it is sent takes numbers and no time: what is acknowledged of it says nothing.
+    #[test]
+    fn what_was_given_up_unsent_is_no_sample_of_anything() {
+        let config = SocketConfig::new(SocketType::Datagram);
+        let mut side = SendSide::new(&config, 1_500, ORIGIN, 100, Instant::ORIGIN);
+        let open = Effective { window_packets: 100, spacing_ps: 0, was_absurd: false };
+        side.obey(Instant::ORIGIN, &open, u32::MAX);
+        let at = |millis| Instant::ORIGIN + Duration::from_millis(millis);
+        side.buffer.push(&[7; 1_000], true, None);
+        assert!(matches!(side.poll(at(1_000), FIRST), Some(Leaving::Train { .. })));
+        side.buffer.push(&[7; 1_000], true, Some(at(1_001)));
+        assert!(matches!(side.poll(at(1_002), FIRST), Some(Leaving::GivenUp { .. })));
+        let news = AckNews {
+            to: ORIGIN + 2,
+            seen: None,
+            kind: AckKind::Full,
+            window: None,
+            answered: Some(at(1_010)),
+            patience: Duration::from_millis(100),
+        };
+        let AckOutcome::Taken { acked, .. } = side.acknowledge(at(1_010), &news) else {
+            panic!("it was sent")
+        };
+        assert_eq!((acked.newly, acked.round_trip, acked.rate), (2, None, None));
+        side.buffer.push(&[7; 1_000], true, None);
+        assert!(side.poll(at(1_020), FIRST).is_some());
+        let news = AckNews { to: ORIGIN + 3, answered: Some(at(1_040)), ..news };
+        let AckOutcome::Taken { acked, .. } = side.acknowledge(at(1_040), &news) else {
+            panic!("it was sent")
+        };
+        assert_eq!(acked.round_trip, Some(Duration::from_millis(20)));
+        let interval = acked.rate.expect("it arrived").interval;
+        assert!(interval < Duration::from_millis(100), "{interval:?}");
     }
 }

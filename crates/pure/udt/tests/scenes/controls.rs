@@ -172,7 +172,7 @@ fn use_of_a_way(control: &str, loss: f64, seconds: u32) -> f64 {
     (received(&network) - before) as f64 * 8.0 / f64::from(seconds) / (20e6 * 1_456.0 / 1_538.0)
 }
 
-/// A receiver whose control is another one tells the horizon all the same: it is the transport that does.
+/// A receiver whose control is another one tells what came behind a hole all the same: it is the transport that does.
 #[test]
 fn bbr_uses_a_way_that_loses_by_chance_because_it_hears_what_comes_behind_holes() {
     let (none, some) = (use_of_a_way("bbr", 0.0, 20), use_of_a_way("bbr", 0.005, 20));

@@ -98,15 +98,14 @@ impl Setting {
     pub(super) fn comparison(&self, round_trip: Duration, loss: f64) -> anyhow::Result<Comparison> {
         self.check(round_trip)?;
         let mut path = Path::new(whole(self.rate), round_trip);
+        path.packet_bytes = self.mtu;
         path.queue_bytes = match self.queue {
             Queue::Bytes(bytes) => bytes,
             Queue::Time(time) => whole(self.rate / 8.0 * time.as_secs_f64()),
-            Queue::RoundTrips(1.0) => path.queue_bytes,
-            Queue::RoundTrips(times) => whole(path.flight_bytes() as f64 * times),
+            Queue::RoundTrips(times) => path.queue_of(times),
         };
         path.loss = loss;
         path.lost.clone_from(&self.lose);
-        path.packet_bytes = self.mtu;
         path.others = self.others.map(|rate| CrossTraffic::poisson(whole(rate)));
         let competitors = self.competitors(&path)?;
         let mut comparison = Comparison::new(path, competitors);
