@@ -583,12 +583,18 @@ impl Driver {
         if std::mem::replace(&mut self.cuts, true) {
             return;
         }
-        let allowed = sys::fragments::allow(&self.sender, self.sender.local_address());
-        let allowed =
-            allowed.map_or_else(|error| format!("may not be cut ({error})"), |()| "may be cut".into());
+        let address = self.sender.local_address();
+        let allowed = match sys::fragments::allow(&self.sender, address) {
+            // What comes from an IPv4 socket that IPv6 shares is cut as IPv4 is.
+            Ok(()) if address.ip().to_canonical().is_ipv6() && !address.ip().is_unspecified() => {
+                "cannot be cut on their way, which IPv6 does not know".to_owned()
+            }
+            Ok(()) => "may be cut on their way from now on, like all packets of this port".to_owned(),
+            Err(error) => format!("may not be cut on their way ({error})"),
+        };
         tracing::warn!(
-            "packets of {packet_bytes} bytes do not arrive any more and smaller ones do: they {allowed} on their way \
-             from now on; smaller packets cost less, as with mtu={}",
+            "packets of {packet_bytes} bytes do not arrive any more and smaller ones do: they {allowed}; smaller packets \
+             cost less, as with mtu={}",
             udt::SAFE_PACKET_BYTES
         );
     }

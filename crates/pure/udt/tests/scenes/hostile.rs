@@ -10,7 +10,8 @@ use wire::udt::{
     Ack, Body, Control, Data, Handshake, Message, MessageNumber, Packet, Piece, Progress, Request, Sequence,
 };
 
-use crate::line::{address, config};
+use crate::controls::built_in;
+use crate::line::{MS, address, config};
 use crate::pair::{SERVER, connected, connected_by, control, endpoint, hear, hear_at, said, said_at};
 
 const STRANGER: NodeId = NodeId(66);
@@ -368,5 +369,50 @@ fn a_message_that_is_given_up_takes_nothing_of_the_next() {
         let mut message = Vec::new();
         assert!(server.receive_message(socket, &mut message), "{comes_first}");
         assert_eq!(message, b"the second");
+    }
+}
+
+/// A peer may say anything in the name of its control: its own kind of messages with nonsense in them, and those of others.
+#[test]
+fn whatever_a_peers_control_says_breaks_no_end() {
+    let options = |name| if ["fixed", "rbudp", "tsunami", "gtp"].contains(&name) { "rate=100m" } else { "" };
+    for (seed, choice) in (1..).zip(congestion::BUILT_IN) {
+        let mut random = Random::new(seed);
+        let config = built_in(choice.name, options(choice.name));
+        let (mut client, mut server, id, socket, from) = connected_by(&config);
+        client.send(id, &[1; 40_000]).expect("it is connected");
+        for turn in 0..400_u32 {
+            let now = Instant::ORIGIN + MS * 7 * turn;
+            let count = random.below(365);
+            let words: Vec<u32> =
+                (0..count)
+                    .map(|_| {
+                        if random.chance(0.5) {
+                            random.below(300) as u32
+                        } else {
+                            random.below(1 << 32) as u32
+                        }
+                    })
+                    .collect();
+            let kind = [0x5244, 0x5242, 0x5341, 0x4754, 0x5453, 0x7777][random.below(6) as usize];
+            let body = Body::CustomWords { kind, words: &words };
+            let to_client = random.chance(0.5);
+            let (end, target, source) =
+                if to_client { (&mut client, id, address(SERVER)) } else { (&mut server, socket, from) };
+            hear_at(now, end, source, &[control(target, body)]);
+            // What both ends say gets through, but for one in ten.
+            for bytes in said_at(now, &mut client, &mut Vec::new()) {
+                if random.chance(0.9) {
+                    hear_at(now, &mut server, from, &[bytes]);
+                }
+            }
+            for bytes in said_at(now, &mut server, &mut Vec::new()) {
+                if random.chance(0.9) {
+                    hear_at(now, &mut client, address(SERVER), &[bytes]);
+                }
+            }
+        }
+        let stats = client.stats(id).unwrap_or_else(|| panic!("{} has ended", choice.name));
+        assert!(stats.received_acks > 0, "{}: {stats:?}", choice.name);
     }
 }
