@@ -273,7 +273,7 @@ impl SendSide {
             next < self.buffer.end() && next < self.limit && self.in_flight() < self.window_packets
         };
         let paced = waits.then(|| self.pacer.next(self.train_ahead()));
-        let tail = self.tail.deadline().filter(|_| retransmission == Retransmission::First);
+        let tail = self.tail.deadline().filter(|_| self.watches_tail(retransmission));
         Instant::earlier(paced, tail)
     }
 
@@ -396,11 +396,16 @@ impl SendSide {
 
     /// Takes note that time passed; says what the tail of the flight suffered.
     pub(crate) fn advance(&mut self, now: Instant, retransmission: Retransmission) -> Option<TailLoss> {
-        if retransmission != Retransmission::First {
+        if !self.watches_tail(retransmission) {
             return None;
         }
         let unanswered = self.buffer.first()..self.buffer.next();
         let action = self.tail.advance(now)?;
+        if retransmission != Retransmission::First {
+            // The control repeats what it sent; that something was given up is for the transport to say again.
+            self.repeat(unanswered.start);
+            return Some(TailLoss::Probe);
+        }
         if action == TailAction::Probe {
             // The newest packet: if it arrives, the peer sees every hole before it.
             self.repeat(unanswered.end - 1);
@@ -485,10 +490,17 @@ impl SendSide {
     }
 
     fn first_lost(&self, retransmission: Retransmission) -> Option<u64> {
-        match retransmission {
-            Retransmission::First | Retransmission::Round => self.lost.first().map(|range| range.start),
-            Retransmission::Withheld => None,
-        }
+        let first = self.lost.first().map(|range| range.start)?;
+        let may_leave = retransmission != Retransmission::Withheld || self.buffer.slot(first).is_given_up;
+        may_leave.then_some(first)
+    }
+
+    /// Tells whether an answer to the tail of the flight is waited for here: where the control sends in rounds that is its
+    /// business, but for the word that a message was given up.
+    fn watches_tail(&self, retransmission: Retransmission) -> bool {
+        let first = self.buffer.first();
+        retransmission == Retransmission::First
+            || first < self.buffer.next() && self.buffer.slot(first).is_given_up
     }
 
     /// Returns how many lost packets may leave. What the peer reported has left the way, so as much may enter it again,
@@ -751,5 +763,23 @@ mod tests {
         assert_eq!(acked.round_trip, Some(Duration::from_millis(20)));
         let interval = acked.rate.expect("it arrived").interval;
         assert!(interval < Duration::from_millis(100), "{interval:?}");
+    }
+
+    /// Seed 3291 of `tests/seeds.rs`: the word was lost, the control waited for packets that were not on their way.
+    #[test]
+    fn that_a_message_was_given_up_is_said_again_also_where_the_control_sends_in_rounds() {
+        let config = SocketConfig::new(SocketType::Datagram);
+        let mut side = SendSide::new(&config, 1_500, ORIGIN, 100, Instant::ORIGIN);
+        let open = Effective { window_packets: 100, spacing_ps: 0, was_absurd: false };
+        side.obey(Instant::ORIGIN, &open, u32::MAX);
+        let withheld = Retransmission::Withheld;
+        side.buffer.push(&[7; 1_000], true, Some(Instant::ORIGIN));
+        let now = Instant::ORIGIN + Duration::from_millis(1);
+        assert!(matches!(side.poll(now, withheld), Some(Leaving::GivenUp { is_news: true, .. })));
+        for _ in 0..3 {
+            let now = side.deadline(withheld).expect("the peer has not answered");
+            assert_eq!(side.advance(now, withheld), Some(TailLoss::Probe));
+            assert!(matches!(side.poll(now, withheld), Some(Leaving::GivenUp { is_news: false, .. })));
+        }
     }
 }
