@@ -77,6 +77,8 @@ pub(crate) struct Assembly {
     epoch: Epoch,
     per_sample: u64,
     element_bytes: usize,
+    /// By how much a piece's time may differ from what the block's start foretells.
+    time_tolerance_ns: u128,
     /// Position of the first element in `data`; the start of a sample.
     start: u64,
     t0: WallTime,
@@ -95,6 +97,7 @@ impl Assembly {
         Self {
             per_sample: u64::from(schema.elements_per_sample()),
             element_bytes: schema.dtype.size_bytes(),
+            time_tolerance_ns: time_tolerance_ns(&schema),
             stream,
             schema,
             epoch,
@@ -204,12 +207,11 @@ impl Assembly {
         self.skip(self.start..position);
     }
 
-    /// Tells whether a piece's time breaks with what the block's start and rate foretell, by half a sample.
+    /// Tells whether a piece's time breaks with what the block's start and rate foretell.
     fn jumps(&self, position: u64, t0: WallTime) -> bool {
         let index = position / self.per_sample;
         let expected = self.schema.rate.time_of(index, self.start / self.per_sample, self.t0);
-        let half_a_sample = self.schema.rate.duration_of(1).as_nanos() / 2;
-        u128::from(t0.nanos_since(expected).unsigned_abs()) > half_a_sample.max(1_000)
+        u128::from(t0.nanos_since(expected).unsigned_abs()) > self.time_tolerance_ns
     }
 
     /// Notes that elements behind the last are missing.
@@ -240,6 +242,12 @@ impl Assembly {
     fn next_position(&self) -> Option<u64> {
         (self.len > 0).then_some(self.start + self.len)
     }
+}
+
+/// Of fast streams a microsecond is nothing to cut blocks for; of samples with times of their own it is.
+fn time_tolerance_ns(schema: &Schema) -> u128 {
+    let tolerance_ns = schema.time_tolerance().as_nanos();
+    if schema.has_own_times() { tolerance_ns } else { tolerance_ns.max(1_000) }
 }
 
 #[cfg(test)]

@@ -1,10 +1,10 @@
-//! A subscriber's samples as an iterator: blocks, each with the gaps that lie before it.
+//! A subscriber's samples block by block, each with the gaps that lie before it.
 //!
 //! For whoever reads values and does not care when an account begins or how its gaps settle; that is told by
 //! [`Subscriber::next`] and [`Subscriber::accounts`].
 
 use std::collections::BTreeMap;
-use std::ops::Deref;
+use std::ops::{Bound, Deref};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -15,6 +15,8 @@ use crate::subscriber::Subscriber;
 
 /// The most gaps that wait for a block of their stream; the oldest ones beyond are in the account only.
 const MAX_WAITING_GAPS: usize = 1_024;
+/// So many blocks are passed over at most for the newest: a stream that comes faster than it is read has no last one.
+const MAX_PASSED_OVER: usize = 4_096;
 
 /// A block as the reader gets it, with what is missing before it. Reads like a [`Block`].
 #[derive(Clone, Debug)]
@@ -25,6 +27,8 @@ pub struct Delivery {
     ///
     /// As they were declared: evidence that comes later is in the account, [`Subscriber::accounts`].
     pub gaps: Vec<StreamGap>,
+    /// How many samples came and were passed over for this block; of [`Subscriber::newest_block`] only.
+    pub passed_over: u64,
 }
 
 impl Delivery {
@@ -32,6 +36,14 @@ impl Delivery {
     #[must_use]
     pub const fn t0_ns(&self) -> i64 {
         self.block.t0.as_nanos()
+    }
+
+    /// Passes another block over for this one.
+    fn replaces(&mut self, mut older: Self) {
+        self.passed_over += older.passed_over + older.block.samples;
+        older.gaps.append(&mut self.gaps);
+        let surplus = older.gaps.len().saturating_sub(MAX_WAITING_GAPS);
+        self.gaps = older.gaps.split_off(surplus);
     }
 }
 
@@ -43,12 +55,21 @@ impl Deref for Delivery {
     }
 }
 
+/// What a subscriber keeps between two blocks.
+#[derive(Debug, Default)]
+pub(crate) struct BlockView {
+    /// Gaps of which the next block has not come yet.
+    gaps: BTreeMap<Arc<StreamName>, Vec<StreamGap>>,
+    /// Newest blocks that have been picked and not been handed over.
+    picked: BTreeMap<Arc<StreamName>, Delivery>,
+    /// Whose turn it was last.
+    turn: Option<Arc<StreamName>>,
+}
+
 /// Blocks in the order in which they came; made by [`Subscriber::blocks`].
 pub struct Blocks<'a> {
     subscriber: &'a mut Subscriber,
     patience: Duration,
-    /// Gaps of which the next block has not come yet.
-    gaps: BTreeMap<Arc<StreamName>, Vec<StreamGap>>,
 }
 
 impl Subscriber {
@@ -70,7 +91,42 @@ impl Subscriber {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub const fn blocks(&mut self, patience: Duration) -> Blocks<'_> {
-        Blocks { subscriber: self, patience, gaps: BTreeMap::new() }
+        Blocks { subscriber: self, patience }
+    }
+
+    /// Returns the next block with the gaps before it, `None` when none has come within `patience`.
+    pub fn next_block(&mut self, patience: Duration) -> Option<Delivery> {
+        let deadline = Instant::now().checked_add(patience);
+        loop {
+            let left = deadline.map_or(Duration::MAX, |it| it.saturating_duration_since(Instant::now()));
+            let event = self.next(left)?;
+            if let Some(delivery) = self.view.take(event) {
+                return Some(delivery);
+            }
+        }
+    }
+
+    /// Returns the newest block of a stream, in turn of all that have one, and passes over those before it; `None` when none
+    /// has come within `patience`.
+    ///
+    /// What is passed over was delivered, as far as the account goes: it was this reader's wish.
+    pub fn newest_block(&mut self, patience: Duration) -> Option<Delivery> {
+        let first = if self.view.picked.is_empty() { self.next_block(patience) } else { None };
+        let more = std::iter::from_fn(|| self.next_block(Duration::ZERO)).take(MAX_PASSED_OVER);
+        let came: Vec<Delivery> = first.into_iter().chain(more).collect();
+        for mut delivery in came {
+            if let Some(older) = self.view.picked.remove(&delivery.block.stream) {
+                delivery.replaces(older);
+            }
+            self.view.picked.insert(Arc::clone(&delivery.block.stream), delivery);
+        }
+        self.view.next_picked()
+    }
+
+    /// Tells whether any stream has been read, all of them have ended, and everything of them was handed over.
+    #[must_use]
+    pub fn all_have_ended(&self) -> bool {
+        self.view.picked.is_empty() && self.has_told_all_ends()
     }
 }
 
@@ -78,28 +134,37 @@ impl Iterator for Blocks<'_> {
     type Item = Delivery;
 
     fn next(&mut self) -> Option<Delivery> {
-        let deadline = Instant::now().checked_add(self.patience);
-        loop {
-            let left = deadline.map_or(Duration::MAX, |it| it.saturating_duration_since(Instant::now()));
-            match self.subscriber.next(left)? {
-                Event::Block(block) => {
-                    let gaps = self.gaps.remove(&block.stream).unwrap_or_default();
-                    return Some(Delivery { block, gaps });
-                }
-                Event::Gap(gap) => self.keep(gap),
-                // What is left of an account that is over lies before no block any more.
-                Event::Ended(account) => {
-                    if let Some(gaps) = self.gaps.get_mut(&account.stream) {
-                        gaps.retain(|gap| gap.epoch != account.epoch);
-                    }
-                }
-                Event::Began(_) | Event::Settled(_) => {}
-            }
-        }
+        self.subscriber.next_block(self.patience)
     }
 }
 
-impl Blocks<'_> {
+impl BlockView {
+    fn take(&mut self, event: Event) -> Option<Delivery> {
+        match event {
+            Event::Block(block) => {
+                let gaps = self.gaps.remove(&block.stream).unwrap_or_default();
+                return Some(Delivery { block, gaps, passed_over: 0 });
+            }
+            Event::Gap(gap) => self.keep(gap),
+            Event::Ended(account) => {
+                // What is left of an account that is over lies before no block any more.
+                if let Some(gaps) = self.gaps.get_mut(&account.stream) {
+                    gaps.retain(|gap| gap.epoch != account.epoch);
+                }
+            }
+            Event::Began(_) | Event::Settled(_) => {}
+        }
+        None
+    }
+
+    /// Takes the picked block of the stream behind the one before, so that a fast stream does not keep others from their turn.
+    fn next_picked(&mut self) -> Option<Delivery> {
+        let behind = (self.turn.take().map_or(Bound::Unbounded, Bound::Excluded), Bound::Unbounded);
+        let stream = self.picked.range(behind).next().or_else(|| self.picked.first_key_value())?.0;
+        let stream = Arc::clone(self.turn.insert(Arc::clone(stream)));
+        self.picked.remove(&stream)
+    }
+
     fn keep(&mut self, gap: StreamGap) {
         let gaps = self.gaps.entry(Arc::clone(&gap.stream)).or_default();
         if gaps.len() == MAX_WAITING_GAPS {

@@ -54,6 +54,14 @@ pub enum PublishError {
         /// What one sample takes.
         sample_bytes: usize,
     },
+    /// Not one time for each sample.
+    #[error("{samples} samples have {times} times\ngive one time for each sample")]
+    Times {
+        /// As given.
+        samples: usize,
+        /// As given.
+        times: usize,
+    },
     /// There is no room, and the publisher was told to say so.
     #[error("the queue to the network is full\nsend less, or use on_full = overwrite or block")]
     Full,
@@ -160,6 +168,35 @@ impl Publisher {
         self.write(t0, bytes)
     }
 
+    /// Publishes samples given as little-endian bytes, each with its own time; otherwise like [`Publisher::send`].
+    ///
+    /// Samples whose times follow by the rate go together, all others one by one. Unless the stream is declared to have
+    /// [its own times](PublisherBuilder::own_times), readers are told times that hold to half a sample.
+    ///
+    /// # Errors
+    /// [`PublishError::Times`] if there are not as many times as samples, and those of [`Publisher::send`], which then may
+    /// have taken some.
+    pub fn send_bytes_timed(&mut self, times: &[WallTime], bytes: &[u8]) -> Result<(), PublishError> {
+        let (rate, sample_bytes) = (self.schema.rate, self.schema.sample_bytes());
+        let samples = bytes.len() / sample_bytes;
+        if samples != times.len() {
+            return Err(PublishError::Times { samples, times: times.len() });
+        }
+        let tolerance_ns = self.schema.time_tolerance().as_nanos();
+        let mut rest = bytes;
+        let mut taken = 0;
+        while let Some(&t0) = times.get(taken) {
+            let follows = |&(index, time): &(u64, &WallTime)| {
+                u128::from(time.nanos_since(rate.time_of(index, 0, t0)).unsigned_abs()) <= tolerance_ns
+            };
+            let run = (0..).zip(&times[taken..]).take_while(follows).count();
+            let (head, tail) = rest.split_at(run * sample_bytes);
+            self.write(t0, head)?;
+            (rest, taken) = (tail, taken + run);
+        }
+        Ok(())
+    }
+
     /// Waits until samples are due by count and rate, then publishes them: for sources without a clock of
     /// their own, such as a simulation.
     ///
@@ -170,9 +207,17 @@ impl Publisher {
     /// Those of [`Publisher::send`].
     pub fn send_when_due<E: Element>(&mut self, samples: &[E]) -> Result<(), PublishError> {
         self.check_dtype::<E>()?;
-        let (first_index, count) = (self.next_index(), self.samples_in(samples.as_bytes()));
+        self.send_bytes_when_due(samples.as_bytes())
+    }
+
+    /// As [`send_when_due`](Self::send_when_due), for samples given as little-endian bytes.
+    ///
+    /// # Errors
+    /// Those of [`Publisher::send`].
+    pub fn send_bytes_when_due(&mut self, bytes: &[u8]) -> Result<(), PublishError> {
+        let (first_index, count) = (self.next_index(), self.samples_in(bytes));
         sys::clock::sleep_until(self.schedule.due(sys::clock::monotonic(), first_index, count));
-        self.send_bytes(samples.as_bytes())
+        self.send_bytes(bytes)
     }
 
     /// Says that the source does not have the next samples; readers see a hole of stage `source`.

@@ -13,6 +13,7 @@ use ring::{Doorbell, Idle, wait_any};
 use sample::StreamPattern;
 use units::{Epoch, StreamId};
 
+use crate::blocks::BlockView;
 use crate::event::{Event, StreamAccount};
 use crate::flow::{Bridge, Flow, GapList, Rest};
 use crate::host_view::{HostView, Reach};
@@ -47,6 +48,7 @@ pub struct Subscriber {
     leaving: SocketBooks,
     /// The stream whose turn comes first next time.
     turn: Option<StreamId>,
+    pub(crate) view: BlockView,
 }
 
 /// Addresses at which a subscriber asked to receive, given back when it is dropped.
@@ -111,6 +113,7 @@ impl Subscriber {
             refused: BTreeSet::new(),
             leaving: SocketBooks::new(),
             turn: None,
+            view: BlockView::default(),
         };
         // What can be read on this host is, before the network is asked for anything.
         subscriber.look_at_host();
@@ -127,7 +130,8 @@ impl Subscriber {
             if let Some(event) = self.queue.pop_front() {
                 return Some(event);
             }
-            if self.pump() {
+            // A turn may bring nothing to tell although there is more to read.
+            if self.pump() || self.flows.values_mut().any(Flow::is_ready) {
                 continue;
             }
             let left = deadline.map_or(Duration::MAX, |it| it.saturating_duration_since(Instant::now()));

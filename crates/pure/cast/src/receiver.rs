@@ -389,7 +389,9 @@ impl Receiver {
                 continue;
             };
             let stream = first.head.stream;
-            let rate = self.streams.get(&stream).and_then(Stream::description).map(|it| it.schema.rate);
+            let schema = self.streams.get(&stream).and_then(Stream::description).map(|it| &it.schema);
+            // Times that are the samples' own are in their datagrams and nowhere else.
+            let rate = schema.filter(|schema| !schema.has_own_times()).map(|schema| schema.rate);
             let run = Run::take(first, bytes, start, segment_bytes, rate);
             self.stats.datagrams += run.datagrams();
             let arrival = Arrival { from, bytes: datagram };

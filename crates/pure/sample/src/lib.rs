@@ -16,5 +16,5 @@ pub use dtype::{Dtype, Element, UnknownDtype};
 pub use envelope::{Column, ColumnGrid, ElementReader, Envelope, EnvelopeConfig, Point};
 pub use pattern::{PatternError, StreamPattern};
 pub use schema::{Channel, Schema, SchemaError, StreamName};
-pub use schema::{MAX_CHANNELS, MAX_ELEMENTS_PER_SAMPLE, MAX_NAME_BYTES};
+pub use schema::{MAX_CHANNELS, MAX_ELEMENTS_PER_SAMPLE, MAX_NAME_BYTES, OWN_TIMES, TIMES_LABEL};
 pub use selection::Selection;

@@ -3,6 +3,7 @@
 use core::fmt;
 use core::str::FromStr;
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use units::SampleRate;
 
@@ -14,6 +15,11 @@ pub const MAX_ELEMENTS_PER_SAMPLE: u32 = 1 << 28;
 pub const MAX_CHANNELS: usize = 4_096;
 /// The longest stream name in bytes.
 pub const MAX_NAME_BYTES: usize = 200;
+
+/// The label that says how samples come by their times; `own`: each as its publisher says.
+pub const TIMES_LABEL: &str = "times";
+/// See [`TIMES_LABEL`].
+pub const OWN_TIMES: &str = "own";
 
 /// A stream's name: a path such as `w7x/ecrh/power`.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -194,6 +200,23 @@ impl Schema {
         self.elements_per_sample() as usize * self.dtype.size_bytes()
     }
 
+    /// Tells whether each sample's time is its own, as the publisher says, and not a multiple of the period.
+    #[must_use]
+    pub fn has_own_times(&self) -> bool {
+        self.labels.get(TIMES_LABEL).is_some_and(|how| how == OWN_TIMES)
+    }
+
+    /// Returns by how much a sample's time may differ from what the rate foretells before its block ends there.
+    ///
+    /// A block has one time, and readers compute the others from it: half a sample off is still the same sample. Where times
+    /// are the samples' own, they hold exactly.
+    #[must_use]
+    pub fn time_tolerance(&self) -> Duration {
+        // The times of both may have been rounded down to a nanosecond.
+        let half_a_sample = (self.rate.duration_of(1) / 2).max(Duration::from_nanos(1));
+        if self.has_own_times() { Duration::ZERO } else { half_a_sample }
+    }
+
     /// Returns where the elements of channel `index` begin in a sample, and how many there are.
     #[must_use]
     pub fn channel_elements(&self, index: usize) -> core::ops::Range<usize> {
@@ -225,6 +248,17 @@ mod tests {
         assert_eq!(schema.elements_per_sample(), 7);
         assert_eq!(schema.sample_bytes(), 14);
         assert_eq!(schema.channel_elements(1), 6..7);
+    }
+
+    #[test]
+    fn times_hold_to_half_a_sample_or_are_the_samples_own() {
+        let rate = SampleRate::hz(1_000).unwrap();
+        let mut schema = Schema::new(Dtype::F4, rate, vec![Channel::new("a", "")]).unwrap();
+        assert_eq!(schema.time_tolerance(), Duration::from_micros(500));
+        schema.labels.insert(TIMES_LABEL.to_owned(), OWN_TIMES.to_owned());
+        assert_eq!(schema.time_tolerance(), Duration::ZERO);
+        schema.labels.insert(TIMES_LABEL.to_owned(), "zone".to_owned());
+        assert!(!schema.has_own_times(), "a free word like any other");
     }
 
     #[test]

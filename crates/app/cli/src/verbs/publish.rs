@@ -238,26 +238,13 @@ pub(crate) fn totals_json(
     status: &OutletStatus,
     readers: &[ReaderReport],
 ) -> Value {
-    let (samples, datagrams) = (&status.totals.samples, &status.totals.datagrams);
+    let totals = tallycast::totals_json(&status.totals);
     json!({
         "event": "totals",
         "stream": name.as_str(),
         "epoch": epoch.to_string(),
-        "samples": {
-            "offered": samples.offered,
-            "numbered": samples.numbered,
-            "source": samples.source,
-            "publisher_queue": samples.publisher_queue,
-            "publisher_paused": samples.publisher_paused,
-            "queued": samples.queued,
-        },
-        "datagrams": {
-            "injected": datagrams.injected,
-            "sender_socket": datagrams.sender_socket,
-            "sender_ip": datagrams.sender_ip,
-            "sender_qdisc": datagrams.sender_qdisc,
-            "bytes": datagrams.bytes,
-        },
+        "samples": totals["samples"],
+        "datagrams": totals["datagrams"],
         "departures": departures_json(&status.departures),
         "readers": readers.iter().map(|reader| reader.report.name.as_str()).collect::<Vec<_>>(),
     })

@@ -132,6 +132,15 @@ impl PublisherBuilder {
         self
     }
 
+    /// Says that each sample has a time of its own, which readers are told to the nanosecond; the rate is then what is to be
+    /// expected, for queues and budgets.
+    ///
+    /// Cost: samples whose times do not follow by the rate go one a datagram.
+    #[must_use]
+    pub fn own_times(self) -> Self {
+        self.label(sample::TIMES_LABEL, sample::OWN_TIMES)
+    }
+
     /// Says which clock the times are read from; the system's otherwise.
     #[must_use]
     pub const fn clock(mut self, clock: Clock) -> Self {

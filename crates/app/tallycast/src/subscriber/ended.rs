@@ -6,6 +6,7 @@ use engine::StreamAccountView;
 
 use super::{SocketBooks, Subscriber};
 use crate::event::{Event, StreamAccount, StreamGap};
+use crate::flow::Flow;
 use crate::host_view::Reach;
 
 /// Accounts of ended epochs that are kept for [`Subscriber::close`].
@@ -14,6 +15,17 @@ const MAX_ENDED: usize = 4_096;
 const MAX_ENDED_GAPS: usize = 1 << 16;
 
 impl Subscriber {
+    /// Returns the accounts of epochs that have ended, the newest of them, with the last news of their gaps.
+    pub fn ended_accounts(&self) -> impl Iterator<Item = &StreamAccount> {
+        self.ended.iter()
+    }
+
+    /// Tells whether any epoch has ended, none is open, and nothing waits to be told.
+    pub(crate) fn has_told_all_ends(&self) -> bool {
+        let is_open = |flow: &Flow| flow.has_open_account();
+        !self.ended.is_empty() && self.queue.is_empty() && !self.flows.values().any(is_open)
+    }
+
     /// Queues what the flows had to tell; ended accounts are completed and kept.
     pub(super) fn tell(&mut self) {
         let mut events = std::mem::take(&mut self.scratch);

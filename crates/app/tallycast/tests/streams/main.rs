@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that meets `None` or `Err` has failed")]
 
 mod addresses;
+mod blocks;
 mod closing;
 mod cyclic;
 mod demand;

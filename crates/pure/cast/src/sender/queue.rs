@@ -21,6 +21,8 @@ const MIN_KEPT_BYTES: usize = 16 * 1024;
 #[derive(Clone, Debug)]
 pub(super) struct Queue {
     rate: SampleRate,
+    /// By how much a run's time may differ from what the one before foretells.
+    time_tolerance: Duration,
     element_bytes: usize,
     /// The channels of a schema are many: what follows from them is counted once.
     elements_per_sample: u32,
@@ -107,6 +109,7 @@ impl Queue {
     pub(super) fn new(schema: &Schema, fit: Fit, linger: Duration) -> Self {
         Self {
             rate: schema.rate,
+            time_tolerance: schema.time_tolerance(),
             element_bytes: schema.dtype.size_bytes(),
             elements_per_sample: schema.elements_per_sample(),
             fit,
@@ -238,14 +241,11 @@ impl Queue {
 
     /// Tells whether a run goes on where the one before ends, in index and in time.
     ///
-    /// A datagram has one time, and readers compute the others from it: they may be wrong by less than half a
-    /// sample.
+    /// A datagram has one time, and readers compute the others from it: [`Schema::time_tolerance`].
     fn follows(&self, run: &Run, before: Before) -> bool {
         let expected = self.rate.time_of(run.first_index, before.anchor.0, before.anchor.1);
         let off_by = Duration::from_nanos(run.t0.nanos_since(expected).unsigned_abs());
-        // The times of both may have been rounded down to a nanosecond.
-        let tolerance = (self.rate.duration_of(1) / 2).max(Duration::from_nanos(1));
-        before.next_index == run.first_index && off_by <= tolerance
+        before.next_index == run.first_index && off_by <= self.time_tolerance
     }
 
     /// Returns the payload of the next slice.
@@ -387,6 +387,19 @@ mod tests {
         queue.take_hole();
         let second = slice(&queue, now);
         assert_eq!((second.first_index, second.element_count), (6, 1));
+    }
+
+    #[test]
+    fn samples_with_times_of_their_own_are_joined_only_where_the_rate_foretells_them() {
+        let mut schema =
+            Schema::new(Dtype::U8, SampleRate::hz(1_000).unwrap(), vec![Channel::new("a", "V")]).unwrap();
+        schema.labels.insert(sample::TIMES_LABEL.to_owned(), sample::OWN_TIMES.to_owned());
+        for (t0, joined) in [(2_000_000, 3), (2_000_001, 2), (1_999_999, 2)] {
+            let mut queue = Queue::new(&schema, Fit::Samples(8), LINGER);
+            queue.push_samples(Instant::ORIGIN, 0, WallTime::from_nanos(0), &[1, 2]);
+            queue.push_samples(Instant::ORIGIN, 2, WallTime::from_nanos(t0), &[3]);
+            assert_eq!(slice(&queue, Instant::ORIGIN + LINGER).element_count, joined, "{t0}");
+        }
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Events of a subscriber as JSON, one object a line.
 
 use serde_json::{Number, Value, json};
-use tallycast::{Block, Channel, Dtype, Event, Schema, StreamInfo, stream_gap_json};
+use tallycast::{Block, Dtype, Event, StreamInfo, schema_json, stream_gap_json};
 
 /// Returns an event as one object: `began`, `block`, `gap`, `settled` or `ended`.
 pub(crate) fn event_json(event: &Event, with_values: bool) -> Value {
@@ -33,20 +33,6 @@ fn began_json(info: &StreamInfo) -> Value {
         "station": info.station,
         "first_index": info.first_index,
         "schema": schema_json(&info.schema),
-    })
-}
-
-fn schema_json(schema: &Schema) -> Value {
-    let channel = |channel: &Channel| {
-        json!({"name": channel.name, "unit": channel.unit, "shape": channel.shape,
-               "scale": channel.scale, "offset": channel.offset})
-    };
-    json!({
-        "dtype": schema.dtype.name(),
-        "rate": {"numerator": schema.rate.numerator(), "denominator": schema.rate.denominator()},
-        "elements_per_sample": schema.elements_per_sample(),
-        "channels": schema.channels.iter().map(channel).collect::<Vec<_>>(),
-        "labels": schema.labels,
     })
 }
 

@@ -1,0 +1,45 @@
+//! What a stream is made of and what became of it at its publisher, as JSON, as `docs/cli.md` describes them.
+
+use sample::{Channel, Schema};
+use serde_json::{Value, json};
+use wire::Totals;
+
+/// Returns a schema as one JSON object.
+#[must_use]
+pub fn schema_json(schema: &Schema) -> Value {
+    let channel = |channel: &Channel| {
+        json!({"name": channel.name, "unit": channel.unit, "shape": channel.shape,
+               "scale": channel.scale, "offset": channel.offset})
+    };
+    json!({
+        "dtype": schema.dtype.name(),
+        "rate": {"numerator": schema.rate.numerator(), "denominator": schema.rate.denominator()},
+        "elements_per_sample": schema.elements_per_sample(),
+        "channels": schema.channels.iter().map(channel).collect::<Vec<_>>(),
+        "labels": schema.labels,
+    })
+}
+
+/// Returns a publisher's totals as one JSON object: samples by what became of them, and datagrams that did not leave.
+#[must_use]
+pub fn totals_json(totals: &Totals) -> Value {
+    let (samples, datagrams) = (&totals.samples, &totals.datagrams);
+    json!({
+        "samples": {
+            "offered": samples.offered,
+            "numbered": samples.numbered,
+            "source": samples.source,
+            "publisher_queue": samples.publisher_queue,
+            "publisher_paused": samples.publisher_paused,
+            "queued": samples.queued,
+        },
+        "datagrams": {
+            "injected": datagrams.injected,
+            "sender_socket": datagrams.sender_socket,
+            "sender_ip": datagrams.sender_ip,
+            "sender_qdisc": datagrams.sender_qdisc,
+            "sender_nic": datagrams.sender_nic,
+            "bytes": datagrams.bytes,
+        },
+    })
+}

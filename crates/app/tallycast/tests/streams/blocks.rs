@@ -1,0 +1,110 @@
+//! Blocks one by one, the newest of them, and samples with times of their own.
+
+use std::time::Duration;
+
+use tallycast::{Bus, Node, Publisher, Subscriber, WallTime};
+
+use crate::scene::{WATCHDOG, wait_until_joined};
+
+/// A host's memory of one test's own.
+fn node(directory: &tempfile::TempDir) -> Node {
+    let bus: Bus = format!("shm://blocks?dir={}", directory.path().display()).parse().unwrap();
+    Node::open(bus).unwrap()
+}
+
+fn publisher(node: &Node, name: &str) -> Publisher {
+    node.publisher(name).rate(1_000).linger(Duration::ZERO).queue_bytes(1 << 22).open().unwrap()
+}
+
+/// A subscriber that has joined so many streams.
+fn joined(node: &Node, streams: usize) -> Subscriber {
+    let mut subscriber = node.subscriber("**").open().unwrap();
+    (0..streams).for_each(|_| drop(wait_until_joined(&mut subscriber)));
+    subscriber
+}
+
+#[test]
+fn whoever_does_not_wait_gets_what_has_come_in_many_small_pieces_too() {
+    let directory = tempfile::tempdir().unwrap();
+    let node = node(&directory);
+    let mut publisher = publisher(&node, "lab/small");
+    let mut subscriber = joined(&node, 1);
+    for value in 0..2_000 {
+        publisher.send(&[f64::from(value)]).unwrap();
+    }
+    let mut values = 0;
+    while let Some(block) = subscriber.next_block(Duration::ZERO) {
+        values += block.samples;
+    }
+    assert_eq!(values, 2_000);
+}
+
+#[test]
+fn the_newest_block_of_each_stream_passes_over_those_before_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let node = node(&directory);
+    let mut publishers = [publisher(&node, "lab/a"), publisher(&node, "lab/b")];
+    let mut subscriber = joined(&node, 2);
+    for publisher in &mut publishers {
+        for k in 0..20 {
+            publisher.send(&[f64::from(k); 4_000]).unwrap();
+            if k == 9 {
+                publisher.skip(5, tallycast::Stage::Source).unwrap();
+            }
+        }
+    }
+    let mut names = Vec::new();
+    for _ in 0..2 {
+        let block = subscriber.newest_block(WATCHDOG).unwrap();
+        let last = *block.elements::<f64>().unwrap().last().unwrap();
+        assert_eq!((last, block.next_index(), block.gaps.len()), (19.0, 80_005, 1));
+        assert_eq!(block.passed_over + block.block.samples, 80_000);
+        names.push(block.stream.to_string());
+    }
+    assert_eq!(names, ["lab/a", "lab/b"]);
+    // A stream that goes on does not keep the other from its turn.
+    for publisher in &mut publishers {
+        publisher.send(&[0.0]).unwrap();
+    }
+    assert_eq!(subscriber.newest_block(WATCHDOG).unwrap().stream.as_str(), "lab/a");
+    publishers[0].send(&[0.0]).unwrap();
+    assert_eq!(subscriber.newest_block(WATCHDOG).unwrap().stream.as_str(), "lab/b");
+    assert_eq!(subscriber.newest_block(WATCHDOG).unwrap().stream.as_str(), "lab/a");
+    publishers.map(|publisher| drop(publisher.close()));
+    assert!(!subscriber.all_have_ended(), "nobody has looked yet");
+    assert!(subscriber.newest_block(Duration::from_millis(500)).is_none());
+    assert!(subscriber.all_have_ended());
+    let mut accounts: Vec<_> = subscriber.ended_accounts().cloned().collect();
+    accounts.sort_by(|a, b| a.stream.cmp(&b.stream));
+    assert!(accounts.iter().all(|it| it.account.explained() && it.account.elements.delivered > 80_000));
+    let mut closed = subscriber.close();
+    closed.sort_by(|a, b| a.stream.cmp(&b.stream));
+    assert_eq!(closed, accounts);
+}
+
+#[test]
+fn samples_with_times_of_their_own_keep_them_to_the_nanosecond() {
+    for bus in ["shm", "udp"] {
+        let directory = tempfile::tempdir().unwrap();
+        let node = if bus == "shm" { node(&directory) } else { crate::scene::node(&crate::scene::bus()) };
+        let mut publisher = node.publisher("lab/own").rate(10).own_times().open().unwrap();
+        let mut subscriber = joined(&node, 1);
+        // By the rate, a little beside it, long after, and before the one before.
+        let times = [0, 100_000_000, 200_000_000, 300_000_007, 2_000_000_000, 1_999_999_999, 2_100_000_000];
+        let times = times.map(|ns| WallTime::from_nanos(1_800_000_000_000_000_000 + ns));
+        let bytes: Vec<u8> = (0..7).flat_map(|k| f64::from(k).to_le_bytes()).collect();
+        publisher.send_bytes_timed(&times, &bytes).unwrap();
+        let refused = publisher.send_bytes_timed(&times[..6], &bytes).unwrap_err();
+        assert_eq!(refused.to_string(), "7 samples have 6 times\ngive one time for each sample");
+        drop(publisher);
+        let (mut told, mut values) = (Vec::new(), Vec::new());
+        while told.len() < 7 {
+            let block = subscriber.next_block(WATCHDOG).unwrap();
+            told.extend((block.first_index..block.next_index()).map(|index| block.time_of(index)));
+            values.extend_from_slice(block.elements::<f64>().unwrap());
+        }
+        assert_eq!(told, times, "{bus}");
+        assert_eq!(values, (0..7).map(f64::from).collect::<Vec<_>>());
+        assert!(subscriber.close().iter().all(|it| it.account.explained()), "{bus}");
+    }
+}
