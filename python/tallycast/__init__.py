@@ -1,5 +1,61 @@
-"""Publish and subscribe to streams of measurement data, and read where every sample went."""
+"""Publish and subscribe to streams of measurement data, and read where every sample went.
 
+Three lines to publish:
+
+    import tallycast as tc
+    with tc.Publisher("lab/probe", {"current": "A", "voltage": "V"}, dtype="f4", rate=100_000) as pub:
+        pub.send(block)  # [samples, channels]
+
+three to read:
+
+    with tc.Subscriber("lab/*") as sub:
+        for block in sub:
+            print(block.array.mean(axis=0), block.gaps)
+
+and the account of every sample: ``sub.accounts()``.
+"""
+
+from tallycast._account import Account, Gap
 from tallycast._core import VERSION as __version__
+from tallycast._core import Block, bus_of, now_ns
+from tallycast._errors import (
+    ArchiveError,
+    BridgeError,
+    Closed,
+    ConfigError,
+    Error,
+    ForkError,
+    Full,
+    MissingPackage,
+    PublishError,
+)
+from tallycast._publisher import Publisher
+from tallycast._schema import Channel, Schema
+from tallycast._streams import StreamInfo, account, streams
+from tallycast._subscriber import Listener, Subscriber
 
-__all__ = ["__version__"]
+__all__ = [
+    "Account",
+    "ArchiveError",
+    "Block",
+    "BridgeError",
+    "Channel",
+    "Closed",
+    "ConfigError",
+    "Error",
+    "ForkError",
+    "Full",
+    "Gap",
+    "Listener",
+    "MissingPackage",
+    "PublishError",
+    "Publisher",
+    "Schema",
+    "StreamInfo",
+    "Subscriber",
+    "__version__",
+    "account",
+    "bus_of",
+    "now_ns",
+    "streams",
+]

@@ -1,4 +1,18 @@
 //! The Python module `tallycast._core`: NumPy arrays in and out, no logic of its own.
+//!
+//! What Python people see is in `python/tallycast`; the classes there stand on those here. Whatever waits or copies much lets
+//! other Python threads run meanwhile.
+
+mod block;
+mod elements;
+mod errors;
+mod fork;
+mod node;
+mod publisher;
+mod said;
+mod schema;
+mod subscriber;
+mod waiting;
 
 use pyo3::prelude::*;
 
@@ -6,4 +20,14 @@ use pyo3::prelude::*;
 mod _core {
     #[pymodule_export]
     const VERSION: &str = env!("CARGO_PKG_VERSION");
+    #[pymodule_export]
+    use crate::block::Block;
+    #[pymodule_export]
+    use crate::fork::forked;
+    #[pymodule_export]
+    use crate::node::{bus_of, now_ns, streams};
+    #[pymodule_export]
+    use crate::publisher::Publisher;
+    #[pymodule_export]
+    use crate::subscriber::Subscriber;
 }

@@ -1,0 +1,102 @@
+//! The only `unsafe` of this module: memory of ours as NumPy's, and memory of NumPy's as bytes.
+#![expect(unsafe_code, reason = "NumPy's own interface is C")]
+
+use std::ffi::c_int;
+
+use numpy::npyffi::{_PyArray_GET_ITEM_DATA, NPY_ARRAY_CARRAY, PY_ARRAY_API, PyArrayObject};
+use numpy::{PyArrayDescr, PyUntypedArray, PyUntypedArrayMethods};
+use pyo3::PyTypeInfo;
+use pyo3::exceptions::PyMemoryError;
+use pyo3::prelude::*;
+use sample::SampleBuffer;
+
+/// The memory of a block, which arrays keep alive.
+#[pyclass(frozen, module = "tallycast._core")]
+pub(crate) struct Memory {
+    /// Never read from here again: it belongs to the arrays.
+    _buffer: SampleBuffer,
+}
+
+/// Makes an array over a block's memory, without a copy.
+///
+/// # Panics
+/// If the memory is not as large as the shape says.
+pub(crate) fn array_over<'py>(
+    py: Python<'py>,
+    mut buffer: SampleBuffer,
+    descr: &Bound<'py, PyArrayDescr>,
+    element_bytes: usize,
+    shape: &[usize],
+) -> PyResult<Bound<'py, PyAny>> {
+    let bytes = buffer.as_bytes_mut();
+    assert_eq!(
+        bytes.len(),
+        element_bytes * shape.iter().product::<usize>(),
+        "a block is as large as its shape"
+    );
+    let data = bytes.as_mut_ptr();
+    let owner = Bound::new(py, Memory { _buffer: buffer })?;
+    // NumPy does not write to the extents.
+    let mut extents: Vec<isize> = shape.iter().map(|extent| extent.cast_signed()).collect();
+    let rank = c_int::try_from(extents.len()).expect("a sample has few dimensions");
+    // SAFETY: The thread is attached (`py`). `data` points to as many bytes as the extents say, aligned to a word, which no
+    // element's alignment goes beyond; they lie on the heap, do not move with `buffer`, and live as long as `owner`, which
+    // becomes the array's base below. Nobody else reads or writes them. NewFromDescr and SetBaseObject each take over one
+    // reference, also when they fail.
+    unsafe {
+        let array = PY_ARRAY_API.PyArray_NewFromDescr(
+            py,
+            PyUntypedArray::type_object_raw(py),
+            descr.clone().into_ptr().cast(),
+            rank,
+            extents.as_mut_ptr(),
+            std::ptr::null_mut(),
+            data.cast(),
+            NPY_ARRAY_CARRAY,
+            std::ptr::null_mut(),
+        );
+        let array = Bound::from_owned_ptr_or_err(py, array)?;
+        if PY_ARRAY_API.PyArray_SetBaseObject(py, array.as_ptr().cast::<PyArrayObject>(), owner.into_ptr())
+            < 0
+        {
+            return Err(
+                PyErr::take(py).unwrap_or_else(|| PyMemoryError::new_err("an array without its memory"))
+            );
+        }
+        Ok(array)
+    }
+}
+
+/// Calls `take` with the bytes of an array that is contiguous, row-major.
+///
+/// The caller keeps the array. Another Python thread may write to it meanwhile where `take` lets others run: then nobody knows
+/// which numbers are taken, as with NumPy's own functions.
+///
+/// # Panics
+/// If the array is not contiguous.
+pub(crate) fn with_bytes<T>(array: &Bound<'_, PyUntypedArray>, take: impl FnOnce(&[u8]) -> T) -> T {
+    assert!(array.is_c_contiguous(), "an array is made contiguous before it is handed over");
+    let size_bytes = array.len() * array.dtype_bytes();
+    if size_bytes == 0 {
+        return take(&[]);
+    }
+    // SAFETY: A contiguous array of elements that are plain numbers has `size_bytes` initialised bytes at `data`, and the
+    // reference of the caller keeps them where they are: NumPy does not move an array's memory while others refer to it.
+    let bytes = unsafe {
+        let data = (*_PyArray_GET_ITEM_DATA(array.as_array_ptr())).data;
+        std::slice::from_raw_parts(data.cast::<u8>(), size_bytes)
+    };
+    take(bytes)
+}
+
+/// How large an element of an array is.
+trait ElementSize {
+    fn dtype_bytes(&self) -> usize;
+}
+
+impl ElementSize for Bound<'_, PyUntypedArray> {
+    fn dtype_bytes(&self) -> usize {
+        use numpy::PyArrayDescrMethods;
+        self.dtype().itemsize()
+    }
+}

@@ -1,0 +1,51 @@
+//! What goes wrong, as the exceptions of `tallycast._errors`.
+
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::PyType;
+use tallycast::PublishError;
+
+/// The exceptions that are raised from here.
+#[derive(Clone, Copy)]
+pub(crate) enum Kind {
+    Config,
+    Publish,
+    Full,
+    Closed,
+    Fork,
+}
+
+/// Makes an exception with a text that says what to do.
+pub(crate) fn error(py: Python<'_>, kind: Kind, text: impl ToString) -> PyErr {
+    static CLASSES: [PyOnceLock<Py<PyType>>; 5] = [const { PyOnceLock::new() }; 5];
+    let name = match kind {
+        Kind::Config => "ConfigError",
+        Kind::Publish => "PublishError",
+        Kind::Full => "Full",
+        Kind::Closed => "Closed",
+        Kind::Fork => "ForkError",
+    };
+    match CLASSES[kind as usize].import(py, "tallycast._errors", name) {
+        Ok(class) => PyErr::from_type(class.clone(), (text.to_string(),)),
+        Err(missing) => missing,
+    }
+}
+
+/// What is wrong with how something was asked for.
+pub(crate) fn config(py: Python<'_>, why: &dyn std::fmt::Display) -> PyErr {
+    error(py, Kind::Config, why)
+}
+
+/// Why samples could not be published.
+pub(crate) fn publish(py: Python<'_>, why: &PublishError) -> PyErr {
+    let kind = match why {
+        PublishError::Full | PublishError::StillFull { .. } => Kind::Full,
+        PublishError::Dtype { .. }
+        | PublishError::Ragged { .. }
+        | PublishError::Times { .. }
+        | PublishError::BlockTooLarge { .. }
+        | PublishError::TooLarge(_) => Kind::Config,
+        _ => Kind::Publish,
+    };
+    error(py, kind, why)
+}

@@ -1,0 +1,294 @@
+//! Publishing from Python: an array is taken where it lies, and copied once, into the ring.
+
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use numpy::{PyArrayDescrMethods, PyReadonlyArray1, PyUntypedArray, PyUntypedArrayMethods};
+use pyo3::intern;
+use pyo3::prelude::*;
+use serde_json::{Value, json};
+use tallycast::{Channel, Clock, Dtype, OnFull, PublishError, Sending, WallTime, totals_json};
+
+use crate::elements::with_bytes;
+use crate::errors::{Kind, config, error, publish};
+use crate::fork::Home;
+use crate::node::node;
+use crate::said;
+use crate::schema::Layout;
+
+/// Up to this many bytes a copy takes less time than letting other Python threads run meanwhile.
+const QUICK_BYTES: usize = 1 << 14;
+
+/// A channel as Python gives it: name, unit, shape, scale, offset.
+type ChannelParts = (String, String, Vec<u32>, f64, f64);
+
+/// A stream being published; `tallycast.Publisher` stands on it.
+#[pyclass(subclass, frozen, weakref, module = "tallycast._core")]
+pub(crate) struct Publisher {
+    home: Home,
+    inner: Mutex<Option<tallycast::Publisher>>,
+    layout: Layout,
+    /// It waits where there is no room, so that others must run meanwhile.
+    waits: bool,
+    #[pyo3(get)]
+    name: String,
+    #[pyo3(get)]
+    epoch: String,
+}
+
+/// Why nothing was taken.
+enum Refusal {
+    Closed,
+    Publish(PublishError),
+}
+
+impl From<PublishError> for Refusal {
+    fn from(why: PublishError) -> Self {
+        Self::Publish(why)
+    }
+}
+
+#[pymethods]
+impl Publisher {
+    #[new]
+    #[pyo3(signature = (name, dtype, rate, channels, *, labels, own_times, on_full, patience, linger, to, loss,
+                        queue_bytes, clock, on_demand, bus, station))]
+    #[expect(clippy::too_many_arguments, reason = "keyword arguments of Python")]
+    fn new(
+        py: Python<'_>,
+        name: &str,
+        dtype: &str,
+        rate: &str,
+        channels: Vec<ChannelParts>,
+        labels: Vec<(String, String)>,
+        own_times: bool,
+        on_full: &str,
+        patience: Option<f64>,
+        linger: f64,
+        to: Vec<String>,
+        loss: f64,
+        queue_bytes: Option<usize>,
+        clock: &str,
+        on_demand: bool,
+        bus: Option<&str>,
+        station: Option<&str>,
+    ) -> PyResult<Self> {
+        let node = node(py, bus, station)?;
+        let dtype: Dtype = dtype.parse().map_err(|why| config(py, &why))?;
+        let on_full = on_full_of(py, on_full)?;
+        let mut builder = node.publisher(name).dtype(dtype).rate(rate).on_full(on_full).loss(loss);
+        builder = builder.channels(channels.into_iter().map(|(name, unit, shape, scale, offset)| {
+            Channel::new(name, unit).with_shape(shape).with_scale(scale, offset)
+        }));
+        builder = builder.clock(clock_of(py, clock)?).linger(seconds(py, "linger", linger)?);
+        if let Some(patience) = patience {
+            builder = builder.patience(seconds(py, "patience", patience)?);
+        }
+        if let Some(bytes) = queue_bytes {
+            builder = builder.queue_bytes(bytes);
+        }
+        if on_demand {
+            builder = builder.sending(Sending::OnDemand);
+        }
+        if own_times {
+            builder = builder.own_times();
+        }
+        for (key, value) in labels {
+            builder = builder.label(key, value);
+        }
+        for address in to {
+            let address: SocketAddr = address.parse().map_err(|_| {
+                config(py, &format!("`{address}` is no address\nwrite one such as 239.1.2.3:7400"))
+            })?;
+            builder = builder.to(address);
+        }
+        let publisher = py.detach(|| builder.open()).map_err(|why| config(py, &why))?;
+        said::tell(py)?;
+        Ok(Self {
+            home: Home::here(),
+            layout: Layout::new(py, Arc::new(publisher.schema().clone()))?,
+            waits: on_full == OnFull::Block,
+            name: publisher.name().to_string(),
+            epoch: publisher.epoch().to_string(),
+            inner: Mutex::new(Some(publisher)),
+        })
+    }
+
+    /// What the samples mean: a `tallycast.Schema`.
+    #[getter]
+    fn schema(&self, py: Python<'_>) -> Py<PyAny> {
+        self.layout.object.clone_ref(py)
+    }
+
+    /// The index of the next sample.
+    #[getter]
+    fn next_index(&self, py: Python<'_>) -> PyResult<u64> {
+        self.with(py, true, |publisher| Ok(publisher.next_index()))
+    }
+
+    /// Publishes samples.
+    #[pyo3(signature = (block, t0_ns=None, times=None))]
+    fn send(
+        &self,
+        py: Python<'_>,
+        block: &Bound<'_, PyAny>,
+        t0_ns: Option<i64>,
+        times: Option<PyReadonlyArray1<'_, i64>>,
+    ) -> PyResult<()> {
+        let array = self.samples(block)?;
+        let times: Option<Vec<WallTime>> =
+            times.map(|times| times.as_array().iter().copied().map(WallTime::from_nanos).collect());
+        with_bytes(&array, |bytes| {
+            self.with(py, bytes.len() <= QUICK_BYTES, |publisher| match (&times, t0_ns) {
+                (Some(times), _) => publisher.send_bytes_timed(times, bytes),
+                (None, Some(t0)) => publisher.send_bytes_at(WallTime::from_nanos(t0), bytes),
+                (None, None) => publisher.send_bytes(bytes),
+            })
+        })
+    }
+
+    /// Waits until the samples are due by count and rate, then publishes them.
+    fn send_when_due(&self, py: Python<'_>, block: &Bound<'_, PyAny>) -> PyResult<()> {
+        let array = self.samples(block)?;
+        with_bytes(&array, |bytes| self.with(py, false, |publisher| publisher.send_bytes_when_due(bytes)))
+    }
+
+    /// Says that the source does not have the next samples.
+    fn skip(&self, py: Python<'_>, samples: u64) -> PyResult<()> {
+        self.with(py, true, |publisher| publisher.skip(samples, tallycast::Stage::Source))
+    }
+
+    /// Withholds datagrams with this probability from now on.
+    fn set_loss(&self, py: Python<'_>, probability: f64) -> PyResult<()> {
+        self.with(py, true, |publisher| {
+            publisher.set_injection(probability);
+            Ok(())
+        })
+    }
+
+    /// What became of everything so far, as JSON.
+    fn _totals(&self, py: Python<'_>) -> PyResult<String> {
+        self.with(py, false, |publisher| Ok(totals_json(&publisher.totals()).to_string()))
+    }
+
+    /// The readers that report, as JSON.
+    fn _readers(&self, py: Python<'_>) -> PyResult<String> {
+        let readers = self.with(py, false, |publisher| Ok(publisher.readers()))?;
+        let row = |it: &tallycast::ReaderReport| {
+            let rows = &it.report.elements;
+            json!({
+                "reader": it.report.name, "delivered": rows.delivered, "unexplained": rows.unexplained,
+                "unsettled": rows.unsettled, "lost": rows.lost.nonzero().map(|(_, count)| count).sum::<u64>(),
+            })
+        };
+        Ok(readers.iter().map(row).collect::<Value>().to_string())
+    }
+
+    /// Ends the epoch; returns what became of everything, as JSON, `None` if it was closed before.
+    fn _close(&self, py: Python<'_>) -> PyResult<Option<String>> {
+        self.home.check(py, "publisher")?;
+        let totals = py.detach(|| {
+            let publisher = self.inner.lock().unwrap_or_else(PoisonError::into_inner).take();
+            publisher.map(tallycast::Publisher::close)
+        });
+        said::tell(py)?;
+        Ok(totals.map(|totals| totals_json(&totals).to_string()))
+    }
+
+    /// Whether it was closed.
+    #[getter]
+    fn closed(&self, py: Python<'_>) -> bool {
+        py.detach(|| self.inner.lock().unwrap_or_else(PoisonError::into_inner).is_none())
+    }
+}
+
+impl Publisher {
+    /// Does something with the publisher; where that takes long, others run meanwhile.
+    fn with<T: Send>(
+        &self,
+        py: Python<'_>,
+        is_quick: bool,
+        what: impl FnOnce(&mut tallycast::Publisher) -> Result<T, PublishError> + Send,
+    ) -> PyResult<T> {
+        self.home.check(py, "publisher")?;
+        let run = || {
+            let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+            let publisher = inner.as_mut().ok_or(Refusal::Closed)?;
+            Ok(what(publisher)?)
+        };
+        // Whoever holds the publisher never waits for Python, so that it can be waited for either way.
+        let done: Result<T, Refusal> = if is_quick && !self.waits { run() } else { py.detach(run) };
+        said::tell(py)?;
+        done.map_err(|refusal| match refusal {
+            Refusal::Closed => error(
+                py,
+                Kind::Closed,
+                format!("the publisher of `{}` is closed\nopen another one", self.name),
+            ),
+            Refusal::Publish(why) => publish(py, &why),
+        })
+    }
+
+    /// Returns samples as an array of the stream's dtype and shape: as given, or as Python can make it.
+    fn samples<'py>(&self, block: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyUntypedArray>> {
+        let py = block.py();
+        if let Ok(array) = block.cast::<PyUntypedArray>()
+            && array.is_c_contiguous()
+            && self.fits(array.shape())
+            && array.dtype().is_equiv_to(self.layout.descr.bind(py))
+        {
+            return Ok(array.clone());
+        }
+        let made = py
+            .import(intern!(py, "tallycast._samples"))?
+            .call_method1(intern!(py, "as_samples"), (&self.layout.object, block))?;
+        Ok(made.cast_into::<PyUntypedArray>()?)
+    }
+
+    fn fits(&self, shape: &[usize]) -> bool {
+        match shape.split_first() {
+            Some((_, [])) => self.layout.elements_per_sample == 1,
+            Some((_, sample)) => sample == self.layout.sample_shape,
+            None => false,
+        }
+    }
+}
+
+impl Drop for Publisher {
+    fn drop(&mut self) {
+        let inner = self.inner.get_mut().unwrap_or_else(PoisonError::into_inner).take();
+        let Some(publisher) = inner else { return };
+        if self.home.is_here() {
+            // Python collects with everything else standing still: what is queued is sent meanwhile.
+            Python::attach(|py| py.detach(|| drop(publisher)));
+        } else {
+            std::mem::forget(publisher);
+        }
+    }
+}
+
+fn on_full_of(py: Python<'_>, word: &str) -> PyResult<OnFull> {
+    match word {
+        "overwrite" => Ok(OnFull::Overwrite),
+        "block" => Ok(OnFull::Block),
+        "error" => Ok(OnFull::Error),
+        _ => Err(config(py, &format!("on_full is overwrite, block or error, not `{word}`"))),
+    }
+}
+
+fn clock_of(py: Python<'_>, word: &str) -> PyResult<Clock> {
+    match word {
+        "unknown" => Ok(Clock::Unknown),
+        "system" => Ok(Clock::System),
+        "ntp" => Ok(Clock::Ntp),
+        "ptp" => Ok(Clock::Ptp),
+        "recorded" => Ok(Clock::Recorded),
+        _ => Err(config(py, &format!("clock is system, ntp, ptp, recorded or unknown, not `{word}`"))),
+    }
+}
+
+fn seconds(py: Python<'_>, what: &str, value: f64) -> PyResult<Duration> {
+    Duration::try_from_secs_f64(value)
+        .map_err(|_| config(py, &format!("{what} is a number of seconds of 0 or more, not {value}")))
+}

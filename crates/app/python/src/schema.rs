@@ -1,0 +1,63 @@
+//! Schemas as Python sees them, and the shape that arrays of a stream have.
+
+use std::sync::Arc;
+
+use numpy::PyArrayDescr;
+use pyo3::prelude::*;
+use pyo3::types::PyString;
+use sample::{Dtype, Schema};
+
+/// What every block of a stream shares.
+pub(crate) struct Layout {
+    pub(crate) schema: Arc<Schema>,
+    /// `tallycast.Schema`.
+    pub(crate) object: Py<PyAny>,
+    pub(crate) descr: Py<PyArrayDescr>,
+    /// The shape of one sample in the array of a block.
+    pub(crate) sample_shape: Vec<usize>,
+    pub(crate) elements_per_sample: usize,
+}
+
+impl Layout {
+    pub(crate) fn new(py: Python<'_>, schema: Arc<Schema>) -> PyResult<Self> {
+        let text = tallycast::schema_json(&schema).to_string();
+        let object = py.import("tallycast._schema")?.getattr("Schema")?.call_method1("_of_json", (text,))?;
+        Ok(Self {
+            object: object.unbind(),
+            descr: descr(py, schema.dtype)?.unbind(),
+            sample_shape: sample_shape(&schema),
+            elements_per_sample: schema.elements_per_sample() as usize,
+            schema,
+        })
+    }
+}
+
+/// Returns the shape of one sample: that of the only channel, or how many channels there are; of channels of several shapes
+/// how many elements they have together.
+fn sample_shape(schema: &Schema) -> Vec<usize> {
+    match schema.channels.as_slice() {
+        [only] if !only.shape.is_empty() => only.shape.iter().map(|extent| *extent as usize).collect(),
+        channels if channels.iter().all(|channel| channel.shape.is_empty()) => vec![channels.len()],
+        _ => vec![schema.elements_per_sample() as usize],
+    }
+}
+
+/// Returns NumPy's dtype of a stream's elements.
+pub(crate) fn descr(py: Python<'_>, dtype: Dtype) -> PyResult<Bound<'_, PyArrayDescr>> {
+    let code = match dtype {
+        Dtype::I8 => "<i1",
+        Dtype::I16 => "<i2",
+        Dtype::I32 => "<i4",
+        Dtype::I64 => "<i8",
+        Dtype::U8 => "<u1",
+        Dtype::U16 => "<u2",
+        Dtype::U32 => "<u4",
+        Dtype::U64 => "<u8",
+        Dtype::F4 => "<f4",
+        Dtype::F8 => "<f8",
+        Dtype::C8 => "<c8",
+        Dtype::C16 => "<c16",
+        Dtype::Bool => "?",
+    };
+    PyArrayDescr::new(py, PyString::new(py, code))
+}

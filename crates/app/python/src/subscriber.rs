@@ -1,0 +1,242 @@
+//! Reading streams from Python: blocks in the reader's own memory, handed to NumPy without another copy.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use pyo3::prelude::*;
+use sample::Schema;
+use serde_json::Value;
+use tallycast::{Delivery, StreamAccount, StreamPattern, account_json};
+
+use crate::block::Block;
+use crate::errors::{Kind, config, error};
+use crate::fork::Home;
+use crate::node::node;
+use crate::said;
+use crate::schema::Layout;
+use crate::waiting::Patience;
+
+/// The subscriber behind a Python object and the blocks that came of it.
+pub(crate) struct Shared {
+    home: Home,
+    inner: Mutex<Option<tallycast::Subscriber>>,
+    /// Whoever waits is to make room for whoever closes.
+    closing: AtomicBool,
+}
+
+/// A reader of streams; `tallycast.Subscriber` stands on it.
+#[pyclass(subclass, frozen, weakref, module = "tallycast._core")]
+pub(crate) struct Subscriber {
+    shared: Arc<Shared>,
+    newest: bool,
+    until_end: bool,
+    timeout: Option<f64>,
+    layouts: Mutex<BTreeMap<usize, Arc<Layout>>>,
+}
+
+/// The most schemas that are kept ready: those of the streams that are read at once, and some that were.
+const MAX_LAYOUTS: usize = 256;
+
+/// What came of waiting.
+enum Came {
+    Block(Delivery),
+    /// Every stream has ended.
+    End,
+    Closed,
+}
+
+#[pymethods]
+impl Subscriber {
+    #[new]
+    #[pyo3(signature = (patterns, *, timeout, newest, until_end, reader, sources, max_sample_bytes, bus))]
+    #[expect(clippy::too_many_arguments, reason = "keyword arguments of Python")]
+    fn new(
+        py: Python<'_>,
+        patterns: Vec<String>,
+        timeout: Option<f64>,
+        newest: bool,
+        until_end: bool,
+        reader: Option<String>,
+        sources: Vec<String>,
+        max_sample_bytes: Option<usize>,
+        bus: Option<&str>,
+    ) -> PyResult<Self> {
+        Patience::of(py, timeout)?;
+        let node = node(py, bus, None)?;
+        let (first, more) = patterns
+            .split_first()
+            .ok_or_else(|| config(py, &"a subscriber needs a pattern\ngive one such as \"lab/*\""))?;
+        let mut builder = node.subscriber(first.as_str());
+        builder = more.iter().fold(builder, |builder, pattern| builder.pattern(pattern.as_str()));
+        if let Some(reader) = reader {
+            builder = builder.reader(reader);
+        }
+        if let Some(bytes) = max_sample_bytes {
+            builder = builder.max_sample_bytes(bytes);
+        }
+        for address in sources {
+            let address = address.parse().map_err(|_| {
+                config(py, &format!("`{address}` is no address\nwrite one such as 239.1.2.3:7400"))
+            })?;
+            builder = builder.from(address);
+        }
+        let subscriber = py.detach(|| builder.open()).map_err(|why| config(py, &why))?;
+        said::tell(py)?;
+        let shared = Shared {
+            home: Home::here(),
+            inner: Mutex::new(Some(subscriber)),
+            closing: AtomicBool::new(false),
+        };
+        Ok(Self { shared: Arc::new(shared), newest, until_end, timeout, layouts: Mutex::default() })
+    }
+
+    /// Returns the next block, `None` when none has come within `timeout` seconds, or all that is asked for has ended.
+    #[pyo3(signature = (timeout=None))]
+    fn read(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Option<Py<Block>>> {
+        self.shared.home.check(py, "subscriber")?;
+        let patience = Patience::of(py, timeout)?;
+        let came = patience.wait(py, |slice| self.shared.attempt(slice, self.newest, self.until_end))?;
+        match came {
+            Some(Came::Block(delivery)) => {
+                let layout = self.layout(py, &delivery.block.schema)?;
+                Block::new(py, delivery, layout, Arc::downgrade(&self.shared)).map(Some)
+            }
+            Some(Came::Closed) => Err(closed(py)),
+            Some(Came::End) | None => Ok(None),
+        }
+    }
+
+    fn __iter__(slf: Py<Self>) -> Py<Self> {
+        slf
+    }
+
+    fn __next__(&self, py: Python<'_>) -> PyResult<Option<Py<Block>>> {
+        self.read(py, self.timeout)
+    }
+
+    /// Joins more streams.
+    fn add(&self, py: Python<'_>, pattern: &str) -> PyResult<()> {
+        let pattern: StreamPattern = pattern.parse().map_err(|why| config(py, &why))?;
+        self.shared.with(py, |subscriber| subscriber.add_pattern(pattern))
+    }
+
+    /// Leaves the streams that no other pattern asks for.
+    fn remove(&self, py: Python<'_>, pattern: &str) -> PyResult<()> {
+        let pattern: StreamPattern = pattern.parse().map_err(|why| config(py, &why))?;
+        self.shared.with(py, |subscriber| subscriber.remove_pattern(&pattern))
+    }
+
+    /// The patterns that are asked for.
+    #[getter]
+    fn patterns(&self, py: Python<'_>) -> PyResult<Vec<String>> {
+        self.shared.with(py, |subscriber| subscriber.patterns().iter().map(ToString::to_string).collect())
+    }
+
+    /// The accounts of all epochs, those that have ended and those that are open, as JSON.
+    fn _accounts(&self, py: Python<'_>) -> PyResult<String> {
+        self.shared.with(py, |subscriber| accounts_text(&all_accounts(subscriber)))
+    }
+
+    /// Leaves all streams; returns every account as JSON, `None` if it was closed before.
+    fn _close(&self, py: Python<'_>) -> PyResult<Option<String>> {
+        self.shared.home.check(py, "subscriber")?;
+        // SeqCst: beside the lock that is taken next, order costs nothing here.
+        self.shared.closing.store(true, Ordering::SeqCst);
+        let text = py.detach(|| {
+            let subscriber = self.shared.inner.lock().unwrap_or_else(PoisonError::into_inner).take();
+            subscriber.map(|subscriber| accounts_text(&subscriber.close()))
+        });
+        said::tell(py)?;
+        Ok(text)
+    }
+
+    /// Whether it was closed.
+    #[getter]
+    fn closed(&self) -> bool {
+        self.shared.closing.load(Ordering::SeqCst)
+    }
+}
+
+impl Subscriber {
+    /// Returns the layout of a schema, made once for each.
+    fn layout(&self, py: Python<'_>, schema: &Arc<Schema>) -> PyResult<Arc<Layout>> {
+        // The layout holds the schema, so that no other comes to lie at its address.
+        let key = Arc::as_ptr(schema).addr();
+        let mut layouts = self.layouts.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(layout) = layouts.get(&key) {
+            return Ok(Arc::clone(layout));
+        }
+        let layout = Arc::new(Layout::new(py, Arc::clone(schema))?);
+        if layouts.len() >= MAX_LAYOUTS {
+            layouts.clear();
+        }
+        layouts.insert(key, Arc::clone(&layout));
+        Ok(layout)
+    }
+}
+
+impl Shared {
+    fn attempt(&self, slice: Duration, newest: bool, until_end: bool) -> Option<Came> {
+        if self.closing.load(Ordering::SeqCst) {
+            return Some(Came::Closed);
+        }
+        let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(subscriber) = inner.as_mut() else { return Some(Came::Closed) };
+        let delivery = if newest { subscriber.newest_block(slice) } else { subscriber.next_block(slice) };
+        match delivery {
+            Some(delivery) => Some(Came::Block(delivery)),
+            None if until_end && subscriber.all_have_ended() => Some(Came::End),
+            None => None,
+        }
+    }
+
+    fn with<T: Send>(
+        &self,
+        py: Python<'_>,
+        what: impl FnOnce(&mut tallycast::Subscriber) -> T + Send,
+    ) -> PyResult<T> {
+        self.home.check(py, "subscriber")?;
+        let done = py.detach(|| {
+            let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+            inner.as_mut().map(what)
+        });
+        said::tell(py)?;
+        done.ok_or_else(|| closed(py))
+    }
+
+    /// Returns the account of one epoch as JSON, `null` where it is not kept any more.
+    pub(crate) fn account(&self, py: Python<'_>, stream: &str, epoch: &str) -> PyResult<String> {
+        self.with(py, |subscriber| {
+            let accounts = all_accounts(subscriber);
+            let found =
+                accounts.iter().rfind(|it| it.stream.as_str() == stream && it.epoch.to_string() == epoch);
+            found.map_or(Value::Null, account_json).to_string()
+        })
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        let inner = self.inner.get_mut().unwrap_or_else(PoisonError::into_inner).take();
+        let Some(subscriber) = inner else { return };
+        if self.home.is_here() {
+            Python::attach(|py| py.detach(|| drop(subscriber)));
+        } else {
+            std::mem::forget(subscriber);
+        }
+    }
+}
+
+fn closed(py: Python<'_>) -> PyErr {
+    error(py, Kind::Closed, "the subscriber is closed\nopen another one")
+}
+
+fn all_accounts(subscriber: &tallycast::Subscriber) -> Vec<StreamAccount> {
+    subscriber.ended_accounts().cloned().chain(subscriber.accounts()).collect()
+}
+
+fn accounts_text(accounts: &[StreamAccount]) -> String {
+    accounts.iter().map(account_json).collect::<Value>().to_string()
+}

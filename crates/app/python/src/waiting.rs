@@ -1,0 +1,47 @@
+//! Waiting for something while Python's other threads run, its signals are heard, and `close` is obeyed.
+
+use std::time::{Duration, Instant};
+
+use pyo3::prelude::*;
+
+use crate::errors::config;
+use crate::said;
+
+/// How often a waiting call looks whether Ctrl-C was pressed.
+const SLICE: Duration = Duration::from_millis(50);
+
+/// How long a call waits.
+#[derive(Clone, Copy)]
+pub(crate) struct Patience(Option<Duration>);
+
+impl Patience {
+    /// Reads a time-out in seconds; `None` is for ever.
+    pub(crate) fn of(py: Python<'_>, timeout: Option<f64>) -> PyResult<Self> {
+        let read = |seconds: f64| {
+            Duration::try_from_secs_f64(seconds).map_err(|_| {
+                config(py, &format!("a time-out is a number of seconds of 0 or more, not {seconds}"))
+            })
+        };
+        timeout.map(read).transpose().map(Self)
+    }
+
+    /// Calls `attempt` with how long it may wait until it returns something, or the patience is over.
+    ///
+    /// `attempt` runs while other Python threads do.
+    pub(crate) fn wait<T: Send>(
+        self,
+        py: Python<'_>,
+        mut attempt: impl FnMut(Duration) -> Option<T> + Send,
+    ) -> PyResult<Option<T>> {
+        let deadline = self.0.and_then(|patience| Instant::now().checked_add(patience));
+        loop {
+            let left = deadline.map_or(Duration::MAX, |it| it.saturating_duration_since(Instant::now()));
+            let found = py.detach(|| attempt(left.min(SLICE)));
+            said::tell(py)?;
+            if found.is_some() || left.is_zero() {
+                return Ok(found);
+            }
+            py.check_signals()?;
+        }
+    }
+}

@@ -1,0 +1,150 @@
+"""Gaps and accounts: where every sample went."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Gap:
+    """A missing run of samples: where it is, where it was lost, and how that is known.
+
+    ``lost`` counts elements by stage, ``unexplained`` those of which nobody knows the stage, ``unsettled`` those that wait for
+    evidence. ``evidence`` is in the kernel's or the protocol's own words. Times are nanoseconds since 1970 UTC: when the
+    first missing sample was taken, and the first behind the gap.
+    """
+
+    stream: str
+    epoch: str
+    kind: str
+    first_index: int
+    samples: int
+    elements: int
+    t0_ns: int
+    t1_ns: int
+    lost: Mapping[str, int]
+    unexplained: int
+    unsettled: int
+    settled: bool
+    evidence: tuple[str, ...]
+
+    @property
+    def stage(self) -> str:
+        """The stage that lost most of it, or ``unexplained``."""
+        if not self.lost:
+            return "unexplained"
+        return max(self.lost, key=lambda stage: self.lost[stage])
+
+    @classmethod
+    def _of(cls, parts: Mapping[str, Any], stream: str = "", epoch: str = "") -> Gap:
+        return cls(
+            parts.get("stream", stream), parts.get("epoch", epoch), parts["kind"], parts["first_index"], parts["samples"],
+            parts["elements"], parts.get("from_ns", 0), parts.get("to_ns", 0), dict(parts["lost"]), parts["unexplained"],
+            parts["unsettled"], parts["settled"], tuple(parts["evidence"]),
+        )  # fmt: skip
+
+
+class Account(Mapping[str, Any]):
+    """A reader's account of one life of one stream.
+
+    Reads like the JSON object of ``docs/formats/account.md``; what is asked for most has properties. Counts are elements
+    unless they say otherwise: ``sent = delivered + sum(lost) + unexplained`` once nothing is in flight or unsettled.
+    """
+
+    def __init__(self, parts: Mapping[str, Any]) -> None:
+        self._parts = parts
+
+    def __getitem__(self, key: str) -> Any:
+        return self._parts[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._parts)
+
+    def __len__(self) -> int:
+        return len(self._parts)
+
+    @property
+    def stream(self) -> str:
+        """The stream's name."""
+        return str(self["stream"])
+
+    @property
+    def epoch(self) -> str:
+        """The life of the publisher."""
+        return str(self["epoch"])
+
+    @property
+    def reader(self) -> str:
+        """Whose account it is."""
+        return str(self["reader"])
+
+    @property
+    def reach(self) -> str:
+        """How the data came: ``shm`` or ``udp``."""
+        return str(self["leg"])
+
+    @property
+    def state(self) -> str:
+        """``open``, ``closed`` (the publisher's end is known), ``cut`` (this reader left) or ``unconfirmed``."""
+        return str(self["state"])
+
+    @property
+    def balanced(self) -> bool:
+        """Whether the law holds: sent = delivered + lost + unexplained + unsettled + in flight."""
+        return bool(self["balanced"])
+
+    @property
+    def closed(self) -> bool:
+        """Whether it has ended and nothing is pending any more."""
+        return bool(self["closed"])
+
+    @property
+    def explained(self) -> bool:
+        """Whether every missing element has a stage."""
+        return bool(self["explained"])
+
+    @property
+    def sent(self) -> int:
+        """Elements that the publisher sent since this reader joined, as far as is known."""
+        elements = self["elements"]
+        return int((elements["next"] - elements["first"]) * elements["per_sample"])
+
+    @property
+    def delivered(self) -> int:
+        """Elements that this reader was given."""
+        return int(self["elements"]["delivered"])
+
+    @property
+    def lost(self) -> dict[str, int]:
+        """Elements lost, by stage."""
+        return dict(self["elements"]["lost"])
+
+    @property
+    def unexplained(self) -> int:
+        """Elements lost that nobody knows the stage of."""
+        return int(self["elements"]["unexplained"])
+
+    @property
+    def gaps(self) -> list[Gap]:
+        """Every gap, with what is known of it by now."""
+        return [Gap._of(gap, self.stream, self.epoch) for gap in self["gaps"]]
+
+    def __repr__(self) -> str:
+        lost = ", ".join(f"{count} {stage}" for stage, count in self.lost.items()) or "nothing"
+        return (
+            f"<Account of {self.stream}: {self.state}, {self.sent} elements sent, {self.delivered} delivered, "
+            f"lost {lost}, {self.unexplained} unexplained>"
+        )
+
+
+def accounts_of(text: str) -> list[Account]:
+    """Returns accounts from their JSON."""
+    return [Account(parts) for parts in json.loads(text)]
+
+
+def gaps_of(text: str) -> list[Gap]:
+    """Returns gaps from their JSON."""
+    return [Gap._of(parts) for parts in json.loads(text)]

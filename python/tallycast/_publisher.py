@@ -1,0 +1,134 @@
+"""Publishing a stream."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tallycast import _core, _life
+from tallycast._errors import ConfigError
+from tallycast._schema import Channels, Rate, declared, rate_text
+
+
+class Publisher(_core.Publisher):
+    """A stream being published: hand over arrays, forget about the network.
+
+    ``channels`` are names with units, or with :class:`Channel` for shape, scale and offset; without any there is one, called
+    ``value``. ``dtype`` is one of the protocol's or NumPy's; of a structured one the fields are the channels. ``rate`` is
+    samples per second. With ``own_times`` each sample has the time that is given for it.
+
+    ``on_full`` says what happens to samples for which there is no room: ``"overwrite"`` takes the oldest unsent ones back,
+    which the account counts as ``publisher_queue``; ``"block"`` waits, for ``patience`` seconds if that is given; ``"error"``
+    raises :class:`Full`. Small blocks wait ``linger`` seconds for company. ``loss`` withholds datagrams with that probability,
+    to see what readers make of it. ``bus`` is an address such as ``"udp://239.84.0.0:7400?iface=eth1"`` or ``"shm://name"``;
+    without it the environment variable ``TALLYCAST_BUS`` counts, and without that the default bus.
+
+    A publisher may be used by several threads. In a forked child it raises :class:`ForkError`.
+
+    >>> with Publisher("doc/probe", {"current": "A", "voltage": "V"}, "f4", rate=100_000, bus="shm://doc") as pub:
+    ...     pub.send([[0.1, 2.0], [0.2, 2.1]])  # two samples of two channels
+    ...     pub.next_index
+    2
+    """
+
+    def __new__(
+        cls,
+        name: str,
+        channels: Channels = None,
+        dtype: npt.DTypeLike = "f8",
+        rate: Rate | None = None,
+        *,
+        labels: Mapping[str, str] | None = None,
+        own_times: bool = False,
+        on_full: str = "overwrite",
+        patience: float | None = None,
+        linger: float = 0.005,
+        to: Iterable[str] = (),
+        loss: float = 0.0,
+        queue_bytes: int | None = None,
+        clock: str = "system",
+        on_demand: bool = False,
+        bus: str | None = None,
+        station: str | None = None,
+    ) -> Publisher:
+        """Opens the stream: its epoch begins."""
+        if rate is None:
+            raise ConfigError("a stream needs a sample rate\ngive one, such as rate=1_000 for 1,000 samples per second")
+        dtype_name, made, own_labels = declared(channels, dtype)
+        self = super().__new__(
+            cls,
+            name,
+            dtype_name,
+            rate_text(rate),
+            [(c.name, c.unit, list(c.shape), c.scale, c.offset) for c in made],
+            labels=list({**(labels or {}), **own_labels}.items()),
+            own_times=own_times,
+            on_full=on_full,
+            patience=patience,
+            linger=linger,
+            to=list(to),
+            loss=loss,
+            queue_bytes=queue_bytes,
+            clock=clock,
+            on_demand=on_demand,
+            bus=bus,
+            station=station,
+        )
+        _life.opened(self)
+        return self
+
+    def send(
+        self, block: Any, t0_ns: int | None = None, times: npt.ArrayLike | None = None
+    ) -> None:
+        """Publishes samples that have just been taken; their times follow from count and rate.
+
+        Shape: ``[samples, channels]``, or ``[samples, *shape]`` of the only channel; ``[samples]`` where a sample is one
+        number; a mapping from channel to array; a structured array. Copied once, before this returns.
+
+        ``t0_ns`` is when the first was taken, ``times`` when each was: int64 or datetime64. Units: nanoseconds since 1970 UTC.
+        """
+        if times is None:
+            super().send(block, t0_ns)
+            return
+        if t0_ns is not None:
+            raise ConfigError("either t0_ns or times say when samples were taken, not both")
+        given = np.asarray(times)
+        if given.dtype.kind == "M":
+            given = given.astype("datetime64[ns]").view(np.int64)
+        if given.dtype.kind not in "iu" or given.ndim != 1:
+            raise ConfigError("times are integers, nanoseconds since 1970 UTC, one for each sample")
+        super().send(block, None, np.ascontiguousarray(given, np.int64))
+
+    def totals(self) -> dict[str, Any]:
+        """Returns what became of everything so far; at most a tenth of a second old.
+
+        ``samples``: offered = numbered + source + publisher_queue + publisher_paused + queued. ``datagrams``: those that did
+        not leave, by stage, and the bytes of those that did.
+        """
+        totals: dict[str, Any] = json.loads(self._totals())
+        return totals
+
+    def readers(self) -> list[dict[str, Any]]:
+        """Returns the readers beyond this host's memory that report, with what they said last."""
+        readers: list[dict[str, Any]] = json.loads(self._readers())
+        return readers
+
+    def close(self) -> dict[str, Any]:
+        """Ends the epoch: sends what is queued, then the final tally; returns the totals, once."""
+        text = self._close()
+        _life.closed(self)
+        totals: dict[str, Any] = {} if text is None else json.loads(text)
+        return totals
+
+    def __enter__(self) -> Publisher:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<Publisher of {self.name}: {len(self.schema.channels)} channels of {self.schema.dtype} at {self.schema.rate}/s>"

@@ -1,0 +1,64 @@
+"""Which streams there are, and how they fare."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from tallycast import _core
+from tallycast._account import Account
+from tallycast._schema import _NUMPY
+from tallycast._subscriber import Subscriber
+
+
+@dataclass(frozen=True)
+class StreamInfo:
+    """A stream that can be read. ``reach`` is how it would come to a reader here: ``shm`` or ``udp``."""
+
+    name: str
+    dtype: np.dtype[Any]
+    rate: Fraction
+    channels: int
+    elements_per_sample: int
+    station: str
+    reach: str
+
+
+def streams(timeout: float = 1.2, bus: str | None = None) -> list[StreamInfo]:
+    """Returns the streams of this host and those announced on the network within ``timeout`` seconds, by name.
+
+    Publishers announce their streams once a second.
+
+    >>> streams(timeout=0.0, bus="shm://doc")
+    []
+    """
+    made = []
+    for row in json.loads(_core.streams(timeout, bus)):
+        rate = Fraction(row["rate"]["numerator"], row["rate"]["denominator"])
+        dtype = np.dtype(_NUMPY[row["dtype"]])
+        made.append(
+            StreamInfo(
+                row["name"], dtype, rate, row["channels"], row["elements_per_sample"], row["station"], row["reach"]
+            )
+        )
+    return made
+
+
+def account(pattern: str, duration: float = 1.0, bus: str | None = None) -> list[Account]:
+    """Reads the streams of a pattern for ``duration`` seconds, and returns their accounts.
+
+    To see where samples of a stream go, beside whoever reads it. A reader's own accounts are in :meth:`Subscriber.accounts`.
+
+    >>> account("doc/none", duration=0.0, bus="shm://doc")
+    []
+    """
+    with Subscriber(pattern, bus=bus, reader="tallycast.account") as subscriber:
+        end = time.monotonic() + duration
+        while (left := end - time.monotonic()) > 0:
+            subscriber.read(left)
+        return subscriber.close()
