@@ -24,6 +24,8 @@ _NUMPY = {
     "f4": "<f4", "f8": "<f8", "c8": "<c8", "c16": "<c16", "bool": "?",
 }
 _NAMES = {np.dtype(code): name for name, code in _NUMPY.items()}
+#: Bytes to NumPy, bits to the protocol: nobody is to guess.
+_TWO_MEANINGS = {"i8": "int", "u8": "uint"}
 #: The label that keeps the types of a structured dtype whose fields differ.
 _FIELDS = "numpy.fields"
 
@@ -136,16 +138,19 @@ def dtype_name(dtype: np.dtype[Any]) -> str:
     """Returns the protocol's name of a dtype."""
     name = _NAMES.get(dtype.newbyteorder("<"))
     if name is None:
-        raise ConfigError(f"elements cannot be of dtype {dtype}\nuse one of {', '.join(_NUMPY)}")
+        raise ConfigError(f"elements cannot be of dtype {dtype}\nuse one of {', '.join(map(str, _NAMES))}")
     return name
 
 
 def declared(channels: Channels, dtype: npt.DTypeLike) -> tuple[str, list[Channel], dict[str, str]]:
     """Returns dtype, channels and labels of a stream from what a person says of them."""
+    if isinstance(dtype, str) and dtype in _TWO_MEANINGS:
+        small, large = f"{_TWO_MEANINGS[dtype]}8", f"{_TWO_MEANINGS[dtype]}64"
+        raise ConfigError(f'dtype "{dtype}" is {large} to NumPy and {small} on the command line\nwrite "{large}" or "{small}"')
     try:
         given = np.dtype(_NUMPY[dtype] if isinstance(dtype, str) and dtype in _NUMPY else dtype)
     except TypeError:
-        raise ConfigError(f"{dtype!r} is no dtype\nuse one of {', '.join(_NUMPY)}, or NumPy's") from None
+        raise ConfigError(f"{dtype!r} is no dtype\nuse one of {', '.join(map(str, _NAMES))}") from None
     if given.names is not None:
         return _of_fields(given, channels)
     return dtype_name(given), _named(channels), {}

@@ -1,0 +1,108 @@
+"""What the scenes share: where they play, readers that have joined, and the account that has to close."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+import tallycast as tc
+
+#: How long a scene waits for something that must come before it gives up. Seconds.
+WATCHDOG = 60.0
+#: The ways that data can take: the publisher's shared memory, multicast, and multicast through an agent's shared memory.
+WAYS = ("shm", "udp", "agent")
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def command() -> str:
+    """Returns where the command `tallycast` is."""
+    return os.environ.get("TALLYCAST_BIN", str(ROOT / "target/debug/tallycast"))
+
+
+def until(condition: Callable[[], Any], what: str) -> Any:
+    """Looks at a condition until it holds; returns what it returned."""
+    deadline = time.monotonic() + WATCHDOG
+    while not (found := condition()):
+        assert time.monotonic() < deadline, f"{what}: not within {WATCHDOG} s"
+        time.sleep(0.002)
+    return found
+
+
+class Place:
+    """A bus of one test on which data take one way."""
+
+    def __init__(self, way: str) -> None:
+        self.way = way
+        # A port that nobody uses tells buses apart, on the network and in the names of rings.
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        network = f"udp://239.84.0.0:{port}?iface=lo"
+        within = f"shm://python-{port}-{os.getpid()}?access=owner"
+        shared = f"{network}&shm=on&access=owner"
+        self.publishers, self.readers = {
+            "shm": (within, within), "udp": (network, network), "agent": (network, shared),
+        }[way]  # fmt: skip
+        self._agent: subprocess.Popen[bytes] | None = None
+
+    @classmethod
+    def made(cls, way: str) -> Iterator[Place]:
+        """A place for a fixture, cleared in the end."""
+        place = cls(way)
+        try:
+            if way == "agent":
+                place._agent = subprocess.Popen(
+                    [command(), "agent", "--bus", place.readers], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+                )
+            yield place
+        finally:
+            if place._agent is not None:
+                place._agent.terminate()
+                place._agent.wait()
+
+    def publisher(self, name: str, *arguments: Any, **options: Any) -> tc.Publisher:
+        """Opens a publisher here; it waits for room, so that only what a scene loses on purpose is lost."""
+        return tc.Publisher(name, *arguments, **{"on_full": "block", "bus": self.publishers, **options})
+
+    def joined(self, name: str, **options: Any) -> tc.Subscriber:
+        """Opens a reader of one stream that is there, and waits until it has joined."""
+        if self.way == "agent":
+            by_agent = lambda: [s for s in tc.streams(0.0, self.readers) if (s.name, s.reach) == (name, "shm")]  # noqa: E731
+            # A reader would receive for itself what the agent has not joined yet.
+            until(by_agent, f"the agent receives {name}")
+        subscriber = tc.Subscriber(name, **{"timeout": WATCHDOG, "bus": self.readers, **options})
+        wait_until_joined(subscriber)
+        return subscriber
+
+
+def wait_until_joined(subscriber: tc.Subscriber, streams: int = 1) -> None:
+    """Waits until so many streams are read; nothing may have been published before."""
+
+    def has_joined() -> bool:
+        assert subscriber.read(0.01) is None, "published before everybody was there"
+        return len(subscriber.accounts()) >= streams
+
+    until(has_joined, "joined")
+
+
+def joined_elements(blocks: list[tc.Block]) -> npt.NDArray[Any]:
+    """Returns all samples of blocks as one array."""
+    return np.concatenate([block.array for block in blocks])
+
+
+def check_in_order(accounts: list[tc.Account], delivered: int) -> tc.Account:
+    """Checks that there is one account, that it closes, and that it says how much was delivered; returns it."""
+    (account,) = accounts
+    assert account.balanced and account.explained, account
+    assert account["elements"]["unsettled"] == account["elements"]["in_flight"] == 0, account
+    assert account.sent == account.delivered + sum(account.lost.values()), account
+    assert account.delivered == delivered, account
+    return account

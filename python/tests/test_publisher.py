@@ -1,0 +1,245 @@
+"""Publishing: what is taken and what is refused, by whom, and what is said of it."""
+
+from __future__ import annotations
+
+import logging
+import os
+import subprocess
+import sys
+import threading
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tallycast as tc
+from places import WATCHDOG, Place, check_in_order, joined_elements, until
+
+
+def sent(place: Place, block: Any, channels: Any = None, dtype: Any = "f8") -> list[Any]:
+    """Sends a block and returns the samples that arrive."""
+    publisher = place.publisher("lab/sent", channels, dtype, rate=1_000)
+    subscriber = place.joined("lab/sent", until_end=True)
+    publisher.send(block)
+    publisher.close()
+    samples = joined_elements(list(subscriber))
+    check_in_order(subscriber.close(), samples.size)
+    return samples.tolist()  # type: ignore[no-any-return]
+
+
+TWO = {"a": "V", "b": "A"}
+
+
+@pytest.mark.parametrize(
+    ("block", "channels", "dtype", "arrives"),
+    [
+        ([[1, 2], [3, 4]], TWO, "f8", [[1, 2], [3, 4]]),
+        ([1, 2], TWO, "f8", [[1, 2]]),
+        ((1.5, 2.5, 3.5), None, "f8", [[1.5], [2.5], [3.5]]),
+        (7.5, None, "f8", [[7.5]]),
+        (range(3), None, "i16", [[0], [1], [2]]),
+        (np.arange(6)[::2], None, "uint8", [[0], [2], [4]]),
+        (np.asfortranarray([[1.0, 2.0], [3.0, 4.0]]), TWO, "f4", [[1, 2], [3, 4]]),
+        (np.array([[1, 2]], ">i4"), TWO, "i32", [[1, 2]]),
+        ({"b": [3, 4], "a": [1, 2]}, TWO, "int8", [[1, 3], [2, 4]]),
+        (np.array([(1, 2)], [("b", "i2"), ("a", "i2")]), TWO, "i16", [[2, 1]]),
+        ([True, False], None, "bool", [[True], [False]]),
+        (np.array([1 + 2j], "c8"), None, "c16", [[1 + 2j]]),
+    ],
+)
+def test_samples_are_taken_as_people_hold_them(
+    shm: Place, block: Any, channels: Any, dtype: str, arrives: list[Any]
+) -> None:
+    assert sent(shm, block, channels, dtype) == arrives
+
+
+@pytest.mark.parametrize(
+    ("block", "channels", "dtype", "text"),
+    [
+        ([[1, 2, 3]], TWO, "f8", r"shape \[1, 3\], not \[samples, 2\]"),
+        ([1, 2, 3], TWO, "f8", r"shape \[3\], not \[samples, 2\]"),
+        ([200], None, "int8", r"200 to 200 go beyond -128 to 127\nscale the samples"),
+        ([-1], None, "u16", "go beyond 0 to 65535"),
+        ([0.5], None, "i32", r"int32, not float64\nconvert the samples"),
+        ([1j], None, "f8", "float64, not complex128"),
+        (["1"], None, "f8", "not <U1"),
+        ({"a": [1], "c": [1]}, TWO, "f8", "the channels are a, b, not a, c"),
+        ({"a": [1], "b": [1, 2]}, TWO, "f8", "1, 2 samples"),
+    ],
+)
+def test_samples_that_do_not_fit_are_refused_with_what_to_do(
+    shm: Place, block: Any, channels: Any, dtype: str, text: str
+) -> None:
+    with shm.publisher("lab/refused", channels, dtype, rate=1_000) as publisher:
+        with pytest.raises(tc.ConfigError, match=text):
+            publisher.send(block)
+        assert publisher.next_index == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        ({"name": "a b", "rate": 1}, "is not a stream name"),
+        ({"name": "a"}, "needs a sample rate"),
+        ({"name": "a", "rate": "fast"}, "fast"),
+        ({"name": "a", "rate": 0}, "rate"),
+        ({"name": "a", "rate": float("nan")}, "a rate is samples per second"),
+        ({"name": "a", "rate": 1, "dtype": "f2"}, "elements cannot be of dtype float16"),
+        ({"name": "a", "rate": 1, "dtype": "i8"}, 'write "int64" or "int8"'),
+        ({"name": "a", "rate": 1, "dtype": "nonsense"}, "is no dtype"),
+        ({"name": "a", "rate": 1, "dtype": [("t", "i8"), ("v", "f8")]}, "t would be rounded to float64"),
+        ({"name": "a", "rate": 1, "channels": {"c": tc.Channel(shape=(0,))}}, "channel `c`"),
+        ({"name": "a", "rate": 1, "channels": ["c", "c"]}, "two channels are named `c`"),
+        ({"name": "a", "rate": 1, "on_full": "wait"}, "overwrite, block or error"),
+        ({"name": "a", "rate": 1, "patience": -1.0}, "patience"),
+        ({"name": "a", "rate": 1, "bus": "http://x"}, "http"),
+        ({"name": "a", "rate": 1, "bus": "shm://x?speed=3"}, "speed"),
+        ({"name": "a", "rate": 1, "to": ["nowhere"]}, "`nowhere` is no address"),
+        ({"name": "a", "rate": 1, "loss": 0.1}, "planted loss"),
+        ({"name": "a", "rate": 1, "clock": "sundial"}, "sundial"),
+    ],
+)
+def test_what_cannot_be_is_refused_before_anything_is_opened(
+    shm: Place, arguments: dict[str, Any], text: str
+) -> None:
+    with pytest.raises(tc.ConfigError, match=text):
+        tc.Publisher(**{"bus": shm.publishers, **arguments})
+    assert issubclass(tc.ConfigError, (tc.Error, ValueError))
+
+
+def test_a_queue_that_is_full_says_so(shm: Place) -> None:
+    with shm.publisher("lab/full", rate=1_000, on_full="error", queue_bytes=1 << 16) as publisher:
+        with pytest.raises(tc.ConfigError, match="a block of 800000 bytes does not fit"):
+            publisher.send(np.zeros(100_000))
+
+
+def test_threads_share_a_publisher(shm: Place) -> None:
+    publisher = shm.publisher("lab/threads", dtype="i64", rate=10_000, queue_bytes=1 << 22)
+    subscriber = shm.joined("lab/threads", until_end=True)
+
+    def send(thread: int) -> None:
+        for k in range(200):
+            publisher.send([thread * 1_000 + k] * (1 if k % 2 else 10_000 // 100))
+
+    threads = [threading.Thread(target=send, args=(k,)) for k in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    publisher.close()
+    values = joined_elements(list(subscriber))[:, 0]
+    assert len(values) == 4 * (100 + 100 * 100)
+    for thread in range(4):
+        of_one = values[values // 1_000 == thread] % 1_000
+        assert np.all(np.diff(of_one) >= 0), "each thread's blocks stay in order"
+    check_in_order(subscriber.close(), len(values))
+
+
+def test_a_forked_child_gets_a_clear_error_and_can_open_its_own(shm: Place) -> None:
+    publisher = shm.publisher("lab/parent", rate=1_000)
+    subscriber = shm.joined("lab/parent", until_end=True)
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        said = []
+        for act in (lambda: publisher.send([1.0]), lambda: subscriber.read(0.0), publisher.close, subscriber.close):
+            try:
+                act()
+                said.append("no error")
+            except tc.ForkError as error:
+                said.append(str(error).splitlines()[1][:17])
+        with tc.Publisher("lab/child", rate=1_000, bus=shm.publishers) as own:
+            own.send([1.0])
+            said.append(str(own.next_index))
+        os.write(writing, "|".join(said).encode())
+        os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading, "rb") as pipe:
+        said = pipe.read().decode().split("|")
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert said == ["open it in the ch"] * 4 + ["1"]
+    publisher.send([1.0])
+    publisher.close()
+    assert len(joined_elements(list(subscriber))) == 1
+    check_in_order(subscriber.close(), 1)
+
+
+def test_a_forked_child_that_ends_like_any_program_does_not_hang(shm: Place) -> None:
+    program = (
+        "import os, sys, tallycast as tc\n"
+        "pub = tc.Publisher('lab/forking', rate=1_000, bus=sys.argv[1])\n"
+        "child = os.fork()\n"
+        "if child == 0:\n"
+        "    sys.exit(3)\n"
+        "print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))\n"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", program, shm.publishers], capture_output=True, text=True, timeout=WATCHDOG, check=True
+    )
+    assert (ended.stdout, ended.stderr) == ("3\n", "")
+
+
+def test_a_program_that_does_not_close_says_its_last_word_all_the_same(shm: Place) -> None:
+    program = (
+        "import sys, tallycast as tc\n"
+        "pub = tc.Publisher('lab/careless', rate=1_000, bus=sys.argv[1])\n"
+        "print('open', flush=True)\n"
+        "sys.stdin.readline()\n"
+        "pub.send([1.0, 2.0])\n"
+    )
+    arguments = [sys.executable, "-c", program, shm.publishers]
+    with subprocess.Popen(arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as careless:
+        assert careless.stdout is not None and careless.stdin is not None
+        careless.stdout.readline()
+        subscriber = shm.joined("lab/careless", until_end=True)
+        careless.stdin.write("go\n")
+        careless.stdin.flush()
+        samples = joined_elements(list(subscriber))
+    assert samples.tolist() == [[1.0], [2.0]]
+    assert check_in_order(subscriber.close(), 2).state == "closed"
+
+
+def test_what_is_closed_says_so_and_closing_twice_is_nothing(shm: Place) -> None:
+    publisher = shm.publisher("lab/closed", rate=1_000)
+    publisher.send([1.0])
+    assert publisher.close()["samples"]["offered"] == 1
+    assert publisher.closed and publisher.close() == {}
+    with pytest.raises(tc.Closed, match="`lab/closed` is closed\nopen another one"):
+        publisher.send([1.0])
+
+
+def test_readers_beyond_this_memory_are_known_to_the_publisher(udp: Place) -> None:
+    publisher = udp.publisher("lab/known", rate=1_000)
+    subscriber = udp.joined("lab/known", reader="far")
+    (reader,) = until(publisher.readers, "a report")
+    assert reader["unexplained"] == 0
+    publisher.close()
+    subscriber.close()
+
+
+def test_warnings_come_by_logging(udp: Place, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING, logger="tallycast"):
+        publisher = udp.publisher("lab/large", {"image": tc.Channel(shape=(100, 100))}, rate=10)
+        subscriber = tc.Subscriber("lab/large", max_sample_bytes=1_000, bus=udp.readers)
+        until(lambda: (subscriber.read(0.01), [r for r in caplog.records if r.name == "tallycast"])[1], "a warning")
+        publisher.close()
+        subscriber.close()
+    assert "allow more with max_sample_bytes" in caplog.text
+
+
+def test_a_stream_keeps_its_labels_and_says_what_it_is(shm: Place) -> None:
+    channels = {"current": tc.Channel("A", scale=0.01, offset=2.0)}
+    publisher = shm.publisher("lab/labels", channels, "i16", rate="48k", labels={"device": "probe-1"})
+    subscriber = shm.joined("lab/labels", until_end=True)
+    publisher.send([100])
+    publisher.close()
+    (block,) = subscriber
+    schema = block.schema
+    assert schema == publisher.schema
+    assert (schema.labels, schema.rate, schema.dtype) == ({"device": "probe-1"}, 48_000, np.dtype("i2"))
+    assert schema.channels == (tc.Channel("A", (), 0.01, 2.0, "current"),)
+    assert block.values().tolist() == [[3.0]]
+    with pytest.raises(KeyError, match="there are: current"):
+        block["voltage"]
+    subscriber.close()
+    assert "lab/labels: 1 channels of int16 at 48000/s" in repr(publisher)
