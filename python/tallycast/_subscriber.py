@@ -23,7 +23,8 @@ class Subscriber(_core.Subscriber):
     ``timeout`` ends an iteration after so many seconds without a block; without it one waits for ever. With ``newest`` the
     reader is given the newest block of each stream and passes over those before it. With ``until_end`` an iteration ends
     when all streams that were read have ended. ``reader`` is the name of the account. ``sources`` are addresses to receive at
-    without waiting for announcements. ``bus`` as for :class:`Publisher`.
+    without waiting for announcements. With ``views`` large blocks (4 KiB and more) are not copied: their arrays, read-only, lie in
+    the ring, where the publisher overwrites them sooner or later; ask ``block.valid()`` after you have used one. ``bus`` as for :class:`Publisher`.
 
     >>> with Subscriber("doc/none", timeout=0.0, bus="shm://doc") as sub:
     ...     for block in sub:
@@ -45,6 +46,7 @@ class Subscriber(_core.Subscriber):
         reader: str | None = None,
         sources: Iterable[str] = (),
         max_sample_bytes: int | None = None,
+        views: bool = False,
         bus: str | None = None,
     ) -> Subscriber:
         """Joins the streams."""
@@ -57,6 +59,7 @@ class Subscriber(_core.Subscriber):
             reader=reader,
             sources=list(sources),
             max_sample_bytes=max_sample_bytes,
+            views=views,
             bus=bus,
         )
         self._left, self._pool, self._pending, self._last = None, None, None, []

@@ -249,3 +249,27 @@ def test_an_account_is_read_beside_whoever_reads_the_stream(shm: Place) -> None:
         thread.join()
     assert account.stream == "lab/beside" and account.delivered > 0 and account.balanced and account.state == "cut"
     publisher.close()
+
+
+def test_views_of_the_ring_say_when_they_were_overtaken(shm: Place) -> None:
+    publisher = shm.publisher("lab/views", dtype="u4", rate="1M", queue_bytes=1 << 22)
+    subscriber = shm.joined("lab/views", views=True)
+    publisher.send(np.arange(10_000, dtype="u4"))
+    publisher.send(np.arange(10_000, 10_010, dtype="u4"))
+    large, small = subscriber.read(WATCHDOG), subscriber.read(WATCHDOG)
+    assert large is not None and small is not None
+    assert large.array.sum() == sum(range(10_000)) and large.valid()
+    assert not large.array.flags.writeable and not large.array.flags.owndata
+    assert small.array[:, 0].tolist() == list(range(10_000, 10_010)) and small.array.flags.writeable
+    for first in range(10_010, 2_000_000, 10_000):
+        publisher.send(np.arange(first, first + 10_000, dtype="u4"))
+    assert not large.valid() and small.valid(), "the ring went round; the small one was copied"
+    copied = 10_010
+    publisher.close()
+    while (block := subscriber.read(0.0)) is not None:
+        copied += len(block)
+    account = check_in_order(subscriber.close(), copied)
+    assert account.lost["reader_lag"] > 0
+    del subscriber, publisher
+    assert large.array.shape == (10_000, 1), "its memory stays mapped"
+    assert int(large.array[0, 0]) >= 0

@@ -6,10 +6,10 @@ use numpy::PyArray1;
 use pyo3::intern;
 use pyo3::prelude::*;
 use serde_json::Value;
-use tallycast::{Delivery, StreamGap, stream_gap_json};
+use tallycast::{Delivery, Foreign, StreamGap, stream_gap_json};
 use units::RangeSet;
 
-use crate::elements::array_over;
+use crate::elements::{array_over, view_of};
 use crate::schema::Layout;
 use crate::subscriber::Shared;
 
@@ -36,6 +36,8 @@ pub(crate) struct Block {
     skipped: u64,
     samples: u64,
     missing: RangeSet,
+    /// The array is a view of the ring.
+    foreign: Option<Arc<dyn Foreign>>,
     gaps: Vec<StreamGap>,
     layout: Arc<Layout>,
     reader: Weak<Shared>,
@@ -52,7 +54,12 @@ impl Block {
         let samples = usize::try_from(block.samples).expect("a block's samples lie in memory");
         let shape: Vec<usize> = std::iter::once(samples).chain(layout.sample_shape.iter().copied()).collect();
         let element_bytes = block.schema.dtype.size_bytes();
-        let array = array_over(py, block.data, layout.descr.bind(py), element_bytes, &shape)?;
+        let foreign = block.data.foreign().cloned();
+        let descr = layout.descr.bind(py);
+        let array = match &foreign {
+            Some(foreign) => view_of(py, Arc::clone(foreign), descr, &shape)?,
+            None => array_over(py, block.data, descr, element_bytes, &shape)?,
+        };
         let made = Self {
             array: array.unbind(),
             stream: block.stream.to_string(),
@@ -62,6 +69,7 @@ impl Block {
             skipped: passed_over,
             samples: block.samples,
             missing: block.missing,
+            foreign,
             gaps,
             layout,
             reader,
@@ -165,9 +173,11 @@ impl Block {
         in_python(slf.py(), "records", (slf,))
     }
 
-    /// Whether the array holds what was sent: always, since it is the reader's own memory.
-    const fn valid(&self) -> bool {
-        true
+    /// Whether what was read from the array is what was sent: ask when you are done with it.
+    ///
+    /// Always, where the array is the reader's own memory; a view of the ring may have been overwritten.
+    fn valid(&self) -> bool {
+        self.foreign.as_ref().is_none_or(|foreign| foreign.is_valid())
     }
 
     fn __repr__(slf: &Bound<'_, Self>) -> PyResult<String> {

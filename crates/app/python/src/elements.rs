@@ -2,19 +2,28 @@
 #![expect(unsafe_code, reason = "NumPy's own interface is C")]
 
 use std::ffi::c_int;
+use std::sync::Arc;
 
-use numpy::npyffi::{_PyArray_GET_ITEM_DATA, NPY_ARRAY_CARRAY, PY_ARRAY_API, PyArrayObject};
+use numpy::npyffi::{
+    _PyArray_GET_ITEM_DATA, NPY_ARRAY_CARRAY, NPY_ARRAY_CARRAY_RO, PY_ARRAY_API, PyArrayObject,
+};
 use numpy::{PyArrayDescr, PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::PyTypeInfo;
 use pyo3::exceptions::PyMemoryError;
 use pyo3::prelude::*;
-use sample::SampleBuffer;
+use sample::{Foreign, SampleBuffer};
 
 /// The memory of a block, which arrays keep alive.
 #[pyclass(frozen, module = "tallycast._core")]
 pub(crate) struct Memory {
     /// Never read from here again: it belongs to the arrays.
     _buffer: SampleBuffer,
+}
+
+/// Memory of a ring, which views keep mapped.
+#[pyclass(frozen, module = "tallycast._core")]
+pub(crate) struct RingMemory {
+    _foreign: Arc<dyn Foreign>,
 }
 
 /// Makes an array over a block's memory, without a copy.
@@ -36,13 +45,43 @@ pub(crate) fn array_over<'py>(
     );
     let data = bytes.as_mut_ptr();
     let owner = Bound::new(py, Memory { _buffer: buffer })?;
+    // SAFETY: `data` points to as many bytes as the shape says, which lie on the heap, do not move with `buffer`, and live as
+    // long as `owner`. Nobody else reads or writes them.
+    unsafe { array_at(py, data, owner.into_any(), descr, shape, NPY_ARRAY_CARRAY) }
+}
+
+/// Makes an array, read-only, over samples that were left in their ring.
+pub(crate) fn view_of<'py>(
+    py: Python<'py>,
+    foreign: Arc<dyn Foreign>,
+    descr: &Bound<'py, PyArrayDescr>,
+    shape: &[usize],
+) -> PyResult<Bound<'py, PyAny>> {
+    let data = foreign.address().cast_mut();
+    let owner = Bound::new(py, RingMemory { _foreign: foreign })?;
+    // SAFETY: `data` points to as many bytes as the shape says (a block that is left in its ring is whole samples, by the
+    // record's head), which stay mapped as long as `owner` lives. Their writer may overwrite them: nobody here reads them, and
+    // Python people who do were told to ask `valid()` afterwards. They are read-only to NumPy, as is the mapping.
+    unsafe { array_at(py, data, owner.into_any(), descr, shape, NPY_ARRAY_CARRAY_RO) }
+}
+
+/// Makes an array over memory that `owner` keeps.
+///
+/// # Safety
+/// `data` points to as many bytes as shape and dtype say, aligned to a word, as long as `owner` lives.
+unsafe fn array_at<'py>(
+    py: Python<'py>,
+    data: *mut u8,
+    owner: Bound<'py, PyAny>,
+    descr: &Bound<'py, PyArrayDescr>,
+    shape: &[usize],
+    flags: c_int,
+) -> PyResult<Bound<'py, PyAny>> {
     // NumPy does not write to the extents.
     let mut extents: Vec<isize> = shape.iter().map(|extent| extent.cast_signed()).collect();
     let rank = c_int::try_from(extents.len()).expect("a sample has few dimensions");
-    // SAFETY: The thread is attached (`py`). `data` points to as many bytes as the extents say, aligned to a word, which no
-    // element's alignment goes beyond; they lie on the heap, do not move with `buffer`, and live as long as `owner`, which
-    // becomes the array's base below. Nobody else reads or writes them. NewFromDescr and SetBaseObject each take over one
-    // reference, also when they fail.
+    // SAFETY: The thread is attached (`py`). The memory is as the caller says, and no element's alignment goes beyond a word;
+    // `owner` becomes the array's base. NewFromDescr and SetBaseObject each take over one reference, also when they fail.
     unsafe {
         let array = PY_ARRAY_API.PyArray_NewFromDescr(
             py,
@@ -52,7 +91,7 @@ pub(crate) fn array_over<'py>(
             extents.as_mut_ptr(),
             std::ptr::null_mut(),
             data.cast(),
-            NPY_ARRAY_CARRAY,
+            flags,
             std::ptr::null_mut(),
         );
         let array = Bound::from_owned_ptr_or_err(py, array)?;

@@ -50,7 +50,7 @@ enum Came {
 #[pymethods]
 impl Subscriber {
     #[new]
-    #[pyo3(signature = (patterns, *, timeout, newest, until_end, reader, sources, max_sample_bytes, bus))]
+    #[pyo3(signature = (patterns, *, timeout, newest, until_end, reader, sources, max_sample_bytes, views, bus))]
     #[expect(clippy::too_many_arguments, reason = "keyword arguments of Python")]
     fn new(
         py: Python<'_>,
@@ -61,6 +61,7 @@ impl Subscriber {
         reader: Option<String>,
         sources: Vec<String>,
         max_sample_bytes: Option<usize>,
+        views: bool,
         bus: Option<&str>,
     ) -> PyResult<Self> {
         Patience::of(py, timeout)?;
@@ -75,6 +76,9 @@ impl Subscriber {
         }
         if let Some(bytes) = max_sample_bytes {
             builder = builder.max_sample_bytes(bytes);
+        }
+        if views {
+            builder = builder.leave_blocks_in_ring();
         }
         for address in sources {
             let address = address.parse().map_err(|_| {

@@ -20,7 +20,7 @@ use zerocopy::IntoBytes;
 /// A block is handed over when it has grown to this size.
 const MAX_BLOCK_BYTES: usize = 256 * 1024;
 /// A record of so many bytes is a block by itself.
-const MIN_RECORD_BYTES: usize = 4 * 1024;
+pub(crate) const MIN_RECORD_BYTES: usize = 4 * 1024;
 /// Zeros are put in so many at a time.
 const ZEROS: [u8; 4_096] = [0; 4_096];
 
@@ -235,7 +235,7 @@ impl Assembly {
         usize::try_from(elements).expect("within what fits into memory") * self.element_bytes
     }
 
-    const fn is_whole(&self) -> bool {
+    pub(crate) const fn is_whole(&self) -> bool {
         self.len.is_multiple_of(self.per_sample)
     }
 

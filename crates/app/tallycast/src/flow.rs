@@ -10,6 +10,7 @@ mod host;
 mod resumed;
 #[cfg(test)]
 mod tests;
+mod viewed;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -79,6 +80,8 @@ pub(crate) struct Flow {
     blocks: Vec<Block>,
     /// The bridge knows what the ring took back.
     ask_bridge: bool,
+    /// Large blocks are left where they lie.
+    pub(crate) leaves_blocks: bool,
     pub(crate) closed: bool,
     /// The ring holds what no writer of ours writes.
     pub(crate) is_broken: bool,
@@ -124,6 +127,7 @@ impl Flow {
             spare: SparePool::default(),
             blocks: Vec::new(),
             ask_bridge: false,
+            leaves_blocks: false,
             closed: false,
             is_broken: false,
         }
@@ -155,7 +159,8 @@ impl Flow {
         for _ in 0..MAX_RECORDS_PER_TURN {
             let goes_on = self.read_record(reader_name, events);
             bytes += self.hand_over(events);
-            if !goes_on || bytes >= MAX_BYTES_PER_TURN {
+            // What lies in the ring grows old while it waits to be handed over.
+            if !goes_on || bytes >= MAX_BYTES_PER_TURN || self.leaves_blocks && !events.is_empty() {
                 break;
             }
         }
@@ -199,6 +204,11 @@ impl Flow {
 
     /// Reads one record; tells whether there may be more.
     fn read_record(&mut self, reader_name: &str, events: &mut Vec<Event>) -> bool {
+        if self.leaves_blocks
+            && let Some(read) = self.leave_block(reader_name, events)
+        {
+            return self.on_other(read, reader_name, events);
+        }
         let mut record = std::mem::take(&mut self.record);
         let read = record.read_from(&mut self.reader, &self.spare);
         match read {
@@ -214,12 +224,20 @@ impl Flow {
                 // From another process's ring anything may come.
                 Err(error) => self.break_off(&error, reader_name, events),
             },
+            Read::Lapped { .. } | Read::Empty | Read::Closed | Read::Broken => {}
+        }
+        self.record = record;
+        self.on_other(read, reader_name, events)
+    }
+
+    /// Takes what was found instead of a record; tells whether there may be more.
+    fn on_other(&mut self, read: Read, reader_name: &str, events: &mut Vec<Event>) -> bool {
+        match read {
+            Read::Record { .. } | Read::Empty => {}
             Read::Lapped { .. } => self.on_lapped(),
-            Read::Empty => {}
             Read::Closed => self.close(reader_name, events),
             Read::Broken => self.break_off(&"somebody has destroyed its ring", reader_name, events),
         }
-        self.record = record;
         !self.closed && !matches!(read, Read::Empty)
     }
 
@@ -393,14 +411,21 @@ impl Flow {
         if !self.enter(at, reader_name, events) {
             return None;
         }
-        let index = block.position / u64::from(self.schema.elements_per_sample());
-        let elements = (block.payload.len() / self.schema.dtype.size_bytes()) as u64;
-        if self.lives.get_mut(&block.epoch)?.is_at(index, block.t0) {
-            self.tell_untimed(block.epoch, events);
+        let piece = Piece { position: block.position, t0: block.t0, size_bytes: block.payload.len() };
+        self.book(block.epoch, piece, events)?;
+        Some(piece)
+    }
+
+    /// Books elements as delivered, in the present account of their epoch.
+    fn book(&mut self, epoch: Epoch, piece: Piece, events: &mut Vec<Event>) -> Option<()> {
+        let index = piece.position / u64::from(self.schema.elements_per_sample());
+        let elements = (piece.size_bytes / self.schema.dtype.size_bytes()) as u64;
+        if self.lives.get_mut(&epoch)?.is_at(index, piece.t0) {
+            self.tell_untimed(epoch, events);
         }
-        let life = self.lives.get_mut(&block.epoch)?;
-        life.leg.delivered(block.position..block.position + elements);
-        Some(Piece { position: block.position, t0: block.t0, size_bytes: block.payload.len() })
+        let life = self.lives.get_mut(&epoch)?;
+        life.leg.delivered(piece.position..piece.position + elements);
+        Some(())
     }
 
     fn on_gap(&mut self, at: Place, gap: Gap, reader_name: &str, events: &mut Vec<Event>) {

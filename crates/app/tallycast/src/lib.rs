@@ -73,7 +73,7 @@ pub use node::{Node, NodeBuilder, NodeError, OnHost, SubscriberBuilder};
 pub use publisher::{OnFull, PublishError, Publisher, PublisherBuilder};
 pub use publisher_json::{schema_json, totals_json};
 pub use ring::shared::Access;
-pub use sample::{Block, Channel, Dtype, Element, Schema, StreamName, StreamPattern};
+pub use sample::{Block, Channel, Dtype, Element, Foreign, Schema, StreamName, StreamPattern};
 pub use subscriber::Subscriber;
 pub use sys::{Buffer, Direction};
 pub use units::{Epoch, RateError, SampleRate, StreamId, WallTime};

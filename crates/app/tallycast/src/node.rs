@@ -67,6 +67,7 @@ pub struct SubscriberBuilder {
     reader: Option<String>,
     from: Vec<SocketAddr>,
     max_sample_bytes: usize,
+    leaves_blocks: bool,
 }
 
 /// A stream that can be read from shared memory on this host.
@@ -253,7 +254,14 @@ impl Node {
     pub fn subscriber(&self, pattern: impl Into<String>) -> SubscriberBuilder {
         let patterns = vec![pattern.into()];
         let max_sample_bytes = DEFAULT_MAX_SAMPLE_BYTES;
-        SubscriberBuilder { node: self.clone(), patterns, reader: None, from: Vec::new(), max_sample_bytes }
+        SubscriberBuilder {
+            node: self.clone(),
+            patterns,
+            reader: None,
+            from: Vec::new(),
+            max_sample_bytes,
+            leaves_blocks: false,
+        }
     }
 
     /// Looks at what readers, also of other hosts, report to publishers of this host, whichever process these are in.
@@ -443,6 +451,17 @@ impl SubscriberBuilder {
         self
     }
 
+    /// Leaves large blocks where they lie in the ring: [`Block::data`](sample::Block::data) has no bytes of them then, and
+    /// [`SampleBuffer::foreign`](sample::SampleBuffer::foreign) says where they are.
+    ///
+    /// For bindings that hand them to other languages. They count as delivered, and the writer may overwrite them at any moment:
+    /// whoever has read one asks whether it was still there.
+    #[must_use]
+    pub const fn leave_blocks_in_ring(mut self) -> Self {
+        self.leaves_blocks = true;
+        self
+    }
+
     /// Opens the subscriber.
     ///
     /// # Errors
@@ -452,7 +471,12 @@ impl SubscriberBuilder {
         let patterns = patterns?;
         let reader = self.reader.unwrap_or_else(|| self.node.station().to_owned());
         check_len("reader name", &reader, wire::MAX_READER_NAME_BYTES)?;
-        let wishes = Wishes { reader, patterns, max_sample_bytes: self.max_sample_bytes };
+        let wishes = Wishes {
+            reader,
+            patterns,
+            max_sample_bytes: self.max_sample_bytes,
+            leaves_blocks: self.leaves_blocks,
+        };
         // An address is taken at its word, and an agent reads what it writes itself.
         let from_rings = self.from.is_empty() && self.node.inner.receives_for == ReceivesFor::Process;
         let host = self.node.host_rings().filter(|_| from_rings).map(HostView::new);

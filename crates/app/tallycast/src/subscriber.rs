@@ -42,6 +42,8 @@ pub struct Subscriber {
     /// Streams that were left while others in this process still read them: what their rings hold was read.
     left: BTreeSet<StreamId>,
     max_sample_bytes: usize,
+    /// Large blocks are left where they lie.
+    leaves_blocks: bool,
     /// Streams whose samples are larger.
     refused: BTreeSet<StreamId>,
     /// The sockets' books of the streams that are being left, which go with them.
@@ -86,6 +88,7 @@ pub(crate) struct Wishes {
     pub(crate) reader: String,
     pub(crate) patterns: Vec<StreamPattern>,
     pub(crate) max_sample_bytes: usize,
+    pub(crate) leaves_blocks: bool,
 }
 
 impl Subscriber {
@@ -95,7 +98,7 @@ impl Subscriber {
         host: Option<HostView>,
         pinned: Option<Pinned>,
     ) -> Self {
-        let Wishes { reader, patterns, max_sample_bytes } = wishes;
+        let Wishes { reader, patterns, max_sample_bytes, leaves_blocks } = wishes;
         let mut subscriber = Self {
             agent: agent.map(Attendance::new),
             host,
@@ -110,6 +113,7 @@ impl Subscriber {
             ended: VecDeque::new(),
             left: BTreeSet::new(),
             max_sample_bytes,
+            leaves_blocks,
             refused: BTreeSet::new(),
             leaving: SocketBooks::new(),
             turn: None,
@@ -357,6 +361,7 @@ impl Subscriber {
             if let Some(before) = self.resting.remove(&stream) {
                 flow.resume(before);
             }
+            flow.leaves_blocks = self.leaves_blocks;
             self.flows.insert(stream, flow);
         }
     }

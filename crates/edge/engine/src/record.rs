@@ -171,6 +171,21 @@ impl<'a> BlockRecord<'a> {
     }
 }
 
+impl BlockRecord<'static> {
+    /// Reads the head of a block of whole samples whose payload, of so many bytes, stays where it lies; `None` for any other,
+    /// which is read and judged as a whole.
+    #[must_use]
+    pub fn of_head(schema: &Schema, head: [u8; BLOCK_HEAD_BYTES], payload_bytes: usize) -> Option<Self> {
+        let block = BlockRecord::read(&head).map(|block| BlockRecord { payload: &[], ..block })?;
+        let per_sample = u64::from(schema.elements_per_sample());
+        let end = block.position.saturating_add(payload_bytes as u64);
+        let is_whole = payload_bytes > 0
+            && payload_bytes.is_multiple_of(schema.sample_bytes())
+            && block.position.is_multiple_of(per_sample);
+        (is_whole && within(end).is_ok()).then_some(block)
+    }
+}
+
 impl<'a> Record<'a> {
     /// Writes the record behind what `out` holds and returns its kind.
     pub fn encode(&self, out: &mut Vec<u8>) -> u16 {

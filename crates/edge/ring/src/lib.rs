@@ -28,6 +28,7 @@ mod anonymous;
 mod claim;
 mod copy;
 mod doorbell;
+mod kept;
 mod layout;
 mod memory;
 mod reader;
@@ -41,6 +42,7 @@ mod words;
 mod writer;
 
 pub use doorbell::{Doorbell, Idle, wait_any};
+pub use kept::Kept;
 pub use reader::{Read, Reader, Ring};
 pub use view::View;
 pub use writer::{Guard, PageTooLarge, RecordTooLarge, Writer};

@@ -46,6 +46,11 @@ impl<'a> Run<'a> {
         self.first.iter().chain(self.second)
     }
 
+    /// Returns the words if they lie in one piece.
+    pub(crate) const fn one_piece(self) -> Option<&'a [AtomicU64]> {
+        if self.second.is_empty() { Some(self.first) } else { None }
+    }
+
     /// Reads a header.
     #[inline]
     pub(crate) fn load_header(self) -> Header {

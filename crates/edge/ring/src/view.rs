@@ -5,21 +5,22 @@
 
 use zerocopy::IntoBytes;
 
+use crate::kept::Kept;
 use crate::layout::{Header, WORD_BYTES};
 use crate::memory::Memory;
 use crate::reader::intent_behind_a_copy;
 use crate::run::Run;
-use crate::sync::{AtomicU64, Ordering};
+use crate::sync::{Arc, AtomicU64, Ordering};
 
 /// One record, borrowed.
 pub struct View<'a> {
-    memory: &'a Memory,
+    memory: &'a Arc<Memory>,
     position: u64,
     header: Header,
 }
 
 impl<'a> View<'a> {
-    pub(crate) const fn new(memory: &'a Memory, position: u64, header: Header) -> Self {
+    pub(crate) const fn new(memory: &'a Arc<Memory>, position: u64, header: Header) -> Self {
         Self { memory, position, header }
     }
 
@@ -77,6 +78,22 @@ impl<'a> View<'a> {
         let load = |word: &AtomicU64| word.load(Ordering::Relaxed).to_le_bytes();
         let folded = self.payload().words().fold(start, |so_far, word| step(so_far, load(word)));
         self.still_valid().then_some(folded)
+    }
+
+    /// Copies the beginning of the payload, whole words; false if it was overwritten meanwhile, or is shorter.
+    #[must_use]
+    pub fn copy_start(&self, into: &mut [u8]) -> bool {
+        if into.len() > self.payload_bytes() || !into.len().is_multiple_of(WORD_BYTES) {
+            return false;
+        }
+        self.payload().split_at(into.len() / WORD_BYTES).0.load(into);
+        self.still_valid()
+    }
+
+    /// Leaves the record where it lies, to be looked at later; `None` where it goes round the end of the memory.
+    #[must_use]
+    pub fn keep(&self) -> Option<Kept> {
+        Kept::of(self.memory, self.position, self.header)
     }
 
     /// Tells whether everything taken from this view before was the record that the writer wrote.

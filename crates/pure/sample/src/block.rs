@@ -25,7 +25,7 @@ pub struct Block {
     pub t0: WallTime,
     /// How many samples there are.
     pub samples: u64,
-    /// The samples, little-endian.
+    /// The samples, little-endian. Empty where a reader asked for views, and they were left in the ring: [`SampleBuffer::foreign`].
     pub data: SampleBuffer,
     /// Elements of this block that never arrived, counted from its first element; empty for a whole block.
     ///

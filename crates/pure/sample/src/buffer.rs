@@ -13,6 +13,16 @@ const MAX_SPARE_BYTES: usize = 1 << 20;
 /// So many times as much memory as a block needs it may have: whoever keeps blocks should not keep much more than that.
 const MAX_ROOM: usize = 4;
 
+/// Memory that is not the reader's own: samples that were left where their writer put them, which may overwrite them.
+///
+/// It is read by no safe code of ours, only by those who ask for it, and ask afterwards whether it was still there.
+pub trait Foreign: Send + Sync + std::fmt::Debug {
+    /// Returns where the samples begin; the memory stays as long as this does.
+    fn address(&self) -> *const u8;
+    /// Tells whether all that was read there before is what the writer wrote.
+    fn is_valid(&self) -> bool;
+}
+
 /// Bytes that any element type may be read from in place.
 ///
 /// Backed by 64-bit words, so that the largest element's alignment holds without unsafe code.
@@ -23,6 +33,8 @@ pub struct SampleBuffer {
     start_bytes: usize,
     size_bytes: usize,
     home: Option<SparePool>,
+    /// The content lies there; no bytes of it are here.
+    foreign: Option<Arc<dyn Foreign>>,
 }
 
 /// Memory that blocks give back when they are dropped, for those that come after them.
@@ -45,7 +57,7 @@ impl SampleBuffer {
     #[must_use]
     pub fn zeroed(size_bytes: usize) -> Self {
         let words = vec![0; size_bytes.div_ceil(WORD_BYTES)];
-        Self { words, start_bytes: 0, size_bytes, home: None }
+        Self { words, start_bytes: 0, size_bytes, home: None, foreign: None }
     }
 
     /// Makes a buffer of what lies at `content` in the bytes of `words`, without a copy; the memory goes to `home` in the end.
@@ -57,7 +69,21 @@ impl SampleBuffer {
         assert!(content.start.is_multiple_of(WORD_BYTES), "elements are read in place");
         assert!(content.end <= words.len() * WORD_BYTES, "the content lies within the words");
         let (start_bytes, size_bytes) = (content.start, content.len());
-        Self { words, start_bytes, size_bytes, home: Some(home) }
+        Self { words, start_bytes, size_bytes, home: Some(home), foreign: None }
+    }
+
+    /// Makes a buffer whose content was left elsewhere: it has no bytes here.
+    #[must_use]
+    pub fn left_in(foreign: Arc<dyn Foreign>) -> Self {
+        let mut buffer = Self::default();
+        buffer.foreign = Some(foreign);
+        buffer
+    }
+
+    /// Returns where the content was left, if not here.
+    #[must_use]
+    pub const fn foreign(&self) -> Option<&Arc<dyn Foreign>> {
+        self.foreign.as_ref()
     }
 
     /// Appends a copy of `bytes`.
@@ -100,7 +126,9 @@ impl SampleBuffer {
 
 impl Clone for SampleBuffer {
     fn clone(&self) -> Self {
-        Self::from_bytes(self.as_bytes())
+        let mut copy = Self::from_bytes(self.as_bytes());
+        copy.foreign.clone_from(&self.foreign);
+        copy
     }
 }
 

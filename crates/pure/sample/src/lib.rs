@@ -11,7 +11,7 @@ mod schema;
 mod selection;
 
 pub use block::{Block, WrongElement};
-pub use buffer::{SampleBuffer, SparePool};
+pub use buffer::{Foreign, SampleBuffer, SparePool};
 pub use dtype::{Dtype, Element, UnknownDtype};
 pub use envelope::{Column, ColumnGrid, ElementReader, Envelope, EnvelopeConfig, Point};
 pub use pattern::{PatternError, StreamPattern};

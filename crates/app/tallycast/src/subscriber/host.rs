@@ -55,6 +55,7 @@ impl Subscriber {
             if let Some(before) = idle.or_else(|| self.resting.remove(&id)) {
                 flow.resume(before);
             }
+            flow.leaves_blocks = self.leaves_blocks;
             flow.join(&mut self.scratch);
             self.flows.insert(id, flow);
         }

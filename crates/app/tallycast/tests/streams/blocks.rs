@@ -70,7 +70,7 @@ fn the_newest_block_of_each_stream_passes_over_those_before_it() {
     publishers[0].send(&[0.0]).unwrap();
     assert_eq!(subscriber.newest_block(WATCHDOG).unwrap().stream.as_str(), "lab/b");
     assert_eq!(subscriber.newest_block(WATCHDOG).unwrap().stream.as_str(), "lab/a");
-    publishers.map(|publisher| drop(publisher.close()));
+    publishers.into_iter().for_each(drop);
     assert!(!subscriber.all_have_ended(), "nobody has looked yet");
     assert!(subscriber.newest_block(Duration::from_millis(500)).is_none());
     assert!(subscriber.all_have_ended());
@@ -107,4 +107,41 @@ fn samples_with_times_of_their_own_keep_them_to_the_nanosecond() {
         assert_eq!(values, (0..7).map(f64::from).collect::<Vec<_>>());
         assert!(subscriber.close().iter().all(|it| it.account.explained()), "{bus}");
     }
+}
+
+#[test]
+fn large_blocks_can_be_left_in_the_ring_which_says_when_they_are_overwritten() {
+    let directory = tempfile::tempdir().unwrap();
+    let node = node(&directory);
+    let mut publisher = publisher(&node, "lab/left");
+    let mut subscriber = node.subscriber("lab/left").leave_blocks_in_ring().open().unwrap();
+    wait_until_joined(&mut subscriber);
+    publisher.send(&[1.0; 4_000]).unwrap();
+    publisher.send(&[2.0; 10]).unwrap();
+    publisher.skip(5, tallycast::Stage::Source).unwrap();
+    publisher.send(&[3.0; 4_000]).unwrap();
+
+    let left = subscriber.next_block(WATCHDOG).unwrap();
+    let foreign = left.data.foreign().unwrap().clone();
+    assert_eq!((left.first_index, left.block.samples, left.data.as_bytes().len()), (0, 4_000, 0));
+    assert!(foreign.is_valid() && !foreign.address().is_null());
+    let small = subscriber.next_block(WATCHDOG).unwrap();
+    assert_eq!((small.first_index, small.elements::<f64>().unwrap()), (4_000, &[2.0; 10][..]));
+    let behind = subscriber.next_block(WATCHDOG).unwrap();
+    assert_eq!((behind.first_index, behind.gaps.len(), behind.data.foreign().is_some()), (4_015, 1, true));
+
+    // The ring of four megabytes goes round: what was looked at is not there any more, and says so.
+    let mut samples = 8_010;
+    for _ in 0..200 {
+        publisher.send(&[4.0; 4_000]).unwrap();
+    }
+    assert!(!foreign.is_valid());
+    drop(publisher);
+    while let Some(block) = subscriber.next_block(Duration::ZERO) {
+        samples += block.block.samples;
+    }
+    let account = &subscriber.close()[0].account;
+    assert!(account.explained(), "{account:?}");
+    assert_eq!(account.elements.delivered, samples);
+    assert!(account.elements.lost.nonzero().any(|(stage, _)| stage == tallycast::Stage::ReaderLag));
 }
