@@ -186,6 +186,21 @@ impl Row {
         )
     }
 
+    /// Returns what a row that failed says of itself where nothing but the end of the output is kept; none of one in order.
+    pub(crate) fn failure(&self, nobody: bool) -> Option<String> {
+        let Self { class, planted, named, faults, evidence, cured, .. } = self;
+        let what = if cured.is_some() { " cured" } else { "" };
+        let whose = if nobody { " as nobody" } else { "" };
+        let evidence: Vec<String> = evidence.iter().map(|(name, rise)| format!("{name} {rise}")).collect();
+        let told = [("told at", self.stages.join(" ")), ("by", evidence.join(", "))];
+        let told = told.iter().filter(|(_, it)| !it.is_empty()).map(|(how, it)| format!(", {how} {it}"));
+        let told: String = told.collect();
+        (!self.is_ok).then(|| {
+            let (version, faults) = (self.version_number(), faults.join("; "));
+            format!("{class}{what} v{version}{whose}: {faults} ({planted} planted, {named} named{told})")
+        })
+    }
+
     const fn version_number(&self) -> u8 {
         match self.version {
             Version::V4 => 4,
@@ -240,6 +255,20 @@ mod tests {
         let ok = |told| judged("receive_buffer", 0..9, &told, true).is_ok;
         assert!(ok(told("receiver_socket_buffer", 0..0, 9, 0)));
         assert!(!ok(told("receiver_socket_buffer", 0..0, 8, 0)));
+    }
+
+    #[test]
+    fn a_row_that_failed_tells_itself_in_one_line() {
+        let evidence = [("UdpInErrors".to_owned(), 8)].into();
+        let eight = Told { evidence, ..told("receiver_socket_buffer", 0..0, 8, 0) };
+        let row = judged("receive_buffer", 0..9, &eight, true);
+        let expected = "receive_buffer v4 as nobody: 8 are counted (9 planted, 0 named, told at receiver_socket_buffer, by UdpInErrors 8)";
+        assert_eq!(row.failure(true).as_deref(), Some(expected));
+        assert_eq!(judged("control", 0..0, &Told::default(), false).failure(false), None);
+        let class = CLASSES.iter().find(|it| it.name == "control").unwrap();
+        let row = Row::cure_failed(class, Version::V6, &anyhow::anyhow!("nothing helped"));
+        let expected = "control cured v6: nothing helped (0 planted, 0 named)";
+        assert_eq!(row.failure(false).as_deref(), Some(expected));
     }
 
     #[test]
