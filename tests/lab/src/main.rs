@@ -9,6 +9,7 @@ mod borrowed;
 mod classes;
 mod cure;
 mod judge;
+mod processors;
 mod scene;
 mod traffic;
 mod watch;
