@@ -250,8 +250,8 @@ fn evidence_for(before: &Look, after: &Look, socket: &Socket, stage: Stage, coun
         Stage::ReceiverSocketFilter => "InErrors",
         _ => "MemErrors",
     };
-    // A socket of any address takes both versions, counted by that of the datagram.
-    let versions: &[&str] = match socket.local.ip() {
+    // A socket of any address takes both versions, counted by that of the datagram; one of version 6 may be bound to a mapped one of 4.
+    let versions: &[&str] = match socket.local.ip().to_canonical() {
         IpAddr::V4(_) => &["Udp"],
         IpAddr::V6(address) if address.is_unspecified() => &["Udp", "Udp6"],
         IpAddr::V6(_) => &["Udp6"],
@@ -529,5 +529,6 @@ mod tests {
         assert_eq!(names("0.0.0.0:1"), ["UdpRcvbufErrors"]);
         assert_eq!(names("[::]:1"), ["UdpRcvbufErrors", "Udp6RcvbufErrors"]);
         assert_eq!(names("[::1]:1"), ["Udp6RcvbufErrors"]);
+        assert_eq!(names("[::ffff:127.0.0.1]:1"), ["UdpRcvbufErrors"]);
     }
 }
