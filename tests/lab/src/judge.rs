@@ -88,10 +88,10 @@ pub(crate) fn judge(
         (Sight::Trains(counter), false) if rest > 0 && told.trains(counter) * 8 < missing.len() as u64 => {
             faults.push(format!("{rest} are not named, and {} trains are counted", told.trains(counter)));
         }
-        // No counter tells of them.
-        (Sight::NoCounter, false) if rest > 0 && told.not_observed < rest => {
-            faults
-                .push(format!("{rest} are not named, and {} are said not to be observed", told.not_observed));
+        // No counter tells of them: what the doctor had no room for is all that it can say.
+        (Sight::NoCounter, false) if rest > 0 && told.not_observed + told.unreported < rest => {
+            let said = told.not_observed + told.unreported;
+            faults.push(format!("{rest} are not named, and {said} are said not to be observed"));
         }
         _ => {}
     }
@@ -235,9 +235,20 @@ mod tests {
         assert!(ok(0..9, told("receiver_socket_buffer", 0..9, 9, 0)));
         assert!(ok(0..9, told("receiver_socket_buffer", 0..7, 9, 2)), "the rest is said");
         assert!(!ok(0..9, told("receiver_socket_buffer", 0..7, 9, 0)), "and must be");
+        let no_room = Told { unreported: 2, ..told("receiver_socket_buffer", 0..7, 9, 2) };
+        assert!(ok(0..9, no_room), "why it was not observed counts nothing twice");
         assert!(!ok(0..9, told("receiver_socket_buffer", 0..10, 10, 0)), "one that arrived");
         assert!(!ok(0..9, told("receiver_no_socket", 0..9, 9, 0)), "another stage");
         assert!(!ok(0..9, Told::default()), "nothing");
+    }
+
+    #[test]
+    fn of_what_no_counter_has_the_hook_says_what_it_had_no_room_for() {
+        let ok = |unreported| {
+            let told = Told { unreported, ..told("receiver_hook", 0..7, 7, 0) };
+            judged("firewall_in", 0..9, &told, false).is_ok
+        };
+        assert!(ok(2) && !ok(1));
     }
 
     #[test]
