@@ -5,7 +5,7 @@
 //! so its tool counts it as passed; here it moves to the skipped.
 //!
 //! What failed is known by its name: from the line `FAILED: what and why`, cargo test's list and vitest's lines; where a command
-//! ended badly and named nothing, by the first and the last of its errors.
+//! ended badly and named nothing, by the first and the last of its errors, or the last thing it said.
 
 use std::collections::BTreeMap;
 
@@ -13,6 +13,8 @@ use std::collections::BTreeMap;
 const SKIP_MARK: &str = "SKIPPED: ";
 /// By which a check says what in it failed, and why.
 const FAIL_MARK: &str = "FAILED: ";
+/// Of cargo, of the compiler, of rustfmt.
+const ERRORS: [&str; 3] = ["error: ", "error[", "Diff in "];
 /// Before vitest's name of a test that failed.
 const VITEST_MARK: &str = " FAIL  ";
 /// How far cargo test indents the names of tests that failed.
@@ -74,6 +76,8 @@ pub(crate) struct Reading {
     list: List,
     /// The first and the last error of a command that names no test.
     errors: Option<(String, String)>,
+    /// The last line that says something.
+    last: String,
 }
 
 /// Where in cargo test's list of what failed the next line is.
@@ -93,9 +97,9 @@ impl Reading {
     /// `success` tells whether what was read ended well: else something failed, and has a name.
     pub(crate) fn finish(mut self, success: bool) -> Counts {
         if !success && self.counts.failures.is_empty() {
-            let errors = self.errors.take().map(|(first, last)| [first, last]);
-            let errors = errors.into_iter().flatten().map(|error| (error, 1));
-            self.counts.failures.extend(errors);
+            let (first, last) = self.errors.take().unwrap_or_else(|| (self.last.clone(), self.last.clone()));
+            self.counts.failures.extend([first, last].map(|error| (error, 1)));
+            self.counts.failures.remove("");
         }
         self.counts.passed = self.counts.passed.saturating_sub(self.said_skipped);
         self.counts.skipped += self.said_skipped;
@@ -110,6 +114,9 @@ impl Reading {
     /// Takes in one line of output.
     pub(crate) fn read_line(&mut self, line: &str) {
         self.read_failure(line);
+        if !line.trim().is_empty() {
+            line.trim().clone_into(&mut self.last);
+        }
         if let Some((_, reason)) = line.split_once(SKIP_MARK) {
             self.said_skipped += 1;
             *self.counts.reasons.entry(reason.trim().to_owned()).or_default() += 1;
@@ -140,7 +147,7 @@ impl Reading {
             self.failed(what);
         } else if let Some(name) = line.strip_prefix(VITEST_MARK) {
             self.failed(name);
-        } else if line.starts_with("error: ") || line.starts_with("error[") {
+        } else if ERRORS.iter().any(|mark| line.starts_with(mark)) {
             let last = line.to_owned();
             self.errors = Some(match self.errors.take() {
                 Some((first, _)) => (first, last),
@@ -272,7 +279,9 @@ mod tests {
         let expected = named(&["error: could not compile `x`", "error[E0308]: mismatched types"]);
         assert_eq!(failures(output, false), expected);
         assert_eq!(failures(output, true), [], "a test may print what it likes");
-        assert_eq!(failures("error: once\n", false), named(&["error: once"]));
+        assert_eq!(failures("error: once\nmore\n", false), named(&["error: once"]));
+        assert_eq!(failures("a.rs:1: odd\n tidy: 1 offence\n\n", false), named(&["tidy: 1 offence"]));
+        assert_eq!(failures("", false), []);
         assert_eq!(failures("FAILED: x\nerror: once\n", false), named(&["x"]));
     }
 }
