@@ -3,13 +3,24 @@
 //! Understood are the summary lines of cargo test, vitest, node:test and pytest, our own `N passed, N failed, N skipped`,
 //! and the line `SKIPPED: reason` by which a test says that it could not run here. Such a test ends without a complaint,
 //! so its tool counts it as passed; here it moves to the skipped.
+//!
+//! What failed is known by its name: from the line `FAILED: what and why`, cargo test's list and vitest's lines; where a command
+//! ended badly and named nothing, by the first and the last of its errors, or the last thing it said.
 
 use std::collections::BTreeMap;
 
 /// By which a test says that it was skipped.
 const SKIP_MARK: &str = "SKIPPED: ";
+/// By which a check says what in it failed, and why.
+const FAIL_MARK: &str = "FAILED: ";
+/// Of cargo, of the compiler, of rustfmt.
+const ERRORS: [&str; 3] = ["error: ", "error[", "Diff in "];
+/// Before vitest's name of a test that failed.
+const VITEST_MARK: &str = " FAIL  ";
+/// How far cargo test indents the names of tests that failed.
+const LIST_INDENT: &str = "    ";
 
-/// Numbers of tests, and why some were skipped.
+/// Numbers of tests, why some were skipped, and what failed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
     pub(crate) passed: u64,
@@ -17,6 +28,8 @@ pub(crate) struct Counts {
     pub(crate) skipped: u64,
     /// Reason and how often it was given.
     pub(crate) reasons: BTreeMap<String, u64>,
+    /// What failed, with the reason where it was given, and how often.
+    pub(crate) failures: BTreeMap<String, u64>,
 }
 
 impl Counts {
@@ -48,6 +61,9 @@ impl Counts {
         for (reason, count) in &other.reasons {
             *self.reasons.entry(reason.clone()).or_default() += count;
         }
+        for (failure, count) in &other.failures {
+            *self.failures.entry(failure.clone()).or_default() += count;
+        }
     }
 }
 
@@ -57,18 +73,50 @@ pub(crate) struct Reading {
     counts: Counts,
     /// Tests that said they were skipped and that their tool will call passed.
     said_skipped: u64,
+    list: List,
+    /// The first and the last error of a command that names no test.
+    errors: Option<(String, String)>,
+    /// The last line that says something.
+    last: String,
+}
+
+/// Where in cargo test's list of what failed the next line is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+enum List {
+    #[default]
+    Outside,
+    /// Behind its heading, which is also that of what the tests printed.
+    Begun,
+    /// Behind a name.
+    Named,
 }
 
 impl Reading {
     /// The counts, once all lines have been read.
-    pub(crate) fn finish(mut self) -> Counts {
+    ///
+    /// `success` tells whether what was read ended well: else something failed, and has a name.
+    pub(crate) fn finish(mut self, success: bool) -> Counts {
+        if !success && self.counts.failures.is_empty() {
+            let (first, last) = self.errors.take().unwrap_or_else(|| (self.last.clone(), self.last.clone()));
+            self.counts.failures.extend([first, last].map(|error| (error, 1)));
+            self.counts.failures.remove("");
+        }
         self.counts.passed = self.counts.passed.saturating_sub(self.said_skipped);
         self.counts.skipped += self.said_skipped;
         self.counts
     }
 
+    /// Notes what failed.
+    pub(crate) fn failed(&mut self, what: &str) {
+        *self.counts.failures.entry(what.trim().to_owned()).or_default() += 1;
+    }
+
     /// Takes in one line of output.
     pub(crate) fn read_line(&mut self, line: &str) {
+        self.read_failure(line);
+        if !line.trim().is_empty() {
+            line.trim().clone_into(&mut self.last);
+        }
         if let Some((_, reason)) = line.split_once(SKIP_MARK) {
             self.said_skipped += 1;
             *self.counts.reasons.entry(reason.trim().to_owned()).or_default() += 1;
@@ -81,6 +129,30 @@ impl Reading {
             self.add_item(item.split_once(' ').map(|(word, number)| (number, word)));
         } else if let Some(summary) = comma_summary(line) {
             self.add_list(summary, ',');
+        }
+    }
+
+    fn read_failure(&mut self, line: &str) {
+        let name = line.strip_prefix(LIST_INDENT).filter(|name| !name.is_empty() && !name.starts_with(' '));
+        match (self.list, name) {
+            (List::Begun | List::Named, Some(name)) => {
+                self.failed(name);
+                self.list = List::Named;
+                return;
+            }
+            (List::Begun, None) if line.is_empty() => return,
+            _ => self.list = if line == "failures:" { List::Begun } else { List::Outside },
+        }
+        if let Some(what) = line.strip_prefix(FAIL_MARK) {
+            self.failed(what);
+        } else if let Some(name) = line.strip_prefix(VITEST_MARK) {
+            self.failed(name);
+        } else if ERRORS.iter().any(|mark| line.starts_with(mark)) {
+            let last = line.to_owned();
+            self.errors = Some(match self.errors.take() {
+                Some((first, _)) => (first, last),
+                None => (last.clone(), last),
+            });
         }
     }
 
@@ -123,7 +195,17 @@ mod tests {
     fn read(output: &str) -> Counts {
         let mut reading = Reading::default();
         output.lines().for_each(|line| reading.read_line(line));
-        reading.finish()
+        reading.finish(true)
+    }
+
+    fn failures(output: &str, success: bool) -> Vec<(String, u64)> {
+        let mut reading = Reading::default();
+        output.lines().for_each(|line| reading.read_line(line));
+        reading.finish(success).failures.into_iter().collect()
+    }
+
+    fn named(names: &[&str]) -> Vec<(String, u64)> {
+        names.iter().map(|name| ((*name).to_owned(), 1)).collect()
     }
 
     fn counted(output: &str) -> (u64, u64, u64) {
@@ -166,5 +248,40 @@ mod tests {
             counted("all 5 passed, as 3 failed before\n1 passed the gate\nTests are fine\n# pass the salt\n"),
             (0, 0, 0)
         );
+    }
+
+    #[test]
+    fn what_cargo_test_lists_as_failed_has_its_name() {
+        let output = "test a ... ok\ntest b ... FAILED\n\nsuccesses:\n\n---- a stdout ----\n    indented\n\n\n\
+            successes:\n    a\n\nfailures:\n\n---- b stdout ----\nthread 'b' panicked:\n    left: 1\n\n\
+            \nfailures:\n    b\n    src/lib.rs - c (line 12)\n\ntest result: FAILED. 1 passed; 2 failed; 0 ignored\n    d\n\
+            error: test failed, to rerun pass `-p x`\n";
+        assert_eq!(failures(output, false), named(&["b", "src/lib.rs - c (line 12)"]));
+        // Without what they printed (`--nocapture`) the heading comes twice.
+        assert_eq!(failures("failures:\n\nfailures:\n    b\n\n    no\n", false), named(&["b"]));
+    }
+
+    #[test]
+    fn a_check_that_says_what_failed_is_heard() {
+        let output = "class v4 ok\nFAILED: class v6 as nobody: 3 are counted\nFAILED: other v4: why\n\
+            FAILED: other v4: why\nthis FAILED: not\n FAIL  test/a.test.ts > does b\n";
+        let expected =
+            [("class v6 as nobody: 3 are counted", 1), ("other v4: why", 2), ("test/a.test.ts > does b", 1)];
+        let mut expected: Vec<_> = expected.map(|(what, count)| (what.to_owned(), count)).into();
+        expected.sort();
+        assert_eq!(failures(output, false), expected);
+    }
+
+    #[test]
+    fn where_nothing_is_named_errors_tell() {
+        let output =
+            "error[E0308]: mismatched types\nerror: expected\nan error: not\nerror: could not compile `x`\n";
+        let expected = named(&["error: could not compile `x`", "error[E0308]: mismatched types"]);
+        assert_eq!(failures(output, false), expected);
+        assert_eq!(failures(output, true), [], "a test may print what it likes");
+        assert_eq!(failures("error: once\nmore\n", false), named(&["error: once"]));
+        assert_eq!(failures("a.rs:1: odd\n tidy: 1 offence\n\n", false), named(&["tidy: 1 offence"]));
+        assert_eq!(failures("", false), []);
+        assert_eq!(failures("FAILED: x\nerror: once\n", false), named(&["x"]));
     }
 }

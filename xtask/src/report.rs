@@ -5,6 +5,10 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
+/// So many failures of a suite are named, and so much of each: where everything fails, one reason is as good as all.
+const SHOWN_FAILURES: usize = 20;
+const SHOWN_CHARS: usize = 300;
+
 /// What came of one suite.
 pub(crate) struct Outcome {
     pub(crate) name: String,
@@ -80,7 +84,27 @@ impl fmt::Display for Report {
                 None => writeln!(f, "failed in {}: see above", outcome.name)?,
             }
         }
+        // Last: of a long output often only the end is kept.
+        for outcome in self.0.iter().filter(|outcome| outcome.counts.failed > 0) {
+            failures(f, outcome)?;
+        }
         write!(f, "{} passed, {} failed, {} skipped", totals.passed, totals.failed, totals.skipped)
+    }
+}
+
+/// Names what failed in a suite.
+fn failures(f: &mut fmt::Formatter<'_>, outcome: &Outcome) -> fmt::Result {
+    let Outcome { name, counts, .. } = outcome;
+    for (what, count) in counts.failures.iter().take(SHOWN_FAILURES) {
+        let (what, more) = match what.char_indices().nth(SHOWN_CHARS) {
+            Some((end, _)) => (&what[..end], " …"),
+            None => (what.as_str(), ""),
+        };
+        writeln!(f, "failed in {name}, {count} x: {what}{more}")?;
+    }
+    match counts.failures.len().saturating_sub(SHOWN_FAILURES) {
+        0 => Ok(()),
+        hidden => writeln!(f, "failed in {name}: {hidden} more"),
     }
 }
 
@@ -116,6 +140,32 @@ mod tests {
         assert!(text.contains("skipped in page, 1 x: Chromium is missing"), "{text}");
         assert!(text.contains("unit         FAILED        1.2      41      40       1       2"), "{text}");
         assert!(!report.is_fine());
+    }
+
+    #[test]
+    fn what_failed_is_named_right_before_the_totals() {
+        let failures = [("receive_buffer v6 as nobody: 3 are counted".to_owned(), 1)].into();
+        let counts = Counts { failures, ..Counts::one_failed() };
+        let text = Report(vec![outcome("lab", counts), outcome("unit", Counts::one_passed())]).to_string();
+        let lines: Vec<&str> = text.lines().collect();
+        let [.., failure, totals] = &lines[..] else { panic!("{text}") };
+        assert_eq!(*failure, "failed in lab, 1 x: receive_buffer v6 as nobody: 3 are counted");
+        assert_eq!(*totals, "1 passed, 1 failed, 0 skipped");
+    }
+
+    #[test]
+    fn many_and_long_failures_do_not_drown_the_end() {
+        let failures = |count: usize, chars: usize| {
+            let failures = (0..count).map(|at| (format!("{at:0chars$}é"), 1)).collect();
+            let report = Report(vec![outcome("unit", Counts { failures, ..Counts::one_failed() })]);
+            report.to_string().lines().filter(|line| line.starts_with("failed in unit")).count()
+        };
+        // With the line that says where the log is.
+        assert_eq!(failures(SHOWN_FAILURES, SHOWN_CHARS - 1), 1 + SHOWN_FAILURES);
+        assert_eq!(failures(SHOWN_FAILURES + 1, SHOWN_CHARS), 2 + SHOWN_FAILURES);
+        let counts = Counts { failures: [("é".repeat(SHOWN_CHARS + 1), 1)].into(), ..Counts::one_failed() };
+        let text = Report(vec![outcome("unit", counts)]).to_string();
+        assert!(text.contains(&format!(" x: {} …\n", "é".repeat(SHOWN_CHARS))), "{text}");
     }
 
     #[test]

@@ -117,7 +117,9 @@ impl Runner {
             success = match ended {
                 Ok(status) => status.success(),
                 Err(error) => {
-                    writeln!(log, "{}: {error}", command.get_program().display())?;
+                    let what = format!("{}: {error}", command.get_program().display());
+                    writeln!(log, "{what}")?;
+                    reading.failed(&what);
                     false
                 }
             };
@@ -125,7 +127,7 @@ impl Runner {
                 break;
             }
         }
-        Ok(counts_of(suite.counting, reading.finish(), success))
+        Ok(counts_of(suite.counting, reading.finish(success), success))
     }
 
     fn command(&self, step: &Step) -> anyhow::Result<Command> {
@@ -167,10 +169,17 @@ fn test_threads() -> usize {
 }
 
 /// A suite that ended badly has failed, even where no single test says so: it may not have been built.
+///
+/// A single check may say of parts of it that they were skipped, and which failed.
 fn counts_of(counting: Counting, printed: Counts, success: bool) -> Counts {
+    let Counts { ref reasons, ref failures, .. } = printed;
+    let with_parts = |check: Counts| {
+        let (reasons, failures) = (reasons.clone(), failures.clone());
+        Counts { skipped: reasons.values().sum(), reasons, failures, ..check }
+    };
     match (counting, success) {
-        (Counting::OneCheck, true) => Counts::one_passed(),
-        (Counting::OneCheck, false) => Counts::one_failed(),
+        (Counting::OneCheck, true) => with_parts(Counts::one_passed()),
+        (Counting::OneCheck, false) => with_parts(Counts::one_failed()),
         (Counting::Printed, true) => printed,
         (Counting::Printed, false) => Counts { failed: printed.failed.max(1), ..printed },
     }
@@ -234,7 +243,19 @@ mod tests {
     #[test]
     fn a_check_counts_as_one_whatever_it_prints() {
         let printed = Counts { passed: 7, ..Counts::default() };
-        assert_eq!(counts_of(Counting::OneCheck, printed, true), Counts::one_passed());
+        assert_eq!(counts_of(Counting::OneCheck, printed.clone(), true), Counts::one_passed());
+        assert_eq!(counts_of(Counting::OneCheck, printed, false), Counts::one_failed());
+    }
+
+    #[test]
+    fn a_check_says_what_of_it_was_skipped_and_what_failed() {
+        let printed = Counts {
+            reasons: [("xdp: there is no clang".to_owned(), 2)].into(),
+            failures: [("a".to_owned(), 1)].into(),
+            ..Counts::default()
+        };
+        let counts = counts_of(Counting::OneCheck, printed.clone(), false);
+        assert_eq!(counts, Counts { failed: 1, skipped: 2, ..printed });
     }
 
     #[test]

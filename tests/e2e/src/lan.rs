@@ -48,6 +48,7 @@ impl Lan {
             let namespace = format!("{}-{name}", lan.prefix);
             let port = format!("p{index}");
             ip(&["netns", "add", &namespace])?;
+            quieten(&namespace)?;
             let own = format!("10.84.0.{}", index + 1);
             lan.hosts.push(Host {
                 namespace: namespace.clone(),
@@ -205,6 +206,15 @@ impl Host {
             serde_json::from_str(&shown.expect("tc shows")).expect("tc writes JSON");
         shown[0]["drops"].as_u64().expect("a queue discipline counts its drops")
     }
+}
+
+/// A host says nothing of its own while a scene goes on: what would be lost of it would be counted with the scene's. Asks for no
+/// router, and tells of its groups at once, not some time within the next seconds.
+fn quieten(namespace: &str) -> Result<(), String> {
+    let default = |name: &str| format!("net.ipv6.conf.default.{name}");
+    let (router, groups) =
+        (default("router_solicitations=0"), default("mldv2_unsolicited_report_interval=1"));
+    ip(&["netns", "exec", namespace, "sysctl", "-qw", &router, &groups])
 }
 
 fn tc(namespace: &str, arguments: &[&str]) {

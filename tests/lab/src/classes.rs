@@ -7,6 +7,7 @@ mod path;
 mod socket;
 
 pub(crate) use list::CLASSES;
+pub(crate) use path::on_first_processor;
 pub(crate) use socket::Steps;
 
 use std::time::Duration;

@@ -10,7 +10,7 @@ use serde_json::Value;
 use sys::clock;
 
 use crate::borrowed::Borrowed;
-use crate::classes::Steps;
+use crate::classes::{Steps, on_first_processor};
 use crate::scene::{PORT, Scene, Version};
 
 /// A class that `doctor fix` can do something against.
@@ -105,17 +105,18 @@ impl Cured {
 /// Sends at a rate of its own, whatever becomes of it: who never rests would be called too slow.
 fn go(steps: &mut Steps, period: Duration, is_over: &AtomicBool) -> anyhow::Result<()> {
     // Queues of the second processor may overflow: the first feeds them.
-    sys::scheduling::pin_to_cpu(0)?;
-    let mut due = clock::monotonic();
-    for _ in 0..MOST_STEPS {
-        if is_over.load(Ordering::Relaxed) {
-            return Ok(());
+    on_first_processor(|| {
+        let mut due = clock::monotonic();
+        for _ in 0..MOST_STEPS {
+            if is_over.load(Ordering::Relaxed) {
+                return Ok(());
+            }
+            steps.step()?;
+            due = clock::monotonic().max(due + period);
+            clock::sleep_until(due);
         }
-        steps.step()?;
-        due = clock::monotonic().max(due + period);
-        clock::sleep_until(due);
-    }
-    bail!("`doctor fix` has not come to its end");
+        bail!("`doctor fix` has not come to its end");
+    })
 }
 
 /// Runs a command of the doctor where the change is to be made; returns what it says.

@@ -88,10 +88,10 @@ pub(crate) fn judge(
         (Sight::Trains(counter), false) if rest > 0 && told.trains(counter) * 8 < missing.len() as u64 => {
             faults.push(format!("{rest} are not named, and {} trains are counted", told.trains(counter)));
         }
-        // No counter tells of them.
-        (Sight::NoCounter, false) if rest > 0 && told.not_observed < rest => {
-            faults
-                .push(format!("{rest} are not named, and {} are said not to be observed", told.not_observed));
+        // No counter tells of them: what the doctor had no room for is all that it can say.
+        (Sight::NoCounter, false) if rest > 0 && told.not_observed + told.unreported < rest => {
+            let said = told.not_observed + told.unreported;
+            faults.push(format!("{rest} are not named, and {said} are said not to be observed"));
         }
         _ => {}
     }
@@ -186,6 +186,21 @@ impl Row {
         )
     }
 
+    /// Returns what a row that failed says of itself where nothing but the end of the output is kept; none of one in order.
+    pub(crate) fn failure(&self, nobody: bool) -> Option<String> {
+        let Self { class, planted, named, faults, evidence, cured, .. } = self;
+        let what = if cured.is_some() { " cured" } else { "" };
+        let whose = if nobody { " as nobody" } else { "" };
+        let evidence: Vec<String> = evidence.iter().map(|(name, rise)| format!("{name} {rise}")).collect();
+        let told = [("told at", self.stages.join(" ")), ("by", evidence.join(", "))];
+        let told = told.iter().filter(|(_, it)| !it.is_empty()).map(|(how, it)| format!(", {how} {it}"));
+        let told: String = told.collect();
+        (!self.is_ok).then(|| {
+            let (version, faults) = (self.version_number(), faults.join("; "));
+            format!("{class}{what} v{version}{whose}: {faults} ({planted} planted, {named} named{told})")
+        })
+    }
+
     const fn version_number(&self) -> u8 {
         match self.version {
             Version::V4 => 4,
@@ -220,9 +235,20 @@ mod tests {
         assert!(ok(0..9, told("receiver_socket_buffer", 0..9, 9, 0)));
         assert!(ok(0..9, told("receiver_socket_buffer", 0..7, 9, 2)), "the rest is said");
         assert!(!ok(0..9, told("receiver_socket_buffer", 0..7, 9, 0)), "and must be");
+        let no_room = Told { unreported: 2, ..told("receiver_socket_buffer", 0..7, 9, 2) };
+        assert!(ok(0..9, no_room), "why it was not observed counts nothing twice");
         assert!(!ok(0..9, told("receiver_socket_buffer", 0..10, 10, 0)), "one that arrived");
         assert!(!ok(0..9, told("receiver_no_socket", 0..9, 9, 0)), "another stage");
         assert!(!ok(0..9, Told::default()), "nothing");
+    }
+
+    #[test]
+    fn of_what_no_counter_has_the_hook_says_what_it_had_no_room_for() {
+        let ok = |unreported| {
+            let told = Told { unreported, ..told("receiver_hook", 0..7, 7, 0) };
+            judged("firewall_in", 0..9, &told, false).is_ok
+        };
+        assert!(ok(2) && !ok(1));
     }
 
     #[test]
@@ -240,6 +266,20 @@ mod tests {
         let ok = |told| judged("receive_buffer", 0..9, &told, true).is_ok;
         assert!(ok(told("receiver_socket_buffer", 0..0, 9, 0)));
         assert!(!ok(told("receiver_socket_buffer", 0..0, 8, 0)));
+    }
+
+    #[test]
+    fn a_row_that_failed_tells_itself_in_one_line() {
+        let evidence = [("UdpInErrors".to_owned(), 8)].into();
+        let eight = Told { evidence, ..told("receiver_socket_buffer", 0..0, 8, 0) };
+        let row = judged("receive_buffer", 0..9, &eight, true);
+        let expected = "receive_buffer v4 as nobody: 8 are counted (9 planted, 0 named, told at receiver_socket_buffer, by UdpInErrors 8)";
+        assert_eq!(row.failure(true).as_deref(), Some(expected));
+        assert_eq!(judged("control", 0..0, &Told::default(), false).failure(false), None);
+        let class = CLASSES.iter().find(|it| it.name == "control").unwrap();
+        let row = Row::cure_failed(class, Version::V6, &anyhow::anyhow!("nothing helped"));
+        let expected = "control cured v6: nothing helped (0 planted, 0 named)";
+        assert_eq!(row.failure(false).as_deref(), Some(expected));
     }
 
     #[test]

@@ -9,6 +9,7 @@ mod borrowed;
 mod classes;
 mod cure;
 mod judge;
+mod processors;
 mod scene;
 mod traffic;
 mod watch;
@@ -91,7 +92,7 @@ fn run(arguments: &Arguments) -> anyhow::Result<bool> {
         println!("SKIPPED: network namespaces need root");
         return Ok(true);
     }
-    let (mut all_ok, mut leaving) = (true, Leaving::default());
+    let (mut failures, mut leaving) = (Vec::new(), Leaving::default());
     if !arguments.json {
         println!("{}", judge::HEAD);
     }
@@ -111,12 +112,14 @@ fn run(arguments: &Arguments) -> anyhow::Result<bool> {
                     .unwrap_or_else(|error| Row::cure_failed(class, *version, &error))
             });
             for row in [Some(row), cured].iter().flatten() {
-                all_ok &= row.is_ok;
+                failures.extend(row.failure(arguments.nobody));
                 println!("{}", if arguments.json { row.json().to_string() } else { row.text() });
             }
         }
     }
-    Ok(all_ok)
+    // Once more at the end, for who keeps only that; not among the rows.
+    failures.iter().for_each(|failure| eprintln!("FAILED: {failure}"));
+    Ok(failures.is_empty())
 }
 
 fn row(

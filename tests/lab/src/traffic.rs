@@ -12,6 +12,8 @@ use sample::Dtype;
 use units::{Epoch, StreamId, WallTime};
 use wire::{Clock, Data, Numbered};
 
+use crate::processors::take_backlogs;
+
 /// What was sent, and what of it did not arrive.
 #[derive(Debug, Default)]
 pub(crate) struct Planted {
@@ -134,7 +136,8 @@ fn datagram_bytes(bytes: &[u8]) -> usize {
 /// How often a marker is sent again: what queues hold passes in seconds.
 const MARKERS: u32 = 2_000;
 
-/// Waits until all that was sent before has passed or is lost: a marker behind it arrives. Returns how many did not, at most.
+/// Waits until all that was sent before has passed or is lost: a marker behind it arrives, and what the marker overtook is taken.
+/// Returns how many markers did not arrive, at most.
 pub(crate) fn settle(writer: &UdpSocket, markers: &UdpSocket, to: SocketAddr) -> anyhow::Result<u64> {
     let mut bytes = [0; 16];
     while markers.recv(&mut bytes).is_ok() {}
@@ -143,7 +146,7 @@ pub(crate) fn settle(writer: &UdpSocket, markers: &UdpSocket, to: SocketAddr) ->
     for lost in 0..MARKERS {
         send_one(writer, b"marker", to)?;
         if markers.recv(&mut bytes).is_ok() {
-            return Ok(lost.into());
+            return Ok(u64::from(lost) + take_backlogs()?);
         }
     }
     bail!("nothing passes from the sender to the reader")

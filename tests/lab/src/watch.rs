@@ -36,6 +36,8 @@ pub(crate) struct Told {
     pub(crate) counted: BTreeMap<String, u64>,
     /// Counted, and in no event.
     pub(crate) not_observed: u64,
+    /// What the hook had no room for. Where a counter has them, too, they are among the former.
+    pub(crate) unreported: u64,
     /// Of that, what the host's counters said and nobody listened to.
     pub(crate) not_heard: u64,
     /// Counters and reasons, by the kernel's names.
@@ -156,7 +158,8 @@ impl Watch {
             if line["event"] == "ended" {
                 // Losses have said what of theirs was not observed; this is the sum.
                 let count = |name: &str| line[name].as_u64().unwrap_or(0);
-                told.not_observed += count("not_observed") + count("unreported");
+                told.not_observed += count("not_observed");
+                told.unreported += count("unreported");
                 break;
             }
             told.take(&line, self.hears_host);

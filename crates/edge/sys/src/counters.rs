@@ -39,12 +39,15 @@ type Parse = fn(&str, &mut Counters);
 
 const SNMP6: &str = "/proc/self/net/snmp6";
 const SOFTNET: &str = "/proc/net/softnet_stat";
+const DEVICES: &str = "/proc/self/net/dev";
+/// In the order in which they are read: what a backlog drops is counted there and then by the device, so that whoever reads the
+/// backlog's count last has all there that he has of the device.
 const FILES: &[(&str, Parse)] = &[
     ("/proc/self/net/snmp", parse_pairs_of_lines),
     ("/proc/self/net/netstat", parse_pairs_of_lines),
     (SNMP6, parse_lines),
+    (DEVICES, parse_devices),
     (SOFTNET, parse_softnet),
-    ("/proc/self/net/dev", parse_devices),
 ];
 
 /// Counts the packets that each processor took in, of any namespace and protocol; they wrap at 2³².
@@ -205,6 +208,12 @@ mod tests {
             let text = String::from_utf8(bytes).unwrap();
             parse_all(&text, &mut Counters::new());
         }
+    }
+
+    #[test]
+    fn the_backlogs_count_is_read_after_the_devices() {
+        let index = |name| FILES.iter().position(|(file, _)| *file == name);
+        assert!(index(DEVICES) < index(SOFTNET) && index(DEVICES).is_some());
     }
 
     #[test]

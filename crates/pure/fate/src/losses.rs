@@ -9,7 +9,7 @@ use crate::buffer::larger_buffer;
 use crate::drops::DropEvent;
 use crate::look::{Look, Socket};
 use crate::naming::{Naming, Unplaced};
-use crate::rules::{evidence, of_counters, sum};
+use crate::rules::{Ahead, evidence, of_counters, sum};
 use crate::verdict::{Evidence, Unit, Verdict};
 use crate::{Cause, Change, Cure};
 
@@ -58,6 +58,9 @@ pub struct Watch {
     /// Up to which count the drops of sockets have been told, by their cookies.
     told: BTreeMap<u64, u32>,
     naming: Naming,
+    ahead: Ahead,
+    /// What was counted with its reason at the last look and not among all errors: these count it a moment later.
+    early_reasons: u64,
 }
 
 impl Watch {
@@ -65,7 +68,7 @@ impl Watch {
     #[must_use]
     pub fn begin(first: Look) -> Self {
         let told = first.sockets.iter().map(|socket| (socket.cookie, socket.drops)).collect();
-        Self { before: first, told, naming: Naming::default() }
+        Self { before: first, told, naming: Naming::default(), ahead: Ahead::default(), early_reasons: 0 }
     }
 
     /// Returns the last look.
@@ -83,10 +86,11 @@ impl Watch {
     /// Says what was lost since the last look: by counters, and by events where there are any.
     pub fn look(&mut self, after: Look, observed: Option<Observed>) -> Losses {
         let before = std::mem::replace(&mut self.before, after);
-        let mut verdicts = self.of_sockets(&before);
+        let reasons = Reasons::between(&before, &self.before, &mut self.early_reasons);
+        let mut verdicts = self.of_sockets(&before, &reasons);
         let after = &self.before;
-        verdicts.extend(of_counters(&before, after));
-        let not_observed = Reasons::between(&before, after).surplus(&before, after);
+        verdicts.extend(of_counters(&before, after, &mut self.ahead));
+        let not_observed = reasons.surplus(&before, after);
         let unplaced = observed.map(|Observed { events, is_of_ports }| {
             self.naming.take(after, events);
             self.naming.settle(&mut verdicts, is_of_ports)
@@ -104,13 +108,12 @@ impl Watch {
     }
 
     /// Who dropped in between the readings of one look only is told of with the next, which counts why.
-    fn of_sockets(&mut self, before: &Look) -> Vec<Verdict> {
+    fn of_sockets(&mut self, before: &Look, reasons: &Reasons) -> Vec<Verdict> {
         let after = &self.before;
-        let reasons = Reasons::between(before, after);
         let mut verdicts = Vec::new();
         if reasons.sum() > 0 {
             for socket in &after.sockets {
-                let of = |(stage, count)| verdict(before, after, socket, stage, count, &reasons);
+                let of = |(stage, count)| verdict(before, after, socket, stage, count, reasons);
                 verdicts.extend(reasons.shares(self.untold(socket)).into_iter().map(of));
                 self.told.insert(socket.cookie, socket.drops);
             }
@@ -137,17 +140,22 @@ struct Reasons {
 }
 
 impl Reasons {
-    fn between(before: &Look, after: &Look) -> Self {
+    /// The kernel counts the reason first and the error then; `early` is what had its reason only at the look before, and becomes
+    /// that of this one.
+    fn between(before: &Look, after: &Look, early: &mut u64) -> Self {
         let rise = |name: &str| {
             after.rise(before, &format!("Udp{name}")) + after.rise(before, &format!("Udp6{name}"))
         };
         let (buffer, checksum, told_memory) = (rise("RcvbufErrors"), rise("InCsumErrors"), rise("MemErrors"));
+        let with_reason = sum([buffer, checksum, told_memory].into_iter());
+        let (errors, known) = (rise("InErrors"), with_reason.saturating_add(*early));
         // What a filter refuses is an error of which there is no count of its own.
-        let filter = rise("InErrors").saturating_sub(buffer + checksum + told_memory);
+        let filter = errors.saturating_sub(known);
+        *early = known.saturating_sub(errors).min(with_reason);
         // Since Linux 6.18 at the latest, only the socket's own count moves where memory is short.
         let for_certain: u64 =
             after.early_drops.iter().map(|(cookie, now)| certain(before, *cookie, *now)).sum();
-        let silent_memory = for_certain.saturating_sub(buffer + filter + checksum + told_memory);
+        let silent_memory = for_certain.saturating_sub(with_reason.saturating_add(filter));
         Self { buffer, filter, memory: told_memory + silent_memory }
     }
 
@@ -242,8 +250,8 @@ fn evidence_for(before: &Look, after: &Look, socket: &Socket, stage: Stage, coun
         Stage::ReceiverSocketFilter => "InErrors",
         _ => "MemErrors",
     };
-    // A socket of any address takes both versions, counted by that of the datagram.
-    let versions: &[&str] = match socket.local.ip() {
+    // A socket of any address takes both versions, counted by that of the datagram; one of version 6 may be bound to a mapped one of 4.
+    let versions: &[&str] = match socket.local.ip().to_canonical() {
         IpAddr::V4(_) => &["Udp"],
         IpAddr::V6(address) if address.is_unspecified() => &["Udp", "Udp6"],
         IpAddr::V6(_) => &["Udp6"],
@@ -359,6 +367,28 @@ mod tests {
         let expected =
             [(1, Stage::ReceiverSocketFilter, 400, false), (0, Stage::ReceiverChecksum, 100, false)];
         assert_eq!(told(&losses), expected);
+    }
+
+    #[test]
+    fn an_error_that_is_counted_a_moment_after_its_reason_is_no_filter() {
+        let at = |seconds, drops, [buffer, checksum, errors]: [u64; 3]| {
+            let counters =
+                [("UdpRcvbufErrors", buffer), ("UdpInCsumErrors", checksum), ("UdpInErrors", errors)];
+            with(look(seconds, &counters), &[(1, drops, drops)])
+        };
+        let mut watch = Watch::begin(at(0, 0, [0, 0, 0]));
+        let mut told =
+            |look| watch.look(look, None).verdicts.iter().map(|it| (it.stage, it.count)).collect::<Vec<_>>();
+        let (buffer, filter) = (Stage::ReceiverSocketBuffer, Stage::ReceiverSocketFilter);
+        // One of ten, then two, and one with a wrong checksum.
+        assert_eq!(told(at(1, 10, [10, 0, 9])), [(buffer, 10)]);
+        assert_eq!(told(at(2, 20, [20, 1, 18])), [(buffer, 10), (Stage::ReceiverChecksum, 1)]);
+        assert_eq!(told(at(3, 20, [20, 1, 21])), []);
+        assert_eq!(told(at(4, 23, [20, 1, 24])), [(filter, 3)]);
+        // What never comes hides nothing for ever.
+        assert_eq!(told(at(5, 33, [30, 1, 24])), [(buffer, 10)]);
+        assert_eq!(told(at(6, 33, [30, 1, 24])), []);
+        assert_eq!(told(at(7, 36, [30, 1, 27])), [(filter, 3)]);
     }
 
     #[test]
@@ -499,5 +529,6 @@ mod tests {
         assert_eq!(names("0.0.0.0:1"), ["UdpRcvbufErrors"]);
         assert_eq!(names("[::]:1"), ["UdpRcvbufErrors", "Udp6RcvbufErrors"]);
         assert_eq!(names("[::1]:1"), ["Udp6RcvbufErrors"]);
+        assert_eq!(names("[::ffff:127.0.0.1]:1"), ["UdpRcvbufErrors"]);
     }
 }

@@ -296,7 +296,9 @@ fn place(stage: Option<Stage>, event: &DropEvent, look: &Look) -> Place {
 }
 
 pub(crate) fn is_bound(local: SocketAddr, destination: SocketAddr) -> bool {
-    local.port() == destination.port() && (local.ip().is_unspecified() || local.ip() == destination.ip())
+    // A socket of version 6 may be bound to a mapped address of version 4.
+    let address = local.ip().to_canonical();
+    local.port() == destination.port() && (address.is_unspecified() || address == destination.ip())
 }
 
 #[cfg(test)]
@@ -505,5 +507,15 @@ mod tests {
             assert_eq!(named.count_in(0..u64::MAX) + missed, u64::from(number), "seed {seed}");
             assert_eq!(unnamed, missed, "seed {seed}");
         }
+    }
+
+    #[test]
+    fn a_socket_is_bound_to_its_own_address_also_where_that_is_mapped() {
+        let is_bound = |local: &str, to: &str| is_bound(local.parse().unwrap(), to.parse().unwrap());
+        assert!(is_bound("10.0.0.2:7", "10.0.0.2:7") && is_bound("[::]:7", "10.0.0.2:7"));
+        assert!(
+            is_bound("[::ffff:10.0.0.2]:7", "10.0.0.2:7") && is_bound("[::ffff:0.0.0.0]:7", "10.0.0.2:7")
+        );
+        assert!(!is_bound("[::ffff:10.0.0.3]:7", "10.0.0.2:7") && !is_bound("10.0.0.2:8", "10.0.0.2:7"));
     }
 }

@@ -144,10 +144,17 @@ const RULES: &[Rule] = &[
     },
 ];
 
+/// What backlogs had no room for in the last look, and no device had counted then: it does so a moment later.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Ahead {
+    received: u64,
+    sent: u64,
+}
+
 /// Returns what counts that are not a socket's own say was lost between two looks.
-pub(crate) fn of_counters(before: &Look, after: &Look) -> Vec<Verdict> {
+pub(crate) fn of_counters(before: &Look, after: &Look, ahead: &mut Ahead) -> Vec<Verdict> {
     let mut verdicts: Vec<Verdict> = RULES.iter().flat_map(|rule| rule.judge(before, after)).collect();
-    leave_to_backlog(&mut verdicts, before, after);
+    leave_to_backlog(&mut verdicts, before, after, ahead);
     verdicts.sort_by(|a, b| (a.stage, &a.place).cmp(&(b.stage, &b.place)));
     verdicts
 }
@@ -206,9 +213,17 @@ impl Rule {
 
 /// What a backlog had no room for is among the drops of the device that it came in by, too, and of the veth device that it left by.
 /// Source: measured, Linux 6.18.
-fn leave_to_backlog(verdicts: &mut Vec<Verdict>, before: &Look, after: &Look) {
-    for (stage, counter) in [(Stage::ReceiverNic, "rx_drop/"), (Stage::SenderNic, "tx_drop/")] {
-        let mut backlog = sum(after.rises(before, "softnet_dropped").map(|(_, rise)| rise));
+///
+/// The backlog's count moves first, and a look reads it last (`sys::counters`): of what it has of the device, the device may have a
+/// part at the next look only, and never the other way round.
+fn leave_to_backlog(verdicts: &mut Vec<Verdict>, before: &Look, after: &Look, ahead: &mut Ahead) {
+    let dropped = sum(after.rises(before, "softnet_dropped").map(|(_, rise)| rise));
+    let directions = [
+        (Stage::ReceiverNic, "rx_drop/", &mut ahead.received),
+        (Stage::SenderNic, "tx_drop/", &mut ahead.sent),
+    ];
+    for (stage, counter, ahead) in directions {
+        let mut backlog = dropped.saturating_add(*ahead);
         for verdict in verdicts.iter_mut().filter(|it| it.stage == stage) {
             let drops = verdict.evidence.iter().filter(|it| it.counter.starts_with(counter));
             let explained = sum(drops.map(|it| it.rise)).min(backlog);
@@ -217,6 +232,8 @@ fn leave_to_backlog(verdicts: &mut Vec<Verdict>, before: &Look, after: &Look) {
             // The backlog's are of the whole host: it may have been another device's.
             verdict.is_apportioned |= explained > 0;
         }
+        // What a device did not count by now was another namespace's.
+        *ahead = backlog.min(dropped);
     }
     verdicts.retain(|verdict| verdict.count > 0);
 }
@@ -244,7 +261,7 @@ mod tests {
     use crate::look::tests::look;
 
     fn told(counters: &[(&str, u64)]) -> Vec<(Stage, Place, u64)> {
-        let verdicts = of_counters(&look(0, &[]), &look(1, counters));
+        let verdicts = of_counters(&look(0, &[]), &look(1, counters), &mut Ahead::default());
         verdicts.into_iter().map(|it| (it.stage, it.place, it.count)).collect()
     }
 
@@ -292,6 +309,32 @@ mod tests {
         assert_eq!(told(&[backlog, ("rx_errs/eth0", 7)]), [of_device, of_backlog.clone()]);
         let of_sender = (Stage::SenderNic, Place::Device("veth0".to_owned()), 1);
         assert_eq!(told(&[backlog, ("tx_drop/veth0", 101)]), [of_sender, of_backlog]);
+    }
+
+    #[test]
+    fn what_a_device_counts_a_look_after_the_backlog_is_the_backlogs_still() {
+        let at = |seconds, backlog, device| {
+            look(
+                seconds,
+                &[("softnet_dropped/cpu0", backlog), ("rx_drop/eth0", device), ("tx_drop/veth0", device)],
+            )
+        };
+        // Read while they rise; the device's lags by up to nine.
+        let looks =
+            [at(0, 0, 0), at(1, 100, 91), at(2, 130, 125), at(3, 130, 130), at(4, 130, 134), at(5, 130, 139)];
+        let mut ahead = Ahead::default();
+        let mut told = Vec::new();
+        for pair in looks.windows(2) {
+            let verdicts = of_counters(&pair[0], &pair[1], &mut ahead);
+            told.extend(verdicts.into_iter().map(|it| (pair[1].at, it.stage, it.count)));
+        }
+        let nic = [Stage::SenderNic, Stage::ReceiverNic];
+        let expected = [
+            vec![(looks[1].at, Stage::ReceiverBacklog, 100), (looks[2].at, Stage::ReceiverBacklog, 30)],
+            nic.map(|stage| (looks[4].at, stage, 4)).into(),
+            nic.map(|stage| (looks[5].at, stage, 5)).into(),
+        ];
+        assert_eq!(told, expected.concat());
     }
 
     #[test]

@@ -80,6 +80,7 @@ pub(super) fn send_into_a_full_ring(scene: &mut Scene) -> anyhow::Result<Planted
     let mut reader = command.args(["-e", READER]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
     let mut lines = BufReader::new(reader.stdout.take().context("a pipe was asked for")?).lines();
     ensure!(lines.next().transpose()?.as_deref() == Some("open"), "the tunnel cannot be opened");
+    until_its_queue_works(scene)?;
     let to = BEHIND[usize::from(scene.version == Version::V6)].parse()?;
     // One after the other, in the sender's own thread: when it is through, each is in the ring or lost.
     send(&scene.sender_socket()?, SocketAddr::new(to, PORT), 0..COUNT, PAYLOAD_BYTES)?;
@@ -90,6 +91,19 @@ pub(super) fn send_into_a_full_ring(scene: &mut Scene) -> anyhow::Result<Planted
     reader.wait()?;
     ensure!(arrived.len() as u64 <= RING, "the ring held {}", arrived.len());
     Ok(Planted::of(0..COUNT, &arrived))
+}
+
+/// What is sent before is dropped by the queue that stands in for it (`noop`): the kernel sets the right one to work in a thread of
+/// its own, some time after somebody has opened the tunnel.
+fn until_its_queue_works(scene: &Scene) -> anyhow::Result<()> {
+    e2e::wait_until("the tunnel's queue to work", || {
+        let output = scene.sender().command("ip").args(["-o", "link", "show", "dev", "tun0"]).output();
+        match output.map(|output| String::from_utf8_lossy(&output.stdout).contains(" state UP ")) {
+            Ok(false) => None,
+            other => Some(other.map(drop)),
+        }
+    })?;
+    Ok(())
 }
 
 fn bytes(hexadecimal: &str) -> Vec<u8> {

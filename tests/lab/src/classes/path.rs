@@ -1,7 +1,9 @@
 //! What is lost on the way: at the sender, between the hosts, at the reader's device and firewall.
 
 use std::collections::BTreeSet;
+use std::io;
 use std::net::SocketAddr;
+use std::ops::Range;
 
 use crate::scene::{PORT, Scene, Version};
 use crate::traffic::{PAYLOAD_BYTES, Planted, send, send_trains};
@@ -86,29 +88,58 @@ pub(super) fn slow_softirq(scene: &mut Scene) -> anyhow::Result<()> {
 }
 
 pub(super) fn send_faster_than_a_softirq(scene: &mut Scene) -> anyhow::Result<Planted> {
-    const COUNT: u64 = 20_000;
-    send_on_the_way(scene, |writer, to| {
-        on_first_processor(|| send(writer, to, 0..COUNT, 40))?;
-        Ok(COUNT)
-    })
+    send_on_the_way(scene, |writer, to| until_backlog_is_full(5_000, |numbers| send(writer, to, numbers, 40)))
 }
 
 pub(super) fn send_trains_faster_than_a_softirq(scene: &mut Scene) -> anyhow::Result<Planted> {
-    const TRAINS: u64 = 6_000;
+    const SEGMENTS: u64 = 8;
     send_on_the_way(scene, |writer, to| {
-        on_first_processor(|| send_trains(writer, to, 0..TRAINS, 8, 40))?;
-        Ok(TRAINS * 8)
+        let send = |trains| send_trains(writer, to, trains, SEGMENTS, 40);
+        Ok(SEGMENTS * until_backlog_is_full(1_500, send)?)
     })
 }
 
-/// The second has its hands full.
-fn on_first_processor(send: impl FnOnce() -> anyhow::Result<()> + Send) -> anyhow::Result<()> {
+/// Sends bursts of so many until some backlog had no room, and a few in any case; returns how many were sent.
+fn until_backlog_is_full(
+    burst: u64,
+    mut send: impl FnMut(Range<u64>) -> anyhow::Result<()> + Send,
+) -> anyhow::Result<u64> {
+    const BURSTS: Range<u64> = 4..40;
+    let dropped = || {
+        let (counters, _) = sys::counters::read();
+        counters
+            .iter()
+            .filter(|(name, _)| name.starts_with("softnet_dropped/"))
+            .map(|(_, it)| it)
+            .sum::<u64>()
+    };
+    on_first_processor(|| {
+        let before = dropped();
+        for index in 0..BURSTS.end {
+            if index >= BURSTS.start && dropped() > before {
+                return Ok(index * burst);
+            }
+            send(index * burst..(index + 1) * burst)?;
+        }
+        Ok(BURSTS.end * burst)
+    })
+}
+
+/// The second has its hands full. The first has time for nothing else: who had to share it would send too slowly to fill a queue.
+pub(crate) fn on_first_processor<T: Send>(
+    work: impl FnOnce() -> anyhow::Result<T> + Send,
+) -> anyhow::Result<T> {
     std::thread::scope(|threads| {
-        let sending = threads.spawn(|| {
+        let working = threads.spawn(|| {
             sys::scheduling::pin_to_cpu(0)?;
-            send()
+            match sys::scheduling::run_fifo(1) {
+                Err(error) if error.kind() != io::ErrorKind::PermissionDenied => return Err(error.into()),
+                // Where it is not permitted, what others want the processor for must do.
+                _ => {}
+            }
+            work()
         });
-        sending.join().map_err(|_| anyhow::anyhow!("the sending thread panicked"))?
+        working.join().map_err(|_| anyhow::anyhow!("the sending thread panicked"))?
     })
 }
 

@@ -32,9 +32,9 @@ Examples:
   tallycast top 'lab/**' --interval 5s
   tallycast top --looks 1 --json       one look, one object a stream
 
-In a terminal it is a view with four panels: streams, stages, sockets and processors; `?` tells the keys. What streams show is this
-reader's own account: it reads every stream that it shows. Readers, also of other hosts, are those that report to publishers of this
-host. The other panels are of the whole host.";
+In a terminal it is a view with five panels: streams, stages, sockets, processors and readers; `?` tells the keys. What streams show
+is this reader's own account: it reads every stream that it shows. Readers, also of other hosts, are those that report to publishers
+of this host. The other panels are of the whole host.";
 
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {

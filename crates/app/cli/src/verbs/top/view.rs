@@ -10,7 +10,7 @@ use super::state::{Field, Panel, State};
 
 const KEYS: &str = "1-5 panel  s sort  r reverse  / filter  space pause  ? help  q end";
 
-const HELP: [&str; 10] = [
+const HELP: [&str; 11] = [
     "1 streams  2 stages  3 sockets  4 processors  5 readers; Tab the next",
     "s          sort by the next column, numbers from the largest",
     "r          the other way round",
@@ -19,8 +19,9 @@ const HELP: [&str; 10] = [
     "space      stand still, and go on",
     "?          this help, and back",
     "q, Ctrl-C  end",
-    "What streams show is this reader's own account; sockets and stages are of the whole host.",
-    "Readers, also of other hosts, are those that report to publishers of this host.",
+    "What streams show is this reader's own account.",
+    "Stages, sockets and processors are of the whole host.",
+    "Readers, also of other hosts, report to publishers of this host.",
 ];
 
 /// Draws everything; nothing but weight and reversal tells anything, so that it reads the same without colours.
@@ -80,17 +81,19 @@ fn table(frame: &mut Frame<'_>, state: &State, area: Rect) {
         rows.iter().map(of_row).chain([heads[column].chars().count()]).max().unwrap_or(0)
     };
     let length = |column: usize| Constraint::Length(u16::try_from(width(column)).unwrap_or(u16::MAX));
-    // What the last one has to say is cut first.
+    // What the last one has to say is cut first, at its end.
     let mut widths: Vec<Constraint> = (0..heads.len()).map(length).collect();
     widths.pop();
     widths.push(Constraint::Fill(1));
-    let line = |field: &Field| {
-        let alignment = if field.number.is_some() { Alignment::Right } else { Alignment::Left };
+    let last = heads.len().saturating_sub(1);
+    let line = |(column, field): (usize, &Field)| {
+        let is_right = field.number.is_some() && column < last;
+        let alignment = if is_right { Alignment::Right } else { Alignment::Left };
         Cell::from(Line::from(field.text.clone()).alignment(alignment))
     };
     let head = Row::new(heads).style(Style::new().add_modifier(Modifier::BOLD));
     let shown = rows.len();
-    let rows = rows.into_iter().map(|row| Row::new(row.iter().map(line)));
+    let rows = rows.into_iter().map(|row| Row::new(row.iter().enumerate().map(line)));
     frame.render_widget(Table::new(rows, widths).header(head).column_spacing(2), area);
     if shown < all && area.height > 1 {
         let more = format!(" {shown} of {all} ");
@@ -130,6 +133,17 @@ mod tests {
         assert!(lines.iter().all(|line| line.chars().count() <= 80));
         state.press(KeyEvent::from(KeyCode::Char('?')));
         assert!(drawn(&state, 80, 24).contains("sort by the next column"));
+        let inside = 80 - 2;
+        assert!(HELP.iter().all(|line| line.chars().count() <= inside), "nothing of the help is cut");
+    }
+
+    #[test]
+    fn of_a_long_last_field_the_beginning_is_seen() {
+        let mut state = State::new();
+        let mut seen = seen();
+        seen.tables[0].rows[0][2] = Field::number("1234 receiver_socket_buffer, 5678 unsettled", 6_912.0);
+        state.see(seen);
+        assert!(drawn(&state, 40, 24).contains("1234 receiver"), "{}", drawn(&state, 40, 24));
     }
 
     #[test]

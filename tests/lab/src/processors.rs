@@ -1,0 +1,71 @@
+//! Waiting until every processor has taken what waits in its backlog.
+//!
+//! What a virtual device sends waits in the backlog of the processor that sent it, and where others want that processor its softirq
+//! may be late by many milliseconds. A marker that was sent from another processor, or that a timer let out of a queue there,
+//! overtakes what waits: who then counts what is missing counts what is still to come. A datagram over the loopback device, sent
+//! from a processor, comes behind all that is in that processor's backlog.
+
+use std::net::UdpSocket;
+use std::time::Duration;
+
+use anyhow::{anyhow, bail};
+use rustix::thread::{CpuSet, sched_getaffinity};
+
+/// From the sender to the bridge, and from the bridge to the reader: what leaves one backlog may go into another.
+const HOPS: usize = 2;
+/// How often a datagram is sent again: what a backlog holds is taken in seconds.
+const ATTEMPTS: u64 = 2_000;
+const PATIENCE: Duration = Duration::from_millis(10);
+
+/// Waits until what lies between sender and reader has passed or is lost; returns how many datagrams of its own were lost, at most.
+pub(crate) fn take_backlogs() -> anyhow::Result<u64> {
+    // Of the main thread: the calling one may be pinned.
+    let allowed = sched_getaffinity(Some(rustix::process::getpid()))?;
+    let processors: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|cpu| allowed.is_set(*cpu)).collect();
+    std::thread::scope(|threads| {
+        let thread = threads.spawn(|| {
+            let socket = UdpSocket::bind("127.0.0.1:0")?;
+            socket.connect(socket.local_addr()?)?;
+            socket.set_read_timeout(Some(PATIENCE))?;
+            let way = (0..HOPS).flat_map(|_| &processors).enumerate();
+            way.map(|(step, processor)| take_backlog(&socket, *processor, step)).sum()
+        });
+        thread.join().map_err(|_| anyhow!("a thread of the scene panicked"))?
+    })
+}
+
+/// Returns when what this processor's backlog held is taken; a thread of one's own is pinned to it.
+fn take_backlog(socket: &UdpSocket, processor: usize, step: usize) -> anyhow::Result<u64> {
+    sys::scheduling::pin_to_cpu(processor)?;
+    // One that was sent again may come in the next step.
+    let sent = step.to_le_bytes();
+    let mut bytes = sent;
+    for lost in 0..ATTEMPTS {
+        socket.send(&sent)?;
+        while socket.recv(&mut bytes).is_ok() {
+            if bytes == sent {
+                return Ok(lost);
+            }
+        }
+    }
+    bail!("processor {processor} takes in nothing");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_is_pinned_passes_every_processor_too() {
+        let lost = std::thread::scope(|threads| {
+            let pinned = threads.spawn(|| {
+                let allowed = sched_getaffinity(None).unwrap();
+                let first = (0..CpuSet::MAX_CPU).find(|cpu| allowed.is_set(*cpu)).unwrap();
+                sys::scheduling::pin_to_cpu(first).unwrap();
+                take_backlogs()
+            });
+            pinned.join().unwrap()
+        });
+        assert!(lost.unwrap() < ATTEMPTS);
+    }
+}
