@@ -1,8 +1,8 @@
 //! What a suite did, read from what its tools print.
 //!
 //! Understood are the summary lines of cargo test, vitest, node:test and pytest, our own `N passed, N failed, N skipped`,
-//! and the line `SKIPPED: reason` by which a test says that it could not run here. Such a test ends without a complaint,
-//! so its tool counts it as passed; here it moves to the skipped.
+//! the reasons that pytest gives with `-rs`, and the line `SKIPPED: reason` by which a test says that it could not run
+//! here. Such a test ends without a complaint, so its tool counts it as passed; here it moves to the skipped.
 
 use std::collections::BTreeMap;
 
@@ -72,6 +72,9 @@ impl Reading {
         if let Some((_, reason)) = line.split_once(SKIP_MARK) {
             self.said_skipped += 1;
             *self.counts.reasons.entry(reason.trim().to_owned()).or_default() += 1;
+        } else if let Some((count, reason)) = pytest_skip(line) {
+            // Its summary counts them.
+            *self.counts.reasons.entry(reason.to_owned()).or_default() += count;
         } else if let Some((_, summary)) = line.split_once("test result: ") {
             let numbers = summary.split_once(". ").map_or("", |(_, numbers)| numbers);
             self.add_list(numbers, ';');
@@ -100,6 +103,13 @@ impl Reading {
             _ => {}
         }
     }
+}
+
+/// How many tests pytest skipped for a reason: `SKIPPED [2] tests/test_x.py:3: reason`.
+fn pytest_skip(line: &str) -> Option<(u64, &str)> {
+    let (count, place_and_reason) = line.strip_prefix("SKIPPED [")?.split_once("] ")?;
+    let (_, reason) = place_and_reason.split_once(": ")?;
+    Some((count.parse().ok()?, reason.trim()))
 }
 
 /// `5 passed, 1 skipped`, with pytest's frame (`== … in 0.40s ==`) taken off; nothing else may stand in the line.
@@ -158,6 +168,16 @@ mod tests {
         assert_eq!(counted("ℹ pass 7\nℹ fail 0\nℹ duration_ms 12.5\n"), (7, 0, 0));
         assert_eq!(counted("===== 5 passed, 1 skipped, 2 warnings in 0.40s =====\n"), (5, 0, 1));
         assert_eq!(counted("9 passed, 1 failed, 4 skipped\n"), (9, 1, 4));
+    }
+
+    #[test]
+    fn the_reasons_of_pytest_are_kept_and_counted_once() {
+        let output = "SKIPPED [2] python/tests/test_wheel.py:187: Python 3.12 is not on this machine\n\
+            SKIPPED [1] tests/test_x.py: needs root: no\n7 passed, 3 skipped in 2.01s\n";
+        let counts = read(output);
+        assert_eq!((counts.passed, counts.failed, counts.skipped), (7, 0, 3));
+        let reasons = [("Python 3.12 is not on this machine", 2), ("needs root: no", 1)];
+        assert_eq!(counts.reasons, BTreeMap::from(reasons.map(|(reason, count)| (reason.to_owned(), count))));
     }
 
     #[test]
