@@ -184,7 +184,7 @@ def _holds(common: np.dtype[Any], base: np.dtype[Any]) -> bool:
     """Whether every value of ``base`` can be written as ``common`` and read back."""
     if base.kind in "iu" and common.kind in "fc":
         digits = np.finfo(common).nmant + 1
-        return 8 * base.itemsize - (base.kind == "i") <= digits
+        return bool(8 * base.itemsize - (base.kind == "i") <= digits)
     return np.can_cast(base, common, "safe")
 
 

@@ -36,6 +36,7 @@ class Subscriber(_core.Subscriber):
     _pool: ThreadPoolExecutor | None
     _pending: asyncio.Future[Block | None] | None
     _last: list[Account]
+    _timeout: float | None
 
     def __new__(
         cls,
@@ -100,7 +101,8 @@ class Subscriber(_core.Subscriber):
             self._left, self._left_times = (rest if len(rest) else None), self._left_times[take:]
         if not arrays:
             return np.empty((0, 0)), np.empty(0)
-        return np.concatenate(arrays), np.concatenate(stamps) * 1e-9
+        seconds: npt.NDArray[np.float64] = np.concatenate(stamps).astype(np.float64) * 1e-9
+        return np.concatenate(arrays), seconds
 
     _only: str | None = None
 

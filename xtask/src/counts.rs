@@ -1,10 +1,10 @@
 //! What a suite did, read from what its tools print.
 //!
 //! Understood are the summary lines of cargo test, vitest, node:test and pytest, our own `N passed, N failed, N skipped`,
-//! and the line `SKIPPED: reason` by which a test says that it could not run here. Such a test ends without a complaint,
-//! so its tool counts it as passed; here it moves to the skipped.
+//! the reasons that pytest gives with `-rs`, and the line `SKIPPED: reason` by which a test says that it could not run
+//! here. Such a test ends without a complaint, so its tool counts it as passed; here it moves to the skipped.
 //!
-//! What failed is known by its name: from the line `FAILED: what and why`, cargo test's list and vitest's lines; where a command
+//! What failed is known by its name: from the line `FAILED: what and why`, cargo test's list, pytest's and vitest's lines; where a command
 //! ended badly and named nothing, by the first and the last of its errors, or the last thing it said.
 
 use std::collections::BTreeMap;
@@ -15,6 +15,8 @@ const SKIP_MARK: &str = "SKIPPED: ";
 const FAIL_MARK: &str = "FAILED: ";
 /// Of cargo, of the compiler, of rustfmt.
 const ERRORS: [&str; 3] = ["error: ", "error[", "Diff in "];
+/// Before pytest's names of tests that failed or could not run.
+const PYTEST_MARKS: [&str; 2] = ["FAILED ", "ERROR "];
 /// Before vitest's name of a test that failed.
 const VITEST_MARK: &str = " FAIL  ";
 /// How far cargo test indents the names of tests that failed.
@@ -120,6 +122,9 @@ impl Reading {
         if let Some((_, reason)) = line.split_once(SKIP_MARK) {
             self.said_skipped += 1;
             *self.counts.reasons.entry(reason.trim().to_owned()).or_default() += 1;
+        } else if let Some((count, reason)) = pytest_skip(line) {
+            // Its summary counts them.
+            *self.counts.reasons.entry(reason.to_owned()).or_default() += count;
         } else if let Some((_, summary)) = line.split_once("test result: ") {
             let numbers = summary.split_once(". ").map_or("", |(_, numbers)| numbers);
             self.add_list(numbers, ';');
@@ -145,7 +150,7 @@ impl Reading {
         }
         if let Some(what) = line.strip_prefix(FAIL_MARK) {
             self.failed(what);
-        } else if let Some(name) = line.strip_prefix(VITEST_MARK) {
+        } else if let Some(name) = line.strip_prefix(VITEST_MARK).or_else(|| pytest_failure(line)) {
             self.failed(name);
         } else if ERRORS.iter().any(|mark| line.starts_with(mark)) {
             let last = line.to_owned();
@@ -172,6 +177,19 @@ impl Reading {
             _ => {}
         }
     }
+}
+
+/// How many tests pytest skipped for a reason: `SKIPPED [2] tests/test_x.py:3: reason`.
+fn pytest_skip(line: &str) -> Option<(u64, &str)> {
+    let (count, place_and_reason) = line.strip_prefix("SKIPPED [")?.split_once("] ")?;
+    let (_, reason) = place_and_reason.split_once(": ")?;
+    Some((count.parse().ok()?, reason.trim()))
+}
+
+/// The `tests/test_a.py::test_b - AssertionError` of pytest's summary.
+fn pytest_failure(line: &str) -> Option<&str> {
+    let named = PYTEST_MARKS.iter().find_map(|mark| line.strip_prefix(mark))?;
+    named.split(" - ").next().is_some_and(|name| name.contains(".py")).then_some(named)
 }
 
 /// `5 passed, 1 skipped`, with pytest's frame (`== … in 0.40s ==`) taken off; nothing else may stand in the line.
@@ -243,6 +261,16 @@ mod tests {
     }
 
     #[test]
+    fn the_reasons_of_pytest_are_kept_and_counted_once() {
+        let output = "SKIPPED [2] python/tests/test_wheel.py:187: Python 3.12 is not on this machine\n\
+            SKIPPED [1] tests/test_x.py: needs root: no\n7 passed, 3 skipped in 2.01s\n";
+        let counts = read(output);
+        assert_eq!((counts.passed, counts.failed, counts.skipped), (7, 0, 3));
+        let reasons = [("Python 3.12 is not on this machine", 2), ("needs root: no", 1)];
+        assert_eq!(counts.reasons, BTreeMap::from(reasons.map(|(reason, count)| (reason.to_owned(), count))));
+    }
+
+    #[test]
     fn prose_is_not_counted() {
         assert_eq!(
             counted("all 5 passed, as 3 failed before\n1 passed the gate\nTests are fine\n# pass the salt\n"),
@@ -264,9 +292,15 @@ mod tests {
     #[test]
     fn a_check_that_says_what_failed_is_heard() {
         let output = "class v4 ok\nFAILED: class v6 as nobody: 3 are counted\nFAILED: other v4: why\n\
-            FAILED: other v4: why\nthis FAILED: not\n FAIL  test/a.test.ts > does b\n";
-        let expected =
-            [("class v6 as nobody: 3 are counted", 1), ("other v4: why", 2), ("test/a.test.ts > does b", 1)];
+            FAILED: other v4: why\nthis FAILED: not\n FAIL  test/a.test.ts > does b\n\
+            FAILED tests/test_a.py::test_b[c] - assert 1 == 2\nERROR tests/test_d.py\nERROR of something else\n";
+        let expected = [
+            ("class v6 as nobody: 3 are counted", 1),
+            ("other v4: why", 2),
+            ("test/a.test.ts > does b", 1),
+            ("tests/test_a.py::test_b[c] - assert 1 == 2", 1),
+            ("tests/test_d.py", 1),
+        ];
         let mut expected: Vec<_> = expected.map(|(what, count)| (what.to_owned(), count)).into();
         expected.sort();
         assert_eq!(failures(output, false), expected);

@@ -17,6 +17,7 @@ mod setup;
 mod sim;
 mod suites;
 mod tidy;
+mod wheel;
 mod workspace;
 
 use clap::{Parser, Subcommand};
@@ -42,6 +43,8 @@ enum Command {
     Data,
     /// Build the page into web/dist, which a monitor server built afterwards carries.
     Page,
+    /// Build the Python package, with the command and the page in it, into target/wheels.
+    Wheel(wheel::Options),
     /// Run the stream machine over the simulated network, one run a seed, and check every account.
     Sim(sim::Options),
     /// Plant losses in network namespaces, and see whether the doctor names each of them.
@@ -74,6 +77,7 @@ fn run(command: Command) -> anyhow::Result<Verdict> {
         Command::Demo(options) => demo::run(&options),
         Command::Data => data::run().map(|()| Verdict::Fine),
         Command::Page => page::run().map(|()| Verdict::Fine),
+        Command::Wheel(options) => wheel::run(&options).map(|()| Verdict::Fine),
         Command::Sim(options) => sim::run(&options),
         Command::Lab(options) => lab::run(&options),
         Command::Bench(options) => bench::run(&options),

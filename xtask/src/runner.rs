@@ -73,7 +73,8 @@ fn refuse_unknown(names: &[String]) -> anyhow::Result<()> {
 /// Sets up for all suites at once; the time it takes and what fails in it have a row of their own.
 fn prepare(suites: &[&Suite]) -> (Outcome, Preparation) {
     let began = Instant::now();
-    let needs: Vec<Need> = suites.iter().flat_map(|suite| suite.needs).copied().collect();
+    let needs: Vec<Need> =
+        suites.iter().flat_map(|suite| suite.needs.iter().chain(suite.wants)).copied().collect();
     let preparation = setup::prepare(&needs);
     let counts = Counts { failed: preparation.failures.len() as u64, ..Counts::default() };
     (Outcome { name: "set-up".to_owned(), elapsed: began.elapsed(), counts, log: None }, preparation)
@@ -132,9 +133,9 @@ impl Runner {
 
     fn command(&self, step: &Step) -> anyhow::Result<Command> {
         let mut command = match step {
-            Step::Xtask(name) => {
+            Step::Xtask(arguments) => {
                 let mut command = Command::new(std::env::current_exe().context("xtask cannot find itself")?);
-                command.arg(name);
+                command.args(*arguments);
                 command
             }
             Step::Cargo(arguments) => {
@@ -148,11 +149,7 @@ impl Runner {
                 command
             }
             Step::Npm(arguments) => page::npm(arguments),
-            Step::Python(arguments) => {
-                let mut command = Command::new(setup::interpreter());
-                command.args(*arguments).current_dir(root());
-                command
-            }
+            Step::Python(environment, arguments) => environment.python(arguments),
         };
         // Tests in other languages, and those of other packages, find the command under test here.
         command.env("TALLYCAST_BIN", self.built.join("tallycast")).env("CARGO_TERM_COLOR", "never");

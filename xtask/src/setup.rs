@@ -2,7 +2,7 @@
 //!
 //! Shared by `test`, `demo` and `page`. Nothing to do costs a few milliseconds, so every run asks. What cannot be
 //! installed (no root, no network, not Debian) is told with the command that would do it; whoever asked goes on without.
-//! Tools are a table ([`TOOLS`]); the page's packages and the readers' Python are built up by files of their own.
+//! Tools are a table ([`TOOLS`]); the page and the Pythons are built up by files of their own.
 
 mod debian;
 mod python;
@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-pub(crate) use python::interpreter;
+pub(crate) use python::{Environment, PACKAGE, READERS, WHEEL};
 
 /// The oldest Node that builds the page.
 const NODE_MAJOR: u32 = 20;
@@ -38,8 +38,14 @@ pub(crate) enum Need {
     /// `web/dist`, newer than what it is made from.
     Page,
     PythonVenv,
+    /// The broker that the bridge to MQTT is tested with.
+    Mosquitto,
     /// A virtual environment with the packages of `tests/archive-readers/requirements.txt`.
     PythonReaders,
+    /// A virtual environment with those of `python/requirements-build.txt`.
+    PythonWheel,
+    /// A virtual environment with those of `python/requirements-test.txt`.
+    PythonPackage,
 }
 
 impl Need {
@@ -48,7 +54,7 @@ impl Need {
         match self {
             Self::NpmPackages => Some(Self::Node),
             Self::Page => Some(Self::NpmPackages),
-            Self::PythonReaders => Some(Self::PythonVenv),
+            Self::PythonReaders | Self::PythonWheel | Self::PythonPackage => Some(Self::PythonVenv),
             Self::LibUdt => Some(Self::CxxCompiler),
             Self::Rustfmt
             | Self::Clippy
@@ -62,7 +68,8 @@ impl Need {
             | Self::Tmux
             | Self::Chromium
             | Self::Node
-            | Self::PythonVenv => None,
+            | Self::PythonVenv
+            | Self::Mosquitto => None,
         }
     }
 }
@@ -177,9 +184,17 @@ const TOOLS: &[Tool] = &[
     Tool {
         need: Need::PythonVenv,
         name: "Python with venv",
-        why: "reads the archive with other people's tools",
+        why: "reads the archive with other people's tools, and builds and tests the Python package",
         probe: &["python3", "-c", "import ensurepip, venv"],
         remedy: Remedy::DebianPackage("python3-venv"),
+    },
+    Tool {
+        need: Need::Mosquitto,
+        name: "mosquitto",
+        why: "is the broker at the other end of the bridge to MQTT",
+        // Debian puts it where not everybody's PATH looks, and it has no option that does nothing.
+        probe: &["sh", "-c", "PATH=\"$PATH:/usr/sbin\"; command -v mosquitto"],
+        remedy: Remedy::DebianPackage("mosquitto"),
     },
     Tool {
         need: Need::Node,
@@ -196,8 +211,13 @@ const TOOLS: &[Tool] = &[
 type Build = fn() -> anyhow::Result<()>;
 
 /// What is made rather than installed, each after what it stands on.
-const BUILDS: &[(Need, Build)] =
-    &[(Need::NpmPackages, page::install), (Need::Page, page::build), (Need::PythonReaders, python::prepare)];
+const BUILDS: &[(Need, Build)] = &[
+    (Need::NpmPackages, page::install),
+    (Need::Page, page::build),
+    (Need::PythonReaders, || READERS.prepare()),
+    (Need::PythonWheel, || WHEEL.prepare()),
+    (Need::PythonPackage, || PACKAGE.prepare()),
+];
 
 /// What came of a set-up.
 #[derive(Debug, Default)]

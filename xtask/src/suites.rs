@@ -3,7 +3,7 @@
 //! A suite whose folder is not there is left out; one whose needs cannot be met is skipped and counted. Add a suite here
 //! and nowhere else; how suites are run is in `runner`, how needs are met in `setup`.
 
-use crate::setup::Need;
+use crate::setup::{Environment, Need, PACKAGE, READERS};
 use crate::workspace::root;
 
 /// A group of tests with a row of its own in the final table.
@@ -15,6 +15,8 @@ pub(crate) struct Suite {
     /// A file without which the suite does not exist (yet).
     pub(crate) exists_with: &'static str,
     pub(crate) needs: &'static [Need],
+    /// What some of its tests use; those say themselves when they skip without it.
+    pub(crate) wants: &'static [Need],
     pub(crate) environment: &'static [(&'static str, &'static str)],
     pub(crate) steps: &'static [Step],
     pub(crate) counting: Counting,
@@ -35,15 +37,15 @@ pub(crate) enum Lane {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Step {
     /// A command of this program, in a process of its own like everything else.
-    Xtask(&'static str),
+    Xtask(&'static [&'static str]),
     /// cargo with these arguments, at the root.
     Cargo(&'static [&'static str]),
     /// An example that a step before has built, at the root.
     Example(&'static str, &'static [&'static str]),
     /// npm with these arguments, in `web/`.
     Npm(&'static [&'static str]),
-    /// The Python of the readers' virtual environment with these arguments, at the root.
-    Python(&'static [&'static str]),
+    /// The Python of a virtual environment with these arguments, at the root.
+    Python(Environment, &'static [&'static str]),
 }
 
 /// How the numbers of a suite come about.
@@ -60,7 +62,7 @@ pub(crate) const SUITES: &[Suite] = &[
     Suite {
         name: "tidy",
         about: "tiers, floors, names, comments, pages",
-        steps: &[Step::Xtask("tidy")],
+        steps: &[Step::Xtask(&["tidy"])],
         counting: Counting::OneCheck,
         ..CHECK
     },
@@ -92,6 +94,9 @@ pub(crate) const SUITES: &[Suite] = &[
             "contract",
             "--exclude",
             "interop",
+            // It has no tests in Rust, and what it stands on would be built with its features, for it and for the rest.
+            "--exclude",
+            "tallycast-python",
             "--no-fail-fast",
             "--lib",
             "--bins",
@@ -202,7 +207,7 @@ pub(crate) const SUITES: &[Suite] = &[
         lane: Lane::Full,
         exists_with: "benches/counts.toml",
         needs: &[Need::Valgrind],
-        steps: &[Step::Xtask("counts")],
+        steps: &[Step::Xtask(&["counts"])],
         ..CHECK
     },
     Suite {
@@ -321,10 +326,10 @@ pub(crate) const SUITES: &[Suite] = &[
         needs: &[Need::PythonReaders],
         steps: &[
             // A folder of its own every time: an archive that is there already would be continued.
-            Step::Python(&[
-                "-c",
-                "import shutil; shutil.rmtree('target/sample-archive', ignore_errors=True)",
-            ]),
+            Step::Python(
+                READERS,
+                &["-c", "import shutil; shutil.rmtree('target/sample-archive', ignore_errors=True)"],
+            ),
             // Beside the command: on its own the archive would be built with other features, all over again.
             Step::Cargo(&[
                 "build",
@@ -336,9 +341,27 @@ pub(crate) const SUITES: &[Suite] = &[
                 "--examples",
             ]),
             Step::Example("sample_archive", &["target/sample-archive"]),
-            Step::Python(&["tests/archive-readers/test_readers.py", "target/sample-archive"]),
+            Step::Python(READERS, &["tests/archive-readers/test_readers.py", "target/sample-archive"]),
         ],
         ..CHECK
+    },
+    Suite {
+        name: "python",
+        // Before the suite `page`, for the same reason.
+        about: "the Python package from its wheel: behaviour, types, examples, empty environments",
+        lane: Lane::Full,
+        exists_with: "python/tests/conftest.py",
+        needs: &[Need::PythonWheel, Need::PythonPackage],
+        wants: &[Need::Page, Need::Mosquitto, Need::NetworkTools],
+        steps: &[
+            Step::Xtask(&["wheel", "--profile", "dev", "--sdist", "--install", "target/python-venv"]),
+            Step::Python(PACKAGE, &["-m", "pytest", "python/tests", "-q", "-rs"]),
+            Step::Python(
+                PACKAGE,
+                &["-m", "pytest", "--pyargs", "tallycast", "--doctest-modules", "-q", "-rs"],
+            ),
+        ],
+        ..TESTS
     },
     Suite {
         name: "page",
@@ -371,6 +394,7 @@ const CHECK: Suite = Suite {
     lane: Lane::Both,
     exists_with: "Cargo.toml",
     needs: &[],
+    wants: &[],
     environment: &[],
     steps: &[],
     counting: Counting::OneCheck,

@@ -1,35 +1,69 @@
-//! The Python that reads the archive in tests: a virtual environment below `target/`, made again when its list changes.
+//! The Pythons of this tool: virtual environments below `target/`, each made again when its list of packages changes.
 
 use super::run_said;
 use crate::workspace::root;
 use std::path::PathBuf;
 use std::process::Command;
 
-/// The packages, one a line, with versions.
-const REQUIREMENTS: &str = "tests/archive-readers/requirements.txt";
-const ENVIRONMENT: &str = "target/readers-venv";
-
-/// The interpreter of the environment.
-pub(crate) fn interpreter() -> PathBuf {
-    root().join(ENVIRONMENT).join("bin/python")
+/// A virtual environment and what is installed in it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Environment {
+    /// Its folder, from the root.
+    folder: &'static str,
+    /// The packages, one a line, with versions.
+    requirements: &'static str,
+    /// What it is, for the person who waits.
+    about: &'static str,
 }
 
-/// Makes the environment, unless it was made from the same list.
-pub(super) fn prepare() -> anyhow::Result<()> {
-    let wanted = std::fs::read_to_string(root().join(REQUIREMENTS))?;
-    // Written last, so that an interrupted installation is begun again.
-    let stamp = root().join(ENVIRONMENT).join("installed-requirements.txt");
-    if std::fs::read_to_string(&stamp).is_ok_and(|installed| installed == wanted) {
-        return Ok(());
+/// Reads the archive with other people's tools.
+pub(crate) const READERS: Environment = Environment {
+    folder: "target/readers-venv",
+    requirements: "tests/archive-readers/requirements.txt",
+    about: "the archive's readers",
+};
+
+/// Builds the wheel.
+pub(crate) const WHEEL: Environment = Environment {
+    folder: "target/wheel-venv",
+    requirements: "python/requirements-build.txt",
+    about: "what builds the wheel",
+};
+
+/// Tests the package, with all that it works with.
+pub(crate) const PACKAGE: Environment = Environment {
+    folder: "target/python-venv",
+    requirements: "python/requirements-test.txt",
+    about: "what tests the Python package",
+};
+
+impl Environment {
+    /// The interpreter of the environment.
+    pub(crate) fn interpreter(self) -> PathBuf {
+        root().join(self.folder).join("bin/python")
     }
-    let mut make = Command::new("python3");
-    make.args(["-m", "venv", "--clear", ENVIRONMENT]).current_dir(root());
-    run_said(&mut make, "making a virtual environment for the archive's readers")?;
-    let mut install = Command::new(interpreter());
-    install
-        .args(["-m", "pip", "install", "-q", "--disable-pip-version-check", "-r", REQUIREMENTS])
-        .current_dir(root());
-    run_said(&mut install, "installing the archive's readers from PyPI")?;
-    std::fs::write(stamp, wanted)?;
-    Ok(())
+
+    /// A command of the environment's Python, at the root.
+    pub(crate) fn python(self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(self.interpreter());
+        command.args(arguments).current_dir(root());
+        command
+    }
+
+    /// Makes the environment, unless it was made from the same list.
+    pub(super) fn prepare(self) -> anyhow::Result<()> {
+        let wanted = std::fs::read_to_string(root().join(self.requirements))?;
+        // Written last, so that an interrupted installation is begun again.
+        let stamp = root().join(self.folder).join("installed-requirements.txt");
+        if std::fs::read_to_string(&stamp).is_ok_and(|installed| installed == wanted) {
+            return Ok(());
+        }
+        let mut make = Command::new("python3");
+        make.args(["-m", "venv", "--clear", self.folder]).current_dir(root());
+        run_said(&mut make, &format!("making a virtual environment for {}", self.about))?;
+        let install = ["-m", "pip", "install", "-q", "--disable-pip-version-check", "-r", self.requirements];
+        run_said(&mut self.python(&install), &format!("installing {} from PyPI", self.about))?;
+        std::fs::write(stamp, wanted)?;
+        Ok(())
+    }
 }
