@@ -16,6 +16,7 @@ and the account of every sample: ``sub.accounts()``.
 """
 
 from tallycast._account import Account, Gap
+from tallycast._app import App, AppReport, Cycle, Input, Output, Received, app
 from tallycast._core import VERSION as __version__
 from tallycast._core import Block, bus_of, now_ns
 from tallycast._errors import (
@@ -29,6 +30,8 @@ from tallycast._errors import (
     MissingPackage,
     PublishError,
 )
+from tallycast._operator import operator
+from tallycast._pieces import Piece
 from tallycast._publisher import Publisher
 from tallycast._schema import Channel, Schema
 from tallycast._streams import StreamInfo, account, streams
@@ -36,26 +39,35 @@ from tallycast._subscriber import Listener, Subscriber
 
 __all__ = [
     "Account",
+    "App",
+    "AppReport",
     "ArchiveError",
     "Block",
     "BridgeError",
     "Channel",
     "Closed",
     "ConfigError",
+    "Cycle",
     "Error",
     "ForkError",
     "Full",
     "Gap",
+    "Input",
     "Listener",
     "MissingPackage",
+    "Output",
+    "Piece",
     "PublishError",
     "Publisher",
+    "Received",
     "Schema",
     "StreamInfo",
     "Subscriber",
     "__version__",
     "account",
+    "app",
     "bus_of",
     "now_ns",
+    "operator",
     "streams",
 ]

@@ -1,6 +1,7 @@
 /**
  * The HTTP side of the protocol: asked for on demand, never polled faster than a person reads.
  */
+import type { Made } from './model/derived-chip';
 import { fields, flag, list, number, parseJson, text } from './wire/json';
 import { readAccount, readGapDetail, readServer, readStreams, type Account, type GapDetail, type ServerInfo, type Stream } from './wire/messages';
 
@@ -112,24 +113,20 @@ export interface Derivation {
   readonly unit: string;
 }
 
-/** A derived stream as the monitor tells it. */
-export interface Derived {
-  readonly name: string;
-  readonly expression: string;
-  /** Why it does not go on, or nothing. */
-  readonly error: string;
-}
-
 /** Starts a derived stream. */
 export async function derive(derivation: Derivation): Promise<void> {
   await post('/api/derive', derivation);
 }
 
 /** Returns the derived streams of this monitor; one that does not go on says why. */
-export async function fetchDerived(): Promise<readonly Derived[]> {
+export async function fetchDerived(): Promise<readonly Made[]> {
   const answer = await ask('/api/derived');
   return list({ answer }, 'answer').map(fields).map((from) => ({
-    name: text(from, 'name'), expression: text(from, 'expression'), error: text(from, 'error'),
+    name: text(from, 'name'),
+    expression: text(from, 'expression'),
+    python: text(from, 'python'),
+    state: text(from, 'state'),
+    error: text(from, 'error'),
   }));
 }
 

@@ -2,6 +2,7 @@
  * Below the list: the patterns the monitor has joined, and streams derived from others by an expression.
  */
 import { derive, fetchDerived, fetchPatterns, forget, join, leave, Refused } from '../api';
+import { derivedChip } from '../model/derived-chip';
 import { parseInputs } from '../model/inputs';
 import { byId, el, setText } from './dom';
 
@@ -16,7 +17,7 @@ function joinForm(): HTMLElement {
   const pattern = field('pattern', 'Pattern, such as w7x/**');
   const form = el('form', {}, pattern, submit('Join'));
   const note = noteElement();
-  const joined = new Held(note, async () => (await fetchPatterns()).map((name) => ({ name, words: name, title: '' })), { word: 'Leave', end: leave });
+  const joined = new Held(note, async () => (await fetchPatterns()).map((name) => ({ name, words: name, title: '', ends: true })), { word: 'Leave', end: leave });
   onSubmit(form, note, async () => {
     await join(pattern.value.trim());
     pattern.value = '';
@@ -34,9 +35,7 @@ function deriveForm(): HTMLElement {
   unit.required = false;
   const form = el('form', { class: 'form-column' }, name, expression, inputs, unit, submit('Derive'));
   const note = noteElement();
-  const derived = new Held(note, async () => (await fetchDerived()).map((each) => ({
-    name: each.name, words: each.name, title: `= ${each.expression}${each.error === '' ? '' : `\n${each.error}`}`,
-  })), { word: 'End', end: forget });
+  const derived = new Held(note, async () => (await fetchDerived()).map(derivedChip), { word: 'End', end: forget });
   onSubmit(form, note, async () => {
     const parsed = parseInputs(inputs.value);
     if (parsed === null) return 'Write the inputs like a = lab/probe:current, b = …';
@@ -53,6 +52,8 @@ interface Chip {
   readonly name: string;
   readonly words: string;
   readonly title: string;
+  /** Whether a page may end it. */
+  readonly ends: boolean;
 }
 
 /** The list of what holds now, each with a button that ends it. */
@@ -69,7 +70,8 @@ class Held {
     await this.#try(async () => this.element.replaceChildren(...(await this.fetch()).map((chip) => this.#item(chip))));
   }
 
-  #item({ name, words, title }: Chip): HTMLElement {
+  #item({ name, words, title, ends }: Chip): HTMLElement {
+    if (!ends) return el('li', { title }, el('code', { text: words }));
     const label = `${this.ending.word} ${name}`;
     const end = (): void => void this.#try(async () => {
       await this.ending.end(name);

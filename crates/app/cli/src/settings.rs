@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow, bail};
 use clap::Args;
-use monitor::DerivedStream;
+use monitor::{DerivedStream, OperatorConfig, check_operators};
 use tallycast::{BUS_VARIABLE, Bus, Node, StreamPattern};
 use toml::{Table, Value};
 
@@ -55,7 +55,7 @@ pub(crate) struct Key {
 }
 
 /// Every key there is.
-pub(crate) const KEYS: [Key; 6] = [
+pub(crate) const KEYS: [Key; 8] = [
     Key {
         name: "bus.address",
         flag: Some("--bus"),
@@ -95,6 +95,22 @@ pub(crate) const KEYS: [Key; 6] = [
         about: "derived streams: [[monitor.derive]] name, expression, inputs, unit",
         default: "[]",
         check: |value| derivations(value).map(drop),
+    },
+    Key {
+        name: "monitor.operator",
+        flag: None,
+        variable: None,
+        about: "operators in Python: [[monitor.operator]] name, python, inputs, output, every, dtype, channels, incomplete, settings",
+        default: "[]",
+        check: |value| operators(value).map(drop),
+    },
+    Key {
+        name: "monitor.python",
+        flag: None,
+        variable: None,
+        about: "interpreter that runs the operators",
+        default: "\"python3\"",
+        check: |value| text(value).map(drop),
     },
     Key {
         name: "record.root",
@@ -257,6 +273,16 @@ pub(crate) fn derivations(value: &Value) -> anyhow::Result<Vec<DerivedStream>> {
     list.iter().map(derived).collect()
 }
 
+/// Reads the value of `monitor.operator`.
+pub(crate) fn operators(value: &Value) -> anyhow::Result<Vec<OperatorConfig>> {
+    let list = value.as_array().ok_or_else(|| anyhow!("this is not a list of operators: {value}"))?;
+    let operator = |entry: &Value| entry.clone().try_into::<OperatorConfig>().context("an operator");
+    let list = list.iter().map(operator).collect::<anyhow::Result<Vec<_>>>()?;
+    let checked = check_operators(&list);
+    checked.map_err(|(name, error)| anyhow::Error::from(error).context(format!("the operator `{name}`")))?;
+    Ok(list)
+}
+
 fn check(table: &Table) -> anyhow::Result<()> {
     for (section, content) in table {
         let known = || KEYS.iter().filter_map(|key| key.name.split_once('.'));
@@ -357,6 +383,17 @@ mod tests {
             "{}",
             wrong(nonsense)
         );
+        let operator = "[[monitor.operator]]\nname = 'rms'\ninputs = ['lab/x']\noutput = 'lab/y'\n";
+        let functionless = wrong(operator);
+        assert!(
+            functionless.starts_with("monitor.operator: an operator: missing field `python`"),
+            "{functionless}"
+        );
+        let unknown = wrong(&format!("{operator}python = 'ops:rms'\nrate = 5"));
+        assert!(unknown.starts_with("monitor.operator: an operator: unknown field `rate`"), "{unknown}");
+        let told = wrong(&format!("{operator}python = 'ops'"));
+        assert!(told.starts_with("monitor.operator: the operator `rms`: `ops` names no function"), "{told}");
+        assert!(wrong("[monitor]\npython = 3").starts_with("monitor.python: this is not a text"));
         let nameless = wrong("[monitor]\nlisten = 'localhost:7480'");
         assert!(nameless.contains("write 127.0.0.1:7480"), "{nameless}");
     }

@@ -19,8 +19,8 @@ use crate::shared::Shared;
 const LIST_AGE_NS: i64 = 450_000_000;
 const SECOND_NS: u64 = 1_000_000_000;
 const SPARK_SECONDS: u32 = 60;
-/// The label that a derived stream bears.
-const DERIVED_LABEL: &str = "expression";
+/// The labels of which a derived stream bears one: how it was computed.
+const DERIVED_LABELS: [&str; 2] = ["expression", "operator"];
 
 /// The shared list.
 #[derive(Default)]
@@ -129,7 +129,7 @@ fn describe(slot: &StreamSlot, now: WallTime) -> StreamJson {
         elements_per_sample: schema.elements_per_sample(),
         station: info.station.clone(),
         labels: schema.labels.clone(),
-        derived: schema.labels.contains_key(DERIVED_LABEL),
+        derived: DERIVED_LABELS.iter().any(|label| schema.labels.contains_key(*label)),
         channels: channels.collect(),
         first_index: info.first_index,
         next_index: memory.newest().map_or(info.first_index, |(_, next)| next).max(rows.next),

@@ -10,6 +10,7 @@ use tallycast::{Node, NodeError};
 
 use crate::archived::ArchivedHistory;
 use crate::derived::{DerivedError, DerivedStream};
+use crate::operators::{DEFAULT_PYTHON, OperatorConfig, OperatorError};
 use crate::stored::HistoryStore;
 
 /// Where a monitor listens unless told otherwise: on this machine only.
@@ -32,6 +33,10 @@ pub struct MonitorConfig {
     pub patterns: Vec<StreamPattern>,
     /// The streams it derives from the start.
     pub derived: Vec<DerivedStream>,
+    /// The operators in Python that it starts, and ends with itself.
+    pub operators: Vec<OperatorConfig>,
+    /// The interpreter that runs them.
+    pub python: String,
     /// What lies behind live memory.
     pub history: Option<Arc<dyn HistoryStore>>,
     /// How loss is planted in the publishers, for demonstrations.
@@ -50,6 +55,8 @@ impl MonitorConfig {
             reader: DEFAULT_READER.to_owned(),
             patterns: vec![StreamPattern::all()],
             derived: Vec::new(),
+            operators: Vec::new(),
+            python: DEFAULT_PYTHON.to_owned(),
             history: None,
             inject: None,
             allowed_hosts: Vec::new(),
@@ -106,6 +113,15 @@ pub enum MonitorError {
         /// Why.
         #[source]
         cause: DerivedError,
+    },
+    /// An operator cannot be.
+    #[error("the operator `{name}` cannot be: {cause}")]
+    Operator {
+        /// Its name.
+        name: String,
+        /// Why.
+        #[source]
+        cause: OperatorError,
     },
     /// The system refuses another thread.
     #[error("the system refuses another thread: {0}\nraise the limit on processes (ulimit -u)")]

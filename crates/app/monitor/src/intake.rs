@@ -17,6 +17,7 @@ use units::{Epoch, WallTime};
 use crate::clock;
 use crate::derived::{Derivations, DerivedError, DerivedStream};
 use crate::history::History;
+use crate::operators::Operators;
 use crate::shared::Shared;
 
 /// How long it waits for news before it looks for commands.
@@ -25,7 +26,7 @@ const PATIENCE: Duration = Duration::from_millis(20);
 const ACCOUNTS_EVERY: Duration = Duration::from_millis(500);
 /// Events taken before it looks for commands, when there is always news.
 const EVENTS_PER_TURN: usize = 256;
-/// How long the end of the monitor's own derived streams is waited for, so that their accounts close: a loss
+/// How long the end of the monitor's own derived streams, and of those that its operators make, is waited for, so that their accounts close: a loss
 /// takes two seconds to settle, the rest is for busy machines.
 const CLOSING_PATIENCE: Duration = Duration::from_secs(5);
 
@@ -44,6 +45,7 @@ pub(crate) enum Command {
 pub(crate) struct Intake {
     subscriber: Subscriber,
     derivations: Derivations,
+    operators: Operators,
     shared: Arc<Shared>,
     accounts_at: Instant,
     /// The streams whose accounts are open.
@@ -53,9 +55,14 @@ pub(crate) struct Intake {
 }
 
 impl Intake {
-    pub(crate) fn new(subscriber: Subscriber, derivations: Derivations, shared: Arc<Shared>) -> Self {
+    pub(crate) fn new(
+        subscriber: Subscriber,
+        derivations: Derivations,
+        operators: Operators,
+        shared: Arc<Shared>,
+    ) -> Self {
         let (accounts_at, open, deadline) = (Instant::now(), BTreeSet::new(), None);
-        Self { subscriber, derivations, shared, accounts_at, open, deadline }
+        Self { subscriber, derivations, operators, shared, accounts_at, open, deadline }
     }
 
     /// Listens until it is told to finish; returns every account, ended or cut now.
@@ -73,11 +80,13 @@ impl Intake {
         self.close()
     }
 
-    /// Tells whether the wished-for end is there; what is derived ends as soon as its inputs have.
+    /// Tells whether the wished-for end is there; what is derived, and what operators make, ends as soon as the inputs have.
     fn is_finished(&mut self) -> bool {
         let Some(deadline) = self.deadline else { return false };
         let open = &self.open;
-        self.derivations.finish(|input| open.iter().any(|(stream, _)| **stream == *input));
+        let is_open = |input: &StreamName| open.iter().any(|(stream, _)| **stream == *input);
+        self.derivations.finish(is_open);
+        self.operators.finish(is_open);
         self.open.is_empty() || Instant::now() >= deadline
     }
 
@@ -150,7 +159,10 @@ impl Intake {
     }
 
     fn close(mut self) -> Vec<StreamAccount> {
-        let mut ending: BTreeSet<StreamName> = self.derivations.close().into_iter().collect();
+        let is_open = |name: &StreamName| self.open.iter().any(|(stream, _)| **stream == *name);
+        let made = self.operators.end().into_iter().filter(is_open);
+        let mut ending: BTreeSet<StreamName> = made.collect();
+        ending.extend(self.derivations.close());
         let deadline = Instant::now() + CLOSING_PATIENCE;
         while !ending.is_empty() && Instant::now() < deadline {
             let Some(event) = self.subscriber.next(PATIENCE) else { continue };
@@ -159,7 +171,8 @@ impl Intake {
             }
             self.take(&event);
         }
-        let Self { subscriber, shared, .. } = self;
+        let Self { subscriber, shared, operators, .. } = self;
+        drop(operators);
         subscriber.close_into(|event| note(&shared.history, &event, clock::wall()))
     }
 }

@@ -18,6 +18,7 @@ mod intake;
 mod live;
 mod memory;
 mod metrics;
+mod operators;
 mod page_files;
 mod preview;
 mod range;
@@ -34,5 +35,8 @@ mod viewer;
 pub use config::{DEFAULT_LISTEN, InjectControl, MonitorConfig, MonitorError};
 pub use derived::{DerivedError, DerivedStream};
 pub use gap_map::KnownGap;
+pub use operators::{
+    DEFAULT_PYTHON, Incomplete, OperatorChannel, OperatorConfig, OperatorError, check_operators,
+};
 pub use server::{MonitorHandle, start};
 pub use stored::{HistoryStore, StoreFailure, StoredRequest, StoredSpan};

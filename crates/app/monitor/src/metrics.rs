@@ -15,6 +15,7 @@ use prometheus_client::registry::Registry;
 use tallycast::PortStatus;
 
 use crate::clock;
+use crate::operators::{OperatorState, OperatorStatus};
 use crate::shared::Shared;
 use crate::totals::Counts;
 
@@ -76,6 +77,7 @@ impl Picture {
         let mut picture = Self { families: Vec::new() };
         picture.add_streams(&streams.collect::<Vec<_>>());
         picture.add_sockets(&shared.ports());
+        picture.add_operators(&shared.operators());
         picture.add_monitor(shared);
         picture
     }
@@ -190,6 +192,59 @@ impl Picture {
         ];
         for (name, help, kind, values) in families {
             self.add(format!("tallycast_socket_{name}"), help.to_owned(), kind, values);
+        }
+    }
+
+    /// Adds how the operators fare, each by its name.
+    fn add_operators(&mut self, operators: &[OperatorStatus]) {
+        let label = |it: &OperatorStatus| vec![("operator", it.operator.clone())];
+        let each = |value: fn(&OperatorStatus) -> f64| {
+            operators.iter().map(|it| (label(it), value(it))).collect::<Vec<_>>()
+        };
+        let lost = operators.iter().flat_map(|it| {
+            let stages = it.report.lost_elements.iter().map(|(stage, count)| (stage.clone(), *count));
+            let all = stages.chain([("unexplained".to_owned(), it.report.unexplained_elements)]);
+            all.map(|(stage, count)| ([label(it), vec![("stage", stage)]].concat(), count as f64))
+        });
+        let is_up = |it: &OperatorStatus| {
+            f64::from(u8::from(matches!(it.state, OperatorState::Running | OperatorState::Lagging)))
+        };
+        let families: [(&str, &str, Kind, Vec<_>); 7] = [
+            ("up", "whether the operator's process runs and is heard", Kind::Gauge, each(is_up)),
+            ("starts", "processes started for the operator", Kind::Counter, each(|it| it.starts as f64)),
+            (
+                "behind_seconds",
+                "how much older what the operator reads is than it was at best",
+                Kind::Gauge,
+                each(|it| it.report.behind_ns as f64 / 1e9),
+            ),
+            (
+                "samples_offered",
+                "samples of the operator's output that were decided, holes included",
+                Kind::Counter,
+                each(|it| it.report.offered_samples as f64),
+            ),
+            (
+                "samples_source",
+                "samples of the operator's output that are holes",
+                Kind::Counter,
+                each(|it| it.report.source_samples as f64),
+            ),
+            (
+                "elements_delivered",
+                "elements of its inputs that reached the operator",
+                Kind::Counter,
+                each(|it| it.report.delivered_elements as f64),
+            ),
+            (
+                "elements_lost",
+                "elements of its inputs lost on the way to the operator, by stage",
+                Kind::Counter,
+                lost.collect(),
+            ),
+        ];
+        for (name, help, kind, values) in families {
+            self.add(format!("tallycast_monitor_operator_{name}"), help.to_owned(), kind, values);
         }
     }
 

@@ -18,6 +18,7 @@ use crate::config::{MonitorConfig, MonitorError};
 use crate::derived::Derivations;
 use crate::http::{HostGate, router};
 use crate::intake::{Command, Intake};
+use crate::operators::{Operators, check_operators};
 use crate::shared::{Parts, Shared};
 
 /// Frames are made within milliseconds: two threads serve a control room.
@@ -38,7 +39,7 @@ pub struct MonitorHandle {
 /// Starts a monitor; when this returns, its page can be opened.
 ///
 /// # Errors
-/// [`MonitorError`] if the address cannot be listened at, the bus not be read, or a derived stream not be.
+/// [`MonitorError`] if the address cannot be listened at, the bus not be read, or a derived stream or an operator not be.
 pub fn start(config: MonitorConfig) -> Result<MonitorHandle, MonitorError> {
     let listener = listen(config.listen)?;
     let address = listener.local_addr().map_err(|cause| listen_error(config.listen, cause))?;
@@ -151,13 +152,18 @@ fn intake(config: &MonitorConfig, shared: &Arc<Shared>) -> Result<Intake, Monito
         joined.extend(added.map_err(|cause| MonitorError::Derived { name: stream.name.clone(), cause })?);
     }
     shared.set_derived(derivations.status());
+    check_operators(&config.operators).map_err(|(name, cause)| MonitorError::Operator { name, cause })?;
     // A subscriber begins with a pattern; one without any gets what is derived, or waits for requests.
     let first = patterns.next().cloned().or_else(|| joined.pop());
     let builder = first.map(|first| config.node.subscriber(first.to_string()));
     let builder = builder.unwrap_or_else(|| config.node.subscriber(NOTHING));
     let builder = patterns.fold(builder, |builder, pattern| builder.pattern(pattern.to_string()));
     let subscriber = SubscriberBuilder::reader(builder, config.reader.clone()).open()?;
-    let mut intake = Intake::new(subscriber, derivations, Arc::clone(shared));
+    // Once there is somebody to listen to what they make.
+    let operators = Operators::start(&config.operators, &config.python, &config.node, &shared.operators);
+    let operators = operators.map_err(MonitorError::Thread)?;
+    joined.extend(operators.patterns());
+    let mut intake = Intake::new(subscriber, derivations, operators, Arc::clone(shared));
     intake.join(joined);
     Ok(intake)
 }

@@ -15,6 +15,7 @@ use crate::derived::DerivedStatus;
 use crate::history::History;
 use crate::http::HostGate;
 use crate::intake::Command;
+use crate::operators::{OperatorBoard, OperatorStatus, lock};
 use crate::refusals::Refusals;
 use crate::stored::HistoryStore;
 
@@ -38,6 +39,7 @@ pub(crate) struct Shared {
     commands: Sender<Command>,
     patterns: Mutex<Vec<StreamPattern>>,
     derived: Mutex<Vec<DerivedStatus>>,
+    pub(crate) operators: OperatorBoard,
     ports: Mutex<Vec<PortStatus>>,
     listening: AtomicBool,
 }
@@ -68,6 +70,7 @@ impl Shared {
             commands: parts.commands,
             patterns: Mutex::new(parts.patterns),
             derived: Mutex::default(),
+            operators: OperatorBoard::default(),
             ports: Mutex::default(),
             listening: AtomicBool::new(false),
         }
@@ -104,6 +107,11 @@ impl Shared {
 
     pub(crate) fn derived(&self) -> Vec<DerivedStatus> {
         self.derived.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Returns how the operators fare, as of a moment ago.
+    pub(crate) fn operators(&self) -> Vec<OperatorStatus> {
+        lock(&self.operators).clone()
     }
 
     pub(crate) fn set_derived(&self, derived: Vec<DerivedStatus>) {

@@ -3,10 +3,12 @@
 //! What Python people see is in `python/tallycast`; the classes there stand on those here. Whatever waits or copies much lets
 //! other Python threads run meanwhile.
 
+mod app;
 mod block;
 mod elements;
 mod errors;
 mod fork;
+mod leash;
 mod node;
 mod publisher;
 mod said;
@@ -21,9 +23,13 @@ mod _core {
     #[pymodule_export]
     const VERSION: &str = env!("CARGO_PKG_VERSION");
     #[pymodule_export]
+    use crate::app::run_app;
+    #[pymodule_export]
     use crate::block::Block;
     #[pymodule_export]
     use crate::fork::forked;
+    #[pymodule_export]
+    use crate::leash::{Leash, hold_leash};
     #[pymodule_export]
     use crate::node::{bus_of, now_ns, streams};
     #[pymodule_export]

@@ -29,8 +29,10 @@ mod plan;
 mod run;
 mod watch;
 
-pub use app::{App, AppError, AppReport, CycleResult, DEFAULT_PERIOD, Input, Output};
-pub use cycle::{Cycle, Received, Sample};
+pub use app::{
+    App, AppError, AppReport, CycleResult, DEFAULT_PERIOD, Input, Output, UntypedInput, UntypedOutput,
+};
+pub use cycle::{Cycle, Received, Sample, UntypedReceived};
 pub use cyclic::{
     AppBook, AppLook, AppState, Beat, Feeder, Freshness, Histogram, InputBook, PeriodError, Registration,
     RegistrationError, StatusRow, Take, TimerRule, Wire, picture,

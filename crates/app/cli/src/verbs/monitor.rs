@@ -17,7 +17,7 @@ use toml::Value;
 use crate::Outcome;
 use crate::messages::print_line;
 use crate::quantity;
-use crate::settings::{Settings, Sources, derivations, patterns};
+use crate::settings::{Origin, Settings, Sources, derivations, operators, patterns};
 use crate::stop::{AsChild, Deadline};
 use crate::verbs::subscribe::account_line;
 use inject_file::InjectFile;
@@ -96,6 +96,12 @@ impl Arguments {
         config.reader.clone_from(&self.reader);
         config.patterns = patterns(&joined)?;
         config.derived = derivations(&derived)?;
+        let (listed, origin) = settings.value("monitor.operator", None)?;
+        config.operators = operators(&listed)?;
+        if let Origin::File(file) = &origin {
+            config.operators.iter_mut().for_each(|operator| operator.look_beside(file));
+        }
+        config.python = settings.text("monitor.python", None)?;
         config.allowed_hosts.clone_from(&self.allow_host);
         if let Some(path) = &self.inject_control {
             let file = InjectFile::open(path).with_context(|| path.display().to_string())?;

@@ -6,7 +6,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use sample::StreamPattern;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
 
@@ -14,6 +14,7 @@ use super::body::Body;
 use super::{Query, Refused};
 use crate::derived::{DerivedStatus, DerivedStream};
 use crate::intake::Command;
+use crate::operators::OperatorStatus;
 use crate::shared::Shared;
 
 /// The most patterns joined at one time.
@@ -29,6 +30,14 @@ struct PatternBody {
 #[derive(Deserialize)]
 struct InjectBody {
     probability: f64,
+}
+
+/// A stream that this monitor lets be made, and how that fares.
+#[derive(Serialize)]
+#[serde(untagged)]
+pub(super) enum Made {
+    Derived(DerivedStatus),
+    Operator(OperatorStatus),
 }
 
 pub(super) async fn patterns(State(shared): App) -> Json<Vec<String>> {
@@ -56,11 +65,12 @@ pub(super) async fn leave(State(shared): App, body: Body) -> Result<Json<Vec<Str
     Ok(patterns(State(shared)).await)
 }
 
-pub(super) async fn derived(State(shared): App) -> Json<Vec<DerivedStatus>> {
-    Json(shared.derived())
+pub(super) async fn derived(State(shared): App) -> Json<Vec<Made>> {
+    let derived = shared.derived().into_iter().map(Made::Derived);
+    Json(derived.chain(shared.operators().into_iter().map(Made::Operator)).collect())
 }
 
-pub(super) async fn derive(State(shared): App, body: Body) -> Result<Json<Vec<DerivedStatus>>, Refused> {
+pub(super) async fn derive(State(shared): App, body: Body) -> Result<Json<Vec<Made>>, Refused> {
     let stream: DerivedStream = body.json()?;
     let (answer, answered) = oneshot::channel();
     shared.command(Command::Derive(stream, answer));
@@ -69,8 +79,12 @@ pub(super) async fn derive(State(shared): App, body: Body) -> Result<Json<Vec<De
     Ok(derived(State(shared)).await)
 }
 
-pub(super) async fn forget(State(shared): App, query: Query) -> Result<Json<Vec<DerivedStatus>>, Refused> {
+pub(super) async fn forget(State(shared): App, query: Query) -> Result<Json<Vec<Made>>, Refused> {
     let name = query.text("name")?;
+    if let Some(operator) = shared.operators().iter().find(|it| it.name == name) {
+        let error = format!("`{name}` is made by the operator `{}` of the settings", operator.operator);
+        return Err(Refused::bad(error, "take it out of [[monitor.operator]] and start the monitor anew"));
+    }
     let (answer, answered) = oneshot::channel();
     shared.command(Command::Forget(name.to_owned(), answer));
     if !answered.await.map_err(|_| Refused::ending())? {

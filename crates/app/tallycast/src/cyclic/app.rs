@@ -46,11 +46,24 @@ pub struct Output<E> {
     element: PhantomData<fn() -> E>,
 }
 
+/// An input of an app whose elements are of the type that they are published with.
+#[derive(Clone, Copy, Debug)]
+pub struct UntypedInput {
+    pub(super) place: usize,
+}
+
+/// An output of an app whose elements' type is known when the app runs, and not before.
+#[derive(Clone, Copy, Debug)]
+pub struct UntypedOutput {
+    pub(super) place: usize,
+}
+
 #[derive(Clone, Debug)]
 pub(super) struct InputOf {
     pub(super) stream: String,
     pub(super) take: Take,
-    pub(super) dtype: Dtype,
+    /// `None`: whatever they are.
+    pub(super) dtype: Option<Dtype>,
 }
 
 #[derive(Clone, Debug)]
@@ -177,7 +190,7 @@ impl App {
 
     /// Adds an input: the stream of that name, whoever publishes it, as long as its elements are of type `E`.
     pub fn input<E: Element>(&mut self, stream: impl Into<String>, take: Take) -> Input<E> {
-        self.inputs.push(InputOf { stream: stream.into(), take, dtype: E::DTYPE });
+        self.inputs.push(InputOf { stream: stream.into(), take, dtype: Some(E::DTYPE) });
         Input { place: self.inputs.len() - 1, element: PhantomData }
     }
 
@@ -192,6 +205,25 @@ impl App {
         let channels = channels.into_iter().map(Into::into).collect();
         self.outputs.push(OutputOf { stream: stream.into(), dtype: E::DTYPE, channels });
         Output { place: self.outputs.len() - 1, element: PhantomData }
+    }
+
+    /// Adds an input whose samples are handed over as bytes beside their schema, whatever their type is: for programs that
+    /// learn it from the stream.
+    pub fn untyped_input(&mut self, stream: impl Into<String>, take: Take) -> UntypedInput {
+        self.inputs.push(InputOf { stream: stream.into(), take, dtype: None });
+        UntypedInput { place: self.inputs.len() - 1 }
+    }
+
+    /// Adds an output as [`App::output`] does, whose samples are handed over as bytes.
+    pub fn untyped_output(
+        &mut self,
+        stream: impl Into<String>,
+        dtype: Dtype,
+        channels: impl IntoIterator<Item = impl Into<Channel>>,
+    ) -> UntypedOutput {
+        let channels = channels.into_iter().map(Into::into).collect();
+        self.outputs.push(OutputOf { stream: stream.into(), dtype, channels });
+        UntypedOutput { place: self.outputs.len() - 1 }
     }
 
     /// Calls `function` at every due time until it says [`Cycle::stop`], fails or panics; returns when all streams are

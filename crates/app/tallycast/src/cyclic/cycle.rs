@@ -1,13 +1,14 @@
 //! What an app's function is given: its turn, what came in, and where to write.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use cyclic::{Due, Freshness};
-use sample::Element;
+use sample::{Element, Schema};
 use units::WallTime;
 use zerocopy::{FromBytes, IntoBytes};
 
-use super::app::{Input, Output};
+use super::app::{Input, Output, UntypedInput, UntypedOutput};
 use super::input::InputPort;
 use super::output::OutputPort;
 use crate::publisher::PublishError;
@@ -45,6 +46,25 @@ pub struct Sample<'a, E> {
     pub elements: &'a [E],
 }
 
+/// What a cycle found at an input whose elements may be of any type.
+#[derive(Clone, Copy, Debug)]
+pub struct UntypedReceived<'a> {
+    /// Whether it is new, and whether something newer should have been there.
+    pub freshness: Freshness,
+    /// How old the newest sample was when the cycle was due, if any has come; zero where another host's clock is ahead.
+    pub age: Option<Duration>,
+    /// Elements that are known to be lost since the last cycle.
+    pub lost_elements: u64,
+    /// What the samples mean; `None` before the first.
+    pub schema: Option<&'a Arc<Schema>>,
+    /// The newest sample, new or not: its index, when it was taken, its elements, little-endian.
+    pub newest: Option<(u64, WallTime, &'a [u8])>,
+    /// Index and time of each sample that came since the last cycle, oldest first.
+    pub marks: &'a [(u64, WallTime)],
+    /// Their elements, sample behind sample, little-endian.
+    pub bytes: &'a [u8],
+}
+
 impl Cycle<'_> {
     /// Returns which cycle it is, from 0; those that were left out are counted too.
     #[must_use]
@@ -64,15 +84,12 @@ impl Cycle<'_> {
     /// If the input is another app's.
     #[must_use]
     pub fn input<E: Element>(&self, input: Input<E>) -> Received<'_, E> {
-        let port = self.inputs.get(input.place).filter(|port| port.dtype == E::DTYPE);
+        let port = self.inputs.get(input.place).filter(|port| port.dtype == Some(E::DTYPE));
         let port = port.expect("an input of this app");
         let newest = port.newest.as_ref();
         Received {
             freshness: port.freshness,
-            age: newest.map(|newest| {
-                let nanos = self.due.time.nanos_since(newest.time);
-                Duration::from_nanos(u64::try_from(nanos).unwrap_or(0))
-            }),
+            age: self.age_of(port),
             lost_elements: port.news.lost_elements,
             newest: newest.map(|newest| Sample {
                 index: newest.index,
@@ -82,6 +99,42 @@ impl Cycle<'_> {
             all: typed(port.all.as_bytes()),
             marks: &port.marks,
         }
+    }
+
+    /// Returns what came in at an input whose elements may be of any type.
+    ///
+    /// # Panics
+    /// If the input is another app's.
+    #[must_use]
+    pub fn untyped_input(&self, input: UntypedInput) -> UntypedReceived<'_> {
+        let port = self.inputs.get(input.place).filter(|port| port.dtype.is_none());
+        let port = port.expect("an input of this app");
+        UntypedReceived {
+            freshness: port.freshness,
+            age: self.age_of(port),
+            lost_elements: port.news.lost_elements,
+            schema: port.schema.as_ref(),
+            newest: port.newest.as_ref().map(|it| (it.index, it.time, it.elements.as_bytes())),
+            marks: &port.marks,
+            bytes: port.all.as_bytes(),
+        }
+    }
+
+    /// Writes an output's sample as [`Cycle::write`] does, from its elements as little-endian bytes.
+    ///
+    /// # Errors
+    /// [`PublishError::Ragged`] if it is not one sample.
+    ///
+    /// # Panics
+    /// If the output is another app's.
+    pub fn write_bytes(&mut self, output: UntypedOutput, sample: &[u8]) -> Result<(), PublishError> {
+        self.outputs.get_mut(output.place).expect("an output of this app").write(sample)
+    }
+
+    fn age_of(&self, port: &InputPort) -> Option<Duration> {
+        let newest = port.newest.as_ref()?;
+        let nanos = self.due.time.nanos_since(newest.time);
+        Some(Duration::from_nanos(u64::try_from(nanos).unwrap_or(0)))
     }
 
     /// Writes the output's sample of this cycle; the last word counts. It leaves when the function has returned.

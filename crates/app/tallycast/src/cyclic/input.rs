@@ -1,9 +1,10 @@
 //! An input of a running app: a subscriber that is emptied once per cycle.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use cyclic::{Freshness, News, Take};
-use sample::{Block, Dtype, SampleBuffer};
+use sample::{Block, Dtype, SampleBuffer, Schema};
 use units::WallTime;
 
 use super::app::{AppError, InputOf};
@@ -31,14 +32,16 @@ pub(super) struct InputPort {
     /// What came in this cycle and belongs to the next.
     put_off: Option<Event>,
     take: Take,
-    pub(super) dtype: Dtype,
+    /// Of the elements it reads; `None` takes them as they are published.
+    pub(super) dtype: Option<Dtype>,
     pub(super) freshness: Freshness,
     pub(super) news: News,
     pub(super) newest: Option<Newest>,
     /// The samples of this cycle, oldest first: indices with times, and elements.
     pub(super) marks: Vec<(u64, WallTime)>,
     pub(super) all: SampleBuffer,
-    sample_bytes: usize,
+    /// Of the samples of this cycle, and of the newest; `None` before the first.
+    pub(super) schema: Option<Arc<Schema>>,
     warned_of_dtype: bool,
 }
 
@@ -62,7 +65,7 @@ impl InputPort {
             newest: None,
             marks: Vec::new(),
             all: SampleBuffer::default(),
-            sample_bytes: 0,
+            schema: None,
             warned_of_dtype: false,
         })
     }
@@ -78,7 +81,7 @@ impl InputPort {
             let Some(event) = self.put_off.take().or_else(|| self.subscriber.next(Duration::ZERO)) else {
                 break;
             };
-            if self.is_of_another_size(&event) {
+            if self.is_of_another_kind(&event) {
                 self.put_off = Some(event);
                 break;
             }
@@ -101,19 +104,29 @@ impl InputPort {
         self.subscriber.close()
     }
 
-    /// Tells whether samples of another size begin behind samples of this cycle, which are handed over as one array.
-    fn is_of_another_size(&self, event: &Event) -> bool {
+    /// Tells whether samples of another size, or of another meaning where that is handed over too, begin behind samples of
+    /// this cycle, which are handed over as one array.
+    fn is_of_another_kind(&self, event: &Event) -> bool {
         let schema = match event {
             Event::Began(info) => &info.schema,
             Event::Block(block) => &block.schema,
             Event::Gap(_) | Event::Settled(_) | Event::Ended(_) => return false,
         };
-        let is_read = schema.dtype == self.dtype && !self.marks.is_empty();
-        self.take == Take::All && is_read && schema.sample_bytes() != self.sample_bytes
+        let Some(known) = &self.schema else { return false };
+        let is_read = self.reads(schema) && !self.marks.is_empty();
+        let is_other = match self.dtype {
+            Some(_) => schema.sample_bytes() != known.sample_bytes(),
+            None => !Arc::ptr_eq(schema, known) && schema != known,
+        };
+        self.take == Take::All && is_read && is_other
+    }
+
+    fn reads(&self, schema: &Schema) -> bool {
+        self.dtype.is_none_or(|dtype| dtype == schema.dtype)
     }
 
     fn take(&mut self, block: &Block) {
-        if block.schema.dtype != self.dtype {
+        if !self.reads(&block.schema) {
             self.refuse(block);
             return;
         }
@@ -130,7 +143,9 @@ impl InputPort {
                 self.marks.clear();
                 self.all.clear();
             }
-            self.sample_bytes = sample_bytes;
+            if self.schema.as_ref().is_none_or(|known| !Arc::ptr_eq(known, &block.schema)) {
+                self.schema = Some(Arc::clone(&block.schema));
+            }
             self.marks.push((index, time));
             self.all.extend_from_bytes(bytes);
             let newest =
@@ -142,12 +157,13 @@ impl InputPort {
     }
 
     fn refuse(&mut self, block: &Block) {
-        if !std::mem::replace(&mut self.warned_of_dtype, true) {
+        if let Some(dtype) = self.dtype
+            && !std::mem::replace(&mut self.warned_of_dtype, true)
+        {
             tracing::warn!(
-                "the input `{}` is not read: its elements are {}, not {}\npublish them so, or declare the input so",
+                "the input `{}` is not read: its elements are {}, not {dtype}\npublish them so, or declare the input so",
                 block.stream,
                 block.schema.dtype,
-                self.dtype
             );
         }
     }
@@ -177,7 +193,11 @@ mod tests {
     }
 
     fn port(node: &Node, take: Take) -> InputPort {
-        let plan = InputOf { stream: "test/in".to_owned(), take, dtype: Dtype::F8 };
+        port_of(node, take, Some(Dtype::F8))
+    }
+
+    fn port_of(node: &Node, take: Take, dtype: Option<Dtype>) -> InputPort {
+        let plan = InputOf { stream: "test/in".to_owned(), take, dtype };
         InputPort::open(node, "test/app", &plan).unwrap()
     }
 
@@ -230,6 +250,31 @@ mod tests {
         let bytes = |elements: &[f64]| elements.iter().flat_map(|it| it.to_le_bytes()).collect::<Vec<u8>>();
         seen.sort_by_key(Vec::len);
         assert_eq!(seen, [bytes(&[4.0, 5.0]), bytes(&[1.0, 2.0, 3.0])]);
+    }
+
+    #[test]
+    fn an_untyped_input_takes_every_dtype_and_never_two_in_one_cycle() {
+        let directory = tempfile::tempdir_in("/dev/shm").unwrap();
+        let node = node(&directory);
+        let mut floats = publisher(&node, &["a"]);
+        let mut integers =
+            node.publisher("test/in").dtype(Dtype::I64).rate(1_000).channels([("a", "")]).open().unwrap();
+        let mut port = port_of(&node, Take::All, None);
+        floats.send(&[1.0, 2.0]).unwrap();
+        integers.send(&[3_i64]).unwrap();
+        let mut seen = Vec::new();
+        for _ in 0..2 {
+            port.look();
+            let dtype = port.schema.as_ref().unwrap().dtype;
+            seen.push((dtype, port.marks.len(), port.all.as_bytes().to_vec()));
+            assert_eq!(
+                port.newest.as_ref().unwrap().elements.as_bytes(),
+                &port.all.as_bytes()[port.all.as_bytes().len() - 8..]
+            );
+        }
+        seen.sort_by_key(|(dtype, ..)| *dtype);
+        let floats = [1.0_f64, 2.0].iter().flat_map(|it| it.to_le_bytes()).collect();
+        assert_eq!(seen, [(Dtype::I64, 1, 3_i64.to_le_bytes().to_vec()), (Dtype::F8, 2, floats)]);
     }
 
     #[test]

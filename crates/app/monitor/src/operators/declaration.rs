@@ -1,0 +1,286 @@
+//! An operator as the file of settings describes it, and what can be wrong with that before anything is started.
+//!
+//! What the function itself declares (`@tc.operator(...)`) is in its Python file; what stands here goes over it.
+
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use sample::{Channel, Dtype, Schema, SchemaError, StreamName, UnknownDtype};
+use units::SampleRate;
+
+/// The most streams that one operator reads.
+const MAX_INPUTS: usize = 16;
+/// The most samples of the input that one of the output may stand for: a day at a million a second.
+const MAX_EVERY: u64 = 1 << 37;
+
+/// An operator in Python: a function of streams, in a process of its own, whose results are a stream.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OperatorConfig {
+    /// What it is called.
+    pub name: String,
+    /// Which function or class it is: `module:function`, or `path.py:function`.
+    pub python: String,
+    /// The streams it reads; the samples of the first give the grid of the output.
+    pub inputs: Vec<String>,
+    /// The stream it makes.
+    pub output: String,
+    /// How many samples of the first input one of the output stands for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub every: Option<u64>,
+    /// The type of the output's elements.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dtype: Option<String>,
+    /// The channels of the output.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub channels: Vec<OperatorChannel>,
+    /// What becomes of samples of the input of which elements are missing, and of `every` samples that are not all there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub incomplete: Option<Incomplete>,
+    /// Arguments for the function or class, by name.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub settings: Map<String, Value>,
+}
+
+/// A channel of an operator's output.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OperatorChannel {
+    /// Its name.
+    pub name: String,
+    /// Its unit.
+    #[serde(default)]
+    pub unit: String,
+    /// The shape of one sample; none for a single value.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub shape: Vec<u32>,
+}
+
+/// What becomes of input that is not whole.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Incomplete {
+    /// It is a hole of the output.
+    Hole,
+    /// The function is given it, with a mask of what is missing.
+    Give,
+}
+
+/// Says why an operator cannot be.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OperatorError {
+    /// A name that is no word.
+    #[error("`{0}` is no name for an operator; write one word of letters, digits, `_`, `-` and `.`")]
+    Name(String),
+    /// Something that names no function.
+    #[error("`{0}` names no function; write python = \"module:function\" or \"path.py:function\"")]
+    Function(String),
+    /// A stream's name that is none, or channels that cannot be.
+    #[error(transparent)]
+    Stream(#[from] SchemaError),
+    /// Too few or too many inputs.
+    #[error("an operator reads 1 to {MAX_INPUTS} streams, not {0}; write inputs = [\"lab/probe\"]")]
+    Inputs(usize),
+    /// A stream that is named twice.
+    #[error("`{0}` is an input twice; name each stream once")]
+    InputTwice(String),
+    /// A function of its own result.
+    #[error("`{0}` is input and output; give the output another name")]
+    Itself(String),
+    /// A type that there is not.
+    #[error(transparent)]
+    Dtype(#[from] UnknownDtype),
+    /// A number of samples that cannot be.
+    #[error(
+        "every = {0} cannot be; write how many samples of the input one of the output stands for, 1 or more"
+    )]
+    Every(u64),
+    /// A name or an output that another has.
+    #[error("`{0}` is the name or the output of another; choose another name")]
+    Twice(String),
+}
+
+impl OperatorConfig {
+    /// Checks what can be said without starting it: names, streams, types.
+    ///
+    /// # Errors
+    /// [`OperatorError`], all but `Twice`.
+    pub fn check(&self) -> Result<(), OperatorError> {
+        let word = self.name.parse::<StreamName>();
+        if word.is_err() || self.name.contains('/') {
+            return Err(OperatorError::Name(self.name.clone()));
+        }
+        if !self.names_a_function() {
+            return Err(OperatorError::Function(self.python.clone()));
+        }
+        if self.inputs.is_empty() || self.inputs.len() > MAX_INPUTS {
+            return Err(OperatorError::Inputs(self.inputs.len()));
+        }
+        self.output.parse::<StreamName>()?;
+        for (place, input) in self.inputs.iter().enumerate() {
+            input.parse::<StreamName>()?;
+            if *input == self.output {
+                return Err(OperatorError::Itself(input.clone()));
+            }
+            if self.inputs[..place].contains(input) {
+                return Err(OperatorError::InputTwice(input.clone()));
+            }
+        }
+        if let Some(every) = self.every.filter(|every| !(1..=MAX_EVERY).contains(every)) {
+            return Err(OperatorError::Every(every));
+        }
+        let dtype = self.dtype.as_deref().map(str::parse::<Dtype>).transpose()?;
+        if !self.channels.is_empty() {
+            let channels = self.channels.iter();
+            let channels =
+                channels.map(|it| Channel::new(&*it.name, &*it.unit).with_shape(it.shape.clone())).collect();
+            // The rate is the input's, which is not known yet.
+            let rate = SampleRate::hz(1).expect("one a second is a rate");
+            Schema::new(dtype.unwrap_or(Dtype::F8), rate, channels)?;
+        }
+        Ok(())
+    }
+
+    /// Takes the file of its function for one that lies where `settings` does, unless its path begins at the root.
+    pub fn look_beside(&mut self, settings: &Path) {
+        if let (Some((file, function)), Some(folder)) = (self.file_and_function(), settings.parent()) {
+            self.python = format!("{}:{function}", folder.join(file).display());
+        }
+    }
+
+    /// Tells whether it names `module:function` or `path.py:function`, where a function may be an attribute of another.
+    fn names_a_function(&self) -> bool {
+        let path = |text: &str| text.split('.').all(is_identifier);
+        match (self.file_and_function(), self.python.rsplit_once(':')) {
+            (Some((_, function)), _) => path(function),
+            (None, Some((module, function))) => path(module) && path(function),
+            (None, None) => false,
+        }
+    }
+
+    /// Returns the file that its function is in, where it is not named by a module.
+    fn file_and_function(&self) -> Option<(&Path, &str)> {
+        let (place, function) = self.python.rsplit_once(':')?;
+        let file = Path::new(place);
+        file.extension().is_some_and(|it| it == "py").then_some((file, function))
+    }
+
+    /// Returns the names of the streams that it reads, and of the one that it makes.
+    ///
+    /// # Panics
+    /// If it was not [checked](Self::check).
+    pub(crate) fn streams(&self) -> impl Iterator<Item = StreamName> {
+        let names = self.inputs.iter().chain([&self.output]);
+        names.map(|name| name.parse().expect("it was checked"))
+    }
+}
+
+/// Checks operators one by one, and that no two have a name or an output in common.
+///
+/// # Errors
+/// The name of the first that cannot be, and why.
+pub fn check_operators(operators: &[OperatorConfig]) -> Result<(), (String, OperatorError)> {
+    for (place, operator) in operators.iter().enumerate() {
+        let wrong = |error| (operator.name.clone(), error);
+        operator.check().map_err(wrong)?;
+        let before = &operators[..place];
+        if before.iter().any(|other| other.name == operator.name) {
+            return Err(wrong(OperatorError::Twice(operator.name.clone())));
+        }
+        if before.iter().any(|other| other.output == operator.output) {
+            return Err(wrong(OperatorError::Twice(operator.output.clone())));
+        }
+    }
+    Ok(())
+}
+
+fn is_identifier(word: &str) -> bool {
+    let mut characters = word.chars();
+    characters.next().is_some_and(|first| first.is_alphabetic() || first == '_')
+        && characters.all(|character| character.is_alphanumeric() || character == '_')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rms() -> OperatorConfig {
+        OperatorConfig {
+            name: "rms".to_owned(),
+            python: "my_ops:rms".to_owned(),
+            inputs: vec!["lab/probe".to_owned()],
+            output: "lab/probe/rms".to_owned(),
+            every: None,
+            dtype: None,
+            channels: Vec::new(),
+            incomplete: None,
+            settings: Map::new(),
+        }
+    }
+
+    fn wrong(change: impl FnOnce(&mut OperatorConfig)) -> String {
+        let mut operator = rms();
+        change(&mut operator);
+        operator.check().unwrap_err().to_string()
+    }
+
+    #[test]
+    fn a_function_is_named_by_its_module_or_its_file() {
+        let named = |python: &str| OperatorConfig { python: python.to_owned(), ..rms() };
+        for python in ["my_ops:rms", "a.b_1:c.d", "ops/../x.py:f", "größe:µ"] {
+            named(python).check().unwrap();
+        }
+        for python in ["my_ops", "my_ops:", ":rms", "my-ops:rms", "ops/x:f", "ops.py", "a:b c", "a:1b", ""] {
+            assert!(matches!(named(python).check(), Err(OperatorError::Function(_))), "{python}");
+        }
+        let beside = |python: &str| {
+            let mut operator = named(python);
+            operator.look_beside(Path::new("/etc/lab/tallycast.toml"));
+            operator.python
+        };
+        assert_eq!(beside("ops/x.py:f"), "/etc/lab/ops/x.py:f");
+        assert_eq!(beside("/opt/x.py:f"), "/opt/x.py:f");
+        assert_eq!(beside("my_ops:rms"), "my_ops:rms");
+    }
+
+    #[test]
+    fn what_cannot_be_is_told_before_anything_is_started() {
+        rms().check().unwrap();
+        assert!(wrong(|it| it.name = "a b".to_owned()).contains("no name for an operator"));
+        assert!(wrong(|it| it.name = "a/b".to_owned()).contains("no name for an operator"));
+        assert!(wrong(|it| it.python = "my_ops".to_owned()).contains("module:function"));
+        assert!(wrong(|it| it.inputs.clear()).contains("1 to 16 streams, not 0"));
+        assert!(wrong(|it| it.inputs = vec!["lab/*".to_owned()]).contains("not a stream name"));
+        assert!(wrong(|it| it.output = "lab/probe".to_owned()).contains("input and output"));
+        assert!(wrong(|it| it.inputs.push("lab/probe".to_owned())).contains("input twice"));
+        assert!(wrong(|it| it.every = Some(0)).contains("every = 0"));
+        assert!(wrong(|it| it.dtype = Some("f16".to_owned())).contains("not a dtype"));
+        let channel = OperatorChannel { name: "a".to_owned(), unit: String::new(), shape: vec![0] };
+        assert!(wrong(|it| it.channels.push(channel)).contains("channel `a`"));
+    }
+
+    #[test]
+    fn no_two_have_a_name_or_an_output_in_common() {
+        let mut other = rms();
+        let told =
+            |other: &OperatorConfig| check_operators(&[rms(), other.clone()]).unwrap_err().1.to_string();
+        assert!(told(&other).starts_with("`rms` is the name"));
+        other.name = "peak".to_owned();
+        assert!(told(&other).starts_with("`lab/probe/rms` is the name or the output"));
+        other.output = "lab/probe/peak".to_owned();
+        check_operators(&[rms(), other]).unwrap();
+    }
+
+    #[test]
+    fn unknown_and_missing_keys_are_told() {
+        let read = |text: &str| serde_json::from_str::<OperatorConfig>(text).map_err(|it| it.to_string());
+        let whole = r#"{"name": "a", "python": "m:f", "inputs": ["x"], "output": "y""#;
+        assert!(read(&format!("{whole}}}")).is_ok());
+        assert!(read(&format!(r#"{whole}, "rate": 5}}"#)).unwrap_err().contains("unknown field `rate`"));
+        assert!(read(&format!(r#"{whole}, "incomplete": "drop"}}"#)).unwrap_err().contains("`drop`"));
+        assert!(read(r#"{"name": "a", "inputs": ["x"], "output": "y"}"#).unwrap_err().contains("`python`"));
+    }
+}

@@ -1,0 +1,154 @@
+//! The process of an operator: how it is started, what it says, how it is ended.
+//!
+//! Its standard input is its leash: it ends when that closes, which the system does whatever way the monitor ends.
+//! On its standard output it says how it fares, a JSON object a line; what it writes to standard error is for people.
+
+use std::io::{BufRead, BufReader, Read};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::sync::mpsc::Sender;
+
+use serde::Deserialize;
+use tallycast::Node;
+
+use super::declaration::{Incomplete, OperatorConfig};
+use super::tending::Report;
+
+/// The longest line that is read whole.
+const MAX_LINE_BYTES: u64 = 64 * 1024;
+
+/// What an operator's process does.
+pub(super) enum News {
+    /// Something that concerns the process with this number.
+    Of(u64, Word),
+    /// The monitor is done with it.
+    End,
+}
+
+/// What a process says.
+#[derive(Deserialize)]
+#[serde(tag = "event", rename_all = "lowercase")]
+pub(super) enum Word {
+    Ready,
+    Report(Report),
+    /// A line of standard error.
+    #[serde(skip)]
+    Line(String),
+}
+
+/// A process of an operator; dropping it ends it the hard way.
+pub(super) struct Process {
+    child: Child,
+    leash: Option<ChildStdin>,
+}
+
+impl Process {
+    /// Starts a process; what it says comes as news of `number`.
+    pub(super) fn start(command: &mut Command, number: u64, news: &Sender<News>) -> std::io::Result<Self> {
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        // Ctrl-C is for the monitor alone: it ends its operators in order.
+        command.process_group(0);
+        let mut child = command.spawn()?;
+        let leash = child.stdin.take();
+        let (output, errors) = (child.stdout.take(), child.stderr.take());
+        let process = Self { child, leash };
+        if let Some(output) = output {
+            let news = news.clone();
+            listen("operator-output", output, move |line| {
+                // What is none of ours was written there before the process knew better.
+                let word = serde_json::from_str(&line).unwrap_or(Word::Line(line));
+                news.send(News::Of(number, word)).is_ok()
+            })?;
+        }
+        if let Some(errors) = errors {
+            let news = news.clone();
+            listen("operator-errors", errors, move |line| {
+                news.send(News::Of(number, Word::Line(line))).is_ok()
+            })?;
+        }
+        Ok(process)
+    }
+
+    pub(super) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Returns how it ended, if it has.
+    pub(super) fn ended(&mut self) -> std::io::Result<Option<ExitStatus>> {
+        self.child.try_wait()
+    }
+
+    /// Asks it to end in order.
+    pub(super) fn let_go(&mut self) {
+        drop(self.leash.take());
+    }
+
+    /// Ends it now.
+    pub(super) fn kill(&mut self) {
+        if matches!(self.child.try_wait(), Ok(None)) {
+            // Nothing to be done about failures: it has ended by itself meanwhile.
+            drop(self.child.kill());
+            drop(self.child.wait());
+        }
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// Returns the command that runs an operator on the node's bus.
+pub(super) fn command(operator: &OperatorConfig, python: &str, node: &Node) -> Command {
+    let mut command = Command::new(python);
+    command.args(["-m", "tallycast.run_operator", &operator.python, "--name", &operator.name]);
+    for input in &operator.inputs {
+        command.args(["--input", input]);
+    }
+    command.args(["--output", &operator.output]);
+    if let Some(every) = operator.every {
+        command.args(["--every", &every.to_string()]);
+    }
+    if let Some(dtype) = &operator.dtype {
+        command.args(["--dtype", dtype]);
+    }
+    for channel in &operator.channels {
+        let json = serde_json::json!({"name": channel.name, "unit": channel.unit, "shape": channel.shape});
+        command.args(["--channel", &json.to_string()]);
+    }
+    if let Some(incomplete) = operator.incomplete {
+        let word = match incomplete {
+            Incomplete::Hole => "hole",
+            Incomplete::Give => "give",
+        };
+        command.args(["--incomplete", word]);
+    }
+    if !operator.settings.is_empty() {
+        let settings = serde_json::Value::Object(operator.settings.clone());
+        command.args(["--settings", &settings.to_string()]);
+    }
+    command.args(["--bus", &node.bus().to_string(), "--station", node.station(), "--tended"]);
+    command
+}
+
+/// Hands over every line until there is no more, or nobody listens.
+fn listen(
+    name: &str,
+    from: impl Read + Send + 'static,
+    mut tell: impl FnMut(String) -> bool + Send + 'static,
+) -> std::io::Result<()> {
+    let thread = std::thread::Builder::new().name(name.to_owned());
+    thread.spawn(move || {
+        let mut from = BufReader::new(from);
+        let mut line = Vec::new();
+        loop {
+            line.clear();
+            match (&mut from).take(MAX_LINE_BYTES).read_until(b'\n', &mut line) {
+                Ok(1..) if tell(String::from_utf8_lossy(&line).into_owned()) => {}
+                _ => return,
+            }
+        }
+    })?;
+    Ok(())
+}

@@ -1,0 +1,431 @@
+//! How one operator fares, from what its process says and does: values in, values out.
+//!
+//! | state | when |
+//! |---|---|
+//! | `waiting` | not started yet, or to be started again once its back-off is over |
+//! | `starting` | its process runs and has not said that it is ready |
+//! | `running` | it reads, and keeps up |
+//! | `lagging` | what it reads is more than a second older than it was at best, or it lost input by that |
+//! | `silent` | its process runs and has said nothing for five seconds |
+//! | `ending`, `ended` | it was told to end, and has |
+//!
+//! Nobody else's stream depends on any of this. Start with [`Tending`].
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+
+/// How soon it is started again the first time.
+const FIRST_BACK_OFF: Duration = Duration::from_millis(500);
+/// Each death doubles the wait, up to this: what is repaired goes on within half a minute.
+const LONGEST_BACK_OFF: Duration = Duration::from_secs(30);
+/// Whoever ran so long is started again as if it were the first time.
+const STEADY: Duration = Duration::from_secs(60);
+/// It says how it fares twice a second; so long without a word, and something holds it.
+const SILENT_AFTER: Duration = Duration::from_secs(5);
+/// What is so much older than it was at best is no hiccup.
+const LAGGING_NS: u64 = 1_000_000_000;
+/// The longest last words that are kept.
+const MAX_WORDS: usize = 500;
+
+/// How an operator fares.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum OperatorState {
+    Waiting,
+    Starting,
+    Running,
+    Lagging,
+    Silent,
+    Ending,
+    Ended,
+}
+
+/// What its process tells of itself, twice a second and at its end: sums since it began.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Report {
+    /// How much older what it reads is than it was at best.
+    pub(crate) behind_ns: u64,
+    /// Samples of the output that were decided, holes included.
+    pub(crate) offered_samples: u64,
+    /// Those of them that are holes.
+    pub(crate) source_samples: u64,
+    /// Elements of its inputs that reached it.
+    pub(crate) delivered_elements: u64,
+    /// Elements of its inputs that were lost on the way to it, by stage.
+    pub(crate) lost_elements: BTreeMap<String, u64>,
+    /// Elements that were lost to it, and nothing says where.
+    pub(crate) unexplained_elements: u64,
+}
+
+/// Something that is to be said to people, once.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Saying(pub(crate) String);
+
+/// What has become of one operator.
+#[derive(Clone, Debug)]
+pub(crate) struct Tending {
+    name: String,
+    state: State,
+    starts: u64,
+    /// Its processes until the last one, together.
+    before: Report,
+    report: Report,
+    back_off: Duration,
+    /// Why it does not go on as it should.
+    trouble: Option<String>,
+    /// How its last process ended that was not told to.
+    last_end: Option<String>,
+    last_words: Option<String>,
+}
+
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum State {
+    Waiting { until: Instant },
+    Starting(Life),
+    Running { life: Life, lagging: bool, silent: bool },
+    Ending(Life),
+    Ended,
+}
+
+/// A process of an operator.
+#[derive(Clone, Copy, PartialEq, Debug)]
+struct Life {
+    pid: u32,
+    since: Instant,
+    heard: Instant,
+    /// Lag is said once in the life of a process, and silence too.
+    said_lag: bool,
+    said_silence: bool,
+}
+
+impl Report {
+    fn and(&self, other: &Self) -> Self {
+        let mut lost_elements = self.lost_elements.clone();
+        for (stage, count) in &other.lost_elements {
+            *lost_elements.entry(stage.clone()).or_default() += count;
+        }
+        Self {
+            behind_ns: other.behind_ns,
+            offered_samples: self.offered_samples + other.offered_samples,
+            source_samples: self.source_samples + other.source_samples,
+            delivered_elements: self.delivered_elements + other.delivered_elements,
+            lost_elements,
+            unexplained_elements: self.unexplained_elements + other.unexplained_elements,
+        }
+    }
+
+    fn lost_by_reader(&self) -> u64 {
+        self.lost_elements.get("reader_lag").copied().unwrap_or(0)
+    }
+}
+
+impl Tending {
+    pub(crate) fn new(name: impl Into<String>, now: Instant) -> Self {
+        Self {
+            name: name.into(),
+            state: State::Waiting { until: now },
+            starts: 0,
+            before: Report::default(),
+            report: Report::default(),
+            back_off: FIRST_BACK_OFF,
+            trouble: None,
+            last_end: None,
+            last_words: None,
+        }
+    }
+
+    /// Tells whether a process is to be started now.
+    pub(crate) fn is_due(&self, now: Instant) -> bool {
+        matches!(self.state, State::Waiting { until } if now >= until)
+    }
+
+    pub(crate) fn started(&mut self, pid: u32, now: Instant) {
+        self.starts += 1;
+        self.last_words = None;
+        self.state =
+            State::Starting(Life { pid, since: now, heard: now, said_lag: false, said_silence: false });
+    }
+
+    /// Learns that no process could be had.
+    pub(crate) fn not_started(&mut self, why: &str, now: Instant) -> Saying {
+        let wait = self.back_off();
+        self.state = State::Waiting { until: now + wait };
+        let trouble = format!("it cannot be started: {why}");
+        let saying = Saying(format!(
+            "the operator `{}` cannot be started: {why}\nname an interpreter with monitor.python; it is tried again in {wait:?}",
+            self.name
+        ));
+        self.trouble = Some(trouble);
+        saying
+    }
+
+    /// Learns that it is ready to read.
+    pub(crate) fn ready(&mut self, now: Instant) {
+        if let State::Starting(life) = self.state {
+            let life = Life { heard: now, ..life };
+            self.state = State::Running { life, lagging: false, silent: false };
+            self.trouble = None;
+        }
+    }
+
+    /// Learns how it fares; what there is to be said of it.
+    pub(crate) fn reported(&mut self, report: Report, now: Instant) -> Option<Saying> {
+        let lost = report.lost_by_reader().saturating_sub(self.report.lost_by_reader());
+        self.report = report;
+        let State::Running { life, .. } = &mut self.state else { return None };
+        life.heard = now;
+        let lagging = self.report.behind_ns > LAGGING_NS || lost > 0;
+        let first = lagging && !std::mem::replace(&mut life.said_lag, true);
+        let life = *life;
+        self.state = State::Running { life, lagging, silent: false };
+        let behind = Duration::from_nanos(self.report.behind_ns).as_secs_f64();
+        let so_far = self.before.and(&self.report).lost_by_reader();
+        self.trouble = lagging.then(|| {
+            format!("it does not keep up: {behind:.1} s behind, {so_far} elements of its inputs lost by that so far")
+        });
+        first.then(|| {
+            Saying(format!(
+                "the operator `{}` (process {}) does not keep up: it is {behind:.1} s behind, and has lost {so_far} elements of its inputs\n\
+                 let it do less for each block, or give it fewer samples; everything else goes on",
+                self.name, life.pid
+            ))
+        })
+    }
+
+    /// Learns that time has passed.
+    pub(crate) fn passed(&mut self, now: Instant) -> Option<Saying> {
+        let State::Running { life, silent, .. } = &mut self.state else { return None };
+        *silent = now.saturating_duration_since(life.heard) > SILENT_AFTER;
+        if !*silent {
+            return None;
+        }
+        let first = !std::mem::replace(&mut life.said_silence, true);
+        let pid = life.pid;
+        self.trouble = Some(format!("its process {pid} has said nothing for {SILENT_AFTER:?}"));
+        first.then(|| {
+            Saying(format!(
+                "the operator `{}` (process {pid}) has said nothing for {SILENT_AFTER:?}: its function does not return, or holds the interpreter\n\
+                 everything else goes on; what it does not read in time is lost to it, and counted",
+                self.name
+            ))
+        })
+    }
+
+    /// Keeps a line of its standard error: the last one is told if it dies.
+    pub(crate) fn said(&mut self, line: &str) {
+        let line = line.trim();
+        if !line.is_empty() {
+            self.last_words = Some(line.chars().take(MAX_WORDS).collect());
+        }
+    }
+
+    /// Learns that its process has ended, and how.
+    pub(crate) fn exited(&mut self, how: &str, now: Instant) -> Option<Saying> {
+        let life = match self.state {
+            State::Starting(life) | State::Running { life, .. } => life,
+            State::Ending(_) => {
+                self.close_life();
+                self.state = State::Ended;
+                return None;
+            }
+            State::Waiting { .. } | State::Ended => return None,
+        };
+        self.close_life();
+        if now.saturating_duration_since(life.since) >= STEADY {
+            self.back_off = FIRST_BACK_OFF;
+        }
+        let wait = self.back_off();
+        self.state = State::Waiting { until: now + wait };
+        let words = self.last_words.as_ref().map(|words| format!(": {words}")).unwrap_or_default();
+        self.last_end = Some(format!("its process {} ended with {how}{words}", life.pid));
+        self.trouble.clone_from(&self.last_end);
+        Some(Saying(format!(
+            "the operator `{}` (process {}) ended with {how}{words}\nit is started again in {wait:?}; everything else goes on",
+            self.name, life.pid
+        )))
+    }
+
+    /// Learns that it is to end; tells whether a process is to be waited for.
+    pub(crate) fn end(&mut self) -> bool {
+        match self.state {
+            State::Starting(life) | State::Running { life, .. } | State::Ending(life) => {
+                self.state = State::Ending(life);
+                true
+            }
+            State::Waiting { .. } | State::Ended => {
+                self.state = State::Ended;
+                false
+            }
+        }
+    }
+
+    pub(crate) const fn state(&self) -> OperatorState {
+        match self.state {
+            State::Waiting { .. } => OperatorState::Waiting,
+            State::Starting(_) => OperatorState::Starting,
+            State::Running { silent: true, .. } => OperatorState::Silent,
+            State::Running { lagging: true, .. } => OperatorState::Lagging,
+            State::Running { .. } => OperatorState::Running,
+            State::Ending(_) => OperatorState::Ending,
+            State::Ended => OperatorState::Ended,
+        }
+    }
+
+    pub(crate) const fn pid(&self) -> Option<u32> {
+        match self.state {
+            State::Starting(life) | State::Running { life, .. } | State::Ending(life) => Some(life.pid),
+            State::Waiting { .. } | State::Ended => None,
+        }
+    }
+
+    /// Returns how often a process was started.
+    pub(crate) const fn starts(&self) -> u64 {
+        self.starts
+    }
+
+    /// Returns the sums of all its processes.
+    pub(crate) fn totals(&self) -> Report {
+        self.before.and(&self.report)
+    }
+
+    /// Returns why it does not go on as it should, if so.
+    pub(crate) fn trouble(&self) -> Option<&str> {
+        self.trouble.as_deref()
+    }
+
+    /// Returns how its last process ended that was not told to, if one did.
+    pub(crate) fn last_end(&self) -> Option<&str> {
+        self.last_end.as_deref()
+    }
+
+    fn close_life(&mut self) {
+        let last = std::mem::take(&mut self.report);
+        self.before = self.before.and(&Report { behind_ns: 0, ..last });
+    }
+
+    fn back_off(&mut self) -> Duration {
+        let wait = self.back_off;
+        self.back_off = (wait * 2).min(LONGEST_BACK_OFF);
+        wait
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn running(now: Instant) -> Tending {
+        let mut tending = Tending::new("rms", now);
+        assert!(tending.is_due(now));
+        tending.started(7, now);
+        assert_eq!(tending.state(), OperatorState::Starting);
+        tending.ready(now);
+        tending
+    }
+
+    fn report(behind_ns: u64, lost: u64) -> Report {
+        let lost_elements = [("reader_lag".to_owned(), lost)].into();
+        Report { behind_ns, offered_samples: 10, lost_elements, ..Report::default() }
+    }
+
+    #[test]
+    fn a_death_is_said_with_its_reason_and_each_next_wait_is_twice_as_long_up_to_a_bound() {
+        let start = Instant::now();
+        let mut tending = running(start);
+        tending.said("ValueError: too small\n");
+        tending.said("  \n");
+        let said = tending.exited("exit status: 1", start).unwrap().0;
+        assert!(
+            said.contains("`rms` (process 7) ended with exit status: 1: ValueError: too small"),
+            "{said}"
+        );
+        assert!(said.contains("again in 500ms"), "{said}");
+        assert_eq!((tending.state(), tending.pid()), (OperatorState::Waiting, None));
+        assert!(tending.trouble().unwrap().ends_with("ValueError: too small"));
+        let mut now = start;
+        for wait in [500, 1_000, 2_000, 4_000, 8_000, 16_000, 30_000, 30_000].map(Duration::from_millis) {
+            assert!(!tending.is_due(now + wait - Duration::from_nanos(1)));
+            now += wait;
+            assert!(tending.is_due(now));
+            tending.started(8, now);
+            tending.exited("signal: 9", now);
+        }
+        assert_eq!(tending.starts(), 9);
+    }
+
+    #[test]
+    fn whoever_ran_for_a_minute_is_started_again_soon() {
+        let start = Instant::now();
+        for (ran, wait) in [(STEADY, 500), (STEADY - Duration::from_nanos(1), 1_000)] {
+            let mut tending = running(start);
+            tending.exited("exit status: 1", start);
+            tending.started(8, start);
+            tending.ready(start);
+            tending.exited("exit status: 1", start + ran);
+            assert!(tending.is_due(start + ran + Duration::from_millis(wait)));
+            assert!(!tending.is_due(start + ran + Duration::from_millis(wait - 1)));
+        }
+    }
+
+    #[test]
+    fn lag_is_said_once_in_a_life_and_shown_as_long_as_it_lasts() {
+        let now = Instant::now();
+        let mut tending = running(now);
+        assert_eq!(tending.reported(report(LAGGING_NS, 0), now), None);
+        assert_eq!(tending.state(), OperatorState::Running);
+        assert!(tending.reported(report(LAGGING_NS + 1, 0), now).is_some());
+        assert_eq!(tending.state(), OperatorState::Lagging);
+        assert_eq!(tending.reported(report(0, 0), now), None);
+        assert_eq!((tending.state(), tending.trouble()), (OperatorState::Running, None));
+        assert_eq!(tending.reported(report(0, 5), now), None, "it was said before");
+        assert_eq!(tending.state(), OperatorState::Lagging);
+        assert!(tending.trouble().unwrap().contains("5 elements"));
+        assert_eq!(tending.reported(report(0, 5), now), None);
+        assert_eq!(tending.state(), OperatorState::Running, "no more were lost");
+    }
+
+    #[test]
+    fn silence_is_said_once_and_ends_with_the_next_word() {
+        let now = Instant::now();
+        let mut tending = running(now);
+        assert_eq!(tending.passed(now + SILENT_AFTER), None);
+        assert!(tending.passed(now + SILENT_AFTER + Duration::from_nanos(1)).is_some());
+        assert_eq!(tending.state(), OperatorState::Silent);
+        assert_eq!(tending.passed(now + 2 * SILENT_AFTER), None);
+        assert_eq!(tending.reported(report(0, 0), now + 2 * SILENT_AFTER), None);
+        assert_eq!(tending.state(), OperatorState::Running);
+    }
+
+    #[test]
+    fn sums_go_over_all_processes_and_one_that_was_told_to_end_is_not_started_again() {
+        let now = Instant::now();
+        let mut tending = running(now);
+        tending.reported(report(0, 3), now);
+        tending.exited("signal: 9", now);
+        tending.started(8, now + SECOND);
+        tending.ready(now + SECOND);
+        tending.reported(report(7, 4), now + SECOND);
+        let totals = tending.totals();
+        assert_eq!((totals.offered_samples, totals.lost_by_reader(), totals.behind_ns), (20, 7, 7));
+        assert!(tending.end());
+        assert_eq!(tending.exited("exit status: 0", now + SECOND), None);
+        assert_eq!(tending.state(), OperatorState::Ended);
+        assert_eq!(tending.totals().offered_samples, 20);
+        assert!(!tending.is_due(now + 100 * SECOND));
+        assert!(!tending.end());
+    }
+
+    #[test]
+    fn what_cannot_be_started_is_tried_again() {
+        let now = Instant::now();
+        let mut tending = Tending::new("rms", now);
+        let said = tending.not_started("python9: not found", now).0;
+        assert!(said.contains("python9") && said.contains("monitor.python"), "{said}");
+        assert!(!tending.is_due(now) && tending.is_due(now + FIRST_BACK_OFF));
+        assert!(!tending.end(), "there is no process to wait for");
+    }
+}

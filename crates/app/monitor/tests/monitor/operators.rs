@@ -1,0 +1,111 @@
+//! Operators' processes: started, told of, started again, and ended with the monitor. A script stands for the interpreter;
+//! operators in Python are in `python/tests/test_operator_process.py`.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::Command;
+
+use monitor::{MonitorConfig, MonitorError, OperatorConfig};
+use serde_json::Value;
+
+use crate::scene::{ask, bus, get, node, start, wait_for};
+
+fn operator(function: &str) -> OperatorConfig {
+    let text = format!(
+        r#"{{"name": "{function}", "python": "ops:{function}", "inputs": ["lab/x"], "output": "made/{function}"}}"#
+    );
+    serde_json::from_str(&text).unwrap()
+}
+
+fn config(functions: &[&str]) -> MonitorConfig {
+    let mut config = MonitorConfig::new(node(&bus()));
+    config.operators = functions.iter().map(|function| operator(function)).collect();
+    config.python = format!("{}/tests/monitor/operator.sh", env!("CARGO_MANIFEST_DIR"));
+    config
+}
+
+/// Waits until the operator `is` as wished.
+fn told(address: SocketAddr, name: &str, is: impl Fn(&Value) -> bool) -> Value {
+    wait_for(name, || {
+        let all = get(address, "/api/derived").json();
+        all.as_array().unwrap().iter().find(|it| it["operator"] == name && is(it)).cloned()
+    })
+}
+
+fn is_alive(pid: &Value) -> bool {
+    Path::new(&format!("/proc/{pid}")).exists()
+}
+
+#[test]
+fn an_operator_that_is_killed_is_told_of_and_started_again() {
+    let monitor = start(config(&["steady"]));
+    let address = monitor.address();
+    let first = told(address, "steady", |it| it["offered_samples"] == 10);
+    assert_eq!(
+        (&first["state"], &first["starts"], &first["error"]),
+        (&"running".into(), &1.into(), &Value::Null)
+    );
+    assert_eq!((&first["name"], &first["python"]), (&"made/steady".into(), &"ops:steady".into()));
+    assert!(Command::new("kill").args(["-9", &first["pid"].to_string()]).status().unwrap().success());
+    let second = told(address, "steady", |it| it["starts"] == 2 && it["offered_samples"] == 20);
+    assert_eq!((&second["state"], &second["lost_elements"]["injected"]), (&"running".into(), &8.into()));
+    let end = second["last_end"].as_str().unwrap();
+    assert!(end.starts_with(&format!("its process {} ended with signal: 9", first["pid"])), "{end}");
+    let metrics = String::from_utf8(get(address, "/metrics").body).unwrap();
+    for line in [
+        r#"tallycast_monitor_operator_up{operator="steady"} 1"#,
+        r#"tallycast_monitor_operator_starts_total{operator="steady"} 2"#,
+        r#"tallycast_monitor_operator_samples_offered_total{operator="steady"} 20"#,
+        r#"tallycast_monitor_operator_samples_source_total{operator="steady"} 8"#,
+        r#"tallycast_monitor_operator_elements_lost_total{operator="steady",stage="injected"} 8"#,
+    ] {
+        assert!(metrics.contains(line), "{line} is not in\n{metrics}");
+    }
+    assert!(is_alive(&second["pid"]));
+    drop(monitor);
+    assert!(!is_alive(&second["pid"]), "it ended with the monitor");
+}
+
+#[test]
+fn an_operator_that_fails_is_told_with_its_last_line_and_hinders_nobody() {
+    let monitor = start(config(&["failing", "steady"]));
+    let address = monitor.address();
+    let failing = told(address, "failing", |it| it["starts"].as_u64() > Some(1));
+    let end = failing["last_end"].as_str().unwrap();
+    assert!(end.ends_with("ended with exit status: 1: ValueError: no such filter"), "{end}");
+    assert_eq!(told(address, "steady", |it| it["state"] == "running")["starts"], 1);
+}
+
+#[test]
+fn an_operator_that_lags_says_so_and_one_that_no_interpreter_runs_too() {
+    let monitor = start(config(&["lagging"]));
+    let lagging = told(monitor.address(), "lagging", |it| it["state"] == "lagging");
+    assert!(lagging["error"].as_str().unwrap().contains("2.0 s behind"), "{lagging}");
+    let mut without = config(&["steady"]);
+    without.python = "/no/such/python".to_owned();
+    let monitor = start(without);
+    let waiting = told(monitor.address(), "steady", |it| !it["error"].is_null());
+    assert!(waiting["error"].as_str().unwrap().contains("/no/such/python: No such file"), "{waiting}");
+    assert_eq!((&waiting["state"], &waiting["starts"]), (&"waiting".into(), &0.into()));
+}
+
+#[test]
+fn an_operator_that_does_not_end_is_killed() {
+    let monitor = start(config(&["deaf"]));
+    let pid = told(monitor.address(), "deaf", |it| it["state"] == "running")["pid"].clone();
+    assert!(is_alive(&pid));
+    let _ = monitor.stop();
+    assert!(!is_alive(&pid));
+}
+
+#[test]
+fn no_page_ends_an_operator_and_what_cannot_be_keeps_the_monitor_from_starting() {
+    let monitor = start(config(&["steady"]));
+    let refused = ask(monitor.address(), "DELETE /api/derived?name=made/steady HTTP/1.1", "");
+    assert_eq!(refused.status, 400);
+    assert!(refused.json()["help"].as_str().unwrap().contains("[[monitor.operator]]"));
+    let mut twice = config(&["steady", "steady"]);
+    twice.listen = "127.0.0.1:0".parse().unwrap();
+    let error = monitor::start(twice).err().unwrap();
+    assert!(matches!(&error, MonitorError::Operator { name, .. } if name == "steady"), "{error}");
+}

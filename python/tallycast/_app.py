@@ -1,0 +1,496 @@
+"""Cyclic apps: a function called at a fixed period with its inputs and outputs, each of them a stream.
+
+The definitions, and what is counted, are those of ``docs/cyclic.md``; how apps are written in Python is in
+``docs/python-apps.md``.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Optional, Union
+
+import numpy as np
+import numpy.typing as npt
+
+from tallycast import _core
+from tallycast._account import Account
+from tallycast._duration import Duration, nanoseconds
+from tallycast._errors import ConfigError
+from tallycast._samples import as_samples
+from tallycast._schema import _NUMPY, Channel, Channels, Schema, declared
+
+__all__ = ["App", "AppReport", "Cycle", "Histogram", "Input", "InputReport", "Output", "OutputReport", "Received", "app"]
+
+
+@dataclass(frozen=True)
+class Input:
+    """An input of an app: the stream of that name, whoever publishes it, of whatever type.
+
+    With ``take="all"`` a cycle gets every sample that came since the last one; with ``"newest"`` the newest of them.
+    """
+
+    stream: str
+    take: str = "newest"
+
+    def __post_init__(self) -> None:
+        if self.take not in ("newest", "all"):
+            raise ConfigError(f'take={self.take!r} is not known\nchoose "newest" or "all"')
+
+
+@dataclass(frozen=True)
+class Output:
+    """An output of an app: a stream of one sample per cycle.
+
+    ``channels`` and ``dtype`` are written as for ``tc.Publisher``; without channels there is one, called ``value``.
+    """
+
+    stream: str
+    channels: Channels = None
+    dtype: npt.DTypeLike = "f8"
+
+
+@dataclass(frozen=True)
+class Histogram:
+    """How often durations of each size were seen: their quantiles, in nanoseconds, to about 3 %; ``max`` exactly."""
+
+    count: int
+    p50: int
+    p90: int
+    p99: int
+    p999: int
+    max: int
+
+    def __str__(self) -> str:
+        shown = (f"{name} {_duration_text(getattr(self, name))}" for name in ("p50", "p90", "p99", "p999", "max"))
+        return ", ".join(shown)
+
+
+@dataclass(frozen=True)
+class InputReport:
+    """What came of an input: the words are those of ``docs/cyclic.md``."""
+
+    stream: str
+    samples: int
+    lost_elements: int
+    missed: int
+    late: int
+    age_ns: Histogram
+
+
+@dataclass(frozen=True)
+class OutputReport:
+    """What became of an output's samples at this end; ``source`` are the cycles in which nothing was written."""
+
+    stream: str
+    offered: int
+    source: int
+    numbered: int
+    publisher_queue: int
+    publisher_paused: int
+
+    @property
+    def written(self) -> int:
+        """Cycles whose sample was written."""
+        return self.offered - self.source
+
+
+@dataclass(frozen=True)
+class AppReport:
+    """The books of an app that has ended."""
+
+    app: str
+    period_ns: int
+    #: Cycles that ran.
+    cycles: int
+    #: Cycles that ended after the next one was due.
+    overruns: int
+    #: Cycles that were left out because of that.
+    skipped: int
+    #: Alarms of the timer rule.
+    alarms: int
+    #: From when a cycle was due until it began: the jitter.
+    lateness_ns: Histogram
+    #: From when a cycle began until its outputs were handed over, the wait for the interpreter included.
+    run_time_ns: Histogram
+    #: How long cycles waited for the interpreter because other threads of this process held it.
+    interpreter_wait_ns: Histogram
+    inputs: Mapping[str, InputReport]
+    outputs: Mapping[str, OutputReport]
+    #: The accounts of the inputs.
+    accounts: Sequence[Account]
+    #: Whether Ctrl-C ended it.
+    interrupted: bool
+
+    def __str__(self) -> str:
+        lines = [
+            f"{self.app}: {self.cycles} cycles of {_duration_text(self.period_ns)}, "
+            f"{self.overruns} overran, {self.skipped} left out, {self.alarms} alarms",
+            f"  lateness          {self.lateness_ns}",
+            f"  run time          {self.run_time_ns}",
+            f"  interpreter wait  {self.interpreter_wait_ns}",
+        ]
+        for name, came in self.inputs.items():
+            lines.append(
+                f"  input {name} ({came.stream}): {came.samples} samples, {came.lost_elements} elements lost, "
+                f"{came.missed} missed, {came.late} late; age {came.age_ns}"
+            )
+        for name, made in self.outputs.items():
+            lines.append(f"  output {name} ({made.stream}): {made.written} written, {made.source} left out")
+        return "\n".join(lines)
+
+
+class Received:
+    """What a cycle found at an input."""
+
+    __slots__ = ("_elements", "_indices", "_newest", "_times", "age_ns", "freshness", "lost_elements", "schema")
+
+    #: ``"new"``, ``"late"`` (new, and a newer one should have been there), ``"held"`` (none was due) or ``"missed"``.
+    freshness: str
+    #: How old the newest sample was when the cycle was due; ``None`` while nothing has come.
+    age_ns: Optional[int]
+    #: Elements that are known to be lost since the last cycle.
+    lost_elements: int
+    #: What the samples mean; ``None`` while nothing has come.
+    schema: Optional[Schema]
+
+    def __init__(self, told: Sequence[Any], schema: Optional[Schema]) -> None:
+        self.freshness, self.age_ns, self.lost_elements, _, self._newest, self._indices, self._times, self._elements = told
+        self.schema = schema
+
+    @property
+    def is_new(self) -> bool:
+        """Whether a sample came since the last cycle."""
+        return self.freshness in ("new", "late")
+
+    @property
+    def newest(self) -> Optional[npt.NDArray[Any]]:
+        """The newest sample, new or not; ``None`` while nothing has come.
+
+        Shape: ``[channels]``, or that of the channel where there is only one and it has a shape. Not writable.
+        """
+        if self._newest is None or self.schema is None:
+            return None
+        sample: npt.NDArray[Any] = _array(self.schema, self._newest[2])[0]
+        return sample
+
+    @property
+    def newest_index(self) -> Optional[int]:
+        """The index of the newest sample; of another app's output the cycle that wrote it."""
+        return None if self._newest is None else int(self._newest[0])
+
+    @property
+    def newest_time_ns(self) -> Optional[int]:
+        """When the newest sample was taken."""
+        return None if self._newest is None else int(self._newest[1])
+
+    @property
+    def samples(self) -> npt.NDArray[Any]:
+        """The samples that came since the last cycle, oldest first: all, or the newest, as the input takes them.
+
+        Shape: ``[samples, channels]``, or ``[samples, *shape]``. Not writable.
+        """
+        if self.schema is None:
+            return np.empty((0, 0))
+        return _array(self.schema, self._elements)
+
+    @property
+    def indices(self) -> npt.NDArray[np.uint64]:
+        """The index of each of ``samples``."""
+        return np.frombuffer(self._indices, np.uint64)
+
+    @property
+    def times(self) -> npt.NDArray[np.int64]:
+        """When each of ``samples`` was taken, in nanoseconds since 1970 UTC."""
+        return np.frombuffer(self._times, np.int64)
+
+    def __getitem__(self, channel: str) -> Any:
+        """The newest value of a channel, as it is on the wire; an array where the channel has a shape."""
+        if self._newest is None or self.schema is None:
+            raise LookupError("no sample has come yet\nask `newest is None` first")
+        elements = np.frombuffer(self._newest[2], self.schema.dtype)[self.schema.place(channel)]
+        shape = self.schema.channel(channel).shape
+        return elements.reshape(shape) if shape else elements[0]
+
+    def __repr__(self) -> str:
+        return f"<Received {self.freshness}, newest {self.newest!r}>"
+
+
+class Cycle:
+    """One call of an app's function: inputs are read and outputs written by their names.
+
+    ``cycle.torque = 400 * cycle.pedal.newest``, or ``cycle["torque"] = …`` where a name is no identifier. The last word
+    for an output counts; what was not written, or ``None``, is a hole of stage ``source``.
+    """
+
+    __slots__ = ("_outputs", "_received", "_stopped", "_written", "index", "time_ns")
+
+    #: Which cycle it is, from 0; those that were left out are counted too.
+    index: int
+    #: When it was due: a whole multiple of the period in UTC, and the app's phase.
+    time_ns: int
+
+    def __init__(
+        self, index: int, time_ns: int, received: Mapping[str, Received], outputs: Mapping[str, Schema]
+    ) -> None:
+        hold = functools.partial(object.__setattr__, self)
+        hold("index", index)
+        hold("time_ns", time_ns)
+        hold("_received", received)
+        hold("_outputs", outputs)
+        hold("_written", {})
+        hold("_stopped", False)
+
+    def stop(self) -> None:
+        """Makes this cycle the last."""
+        object.__setattr__(self, "_stopped", True)
+
+    def __getitem__(self, name: str) -> Received:
+        received: Mapping[str, Received] = self._received
+        if name not in received:
+            raise KeyError(f"`{name}` is no input of this app\nits inputs are {_listed(received)}")
+        return received[name]
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        schema = self._outputs.get(name)
+        if schema is None:
+            raise KeyError(f"`{name}` is no output of this app\nits outputs are {_listed(self._outputs)}")
+        self._written[name] = None if value is None else _sample(name, schema, value)
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self[name]
+        except KeyError as error:
+            raise AttributeError(error.args[0]) from None
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        try:
+            self[name] = value
+        except KeyError as error:
+            raise AttributeError(error.args[0]) from None
+
+
+#: What a cyclic app's function is.
+AppFunction = Callable[[Cycle], object]
+
+
+class App:
+    """A cyclic app before it runs; made by the decorator ``tc.app``. Calling it calls its function."""
+
+    def __init__(
+        self,
+        function: AppFunction,
+        name: str,
+        *,
+        period: Duration,
+        phase: Duration,
+        inputs: Mapping[str, Union[str, Input]],
+        outputs: Mapping[str, Union[str, Output]],
+        pin_to: Optional[int],
+        fifo: Optional[int],
+    ) -> None:
+        functools.update_wrapper(self, function)
+        self.function = function
+        self.name = name
+        self.period_ns = nanoseconds(period)
+        self.phase_ns = nanoseconds(phase)
+        self.inputs = {key: Input(it) if isinstance(it, str) else it for key, it in inputs.items()}
+        self.outputs = {key: Output(it) if isinstance(it, str) else it for key, it in outputs.items()}
+        self.pin_to = pin_to
+        self.fifo = fifo
+        _check_names(self.inputs, self.outputs)
+        self._plans = {key: _output_plan(it) for key, it in self.outputs.items()}
+        self._schemas = {key: _schema(plan) for key, plan in self._plans.items()}
+
+    def __call__(self, cycle: Cycle) -> object:
+        return self.function(cycle)
+
+    def run(
+        self,
+        *,
+        cycles: Optional[int] = None,
+        duration: Optional[Duration] = None,
+        bus: Optional[str] = None,
+        station: Optional[str] = None,
+    ) -> AppReport:
+        """Calls the function at every due time; returns when all streams are closed.
+
+        It ends with ``cycles`` cycles that ran, with the last cycle that is due within ``duration``, with
+        ``cycle.stop()``, or with Ctrl-C (``report.interrupted``); a second Ctrl-C raises ``KeyboardInterrupt`` where the
+        function is. The function runs on a thread of the app, and holds the interpreter while it runs.
+
+        Raises:
+            Whatever the function raises, with the report until then as its attribute ``report``.
+            ConfigError: if the app cannot be: a name, a period, a phase.
+        """
+        if cycles is not None and cycles < 1:
+            raise ConfigError(f"{cycles} cycles are none\nask for 1 or more")
+        plan = {
+            "name": self.name,
+            "period_ns": self.period_ns,
+            "phase_ns": self.phase_ns,
+            "pin_to": self.pin_to,
+            "fifo": self.fifo,
+            "inputs": [{"stream": it.stream, "all": it.take == "all"} for it in self.inputs.values()],
+            "outputs": list(self._plans.values()),
+            "cycles": cycles,
+            "duration_ns": None if duration is None else nanoseconds(duration),
+        }
+        step = _Step(self.function, list(self.inputs), self._schemas)
+        told, raised, interrupted = _core.run_app(bus, station, plan, step, _interrupt)
+        report = _report(json.loads(told), self, interrupted)
+        if raised is not None:
+            raised.report = report
+            raise raised
+        return report
+
+
+def app(
+    name: str,
+    *,
+    period: Duration = "10ms",
+    phase: Duration = 0,
+    inputs: Optional[Mapping[str, Union[str, Input]]] = None,
+    outputs: Optional[Mapping[str, Union[str, Output]]] = None,
+    pin_to: Optional[int] = None,
+    fifo: Optional[int] = None,
+) -> Callable[[AppFunction], App]:
+    """Makes a cyclic app of a function.
+
+    >>> import tallycast as tc
+    >>> @tc.app("vehicle/engine", inputs={"pedal": "driver/pedal"}, outputs={"torque": tc.Output("engine/torque", {"torque": "Nm"})})
+    ... def engine(cycle):
+    ...     if cycle.pedal.newest is not None:
+    ...         cycle.torque = 400 * cycle.pedal.newest
+    >>> engine.name, engine.period_ns
+    ('vehicle/engine', 10000000)
+
+    Args:
+        name: What it is called; it tells of itself by the stream ``apps/NAME``.
+        period: From one cycle to the next, at least 50 µs. Cycles begin at whole multiples of it in UTC.
+        phase: How long after each whole multiple a cycle is due; less than the period.
+        inputs: Name to stream, or to ``tc.Input``.
+        outputs: Name to stream (one channel ``value`` of ``f8``), or to ``tc.Output``.
+        pin_to: The processor to run on.
+        fifo: Run before all that is not real-time (``SCHED_FIFO``), priority 1 to 99.
+    """
+
+    def decorate(function: AppFunction) -> App:
+        return App(
+            function,
+            name,
+            period=period,
+            phase=phase,
+            inputs=inputs or {},
+            outputs=outputs or {},
+            pin_to=pin_to,
+            fifo=fifo,
+        )
+
+    return decorate
+
+
+class _Step:
+    """What the core calls in every cycle."""
+
+    def __init__(self, function: AppFunction, inputs: Sequence[str], outputs: Mapping[str, Schema]) -> None:
+        self._function = function
+        self._inputs = inputs
+        self._outputs = outputs
+        self._schemas: list[Optional[Schema]] = [None] * len(inputs)
+
+    def __call__(self, index: int, time_ns: int, inputs: Sequence[Sequence[Any]]) -> tuple[list[Optional[bytes]], bool]:
+        received = {}
+        for place, (name, told) in enumerate(zip(self._inputs, inputs)):
+            if told[3] is not None:
+                self._schemas[place] = told[3]
+            received[name] = Received(told, self._schemas[place])
+        cycle = Cycle(index, time_ns, received, self._outputs)
+        self._function(cycle)
+        written = cycle._written
+        return [written.get(name) for name in self._outputs], cycle._stopped
+
+
+def _interrupt(thread: int) -> None:
+    """Lets ``KeyboardInterrupt`` be raised in another thread, as soon as it runs Python."""
+    raise_in = ctypes.pythonapi.PyThreadState_SetAsyncExc
+    raise_in(ctypes.c_ulong(thread), ctypes.py_object(KeyboardInterrupt))
+
+
+def _output_plan(output: Output) -> dict[str, Any]:
+    dtype, channels, labels = declared(output.channels, output.dtype)
+    if labels:
+        raise ConfigError(
+            f"the fields of the output {output.stream} have several dtypes\n"
+            "give them one, or write them to outputs of their own"
+        )
+    plain = [(c.name, c.unit, list(c.shape), c.scale, c.offset) for c in channels]
+    return {"stream": output.stream, "dtype": dtype, "channels": plain or [("value", "", [], 1.0, 0.0)]}
+
+
+def _schema(plan: Mapping[str, Any]) -> Schema:
+    channels = (Channel(unit, tuple(shape), scale, offset, name) for name, unit, shape, scale, offset in plan["channels"])
+    # Only the shape of a sample is asked of it: the rate is the app's.
+    return Schema(np.dtype(_NUMPY[plan["dtype"]]), Fraction(1), tuple(channels))
+
+
+def _sample(name: str, schema: Schema, value: Any) -> bytes:
+    if isinstance(value, Mapping):
+        value = {channel: np.asarray(of)[np.newaxis] for channel, of in value.items()}
+    array = as_samples(schema, value)
+    if len(array) != 1:
+        raise ConfigError(f"{len(array)} samples were written to `{name}`\nan output has one in each cycle")
+    return array.tobytes()
+
+
+def _array(schema: Schema, elements: bytes) -> npt.NDArray[Any]:
+    return np.frombuffer(elements, schema.dtype).reshape(-1, *schema.sample_shape)
+
+
+def _check_names(inputs: Mapping[str, object], outputs: Mapping[str, object]) -> None:
+    for name in (*inputs, *outputs):
+        if hasattr(Cycle, name):
+            raise ConfigError(f"`{name}` means something else to a cycle\ngive the input or output another name")
+    both = set(inputs) & set(outputs)
+    if both:
+        raise ConfigError(f"`{min(both)}` is an input and an output\ngive one of them another name")
+
+
+def _report(told: Mapping[str, Any], app: App, interrupted: bool) -> AppReport:
+    def histogram(name: str) -> Histogram:
+        return Histogram(**told[name])
+
+    inputs = {
+        name: InputReport(**{**came, "age_ns": Histogram(**came["age_ns"])})
+        for name, came in zip(app.inputs, told["inputs"])
+    }
+    return AppReport(
+        app=told["app"],
+        period_ns=told["period_ns"],
+        cycles=told["cycles"],
+        overruns=told["overruns"],
+        skipped=told["skipped"],
+        alarms=told["alarms"],
+        lateness_ns=histogram("lateness_ns"),
+        run_time_ns=histogram("run_time_ns"),
+        interpreter_wait_ns=histogram("interpreter_wait_ns"),
+        inputs=inputs,
+        outputs={name: OutputReport(**made) for name, made in zip(app.outputs, told["outputs"])},
+        accounts=[Account(account) for account in told["accounts"]],
+        interrupted=interrupted,
+    )
+
+
+def _listed(names: Mapping[str, object]) -> str:
+    return ", ".join(f"`{name}`" for name in names) or "none"
+
+
+def _duration_text(nanos: int) -> str:
+    for unit, factor in (("s", 1_000_000_000), ("ms", 1_000_000), ("µs", 1_000)):
+        if nanos >= factor:
+            return f"{nanos / factor:.3g} {unit}"
+    return f"{nanos} ns"

@@ -1,0 +1,235 @@
+"""What the process of an operator does: reads, calls the function, publishes, and keeps the sums of it.
+
+It is a subscriber and a publisher like any other. Start with ``Operating``; the command is ``run_operator``.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Optional
+
+import numpy as np
+
+from tallycast._errors import ConfigError
+from tallycast._operator import Declaration, Loaded, rows
+from tallycast._pieces import Cutter, Hole, Piece
+from tallycast._publisher import Publisher
+from tallycast._schema import Schema
+from tallycast._subscriber import Subscriber
+
+#: How long it waits for samples before it looks whether it is to end.
+PATIENCE = 0.1
+#: How often its accounts are read.
+ACCOUNTS_EVERY = 0.5
+
+
+@dataclass
+class Sums:
+    """What has become of its samples since it began; the words are those of the monitor's API."""
+
+    offered_samples: int = 0
+    source_samples: int = 0
+    delivered_elements: int = 0
+    lost_elements: dict[str, int] = field(default_factory=dict)
+    unexplained_elements: int = 0
+
+
+class Lag:
+    """How much older what it reads is than it was at best, so that recorded data, which keep their own time, do not lag.
+
+    Asked from another thread while the function runs, it grows with the time that takes.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._least: Optional[int] = None
+        self._behind = 0
+        self._since: Optional[int] = None
+
+    def began(self, newest_ns: int) -> None:
+        """Notes that samples are handed over, the newest of which was taken then."""
+        delay = time.time_ns() - newest_ns
+        with self._lock:
+            self._least = delay if self._least is None else min(self._least, delay)
+            self._behind = delay - self._least
+            self._since = time.monotonic_ns()
+
+    def ended(self) -> None:
+        """Notes that they have been worked on."""
+        with self._lock:
+            self._since = None
+
+    def caught_up(self) -> None:
+        """Notes that nothing waits."""
+        with self._lock:
+            self._behind = 0
+
+    def behind_ns(self) -> int:
+        with self._lock:
+            running = 0 if self._since is None else time.monotonic_ns() - self._since
+            return self._behind + running
+
+
+class Operating:
+    """An operator at work."""
+
+    def __init__(
+        self,
+        loaded: Loaded,
+        declaration: Declaration,
+        *,
+        name: str,
+        place: str,
+        inputs: Sequence[str],
+        output: str,
+        bus: Optional[str],
+        station: Optional[str],
+    ) -> None:
+        self._loaded = loaded
+        self._declaration = declaration
+        self._inputs = inputs
+        self._output = output
+        self._place = place
+        self._bus = bus
+        self._station = station
+        self._making: Optional[_Making] = None
+        self._accounts: dict[tuple[str, str], Mapping[str, Any]] = {}
+        self._accounts_at = time.monotonic()
+        self.lag = Lag()
+        self.sums = Sums()
+        # Its function is made before anything comes, so that what is wrong with it is said at once.
+        self._function = loaded.begin()
+        self._subscriber = Subscriber(*inputs, reader=_reader_name(name), bus=bus)
+
+    def turn(self) -> None:
+        """Takes what has come, or waits for it a little."""
+        block = self._subscriber.read(PATIENCE)
+        if block is None:
+            self.lag.caught_up()
+        else:
+            self.lag.began(block.t0_ns + round((len(block.array) - 1) * 1_000_000_000 / block.rate))
+            try:
+                self._take(block)
+            finally:
+                self.lag.ended()
+        if time.monotonic() - self._accounts_at >= ACCOUNTS_EVERY:
+            self._accounts_at = time.monotonic()
+            self._know(self._subscriber.accounts())
+
+    def close(self) -> list[Any]:
+        """Ends the output with its final tally; returns the accounts of the inputs."""
+        self._end()
+        accounts = self._subscriber.close()
+        self._know(accounts)
+        return list(accounts)
+
+    def _take(self, block: Any) -> None:
+        if block.stream != self._inputs[0]:
+            # Another input: it is for the function to know, and no result can be told a place.
+            piece = Piece(block, 1, block.array, block.first_index, block.missing, block, block.gaps)
+            if self._function(piece) is not None:
+                raise ConfigError(
+                    f"it returned results for a piece of {block.stream}, which does not give the grid\n"
+                    f"return None for it, and results for pieces of {self._inputs[0]}"
+                )
+            return
+        if self._making is not None and self._making.epoch != block.epoch:
+            self._end()
+        if self._making is None:
+            self._making = _Making(self, block)
+        making = self._making
+        for item in making.cutter.feed(block):
+            if isinstance(item, Hole):
+                making.skip(item.samples)
+            else:
+                making.send(item, self._function(item))
+
+    def _end(self, next_index: Optional[int] = None) -> None:
+        """Ends the output: its input has, or another life of it begins."""
+        if self._making is not None:
+            if next_index is not None:
+                for hole in self._making.cutter.finish(next_index):
+                    self._making.skip(hole.samples)
+            self._making.publisher.close()
+            self._making = None
+            # State of one life is of no use in another.
+            self._function = self._loaded.begin()
+
+    def _know(self, accounts: Sequence[Any]) -> None:
+        for account in accounts:
+            self._accounts[account["stream"], account["epoch"]] = account["elements"]
+            making = self._making
+            is_grid = making is not None and (account["stream"], account["epoch"]) == (self._inputs[0], making.epoch)
+            if is_grid and account["state"] != "open":
+                self._end(account["elements"]["next"])
+        lost: dict[str, int] = {}
+        for elements in self._accounts.values():
+            for stage, count in elements["lost"].items():
+                lost[stage] = lost.get(stage, 0) + count
+        self.sums.lost_elements = lost
+        self.sums.delivered_elements = sum(elements["delivered"] for elements in self._accounts.values())
+        self.sums.unexplained_elements = sum(elements["unexplained"] for elements in self._accounts.values())
+
+
+class _Making:
+    """The output while one life of the first input lasts."""
+
+    def __init__(self, operating: Operating, block: Any) -> None:
+        declaration = operating._declaration
+        self.epoch: str = block.epoch
+        self.cutter = Cutter(declaration.every, give=declaration.incomplete == "give")
+        self._give = declaration.incomplete == "give"
+        self._sums = operating.sums
+        schema: Schema = block.schema
+        labels = {"operator": operating._place}
+        labels.update({f"input.{place}": f"{stream}:*" for place, stream in enumerate(operating._inputs)})
+        self.publisher = Publisher(
+            operating._output,
+            channels={it.name: it for it in schema.channels} if declaration.channels is None else declaration.channels,
+            dtype=schema.dtype if declaration.dtype is None else declaration.dtype,
+            rate=block.rate / declaration.every,
+            labels=labels,
+            bus=operating._bus,
+            station=operating._station,
+        )
+
+    def send(self, piece: Piece, result: Any) -> None:
+        """Publishes the results of a piece; what it has none for is a hole."""
+        array, there = rows(result, piece, self.publisher.schema)
+        if array is None:
+            self.skip(len(piece))
+            return
+        whole = None if self._give else piece._has_all()
+        if there is None or whole is None:
+            there = whole if there is None else there
+        else:
+            there = there & whole
+        for first, to, is_there in _runs(there, len(array)):
+            if is_there:
+                at = piece.t0_ns if first == 0 else int(piece.times[first * piece.every])
+                self.publisher.send(array[first:to], t0_ns=at)
+                self._sums.offered_samples += to - first
+            else:
+                self.skip(to - first)
+
+    def skip(self, samples: int) -> None:
+        """Says that there are no results here."""
+        self.publisher.skip(samples)
+        self._sums.offered_samples += samples
+        self._sums.source_samples += samples
+
+
+def _runs(there: Any, count: int) -> list[tuple[int, int, bool]]:
+    """Returns where results are and where not: ``(first, one behind the last, are there)``."""
+    if there is None or bool(there.all()):
+        return [(0, count, True)]
+    edges = [0, *(np.flatnonzero(there[1:] != there[:-1]) + 1).tolist(), count]
+    return [(first, to, bool(there[first])) for first, to in zip(edges, edges[1:])]
+
+
+def _reader_name(name: str) -> str:
+    """Returns the name under which its accounts are kept, within the 32 bytes that a reader's name may have."""
+    return f"operator/{name}".encode()[:32].decode(errors="ignore")

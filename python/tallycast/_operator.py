@@ -1,0 +1,190 @@
+"""Operators: functions of streams that a monitor runs in processes of their own.
+
+Here is how a function declares what it makes, and how it is found by the name that the settings give it; what a process
+does with it is in ``_operating``. How to write one: ``docs/python-apps.md``.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import importlib.util
+import inspect
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Optional, TypeVar, Union, overload
+
+import numpy as np
+import numpy.typing as npt
+
+from tallycast._errors import ConfigError
+from tallycast._pieces import Piece
+from tallycast._samples import as_samples
+from tallycast._schema import Channels, Schema, declared
+
+__all__ = ["Declaration", "load", "operator"]
+
+#: What an operator does with each piece: its results, an array with one for each that is expected; ``None`` for a hole.
+OperatorFunction = Callable[[Piece], Optional[npt.ArrayLike]]
+
+_DECLARED = "__tallycast_operator__"
+_INCOMPLETE = ("hole", "give")
+_Decorated = TypeVar("_Decorated", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True)
+class Declaration:
+    """What an operator makes."""
+
+    #: The dtype of the results; ``None`` for that of the input.
+    dtype: Optional[npt.DTypeLike] = None
+    #: The channels of the results; ``None`` for those of the input.
+    channels: Channels = None
+    #: How many samples of the input one result stands for.
+    every: int = 1
+    #: ``"hole"`` or ``"give"``.
+    incomplete: str = "hole"
+
+    def __post_init__(self) -> None:
+        declared(self.channels, "f8" if self.dtype is None else self.dtype)
+        if self.every < 1:
+            raise ConfigError(f"every={self.every} cannot be\nwrite how many samples of the input one result stands for")
+        if self.incomplete not in _INCOMPLETE:
+            raise ConfigError(f'incomplete={self.incomplete!r} is not known\nchoose "hole" or "give"')
+
+    def over(self, **said: Any) -> Declaration:
+        """Returns the declaration with what the settings say over it; ``None`` leaves what is."""
+        return replace(self, **{name: value for name, value in said.items() if value is not None})
+
+
+@overload
+def operator(what: _Decorated) -> _Decorated: ...
+@overload
+def operator(
+    *,
+    dtype: Optional[npt.DTypeLike] = None,
+    channels: Channels = None,
+    every: int = 1,
+    incomplete: str = "hole",
+) -> Callable[[_Decorated], _Decorated]: ...
+
+
+def operator(
+    what: Optional[_Decorated] = None,
+    *,
+    dtype: Optional[npt.DTypeLike] = None,
+    channels: Channels = None,
+    every: int = 1,
+    incomplete: str = "hole",
+) -> Union[_Decorated, Callable[[_Decorated], _Decorated]]:
+    """Declares what an operator makes. The function or class itself is left as it is, so that tests call it directly.
+
+    >>> import numpy as np, tallycast as tc
+    >>> @tc.operator(every=100, channels={"rms": "V"}, dtype="f4")
+    ... def rms(piece):
+    ...     return np.sqrt(np.square(piece.windows, dtype="f8").mean(axis=(1, 2)))
+
+    Args:
+        dtype: Of the results; that of the input otherwise.
+        channels: Of the results, as for ``tc.Publisher``; those of the input otherwise.
+        every: How many samples of the input one result stands for.
+        incomplete: Where elements of the input are missing, results are holes; ``"give"`` lets the function decide.
+    """
+    declaration = Declaration(dtype=dtype, channels=channels, every=every, incomplete=incomplete)
+
+    def decorate(what: _Decorated) -> _Decorated:
+        setattr(what, _DECLARED, declaration)
+        return what
+
+    return decorate if what is None else decorate(what)
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """An operator as it was found."""
+
+    declaration: Declaration
+    #: Makes the function for one life of the input: of a class an instance, so that its state begins anew.
+    begin: Callable[[], OperatorFunction]
+
+
+def load(place: str, settings: Mapping[str, Any]) -> Loaded:
+    """Finds an operator by ``module:function`` or ``path.py:function``, and gives it its settings.
+
+    Raises:
+        ConfigError: if there is no such function, or it does not take these settings.
+        Exception: whatever the module raises while it is imported.
+    """
+    where, _, path = place.rpartition(":")
+    if not where or not path:
+        raise ConfigError(f"`{place}` names no function\nwrite module:function or path.py:function")
+    found: Any = _file(Path(where)) if where.endswith(".py") else importlib.import_module(where)
+    for name in path.split("."):
+        if not hasattr(found, name):
+            raise ConfigError(f"`{where}` has no `{path}`\nname a function or class that is in it")
+        found = getattr(found, name)
+    if not callable(found):
+        raise ConfigError(f"`{place}` is a {type(found).__name__} and cannot be called\nname a function or class")
+    declaration = getattr(found, _DECLARED, Declaration())
+    _check_settings(place, found, settings)
+    if inspect.isclass(found):
+        return Loaded(declaration, functools.partial(_instance, place, found, dict(settings)))
+    function: OperatorFunction = functools.partial(found, **settings)
+    return Loaded(declaration, lambda: function)
+
+
+def _file(path: Path) -> Any:
+    # A file may be called like a module that is there; it is not to take its place.
+    taken = path.stem in sys.modules or path.stem in sys.stdlib_module_names
+    name = f"operator_{path.stem}" if taken else path.stem
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None or not path.is_file():
+        raise ConfigError(f"there is no file {path}\nname one; a relative path begins where the settings are")
+    module = importlib.util.module_from_spec(spec)
+    # What lies beside it can be imported, as if the file were run.
+    sys.path.insert(0, str(path.resolve().parent))
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def _instance(place: str, kind: Any, settings: Mapping[str, Any]) -> OperatorFunction:
+    made = kind(**settings)
+    if not callable(made):
+        raise ConfigError(f"instances of `{place}` cannot be called\ngive the class a method __call__(self, piece)")
+    called: OperatorFunction = made
+    return called
+
+
+def _check_settings(place: str, found: Any, settings: Mapping[str, Any]) -> None:
+    try:
+        signature = inspect.signature(found)
+    except (TypeError, ValueError):
+        return  # Of what is not written in Python nothing is known before it is called.
+    try:
+        signature.bind(*(() if inspect.isclass(found) else (None,)), **settings)
+    except TypeError as error:
+        raise ConfigError(f"`{place}` does not take these settings: {error}") from None
+
+
+def rows(result: Optional[npt.ArrayLike], piece: Piece, schema: Schema) -> tuple[Any, Any]:
+    """Returns results as an array ``[results, *sample_shape]`` and which of them are there; ``(None, None)`` for a hole.
+
+    Raises:
+        ConfigError: if there are not as many as are expected, or they do not fit the schema.
+    """
+    if result is None:
+        return None, None
+    masked = result if isinstance(result, np.ma.MaskedArray) else None
+    array = as_samples(schema, result if masked is None else masked.data)
+    count = len(piece)
+    if len(array) != count:
+        raise ConfigError(
+            f"it returned {len(array)} results where {count} are expected\n"
+            "return one for each sample, or for each window of `every` samples; or None for a hole"
+        )
+    if masked is None:
+        return array, None
+    return array, np.logical_not(np.any(np.ma.getmaskarray(masked).reshape(count, -1), axis=1))

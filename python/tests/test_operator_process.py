@@ -1,0 +1,413 @@
+"""Operators in processes of their own, under the real monitor: results, holes, death, lag, and the end."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import textwrap
+import threading
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Optional, TypeVar
+
+import numpy as np
+import pytest
+
+import tallycast as tc
+
+ROOT = Path(__file__).parents[2]
+BIN = os.environ.get("TALLYCAST_BIN", str(ROOT / "target/debug/tallycast"))
+#: Nothing here takes so long; a test that hangs says where.
+WATCHDOG = 90.0
+LOOK_AGAIN = 0.05
+RATE = 2_000
+
+OPERATORS = """
+import os, time
+import numpy as np
+import tallycast as tc
+
+@tc.operator(every=100, channels={"rms": "V"}, dtype="f4")
+def rms(piece):
+    return np.sqrt(np.square(piece.windows, dtype="f8").mean(axis=(1, 2)))
+
+@tc.operator
+class Scaled:
+    def __init__(self, factor=1):
+        self.factor = factor
+
+    def __call__(self, piece):
+        print("not for the monitor")
+        return piece.array * np.float32(self.factor)
+
+@tc.operator
+def odd(piece):
+    whole = np.arange(piece.first_index, piece.next_index) % 2 == 1
+    return np.ma.masked_array(piece.array, np.repeat(~whole[:, None], piece.array.shape[1], axis=1))
+
+@tc.operator
+def slow(piece):
+    time.sleep(0.3)
+    return piece.array
+
+@tc.operator
+def fails(piece):
+    if piece.next_index > 100:
+        raise ValueError("no filter for that")
+    return piece.array
+"""
+
+T = TypeVar("T")
+
+
+def wait_for(what: str, look: Callable[[], Optional[T]]) -> T:
+    """Waits until ``look`` finds what it looks for."""
+    until = time.monotonic() + WATCHDOG
+    while True:
+        found = look()
+        if found:
+            return found
+        assert time.monotonic() < until, f"no {what} within {WATCHDOG} s"
+        time.sleep(LOOK_AGAIN)
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    made = Path(tempfile.mkdtemp(prefix="tc-operator-", dir="/dev/shm"))
+    (made / "my_ops.py").write_text(OPERATORS)
+    yield made
+    shutil.rmtree(made)
+
+
+@pytest.fixture
+def bus(folder: Path) -> str:
+    return f"shm://operators?dir={folder}"
+
+
+class Feed:
+    """Publishes two channels, the index and one, at a rate until it is closed."""
+
+    def __init__(self, bus: str, name: str = "lab/probe", **options: Any) -> None:
+        self.publisher = tc.Publisher(
+            name, channels={"index": "V", "one": "V"}, dtype="f4", rate=RATE, bus=bus, **options
+        )
+        self._over = threading.Event()
+        self._lock = threading.Lock()
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+
+    def _run(self) -> None:
+        while not self._over.wait(0.02):
+            with self._lock:
+                first = self.publisher.next_index
+                indices = np.arange(first, first + RATE // 50, dtype="f4")
+                self.publisher.send(np.stack([indices % 1000, np.ones_like(indices)], axis=1))
+
+    def skip(self, samples: int) -> None:
+        with self._lock:
+            self.publisher.skip(samples)
+
+    def close(self) -> Any:
+        self._over.set()
+        self._thread.join(WATCHDOG)
+        return self.publisher.close()
+
+
+class Reader:
+    """Reads streams to their ends in a thread."""
+
+    def __init__(self, bus: str, *patterns: str) -> None:
+        self._sub = tc.Subscriber(*patterns, bus=bus)
+        self._over = threading.Event()
+        self.blocks: list[Any] = []
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+
+    def _run(self) -> None:
+        while not self._over.is_set():
+            block = self._sub.read(0.1)
+            if block is not None:
+                self.blocks.append(block)
+
+    def of(self, stream: str) -> list[Any]:
+        return [block for block in list(self.blocks) if block.stream == stream]
+
+    def accounts(self, stream: str) -> list[Any]:
+        return [account for account in self._sub.accounts() if account["stream"] == stream]
+
+    def close(self) -> list[Any]:
+        self._over.set()
+        self._thread.join(WATCHDOG)
+        return list(self._sub.close())
+
+
+class Monitor:
+    """The real monitor with these operators, and what it says."""
+
+    def __init__(self, folder: Path, bus: str, operators: str) -> None:
+        settings = folder / "tallycast.toml"
+        settings.write_text(f"[monitor]\npython = '{sys.executable}'\n{textwrap.dedent(operators)}")
+        checked = subprocess.run([BIN, "config", "check", str(settings)], capture_output=True, text=True, check=False)
+        assert checked.returncode == 0, checked.stderr
+        command = [BIN, "monitor", "--config", str(settings), "--bus", bus, "--listen", "127.0.0.1:0", "--json"]
+        paths = os.pathsep.join([str(ROOT / "python"), os.environ.get("PYTHONPATH", "")])
+        self.errors = (folder / "stderr").open("w+")
+        self.process = subprocess.Popen(
+            command,
+            stdout=subprocess.PIPE,
+            stderr=self.errors,
+            text=True,
+            env={**os.environ, "PYTHONPATH": paths, "NO_COLOR": "1"},
+        )
+        assert self.process.stdout is not None
+        self.address = json.loads(self.process.stdout.readline())["address"]
+
+    def get(self, path: str) -> str:
+        with urllib.request.urlopen(f"http://{self.address}{path}", timeout=WATCHDOG) as answer:
+            text: str = answer.read().decode()
+            return text
+
+    def made(self, name: str) -> dict[str, Any]:
+        """Returns how the stream of that name fares."""
+        found: dict[str, Any] = next(it for it in json.loads(self.get("/api/derived")) if it["name"] == name)
+        return found
+
+    def said(self) -> str:
+        self.errors.flush()
+        return Path(self.errors.name).read_text()
+
+    def end(self) -> list[dict[str, Any]]:
+        """Ends it in order; returns its accounts."""
+        self.process.send_signal(signal.SIGINT)
+        told, _ = self.process.communicate(timeout=WATCHDOG)
+        return [json.loads(line) for line in told.splitlines()]
+
+    def close(self) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+        self.errors.close()
+
+
+@pytest.fixture
+def monitors(folder: Path, bus: str) -> Iterator[Callable[[str], Monitor]]:
+    started: list[Monitor] = []
+
+    def start(operators: str) -> Monitor:
+        started.append(Monitor(folder, bus, operators))
+        return started[-1]
+
+    yield start
+    for monitor in started:
+        monitor.close()
+
+
+def is_gone(pid: int) -> bool:
+    """Tells whether there is no such process, or only what is left of one until its parent looks."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except FileNotFoundError:
+        return True
+
+
+def operator(name: str, function: str, more: str = "") -> str:
+    return (
+        f"[[monitor.operator]]\nname = '{name}'\npython = 'my_ops.py:{function}'\n"
+        f"inputs = ['lab/probe']\noutput = 'made/{name}'\n{more}\n"
+    )
+
+
+def balanced(accounts: list[Any], stream: str) -> list[Any]:
+    """Returns the accounts of a stream, all of which close."""
+    found = [account for account in accounts if account["stream"] == stream]
+    assert found, f"no account of {stream}"
+    for account in found:
+        elements = account["elements"]
+        assert account["balanced"] and elements["unexplained"] == 0, account
+        spanned = (elements["next"] - elements["first"]) * elements["per_sample"]
+        assert spanned == elements["delivered"] + sum(elements["lost"].values()) + elements["unsettled"] + elements["in_flight"]
+    return found
+
+
+def test_results_stand_at_their_windows_and_every_account_closes(
+    bus: str, monitors: Callable[[str], Monitor]
+) -> None:
+    feed, reader = Feed(bus), Reader(bus, "lab/probe", "made/*")
+    monitor = monitors(operator("rms", "rms") + operator("twice", "Scaled", "settings = { factor = 2 }"))
+    wait_for("results", lambda: len(reader.of("made/rms")) > 5 and len(reader.of("made/twice")) > 5)
+    feed.skip(250)
+    at = feed.publisher.next_index
+    wait_for("results behind the gap", lambda: monitor.made("made/rms")["source_samples"] > 0 or None)
+    wait_for("samples behind it", lambda: feed.publisher.next_index > at + 1_000 or None)
+    streams = {it["stream"]: it for it in json.loads(monitor.get("/api/streams"))["streams"]}
+    assert streams["made/rms"]["derived"] and streams["made/rms"]["labels"]["operator"] == "my_ops.py:rms"
+    assert streams["made/rms"]["rate"] == {"numerator": RATE // 100, "denominator": 1}
+    gaps = json.loads(monitor.get("/api/gaps?stream=made/twice"))
+    assert gaps[-1]["inherited"][0] == {"stream": "lab/probe", "lost": {"source": 500}, "unexplained": 0, "unsettled": 0}
+    feed.close()
+    # Both end with their input, and by themselves.
+    wait_for("the ends", lambda: all(
+        [it["state"] for it in reader.accounts(f"made/{name}")] == ["closed"] for name in ("rms", "twice")
+    ))
+    accounts = reader.close()
+    (probe,), (twice,), (rms,) = (balanced(accounts, name) for name in ("lab/probe", "made/twice", "made/rms"))
+    status = monitor.made("made/twice")
+    assert (status["state"], status["starts"], status["error"]) == ("running", 1, None)
+    assert twice["elements"]["lost"] == {"source": 500} and rms["elements"]["lost"]["source"] in (3, 4)
+
+    # Index by index: the time of a result is that of the first sample that it stands for.
+    samples: dict[int, list[float]] = {}
+    for block in reader.of("lab/probe"):
+        samples.update(zip(block.times.tolist(), block.array.tolist()))
+    doubled = 0
+    for block in reader.of("made/twice"):
+        for time_ns, row in zip(block.times.tolist(), block.array.tolist()):
+            if time_ns in samples:
+                assert row == [2 * value for value in samples[time_ns]]
+                doubled += 1
+    assert doubled > 500
+    ordered = sorted(samples)
+    compared = 0
+    for block in reader.of("made/rms"):
+        for time_ns, (value,) in zip(block.times.tolist(), block.array.tolist()):
+            if time_ns not in samples:
+                continue
+            first = ordered.index(time_ns)
+            window = np.array([samples[it] for it in ordered[first : first + 100]])
+            assert window.shape == (100, 2) and np.isclose(value, np.sqrt((window**2).mean()), rtol=1e-5)
+            compared += 1
+    assert compared > 5
+    ended = monitor.end()
+    assert {account["stream"] for account in ended} >= {"lab/probe", "made/rms", "made/twice"}
+    assert "not for the monitor" not in "".join(map(json.dumps, ended))
+
+
+def test_masked_results_are_holes(bus: str, monitors: Callable[[str], Monitor]) -> None:
+    feed, reader = Feed(bus), Reader(bus, "made/*")
+    monitors(operator("odd", "odd"))
+    wait_for("results", lambda: sum(len(block.array) for block in reader.of("made/odd")) > 50)
+    feed.close()
+    wait_for("the end", lambda: [it["state"] for it in reader.accounts("made/odd")] == ["closed"])
+    (account,) = balanced(reader.close(), "made/odd")
+    elements = account["elements"]
+    assert elements["lost"]["source"] == elements["delivered"], "every other one"
+    values = np.concatenate([block.array[:, 0] for block in reader.of("made/odd")])
+    assert np.all(values % 2 == 1)
+
+
+def test_an_operator_that_is_killed_is_told_of_once_and_started_again_and_the_others_go_on(
+    bus: str, monitors: Callable[[str], Monitor]
+) -> None:
+    feed, reader = Feed(bus), Reader(bus, "made/*")
+    monitor = monitors(
+        operator("rms", "rms")
+        + operator("twice", "Scaled", "settings = { factor = 2 }")
+        + "[[monitor.derive]]\nname = 'made/sum'\nexpression = 'a + b'\n"
+        + "inputs = { a = 'lab/probe:index', b = 'lab/probe:one' }\n"
+    )
+    before = wait_for("results", lambda: (it := monitor.made("made/rms"))["offered_samples"] > 0 and it or None)
+    sums = wait_for("sums", lambda: (it := monitor.made("made/sum"))["offered_samples"] > 0 and it or None)
+    twice = wait_for("doubles", lambda: (it := monitor.made("made/twice"))["offered_samples"] > 0 and it or None)
+    os.kill(before["pid"], signal.SIGKILL)
+    after = wait_for(
+        "another life",
+        lambda: (it := monitor.made("made/rms"))["starts"] == 2
+        and it["state"] == "running"
+        and it["offered_samples"] > before["offered_samples"]
+        and it
+        or None,
+    )
+    assert after["last_end"] == f"its process {before['pid']} ended with signal: 9 (SIGKILL)" and after["error"] is None
+    assert after["pid"] != before["pid"] and is_gone(before["pid"])
+    assert monitor.said().count("the operator `rms` (process") == 1, monitor.said()
+    assert "everything else goes on" in monitor.said()
+    wait_for("sums behind it", lambda: monitor.made("made/sum")["offered_samples"] > sums["offered_samples"] + RATE or None)
+    others = monitor.made("made/twice")
+    assert others["starts"] == 1 and others["offered_samples"] > twice["offered_samples"]
+    assert 'tallycast_monitor_operator_starts_total{operator="rms"} 2' in monitor.get("/metrics")
+    feed.close()
+    wait_for("the ends", lambda: [it["state"] for it in reader.accounts("made/twice")] == ["closed"])
+    wait_for("both epochs' ends", lambda: sorted(it["state"] for it in reader.accounts("made/rms")) == ["closed", "unconfirmed"])
+    accounts = reader.close()
+    assert len(balanced(accounts, "made/rms")) == 2, "each life is an epoch of its own"
+    (account,) = balanced(accounts, "made/twice")
+    assert account["state"] == "closed" and account["explained"]
+    ended = monitor.end()
+    balanced(ended, "made/sum")
+    balanced(ended, "made/twice")
+
+
+def test_an_operator_that_does_not_keep_up_loses_by_itself_alone(
+    bus: str, monitors: Callable[[str], Monitor]
+) -> None:
+    # A ring of a quarter of a second: who sleeps longer is overtaken.
+    feed = Feed(bus, queue_bytes=RATE * 2)
+    monitor = monitors(operator("slow", "slow") + operator("rms", "rms"))
+    lagging = wait_for(
+        "lag",
+        lambda: (it := monitor.made("made/slow"))["lost_elements"].get("reader_lag", 0) > 0
+        and it["state"] == "lagging"
+        and it
+        or None,
+    )
+    assert "it does not keep up" in lagging["error"] and lagging["unexplained_elements"] == 0
+    other = monitor.made("made/rms")
+    assert other["starts"] == 1 and other["lost_elements"].get("reader_lag", 0) == 0 and other["state"] == "running"
+    metrics = monitor.get("/metrics")
+    assert 'tallycast_monitor_operator_elements_lost_total{operator="slow",stage="reader_lag"}' in metrics
+    wait_for("more loss", lambda: monitor.made("made/slow")["lost_elements"]["reader_lag"] > lagging["lost_elements"]["reader_lag"] or None)
+    assert monitor.said().count("does not keep up") == 1, monitor.said()
+    feed.close()
+    # The sums are those of an account that closes: everything since it joined reached it or was lost at a stage.
+    slow = wait_for("the last sums", lambda: (it := monitor.made("made/slow"))["behind_ns"] == 0 and it or None)
+    assert slow["source_samples"] >= slow["lost_elements"]["reader_lag"] // 2, "what it lost is a hole of what it makes"
+    balanced(monitor.end(), "lab/probe")
+
+
+def test_an_exception_is_told_with_its_words(bus: str, monitors: Callable[[str], Monitor]) -> None:
+    feed = Feed(bus)
+    monitor = monitors(operator("fails", "fails") + operator("nothing", "nothing"))
+    failed = wait_for("failure", lambda: (it := monitor.made("made/fails"))["starts"] > 1 and it or None)
+    assert failed["last_end"].endswith("ended with exit status: 1: ValueError: no filter for that")
+    nothing = wait_for("refusal", lambda: (it := monitor.made("made/nothing"))["starts"] > 1 and it or None)
+    assert nothing["last_end"].endswith("name a function or class that is in it"), nothing
+    feed.close()
+
+
+def test_no_operator_outlives_a_monitor_that_is_killed(bus: str, monitors: Callable[[str], Monitor]) -> None:
+    feed, reader = Feed(bus), Reader(bus, "made/*")
+    monitor = monitors(operator("rms", "rms"))
+    pid = wait_for("results", lambda: (it := monitor.made("made/rms"))["offered_samples"] > 0 and it["pid"])
+    monitor.process.kill()
+    monitor.process.wait()
+    wait_for("its end", lambda: is_gone(pid))
+    wait_for("its final tally", lambda: [it["state"] for it in reader.accounts("made/rms")] == ["closed"])
+    balanced(reader.close(), "made/rms")
+    feed.close()
+
+
+def test_by_hand_an_operator_prints_its_accounts_at_ctrl_c(folder: Path, bus: str) -> None:
+    feed, reader = Feed(bus), Reader(bus, "made/*")
+    command = [sys.executable, "-m", "tallycast.run_operator", str(folder / "my_ops.py:rms")]
+    command += ["--input", "lab/probe", "--output", "made/rms", "--bus", bus]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    try:
+        wait_for("results", lambda: reader.of("made/rms"))
+        process.send_signal(signal.SIGINT)
+        told, _ = process.communicate(timeout=WATCHDOG)
+    finally:
+        process.kill()
+        process.wait()
+    assert process.returncode == 0
+    (account,) = balanced([json.loads(line) for line in told.splitlines()], "lab/probe")
+    assert account["reader"] == "operator/rms"
+    wait_for("its end", lambda: [it["state"] for it in reader.accounts("made/rms")] == ["closed"])
+    feed.close()
+    reader.close()
