@@ -79,7 +79,7 @@ class Pv:
         """Takes what the server says of the PV; updates from here on are read by it."""
         self._meta = meta
 
-    def reading(self, reading: Reading, now_ns: int, wall_ns: int) -> Iterator[Action]:
+    def reading(self, reading: Reading, now_ns: int) -> Iterator[Action]:
         """Takes an update."""
         meta = self._meta
         if meta is None or meta.dtype is None:
@@ -104,11 +104,12 @@ class Pv:
         elif not is_run:
             values = values[np.newaxis]
         bad = SEVERITIES[reading.severity] if reading.severity >= self._bad_from else None
-        t_ns = reading.t_ns
-        if t_ns < UNDEFINED_BEFORE_NS:
-            t_ns, bad = wall_ns, bad or "no time stamp"
+        t_ns: int | None = reading.t_ns
+        if reading.t_ns < UNDEFINED_BEFORE_NS:
+            # A record that was never processed. A sample without its time would be a guess.
+            t_ns, bad = None, bad or "no time stamp"
         elif self._flatten is not None and self._stamp_at_end:
-            t_ns -= int(len(values) * 1_000_000_000 / self._flatten)
+            t_ns = reading.t_ns - int(len(values) * 1_000_000_000 / self._flatten)
         yield from self.feed.update(self._form(meta, shape), values, t_ns, now_ns, bad=bad)
 
     def _form(self, meta: Meta, shape: tuple[int, ...]) -> Form:

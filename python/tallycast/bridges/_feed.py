@@ -221,6 +221,11 @@ class Feed:
                 yield from self._sometimes("unfitting", now_ns, f"{form} does not fit into a life that has just begun; a hole")
                 return
             yield from self._begin(form, now_ns)
+        if t_ns is None and bad is not None and self._sample_ns is not None:
+            # Without a time it has no place among samples at a rate: the next good one tells what is missing.
+            books.bad[bad] = books.bad.get(bad, 0) + 1
+            yield from self._sometimes("bad", now_ns, f"{bad}: not counted among the samples")
+            return
         if t_ns is not None and self._last is not None and t_ns < self._last[0]:
             step_ns = self._last[0] - t_ns
             if step_ns <= SMALL_STEP_NS:

@@ -47,8 +47,6 @@ def main() -> int:
     for line in sys.stdin:
         update = json.loads(line)
         record = records[update["pv"]]
-        if update.get("unit") is not None:
-            record.set_field("EGU", update["unit"])
         severity = update["severity"]
         condition = (NO_ALARM, COMM_ALARM, COMM_ALARM, UDF_ALARM)[severity]
         t = update["t_ns"] / 1e9
@@ -56,8 +54,11 @@ def main() -> int:
             record.set_alarm(severity, condition, timestamp=t)
         else:
             record.set(update["value"], severity, condition, t)
-        # A passive record takes what was set when it is processed, which this waits for: so every update is one.
-        record.set_field("PROC", 1)
+        # A passive record takes what was set when it is processed, and writing a field processes it: so every update is one.
+        if update.get("unit") is not None:
+            record.set_field("EGU", update["unit"])
+        else:
+            record.set_field("PROC", 1)
     # What remains of the IOC's threads is of no use to anybody.
     os._exit(0)
 

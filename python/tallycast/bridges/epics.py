@@ -111,7 +111,7 @@ class Incoming:
         if isinstance(event, Meta):
             pv.meta(event)
         elif isinstance(event, Reading):
-            outlet.do(pv.reading(event, now_ns, wall_ns))
+            outlet.do(pv.reading(event, now_ns))
         else:
             outlet.do(pv.feed.away(event, wall_ns))
 
