@@ -173,3 +173,21 @@ def test_rows_without_a_rate_have_their_own_times() -> None:
     sent = [it for it in feed.rows(FORM, array(1, 2, 3), times, 0) if isinstance(it, Send)]
     assert len(sent) == 1 and sent[0].times_ns is not None
     assert sent[0].times_ns.tolist() == times.tolist()
+
+
+def test_at_a_known_rate_nothing_is_counted_twice() -> None:
+    feed = Feed("table", Fraction(10))
+    step(feed, 0.0, 1.0)
+    # A row that is none, in place of a sample: its time stamp is not read, the next one's is.
+    assert told(feed.refuse("no number", 0)) == ["refused"]
+    assert step(feed, 0.2, 3.0) == [-1, "missed", [3.0]]
+    # The peer's own count comes first; its time stamps say the same.
+    assert told(feed.lost(4, "by its count", 0)) == [-4]
+    assert step(feed, 0.7, 8.0) == [[8.0]]
+    told(feed.away("disconnected", T0))
+    assert told(feed.back(T0, 2)) == [-2, "back"]
+    assert step(feed, 1.0, 11.0) == [[11.0]]
+    # An update without a time has no place among samples at a rate.
+    assert told(feed.update(FORM, array(0.0), None, 0, bad="no time stamp")) == ["bad"]
+    assert step(feed, 1.2, 13.0) == [-1, [13.0]]
+    assert sum(feed.books.skipped.values()) == 8 and feed.books.balanced

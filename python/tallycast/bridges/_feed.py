@@ -11,6 +11,7 @@ Rules:
   *one* sample, a mark, and the text and the account say that the count is not known (``uncounted``).
 - Another dtype, shape or unit begins a new life of the publisher, hence an epoch. So does a clock that is set back by more than
   `SMALL_STEP_NS`; by less, the updates that lie behind the newest sample are a hole, for within an epoch times never go back.
+- What is refused or lies behind is a hole as well; at a known rate the next time stamp counts it, so that it is not counted twice.
 - A life lasts `MIN_LIFE_NS` at least: what does not fit into it meanwhile is a hole. So a peer that changes its mind with every
   update costs no more than one epoch a second.
 """
@@ -217,7 +218,7 @@ class Feed:
         if form != self._form:
             if self._form is not None and now_ns - self._began_ns < MIN_LIFE_NS:
                 books.unfitting += 1
-                yield from self._skip(count, "unfitting")
+                yield from self._skip_untimed(count, "unfitting")
                 yield from self._sometimes("unfitting", now_ns, f"{form} does not fit into a life that has just begun; a hole")
                 return
             yield from self._begin(form, now_ns)
@@ -230,7 +231,7 @@ class Feed:
             step_ns = self._last[0] - t_ns
             if step_ns <= SMALL_STEP_NS:
                 books.behind += 1
-                yield from self._skip(count, "behind")
+                yield from self._skip_untimed(count, "behind")
                 yield from self._sometimes("behind", now_ns, f"{step_ns / NS:.3g} s before the newest sample; a hole")
                 return
             yield Say("clock", f"the clock was set back by {step_ns / NS:.6g} s: a new epoch")
@@ -286,13 +287,13 @@ class Feed:
         self.books.updates += 1
         self.books.refused += 1
         if self._form is not None:
-            yield from self._skip(1, "refused")
+            yield from self._skip_untimed(1, "refused")
         yield from self._sometimes("refused", now_ns, why)
 
     def lost(self, samples: int, why: str, now_ns: int) -> Iterator[Action]:
         """Takes the peer's word that so many samples before the next are missing."""
         if samples > 0 and self._form is not None:
-            yield from self._skip(samples, "missed")
+            yield from self._skip_told(samples, "missed")
             yield from self._sometimes("missed", now_ns, f"{samples} samples missing: {why}")
 
     def away(self, why: str, wall_ns: int) -> Iterator[Action]:
@@ -306,7 +307,7 @@ class Feed:
         """Takes the news that the peer is there again, and that so many samples were missed."""
         if self._away is not None:
             if self._form is not None:
-                yield from self._skip(samples, "away")
+                yield from self._skip_told(samples, "away")
             yield from self._back(wall_ns, samples, f"{samples} samples were missed" if samples else "nothing was missed")
 
     @property
@@ -368,6 +369,17 @@ class Feed:
         self.books.outage_list = [*self.books.outage_list, outage][-MAX_OUTAGES:]
         self._away = None
         yield Say("back", text)
+
+    def _skip_untimed(self, samples: int, why: str) -> Iterator[Action]:
+        """Skips, unless the next time stamp will tell how many are missing."""
+        if self._due_ns is None:
+            yield from self._skip(samples, why)
+
+    def _skip_told(self, samples: int, why: str) -> Iterator[Action]:
+        """Skips as many as the peer says; the time stamps are not to tell the same once more."""
+        if self._due_ns is not None and self._sample_ns is not None:
+            self._due_ns += samples * self._sample_ns
+        yield from self._skip(samples, why)
 
     def _skip(self, samples: int, why: str) -> Iterator[Action]:
         if samples > 0:
