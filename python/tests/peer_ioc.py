@@ -31,7 +31,7 @@ for spec in json.loads(sys.stdin.readline()):
         del fields["EGU"]
         records[pv] = builder.stringIn(pv, **fields)
     elif kind == "out":
-        records[pv] = builder.aOut(pv, EGU=spec.get("unit", ""), always_update=True)
+        records[pv] = builder.aOut(pv, EGU=spec.get("unit", ""), always_update=True, initial_value=0.0)
     else:
         records[pv] = builder.WaveformIn(pv, length=spec["length"], datatype=kind, **fields)
 builder.LoadDatabase()

@@ -190,7 +190,7 @@ class Outgoing:
         readers = self._outflow.stop()
         if self._server is not None:
             self._server.close()
-        return [route.account() for route in self._routes], readers
+        return [{**route.account(), **_failed(route)} for route in self._routes], readers
 
     def _route(self, spec: dict[str, Any], reporter: _run.Reporter) -> Route:
         rate = None if spec.get("rate") == "all" else _number(spec, "rate", "10")
@@ -209,6 +209,10 @@ class Outgoing:
     def _fail(self, error: BaseException) -> None:
         self.failure = error
         self._incoming.inbox.stop()
+
+
+def _failed(route: Route) -> dict[str, int]:
+    return {"failed": route.sink.failed} if isinstance(route.sink, PutSink) else {}
 
 
 def _served(spec: dict[str, Any]) -> Served:
