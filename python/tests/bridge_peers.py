@@ -26,8 +26,10 @@ PACKAGE = str(Path(tc.__file__).parent.parent)
 _numbers = itertools.count()
 
 
-def new_bus() -> str:
-    """Returns a bus that nobody else is on."""
+def new_bus(way: str = "shm") -> str:
+    """Returns a bus that nobody else is on: within this host, or over the loopback interface."""
+    if way == "udp":
+        return f"udp://239.84.0.0:{free_ports(1)[0]}?iface=lo"
     return f"shm://bridge-{os.getpid()}-{next(_numbers)}"
 
 
@@ -75,14 +77,20 @@ class Bridge:
 
     def of(self, event: str, **fields: Any) -> list[dict[str, Any]]:
         """Returns the events of a kind so far."""
-        return [it for it in list(self.events) if it["event"] == event and all(it.get(key) == value for key, value in fields.items())]
+        return [
+            it
+            for it in list(self.events)
+            if it["event"] == event and all(it.get(key) == value for key, value in fields.items())
+        ]
 
     def wait_for(self, event: str, count: int = 1, **fields: Any) -> dict[str, Any]:
         """Waits until an event has come so often; returns the last of them."""
 
         def come() -> Any:
             found = self.of(event, **fields)
-            assert len(found) >= count or self.process.poll() is None, f"ended with {self.process.returncode}: {self.events}"
+            assert len(found) >= count or self.process.poll() is None, (
+                f"ended with {self.process.returncode}: {self.events}"
+            )
             return found[count - 1] if len(found) >= count else None
 
         found: dict[str, Any] = wait_until(come, lambda: (event, fields, self.events))
@@ -143,7 +151,9 @@ class Reader:
     def end(self) -> dict[str, list[Any]]:
         """Leaves; returns the accounts by stream, oldest first. Each of them is closed, balanced and explained."""
         # What a publisher said last may still be on its way.
-        wait_until(lambda: not [it for it in self._subscriber.accounts() if it.state == "open"], self._subscriber.accounts)
+        wait_until(
+            lambda: not [it for it in self._subscriber.accounts() if it.state == "open"], self._subscriber.accounts
+        )
         self._listener.close()
         accounts: dict[str, list[Any]] = {}
         for account in sorted(self._subscriber.close(), key=lambda it: it.epoch):
@@ -178,7 +188,12 @@ class Ioc:
     def __init__(self, env: dict[str, str], *records: dict[str, Any]) -> None:
         path = Path(__file__).with_name("peer_ioc.py")
         self.process = subprocess.Popen(
-            [sys.executable, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env={**os.environ, **env}
+            [sys.executable, str(path)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            env={**os.environ, **env},
         )
         self._tell(list(records), "ready")
 
@@ -243,7 +258,9 @@ class Mosquitto:
         self.process = self._start()
 
     def _start(self) -> subprocess.Popen[bytes]:
-        process = subprocess.Popen([self._program, "-c", str(self._config)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        process = subprocess.Popen(
+            [self._program, "-c", str(self._config)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
         wait_until(lambda: self._answers())
         return process
 

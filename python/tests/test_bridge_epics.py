@@ -87,13 +87,18 @@ def patiently(condition: Callable[[], Any]) -> None:
 
 
 @BOTH
-def test_scalars_waveforms_and_menus_arrive_bit_by_bit_with_the_iocs_own_times(protocol: str, env: dict[str, str]) -> None:
+def test_scalars_waveforms_and_menus_arrive_bit_by_bit_with_the_iocs_own_times(
+    protocol: str, env: dict[str, str]
+) -> None:
     bus = new_bus()
     pvs = {
         "double": Pv("T:DOUBLE", "lab/double", kind="double", unit="mbar"),
         "long": Pv("T:LONG", "lab/long", kind="long", unit="counts"),
         "menu": Pv("T:MENU", "lab/menu", kind="menu", states=["off", "on", "tripped"]),
-        **{kind: Pv(f"T:{kind.upper()}", f"lab/{kind}", kind=kind, length=7, unit="A") for kind in ("uint8", "int16", "int32", "float32", "float64")},
+        **{
+            kind: Pv(f"T:{kind.upper()}", f"lab/{kind}", kind=kind, length=7, unit="A")
+            for kind in ("uint8", "int16", "int32", "float32", "float64")
+        },
     }
     generator, states = np.random.default_rng(7), itertools.count()
 
@@ -106,7 +111,11 @@ def test_scalars_waveforms_and_menus_arrive_bit_by_bit_with_the_iocs_own_times(p
             # A menu tells nobody of a state that it was in before.
             return next(states) % 3
         dtype = np.dtype(kind)
-        return (generator.bytes(7 * dtype.itemsize), dtype) if dtype.kind == "f" else generator.integers(0, 100, 7).tolist()
+        return (
+            (generator.bytes(7 * dtype.itemsize), dtype)
+            if dtype.kind == "f"
+            else generator.integers(0, 100, 7).tolist()
+        )
 
     def value(kind: str) -> Any:
         made = value_of(kind)
@@ -160,7 +169,9 @@ def test_an_invalid_value_is_a_hole_of_one_sample(protocol: str, env: dict[str, 
 
 
 @BOTH
-def test_an_ioc_that_is_killed_and_restarted_leaves_one_mark_and_the_word_that_nobody_counted(protocol: str, env: dict[str, str]) -> None:
+def test_an_ioc_that_is_killed_and_restarted_leaves_one_mark_and_the_word_that_nobody_counted(
+    protocol: str, env: dict[str, str]
+) -> None:
     bus, pv = new_bus(), Pv("T:A", "lab/a", kind="double", unit="V")
     with Reader(bus, "lab/*") as reader:
         with Ioc(env, pv.record) as ioc:
@@ -258,7 +269,9 @@ def test_strings_are_refused_in_words_and_nothing_breaks(env: dict[str, str]) ->
     with Reader(bus, "lab/*") as reader, Ioc(env, pv.record, text) as ioc:
         pv.put(ioc, 0.5)
         ioc.put("T:TEXT", "hello", T0)
-        with Bridge("epics", bus, "--pv=T:TEXT=lab/ca", "--pv=pva://T:TEXT=lab/pva", "--pv=T:A=lab/a", env=env) as bridge:
+        with Bridge(
+            "epics", bus, "--pv=T:TEXT=lab/ca", "--pv=pva://T:TEXT=lab/pva", "--pv=T:A=lab/a", env=env
+        ) as bridge:
             assert "only numbers" in bridge.wait_for("refused", stream="lab/ca")["text"]
             assert "only numbers" in bridge.wait_for("refused", stream="lab/pva")["text"]
             begin(ioc, bridge, reader, pv, float)
@@ -268,7 +281,9 @@ def test_strings_are_refused_in_words_and_nothing_breaks(env: dict[str, str]) ->
 
 
 @BOTH
-def test_waveforms_that_are_runs_of_samples_are_flattened_and_lost_ones_counted(protocol: str, env: dict[str, str]) -> None:
+def test_waveforms_that_are_runs_of_samples_are_flattened_and_lost_ones_counted(
+    protocol: str, env: dict[str, str]
+) -> None:
     length = 32
     rate = round(length / STEP)
     bus, pv = new_bus(), Pv("T:W", "lab/w", kind="int16", length=length)
@@ -318,7 +333,10 @@ def test_the_severity_can_be_a_channel_and_major_can_be_a_hole(env: dict[str, st
             bridge.end()
         account = reader.end()["lab/a"][0]
     assert holes(account) == [(k - 1, 1)]
-    assert reader.life("lab/a")[k - 2][0].tolist() == [k - 2.0, 1.0] and reader.life("lab/a")[k][0].tolist() == [float(k), 0.0]
+    assert reader.life("lab/a")[k - 2][0].tolist() == [k - 2.0, 1.0] and reader.life("lab/a")[k][0].tolist() == [
+        float(k),
+        0.0,
+    ]
 
 
 @pytest.fixture
@@ -334,7 +352,9 @@ def pva(env: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 
 
 @pytest.mark.parametrize("server", ["ioc", "pva"])
-def test_every_sample_of_a_stream_is_an_update_of_a_pv_of_ours(server: str, env: dict[str, str], pva: Any, tmp_path: Path) -> None:
+def test_every_sample_of_a_stream_is_an_update_of_a_pv_of_ours(
+    server: str, env: dict[str, str], pva: Any, tmp_path: Path
+) -> None:
     bus, config = new_bus(), tmp_path / "out.toml"
     config.write_text(
         '[[out]]\nstream = "lab/a"\nchannel = "u"\npv = "OUT:U"\nrate = "all"\n'
@@ -355,7 +375,10 @@ def test_every_sample_of_a_stream_is_an_update_of_a_pv_of_ours(server: str, env:
         wait_until(lambda: all(seen.values()) and watching)
         assert [it["alarm.severity"] for it in seen["OUT:U"]] == [3], "without a stream it is invalid"
         t0 = T0_NS
-        with tc.Publisher("lab/a", {"i": "A", "u": "mV"}, "f8", rate=8, bus=bus) as a, tc.Publisher("lab/w", {"w": tc.Channel("V", shape=(5,))}, "i4", rate=8, bus=bus) as w:
+        with (
+            tc.Publisher("lab/a", {"i": "A", "u": "mV"}, "f8", rate=8, bus=bus) as a,
+            tc.Publisher("lab/w", {"w": tc.Channel("V", shape=(5,))}, "i4", rate=8, bus=bus) as w,
+        ):
             k = 0
 
             def has_come() -> bool:
@@ -380,7 +403,9 @@ def test_every_sample_of_a_stream_is_an_update_of_a_pv_of_ours(server: str, env:
     assert [it["value"] for it in marked] == [77.5], "a hole before it is a minor alarm"
     if server == "pva":
         assert marked[0]["alarm.message"] == "3 samples missing: source"
-    assert seen["OUT:U"][-1]["display.units"] == "mV" and seen["OUT:U"][-1]["value"] == 77.5, "what is left keeps its value"
+    assert seen["OUT:U"][-1]["display.units"] == "mV" and seen["OUT:U"][-1]["value"] == 77.5, (
+        "what is left keeps its value"
+    )
     waves = [it["value"].tolist() for it in seen["OUT:W"] if it["alarm.severity"] == 0]
     assert waves and all(it[1:] == [1, 2, 3, 2**31 - 1] for it in waves)
     out = accounts["out OUT:U"]
@@ -406,8 +431,15 @@ def test_a_soft_ioc_of_ours_that_dies_is_started_again_with_the_newest_value(env
                     return 0.0
 
             wait_until(served)
-            children = [int(pid) for pid in Path(f"/proc/{bridge.process.pid}/task/{bridge.process.pid}/children").read_text().split()]
-            children += [int(pid) for task in Path(f"/proc/{bridge.process.pid}/task").iterdir() for pid in (task / "children").read_text().split()]
+            children = [
+                int(pid)
+                for pid in Path(f"/proc/{bridge.process.pid}/task/{bridge.process.pid}/children").read_text().split()
+            ]
+            children += [
+                int(pid)
+                for task in Path(f"/proc/{bridge.process.pid}/task").iterdir()
+                for pid in (task / "children").read_text().split()
+            ]
             ioc = next(pid for pid in children if "_softioc" in Path(f"/proc/{pid}/cmdline").read_text())
             os.kill(ioc, signal.SIGKILL)
             before = k
@@ -420,7 +452,13 @@ def test_a_soft_ioc_of_ours_that_dies_is_started_again_with_the_newest_value(env
 def test_a_stream_is_written_to_a_pv_of_others_by_both_protocols(env: dict[str, str]) -> None:
     bus = new_bus()
     with Ioc(env, {"pv": "T:CA", "kind": "out"}, {"pv": "T:PVA", "kind": "out"}), Reader(bus, "back/*") as reader:
-        options = ["--put=lab/a=T:CA", "--put=lab/a=pva://T:PVA", "--out-rate=50", "--pv=T:CA=back/ca", "--pv=pva://T:PVA=back/pva"]
+        options = [
+            "--put=lab/a=T:CA",
+            "--put=lab/a=pva://T:PVA",
+            "--out-rate=50",
+            "--pv=T:CA=back/ca",
+            "--pv=pva://T:PVA=back/pva",
+        ]
         with Bridge("epics", bus, *options, env=env) as bridge:
             with tc.Publisher("lab/a", rate=100, bus=bus) as publisher:
                 k = 0

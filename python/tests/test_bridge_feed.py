@@ -42,8 +42,14 @@ def told(actions: Iterable[Action]) -> list[Any]:
     return brief
 
 
-def step(feed: Feed, seconds: float, *values: Any, form: Form = FORM, now: float | None = None, bad: str | None = None) -> list[Any]:
-    return told(feed.update(form, array(*values).astype(form.dtype), T0 + ns(seconds), ns(seconds if now is None else now), bad=bad))
+def step(
+    feed: Feed, seconds: float, *values: Any, form: Form = FORM, now: float | None = None, bad: str | None = None
+) -> list[Any]:
+    return told(
+        feed.update(
+            form, array(*values).astype(form.dtype), T0 + ns(seconds), ns(seconds if now is None else now), bad=bad
+        )
+    )
 
 
 def test_an_update_is_a_sample_and_the_first_begins_a_life() -> None:

@@ -222,7 +222,9 @@ def test_from_now_on_what_was_there_before_is_passed_over(table: Table) -> None:
         reader.end()
     assert 0 < books["samples"] <= len(table.truth) - 1_000
     begun = len(table.truth) - books["samples"]
-    assert all((value.tolist(), t) == table.truth[begun + index] for index, (value, t) in reader.life("lab/log").items())
+    assert all(
+        (value.tolist(), t) == table.truth[begun + index] for index, (value, t) in reader.life("lab/log").items()
+    )
 
 
 def test_a_file_that_is_not_there_yet_is_waited_for(table: Table) -> None:
@@ -267,7 +269,9 @@ class Hdf5Writer:
     """The single writer of SWMR, as a process of its own."""
 
     def __init__(self, path: Path, dtype: str) -> None:
-        self._process = subprocess.Popen([sys.executable, "-c", WRITER, str(path), dtype], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", WRITER, str(path), dtype], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
         self.rows = 0
         assert self._answer() == "ready"
 
@@ -314,14 +318,28 @@ def test_rows_of_a_growing_dataset_arrive_bit_by_bit(dtype: str, tmp_path: Path)
             row = np.arange(3 * (begun + index), 3 * (begun + index + 1))
             expected = (row * 0.1).astype(dtype) if dtype[0] == "f" else (row % 251).astype(dtype)
             assert value.tobytes() == expected.tobytes() and t_ns == 1790000000000000000 + (begun + index) * 1000003
-    assert reader.schemas["lab/scan"][0].channels[0].unit == "mV" and reader.schemas["lab/scan"][0].channels[0].shape == (3,)
+    assert reader.schemas["lab/scan"][0].channels[0].unit == "mV" and reader.schemas["lab/scan"][0].channels[
+        0
+    ].shape == (3,)
 
 
 def test_sound_on_standard_input_is_a_stream_and_its_account_closes() -> None:
     bus = new_bus()
     sound = np.random.default_rng(1).integers(-(2**15), 2**15, (48_000, 2)).astype("<i2")
     env = {**os.environ, "PYTHONPATH": PACKAGE, "TALLYCAST_BIN": command(), "TALLYCAST_BUS": bus}
-    line = [sys.executable, "-m", "tallycast.bridges.stdin", "--dtype", "i16", "--channels", "2", "--rate", "48k", "lab/sound", "--json"]
+    line = [
+        sys.executable,
+        "-m",
+        "tallycast.bridges.stdin",
+        "--dtype",
+        "i16",
+        "--channels",
+        "2",
+        "--rate",
+        "48k",
+        "lab/sound",
+        "--json",
+    ]
     with Reader(bus, "lab/*") as reader:
         process = subprocess.Popen(line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=env)
         output, _ = process.communicate(sound.tobytes(), timeout=120)

@@ -111,9 +111,16 @@ class Device:
         assert account.delivered == len(expected)
 
 
-def test_messages_are_samples_with_the_senders_times_and_its_count_tells_what_is_missing(broker: Mosquitto) -> None:
-    bus = new_bus()
-    with Reader(bus, "lab/*") as reader, Client(broker) as client, bridge_to(broker, bus, "--topic=dev/a=lab/a", "--unit=bar", *JSON) as bridge:
+@pytest.mark.parametrize("way", ["shm", "udp"])
+def test_messages_are_samples_with_the_senders_times_and_its_count_tells_what_is_missing(
+    broker: Mosquitto, way: str
+) -> None:
+    bus = new_bus(way)
+    with (
+        Reader(bus, "lab/*") as reader,
+        Client(broker) as client,
+        bridge_to(broker, bus, "--topic=dev/a=lab/a", "--unit=bar", *JSON) as bridge,
+    ):
         bridge.wait_for("subscribed")
         device = Device(client, reader)
         device.send_until_joined()
@@ -136,7 +143,11 @@ def test_messages_are_samples_with_the_senders_times_and_its_count_tells_what_is
 
 def test_a_broker_that_is_killed_and_restarted_leaves_a_hole_that_the_count_measures(broker: Mosquitto) -> None:
     bus = new_bus()
-    with Reader(bus, "lab/*") as reader, Client(broker) as client, bridge_to(broker, bus, "--topic=dev/a=lab/a", *JSON) as bridge:
+    with (
+        Reader(bus, "lab/*") as reader,
+        Client(broker) as client,
+        bridge_to(broker, bus, "--topic=dev/a=lab/a", *JSON) as bridge,
+    ):
         bridge.wait_for("subscribed")
         device = Device(client, reader)
         device.send_until_joined()
@@ -158,7 +169,11 @@ def test_a_broker_that_is_killed_and_restarted_leaves_a_hole_that_the_count_meas
 
 def test_without_a_count_an_outage_is_a_mark_of_one_sample_and_said_to_be_uncounted(broker: Mosquitto) -> None:
     bus = new_bus()
-    with Reader(bus, "lab/*") as reader, Client(broker) as client, bridge_to(broker, bus, "--topic=dev/+/x=lab/{1}") as bridge:
+    with (
+        Reader(bus, "lab/*") as reader,
+        Client(broker) as client,
+        bridge_to(broker, bus, "--topic=dev/+/x=lab/{1}") as bridge,
+    ):
         bridge.wait_for("subscribed")
         numbers = itertools.count()
 
@@ -214,7 +229,10 @@ def test_what_the_broker_had_retained_is_no_sample_unless_it_is_asked_for(broker
     bus = new_bus()
     with Reader(bus, "lab/*") as reader, Client(broker) as client:
         client.send("old/a", b"1", retain=True)
-        with bridge_to(broker, bus, "--topic=old/a=lab/skipped") as skipping, bridge_to(broker, bus, "--topic=old/a=lab/taken", "--retained=take") as taking:
+        with (
+            bridge_to(broker, bus, "--topic=old/a=lab/skipped") as skipping,
+            bridge_to(broker, bus, "--topic=old/a=lab/taken", "--retained=take") as taking,
+        ):
             taking.wait_for("began")
             skipping.wait_for("subscribed")
             client.send("old/a", b"2")
@@ -254,11 +272,15 @@ def test_a_session_that_the_broker_keeps_has_no_hole(broker: Mosquitto) -> None:
 def test_streams_are_published_thinned_and_every_sample_is_in_one_message(broker: Mosquitto) -> None:
     bus = new_bus()
     with Client(broker, "out/#", "state") as client:
-        with bridge_to(broker, bus, "--publish=lab/*=out/{stream}/{channel}", "--out-rate=20", "--thin=mean", "--status=state") as bridge:
+        with bridge_to(
+            broker, bus, "--publish=lab/*=out/{stream}/{channel}", "--out-rate=20", "--thin=mean", "--status=state"
+        ) as bridge:
             wait_until(lambda: [it for it in client.heard if it.topic == "state" and it.payload == b"online"])
             with tc.Publisher("lab/p", {"u": "V", "i": "A"}, "f8", rate=1_000, bus=bus) as publisher:
                 blocks = itertools.count()
-                wait_until(lambda: publisher.send_when_due(np.full((10, 2), [2.0, next(blocks)])) or len(client.heard) > 9)
+                wait_until(
+                    lambda: publisher.send_when_due(np.full((10, 2), [2.0, next(blocks)])) or len(client.heard) > 9
+                )
                 publisher.skip(30)
                 publisher.send_when_due(np.full((10, 2), [2.0, 1.0]))
             wait_until(lambda: len([it for it in client.heard if b"ended" in it.payload]) == 2, lambda: client.heard)
@@ -281,7 +303,10 @@ def test_streams_are_published_thinned_and_every_sample_is_in_one_message(broker
 
 def test_while_the_broker_is_away_outputs_wait_and_become_one(broker: Mosquitto) -> None:
     bus = new_bus()
-    with bridge_to(broker, bus, "--publish=lab/p=out", "--out-rate=100") as bridge, tc.Publisher("lab/p", rate=1_000, bus=bus) as publisher:
+    with (
+        bridge_to(broker, bus, "--publish=lab/p=out", "--out-rate=100") as bridge,
+        tc.Publisher("lab/p", rate=1_000, bus=bus) as publisher,
+    ):
         bridge.wait_for("connected")
         with Client(broker, "out") as client:
             wait_until(lambda: publisher.send([1.0]) or client.heard)
@@ -299,5 +324,10 @@ def test_while_the_broker_is_away_outputs_wait_and_become_one(broker: Mosquitto)
 
 
 def test_what_cannot_be_is_said_before_anything_begins() -> None:
-    for arguments in ([], ["--topic=a/b+=lab/a"], ["--server=http://x", "--topic=a=lab/a"], ["--topic=a=lab/a", "--time=t"]):
+    for arguments in (
+        [],
+        ["--topic=a/b+=lab/a"],
+        ["--server=http://x", "--topic=a=lab/a"],
+        ["--topic=a=lab/a", "--time=t"],
+    ):
         assert Bridge("mqtt", new_bus(), *arguments).process.wait(60) == 2

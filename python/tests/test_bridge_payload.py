@@ -48,7 +48,9 @@ def test_whole_numbers_are_exact_to_the_last_one_that_fits() -> None:
 
 
 def test_json_is_read_by_paths() -> None:
-    form = PayloadFormat("json", np.dtype("<f8"), {"flow": "flow.value", "t": "temps.1"}, time="ts", time_unit="ms", sequence="n")
+    form = PayloadFormat(
+        "json", np.dtype("<f8"), {"flow": "flow.value", "t": "temps.1"}, time="ts", time_unit="ms", sequence="n"
+    )
     payload = json.dumps({"flow": {"value": 0.1}, "temps": [1, 2.5], "ts": 1790000000123.25, "n": 7})
     content = form.read(payload.encode())
     assert content.values.tolist() == [[0.1, 2.5]]
@@ -62,7 +64,18 @@ def test_lists_in_json_are_samples_one_behind_the_other() -> None:
 
 @pytest.mark.parametrize(
     "payload",
-    [b"", b"{", b"[]", b'{"v": null}', b'{"v": "x"}', b'{"w": 1}', b'{"v": []}', b'{"v": true}', b'{"v": [1, [2]]}', b'{"v": {"a": 1}}'],
+    [
+        b"",
+        b"{",
+        b"[]",
+        b'{"v": null}',
+        b'{"v": "x"}',
+        b'{"w": 1}',
+        b'{"v": []}',
+        b'{"v": true}',
+        b'{"v": [1, [2]]}',
+        b'{"v": {"a": 1}}',
+    ],
 )
 def test_json_without_the_value_is_refused(payload: bytes) -> None:
     with pytest.raises(PayloadError):

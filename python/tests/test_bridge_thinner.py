@@ -70,7 +70,9 @@ def test_a_hole_alone_is_an_output_without_a_value() -> None:
 
 
 @pytest.mark.parametrize(("method", "value"), [("last", 29.0), ("mean", 14.5), ("min", 0.0), ("max", 29.0)])
-def test_what_waits_is_folded_before_it_grows_without_bound(method: str, value: float, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_waits_is_folded_before_it_grows_without_bound(
+    method: str, value: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(_thinner, "MAX_WAITING_SAMPLES", 4)
     thinner = Thinner(method, Fraction(1))
     thinner.poll(0)

@@ -151,13 +151,17 @@ class CsvTail:
                 raise TableError(f"there is no column `{name}`; the columns are {', '.join(names)}")
         if not wanted:
             raise TableError("the table has a time but no values\nleave the time in as a channel with --time none")
-        channels = tuple((names.index(name), name, headings[names.index(name)][1] or self._options.unit) for name in wanted)
+        channels = tuple(
+            (names.index(name), name, headings[names.index(name)][1] or self._options.unit) for name in wanted
+        )
         unit = "s"
         if time is not None:
             named_in_ns = names[time].lower() in TIMES_IN_NS
             unit = self._options.time_unit or ("ns" if named_in_ns else headings[time][1] or "s")
             if unit not in {"s", "ms", "us", "µs", "ns", "iso"}:
-                raise TableError(f"the time column `{names[time]}` is in `{unit}`; known units are s, ms, us, ns and iso")
+                raise TableError(
+                    f"the time column `{names[time]}` is in `{unit}`; known units are s, ms, us, ns and iso"
+                )
         self.columns = Columns(delimiter, len(fields), channels, time, unit.replace("µ", "u"))
         self.header = line
         return is_header

@@ -91,7 +91,9 @@ class ChannelAccess:
             if info.ok:
                 return info
             if not said:
-                self._heard(sender, f"nobody answers for {pv}: waiting\nsee EPICS_CA_ADDR_LIST, and whether its IOC runs")
+                self._heard(
+                    sender, f"nobody answers for {pv}: waiting\nsee EPICS_CA_ADDR_LIST, and whether its IOC runs"
+                )
                 said = True
 
     async def _while_connected(self, sender: int, pv: str, info: Any) -> None:
@@ -140,7 +142,9 @@ class ChannelAccess:
                 if dtype is not None
                 else []
             ),
-            aioca.camonitor(pv, reading, datatype=native, format=aioca.FORMAT_TIME, all_updates=True, notify_disconnect=True),
+            aioca.camonitor(
+                pv, reading, datatype=native, format=aioca.FORMAT_TIME, all_updates=True, notify_disconnect=True
+            ),
         ]
         try:
             await gone.wait()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,9 @@ TYPES: dict[str, np.dtype[Any]] = {
     "d": np.dtype("<f8"),
 }
 
+#: So many writes are waited for at once; a PV that does not answer holds one of them.
+WRITERS = 8
+
 #: Updates that the server keeps for us while we are slow.
 QUEUE = 1_000
 
@@ -38,6 +42,7 @@ class PvAccess:
         self._p4p = needed("p4p.client.thread", "epics")
         self._heard = heard
         self._context = self._p4p.Context("pva", nt=False)
+        self._writers = ThreadPoolExecutor(WRITERS, thread_name_prefix="tallycast-pva")
         self._subscriptions: list[Any] = []
         self._timers: list[threading.Timer] = []
 
@@ -75,9 +80,12 @@ class PvAccess:
         self._subscriptions.append(self._context.monitor(pv, heard, request=request, notify_disconnect=True))
 
     def put(self, pv: str, value: Any, done: Callable[[str | None], None]) -> None:
-        """Writes a value and waits; ``done`` gets None or why not."""
+        """Writes a value; ``done`` gets None or why not, in another thread."""
+        self._writers.submit(self._put, pv, value, done)
+
+    def _put(self, pv: str, value: Any, done: Callable[[str | None], None]) -> None:
         try:
-            self._context.put(pv, value, timeout=5.0, wait=True)
+            self._context.put(pv, value, timeout=PATIENCE, wait=True)
         except Exception as error:
             done(f"{type(error).__name__}: {error}")
         else:
@@ -85,6 +93,7 @@ class PvAccess:
 
     def close(self) -> None:
         """Ends everything."""
+        self._writers.shutdown()
         for timer in self._timers:
             timer.cancel()
         for each in self._subscriptions:

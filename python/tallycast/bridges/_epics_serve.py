@@ -97,7 +97,9 @@ class IocProcess:
 
             process.kill()
             process.wait()
-            raise tc.BridgeError("the soft IOC did not start; what it said is above\ntry `--server pva`, which needs no IOC")
+            raise tc.BridgeError(
+                "the soft IOC did not start; what it said is above\ntry `--server pva`, which needs no IOC"
+            )
         return process
 
 
@@ -188,12 +190,21 @@ class ServedSink:
         self._refused = refused
         severity = INVALID if refused or output.value is None else MINOR if why else 0
         self._server.put(
-            {"pv": self.name, "value": value, "t_ns": output.t_ns, "severity": severity, "unit": changed, "why": refused or why}
+            {
+                "pv": self.name,
+                "value": value,
+                "t_ns": output.t_ns,
+                "severity": severity,
+                "unit": changed,
+                "why": refused or why,
+            }
         )
 
     def gone(self, why: str) -> None:
         """Marks the PV as INVALID."""
-        self._server.put({"pv": self.name, "value": None, "t_ns": self._t_ns, "severity": INVALID, "unit": None, "why": why})
+        self._server.put(
+            {"pv": self.name, "value": None, "t_ns": self._t_ns, "severity": INVALID, "unit": None, "why": why}
+        )
 
 
 def plain_value(value: np.ndarray[Any, Any], served: Served) -> tuple[Any, str | None]:
@@ -205,13 +216,24 @@ def plain_value(value: np.ndarray[Any, Any], served: Served) -> tuple[Any, str |
         if flat.size != 1:
             return None, f"a sample has {flat.size} elements and the PV one\nserve it with `length = {flat.size}`"
     elif flat.size > served.length:
-        return None, f"a sample has {flat.size} elements and the PV {served.length}\nserve it with `length = {flat.size}`"
+        return (
+            None,
+            f"a sample has {flat.size} elements and the PV {served.length}\nserve it with `length = {flat.size}`",
+        )
     if served.type in {"double", "float"}:
         plain = [float(it) for it in flat]
     else:
         if value.dtype.kind == "f" and not bool(np.all(np.mod(flat, 1) == 0)):
-            return None, f"the values have fractions and the PV is of type {served.type}\nserve it with `type = \"double\"`"
-        low, high = {"long": (-(2**31), 2**31 - 1), "int64": (-(2**63), 2**63 - 1), "short": (-(2**15), 2**15 - 1), "char": (0, 255)}[served.type]
+            return (
+                None,
+                f'the values have fractions and the PV is of type {served.type}\nserve it with `type = "double"`',
+            )
+        low, high = {
+            "long": (-(2**31), 2**31 - 1),
+            "int64": (-(2**63), 2**63 - 1),
+            "short": (-(2**15), 2**15 - 1),
+            "char": (0, 255),
+        }[served.type]
         plain = [int(it) for it in flat]
         if any(not low <= it <= high for it in plain):
             return None, f"a value is outside of what type {served.type} can hold\nserve it with a larger type"

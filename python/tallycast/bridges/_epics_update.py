@@ -88,7 +88,9 @@ class Pv:
             return
         values = np.atleast_1d(np.asarray(reading.value))
         if values.dtype.kind not in "biuf" or (meta.length is None and values.size != 1):
-            yield from self.feed.refuse(f"a value of {values.dtype} [{values.size}] is not what the PV said it is", now_ns)
+            yield from self.feed.refuse(
+                f"a value of {values.dtype} [{values.size}] is not what the PV said it is", now_ns
+            )
             return
         values = values.astype(meta.dtype, copy=False)
         if not values.size:
@@ -98,7 +100,9 @@ class Pv:
         shape = () if is_run else (values.size,)
         if self._with_severity:
             if not is_run:
-                yield from self.feed.refuse("a severity beside whole waveforms is not possible\nleave `severity` out, or use `flatten`", now_ns)
+                yield from self.feed.refuse(
+                    "a severity beside whole waveforms is not possible\nleave `severity` out, or use `flatten`", now_ns
+                )
                 return
             values = np.stack([values, np.full_like(values, reading.severity)], axis=1)
         elif not is_run:

@@ -219,7 +219,9 @@ class Feed:
             if self._form is not None and now_ns - self._began_ns < MIN_LIFE_NS:
                 books.unfitting += 1
                 yield from self._skip_untimed(count, "unfitting")
-                yield from self._sometimes("unfitting", now_ns, f"{form} does not fit into a life that has just begun; a hole")
+                yield from self._sometimes(
+                    "unfitting", now_ns, f"{form} does not fit into a life that has just begun; a hole"
+                )
                 return
             yield from self._begin(form, now_ns)
         if t_ns is None and bad is not None and self._sample_ns is not None:
@@ -308,7 +310,9 @@ class Feed:
         if self._away is not None:
             if self._form is not None:
                 yield from self._skip_told(samples, "away")
-            yield from self._back(wall_ns, samples, f"{samples} samples were missed" if samples else "nothing was missed")
+            yield from self._back(
+                wall_ns, samples, f"{samples} samples were missed" if samples else "nothing was missed"
+            )
 
     @property
     def is_away(self) -> bool:

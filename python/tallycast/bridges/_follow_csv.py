@@ -37,7 +37,9 @@ class _Open:
 class CsvFollower:
     """One CSV file as one stream."""
 
-    def __init__(self, path: str, outlet: Outlet, options: TableOptions, *, begin: str, state: str | None, regular: bool) -> None:
+    def __init__(
+        self, path: str, outlet: Outlet, options: TableOptions, *, begin: str, state: str | None, regular: bool
+    ) -> None:
         self._path = path
         self._outlet = outlet
         self._feed: Feed = outlet.feed
@@ -89,6 +91,9 @@ class CsvFollower:
                 self._said_absent = True
                 self._outlet.do(self._feed.away(f"{self._path}: {error.strerror}; waiting for it", time.time_ns()))
             return False
+        if self._said_absent and self._feed.form is not None:
+            # The file before was read to its end: while there was none, nothing was written.
+            self._outlet.do(self._feed.back(time.time_ns()))
         self._said_absent = False
         stat = os.fstat(descriptor)
         self._open = _Open(descriptor, (stat.st_dev, stat.st_ino), 0, b"")
@@ -115,7 +120,9 @@ class CsvFollower:
         assert self._open is not None
         self._tail.skip_to(position, header)
         self._open.position = position
-        self._open.trace = os.pread(self._open.descriptor, min(TRACE_BYTES, position), position - min(TRACE_BYTES, position))
+        self._open.trace = os.pread(
+            self._open.descriptor, min(TRACE_BYTES, position), position - min(TRACE_BYTES, position)
+        )
 
     def _resume(self, stat: os.stat_result) -> None:
         """Goes on where the state says that it ended, if it is still the same file."""
@@ -130,7 +137,9 @@ class CsvFollower:
             raise TableError(f"the state {self._state_path} cannot be read: {error}\nremove it to begin anew") from None
         before = os.pread(self._open.descriptor, len(trace), position - len(trace)) if position >= len(trace) else b""
         if position > stat.st_size or before != trace:
-            self._outlet.do(self._feed.away("the file is not the one that was read before: from its beginning", time.time_ns()))
+            self._outlet.do(
+                self._feed.away("the file is not the one that was read before: from its beginning", time.time_ns())
+            )
             return
         self._go_to(position, header)
 
@@ -159,7 +168,9 @@ class CsvFollower:
     def _truncated(self, it: _Open) -> None:
         self.truncations += 1
         self._drop_partial()
-        self._outlet.do(self._feed.away(f"{self._path} was cut off; what it had gained before is not known", time.time_ns()))
+        self._outlet.do(
+            self._feed.away(f"{self._path} was cut off; what it had gained before is not known", time.time_ns())
+        )
         it.position, it.trace = 0, b""
         self._tail = CsvTail(self._options)
 
@@ -187,7 +198,9 @@ class CsvFollower:
     def _take(self, rows: Rows) -> None:
         columns = self._tail.columns
         assert columns is not None
-        form = Form(tuple((name, unit) for _, name, unit in columns.channels), self._options.dtype, (), (("file", self._path),))
+        form = Form(
+            tuple((name, unit) for _, name, unit in columns.channels), self._options.dtype, (), (("file", self._path),)
+        )
         begun = 0
         for before, why in [*rows.refused, (len(rows.values), "")]:
             if before > begun:

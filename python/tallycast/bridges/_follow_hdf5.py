@@ -92,6 +92,9 @@ class Hdf5Follower:
             self._away(f"{self._path}:{self._dataset} is not there: {error}; waiting for it")
             self._close()
             return False
+        if self._said and self._feed.form is not None:
+            # Rows are read by their place: what could not be read meanwhile is read now.
+            self._outlet.do(self._feed.back(time.time_ns()))
         self._said = ""
         inode = (stat.st_dev, stat.st_ino)
         if self._inode != inode:
@@ -119,7 +122,9 @@ class Hdf5Follower:
             # A row is there when both of its parts are.
             end = min(end, int(times.shape[0]))
         if end < self._position:
-            self._outlet.do(self._feed.away(f"{self._dataset} shrank from {self._position} to {end} rows", time.time_ns()))
+            self._outlet.do(
+                self._feed.away(f"{self._dataset} shrank from {self._position} to {end} rows", time.time_ns())
+            )
             self._position = end
             return True
         if end == self._position:
@@ -183,7 +188,9 @@ class Hdf5Follower:
             if [*inode, self._dataset] == [*state["inode"], state["dataset"]]:
                 self._position = int(state["rows"])
             else:
-                self._outlet.do(self._feed.away("the file is not the one that was read before: from its beginning", time.time_ns()))
+                self._outlet.do(
+                    self._feed.away("the file is not the one that was read before: from its beginning", time.time_ns())
+                )
         except FileNotFoundError:
             return
         except (OSError, ValueError, KeyError, TypeError) as error:

@@ -85,7 +85,9 @@ class MqttClient:
         self._early: set[int] = set()
         self._lock = threading.Lock()
         keeps = server.client_id is not None
-        self._client = paho.Client(enums.CallbackAPIVersion.VERSION2, client_id=server.client_id or "", clean_session=not keeps)
+        self._client = paho.Client(
+            enums.CallbackAPIVersion.VERSION2, client_id=server.client_id or "", clean_session=not keeps
+        )
         self._client.on_connect = self._on_connect
         self._client.on_connect_fail = lambda client, data: self._lost("the broker cannot be reached: trying again")
         self._client.on_disconnect = self._on_disconnect
@@ -161,7 +163,9 @@ class MqttClient:
             self.inbox.put(0, Lost(why))
 
     def _on_message(self, client: Any, data: Any, message: Any) -> None:
-        self.inbox.put(hash(message.topic), Message(message.topic, bytes(message.payload), bool(message.retain), time.time_ns()))
+        self.inbox.put(
+            hash(message.topic), Message(message.topic, bytes(message.payload), bool(message.retain), time.time_ns())
+        )
 
     def _on_subscribe(self, client: Any, data: Any, mid: int, reasons: Any, properties: Any) -> None:
         refused = tuple(topic for (topic, _), reason in zip(self._topics, reasons) if reason.is_failure)
@@ -183,7 +187,9 @@ def _acknowledged(sink: MqttSink | None) -> None:
 class MqttSink:
     """A topic as the sink of a route."""
 
-    def __init__(self, client: MqttClient, topic: str, stream: str, channel: str, payload: str, qos: int, retain: bool) -> None:
+    def __init__(
+        self, client: MqttClient, topic: str, stream: str, channel: str, payload: str, qos: int, retain: bool
+    ) -> None:
         self.name = topic
         self._client = client
         self._stream = stream

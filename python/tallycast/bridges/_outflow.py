@@ -75,7 +75,11 @@ class Route:
         if before:
             self.missing += before
             for gap in block.gaps:
-                for stage in [*gap.lost, *(["unexplained"] if gap.unexplained else []), *(["unsettled"] if gap.unsettled else [])]:
+                for stage in [
+                    *gap.lost,
+                    *(["unexplained"] if gap.unexplained else []),
+                    *(["unsettled"] if gap.unsettled else []),
+                ]:
                     self._why[stage] = self._why.get(stage, 0) + 1
             self.thinner.lost(before, int(block.t0_ns))
         self.read += len(values)

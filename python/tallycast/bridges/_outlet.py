@@ -65,8 +65,10 @@ class Outlet:
                     self._send(values, t0_ns, times_ns)
                     self.offered += len(values)
                 case Skip(samples):
-                    self._publisher.skip(samples)
-                    self.offered += samples
+                    # Whose publisher could not be opened has nothing to skip: what is missing in the account says so.
+                    if self._publisher is not None:
+                        self._publisher.skip(samples)
+                        self.offered += samples
                 case End():
                     self._end()
                 case Say(event, text):
@@ -119,5 +121,7 @@ class Outlet:
         self._publisher.send(values, times=times_ns)
 
     def _end(self) -> None:
+        if self._publisher is None:
+            return
         self.totals.append(self._publisher.close())
         self._publisher = None

@@ -68,7 +68,7 @@ class PayloadFormat:
         try:
             return Content(elements([_number(payload.decode().strip())], self.dtype))
         except UnicodeDecodeError:
-            raise PayloadError("the payload is no text\nsay `payload = \"raw\"` for binary ones") from None
+            raise PayloadError('the payload is no text\nsay `payload = "raw"` for binary ones') from None
 
     def _raw(self, payload: bytes) -> Content:
         count = len(self.channels)
@@ -109,7 +109,7 @@ def elements(values: list[Any], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
             # 3.0 is a whole number, as programs write it that know no others.
             values = [int(it) if isinstance(it, float) and it.is_integer() else it for it in values]
             if any(not isinstance(it, int) or isinstance(it, bool) for it in values):
-                raise PayloadError(f"`{_first(values, int)}` is no whole number\nsay `dtype = \"f8\"`")
+                raise PayloadError(f'`{_first(values, int)}` is no whole number\nsay `dtype = "f8"`')
         limits = np.iinfo(dtype)
         if any(not limits.min <= it <= limits.max for it in values):
             raise PayloadError(f"a value is outside of what {dtype.name} holds\nsay a larger `dtype`")

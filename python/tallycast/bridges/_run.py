@@ -38,7 +38,9 @@ def rate(text: str | int | float) -> Fraction:
         factor = SI.get(words[-1:], 1)
         value = Fraction(words[:-1] if factor != 1 else words) * factor
     except (ValueError, ZeroDivisionError):
-        raise argparse.ArgumentTypeError(f"`{text}` is no rate\nwrite samples per second: 360, 48k, 2.5M or 1000/3") from None
+        raise argparse.ArgumentTypeError(
+            f"`{text}` is no rate\nwrite samples per second: 360, 48k, 2.5M or 1000/3"
+        ) from None
     if value <= 0:
         raise argparse.ArgumentTypeError(f"a rate of {text} is not above 0")
     return value
@@ -61,10 +63,16 @@ def arguments(name: str, description: str, epilog: str) -> argparse.ArgumentPars
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    parser.add_argument("--config", metavar="FILE", help="settings in TOML; what the command line says is added to them")
-    parser.add_argument("--bus", metavar="URL", help="network settings: udp://GROUPS:PORT?iface=eth1 or shm://NAME [env: TALLYCAST_BUS]")
+    parser.add_argument(
+        "--config", metavar="FILE", help="settings in TOML; what the command line says is added to them"
+    )
+    parser.add_argument(
+        "--bus", metavar="URL", help="network settings: udp://GROUPS:PORT?iface=eth1 or shm://NAME [env: TALLYCAST_BUS]"
+    )
     parser.add_argument("--station", metavar="NAME", help="name of this station; the host's name by default")
-    parser.add_argument("--json", action="store_true", help="print every event and the accounts as JSON, one object a line")
+    parser.add_argument(
+        "--json", action="store_true", help="print every event and the accounts as JSON, one object a line"
+    )
     return parser
 
 
@@ -80,7 +88,9 @@ def settings(path: str | None, known: Mapping[str, frozenset[str]]) -> dict[str,
         with open(path, "rb") as file:
             read = _toml().load(file)
     except OSError as error:
-        raise tc.ConfigError(f"{path} cannot be read: {error.strerror}\nname the file of the bridge's settings") from error
+        raise tc.ConfigError(
+            f"{path} cannot be read: {error.strerror}\nname the file of the bridge's settings"
+        ) from error
     except ValueError as error:
         raise tc.ConfigError(f"{path} is no TOML: {error}") from error
     for table, entries in read.items():
@@ -126,7 +136,11 @@ class Reporter:
                 print(json.dumps({"event": event, "bridge": self._bridge, **where, "text": text}), flush=True)
             else:
                 place = " ".join(str(value) for value in where.values())
-                print(f"{self._bridge}: {place}: {text}" if place else f"{self._bridge}: {text}", file=sys.stderr, flush=True)
+                print(
+                    f"{self._bridge}: {place}: {text}" if place else f"{self._bridge}: {text}",
+                    file=sys.stderr,
+                    flush=True,
+                )
 
     def account(self, account: Mapping[str, Any]) -> None:
         """Prints what became of everything on one way."""
@@ -144,8 +158,10 @@ class Reporter:
 
 
 def _in_words(account: Mapping[str, Any]) -> Iterator[str]:
-    yield f"{account.get('peer')} → {account.get('stream')}" if account.get("way") == "in" else (
-        f"{account.get('stream')} → {account.get('peer')}"
+    yield (
+        f"{account.get('peer')} → {account.get('stream')}"
+        if account.get("way") == "in"
+        else (f"{account.get('stream')} → {account.get('peer')}")
     )
     for key, value in account.items():
         if key in {"peer", "stream", "way", "outage_list"} or value in (0, {}, [], None):

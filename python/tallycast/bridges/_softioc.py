@@ -37,7 +37,9 @@ def main() -> int:
     """Serves until the end of input."""
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
-    asyncio_dispatcher, builder, softioc = (importlib.import_module(f"softioc.{it}") for it in ("asyncio_dispatcher", "builder", "softioc"))
+    asyncio_dispatcher, builder, softioc = (
+        importlib.import_module(f"softioc.{it}") for it in ("asyncio_dispatcher", "builder", "softioc")
+    )
 
     dispatcher = asyncio_dispatcher.AsyncioDispatcher()
     records = {spec["pv"]: record_of(builder, spec) for spec in json.loads(sys.stdin.readline())}

@@ -25,7 +25,9 @@ from ._outlet import Declaration, Outlet
 from ._softioc import TYPES
 from ._thinner import METHODS, Thinner
 
-IN_KEYS = frozenset({"pv", "stream", "channel", "unit", "rate", "expect", "flatten", "stamp", "bad", "severity", "labels"})
+IN_KEYS = frozenset(
+    {"pv", "stream", "channel", "unit", "rate", "expect", "flatten", "stamp", "bad", "severity", "labels"}
+)
 OUT_KEYS = frozenset({"stream", "channel", "pv", "put", "rate", "thin", "type", "length", "unit"})
 
 #: Nominal rate of streams whose updates come when they come: what is to be expected, for queues and budgets.
@@ -42,17 +44,67 @@ examples:
 
 def parse(argv: Sequence[str]) -> argparse.Namespace:
     """Reads the command line."""
-    parser = _run.arguments("epics", "EPICS process variables in as streams, thinned streams out as process variables.", EXAMPLES)
-    parser.add_argument("--pv", action="append", default=[], type=_run.pair, metavar="PV=STREAM", help="follow a PV: NAME, ca://NAME or pva://NAME; may be given several times")
-    parser.add_argument("--rate", type=_run.rate, metavar="RATE", help=f"nominal samples per second of the streams: the fastest that updates come [default: {NOMINAL_RATE}]")
-    parser.add_argument("--expect", type=_run.rate, metavar="RATE", help="the PVs are updated regularly at this rate: what is missing is counted by the IOC's time stamps")
-    parser.add_argument("--flatten", type=_run.rate, metavar="RATE", help="waveforms are runs of samples at this rate, not samples of many elements")
-    parser.add_argument("--bad", choices=sorted(BAD_FROM), help="severity from which on a value is a hole [default: invalid]")
+    parser = _run.arguments(
+        "epics", "EPICS process variables in as streams, thinned streams out as process variables.", EXAMPLES
+    )
+    parser.add_argument(
+        "--pv",
+        action="append",
+        default=[],
+        type=_run.pair,
+        metavar="PV=STREAM",
+        help="follow a PV: NAME, ca://NAME or pva://NAME; may be given several times",
+    )
+    parser.add_argument(
+        "--rate",
+        type=_run.rate,
+        metavar="RATE",
+        help=f"nominal samples per second of the streams: the fastest that updates come [default: {NOMINAL_RATE}]",
+    )
+    parser.add_argument(
+        "--expect",
+        type=_run.rate,
+        metavar="RATE",
+        help="the PVs are updated regularly at this rate: what is missing is counted by the IOC's time stamps",
+    )
+    parser.add_argument(
+        "--flatten",
+        type=_run.rate,
+        metavar="RATE",
+        help="waveforms are runs of samples at this rate, not samples of many elements",
+    )
+    parser.add_argument(
+        "--bad", choices=sorted(BAD_FROM), help="severity from which on a value is a hole [default: invalid]"
+    )
     parser.add_argument("--severity", action="store_true", help="publish the severity as a second channel")
-    parser.add_argument("--serve", action="append", default=[], type=_run.pair, metavar="STREAM[:CHANNEL]=PV", help="serve a channel as a PV of ours")
-    parser.add_argument("--put", action="append", default=[], type=_run.pair, metavar="STREAM[:CHANNEL]=PV", help="write a channel to a PV of others")
-    parser.add_argument("--server", choices=("ioc", "pva"), default="ioc", help="what serves: a soft IOC (CA and PVA), or p4p (PVA) [default: ioc]")
-    parser.add_argument("--out-rate", type=_run.rate, metavar="RATE", help="outputs per second of each PV; `all` samples in the file [default: 10]")
+    parser.add_argument(
+        "--serve",
+        action="append",
+        default=[],
+        type=_run.pair,
+        metavar="STREAM[:CHANNEL]=PV",
+        help="serve a channel as a PV of ours",
+    )
+    parser.add_argument(
+        "--put",
+        action="append",
+        default=[],
+        type=_run.pair,
+        metavar="STREAM[:CHANNEL]=PV",
+        help="write a channel to a PV of others",
+    )
+    parser.add_argument(
+        "--server",
+        choices=("ioc", "pva"),
+        default="ioc",
+        help="what serves: a soft IOC (CA and PVA), or p4p (PVA) [default: ioc]",
+    )
+    parser.add_argument(
+        "--out-rate",
+        type=_run.rate,
+        metavar="RATE",
+        help="outputs per second of each PV; `all` samples in the file [default: 10]",
+    )
     parser.add_argument("--thin", choices=sorted(METHODS), help="what an output tells of its samples [default: last]")
     return parser.parse_args(argv)
 
@@ -60,10 +112,18 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
 def entries(args: argparse.Namespace) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Returns what is to come in and to go out, from file and command line."""
     read = _run.settings(args.config, {"in": IN_KEYS, "out": OUT_KEYS})
-    common = {"rate": args.rate, "expect": args.expect, "flatten": args.flatten, "bad": args.bad, "severity": args.severity or None}
+    common = {
+        "rate": args.rate,
+        "expect": args.expect,
+        "flatten": args.flatten,
+        "bad": args.bad,
+        "severity": args.severity or None,
+    }
     incoming = [*read.get("in", [])]
     for pv, stream in args.pv:
-        incoming.append({"pv": pv, "stream": stream, **{key: value for key, value in common.items() if value is not None}})
+        incoming.append(
+            {"pv": pv, "stream": stream, **{key: value for key, value in common.items() if value is not None}}
+        )
     outgoing = [*read.get("out", [])]
     out_common = {key: value for key, value in {"rate": args.out_rate, "thin": args.thin}.items() if value is not None}
     for name, kind in ((args.serve, "pv"), (args.put, "put")):
@@ -71,14 +131,18 @@ def entries(args: argparse.Namespace) -> tuple[list[dict[str, Any]], list[dict[s
             stream, _, channel = source.partition(":")
             outgoing.append({"stream": stream, **({"channel": channel} if channel else {}), kind: pv, **out_common})
     if not incoming and not outgoing:
-        raise tc.ConfigError("nothing to do\nname PVs with --pv PV=STREAM, streams with --serve STREAM=PV, or a file with --config")
+        raise tc.ConfigError(
+            "nothing to do\nname PVs with --pv PV=STREAM, streams with --serve STREAM=PV, or a file with --config"
+        )
     for entry in incoming:
         for key in ("pv", "stream"):
             if key not in entry:
                 raise tc.ConfigError(f"an entry of [[in]] has no `{key}`: {entry}")
     for entry in outgoing:
         if "stream" not in entry or ("pv" in entry) == ("put" in entry):
-            raise tc.ConfigError(f"an entry of [[out]] needs `stream`, and either `pv` (serve it) or `put` (write it): {entry}")
+            raise tc.ConfigError(
+                f"an entry of [[out]] needs `stream`, and either `pv` (serve it) or `put` (write it): {entry}"
+            )
     return incoming, outgoing
 
 
@@ -147,9 +211,11 @@ def _number(spec: dict[str, Any], key: str, default: str | None = None) -> Fract
 def _pv_of(spec: dict[str, Any]) -> Pv:
     address(spec["pv"])
     if spec.get("stamp", "start") not in {"start", "end"}:
-        raise tc.ConfigError(f"stamp = \"{spec['stamp']}\" is neither \"start\" nor \"end\"\nsay which sample of a waveform the IOC's time is of")
+        raise tc.ConfigError(
+            f'stamp = "{spec["stamp"]}" is neither "start" nor "end"\nsay which sample of a waveform the IOC\'s time is of'
+        )
     if spec.get("bad", "invalid") not in BAD_FROM:
-        raise tc.ConfigError(f"bad = \"{spec['bad']}\" is not known\nsay one of {', '.join(sorted(BAD_FROM))}")
+        raise tc.ConfigError(f'bad = "{spec["bad"]}" is not known\nsay one of {", ".join(sorted(BAD_FROM))}')
     flatten, expect = _number(spec, "flatten"), _number(spec, "expect")
     return Pv(
         Feed(spec["pv"], flatten or expect),
@@ -172,7 +238,9 @@ def _declaration(spec: dict[str, Any], args: argparse.Namespace) -> Declaration:
 class Outgoing:
     """All channels that go out."""
 
-    def __init__(self, specs: Sequence[dict[str, Any]], args: argparse.Namespace, incoming: Incoming, reporter: _run.Reporter) -> None:
+    def __init__(
+        self, specs: Sequence[dict[str, Any]], args: argparse.Namespace, incoming: Incoming, reporter: _run.Reporter
+    ) -> None:
         served = [_served(spec) for spec in specs if "pv" in spec]
         self._server: PvServer | None = None
         if served:
@@ -195,7 +263,7 @@ class Outgoing:
     def _route(self, spec: dict[str, Any], reporter: _run.Reporter) -> Route:
         rate = None if spec.get("rate") == "all" else _number(spec, "rate", "10")
         if spec.get("thin", "last") not in METHODS:
-            raise tc.ConfigError(f"thin = \"{spec['thin']}\" is not known\nsay one of {', '.join(sorted(METHODS))}")
+            raise tc.ConfigError(f'thin = "{spec["thin"]}" is not known\nsay one of {", ".join(sorted(METHODS))}')
         thinner = Thinner(spec.get("thin", "last"), rate)
         sink: Union[ServedSink, PutSink]
         if "pv" in spec:
@@ -218,7 +286,7 @@ def _failed(route: Route) -> dict[str, int]:
 def _served(spec: dict[str, Any]) -> Served:
     kind = spec.get("type", "double")
     if kind not in TYPES:
-        raise tc.ConfigError(f"type = \"{kind}\" is not known\nsay one of {', '.join(TYPES)}")
+        raise tc.ConfigError(f'type = "{kind}" is not known\nsay one of {", ".join(TYPES)}')
     return Served(spec["pv"], kind, spec.get("length"), spec.get("unit"))
 
 

@@ -24,7 +24,22 @@ from ._outlet import Declaration, Outlet
 from ._payload import DTYPES, TIME_UNITS
 
 IN_KEYS = frozenset(
-    {"file", "stream", "dtype", "rate", "time", "time_unit", "columns", "channel", "unit", "allow_nan", "begin", "state", "wait", "labels"}
+    {
+        "file",
+        "stream",
+        "dtype",
+        "rate",
+        "time",
+        "time_unit",
+        "columns",
+        "channel",
+        "unit",
+        "allow_nan",
+        "begin",
+        "state",
+        "wait",
+        "labels",
+    }
 )
 
 #: What HDF5 files are called.
@@ -47,18 +62,46 @@ Follower = Union[CsvFollower, Hdf5Follower]
 
 def parse(argv: Sequence[str]) -> argparse.Namespace:
     """Reads the command line."""
-    parser = _run.arguments("files", "Follow CSV and HDF5 (SWMR) files that grow, and publish what they gain.", EXAMPLES)
-    parser.add_argument("files", nargs="*", type=_run.pair, metavar="FILE=STREAM", help="a CSV file, or FILE:/DATASET of an HDF5 file")
-    parser.add_argument("--rate", type=_run.rate, metavar="RATE", help="rows per second: they are regular, and what is missing is counted by their times; without it each row has its own time")
-    parser.add_argument("--time", metavar="COLUMN", help="column, or dataset, that is the time; `none` if one that looks like it is a channel")
-    parser.add_argument("--time-unit", choices=[*TIME_UNITS, "iso"], help="what it counts [default: as the heading says, else s]")
-    parser.add_argument("--columns", metavar="NAMES", help="columns that are channels, divided by commas [default: all but the time]")
+    parser = _run.arguments(
+        "files", "Follow CSV and HDF5 (SWMR) files that grow, and publish what they gain.", EXAMPLES
+    )
+    parser.add_argument(
+        "files", nargs="*", type=_run.pair, metavar="FILE=STREAM", help="a CSV file, or FILE:/DATASET of an HDF5 file"
+    )
+    parser.add_argument(
+        "--rate",
+        type=_run.rate,
+        metavar="RATE",
+        help="rows per second: they are regular, and what is missing is counted by their times; without it each row has its own time",
+    )
+    parser.add_argument(
+        "--time",
+        metavar="COLUMN",
+        help="column, or dataset, that is the time; `none` if one that looks like it is a channel",
+    )
+    parser.add_argument(
+        "--time-unit", choices=[*TIME_UNITS, "iso"], help="what it counts [default: as the heading says, else s]"
+    )
+    parser.add_argument(
+        "--columns", metavar="NAMES", help="columns that are channels, divided by commas [default: all but the time]"
+    )
     parser.add_argument("--dtype", choices=sorted(DTYPES), help="type of every element of a CSV file [default: f8]")
     parser.add_argument("--unit", help="unit of channels that have none")
-    parser.add_argument("--allow-nan", action="store_true", help="let NaN, infinities and empty fields pass; otherwise such a row is a hole")
+    parser.add_argument(
+        "--allow-nan",
+        action="store_true",
+        help="let NaN, infinities and empty fields pass; otherwise such a row is a hole",
+    )
     parser.add_argument("--begin", choices=("beginning", "now"), help="where to begin [default: beginning]")
-    parser.add_argument("--state", metavar="FILE", help="where it is written down how far we are; the same command goes on from there")
-    parser.add_argument("--wait", type=float, metavar="SECONDS", help="hold the first sample until a reader of another host has reported [default: 0.5]")
+    parser.add_argument(
+        "--state", metavar="FILE", help="where it is written down how far we are; the same command goes on from there"
+    )
+    parser.add_argument(
+        "--wait",
+        type=float,
+        metavar="SECONDS",
+        help="hold the first sample until a reader of another host has reported [default: 0.5]",
+    )
     return parser.parse_args(argv)
 
 
@@ -82,14 +125,16 @@ def entries(args: argparse.Namespace) -> list[dict[str, Any]]:
     return found
 
 
-def follower_of(spec: dict[str, Any], args: argparse.Namespace, reporter: _run.Reporter, stopping: threading.Event) -> Follower:
+def follower_of(
+    spec: dict[str, Any], args: argparse.Namespace, reporter: _run.Reporter, stopping: threading.Event
+) -> Follower:
     """Returns what follows a file."""
     try:
         rate = _run.rate(spec["rate"]) if "rate" in spec else None
     except argparse.ArgumentTypeError as error:
         raise tc.ConfigError(str(error)) from error
     if spec.get("begin", "beginning") not in {"beginning", "now"}:
-        raise tc.ConfigError(f"begin = \"{spec['begin']}\" is neither \"beginning\" nor \"now\"")
+        raise tc.ConfigError(f'begin = "{spec["begin"]}" is neither "beginning" nor "now"')
     path, dataset = _divided(spec["file"])
     begin = spec.get("begin", "beginning")
     if spec.get("state") is not None:
@@ -122,8 +167,17 @@ def follower_of(spec: dict[str, Any], args: argparse.Namespace, reporter: _run.R
         )
     dtype = DTYPES.get(spec.get("dtype", "f8"), np.dtype("V1"))
     if dtype.kind not in "iuf":
-        raise tc.ConfigError(f"dtype = \"{spec['dtype']}\" cannot be read from text\nsay a whole number or a float: i32, f8 …")
-    options = TableOptions(dtype, spec.get("time"), spec.get("time_unit"), spec.get("columns", ()), spec.get("unit", ""), bool(spec.get("allow_nan", False)))
+        raise tc.ConfigError(
+            f'dtype = "{spec["dtype"]}" cannot be read from text\nsay a whole number or a float: i32, f8 …'
+        )
+    options = TableOptions(
+        dtype,
+        spec.get("time"),
+        spec.get("time_unit"),
+        spec.get("columns", ()),
+        spec.get("unit", ""),
+        bool(spec.get("allow_nan", False)),
+    )
     return CsvFollower(path, outlet, options, begin=begin, state=spec.get("state"), regular=rate is not None)
 
 

@@ -26,7 +26,24 @@ from ._payload import DTYPES, TIME_UNITS, PayloadError, PayloadFormat
 from ._thinner import METHODS, Thinner
 
 IN_KEYS = frozenset(
-    {"topic", "stream", "payload", "dtype", "path", "channels", "units", "unit", "rate", "regular", "time", "time_unit", "sequence", "retained", "qos", "labels"}
+    {
+        "topic",
+        "stream",
+        "payload",
+        "dtype",
+        "path",
+        "channels",
+        "units",
+        "unit",
+        "rate",
+        "regular",
+        "time",
+        "time_unit",
+        "sequence",
+        "retained",
+        "qos",
+        "labels",
+    }
 )
 OUT_KEYS = frozenset({"stream", "channel", "topic", "rate", "thin", "payload", "qos", "retain"})
 
@@ -47,28 +64,77 @@ examples:
 def parse(argv: Sequence[str]) -> argparse.Namespace:
     """Reads the command line."""
     parser = _run.arguments("mqtt", "MQTT topics in as streams, thinned streams out as topics.", EXAMPLES)
-    parser.add_argument("--server", default="mqtt://127.0.0.1:1883", metavar="URL", help="mqtt://[USER@]HOST[:PORT] or mqtts://…; the password is in MQTT_PASSWORD [default: mqtt://127.0.0.1:1883]")
+    parser.add_argument(
+        "--server",
+        default="mqtt://127.0.0.1:1883",
+        metavar="URL",
+        help="mqtt://[USER@]HOST[:PORT] or mqtts://…; the password is in MQTT_PASSWORD [default: mqtt://127.0.0.1:1883]",
+    )
     parser.add_argument("--ca", metavar="FILE", help="certificates of those who may sign the server's, for mqtts")
-    parser.add_argument("--client-id", metavar="NAME", help="name of our session; the broker then keeps messages of QoS 1 and 2 while we are away")
-    parser.add_argument("--topic", action="append", default=[], type=_run.pair, metavar="TOPIC=STREAM", help="follow a topic; + and # may be in it, and {1}, {2} … in STREAM are what they met")
+    parser.add_argument(
+        "--client-id",
+        metavar="NAME",
+        help="name of our session; the broker then keeps messages of QoS 1 and 2 while we are away",
+    )
+    parser.add_argument(
+        "--topic",
+        action="append",
+        default=[],
+        type=_run.pair,
+        metavar="TOPIC=STREAM",
+        help="follow a topic; + and # may be in it, and {1}, {2} … in STREAM are what they met",
+    )
     parser.add_argument("--payload", choices=("number", "json", "raw"), help="what messages hold [default: number]")
     parser.add_argument("--dtype", choices=sorted(DTYPES), help="type of every element [default: f8]")
     parser.add_argument("--path", metavar="PATH", help="where in the JSON the value is: flow.value, values.0")
     parser.add_argument("--channels", metavar="NAMES", help="channels of raw payloads, divided by commas")
     parser.add_argument("--unit", help="unit of the channels")
-    parser.add_argument("--time", metavar="PATH", help="where in the JSON the time of the (first) value is; the time of arrival otherwise")
+    parser.add_argument(
+        "--time",
+        metavar="PATH",
+        help="where in the JSON the time of the (first) value is; the time of arrival otherwise",
+    )
     parser.add_argument("--time-unit", choices=[*TIME_UNITS, "iso"], help="what it counts [default: s]")
-    parser.add_argument("--sequence", metavar="PATH", help="where in the JSON the sender's own count of samples is: what is missing is counted by it")
-    parser.add_argument("--rate", type=_run.rate, metavar="RATE", help=f"samples per second; nominal unless --regular [default: {NOMINAL_RATE}]")
+    parser.add_argument(
+        "--sequence",
+        metavar="PATH",
+        help="where in the JSON the sender's own count of samples is: what is missing is counted by it",
+    )
+    parser.add_argument(
+        "--rate",
+        type=_run.rate,
+        metavar="RATE",
+        help=f"samples per second; nominal unless --regular [default: {NOMINAL_RATE}]",
+    )
     parser.add_argument("--regular", action="store_true", help="samples come at exactly this rate")
-    parser.add_argument("--retained", choices=("skip", "take"), help="whether a message that the broker kept is a sample [default: skip]")
+    parser.add_argument(
+        "--retained",
+        choices=("skip", "take"),
+        help="whether a message that the broker kept is a sample [default: skip]",
+    )
     parser.add_argument("--qos", type=int, choices=(0, 1, 2), help="quality of service, in and out [default: 1]")
-    parser.add_argument("--publish", action="append", default=[], type=_run.pair, metavar="PATTERN[:CHANNEL]=TOPIC", help="publish streams; {stream} and {channel} in TOPIC are their names")
-    parser.add_argument("--out-rate", type=_run.rate, metavar="RATE", help="messages per second of each channel; `all` samples in the file [default: 10]")
+    parser.add_argument(
+        "--publish",
+        action="append",
+        default=[],
+        type=_run.pair,
+        metavar="PATTERN[:CHANNEL]=TOPIC",
+        help="publish streams; {stream} and {channel} in TOPIC are their names",
+    )
+    parser.add_argument(
+        "--out-rate",
+        type=_run.rate,
+        metavar="RATE",
+        help="messages per second of each channel; `all` samples in the file [default: 10]",
+    )
     parser.add_argument("--thin", choices=sorted(METHODS), help="what a message tells of its samples [default: last]")
     parser.add_argument("--out-payload", choices=("json", "raw"), help="what messages hold [default: json]")
     parser.add_argument("--retain", action="store_true", help="the broker keeps the newest message")
-    parser.add_argument("--status", metavar="TOPIC", help="where `online` is retained while we run, and `offline` afterwards, however we end")
+    parser.add_argument(
+        "--status",
+        metavar="TOPIC",
+        help="where `online` is retained while we run, and `offline` afterwards, however we end",
+    )
     return parser.parse_args(argv)
 
 
@@ -82,14 +148,22 @@ def entries(args: argparse.Namespace) -> tuple[list[dict[str, Any]], list[dict[s
     if args.channels:
         common["channels"] = {name: name for name in args.channels.split(",")}
     incoming = [*read.get("in", []), *({"topic": topic, "stream": stream, **common} for topic, stream in args.topic)]
-    out_names = {"rate": args.out_rate, "thin": args.thin, "payload": args.out_payload, "qos": args.qos, "retain": args.retain or None}
+    out_names = {
+        "rate": args.out_rate,
+        "thin": args.thin,
+        "payload": args.out_payload,
+        "qos": args.qos,
+        "retain": args.retain or None,
+    }
     out_common = {key: value for key, value in out_names.items() if value is not None}
     outgoing = [*read.get("out", [])]
     for source, topic in args.publish:
         stream, _, channel = source.partition(":")
         outgoing.append({"stream": stream, **({"channel": channel} if channel else {}), "topic": topic, **out_common})
     if not incoming and not outgoing:
-        raise tc.ConfigError("nothing to do\nname topics with --topic TOPIC=STREAM, streams with --publish PATTERN=TOPIC, or a file with --config")
+        raise tc.ConfigError(
+            "nothing to do\nname topics with --topic TOPIC=STREAM, streams with --publish PATTERN=TOPIC, or a file with --config"
+        )
     for table, list_of in (("in", incoming), ("out", outgoing)):
         for entry in list_of:
             for key in ("topic", "stream"):
@@ -109,16 +183,20 @@ class Subscription:
         self._pattern = _pattern(self.topic)
         dtype = spec.get("dtype", "f8")
         if dtype not in DTYPES:
-            raise tc.ConfigError(f"dtype = \"{dtype}\" is not known\nsay one of {', '.join(DTYPES)}")
+            raise tc.ConfigError(f'dtype = "{dtype}" is not known\nsay one of {", ".join(DTYPES)}')
         if spec.get("time_unit", "s") not in {*TIME_UNITS, "iso"}:
-            raise tc.ConfigError(f"time_unit = \"{spec['time_unit']}\" is not known\nsay one of {', '.join(TIME_UNITS)}, iso")
+            raise tc.ConfigError(
+                f'time_unit = "{spec["time_unit"]}" is not known\nsay one of {", ".join(TIME_UNITS)}, iso'
+            )
         paths = spec.get("channels") or {"value": spec.get("path", "value" if spec.get("payload") == "json" else "")}
         kind = spec.get("payload", "number")
         if kind not in {"number", "json", "raw"}:
-            raise tc.ConfigError(f"payload = \"{kind}\" is not known\nsay number, json or raw")
+            raise tc.ConfigError(f'payload = "{kind}" is not known\nsay number, json or raw')
         if kind != "json" and (spec.get("time") or spec.get("sequence")):
-            raise tc.ConfigError(f"payloads of kind {kind} have neither time nor sequence\nsay payload = \"json\"")
-        self.format = PayloadFormat(kind, DTYPES[dtype], paths, spec.get("time"), spec.get("time_unit", "s"), spec.get("sequence"))
+            raise tc.ConfigError(f'payloads of kind {kind} have neither time nor sequence\nsay payload = "json"')
+        self.format = PayloadFormat(
+            kind, DTYPES[dtype], paths, spec.get("time"), spec.get("time_unit", "s"), spec.get("sequence")
+        )
         self.rate = _rate(spec.get("rate", NOMINAL_RATE))
         self.is_regular = bool(spec.get("regular", False))
         units = spec.get("units", {})
@@ -185,7 +263,9 @@ class Incoming:
             if stream is None:
                 continue
             if len(self._topics) >= MAX_TOPICS:
-                raise tc.BridgeError(f"more than {MAX_TOPICS} topics match\nname a narrower pattern than {subscription.topic}")
+                raise tc.BridgeError(
+                    f"more than {MAX_TOPICS} topics match\nname a narrower pattern than {subscription.topic}"
+                )
             if any(it.outlet.declaration.stream == stream for it in self._topics.values()):
                 raise tc.ConfigError(f"two topics would be the stream {stream}\nput {{1}} or {{topic}} into its name")
             self._topics[name] = _Topic(name, stream, subscription, self._args, self._reporter)
@@ -196,13 +276,26 @@ class Incoming:
 class _Topic:
     """One topic with its stream."""
 
-    def __init__(self, name: str, stream: str, subscription: Subscription, args: argparse.Namespace, reporter: _run.Reporter) -> None:
+    def __init__(
+        self, name: str, stream: str, subscription: Subscription, args: argparse.Namespace, reporter: _run.Reporter
+    ) -> None:
         self.subscription = subscription
         self._rate = subscription.rate if subscription.is_regular else None
         # Without times in the messages their arrival tells no hole: only count and rate give times then.
         self._has_times = subscription.format.time is not None
         self.feed = Feed(name, self._rate if self._has_times else None)
-        self.outlet = Outlet(self.feed, Declaration(stream, subscription.rate, args.bus, args.station, labels=subscription.labels, own_times=not subscription.is_regular), reporter)
+        self.outlet = Outlet(
+            self.feed,
+            Declaration(
+                stream,
+                subscription.rate,
+                args.bus,
+                args.station,
+                labels=subscription.labels,
+                own_times=not subscription.is_regular,
+            ),
+            reporter,
+        )
         self._next: int | None = None
 
     def take(self, message: Message, now_ns: int) -> None:
@@ -245,16 +338,22 @@ class _Topic:
 class Outgoing:
     """All streams that go out."""
 
-    def __init__(self, specs: Sequence[dict[str, Any]], args: argparse.Namespace, client: MqttClient, reporter: _run.Reporter) -> None:
+    def __init__(
+        self, specs: Sequence[dict[str, Any]], args: argparse.Namespace, client: MqttClient, reporter: _run.Reporter
+    ) -> None:
         self._specs = specs
         self._client = client
         self._reporter = reporter
         self.failure: BaseException | None = None
         for spec in specs:
             if spec.get("thin", "last") not in METHODS or spec.get("payload", "json") not in {"json", "raw"}:
-                raise tc.ConfigError(f"`thin` or `payload` of an [[out]] is not known: {spec}\nthin: {', '.join(METHODS)}; payload: json, raw")
+                raise tc.ConfigError(
+                    f"`thin` or `payload` of an [[out]] is not known: {spec}\nthin: {', '.join(METHODS)}; payload: json, raw"
+                )
             _rate(10 if spec.get("rate") == "all" else spec.get("rate", 10))
-        self._outflow = Outflow([], bus=args.bus, fail=self._fail, patterns=[spec["stream"] for spec in specs], expand=self._expand)
+        self._outflow = Outflow(
+            [], bus=args.bus, fail=self._fail, patterns=[spec["stream"] for spec in specs], expand=self._expand
+        )
         self._outflow.start()
 
     def close(self) -> tuple[list[dict[str, Any]], list[Any]]:
@@ -264,7 +363,9 @@ class Outgoing:
         accounts = []
         for route in self._outflow.routes:
             assert isinstance(route.sink, MqttSink)
-            accounts.append({**route.account(), "published": route.sink.published, "acknowledged": route.sink.acknowledged})
+            accounts.append(
+                {**route.account(), "published": route.sink.published, "acknowledged": route.sink.acknowledged}
+            )
         return accounts, readers
 
     def _expand(self, stream: str, schema: Any) -> list[Route]:
@@ -278,11 +379,21 @@ class Outgoing:
                     continue
                 topic = spec["topic"].replace("{stream}", stream).replace("{channel}", channel.name)
                 rate = None if spec.get("rate") == "all" else _rate(spec.get("rate", 10))
-                sink = MqttSink(self._client, topic, stream, channel.name, spec.get("payload", "json"), int(spec.get("qos", 1)), bool(spec.get("retain", False)))
+                sink = MqttSink(
+                    self._client,
+                    topic,
+                    stream,
+                    channel.name,
+                    spec.get("payload", "json"),
+                    int(spec.get("qos", 1)),
+                    bool(spec.get("retain", False)),
+                )
                 routes.append(Route(stream, channel.name, Thinner(spec.get("thin", "last"), rate), sink))
         topics = [route.sink.name for route in routes]
         if len(set(topics)) != len(topics):
-            raise tc.ConfigError(f"several channels of {stream} would be one topic, {topics[0]}\nput {{channel}} into it, or name one channel")
+            raise tc.ConfigError(
+                f"several channels of {stream} would be one topic, {topics[0]}\nput {{channel}} into it, or name one channel"
+            )
         return routes
 
     def _fail(self, error: BaseException) -> None:
@@ -325,7 +436,16 @@ def _server(args: argparse.Namespace) -> Server:
         raise tc.ConfigError(f"`{args.server}` is no address\nwrite mqtt://HOST:PORT or mqtts://HOST:PORT")
     tls = url.scheme == "mqtts"
     user = None if url.username is None else unquote(url.username)
-    return Server(url.hostname, port or (8883 if tls else 1883), tls, args.ca, user, os.environ.get("MQTT_PASSWORD"), args.client_id, args.status)
+    return Server(
+        url.hostname,
+        port or (8883 if tls else 1883),
+        tls,
+        args.ca,
+        user,
+        os.environ.get("MQTT_PASSWORD"),
+        args.client_id,
+        args.status,
+    )
 
 
 def run(argv: Sequence[str]) -> int:
@@ -358,7 +478,10 @@ def run(argv: Sequence[str]) -> int:
     for account in accounts:
         reporter.account(account)
     if incoming.retained:
-        reporter.say("retained", f"{incoming.retained} messages that the broker had kept were not taken as samples (--retained take)")
+        reporter.say(
+            "retained",
+            f"{incoming.retained} messages that the broker had kept were not taken as samples (--retained take)",
+        )
     for reader in readers:
         reporter.reader_account(reader)
     failure = failure or (outgoing.failure if outgoing is not None else None)
@@ -372,14 +495,18 @@ def _take(event: MqttEvent, dropped: int, incoming: Incoming, client: MqttClient
     if isinstance(event, Message):
         incoming.message(event, dropped)
     elif isinstance(event, Connected):
-        reporter.say("connected", "connected" + (", and the broker has kept our session" if event.kept else ""), peer=client.name)
+        reporter.say(
+            "connected", "connected" + (", and the broker has kept our session" if event.kept else ""), peer=client.name
+        )
         incoming.back(event.kept)
     elif isinstance(event, Lost):
         reporter.say("disconnected", event.why, peer=client.name)
         incoming.away(event.why)
     elif isinstance(event, Answer):
         if event.refused:
-            raise tc.BridgeError(f"the broker refuses the subscription to {', '.join(event.refused)}\nask who may read them")
+            raise tc.BridgeError(
+                f"the broker refuses the subscription to {', '.join(event.refused)}\nask who may read them"
+            )
         reporter.say("subscribed", ", ".join(it.topic for it in incoming.subscriptions), peer=client.name)
 
 

@@ -27,7 +27,9 @@ def find_command() -> str:
     beside = Path(sysconfig.get_path("scripts")) / "tallycast"
     found = named or (str(beside) if beside.is_file() else shutil.which("tallycast"))
     if found is None:
-        raise tc.BridgeError("the command `tallycast` is not to be found\nput it on PATH, or name it with TALLYCAST_BIN")
+        raise tc.BridgeError(
+            "the command `tallycast` is not to be found\nput it on PATH, or name it with TALLYCAST_BIN"
+        )
     return found
 
 
@@ -35,7 +37,11 @@ def arguments(argv: Sequence[str]) -> list[str]:
     """Returns the arguments of `tallycast`: lines of numbers unless a dtype says that the input is raw."""
     if any(it in {"-h", "--help"} for it in argv):
         return ["pub", "--help"]
-    form = [] if any(it.split("=")[0] == "--stdin" for it in argv) else ["--stdin", "raw" if _has(argv, "--dtype") else "lines"]
+    form = (
+        []
+        if any(it.split("=")[0] == "--stdin" for it in argv)
+        else ["--stdin", "raw" if _has(argv, "--dtype") else "lines"]
+    )
     return ["pub", *form, *argv]
 
 
