@@ -3,6 +3,7 @@
 mod agent;
 mod apps;
 pub(crate) mod bench;
+mod bridge;
 mod config;
 mod demo;
 mod doctor;
@@ -73,6 +74,9 @@ pub(crate) enum Verb {
     /// Be a path with rate, delay, queue and loss, for programs that are to be tested over one
     #[command(after_help = link::EXAMPLES)]
     Link(link::Arguments),
+    /// Bring in what a laboratory already runs, and bring streams there: EPICS, MQTT, files that grow, any program
+    #[command(after_help = bridge::EXAMPLES)]
+    Bridge(bridge::Arguments),
     /// Measure what this host carries, with repeats, spread and the state of the host
     #[command(after_help = bench::EXAMPLES)]
     Bench(bench::Arguments),
@@ -105,6 +109,7 @@ impl Verb {
             Self::Send(arguments) => send::run(&arguments),
             Self::Recv(arguments) => recv::run(&arguments),
             Self::Link(arguments) => link::run(&arguments),
+            Self::Bridge(arguments) => bridge::run(&arguments, sources),
             Self::Bench(arguments) => bench::run(arguments),
             Self::Doctor(arguments) => doctor::run(arguments, sources),
             Self::Lab(arguments) => lab::run(&arguments),

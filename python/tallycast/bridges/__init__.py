@@ -1,0 +1,13 @@
+"""Bridges: streams from and to what a laboratory already runs.
+
+Each is a command, ``python -m tallycast.bridges.NAME``:
+
+- ``epics``: process variables in and out, by Channel Access and PV Access;
+- ``mqtt``: topics in and out;
+- ``files``: CSV and HDF5 (SWMR) files that grow;
+- ``stdin``: sound and any other program, by ``tallycast pub``.
+
+They have one rule in common: what the peer does not deliver is a hole of stage ``source`` in the stream, said once in words and
+counted in the account that every bridge prints at its end. What decides about samples, holes and epochs is `_feed`, without a
+clock and without a network; what thins is `_thinner`. Begin there.
+"""

@@ -1,0 +1,397 @@
+"""What becomes of a peer's updates: the samples, holes and lives of one stream.
+
+A `Feed` gets what came from the peer and says what to do: begin a life, send, skip, end it, tell the user. It has no clock, no
+network and no publisher (`_outlet` does what it says), so that every decision about a hole can be tested by itself.
+
+Rules:
+
+- An update that the peer itself calls bad is a hole of as many samples as it carries.
+- While the peer is away nothing is known. When it comes back with the update that was seen last, nothing was missed. Otherwise,
+  where the updates come at a known rate, the peer's own time stamps tell how many are missing; where they do not, the hole is
+  *one* sample, a mark, and the text and the account say that the count is not known (``uncounted``).
+- Another dtype, shape or unit begins a new life of the publisher, hence an epoch. So does a clock that is set back by more than
+  `SMALL_STEP_NS`; by less, the updates that lie behind the newest sample are a hole, for within an epoch times never go back.
+- What is refused or lies behind is a hole as well; at a known rate the next time stamp counts it, so that it is not counted twice.
+- A life lasts `MIN_LIFE_NS` at least: what does not fit into it meanwhile is a hole. So a peer that changes its mind with every
+  update costs no more than one epoch a second.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any, Union
+
+import numpy as np
+import numpy.typing as npt
+
+Values = npt.NDArray[Any]
+Times = npt.NDArray[np.int64]
+
+#: Steps back of the peer's clock up to this are waited out; larger ones begin an epoch.
+SMALL_STEP_NS = 1_000_000_000
+#: A life lasts so long at least before another form begins the next.
+MIN_LIFE_NS = 1_000_000_000
+#: What comes with every update is said no more often than this.
+SAY_AGAIN_NS = 10_000_000_000
+#: So many outages are listed in the account, the newest; all are counted.
+MAX_OUTAGES = 100
+
+NS = 1_000_000_000
+
+
+@dataclass(frozen=True)
+class Form:
+    """What the samples of one life are."""
+
+    #: Name and unit of each channel.
+    channels: tuple[tuple[str, str], ...]
+    #: Type of every element, as NumPy has it.
+    dtype: np.dtype[Any]
+    #: Shape of one sample of one channel.
+    shape: tuple[int, ...] = ()
+    #: Free words about the stream; no reason for a new life.
+    labels: tuple[tuple[str, str], ...] = field(default=(), compare=False)
+
+    def __str__(self) -> str:
+        shape = "×".join(str(n) for n in self.shape)
+        units = ", ".join(f"{name} [{unit}]" if unit else name for name, unit in self.channels)
+        return f"{self.dtype.name}{' ' + shape if shape else ''} ({units})"
+
+
+@dataclass(frozen=True)
+class Begin:
+    """Open a publisher."""
+
+    form: Form
+
+
+@dataclass(frozen=True)
+class Send:
+    """Publish samples, the first of which was taken at ``t0_ns``; None: count and rate tell.
+
+    ``times_ns``: when each of them was taken, where they come at no rate.
+    """
+
+    values: Values
+    t0_ns: int | None
+    times_ns: Times | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True)
+class Skip:
+    """Say that the source does not have the next samples."""
+
+    samples: int
+
+
+@dataclass(frozen=True)
+class End:
+    """Close the publisher."""
+
+
+@dataclass(frozen=True)
+class Say:
+    """Tell the user, once."""
+
+    event: str
+    text: str
+
+
+Action = Union[Begin, Send, Skip, End, Say]
+
+
+@dataclass
+class Books:
+    """What became of everything that came from the peer.
+
+    The law, which `balanced` checks:
+    ``updates = sent + bad + repeated + behind + unfitting + refused``; each is counted where it happens.
+    """
+
+    updates: int = 0
+    #: Updates whose samples were published.
+    sent: int = 0
+    #: Updates that the peer called bad, by its reason.
+    bad: dict[str, int] = field(default_factory=dict)
+    #: Updates that had been seen before.
+    repeated: int = 0
+    #: Updates with a time before the newest sample's.
+    behind: int = 0
+    #: Updates that did not fit into a life that had just begun.
+    unfitting: int = 0
+    #: Updates that cannot be samples, such as strings.
+    refused: int = 0
+    #: Samples published.
+    samples: int = 0
+    #: Samples told as holes of stage ``source``, by reason.
+    skipped: dict[str, int] = field(default_factory=dict)
+    #: Holes of one sample that stand for nobody knows how many.
+    uncounted: int = 0
+    lives: int = 0
+    outages: int = 0
+    #: The newest outages: wall times between which nothing was heard, and how many samples are known to be missing.
+    outage_list: list[dict[str, Any]] = field(default_factory=list)
+
+    @property
+    def balanced(self) -> bool:
+        """Tells whether every update is in exactly one place."""
+        placed = self.sent + sum(self.bad.values()) + self.repeated + self.behind + self.unfitting + self.refused
+        return self.updates == placed
+
+    def as_dict(self) -> dict[str, Any]:
+        """Returns the books for JSON."""
+        return {
+            "updates": self.updates,
+            "sent": self.sent,
+            "bad": dict(self.bad),
+            "repeated": self.repeated,
+            "behind": self.behind,
+            "unfitting": self.unfitting,
+            "refused": self.refused,
+            "samples": self.samples,
+            "skipped": dict(self.skipped),
+            "uncounted": self.uncounted,
+            "lives": self.lives,
+            "outages": self.outages,
+            "outage_list": list(self.outage_list),
+            "balanced": self.balanced,
+        }
+
+
+class Feed:
+    """Decides about one stream.
+
+    ``rate`` is that of samples where the peer is known to keep one: of the updates of a scalar, or of the samples in a
+    waveform that is a run of them. None: updates come when they come, and only the peer can say that one is missing.
+    """
+
+    def __init__(self, peer: str, rate: Fraction | None = None) -> None:
+        self.peer = peer
+        self.books = Books()
+        self._sample_ns = None if rate is None else Fraction(NS) / rate
+        self._form: Form | None = None
+        self._began_ns = 0
+        #: Time, values and count of the newest update that was looked at.
+        self._last: tuple[int, Values] | None = None
+        #: When the next sample is due by the peer's clock.
+        self._due_ns: Fraction | None = None
+        #: Samples in the newest update.
+        self._block = 1
+        #: The current life has no sample yet.
+        self._is_fresh = True
+        self._away: str | None = None
+        self._away_since_ns = 0
+        self._bad: str | None = None
+        self._bad_run = 0
+        self._said_ns: dict[str, int] = {}
+
+    @property
+    def form(self) -> Form | None:
+        """What the current life carries."""
+        return self._form
+
+    def update(
+        self,
+        form: Form,
+        values: Values,
+        t_ns: int | None,
+        now_ns: int,
+        *,
+        bad: str | None = None,
+        times_ns: Times | None = None,
+    ) -> Iterator[Action]:
+        """Takes what came.
+
+        Shape of ``values``: ``[samples, *sample]``. ``t_ns``: when the first was taken by the peer's clock, UTC; None where
+        the peer does not say, so that count and rate must do. ``now_ns``: any monotonic clock. ``bad``: why the peer
+        says that these samples are no good. ``times_ns``: when each was taken, in order; see `rows`.
+        """
+        books, count = self.books, len(values)
+        books.updates += 1
+        if t_ns is not None and self._was_seen(t_ns, values):
+            books.repeated += 1
+            if self._away is not None:
+                yield from self._back(t_ns, 0, "nothing was missed")
+            return
+        if form != self._form:
+            if self._form is not None and now_ns - self._began_ns < MIN_LIFE_NS:
+                books.unfitting += 1
+                yield from self._skip_untimed(count, "unfitting")
+                yield from self._sometimes(
+                    "unfitting", now_ns, f"{form} does not fit into a life that has just begun; a hole"
+                )
+                return
+            yield from self._begin(form, now_ns)
+        if t_ns is None and bad is not None and self._sample_ns is not None:
+            # Without a time it has no place among samples at a rate: the next good one tells what is missing.
+            books.bad[bad] = books.bad.get(bad, 0) + 1
+            yield from self._sometimes("bad", now_ns, f"{bad}: not counted among the samples")
+            return
+        if t_ns is not None and self._last is not None and t_ns < self._last[0]:
+            step_ns = self._last[0] - t_ns
+            if step_ns <= SMALL_STEP_NS:
+                books.behind += 1
+                yield from self._skip_untimed(count, "behind")
+                yield from self._sometimes("behind", now_ns, f"{step_ns / NS:.3g} s before the newest sample; a hole")
+                return
+            yield Say("clock", f"the clock was set back by {step_ns / NS:.6g} s: a new epoch")
+            yield from self._begin(form, now_ns)
+        yield from self._missing_before(t_ns, now_ns)
+        self._is_fresh = False
+        if t_ns is not None:
+            newest_ns = t_ns if times_ns is None else int(times_ns[-1])
+            self._last = (newest_ns, values)
+            if self._sample_ns is not None:
+                self._block = count if times_ns is None else 1
+                self._due_ns = newest_ns + self._block * self._sample_ns
+        if bad is not None:
+            books.bad[bad] = books.bad.get(bad, 0) + 1
+            yield from self._skip(count, "bad")
+            if bad != self._bad:
+                yield Say("bad", f"{bad}: a hole from here on")
+            self._bad, self._bad_run = bad, self._bad_run + count
+            return
+        if self._bad is not None:
+            yield Say("good", f"good again after {self._bad_run} samples")
+            self._bad, self._bad_run = None, 0
+        books.sent += 1
+        books.samples += count
+        yield Send(values, t_ns, times_ns)
+
+    def rows(self, form: Form, values: Values, times_ns: Times, now_ns: int) -> Iterator[Action]:
+        """Takes samples of which each has a time of its own, as the rows of a table do: in runs without a hole."""
+        steps = np.diff(times_ns)
+        breaks = steps < 0
+        if self._sample_ns is not None:
+            breaks |= steps >= float(self._sample_ns) * 1.5
+        edges = [0, *(int(it) + 1 for it in np.flatnonzero(breaks)), len(values)]
+        for first, end in zip(edges, edges[1:]):
+            times = times_ns[first:end]
+            yield from self.update(form, values[first:end], int(times[0]), now_ns, times_ns=times)
+
+    def seen_again(self) -> Iterator[Action]:
+        """Takes an update of which the peer says that it is one that came before."""
+        self.books.updates += 1
+        self.books.repeated += 1
+        yield from ()
+
+    def restarted(self, why: str) -> Iterator[Action]:
+        """Takes the news that the peer lost its count: a hole of one sample marks it."""
+        if self._form is not None:
+            self.books.uncounted += 1
+            yield from self._skip(1, "restarted")
+            yield Say("restarted", f"{why}; how much was missed is not known")
+
+    def refuse(self, why: str, now_ns: int) -> Iterator[Action]:
+        """Takes an update that can be no sample of any life."""
+        self.books.updates += 1
+        self.books.refused += 1
+        if self._form is not None:
+            yield from self._skip_untimed(1, "refused")
+        yield from self._sometimes("refused", now_ns, why)
+
+    def lost(self, samples: int, why: str, now_ns: int) -> Iterator[Action]:
+        """Takes the peer's word that so many samples before the next are missing."""
+        if samples > 0 and self._form is not None:
+            yield from self._skip_told(samples, "missed")
+            yield from self._sometimes("missed", now_ns, f"{samples} samples missing: {why}")
+
+    def away(self, why: str, wall_ns: int) -> Iterator[Action]:
+        """Takes the news that the peer is not there."""
+        if self._away is None:
+            self._away, self._away_since_ns = why, wall_ns
+            self.books.outages += 1
+            yield Say("away", why)
+
+    def back(self, wall_ns: int, samples: int = 0) -> Iterator[Action]:
+        """Takes the news that the peer is there again, and that so many samples were missed."""
+        if self._away is not None:
+            if self._form is not None:
+                yield from self._skip_told(samples, "away")
+            yield from self._back(
+                wall_ns, samples, f"{samples} samples were missed" if samples else "nothing was missed"
+            )
+
+    @property
+    def is_away(self) -> bool:
+        """Whether the peer is not there."""
+        return self._away is not None
+
+    def end(self, wall_ns: int) -> Iterator[Action]:
+        """Ends the stream. Who is away then leaves a mark."""
+        if self._away is not None and self._form is not None:
+            self.books.uncounted += 1
+            yield from self._skip(1, "away")
+            yield from self._back(wall_ns, None, "away until the end; how much was missed is not known")
+        if self._form is not None:
+            self._form = None
+            yield End()
+
+    def _was_seen(self, t_ns: int, values: Values) -> bool:
+        if self._last is None or self._last[0] != t_ns:
+            return False
+        before = self._last[1]
+        return before.dtype == values.dtype and before.shape == values.shape and before.tobytes() == values.tobytes()
+
+    def _begin(self, form: Form, now_ns: int) -> Iterator[Action]:
+        if self._form is not None:
+            if form != self._form:
+                yield Say("form", f"{self._form} is now {form}: a new epoch")
+            yield End()
+        self._form, self._began_ns = form, now_ns
+        self._last = self._due_ns = None
+        self._is_fresh = True
+        self.books.lives += 1
+        yield Begin(form)
+
+    def _missing_before(self, t_ns: int | None, now_ns: int) -> Iterator[Action]:
+        """Says what is missing between the newest sample and the one at ``t_ns``."""
+        counted = None
+        if t_ns is not None and self._due_ns is not None and self._sample_ns is not None:
+            blocks = round((t_ns - self._due_ns) / (self._block * self._sample_ns))
+            counted = max(blocks, 0) * self._block
+        if self._away is None:
+            if counted:
+                yield from self._skip(counted, "missed")
+                yield from self._sometimes("missed", now_ns, f"{counted} samples missing by the time stamps")
+            return
+        if counted is not None:
+            yield from self._skip(counted, "away")
+            yield from self._back(t_ns, counted, f"{counted} samples missing by the time stamps")
+        elif self._is_fresh:
+            # A life that begins after an outage has nothing before it: readers are told the time without a publisher.
+            yield from self._back(t_ns, None, "back in a new epoch")
+        else:
+            self.books.uncounted += 1
+            yield from self._skip(1, "away")
+            yield from self._back(t_ns, None, "how many were missed is not known; a hole of one sample marks it")
+
+    def _back(self, t_ns: int | None, counted: int | None, text: str) -> Iterator[Action]:
+        outage = {"from_ns": self._away_since_ns, "to_ns": t_ns, "why": self._away, "samples": counted}
+        self.books.outage_list = [*self.books.outage_list, outage][-MAX_OUTAGES:]
+        self._away = None
+        yield Say("back", text)
+
+    def _skip_untimed(self, samples: int, why: str) -> Iterator[Action]:
+        """Skips, unless the next time stamp will tell how many are missing."""
+        if self._due_ns is None:
+            yield from self._skip(samples, why)
+
+    def _skip_told(self, samples: int, why: str) -> Iterator[Action]:
+        """Skips as many as the peer says; the time stamps are not to tell the same once more."""
+        if self._due_ns is not None and self._sample_ns is not None:
+            self._due_ns += samples * self._sample_ns
+        yield from self._skip(samples, why)
+
+    def _skip(self, samples: int, why: str) -> Iterator[Action]:
+        if samples > 0:
+            self.books.skipped[why] = self.books.skipped.get(why, 0) + samples
+            yield Skip(samples)
+
+    def _sometimes(self, event: str, now_ns: int, text: str) -> Iterator[Action]:
+        said = self._said_ns.get(event)
+        if said is None or now_ns - said >= SAY_AGAIN_NS:
+            self._said_ns[event] = now_ns
+            yield Say(event, text)

@@ -1,0 +1,127 @@
+"""Does what a `Feed` says: opens, feeds and closes the publishers of one stream, and keeps their totals."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+import tallycast as tc
+
+from ._feed import Action, Begin, End, Feed, Say, Send, Skip, Times, Values
+from ._run import Reporter
+
+
+@dataclass(frozen=True)
+class Declaration:
+    """How a stream is published, apart from what its samples are."""
+
+    stream: str
+    #: Samples per second; where each has its own time, how many are to be expected.
+    rate: Fraction
+    bus: str | None = None
+    station: str | None = None
+    #: Whether the peer can wait, or samples give way to newer ones.
+    on_full: str = "overwrite"
+    #: How long small blocks wait for company. Units: seconds.
+    linger: float = 0.0
+    #: How long the first sample is held until a reader has reported. Units: seconds.
+    wait: float = 0.0
+    #: Ends that waiting.
+    stopping: threading.Event = field(default_factory=threading.Event)
+    #: Each sample has its own time, because they come at no rate.
+    own_times: bool = False
+    labels: dict[str, str] = field(default_factory=dict)
+
+
+class Outlet:
+    """One stream with its feed."""
+
+    def __init__(self, feed: Feed, declaration: Declaration, reporter: Reporter) -> None:
+        self.feed = feed
+        self.declaration = declaration
+        self._reporter = reporter
+        self._publisher: Any = None
+        #: What the publishers of all lives said at their ends.
+        self.totals: list[dict[str, Any]] = []
+        self.offered = 0
+
+    def do(self, actions: Iterable[Action]) -> None:
+        """Does one action after the other.
+
+        # Errors
+        Those of `tc.Publisher`.
+        """
+        for action in actions:
+            match action:
+                case Begin():
+                    self._begin(action)
+                case Send(values, t0_ns, times_ns):
+                    self._send(values, t0_ns, times_ns)
+                    self.offered += len(values)
+                case Skip(samples):
+                    # Whose publisher could not be opened has nothing to skip: what is missing in the account says so.
+                    if self._publisher is not None:
+                        self._publisher.skip(samples)
+                        self.offered += samples
+                case End():
+                    self._end()
+                case Say(event, text):
+                    self._reporter.say(event, text, stream=self.declaration.stream, peer=self.feed.peer)
+
+    def close(self, wall_ns: int) -> dict[str, Any]:
+        """Ends the stream and returns its account."""
+        self.do(self.feed.end(wall_ns))
+        books = self.feed.books
+        told = books.samples + sum(books.skipped.values())
+        return {
+            "way": "in",
+            "stream": self.declaration.stream,
+            "peer": self.feed.peer,
+            **books.as_dict(),
+            "balanced": books.balanced and told == self.offered,
+            "totals": self.totals,
+        }
+
+    def _begin(self, action: Begin) -> None:
+        it, form = self.declaration, action.form
+        channels = {name: tc.Channel(unit, shape=form.shape) for name, unit in form.channels}
+        self._publisher = tc.Publisher(
+            it.stream,
+            channels=channels,
+            dtype=form.dtype,
+            rate=it.rate,
+            labels={**dict(form.labels), **it.labels},
+            own_times=it.own_times,
+            on_full=it.on_full,
+            linger=it.linger,
+            bus=it.bus,
+            station=it.station,
+        )
+        self._reporter.say("began", str(form), stream=it.stream, peer=self.feed.peer)
+        deadline = time.monotonic() + it.wait
+        while not self._publisher.readers() and (left := deadline - time.monotonic()) > 0:
+            if it.stopping.wait(min(left, 0.05)):
+                break
+
+    def _send(self, values: Values, t0_ns: int | None, times_ns: Times | None) -> None:
+        if not self.declaration.own_times:
+            self._publisher.send(values, t0_ns)
+            return
+        if times_ns is None:
+            assert t0_ns is not None, "who has times of its own says them"
+            # Of several samples with one time the nominal rate is all that is known.
+            period_ns = Fraction(1_000_000_000) / self.declaration.rate
+            times_ns = np.array([t0_ns + int(place * period_ns) for place in range(len(values))], dtype=np.int64)
+        self._publisher.send(values, times=times_ns)
+
+    def _end(self) -> None:
+        if self._publisher is None:
+            return
+        self.totals.append(self._publisher.close())
+        self._publisher = None

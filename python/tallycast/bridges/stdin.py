@@ -1,0 +1,67 @@
+"""Sound and any other program as a stream: ``arecord … | python -m tallycast.bridges.stdin … NAME``.
+
+The command ``tallycast pub --stdin`` does all of it, so this is that command, under the name under which people look for bridges.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import sysconfig
+from collections.abc import Sequence
+from pathlib import Path
+
+import tallycast as tc
+
+from ._run import command
+
+
+def find_command() -> str:
+    """Returns the path of the command `tallycast`: the variable TALLYCAST_BIN, beside this interpreter, or as the shell finds it.
+
+    # Errors
+    `BridgeError` where there is none.
+    """
+    named = os.environ.get("TALLYCAST_BIN")
+    beside = Path(sysconfig.get_path("scripts")) / "tallycast"
+    found = named or (str(beside) if beside.is_file() else shutil.which("tallycast"))
+    if found is None:
+        raise tc.BridgeError(
+            "the command `tallycast` is not to be found\nput it on PATH, or name it with TALLYCAST_BIN"
+        )
+    return found
+
+
+def arguments(argv: Sequence[str]) -> list[str]:
+    """Returns the arguments of `tallycast`: lines of numbers unless a dtype says that the input is raw."""
+    if any(it in {"-h", "--help"} for it in argv):
+        return ["pub", "--help"]
+    form = (
+        []
+        if any(it.split("=")[0] == "--stdin" for it in argv)
+        else ["--stdin", "raw" if _has(argv, "--dtype") else "lines"]
+    )
+    return ["pub", *form, *argv]
+
+
+def _has(argv: Sequence[str], option: str) -> bool:
+    return any(it == option or it.startswith(f"{option}=") for it in argv)
+
+
+def run(argv: Sequence[str]) -> int:
+    """Becomes `tallycast pub`."""
+    path = find_command()
+    try:
+        os.execv(path, [path, *arguments(argv)])
+    except OSError as error:
+        raise tc.BridgeError(f"{path} cannot be run: {error.strerror}") from error
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs the command."""
+    return command("stdin", run, argv)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

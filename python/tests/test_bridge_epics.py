@@ -1,0 +1,489 @@
+"""The EPICS bridge against a soft IOC: bit by bit, and with holes exactly where they were planted."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+for needed in ("softioc", "aioca", "p4p"):
+    pytest.importorskip(needed)
+
+import tallycast as tc
+from bridge_peers import Bridge, Ioc, Reader, epics_env, holes, new_bus, wait_until
+
+T0 = 1_790_000_000.0
+STEP = 1 / 8
+NS = 1_000_000_000
+T0_NS, STEP_NS = int(T0) * NS, NS // 8
+BOTH = pytest.mark.parametrize("protocol", ["ca", "pva"])
+
+
+@pytest.fixture
+def env() -> dict[str, str]:
+    return epics_env()
+
+
+class Pv:
+    """A PV of the test's IOC, the stream it becomes, and every update it was given."""
+
+    def __init__(self, pv: str, stream: str, **record: Any) -> None:
+        self.pv, self.stream = pv, stream
+        self.record = {"pv": pv, **record}
+        #: Of the current life of the stream: value and time of each sample; None for a hole.
+        self.truth: list[tuple[Any, int] | None] = []
+        self._k = 0
+
+    def put(self, ioc: Ioc, value: Any, *, bad: bool = False) -> None:
+        self._k += 1
+        t = T0 + self._k * STEP
+        ioc.put(self.pv, value, t, 3 if bad else 0)
+        self.truth.append(None if bad else (value, T0_NS + self._k * STEP_NS))
+
+    def put_until_read(self, ioc: Ioc, reader: Reader, value: Any) -> None:
+        """Updates, and waits until the reader has the sample."""
+        self.put(ioc, value)
+        reader.wait_for(self.stream, len(self.truth) - 1)
+
+    def check(self, samples: dict[int, tuple[Any, int]], account: Any) -> None:
+        """Compares all that was delivered with what the IOC was told, from where the reader joined."""
+        first = account["elements"]["first"]
+        expected = {index: it for index, it in enumerate(self.truth) if it is not None and index >= first}
+        assert {index: (np.asarray(value).ravel().tolist(), t) for index, (value, t) in samples.items()} == {
+            index: (np.atleast_1d(value).tolist(), t) for index, (value, t) in expected.items()
+        }
+        assert account.delivered == len(expected) * account["elements"]["per_sample"]
+
+
+def begin(ioc: Ioc, bridge: Bridge, reader: Reader, pv: Pv, value: Callable[[int], Any], lives: int = 1) -> None:
+    """Waits until the bridge follows the PV and the reader the stream: updates until one arrives.
+
+    The first sample is the value that the PV had when the bridge came; it was put before the bridge was started.
+    """
+    bridge.wait_for("began", lives, stream=pv.stream)
+    values = itertools.count()
+
+    def has_come() -> bool:
+        # One after the other: an IOC that is faster than its clients leaves updates out, and means to.
+        before = len(pv.truth)
+        pv.put(ioc, value(next(values)))
+        patiently(lambda: before in reader.life(pv.stream, lives - 1))
+        return bool(reader.life(pv.stream, lives - 1))
+
+    wait_until(has_come)
+    reader.wait_for(pv.stream, len(pv.truth) - 1, lives - 1)
+
+
+def patiently(condition: Callable[[], Any]) -> None:
+    """Looks at a condition for a moment, for it may never hold."""
+    looks = iter(range(40))
+    wait_until(lambda: condition() or next(looks, None) is None)
+
+
+@BOTH
+def test_scalars_waveforms_and_menus_arrive_bit_by_bit_with_the_iocs_own_times(
+    protocol: str, env: dict[str, str]
+) -> None:
+    bus = new_bus()
+    pvs = {
+        "double": Pv("T:DOUBLE", "lab/double", kind="double", unit="mbar"),
+        "long": Pv("T:LONG", "lab/long", kind="long", unit="counts"),
+        "menu": Pv("T:MENU", "lab/menu", kind="menu", states=["off", "on", "tripped"]),
+        **{
+            kind: Pv(f"T:{kind.upper()}", f"lab/{kind}", kind=kind, length=7, unit="A")
+            for kind in ("uint8", "int16", "int32", "float32", "float64")
+        },
+    }
+    generator, states = np.random.default_rng(7), itertools.count()
+
+    def value_of(kind: str) -> Any:
+        if kind == "double":
+            return float(generator.standard_normal() * 10.0 ** int(generator.integers(-300, 300)))
+        if kind == "long":
+            return int(generator.integers(-(2**31), 2**31))
+        if kind == "menu":
+            # A menu tells nobody of a state that it was in before.
+            return next(states) % 3
+        dtype = np.dtype(kind)
+        return (
+            (generator.bytes(7 * dtype.itemsize), dtype)
+            if dtype.kind == "f"
+            else generator.integers(0, 100, 7).tolist()
+        )
+
+    def value(kind: str) -> Any:
+        made = value_of(kind)
+        if isinstance(made, tuple):
+            # Any bits but those that JSON cannot carry to the IOC.
+            return np.nan_to_num(np.frombuffer(*made), posinf=1, neginf=-1).astype(made[1]).tolist()
+        return made
+
+    options = [f"--pv={protocol}://{it.pv}={it.stream}" for it in pvs.values()]
+    with Ioc(env, *(it.record for it in pvs.values())) as ioc, Reader(bus, "lab/*") as reader:
+        for kind, pv in pvs.items():
+            pv.put(ioc, value(kind))
+        with Bridge("epics", bus, *options, env=env) as bridge:
+            for kind, pv in pvs.items():
+                begin(ioc, bridge, reader, pv, lambda _: value(kind))
+            for _ in range(20):
+                for kind, pv in pvs.items():
+                    pv.put_until_read(ioc, reader, value(kind))
+            totals = bridge.end()
+        accounts = reader.end()
+        for kind, pv in pvs.items():
+            pv.check(reader.life(pv.stream), accounts[pv.stream][0])
+            assert holes(accounts[pv.stream][0]) == []
+            books = totals[f"in {protocol}://{pv.pv}"]
+            assert books["sent"] == books["updates"] == len(pv.truth) == books["samples"] and books["lives"] == 1
+            assert books["totals"][0]["samples"]["offered"] == len(pv.truth)
+        schema = {kind: reader.schemas[pv.stream][0] for kind, pv in pvs.items()}
+        assert [schema[it].channels[0].unit for it in ("double", "long", "float64")] == ["mbar", "counts", "A"]
+        assert schema["menu"].labels["states"] == "off|on|tripped"
+        for kind in ("uint8", "int16", "int32", "float32", "float64"):
+            assert schema[kind].dtype == np.dtype(kind) and schema[kind].channels[0].shape == (7,)
+
+
+@BOTH
+def test_an_invalid_value_is_a_hole_of_one_sample(protocol: str, env: dict[str, str]) -> None:
+    bus, pv = new_bus(), Pv("T:A", "lab/a", kind="double")
+    with Ioc(env, pv.record) as ioc, Reader(bus, "lab/*") as reader:
+        pv.put(ioc, 1.0)
+        with Bridge("epics", bus, f"--pv={protocol}://T:A=lab/a", env=env) as bridge:
+            begin(ioc, bridge, reader, pv, float)
+            planted = len(pv.truth)
+            pv.put(ioc, 100.0, bad=True)
+            bridge.wait_for("bad", stream="lab/a")
+            pv.put(ioc, 101.0, bad=True)
+            pv.put_until_read(ioc, reader, 102.0)
+            books = bridge.end(signal.SIGTERM)[f"in {protocol}://T:A"]
+        account = reader.end()["lab/a"][0]
+    assert holes(account) == [(planted, 2)] and account.lost == {"source": 2}
+    pv.check(reader.life("lab/a"), account)
+    assert books["bad"] == {"invalid": 2} and books["skipped"] == {"bad": 2}
+
+
+@BOTH
+def test_an_ioc_that_is_killed_and_restarted_leaves_one_mark_and_the_word_that_nobody_counted(
+    protocol: str, env: dict[str, str]
+) -> None:
+    bus, pv = new_bus(), Pv("T:A", "lab/a", kind="double", unit="V")
+    with Reader(bus, "lab/*") as reader:
+        with Ioc(env, pv.record) as ioc:
+            pv.put(ioc, 0.5)
+            bridge = Bridge("epics", bus, f"--pv={protocol}://T:A=lab/a", env=env)
+            with bridge:
+                begin(ioc, bridge, reader, pv, float)
+                planted = len(pv.truth)
+                ioc.kill()
+                bridge.wait_for("away", stream="lab/a")
+                with Ioc(env, pv.record) as again:
+                    # A record that has no value yet is invalid: a hole, unless the first value was there first.
+                    pv.truth.append(None)
+                    bridge.wait_for("back", stream="lab/a")
+                    early = len(bridge.of("bad"))
+                    if early:
+                        pv.truth.append(None)
+                    pv.put_until_read(again, reader, 7.0)
+                    pv.put_until_read(again, reader, 8.0)
+                    books = bridge.end()[f"in {protocol}://T:A"]
+        account = reader.end()["lab/a"][0]
+    assert holes(account) == [(planted, 1 + early)]
+    pv.check(reader.life("lab/a"), account)
+    assert books["outages"] == 1 and books["uncounted"] == 1 and books["skipped"]["away"] == 1
+    assert books["outage_list"][0]["samples"] is None
+    assert "not known" in bridge.of("back")[0]["text"]
+
+
+@BOTH
+def test_at_an_expected_rate_an_outage_is_counted_by_the_iocs_time_stamps(protocol: str, env: dict[str, str]) -> None:
+    bus, pv = new_bus(), Pv("T:A", "lab/a", kind="double")
+    rate = round(1 / STEP)
+    with Reader(bus, "lab/*") as reader, Ioc(env, pv.record) as ioc:
+        pv.put(ioc, 0.5)
+        with Bridge("epics", bus, f"--pv={protocol}://T:A=lab/a", f"--expect={rate}", env=env) as bridge:
+            begin(ioc, bridge, reader, pv, float)
+            planted = len(pv.truth)
+            # The IOC goes on and tells nobody: as while a cable is out.
+            pv._k += 5
+            pv.truth += [None] * 5
+            pv.put_until_read(ioc, reader, 7.0)
+            pv.put_until_read(ioc, reader, 8.0)
+            books = bridge.end()[f"in {protocol}://T:A"]
+        account = reader.end()["lab/a"][0]
+    assert holes(account) == [(planted, 5)] and books["skipped"] == {"missed": 5} and books["uncounted"] == 0
+    pv.check(reader.life("lab/a"), account)
+
+
+@BOTH
+def test_another_type_after_a_restart_is_a_new_epoch_and_said_once(protocol: str, env: dict[str, str]) -> None:
+    bus, pv = new_bus(), Pv("T:A", "lab/a", kind="double", unit="V")
+    with Reader(bus, "lab/*") as reader, Ioc(env, pv.record) as ioc:
+        pv.put(ioc, 0.5)
+        with Bridge("epics", bus, f"--pv={protocol}://T:A=lab/a", env=env) as bridge:
+            begin(ioc, bridge, reader, pv, float)
+            ioc.kill()
+            bridge.wait_for("away", stream="lab/a")
+            old = pv.truth
+            pv.truth = []
+            with Ioc(env, {**pv.record, "kind": "long", "unit": "counts"}) as again:
+                bridge.wait_for("form", stream="lab/a")
+                # The record has no value when it begins: invalid, a hole.
+                bridge.wait_for("bad", stream="lab/a")
+                pv.truth.append(None)
+                begin(again, bridge, reader, pv, lambda k: 2**30 + k, lives=2)
+                books = bridge.end()[f"in {protocol}://T:A"]
+        before, after = reader.end()["lab/a"]
+    assert [it.dtype for it in reader.schemas["lab/a"]] == [np.dtype("f8"), np.dtype("i4")]
+    assert reader.schemas["lab/a"][1].channels[0].unit == "counts"
+    pv.check(reader.life("lab/a", 1), after)
+    pv.truth = old
+    pv.check(reader.life("lab/a", 0), before)
+    assert holes(before) == []
+    assert books["lives"] == 2 and len(bridge.of("form")) == 1
+
+
+def test_another_unit_is_a_new_epoch(env: dict[str, str]) -> None:
+    bus, pv = new_bus(), Pv("T:A", "lab/a", kind="double", unit="V")
+    with Reader(bus, "lab/*") as reader, Ioc(env, pv.record) as ioc:
+        pv.put(ioc, 0.5)
+        with Bridge("epics", bus, "--pv=T:A=lab/a", env=env) as bridge:
+            begin(ioc, bridge, reader, pv, float)
+            wait_until(lambda: len(bridge.of("began")) == 1)
+            ioc.unit("T:A", "mV")
+            values = itertools.count()
+            wait_until(lambda: pv.put(ioc, next(values)) or bridge.of("form"))
+            books = bridge.end()["in T:A"]
+        reader.end()
+    assert books["lives"] == 2 and "[mV]" in bridge.of("form")[0]["text"]
+
+
+def test_strings_are_refused_in_words_and_nothing_breaks(env: dict[str, str]) -> None:
+    bus, pv = new_bus(), Pv("T:A", "lab/a", kind="double")
+    text = {"pv": "T:TEXT", "kind": "string"}
+    with Reader(bus, "lab/*") as reader, Ioc(env, pv.record, text) as ioc:
+        pv.put(ioc, 0.5)
+        ioc.put("T:TEXT", "hello", T0)
+        with Bridge(
+            "epics", bus, "--pv=T:TEXT=lab/ca", "--pv=pva://T:TEXT=lab/pva", "--pv=T:A=lab/a", env=env
+        ) as bridge:
+            assert "only numbers" in bridge.wait_for("refused", stream="lab/ca")["text"]
+            assert "only numbers" in bridge.wait_for("refused", stream="lab/pva")["text"]
+            begin(ioc, bridge, reader, pv, float)
+            accounts = bridge.end()
+        assert set(reader.end()) == {"lab/a"}
+    assert accounts["in T:TEXT"]["refused"] == accounts["in T:TEXT"]["updates"] >= 1
+
+
+@BOTH
+def test_waveforms_that_are_runs_of_samples_are_flattened_and_lost_ones_counted(
+    protocol: str, env: dict[str, str]
+) -> None:
+    length = 32
+    rate = round(length / STEP)
+    bus, pv = new_bus(), Pv("T:W", "lab/w", kind="int16", length=length)
+
+    def wave(k: int) -> list[int]:
+        return [(k * length + place) % 30_000 for place in range(length)]
+
+    with Reader(bus, "lab/*") as reader, Ioc(env, pv.record) as ioc:
+        pv.put(ioc, wave(0))
+        with Bridge("epics", bus, f"--pv={protocol}://T:W=lab/w", f"--flatten={rate}", env=env) as bridge:
+            bridge.wait_for("began")
+            k = 0
+            while not reader.life("lab/w"):
+                k += 1
+                pv.put(ioc, wave(k))
+                patiently(lambda: reader.life("lab/w"))
+            pv._k += 2
+            k += 3
+            pv.put(ioc, wave(k))
+            reader.wait_for("lab/w", (k + 1) * length - 1)
+            books = bridge.end()[f"in {protocol}://T:W"]
+        account = reader.end()["lab/w"][0]
+    assert holes(account) == [((k - 2) * length, 2 * length)]
+    for index, (value, t_ns) in reader.life("lab/w").items():
+        assert int(value.item()) == index % 30_000
+        assert abs(t_ns - T0_NS - STEP_NS - index * NS // rate) <= 1
+    assert books["skipped"] == {"missed": 2 * length}
+
+
+def test_the_severity_can_be_a_channel_and_major_can_be_a_hole(env: dict[str, str]) -> None:
+    bus = new_bus()
+    with Ioc(env, {"pv": "T:A", "kind": "double"}) as ioc, Reader(bus, "lab/*") as reader:
+        ioc.put("T:A", 0.0, T0)
+        with Bridge("epics", bus, "--pv=T:A=lab/a", "--severity", "--bad=major", env=env) as bridge:
+            bridge.wait_for("began")
+            k = 0
+            while not reader.life("lab/a"):
+                k += 1
+                ioc.put("T:A", float(k), T0 + k * STEP)
+                patiently(lambda: reader.life("lab/a"))
+            for severity in (1, 2, 0):
+                k += 1
+                ioc.put("T:A", float(k), T0 + k * STEP, severity)
+                if severity == 2:
+                    bridge.wait_for("bad")
+            reader.wait_for("lab/a", k)
+            bridge.end()
+        account = reader.end()["lab/a"][0]
+    assert holes(account) == [(k - 1, 1)]
+    assert reader.life("lab/a")[k - 2][0].tolist() == [k - 2.0, 1.0] and reader.life("lab/a")[k][0].tolist() == [
+        float(k),
+        0.0,
+    ]
+
+
+@pytest.fixture
+def pva(env: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """A PV Access client that looks at what the bridge serves."""
+    from p4p.client.thread import Context
+
+    for key, value in env.items():
+        monkeypatch.setenv(key, value)
+    context = Context("pva", nt=False)
+    yield context
+    context.close()
+
+
+@pytest.mark.parametrize("server", ["ioc", "pva"])
+def test_every_sample_of_a_stream_is_an_update_of_a_pv_of_ours(
+    server: str, env: dict[str, str], pva: Any, tmp_path: Path
+) -> None:
+    bus, config = new_bus(), tmp_path / "out.toml"
+    config.write_text(
+        '[[out]]\nstream = "lab/a"\nchannel = "u"\npv = "OUT:U"\nrate = "all"\n'
+        '[[out]]\nstream = "lab/w"\npv = "OUT:W"\nrate = "all"\nlength = 5\ntype = "long"\n'
+    )
+    seen: dict[str, list[Any]] = {"OUT:U": [], "OUT:W": []}
+
+    def look(name: str) -> Callable[[Any], None]:
+        def heard(value: Any) -> None:
+            seen[name].append(value)
+
+        return heard
+
+    with Bridge("epics", bus, "--config", str(config), f"--server={server}", env=env) as bridge:
+        bridge.wait_for("serving", 2)
+        # Who drops a subscription ends it.
+        watching = [pva.monitor(name, look(name), request="record[queueSize=1000]field()") for name in seen]
+        wait_until(lambda: all(seen.values()) and watching)
+        assert [it["alarm.severity"] for it in seen["OUT:U"]] == [3], "without a stream it is invalid"
+        t0 = T0_NS
+        with (
+            tc.Publisher("lab/a", {"i": "A", "u": "mV"}, "f8", rate=8, bus=bus) as a,
+            tc.Publisher("lab/w", {"w": tc.Channel("V", shape=(5,))}, "i4", rate=8, bus=bus) as w,
+        ):
+            k = 0
+
+            def has_come() -> bool:
+                nonlocal k
+                a.send([[-1.0, k + 0.1]], t0 + k * NS // 8)
+                w.send([[k, 1, 2, 3, 2**31 - 1]], t0 + k * NS // 8)
+                k += 1
+                patiently(lambda: len(seen["OUT:U"]) > k and len(seen["OUT:W"]) > k)
+                return min(map(len, seen.values())) >= 5
+
+            wait_until(has_come, lambda: (bridge.events, seen))
+            a.skip(3)
+            a.send([[-1.0, 77.5]], t0 + (k + 3) * NS // 8)
+            wait_until(lambda: seen["OUT:U"][-1]["value"] == 77.5, lambda: seen["OUT:U"][-1])
+        wait_until(lambda: seen["OUT:U"][-1]["alarm.severity"] == 3 and seen["OUT:W"][-1]["alarm.severity"] == 3)
+        accounts = bridge.end()
+    values = [it for it in seen["OUT:U"] if it["alarm.severity"] == 0]
+    for value in values:
+        k = round((value["timeStamp.secondsPastEpoch"] - T0) * 8 + value["timeStamp.nanoseconds"] * 8 / NS)
+        assert value["value"] == k + 0.1
+    marked = [it for it in seen["OUT:U"] if it["alarm.severity"] == 1]
+    assert [it["value"] for it in marked] == [77.5], "a hole before it is a minor alarm"
+    if server == "pva":
+        assert marked[0]["alarm.message"] == "3 samples missing: source"
+    assert seen["OUT:U"][-1]["display.units"] == "mV" and seen["OUT:U"][-1]["value"] == 77.5, (
+        "what is left keeps its value"
+    )
+    waves = [it["value"].tolist() for it in seen["OUT:W"] if it["alarm.severity"] == 0]
+    assert waves and all(it[1:] == [1, 2, 3, 2**31 - 1] for it in waves)
+    out = accounts["out OUT:U"]
+    assert out["read"] == out["told"] == len(values) + len(marked) and out["missing"] == out["told_missing"] == 3
+    reader = bridge.of("account", stream="lab/a")[0]
+    assert reader["closed"] and reader["balanced"] and reader["elements"]["lost"] == {"source": 6}
+    assert out["read"] * 2 == reader["elements"]["delivered"]
+
+
+def test_a_soft_ioc_of_ours_that_dies_is_started_again_with_the_newest_value(env: dict[str, str], pva: Any) -> None:
+    bus = new_bus()
+    with Bridge("epics", bus, "--serve=lab/a=OUT:A", "--out-rate=1000", env=env) as bridge:
+        bridge.wait_for("serving")
+        with tc.Publisher("lab/a", rate=100, bus=bus) as publisher:
+            k = 0
+
+            def served() -> float:
+                nonlocal k
+                publisher.send([float(k := k + 1)])
+                try:
+                    return float(pva.get("OUT:A", timeout=0.5)["value"])
+                except TimeoutError:
+                    return 0.0
+
+            wait_until(served)
+            children = [
+                int(pid)
+                for pid in Path(f"/proc/{bridge.process.pid}/task/{bridge.process.pid}/children").read_text().split()
+            ]
+            children += [
+                int(pid)
+                for task in Path(f"/proc/{bridge.process.pid}/task").iterdir()
+                for pid in (task / "children").read_text().split()
+            ]
+            ioc = next(pid for pid in children if "_softioc" in Path(f"/proc/{pid}/cmdline").read_text())
+            os.kill(ioc, signal.SIGKILL)
+            before = k
+            bridge_restarted = lambda: served() > before and bridge.of("restarted")  # noqa: E731
+            wait_until(bridge_restarted)
+        accounts = bridge.end()
+    assert accounts["out OUT:A"]["read"] == accounts["out OUT:A"]["told"]
+
+
+def test_a_stream_is_written_to_a_pv_of_others_by_both_protocols(env: dict[str, str]) -> None:
+    bus = new_bus()
+    with Ioc(env, {"pv": "T:CA", "kind": "out"}, {"pv": "T:PVA", "kind": "out"}), Reader(bus, "back/*") as reader:
+        options = [
+            "--put=lab/a=T:CA",
+            "--put=lab/a=pva://T:PVA",
+            "--out-rate=50",
+            "--pv=T:CA=back/ca",
+            "--pv=pva://T:PVA=back/pva",
+        ]
+        with Bridge("epics", bus, *options, env=env) as bridge:
+            with tc.Publisher("lab/a", rate=100, bus=bus) as publisher:
+                k = 0
+
+                def came_back() -> bool:
+                    nonlocal k
+                    publisher.send([float(k := k + 1)])
+                    return len(reader.life("back/ca")) > 5 and len(reader.life("back/pva")) > 5
+
+                wait_until(came_back)
+                publisher.send([12345.678])
+                for stream in ("back/ca", "back/pva"):
+                    wait_until(lambda: 12345.678 in [it[0].item() for it in reader.life(stream).values()])
+            accounts = bridge.end()
+        reader.end()
+    for peer in ("T:CA", "pva://T:PVA"):
+        out = accounts[f"out {peer}"]
+        assert out["told"] == out["read"] and out["outputs"] <= out["read"]
+
+
+def test_what_cannot_be_is_said_before_anything_begins() -> None:
+    for arguments, word in (
+        ([], "nothing to do"),
+        (["--pv", "xyz://A=lab/a"], "no PV"),
+        (["--config", "/nonexistent.toml"], "cannot be read"),
+    ):
+        bridge = Bridge("epics", new_bus(), *arguments)
+        assert bridge.process.wait(60) == 2, word

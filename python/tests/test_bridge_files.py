@@ -1,0 +1,353 @@
+"""The bridge for files that grow, and the one for standard input: CSV and HDF5 with SWMR, bit by bit."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, TextIO
+
+import numpy as np
+import pytest
+
+import tallycast as tc
+from bridge_peers import PACKAGE, Bridge, Reader, holes, new_bus, wait_until
+from places import command
+
+T0_NS = 1_790_000_000_000_000_000
+PERIOD_NS = 10_000_000
+HEADER = "time_ns,u [V],i [A]\n"
+
+
+class Table:
+    """A CSV file that the test writes, and what has to arrive of it."""
+
+    def __init__(self, path: Path, random: np.random.Generator) -> None:
+        self.path, self._random = path, random
+        self.truth: list[tuple[list[float], int] | None] = []
+        self._file: TextIO | None = None
+
+    def create(self, header: str = HEADER) -> Table:
+        self._file = open(self.path, "w", encoding="utf-8")
+        return self.write(header)
+
+    def write(self, text: str) -> Table:
+        assert self._file is not None
+        self._file.write(text)
+        self._file.flush()
+        return self
+
+    def row(self) -> str:
+        values, time_ns = self._random.standard_normal(2).tolist(), T0_NS + len(self.truth) * PERIOD_NS
+        self.truth.append((values, time_ns))
+        return f"{time_ns},{values[0]!r},{values[1]!r}\n"
+
+    def rows(self, count: int) -> Table:
+        return self.write("".join(self.row() for _ in range(count)))
+
+    def lose(self, count: int) -> None:
+        self.truth += [None] * count
+
+    def check(self, life: dict[int, tuple[Any, int]], account: Any, offset: int = 0) -> None:
+        first = account["elements"]["first"] + offset
+        expected = {index: it for index, it in enumerate(self.truth) if it is not None and index >= first}
+        assert {index + offset: (value.tolist(), t) for index, (value, t) in life.items()} == expected
+        assert account.delivered == 2 * len(expected)
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Table:
+    return Table(tmp_path / "log.csv", np.random.default_rng(11))
+
+
+def joined(table: Table, reader: Reader, life: int = 0, offset: int = 0) -> None:
+    """Appends rows until the reader has some, and all of them."""
+
+    def has_come() -> bool:
+        table.rows(1)
+        return bool(reader.life("lab/log", life))
+
+    wait_until(has_come)
+    reader.wait_for("lab/log", len(table.truth) - 1 - offset, life)
+
+
+def follow(table: Table, bus: str, *options: str) -> Bridge:
+    return Bridge("files", bus, f"{table.path}=lab/log", "--wait=0", *options)
+
+
+def test_rows_arrive_bit_by_bit_with_their_own_times_and_half_a_line_waits(table: Table) -> None:
+    bus = new_bus()
+    table.create().rows(5)
+    with Reader(bus, "lab/*") as reader, follow(table, bus) as bridge:
+        joined(table, reader)
+        text = table.row()
+        table.write(text[:20])
+        table.write(text[20:])
+        table.rows(200)
+        reader.wait_for("lab/log", len(table.truth) - 1)
+        table.write("17000")
+        books = bridge.end()[f"in {table.path}"]
+        account = reader.end()["lab/log"][0]
+        table.check(reader.life("lab/log"), account)
+    assert holes(account) == [] and books["samples"] == len(table.truth) and books["partial_line_bytes"] == 5
+    assert [(it.name, it.unit) for it in reader.schemas["lab/log"][0].channels] == [("u", "V"), ("i", "A")]
+
+
+def test_rows_that_are_missing_at_a_rate_and_rows_that_are_none_are_holes(table: Table) -> None:
+    bus = new_bus()
+    table.create()
+    with Reader(bus, "lab/*") as reader, follow(table, bus, "--rate=100") as bridge:
+        joined(table, reader)
+        planted = len(table.truth)
+        table.lose(3)
+        table.rows(2).write("1,2\n")
+        table.lose(1)
+        table.rows(2)
+        reader.wait_for("lab/log", len(table.truth) - 1)
+        books = bridge.end()[f"in {table.path}"]
+        account = reader.end()["lab/log"][0]
+        table.check(reader.life("lab/log"), account)
+    assert holes(account) == [(planted, 3), (planted + 5, 1)]
+    assert books["skipped"]["missed"] + books["skipped"].get("refused", 0) == 4
+
+
+def test_a_file_that_is_cut_off_leaves_one_mark_and_the_word_that_nobody_counted(table: Table) -> None:
+    bus = new_bus()
+    table.create()
+    with Reader(bus, "lab/*") as reader, follow(table, bus) as bridge:
+        joined(table, reader)
+        planted = len(table.truth)
+        os.truncate(table.path, 0)
+        bridge.wait_for("away")
+        table.lose(1)
+        table.create().rows(3)
+        reader.wait_for("lab/log", len(table.truth) - 1)
+        books = bridge.end()[f"in {table.path}"]
+        account = reader.end()["lab/log"][0]
+        table.check(reader.life("lab/log"), account)
+    assert holes(account) == [(planted, 1)]
+    assert (books["truncations"], books["uncounted"], books["outages"], books["lives"]) == (1, 1, 1, 1)
+
+
+def test_a_file_that_is_cut_off_and_grown_again_meanwhile_is_seen_through(table: Table) -> None:
+    bus = new_bus()
+    table.create()
+    with Reader(bus, "lab/*") as reader, follow(table, bus) as bridge:
+        joined(table, reader)
+        size = table.path.stat().st_size
+        # In one step for whoever looks: larger than before, and something else.
+        table.lose(1)
+        text = HEADER
+        while len(text) <= size:
+            text += table.row()
+        table._file = open(table.path, "r+", encoding="utf-8")
+        table.write(text)
+        table.rows(1)
+        reader.wait_for("lab/log", len(table.truth) - 1)
+        books = bridge.end()[f"in {table.path}"]
+        account = reader.end()["lab/log"][0]
+        table.check(reader.life("lab/log"), account)
+    assert books["truncations"] == 1
+
+
+def test_a_file_that_is_rotated_loses_nothing(table: Table, tmp_path: Path) -> None:
+    bus = new_bus()
+    table.create()
+    with Reader(bus, "lab/*") as reader, follow(table, bus) as bridge:
+        joined(table, reader)
+        table.path.rename(tmp_path / "log.csv.1")
+        table.rows(3)
+        table.create().rows(3)
+        reader.wait_for("lab/log", len(table.truth) - 1)
+        books = bridge.end()[f"in {table.path}"]
+        account = reader.end()["lab/log"][0]
+        table.check(reader.life("lab/log"), account)
+    assert holes(account) == [] and books["rotations"] == 1 and books["lives"] == 1 and books["outages"] == 0
+
+
+def test_another_header_after_a_rotation_is_a_new_epoch(table: Table, tmp_path: Path) -> None:
+    bus = new_bus()
+    table.create()
+    with Reader(bus, "lab/*") as reader, follow(table, bus) as bridge:
+        joined(table, reader)
+        # A life lasts a second at least; what comes too early would be a hole.
+        began = tc.now_ns()
+        wait_until(lambda: tc.now_ns() - began > 1_100_000_000)
+        old, table.truth = table.truth, []
+        table.path.rename(tmp_path / "log.csv.1")
+        table.create("time_ns,x [K],y [K]\n")
+        joined(table, reader, 1)
+        bridge.end()
+        before, after = reader.end()["lab/log"]
+        table.check(reader.life("lab/log", 1), after)
+        table.truth = old
+        table.check(reader.life("lab/log", 0), before)
+    assert [it.channels[0].name for it in reader.schemas["lab/log"]] == ["u", "x"]
+
+
+def test_it_goes_on_where_it_ended(table: Table, tmp_path: Path) -> None:
+    bus, state = new_bus(), f"--state={tmp_path / 'log.state'}"
+    table.create()
+    with Reader(bus, "lab/*") as reader:
+        with follow(table, bus, state) as bridge:
+            joined(table, reader)
+            table.write("17")
+            bridge.end()
+        begun = len(table.truth)
+        row = table.row()
+        table.write("90000" + row[7:]) if row.startswith("1790000") else pytest.fail(row)
+        table.rows(3)
+        with follow(table, bus, state) as bridge:
+            bridge.wait_for("began")
+            joined(table, reader, 1, begun)
+            books = bridge.end()[f"in {table.path}"]
+        first, second = reader.end()["lab/log"]
+        whole = table.truth
+        table.check(reader.life("lab/log", 1), second, begun)
+        table.truth = whole[:begun]
+        table.check(reader.life("lab/log", 0), first)
+    assert books["samples"] == len(whole) - begun, "nothing twice, nothing left out"
+
+
+def test_from_now_on_what_was_there_before_is_passed_over(table: Table) -> None:
+    bus = new_bus()
+    table.create().rows(1_000)
+    with Reader(bus, "lab/*") as reader, follow(table, bus, "--begin=now") as bridge:
+        wait_until(lambda: table.rows(1) and bridge.of("began"))
+        wait_until(lambda: table.rows(1) and reader.life("lab/log"))
+        wait_until(lambda: max(t for _, t in reader.life("lab/log").values()) == table.truth[-1][1])  # type: ignore[index]
+        books = bridge.end()[f"in {table.path}"]
+        reader.end()
+    assert 0 < books["samples"] <= len(table.truth) - 1_000
+    begun = len(table.truth) - books["samples"]
+    assert all(
+        (value.tolist(), t) == table.truth[begun + index] for index, (value, t) in reader.life("lab/log").items()
+    )
+
+
+def test_a_file_that_is_not_there_yet_is_waited_for(table: Table) -> None:
+    bus = new_bus()
+    with Reader(bus, "lab/*") as reader, follow(table, bus) as bridge:
+        assert "waiting" in bridge.wait_for("away")["text"]
+        table.create()
+        joined(table, reader)
+        bridge.end()
+        table.check(reader.life("lab/log"), reader.end()["lab/log"][0])
+
+
+def test_columns_that_are_not_there_end_it_in_order(table: Table) -> None:
+    table.create().rows(1)
+    bridge = follow(table, new_bus(), "--columns=w")
+    assert bridge.process.wait(60) == 2
+
+
+WRITER = """
+import sys, numpy as np, h5py
+file = h5py.File(sys.argv[1], "w", libver="latest")
+data = file.create_dataset("entry/data", shape=(0, 3), maxshape=(None, 3), chunks=(64, 3), dtype=sys.argv[2])
+times = file.create_dataset("entry/time", shape=(0,), maxshape=(None,), chunks=(64,), dtype="i8")
+data.attrs["units"] = "mV"
+file.swmr_mode = True
+print("ready", flush=True)
+for line in sys.stdin:
+    count = int(line)
+    first = len(data)
+    data.resize(first + count, axis=0)
+    values = np.arange(3 * first, 3 * (first + count)).reshape(count, 3)
+    data[first:] = (values * 0.1).astype(data.dtype) if data.dtype.kind == "f" else values % 251
+    data.flush()
+    times.resize(first + count, axis=0)
+    times[first:] = 1790000000000000000 + np.arange(first, first + count) * 1000003
+    times.flush()
+    print("done", flush=True)
+"""
+
+
+class Hdf5Writer:
+    """The single writer of SWMR, as a process of its own."""
+
+    def __init__(self, path: Path, dtype: str) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", WRITER, str(path), dtype], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        self.rows = 0
+        assert self._answer() == "ready"
+
+    def _answer(self) -> str:
+        assert self._process.stdout is not None
+        return self._process.stdout.readline().strip()
+
+    def append(self, count: int) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.write(f"{count}\n")
+        self._process.stdin.flush()
+        assert self._answer() == "done"
+        self.rows += count
+
+    def __enter__(self) -> Hdf5Writer:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.kill()
+        self._process.wait()
+
+
+@pytest.mark.parametrize("dtype", ["u1", "i4", "f4", "f8"])
+def test_rows_of_a_growing_dataset_arrive_bit_by_bit(dtype: str, tmp_path: Path) -> None:
+    pytest.importorskip("h5py")
+    bus, path, state = new_bus(), tmp_path / "scan.h5", tmp_path / "scan.state"
+    options = (f"{path}:/entry/data=lab/scan", "--time=/entry/time", "--time-unit=ns", "--wait=0", f"--state={state}")
+    with Reader(bus, "lab/*") as reader, Hdf5Writer(path, dtype) as writer:
+        ended = []
+        for life in range(2):
+            with Bridge("files", bus, *options) as bridge:
+                begun = ended[-1] if ended else 0
+                wait_until(lambda: writer.append(7) or reader.life("lab/scan", life))
+                writer.append(1_000)
+                reader.wait_for("lab/scan", writer.rows - begun - 1, life)
+                books = bridge.end()[f"in {path}:/entry/data"]
+                assert books["rows"] == writer.rows and books["samples"] == writer.rows - begun
+                ended.append(writer.rows)
+        accounts = reader.end()["lab/scan"]
+    for life, begun in enumerate([0, ended[0]]):
+        samples = reader.life("lab/scan", life)
+        assert holes(accounts[life]) == [] and accounts[life].delivered == 3 * len(samples)
+        for index, (value, t_ns) in samples.items():
+            row = np.arange(3 * (begun + index), 3 * (begun + index + 1))
+            expected = (row * 0.1).astype(dtype) if dtype[0] == "f" else (row % 251).astype(dtype)
+            assert value.tobytes() == expected.tobytes() and t_ns == 1790000000000000000 + (begun + index) * 1000003
+    assert reader.schemas["lab/scan"][0].channels[0].unit == "mV" and reader.schemas["lab/scan"][0].channels[
+        0
+    ].shape == (3,)
+
+
+def test_sound_on_standard_input_is_a_stream_and_its_account_closes() -> None:
+    bus = new_bus()
+    sound = np.random.default_rng(1).integers(-(2**15), 2**15, (48_000, 2)).astype("<i2")
+    env = {**os.environ, "PYTHONPATH": PACKAGE, "TALLYCAST_BIN": command(), "TALLYCAST_BUS": bus}
+    line = [
+        sys.executable,
+        "-m",
+        "tallycast.bridges.stdin",
+        "--dtype",
+        "i16",
+        "--channels",
+        "2",
+        "--rate",
+        "48k",
+        "lab/sound",
+        "--json",
+    ]
+    with Reader(bus, "lab/*") as reader:
+        process = subprocess.Popen(line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=env)
+        output, _ = process.communicate(sound.tobytes(), timeout=120)
+        assert process.returncode == 0
+        account = reader.end()["lab/sound"][0]
+    totals = json.loads(output.splitlines()[-1])
+    assert totals["event"] == "totals" and totals["samples"]["numbered"] == len(sound)
+    life = reader.life("lab/sound")
+    first = account["elements"]["first"]
+    assert sorted(life) == list(range(first, len(sound))) and account.delivered == 2 * len(life) > 0
+    assert all(value.tolist() == sound[index].tolist() for index, (value, _) in life.items())

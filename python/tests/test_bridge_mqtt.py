@@ -1,0 +1,333 @@
+"""The MQTT bridge against mosquitto: bit by bit, and with holes exactly where they were planted."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("paho.mqtt.client")
+PROGRAM = shutil.which("mosquitto") or shutil.which("mosquitto", path="/usr/sbin:/usr/local/sbin")
+if PROGRAM is None:
+    pytest.skip("mosquitto is not installed: apt-get install mosquitto", allow_module_level=True)
+
+import paho.mqtt.client as paho
+
+import tallycast as tc
+from bridge_peers import Bridge, Mosquitto, Reader, free_ports, holes, new_bus, wait_until
+
+T0_NS = 1_790_000_000_000_000_000
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[Mosquitto]:
+    assert PROGRAM is not None
+    with Mosquitto(PROGRAM, tmp_path, free_ports(1)[0]) as running:
+        yield running
+
+
+class Client:
+    """A device of the test: publishes, and hears what the bridge publishes."""
+
+    def __init__(self, broker: Mosquitto, *topics: str) -> None:
+        self.heard: list[Any] = []
+        self._connected = False
+        self._client = paho.Client(paho.CallbackAPIVersion.VERSION2)
+        self._client.on_message = lambda client, data, message: self.heard.append(message)
+        self._client.on_connect = lambda client, *rest: client.subscribe([(it, 1) for it in topics]) if topics else None
+        self._client.reconnect_delay_set(1, 1)
+        self._client.connect("127.0.0.1", broker.port)
+        self._client.loop_start()
+        wait_until(self._client.is_connected)
+
+    def send(self, topic: str, payload: Any, *, retain: bool = False) -> None:
+        """Publishes with QoS 1, and waits until the broker has it."""
+        body = payload if isinstance(payload, bytes) else json.dumps(payload).encode()
+        self._client.publish(topic, body, qos=1, retain=retain).wait_for_publish(30)
+
+    def wait_connected(self) -> None:
+        wait_until(self._client.is_connected)
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._client.disconnect()
+        self._client.loop_stop()
+
+
+def bridge_to(broker: Mosquitto, bus: str, *options: str) -> Bridge:
+    return Bridge("mqtt", bus, f"--server=mqtt://127.0.0.1:{broker.port}", *options)
+
+
+JSON = ("--payload=json", "--time=t", "--time-unit=ns", "--sequence=n")
+
+
+class Device:
+    """Sends numbered messages, and knows what of them has to arrive."""
+
+    def __init__(self, client: Client, reader: Reader, dtype: str = "f8") -> None:
+        self._client, self._reader, self._numbers = client, reader, itertools.count()
+        self._random = np.random.default_rng(3)
+        #: By index in the stream, counted from the first message that the bridge took.
+        self.truth: list[tuple[float, int] | None] = []
+
+    def send(self) -> None:
+        number, value = next(self._numbers), float(self._random.standard_normal())
+        self._client.send("dev/a", {"value": value, "t": T0_NS + number * 1_000_003, "n": number})
+        self.truth.append((value, T0_NS + number * 1_000_003))
+
+    def send_until_read(self) -> None:
+        index = len(self.truth)
+        self.send()
+        self._reader.wait_for("lab/a", index)
+
+    def send_until_joined(self) -> None:
+        """Sends until the reader has a sample."""
+
+        def has_come() -> bool:
+            self.send()
+            return bool(self._reader.life("lab/a"))
+
+        wait_until(has_come)
+        self._reader.wait_for("lab/a", len(self.truth) - 1)
+
+    def lose(self, count: int) -> None:
+        """Counts messages that nobody gets."""
+        for _ in range(count):
+            next(self._numbers)
+            self.truth.append(None)
+
+    def check(self, account: Any) -> None:
+        first = account["elements"]["first"]
+        expected = {index: it for index, it in enumerate(self.truth) if it is not None and index >= first}
+        assert {index: (float(value.item()), t) for index, (value, t) in self._reader.life("lab/a").items()} == expected
+        assert account.delivered == len(expected)
+
+
+@pytest.mark.parametrize("way", ["shm", "udp"])
+def test_messages_are_samples_with_the_senders_times_and_its_count_tells_what_is_missing(
+    broker: Mosquitto, way: str
+) -> None:
+    bus = new_bus(way)
+    with (
+        Reader(bus, "lab/*") as reader,
+        Client(broker) as client,
+        bridge_to(broker, bus, "--topic=dev/a=lab/a", "--unit=bar", *JSON) as bridge,
+    ):
+        bridge.wait_for("subscribed")
+        device = Device(client, reader)
+        device.send_until_joined()
+        for _ in range(50):
+            device.send()
+        planted = len(device.truth)
+        device.lose(7)
+        device.send_until_read()
+        client.send("dev/a", b"not json")
+        bridge.wait_for("refused")
+        device.lose(1)
+        device.send_until_read()
+        books = bridge.end()["in dev/a"]
+        account = reader.end()["lab/a"][0]
+        device.check(account)
+    assert holes(account) == [(planted, 7), (planted + 8, 1)]
+    assert books["skipped"] == {"missed": 7, "refused": 1} and books["refused"] == 1
+    assert reader.schemas["lab/a"][0].channels[0].unit == "bar"
+
+
+def test_a_broker_that_is_killed_and_restarted_leaves_a_hole_that_the_count_measures(broker: Mosquitto) -> None:
+    bus = new_bus()
+    with (
+        Reader(bus, "lab/*") as reader,
+        Client(broker) as client,
+        bridge_to(broker, bus, "--topic=dev/a=lab/a", *JSON) as bridge,
+    ):
+        bridge.wait_for("subscribed")
+        device = Device(client, reader)
+        device.send_until_joined()
+        planted = len(device.truth)
+        broker.kill()
+        bridge.wait_for("away")
+        device.lose(4)
+        broker.restart()
+        bridge.wait_for("subscribed", 2)
+        client.wait_connected()
+        device.send_until_read()
+        books = bridge.end()["in dev/a"]
+        account = reader.end()["lab/a"][0]
+        device.check(account)
+    assert holes(account) == [(planted, 4)]
+    assert books["outages"] == 1 and books["outage_list"][0]["samples"] == 4 and books["uncounted"] == 0
+    assert len(bridge.of("disconnected")) == 1, "every failed attempt is alike, and said once"
+
+
+def test_without_a_count_an_outage_is_a_mark_of_one_sample_and_said_to_be_uncounted(broker: Mosquitto) -> None:
+    bus = new_bus()
+    with (
+        Reader(bus, "lab/*") as reader,
+        Client(broker) as client,
+        bridge_to(broker, bus, "--topic=dev/+/x=lab/{1}") as bridge,
+    ):
+        bridge.wait_for("subscribed")
+        numbers = itertools.count()
+
+        def send() -> int:
+            number = next(numbers)
+            client.send("dev/b/x", str(number).encode())
+            return number
+
+        wait_until(lambda: send() >= 0 and reader.life("lab/b"))
+        last = send()
+        reader.wait_for("lab/b", last)
+        broker.kill()
+        bridge.wait_for("away")
+        broker.restart()
+        bridge.wait_for("subscribed", 2)
+        client.wait_connected()
+        after = send()
+        reader.wait_for("lab/b", after + 1)
+        books = bridge.end()["in dev/b/x"]
+        account = reader.end()["lab/b"][0]
+    assert holes(account) == [(last + 1, 1)] and books["uncounted"] == 1
+    for index, (value, _) in reader.life("lab/b").items():
+        assert value.item() == (index if index <= last else index - 1)
+
+
+def test_raw_elements_of_several_channels_arrive_bit_by_bit(broker: Mosquitto) -> None:
+    bus = new_bus()
+    options = ("--payload=raw", "--dtype=i16", "--channels=u,v", "--rate=10k", "--regular", "--topic=daq=lab/a")
+    with Reader(bus, "lab/*") as reader, Client(broker) as client, bridge_to(broker, bus, *options) as bridge:
+        bridge.wait_for("subscribed")
+        random, sent = np.random.default_rng(5), []
+
+        def send() -> None:
+            block = random.integers(-(2**15), 2**15, (100, 2)).astype("<i2")
+            client.send("daq", block.tobytes())
+            sent.append(block)
+
+        wait_until(lambda: send() or reader.life("lab/a"))
+        for _ in range(20):
+            send()
+        reader.wait_for("lab/a", 100 * len(sent) - 1)
+        books = bridge.end()["in daq"]
+        account = reader.end()["lab/a"][0]
+    whole = np.concatenate(sent)
+    life = reader.life("lab/a")
+    first = account["elements"]["first"]
+    assert sorted(life) == list(range(first, len(whole))) and account.delivered == 2 * len(life)
+    assert all(life[index][0].tolist() == whole[index].tolist() for index in life)
+    assert books["samples"] == len(whole) and books["sent"] == len(sent)
+
+
+def test_what_the_broker_had_retained_is_no_sample_unless_it_is_asked_for(broker: Mosquitto) -> None:
+    bus = new_bus()
+    with Reader(bus, "lab/*") as reader, Client(broker) as client:
+        client.send("old/a", b"1", retain=True)
+        with (
+            bridge_to(broker, bus, "--topic=old/a=lab/skipped") as skipping,
+            bridge_to(broker, bus, "--topic=old/a=lab/taken", "--retained=take") as taking,
+        ):
+            taking.wait_for("began")
+            skipping.wait_for("subscribed")
+            client.send("old/a", b"2")
+            skipping.wait_for("began")
+            wait_until(lambda: reader.life("lab/skipped") or client.send("old/a", b"3"))
+            assert skipping.end()["in old/a"]["updates"] >= 1
+            assert "1 messages" in skipping.wait_for("retained")["text"]
+            taking.end()
+        reader.end()
+
+
+def test_a_session_that_the_broker_keeps_has_no_hole(broker: Mosquitto) -> None:
+    bus = new_bus()
+    options = ("--topic=dev/a=lab/a", "--client-id=tallycast-test", *JSON)
+    with Reader(bus, "lab/*") as reader, Client(broker) as client:
+        with bridge_to(broker, bus, *options) as bridge:
+            bridge.wait_for("subscribed")
+            device = Device(client, reader)
+            device.send_until_joined()
+            # The connection is cut, the broker stays: by another client of the same name.
+            rival = paho.Client(paho.CallbackAPIVersion.VERSION2, client_id="tallycast-test", clean_session=False)
+            rival.connect("127.0.0.1", broker.port)
+            rival.loop_start()
+            bridge.wait_for("away")
+            rival.disconnect()
+            rival.loop_stop()
+            device.send()
+            device.send()
+            bridge.wait_for("back")
+            device.send_until_read()
+            books = bridge.end()["in dev/a"]
+        account = reader.end()["lab/a"][0]
+        device.check(account)
+    assert holes(account) == [] and books["uncounted"] == 0 and books["outages"] >= 1
+
+
+def test_streams_are_published_thinned_and_every_sample_is_in_one_message(broker: Mosquitto) -> None:
+    bus = new_bus()
+    with Client(broker, "out/#", "state") as client:
+        with bridge_to(
+            broker, bus, "--publish=lab/*=out/{stream}/{channel}", "--out-rate=20", "--thin=mean", "--status=state"
+        ) as bridge:
+            wait_until(lambda: [it for it in client.heard if it.topic == "state" and it.payload == b"online"])
+            with tc.Publisher("lab/p", {"u": "V", "i": "A"}, "f8", rate=1_000, bus=bus) as publisher:
+                blocks = itertools.count()
+                wait_until(
+                    lambda: publisher.send_when_due(np.full((10, 2), [2.0, next(blocks)])) or len(client.heard) > 9
+                )
+                publisher.skip(30)
+                publisher.send_when_due(np.full((10, 2), [2.0, 1.0]))
+            wait_until(lambda: len([it for it in client.heard if b"ended" in it.payload]) == 2, lambda: client.heard)
+            accounts = bridge.end()
+        wait_until(lambda: client.heard[-1].payload == b"offline")
+    for channel in ("u", "i"):
+        out = accounts[f"out out/lab/p/{channel}"]
+        messages = [json.loads(it.payload) for it in client.heard if it.topic == f"out/lab/p/{channel}"]
+        told = [it for it in messages if "ended" not in it]
+        assert out["read"] == out["told"] == sum(it["samples"] for it in told)
+        assert out["missing"] == out["told_missing"] == sum(it["missing"] for it in told) == 30
+        assert out["published"] == out["acknowledged"] == len(messages)
+        assert told[-1]["why"] == "30 samples missing: source" and told[0]["unit"] == {"u": "V", "i": "A"}[channel]
+        if channel == "u":
+            assert {it["value"] for it in told} == {2.0}
+    reader = bridge.of("account", stream="lab/p")[0]
+    assert reader["closed"] and reader["balanced"] and reader["elements"]["lost"] == {"source": 60}
+    assert reader["elements"]["delivered"] == 2 * accounts["out out/lab/p/u"]["read"]
+
+
+def test_while_the_broker_is_away_outputs_wait_and_become_one(broker: Mosquitto) -> None:
+    bus = new_bus()
+    with (
+        bridge_to(broker, bus, "--publish=lab/p=out", "--out-rate=100") as bridge,
+        tc.Publisher("lab/p", rate=1_000, bus=bus) as publisher,
+    ):
+        bridge.wait_for("connected")
+        with Client(broker, "out") as client:
+            wait_until(lambda: publisher.send([1.0]) or client.heard)
+            broker.kill()
+            bridge.wait_for("disconnected")
+            for k in range(100):
+                publisher.send([float(k)])
+            broker.restart()
+            bridge.wait_for("connected", 2)
+            client.wait_connected()
+            publisher.send([7.5])
+            wait_until(lambda: client.heard and json.loads(client.heard[-1].payload)["value"] == 7.5)
+            out = bridge.end()["out out"]
+    assert out["read"] == out["told"] and out["missing"] == 0
+
+
+def test_what_cannot_be_is_said_before_anything_begins() -> None:
+    for arguments in (
+        [],
+        ["--topic=a/b+=lab/a"],
+        ["--server=http://x", "--topic=a=lab/a"],
+        ["--topic=a=lab/a", "--time=t"],
+    ):
+        assert Bridge("mqtt", new_bus(), *arguments).process.wait(60) == 2

@@ -1,0 +1,92 @@
+"""What all bridges share: rates, settings in TOML, the inbox, and packages that are not there."""
+
+from __future__ import annotations
+
+import argparse
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+
+import tallycast as tc
+from tallycast.bridges import _run, epics, files, mqtt, stdin
+
+
+def test_rates_are_read_as_everywhere() -> None:
+    assert [_run.rate(it) for it in ("360", "48k", "2.5M", "1000/3", 10, 0.5)] == [
+        360,
+        48_000,
+        2_500_000,
+        Fraction(1000, 3),
+        10,
+        Fraction(1, 2),
+    ]
+    for text in ("", "k", "fast", "1/0", "0", "-1"):
+        with pytest.raises(argparse.ArgumentTypeError):
+            _run.rate(text)
+
+
+def test_settings_say_which_key_nobody_knows(tmp_path: Path) -> None:
+    known = {"in": frozenset({"pv"})}
+    path = tmp_path / "bridge.toml"
+    path.write_text('[[in]]\npv = "A"\n')
+    assert _run.settings(str(path), known) == {"in": [{"pv": "A"}]}
+    for text, word in (
+        ('[[in]]\npvs = "A"\n', "pvs"),
+        ("[[out]]\n", "out"),
+        ("[in]\n", "in"),
+        ("in = 1\n", "in"),
+        ("[[in\n", "TOML"),
+    ):
+        path.write_text(text)
+        with pytest.raises(tc.ConfigError, match=word):
+            _run.settings(str(path), known)
+
+
+def test_what_does_not_fit_into_the_inbox_is_counted_for_its_sender() -> None:
+    inbox: _run.Inbox[str] = _run.Inbox(bound=2)
+    for sender, event in ((1, "a"), (2, "b"), (1, "lost"), (1, "lost"), (2, "lost")):
+        inbox.put(sender, event)
+    assert [inbox.get(0), inbox.get(0), inbox.get(0)] == [(1, 0, "a"), (2, 0, "b"), False]
+    inbox.put(1, "c")
+    inbox.put(2, "d")
+    inbox.stop()
+    assert [inbox.get(0), inbox.get(0), inbox.get(0)] == [(1, 2, "c"), (2, 1, "d"), None]
+
+
+def test_a_package_that_is_not_there_is_named_with_its_extra() -> None:
+    with pytest.raises(tc.MissingPackage, match=r"tallycast\[epics\]"):
+        _run.needed("a_module_that_nobody_has", "epics")
+
+
+def test_what_is_in_the_file_and_on_the_command_line_comes_together(tmp_path: Path) -> None:
+    path = tmp_path / "bridge.toml"
+    path.write_text('[[in]]\npv = "A"\nstream = "lab/a"\nexpect = 5\n')
+    incoming, outgoing = epics.entries(
+        epics.parse(["--config", str(path), "--pv=B=lab/b", "--rate=2k", "--serve=lab/c:u=C", "--out-rate=3"])
+    )
+    assert incoming == [{"pv": "A", "stream": "lab/a", "expect": 5}, {"pv": "B", "stream": "lab/b", "rate": 2_000}]
+    assert outgoing == [{"stream": "lab/c", "channel": "u", "pv": "C", "rate": 3}]
+
+
+def test_every_command_refuses_what_cannot_be() -> None:
+    for bridge, arguments in ((epics, ["--pv=x=lab/a", "--flatten=0"]), (mqtt, ["--qos=3"])):
+        with pytest.raises(SystemExit) as ended:
+            bridge.main(arguments)
+        assert ended.value.code == 2
+    assert files.main([]) == 2
+    assert files.main(["a.h5=lab/a"]) == 2
+
+
+def test_standard_input_is_lines_unless_a_dtype_says_that_it_is_raw() -> None:
+    assert stdin.arguments(["--rate", "1", "lab/a"]) == ["pub", "--stdin", "lines", "--rate", "1", "lab/a"]
+    assert stdin.arguments(["--dtype=i16", "lab/a"]) == ["pub", "--stdin", "raw", "--dtype=i16", "lab/a"]
+    assert stdin.arguments(["--stdin", "lines", "--dtype", "i16", "lab/a"]) == [
+        "pub",
+        "--stdin",
+        "lines",
+        "--dtype",
+        "i16",
+        "lab/a",
+    ]
+    assert stdin.arguments(["lab/a", "--help"]) == ["pub", "--help"]
