@@ -154,11 +154,34 @@ impl RowGroups {
     }
 }
 
-/// What one epoch holds in a range of time.
+/// The samples that are asked for: those of a range of time that lie in a range of indices, too.
+#[derive(Clone, Debug)]
+pub(crate) struct Wanted {
+    pub(crate) times: Range<WallTime>,
+    pub(crate) indices: Range<u64>,
+}
+
+impl Wanted {
+    /// Everything there is.
+    pub(crate) const ALL: Self =
+        Self { times: WallTime::from_nanos(i64::MIN)..WallTime::from_nanos(i64::MAX), indices: 0..u64::MAX };
+
+    /// Tells whether everything below an index and a time lies before what is asked for.
+    fn ends_before(&self, next_index: u64, t1: WallTime) -> bool {
+        t1 <= self.times.start || next_index <= self.indices.start
+    }
+
+    /// Tells whether everything from an index and a time on lies behind what is asked for.
+    fn begins_behind(&self, first_index: u64, t0: WallTime) -> bool {
+        t0 >= self.times.end || first_index >= self.indices.end
+    }
+}
+
+/// What one epoch holds in a range of time and of indices.
 pub struct EpochFeed {
     store: Arc<dyn Store>,
     recording: Recording,
-    range: Range<WallTime>,
+    wanted: Wanted,
     segments: VecDeque<Segment>,
     source: Option<Source>,
     gaps: VecDeque<GapRecord>,
@@ -169,12 +192,21 @@ pub struct EpochFeed {
 }
 
 impl EpochFeed {
-    pub(crate) fn new(store: Arc<dyn Store>, recording: Recording, range: Range<WallTime>) -> Self {
+    pub(crate) fn new(store: Arc<dyn Store>, recording: Recording, times: Range<WallTime>) -> Self {
         let segments = recording.contents.segments.iter().cloned().collect();
         let gaps = recording.gaps.iter().cloned().collect();
         let expected = (recording.first_index, None);
         let (source, queue, finished) = (None, VecDeque::new(), false);
-        Self { store, recording, range, segments, source, gaps, queue, expected, finished }
+        let wanted = Wanted { times, ..Wanted::ALL };
+        Self { store, recording, wanted, segments, source, gaps, queue, expected, finished }
+    }
+
+    /// Leaves out the samples that are not in a range of indices. As with times, a hole that reaches into the range is told
+    /// whole.
+    #[must_use]
+    pub fn within(mut self, indices: Range<u64>) -> Self {
+        self.wanted.indices = indices;
+        self
     }
 
     /// Reads one more batch into the queue. Tells whether there may be more.
@@ -199,10 +231,10 @@ impl EpochFeed {
                 None => self.source = None,
             },
             Some(Source::Arrow { reader, entries }) => match entries.pop_front() {
-                Some(entry) if entry.t1 <= self.range.start => {
+                Some(entry) if self.wanted.ends_before(entry.next_index, entry.t1) => {
                     self.expected = (entry.next_index, Some(entry.t1));
                 }
-                Some(entry) if entry.t0 >= self.range.end => {
+                Some(entry) if self.wanted.begins_behind(entry.first_index, entry.t0) => {
                     return Ok(self.reach(entry.first_index, entry.t0));
                 }
                 Some(entry) => match reader.rows(&entry) {
@@ -220,11 +252,11 @@ impl EpochFeed {
             self.reach_end();
             return Ok(false);
         };
-        if segment.t1 <= self.range.start {
+        if self.wanted.ends_before(segment.next_index, segment.t1) {
             self.expected = (segment.next_index, Some(segment.t1));
             return Ok(true);
         }
-        if segment.t0 >= self.range.end {
+        if self.wanted.begins_behind(segment.first_index, segment.t0) {
             return Ok(self.reach(segment.first_index, segment.t0));
         }
         let contents = Arc::clone(&self.recording.contents);
@@ -258,7 +290,7 @@ impl EpochFeed {
 
     /// Begins to read a Parquet segment at the first row group in the range.
     fn enter(&mut self, file: ParquetSegment, number: u32) {
-        let groups = file.groups(&self.range);
+        let groups = file.groups(&self.wanted);
         // What is passed over lies before the range, and is no hole.
         let before = groups.front().and_then(|first| first.checked_sub(1));
         if let Some((last, time)) = before.and_then(|group| file.group_last(group)) {
@@ -275,7 +307,7 @@ impl EpochFeed {
                 return false;
             }
             let end = run.first_index + run.rows.len() as u64;
-            if let Some(run) = rows.clip(&run, &self.range) {
+            if let Some(run) = rows.clip(&run, &self.wanted) {
                 self.queue.push_back(Piece::Block(rows.block(&run)));
             }
             let rate = self.recording.description.schema.rate;
@@ -290,13 +322,13 @@ impl EpochFeed {
         if first_index > expected {
             let rate = self.recording.description.schema.rate;
             let since = since.unwrap_or_else(|| rate.time_of(expected, first_index, t0));
-            if since < self.range.end && t0 > self.range.start {
+            if !self.wanted.begins_behind(expected, since) && !self.wanted.ends_before(first_index, t0) {
                 let hole = self.hole(expected..first_index, since, t0);
                 self.queue.push_back(Piece::Hole(hole));
             }
             self.expected = (first_index, Some(t0));
         }
-        t0 < self.range.end
+        !self.wanted.begins_behind(first_index, t0)
     }
 
     /// What the gap map knows to be missing behind the last sample.
