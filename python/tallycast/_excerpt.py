@@ -118,7 +118,7 @@ class Rows:
             return scaled(self[channel], self.missing_of(channel), described)
         if len(channels) == 1:
             return self.values(channels[0].name).reshape(self.array.shape)
-        parts = [self.values(described.name).reshape(len(self), -1) for described in channels]
+        parts = [self.values(it.name).reshape(len(self), it.elements) for it in channels]
         return np.concatenate(parts, axis=1)
 
     def line(self, channel: str, element: int = 0) -> tuple[npt.NDArray[np.datetime64], Array]:
@@ -126,7 +126,7 @@ class Rows:
 
         `plt.plot(*excerpt.line("current"))`
         """
-        values = self.values(channel).reshape(len(self), -1)[:, element]
+        values = self.values(channel).reshape(len(self), self._channel(channel)[1].elements)[:, element]
         times = self.times
         behind = self._behind_holes()
         period = int(10**9 / self._recording.rate)
@@ -218,19 +218,16 @@ class Rows:
     def _recording(self) -> Recording:
         raise NotImplementedError
 
-    def _channel(self, name: str) -> tuple[int, Channel]:
-        """Returns where a channel's elements begin in a sample, and the channel."""
-        place = 0
-        for channel in self.schema.channels:
-            if channel.name == name:
-                return place, channel
-            place += elements_of(channel)
-        names = ", ".join(channel.name for channel in self.schema.channels)
-        raise ArchiveError(f"{self.stream} has no channel {name}\nits channels are: {names}")
+    def _channel(self, name: str) -> tuple[slice, Channel]:
+        """Returns where a channel's elements lie in a sample, and the channel."""
+        try:
+            return self.schema.place(name), self.schema.channel(name)
+        except KeyError:
+            names = ", ".join(channel.name for channel in self.schema.channels)
+            raise ArchiveError(f"{self.stream} has no channel {name}\nits channels are: {names}") from None
 
-    def _part(self, array: Array, place: int, channel: Channel) -> Array:
-        flat = array.reshape(len(array), -1) if len(array) else array.reshape(0, self.schema.elements_per_sample)
-        return flat[:, place : place + elements_of(channel)].reshape(len(array), *channel.shape)
+    def _part(self, array: Array, place: slice, channel: Channel) -> Array:
+        return array.reshape(len(array), self.schema.elements_per_sample)[:, place].reshape(len(array), *channel.shape)
 
     def _behind_holes(self) -> npt.NDArray[np.intp]:
         """Returns the rows that do not follow the row before them."""
@@ -416,11 +413,6 @@ class Excerpt(Rows):
         return f"<Excerpt of {self._newest.stream}, {epochs}>"
 
 
-def elements_of(channel: Channel) -> int:
-    """Returns how many elements a channel has in a sample."""
-    return int(np.prod(channel.shape, dtype=np.int64))
-
-
 def is_scaled(channel: Channel) -> bool:
     """Tells whether a channel's elements are not its values."""
     return (channel.scale, channel.offset) != (1.0, 0.0)
@@ -448,6 +440,8 @@ def _whole_file(path: Path, overwrite: bool, write: Callable[[Path], None]) -> P
     """Lets `write` make a file that has its name only once it is whole."""
     if path.exists() and not overwrite:
         raise ArchiveError(f"{path} is there already\nname another file, or replace it with overwrite=True")
+    if not path.absolute().parent.is_dir():
+        raise ArchiveError(f"{path} cannot be written: there is no folder {path.parent}\nmake it, or choose another place")
     draft = path.with_name(f"{path.name}.draft")
     try:
         write(draft)

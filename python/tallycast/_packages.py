@@ -16,4 +16,4 @@ def needed(package: str, extra: str) -> Any:
         name = package.partition(".")[0]
         if missing.name is not None and missing.name.partition(".")[0] != name:
             raise
-        raise MissingPackage(f"this needs {name}, which is not installed\ninstall it: pip install 'tallycast[{extra}]'") from None
+        raise MissingPackage.of(name, extra) from None

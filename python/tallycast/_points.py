@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from tallycast import _core
 from tallycast._errors import ArchiveError
-from tallycast._excerpt import elements_of, means_the_same
+from tallycast._excerpt import means_the_same
 from tallycast._gap_map import GapMap, holes_of
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ def _chosen(
         return [(number, 0, it.name, it.unit) for number, it in enumerate(channels)]
     for number, it in enumerate(channels):
         if it.name == channel:
-            count = elements_of(it)
+            count = it.elements
             if not 0 <= element < count:
                 raise ArchiveError(f"{channel} of {stream} has no element {element}\nask for one from 0 to {count - 1}")
             return [(number, element, f"{channel}[{element}]" if it.shape else channel, it.unit)]

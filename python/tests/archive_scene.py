@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
+import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 COMMAND = os.environ.get("TALLYCAST_BIN", str(ROOT / "target/debug/tallycast"))
@@ -36,10 +37,12 @@ INDEX = np.array([index for index in range(100) if not 40 <= index < 50], dtype=
 PARTIAL_ROW = int(np.flatnonzero(INDEX == 73)[0])
 
 
-def sample_archive(folder: Path) -> Path:
-    """Makes the archive of known content, run `arrow` as recorded and run `parquet` compacted."""
-    assert SAMPLE_ARCHIVE.exists(), "make it: cargo build -p archive --example sample_archive"
-    subprocess.run([SAMPLE_ARCHIVE, folder], check=True)
+def sample_archive(factory: pytest.TempPathFactory) -> Path:
+    """Returns the archive of known content, made once: run `arrow` as recorded and run `parquet` compacted."""
+    folder = factory.getbasetemp() / "sample-archive"
+    if not folder.exists():
+        assert SAMPLE_ARCHIVE.exists(), "make it: cargo build -p archive --example sample_archive"
+        subprocess.run([SAMPLE_ARCHIVE, folder], check=True)
     return folder
 
 
@@ -104,8 +107,7 @@ def recorder(root: Path, run: str, pattern: str, *, bus: str) -> Iterator[subpro
         assert line.startswith("recording run"), line
         yield process
         # Its account has to wait for the evidence of the last losses.
-        if process.poll() is None and process.returncode is None:
-            process.wait(timeout=WATCHDOG_S)
+        process.wait(timeout=WATCHDOG_S)
 
 
 def signal_file(folder: Path, elements: npt.NDArray[Any], rate: str, channels: str) -> Path:

@@ -31,7 +31,7 @@ TIMES = T0_NS + INDEX.astype(np.int64) * PERIOD_NS
 
 @pytest.fixture(scope="module")
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return sample_archive(tmp_path_factory.mktemp("sample"))
+    return sample_archive(tmp_path_factory)
 
 
 @pytest.fixture(params=["arrow", "parquet"])

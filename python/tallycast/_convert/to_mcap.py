@@ -59,7 +59,7 @@ class Field(NamedTuple):
 
 def write(rows: Rows, path: Path, scaled: bool) -> None:
     """Writes the rows into a file."""
-    writers = needed("mcap.writer", "archive")
+    writers = needed("mcap.writer", "mcap")
     with path.open("wb") as file:
         writer = writers.Writer(file, compression=writers.CompressionType.ZSTD)
         writer.start(profile="", library="tallycast")

@@ -17,11 +17,12 @@ def structured(rows: Rows) -> npt.NDArray[np.void]:
     """Returns `index`, `time_ns` and the channels as fields."""
     fields: list[Any] = [("index", np.uint64), ("time_ns", np.int64)]
     channels = rows.schema.channels
-    fields += [(column_name(channel.name), rows.dtype, tuple(channel.shape)) for channel in channels]
+    # Of a structured dtype the fields that were published, which the stream's dtype holds exactly.
+    published = rows.schema.record_dtype
+    fields += [(column_name(it.name), published[it.name].base, it.shape) for it in channels]
     table = np.empty(len(rows), dtype=fields)
     table["index"] = rows.index
     table["time_ns"] = rows.times
     for channel in channels:
-        # Bytes, so that no payload of a NaN is touched.
-        table[column_name(channel.name)].view(np.dtype(rows.dtype))[...] = rows[channel.name]
+        table[column_name(channel.name)] = rows[channel.name]
     return table

@@ -23,8 +23,9 @@ def frame(rows: Rows, scaled: bool) -> pd.DataFrame:
     pandas: Any = needed("pandas", "archive")
     data: dict[str, Any] = {"index": rows.index}
     for column in columns(rows, scaled):
-        flat = with_nan(column).reshape(len(rows), -1)
-        missing = None if column.missing is None else column.missing.reshape(len(rows), -1)
+        shape = len(rows), column.channel.elements
+        flat = with_nan(column).reshape(shape)
+        missing = None if column.missing is None else column.missing.reshape(shape)
         for element in range(flat.shape[1]):
             name = f"{column.name}[{element}]" if column.channel.shape else column.name
             mask = None if missing is None else missing[:, element]

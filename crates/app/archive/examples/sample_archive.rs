@@ -51,7 +51,7 @@ fn streams() -> Result<Vec<Stream>, Box<dyn Error>> {
 }
 
 fn record(store: &Arc<dyn Store>, run: RunName) -> Result<(), Box<dyn Error>> {
-    let options = Options { batch_bytes: 1_000, segment_bytes: 2_000, ..Options::default() };
+    let options = Options { batch_bytes: 1_000, segment_bytes: 500, ..Options::default() };
     let mut recorder = Recorder::open(Arc::clone(store), run, options, Instant::ORIGIN)?;
     let mut now = Instant::ORIGIN;
     for (name, schema) in streams()? {
@@ -66,10 +66,12 @@ fn record(store: &Arc<dyn Store>, run: RunName) -> Result<(), Box<dyn Error>> {
             Input::Began(Began { description, first_index: 0, reader: "sample".into() }),
         )?;
         for first in (0..100).step_by(10).filter(|first| *first != 40) {
-            // Later than the last commit, so that there are several segments.
             recorder.handle(now, Input::Block(&block(&name, &schema, first)))?;
-            now += Duration::from_secs(1);
-            recorder.tick(now);
+            // Every commit ends a segment, so that there are several.
+            if first % 30 == 20 {
+                now += Duration::from_secs(1);
+                recorder.tick(now);
+            }
         }
         recorder.handle(now, Input::Gap(&gap(&name, &schema)))?;
         let account = serde_json::json!({"stream": name.as_str(), "state": "closed"});

@@ -12,12 +12,11 @@ use std::sync::Arc;
 use archive::{Archive, ArchiveError, Export, Hole, Piece, PointsRequest, Recording, Samples, StreamEntry};
 use numpy::{PyArray1, PyArray2, PyArrayMethods};
 use pyo3::prelude::*;
-use pyo3::sync::PyOnceLock;
-use pyo3::types::PyType;
 use serde_json::{Value, json};
 use units::WallTime;
 
 use crate::elements::array_over;
+use crate::errors::{Kind, error};
 use crate::schema::Layout;
 
 /// An archive that is open for reading.
@@ -43,11 +42,7 @@ pub(crate) struct StoredRows {
 }
 
 fn failed(py: Python<'_>, why: &ArchiveError) -> PyErr {
-    static CLASS: PyOnceLock<Py<PyType>> = PyOnceLock::new();
-    match CLASS.import(py, "tallycast._errors", "ArchiveError") {
-        Ok(class) => PyErr::from_type(class.clone(), (why.to_string(),)),
-        Err(missing) => missing,
-    }
+    error(py, Kind::Archive, why)
 }
 
 const fn span(times: (i64, i64)) -> Range<WallTime> {
