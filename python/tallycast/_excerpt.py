@@ -343,6 +343,14 @@ class Excerpt(Rows):
         self.pieces = [Piece(recording, times, indices) for recording in recordings if reaches_in(recording)]
 
     @property
+    def stream(self) -> str:
+        return self._newest.stream
+
+    @property
+    def run(self) -> str:
+        return self._newest.run
+
+    @property
     def epochs(self) -> list[str]:
         """The lives of the publisher that lie in the range."""
         return [piece.epoch for piece in self.pieces]

@@ -16,7 +16,7 @@ from archive_scene import bits, publish, query, recorder, running, signal_file, 
 from tallycast.archive import StoredStream
 
 #: A bus of its own: two runs of these tests do not meet.
-BUS = f"udp://239.84.77.0:{20_000 + os.getpid() % 20_000}?iface=lo"
+BUS = f"udp://239.193.0.0:{20_000 + os.getpid() % 20_000}?iface=lo"
 CHANNELS = '[[channels]]\nname = "current"\nunit = "A"\nscale = 0.5\n[[channels]]\nname = "voltage"\nunit = "V"\n'
 IMAGE = '[[channels]]\nname = "image"\nunit = ""\nshape = [40, 50]\n'
 ROWS = 20_000

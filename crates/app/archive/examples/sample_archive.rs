@@ -61,10 +61,7 @@ fn record(store: &Arc<dyn Store>, run: RunName) -> Result<(), Box<dyn Error>> {
             schema: Arc::clone(&schema),
             station: "daq-3".into(),
         };
-        recorder.handle(
-            now,
-            Input::Began(Began { description, first_index: 0, reader: "sample".into() }),
-        )?;
+        recorder.handle(now, Input::Began(Began { description, first_index: 0, reader: "sample".into() }))?;
         for first in (0..100).step_by(10).filter(|first| *first != 40) {
             recorder.handle(now, Input::Block(&block(&name, &schema, first)))?;
             // Every commit ends a segment, so that there are several.
@@ -75,8 +72,7 @@ fn record(store: &Arc<dyn Store>, run: RunName) -> Result<(), Box<dyn Error>> {
         }
         recorder.handle(now, Input::Gap(&gap(&name, &schema)))?;
         let account = serde_json::json!({"stream": name.as_str(), "state": "closed"});
-        recorder
-            .handle(now, Input::Ended(StreamAccount { stream: name, epoch: EPOCH, account }))?;
+        recorder.handle(now, Input::Ended(StreamAccount { stream: name, epoch: EPOCH, account }))?;
     }
     recorder.close(now + Duration::from_secs(1))?;
     Ok(())

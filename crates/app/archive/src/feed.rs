@@ -188,6 +188,9 @@ pub struct EpochFeed {
     queue: VecDeque<Piece>,
     /// Index and time at which the next sample should be.
     expected: (u64, Option<WallTime>),
+    /// Index behind the last sample that was acknowledged when the catalogue was read. What a recorder has added since is not
+    /// read: the gap map of that moment could not tell why something is missing in it.
+    known_end: u64,
     finished: bool,
 }
 
@@ -198,7 +201,8 @@ impl EpochFeed {
         let expected = (recording.first_index, None);
         let (source, queue, finished) = (None, VecDeque::new(), false);
         let wanted = Wanted { times, ..Wanted::ALL };
-        Self { store, recording, wanted, segments, source, gaps, queue, expected, finished }
+        let known_end = recording.contents.segments.last().map_or(0, |segment| segment.next_index);
+        Self { known_end, store, recording, wanted, segments, source, gaps, queue, expected, finished }
     }
 
     /// Leaves out the samples that are not in a range of indices. As with times, a hole that reaches into the range is told
@@ -264,7 +268,8 @@ impl EpochFeed {
         if matches!(segment.content, SegmentContent::Arrow(_)) {
             match SegmentReader::open(&*self.store, &contents.folder, segment.number, description) {
                 Ok(reader) => {
-                    let entries = reader.index.entries.iter().copied().collect();
+                    let known = |entry: &&Entry| entry.next_index <= self.known_end;
+                    let entries = reader.index.entries.iter().filter(known).copied().collect();
                     self.source = Some(Source::Arrow { reader, entries });
                     return Ok(true);
                 }
@@ -302,12 +307,17 @@ impl EpochFeed {
 
     /// Queues the samples of a batch and the holes before them. Tells whether more may lie in the range.
     fn take(&mut self, rows: &Rows) -> bool {
+        let indices = self.wanted.indices.start..self.wanted.indices.end.min(self.known_end);
+        let wanted = Wanted { indices, ..self.wanted.clone() };
         for run in rows.runs() {
+            if run.first_index >= self.known_end {
+                break;
+            }
             if !self.reach(run.first_index, run.t0) {
                 return false;
             }
-            let end = run.first_index + run.rows.len() as u64;
-            if let Some(run) = rows.clip(&run, &self.wanted) {
+            let end = (run.first_index + run.rows.len() as u64).min(self.known_end);
+            if let Some(run) = rows.clip(&run, &wanted) {
                 self.queue.push_back(Piece::Block(rows.block(&run)));
             }
             let rate = self.recording.description.schema.rate;
@@ -402,7 +412,7 @@ impl EpochFeed {
     fn note_lost(&mut self, number: u32, end: u64, cause: &str) {
         let description = Arc::clone(&self.recording.description);
         let (expected, since) = self.expected;
-        let samples = expected..end.max(expected);
+        let samples = expected..end.min(self.known_end).max(expected);
         let anchor = (expected, since.unwrap_or(self.recording.t0));
         // Apart from the gaps of whole segments, which begin at the same number.
         let id = u64::from(number) << 32 | (expected & 0x7fff_ffff) << 1 | 1;

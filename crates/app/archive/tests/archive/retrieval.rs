@@ -372,6 +372,30 @@ fn samples_are_put_together_by_index_and_never_across_a_hole() {
 }
 
 #[test]
+fn what_is_recorded_after_the_catalogue_was_read_is_not_read() {
+    let (_, store, mut recorder) = recorded();
+    let (archive, entry) = stream(&store);
+    let recording = &entry.epochs[0];
+    for first in (1_000..1_500).step_by(10).filter(|first| !(1_200..1_250).contains(first)) {
+        recorder.handle(at_ms(first), Input::Block(&block(first, 10))).unwrap();
+    }
+    recorder.handle(at_ms(1_500), Input::Gap(&gap(7, 1_200..1_250, Some(Stage::Injected)))).unwrap();
+    recorder.tick(at_ms(1_600));
+    let check = || {
+        let read = archive.samples(recording, everything(), 0..u64::MAX).unwrap();
+        assert_eq!(read.rows(), recording.samples);
+        assert_eq!(read.holes.iter().map(|hole| hole.first_index).collect::<Vec<_>>(), [300, 700]);
+    };
+    check();
+    let (archive_now, entry_now) = stream(&store);
+    assert_eq!(drawn(&archive_now, &entry_now, 1_000, 1_500), "1000..1200 |1200..1250 injected|1250..1500 |");
+    close(recorder);
+    check();
+    compact_run(&*store, &"shot-7".parse().unwrap()).unwrap();
+    check();
+}
+
+#[test]
 fn segments_read_one_by_one_are_the_whole() {
     let (_, store, recorder) = recorded();
     close(recorder);
