@@ -55,37 +55,37 @@ class Rows:
         """NumPy's dtype of the elements."""
         return self._recording.dtype
 
-    @property
+    @cached_property
     def array(self) -> Array:
         """The elements as they were recorded, in memory of the array's own.
 
         Shape: `[rows, channels]`, or `[rows, *shape]` of an only channel that has one; of channels of several shapes
         `[rows, elements per sample]`. An element that never arrived reads as 0: see `missing`.
         """
-        raise NotImplementedError
+        return self._load_array()
 
-    @property
+    @cached_property
     def index(self) -> npt.NDArray[np.uint64]:
         """The index of each row's sample since its epoch began."""
-        raise NotImplementedError
+        return self._load_index()
 
-    @property
+    @cached_property
     def times(self) -> npt.NDArray[np.int64]:
         """When each row's sample was taken. Units: nanoseconds since 1970 UTC.
 
         By the time that the publisher told for the run of samples and by the rate; to the nanosecond by which it rounds.
         """
-        raise NotImplementedError
+        return self._load_times()
 
-    @property
+    @cached_property
     def missing(self) -> npt.NDArray[np.bool_] | None:
         """Which elements of the rows never arrived, in the shape of `array`; `None` if all did."""
-        raise NotImplementedError
+        return self._load_missing()
 
-    @property
+    @cached_property
     def gaps(self) -> GapMap:
         """The missing samples between the rows, before the first and behind the last. A hole that reaches in is told whole."""
-        raise NotImplementedError
+        return self._load_gaps()
 
     @property
     def datetimes(self) -> npt.NDArray[np.datetime64]:
@@ -214,6 +214,21 @@ class Rows:
         """Writes one epoch as CSV, as `tallycast query --export csv` does: values in their units, holes as comments."""
         return self._export("csv", Path(path), overwrite)
 
+    def _load_array(self) -> Array:
+        raise NotImplementedError
+
+    def _load_index(self) -> npt.NDArray[np.uint64]:
+        raise NotImplementedError
+
+    def _load_times(self) -> npt.NDArray[np.int64]:
+        raise NotImplementedError
+
+    def _load_missing(self) -> npt.NDArray[np.bool_] | None:
+        raise NotImplementedError
+
+    def _load_gaps(self) -> GapMap:
+        raise NotImplementedError
+
     @property
     def _recording(self) -> Recording:
         raise NotImplementedError
@@ -276,25 +291,20 @@ class Piece(Rows):
         """The account of the recording: of all of it, not of this range."""
         return self.recording.account
 
-    @property
-    def array(self) -> Array:
+    def _load_array(self) -> Array:
         return self._read[0]
 
-    @cached_property
-    def index(self) -> npt.NDArray[np.uint64]:
+    def _load_index(self) -> npt.NDArray[np.uint64]:
         return self._read[1].indices()
 
-    @cached_property
-    def times(self) -> npt.NDArray[np.int64]:
+    def _load_times(self) -> npt.NDArray[np.int64]:
         return self._read[1].times_ns()
 
-    @cached_property
-    def missing(self) -> npt.NDArray[np.bool_] | None:
+    def _load_missing(self) -> npt.NDArray[np.bool_] | None:
         missing = self._read[1].missing()
         return None if missing is None else missing.reshape(self.array.shape)
 
-    @property
-    def gaps(self) -> GapMap:
+    def _load_gaps(self) -> GapMap:
         return GapMap(self._holes + self._untold)
 
     @cached_property
@@ -367,20 +377,16 @@ class Excerpt(Rows):
             raise ArchiveError(f"{len(self.pieces)} recordings lie in the range, each with an account\nsee excerpt.accounts")
         return self.pieces[0].account
 
-    @cached_property
-    def array(self) -> Array:
+    def _load_array(self) -> Array:
         return self._joined(lambda piece: piece.array, (self._newest.sample_shape, self._newest.dtype))
 
-    @cached_property
-    def index(self) -> npt.NDArray[np.uint64]:
+    def _load_index(self) -> npt.NDArray[np.uint64]:
         return self._joined(lambda piece: piece.index, ((), np.dtype(np.uint64)))
 
-    @cached_property
-    def times(self) -> npt.NDArray[np.int64]:
+    def _load_times(self) -> npt.NDArray[np.int64]:
         return self._joined(lambda piece: piece.times, ((), np.dtype(np.int64)))
 
-    @cached_property
-    def missing(self) -> npt.NDArray[np.bool_] | None:
+    def _load_missing(self) -> npt.NDArray[np.bool_] | None:
         if all(piece.missing is None for piece in self._alike()):
             return None
 
@@ -389,8 +395,7 @@ class Excerpt(Rows):
 
         return self._joined(mask, ((), np.dtype(np.bool_)))
 
-    @cached_property
-    def gaps(self) -> GapMap:
+    def _load_gaps(self) -> GapMap:
         holes = [hole for piece in self.pieces for hole in piece._holes]
         return GapMap(holes + [hole for piece in self.pieces for hole in piece._untold])
 

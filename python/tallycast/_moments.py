@@ -96,7 +96,8 @@ def _of_datetime(time: datetime) -> int:
             "say it: time.replace(tzinfo=datetime.timezone.utc), or time.tz_localize('UTC') for a pandas.Timestamp"
         )
     since = time - _EPOCH
-    nanos = getattr(time, "nanosecond", 0) if not hasattr(since, "nanoseconds") else since.nanoseconds
+    # Of pandas alone.
+    nanos = int(getattr(since, "nanoseconds", 0))
     return _within(((since.days * 86_400 + since.seconds) * 10**6 + since.microseconds) * 1_000 + nanos, time)
 
 

@@ -4,25 +4,21 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import subprocess
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
-COMMAND = os.environ.get("TALLYCAST_BIN", str(ROOT / "target/debug/tallycast"))
+from places import ROOT, WATCHDOG, command
+
+COMMAND = command()
 SAMPLE_ARCHIVE = ROOT / "target/debug/examples/sample_archive"
-#: Longer than anything takes on a busy machine: who waits so long waits for ever.
-WATCHDOG_S = 60.0
-
-T = TypeVar("T")
-
 
 # What `crates/app/archive/examples/sample_archive.rs` writes: every element's bits are its position times a constant; samples 40
 # to 50 are lost on purpose, and the last two elements of sample 73 never arrived.
@@ -52,7 +48,8 @@ def sample_elements(dtype: str) -> npt.NDArray[Any]:
     bits = positions * np.uint64(2_654_435_761)
     kind = np.dtype(DTYPES[dtype])
     raw = np.stack([bits, bits], axis=1).view(np.uint8)[:, : kind.itemsize]
-    raw = raw & 1 if dtype == "bool" else raw
+    if dtype == "bool":
+        raw = raw & np.uint8(1)
     elements = np.ascontiguousarray(raw).view(kind).reshape(len(INDEX), PER_SAMPLE)
     elements[PARTIAL_ROW, 5:] = 0
     return elements
@@ -70,14 +67,11 @@ def query(root: Path, *words: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in told.stdout.splitlines()]
 
 
-def wait_for(what: str, condition: Callable[[], T | None]) -> T:
-    """Waits until a condition holds and returns what it does."""
-    deadline = time.monotonic() + WATCHDOG_S
-    while time.monotonic() < deadline:
-        if found := condition():
-            return found
-        time.sleep(0.02)
-    raise AssertionError(f"{what} did not come within {WATCHDOG_S} s")
+def bus_of_its_own() -> str:
+    """Returns a bus over the loopback interface that nobody else uses."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as free:
+        free.bind(("127.0.0.1", 0))
+        return f"udp://239.84.0.0:{free.getsockname()[1]}?iface=lo"
 
 
 @contextmanager
@@ -89,13 +83,14 @@ def running(*words: str, bus: str) -> Iterator[subprocess.Popen[str]]:
         yield process
     finally:
         process.terminate()
-        process.communicate(timeout=WATCHDOG_S)
+        process.communicate(timeout=WATCHDOG)
 
 
-def publish(name: str, file: Path, *words: str, bus: str) -> None:
-    """Publishes a file to its end."""
+def publish(name: str, *words: str, bus: str) -> None:
+    """Publishes something to its end."""
     environment = {**os.environ, "TALLYCAST_BUS": bus}
-    subprocess.run([COMMAND, "pub", name, "--file", str(file), *words], env=environment, check=True, timeout=WATCHDOG_S, stderr=subprocess.DEVNULL)
+    words = ("pub", name, *words)
+    subprocess.run([COMMAND, *words], env=environment, check=True, timeout=WATCHDOG, stderr=subprocess.DEVNULL)
 
 
 @contextmanager
@@ -107,7 +102,7 @@ def recorder(root: Path, run: str, pattern: str, *, bus: str) -> Iterator[subpro
         assert line.startswith("recording run"), line
         yield process
         # Its account has to wait for the evidence of the last losses.
-        process.wait(timeout=WATCHDOG_S)
+        process.wait(timeout=WATCHDOG)
 
 
 def signal_file(folder: Path, elements: npt.NDArray[Any], rate: str, channels: str) -> Path:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import shutil
+from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
@@ -240,7 +241,7 @@ def test_thinned_holes_stay_empty_and_peaks_stay(archive: Archive) -> None:
     assert frame["image[5] lo"].isna().sum() == 11 and frame.attrs["gaps"] == thinned.gaps.json()
     for wrong in ({"channel": "image", "element": 6}, {"channel": "voltage"}, {}):
         with pytest.raises(ArchiveError, match="\n"):
-            stream.between(points=10, **wrong)  # type: ignore[call-overload]
+            stream.between(points=10, **wrong)
     for points in (0, 100_001):
         with pytest.raises(ArchiveError, match="ask for 1 to 100000 points"):
             stream.between(points=points, channel="current")
@@ -250,7 +251,7 @@ def test_a_line_is_broken_where_a_hole_begins(archive: Archive) -> None:
     times, values = archive["lab/probe-i32"].between().line("current")
     assert len(times) == len(values) == len(INDEX) + 1
     (broken,) = np.flatnonzero(np.isnan(values))
-    assert (broken, int(times[broken].astype(np.int64))) == (40, T0_NS + 40 * PERIOD_NS)
+    assert broken == 40 and times.astype(np.int64)[40] == T0_NS + 40 * PERIOD_NS
     assert (np.diff(times.astype(np.int64)) > 0).all()
 
 
@@ -306,3 +307,12 @@ def test_an_epoch_that_cannot_be_read_takes_no_other_with_it(root: Path, tmp_pat
     (unreadable,) = archive.unreadable
     assert "lab%2Fprobe-f8" in unreadable.folder and "newer tallycast" in unreadable.cause
     assert len(archive["lab/probe-f4"].between()) == 90
+
+
+def test_threads_read_at_the_same_time(archive: Archive) -> None:
+    def read(dtype: str) -> bool:
+        excerpt = archive[f"lab/probe-{dtype}"].between()
+        return bool((bits(excerpt.array) == bits(sample_elements(dtype))).all()) and len(excerpt.gaps) == 1
+
+    with ThreadPoolExecutor(8) as threads:
+        assert all(threads.map(read, list(DTYPES) * 8))

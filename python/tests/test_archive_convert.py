@@ -54,7 +54,8 @@ def test_pandas_has_every_element_and_the_gap_map(excerpt: Excerpt, dtype: str) 
     wanted = sample_elements(dtype)
     names = ["current", *(f"image[{element}]" for element in range(6))]
     assert list(frame.columns) == ["index", *names]
-    assert (frame.index.asi8 == TIMES).all() and str(frame.index.tz) == "UTC" and frame.index.name == "time"
+    index: Any = frame.index
+    assert (index.asi8 == TIMES).all() and str(index.tz) == "UTC" and index.name == "time"
     assert (frame["index"].to_numpy() == INDEX).all()
     for place, name in enumerate(names):
         column = frame[name]
@@ -152,7 +153,7 @@ def test_nothing_lies_where_samples_are_missing(archive: Archive) -> None:
     hole_from, hole_to = T0_NS + 40 * PERIOD_NS, T0_NS + 50 * PERIOD_NS
     for times in (
         excerpt.numpy()["time_ns"],
-        excerpt.pandas().index.asi8,
+        excerpt.pandas().index.to_numpy("datetime64[ns]").astype(np.int64),
         excerpt.polars()["time"].to_physical().to_numpy(),
         excerpt.xarray()["time"].to_numpy().astype(np.int64),
         excerpt.arrow()["time_ns"].to_numpy(),

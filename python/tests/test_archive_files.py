@@ -193,3 +193,15 @@ def test_nothing_is_exported_of_nothing(archive: Archive, tmp_path: Path, form: 
     with pytest.raises(tc.ArchiveError, match="0 lie in the range"):
         getattr(stream.between("2100-01-01T00:00:00Z"), f"to_{form}")(tmp_path / "file")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_range_in_a_hole_goes_into_files_as_the_hole(archive: Archive, tmp_path: Path) -> None:
+    excerpt = archive["lab/probe-c8"].samples(42, 44)
+    with h5py.File(excerpt.to_hdf5(tmp_path / "hole.nxs")) as file:
+        assert default_plot(file)["value"].shape == (0,) and len(file["entry/tallycast/gaps"]) == 1
+    with excerpt.to_mcap(tmp_path / "hole.mcap").open("rb") as content:
+        messages = list(mcap_reader.make_reader(content).iter_messages())
+    assert [json.loads(message.data) for _, _, message in messages] == excerpt.gaps.json()
+    nothing = archive["lab/probe-c8"].between("2100-01-01T00:00:00Z")
+    with h5py.File(nothing.to_hdf5(tmp_path / "nothing.nxs")) as file:
+        assert file.attrs["NX_class"] == "NXroot" and len(file) == 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,11 +11,11 @@ import numpy.typing as npt
 import pytest
 
 import tallycast as tc
-from archive_scene import bits, publish, query, recorder, running, signal_file, wait_for
+from archive_scene import bits, bus_of_its_own, publish, query, recorder, running, signal_file
+from places import until
 from tallycast.archive import StoredStream
 
-#: A bus of its own: two runs of these tests do not meet.
-BUS = f"udp://239.193.0.0:{20_000 + os.getpid() % 20_000}?iface=lo"
+BUS = bus_of_its_own()
 CHANNELS = '[[channels]]\nname = "current"\nunit = "A"\nscale = 0.5\n[[channels]]\nname = "voltage"\nunit = "V"\n'
 IMAGE = '[[channels]]\nname = "image"\nunit = ""\nshape = [40, 50]\n'
 ROWS = 20_000
@@ -32,7 +31,7 @@ def signals(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, di
     second = generator.integers(-(2**15), 2**15, size=(ROWS // 2, 2), dtype=np.int16)
     images = generator.integers(0, 2**16, size=(60, 2_000), dtype=np.uint16)
     floats = generator.standard_normal((ROWS // 4, 2)).astype(np.float32)
-    play = [
+    play: list[tuple[str, npt.NDArray[Any], str, str]] = [
         ("arch/probe", first, "20k", CHANNELS),
         ("arch/probe", second, "20k", CHANNELS),
         ("arch/camera", images, "60", IMAGE),
@@ -41,7 +40,8 @@ def signals(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, di
     ]
     for name, elements, rate, channels in play:
         with recorder(root, "live", name, bus=BUS):
-            publish(name, signal_file(folder, elements, rate, channels), "--loss", "10%", bus=BUS)
+            file = signal_file(folder, elements, rate, channels)
+            publish(name, "--file", str(file), "--loss", "10%", bus=BUS)
     yield root, {"first": first, "second": second, "images": images, "floats": floats}
 
 
@@ -188,14 +188,14 @@ def test_an_archive_is_read_while_it_is_recorded(tmp_path: Path) -> None:
             stream = archive.get("arch/ramp")
             return archive if stream is not None and stream.samples_stored > samples else None
 
-        archive = wait_for("the first samples", lambda: longer_than(0))
+        archive = until(lambda: longer_than(0), "the first samples")
         stream = archive["arch/ramp"]
         (recording,) = stream.recordings
         assert recording.state == "open" and recording.attended
         seen = stream.between()
         stored = stream.samples_stored
         assert len(seen) == stored
-        wait_for("more samples", lambda: longer_than(stored))
+        until(lambda: longer_than(stored), "more samples")
         # What was looked at stays as it was; another look tells more.
         assert len(stream.between()) == stored == len(archive["arch/ramp"].between())
         later = archive.refresh()["arch/ramp"].between()

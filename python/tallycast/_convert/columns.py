@@ -64,3 +64,9 @@ def facts(rows: Rows, scaled: bool) -> dict[str, Any]:
         told["scale"] = {column_name(channel.name): channel.scale for channel in channels}
         told["offset"] = {column_name(channel.name): channel.offset for channel in channels}
     return told
+
+
+def parts(values: Array) -> Array:
+    """Returns complex numbers as real and imaginary parts, `[…, 2]`, bit for bit."""
+    part = np.dtype(f"<f{values.dtype.itemsize // 2}")
+    return np.ascontiguousarray(values).view(part).reshape(*values.shape, 2)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from tallycast._convert.columns import columns
+from tallycast._convert.columns import columns, parts
 from tallycast._packages import needed
 
 if TYPE_CHECKING:
@@ -40,11 +40,11 @@ def _channel(pyarrow: Any, values: Array, missing: npt.NDArray[np.bool_] | None,
 def _elements(pyarrow: Any, flat: Array, absent: npt.NDArray[np.bool_] | None) -> Any:
     if flat.dtype.kind != "c":
         return pyarrow.array(flat, mask=absent, from_pandas=False)
-    parts = pyarrow.array(flat.view(flat.real.dtype), from_pandas=False)
-    kind = _list(pyarrow, parts.type, 2)
+    numbers = pyarrow.array(parts(flat).reshape(-1), from_pandas=False)
+    kind = _list(pyarrow, numbers.type, 2)
     if absent is None:
-        return pyarrow.FixedSizeListArray.from_arrays(parts, type=kind)
-    return pyarrow.FixedSizeListArray.from_arrays(parts, type=kind, mask=pyarrow.array(absent))
+        return pyarrow.FixedSizeListArray.from_arrays(numbers, type=kind)
+    return pyarrow.FixedSizeListArray.from_arrays(numbers, type=kind, mask=pyarrow.array(absent))
 
 
 def _list(pyarrow: Any, element: Any, size: int) -> Any:

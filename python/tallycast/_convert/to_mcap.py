@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from tallycast._convert.columns import Column, columns
+from tallycast._convert.columns import Column, columns, parts
 from tallycast._packages import needed
 
 if TYPE_CHECKING:
@@ -71,20 +71,20 @@ def write(rows: Rows, path: Path, scaled: bool) -> None:
 
 
 def _piece(writer: Any, piece: Piece, gaps: int, scaled: bool) -> None:
-    fields = _fields(piece, scaled)
-    schema = writer.register_schema("tallycast.Sample", "protobuf", _descriptor(fields))
-    description = json.dumps(piece.recording._told["description"])
-    about = {"epoch": piece.epoch, "description": description}
-    channel = writer.register_channel(piece.stream, "protobuf", schema, about)
+    about = {"epoch": piece.epoch, "description": json.dumps(piece.recording._told["description"])}
     account = json.dumps(piece.account)
     writer.add_metadata("tallycast", {"run": piece.run, "stream": piece.stream, "account": account, **about})
-    times, index = piece.times.tolist(), piece.index.tolist()
     ahead = deque(sorted(piece.gaps, key=lambda hole: hole.t0_ns))
-    for row, message in enumerate(_messages(piece, fields)):
-        # A hole in its place: viewers and players read in the order of time.
-        while ahead and ahead[0].t0_ns <= times[row]:
-            _hole(writer, gaps, ahead.popleft())
-        writer.add_message(channel, times[row], message, times[row], sequence=index[row] % 2**32)
+    if len(piece):
+        fields = _fields(piece, scaled)
+        schema = writer.register_schema("tallycast.Sample", "protobuf", _descriptor(fields))
+        channel = writer.register_channel(piece.stream, "protobuf", schema, about)
+        times, index = piece.times.tolist(), piece.index.tolist()
+        for row, message in enumerate(_messages(piece, fields)):
+            # A hole in its place: viewers and players read in the order of time.
+            while ahead and ahead[0].t0_ns <= times[row]:
+                _hole(writer, gaps, ahead.popleft())
+            writer.add_message(channel, times[row], message, times[row], sequence=index[row] % 2**32)
     for hole in ahead:
         _hole(writer, gaps, hole)
 
@@ -122,11 +122,12 @@ def _field(column: Column, number: int, name: str) -> Field:
     values, kind = _on_the_wire(column.values)
     rows = len(values)
     if column.values.dtype.kind == "c":
-        message = np.concatenate([_scalars(1, values.real.reshape(-1)), _scalars(2, values.imag.reshape(-1))], axis=1)
-        parts = message.reshape(rows, -1, message.shape[1])
-        head = _constant(parts.shape[:2], _tag(number, 2) + _varint(message.shape[1]))
+        numbers = parts(values).reshape(-1, 2)
+        message = np.concatenate([_scalars(1, numbers[:, 0]), _scalars(2, numbers[:, 1])], axis=1)
+        each = message.reshape(rows, column.channel.elements, message.shape[1])
+        head = _constant(each.shape[:2], _tag(number, 2) + _varint(message.shape[1]))
         label = _REPEATED if column.channel.shape else _OPTIONAL
-        content = np.concatenate([head, parts], axis=2).reshape(rows, -1)
+        content = np.concatenate([head, each], axis=2).reshape(rows, -1)
         return Field(name, number, _MESSAGE, label, f".tallycast.Sample.{_complex(values)}", content)
     if not column.channel.shape:
         return Field(name, number, kind, _OPTIONAL, "", _scalars(number, values))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from tallycast._convert.columns import columns
+from tallycast._convert.columns import columns, parts
 from tallycast._packages import needed
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ def frame(rows: Rows, scaled: bool) -> pl.DataFrame:
     for column in columns(rows, scaled):
         values, missing, shape = column.values, column.missing, tuple(column.channel.shape)
         if values.dtype.kind == "c":
-            values = np.ascontiguousarray(values).view(values.real.dtype).reshape(*values.shape, 2)
+            values = parts(values)
             shape = (*shape, 2)
             missing = None if missing is None else np.repeat(missing[..., np.newaxis], 2, axis=-1)
         series.append(_series(polars, column.name, values, missing, shape))
