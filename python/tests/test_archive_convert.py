@@ -191,3 +191,10 @@ def test_a_missing_package_is_named_with_its_extra(
     with pytest.raises(MissingPackage, match=rf"{package.partition('.')[0]} is not installed\n.*tallycast\[{extra}\]"):
         use(archive["lab/probe-f4"].between(), tmp_path)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_points_are_a_frame_too(archive: Archive) -> None:
+    points = archive["lab/probe-i32"].between(points=100, channel="image", element=5)
+    frame = points.pandas()
+    assert frame["image[5] lo"].isna().sum() == 11 and (frame["image[5] samples"] == points.samples[:, 0]).all()
+    assert frame.attrs["gaps"] == points.gaps.json() and frame.attrs["units"] == {"image[5]": "V"}

@@ -15,6 +15,7 @@ from archive_scene import COMMAND, DTYPES, INDEX, PARTIAL_ROW, PERIOD_NS, T0_NS,
 from tallycast.archive import Archive
 
 h5py: Any = pytest.importorskip("h5py")
+pyarrow: Any = pytest.importorskip("pyarrow", minversion="17")
 parquet: Any = pytest.importorskip("pyarrow.parquet")
 mcap_reader: Any = pytest.importorskip("mcap.reader")
 
@@ -146,6 +147,8 @@ def test_mcap_values_are_in_their_units(archive: Archive, tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_parquet_is_what_the_command_line_exports(archive: Archive, tmp_path: Path, dtype: str) -> None:
+    if dtype[0] == "c" and int(pyarrow.__version__.split(".")[0]) < 26:
+        pytest.skip("older pyarrow does not read lists of fixed size with nulls among them from Parquet")
     excerpt = archive[f"lab/probe-{dtype}"].between("+30ms", "-30ms")
     path = excerpt.to_parquet(tmp_path / "probe.parquet")
     table = parquet.read_table(path)

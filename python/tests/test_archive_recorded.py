@@ -81,6 +81,9 @@ def test_what_was_published_is_what_is_read(signals: tuple[Path, dict[str, npt.N
 
 
 def test_a_range_over_several_epochs_is_one_table_in_pieces(signals: tuple[Path, dict[str, npt.NDArray[Any]]]) -> None:
+    pytest.importorskip("pandas")
+    pytest.importorskip("polars")
+    pytest.importorskip("dask")
     root, wanted = signals
     stream = tc.open_archive(root)["arch/probe"]
     excerpt = stream.between()
@@ -124,6 +127,7 @@ def test_thinning_is_that_of_the_command_line_over_holes(signals: tuple[Path, di
 
 
 def test_images_that_arrived_in_part_are_masked(signals: tuple[Path, dict[str, npt.NDArray[Any]]]) -> None:
+    pytest.importorskip("xarray")
     root, wanted = signals
     stream = tc.open_archive(root)["arch/camera"]
     closes(stream)
@@ -141,6 +145,9 @@ def test_images_that_arrived_in_part_are_masked(signals: tuple[Path, dict[str, n
 
 
 def test_epochs_of_different_schemas_are_read_one_by_one(signals: tuple[Path, dict[str, npt.NDArray[Any]]]) -> None:
+    pytest.importorskip("pandas")
+    pytest.importorskip("pyarrow")
+    pytest.importorskip("dask")
     root, wanted = signals
     stream = tc.open_archive(root)["arch/other"]
     closes(stream)
