@@ -42,7 +42,7 @@ def with_nan(column: Column) -> Array:
     """Returns floats or complex numbers with NaN where one never arrived; other elements as they are."""
     if column.missing is None or column.values.dtype.kind not in "fc":
         return column.values
-    values = column.values.copy()
+    values: Array = column.values.copy()
     values[column.missing] = np.nan
     return values
 

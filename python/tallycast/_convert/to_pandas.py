@@ -24,9 +24,9 @@ def frame(rows: Rows, scaled: bool) -> pd.DataFrame:
     data: dict[str, Any] = {"index": rows.index}
     for column in columns(rows, scaled):
         shape = len(rows), column.channel.elements
-        flat = with_nan(column).reshape(shape)
+        flat: Array = with_nan(column).reshape(shape)
         missing = None if column.missing is None else column.missing.reshape(shape)
-        for element in range(flat.shape[1]):
+        for element in range(column.channel.elements):
             name = f"{column.name}[{element}]" if column.channel.shape else column.name
             mask = None if missing is None else missing[:, element]
             data[name] = _nullable(pandas, flat[:, element], mask)
