@@ -36,6 +36,7 @@ from tallycast._publisher import Publisher
 from tallycast._schema import Channel, Schema
 from tallycast._streams import StreamInfo, account, streams
 from tallycast._subscriber import Listener, Subscriber
+from tallycast.archive import open_archive
 
 __all__ = [
     "Account",
@@ -68,6 +69,7 @@ __all__ = [
     "app",
     "bus_of",
     "now_ns",
+    "open_archive",
     "operator",
     "streams",
 ]

@@ -8,6 +8,7 @@
 use std::error::Error;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use archive::{
     Began, Description, FileStore, Input, Options, ReaderGap, Recorder, RunName, Store, StreamAccount,
@@ -50,8 +51,9 @@ fn streams() -> Result<Vec<Stream>, Box<dyn Error>> {
 }
 
 fn record(store: &Arc<dyn Store>, run: RunName) -> Result<(), Box<dyn Error>> {
-    let options = Options { batch_bytes: 1_000, segment_bytes: 8_000, ..Options::default() };
+    let options = Options { batch_bytes: 1_000, segment_bytes: 500, ..Options::default() };
     let mut recorder = Recorder::open(Arc::clone(store), run, options, Instant::ORIGIN)?;
+    let mut now = Instant::ORIGIN;
     for (name, schema) in streams()? {
         let description = Description {
             name: Arc::clone(&name),
@@ -59,19 +61,20 @@ fn record(store: &Arc<dyn Store>, run: RunName) -> Result<(), Box<dyn Error>> {
             schema: Arc::clone(&schema),
             station: "daq-3".into(),
         };
-        recorder.handle(
-            Instant::ORIGIN,
-            Input::Began(Began { description, first_index: 0, reader: "sample".into() }),
-        )?;
+        recorder.handle(now, Input::Began(Began { description, first_index: 0, reader: "sample".into() }))?;
         for first in (0..100).step_by(10).filter(|first| *first != 40) {
-            recorder.handle(Instant::ORIGIN, Input::Block(&block(&name, &schema, first)))?;
+            recorder.handle(now, Input::Block(&block(&name, &schema, first)))?;
+            // Every commit ends a segment, so that there are several.
+            if first % 30 == 20 {
+                now += Duration::from_secs(1);
+                recorder.tick(now);
+            }
         }
-        recorder.handle(Instant::ORIGIN, Input::Gap(&gap(&name, &schema)))?;
+        recorder.handle(now, Input::Gap(&gap(&name, &schema)))?;
         let account = serde_json::json!({"stream": name.as_str(), "state": "closed"});
-        recorder
-            .handle(Instant::ORIGIN, Input::Ended(StreamAccount { stream: name, epoch: EPOCH, account }))?;
+        recorder.handle(now, Input::Ended(StreamAccount { stream: name, epoch: EPOCH, account }))?;
     }
-    recorder.close(Instant::from_nanos(1_000_000_000))?;
+    recorder.close(now + Duration::from_secs(1))?;
     Ok(())
 }
 

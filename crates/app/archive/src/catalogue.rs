@@ -77,6 +77,25 @@ pub struct Recording {
     pub(crate) contents: Arc<EpochContents>,
 }
 
+/// One segment of a recording that can be read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct StoredSegment {
+    /// Its number in its epoch, from 1.
+    pub number: u32,
+    /// Index of its first sample.
+    pub first_index: u64,
+    /// Index behind its last sample.
+    pub next_index: u64,
+    /// When its first sample was taken.
+    pub t0: WallTime,
+    /// When its last sample was over.
+    pub t1: WallTime,
+    /// Samples in it.
+    pub samples: u64,
+    /// Size on disk.
+    pub size_bytes: u64,
+}
+
 /// How a recording ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RecordingState {
@@ -114,6 +133,29 @@ impl Recording {
     /// One of no elements is an absence whose extent nobody knows, because nothing came behind it.
     pub fn absences(&self) -> impl Iterator<Item = &GapRecord> {
         self.gaps.iter().filter(|gap| gap.kind != GapKind::Missing)
+    }
+
+    /// Returns the absences whose extent nobody knows and that began in a range of time, as JSON in the form of holes.
+    ///
+    /// Nothing came behind them, so that no hole tells of them.
+    pub fn untold_absences(&self, range: Range<WallTime>) -> impl Iterator<Item = Value> {
+        let per_sample = u64::from(self.description.schema.elements_per_sample());
+        let untold = self.absences().filter(move |gap| gap.positions.is_empty() && range.contains(&gap.t0));
+        untold.map(move |gap| {
+            json!({
+                "first_index": gap.positions.start / per_sample, "samples": 0, "from_ns": gap.t0.as_nanos(),
+                "to_ns": gap.t1.map(WallTime::as_nanos), "lost": {}, "unexplained": 0, "unsettled": 0,
+                "reader_absent": 0, "gaps": [gap.to_json()],
+            })
+        })
+    }
+
+    /// Returns the segments that can be read, in the order of the stream.
+    pub fn segments(&self) -> impl Iterator<Item = StoredSegment> {
+        self.contents.segments.iter().map(|segment| {
+            let &Segment { number, first_index, next_index, t0, t1, samples, size_bytes, .. } = segment;
+            StoredSegment { number, first_index, next_index, t0, t1, samples, size_bytes }
+        })
     }
 
     /// Returns the span of all that is known, stored or missing; `t0` and `t1` tell that of the stored samples.

@@ -10,12 +10,12 @@ use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
 
 use arrow_schema::SchemaRef;
-use units::WallTime;
 
 use crate::Description;
 use crate::columns::arrow_schema;
 use crate::contents::EpochContents;
 use crate::error::ArchiveError;
+use crate::feed::Wanted;
 use crate::folders::{RunName, SegmentFile, run_folder, segment_path};
 use crate::parquet_file::{ParquetSegment, ParquetWriter, SegmentSpan, WriteTo};
 use crate::recovery::epoch_folders;
@@ -127,11 +127,10 @@ fn read_back(
     description: &Arc<Description>,
     arrow: &SchemaRef,
 ) -> Result<Digest, ArchiveError> {
-    let everything = WallTime::from_nanos(i64::MIN)..WallTime::from_nanos(i64::MAX);
     let sample_bytes = description.schema.sample_bytes();
     let copy = ParquetSegment::open(store, draft)?;
     let mut digest = Digest::new(description);
-    for group in copy.groups(&everything) {
+    for group in copy.groups(&Wanted::ALL) {
         for batch in copy.batches(group, sample_bytes)? {
             let rows = Rows::new(&batch?, description, arrow)
                 .ok_or_else(|| ArchiveError::segment(draft, "the copy has other columns than its origin"))?;

@@ -21,6 +21,9 @@ mod npy;
 /// When rows gathered for Parquet are handed to its writer.
 const BATCH_BYTES: usize = 4 << 20;
 
+/// The key under which an exported Parquet file has its holes.
+const HOLES_KEY: &str = "tallycast.holes";
+
 /// What an export wrote.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Exported {
@@ -30,21 +33,29 @@ pub struct Exported {
     pub holes: Vec<Hole>,
 }
 
-/// An epoch and a range of time to be exported.
+/// An epoch and a range of time and of indices to be exported.
 pub struct Export<'a> {
     archive: &'a Archive,
     recording: &'a Recording,
     range: Range<WallTime>,
+    indices: Range<u64>,
 }
 
 impl<'a> Export<'a> {
     /// Chooses what to export.
     #[must_use]
     pub fn new(archive: &'a Archive, recording: &'a Recording, range: Range<WallTime>) -> Self {
-        Self { archive, recording, range }
+        Self { archive, recording, range, indices: 0..u64::MAX }
     }
 
-    /// Writes Parquet: the columns of the archive itself.
+    /// Leaves out what is not in a range of indices.
+    #[must_use]
+    pub fn within(mut self, indices: Range<u64>) -> Self {
+        self.indices = indices;
+        self
+    }
+
+    /// Writes Parquet: the columns of the archive itself, and the holes in the footer's metadata.
     ///
     /// # Errors
     /// What reading and writing say.
@@ -70,6 +81,8 @@ impl<'a> Export<'a> {
         if let Some((batch, _)) = columns.finish()? {
             writer.write(&batch)?;
         }
+        let holes: Value = exported.holes.iter().map(Hole::to_json).collect();
+        writer.note(HOLES_KEY, holes.to_string());
         writer.finish()?;
         Ok(exported)
     }
@@ -92,7 +105,7 @@ impl<'a> Export<'a> {
     }
 
     fn pieces(&self) -> impl Iterator<Item = Result<Piece, ArchiveError>> {
-        self.archive.epoch(self.recording, self.range.clone())
+        self.archive.epoch(self.recording, self.range.clone()).within(self.indices.clone())
     }
 }
 

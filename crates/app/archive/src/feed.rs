@@ -154,27 +154,63 @@ impl RowGroups {
     }
 }
 
-/// What one epoch holds in a range of time.
+/// The samples that are asked for: those of a range of time that lie in a range of indices, too.
+#[derive(Clone, Debug)]
+pub(crate) struct Wanted {
+    pub(crate) times: Range<WallTime>,
+    pub(crate) indices: Range<u64>,
+}
+
+impl Wanted {
+    /// Everything there is.
+    pub(crate) const ALL: Self =
+        Self { times: WallTime::from_nanos(i64::MIN)..WallTime::from_nanos(i64::MAX), indices: 0..u64::MAX };
+
+    /// Tells whether everything below an index and a time lies before what is asked for.
+    fn ends_before(&self, next_index: u64, t1: WallTime) -> bool {
+        t1 <= self.times.start || next_index <= self.indices.start
+    }
+
+    /// Tells whether everything from an index and a time on lies behind what is asked for.
+    fn begins_behind(&self, first_index: u64, t0: WallTime) -> bool {
+        t0 >= self.times.end || first_index >= self.indices.end
+    }
+}
+
+/// What one epoch holds in a range of time and of indices.
 pub struct EpochFeed {
     store: Arc<dyn Store>,
     recording: Recording,
-    range: Range<WallTime>,
+    wanted: Wanted,
     segments: VecDeque<Segment>,
     source: Option<Source>,
     gaps: VecDeque<GapRecord>,
     queue: VecDeque<Piece>,
     /// Index and time at which the next sample should be.
     expected: (u64, Option<WallTime>),
+    /// Index behind the last sample that was acknowledged when the catalogue was read. What a recorder has added since is not
+    /// read: the gap map of that moment could not tell why something is missing in it.
+    known_end: u64,
     finished: bool,
 }
 
 impl EpochFeed {
-    pub(crate) fn new(store: Arc<dyn Store>, recording: Recording, range: Range<WallTime>) -> Self {
+    pub(crate) fn new(store: Arc<dyn Store>, recording: Recording, times: Range<WallTime>) -> Self {
         let segments = recording.contents.segments.iter().cloned().collect();
         let gaps = recording.gaps.iter().cloned().collect();
         let expected = (recording.first_index, None);
         let (source, queue, finished) = (None, VecDeque::new(), false);
-        Self { store, recording, range, segments, source, gaps, queue, expected, finished }
+        let wanted = Wanted { times, ..Wanted::ALL };
+        let known_end = recording.contents.segments.last().map_or(0, |segment| segment.next_index);
+        Self { known_end, store, recording, wanted, segments, source, gaps, queue, expected, finished }
+    }
+
+    /// Leaves out the samples that are not in a range of indices. As with times, a hole that reaches into the range is told
+    /// whole.
+    #[must_use]
+    pub fn within(mut self, indices: Range<u64>) -> Self {
+        self.wanted.indices = indices;
+        self
     }
 
     /// Reads one more batch into the queue. Tells whether there may be more.
@@ -199,10 +235,10 @@ impl EpochFeed {
                 None => self.source = None,
             },
             Some(Source::Arrow { reader, entries }) => match entries.pop_front() {
-                Some(entry) if entry.t1 <= self.range.start => {
+                Some(entry) if self.wanted.ends_before(entry.next_index, entry.t1) => {
                     self.expected = (entry.next_index, Some(entry.t1));
                 }
-                Some(entry) if entry.t0 >= self.range.end => {
+                Some(entry) if self.wanted.begins_behind(entry.first_index, entry.t0) => {
                     return Ok(self.reach(entry.first_index, entry.t0));
                 }
                 Some(entry) => match reader.rows(&entry) {
@@ -220,11 +256,11 @@ impl EpochFeed {
             self.reach_end();
             return Ok(false);
         };
-        if segment.t1 <= self.range.start {
+        if self.wanted.ends_before(segment.next_index, segment.t1) {
             self.expected = (segment.next_index, Some(segment.t1));
             return Ok(true);
         }
-        if segment.t0 >= self.range.end {
+        if self.wanted.begins_behind(segment.first_index, segment.t0) {
             return Ok(self.reach(segment.first_index, segment.t0));
         }
         let contents = Arc::clone(&self.recording.contents);
@@ -232,7 +268,8 @@ impl EpochFeed {
         if matches!(segment.content, SegmentContent::Arrow(_)) {
             match SegmentReader::open(&*self.store, &contents.folder, segment.number, description) {
                 Ok(reader) => {
-                    let entries = reader.index.entries.iter().copied().collect();
+                    let known = |entry: &&Entry| entry.next_index <= self.known_end;
+                    let entries = reader.index.entries.iter().filter(known).copied().collect();
                     self.source = Some(Source::Arrow { reader, entries });
                     return Ok(true);
                 }
@@ -258,7 +295,7 @@ impl EpochFeed {
 
     /// Begins to read a Parquet segment at the first row group in the range.
     fn enter(&mut self, file: ParquetSegment, number: u32) {
-        let groups = file.groups(&self.range);
+        let groups = file.groups(&self.wanted);
         // What is passed over lies before the range, and is no hole.
         let before = groups.front().and_then(|first| first.checked_sub(1));
         if let Some((last, time)) = before.and_then(|group| file.group_last(group)) {
@@ -270,12 +307,17 @@ impl EpochFeed {
 
     /// Queues the samples of a batch and the holes before them. Tells whether more may lie in the range.
     fn take(&mut self, rows: &Rows) -> bool {
+        let indices = self.wanted.indices.start..self.wanted.indices.end.min(self.known_end);
+        let wanted = Wanted { indices, ..self.wanted.clone() };
         for run in rows.runs() {
+            if run.first_index >= self.known_end {
+                break;
+            }
             if !self.reach(run.first_index, run.t0) {
                 return false;
             }
-            let end = run.first_index + run.rows.len() as u64;
-            if let Some(run) = rows.clip(&run, &self.range) {
+            let end = (run.first_index + run.rows.len() as u64).min(self.known_end);
+            if let Some(run) = rows.clip(&run, &wanted) {
                 self.queue.push_back(Piece::Block(rows.block(&run)));
             }
             let rate = self.recording.description.schema.rate;
@@ -290,13 +332,13 @@ impl EpochFeed {
         if first_index > expected {
             let rate = self.recording.description.schema.rate;
             let since = since.unwrap_or_else(|| rate.time_of(expected, first_index, t0));
-            if since < self.range.end && t0 > self.range.start {
+            if !self.wanted.begins_behind(expected, since) && !self.wanted.ends_before(first_index, t0) {
                 let hole = self.hole(expected..first_index, since, t0);
                 self.queue.push_back(Piece::Hole(hole));
             }
             self.expected = (first_index, Some(t0));
         }
-        t0 < self.range.end
+        !self.wanted.begins_behind(first_index, t0)
     }
 
     /// What the gap map knows to be missing behind the last sample.
@@ -370,7 +412,7 @@ impl EpochFeed {
     fn note_lost(&mut self, number: u32, end: u64, cause: &str) {
         let description = Arc::clone(&self.recording.description);
         let (expected, since) = self.expected;
-        let samples = expected..end.max(expected);
+        let samples = expected..end.min(self.known_end).max(expected);
         let anchor = (expected, since.unwrap_or(self.recording.t0));
         // Apart from the gaps of whole segments, which begin at the same number.
         let id = u64::from(number) << 32 | (expected & 0x7fff_ffff) << 1 | 1;

@@ -28,6 +28,7 @@ use units::WallTime;
 use crate::columns::DESCRIPTION_KEY;
 use crate::contents::{Segment, SegmentContent};
 use crate::error::ArchiveError;
+use crate::feed::Wanted;
 use crate::seal::{Sealed, Sealing};
 use crate::store::{Appendable, Store};
 
@@ -35,6 +36,9 @@ use crate::store::{Appendable, Store};
 const SEGMENT_KEY: &str = "tallycast.segment";
 /// When a row group is closed: large enough to be read well, small enough to be held in memory.
 const ROW_GROUP_BYTES: usize = 64 << 20;
+/// The columns that have statistics.
+const INDICES: usize = 0;
+const TIMES: usize = 1;
 /// How many bytes are decoded at a time.
 const READ_BATCH_BYTES: usize = 4 << 20;
 
@@ -89,6 +93,11 @@ impl<W: Write + Send> ParquetWriter<W> {
         Ok(())
     }
 
+    /// Adds a key to the footer's metadata.
+    pub(crate) fn note(&mut self, key: &str, value: String) {
+        self.writer.append_key_value_metadata(KeyValue::new(key.to_owned(), value));
+    }
+
     /// Writes the footer.
     pub(crate) fn finish(self) -> Result<W, ArchiveError> {
         Ok(self.writer.into_inner()?)
@@ -98,8 +107,7 @@ impl<W: Write + Send> ParquetWriter<W> {
 impl<W: Write + Send> ParquetWriter<Sealing<W>> {
     /// Writes the footer with the segment's span, and the seal before it.
     pub(crate) fn seal(mut self, number: u32, span: SegmentSpan) -> Result<W, ArchiveError> {
-        let value = span.to_json(number).to_string();
-        self.writer.append_key_value_metadata(KeyValue::new(SEGMENT_KEY.to_owned(), value));
+        self.note(SEGMENT_KEY, span.to_json(number).to_string());
         // The last row group first, which is large; what is then held back is small.
         self.writer.flush()?;
         self.writer.inner_mut().hold();
@@ -188,10 +196,17 @@ impl ParquetSegment {
         Segment { number, first_index, next_index, t0, t1, samples, size_bytes, content }
     }
 
-    /// Returns the row groups that may hold samples of a range of time.
-    pub(crate) fn groups(&self, range: &Range<WallTime>) -> VecDeque<usize> {
+    /// Returns the row groups that may hold samples that are asked for.
+    pub(crate) fn groups(&self, asked: &Wanted) -> VecDeque<usize> {
         let metadata = self.metadata.metadata();
-        (0..metadata.num_row_groups()).filter(|&group| overlaps(metadata, group, range)).collect()
+        let times = asked.times.start.as_nanos()..asked.times.end.as_nanos();
+        // Parquet keeps the bits of the unsigned column in a signed one; nobody counts as far as that makes a difference.
+        let signed = |index: u64| i64::try_from(index).unwrap_or(i64::MAX);
+        let indices = signed(asked.indices.start)..signed(asked.indices.end);
+        let wanted = |&group: &usize| {
+            overlaps(metadata, group, TIMES, &times) && overlaps(metadata, group, INDICES, &indices)
+        };
+        (0..metadata.num_row_groups()).filter(wanted).collect()
     }
 
     /// Returns the index behind the last sample of a row group; the segment's where the file does not tell.
@@ -204,7 +219,7 @@ impl ParquetSegment {
     /// Returns index and time of the last sample of a row group, if the file tells.
     pub(crate) fn group_last(&self, group: usize) -> Option<(u64, WallTime)> {
         let group = self.metadata.metadata().row_group(group);
-        match (group.column(0).statistics()?, group.column(1).statistics()?) {
+        match (group.column(INDICES).statistics()?, group.column(TIMES).statistics()?) {
             (Statistics::Int64(indices), Statistics::Int64(times)) => {
                 let (index, time) = (indices.max_opt()?, times.max_opt()?);
                 Some((index.cast_unsigned(), WallTime::from_nanos(*time)))
@@ -259,12 +274,12 @@ fn span_of(metadata: &ParquetMetaData) -> Option<SegmentSpan> {
 }
 
 /// Without statistics a row group may hold anything.
-fn overlaps(metadata: &ParquetMetaData, group: usize, range: &Range<WallTime>) -> bool {
-    let Some(Statistics::Int64(times)) = metadata.row_group(group).column(1).statistics() else {
+fn overlaps(metadata: &ParquetMetaData, group: usize, column: usize, range: &Range<i64>) -> bool {
+    let Some(Statistics::Int64(values)) = metadata.row_group(group).column(column).statistics() else {
         return true;
     };
-    let starts_before_end = times.min_opt().is_none_or(|&first| first < range.end.as_nanos());
-    starts_before_end && times.max_opt().is_none_or(|&last| last >= range.start.as_nanos())
+    let starts_before_end = values.min_opt().is_none_or(|&first| first < range.end);
+    starts_before_end && values.max_opt().is_none_or(|&last| last >= range.start)
 }
 
 /// Lets the Parquet library write to a store's file.

@@ -60,30 +60,52 @@ impl Archive {
     /// # Errors
     /// [`ArchiveError::Unsuited`] for a request out of its limits; what reading says.
     pub fn points(&self, stream: &StreamEntry, request: &PointsRequest) -> Result<Points, ArchiveError> {
+        let mut points = self.points_of_each(stream, core::slice::from_ref(request))?;
+        Ok(points.pop().expect("one for each request"))
+    }
+
+    /// Thins several elements over one span, reading it once: what [`Self::points`] returns for each of the requests.
+    ///
+    /// # Errors
+    /// [`ArchiveError::Unsuited`] for a request out of its limits, and if the requests are of several spans; what reading
+    /// says.
+    pub fn points_of_each(
+        &self,
+        stream: &StreamEntry,
+        requests: &[PointsRequest],
+    ) -> Result<Vec<Points>, ArchiveError> {
+        let Some(first) = requests.first() else { return Ok(Vec::new()) };
+        if requests.iter().any(|request| request.range != first.range) {
+            return Err(ArchiveError::Unsuited("ask for one span at a time".to_owned()));
+        }
+        let mut each: Vec<Points> = requests.iter().map(Points::empty).collect::<Result<_, _>>()?;
+        for piece in self.range(stream, first.range.clone()) {
+            match piece? {
+                Piece::Epoch(_) => {}
+                Piece::Hole(hole) => each.iter_mut().for_each(|points| points.holes.push(hole.clone())),
+                Piece::Block(block) => {
+                    for (points, request) in each.iter_mut().zip(requests) {
+                        points.fold(&block, request)?;
+                    }
+                }
+            }
+        }
+        Ok(each)
+    }
+}
+
+impl Points {
+    fn empty(request: &PointsRequest) -> Result<Self, ArchiveError> {
         let span = request.range.end.nanos_since(request.range.start);
         if !(1..=MAX_POINTS).contains(&request.points) || span <= 0 {
             let text = format!("ask for 1 to {MAX_POINTS} points of a span that ends after it begins");
             return Err(ArchiveError::Unsuited(text));
         }
         let column_ns = span.cast_unsigned().div_ceil(request.points as u64);
-        let mut points = Points {
-            from: request.range.start,
-            column_ns,
-            columns: vec![None; request.points],
-            holes: Vec::new(),
-        };
-        for piece in self.range(stream, request.range.clone()) {
-            match piece? {
-                Piece::Epoch(_) => {}
-                Piece::Hole(hole) => points.holes.push(hole),
-                Piece::Block(block) => points.fold(&block, request)?,
-            }
-        }
-        Ok(points)
+        let columns = vec![None; request.points];
+        Ok(Self { from: request.range.start, column_ns, columns, holes: Vec::new() })
     }
-}
 
-impl Points {
     fn fold(&mut self, block: &Block, request: &PointsRequest) -> Result<(), ArchiveError> {
         let schema = &block.schema;
         let channel = schema.channels.get(request.channel);

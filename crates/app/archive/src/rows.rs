@@ -19,6 +19,7 @@ use units::{RangeSet, WallTime};
 
 use crate::Description;
 use crate::columns::{LEADING_COLUMNS, Times};
+use crate::feed::Wanted;
 
 /// By how much two times of one clock may differ and still belong to one run: the publisher rounds each
 /// datagram's time down by itself, and two floors of one fraction are at most this far apart.
@@ -97,11 +98,16 @@ impl Rows {
         runs
     }
 
-    /// Returns the part of a run that lies in a range of time; `None` if there is none.
-    pub(crate) fn clip(&self, run: &Run, range: &Range<WallTime>) -> Option<Run> {
+    /// Returns the part of a run that is asked for; `None` if there is none.
+    pub(crate) fn clip(&self, run: &Run, asked: &Wanted) -> Option<Run> {
         let times = &self.times[run.rows.clone()];
-        let first = times.partition_point(|&time| time < range.start.as_nanos());
-        let end = times.partition_point(|&time| time < range.end.as_nanos());
+        let row_of =
+            |index: u64| usize::try_from(index.saturating_sub(run.first_index)).unwrap_or(usize::MAX);
+        let first = times
+            .partition_point(|&time| time < asked.times.start.as_nanos())
+            .max(row_of(asked.indices.start));
+        let end =
+            times.partition_point(|&time| time < asked.times.end.as_nanos()).min(row_of(asked.indices.end));
         if first >= end {
             return None;
         }

@@ -13,17 +13,19 @@ pub(crate) enum Kind {
     Full,
     Closed,
     Fork,
+    Archive,
 }
 
 /// Makes an exception with a text that says what to do.
 pub(crate) fn error(py: Python<'_>, kind: Kind, text: impl ToString) -> PyErr {
-    static CLASSES: [PyOnceLock<Py<PyType>>; 5] = [const { PyOnceLock::new() }; 5];
+    static CLASSES: [PyOnceLock<Py<PyType>>; 6] = [const { PyOnceLock::new() }; 6];
     let name = match kind {
         Kind::Config => "ConfigError",
         Kind::Publish => "PublishError",
         Kind::Full => "Full",
         Kind::Closed => "Closed",
         Kind::Fork => "ForkError",
+        Kind::Archive => "ArchiveError",
     };
     match CLASSES[kind as usize].import(py, "tallycast._errors", name) {
         Ok(class) => PyErr::from_type(class.clone(), (text.to_string(),)),

@@ -4,6 +4,7 @@
 //! other Python threads run meanwhile.
 
 mod app;
+mod archive;
 mod block;
 mod elements;
 mod errors;
@@ -24,6 +25,8 @@ mod _core {
     const VERSION: &str = env!("CARGO_PKG_VERSION");
     #[pymodule_export]
     use crate::app::run_app;
+    #[pymodule_export]
+    use crate::archive::{StoredArchive, StoredRecording, StoredRows, thin};
     #[pymodule_export]
     use crate::block::Block;
     #[pymodule_export]

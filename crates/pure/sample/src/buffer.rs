@@ -1,5 +1,6 @@
 //! The memory of a block: bytes that any element type may be read from in place, and where such memory comes from.
 
+use std::collections::TryReserveError;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -51,6 +52,16 @@ impl SampleBuffer {
         let mut buffer = Self::default();
         buffer.extend_from_bytes(bytes);
         buffer
+    }
+
+    /// Makes an empty buffer with room for `size_bytes`.
+    ///
+    /// # Errors
+    /// There is not so much memory.
+    pub fn try_with_room(size_bytes: usize) -> Result<Self, TryReserveError> {
+        let mut buffer = Self::default();
+        buffer.words.try_reserve_exact(size_bytes.div_ceil(WORD_BYTES))?;
+        Ok(buffer)
     }
 
     /// Makes a buffer of `size_bytes` zeros.

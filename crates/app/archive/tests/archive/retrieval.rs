@@ -332,3 +332,97 @@ fn a_recording_whose_reader_left_is_cut_as_its_account_is() {
     assert_eq!(recording.state, RecordingState::Cut);
     assert_eq!(recording.account["reader"]["state"], "cut");
 }
+
+/// The rows' indices as ranges, and the first samples of the holes.
+fn gathered(store: &Arc<dyn Store>, indices: std::ops::Range<u64>) -> (Vec<(u64, u64)>, Vec<u64>) {
+    let (archive, entry) = stream(store);
+    let read = archive.samples(&entry.epochs[0], everything(), indices).unwrap();
+    let rows = read.indices();
+    assert_eq!(rows.len() as u64, read.rows());
+    let wanted: Vec<u8> = rows.iter().flat_map(|&index| block(index, 1).data.as_bytes().to_vec()).collect();
+    assert_eq!(read.data.as_bytes(), wanted, "bit for bit, in the order of the rows");
+    let times: Vec<i64> = rows.iter().map(|&index| time_of(index).as_nanos()).collect();
+    assert_eq!(read.times_ns(), times);
+    let mut joined: Vec<(u64, u64)> = Vec::new();
+    for index in rows {
+        match joined.last_mut() {
+            Some(last) if last.1 == index => last.1 = index + 1,
+            _ => joined.push((index, index + 1)),
+        }
+    }
+    (joined, read.holes.iter().map(|hole| hole.first_index).collect())
+}
+
+#[test]
+fn samples_are_put_together_by_index_and_never_across_a_hole() {
+    let (_, store, recorder) = recorded();
+    let check = || {
+        assert_eq!(gathered(&store, 0..u64::MAX), (vec![(0, 300), (350, 700), (710, 1_000)], vec![300, 700]));
+        assert_eq!(gathered(&store, 105..117), (vec![(105, 117)], vec![]));
+        assert_eq!(gathered(&store, 299..351), (vec![(299, 300), (350, 351)], vec![300]));
+        assert_eq!(gathered(&store, 310..320), (vec![], vec![300]), "inside a hole");
+        assert_eq!(gathered(&store, 350..700), (vec![(350, 700)], vec![]), "between two");
+        assert_eq!(gathered(&store, 1_000..2_000), (vec![], vec![]));
+    };
+    check();
+    close(recorder);
+    check();
+    assert!(!compact_run(&*store, &"shot-7".parse().unwrap()).unwrap().is_empty());
+    check();
+}
+
+#[test]
+fn what_is_recorded_after_the_catalogue_was_read_is_not_read() {
+    let (_, store, mut recorder) = recorded();
+    let (archive, entry) = stream(&store);
+    let recording = &entry.epochs[0];
+    for first in (1_000..1_500).step_by(10).filter(|first| !(1_200..1_250).contains(first)) {
+        recorder.handle(at_ms(first), Input::Block(&block(first, 10))).unwrap();
+    }
+    recorder.handle(at_ms(1_500), Input::Gap(&gap(7, 1_200..1_250, Some(Stage::Injected)))).unwrap();
+    recorder.tick(at_ms(1_600));
+    let check = || {
+        let read = archive.samples(recording, everything(), 0..u64::MAX).unwrap();
+        assert_eq!(read.rows(), recording.samples);
+        assert_eq!(read.holes.iter().map(|hole| hole.first_index).collect::<Vec<_>>(), [300, 700]);
+    };
+    check();
+    let (archive_now, entry_now) = stream(&store);
+    assert_eq!(drawn(&archive_now, &entry_now, 1_000, 1_500), "1000..1200 |1200..1250 injected|1250..1500 |");
+    close(recorder);
+    check();
+    compact_run(&*store, &"shot-7".parse().unwrap()).unwrap();
+    check();
+}
+
+#[test]
+fn segments_read_one_by_one_are_the_whole() {
+    let (_, store, recorder) = recorded();
+    close(recorder);
+    let (archive, entry) = stream(&store);
+    let recording = &entry.epochs[0];
+    let segments: Vec<_> = recording.segments().collect();
+    assert!(segments.len() > 2, "{segments:?}");
+    let mut joined = Vec::new();
+    for segment in &segments {
+        let read = archive.samples(recording, everything(), segment.first_index..segment.next_index).unwrap();
+        assert_eq!(read.rows(), segment.samples);
+        joined.extend_from_slice(read.data.as_bytes());
+    }
+    assert_eq!(joined, archive.samples(recording, everything(), 0..u64::MAX).unwrap().data.as_bytes());
+}
+
+#[test]
+fn several_elements_are_thinned_in_one_pass_as_one_by_one() {
+    let (_, store, _recorder) = recorded();
+    let (archive, entry) = stream(&store);
+    let request =
+        |channel, element| PointsRequest { channel, element, range: time_of(0)..time_of(1_000), points: 37 };
+    let requests = [request(0, 0), request(1, 0), request(1, 1)];
+    let each = archive.points_of_each(&entry, &requests).unwrap();
+    let one_by_one = requests.iter().map(|request| archive.points(&entry, request).unwrap());
+    assert_eq!(each, one_by_one.collect::<Vec<_>>());
+    assert_ne!(each[1].columns, each[2].columns);
+    let other = PointsRequest { range: time_of(0)..time_of(10), ..request(0, 0) };
+    assert!(archive.points_of_each(&entry, &[request(0, 0), other]).is_err());
+}

@@ -29,14 +29,13 @@ pub(super) fn show(
         }
     }
     for recording in &entry.epochs {
-        let untold = recording.absences().filter(|gap| gap.positions.is_empty() && range.contains(&gap.t0));
-        for gap in untold {
+        if as_json {
+            recording.untold_absences(range.clone()).try_for_each(|absence| print_line(&absence))?;
+            continue;
+        }
+        for gap in recording.absences().filter(|gap| gap.positions.is_empty() && range.contains(&gap.t0)) {
             count += 1;
-            if as_json {
-                print_line(&empty_hole(recording, gap))?;
-            } else {
-                writeln!(output, "{}  {}", utc(gap.t0), of_unknown_extent(recording, gap))?;
-            }
+            writeln!(output, "{}  {}", utc(gap.t0), of_unknown_extent(recording, gap))?;
         }
     }
     if count == 0 && !as_json {
@@ -49,15 +48,6 @@ fn line(hole: &Hole) -> String {
     let parts: Vec<String> = hole.reasons().named().map(|(name, count)| format!("{name} {count}")).collect();
     let last = hole.first_index + hole.samples - 1;
     format!("{}  samples {} to {last}: {}", utc(hole.t0), hole.first_index, parts.join(", "))
-}
-
-/// An absence behind which nothing came, in the form of a hole.
-fn empty_hole(recording: &Recording, gap: &GapRecord) -> Value {
-    json!({
-        "first_index": first_index(recording, gap), "samples": 0, "from_ns": gap.t0.as_nanos(),
-        "to_ns": gap.t1.map(WallTime::as_nanos), "lost": {}, "unexplained": 0, "unsettled": 0, "reader_absent": 0,
-        "gaps": [gap.to_json()],
-    })
 }
 
 fn first_index(recording: &Recording, gap: &GapRecord) -> u64 {

@@ -1,0 +1,72 @@
+"""What a column is called, what it holds, and what is said of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from tallycast._excerpt import is_scaled
+
+if TYPE_CHECKING:
+    from tallycast._excerpt import Array, Rows
+    from tallycast._schema import Channel
+
+
+class Column(NamedTuple):
+    """The elements or values of a channel, `[rows, *shape]`, and which of them never arrived."""
+
+    channel: Channel
+    name: str
+    values: Array
+    missing: npt.NDArray[np.bool_] | None
+
+
+def columns(rows: Rows, scaled: bool) -> Iterator[Column]:
+    """Returns the channels: as values in their units where they are scaled and that is asked for, else as recorded."""
+    for channel in rows.schema.channels:
+        missing = rows.missing_of(channel.name)
+        is_value = scaled and is_scaled(channel)
+        values = rows.values(channel.name) if is_value else rows[channel.name]
+        yield Column(channel, column_name(channel.name), values, missing)
+
+
+def column_name(channel: str) -> str:
+    """Returns the column's name: the channel's, unless that would hide one of the leading columns."""
+    return f"channel:{channel}" if channel in ("index", "time_ns") else channel
+
+
+def with_nan(column: Column) -> Array:
+    """Returns floats or complex numbers with NaN where one never arrived; other elements as they are."""
+    if column.missing is None or column.values.dtype.kind not in "fc":
+        return column.values
+    values: Array = column.values.copy()
+    values[column.missing] = np.nan
+    return values
+
+
+def facts(rows: Rows, scaled: bool) -> dict[str, Any]:
+    """Returns what is said of rows in metadata: plain strings, numbers, lists and dictionaries."""
+    channels = rows.schema.channels
+    told: dict[str, Any] = {
+        "stream": rows.stream,
+        "run": rows.run,
+        "epochs": [piece.epoch for piece in rows.pieces],
+        "epoch_rows": [len(piece) for piece in rows.pieces],
+        "station": rows._recording.station,
+        "rate": f"{rows._recording.rate.numerator}/{rows._recording.rate.denominator}",
+        "labels": dict(rows.schema.labels),
+        "units": {column_name(channel.name): channel.unit for channel in channels},
+    }
+    if not scaled:
+        told["scale"] = {column_name(channel.name): channel.scale for channel in channels}
+        told["offset"] = {column_name(channel.name): channel.offset for channel in channels}
+    return told
+
+
+def parts(values: Array) -> Array:
+    """Returns complex numbers as real and imaginary parts, `[…, 2]`, bit for bit."""
+    part = np.dtype(f"<f{values.dtype.itemsize // 2}")
+    return np.ascontiguousarray(values).view(part).reshape(*values.shape, 2)

@@ -1,0 +1,84 @@
+"""Arrays and tasks of Dask: a chunk for each segment of the archive, read when it is computed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tallycast._errors import ArchiveError
+from tallycast._excerpt import Piece
+from tallycast._packages import needed
+
+if TYPE_CHECKING:
+    from tallycast._excerpt import Array, Rows
+    from tallycast.archive import Segment
+
+
+def array(rows: Rows, channel: str | None, as_values: bool) -> Any:
+    """Returns the rows as an array whose chunks are segments."""
+    dask = needed("dask", "dask")
+    dask_array = needed("dask.array", "dask")
+    shape = tuple(rows._recording.sample_shape) if channel is None else tuple(rows._channel(channel)[1].shape)
+    dtype = rows.dtype
+    if as_values:
+        dtype = np.dtype(np.complex128 if dtype.kind == "c" else np.float64)
+    chunks = []
+    for part, count in _parts(rows):
+        chunk = dask.delayed(_read, pure=False)(part, count, channel, as_values)
+        chunks.append(dask_array.from_delayed(chunk, (count, *shape), dtype))
+    return dask_array.concatenate(chunks) if chunks else dask_array.empty((0, *shape), dtype=dtype)
+
+
+def delayed_pieces(rows: Rows) -> list[Any]:
+    """Returns a task for each segment that reads it."""
+    dask = needed("dask", "dask")
+    return [dask.delayed(_loaded, pure=False)(part) for part, _ in _parts(rows)]
+
+
+def _parts(rows: Rows) -> list[tuple[Piece, int]]:
+    """Returns the segments that reach into the range, and how many rows each has.
+
+    A hole between two segments belongs to the second, one behind the last to that.
+    """
+    parts = []
+    for piece in rows.pieces:
+        found = [(segment, count) for segment, count in _segments(piece) if count]
+        ends = [segment.next_index for segment, _ in found[:-1]]
+        first, end = piece._indices
+        spans = zip([first, *ends], [*ends, end])
+        parts += [(Piece(piece.recording, piece._times, span), count) for span, (_, count) in zip(spans, found)]
+    return parts
+
+
+def _segments(piece: Piece) -> Iterator[tuple[Segment, int]]:
+    (start, stop), (first, end) = piece._times, piece._indices
+    for segment in piece.recording.segments:
+        indices = max(first, segment.first_index), min(end, segment.next_index)
+        if indices[0] >= indices[1] or segment.t0_ns >= stop or segment.t1_ns <= start:
+            continue
+        is_whole = indices == (segment.first_index, segment.next_index)
+        if is_whole and start <= segment.t0_ns and segment.t1_ns <= stop:
+            yield segment, segment.samples
+        else:
+            yield segment, piece.recording._core.look(piece._times, indices)[0]
+
+
+def _read(part: Piece, count: int, channel: str | None, as_values: bool) -> Array:
+    # Of its own: a task's memory goes with its result.
+    fresh = Piece(part.recording, part._times, part._indices)
+    if len(fresh) != count:
+        raise ArchiveError(
+            f"a segment of {part.stream} had {count} samples in the range, and has {len(fresh)}: {fresh.gaps!r}\n"
+            "it was damaged since the archive was opened: open it again, and what the segment held is in the gap map"
+        )
+    if as_values:
+        return fresh.values(channel)
+    return fresh.array if channel is None else fresh[channel]
+
+
+def _loaded(part: Piece) -> Piece:
+    fresh = Piece(part.recording, part._times, part._indices)
+    len(fresh)
+    return fresh

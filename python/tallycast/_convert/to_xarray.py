@@ -1,0 +1,41 @@
+"""Data sets of xarray."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from tallycast._convert.columns import columns, facts, with_nan
+from tallycast._excerpt import is_scaled
+from tallycast._packages import needed
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+    from tallycast._excerpt import Rows
+
+
+def dataset(rows: Rows, scaled: bool) -> xr.Dataset:
+    """Returns the rows as a data set. Attributes are strings and numbers, which every form that xarray writes can hold."""
+    xarray: Any = needed("xarray", "archive")
+    variables: dict[str, Any] = {}
+    for column in columns(rows, scaled):
+        channel = column.channel
+        dimensions = ("time", *(f"{column.name}_{axis}" for axis in range(len(channel.shape))))
+        attributes: dict[str, Any] = {"units": channel.unit}
+        if not scaled and is_scaled(channel):
+            attributes.update(scale=channel.scale, offset=channel.offset)
+        variables[column.name] = (dimensions, with_nan(column), attributes)
+        if column.missing is not None:
+            told = {"long_name": f"whether an element of {channel.name} never arrived"}
+            variables[f"{column.name}_missing"] = (dimensions, column.missing, told)
+    coordinates = {
+        "time": ("time", rows.datetimes, {"long_name": "when the sample was taken, UTC"}),
+        "index": ("time", rows.index, {"long_name": "index of the sample in its epoch"}),
+    }
+    told = facts(rows, scaled=True)
+    told.pop("units")
+    attributes = {key: value if isinstance(value, str) else json.dumps(value) for key, value in told.items()}
+    attributes["gaps"] = json.dumps(rows.gaps.json())
+    made: xr.Dataset = xarray.Dataset(variables, coords=coordinates, attrs=attributes)
+    return made

@@ -1,0 +1,466 @@
+"""What a stored stream holds in a range of time or of indices: arrays, times, and what is missing between them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tallycast._errors import ArchiveError
+from tallycast._gap_map import GapMap, Hole, holes_of
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import polars as pl
+    import xarray as xr
+
+    from tallycast import _core
+    from tallycast._schema import Channel, Schema
+    from tallycast.archive import Recording
+
+Array = npt.NDArray[Any]
+
+
+class Rows:
+    """Stored samples, a row for each, and everything that is made of them: what pieces and excerpts have in common.
+
+    Rows follow each other also where samples are missing between them: `index` and `times` tell where, `gaps` tells why.
+    """
+
+    #: What lies in one epoch each.
+    pieces: list[Piece]
+
+    @property
+    def stream(self) -> str:
+        """The stream's name."""
+        return self._recording.stream
+
+    @property
+    def run(self) -> str:
+        """The run."""
+        return self._recording.run
+
+    @property
+    def schema(self) -> Schema:
+        """What the samples mean."""
+        return self._recording.schema
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """NumPy's dtype of the elements."""
+        return self._recording.dtype
+
+    @cached_property
+    def array(self) -> Array:
+        """The elements as they were recorded, in memory of the array's own.
+
+        Shape: `[rows, channels]`, or `[rows, *shape]` of an only channel that has one; of channels of several shapes
+        `[rows, elements per sample]`. An element that never arrived reads as 0: see `missing`.
+        """
+        return self._load_array()
+
+    @cached_property
+    def index(self) -> npt.NDArray[np.uint64]:
+        """The index of each row's sample since its epoch began."""
+        return self._load_index()
+
+    @cached_property
+    def times(self) -> npt.NDArray[np.int64]:
+        """When each row's sample was taken. Units: nanoseconds since 1970 UTC.
+
+        By the time that the publisher told for the run of samples and by the rate; to the nanosecond by which it rounds.
+        """
+        return self._load_times()
+
+    @cached_property
+    def missing(self) -> npt.NDArray[np.bool_] | None:
+        """Which elements of the rows never arrived, in the shape of `array`; `None` if all did."""
+        return self._load_missing()
+
+    @cached_property
+    def gaps(self) -> GapMap:
+        """The missing samples between the rows, before the first and behind the last. A hole that reaches in is told whole."""
+        return self._load_gaps()
+
+    @property
+    def datetimes(self) -> npt.NDArray[np.datetime64]:
+        """`times` as `datetime64[ns]`: the same memory."""
+        return self.times.view("datetime64[ns]")
+
+    def __len__(self) -> int:
+        return len(self.array)
+
+    def __getitem__(self, channel: str) -> Array:
+        """Returns the elements of a channel as they were recorded, `[rows, *shape]`: a view of `array` where that can be."""
+        place, described = self._channel(channel)
+        return self._part(self.array, place, described)
+
+    def missing_of(self, channel: str) -> npt.NDArray[np.bool_] | None:
+        """Returns which elements of a channel never arrived, `[rows, *shape]`; `None` if all did."""
+        if self.missing is None:
+            return None
+        part = self._part(self.missing, *self._channel(channel))
+        return part if part.any() else None
+
+    def values(self, channel: str | None = None) -> Array:
+        """Returns the elements in their channels' units: element × scale + offset, NaN where one never arrived.
+
+        `float64`, or `complex128` of complex elements; of one channel `[rows, *shape]`, of all as `array`.
+        """
+        channels = self.schema.channels
+        if channel is not None:
+            _, described = self._channel(channel)
+            return scaled(self[channel], self.missing_of(channel), described)
+        if len(channels) == 1:
+            return self.values(channels[0].name).reshape(self.array.shape)
+        parts = [self.values(it.name).reshape(len(self), it.elements) for it in channels]
+        return np.concatenate(parts, axis=1)
+
+    def line(self, channel: str, element: int = 0) -> tuple[npt.NDArray[np.datetime64], Array]:
+        """Returns times and values of one element for a plot: NaN stands where a hole begins, so that no line is drawn across.
+
+        `plt.plot(*excerpt.line("current"))`
+        """
+        values = self.values(channel).reshape(len(self), self._channel(channel)[1].elements)[:, element]
+        times = self.times
+        behind = self._behind_holes()
+        period = int(10**9 / self._recording.rate)
+        values = np.insert(values, behind, np.nan)
+        times = np.insert(times, behind, times[behind - 1] + period)
+        return times.view("datetime64[ns]"), values
+
+    def numpy(self) -> npt.NDArray[np.void]:
+        """Returns a structured array: fields `index`, `time_ns`, and one for each channel, as they were recorded."""
+        from tallycast._convert.to_numpy import structured
+
+        return structured(self)
+
+    def pandas(self, *, scaled: bool = True) -> pd.DataFrame:
+        """Returns a frame: index `time` (UTC, to the nanosecond), column `index`, and a column for each element of a sample.
+
+        Values in their channels' units, or with `scaled=False` elements as recorded. What never arrived is NaN, or NA in a
+        nullable column of integers. `frame.attrs` has `gaps`, `units` and what else is known. Needs pandas.
+        """
+        from tallycast._convert.to_pandas import frame
+
+        return frame(self, scaled)
+
+    def polars(self, *, scaled: bool = True) -> pl.DataFrame:
+        """Returns a frame: `time`, `index`, `missing_before` (samples missing directly before the row), and a column a channel.
+
+        A channel with a shape is an `Array`, a complex number an `Array` of two. What never arrived is null. Needs polars.
+        """
+        from tallycast._convert.to_polars import frame
+
+        return frame(self, scaled)
+
+    def xarray(self, *, scaled: bool = True) -> xr.Dataset:
+        """Returns a data set: dimension `time`, coordinates `time` (UTC) and `index`, a variable for each channel.
+
+        What never arrived is NaN in floats; a variable `CHANNEL_missing` tells it for all dtypes where something is missing.
+        The attribute `gaps` has the gap map as JSON. Needs xarray.
+        """
+        from tallycast._convert.to_xarray import dataset
+
+        return dataset(self, scaled)
+
+    def arrow(self) -> Any:
+        """Returns a `pyarrow.Table` with the columns and metadata of a segment of the archive, not scaled.
+
+        What never arrived is null. The schema's metadata have the gap map as `tallycast.gaps` (JSON). Needs pyarrow.
+        """
+        from tallycast._convert.to_arrow import table
+
+        return table(self)
+
+    def dask(self, channel: str | None = None, *, scaled: bool = False) -> Any:
+        """Returns a `dask.array` of a chunk for each segment, read when it is computed: for more than fits into memory.
+
+        Shapes as `array`, or as the channel's. Elements as recorded, where one that never arrived reads as 0; with
+        `scaled=True` as `values`, NaN there. Needs Dask.
+        """
+        from tallycast._convert.to_dask import array
+
+        return array(self, channel, scaled)
+
+    def delayed(self) -> list[Any]:
+        """Returns a `dask.delayed` `Piece` for each segment: its rows with times and gaps. Needs Dask."""
+        from tallycast._convert.to_dask import delayed_pieces
+
+        return delayed_pieces(self)
+
+    def to_hdf5(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
+        """Writes a NeXus file: an `NXentry` for each piece, an `NXdata` for each channel, the gap map as a table. Needs h5py."""
+        from tallycast._convert.to_hdf5 import write
+
+        return _whole_file(Path(path), overwrite, lambda draft: write(self, draft))
+
+    def to_mcap(self, path: str | os.PathLike[str], *, scaled: bool = True, overwrite: bool = False) -> Path:
+        """Writes an MCAP file: a Protobuf message for each sample, a JSON message for each hole. Needs mcap."""
+        from tallycast._convert.to_mcap import write
+
+        return _whole_file(Path(path), overwrite, lambda draft: write(self, draft, scaled))
+
+    def to_parquet(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
+        """Writes one epoch as Parquet, as `tallycast query --export parquet` does: columns and metadata of a segment."""
+        return self._export("parquet", Path(path), overwrite)
+
+    def to_csv(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
+        """Writes one epoch as CSV, as `tallycast query --export csv` does: values in their units, holes as comments."""
+        return self._export("csv", Path(path), overwrite)
+
+    def _load_array(self) -> Array:
+        raise NotImplementedError
+
+    def _load_index(self) -> npt.NDArray[np.uint64]:
+        raise NotImplementedError
+
+    def _load_times(self) -> npt.NDArray[np.int64]:
+        raise NotImplementedError
+
+    def _load_missing(self) -> npt.NDArray[np.bool_] | None:
+        raise NotImplementedError
+
+    def _load_gaps(self) -> GapMap:
+        raise NotImplementedError
+
+    @property
+    def _recording(self) -> Recording:
+        raise NotImplementedError
+
+    def _channel(self, name: str) -> tuple[slice, Channel]:
+        """Returns where a channel's elements lie in a sample, and the channel."""
+        try:
+            return self.schema.place(name), self.schema.channel(name)
+        except KeyError:
+            names = ", ".join(channel.name for channel in self.schema.channels)
+            raise ArchiveError(f"{self.stream} has no channel {name}\nits channels are: {names}") from None
+
+    def _part(self, array: Array, place: slice, channel: Channel) -> Array:
+        return array.reshape(len(array), self.schema.elements_per_sample)[:, place].reshape(len(array), *channel.shape)
+
+    def _behind_holes(self) -> npt.NDArray[np.intp]:
+        """Returns the rows that do not follow the row before them."""
+        jumps = self.index[1:] != self.index[:-1] + np.uint64(1)
+        starts = np.cumsum([len(piece) for piece in self.pieces])[:-1]
+        starts = starts[(starts > 0) & (starts < len(self))]
+        jumps[starts - 1] = True
+        return np.flatnonzero(jumps) + 1
+
+    def _export(self, form: str, path: Path, overwrite: bool) -> Path:
+        if len(self.pieces) != 1:
+            raise ArchiveError(
+                f"{form} takes one epoch, and {len(self.pieces)} lie in the range\n"
+                f"export them one by one: for piece in excerpt.pieces: piece.to_{form}(…)"
+            )
+        (piece,) = self.pieces
+
+        def write(draft: Path) -> None:
+            samples, holes = piece._core.export(form, draft, piece._times, piece._indices)
+            if samples == 0:
+                missing = sum(hole.samples for hole in holes_of(holes, piece.epoch))
+                raise ArchiveError(
+                    f"nothing is stored in this range; {missing} samples are missing in it\nsee excerpt.gaps, or widen the range"
+                )
+
+        return _whole_file(path, overwrite, write)
+
+
+class Piece(Rows):
+    """What lies in one epoch. Read when it is first asked for, and kept."""
+
+    def __init__(self, recording: Recording, times: tuple[int, int], indices: tuple[int, int]) -> None:
+        #: The recording it is of.
+        self.recording = recording
+        self._times = times
+        self._indices = indices
+        self.pieces = [self]
+
+    @property
+    def epoch(self) -> str:
+        """The life of the publisher."""
+        return self.recording.epoch
+
+    @property
+    def account(self) -> dict[str, Any]:
+        """The account of the recording: of all of it, not of this range."""
+        return self.recording.account
+
+    def _load_array(self) -> Array:
+        return self._read[0]
+
+    def _load_index(self) -> npt.NDArray[np.uint64]:
+        return self._read[1].indices()
+
+    def _load_times(self) -> npt.NDArray[np.int64]:
+        return self._read[1].times_ns()
+
+    def _load_missing(self) -> npt.NDArray[np.bool_] | None:
+        missing = self._read[1].missing()
+        return None if missing is None else missing.reshape(self.array.shape)
+
+    def _load_gaps(self) -> GapMap:
+        return GapMap(self._holes + self._untold)
+
+    @cached_property
+    def _read(self) -> tuple[Array, _core.StoredRows]:
+        return self._core.read(self._times, self._indices)
+
+    @cached_property
+    def _holes(self) -> list[Hole]:
+        if "_read" in self.__dict__:
+            return holes_of(self._read[1].holes(), self.epoch)
+        # Without the samples: a recording may be larger than memory, its gap map is not.
+        return holes_of(self._core.look(self._times, self._indices)[1], self.epoch)
+
+    @cached_property
+    def _untold(self) -> list[Hole]:
+        untold = holes_of(self._core.untold_absences(self._times), self.epoch)
+        return [hole for hole in untold if self._indices[0] <= hole.first_index < self._indices[1]]
+
+    @property
+    def _core(self) -> _core.StoredRecording:
+        return self.recording._core
+
+    @property
+    def _recording(self) -> Recording:
+        return self.recording
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Piece, (self.recording, self._times, self._indices)
+
+    def __repr__(self) -> str:
+        return f"<Piece of {self.stream} epoch {self.epoch}: {len(self)} rows, {len(self.gaps)} holes>"
+
+
+class Excerpt(Rows):
+    """What a stored stream holds in a range: of one epoch, or of several, one behind the other.
+
+    Arrays and what is made of them span all epochs if their schemas are the same; otherwise go through `pieces`.
+    """
+
+    def __init__(self, recordings: Sequence[Recording], times: tuple[int, int], indices: tuple[int, int]) -> None:
+        def reaches_in(recording: Recording) -> bool:
+            first, end = recording.known_ns
+            return first < times[1] and (end > times[0] or first >= times[0])
+
+        self._newest = recordings[-1]
+        self.pieces = [Piece(recording, times, indices) for recording in recordings if reaches_in(recording)]
+
+    @property
+    def stream(self) -> str:
+        return self._newest.stream
+
+    @property
+    def run(self) -> str:
+        return self._newest.run
+
+    @property
+    def epochs(self) -> list[str]:
+        """The lives of the publisher that lie in the range."""
+        return [piece.epoch for piece in self.pieces]
+
+    @property
+    def accounts(self) -> list[dict[str, Any]]:
+        """The accounts of their recordings: of all of each, not of this range."""
+        return [piece.account for piece in self.pieces]
+
+    @property
+    def account(self) -> dict[str, Any]:
+        """The account of the only recording in the range."""
+        if len(self.pieces) != 1:
+            raise ArchiveError(f"{len(self.pieces)} recordings lie in the range, each with an account\nsee excerpt.accounts")
+        return self.pieces[0].account
+
+    def _load_array(self) -> Array:
+        return self._joined(lambda piece: piece.array, (self._newest.sample_shape, self._newest.dtype))
+
+    def _load_index(self) -> npt.NDArray[np.uint64]:
+        return self._joined(lambda piece: piece.index, ((), np.dtype(np.uint64)))
+
+    def _load_times(self) -> npt.NDArray[np.int64]:
+        return self._joined(lambda piece: piece.times, ((), np.dtype(np.int64)))
+
+    def _load_missing(self) -> npt.NDArray[np.bool_] | None:
+        if all(piece.missing is None for piece in self._alike()):
+            return None
+
+        def mask(piece: Piece) -> Array:
+            return np.zeros(piece.array.shape, dtype=np.bool_) if piece.missing is None else piece.missing
+
+        return self._joined(mask, ((), np.dtype(np.bool_)))
+
+    def _load_gaps(self) -> GapMap:
+        holes = [hole for piece in self.pieces for hole in piece._holes]
+        return GapMap(holes + [hole for piece in self.pieces for hole in piece._untold])
+
+    @property
+    def _recording(self) -> Recording:
+        pieces = self._alike()
+        return pieces[0].recording if pieces else self._newest
+
+    def _alike(self) -> list[Piece]:
+        """Returns the pieces, if what they hold means the same."""
+        for piece in self.pieces[1:]:
+            if not means_the_same(self.pieces[0].recording, piece.recording):
+                raise ArchiveError(
+                    f"the range spans epochs of {self.pieces[0].stream} with different schemas\n"
+                    "read them one by one: for piece in excerpt.pieces"
+                )
+        return self.pieces
+
+    def _joined(self, of: Callable[[Piece], Array], empty: tuple[tuple[int, ...], np.dtype[Any]]) -> Array:
+        pieces = self._alike()
+        if not pieces:
+            shape, dtype = empty
+            return np.empty((0, *shape), dtype=dtype)
+        return of(pieces[0]) if len(pieces) == 1 else np.concatenate([of(piece) for piece in pieces])
+
+    def __repr__(self) -> str:
+        epochs = "1 epoch" if len(self.pieces) == 1 else f"{len(self.pieces)} epochs"
+        return f"<Excerpt of {self._newest.stream}, {epochs}>"
+
+
+def is_scaled(channel: Channel) -> bool:
+    """Tells whether a channel's elements are not its values."""
+    return (channel.scale, channel.offset) != (1.0, 0.0)
+
+
+def scaled(elements: Array, missing: npt.NDArray[np.bool_] | None, channel: Channel) -> Array:
+    """Returns elements as values in their channel's unit, NaN where one never arrived."""
+    # A signalling NaN among the elements is a value like any other.
+    with np.errstate(invalid="ignore"):
+        values = elements.astype(np.complex128 if elements.dtype.kind == "c" else np.float64)
+        if is_scaled(channel):
+            values = values * channel.scale + channel.offset
+    if missing is not None:
+        values[missing] = np.nan
+    return values
+
+
+def means_the_same(one: Recording, other: Recording) -> bool:
+    """Tells whether two recordings have the same channels, dtype and rate, so that their rows may lie in one array."""
+    keys = ("dtype", "rate", "channels")
+    return all(one._told["description"][key] == other._told["description"][key] for key in keys)
+
+
+def _whole_file(path: Path, overwrite: bool, write: Callable[[Path], None]) -> Path:
+    """Lets `write` make a file that has its name only once it is whole."""
+    if path.exists() and not overwrite:
+        raise ArchiveError(f"{path} is there already\nname another file, or replace it with overwrite=True")
+    if not path.absolute().parent.is_dir():
+        raise ArchiveError(f"{path} cannot be written: there is no folder {path.parent}\nmake it, or choose another place")
+    draft = path.with_name(f"{path.name}.draft")
+    try:
+        write(draft)
+        os.replace(draft, path)
+    except OSError as refused:
+        raise ArchiveError(f"{path} cannot be written: {refused}\nchoose another place, or free some space") from refused
+    finally:
+        draft.unlink(missing_ok=True)
+    return path

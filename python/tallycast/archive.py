@@ -1,0 +1,461 @@
+"""What was recorded, with the map of what is missing in it.
+
+>>> import tallycast as tc
+>>> archive = tc.open_archive("tallycast-archive")               # doctest: +SKIP
+>>> excerpt = archive["lab/probe"].between("+10s", "+20s")       # doctest: +SKIP
+>>> excerpt.array.shape, excerpt.gaps, excerpt.pandas()          # doctest: +SKIP
+
+An archive is looked at when it is opened: what a recorder acknowledges later is seen after `refresh()`. Samples are read when
+they are asked for, other Python threads run meanwhile, and nothing is ever put where a sample is missing.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Literal, overload
+
+import numpy as np
+
+from tallycast import _core
+from tallycast._errors import ArchiveError
+from tallycast._excerpt import Excerpt, Piece
+from tallycast._gap_map import GapMap, Hole
+from tallycast._moments import ALWAYS, Moment, range_ns, text_of
+from tallycast._points import Points, read_points
+from tallycast._schema import Schema
+
+__all__ = [
+    "Archive",
+    "ArchiveWarning",
+    "Excerpt",
+    "GapMap",
+    "Hole",
+    "Piece",
+    "Points",
+    "Recording",
+    "Segment",
+    "StoredStream",
+    "Unreadable",
+    "open_archive",
+]
+
+#: All indices there can be.
+ALL_INDICES = (0, 2**64 - 1)
+
+
+class ArchiveWarning(UserWarning):
+    """Something in an archive cannot be read; what it held is in the gap map, or in `Archive.unreadable`."""
+
+
+class UnknownStream(ArchiveError, KeyError):
+    """The archive has no such stream or run."""
+
+    def __str__(self) -> str:
+        return Exception.__str__(self)
+
+
+@dataclass(frozen=True)
+class Unreadable:
+    """An epoch that cannot be read."""
+
+    #: Its folder, in the archive.
+    folder: str
+    cause: str
+
+
+@dataclass(frozen=True)
+class Segment:
+    """One file of a recording."""
+
+    #: Its number in its epoch, from 1.
+    number: int
+    first_index: int
+    next_index: int
+    #: When its first sample was taken. Units: nanoseconds since 1970 UTC.
+    t0_ns: int
+    #: When its last sample was over.
+    t1_ns: int
+    samples: int
+    #: Its size on disk.
+    size_bytes: int
+
+
+class Recording:
+    """One recorded epoch of a stream, as it was when the archive was looked at."""
+
+    def __init__(self, path: Path, core: _core.StoredRecording) -> None:
+        self._path = path
+        self._core = core
+        self._told: dict[str, Any] = json.loads(core.tell())
+
+    @property
+    def run(self) -> str:
+        """The run."""
+        return str(self._told["run"])
+
+    @property
+    def stream(self) -> str:
+        """The stream's name."""
+        return str(self._told["stream"])
+
+    @property
+    def epoch(self) -> str:
+        """The life of the publisher: start in nanoseconds since 1970 UTC, a dash, 64 random bits."""
+        return str(self._told["epoch"])
+
+    @property
+    def station(self) -> str:
+        """Where the stream came from."""
+        return str(self._told["description"]["station"])
+
+    @property
+    def schema(self) -> Schema:
+        """What the samples mean."""
+        schema: Schema = self._core.schema
+        return schema
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """NumPy's dtype of the elements."""
+        return self._core.dtype
+
+    @property
+    def sample_shape(self) -> tuple[int, ...]:
+        """The shape of one sample: `(channels,)`, or that of the only channel; of channels of several shapes `(elements,)`."""
+        return tuple(self._core.sample_shape)
+
+    @property
+    def rate(self) -> Fraction:
+        """Samples per second."""
+        rate = self._told["description"]["rate"]
+        return Fraction(rate["numerator"], rate["denominator"])
+
+    @property
+    def state(self) -> Literal["open", "closed", "cut"]:
+        """How the recording ended: `open` goes on, or its recorder died; `closed` is whole; `cut` ended before the epoch did."""
+        state: Literal["open", "closed", "cut"] = self._told["state"]
+        return state
+
+    @property
+    def attended(self) -> bool:
+        """Whether somebody records into this run: an open recording without is that of a recorder that died."""
+        return bool(self._told["attended"])
+
+    @property
+    def first_index(self) -> int:
+        """Index of the first sample of the recorder's account."""
+        return int(self._told["first_index"])
+
+    @property
+    def next_index(self) -> int:
+        """Index behind the last stored sample."""
+        return int(self._told["stored_index"])
+
+    @property
+    def t0_ns(self) -> int:
+        """When the first stored sample was taken. Units: nanoseconds since 1970 UTC."""
+        return int(self._told["t0_ns"])
+
+    @property
+    def t1_ns(self) -> int:
+        """When the last stored sample was over."""
+        return int(self._told["t1_ns"])
+
+    @property
+    def known_ns(self) -> tuple[int, int]:
+        """The span of all that is known, stored or missing."""
+        first, end = self._told["known_ns"]
+        return int(first), int(end)
+
+    @property
+    def samples(self) -> int:
+        """How many samples are stored."""
+        return int(self._told["samples"])
+
+    @property
+    def size_bytes(self) -> int:
+        """Size on disk."""
+        return int(self._told["size_bytes"])
+
+    @property
+    def damaged(self) -> list[str]:
+        """Segments that cannot be read: which file, and what is wrong with it. What they held is in the gap map."""
+        return list(self._told["damaged"])
+
+    @property
+    def account(self) -> dict[str, Any]:
+        """The account of the archive and of its reader, as last written (`docs/formats/archive.md`); empty if there is none."""
+        return dict(self._told["account"] or {})
+
+    @property
+    def earlier_accounts(self) -> list[dict[str, Any]]:
+        """The same of the recorders before the last."""
+        return [dict(account or {}) for account in self._told["earlier_accounts"]]
+
+    @property
+    def segments(self) -> list[Segment]:
+        """The files that can be read, in the order of the stream."""
+        return [Segment(*row) for row in self._core.segments()]
+
+    @property
+    def gap_records(self) -> list[dict[str, Any]]:
+        """Every record of the gap map, also of samples that are there in part, as `docs/formats/archive.md` has them."""
+        return list(json.loads(self._core.gap_records()))
+
+    def between(self, t0: Moment | None = None, t1: Moment | None = None) -> Excerpt:
+        """Returns what lies between two moments, `t1` not included; see `StoredStream.between`."""
+        return Excerpt([self], range_ns(t0, t1, self.known_ns, ALWAYS), ALL_INDICES)
+
+    def samples_between(self, first: int, end: int) -> Excerpt:
+        """Returns the samples from index `first` up to `end`, which is not included."""
+        if not 0 <= first < end:
+            raise ArchiveError(f"no sample lies from {first} up to {end}\nask for indices from {self.first_index} up to {self.next_index}")
+        return Excerpt([self], ALWAYS, (first, min(end, ALL_INDICES[1])))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Elsewhere, such as at a worker of Dask, the archive is opened again.
+        return _reopen, (str(self._path), self.run, self.stream, self.epoch, self.next_index)
+
+    def __repr__(self) -> str:
+        return (
+            f"<Recording {self.run} {self.stream} epoch {self.epoch}: {self.samples} samples, "
+            f"{text_of(self.t0_ns)} to {text_of(self.t1_ns)}, {self.state}>"
+        )
+
+
+class StoredStream:
+    """A stream of a run, with all its recorded epochs."""
+
+    def __init__(self, name: str, recordings: Sequence[Recording]) -> None:
+        #: The stream's name.
+        self.name = name
+        #: Its recordings in the order of their epochs.
+        self.recordings = list(recordings)
+
+    @property
+    def run(self) -> str:
+        """The run."""
+        return self.recordings[0].run
+
+    @property
+    def epochs(self) -> list[str]:
+        """The recorded lives of the publisher."""
+        return [recording.epoch for recording in self.recordings]
+
+    @property
+    def schemas(self) -> list[Schema]:
+        """What the samples mean, epoch by epoch."""
+        return [recording.schema for recording in self.recordings]
+
+    @property
+    def schema(self) -> Schema:
+        """What the samples of the newest epoch mean."""
+        return self.recordings[-1].schema
+
+    @property
+    def t0_ns(self) -> int:
+        """When the first stored sample was taken. Units: nanoseconds since 1970 UTC."""
+        return min(recording.t0_ns for recording in self.recordings)
+
+    @property
+    def t1_ns(self) -> int:
+        """When the last stored sample was over."""
+        return max(recording.t1_ns for recording in self.recordings)
+
+    @property
+    def known_ns(self) -> tuple[int, int]:
+        """The span of all that is known, stored or missing."""
+        known = [recording.known_ns for recording in self.recordings]
+        return min(first for first, _ in known), max(end for _, end in known)
+
+    @property
+    def samples_stored(self) -> int:
+        """How many samples are stored in all epochs."""
+        return sum(recording.samples for recording in self.recordings)
+
+    @property
+    def size_bytes(self) -> int:
+        """Size on disk."""
+        return sum(recording.size_bytes for recording in self.recordings)
+
+    @property
+    def segments(self) -> list[Segment]:
+        """The files of all epochs that can be read."""
+        return [segment for recording in self.recordings for segment in recording.segments]
+
+    @property
+    def gaps(self) -> GapMap:
+        """All that is missing, as `tallycast query --gaps` tells it. Cost: reads the stream, keeps nothing of it."""
+        return self.between().gaps
+
+    def epoch(self, epoch: str) -> StoredStream:
+        """Returns one epoch of the stream."""
+        found = [recording for recording in self.recordings if recording.epoch == epoch]
+        if not found:
+            raise UnknownStream(f"{self.name} has no epoch {epoch}\nit has: {', '.join(self.epochs)}")
+        return StoredStream(self.name, found)
+
+    @overload
+    def between(self, t0: Moment | None = None, t1: Moment | None = None) -> Excerpt: ...
+    @overload
+    def between(
+        self,
+        t0: Moment | None = None,
+        t1: Moment | None = None,
+        *,
+        points: int,
+        channel: str | None = None,
+        element: int = 0,
+    ) -> Points: ...
+    def between(
+        self,
+        t0: Moment | None = None,
+        t1: Moment | None = None,
+        *,
+        points: int | None = None,
+        channel: str | None = None,
+        element: int = 0,
+    ) -> Excerpt | Points:
+        """Returns what was recorded between two moments, `t1` not included; everything where a moment is left out.
+
+        A moment is a whole number of nanoseconds since 1970 UTC, a text such as `"2026-11-21T20:15:00Z"`, `"+10s"` after the
+        beginning of what is known or `"-30s"` before its end, a `numpy.datetime64`, or a `datetime` or `pandas.Timestamp` with
+        a time zone.
+
+        With `points` the range is thinned to so many columns of least and greatest value, as for a plot: of every channel, or
+        of `element` (counted from 0) of the sample of one `channel`.
+        """
+        if points is None:
+            return Excerpt(self.recordings, range_ns(t0, t1, self.known_ns, ALWAYS), ALL_INDICES)
+        times = range_ns(t0, t1, self.known_ns, self.known_ns)
+        return read_points(self.name, self.recordings, times, points, channel, element)
+
+    def samples(self, first: int, end: int, epoch: str | None = None) -> Excerpt:
+        """Returns the samples from index `first` up to `end`, which is not included, of one epoch."""
+        stream = self if epoch is None else self.epoch(epoch)
+        if len(stream.recordings) > 1:
+            raise ArchiveError(
+                f"{self.name} has {len(self.recordings)} epochs, and each counts its samples from 0\n"
+                f"say of which with epoch=: {', '.join(self.epochs)}"
+            )
+        return stream.recordings[0].samples_between(first, end)
+
+    def __repr__(self) -> str:
+        epochs = "1 epoch" if len(self.recordings) == 1 else f"{len(self.recordings)} epochs"
+        return f"<StoredStream {self.run} {self.name}: {self.samples_stored} samples in {epochs}>"
+
+
+class Archive(Mapping[str, StoredStream]):
+    """The streams of an archive by name, as they were when it was looked at."""
+
+    def __init__(self, path: str | os.PathLike[str], run: str | None = None) -> None:
+        self._path = Path(path).absolute()
+        self._only = run
+        self._core = _core.StoredArchive(self._path)
+        #: Epochs that cannot be read.
+        self.unreadable: list[Unreadable] = []
+        self._streams: dict[tuple[str, str], StoredStream] = {}
+        self.refresh()
+
+    def refresh(self) -> Archive:
+        """Looks again at what there is; returns the archive itself."""
+        runs = self._core.runs()
+        if self._only is not None and self._only not in runs:
+            raise UnknownStream(f"{self._path} has no run {self._only}\nit has: {', '.join(runs) or 'none'}")
+        unreadable: list[Unreadable] = []
+        recordings: dict[tuple[str, str], list[Recording]] = {}
+        for run in runs if self._only is None else [self._only]:
+            found, failed = self._core.survey(run)
+            for core in found:
+                recording = Recording(self._path, core)
+                recordings.setdefault((recording.stream, run), []).append(recording)
+            unreadable.extend(Unreadable(str(folder), cause) for folder, cause in failed)
+        self.unreadable = unreadable
+        self._streams = {key: StoredStream(key[0], recordings[key]) for key in sorted(recordings)}
+        self._warn()
+        return self
+
+    @property
+    def path(self) -> Path:
+        """The archive's folder."""
+        return self._path
+
+    @property
+    def runs(self) -> list[str]:
+        """The names of the runs."""
+        return self._core.runs() if self._only is None else [self._only]
+
+    @property
+    def streams(self) -> list[StoredStream]:
+        """Every stream of every run; one that was recorded in several runs once for each."""
+        return list(self._streams.values())
+
+    def run(self, name: str) -> Archive:
+        """Returns the archive with nothing but one run."""
+        return Archive(self._path, name)
+
+    def __getitem__(self, name: str) -> StoredStream:
+        found = [stream for stream in self.streams if stream.name == name]
+        if len(found) > 1:
+            runs = [stream.run for stream in found]
+            raise ArchiveError(
+                f"several runs have the stream {name}: {', '.join(runs)}\nchoose one: archive.run({runs[-1]!r})[{name!r}]"
+            )
+        if not found:
+            names = sorted(set(self))
+            known = ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")
+            raise UnknownStream(f"{self._path} has no stream {name}\nit has: {known or 'none'}")
+        return found[0]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(dict.fromkeys(name for name, _ in self._streams))
+
+    def __len__(self) -> int:
+        return len({name for name, _ in self._streams})
+
+    def __contains__(self, name: object) -> bool:
+        return any(stream == name for stream, _ in self._streams)
+
+    def __repr__(self) -> str:
+        return f"<Archive {self._path}: {len(self)} streams in {len(self.runs)} runs>"
+
+    def _warn(self) -> None:
+        damaged = [cause for stream in self.streams for recording in stream.recordings for cause in recording.damaged]
+        if damaged:
+            warnings.warn(
+                f"{len(damaged)} segments of {self._path} cannot be read, the first: {damaged[0]}\n"
+                "what they held is in the gap map, at stage archive_write; the rest is read",
+                ArchiveWarning,
+                stacklevel=3,
+            )
+        if self.unreadable:
+            first = self.unreadable[0]
+            warnings.warn(
+                f"{len(self.unreadable)} epochs of {self._path} cannot be read, the first: {first.folder}: {first.cause}",
+                ArchiveWarning,
+                stacklevel=3,
+            )
+
+
+def open_archive(path: str | os.PathLike[str], run: str | None = None) -> Archive:
+    """Opens the archive in a folder, or one run of it.
+
+    Raises `ArchiveError` if the folder is no archive, or one of a later version. An archive may be read while it is recorded.
+    """
+    return Archive(path, run)
+
+
+@lru_cache(maxsize=32)
+def _reopen(path: str, run: str, stream: str, epoch: str, next_index: int) -> Recording:
+    """Finds a recording again; `next_index` tells a longer one apart."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ArchiveWarning)
+        return Archive(path, run)[stream].epoch(epoch).recordings[0]
+
