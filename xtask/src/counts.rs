@@ -13,8 +13,8 @@ use std::collections::BTreeMap;
 const SKIP_MARK: &str = "SKIPPED: ";
 /// By which a check says what in it failed, and why.
 const FAIL_MARK: &str = "FAILED: ";
-/// Of cargo, of the compiler, of rustfmt.
-const ERRORS: [&str; 3] = ["error: ", "error[", "Diff in "];
+/// Of cargo, of the compiler, of rustfmt, of a program that panicked.
+const ERRORS: [&str; 4] = ["error: ", "error[", "Diff in ", "thread '"];
 /// Before pytest's names of tests that failed or could not run.
 const PYTEST_MARKS: [&str; 2] = ["FAILED ", "ERROR "];
 /// Before vitest's name of a test that failed.
@@ -316,6 +316,8 @@ mod tests {
         assert_eq!(failures("error: once\nmore\n", false), named(&["error: once"]));
         assert_eq!(failures("a.rs:1: odd\n tidy: 1 offence\n\n", false), named(&["tidy: 1 offence"]));
         assert_eq!(failures("", false), []);
+        let panic = "thread 'main' (7) panicked at a.rs:1:2:";
+        assert_eq!(failures(&format!("{panic}\nnote: run with\n"), false), named(&[panic]));
         assert_eq!(failures("FAILED: x\nerror: once\n", false), named(&["x"]));
     }
 }

@@ -67,12 +67,14 @@ pub(crate) fn judge(
         faults.push("another stage is told".to_owned());
     }
     match (class.sight, nobody) {
-        // Every one by its number; what is left is what the doctor says it could not observe.
+        // Every one by its number; what is left is what the doctor says it could not observe. What its hook had no room for is among
+        // that, unless the count was put down to somebody else (a busy host's backlog).
         (Sight::Numbers, false)
-            if rest > 0 && !(rest..=rest + planted.markers).contains(&told.not_observed) =>
+            if rest > 0
+                && (told.not_observed > rest + planted.markers
+                    || told.not_observed + told.unreported < rest) =>
         {
-            faults
-                .push(format!("{rest} are not named, and {} are said not to be observed", told.not_observed));
+            faults.push(unsaid(rest, told));
         }
         // The whole host's may have others, too.
         (Sight::Numbers, true) if class.is_of_whole_host && counted >= missing.len() as u64 => {}
@@ -90,8 +92,7 @@ pub(crate) fn judge(
         }
         // No counter tells of them: what the doctor had no room for is all that it can say.
         (Sight::NoCounter, false) if rest > 0 && told.not_observed + told.unreported < rest => {
-            let said = told.not_observed + told.unreported;
-            faults.push(format!("{rest} are not named, and {said} are said not to be observed"));
+            faults.push(unsaid(rest, told));
         }
         _ => {}
     }
@@ -109,6 +110,13 @@ pub(crate) fn judge(
         notes: planted.notes.clone(),
         cured: None,
     }
+}
+
+fn unsaid(rest: u64, told: &Told) -> String {
+    let Told { not_observed, unreported, .. } = told;
+    format!(
+        "{rest} are not named, {not_observed} are said not to be observed, and for {unreported} there was no room"
+    )
 }
 
 impl Row {
@@ -237,6 +245,9 @@ mod tests {
         assert!(!ok(0..9, told("receiver_socket_buffer", 0..7, 9, 0)), "and must be");
         let no_room = Told { unreported: 2, ..told("receiver_socket_buffer", 0..7, 9, 2) };
         assert!(ok(0..9, no_room), "why it was not observed counts nothing twice");
+        let no_room = |unreported| Told { unreported, ..told("receiver_socket_buffer", 0..7, 7, 0) };
+        assert!(ok(0..9, no_room(2)) && !ok(0..9, no_room(1)), "it says so where the counter is another's");
+        assert!(!ok(0..9, told("receiver_socket_buffer", 0..7, 9, 3)), "no more than there were");
         assert!(!ok(0..9, told("receiver_socket_buffer", 0..10, 10, 0)), "one that arrived");
         assert!(!ok(0..9, told("receiver_no_socket", 0..9, 9, 0)), "another stage");
         assert!(!ok(0..9, Told::default()), "nothing");

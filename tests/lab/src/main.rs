@@ -15,6 +15,7 @@ mod traffic;
 mod watch;
 
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::Parser;
 use serde_json::json;
@@ -133,7 +134,9 @@ fn row(
     (class.prepare)(&mut scene)?;
     let watches = scene.watch(class, nobody, checkpoints)?;
     let planted = (class.plant)(&mut scene)?;
-    let told = watches.end(class.patience, &planted, leaving)?;
+    // By counters no numbers come that could be waited for; what was planted is counted.
+    let patience = if nobody { Duration::ZERO } else { class.patience };
+    let told = watches.end(patience, &planted, leaving)?;
     Ok(judge::judge(class, version, &planted, &told, nobody))
 }
 

@@ -97,7 +97,8 @@ fn until_no_fragment_waits(scene: &Scene) -> anyhow::Result<()> {
         scene.within(scene.reader(), || {
             let read = |name: &str| std::fs::read_to_string(format!("/proc/thread-self/net/{name}"));
             let texts = read("sockstat")? + &read("sockstat6")?;
-            Ok(texts.lines().any(|line| line.starts_with("FRAG") && !line.contains("inuse 0 ")))
+            // Memory is given back last, when all are freed.
+            Ok(texts.lines().any(|line| line.starts_with("FRAG") && !line.ends_with(" inuse 0 memory 0")))
         })
     };
     e2e::wait_until("fragments to be given up", || match waiting() {
@@ -115,7 +116,9 @@ pub(super) fn send_without_last_fragment(scene: &mut Scene) -> anyhow::Result<Pl
         let first = ip(scene, number + 1, Fragment { at: 0, is_last: false }, &datagram[..1_400]);
         send_packet(&packets, &first, scene)?;
     }
-    finish(scene, reader, 50)
+    let planted = finish(scene, reader, 50)?;
+    until_no_fragment_waits(scene)?;
+    Ok(planted)
 }
 
 pub(super) fn send_without_first_fragment(scene: &mut Scene) -> anyhow::Result<Planted> {
@@ -126,7 +129,9 @@ pub(super) fn send_without_first_fragment(scene: &mut Scene) -> anyhow::Result<P
         let last = ip(scene, number + 1, Fragment { at: 1_400, is_last: true }, &datagram[1_400..]);
         send_packet(&packets, &last, scene)?;
     }
-    finish(scene, reader, 50)
+    let planted = finish(scene, reader, 50)?;
+    until_no_fragment_waits(scene)?;
+    Ok(planted)
 }
 
 pub(super) fn send_wrong_checksums(scene: &mut Scene) -> anyhow::Result<Planted> {

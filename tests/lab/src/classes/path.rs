@@ -190,5 +190,19 @@ pub(super) fn send_to_nobody(scene: &mut Scene) -> anyhow::Result<Planted> {
         Version::V6 => SocketAddr::from(([0xfd84, 0, 0, 0, 0, 0, 0, 0x77], PORT)),
     };
     send(&writer, nobody, 0..100, PAYLOAD_BYTES)?;
+    until_given_up(scene, nobody)?;
     Ok(Planted::of(0..100, &BTreeSet::new()))
+}
+
+/// What still waits for the neighbour's answer is lost when the kernel gives it up.
+fn until_given_up(scene: &Scene, neighbour: SocketAddr) -> anyhow::Result<()> {
+    let address = neighbour.ip().to_string();
+    e2e::wait_until("the neighbour to be given up", || {
+        let output = scene.sender().command("ip").args(["neighbour", "show", "to", &address]).output();
+        match output.map(|output| String::from_utf8_lossy(&output.stdout).contains("FAILED")) {
+            Ok(false) => None,
+            other => Some(other.map(drop)),
+        }
+    })?;
+    Ok(())
 }

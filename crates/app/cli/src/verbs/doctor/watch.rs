@@ -110,9 +110,11 @@ pub(crate) fn run(arguments: Arguments, sources: &Sources) -> anyhow::Result<Out
     for look in 1.. {
         told.choose(&mut watcher);
         watcher.wait(interval, |time| !stop.wait(time))?;
+        // Asked before the look: what is lost during one that had begun when the stop came is told by another.
+        let is_stopped = stop.is_wanted();
         told.tell_seen(&watcher.look().context("the kernel does not list its UDP sockets any more")?)?;
         told.tell_passed(&watcher)?;
-        if stop.is_wanted() || looks.is_some_and(|looks| look >= looks) {
+        if is_stopped || looks.is_some_and(|looks| look >= looks) {
             break;
         }
     }
