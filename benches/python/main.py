@@ -1,7 +1,7 @@
 """`cargo xtask bench python`: arrays from one Python process to another, by Tallycast, eCAL and ZeroMQ.
 
 Begin with `CASES`. `run.py` runs one of them, `side.py` is what each of its two processes does, `system_*.py` are what is
-compared, `limit.py` is what the machine gives at most.
+compared, `system_limit.py` and `limit.py` are what the machine gives at most, to two processes and to one.
 """
 
 from __future__ import annotations
@@ -21,9 +21,11 @@ RUNS = 5
 QUICK_RUNS = 1
 KIB = 1 << 10
 ALL = ("tallycast", "tallycast-udp", "ecal", "ecal-ack", "pyzmq-ipc", "pyzmq-tcp")
-BY_MEMORY = ("tallycast", "ecal", "ecal-ack", "pyzmq-ipc")
+BY_MEMORY = ("tallycast", "tallycast-views", "ecal", "ecal-ack", "pyzmq-ipc", "limit")
 # eCAL calls a function in a thread of its own, which sleeps.
 SPINNING = ("tallycast", "pyzmq-ipc")
+# What a bare ring can do, where blocks are large enough that Python is not all that is measured.
+WITH_LIMIT = ("10,000", "64KiB")
 BLOCKS = {"1": 1, "100": 100, "10,000": 10_000, "64KiB": 64 * KIB // 4}
 MESSAGES = {"64B": 64, "1KiB": KIB}
 LATENCY_MESSAGES = 1_000
@@ -33,7 +35,8 @@ def cases() -> dict[str, list[Case]]:
     """Returns what is measured: each case with the systems that take turns in it."""
     made = {}
     for name, samples in BLOCKS.items():
-        made[f"rate/{name}"] = [Case(system, samples) for system in ALL]
+        systems = (*ALL, "limit") if name in WITH_LIMIT else ALL
+        made[f"rate/{name}"] = [Case(system, samples) for system in systems]
     made["overwrite/64KiB"] = [Case("tallycast", BLOCKS["64KiB"], is_paced=False)]
     for name, samples in (("64KiB", BLOCKS["64KiB"]), ("256KiB", 4 * BLOCKS["64KiB"])):
         made[f"summed/{name}"] = [Case(system, samples, is_summed=True) for system in BY_MEMORY]

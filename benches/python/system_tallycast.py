@@ -1,5 +1,7 @@
 """Tallycast: `tallycast` by a ring in shared memory, `tallycast-udp` by datagrams on the loopback interface.
 
+`tallycast-views` reads blocks where they lie in the ring instead of copying them, and asks of each whether it was still there.
+
 A ring overwrites what its readers have not taken, and they count it: no reader holds up a writer. Where nothing is to be lost
 the sender stays within half a ring of its reader; over UDP within so many bytes and datagrams as the receive buffer holds.
 """
@@ -17,6 +19,7 @@ from place import Place, Progress
 from systems import Account
 
 
+# Half of it is further ahead than the caches of one processor reach: what lies in the third level is there for both.
 RING_BYTES = 1 << 24
 # What one record takes in the ring beside its samples, at most.
 RECORD_BYTES = 128
@@ -49,7 +52,7 @@ class Sender:
             rate=1_000 if is_latency else 100_000_000,
             on_full="block" if case.is_paced else "overwrite",
             linger=0.0 if is_latency else 0.005,
-            queue_bytes=RING_BYTES if case.system == "tallycast" else None,
+            queue_bytes=None if case.system == "tallycast-udp" else RING_BYTES,
             bus=_bus(case, place),
         )
         self._progress, self._words = progress, progress.words
@@ -83,13 +86,17 @@ class Reader:
 
     def __init__(self, case: Case, place: Place) -> None:
         spin = SPIN if case.is_spinning else 0.0
-        self._subscriber = tc.Subscriber(NAME, until_end=True, spin=spin, bus=_bus(case, place))
+        self._has_views = case.system == "tallycast-views"
+        self._subscriber = tc.Subscriber(NAME, until_end=True, spin=spin, views=self._has_views, bus=_bus(case, place))
         self._elements = max(case.message_bytes // 8, 1)
 
     def read(self, take: Callable[[npt.NDArray[Any], int], None]) -> Account:
         """Hands every block over."""
+        has_views = self._has_views
         for block in self._subscriber:
             take(block.array, block.next_index)
+            if has_views and not block.valid():
+                raise RuntimeError("a view was overtaken: the run does not count")
         (account,) = self._subscriber.close()
         if not (account.closed and account.balanced):
             raise ArithmeticError(f"the account does not close: {account}")
