@@ -19,7 +19,7 @@ class Case:
     """Which of ``systems.SYSTEMS``."""
     samples: int
     """Of each block, one channel of ``f4``."""
-    seconds: float = 1.0
+    seconds: float = 0.5
     """How long is sent."""
     is_paced: bool = True
     """Whether the sender holds back so that nothing is lost, by what the system offers or by the page."""
@@ -29,6 +29,8 @@ class Case:
     """Of one message, where delays are measured."""
     messages: int = 0
     """How many delays are measured."""
+    interval_ns: int = 1_000_000
+    """Between two messages."""
     is_spinning: bool = False
     """Whether the reader looks again and again instead of sleeping."""
 

@@ -1,7 +1,7 @@
 """`cargo xtask bench python`: arrays from one Python process to another, by Tallycast, eCAL and ZeroMQ.
 
 Begin with `CASES`. `run.py` runs one of them, `side.py` is what each of its two processes does, `system_*.py` are what is
-compared, `system_limit.py` and `limit.py` are what the machine gives at most, to two processes and to one.
+compared, `system_numpy.py` is what NumPy alone can do; `limit.py` is what the machine gives at most to one process.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import argparse
 import importlib.metadata
 import platform
 from collections.abc import Callable
+from typing import Any
 
 import limit
 import tallycast
@@ -21,33 +22,38 @@ RUNS = 5
 QUICK_RUNS = 1
 KIB = 1 << 10
 ALL = ("tallycast", "tallycast-udp", "ecal", "ecal-ack", "pyzmq-ipc", "pyzmq-tcp")
-BY_MEMORY = ("tallycast", "tallycast-views", "ecal", "ecal-ack", "pyzmq-ipc", "limit")
+BY_MEMORY = ("tallycast", "tallycast-views", "ecal", "ecal-ack", "pyzmq-ipc", "numpy-ring")
 # eCAL calls a function in a thread of its own, which sleeps.
 SPINNING = ("tallycast", "pyzmq-ipc")
 # What a bare ring can do, where blocks are large enough that Python is not all that is measured.
-WITH_LIMIT = ("10,000", "64KiB")
+WITH_BARE_RING = ("10,000", "64KiB")
 BLOCKS = {"1": 1, "100": 100, "10,000": 10_000, "64KiB": 64 * KIB // 4}
 MESSAGES = {"64B": 64, "1KiB": KIB}
 LATENCY_MESSAGES = 1_000
+# A pipe is what it takes to wake a process at all.
+WAKING = ("tallycast", "tallycast-udp", "ecal", "pyzmq-ipc", "pyzmq-tcp", "pipe")
+OFTEN_NS = 100_000
 
 
 def cases() -> dict[str, list[Case]]:
     """Returns what is measured: each case with the systems that take turns in it."""
     made = {}
     for name, samples in BLOCKS.items():
-        systems = (*ALL, "limit") if name in WITH_LIMIT else ALL
+        systems = (*ALL, "numpy-ring") if name in WITH_BARE_RING else ALL
         made[f"rate/{name}"] = [Case(system, samples) for system in systems]
     made["overwrite/64KiB"] = [Case("tallycast", BLOCKS["64KiB"], is_paced=False)]
     for name, samples in (("64KiB", BLOCKS["64KiB"]), ("256KiB", 4 * BLOCKS["64KiB"])):
         made[f"summed/{name}"] = [Case(system, samples, is_summed=True) for system in BY_MEMORY]
     for name, size_bytes in MESSAGES.items():
-        made[f"latency/{name}/asleep"] = [_latency(system, size_bytes, False) for system in ALL if system != "ecal-ack"]
-        made[f"latency/{name}/spinning"] = [_latency(system, size_bytes, True) for system in SPINNING]
+        made[f"latency/{name}/asleep"] = [_latency(system, size_bytes) for system in WAKING]
+        made[f"latency/{name}/spinning"] = [_latency(system, size_bytes, is_spinning=True) for system in SPINNING]
+    often = {"is_spinning": True, "interval_ns": OFTEN_NS}
+    made["latency/64B/spinning, 10 kHz"] = [_latency(system, MESSAGES["64B"], **often) for system in SPINNING]
     return made
 
 
-def _latency(system: str, size_bytes: int, is_spinning: bool) -> Case:
-    return Case(system, 0, message_bytes=size_bytes, messages=LATENCY_MESSAGES, is_spinning=is_spinning)
+def _latency(system: str, size_bytes: int, **how: Any) -> Case:
+    return Case(system, 0, message_bytes=size_bytes, messages=LATENCY_MESSAGES, **how)
 
 
 def main() -> None:

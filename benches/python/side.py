@@ -8,6 +8,7 @@ Says `ready`; a sender goes at `go`, tells what it did, and ends the stream at `
 from __future__ import annotations
 
 import json
+import os
 import sys
 import time
 from typing import Any
@@ -26,8 +27,6 @@ PRIMER_QUIET = 0.1
 # So many bytes are sent between two looks at the clock.
 BYTES_PER_CLOCK = 1 << 18
 MAX_SENDS_PER_CLOCK = 256
-# Between two messages of which the delays are measured. Units: nanoseconds.
-MESSAGE_INTERVAL_NS = 1_000_000
 # The first ones are not measured.
 WARM_UP_MESSAGES = 100
 
@@ -42,6 +41,15 @@ def hear(expected: str) -> None:
     word = sys.stdin.readline().strip()
     if word != expected:
         raise RuntimeError(f"`{expected}` was expected, not `{word}`")
+
+
+def stand(end: int) -> None:
+    """Keeps this thread on the first or the last processor, away from the other side; threads of the system go where they like.
+
+    Only for delays: what is to go fast goes where the system puts it.
+    """
+    if len(processors := sorted(os.sched_getaffinity(0))) > 1:
+        os.sched_setaffinity(0, {processors[end]})
 
 
 class Meter:
@@ -87,7 +95,8 @@ def send(case: Case, place: Place) -> None:
     block = np.zeros(case.message_bytes // 8, np.uint64)[np.newaxis] if case.message_bytes else case.block()
     _prime(sender, block, progress)
     if case.message_bytes:
-        _send_messages(sender, block, case.messages)
+        stand(0)
+        _send_messages(sender, block, case)
         tell({"sent": sender.sent})
     else:
         tell(_send_blocks(sender, block, case, progress) | {"sent": sender.sent})
@@ -119,10 +128,10 @@ def _send_blocks(sender: Any, block: npt.NDArray[Any], case: Case, progress: Pro
     return {"begun": begun, "delivered_before": delivered}
 
 
-def _send_messages(sender: Any, block: npt.NDArray[np.uint64], count: int) -> None:
+def _send_messages(sender: Any, block: npt.NDArray[np.uint64], case: Case) -> None:
     due = time.perf_counter_ns()
-    for _ in range(count + WARM_UP_MESSAGES):
-        due += MESSAGE_INTERVAL_NS
+    for _ in range(case.messages + WARM_UP_MESSAGES):
+        due += case.interval_ns
         while time.perf_counter_ns() < due:
             pass
         block[0, 0] = time.perf_counter_ns()
@@ -135,6 +144,7 @@ def read(case: Case, place: Place) -> None:
     reader = module_of(case.system).Reader(case, place)
     tell("ready")
     if case.message_bytes:
+        stand(-1)
         delays = DelayMeter(case, progress)
         account = reader.read(delays.take)
         account.check()

@@ -11,7 +11,7 @@ import importlib
 from dataclasses import dataclass, field
 from types import ModuleType
 
-_MODULES = {"tallycast": "system_tallycast", "ecal": "system_ecal", "pyzmq": "system_pyzmq", "limit": "system_limit"}
+_MODULES = {name: f"system_{name}" for name in ("tallycast", "ecal", "pyzmq", "numpy", "pipe")}
 
 
 def module_of(system: str) -> ModuleType:

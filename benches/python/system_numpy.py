@@ -1,4 +1,4 @@
-"""The limit: a bare ring that both processes map, one copy in, one copy out, by NumPy alone.
+"""NumPy alone: a bare ring that both processes map, one copy in, one copy out, by NumPy alone.
 
 Two words in the page say how many blocks were written and read; either side looks at them again and again. No records, no
 account, no names, one reader that the writer waits for: what is left of a transport when everything is left out.
