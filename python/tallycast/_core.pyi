@@ -93,7 +93,7 @@ class Publisher:
     @property
     def closed(self) -> bool: ...
     def send(
-        self, block: Any, t0_ns: int | None = None, times: npt.NDArray[np.int64] | None = None
+        self, block: Any, t0_ns: int | None = None, times: npt.ArrayLike | None = None
     ) -> None: ...
     def send_when_due(self, block: Any) -> None: ...
     def skip(self, samples: int) -> None: ...
@@ -117,6 +117,7 @@ class Subscriber:
         sources: list[str],
         max_sample_bytes: int | None,
         views: bool,
+        spin: float,
         bus: str | None,
     ) -> Self: ...
     @property

@@ -6,7 +6,6 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 
 from tallycast import _core, _life
@@ -80,28 +79,6 @@ class Publisher(_core.Publisher):
         )
         _life.opened(self)
         return self
-
-    def send(
-        self, block: Any, t0_ns: int | None = None, times: npt.ArrayLike | None = None
-    ) -> None:
-        """Publishes samples that have just been taken; their times follow from count and rate.
-
-        Shape: ``[samples, channels]``, or ``[samples, *shape]`` of the only channel; ``[samples]`` where a sample is one
-        number; a mapping from channel to array; a structured array. Copied once, before this returns.
-
-        ``t0_ns`` is when the first was taken, ``times`` when each was: int64 or datetime64. Units: nanoseconds since 1970 UTC.
-        """
-        if times is None:
-            super().send(block, t0_ns)
-            return
-        if t0_ns is not None:
-            raise ConfigError("either t0_ns or times say when samples were taken, not both")
-        given = np.asarray(times)
-        if given.dtype.kind == "M":
-            given = given.astype("datetime64[ns]").view(np.int64)
-        if given.dtype.kind not in "iu" or given.ndim != 1:
-            raise ConfigError("times are integers, nanoseconds since 1970 UTC, one for each sample")
-        super().send(block, None, np.ascontiguousarray(given, np.int64))
 
     def totals(self) -> dict[str, Any]:
         """Returns what became of everything so far; at most a tenth of a second old.

@@ -27,6 +27,18 @@ def as_samples(schema: Schema, block: Any) -> npt.NDArray[Any]:
     return np.ascontiguousarray(_cast(_shaped(schema, array), schema.dtype))
 
 
+def as_times(times: npt.ArrayLike, t0_ns: int | None) -> npt.NDArray[np.int64]:
+    """Returns times as nanoseconds since 1970 UTC. Shape: ``[samples]``."""
+    if t0_ns is not None:
+        raise ConfigError("either t0_ns or times say when samples were taken, not both")
+    given = np.asarray(times)
+    if given.dtype.kind == "M":
+        given = given.astype("datetime64[ns]").view(np.int64)
+    if given.dtype.kind not in "iu" or given.ndim != 1:
+        raise ConfigError("times are integers, nanoseconds since 1970 UTC, one for each sample")
+    return np.ascontiguousarray(given, np.int64)
+
+
 def _shaped(schema: Schema, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
     sample, elements = schema.sample_shape, schema.elements_per_sample
     if array.shape[1:] == sample and array.ndim > 0:

@@ -24,7 +24,9 @@ class Subscriber(_core.Subscriber):
     reader is given the newest block of each stream and passes over those before it. With ``until_end`` an iteration ends
     when all streams that were read have ended. ``reader`` is the name of the account. ``sources`` are addresses to receive at
     without waiting for announcements. With ``views`` large blocks (4 KiB and more) are not copied: their arrays, read-only, lie in
-    the ring, where the publisher overwrites them sooner or later; ask ``block.valid()`` after you have used one. ``bus`` as for :class:`Publisher`.
+    the ring, where the publisher overwrites them sooner or later; ask ``block.valid()`` after you have used one. ``spin`` is for
+    how many seconds a wait keeps a processor and looks again and again before it sleeps, where all streams come by shared memory:
+    the least delay. ``bus`` as for :class:`Publisher`.
 
     >>> with Subscriber("doc/none", timeout=0.0, bus="shm://doc") as sub:
     ...     for block in sub:
@@ -48,6 +50,7 @@ class Subscriber(_core.Subscriber):
         sources: Iterable[str] = (),
         max_sample_bytes: int | None = None,
         views: bool = False,
+        spin: float = 0.0,
         bus: str | None = None,
     ) -> Subscriber:
         """Joins the streams."""
@@ -61,6 +64,7 @@ class Subscriber(_core.Subscriber):
             sources=list(sources),
             max_sample_bytes=max_sample_bytes,
             views=views,
+            spin=spin,
             bus=bus,
         )
         self._left, self._pool, self._pending, self._last = None, None, None, []

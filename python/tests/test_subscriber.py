@@ -273,3 +273,29 @@ def test_views_of_the_ring_say_when_they_were_overtaken(shm: Place) -> None:
     del subscriber, publisher
     assert large.array.shape == (10_000, 1), "its memory stays mapped"
     assert int(large.array[0, 0]) >= 0
+
+
+def test_a_reader_that_spins_is_given_everything_on_every_way(place: Place) -> None:
+    with place.publisher("lab/probe", dtype="u32", rate=10_000) as publisher:
+        subscriber = place.joined("lab/probe", spin=0.002, until_end=True)
+        for first in range(0, 2_000, 10):
+            publisher.send(np.arange(first, first + 10, dtype="u4"))
+    blocks = list(subscriber)
+    assert (joined_elements(blocks)[:, 0] == np.arange(2_000)).all()
+    check_in_order(subscriber.close(), 2_000)
+
+
+def test_how_long_a_reader_spins_is_a_time(shm: Place) -> None:
+    with pytest.raises(tc.ConfigError, match="spin is a number of seconds of 0 or more, not -1"):
+        tc.Subscriber("lab/probe", spin=-1.0, bus=shm.readers)
+
+
+def test_a_closed_reader_hands_out_nothing_that_it_had_read(shm: Place) -> None:
+    with shm.publisher("lab/probe", dtype="f4", rate=1_000_000) as publisher:
+        subscriber = shm.joined("lab/probe")
+        for _ in range(4):
+            publisher.send(np.zeros(8_192, "f4"))
+        assert subscriber.read(WATCHDOG) is not None
+        subscriber.close()
+        with pytest.raises(tc.Closed):
+            subscriber.read(0.0)

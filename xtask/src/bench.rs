@@ -1,5 +1,8 @@
 //! `cargo xtask bench NAME`: one measurement, optimised: a binary of the package `benches`, or a package of its own
-//! beside the workspace in `benches/NAME`, so that what it is compared with is built only when somebody measures.
+//! beside the workspace in `benches/NAME`, so that what it is compared with is built only when somebody measures. `python`
+//! is a program in Python.
+
+mod python;
 
 use crate::workspace::{Metadata, Package, cargo, root};
 use crate::{Verdict, setup};
@@ -29,8 +32,21 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<Verdict> {
     let Some(benches) = metadata.package_in("benches") else {
         bail!("this checkout has no benchmarks: the package benches/ is not there");
     };
+    let mut command = if options.name == python::NAME {
+        python::prepared(&metadata.target_directory)?
+    } else {
+        prepared(&options.name, benches, &metadata)?
+    };
+    command.args(options.json.then_some("--json")).args(options.quick.then_some("--quick"));
+    if let Some(only) = &options.only {
+        command.args(["--only", only]);
+    }
+    Err(command.exec()).with_context(|| format!("{} could not be started", options.name))
+}
+
+/// Builds a measurement in Rust; returns the command that measures.
+fn prepared(name: &str, benches: &Package, metadata: &Metadata) -> anyhow::Result<Command> {
     let (binaries, beside) = (binaries(benches), beside_the_workspace()?);
-    let name = options.name.as_str();
     let mut build = cargo();
     let built = metadata.target_directory.join("release");
     let mut command = Command::new(built.join(name));
@@ -41,15 +57,12 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<Verdict> {
         build.args(["build", "--release", "--manifest-path", &manifest_beside(name), "--target-dir"]);
         build.arg(&metadata.target_directory);
     } else {
-        let names: Vec<&str> = binaries.into_iter().chain(beside.iter().map(String::as_str)).collect();
+        let names: Vec<&str> =
+            binaries.into_iter().chain(beside.iter().map(String::as_str)).chain([python::NAME]).collect();
         bail!("no benchmark is called `{name}`; there are: {}", names.join(", "));
     }
     setup::run_said(&mut build, "building what is measured (the first time takes minutes)")?;
-    command.args(options.json.then_some("--json")).args(options.quick.then_some("--quick"));
-    if let Some(only) = &options.only {
-        command.args(["--only", only]);
-    }
-    Err(command.exec()).with_context(|| format!("{name} could not be started"))
+    Ok(command)
 }
 
 /// The measurements that are workspaces of their own: `benches/NAME`, whose binary is `NAME`.

@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-pub(crate) use python::{Environment, PACKAGE, READERS, WHEEL};
+pub(crate) use python::{BENCH, Environment, PACKAGE, READERS, WHEEL};
 
 /// The oldest Node that builds the page.
 const NODE_MAJOR: u32 = 20;
@@ -46,6 +46,8 @@ pub(crate) enum Need {
     PythonWheel,
     /// A virtual environment with those of `python/requirements-test.txt`.
     PythonPackage,
+    /// A virtual environment with those of `benches/python/requirements.txt`.
+    PythonBench,
 }
 
 impl Need {
@@ -54,7 +56,9 @@ impl Need {
         match self {
             Self::NpmPackages => Some(Self::Node),
             Self::Page => Some(Self::NpmPackages),
-            Self::PythonReaders | Self::PythonWheel | Self::PythonPackage => Some(Self::PythonVenv),
+            Self::PythonReaders | Self::PythonWheel | Self::PythonPackage | Self::PythonBench => {
+                Some(Self::PythonVenv)
+            }
             Self::LibUdt => Some(Self::CxxCompiler),
             Self::Rustfmt
             | Self::Clippy
@@ -217,6 +221,7 @@ const BUILDS: &[(Need, Build)] = &[
     (Need::PythonReaders, || READERS.prepare()),
     (Need::PythonWheel, || WHEEL.prepare()),
     (Need::PythonPackage, || PACKAGE.prepare()),
+    (Need::PythonBench, || BENCH.prepare()),
 ];
 
 /// What came of a set-up.

@@ -37,6 +37,13 @@ pub(crate) const PACKAGE: Environment = Environment {
     about: "what tests the Python package",
 };
 
+/// Measures the package beside its peers.
+pub(crate) const BENCH: Environment = Environment {
+    folder: "target/bench-python/venv",
+    requirements: "benches/python/requirements.txt",
+    about: "what Python is measured with",
+};
+
 impl Environment {
     /// The interpreter of the environment.
     pub(crate) fn interpreter(self) -> PathBuf {

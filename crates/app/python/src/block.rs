@@ -5,9 +5,10 @@ use std::sync::{Arc, Weak};
 use numpy::PyArray1;
 use pyo3::intern;
 use pyo3::prelude::*;
+use sample::StreamName;
 use serde_json::Value;
 use tallycast::{Delivery, Foreign, StreamGap, stream_gap_json};
-use units::RangeSet;
+use units::{Epoch, RangeSet};
 
 use crate::elements::{array_over, view_of};
 use crate::schema::Layout;
@@ -19,12 +20,8 @@ pub(crate) struct Block {
     /// The samples: `[samples, channels]`, or `[samples, *shape]` of the only channel. The reader's own memory.
     #[pyo3(get)]
     array: Py<PyAny>,
-    /// The stream's name.
-    #[pyo3(get)]
-    stream: String,
-    /// The life of the publisher.
-    #[pyo3(get)]
-    epoch: String,
+    stream: Arc<StreamName>,
+    epoch: Epoch,
     /// Index of the first sample since the epoch began.
     #[pyo3(get)]
     first_index: u64,
@@ -62,8 +59,8 @@ impl Block {
         };
         let made = Self {
             array: array.unbind(),
-            stream: block.stream.to_string(),
-            epoch: block.epoch.to_string(),
+            stream: block.stream,
+            epoch: block.epoch,
             first_index: block.first_index,
             t0_ns: block.t0.as_nanos(),
             skipped: passed_over,
@@ -82,6 +79,18 @@ impl Block {
 impl Block {
     fn __len__(&self) -> usize {
         usize::try_from(self.samples).expect("a block's samples lie in memory")
+    }
+
+    /// The stream's name.
+    #[getter]
+    fn stream(&self) -> &str {
+        self.stream.as_str()
+    }
+
+    /// The life of the publisher.
+    #[getter]
+    fn epoch(&self) -> String {
+        self.epoch.to_string()
     }
 
     /// Index of the sample behind the last.
@@ -141,7 +150,7 @@ impl Block {
     /// The reader's account of this block's epoch, as JSON.
     fn _account(&self, py: Python<'_>) -> PyResult<String> {
         match self.reader.upgrade() {
-            Some(reader) => reader.account(py, &self.stream, &self.epoch),
+            Some(reader) => reader.account(py, &self.stream, self.epoch),
             None => Ok("null".to_owned()),
         }
     }

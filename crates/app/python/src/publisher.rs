@@ -2,7 +2,6 @@
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
 use numpy::{PyArrayDescrMethods, PyReadonlyArray1, PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::intern;
@@ -16,6 +15,7 @@ use crate::fork::Home;
 use crate::node::node;
 use crate::said;
 use crate::schema::Layout;
+use crate::waiting::seconds;
 
 /// Up to this many bytes a copy takes less time than letting other Python threads run meanwhile.
 const QUICK_BYTES: usize = 1 << 14;
@@ -127,18 +127,22 @@ impl Publisher {
         self.with(py, true, |publisher| Ok(publisher.next_index()))
     }
 
-    /// Publishes samples.
+    /// Publishes samples that have just been taken; their times follow from count and rate.
+    ///
+    /// Shape: `[samples, channels]`, or `[samples, *shape]` of the only channel; `[samples]` where a sample is one number; a
+    /// mapping from channel to array; a structured array. Copied once, before this returns.
+    ///
+    /// `t0_ns` is when the first was taken, `times` when each was: int64 or datetime64. Units: nanoseconds since 1970 UTC.
     #[pyo3(signature = (block, t0_ns=None, times=None))]
     fn send(
         &self,
         py: Python<'_>,
         block: &Bound<'_, PyAny>,
         t0_ns: Option<i64>,
-        times: Option<PyReadonlyArray1<'_, i64>>,
+        times: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<()> {
         let array = self.samples(block)?;
-        let times: Option<Vec<WallTime>> =
-            times.map(|times| times.as_array().iter().copied().map(WallTime::from_nanos).collect());
+        let times = times.map(|times| times_of(times, t0_ns)).transpose()?;
         with_bytes(&array, |bytes| {
             self.with(py, bytes.len() <= QUICK_BYTES, |publisher| match (&times, t0_ns) {
                 (Some(times), _) => publisher.send_bytes_timed(times, bytes),
@@ -268,6 +272,16 @@ impl Drop for Publisher {
     }
 }
 
+/// Returns the time of each sample as Python can read them.
+fn times_of(times: &Bound<'_, PyAny>, t0_ns: Option<i64>) -> PyResult<Vec<WallTime>> {
+    let py = times.py();
+    let made = py
+        .import(intern!(py, "tallycast._samples"))?
+        .call_method1(intern!(py, "as_times"), (times, t0_ns))?;
+    let array: PyReadonlyArray1<'_, i64> = made.extract()?;
+    Ok(array.as_array().iter().copied().map(WallTime::from_nanos).collect())
+}
+
 fn on_full_of(py: Python<'_>, word: &str) -> PyResult<OnFull> {
     match word {
         "overwrite" => Ok(OnFull::Overwrite),
@@ -286,9 +300,4 @@ fn clock_of(py: Python<'_>, word: &str) -> PyResult<Clock> {
         "recorded" => Ok(Clock::Recorded),
         _ => Err(config(py, &format!("clock is system, ntp, ptp, recorded or unknown, not `{word}`"))),
     }
-}
-
-fn seconds(py: Python<'_>, what: &str, value: f64) -> PyResult<Duration> {
-    Duration::try_from_secs_f64(value)
-        .map_err(|_| config(py, &format!("{what} is a number of seconds of 0 or more, not {value}")))
 }

@@ -6,9 +6,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use pyo3::prelude::*;
-use sample::Schema;
+use sample::{Schema, StreamName};
 use serde_json::Value;
 use tallycast::{Delivery, StreamAccount, StreamPattern, account_json};
+use units::Epoch;
 
 use crate::block::Block;
 use crate::errors::{Kind, config, error};
@@ -16,7 +17,7 @@ use crate::fork::Home;
 use crate::node::node;
 use crate::said;
 use crate::schema::Layout;
-use crate::waiting::Patience;
+use crate::waiting::{Patience, seconds};
 
 /// The subscriber behind a Python object and the blocks that came of it.
 pub(crate) struct Shared {
@@ -50,7 +51,7 @@ enum Came {
 #[pymethods]
 impl Subscriber {
     #[new]
-    #[pyo3(signature = (patterns, *, timeout, newest, until_end, reader, sources, max_sample_bytes, views, bus))]
+    #[pyo3(signature = (patterns, *, timeout, newest, until_end, reader, sources, max_sample_bytes, views, spin, bus))]
     #[expect(clippy::too_many_arguments, reason = "keyword arguments of Python")]
     fn new(
         py: Python<'_>,
@@ -62,6 +63,7 @@ impl Subscriber {
         sources: Vec<String>,
         max_sample_bytes: Option<usize>,
         views: bool,
+        spin: f64,
         bus: Option<&str>,
     ) -> PyResult<Self> {
         Patience::of(py, timeout)?;
@@ -80,6 +82,7 @@ impl Subscriber {
         if views {
             builder = builder.leave_blocks_in_ring();
         }
+        builder = builder.spin(seconds(py, "spin", spin)?);
         for address in sources {
             let address = address.parse().map_err(|_| {
                 config(py, &format!("`{address}` is no address\nwrite one such as 239.1.2.3:7400"))
@@ -101,12 +104,14 @@ impl Subscriber {
     fn read(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Option<Py<Block>>> {
         self.shared.home.check(py, "subscriber")?;
         let patience = Patience::of(py, timeout)?;
+        if !self.newest
+            && let Some(delivery) = self.shared.at_hand()
+        {
+            return self.block(py, delivery).map(Some);
+        }
         let came = patience.wait(py, |slice| self.shared.attempt(slice, self.newest, self.until_end))?;
         match came {
-            Some(Came::Block(delivery)) => {
-                let layout = self.layout(py, &delivery.block.schema)?;
-                Block::new(py, delivery, layout, Arc::downgrade(&self.shared)).map(Some)
-            }
+            Some(Came::Block(delivery)) => self.block(py, delivery).map(Some),
             Some(Came::Closed) => Err(closed(py)),
             Some(Came::End) | None => Ok(None),
         }
@@ -164,6 +169,11 @@ impl Subscriber {
 }
 
 impl Subscriber {
+    fn block(&self, py: Python<'_>, delivery: Delivery) -> PyResult<Py<Block>> {
+        let layout = self.layout(py, &delivery.block.schema)?;
+        Block::new(py, delivery, layout, Arc::downgrade(&self.shared))
+    }
+
     /// Returns the layout of a schema, made once for each.
     fn layout(&self, py: Python<'_>, schema: &Arc<Schema>) -> PyResult<Arc<Layout>> {
         // The layout holds the schema, so that no other comes to lie at its address.
@@ -182,6 +192,13 @@ impl Subscriber {
 }
 
 impl Shared {
+    /// Returns a block that was read with others before it. That is quicker than to let other Python threads run meanwhile,
+    /// who have their turn between any two calls anyway.
+    fn at_hand(&self) -> Option<Delivery> {
+        // One who waits has it now, perhaps for long, and lets Python run.
+        self.inner.try_lock().ok()?.as_mut()?.block_at_hand()
+    }
+
     fn attempt(&self, slice: Duration, newest: bool, until_end: bool) -> Option<Came> {
         if self.closing.load(Ordering::SeqCst) {
             return Some(Came::Closed);
@@ -211,11 +228,10 @@ impl Shared {
     }
 
     /// Returns the account of one epoch as JSON, `null` where it is not kept any more.
-    pub(crate) fn account(&self, py: Python<'_>, stream: &str, epoch: &str) -> PyResult<String> {
+    pub(crate) fn account(&self, py: Python<'_>, stream: &StreamName, epoch: Epoch) -> PyResult<String> {
         self.with(py, |subscriber| {
             let accounts = all_accounts(subscriber);
-            let found =
-                accounts.iter().rfind(|it| it.stream.as_str() == stream && it.epoch.to_string() == epoch);
+            let found = accounts.iter().rfind(|it| *it.stream == *stream && it.epoch == epoch);
             found.map_or(Value::Null, account_json).to_string()
         })
     }

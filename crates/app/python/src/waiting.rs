@@ -10,6 +10,12 @@ use crate::said;
 /// How often a waiting call looks whether Ctrl-C was pressed.
 const SLICE: Duration = Duration::from_millis(50);
 
+/// Reads a number of seconds; `what` has it.
+pub(crate) fn seconds(py: Python<'_>, what: &str, value: f64) -> PyResult<Duration> {
+    Duration::try_from_secs_f64(value)
+        .map_err(|_| config(py, &format!("{what} is a number of seconds of 0 or more, not {value}")))
+}
+
 /// How long a call waits.
 #[derive(Clone, Copy)]
 pub(crate) struct Patience(Option<Duration>);
@@ -17,12 +23,7 @@ pub(crate) struct Patience(Option<Duration>);
 impl Patience {
     /// Reads a time-out in seconds; `None` is for ever.
     pub(crate) fn of(py: Python<'_>, timeout: Option<f64>) -> PyResult<Self> {
-        let read = |seconds: f64| {
-            Duration::try_from_secs_f64(seconds).map_err(|_| {
-                config(py, &format!("a time-out is a number of seconds of 0 or more, not {seconds}"))
-            })
-        };
-        timeout.map(read).transpose().map(Self)
+        timeout.map(|timeout| seconds(py, "a time-out", timeout)).transpose().map(Self)
     }
 
     /// Calls `attempt` with how long it may wait until it returns something, or the patience is over.

@@ -106,6 +106,18 @@ impl Subscriber {
         }
     }
 
+    /// Returns the next block of those that were read with others before them; `None` if that takes reading, or waiting.
+    ///
+    /// Cost: no system call, no copy.
+    pub fn block_at_hand(&mut self) -> Option<Delivery> {
+        loop {
+            let event = self.untold()?;
+            if let Some(delivery) = self.view.take(event) {
+                return Some(delivery);
+            }
+        }
+    }
+
     /// Returns the newest block of a stream, in turn of all that have one, and passes over those before it; `None` when none
     /// has come within `patience`.
     ///

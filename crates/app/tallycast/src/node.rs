@@ -68,6 +68,7 @@ pub struct SubscriberBuilder {
     from: Vec<SocketAddr>,
     max_sample_bytes: usize,
     leaves_blocks: bool,
+    spin: Duration,
 }
 
 /// A stream that can be read from shared memory on this host.
@@ -253,14 +254,14 @@ impl Node {
     #[must_use]
     pub fn subscriber(&self, pattern: impl Into<String>) -> SubscriberBuilder {
         let patterns = vec![pattern.into()];
-        let max_sample_bytes = DEFAULT_MAX_SAMPLE_BYTES;
         SubscriberBuilder {
             node: self.clone(),
             patterns,
             reader: None,
             from: Vec::new(),
-            max_sample_bytes,
+            max_sample_bytes: DEFAULT_MAX_SAMPLE_BYTES,
             leaves_blocks: false,
+            spin: Duration::ZERO,
         }
     }
 
@@ -462,6 +463,19 @@ impl SubscriberBuilder {
         self
     }
 
+    /// Sets how long a wait looks again and again before it sleeps; not at all otherwise. To be woken takes longer than to
+    /// read a short message.
+    ///
+    /// Only while all streams come from other processes of this host by shared memory: one that comes by the network has to be
+    /// received first, and the option `idle` of the bus says how that is waited for.
+    ///
+    /// Cost: a processor, for so long after every block.
+    #[must_use]
+    pub const fn spin(mut self, spin: Duration) -> Self {
+        self.spin = spin;
+        self
+    }
+
     /// Opens the subscriber.
     ///
     /// # Errors
@@ -471,12 +485,8 @@ impl SubscriberBuilder {
         let patterns = patterns?;
         let reader = self.reader.unwrap_or_else(|| self.node.station().to_owned());
         check_len("reader name", &reader, wire::MAX_READER_NAME_BYTES)?;
-        let wishes = Wishes {
-            reader,
-            patterns,
-            max_sample_bytes: self.max_sample_bytes,
-            leaves_blocks: self.leaves_blocks,
-        };
+        let Self { max_sample_bytes, leaves_blocks, spin, .. } = self;
+        let wishes = Wishes { reader, patterns, max_sample_bytes, leaves_blocks, spin };
         // An address is taken at its word, and an agent reads what it writes itself.
         let from_rings = self.from.is_empty() && self.node.inner.receives_for == ReceivesFor::Process;
         let host = self.node.host_rings().filter(|_| from_rings).map(HostView::new);

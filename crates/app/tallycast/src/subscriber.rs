@@ -44,6 +44,8 @@ pub struct Subscriber {
     max_sample_bytes: usize,
     /// Large blocks are left where they lie.
     leaves_blocks: bool,
+    /// How long a wait looks again and again before it sleeps.
+    spin: Duration,
     /// Streams whose samples are larger.
     refused: BTreeSet<StreamId>,
     /// The sockets' books of the streams that are being left, which go with them.
@@ -89,6 +91,7 @@ pub(crate) struct Wishes {
     pub(crate) patterns: Vec<StreamPattern>,
     pub(crate) max_sample_bytes: usize,
     pub(crate) leaves_blocks: bool,
+    pub(crate) spin: Duration,
 }
 
 impl Subscriber {
@@ -98,7 +101,7 @@ impl Subscriber {
         host: Option<HostView>,
         pinned: Option<Pinned>,
     ) -> Self {
-        let Wishes { reader, patterns, max_sample_bytes, leaves_blocks } = wishes;
+        let Wishes { reader, patterns, max_sample_bytes, leaves_blocks, spin } = wishes;
         let mut subscriber = Self {
             agent: agent.map(Attendance::new),
             host,
@@ -114,6 +117,7 @@ impl Subscriber {
             left: BTreeSet::new(),
             max_sample_bytes,
             leaves_blocks,
+            spin,
             refused: BTreeSet::new(),
             leaving: SocketBooks::new(),
             turn: None,
@@ -149,6 +153,11 @@ impl Subscriber {
         }
     }
 
+    /// Returns the next piece of news of what was read already.
+    pub(crate) fn untold(&mut self) -> Option<Event> {
+        self.queue.pop_front()
+    }
+
     /// Waits until there is something to read, or it is time to look round.
     fn wait(&mut self, patience: Duration) {
         let until_look = |host: &HostView| host.next_look().saturating_duration_since(Instant::now());
@@ -156,10 +165,18 @@ impl Subscriber {
         let (agent, flows, generation) = (self.agent.as_ref(), &mut self.flows, self.generation);
         let on_host: Vec<_> = flows.values().filter_map(Flow::bell).cloned().collect();
         let on_host: Vec<&Doorbell> = on_host.iter().map(Arc::as_ref).collect();
-        let look = || {
+        let all_on_host = !on_host.is_empty() && on_host.len() == flows.len();
+        let mut look = || {
             let changed = agent.is_some_and(|agent| generation != Some(agent.generation()));
             (changed || flows.values_mut().any(Flow::is_ready)).then_some(())
         };
+        // What comes by the network nobody would receive meanwhile.
+        if all_on_host
+            && !self.spin.is_zero()
+            && wait_any(&[], Idle::Spin, patience.min(self.spin), &mut look).is_some()
+        {
+            return;
+        }
         match agent {
             Some(agent) => agent.wait_until(&on_host, patience, look),
             None => wait_any(&on_host, Idle::Sleep, patience, look),

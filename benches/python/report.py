@@ -1,0 +1,44 @@
+"""Rows of medians and spread, as every other bench of this project prints them: for people, or one JSON object a line."""
+
+from __future__ import annotations
+
+import json
+import statistics
+import sys
+from collections.abc import Sequence
+
+
+class Report:
+    """Prints what was measured."""
+
+    def __init__(self, as_json: bool) -> None:
+        self.as_json = as_json
+
+    def note(self, text: str) -> None:
+        """Prints what a reader of the figures must know; on standard error where programs read rows."""
+        print(f"python: {text}" if self.as_json else text, file=sys.stderr if self.as_json else sys.stdout, flush=True)
+
+    def row(self, case: str, system: str, metric: str, unit: str, runs: Sequence[float]) -> None:
+        """Prints one figure of one case, with a value for each run."""
+        median, least, most = statistics.median(runs), min(runs), max(runs)
+        if self.as_json:
+            row = {"bench": "python", "case": case, "system": system, "metric": metric, "unit": unit}
+            print(json.dumps(row | {"median": median, "min": least, "max": most, "runs": len(runs)}), flush=True)
+            return
+        value = f"{_short(median)}{'' if unit.startswith('/') else ' '}{unit}"
+        print(
+            f"{case:<22} {system:<16} {metric:<20} {value:>14}  ({_short(least)} – {_short(most)}, {len(runs)} runs)",
+            flush=True,
+        )
+
+
+def _short(value: float) -> str:
+    """Writes a number with three digits and, where it is large, a prefix."""
+    for scale, prefix in ((1e9, " G"), (1e6, " M"), (1e3, " k")):
+        if abs(value) >= scale:
+            return f"{_three_digits(value / scale)}{prefix}"
+    return _three_digits(value)
+
+
+def _three_digits(value: float) -> str:
+    return f"{value:.{0 if abs(value) >= 100 else 1 if abs(value) >= 10 else 2}f}"

@@ -1,0 +1,90 @@
+"""The notebook `examples/python/ecg.ipynb`: run as it is, and what it finds checked against the recording of which nothing was lost."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import tallycast as tc
+from places import ROOT, WATCHDOG, Place, command
+
+nbformat = pytest.importorskip("nbformat", reason="pip install 'tallycast[notebook]' brings what runs notebooks")
+nbclient = pytest.importorskip("nbclient", reason="pip install 'tallycast[notebook]' brings what runs notebooks")
+pytest.importorskip("ipykernel", reason="pip install 'tallycast[notebook]' brings what runs notebooks")
+pytest.importorskip("matplotlib", reason="pip install 'tallycast[notebook]' brings what draws")
+
+NOTEBOOK = ROOT / "examples/python/ecg.ipynb"
+
+#: Run behind the notebook's own cells: what they have found.
+FINDINGS = """
+import json
+parted = np.flatnonzero(np.diff(index) != 1)
+print(json.dumps({
+    "state": account.state, "sent": account.sent, "delivered": account.delivered, "lost": account.lost,
+    "unexplained": account.unexplained, "gaps": len(account.gaps), "gaps_seen": len(gaps_seen), "gaps_drawn": gaps_drawn,
+    "stored": len(index), "missing_within": [[int(index[at]) + 1, int(index[at + 1] - index[at]) - 1] for at in parted],
+    "holes": [[hole.first_index, hole.samples, hole.stage] for hole in holes],
+    "beats": beats.tolist(), "true_beats": true_beats.tolist(), "pairs": pairs.tolist(), "true_pairs": true_pairs.tolist(),
+    "worst_ms": float(np.abs(errors).max()), "worst_ignoring_ms": float(np.abs(joined_errors).max()),
+    "folder_is_left": folder.exists(),
+}))
+"""
+
+
+@pytest.fixture(scope="module")
+def findings(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """Runs the notebook once; returns what it found and its cells."""
+    with pytest.MonkeyPatch.context() as patch:
+        for place in Place.made("udp"):
+            patch.setenv("TALLYCAST_BUS", place.publishers)
+            patch.setenv("TALLYCAST_BIN", str(Path(command()).resolve()))
+            # The kernel is a process of its own, in a folder of its own: it is to have the same package.
+            patch.setenv("PYTHONPATH", str(Path(tc.__file__).parents[1]), prepend=os.pathsep)
+            notebook = nbformat.read(NOTEBOOK, as_version=4)
+            notebook.cells.append(nbformat.v4.new_code_cell(FINDINGS))
+            folder = {"metadata": {"path": str(tmp_path_factory.mktemp("notebook"))}}
+            nbclient.NotebookClient(notebook, timeout=WATCHDOG, kernel_name="python3", resources=folder).execute()
+    told = json.loads(notebook.cells[-1].outputs[0].text)
+    return told, notebook.cells
+
+
+def test_the_account_of_the_notebook_closes(findings: Any) -> None:
+    told, _ = findings
+    assert told["state"] == "closed" and told["unexplained"] == 0, told
+    assert told["sent"] == told["delivered"] + sum(told["lost"].values()) > 10_000
+    assert set(told["lost"]) == {"injected"}
+
+
+def test_every_hole_is_drawn_in_the_figures(findings: Any) -> None:
+    told, cells = findings
+    assert told["gaps_drawn"] == len(told["holes"]) > 0
+    assert told["gaps_seen"] > 0 and told["gaps"] >= told["gaps_seen"]
+    assert {stage for _, _, stage in told["holes"]} == {"injected"}
+    # What the archive's map names is what the indices leave out; a hole behind the last sample parts nothing.
+    last = told["beats"][-1]
+    within = [hole for hole in told["missing_within"] if hole[0] < last]
+    assert [hole[:2] for hole in told["holes"] if hole[0] < last] == within
+    pictures = [output for cell in cells for output in cell.get("outputs", []) if "image/png" in output.get("data", {})]
+    assert len(pictures) == 2
+
+
+def test_no_beat_and_no_interval_lies_across_a_hole(findings: Any) -> None:
+    told, _ = findings
+    assert set(told["beats"]) <= set(told["true_beats"])
+    assert len(told["pairs"]) > len(told["true_pairs"]) // 4
+    true_pairs = {tuple(pair) for pair in told["true_pairs"]}
+    assert all(tuple(pair) in true_pairs for pair in told["pairs"])
+    assert not any(first < hole < second for first, second in told["pairs"] for hole, _, _ in told["holes"])
+    assert told["worst_ms"] == 0.0
+    # What is computed without a word of the holes is wrong, and that is the point.
+    assert told["worst_ignoring_ms"] > 5.0
+    assert not told["folder_is_left"]
+
+
+def test_the_notebook_is_kept_without_output() -> None:
+    cells = nbformat.read(NOTEBOOK, as_version=4).cells
+    assert cells and not any(cell.get("outputs") or cell.get("execution_count") for cell in cells)
