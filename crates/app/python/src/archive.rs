@@ -53,6 +53,9 @@ fn holes_json<'a>(holes: impl IntoIterator<Item = &'a Hole>) -> String {
     holes.into_iter().map(Hole::to_json).collect::<Value>().to_string()
 }
 
+/// Folders that cannot be read, each with the cause.
+type Unreadable = Vec<(PathBuf, String)>;
+
 #[pymethods]
 impl StoredArchive {
     #[new]
@@ -68,7 +71,7 @@ impl StoredArchive {
     }
 
     /// Returns the recordings of a run, stream by stream, and folder and cause of those that cannot be read.
-    fn survey(&self, py: Python<'_>, run: &str) -> PyResult<(Vec<StoredRecording>, Vec<(PathBuf, String)>)> {
+    fn survey(&self, py: Python<'_>, run: &str) -> PyResult<(Vec<StoredRecording>, Unreadable)> {
         let unknown = |_| ArchiveError::Unknown(format!("run {run}"));
         let found = py.detach(|| self.0.survey(&run.parse().map_err(unknown)?));
         let (streams, unreadable) = found.map_err(|why| failed(py, &why))?;
