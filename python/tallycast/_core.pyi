@@ -1,5 +1,6 @@
 """The compiled module. Its types are written by hand; ``python/tests/test_types.py`` compares them with the module."""
 
+from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, final
@@ -12,8 +13,8 @@ from tallycast._account import Account, Gap
 from tallycast._schema import Schema
 
 __all__ = [
-    "VERSION", "Block", "Publisher", "StoredArchive", "StoredRecording", "StoredRows", "Subscriber", "bus_of", "forked", "now_ns",
-    "streams", "thin",
+    "VERSION", "Block", "Leash", "Publisher", "StoredArchive", "StoredRecording", "StoredRows", "Subscriber", "bus_of", "forked",
+    "hold_leash", "now_ns", "run_app", "streams", "thin",
 ]  # fmt: skip
 
 VERSION: str
@@ -174,3 +175,14 @@ def thin(
 ) -> list[
     tuple[int, int, npt.NDArray[np.float64], npt.NDArray[np.float64], npt.NDArray[np.uint64], str]
 ]: ...
+
+def run_app(
+    bus: str | None, station: str | None, plan: dict[str, Any], step: Any, interrupt: Callable[[int], object]
+) -> tuple[str, Any, bool]: ...
+
+@final
+class Leash:
+    @property
+    def loose(self) -> bool: ...
+
+def hold_leash(patience_ns: int) -> Leash: ...

@@ -14,7 +14,7 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Optional, TypeVar, Union, overload
+from typing import Any, Optional, TypeVar, Union, cast, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -131,7 +131,7 @@ def load(place: str, settings: Mapping[str, Any]) -> Loaded:
     _check_settings(place, found, settings)
     if inspect.isclass(found):
         return Loaded(declaration, functools.partial(_instance, place, found, dict(settings)))
-    function: OperatorFunction = functools.partial(found, **settings)
+    function = cast(OperatorFunction, functools.partial(found, **settings))
     return Loaded(declaration, lambda: function)
 
 
@@ -154,8 +154,7 @@ def _instance(place: str, kind: Any, settings: Mapping[str, Any]) -> OperatorFun
     made = kind(**settings)
     if not callable(made):
         raise ConfigError(f"instances of `{place}` cannot be called\ngive the class a method __call__(self, piece)")
-    called: OperatorFunction = made
-    return called
+    return cast(OperatorFunction, made)
 
 
 def _check_settings(place: str, found: Any, settings: Mapping[str, Any]) -> None:
