@@ -157,7 +157,8 @@ class Monitor:
         checked = subprocess.run([BIN, "config", "check", str(settings)], capture_output=True, text=True, check=False)
         assert checked.returncode == 0, checked.stderr
         command = [BIN, "monitor", "--config", str(settings), "--bus", bus, "--listen", "127.0.0.1:0", "--json"]
-        paths = os.pathsep.join([str(ROOT / "python"), os.environ.get("PYTHONPATH", "")])
+        # The package under test, be it that of the checkout or an installed one.
+        paths = os.pathsep.join([str(Path(tc.__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
         self.errors = (folder / "stderr").open("w+")
         self.process = subprocess.Popen(
             command,
