@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import signal
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ for needed in ("softioc", "aioca", "p4p"):
 
 import tallycast as tc
 from bridge_peers import Bridge, Ioc, Reader, epics_env, holes, new_bus, wait_until
+from tallycast.bridges._feed import MIN_LIFE_NS
 
 T0 = 1_790_000_000.0
 STEP = 1 / 8
@@ -227,8 +229,11 @@ def test_another_type_after_a_restart_is_a_new_epoch_and_said_once(protocol: str
         pv.put(ioc, 0.5)
         with Bridge("epics", bus, f"--pv={protocol}://T:A=lab/a", env=env) as bridge:
             begin(ioc, bridge, reader, pv, float)
+            # What comes before would be a hole in the life that has just begun, and no other update follows.
+            old_enough_ns = time.monotonic_ns() + MIN_LIFE_NS
             ioc.kill()
             bridge.wait_for("away", stream="lab/a")
+            wait_until(lambda: time.monotonic_ns() > old_enough_ns)
             old = pv.truth
             pv.truth = []
             with Ioc(env, {**pv.record, "kind": "long", "unit": "counts"}) as again:
