@@ -355,10 +355,10 @@ pub(crate) const SUITES: &[Suite] = &[
         wants: &[Need::Page, Need::Mosquitto, Need::NetworkTools],
         steps: &[
             Step::Xtask(&["wheel", "--profile", "dev", "--sdist", "--install", "target/python-venv"]),
-            Step::Python(PACKAGE, &["-m", "pytest", "python/tests", "-q", "-rs"]),
+            Step::Python(PACKAGE, &["-m", "pytest", "python/tests", "-q", "-rfEs"]),
             Step::Python(
                 PACKAGE,
-                &["-m", "pytest", "--pyargs", "tallycast", "--doctest-modules", "-q", "-rs"],
+                &["-m", "pytest", "--pyargs", "tallycast", "--doctest-modules", "-q", "-rfEs"],
             ),
         ],
         ..TESTS
