@@ -195,6 +195,8 @@ fn pytest_failure(line: &str) -> Option<&str> {
 /// `5 passed, 1 skipped`, with pytest's frame (`== … in 0.40s ==`) taken off; nothing else may stand in the line.
 fn comma_summary(line: &str) -> Option<&str> {
     let inside = line.trim().trim_matches('=').trim();
+    // Of more than a minute pytest says hours and minutes, too.
+    let inside = inside.split_once(" (").filter(|(_, rest)| rest.ends_with(')')).map_or(inside, |(it, _)| it);
     let list =
         inside.split_once(" in ").filter(|(_, rest)| rest.ends_with('s')).map_or(inside, |(list, _)| list);
     let is_item = |item: &str| {
@@ -237,6 +239,12 @@ mod tests {
             test result: ok. 12 passed; 0 failed; 1 ignored; 0 measured; 3 filtered out; finished in 0.01s\n\
             test result: FAILED. 3 passed; 2 failed; 0 ignored; 0 measured; 0 filtered out; finished in 1.20s\n";
         assert_eq!(counted(output), (15, 2, 1));
+    }
+
+    #[test]
+    fn pytest_is_counted_however_long_it_took() {
+        assert_eq!(counted("577 passed, 2 skipped in 310.20s (0:05:10)\n"), (577, 0, 2));
+        assert_eq!(counted("== 1 failed, 3 passed in 0.40s ==\n"), (3, 1, 0));
     }
 
     #[test]
