@@ -44,20 +44,5 @@ fn sample_shape(schema: &Schema) -> Vec<usize> {
 
 /// Returns NumPy's dtype of a stream's elements.
 pub(crate) fn descr(py: Python<'_>, dtype: Dtype) -> PyResult<Bound<'_, PyArrayDescr>> {
-    let code = match dtype {
-        Dtype::I8 => "<i1",
-        Dtype::I16 => "<i2",
-        Dtype::I32 => "<i4",
-        Dtype::I64 => "<i8",
-        Dtype::U8 => "<u1",
-        Dtype::U16 => "<u2",
-        Dtype::U32 => "<u4",
-        Dtype::U64 => "<u8",
-        Dtype::F4 => "<f4",
-        Dtype::F8 => "<f8",
-        Dtype::C8 => "<c8",
-        Dtype::C16 => "<c16",
-        Dtype::Bool => "?",
-    };
-    PyArrayDescr::new(py, PyString::new(py, code))
+    PyArrayDescr::new(py, PyString::new(py, dtype.numpy_name()))
 }

@@ -52,6 +52,26 @@ dtypes! {
 }
 
 impl Dtype {
+    /// Returns NumPy's name of it, which counts all widths in bytes; ours count those of integers in bits.
+    #[must_use]
+    pub const fn numpy_name(self) -> &'static str {
+        match self {
+            Self::I8 => "|i1",
+            Self::I16 => "<i2",
+            Self::I32 => "<i4",
+            Self::I64 => "<i8",
+            Self::U8 => "|u1",
+            Self::U16 => "<u2",
+            Self::U32 => "<u4",
+            Self::U64 => "<u8",
+            Self::F4 => "<f4",
+            Self::F8 => "<f8",
+            Self::C8 => "<c8",
+            Self::C16 => "<c16",
+            Self::Bool => "|b1",
+        }
+    }
+
     /// Returns the code on the wire.
     #[must_use]
     pub const fn code(self) -> u8 {

@@ -56,7 +56,7 @@ pub(super) fn write(
 fn header(dtype: Dtype, samples: u64, elements: u64) -> Vec<u8> {
     let dictionary = format!(
         "{{'descr': '{}', 'fortran_order': False, 'shape': ({samples}, {elements}), }}",
-        numpy_name(dtype)
+        dtype.numpy_name()
     );
     let mut header = b"\x93NUMPY\x01\x00".to_vec();
     let length = u16::try_from(HEADER_BYTES - 10).expect("the header is short");
@@ -65,25 +65,6 @@ fn header(dtype: Dtype, samples: u64, elements: u64) -> Vec<u8> {
     header.resize(HEADER_BYTES - 1, b' ');
     header.push(b'\n');
     header
-}
-
-/// NumPy counts all widths in bytes, we those of integers in bits.
-fn numpy_name(dtype: Dtype) -> &'static str {
-    match dtype {
-        Dtype::I8 => "|i1",
-        Dtype::I16 => "<i2",
-        Dtype::I32 => "<i4",
-        Dtype::I64 => "<i8",
-        Dtype::U8 => "|u1",
-        Dtype::U16 => "<u2",
-        Dtype::U32 => "<u4",
-        Dtype::U64 => "<u8",
-        Dtype::F4 => "<f4",
-        Dtype::F8 => "<f8",
-        Dtype::C8 => "<c8",
-        Dtype::C16 => "<c16",
-        Dtype::Bool => "|b1",
-    }
 }
 
 #[cfg(test)]
