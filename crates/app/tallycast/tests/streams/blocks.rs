@@ -40,6 +40,53 @@ fn whoever_does_not_wait_gets_what_has_come_in_many_small_pieces_too() {
 }
 
 #[test]
+fn what_was_read_with_a_block_is_at_hand_and_what_came_later_is_not() {
+    let directory = tempfile::tempdir().unwrap();
+    let node = node(&directory);
+    let mut publisher = publisher(&node, "lab/hand");
+    let mut subscriber = joined(&node, 1);
+    // A gap keeps the two apart.
+    publisher.send(&[1.0]).unwrap();
+    publisher.skip(1, tallycast::Stage::Source).unwrap();
+    publisher.send(&[2.0]).unwrap();
+    assert!(subscriber.block_at_hand().is_none(), "nothing was read");
+    assert_eq!(subscriber.next_block(WATCHDOG).unwrap().first_index, 0);
+    publisher.send(&[3.0]).unwrap();
+    let at_hand = subscriber.block_at_hand().unwrap();
+    assert_eq!((at_hand.first_index, at_hand.block.samples, at_hand.gaps.len()), (2, 1, 1));
+    assert!(subscriber.block_at_hand().is_none());
+    assert_eq!(subscriber.next_block(WATCHDOG).unwrap().first_index, 3);
+}
+
+#[test]
+fn a_reader_that_spins_before_it_sleeps_gets_every_block_it_waits_for() {
+    const BLOCKS: u64 = 500;
+    for spin in [Duration::from_micros(1), Duration::from_micros(50), WATCHDOG] {
+        let directory = tempfile::tempdir().unwrap();
+        let node = node(&directory);
+        let mut publisher = publisher(&node, "lab/spin");
+        let mut subscriber = node.subscriber("lab/spin").spin(spin).open().unwrap();
+        wait_until_joined(&mut subscriber);
+        let (wanted, requests) = std::sync::mpsc::channel();
+        let sending = std::thread::spawn(move || {
+            // Each is sent when the reader is about to wait for it.
+            while let Ok(value) = requests.recv() {
+                publisher.send(&[value]).unwrap();
+            }
+        });
+        for index in 0..BLOCKS {
+            wanted.send(f64::from(u32::try_from(index).unwrap())).unwrap();
+            assert_eq!(subscriber.next_block(WATCHDOG).unwrap().first_index, index, "{spin:?}");
+        }
+        drop(wanted);
+        sending.join().unwrap();
+        let account = &subscriber.close()[0].account;
+        assert!(account.explained(), "{account:?}");
+        assert_eq!(account.elements.delivered, BLOCKS);
+    }
+}
+
+#[test]
 fn the_newest_block_of_each_stream_passes_over_those_before_it() {
     let directory = tempfile::tempdir().unwrap();
     let node = node(&directory);
