@@ -1,10 +1,12 @@
-//! Two endpoints of the reliable transport and whoever is between them: packets are dropped, repeated, turned and made
-//! up, at any times. Neither end panics, holds more than its buffers, or lives for ever.
+//! Two endpoints of the reliable transport, each with any control, and whoever is between them: packets are dropped, repeated,
+//! turned and made up, at any times. Neither end panics, holds more than its buffers, or lives for ever.
 #![no_main]
 
 use core::net::SocketAddr;
 use core::time::Duration;
+use std::sync::Arc;
 
+use congestion::BUILT_IN;
 use libfuzzer_sys::arbitrary::{self, Arbitrary};
 use libfuzzer_sys::fuzz_target;
 use udt::{Datagrams, Endpoint, EndpointConfig, Output, SocketConfig, SocketId, SocketType};
@@ -19,6 +21,8 @@ const PACKET_BYTES: u32 = 200;
 #[derive(Debug, Arbitrary)]
 struct Scene<'a> {
     messages: bool,
+    /// Of the client and of the server.
+    controls: [u8; 2],
     first_sequence: Option<u32>,
     steps: Vec<Step<'a>>,
 }
@@ -46,13 +50,7 @@ struct End {
 }
 
 fuzz_target!(|scene: Scene<'_>| {
-    let kind = if scene.messages { SocketType::Datagram } else { SocketType::Stream };
-    let mut config = SocketConfig::new(kind);
-    config.packet_bytes = PACKET_BYTES;
-    config.send_buffer_packets = BUFFER_PACKETS;
-    config.receive_buffer_packets = BUFFER_PACKETS;
-    config.first_sequence = scene.first_sequence.map(|number| number & 0x7fff_ffff);
-    let mut ends = connected(&config);
+    let mut ends = connected(&scene.controls.map(|control| config(&scene, control)));
     let (mut now, mut way) = (Instant::ORIGIN, Vec::new());
     for step in scene.steps.iter().take(2_000) {
         act(step, &mut ends, &mut now, &mut way);
@@ -73,15 +71,29 @@ fuzz_target!(|scene: Scene<'_>| {
     }
 });
 
-fn connected(config: &SocketConfig) -> [End; 2] {
+fn config(scene: &Scene<'_>, control: u8) -> SocketConfig {
+    let kind = if scene.messages { SocketType::Datagram } else { SocketType::Stream };
+    let name = BUILT_IN[usize::from(control) % BUILT_IN.len()].name;
+    // Those for ways that nobody else uses have to be told their rate.
+    let control = congestion::named(name, "").or_else(|_| congestion::named(name, "rate=100m"));
+    let control = control.expect("it is built in, and needs no more than a rate");
+    let mut config = SocketConfig::with(kind, Arc::from(control));
+    config.packet_bytes = PACKET_BYTES;
+    config.send_buffer_packets = BUFFER_PACKETS;
+    config.receive_buffer_packets = BUFFER_PACKETS;
+    config.first_sequence = scene.first_sequence.map(|number| number & 0x7fff_ffff);
+    config
+}
+
+fn connected([of_client, of_server]: &[SocketConfig; 2]) -> [End; 2] {
     let mut ends = [1, 2].map(|number| End {
         endpoint: Endpoint::new(&EndpointConfig { seed: number, secret: [9; 16] }),
         address: SocketAddr::from(([10, 0, 0, number as u8], 7_400)),
         socket: SocketId(0),
     });
     let [client, server] = &mut ends;
-    server.endpoint.listen(config.clone(), 4).expect("the only listener");
-    client.socket = client.endpoint.connect(Instant::ORIGIN, server.address, config.clone());
+    server.endpoint.listen(of_server.clone(), 4).expect("the only listener");
+    client.socket = client.endpoint.connect(Instant::ORIGIN, server.address, of_client.clone());
     loop {
         let asked = said(Instant::ORIGIN, &mut client.endpoint);
         asked.iter().for_each(|bytes| hear(Instant::ORIGIN, &mut server.endpoint, client.address, bytes));
