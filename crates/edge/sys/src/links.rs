@@ -5,7 +5,7 @@
 
 use std::{fs, io};
 
-use crate::netlink::{Netlink, attribute, text, u32_at, u64_at};
+use crate::netlink::{Netlink, attribute, put_attribute, text, u32_at, u64_at};
 
 /// A network link.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -24,6 +24,10 @@ pub struct Link {
     pub queue_packets: u32,
     /// The queue discipline before it; `noqueue` where there is none.
     pub queue_discipline: Option<String>,
+    /// How many packets came in.
+    pub received_packets: u64,
+    /// How many packets went out.
+    pub sent_packets: u64,
     /// How many packets came and found no room, at least: drivers count them as missed, as over or in a full fifo, or as several.
     pub had_no_room: u64,
     /// How many packets were dropped that came in, for whatever reason its driver or the stack had.
@@ -59,6 +63,18 @@ pub fn links() -> io::Result<Vec<Link>> {
         bridges.for_each(|bridge| bridge.has_querier = None);
     }
     Ok(found)
+}
+
+/// Sets how many packets the queue of a link of this process's network namespace keeps (`txqueuelen`), where that goes by the link; the
+/// ring of a TUN device becomes as large.
+///
+/// # Errors
+/// What the kernel says: `PermissionDenied` without `CAP_NET_ADMIN`, `ENODEV` where there is no such link.
+pub fn set_queue_packets(index: u32, packets: u32) -> io::Result<()> {
+    let mut body = vec![0; MESSAGE_BYTES];
+    body[4..8].copy_from_slice(&index.to_ne_bytes());
+    put_attribute(&mut body, IFLA_TXQLEN, &packets.to_ne_bytes());
+    Netlink::open(None)?.change(RTM_NEWLINK, &body)
 }
 
 /// Whether a kernel writes what a bridge hears; where nobody asks it writes as little as one that does not know.
@@ -98,6 +114,8 @@ const BRIDGE_QUERIER_IP_ADDRESS: u16 = 1;
 const IFF_MULTICAST: u32 = 0x1000;
 /// Where `struct rtnl_link_stats64` has what found no room, in words of 64 bits: over, fifo and missed.
 const NO_ROOM: [usize; 3] = [11, 14, 15];
+/// Where it has what came in, and went out.
+const PACKETS: [usize; 2] = [0, 1];
 /// Where it has what was dropped on its way in, and out.
 const DROPPED: [usize; 2] = [6, 7];
 
@@ -111,7 +129,9 @@ fn read(body: &[u8]) -> Option<Link> {
     let is_bridge = kind.as_deref() == Some("bridge");
     let bridge = info.filter(|_| is_bridge).and_then(|info| read_bridge(attribute(info, IFLA_INFO_DATA)?));
     let counts = of(IFLA_STATS64).unwrap_or_default();
-    let [received_dropped, sent_dropped] = DROPPED.map(|word| u64_at(counts, 8 * word).unwrap_or(0));
+    let count = |word: usize| u64_at(counts, 8 * word).unwrap_or(0);
+    let ([received_packets, sent_packets], [received_dropped, sent_dropped]) =
+        (PACKETS.map(count), DROPPED.map(count));
     Some(Link {
         index,
         name: text(of(IFLA_IFNAME)?),
@@ -120,6 +140,8 @@ fn read(body: &[u8]) -> Option<Link> {
         takes_groups: flags & IFF_MULTICAST != 0,
         queue_packets: of(IFLA_TXQLEN).and_then(|content| u32_at(content, 0)).unwrap_or(0),
         queue_discipline: of(IFLA_QDISC).map(text),
+        received_packets,
+        sent_packets,
         had_no_room: NO_ROOM.iter().filter_map(|word| u64_at(counts, 8 * word)).max().unwrap_or(0),
         received_dropped,
         sent_dropped,
@@ -143,10 +165,8 @@ mod tests {
     use units::Random;
 
     fn attribute_of(kind: u16, content: &[u8]) -> Vec<u8> {
-        let mut bytes = ((content.len() + 4) as u16).to_ne_bytes().to_vec();
-        bytes.extend(kind.to_ne_bytes());
-        bytes.extend(content);
-        bytes.resize(bytes.len().next_multiple_of(4), 0);
+        let mut bytes = Vec::new();
+        put_attribute(&mut bytes, kind, content);
         bytes
     }
 
@@ -187,6 +207,8 @@ mod tests {
             takes_groups: true,
             queue_packets: 1_000,
             queue_discipline: Some("fq_codel".to_owned()),
+            received_packets: 0,
+            sent_packets: 100,
             had_no_room: 1_500,
             received_dropped: 600,
             sent_dropped: 700,
@@ -231,6 +253,16 @@ mod tests {
             body.truncate(random.below(body.len() as u64 + 1) as usize);
             let _ = read(&body);
         }
+    }
+
+    #[test]
+    fn a_link_that_is_not_there_has_no_queue_to_set() {
+        let error = set_queue_packets(u32::MAX / 2, 5).unwrap_err();
+        // ENODEV; or this user may not.
+        assert!(
+            error.raw_os_error() == Some(19) || error.kind() == io::ErrorKind::PermissionDenied,
+            "{error}"
+        );
     }
 
     #[test]

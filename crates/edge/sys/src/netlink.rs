@@ -17,6 +17,7 @@ const ANSWER_BYTES: usize = 1 << 16;
 const NLMSG_ERROR: u16 = 2;
 const NLMSG_DONE: u16 = 3;
 const NLM_F_REQUEST_DUMP: u16 = 0x301;
+const NLM_F_REQUEST_ACK: u16 = 0x5;
 /// Of an attribute's type: two bits say that it has others within, and in which byte order it is.
 const NLA_TYPE_MASK: u16 = 0x3fff;
 /// Size of `struct nlmsghdr`.
@@ -37,22 +38,31 @@ impl Netlink {
 
     /// Asks for all that there is; hands over each message of the answer, with its type.
     pub(crate) fn dump(&self, kind: u16, body: &[u8], mut take: impl FnMut(u16, &[u8])) -> io::Result<()> {
-        send(&self.0, &request(kind, body), SendFlags::empty())?;
+        self.ask(kind, NLM_F_REQUEST_DUMP, body, &mut take)
+    }
+
+    /// Changes something that is there, and waits for the kernel's word that it has.
+    pub(crate) fn change(&self, kind: u16, body: &[u8]) -> io::Result<()> {
+        self.ask(kind, NLM_F_REQUEST_ACK, body, &mut |_, _| ())
+    }
+
+    fn ask(&self, kind: u16, flags: u16, body: &[u8], take: &mut impl FnMut(u16, &[u8])) -> io::Result<()> {
+        send(&self.0, &request(kind, flags, body), SendFlags::empty())?;
         let mut answer = vec![0; ANSWER_BYTES];
         loop {
             let (size_bytes, _) = recv(&self.0, &mut answer[..], RecvFlags::empty())?;
-            if read_answer(&answer[..size_bytes], &mut take)? == Answer::Complete {
+            if read_answer(&answer[..size_bytes], take)? == Answer::Complete {
                 return Ok(());
             }
         }
     }
 }
 
-fn request(kind: u16, body: &[u8]) -> Vec<u8> {
+fn request(kind: u16, flags: u16, body: &[u8]) -> Vec<u8> {
     let length = (HEAD_BYTES + body.len()) as u32;
     let mut message = length.to_ne_bytes().to_vec();
     message.extend(kind.to_ne_bytes());
-    message.extend(NLM_F_REQUEST_DUMP.to_ne_bytes());
+    message.extend(flags.to_ne_bytes());
     message.extend([0; 8]);
     message.extend(body);
     message
@@ -69,15 +79,29 @@ pub(crate) fn read_answer(mut messages: &[u8], take: &mut impl FnMut(u16, &[u8])
         match kind {
             NLMSG_DONE => return Ok(Answer::Complete),
             NLMSG_ERROR => {
-                // A negative error number; zero would be an acknowledgement, which nobody asked for.
+                // A negative error number; zero is the acknowledgement of a change.
                 let error = u32_at(body, 0).map_or(0, |word| i32::from_ne_bytes(word.to_ne_bytes()));
-                return Err(io::Error::from_raw_os_error(error.saturating_neg()));
+                return match error {
+                    0 => Ok(Answer::Complete),
+                    error => Err(io::Error::from_raw_os_error(error.saturating_neg())),
+                };
             }
             _ => take(kind, body),
         }
         messages = messages.get(length.next_multiple_of(4)..).unwrap_or_default();
     }
     Ok(Answer::Partial)
+}
+
+/// Adds an attribute to a message.
+pub(crate) fn put_attribute(message: &mut Vec<u8>, kind: u16, content: &[u8]) {
+    /// Size of `struct nlattr`.
+    const ATTRIBUTE_HEAD_BYTES: usize = 4;
+    let length = u16::try_from(ATTRIBUTE_HEAD_BYTES + content.len()).expect("settings are short");
+    message.extend(length.to_ne_bytes());
+    message.extend(kind.to_ne_bytes());
+    message.extend(content);
+    message.resize(message.len().next_multiple_of(4), 0);
 }
 
 /// Returns the content of the first attribute of this kind.

@@ -60,6 +60,38 @@ pub fn threads(pid: u32) -> io::Result<Vec<ThreadTimes>> {
     Ok(tids.filter_map(|tid| thread(pid, tid)).collect())
 }
 
+/// How urgently a thread runs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ThreadPriority {
+    /// Its number.
+    pub tid: u32,
+    /// Its nice value, from -20, the most urgent, to 19.
+    pub nice: i32,
+    /// It is in an ordinary class of scheduling (`SCHED_OTHER`, `SCHED_BATCH`), where the nice value counts.
+    pub is_ordinary: bool,
+}
+
+/// Returns when a process was started, in the kernel's ticks: with its number it tells it from every other.
+///
+/// # Errors
+/// `NotFound` if there is no such process.
+pub fn started(pid: u32) -> io::Result<u64> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat"))?;
+    stat_number(&stat, STARTED).ok_or_else(|| io::ErrorKind::InvalidData.into())
+}
+
+/// Returns how urgently the threads of a process run.
+///
+/// # Errors
+/// `NotFound` if there is no such process.
+pub fn priorities(pid: u32) -> io::Result<Vec<ThreadPriority>> {
+    let tids = fs::read_dir(format!("/proc/{pid}/task"))?;
+    let tids = tids.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+    let priority =
+        |tid: u32| parse_priority(tid, &fs::read_to_string(format!("/proc/{pid}/task/{tid}/stat")).ok()?);
+    Ok(tids.filter_map(priority).collect())
+}
+
 /// Returns what the calling thread has done so far.
 ///
 /// # Errors
@@ -149,6 +181,24 @@ pub(crate) fn parse_state(stat: &str) -> Option<char> {
     stat.rsplit_once(')')?.1.trim_start().chars().next()
 }
 
+/// Where `stat` has them, counted from 1 (`proc_pid_stat(5)`).
+const NICE: usize = 19;
+const STARTED: usize = 22;
+const POLICY: usize = 41;
+
+pub(crate) fn parse_priority(tid: u32, stat: &str) -> Option<ThreadPriority> {
+    /// `linux/sched.h`.
+    const ORDINARY: [u32; 2] = [0, 3];
+    let is_ordinary = ORDINARY.contains(&stat_number(stat, POLICY)?);
+    Some(ThreadPriority { tid, nice: stat_number(stat, NICE)?, is_ordinary })
+}
+
+/// Returns a number behind the name, which may have spaces and parentheses in it.
+fn stat_number<T: std::str::FromStr>(stat: &str, field: usize) -> Option<T> {
+    const FIRST_BEHIND_NAME: usize = 3;
+    stat.rsplit_once(')')?.1.split_whitespace().nth(field - FIRST_BEHIND_NAME)?.parse().ok()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -189,6 +239,16 @@ mod tests {
     }
 
     #[test]
+    fn a_process_has_a_beginning_and_its_threads_have_priorities() {
+        let own = std::process::id();
+        assert!(started(own).unwrap() > 0);
+        let tid = rustix::thread::gettid().as_raw_nonzero().get().cast_unsigned();
+        let priority = priorities(own).unwrap().into_iter().find(|it| it.tid == tid).unwrap();
+        assert_eq!(priority.nice, crate::scheduling::nice(tid).unwrap());
+        assert!(priorities(0).is_err() && started(0).is_err());
+    }
+
+    #[test]
     fn who_asks_is_running_and_not_blocked() {
         let own = Process { pid: std::process::id(), name: name(std::process::id()) };
         assert!(in_state('R').contains(&own));
@@ -201,6 +261,14 @@ mod tests {
         assert_eq!(parse_schedstat("12\n"), None);
         assert_eq!(parse_state("7 (a) b (c)) D 1 2"), Some('D'));
         assert_eq!((parse_state("7 (a)"), parse_state("7")), (None, None));
+        let fields: Vec<String> =
+            (4..42).map(|field| if field == 19 { -5 } else { field }.to_string()).collect();
+        let stat = format!("7 (a) b (c)) S {}", fields.join(" "));
+        assert_eq!(parse_priority(7, &stat), Some(ThreadPriority { tid: 7, nice: -5, is_ordinary: false }));
+        let ordinary = stat.replace(" 41", " 0");
+        assert!(parse_priority(7, &ordinary).is_some_and(|it| it.is_ordinary));
+        assert_eq!(stat_number::<u64>(&stat, STARTED), Some(22));
+        assert_eq!(parse_priority(7, "7 (a) S 1 2"), None);
         assert_eq!(socket_inode("socket:[4711]"), Some(4_711));
         assert_eq!((socket_inode("pipe:[4711]"), socket_inode("socket:[]")), (None, None));
     }

@@ -49,15 +49,15 @@ pub(crate) fn take(kind: u16, body: &[u8], qdiscs: &mut Vec<Qdisc>) {
 }
 
 /// Message types (`linux/rtnetlink.h`).
-const RTM_NEWQDISC: u16 = 36;
-const RTM_GETQDISC: u16 = 38;
+pub(crate) const RTM_NEWQDISC: u16 = 36;
+pub(crate) const RTM_GETQDISC: u16 = 38;
 /// Size of `struct tcmsg`.
-const MESSAGE_BYTES: usize = 20;
+pub(crate) const MESSAGE_BYTES: usize = 20;
 /// The attribute with its kind, and those kinds that take trains apart (the kernel's `tbf_segment`, `cake_enqueue`).
-const TCA_KIND: u16 = 1;
+pub(crate) const TCA_KIND: u16 = 1;
 const CUTTERS: [&str; 2] = ["tbf", "cake"];
 /// The attribute with `struct tc_stats`.
-const TCA_STATS: u16 = 3;
+pub(crate) const TCA_STATS: u16 = 3;
 /// Parents (`linux/pkt_sched.h`).
 const TC_H_ROOT: u32 = 0xffff_ffff;
 const TC_H_INGRESS: u32 = 0xffff_fff1;

@@ -1,7 +1,8 @@
-//! Where and how urgently the calling thread runs.
+//! Where and how urgently threads run.
 
 use std::io;
 
+use rustix::process::{Pid, getpriority_process, setpriority_process};
 use rustix::thread::{CpuSet, sched_setaffinity};
 
 use crate::raw;
@@ -31,6 +32,31 @@ pub fn run_fifo(priority: u8) -> io::Result<()> {
     raw::set_fifo(priority)
 }
 
+/// Returns the nice value of a thread of any process: -20 is the most urgent, 19 the least.
+///
+/// # Errors
+/// `NotFound` where there is no such thread.
+pub fn nice(tid: u32) -> io::Result<i32> {
+    Ok(getpriority_process(Some(number(tid)?)).map_err(no_such_thread)?)
+}
+
+/// Sets the nice value of a thread of any process.
+///
+/// # Errors
+/// `NotFound` where there is no such thread; `PermissionDenied` for what is more urgent than now without `CAP_SYS_NICE`, or
+/// another user's.
+pub fn set_nice(tid: u32, value: i32) -> io::Result<()> {
+    Ok(setpriority_process(Some(number(tid)?), value).map_err(no_such_thread)?)
+}
+
+fn number(tid: u32) -> io::Result<Pid> {
+    i32::try_from(tid).ok().and_then(Pid::from_raw).ok_or_else(|| io::ErrorKind::NotFound.into())
+}
+
+fn no_such_thread(error: rustix::io::Errno) -> io::Error {
+    if error == rustix::io::Errno::SRCH { io::ErrorKind::NotFound.into() } else { error.into() }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -51,6 +77,21 @@ mod tests {
             on_a_thread(|| pin_to_cpu(CpuSet::MAX_CPU)).unwrap_err().kind(),
             io::ErrorKind::InvalidInput
         );
+    }
+
+    #[test]
+    fn a_thread_is_as_nice_as_it_was_told() {
+        let (before, after) = on_a_thread(|| {
+            let tid = rustix::thread::gettid().as_raw_nonzero().get().cast_unsigned();
+            let before = nice(tid).unwrap();
+            set_nice(tid, before + 1).unwrap();
+            (before, nice(tid).unwrap())
+        });
+        assert_eq!(after, before + 1);
+        for nobody in [0, u32::MAX, i32::MAX as u32] {
+            assert_eq!(set_nice(nobody, 0).unwrap_err().kind(), io::ErrorKind::NotFound);
+            assert_eq!(nice(nobody).unwrap_err().kind(), io::ErrorKind::NotFound);
+        }
     }
 
     #[test]

@@ -371,6 +371,11 @@ fn a_tun_device_hands_packets_out_and_takes_them_in() {
     let mut bytes = [0; 8];
     let (count, from) = socket.recv_from(&mut bytes).expect("it was written");
     assert_eq!((&bytes[..count], from), (&[1, 2, 3][..], (peer, port).into()));
+    // Its ring is as long as somebody says that its queue shall be.
+    namespace.inside(|| sys::set_queue_packets(link(&namespace).index, 100_000).expect("as root"));
+    assert_eq!(link(&namespace).queue_packets, 100_000);
+    namespace.inside(|| sys::set_queue_packets(link(&namespace).index, 100).expect("as root"));
+    assert_eq!(link(&namespace).queue_packets, 100);
     // More than its queue holds is dropped, and the device says so.
     for _ in 0..150 {
         let _ = socket.send_to(&[1], (peer, port));
@@ -394,4 +399,44 @@ fn without_privilege_the_buffer_is_clamped_and_the_limit_is_said() {
         assert_eq!((buffer.effective_bytes, buffer.clamped()), (2 * limit_bytes, limit_bytes < 1 << 30));
         assert!(buffer.to_string().contains("sudo sysctl -w net.core.rmem_max=1073741823"), "{buffer}");
     });
+}
+
+#[test]
+fn a_queues_limit_is_changed_alone_and_taken_back_exactly() {
+    let Some(namespace) = Namespace::new() else { return };
+    let Some(_) = namespace.run("ip link add q0 type veth peer name q1") else { return };
+    namespace.run("ip link set q0 up").expect("it was made");
+    for (kind, setup) in [
+        ("pfifo", "root pfifo limit 10"),
+        ("pfifo_head_drop", "root pfifo_head_drop limit 10"),
+        ("bfifo", "root bfifo limit 10000"),
+        ("tbf", "root tbf rate 40mbit burst 100001 limit 100003"),
+        ("tbf", "root tbf rate 999983bit burst 1601 limit 100003"),
+        ("tbf", "root tbf rate 40gbit burst 9999991 limit 30000001"),
+    ] {
+        namespace.run(&format!("tc qdisc replace dev q0 {setup}")).expect("tc is there");
+        let shown = || namespace.run("tc -d qdisc show dev q0").expect("tc is there");
+        let queue = || {
+            let queues = namespace.inside(|| sys::queues().expect("netlink is there"));
+            queues.into_iter().find(|queue| queue.kind == kind).expect("it was set up")
+        };
+        let (before, text) = (queue(), shown());
+        let limit = before.limit.expect("it has one").value();
+        namespace.inside(|| before.set_limit(limit + 5_000).expect("as root"));
+        let larger = queue();
+        assert_eq!(larger.limit.map(|it| it.value()), Some(limit + 5_000), "{setup}");
+        namespace.inside(|| larger.set_limit(limit).expect("as root"));
+        assert_eq!((shown(), queue().limit), (text, before.limit), "{setup}");
+    }
+    // Of one within another, which drops.
+    namespace.run("tc qdisc replace dev q0 root handle 1: htb default 1").expect("tc is there");
+    namespace.run("tc class add dev q0 parent 1: classid 1:1 htb rate 4mbit").expect("tc is there");
+    namespace.run("tc qdisc add dev q0 parent 1:1 pfifo limit 10").expect("tc is there");
+    let queues = namespace.inside(|| sys::queues().expect("netlink is there"));
+    let htb = queues.iter().find(|queue| queue.kind == "htb").expect("it was set up");
+    let pfifo = queues.iter().find(|queue| queue.kind == "pfifo").expect("it was set up");
+    assert_eq!((htb.limit, htb.handle, pfifo.parent), (None, 0x1_0000, 0x1_0001));
+    namespace.inside(|| pfifo.set_limit(20).expect("as root"));
+    let shown = namespace.run("tc qdisc show dev q0").expect("tc is there");
+    assert!(shown.contains("pfifo") && shown.contains("parent 1:1 limit 20p"), "{shown}");
 }
