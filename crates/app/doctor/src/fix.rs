@@ -1,5 +1,8 @@
 //! Changing this host, and taking it back.
 
+mod queues;
+mod threads;
+
 use std::io;
 use std::os::fd::OwnedFd;
 
@@ -11,7 +14,7 @@ use sys::{Buffer, MemInfo, host, process};
 pub enum ChangeError {
     /// This process may not.
     #[error(
-        "not permitted: run it as root (a socket's buffer takes the right to trace its process, and CAP_NET_ADMIN)"
+        "not permitted: run it as root (queues and settings take CAP_NET_ADMIN, a socket's buffer the right to trace its process, too, threads CAP_SYS_NICE)"
     )]
     NotPermitted,
     /// The kernel grants less.
@@ -28,15 +31,15 @@ pub enum ChangeError {
         /// What.
         what: String,
         /// What it is.
-        now: u64,
+        now: i64,
         /// What it was left at.
-        expected: u64,
+        expected: i64,
     },
     /// It cannot be done by this program.
     #[error("this is for a person to do: {0}")]
     ByHand(String),
-    /// The process or the socket is not there any more.
-    #[error("the socket is closed: there is nothing to change any more")]
+    /// The process, the socket, the device or its queue is not there any more.
+    #[error("it is not there any more: there is nothing to change")]
     Gone,
     /// The kernel says otherwise.
     #[error("the kernel does not do it")]
@@ -55,6 +58,13 @@ impl From<io::Error> for ChangeError {
     }
 }
 
+impl ChangeError {
+    fn since<T: TryInto<i64>>(what: &str, now: T, expected: T) -> Self {
+        let number = |number: T| number.try_into().unwrap_or(i64::MAX);
+        Self::ChangedSince { what: what.to_owned(), now: number(now), expected: number(expected) }
+    }
+}
+
 /// Makes a change.
 ///
 /// # Errors
@@ -70,6 +80,15 @@ pub fn apply(change: &Change) -> Result<(), ChangeError> {
                 return Err(ChangeError::Clamped { asked: *asked_bytes, granted });
             }
             Ok(())
+        }
+        Change::QueueLimit { device, handle, parent, limit, before, .. } => {
+            queues::set_limit(&queues::At { device, handle: *handle, parent: *parent }, *limit, *before)
+        }
+        Change::TransmitQueue { device, packets, before } => {
+            queues::set_transmit_queue(device, *packets, *before)
+        }
+        Change::Niceness { pid, started, nice, before } => {
+            threads::set(threads::Process { pid: *pid, started: *started }, *nice, before)
         }
         Change::Priority { .. } => Err(ChangeError::ByHand(change.command())),
     }
@@ -90,6 +109,15 @@ pub fn take_back(change: &Change) -> Result<(), ChangeError> {
             let socket = process::open_socket(*pid, *cookie)?;
             set_buffer(&socket, *before_bytes, *asked_bytes).map(|_| ())
         }
+        Change::QueueLimit { device, handle, parent, limit, before, .. } => {
+            queues::set_limit(&queues::At { device, handle: *handle, parent: *parent }, *before, *limit)
+        }
+        Change::TransmitQueue { device, packets, before } => {
+            queues::set_transmit_queue(device, *before, *packets)
+        }
+        Change::Niceness { pid, started, nice, before } => {
+            threads::take_back(threads::Process { pid: *pid, started: *started }, *nice, before)
+        }
         Change::Priority { .. } => Err(ChangeError::ByHand(change.undo().unwrap_or_default())),
     }
 }
@@ -101,7 +129,7 @@ fn set_sysctl(name: &str, value: u64, expected: Option<u64>) -> Result<(), Chang
         return Ok(());
     }
     if let Some(expected) = expected.filter(|expected| *expected != now) {
-        return Err(ChangeError::ChangedSince { what: name.to_owned(), now, expected });
+        return Err(ChangeError::since(name, now, expected));
     }
     Ok(host::set_sysctl(name, value)?)
 }
@@ -113,7 +141,7 @@ fn set_buffer(socket: &OwnedFd, asked_bytes: u64, expected: u64) -> Result<u64, 
         return Ok(now);
     }
     if now != expected {
-        return Err(ChangeError::ChangedSince { what: "the receive buffer".to_owned(), now, expected });
+        return Err(ChangeError::since("the receive buffer", now, expected));
     }
     let asked = usize::try_from(asked_bytes).unwrap_or(usize::MAX);
     Ok(Buffer::ask_receive(socket, asked)?.effective_bytes / 2)

@@ -4,7 +4,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use fate::Change;
+use fate::{Change, ThreadNice};
 use serde_json::{Value, json};
 use units::WallTime;
 
@@ -153,15 +153,35 @@ pub fn change_json(change: &Change) -> Value {
             "asked_bytes": asked_bytes,
             "before_bytes": before_bytes,
         }),
+        Change::QueueLimit { device, kind, handle, parent, limit, before } => json!({
+            "kind": "queue_limit",
+            "device": device,
+            "discipline": kind,
+            "handle": handle,
+            "parent": parent,
+            "limit": limit,
+            "before": before,
+        }),
+        Change::TransmitQueue { device, packets, before } => {
+            json!({ "kind": "transmit_queue", "device": device, "packets": packets, "before": before })
+        }
+        Change::Niceness { pid, started, nice, before } => json!({
+            "kind": "niceness",
+            "pid": pid,
+            "started": started,
+            "nice": nice,
+            "before": before.iter().map(|it| json!([it.tid, it.nice])).collect::<Vec<_>>(),
+        }),
         Change::Priority { pid } => json!({ "kind": "priority", "pid": pid }),
     }
 }
 
 fn read_change(value: &Value) -> Option<Change> {
-    let pid = || u32::try_from(value["pid"].as_u64()?).ok();
+    let number = |name: &str| u32::try_from(value[name].as_u64()?).ok();
+    let (pid, text) = (|| number("pid"), |name: &str| Some(value[name].as_str()?.to_owned()));
     match value["kind"].as_str()? {
         "sysctl" => Some(Change::Sysctl {
-            name: value["name"].as_str()?.to_owned(),
+            name: text("name")?,
             value: value["value"].as_u64()?,
             before: value["before"].as_u64(),
         }),
@@ -172,21 +192,63 @@ fn read_change(value: &Value) -> Option<Change> {
             asked_bytes: value["asked_bytes"].as_u64()?,
             before_bytes: value["before_bytes"].as_u64()?,
         }),
+        "queue_limit" => Some(Change::QueueLimit {
+            device: text("device")?,
+            kind: text("discipline")?,
+            handle: number("handle")?,
+            parent: number("parent")?,
+            limit: number("limit")?,
+            before: number("before")?,
+        }),
+        "transmit_queue" => Some(Change::TransmitQueue {
+            device: text("device")?,
+            packets: number("packets")?,
+            before: number("before")?,
+        }),
+        "niceness" => Some(Change::Niceness {
+            pid: pid()?,
+            started: value["started"].as_u64()?,
+            nice: read_nice(&value["nice"])?,
+            before: value["before"].as_array()?.iter().map(read_thread).collect::<Option<_>>()?,
+        }),
         "priority" => Some(Change::Priority { pid: pid()? }),
         _ => None,
     }
+}
+
+fn read_nice(value: &Value) -> Option<i32> {
+    i32::try_from(value.as_i64()?).ok()
+}
+
+fn read_thread(value: &Value) -> Option<ThreadNice> {
+    Some(ThreadNice { tid: u32::try_from(value[0].as_u64()?).ok()?, nice: read_nice(&value[1])? })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn changes() -> [Change; 3] {
+    fn changes() -> [Change; 6] {
         let local = "[::1]:7400".parse().unwrap();
         [
             Change::Sysctl { name: "net.core.netdev_max_backlog".to_owned(), value: 2, before: Some(1) },
             Change::ReceiveBuffer { cookie: u64::MAX, local, pid: 7, asked_bytes: 9, before_bytes: 8 },
             Change::Priority { pid: 3 },
+            Change::QueueLimit {
+                device: "eth0".to_owned(),
+                kind: "tbf".to_owned(),
+                handle: 0x8001_0000,
+                parent: u32::MAX,
+                limit: 9,
+                before: 8,
+            },
+            Change::TransmitQueue { device: "tun0".to_owned(), packets: 9, before: 8 },
+            Change::Niceness {
+                pid: 3,
+                started: u64::MAX,
+                nice: -10,
+                before: vec![ThreadNice { tid: 3, nice: 0 }, ThreadNice { tid: 4, nice: -5 }],
+            },
         ]
     }
 
@@ -197,12 +259,28 @@ mod tests {
         let at = WallTime::from_nanos(5);
         let mut journal = Journal::open(&path).unwrap();
         let numbers: Vec<u64> = changes().iter().map(|change| journal.begin(at, change).unwrap()).collect();
-        assert_eq!(numbers, [1, 2, 3]);
+        assert_eq!(numbers, [1, 2, 3, 4, 5, 6]);
         journal.end(at, 2).unwrap();
         let mut journal = Journal::open(&path).unwrap();
         let open: Vec<_> = journal.open_entries().map(|entry| entry.change.clone()).collect();
-        assert_eq!(open, [changes()[0].clone(), changes()[2].clone()]);
-        assert_eq!(journal.begin(at, &changes()[1]).unwrap(), 4);
+        assert_eq!(open, [&changes()[..1], &changes()[2..]].concat());
+        assert_eq!(journal.begin(at, &changes()[1]).unwrap(), 7);
+    }
+
+    #[test]
+    fn a_journal_of_the_first_version_is_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("doctor.jsonl");
+        let lines = [
+            r#"{"change":1,"utc_ns":5,"what":{"before":1,"kind":"sysctl","name":"net.core.netdev_max_backlog","value":2}}"#,
+            r#"{"change":2,"utc_ns":5,"what":{"asked_bytes":9,"before_bytes":8,"cookie":18446744073709551615,"kind":"receive_buffer","local":"[::1]:7400","pid":7}}"#,
+            r#"{"change":3,"utc_ns":5,"what":{"kind":"priority","pid":3}}"#,
+            r#"{"undone":1,"utc_ns":6}"#,
+        ];
+        fs::write(&path, lines.map(|line| format!("{line}\n")).concat()).unwrap();
+        let journal = Journal::open(&path).unwrap();
+        let open: Vec<_> = journal.open_entries().map(|entry| entry.change.clone()).collect();
+        assert_eq!(open, changes()[1..3]);
     }
 
     #[test]

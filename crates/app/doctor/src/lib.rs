@@ -12,6 +12,7 @@ mod json;
 mod preflight;
 mod record;
 mod telling;
+mod tunables;
 mod watcher;
 
 pub use bpf::{HookError, Unseen};
@@ -21,14 +22,16 @@ pub use facts::Wishes;
 pub use fate::audit::{Finding, Judgement};
 pub use fate::{
     Cause, Change, Checkpoint, Cure, Datagrams, Evidence, Losses, Owner, Passage, Passed, Place, Plan, Plans,
-    Profile, Proof, Socket, Unplaced, Verdict, Window,
+    Profile, Proof, Socket, Subject, Tunables, Unplaced, Verdict, Window, passed,
 };
 pub use fix::{ChangeError, apply, take_back};
 pub use journal::{Entry, Journal, JournalError, change_json};
 pub use json::{UNEXPLAINED, UNKNOWN_REASON, finding_json, guide, unplaced_json, verdict_json};
+pub use ledger::Stage;
 pub use preflight::{Newcomer, Preflight, PreflightError, PreflightOptions};
 pub use record::{About, Replay, ReplayError};
 pub use telling::TellError;
+pub use tunables::tunables;
 pub use watcher::{Seen, Wanted, Watcher};
 
 #[doc(hidden)]

@@ -8,7 +8,7 @@ use crate::{Change, Cure};
 /// What a datagram of 1,472 bytes takes of a receive buffer, the kernel's structures included; smaller ones are taken for as large.
 ///
 /// Source: measured: a fourth is the last that an effective buffer of 8,192 bytes takes.
-const DATAGRAM_BYTES: u64 = 2_304;
+pub(crate) const DATAGRAM_BYTES: u64 = 2_304;
 /// The same of a packet with its IP header, by which larger ones are reckoned.
 const PACKET_BYTES: u64 = 1_500;
 

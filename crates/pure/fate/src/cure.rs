@@ -47,11 +47,55 @@ pub enum Change {
         /// What it was given until now, as asked for.
         before_bytes: u64,
     },
+    /// How much a queue discipline holds.
+    QueueLimit {
+        /// The device before which it stands.
+        device: String,
+        /// `pfifo`, `tbf`, ….
+        kind: String,
+        /// Its own number.
+        handle: u32,
+        /// The root, or the class of another one.
+        parent: u32,
+        /// How much it shall hold, in packets or bytes as its kind has it.
+        limit: u32,
+        /// How much it holds now.
+        before: u32,
+    },
+    /// How many packets the queue of a device keeps, and the ring of a TUN device (`txqueuelen`).
+    TransmitQueue {
+        /// The device.
+        device: String,
+        /// How many it shall keep.
+        packets: u32,
+        /// How many it keeps now.
+        before: u32,
+    },
+    /// The threads of a process have a processor sooner than those of others, and none of real time later.
+    Niceness {
+        /// The process.
+        pid: u32,
+        /// When it was started, in the kernel's ticks: another one may have its number by now.
+        started: u64,
+        /// The nice value that they shall have.
+        nice: i32,
+        /// Its threads as they are now; those that are more urgent stay so.
+        before: Vec<ThreadNice>,
+    },
     /// A process runs before all others that have no priority.
     Priority {
         /// The process.
         pid: u32,
     },
+}
+
+/// The nice value of a thread.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct ThreadNice {
+    /// The thread.
+    pub tid: u32,
+    /// From -20, the most urgent, to 19.
+    pub nice: i32,
 }
 
 impl Change {
@@ -61,8 +105,37 @@ impl Change {
         match self {
             Self::Sysctl { name, value, .. } => format!("sysctl -w {name}={value}"),
             Self::ReceiveBuffer { local, .. } => format!("tallycast doctor fix --port {}", local.port()),
+            Self::QueueLimit { limit, .. } => self.queue_command(*limit),
+            Self::TransmitQueue { device, packets, .. } => {
+                format!("ip link set dev {device} txqueuelen {packets}")
+            }
+            Self::Niceness { pid, .. } => format!("tallycast doctor fix --pid {pid}"),
             Self::Priority { pid } => format!("chrt --all-tasks --fifo --pid 10 {pid}"),
         }
+    }
+
+    /// Returns what it changes, whatever it sets that to.
+    #[must_use]
+    pub fn subject(&self) -> Subject {
+        match self {
+            Self::Sysctl { name, .. } => Subject::Sysctl(name.clone()),
+            Self::ReceiveBuffer { cookie, .. } => Subject::ReceiveBuffer(*cookie),
+            Self::QueueLimit { device, handle, .. } => Subject::QueueLimit(device.clone(), *handle),
+            Self::TransmitQueue { device, .. } => Subject::TransmitQueue(device.clone()),
+            Self::Niceness { pid, .. } => Subject::Niceness(*pid),
+            Self::Priority { pid } => Subject::Priority(*pid),
+        }
+    }
+
+    /// A token bucket is changed with its rate and burst by `tc`, which nobody need type in.
+    fn queue_command(&self, limit: u32) -> String {
+        const ROOT: u32 = u32::MAX;
+        let Self::QueueLimit { device, kind, handle, parent, .. } = self else { return String::new() };
+        if kind == "tbf" {
+            return format!("tc qdisc change dev {device} … tbf … limit {limit}");
+        }
+        let parent = if *parent == ROOT { "root".to_owned() } else { format!("parent {}", number(*parent)) };
+        format!("tc qdisc change dev {device} {parent} handle {}: {kind} limit {limit}", major(*handle))
     }
 
     /// Returns the command that restores what is now; `None` where that could not be read.
@@ -70,10 +143,46 @@ impl Change {
     pub fn undo(&self) -> Option<String> {
         match self {
             Self::Sysctl { name, before, .. } => before.map(|before| format!("sysctl -w {name}={before}")),
-            Self::ReceiveBuffer { .. } => Some("tallycast doctor undo".to_owned()),
+            Self::ReceiveBuffer { .. } | Self::Niceness { .. } => Some(UNDO.to_owned()),
+            Self::QueueLimit { kind, .. } if kind == "tbf" => Some(UNDO.to_owned()),
+            Self::QueueLimit { before, .. } => Some(self.queue_command(*before)),
+            Self::TransmitQueue { device, before, .. } => {
+                Some(format!("ip link set dev {device} txqueuelen {before}"))
+            }
             Self::Priority { pid } => Some(format!("chrt --all-tasks --other --pid 0 {pid}")),
         }
     }
+}
+
+/// What no command of another program takes back.
+const UNDO: &str = "tallycast doctor undo";
+
+/// What a change is of.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[non_exhaustive]
+pub enum Subject {
+    /// A number of `sysctl`, by its name.
+    Sysctl(String),
+    /// The receive buffer of a socket, by its cookie.
+    ReceiveBuffer(u64),
+    /// A queue discipline before a device, by its number.
+    QueueLimit(String, u32),
+    /// The queue of a device.
+    TransmitQueue(String),
+    /// The nice values of a process.
+    Niceness(u32),
+    /// The real-time priority of a process.
+    Priority(u32),
+}
+
+/// The number of a queue discipline without that of a class, as `tc` writes it.
+fn major(handle: u32) -> String {
+    format!("{:x}", handle >> 16)
+}
+
+/// The number of a class.
+fn number(class: u32) -> String {
+    format!("{}:{:x}", major(class), class & 0xffff)
 }
 
 impl Cure {
@@ -116,6 +225,35 @@ impl Cure {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn queues_are_changed_by_commands_that_take_them_back_and_token_buckets_by_the_doctor() {
+        let queue = |kind: &str, parent| Change::QueueLimit {
+            device: "eth0".to_owned(),
+            kind: kind.to_owned(),
+            handle: 0x8002_0000,
+            parent,
+            limit: 64,
+            before: 10,
+        };
+        let inner = queue("pfifo", 0x1_000a);
+        assert_eq!(inner.command(), "tc qdisc change dev eth0 parent 1:a handle 8002: pfifo limit 64");
+        let undo = inner.undo().unwrap();
+        assert_eq!(undo, "tc qdisc change dev eth0 parent 1:a handle 8002: pfifo limit 10");
+        let root = queue("bfifo", u32::MAX).command();
+        assert_eq!(root, "tc qdisc change dev eth0 root handle 8002: bfifo limit 64");
+        assert_eq!(queue("tbf", u32::MAX).undo().as_deref(), Some("tallycast doctor undo"));
+        let ring = Change::TransmitQueue { device: "tun0".to_owned(), packets: 512, before: 100 };
+        assert_eq!(ring.command(), "ip link set dev tun0 txqueuelen 512");
+        assert_eq!(ring.undo().as_deref(), Some("ip link set dev tun0 txqueuelen 100"));
+    }
+
+    #[test]
+    fn a_change_is_of_the_same_subject_whatever_it_sets() {
+        let ring = |packets| Change::TransmitQueue { device: "tun0".to_owned(), packets, before: 100 };
+        assert_eq!(ring(200).subject(), ring(300).subject());
+        assert_ne!(Change::Priority { pid: 7 }.subject(), ring(200).subject());
+    }
 
     #[test]
     fn a_change_can_be_taken_back_if_it_is_known_what_was() {

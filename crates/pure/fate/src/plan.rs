@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use ledger::Stage;
 
 use crate::cure::{Change, Cure};
+use crate::tunables::{Looks, Tunables};
 use crate::verdict::{Place, Verdict};
 
-/// A change to try, and what it is to help against.
+/// What was lost at a place, and what to try against it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Plan {
     /// Where on the way they were lost.
@@ -18,13 +19,13 @@ pub struct Plan {
     pub lost: u64,
     /// Why.
     pub why: String,
-    /// What to change; `None` where a person or another program has to do it.
-    pub change: Option<Change>,
+    /// What to change, the likeliest first; none where a person or another program has to do it.
+    pub changes: Vec<Change>,
     /// What helps in the long run, or where nothing can be changed here.
     pub by_hand: Vec<Cure>,
 }
 
-/// What was lost while it was watched, with the change that helps most.
+/// What was lost while it was watched, with the changes that help most.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Plans(BTreeMap<(Stage, Place), Plan>);
 
@@ -33,29 +34,72 @@ impl Plans {
     pub fn take(&mut self, verdict: &Verdict) {
         let (now, later): (Vec<&Cure>, Vec<&Cure>) =
             verdict.cures.iter().partition(|cure| cure.change.as_ref().is_some_and(acts_at_once));
-        let change = now.first().and_then(|cure| cure.change.clone());
         let plan = Plan {
             stage: verdict.stage,
             place: verdict.place.clone(),
             lost: 0,
             why: verdict.why.clone(),
-            change: None,
+            changes: Vec::new(),
             by_hand: later.into_iter().cloned().collect(),
         };
         let plan = self.0.entry((verdict.stage, verdict.place.clone())).or_insert(plan);
         plan.lost += verdict.count;
-        if size(change.as_ref()) > size(plan.change.as_ref()) {
-            plan.change = change;
+        for change in now.into_iter().filter_map(|cure| cure.change.clone()) {
+            plan.take(change);
         }
     }
 
-    /// Returns them, the largest loss first.
+    /// Returns the processes whose threads are wanted to run sooner: how urgently they run is to be looked at.
+    pub fn starved(&self) -> impl Iterator<Item = u32> {
+        self.0.values().filter_map(Plan::starved)
+    }
+
+    /// Returns them, the largest loss first, with what can be changed as it was looked at meanwhile, in the order of time.
     #[must_use]
-    pub fn into_plans(self) -> Vec<Plan> {
+    pub fn into_plans(self, looks: &[Tunables]) -> Vec<Plan> {
         let mut plans: Vec<Plan> = self.0.into_values().collect();
+        plans.iter_mut().for_each(|plan| plan.look_at(Looks(looks)));
         plans.sort_by_key(|plan| std::cmp::Reverse(plan.lost));
         plans
     }
+}
+
+impl Plan {
+    /// Returns what tells it from other plans.
+    #[must_use]
+    pub fn key(&self) -> (Stage, Place) {
+        (self.stage, self.place.clone())
+    }
+
+    /// Of two changes of the same, the larger one stays.
+    fn take(&mut self, change: Change) {
+        match self.changes.iter_mut().find(|it| it.subject() == change.subject()) {
+            Some(known) if size(known) < size(&change) => *known = change,
+            Some(_) => {}
+            None => self.changes.push(change),
+        }
+    }
+
+    fn starved(&self) -> Option<u32> {
+        self.by_hand.iter().find_map(|cure| match cure.change {
+            Some(Change::Priority { pid }) => Some(pid),
+            _ => None,
+        })
+    }
+
+    /// Who has no processor needs one first: a larger buffer lasts a bit longer.
+    fn look_at(&mut self, looks: Looks<'_>) {
+        let sooner = self.starved().and_then(|pid| looks.niceness(pid));
+        self.changes.splice(0..0, sooner);
+        self.changes.extend(looks.changes(self.stage, &self.place));
+    }
+}
+
+/// Returns how much passed meanwhile where losses at a stage and place are counted, in the same unit; `None` where what readers
+/// were given tells it.
+#[must_use]
+pub fn passed(stage: Stage, place: &Place, looks: &[Tunables]) -> Option<u64> {
+    Looks(looks).passed(stage, place)
 }
 
 /// Tells whether a change can be made and taken back here, and acts on programs that run.
@@ -63,24 +107,30 @@ fn acts_at_once(change: &Change) -> bool {
     match change {
         // What sockets are given when they are opened.
         Change::Sysctl { name, before, .. } => before.is_some() && !name.starts_with("net.core.rmem_"),
-        Change::ReceiveBuffer { .. } => true,
-        // Priorities can stop a host; a person decides.
+        Change::ReceiveBuffer { .. }
+        | Change::QueueLimit { .. }
+        | Change::TransmitQueue { .. }
+        | Change::Niceness { .. } => true,
+        // Priorities of real time can stop a host; a person decides.
         Change::Priority { .. } => false,
     }
 }
 
-const fn size(change: Option<&Change>) -> u64 {
+fn size(change: &Change) -> u64 {
     match change {
-        Some(Change::Sysctl { value, .. }) => *value,
-        Some(Change::ReceiveBuffer { asked_bytes, .. }) => *asked_bytes,
-        Some(Change::Priority { .. }) | None => 0,
+        Change::Sysctl { value, .. } => *value,
+        Change::ReceiveBuffer { asked_bytes, .. } => *asked_bytes,
+        Change::QueueLimit { limit, .. } => (*limit).into(),
+        Change::TransmitQueue { packets, .. } => (*packets).into(),
+        Change::Niceness { .. } | Change::Priority { .. } => 0,
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Unit;
+    use crate::tunables::Threads;
+    use crate::{ThreadNice, Unit};
 
     fn verdict(stage: Stage, count: u64, cures: Vec<Cure>) -> Verdict {
         Verdict {
@@ -112,9 +162,10 @@ mod tests {
             plans.take(&verdict(Stage::ReceiverSocketBuffer, 5, vec![buffer(asked), later.clone()]));
         }
         plans.take(&verdict(Stage::ReceiverNoSocket, 50, vec![Cure::by_hand("start it")]));
-        let plans = plans.into_plans();
-        assert_eq!((plans[0].stage, plans[0].lost, &plans[0].change), (Stage::ReceiverNoSocket, 50, &None));
-        assert_eq!((plans[1].lost, &plans[1].change), (15, &buffer(300).change));
+        let plans = plans.into_plans(&[]);
+        assert_eq!((plans[0].stage, plans[0].lost), (Stage::ReceiverNoSocket, 50));
+        assert_eq!(plans[0].changes, []);
+        assert_eq!((plans[1].lost, &plans[1].changes[..]), (15, buffer(300).change.as_slice()));
         assert_eq!(plans[1].by_hand, [later]);
     }
 
@@ -124,9 +175,24 @@ mod tests {
         let change = |cure: Cure| {
             let mut plans = Plans::default();
             plans.take(&verdict(Stage::ReceiverBacklog, 1, vec![cure]));
-            plans.into_plans().remove(0).change
+            plans.into_plans(&[]).remove(0).changes
         };
-        assert_eq!(change(backlog(None)), None);
-        assert_eq!(change(backlog(Some(1_000))), backlog(Some(1_000)).change);
+        assert_eq!(change(backlog(None)), []);
+        assert_eq!(change(backlog(Some(1_000))), backlog(Some(1_000)).change.as_slice());
+    }
+
+    #[test]
+    fn a_starved_reader_gets_a_processor_first_and_a_larger_buffer_if_that_did_not_help() {
+        let mut plans = Plans::default();
+        let fifo = Cure::by_change("", Change::Priority { pid: 2 });
+        plans.take(&verdict(Stage::ReceiverSocketBuffer, 5, vec![fifo.clone(), buffer(300)]));
+        assert_eq!(plans.starved().collect::<Vec<_>>(), [2]);
+        let ordinary = vec![ThreadNice { tid: 2, nice: 0 }, ThreadNice { tid: 3, nice: -15 }];
+        let threads = Threads { started: 9, ordinary: ordinary.clone() };
+        let look = Tunables { processes: BTreeMap::from([(2, threads)]), ..Tunables::default() };
+        let plan = plans.into_plans(&[look]).remove(0);
+        let sooner = Change::Niceness { pid: 2, started: 9, nice: -10, before: ordinary };
+        assert_eq!(plan.changes, [sooner, buffer(300).change.unwrap()]);
+        assert_eq!(plan.by_hand, [fifo]);
     }
 }

@@ -1,6 +1,6 @@
 //! `tallycast doctor fix` and `undo`: what helps is done, measured, and kept only if it helped.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{IsTerminal, Write};
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -11,8 +11,10 @@ use anyhow::{Context, anyhow, bail};
 use bench::{Fed, Feed};
 use clap::Args;
 use doctor::{
-    Change, ChangeError, Entry, Journal, Place, Plan, Plans, Proof, Wanted, Watcher, Window, change_json,
+    Change, ChangeError, Entry, Journal, Place, Plan, Plans, Proof, Stage, Subject, Tunables, Wanted,
+    Watcher, Window, change_json,
 };
+
 use serde_json::{Value, json};
 use sys::clock;
 
@@ -115,37 +117,68 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
         return Ok(Outcome::Fine);
     }
     let mut journal = journal.open()?;
-    let (mut known, mut outcome) = (BTreeSet::new(), Outcome::Fine);
+    let mut tried = Tried::default();
     // What a change brought may be seen elsewhere: each is judged by what was seen last.
-    while let Some(plan) =
-        seen.plans.iter().find(|it| !known.contains(&(it.stage, it.place.clone()))).cloned()
-    {
-        known.insert((plan.stage, plan.place.clone()));
-        report.plan(&plan, &seen.window)?;
-        let agreed = plan.change.is_some() && (yes || ask(window)?);
-        let Some(change) = plan.change.as_ref().filter(|_| agreed) else {
+    while let Some((plan, change)) = tried.next(&seen.plans) {
+        report.plan(&plan, change.as_ref(), &seen.window)?;
+        let agreed = change.is_some() && (yes || ask(window)?);
+        let Some(change) = change.filter(|_| agreed) else {
             // What is counted for more than the chosen sockets may be others'.
-            if is_everything || matches!(plan.place, Place::Socket { .. }) {
-                outcome = Outcome::Found;
-            }
+            let is_ours = is_everything || matches!(plan.place, Place::Socket { .. });
+            tried.leave(&plan, if is_ours { Outcome::Found } else { Outcome::Fine });
             continue;
         };
-        let number = make(&mut journal, change)?;
+        let number = make(&mut journal, &change)?;
         // What is lost until now was lost before.
         traffic.watcher.look()?;
         let (before, after) = (seen.window_of(&plan), traffic.watch()?);
         let proof = Proof::of(&before, &after.window_of(&plan));
-        if proof != Proof::Helped {
-            outcome = Outcome::Found;
-            take_back(&mut journal, number, change)?;
+        match proof {
+            Proof::Helped => tried.leave(&plan, Outcome::Fine),
+            Proof::DidNotHelp | Proof::NoTraffic => take_back(&mut journal, number, &change)?,
         }
-        report.proof(&plan, change, &before, &after.window_of(&plan), proof)?;
+        report.proof(&plan, &change, &before, &after.window_of(&plan), proof)?;
         seen = after;
         if traffic.stop.is_wanted() {
             break;
         }
     }
-    Ok(outcome)
+    Ok(tried.outcome())
+}
+
+/// What was tried, by where it was lost.
+#[derive(Default)]
+struct Tried(BTreeMap<(Stage, Place), Attempts>);
+
+#[derive(Default)]
+struct Attempts {
+    subjects: BTreeSet<Subject>,
+    /// Nothing more is to be tried.
+    outcome: Option<Outcome>,
+}
+
+impl Tried {
+    /// Returns the largest loss against which something is to be tried, and what; nothing where only a person can do something.
+    fn next(&mut self, plans: &[Plan]) -> Option<(Plan, Option<Change>)> {
+        plans.iter().find_map(|plan| {
+            let is_new = !self.0.contains_key(&plan.key());
+            let attempts = self.0.entry(plan.key()).or_default();
+            let mut changes = plan.changes.iter().filter(|_| attempts.outcome.is_none());
+            let change = changes.find(|it| !attempts.subjects.contains(&it.subject())).cloned();
+            attempts.subjects.extend(change.as_ref().map(Change::subject));
+            (is_new || change.is_some()).then(|| (plan.clone(), change))
+        })
+    }
+
+    fn leave(&mut self, plan: &Plan, outcome: Outcome) {
+        self.0.entry(plan.key()).or_default().outcome = Some(outcome);
+    }
+
+    /// What nothing helped against is lost still.
+    fn outcome(self) -> Outcome {
+        let is_fine = |it: &Attempts| it.outcome == Some(Outcome::Fine);
+        if self.0.values().all(is_fine) { Outcome::Fine } else { Outcome::Found }
+    }
 }
 
 /// Writes a change down and makes it; returns its number in the journal.
@@ -175,14 +208,18 @@ struct Seen {
     processed: u64,
     /// The largest loss first.
     plans: Vec<Plan>,
+    /// What can be changed, at each look.
+    tunables: Vec<Tunables>,
 }
 
 impl Seen {
-    /// Returns the window with what was lost of one kind; what the whole host lost may have been on its way to other namespaces.
+    /// Returns the window with what was lost of one kind, and what passed where that is counted; what the whole host lost may have
+    /// been on its way to other namespaces.
     fn window_of(&self, plan: &Plan) -> Window {
-        let same = |it: &&Plan| it.stage == plan.stage && it.place == plan.place;
-        let delivered = if plan.place == Place::Host { self.processed } else { self.window.delivered };
-        Window { lost: self.plans.iter().find(same).map_or(0, |it| it.lost), delivered, ..self.window }
+        let passed = doctor::passed(plan.stage, &plan.place, &self.tunables);
+        let of_all = if plan.place == Place::Host { self.processed } else { self.window.delivered };
+        let lost = self.plans.iter().find(|it| it.key() == plan.key()).map_or(0, |it| it.lost);
+        Window { lost, delivered: passed.unwrap_or(of_all), ..self.window }
     }
 }
 
@@ -213,17 +250,19 @@ impl Traffic {
 
     fn look_on(&mut self) -> std::io::Result<Seen> {
         let (mut window, mut processed, mut plans) = (Window::default(), 0, Plans::default());
+        let mut tunables = vec![doctor::tunables(&BTreeSet::new())];
         for _ in 0..LOOKS {
             self.watcher.wait(self.window / LOOKS, |time| !self.stop.wait(time))?;
             let seen = self.watcher.look()?;
             seen.losses.verdicts.iter().for_each(|verdict| plans.take(verdict));
+            tunables.push(doctor::tunables(&plans.starved().collect()));
             window = window.and(Window { time: seen.time, delivered: seen.losses.delivered, lost: 0 });
             processed += seen.losses.processed;
             if self.stop.is_wanted() {
                 break;
             }
         }
-        Ok(Seen { window, processed, plans: plans.into_plans() })
+        Ok(Seen { window, processed, plans: plans.into_plans(&tunables), tunables })
     }
 }
 
@@ -308,7 +347,7 @@ impl Report {
         )
     }
 
-    fn plan(&self, plan: &Plan, before: &Window) -> std::io::Result<()> {
+    fn plan(&self, plan: &Plan, change: Option<&Change>, before: &Window) -> std::io::Result<()> {
         let (stage, place) = (plan.stage.name(), place_text(&plan.place));
         if self.json {
             return print_line(&json!({
@@ -317,15 +356,15 @@ impl Report {
                 "place": place,
                 "lost": plan.lost,
                 "why": plan.why,
-                "change": plan.change.as_ref().map(change_json),
-                "undo": plan.change.as_ref().map(undo_text),
+                "change": change.map(change_json),
+                "undo": change.map(undo_text),
                 "by_hand": plan.by_hand.iter().map(|cure| cure.what.as_str()).collect::<Vec<_>>(),
             }));
         }
         let mut output = std::io::stdout().lock();
         writeln!(output, "lost {} in {:.1} s at {stage}, {place}", plan.lost, before.time.as_secs_f64())?;
         line(&mut output, "why", &plan.why)?;
-        match &plan.change {
+        match change {
             Some(change) => {
                 line(&mut output, "change", &change_text(change))?;
                 line(&mut output, "undo", &undo_text(change))?;
@@ -415,6 +454,19 @@ fn change_text(change: &Change) -> String {
             format!(
                 "the receive buffer of socket {local} of process {pid} from {before_bytes} to {asked_bytes} bytes"
             )
+        }
+        Change::QueueLimit { device, kind, handle, limit, before, .. } => format!(
+            "the limit of {kind} {:x}: before {device} from {before} to {limit} {}",
+            handle >> 16,
+            if matches!(&**kind, "tbf" | "bfifo") { "bytes" } else { "packets" }
+        ),
+        Change::TransmitQueue { device, packets, before } => {
+            format!("the queue of {device} (txqueuelen) from {before} to {packets} packets")
+        }
+        Change::Niceness { pid, nice, before, .. } => {
+            let values: BTreeSet<i32> = before.iter().map(|it| it.nice).filter(|it| it > nice).collect();
+            let values: Vec<String> = values.iter().map(ToString::to_string).collect();
+            format!("the nice value of the threads of process {pid} from {} to {nice}", values.join(", "))
         }
         Change::Priority { .. } => change.command(),
     }

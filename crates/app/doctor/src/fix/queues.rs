@@ -1,0 +1,70 @@
+//! Queues of devices: what their disciplines hold, and how long they are.
+
+use sys::{Queue, QueueLimit};
+
+use super::ChangeError;
+
+/// A queue discipline.
+pub(super) struct At<'a> {
+    /// The device before which it stands.
+    pub(super) device: &'a str,
+    /// Its own number.
+    pub(super) handle: u32,
+    /// The root, or the class of another one.
+    pub(super) parent: u32,
+}
+
+/// Sets the limit of a queue discipline that is still what it was left at.
+pub(super) fn set_limit(at: &At<'_>, limit: u32, expected: u32) -> Result<(), ChangeError> {
+    let queue = find(at)?;
+    let now = queue.limit.as_ref().map(QueueLimit::value).ok_or(ChangeError::Gone)?;
+    if now == limit {
+        return Ok(());
+    }
+    if now != expected {
+        let what = format!("the limit of {} before {}", queue.kind, at.device);
+        return Err(ChangeError::since(&what, now, expected));
+    }
+    Ok(queue.set_limit(limit)?)
+}
+
+fn find(at: &At<'_>) -> Result<Queue, ChangeError> {
+    let device = index(at.device)?.0;
+    let is_it = |it: &Queue| (it.device, it.handle, it.parent) == (device, at.handle, at.parent);
+    sys::queues()?.into_iter().find(is_it).ok_or(ChangeError::Gone)
+}
+
+/// Sets how long the queue of a device is, which is still what it was left at.
+pub(super) fn set_transmit_queue(device: &str, packets: u32, expected: u32) -> Result<(), ChangeError> {
+    let (index, now) = index(device)?;
+    if now == packets {
+        return Ok(());
+    }
+    if now != expected {
+        return Err(ChangeError::since(&format!("the queue of {device}"), now, expected));
+    }
+    Ok(sys::set_queue_packets(index, packets)?)
+}
+
+/// Returns the number of a device, and how long its queue is.
+fn index(device: &str) -> Result<(u32, u32), ChangeError> {
+    let link = sys::links()?.into_iter().find(|link| link.name == device).ok_or(ChangeError::Gone)?;
+    Ok((link.index, link.queue_packets))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_queue_that_is_not_there_is_gone_and_one_that_somebody_changed_is_left_alone() {
+        let nowhere = At { device: "no-such0", handle: 0x1_0000, parent: u32::MAX };
+        assert!(matches!(set_limit(&nowhere, 5, 4), Err(ChangeError::Gone)));
+        assert!(matches!(set_limit(&At { device: "lo", ..nowhere }, 5, 4), Err(ChangeError::Gone)));
+        assert!(matches!(set_transmit_queue("no-such0", 5, 4), Err(ChangeError::Gone)));
+        let now = index("lo").unwrap().1;
+        assert!(set_transmit_queue("lo", now, 0).is_ok(), "it is so already");
+        let changed = set_transmit_queue("lo", now + 2, now + 1);
+        assert!(matches!(changed, Err(ChangeError::ChangedSince { .. })), "{changed:?}");
+    }
+}

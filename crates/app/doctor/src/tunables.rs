@@ -1,0 +1,94 @@
+//! What of this host can be changed, as it is at this moment.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use fate::tunables::{Device, Limit, Queue, Reassembly, Threads, Tunables};
+use fate::{ThreadNice, tunables};
+use sys::counters::{self, Counters};
+use sys::{Link, QueueLimit, host, process, reassembly};
+
+/// Looks at what can be changed, and at the threads of these processes; what this user may not see is left out.
+///
+/// Cost: about half a millisecond, and a file for each thread.
+#[must_use]
+pub fn tunables(pids: &BTreeSet<u32>) -> Tunables {
+    let links = sys::links().unwrap_or_default();
+    let names: BTreeMap<u32, &str> = links.iter().map(|link| (link.index, &*link.name)).collect();
+    let (counted, _) = counters::read();
+    let queues = sys::queues().unwrap_or_default().into_iter();
+    Tunables {
+        queues: queues.filter_map(|queue| Some(read_queue(names.get(&queue.device)?, queue))).collect(),
+        devices: links.iter().map(|link| (link.name.clone(), device(link))).collect(),
+        reverse_path_all: reverse_path("all"),
+        reverse_path_refused: counted.get("TcpExtIPReversePathFilter").copied().unwrap_or(0),
+        reassembly: fragments(&counted),
+        processes: pids.iter().filter_map(|pid| Some((*pid, threads(*pid)?))).collect(),
+    }
+}
+
+fn read_queue(device: &str, queue: sys::Queue) -> Queue {
+    let limit = queue.limit.map(|limit| match limit {
+        QueueLimit::Packets(packets) => Limit::Packets(packets),
+        QueueLimit::Bytes { bytes, .. } => Limit::Bytes(bytes),
+    });
+    Queue {
+        device: device.to_owned(),
+        handle: queue.handle,
+        parent: queue.parent,
+        kind: queue.kind,
+        drops: queue.drops,
+        sent_bytes: queue.sent_bytes,
+        sent_packets: queue.sent_packets,
+        limit,
+    }
+}
+
+fn device(link: &Link) -> Device {
+    Device {
+        kind: link.kind.clone(),
+        queue_packets: link.queue_packets,
+        received_packets: link.received_packets,
+        sent_packets: link.sent_packets,
+        sent_dropped: link.sent_dropped,
+        reverse_path: reverse_path(&link.name),
+    }
+}
+
+fn reverse_path(device: &str) -> Option<u64> {
+    host::sysctl(&tunables::device_setting("net.ipv4.conf", device, "rp_filter")).ok()
+}
+
+fn fragments(counted: &Counters) -> [Reassembly; 2] {
+    let count = |name: &str| counted.get(name).copied().unwrap_or(0);
+    let [v4, v6] = reassembly::memory_bytes().unwrap_or_default();
+    let of = |version: usize, protocol: &str, memory_bytes| Reassembly {
+        received: count(&format!("{protocol}ReasmReqds")),
+        failed: count(&format!("{protocol}ReasmFails")),
+        memory_bytes,
+        high_bytes: host::sysctl(tunables::FRAGMENT_MEMORY[version]).ok(),
+    };
+    [of(0, "Ip", v4), of(1, "Ip6", v6)]
+}
+
+fn threads(pid: u32) -> Option<Threads> {
+    let of_all = process::priorities(pid).ok()?.into_iter().filter(|thread| thread.is_ordinary);
+    let ordinary = of_all.map(|thread| ThreadNice { tid: thread.tid, nice: thread.nice }).collect();
+    Some(Threads { started: process::started(pid).ok()?, ordinary })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_host_shows_what_can_be_changed() {
+        let own = std::process::id();
+        let seen = tunables(&[own].into());
+        assert!(seen.devices["lo"].queue_packets > 0);
+        assert!(seen.reverse_path_all.is_some() && seen.devices["lo"].reverse_path.is_some());
+        assert!(seen.reassembly[0].high_bytes.is_some_and(|bytes| bytes > 0));
+        let threads = &seen.processes[&own];
+        assert!(threads.started > 0 && threads.ordinary.iter().any(|thread| thread.tid == own));
+        assert_eq!(tunables(&[u32::MAX].into()).processes, BTreeMap::new());
+    }
+}

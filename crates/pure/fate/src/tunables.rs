@@ -1,0 +1,453 @@
+//! What of this host can be changed, looked at while losses are watched, and which of it would help.
+//!
+//! A verdict says where datagrams were lost; here is found which queue of a device, which setting of a namespace or which threads
+//! of a process that comes down to. Values are reckoned by what was lost in one look at most, and have a bound: who needs more than
+//! that loses for another reason.
+
+use std::collections::BTreeMap;
+
+use ledger::Stage;
+
+use crate::buffer::DATAGRAM_BYTES;
+use crate::rules::sum;
+use crate::verdict::Place;
+use crate::{Change, ThreadNice};
+
+/// What can be changed, at one moment.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Tunables {
+    /// The queue disciplines of the network namespace.
+    pub queues: Vec<Queue>,
+    /// Its network devices, by their names.
+    pub devices: BTreeMap<String, Device>,
+    /// `net.ipv4.conf.all.rp_filter`; `None` where it cannot be read.
+    pub reverse_path_all: Option<u64>,
+    /// How many packets came by which no way led back (`TcpExtIPReversePathFilter`).
+    pub reverse_path_refused: u64,
+    /// What waits for fragments: of IPv4, and of IPv6.
+    pub reassembly: [Reassembly; 2],
+    /// The processes that own sockets which lost for want of a processor.
+    pub processes: BTreeMap<u32, Threads>,
+}
+
+/// A queue discipline.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Queue {
+    /// The device before which it stands.
+    pub device: String,
+    /// Its own number; 0 for those that the kernel set up by itself.
+    pub handle: u32,
+    /// The root, or the class of another one.
+    pub parent: u32,
+    /// `pfifo`, `tbf`, ….
+    pub kind: String,
+    /// What it dropped; wraps.
+    pub drops: u32,
+    /// What it let through.
+    pub sent_bytes: u64,
+    /// What it let through; wraps.
+    pub sent_packets: u32,
+    /// What it holds at most; `None` where that cannot be changed and taken back.
+    pub limit: Option<Limit>,
+}
+
+/// What a queue discipline holds at most.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Limit {
+    /// Packets.
+    Packets(u32),
+    /// Bytes.
+    Bytes(u32),
+}
+
+/// A network device.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Device {
+    /// What it is, where its driver says so: `tun`, `veth`.
+    pub kind: Option<String>,
+    /// `txqueuelen`.
+    pub queue_packets: u32,
+    /// What came in.
+    pub received_packets: u64,
+    /// What went out.
+    pub sent_packets: u64,
+    /// What was to go out, and was dropped.
+    pub sent_dropped: u64,
+    /// `net.ipv4.conf.DEVICE.rp_filter`.
+    pub reverse_path: Option<u64>,
+}
+
+/// What waits for fragments, of one version of IP.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Reassembly {
+    /// Fragments that came (`IpReasmReqds`).
+    pub received: u64,
+    /// What was given up (`IpReasmFails`).
+    pub failed: u64,
+    /// What waits holds so much memory.
+    pub memory_bytes: u64,
+    /// From so much on, nothing is taken: `net.ipv4.ipfrag_high_thresh`.
+    pub high_bytes: Option<u64>,
+}
+
+/// The threads of a process.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Threads {
+    /// When it was started, in the kernel's ticks.
+    pub started: u64,
+    /// Those whose nice value counts, which it does in ordinary classes of scheduling.
+    pub ordinary: Vec<ThreadNice>,
+}
+
+/// The settings of [`Reassembly::high_bytes`].
+pub const FRAGMENT_MEMORY: [&str; 2] = ["net.ipv4.ipfrag_high_thresh", "net.ipv6.ip6frag_high_thresh"];
+
+/// No queue is made longer than this: at 10 Gbit/s it is a tenth of a second of full packets, at less more.
+const MOST_PACKETS: u64 = 100_000;
+/// The same in bytes.
+const MOST_BYTES: u64 = 1 << 27;
+/// No more memory is given to what waits for fragments.
+const MOST_FRAGMENT_BYTES: u64 = 1 << 28;
+/// A packet of Ethernet, where the queue has let nothing through to tell.
+const PACKET_BYTES: u64 = 1_514;
+/// A starved reader runs before what has no priority, and behind what has one of real time: it cannot stop a host.
+const NICE: i32 = -10;
+
+/// Looks at what can be changed, in the order of time.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Looks<'a>(pub(crate) &'a [Tunables]);
+
+impl Looks<'_> {
+    /// Returns what would help against losses at a stage and place, the likeliest first.
+    pub(crate) fn changes(self, stage: Stage, place: &Place) -> Vec<Change> {
+        match (stage, place) {
+            (Stage::SenderQdisc, Place::Device(device)) => self.longer_queue(device).into_iter().collect(),
+            (Stage::SenderNic, Place::Device(device)) => self.longer_ring(device).into_iter().collect(),
+            (Stage::ReceiverIp, Place::Namespace) => self.looser_reverse_path(),
+            (Stage::ReceiverReassembly, Place::Namespace) => self.more_fragment_memory(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// Returns how much passed where losses at a stage and place are counted, in the same unit; `None` where what readers were given
+    /// tells it.
+    pub(crate) fn passed(self, stage: Stage, place: &Place) -> Option<u64> {
+        let rise = |of: &dyn Fn(&Tunables) -> u64| self.total(&|now, then| of(now).saturating_sub(of(then)));
+        match (stage, place) {
+            (Stage::SenderQdisc | Stage::SenderNic, Place::Device(device)) => {
+                Some(rise(&|it| it.devices.get(device).map_or(0, |device| device.sent_packets)))
+            }
+            (Stage::ReceiverReassembly, Place::Namespace) => {
+                let received = rise(&|it| sum(it.reassembly.iter().map(|it| it.received)));
+                let failed = rise(&|it| sum(it.reassembly.iter().map(|it| it.failed)));
+                Some(received.saturating_sub(failed))
+            }
+            _ => None,
+        }
+    }
+
+    /// Returns what lets a process's threads run before others; `None` where they do so already, or are not to be seen.
+    pub(crate) fn niceness(self, pid: u32) -> Option<Change> {
+        let process = self.0.last()?.processes.get(&pid)?;
+        let is_wanted = process.ordinary.iter().any(|thread| thread.nice > NICE);
+        let (started, before) = (process.started, process.ordinary.clone());
+        is_wanted.then_some(Change::Niceness { pid, started, nice: NICE, before })
+    }
+
+    /// The queue that drops, which may be within another: those around it count its drops, too.
+    fn longer_queue(self, device: &str) -> Option<Change> {
+        let last = self.0.last()?;
+        let here = || last.queues.iter().filter(|queue| queue.device == device);
+        let has_inner = |queue: &Queue| {
+            here().any(|inner| queue.handle != 0 && major(inner.parent) == major(queue.handle))
+        };
+        let drops = |queue: &&Queue| self.total(&|now, then| rise_of(now, then, queue).drops);
+        let leaf = here().filter(|queue| !has_inner(queue) && drops(queue) > 0).max_by_key(drops)?;
+        // As long as the device says.
+        if leaf.kind == "pfifo_fast" {
+            return self.transmit_queue(
+                device,
+                self.most(&|now, then| {
+                    sum(here().filter(|it| it.kind == leaf.kind).map(|it| rise_of(now, then, it).drops))
+                }),
+            );
+        }
+        let (dropped, rise) = (
+            self.most(&|now, then| rise_of(now, then, leaf).drops),
+            self.0.first().map(|first| rise_of(last, first, leaf))?,
+        );
+        let (now, most, more) = match leaf.limit? {
+            Limit::Packets(now) => (now, MOST_PACKETS, dropped),
+            Limit::Bytes(now) => {
+                let mean = rise.sent_bytes.checked_div(rise.sent_packets).unwrap_or(PACKET_BYTES);
+                (now, MOST_BYTES, dropped.saturating_mul(mean))
+            }
+        };
+        let limit = u32::try_from(larger(now.into(), more, most)?).ok()?;
+        let Queue { device, kind, handle, parent, .. } = leaf.clone();
+        Some(Change::QueueLimit { device, kind, handle, parent, limit, before: now })
+    }
+
+    /// The ring of a TUN device is as long as its queue; of a card's the driver decides.
+    fn longer_ring(self, device: &str) -> Option<Change> {
+        let is_tun = self.0.last()?.devices.get(device)?.kind.as_deref() == Some("tun");
+        let dropped = |now: &Tunables, then: &Tunables| {
+            let of = |it: &Tunables| it.devices.get(device).map_or(0, |it| it.sent_dropped);
+            of(now).saturating_sub(of(then))
+        };
+        is_tun.then(|| self.transmit_queue(device, self.most(&dropped))).flatten()
+    }
+
+    fn transmit_queue(self, device: &str, dropped: u64) -> Option<Change> {
+        let before = self.0.last()?.devices.get(device)?.queue_packets;
+        let packets = u32::try_from(larger(before.into(), dropped, MOST_PACKETS)?).ok()?;
+        Some(Change::TransmitQueue { device: device.to_owned(), packets, before })
+    }
+
+    /// Loosely, any way back will do. Of the two settings of a device, its own and that of all, the kernel takes the larger one.
+    ///
+    /// The count is not of a device: that by which most came stands first.
+    fn looser_reverse_path(self) -> Vec<Change> {
+        const STRICT: u64 = 1;
+        const LOOSE: u64 = 2;
+        let (Some(first), Some(last)) = (self.0.first(), self.0.last()) else { return Vec::new() };
+        let is_refused = last.reverse_path_refused > first.reverse_path_refused;
+        let all = last.reverse_path_all.unwrap_or(0);
+        let came = |name: &String| {
+            let of = |it: &Tunables| it.devices.get(name).map_or(0, |device| device.received_packets);
+            of(last).saturating_sub(of(first))
+        };
+        let mut strict: Vec<(&String, u64)> = last
+            .devices
+            .iter()
+            .filter(|(name, _)| is_refused && came(name) > 0)
+            .filter_map(|(name, device)| Some((name, device.reverse_path?)))
+            .filter(|(_, own)| all.max(*own) == STRICT)
+            .collect();
+        strict.sort_by_key(|(name, _)| std::cmp::Reverse(came(name)));
+        let change = |(name, before): (&String, u64)| {
+            let name = device_setting("net.ipv4.conf", name, "rp_filter");
+            Change::Sysctl { name, value: LOOSE, before: Some(before) }
+        };
+        strict.into_iter().map(change).collect()
+    }
+
+    /// Nothing is taken while what waits holds too much; where it holds little, fragments are missing, and memory helps nobody.
+    fn more_fragment_memory(self) -> Vec<Change> {
+        let of = |(version, name): (usize, &&str)| {
+            let at = |it: &Tunables| it.reassembly[version];
+            let failed = self.most(&|now, then| at(now).failed.saturating_sub(at(then).failed));
+            let high = at(self.0.last()?).high_bytes?;
+            let held = self.0.iter().map(|it| at(it).memory_bytes).max()?;
+            // Between two looks it may have held a bit more.
+            let is_short = failed > 0 && held >= high / 4 * 3;
+            let value = larger(high, failed.saturating_mul(DATAGRAM_BYTES), MOST_FRAGMENT_BYTES)?;
+            is_short.then(|| Change::Sysctl { name: (*name).to_owned(), value, before: Some(high) })
+        };
+        FRAGMENT_MEMORY.iter().enumerate().filter_map(of).collect()
+    }
+
+    /// Returns the largest rise from one look to the next.
+    fn most(self, rise: &dyn Fn(&Tunables, &Tunables) -> u64) -> u64 {
+        self.0.windows(2).map(|pair| rise(&pair[1], &pair[0])).max().unwrap_or(0)
+    }
+
+    fn total(self, rise: &dyn Fn(&Tunables, &Tunables) -> u64) -> u64 {
+        sum(self.0.windows(2).map(|pair| rise(&pair[1], &pair[0])))
+    }
+}
+
+/// What a queue did between two looks.
+#[derive(Default)]
+struct Rise {
+    drops: u64,
+    sent_bytes: u64,
+    sent_packets: u64,
+}
+
+fn rise_of(now: &Tunables, then: &Tunables, queue: &Queue) -> Rise {
+    let is_it = |it: &&Queue| {
+        (&it.device, &it.kind, it.handle, it.parent)
+            == (&queue.device, &queue.kind, queue.handle, queue.parent)
+    };
+    let of = |look: &Tunables| look.queues.iter().find(is_it).cloned();
+    // One that has come meanwhile has no past to compare with.
+    of(now).zip(of(then)).map_or_else(Rise::default, |(now, then)| Rise {
+        // Those that begin anew, as when somebody sets the queue up again, count nothing.
+        drops: now.drops.saturating_sub(then.drops).into(),
+        sent_bytes: now.sent_bytes.saturating_sub(then.sent_bytes),
+        sent_packets: now.sent_packets.saturating_sub(then.sent_packets).into(),
+    })
+}
+
+/// The discipline's part of the number of a class.
+const fn major(handle: u32) -> u32 {
+    handle >> 16
+}
+
+/// Returns twice as much, or what there is and what was lost, rounded up; `None` where that would not be more.
+fn larger(now: u64, lost: u64, most: u64) -> Option<u64> {
+    let wanted = now.saturating_add(lost).max(now.saturating_mul(2)).max(1);
+    let rounded = wanted.checked_next_power_of_two().unwrap_or(most).min(most);
+    (rounded > now).then_some(rounded)
+}
+
+/// Returns the name of a setting of a device, as `sysctl` takes it: with slashes where the device's has dots in it.
+#[must_use]
+pub fn device_setting(path: &str, device: &str, setting: &str) -> String {
+    if device.contains('.') {
+        format!("{}/{device}/{setting}", path.replace('.', "/"))
+    } else {
+        format!("{path}.{device}.{setting}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ROOT: u32 = u32::MAX;
+
+    fn queue(kind: &str, handle: u32, parent: u32, drops: u32, limit: Option<Limit>) -> Queue {
+        let (device, kind) = ("eth0".to_owned(), kind.to_owned());
+        let sent = u64::from(drops);
+        Queue { device, handle, parent, kind, drops, sent_bytes: 500 * sent, sent_packets: drops, limit }
+    }
+
+    fn with_queues(queues: &[Queue]) -> Tunables {
+        let device = Device { queue_packets: 1_000, sent_packets: 7, ..Device::default() };
+        Tunables {
+            queues: queues.to_vec(),
+            devices: BTreeMap::from([("eth0".to_owned(), device)]),
+            ..Tunables::default()
+        }
+    }
+
+    fn changes(stage: Stage, place: &Place, looks: &[Tunables]) -> Vec<Change> {
+        Looks(looks).changes(stage, place)
+    }
+
+    fn of_queues(looks: &[Vec<Queue>]) -> Vec<Change> {
+        let looks: Vec<Tunables> = looks.iter().map(|queues| with_queues(queues)).collect();
+        changes(Stage::SenderQdisc, &Place::Device("eth0".to_owned()), &looks)
+    }
+
+    fn limits(changes: &[Change]) -> Vec<(&str, u32, u32)> {
+        let of = |change: &'_ Change| match change {
+            Change::QueueLimit { kind, limit, before, .. } => {
+                (["pfifo", "bfifo", "tbf"].into_iter().find(|it| it == kind).unwrap(), *limit, *before)
+            }
+            other => panic!("{other:?}"),
+        };
+        changes.iter().map(of).collect()
+    }
+
+    #[test]
+    fn the_queue_within_is_enlarged_by_what_it_dropped_in_one_look() {
+        let at = |outer, inner| {
+            let limit = Some(Limit::Packets(10));
+            vec![queue("htb", 0x1_0000, ROOT, outer, None), queue("pfifo", 0x2_0000, 0x1_0001, inner, limit)]
+        };
+        // Of 10, 90 and 40 a look the 90 with the ten that it holds, rounded up.
+        let looks = [at(5, 5), at(15, 15), at(105, 105), at(145, 145)];
+        assert_eq!(limits(&of_queues(&looks)), [("pfifo", 128, 10)]);
+        assert_eq!(of_queues(&[at(5, 5), at(9, 5)]), [], "it is not the one within");
+        assert_eq!(of_queues(&[at(5, 5)]), [], "nothing is known");
+    }
+
+    #[test]
+    fn bytes_are_reckoned_by_the_packets_that_passed() {
+        let at = |drops, limit| vec![queue("tbf", 0x1_0000, ROOT, drops, Some(Limit::Bytes(limit)))];
+        assert_eq!(limits(&of_queues(&[at(0, 20_000), at(100, 20_000)])), [("tbf", 131_072, 20_000)]);
+        assert_eq!(limits(&of_queues(&[at(0, 20_000), at(1, 20_000)])), [("tbf", 65_536, 20_000)], "twice");
+        assert_eq!(of_queues(&[at(0, 1 << 27), at(100, 1 << 27)]), [], "as large as it gets");
+    }
+
+    #[test]
+    fn a_queue_that_goes_by_its_device_is_enlarged_by_it_and_one_that_is_not_known_is_left_alone() {
+        let at = |kind, drops| vec![queue(kind, 0, ROOT, drops, None)];
+        let expected = Change::TransmitQueue { device: "eth0".to_owned(), packets: 2_048, before: 1_000 };
+        assert_eq!(of_queues(&[at("pfifo_fast", 0), at("pfifo_fast", 5)]), [expected]);
+        assert_eq!(of_queues(&[at("fq_codel", 0), at("fq_codel", 5)]), []);
+        assert_eq!(of_queues(&[at("pfifo_fast", 5), at("pfifo_fast", 0)]), [], "it was set up again");
+    }
+
+    #[test]
+    fn the_ring_of_a_tun_device_is_enlarged_and_no_other() {
+        let place = Place::Device("tun0".to_owned());
+        let of = |kind: &str| {
+            let look = |sent_dropped, sent_packets| {
+                let kind = Some(kind.to_owned());
+                let device =
+                    Device { kind, queue_packets: 100, sent_dropped, sent_packets, ..Device::default() };
+                Tunables { devices: BTreeMap::from([("tun0".to_owned(), device)]), ..Tunables::default() }
+            };
+            let looks = [look(10, 5), look(410, 25)];
+            assert_eq!(Looks(&looks).passed(Stage::SenderNic, &place), Some(20));
+            changes(Stage::SenderNic, &place, &looks)
+        };
+        let expected = Change::TransmitQueue { device: "tun0".to_owned(), packets: 512, before: 100 };
+        assert_eq!(of("tun"), [expected]);
+        assert_eq!(of("veth"), []);
+    }
+
+    #[test]
+    fn a_strict_check_of_the_way_back_is_loosened_where_most_came() {
+        let look = |refused, came: u64, all| {
+            let device = |share, own| Device {
+                received_packets: came * share,
+                reverse_path: Some(own),
+                ..Device::default()
+            };
+            let devices = [
+                ("a", device(1, 1)),
+                ("b.7", device(3, 0)),
+                ("c", device(9, 2)),
+                ("idle", Device { reverse_path: Some(1), ..Device::default() }),
+            ];
+            let devices = devices.map(|(name, device)| (name.to_owned(), device));
+            Tunables {
+                devices: devices.into(),
+                reverse_path_all: Some(all),
+                reverse_path_refused: refused,
+                ..Tunables::default()
+            }
+        };
+        let of = |looks: &[Tunables]| changes(Stage::ReceiverIp, &Place::Namespace, looks);
+        let loose =
+            |name: &str, before| Change::Sysctl { name: name.to_owned(), value: 2, before: Some(before) };
+        let (a, b) = ("net.ipv4.conf.a.rp_filter", "net/ipv4/conf/b.7/rp_filter");
+        // All are strict that are not loose, and that by which nothing came is not the one.
+        assert_eq!(of(&[look(0, 0, 1), look(5, 9, 1)]), [loose(b, 0), loose(a, 1)]);
+        assert_eq!(of(&[look(0, 0, 0), look(5, 9, 0)]), [loose(a, 1)]);
+        assert_eq!(of(&[look(5, 0, 1), look(5, 9, 1)]), [], "it was something else");
+    }
+
+    #[test]
+    fn fragments_get_more_memory_where_they_hold_what_there_is() {
+        let look = |failed, memory_bytes| {
+            let v6 = Reassembly { received: failed, failed, memory_bytes, high_bytes: Some(20_000) };
+            Tunables { reassembly: [Reassembly { failed: 3, ..v6 }, v6], ..Tunables::default() }
+        };
+        let of = |held| changes(Stage::ReceiverReassembly, &Place::Namespace, &[look(0, 0), look(50, held)]);
+        let name = "net.ipv6.ip6frag_high_thresh".to_owned();
+        // Fifty of 2,304 bytes.
+        let expected = Change::Sysctl { name, value: 262_144, before: Some(20_000) };
+        assert_eq!(of(15_000), [expected]);
+        assert_eq!(of(14_999), [], "some are missing");
+    }
+
+    #[test]
+    fn what_passed_is_counted_where_the_loss_is() {
+        let device = Place::Device("eth0".to_owned());
+        let looks = [with_queues(&[]), with_queues(&[])];
+        assert_eq!(Looks(&looks).passed(Stage::SenderQdisc, &device), Some(0));
+        assert_eq!(Looks(&looks).passed(Stage::ReceiverNic, &device), None);
+        let fragments = |received, failed| {
+            let v4 = Reassembly { received, failed, ..Reassembly::default() };
+            Tunables { reassembly: [v4, Reassembly::default()], ..Tunables::default() }
+        };
+        let looks = [fragments(100, 0), fragments(200, 30)];
+        assert_eq!(Looks(&looks).passed(Stage::ReceiverReassembly, &Place::Namespace), Some(70));
+    }
+}
