@@ -5,16 +5,17 @@ mod host;
 mod list;
 mod path;
 mod socket;
+mod steps;
 
 pub(crate) use list::CLASSES;
 pub(crate) use path::on_first_processor;
-pub(crate) use socket::Steps;
+pub(crate) use steps::Stepping;
 
 use std::time::Duration;
 
 use ledger::Stage;
 
-use crate::cure::{Cure, Knob};
+use crate::cure::{BeginSteps, Cure, Knob};
 use crate::scene::{Scene, Version};
 use crate::traffic::Planted;
 
@@ -87,11 +88,18 @@ const fn class(
 }
 
 /// A larger receive buffer helps: one class shows it over both versions.
-const fn larger_buffer(
+const fn larger_buffer(versions: &'static [Version], steps: BeginSteps) -> Option<Cure> {
+    cured_by(Knob::Buffer, versions, steps, 10)
+}
+
+/// Something that `doctor fix` changes helps, while a step is made every so many milliseconds.
+const fn cured_by(
+    knob: Knob,
     versions: &'static [Version],
-    steps: fn(&mut Scene) -> anyhow::Result<Steps>,
+    steps: BeginSteps,
+    period_ms: u64,
 ) -> Option<Cure> {
-    Some(Cure { steps, knob: Knob::Buffer, versions, period: Duration::from_millis(10) })
+    Some(Cure { steps, knob, versions, period: Duration::from_millis(period_ms), parts: 1 })
 }
 
 fn nothing(_: &mut Scene) -> anyhow::Result<()> {

@@ -1,33 +1,44 @@
 //! What `tallycast doctor fix` makes of a class: bursts at a steady rate, before a change and after it, and the change undone.
 
+use std::net::UdpSocket;
 use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use anyhow::{Context, anyhow, bail};
+use anyhow::{Context, anyhow, bail, ensure};
+use e2e::Host;
 use serde_json::Value;
 use sys::clock;
 
 use crate::borrowed::Borrowed;
-use crate::classes::{Steps, on_first_processor};
+use crate::classes::{Stepping, on_first_processor};
 use crate::scene::{PORT, Scene, Version};
 
 /// A class that `doctor fix` can do something against.
 pub(crate) struct Cure {
     /// What is sent while it measures.
-    pub(crate) steps: fn(&mut Scene) -> anyhow::Result<Steps>,
+    pub(crate) steps: BeginSteps,
     pub(crate) knob: Knob,
     pub(crate) versions: &'static [Version],
     /// From the beginning of a step to that of the next.
     pub(crate) period: Duration,
+    /// A datagram is counted so often at most: once for each of its fragments.
+    pub(crate) parts: u64,
 }
+
+/// Begins to send in steps.
+pub(crate) type BeginSteps = fn(&mut Scene) -> anyhow::Result<Box<dyn Stepping>>;
 
 /// What `doctor fix` changes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Knob {
     /// The receive buffer of the socket that loses.
     Buffer,
+    /// Something of the sender, as a command there shows it.
+    Sender(&'static str),
+    /// Something of the reader, as a command there shows it.
+    Reader(&'static str),
     /// A number of the whole host, by its file: changed only where the class is named, and put back also where it fails.
     Host(&'static str),
 }
@@ -53,22 +64,27 @@ const FACTOR: u64 = 10;
 /// Sends at a steady rate, lets `doctor fix` do what it can, and `doctor undo` take it back.
 pub(crate) fn cure(cure: &Cure, scene: &mut Scene) -> anyhow::Result<Cured> {
     let borrowed = match cure.knob {
-        Knob::Buffer => None,
         Knob::Host(path) => Some(Borrowed::new(path)?),
+        _ => None,
     };
     let mut steps = (cure.steps)(scene)?;
     // A socket of its own tells what it holds, whoever else steps on.
-    let socket = steps.reader().try_clone()?;
-    let knob = || match &borrowed {
-        Some(number) => number.now(),
-        None => Ok(u64::from(sys::MemInfo::of(&socket)?.buffer_bytes)),
+    let socket = steps.reader().map(UdpSocket::try_clone).transpose()?;
+    let knob = || match cure.knob {
+        Knob::Buffer => {
+            let socket = socket.as_ref().context("a class of a buffer has a reader")?;
+            Ok(sys::MemInfo::of(socket)?.buffer_bytes.to_string())
+        }
+        Knob::Sender(command) => shown(scene.sender(), command),
+        Knob::Reader(command) => shown(scene.reader(), command),
+        Knob::Host(_) => borrowed.as_ref().context("it was borrowed")?.now().map(|it| it.to_string()),
     };
     let folder = tempfile::tempdir()?;
     let journal = folder.path().join("doctor.jsonl");
     let first = knob()?;
     let is_over = AtomicBool::new(false);
     let proofs = std::thread::scope(|threads| {
-        let sending = threads.spawn(|| go(&mut steps, cure.period, &is_over));
+        let sending = threads.spawn(|| go(&mut *steps, cure.period, &is_over));
         let said = doctor(cure, scene, &journal, &["fix", "--yes", "--window", WINDOW, "--port"], Some(PORT));
         is_over.store(true, Ordering::Relaxed);
         sending.join().map_err(|_| anyhow!("the sending thread panicked"))??;
@@ -82,8 +98,16 @@ pub(crate) fn cure(cure: &Cure, scene: &mut Scene) -> anyhow::Result<Cured> {
     let is_undone = knob()? == first && undone.iter().all(|line| line["result"] == "undone");
     let mut cured =
         Cured { before, after, is_undone, note: format!("{first} became {changed}"), ..Cured::default() };
-    cured.faults = cured.faults(steps.lost(), changed != first);
+    cured.faults = cured.faults(steps.lost() * cure.parts, changed != first);
+    steps.finish(scene)?;
     Ok(cured)
+}
+
+/// Returns what a command of a host shows, in one line.
+fn shown(host: &Host, command: &str) -> anyhow::Result<String> {
+    let output = host.command("sh").args(["-ec", command]).output()?;
+    ensure!(output.status.success(), "`{command}`: {}", String::from_utf8_lossy(&output.stderr).trim());
+    Ok(String::from_utf8(output.stdout)?.split_whitespace().collect::<Vec<_>>().join(" "))
 }
 
 impl Cured {
@@ -103,7 +127,7 @@ impl Cured {
 }
 
 /// Sends at a rate of its own, whatever becomes of it: who never rests would be called too slow.
-fn go(steps: &mut Steps, period: Duration, is_over: &AtomicBool) -> anyhow::Result<()> {
+fn go(steps: &mut dyn Stepping, period: Duration, is_over: &AtomicBool) -> anyhow::Result<()> {
     // Queues of the second processor may overflow: the first feeds them.
     on_first_processor(|| {
         let mut due = clock::monotonic();
@@ -130,7 +154,8 @@ fn doctor(
     let binary = e2e::binary();
     let binary = binary.to_str().context("a path of plain text")?;
     let mut command = match cure.knob {
-        Knob::Buffer => scene.reader().command(binary),
+        Knob::Buffer | Knob::Reader(_) => scene.reader().command(binary),
+        Knob::Sender(_) => scene.sender().command(binary),
         // Other namespaces than the first do not show it.
         Knob::Host(_) => Command::new(binary),
     };

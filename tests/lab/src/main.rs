@@ -56,7 +56,7 @@ impl Arguments {
 
     /// Returns what `doctor fix` is to do: root's work, and what is of the whole host only where it is asked for.
     fn cures(&self, class: &'static Class, version: Version) -> Option<&'static Cure> {
-        let is_allowed = |cure: &&Cure| cure.knob == Knob::Buffer || self.names(class);
+        let is_allowed = |cure: &&Cure| !matches!(cure.knob, Knob::Host(_)) || self.names(class);
         let cure = class.cure.as_ref().filter(is_allowed).filter(|_| !self.nobody);
         cure.filter(|cure| cure.versions.contains(&version))
     }

@@ -2,12 +2,14 @@
 
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Write};
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::process::Stdio;
 
 use anyhow::{Context, ensure};
 use fate::Profile;
+use sys::{Tun, TunOptions, VNET_HEADER_BYTES};
 
+use super::steps::Stepping;
 use crate::absent::{self, Absent};
 use crate::scene::{PORT, Scene, Version};
 use crate::traffic::{PAYLOAD_BYTES, Planted, send};
@@ -91,6 +93,52 @@ pub(super) fn send_into_a_full_ring(scene: &mut Scene) -> anyhow::Result<Planted
     reader.wait()?;
     ensure!(arrived.len() as u64 <= RING, "the ring held {}", arrived.len());
     Ok(Planted::of(0..COUNT, &arrived))
+}
+
+/// Steps into a tunnel whose ring is too short for them, and which is read after each.
+struct Ring {
+    tunnel: Tun,
+    writer: UdpSocket,
+    sent: u64,
+    arrived: BTreeSet<u64>,
+}
+
+/// A tunnel beside the other one.
+const SECOND: (Ipv4Addr, [u8; 4]) = (Ipv4Addr::new(10, 87, 0, 1), [10, 87, 0, 2]);
+
+pub(super) fn into_a_short_ring(scene: &mut Scene) -> anyhow::Result<Box<dyn Stepping>> {
+    let (address, name) = (SECOND.0, "tun1".to_owned());
+    let queue_packets = u32::try_from(RING)?;
+    let options = TunOptions { name, address, prefix_bits: 24, mtu: 1_500, queue_packets, trains: false };
+    let tunnel = scene.within(scene.sender(), || Ok(Tun::open(&options)?))?;
+    // It was open before it came up: its queue works at once.
+    Ok(Box::new(Ring { tunnel, writer: scene.sender_socket()?, sent: 0, arrived: BTreeSet::new() }))
+}
+
+impl Stepping for Ring {
+    fn step(&mut self) -> anyhow::Result<()> {
+        const BURST: u64 = 150;
+        let to = SocketAddr::from((SECOND.1, PORT));
+        send(&self.writer, to, self.sent..self.sent + BURST, PAYLOAD_BYTES)?;
+        self.sent += BURST;
+        let mut packet = [0; 2_000];
+        loop {
+            let size = self.tunnel.read(&mut packet)?;
+            if size == 0 {
+                return Ok(());
+            }
+            let payload = packet.get(VNET_HEADER_BYTES + 28..size).unwrap_or_default();
+            self.arrived.extend(Profile::TALLYCAST.read(payload).map(|named| named.number));
+        }
+    }
+
+    fn reader(&self) -> Option<&UdpSocket> {
+        None
+    }
+
+    fn lost(&self) -> u64 {
+        self.sent - self.arrived.len() as u64
+    }
 }
 
 /// What is sent before is dropped by the queue that stands in for it (`noop`): the kernel sets the right one to work in a thread of

@@ -5,7 +5,9 @@ use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 
 use socket2::{SockRef, Socket};
 
+use super::path::bursts_to_who_has_room;
 use super::socket::{ipv4, roomy};
+use super::steps::{Burst, FIFTY, Stepping, Steps};
 use crate::scene::{PORT, Scene, Version};
 use crate::traffic::{PAYLOAD_BYTES, Planted, arrived, datagram, send, settle};
 
@@ -24,6 +26,14 @@ pub(super) fn send_from_elsewhere(scene: &mut Scene) -> anyhow::Result<Planted> 
     let writer = scene.within(scene.sender(), || Ok(UdpSocket::bind(SocketAddr::from((ELSEWHERE, 0)))?))?;
     send(&writer, scene.to(PORT), 0..1_000, PAYLOAD_BYTES)?;
     finish(scene, reader, 1_000)
+}
+
+/// Markers come the way that is known.
+pub(super) fn from_elsewhere(scene: &mut Scene) -> anyhow::Result<Steps> {
+    let mut steps = bursts_to_who_has_room(scene, FIFTY)?;
+    steps.course.writer =
+        scene.within(scene.sender(), || Ok(UdpSocket::bind(SocketAddr::from((ELSEWHERE, 0)))?))?;
+    Ok(steps)
 }
 
 pub(super) fn send_to_a_group_joined_elsewhere(scene: &mut Scene) -> anyhow::Result<Planted> {
@@ -89,6 +99,32 @@ pub(super) fn send_in_fragments(scene: &mut Scene) -> anyhow::Result<Planted> {
     let planted = finish(scene, reader, 100)?;
     until_no_fragment_waits(scene)?;
     Ok(planted)
+}
+
+/// Steps of datagrams that take 21 fragments each.
+struct InFragments(Steps);
+
+pub(super) fn in_fragments(scene: &mut Scene) -> anyhow::Result<Box<dyn Stepping>> {
+    let burst = Burst::Datagrams { count: 20, payload_bytes: 30_000 };
+    Ok(Box::new(InFragments(bursts_to_who_has_room(scene, burst)?)))
+}
+
+impl Stepping for InFragments {
+    fn step(&mut self) -> anyhow::Result<()> {
+        self.0.step()
+    }
+
+    fn reader(&self) -> Option<&UdpSocket> {
+        self.0.reader()
+    }
+
+    fn lost(&self) -> u64 {
+        self.0.lost()
+    }
+
+    fn finish(&mut self, scene: &Scene) -> anyhow::Result<()> {
+        until_no_fragment_waits(scene)
+    }
 }
 
 /// What the kernel gives up later has no namespace any more, and every doctor of the host hears of it: not in another class.

@@ -4,8 +4,14 @@ use std::time::Duration;
 
 use ledger::Stage;
 
-use super::{BOTH, Class, Sight, V4, class, device, host, larger_buffer, path, socket};
+use super::steps::boxed;
+use super::{BOTH, Class, Sight, V4, class, cured_by, device, host, larger_buffer, path, socket};
 use crate::cure::{Cure, Knob};
+
+/// What cures change.
+const QUEUE: Knob = Knob::Sender("tc -d qdisc show dev eth0");
+const RING: Knob = Knob::Sender("cat /sys/class/net/tun1/tx_queue_len");
+const WAY_BACK: Knob = Knob::Reader("sysctl -n net.ipv4.conf.eth0.rp_filter net.ipv4.conf.all.rp_filter");
 
 /// Every class.
 pub(crate) const CLASSES: &[Class] = &[
@@ -69,6 +75,7 @@ pub(crate) const CLASSES: &[Class] = &[
     },
     Class {
         prepare: path::throttled,
+        cure: cured_by(QUEUE, BOTH, |scene| boxed(path::more_than_a_token_bucket_holds(scene)), 80),
         ..class(
             "queue_tbf",
             "the sender's token bucket has no room",
@@ -80,6 +87,7 @@ pub(crate) const CLASSES: &[Class] = &[
     },
     Class {
         prepare: path::short_queue,
+        cure: cured_by(QUEUE, V4, |scene| boxed(path::more_than_ten(scene)), 70),
         ..class(
             "queue_pfifo",
             "ten packets wait behind 4 Mbit/s",
@@ -113,6 +121,7 @@ pub(crate) const CLASSES: &[Class] = &[
     },
     Class {
         prepare: device::tunnel,
+        cure: cured_by(RING, V4, device::into_a_short_ring, 20),
         ..class(
             "tun_ring",
             "nobody reads the tunnel they leave by, and its ring is full",
@@ -225,12 +234,12 @@ pub(crate) const CLASSES: &[Class] = &[
     Class {
         prepare: path::slow_softirq,
         is_of_whole_host: true,
-        cure: Some(Cure {
-            steps: socket::long_bursts,
-            knob: Knob::Host("/proc/sys/net/core/netdev_max_backlog"),
-            versions: BOTH,
-            period: Duration::from_millis(60),
-        }),
+        cure: cured_by(
+            Knob::Host("/proc/sys/net/core/netdev_max_backlog"),
+            BOTH,
+            |scene| boxed(socket::long_bursts(scene)),
+            60,
+        ),
         ..class(
             "backlog",
             "another processor takes what comes in, and a long list of rules makes it slow",
@@ -265,6 +274,7 @@ pub(crate) const CLASSES: &[Class] = &[
     },
     Class {
         prepare: host::strict_way_back,
+        cure: cured_by(WAY_BACK, V4, |scene| boxed(host::from_elsewhere(scene)), 10),
         ..class(
             "rp_filter",
             "the way back to the sender leads over another interface",
@@ -309,6 +319,14 @@ pub(crate) const CLASSES: &[Class] = &[
     Class {
         prepare: host::little_memory_for_fragments,
         patience: Duration::from_secs(5),
+        cure: Some(Cure {
+            steps: host::in_fragments,
+            knob: Knob::Reader("sysctl -n net.ipv4.ipfrag_high_thresh net.ipv6.ip6frag_high_thresh"),
+            versions: BOTH,
+            period: Duration::from_millis(30),
+            // As many fragments, and what is given up of each.
+            parts: 22,
+        }),
         ..class(
             "fragment_memory",
             "there is no memory to wait for fragments",
@@ -359,7 +377,7 @@ pub(crate) const CLASSES: &[Class] = &[
         socket::send_trains_to_a_filter,
     ),
     Class {
-        cure: larger_buffer(BOTH, socket::small_buffer),
+        cure: larger_buffer(BOTH, |scene| boxed(socket::small_buffer(scene))),
         ..class(
             "receive_buffer",
             "the reader's buffer holds three",
@@ -370,7 +388,7 @@ pub(crate) const CLASSES: &[Class] = &[
         )
     },
     Class {
-        cure: larger_buffer(V4, socket::trains_to_a_small_buffer),
+        cure: larger_buffer(V4, |scene| boxed(socket::trains_to_a_small_buffer(scene))),
         ..class(
             "receive_buffer_train",
             "trains of eight are cut before a small buffer",
@@ -381,7 +399,7 @@ pub(crate) const CLASSES: &[Class] = &[
         )
     },
     Class {
-        cure: larger_buffer(V4, socket::trains_to_a_small_buffer_that_takes_trains),
+        cure: larger_buffer(V4, |scene| boxed(socket::trains_to_a_small_buffer_that_takes_trains(scene))),
         ..class(
             "receive_buffer_gro",
             "trains of eight meet a small buffer whole",
@@ -392,7 +410,7 @@ pub(crate) const CLASSES: &[Class] = &[
         )
     },
     Class {
-        cure: larger_buffer(V4, socket::large_to_a_small_buffer),
+        cure: larger_buffer(V4, |scene| boxed(socket::large_to_a_small_buffer(scene))),
         ..class(
             "receive_buffer_large",
             "datagrams of 30,000 bytes meet a small buffer",
@@ -404,7 +422,7 @@ pub(crate) const CLASSES: &[Class] = &[
     },
     Class {
         prepare: path::jumbo,
-        cure: larger_buffer(V4, socket::large_to_a_small_buffer),
+        cure: larger_buffer(V4, |scene| boxed(socket::large_to_a_small_buffer(scene))),
         ..class(
             "receive_buffer_paged",
             "datagrams of 30,000 bytes in one packet each meet a small buffer",
@@ -426,7 +444,7 @@ pub(crate) const CLASSES: &[Class] = &[
         )
     },
     Class {
-        cure: larger_buffer(V4, socket::group_with_a_slow_reader),
+        cure: larger_buffer(V4, |scene| boxed(socket::group_with_a_slow_reader(scene))),
         ..class(
             "one_slow_of_two",
             "one of two readers of a group has a small buffer",
@@ -438,7 +456,7 @@ pub(crate) const CLASSES: &[Class] = &[
     },
     Class {
         prepare: path::firewall_out,
-        cure: larger_buffer(V4, socket::small_buffer),
+        cure: larger_buffer(V4, |scene| boxed(socket::small_buffer(scene))),
         ..class(
             "two_at_once",
             "a rule of the sender and a small buffer",
@@ -450,7 +468,7 @@ pub(crate) const CLASSES: &[Class] = &[
     },
     Class {
         prepare: path::firewall_in,
-        cure: larger_buffer(V4, socket::small_buffer),
+        cure: larger_buffer(V4, |scene| boxed(socket::small_buffer(scene))),
         ..class(
             "two_on_one_host",
             "a rule of the reader and a small buffer",
@@ -484,7 +502,7 @@ pub(crate) const CLASSES: &[Class] = &[
     },
     Class {
         prepare: path::program_on_device,
-        cure: larger_buffer(V4, socket::small_buffer),
+        cure: larger_buffer(V4, |scene| boxed(socket::small_buffer(scene))),
         ..class(
             "program_and_buffer",
             "a program on the reader's device and a small buffer",

@@ -9,6 +9,7 @@ use crate::scene::{PORT, Scene, Version};
 use crate::traffic::{PAYLOAD_BYTES, Planted, send, send_trains};
 
 use super::socket::{roomy, send_on_the_way, send_on_the_way_to, takes_trains};
+use super::steps::{Burst, FIFTY, Steps};
 
 /// Drops every so many datagrams to the port of the scene; not the first, which shows where numbers begin.
 fn rule(every: u32) -> String {
@@ -148,6 +149,22 @@ pub(super) fn send_two_thousand(scene: &mut Scene) -> anyhow::Result<Planted> {
         send(writer, to, 0..2_000, PAYLOAD_BYTES)?;
         Ok(2_000)
     })
+}
+
+/// Bursts of 280,000 bytes, where 100,000 go at once and as many wait.
+pub(super) fn more_than_a_token_bucket_holds(scene: &mut Scene) -> anyhow::Result<Steps> {
+    let burst = Burst::Datagrams { count: 600, payload_bytes: PAYLOAD_BYTES };
+    bursts_to_who_has_room(scene, burst)
+}
+
+pub(super) fn more_than_ten(scene: &mut Scene) -> anyhow::Result<Steps> {
+    bursts_to_who_has_room(scene, FIFTY)
+}
+
+pub(super) fn bursts_to_who_has_room(scene: &Scene, burst: Burst) -> anyhow::Result<Steps> {
+    let reader = scene.reader_socket(PORT)?;
+    roomy(&reader)?;
+    Steps::new(scene, reader, burst)
 }
 
 pub(super) fn send_from_a_small_buffer(scene: &mut Scene) -> anyhow::Result<Planted> {

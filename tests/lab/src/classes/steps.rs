@@ -1,0 +1,134 @@
+//! Datagrams that are sent in steps, with the readers taking all after each.
+
+use std::collections::BTreeSet;
+use std::net::{SocketAddr, UdpSocket};
+
+use crate::scene::{PORT, Scene};
+use crate::traffic::{PAYLOAD_BYTES, Planted, arrived, send, send_trains, settle};
+
+/// What is sent again and again while something is changed.
+pub(crate) trait Stepping: Send {
+    /// Sends once, and lets the readers take what came.
+    fn step(&mut self) -> anyhow::Result<()>;
+
+    /// Returns the socket that loses, if it is one.
+    fn reader(&self) -> Option<&UdpSocket>;
+
+    /// Counts what was sent and did not arrive, at most.
+    fn lost(&self) -> u64;
+
+    /// Waits until nothing is left of it.
+    fn finish(&mut self, _scene: &Scene) -> anyhow::Result<()> {
+        Ok(())
+    }
+}
+
+/// Who sends, and what tells that all of it has passed.
+pub(super) struct Course {
+    pub(super) writer: UdpSocket,
+    /// Who sends markers: the same, if it is not another one.
+    pub(super) marker: UdpSocket,
+    markers: UdpSocket,
+    pub(super) to: SocketAddr,
+    to_marker: SocketAddr,
+}
+
+impl Course {
+    pub(super) fn new(scene: &Scene) -> anyhow::Result<Self> {
+        let writer = scene.sender_socket()?;
+        Ok(Self {
+            marker: writer.try_clone()?,
+            writer,
+            markers: scene.reader_socket(PORT + 1)?,
+            to: scene.to(PORT),
+            to_marker: scene.to(PORT + 1),
+        })
+    }
+
+    pub(super) fn settle(&self) -> anyhow::Result<u64> {
+        // Trains are switched off: a marker is one datagram.
+        nix::sys::socket::setsockopt(&self.writer, nix::sys::socket::sockopt::UdpGsoSegment, &0)?;
+        settle(&self.marker, &self.markers, self.to_marker)
+    }
+}
+
+/// What is sent in one step.
+#[derive(Clone, Copy)]
+pub(super) enum Burst {
+    Datagrams { count: u64, payload_bytes: usize },
+    Trains { count: u64, segments: u64, payload_bytes: usize },
+}
+
+pub(super) const FIFTY: Burst = Burst::Datagrams { count: 50, payload_bytes: PAYLOAD_BYTES };
+pub(super) const TEN_TRAINS: Burst = Burst::Trains { count: 10, segments: 8, payload_bytes: 1_000 };
+
+impl Burst {
+    const fn datagrams(self) -> u64 {
+        match self {
+            Self::Datagrams { count, .. } => count,
+            Self::Trains { count, segments, .. } => count * segments,
+        }
+    }
+}
+
+/// Sends in steps, with the readers taking all after each.
+pub(super) struct Steps {
+    pub(super) course: Course,
+    burst: Burst,
+    done: u64,
+    /// How many markers were lost, at most.
+    markers: u64,
+    /// The first one loses; the others take everything.
+    pub(super) readers: Vec<(UdpSocket, BTreeSet<u64>)>,
+}
+
+impl Steps {
+    pub(super) fn new(scene: &Scene, reader: UdpSocket, burst: Burst) -> anyhow::Result<Self> {
+        let readers = vec![(reader, BTreeSet::new())];
+        Ok(Self { course: Course::new(scene)?, burst, done: 0, markers: 0, readers })
+    }
+
+    pub(super) fn run(mut self, steps: u64) -> anyhow::Result<Planted> {
+        for _ in 0..steps {
+            self.step()?;
+        }
+        let sent = self.done * self.burst.datagrams();
+        for (_, seen) in &self.readers[1..] {
+            anyhow::ensure!(seen.len() as u64 == sent, "another reader has {} of {sent}", seen.len());
+        }
+        let planted = Planted::of(0..sent, &self.readers[0].1);
+        Ok(self.readers.into_iter().fold(planted, |planted, (reader, _)| planted.keep(reader)))
+    }
+}
+
+impl Stepping for Steps {
+    fn step(&mut self) -> anyhow::Result<()> {
+        let Self { course, burst, done, .. } = self;
+        match *burst {
+            Burst::Datagrams { count, payload_bytes } => {
+                send(&course.writer, course.to, *done * count..(*done + 1) * count, payload_bytes)?;
+            }
+            Burst::Trains { count, segments, payload_bytes } => {
+                let trains = *done * count..(*done + 1) * count;
+                send_trains(&course.writer, course.to, trains, segments, payload_bytes)?;
+            }
+        }
+        self.markers += course.settle()?;
+        self.readers.iter_mut().for_each(|(reader, seen)| arrived(reader, seen));
+        self.done += 1;
+        Ok(())
+    }
+
+    fn reader(&self) -> Option<&UdpSocket> {
+        Some(&self.readers[0].0)
+    }
+
+    fn lost(&self) -> u64 {
+        self.done * self.burst.datagrams() - self.readers[0].1.len() as u64 + self.markers
+    }
+}
+
+/// Steps of any kind.
+pub(super) fn boxed(steps: anyhow::Result<impl Stepping + 'static>) -> anyhow::Result<Box<dyn Stepping>> {
+    Ok(Box::new(steps?))
+}
