@@ -5,6 +5,7 @@ mod host;
 mod list;
 mod path;
 mod socket;
+mod starved;
 mod steps;
 
 pub(crate) use list::CLASSES;

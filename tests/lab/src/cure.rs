@@ -1,5 +1,6 @@
 //! What `tallycast doctor fix` makes of a class: bursts at a steady rate, before a change and after it, and the change undone.
 
+use std::collections::BTreeSet;
 use std::net::UdpSocket;
 use std::path::Path;
 use std::process::Command;
@@ -39,6 +40,8 @@ pub(crate) enum Knob {
     Sender(&'static str),
     /// Something of the reader, as a command there shows it.
     Reader(&'static str),
+    /// The nice values of this process's threads, of which one reads.
+    Threads,
     /// A number of the whole host, by its file: changed only where the class is named, and put back also where it fails.
     Host(&'static str),
 }
@@ -75,6 +78,7 @@ pub(crate) fn cure(cure: &Cure, scene: &mut Scene) -> anyhow::Result<Cured> {
             let socket = socket.as_ref().context("a class of a buffer has a reader")?;
             Ok(sys::MemInfo::of(socket)?.buffer_bytes.to_string())
         }
+        Knob::Threads => nice_values(),
         Knob::Sender(command) => shown(scene.sender(), command),
         Knob::Reader(command) => shown(scene.reader(), command),
         Knob::Host(_) => borrowed.as_ref().context("it was borrowed")?.now().map(|it| it.to_string()),
@@ -101,6 +105,13 @@ pub(crate) fn cure(cure: &Cure, scene: &mut Scene) -> anyhow::Result<Cured> {
     cured.faults = cured.faults(steps.lost() * cure.parts, changed != first);
     steps.finish(scene)?;
     Ok(cured)
+}
+
+/// Returns the nice values that threads of this process have; those of real time have none.
+fn nice_values() -> anyhow::Result<String> {
+    let threads = sys::process::priorities(std::process::id())?.into_iter().filter(|it| it.is_ordinary);
+    let values: BTreeSet<i32> = threads.map(|thread| thread.nice).collect();
+    Ok(values.iter().map(i32::to_string).collect::<Vec<_>>().join(" "))
 }
 
 /// Returns what a command of a host shows, in one line.
@@ -154,7 +165,7 @@ fn doctor(
     let binary = e2e::binary();
     let binary = binary.to_str().context("a path of plain text")?;
     let mut command = match cure.knob {
-        Knob::Buffer | Knob::Reader(_) => scene.reader().command(binary),
+        Knob::Buffer | Knob::Threads | Knob::Reader(_) => scene.reader().command(binary),
         Knob::Sender(_) => scene.sender().command(binary),
         // Other namespaces than the first do not show it.
         Knob::Host(_) => Command::new(binary),

@@ -37,7 +37,7 @@ pub fn run_fifo(priority: u8) -> io::Result<()> {
 /// # Errors
 /// `NotFound` where there is no such thread.
 pub fn nice(tid: u32) -> io::Result<i32> {
-    Ok(getpriority_process(Some(number(tid)?)).map_err(no_such_thread)?)
+    getpriority_process(Some(number(tid)?)).map_err(no_such_thread)
 }
 
 /// Sets the nice value of a thread of any process.
@@ -46,7 +46,7 @@ pub fn nice(tid: u32) -> io::Result<i32> {
 /// `NotFound` where there is no such thread; `PermissionDenied` for what is more urgent than now without `CAP_SYS_NICE`, or
 /// another user's.
 pub fn set_nice(tid: u32, value: i32) -> io::Result<()> {
-    Ok(setpriority_process(Some(number(tid)?), value).map_err(no_such_thread)?)
+    setpriority_process(Some(number(tid)?), value).map_err(no_such_thread)
 }
 
 fn number(tid: u32) -> io::Result<Pid> {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use ledger::Stage;
 
 use super::steps::boxed;
-use super::{BOTH, Class, Sight, V4, class, cured_by, device, host, larger_buffer, path, socket};
+use super::{BOTH, Class, Sight, V4, class, cured_by, device, host, larger_buffer, path, socket, starved};
 use crate::cure::{Cure, Knob};
 
 /// What cures change.
@@ -430,6 +430,17 @@ pub(crate) const CLASSES: &[Class] = &[
             &[Stage::ReceiverSocketBuffer],
             Sight::Numbers,
             socket::send_large_to_a_small_buffer,
+        )
+    },
+    Class {
+        cure: cured_by(Knob::Threads, V4, starved::starved_reader, 5),
+        ..class(
+            "starved_reader",
+            "other programs leave the reader too little of its processor",
+            V4,
+            &[Stage::ReceiverSocketBuffer],
+            Sight::Numbers,
+            starved::send_to_a_starved_reader,
         )
     },
     Class {

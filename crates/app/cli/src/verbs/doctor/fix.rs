@@ -1,6 +1,8 @@
 //! `tallycast doctor fix` and `undo`: what helps is done, measured, and kept only if it helped.
 
-use std::collections::{BTreeMap, BTreeSet};
+mod tried;
+
+use std::collections::BTreeSet;
 use std::io::{IsTerminal, Write};
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -11,13 +13,13 @@ use anyhow::{Context, anyhow, bail};
 use bench::{Fed, Feed};
 use clap::Args;
 use doctor::{
-    Change, ChangeError, Entry, Journal, Place, Plan, Plans, Proof, Stage, Subject, Tunables, Wanted,
-    Watcher, Window, change_json,
+    Change, ChangeError, Entry, Journal, Place, Plan, Plans, Proof, Tunables, Wanted, Watcher, Window,
+    change_json,
 };
-
 use serde_json::{Value, json};
 use sys::clock;
 
+use self::tried::Tried;
 use super::Selection;
 use super::load;
 use super::text::{line, place_text};
@@ -34,7 +36,7 @@ Examples:
 
 It watches live traffic for a while, shows what it would change and how that is taken back, does it when you agree, and
 watches again for as long. A change that did not help is undone at once. What was kept stands in a journal, and
-`tallycast doctor undo` takes it back.
+`tallycast doctor undo` takes it back. It acts in the network namespace and on the host in which it runs: what a sender loses is cured there.
 Exit codes: 0 nothing was lost, or what was done helped; 1 losses remain, with --port or --pid of their sockets; 2 it could not be done.";
 
 pub(crate) const UNDO_EXAMPLES: &str = "\
@@ -144,41 +146,6 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
         }
     }
     Ok(tried.outcome())
-}
-
-/// What was tried, by where it was lost.
-#[derive(Default)]
-struct Tried(BTreeMap<(Stage, Place), Attempts>);
-
-#[derive(Default)]
-struct Attempts {
-    subjects: BTreeSet<Subject>,
-    /// Nothing more is to be tried.
-    outcome: Option<Outcome>,
-}
-
-impl Tried {
-    /// Returns the largest loss against which something is to be tried, and what; nothing where only a person can do something.
-    fn next(&mut self, plans: &[Plan]) -> Option<(Plan, Option<Change>)> {
-        plans.iter().find_map(|plan| {
-            let is_new = !self.0.contains_key(&plan.key());
-            let attempts = self.0.entry(plan.key()).or_default();
-            let mut changes = plan.changes.iter().filter(|_| attempts.outcome.is_none());
-            let change = changes.find(|it| !attempts.subjects.contains(&it.subject())).cloned();
-            attempts.subjects.extend(change.as_ref().map(Change::subject));
-            (is_new || change.is_some()).then(|| (plan.clone(), change))
-        })
-    }
-
-    fn leave(&mut self, plan: &Plan, outcome: Outcome) {
-        self.0.entry(plan.key()).or_default().outcome = Some(outcome);
-    }
-
-    /// What nothing helped against is lost still.
-    fn outcome(self) -> Outcome {
-        let is_fine = |it: &Attempts| it.outcome == Some(Outcome::Fine);
-        if self.0.values().all(is_fine) { Outcome::Fine } else { Outcome::Found }
-    }
 }
 
 /// Writes a change down and makes it; returns its number in the journal.
