@@ -23,8 +23,8 @@ impl Borrowed {
     }
 
     /// Returns what it is now.
-    pub(crate) fn now(&self) -> anyhow::Result<u64> {
-        Ok(std::fs::read_to_string(self.path)?.trim().parse()?)
+    pub(crate) fn now(&self) -> anyhow::Result<String> {
+        Ok(std::fs::read_to_string(self.path)?.split_whitespace().collect::<Vec<_>>().join(" "))
     }
 }
 

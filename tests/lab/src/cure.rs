@@ -81,7 +81,7 @@ pub(crate) fn cure(cure: &Cure, scene: &mut Scene) -> anyhow::Result<Cured> {
         Knob::Threads => nice_values(),
         Knob::Sender(command) => shown(scene.sender(), command),
         Knob::Reader(command) => shown(scene.reader(), command),
-        Knob::Host(_) => borrowed.as_ref().context("it was borrowed")?.now().map(|it| it.to_string()),
+        Knob::Host(_) => borrowed.as_ref().context("it was borrowed")?.now(),
     };
     let folder = tempfile::tempdir()?;
     let journal = folder.path().join("doctor.jsonl");

@@ -72,6 +72,7 @@ impl ChangeError {
 pub fn apply(change: &Change) -> Result<(), ChangeError> {
     match change {
         Change::Sysctl { name, value, before } => set_sysctl(name, *value, *before),
+        Change::SysctlNumbers { name, values, before } => set_numbers(name, values, before),
         Change::ReceiveBuffer { cookie, pid, asked_bytes, before_bytes, .. } => {
             let socket = process::open_socket(*pid, *cookie)?;
             let granted = set_buffer(&socket, *asked_bytes, *before_bytes)?;
@@ -105,6 +106,7 @@ pub fn take_back(change: &Change) -> Result<(), ChangeError> {
                 before.ok_or_else(|| ChangeError::ByHand(format!("nobody knows what {name} was")))?;
             set_sysctl(name, before, Some(*value))
         }
+        Change::SysctlNumbers { name, values, before } => set_numbers(name, before, values),
         Change::ReceiveBuffer { cookie, pid, asked_bytes, before_bytes, .. } => {
             let socket = process::open_socket(*pid, *cookie)?;
             set_buffer(&socket, *before_bytes, *asked_bytes).map(|_| ())
@@ -132,6 +134,21 @@ fn set_sysctl(name: &str, value: u64, expected: Option<u64>) -> Result<(), Chang
         return Err(ChangeError::since(name, now, expected));
     }
     Ok(host::set_sysctl(name, value)?)
+}
+
+/// Sets numbers that are still what they were left at.
+fn set_numbers(name: &str, values: &[u64], expected: &[u64]) -> Result<(), ChangeError> {
+    let now = host::sysctl_numbers(name)?;
+    if now == values {
+        return Ok(());
+    }
+    if now.len() != expected.len() {
+        return Err(ChangeError::since(&format!("the count of {name}"), now.len(), expected.len()));
+    }
+    match now.iter().zip(expected).find(|(now, expected)| now != expected) {
+        Some((now, expected)) => Err(ChangeError::since(name, *now, *expected)),
+        None => Ok(host::set_sysctl_numbers(name, values)?),
+    }
 }
 
 /// Sets a buffer that is still what it was left at; returns what was granted, as it would be asked for.
@@ -186,5 +203,16 @@ mod tests {
         let change = Change::Sysctl { name, value: now + 2, before: Some(now + 1) };
         assert!(matches!(apply(&change), Err(ChangeError::ChangedSince { .. })));
         assert!(matches!(take_back(&change), Err(ChangeError::ChangedSince { .. })));
+        let name = "net.ipv4.tcp_rmem".to_owned();
+        let now = host::sysctl_numbers(&name).unwrap();
+        let other: Vec<u64> = now.iter().map(|number| number + 1).collect();
+        for before in [other.clone(), now[..2].to_vec()] {
+            let values = other.iter().map(|number| number + 1).collect();
+            let change = Change::SysctlNumbers { name: name.clone(), values, before };
+            assert!(matches!(apply(&change), Err(ChangeError::ChangedSince { .. })));
+            assert!(matches!(take_back(&change), Err(ChangeError::ChangedSince { .. })));
+        }
+        apply(&Change::SysctlNumbers { name: name.clone(), values: now.clone(), before: other }).unwrap();
+        assert_eq!(host::sysctl_numbers(&name).unwrap(), now);
     }
 }

@@ -145,6 +145,9 @@ pub fn change_json(change: &Change) -> Value {
         Change::Sysctl { name, value, before } => {
             json!({ "kind": "sysctl", "name": name, "value": value, "before": before })
         }
+        Change::SysctlNumbers { name, values, before } => {
+            json!({ "kind": "sysctl_numbers", "name": name, "values": values, "before": before })
+        }
         Change::ReceiveBuffer { cookie, local, pid, asked_bytes, before_bytes } => json!({
             "kind": "receive_buffer",
             "cookie": cookie,
@@ -178,12 +181,18 @@ pub fn change_json(change: &Change) -> Value {
 
 fn read_change(value: &Value) -> Option<Change> {
     let number = |name: &str| u32::try_from(value[name].as_u64()?).ok();
+    let numbers = |name: &str| value[name].as_array()?.iter().map(Value::as_u64).collect::<Option<Vec<_>>>();
     let (pid, text) = (|| number("pid"), |name: &str| Some(value[name].as_str()?.to_owned()));
     match value["kind"].as_str()? {
         "sysctl" => Some(Change::Sysctl {
             name: text("name")?,
             value: value["value"].as_u64()?,
             before: value["before"].as_u64(),
+        }),
+        "sysctl_numbers" => Some(Change::SysctlNumbers {
+            name: text("name")?,
+            values: numbers("values")?,
+            before: numbers("before")?,
         }),
         "receive_buffer" => Some(Change::ReceiveBuffer {
             cookie: value["cookie"].as_u64()?,
@@ -228,7 +237,7 @@ fn read_thread(value: &Value) -> Option<ThreadNice> {
 mod tests {
     use super::*;
 
-    fn changes() -> [Change; 6] {
+    fn changes() -> [Change; 7] {
         let local = "[::1]:7400".parse().unwrap();
         [
             Change::Sysctl { name: "net.core.netdev_max_backlog".to_owned(), value: 2, before: Some(1) },
@@ -249,6 +258,11 @@ mod tests {
                 nice: -10,
                 before: vec![ThreadNice { tid: 3, nice: 0 }, ThreadNice { tid: 4, nice: -5 }],
             },
+            Change::SysctlNumbers {
+                name: "net.ipv4.udp_mem".to_owned(),
+                values: vec![2, 4, 6],
+                before: vec![1, 2, 3],
+            },
         ]
     }
 
@@ -259,12 +273,12 @@ mod tests {
         let at = WallTime::from_nanos(5);
         let mut journal = Journal::open(&path).unwrap();
         let numbers: Vec<u64> = changes().iter().map(|change| journal.begin(at, change).unwrap()).collect();
-        assert_eq!(numbers, [1, 2, 3, 4, 5, 6]);
+        assert_eq!(numbers, [1, 2, 3, 4, 5, 6, 7]);
         journal.end(at, 2).unwrap();
         let mut journal = Journal::open(&path).unwrap();
         let open: Vec<_> = journal.open_entries().map(|entry| entry.change.clone()).collect();
         assert_eq!(open, [&changes()[..1], &changes()[2..]].concat());
-        assert_eq!(journal.begin(at, &changes()[1]).unwrap(), 7);
+        assert_eq!(journal.begin(at, &changes()[1]).unwrap(), 8);
     }
 
     #[test]

@@ -22,7 +22,7 @@ pub use facts::Wishes;
 pub use fate::audit::{Finding, Judgement};
 pub use fate::{
     Cause, Change, Checkpoint, Cure, Datagrams, Evidence, Losses, Owner, Passage, Passed, Place, Plan, Plans,
-    Profile, Proof, Socket, Subject, Tunables, Unplaced, Verdict, Window, passed,
+    Profile, Proof, Socket, Subject, Tunables, Unplaced, Verdict, Window, numbers_text, passed,
 };
 pub use fix::{ChangeError, apply, take_back};
 pub use journal::{Entry, Journal, JournalError, change_json};

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use fate::tunables::{Device, Limit, Queue, Reassembly, Threads, Tunables};
+use fate::tunables::{Device, Limit, Queue, Reassembly, Threads, Tunables, UdpMemory};
 use fate::{ThreadNice, tunables};
 use sys::counters::{self, Counters};
 use sys::{Link, QueueLimit, host, process, reassembly};
@@ -22,6 +22,7 @@ pub fn tunables(pids: &BTreeSet<u32>) -> Tunables {
         reverse_path_all: reverse_path("all"),
         reverse_path_refused: counted.get("TcpExtIPReversePathFilter").copied().unwrap_or(0),
         reassembly: fragments(&counted),
+        udp_memory: udp_memory(),
         processes: pids.iter().filter_map(|pid| Some((*pid, threads(*pid)?))).collect(),
     }
 }
@@ -70,6 +71,12 @@ fn fragments(counted: &Counters) -> [Reassembly; 2] {
     [of(0, "Ip", v4), of(1, "Ip6", v6)]
 }
 
+fn udp_memory() -> Option<UdpMemory> {
+    let limit_pages = host::sysctl_numbers(tunables::UDP_MEMORY).ok()?;
+    let (host_pages, page_bytes) = host::memory_pages().ok()?;
+    Some(UdpMemory { limit_pages, host_pages, page_bytes })
+}
+
 fn threads(pid: u32) -> Option<Threads> {
     let of_all = process::priorities(pid).ok()?.into_iter().filter(|thread| thread.is_ordinary);
     let ordinary = of_all.map(|thread| ThreadNice { tid: thread.tid, nice: thread.nice }).collect();
@@ -87,6 +94,8 @@ mod tests {
         assert!(seen.devices["lo"].queue_packets > 0);
         assert!(seen.reverse_path_all.is_some() && seen.devices["lo"].reverse_path.is_some());
         assert!(seen.reassembly[0].high_bytes.is_some_and(|bytes| bytes > 0));
+        // Other namespaces than the first do not have the setting.
+        assert!(seen.udp_memory.is_none_or(|it| it.limit_pages.len() == 3 && it.host_pages > 0));
         let threads = &seen.processes[&own];
         assert!(threads.started > 0 && threads.ordinary.iter().any(|thread| thread.tid == own));
         assert_eq!(tunables(&[u32::MAX].into()).processes, BTreeMap::new());

@@ -2,6 +2,8 @@
 
 use std::{fs, io};
 
+use crate::raw;
+
 /// How many IPv4 groups one socket may join (`net.ipv4.igmp_max_memberships`).
 ///
 /// # Errors
@@ -48,6 +50,20 @@ pub fn backlog_limit() -> io::Result<u64> {
     sysctl("net.core.netdev_max_backlog")
 }
 
+/// How many pages of memory this host has, and how many bytes a page has.
+///
+/// # Errors
+/// If `/proc` cannot be read, as in some containers.
+pub fn memory_pages() -> io::Result<(u64, u64)> {
+    let text = fs::read_to_string("/proc/meminfo")?;
+    let page_bytes = raw::page_bytes()?;
+    let kilobytes = text
+        .lines()
+        .find_map(|line| line.strip_prefix("MemTotal:")?.split_whitespace().next()?.parse::<u64>().ok());
+    let bytes = kilobytes.and_then(|it| it.checked_mul(1_024)).ok_or(io::ErrorKind::InvalidData)?;
+    Ok((bytes / page_bytes, page_bytes))
+}
+
 /// Reads a number from `/proc/sys`, by the dotted name that `sysctl` knows it by.
 ///
 /// # Errors
@@ -82,6 +98,15 @@ pub fn set_sysctl(name: &str, value: u64) -> io::Result<()> {
     fs::write(sysctl_path(name), format!("{value}\n"))
 }
 
+/// Sets the numbers of one setting of `/proc/sys` that has several.
+///
+/// # Errors
+/// If there is none of this name, or this process may not.
+pub fn set_sysctl_numbers(name: &str, values: &[u64]) -> io::Result<()> {
+    let values: Vec<String> = values.iter().map(u64::to_string).collect();
+    fs::write(sysctl_path(name), format!("{}\n", values.join(" ")))
+}
+
 /// As `sysctl(8)` takes names: with dots between, or with slashes where a part has a dot in it, as names of interfaces may.
 fn sysctl_path(name: &str) -> String {
     let has_slashes = name.contains('/') && !name.contains("..");
@@ -99,6 +124,8 @@ mod tests {
         {
             assert!(limit.unwrap() > 0);
         }
+        let (pages, page_bytes) = memory_pages().unwrap();
+        assert!(pages > 0 && page_bytes.is_power_of_two() && page_bytes >= 4_096);
         assert!(sysctl("net.no.such.thing").is_err());
         assert_eq!(sysctl("net/core/rmem_max").unwrap(), receive_buffer_limit().unwrap());
         assert_eq!(sysctl_path("net/ipv4/conf/eth0.7/rp_filter"), "/proc/sys/net/ipv4/conf/eth0.7/rp_filter");
@@ -107,5 +134,6 @@ mod tests {
         assert!(sysctl_numbers("net.ipv4.tcp_congestion_control").is_err());
         assert!(!sysctl_text("net.ipv4.tcp_congestion_control").unwrap().contains('\n'));
         assert!(set_sysctl("net.no.such.thing", 1).is_err());
+        assert!(set_sysctl_numbers("net.no.such.thing", &[1, 2]).is_err());
     }
 }

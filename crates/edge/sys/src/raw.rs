@@ -288,6 +288,13 @@ unsafe fn ethtool(name: &str, words: &mut [u32]) -> io::Result<()> {
     Ok(())
 }
 
+/// Returns how many bytes a page of memory has.
+pub(crate) fn page_bytes() -> io::Result<u64> {
+    // SAFETY: it takes a number and returns one.
+    let bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+    u64::try_from(bytes).map_err(|_| io::Error::last_os_error())
+}
+
 /// Puts the calling thread into `SCHED_FIFO`.
 pub(crate) fn set_fifo(priority: u8) -> io::Result<()> {
     // SAFETY: all-zero bytes are a valid `sched_param`.

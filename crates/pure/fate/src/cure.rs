@@ -34,6 +34,15 @@ pub enum Change {
         /// What it is now; `None` where it cannot be read, and then it cannot be taken back.
         before: Option<u64>,
     },
+    /// Several numbers of `sysctl` that are set together.
+    SysctlNumbers {
+        /// Their dotted name.
+        name: String,
+        /// What they shall be.
+        values: Vec<u64>,
+        /// What they are now.
+        before: Vec<u64>,
+    },
     /// The receive buffer of a socket that a program has open, while it runs.
     ReceiveBuffer {
         /// The socket.
@@ -104,6 +113,7 @@ impl Change {
     pub fn command(&self) -> String {
         match self {
             Self::Sysctl { name, value, .. } => format!("sysctl -w {name}={value}"),
+            Self::SysctlNumbers { name, values, .. } => numbers_command(name, values),
             Self::ReceiveBuffer { local, .. } => format!("tallycast doctor fix --port {}", local.port()),
             Self::QueueLimit { limit, .. } => self.queue_command(*limit),
             Self::TransmitQueue { device, packets, .. } => {
@@ -118,7 +128,7 @@ impl Change {
     #[must_use]
     pub fn subject(&self) -> Subject {
         match self {
-            Self::Sysctl { name, .. } => Subject::Sysctl(name.clone()),
+            Self::Sysctl { name, .. } | Self::SysctlNumbers { name, .. } => Subject::Sysctl(name.clone()),
             Self::ReceiveBuffer { cookie, .. } => Subject::ReceiveBuffer(*cookie),
             Self::QueueLimit { device, handle, .. } => Subject::QueueLimit(device.clone(), *handle),
             Self::TransmitQueue { device, .. } => Subject::TransmitQueue(device.clone()),
@@ -143,6 +153,7 @@ impl Change {
     pub fn undo(&self) -> Option<String> {
         match self {
             Self::Sysctl { name, before, .. } => before.map(|before| format!("sysctl -w {name}={before}")),
+            Self::SysctlNumbers { name, before, .. } => Some(numbers_command(name, before)),
             Self::ReceiveBuffer { .. } | Self::Niceness { .. } => Some(UNDO.to_owned()),
             Self::QueueLimit { kind, .. } if kind == "tbf" => Some(UNDO.to_owned()),
             Self::QueueLimit { before, .. } => Some(self.queue_command(*before)),
@@ -152,6 +163,16 @@ impl Change {
             Self::Priority { pid } => Some(format!("chrt --all-tasks --other --pid 0 {pid}")),
         }
     }
+}
+
+fn numbers_command(name: &str, numbers: &[u64]) -> String {
+    format!("sysctl -w {name}=\"{}\"", numbers_text(numbers))
+}
+
+/// Writes numbers that are set together as `sysctl` has them.
+#[must_use]
+pub fn numbers_text(numbers: &[u64]) -> String {
+    numbers.iter().map(u64::to_string).collect::<Vec<_>>().join(" ")
 }
 
 /// What no command of another program takes back.
@@ -246,6 +267,14 @@ mod tests {
         let ring = Change::TransmitQueue { device: "tun0".to_owned(), packets: 512, before: 100 };
         assert_eq!(ring.command(), "ip link set dev tun0 txqueuelen 512");
         assert_eq!(ring.undo().as_deref(), Some("ip link set dev tun0 txqueuelen 100"));
+    }
+
+    #[test]
+    fn numbers_that_are_set_together_are_taken_back_together() {
+        let (values, before) = (vec![20, 40, 60], vec![10, 20, 30]);
+        let memory = Change::SysctlNumbers { name: "net.ipv4.udp_mem".to_owned(), values, before };
+        assert_eq!(memory.command(), "sysctl -w net.ipv4.udp_mem=\"20 40 60\"");
+        assert_eq!(memory.undo().as_deref(), Some("sysctl -w net.ipv4.udp_mem=\"10 20 30\""));
     }
 
     #[test]

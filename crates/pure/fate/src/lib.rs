@@ -25,7 +25,7 @@ mod verdict;
 
 pub use cause::Cause;
 pub use checkpoints::{Checkpoint, Jump, Passage, Passed, Trail, Way};
-pub use cure::{ByCommand, Change, Cure, Subject, ThreadNice};
+pub use cure::{ByCommand, Change, Cure, Subject, ThreadNice, numbers_text};
 pub use drops::{DropEvent, Fragment, Numbers};
 pub use look::{Look, Owner, Settings, Socket, Thread};
 pub use losses::{Losses, Observed, Watch};

@@ -91,7 +91,7 @@ impl Plan {
     fn look_at(&mut self, looks: Looks<'_>) {
         let sooner = self.starved().and_then(|pid| looks.niceness(pid));
         self.changes.splice(0..0, sooner);
-        self.changes.extend(looks.changes(self.stage, &self.place));
+        self.changes.extend(looks.changes(self.stage, &self.place, self.lost));
     }
 }
 
@@ -107,7 +107,8 @@ fn acts_at_once(change: &Change) -> bool {
     match change {
         // What sockets are given when they are opened.
         Change::Sysctl { name, before, .. } => before.is_some() && !name.starts_with("net.core.rmem_"),
-        Change::ReceiveBuffer { .. }
+        Change::SysctlNumbers { .. }
+        | Change::ReceiveBuffer { .. }
         | Change::QueueLimit { .. }
         | Change::TransmitQueue { .. }
         | Change::Niceness { .. } => true,
@@ -119,6 +120,7 @@ fn acts_at_once(change: &Change) -> bool {
 fn size(change: &Change) -> u64 {
     match change {
         Change::Sysctl { value, .. } => *value,
+        Change::SysctlNumbers { values, .. } => values.last().copied().unwrap_or(0),
         Change::ReceiveBuffer { asked_bytes, .. } => *asked_bytes,
         Change::QueueLimit { limit, .. } => (*limit).into(),
         Change::TransmitQueue { packets, .. } => (*packets).into(),

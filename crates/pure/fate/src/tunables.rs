@@ -26,6 +26,8 @@ pub struct Tunables {
     pub reverse_path_refused: u64,
     /// What waits for fragments: of IPv4, and of IPv6.
     pub reassembly: [Reassembly; 2],
+    /// What all UDP sockets of the host may hold; `None` where that cannot be read, as in other namespaces than the first.
+    pub udp_memory: Option<UdpMemory>,
     /// The processes that own sockets which lost for want of a processor.
     pub processes: BTreeMap<u32, Threads>,
 }
@@ -90,6 +92,17 @@ pub struct Reassembly {
     pub high_bytes: Option<u64>,
 }
 
+/// What all UDP sockets of the host may hold together.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct UdpMemory {
+    /// `net.ipv4.udp_mem`: low, pressure, high; nothing is taken beyond the last.
+    pub limit_pages: Vec<u64>,
+    /// What memory the host has.
+    pub host_pages: u64,
+    /// How large a page is.
+    pub page_bytes: u64,
+}
+
 /// The threads of a process.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Threads {
@@ -101,6 +114,11 @@ pub struct Threads {
 
 /// The settings of [`Reassembly::high_bytes`].
 pub const FRAGMENT_MEMORY: [&str; 2] = ["net.ipv4.ipfrag_high_thresh", "net.ipv6.ip6frag_high_thresh"];
+
+/// The setting of [`UdpMemory::limit_pages`].
+pub const UDP_MEMORY: &str = "net.ipv4.udp_mem";
+/// Sockets are never allowed more than an eighth of the host's memory: it is the kernel's, and is not swapped.
+const UDP_SHARE: u64 = 8;
 
 /// No queue is made longer than this: at 10 Gbit/s it is a tenth of a second of full packets, at less more.
 const MOST_PACKETS: u64 = 100_000;
@@ -119,12 +137,13 @@ pub(crate) struct Looks<'a>(pub(crate) &'a [Tunables]);
 
 impl Looks<'_> {
     /// Returns what would help against losses at a stage and place, the likeliest first.
-    pub(crate) fn changes(self, stage: Stage, place: &Place) -> Vec<Change> {
+    pub(crate) fn changes(self, stage: Stage, place: &Place, lost: u64) -> Vec<Change> {
         match (stage, place) {
             (Stage::SenderQdisc, Place::Device(device)) => self.longer_queue(device).into_iter().collect(),
             (Stage::SenderNic, Place::Device(device)) => self.longer_ring(device).into_iter().collect(),
             (Stage::ReceiverIp, Place::Namespace) => self.looser_reverse_path(),
             (Stage::ReceiverReassembly, Place::Namespace) => self.more_fragment_memory(),
+            (Stage::ReceiverUdpMemory, _) => self.more_udp_memory(lost).into_iter().collect(),
             _ => Vec::new(),
         }
     }
@@ -247,6 +266,17 @@ impl Looks<'_> {
         FRAGMENT_MEMORY.iter().enumerate().filter_map(of).collect()
     }
 
+    /// All three limits are raised alike; other namespaces than the first do not have them.
+    fn more_udp_memory(self, lost: u64) -> Option<Change> {
+        let UdpMemory { limit_pages, host_pages, page_bytes } = self.0.last()?.udp_memory.clone()?;
+        let now = *limit_pages.last()?;
+        let more = lost.saturating_mul(DATAGRAM_BYTES).div_ceil(page_bytes.max(1));
+        let most = larger(now, more, host_pages / UDP_SHARE)?;
+        let scaled = |pages: &u64| u128::from(*pages) * u128::from(most) / u128::from(now.max(1));
+        let values = limit_pages.iter().map(|pages| u64::try_from(scaled(pages)).unwrap_or(most)).collect();
+        Some(Change::SysctlNumbers { name: UDP_MEMORY.to_owned(), values, before: limit_pages })
+    }
+
     /// Returns the largest rise from one look to the next.
     fn most(self, rise: &dyn Fn(&Tunables, &Tunables) -> u64) -> u64 {
         self.0.windows(2).map(|pair| rise(&pair[1], &pair[0])).max().unwrap_or(0)
@@ -324,7 +354,7 @@ mod tests {
     }
 
     fn changes(stage: Stage, place: &Place, looks: &[Tunables]) -> Vec<Change> {
-        Looks(looks).changes(stage, place)
+        Looks(looks).changes(stage, place, 1_000)
     }
 
     fn of_queues(looks: &[Vec<Queue>]) -> Vec<Change> {
@@ -435,6 +465,26 @@ mod tests {
         let expected = Change::Sysctl { name, value: 262_144, before: Some(20_000) };
         assert_eq!(of(15_000), [expected]);
         assert_eq!(of(14_999), [], "some are missing");
+    }
+
+    #[test]
+    fn udp_gets_more_memory_and_never_more_than_an_eighth_of_the_hosts() {
+        let of = |limit_pages: &[u64], host_pages| {
+            let limit_pages = limit_pages.to_vec();
+            let udp_memory = Some(UdpMemory { limit_pages, host_pages, page_bytes: 4_096 });
+            let look = Tunables { udp_memory, ..Tunables::default() };
+            changes(Stage::ReceiverUdpMemory, &Place::Namespace, &[look])
+        };
+        let to = |values: &[u64], before: &[u64]| {
+            let (values, before) = (values.to_vec(), before.to_vec());
+            [Change::SysctlNumbers { name: "net.ipv4.udp_mem".to_owned(), values, before }]
+        };
+        // A thousand of 2,304 bytes, with the 100 that there are, rounded up.
+        assert_eq!(of(&[50, 75, 100], 1 << 20), to(&[512, 768, 1_024], &[50, 75, 100]));
+        assert_eq!(of(&[50, 75, 100], 1_600), to(&[100, 150, 200], &[50, 75, 100]));
+        assert_eq!(of(&[50, 75, 200], 1_600), []);
+        assert_eq!(of(&[], 1_600), []);
+        assert_eq!(changes(Stage::ReceiverUdpMemory, &Place::Namespace, &[Tunables::default()]), []);
     }
 
     #[test]

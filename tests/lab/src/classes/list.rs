@@ -445,6 +445,7 @@ pub(crate) const CLASSES: &[Class] = &[
     },
     Class {
         only_if_named: true,
+        cure: cured_by(Knob::Host("/proc/sys/net/ipv4/udp_mem"), V4, socket::without_udp_memory, 60),
         ..class(
             "udp_memory",
             "the machine's memory for UDP is used up: it is lowered for a moment, for every program",

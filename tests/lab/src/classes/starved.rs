@@ -20,13 +20,15 @@ use crate::absent::{self, Absent};
 use crate::scene::{PORT, Scene};
 use crate::traffic::{PAYLOAD_BYTES, Planted, send, settle};
 
-/// Other programs on the reader's processor: all together leave it a fifth, where it wants a third.
-const OTHERS: usize = 4;
+/// Other programs on the reader's processor: all together leave it a seventh, where it wants a quarter.
+const OTHERS: usize = 6;
 /// What is sent in one step, and from one step to the next: ten thousand a second.
 const BURST: u64 = 50;
 const PERIOD: Duration = Duration::from_millis(5);
 /// What the reader does for each.
-const WORK_NS: i64 = 33_000;
+const WORK_NS: i64 = 25_000;
+/// It holds what comes in a tenth of a second, in which the reader has its turn, too.
+const BUFFER_BYTES: usize = 400_000;
 /// The reader looks so often whether it is over.
 const LOOK: Duration = Duration::from_millis(20);
 
@@ -75,6 +77,7 @@ impl Starved {
     fn begin(scene: &Scene) -> anyhow::Result<Self> {
         let others = Others::begin(scene)?;
         let socket = scene.reader_socket(PORT)?;
+        sys::Buffer::ask_receive(&socket, BUFFER_BYTES)?;
         socket.set_nonblocking(false)?;
         socket.set_read_timeout(Some(LOOK))?;
         let (is_over, seen) = (Arc::new(AtomicBool::new(false)), Arc::default());

@@ -14,7 +14,7 @@ use bench::{Fed, Feed};
 use clap::Args;
 use doctor::{
     Change, ChangeError, Entry, Journal, Place, Plan, Plans, Proof, Tunables, Wanted, Watcher, Window,
-    change_json,
+    change_json, numbers_text,
 };
 use serde_json::{Value, json};
 use sys::clock;
@@ -416,6 +416,9 @@ fn change_text(change: &Change) -> String {
     match change {
         Change::Sysctl { name, value, before } => {
             format!("{name} from {} to {value}", before.map_or_else(|| "?".to_owned(), |it| it.to_string()))
+        }
+        Change::SysctlNumbers { name, values, before } => {
+            format!("{name} from {} to {}", numbers_text(before), numbers_text(values))
         }
         Change::ReceiveBuffer { local, pid, asked_bytes, before_bytes, .. } => {
             format!(
