@@ -115,7 +115,10 @@ impl Change {
             Self::Sysctl { name, value, .. } => format!("sysctl -w {name}={value}"),
             Self::SysctlNumbers { name, values, .. } => numbers_command(name, values),
             Self::ReceiveBuffer { local, .. } => format!("tallycast doctor fix --port {}", local.port()),
-            Self::QueueLimit { limit, .. } => self.queue_command(*limit),
+            Self::QueueLimit { kind, .. } if kind == TOKEN_BUCKET => FIX.to_owned(),
+            Self::QueueLimit { device, kind, handle, parent, limit, .. } => {
+                format!("{} {limit}", queue_command(device, kind, *handle, *parent))
+            }
             Self::TransmitQueue { device, packets, .. } => {
                 format!("ip link set dev {device} txqueuelen {packets}")
             }
@@ -137,17 +140,6 @@ impl Change {
         }
     }
 
-    /// A token bucket is changed with its rate and burst by `tc`, which nobody need type in.
-    fn queue_command(&self, limit: u32) -> String {
-        const ROOT: u32 = u32::MAX;
-        let Self::QueueLimit { device, kind, handle, parent, .. } = self else { return String::new() };
-        if kind == "tbf" {
-            return format!("tc qdisc change dev {device} … tbf … limit {limit}");
-        }
-        let parent = if *parent == ROOT { "root".to_owned() } else { format!("parent {}", number(*parent)) };
-        format!("tc qdisc change dev {device} {parent} handle {}: {kind} limit {limit}", major(*handle))
-    }
-
     /// Returns the command that restores what is now; `None` where that could not be read.
     #[must_use]
     pub fn undo(&self) -> Option<String> {
@@ -155,8 +147,10 @@ impl Change {
             Self::Sysctl { name, before, .. } => before.map(|before| format!("sysctl -w {name}={before}")),
             Self::SysctlNumbers { name, before, .. } => Some(numbers_command(name, before)),
             Self::ReceiveBuffer { .. } | Self::Niceness { .. } => Some(UNDO.to_owned()),
-            Self::QueueLimit { kind, .. } if kind == "tbf" => Some(UNDO.to_owned()),
-            Self::QueueLimit { before, .. } => Some(self.queue_command(*before)),
+            Self::QueueLimit { kind, .. } if kind == TOKEN_BUCKET => Some(UNDO.to_owned()),
+            Self::QueueLimit { device, kind, handle, parent, before, .. } => {
+                Some(format!("{} {before}", queue_command(device, kind, *handle, *parent)))
+            }
             Self::TransmitQueue { device, before, .. } => {
                 Some(format!("ip link set dev {device} txqueuelen {before}"))
             }
@@ -175,7 +169,17 @@ pub fn numbers_text(numbers: &[u64]) -> String {
     numbers.iter().map(u64::to_string).collect::<Vec<_>>().join(" ")
 }
 
-/// What no command of another program takes back.
+/// `tc` wants its rate and burst, too, which are not this change's to know.
+const TOKEN_BUCKET: &str = "tbf";
+
+fn queue_command(device: &str, kind: &str, handle: u32, parent: u32) -> String {
+    const ROOT: u32 = u32::MAX;
+    let parent = if parent == ROOT { "root".to_owned() } else { format!("parent {}", number(parent)) };
+    format!("tc qdisc change dev {device} {parent} handle {}: {kind} limit", major(handle))
+}
+
+/// What no command of another program does, and takes back.
+const FIX: &str = "tallycast doctor fix";
 const UNDO: &str = "tallycast doctor undo";
 
 /// What a change is of.
@@ -263,7 +267,9 @@ mod tests {
         assert_eq!(undo, "tc qdisc change dev eth0 parent 1:a handle 8002: pfifo limit 10");
         let root = queue("bfifo", u32::MAX).command();
         assert_eq!(root, "tc qdisc change dev eth0 root handle 8002: bfifo limit 64");
-        assert_eq!(queue("tbf", u32::MAX).undo().as_deref(), Some("tallycast doctor undo"));
+        let bucket = queue("tbf", u32::MAX);
+        assert_eq!(bucket.command(), "tallycast doctor fix");
+        assert_eq!(bucket.undo().as_deref(), Some("tallycast doctor undo"));
         let ring = Change::TransmitQueue { device: "tun0".to_owned(), packets: 512, before: 100 };
         assert_eq!(ring.command(), "ip link set dev tun0 txqueuelen 512");
         assert_eq!(ring.undo().as_deref(), Some("ip link set dev tun0 txqueuelen 100"));
