@@ -27,13 +27,13 @@ Array = npt.NDArray[Any]
 
 
 class Rows:
-    """Stored samples, a row for each, and everything that is made of them: what pieces and excerpts have in common.
+    """Stored samples, a row for each, and everything that is made of them: what stretches and excerpts have in common.
 
     Rows follow each other also where samples are missing between them: `index` and `times` tell where, `gaps` tells why.
     """
 
     #: What lies in one epoch each.
-    pieces: list[Piece]
+    stretches: list[Stretch]
 
     @property
     def stream(self) -> str:
@@ -189,13 +189,13 @@ class Rows:
         return array(self, channel, scaled)
 
     def delayed(self) -> list[Any]:
-        """Returns a `dask.delayed` `Piece` for each segment: its rows with times and gaps. Needs Dask."""
-        from tallycast._convert.to_dask import delayed_pieces
+        """Returns a `dask.delayed` `Stretch` for each segment: its rows with times and gaps. Needs Dask."""
+        from tallycast._convert.to_dask import delayed_stretches
 
-        return delayed_pieces(self)
+        return delayed_stretches(self)
 
     def to_hdf5(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
-        """Writes a NeXus file: an `NXentry` for each piece, an `NXdata` for each channel, the gap map as a table. Needs h5py."""
+        """Writes a NeXus file: an `NXentry` for each stretch, an `NXdata` for each channel, the gap map as a table. Needs h5py."""
         from tallycast._convert.to_hdf5 import write
 
         return _whole_file(Path(path), overwrite, lambda draft: write(self, draft))
@@ -247,23 +247,23 @@ class Rows:
     def _behind_holes(self) -> npt.NDArray[np.intp]:
         """Returns the rows that do not follow the row before them."""
         jumps = self.index[1:] != self.index[:-1] + np.uint64(1)
-        starts = np.cumsum([len(piece) for piece in self.pieces])[:-1]
+        starts = np.cumsum([len(stretch) for stretch in self.stretches])[:-1]
         starts = starts[(starts > 0) & (starts < len(self))]
         jumps[starts - 1] = True
         return np.flatnonzero(jumps) + 1
 
     def _export(self, form: str, path: Path, overwrite: bool) -> Path:
-        if len(self.pieces) != 1:
+        if len(self.stretches) != 1:
             raise ArchiveError(
-                f"{form} takes one epoch, and {len(self.pieces)} lie in the range\n"
-                f"export them one by one: for piece in excerpt.pieces: piece.to_{form}(…)"
+                f"{form} takes one epoch, and {len(self.stretches)} lie in the range\n"
+                f"export them one by one: for stretch in excerpt.stretches: stretch.to_{form}(…)"
             )
-        (piece,) = self.pieces
+        (stretch,) = self.stretches
 
         def write(draft: Path) -> None:
-            samples, holes = piece._core.export(form, draft, piece._times, piece._indices)
+            samples, holes = stretch._core.export(form, draft, stretch._times, stretch._indices)
             if samples == 0:
-                missing = sum(hole.samples for hole in holes_of(holes, piece.epoch))
+                missing = sum(hole.samples for hole in holes_of(holes, stretch.epoch))
                 raise ArchiveError(
                     f"nothing is stored in this range; {missing} samples are missing in it\nsee excerpt.gaps, or widen the range"
                 )
@@ -271,7 +271,7 @@ class Rows:
         return _whole_file(path, overwrite, write)
 
 
-class Piece(Rows):
+class Stretch(Rows):
     """What lies in one epoch. Read when it is first asked for, and kept."""
 
     def __init__(self, recording: Recording, times: tuple[int, int], indices: tuple[int, int]) -> None:
@@ -279,7 +279,7 @@ class Piece(Rows):
         self.recording = recording
         self._times = times
         self._indices = indices
-        self.pieces = [self]
+        self.stretches = [self]
 
     @property
     def epoch(self) -> str:
@@ -332,16 +332,16 @@ class Piece(Rows):
         return self.recording
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Piece, (self.recording, self._times, self._indices)
+        return Stretch, (self.recording, self._times, self._indices)
 
     def __repr__(self) -> str:
-        return f"<Piece of {self.stream} epoch {self.epoch}: {len(self)} rows, {len(self.gaps)} holes>"
+        return f"<Stretch of {self.stream} epoch {self.epoch}: {len(self)} rows, {len(self.gaps)} holes>"
 
 
 class Excerpt(Rows):
     """What a stored stream holds in a range: of one epoch, or of several, one behind the other.
 
-    Arrays and what is made of them span all epochs if their schemas are the same; otherwise go through `pieces`.
+    Arrays and what is made of them span all epochs if their schemas are the same; otherwise go through `stretches`.
     """
 
     def __init__(self, recordings: Sequence[Recording], times: tuple[int, int], indices: tuple[int, int]) -> None:
@@ -350,7 +350,7 @@ class Excerpt(Rows):
             return first < times[1] and (end > times[0] or first >= times[0])
 
         self._newest = recordings[-1]
-        self.pieces = [Piece(recording, times, indices) for recording in recordings if reaches_in(recording)]
+        self.stretches = [Stretch(recording, times, indices) for recording in recordings if reaches_in(recording)]
 
     @property
     def stream(self) -> str:
@@ -363,66 +363,66 @@ class Excerpt(Rows):
     @property
     def epochs(self) -> list[str]:
         """The lives of the publisher that lie in the range."""
-        return [piece.epoch for piece in self.pieces]
+        return [stretch.epoch for stretch in self.stretches]
 
     @property
     def accounts(self) -> list[dict[str, Any]]:
         """The accounts of their recordings: of all of each, not of this range."""
-        return [piece.account for piece in self.pieces]
+        return [stretch.account for stretch in self.stretches]
 
     @property
     def account(self) -> dict[str, Any]:
         """The account of the only recording in the range."""
-        if len(self.pieces) != 1:
-            raise ArchiveError(f"{len(self.pieces)} recordings lie in the range, each with an account\nsee excerpt.accounts")
-        return self.pieces[0].account
+        if len(self.stretches) != 1:
+            raise ArchiveError(f"{len(self.stretches)} recordings lie in the range, each with an account\nsee excerpt.accounts")
+        return self.stretches[0].account
 
     def _load_array(self) -> Array:
-        return self._joined(lambda piece: piece.array, (self._newest.sample_shape, self._newest.dtype))
+        return self._joined(lambda stretch: stretch.array, (self._newest.sample_shape, self._newest.dtype))
 
     def _load_index(self) -> npt.NDArray[np.uint64]:
-        return self._joined(lambda piece: piece.index, ((), np.dtype(np.uint64)))
+        return self._joined(lambda stretch: stretch.index, ((), np.dtype(np.uint64)))
 
     def _load_times(self) -> npt.NDArray[np.int64]:
-        return self._joined(lambda piece: piece.times, ((), np.dtype(np.int64)))
+        return self._joined(lambda stretch: stretch.times, ((), np.dtype(np.int64)))
 
     def _load_missing(self) -> npt.NDArray[np.bool_] | None:
-        if all(piece.missing is None for piece in self._alike()):
+        if all(stretch.missing is None for stretch in self._alike()):
             return None
 
-        def mask(piece: Piece) -> Array:
-            return np.zeros(piece.array.shape, dtype=np.bool_) if piece.missing is None else piece.missing
+        def mask(stretch: Stretch) -> Array:
+            return np.zeros(stretch.array.shape, dtype=np.bool_) if stretch.missing is None else stretch.missing
 
         return self._joined(mask, ((), np.dtype(np.bool_)))
 
     def _load_gaps(self) -> GapMap:
-        holes = [hole for piece in self.pieces for hole in piece._holes]
-        return GapMap(holes + [hole for piece in self.pieces for hole in piece._untold])
+        holes = [hole for stretch in self.stretches for hole in stretch._holes]
+        return GapMap(holes + [hole for stretch in self.stretches for hole in stretch._untold])
 
     @property
     def _recording(self) -> Recording:
-        pieces = self._alike()
-        return pieces[0].recording if pieces else self._newest
+        stretches = self._alike()
+        return stretches[0].recording if stretches else self._newest
 
-    def _alike(self) -> list[Piece]:
-        """Returns the pieces, if what they hold means the same."""
-        for piece in self.pieces[1:]:
-            if not means_the_same(self.pieces[0].recording, piece.recording):
+    def _alike(self) -> list[Stretch]:
+        """Returns the stretches, if what they hold means the same."""
+        for stretch in self.stretches[1:]:
+            if not means_the_same(self.stretches[0].recording, stretch.recording):
                 raise ArchiveError(
-                    f"the range spans epochs of {self.pieces[0].stream} with different schemas\n"
-                    "read them one by one: for piece in excerpt.pieces"
+                    f"the range spans epochs of {self.stretches[0].stream} with different schemas\n"
+                    "read them one by one: for stretch in excerpt.stretches"
                 )
-        return self.pieces
+        return self.stretches
 
-    def _joined(self, of: Callable[[Piece], Array], empty: tuple[tuple[int, ...], np.dtype[Any]]) -> Array:
-        pieces = self._alike()
-        if not pieces:
+    def _joined(self, of: Callable[[Stretch], Array], empty: tuple[tuple[int, ...], np.dtype[Any]]) -> Array:
+        stretches = self._alike()
+        if not stretches:
             shape, dtype = empty
             return np.empty((0, *shape), dtype=dtype)
-        return of(pieces[0]) if len(pieces) == 1 else np.concatenate([of(piece) for piece in pieces])
+        return of(stretches[0]) if len(stretches) == 1 else np.concatenate([of(stretch) for stretch in stretches])
 
     def __repr__(self) -> str:
-        epochs = "1 epoch" if len(self.pieces) == 1 else f"{len(self.pieces)} epochs"
+        epochs = "1 epoch" if len(self.stretches) == 1 else f"{len(self.stretches)} epochs"
         return f"<Excerpt of {self._newest.stream}, {epochs}>"
 
 

@@ -25,7 +25,7 @@ import numpy as np
 
 from tallycast import _core
 from tallycast._errors import ArchiveError
-from tallycast._excerpt import Excerpt, Piece
+from tallycast._excerpt import Excerpt, Stretch
 from tallycast._gap_map import GapMap, Hole
 from tallycast._moments import ALWAYS, Moment, range_ns, text_of
 from tallycast._points import Points, read_points
@@ -37,11 +37,11 @@ __all__ = [
     "Excerpt",
     "GapMap",
     "Hole",
-    "Piece",
     "Points",
     "Recording",
     "Segment",
     "StoredStream",
+    "Stretch",
     "Unreadable",
     "open_archive",
 ]

@@ -139,7 +139,7 @@ def test_a_range_ends_before_its_end_and_an_empty_one_is_refused(archive: Archiv
         with pytest.raises(ArchiveError, match="what is known lasts from"):
             stream.between(first, end)
     later = stream.between("2100-01-01T00:00:00Z")
-    assert (len(later), later.pieces, later.array.shape, later.array.dtype) == (0, [], (0, 7), np.dtype("<f4"))
+    assert (len(later), later.stretches, later.array.shape, later.array.dtype) == (0, [], (0, 7), np.dtype("<f4"))
     assert later.gaps.json() == [] and later.missing is None and later["image"].shape == (0, 2, 3)
 
 
@@ -267,11 +267,11 @@ def test_an_array_is_of_its_own_memory(archive: Archive) -> None:
     assert (archive["lab/probe-i32"].between().array[0] == sample_elements("i32")[0]).all()
 
 
-def test_recordings_and_pieces_are_pickled_as_where_they_are(archive: Archive) -> None:
-    piece = archive["lab/probe-f8"].samples(10, 60).pieces[0]
-    again = pickle.loads(pickle.dumps(piece))
-    assert (bits(again.array) == bits(piece.array)).all()
-    assert again.gaps == piece.gaps and (again.index == piece.index).all()
+def test_recordings_and_stretches_are_pickled_as_where_they_are(archive: Archive) -> None:
+    stretch = archive["lab/probe-f8"].samples(10, 60).stretches[0]
+    again = pickle.loads(pickle.dumps(stretch))
+    assert (bits(again.array) == bits(stretch.array)).all()
+    assert again.gaps == stretch.gaps and (again.index == stretch.index).all()
 
 
 def test_a_damaged_segment_is_a_hole_and_a_warning_and_the_rest_is_read(root: Path, tmp_path: Path) -> None:

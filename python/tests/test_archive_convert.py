@@ -132,7 +132,7 @@ def test_arrow_is_a_segment_of_the_archive(archive: Archive, excerpt: Excerpt, d
     assert table.schema.remove_metadata() == stored.schema.remove_metadata()
     metadata = dict(table.schema.metadata)
     assert json.loads(metadata.pop(b"tallycast.gaps")) == excerpt.gaps.json()
-    assert json.loads(metadata.pop(b"tallycast.epochs")) == [excerpt.pieces[0].epoch]
+    assert json.loads(metadata.pop(b"tallycast.epochs")) == [excerpt.stretches[0].epoch]
     assert metadata == stored.schema.metadata
     assert [field.metadata for field in table.schema] == [field.metadata for field in stored.schema]
     segments = sorted(segment.parent.glob("segment-*.arrows"))

@@ -67,10 +67,10 @@ def test_segments_are_tasks_with_times_and_gaps(archive: Archive) -> None:
     stream = archive["lab/probe-f4"]
     tasks = stream.between().delayed()
     assert len(tasks) == len(stream.segments)
-    pieces = dask.compute(*tasks)
-    assert np.concatenate([piece.index for piece in pieces]).tolist() == stream.between().index.tolist()
-    assert [piece.times[0] for piece in pieces] == [segment.t0_ns for segment in stream.segments]
-    assert {hole for piece in pieces for hole in piece.gaps} == set(stream.gaps)
+    stretches = dask.compute(*tasks)
+    assert np.concatenate([stretch.index for stretch in stretches]).tolist() == stream.between().index.tolist()
+    assert [stretch.times[0] for stretch in stretches] == [segment.t0_ns for segment in stream.segments]
+    assert {hole for stretch in stretches for hole in stretch.gaps} == set(stream.gaps)
 
 
 def test_tasks_go_to_other_processes(archive: Archive) -> None:

@@ -49,20 +49,20 @@ def closes(stream: StoredStream) -> None:
     """Checks that every sample of every epoch is there or in the gap map, and every missing element has its reason."""
     per_sample = stream.schema.elements_per_sample
     for recording in stream.recordings:
-        piece = recording.between().pieces[0]
-        covered = np.zeros(recording.next_index - recording.first_index + piece.gaps.samples, dtype=int)
-        covered[piece.index.astype(np.int64) - recording.first_index] += 1
-        for hole in piece.gaps:
+        stretch = recording.between().stretches[0]
+        covered = np.zeros(recording.next_index - recording.first_index + stretch.gaps.samples, dtype=int)
+        covered[stretch.index.astype(np.int64) - recording.first_index] += 1
+        for hole in stretch.gaps:
             assert hole.elements == hole.samples * per_sample
             covered[hole.first_index - recording.first_index : hole.next_index - recording.first_index] += 1
-        end = max([recording.next_index, *(hole.next_index for hole in piece.gaps)]) - recording.first_index
+        end = max([recording.next_index, *(hole.next_index for hole in stretch.gaps)]) - recording.first_index
         assert (covered[:end] == 1).all() and not covered[end:].any()
         account = recording.account["reader"]
         assert account["balanced"] and account["closed"]
-        missing = 0 if piece.missing is None else int(piece.missing.sum())
+        missing = 0 if stretch.missing is None else int(stretch.missing.sum())
         lost = sum(account["elements"]["lost"].values()) + account["elements"]["unexplained"]
-        assert lost == piece.gaps.elements + missing
-        assert account["elements"]["delivered"] == recording.account["elements"]["stored"] == piece.array.size - missing
+        assert lost == stretch.gaps.elements + missing
+        assert account["elements"]["delivered"] == recording.account["elements"]["stored"] == stretch.array.size - missing
 
 
 def test_what_was_published_is_what_is_read(signals: tuple[Path, dict[str, npt.NDArray[Any]]]) -> None:
@@ -71,23 +71,23 @@ def test_what_was_published_is_what_is_read(signals: tuple[Path, dict[str, npt.N
     closes(stream)
     assert len(stream.recordings) == 2
     for recording, elements in zip(stream.recordings, (wanted["first"], wanted["second"])):
-        piece = recording.between().pieces[0]
-        assert 0 < len(piece) < len(elements), "a tenth is lost"
-        assert (piece.array == elements[piece.index]).all()
-        assert set(piece.gaps.lost) == {"injected"} and piece.gaps.unexplained == 0
-        assert (np.diff(piece.times) > 0).all()
+        stretch = recording.between().stretches[0]
+        assert 0 < len(stretch) < len(elements), "a tenth is lost"
+        assert (stretch.array == elements[stretch.index]).all()
+        assert set(stretch.gaps.lost) == {"injected"} and stretch.gaps.unexplained == 0
+        assert (np.diff(stretch.times) > 0).all()
         # 20 kHz: 50 us a sample, and one the datagram's rounding.
-        assert abs(np.diff(piece.times) - np.diff(piece.index.astype(np.int64)) * 50_000).max() <= 1
+        assert abs(np.diff(stretch.times) - np.diff(stretch.index.astype(np.int64)) * 50_000).max() <= 1
 
 
-def test_a_range_over_several_epochs_is_one_table_in_pieces(signals: tuple[Path, dict[str, npt.NDArray[Any]]]) -> None:
+def test_a_range_over_several_epochs_is_one_table_in_stretches(signals: tuple[Path, dict[str, npt.NDArray[Any]]]) -> None:
     pytest.importorskip("pandas")
     pytest.importorskip("polars")
     pytest.importorskip("dask")
     root, wanted = signals
     stream = tc.open_archive(root)["arch/probe"]
     excerpt = stream.between()
-    one, other = excerpt.pieces
+    one, other = excerpt.stretches
     assert excerpt.epochs == stream.epochs == [one.epoch, other.epoch]
     assert len(excerpt) == len(one) + len(other)
     assert (excerpt.array == np.concatenate([one.array, other.array])).all()
@@ -100,7 +100,7 @@ def test_a_range_over_several_epochs_is_one_table_in_pieces(signals: tuple[Path,
     assert (frame["current"].to_numpy() == excerpt.values("current")).all()
     assert (excerpt.dask().compute() == excerpt.array).all()
     before = excerpt.polars()["missing_before"].to_numpy()
-    assert before.sum() == sum(hole.samples for piece in excerpt.pieces for hole in piece.gaps if hole.next_index <= piece.index[-1])
+    assert before.sum() == sum(hole.samples for stretch in excerpt.stretches for hole in stretch.gaps if hole.next_index <= stretch.index[-1])
     with pytest.raises(tc.ArchiveError, match="parquet takes one epoch, and 2 lie in the range"):
         excerpt.to_parquet(root / "both.parquet")
     with pytest.raises(tc.ArchiveError, match="say of which with epoch="):
@@ -108,7 +108,7 @@ def test_a_range_over_several_epochs_is_one_table_in_pieces(signals: tuple[Path,
     assert (stream.samples(0, 1_000, epoch=one.epoch).array == wanted["first"][stream.samples(0, 1_000, epoch=one.epoch).index]).all()
     times, values = excerpt.line("voltage")
     breaks = len(times) - len(excerpt)
-    inner = [hole for piece in excerpt.pieces for hole in piece.gaps if piece.index[0] < hole.first_index < piece.index[-1]]
+    inner = [hole for stretch in excerpt.stretches for hole in stretch.gaps if stretch.index[0] < hole.first_index < stretch.index[-1]]
     assert breaks == np.isnan(values).sum() == len(inner) + 1, "one for each hole between rows, one between the epochs"
     assert (np.diff(times.astype(np.int64)) > 0).all()
 
@@ -152,7 +152,7 @@ def test_epochs_of_different_schemas_are_read_one_by_one(signals: tuple[Path, di
     stream = tc.open_archive(root)["arch/other"]
     closes(stream)
     excerpt = stream.between()
-    one, other = excerpt.pieces
+    one, other = excerpt.stretches
     assert [schema.dtype for schema in stream.schemas] == [np.int16, np.float32]
     assert (one.array == wanted["first"][one.index]).all()
     assert (bits(other.array) == bits(wanted["floats"][other.index])).all()
@@ -163,24 +163,24 @@ def test_epochs_of_different_schemas_are_read_one_by_one(signals: tuple[Path, di
     assert len(stream.epoch(one.epoch).between().pandas()) == len(one)
 
 
-def test_several_pieces_go_into_one_file_as_entries(signals: tuple[Path, dict[str, npt.NDArray[Any]]], tmp_path: Path) -> None:
+def test_several_stretches_go_into_one_file_as_entries(signals: tuple[Path, dict[str, npt.NDArray[Any]]], tmp_path: Path) -> None:
     h5py: Any = pytest.importorskip("h5py")
     reader: Any = pytest.importorskip("mcap.reader")
     root, _ = signals
     excerpt = tc.open_archive(root)["arch/other"].between()
     with h5py.File(excerpt.to_hdf5(tmp_path / "other.nxs")) as file:
-        for number, piece in enumerate(excerpt.pieces, 1):
+        for number, stretch in enumerate(excerpt.stretches, 1):
             entry = file[f"entry_{number}"]
-            assert entry.attrs["NX_class"] == "NXentry" and entry["tallycast/epoch"][()].decode() == piece.epoch
-            assert (bits(entry["voltage/value"][()]) == bits(piece["voltage"])).all()
-            assert len(entry["tallycast/gaps"]) == len(piece.gaps)
+            assert entry.attrs["NX_class"] == "NXentry" and entry["tallycast/epoch"][()].decode() == stretch.epoch
+            assert (bits(entry["voltage/value"][()]) == bits(stretch["voltage"])).all()
+            assert len(entry["tallycast/gaps"]) == len(stretch.gaps)
         assert file.attrs["default"] == "entry_1"
     with excerpt.to_mcap(tmp_path / "other.mcap").open("rb") as content:
         summary = reader.make_reader(content).get_summary()
         counts = {summary.channels[number].topic: 0 for number in summary.channels}
         for number, count in summary.statistics.channel_message_counts.items():
             counts[summary.channels[number].topic] += count
-    assert counts == {"arch/other": sum(map(len, excerpt.pieces)), "arch/other/gaps": len(excerpt.gaps)}
+    assert counts == {"arch/other": sum(map(len, excerpt.stretches)), "arch/other/gaps": len(excerpt.gaps)}
 
 
 def test_an_archive_is_read_while_it_is_recorded(tmp_path: Path) -> None:

@@ -53,8 +53,8 @@ def facts(rows: Rows, scaled: bool) -> dict[str, Any]:
     told: dict[str, Any] = {
         "stream": rows.stream,
         "run": rows.run,
-        "epochs": [piece.epoch for piece in rows.pieces],
-        "epoch_rows": [len(piece) for piece in rows.pieces],
+        "epochs": [stretch.epoch for stretch in rows.stretches],
+        "epoch_rows": [len(stretch) for stretch in rows.stretches],
         "station": rows._recording.station,
         "rate": f"{rows._recording.rate.numerator}/{rows._recording.rate.denominator}",
         "labels": dict(rows.schema.labels),

@@ -25,7 +25,7 @@ def table(rows: Rows) -> Any:
         array = _channel(pyarrow, column.values, column.missing, bool(column.channel.shape))
         arrays.append(array)
         fields.append(pyarrow.field(column.name, array.type, True, metadata))
-    gaps = {"tallycast.gaps": json.dumps(rows.gaps.json()), "tallycast.epochs": json.dumps([it.epoch for it in rows.pieces])}
+    gaps = {"tallycast.gaps": json.dumps(rows.gaps.json()), "tallycast.epochs": json.dumps([it.epoch for it in rows.stretches])}
     return pyarrow.table(arrays, schema=pyarrow.schema(fields, {**about, **gaps}))
 
 

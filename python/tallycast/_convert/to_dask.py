@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tallycast._errors import ArchiveError
-from tallycast._excerpt import Piece
+from tallycast._excerpt import Stretch
 from tallycast._packages import needed
 
 if TYPE_CHECKING:
@@ -31,30 +31,30 @@ def array(rows: Rows, channel: str | None, as_values: bool) -> Any:
     return dask_array.concatenate(chunks) if chunks else dask_array.empty((0, *shape), dtype=dtype)
 
 
-def delayed_pieces(rows: Rows) -> list[Any]:
+def delayed_stretches(rows: Rows) -> list[Any]:
     """Returns a task for each segment that reads it."""
     dask = needed("dask", "dask")
     return [dask.delayed(_loaded, pure=False)(part) for part, _ in _parts(rows)]
 
 
-def _parts(rows: Rows) -> list[tuple[Piece, int]]:
+def _parts(rows: Rows) -> list[tuple[Stretch, int]]:
     """Returns the segments that reach into the range, and how many rows each has.
 
     A hole between two segments belongs to the second, one behind the last to that.
     """
     parts = []
-    for piece in rows.pieces:
-        found = [(segment, count) for segment, count in _segments(piece) if count]
+    for stretch in rows.stretches:
+        found = [(segment, count) for segment, count in _segments(stretch) if count]
         ends = [segment.next_index for segment, _ in found[:-1]]
-        first, end = piece._indices
+        first, end = stretch._indices
         spans = zip([first, *ends], [*ends, end])
-        parts += [(Piece(piece.recording, piece._times, span), count) for span, (_, count) in zip(spans, found)]
+        parts += [(Stretch(stretch.recording, stretch._times, span), count) for span, (_, count) in zip(spans, found)]
     return parts
 
 
-def _segments(piece: Piece) -> Iterator[tuple[Segment, int]]:
-    (start, stop), (first, end) = piece._times, piece._indices
-    for segment in piece.recording.segments:
+def _segments(stretch: Stretch) -> Iterator[tuple[Segment, int]]:
+    (start, stop), (first, end) = stretch._times, stretch._indices
+    for segment in stretch.recording.segments:
         indices = max(first, segment.first_index), min(end, segment.next_index)
         if indices[0] >= indices[1] or segment.t0_ns >= stop or segment.t1_ns <= start:
             continue
@@ -62,12 +62,12 @@ def _segments(piece: Piece) -> Iterator[tuple[Segment, int]]:
         if is_whole and start <= segment.t0_ns and segment.t1_ns <= stop:
             yield segment, segment.samples
         else:
-            yield segment, piece.recording._core.look(piece._times, indices)[0]
+            yield segment, stretch.recording._core.look(stretch._times, indices)[0]
 
 
-def _read(part: Piece, count: int, channel: str | None, as_values: bool) -> Array:
+def _read(part: Stretch, count: int, channel: str | None, as_values: bool) -> Array:
     # Of its own: a task's memory goes with its result.
-    fresh = Piece(part.recording, part._times, part._indices)
+    fresh = Stretch(part.recording, part._times, part._indices)
     if len(fresh) != count:
         raise ArchiveError(
             f"a segment of {part.stream} had {count} samples in the range, and has {len(fresh)}: {fresh.gaps!r}\n"
@@ -78,7 +78,7 @@ def _read(part: Piece, count: int, channel: str | None, as_values: bool) -> Arra
     return fresh.array if channel is None else fresh[channel]
 
 
-def _loaded(part: Piece) -> Piece:
-    fresh = Piece(part.recording, part._times, part._indices)
+def _loaded(part: Stretch) -> Stretch:
+    fresh = Stretch(part.recording, part._times, part._indices)
     len(fresh)
     return fresh

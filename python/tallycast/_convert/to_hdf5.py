@@ -18,7 +18,7 @@ from tallycast._moments import text_of
 from tallycast._packages import needed
 
 if TYPE_CHECKING:
-    from tallycast._excerpt import Piece, Rows
+    from tallycast._excerpt import Stretch, Rows
     from tallycast._schema import Channel
 
 #: About how many bytes of samples lie in a chunk of a data set.
@@ -30,36 +30,36 @@ def write(rows: Rows, path: Path) -> None:
     h5py = needed("h5py", "hdf5")
     with h5py.File(path, "w") as file:
         file.attrs.update({"NX_class": "NXroot", "creator": "tallycast", "creator_version": __version__})
-        for number, piece in enumerate(rows.pieces, 1):
-            name = "entry" if len(rows.pieces) == 1 else f"entry_{number}"
+        for number, stretch in enumerate(rows.stretches, 1):
+            name = "entry" if len(rows.stretches) == 1 else f"entry_{number}"
             if number == 1:
                 file.attrs["default"] = name
-            _entry(h5py, file.create_group(name), piece)
+            _entry(h5py, file.create_group(name), stretch)
 
 
-def _entry(h5py: Any, entry: Any, piece: Piece) -> None:
-    names = _valid_names([channel.name for channel in piece.schema.channels])
+def _entry(h5py: Any, entry: Any, stretch: Stretch) -> None:
+    names = _valid_names([channel.name for channel in stretch.schema.channels])
     entry.attrs.update({"NX_class": "NXentry", "default": names[0]})
-    entry["title"] = f"{piece.stream}, epoch {piece.epoch}"
-    entry["entry_identifier"] = piece.run
-    times = piece.times
-    start_ns = int(times[0]) if len(times) else piece.recording.t0_ns
+    entry["title"] = f"{stretch.stream}, epoch {stretch.epoch}"
+    entry["entry_identifier"] = stretch.run
+    times = stretch.times
+    start_ns = int(times[0]) if len(times) else stretch.recording.t0_ns
     entry["start_time"] = text_of(start_ns)
     entry["end_time"] = text_of(int(times[-1]) if len(times) else start_ns)
     time = _series(entry, "time", times - start_ns)
     time.attrs.update({"units": "ns", "start": text_of(start_ns), "start_ns": np.int64(start_ns), "long_name": "time"})
-    index = _series(entry, "index", piece.index)
+    index = _series(entry, "index", stretch.index)
     index.attrs["long_name"] = "index of the sample since its epoch began"
-    for name, channel in zip(names, piece.schema.channels):
-        _channel(entry.create_group(name), piece, channel, time, index)
-    _record(h5py, entry.create_group("tallycast"), piece)
+    for name, channel in zip(names, stretch.schema.channels):
+        _channel(entry.create_group(name), stretch, channel, time, index)
+    _record(h5py, entry.create_group("tallycast"), stretch)
 
 
-def _channel(group: Any, piece: Piece, channel: Channel, time: Any, index: Any) -> None:
+def _channel(group: Any, stretch: Stretch, channel: Channel, time: Any, index: Any) -> None:
     axes = ["time", *("." for _ in channel.shape)]
     group.attrs.update({"NX_class": "NXdata", "signal": "value", "axes": axes, "time_indices": np.int64(0)})
     group["title"] = channel.name
-    elements, missing = piece[channel.name], piece.missing_of(channel.name)
+    elements, missing = stretch[channel.name], stretch.missing_of(channel.name)
     # What a viewer draws is in its unit; what was recorded stays, bit for bit.
     if is_scaled(channel):
         raw = _series(group, "raw_value", elements)
@@ -76,20 +76,20 @@ def _channel(group: Any, piece: Piece, channel: Channel, time: Any, index: Any) 
     group["time"], group["index"] = time, index
 
 
-def _record(h5py: Any, group: Any, piece: Piece) -> None:
+def _record(h5py: Any, group: Any, stretch: Stretch) -> None:
     group.attrs["NX_class"] = "NXcollection"
-    group["stream"] = piece.stream
-    group["run"] = piece.run
-    group["epoch"] = piece.epoch
-    group["description"] = json.dumps(piece.recording._told["description"])
-    group["account"] = json.dumps(piece.account)
+    group["stream"] = stretch.stream
+    group["run"] = stretch.run
+    group["epoch"] = stretch.epoch
+    group["description"] = json.dumps(stretch.recording._told["description"])
+    group["account"] = json.dumps(stretch.account)
     text = h5py.string_dtype()
     kinds = [
         ("first_index", "<u8"), ("samples", "<u8"), ("from_ns", "<i8"), ("to_ns", "<i8"), ("elements", "<u8"),
         ("unexplained", "<u8"), ("unsettled", "<u8"), ("reader_absent", "<u8"), ("stage", text), ("lost", text), ("evidence", text),
     ]  # fmt: skip
-    table = np.empty(len(piece.gaps), dtype=kinds)
-    for row, hole in enumerate(piece.gaps):
+    table = np.empty(len(stretch.gaps), dtype=kinds)
+    for row, hole in enumerate(stretch.gaps):
         # An end that nobody knows is the beginning: a hole of no samples.
         end_ns = hole.t0_ns if hole.t1_ns is None else hole.t1_ns
         table[row] = (

@@ -22,7 +22,7 @@ from tallycast._convert.columns import Column, columns, parts
 from tallycast._packages import needed
 
 if TYPE_CHECKING:
-    from tallycast._excerpt import Array, Piece, Rows
+    from tallycast._excerpt import Array, Stretch, Rows
 
 #: What a reader of JSON messages is told of a hole.
 HOLE_SCHEMA: dict[str, Any] = {
@@ -65,22 +65,22 @@ def write(rows: Rows, path: Path, scaled: bool) -> None:
         writer.start(profile="", library="tallycast")
         holes = writer.register_schema("tallycast.Hole", "jsonschema", json.dumps(HOLE_SCHEMA).encode())
         gaps = writer.register_channel(f"{rows.stream}/gaps", "json", holes)
-        for piece in rows.pieces:
-            _piece(writer, piece, gaps, scaled)
+        for stretch in rows.stretches:
+            _stretch(writer, stretch, gaps, scaled)
         writer.finish()
 
 
-def _piece(writer: Any, piece: Piece, gaps: int, scaled: bool) -> None:
-    about = {"epoch": piece.epoch, "description": json.dumps(piece.recording._told["description"])}
-    account = json.dumps(piece.account)
-    writer.add_metadata("tallycast", {"run": piece.run, "stream": piece.stream, "account": account, **about})
-    ahead = deque(sorted(piece.gaps, key=lambda hole: hole.t0_ns))
-    if len(piece):
-        fields = _fields(piece, scaled)
+def _stretch(writer: Any, stretch: Stretch, gaps: int, scaled: bool) -> None:
+    about = {"epoch": stretch.epoch, "description": json.dumps(stretch.recording._told["description"])}
+    account = json.dumps(stretch.account)
+    writer.add_metadata("tallycast", {"run": stretch.run, "stream": stretch.stream, "account": account, **about})
+    ahead = deque(sorted(stretch.gaps, key=lambda hole: hole.t0_ns))
+    if len(stretch):
+        fields = _fields(stretch, scaled)
         schema = writer.register_schema("tallycast.Sample", "protobuf", _descriptor(fields))
-        channel = writer.register_channel(piece.stream, "protobuf", schema, about)
-        times, index = piece.times.tolist(), piece.index.tolist()
-        for row, message in enumerate(_messages(piece, fields)):
+        channel = writer.register_channel(stretch.stream, "protobuf", schema, about)
+        times, index = stretch.times.tolist(), stretch.index.tolist()
+        for row, message in enumerate(_messages(stretch, fields)):
             # A hole in its place: viewers and players read in the order of time.
             while ahead and ahead[0].t0_ns <= times[row]:
                 _hole(writer, gaps, ahead.popleft())
@@ -95,25 +95,25 @@ def _hole(writer: Any, gaps: int, hole: Any) -> None:
     writer.add_message(gaps, time_ns, json.dumps(hole.json()).encode(), time_ns)
 
 
-def _messages(piece: Piece, fields: list[Field]) -> Iterator[bytes]:
+def _messages(stretch: Stretch, fields: list[Field]) -> Iterator[bytes]:
     whole = np.concatenate([field.rows for field in fields], axis=1)
-    missing = piece.missing
+    missing = stretch.missing
     partial = set() if missing is None else set(np.flatnonzero(missing.reshape(len(whole), -1).any(axis=1)).tolist())
     for row, message in enumerate(whole):
-        yield message.tobytes() + (_missing(piece, row) if row in partial else b"")
+        yield message.tobytes() + (_missing(stretch, row) if row in partial else b"")
 
 
-def _missing(piece: Piece, row: int) -> bytes:
+def _missing(stretch: Stretch, row: int) -> bytes:
     """Returns the field that names the elements of a sample which never arrived."""
-    assert piece.missing is not None, "only samples that are there in part come here"
-    content = b"".join(_varint(int(element)) for element in np.flatnonzero(piece.missing[row]))
+    assert stretch.missing is not None, "only samples that are there in part come here"
+    content = b"".join(_varint(int(element)) for element in np.flatnonzero(stretch.missing[row]))
     return _tag(2, 2) + _varint(len(content)) + content
 
 
-def _fields(piece: Piece, scaled: bool) -> list[Field]:
-    fields = [Field("index", 1, _FIXED64, _OPTIONAL, "", _scalars(1, piece.index))]
+def _fields(stretch: Stretch, scaled: bool) -> list[Field]:
+    fields = [Field("index", 1, _FIXED64, _OPTIONAL, "", _scalars(1, stretch.index))]
     taken = {"index", "missing_elements"}
-    for number, column in enumerate(columns(piece, scaled), 16):
+    for number, column in enumerate(columns(stretch, scaled), 16):
         fields.append(_field(column, number, _valid_name(column.channel.name, taken)))
     return fields
 

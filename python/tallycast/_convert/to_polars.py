@@ -36,10 +36,10 @@ def missing_before(rows: Rows) -> npt.NDArray[np.uint64]:
     """Returns how many samples are missing directly before each row."""
     before = np.zeros(len(rows), dtype=np.uint64)
     row = 0
-    for piece in rows.pieces:
-        index = piece.index
+    for stretch in rows.stretches:
+        index = stretch.index
         if len(index):
-            holes = {hole.next_index: hole.samples for hole in piece.gaps if hole.samples}
+            holes = {hole.next_index: hole.samples for hole in stretch.gaps if hole.samples}
             before[row] = holes.get(int(index[0]), 0)
             before[row + 1 : row + len(index)] = index[1:] - index[:-1] - np.uint64(1)
         row += len(index)
