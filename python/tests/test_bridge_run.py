@@ -1,19 +1,21 @@
-"""What all bridges share: rates, settings in TOML, the inbox, and packages that are not there."""
+"""What all bridges share: rates, settings in TOML, the inbox, the order at the end, and packages that are not there."""
 
 from __future__ import annotations
 
 import argparse
+import json
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import tallycast as tc
-from tallycast.bridges import _run, epics, files, mqtt, stdin
+from tallycast.bridges import _entries, _run, epics, files, mqtt, stdin
 
 
 def test_rates_are_read_as_everywhere() -> None:
-    assert [_run.rate(it) for it in ("360", "48k", "2.5M", "1000/3", 10, 0.5)] == [
+    assert [_entries.rate(it) for it in ("360", "48k", "2.5M", "1000/3", 10, 0.5)] == [
         360,
         48_000,
         2_500_000,
@@ -23,14 +25,14 @@ def test_rates_are_read_as_everywhere() -> None:
     ]
     for text in ("", "k", "fast", "1/0", "0", "-1"):
         with pytest.raises(argparse.ArgumentTypeError):
-            _run.rate(text)
+            _entries.rate(text)
 
 
 def test_settings_say_which_key_nobody_knows(tmp_path: Path) -> None:
     known = {"in": frozenset({"pv"})}
     path = tmp_path / "bridge.toml"
     path.write_text('[[in]]\npv = "A"\n')
-    assert _run.settings(str(path), known) == {"in": [{"pv": "A"}]}
+    assert _entries.settings(str(path), known) == {"in": [{"pv": "A"}]}
     for text, word in (
         ('[[in]]\npvs = "A"\n', "pvs"),
         ("[[out]]\n", "out"),
@@ -40,7 +42,7 @@ def test_settings_say_which_key_nobody_knows(tmp_path: Path) -> None:
     ):
         path.write_text(text)
         with pytest.raises(tc.ConfigError, match=word):
-            _run.settings(str(path), known)
+            _entries.settings(str(path), known)
 
 
 def test_what_does_not_fit_into_the_inbox_is_counted_for_its_sender() -> None:
@@ -52,6 +54,56 @@ def test_what_does_not_fit_into_the_inbox_is_counted_for_its_sender() -> None:
     inbox.put(2, "d")
     inbox.stop()
     assert [inbox.get(0), inbox.get(0), inbox.get(0)] == [(1, 2, "c"), (2, 1, "d"), None]
+
+
+class Way(_run.Way):
+    """A way that says when it is asked for what."""
+
+    def __init__(self, log: list[str], name: str, *, fails: bool = False, balanced: bool = True) -> None:
+        self._log, self._name, self._fails, self._balanced = log, name, fails, balanced
+
+    def finish(self) -> None:
+        self._log.append(f"{self._name} finishes")
+        if self._fails:
+            raise tc.BridgeError(f"{self._name} cannot")
+
+    def accounts(self) -> list[dict[str, Any]]:
+        self._log.append(f"{self._name} tells")
+        return [{"way": "in", "peer": self._name, "balanced": self._balanced}]
+
+
+def test_every_way_ends_and_has_its_account_whatever_fails(capsys: pytest.CaptureFixture[str]) -> None:
+    def accounts() -> list[str]:
+        return [json.loads(line)["peer"] for line in capsys.readouterr().out.splitlines()]
+
+    def work() -> None:
+        log.append("work")
+
+    def broken() -> None:
+        raise tc.BridgeError("no peer")
+
+    reporter, log = _run.Reporter("test", as_json=True), list[str]()
+    in_order = ["out finishes", "in finishes", "out tells", "in tells"]
+    assert _run.conclude(work, [Way(log, "out"), Way(log, "in")], reporter) == 0
+    assert log == ["work", *in_order] and accounts() == ["out", "in"]
+    assert _run.conclude(work, [Way(log, "in", balanced=False)], reporter) == 1
+    for end, ways, message in (
+        (broken, [Way(log, "out", fails=True), Way(log, "in")], "no peer"),
+        (work, [Way(log, "out", fails=True), Way(log, "in")], "out cannot"),
+    ):
+        log.clear(), accounts()
+        with pytest.raises(tc.BridgeError, match=message):
+            _run.conclude(end, ways, reporter)
+        assert [it for it in log if it != "work"] == in_order and accounts() == ["out", "in"]
+
+
+def test_words_of_an_entry_are_those_that_are_known() -> None:
+    assert _entries.one_of({}, "qos", (0, 1, 2), 1) == 1 and _entries.one_of({"qos": 0}, "qos", (0, 1, 2), 1) == 0
+    with pytest.raises(tc.ConfigError, match='qos = "3" is not known\nsay one of 0, 1, 2'):
+        _entries.one_of({"qos": 3}, "qos", (0, 1, 2), 1)
+    for entry in ({"rate": "fast"}, {"rate": 0}, {"thin": "median"}):
+        with pytest.raises(tc.ConfigError):
+            _entries.thinner(entry)
 
 
 def test_a_package_that_is_not_there_is_named_with_its_extra() -> None:

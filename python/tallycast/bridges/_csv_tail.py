@@ -15,6 +15,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+import tallycast as tc
+
 from ._payload import PayloadError, elements, time_ns
 
 #: The longest line: more is binary data, not lines.
@@ -23,11 +25,9 @@ MAX_LINE_BYTES = 1 << 20
 #: Columns that are the time unless somebody says otherwise.
 TIMES = {"t", "time", "timestamp"}
 TIMES_IN_NS = {"t_ns", "time_ns", "timestamp_ns"}
-#: Times from the year 2000 on are moments in UTC; smaller ones count from the beginning of the recording.
-EARLIEST_MOMENT_NS = 946_684_800_000_000_000
 
 
-class TableError(ValueError):
+class TableError(tc.BridgeError):
     """A table that cannot be read as asked; the text says why."""
 
 

@@ -200,6 +200,10 @@ class ServedSink:
             }
         )
 
+    def account(self) -> dict[str, Any]:
+        """Has nothing to add: a PV of ours takes everything."""
+        return {}
+
     def gone(self, why: str) -> None:
         """Marks the PV as INVALID."""
         self._server.put(
@@ -277,6 +281,10 @@ class PutSink:
     def gone(self, why: str) -> None:
         """Nothing to do: the PV keeps its value. Waits for the last write."""
         self._free.wait(10)
+
+    def account(self) -> dict[str, Any]:
+        """Returns how many writes failed."""
+        return {"failed": self.failed}
 
     def _done(self, why: str | None) -> None:
         if why is None:

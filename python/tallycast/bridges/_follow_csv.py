@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
-from ._csv_tail import EARLIEST_MOMENT_NS, CsvTail, Rows, TableError, TableOptions
-from ._feed import Feed, Form
+from ._csv_tail import CsvTail, Rows, TableOptions
+from ._feed import Form
+from ._file_stream import OTHER_FILE, FileStream, Place
 from ._outlet import Outlet
 
 #: So much is read at once.
@@ -37,21 +35,14 @@ class _Open:
 class CsvFollower:
     """One CSV file as one stream."""
 
-    def __init__(
-        self, path: str, outlet: Outlet, options: TableOptions, *, begin: str, state: str | None, regular: bool
-    ) -> None:
-        self._path = path
-        self._outlet = outlet
-        self._feed: Feed = outlet.feed
+    def __init__(self, place: Place, outlet: Outlet, options: TableOptions, *, regular: bool) -> None:
+        self._path = place.path
+        self._stream = FileStream(place, outlet, regular=regular)
         self._options = options
-        self._state_path = state
-        self._regular = regular
         self._tail = CsvTail(options)
         self._open: _Open | None = None
-        self._begin = begin
-        self._offset_ns: int | None = None
+        self._begin = place.begin
         self._saved_at = 0.0
-        self._saved: dict[str, Any] = {}
         self._said_absent = False
         self.rotations = 0
         self.truncations = 0
@@ -66,12 +57,15 @@ class CsvFollower:
         self._save(force=False)
         return moved
 
-    def close(self) -> dict[str, Any]:
-        """Ends; returns the account."""
+    def finish(self) -> None:
+        """Reads the rest."""
         while self._open is not None and self._read():
             pass
         self._save(force=True)
-        account = self._outlet.close(time.time_ns())
+
+    def close(self) -> dict[str, Any]:
+        """Ends; returns the account."""
+        account = self._stream.close()
         if self._open is not None:
             os.close(self._open.descriptor)
         return {
@@ -89,11 +83,11 @@ class CsvFollower:
         except OSError as error:
             if not self._said_absent:
                 self._said_absent = True
-                self._outlet.do(self._feed.away(f"{self._path}: {error.strerror}; waiting for it", time.time_ns()))
+                self._stream.away(f"{self._path}: {error.strerror}; waiting for it")
             return False
-        if self._said_absent and self._feed.form is not None:
+        if self._said_absent and self._stream.has_begun:
             # The file before was read to its end: while there was none, nothing was written.
-            self._outlet.do(self._feed.back(time.time_ns()))
+            self._stream.back()
         self._said_absent = False
         stat = os.fstat(descriptor)
         self._open = _Open(descriptor, (stat.st_dev, stat.st_ino), 0, b"")
@@ -126,20 +120,16 @@ class CsvFollower:
 
     def _resume(self, stat: os.stat_result) -> None:
         """Goes on where the state says that it ended, if it is still the same file."""
-        assert self._open is not None and self._state_path is not None
-        try:
-            with open(self._state_path, encoding="utf-8") as file:
-                state = json.load(file)
-            position, trace, header = int(state["position"]), bytes.fromhex(state["trace"]), state["header"]
-        except FileNotFoundError:
+        assert self._open is not None
+        if (state := self._stream.state()) is None:
             return
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise TableError(f"the state {self._state_path} cannot be read: {error}\nremove it to begin anew") from None
+        try:
+            position, trace, header = int(state["position"]), bytes.fromhex(state["trace"]), state["header"]
+        except (ValueError, KeyError, TypeError) as error:
+            raise self._stream.bad_state(error) from None
         before = os.pread(self._open.descriptor, len(trace), position - len(trace)) if position >= len(trace) else b""
         if position > stat.st_size or before != trace:
-            self._outlet.do(
-                self._feed.away("the file is not the one that was read before: from its beginning", time.time_ns())
-            )
+            self._stream.away(OTHER_FILE)
             return
         self._go_to(position, header)
 
@@ -168,9 +158,7 @@ class CsvFollower:
     def _truncated(self, it: _Open) -> None:
         self.truncations += 1
         self._drop_partial()
-        self._outlet.do(
-            self._feed.away(f"{self._path} was cut off; what it had gained before is not known", time.time_ns())
-        )
+        self._stream.away(f"{self._path} was cut off; what it had gained before is not known")
         it.position, it.trace = 0, b""
         self._tail = CsvTail(self._options)
 
@@ -193,7 +181,7 @@ class CsvFollower:
 
     def _drop_partial(self) -> None:
         if self._tail.partial_bytes:
-            self._outlet.do(self._feed.refuse("the last line has no end, and the file has one", time.monotonic_ns()))
+            self._stream.refuse("the last line has no end, and the file has one")
 
     def _take(self, rows: Rows) -> None:
         columns = self._tail.columns
@@ -204,27 +192,15 @@ class CsvFollower:
         begun = 0
         for before, why in [*rows.refused, (len(rows.values), "")]:
             if before > begun:
-                self._rows(form, rows, begun, before)
+                times_ns = None if rows.times_ns is None else rows.times_ns[begun:before]
+                self._stream.rows(form, rows.values[begun:before], times_ns)
                 begun = before
             if why:
-                self._outlet.do(self._feed.refuse(why, time.monotonic_ns()))
-
-    def _rows(self, form: Form, rows: Rows, first: int, end: int) -> None:
-        values, now_ns = rows.values[first:end], time.monotonic_ns()
-        if rows.times_ns is not None:
-            times = rows.times_ns[first:end]
-            if self._offset_ns is None:
-                self._offset_ns = 0 if int(times[0]) >= EARLIEST_MOMENT_NS else time.time_ns() - int(times[0])
-            self._outlet.do(self._feed.rows(form, values, times + self._offset_ns, now_ns))
-        elif self._regular:
-            self._outlet.do(self._feed.update(form, values, None, now_ns))
-        else:
-            arrived = np.full(len(values), time.time_ns(), dtype=np.int64)
-            self._outlet.do(self._feed.update(form, values, int(arrived[0]), now_ns, times_ns=arrived))
+                self._stream.refuse(why)
 
     def _save(self, *, force: bool) -> None:
         """Writes down where reading goes on: behind the last complete line."""
-        if self._state_path is None or self._open is None:
+        if not self._stream.keeps_state or self._open is None:
             return
         if not force and time.monotonic() - self._saved_at < SAVE_EVERY:
             return
@@ -232,21 +208,9 @@ class CsvFollower:
         position = self._tail.position
         length = min(TRACE_BYTES, position)
         trace = os.pread(self._open.descriptor, length, position - length)
-        state = {"path": self._path, "position": position, "trace": trace.hex(), "header": self._tail.header}
-        if state == self._saved:
-            return
-        write_state(self._state_path, state)
-        self._saved = state
-
-
-def write_state(path: str, state: dict[str, Any]) -> None:
-    """Replaces a state in one step, so that a crash leaves the old or the new one."""
-    beside = f"{path}.new"
-    with open(beside, "w", encoding="utf-8") as file:
-        json.dump(state, file)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(beside, path)
+        self._stream.save(
+            {"path": self._path, "position": position, "trace": trace.hex(), "header": self._tail.header}
+        )
 
 
 def _first_line(head: bytes) -> str | None:

@@ -1,23 +1,49 @@
-"""Follows a dataset of an HDF5 file that is written with SWMR: single writer, multiple readers."""
+"""Follows a dataset of an HDF5 file that is written with SWMR: single writer, multiple readers.
+
+Rows are known by their place. A file may take the name of the one before, be written anew in place, or lose rows at its end: the
+first and the newest rows that were read tell, when they are read again, which of these it was.
+"""
 
 from __future__ import annotations
 
-import json
 import os
-import time
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from ._csv_tail import EARLIEST_MOMENT_NS
-from ._feed import Feed, Form
-from ._follow_csv import write_state
+from ._feed import Form
+from ._file_stream import OTHER_FILE, FileStream, Place
 from ._outlet import Outlet
 from ._payload import TIME_UNITS
 from ._run import needed
 
 #: So much is read at once.
 PIECE_BYTES = 4 << 20
+#: So many of the first and of the newest rows are kept, to see that they are still there.
+TRACE_ROWS = 64
+
+#: What h5py raises where a file cannot be read: a writer in the middle of something, one without SWMR, a file that is none.
+UNREADABLE = (OSError, RuntimeError, KeyError, ValueError)
+
+
+@dataclass(frozen=True)
+class _Trace:
+    """What the rows looked like that were read before ``position``, in part."""
+
+    position: int = 0
+    first: bytes = b""
+    newest: bytes = b""
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """What was read at once."""
+
+    form: Form
+    values: Any
+    stamps: Any
+    trace: _Trace
 
 
 class Hdf5Follower:
@@ -25,7 +51,7 @@ class Hdf5Follower:
 
     def __init__(
         self,
-        path: str,
+        place: Place,
         dataset: str,
         outlet: Outlet,
         *,
@@ -33,147 +59,176 @@ class Hdf5Follower:
         unit: str | None,
         time_dataset: str | None,
         time_unit: str,
-        begin: str,
-        state: str | None,
         regular: bool,
     ) -> None:
         self._h5py = needed("h5py", "hdf5")
-        self._path = path
+        self._path = place.path
         self._dataset = dataset
-        self._outlet = outlet
-        self._feed: Feed = outlet.feed
+        self._stream = FileStream(place, outlet, regular=regular)
         self._channel = channel
         self._unit = unit
         self._time = time_dataset
         self._time_unit = time_unit
-        self._begin = begin
-        self._state_path = state
-        self._regular = regular
+        self._begin = place.begin
         self._file: Any = None
         self._inode: tuple[int, int] | None = None
         self._position = 0
-        self._offset_ns: int | None = None
+        self._trace = _Trace()
         self._said = ""
-        self._saved = -1
         self.replaced = 0
+        self.rewritten = 0
+        self.shrunk = 0
 
     def turn(self) -> bool:
         """Reads what is there; tells whether there was anything."""
         if self._file is None and not self._find():
             return False
-        try:
-            moved = self._read()
-        except (OSError, RuntimeError, KeyError, ValueError) as error:
-            # A writer in the middle of something, or one that did not open with SWMR: look again.
-            self._away(f"{self._path} cannot be read now: {error}")
-            self._close()
-            return False
-        if not moved:
-            self._follow_name()
+        moved = self._try_read()
+        if not moved and self._file is not None:
+            moved = self._follow_name()
         self._save()
         return moved
 
-    def close(self) -> dict[str, Any]:
-        """Ends; returns the account."""
-        while self._file is not None and self.turn():
+    def finish(self) -> None:
+        """Reads the rest."""
+        while self._file is not None and self._try_read():
             pass
         self._save()
-        account = self._outlet.close(time.time_ns())
+
+    def close(self) -> dict[str, Any]:
+        """Ends; returns the account."""
+        account = self._stream.close()
         self._close()
-        return {**account, "rows": self._position, "replaced": self.replaced}
+        return {
+            **account,
+            "rows": self._position,
+            "replaced": self.replaced,
+            "rewritten": self.rewritten,
+            "shrunk": self.shrunk,
+        }
 
     def _find(self) -> bool:
+        """Opens the file, if there is one with this dataset."""
         try:
             # Without locks: a writer with SWMR has the file, and means us to read it.
             self._file = self._h5py.File(self._path, "r", libver="latest", swmr=True, locking=False)
-            data = self._file[self._dataset]
+            data, times, end = self._parts()
             stat = os.stat(self._path)
-        except (OSError, KeyError) as error:
+            inode = (stat.st_dev, stat.st_ino)
+            if self._inode != inode:
+                self._begin_file(inode, data, times, end)
+        except UNREADABLE as error:
             self._away(f"{self._path}:{self._dataset} is not there: {error}; waiting for it")
             self._close()
             return False
-        if self._said and self._feed.form is not None:
-            # Rows are read by their place: what could not be read meanwhile is read now.
-            self._outlet.do(self._feed.back(time.time_ns()))
-        self._said = ""
-        inode = (stat.st_dev, stat.st_ino)
-        if self._inode != inode:
-            if self._inode is not None:
-                self._position = 0
-            self._inode = inode
-            begin, self._begin = self._begin, "beginning"
-            if begin == "now":
-                self._position = int(data.shape[0]) if data.ndim else 0
-            elif begin == "resume":
-                self._resume(inode)
         return True
 
-    def _read(self) -> bool:
+    def _begin_file(self, inode: tuple[int, int], data: Any, times: Any, end: int) -> None:
+        """Goes to where reading begins in a file that was not read before."""
+        if self._inode is not None:
+            self.replaced += 1
+            # Who could not be read to its end is away until the first row of the new one.
+            self._said = ""
+        self._inode = inode
+        self._position, self._trace = 0, _Trace()
+        begin, self._begin = self._begin, "beginning"
+        if begin == "now":
+            self._position, self._trace = end, _trace(data, times, end)
+        elif begin == "resume":
+            self._resume(inode)
+
+    def _parts(self) -> tuple[Any, Any, int]:
+        """Returns the dataset, that of the times, and how many rows there are."""
         data = self._file[self._dataset]
+        if not isinstance(data, self._h5py.Dataset) or data.ndim == 0 or data.dtype.kind not in "biufc":
+            raise KeyError(f"it is {data}, and only arrays of numbers can be samples")
         data.refresh()
-        if data.ndim == 0 or data.dtype.kind not in "biufc":
-            self._away(f"{self._dataset} is {data.dtype} {list(data.shape)}: only arrays of numbers can be samples")
+        if self._time is None:
+            return data, None, int(data.shape[0])
+        times = self._file[self._time]
+        times.refresh()
+        # A row is there when both of its parts are.
+        return data, times, min(int(data.shape[0]), int(times.shape[0]))
+
+    def _try_read(self) -> bool:
+        """Reads the next rows; tells whether there were any."""
+        try:
+            rows = self._read()
+        except UNREADABLE as error:
+            # Look again: whether it is another file by then is seen by its rows.
+            self._away(f"{self._path} cannot be read now: {error}")
+            self._close()
             return False
-        end = int(data.shape[0])
-        times = None
-        if self._time is not None:
-            times = self._file[self._time]
-            times.refresh()
-            # A row is there when both of its parts are.
-            end = min(end, int(times.shape[0]))
-        if end < self._position:
-            self._outlet.do(
-                self._feed.away(f"{self._dataset} shrank from {self._position} to {end} rows", time.time_ns())
-            )
-            self._position = end
-            return True
-        if end == self._position:
+        if rows is None:
             return False
+        self._stream.rows(rows.form, rows.values, rows.stamps)
+        self._position, self._trace = rows.trace.position, rows.trace
+        return True
+
+    def _read(self) -> _Rows | None:
+        data, times, end = self._parts()
+        if end != self._position or self._said:
+            self._check(data, times, end)
+        if end <= self._position:
+            return None
         row_bytes = max(int(np.prod(data.shape[1:], dtype=np.int64)) * data.dtype.itemsize, 1)
         end = min(end, self._position + max(PIECE_BYTES // row_bytes, 1))
         values = np.ascontiguousarray(data[self._position : end])
         values = values.astype(values.dtype.newbyteorder("<"), copy=False)
         stamps = None if times is None else self._stamps(times[self._position : end])
-        self._position = end
-        self._take(data, values, stamps)
-        return True
+        return _Rows(self._form(data, values), values, stamps, _trace(data, times, end))
 
-    def _take(self, data: Any, values: Any, stamps: Any) -> None:
+    def _check(self, data: Any, times: Any, end: int) -> None:
+        """Sees whether what was read is still there, and goes to where reading goes on if it is not."""
+        before = self._trace
+        now = _trace(data, times, min(before.position, end))
+        first_are_there = before.first.startswith(now.first) if end < before.position else now.first == before.first
+        if first_are_there and end >= before.position and now.newest == before.newest:
+            if self._said and self._stream.has_begun:
+                # Rows are read by their place: what could not be read meanwhile is read now.
+                self._stream.back()
+        elif first_are_there and end < before.position:
+            self.shrunk += 1
+            self._go_on(data, times, end, "shrunk", f"shrank from {before.position} to {end} rows")
+        else:
+            self.rewritten += 1
+            self._go_on(data, times, 0, "rewritten", "was written anew")
+        self._said = ""
+
+    def _go_on(self, data: Any, times: Any, position: int, event: str, what: str) -> None:
+        self._position, self._trace = position, _trace(data, times, position)
+        text = f"{self._path}:{self._dataset} {what}; what it had gained before is not known"
+        # Who could not be read before is away already: that it comes back as another is said all the same.
+        self._stream.say(event, text)
+        self._stream.away(text)
+
+    def _form(self, data: Any, values: Any) -> Form:
         unit = self._unit if self._unit is not None else _text(data.attrs.get("units", ""))
         labels = (("file", self._path), ("dataset", self._dataset))
-        form = Form(((self._channel, unit),), values.dtype, tuple(values.shape[1:]), labels)
-        now_ns = time.monotonic_ns()
-        if stamps is not None:
-            self._outlet.do(self._feed.rows(form, values, stamps, now_ns))
-        elif self._regular:
-            self._outlet.do(self._feed.update(form, values, None, now_ns))
-        else:
-            arrived = np.full(len(values), time.time_ns(), dtype=np.int64)
-            self._outlet.do(self._feed.update(form, values, int(arrived[0]), now_ns, times_ns=arrived))
+        return Form(((self._channel, unit),), values.dtype, tuple(values.shape[1:]), labels)
 
     def _stamps(self, times: Any) -> Any:
         if times.dtype.kind in "iu":
-            stamps = times.astype(np.int64) * TIME_UNITS[self._time_unit]
-        else:
-            stamps = np.round(times.astype(np.float64) * TIME_UNITS[self._time_unit]).astype(np.int64)
-        if self._offset_ns is None:
-            self._offset_ns = 0 if int(stamps[0]) >= EARLIEST_MOMENT_NS else time.time_ns() - int(stamps[0])
-        return stamps + self._offset_ns
+            return times.astype(np.int64) * TIME_UNITS[self._time_unit]
+        return np.round(times.astype(np.float64) * TIME_UNITS[self._time_unit]).astype(np.int64)
 
-    def _follow_name(self) -> None:
-        """Looks whether the name belongs to another file by now."""
+    def _follow_name(self) -> bool:
+        """Looks whether the name belongs to another file by now; the old one has been read to its end."""
         try:
             stat = os.stat(self._path)
         except OSError:
-            return
-        if (stat.st_dev, stat.st_ino) != self._inode:
-            self.replaced += 1
-            self._close()
+            # A file without a name may still grow, and one of this name may come.
+            return False
+        if (stat.st_dev, stat.st_ino) == self._inode or self._try_read() or self._file is None:
+            return False
+        self._stream.say("replaced", f"{self._path} is another file: the one before was read to its end")
+        self._close()
+        return self._find()
 
     def _away(self, why: str) -> None:
         if self._said != why:
             self._said = why
-            self._outlet.do(self._feed.away(why, time.time_ns()))
+            self._stream.away(why)
 
     def _close(self) -> None:
         if self._file is not None:
@@ -181,26 +236,40 @@ class Hdf5Follower:
             file.close()
 
     def _resume(self, inode: tuple[int, int]) -> None:
-        assert self._state_path is not None
-        try:
-            with open(self._state_path, encoding="utf-8") as file:
-                state = json.load(file)
-            if [*inode, self._dataset] == [*state["inode"], state["dataset"]]:
-                self._position = int(state["rows"])
-            else:
-                self._outlet.do(
-                    self._feed.away("the file is not the one that was read before: from its beginning", time.time_ns())
-                )
-        except FileNotFoundError:
+        """Goes on where the state says that it ended, if it is still the same file."""
+        if (state := self._stream.state()) is None:
             return
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise ValueError(f"the state {self._state_path} cannot be read: {error}\nremove it to begin anew") from None
+        try:
+            if [*inode, self._dataset] != [*state["inode"], state["dataset"]]:
+                self._stream.away(OTHER_FILE)
+                return
+            self._position = int(state["rows"])
+            self._trace = _Trace(self._position, bytes.fromhex(state["first"]), bytes.fromhex(state["newest"]))
+        except (ValueError, KeyError, TypeError) as error:
+            raise self._stream.bad_state(error) from None
 
     def _save(self) -> None:
-        if self._state_path is None or self._inode is None or self._saved == self._position:
+        if self._inode is None:
             return
-        write_state(self._state_path, {"inode": list(self._inode), "dataset": self._dataset, "rows": self._position})
-        self._saved = self._position
+        traces = {"first": self._trace.first.hex(), "newest": self._trace.newest.hex()}
+        self._stream.save({"inode": list(self._inode), "dataset": self._dataset, "rows": self._position, **traces})
+
+
+def _trace(data: Any, times: Any, position: int) -> _Trace:
+    """Returns what is kept of the rows before a position."""
+    few = min(TRACE_ROWS, position)
+    return _Trace(position, _lines(data, times, 0, few), _lines(data, times, position - few, position))
+
+
+def _lines(data: Any, times: Any, first: int, end: int) -> bytes:
+    """Returns some rows in part: of each its time and the first line along its last axis, so that images cost little."""
+    if first == end:
+        return b""
+    place = (slice(first, end), *[0] * (data.ndim - 2))
+    lines = np.ascontiguousarray(data[place]).reshape(end - first, -1)
+    rows = [line.tobytes() for line in lines]
+    stamps = [b""] * len(rows) if times is None else [stamp.tobytes() for stamp in np.asarray(times[first:end])]
+    return b"".join(stamp + row for stamp, row in zip(stamps, rows))
 
 
 def _text(value: Any) -> str:

@@ -235,6 +235,10 @@ class MqttSink:
             self.published += 1
             self._client.publish(self, self.name, ended, self._qos, self._retain)
 
+    def account(self) -> dict[str, Any]:
+        """Returns how many messages left, and how many of them were acknowledged."""
+        return {"published": self.published, "acknowledged": self.acknowledged}
+
 
 def json_value(value: Any) -> Any:
     """Returns a value as JSON has it: complex numbers as pairs, null for what is no finite number."""

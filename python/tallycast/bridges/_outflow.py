@@ -16,6 +16,7 @@ import numpy as np
 
 import tallycast as tc
 
+from ._run import Way
 from ._thinner import Thinned, Thinner
 
 #: How long the reader waits for a block while no output is due. Units: seconds.
@@ -40,6 +41,10 @@ class Sink(Protocol):
 
     def gone(self, why: str) -> None:
         """Takes the news that the stream has ended."""
+        ...
+
+    def account(self) -> dict[str, Any]:
+        """Returns what it adds to the account of its route."""
         ...
 
 
@@ -114,6 +119,7 @@ class Route:
             "waiting": waiting,
             "refused": self.refused,
             "balanced": waiting >= 0 and self.missing >= self.thinner.told_missing,
+            **self.sink.account(),
         }
 
     def _choose(self, schema: Any) -> Any:
@@ -164,14 +170,16 @@ class Outflow(threading.Thread):
         routes: Sequence[Route],
         *,
         bus: str | None,
-        fail: Callable[[BaseException], None],
+        when_failed: Callable[[], None],
         patterns: Sequence[str] = (),
         expand: Callable[[str, Any], list[Route]] | None = None,
     ) -> None:
         super().__init__(name="tallycast-outflow")
         self.routes = list(routes)
         self._expand = expand
-        self._fail = fail
+        self._when_failed = when_failed
+        #: What ended it before its time.
+        self.failure: BaseException | None = None
         self._stopping = threading.Event()
         self._met: set[str] = set()
         #: Newest epoch of each stream, and whether its end was told.
@@ -186,7 +194,8 @@ class Outflow(threading.Thread):
             while not self._stopping.is_set():
                 self._turn()
         except Exception as error:
-            self._fail(error)
+            self.failure = error
+            self._when_failed()
 
     def stop(self) -> list[Any]:
         """Ends the thread; returns the reader's accounts."""
@@ -230,3 +239,28 @@ class Outflow(threading.Thread):
                 for route in self.routes:
                     if route.stream == stream:
                         route.finish("the stream has ended")
+
+
+class Outgoing(Way):
+    """All channels that go out, by one reader of their streams."""
+
+    def __init__(self, outflow: Outflow) -> None:
+        self._outflow = outflow
+        self._readers: list[Any] = []
+        outflow.start()
+
+    def finish(self) -> None:
+        """Hands over what still waits."""
+        self._readers = self._outflow.stop()
+
+    def accounts(self) -> list[dict[str, Any]]:
+        """Returns the accounts of the routes."""
+        return [route.account() for route in self._outflow.routes]
+
+    def readers(self) -> list[Any]:
+        """Returns the accounts of the reader."""
+        return self._readers
+
+    def failure(self) -> BaseException | None:
+        """Returns what ended the reading before its time."""
+        return self._outflow.failure

@@ -72,7 +72,11 @@ class Outlet:
                 case End():
                     self._end()
                 case Say(event, text):
-                    self._reporter.say(event, text, stream=self.declaration.stream, peer=self.feed.peer)
+                    self.say(event, text)
+
+    def say(self, event: str, text: str) -> None:
+        """Tells the user something about this stream."""
+        self._reporter.say(event, text, stream=self.declaration.stream, peer=self.feed.peer)
 
     def close(self, wall_ns: int) -> dict[str, Any]:
         """Ends the stream and returns its account."""
@@ -103,7 +107,7 @@ class Outlet:
             bus=it.bus,
             station=it.station,
         )
-        self._reporter.say("began", str(form), stream=it.stream, peer=self.feed.peer)
+        self.say("began", str(form))
         deadline = time.monotonic() + it.wait
         while not self._publisher.readers() and (left := deadline - time.monotonic()) > 0:
             if it.stopping.wait(min(left, 0.05)):

@@ -1,4 +1,4 @@
-"""What all bridges share as commands: the common options, settings in TOML, what is printed, the order at the end.
+"""What all bridges share as commands: the common options, what is printed, what peers tell, the order at the end.
 
 Every event is one line: in words on standard error, or with ``--json`` one object on standard output. SIGINT and SIGTERM end a
 bridge in order; a second one ends it at once.
@@ -14,7 +14,6 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from fractions import Fraction
 from types import FrameType, ModuleType
 from typing import Any, Generic, TypeVar
 
@@ -27,31 +26,6 @@ MAX_WAITING_EVENTS = 65_536
 
 #: Packages whose modules are called otherwise.
 PACKAGES = {"paho": "paho-mqtt"}
-
-SI = {"k": 10**3, "M": 10**6, "G": 10**9}
-
-
-def rate(text: str | int | float) -> Fraction:
-    """Reads samples per second: ``360``, ``48k``, ``2.5M``, ``1000/3``."""
-    try:
-        words = str(text).strip()
-        factor = SI.get(words[-1:], 1)
-        value = Fraction(words[:-1] if factor != 1 else words) * factor
-    except (ValueError, ZeroDivisionError):
-        raise argparse.ArgumentTypeError(
-            f"`{text}` is no rate\nwrite samples per second: 360, 48k, 2.5M or 1000/3"
-        ) from None
-    if value <= 0:
-        raise argparse.ArgumentTypeError(f"a rate of {text} is not above 0")
-    return value
-
-
-def pair(text: str) -> tuple[str, str]:
-    """Reads ``LEFT=RIGHT``; the last equals sign divides."""
-    left, sign, right = text.rpartition("=")
-    if not (left and sign and right):
-        raise argparse.ArgumentTypeError(f"`{text}` is not of the form NAME=NAME")
-    return left, right
 
 
 def arguments(name: str, description: str, epilog: str) -> argparse.ArgumentParser:
@@ -76,49 +50,12 @@ def arguments(name: str, description: str, epilog: str) -> argparse.ArgumentPars
     return parser
 
 
-def settings(path: str | None, known: Mapping[str, frozenset[str]]) -> dict[str, list[dict[str, Any]]]:
-    """Reads a TOML file of tables ``[[in]]``, ``[[out]]`` …; ``known`` names the keys of each.
-
-    # Errors
-    `ConfigError` for a file that cannot be read, and for tables and keys that nobody knows.
-    """
-    if path is None:
-        return {}
-    try:
-        with open(path, "rb") as file:
-            read = _toml().load(file)
-    except OSError as error:
-        raise tc.ConfigError(
-            f"{path} cannot be read: {error.strerror}\nname the file of the bridge's settings"
-        ) from error
-    except ValueError as error:
-        raise tc.ConfigError(f"{path} is no TOML: {error}") from error
-    for table, entries in read.items():
-        if table not in known or not isinstance(entries, list):
-            tables = ", ".join(f"[[{name}]]" for name in known)
-            raise tc.ConfigError(f"{path}: `{table}` is not known here\nthis bridge has {tables}")
-        for entry in entries:
-            strange = sorted(set(entry) - known[table])
-            if strange:
-                keys = ", ".join(sorted(known[table]))
-                raise tc.ConfigError(f"{path}: `{strange[0]}` in [[{table}]] is not known\nkeys: {keys}")
-    return dict(read)
-
-
 def needed(module: str, extra: str) -> ModuleType:
     """Imports a package that is an optional extra of ours."""
     try:
         return importlib.import_module(module)
     except ImportError as error:
         raise tc.MissingPackage.of(PACKAGES.get(module.split(".")[0], module), extra) from error
-
-
-def _toml() -> ModuleType:
-    # Python 3.10 has no tomllib; its forerunner has the same functions.
-    try:
-        return importlib.import_module("tomllib")
-    except ImportError:
-        return needed("tomli", "epics")
 
 
 class Reporter:
@@ -195,6 +132,18 @@ class Inbox(Generic[T]):
         # SimpleQueue.put is reentrant, unlike everything that takes a lock.
         self._queue.put(None)
 
+    def hand_on(self, take: Callable[[int, int, T], None]) -> None:
+        """Hands every event to ``take``, with its sender and the count of those dropped before it, until `stop`."""
+        while (waiting := self.get(1.0)) is not None:
+            if isinstance(waiting, tuple):
+                take(*waiting)
+
+    def hand_on_rest(self, take: Callable[[int, int, T], None]) -> None:
+        """Hands on what waits: what had arrived before the end is in the account."""
+        while (waiting := self.get(0)) is not False:
+            if isinstance(waiting, tuple):
+                take(*waiting)
+
     def get(self, timeout: float) -> tuple[int, int, T] | None | bool:
         """Returns sender, dropped events before, event; None at the end; False when nothing came in time."""
         try:
@@ -213,6 +162,50 @@ def on_end(stop: Callable[[], None]) -> None:
 
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, handler)
+
+
+class Way:
+    """What a bridge has to end: all that comes in, or all that goes out."""
+
+    def finish(self) -> None:
+        """Lets go of the peer, and takes what still waits; may raise."""
+
+    def accounts(self) -> list[dict[str, Any]]:
+        """Ends the streams; returns what became of everything."""
+        raise NotImplementedError
+
+    def readers(self) -> Sequence[Mapping[str, Any]]:
+        """Returns the accounts of the readers of what went out."""
+        return ()
+
+    def failure(self) -> BaseException | None:
+        """Returns what ended a thread of its own before its time."""
+        return None
+
+
+def conclude(work: Callable[[], None], ways: Sequence[Way], reporter: Reporter) -> int:
+    """Works until the end, or until something fails; then ends every way in turn, and says what became of everything.
+
+    What was published has its final tally and every way its account however it ended; then what failed first is raised.
+    Returns the exit code: 1 where an account does not add up.
+    """
+    failures: list[BaseException] = []
+    for step in [work, *(way.finish for way in ways)]:
+        try:
+            step()
+        except tc.Error as error:
+            failures.append(error)
+    accounts = [account for way in ways for account in way.accounts()]
+    for account in accounts:
+        reporter.account(account)
+    for way in ways:
+        for reader in way.readers():
+            reporter.reader_account(reader)
+        if (failed := way.failure()) is not None:
+            failures.append(failed)
+    if failures:
+        raise failures[0]
+    return 0 if all(it["balanced"] for it in accounts) else 1
 
 
 def command(name: str, run: Callable[[Sequence[str]], int], argv: Sequence[str] | None = None) -> int:

@@ -9,12 +9,12 @@ import argparse
 import sys
 import time
 from collections.abc import Sequence
-from fractions import Fraction
 from typing import Any, Union
 
 import tallycast as tc
 
-from . import _run
+from . import _entries, _outflow, _run
+from ._entries import Entry
 from ._epics_ca import ChannelAccess, Event
 from ._epics_pva import PvAccess
 from ._epics_serve import IocProcess, P4pServer, PutSink, PvServer, Served, ServedSink
@@ -23,15 +23,11 @@ from ._feed import Feed
 from ._outflow import Outflow, Route
 from ._outlet import Declaration, Outlet
 from ._softioc import TYPES
-from ._thinner import METHODS, Thinner
 
 IN_KEYS = frozenset(
     {"pv", "stream", "channel", "unit", "rate", "expect", "flatten", "stamp", "bad", "severity", "labels"}
 )
 OUT_KEYS = frozenset({"stream", "channel", "pv", "put", "rate", "thin", "type", "length", "unit"})
-
-#: Nominal rate of streams whose updates come when they come: what is to be expected, for queues and budgets.
-NOMINAL_RATE = "1k"
 
 EXAMPLES = """\
 examples:
@@ -47,109 +43,60 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     parser = _run.arguments(
         "epics", "EPICS process variables in as streams, thinned streams out as process variables.", EXAMPLES
     )
-    parser.add_argument(
-        "--pv",
-        action="append",
-        default=[],
-        type=_run.pair,
-        metavar="PV=STREAM",
-        help="follow a PV: NAME, ca://NAME or pva://NAME; may be given several times",
+    _entries.add_pairs(
+        parser, "--pv", "PV=STREAM", "follow a PV: NAME, ca://NAME or pva://NAME; may be given several times"
     )
-    parser.add_argument(
+    _entries.add_rate(
+        parser,
         "--rate",
-        type=_run.rate,
-        metavar="RATE",
-        help=f"nominal samples per second of the streams: the fastest that updates come [default: {NOMINAL_RATE}]",
+        f"nominal samples per second of the streams: the fastest that updates come [default: {_entries.NOMINAL_RATE}]",
     )
-    parser.add_argument(
+    _entries.add_rate(
+        parser,
         "--expect",
-        type=_run.rate,
-        metavar="RATE",
-        help="the PVs are updated regularly at this rate: what is missing is counted by the IOC's time stamps",
+        "the PVs are updated regularly at this rate: what is missing is counted by the IOC's time stamps",
     )
-    parser.add_argument(
-        "--flatten",
-        type=_run.rate,
-        metavar="RATE",
-        help="waveforms are runs of samples at this rate, not samples of many elements",
+    _entries.add_rate(
+        parser, "--flatten", "waveforms are runs of samples at this rate, not samples of many elements"
     )
     parser.add_argument(
         "--bad", choices=sorted(BAD_FROM), help="severity from which on a value is a hole [default: invalid]"
     )
     parser.add_argument("--severity", action="store_true", help="publish the severity as a second channel")
-    parser.add_argument(
-        "--serve",
-        action="append",
-        default=[],
-        type=_run.pair,
-        metavar="STREAM[:CHANNEL]=PV",
-        help="serve a channel as a PV of ours",
-    )
-    parser.add_argument(
-        "--put",
-        action="append",
-        default=[],
-        type=_run.pair,
-        metavar="STREAM[:CHANNEL]=PV",
-        help="write a channel to a PV of others",
-    )
+    _entries.add_pairs(parser, "--serve", "STREAM[:CHANNEL]=PV", "serve a channel as a PV of ours")
+    _entries.add_pairs(parser, "--put", "STREAM[:CHANNEL]=PV", "write a channel to a PV of others")
     parser.add_argument(
         "--server",
         choices=("ioc", "pva"),
         default="ioc",
         help="what serves: a soft IOC (CA and PVA), or p4p (PVA) [default: ioc]",
     )
-    parser.add_argument(
-        "--out-rate",
-        type=_run.rate,
-        metavar="RATE",
-        help="outputs per second of each PV; `all` samples in the file [default: 10]",
-    )
-    parser.add_argument("--thin", choices=sorted(METHODS), help="what an output tells of its samples [default: last]")
+    _entries.add_out_options(parser, "outputs of each PV")
     return parser.parse_args(argv)
 
 
-def entries(args: argparse.Namespace) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+def entries(args: argparse.Namespace) -> tuple[list[Entry], list[Entry]]:
     """Returns what is to come in and to go out, from file and command line."""
-    read = _run.settings(args.config, {"in": IN_KEYS, "out": OUT_KEYS})
-    common = {
-        "rate": args.rate,
-        "expect": args.expect,
-        "flatten": args.flatten,
-        "bad": args.bad,
-        "severity": args.severity or None,
-    }
-    incoming = [*read.get("in", [])]
-    for pv, stream in args.pv:
-        incoming.append(
-            {"pv": pv, "stream": stream, **{key: value for key, value in common.items() if value is not None}}
-        )
-    outgoing = [*read.get("out", [])]
-    out_common = {key: value for key, value in {"rate": args.out_rate, "thin": args.thin}.items() if value is not None}
-    for name, kind in ((args.serve, "pv"), (args.put, "put")):
-        for source, pv in name:
-            stream, _, channel = source.partition(":")
-            outgoing.append({"stream": stream, **({"channel": channel} if channel else {}), kind: pv, **out_common})
-    if not incoming and not outgoing:
-        raise tc.ConfigError(
-            "nothing to do\nname PVs with --pv PV=STREAM, streams with --serve STREAM=PV, or a file with --config"
-        )
-    for entry in incoming:
-        for key in ("pv", "stream"):
-            if key not in entry:
-                raise tc.ConfigError(f"an entry of [[in]] has no `{key}`: {entry}")
+    read = _entries.settings(args.config, {"in": IN_KEYS, "out": OUT_KEYS})
+    common = _entries.said(args, "rate", "expect", "flatten", "bad", "severity")
+    incoming = [*read.get("in", []), *({"pv": pv, "stream": stream, **common} for pv, stream in args.pv)]
+    out_common = _entries.said(args, **_entries.OUT_OPTIONS)
+    outgoing = list(read.get("out", []))
+    for pairs, key in ((args.serve, "pv"), (args.put, "put")):
+        outgoing += ({**_entries.channel_of(source), key: pv, **out_common} for source, pv in pairs)
+    _entries.something((incoming, outgoing), "name PVs with --pv PV=STREAM, streams with --serve STREAM=PV")
+    _entries.required("in", incoming, "pv", "stream")
+    _entries.required("out", outgoing, "stream")
     for entry in outgoing:
-        if "stream" not in entry or ("pv" in entry) == ("put" in entry):
-            raise tc.ConfigError(
-                f"an entry of [[out]] needs `stream`, and either `pv` (serve it) or `put` (write it): {entry}"
-            )
+        if ("pv" in entry) == ("put" in entry):
+            raise tc.ConfigError(f"an entry of [[out]] needs either `pv` (serve it) or `put` (write it): {entry}")
     return incoming, outgoing
 
 
-class Incoming:
+class Incoming(_run.Way):
     """All PVs that are followed."""
 
-    def __init__(self, specs: Sequence[dict[str, Any]], args: argparse.Namespace, reporter: _run.Reporter) -> None:
+    def __init__(self, specs: Sequence[Entry], args: argparse.Namespace, reporter: _run.Reporter) -> None:
         self.inbox: _run.Inbox[Event] = _run.Inbox()
         self._pvs: list[Pv] = []
         self._outlets: list[Outlet] = []
@@ -179,12 +126,14 @@ class Incoming:
         else:
             outlet.do(pv.feed.away(event, wall_ns))
 
-    def close(self) -> list[dict[str, Any]]:
-        """Ends everything that was followed."""
+    def finish(self) -> None:
+        """Takes leave of the IOCs."""
         for client in self._clients.values():
             client.close()
-        while isinstance(waiting := self.inbox.get(0), tuple):
-            self.take(*waiting)
+        self.inbox.hand_on_rest(self.take)
+
+    def accounts(self) -> list[dict[str, Any]]:
+        """Ends everything that was followed."""
         return [outlet.close(time.time_ns()) for outlet in self._outlets]
 
 
@@ -198,73 +147,52 @@ def address(text: str) -> tuple[str, str]:
     return protocol, name
 
 
-def _number(spec: dict[str, Any], key: str, default: str | None = None) -> Fraction | None:
-    value = spec.get(key, default)
-    if value is None or isinstance(value, Fraction):
-        return value
-    try:
-        return _run.rate(value)
-    except argparse.ArgumentTypeError as error:
-        raise tc.ConfigError(f"{key}: {error}") from error
-
-
-def _pv_of(spec: dict[str, Any]) -> Pv:
+def _pv_of(spec: Entry) -> Pv:
     address(spec["pv"])
-    if spec.get("stamp", "start") not in {"start", "end"}:
-        raise tc.ConfigError(
-            f'stamp = "{spec["stamp"]}" is neither "start" nor "end"\nsay which sample of a waveform the IOC\'s time is of'
-        )
-    if spec.get("bad", "invalid") not in BAD_FROM:
-        raise tc.ConfigError(f'bad = "{spec["bad"]}" is not known\nsay one of {", ".join(sorted(BAD_FROM))}')
-    flatten, expect = _number(spec, "flatten"), _number(spec, "expect")
+    flatten, expect = _entries.number(spec, "flatten"), _entries.number(spec, "expect")
     return Pv(
         Feed(spec["pv"], flatten or expect),
         channel=spec.get("channel", "value"),
         flatten=flatten,
-        bad_from=BAD_FROM[spec.get("bad", "invalid")],
+        bad_from=BAD_FROM[_entries.one_of(spec, "bad", sorted(BAD_FROM), "invalid")],
         with_severity=bool(spec.get("severity", False)),
-        stamp_at_end=spec.get("stamp", "start") == "end",
+        # Which sample of a waveform the IOC's time is of.
+        stamp_at_end=_entries.one_of(spec, "stamp", ("start", "end"), "start") == "end",
         unit=spec.get("unit"),
     )
 
 
-def _declaration(spec: dict[str, Any], args: argparse.Namespace) -> Declaration:
-    rate = _number(spec, "flatten") or _number(spec, "rate") or _number(spec, "expect") or _run.rate(NOMINAL_RATE)
-    labels = {str(key): str(value) for key, value in spec.get("labels", {}).items()}
-    is_run = "flatten" in spec
-    return Declaration(spec["stream"], rate, args.bus, args.station, own_times=not is_run, labels=labels)
+def _declaration(spec: Entry, args: argparse.Namespace) -> Declaration:
+    flatten = _entries.number(spec, "flatten")
+    rate = flatten or _entries.number(spec, "rate") or _entries.number(spec, "expect") or _entries.nominal_rate(spec)
+    return Declaration(
+        spec["stream"], rate, args.bus, args.station, own_times=flatten is None, labels=_entries.labels(spec)
+    )
 
 
-class Outgoing:
-    """All channels that go out."""
+class Outgoing(_outflow.Outgoing):
+    """All channels that go out as PVs."""
 
     def __init__(
-        self, specs: Sequence[dict[str, Any]], args: argparse.Namespace, incoming: Incoming, reporter: _run.Reporter
+        self, specs: Sequence[Entry], args: argparse.Namespace, incoming: Incoming, reporter: _run.Reporter
     ) -> None:
         served = [_served(spec) for spec in specs if "pv" in spec]
         self._server: PvServer | None = None
         if served:
             self._server = P4pServer(served) if args.server == "pva" else IocProcess(served, reporter)
-        self.failure: BaseException | None = None
         self._incoming = incoming
-        self._routes = [self._route(spec, reporter) for spec in specs]
-        self._outflow = Outflow(self._routes, bus=args.bus, fail=self._fail)
-        self._outflow.start()
+        routes = [self._route(spec, reporter) for spec in specs]
+        super().__init__(Outflow(routes, bus=args.bus, when_failed=incoming.inbox.stop))
         for it in served:
             reporter.say("serving", f"served by {'p4p' if args.server == 'pva' else 'a soft IOC'}", peer=it.pv)
 
-    def close(self) -> tuple[list[dict[str, Any]], list[Any]]:
-        """Ends everything; returns the accounts of the routes and of the reader."""
-        readers = self._outflow.stop()
+    def finish(self) -> None:
+        """Hands over what still waits, and ends the server."""
+        super().finish()
         if self._server is not None:
             self._server.close()
-        return [{**route.account(), **_failed(route)} for route in self._routes], readers
 
-    def _route(self, spec: dict[str, Any], reporter: _run.Reporter) -> Route:
-        rate = None if spec.get("rate") == "all" else _number(spec, "rate", "10")
-        if spec.get("thin", "last") not in METHODS:
-            raise tc.ConfigError(f'thin = "{spec["thin"]}" is not known\nsay one of {", ".join(sorted(METHODS))}')
-        thinner = Thinner(spec.get("thin", "last"), rate)
+    def _route(self, spec: Entry, reporter: _run.Reporter) -> Route:
         sink: Union[ServedSink, PutSink]
         if "pv" in spec:
             assert self._server is not None
@@ -272,22 +200,11 @@ class Outgoing:
         else:
             protocol, _ = address(spec["put"])
             sink = PutSink(spec["put"], self._incoming.client(protocol), reporter, spec["stream"])
-        return Route(spec["stream"], spec.get("channel"), thinner, sink)
-
-    def _fail(self, error: BaseException) -> None:
-        self.failure = error
-        self._incoming.inbox.stop()
+        return Route(spec["stream"], spec.get("channel"), _entries.thinner(spec), sink)
 
 
-def _failed(route: Route) -> dict[str, int]:
-    return {"failed": route.sink.failed} if isinstance(route.sink, PutSink) else {}
-
-
-def _served(spec: dict[str, Any]) -> Served:
-    kind = spec.get("type", "double")
-    if kind not in TYPES:
-        raise tc.ConfigError(f'type = "{kind}" is not known\nsay one of {", ".join(TYPES)}')
-    return Served(spec["pv"], kind, spec.get("length"), spec.get("unit"))
+def _served(spec: Entry) -> Served:
+    return Served(spec["pv"], _entries.one_of(spec, "type", TYPES, "double"), spec.get("length"), spec.get("unit"))
 
 
 def run(argv: Sequence[str]) -> int:
@@ -297,24 +214,11 @@ def run(argv: Sequence[str]) -> int:
     reporter = _run.Reporter("epics", as_json=args.json)
     incoming = Incoming(incoming_specs, args, reporter)
     _run.on_end(incoming.inbox.stop)
-    outgoing = Outgoing(outgoing_specs, args, incoming, reporter) if outgoing_specs else None
-    failure: BaseException | None = None
-    try:
-        while (event := incoming.inbox.get(1.0)) is not None:
-            if isinstance(event, tuple):
-                incoming.take(*event)
-    except tc.Error as error:
-        failure = error
-    accounts, readers = outgoing.close() if outgoing is not None else ([], [])
-    accounts = [*incoming.close(), *accounts]
-    for account in accounts:
-        reporter.account(account)
-    for reader in readers:
-        reporter.reader_account(reader)
-    failure = failure or (outgoing.failure if outgoing is not None else None)
-    if failure is not None:
-        raise failure
-    return 0 if all(it["balanced"] for it in accounts) else 1
+    # What goes out ends first: a PV that is written to needs its client.
+    ways: list[_run.Way] = [incoming]
+    if outgoing_specs:
+        ways.insert(0, Outgoing(outgoing_specs, args, incoming, reporter))
+    return _run.conclude(lambda: incoming.inbox.hand_on(incoming.take), ways, reporter)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

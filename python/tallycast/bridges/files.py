@@ -11,43 +11,29 @@ import threading
 from collections.abc import Sequence
 from typing import Any, Union
 
-import numpy as np
-
 import tallycast as tc
 
-from . import _run
-from ._csv_tail import TableError, TableOptions
+from . import _entries, _run
+from ._csv_tail import TableOptions
+from ._entries import Entry
 from ._feed import Feed
+from ._file_stream import FileStream, Place
 from ._follow_csv import CsvFollower
 from ._follow_hdf5 import Hdf5Follower
 from ._outlet import Declaration, Outlet
 from ._payload import DTYPES, TIME_UNITS
 
-IN_KEYS = frozenset(
-    {
-        "file",
-        "stream",
-        "dtype",
-        "rate",
-        "time",
-        "time_unit",
-        "columns",
-        "channel",
-        "unit",
-        "allow_nan",
-        "begin",
-        "state",
-        "wait",
-        "labels",
-    }
+#: Options that are keys of an entry.
+IN_OPTIONS = (
+    *("dtype", "rate", "time", "time_unit", "columns", "unit"),
+    *("allow_nan", "begin", "state", "wait"),
 )
+IN_KEYS = frozenset({"file", "stream", "channel", "labels", *IN_OPTIONS})
 
 #: What HDF5 files are called.
 HDF5_SUFFIXES = (".h5", ".hdf5", ".nxs", ".hdf")
 #: How often files that stand still are looked at. Units: seconds.
 LOOK = 0.05
-#: How many samples are to be expected where nobody says.
-NOMINAL_RATE = "1k"
 
 EXAMPLES = """\
 examples:
@@ -66,13 +52,16 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
         "files", "Follow CSV and HDF5 (SWMR) files that grow, and publish what they gain.", EXAMPLES
     )
     parser.add_argument(
-        "files", nargs="*", type=_run.pair, metavar="FILE=STREAM", help="a CSV file, or FILE:/DATASET of an HDF5 file"
+        "files",
+        nargs="*",
+        type=_entries.pair,
+        metavar="FILE=STREAM",
+        help="a CSV file, or FILE:/DATASET of an HDF5 file",
     )
-    parser.add_argument(
+    _entries.add_rate(
+        parser,
         "--rate",
-        type=_run.rate,
-        metavar="RATE",
-        help="rows per second: they are regular, and what is missing is counted by their times; without it each row has its own time",
+        "rows per second: they are regular, and what is missing is counted by their times; without it each row has its own time",
     )
     parser.add_argument(
         "--time",
@@ -83,7 +72,10 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
         "--time-unit", choices=[*TIME_UNITS, "iso"], help="what it counts [default: as the heading says, else s]"
     )
     parser.add_argument(
-        "--columns", metavar="NAMES", help="columns that are channels, divided by commas [default: all but the time]"
+        "--columns",
+        type=_entries.names,
+        metavar="NAMES",
+        help="columns that are channels, divided by commas [default: all but the time]",
     )
     parser.add_argument("--dtype", choices=sorted(DTYPES), help="type of every element of a CSV file [default: f8]")
     parser.add_argument("--unit", help="unit of channels that have none")
@@ -105,80 +97,70 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     return parser.parse_args(argv)
 
 
-def entries(args: argparse.Namespace) -> list[dict[str, Any]]:
+def entries(args: argparse.Namespace) -> list[Entry]:
     """Returns what is to be followed, from file and command line."""
-    read = _run.settings(args.config, {"in": IN_KEYS})
-    names = ("rate", "time", "time_unit", "dtype", "unit", "begin", "state", "wait")
-    common = {key: getattr(args, key) for key in names if getattr(args, key) is not None}
-    if args.allow_nan:
-        common["allow_nan"] = True
-    if args.columns:
-        common["columns"] = args.columns.split(",")
+    read = _entries.settings(args.config, {"in": IN_KEYS})
+    common = _entries.said(args, *IN_OPTIONS)
     if "state" in common and len(args.files) > 1:
         raise tc.ConfigError("one --state is for one file\nwrite several files into a --config, each with its `state`")
     found = [*read.get("in", []), *({"file": file, "stream": stream, **common} for file, stream in args.files)]
-    if not found:
-        raise tc.ConfigError("nothing to do\nname files as FILE=STREAM, or a file of settings with --config")
-    for entry in found:
-        if "file" not in entry or "stream" not in entry:
-            raise tc.ConfigError(f"an entry of [[in]] needs `file` and `stream`: {entry}")
+    _entries.something((found,), "name files as FILE=STREAM")
+    _entries.required("in", found, "file", "stream")
     return found
 
 
 def follower_of(
-    spec: dict[str, Any], args: argparse.Namespace, reporter: _run.Reporter, stopping: threading.Event
+    spec: Entry, args: argparse.Namespace, reporter: _run.Reporter, stopping: threading.Event
 ) -> Follower:
     """Returns what follows a file."""
-    try:
-        rate = _run.rate(spec["rate"]) if "rate" in spec else None
-    except argparse.ArgumentTypeError as error:
-        raise tc.ConfigError(str(error)) from error
-    if spec.get("begin", "beginning") not in {"beginning", "now"}:
-        raise tc.ConfigError(f'begin = "{spec["begin"]}" is neither "beginning" nor "now"')
     path, dataset = _divided(spec["file"])
-    begin = spec.get("begin", "beginning")
-    if spec.get("state") is not None:
-        begin = "resume"
-    declaration = Declaration(
+    begin = _entries.one_of(spec, "begin", ("beginning", "now"), "beginning")
+    state = spec.get("state")
+    place = Place(path, begin if state is None else "resume", state)
+    rate = _entries.number(spec, "rate")
+    outlet = Outlet(Feed(spec["file"], rate), _declaration(spec, args, stopping), reporter)
+    time_unit = _entries.one_of(spec, "time_unit", [*TIME_UNITS, "iso"], "s") if "time_unit" in spec else None
+    if dataset is None:
+        return CsvFollower(place, outlet, _table(spec, time_unit), regular=rate is not None)
+    if time_unit == "iso":
+        raise tc.ConfigError(f"times of an HDF5 file are numbers\nsay time_unit = one of {', '.join(TIME_UNITS)}")
+    return Hdf5Follower(
+        place,
+        dataset,
+        outlet,
+        channel=spec.get("channel", dataset.rsplit("/", 1)[-1]),
+        unit=spec.get("unit"),
+        time_dataset=spec.get("time"),
+        time_unit=time_unit or "s",
+        regular=rate is not None,
+    )
+
+
+def _declaration(spec: Entry, args: argparse.Namespace, stopping: threading.Event) -> Declaration:
+    return Declaration(
         spec["stream"],
-        rate or _run.rate(NOMINAL_RATE),
+        _entries.nominal_rate(spec),
         args.bus,
         args.station,
         on_full="block",
         linger=0.005,
         wait=float(spec.get("wait", 0.5)),
         stopping=stopping,
-        own_times=rate is None,
-        labels={str(key): str(value) for key, value in spec.get("labels", {}).items()},
+        own_times="rate" not in spec,
+        labels=_entries.labels(spec),
     )
-    outlet = Outlet(Feed(spec["file"], rate), declaration, reporter)
-    if dataset is not None:
-        return Hdf5Follower(
-            path,
-            dataset,
-            outlet,
-            channel=spec.get("channel", dataset.rsplit("/", 1)[-1]),
-            unit=spec.get("unit"),
-            time_dataset=spec.get("time"),
-            time_unit=spec.get("time_unit", "s"),
-            begin=begin,
-            state=spec.get("state"),
-            regular=rate is not None,
-        )
-    dtype = DTYPES.get(spec.get("dtype", "f8"), np.dtype("V1"))
-    if dtype.kind not in "iuf":
-        raise tc.ConfigError(
-            f'dtype = "{spec["dtype"]}" cannot be read from text\nsay a whole number or a float: i32, f8 …'
-        )
-    options = TableOptions(
-        dtype,
+
+
+def _table(spec: Entry, time_unit: str | None) -> TableOptions:
+    numbers = [name for name, dtype in DTYPES.items() if dtype.kind in "iuf"]
+    return TableOptions(
+        DTYPES[_entries.one_of(spec, "dtype", numbers, "f8")],
         spec.get("time"),
-        spec.get("time_unit"),
+        time_unit,
         spec.get("columns", ()),
         spec.get("unit", ""),
         bool(spec.get("allow_nan", False)),
     )
-    return CsvFollower(path, outlet, options, begin=begin, state=spec.get("state"), regular=rate is not None)
 
 
 def _divided(text: str) -> tuple[str, str | None]:
@@ -191,6 +173,31 @@ def _divided(text: str) -> tuple[str, str | None]:
     return text, None
 
 
+class Incoming(_run.Way):
+    """All files that are followed."""
+
+    def __init__(
+        self, specs: Sequence[Entry], args: argparse.Namespace, reporter: _run.Reporter, stopping: threading.Event
+    ) -> None:
+        self._stopping = stopping
+        self._followers = [follower_of(spec, args, reporter, stopping) for spec in specs]
+
+    def follow(self) -> None:
+        """Looks at every file in turn, until it is told to stop."""
+        while not self._stopping.is_set():
+            if not any([it.turn() for it in self._followers]):
+                self._stopping.wait(LOOK)
+
+    def finish(self) -> None:
+        """Reads what is there to its end."""
+        for follower in self._followers:
+            follower.finish()
+
+    def accounts(self) -> list[dict[str, Any]]:
+        """Ends all streams."""
+        return [it.close() for it in self._followers]
+
+
 def run(argv: Sequence[str]) -> int:
     """Bridges until SIGINT or SIGTERM."""
     args = parse(argv)
@@ -198,22 +205,8 @@ def run(argv: Sequence[str]) -> int:
     reporter = _run.Reporter("files", as_json=args.json)
     stopping = threading.Event()
     _run.on_end(stopping.set)
-    followers = [follower_of(spec, args, reporter, stopping) for spec in specs]
-    failure: Exception | None = None
-    try:
-        while not stopping.is_set():
-            if not any([it.turn() for it in followers]):
-                stopping.wait(LOOK)
-    except TableError as error:
-        failure = tc.BridgeError(str(error))
-    except tc.Error as error:
-        failure = error
-    accounts = [it.close() for it in followers]
-    for account in accounts:
-        reporter.account(account)
-    if failure is not None:
-        raise failure
-    return 0 if all(it["balanced"] for it in accounts) else 1
+    incoming = Incoming(specs, args, reporter, stopping)
+    return _run.conclude(incoming.follow, [incoming], reporter)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

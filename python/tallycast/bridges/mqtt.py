@@ -11,44 +11,26 @@ import re
 import sys
 import time
 from collections.abc import Sequence
-from fractions import Fraction
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
 import tallycast as tc
 
-from . import _run
+from . import _entries, _outflow, _run
+from ._entries import Entry
 from ._feed import Feed, Form
-from ._mqtt_client import Answer, Connected, Lost, Message, MqttClient, MqttEvent, MqttSink, Server
+from ._mqtt_client import Connected, Lost, Message, MqttClient, MqttEvent, MqttSink, Server
 from ._outflow import Outflow, Route
 from ._outlet import Declaration, Outlet
 from ._payload import DTYPES, TIME_UNITS, PayloadError, PayloadFormat
-from ._thinner import METHODS, Thinner
 
-IN_KEYS = frozenset(
-    {
-        "topic",
-        "stream",
-        "payload",
-        "dtype",
-        "path",
-        "channels",
-        "units",
-        "unit",
-        "rate",
-        "regular",
-        "time",
-        "time_unit",
-        "sequence",
-        "retained",
-        "qos",
-        "labels",
-    }
+#: Options that are keys of an ``[[in]]``.
+IN_OPTIONS = (
+    *("payload", "dtype", "path", "channels", "unit", "time", "time_unit"),
+    *("sequence", "rate", "regular", "retained", "qos"),
 )
+IN_KEYS = frozenset({"topic", "stream", "units", "labels", *IN_OPTIONS})
 OUT_KEYS = frozenset({"stream", "channel", "topic", "rate", "thin", "payload", "qos", "retain"})
-
-#: Nominal rate of streams whose messages come when they come.
-NOMINAL_RATE = "1k"
 #: So many topics that a pattern meets become streams; more are a mistake.
 MAX_TOPICS = 1_000
 
@@ -76,18 +58,21 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
         metavar="NAME",
         help="name of our session; the broker then keeps messages of QoS 1 and 2 while we are away",
     )
-    parser.add_argument(
+    _entries.add_pairs(
+        parser,
         "--topic",
-        action="append",
-        default=[],
-        type=_run.pair,
-        metavar="TOPIC=STREAM",
-        help="follow a topic; + and # may be in it, and {1}, {2} … in STREAM are what they met",
+        "TOPIC=STREAM",
+        "follow a topic; + and # may be in it, and {1}, {2} … in STREAM are what they met",
     )
     parser.add_argument("--payload", choices=("number", "json", "raw"), help="what messages hold [default: number]")
     parser.add_argument("--dtype", choices=sorted(DTYPES), help="type of every element [default: f8]")
     parser.add_argument("--path", metavar="PATH", help="where in the JSON the value is: flow.value, values.0")
-    parser.add_argument("--channels", metavar="NAMES", help="channels of raw payloads, divided by commas")
+    parser.add_argument(
+        "--channels",
+        type=lambda text: {name: name for name in _entries.names(text)},
+        metavar="NAMES",
+        help="channels of raw payloads, divided by commas",
+    )
     parser.add_argument("--unit", help="unit of the channels")
     parser.add_argument(
         "--time",
@@ -100,11 +85,8 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
         metavar="PATH",
         help="where in the JSON the sender's own count of samples is: what is missing is counted by it",
     )
-    parser.add_argument(
-        "--rate",
-        type=_run.rate,
-        metavar="RATE",
-        help=f"samples per second; nominal unless --regular [default: {NOMINAL_RATE}]",
+    _entries.add_rate(
+        parser, "--rate", f"samples per second; nominal unless --regular [default: {_entries.NOMINAL_RATE}]"
     )
     parser.add_argument("--regular", action="store_true", help="samples come at exactly this rate")
     parser.add_argument(
@@ -113,21 +95,13 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
         help="whether a message that the broker kept is a sample [default: skip]",
     )
     parser.add_argument("--qos", type=int, choices=(0, 1, 2), help="quality of service, in and out [default: 1]")
-    parser.add_argument(
+    _entries.add_pairs(
+        parser,
         "--publish",
-        action="append",
-        default=[],
-        type=_run.pair,
-        metavar="PATTERN[:CHANNEL]=TOPIC",
-        help="publish streams; {stream} and {channel} in TOPIC are their names",
+        "PATTERN[:CHANNEL]=TOPIC",
+        "publish streams; {stream} and {channel} in TOPIC are their names",
     )
-    parser.add_argument(
-        "--out-rate",
-        type=_run.rate,
-        metavar="RATE",
-        help="messages per second of each channel; `all` samples in the file [default: 10]",
-    )
-    parser.add_argument("--thin", choices=sorted(METHODS), help="what a message tells of its samples [default: last]")
+    _entries.add_out_options(parser, "messages of each channel")
     parser.add_argument("--out-payload", choices=("json", "raw"), help="what messages hold [default: json]")
     parser.add_argument("--retain", action="store_true", help="the broker keeps the newest message")
     parser.add_argument(
@@ -138,70 +112,41 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     return parser.parse_args(argv)
 
 
-def entries(args: argparse.Namespace) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+def entries(args: argparse.Namespace) -> tuple[list[Entry], list[Entry]]:
     """Returns what is to come in and to go out, from file and command line."""
-    read = _run.settings(args.config, {"in": IN_KEYS, "out": OUT_KEYS})
-    names = ("payload", "dtype", "path", "unit", "time", "time_unit", "sequence", "rate", "retained", "qos")
-    common = {key: getattr(args, key) for key in names if getattr(args, key) is not None}
-    if args.regular:
-        common["regular"] = True
-    if args.channels:
-        common["channels"] = {name: name for name in args.channels.split(",")}
+    read = _entries.settings(args.config, {"in": IN_KEYS, "out": OUT_KEYS})
+    common = _entries.said(args, *IN_OPTIONS)
     incoming = [*read.get("in", []), *({"topic": topic, "stream": stream, **common} for topic, stream in args.topic)]
-    out_names = {
-        "rate": args.out_rate,
-        "thin": args.thin,
-        "payload": args.out_payload,
-        "qos": args.qos,
-        "retain": args.retain or None,
-    }
-    out_common = {key: value for key, value in out_names.items() if value is not None}
-    outgoing = [*read.get("out", [])]
-    for source, topic in args.publish:
-        stream, _, channel = source.partition(":")
-        outgoing.append({"stream": stream, **({"channel": channel} if channel else {}), "topic": topic, **out_common})
-    if not incoming and not outgoing:
-        raise tc.ConfigError(
-            "nothing to do\nname topics with --topic TOPIC=STREAM, streams with --publish PATTERN=TOPIC, or a file with --config"
-        )
-    for table, list_of in (("in", incoming), ("out", outgoing)):
-        for entry in list_of:
-            for key in ("topic", "stream"):
-                if key not in entry:
-                    raise tc.ConfigError(f"an entry of [[{table}]] has no `{key}`: {entry}")
+    out_common = _entries.said(args, "qos", "retain", payload="out_payload", **_entries.OUT_OPTIONS)
+    outgoing = list(read.get("out", []))
+    outgoing += ({**_entries.channel_of(source), "topic": topic, **out_common} for source, topic in args.publish)
+    _entries.something((incoming, outgoing), "name topics with --topic TOPIC=STREAM, streams with --publish PATTERN=TOPIC")
+    _entries.required("in", incoming, "topic", "stream")
+    _entries.required("out", outgoing, "topic", "stream")
     return incoming, outgoing
 
 
 class Subscription:
     """One entry of what comes in: a topic, or a pattern of topics, and how its messages are read."""
 
-    def __init__(self, spec: dict[str, Any]) -> None:
+    def __init__(self, spec: Entry) -> None:
         self.topic = str(spec["topic"])
-        self.qos = int(spec.get("qos", 1))
-        self.takes_retained = spec.get("retained", "skip") == "take"
+        self.qos = _qos(spec)
+        self.takes_retained = _entries.one_of(spec, "retained", ("skip", "take"), "skip") == "take"
         self._stream = str(spec["stream"])
         self._pattern = _pattern(self.topic)
-        dtype = spec.get("dtype", "f8")
-        if dtype not in DTYPES:
-            raise tc.ConfigError(f'dtype = "{dtype}" is not known\nsay one of {", ".join(DTYPES)}')
-        if spec.get("time_unit", "s") not in {*TIME_UNITS, "iso"}:
-            raise tc.ConfigError(
-                f'time_unit = "{spec["time_unit"]}" is not known\nsay one of {", ".join(TIME_UNITS)}, iso'
-            )
-        paths = spec.get("channels") or {"value": spec.get("path", "value" if spec.get("payload") == "json" else "")}
-        kind = spec.get("payload", "number")
-        if kind not in {"number", "json", "raw"}:
-            raise tc.ConfigError(f'payload = "{kind}" is not known\nsay number, json or raw')
+        dtype = DTYPES[_entries.one_of(spec, "dtype", DTYPES, "f8")]
+        time_unit = _entries.one_of(spec, "time_unit", [*TIME_UNITS, "iso"], "s")
+        kind = _entries.one_of(spec, "payload", ("number", "json", "raw"), "number")
+        paths = spec.get("channels") or {"value": spec.get("path", "value" if kind == "json" else "")}
         if kind != "json" and (spec.get("time") or spec.get("sequence")):
             raise tc.ConfigError(f'payloads of kind {kind} have neither time nor sequence\nsay payload = "json"')
-        self.format = PayloadFormat(
-            kind, DTYPES[dtype], paths, spec.get("time"), spec.get("time_unit", "s"), spec.get("sequence")
-        )
-        self.rate = _rate(spec.get("rate", NOMINAL_RATE))
+        self.format = PayloadFormat(kind, dtype, paths, spec.get("time"), time_unit, spec.get("sequence"))
+        self.rate = _entries.nominal_rate(spec)
         self.is_regular = bool(spec.get("regular", False))
         units = spec.get("units", {})
         self.channels = tuple((name, str(units.get(name, spec.get("unit", "")))) for name in paths)
-        self.labels = {str(key): str(value) for key, value in spec.get("labels", {}).items()}
+        self.labels = _entries.labels(spec)
 
     def stream_of(self, topic: str) -> str | None:
         """Returns the stream of a topic; None where it is not one of these."""
@@ -214,46 +159,76 @@ class Subscription:
         return stream
 
 
-class Incoming:
+class Incoming(_run.Way):
     """All topics that are followed."""
 
-    def __init__(self, specs: Sequence[dict[str, Any]], args: argparse.Namespace, reporter: _run.Reporter) -> None:
+    def __init__(self, specs: Sequence[Entry], args: argparse.Namespace, reporter: _run.Reporter) -> None:
         self.subscriptions = [Subscription(spec) for spec in specs]
+        self.client = MqttClient(_server(args), [(it.topic, it.qos) for it in self.subscriptions])
         self._args = args
         self._reporter = reporter
         self._topics: dict[str, _Topic] = {}
         self._away: str | None = None
-        self.retained = 0
+        self._retained = 0
 
-    def message(self, message: Message, dropped: int) -> None:
+    def take(self, _: int, dropped: int, event: MqttEvent) -> None:
+        """Takes one event of the client."""
+        if isinstance(event, Message):
+            self._message(event, dropped)
+        elif isinstance(event, Connected):
+            kept = ", and the broker has kept our session" if event.kept else ""
+            self._reporter.say("connected", f"connected{kept}", peer=self.client.name)
+            self._back(event.kept)
+        elif isinstance(event, Lost):
+            self._reporter.say("disconnected", event.why, peer=self.client.name)
+            self._gone(event.why)
+        else:
+            if event.refused:
+                raise tc.BridgeError(
+                    f"the broker refuses the subscription to {', '.join(event.refused)}\nask who may read them"
+                )
+            topics = ", ".join(it.topic for it in self.subscriptions)
+            self._reporter.say("subscribed", topics, peer=self.client.name)
+
+    def finish(self) -> None:
+        """Takes leave of the broker."""
+        self.client.close()
+        self.client.inbox.hand_on_rest(self.take)
+
+    def accounts(self) -> list[dict[str, Any]]:
+        """Ends all streams."""
+        if self._retained:
+            self._reporter.say(
+                "retained",
+                f"{self._retained} messages that the broker had kept were not taken as samples (--retained take)",
+            )
+        return [topic.outlet.close(time.time_ns()) for topic in self._topics.values()]
+
+    def _message(self, message: Message, dropped: int) -> None:
         """Takes a message, and how many before it were dropped here."""
         found = self._topic(message.topic)
         if found is None:
             return
         if message.retained and not found.subscription.takes_retained:
-            self.retained += 1
+            self._retained += 1
             return
         now_ns = time.monotonic_ns()
         if dropped:
             found.outlet.do(found.feed.lost(dropped, "this bridge was too slow", now_ns))
         found.take(message, now_ns)
 
-    def away(self, why: str) -> None:
+    def _gone(self, why: str) -> None:
         """Takes the news that the broker is not there."""
         self._away = why
         for topic in self._topics.values():
             topic.outlet.do(topic.feed.away(why, time.time_ns()))
 
-    def back(self, kept: bool) -> None:
+    def _back(self, kept: bool) -> None:
         """Takes the news that the broker is there; ``kept``: it has kept what came meanwhile, with QoS 1 and 2."""
         self._away = None
         for topic in self._topics.values():
             if kept and topic.subscription.qos > 0:
                 topic.outlet.do(topic.feed.back(time.time_ns()))
-
-    def close(self) -> list[dict[str, Any]]:
-        """Ends all streams."""
-        return [topic.outlet.close(time.time_ns()) for topic in self._topics.values()]
 
     def _topic(self, name: str) -> _Topic | None:
         if name in self._topics:
@@ -335,38 +310,24 @@ class _Topic:
         return True
 
 
-class Outgoing:
-    """All streams that go out."""
+class Outgoing(_outflow.Outgoing):
+    """All streams that go out as topics."""
 
-    def __init__(
-        self, specs: Sequence[dict[str, Any]], args: argparse.Namespace, client: MqttClient, reporter: _run.Reporter
-    ) -> None:
+    def __init__(self, specs: Sequence[Entry], args: argparse.Namespace, client: MqttClient) -> None:
         self._specs = specs
         self._client = client
-        self._reporter = reporter
-        self.failure: BaseException | None = None
         for spec in specs:
-            if spec.get("thin", "last") not in METHODS or spec.get("payload", "json") not in {"json", "raw"}:
-                raise tc.ConfigError(
-                    f"`thin` or `payload` of an [[out]] is not known: {spec}\nthin: {', '.join(METHODS)}; payload: json, raw"
-                )
-            _rate(10 if spec.get("rate") == "all" else spec.get("rate", 10))
-        self._outflow = Outflow(
-            [], bus=args.bus, fail=self._fail, patterns=[spec["stream"] for spec in specs], expand=self._expand
+            # What is wrong with an entry is said before a stream of it comes.
+            _entries.thinner(spec), _payload(spec), _qos(spec)
+        patterns = [spec["stream"] for spec in specs]
+        super().__init__(
+            Outflow((), bus=args.bus, when_failed=client.inbox.stop, patterns=patterns, expand=self._expand)
         )
-        self._outflow.start()
 
-    def close(self) -> tuple[list[dict[str, Any]], list[Any]]:
-        """Ends everything; returns the accounts of the routes and of the reader."""
-        readers = self._outflow.stop()
+    def finish(self) -> None:
+        """Hands over what still waits, and waits for its acknowledgement."""
+        super().finish()
         self._client.drain()
-        accounts = []
-        for route in self._outflow.routes:
-            assert isinstance(route.sink, MqttSink)
-            accounts.append(
-                {**route.account(), "published": route.sink.published, "acknowledged": route.sink.acknowledged}
-            )
-        return accounts, readers
 
     def _expand(self, stream: str, schema: Any) -> list[Route]:
         """Returns the routes of a stream that was met for the first time."""
@@ -378,17 +339,16 @@ class Outgoing:
                 if spec.get("channel", channel.name) != channel.name:
                     continue
                 topic = spec["topic"].replace("{stream}", stream).replace("{channel}", channel.name)
-                rate = None if spec.get("rate") == "all" else _rate(spec.get("rate", 10))
                 sink = MqttSink(
                     self._client,
                     topic,
                     stream,
                     channel.name,
-                    spec.get("payload", "json"),
-                    int(spec.get("qos", 1)),
+                    _payload(spec),
+                    _qos(spec),
                     bool(spec.get("retain", False)),
                 )
-                routes.append(Route(stream, channel.name, Thinner(spec.get("thin", "last"), rate), sink))
+                routes.append(Route(stream, channel.name, _entries.thinner(spec), sink))
         topics = [route.sink.name for route in routes]
         if len(set(topics)) != len(topics):
             raise tc.ConfigError(
@@ -396,16 +356,13 @@ class Outgoing:
             )
         return routes
 
-    def _fail(self, error: BaseException) -> None:
-        self.failure = error
-        self._client.inbox.stop()
+
+def _payload(spec: Entry) -> str:
+    return _entries.one_of(spec, "payload", ("json", "raw"), "json")
 
 
-def _rate(value: Any) -> Fraction:
-    try:
-        return value if isinstance(value, Fraction) else _run.rate(value)
-    except argparse.ArgumentTypeError as error:
-        raise tc.ConfigError(str(error)) from error
+def _qos(spec: Entry) -> int:
+    return _entries.one_of(spec, "qos", (0, 1, 2), 1)
 
 
 def _pattern(topic: str) -> re.Pattern[str]:
@@ -454,60 +411,14 @@ def run(argv: Sequence[str]) -> int:
     incoming_specs, outgoing_specs = entries(args)
     reporter = _run.Reporter("mqtt", as_json=args.json)
     incoming = Incoming(incoming_specs, args, reporter)
-    client = MqttClient(_server(args), [(it.topic, it.qos) for it in incoming.subscriptions])
+    client = incoming.client
     _run.on_end(client.inbox.stop)
-    outgoing = Outgoing(outgoing_specs, args, client, reporter) if outgoing_specs else None
+    # What goes out ends first: its last words need the client.
+    ways: list[_run.Way] = [incoming]
+    if outgoing_specs:
+        ways.insert(0, Outgoing(outgoing_specs, args, client))
     client.start()
-    failure: BaseException | None = None
-    try:
-        while (event := client.inbox.get(1.0)) is not None:
-            if isinstance(event, tuple):
-                _take(event[2], event[1], incoming, client, reporter)
-    except tc.Error as error:
-        failure = error
-    accounts, readers = outgoing.close() if outgoing is not None else ([], [])
-    client.close()
-    try:
-        # What had arrived before the end is in the account.
-        while failure is None and isinstance(waiting := client.inbox.get(0), tuple):
-            if isinstance(waiting[2], Message):
-                incoming.message(waiting[2], waiting[1])
-    except tc.Error as error:
-        failure = error
-    accounts = [*incoming.close(), *accounts]
-    for account in accounts:
-        reporter.account(account)
-    if incoming.retained:
-        reporter.say(
-            "retained",
-            f"{incoming.retained} messages that the broker had kept were not taken as samples (--retained take)",
-        )
-    for reader in readers:
-        reporter.reader_account(reader)
-    failure = failure or (outgoing.failure if outgoing is not None else None)
-    if failure is not None:
-        raise failure
-    return 0 if all(it["balanced"] for it in accounts) else 1
-
-
-def _take(event: MqttEvent, dropped: int, incoming: Incoming, client: MqttClient, reporter: _run.Reporter) -> None:
-    """Takes one event of the client."""
-    if isinstance(event, Message):
-        incoming.message(event, dropped)
-    elif isinstance(event, Connected):
-        reporter.say(
-            "connected", "connected" + (", and the broker has kept our session" if event.kept else ""), peer=client.name
-        )
-        incoming.back(event.kept)
-    elif isinstance(event, Lost):
-        reporter.say("disconnected", event.why, peer=client.name)
-        incoming.away(event.why)
-    elif isinstance(event, Answer):
-        if event.refused:
-            raise tc.BridgeError(
-                f"the broker refuses the subscription to {', '.join(event.refused)}\nask who may read them"
-            )
-        reporter.say("subscribed", ", ".join(it.topic for it in incoming.subscriptions), peer=client.name)
+    return _run.conclude(lambda: client.inbox.hand_on(incoming.take), ways, reporter)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
