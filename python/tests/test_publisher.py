@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import threading
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -162,6 +163,70 @@ def test_a_forked_child_gets_a_clear_error_and_can_open_its_own(shm: Place) -> N
     publisher.close()
     assert len(joined_elements(list(subscriber))) == 1
     check_in_order(subscriber.close(), 1)
+
+
+def threads_since(before: set[str]) -> list[str]:
+    """Returns the names of this process's threads that were not there before."""
+    names = []
+    for thread in set(os.listdir("/proc/self/task")) - before:
+        try:
+            names.append(Path(f"/proc/self/task/{thread}/comm").read_text().strip())
+        except OSError:
+            # It has ended meanwhile.
+            continue
+    return sorted(names)
+
+
+#: The kernel keeps 15 letters of a name.
+SENDING, RECEIVING = "tallycast-send", "tallycast-recei"
+
+
+def test_threads_end_with_the_last_that_needs_them(udp: Place) -> None:
+    before = set(os.listdir("/proc/self/task"))
+    publisher = udp.publisher("lab/threads", rate=1_000)
+    one, other = udp.joined("lab/threads"), tc.Subscriber("lab/*", bus=udp.readers)
+    assert threads_since(before) == [RECEIVING, SENDING], "a process sends and receives once for all"
+    one.close()
+    publisher.close()
+    assert threads_since(before) == [RECEIVING, SENDING], "there is another reader, and they are of one node"
+    other.close()
+    assert threads_since(before) == []
+    # What nobody closed ends when nobody can reach it any more.
+    publisher = udp.publisher("lab/threads", rate=1_000)
+    assert threads_since(before) == [SENDING]
+    del publisher
+    assert threads_since(before) == []
+    assert tc.streams(0.0, udp.readers) == [] == threads_since(before)
+
+
+def test_a_forked_child_has_threads_of_its_own_and_leaves_the_parents_alone(udp: Place) -> None:
+    before = set(os.listdir("/proc/self/task"))
+    publisher, subscriber = udp.publisher("lab/parent", rate=1_000), udp.joined("lab/parent", until_end=True)
+    child = os.fork()
+    if child == 0:
+        mine = set(os.listdir("/proc/self/task"))
+        own = tc.Publisher("lab/child", rate=1_000, bus=udp.publishers)
+        had = threads_since(mine)
+        own.close()
+        left = threads_since(mine)
+        # What belongs to the parent is let go of without a word, and without waiting for threads that are not here.
+        del publisher, subscriber
+        os._exit(0 if (had, left) == ([SENDING], []) else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert threads_since(before) == [RECEIVING, SENDING]
+    publisher.send([1.0])
+    publisher.close()
+    assert len(joined_elements(list(subscriber))) == 1
+    check_in_order(subscriber.close(), 1)
+    assert threads_since(before) == []
+
+
+def test_lives_that_begin_one_after_the_other_are_later_each_time(shm: Place) -> None:
+    epochs = []
+    for _ in range(5):
+        with shm.publisher("lab/lives", rate=1_000) as publisher:
+            epochs.append(publisher.epoch)
+    assert len(set(epochs)) == 5 and epochs == sorted(epochs)
 
 
 def test_a_forked_child_that_ends_like_any_program_does_not_hang(shm: Place) -> None:

@@ -143,6 +143,7 @@ pub(crate) fn run_app(
         shared: Arc::clone(&shared),
     };
     let (result, interrupted) = run_and_listen(py, app, turns, &shared, &interrupt)?;
+    py.detach(move || drop(node));
     said::tell(py)?;
     let waits = shared.waits.lock().unwrap_or_else(PoisonError::into_inner).clone();
     match result {

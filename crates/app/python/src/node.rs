@@ -1,12 +1,17 @@
-//! The process on its buses: one node for each, shared by all that is opened there.
+//! The process on its buses: one node for each, shared by all that is opened there, for as long as anything is.
+//!
+//! Nodes have threads and sockets, so they are held weakly here: a node ends with its last publisher or subscriber. What it
+//! remembers of its streams outlives it.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
+use std::mem;
+use std::ops::{Deref, DerefMut};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use pyo3::prelude::*;
 use serde_json::{Value, json};
-use tallycast::{Announced, Bus, Node, OnHost, schema_json};
+use tallycast::{Announced, Bus, Lives, Node, OnHost, schema_json};
 
 use crate::errors::config;
 use crate::fork::Home;
@@ -16,30 +21,90 @@ use crate::said;
 type BusAndStation = (String, Option<String>);
 
 /// The nodes of this process. A process receives once for all its readers.
-static NODES: Mutex<BTreeMap<BusAndStation, (Home, Node)>> = Mutex::new(BTreeMap::new());
+static NODES: Mutex<Option<Nodes>> = Mutex::new(None);
+
+/// The nodes of one process.
+struct Nodes {
+    home: Home,
+    open: BTreeMap<BusAndStation, Weak<Node>>,
+    lives: Lives,
+}
+
+/// What was opened on a node, and keeps it alive: dropped in its own process without the interpreter, forgotten in a forked child.
+pub(crate) struct Opened<T: Send> {
+    home: Home,
+    /// `None` once it was closed.
+    parts: Option<(T, Arc<Node>)>,
+}
 
 /// Returns the node on a bus, that of the environment if none is named.
-pub(crate) fn node(py: Python<'_>, bus: Option<&str>, station: Option<&str>) -> PyResult<Node> {
+pub(crate) fn node(py: Python<'_>, bus: Option<&str>, station: Option<&str>) -> PyResult<Arc<Node>> {
     said::begin();
     let bus = bus.map_or_else(Bus::from_env, str::parse).map_err(|error| config(py, &error))?;
     let mut nodes = NODES.lock().unwrap_or_else(PoisonError::into_inner);
+    // What a parent process had belongs to the parent: in a forked child there is nothing yet.
+    let ours = nodes.take().filter(|nodes| nodes.home.is_here()).unwrap_or_else(Nodes::new);
+    let nodes = nodes.insert(ours);
     let key = (bus.to_string(), station.map(str::to_owned));
-    if let Some((home, node)) = nodes.remove(&key) {
-        if home.is_here() {
-            nodes.insert(key, (home, node.clone()));
-            return Ok(node);
-        }
-        // Its threads stayed with the parent: to end it would be to wait for them.
-        std::mem::forget(node);
+    if let Some(node) = nodes.open.get(&key).and_then(Weak::upgrade) {
+        return Ok(node);
     }
-    let builder = Node::builder().bus(bus);
+    let builder = Node::builder().bus(bus).lives(nodes.lives.clone());
     let builder = match station {
         Some(station) => builder.station(station),
         None => builder,
     };
-    let node = builder.build().map_err(|error| config(py, &error))?;
-    nodes.insert(key, (Home::here(), node.clone()));
+    let node = Arc::new(builder.build().map_err(|error| config(py, &error))?);
+    nodes.open.retain(|_, node| node.strong_count() > 0);
+    nodes.open.insert(key, Arc::downgrade(&node));
     Ok(node)
+}
+
+impl Nodes {
+    fn new() -> Self {
+        Self { home: Home::here(), open: BTreeMap::new(), lives: Lives::default() }
+    }
+}
+
+impl<T: Send> Opened<T> {
+    pub(crate) fn new(what: T, node: Arc<Node>) -> Self {
+        Self { home: Home::here(), parts: Some((what, node)) }
+    }
+
+    /// Closes it in order; its node ends with it if nobody else needs it. To be called without the interpreter.
+    pub(crate) fn close<R>(mut self, close: impl FnOnce(T) -> R) -> R {
+        let (what, node) = self.parts.take().expect("only this takes the parts, and it takes all of it");
+        let result = close(what);
+        drop(node);
+        result
+    }
+}
+
+impl<T: Send> Deref for Opened<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.parts.as_ref().expect("the parts go with the whole").0
+    }
+}
+
+impl<T: Send> DerefMut for Opened<T> {
+    fn deref_mut(&mut self) -> &mut T {
+        &mut self.parts.as_mut().expect("the parts go with the whole").0
+    }
+}
+
+impl<T: Send> Drop for Opened<T> {
+    fn drop(&mut self) {
+        let Some(parts) = self.parts.take() else { return };
+        if self.home.is_here() {
+            // Python collects with everything else standing still: what is queued is sent meanwhile.
+            Python::attach(|py| py.detach(|| drop(parts)));
+        } else {
+            // Their threads stayed with the parent: to end them would be to wait for them.
+            mem::forget(parts);
+        }
+    }
 }
 
 /// Returns the address of the bus that is meant, with everything that it leaves open filled in.
@@ -63,7 +128,8 @@ pub(crate) fn now_ns() -> i64 {
 pub(crate) fn streams(py: Python<'_>, timeout: f64, bus: Option<&str>) -> PyResult<String> {
     let node = node(py, bus, None)?;
     let patience = Duration::try_from_secs_f64(timeout).map_err(|error| config(py, &error))?;
-    let announced = py.detach(|| node.streams(patience)).map_err(|error| config(py, &error))?;
+    let (announced, on_host) = py.detach(move || (node.streams(patience), node.streams_on_host()));
+    let announced = announced.map_err(|error| config(py, &error))?;
     let mut rows = BTreeMap::new();
     for Announced { announcement: it, .. } in announced {
         let row = json!({
@@ -73,7 +139,7 @@ pub(crate) fn streams(py: Python<'_>, timeout: f64, bus: Option<&str>) -> PyResu
         });
         rows.insert(it.name.to_string(), row);
     }
-    for OnHost { description, reach, .. } in node.streams_on_host() {
+    for OnHost { description, reach, .. } in on_host {
         let mut row = schema_json(&description.schema);
         row["name"] = json!(description.name.as_str());
         row["station"] = json!(description.station);

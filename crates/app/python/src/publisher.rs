@@ -12,7 +12,7 @@ use tallycast::{Channel, Clock, Dtype, OnFull, PublishError, Sending, WallTime, 
 use crate::elements::with_bytes;
 use crate::errors::{Kind, config, error, publish};
 use crate::fork::Home;
-use crate::node::node;
+use crate::node::{Opened, node};
 use crate::said;
 use crate::schema::Layout;
 use crate::waiting::seconds;
@@ -27,7 +27,7 @@ type ChannelParts = (String, String, Vec<u32>, f64, f64);
 #[pyclass(subclass, frozen, weakref, module = "tallycast._core")]
 pub(crate) struct Publisher {
     home: Home,
-    inner: Mutex<Option<tallycast::Publisher>>,
+    inner: Mutex<Option<Opened<tallycast::Publisher>>>,
     layout: Layout,
     /// It waits where there is no room, so that others must run meanwhile.
     waits: bool,
@@ -111,7 +111,7 @@ impl Publisher {
             waits: on_full == OnFull::Block,
             name: publisher.name().to_string(),
             epoch: publisher.epoch().to_string(),
-            inner: Mutex::new(Some(publisher)),
+            inner: Mutex::new(Some(Opened::new(publisher, node))),
         })
     }
 
@@ -194,7 +194,7 @@ impl Publisher {
         self.home.check(py, "publisher")?;
         let totals = py.detach(|| {
             let publisher = self.inner.lock().unwrap_or_else(PoisonError::into_inner).take();
-            publisher.map(tallycast::Publisher::close)
+            publisher.map(|publisher| publisher.close(tallycast::Publisher::close))
         });
         said::tell(py)?;
         Ok(totals.map(|totals| totals_json(&totals).to_string()))
@@ -255,19 +255,6 @@ impl Publisher {
             Some((_, [])) => self.layout.elements_per_sample == 1,
             Some((_, sample)) => sample == self.layout.sample_shape,
             None => false,
-        }
-    }
-}
-
-impl Drop for Publisher {
-    fn drop(&mut self) {
-        let inner = self.inner.get_mut().unwrap_or_else(PoisonError::into_inner).take();
-        let Some(publisher) = inner else { return };
-        if self.home.is_here() {
-            // Python collects with everything else standing still: what is queued is sent meanwhile.
-            Python::attach(|py| py.detach(|| drop(publisher)));
-        } else {
-            std::mem::forget(publisher);
         }
     }
 }

@@ -14,7 +14,7 @@ use units::Epoch;
 use crate::block::Block;
 use crate::errors::{Kind, config, error};
 use crate::fork::Home;
-use crate::node::node;
+use crate::node::{Opened, node};
 use crate::said;
 use crate::schema::Layout;
 use crate::waiting::{Patience, seconds};
@@ -22,7 +22,7 @@ use crate::waiting::{Patience, seconds};
 /// The subscriber behind a Python object and the blocks that came of it.
 pub(crate) struct Shared {
     home: Home,
-    inner: Mutex<Option<tallycast::Subscriber>>,
+    inner: Mutex<Option<Opened<tallycast::Subscriber>>>,
     /// Whoever waits is to make room for whoever closes.
     closing: AtomicBool,
 }
@@ -93,7 +93,7 @@ impl Subscriber {
         said::tell(py)?;
         let shared = Shared {
             home: Home::here(),
-            inner: Mutex::new(Some(subscriber)),
+            inner: Mutex::new(Some(Opened::new(subscriber, node))),
             closing: AtomicBool::new(false),
         };
         Ok(Self { shared: Arc::new(shared), newest, until_end, timeout, layouts: Mutex::default() })
@@ -155,7 +155,7 @@ impl Subscriber {
         self.shared.closing.store(true, Ordering::SeqCst);
         let text = py.detach(|| {
             let subscriber = self.shared.inner.lock().unwrap_or_else(PoisonError::into_inner).take();
-            subscriber.map(|subscriber| accounts_text(&subscriber.close()))
+            subscriber.map(|subscriber| accounts_text(&subscriber.close(tallycast::Subscriber::close)))
         });
         said::tell(py)?;
         Ok(text)
@@ -221,7 +221,7 @@ impl Shared {
         self.home.check(py, "subscriber")?;
         let done = py.detach(|| {
             let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
-            inner.as_mut().map(what)
+            inner.as_mut().map(|subscriber| what(subscriber))
         });
         said::tell(py)?;
         done.ok_or_else(|| closed(py))
@@ -234,18 +234,6 @@ impl Shared {
             let found = accounts.iter().rfind(|it| *it.stream == *stream && it.epoch == epoch);
             found.map_or(Value::Null, account_json).to_string()
         })
-    }
-}
-
-impl Drop for Shared {
-    fn drop(&mut self) {
-        let inner = self.inner.get_mut().unwrap_or_else(PoisonError::into_inner).take();
-        let Some(subscriber) = inner else { return };
-        if self.home.is_here() {
-            Python::attach(|py| py.detach(|| drop(subscriber)));
-        } else {
-            std::mem::forget(subscriber);
-        }
     }
 }
 

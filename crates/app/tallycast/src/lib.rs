@@ -69,7 +69,7 @@ pub use event::{Event, StreamAccount, StreamGap, StreamInfo};
 pub use host_agent::HostAgent;
 pub use host_view::Reach;
 pub use ledger::{Account, AccountState, Gap, GapKind, ReaderRows, SampleRows, Stage, StageCounts};
-pub use node::{Node, NodeBuilder, NodeError, OnHost, SubscriberBuilder};
+pub use node::{Lives, Node, NodeBuilder, NodeError, OnHost, SubscriberBuilder};
 pub use publisher::{OnFull, PublishError, Publisher, PublisherBuilder};
 pub use publisher_json::{schema_json, totals_json};
 pub use ring::shared::Access;

@@ -46,8 +46,15 @@ struct Inner {
     rings: Option<HostRings>,
     send: Mutex<Option<Arc<SendAgent>>>,
     receive: Mutex<Option<Arc<ReceiveAgent>>>,
-    /// The last life that each stream was given here.
-    lives: Mutex<BTreeMap<StreamId, Epoch>>,
+    lives: Lives,
+}
+
+/// The last life that each stream was given by one node, or by several that are made one after the other.
+///
+/// A stream's next life is later than those, even if the clock was set back meanwhile.
+#[derive(Clone, Debug, Default)]
+pub struct Lives {
+    last: Arc<Mutex<BTreeMap<StreamId, Epoch>>>,
 }
 
 /// Describes a node before it is made.
@@ -57,6 +64,7 @@ pub struct NodeBuilder {
     station: Option<String>,
     settle: Option<Duration>,
     receives_for: ReceivesFor,
+    lives: Lives,
 }
 
 /// Describes a subscriber before it is opened.
@@ -192,6 +200,13 @@ impl NodeBuilder {
         self
     }
 
+    /// Remembers the lives of streams in `lives`, beyond the node's own end; otherwise they are forgotten with it.
+    #[must_use]
+    pub fn lives(mut self, lives: Lives) -> Self {
+        self.lives = lives;
+        self
+    }
+
     /// Makes the node.
     ///
     /// # Errors
@@ -214,7 +229,7 @@ impl NodeBuilder {
         let mut book = BookConfig::default();
         book.settle = self.settle.unwrap_or(book.settle);
         let (send, receive) = (Mutex::new(None), Mutex::new(None));
-        let lives = Mutex::new(BTreeMap::new());
+        let lives = self.lives;
         let inner = Inner { bus, interface, station, book, receives_for, rings, send, receive, lives };
         Ok(Node { inner: Arc::new(inner) })
     }
@@ -347,7 +362,7 @@ impl Node {
         let announced = agent.map_or_else(Vec::new, |agent| agent.announced());
         let heard = announced.iter().find(|it| it.announcement.stream == stream);
         let start_ns = u64::try_from(sys::clock::wall().as_nanos()).unwrap_or(0);
-        self.inner.begin_life(stream, heard.map(|it| it.announcement.epoch), start_ns)
+        self.inner.lives.begin(stream, heard.map(|it| it.announcement.epoch), start_ns)
     }
 
     pub(crate) fn send_agent(&self) -> Result<Arc<SendAgent>, NodeError> {
@@ -400,11 +415,11 @@ impl Node {
     }
 }
 
-impl Inner {
+impl Lives {
     /// Returns an epoch later than the last one of this stream here and the one `heard`, even if the clock was
     /// set back meanwhile.
-    fn begin_life(&self, stream: StreamId, heard: Option<Epoch>, start_ns: u64) -> Epoch {
-        let mut lives = self.lives.lock().unwrap_or_else(PoisonError::into_inner);
+    fn begin(&self, stream: StreamId, heard: Option<Epoch>, start_ns: u64) -> Epoch {
+        let mut lives = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         let latest = heard.max(lives.get(&stream).copied());
         let epoch = Epoch::succeeding(latest, start_ns, random());
         if lives.len() >= MAX_REMEMBERED_LIVES && !lives.contains_key(&stream) {
@@ -544,13 +559,13 @@ mod tests {
     fn a_clock_that_was_set_back_does_not_make_a_new_life_look_old() {
         let bus: Bus = "udp://239.84.0.0:7400?iface=lo".parse().unwrap();
         let node = Node::open(bus).unwrap();
-        let begin = |heard, start_ns| node.inner.begin_life(StreamId(1), heard, start_ns).start_ns;
+        let begin = |heard, start_ns| node.inner.lives.begin(StreamId(1), heard, start_ns).start_ns;
         assert_eq!(begin(None, 5_000), 5_000);
         assert_eq!(begin(None, 1_000), 5_001, "remembered");
         assert_eq!(begin(Some(Epoch { start_ns: 9_000, life: 1 }), 6_000), 9_001, "heard");
         assert_eq!(begin(Some(Epoch { start_ns: 1, life: 1 }), 6_000), 9_002);
         assert_eq!(begin(None, 10_000), 10_000);
-        assert_eq!(node.inner.begin_life(StreamId(2), None, 7).start_ns, 7, "another stream");
+        assert_eq!(node.inner.lives.begin(StreamId(2), None, 7).start_ns, 7, "another stream");
     }
 
     #[test]
