@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import tallycast as tc
-from bridge_peers import PACKAGE, Bridge, Reader, holes, new_bus, wait_until
+from bridge_peers import PACKAGE, WATCHDOG, Bridge, Reader, holes, new_bus, wait_until
 from places import command
 
 T0_NS = 1_790_000_000_000_000_000
@@ -243,8 +243,10 @@ def test_columns_that_are_not_there_end_it_in_order(table: Table) -> None:
     assert bridge.process.wait(60) == 2
 
 
+#: Values and times tell the row's number, counted from the one that is given.
 WRITER = """
 import sys, numpy as np, h5py
+begin = int(sys.argv[3])
 file = h5py.File(sys.argv[1], "w", libver="latest")
 data = file.create_dataset("entry/data", shape=(0, 3), maxshape=(None, 3), chunks=(64, 3), dtype=sys.argv[2])
 times = file.create_dataset("entry/time", shape=(0,), maxshape=(None,), chunks=(64,), dtype="i8")
@@ -255,11 +257,12 @@ for line in sys.stdin:
     count = int(line)
     first = len(data)
     data.resize(first + count, axis=0)
-    values = np.arange(3 * first, 3 * (first + count)).reshape(count, 3)
+    number = begin + first
+    values = np.arange(3 * number, 3 * (number + count)).reshape(count, 3)
     data[first:] = (values * 0.1).astype(data.dtype) if data.dtype.kind == "f" else values % 251
     data.flush()
     times.resize(first + count, axis=0)
-    times[first:] = 1790000000000000000 + np.arange(first, first + count) * 1000003
+    times[first:] = 1790000000000000000 + np.arange(number, number + count) * 1000003
     times.flush()
     print("done", flush=True)
 """
@@ -268,9 +271,9 @@ for line in sys.stdin:
 class Hdf5Writer:
     """The single writer of SWMR, as a process of its own."""
 
-    def __init__(self, path: Path, dtype: str) -> None:
+    def __init__(self, path: Path, dtype: str, begin: int = 0) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, "-c", WRITER, str(path), dtype], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            [sys.executable, "-c", WRITER, str(path), dtype, str(begin)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
         self.rows = 0
         assert self._answer() == "ready"
@@ -285,6 +288,12 @@ class Hdf5Writer:
         self._process.stdin.flush()
         assert self._answer() == "done"
         self.rows += count
+
+    def end(self) -> None:
+        """Lets the writer close its file."""
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        self._process.wait(WATCHDOG)
 
     def __enter__(self) -> Hdf5Writer:
         return self
@@ -321,6 +330,114 @@ def test_rows_of_a_growing_dataset_arrive_bit_by_bit(dtype: str, tmp_path: Path)
     assert reader.schemas["lab/scan"][0].channels[0].unit == "mV" and reader.schemas["lab/scan"][0].channels[
         0
     ].shape == (3,)
+
+
+SCAN = "/entry/data"
+
+
+def follow_scan(path: Path, bus: str) -> Bridge:
+    return Bridge("files", bus, f"{path}:{SCAN}=lab/scan", "--time=/entry/time", "--time-unit=ns", "--wait=0")
+
+
+def scan_joined(writer: Hdf5Writer, reader: Reader) -> int:
+    """Appends rows until the reader has all of them; returns how many there are."""
+    wait_until(lambda: writer.append(1) or reader.life("lab/scan"))
+    reader.wait_for("lab/scan", writer.rows - 1)
+    return writer.rows
+
+
+def rows_of(reader: Reader, dtype: str = "f8") -> dict[int, int]:
+    """Returns, by index in the stream, which row of the writers each sample is; bit by bit."""
+    found = {}
+    for index, (value, t_ns) in reader.life("lab/scan").items():
+        row, rest = divmod(t_ns - T0_NS, 1_000_003)
+        assert rest == 0 and value.tobytes() == (np.arange(3 * row, 3 * row + 3) * 0.1).astype(dtype).tobytes()
+        found[index] = row
+    return found
+
+
+def test_a_dataset_whose_file_is_replaced_is_read_to_its_end_and_loses_nothing(tmp_path: Path) -> None:
+    pytest.importorskip("h5py")
+    bus, path = new_bus(), tmp_path / "scan.h5"
+    with Reader(bus, "lab/*") as reader, Hdf5Writer(path, "f8") as writer, follow_scan(path, bus) as bridge:
+        rows = scan_joined(writer, reader)
+        with Hdf5Writer(tmp_path / "next.h5", "f8", rows + 50) as other:
+            other.append(20)
+            writer.append(50)
+            os.replace(tmp_path / "next.h5", path)
+            reader.wait_for("lab/scan", rows + 69)
+            assert "read to its end" in bridge.wait_for("replaced")["text"]
+            other.append(5)
+            reader.wait_for("lab/scan", rows + 74)
+        books = bridge.end()[f"in {path}:{SCAN}"]
+        account = reader.end()["lab/scan"][0]
+    assert all(index == row for index, row in rows_of(reader).items()) and holes(account) == []
+    assert (books["replaced"], books["rewritten"], books["shrunk"]) == (1, 0, 0)
+    assert (books["outages"], books["lives"], books["samples"], books["rows"]) == (0, 1, rows + 75, 25)
+
+
+@pytest.mark.parametrize("fewer", [True, False], ids=["fewer rows", "more rows"])
+def test_a_dataset_that_is_written_anew_in_place_leaves_one_mark(fewer: bool, tmp_path: Path) -> None:
+    pytest.importorskip("h5py")
+    bus, path = new_bus(), tmp_path / "scan.h5"
+    with Reader(bus, "lab/*") as reader, Hdf5Writer(path, "f8") as writer, follow_scan(path, bus) as bridge:
+        writer.append(10)
+        planted = scan_joined(writer, reader)
+        # The writer keeps its file open; another one cuts it off below it.
+        with Hdf5Writer(path, "f8", 1_000) as other:
+            other.append(5 if fewer else planted + 200)
+            reader.wait_for("lab/scan", planted + other.rows)
+            other.append(3)
+            reader.wait_for("lab/scan", planted + other.rows)
+            books = bridge.end()[f"in {path}:{SCAN}"]
+            account = reader.end()["lab/scan"][0]
+    rows = rows_of(reader)
+    assert all(row == (index if index < planted else index - planted - 1 + 1_000) for index, row in rows.items())
+    assert holes(account) == [(planted, 1)] and max(rows) == planted + other.rows
+    assert (books["uncounted"], books["outages"], books["lives"]) == (1, 1, 1)
+    assert (books["replaced"], books["rewritten"], books["shrunk"]) == (0, 1, 0)
+
+
+def test_a_dataset_that_shrinks_leaves_one_mark_and_goes_on_with_what_comes(tmp_path: Path) -> None:
+    h5py = pytest.importorskip("h5py")
+    bus, path = new_bus(), tmp_path / "scan.h5"
+    with Reader(bus, "lab/*") as reader, follow_scan(path, bus) as bridge:
+        with Hdf5Writer(path, "f8") as writer:
+            writer.append(10)
+            planted = scan_joined(writer, reader)
+            writer.end()
+        with h5py.File(path, "r+", libver="latest") as file:
+            for part in ("data", "time"):
+                file[f"entry/{part}"].resize(planted - 4, axis=0)
+        assert f"shrank from {planted} to {planted - 4} rows" in bridge.wait_for("shrunk")["text"]
+        with h5py.File(path, "r+", libver="latest") as file:
+            file.swmr_mode = True
+            numbers = np.arange(planted, planted + 6)
+            for part, rows in (
+                ("data", np.arange(3 * planted, 3 * planted + 18).reshape(6, 3) * 0.1),
+                ("time", T0_NS + numbers * 1_000_003),
+            ):
+                file[f"entry/{part}"].resize(planted + 2, axis=0)
+                file[f"entry/{part}"][planted - 4 :] = rows
+                file[f"entry/{part}"].flush()
+            reader.wait_for("lab/scan", planted + 6)
+        books = bridge.end()[f"in {path}:{SCAN}"]
+        account = reader.end()["lab/scan"][0]
+    assert all(row == (index if index < planted else index - 1) for index, row in rows_of(reader).items())
+    assert holes(account) == [(planted, 1)] and (books["shrunk"], books["uncounted"]) == (1, 1)
+
+
+def test_a_state_that_is_none_is_said_and_nothing_breaks(tmp_path: Path) -> None:
+    pytest.importorskip("h5py")
+    state, csv, scan = tmp_path / "state", tmp_path / "log.csv", tmp_path / "scan.h5"
+    csv.write_text("u\n1\n")
+    with Hdf5Writer(scan, "f8"):
+        for words in ("no JSON", "{}"):
+            state.write_text(words)
+            for file in (csv, f"{scan}:{SCAN}"):
+                with Bridge("files", new_bus(), f"{file}=lab/a", f"--state={state}") as bridge:
+                    assert bridge.process.wait(WATCHDOG) == 2
+                    assert all(it["balanced"] for it in bridge.of("bridged"))
 
 
 def test_sound_on_standard_input_is_a_stream_and_its_account_closes() -> None:
