@@ -11,6 +11,7 @@ mod short_way;
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
@@ -277,10 +278,16 @@ impl Agent {
     }
 
     fn run(mut self, commands: &mpsc::Receiver<Command>) {
-        while !(self.stopping && self.lanes.is_empty()) {
-            let deadline = self.duty_cycle(commands);
+        while let ControlFlow::Continue(deadline) = self.turn(commands) {
             self.sleep(deadline, commands);
         }
+    }
+
+    /// Does what is to be done now; breaks off when there is nothing left to do ever, and need not sleep first to see it.
+    fn turn(&mut self, commands: &mpsc::Receiver<Command>) -> ControlFlow<(), Option<Instant>> {
+        let deadline = self.duty_cycle(commands);
+        let has_ended = self.stopping && self.lanes.is_empty();
+        if has_ended { ControlFlow::Break(()) } else { ControlFlow::Continue(deadline) }
     }
 
     /// Gives every publisher its turn; returns when the next one is due, `None` for at once.

@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
+use std::ops::ControlFlow;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
@@ -139,6 +140,12 @@ impl Agent {
         self.leave_unwanted();
         self.inlets.ring_bell();
         (!busy).then_some(deadline)
+    }
+
+    /// As [`Self::turn`]; breaks off when it was told to stop, and need not sleep first to see it.
+    pub(super) fn turn_unless_stopped(&mut self) -> ControlFlow<(), Option<Instant>> {
+        let deadline = self.turn();
+        if self.stopping { ControlFlow::Break(()) } else { ControlFlow::Continue(deadline) }
     }
 
     /// Sleeps until something comes, or is due; not if the agent `is_wanted` by somebody else.

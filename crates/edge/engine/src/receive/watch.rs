@@ -6,6 +6,7 @@
 //! own thread what the agent's would do, which keeps out of the way, and relieves it when it is away for longer than the
 //! receive buffers allow (leader and followers, after Schmidt et al., *Pattern-Oriented Software Architecture* 2).
 
+use std::ops::ControlFlow;
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
@@ -87,13 +88,11 @@ impl Watch {
             let Ok(mut place) = self.agent.lock() else { return };
             let Some(agent) = place.as_mut() else { return };
             while !is_wanted() {
-                if agent.is_stopping() {
-                    return;
-                }
-                match agent.turn() {
-                    Some(deadline) => agent.sleep(deadline, is_wanted),
+                match agent.turn_unless_stopped() {
+                    ControlFlow::Break(()) => return,
+                    ControlFlow::Continue(Some(deadline)) => agent.sleep(deadline, is_wanted),
                     // On the same processor a reader keeps up that way, and on another it does not matter.
-                    None => std::thread::yield_now(),
+                    ControlFlow::Continue(None) => std::thread::yield_now(),
                 }
             }
         }

@@ -79,6 +79,15 @@ fn within_the_watchdog<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'sta
 }
 
 #[test]
+fn an_agent_that_is_told_to_stop_sees_it_before_it_sleeps() {
+    let (commands, taken) = mpsc::channel();
+    let mut agent = Agent::open(send_config(), false, AgentBell::new().unwrap()).unwrap();
+    assert!(agent.turn(&taken).is_continue());
+    commands.send(Command::Stop).unwrap();
+    assert!(agent.turn(&taken).is_break());
+}
+
+#[test]
 fn what_the_network_answers_is_told_as_lost_in_the_ip_layer() {
     let (listener, closed) = listener();
     drop(listener);

@@ -125,6 +125,16 @@ fn who_has_the_watch_fits_into_a_word() {
 }
 
 #[test]
+fn an_agent_that_is_told_to_stop_sees_it_before_it_sleeps() {
+    let scene = Scene::new();
+    let mut place = scene.watch.agent.lock().unwrap();
+    let agent = place.as_mut().unwrap();
+    assert!(agent.turn_unless_stopped().is_continue());
+    scene.commands.send(Command::Stop).unwrap();
+    assert!(agent.turn_unless_stopped().is_break());
+}
+
+#[test]
 fn a_reader_receives_without_the_agents_thread() {
     let mut scene = Scene::new();
     scene.publish();
