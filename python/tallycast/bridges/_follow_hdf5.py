@@ -182,7 +182,8 @@ class Hdf5Follower:
         """Sees whether what was read is still there, and goes to where reading goes on if it is not."""
         before = self._trace
         now = _trace(data, times, min(before.position, end))
-        first_are_there = before.first.startswith(now.first) if end < before.position else now.first == before.first
+        # Of no rows nothing is known: that is a dataset that begins anew.
+        first_are_there = before.position == 0 or (end > 0 and before.first.startswith(now.first))
         if first_are_there and end >= before.position and now.newest == before.newest:
             if self._said and self._stream.has_begun:
                 # Rows are read by their place: what could not be read meanwhile is read now.
