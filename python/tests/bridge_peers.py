@@ -250,11 +250,16 @@ def epics_env() -> dict[str, str]:
 class Mosquitto:
     """A broker that runs."""
 
-    def __init__(self, program: str, directory: Path, port: int) -> None:
+    #: Who may come in, by which password; None: everybody.
+    login: tuple[str, str] | None = None
+    #: Whose signature its certificate has; None: it has none.
+    ca: Path | None = None
+
+    def __init__(self, program: str, directory: Path, port: int, settings: str = "allow_anonymous true\n") -> None:
         self.port = port
         self._program = program
         self._config = directory / f"mosquitto-{port}.conf"
-        self._config.write_text(f"listener {port} 127.0.0.1\nallow_anonymous true\npersistence false\n")
+        self._config.write_text(f"listener {port} 127.0.0.1\npersistence false\n{settings}")
         self.process = self._start()
 
     def _start(self) -> subprocess.Popen[bytes]:
@@ -282,6 +287,38 @@ class Mosquitto:
 
     def __exit__(self, *_: object) -> None:
         self.kill()
+
+
+class SecureMosquitto(Mosquitto):
+    """A broker that lets in whoever has a password, over TLS alone."""
+
+    def __init__(self, program: str, directory: Path, port: int) -> None:
+        self._passwords = directory / "passwords"
+        self.set_login("lab", "right")
+        self.ca, key = certificate(directory, "broker")
+        # As root it would become another user, who may not read what a test writes.
+        settings = f"allow_anonymous false\npassword_file {self._passwords}\ncertfile {self.ca}\nkeyfile {key}\nuser root\n"
+        super().__init__(program, directory, port, settings)
+
+    def set_login(self, user: str, password: str) -> None:
+        """Says who may come in when it starts the next time."""
+        self.login = (user, password)
+        subprocess.run(["mosquitto_passwd", "-b", "-c", self._passwords, user, password], check=True)
+
+
+def certificate(directory: Path, name: str) -> tuple[Path, Path]:
+    """Makes a certificate of 127.0.0.1 that is signed by itself; returns it and its key."""
+    path, key = directory / f"{name}.pem", directory / f"{name}.key"
+    subprocess.run(
+        [
+            *("openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"),
+            *("-days", "2", "-subj", f"/CN={name}", "-addext", "subjectAltName=IP:127.0.0.1"),
+            *("-keyout", key, "-out", path),
+        ],
+        check=True,
+        stderr=subprocess.DEVNULL,
+    )
+    return path, key
 
 
 def arguments(option: str, values: Sequence[str]) -> list[str]:

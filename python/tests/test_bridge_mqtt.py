@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
 import shutil
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -20,7 +23,19 @@ if PROGRAM is None:
 import paho.mqtt.client as paho
 
 import tallycast as tc
-from bridge_peers import Bridge, Mosquitto, Reader, free_ports, holes, new_bus, wait_until
+from bridge_peers import (
+    PACKAGE,
+    WATCHDOG,
+    Bridge,
+    Mosquitto,
+    Reader,
+    SecureMosquitto,
+    certificate,
+    free_ports,
+    holes,
+    new_bus,
+    wait_until,
+)
 
 T0_NS = 1_790_000_000_000_000_000
 
@@ -32,24 +47,38 @@ def broker(tmp_path: Path) -> Iterator[Mosquitto]:
         yield running
 
 
+@pytest.fixture
+def secure(tmp_path: Path) -> Iterator[SecureMosquitto]:
+    for tool in ("openssl", "mosquitto_passwd"):
+        if shutil.which(tool) is None:
+            pytest.skip(f"{tool} is not installed: apt-get install openssl mosquitto")
+    assert PROGRAM is not None
+    with SecureMosquitto(PROGRAM, tmp_path, free_ports(1)[0]) as running:
+        yield running
+
+
 class Client:
     """A device of the test: publishes, and hears what the bridge publishes."""
 
-    def __init__(self, broker: Mosquitto, *topics: str) -> None:
+    def __init__(self, broker: Mosquitto, *topics: str, qos: int = 1) -> None:
         self.heard: list[Any] = []
-        self._connected = False
+        self._qos = qos
         self._client = paho.Client(paho.CallbackAPIVersion.VERSION2)
+        if broker.login is not None:
+            self._client.username_pw_set(*broker.login)
+        if broker.ca is not None:
+            self._client.tls_set(ca_certs=str(broker.ca))
         self._client.on_message = lambda client, data, message: self.heard.append(message)
-        self._client.on_connect = lambda client, *rest: client.subscribe([(it, 1) for it in topics]) if topics else None
+        self._client.on_connect = lambda client, *rest: client.subscribe([(it, qos) for it in topics]) if topics else None
         self._client.reconnect_delay_set(1, 1)
         self._client.connect("127.0.0.1", broker.port)
         self._client.loop_start()
         wait_until(self._client.is_connected)
 
     def send(self, topic: str, payload: Any, *, retain: bool = False) -> None:
-        """Publishes with QoS 1, and waits until the broker has it."""
+        """Publishes, and waits until the broker has it; with QoS 0, until it has left."""
         body = payload if isinstance(payload, bytes) else json.dumps(payload).encode()
-        self._client.publish(topic, body, qos=1, retain=retain).wait_for_publish(30)
+        self._client.publish(topic, body, qos=self._qos, retain=retain).wait_for_publish(30)
 
     def wait_connected(self) -> None:
         wait_until(self._client.is_connected)
@@ -63,7 +92,11 @@ class Client:
 
 
 def bridge_to(broker: Mosquitto, bus: str, *options: str) -> Bridge:
-    return Bridge("mqtt", bus, f"--server=mqtt://127.0.0.1:{broker.port}", *options)
+    user, env = "", {}
+    if broker.login is not None:
+        user, env = f"{broker.login[0]}@", {"MQTT_PASSWORD": broker.login[1]}
+    scheme, ca = ("mqtt", []) if broker.ca is None else ("mqtts", [f"--ca={broker.ca}"])
+    return Bridge("mqtt", bus, f"--server={scheme}://{user}127.0.0.1:{broker.port}", *ca, *options, env=env)
 
 
 JSON = ("--payload=json", "--time=t", "--time-unit=ns", "--sequence=n")
@@ -139,6 +172,102 @@ def test_messages_are_samples_with_the_senders_times_and_its_count_tells_what_is
     assert holes(account) == [(planted, 7), (planted + 8, 1)]
     assert books["skipped"] == {"missed": 7, "refused": 1} and books["refused"] == 1
     assert reader.schemas["lab/a"][0].channels[0].unit == "bar"
+
+
+def there_and_back(broker: Mosquitto, qos: int) -> None:
+    """Sends numbered messages through a stream and out again, and checks every account on the way."""
+    bus = new_bus()
+    options = ("--topic=dev/a=lab/a", "--publish=lab/a=back/a", "--out-rate=1k", f"--qos={qos}", *JSON)
+    with (
+        Reader(bus, "lab/*") as reader,
+        Client(broker, "back/a", qos=qos) as client,
+        bridge_to(broker, bus, *options) as bridge,
+    ):
+        bridge.wait_for("subscribed")
+        device = Device(client, reader)
+        device.send_until_joined()
+        for _ in range(100):
+            device.send()
+        device.send_until_read()
+
+        def told() -> list[Any]:
+            return [json.loads(it.payload) for it in client.heard if b"ended" not in it.payload]
+
+        wait_until(lambda: told() and told()[-1]["value"] == device.truth[-1][0])
+        accounts = bridge.end()
+        account = reader.end()["lab/a"][0]
+        device.check(account)
+        ins, outs = accounts["in dev/a"], accounts["out back/a"]
+        wait_until(lambda: len(client.heard) == outs["published"])
+    assert holes(account) == [] and ins["sent"] == ins["samples"] == len(device.truth) and ins["repeated"] == 0
+    assert {it.qos for it in client.heard} == {qos}
+    assert outs["read"] == outs["told"] == sum(it["samples"] for it in told()) and outs["missing"] == 0
+    assert outs["published"] == outs["acknowledged"]
+    assert sum(it["missing"] for it in told()) == outs["told_missing"] == 0
+
+
+@pytest.mark.parametrize("qos", [0, 1, 2])
+def test_every_quality_of_service_brings_each_message_once(broker: Mosquitto, qos: int) -> None:
+    there_and_back(broker, qos)
+
+
+def test_with_a_password_over_tls_it_is_as_without(secure: SecureMosquitto) -> None:
+    there_and_back(secure, 1)
+
+
+def refused(*options: str, password: str = "") -> str:
+    """Runs a bridge that cannot begin; returns what it says."""
+    command = [sys.executable, "-m", "tallycast.bridges.mqtt", "--bus", new_bus(), "--topic=dev/a=lab/a", *options]
+    env = {**os.environ, "PYTHONPATH": PACKAGE, "MQTT_PASSWORD": password}
+    ended = subprocess.run(command, env=env, capture_output=True, text=True, timeout=WATCHDOG, check=False)
+    assert ended.returncode == 2, ended
+    assert "Traceback" not in ended.stderr
+    return ended.stderr
+
+
+def test_who_is_not_let_in_is_told_why_and_ends(secure: SecureMosquitto, tmp_path: Path) -> None:
+    host, ca = f"127.0.0.1:{secure.port}", f"--ca={secure.ca}"
+    for user, password in (("lab@", "wrong"), ("nobody@", "right"), ("", "")):
+        said = refused(f"--server=mqtts://{user}{host}", ca, password=password)
+        assert f"error: the broker {host} refuses us: Not authorized\nsee the user in --server" in said
+    stranger, _ = certificate(tmp_path, "stranger")
+    for others in ([f"--ca={stranger}"], []):
+        said = refused(f"--server=mqtts://lab@{host}", *others, password="right")
+        assert f"error: the certificate of the broker {host} is not to be trusted: self" in said
+        assert "name who signed it with --ca" in said
+    assert "cannot be read as certificates" in refused(f"--server=mqtts://lab@{host}", "--ca=/nowhere")
+    (tmp_path / "none.pem").write_text("none")
+    assert "cannot be read as certificates" in refused(f"--server=mqtts://lab@{host}", f"--ca={tmp_path}/none.pem")
+    assert "put it into the variable MQTT_PASSWORD" in refused(f"--server=mqtts://lab:right@{host}", ca)
+    assert "write mqtts://" in refused(f"--server=mqtt://lab@{host}", ca)
+
+
+def test_who_was_let_in_before_waits_until_it_is_again(secure: SecureMosquitto) -> None:
+    bus = new_bus()
+    with (
+        Reader(bus, "lab/*") as reader,
+        Client(secure) as client,
+        bridge_to(secure, bus, "--topic=dev/a=lab/a", *JSON) as bridge,
+    ):
+        bridge.wait_for("subscribed")
+        device = Device(client, reader)
+        device.send_until_joined()
+        planted, (user, password) = len(device.truth), secure.login or ("", "")
+        secure.kill()
+        secure.set_login(user, "another")
+        secure.restart()
+        wait_until(lambda: [it for it in bridge.of("disconnected") if "trying again, since it was there" in it["text"]])
+        device.lose(3)
+        secure.kill()
+        secure.set_login(user, password)
+        secure.restart()
+        bridge.wait_for("subscribed", 2)
+        client.wait_connected()
+        device.send_until_read()
+        books = bridge.end()["in dev/a"]
+        account = reader.end()["lab/a"][0]
+        device.check(account)
+    assert holes(account) == [(planted, 3)] and books["outages"] == 1
 
 
 def test_a_broker_that_is_killed_and_restarted_leaves_a_hole_that_the_count_measures(broker: Mosquitto) -> None:
@@ -244,10 +373,11 @@ def test_what_the_broker_had_retained_is_no_sample_unless_it_is_asked_for(broker
         reader.end()
 
 
-def test_a_session_that_the_broker_keeps_has_no_hole(broker: Mosquitto) -> None:
+@pytest.mark.parametrize("qos", [1, 2])
+def test_a_session_that_the_broker_keeps_has_no_hole(broker: Mosquitto, qos: int) -> None:
     bus = new_bus()
-    options = ("--topic=dev/a=lab/a", "--client-id=tallycast-test", *JSON)
-    with Reader(bus, "lab/*") as reader, Client(broker) as client:
+    options = ("--topic=dev/a=lab/a", "--client-id=tallycast-test", f"--qos={qos}", *JSON)
+    with Reader(bus, "lab/*") as reader, Client(broker, qos=qos) as client:
         with bridge_to(broker, bus, *options) as bridge:
             bridge.wait_for("subscribed")
             device = Device(client, reader)

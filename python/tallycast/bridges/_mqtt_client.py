@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+import ssl
+import sys
 import threading
 import time
 from collections.abc import Sequence
@@ -12,11 +14,17 @@ from typing import Any, Union
 
 import numpy as np
 
+import tallycast as tc
+
 from ._run import Inbox, needed
 from ._thinner import Thinned
 
 #: Messages of QoS 1 and 2 that may wait for their acknowledgement; then outputs are folded into later ones.
 MAX_UNACKNOWLEDGED = 100
+#: Of MQTT's reasons to refuse a connection those that stay the same when we try again.
+FINAL = frozenset(
+    {"Unsupported protocol version", "Client identifier not valid", "Bad user name or password", "Not authorized"}
+)
 #: How long the last messages may take. Units: seconds.
 LAST_WORDS = 3.0
 
@@ -61,13 +69,20 @@ class Lost:
 
 
 @dataclass(frozen=True)
+class Refused:
+    """The broker will not have us, or we not the broker: to try again is of no use."""
+
+    why: str
+
+
+@dataclass(frozen=True)
 class Answer:
     """The broker's answer to a subscription."""
 
     refused: tuple[str, ...]
 
 
-MqttEvent = Union[Message, Connected, Lost, Answer]
+MqttEvent = Union[Message, Connected, Lost, Refused, Answer]
 
 
 class MqttClient:
@@ -80,7 +95,9 @@ class MqttClient:
         self.name = f"{server.host}:{server.port}"
         self._server = server
         self._topics = topics
-        self._said = ""
+        #: What was said since the broker was there: every attempt fails alike.
+        self._said: set[type[MqttEvent]] = set()
+        self._was_there = False
         self._waiting: dict[int, MqttSink | None] = {}
         self._early: set[int] = set()
         self._lock = threading.Lock()
@@ -89,7 +106,7 @@ class MqttClient:
             enums.CallbackAPIVersion.VERSION2, client_id=server.client_id or "", clean_session=not keeps
         )
         self._client.on_connect = self._on_connect
-        self._client.on_connect_fail = lambda client, data: self._lost("the broker cannot be reached: trying again")
+        self._client.on_connect_fail = self._on_connect_fail
         self._client.on_disconnect = self._on_disconnect
         self._client.on_message = self._on_message
         self._client.on_subscribe = self._on_subscribe
@@ -98,9 +115,17 @@ class MqttClient:
         if server.user is not None:
             self._client.username_pw_set(server.user, server.password)
         if server.tls:
-            self._client.tls_set(ca_certs=server.ca)
+            self._set_tls(server.ca)
         if server.status is not None:
             self._client.will_set(server.status, "offline", qos=1, retain=True)
+
+    def _set_tls(self, ca: str | None) -> None:
+        try:
+            self._client.tls_set(ca_certs=ca)
+        except OSError as error:
+            raise tc.ConfigError(
+                f"{ca} cannot be read as certificates: {error}\nname a file of PEM with --ca, or leave it out where the system trusts the broker"
+            ) from error
 
     def start(self) -> None:
         """Connects, now or as soon as the broker is there."""
@@ -143,24 +168,41 @@ class MqttClient:
 
     def _on_connect(self, client: Any, data: Any, flags: Any, reason: Any, properties: Any) -> None:
         if reason.is_failure:
-            self._lost(f"the broker refuses us: {reason}\nsee user and MQTT_PASSWORD")
+            why = f"the broker {self.name} refuses us: {reason}"
+            if str(reason) in FINAL:
+                self._refused(f"{why}\nsee the user in --server, the password in MQTT_PASSWORD, and --client-id")
+            else:
+                self._tell(Lost(f"{why}: trying again"))
             return
-        self._said = ""
+        self._said.clear()
+        self._was_there = True
         self.inbox.put(0, Connected(bool(flags.session_present)))
         if self._server.status is not None:
             self._send(None, self._server.status, b"online", 1, True)
         if self._topics:
             client.subscribe(list(self._topics))
 
+    def _on_connect_fail(self, client: Any, data: Any) -> None:
+        error = sys.exc_info()[1]
+        if isinstance(error, ssl.SSLCertVerificationError):
+            self._refused(
+                f"the certificate of the broker {self.name} is not to be trusted: {error.verify_message}\nname who signed it with --ca"
+            )
+        else:
+            self._tell(Lost(f"the broker cannot be reached: {error}: trying again"))
+
     def _on_disconnect(self, client: Any, data: Any, flags: Any, reason: Any, properties: Any) -> None:
         if reason.is_failure:
-            self._lost(f"the connection to the broker broke: {reason}")
+            self._tell(Lost(f"the connection to the broker broke: {reason}"))
 
-    def _lost(self, why: str) -> None:
-        # Every attempt fails alike: that is said once.
-        if not self._said:
-            self._said = why
-            self.inbox.put(0, Lost(why))
+    def _refused(self, why: str) -> None:
+        # Who was let in before may be let in again: somebody is at work at the broker.
+        self._tell(Lost(f"{why}\ntrying again, since it was there before") if self._was_there else Refused(why), Refused)
+
+    def _tell(self, event: MqttEvent, kind: type[MqttEvent] = Lost) -> None:
+        if kind not in self._said:
+            self._said.add(kind)
+            self.inbox.put(0, event)
 
     def _on_message(self, client: Any, data: Any, message: Any) -> None:
         self.inbox.put(

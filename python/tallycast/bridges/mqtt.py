@@ -19,7 +19,7 @@ import tallycast as tc
 from . import _entries, _outflow, _run
 from ._entries import Entry
 from ._feed import Feed, Form
-from ._mqtt_client import Connected, Lost, Message, MqttClient, MqttEvent, MqttSink, Server
+from ._mqtt_client import Connected, Lost, Message, MqttClient, MqttEvent, MqttSink, Refused, Server
 from ._outflow import Outflow, Route
 from ._outlet import Declaration, Outlet
 from ._payload import DTYPES, TIME_UNITS, PayloadError, PayloadFormat
@@ -182,6 +182,8 @@ class Incoming(_run.Way):
         elif isinstance(event, Lost):
             self._reporter.say("disconnected", event.why, peer=self.client.name)
             self._gone(event.why)
+        elif isinstance(event, Refused):
+            raise tc.BridgeError(event.why)
         else:
             if event.refused:
                 raise tc.BridgeError(
@@ -391,7 +393,13 @@ def _server(args: argparse.Namespace) -> Server:
         raise tc.ConfigError(f"`{args.server}` is no address\nwrite mqtt://HOST:PORT") from None
     if url.scheme not in {"mqtt", "mqtts"} or not url.hostname:
         raise tc.ConfigError(f"`{args.server}` is no address\nwrite mqtt://HOST:PORT or mqtts://HOST:PORT")
+    if url.password is not None:
+        raise tc.ConfigError(
+            "a password in --server is seen by everybody who lists processes\nput it into the variable MQTT_PASSWORD"
+        )
     tls = url.scheme == "mqtts"
+    if args.ca is not None and not tls:
+        raise tc.ConfigError("--ca is for mqtts://, and --server says mqtt://\nwrite mqtts://HOST:PORT")
     user = None if url.username is None else unquote(url.username)
     return Server(
         url.hostname,
