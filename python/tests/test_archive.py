@@ -21,23 +21,12 @@ from archive_scene import (
     T0_NS,
     bits,
     query,
-    sample_archive,
     sample_elements,
 )
 from tallycast._errors import ArchiveError
 from tallycast.archive import Archive, ArchiveWarning, GapMap
 
 TIMES = T0_NS + INDEX.astype(np.int64) * PERIOD_NS
-
-
-@pytest.fixture(scope="module")
-def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return sample_archive(tmp_path_factory)
-
-
-@pytest.fixture(params=["arrow", "parquet"])
-def archive(root: Path, request: pytest.FixtureRequest) -> Archive:
-    return tc.open_archive(root, run=request.param)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

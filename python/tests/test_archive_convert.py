@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-import tallycast as tc
-from archive_scene import DTYPES, INDEX, PARTIAL_ROW, PERIOD_NS, T0_NS, bits, sample_archive, sample_elements
+from archive_scene import DTYPES, INDEX, PARTIAL_ROW, PERIOD_NS, T0_NS, bits, sample_elements
 from tallycast._errors import MissingPackage
 from tallycast.archive import Archive, Excerpt
 
@@ -24,19 +23,14 @@ TIMES = T0_NS + INDEX.astype(np.int64) * PERIOD_NS
 PARTS = {"c8": "<f4", "c16": "<f8"}
 
 
-@pytest.fixture(scope="module")
-def archive(tmp_path_factory: pytest.TempPathFactory) -> Archive:
-    return tc.open_archive(sample_archive(tmp_path_factory), run="parquet")
-
-
 @pytest.fixture(params=DTYPES)
 def dtype(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
 @pytest.fixture
-def excerpt(archive: Archive, dtype: str) -> Excerpt:
-    return archive[f"lab/probe-{dtype}"].between()
+def excerpt(compacted: Archive, dtype: str) -> Excerpt:
+    return compacted[f"lab/probe-{dtype}"].between()
 
 
 def test_numpy_has_every_channel_as_a_field(excerpt: Excerpt, dtype: str) -> None:
@@ -75,8 +69,8 @@ def test_pandas_has_every_element_and_the_gap_map(excerpt: Excerpt, dtype: str) 
     assert json.loads(json.dumps(frame.attrs))["gaps"] == excerpt.gaps.json()
 
 
-def test_pandas_is_scaled_unless_told_otherwise(archive: Archive) -> None:
-    excerpt = archive["lab/probe-i16"].between()
+def test_pandas_is_scaled_unless_told_otherwise(compacted: Archive) -> None:
+    excerpt = compacted["lab/probe-i16"].between()
     frame = excerpt.pandas()
     assert (frame["current"].to_numpy() == excerpt.values("current")).all()
     assert frame["image[0]"].dtype == np.int16, "one without a scale stays as it was recorded"
@@ -124,9 +118,9 @@ def test_xarray_has_every_element_with_names_units_and_the_gap_map(excerpt: Exce
     assert int(data["time"].diff("time").max()) == 11 * PERIOD_NS
 
 
-def test_arrow_is_a_segment_of_the_archive(archive: Archive, excerpt: Excerpt, dtype: str) -> None:
+def test_arrow_is_a_segment_of_the_archive(compacted: Archive, excerpt: Excerpt, dtype: str) -> None:
     table = excerpt.arrow()
-    (segment, *_) = sorted(archive.path.glob(f"run=arrow/stream=lab%2Fprobe-{dtype}/*/segment-*.arrows"))
+    (segment, *_) = sorted(compacted.path.glob(f"run=arrow/stream=lab%2Fprobe-{dtype}/*/segment-*.arrows"))
     with pa.memory_map(str(segment)) as file, pa.ipc.open_stream(file) as reader:
         stored = reader.read_all()
     assert table.schema.remove_metadata() == stored.schema.remove_metadata()
@@ -148,8 +142,8 @@ def test_arrow_is_a_segment_of_the_archive(archive: Archive, excerpt: Excerpt, d
         assert (bits(np.frombuffer(table["current"].combine_chunks().buffers()[1], dtype=DTYPES[dtype])[:90]) == bits(sample_elements(dtype)[:, 0])).all()
 
 
-def test_nothing_lies_where_samples_are_missing(archive: Archive) -> None:
-    excerpt = archive["lab/probe-f8"].between()
+def test_nothing_lies_where_samples_are_missing(compacted: Archive) -> None:
+    excerpt = compacted["lab/probe-f8"].between()
     hole_from, hole_to = T0_NS + 40 * PERIOD_NS, T0_NS + 50 * PERIOD_NS
     for times in (
         excerpt.numpy()["time_ns"],
@@ -162,9 +156,9 @@ def test_nothing_lies_where_samples_are_missing(archive: Archive) -> None:
         assert not ((times >= hole_from) & (times < hole_to)).any()
 
 
-def test_an_empty_excerpt_has_the_same_columns(archive: Archive) -> None:
+def test_an_empty_excerpt_has_the_same_columns(compacted: Archive) -> None:
     for dtype in DTYPES:
-        whole, empty = archive[f"lab/probe-{dtype}"].between(), archive[f"lab/probe-{dtype}"].between("2100-01-01T00:00:00Z")
+        whole, empty = compacted[f"lab/probe-{dtype}"].between(), compacted[f"lab/probe-{dtype}"].between("2100-01-01T00:00:00Z")
         assert list(empty.pandas().columns) == list(whole.pandas().columns)
         assert empty.polars().schema == whole.polars().schema
         assert empty.arrow().schema.remove_metadata() == whole.arrow().schema.remove_metadata()
@@ -185,16 +179,16 @@ def test_an_empty_excerpt_has_the_same_columns(archive: Archive) -> None:
     ],
 )
 def test_a_missing_package_is_named_with_its_extra(
-    archive: Archive, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, package: str, extra: str, use: Any
+    compacted: Archive, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, package: str, extra: str, use: Any
 ) -> None:
     monkeypatch.setitem(__import__("sys").modules, package, None)
     with pytest.raises(MissingPackage, match=rf"{package.partition('.')[0]} is not installed\n.*tallycast\[{extra}\]"):
-        use(archive["lab/probe-f4"].between(), tmp_path)
+        use(compacted["lab/probe-f4"].between(), tmp_path)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_points_are_a_frame_too(archive: Archive) -> None:
-    points = archive["lab/probe-i32"].between(points=100, channel="image", element=5)
+def test_points_are_a_frame_too(compacted: Archive) -> None:
+    points = compacted["lab/probe-i32"].between(points=100, channel="image", element=5)
     frame = points.pandas()
     assert frame["image[5] lo"].isna().sum() == 11 and (frame["image[5] samples"] == points.samples[:, 0]).all()
     assert frame.attrs["gaps"] == points.gaps.json() and frame.attrs["units"] == {"image[5]": "V"}

@@ -11,21 +11,11 @@ import numpy as np
 import pytest
 
 import tallycast as tc
-from archive_scene import DTYPES, PERIOD_NS, T0_NS, bits, sample_archive, sample_elements
+from archive_scene import DTYPES, PERIOD_NS, T0_NS, bits, sample_elements
 from tallycast.archive import Archive
 
 dask: Any = pytest.importorskip("dask")
 dask_array: Any = pytest.importorskip("dask.array")
-
-
-@pytest.fixture(scope="module")
-def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return sample_archive(tmp_path_factory)
-
-
-@pytest.fixture(params=["arrow", "parquet"])
-def archive(root: Path, request: pytest.FixtureRequest) -> Archive:
-    return tc.open_archive(root, run=request.param)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

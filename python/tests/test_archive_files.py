@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import tallycast as tc
-from archive_scene import COMMAND, DTYPES, INDEX, PARTIAL_ROW, PERIOD_NS, T0_NS, bits, sample_archive, sample_elements
+from archive_scene import COMMAND, DTYPES, INDEX, PARTIAL_ROW, PERIOD_NS, T0_NS, bits, sample_elements
 from tallycast.archive import Archive
 
 h5py: Any = pytest.importorskip("h5py")
@@ -21,11 +21,6 @@ mcap_reader: Any = pytest.importorskip("mcap.reader")
 
 TIMES = T0_NS + INDEX.astype(np.int64) * PERIOD_NS
 THERE = np.arange(90) != PARTIAL_ROW
-
-
-@pytest.fixture(scope="module")
-def archive(tmp_path_factory: pytest.TempPathFactory) -> Archive:
-    return tc.open_archive(sample_archive(tmp_path_factory), run="parquet")
 
 
 def default_plot(file: Any) -> Any:
@@ -38,8 +33,8 @@ def default_plot(file: Any) -> Any:
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_hdf5_has_every_element_bit_for_bit(archive: Archive, tmp_path: Path, dtype: str) -> None:
-    excerpt = archive[f"lab/probe-{dtype}"].between()
+def test_hdf5_has_every_element_bit_for_bit(compacted: Archive, tmp_path: Path, dtype: str) -> None:
+    excerpt = compacted[f"lab/probe-{dtype}"].between()
     path = excerpt.to_hdf5(tmp_path / "probe.nxs")
     wanted = sample_elements(dtype)
     with h5py.File(path) as file:
@@ -57,8 +52,8 @@ def test_hdf5_has_every_element_bit_for_bit(archive: Archive, tmp_path: Path, dt
         assert ((value == scaled) | (np.isnan(value) & np.isnan(scaled))).all()
 
 
-def test_hdf5_is_nexus_and_plots_by_default(archive: Archive, tmp_path: Path) -> None:
-    excerpt = archive["lab/probe-f8"].between()
+def test_hdf5_is_nexus_and_plots_by_default(compacted: Archive, tmp_path: Path) -> None:
+    excerpt = compacted["lab/probe-f8"].between()
     path = excerpt.to_hdf5(tmp_path / "probe.nxs")
     with h5py.File(path) as file:
         assert file.attrs["NX_class"] == "NXroot"
@@ -81,8 +76,8 @@ def test_hdf5_is_nexus_and_plots_by_default(archive: Archive, tmp_path: Path) ->
         assert (entry["index"][()] == INDEX).all()
 
 
-def test_hdf5_has_the_gap_map_as_a_table(archive: Archive, tmp_path: Path) -> None:
-    excerpt = archive["lab/probe-f4"].between()
+def test_hdf5_has_the_gap_map_as_a_table(compacted: Archive, tmp_path: Path) -> None:
+    excerpt = compacted["lab/probe-f4"].between()
     path = excerpt.to_hdf5(tmp_path / "probe.nxs")
     with h5py.File(path) as file:
         record = file["entry/tallycast"]
@@ -98,10 +93,10 @@ def test_hdf5_has_the_gap_map_as_a_table(archive: Archive, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_mcap_has_every_sample_and_every_hole(archive: Archive, tmp_path: Path, dtype: str) -> None:
+def test_mcap_has_every_sample_and_every_hole(compacted: Archive, tmp_path: Path, dtype: str) -> None:
     protobuf: Any = pytest.importorskip("mcap_protobuf.decoder")
     stream = f"lab/probe-{dtype}"
-    excerpt = archive[stream].between()
+    excerpt = compacted[stream].between()
     path = excerpt.to_mcap(tmp_path / "probe.mcap", scaled=False)
     samples, raw, holes = [], [], []
     with path.open("rb") as file:
@@ -134,9 +129,9 @@ def test_mcap_has_every_sample_and_every_hole(archive: Archive, tmp_path: Path, 
         assert all(message.data[-row[1:].nbytes :] == row[1:].tobytes() for message, row in zip(raw[:PARTIAL_ROW], wanted))
 
 
-def test_mcap_values_are_in_their_units(archive: Archive, tmp_path: Path) -> None:
+def test_mcap_values_are_in_their_units(compacted: Archive, tmp_path: Path) -> None:
     protobuf: Any = pytest.importorskip("mcap_protobuf.decoder")
-    excerpt = archive["lab/probe-i16"].between()
+    excerpt = compacted["lab/probe-i16"].between()
     path = excerpt.to_mcap(tmp_path / "probe.mcap")
     with path.open("rb") as file:
         reader = mcap_reader.make_reader(file, decoder_factories=[protobuf.DecoderFactory()])
@@ -146,17 +141,17 @@ def test_mcap_values_are_in_their_units(archive: Archive, tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_parquet_is_what_the_command_line_exports(archive: Archive, tmp_path: Path, dtype: str) -> None:
+def test_parquet_is_what_the_command_line_exports(compacted: Archive, tmp_path: Path, dtype: str) -> None:
     if dtype[0] == "c" and int(pyarrow.__version__.split(".")[0]) < 26:
         pytest.skip("older pyarrow does not read lists of fixed size with nulls among them from Parquet")
-    excerpt = archive[f"lab/probe-{dtype}"].between("+30ms", "-30ms")
+    excerpt = compacted[f"lab/probe-{dtype}"].between("+30ms", "-30ms")
     path = excerpt.to_parquet(tmp_path / "probe.parquet")
     table = parquet.read_table(path)
     assert table["index"].to_pylist() == excerpt.index.tolist() == [*range(10, 40), *range(50, 90)]
     assert table["time_ns"].to_pylist() == excerpt.times.tolist()
     assert json.loads(parquet.read_metadata(path).metadata[b"tallycast.holes"]) == excerpt.gaps.json()
     theirs = tmp_path / "theirs.parquet"
-    words = ["query", str(archive.path), excerpt.stream, "--run", "parquet", "--from", "+30ms", "--to", "-30ms"]
+    words = ["query", str(compacted.path), excerpt.stream, "--run", "parquet", "--from", "+30ms", "--to", "-30ms"]
     subprocess.run([COMMAND, *words, "--export", "parquet", str(theirs)], check=True, capture_output=True)
     theirs_table = parquet.read_table(theirs)
     for name in table.column_names:
@@ -165,17 +160,17 @@ def test_parquet_is_what_the_command_line_exports(archive: Archive, tmp_path: Pa
         assert [str(value) for value in ours.to_pylist()] == [str(value) for value in other.to_pylist()]
 
 
-def test_csv_is_what_the_command_line_exports(archive: Archive, tmp_path: Path) -> None:
-    path = archive["lab/probe-i16"].between().to_csv(tmp_path / "probe.csv")
+def test_csv_is_what_the_command_line_exports(compacted: Archive, tmp_path: Path) -> None:
+    path = compacted["lab/probe-i16"].between().to_csv(tmp_path / "probe.csv")
     theirs = tmp_path / "theirs.csv"
-    words = ["query", str(archive.path), "lab/probe-i16", "--run", "parquet", "--export", "csv", str(theirs)]
+    words = ["query", str(compacted.path), "lab/probe-i16", "--run", "parquet", "--export", "csv", str(theirs)]
     subprocess.run([COMMAND, *words], check=True, capture_output=True)
     assert path.read_text() == theirs.read_text() and "# hole:" in path.read_text()
 
 
 @pytest.mark.parametrize("form", ["hdf5", "mcap", "parquet", "csv"])
-def test_a_file_that_is_there_stays_unless_told_otherwise(archive: Archive, tmp_path: Path, form: str) -> None:
-    excerpt = archive["lab/probe-i8"].between()
+def test_a_file_that_is_there_stays_unless_told_otherwise(compacted: Archive, tmp_path: Path, form: str) -> None:
+    excerpt = compacted["lab/probe-i8"].between()
     path = tmp_path / "file"
     path.write_text("precious")
     with pytest.raises(tc.ArchiveError, match="is there already\n.*overwrite=True"):
@@ -189,8 +184,8 @@ def test_a_file_that_is_there_stays_unless_told_otherwise(archive: Archive, tmp_
 
 
 @pytest.mark.parametrize("form", ["parquet", "csv"])
-def test_nothing_is_exported_of_nothing(archive: Archive, tmp_path: Path, form: str) -> None:
-    stream = archive["lab/probe-i8"]
+def test_nothing_is_exported_of_nothing(compacted: Archive, tmp_path: Path, form: str) -> None:
+    stream = compacted["lab/probe-i8"]
     with pytest.raises(tc.ArchiveError, match="10 samples are missing in it"):
         getattr(stream.samples(42, 44), f"to_{form}")(tmp_path / "file")
     with pytest.raises(tc.ArchiveError, match="0 lie in the range"):
@@ -198,13 +193,13 @@ def test_nothing_is_exported_of_nothing(archive: Archive, tmp_path: Path, form: 
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_range_in_a_hole_goes_into_files_as_the_hole(archive: Archive, tmp_path: Path) -> None:
-    excerpt = archive["lab/probe-c8"].samples(42, 44)
+def test_a_range_in_a_hole_goes_into_files_as_the_hole(compacted: Archive, tmp_path: Path) -> None:
+    excerpt = compacted["lab/probe-c8"].samples(42, 44)
     with h5py.File(excerpt.to_hdf5(tmp_path / "hole.nxs")) as file:
         assert default_plot(file)["value"].shape == (0,) and len(file["entry/tallycast/gaps"]) == 1
     with excerpt.to_mcap(tmp_path / "hole.mcap").open("rb") as content:
         messages = list(mcap_reader.make_reader(content).iter_messages())
     assert [json.loads(message.data) for _, _, message in messages] == excerpt.gaps.json()
-    nothing = archive["lab/probe-c8"].between("2100-01-01T00:00:00Z")
+    nothing = compacted["lab/probe-c8"].between("2100-01-01T00:00:00Z")
     with h5py.File(nothing.to_hdf5(tmp_path / "nothing.nxs")) as file:
         assert file.attrs["NX_class"] == "NXroot" and len(file) == 0
