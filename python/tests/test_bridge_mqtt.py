@@ -8,7 +8,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -242,35 +242,8 @@ def test_who_is_not_let_in_is_told_why_and_ends(secure: SecureMosquitto, tmp_pat
     assert "write mqtts://" in refused(f"--server=mqtt://lab@{host}", ca)
 
 
-def test_who_was_let_in_before_waits_until_it_is_again(secure: SecureMosquitto) -> None:
-    bus = new_bus()
-    with (
-        Reader(bus, "lab/*") as reader,
-        Client(secure) as client,
-        bridge_to(secure, bus, "--topic=dev/a=lab/a", *JSON) as bridge,
-    ):
-        bridge.wait_for("subscribed")
-        device = Device(client, reader)
-        device.send_until_joined()
-        planted, (user, password) = len(device.truth), secure.login or ("", "")
-        secure.kill()
-        secure.set_login(user, "another")
-        secure.restart()
-        wait_until(lambda: [it for it in bridge.of("disconnected") if "trying again, since it was there" in it["text"]])
-        device.lose(3)
-        secure.kill()
-        secure.set_login(user, password)
-        secure.restart()
-        bridge.wait_for("subscribed", 2)
-        client.wait_connected()
-        device.send_until_read()
-        books = bridge.end()["in dev/a"]
-        account = reader.end()["lab/a"][0]
-        device.check(account)
-    assert holes(account) == [(planted, 3)] and books["outages"] == 1
-
-
-def test_a_broker_that_is_killed_and_restarted_leaves_a_hole_that_the_count_measures(broker: Mosquitto) -> None:
+def check_outage(broker: Mosquitto, lost: int, meanwhile: Callable[[Bridge], None]) -> Bridge:
+    """Follows a device while the broker is killed, so many messages are lost, and it is started again; returns the bridge."""
     bus = new_bus()
     with (
         Reader(bus, "lab/*") as reader,
@@ -283,7 +256,8 @@ def test_a_broker_that_is_killed_and_restarted_leaves_a_hole_that_the_count_meas
         planted = len(device.truth)
         broker.kill()
         bridge.wait_for("away")
-        device.lose(4)
+        meanwhile(bridge)
+        device.lose(lost)
         broker.restart()
         bridge.wait_for("subscribed", 2)
         client.wait_connected()
@@ -291,8 +265,24 @@ def test_a_broker_that_is_killed_and_restarted_leaves_a_hole_that_the_count_meas
         books = bridge.end()["in dev/a"]
         account = reader.end()["lab/a"][0]
         device.check(account)
-    assert holes(account) == [(planted, 4)]
-    assert books["outages"] == 1 and books["outage_list"][0]["samples"] == 4 and books["uncounted"] == 0
+    assert holes(account) == [(planted, lost)]
+    assert books["outages"] == 1 and books["outage_list"][0]["samples"] == lost and books["uncounted"] == 0
+    return bridge
+
+
+def test_who_was_let_in_before_waits_until_it_is_again(secure: SecureMosquitto) -> None:
+    def change_the_password(bridge: Bridge) -> None:
+        secure.set_login("lab", "another")
+        secure.restart()
+        wait_until(lambda: [it for it in bridge.of("disconnected") if "trying again, since it was there" in it["text"]])
+        secure.kill()
+        secure.set_login("lab", "right")
+
+    check_outage(secure, 3, change_the_password)
+
+
+def test_a_broker_that_is_killed_and_restarted_leaves_a_hole_that_the_count_measures(broker: Mosquitto) -> None:
+    bridge = check_outage(broker, 4, lambda bridge: None)
     assert len(bridge.of("disconnected")) == 1, "every failed attempt is alike, and said once"
 
 
