@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from places import ROOT, WATCHDOG, command
+from places import ROOT, WATCHDOG, command, free_ports
 
 COMMAND = command()
 SAMPLE_ARCHIVE = ROOT / "target/debug/examples/sample_archive"
@@ -69,9 +68,7 @@ def query(root: Path, *words: str) -> list[dict[str, Any]]:
 
 def bus_of_its_own() -> str:
     """Returns a bus over the loopback interface that nobody else uses."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as free:
-        free.bind(("127.0.0.1", 0))
-        return f"udp://239.84.0.0:{free.getsockname()[1]}?iface=lo"
+    return f"udp://239.84.0.0:{free_ports(1)[0]}?iface=lo"
 
 
 @contextmanager

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 import tallycast as tc
+from places import free_ports
 
 #: A test that waits longer than this for anything has failed. Units: seconds.
 WATCHDOG = float(os.environ.get("TALLYCAST_TEST_WATCHDOG", "90"))
@@ -31,23 +32,6 @@ def new_bus(way: str = "shm") -> str:
     if way == "udp":
         return f"udp://239.84.0.0:{free_ports(1)[0]}?iface=lo"
     return f"shm://bridge-{os.getpid()}-{next(_numbers)}"
-
-
-def free_ports(count: int) -> list[int]:
-    """Returns ports that neither TCP nor UDP uses now."""
-    held, ports = [], []
-    while len(ports) < count:
-        tcp, udp = socket.socket(), socket.socket(type=socket.SOCK_DGRAM)
-        held += [tcp, udp]
-        tcp.bind(("127.0.0.1", 0))
-        try:
-            udp.bind(("0.0.0.0", tcp.getsockname()[1]))
-        except OSError:
-            continue
-        ports.append(tcp.getsockname()[1])
-    for each in held:
-        each.close()
-    return ports
 
 
 def wait_until(condition: Callable[[], Any], what: Callable[[], object] = lambda: "") -> Any:

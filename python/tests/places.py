@@ -7,6 +7,7 @@ import socket
 import subprocess
 import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,28 @@ WATCHDOG = 60.0
 #: The ways that data can take: the publisher's shared memory, multicast, and multicast through an agent's shared memory.
 WAYS = ("shm", "udp", "agent")
 ROOT = Path(__file__).resolve().parents[2]
+
+
+def free_ports(count: int) -> list[int]:
+    """Returns ports of the loopback interface that neither TCP nor UDP uses now."""
+    # Of several processes of pytest-xdist each has ports of its own: what one found free another might take meanwhile.
+    workers, worker = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")), os.environ.get("PYTEST_XDIST_WORKER", "gw0")
+    ports: list[int] = []
+    with ExitStack() as held:
+        while len(ports) < count:
+            tcp = held.enter_context(socket.socket())
+            udp = held.enter_context(socket.socket(type=socket.SOCK_DGRAM))
+            tcp.bind(("127.0.0.1", 0))
+            port = int(tcp.getsockname()[1])
+            # The system may prefer odd ones.
+            if port // 2 % workers != int(worker.removeprefix("gw")):
+                continue
+            try:
+                udp.bind(("0.0.0.0", port))
+            except OSError:
+                continue
+            ports.append(port)
+    return ports
 
 
 def command() -> str:
@@ -42,9 +65,7 @@ class Place:
     def __init__(self, way: str) -> None:
         self.way = way
         # A port that nobody uses tells buses apart, on the network and in the names of rings.
-        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as free:
-            free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
+        (port,) = free_ports(1)
         network = f"udp://239.84.0.0:{port}?iface=lo"
         within = f"shm://python-{port}-{os.getpid()}?access=owner"
         shared = f"{network}&shm=on&access=owner"

@@ -31,11 +31,11 @@ from bridge_peers import (
     Reader,
     SecureMosquitto,
     certificate,
-    free_ports,
     holes,
     new_bus,
     wait_until,
 )
+from places import free_ports
 
 T0_NS = 1_790_000_000_000_000_000
 

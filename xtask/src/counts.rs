@@ -248,6 +248,20 @@ mod tests {
     }
 
     #[test]
+    fn pytest_in_several_processes_is_counted_once_and_what_failed_has_its_name() {
+        let output = "bringing up nodes...\nbringing up nodes...\n\n..F..s [100%]\n[gw1] node down: Not properly terminated\n\n\
+            replacing crashed worker gw1\nFAILED python/tests/test_a.py::test_b[c] - assert 1 == 2\n\
+            FAILED python/tests/test_d.py::test_e - worker 'gw1' crashed while running 'test_e'\n\
+            SKIPPED [1] python/tests/test_f.py:3: needs root\n2 failed, 3 passed, 1 skipped in 190.61s (0:03:10)\n";
+        assert_eq!(counted(output), (3, 2, 1));
+        let expected = [
+            "python/tests/test_a.py::test_b[c] - assert 1 == 2",
+            "python/tests/test_d.py::test_e - worker 'gw1' crashed while running 'test_e'",
+        ];
+        assert_eq!(failures(output, false), named(&expected));
+    }
+
+    #[test]
     fn a_test_that_says_it_skipped_is_not_passed() {
         let output = "test bridge ... SKIPPED: needs root\nok\n\
             test result: ok. 2 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.01s\n";

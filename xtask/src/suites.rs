@@ -355,7 +355,11 @@ pub(crate) const SUITES: &[Suite] = &[
         wants: &[Need::Page, Need::Mosquitto, Need::NetworkTools],
         steps: &[
             Step::Xtask(&["wheel", "--profile", "dev", "--sdist", "--install", "target/python-venv"]),
-            Step::Python(PACKAGE, &["-m", "pytest", "python/tests", "-q", "-rfEs"]),
+            // Most tests wait for real time, a process, a peer: several at once, each on buses and ports of its own.
+            Step::Python(
+                PACKAGE,
+                &["-m", "pytest", "python/tests", "-q", "-rfEs", "-n", "3", "--dist", "loadgroup"],
+            ),
             Step::Python(
                 PACKAGE,
                 &["-m", "pytest", "--pyargs", "tallycast", "--doctest-modules", "-q", "-rfEs"],
