@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,6 +12,22 @@ import tallycast as tc
 from archive_scene import sample_archive
 from places import WAYS, Place
 from tallycast.archive import Archive
+
+#: Files whose tests stand on something that takes long and is made once: a recording, a notebook's run, an environment.
+MADE_ONCE = ("test_archive_recorded.py", "test_notebook.py", "test_wheel.py")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Gives pytest-xdist, where it is used, such a file as a whole, and every other test to whichever process is free."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class Scheduling(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            file = nodeid.split("::")[0]
+            return file if file.endswith(MADE_ONCE) else nodeid
+
+    return Scheduling(config, log)
 
 
 @pytest.fixture

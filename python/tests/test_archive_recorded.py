@@ -15,9 +15,6 @@ from archive_scene import bits, bus_of_its_own, publish, query, recorder, runnin
 from places import until
 from tallycast.archive import StoredStream
 
-#: What is recorded is recorded once.
-pytestmark = pytest.mark.xdist_group("recorded")
-
 BUS = bus_of_its_own()
 CHANNELS = '[[channels]]\nname = "current"\nunit = "A"\nscale = 0.5\n[[channels]]\nname = "voltage"\nunit = "V"\n'
 IMAGE = '[[channels]]\nname = "image"\nunit = ""\nshape = [40, 50]\n'

@@ -17,9 +17,6 @@ nbclient = pytest.importorskip("nbclient", reason="pip install 'tallycast[notebo
 pytest.importorskip("ipykernel", reason="pip install 'tallycast[notebook]' brings what runs notebooks")
 pytest.importorskip("matplotlib", reason="pip install 'tallycast[notebook]' brings what draws")
 
-#: The notebook is run once.
-pytestmark = pytest.mark.xdist_group("notebook")
-
 NOTEBOOK = ROOT / "examples/python/ecg.ipynb"
 
 #: Run behind the notebook's own cells: what they have found.

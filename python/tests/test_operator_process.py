@@ -298,7 +298,9 @@ def test_masked_results_are_holes(bus: str, monitors: Callable[[str], Monitor]) 
     wait_for("the end", lambda: [it["state"] for it in reader.accounts("made/odd")] == ["closed"])
     (account,) = balanced(reader.close(), "made/odd")
     elements = account["elements"]
-    assert elements["lost"]["source"] == elements["delivered"], "every other one"
+    # Two channels; a reader that came later may have one more of those with an odd number, or one less.
+    first, samples = elements["first"], (elements["lost"]["source"] + elements["delivered"]) // 2
+    assert elements["delivered"] == 2 * ((first + samples) // 2 - first // 2), "every other one"
     values = np.concatenate([block.array[:, 0] for block in reader.of("made/odd")])
     assert np.all(values % 2 == 1)
 

@@ -21,9 +21,6 @@ import pytest
 
 from environments import OWN, ROOT, VERSIONS, WATCHDOG, Environment, examples, interpreter
 
-#: An environment is made once.
-pytestmark = pytest.mark.xdist_group("wheel")
-
 WHEELS = ROOT / "target" / "wheels"
 PAGE = ROOT / "web" / "dist" / "index.html"
 GUIDE = ROOT / "docs" / "python.md"

@@ -356,10 +356,7 @@ pub(crate) const SUITES: &[Suite] = &[
         steps: &[
             Step::Xtask(&["wheel", "--profile", "dev", "--sdist", "--install", "target/python-venv"]),
             // Most tests wait for real time, a process, a peer: several at once, each on buses and ports of its own.
-            Step::Python(
-                PACKAGE,
-                &["-m", "pytest", "python/tests", "-q", "-rfEs", "-n", "3", "--dist", "loadgroup"],
-            ),
+            Step::Python(PACKAGE, &["-m", "pytest", "python/tests", "-q", "-rfEs", "-n", "3"]),
             Step::Python(
                 PACKAGE,
                 &["-m", "pytest", "--pyargs", "tallycast", "--doctest-modules", "-q", "-rfEs"],
