@@ -461,6 +461,7 @@ def test_sound_on_standard_input_is_a_stream_and_its_account_closes() -> None:
         process = subprocess.Popen(line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=env)
         output, _ = process.communicate(sound.tobytes(), timeout=120)
         assert process.returncode == 0
+        reader.wait_for("lab/sound", len(sound) - 1)
         account = reader.end()["lab/sound"][0]
     totals = json.loads(output.splitlines()[-1])
     assert totals["event"] == "totals" and totals["samples"]["numbered"] == len(sound)
