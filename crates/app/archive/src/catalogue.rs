@@ -21,7 +21,7 @@ use crate::feed::{EpochFeed, Feed};
 use crate::folders::{ACCOUNT, DESCRIPTION, LOCK, RunName, earlier_account_of, run_folder, run_of};
 use crate::gaps::GapRecord;
 use crate::recovery::epoch_folders;
-use crate::store::{FileStore, Store, StoreError, read_whole, replace};
+use crate::store::{FileStore, Store, StoreError, draft_of, read_whole, replace_from};
 
 /// Marks a folder as an archive and tells its version.
 const ROOT_MARK: &str = "tallycast-archive.json";
@@ -176,16 +176,21 @@ pub struct Unreadable {
     pub cause: ArchiveError,
 }
 
-/// Makes the folder an archive, or checks that it is one of ours.
-pub(crate) fn mark_root(store: &dyn Store) -> Result<(), ArchiveError> {
+/// Tells whether the folder is an archive of ours; fails if it is one of a later version.
+pub(crate) fn is_archive(store: &dyn Store) -> Result<bool, ArchiveError> {
     match check_root(store) {
-        Err(ArchiveError::NoArchive(_)) => {
-            let mark = json!({"format": FORMAT, "version": VERSION});
-            replace(store, Path::new(ROOT_MARK), format!("{mark}\n").as_bytes())?;
-            Ok(store.sync_folder(Path::new(""))?)
-        }
-        checked => checked,
+        Ok(()) => Ok(true),
+        Err(ArchiveError::NoArchive(_)) => Ok(false),
+        Err(error) => Err(error),
     }
+}
+
+/// Makes the folder an archive, by a draft in the folder of a run that the caller holds: recorders of others may do so, too.
+pub(crate) fn mark_root(store: &dyn Store, run_folder: &Path) -> Result<(), ArchiveError> {
+    let mark = json!({"format": FORMAT, "version": VERSION});
+    let draft = run_folder.join(draft_of(Path::new(ROOT_MARK)));
+    replace_from(store, &draft, Path::new(ROOT_MARK), format!("{mark}\n").as_bytes())?;
+    Ok(store.sync_folder(Path::new(""))?)
 }
 
 fn check_root(store: &dyn Store) -> Result<(), ArchiveError> {

@@ -18,6 +18,7 @@ use serde_json::Value;
 use units::{Epoch, Instant, WallTime};
 
 use crate::Description;
+use crate::catalogue;
 use crate::compact::ClosedSegment;
 use crate::error::ArchiveError;
 use crate::folders::{LOCK, RunName, run_folder};
@@ -221,8 +222,12 @@ impl Recorder {
         options: Options,
         now: Instant,
     ) -> Result<Self, ArchiveError> {
-        crate::catalogue::mark_root(&*store)?;
-        let lock = store.lock(&run_folder(&run).join(LOCK))?;
+        let is_archive = catalogue::is_archive(&*store)?;
+        let folder = run_folder(&run);
+        let lock = store.lock(&folder.join(LOCK))?;
+        if !is_archive {
+            catalogue::mark_root(&*store, &folder)?;
+        }
         let mut notices = VecDeque::new();
         let mut resumable = BTreeMap::new();
         let mut closed = Vec::new();

@@ -215,15 +215,24 @@ pub fn read_whole(store: &dyn Store, path: &Path) -> Result<Vec<u8>, StoreError>
 /// # Errors
 /// What the disk says; the old content then stays.
 pub fn replace(store: &dyn Store, path: &Path, content: &[u8]) -> Result<(), StoreError> {
-    let draft = draft_of(path);
-    match store.remove(&draft) {
+    replace_from(store, &draft_of(path), path, content)
+}
+
+/// The same by a draft of the caller's own, where others may replace the file at the same time: the last one's content stays.
+pub(crate) fn replace_from(
+    store: &dyn Store,
+    draft: &Path,
+    path: &Path,
+    content: &[u8],
+) -> Result<(), StoreError> {
+    match store.remove(draft) {
         Ok(()) | Err(StoreError::NotFound(_)) => {}
         Err(error) => return Err(error),
     }
-    let mut file = store.create(&draft)?;
+    let mut file = store.create(draft)?;
     file.append(&[content])?;
     file.sync()?;
-    store.rename(&draft, path)
+    store.rename(draft, path)
 }
 
 /// Returns the name a file has until it is whole.

@@ -1,8 +1,8 @@
 //! The disk runs full, or refuses: nothing is lost silently, and recording goes on.
 
-use std::sync::Arc;
+use std::sync::{Arc, Barrier};
 
-use archive::{Input, Notice, Recorder, Store, StoreError};
+use archive::{FileStore, Input, Notice, Options, Recorder, RunName, Store, StoreError};
 use ledger::Stage;
 
 use crate::forgetful::Forgetful;
@@ -82,6 +82,30 @@ fn two_recorders_cannot_write_one_run() {
     assert!(matches!(second.err(), Some(archive::ArchiveError::Store(StoreError::Busy(_)))));
     drop(first);
     assert!(open(&store, at_ms(0)).is_ok());
+}
+
+#[test]
+fn recorders_of_several_runs_begin_an_archive_together() {
+    const RECORDERS: usize = 8;
+    for _ in 0..20 {
+        let folder = tempfile::tempdir().unwrap();
+        let together = Barrier::new(RECORDERS);
+        std::thread::scope(|threads| {
+            for number in 0..RECORDERS {
+                let (folder, together) = (folder.path(), &together);
+                threads.spawn(move || {
+                    let store: Arc<dyn Store> = Arc::new(FileStore::open(folder).unwrap());
+                    let run = format!("run-{number}").parse::<RunName>().unwrap();
+                    together.wait();
+                    Recorder::open(store, run, Options::default(), at_ms(0))
+                        .unwrap()
+                        .close(at_ms(1))
+                        .unwrap();
+                });
+            }
+        });
+        archive::Archive::open(folder.path()).unwrap();
+    }
 }
 
 #[test]
