@@ -4,8 +4,7 @@ use std::fs;
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
-
-use crate::processor_time::{self, Ticks};
+use sys::processor_time::{self, Ticks};
 
 /// This host, when a bench began.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]

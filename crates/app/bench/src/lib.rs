@@ -56,7 +56,7 @@ pub use host_state::{HostState, Link};
 pub use local_server::{LocalServer, LocalServerError};
 pub use namespaces::{Cable, NamespaceError, Namespaces, Stay};
 pub use processor::{FrequencySource, Processor};
-pub use processor_time::{Shares, Ticks, net_rx_of_each};
+pub use processor_time::Shares;
 pub use quota::{CpuGroup, Quota, QuotaError, Throttled};
 pub use range::OutOfRange;
 pub use report::Row;

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use probe::BusyFrequency;
 use serde::{Deserialize, Serialize};
 
-use crate::processor_time::{self, Ticks};
+use sys::processor_time::{self, Ticks};
 
 /// How often the frequency is looked at while a run goes on: rarely enough that looking is no part of a cost, and often
 /// enough for a run of half a second. The kernel counts work in ticks of 10 ms.

@@ -29,6 +29,7 @@ mod open;
 mod path_mtu;
 mod poller;
 pub mod process;
+pub mod processor_time;
 pub mod processors;
 mod qdisc;
 mod queues;

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use bench::{Ticks, net_rx_of_each};
 use doctor::{Owner, Socket, Wanted, Watcher};
+use sys::processor_time::{Ticks, net_rx_of_each};
 
 use super::readers;
 use super::state::{Field, Seen, Table};
