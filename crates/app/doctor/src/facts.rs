@@ -15,7 +15,7 @@ use fate::audit::{
     Bridge, Clock, Disk, Facts, Interface, Interrupt, Load, Processors, Queue, Tcp, interface_setting,
 };
 use groups::Joined;
-use sys::{Link, Qdisc, QdiscPlace, clock, counters, host, process, processors};
+use sys::{Link, Qdisc, QdiscPlace, clock, counters, host, levels, process, processors};
 
 /// What is audited for.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -73,7 +73,7 @@ pub(crate) fn facts(wishes: &Wishes, only: &BTreeSet<String>) -> Facts {
         firewall: firewall::firewall(),
         bridges: bridges(&interfaces, &links),
         interfaces,
-        udp_memory_pages: read("/proc/self/net/sockstat").and_then(|text| udp_memory_pages(&text)),
+        udp_memory_pages: levels::read().get("UDP mem").copied(),
         clock: clock::discipline()
             .ok()
             .map(|(is_synchronised, max_error)| Clock { is_synchronised, max_error }),
@@ -132,13 +132,6 @@ fn link_speed(text: &str) -> Option<u64> {
 fn udp_memory_limit(text: &str) -> Option<(String, u64)> {
     let limit = text.split_whitespace().nth(2)?.parse().ok()?;
     Some(("net.ipv4.udp_mem.max".to_owned(), limit))
-}
-
-/// `UDP: inuse 3 mem 12`.
-fn udp_memory_pages(text: &str) -> Option<u64> {
-    let line = text.lines().find_map(|line| line.strip_prefix("UDP:"))?;
-    let mut words = line.split_whitespace().skip_while(|word| *word != "mem");
-    words.nth(1)?.parse().ok()
 }
 
 fn first_seconds(text: &str) -> Option<Duration> {
@@ -248,13 +241,12 @@ fn pressure(time: &str) -> BTreeMap<String, f64> {
 
 /// `some avg10=0.02 avg60=0.37 …`.
 fn average(text: &str, time: &str) -> Option<f64> {
-    let some = text.lines().find_map(|line| line.strip_prefix("some "))?;
-    some.split_whitespace().find_map(|word| word.strip_prefix(time))?.parse().ok()
+    levels::pressure(text, time)?.parse().ok()
 }
 
 /// Reads a text as each of the kernel's that are read here, for the fuzzers.
 pub fn read_text(text: &str) {
-    let _ = (link_speed(text), udp_memory_limit(text), udp_memory_pages(text), first_seconds(text));
+    let _ = (link_speed(text), udp_memory_limit(text), first_seconds(text));
     let _ = (has_multicast_route(text), swap_used(text), average(text, "avg10="));
 }
 
@@ -267,7 +259,6 @@ mod tests {
         assert_eq!(link_speed("1000\n"), Some(1_000_000_000));
         assert_eq!(link_speed("-1\n"), None);
         assert_eq!(udp_memory_limit("1\t2\t3\n"), Some(("net.ipv4.udp_mem.max".to_owned(), 3)));
-        assert_eq!(udp_memory_pages("sockets: used 10\nUDP: inuse 3 mem 12\nUDPLITE: inuse 0\n"), Some(12));
         assert_eq!(first_seconds("12.5 3.0\n"), Some(Duration::from_millis(12_500)));
         let head = "Iface\tDestination\tGateway\tFlags\tRefCnt\tUse\tMetric\tMask\n";
         assert!(has_multicast_route(&format!(
@@ -284,10 +275,7 @@ mod tests {
     #[test]
     fn what_is_no_such_text_says_nothing() {
         for text in ["", "\n", "x", "UDP:", "UDP: mem", "some avg60=", "SwapTotal: x kB", "Iface\nx"] {
-            assert_eq!(
-                (udp_memory_limit(text), udp_memory_pages(text), first_seconds(text)),
-                (None, None, None)
-            );
+            assert_eq!((udp_memory_limit(text), first_seconds(text)), (None, None));
             assert_eq!(
                 (swap_used(text), average(text, "avg60="), has_multicast_route(text)),
                 (None, None, false)

@@ -1,11 +1,14 @@
 //! What the kernel counts of datagrams on their way, by the names under which people find them: those that `nstat` prints,
-//! and the columns of `/proc/net/softnet_stat` and `/proc/net/dev`.
+//! and the columns of `/proc/net/softnet_stat` and `/proc/net/dev`; and what it counts of what keeps others from taking them.
 //!
-//! Of this process's network namespace, but for `softnet_…`, which are the whole host's. To read all of it takes about a
-//! tenth of a millisecond and no privilege.
+//! The former are of this process's network namespace, but for `softnet_…`; those and the latter are the whole host's. To read
+//! all of it takes no privilege. What drivers count is in `device_counters`, what stands at a moment in `levels`.
 
 use std::collections::BTreeMap;
 use std::fs;
+
+use crate::levels;
+use crate::processor_time::{each_in, net_rx_in};
 
 /// Counts by name. They grow; those of a processor or a device begin anew where that comes back, and a processor's wrap at
 /// 2³².
@@ -13,6 +16,13 @@ use std::fs;
 /// - `UdpRcvbufErrors`, `Udp6RcvbufErrors`, `IpReasmFails`, `TcpExtIPReversePathFilter`, …: `/proc/net/snmp`, `snmp6`, `netstat`
 /// - `softnet_processed/cpu0`, `softnet_dropped/cpu0`, `softnet_time_squeeze/cpu0`: `/proc/net/softnet_stat`
 /// - `rx_drop/eth0`, `tx_errs/eth0`, …: `/proc/net/dev`
+/// - `NET_RX/cpu0`: `/proc/softirqs`, how often a processor looked for what the network brought; wraps at 2³²
+/// - `stat:irq/cpu0`, `stat:softirq/cpu0`: `/proc/stat`, in ticks of 10 ms
+///
+/// And of [`read_waits`]:
+///
+/// - `pressure:io_some_us`, `pressure:memory_some_us`: `/proc/pressure`, how long something waited for a disk, or for memory
+/// - `pswpin`, `pswpout`: `/proc/vmstat`, pages that came from swap and went there
 pub type Counters = BTreeMap<String, u64>;
 
 /// Reads all that can be read; returns also the files that cannot.
@@ -30,9 +40,16 @@ pub fn read() -> (Counters, Vec<&'static str>) {
     (counters, unread)
 }
 
+/// Adds what the host waited for, disks and memory: as far as its kernel counts that (PSI).
+pub fn read_waits(counters: &mut Counters) {
+    for (file, parse) in WAITS {
+        parse(&fs::read_to_string(file).unwrap_or_default(), counters);
+    }
+}
+
 /// Reads a text as each of the files.
 pub(crate) fn parse_all(text: &str, counters: &mut Counters) {
-    FILES.iter().for_each(|(_, parse)| parse(text, counters));
+    FILES.iter().chain(WAITS).for_each(|(_, parse)| parse(text, counters));
 }
 
 type Parse = fn(&str, &mut Counters);
@@ -43,11 +60,20 @@ const DEVICES: &str = "/proc/self/net/dev";
 /// In the order in which they are read: what a backlog drops is counted there and then by the device, so that whoever reads the
 /// backlog's count last has all there that he has of the device.
 const FILES: &[(&str, Parse)] = &[
+    ("/proc/stat", parse_processor_time),
+    ("/proc/softirqs", parse_softirqs),
     ("/proc/self/net/snmp", parse_pairs_of_lines),
     ("/proc/self/net/netstat", parse_pairs_of_lines),
     (SNMP6, parse_lines),
     (DEVICES, parse_devices),
     (SOFTNET, parse_softnet),
+];
+
+/// Of interest only of who is blocked.
+const WAITS: &[(&str, Parse)] = &[
+    ("/proc/pressure/io", |text, counters| parse_pressure("pressure:io_some_us", text, counters)),
+    ("/proc/pressure/memory", |text, counters| parse_pressure("pressure:memory_some_us", text, counters)),
+    ("/proc/vmstat", parse_swap),
 ];
 
 /// Counts the packets that each processor took in, of any namespace and protocol; they wrap at 2³².
@@ -125,6 +151,39 @@ fn parse_devices(text: &str, counters: &mut Counters) {
     }
 }
 
+/// How long something waited, in microseconds (`Documentation/accounting/psi.rst`).
+fn parse_pressure(name: &str, text: &str, counters: &mut Counters) {
+    if let Some(Ok(total)) = levels::pressure(text, "total=").map(str::parse) {
+        counters.insert(name.to_owned(), total);
+    }
+}
+
+fn parse_swap(text: &str, counters: &mut Counters) {
+    for line in text.lines().filter(|line| line.starts_with("pswp")) {
+        if let Some((name @ ("pswpin" | "pswpout"), Ok(count))) =
+            line.split_once(' ').map(|(name, count)| (name, count.trim().parse()))
+        {
+            counters.insert(name.to_owned(), count);
+        }
+    }
+}
+
+/// Interrupts, hard and soft: what keeps programs from running, and is the kernel's part of receiving.
+fn parse_processor_time(text: &str, counters: &mut Counters) {
+    for (number, ticks) in each_in(text) {
+        for (class, ticks) in [("irq", ticks.irq), ("softirq", ticks.softirq)] {
+            if ticks > 0 {
+                counters.insert(format!("stat:{class}/cpu{number}"), ticks);
+            }
+        }
+    }
+}
+
+fn parse_softirqs(text: &str, counters: &mut Counters) {
+    let counts = net_rx_in(text).into_iter().filter(|(_, count)| *count > 0);
+    counters.extend(counts.map(|(number, count)| (format!("NET_RX/cpu{number}"), count)));
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -192,6 +251,28 @@ mod tests {
             ("tx_fifo/eth0:1", 12),
         ];
         assert_eq!(parsed(parse_devices, dev), expected(&counts));
+    }
+
+    #[test]
+    fn processors_have_their_interrupts_and_their_time_for_them() {
+        let softirqs = "          CPU0       CPU2\n  HI:   1  2\n NET_TX:  3  4\n NET_RX:  50  0\n";
+        assert_eq!(parsed(parse_softirqs, softirqs), expected(&[("NET_RX/cpu0", 50)]));
+        let stat = "cpu  30 10 15 150 2 1 12 0 0 0\ncpu0 20 10 5 100 0 1 10 0 0 0\ncpu2 10 0 10 50 2 0 2 0 0 0\nintr 7\n";
+        let counts = [("stat:irq/cpu0", 1), ("stat:softirq/cpu0", 10), ("stat:softirq/cpu2", 2)];
+        assert_eq!(parsed(parse_processor_time, stat), expected(&counts));
+    }
+
+    #[test]
+    fn what_waits_for_disk_and_memory_is_told() {
+        let mut counters = Counters::new();
+        let text = "some avg10=0.02 avg60=0.37 avg300=0.35 total=1234\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=9\n";
+        parse_pressure("pressure:io_some_us", text, &mut counters);
+        parse_pressure("x", "some avg10=0.02", &mut counters);
+        parse_pressure("x", "some total=-1", &mut counters);
+        let vmstat = "pgpgin 7\npswpin 3\npswpout 0\npswpx 4\npswpin\npswpin x\n";
+        parse_swap(vmstat, &mut counters);
+        let counts = [("pressure:io_some_us", 1_234), ("pswpin", 3), ("pswpout", 0)];
+        assert_eq!(counters.into_iter().collect::<Vec<_>>(), expected(&counts));
     }
 
     #[test]

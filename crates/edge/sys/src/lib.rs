@@ -14,6 +14,7 @@ mod card;
 pub mod clock;
 mod control;
 pub mod counters;
+mod device_counters;
 mod error_queue;
 pub mod fragments;
 #[doc(hidden)]
@@ -21,6 +22,7 @@ pub mod fuzz;
 mod groups;
 pub mod host;
 mod interface;
+pub mod levels;
 mod links;
 mod namespace;
 mod netlink;
@@ -48,6 +50,7 @@ pub use batch::{BATCH_DATAGRAMS, DEFAULT_SLOT_BYTES, ReceiveBatch, Received, TRA
 pub use bridge_groups::bridge_groups;
 pub use buffer::{Buffer, Direction};
 pub use card::{Channels, Coalescing, Pause, Ring};
+pub use device_counters::DeviceCounters;
 pub use error_queue::{Origin, PathError};
 pub use groups::{Memberships, memberships};
 pub use interface::{Interface, InterfaceError};

@@ -3,6 +3,7 @@
 use std::io;
 use std::os::fd::OwnedFd;
 
+use rustix::io::retry_on_intr;
 use rustix::net::{
     AddressFamily, Protocol, RecvFlags, SendFlags, SocketFlags, SocketType, recv, send, socket_with,
 };
@@ -50,7 +51,8 @@ impl Netlink {
         send(&self.0, &request(kind, flags, body), SendFlags::empty())?;
         let mut answer = vec![0; ANSWER_BYTES];
         loop {
-            let (size_bytes, _) = recv(&self.0, &mut answer[..], RecvFlags::empty())?;
+            // A signal must not end a look half-way.
+            let (size_bytes, _) = retry_on_intr(|| recv(&self.0, &mut answer[..], RecvFlags::empty()))?;
             if read_answer(&answer[..size_bytes], take)? == Answer::Complete {
                 return Ok(());
             }

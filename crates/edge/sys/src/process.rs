@@ -8,6 +8,7 @@ use std::fs;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
 
@@ -29,6 +30,8 @@ pub struct ThreadTimes {
     pub ran_ns: u64,
     /// How long it could have run and had no processor (run delay), in nanoseconds.
     pub waited_ns: u64,
+    /// How often it waited for a page of memory that had to be read from a disk (`majflt`).
+    pub major_faults: u64,
     /// What it does now, by the kernel's letter: `R` runs, `S` sleeps, `D` is blocked, as by a disk.
     pub state: char,
 }
@@ -157,8 +160,9 @@ pub fn open_socket(pid: u32, cookie: u64) -> io::Result<OwnedFd> {
 fn thread(pid: u32, tid: u32) -> Option<ThreadTimes> {
     let read = |file: &str| fs::read_to_string(format!("/proc/{pid}/task/{tid}/{file}")).ok();
     let (ran_ns, waited_ns) = parse_schedstat(&read("schedstat")?)?;
-    let state = parse_state(&read("stat")?)?;
-    Some(ThreadTimes { tid, ran_ns, waited_ns, state })
+    let stat = read("stat")?;
+    let (state, major_faults) = (parse_state(&stat)?, parse_major_faults(&stat).unwrap_or(0));
+    Some(ThreadTimes { tid, ran_ns, waited_ns, major_faults, state })
 }
 
 fn name(pid: u32) -> String {
@@ -197,6 +201,54 @@ pub(crate) fn parse_priority(tid: u32, stat: &str) -> Option<ThreadPriority> {
 fn stat_number<T: std::str::FromStr>(stat: &str, field: usize) -> Option<T> {
     const FIRST_BEHIND_NAME: usize = 3;
     stat.rsplit_once(')')?.1.split_whitespace().nth(field - FIRST_BEHIND_NAME)?.parse().ok()
+}
+
+/// The twelfth field (`majflt`, `proc_pid_stat(5)`).
+pub(crate) fn parse_major_faults(stat: &str) -> Option<u64> {
+    const MAJOR_FAULTS: usize = 12;
+    stat_number(stat, MAJOR_FAULTS)
+}
+
+/// A disk that a process has files open on.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Disk {
+    /// Where it is mounted.
+    pub path: String,
+    /// What users may write to it yet.
+    pub free_bytes: u64,
+    /// How much it holds.
+    pub size_bytes: u64,
+}
+
+/// Returns the disks that a process has files open on, each once; nothing of a process that this one may not look at.
+#[must_use]
+pub fn disks(pid: u32) -> Vec<Disk> {
+    /// Of more files than that the others lie on the same few disks.
+    const MOST_FILES: usize = 256;
+    let Ok(files) = fs::read_dir(format!("/proc/{pid}/fd")) else { return Vec::new() };
+    let mut disks = BTreeMap::new();
+    for file in files.flatten().take(MOST_FILES).map(|entry| entry.path()) {
+        // The link leads to the file itself, also where another one has its path, and another namespace its mount.
+        let Ok(about) = fs::metadata(&file) else { continue };
+        if about.is_file() && !disks.contains_key(&about.dev()) {
+            let disk = fs::read_link(&file).ok().and_then(|path| disk(&file, &path, about.dev()));
+            disks.extend(disk.map(|disk| (about.dev(), disk)));
+        }
+    }
+    disks.into_values().collect()
+}
+
+fn disk(file: &Path, path: &Path, device: u64) -> Option<Disk> {
+    let stat = rustix::fs::statvfs(file).ok()?;
+    let is_on_it = |folder: &&Path| fs::metadata(folder).is_ok_and(|about| about.dev() == device);
+    // The highest folder that is still on it is where it is mounted.
+    let mount = path.ancestors().skip(1).take_while(is_on_it).last().unwrap_or(path);
+    Some(Disk {
+        path: mount.to_string_lossy().into_owned(),
+        free_bytes: stat.f_bavail.saturating_mul(stat.f_frsize),
+        size_bytes: stat.f_blocks.saturating_mul(stat.f_frsize),
+    })
+    .filter(|disk| disk.size_bytes > 0)
 }
 
 #[cfg(test)]
@@ -249,6 +301,19 @@ mod tests {
     }
 
     #[test]
+    fn the_disk_of_an_open_file_is_told_with_its_room() {
+        let path = std::env::current_exe().unwrap();
+        let _open = fs::File::open(&path).unwrap();
+        let disks = disks(std::process::id());
+        let its = disks.iter().filter(|disk| path.starts_with(&disk.path)).max_by_key(|disk| disk.path.len());
+        let disk = its.unwrap();
+        assert!(disk.free_bytes <= disk.size_bytes, "{disk:?}");
+        let device = |path: &Path| fs::metadata(path).unwrap().dev();
+        assert_eq!(device(Path::new(&disk.path)), device(&path));
+        assert_eq!(super::disks(0), []);
+    }
+
+    #[test]
     fn who_asks_is_running_and_not_blocked() {
         let own = Process { pid: std::process::id(), name: name(std::process::id()) };
         assert!(in_state('R').contains(&own));
@@ -269,6 +334,8 @@ mod tests {
         assert!(parse_priority(7, &ordinary).is_some_and(|it| it.is_ordinary));
         assert_eq!(stat_number::<u64>(&stat, STARTED), Some(22));
         assert_eq!(parse_priority(7, "7 (a) S 1 2"), None);
+        let stat = "7 (a) b (c)) D 1 7 7 0 -1 4194304 101 0 42 0 5 6";
+        assert_eq!((parse_major_faults(stat), parse_major_faults("7 (a) D 1")), (Some(42), None));
         assert_eq!(socket_inode("socket:[4711]"), Some(4_711));
         assert_eq!((socket_inode("pipe:[4711]"), socket_inode("socket:[]")), (None, None));
     }

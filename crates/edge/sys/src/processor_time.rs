@@ -3,6 +3,8 @@
 use std::fs;
 use std::time::Duration;
 
+use crate::processors::numbers_of_heading;
+
 /// What processors did since boot. Units: ticks of the kernel.
 ///
 /// Source: `proc_stat(5)`, the first eight numbers of a line; what follows is in these.
@@ -84,7 +86,7 @@ fn all_in(stat: &str) -> Option<Ticks> {
     Ticks::of_words(stat.lines().find_map(|line| line.strip_prefix("cpu "))?.split_whitespace())
 }
 
-fn each_in(stat: &str) -> impl Iterator<Item = (u32, Ticks)> {
+pub(crate) fn each_in(stat: &str) -> impl Iterator<Item = (u32, Ticks)> {
     stat.lines().filter_map(|line| {
         let mut words = line.strip_prefix("cpu")?.split_whitespace();
         // The line of all of them has a space here, and its first number would be taken for that of a processor.
@@ -101,11 +103,9 @@ pub fn net_rx_of_each() -> Vec<(u32, u64)> {
     fs::read_to_string("/proc/softirqs").map_or(Vec::new(), |text| net_rx_in(&text))
 }
 
-fn net_rx_in(softirqs: &str) -> Vec<(u32, u64)> {
+pub(crate) fn net_rx_in(softirqs: &str) -> Vec<(u32, u64)> {
     let mut lines = softirqs.lines();
-    let numbers = lines.next().unwrap_or("").split_whitespace();
-    let numbers: Vec<u32> =
-        numbers.filter_map(|word| word.strip_prefix("CPU").and_then(|number| number.parse().ok())).collect();
+    let numbers = numbers_of_heading(lines.next().unwrap_or(""));
     let counts = lines.find_map(|line| line.trim_start().strip_prefix("NET_RX:")).unwrap_or("");
     numbers.into_iter().zip(counts.split_whitespace().map_while(|word| word.parse().ok())).collect()
 }

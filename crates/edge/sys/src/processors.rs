@@ -3,7 +3,7 @@
 //! From `/sys` and `/proc/irq`, for everybody to read. `/sys` is of the network namespace that mounted it: an interface of another
 //! one is not looked up there.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::{fs, io};
 
@@ -48,17 +48,25 @@ pub fn without_ticks() -> ProcessorSet {
 /// # Errors
 /// `NotFound` if the interface is not the one that `/sys` has under this name; what the kernel says.
 pub fn interrupts(interface: &crate::Interface) -> io::Result<Vec<Interrupt>> {
-    let link = format!("/sys/class/net/{}", interface.name);
-    let index = fs::read_to_string(format!("{link}/ifindex"))?;
-    if index.trim().parse() != Ok(interface.index) {
-        return Err(io::ErrorKind::NotFound.into());
-    }
-    let Ok(device) = fs::canonicalize(format!("{link}/device")) else { return Ok(Vec::new()) };
-    let numbers = message_interrupts(&device).unwrap_or_else(|| {
-        named_interrupts(&fs::read_to_string("/proc/interrupts").unwrap_or_default(), &interface.name)
-    });
+    let numbers = interrupt_numbers(interface.index, &interface.name)?;
     // One that has gone meanwhile, or is not set up, has no processor.
     Ok(numbers.into_iter().filter_map(|number| read_interrupt(number).ok()).collect())
+}
+
+/// Returns the numbers of an interface's interrupts; virtual ones have none.
+///
+/// # Errors
+/// As [`interrupts`].
+pub(crate) fn interrupt_numbers(index: u32, name: &str) -> io::Result<BTreeSet<u32>> {
+    let link = format!("/sys/class/net/{name}");
+    let found = fs::read_to_string(format!("{link}/ifindex"))?;
+    if found.trim().parse() != Ok(index) {
+        return Err(io::ErrorKind::NotFound.into());
+    }
+    let Ok(device) = fs::canonicalize(format!("{link}/device")) else { return Ok(BTreeSet::new()) };
+    Ok(message_interrupts(&device).unwrap_or_else(|| {
+        named_interrupts(&fs::read_to_string("/proc/interrupts").unwrap_or_default(), name)
+    }))
 }
 
 /// Those that a card sends as messages stand beside it, of a virtual card beside the one that carries it.
@@ -103,11 +111,40 @@ pub(crate) fn parse_set(text: &str) -> Option<ProcessorSet> {
 /// Finds interrupts by an interface's name in theirs (`proc_interrupts(5)`): `eth0`, `eth0-rx-1`, `i40e-eth0-TxRx-3`.
 pub(crate) fn named_interrupts(text: &str, name: &str) -> BTreeSet<u32> {
     let is_of = |word: &str| word.split(['-', ',', '@', ':']).any(|part| part == name);
-    let number = |line: &str| {
-        let (number, rest) = line.split_once(':')?;
-        rest.split_whitespace().any(is_of).then(|| number.trim().parse().ok())?
-    };
-    text.lines().filter_map(number).collect()
+    let is_its = |(_, rest): &(u32, &str)| rest.split_whitespace().any(is_of);
+    text.lines().filter_map(numbered_line).filter(is_its).map(|(number, _)| number).collect()
+}
+
+/// Counts how often each processor took interrupts, by whose they are: `whose` tells it of an interrupt's number.
+///
+/// Of a line there are as many counts as the heading has processors, those that are switched off left out (`proc_interrupts(5)`).
+pub(crate) fn counts_of_interrupts<'w>(
+    text: &str,
+    whose: impl Fn(u32) -> Option<&'w str>,
+) -> BTreeMap<(&'w str, u32), u64> {
+    let mut lines = text.lines();
+    let processors = numbers_of_heading(lines.next().unwrap_or_default());
+    let mut counts = BTreeMap::new();
+    for (number, rest) in lines.filter_map(numbered_line) {
+        let Some(whose) = whose(number) else { continue };
+        let of_line = rest.split_whitespace().map_while(|word| word.parse::<u32>().ok());
+        for (processor, count) in processors.iter().zip(of_line).filter(|(_, count)| *count > 0) {
+            *counts.entry((whose, *processor)).or_default() += u64::from(count);
+        }
+    }
+    counts
+}
+
+/// `34:  663  0 …`: those that have a number are devices'.
+fn numbered_line(line: &str) -> Option<(u32, &str)> {
+    let (number, rest) = line.split_once(':')?;
+    Some((number.trim().parse().ok()?, rest))
+}
+
+/// `CPU0  CPU2`: the processors that a table of `/proc` has columns for.
+pub(crate) fn numbers_of_heading(line: &str) -> Vec<u32> {
+    let number = |word: &str| word.strip_prefix("CPU")?.parse().ok();
+    line.split_whitespace().filter_map(number).collect()
 }
 
 #[cfg(test)]
@@ -133,6 +170,20 @@ mod tests {
                     37:  1  1 IO-APIC 5-edge eth01\nNMI: 0 0 eth0\n";
         assert_eq!(named_interrupts(text, "eth0").into_iter().collect::<Vec<_>>(), [34, 35, 36]);
         assert_eq!(named_interrupts(text, "eth").len() + named_interrupts("", "eth0").len(), 0);
+    }
+
+    #[test]
+    fn interrupts_are_counted_by_device_and_processor() {
+        let text = "      CPU0  CPU2\n 34:   663   0  PCI-MSIX 1-edge  eth0-rx-0\n 35:     2   4  PCI-MSIX 1-edge eth0-rx-1\n \
+                     36:     9   9  PCI-MSIX 5-edge  usb1\n 37:  x 4\nNMI: 1 1 Non-maskable\n 38: 5\n";
+        let whose = |number| match number {
+            34 | 35 => Some("eth0"),
+            37 | 38 => Some("eth1"),
+            _ => None,
+        };
+        let counts: Vec<_> = counts_of_interrupts(text, whose).into_iter().collect();
+        assert_eq!(counts, [(("eth0", 0), 665), (("eth0", 2), 4), (("eth1", 0), 5)]);
+        assert!(counts_of_interrupts("", whose).is_empty());
     }
 
     #[test]

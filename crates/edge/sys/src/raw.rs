@@ -6,6 +6,7 @@
 #![expect(unsafe_code, reason = "system calls that take pointers")]
 
 mod device;
+mod driver;
 
 use std::io;
 use std::mem;
@@ -17,6 +18,7 @@ use crate::batch::BATCH_DATAGRAMS;
 use crate::control::{CONTROL_BYTES, NAME_BYTES};
 
 pub(crate) use device::{Setting, make_tun, set_interface, set_tun_offloads};
+pub(crate) use driver::{DRIVER_NAME_BYTES, DriverCounts};
 
 /// What the kernel fills in for one datagram, beside its bytes.
 #[repr(C, align(8))]
@@ -166,7 +168,15 @@ pub(crate) fn tcp_info(socket: BorrowedFd<'_>, words: &mut [u32]) -> io::Result<
 
 /// Returns a request about the interface of a name, and the socket to ask by.
 fn interface_request(name: &str) -> io::Result<(socket2::Socket, libc::ifreq)> {
-    let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::DGRAM, None)?;
+    Ok((interface_socket()?, request_of(name)?))
+}
+
+/// Any socket leads to the interfaces of the network namespace it was opened in.
+fn interface_socket() -> io::Result<socket2::Socket> {
+    socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::DGRAM, None)
+}
+
+fn request_of(name: &str) -> io::Result<libc::ifreq> {
     // SAFETY: all-zero bytes are a valid `ifreq`.
     let mut request: libc::ifreq = unsafe { mem::zeroed() };
     if name.len() >= request.ifr_name.len() {
@@ -175,7 +185,7 @@ fn interface_request(name: &str) -> io::Result<(socket2::Socket, libc::ifreq)> {
     for (place, byte) in request.ifr_name.iter_mut().zip(name.bytes()) {
         *place = byte as libc::c_char;
     }
-    Ok((socket, request))
+    Ok(request)
 }
 
 /// Reads the MTU of an interface of this thread's network namespace.
@@ -278,7 +288,21 @@ pub(crate) fn card_settings(name: &str, settings: CardSettings) -> io::Result<Ve
 ///
 /// `words` must have room for all that the kernel writes in answer to the command in its first word.
 unsafe fn ethtool(name: &str, words: &mut [u32]) -> io::Result<()> {
-    let (socket, mut request) = interface_request(name)?;
+    let (socket, request) = interface_request(name)?;
+    // SAFETY: as the caller upholds.
+    unsafe { ethtool_by(&socket, request, words) }
+}
+
+/// The same for a request and by a socket that are there already.
+///
+/// # Safety
+///
+/// As of [`ethtool`].
+unsafe fn ethtool_by(
+    socket: &socket2::Socket,
+    mut request: libc::ifreq,
+    words: &mut [u32],
+) -> io::Result<()> {
     request.ifr_ifru.ifru_data = words.as_mut_ptr().cast();
     // SAFETY: SIOCETHTOOL takes an `ifreq` with a name that ends in zero and the place of a command; that there is room for
     // the answer is the caller's part.

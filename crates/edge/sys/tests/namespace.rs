@@ -19,9 +19,10 @@ use scene::{
     WATCHDOG, at, earn_trust, keeps_groups_apart, leaves_and_comes_back, makes_the_round, number, numbered,
     numbers, receive_until, receiver, send_number, sender,
 };
+use sys::counters::Counters;
 use sys::{
-    Interest, Interface, Loopback, Outcome, Poller, ReceiveBatch, Refusal, SendOptions, SendSocket,
-    SendTechniques, Tun, TunError, TunOptions, VNET_HEADER_BYTES, clock, host, path_mtu,
+    DeviceCounters, Interest, Interface, Loopback, Outcome, Poller, ReceiveBatch, Refusal, SendOptions,
+    SendSocket, SendTechniques, Tun, TunError, TunOptions, VNET_HEADER_BYTES, clock, host, path_mtu,
 };
 
 const ENETUNREACH: i32 = 101;
@@ -217,6 +218,32 @@ fn the_mtu_of_a_way_is_known_before_anything_is_sent() {
             assert_eq!(path_mtu(at(to), Some(&lo)).expect("there is a way"), 1_280, "{to}");
         }
         assert!(path_mtu(at("192.0.2.1:9"), None).is_err(), "there is no way there");
+    });
+}
+
+#[test]
+fn what_a_driver_counts_is_read_by_its_own_names_as_long_as_the_device_is_there() {
+    let Some(namespace) = Namespace::new() else { return };
+    const PAIR: &str = "type veth peer name two numrxqueues 1 numtxqueues 1";
+    let add = format!("ip link add name one numrxqueues 1 numtxqueues 1 {PAIR}");
+    let Some(_) = namespace.run(&add) else { return };
+    namespace.inside(|| {
+        let mut driver = DeviceCounters::new(|name| name.ends_with("_xdp_drops"));
+        let mut read = || {
+            let devices = Interface::all().expect("they are listed").into_iter();
+            let mut counters = Counters::new();
+            driver.read(&devices.map(|it| (it.index, it.name)).collect(), &mut counters);
+            counters
+        };
+        let of = |names: [&str; 2]| {
+            let names = names.map(|name| (format!("ethtool:rx_queue_0_xdp_drops/{name}"), 0));
+            Counters::from(names)
+        };
+        assert_eq!(read(), of(["one", "two"]));
+        namespace.run("ip link set one name other").expect("it is there");
+        assert_eq!(read(), of(["other", "two"]));
+        namespace.run("ip link del two").expect("both go together");
+        assert_eq!(read(), Counters::new());
     });
 }
 
