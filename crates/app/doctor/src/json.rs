@@ -1,7 +1,7 @@
 //! A verdict as an object: `docs/doctor.md`.
 
 use fate::audit::Finding;
-use fate::{Cure, Datagrams, Evidence, Place, Unplaced, Verdict};
+use fate::{Cure, Datagrams, Evidence, Level, Place, Unplaced, Verdict};
 use serde_json::{Value, json};
 
 /// What was seen: counters and other processes' sockets, or single datagrams, too.
@@ -33,6 +33,7 @@ pub fn verdict_json(verdict: &Verdict, not_observed: u64) -> Value {
         "apportioned": verdict.is_apportioned,
         "not_observed": verdict.not_observed.unwrap_or(not_observed),
         "evidence": evidence_json(&verdict.evidence),
+        "levels": verdict.levels.iter().map(level_json).collect::<Vec<_>>(),
         "datagrams": verdict.datagrams.iter().map(datagrams_json).collect::<Vec<_>>(),
         "why": verdict.why,
         "cure": cures.clone().map(|cure| cure.command().unwrap_or_else(|| cure.what.clone())).collect::<Vec<_>>(),
@@ -40,6 +41,10 @@ pub fn verdict_json(verdict: &Verdict, not_observed: u64) -> Value {
         "tier": if verdict.not_observed.is_some() { BY_EVENTS } else { BY_COUNTERS },
         "guide": guide(verdict.stage.name()),
     })
+}
+
+fn level_json(level: &Level) -> Value {
+    json!({ "name": level.name, "value": level.value, "limit": level.limit })
 }
 
 /// Returns what belongs to no stage that is known as an object, like a verdict.
@@ -55,6 +60,7 @@ pub fn unplaced_json(unplaced: &Unplaced) -> Value {
         "apportioned": false,
         "not_observed": 0,
         "evidence": evidence_json(&unplaced.evidence),
+        "levels": [],
         "datagrams": unplaced.datagrams.iter().map(datagrams_json).collect::<Vec<_>>(),
         "why": UNKNOWN_REASON,
         "cure": [],

@@ -21,8 +21,8 @@ pub use drops::Drops;
 pub use facts::Wishes;
 pub use fate::audit::{Finding, Judgement};
 pub use fate::{
-    Cause, Change, Checkpoint, Cure, Datagrams, Evidence, Losses, Owner, Passage, Passed, Place, Plan, Plans,
-    Profile, Proof, Socket, Subject, Tunables, Unplaced, Verdict, Window, numbers_text, passed,
+    Cause, Change, Checkpoint, Cure, Datagrams, Evidence, Level, Losses, Owner, Passage, Passed, Place, Plan,
+    Plans, Profile, Proof, Socket, Subject, Tunables, Unplaced, Verdict, Window, numbers_text, passed,
 };
 pub use fix::{ChangeError, apply, take_back};
 pub use journal::{Entry, Journal, JournalError, change_json};

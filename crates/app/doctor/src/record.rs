@@ -102,7 +102,8 @@ impl Recorder {
         first: &Look,
         names_datagrams: bool,
     ) -> io::Result<Self> {
-        let mut recorder = Self { output: BufWriter::new(File::create(path)?), counters: BTreeMap::new() };
+        let output = BufWriter::new(File::create(path)?);
+        let mut recorder = Self { output, counters: BTreeMap::new() };
         let kernel = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
         recorder.write(&json!({
             "format": FORMAT,
@@ -199,14 +200,14 @@ impl Replay {
 }
 
 fn look_json(look: &Look, before: &BTreeMap<String, u64>) -> Value {
-    let changed = look.counters.iter().filter(|(name, count)| before.get(*name) != Some(count));
-    let changed: Map<String, Value> = changed.map(|(name, count)| (name.clone(), json!(count))).collect();
     let gone: Vec<&String> = before.keys().filter(|name| !look.counters.contains_key(*name)).collect();
     let Settings { rmem_max_bytes, rmem_default_bytes, netdev_max_backlog } = look.settings;
+    let levels = changed(&look.levels, &BTreeMap::new());
     json!({
         "at_ns": look.at.as_nanos(),
-        "counters": changed,
+        "counters": changed(&look.counters, before),
         "gone": gone,
+        "levels": (!levels.is_empty()).then_some(levels),
         "sockets": look.sockets.iter().map(socket_json).collect::<Vec<_>>(),
         "early_drops": look.early_drops.iter().map(|(cookie, drops)| json!([cookie, drops])).collect::<Vec<_>>(),
         "devices": look.devices.iter().map(|(number, name)| json!([number, name])).collect::<Vec<_>>(),
@@ -214,6 +215,21 @@ fn look_json(look: &Look, before: &BTreeMap<String, u64>) -> Value {
         "rmem_default_bytes": rmem_default_bytes,
         "netdev_max_backlog": netdev_max_backlog,
     })
+}
+
+/// What a reader would refuse is left out: a driver that counts backwards from zero.
+fn changed(now: &BTreeMap<String, u64>, before: &BTreeMap<String, u64>) -> Map<String, Value> {
+    let changed =
+        now.iter().filter(|(name, number)| before.get(*name) != Some(number) && **number < MAX_COUNT);
+    changed.map(|(name, number)| (name.clone(), json!(number))).collect()
+}
+
+/// Takes in numbers by name; `None` for what is no such thing.
+fn take_numbers(numbers: &Value, all: &mut BTreeMap<String, u64>) -> Option<()> {
+    for (name, number) in numbers.as_object()? {
+        all.insert(name.clone(), count_of(number)?);
+    }
+    Some(())
 }
 
 fn socket_json(socket: &Socket) -> Value {
@@ -225,9 +241,18 @@ fn socket_json(socket: &Socket) -> Value {
         "owner": socket.owner.as_ref().map(|owner| json!({
             "pid": owner.pid,
             "name": owner.name,
-            "threads": owner.threads.iter().map(|it| json!([it.tid, it.ran_ns, it.waited_ns, it.is_blocked])).collect::<Vec<_>>(),
+            "threads": owner.threads.iter().map(thread_json).collect::<Vec<_>>(),
         })),
     })
+}
+
+/// Those that never waited for a page are told as by those who did not know of it.
+fn thread_json(thread: &Thread) -> Value {
+    let Thread { tid, ran_ns, waited_ns, major_faults, is_blocked } = *thread;
+    match major_faults {
+        0 => json!([tid, ran_ns, waited_ns, is_blocked]),
+        faults => json!([tid, ran_ns, waited_ns, is_blocked, faults]),
+    }
 }
 
 fn observed_json(observed: &Observed) -> Value {
@@ -266,11 +291,14 @@ fn read_line(line: &str, counters: &mut BTreeMap<String, u64>) -> Option<(Look, 
 }
 
 fn read_look(value: &Value, counters: &mut BTreeMap<String, u64>) -> Option<Look> {
-    for (name, count) in value["counters"].as_object()? {
-        counters.insert(name.clone(), count_of(count)?);
-    }
+    take_numbers(&value["counters"], counters)?;
     for name in value["gone"].as_array()? {
         counters.remove(name.as_str()?);
+    }
+    let mut levels = BTreeMap::new();
+    // Where nothing rose that they explain there are none, nor in files of doctors that did not know them.
+    if !value["levels"].is_null() {
+        take_numbers(&value["levels"], &mut levels)?;
     }
     let pairs = |name: &str| value[name].as_array();
     let mut sockets = pairs("sockets")?.iter().map(read_socket).collect::<Option<Vec<_>>>()?;
@@ -280,6 +308,7 @@ fn read_look(value: &Value, counters: &mut BTreeMap<String, u64>) -> Option<Look
     Some(Look {
         at: Instant::from_nanos(value["at_ns"].as_u64()?),
         counters: counters.clone(),
+        levels,
         sockets,
         early_drops: pairs("early_drops")?.iter().map(early).collect::<Option<_>>()?,
         devices: pairs("devices")?.iter().map(device).collect::<Option<_>>()?,
@@ -294,7 +323,8 @@ fn read_look(value: &Value, counters: &mut BTreeMap<String, u64>) -> Option<Look
 fn read_socket(value: &Value) -> Option<Socket> {
     let thread = |it: &Value| {
         let (tid, is_blocked) = (u32_of(&it[0])?, it[3].as_bool()?);
-        Some(Thread { tid, ran_ns: it[1].as_u64()?, waited_ns: it[2].as_u64()?, is_blocked })
+        let major_faults = if it[4].is_null() { 0 } else { it[4].as_u64()? };
+        Some(Thread { tid, ran_ns: it[1].as_u64()?, waited_ns: it[2].as_u64()?, major_faults, is_blocked })
     };
     let owner = match &value["owner"] {
         Value::Null => None,
@@ -368,7 +398,7 @@ mod tests {
             owner: Some(Owner {
                 pid: 3,
                 name: "reader".to_owned(),
-                threads: vec![Thread { tid: 3, ran_ns: 1, waited_ns: 2, is_blocked: false }],
+                threads: vec![Thread { tid: 3, ran_ns: 1, waited_ns: 2, major_faults: 4, is_blocked: false }],
             }),
         };
         let look = |at, drops: u32| Look {
@@ -376,6 +406,7 @@ mod tests {
             counters: [("UdpRcvbufErrors", drops.into()), ("UdpInErrors", drops.into()), ("IpForwarding", 2)]
                 .map(|(name, count): (&str, u64)| (name.to_owned(), count))
                 .into(),
+            levels: [("UDP mem".to_owned(), u64::from(drops)), ("net.ipv4.udp_mem".to_owned(), 90)].into(),
             sockets: vec![socket(drops)],
             early_drops: [(7, drops)].into(),
             devices: [(1, "lo".to_owned())].into(),
@@ -422,6 +453,54 @@ mod tests {
         assert_eq!(verdict.datagrams[0].stream, Some((u64::MAX, 1)));
         assert!(verdict.cause.is_some(), "threads are recorded");
         assert_eq!((losses.len(), losses[1].verdicts.len()), (2, 0));
+    }
+
+    #[test]
+    fn what_explains_a_loss_is_recorded_too() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("events");
+        let look = |seconds: u64, counters: &[(&str, u64)], levels: Vec<(String, u64)>, faults| {
+            let thread = Thread { tid: 3, ran_ns: 1, waited_ns: 2, major_faults: faults, is_blocked: true };
+            let drops = if seconds == 0 { 0 } else { 9 };
+            Look {
+                at: Instant::from_nanos(seconds * 1_000_000_000),
+                counters: counters.iter().map(|(name, count)| ((*name).to_owned(), *count)).collect(),
+                levels: levels.into_iter().collect(),
+                sockets: vec![Socket {
+                    cookie: 7,
+                    local: "127.0.0.1:7400".parse().unwrap(),
+                    buffer_bytes: 8_192,
+                    drops,
+                    owner: Some(Owner { pid: 3, name: "reader".to_owned(), threads: vec![thread] }),
+                }],
+                early_drops: [(7, drops)].into(),
+                devices: [(2, "eth0".to_owned())].into(),
+                settings: Settings::default(),
+            }
+        };
+        let driver = "ethtool:rx0_xdp_drops/eth0";
+        let before = look(
+            0,
+            &[(driver, 5), ("ethtool:rx0_drops/eth0", u64::MAX), ("pressure:io_some_us", 4)],
+            vec![],
+            0,
+        );
+        let disk = fate::disk_levels("/var", 100, 1_000);
+        let after = look(
+            1,
+            &[(driver, 8), ("pressure:io_some_us", 900_004), ("UdpRcvbufErrors", 9), ("UdpInErrors", 9)],
+            disk.to_vec(),
+            2,
+        );
+        let mut recorder = Recorder::begin(&path, &Wanted::default(), &before, false).unwrap();
+        recorder.look(&after, None).unwrap();
+        let replayed = replayed(&path).unwrap().remove(0);
+        assert_eq!(replayed, Watch::begin(before).look(after, None));
+        let [buffer, program] = &replayed.verdicts[..] else { panic!("{replayed:?}") };
+        assert_eq!((program.count, program.evidence[0].counter.as_str()), (3, driver));
+        assert_eq!((buffer.cause, buffer.levels.len()), (Some(fate::Cause::BlockedByDisk), 1));
+        let text = fs::read_to_string(&path).unwrap();
+        assert!(!text.contains(&u64::MAX.to_string()), "no reader takes such a count");
     }
 
     #[test]

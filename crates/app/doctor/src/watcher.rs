@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use fate::{DropEvent, Look, Losses, Observed, Owner, Place, Settings, Socket, Thread, Verdict, Watch};
 use sys::process::{self, Process};
-use sys::{Interface, Qdisc, QdiscPlace, clock, counters, host};
+use sys::{DeviceCounters, Interface, Qdisc, QdiscPlace, clock, counters, host, levels};
 
 use crate::checkpoints::Checkpoints;
 use crate::drops::Drops;
@@ -27,8 +27,7 @@ pub struct Wanted {
 /// Looks at this host.
 pub struct Watcher {
     wanted: Wanted,
-    /// Whose sockets are, by their inodes; `None` for those that this user may not see.
-    owners: BTreeMap<u32, Option<Process>>,
+    known: Known,
     watch: Watch,
     unread: Vec<&'static str>,
     drops: Option<Drops>,
@@ -37,6 +36,13 @@ pub struct Watcher {
     streams: Option<BTreeSet<u64>>,
     telling: Option<Telling>,
     recorder: Option<Recorder>,
+}
+
+/// What need not be looked up at every look.
+struct Known {
+    /// Whose sockets are, by their inodes; `None` for those that this user may not see.
+    owners: BTreeMap<u32, Option<Process>>,
+    devices: DeviceCounters,
 }
 
 /// What was lost between two looks.
@@ -62,12 +68,13 @@ impl Watcher {
     /// # Errors
     /// If the kernel does not list its sockets.
     pub fn begin(wanted: Wanted, drops: Option<Drops>) -> io::Result<Self> {
-        let mut owners = BTreeMap::new();
-        let (first, unread) = take_look(&wanted, &mut owners)?;
+        let devices = DeviceCounters::new(fate::driver_counts_losses);
+        let mut known = Known { owners: BTreeMap::new(), devices };
+        let (first, unread) = take_look(&wanted, None, &mut known)?;
         let watch = Watch::begin(first);
         let mut watcher = Self {
             wanted,
-            owners,
+            known,
             watch,
             unread,
             drops,
@@ -150,17 +157,44 @@ impl Watcher {
         self.watch.last().sockets.iter().filter(|socket| self.wanted.has_socket(socket)).count()
     }
 
+    /// Looks again and again, `interval` after the last look, and hands over what it saw: so many times, or until `wait`, which waits
+    /// at most so long, tells to stop.
+    ///
+    /// Whether to stop is asked before a look, and whoever was told to looks once more: what is lost during a look that had begun
+    /// is told by another.
+    ///
+    /// # Errors
+    /// What `tell` says, and if the kernel does not list its sockets, or hand events over, any more.
+    pub fn look_until_stopped<E: From<io::Error>>(
+        &mut self,
+        (interval, looks): (Duration, Option<u64>),
+        mut wait: impl FnMut(Duration) -> bool,
+        mut tell: impl FnMut(&mut Self, Seen) -> Result<(), E>,
+    ) -> Result<(), E> {
+        for look in 1.. {
+            let goes_on = self.wait(interval, &mut wait)?;
+            let seen = self.look()?;
+            tell(self, seen)?;
+            if !goes_on || looks.is_some_and(|looks| look >= looks) {
+                break;
+            }
+        }
+        Ok(())
+    }
+
     /// Waits until the next look, by a function that waits at most so long and tells whether to go on; collects drop events meanwhile.
+    /// Returns what that said last.
     ///
     /// # Errors
     /// If the kernel does not hand events over any more.
-    pub fn wait(&mut self, time: Duration, mut wait: impl FnMut(Duration) -> bool) -> io::Result<()> {
+    pub fn wait(&mut self, time: Duration, mut wait: impl FnMut(Duration) -> bool) -> io::Result<bool> {
         let until = clock::monotonic() + time;
         loop {
             let left = until.since(clock::monotonic());
             let most = if self.drops.is_some() { COLLECTS_EVERY } else { left };
-            if left.is_zero() || !wait(left.min(most)) {
-                return Ok(());
+            let goes_on = wait(left.min(most));
+            if left.is_zero() || !goes_on {
+                return Ok(goes_on);
             }
             self.collect()?;
         }
@@ -197,7 +231,7 @@ impl Watcher {
     /// # Errors
     /// If the kernel does not list its sockets any more.
     pub fn look(&mut self) -> io::Result<Seen> {
-        let (after, unread) = take_look(&self.wanted, &mut self.owners)?;
+        let (after, unread) = take_look(&self.wanted, Some(self.watch.last()), &mut self.known)?;
         let time = after.at.since(self.watch.last().at);
         // After the counters: what they counted has its event now.
         let observed = self.observe()?;
@@ -313,21 +347,26 @@ fn leave_what_is_named(losses: &mut Losses) {
 }
 
 /// Takes a look: sockets, then counts, then sockets again, so that what a socket dropped for certain between two looks is a part of
-/// what was counted between them.
+/// what was counted between them. Before them what only explains: of what a driver had no room for the device has all then.
 fn take_look(
     wanted: &Wanted,
-    owners: &mut BTreeMap<u32, Option<Process>>,
+    before: Option<&Look>,
+    known: &mut Known,
 ) -> io::Result<(Look, Vec<&'static str>)> {
-    let early = sys::udp_sockets()?;
-    let (mut counters, mut unread) = counters::read();
     let devices: BTreeMap<u32, String> =
         Interface::all().unwrap_or_default().into_iter().map(|device| (device.index, device.name)).collect();
+    let mut of_devices = BTreeMap::new();
+    known.devices.read(&devices, &mut of_devices);
+    let early = sys::udp_sockets()?;
+    let (mut counters, mut unread) = counters::read();
+    counters.extend(of_devices);
     match sys::qdiscs() {
         Ok(qdiscs) => counters.extend(qdiscs.iter().filter_map(|qdisc| drops_of_queue(qdisc, &devices))),
         Err(_) => unread.push("the list of queue disciplines (netlink)"),
     }
     let sockets = sys::udp_sockets()?;
     let at = clock::monotonic();
+    let owners = &mut known.owners;
     let inodes: BTreeSet<u32> = sockets.iter().map(|socket| socket.inode).collect();
     owners.retain(|inode, _| inodes.contains(inode));
     let new: BTreeSet<u32> = inodes.into_iter().filter(|inode| !owners.contains_key(inode)).collect();
@@ -344,9 +383,16 @@ fn take_look(
             owner.threads = threads.entry(owner.pid).or_insert_with(|| threads_of(owner.pid)).clone();
         }
     }
-    let look = Look {
+    // What who is blocked waits for, and what memory is full, matters to these looks only.
+    let blocked = threads.iter().filter(|(_, threads)| threads.iter().any(|thread| thread.is_blocked));
+    let disks: Vec<process::Disk> = blocked.flat_map(|(pid, _)| process::disks(*pid)).collect();
+    if threads.values().flatten().any(|thread| thread.is_blocked) {
+        counters::read_waits(&mut counters);
+    }
+    let mut look = Look {
         at,
         counters,
+        levels: BTreeMap::new(),
         sockets,
         early_drops: early.iter().map(|socket| (socket.cookie, socket.drops)).collect(),
         devices,
@@ -356,6 +402,12 @@ fn take_look(
             netdev_max_backlog: host::backlog_limit().ok(),
         },
     };
+    if before.is_none_or(|before| look.wants_levels(before)) {
+        look.levels = levels::read();
+    }
+    for disk in disks {
+        look.levels.extend(fate::disk_levels(&disk.path, disk.free_bytes, disk.size_bytes));
+    }
     Ok((look, unread))
 }
 
@@ -387,6 +439,7 @@ fn threads_of(pid: u32) -> Vec<Thread> {
         tid: it.tid,
         ran_ns: it.ran_ns,
         waited_ns: it.waited_ns,
+        major_faults: it.major_faults,
         is_blocked: it.state == 'D',
     };
     threads.map(thread).collect()
@@ -395,7 +448,85 @@ fn threads_of(pid: u32) -> Vec<Thread> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::cell::Cell;
     use std::net::UdpSocket;
+
+    /// Loses something at a socket of this process that nobody reads; returns how much it has lost so far.
+    fn lose(reader: &UdpSocket) -> u64 {
+        let before = sys::MemInfo::of(reader).unwrap().drops;
+        let writer = UdpSocket::bind("127.0.0.1:0").unwrap();
+        writer.connect(reader.local_addr().unwrap()).unwrap();
+        while sys::MemInfo::of(reader).unwrap().drops < before + 100 {
+            writer.send(&[0; 1_000]).unwrap();
+        }
+        sys::MemInfo::of(reader).unwrap().drops.into()
+    }
+
+    fn counted(seen: &Seen) -> u64 {
+        let of_sockets = seen.losses.verdicts.iter().filter(|it| matches!(it.place, Place::Socket { .. }));
+        of_sockets.map(|it| it.count).sum()
+    }
+
+    /// A watcher of one socket, and the socket.
+    fn watching() -> (Watcher, UdpSocket) {
+        let reader = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let wanted = Wanted { ports: [reader.local_addr().unwrap().port()].into(), pids: BTreeSet::new() };
+        (Watcher::begin(wanted, None).unwrap(), reader)
+    }
+
+    #[test]
+    fn what_is_lost_while_the_last_look_is_told_is_told_by_one_more() {
+        let (mut watcher, reader) = watching();
+        let (is_stopped, told, lost, mut looks) = (Cell::new(false), Cell::new(0), Cell::new(0), 0);
+        let wait = |_| !is_stopped.get();
+        let tell = |_: &mut Watcher, seen: Seen| -> io::Result<()> {
+            told.set(told.get() + counted(&seen));
+            // The counters have been read: the stop comes while this look is not through yet, and so does a loss.
+            if !is_stopped.replace(true) {
+                lost.set(lose(&reader));
+            }
+            looks += 1;
+            Ok(())
+        };
+        watcher.look_until_stopped((Duration::ZERO, None), wait, tell).unwrap();
+        assert_eq!((looks, told.get()), (2, lost.get()));
+    }
+
+    #[test]
+    fn what_was_lost_when_the_stop_came_while_it_waited_is_told_by_the_last_look() {
+        let (mut watcher, reader) = watching();
+        let (lost, told) = (Cell::new(0), Cell::new(0));
+        let wait = |_| {
+            lost.set(lose(&reader));
+            false
+        };
+        let tell = |_: &mut Watcher, seen: Seen| -> io::Result<()> {
+            told.set(told.get() + counted(&seen));
+            Ok(())
+        };
+        watcher.look_until_stopped((Duration::from_secs(3_600), None), wait, tell).unwrap();
+        assert_eq!(told.get(), lost.get());
+    }
+
+    #[test]
+    fn so_many_looks_are_taken_as_were_asked_for() {
+        let (mut watcher, _reader) = watching();
+        let mut looks = 0;
+        let tell = |_: &mut Watcher, _: Seen| -> io::Result<()> {
+            looks += 1;
+            Ok(())
+        };
+        watcher.look_until_stopped((Duration::ZERO, Some(3)), |_| true, tell).unwrap();
+        assert_eq!(looks, 3);
+    }
+
+    #[test]
+    fn a_look_has_what_explains() {
+        let (watcher, _reader) = watching();
+        let look = watcher.watch.last();
+        let has = |prefix: &str| look.counters.keys().any(|name| name.starts_with(prefix));
+        assert!(has("NET_RX/cpu") && has("stat:softirq/cpu") && look.levels.contains_key("UDP mem"));
+    }
 
     #[test]
     fn what_a_socket_of_this_process_drops_is_seen_and_of_others_only_what_is_wanted() {

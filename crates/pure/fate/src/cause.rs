@@ -15,8 +15,12 @@ pub enum Cause {
     TooSlow,
     /// It could have run and had no processor.
     Starved,
-    /// It was blocked, as by a disk or by swapping.
+    /// It was blocked, as by a disk or by swapping; the kernel does not tell by which.
     Blocked,
+    /// It was blocked, and there was something to wait for at the disks.
+    BlockedByDisk,
+    /// It was blocked, and waited for its own memory, which came back from swap.
+    BlockedBySwap,
     /// It slept most of the time: more came in a short time than the buffer holds.
     Burst,
 }
@@ -27,7 +31,8 @@ const BUSY: f64 = 0.9;
 const STARVED: f64 = 0.2;
 
 impl Cause {
-    /// Finds out by two looks at the owner, `time` apart; `None` if its threads could not be seen.
+    /// Finds out by two looks at the owner, `time` apart; `None` if its threads could not be seen. What blocked it is told by
+    /// more than its threads ([`crate::stall`]).
     pub(crate) fn find(before: &Owner, after: &Owner, time: Duration) -> Option<Self> {
         let time = time.as_secs_f64();
         if before.pid != after.pid || time <= 0.0 {
@@ -62,6 +67,8 @@ impl fmt::Display for Cause {
             Self::TooSlow => "the reader ran all the time and could not keep up",
             Self::Starved => "the reader could have run and had no processor",
             Self::Blocked => "the reader was blocked, as by a disk or by swapping",
+            Self::BlockedByDisk => "the reader was blocked by a disk",
+            Self::BlockedBySwap => "the reader was blocked by its own memory, which had gone to swap",
             Self::Burst => "the reader slept most of the time: bursts are larger than its buffer",
         })
     }
@@ -76,6 +83,7 @@ mod tests {
             tid: *tid,
             ran_ns: ran_ms * 1_000_000,
             waited_ns: waited_ms * 1_000_000,
+            major_faults: 0,
             is_blocked: *is_blocked,
         };
         Owner { pid: 7, name: "reader".to_owned(), threads: threads.iter().map(thread).collect() }

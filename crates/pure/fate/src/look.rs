@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::ops::Bound;
 
 use units::Instant;
 
@@ -14,6 +15,9 @@ pub struct Look {
     pub at: Instant,
     /// The kernel's counts by name, as `sys::counters` has them: `UdpRcvbufErrors`, `rx_drop/eth0`, ….
     pub counters: BTreeMap<String, u64>,
+    /// What stands at this moment by name, as `sys::levels` has it: `UDP mem`, `FRAG memory`, and settings that limit it; and the
+    /// room on the disks of blocked readers ([`crate::disk_levels`]).
+    pub levels: BTreeMap<String, u64>,
     /// The UDP sockets of the network namespace, listed after the counts were read; in the order of their cookies.
     pub sockets: Vec<Socket>,
     /// The drops of sockets, by their cookies, as they were before the counts were read: what a socket dropped between two looks
@@ -60,6 +64,8 @@ pub struct Thread {
     pub ran_ns: u64,
     /// How long it could have run and had no processor, in nanoseconds.
     pub waited_ns: u64,
+    /// How often it waited for a page of memory that had to be read from a disk.
+    pub major_faults: u64,
     /// It is blocked at this moment, as by a disk.
     pub is_blocked: bool,
 }
@@ -88,13 +94,37 @@ impl Look {
         Some(&self.sockets[index])
     }
 
+    /// Tells whether something was counted since an earlier look that levels and their limits say more of.
+    #[must_use]
+    pub fn wants_levels(&self, before: &Self) -> bool {
+        const COUNTERS: [&str; 4] = ["IpReasmFails", "Ip6ReasmFails", "UdpMemErrors", "Udp6MemErrors"];
+        const OF_PROCESSORS: [&str; 2] = ["softnet_dropped", "softnet_time_squeeze"];
+        // Where memory for datagrams is short only the sockets' own counts move.
+        let drops = |look: &Self, cookie| look.socket(cookie).map_or(0, |socket| socket.drops);
+        COUNTERS.iter().any(|name| self.rise(before, name) > 0)
+            || OF_PROCESSORS.iter().any(|name| self.rises(before, name).any(|(_, rise)| rise > 0))
+            || self.sockets.iter().any(|socket| socket.drops != drops(before, socket.cookie))
+    }
+
     /// Returns by how much a count rose since an earlier look; nothing for one that began anew meanwhile.
     pub(crate) fn rise(&self, before: &Self, name: &str) -> u64 {
         let count = |look: &Self| look.counters.get(name).copied();
         let Some(now) = count(self) else { return 0 };
-        // A device that has come since has counted from zero.
-        let then = count(before).unwrap_or(0);
+        // A device that has come since has counted from zero; what a driver tells only now has been counted at some time.
+        let then = count(before).unwrap_or_else(|| if before.may_have_counted(name) { now } else { 0 });
         now.checked_sub(then).unwrap_or_else(|| wrapped(name, then, now))
+    }
+
+    /// Tells whether a count is a driver's of a device that was there.
+    fn may_have_counted(&self, name: &str) -> bool {
+        let device = name.strip_prefix("ethtool:").and_then(|rest| Some(rest.rsplit_once('/')?.1));
+        device.is_some_and(|device| self.devices.values().any(|it| it == device))
+    }
+
+    /// Returns the names of counts that begin so.
+    pub(crate) fn of_prefix<'a>(&'a self, prefix: &'a str) -> impl Iterator<Item = &'a str> {
+        let from = self.counters.range::<str, _>((Bound::Included(prefix), Bound::Unbounded));
+        from.map(|(name, _)| name.as_str()).take_while(move |name| name.starts_with(prefix))
     }
 
     /// Returns the counts whose names begin so, with what stands behind the slash: processors or devices.
@@ -103,23 +133,27 @@ impl Look {
         before: &'a Self,
         name: &'a str,
     ) -> impl Iterator<Item = (&'a str, u64)> {
-        self.counters.keys().filter_map(move |key| {
+        self.of_prefix(name).filter_map(move |key| {
             let place = key.strip_prefix(name)?.strip_prefix('/')?;
             Some((place, self.rise(before, key)))
         })
     }
 }
 
-/// Counts of processors have 32 bits; others that fell have begun anew, nobody knows when.
+/// Most counts of processors have 32 bits; others that fell have begun anew, nobody knows when. Times of processors (`stat:…`) have
+/// more, and may go back by a little.
 ///
 /// Those of queues have 32 bits, too, and begin anew whenever somebody sets the queue up again, which is likelier.
 fn wrapped(name: &str, then: u64, now: u64) -> u64 {
-    let is_of_processor = name.contains("/cpu");
+    let is_of_processor = OF_32_BITS.iter().any(|of| name.starts_with(of)) && name.contains("/cpu");
     match (u32::try_from(then), u32::try_from(now)) {
         (Ok(then), Ok(now)) if is_of_processor => now.wrapping_sub(then).into(),
         _ => 0,
     }
 }
+
+/// What the kernel counts of processors in 32 bits.
+const OF_32_BITS: [&str; 3] = ["softnet_", "NET_RX/", "interrupts:"];
 
 #[cfg(test)]
 pub(crate) mod tests {
@@ -131,8 +165,9 @@ pub(crate) mod tests {
         let counters = counters.iter().map(|(name, count)| ((*name).to_owned(), *count)).collect();
         let at = Instant::ORIGIN + Duration::from_secs(seconds);
         let (sockets, early_drops, settings) = (Vec::new(), BTreeMap::new(), Settings::default());
+        let levels = BTreeMap::new();
         let devices = BTreeMap::from([(2, "eth0".to_owned())]);
-        Look { at, counters, sockets, early_drops, devices, settings }
+        Look { at, counters, levels, sockets, early_drops, devices, settings }
     }
 
     #[test]
@@ -148,5 +183,40 @@ pub(crate) mod tests {
         assert_eq!(rise("rx_drop/eth0"), 0, "the device was replaced");
         assert_eq!(rise("softnet_dropped/cpu0"), 4, "32 bits");
         assert_eq!(after.rises(&before, "rx_drop").collect::<Vec<_>>(), [("eth0", 0), ("new", 4)]);
+    }
+
+    #[test]
+    fn what_a_driver_tells_late_has_not_risen_and_of_a_new_device_it_has() {
+        let after = look(1, &[("ethtool:rx0_drops/eth0", 7), ("ethtool:rx0_drops/eth9", 7)]);
+        let rise = |name| after.rise(&look(0, &[]), name);
+        assert_eq!((rise("ethtool:rx0_drops/eth0"), rise("ethtool:rx0_drops/eth9")), (0, 7));
+    }
+
+    #[test]
+    fn levels_are_wanted_where_something_rose_that_they_explain() {
+        let before = look(0, &[("IpReasmFails", 3), ("UdpNoPorts", 3), ("softnet_time_squeeze/cpu1", 3)]);
+        let wants = |counters: &[_]| look(1, counters).wants_levels(&before);
+        assert!(!wants(&[("IpReasmFails", 3), ("UdpNoPorts", 9), ("softnet_time_squeeze/cpu1", 3)]));
+        assert!(wants(&[("IpReasmFails", 4)]) && wants(&[("softnet_time_squeeze/cpu1", 4)]));
+        let local = "127.0.0.1:1".parse().unwrap();
+        let mut after = look(1, &[]);
+        after.sockets = vec![Socket { cookie: 1, local, buffer_bytes: 1, drops: 1, owner: None }];
+        assert!(after.wants_levels(&before) && !after.wants_levels(&after));
+    }
+
+    #[test]
+    fn only_what_has_32_bits_wraps_there() {
+        let most = u64::from(u32::MAX);
+        for (name, expected) in [
+            ("softnet_time_squeeze/cpu1", 4),
+            ("NET_RX/cpu1", 4),
+            ("interrupts:eth0/cpu1", 4),
+            ("stat:softirq/cpu1", 0),
+            ("ethtool:rx_missed_errors/cpu1", 0),
+            ("rx_drop/cpu1", 0),
+            ("pswpin", 0),
+        ] {
+            assert_eq!(look(1, &[(name, 3)]).rise(&look(0, &[(name, most)]), name), expected, "{name}");
+        }
     }
 }

@@ -7,11 +7,11 @@ use ledger::Stage;
 
 use crate::buffer::larger_buffer;
 use crate::drops::DropEvent;
-use crate::look::{Look, Socket};
+use crate::look::{Look, Owner, Socket};
 use crate::naming::{Naming, Unplaced};
 use crate::rules::{Ahead, evidence, of_counters, sum};
 use crate::verdict::{Evidence, Unit, Verdict};
-use crate::{Cause, Change, Cure};
+use crate::{Cause, Change, Cure, driver, softirq, stall};
 
 /// What was lost between two looks, as far as counters tell.
 #[derive(Clone, PartialEq, Default, Debug)]
@@ -95,6 +95,9 @@ impl Watch {
             self.naming.take(after, events);
             self.naming.settle(&mut verdicts, is_of_ports)
         });
+        driver::explain(&mut verdicts, &before, after);
+        softirq::explain(&mut verdicts, &before, after);
+        stall::add_levels(&mut verdicts, after);
         let delivered =
             sum(["UdpInDatagrams", "Udp6InDatagrams"].into_iter().map(|name| after.rise(&before, name)));
         let processed = sum(after.rises(&before, "softnet_processed").map(|(_, rise)| rise));
@@ -216,6 +219,10 @@ fn verdict(
     reasons: &Reasons,
 ) -> Verdict {
     let cause = (stage == Stage::ReceiverSocketBuffer).then(|| cause(before, after, socket)).flatten();
+    let mut evidence = evidence_for(before, after, socket, stage, count);
+    if let Some((cause, owners)) = cause.zip(owners(before, socket)) {
+        evidence.extend(stall::evidence_of(cause, before, after, owners));
+    }
     let why = match stage {
         Stage::ReceiverSocketBuffer => {
             let buffer = format!("the receive buffer of {} bytes was full", socket.buffer_bytes);
@@ -230,7 +237,8 @@ fn verdict(
         count,
         unit: Unit::DatagramsOrTrains,
         is_apportioned: !reasons.is_one(),
-        evidence: evidence_for(before, after, socket, stage, count),
+        evidence,
+        levels: Vec::new(),
         cause,
         why,
         cures: cures((before, after), socket, stage, count, cause),
@@ -240,8 +248,14 @@ fn verdict(
 }
 
 fn cause(before: &Look, after: &Look, socket: &Socket) -> Option<Cause> {
-    let then = before.socket(socket.cookie)?;
-    Cause::find(then.owner.as_ref()?, socket.owner.as_ref()?, after.at.since(before.at))
+    let owners = owners(before, socket)?;
+    let cause = Cause::find(owners.0, owners.1, after.at.since(before.at))?;
+    Some(stall::told_apart(cause, before, after, owners))
+}
+
+/// Returns the owner of a socket as it was at the look before, and as it is now.
+fn owners<'l>(before: &'l Look, socket: &'l Socket) -> Option<(&'l Owner, &'l Owner)> {
+    Some((before.socket(socket.cookie)?.owner.as_ref()?, socket.owner.as_ref()?))
 }
 
 fn evidence_for(before: &Look, after: &Look, socket: &Socket, stage: Stage, count: u64) -> Vec<Evidence> {
@@ -281,7 +295,13 @@ fn cures(
             });
             fifo.into_iter().chain(larger_buffer(looks, socket, count)).collect()
         }
-        (Stage::ReceiverSocketBuffer, Some(Cause::Blocked)) => {
+        (Stage::ReceiverSocketBuffer, Some(Cause::BlockedBySwap)) => {
+            let stay = Cure::by_hand(
+                "keep the reader in memory (mlockall, `MemorySwapMax=0` of its unit), or let other programs use less of it",
+            );
+            [stay].into_iter().chain(larger_buffer(looks, socket, count)).collect()
+        }
+        (Stage::ReceiverSocketBuffer, Some(Cause::Blocked | Cause::BlockedByDisk)) => {
             let elsewhere = Cure::by_hand(
                 "let another thread write to the disk, or log less: the one that receives must not wait for it",
             );
@@ -482,6 +502,7 @@ mod tests {
                 tid: 77,
                 ran_ns: ran_ms * 1_000_000,
                 waited_ns: waited_ms * 1_000_000,
+                major_faults: 0,
                 is_blocked: false,
             }],
         };

@@ -255,6 +255,7 @@ impl Group {
             unit: Unit::Datagrams,
             is_apportioned: false,
             evidence: bag.evidence().collect(),
+            levels: Vec::new(),
             cause: None,
             why: meaning.why.to_owned(),
             cures: vec![Cure::by_hand(meaning.cure)],
@@ -288,11 +289,17 @@ fn place(stage: Option<Stage>, event: &DropEvent, look: &Look) -> Place {
             of_socket()
         }
         Some(Stage::SenderQdisc | Stage::SenderNic | Stage::Network | Stage::ReceiverNic) => of_device(),
-        // A firewall has no counter; a program on the device has the device's.
-        Some(Stage::ReceiverHook) if &*event.reason == "TC_INGRESS" => of_device(),
+        // A firewall has no counter; a program on the device has the device's, or its driver's.
+        Some(Stage::ReceiverHook) if is_of_device(event) => of_device(),
         Some(Stage::ReceiverBacklog) => Place::Host,
         _ => Place::Namespace,
     }
+}
+
+/// Tells whether a program on the device dropped it that the device counts for.
+fn is_of_device(event: &DropEvent) -> bool {
+    let is_of_driver = |location: &str| location.ends_with("_xdp_rcv_skb");
+    &*event.reason == "TC_INGRESS" || event.location.as_deref().is_some_and(is_of_driver)
 }
 
 pub(crate) fn is_bound(local: SocketAddr, destination: SocketAddr) -> bool {

@@ -142,6 +142,7 @@ mod tests {
             unit: Unit::Datagrams,
             is_apportioned: false,
             evidence: Vec::new(),
+            levels: Vec::new(),
             cause: None,
             why: "because".to_owned(),
             cures,

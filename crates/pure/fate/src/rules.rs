@@ -7,6 +7,7 @@
 use ledger::Stage;
 
 use crate::Cure;
+use crate::driver::{add_what_only_drivers_count, had_no_room};
 use crate::look::{Look, Settings};
 use crate::verdict::{Evidence, Place, Unit, Verdict};
 
@@ -155,6 +156,7 @@ pub(crate) struct Ahead {
 pub(crate) fn of_counters(before: &Look, after: &Look, ahead: &mut Ahead) -> Vec<Verdict> {
     let mut verdicts: Vec<Verdict> = RULES.iter().flat_map(|rule| rule.judge(before, after)).collect();
     leave_to_backlog(&mut verdicts, before, after, ahead);
+    add_what_only_drivers_count(&mut verdicts, before, after);
     verdicts.sort_by(|a, b| (a.stage, &a.place).cmp(&(b.stage, &b.place)));
     verdicts
 }
@@ -202,6 +204,7 @@ impl Rule {
             unit: self.unit,
             is_apportioned: false,
             evidence,
+            levels: Vec::new(),
             cause: None,
             why: self.why.to_owned(),
             cures: (self.cures)(&after.settings),
@@ -218,6 +221,11 @@ impl Rule {
 /// part at the next look only, and never the other way round.
 fn leave_to_backlog(verdicts: &mut Vec<Verdict>, before: &Look, after: &Look, ahead: &mut Ahead) {
     let dropped = sum(after.rises(before, "softnet_dropped").map(|(_, rise)| rise));
+    // What the device's own driver had no room for never came to a backlog.
+    let certain = |stage: Stage, place: &Place| match (stage, place) {
+        (Stage::ReceiverNic, Place::Device(device)) => had_no_room(before, after, device),
+        _ => 0,
+    };
     let directions = [
         (Stage::ReceiverNic, "rx_drop/", &mut ahead.received),
         (Stage::SenderNic, "tx_drop/", &mut ahead.sent),
@@ -226,7 +234,8 @@ fn leave_to_backlog(verdicts: &mut Vec<Verdict>, before: &Look, after: &Look, ah
         let mut backlog = dropped.saturating_add(*ahead);
         for verdict in verdicts.iter_mut().filter(|it| it.stage == stage) {
             let drops = verdict.evidence.iter().filter(|it| it.counter.starts_with(counter));
-            let explained = sum(drops.map(|it| it.rise)).min(backlog);
+            let drops = sum(drops.map(|it| it.rise)).saturating_sub(certain(stage, &verdict.place));
+            let explained = drops.min(backlog);
             backlog -= explained;
             verdict.count -= explained;
             // The backlog's are of the whole host: it may have been another device's.
@@ -297,6 +306,8 @@ mod tests {
             []
         );
         assert_eq!(told(&[("softnet_time_squeeze/cpu0", 9), ("rx_fifo/eth0", 9)]), []);
+        assert_eq!(told(&[("NET_RX/cpu0", 9), ("stat:softirq/cpu0", 99), ("interrupts:eth0/cpu0", 9)]), []);
+        assert_eq!(told(&[("pressure:io_some_us", 900_000), ("pswpin", 9), ("pswpout", 9)]), []);
     }
 
     #[test]

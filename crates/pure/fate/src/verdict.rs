@@ -21,6 +21,8 @@ pub struct Verdict {
     pub is_apportioned: bool,
     /// By which counts.
     pub evidence: Vec<Evidence>,
+    /// How full was what matters at this stage, when it was looked at.
+    pub levels: Vec<Level>,
     /// Why, as far as it was seen.
     pub cause: Option<Cause>,
     /// What it means, in words.
@@ -73,6 +75,17 @@ pub struct Evidence {
     pub counter: String,
     /// By how much.
     pub rise: u64,
+}
+
+/// What stood at a moment, and does not only grow.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Level {
+    /// The kernel's own name, or a disk's.
+    pub name: String,
+    /// How much it was.
+    pub value: u64,
+    /// How much it may be, where that is known.
+    pub limit: Option<u64>,
 }
 
 impl Unit {

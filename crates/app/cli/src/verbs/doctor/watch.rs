@@ -9,9 +9,9 @@ use std::time::Duration;
 use anyhow::Context;
 use clap::Args;
 use doctor::{
-    About, Checkpoints, Datagrams, Drops, Evidence, Losses, Passage, Passed, Place, Profile, Replay, Seen,
-    TellError, UNEXPLAINED, UNKNOWN_REASON, Unplaced, Unseen, Verdict, Wanted, Watcher, guide, unplaced_json,
-    verdict_json,
+    About, Checkpoints, Datagrams, Drops, Evidence, Level, Losses, Passage, Passed, Place, Profile, Replay,
+    Seen, TellError, UNEXPLAINED, UNKNOWN_REASON, Unplaced, Unseen, Verdict, Wanted, Watcher, guide,
+    unplaced_json, verdict_json,
 };
 use serde_json::json;
 use tallycast::StreamPattern;
@@ -107,17 +107,16 @@ pub(crate) fn run(arguments: Arguments, sources: &Sources) -> anyhow::Result<Out
     }
     begin(&watcher, json)?;
     let mut told = Told { json, names: Some(names), ..Told::default() };
-    for look in 1.. {
-        told.choose(&mut watcher);
-        watcher.wait(interval, |time| !stop.wait(time))?;
-        // Asked before the look: what is lost during one that had begun when the stop came is told by another.
-        let is_stopped = stop.is_wanted();
-        told.tell_seen(&watcher.look().context("the kernel does not list its UDP sockets any more")?)?;
-        told.tell_passed(&watcher)?;
-        if is_stopped || looks.is_some_and(|looks| look >= looks) {
-            break;
-        }
-    }
+    told.choose(&mut watcher);
+    let tell = |watcher: &mut Watcher, seen: Seen| -> std::io::Result<()> {
+        told.tell_seen(&seen)?;
+        told.tell_passed(watcher)?;
+        told.choose(watcher);
+        Ok(())
+    };
+    watcher
+        .look_until_stopped((interval, looks), |time| !stop.wait(time), tell)
+        .context("the kernel does not tell of its UDP sockets any more")?;
     told.tell_seen(&watcher.finish())?;
     told.tell_passed_at_end(&watcher)?;
     told.sum_up(
@@ -425,7 +424,9 @@ impl Told<'_> {
 /// Says why, by which counters, and what helps.
 fn explain(output: &mut impl Write, verdict: &Verdict) -> std::io::Result<()> {
     line(output, "why", &verdict.why)?;
-    line(output, "evidence", &evidence_text(&verdict.evidence))?;
+    let levels = verdict.levels.iter().map(level_text);
+    let evidence: Vec<String> = std::iter::once(evidence_text(&verdict.evidence)).chain(levels).collect();
+    line(output, "evidence", &evidence.join(", "))?;
     cures(output, &verdict.cures)?;
     line(output, "more", &guide(verdict.stage.name()))
 }
@@ -433,6 +434,11 @@ fn explain(output: &mut impl Write, verdict: &Verdict) -> std::io::Result<()> {
 fn evidence_text(evidence: &[Evidence]) -> String {
     let each: Vec<String> = evidence.iter().map(|it| format!("{} +{}", it.counter, it.rise)).collect();
     each.join(", ")
+}
+
+fn level_text(level: &Level) -> String {
+    let of = level.limit.map(|limit| format!(" of {limit}")).unwrap_or_default();
+    format!("{} {}{of}", level.name, level.value)
 }
 
 /// More would hide what comes next; `--json` has all.

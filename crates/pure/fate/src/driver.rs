@@ -1,0 +1,448 @@
+//! What drivers count of losses (`ethtool -S`): which of their names mean one, and what each means.
+//!
+//! Every driver has names of its own, and most of what it counts is no loss. What stands in no row here is not looked at: bytes and
+//! packets, what was asked of flow control, `rx_no_buffer_count` alone (Intel's cards keep such a packet in their own memory, and
+//! mostly bring it a moment later). All but those that are apart are among the errors and drops of `/proc/net/dev`, too.
+
+use std::collections::BTreeMap;
+
+use ledger::Stage;
+
+use crate::Cure;
+use crate::look::Look;
+use crate::rules::{evidence, sum};
+use crate::verdict::{Evidence, Place, Unit, Verdict};
+
+/// What a rise of a driver's counter means.
+#[derive(PartialEq, Eq, Debug)]
+struct Meaning {
+    /// Without queue and number: `rx_drops` is `rx0_drops`, `rx_queue_0_drops` and `[0]: rx_drops`, too.
+    names: &'static [&'static str],
+    stage: Stage,
+    kind: Kind,
+    why: &'static str,
+    /// `DEVICE` stands for its name.
+    cure: &'static str,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Kind {
+    /// Each is a packet that the device had no room for.
+    NoRoom,
+    /// It tells of why, and how many packets that cost it does not tell.
+    Hint,
+    /// Each is a packet, and no other count has it.
+    Apart,
+}
+
+const NO_ROOM: &str =
+    "the device had no room for them: its ring was full; packets of any protocol are counted";
+const LARGER_RING: &str = "make the ring larger (`ethtool -g DEVICE`, `-G DEVICE rx N`), let the card tell sooner what came (`ethtool -C DEVICE rx-usecs N`), or switch flow control on (`ethtool -A DEVICE rx on`)";
+
+/// Names: documentation and sources of the drivers in Linux 6.18 (`drivers/net/ethernet`, `veth.c`, `virtio_net.c`).
+const MEANINGS: &[Meaning] = &[
+    Meaning {
+        // Intel's, many others', Mellanox's, Broadcom's, and those of virtual machines.
+        names: &[
+            "rx_missed_errors",
+            "rx_missed",
+            "rx_no_dma_resources",
+            "rx_fifo_errors",
+            "rx_over_errors",
+            "rx_out_of_buffer",
+            "rx_discards",
+            "rx_dropped_nic",
+            "rx_drops",
+        ],
+        stage: Stage::ReceiverNic,
+        kind: Kind::NoRoom,
+        why: NO_ROOM,
+        cure: LARGER_RING,
+    },
+    Meaning {
+        names: &["rx_no_buffer_count", "rx_no_buffer"],
+        stage: Stage::ReceiverNic,
+        kind: Kind::Hint,
+        why: NO_ROOM,
+        cure: LARGER_RING,
+    },
+    Meaning {
+        names: &["rx_discards_phy"],
+        stage: Stage::ReceiverNic,
+        kind: Kind::Apart,
+        why: "the card's own memory was full: the host did not take them fast enough; packets of any protocol are counted",
+        cure: "switch flow control on (`ethtool -A DEVICE rx on`), and see that the card has all lanes of its slot (`lspci -vv`, LnkSta)",
+    },
+    Meaning {
+        names: &[
+            "alloc_rx_buff_failed",
+            "alloc_rx_page_failed",
+            "rx_alloc_failed",
+            "rx_alloc_err",
+            "rx_buff_alloc_err",
+            "rx_page_alloc_fail",
+        ],
+        stage: Stage::ReceiverNic,
+        kind: Kind::Hint,
+        why: "the kernel had no memory for what came in; packets of any protocol are counted",
+        cure: "let the kernel keep more memory free (`sysctl vm.min_free_kbytes`), or let programs use less",
+    },
+    Meaning {
+        names: &[
+            "rx_crc_errors",
+            "rx_crc_errors_phy",
+            "rx_fcs_errors",
+            "rx_frame_errors",
+            "rx_align_errors",
+            "rx_symbol_err_phy",
+            "rx_symbol_errors",
+            "rx_length_errors",
+            "rx_long_length_errors",
+            "rx_short_length_errors",
+        ],
+        stage: Stage::ReceiverNic,
+        kind: Kind::Hint,
+        why: "they came in damaged; packets of any protocol are counted",
+        cure: "look for the faulty part: another cable, another port of the switch, one speed and MTU at both ends (`ethtool DEVICE`)",
+    },
+    Meaning {
+        names: &["rx_xdp_drops", "rx_xdp_drop", "xdp_drops", "xdp_drop", "rx_xdp_aborted", "xdp_aborted"],
+        stage: Stage::ReceiverHook,
+        kind: Kind::Apart,
+        why: "an XDP program on the device they came in by dropped them; packets of any protocol are counted",
+        cure: "see what it is (`ip -d link show DEVICE`, `bpftool net show dev DEVICE`)",
+    },
+    Meaning {
+        names: &[
+            "tx_dropped",
+            "tx_discards_phy",
+            "tx_aborted_errors",
+            "tx_carrier_errors",
+            "tx_fifo_errors",
+            "tx_timeout_count",
+        ],
+        stage: Stage::SenderNic,
+        kind: Kind::Hint,
+        why: "the device could not send them; packets of any protocol are counted",
+        cure: "send at a lower rate, or make the ring of the device larger (`ethtool -g DEVICE`, `-G DEVICE tx N`); where its carrier went, another cable",
+    },
+];
+
+/// Tells whether a rise of what a driver counts under this name may say something of a loss.
+#[must_use]
+pub fn driver_counts_losses(name: &str) -> bool {
+    meaning(&bare(name)).is_some()
+}
+
+fn meaning(bare: &str) -> Option<&'static Meaning> {
+    MEANINGS.iter().find(|meaning| meaning.names.contains(&bare))
+}
+
+/// The name of what is counted, without the queue that it is counted for.
+fn bare(name: &str) -> String {
+    let words = name.split(|letter: char| !letter.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
+    // `rx0`, `rxq1`, `queue`, `0`.
+    let without_number = words.map(|word| word.trim_end_matches(|letter: char| letter.is_ascii_digit()));
+    let kept = without_number.filter(|word| !matches!(*word, "" | "queue" | "q" | "ring" | "ch"));
+    let words: Vec<&str> = kept.map(|word| if word == "rxq" { "rx" } else { word }).collect();
+    let name = words.join("_").to_ascii_lowercase();
+    // Some say whose queue it is in the middle: `queue_0_rx_xdp_drop` has it in front already.
+    name.replace("rx_rx_", "rx_")
+}
+
+/// What one device's driver counted of one meaning.
+struct Rise {
+    meaning: &'static Meaning,
+    count: u64,
+    evidence: Vec<Evidence>,
+}
+
+const PREFIX: &str = "ethtool:";
+
+/// Returns what rose of a device, the most first.
+///
+/// A driver that counts for each queue often counts the sum, too, or the same packet at several places: the largest is what
+/// is certain.
+fn rises(before: &Look, after: &Look, device: &str, stage: Stage) -> Vec<Rise> {
+    let mut found: Vec<Rise> = Vec::new();
+    for meaning in MEANINGS.iter().filter(|meaning| meaning.stage == stage) {
+        let mut sums = BTreeMap::<(String, bool), u64>::new();
+        let mut evidences = Vec::new();
+        for key in
+            after.of_prefix(PREFIX).filter(|key| key.rsplit_once('/').is_some_and(|(_, of)| of == device))
+        {
+            let name = &key[PREFIX.len()..key.len() - device.len() - 1];
+            let bare = bare(name);
+            let rise = after.rise(before, key);
+            if rise > 0 && meaning.names.contains(&bare.as_str()) {
+                let is_of_queue = name.bytes().any(|letter| letter.is_ascii_digit());
+                let sum = sums.entry((bare, is_of_queue)).or_default();
+                *sum = sum.saturating_add(rise);
+                evidences.push(evidence(key, rise));
+            }
+        }
+        if let Some(count) = sums.into_values().max() {
+            found.push(Rise { meaning, count, evidence: evidences });
+        }
+    }
+    found.sort_by_key(|rise| std::cmp::Reverse(rise.count));
+    found
+}
+
+/// Returns how many packets of a device's drops its driver had no room for, for certain.
+pub(crate) fn had_no_room(before: &Look, after: &Look, device: &str) -> u64 {
+    let rises = rises(before, after, device, Stage::ReceiverNic);
+    rises.iter().filter(|rise| rise.meaning.kind == Kind::NoRoom).map(|rise| rise.count).max().unwrap_or(0)
+}
+
+/// Adds what only drivers count.
+pub(crate) fn add_what_only_drivers_count(verdicts: &mut Vec<Verdict>, before: &Look, after: &Look) {
+    let mut devices: Vec<&str> =
+        after.of_prefix(PREFIX).filter_map(|key| Some(key.rsplit_once('/')?.1)).collect();
+    devices.sort_unstable();
+    devices.dedup();
+    for device in devices {
+        for stage in [Stage::ReceiverNic, Stage::ReceiverHook] {
+            let apart = rises(before, after, device, stage)
+                .into_iter()
+                .filter(|rise| rise.meaning.kind == Kind::Apart);
+            for rise in apart {
+                if stage == Stage::ReceiverHook {
+                    leave_to_program(verdicts, before, after, device, rise.count);
+                }
+                add(verdicts, device, rise);
+            }
+        }
+    }
+    verdicts.retain(|verdict| verdict.count > 0);
+}
+
+fn add(verdicts: &mut Vec<Verdict>, device: &str, rise: Rise) {
+    let Rise { meaning, count, evidence } = rise;
+    let place = Place::Device(device.to_owned());
+    if let Some(verdict) = verdicts.iter_mut().find(|it| it.stage == meaning.stage && it.place == place) {
+        verdict.count = verdict.count.saturating_add(count);
+        // Those of a device's stage are explained by all that its driver counts of it.
+        if meaning.stage == Stage::ReceiverHook {
+            verdict.evidence.extend(evidence);
+            verdict.cures.push(cure(meaning, device));
+        }
+        return;
+    }
+    verdicts.push(Verdict {
+        stage: meaning.stage,
+        place,
+        count,
+        unit: Unit::Packets,
+        is_apportioned: false,
+        evidence,
+        levels: Vec::new(),
+        cause: None,
+        why: meaning.why.to_owned(),
+        cures: vec![cure(meaning, device)],
+        datagrams: Vec::new(),
+        not_observed: None,
+    });
+}
+
+/// What a program dropped `virtio_net` counts among its `rx_drops`, and so among the drops of the device, too: these are as many
+/// at least then.
+fn leave_to_program(verdicts: &mut [Verdict], before: &Look, after: &Look, device: &str, dropped: u64) {
+    let rises = rises(before, after, device, Stage::ReceiverNic);
+    let is_of_drops =
+        |it: &&Evidence| it.counter.strip_prefix(PREFIX).is_some_and(|key| of_name(key, "rx_drops"));
+    let drops = rises.iter().flat_map(|rise| &rise.evidence).filter(is_of_drops).map(|it| it.rise);
+    let has_both = sum(drops) >= dropped;
+    let place = Place::Device(device.to_owned());
+    let is_its = |it: &&mut Verdict| it.stage == Stage::ReceiverNic && it.place == place;
+    if let Some(verdict) = verdicts.iter_mut().find(is_its).filter(|_| has_both) {
+        verdict.count = verdict.count.saturating_sub(dropped);
+        verdict.is_apportioned = true;
+    }
+}
+
+/// Tells whether a driver's name of a device is this one, for whatever queue.
+fn of_name(key: &str, wanted: &str) -> bool {
+    key.rsplit_once('/').is_some_and(|(name, _)| bare(name) == wanted)
+}
+
+/// Says of what a device lost why, and what helps, where its driver counts more exactly.
+pub(crate) fn explain(verdicts: &mut [Verdict], before: &Look, after: &Look) {
+    for verdict in verdicts.iter_mut().filter(|it| matches!(it.stage, Stage::ReceiverNic | Stage::SenderNic))
+    {
+        let Place::Device(device) = &verdict.place else { continue };
+        let rises = rises(before, after, device, verdict.stage);
+        let Some(first) = rises.first() else { continue };
+        verdict.why = first.meaning.why.to_owned();
+        let mut cures: Vec<Cure> = rises.iter().map(|rise| cure(rise.meaning, device)).collect();
+        cures.dedup();
+        // What somebody can do with a command stands; words give way to those that say more.
+        cures.extend(verdict.cures.drain(..).filter(|cure| cure.command().is_some()));
+        verdict.cures = cures;
+        for evidence in rises.into_iter().flat_map(|rise| rise.evidence) {
+            // One that is apart brought its own.
+            if !verdict.evidence.contains(&evidence) {
+                verdict.evidence.push(evidence);
+            }
+        }
+    }
+}
+
+/// Tells whether a device lost packets only because they were damaged: then nobody was too slow for them.
+pub(crate) fn is_damage_only(verdict: &Verdict) -> bool {
+    let of_driver = verdict.evidence.iter().filter_map(|it| it.counter.strip_prefix(PREFIX));
+    let names = of_driver.filter_map(|key| Some(bare(key.rsplit_once('/')?.0)));
+    let mut meanings = names.filter_map(|name| meaning(&name)).peekable();
+    meanings.peek().is_some() && meanings.all(|it| it.kind == Kind::Hint && it.why != NO_ROOM)
+}
+
+fn cure(meaning: &Meaning, device: &str) -> Cure {
+    Cure::by_hand(&meaning.cure.replace("DEVICE", device))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::look::tests::look;
+    use crate::rules::{Ahead, of_counters};
+
+    fn told(counters: &[(&str, u64)]) -> Vec<Verdict> {
+        let zeros: Vec<(&str, u64)> = counters.iter().map(|(name, _)| (*name, 0)).collect();
+        let (before, after) = (look(0, &zeros), look(1, counters));
+        let mut verdicts = of_counters(&before, &after, &mut Ahead::default());
+        explain(&mut verdicts, &before, &after);
+        verdicts
+    }
+
+    fn names(verdict: &Verdict) -> Vec<&str> {
+        verdict.evidence.iter().map(|it| it.counter.as_str()).collect()
+    }
+
+    #[test]
+    fn a_queues_counter_is_known_by_what_it_counts() {
+        for (name, expected) in [
+            ("rx_missed_errors", "rx_missed_errors"),
+            ("rx_queue_0_drops", "rx_drops"),
+            ("rx_queue_13_xdp_drops", "rx_xdp_drops"),
+            ("rx0_xdp_drop", "rx_xdp_drop"),
+            ("queue_3_rx_xdp_drop", "rx_xdp_drop"),
+            ("[12]: rx_discards", "rx_discards"),
+            ("rx_dropped.nic", "rx_dropped_nic"),
+            ("ch0_rx_discards", "rx_discards"),
+            ("", ""),
+        ] {
+            assert_eq!(bare(name), expected, "{name}");
+            assert_eq!(driver_counts_losses(name), !name.is_empty(), "{name}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_loss_is_not_looked_at() {
+        for name in [
+            "rx_packets",
+            "rx_queue_0_xdp_packets",
+            "tx_kicks",
+            "rx_flow_control_xoff",
+            "rx_pause",
+            "peer_ifindex",
+            "port.rx_dropped",
+        ] {
+            assert!(!driver_counts_losses(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn each_counter_has_its_meaning_and_its_cure() {
+        for meaning in MEANINGS {
+            for name in meaning.names {
+                assert_eq!(bare(name), *name, "it would never be found");
+                let counter = format!("ethtool:{name}/eth0");
+                let count = match meaning.stage {
+                    Stage::SenderNic => "tx_drop/eth0",
+                    Stage::ReceiverNic => "rx_drop/eth0",
+                    _ => "nothing",
+                };
+                let verdicts = told(&[(&counter, 7), (count, 9)]);
+                let verdict = verdicts.first().unwrap_or_else(|| panic!("{name}"));
+                assert_eq!((verdicts.len(), verdict.stage), (1, meaning.stage), "{name}");
+                assert_eq!(verdict.place, Place::Device("eth0".to_owned()));
+                let is_apart = meaning.kind == Kind::Apart;
+                let expected = match (is_apart, meaning.stage) {
+                    (true, Stage::ReceiverHook) => 7,
+                    (true, _) => 16,
+                    _ => 9,
+                };
+                assert_eq!(verdict.count, expected, "{name}");
+                assert!(names(verdict).contains(&counter.as_str()), "{name}: {verdict:?}");
+                assert_eq!(verdict.why, meaning.why);
+                let cure = &verdict.cures[0].what;
+                assert!(cure == &meaning.cure.replace("DEVICE", "eth0"), "{name}: {cure}");
+                assert!(!cure.contains("DEVICE"), "{cure}");
+                // Alone a count that others have, too, is no loss.
+                assert_eq!(told(&[(&counter, 7)]).len(), usize::from(is_apart), "{name}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_counter_that_rose_most_is_the_first_cure() {
+        let verdicts = told(&[
+            ("rx_errs/eth0", 9),
+            ("ethtool:rx_crc_errors/eth0", 2),
+            ("ethtool:rx_missed_errors/eth0", 7),
+        ]);
+        assert_eq!(verdicts[0].cures.len(), 2);
+        assert!(verdicts[0].cures[0].what.contains("ring") && verdicts[0].cures[1].what.contains("cable"));
+        assert_eq!(verdicts[0].why, NO_ROOM);
+        assert!(!is_damage_only(&verdicts[0]));
+        assert!(is_damage_only(&told(&[("rx_errs/eth0", 9), ("ethtool:rx_crc_errors/eth0", 9)])[0]));
+        assert!(!is_damage_only(&told(&[("rx_errs/eth0", 9)])[0]), "nobody knows");
+    }
+
+    #[test]
+    fn what_an_xdp_program_drops_is_told_without_events_and_the_sum_of_queues_is_not_counted_twice() {
+        let verdicts = told(&[
+            ("ethtool:rx_queue_0_xdp_drops/veth0", 3),
+            ("ethtool:rx_queue_1_xdp_drops/veth0", 4),
+            ("ethtool:rx_queue_1_xdp_drops/veth1", 5),
+            ("ethtool:rx_queue_0_drops/veth0", 0),
+        ]);
+        let told: Vec<_> = verdicts.iter().map(|it| (it.stage, it.count, names(it).len())).collect();
+        assert_eq!(told, [(Stage::ReceiverHook, 7, 2), (Stage::ReceiverHook, 5, 1)]);
+        let verdicts = self::told(&[("ethtool:rx_xdp_drops/eth0", 7), ("ethtool:rx0_xdp_drops/eth0", 7)]);
+        assert_eq!((verdicts.len(), verdicts[0].count), (1, 7));
+    }
+
+    #[test]
+    fn a_program_before_the_stack_and_one_before_that_are_one_stage_of_a_device() {
+        let verdicts = told(&[("ingress_drops/eth0", 2), ("ethtool:rx_queue_0_xdp_drops/eth0", 3)]);
+        assert_eq!((verdicts.len(), verdicts[0].count, verdicts[0].cures.len()), (1, 5, 2));
+        assert_eq!(names(&verdicts[0]), ["ingress_drops/eth0", "ethtool:rx_queue_0_xdp_drops/eth0"]);
+    }
+
+    #[test]
+    fn what_a_program_dropped_is_no_want_of_room_where_the_driver_counts_it_as_both() {
+        let of = |drops| {
+            let counters = [
+                ("rx_drop/eth0", drops),
+                ("ethtool:rx0_drops/eth0", drops),
+                ("ethtool:rx0_xdp_drops/eth0", 5),
+            ];
+            told(&counters).iter().map(|it| (it.stage, it.count)).collect::<Vec<_>>()
+        };
+        assert_eq!(of(5), [(Stage::ReceiverHook, 5)]);
+        assert_eq!(of(4), [(Stage::ReceiverNic, 4), (Stage::ReceiverHook, 5)], "another driver");
+        assert_eq!(of(8), [(Stage::ReceiverNic, 3), (Stage::ReceiverHook, 5)]);
+    }
+
+    #[test]
+    fn what_a_ring_had_no_room_for_is_no_backlogs() {
+        let verdicts = told(&[
+            ("softnet_dropped/cpu0", 100),
+            ("rx_drop/eth0", 60),
+            ("ethtool:rx_missed_errors/eth0", 60),
+        ]);
+        let told: Vec<_> = verdicts.iter().map(|it| (it.stage, it.count)).collect();
+        assert_eq!(told, [(Stage::ReceiverNic, 60), (Stage::ReceiverBacklog, 100)]);
+    }
+}

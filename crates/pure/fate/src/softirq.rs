@@ -1,0 +1,272 @@
+//! Whether the processors that took what came in could keep up: what the kernel tells of their softirq beside what was lost.
+//!
+//! None of it is a loss: a softirq that works much, or that did not come to its end in one turn, may have lost nothing. So it
+//! explains, and says nothing alone. The interrupts of a device tell which processors take what it brings.
+
+use core::time::Duration;
+use std::collections::BTreeSet;
+
+use ledger::Stage;
+
+use crate::Cure;
+use crate::driver::is_damage_only;
+use crate::look::Look;
+use crate::rules::evidence;
+use crate::verdict::{Evidence, Place, Verdict};
+
+/// A processor whose softirq ran for so much of the time does nothing else any more.
+const SATURATED: f64 = 0.9;
+/// `/proc/stat` counts in hundredths of a second: in less than four of them nothing is to be seen.
+const TICK: Duration = Duration::from_millis(10);
+const LEAST_TIME: Duration = Duration::from_millis(40);
+
+/// What a processor's softirq did between two looks.
+#[derive(Clone, Copy, PartialEq, Debug)]
+struct Processor<'l> {
+    /// `cpu1`.
+    name: &'l str,
+    /// How much of the time it ran, interrupts included; `None` between looks too near to each other.
+    share: Option<f64>,
+    /// How often it stopped with work left: its time, or its number of packets, was over.
+    squeezes: u64,
+}
+
+/// Says of what a backlog or a device had no room for, whether the softirq of its processors kept up.
+pub(crate) fn explain(verdicts: &mut [Verdict], before: &Look, after: &Look) {
+    for verdict in verdicts {
+        let processors = match (verdict.stage, &verdict.place) {
+            (Stage::ReceiverBacklog, _) => having_risen(before, after, "softnet_dropped"),
+            (Stage::ReceiverNic, Place::Device(device)) if !is_damage_only(verdict) => {
+                let taking = having_risen(before, after, &format!("interrupts:{device}"));
+                // A virtual device has no interrupts: its packets are taken where they were sent.
+                if taking.is_empty() { having_risen(before, after, "NET_RX") } else { taking }
+            }
+            _ => continue,
+        };
+        let looked_at: Vec<Processor<'_>> =
+            processors.iter().map(|name| Processor::of(before, after, name)).collect();
+        say(verdict, &looked_at, before, after);
+    }
+}
+
+fn having_risen<'l>(before: &'l Look, after: &'l Look, counter: &str) -> BTreeSet<&'l str> {
+    let processors = after.counters.keys().filter_map(|key| key.strip_prefix(counter)?.strip_prefix('/'));
+    processors.filter(|cpu| after.rise(before, &format!("{counter}/{cpu}")) > 0).collect()
+}
+
+impl<'l> Processor<'l> {
+    fn of(before: &Look, after: &Look, name: &'l str) -> Self {
+        let rise = |counter: &str| after.rise(before, &format!("{counter}/{name}"));
+        let time = after.at.since(before.at);
+        let ticks = rise("stat:softirq").saturating_add(rise("stat:irq"));
+        #[expect(clippy::cast_precision_loss, reason = "ticks between two looks are far below 2^53")]
+        let share = ticks as f64 * TICK.as_secs_f64() / time.as_secs_f64();
+        Self {
+            name,
+            share: (time >= LEAST_TIME).then_some(share.min(1.0)),
+            squeezes: rise("softnet_time_squeeze"),
+        }
+    }
+
+    fn is_saturated(&self) -> bool {
+        self.share.is_some_and(|share| share >= SATURATED)
+    }
+
+    fn number(&self) -> &'l str {
+        self.name.trim_start_matches("cpu")
+    }
+
+    /// The kernel's counts that say so.
+    fn evidence(&self, before: &Look, after: &Look, device: Option<&str>) -> impl Iterator<Item = Evidence> {
+        let of_device = device.map(|device| format!("interrupts:{device}"));
+        let always = ["NET_RX", "softnet_time_squeeze"].map(str::to_owned).into_iter().chain(of_device);
+        let ticks =
+            ["stat:softirq", "stat:irq"].map(str::to_owned).into_iter().filter(|_| self.is_saturated());
+        let names = always.chain(ticks).map(|counter| format!("{counter}/{}", self.name));
+        let rises: Vec<Evidence> = names.map(|name| evidence(&name, after.rise(before, &name))).collect();
+        rises.into_iter().filter(|it| it.rise > 0)
+    }
+}
+
+fn say(verdict: &mut Verdict, processors: &[Processor<'_>], before: &Look, after: &Look) {
+    let saturated: Vec<&Processor<'_>> = processors.iter().filter(|it| it.is_saturated()).collect();
+    let squeezed: Vec<&Processor<'_>> = processors.iter().filter(|it| it.squeezes > 0).collect();
+    let device = match &verdict.place {
+        Place::Device(name) => Some(name.clone()),
+        _ => None,
+    };
+    let told = processors.iter().filter(|it| it.is_saturated() || it.squeezes > 0);
+    let more: Vec<Evidence> = told.flat_map(|it| it.evidence(before, after, device.as_deref())).collect();
+    verdict.evidence.extend(more);
+    if !saturated.is_empty() {
+        let each = saturated
+            .iter()
+            .map(|it| format!("{} ran {:.0} % of the time", it.number(), it.share.unwrap_or(1.0) * 100.0));
+        let each: Vec<String> = each.collect();
+        verdict.why = format!("{}; the softirq of processor {}", verdict.why, each.join(", of processor "));
+        // The first: room for more only lets it wait longer.
+        verdict.cures.insert(0, spread(saturated.len() < number_of_processors(after), device.as_deref()));
+    }
+    if !squeezed.is_empty() {
+        let numbers: Vec<&str> = squeezed.iter().map(|it| it.number()).collect();
+        let what = "its turn was over before its work was";
+        verdict.why =
+            format!("{}; {what} (softnet_time_squeeze, processor {})", verdict.why, numbers.join(", "));
+        verdict.cures.push(longer_turns(after));
+    }
+}
+
+/// Counts those that ever took in anything.
+fn number_of_processors(look: &Look) -> usize {
+    look.of_prefix("softnet_processed/").count()
+}
+
+fn spread(has_others: bool, device: Option<&str>) -> Cure {
+    let device = device.unwrap_or("DEVICE");
+    Cure::by_hand(&if has_others {
+        format!(
+            "spread what comes in over the other processors: several queues (`ethtool -L {device} combined N`), RPS (`echo MASK > /sys/class/net/{device}/queues/rx-0/rps_cpus`); keep the reader off this one"
+        )
+    } else {
+        "let fewer packets come, or each cost less: larger datagrams, trains (UDP_GRO), shorter firewall rule sets; every processor is busy with them".to_owned()
+    })
+}
+
+/// What the kernel begins with (`net/core/hotdata.c`): packets, and microseconds at 250 ticks a second.
+const BUDGET: &str = "net.core.netdev_budget";
+const BUDGET_TIME: &str = "net.core.netdev_budget_usecs";
+
+/// A person's to do: it is the whole host's, and nothing that one stream's measure would prove.
+fn longer_turns(after: &Look) -> Cure {
+    let what = "let a softirq work longer before it gives way: twice the packets and the time";
+    let now = |name: &str| after.levels.get(name).copied();
+    let Some((packets, time)) = now(BUDGET).zip(now(BUDGET_TIME)) else {
+        return Cure::by_hand(&format!(
+            "{what} ({BUDGET}, {BUDGET_TIME}, in the host's own network namespace)"
+        ));
+    };
+    let set = |times: u64| {
+        let [packets, time] = [packets, time].map(|now| now.saturating_mul(times));
+        format!("sysctl -w {BUDGET}={packets} {BUDGET_TIME}={time}")
+    };
+    Cure::by_command(what, set(2), set(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::look::tests::look;
+    use crate::rules::{Ahead, of_counters};
+
+    fn told(after: &Look) -> Vec<Verdict> {
+        let drivers = after.of_prefix("ethtool:").map(|name| (name, 0));
+        let processed = [("softnet_processed/cpu0", 5), ("softnet_processed/cpu1", 5)];
+        let before = look(0, &processed.into_iter().chain(drivers).collect::<Vec<_>>());
+        let mut verdicts = of_counters(&before, after, &mut Ahead::default());
+        crate::driver::explain(&mut verdicts, &before, after);
+        explain(&mut verdicts, &before, after);
+        verdicts
+    }
+
+    fn names(verdict: &Verdict) -> Vec<&str> {
+        verdict.evidence.iter().map(|it| it.counter.as_str()).collect()
+    }
+
+    /// Both processors took packets; the second's softirq ran for so many ticks of a second.
+    fn busy(ticks: u64, counters: &[(&str, u64)]) -> Look {
+        let all = [
+            ("NET_RX/cpu0", 40),
+            ("NET_RX/cpu1", 900),
+            ("softnet_processed/cpu0", 50),
+            ("softnet_processed/cpu1", 9_000),
+            ("stat:softirq/cpu0", 3),
+            ("stat:softirq/cpu1", ticks),
+        ];
+        look(1, &[&all, counters].concat())
+    }
+
+    #[test]
+    fn a_backlog_of_a_processor_that_did_nothing_else_is_spread_over_others_first() {
+        let verdict = told(&busy(97, &[("softnet_dropped/cpu1", 7)])).remove(0);
+        assert_eq!(names(&verdict), ["softnet_dropped/cpu1", "NET_RX/cpu1", "stat:softirq/cpu1"]);
+        assert!(
+            verdict.why.ends_with("; the softirq of processor 1 ran 97 % of the time"),
+            "{}",
+            verdict.why
+        );
+        assert!(verdict.cures[0].what.contains("rps_cpus"), "{:?}", verdict.cures);
+        assert!(verdict.cures[1].command().unwrap().contains("netdev_max_backlog"), "{:?}", verdict.cures);
+    }
+
+    #[test]
+    fn a_softirq_that_kept_up_explains_nothing() {
+        let below = told(&busy(89, &[("softnet_dropped/cpu1", 7)])).remove(0);
+        assert_eq!((names(&below), below.cures.len()), (vec!["softnet_dropped/cpu1"], 1));
+        let other = told(&busy(97, &[("softnet_dropped/cpu0", 7)])).remove(0);
+        assert_eq!(names(&other), ["softnet_dropped/cpu0"], "another processor's");
+        let reached = told(&busy(90, &[("softnet_dropped/cpu1", 7)])).remove(0);
+        assert_eq!(reached.cures.len(), 2);
+    }
+
+    #[test]
+    fn between_looks_too_near_to_each_other_no_share_is_seen() {
+        let at = |millis| Look {
+            at: units::Instant::ORIGIN + Duration::from_millis(millis),
+            ..busy(millis / 10, &[("softnet_dropped/cpu1", 7)])
+        };
+        let number = |millis| told(&at(millis)).remove(0).cures.len();
+        assert_eq!((number(39), number(40)), (1, 2));
+    }
+
+    #[test]
+    fn alone_a_busy_softirq_is_no_loss() {
+        assert_eq!(told(&busy(100, &[("softnet_time_squeeze/cpu1", 9), ("interrupts:eth0/cpu1", 99)])), []);
+    }
+
+    #[test]
+    fn a_turn_that_was_too_short_is_made_longer_and_taken_back() {
+        let mut after = busy(10, &[("softnet_dropped/cpu1", 7), ("softnet_time_squeeze/cpu1", 4)]);
+        let by_hand = told(&after).remove(0);
+        assert_eq!(names(&by_hand), ["softnet_dropped/cpu1", "NET_RX/cpu1", "softnet_time_squeeze/cpu1"]);
+        assert_eq!((by_hand.cures.len(), by_hand.cures[1].command()), (2, None));
+        after.levels = [(BUDGET.to_owned(), 300), (BUDGET_TIME.to_owned(), 8_000)].into();
+        let cure = told(&after).remove(0).cures.remove(1);
+        let expected = "sysctl -w net.core.netdev_budget=600 net.core.netdev_budget_usecs=16000";
+        assert_eq!(cure.command().as_deref(), Some(expected));
+        let back = "sysctl -w net.core.netdev_budget=300 net.core.netdev_budget_usecs=8000";
+        assert_eq!(cure.undo().as_deref(), Some(back));
+        assert_eq!(cure.change, None, "`fix` leaves it to a person");
+    }
+
+    #[test]
+    fn a_full_ring_is_explained_by_the_processors_that_take_its_interrupts() {
+        let ring = [("rx_drop/eth0", 9), ("ethtool:rx_missed_errors/eth0", 9), ("interrupts:eth0/cpu1", 70)];
+        let verdict = told(&busy(100, &ring)).remove(0);
+        let expected = [
+            "rx_drop/eth0",
+            "ethtool:rx_missed_errors/eth0",
+            "NET_RX/cpu1",
+            "interrupts:eth0/cpu1",
+            "stat:softirq/cpu1",
+        ];
+        assert_eq!(names(&verdict), expected);
+        assert!(verdict.cures[0].what.contains("ethtool -L eth0"), "{:?}", verdict.cures);
+        assert!(verdict.cures[1].what.contains("ethtool -g eth0"), "{:?}", verdict.cures);
+        let elsewhere = [("rx_drop/eth0", 9), ("interrupts:eth0/cpu0", 70)];
+        assert_eq!(names(&told(&busy(100, &elsewhere)).remove(0)), ["rx_drop/eth0"]);
+        let damaged = [("rx_errs/eth0", 9), ("ethtool:rx_crc_errors/eth0", 9), ("interrupts:eth0/cpu1", 70)];
+        assert_eq!(told(&busy(100, &damaged)).remove(0).cures.len(), 1, "nobody was too slow for them");
+    }
+
+    #[test]
+    fn where_every_processor_is_busy_with_it_there_is_nothing_to_spread() {
+        let all = [("softnet_dropped/cpu0", 7), ("softnet_dropped/cpu1", 7), ("stat:irq/cpu0", 95)];
+        let verdict = told(&busy(100, &all)).remove(0);
+        assert!(
+            verdict.why.contains("processor 0 ran 98 % of the time, of processor 1 ran 100 %"),
+            "{}",
+            verdict.why
+        );
+        assert!(verdict.cures[0].what.contains("every processor"), "{:?}", verdict.cures);
+    }
+}

@@ -1,0 +1,200 @@
+//! What a blocked reader waited for, a disk or memory that had gone to swap; and how full what it needs was.
+//!
+//! The kernel says of a thread that it is blocked, and not by what. Beside that it counts how long anything of the host waited for
+//! disks and for memory (`/proc/pressure`), what came from swap (`pswpin`), and for the thread itself how often it waited for a page
+//! that had to be read (`majflt`).
+
+use ledger::Stage;
+
+use crate::Cause;
+use crate::look::{Look, Owner, Thread};
+use crate::rules::evidence;
+use crate::verdict::{Evidence, Level, Verdict};
+
+/// Whoever is blocked between two looks makes the pressure go on all the time; less than so much of it was somebody else's.
+const PRESSING: f64 = 0.2;
+
+const DISK: &str = "pressure:io_some_us";
+const MEMORY: &str = "pressure:memory_some_us";
+const FROM_SWAP: &str = "pswpin";
+
+/// Says more of a cause, where the kernel tells more: of a thread that was blocked, by what.
+pub(crate) fn told_apart(cause: Cause, before: &Look, after: &Look, owners: (&Owner, &Owner)) -> Cause {
+    if cause != Cause::Blocked {
+        return cause;
+    }
+    // A page that comes from swap comes from a disk, too: so this first.
+    let waits_for_pages = major_faults(owners) > 0 || is_pressing(before, after, MEMORY);
+    if after.rise(before, FROM_SWAP) > 0 && waits_for_pages {
+        Cause::BlockedBySwap
+    } else if is_pressing(before, after, DISK) {
+        Cause::BlockedByDisk
+    } else {
+        Cause::Blocked
+    }
+}
+
+/// Returns by which counts a blocked reader's cause is known.
+pub(crate) fn evidence_of(
+    cause: Cause,
+    before: &Look,
+    after: &Look,
+    owners: (&Owner, &Owner),
+) -> Vec<Evidence> {
+    let names: &[&str] = match cause {
+        Cause::BlockedByDisk => &[DISK],
+        Cause::BlockedBySwap => &[FROM_SWAP, MEMORY],
+        _ => return Vec::new(),
+    };
+    let counts = names.iter().map(|name| evidence(name, after.rise(before, name)));
+    let faults = (cause == Cause::BlockedBySwap).then(|| evidence("majflt", major_faults(owners)));
+    counts.chain(faults).filter(|it| it.rise > 0).collect()
+}
+
+fn is_pressing(before: &Look, after: &Look, name: &str) -> bool {
+    let time = after.at.since(before.at).as_micros();
+    #[expect(clippy::cast_precision_loss, reason = "microseconds between two looks are far below 2^53")]
+    let share = after.rise(before, name) as f64 / time.max(1) as f64;
+    share >= PRESSING
+}
+
+/// Of the thread that waited most often.
+fn major_faults((before, after): (&Owner, &Owner)) -> u64 {
+    let then = |thread: &Thread| before.threads.iter().find(|it| it.tid == thread.tid);
+    let rise = |now: &Thread| Some(now.major_faults.saturating_sub(then(now)?.major_faults));
+    after.threads.iter().filter_map(rise).max().unwrap_or(0)
+}
+
+/// What stands beside a loss of a stage, and how much it may be.
+const MEMORIES: &[(Stage, &[(&str, &str)])] = &[
+    (Stage::ReceiverUdpMemory, &[("UDP mem", "net.ipv4.udp_mem")]),
+    (
+        Stage::ReceiverReassembly,
+        &[("FRAG memory", "net.ipv4.ipfrag_high_thresh"), ("FRAG6 memory", "net.ipv6.ip6frag_high_thresh")],
+    ),
+];
+/// How a look names the room on a disk and its size: the place where it is mounted follows.
+const DISK_FREE: &str = "disk_free_bytes:";
+const DISK_SIZE: &str = "disk_size_bytes:";
+
+/// Says how full was what datagrams of a stage are kept in, or what a blocked reader writes to, when it was looked at.
+pub(crate) fn add_levels(verdicts: &mut [Verdict], after: &Look) {
+    let value = |name: &str| after.levels.get(name).copied();
+    for verdict in verdicts {
+        let memories = MEMORIES.iter().filter(|(stage, _)| *stage == verdict.stage).flat_map(|(_, all)| *all);
+        let level = |(name, limit): &(&str, &str)| {
+            let used = value(name).filter(|used| *used > 0)?;
+            Some(Level { name: (*name).to_owned(), value: used, limit: value(limit) })
+        };
+        verdict.levels.extend(memories.filter_map(level));
+        if matches!(verdict.cause, Some(Cause::Blocked | Cause::BlockedByDisk)) {
+            verdict.levels.extend(disks(after));
+        }
+    }
+}
+
+/// Returns what is in use of the disks that blocked readers have files on.
+fn disks(look: &Look) -> impl Iterator<Item = Level> {
+    let free = look.levels.iter().filter_map(|(name, free)| Some((name.strip_prefix(DISK_FREE)?, *free)));
+    free.filter_map(|(mount, free)| {
+        let size = *look.levels.get(&format!("{DISK_SIZE}{mount}"))?;
+        Some(Level { name: format!("bytes of {mount}"), value: size.saturating_sub(free), limit: Some(size) })
+    })
+}
+
+/// Names the room on a disk and its size, for a look's levels.
+#[must_use]
+pub fn disk_levels(mount: &str, free_bytes: u64, size_bytes: u64) -> [(String, u64); 2] {
+    [(format!("{DISK_FREE}{mount}"), free_bytes), (format!("{DISK_SIZE}{mount}"), size_bytes)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::look::tests::look;
+    use crate::{Losses, Socket, Watch};
+
+    fn owner(major_faults: u64) -> Owner {
+        let thread = Thread { tid: 3, ran_ns: 0, waited_ns: 0, major_faults, is_blocked: true };
+        Owner { pid: 3, name: "reader".to_owned(), threads: vec![thread] }
+    }
+
+    /// A second in which a reader that was blocked at both looks lost nine.
+    fn blocked(major_faults: u64, counters: &[(&str, u64)], levels: &[(String, u64)]) -> Losses {
+        let socket = |drops, faults| Socket {
+            cookie: 1,
+            local: "127.0.0.1:7400".parse().unwrap(),
+            buffer_bytes: 8_192,
+            drops,
+            owner: Some(owner(faults)),
+        };
+        let mut before = look(0, &[]);
+        before.sockets = vec![socket(0, 0)];
+        let mut after = look(1, &[&[("UdpRcvbufErrors", 9), ("UdpInErrors", 9)], counters].concat());
+        after.sockets = vec![socket(9, major_faults)];
+        after.early_drops = [(1, 9)].into();
+        after.levels = levels.iter().cloned().collect();
+        Watch::begin(before).look(after, None)
+    }
+
+    fn cause(major_faults: u64, counters: &[(&str, u64)]) -> (Cause, Vec<String>) {
+        let verdict = blocked(major_faults, counters, &[]).verdicts.remove(0);
+        (verdict.cause.unwrap(), verdict.evidence.into_iter().skip(2).map(|it| it.counter).collect())
+    }
+
+    #[test]
+    fn who_waited_for_a_disk_is_told_by_the_pressure_on_disks() {
+        assert_eq!(cause(0, &[(DISK, 200_000)]), (Cause::BlockedByDisk, vec![DISK.to_owned()]));
+        assert_eq!(cause(0, &[(DISK, 199_999)]), (Cause::Blocked, vec![]), "somebody else's");
+        assert_eq!(cause(0, &[]), (Cause::Blocked, vec![]), "as of a kernel that does not tell");
+    }
+
+    #[test]
+    fn who_waited_for_memory_that_had_gone_is_told_by_what_came_back() {
+        let both = [(DISK, 900_000), (FROM_SWAP, 40)];
+        let expected = vec![FROM_SWAP.to_owned(), "majflt".to_owned()];
+        assert_eq!(cause(3, &both), (Cause::BlockedBySwap, expected));
+        assert_eq!(cause(0, &both).0, Cause::BlockedByDisk, "it did not wait for a page");
+        assert_eq!(cause(3, &both[..1]).0, Cause::BlockedByDisk, "a page of a file");
+        let (cause, names) = cause(0, &[both[0], both[1], (MEMORY, 300_000)]);
+        assert_eq!((cause, names), (Cause::BlockedBySwap, vec![FROM_SWAP.to_owned(), MEMORY.to_owned()]));
+    }
+
+    #[test]
+    fn the_cure_of_a_blocked_reader_goes_by_what_it_waited_for() {
+        let first = |faults, counters: &[_]| blocked(faults, counters, &[]).verdicts[0].cures[0].what.clone();
+        assert!(first(0, &[(DISK, 900_000)]).contains("disk"));
+        assert!(first(3, &[(FROM_SWAP, 40)]).contains("mlockall"));
+    }
+
+    #[test]
+    fn a_full_disk_is_told_of_who_may_wait_for_it_and_of_nobody_else() {
+        let disk = disk_levels("/var", 100, 1_000);
+        let level = Level { name: "bytes of /var".to_owned(), value: 900, limit: Some(1_000) };
+        let levels = |counters: &[_], faults| blocked(faults, counters, &disk).verdicts.remove(0).levels;
+        assert_eq!(levels(&[(DISK, 900_000)], 0), std::slice::from_ref(&level));
+        assert_eq!(levels(&[], 0), [level]);
+        assert_eq!(levels(&[(FROM_SWAP, 40)], 3), []);
+        assert_eq!(
+            blocked(0, &[], &disk[..1]).verdicts[0].levels,
+            [],
+            "of a disk without size nothing is said"
+        );
+    }
+
+    #[test]
+    fn a_memory_that_was_used_up_is_told_with_its_limit() {
+        let mut after = look(1, &[("IpReasmFails", 3)]);
+        after.levels = [
+            ("FRAG memory", 4_000),
+            ("FRAG6 memory", 0),
+            ("net.ipv4.ipfrag_high_thresh", 4_096),
+            ("UDP mem", 9),
+        ]
+        .map(|(name, value)| (name.to_owned(), value))
+        .into();
+        let verdict = Watch::begin(look(0, &[])).look(after, None).verdicts.remove(0);
+        let expected = Level { name: "FRAG memory".to_owned(), value: 4_000, limit: Some(4_096) };
+        assert_eq!(verdict.levels, [expected]);
+    }
+}
