@@ -28,6 +28,8 @@ pub(crate) struct Class {
     /// Where they are lost; several where two classes are planted at once, none where nothing is.
     pub(crate) stages: &'static [Stage],
     pub(crate) sight: Sight,
+    /// What must be among the evidence: a part of a counter's name.
+    pub(crate) counter: Option<&'static str>,
     /// How long the kernel may wait before it gives a datagram up.
     pub(crate) patience: Duration,
     /// Its counter is the whole host's: the doctor of every namespace tells it, and the reader's is heard.
@@ -77,6 +79,7 @@ const fn class(
         versions,
         stages,
         sight,
+        counter: None,
         patience: SOON,
         is_of_whole_host: false,
         is_of_ports: false,

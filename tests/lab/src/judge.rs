@@ -66,6 +66,11 @@ pub(crate) fn judge(
     if other > 0 {
         faults.push("another stage is told".to_owned());
     }
+    if let Some(counter) =
+        class.counter.filter(|counter| !missing.is_empty() && told.by_counter(counter) == 0)
+    {
+        faults.push(format!("`{counter}` is not among the evidence"));
+    }
     match (class.sight, nobody) {
         // Every one by its number; what is left is what the doctor says it could not observe. What its hook had no room for is among
         // that, unless the count was put down to somebody else (a busy host's backlog).
@@ -87,8 +92,10 @@ pub(crate) fn judge(
             faults.push(format!("{counted} are counted"));
         }
         // What no event names is in the count of trains, beside which the doctor cannot tell how many were not observed.
-        (Sight::Trains(counter), false) if rest > 0 && told.trains(counter) * 8 < missing.len() as u64 => {
-            faults.push(format!("{rest} are not named, and {} trains are counted", told.trains(counter)));
+        (Sight::Trains(counter), false)
+            if rest > 0 && told.by_counter(counter) * 8 < missing.len() as u64 =>
+        {
+            faults.push(format!("{rest} are not named, and {} trains are counted", told.by_counter(counter)));
         }
         // No counter tells of them: what the doctor had no room for is all that it can say.
         (Sight::NoCounter, false) if rest > 0 && told.not_observed + told.unreported < rest => {
@@ -270,6 +277,16 @@ mod tests {
             judged("no_socket_train", 0..16, &told, false).is_ok
         };
         assert!(ok(2) && !ok(1));
+    }
+
+    #[test]
+    fn what_a_counter_must_tell_is_missed() {
+        let ok = |name: &str| {
+            let evidence = [(name.to_owned(), 9)].into();
+            let told = Told { evidence, ..told("receiver_hook", 0..9, 9, 0) };
+            judged("xdp_driver", 0..9, &told, false).is_ok
+        };
+        assert!(ok("ethtool:rx_queue_0_xdp_drops/eth0") && !ok("NOT_SPECIFIED @ veth_xdp_rcv_skb"));
     }
 
     #[test]

@@ -233,7 +233,7 @@ impl Told {
     }
 
     /// Returns what the counters counted that have this in their names.
-    pub(crate) fn trains(&self, counter: &str) -> u64 {
+    pub(crate) fn by_counter(&self, counter: &str) -> u64 {
         self.evidence.iter().filter(|(name, _)| name.contains(counter)).map(|(_, rise)| rise).sum()
     }
 

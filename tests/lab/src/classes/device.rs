@@ -31,8 +31,17 @@ __attribute__((section("xdp"), used)) int lab(struct xdp_md *context)
 char licence[] __attribute__((section("license"), used)) = "GPL";
 "#;
 
-/// The generic kind, which every device has.
+/// The generic kind, which every device has and no counter counts.
 pub(super) fn xdp_on_device(scene: &mut Scene) -> anyhow::Result<()> {
+    load(scene, "xdpgeneric")
+}
+
+/// The kind that a driver runs itself, and counts.
+pub(super) fn xdp_in_driver(scene: &mut Scene) -> anyhow::Result<()> {
+    load(scene, "xdpdrv")
+}
+
+fn load(scene: &Scene, kind: &str) -> anyhow::Result<()> {
     let clang = absent::find(&CLANGS)?;
     let folder = tempfile::tempdir()?;
     let (source, object) = (folder.path().join("lab.c"), folder.path().join("lab.o"));
@@ -42,7 +51,7 @@ pub(super) fn xdp_on_device(scene: &mut Scene) -> anyhow::Result<()> {
     let output =
         command.args(["-target", "bpf", "-O2", "-g", "-c"]).arg(&source).arg("-o").arg(&object).output()?;
     ensure!(output.status.success(), "{clang}: {}", String::from_utf8_lossy(&output.stderr));
-    scene.on_reader(&format!("ip link set dev eth0 xdpgeneric obj {} sec xdp", object.display()))
+    scene.on_reader(&format!("ip link set dev eth0 {kind} obj {} sec xdp", object.display()))
 }
 
 /// What lies behind the sender's tunnel.

@@ -199,6 +199,18 @@ pub(crate) const CLASSES: &[Class] = &[
         )
     },
     Class {
+        prepare: device::xdp_in_driver,
+        counter: Some("xdp_drops/eth0"),
+        ..class(
+            "xdp_driver",
+            "an XDP program in the driver of the reader's device drops one in eight, at random",
+            BOTH,
+            &[Stage::ReceiverHook],
+            Sight::Numbers,
+            path::send_two_thousand,
+        )
+    },
+    Class {
         prepare: path::firewall_in,
         ..class(
             "firewall_in",
