@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use fate::tunables::{Device, Limit, Queue, Reassembly, Threads, Tunables, UdpMemory};
 use fate::{ThreadNice, tunables};
 use sys::counters::{self, Counters};
-use sys::{Link, QueueLimit, host, process, reassembly};
+use sys::{Link, QueueLimit, host, levels, process};
 
 /// Looks at what can be changed, and at the threads of these processes; what this user may not see is left out.
 ///
@@ -60,15 +60,16 @@ fn reverse_path(device: &str) -> Option<u64> {
 }
 
 fn fragments(counted: &Counters) -> [Reassembly; 2] {
+    let levels = levels::read();
     let count = |name: &str| counted.get(name).copied().unwrap_or(0);
-    let [v4, v6] = reassembly::memory_bytes().unwrap_or_default();
-    let of = |version: usize, protocol: &str, memory_bytes| Reassembly {
+    let of = |protocol: &str, memory: &str, limit: &str| Reassembly {
         received: count(&format!("{protocol}ReasmReqds")),
         failed: count(&format!("{protocol}ReasmFails")),
-        memory_bytes,
-        high_bytes: host::sysctl(tunables::FRAGMENT_MEMORY[version]).ok(),
+        memory_bytes: levels.get(memory).copied().unwrap_or(0),
+        high_bytes: levels.get(limit).copied(),
     };
-    [of(0, "Ip", v4), of(1, "Ip6", v6)]
+    let [v4, v6] = tunables::FRAGMENT_MEMORY;
+    [of("Ip", "FRAG memory", v4), of("Ip6", "FRAG6 memory", v6)]
 }
 
 fn udp_memory() -> Option<UdpMemory> {

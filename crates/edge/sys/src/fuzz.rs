@@ -4,9 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::counters::{self, Counters};
 use crate::netlink::read_answer;
-use crate::{
-    device_counters, groups, levels, links, process, processors, qdisc, queues, reassembly, udp_sockets,
-};
+use crate::{device_counters, groups, levels, links, process, processors, qdisc, queues, udp_sockets};
 
 /// Reads bytes as a datagram of netlink, as each part of the kernel writes it; returns how many links, queue disciplines, queues
 /// and sockets are in it.
@@ -34,8 +32,7 @@ pub fn read_text(text: &str) -> usize {
     let set = processors::parse_set(text).unwrap_or_default();
     let interrupts = processors::named_interrupts(text, "eth0");
     let _ = (process::parse_schedstat(text), process::parse_state(text), process::socket_inode(text));
-    let _ =
-        (links::tells_of_queriers(text), process::parse_priority(1, text), reassembly::parse_memory(text));
+    let _ = (links::tells_of_queriers(text), process::parse_priority(1, text));
     let _ = (process::parse_major_faults(text), levels::pressure(text, "total="));
     let taken = processors::counts_of_interrupts(text, |_| Some("eth0"));
     let mut stand = levels::Levels::new();

@@ -36,7 +36,6 @@ pub mod processors;
 mod qdisc;
 mod queues;
 mod raw;
-pub mod reassembly;
 mod receive;
 pub mod scheduling;
 mod send;
