@@ -70,7 +70,8 @@ class Sender:
 
     def send(self, block: npt.NDArray[Any]) -> None:
         """Publishes a block, once it is known that it overwrites nothing that is wanted."""
-        if self.sent - self._words[0] > self._ahead:
+        # Who has heard nothing yet has not joined, and wants nothing.
+        if self.sent - (self._words[0] or self.sent) > self._ahead:
             self._progress.wait_beyond(self.sent - self._ahead)
         self._publisher.send(block)
         self.sent += self._samples
