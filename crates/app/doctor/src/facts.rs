@@ -157,7 +157,7 @@ fn swap_used(text: &str) -> Option<u64> {
 
 /// Returns the queue before a link, with the drops of its root, which are those of all below it.
 fn queue(link: &Link, qdiscs: Option<&[Qdisc]>) -> Option<Queue> {
-    let is_root = |it: &&Qdisc| it.device == link.index && it.place == QdiscPlace::Root;
+    let is_root = |it: &&Qdisc| it.device == link.index && it.place() == QdiscPlace::Root;
     Some(Queue {
         discipline: link.queue_discipline.clone()?,
         packets: link.queue_packets,

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use fate::tunables::{Device, Limit, Queue, Reassembly, Threads, Tunables, UdpMemory};
 use fate::{ThreadNice, tunables};
 use sys::counters::{self, Counters};
-use sys::{Link, QueueLimit, host, levels, process};
+use sys::{Link, QdiscLimit, host, levels, process};
 
 /// Looks at what can be changed, and at the threads of these processes; what this user may not see is left out.
 ///
@@ -15,7 +15,7 @@ pub fn tunables(pids: &BTreeSet<u32>) -> Tunables {
     let links = sys::links().unwrap_or_default();
     let names: BTreeMap<u32, &str> = links.iter().map(|link| (link.index, &*link.name)).collect();
     let (counted, _) = counters::read();
-    let queues = sys::queues().unwrap_or_default().into_iter();
+    let queues = sys::qdiscs().unwrap_or_default().into_iter();
     Tunables {
         queues: queues.filter_map(|queue| Some(read_queue(names.get(&queue.device)?, queue))).collect(),
         devices: links.iter().map(|link| (link.name.clone(), device(link))).collect(),
@@ -27,10 +27,10 @@ pub fn tunables(pids: &BTreeSet<u32>) -> Tunables {
     }
 }
 
-fn read_queue(device: &str, queue: sys::Queue) -> Queue {
+fn read_queue(device: &str, queue: sys::Qdisc) -> Queue {
     let limit = queue.limit.map(|limit| match limit {
-        QueueLimit::Packets(packets) => Limit::Packets(packets),
-        QueueLimit::Bytes { bytes, .. } => Limit::Bytes(bytes),
+        QdiscLimit::Packets(packets) => Limit::Packets(packets),
+        QdiscLimit::Bytes { bytes, .. } => Limit::Bytes(bytes),
     });
     Queue {
         device: device.to_owned(),

@@ -413,7 +413,7 @@ fn take_look(
 
 /// Returns the drops of a queue as a counter of its device; those within another are counted there.
 fn drops_of_queue(qdisc: &Qdisc, devices: &BTreeMap<u32, String>) -> Option<(String, u64)> {
-    let name = match qdisc.place {
+    let name = match qdisc.place() {
         QdiscPlace::Root => "qdisc_drops",
         QdiscPlace::Ingress => "ingress_drops",
         QdiscPlace::Inner => return None,

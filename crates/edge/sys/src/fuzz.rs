@@ -4,20 +4,18 @@ use std::collections::BTreeMap;
 
 use crate::counters::{self, Counters};
 use crate::netlink::read_answer;
-use crate::{device_counters, groups, levels, links, process, processors, qdisc, queues, udp_sockets};
+use crate::{device_counters, groups, levels, links, process, processors, qdisc, udp_sockets};
 
-/// Reads bytes as a datagram of netlink, as each part of the kernel writes it; returns how many links, queue disciplines, queues
-/// and sockets are in it.
+/// Reads bytes as a datagram of netlink, as each part of the kernel writes it; returns how many links, queue disciplines and sockets
+/// are in it.
 #[must_use]
-pub fn read_netlink(answer: &[u8]) -> [usize; 4] {
-    let (mut all_links, mut all_qdiscs) = (Vec::new(), Vec::new());
-    let (mut all_queues, mut all_sockets) = (Vec::new(), Vec::new());
+pub fn read_netlink(answer: &[u8]) -> [usize; 3] {
+    let (mut all_links, mut all_qdiscs, mut all_sockets) = (Vec::new(), Vec::new(), Vec::new());
     // What was read before an error stands.
     let _ = read_answer(answer, &mut |kind, body| links::take(kind, body, &mut all_links));
     let _ = read_answer(answer, &mut |kind, body| qdisc::take(kind, body, &mut all_qdiscs));
-    let _ = read_answer(answer, &mut |kind, body| queues::take(kind, body, &mut all_queues));
     let _ = read_answer(answer, &mut |kind, body| udp_sockets::take(kind, body, &mut all_sockets));
-    [all_links.len(), all_qdiscs.len(), all_queues.len(), all_sockets.len()]
+    [all_links.len(), all_qdiscs.len(), all_sockets.len()]
 }
 
 /// Reads a text as each file of `/proc` and `/sys` that is read here; returns how many things are in all of them.
@@ -106,8 +104,8 @@ mod tests {
             assert!(found.iter().sum::<usize>() <= answer.len() / 16);
         }
         let mut answer = vec![255; 4_096];
-        assert_eq!(read_netlink(&answer), [0; 4]);
+        assert_eq!(read_netlink(&answer), [0; 3]);
         answer.fill(0);
-        assert_eq!(read_netlink(&answer), [0; 4]);
+        assert_eq!(read_netlink(&answer), [0; 3]);
     }
 }

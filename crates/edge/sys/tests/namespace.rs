@@ -444,7 +444,7 @@ fn a_queues_limit_is_changed_alone_and_taken_back_exactly() {
         namespace.run(&format!("tc qdisc replace dev q0 {setup}")).expect("tc is there");
         let shown = || namespace.run("tc -d qdisc show dev q0").expect("tc is there");
         let queue = || {
-            let queues = namespace.inside(|| sys::queues().expect("netlink is there"));
+            let queues = namespace.inside(|| sys::qdiscs().expect("netlink is there"));
             queues.into_iter().find(|queue| queue.kind == kind).expect("it was set up")
         };
         let (before, text) = (queue(), shown());
@@ -459,7 +459,7 @@ fn a_queues_limit_is_changed_alone_and_taken_back_exactly() {
     namespace.run("tc qdisc replace dev q0 root handle 1: htb default 1").expect("tc is there");
     namespace.run("tc class add dev q0 parent 1: classid 1:1 htb rate 4mbit").expect("tc is there");
     namespace.run("tc qdisc add dev q0 parent 1:1 pfifo limit 10").expect("tc is there");
-    let queues = namespace.inside(|| sys::queues().expect("netlink is there"));
+    let queues = namespace.inside(|| sys::qdiscs().expect("netlink is there"));
     let htb = queues.iter().find(|queue| queue.kind == "htb").expect("it was set up");
     let pfifo = queues.iter().find(|queue| queue.kind == "pfifo").expect("it was set up");
     assert_eq!((htb.limit, htb.handle, pfifo.parent), (None, 0x1_0000, 0x1_0001));

@@ -1,6 +1,6 @@
 //! Queues of devices: what their disciplines hold, and how long they are.
 
-use sys::{Queue, QueueLimit};
+use sys::{Qdisc, QdiscLimit};
 
 use super::ChangeError;
 
@@ -17,7 +17,7 @@ pub(super) struct At<'a> {
 /// Sets the limit of a queue discipline that is still what it was left at.
 pub(super) fn set_limit(at: &At<'_>, limit: u32, expected: u32) -> Result<(), ChangeError> {
     let queue = find(at)?;
-    let now = queue.limit.as_ref().map(QueueLimit::value).ok_or(ChangeError::Gone)?;
+    let now = queue.limit.as_ref().map(QdiscLimit::value).ok_or(ChangeError::Gone)?;
     if now == limit {
         return Ok(());
     }
@@ -28,10 +28,10 @@ pub(super) fn set_limit(at: &At<'_>, limit: u32, expected: u32) -> Result<(), Ch
     Ok(queue.set_limit(limit)?)
 }
 
-fn find(at: &At<'_>) -> Result<Queue, ChangeError> {
+fn find(at: &At<'_>) -> Result<Qdisc, ChangeError> {
     let device = index(at.device)?.0;
-    let is_it = |it: &Queue| (it.device, it.handle, it.parent) == (device, at.handle, at.parent);
-    sys::queues()?.into_iter().find(is_it).ok_or(ChangeError::Gone)
+    let is_it = |it: &Qdisc| (it.device, it.handle, it.parent) == (device, at.handle, at.parent);
+    sys::qdiscs()?.into_iter().find(is_it).ok_or(ChangeError::Gone)
 }
 
 /// Sets how long the queue of a device is, which is still what it was left at.

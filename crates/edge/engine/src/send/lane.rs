@@ -722,7 +722,7 @@ fn keep_trains_whole(socket: &mut SendSocket, device: Option<u32>, stream: &Stre
     }
     // Where the kernel lists none, what is dropped there is unexplained, as on the way.
     let all = sys::qdiscs().unwrap_or_default();
-    if all.iter().any(|it| it.cuts_trains && device.is_none_or(|device| device == it.device)) {
+    if all.iter().any(|it| it.cuts_trains() && device.is_none_or(|device| device == it.device)) {
         tracing::debug!(
             "stream `{stream}` leaves datagram by datagram: a queue discipline takes trains apart"
         );

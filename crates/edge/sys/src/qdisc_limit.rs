@@ -1,0 +1,124 @@
+//! How much a queue discipline holds, where that can be changed and taken back by what the kernel itself says of it (`tc qdisc change`).
+//!
+//! What is written is what was read, with another limit. Disciplines whose options are not known here have none.
+//! Source: `linux/pkt_sched.h`; the kernel's `sch_fifo.c` and `sch_tbf.c`, Linux 6.18.
+
+use crate::netlink::{attribute, put_attribute, u32_at, u64_at};
+
+/// How much a queue discipline holds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum QdiscLimit {
+    /// So many packets.
+    Packets(u32),
+    /// So many bytes, which for a token bucket are those that wait, without what it lets through at once.
+    Bytes {
+        /// The limit.
+        bytes: u32,
+        /// Of a token bucket: what else is written with the limit.
+        bucket: Option<Bucket>,
+    },
+}
+
+/// A token bucket without a peak rate and without bytes that nobody sees, as the kernel tells of it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Bucket {
+    /// `struct tc_tbf_qopt`, the limit included.
+    parameters: [u8; BUCKET_BYTES],
+    /// Of one that lets more than 2³² bytes a second through.
+    rate: Option<u64>,
+}
+
+impl QdiscLimit {
+    /// Returns the number, of packets or bytes.
+    #[must_use]
+    pub const fn value(&self) -> u32 {
+        match *self {
+            Self::Packets(value) | Self::Bytes { bytes: value, .. } => value,
+        }
+    }
+
+    /// Reads it out of the options of a discipline of this kind; `None` where it could not be written back.
+    pub(crate) fn read(kind: &str, options: &[u8]) -> Option<Self> {
+        match kind {
+            "pfifo" | "pfifo_head_drop" => u32_at(options, 0).map(Self::Packets),
+            "bfifo" => u32_at(options, 0).map(|bytes| Self::Bytes { bytes, bucket: None }),
+            "tbf" => {
+                let parameters = *attribute(options, TCA_TBF_PARMS)?.first_chunk::<BUCKET_BYTES>()?;
+                let rate = attribute(options, TCA_TBF_RATE64).map(|content| u64_at(content, 0));
+                let bucket = Some(Bucket { parameters, rate: rate.flatten() });
+                let has_peak = u32_at(&parameters, PEAK_RATE)? > 0;
+                let is_plain = parameters[LINK_LAYER] == ETHERNET && parameters[OVERHEAD] == [0; 2];
+                let bytes = u32_at(&parameters, LIMIT).filter(|_| is_plain && !has_peak);
+                bytes.map(|bytes| Self::Bytes { bytes, bucket })
+            }
+            _ => None,
+        }
+    }
+
+    /// Returns the options that set another limit, and leave the rest as it is.
+    pub(crate) fn options(self, value: u32) -> Vec<u8> {
+        match self {
+            Self::Packets(_) | Self::Bytes { bucket: None, .. } => value.to_ne_bytes().to_vec(),
+            Self::Bytes { bucket: Some(bucket), .. } => bucket.options(value),
+        }
+    }
+}
+
+/// Attributes of a token bucket.
+pub(crate) const TCA_TBF_PARMS: u16 = 1;
+const TCA_TBF_RATE64: u16 = 4;
+pub(crate) const TCA_TBF_BURST: u16 = 6;
+/// Size of `struct tc_tbf_qopt`: two `struct tc_ratespec` of twelve bytes, limit, buffer, MTU.
+const BUCKET_BYTES: usize = 36;
+/// Where it has its numbers.
+const LINK_LAYER: usize = 1;
+const OVERHEAD: std::ops::Range<usize> = 2..4;
+const RATE: usize = 8;
+const PEAK_RATE: usize = 20;
+pub(crate) const LIMIT: usize = 24;
+const BUFFER: usize = 28;
+/// A link on which a packet takes as long as its bytes (`TC_LINKLAYER_ETHERNET`).
+pub(crate) const ETHERNET: u8 = 1;
+/// The kernel's tick, by which a bucket's size is told.
+pub(crate) const TICK_NS: u64 = 64;
+
+impl Bucket {
+    fn options(mut self, limit: u32) -> Vec<u8> {
+        self.parameters[LIMIT..LIMIT + 4].copy_from_slice(&limit.to_ne_bytes());
+        let mut options = Vec::new();
+        put_attribute(&mut options, TCA_TBF_PARMS, &self.parameters);
+        if let Some(rate) = self.rate {
+            put_attribute(&mut options, TCA_TBF_RATE64, &rate.to_ne_bytes());
+        }
+        if let Some(bytes) = self.burst_bytes() {
+            put_attribute(&mut options, TCA_TBF_BURST, &bytes.to_ne_bytes());
+        }
+        options
+    }
+
+    /// Returns what it lets through at once; `None` where it was given as a time.
+    ///
+    /// The kernel tells it as a time, rounded down to ticks, and takes the same for less when it is written: the largest packet that
+    /// fitted would not fit any more. So it is written in bytes, the least that take as many ticks.
+    fn burst_bytes(&self) -> Option<u32> {
+        let word = |at| u64::from(u32_at(&self.parameters, at).unwrap_or(0));
+        let (rate, time_ns) = (self.rate.unwrap_or(word(RATE)), word(BUFFER) * TICK_NS);
+        let about = u64::try_from(u128::from(time_ns) * u128::from(rate) / 1_000_000_000).ok()?;
+        let bytes = (about..about.saturating_add(3)).find(|bytes| send_time_ns(*bytes, rate) >= time_ns)?;
+        let is_it = send_time_ns(bytes, rate) / TICK_NS == word(BUFFER);
+        u32::try_from(bytes).ok().filter(|_| is_it)
+    }
+}
+
+/// Returns how long so many bytes take at a rate, as the kernel reckons it (`psched_ratecfg_precompute__`, `psched_l2t_ns`).
+fn send_time_ns(bytes: u64, bytes_per_s: u64) -> u64 {
+    let (mut factor, mut shift) = (1_000_000_000_u64, 0_u32);
+    loop {
+        let multiplier = factor.checked_div(bytes_per_s).unwrap_or(1) & u64::from(u32::MAX);
+        if multiplier >= 1 << 31 || factor >= 1 << 63 || bytes_per_s == 0 {
+            return bytes.wrapping_mul(multiplier) >> shift;
+        }
+        factor <<= 1;
+        shift += 1;
+    }
+}
