@@ -37,6 +37,8 @@ fn present(memory: &StreamMemory) -> StreamAccount {
         stream: info.name.clone(),
         id: info.id,
         epoch: info.epoch,
+        join: info.join,
+        follows: None,
         reader: String::new(),
         leg: "udp",
         account: Account {
@@ -58,6 +60,8 @@ fn present(memory: &StreamMemory) -> StreamAccount {
     };
     let Some(known) = &memory.account else { return empty() };
     StreamAccount {
+        join: known.join,
+        follows: known.follows,
         reader: known.reader.clone(),
         leg: known.leg,
         account: Account {

@@ -20,6 +20,7 @@ pub(crate) fn info(name: &str, rate_hz: u32) -> StreamInfo {
         schema: Arc::new(schema),
         station: "bench".to_owned(),
         first_index: 0,
+        join: 1,
     }
 }
 
@@ -45,6 +46,7 @@ pub(crate) fn gap(info: &StreamInfo, id: u64, positions: Range<u64>, lost: Stage
     StreamGap {
         stream: Arc::clone(&info.name),
         epoch: info.epoch,
+        join: info.join,
         elements_per_sample: 1,
         t0: time_of(info, positions.start),
         t1: time_of(info, positions.end),
@@ -67,6 +69,8 @@ pub(crate) fn account(info: &StreamInfo, state: AccountState) -> StreamAccount {
         stream: Arc::clone(&info.name),
         id: info.id,
         epoch: info.epoch,
+        join: info.join,
+        follows: None,
         reader: "monitor".to_owned(),
         leg: "udp",
         account: Account { state, datagrams: None, elements: ReaderRows::default(), gaps: Vec::new() },

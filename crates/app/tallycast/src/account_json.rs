@@ -5,6 +5,7 @@ use std::time::Duration;
 use engine::PortStatus;
 use ledger::{Account, AccountState, Gap, GapKind, NetworkRows, ReaderRows, SampleRows, StageCounts};
 use serde_json::{Map, Value, json};
+use units::Epoch;
 
 use crate::event::{StreamAccount, StreamGap};
 
@@ -19,6 +20,8 @@ pub fn account_json(account: &StreamAccount) -> Value {
     });
     json!({
         "stream": account.stream.as_str(),
+        "account": identity(account, (account.epoch, account.join)),
+        "follows": account.follows.map(|before| identity(account, before)),
         "epoch": account.epoch.to_string(),
         "reader": account.reader,
         "leg": account.leg,
@@ -36,6 +39,11 @@ pub fn account_json(account: &StreamAccount) -> Value {
     })
 }
 
+/// Names an account of this account's reader: by the reader, the epoch, and which account of the epoch it is.
+fn identity(account: &StreamAccount, (epoch, join): (Epoch, u32)) -> String {
+    format!("{}/{epoch}/{join}", account.reader)
+}
+
 /// Returns a subscriber's gap as one JSON object, with its times.
 #[must_use]
 pub fn stream_gap_json(gap: &StreamGap) -> Value {
@@ -43,6 +51,7 @@ pub fn stream_gap_json(gap: &StreamGap) -> Value {
     if let Value::Object(fields) = &mut object {
         fields.insert("stream".to_owned(), json!(gap.stream.as_str()));
         fields.insert("epoch".to_owned(), json!(gap.epoch.to_string()));
+        fields.insert("join".to_owned(), json!(gap.join));
         fields.insert("from_ns".to_owned(), json!(gap.t0.as_nanos()));
         fields.insert("to_ns".to_owned(), json!(gap.t1.as_nanos()));
     }
@@ -80,6 +89,18 @@ pub fn gap_json(gap: &Gap, elements_per_sample: u32) -> Value {
 #[must_use]
 pub fn is_in_order(account: &Account) -> bool {
     account.explained() && account.state != AccountState::Unconfirmed
+}
+
+/// Tells whether an ended account is [in order](is_in_order) beside the others of its reader: one whose publisher fell silent
+/// has a known end where another account goes on behind it.
+#[must_use]
+pub fn is_in_order_among(account: &StreamAccount, all: &[StreamAccount]) -> bool {
+    let goes_on = |next: &StreamAccount| {
+        let is_next = next.follows == Some((account.epoch, account.join)) && next.epoch == account.epoch;
+        is_next && next.id == account.id && next.account.elements.first == account.account.elements.next
+    };
+    let is_unconfirmed = account.account.state == AccountState::Unconfirmed;
+    is_in_order(&account.account) || is_unconfirmed && account.account.explained() && all.iter().any(goes_on)
 }
 
 fn socket_json(port: &PortStatus) -> Value {

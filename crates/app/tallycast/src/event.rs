@@ -42,6 +42,8 @@ pub struct StreamInfo {
     pub station: String,
     /// Index of the first sample since joining.
     pub first_index: u64,
+    /// Which of the reader's accounts of this epoch begins here, from 1 on.
+    pub join: u32,
 }
 
 /// A gap, and when it was.
@@ -51,6 +53,8 @@ pub struct StreamGap {
     pub stream: Arc<StreamName>,
     /// The publisher's life.
     pub epoch: Epoch,
+    /// Which of the reader's accounts of the epoch it belongs to; a gap outside accounts, the account behind it.
+    pub join: u32,
     /// Elements of one sample, to convert the gap's positions.
     pub elements_per_sample: u32,
     /// What is missing, where it was lost, and how that is known.
@@ -70,6 +74,11 @@ pub struct StreamAccount {
     pub id: StreamId,
     /// The publisher's life.
     pub epoch: Epoch,
+    /// Which of the reader's accounts of the epoch it is, from 1 on: an epoch that falls silent and comes back, or
+    /// comes another way, has several.
+    pub join: u32,
+    /// Epoch and `join` of this reader's account of the stream before it.
+    pub follows: Option<(Epoch, u32)>,
     /// The reader.
     pub reader: String,
     /// How the data came.

@@ -196,9 +196,9 @@ impl Flow {
         self.lives.values().any(|life| !life.ended)
     }
 
-    /// Returns the account of an epoch that has ended as it stands, while news of it may come.
-    pub(crate) fn ended_account(&self, epoch: Epoch, reader_name: &str) -> Option<StreamAccount> {
-        let life = self.lives.get(&epoch).filter(|life| life.ended)?;
+    /// Returns an account of an epoch that has ended as it stands, while news of it may come.
+    pub(crate) fn ended_account(&self, epoch: Epoch, join: u32, reader_name: &str) -> Option<StreamAccount> {
+        let life = self.lives.get(&epoch).filter(|life| life.ended && life.join == join)?;
         Some(self.account(epoch, life, reader_name, GapList::Full))
     }
 
@@ -375,9 +375,10 @@ impl Flow {
     }
 
     /// Opens an account of an epoch, which is the present one from now on.
-    fn begin(&mut self, epoch: Epoch, life: Life, events: &mut Vec<Event>) {
+    fn begin(&mut self, epoch: Epoch, mut life: Life, events: &mut Vec<Event>) {
         self.flush(events);
-        let first_index = life.leg.rows().first;
+        life.follows = self.current.and_then(|before| Some((before, self.lives.get(&before)?.join)));
+        let (first_index, join) = (life.leg.rows().first, life.join);
         let absence = self.absence_of_reader(epoch, &life);
         self.lives.insert(epoch, life);
         self.current = Some(epoch);
@@ -393,6 +394,7 @@ impl Flow {
             schema: Arc::clone(&self.schema),
             station: self.inlet.description.station.clone(),
             first_index,
+            join,
         })));
         if let Some(gap) = absence {
             self.tell_absence(epoch, gap, events);
@@ -541,6 +543,8 @@ impl Flow {
             stream: Arc::clone(&self.name),
             id: self.stream(),
             epoch,
+            join: life.join,
+            follows: life.follows,
             reader: reader_name.to_owned(),
             leg: self.reach.leg(),
             account,

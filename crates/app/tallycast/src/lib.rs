@@ -56,7 +56,7 @@ mod schedule;
 mod subscriber;
 pub mod udt;
 
-pub use account_json::{account_json, gap_json, is_in_order, stream_gap_json};
+pub use account_json::{account_json, gap_json, is_in_order, is_in_order_among, stream_gap_json};
 pub use address::{Address, AddressError, DEFAULT_PORT};
 pub use blocks::{Blocks, Delivery};
 pub use bus::{BUS_VARIABLE, Bus, BusError, DEFAULT_SHM_DIRECTORY, SharedMemory, Tuning};

@@ -1,10 +1,14 @@
 //! One epoch of a stream as one subscriber reads it: its account, and when its gaps were.
 
 use ledger::{AccountState, Gap, Leg, NetworkRows};
-use units::{SampleRate, WallTime};
+use units::{Epoch, SampleRate, WallTime};
 
 /// One epoch as a subscriber reads it.
 pub(crate) struct Life {
+    /// Which of this reader's accounts of the epoch it is, from 1 on.
+    pub(crate) join: u32,
+    /// This reader's account of the stream before it.
+    pub(crate) follows: Option<(Epoch, u32)>,
     pub(crate) leg: Leg,
     pub(crate) datagrams: Option<NetworkRows>,
     /// A sample's index and time, from which other times are computed; none before the first block.
@@ -20,12 +24,22 @@ pub(crate) struct Life {
 
 impl Life {
     pub(crate) const fn new(leg: Leg) -> Self {
-        Self { leg, datagrams: None, anchor: None, lapped: false, ended: false, absence: None, end_by: None }
+        Self {
+            join: 1,
+            follows: None,
+            leg,
+            datagrams: None,
+            anchor: None,
+            lapped: false,
+            ended: false,
+            absence: None,
+            end_by: None,
+        }
     }
 
     /// Begins the next account of the same epoch, for which the same times hold.
     pub(crate) fn succeeded_by(&self, leg: Leg) -> Self {
-        Self { anchor: self.anchor, ..Self::new(leg) }
+        Self { join: self.join.saturating_add(1), anchor: self.anchor, ..Self::new(leg) }
     }
 
     /// Learns when a sample was taken; tells whether no time was known before.

@@ -75,7 +75,7 @@ pub(crate) fn run(arguments: Arguments, sources: &Sources) -> anyhow::Result<Out
     let accounts = handle.finish(arguments.child.patience);
     let mut in_order = true;
     for account in &accounts {
-        in_order &= tallycast::is_in_order(&account.account);
+        in_order &= tallycast::is_in_order_among(account, &accounts);
         if arguments.json {
             print_line(&account_line(account))?;
         }

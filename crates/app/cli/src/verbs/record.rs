@@ -270,7 +270,7 @@ fn print(arguments: &Arguments, recorded: &Recorded) -> anyhow::Result<Outcome> 
         let mut progress = recorded.progress.iter();
         let kept = progress.find(|it| it.stream == account.stream && it.epoch == account.epoch);
         let lost = kept.map_or(0, |it| it.archive_write);
-        in_order &= lost == 0 && tallycast::is_in_order(&account.account);
+        in_order &= lost == 0 && tallycast::is_in_order_among(account, &recorded.accounts);
         if arguments.json {
             let mut line = account_line(account);
             line["archive"] = kept.map_or(serde_json::Value::Null, progress_json);

@@ -105,7 +105,7 @@ pub(crate) fn run(arguments: Arguments, sources: &Sources) -> anyhow::Result<Out
         eprintln!("see what there is with `tallycast ls`, or give the right --bus and interface");
         return Ok(Outcome::Found);
     }
-    let in_order = accounts.iter().all(|account| tallycast::is_in_order(&account.account));
+    let in_order = accounts.iter().all(|account| tallycast::is_in_order_among(account, &accounts));
     Ok(if in_order { Outcome::Fine } else { Outcome::Found })
 }
 

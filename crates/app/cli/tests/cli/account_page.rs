@@ -62,6 +62,8 @@ fn account() -> StreamAccount {
         stream: Arc::new("lab/probe".parse().unwrap()),
         id: StreamId(7),
         epoch: Epoch { start_ns: 1_763_756_051_000_000_000, life: 0xc0ffee },
+        join: 1,
+        follows: None,
         reader: "desk".to_owned(),
         leg: "udp",
         account: Account {
@@ -119,6 +121,7 @@ fn every_field_is_on_the_page_and_every_field_of_the_page_is_printed() {
     let told = StreamGap {
         stream: Arc::clone(&account.stream),
         epoch: account.epoch,
+        join: account.join,
         elements_per_sample: 2,
         gap: gap(),
         t0: WallTime::from_nanos(0),
@@ -126,7 +129,7 @@ fn every_field_is_on_the_page_and_every_field_of_the_page_is_printed() {
     };
     let told = stream_gap_json(&told);
     assert_eq!(fields_of(&told), fields_on_page("Gap"));
-    let more = ["stream", "epoch", "from_ns", "to_ns"].into();
+    let more = ["stream", "epoch", "join", "from_ns", "to_ns"].into();
     let of_account: BTreeSet<&str> = fields_of(&printed["gaps"][0]);
     assert_eq!(&fields_of(&told) - &of_account, more);
 }

@@ -249,6 +249,7 @@ mod tests {
             schema: Arc::new(schema),
             station: "rig".to_owned(),
             first_index: 0,
+            join: 1,
         }
     }
 
@@ -258,6 +259,8 @@ mod tests {
             stream: Arc::clone(&life.name),
             id: life.id,
             epoch: life.epoch,
+            join: life.join,
+            follows: None,
             reader: "desk".to_owned(),
             leg: "udp",
             account: Account { state, datagrams: None, elements, gaps: Vec::new() },

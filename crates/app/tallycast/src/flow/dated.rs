@@ -66,12 +66,13 @@ impl Flow {
         (t0 < t1).then_some(absence)
     }
 
-    /// Returns what lies between the account of an epoch that ended with another way of the data and `next`.
+    /// Returns what lies between the account of an epoch that has ended and the `next` one of the same epoch: the data
+    /// came another way meanwhile, or another publisher of the name was listened to.
     ///
-    /// Source: architecture, "The account, precisely", rule 14.
+    /// Source: architecture, "The account, precisely", rules 14 and 16.
     pub(super) fn absence_of_reader(&mut self, epoch: Epoch, next: &Life) -> Option<Gap> {
-        let resumed = std::mem::take(&mut self.resumed);
-        let before = self.lives.get(&epoch).filter(|life| resumed && life.ended)?;
+        self.resumed = false;
+        let before = self.lives.get(&epoch).filter(|life| life.ended)?;
         let per_sample = u64::from(self.schema.elements_per_sample());
         let positions = before.leg.next_position()..next.leg.rows().first * per_sample;
         (positions.start < positions.end)
@@ -84,6 +85,7 @@ impl Flow {
         Some(StreamGap {
             stream: Arc::clone(&self.name),
             epoch,
+            join: life.join,
             elements_per_sample: self.schema.elements_per_sample(),
             t0: life.time_of(gap.positions.start / per_sample, self.schema.rate)?,
             t1: life.time_of(gap.positions.end.div_ceil(per_sample), self.schema.rate)?,

@@ -202,6 +202,70 @@ fn the_hole_of_an_outage_is_dated_by_the_account_before() {
     assert_eq!(words(&events)[3..], ["began 1 at 10", "gap 20..40", "settled 20..40"]);
 }
 
+/// The accounts of one epoch as events tell them apart.
+fn joins(events: &[Event]) -> Vec<(String, u32)> {
+    let join = |event: &Event| match event {
+        Event::Began(info) => info.join,
+        Event::Block(_) => 0,
+        Event::Gap(gap) | Event::Settled(gap) => gap.join,
+        Event::Ended(account) => account.join,
+    };
+    words(events).into_iter().zip(events.iter().map(join)).filter(|(_, join)| *join > 0).collect()
+}
+
+#[test]
+fn accounts_of_one_epoch_are_told_apart() {
+    let mut scene = Scene::new();
+    scene.began(A, 0);
+    scene.blocks(A, 0..20);
+    scene.ended(A, AccountState::Unconfirmed);
+    scene.began(A, 20);
+    scene.gap(A, unsettled(20..40));
+    scene.settled(A, injected(20..40));
+    scene.ended(A, AccountState::Unconfirmed);
+    scene.began(A, 40);
+    scene.began(B, 0);
+    let events = scene.read();
+    let told: Vec<_> = joins(&events).iter().map(|(word, join)| format!("{word}: {join}")).collect();
+    let expected = [
+        "began 1 at 0: 1",
+        "ended 1 unconfirmed: 1",
+        "began 1 at 10: 2",
+        "gap 20..40: 2",
+        "settled 20..40: 2",
+        "ended 1 unconfirmed: 2",
+        "began 1 at 20: 3",
+        "began 2 at 0: 1",
+    ];
+    assert_eq!(told, expected);
+    let ended = |event: &Event| match event {
+        Event::Ended(account) => Some(account.follows),
+        _ => None,
+    };
+    assert_eq!(events.iter().filter_map(ended).collect::<Vec<_>>(), [None, Some((A, 1))]);
+    let follows: Vec<_> =
+        scene.flow.accounts("desk", GapList::Empty).iter().map(|it| (it.join, it.follows)).collect();
+    assert_eq!(follows, [(3, Some((A, 2))), (1, Some((A, 3)))]);
+}
+
+/// An earlier publisher of the name is listened to again when the later one has ended.
+#[test]
+fn what_lies_between_two_accounts_of_one_epoch_is_counted() {
+    let mut scene = Scene::new();
+    scene.began(A, 0);
+    scene.blocks(A, 0..20);
+    scene.ended(A, AccountState::Unconfirmed);
+    scene.began(B, 0);
+    scene.blocks(B, 0..10);
+    scene.ended(B, AccountState::Closed);
+    scene.began(A, 60);
+    scene.blocks(A, 60..70);
+    let events = scene.read();
+    let absences = gaps(&events).into_iter().filter(|gap| gap.gap.kind == GapKind::ReaderAbsent);
+    let absences: Vec<_> = absences.map(|gap| (gap.epoch, gap.gap.positions.clone())).collect();
+    assert_eq!(absences, [(A, 20..60)]);
+}
+
 #[test]
 fn a_gap_before_the_first_block_waits_until_a_time_is_known() {
     let mut scene = Scene::new();

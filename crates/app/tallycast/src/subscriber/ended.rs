@@ -65,7 +65,7 @@ impl Subscriber {
     fn settle_ended(&mut self, gap: &StreamGap, sockets: &SocketBooks) {
         let Some(known) = self.ended.iter_mut().rev().find(|account| is_of(account, gap)) else { return };
         let flow = self.flows.get(&known.id);
-        let Some(later) = flow.and_then(|flow| flow.ended_account(gap.epoch, &self.reader)) else { return };
+        let Some(later) = flow.and_then(|flow| flow.ended_account(gap.epoch, gap.join, &self.reader)) else { return };
         known.account.elements = later.account.elements;
         known.account.gaps = later.account.gaps;
         if let Some(socket) = book_of(known, sockets) {
@@ -87,7 +87,7 @@ fn forget_old_gaps(ended: &mut VecDeque<StreamAccount>) {
 }
 
 fn is_of(account: &StreamAccount, gap: &StreamGap) -> bool {
-    account.epoch == gap.epoch && account.stream == gap.stream
+    (account.epoch, account.join) == (gap.epoch, gap.join) && account.stream == gap.stream
 }
 
 /// Finds the socket's book of an account that has ended.
@@ -115,7 +115,7 @@ mod tests {
     use super::*;
     use ledger::{Account, AccountState, Gap, GapKind, ReaderRows, StageCounts};
     use std::sync::Arc;
-    use units::{Epoch, StreamId};
+    use units::{Epoch, StreamId, WallTime};
 
     fn account(gaps: usize) -> StreamAccount {
         let gap = Gap {
@@ -134,6 +134,8 @@ mod tests {
             stream: Arc::new("lab/probe".parse().unwrap()),
             id: StreamId(1),
             epoch: Epoch { start_ns: 0, life: 0 },
+            join: 1,
+            follows: None,
             reader: "desk".to_owned(),
             leg: "udp",
             account: Account { state, datagrams: None, elements, gaps: vec![gap; gaps] },
@@ -143,6 +145,23 @@ mod tests {
             port: None,
             age: None,
         }
+    }
+
+    /// An epoch that fell silent and came back has two accounts: news of the later one must not change the earlier one.
+    #[test]
+    fn news_of_a_gap_are_of_one_account_of_the_epoch() {
+        let account = account(1);
+        let news_of = |join| StreamGap {
+            stream: Arc::clone(&account.stream),
+            epoch: account.epoch,
+            join,
+            elements_per_sample: 1,
+            gap: account.account.gaps[0].clone(),
+            t0: WallTime::from_nanos(0),
+            t1: WallTime::from_nanos(1),
+        };
+        assert!(is_of(&account, &news_of(1)));
+        assert!(!is_of(&account, &news_of(2)));
     }
 
     #[test]
