@@ -335,6 +335,12 @@ impl Receiver {
         self.streams.values().flat_map(Stream::lives).any(|life| !life.ended)
     }
 
+    /// Returns the wanted streams whose publishers fell silent without a last word, and when each was heard last: their
+    /// accounts go on where they ended once the publisher is heard again (rule 16).
+    pub fn silent(&self) -> impl Iterator<Item = (StreamId, Instant)> + '_ {
+        self.streams.iter().filter_map(|(id, stream)| Some((*id, stream.silent_since()?)))
+    }
+
     /// Returns the drops of the socket that are booked so far. Units: datagrams.
     #[must_use]
     pub const fn socket_drops(&self) -> u32 {

@@ -24,7 +24,7 @@ impl Subscriber {
         // The stream may have come back meanwhile, with another ring.
         self.generation = None;
         let is_wanted = |flow: &Flow| self.patterns.iter().any(|pattern| pattern.matches(&flow.name));
-        let rest = closed.into_iter().filter(|(_, flow)| flow.reach() != Reach::Udp && is_wanted(flow));
+        let rest = closed.into_iter().filter(|(_, flow)| is_wanted(flow));
         self.resting.extend(rest.map(|(stream, flow)| (stream, flow.into_rest())));
         while self.resting.len() > MAX_RESTING {
             self.resting.pop_first();

@@ -27,6 +27,9 @@ const FIRST_PORT: PortToken = 2;
 
 /// The most addresses a process receives at, by announcements.
 const MAX_PORTS: usize = 1_024;
+/// The most addresses that are kept for streams whose publishers fell silent without a last word: room is left for those
+/// that come.
+const MAX_SILENT_PORTS: usize = MAX_PORTS / 4;
 /// How many batches one socket gives before the others have their turn, and about how many bytes: what was received is to
 /// be read while a processor's own cache still has it.
 const MAX_BATCHES_PER_TURN: usize = 4;
@@ -505,17 +508,21 @@ impl Agent {
         }
         self.leaving = false;
         let told: Vec<PortStatus> = self.ports.values().map(Port::status).collect();
+        let silent = self.silent_ports();
         let directory = &self.directory;
         let for_host = self.config.receives_for == ReceivesFor::Host;
+        let ports = &self.ports;
+        let goes_on = |stream| silent.iter().any(|token| ports[token].machine.silent().any(|it| it.0 == stream));
         self.inlets.close_where(|stream, description, idle| {
             // A process's own readers remember lives by their rings; a host's agent outlives its streams.
-            let is_over = for_host && idle && !directory.is_announced(stream);
+            let is_over = for_host && idle && !directory.is_announced(stream) && !goes_on(stream);
             !directory.wants(&description.name) || is_over
         });
         let poller = &self.poller;
         let wanted: Vec<SocketAddr> = directory.wanted().map(|it| it.announcement.group).collect();
-        self.ports.retain(|_, port| {
-            let keep = port.pins > 0 || wanted.contains(&port.address) || port.machine.has_open_accounts();
+        self.ports.retain(|token, port| {
+            let is_used = port.pins > 0 || wanted.contains(&port.address) || port.machine.has_open_accounts();
+            let keep = is_used || silent.contains(token);
             if !keep && let Err(error) = poller.remove(&port.socket) {
                 tracing::debug!("a socket could not be taken out of the poller: {error}");
             }
@@ -525,6 +532,22 @@ impl Agent {
             // Whoever asked may have given up waiting.
             let _ = waiting.send(told.clone());
         }
+    }
+
+    /// Returns the ports that are kept although nothing comes in: a publisher there fell silent without a last word, and
+    /// the account goes on where it ended once it is heard again. The longest silent are let go first.
+    fn silent_ports(&self) -> BTreeSet<PortToken> {
+        let others = self.config.receives_for.others();
+        let is_read_on_host =
+            |stream| self.config.host.as_ref().is_some_and(|host| host.serves(stream, others));
+        let since = |port: &Port| {
+            let silent = port.machine.silent().filter(|(stream, _)| !is_read_on_host(*stream));
+            silent.map(|(_, heard)| heard).max()
+        };
+        let mut silent: Vec<_> =
+            self.ports.iter().filter_map(|(token, port)| Some((since(port)?, *token))).collect();
+        silent.sort_unstable_by(|a, b| b.cmp(a));
+        silent.into_iter().take(MAX_SILENT_PORTS).map(|(_, token)| token).collect()
     }
 
     fn leave_all(&mut self) {

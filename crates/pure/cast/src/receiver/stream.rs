@@ -5,7 +5,7 @@ use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 use core::time::Duration;
 use std::sync::Arc;
 
-use ledger::{BookConfig, BookKey, Brackets, DropNotice};
+use ledger::{AccountState, BookConfig, BookKey, Brackets, DropNotice};
 use sample::Selection;
 use units::{Epoch, Instant, StreamId};
 use wire::{
@@ -318,6 +318,12 @@ impl Stream {
     /// Tells whether the stream is being left.
     pub(super) const fn is_leaving(&self) -> bool {
         self.leaving.is_some()
+    }
+
+    /// Returns when the publisher was heard last, if the stream is wanted and its account ended without the final tally.
+    pub(super) fn silent_since(&self) -> Option<Instant> {
+        let silent = |life: &&Life| life.ended && life.book.state() == AccountState::Unconfirmed;
+        self.current.as_ref().filter(|_| self.wanted).filter(silent).map(|life| life.last_heard)
     }
 
     /// Leaves the stream, and forgets its accounts.
