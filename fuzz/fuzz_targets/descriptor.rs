@@ -36,6 +36,8 @@ fuzz_target!(|input: &[u8]| {
             parts: u16::try_from(chunks.len()).expect("at most 255 parts"),
             content_bytes: u32::try_from(content.len()).expect("at most 256 KiB"),
             content_crc: crc32c(content),
+            predecessor: None,
+            addresses: &[],
             bytes: &bytes,
         };
         let mut datagram = vec![0; 128 + bytes.len()];

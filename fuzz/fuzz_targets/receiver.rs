@@ -135,6 +135,7 @@ fn description() -> Description {
         schema: Schema::new(Dtype::U8, rate, channels).expect("a schema"),
         report_port: 7400,
         station: String::new(),
+        unknown: sample::UnknownEntries::new(),
     }
 }
 

@@ -98,6 +98,7 @@ impl Source {
                 schema,
                 report_port: SOURCE.1,
                 station: "bench".to_owned(),
+                unknown: sample::UnknownEntries::new(),
             },
             epoch: Epoch { start_ns: 1, life: 1 },
             datagram_bytes: blocks.datagram_bytes,

@@ -105,6 +105,7 @@ pub fn is_in_order_among(account: &StreamAccount, all: &[StreamAccount]) -> bool
 
 fn socket_json(port: &PortStatus) -> Value {
     let unused = port.stats.unused().into_iter().filter(|(_, count)| *count > 0);
+    let extensions = port.stats.unknown_extensions.by_type().map(|(code, count)| (code.to_string(), json!(count)));
     json!({
         "address": port.address.to_string(),
         "buffer_bytes": port.buffer.effective_bytes,
@@ -112,6 +113,7 @@ fn socket_json(port: &PortStatus) -> Value {
         "drops": port.drops,
         "unmatched": stages_json(&port.unmatched),
         "unused": unused.map(|(reason, count)| (reason.to_owned(), json!(count))).collect::<Map<_, _>>(),
+        "unknown_extensions": extensions.collect::<Map<_, _>>(),
         "reads": port.waits.reads,
         "wait_p50_ns": nanos(port.waits.median),
         "wait_p99_ns": nanos(port.waits.percentile_99),

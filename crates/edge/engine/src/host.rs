@@ -328,7 +328,8 @@ mod tests {
             Schema::new(Dtype::F4, SampleRate::hz(10).unwrap(), vec![Channel::new("a", "V")]).unwrap();
         let name = "lab/probe".parse().unwrap();
         let stream = wire::stream_id(&name, &schema);
-        (stream, Description { name, schema, station: "here".to_owned(), report_port: 0 })
+        let (station, unknown) = ("here".to_owned(), sample::UnknownEntries::new());
+        (stream, Description { name, schema, station, report_port: 0, unknown })
     }
 
     fn rings(directory: &Path) -> HostRings {

@@ -237,6 +237,7 @@ mod tests {
             receive_buffer_bytes: 0,
             datagrams: NetworkRows::default(),
             elements,
+            waiting: None,
         };
         let mut datagram = vec![0; wire::MAX_DATAGRAM_BYTES];
         let size_bytes = report.encode(&mut datagram).unwrap();

@@ -14,6 +14,7 @@ pub mod receive {
     //! The reader's side.
     pub use crate::receiver::{
         AccountView, Event, Input, Output, Outputs, Payload, ReaderIdentity, Receiver, ReceiverStats, Train,
+        UnknownExtensions,
     };
 }
 

@@ -10,6 +10,7 @@
 //!
 //! Source: `docs/protocol/stream.md`, "Receiving"; architecture, "The account, precisely".
 
+mod extensions;
 mod holes;
 mod life;
 mod outbox;
@@ -30,6 +31,7 @@ use sample::Selection;
 use units::{Epoch, Instant, ReaderId, StreamId};
 use wire::{Announcement, Data, Datagram, Description, Malformed, Reason};
 
+pub use extensions::UnknownExtensions;
 use outbox::Outbox;
 pub use outbox::{Event, Output, Payload};
 use run::Run;
@@ -109,6 +111,8 @@ pub struct ReceiverStats {
     pub unknown_kind: u64,
     /// With flags that this version does not know.
     pub unknown_flags: u64,
+    /// With a critical extension that this version does not know, by its type.
+    pub unknown_extensions: UnknownExtensions,
     /// Numbers or indices beyond belief that no second datagram confirmed.
     pub suspicious: u64,
     /// Before the stream's description was known, or inside a sample.
@@ -128,12 +132,13 @@ pub struct ReceiverStats {
 impl ReceiverStats {
     /// Returns what could not be used by reason, under the names that all outputs share. Units: datagrams.
     #[must_use]
-    pub const fn unused(&self) -> [(&'static str, u64); 11] {
+    pub const fn unused(&self) -> [(&'static str, u64); 12] {
         [
             ("malformed", self.malformed),
             ("unknown_version", self.unknown_version),
             ("unknown_kind", self.unknown_kind),
             ("unknown_flags", self.unknown_flags),
+            ("unknown_extension", self.unknown_extensions.total()),
             ("suspicious", self.suspicious),
             ("undescribed", self.undescribed),
             ("unwanted", self.unwanted),
@@ -430,6 +435,7 @@ impl Receiver {
             Reason::Version(_) => self.stats.unknown_version += 1,
             Reason::Kind(_) => self.stats.unknown_kind += 1,
             Reason::Flags(_) => self.stats.unknown_flags += 1,
+            Reason::Extension(code) => self.stats.unknown_extensions.count(code),
             _ => self.stats.malformed += 1,
         }
         // A damaged datagram never opens a stream: only what is known already can be named.

@@ -30,7 +30,13 @@ impl Line {
         let schema = Schema::new(Dtype::F4, rate, vec![Channel::new("a", "V")]).unwrap();
         let name = "line/a".parse().unwrap();
         let config = SenderConfig {
-            description: Description { name, schema, report_port: 0, station: "host".to_owned() },
+            description: Description {
+                name,
+                schema,
+                report_port: 0,
+                station: "host".to_owned(),
+                unknown: sample::UnknownEntries::new(),
+            },
             epoch: Epoch { start_ns: 1, life: 1 },
             datagram_bytes,
             linger: Duration::ZERO,

@@ -15,7 +15,13 @@ fn sender(rate: SampleRate, now: Instant) -> Sender {
     let schema = Schema::new(Dtype::F4, rate, vec![Channel::new("a", "V")]).unwrap();
     let name = "line/a".parse().unwrap();
     let config = SenderConfig {
-        description: Description { name, schema, report_port: 0, station: "host".to_owned() },
+        description: Description {
+            name,
+            schema,
+            report_port: 0,
+            station: "host".to_owned(),
+            unknown: sample::UnknownEntries::new(),
+        },
         epoch: Epoch { start_ns: 1, life: 1 },
         datagram_bytes: 548,
         linger: Duration::ZERO,
@@ -133,6 +139,72 @@ fn both_keep_one_account(seed: u64) {
 #[test]
 fn trains_and_single_datagrams_keep_one_account() {
     (0..40).for_each(both_keep_one_account);
+}
+
+/// Puts an extension that no version has named behind the header of a data datagram.
+fn with_extension(bytes: &[u8], value: &[u8]) -> Vec<u8> {
+    let padded = (4 + value.len()).next_multiple_of(8);
+    let mut longer = bytes[..80].to_vec();
+    longer.extend([200, 0, u8::try_from(value.len()).unwrap(), 0]);
+    longer.extend_from_slice(value);
+    longer.resize(80 + padded, 0);
+    longer[6..8].copy_from_slice(&u16::try_from(80 + padded).unwrap().to_le_bytes());
+    longer[8..12].fill(0);
+    let crc = crc_fast::crc32_iscsi(&longer);
+    longer[8..12].copy_from_slice(&crc.to_le_bytes());
+    longer.extend_from_slice(&bytes[80..]);
+    longer
+}
+
+#[test]
+fn trains_of_a_later_version_cost_no_sample() {
+    let (rate, from) = (SampleRate::hz(1_000_000).unwrap(), ([10, 0, 0, 1], 7_400).into());
+    let mut now = Instant::from_nanos(1_000_000_000);
+    let mut sender = sender(rate, now);
+    let mut reader = Reader::new();
+    let mut buffer = vec![0; sender.train_bytes()];
+    let mut next_index = 0;
+    for round in 0..50_u8 {
+        now += Duration::from_millis(1);
+        let bytes: Vec<u8> = (0..1_170 * 4).map(|at| ((next_index + at / 4) % 251) as u8).collect();
+        let t0 = rate.time_of(next_index, 0, WallTime::from_nanos(0));
+        sender.handle(now, send::Input::Samples { first_index: next_index, t0, bytes: &bytes });
+        next_index += 1_170;
+        while let send::Output::Transmit { segment_bytes, size_bytes, .. } = sender.poll(now, &mut buffer) {
+            let datagrams = buffer[..size_bytes].chunks(segment_bytes);
+            let is_data = buffer[3] == wire::Kind::Data.code();
+            // A whole train with extensions, or one in which each other datagram has them, at the same size or not.
+            let longer = datagrams.enumerate().map(|(index, bytes)| match round % 3 {
+                _ if !is_data => bytes.to_vec(),
+                0 => with_extension(bytes, &[7; 12]),
+                1 if index % 2 == 0 => with_extension(bytes, &[7; 4]),
+                _ => bytes.to_vec(),
+            });
+            let longer: Vec<_> = longer.collect();
+            let is_even = longer.iter().all(|bytes| bytes.len() == longer[0].len());
+            let train = longer.concat();
+            let segment_bytes = if is_even { longer[0].len() } else { usize::MAX };
+            if is_even {
+                let train = receive::Train { bytes: &train, segment_bytes, from, drops: None };
+                reader.take_train(now, train, 2);
+            } else {
+                for bytes in &longer {
+                    let train = receive::Train { bytes, segment_bytes: bytes.len(), from, drops: None };
+                    reader.take_train(now, train, 2);
+                }
+            }
+        }
+    }
+    sender.handle(now, send::Input::Finish);
+    while let send::Output::Transmit { segment_bytes, size_bytes, .. } = sender.poll(now, &mut buffer) {
+        let train = receive::Train { bytes: &buffer[..size_bytes], segment_bytes, from, drops: None };
+        reader.take_train(now, train, 2);
+    }
+    let as_sent: Vec<_> = (0..next_index).map(|position| (position, (position % 251) as u8)).collect();
+    assert_eq!(reader.handed, as_sent);
+    let account = reader.machine.accounts().next().unwrap().account;
+    assert_eq!((account.elements.delivered, account.elements.lost.total()), (next_index, 0));
+    assert_eq!(reader.machine.stats().unused().iter().map(|(_, count)| count).sum::<u64>(), 0);
 }
 
 #[test]

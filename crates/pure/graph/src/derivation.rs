@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use sample::{Channel, Dtype, SampleBuffer, Schema, StreamName};
+use sample::{Channel, Dtype, SampleBuffer, Schema, StreamName, UnknownEntries};
 use units::WallTime;
 
 use crate::calibrate::write_value;
@@ -157,7 +157,7 @@ impl Derivation {
         };
         let mut labels: BTreeMap<_, _> = self.config.inputs.iter().map(origin).collect();
         labels.insert("expression".to_owned(), self.expression.to_string());
-        Some(Schema { dtype: self.config.dtype, rate, channels, labels })
+        Some(Schema { dtype: self.config.dtype, rate, channels, labels, unknown: UnknownEntries::new() })
     }
 
     /// Returns the samples so far.

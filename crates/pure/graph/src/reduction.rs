@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use ledger::Stage;
-use sample::{Block, Channel, ElementReader, SampleBuffer, Schema, SchemaError};
+use sample::{Block, Channel, ElementReader, SampleBuffer, Schema, SchemaError, UnknownEntries};
 use units::{Epoch, SampleRate, WallTime};
 
 use crate::calibrate::{value_dtype, write_value};
@@ -215,6 +215,8 @@ impl Reduction {
             name: format!("{}.{}", channel.name, statistic.name()),
             scale: 1.0,
             offset: 0.0,
+            // Said of the channel, and not of its statistics.
+            unknown: UnknownEntries::new(),
             ..channel.clone()
         };
         let mut channels = Vec::new();
@@ -223,7 +225,9 @@ impl Reduction {
         }
         channels.push(Channel::new("present", ""));
         let rate = reduced.ok_or(ReductionError::Rate { samples, rate })?;
-        let schema = Schema { dtype: value_dtype(input.dtype), rate, channels, labels: input.labels.clone() };
+        let (dtype, labels, unknown) =
+            (value_dtype(input.dtype), input.labels.clone(), UnknownEntries::new());
+        let schema = Schema { dtype, rate, channels, labels, unknown };
         schema.check()?;
         Ok(schema)
     }

@@ -25,6 +25,10 @@ pub const OWN_TIMES: &str = "own";
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct StreamName(String);
 
+/// What a later version says of a stream or a channel, by key, each value as it was encoded: passed over, but kept, so that
+/// the stream's identity stays what it is wherever the schema is encoded again.
+pub type UnknownEntries = BTreeMap<u32, Vec<u8>>;
+
 /// What the samples of a stream are.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Schema {
@@ -36,6 +40,8 @@ pub struct Schema {
     pub channels: Vec<Channel>,
     /// Free words about the stream: station, device, run.
     pub labels: BTreeMap<String, String>,
+    /// See [`UnknownEntries`].
+    pub unknown: UnknownEntries,
 }
 
 /// One channel of a stream.
@@ -51,6 +57,8 @@ pub struct Channel {
     pub scale: f64,
     /// See `scale`.
     pub offset: f64,
+    /// See [`UnknownEntries`].
+    pub unknown: UnknownEntries,
 }
 
 /// Says what is wrong with a name or a schema.
@@ -119,7 +127,8 @@ impl Channel {
     /// Makes a channel of single values that need no scaling.
     #[must_use]
     pub fn new(name: impl Into<String>, unit: impl Into<String>) -> Self {
-        Self { name: name.into(), unit: unit.into(), shape: Vec::new(), scale: 1.0, offset: 0.0 }
+        let unknown = UnknownEntries::new();
+        Self { name: name.into(), unit: unit.into(), shape: Vec::new(), scale: 1.0, offset: 0.0, unknown }
     }
 
     /// Makes a channel whose sample is an array, for instance an image of `[height, width]`.
@@ -158,7 +167,7 @@ impl Schema {
     /// # Errors
     /// Every variant of [`SchemaError`] but `Name`.
     pub fn new(dtype: Dtype, rate: SampleRate, channels: Vec<Channel>) -> Result<Self, SchemaError> {
-        let schema = Self { dtype, rate, channels, labels: BTreeMap::new() };
+        let schema = Self { dtype, rate, channels, labels: BTreeMap::new(), unknown: BTreeMap::new() };
         schema.check()?;
         Ok(schema)
     }

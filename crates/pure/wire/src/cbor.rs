@@ -3,13 +3,13 @@
 //! Maps have ascending integer keys, lengths are definite, integers as short as they can be (RFC 8949 §4.2.1);
 //! labels, the one map with text keys, are sorted by their encoding. Two rules of our own: a value that equals
 //! its default is left out, and floats always have 64 bits, so that no encoder needs half floats. The keys are
-//! those of the tables in `docs/protocol/stream.md`, section "Description".
+//! those of the tables in `docs/protocol/stream.md`, section "Description"; those of later versions follow them, as they came.
 
 use std::collections::BTreeMap;
 
 use minicbor::decode::{Decoder, Error};
 use minicbor::encode::Encoder;
-use sample::{Channel, Dtype, MAX_CHANNELS, Schema};
+use sample::{Channel, Dtype, MAX_CHANNELS, Schema, UnknownEntries};
 
 use crate::announcement::lowest_terms;
 use crate::description::{MAX_LABELS, MAX_SHAPE_EXTENTS};
@@ -22,12 +22,16 @@ pub(crate) mod key {
         pub(crate) const SCHEMA: u32 = 1;
         pub(crate) const REPORT_PORT: u32 = 2;
         pub(crate) const STATION: u32 = 3;
+        /// Keys from here on are not known to this version.
+        pub(crate) const UNKNOWN: u32 = 4;
     }
     pub(crate) mod schema {
         pub(crate) const DTYPE: u32 = 0;
         pub(crate) const RATE: u32 = 1;
         pub(crate) const CHANNELS: u32 = 2;
         pub(crate) const LABELS: u32 = 3;
+        /// Keys from here on are not known to this version.
+        pub(crate) const UNKNOWN: u32 = 4;
     }
     pub(crate) mod channel {
         pub(crate) const NAME: u32 = 0;
@@ -35,6 +39,8 @@ pub(crate) mod key {
         pub(crate) const SHAPE: u32 = 2;
         pub(crate) const SCALE: u32 = 3;
         pub(crate) const OFFSET: u32 = 4;
+        /// Keys from here on are not known to this version.
+        pub(crate) const UNKNOWN: u32 = 5;
     }
 }
 
@@ -45,7 +51,8 @@ type Memory<'a> = Encoder<&'a mut Vec<u8>>;
 pub(crate) fn encode_description(description: &Description) -> Vec<u8> {
     written(|encoder| {
         let has_station = !description.station.is_empty();
-        encoder.map(3 + u64::from(has_station))?;
+        let unknown = from(key::description::UNKNOWN, &description.unknown);
+        encoder.map(3 + u64::from(has_station) + unknown.clone().count() as u64)?;
         encoder.u32(key::description::NAME)?.str(description.name.as_str())?;
         encoder.u32(key::description::SCHEMA)?;
         write_schema(encoder, &description.schema)?;
@@ -53,7 +60,7 @@ pub(crate) fn encode_description(description: &Description) -> Vec<u8> {
         if has_station {
             encoder.u32(key::description::STATION)?.str(&description.station)?;
         }
-        Ok(())
+        write_unknown(encoder, unknown)
     })
 }
 
@@ -69,7 +76,8 @@ fn written(write: impl FnOnce(&mut Memory<'_>) -> Infallible) -> Vec<u8> {
 
 fn write_schema(encoder: &mut Memory<'_>, schema: &Schema) -> Infallible {
     let has_labels = !schema.labels.is_empty();
-    encoder.map(3 + u64::from(has_labels))?;
+    let unknown = from(key::schema::UNKNOWN, &schema.unknown);
+    encoder.map(3 + u64::from(has_labels) + unknown.clone().count() as u64)?;
     encoder.u32(key::schema::DTYPE)?.u8(schema.dtype.code())?;
     encoder.u32(key::schema::RATE)?.array(2)?;
     encoder.u32(schema.rate.numerator())?.u32(schema.rate.denominator())?;
@@ -86,6 +94,22 @@ fn write_schema(encoder: &mut Memory<'_>, schema: &Schema) -> Infallible {
             encoder.str(label)?.str(value)?;
         }
     }
+    write_unknown(encoder, unknown)
+}
+
+/// Returns the entries that no known key can be taken for.
+fn from(first: u32, entries: &UnknownEntries) -> impl Iterator<Item = (&u32, &Vec<u8>)> + Clone {
+    entries.range(first..)
+}
+
+fn write_unknown<'a>(
+    encoder: &mut Memory<'_>,
+    entries: impl Iterator<Item = (&'a u32, &'a Vec<u8>)>,
+) -> Infallible {
+    for (key, value) in entries {
+        encoder.u32(*key)?;
+        encoder.writer_mut().extend_from_slice(value);
+    }
     Ok(())
 }
 
@@ -97,7 +121,8 @@ fn write_channel(encoder: &mut Memory<'_>, channel: &Channel) -> Infallible {
     let has_scale = channel.scale.to_bits() != plain.scale.to_bits();
     let has_offset = channel.offset.to_bits() != plain.offset.to_bits();
     let optional = [has_unit, has_shape, has_scale, has_offset].into_iter().map(u64::from).sum::<u64>();
-    encoder.map(1 + optional)?;
+    let unknown = from(key::channel::UNKNOWN, &channel.unknown);
+    encoder.map(1 + optional + unknown.clone().count() as u64)?;
     encoder.u32(key::channel::NAME)?.str(&channel.name)?;
     if has_unit {
         encoder.u32(key::channel::UNIT)?.str(&channel.unit)?;
@@ -114,12 +139,13 @@ fn write_channel(encoder: &mut Memory<'_>, channel: &Channel) -> Infallible {
     if has_offset {
         encoder.u32(key::channel::OFFSET)?.f64(channel.offset)?;
     }
-    Ok(())
+    write_unknown(encoder, unknown)
 }
 
 /// Reads a description; also returns the schema's bytes as they lie, which the stream's identity is made of.
 pub(crate) fn decode_description(bytes: &[u8]) -> Result<(Description, &[u8]), DescriptionError> {
-    let mut reader = Reader { decoder: Decoder::new(bytes) };
+    let mut reader = Reader { bytes, decoder: Decoder::new(bytes) };
+    let mut unknown = UnknownEntries::new();
     let (mut name, mut schema, mut report_port, mut station) = (None, None, None, String::new());
     reader.map(|reader, key| {
         match key {
@@ -131,7 +157,7 @@ pub(crate) fn decode_description(bytes: &[u8]) -> Result<(Description, &[u8]), D
             }
             key::description::REPORT_PORT => report_port = Some(reader.take(Decoder::u16)?),
             key::description::STATION => station = reader.text()?,
-            _ => reader.take(Decoder::skip)?,
+            _ => reader.unknown(key, &mut unknown)?,
         }
         Ok(())
     })?;
@@ -141,11 +167,12 @@ pub(crate) fn decode_description(bytes: &[u8]) -> Result<(Description, &[u8]), D
     let (schema, schema_bytes) = schema.ok_or(DescriptionError::Missing("schema"))?;
     let name = name.ok_or(DescriptionError::Missing("name"))?;
     let report_port = report_port.ok_or(DescriptionError::Missing("report port"))?;
-    Ok((Description { name, schema, report_port, station }, schema_bytes))
+    Ok((Description { name, schema, report_port, station, unknown }, schema_bytes))
 }
 
 /// A decoder that knows where it failed.
 struct Reader<'a> {
+    bytes: &'a [u8],
     decoder: Decoder<'a>,
 }
 
@@ -156,6 +183,14 @@ impl<'a> Reader<'a> {
     ) -> Result<T, DescriptionError> {
         let position = self.decoder.position();
         read(&mut self.decoder).map_err(|_| DescriptionError::Cbor(position))
+    }
+
+    /// Passes over a value that this version does not know, and keeps it.
+    fn unknown(&mut self, key: u32, entries: &mut UnknownEntries) -> Result<(), DescriptionError> {
+        let start = self.decoder.position();
+        self.take(Decoder::skip)?;
+        entries.insert(key, self.bytes[start..self.decoder.position()].to_vec());
+        Ok(())
     }
 
     fn text(&mut self) -> Result<String, DescriptionError> {
@@ -197,6 +232,7 @@ impl<'a> Reader<'a> {
 
     fn schema(&mut self) -> Result<Schema, DescriptionError> {
         let (mut dtype, mut rate, mut channels, mut labels) = (None, None, None, BTreeMap::new());
+        let mut unknown = UnknownEntries::new();
         self.map(|reader, key| {
             match key {
                 key::schema::DTYPE => {
@@ -213,7 +249,7 @@ impl<'a> Reader<'a> {
                 }
                 key::schema::CHANNELS => channels = Some(reader.channels()?),
                 key::schema::LABELS => labels = reader.labels()?,
-                _ => reader.take(Decoder::skip)?,
+                _ => reader.unknown(key, &mut unknown)?,
             }
             Ok(())
         })?;
@@ -222,6 +258,7 @@ impl<'a> Reader<'a> {
             rate: rate.ok_or(DescriptionError::Missing("rate"))?,
             channels: channels.ok_or(DescriptionError::Missing("channels"))?,
             labels,
+            unknown,
         })
     }
 
@@ -252,7 +289,7 @@ impl<'a> Reader<'a> {
                 }
                 key::channel::SCALE => channel.scale = reader.take(Decoder::f64)?,
                 key::channel::OFFSET => channel.offset = reader.take(Decoder::f64)?,
-                _ => reader.take(Decoder::skip)?,
+                _ => reader.unknown(key, &mut channel.unknown)?,
             }
             Ok(())
         })?;

@@ -3,7 +3,7 @@
 //! The encoding is deterministic, so that every publisher of the same schema gets the same digest; the rules
 //! are in the module `cbor` and in `docs/protocol/stream.md`, section "Description".
 
-use sample::{Schema, SchemaError, StreamName};
+use sample::{Schema, SchemaError, StreamName, UnknownEntries};
 use units::StreamId;
 
 use crate::{MAX_STATION_BYTES, cbor, identity, text};
@@ -30,6 +30,8 @@ pub struct Description {
     pub report_port: u16,
     /// The name of the host or process that publishes.
     pub station: String,
+    /// See [`UnknownEntries`].
+    pub unknown: UnknownEntries,
 }
 
 /// Says why a description cannot be sent or is not believed.
@@ -91,7 +93,7 @@ impl Description {
 
     /// Decodes a description and checks all that readers rely on.
     ///
-    /// Unknown keys are skipped: a later version may say more.
+    /// Unknown keys are passed over and kept: a later version may say more, and [`Description::encode`] says it again.
     ///
     /// Cost: allocates in proportion to `bytes`, whatever lengths they claim.
     ///

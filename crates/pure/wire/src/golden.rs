@@ -3,7 +3,7 @@
 //! A file that differs is a change of the protocol: it needs a new version, or the file is wrong. The failing
 //! test prints what the file should say.
 
-use core::net::SocketAddr;
+use core::net::{IpAddr, SocketAddr};
 use core::time::Duration;
 
 use ledger::{AccountState, NetworkRows, ReaderRows, Stage, StageCounts};
@@ -12,8 +12,9 @@ use units::{Epoch, ReaderId, SampleRate, StreamId, WallTime};
 
 use crate::layout;
 use crate::{
-    Announcement, Clock, Data, Datagram, DatagramTotals, Description, DescriptorParts, Kind, Numbered,
-    Report, Request, SampleTotals, Skipped, Tally, Totals, Wanted, Withheld, stream_id,
+    Announcement, Clock, Data, Datagram, DatagramTotals, Description, DescriptorParts, ExtensionType, Kind,
+    Numbered, Predecessor, Reason, Report, Request, SampleTotals, Skipped, Tally, Totals, Waiting, Wanted,
+    Withheld, stream_id,
 };
 
 macro_rules! golden {
@@ -41,6 +42,58 @@ golden! {
     a_request_keeps_its_bytes: "stream-request.hex" = Datagram::Request(request());
     a_request_for_data_keeps_its_bytes: "stream-request-data.hex" =
         Datagram::Request(Request { what: Wanted::Data, ..request() });
+    a_descriptor_with_a_predecessor_keeps_its_bytes: "stream-descriptor-predecessor.hex" =
+        Datagram::Descriptor(parts_with(Some(predecessor()), &[]).part(0, head()).unwrap());
+    a_descriptor_with_addresses_keeps_its_bytes: "stream-descriptor-addresses.hex" =
+        Datagram::Descriptor(parts_with(None, &addresses()).part(0, head()).unwrap());
+    a_descriptor_with_all_extensions_keeps_its_bytes: "stream-descriptor-extended.hex" =
+        Datagram::Descriptor(parts_with(Some(predecessor()), &addresses()).part(0, head()).unwrap());
+    a_report_of_a_waiting_reader_keeps_its_bytes: "stream-report-waiting.hex" =
+        Datagram::Report(Box::new(Report { waiting: Some(waiting()), ..report() }));
+    a_request_of_a_waiting_reader_keeps_its_bytes: "stream-request-waiting.hex" =
+        Datagram::Request(Request { waiting: Some(waiting()), what: Wanted::Data, ..request() });
+}
+
+/// Golden datagrams of a later version: what this one reads of them, and what it drops.
+macro_rules! later {
+    ($($test:ident: $file:literal = $extensions:ident behind $datagram:expr => $read:expr;)+) => {$(
+        #[test]
+        fn $test() {
+            let file = include_str!(concat!("../../../../docs/protocol/golden/", $file));
+            let expected = annotated(&extended(&$datagram, &$extensions));
+            assert!(file == expected, "docs/protocol/golden/{} should say:\n{expected}", $file);
+            let bytes = bytes_of(file);
+            let read: fn(&Datagram<'_>) -> Option<Reason> = $read;
+            let decoded = Datagram::decode(&bytes).map_err(|malformed| malformed.reason);
+            match read(&$datagram) {
+                None => assert_eq!(decoded.as_ref(), Ok(&$datagram)),
+                Some(reason) => assert_eq!(decoded, Err(reason)),
+            }
+        }
+    )+};
+}
+
+/// Three bytes of a type that no version has given a meaning, and one of a kind that it does not belong to.
+const UNKNOWN: [(u8, u8, &[u8]); 2] = [(8, 0, &[]), (200, 0, &[1, 2, 3])];
+/// The same, marked as critical.
+const CRITICAL: [(u8, u8, &[u8]); 1] = [(200, 1, &[1, 2, 3])];
+
+later! {
+    data_of_a_later_version_are_read: "stream-data-later.hex" =
+        UNKNOWN behind Datagram::Data(data()) => |_| None;
+    a_tally_of_a_later_version_is_read: "stream-tally-later.hex" =
+        UNKNOWN behind Datagram::Tally(tally()) => |_| None;
+    a_descriptor_of_a_later_version_is_read: "stream-descriptor-later.hex" =
+        UNKNOWN behind Datagram::Descriptor(parts_with(Some(predecessor()), &[]).part(0, head()).unwrap())
+        => |_| None;
+    a_report_of_a_later_version_is_read: "stream-report-later.hex" =
+        UNKNOWN behind Datagram::Report(Box::new(report())) => |_| None;
+    an_announcement_of_a_later_version_is_read: "stream-announcement-later.hex" =
+        UNKNOWN behind Datagram::Announcement(announcement("239.84.18.52:7400")) => |_| None;
+    a_request_of_a_later_version_is_read: "stream-request-later.hex" =
+        UNKNOWN behind Datagram::Request(request()) => |_| None;
+    data_with_an_unknown_critical_extension_are_dropped: "stream-data-critical.hex" =
+        CRITICAL behind Datagram::Data(data()) => |_| Some(Reason::Extension(200));
 }
 
 #[test]
@@ -55,12 +108,35 @@ fn check(name: &str, file: &str, datagram: &Datagram<'_>) {
     let size = datagram.encode(&mut buffer).unwrap();
     let expected = annotated(&buffer[..size]);
     assert!(file == expected, "docs/protocol/golden/{name} should say:\n{expected}");
-    let bytes: Vec<u8> = file
-        .lines()
+    let bytes = bytes_of(file);
+    assert_eq!(Datagram::decode(&bytes).as_ref(), Ok(datagram));
+}
+
+fn bytes_of(file: &str) -> Vec<u8> {
+    file.lines()
         .flat_map(|line| line.split('#').next().unwrap().split_whitespace())
         .map(|byte| u8::from_str_radix(byte, 16).unwrap())
-        .collect();
-    assert_eq!(Datagram::decode(&bytes).as_ref(), Ok(datagram));
+        .collect()
+}
+
+/// Encodes a datagram and puts extensions behind those that it has, by the page and not by the encoder.
+fn extended(datagram: &Datagram<'_>, extensions: &[(u8, u8, &[u8])]) -> Vec<u8> {
+    let mut buffer = [0; 1_452];
+    let size = datagram.encode(&mut buffer).unwrap();
+    let header_bytes = usize::from(u16::from_le_bytes([buffer[6], buffer[7]]));
+    let mut list = Vec::new();
+    for (code, flags, value) in extensions {
+        list.extend([*code, *flags, u8::try_from(value.len()).unwrap(), 0]);
+        list.extend_from_slice(value);
+        list.resize(list.len().next_multiple_of(8), 0);
+    }
+    let mut bytes = [&buffer[..header_bytes], &list, &buffer[header_bytes..size]].concat();
+    let header_bytes = header_bytes + list.len();
+    bytes[6..8].copy_from_slice(&u16::try_from(header_bytes).unwrap().to_le_bytes());
+    bytes[8..12].fill(0);
+    let crc = crc_fast::crc32_iscsi(&bytes[..header_bytes]);
+    bytes[8..12].copy_from_slice(&crc.to_le_bytes());
+    bytes
 }
 
 /// Writes a datagram as hexadecimal bytes, one field a line, what it is called behind it.
@@ -76,15 +152,27 @@ fn annotated(bytes: &[u8]) -> String {
     };
     let group = if kind.is_numbered() { layout::Group::FIELDS } else { &[] };
     let fields = [layout::Common::FIELDS, group, own].concat();
-    let header_bytes = fields.last().map(|(offset, size, _)| offset + size).unwrap();
+    let own_bytes = fields.last().map(|(offset, size, _)| offset + size).unwrap();
+    let header_bytes = usize::from(u16::from_le_bytes([bytes[6], bytes[7]]));
     let line = |offset: usize, bytes: &[u8], name: &str| {
         let hex: Vec<_> = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
         format!("{:<48}# {offset:>4} {name}\n", hex.join(" "))
     };
     let header = fields.iter().map(|&(offset, size, name)| line(offset, &bytes[offset..offset + size], name));
+    let (mut extensions, mut at) = (Vec::new(), own_bytes);
+    while at < header_bytes {
+        let length = usize::from(u16::from_le_bytes([bytes[at + 2], bytes[at + 3]]));
+        let of_type = ExtensionType::ALL.into_iter().find(|of_type| of_type.code() == bytes[at]);
+        let name = of_type.map_or("unknown", ExtensionType::name);
+        extensions.push(line(at, &bytes[at..at + 4], &format!("extension {name}")));
+        let end = (at + 4 + length).next_multiple_of(8);
+        let value = bytes[at + 4..end].chunks(16).enumerate();
+        extensions.extend(value.map(|(index, chunk)| line(at + 4 + 16 * index, chunk, name)));
+        at = end;
+    }
     let payload = bytes[header_bytes..].chunks(16).enumerate();
     let payload = payload.map(|(index, chunk)| line(header_bytes + 16 * index, chunk, "payload"));
-    header.chain(payload).collect()
+    header.chain(extensions).chain(payload).collect()
 }
 
 fn stream() -> StreamId {
@@ -178,11 +266,38 @@ fn description() -> Description {
         .into_iter()
         .map(|(label, value)| (label.to_owned(), value.to_owned()))
         .collect();
-    Description { name: name(), schema, report_port: 7_401, station: "daq-3".to_owned() }
+    let (station, unknown) = ("daq-3".to_owned(), sample::UnknownEntries::new());
+    Description { name: name(), schema, report_port: 7_401, station, unknown }
 }
 
 fn parts() -> DescriptorParts {
     DescriptorParts::new(&description(), 1_452).unwrap()
+}
+
+fn parts_with(predecessor: Option<Predecessor>, addresses: &[IpAddr]) -> DescriptorParts {
+    DescriptorParts::with_extensions(&description(), predecessor, addresses, 1_452).unwrap()
+}
+
+fn predecessor() -> Predecessor {
+    Predecessor {
+        epoch: Epoch { start_ns: 1_763_900_000_000_000_000, life: 0xfedc_ba98_7654_3210 },
+        next_number: 2_000,
+        next_index: 72_000,
+        element_offset: 0,
+        is_final: true,
+    }
+}
+
+fn addresses() -> [IpAddr; 2] {
+    ["10.4.1.7".parse().unwrap(), "fd00:7::12".parse().unwrap()]
+}
+
+fn waiting() -> Waiting {
+    Waiting {
+        since: WallTime::from_nanos(1_763_999_990_000_000_000),
+        from_beginning: true,
+        deadline: Some(Duration::from_millis(250)),
+    }
 }
 
 fn report() -> Report {
@@ -220,6 +335,7 @@ fn report() -> Report {
         receive_buffer_bytes: 425_984,
         datagrams,
         elements,
+        waiting: None,
     }
 }
 
@@ -240,5 +356,11 @@ fn announcement(group: &str) -> Announcement {
 }
 
 fn request() -> Request {
-    Request { stream: stream(), epoch: epoch(), reader: ReaderId(0xfeed_f00d), what: Wanted::Descriptor }
+    Request {
+        stream: stream(),
+        epoch: epoch(),
+        reader: ReaderId(0xfeed_f00d),
+        what: Wanted::Descriptor,
+        waiting: None,
+    }
 }

@@ -4,6 +4,7 @@ use sample::MAX_ELEMENTS_PER_SAMPLE;
 use units::{Epoch, StreamId};
 use zerocopy::{FromBytes, IntoBytes};
 
+use crate::extension::Extensions;
 use crate::layout::{self, Common, Header};
 use crate::malformed::{BufferTooSmall, Malformed, Reason};
 
@@ -11,8 +12,11 @@ use crate::malformed::{BufferTooSmall, Malformed, Reason};
 pub const MAGIC: u16 = 0x4354;
 /// The version of the protocol that this crate speaks.
 pub const VERSION: u8 = 1;
-/// The longest header of any version and extension, so that its CRC can be checked on the stack.
-pub const MAX_HEADER_BYTES: usize = 256;
+/// The longest header with all its extensions, so that its CRC can be checked on the stack.
+pub const MAX_HEADER_BYTES: usize = 1_024;
+
+/// Headers up to this size, and so all without extensions, need a smaller place on the stack while their CRC is checked.
+const SHORT_HEADER_BYTES: usize = 256;
 
 /// Unknown kinds from this code on are numbered, so that an old reader can still name what it dropped.
 const NUMBERED_KINDS: u8 = 0x80;
@@ -127,6 +131,11 @@ impl Numbered {
         if self.number == u64::MAX {
             return Err(Reason::Field("number"));
         }
+        self.check_position()
+    }
+
+    /// Checks that the position is one of the stream, and a number of 64 bits.
+    pub(crate) fn check_position(&self) -> Result<(), Reason> {
         if !(1..=MAX_ELEMENTS_PER_SAMPLE).contains(&self.elements_per_sample) {
             return Err(Reason::Field("elements_per_sample"));
         }
@@ -179,7 +188,7 @@ impl Common {
             version: VERSION,
             kind: kind.code(),
             flags: 0.into(),
-            header_bytes: u16::try_from(header_bytes).expect("a header is at most 256 bytes").into(),
+            header_bytes: u16::try_from(header_bytes).expect("a header is at most 1,024 bytes").into(),
             header_crc: 0.into(),
             payload_bytes: u32::try_from(payload_bytes).expect("a payload fits into a datagram").into(),
             stream: stream.0.into(),
@@ -240,9 +249,18 @@ impl<'a> Sealed<'a> {
         Ok(kind)
     }
 
-    /// Lays a kind's layout over the header; its size must be that kind's exactly.
+    /// Lays a kind's layout over the header of a kind without extensions of its own; what a later version put behind it is
+    /// passed over.
     pub(crate) fn header<H: Header>(&self) -> Result<&'a H, Reason> {
-        H::ref_from_bytes(self.header).map_err(|_| Reason::Field("header_bytes"))
+        const { assert!(H::EXTENSIONS.is_empty(), "what is known is read") };
+        // Almost all datagrams have none.
+        H::ref_from_bytes(self.header).or_else(|_| self.extended().map(|(header, _)| header))
+    }
+
+    /// Lays a kind's layout over the header, and returns the extensions behind it.
+    pub(crate) fn extended<H: Header>(&self) -> Result<(&'a H, Extensions<'a>), Reason> {
+        let (header, list) = H::ref_from_prefix(self.header).map_err(|_| Reason::Field("header_bytes"))?;
+        Extensions::read(list, H::EXTENSIONS).map(|extensions| (header, extensions))
     }
 
     /// Reads the group part of a numbered kind's header.
@@ -277,6 +295,18 @@ pub(crate) fn seal<H: Header>(header: &H, datagram: &mut [u8]) {
     common.header_crc = crc.into();
 }
 
+/// Writes `header`, behind which `extension_bytes` of extensions lie already, and seals both with its CRC.
+pub(crate) fn seal_extended<H: Header>(mut header: H, extension_bytes: usize, datagram: &mut [u8]) {
+    if extension_bytes == 0 {
+        return seal(&header, datagram);
+    }
+    debug_assert_eq!(header.common().header_crc.get(), 0, "the field is zero while the CRC is computed");
+    header.write_to_prefix(datagram).expect("the place was taken for header and payload");
+    let header_bytes = size_of::<H>() + extension_bytes;
+    header.common_mut().header_crc = crc32c(&datagram[..header_bytes]).into();
+    header.write_to_prefix(datagram).expect("it was written just now");
+}
+
 /// Returns the CRC-32C (Castagnoli) of `bytes`.
 ///
 /// Source: RFC 9260 appendix A, where SCTP uses the same polynomial for the same purpose.
@@ -290,7 +320,16 @@ fn header_crc(header: &[u8]) -> u32 {
         data.group.common.header_crc = 0.into();
         return crc32c(data.as_bytes());
     }
-    let mut copy = [0_u8; MAX_HEADER_BYTES];
+    if header.len() <= SHORT_HEADER_BYTES {
+        copied_crc::<SHORT_HEADER_BYTES>(header)
+    } else {
+        copied_crc::<MAX_HEADER_BYTES>(header)
+    }
+}
+
+/// Returns the CRC of a header of at most so many bytes, of which a copy is made on the stack.
+fn copied_crc<const LIMIT_BYTES: usize>(header: &[u8]) -> u32 {
+    let mut copy = [0_u8; LIMIT_BYTES];
     let copy = &mut copy[..header.len()];
     copy.copy_from_slice(header);
     let (common, _) = Common::mut_from_prefix(copy).expect("every header begins with the common one");

@@ -7,6 +7,8 @@
 use zerocopy::byteorder::little_endian::{I64, U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
+use crate::extension::ExtensionType;
+
 /// Declares a layout, and in tests the table that is compared with the page.
 macro_rules! layout {
     (
@@ -278,17 +280,75 @@ layout! {
     }
 }
 
+layout! {
+    /// What each extension begins with; its value follows, and zeros up to a multiple of 8.
+    ExtensionHead {
+        /// What the extension is.
+        code: u8,
+        /// Bit 0: a reader that does not know the type drops the datagram.
+        flags: u8,
+        /// Bytes of the value.
+        length: U16,
+    }
+}
+
+layout! {
+    /// The value of `predecessor`.
+    Predecessor {
+        /// When the life before this one began.
+        epoch_start_ns: U64,
+        /// The random life before this one.
+        epoch_life: U64,
+        /// One behind its highest number.
+        next_number: U64,
+        /// Sample index of its horizon.
+        next_index: U64,
+        /// Element within that sample.
+        element_offset: U32,
+        /// 1 if its final tally was sent with this horizon.
+        is_final: u8,
+        /// Zero.
+        reserved: [u8; 3],
+    }
+}
+
+layout! {
+    /// The value of `waiting`.
+    Waiting {
+        /// Since when the reader waits.
+        since_ns: I64,
+        /// Age at which a sample is of no use to the reader any more, or 0.
+        deadline_ns: U64,
+        /// 1 if the reader asks for the stream from its beginning.
+        from_beginning: u8,
+        /// Zero.
+        reserved: [u8; 3],
+    }
+}
+
 /// The header of a kind of datagram.
 pub(crate) trait Header: FromBytes + IntoBytes + Immutable + KnownLayout + Unaligned {
+    /// The extensions that are read in this kind; all others are unknown to it.
+    const EXTENSIONS: &'static [ExtensionType];
+
     /// The header that it begins with.
     fn common(&self) -> &Common;
+
+    /// The same, to be written to.
+    fn common_mut(&mut self) -> &mut Common;
 }
 
 macro_rules! headers {
-    ($($name:ident: $($path:ident).+;)+) => {$(
+    ($($name:ident: $($path:ident).+, [$($extension:ident),*];)+) => {$(
         impl Header for $name {
+            const EXTENSIONS: &'static [ExtensionType] = &[$(ExtensionType::$extension),*];
+
             fn common(&self) -> &Common {
                 &self.$($path).+
+            }
+
+            fn common_mut(&mut self) -> &mut Common {
+                &mut self.$($path).+
             }
         }
 
@@ -298,12 +358,12 @@ macro_rules! headers {
 }
 
 headers! {
-    Data: group.common;
-    Tally: group.common;
-    Descriptor: group.common;
-    Report: common;
-    Announcement: common;
-    Request: common;
+    Data: group.common, [];
+    Tally: group.common, [];
+    Descriptor: group.common, [Predecessor, Addresses];
+    Report: common, [Waiting];
+    Announcement: common, [];
+    Request: common, [Waiting];
 }
 
 // What other kinds continue never moves.

@@ -13,6 +13,7 @@ mod data;
 mod datagram;
 mod description;
 mod descriptor;
+mod extension;
 mod fit;
 #[cfg(test)]
 mod golden;
@@ -32,8 +33,9 @@ pub use data::{Clock, DATA_HEADER_BYTES, Data, DataEncoder};
 pub use datagram::Datagram;
 pub use description::{Description, DescriptionError};
 pub use description::{MAX_DESCRIPTION_BYTES, MAX_LABELS, MAX_SHAPE_EXTENTS, MAX_TEXT_BYTES, MAX_UNIT_BYTES};
-pub use descriptor::{DESCRIPTOR_HEADER_BYTES, MAX_DESCRIPTOR_PARTS};
+pub use descriptor::{DESCRIPTOR_HEADER_BYTES, MAX_DESCRIPTOR_PARTS, MIN_DESCRIPTOR_PART_BYTES};
 pub use descriptor::{DescriptorAssembler, DescriptorError, DescriptorPart, DescriptorParts};
+pub use extension::{Address, ExtensionType, MAX_ADDRESSES, Predecessor, Waiting};
 pub use fit::{
     DATAGRAM_BYTES_IPV4, DATAGRAM_BYTES_IPV6, Fit, MAX_DATAGRAM_BYTES, MIN_DATA_BYTES, MIN_DATAGRAM_BYTES,
     max_elements,

@@ -30,9 +30,12 @@ pub enum Reason {
     /// Of a kind that this software does not know.
     #[error("datagrams of kind {0} are not known here")]
     Kind(u8),
-    /// With an extension that this software does not know.
+    /// With flags that this software does not know.
     #[error("flags {0:#06x} are not known here")]
     Flags(u16),
+    /// With a critical extension that this software does not know.
+    #[error("extension {0} is critical and not known here; update this software to read the stream")]
+    Extension(u8),
     /// The header was damaged.
     #[error("the header's checksum does not hold")]
     HeaderCrc,

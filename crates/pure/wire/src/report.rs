@@ -10,6 +10,7 @@ use units::{Epoch, ReaderId, StreamId};
 use zerocopy::byteorder::little_endian::U64;
 use zerocopy::{FromBytes, IntoBytes};
 
+use crate::extension::{self, ExtensionType, Waiting};
 use crate::header::{self, Kind, Sealed};
 use crate::layout::{self, Common, StageRecord};
 use crate::malformed::{BufferTooSmall, Reason};
@@ -45,6 +46,8 @@ pub struct Report {
     pub datagrams: NetworkRows,
     /// The reader book; likewise.
     pub elements: ReaderRows,
+    /// Since when the reader waits, and for what.
+    pub waiting: Option<Waiting>,
 }
 
 impl Report {
@@ -59,25 +62,29 @@ impl Report {
         let (datagram_stages, element_stages) =
             (self.datagrams.lost.nonzero().count(), self.elements.lost.nonzero().count());
         let records_bytes = (datagram_stages + element_stages) * StageRecord::SIZE_BYTES;
-        let out = header::place(out, HEADER_BYTES + name.len() + records_bytes)?;
-        let (name_place, places) = out[HEADER_BYTES..].split_at_mut(name.len());
+        let waiting = self.waiting.map(Waiting::value);
+        let extension_bytes = extension::size_bytes(waiting.as_ref());
+        let header_bytes = HEADER_BYTES + extension_bytes;
+        let out = header::place(out, header_bytes + name.len() + records_bytes)?;
+        extension::put(&mut out[HEADER_BYTES..], ExtensionType::Waiting, waiting.as_ref());
+        let (name_place, places) = out[header_bytes..].split_at_mut(name.len());
         name_place.copy_from_slice(name);
         let lost = self.datagrams.lost.nonzero().chain(self.elements.lost.nonzero());
         for ((stage, count), place) in lost.zip(places.chunks_exact_mut(StageRecord::SIZE_BYTES)) {
             let record = StageRecord { count: count.into(), stage: stage.code() };
             record.write_to(place).expect("the place of one record");
         }
-        let mut header = self.header(name.len() + records_bytes);
+        let mut header = self.header(header_bytes, name.len() + records_bytes);
         header.name_bytes = count(name.len());
         header.datagram_stages = count(datagram_stages);
         header.element_stages = count(element_stages);
-        header.payload_crc = header::crc32c(&out[HEADER_BYTES..]).into();
-        header::seal(&header, out);
+        header.payload_crc = header::crc32c(&out[header_bytes..]).into();
+        header::seal_extended(header, extension_bytes, out);
         Ok(out.len())
     }
 
     pub(crate) fn read(sealed: &Sealed<'_>) -> Result<Self, Reason> {
-        let header: &layout::Report = sealed.header()?;
+        let (header, extensions): (&layout::Report, _) = sealed.extended()?;
         let payload = sealed.checked_payload(header.payload_crc.get())?;
         let (name, records) =
             payload.split_at_checked(usize::from(header.name_bytes)).ok_or(Reason::Length)?;
@@ -96,13 +103,14 @@ impl Report {
             receive_buffer_bytes: header.receive_buffer_bytes.get(),
             datagrams: header.datagrams(datagrams)?,
             elements: header.elements(elements)?,
+            waiting: extensions.value(ExtensionType::Waiting).map(Waiting::read).transpose()?,
         })
     }
 
-    fn header(&self, payload_bytes: usize) -> layout::Report {
+    fn header(&self, header_bytes: usize, payload_bytes: usize) -> layout::Report {
         let Self { datagrams, elements, .. } = self;
         layout::Report {
-            common: Common::new(Kind::Report, HEADER_BYTES, payload_bytes, self.stream, self.epoch),
+            common: Common::new(Kind::Report, header_bytes, payload_bytes, self.stream, self.epoch),
             reader: self.reader.0.into(),
             age_ns: tally::nanos(self.age).into(),
             payload_crc: 0.into(),

@@ -2,6 +2,7 @@
 
 use units::{Epoch, ReaderId, StreamId};
 
+use crate::extension::{self, ExtensionType, Waiting};
 use crate::header::{self, Kind, Sealed};
 use crate::layout::{self, Common};
 use crate::malformed::{BufferTooSmall, Reason};
@@ -17,6 +18,8 @@ pub struct Request {
     pub reader: ReaderId,
     /// What is wanted.
     pub what: Wanted,
+    /// Since when the reader waits, and for what.
+    pub waiting: Option<Waiting>,
 }
 
 /// What a reader can ask for.
@@ -45,20 +48,23 @@ impl Request {
     /// # Errors
     /// [`BufferTooSmall`] if `out` is shorter than the datagram.
     pub fn encode(&self, out: &mut [u8]) -> Result<usize, BufferTooSmall> {
-        let size_bytes = layout::Request::SIZE_BYTES;
+        let waiting = self.waiting.map(Waiting::value);
+        let extension_bytes = extension::size_bytes(waiting.as_ref());
+        let size_bytes = layout::Request::SIZE_BYTES + extension_bytes;
         let out = header::place(out, size_bytes)?;
+        extension::put(&mut out[layout::Request::SIZE_BYTES..], ExtensionType::Waiting, waiting.as_ref());
         let header = layout::Request {
             common: Common::new(Kind::Request, size_bytes, 0, self.stream, self.epoch),
             reader: self.reader.0.into(),
             what: self.what as u8,
             reserved: [0; 7],
         };
-        header::seal(&header, out);
+        header::seal_extended(header, extension_bytes, out);
         Ok(size_bytes)
     }
 
     pub(crate) fn read(sealed: &Sealed<'_>) -> Result<Self, Reason> {
-        let header: &layout::Request = sealed.header()?;
+        let (header, extensions): (&layout::Request, _) = sealed.extended()?;
         if !sealed.payload().is_empty() {
             return Err(Reason::Length);
         }
@@ -67,6 +73,7 @@ impl Request {
             return Err(Reason::Field("reserved"));
         }
         let (stream, epoch) = (sealed.common.stream(), sealed.common.epoch());
-        Ok(Self { stream, epoch, reader: ReaderId(header.reader.get()), what })
+        let waiting = extensions.value(ExtensionType::Waiting).map(Waiting::read).transpose()?;
+        Ok(Self { stream, epoch, reader: ReaderId(header.reader.get()), what, waiting })
     }
 }

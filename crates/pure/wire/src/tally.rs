@@ -308,7 +308,8 @@ fn count(ranges: usize) -> zerocopy::byteorder::little_endian::U16 {
     u16::try_from(ranges).expect("at most 32 ranges").into()
 }
 
-fn flag(code: u8, field: &'static str) -> Result<bool, Reason> {
+/// Reads a byte that is 0 or 1.
+pub(crate) fn flag(code: u8, field: &'static str) -> Result<bool, Reason> {
     match code {
         0 => Ok(false),
         1 => Ok(true),

@@ -115,7 +115,7 @@ fn description() -> Description {
     let channels = vec![Channel::new("a", "V"), Channel::new("b", "V")];
     let schema = Schema::new(Dtype::U8, SampleRate::hz(1_000).unwrap(), channels).unwrap();
     let (name, station) = ("lab/probe".parse().unwrap(), "here".to_owned());
-    Description { name, schema, report_port: 0, station }
+    Description { name, schema, report_port: 0, station, unknown: sample::UnknownEntries::new() }
 }
 
 /// Samples come every millisecond; every life begins an hour after the one before.

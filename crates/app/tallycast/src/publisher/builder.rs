@@ -235,6 +235,7 @@ impl PublisherBuilder {
                 schema: schema.clone(),
                 report_port: 0,
                 station: self.node.station().to_owned(),
+                unknown: sample::UnknownEntries::new(),
             },
             epoch,
             clock: self.clock,

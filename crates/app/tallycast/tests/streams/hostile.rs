@@ -23,6 +23,7 @@ fn a_ring_that_holds_nonsense_is_left_and_its_stream_comes_by_the_network() {
         schema: publisher.schema().clone(),
         report_port: 0,
         station: "elsewhere".to_owned(),
+        unknown: sample::UnknownEntries::new(),
     };
     let stream = wire::stream_id(&description.name, &description.schema);
     let group = network.group(stream);

@@ -409,7 +409,8 @@ mod tests {
         let channels = vec![Channel::new("a", "V")];
         let schema = Schema::new(Dtype::U8, SampleRate::hz(hz).unwrap(), channels).unwrap();
         let name = format!("lab/p{stream}").parse().unwrap();
-        (StreamId(stream), Arc::new(Description { name, schema, station: "here".to_owned(), report_port: 1 }))
+        let (station, unknown) = ("here".to_owned(), sample::UnknownEntries::new());
+        (StreamId(stream), Arc::new(Description { name, schema, station, report_port: 1, unknown }))
     }
 
     fn began(inlets: &mut Inlets, epoch: Epoch, first_index: u64) {

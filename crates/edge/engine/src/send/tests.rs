@@ -36,6 +36,7 @@ pub(crate) fn outlet_config(destinations: Vec<SocketAddr>) -> OutletConfig {
             schema: Schema::new(Dtype::F4, rate, vec![Channel::new("a", "V")]).unwrap(),
             report_port: 0,
             station: "test".to_owned(),
+            unknown: sample::UnknownEntries::new(),
         },
         epoch: Epoch { start_ns: 1, life: 2 },
         clock: Clock::System,
@@ -242,6 +243,7 @@ fn readers_are_asked_for_by_their_publishers_life() {
         receive_buffer_bytes: 0,
         datagrams: ledger::NetworkRows::default(),
         elements: ledger::ReaderRows { per_sample: 1, ..ledger::ReaderRows::default() },
+        waiting: None,
     };
     let mut datagram = [0; wire::DATAGRAM_BYTES_IPV4];
     let size = report.encode(&mut datagram).unwrap();

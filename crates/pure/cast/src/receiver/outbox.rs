@@ -8,7 +8,7 @@ use std::sync::Arc;
 use ledger::{Account, Gap};
 use sample::Dtype;
 use units::{Epoch, StreamId, WallTime};
-use wire::{Clock, DATA_HEADER_BYTES, Description, Report, Request};
+use wire::{Clock, Description, Report, Request};
 
 use super::run::Run;
 
@@ -153,7 +153,7 @@ enum Place {
     /// Among the payloads that are kept.
     Kept(Range<usize>),
     /// In the train that is being taken, behind the header of each of its datagrams.
-    InTrain { bytes: Range<usize>, segment_bytes: usize },
+    InTrain { bytes: Range<usize>, segment_bytes: usize, header_bytes: usize },
 }
 
 /// A block without its payload.
@@ -171,10 +171,10 @@ impl Place {
     fn payload<'a>(&self, train: &'a [u8], kept: &'a [u8]) -> Payload<'a> {
         match self {
             Self::Kept(bytes) => Payload::whole(&kept[bytes.clone()]),
-            Self::InTrain { bytes, segment_bytes } => Payload {
+            Self::InTrain { bytes, segment_bytes, header_bytes } => Payload {
                 bytes: &train[bytes.clone()],
                 segment_bytes: *segment_bytes,
-                header_bytes: DATA_HEADER_BYTES,
+                header_bytes: *header_bytes,
             },
         }
     }
@@ -193,8 +193,8 @@ impl Outbox {
 
     /// Hands over a block that lies in the train that is being taken: until that has been [left](Self::leave_train).
     pub(super) fn run(&mut self, block: BlockItem, run: &Run<'_>) {
-        let (bytes, segment_bytes) = (run.place(), run.segment_bytes());
-        self.items.push_back(Item::Block(block, Place::InTrain { bytes, segment_bytes }));
+        let (bytes, segment_bytes, header_bytes) = (run.place(), run.segment_bytes(), run.header_bytes());
+        self.items.push_back(Item::Block(block, Place::InTrain { bytes, segment_bytes, header_bytes }));
     }
 
     /// Keeps what still lies in a train.

@@ -18,6 +18,8 @@ pub(super) struct Run<'a> {
     /// Where they begin in their train.
     start: usize,
     segment_bytes: usize,
+    /// The size of each of their headers, extensions included.
+    header_bytes: usize,
     datagrams: u64,
     elements: u64,
 }
@@ -34,13 +36,14 @@ impl<'a> Run<'a> {
         rate: Option<SampleRate>,
     ) -> Self {
         let (bytes, elements) = (&train[start..], u64::from(first.element_count));
-        let mut run = Self { first, bytes, start, segment_bytes, datagrams: 1, elements };
         let mut size = segment_bytes.min(bytes.len());
+        let header_bytes = size - first.payload.len();
+        let mut run = Self { first, bytes, start, segment_bytes, header_bytes, datagrams: 1, elements };
         if let Some(rate) = rate {
             for datagram in bytes.chunks(segment_bytes).skip(1) {
-                let Some(next) = Data::decode(datagram).filter(|next| run.is_continued_by(next, rate)) else {
-                    break;
-                };
+                let alike = |next: &Data<'_>| next.payload.len() + header_bytes == datagram.len();
+                let next = Data::decode(datagram).filter(alike);
+                let Some(next) = next.filter(|next| run.is_continued_by(next, rate)) else { break };
                 run.datagrams += 1;
                 run.elements += u64::from(next.element_count);
                 size += datagram.len();
@@ -92,6 +95,10 @@ impl<'a> Run<'a> {
 
     pub(super) const fn segment_bytes(&self) -> usize {
         self.segment_bytes
+    }
+
+    pub(super) const fn header_bytes(&self) -> usize {
+        self.header_bytes
     }
 
     /// Returns the datagrams one by one.

@@ -544,7 +544,10 @@ impl Stream {
         };
         let (to, epoch) = (life.report_address(), life.epoch);
         self.next_request = with.now + REQUEST_INTERVAL;
-        with.out.request(to, Request { stream: self.id, epoch, reader: self.reader.id, what: Wanted::Data });
+        with.out.request(
+            to,
+            Request { stream: self.id, epoch, reader: self.reader.id, what: Wanted::Data, waiting: None },
+        );
     }
 
     fn request_description(&mut self, epoch: Epoch, with: &mut Surroundings<'_>) {
@@ -552,7 +555,8 @@ impl Stream {
         if with.now >= self.next_request {
             self.next_request = with.now + REQUEST_INTERVAL;
             let (stream, reader) = (self.id, self.reader.id);
-            with.out.request(address, Request { stream, epoch, reader, what: Wanted::Descriptor });
+            with.out
+                .request(address, Request { stream, epoch, reader, what: Wanted::Descriptor, waiting: None });
         }
     }
 
@@ -586,6 +590,7 @@ impl ReaderIdentity {
             receive_buffer_bytes: self.receive_buffer_bytes,
             datagrams: life.book.network_rows(),
             elements: life.book.reader_rows(),
+            waiting: None,
         }
     }
 }

@@ -163,6 +163,7 @@ mod tests {
             receive_buffer_bytes,
             datagrams: NetworkRows::default(),
             elements: ReaderRows::default(),
+            waiting: None,
         }
     }
 

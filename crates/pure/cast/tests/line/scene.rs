@@ -108,6 +108,7 @@ pub(crate) fn description(shape: &StreamShape) -> Description {
         schema: Schema::new(shape.dtype, rate, vec![channel]).expect("a schema"),
         report_port: PORT,
         station: "daq".to_owned(),
+        unknown: sample::UnknownEntries::new(),
     }
 }
 

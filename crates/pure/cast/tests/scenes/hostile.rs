@@ -256,6 +256,23 @@ fn made_up_streams_do_not_keep_a_real_one_out() {
 }
 
 #[test]
+fn a_critical_extension_that_is_not_known_is_lost_in_decode_and_counted_by_type() {
+    let mut victim = Victim::new();
+    (1..5).for_each(|number| victim.data(number));
+    for (number, code) in [(5, 1), (6, 200), (7, 200)] {
+        victim.data_with_extension(number, [code, 1, 2, 0, 7, 7, 0, 0]);
+    }
+    victim.data_with_extension(8, [200, 0, 2, 0, 7, 7, 0, 0]);
+    (9..20).for_each(|number| victim.data(number));
+    victim.pass(MILLISECOND * 3_000);
+    let rows = victim.rows();
+    assert_eq!((rows.lost[Stage::Decode], rows.lost.total()), (3, 3));
+    assert_eq!(victim.delivered, 160, "what is not critical is passed over");
+    let unknown = victim.receiver.stats().unknown_extensions;
+    assert_eq!((unknown.total(), unknown.by_type().collect::<Vec<_>>()), (3, vec![(1, 1), (200, 2)]));
+}
+
+#[test]
 fn reports_of_strangers_are_bounded_and_cannot_hurry_the_others() {
     let mut sender = Sender::new(StreamShape::PLAIN.config(LIFE), 1, Instant::ORIGIN).expect("a description");
     let mut random = Random::new(1);
@@ -273,6 +290,7 @@ fn reports_of_strangers_are_bounded_and_cannot_hurry_the_others() {
             receive_buffer_bytes: u32::try_from(count % 7).expect("less than seven"),
             datagrams: NetworkRows { first: 9, next: 3, received: u64::MAX, ..NetworkRows::default() },
             elements: ReaderRows { per_sample: u32::MAX, delivered: u64::MAX, ..ReaderRows::default() },
+            waiting: None,
         };
         let now = Instant::from_nanos(count * 10_000);
         sender.handle(now, send::Input::Report(&report, 200));

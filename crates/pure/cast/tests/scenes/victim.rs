@@ -91,6 +91,22 @@ impl Victim {
         self.input(size);
     }
 
+    /// Sends the same with an extension of eight bytes behind the header.
+    pub(crate) fn data_with_extension(&mut self, number: u64, extension: [u8; 8]) {
+        let head = Numbered { number, first_index: number * 10, ..self.head };
+        let (t0, clock, payload) = (WallTime::from_nanos(0), Clock::System, [7; 40]);
+        let dtype = self.description.schema.dtype;
+        let data = Data { head, t0, clock, dtype, element_count: 10, payload: &payload };
+        let size = data.encode(&mut self.buffer).expect("room");
+        self.buffer.copy_within(80..size, 88);
+        self.buffer[80..88].copy_from_slice(&extension);
+        self.buffer[6..8].copy_from_slice(&88_u16.to_le_bytes());
+        self.buffer[8..12].fill(0);
+        let crc = crc_fast::crc32_iscsi(&self.buffer[..88]);
+        self.buffer[8..12].copy_from_slice(&crc.to_le_bytes());
+        self.input(size + 8);
+    }
+
     pub(crate) fn tally(&mut self, head: Numbered, change: impl FnOnce(&mut Tally)) {
         let mut tally = Tally {
             head,

@@ -3,9 +3,11 @@
 use std::collections::BTreeMap;
 
 use super::{
-    Announcement, Common, Data, Descriptor, Group, RangeRecord, Report, Request, StageRecord, Tally,
+    Announcement, Common, Data, Descriptor, ExtensionHead, Group, Header, Predecessor, RangeRecord, Report,
+    Request, StageRecord, Tally, Waiting,
 };
 use crate::cbor::key;
+use crate::{ExtensionType, Kind};
 
 const PAGE: &str = include_str!("../../../../../docs/protocol/stream.md");
 
@@ -59,6 +61,9 @@ fn every_field_lies_where_the_page_draws_it() {
         ("Stage record", StageRecord::FIELDS),
         ("Announcement, kind 5", Announcement::FIELDS),
         ("Request, kind 6", Request::FIELDS),
+        ("Extensions", ExtensionHead::FIELDS),
+        ("Predecessor, type 2", Predecessor::FIELDS),
+        ("Waiting, type 4", Waiting::FIELDS),
     ]
     .into_iter()
     .map(|(heading, fields)| {
@@ -84,6 +89,40 @@ fn the_page_names_every_header_size() {
         (6, ("request".to_owned(), Request::SIZE_BYTES)),
     ]);
     assert_eq!(drawn, built);
+}
+
+#[test]
+fn the_page_names_every_extension() {
+    let yes = |is: bool| if is { "yes" } else { "no" }.to_owned();
+    let kinds = |of_type: ExtensionType| match of_type.kinds() {
+        all if *all == Kind::ALL => "all kinds".to_owned(),
+        some => some.iter().map(|kind| format!("{kind:?}").to_lowercase()).collect::<Vec<_>>().join(", "),
+    };
+    let built: Vec<_> = ExtensionType::ALL
+        .into_iter()
+        .map(|of_type| {
+            let (critical, known) = (yes(of_type.is_critical()), yes(of_type.is_known()));
+            vec![of_type.code().to_string(), of_type.name().to_owned(), kinds(of_type), critical, known]
+        })
+        .collect();
+    assert_eq!(tables(&["type", "name", "in", "critical", "known"])["Types of extensions"], built);
+}
+
+#[test]
+fn each_kind_reads_the_known_extensions_that_the_table_gives_it() {
+    let read = [
+        (Kind::Data, Data::EXTENSIONS),
+        (Kind::Tally, Tally::EXTENSIONS),
+        (Kind::Descriptor, Descriptor::EXTENSIONS),
+        (Kind::Report, Report::EXTENSIONS),
+        (Kind::Announcement, Announcement::EXTENSIONS),
+        (Kind::Request, Request::EXTENSIONS),
+    ];
+    for (kind, extensions) in read {
+        let given = ExtensionType::ALL.into_iter();
+        let given = given.filter(|of_type| of_type.is_known() && of_type.kinds().contains(&kind));
+        assert_eq!(given.collect::<Vec<_>>(), extensions, "{kind:?}");
+    }
 }
 
 #[test]
@@ -158,6 +197,8 @@ fn the_page_names_every_limit() {
         ("MAX_DATAGRAM_BYTES", crate::MAX_DATAGRAM_BYTES),
         ("MAX_HEADER_BYTES", crate::MAX_HEADER_BYTES),
         ("MAX_RANGES", crate::MAX_RANGES),
+        ("MAX_ADDRESSES", crate::MAX_ADDRESSES),
+        ("MIN_DESCRIPTOR_PART_BYTES", crate::MIN_DESCRIPTOR_PART_BYTES),
         ("MAX_DESCRIPTION_BYTES", crate::MAX_DESCRIPTION_BYTES),
         ("MAX_DESCRIPTOR_PARTS", crate::MAX_DESCRIPTOR_PARTS),
         ("MAX_ELEMENTS_PER_SAMPLE", sample::MAX_ELEMENTS_PER_SAMPLE as usize),

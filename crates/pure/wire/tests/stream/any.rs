@@ -6,11 +6,12 @@ use core::time::Duration;
 use ledger::{AccountState, NetworkRows, ReaderRows, Stage, StageCounts};
 use proptest::collection::{btree_map, vec};
 use proptest::prelude::*;
-use sample::{Channel, Dtype, MAX_ELEMENTS_PER_SAMPLE, Schema};
+use sample::{Channel, Dtype, MAX_ELEMENTS_PER_SAMPLE, Schema, UnknownEntries};
 use units::{Epoch, ReaderId, SampleRate, StreamId, WallTime};
 use wire::{
-    Announcement, Clock, Data, Datagram, DatagramTotals, Description, DescriptorParts, Fit, Numbered, Report,
-    Request, SampleTotals, Skipped, Tally, Totals, Wanted, Withheld, max_elements, stream_id,
+    Announcement, Clock, Data, Datagram, DatagramTotals, Description, DescriptorParts, Fit, Numbered,
+    Predecessor, Report, Request, SampleTotals, Skipped, Tally, Totals, Waiting, Wanted, Withheld,
+    max_elements, stream_id,
 };
 
 /// A limit within which every kind is tried: the floor, the two defaults, and beyond.
@@ -27,11 +28,14 @@ pub(crate) fn datagram() -> impl Strategy<Value = Vec<u8>> {
     prop_oneof![
         slice().prop_map(|slice| slice.encoded()),
         control.prop_map(|datagram| encoded(&datagram)),
-        (numbered(), description(), any::<prop::sample::Index>()).prop_map(|(head, description, index)| {
-            let parts = DescriptorParts::new(&description, 548).unwrap();
-            let index = u16::try_from(index.index(usize::from(parts.count()))).unwrap();
-            encoded(&Datagram::Descriptor(parts.part(index, head).unwrap()))
-        }),
+        (numbered_with_predecessor(), description(), addresses(), any::<prop::sample::Index>()).prop_map(
+            |((head, predecessor), description, addresses, index)| {
+                let parts =
+                    DescriptorParts::with_extensions(&description, predecessor, &addresses, 548).unwrap();
+                let index = u16::try_from(index.index(usize::from(parts.count()))).unwrap();
+                encoded(&Datagram::Descriptor(parts.part(index, head).unwrap()))
+            }
+        ),
     ]
 }
 
@@ -97,6 +101,41 @@ prop_compose! {
         let element_offset = offset % elements_per_sample;
         Numbered { stream: StreamId(stream), epoch, number, first_index, element_offset, elements_per_sample }
     }
+}
+
+prop_compose! {
+    /// A head, and a life before it where there can be one.
+    fn numbered_with_predecessor()(
+        head in numbered(),
+        is_known in any::<bool>(),
+        (back, life, next_number, is_final) in any::<(u64, u64, u64, bool)>(),
+    ) -> (Numbered, Option<Predecessor>) {
+        let start_ns = head.epoch.start_ns.checked_sub(1 + back % head.epoch.start_ns.max(1));
+        let predecessor = start_ns.filter(|_| is_known).map(|start_ns| Predecessor {
+            epoch: Epoch { start_ns, life },
+            next_number,
+            next_index: head.first_index,
+            element_offset: head.element_offset,
+            is_final,
+        });
+        (head, predecessor)
+    }
+}
+
+/// Addresses of which some cannot be a source, more than are told.
+fn addresses() -> impl Strategy<Value = Vec<IpAddr>> {
+    prop_oneof![Just(Vec::new()), vec(any::<IpAddr>(), 0..12)]
+}
+
+/// What a reader that waits says, or nothing.
+fn waiting() -> impl Strategy<Value = Option<Waiting>> {
+    any::<Option<(i64, bool, Option<u64>)>>().prop_map(|waiting| {
+        waiting.map(|(since, from_beginning, deadline)| Waiting {
+            since: WallTime::from_nanos(since),
+            from_beginning,
+            deadline: deadline.map(|nanos| Duration::from_nanos(nanos.max(1))),
+        })
+    })
 }
 
 prop_compose! {
@@ -181,6 +220,7 @@ prop_compose! {
         per_sample in 0..1_000_000_u32,
         network_lost in stage_counts(),
         reader_lost in stage_counts(),
+        waiting in waiting(),
     ) -> Report {
         let counts = counts.map(u64::from);
         let datagrams = NetworkRows {
@@ -205,7 +245,7 @@ prop_compose! {
             in_flight: counts[13],
         };
         let (stream, reader, age) = (StreamId(stream), ReaderId(reader), Duration::from_nanos(age));
-        Report { stream, epoch, reader, name, state, age, receive_buffer_bytes, datagrams, elements }
+        Report { stream, epoch, reader, name, state, age, receive_buffer_bytes, datagrams, elements, waiting }
     }
 }
 
@@ -249,8 +289,9 @@ prop_compose! {
         epoch in epoch(),
         reader in any::<u64>(),
         what in prop::sample::select(&[Wanted::Descriptor, Wanted::Data][..]),
+        waiting in waiting(),
     ) -> Request {
-        Request { stream: StreamId(stream), epoch, reader: ReaderId(reader), what }
+        Request { stream: StreamId(stream), epoch, reader: ReaderId(reader), what, waiting }
     }
 }
 
@@ -261,8 +302,19 @@ prop_compose! {
         scale in prop_oneof![Just(1.0), prop::num::f64::NORMAL],
         offset in prop_oneof![Just(0.0), prop::num::f64::NORMAL | prop::num::f64::ZERO],
     ) -> Channel {
-        Channel { name: String::new(), unit, shape, scale, offset }
+        Channel { name: String::new(), unit, shape, scale, offset, unknown: UnknownEntries::new() }
     }
+}
+
+/// Entries of a later version, from `first` on: integers, texts, nested lists.
+fn unknown(first: u32) -> impl Strategy<Value = UnknownEntries> {
+    let value = prop_oneof![
+        Just(vec![0x07]),
+        Just(vec![0x62, b'h', b'i']),
+        Just(vec![0x82, 0x01, 0x81, 0xa1, 0x00, 0xf6]),
+        Just(vec![0xfb, 0x40, 0x09, 0x21, 0xfb, 0x54, 0x44, 0x2d, 0x18]),
+    ];
+    prop_oneof![Just(UnknownEntries::new()), btree_map(first..first + 300, value, 0..4)]
 }
 
 prop_compose! {
@@ -274,13 +326,16 @@ prop_compose! {
         labels in btree_map("[a-zé]{0,40}", "[a-zé ]{0,40}", 0..8),
         report_port in any::<u16>(),
         station in "[a-z0-9-]{0,63}",
+        later in (unknown(4), unknown(4), unknown(5)),
     ) -> Description {
         for (index, channel) in channels.iter_mut().enumerate() {
             channel.name = format!("channel {index}");
         }
         let mut schema = Schema::new(dtype, rate, channels).unwrap();
         schema.labels = labels;
-        Description { name: name.parse().unwrap(), schema, report_port, station }
+        let unknown;
+        (unknown, schema.unknown, schema.channels[0].unknown) = later;
+        Description { name: name.parse().unwrap(), schema, report_port, station, unknown }
     }
 }
 

@@ -1,12 +1,15 @@
 //! Descriptions: their encoding, their limits, and their way through descriptor datagrams.
 
+use core::net::IpAddr;
+
 use proptest::prelude::*;
-use sample::{Channel, Dtype, Schema, SchemaError};
-use units::{Epoch, SampleRate};
+use sample::{Channel, Dtype, Schema, SchemaError, UnknownEntries};
+use units::{Epoch, SampleRate, StreamId};
 use wire::{
     Datagram, Description, DescriptionError, DescriptorAssembler, DescriptorError, DescriptorParts,
-    MAX_DESCRIPTION_BYTES, MAX_DESCRIPTOR_PARTS, MAX_LABELS, MAX_SHAPE_EXTENTS, MAX_STATION_BYTES,
-    MAX_TEXT_BYTES, MAX_UNIT_BYTES, MIN_DATAGRAM_BYTES, Numbered, stream_id,
+    MAX_ADDRESSES, MAX_DESCRIPTION_BYTES, MAX_DESCRIPTOR_PARTS, MAX_LABELS, MAX_SHAPE_EXTENTS,
+    MAX_STATION_BYTES, MAX_TEXT_BYTES, MAX_UNIT_BYTES, MIN_DATAGRAM_BYTES, MIN_DESCRIPTOR_PART_BYTES,
+    Numbered, Predecessor, stream_id,
 };
 
 use crate::any;
@@ -89,7 +92,7 @@ fn what_the_samples_mean_is_part_of_the_identity() {
 fn a_description_of_another_stream_is_not_believed() {
     let description = description();
     let parts = DescriptorParts::new(&description, 1_472).unwrap();
-    let sent = Numbered { stream: units::StreamId(7), ..any::head_of(&description) };
+    let sent = Numbered { stream: StreamId(7), ..any::head_of(&description) };
     let error = DescriptorAssembler::new().accept(&parts.part(0, sent).unwrap()).unwrap_err();
     let described = any::head_of(&description).stream;
     assert_eq!(error, DescriptorError::Stream { described, sent: sent.stream });
@@ -150,7 +153,32 @@ fn the_largest_description_fits_into_the_smallest_datagrams() {
     }
     assert_eq!(description.encode().unwrap().len(), MAX_DESCRIPTION_BYTES);
     let parts = DescriptorParts::new(&description, MIN_DATAGRAM_BYTES).unwrap();
-    assert_eq!(usize::from(parts.count()), MAX_DESCRIPTOR_PARTS);
+    assert_eq!(parts.count(), 561);
+    // With the longest extensions there are more and smaller parts, and with those of later versions still more.
+    let predecessor = Predecessor {
+        epoch: Epoch { start_ns: 0, life: 0 },
+        next_number: 1,
+        next_index: 1,
+        element_offset: 0,
+        is_final: false,
+    };
+    let addresses: Vec<_> = (1..=MAX_ADDRESSES as u32).map(|host| IpAddr::from(host.to_be_bytes())).collect();
+    let parts =
+        DescriptorParts::with_extensions(&description, Some(predecessor), &addresses, MIN_DATAGRAM_BYTES);
+    let parts = parts.unwrap();
+    assert_eq!(parts.count(), 924);
+    let mut assembler = DescriptorAssembler::new();
+    let mut made = None;
+    for index in 0..parts.count() {
+        let bytes =
+            any::encoded(&Datagram::Descriptor(parts.part(index, any::head_of(&description)).unwrap()));
+        assert!(bytes.len() <= MIN_DATAGRAM_BYTES);
+        let Ok(Datagram::Descriptor(read)) = Datagram::decode(&bytes) else { panic!("a descriptor") };
+        assert_eq!((read.predecessor, read.addresses.len()), (Some(predecessor), MAX_ADDRESSES));
+        made = assembler.accept(&read).unwrap();
+    }
+    assert_eq!(made, Some(description.clone()));
+    assert_eq!(MAX_DESCRIPTOR_PARTS, MAX_DESCRIPTION_BYTES / MIN_DESCRIPTOR_PART_BYTES);
 
     description.schema.channels[0].name.push('x');
     assert_eq!(description.encode(), Err(DescriptionError::TooLarge(MAX_DESCRIPTION_BYTES + 1)));
@@ -199,7 +227,7 @@ const MINIMAL: [u8; 20] = [
 ];
 
 #[test]
-fn unknown_keys_are_skipped_and_known_ones_must_be_there() {
+fn unknown_keys_are_kept_and_known_ones_must_be_there() {
     let described = description();
     assert_eq!(Description::decode(&MINIMAL), Ok(described.clone()));
     assert_eq!(described.encode().unwrap(), MINIMAL);
@@ -208,11 +236,31 @@ fn unknown_keys_are_skipped_and_known_ones_must_be_there() {
     let mut longer = MINIMAL.to_vec();
     longer[0] = 0xa4;
     longer.extend([0x09, 0x82, 0x01, 0x81, 0x02]);
-    assert_eq!(Description::decode(&longer), Ok(described));
+    let unknown = UnknownEntries::from([(9, vec![0x82, 0x01, 0x81, 0x02])]);
+    assert_eq!(Description::decode(&longer), Ok(Description { unknown, ..described }));
 
     let mut shorter = MINIMAL[..18].to_vec();
     shorter[0] = 0xa2;
     assert_eq!(Description::decode(&shorter), Err(DescriptionError::Missing("report port")));
+}
+
+#[test]
+fn what_a_later_version_says_of_a_schema_stays_part_of_the_identity() {
+    // A schema with key 7 and a channel with key 300: `{…, 1: {0: 8, 1: [1, 1], 2: [{0: "c", 300: "x"}], 7: true}, …}`.
+    let later = [
+        &[0xa3, 0x00, 0x61, b'a', 0x01, 0xa4, 0x00, 0x08, 0x01, 0x82, 0x01, 0x01, 0x02, 0x81, 0xa2, 0x00][..],
+        &[0x61, b'c', 0x19, 0x01, 0x2c, 0x61, b'x', 0x07, 0xf5, 0x02, 0x00],
+    ]
+    .concat();
+    let read = Description::decode(&later).unwrap();
+    assert_eq!(read.encode().unwrap(), later);
+    assert_eq!((read.schema.unknown.len(), read.schema.channels[0].unknown.len()), (1, 1));
+    // Its publisher made the identity from the bytes as they lie: the name, a zero, the schema.
+    let sent = StreamId(crc_fast::crc64_nvme(&[b"a\0", &later[5..25]].concat()));
+    assert_eq!(stream_id(&read.name, &read.schema), sent);
+    let mut plain = read.schema.clone();
+    plain.unknown.clear();
+    assert_ne!(stream_id(&read.name, &plain), sent);
 }
 
 #[test]
@@ -243,7 +291,8 @@ fn encodings_that_lie_are_refused() {
 
 fn description() -> Description {
     let schema = Schema::new(Dtype::F4, SampleRate::hz(1).unwrap(), vec![Channel::new("c", "")]).unwrap();
-    Description { name: "a".parse().unwrap(), schema, report_port: 0, station: String::new() }
+    let (station, unknown) = (String::new(), UnknownEntries::new());
+    Description { name: "a".parse().unwrap(), schema, report_port: 0, station, unknown }
 }
 
 /// A description with so many channels.

@@ -3,5 +3,6 @@
 
 mod any;
 mod description;
+mod extensions;
 mod hostile;
 mod round_trip;

@@ -1,0 +1,347 @@
+//! Extensions: what a header carries behind its kind's own fields, for readers that know the type.
+//!
+//! The list lies between header and payload: `header_bytes` spans it and the header's CRC covers it. A reader passes
+//! over types that it does not know, and drops the datagram only where one of them is critical. So the datagrams of a
+//! later version stay readable, and those without extensions cost nothing.
+//!
+//! Source: `docs/protocol/stream.md`, "Extensions"; a test compares its table with [`ExtensionType`].
+
+use core::net::IpAddr;
+use core::time::Duration;
+
+use units::{Epoch, WallTime};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+use crate::header::{Kind, Numbered};
+use crate::layout::{self, ExtensionHead};
+use crate::malformed::Reason;
+use crate::tally;
+
+/// The most further source addresses of a publisher: two families on each of four interfaces.
+pub const MAX_ADDRESSES: usize = 8;
+
+/// Extensions begin and end at multiples of this, like headers.
+const ALIGNMENT_BYTES: usize = 8;
+/// A reader that does not know the type drops the datagram.
+const CRITICAL: u8 = 1;
+
+/// What an extension is: every type that has a meaning or is kept for one.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[repr(u8)]
+pub enum ExtensionType {
+    /// The datagram is sealed with a key. Kept.
+    Secured = 1,
+    /// The life before this one, and how far it came: [`Predecessor`].
+    Predecessor = 2,
+    /// Further source addresses of the publisher: [`Address`].
+    Addresses = 3,
+    /// Since when a reader waits, and for what: [`Waiting`].
+    Waiting = 4,
+    /// Where samples come from that were relayed. Kept.
+    Origin = 5,
+    /// The losses before this hop. Kept.
+    Upstream = 6,
+    /// Digests and a signature. Kept.
+    Proof = 7,
+    /// How far the publisher's clock may be off. Kept.
+    Clock = 8,
+    /// How long a sample is of use. Kept.
+    Deadline = 9,
+}
+
+/// The life of a publisher before this one, as far as its successor remembers it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Predecessor {
+    /// The life before; it began earlier than the one that tells of it.
+    pub epoch: Epoch,
+    /// One behind the highest number that it gave.
+    pub next_number: u64,
+    /// Sample index of its horizon: every sample before was numbered or lost.
+    pub next_index: u64,
+    /// Element within that sample; not zero only where the life ended within a sample.
+    pub element_offset: u32,
+    /// Whether that is where the life ended; otherwise it came at least so far.
+    pub is_final: bool,
+}
+
+/// A reader that waits.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Waiting {
+    /// Since when, by the reader's clock.
+    pub since: WallTime,
+    /// Whether it wants the stream from sample 0 on.
+    pub from_beginning: bool,
+    /// The age at which a sample is of no use to it any more.
+    pub deadline: Option<Duration>,
+}
+
+/// An address that a publisher's datagrams may come from: IPv6, or IPv4 mapped into it (RFC 4291 §2.5.5.2).
+#[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned, Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(transparent)]
+pub struct Address([u8; 16]);
+
+// A request of a reader that waits stays a small datagram: the value fills 24 bytes with its head.
+const _: () = assert!(padded_bytes(layout::Waiting::SIZE_BYTES) == 24);
+
+/// The extensions of a received datagram; every one of them was looked at.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Extensions<'a> {
+    list: &'a [u8],
+}
+
+impl ExtensionType {
+    /// Every type, in the order of their codes.
+    pub const ALL: [Self; 9] = [
+        Self::Secured,
+        Self::Predecessor,
+        Self::Addresses,
+        Self::Waiting,
+        Self::Origin,
+        Self::Upstream,
+        Self::Proof,
+        Self::Clock,
+        Self::Deadline,
+    ];
+
+    /// Returns the type's code on the wire.
+    #[must_use]
+    pub const fn code(self) -> u8 {
+        self as u8
+    }
+
+    /// Returns the type's name, as the protocol's page has it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Secured => "secured",
+            Self::Predecessor => "predecessor",
+            Self::Addresses => "addresses",
+            Self::Waiting => "waiting",
+            Self::Origin => "origin",
+            Self::Upstream => "upstream",
+            Self::Proof => "proof",
+            Self::Clock => "clock",
+            Self::Deadline => "deadline",
+        }
+    }
+
+    /// Returns the kinds of datagrams that the type belongs to.
+    #[must_use]
+    pub const fn kinds(self) -> &'static [Kind] {
+        match self {
+            Self::Secured => &Kind::ALL,
+            Self::Predecessor | Self::Addresses | Self::Deadline => &[Kind::Descriptor],
+            Self::Waiting => &[Kind::Report, Kind::Request],
+            Self::Origin => &[Kind::Data, Kind::Tally, Kind::Descriptor],
+            Self::Upstream | Self::Proof | Self::Clock => &[Kind::Tally],
+        }
+    }
+
+    /// Tells whether a reader that does not know the type cannot use the datagram.
+    #[must_use]
+    pub const fn is_critical(self) -> bool {
+        matches!(self, Self::Secured)
+    }
+
+    /// Tells whether this version reads and writes the type; the others are kept for what is to come.
+    #[must_use]
+    pub const fn is_known(self) -> bool {
+        matches!(self, Self::Predecessor | Self::Addresses | Self::Waiting)
+    }
+}
+
+impl<'a> Extensions<'a> {
+    /// Checks a list: each type at most once and in order, whole, and none that is critical but not `known` in this kind.
+    pub(crate) fn read(list: &'a [u8], known: &[ExtensionType]) -> Result<Self, Reason> {
+        let (mut rest, mut previous) = (list, 0);
+        while !rest.is_empty() {
+            let (head, _, after) = first(rest)?;
+            // Type 0 is none, so that a header filled up with zeros has no meaning.
+            if head.code <= previous {
+                return Err(Reason::Field("extensions"));
+            }
+            let is_known = known.iter().any(|of_kind| of_kind.code() == head.code);
+            if is_known && head.flags != 0 {
+                return Err(Reason::Field("extensions"));
+            }
+            if !is_known && head.flags & CRITICAL != 0 {
+                return Err(Reason::Extension(head.code));
+            }
+            (rest, previous) = (after, head.code);
+        }
+        Ok(Self { list })
+    }
+
+    /// Returns the value of an extension that this kind may have.
+    pub(crate) fn value(&self, wanted: ExtensionType) -> Option<&'a [u8]> {
+        let mut rest = self.list;
+        while let Ok((head, value, after)) = first(rest) {
+            if head.code == wanted.code() {
+                return Some(value);
+            }
+            rest = after;
+        }
+        None
+    }
+}
+
+/// Takes the first extension of a list apart: its head, its value, and what follows.
+fn first(list: &[u8]) -> Result<(&ExtensionHead, &[u8], &[u8]), Reason> {
+    let refused = Reason::Field("extensions");
+    let (head, rest) = ExtensionHead::ref_from_prefix(list).map_err(|_| refused)?;
+    let length = usize::from(head.length.get());
+    let padded = padded_bytes(length) - ExtensionHead::SIZE_BYTES;
+    let (padded, after) = rest.split_at_checked(padded).ok_or(refused)?;
+    let (value, padding) = padded.split_at(length);
+    if padding.iter().any(|byte| *byte != 0) {
+        return Err(refused);
+    }
+    Ok((head, value, after))
+}
+
+/// Returns how many bytes an extension with a value of so many takes.
+pub(crate) const fn padded_bytes(value_bytes: usize) -> usize {
+    (ExtensionHead::SIZE_BYTES + value_bytes).next_multiple_of(ALIGNMENT_BYTES)
+}
+
+/// Returns how many bytes an extension takes in a header; none if there is no value.
+pub(crate) fn size_bytes<V: IntoBytes + Immutable + ?Sized>(value: Option<&V>) -> usize {
+    value.map_or(0, |value| padded_bytes(size_of_val(value)))
+}
+
+/// Writes an extension to the start of `place` and returns how many bytes it takes; none if there is no value.
+pub(crate) fn put<V>(place: &mut [u8], of_type: ExtensionType, value: Option<&V>) -> usize
+where
+    V: IntoBytes + Immutable + ?Sized,
+{
+    let Some(value) = value.map(IntoBytes::as_bytes) else { return 0 };
+    let (place, _) = place.split_at_mut(padded_bytes(value.len()));
+    let length = u16::try_from(value.len()).expect("a value is shorter than a header");
+    let head = ExtensionHead { code: of_type.code(), flags: 0, length: length.into() };
+    head.write_to_prefix(place).expect("the place of head and value");
+    let (value_place, padding) = place[ExtensionHead::SIZE_BYTES..].split_at_mut(value.len());
+    value_place.copy_from_slice(value);
+    padding.fill(0);
+    place.len()
+}
+
+impl Predecessor {
+    /// Returns the element behind the last one that the life numbered or lost, counted since it began.
+    #[must_use]
+    pub const fn position(&self, elements_per_sample: u32) -> u64 {
+        self.next_index.saturating_mul(elements_per_sample as u64).saturating_add(self.element_offset as u64)
+    }
+
+    pub(crate) fn value(self) -> layout::Predecessor {
+        layout::Predecessor {
+            epoch_start_ns: self.epoch.start_ns.into(),
+            epoch_life: self.epoch.life.into(),
+            next_number: self.next_number.into(),
+            next_index: self.next_index.into(),
+            element_offset: self.element_offset.into(),
+            is_final: u8::from(self.is_final),
+            reserved: [0; 3],
+        }
+    }
+
+    pub(crate) fn read(value: &[u8]) -> Result<Self, Reason> {
+        let refused = Reason::Field("predecessor");
+        let value = layout::Predecessor::ref_from_bytes(value).map_err(|_| refused)?;
+        if value.reserved != [0; 3] {
+            return Err(refused);
+        }
+        Ok(Self {
+            epoch: Epoch { start_ns: value.epoch_start_ns.get(), life: value.epoch_life.get() },
+            next_number: value.next_number.get(),
+            next_index: value.next_index.get(),
+            element_offset: value.element_offset.get(),
+            is_final: tally::flag(value.is_final, "predecessor")?,
+        })
+    }
+
+    /// Checks that this is a life before that of `head`, and that its horizon is one of the same stream.
+    pub(crate) fn check(&self, head: &Numbered) -> Result<(), Reason> {
+        let horizon = Numbered {
+            number: self.next_number,
+            first_index: self.next_index,
+            element_offset: self.element_offset,
+            ..*head
+        };
+        let is_position = horizon.check_position().is_ok();
+        if self.epoch < head.epoch && is_position { Ok(()) } else { Err(Reason::Field("predecessor")) }
+    }
+}
+
+impl Waiting {
+    pub(crate) fn value(self) -> layout::Waiting {
+        layout::Waiting {
+            since_ns: self.since.as_nanos().into(),
+            deadline_ns: self.deadline.map_or(0, |deadline| tally::nanos(deadline).max(1)).into(),
+            from_beginning: u8::from(self.from_beginning),
+            reserved: [0; 3],
+        }
+    }
+
+    pub(crate) fn read(value: &[u8]) -> Result<Self, Reason> {
+        let refused = Reason::Field("waiting");
+        let value = layout::Waiting::ref_from_bytes(value).map_err(|_| refused)?;
+        if value.reserved != [0; 3] {
+            return Err(refused);
+        }
+        let deadline_ns = value.deadline_ns.get();
+        Ok(Self {
+            since: WallTime::from_nanos(value.since_ns.get()),
+            from_beginning: tally::flag(value.from_beginning, "waiting")?,
+            deadline: (deadline_ns > 0).then(|| Duration::from_nanos(deadline_ns)),
+        })
+    }
+}
+
+impl Address {
+    /// Returns the address.
+    #[must_use]
+    pub fn ip(self) -> IpAddr {
+        IpAddr::from(self.0).to_canonical()
+    }
+
+    /// Returns the first of `addresses` that can be a source, each once.
+    pub(crate) fn list_of(addresses: &[IpAddr]) -> Vec<Self> {
+        let mut list = Vec::new();
+        for address in addresses.iter().copied().map(Self::from).filter(|address| address.can_be_source()) {
+            if list.len() < MAX_ADDRESSES && !list.contains(&address) {
+                list.push(address);
+            }
+        }
+        list
+    }
+
+    fn can_be_source(self) -> bool {
+        !(self.ip().is_unspecified() || self.ip().is_multicast())
+    }
+
+    /// Reads a list of addresses of which each can be a source, and none comes twice.
+    pub(crate) fn read_list(value: &[u8]) -> Result<&[Self], Reason> {
+        let refused = Reason::Field("addresses");
+        let list = <[Self]>::ref_from_bytes(value).map_err(|_| refused)?;
+        Self::check_list(list).map(|()| list)
+    }
+
+    pub(crate) fn check_list(list: &[Self]) -> Result<(), Reason> {
+        let is_new = |index: usize| !list[..index].contains(&list[index]);
+        let is_listed = !list.is_empty() && list.len() <= MAX_ADDRESSES;
+        if is_listed && list.iter().all(|address| address.can_be_source()) && (0..list.len()).all(is_new) {
+            Ok(())
+        } else {
+            Err(Reason::Field("addresses"))
+        }
+    }
+}
+
+impl From<IpAddr> for Address {
+    fn from(address: IpAddr) -> Self {
+        Self(match address {
+            IpAddr::V4(address) => address.to_ipv6_mapped().octets(),
+            IpAddr::V6(address) => address.octets(),
+        })
+    }
+}
