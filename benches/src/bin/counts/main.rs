@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use cast::receive::{self, ReaderIdentity};
-use cast::send::{self, DEFAULT_TRAIN, Pacing, SenderConfig, Sending};
+use cast::send::{self, Beginning, DEFAULT_TRAIN, Pacing, SenderConfig, Sending};
 use cast::{Receiver, Sender};
 use ledger::BookConfig;
 use sample::{Channel, Dtype, Schema};
@@ -107,6 +107,7 @@ impl Source {
             destinations: 1,
             pacing: Pacing::Unlimited { train: DEFAULT_TRAIN },
             sending: Sending::Always,
+            beginning: Beginning::Now,
         };
         let now = Instant::from_nanos(1_000_000_000);
         let payload_bytes = (blocks.datagram_bytes - wire::DATA_HEADER_BYTES) * blocks.datagrams;

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use cast::receive::ReaderIdentity;
 use engine::{
     Announced, HeardReports, HostRing, HostRings, PortStatus, ReceiveAgent, ReceiveConfig, ReceiveError,
-    ReceivesFor, RingName, SendAgent, SendConfig, SendError,
+    ReceiveFrom, ReceivesFor, RingName, SendAgent, SendConfig, SendError,
 };
 use ledger::BookConfig;
 use ring::shared::{Access, CreateError};
@@ -409,6 +409,7 @@ impl Node {
             drop_board: bus.drop_board(),
             host: self.host_rings(),
             receives_for: self.inner.receives_for,
+            from: ReceiveFrom::Beginning,
         };
         let agent = Arc::new(ReceiveAgent::start(config)?);
         Ok(Arc::clone(slot.insert(agent)))

@@ -23,7 +23,7 @@ pub use drop_board::DropBoard;
 pub use host::{AgentSign, HostRing, HostRingError, HostRings, HostStream, RingName, RingWriter};
 pub use ledger_page::{LifeOnPage, read_ledger_page};
 pub use receive::{
-    Announced, Attendance, Inlet, PortStatus, ReceiveAgent, ReceiveConfig, ReceiveError, ReceivesFor,
+    Announced, Attendance, Inlet, PortStatus, ReceiveAgent, ReceiveConfig, ReceiveError, ReceiveFrom, ReceivesFor,
     StreamAccountView, Waits,
 };
 pub use reliable::{PortError, PortOptions, ReliablePort, WaitError};

@@ -62,6 +62,18 @@ pub struct ReceiveConfig {
     pub host: Option<HostRings>,
     /// For whom it receives.
     pub receives_for: ReceivesFor,
+    /// Where the accounts of streams begin that begin after they were asked for.
+    pub from: ReceiveFrom,
+}
+
+/// Where the account of a stream begins that begins after it was asked for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum ReceiveFrom {
+    /// With its first sample: its publisher is asked to hold the beginning, and what is missing of that is counted.
+    #[default]
+    Beginning,
+    /// With the first that comes.
+    Now,
 }
 
 /// For whom an agent receives.
@@ -335,6 +347,7 @@ mod tests {
             drop_board: PathBuf::new(),
             host: None,
             receives_for: ReceivesFor::Process,
+            from: ReceiveFrom::Beginning,
         };
         let judge = |range, group: &str| config(range).is_in_range(group.parse().unwrap());
         assert!(judge("239.84.255.255", "239.84.3.4"));

@@ -406,7 +406,7 @@ impl Agent {
                             self.report_board.post(clock::monotonic(), received.from, received.bytes);
                         }
                     }
-                    Ok(Datagram::Request(request)) => self.post(request.stream, || Letter::Request),
+                    Ok(Datagram::Request(request)) => self.post(request.stream, || Letter::Request(request)),
                     Ok(_) | Err(_) => tracing::debug!("a stray datagram from {}", received.from),
                 }
             }

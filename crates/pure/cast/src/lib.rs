@@ -14,15 +14,15 @@ pub mod receive {
     //! The reader's side.
     pub use crate::receiver::{
         AccountView, Event, Input, Output, Outputs, Payload, ReaderIdentity, Receiver, ReceiverStats, Train,
-        UnknownExtensions,
+        UnknownExtensions, WaitsSince,
     };
 }
 
 pub mod send {
     //! The publisher's side.
     pub use crate::sender::{
-        DEFAULT_LINGER, DEFAULT_TRAIN, Input, Limits, Output, Pacing, ReaderReport, Sender, SenderConfig,
-        SenderEvent, Sending,
+        Beginning, DEFAULT_LINGER, DEFAULT_TRAIN, HELD_ALONE, HELD_FOR_READERS, Input, Limits, Output,
+        Pacing, ReaderReport, Sender, SenderConfig, SenderEvent, Sending,
     };
 }
 

@@ -20,6 +20,7 @@ mod rivals;
 mod run;
 mod stream;
 mod unusable;
+mod waiting;
 
 use core::net::SocketAddr;
 use core::time::Duration;
@@ -36,6 +37,7 @@ use outbox::Outbox;
 pub use outbox::{Event, Output, Payload};
 use run::Run;
 use stream::{Arrival, Stream, Surroundings};
+pub use waiting::WaitsSince;
 
 /// The most streams at one socket; datagrams of more are counted and dropped.
 const MAX_STREAMS: usize = 1_024;
@@ -90,6 +92,9 @@ pub enum Input<'a> {
     /// From now on only these streams are wanted; accounts of others are cut, where losses wait for evidence at
     /// the publisher's next tally. Until told, every stream is wanted.
     Select(&'a Selection),
+    /// Since when the reader waits for the streams at this socket that it does not know yet; until told, and with `None`, it
+    /// takes what comes: their accounts begin where it joins them.
+    Waits(Option<WaitsSince>),
     /// Whether another socket of the process receives this stream: then this one does not.
     Elsewhere(StreamId, bool),
     /// The reader leaves all streams, and forgets them.
@@ -165,6 +170,7 @@ pub struct Receiver {
     next_key: u32,
     /// How long it takes somebody who sees what the kernel frees to tell of it.
     witness: Option<Duration>,
+    waiting: Option<WaitsSince>,
     out: Outbox,
     stats: ReceiverStats,
 }
@@ -237,6 +243,7 @@ impl Receiver {
             drop_unit: DropUnit::Datagram,
             next_key: 0,
             witness: None,
+            waiting: None,
             out: Outbox::default(),
             stats: ReceiverStats::default(),
         }
@@ -269,6 +276,7 @@ impl Receiver {
             }
             Input::Dropped(_) => {}
             Input::Witness(told_within) => self.witness = told_within,
+            Input::Waits(waiting) => self.waiting = waiting,
             Input::Announced { announcement, from } => {
                 let arrival = Arrival { from, bytes: &[] };
                 self.with_stream(now, announcement.stream, arrival, |stream, with| {
@@ -382,6 +390,13 @@ impl Receiver {
     #[must_use]
     pub fn description(&self, stream: StreamId) -> Option<&Arc<Description>> {
         self.streams.get(&stream)?.description()
+    }
+
+    /// Tells whether an announcement is of use: of a stream that is not described yet, or of an epoch whose beginning is waited
+    /// for.
+    #[must_use]
+    pub fn wants_announcement(&self, announcement: &Announcement) -> bool {
+        self.streams.get(&announcement.stream).is_none_or(|stream| stream.wants_announcement(announcement))
     }
 
     fn on_train(&mut self, now: Instant, train: Train<'_>) {
@@ -502,7 +517,8 @@ impl Receiver {
                 return;
             }
             self.make_room_for_a_stray();
-            let stream = Stream::new(id, self.reader.clone(), self.config, self.seed, now);
+            let (reader, waiting) = (self.reader.clone(), self.waiting);
+            let stream = Stream::new(id, reader, self.config, (self.seed, now), waiting);
             self.streams.insert(id, stream);
         }
         let witness = self.witness;

@@ -11,6 +11,7 @@
 //! Source: `docs/protocol/stream.md`, "Sending".
 
 mod backlog;
+mod beginning;
 mod carousel;
 mod demand;
 mod destination;
@@ -28,9 +29,12 @@ use ledger::Stage;
 use units::{Epoch, Instant, Random};
 use wire::{
     DATA_HEADER_BYTES, Data, DataEncoder, DescriptionError, DescriptorParts, Fit, MAX_RANGES,
-    MIN_DATAGRAM_BYTES, Numbered, Report, SampleTotals, Skipped, Tally, Totals,
+    MIN_DATAGRAM_BYTES, Numbered, Report, Request, SampleTotals, Skipped, Tally, Totals, Wanted,
 };
 
+use beginning::Hold;
+use beginning::Hears;
+pub use beginning::{Beginning, HELD_ALONE, HELD_FOR_READERS};
 use carousel::Carousel;
 use demand::Demand;
 pub use demand::Sending;
@@ -74,6 +78,8 @@ pub struct Sender {
     carousel: Carousel,
     readers: Readers,
     demand: Demand,
+    /// The beginning of the epoch, while it is held.
+    hold: Option<Hold>,
     injection: Injection,
     /// Whether somebody sees what the kernel drops on this host.
     watched: bool,
@@ -159,6 +165,7 @@ impl Sender {
             descriptor,
             readers: Readers::new(bytes_per_second, now),
             demand: Demand::new(config.sending),
+            hold: Hold::new(config.beginning, now),
             watched: false,
             injection: Injection { probability: 0.0, random: Random::for_purpose(seed, "injection") },
             current: None,
@@ -200,10 +207,7 @@ impl Sender {
                 }
             }
             Input::Report(report, size_bytes) => self.on_report(now, report, size_bytes),
-            Input::Request => {
-                self.demand.asked(now);
-                self.carousel.hurry(now);
-            }
+            Input::Request(request) => self.on_request(now, request),
             Input::Watched(watched) => self.watched = watched,
             Input::Inject(probability) => self.injection.probability = probability,
             Input::Finish if self.phase == Phase::Running => self.phase = Phase::Flushing,
@@ -331,6 +335,19 @@ impl Sender {
         self.pacer.smallest_buffer(self.readers.smallest_buffer());
     }
 
+    fn on_request(&mut self, now: Instant, request: &Request) {
+        self.demand.asked(now);
+        self.carousel.hurry(now);
+        let waits = request.epoch == self.head.epoch && request.waiting.is_some_and(|it| it.from_beginning);
+        if let Some(hold) = self.hold.as_mut().filter(|_| waits) {
+            let hears = match request.what {
+                Wanted::Descriptor => Hears::Announcements,
+                Wanted::Data => Hears::Group,
+            };
+            hold.asked(request.reader, hears);
+        }
+    }
+
     fn withhold(&mut self, destination: usize, number: u64, stage: Stage) {
         if self.destinations[destination].withhold(number, stage) {
             self.tallies.range_added();
@@ -363,6 +380,10 @@ impl Sender {
         if !self.carousel.is_open() {
             return Some(Output::Idle { deadline: Some(timer) });
         }
+        if let Some(until) = self.held_until(now) {
+            let timer = self.tallies.due().min(self.carousel.due());
+            return Some(Output::Idle { deadline: Some(until.min(timer)) });
+        }
         match self.queue.next(now, flush) {
             Next::Hole { first_index, samples, stage } => self.skip(first_index, samples, stage),
             Next::Slice(slice) => {
@@ -381,6 +402,21 @@ impl Sender {
             Next::Empty => return Some(Output::Idle { deadline: Some(timer) }),
         }
         None
+    }
+
+    /// Returns until when the beginning of the epoch is held, `None` from the moment on at which it is not.
+    fn held_until(&mut self, now: Instant) -> Option<Instant> {
+        let hold = self.hold.as_ref()?;
+        let until = hold.until(now, self.pacer.waiting_bytes());
+        if until.is_some() && hold.misses_a_reader() {
+            // What it receives first has to be the description.
+            self.carousel.hurry(now);
+        }
+        if until.is_none() {
+            self.pacer.was_held(now, hold.held_for(now));
+            self.hold = None;
+        }
+        until
     }
 
     fn begin_descriptor(&mut self, now: Instant) {

@@ -4,7 +4,7 @@
 use core::time::Duration;
 
 use cast::receive::{self, ReaderIdentity};
-use cast::send::{self, Pacing, SenderConfig, Sending};
+use cast::send::{self, Beginning, Pacing, SenderConfig, Sending};
 use cast::{Receiver, Sender};
 use ledger::BookConfig;
 use sample::{Channel, Dtype, Schema};
@@ -44,6 +44,7 @@ impl Line {
             destinations: 1,
             pacing: Pacing::default(),
             sending: Sending::Always,
+            beginning: Beginning::Now,
         };
         let now = Instant::from_nanos(1_000_000_000);
         let sender = Sender::new(config, 1, now).unwrap();

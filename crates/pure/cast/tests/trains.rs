@@ -4,7 +4,7 @@
 use core::time::Duration;
 
 use cast::receive::{self, ReaderIdentity};
-use cast::send::{self, Pacing, SenderConfig, Sending};
+use cast::send::{self, Beginning, Pacing, SenderConfig, Sending};
 use cast::{Receiver, Sender};
 use ledger::{BookConfig, Stage};
 use sample::{Channel, Dtype, Schema};
@@ -29,6 +29,7 @@ fn sender(rate: SampleRate, now: Instant) -> Sender {
         destinations: 1,
         pacing: Pacing::Unlimited { train: 16 },
         sending: Sending::Always,
+        beginning: Beginning::Now,
     };
     Sender::new(config, 1, now).unwrap()
 }

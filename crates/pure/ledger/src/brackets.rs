@@ -28,6 +28,9 @@ const MAX_BRACKETS: usize = 16_384;
 /// must not take.
 const MAX_SPANS: usize = 1 << 18;
 
+/// The most brackets in which a book is looked for that was opened below its first datagram: the newest.
+const MAX_OPENED_BELOW: usize = 1_024;
+
 /// How many brackets below and above a number that was dropped out of its order are looked at: more than datagrams are
 /// usually overtaken by.
 const NEARBY: usize = 64;
@@ -99,7 +102,8 @@ enum Origin {
 #[derive(Clone, Debug)]
 struct Span {
     book: BookKey,
-    after: u64,
+    /// The lowest of them: one behind what had been read, or none had been.
+    from: u64,
     before: Option<u64>,
 }
 
@@ -126,7 +130,7 @@ impl Brackets {
         if rise == 0 {
             return;
         }
-        let spans = books.into_iter().map(|(book, after)| Span { book, after, before: None });
+        let spans = books.into_iter().map(|(book, after)| Span { book, from: after.saturating_add(1), before: None });
         let mut spans: Vec<_> = spans.collect();
         spans.sort_by_key(|span| span.book);
         for span in &spans {
@@ -135,13 +139,23 @@ impl Brackets {
         self.add(now, Stage::ReceiverSocketBuffer, rise, Origin::SocketDrops(unit), spans);
     }
 
+    /// Notes that `book` was opened at the beginning of its epoch although the first datagram of it that was read has this
+    /// number: what the socket dropped before may have been below it.
+    pub fn opened_below(&mut self, book: BookKey, number: u64) {
+        for bracket in self.socket.iter_mut().rev().take(MAX_OPENED_BELOW) {
+            if let Err(index) = bracket.spans.binary_search_by_key(&book, |span| span.book) {
+                bracket.spans.insert(index, Span { book, from: 0, before: Some(number) });
+            }
+        }
+    }
+
     /// Notes that a datagram of `book` was read: what was dropped before it has a lower number.
     pub fn read(&mut self, book: BookKey, number: u64) {
         let Some(oldest) = self.open.remove(&book) else { return };
         let first = self.socket.partition_point(|bracket| bracket.id < oldest);
         for bracket in self.socket.range_mut(first..) {
             let Some(span) = bracket.span_mut(book).filter(|span| span.before.is_none()) else { continue };
-            if number > span.after {
+            if number >= span.from {
                 span.before = Some(number);
             } else {
                 // Reordered: it left before the drops, and the next one tells where they ended.
@@ -159,7 +173,7 @@ impl Brackets {
         rise: u64,
         tallies: Range<u64>,
     ) {
-        let spans = vec![Span { book, after: tallies.start, before: Some(tallies.end) }];
+        let spans = vec![Span { book, from: tallies.start.saturating_add(1), before: Some(tallies.end) }];
         self.add(now, stage, rise, Origin::TallyTotals, spans);
     }
 
@@ -280,7 +294,7 @@ impl Bracket {
 
     /// Tells whether all it may explain of a book lies at `number` or above.
     fn begins_behind(&self, book: BookKey, number: u64) -> bool {
-        self.span(book).is_some_and(|span| span.after >= number)
+        self.span(book).is_some_and(|span| span.from > number)
     }
 
     fn span(&self, book: BookKey) -> Option<&Span> {
@@ -294,18 +308,19 @@ impl Bracket {
     /// Takes the oldest numbers of `part` that fall into this bracket; returns what it leaves.
     fn explain(&mut self, book: BookKey, part: Range<u64>, matches: &mut Vec<Match>) -> Vec<Range<u64>> {
         let Some(span) = self.span(book) else { return vec![part] };
-        let start = part.start.max(span.after + 1);
+        let start = part.start.max(span.from);
         let end = part.end.min(span.before.unwrap_or(u64::MAX));
         let end = end.min(start.saturating_add(self.remaining));
         if start >= end {
             return vec![part];
         }
+        let after = span.from.saturating_sub(1);
         let source = match self.origin {
             Origin::SocketDrops(unit) => {
-                EvidenceSource::SocketDrops { rise: self.rise, unit, after: span.after, before: span.before }
+                EvidenceSource::SocketDrops { rise: self.rise, unit, after, before: span.before }
             }
             Origin::TallyTotals => EvidenceSource::TallyTotals {
-                after: span.after,
+                after,
                 before: span.before.expect("a span between two tallies has both ends"),
             },
         };
@@ -322,6 +337,20 @@ mod tests {
 
     const BOOK: BookKey = BookKey(0);
     const OTHER: BookKey = BookKey(1);
+
+    #[test]
+    fn drops_before_the_first_datagram_of_a_book_that_begins_below_it_explain_its_beginning() {
+        let mut brackets = Brackets::default();
+        brackets.socket_drops_rose(Instant::ORIGIN, 2, DropUnit::Datagram, [(BOOK, 7)]);
+        brackets.read(BOOK, 12);
+        assert_eq!(explained(&mut brackets, OTHER, 1..5), [], "it was not there");
+        brackets.opened_below(OTHER, 5);
+        brackets.socket_drops_rose(Instant::ORIGIN, 1, DropUnit::Datagram, [(BOOK, 12), (OTHER, 5)]);
+        brackets.read(OTHER, 9);
+        assert_eq!(explained(&mut brackets, OTHER, 0..5), [0..2]);
+        assert_eq!(explained(&mut brackets, OTHER, 6..9), [6..7]);
+        assert_eq!(explained(&mut brackets, BOOK, 8..12), [], "used up");
+    }
 
     fn explained(brackets: &mut Brackets, book: BookKey, numbers: Range<u64>) -> Vec<Range<u64>> {
         brackets.explain(book, numbers).into_iter().map(|found| found.numbers).collect()

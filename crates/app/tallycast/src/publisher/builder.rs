@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use cast::send::{DEFAULT_LINGER, Pacing, Sending};
+use cast::send::{Beginning, DEFAULT_LINGER, Pacing, Sending};
 use engine::{Outlet, OutletConfig, SendError, SocketFull};
 use ring::shared::CreateError;
 use sample::{Channel, Dtype, Schema, SchemaError, StreamName};
@@ -19,6 +19,8 @@ use crate::schedule::Schedule;
 const RING_TIME: Duration = Duration::from_secs(2);
 const MIN_RING_BYTES: usize = 1 << 18;
 const MAX_RING_BYTES: usize = 1 << 26;
+/// While the beginning is held, half of the ring may fill up: then it leaves, before anything is taken back.
+const HELD_PART_OF_RING: usize = 2;
 
 /// Describes a stream before it is opened; made by [`Node::publisher`].
 ///
@@ -229,6 +231,8 @@ impl PublisherBuilder {
             return Err(NodeError::NoDatagrams(Box::new(bus.clone())));
         }
         let destinations = if pinned { self.to } else { vec![bus.group(stream)] };
+        let sending = self.sending.unwrap_or(self.node.bus().sending);
+        let ring_bytes = self.ring_bytes.unwrap_or_else(|| ring_bytes(&schema));
         let config = OutletConfig {
             description: Description {
                 name: name.clone(),
@@ -243,8 +247,13 @@ impl PublisherBuilder {
             datagram_bytes: self.node.bus().datagram_bytes,
             linger: self.linger,
             pacing: self.pacing.unwrap_or_else(|| self.node.bus().tuning.pacing()),
-            sending: self.sending.unwrap_or(self.node.bus().sending),
-            ring_bytes: self.ring_bytes.unwrap_or_else(|| ring_bytes(&schema)),
+            sending,
+            beginning: if pinned || sending == Sending::OnDemand || matches!(self.pacing, Some(Pacing::Unlimited { .. })) {
+                Beginning::Now
+            } else {
+                Beginning::Held { most_bytes: ring_bytes / HELD_PART_OF_RING }
+            },
+            ring_bytes,
             // An address is taken at its word, and who plants loss of datagrams wants it to be seen.
             host: self.node.host_rings().filter(|_| !pinned && self.loss == 0.0),
             send_buffer_bytes: self.node.bus().send_buffer_bytes,

@@ -8,7 +8,7 @@ use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use cast::Receiver;
-use cast::receive::{AccountView, Input, Output, Train};
+use cast::receive::{AccountView, Input, Output, Train, WaitsSince};
 use sys::{Interest, Poller, Ready, ReceiveBatch, ReceiveOptions, ReceiveSocket, Received, clock};
 use units::{Instant, StreamId};
 use wire::{Announcement, Datagram};
@@ -17,7 +17,7 @@ use super::directory::{Announced, Directory};
 use super::inlet::{Inlets, PortToken, Registry};
 use super::port::{Port, PortStatus};
 use super::reply::ReplySockets;
-use super::{Command, ReceiveConfig, ReceiveError, ReceivesFor, StreamAccountView};
+use super::{Command, ReceiveConfig, ReceiveError, ReceiveFrom, ReceivesFor, StreamAccountView};
 use crate::bell::AgentBell;
 use crate::drop_board::{DropNews, concerns_reader};
 
@@ -201,7 +201,8 @@ impl Agent {
         // Whoever asked may have given up waiting: an answer that nobody takes is no error.
         match command {
             Command::Select(pattern) => {
-                self.directory.select(pattern);
+                let (since, wall) = clock::pair();
+                self.directory.select(pattern, WaitsSince { since, wall });
                 self.tell_wishes();
                 self.join_wanted();
             }
@@ -305,9 +306,12 @@ impl Agent {
                 }
             };
             let now = clock::monotonic();
+            let waits = self.directory.waits_since(&announcement.name);
+            let waits = waits.filter(|_| self.config.from == ReceiveFrom::Beginning);
             if let Some(port) = self.ports.get_mut(&token)
-                && port.machine.description(announcement.stream).is_none()
+                && port.machine.wants_announcement(&announcement)
             {
+                port.machine.handle(now, Input::Waits(waits));
                 port.machine.handle(now, Input::Announced { announcement: &announcement, from });
                 drain(token, port, &mut self.inlets, &mut self.reply);
             }
@@ -366,8 +370,16 @@ impl Agent {
 
     /// Receives at an address until it is taken back.
     fn pin(&mut self, address: SocketAddr) -> Result<(), ReceiveError> {
+        let is_new = !self.ports.values().any(|port| port.address == address);
         let token = self.open_port(address)?;
-        self.ports.entry(token).and_modify(|port| port.pins += 1);
+        let (since, wall) = clock::pair();
+        let waits = (self.config.from == ReceiveFrom::Beginning).then_some(WaitsSince { since, wall });
+        if let Some(port) = self.ports.get_mut(&token) {
+            port.pins += 1;
+            if is_new {
+                port.machine.handle(since, Input::Waits(waits));
+            }
+        }
         Ok(())
     }
 

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use cast::receive::WaitsSince;
 use sample::{Selection, StreamName, StreamPattern};
 use units::{Instant, StreamId};
 use wire::Announcement;
@@ -30,11 +31,13 @@ pub struct Announced {
 pub(super) struct Directory {
     announced: BTreeMap<StreamId, Announced>,
     selection: Selection,
+    /// Since when each pattern of the selection is waited for.
+    wishes: Vec<(StreamPattern, WaitsSince)>,
 }
 
 impl Directory {
     pub(super) const fn new() -> Self {
-        Self { announced: BTreeMap::new(), selection: Selection::none() }
+        Self { announced: BTreeMap::new(), selection: Selection::none(), wishes: Vec::new() }
     }
 
     /// Takes an announcement in; tells whether the stream is wanted.
@@ -55,12 +58,17 @@ impl Directory {
         wanted
     }
 
-    pub(super) fn select(&mut self, pattern: StreamPattern) {
+    pub(super) fn select(&mut self, pattern: StreamPattern, since: WaitsSince) {
+        self.wishes.push((pattern.clone(), since));
         self.selection.add(pattern);
     }
 
     /// Takes back one wish.
     pub(super) fn deselect(&mut self, pattern: &StreamPattern) {
+        // Of several who wish the same the last is as good as any: a wish that stays keeps the earliest time.
+        if let Some(index) = self.wishes.iter().rposition(|(known, _)| known == pattern) {
+            self.wishes.remove(index);
+        }
         self.selection.remove(pattern);
     }
 
@@ -70,6 +78,12 @@ impl Directory {
 
     pub(super) fn wants(&self, name: &StreamName) -> bool {
         self.selection.wants(name)
+    }
+
+    /// Returns since when a stream has been waited for.
+    pub(super) fn waits_since(&self, name: &StreamName) -> Option<WaitsSince> {
+        let matching = self.wishes.iter().filter(|(pattern, _)| pattern.matches(name));
+        matching.map(|(_, since)| *since).min_by_key(|it| it.since)
     }
 
     pub(super) fn is_announced(&self, stream: StreamId) -> bool {

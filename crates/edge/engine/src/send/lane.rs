@@ -15,7 +15,7 @@ use sys::{
     header_bytes, path_mtu,
 };
 use units::{Epoch, Instant, Random, WallTime};
-use wire::{Announcement, Datagram, DescriptionError, Numbered, Report};
+use wire::{Announcement, Datagram, DescriptionError, Numbered, Report, Request};
 
 use super::outlet::{OutletConfig, OutletShared, SocketFull};
 use super::short_way::Samples;
@@ -245,8 +245,8 @@ impl Lane {
         self.drain(now);
     }
 
-    pub(super) fn on_request(&mut self, now: Instant) {
-        self.machine.handle(now, Input::Request);
+    pub(super) fn on_request(&mut self, now: Instant, request: &Request) {
+        self.machine.handle(now, Input::Request(request));
         self.drain(now);
     }
 
@@ -769,6 +769,7 @@ fn machine(config: &OutletConfig, datagram_bytes: usize, now: Instant) -> Result
         destinations: config.destinations.len(),
         pacing: config.pacing.in_trains_of(train_in_one_piece),
         sending: config.sending,
+        beginning: config.beginning,
     };
     Sender::new(sender, config.epoch.life, now)
 }

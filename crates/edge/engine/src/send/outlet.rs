@@ -8,7 +8,7 @@ use std::ops::Range;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use cast::send::{Pacing, Sending};
+use cast::send::{Beginning, Pacing, Sending};
 use ledger::{AccountState, Evidence, EvidenceSource, Gap, GapKind, Stage, StageCounts, Unit};
 use ring::sync::{AtomicU64, Ordering};
 use ring::{Doorbell, Guard, RecordTooLarge, Writer};
@@ -42,6 +42,8 @@ pub struct OutletConfig {
     pub pacing: Pacing,
     /// Whether data go out while nobody listens.
     pub sending: Sending,
+    /// When the first samples leave for the network.
+    pub beginning: Beginning,
     /// The size of the ring between publisher and agent, and of the one that readers of this host read.
     pub ring_bytes: usize,
     /// Where readers of this host find it; `None` keeps it on the heap.

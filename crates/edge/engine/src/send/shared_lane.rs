@@ -9,7 +9,7 @@ use cast::send::ReaderReport;
 use ledger::DropNotice;
 use sys::clock;
 use units::{Epoch, StreamId};
-use wire::Report;
+use wire::{Report, Request};
 
 use super::lane::Lane;
 
@@ -28,7 +28,7 @@ pub(super) enum Letter {
     /// A reader's report, and the size of its datagram.
     Report(Box<Report>, usize),
     /// A reader asks for the description or the data.
-    Request,
+    Request(Request),
     /// The kernel was seen to free datagrams.
     Dropped(DropNotice),
     /// Whether somebody sees what the kernel drops here.
@@ -98,7 +98,7 @@ impl SharedLane {
                 Letter::Report(report, size_bytes) => lane.on_report(clock::monotonic(), &report, size_bytes),
                 Letter::Dropped(notice) => lane.on_drop(clock::monotonic(), &notice),
                 Letter::Watched(watched) => lane.on_watched(clock::monotonic(), watched),
-                Letter::Request => lane.on_request(clock::monotonic()),
+                Letter::Request(request) => lane.on_request(clock::monotonic(), &request),
                 // Whoever asked may have given up waiting: an answer that nobody takes is no error.
                 Letter::Readers(reply) => drop(reply.send(lane.readers())),
             }

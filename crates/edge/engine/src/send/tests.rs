@@ -4,7 +4,7 @@ use std::net::UdpSocket;
 use std::sync::Arc;
 use std::time::Duration;
 
-use cast::send::{Limits, Pacing, Sending};
+use cast::send::{Beginning, Limits, Pacing, Sending};
 use sample::{Channel, Dtype, Schema};
 use sys::SendTechniques;
 use units::{SampleRate, WallTime};
@@ -45,6 +45,7 @@ pub(crate) fn outlet_config(destinations: Vec<SocketAddr>) -> OutletConfig {
         linger: Duration::ZERO,
         pacing: Pacing::default(),
         sending: Sending::Always,
+        beginning: Beginning::Now,
         ring_bytes: 1 << 20,
         host: None,
         send_buffer_bytes: 1 << 18,

@@ -254,7 +254,7 @@ impl Life {
         }
         self.last_heard = now;
         if head.number < self.book.next_number().saturating_add(MAX_NAMED_AHEAD) {
-            self.name_undecoded(head.number, brackets);
+            self.name_undecoded(head.number..head.number + 1, brackets);
         }
         self.tell(now, out);
     }
@@ -338,9 +338,9 @@ impl Life {
         self.plausibility.judge(now, head, horizon)
     }
 
-    /// Puts a number down to `decode`: a datagram came and was not used.
-    pub(super) fn name_undecoded(&mut self, number: u64, brackets: &mut Brackets) {
-        self.book.name_exactly(number..number + 1, Stage::Decode, EvidenceSource::Malformed, brackets);
+    /// Puts numbers down to `decode`: datagrams came and were not used.
+    pub(super) fn name_undecoded(&mut self, numbers: Range<u64>, brackets: &mut Brackets) {
+        self.book.name_exactly(numbers, Stage::Decode, EvidenceSource::Malformed, brackets);
     }
 
     fn silent_at(&self) -> Instant {
@@ -366,7 +366,7 @@ impl Life {
                 Taken::Outside
             }
             Accepted::Contradictory => {
-                self.name_undecoded(head.number, brackets);
+                self.name_undecoded(head.number..head.number + 1, brackets);
                 Taken::Malformed
             }
         }

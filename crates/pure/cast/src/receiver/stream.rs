@@ -20,6 +20,7 @@ use super::reports::ReportClock;
 use super::rivals::{Rivals, Sign};
 use super::run::Run;
 use super::unusable::Unusable;
+use super::waiting::{Beginnings, WaitsSince};
 use super::{ReaderIdentity, ReceiverStats};
 
 /// Replaced lives that are kept until their accounts are settled.
@@ -47,6 +48,7 @@ pub(super) struct Stream {
     next_request: Instant,
     /// What came too early to be used, or was in an account that has ended.
     unusable: Unusable,
+    beginnings: Beginnings,
     current: Option<Life>,
     replaced: Vec<Life>,
     rivals: Rivals,
@@ -124,8 +126,8 @@ impl Stream {
         id: StreamId,
         reader: ReaderIdentity,
         config: BookConfig,
-        seed: u64,
-        now: Instant,
+        (seed, now): (u64, Instant),
+        waiting: Option<WaitsSince>,
     ) -> Self {
         Self {
             id,
@@ -139,6 +141,7 @@ impl Stream {
             announced: None,
             next_request: now,
             unusable: Unusable::default(),
+            beginnings: Beginnings::new(waiting),
             current: None,
             replaced: Vec::new(),
             rivals: Rivals::default(),
@@ -152,7 +155,15 @@ impl Stream {
     /// Learns from an announcement where to ask for the description.
     pub(super) fn on_announcement(&mut self, announcement: &Announcement, with: &mut Surroundings<'_>) {
         self.announced = Some(at_port(with.arrival.from, announcement.report_port));
-        self.request_description(announcement.epoch, with);
+        self.beginnings.heard(announcement.epoch, with.now);
+        if self.wants_announcement(announcement) {
+            self.request_description(announcement.epoch, with);
+        }
+    }
+
+    /// Tells whether an announcement tells where to ask for something.
+    pub(super) fn wants_announcement(&self, announcement: &Announcement) -> bool {
+        self.description.is_none() || self.beginnings.awaits(announcement.epoch)
     }
 
     pub(super) fn on_data(&mut self, data: &Data<'_>, with: &mut Surroundings<'_>) {
@@ -288,8 +299,14 @@ impl Stream {
     /// need leave nothing unexplained.
     pub(super) fn wishes_changed(&mut self, with: &mut Surroundings<'_>) {
         let Some(description) = &self.description else { return };
-        self.wanted = !self.elsewhere && with.selection.wants(&description.name);
+        let was_wanted = core::mem::replace(
+            &mut self.wanted,
+            !self.elsewhere && with.selection.wants(&description.name),
+        );
         if self.wanted {
+            if !was_wanted {
+                self.beginnings.wanted_from(with.now);
+            }
             self.leaving = None;
         } else if self.elsewhere {
             self.leave_for_good(with);
@@ -378,8 +395,10 @@ impl Stream {
 
     /// Finds or begins the life that a datagram belongs to; `None` if the datagram is not to be used.
     fn life_for(&mut self, head: &Numbered, with: &mut Surroundings<'_>) -> Option<&mut Life> {
+        self.beginnings.heard(head.epoch, with.now);
         let Some(description) = &self.description else {
             self.request_description(head.epoch, with);
+            self.beginnings.came_too_early(head);
             return self.too_early(head, with);
         };
         if !(self.wanted || self.is_leaving()) {
@@ -417,6 +436,7 @@ impl Stream {
             Verdict::Confirmed => proven = true,
             Verdict::Elsewhere => {
                 life.cut(with.now, with.brackets, with.out);
+                self.beginnings.begins_again(head.epoch);
                 return self.begin(head, with);
             }
         }
@@ -442,15 +462,32 @@ impl Stream {
     }
 
     /// Begins a new life at its first datagram, and ends the one before it.
+    ///
+    /// If the reader waited for the epoch and samples lie below this datagram, the account begins with sample 0.
     fn begin(&mut self, head: &Numbered, with: &mut Surroundings<'_>) -> Option<&mut Life> {
-        if !self.may_begin(head) {
+        let description = self.description.clone()?;
+        let waited = self.wanted && self.beginnings.waited_for(head, description.schema.rate, with.now);
+        let misses_samples = waited && head.position() > 0;
+        if !misses_samples && !self.may_begin(head) {
             return self.too_early(head, with);
         }
-        let description = self.description.clone()?;
         self.retire(head.epoch, with);
+        let first = if misses_samples { head.at(0, 0) } else { *head };
         let heard = (with.now, with.arrival.from);
-        let life = Life::join(with.next_key(), self.config, head, description, heard);
-        Some(self.begun(life, head.first_index, with))
+        let mut life = Life::join(with.next_key(), self.config, &first, description, heard);
+        let early = self.beginnings.begun(head.epoch);
+        if misses_samples {
+            with.brackets.opened_below(life.key, head.number);
+            early.iter().for_each(|numbers| life.name_undecoded(numbers, with.brackets));
+        }
+        if waited {
+            // The group is heard: the publisher need not hold the beginning any longer for this reader's sake.
+            let (stream, epoch, reader) = (self.id, head.epoch, self.reader.id);
+            let waiting = self.beginnings.wish();
+            let request = Request { stream, epoch, reader, what: Wanted::Data, waiting };
+            with.out.request(life.report_address(), request);
+        }
+        Some(self.begun(life, first.first_index, with))
     }
 
     /// Tells whether an account may begin here: of a wanted stream, at the start of a sample, above all that came too early to be
@@ -510,6 +547,8 @@ impl Stream {
     /// winner has ended and the other goes on, the other is listened to again.
     fn replaced_life(&mut self, head: &Numbered, with: &mut Surroundings<'_>) -> Option<&mut Life> {
         with.stats.replaced += 1;
+        // Another publisher of the name is listened to: this one's beginning is not waited for.
+        self.beginnings.begun(head.epoch);
         let winner = self.current.as_ref().map(|life| (life.epoch, life.ended))?;
         match (self.rivals.heard(head.epoch, with.now), winner) {
             (Sign::Afterglow, _) | (Sign::RivalryKnown, (_, false)) => {}
@@ -551,12 +590,12 @@ impl Stream {
     }
 
     fn request_description(&mut self, epoch: Epoch, with: &mut Surroundings<'_>) {
-        let Some(address) = self.announced.filter(|_| self.description.is_none()) else { return };
+        let Some(address) = self.announced else { return };
         if with.now >= self.next_request {
             self.next_request = with.now + REQUEST_INTERVAL;
-            let (stream, reader) = (self.id, self.reader.id);
+            let (stream, reader, waiting) = (self.id, self.reader.id, self.beginnings.wish());
             with.out
-                .request(address, Request { stream, epoch, reader, what: Wanted::Descriptor, waiting: None });
+                .request(address, Request { stream, epoch, reader, what: Wanted::Descriptor, waiting });
         }
     }
 

@@ -12,6 +12,11 @@ use units::Instant;
 const BACKLOG_TIME: Duration = Duration::from_millis(50);
 /// What is handed over within this time is one block: a large one takes a while to be copied.
 const BLOCK_TIME: Duration = Duration::from_millis(10);
+/// What was held leaves at the stream's rate with its headroom of a quarter: after four times as long it has caught up, and a
+/// fifth is for sleeps that end late.
+const HELD_TIMES: u32 = 5;
+/// Once so many times as much waits as was held, the source is faster than it said: then it is a backlog like any other.
+const HELD_GROWTH: usize = 2;
 
 /// What waits, and how much of it too long.
 #[derive(Clone, Debug)]
@@ -24,11 +29,20 @@ pub(super) struct Backlog {
     left_over: usize,
     /// The rate that takes it away in time.
     bytes_per_second: f64,
+    /// What was held on purpose is no backlog while it leaves at the stream's own pace.
+    held: Option<Held>,
+}
+
+/// What waits because the beginning of the epoch was held.
+#[derive(Clone, Copy, Debug)]
+struct Held {
+    bytes: usize,
+    until: Instant,
 }
 
 impl Backlog {
     pub(super) const fn new() -> Self {
-        Self { waiting: 0, newest_block: None, left_over: 0, bytes_per_second: 0.0 }
+        Self { waiting: 0, newest_block: None, left_over: 0, bytes_per_second: 0.0, held: None }
     }
 
     /// Notes how many bytes wait.
@@ -42,6 +56,23 @@ impl Backlog {
         }
         self.waiting = bytes;
         self.left_over = self.left_over.min(bytes);
+        let is_held = |held: &Held| bytes > 0 && bytes <= held.bytes * HELD_GROWTH && now < held.until;
+        self.held = self.held.filter(is_held);
+    }
+
+    /// Notes that all that waits now was held for so long, on purpose.
+    pub(super) fn was_held(&mut self, now: Instant, held_for: Duration) {
+        self.held = Some(Held { bytes: self.waiting, until: now + held_for * HELD_TIMES });
+    }
+
+    /// Tells whether what was held has not all left yet.
+    pub(super) const fn is_held(&self) -> bool {
+        self.held.is_some()
+    }
+
+    /// Returns how many bytes wait.
+    pub(super) const fn waiting_bytes(&self) -> usize {
+        self.waiting
     }
 
     /// Notes that so many bytes left, the oldest first.
@@ -52,7 +83,7 @@ impl Backlog {
 
     /// Returns the rate that makes up for what waits too long; zero if nothing does.
     pub(super) const fn bytes_per_second(&self) -> f64 {
-        if self.left_over == 0 { 0.0 } else { self.bytes_per_second }
+        if self.left_over == 0 || self.held.is_some() { 0.0 } else { self.bytes_per_second }
     }
 }
 
@@ -96,6 +127,26 @@ mod tests {
         assert_eq!(backlog.bytes_per_second(), 200e6);
         backlog.taken(1);
         assert_eq!(backlog.bytes_per_second(), 0.0, "the rest is new");
+    }
+
+    #[test]
+    fn what_was_held_is_no_backlog_until_it_has_left_or_its_time_is_over() {
+        let held = |waits: &[(u64, usize)]| {
+            let mut backlog = Backlog::new();
+            backlog.waiting(at(0), 1_000_000);
+            backlog.waiting(at(140), 2_000_000);
+            assert!(backlog.bytes_per_second() > 0.0);
+            backlog.was_held(at(150), Duration::from_millis(150));
+            for (millis, bytes) in waits {
+                assert_eq!(backlog.bytes_per_second(), 0.0, "before {millis} ms");
+                backlog.waiting(at(*millis), *bytes);
+            }
+            backlog.bytes_per_second() > 0.0
+        };
+        assert!(!held(&[(200, 2_100_000), (899, 2_200_000)]));
+        assert!(held(&[(200, 2_100_000), (900, 2_200_000)]), "it should have left long ago");
+        assert!(held(&[(200, 4_000_001)]), "the source is faster than it said");
+        assert!(held(&[(200, 0), (300, 1_000), (320, 2_000)]), "what was held has left");
     }
 
     #[test]

@@ -5,9 +5,9 @@ use core::time::Duration;
 
 use ledger::Stage;
 use units::{Epoch, Instant, WallTime};
-use wire::{Clock, Description, Report};
+use wire::{Clock, Description, Report, Request};
 
-use super::{Pacing, Sending};
+use super::{Beginning, Pacing, Sending};
 
 /// What a sender is made for.
 #[derive(Clone, Debug)]
@@ -28,6 +28,8 @@ pub struct SenderConfig {
     pub pacing: Pacing,
     /// Whether data go out while nobody listens.
     pub sending: Sending,
+    /// When the first samples leave.
+    pub beginning: Beginning,
 }
 
 /// What a sender is told.
@@ -78,8 +80,8 @@ pub enum Input<'a> {
     },
     /// A reader's report and the size of its datagram.
     Report(&'a Report, usize),
-    /// A reader asks for the description or the data.
-    Request,
+    /// A reader asks for the description or the data, or for the beginning of the epoch.
+    Request(&'a Request),
     /// Whether somebody sees what the kernel drops on this host, and tells of it ([`Input::Refused`]).
     Watched(bool),
     /// From now on withhold data datagrams with this probability.

@@ -89,7 +89,7 @@ pub(super) struct Pacer {
     /// The size of a full datagram.
     datagram_bytes: f64,
     /// What the stream takes at its own rate, with headroom.
-    even_bytes_per_second: f64,
+    stream_bytes_per_second: f64,
     backlog: Backlog,
     /// The most bytes at once, by the smallest receive buffer.
     buffer_share_bytes: f64,
@@ -111,7 +111,7 @@ impl Pacer {
         Self {
             pacing,
             datagram_bytes: datagram_bytes as f64,
-            even_bytes_per_second: (stream_bytes_per_second * HEADROOM).max(MIN_BYTES_PER_SECOND),
+            stream_bytes_per_second: stream_bytes_per_second * HEADROOM,
             backlog: Backlog::new(),
             buffer_share_bytes: f64::from(UNKNOWN_BUFFER_BYTES) / BUFFER_SHARE,
             even_until: now,
@@ -127,6 +127,16 @@ impl Pacer {
     /// Notes how many bytes of samples wait, here and in front of the machine.
     pub(super) fn waiting(&mut self, now: Instant, bytes: usize) {
         self.backlog.waiting(now, bytes);
+    }
+
+    /// Notes that all that waits was held on purpose for so long: it leaves at the stream's rate with its headroom.
+    pub(super) fn was_held(&mut self, now: Instant, held_for: Duration) {
+        self.backlog.was_held(now, held_for);
+    }
+
+    /// Returns how many bytes of samples wait, here and in front of the machine.
+    pub(super) const fn waiting_bytes(&self) -> usize {
+        self.backlog.waiting_bytes()
     }
 
     /// Notes the smallest receive buffer that readers report.
@@ -175,7 +185,9 @@ impl Pacer {
     }
 
     fn bytes_per_second(&self) -> f64 {
-        self.even_bytes_per_second.max(self.backlog.bytes_per_second())
+        // What was held keeps the pace of the fastest and of the slowest stream.
+        let least = if self.backlog.is_held() { 0.0 } else { MIN_BYTES_PER_SECOND };
+        self.stream_bytes_per_second.max(least).max(self.backlog.bytes_per_second())
     }
 
     /// Returns how far ahead of the even rate datagrams may be: a train, and what was due while a sleep ended late, but

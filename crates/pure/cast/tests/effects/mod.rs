@@ -1,10 +1,11 @@
 //! Random scenes: what the seed draws, and what of it happened.
 
 use core::fmt;
+use core::ops::Range;
 use core::time::Duration;
 
-use cast::send::Sending;
-use ledger::{AccountState, Evidence, EvidenceSource, Stage};
+use cast::send::{Beginning, Sending};
+use ledger::{AccountState, Evidence, EvidenceSource, Gap, Stage};
 use sample::Dtype;
 use sim::{Bursts, Corruption, Host, Link, LostBy, Network, NodeId, Order, Port};
 use units::{Epoch, Instant, Random};
@@ -15,6 +16,7 @@ use crate::line::publisher::{Command, Publisher, Refusal, Restart};
 use crate::line::reader::Move;
 use crate::line::scene::{LIFE, Scene, StreamShape, forged, publisher, reader};
 use crate::line::truth::verify;
+use crate::line::watch::Following;
 use crate::line::{GROUP, Part, Stranger, at};
 
 /// When publishers stop feeding. Units: milliseconds.
@@ -58,6 +60,8 @@ effects! {
     Restart "restart",
     ClockSetBack "clock set back",
     LateJoiner "late joiner",
+    MissedBeginning "a beginning that was missed",
+    Resumed "an epoch that came back",
     Leaver "leaver",
     TwoPublishers "two publishers",
     Silence "silence",
@@ -73,8 +77,13 @@ effects! {
 }
 
 /// How many scenes saw each effect.
-#[derive(Default)]
 pub(crate) struct Effects([u64; Effect::ALL.len()]);
+
+impl Default for Effects {
+    fn default() -> Self {
+        Self([0; Effect::ALL.len()])
+    }
+}
 
 impl Effects {
     pub(crate) fn count(&self, effect: Effect) -> u64 {
@@ -158,6 +167,7 @@ pub(crate) fn play(seed: u64) -> Effects {
             None => reader,
         };
         let reader = if draw_checkpoint(seed + id) { reader.checkpointed() } else { reader };
+        let reader = if draw_waiting(seed + id) { reader.waiting() } else { reader };
         let node = moves.into_iter().fold(reader, |reader, (at, step)| reader.told(at, step));
         let node = network.add("reader", Part::Reader(Box::new(node)), port);
         if member {
@@ -177,7 +187,8 @@ pub(crate) fn play(seed: u64) -> Effects {
 impl Plan {
     fn draw(seed: u64) -> Self {
         let mut random = Random::for_purpose(seed, "scene");
-        let shape = StreamShape { sending: draw_sending(seed), ..draw_shape(&mut random) };
+        let (sending, beginning) = (draw_sending(seed), draw_beginning(seed));
+        let shape = StreamShape { sending, beginning, ..draw_shape(&mut random) };
         let ending = match random.below(10) {
             0 => Ending::Silence,
             1 => Ending::Restart,
@@ -285,6 +296,9 @@ impl Plan {
             let from = 500 + random.below(1_500);
             link = link.outage(at(from)..at(from + random.below(2_000)));
         }
+        for outage in draw_outages(random.clone()) {
+            link = link.outage(outage);
+        }
         if self.tail_loss {
             let from = at(FED_UNTIL - random.below(20));
             link = link.lose_when("the tail", move |passing| {
@@ -338,6 +352,31 @@ impl Plan {
     }
 }
 
+/// Draws whether a reader waits for the streams from the first moment on.
+fn draw_waiting(seed: u64) -> bool {
+    Random::for_purpose(seed, "waiting").chance(0.5)
+}
+
+/// Draws whether publishers hold the beginning of their epochs, and how much of it.
+fn draw_beginning(seed: u64) -> Beginning {
+    let mut random = Random::for_purpose(seed, "beginning");
+    match random.below(3) {
+        0 => Beginning::Held { most_bytes: 1 << (8 + random.below(12)) },
+        1 => Beginning::Held { most_bytes: usize::MAX },
+        _ => Beginning::Now,
+    }
+}
+
+/// Draws outages at any time, also at the beginning and over the end, from a copy of the generator.
+fn draw_outages(mut random: Random) -> Vec<Range<Instant>> {
+    let count = if random.chance(0.2) { 1 + random.below(3) } else { 0 };
+    let outage = |_| {
+        let from = random.below(FED_UNTIL);
+        at(from)..at(from + random.below(2_000))
+    };
+    (0..count).map(outage).collect()
+}
+
 /// Draws from a generator of its own: scenes that were reported stay what they were.
 fn draw_sending(seed: u64) -> Sending {
     let on_demand = Random::for_purpose(seed, "sending").chance(0.2);
@@ -372,8 +411,8 @@ fn draw_shape(random: &mut Random) -> StreamShape {
         2 => (100 + random.below(400) as u32, 200, 1 + random.below(4)),
         _ => (2_000 + random.below(6_000) as u32, 15, 1),
     };
-    let sending = Sending::Always;
-    StreamShape { name: "lab/probe", dtype, hz, elements, block_samples, linger, datagram_bytes, sending }
+    let (sending, beginning) = (Sending::Always, Beginning::Now);
+    StreamShape { name: "lab/probe", dtype, hz, elements, block_samples, linger, datagram_bytes, sending, beginning }
 }
 
 fn observe(network: &Scene, node: NodeId, seen: &mut Effects) {
@@ -385,6 +424,8 @@ fn observe(network: &Scene, node: NodeId, seen: &mut Effects) {
     seen.saw(Effect::Corruption, counts.corrupted > 0);
     let watch = &network.node(node).reader().watch;
     seen.saw(Effect::TwoPublishers, !watch.two_publishers.is_empty());
+    let goes_on = |pair: &[Following]| pair[0].epoch == pair[1].epoch;
+    seen.saw(Effect::Resumed, watch.followed.windows(2).any(goes_on));
     for (truth, account) in verify(network, node) {
         let rows = account.datagrams.expect("a reader with a socket");
         seen.saw(Effect::Late, rows.lost[Stage::Late] > 0);
@@ -397,6 +438,8 @@ fn observe(network: &Scene, node: NodeId, seen: &mut Effects) {
         seen.saw(Effect::PublisherQueue, account.elements.lost[Stage::PublisherQueue] > 0);
         seen.saw(Effect::Paused, account.elements.lost[Stage::PublisherPaused] > 0);
         seen.saw(Effect::LateJoiner, rows.first > 50);
+        let misses_first = |gap: &Gap| gap.positions.start == 0 && gap.numbers.start < gap.numbers.end;
+        seen.saw(Effect::MissedBeginning, account.gaps.first().is_some_and(misses_first));
         seen.saw(Effect::Leaver, account.state == AccountState::Cut);
         seen.saw(Effect::Closed, account.state == AccountState::Closed);
         seen.saw(Effect::Cut, account.state == AccountState::Cut);

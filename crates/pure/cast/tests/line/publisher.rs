@@ -121,7 +121,7 @@ impl Publisher {
                 sender.handle(now, Input::Report(&report, arrival.bytes.len()));
                 self.last_report = Some(*report);
             }
-            Ok(Datagram::Request(_)) => sender.handle(now, Input::Request),
+            Ok(Datagram::Request(request)) => sender.handle(now, Input::Request(&request)),
             _ => {}
         }
     }

@@ -3,12 +3,12 @@
 use core::time::Duration;
 
 use cast::Receiver;
-use cast::receive::{Input, Output, ReaderIdentity};
+use cast::receive::{Input, Output, ReaderIdentity, WaitsSince};
 use ledger::{BookConfig, DropNotice, KernelName, Stage};
 use sample::Selection;
 use sim::{Address, Arrival, NodeId, Socket};
-use units::{Epoch, Instant, Random, ReaderId, StreamId};
-use wire::{DATAGRAM_BYTES_IPV4, Datagram, MAX_DATAGRAM_BYTES};
+use units::{Epoch, Instant, Random, ReaderId, StreamId, WallTime};
+use wire::{Announcement, DATAGRAM_BYTES_IPV4, Datagram, MAX_DATAGRAM_BYTES};
 
 use super::checkpoint::Checkpoint;
 use super::watch::{Following, Watch};
@@ -77,6 +77,8 @@ pub(crate) enum Move {
     Leave,
     /// With the publisher's next word on what is missing, and still in the group for others' sake.
     Deselect,
+    /// A publisher's announcement is heard.
+    Hear(Box<Announcement>, NodeId),
 }
 
 /// A datagram as it looked on arrival.
@@ -117,6 +119,14 @@ impl Reader {
     /// Makes a reader of a crowd, which checks the law and keeps no diary.
     pub(crate) fn light(id: u64, config: BookConfig) -> Self {
         Self { diligence: Diligence::Light, buffer: vec![0; DATAGRAM_BYTES_IPV4], ..Self::new(id, config) }
+    }
+
+    /// Makes it wait for the streams from the beginning of the scene on.
+    pub(crate) fn waiting(mut self) -> Self {
+        let waiting = WaitsSince { since: Instant::ORIGIN, wall: WallTime::from_nanos(0) };
+        self.receiver.handle(Instant::ORIGIN, Input::Waits(Some(waiting)));
+        self.watch.waits = true;
+        self
     }
 
     /// Lets time pass only while nothing lies unread.
@@ -168,7 +178,12 @@ impl Reader {
                 Move::Join => socket.join(GROUP),
                 Move::Leave => {
                     socket.leave(GROUP);
+                    self.watch.left = true;
                     self.input(now, Input::LeaveAll);
+                }
+                Move::Hear(announcement, from) => {
+                    let (announcement, from) = (&*announcement, address(from));
+                    self.input(now, Input::Announced { announcement, from });
                 }
                 Move::Deselect => self.input(now, Input::Select(&Selection::none())),
             }

@@ -2,18 +2,18 @@
 
 use core::time::Duration;
 
-use cast::send::{DEFAULT_LINGER, Pacing, SenderConfig, Sending};
+use cast::send::{Beginning, DEFAULT_LINGER, Pacing, SenderConfig, Sending};
 use ledger::{Account, BookConfig};
 use sample::{Channel, Dtype, Schema};
 use sim::{Network, NodeId, Port};
 use units::{Epoch, Instant, SampleRate, WallTime};
-use wire::{Clock, DATAGRAM_BYTES_IPV4, Data, Description, Fit, Numbered};
+use wire::{Announcement, Clock, DATAGRAM_BYTES_IPV4, Data, Description, Fit, Numbered};
 
 use super::feed::{Feed, Holes};
 use super::publisher::{Command, Publisher};
 use super::reader::Reader;
 use super::truth::{Truth, verify};
-use super::{GROUP, PORT, Part};
+use super::{GROUP, PORT, Part, address};
 
 /// How long after the last sample a publisher ends its epoch.
 const FLUSH: Duration = Duration::from_millis(100);
@@ -34,6 +34,7 @@ pub(crate) struct StreamShape {
     pub(crate) linger: Duration,
     pub(crate) datagram_bytes: usize,
     pub(crate) sending: Sending,
+    pub(crate) beginning: Beginning,
 }
 
 impl StreamShape {
@@ -47,6 +48,7 @@ impl StreamShape {
         linger: Duration::ZERO,
         datagram_bytes: DATAGRAM_BYTES_IPV4,
         sending: Sending::Always,
+        beginning: Beginning::Now,
     };
 
     pub(crate) fn config(&self, epoch: Epoch) -> SenderConfig {
@@ -59,6 +61,7 @@ impl StreamShape {
             destinations: 1,
             pacing: Pacing::default(),
             sending: self.sending,
+            beginning: self.beginning,
         }
     }
 
@@ -109,6 +112,24 @@ pub(crate) fn description(shape: &StreamShape) -> Description {
         report_port: PORT,
         station: "daq".to_owned(),
         unknown: sample::UnknownEntries::new(),
+    }
+}
+
+/// Returns what a publisher announces.
+pub(crate) fn announcement(shape: &StreamShape, epoch: Epoch) -> Announcement {
+    let Description { name, schema, report_port, station, .. } = description(shape);
+    Announcement {
+        stream: wire::stream_id(&name, &schema),
+        epoch,
+        name,
+        group: address(NodeId(0)),
+        report_port,
+        dtype: schema.dtype,
+        rate: schema.rate,
+        channels: 1,
+        elements_per_sample: schema.elements_per_sample(),
+        station,
+        period: Duration::from_secs(1),
     }
 }
 

@@ -23,6 +23,8 @@ pub(crate) struct Truth {
     pub(crate) arrived_elements: u64,
     /// Handed to the reader only with a damaged content behind a whole header.
     pub(crate) damaged: u64,
+    /// Came before the description in one copy, while the buffer refused another: either word is true.
+    pub(crate) early_or_refused: u64,
     /// Never sent, by the publisher's own diary.
     pub(crate) withheld: StageCounts,
     /// The same of numbers behind the end of an account that was cut: a tally's totals count them too, and a
@@ -40,6 +42,8 @@ pub(crate) struct Truth {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Way {
     Arrived { elements: u64 },
+    /// Read before the account began, and perhaps refused by the buffer in another copy.
+    Early { refused: bool },
     Damaged,
     Buffer,
     Network,
@@ -89,7 +93,8 @@ impl Truth {
         equal("datagrams that came", rows.received + rows.lost[Stage::Late], self.arrived)?;
         let elements = account.elements.delivered + account.elements.lost[Stage::Late];
         equal("elements that came", elements, self.arrived_elements)?;
-        equal("decode", rows.lost[Stage::Decode], self.damaged)?;
+        let early = rows.lost[Stage::Decode].saturating_sub(self.damaged).min(self.early_or_refused);
+        equal("decode", rows.lost[Stage::Decode], self.damaged + early)?;
         let (mut unnamed, mut too_many) = (0, 0);
         for stage in SENDER_STAGES {
             let (told, happened) = (rows.lost[stage], self.withheld[stage]);
@@ -105,7 +110,8 @@ impl Truth {
         }
         let by_receiver = rows.lost[Stage::ReceiverSocketBuffer];
         let without_a_name = rows.unexplained + rows.unsettled + rows.in_flight + network + by_receiver;
-        equal("the rest", without_a_name + too_many, self.network + self.buffer + unnamed)?;
+        let refused = self.buffer + self.early_or_refused - early;
+        equal("the rest", without_a_name + too_many, self.network + refused + unnamed)?;
         // Who came later has totals to compare with only from the first tally on.
         if account.state == AccountState::Closed && rows.first == 0 {
             equal("left unnamed by the final tally", unnamed.saturating_sub(self.withheld_late), 0)?;
@@ -136,7 +142,8 @@ fn truth_of(network: &Network<Part>, node: NodeId, following: &Following, accoun
                 truth.arrived_elements += elements;
             }
             (Some(stage), _) => truth.withheld[stage] += 1,
-            (None, Some(Way::Damaged)) => truth.damaged += 1,
+            (None, Some(Way::Early { refused: true })) => truth.early_or_refused += 1,
+            (None, Some(Way::Damaged | Way::Early { .. })) => truth.damaged += 1,
             (None, Some(Way::Buffer)) => truth.buffer += 1,
             (None, Some(Way::Network) | None) => truth.network += 1,
         }
@@ -172,7 +179,12 @@ fn ways(
     let log = network.log();
     let mut ways: BTreeMap<u64, Way> = BTreeMap::new();
     let mut note = |number, way: Way| {
-        ways.entry(number).and_modify(|known| *known = way.min(*known)).or_insert(way);
+        let known = ways.entry(number).or_insert(way);
+        let refused = [*known, way].contains(&Way::Buffer);
+        *known = match way.min(*known) {
+            Way::Early { refused: before } => Way::Early { refused: refused || before },
+            best => best,
+        };
     };
     for pass in log.passes(node) {
         let sent = log.sent(pass.ordinal);
@@ -188,10 +200,15 @@ fn ways(
     let ended = following.ended.as_ref().map_or(u64::MAX, |(input, _)| *input);
     for seen in network.node(node).reader().diary.iter().filter(|seen| seen.input <= ended) {
         if seen.from == publisher && seen.epoch == following.epoch && seen.stream == following.stream {
-            note(
-                seen.number,
-                if seen.readable { Way::Arrived { elements: seen.elements } } else { Way::Damaged },
-            );
+            // Before the account began, what could be read came before the description and could not be used.
+            let was_early = seen.input < following.began && following.first == 0;
+            let way = match (seen.readable, was_early) {
+                (true, false) => Way::Arrived { elements: seen.elements },
+                (true, true) => Way::Early { refused: false },
+                (false, false) => Way::Damaged,
+                (false, true) => Way::Network,
+            };
+            note(seen.number, way);
         }
     }
     ways

@@ -13,8 +13,10 @@ use super::feed::fill;
 pub(crate) struct Following {
     pub(crate) stream: StreamId,
     pub(crate) epoch: Epoch,
+    /// After how many inputs of the reader it began.
+    pub(crate) began: u64,
     per_sample: u64,
-    first: u64,
+    pub(crate) first: u64,
     /// Where the next block or gap begins.
     cursor: u64,
     pub(crate) delivered: u64,
@@ -38,6 +40,10 @@ pub(crate) struct AddedDelay {
 pub(crate) struct Watch {
     pub(crate) followed: Vec<Following>,
     pub(crate) two_publishers: Vec<(Epoch, Epoch)>,
+    /// The reader waited before any epoch began.
+    pub(crate) waits: bool,
+    /// It has left the group in between.
+    pub(crate) left: bool,
     /// When the data at a position arrived first, and as which datagram.
     arrivals: BTreeMap<(Epoch, u64), (Instant, u64)>,
     expected: Vec<u8>,
@@ -53,7 +59,7 @@ impl Watch {
         match event {
             Event::Began { stream, epoch, description, first_index } => {
                 let per_sample = u64::from(description.schema.elements_per_sample());
-                self.began(stream, epoch, per_sample, first_index * per_sample);
+                self.began(stream, (epoch, input), per_sample, first_index * per_sample);
             }
             Event::Block { stream, epoch, positions, dtype, payload, .. } => {
                 let size = dtype.size_bytes();
@@ -98,10 +104,12 @@ impl Watch {
         }
     }
 
-    fn began(&mut self, stream: StreamId, epoch: Epoch, per_sample: u64, first: u64) {
+    fn began(&mut self, stream: StreamId, (epoch, began): (Epoch, u64), per_sample: u64, first: u64) {
+        self.check_continuity(stream, epoch, first);
         self.followed.push(Following {
             stream,
             epoch,
+            began,
             per_sample,
             first,
             cursor: first,
@@ -111,6 +119,29 @@ impl Watch {
             delays: Vec::new(),
             spoiled: 0,
         });
+    }
+
+    /// Checks rule 16: an account begins where the one before of its epoch ended, or further on if another publisher was
+    /// listened to meanwhile; the first account of a reader that waits, with the epoch's first sample.
+    fn check_continuity(&self, stream: StreamId, epoch: Epoch, first: u64) {
+        if self.left {
+            return;
+        }
+        let mut before = self.followed.iter().rev().filter(|following| following.stream == stream);
+        let last = before.next();
+        let Some(same) = last.into_iter().chain(before).find(|following| following.epoch == epoch) else {
+            let listened_to_a_later_one = last.is_some_and(|last| last.epoch > epoch);
+            let waited = self.waits && !listened_to_a_later_one;
+            assert!(!waited || first == 0, "the reader waited, and its account begins at {first}");
+            return;
+        };
+        assert!(same.ended.is_some(), "one account of an epoch at a time");
+        if same.first == same.cursor {
+            return; // It rested on a datagram that was none of its.
+        }
+        let listened_elsewhere = last.is_some_and(|last| last.epoch != epoch);
+        let follows = if listened_elsewhere { first >= same.cursor } else { first == same.cursor };
+        assert!(follows, "an account up to {} is followed by one from {first} on", same.cursor);
     }
 
     fn following(&mut self, stream: StreamId, epoch: Epoch) -> &mut Following {

@@ -6,8 +6,8 @@ use cast::Sender;
 use cast::send::{Input, Output, Sending};
 use ledger::{AccountState, BookConfig, Stage};
 use sim::{Link, Network, NodeId, Port};
-use units::{Instant, WallTime};
-use wire::{Datagram, Kind};
+use units::{Instant, ReaderId, WallTime};
+use wire::{Datagram, Kind, Request, Wanted};
 
 use crate::line::feed::Holes;
 use crate::line::publisher::Publisher;
@@ -175,7 +175,10 @@ impl Alone {
     }
 
     fn ask(&mut self, now: Instant) {
-        self.sender.handle(now, Input::Request);
+        let head = self.sender.next_head();
+        let (stream, epoch, reader) = (head.stream, head.epoch, ReaderId(1));
+        let request = Request { stream, epoch, reader, what: Wanted::Data, waiting: None };
+        self.sender.handle(now, Input::Request(&request));
     }
 }
 

@@ -3,6 +3,7 @@
 //! In every scene the reader checks each event and both books after each input, and at the end the accounts
 //! are compared with the network's log; a test says only what is particular to it.
 
+mod beginnings;
 mod crowd;
 mod demand;
 mod evidence;

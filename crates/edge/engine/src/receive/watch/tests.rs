@@ -15,7 +15,7 @@ use units::{ReaderId, SampleRate, WallTime};
 
 use super::*;
 use crate::receive::inlet::Registry;
-use crate::receive::{Command, PortStatus, ReceiveConfig, ReceivesFor};
+use crate::receive::{Command, PortStatus, ReceiveConfig, ReceiveFrom, ReceivesFor};
 use crate::record::Record;
 use crate::send::tests::{outlet_config, send_config};
 use crate::thread::ThreadTuning;
@@ -56,6 +56,7 @@ impl Scene {
             drop_board: std::path::PathBuf::new(),
             host: None,
             receives_for: ReceivesFor::Process,
+            from: ReceiveFrom::default(),
         };
         let mut agent = Agent::open(config, taken, bell.clone(), Arc::clone(&registry)).unwrap();
         let address = free_address();

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use cast::send::Pacing;
 use sys::{Interest, Poller};
-use units::{SampleRate, WallTime};
-use wire::Datagram;
+use units::{ReaderId, SampleRate, WallTime};
+use wire::{Datagram, Request, Wanted};
 
 use super::*;
 use crate::send::lane::Lane;
@@ -293,7 +293,8 @@ fn an_agent_that_sleeps_is_woken_for_what_came_while_its_publisher_sent() {
     let mut scene = Scene::new(waits);
     let lane = scene.lane.clone().unwrap();
     let held = lane.hold();
-    lane.post(Letter::Request);
+    let (stream, epoch, reader) = (lane.stream(), lane.epoch(), ReaderId(1));
+    lane.post(Letter::Request(Request { stream, epoch, reader, what: Wanted::Descriptor, waiting: None }));
     drop(held);
     scene.sleeps(Duration::ZERO);
     scene.outlet.link_mut().short_way.as_ref().unwrap().leave(&Turn::Until(None), &scene.bell);

@@ -1,0 +1,123 @@
+//! Beginnings: a reader that waited before a publisher began gets sample 0, or is told how much of the beginning it misses.
+
+use cast::send::Beginning;
+use ledger::{AccountState, Stage};
+use sim::{Link, NodeId, Port};
+use units::{Epoch, Instant};
+use wire::Kind;
+
+use crate::line::at;
+use crate::line::feed::Holes;
+use crate::line::publisher::{Command, Publisher, Restart};
+use crate::line::reader::Move;
+use crate::line::scene::{LIFE, StreamShape, accounts, announcement, publisher, reader, watched_by};
+
+const HELD: StreamShape =
+    StreamShape { beginning: Beginning::Held { most_bytes: usize::MAX }, ..StreamShape::PLAIN };
+/// What the stream has every millisecond.
+const PER_MS: u64 = 10;
+
+fn held() -> Publisher {
+    publisher(&HELD, LIFE, Instant::ORIGIN..at(3_000), Holes::NONE)
+}
+
+/// When announcements come in a publisher's first second. Units: milliseconds.
+const ANNOUNCED_MS: [u64; 5] = [5, 55, 155, 305, 605];
+
+/// Plays a scene in which the reader hears the announcements and, from a moment on, the group; returns its accounts.
+fn heard_from(
+    joined_ms: u64,
+    waits: bool,
+    publisher: Publisher,
+    down: Link,
+) -> Vec<(crate::line::truth::Truth, ledger::Account)> {
+    let reader = if waits { reader(1).waiting() } else { reader(1) };
+    let hear = || Move::Hear(Box::new(announcement(&HELD, LIFE)), NodeId(0));
+    let reader = ANNOUNCED_MS.into_iter().fold(reader, |reader, ms| reader.told(at(ms), hear()));
+    let reader = reader.told(at(0), Move::Leave).told(at(joined_ms), Move::Join);
+    let (mut network, node) = watched_by(1, publisher, reader, Port { down, ..Port::default() });
+    accounts(&mut network, node, at(12_000))
+}
+
+#[test]
+fn a_reader_that_asks_and_joins_within_half_a_second_gets_sample_0() {
+    for joined_ms in [6, 60, 149, 400] {
+        let account = heard_from(joined_ms, true, held(), Link::lan()).remove(0).1;
+        assert_eq!(account.state, AccountState::Closed);
+        assert_eq!((account.elements.first, account.elements.delivered), (0, 30_000), "{joined_ms} ms");
+    }
+}
+
+#[test]
+fn what_was_held_leaves_at_the_streams_pace_and_not_as_one_burst() {
+    let (mut network, reader) = watched_by(1, held(), reader(1), Port::default());
+    network.run_until(at(151));
+    let position = |network: &crate::line::scene::Scene| {
+        network.node(reader).reader().receiver.accounts().next().map(|it| it.account.elements.next)
+    };
+    let first = position(&network).unwrap();
+    assert!(first < 40 * PER_MS, "{first} samples left in a millisecond: more than one datagram");
+    // 1.25 times the rate, and room for the description and the datagram that is let out ahead.
+    network.run_until(at(301));
+    let later = position(&network).unwrap() - first;
+    assert!((150 * PER_MS..=200 * PER_MS).contains(&later), "{later}");
+    network.run_until(at(800));
+    let caught_up = position(&network).unwrap();
+    assert!(caught_up >= 795 * PER_MS, "{caught_up}");
+}
+
+#[test]
+fn what_a_reader_that_waited_did_not_get_of_the_beginning_is_missing() {
+    let (truth, account) = heard_from(700, true, held(), Link::lan()).remove(0);
+    assert_eq!((account.state, account.elements.first), (AccountState::Closed, 0));
+    let gap = account.gaps.first().expect("a gap");
+    assert_eq!(gap.positions.start, 0);
+    let missing = account.elements.unexplained + account.elements.lost[Stage::Decode];
+    assert_eq!(missing, 30_000 - account.elements.delivered);
+    assert!((300 * PER_MS..700 * PER_MS).contains(&gap.len()), "{gap:?}");
+    assert!(truth.network > 1);
+}
+
+#[test]
+fn who_came_later_has_not_lost_the_beginning() {
+    let account = heard_from(700, false, held(), Link::lan()).remove(0).1;
+    assert!(account.elements.first > 500 * PER_MS);
+    assert!(account.explained());
+}
+
+#[test]
+fn data_before_the_description_were_received_and_could_not_be_used() {
+    let down = Link::lan().lose_when("descriptors of the first second", |passing| {
+        passing.bytes[3] == Kind::Descriptor.code() && passing.at < at(900)
+    });
+    let (truth, account) = heard_from(0, true, held(), down).remove(0);
+    assert_eq!((account.state, account.elements.first), (AccountState::Closed, 0));
+    let rows = account.datagrams.expect("a socket");
+    assert!(rows.lost[Stage::Decode] > 10 && truth.damaged == rows.lost[Stage::Decode], "{rows:?}");
+    assert_eq!(account.elements.delivered + account.elements.lost[Stage::Decode] + account.elements.unexplained, 30_000);
+}
+
+#[test]
+fn the_beginning_of_a_life_that_came_during_an_outage_is_missing() {
+    let next = Epoch { start_ns: 5_000, life: 22 };
+    let feed = HELD.feed(next, at(1_500)..at(5_000), Holes::NONE);
+    let restart = Command::Restart(Box::new(Restart { config: HELD.config(next), feed }));
+    let publisher = publisher(&HELD, LIFE, Instant::ORIGIN..at(5_000), Holes::NONE);
+    let publisher = publisher.told(at(1_400), Command::Die).told(at(1_500), restart);
+    let accounts = heard_from(0, true, publisher, Link::lan().outage(at(1_450)..at(3_500)));
+    let [(_, old), (truth, new)] = &accounts[..] else { panic!("two accounts: {accounts:?}") };
+    assert_eq!(old.elements.first, 0);
+    assert_eq!((new.state, new.elements.first), (AccountState::Closed, 0));
+    assert!(new.elements.unexplained > 1_500 * PER_MS && truth.network > 1_000, "{new:?}");
+}
+
+#[test]
+fn a_beginning_that_fills_its_ring_is_held_no_longer() {
+    let shape = StreamShape { beginning: Beginning::Held { most_bytes: 2_000 }, ..StreamShape::PLAIN };
+    let publisher = publisher(&shape, LIFE, Instant::ORIGIN..at(3_000), Holes::NONE);
+    let (mut network, node) = watched_by(1, publisher, reader(1), Port::default());
+    // 40 bytes a millisecond.
+    network.run_until(at(60));
+    assert!(network.node(node).reader().receiver.accounts().next().unwrap().account.elements.next > 0);
+    assert_eq!(network.node(NodeId(0)).publisher().lives[0].totals.samples.publisher_queue, 0);
+}
