@@ -7,8 +7,11 @@ mod bench;
 mod counts;
 pub mod data;
 mod demo;
+mod fuzz;
 mod instructions;
 mod lab;
+mod load;
+mod nightly;
 mod page;
 mod process;
 mod report;
@@ -47,6 +50,8 @@ enum Command {
     Wheel(wheel::Options),
     /// Run the stream machine over the simulated network, one run a seed, and check every account.
     Sim(sim::Options),
+    /// Fuzz every decoder, and what stands behind it, for a while each, on a stable toolchain.
+    Fuzz(fuzz::Options),
     /// Plant losses in network namespaces, and see whether the doctor names each of them.
     Lab(lab::Options),
     /// Run a benchmark of the `benches` package.
@@ -79,6 +84,7 @@ fn run(command: Command) -> anyhow::Result<Verdict> {
         Command::Page => page::run().map(|()| Verdict::Fine),
         Command::Wheel(options) => wheel::run(&options).map(|()| Verdict::Fine),
         Command::Sim(options) => sim::run(&options),
+        Command::Fuzz(options) => fuzz::run(&options),
         Command::Lab(options) => lab::run(&options),
         Command::Bench(options) => bench::run(&options),
         Command::Counts(options) => instructions::run(&options),

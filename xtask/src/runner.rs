@@ -4,9 +4,11 @@
 //! full output is kept below `target/xtask`; what failed is shown.
 
 use crate::counts::{Counts, Reading};
+use crate::load::Load;
+use crate::nightly::Nightly;
 use crate::report::{Outcome, Report};
 use crate::setup::{self, Need, Preparation};
-use crate::suites::{self, Counting, Lane, SUITES, Step, Suite};
+use crate::suites::{self, Counting, Lane, Step, Suite};
 use crate::workspace::{Metadata, cargo, root};
 use crate::{Verdict, page, process};
 use anyhow::{Context, bail};
@@ -26,8 +28,14 @@ const SHOWN_LINES: usize = 300;
 #[derive(clap::Args)]
 pub(crate) struct Options {
     /// Only the inner loop: tidy, fmt, clippy, unit and property tests, fixed-seed simulation. Installs nothing.
-    #[arg(long)]
+    #[arg(long, conflicts_with = "nightly")]
     fast: bool,
+    /// Beside busy loops, one a processor and two at least: suites with sockets, clocks, processes or browsers three times.
+    #[arg(long, conflicts_with = "nightly")]
+    under_load: bool,
+    /// What takes long by nature, such as 100,000 seeds and minutes of fuzzing; writes the results to tests/nightly.json.
+    #[arg(long)]
+    nightly: bool,
     /// Only these suites, such as `unit` or `page`.
     #[arg(value_name = "SUITE")]
     only: Vec<String>,
@@ -36,10 +44,20 @@ pub(crate) struct Options {
     list: bool,
 }
 
+impl Options {
+    fn lane(&self) -> Lane {
+        match (self.fast, self.nightly) {
+            (_, true) => Lane::Nightly,
+            (true, false) => Lane::Fast,
+            (false, false) => Lane::Full,
+        }
+    }
+}
+
 /// Runs the suites asked for and prints the report.
 pub(crate) fn run(options: &Options) -> anyhow::Result<Verdict> {
-    let lane = if options.fast { Lane::Fast } else { Lane::Full };
-    refuse_unknown(&options.only)?;
+    let lane = options.lane();
+    refuse_unknown(lane, &options.only)?;
     let suites = suites::planned(lane, &options.only);
     if options.list {
         suites.iter().for_each(|suite| println!("{:<12} {}", suite.name, suite.about));
@@ -49,23 +67,46 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<Verdict> {
     let runner = Runner {
         logs: metadata.target_directory.join("xtask"),
         built: metadata.target_directory.join("debug"),
+        metadata,
     };
     std::fs::create_dir_all(&runner.logs)?;
+    let mut night = options.nightly.then(Nightly::begin).transpose()?;
 
     let (set_up, preparation) = prepare(&suites);
     let mut outcomes = vec![set_up];
+    let load = options.under_load.then(Load::start);
     for suite in suites {
-        outcomes.push(runner.run(suite, &preparation)?);
+        let runs = if options.under_load { suite.runs_under_load() } else { 1 };
+        for name in names(suite.name, runs) {
+            let outcome = runner.run(suite, name, &preparation)?;
+            if let Some(night) = &mut night {
+                night.record(&outcome)?;
+            }
+            outcomes.push(outcome);
+        }
     }
+    drop(load);
     let report = Report(outcomes);
     println!("\n{report}");
     Ok(if report.is_fine() { Verdict::Fine } else { Verdict::FoundSomething })
 }
 
-fn refuse_unknown(names: &[String]) -> anyhow::Result<()> {
-    let unknown = names.iter().find(|name| SUITES.iter().all(|suite| suite.name != name.as_str()));
-    match unknown {
-        Some(name) => bail!("no suite is called `{name}`; `cargo xtask test --list` names them all"),
+/// What the runs of a suite are called: as the suite itself, where there is one.
+fn names(suite: &str, runs: u32) -> Vec<String> {
+    match runs {
+        1 => vec![suite.to_owned()],
+        _ => (1..=runs).map(|run| format!("{suite} {run}/{runs}")).collect(),
+    }
+}
+
+fn refuse_unknown(lane: Lane, names: &[String]) -> anyhow::Result<()> {
+    let night = if lane == Lane::Nightly { "--nightly " } else { "" };
+    let is_of_night = |suite: &Suite| suite.lane == Lane::Nightly;
+    let is_known = |name: &str| {
+        suites::all().any(|suite| suite.name == name && is_of_night(suite) == (lane == Lane::Nightly))
+    };
+    match names.iter().find(|name| !is_known(name)) {
+        Some(name) => bail!("no suite is called `{name}`; `cargo xtask test {night}--list` names them all"),
         None => Ok(()),
     }
 }
@@ -85,19 +126,20 @@ struct Runner {
     logs: PathBuf,
     /// Where programs lie once they are built, the command under test among them.
     built: PathBuf,
+    metadata: Metadata,
 }
 
 impl Runner {
-    /// Runs one suite and says how it went.
-    fn run(&self, suite: &Suite, preparation: &Preparation) -> anyhow::Result<Outcome> {
-        println!("{}: {}", suite.name, suite.about);
+    /// Runs one suite, under a name of its own where it runs several times, and says how it went.
+    fn run(&self, suite: &Suite, name: String, preparation: &Preparation) -> anyhow::Result<Outcome> {
+        println!("{name}: {}", suite.about);
         let began = Instant::now();
-        let log = self.logs.join(format!("{}.log", suite.name));
+        let log = self.logs.join(format!("{}.log", name.replace(' ', "-").replace('/', "-of-")));
         let (counts, log) = match preparation.obstacle(suite.needs) {
             Some(obstacle) => (Counts::one_skipped(obstacle), None),
             None => (self.run_steps(suite, &log)?, Some(log)),
         };
-        let outcome = Outcome { name: suite.name.to_owned(), elapsed: began.elapsed(), counts, log };
+        let outcome = Outcome { name, elapsed: began.elapsed(), counts, log };
         println!("  {} in {:.1} s: {}", outcome.word(), outcome.elapsed.as_secs_f64(), outcome.summary());
         if let Some(log) = outcome.log.as_deref().filter(|_| outcome.counts.failed > 0) {
             show_end(log)?;
@@ -143,8 +185,10 @@ impl Runner {
                 command.args(*arguments);
                 command
             }
-            Step::Example(name, arguments) => {
-                let mut command = Command::new(self.built.join("examples").join(name));
+            Step::Workspace(command, arguments) => suites::of_workspace(command, arguments),
+            Step::Tests(targets, arguments) => suites::tests(&self.metadata, *targets, arguments),
+            Step::Built(program, arguments) => {
+                let mut command = Command::new(self.built.join(program));
                 command.args(*arguments).current_dir(root());
                 command
             }
@@ -257,7 +301,16 @@ mod tests {
 
     #[test]
     fn an_unknown_suite_is_refused() {
-        assert!(refuse_unknown(&["unit".to_owned()]).is_ok());
-        assert!(refuse_unknown(&["unti".to_owned()]).unwrap_err().to_string().contains("unti"));
+        let refused =
+            |lane, name: &str| refuse_unknown(lane, &[name.to_owned()]).map_err(|it| it.to_string());
+        assert!(refused(Lane::Full, "unit").is_ok() && refused(Lane::Nightly, "soak").is_ok());
+        assert!(refused(Lane::Full, "unti").unwrap_err().contains("unti"));
+        assert!(refused(Lane::Full, "soak").is_err() && refused(Lane::Nightly, "unit").is_err());
+    }
+
+    #[test]
+    fn several_runs_of_a_suite_have_names_of_their_own() {
+        assert_eq!(names("tidy", 1), ["tidy"]);
+        assert_eq!(names("e2e", 3), ["e2e 1/3", "e2e 2/3", "e2e 3/3"]);
     }
 }

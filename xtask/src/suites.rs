@@ -1,10 +1,16 @@
 //! What `cargo xtask test` consists of, as data: each suite's name, when it runs, what it needs and its commands.
 //!
-//! A suite whose folder is not there is left out; one whose needs cannot be met is skipped and counted. Add a suite here
-//! and nowhere else; how suites are run is in `runner`, how needs are met in `setup`.
+//! A suite whose folder is not there is left out; one whose needs cannot be met is skipped and counted. Add a suite here,
+//! or in [`nightly`] what takes long by nature, and nowhere else; how suites are run is in `runner`, how needs are met in
+//! `setup`, which packages cargo builds for them in [`selection`].
+
+mod nightly;
+mod selection;
 
 use crate::setup::{Environment, Need, PACKAGE, READERS};
 use crate::workspace::root;
+
+pub(crate) use selection::{Targets, of_workspace, tests};
 
 /// A group of tests with a row of its own in the final table.
 pub(crate) struct Suite {
@@ -12,6 +18,7 @@ pub(crate) struct Suite {
     /// What it proves, for the person who watches.
     pub(crate) about: &'static str,
     pub(crate) lane: Lane,
+    pub(crate) nature: Nature,
     /// A file without which the suite does not exist (yet).
     pub(crate) exists_with: &'static str,
     pub(crate) needs: &'static [Need],
@@ -31,6 +38,30 @@ pub(crate) enum Lane {
     Fast,
     /// Only full runs.
     Full,
+    /// Only `--nightly`.
+    Nightly,
+}
+
+/// What the outcome of a suite could depend on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Nature {
+    /// Its inputs alone: it computes, or reads files.
+    Computed,
+    /// The moment, too: it has sockets, clocks, processes or browsers. Under load it runs [`RUNS_UNDER_LOAD`] times.
+    Live,
+}
+
+/// How often a live suite runs under load: a test that depends on the moment seldom fails the first time.
+const RUNS_UNDER_LOAD: u32 = 3;
+
+impl Suite {
+    /// How often the suite runs beside busy loops.
+    pub(crate) fn runs_under_load(&self) -> u32 {
+        match self.nature {
+            Nature::Computed => 1,
+            Nature::Live => RUNS_UNDER_LOAD,
+        }
+    }
 }
 
 /// One command of a suite; the first that fails ends the suite.
@@ -40,8 +71,12 @@ pub(crate) enum Step {
     Xtask(&'static [&'static str]),
     /// cargo with these arguments, at the root.
     Cargo(&'static [&'static str]),
-    /// An example that a step before has built, at the root.
-    Example(&'static str, &'static [&'static str]),
+    /// cargo with this command and these arguments, for the packages that are built together.
+    Workspace(&'static str, &'static [&'static str]),
+    /// Tests in Rust of those packages, and what their programs are told.
+    Tests(Targets, &'static [&'static str]),
+    /// A program that a step before has built, by its path below `target/debug`, at the root.
+    Built(&'static str, &'static [&'static str]),
     /// npm with these arguments, in `web/`.
     Npm(&'static [&'static str]),
     /// The Python of a virtual environment with these arguments, at the root.
@@ -58,7 +93,7 @@ pub(crate) enum Counting {
 }
 
 /// Every suite, in the order in which they run: quick refusals first.
-pub(crate) const SUITES: &[Suite] = &[
+const SUITES: &[Suite] = &[
     Suite {
         name: "tidy",
         about: "tiers, floors, names, comments, pages",
@@ -85,25 +120,8 @@ pub(crate) const SUITES: &[Suite] = &[
         about: "unit and property tests of every crate",
         // The simulation has a suite of its own; here a few seeds show that it builds and runs.
         environment: &[("TALLYCAST_SEEDS", "5")],
-        steps: &[Step::Cargo(&[
-            "test",
-            "--workspace",
-            "--exclude",
-            "e2e",
-            "--exclude",
-            "contract",
-            "--exclude",
-            "interop",
-            // It has no tests in Rust, and what it stands on would be built with its features, for it and for the rest.
-            "--exclude",
-            "tallycast-python",
-            "--no-fail-fast",
-            "--lib",
-            "--bins",
-            "--tests",
-            "--",
-            "--show-output",
-        ])],
+        steps: &[Step::Tests(Targets::AllBut(&["contract", "e2e", "interop"]), &["--show-output"])],
+        nature: Nature::Live,
         ..TESTS
     },
     Suite {
@@ -112,7 +130,7 @@ pub(crate) const SUITES: &[Suite] = &[
         lane: Lane::Fast,
         exists_with: "crates/pure/cast/tests/seeds.rs",
         environment: &[("TALLYCAST_SEEDS", "200"), ("TALLYCAST_FIRST_SEED", "0")],
-        steps: &[Step::Cargo(SIMULATION)],
+        steps: &[SIMULATION],
         ..TESTS
     },
     Suite {
@@ -121,7 +139,7 @@ pub(crate) const SUITES: &[Suite] = &[
         lane: Lane::Full,
         exists_with: "crates/pure/cast/tests/seeds.rs",
         environment: &[("TALLYCAST_SEEDS", "2000"), ("TALLYCAST_FIRST_SEED", "0")],
-        steps: &[Step::Cargo(SIMULATION)],
+        steps: &[SIMULATION],
         ..TESTS
     },
     Suite {
@@ -170,7 +188,8 @@ pub(crate) const SUITES: &[Suite] = &[
         name: "doctests",
         about: "the examples in the documentation",
         lane: Lane::Full,
-        steps: &[Step::Cargo(&["test", "--workspace", "--doc", "--no-fail-fast"])],
+        steps: &[Step::Workspace("test", &["--doc", "--no-fail-fast"])],
+        nature: Nature::Live,
         ..TESTS
     },
     Suite {
@@ -184,21 +203,9 @@ pub(crate) const SUITES: &[Suite] = &[
     },
     Suite {
         name: "binary",
-        about: "the command `tallycast` and the library's examples, which the next suites run",
+        about: "the command `tallycast`, the laboratory and the examples, which the next suites run",
         lane: Lane::Full,
-        steps: &[
-            Step::Cargo(&["build", "--package", "tallycast-cli"]),
-            // Beside the command: on its own the library would be built with other features, all over again.
-            Step::Cargo(&[
-                "build",
-                "--package",
-                "tallycast-cli",
-                "--package",
-                "tallycast",
-                "--bins",
-                "--examples",
-            ]),
-        ],
+        steps: &[PROGRAMS],
         ..CHECK
     },
     Suite {
@@ -224,7 +231,8 @@ pub(crate) const SUITES: &[Suite] = &[
         about: "one behaviour over every reach",
         lane: Lane::Full,
         exists_with: "tests/contract/Cargo.toml",
-        steps: &[Step::Cargo(&["test", "--package", "contract", "--no-fail-fast", "--", "--show-output"])],
+        steps: &[Step::Tests(Targets::Of(&["contract"]), &["--show-output"])],
+        nature: Nature::Live,
         ..TESTS
     },
     Suite {
@@ -234,15 +242,8 @@ pub(crate) const SUITES: &[Suite] = &[
         exists_with: "tests/e2e/Cargo.toml",
         needs: &[Need::NetworkTools],
         // One after the other: each has the machine's two cores for its real rates.
-        steps: &[Step::Cargo(&[
-            "test",
-            "--package",
-            "e2e",
-            "--no-fail-fast",
-            "--",
-            "--nocapture",
-            "--test-threads=1",
-        ])],
+        steps: &[PROGRAMS, Step::Tests(Targets::Of(&["e2e"]), &["--nocapture", "--test-threads=1"])],
+        nature: Nature::Live,
         ..TESTS
     },
     Suite {
@@ -252,10 +253,11 @@ pub(crate) const SUITES: &[Suite] = &[
         exists_with: "tests/lab/Cargo.toml",
         needs: &[Need::NetworkTools, Need::Nft],
         steps: &[
-            Step::Cargo(&["build", "--package", "tallycast-cli", "--package", "lab"]),
-            Step::Cargo(&["run", "--package", "lab", "--", "--skip-without-root"]),
-            Step::Cargo(&["run", "--package", "lab", "--", "--skip-without-root", "--nobody"]),
+            PROGRAMS,
+            Step::Built("lab", &["--skip-without-root"]),
+            Step::Built("lab", &["--skip-without-root", "--nobody"]),
         ],
+        nature: Nature::Live,
         ..CHECK
     },
     Suite {
@@ -265,7 +267,8 @@ pub(crate) const SUITES: &[Suite] = &[
         lane: Lane::Full,
         exists_with: "crates/edge/bpf/src/hook.bpf.c",
         needs: &[Need::Clang],
-        steps: &[Step::Cargo(&["test", "--package", "bpf", "--no-fail-fast", "--", "--show-output"])],
+        steps: &[Step::Tests(Targets::Of(&["bpf"]), &["--show-output"])],
+        nature: Nature::Live,
         ..TESTS
     },
     Suite {
@@ -274,7 +277,8 @@ pub(crate) const SUITES: &[Suite] = &[
         lane: Lane::Full,
         exists_with: "tests/interop/Cargo.toml",
         needs: &[Need::LibUdt],
-        steps: &[Step::Cargo(&["test", "--package", "interop", "--no-fail-fast", "--", "--show-output"])],
+        steps: &[Step::Tests(Targets::Of(&["interop"]), &["--show-output"])],
+        nature: Nature::Live,
         ..TESTS
     },
     Suite {
@@ -284,17 +288,8 @@ pub(crate) const SUITES: &[Suite] = &[
         lane: Lane::Full,
         exists_with: "crates/app/cli/tests/cli/iperf3.rs",
         needs: &[Need::Iperf3],
-        steps: &[Step::Cargo(&[
-            "test",
-            "--package",
-            "tallycast-cli",
-            "--test",
-            "cli",
-            "--no-fail-fast",
-            "--",
-            "--show-output",
-            "iperf3::",
-        ])],
+        steps: &[of_command(&["--show-output", "iperf3::"])],
+        nature: Nature::Live,
         ..TESTS
     },
     Suite {
@@ -304,17 +299,8 @@ pub(crate) const SUITES: &[Suite] = &[
         lane: Lane::Full,
         exists_with: "crates/app/cli/tests/cli/top.rs",
         needs: &[Need::Tmux],
-        steps: &[Step::Cargo(&[
-            "test",
-            "--package",
-            "tallycast-cli",
-            "--test",
-            "cli",
-            "--no-fail-fast",
-            "--",
-            "--show-output",
-            "top::",
-        ])],
+        steps: &[of_command(&["--show-output", "top::"])],
+        nature: Nature::Live,
         ..TESTS
     },
     Suite {
@@ -330,17 +316,8 @@ pub(crate) const SUITES: &[Suite] = &[
                 READERS,
                 &["-c", "import shutil; shutil.rmtree('target/sample-archive', ignore_errors=True)"],
             ),
-            // Beside the command: on its own the archive would be built with other features, all over again.
-            Step::Cargo(&[
-                "build",
-                "--package",
-                "tallycast-cli",
-                "--package",
-                "archive",
-                "--bins",
-                "--examples",
-            ]),
-            Step::Example("sample_archive", &["target/sample-archive"]),
+            PROGRAMS,
+            Step::Built("examples/sample_archive", &["target/sample-archive"]),
             Step::Python(READERS, &["tests/archive-readers/test_readers.py", "target/sample-archive"]),
         ],
         ..CHECK
@@ -362,6 +339,7 @@ pub(crate) const SUITES: &[Suite] = &[
                 &["-m", "pytest", "--pyargs", "tallycast", "--doctest-modules", "-q", "-rfEs"],
             ),
         ],
+        nature: Nature::Live,
         ..TESTS
     },
     Suite {
@@ -370,8 +348,9 @@ pub(crate) const SUITES: &[Suite] = &[
         lane: Lane::Full,
         exists_with: "web/package.json",
         needs: &[Need::Page, Need::Chromium],
-        // Asked for alone, it has no suite `binary` before it; after one there is nothing to build.
-        steps: &[Step::Cargo(&["build", "--package", "tallycast-cli"]), Step::Npm(&["run", "test:page"])],
+        // The command carries the page, which may have been built since.
+        steps: &[PROGRAMS, Step::Npm(&["run", "test:page"])],
+        nature: Nature::Live,
         ..TESTS
     },
     Suite {
@@ -387,12 +366,23 @@ pub(crate) const SUITES: &[Suite] = &[
 ];
 
 /// As the unit tests were built: so many seeds take less time than an optimised build of them.
-const SIMULATION: &[&str] = &["test", "--package", "cast", "--package", "udt", "--test", "seeds"];
+const SIMULATION: Step = Step::Tests(Targets::Named(&["seeds"]), &[]);
+
+/// The command under test, the laboratory, and every example. After the suite `binary` there is nothing to build.
+///
+/// Examples bring the features that tests need: without them what the programs stand on would be built again.
+const PROGRAMS: Step = Step::Workspace("build", &["--bin", "tallycast", "--bin", "lab", "--examples"]);
+
+/// The tests of the command in which the tool that the suite brings takes part.
+const fn of_command(arguments: &'static [&'static str]) -> Step {
+    Step::Tests(Targets::Named(&["cli"]), arguments)
+}
 
 const CHECK: Suite = Suite {
     name: "",
     about: "",
     lane: Lane::Both,
+    nature: Nature::Computed,
     exists_with: "Cargo.toml",
     needs: &[],
     wants: &[],
@@ -405,10 +395,15 @@ const TESTS: Suite = Suite { counting: Counting::Printed, ..CHECK };
 
 /// The suites of one run: those of its lane that exist, only the named ones when any are named.
 pub(crate) fn planned(lane: Lane, only: &[String]) -> Vec<&'static Suite> {
-    let of_lane = |suite: &&Suite| suite.lane == Lane::Both || suite.lane == lane;
+    let of_lane = |suite: &&Suite| suite.lane == lane || suite.lane == Lane::Both && lane != Lane::Nightly;
     let wanted = |suite: &&Suite| only.is_empty() || only.iter().any(|name| name == suite.name);
     let exists = |suite: &&Suite| root().join(suite.exists_with).is_file();
-    SUITES.iter().filter(of_lane).filter(wanted).filter(exists).collect()
+    all().filter(of_lane).filter(wanted).filter(exists).collect()
+}
+
+/// Every suite there is, of every lane.
+pub(crate) fn all() -> impl Iterator<Item = &'static Suite> {
+    SUITES.iter().chain(nightly::SUITES)
 }
 
 #[cfg(test)]
@@ -418,23 +413,36 @@ mod tests {
 
     #[test]
     fn each_lane_has_every_name_once() {
-        for lane in [Lane::Fast, Lane::Full] {
-            let of_lane = SUITES.iter().filter(|suite| suite.lane == Lane::Both || suite.lane == lane);
-            let names: Vec<&str> = of_lane.map(|suite| suite.name).collect();
+        for lane in [Lane::Fast, Lane::Full, Lane::Nightly] {
+            let names: Vec<&str> = planned(lane, &[]).iter().map(|suite| suite.name).collect();
             assert_eq!(names.len(), names.iter().collect::<BTreeSet<_>>().len(), "{names:?}");
         }
     }
 
     #[test]
     fn every_suite_says_what_it_proves_and_does_something() {
-        assert!(SUITES.iter().all(|suite| !suite.about.is_empty() && !suite.steps.is_empty()));
+        assert!(all().all(|suite| !suite.about.is_empty() && !suite.steps.is_empty()));
     }
 
     #[test]
     fn the_inner_loop_needs_nothing_but_rust() {
-        let fast = SUITES.iter().filter(|suite| suite.lane != Lane::Full);
+        let fast = planned(Lane::Fast, &[]).into_iter();
         let needs: BTreeSet<Need> = fast.flat_map(|suite| suite.needs).copied().collect();
         assert!(needs.iter().all(|need| [Need::Rustfmt, Need::Clippy].contains(need)), "{needs:?}");
+    }
+
+    #[test]
+    fn a_night_has_only_what_takes_long_and_other_runs_have_none_of_it() {
+        assert!(planned(Lane::Nightly, &[]).iter().all(|suite| suite.lane == Lane::Nightly));
+        for lane in [Lane::Fast, Lane::Full] {
+            assert!(planned(lane, &[]).iter().all(|suite| suite.lane != Lane::Nightly));
+        }
+    }
+
+    #[test]
+    fn what_is_live_runs_several_times_under_load() {
+        let runs = |name: &str| planned(Lane::Full, &[name.to_owned()])[0].runs_under_load();
+        assert_eq!((runs("unit"), runs("e2e"), runs("tidy"), runs("simulation")), (3, 3, 1, 1));
     }
 
     #[test]

@@ -197,6 +197,12 @@ impl Command {
         (rest, self.child.wait().expect("a child can be waited for"))
     }
 
+    /// Returns the number of the process.
+    #[must_use]
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     fn pid(&self) -> Pid {
         Pid::from_child(&self.child)
     }

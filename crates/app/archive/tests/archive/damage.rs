@@ -1,4 +1,4 @@
-//! Damaged files: what they held is a hole that names them, and everything else is read.
+//! Damaged files: what they held is a hole that names them, and everything else is read. `TALLYCAST_FLIP_STRIDE=1` tries every byte.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use ledger::Stage;
 use sample::{Block, SampleBuffer};
 
 use crate::forgetful::Forgetful;
-use crate::scene::{PER_SAMPLE, account, at_ms, began, block, everything, open, read_back, stream};
+use crate::scene::{PER_SAMPLE, account, amount, at_ms, began, block, everything, open, read_back, stream};
 
 /// 1,000 samples in several Parquet segments.
 fn compacted() -> (Forgetful, Arc<dyn Store>) {
@@ -67,7 +67,8 @@ fn a_flipped_bit_anywhere_in_a_segment_is_a_hole_and_never_a_wrong_value() {
     let (disk, store) = compacted();
     let path = named(&disk, ".parquet")[1].clone();
     let size = archive::read_whole(&disk, &path).unwrap().len();
-    for offset in (0..size).step_by(53) {
+    let stride = usize::try_from(amount("TALLYCAST_FLIP_STRIDE", 53)).unwrap();
+    for offset in (0..size).step_by(stride) {
         disk.flip(&path, offset);
         // Values, times and indices are compared there; the whole file is one block of its seal.
         let read = read_back(&store);

@@ -1,4 +1,4 @@
-//! A real process on a real disk is killed while it records.
+//! A real process on a real disk is killed while it records, once unless `TALLYCAST_KILLS` asks for more.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
@@ -6,15 +6,24 @@ use std::sync::Arc;
 
 use archive::{FileStore, Input, Store};
 
-use crate::scene::{account, at_ms, began, block, open, read_back};
+use crate::scene::{account, amount, at_ms, began, block, open, read_back};
 
 /// Tells the child where to record; without it the child's test does nothing.
 const FOLDER: &str = "TALLYCAST_KILL_TEST_FOLDER";
-/// How many samples must be stored before the child is killed.
+/// How many samples must be stored before the first child is killed; each later one is killed a step earlier or later.
 const ENOUGH: u64 = 700;
+/// Prime to the length of a block and of a segment, so that kills meet every state between two of them.
+const STEP: u64 = 13;
 
 #[test]
 fn what_a_killed_process_had_stored_is_read_and_the_rest_is_a_recorded_gap() {
+    for kill in 0..amount("TALLYCAST_KILLS", 1) {
+        kill_and_record_on(ENOUGH + kill * STEP % ENOUGH);
+    }
+}
+
+/// Kills a child that has stored so much, and records behind it.
+fn kill_and_record_on(enough: u64) {
     let folder = tempfile::tempdir().unwrap();
     let mut child = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "kill::records_until_it_is_killed", "--ignored", "--nocapture"])
@@ -24,7 +33,7 @@ fn what_a_killed_process_had_stored_is_read_and_the_rest_is_a_recorded_gap() {
         .unwrap();
     let lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
     let stored = lines.filter_map(|line| line.strip_prefix("stored ")?.parse::<u64>().ok());
-    let promised = stored.into_iter().find(|stored| *stored >= ENOUGH);
+    let promised = stored.into_iter().find(|stored| *stored >= enough);
     child.kill().unwrap();
     child.wait().unwrap();
     let promised = promised.expect("the child records until it is killed");

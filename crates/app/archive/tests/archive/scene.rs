@@ -11,6 +11,11 @@ use ledger::{Evidence, EvidenceSource, Gap, GapKind, Stage, StageCounts, Unit};
 use sample::{Block, Channel, Dtype, SampleBuffer, Schema, StreamName};
 use units::{Epoch, Instant, RangeSet, SampleRate, WallTime};
 
+/// Returns how much of something a test does: what `variable` says, for long runs, or else a little.
+pub(crate) fn amount(variable: &str, otherwise: u64) -> u64 {
+    std::env::var(variable).map_or(otherwise, |text| text.parse().expect("a whole number"))
+}
+
 pub(crate) const EPOCH: Epoch = Epoch { start_ns: 1_763_756_051_000_000_000, life: 0xc0ffee };
 /// Elements in one sample.
 pub(crate) const PER_SAMPLE: u64 = 3;

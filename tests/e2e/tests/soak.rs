@@ -1,0 +1,101 @@
+//! A stream that loses for long: its accounts close, and what its processes hold does not grow.
+//!
+//! Ten seconds of the stream unless told otherwise: `TALLYCAST_SOAK_SECONDS=1200 cargo xtask test e2e`, or the suite `soak` of a
+//! night. The seconds are the stream's, counted in samples.
+
+#![expect(clippy::unwrap_used, reason = "a test that meets `None` or `Err` has failed")]
+
+use e2e::{Command, private_bus};
+use serde_json::Value;
+
+/// Samples a second; two channels of four bytes.
+const RATE: u64 = 20_000;
+/// Long enough to see that the scene works.
+const SECONDS: u64 = 10;
+/// How often somebody who watches is told that it goes on, in seconds of the stream.
+const TELL: u64 = 60;
+/// A ring, of which a busy machine touches every page sooner or later, and as much again for what allocators keep.
+const MOST_GROWTH_BYTES: u64 = 128 << 20;
+/// What may be open for a moment when it is looked at: a file of the system, a socket that is being closed.
+const MOST_MORE_DESCRIPTORS: usize = 4;
+
+fn seconds() -> u64 {
+    std::env::var("TALLYCAST_SOAK_SECONDS").map_or(SECONDS, |text| text.parse().expect("a number of seconds"))
+}
+
+/// What a process holds.
+#[derive(Clone, Copy, Debug)]
+struct Held {
+    memory_bytes: u64,
+    descriptors: usize,
+}
+
+impl Held {
+    fn by(process: &Command) -> Self {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", process.id())).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("a process that runs");
+        let kilobytes: u64 = line.split_whitespace().next().unwrap().parse().unwrap();
+        let descriptors = std::fs::read_dir(format!("/proc/{}/fd", process.id())).unwrap().count();
+        Self { memory_bytes: kilobytes * 1024, descriptors }
+    }
+
+    fn check_growth_to(self, later: Self, who: &str) {
+        let is_bounded = later.memory_bytes <= self.memory_bytes + MOST_GROWTH_BYTES
+            && later.descriptors <= self.descriptors + MOST_MORE_DESCRIPTORS;
+        assert!(is_bounded, "{who} held {self:?} after a moment, and {later:?} in the end");
+    }
+}
+
+/// Passes over lines until a reader has come to this sample.
+fn wait_for_sample(reader: &Command, index: u64) {
+    reader.wait_for(&format!("sample {index}"), |line| {
+        line["event"] == "block" && line["first_index"].as_u64().is_some_and(|first| first >= index)
+    });
+}
+
+/// Returns the account with which a reader ends, once it is closed.
+fn account(reader: Command) -> Value {
+    reader.wait_for_event("ended");
+    let (rest, _) = reader.interrupt();
+    let account =
+        rest.into_iter().find(|line| line["event"] == "account").expect("a reader tells its account");
+    let is_right =
+        account["balanced"] == true && account["state"] == "closed" && account["explained"] == true;
+    assert!(is_right, "{account}");
+    account
+}
+
+#[test]
+fn a_long_stream_with_losses_closes_its_accounts_and_its_processes_do_not_grow() {
+    let bus = private_bus();
+    let seconds = seconds();
+    let rate = RATE.to_string();
+    let wave = ["pub", "lab/wave", "--wave", "sine", "--rate", &rate, "--channels", "2", "--dtype", "f4"];
+    let publisher = Command::start_here(&[&wave[..], &["--loss", "1%", "--json", "--bus", &bus]].concat());
+    let read = |name| Command::start_here(&["sub", "lab/*", "--json", "--reader", name, "--bus", &bus]);
+    let [first, second] = ["first", "second"].map(read);
+    let join = |reader: &Command| reader.wait_for_event("began")["first_index"].as_u64().unwrap();
+    let begin = join(&first).max(join(&second));
+
+    let third = begin + seconds * RATE / 3;
+    [&first, &second].map(|reader| wait_for_sample(reader, third));
+    let held = [&publisher, &first, &second].map(Held::by);
+    for second_of_stream in seconds / 3..seconds {
+        let index = begin + second_of_stream * RATE;
+        [&first, &second].map(|reader| wait_for_sample(reader, index));
+        if second_of_stream % TELL == 0 {
+            println!("{second_of_stream} of {seconds} s");
+        }
+    }
+    let later = [&publisher, &first, &second].map(Held::by);
+    for (who, (held, later)) in ["the publisher", "a reader", "a reader"].iter().zip(held.iter().zip(later)) {
+        held.check_growth_to(later, who);
+    }
+
+    let (_, status) = publisher.interrupt();
+    assert!(status.success(), "the publisher ended with {status}");
+    for account in [first, second].map(account) {
+        let lost = account["elements"]["lost"]["injected"].as_u64().unwrap_or(0);
+        assert!(lost > 0, "a hundredth was to be lost: {account}");
+    }
+}

@@ -1,0 +1,65 @@
+//! Busy loops beside the tests: processors that are wanted by somebody else, as on any machine that is not theirs alone.
+//!
+//! They are threads of this process and have no other ending: whatever ends it, Ctrl-C and `kill -9` too, ends them.
+
+use std::hint::black_box;
+use std::num::NonZero;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+
+/// The fewest loops: on a machine with one processor, tests have a third of it.
+const FEWEST: usize = 2;
+/// Work between two looks at whether it is over: about a tenth of a millisecond.
+const STEPS: u64 = 100_000;
+
+/// Busy loops that end with this value.
+pub(crate) struct Load {
+    is_over: Arc<AtomicBool>,
+    loops: Vec<JoinHandle<()>>,
+}
+
+impl Load {
+    /// Starts a loop for every processor, two at least.
+    pub(crate) fn start() -> Self {
+        let count = thread::available_parallelism().map_or(FEWEST, NonZero::get).max(FEWEST);
+        let is_over = Arc::new(AtomicBool::new(false));
+        let spin = |_| {
+            let is_over = Arc::clone(&is_over);
+            thread::spawn(move || work_until(&is_over))
+        };
+        let loops = (0..count).map(spin).collect();
+        println!("under load: {count} busy loops run beside the suites");
+        Self { is_over, loops }
+    }
+}
+
+impl Drop for Load {
+    fn drop(&mut self) {
+        // Relaxed: nothing else is told by it.
+        self.is_over.store(true, Ordering::Relaxed);
+        // A loop has nothing to panic about, and a panic of ours is not to be hidden by another.
+        self.loops.drain(..).for_each(|it| drop(it.join()));
+    }
+}
+
+fn work_until(is_over: &AtomicBool) {
+    let mut word = 1_u64;
+    while !is_over.load(Ordering::Relaxed) {
+        word = (0..STEPS).fold(word, |word, step| black_box(word.rotate_left(7) ^ step));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_loops_end_with_the_load() {
+        let load = Load::start();
+        assert!(load.loops.len() >= FEWEST);
+        let is_over = Arc::downgrade(&load.is_over);
+        drop(load);
+        assert_eq!(is_over.strong_count(), 0, "a loop still holds it");
+    }
+}

@@ -1,0 +1,96 @@
+//! What takes long by nature: kills by the hundred, seeds by the hundred thousand, minutes of fuzzing, soaks, much data.
+//!
+//! `cargo xtask test --nightly` runs it; a short version of each is in every full run. Tests take the amount from variables, so
+//! that the same code runs for a second and for an hour.
+
+use super::{CHECK, Lane, Nature, PROGRAMS, Step, Suite, TESTS, Targets};
+use crate::setup::Need;
+
+/// Every suite of a night, in the order in which they run.
+pub(super) const SUITES: &[Suite] = &[
+    Suite {
+        name: "seeds",
+        about: "the stream machine and the reliable transport over a simulated network, 100,000 seeds each",
+        lane: Lane::Nightly,
+        environment: &[("TALLYCAST_SEEDS", "100000"), ("TALLYCAST_FIRST_SEED", "0")],
+        // Optimised: building those few crates pays here.
+        steps: &[Step::Cargo(&[
+            "test",
+            "--release",
+            "--package",
+            "cast",
+            "--package",
+            "udt",
+            "--no-fail-fast",
+            "--test",
+            "seeds",
+        ])],
+        ..TESTS
+    },
+    Suite {
+        name: "ring",
+        about: "a ring whose processes are killed 2,000 times, and 20,000,000 records past lapped readers",
+        lane: Lane::Nightly,
+        nature: Nature::Live,
+        environment: &[("TORTURE_KILLS", "2000"), ("TORTURE_RECORDS", "20000000")],
+        steps: &[Step::Cargo(&[
+            "test",
+            "--release",
+            "--package",
+            "ring",
+            "--no-fail-fast",
+            "--test",
+            "processes",
+            "--test",
+            "torture",
+            "--",
+            "--show-output",
+        ])],
+        ..TESTS
+    },
+    Suite {
+        name: "archive",
+        about: "a recorder killed 300 times on a real disk, 100 outcomes of every power cut, every byte of a segment damaged",
+        lane: Lane::Nightly,
+        nature: Nature::Live,
+        environment: &[("TALLYCAST_KILLS", "300"), ("TALLYCAST_CUTS", "100"), ("TALLYCAST_FLIP_STRIDE", "1")],
+        steps: &[Step::Tests(Targets::Named(&["archive"]), &["--show-output"])],
+        ..TESTS
+    },
+    Suite {
+        name: "transfer",
+        about: "files of 200 MB across everything that is killed on the way",
+        lane: Lane::Nightly,
+        nature: Nature::Live,
+        environment: &[("TALLYCAST_BIG_BYTES", "200000000")],
+        steps: &[Step::Tests(Targets::Named(&["cli"]), &["--show-output", "transfer::"])],
+        ..TESTS
+    },
+    Suite {
+        name: "soak",
+        about: "streams that lose for twenty minutes: accounts close, and neither memory nor descriptors grow",
+        lane: Lane::Nightly,
+        nature: Nature::Live,
+        needs: &[Need::NetworkTools],
+        environment: &[("TALLYCAST_SOAK_SECONDS", "1200")],
+        steps: &[PROGRAMS, Step::Tests(Targets::Named(&["soak"]), &["--nocapture", "--test-threads=1"])],
+        ..TESTS
+    },
+    Suite {
+        name: "lab",
+        about: "for ten minutes nothing is lost beside a stranger whose reader loses nearly everything",
+        lane: Lane::Nightly,
+        nature: Nature::Live,
+        needs: &[Need::NetworkTools, Need::Nft],
+        steps: &[PROGRAMS, Step::Built("lab", &["--skip-without-root", "busy_long"])],
+        ..CHECK
+    },
+    Suite {
+        name: "fuzz",
+        about: "every fuzz target for two minutes",
+        lane: Lane::Nightly,
+        needs: &[Need::CxxCompiler],
+        steps: &[Step::Xtask(&["fuzz", "--seconds", "120"])],
+        ..TESTS
+    },
+];

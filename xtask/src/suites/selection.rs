@@ -1,0 +1,116 @@
+//! Which packages cargo builds for the suites: always the same.
+//!
+//! Dependencies are built with the features that the chosen packages ask for together. Another choice, of one package for one
+//! suite, means other features somewhere below and everything above them once more. So suites choose among test programs,
+//! and never among packages.
+
+use crate::workspace::{Metadata, Package, cargo};
+use std::process::Command;
+
+/// Everything but the module for Python: NumPy's crates would change the features of all the rest, which nothing else needs.
+const PACKAGES: &[&str] = &["--workspace", "--exclude", "tallycast-python"];
+
+/// Test programs of the workspace.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Targets {
+    /// Unit tests of every library and program, and the test programs of every package but these.
+    AllBut(&'static [&'static str]),
+    /// The test programs of these packages.
+    Of(&'static [&'static str]),
+    /// The test programs with these names, in every package that has one.
+    Named(&'static [&'static str]),
+}
+
+/// Runs cargo's `command` for the packages that are built together.
+pub(crate) fn of_workspace(command: &str, arguments: &[&str]) -> Command {
+    let mut cargo = cargo();
+    cargo.arg(command).args(PACKAGES).args(arguments);
+    cargo
+}
+
+/// Runs test programs, each with `arguments`, to the last even where one fails.
+pub(crate) fn tests(metadata: &Metadata, targets: Targets, arguments: &[&str]) -> Command {
+    let mut cargo = of_workspace("test", &["--no-fail-fast"]);
+    if let Targets::AllBut(_) = targets {
+        cargo.args(["--lib", "--bins"]);
+    }
+    for name in names(metadata, targets) {
+        cargo.args(["--test", name]);
+    }
+    cargo.arg("--").args(arguments);
+    cargo
+}
+
+/// The names of test programs, each once.
+fn names(metadata: &Metadata, targets: Targets) -> Vec<&str> {
+    let of = |is_wanted: &dyn Fn(&Package) -> bool| {
+        metadata.packages.iter().filter(|package| is_wanted(package)).flat_map(test_programs).collect()
+    };
+    let mut names: Vec<&str> = match targets {
+        Targets::AllBut(packages) => of(&|package| !packages.contains(&package.name.as_str())),
+        Targets::Of(packages) => of(&|package| packages.contains(&package.name.as_str())),
+        Targets::Named(names) => names.to_vec(),
+    };
+    names.sort_unstable();
+    names.dedup();
+    names
+}
+
+fn test_programs(package: &Package) -> impl Iterator<Item = &str> {
+    let is_test = |kind: &String| kind == "test";
+    package
+        .targets
+        .iter()
+        .filter(move |target| target.kind.iter().any(is_test))
+        .map(|target| target.name.as_str())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Step, all};
+    use super::*;
+
+    /// cargo knows test programs by their names alone, whatever package they belong to.
+    #[test]
+    fn no_suite_runs_a_test_program_of_another_for_its_name() {
+        let metadata = Metadata::load().unwrap();
+        let holders = |name: &str| {
+            let has = |package: &&Package| test_programs(package).any(|it| it == name);
+            metadata.packages.iter().filter(has).map(|package| package.name.as_str()).collect::<Vec<_>>()
+        };
+        for suite in all() {
+            for step in suite.steps {
+                let Step::Tests(targets, _) = step else { continue };
+                let programs = names(&metadata, *targets);
+                assert!(!programs.is_empty(), "{} tests nothing", suite.name);
+                for name in programs {
+                    let is_meant = |package: &&str| match targets {
+                        Targets::AllBut(others) => !others.contains(package),
+                        Targets::Of(packages) => packages.contains(package),
+                        Targets::Named(_) => true,
+                    };
+                    let holders = holders(name);
+                    assert!(!holders.is_empty(), "{}: there is no test program `{name}`", suite.name);
+                    assert!(holders.iter().all(is_meant), "rename `{name}`: it is of {holders:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn unit_tests_come_with_all_and_only_named_programs_without() {
+        let metadata = Metadata::load().unwrap();
+        let line = |targets, arguments| {
+            let command = tests(&metadata, targets, arguments);
+            command.get_args().map(|it| it.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" ")
+        };
+        let all = line(Targets::AllBut(&["e2e"]), &[]);
+        assert!(
+            all.contains(" --lib --bins ") && all.contains(" --test cli ") && !all.contains(" link "),
+            "{all}"
+        );
+        let command = line(Targets::Named(&["cli"]), &["top::"]);
+        let expected = "test --workspace --exclude tallycast-python --no-fail-fast --test cli -- top::";
+        assert_eq!(command, expected);
+    }
+}
