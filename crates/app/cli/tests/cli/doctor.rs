@@ -1,9 +1,10 @@
 //! `tallycast doctor`: what it tells of a program that loses datagrams, this test, and what it does for it.
 
 use std::collections::BTreeSet;
+use std::io::Read;
 use std::net::UdpSocket;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
@@ -192,6 +193,63 @@ fn what_is_no_profile_is_refused_with_what_one_is() {
     assert_eq!(output.status.code(), Some(2));
 }
 
+/// A network namespace in which nothing else is sent or lost; it ends with this value.
+struct Apart(Child);
+
+impl Apart {
+    /// Says so, and returns `None`, where none can be made.
+    fn make() -> Option<Self> {
+        let held = ["--net", "sh", "-ec", "ip link set lo up; echo; exec cat"];
+        let mut command = Command::new("unshare");
+        command.args(held).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut holder = command.spawn().ok().map(Self);
+        let is_there = |it: &mut Self| it.0.stdout.as_mut().unwrap().read_exact(&mut [0]).is_ok();
+        if !holder.as_mut().is_some_and(is_there) {
+            println!("SKIPPED: no network namespace can be made here");
+            return None;
+        }
+        holder
+    }
+
+    fn path(&self) -> String {
+        format!("/proc/{}/ns/net", self.0.id())
+    }
+}
+
+impl Drop for Apart {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// A program whose bursts come at their rate and beside no other traffic, whatever this machine does meanwhile: two windows of
+/// time can be compared.
+struct Steady {
+    program: Bursts,
+    place: Apart,
+}
+
+impl Steady {
+    fn begin(count: u32, reads: bool) -> Option<Self> {
+        let place = Apart::make()?;
+        let program = sys::in_namespace(&place.path(), || Bursts::of(count, reads)).unwrap();
+        Some(Self { program, place })
+    }
+
+    /// Runs a command of the doctor there, before all that computes; returns its lines and exit code.
+    fn doctor(&self, arguments: &[&str], journal: &Path) -> (Vec<serde_json::Value>, Option<i32>) {
+        let mut command = Command::new("nice");
+        command.args(["-n", "-20", "nsenter", &format!("--net={}", self.place.path())]);
+        command.arg(env!("CARGO_BIN_EXE_tallycast"));
+        let journal = ["--json", "--journal", journal.to_str().expect("a path")];
+        let output = command.args([&["doctor"], arguments, &journal].concat()).output().expect("it runs");
+        print!("{}", String::from_utf8_lossy(&output.stderr));
+        let text = String::from_utf8(output.stdout).expect("UTF-8");
+        (text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect(), output.status.code())
+    }
+}
+
 /// A program that is sent so many at once, more than its small buffer holds; with `reads` it takes all that is there after each burst.
 struct Bursts {
     reader: Arc<UdpSocket>,
@@ -213,6 +271,8 @@ impl Bursts {
         let writer = UdpSocket::bind("127.0.0.1:0").expect("loopback");
         writer.connect(reader.local_addr().expect("bound")).expect("loopback");
         let thread = std::thread::spawn(move || {
+            // Where it may: others that compute are then no reason for fewer bursts.
+            let _ = sys::scheduling::run_fifo(1);
             let (mut bytes, mut due) = ([0; 2_000], sys::clock::monotonic());
             while !over.load(Ordering::Relaxed) {
                 for _ in 0..count {
@@ -266,10 +326,11 @@ fn where_nothing_comes_a_load_of_its_own_is_measured_before_and_after() {
     let folder = tempfile::tempdir().unwrap();
     let journal = folder.path().join("doctor.jsonl");
     // It reads every 10 ms; in that time fifty come, and eight find room.
-    let program = Bursts::of(0, true);
+    let Some(steady) = Steady::begin(0, true) else { return };
+    let program = &steady.program;
     let before = program.buffer_bytes();
     let fix = ["fix", "--port", &program.port(), "--load", "5000", "--window", "400ms", "--yes"];
-    let (lines, _) = with_journal(&fix, &journal);
+    let (lines, _) = steady.doctor(&fix, &journal);
     let loads: Vec<_> = lines.iter().filter(|line| line["event"] == "load").collect();
     let sent = |index: usize| loads[index]["sent"].as_u64().unwrap();
     assert!(
@@ -281,7 +342,7 @@ fn where_nothing_comes_a_load_of_its_own_is_measured_before_and_after() {
     let proof = kept(&lines);
     assert_eq!(proof["proof"], "helped", "{proof}");
     assert!(!is_of_buffer(proof) || program.buffer_bytes() > before, "{proof}");
-    with_journal(&["undo", "--all"], &journal);
+    steady.doctor(&["undo", "--all"], &journal);
     assert_eq!(program.buffer_bytes(), before);
 }
 
@@ -304,18 +365,6 @@ fn a_load_wants_one_reader() {
         assert!(error.contains(word), "{error}");
         assert_eq!(output.status.code(), Some(2), "{error}");
     }
-}
-
-/// Runs a command of the doctor with a journal; returns its lines and exit code.
-fn with_journal(arguments: &[&str], journal: &Path) -> (Vec<serde_json::Value>, Option<i32>) {
-    let journal = ["--json", "--journal", journal.to_str().expect("a path")];
-    let output = Command::new(env!("CARGO_BIN_EXE_tallycast"))
-        .args([&["doctor"], arguments, &journal].concat())
-        .output()
-        .expect("it runs");
-    print!("{}", String::from_utf8_lossy(&output.stderr));
-    let text = String::from_utf8(output.stdout).expect("UTF-8");
-    (text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect(), output.status.code())
 }
 
 #[test]
@@ -357,20 +406,21 @@ fn a_larger_buffer_is_tried_on_a_running_program_proved_and_taken_back() {
     }
     let folder = tempfile::tempdir().unwrap();
     let journal = folder.path().join("doctor.jsonl");
-    let program = Bursts::begin(true);
+    let Some(steady) = Steady::begin(100, true) else { return };
+    let program = &steady.program;
     let before = program.buffer_bytes();
     let fix = ["fix", "--port", &program.port(), "--window", "400ms", "--yes"];
-    let (lines, code) = with_journal(&fix, &journal);
+    let (lines, code) = steady.doctor(&fix, &journal);
     let proof = kept(&lines);
     assert_eq!((&proof["proof"], code), (&"helped".into(), Some(0)), "{proof}");
     assert!(proof["before"]["lost"].as_u64() > Some(0), "{proof}");
     assert!(!is_of_buffer(proof) || program.buffer_bytes() > before, "{proof}");
-    let (listed, _) = with_journal(&["undo", "--list"], &journal);
+    let (listed, _) = steady.doctor(&["undo", "--list"], &journal);
     assert_eq!((listed.len(), &listed[0]["change"]), (1, &proof["change"]));
-    let (undone, code) = with_journal(&["undo"], &journal);
+    let (undone, code) = steady.doctor(&["undo"], &journal);
     assert_eq!((&undone[0]["result"], code), (&"undone".into(), Some(0)));
     assert_eq!(program.buffer_bytes(), before);
-    assert_eq!(with_journal(&["undo"], &journal).0[0]["event"], "nothing_to_undo");
+    assert_eq!(steady.doctor(&["undo"], &journal).0[0]["event"], "nothing_to_undo");
 }
 
 #[test]
@@ -381,10 +431,11 @@ fn a_change_that_does_not_help_is_taken_back_at_once() {
     }
     let folder = tempfile::tempdir().unwrap();
     let journal = folder.path().join("doctor.jsonl");
-    let program = Bursts::begin(false);
+    let Some(steady) = Steady::begin(100, false) else { return };
+    let program = &steady.program;
     let before = program.buffer_bytes();
     let fix = ["fix", "--port", &program.port(), "--window", "400ms", "--yes"];
-    let (lines, code) = with_journal(&fix, &journal);
+    let (lines, code) = steady.doctor(&fix, &journal);
     let proof = lines.iter().find(|line| line["event"] == "proof").unwrap();
     assert_eq!(
         (&proof["proof"], &proof["kept"], code),
@@ -392,7 +443,7 @@ fn a_change_that_does_not_help_is_taken_back_at_once() {
         "{proof}"
     );
     assert_eq!(program.buffer_bytes(), before);
-    assert_eq!(with_journal(&["undo", "--list"], &journal).0, Vec::<serde_json::Value>::new());
+    assert_eq!(steady.doctor(&["undo", "--list"], &journal).0, Vec::<serde_json::Value>::new());
 }
 
 #[test]
