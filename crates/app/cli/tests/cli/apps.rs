@@ -9,7 +9,7 @@ use tallycast::cyclic::Take;
 use tallycast::{Bus, Dtype, Node};
 use tempfile::TempDir;
 
-use crate::program::{Running, private_bus, run};
+use crate::program::{Running, private_bus, run, wait_for};
 
 /// Says that it is time to stop when it is dropped: also when a test fails, which would wait for the app otherwise.
 struct StopAtEnd<'a>(&'a AtomicBool);
@@ -49,9 +49,13 @@ fn beside_an_app(bus: &str, look: impl FnOnce()) {
 fn an_app_is_drawn_with_what_it_misses_and_the_exit_code_says_so() {
     let bus = private_bus();
     beside_an_app(&bus, || {
-        let output = run(&["apps", "--bus", &bus]);
-        let drawn = String::from_utf8(output.stdout).unwrap();
-        assert_eq!(output.status.code(), Some(1), "{drawn}");
+        // The first look may come before the app has missed anything.
+        let (drawn, code) = wait_for("an app that starves", || {
+            let output = run(&["apps", "--bus", &bus]);
+            let drawn = String::from_utf8(output.stdout).unwrap();
+            drawn.contains("  starving  ").then_some((drawn, output.status.code()))
+        });
+        assert_eq!(code, Some(1), "{drawn}");
         assert!(drawn.starts_with("● test/engine  starving  at "), "{drawn}");
         assert!(drawn.contains("◀ test/pedal (all)  from nobody; nothing yet, "), "{drawn}");
         assert!(drawn.contains("STARVES") && drawn.contains("▶ test/torque  to nobody"), "{drawn}");

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::Path;
 
 use rustix::process::Signal;
 use serde_json::Value;
@@ -15,19 +16,96 @@ fn accounts(lines: &[Value]) -> BTreeSet<(&str, &str)> {
     lines.iter().filter_map(|line| Some((line["reader"].as_str()?, line["stream"].as_str()?))).collect()
 }
 
+/// A demo that goes on until it is ended, and where its monitor server and its archive are.
+struct Demo {
+    running: Running,
+    address: SocketAddr,
+    folder: tempfile::TempDir,
+}
+
+impl Demo {
+    fn start(more: &[&str]) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let (listen, archive) = (address.to_string(), folder.path().join("archive"));
+        let place = ["--listen", &listen, "--dir", archive.to_str().unwrap()];
+        let demo = ["demo", "--headless", "--duration", "1h", "--json"];
+        Self { running: Running::start(&[&demo[..], &place, more].concat()), address, folder }
+    }
+
+    /// Waits until both readers have read every one of these streams, and the monitor server has lost some of one of them.
+    fn wait_until_read(&self, streams: &[&str], losing: &str) {
+        wait_for("every stream at the recorder", || {
+            let recorded = recorded(self.folder.path());
+            streams.iter().all(|stream| recorded.contains(&stream.replace('/', "%2F"))).then_some(())
+        });
+        let told = |name: &str, field: &str| {
+            let all: Value = serde_json::from_str(&get(self.address, "/api/streams")).ok()?;
+            let listed = all["streams"].as_array()?.iter().find(|it| it["stream"] == name)?;
+            listed[field].as_u64()
+        };
+        for stream in streams {
+            wait_for("every stream at the monitor", || told(stream, "next_index").filter(|next| *next > 0));
+        }
+        // From here on, so that the recorder has lost some, too.
+        let before = told(losing, "lost_elements").unwrap_or(0);
+        wait_for("losses", || told(losing, "lost_elements").filter(|lost| *lost > before + LOST_AT_LEAST));
+    }
+
+    fn end(self) -> Vec<Value> {
+        self.running.signal(Signal::INT);
+        let (status, lines) = self.running.wait();
+        assert!(status.success(), "{status}: {lines:?}");
+        lines
+    }
+}
+
+/// Elements; some datagrams' worth.
+const LOST_AT_LEAST: u64 = 1_000;
+
+/// Returns the streams in an archive, as their folders are called.
+fn recorded(folder: &Path) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()) {
+        match entry.file_name().and_then(|name| name.to_str()).and_then(|name| name.strip_prefix("stream=")) {
+            Some(stream) => found.extend(std::fs::read_dir(&entry).is_ok().then(|| stream.to_owned())),
+            None => found.extend(recorded(&entry)),
+        }
+    }
+    found
+}
+
 #[test]
-fn a_short_demo_ends_with_every_account_in_order() {
-    let (status, lines) =
-        Running::start(&["demo", "--headless", "--duration", "4s", "--json", "--loss", "1%"]).wait();
-    assert!(status.success(), "{status}: {lines:?}");
+fn a_demo_that_is_ended_ends_with_every_account_in_order() {
+    let streams = ["signal/ecg", "signal/chime", "test/sine", "test/chirp", "host/cpu"];
+    let demo = Demo::start(&["--loss", "1%"]);
+    demo.wait_until_read(&streams, "test/sine");
+    let lines = demo.end();
     let accounts = accounts(&lines);
     for reader in ["monitor", "recorder"] {
-        for stream in ["signal/ecg", "signal/chime", "test/sine", "test/chirp", "host/cpu"] {
+        for stream in streams {
             assert!(accounts.contains(&(reader, stream)), "{reader} {stream}: {accounts:?}");
         }
     }
     let injected = lines.iter().filter(|line| line["elements"]["lost"]["injected"].as_u64() > Some(0));
     assert!(injected.count() > 0, "one percent of a stream of 200 kHz is some");
+}
+
+#[test]
+fn a_demo_ends_by_itself_when_its_time_is_over() {
+    let (status, lines) = Running::start(&["demo", "--headless", "--duration", "1s", "--json"]).wait();
+    // How much was read by then is the machine's; whatever was, is accounted for.
+    assert!(status.code().is_some(), "{status}");
+    accounts(&lines);
+}
+
+/// Asks the monitor server; what it says behind the head.
+fn get(address: SocketAddr, path: &str) -> String {
+    let mut connection = wait_for("the monitor server", || TcpStream::connect(address).ok());
+    write!(connection, "GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    connection.read_to_string(&mut answer).unwrap();
+    answer.split_once("\r\n\r\n").map_or(String::new(), |(_, body)| body.to_owned())
 }
 
 /// Asks the demo's monitor server to derive a stream.
@@ -52,24 +130,22 @@ fn derived_streams_end_with_closed_accounts_at_every_reader() {
         unit = "mV2"
     "#;
     std::fs::write(&settings, derived).unwrap();
-    let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let (settings, listen) = (settings.to_str().unwrap(), address.to_string());
-    let demo = ["demo", "--headless", "--duration", "6s", "--json", "--loss", "10%"];
-    let demo = Running::start(&[&demo[..], &["--config", settings, "--listen", &listen]].concat());
+    let demo = Demo::start(&["--loss", "10%", "--config", settings.to_str().unwrap()]);
     // One of the file, one of the page, and one that is derived from a derived one.
     let of_the_page = [
         r#"{"name":"derived/sine","expression":"a - b","inputs":{"a":"test/sine:ch0","b":"test/sine:ch1"}}"#,
         r#"{"name":"derived/twice","expression":"2 * a","inputs":{"a":"derived/sine:value"}}"#,
     ];
     for body in of_the_page {
-        let answer = derive(address, body);
+        let answer = derive(demo.address, body);
         assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
     }
-    let (status, lines) = demo.wait();
-    assert!(status.success(), "{status}: {lines:?}");
+    let derived = ["derived/power", "derived/sine", "derived/twice"];
+    demo.wait_until_read(&derived, "derived/sine");
+    let lines = demo.end();
     let accounts = accounts(&lines);
     for reader in ["monitor", "recorder"] {
-        for stream in ["derived/power", "derived/sine", "derived/twice"] {
+        for stream in derived {
             assert!(accounts.contains(&(reader, stream)), "{reader} {stream}: {accounts:?}");
         }
     }

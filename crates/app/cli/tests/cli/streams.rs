@@ -278,9 +278,10 @@ fn announced_streams_are_listed() {
     });
     assert_eq!(line["stream"], "signal/ecg");
     assert_eq!(line["rate"]["numerator"], 360);
-    let table = run_with(&["ls"], &[("TALLYCAST_BUS", &bus)], "");
-    let table = String::from_utf8(table.stdout).unwrap();
-    assert!(table.contains("signal/ecg"), "{table}");
+    wait_for("an announcement in a table", || {
+        let table = run_with(&["ls"], &[("TALLYCAST_BUS", &bus)], "");
+        String::from_utf8(table.stdout).unwrap().contains("signal/ecg").then_some(())
+    });
     publisher.signal(Signal::INT);
     assert!(publisher.wait().0.success());
 }

@@ -10,8 +10,8 @@ use serde_json::Value;
 
 use crate::program::{Running, command, run, wait_for};
 
-/// Slow enough to be killed on the way, in bits a second; about two and a half seconds for [`big`].
-const SLOW: &str = "40M";
+/// Slow enough to be killed on the way, in bits a second: about five seconds for [`big`], also where the killer gets its turn late.
+const SLOW: &str = "20M";
 const BIG_BYTES: usize = 12_000_000;
 
 /// How large the largest file is: `TALLYCAST_BIG_BYTES`, for long runs, or else [`BIG_BYTES`].
