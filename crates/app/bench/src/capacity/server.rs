@@ -138,6 +138,9 @@ mod tests {
     use crate::control::Patience;
     use crate::control::scene::{PATIENT, Scene, WATCHDOG};
 
+    /// Longer than a client that says every [`LISTEN`] that it lives is kept from its processor.
+    const SILENCE: Duration = Duration::from_secs(3);
+
     #[test]
     fn the_quiet_in_which_the_tail_is_waited_for_is_in_no_share_of_processors() {
         let scene = Scene::new(&[TEST], PATIENT);
@@ -158,7 +161,7 @@ mod tests {
 
     #[test]
     fn a_client_that_never_says_that_it_has_sent_all_is_not_waited_for() {
-        let scene = Scene::new(&[TEST], Patience { silence: Duration::from_millis(400), ..PATIENT });
+        let scene = Scene::new(&[TEST], Patience { silence: SILENCE, ..PATIENT });
         let options = Options { duration: Duration::from_millis(10), ..Options::default() };
         let mut client = scene.begin(NAME, serde_json::to_value(options).unwrap());
         let plan = Plan { structure: Structure::OwnThreads, workers: 1, payload_bytes: 1 };
@@ -172,6 +175,6 @@ mod tests {
                 Err(error) => break error.to_string(),
             }
         };
-        assert!(refusal.contains("has not said within 410ms"), "{refusal}");
+        assert!(refusal.contains("has not said within 3.01s"), "{refusal}");
     }
 }

@@ -460,10 +460,11 @@ mod tests {
 
     #[test]
     fn a_peer_that_takes_a_byte_at_a_time_does_not_stretch_the_time_for_a_message() {
-        let until = Instant::now() + Duration::from_millis(2);
+        let time = Duration::from_millis(100);
+        let until = Instant::now() + time;
         let mut calls = 0;
         let slow = |_: &[u8], rest: Duration| {
-            assert!(rest <= Duration::from_millis(2));
+            assert!(rest <= time);
             calls += 1;
             while Instant::now() < until {
                 std::hint::spin_loop();
@@ -471,7 +472,9 @@ mod tests {
             Ok(1)
         };
         let error = write_until(slow, &[0; 100], until).unwrap_err();
-        assert_eq!((error.kind(), calls), (io::ErrorKind::TimedOut, 1));
+        // Not once where this thread was kept from its processor for all of the time.
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+        assert!(calls <= 1, "{calls} bytes were taken");
     }
 
     #[test]

@@ -90,9 +90,12 @@ mod tests {
         (connection, server.join().unwrap())
     }
 
+    /// Longer than a client that attends is kept from its processor.
+    const SILENCE: Duration = Duration::from_secs(3);
+
     #[test]
     fn whoever_attends_says_that_it_is_there() {
-        let (mut connection, mut server) = connection(Duration::from_millis(400));
+        let (mut connection, mut server) = connection(SILENCE);
         let is_heard = AtomicBool::new(false);
         std::thread::scope(|scope| {
             scope.spawn(|| {

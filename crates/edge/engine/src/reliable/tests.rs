@@ -107,6 +107,8 @@ fn what_cannot_be_is_said() {
     assert_eq!(client.accept(Some(Duration::from_millis(1))), Err(WaitError::TimedOut));
     let server = port(7, true);
     server.listen(SocketConfig::new(SocketType::Datagram), 4).expect("the only listener");
+    // Here an answer is waited for, however long it takes.
+    config.connect_timeout = Duration::from_secs(60);
     let error = client.connect(server.local_address(), config).unwrap_err();
     assert_eq!(error, WaitError::Closed(CloseReason::Refused));
 }
