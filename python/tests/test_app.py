@@ -10,6 +10,7 @@ import textwrap
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, Optional
@@ -51,14 +52,30 @@ def accounts_of(stream: str, bus: str, ready: threading.Event, into: list[Any], 
     return thread
 
 
-def ramp(name: str = "test/source", stream: str = "test/ramp", **options: Any) -> Any:
-    """An app whose output is the number of its cycle, and its negative."""
+def ramp(
+    name: str = "test/source", stream: str = "test/ramp", over: Optional[threading.Event] = None, **options: Any
+) -> Any:
+    """An app whose output is the number of its cycle, and its negative; it ends when ``over`` is set."""
 
     @tc.app(name, outputs={"out": tc.Output(stream, {"n": "", "minus": ""}, "f4")}, **options)
     def source(cycle: tc.Cycle) -> None:
         cycle.out = [cycle.index, -cycle.index]
+        if over is not None and over.is_set():
+            cycle.stop()
 
     return source
+
+
+@contextmanager
+def running(app: Any, bus: str, over: threading.Event) -> Iterator[None]:
+    """Runs an app in a thread for as long as the block lasts; the app ends when ``over`` is set."""
+    thread = threading.Thread(target=lambda: app.run(bus=bus))
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join(WATCHDOG)
 
 
 def test_the_books_close_cycles_are_written_or_left_out(bus: str) -> None:
@@ -94,8 +111,8 @@ def test_the_books_close_cycles_are_written_or_left_out(bus: str) -> None:
 
 def test_a_chain_of_two_apps_reads_whatever_type_the_stream_has(bus: str) -> None:
     seen: list[tuple[int, list[float], float, int]] = []
-    source = ramp(period="5ms")
-    feeding = threading.Thread(target=lambda: source.run(duration="2s", bus=bus))
+    over = threading.Event()
+    source = ramp(period="5ms", over=over)
 
     @tc.app("test/sink", period="10ms", inputs={"ramp": tc.Input("test/ramp", take="all"), "last": "test/ramp"})
     def sink(cycle: tc.Cycle) -> None:
@@ -112,9 +129,8 @@ def test_a_chain_of_two_apps_reads_whatever_type_the_stream_has(bus: str) -> Non
         if len(seen) >= 50:
             cycle.stop()
 
-    feeding.start()
-    report = sink.run(duration="30s", bus=bus)
-    feeding.join(WATCHDOG)
+    with running(source, bus, over):
+        report = sink.run(duration=WATCHDOG, bus=bus)
     indices = [index for index, *_ in seen]
     assert indices == sorted(set(indices)) and len(indices) >= 50
     came = report.inputs["ramp"]
@@ -154,7 +170,8 @@ def test_another_thread_that_holds_the_interpreter_is_seen_in_the_statistics(bus
     rival = threading.Thread(target=compute)
     rival.start()
     try:
-        report = ramp("test/contended", period="10ms").run(cycles=20, bus=bus)
+        # Long enough that the other one computes in between, also where both share a processor with others.
+        report = ramp("test/contended", period="10ms").run(cycles=100, bus=bus)
     finally:
         over.set()
         rival.join(WATCHDOG)
@@ -298,23 +315,26 @@ def test_ctrl_c_ends_an_app_in_order(bus: str, more: str, said: list[str], wante
 
 
 def test_apps_are_shown_by_the_command(bus: str) -> None:
-    over = threading.Event()
+    over, is_fed = threading.Event(), threading.Event()
 
     @tc.app("test/shown", inputs={"ramp": "test/ramp"}, outputs={"out": "test/out"})
     def shown(cycle: tc.Cycle) -> None:
         cycle.out = 1.0
+        if cycle.ramp.is_new:
+            is_fed.set()
         if over.is_set():
             cycle.stop()
 
-    source = ramp(period="10ms")
+    source = ramp(period="10ms", over=over)
     ends: list[Any] = []
     threads = [
         threading.Thread(target=lambda: ends.append(shown.run(bus=bus))),
-        threading.Thread(target=lambda: ends.append(source.run(duration="4s", bus=bus))),
+        threading.Thread(target=lambda: ends.append(source.run(bus=bus))),
     ]
     for thread in threads:
         thread.start()
     try:
+        assert is_fed.wait(WATCHDOG), "both are at work"
         told = subprocess.run(
             [BIN, "apps", "--json", "--bus", bus], capture_output=True, text=True, timeout=WATCHDOG, check=False
         )
@@ -348,6 +368,7 @@ def test_durations_are_written_as_people_do() -> None:
 def test_images_and_channels_of_several_shapes_go_through_an_app(bus: str) -> None:
     image = {"image": tc.Channel("", (2, 3))}
     several = {"image": tc.Channel("", (2, 3)), "gain": "dB"}
+    over = threading.Event()
     seen: list[Any] = []
 
     @tc.app(
@@ -356,6 +377,8 @@ def test_images_and_channels_of_several_shapes_go_through_an_app(bus: str) -> No
         outputs={"one": tc.Output("cam/one", image, "u16"), "both": tc.Output("cam/both", several, np.uint16)},
     )
     def camera(cycle: tc.Cycle) -> None:
+        if over.is_set():
+            cycle.stop()
         cycle.one = np.arange(6).reshape(2, 3)
         cycle.both = {"gain": 7, "image": np.arange(6).reshape(2, 3)}
 
@@ -365,10 +388,8 @@ def test_images_and_channels_of_several_shapes_go_through_an_app(bus: str) -> No
             seen.extend([cycle.one.newest, cycle.both.newest, cycle.both["image"], cycle.both["gain"], cycle.both.schema])
             cycle.stop()
 
-    feeding = threading.Thread(target=lambda: camera.run(duration="2s", bus=bus))
-    feeding.start()
-    viewer.run(duration="30s", bus=bus)
-    feeding.join(WATCHDOG)
+    with running(camera, bus, over):
+        viewer.run(duration=WATCHDOG, bus=bus)
     one, both, picture, gain, schema = seen
     assert one.dtype == np.uint16 and one.tolist() == picture.tolist() == [[0, 1, 2], [3, 4, 5]]
     assert both.tolist() == [0, 1, 2, 3, 4, 5, 7] and gain == 7 and schema.channel("gain").unit == "dB"

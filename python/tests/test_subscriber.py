@@ -243,7 +243,8 @@ def test_an_account_is_read_beside_whoever_reads_the_stream(shm: Place) -> None:
 
     thread = in_thread(feed)
     try:
-        (account,) = tc.account("lab/*", duration=0.3, bus=shm.readers)
+        # Longer than a busy machine takes to join it and to read something.
+        (account,) = tc.account("lab/*", duration=3.0, bus=shm.readers)
     finally:
         stop.set()
         thread.join()
