@@ -39,7 +39,7 @@ export async function open(browser: Browser, address: string, errors: string[], 
 }
 
 /** Waits until `probe` holds; the watchdog's message says what was waited for. */
-export async function until(what: string, probe: () => boolean | Promise<boolean>, patienceMs = 20_000): Promise<void> {
+export async function until(what: string, probe: () => boolean | Promise<boolean>, patienceMs = 60_000): Promise<void> {
   const end = Date.now() + patienceMs;
   while (!(await probe())) {
     if (Date.now() > end) throw new Error(`waited ${patienceMs} ms in vain for: ${what}`);
