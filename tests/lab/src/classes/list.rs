@@ -20,11 +20,11 @@ pub(crate) const CLASSES: &[Class] = &[
         is_of_ports: true,
         ..class(
             "busy",
-            "for a minute all arrives, beside a stranger whose reader loses nearly everything",
+            "for twenty seconds all arrives, beside a stranger whose reader loses nearly everything",
             V4,
             &[],
             Sight::Numbers,
-            |scene| socket::nothing_lost_beside_a_stranger(scene, Duration::from_secs(60)),
+            |scene| socket::nothing_lost_beside_a_stranger(scene, Duration::from_secs(20)),
         )
     },
     Class {
