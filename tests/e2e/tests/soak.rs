@@ -78,11 +78,13 @@ fn a_long_stream_with_losses_closes_its_accounts_and_its_processes_do_not_grow()
     let begin = join(&first).max(join(&second));
 
     let third = begin + seconds * RATE / 3;
-    [&first, &second].map(|reader| wait_for_sample(reader, third));
+    wait_for_sample(&first, third);
+    wait_for_sample(&second, third);
     let held = [&publisher, &first, &second].map(Held::by);
     for second_of_stream in seconds / 3..seconds {
         let index = begin + second_of_stream * RATE;
-        [&first, &second].map(|reader| wait_for_sample(reader, index));
+        wait_for_sample(&first, index);
+        wait_for_sample(&second, index);
         if second_of_stream % TELL == 0 {
             println!("{second_of_stream} of {seconds} s");
         }
