@@ -320,7 +320,7 @@ def test_apps_are_shown_by_the_command(bus: str) -> None:
     @tc.app("test/shown", inputs={"ramp": "test/ramp"}, outputs={"out": "test/out"})
     def shown(cycle: tc.Cycle) -> None:
         cycle.out = 1.0
-        if cycle.ramp.is_new:
+        if cycle.ramp.newest is not None:
             is_fed.set()
         if over.is_set():
             cycle.stop()
