@@ -398,7 +398,6 @@ impl Stream {
         self.beginnings.heard(head.epoch, with.now);
         let Some(description) = &self.description else {
             self.request_description(head.epoch, with);
-            self.beginnings.came_too_early(head);
             return self.too_early(head, with);
         };
         if !(self.wanted || self.is_leaving()) {
@@ -499,6 +498,7 @@ impl Stream {
     /// Counts a datagram that came before an account could begin.
     fn too_early(&mut self, head: &Numbered, with: &mut Surroundings<'_>) -> Option<&mut Life> {
         with.stats.undescribed += 1;
+        self.beginnings.came_too_early(head);
         self.unusable.remember(head.epoch, head.number);
         None
     }

@@ -80,7 +80,7 @@ struct Heard {
     first: Instant,
     /// An account of it was opened.
     has_begun: bool,
-    /// Its datagrams that came before its description, so that they could not be used.
+    /// Its datagrams that came before an account could begin, mostly for want of the description.
     early: RangeSet,
 }
 
@@ -105,7 +105,7 @@ impl Beginnings {
         }
     }
 
-    /// Notes a datagram that came before the description.
+    /// Notes a datagram that came before an account could begin.
     pub(super) fn came_too_early(&mut self, head: &Numbered) {
         if self.waiting.is_some()
             && let Some(heard) = self.of_mut(head.epoch)
