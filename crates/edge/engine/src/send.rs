@@ -400,7 +400,8 @@ impl Agent {
                 let size_bytes = received.bytes.len();
                 match Datagram::decode(received.bytes) {
                     Ok(Datagram::Report(report)) => {
-                        self.post(report.stream, || Letter::Report(report.clone(), size_bytes));
+                        let from = received.from.ip().to_canonical();
+                        self.post(report.stream, || Letter::Report(report.clone(), from, size_bytes));
                         // What is of no stream of ours is nobody's to see.
                         if self.lanes.iter().any(|lane| lane.stream() == report.stream) {
                             self.report_board.post(clock::monotonic(), received.from, received.bytes);

@@ -22,7 +22,7 @@ pub mod send {
     //! The publisher's side.
     pub use crate::sender::{
         Beginning, DEFAULT_LINGER, DEFAULT_TRAIN, HELD_ALONE, HELD_FOR_READERS, Input, Limits, Output,
-        Pacing, ReaderReport, Sender, SenderConfig, SenderEvent, Sending,
+        Pacing, ReaderReport, ReportStats, Sender, SenderConfig, SenderEvent, Sending,
     };
 }
 

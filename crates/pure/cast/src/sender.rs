@@ -20,6 +20,7 @@ mod pacing;
 mod patience;
 mod queue;
 mod readers;
+mod sources;
 mod tally_clock;
 
 use core::cmp::Ordering;
@@ -29,7 +30,7 @@ use ledger::Stage;
 use units::{Epoch, Instant, Random};
 use wire::{
     DATA_HEADER_BYTES, Data, DataEncoder, DescriptionError, DescriptorParts, Fit, MAX_RANGES,
-    MIN_DATAGRAM_BYTES, Numbered, Report, Request, SampleTotals, Skipped, Tally, Totals, Wanted,
+    MIN_DATAGRAM_BYTES, Numbered, Request, SampleTotals, Skipped, Tally, Totals, Wanted,
 };
 
 use beginning::Hold;
@@ -43,9 +44,9 @@ pub use interface::{Input, Output, SenderConfig, SenderEvent};
 use pacing::Pacer;
 pub use pacing::{DEFAULT_TRAIN, Limits, Pacing};
 use queue::{Next, Queue, Slice};
-pub(crate) use readers::MIN_REPORT_INTERVAL;
-pub use readers::ReaderReport;
-use readers::Readers;
+use readers::{Arrived, Readers};
+pub(crate) use readers::{MAX_REPORT_INTERVAL, MIN_REPORT_INTERVAL};
+pub use readers::{ReaderReport, ReportStats};
 use tally_clock::TallyClock;
 pub(crate) use tally_clock::{FIRST_INTERVAL, MAX_INTERVAL};
 
@@ -206,7 +207,10 @@ impl Sender {
                     self.withhold(destination, number, stage);
                 }
             }
-            Input::Report(report, size_bytes) => self.on_report(now, report, size_bytes),
+            Input::Report { report, from, size_bytes } => {
+                let next_number = self.next_number;
+                self.on_report(now, Arrived { report, from, size_bytes, next_number });
+            }
             Input::Request(request) => self.on_request(now, request),
             Input::Watched(watched) => self.watched = watched,
             Input::Inject(probability) => self.injection.probability = probability,
@@ -283,6 +287,12 @@ impl Sender {
         self.readers.iter()
     }
 
+    /// Returns what became of the reports that were heard.
+    #[must_use]
+    pub const fn report_stats(&self) -> ReportStats {
+        self.readers.stats()
+    }
+
     /// Returns how many readers report.
     #[must_use]
     pub fn reader_count(&self) -> u32 {
@@ -312,9 +322,10 @@ impl Sender {
         self.samples.offered += samples;
     }
 
-    fn on_report(&mut self, now: Instant, report: &Report, size_bytes: usize) {
+    fn on_report(&mut self, now: Instant, arrived: Arrived<'_>) {
+        let report = arrived.report;
         if report.stream != self.head.stream {
-            return;
+            return self.readers.foreign();
         }
         // After a restart reports on the life before still come, from readers that have not heard of this one.
         let is_rival = match report.epoch.cmp(&self.head.epoch) {
@@ -326,11 +337,10 @@ impl Sender {
             self.two_publishers = Some(report.epoch);
         }
         if report.epoch != self.head.epoch {
-            return;
+            return self.readers.foreign();
         }
-        if self.readers.heard(now, report, size_bytes) {
-            // A crowd that joins at once must learn of its own size before it reports.
-            self.tallies.range_added();
+        if self.readers.heard(now, arrived) {
+            self.tallies.reader_added();
         }
         self.pacer.smallest_buffer(self.readers.smallest_buffer());
     }
@@ -426,6 +436,7 @@ impl Sender {
     }
 
     fn begin_tally(&mut self, now: Instant, last: bool) {
+        self.readers.told(now, self.tallies.is_crowd());
         let next_tally = self.tallies.told(now);
         let paused = self.is_paused(now);
         self.begin(Content::Tally { last, paused, next_tally });

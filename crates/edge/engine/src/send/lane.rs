@@ -1,6 +1,6 @@
 //! One publisher inside the sending agent: from its ring through the machine to the socket.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
@@ -83,6 +83,8 @@ pub(super) struct Lane {
     was_taken: bool,
     injection: f64,
     warned: Vec<Stage>,
+    /// It was said that more readers report than can be.
+    warned_of_readers: bool,
     path_errors: Vec<PathError>,
     /// By which device datagrams leave, where that was said.
     device: Option<u32>,
@@ -193,6 +195,7 @@ impl Lane {
             totals: [0, 0],
             injection: 0.0,
             warned: Vec::new(),
+            warned_of_readers: false,
             path_errors: Vec::new(),
             device,
         })
@@ -240,8 +243,9 @@ impl Lane {
             || self.shared.injection().to_bits() != self.injection.to_bits()
     }
 
-    pub(super) fn on_report(&mut self, now: Instant, report: &Report, size_bytes: usize) {
-        self.machine.handle(now, Input::Report(report, size_bytes));
+    pub(super) fn on_report(&mut self, now: Instant, report: &Report, from: IpAddr, size_bytes: usize) {
+        self.machine.handle(now, Input::Report { report, from, size_bytes });
+        self.warn_of_made_up_readers();
         self.drain(now);
     }
 
@@ -645,6 +649,17 @@ impl Lane {
             status.readers = readers;
             status.paused = paused;
         });
+    }
+
+    fn warn_of_made_up_readers(&mut self) {
+        let stats = self.machine.report_stats();
+        let unheard = stats.too_many + stats.displaced + stats.borrowed;
+        if unheard > 0 && !std::mem::replace(&mut self.warned_of_readers, true) {
+            tracing::warn!(
+                "more readers report on stream `{}` than are counted: many at one address, or made up by somebody",
+                self.announcement.name
+            );
+        }
     }
 
     fn warn_once(&mut self, stage: Stage, why: &str) {

@@ -3,6 +3,7 @@
 //! A publisher that sends by itself may have its lane nearly always, and may be kept from running while it has it. What
 //! others have to say to the lane meanwhile lies in its letter box, which whoever takes the lane next reads first.
 
+use std::net::IpAddr;
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError, mpsc};
 
 use cast::send::ReaderReport;
@@ -15,6 +16,8 @@ use super::lane::Lane;
 
 /// More letters than this are lost, as datagrams may be that find a buffer full: readers repeat what they say.
 const MAX_LETTERS: usize = 256;
+/// Of these so many are for what comes from the network: a flood of it keeps nothing out that this host has to say.
+const MAX_LETTERS_OF_NETWORK: usize = MAX_LETTERS / 2;
 
 pub(super) struct SharedLane {
     lane: Mutex<Lane>,
@@ -25,8 +28,8 @@ pub(super) struct SharedLane {
 
 /// What is for a lane.
 pub(super) enum Letter {
-    /// A reader's report, and the size of its datagram.
-    Report(Box<Report>, usize),
+    /// A reader's report, where it came from, and the size of its datagram.
+    Report(Box<Report>, IpAddr, usize),
     /// A reader asks for the description or the data.
     Request(Request),
     /// The kernel was seen to free datagrams.
@@ -82,7 +85,8 @@ impl SharedLane {
     /// Puts a letter into the box; it is read at once if nobody has the lane.
     pub(super) fn post(&self, letter: Letter) {
         let mut letters = self.letters();
-        if letters.len() < MAX_LETTERS {
+        let is_of_network = matches!(letter, Letter::Report(..) | Letter::Request(_));
+        if letters.len() < if is_of_network { MAX_LETTERS_OF_NETWORK } else { MAX_LETTERS } {
             letters.push(letter);
         }
         drop(letters);
@@ -95,7 +99,9 @@ impl SharedLane {
         let letters = std::mem::take(&mut *self.letters());
         for letter in letters {
             match letter {
-                Letter::Report(report, size_bytes) => lane.on_report(clock::monotonic(), &report, size_bytes),
+                Letter::Report(report, from, size_bytes) => {
+                    lane.on_report(clock::monotonic(), &report, from, size_bytes);
+                }
                 Letter::Dropped(notice) => lane.on_drop(clock::monotonic(), &notice),
                 Letter::Watched(watched) => lane.on_watched(clock::monotonic(), watched),
                 Letter::Request(request) => lane.on_request(clock::monotonic(), &request),

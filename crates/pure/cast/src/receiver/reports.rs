@@ -8,7 +8,7 @@ use core::time::Duration;
 
 use units::{Instant, Random};
 
-use crate::sender::MIN_REPORT_INTERVAL;
+use crate::sender::{MAX_REPORT_INTERVAL, MIN_REPORT_INTERVAL};
 
 /// The first report waits for a random share of this, so that readers who join together do not report
 /// together: RFC 3550 §6.2 halves its minimum of five seconds for the first report.
@@ -17,8 +17,6 @@ const FIRST_WAIT: Duration = Duration::from_millis(2_500);
 const FIRST_SHARE: f64 = 0.2;
 /// Waits are spread over this much of an interval.
 const SPREAD: f64 = 0.5;
-/// No publisher may silence its readers for longer than this.
-const MAX_REPORT_INTERVAL: Duration = Duration::from_secs(24 * 3_600);
 
 /// Keeps the time of one reader's reports.
 #[derive(Debug)]
@@ -41,7 +39,8 @@ impl ReportClock {
         Self { random, interval, drawn_from: interval, since: now, due: now + first, reported: false }
     }
 
-    /// Takes over the interval that a tally announced.
+    /// Takes over the interval that a tally announced, within the bounds that every publisher keeps: a forged tally
+    /// silences no reader for longer.
     ///
     /// If it is shorter than the one that this wait was drawn from, what is left of the wait shrinks with it, and so
     /// does what is over: else a crowd that has gone would keep the rest silent for longer than the publisher, who

@@ -1,5 +1,6 @@
 //! What a sender is made for, what it is told, and what it wants done.
 
+use core::net::IpAddr;
 use core::ops::Range;
 use core::time::Duration;
 
@@ -78,8 +79,15 @@ pub enum Input<'a> {
         /// The datagram's size if it did not leave; zero if the network answered that it cannot get there.
         size_bytes: usize,
     },
-    /// A reader's report and the size of its datagram.
-    Report(&'a Report, usize),
+    /// A reader's report.
+    Report {
+        /// What it says.
+        report: &'a Report,
+        /// The address that it came from.
+        from: IpAddr,
+        /// The size of its datagram.
+        size_bytes: usize,
+    },
     /// A reader asks for the description or the data, or for the beginning of the epoch.
     Request(&'a Request),
     /// Whether somebody sees what the kernel drops on this host, and tells of it ([`Input::Refused`]).

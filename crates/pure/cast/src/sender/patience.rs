@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 use units::Instant;
 
 /// A reader that has been silent for so many intervals is gone (RFC 3550 §6.3.5).
-const SILENT_INTERVALS: u32 = 5;
+pub(super) const SILENT_INTERVALS: u32 = 5;
 /// An interval that is shorter by less than one part in so many is taken for the same: so from the longest to the
 /// shortest there are some fifty steps, and no more are remembered.
 const STEP: u32 = 8;

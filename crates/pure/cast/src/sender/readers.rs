@@ -2,15 +2,17 @@
 //!
 //! Source: RFC 3550 §6.2–6.3: all reports together keep within a share of the stream's bandwidth, so the
 //! interval grows with the number of readers. Readers do not hear each other here; the tallies tell them
-//! the count and the interval.
+//! the count and the interval. What a made-up crowd can do is bounded by [`sources`](super::sources).
 
+use core::net::IpAddr;
 use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet};
 
 use units::{Instant, ReaderId};
 use wire::Report;
 
-use super::patience::Patience;
+use super::patience::{Patience, SILENT_INTERVALS};
+use super::sources::{Place, Sources};
 
 /// The reports' share of the stream's bandwidth (RFC 3550 §6.2).
 const BUDGET_SHARE: f64 = 0.05;
@@ -23,11 +25,16 @@ const MIN_BUDGET_BITS_PER_SECOND: f64 = 8_000.0;
 pub(crate) const MIN_REPORT_INTERVAL: Duration = Duration::from_secs(1);
 /// However many readers there are, or pretend to be, each may report so often. The budget holds up to a thousand
 /// readers of the slowest stream; a flood of made-up ones does not silence the real ones for longer.
-const MAX_REPORT_INTERVAL: Duration = Duration::from_secs(600);
-/// The most readers whose reports are kept; a table of 64 Ki reports takes some 50 MB.
-const MAX_READERS: usize = 65_536;
+pub(crate) const MAX_REPORT_INTERVAL: Duration = Duration::from_secs(600);
+/// The most readers whose reports are kept; a table of 16 Ki reports takes some 15 MB.
+const MAX_READERS: usize = 16_384;
+/// For each new reader of a crowd so many more are taken to come. With four times as many, the next ones of a crowd of the
+/// slowest stream report half a minute later (`tests/scenes/crowd.rs`).
+const ANTICIPATED_PER_NEW: usize = 3;
 /// The size a report is taken to have until the first has come. Units: bytes, with IP and UDP headers.
 const TYPICAL_REPORT_BYTES: f64 = 400.0;
+/// The size at most that a report counts with: the longest name and all stages in both books. Units: bytes, with headers.
+const LONGEST_REPORT_BYTES: f64 = 800.0;
 /// What IPv4 and UDP add to a report. Units: bytes.
 const HEADERS_BYTES: f64 = 28.0;
 
@@ -40,18 +47,65 @@ pub struct ReaderReport {
     pub heard: Instant,
 }
 
+/// What became of the reports that a publisher heard. Units: reports.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct ReportStats {
+    /// Taken in.
+    pub taken: u64,
+    /// Of another stream or life.
+    pub foreign: u64,
+    /// Of new readers at an address that has as many as it may, all of them proven.
+    pub too_many: u64,
+    /// In the name of a reader that goes on reporting from another address.
+    pub borrowed: u64,
+    /// Readers that were forgotten before their time, for others. Units: readers.
+    pub displaced: u64,
+}
+
 /// The table of readers.
 #[derive(Clone, Debug)]
 pub(super) struct Readers {
     budget_bits_per_second: f64,
     mean_report_bytes: f64,
-    table: BTreeMap<ReaderId, ReaderReport>,
+    table: BTreeMap<ReaderId, Entry>,
+    sources: Sources,
+    stats: ReportStats,
+    /// Readers that counted when the last tally told of them.
+    told: usize,
+    anticipated: Option<Anticipated>,
     /// The readers in the table, the longest silent first.
     by_silence: BTreeSet<(Instant, ReaderId)>,
     /// How many readers have a receive buffer of a size, for the sizes that were told.
     buffers: BTreeMap<u32, u32>,
     patience: Patience,
     next_sweep: Instant,
+}
+
+/// Readers of a crowd that joins, of whom most have not been heard yet.
+#[derive(Clone, Copy, Debug)]
+struct Anticipated {
+    readers: usize,
+    until: Instant,
+}
+
+/// A reader as it is known.
+#[derive(Clone, Debug)]
+struct Entry {
+    last: ReaderReport,
+    from: IpAddr,
+    /// When it was heard first, and how far it had heard the stream then.
+    first: (Instant, u64),
+    is_proven: bool,
+}
+
+/// A report as it came.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Arrived<'a> {
+    pub(super) report: &'a Report,
+    pub(super) from: IpAddr,
+    pub(super) size_bytes: usize,
+    /// The number that the publisher gives next: nobody has heard of it or beyond.
+    pub(super) next_number: u64,
 }
 
 impl Readers {
@@ -61,6 +115,10 @@ impl Readers {
                 .max(MIN_BUDGET_BITS_PER_SECOND),
             mean_report_bytes: TYPICAL_REPORT_BYTES,
             table: BTreeMap::new(),
+            sources: Sources::default(),
+            stats: ReportStats::default(),
+            told: 0,
+            anticipated: None,
             by_silence: BTreeSet::new(),
             buffers: BTreeMap::new(),
             patience: Patience::new(MIN_REPORT_INTERVAL),
@@ -70,38 +128,95 @@ impl Readers {
 
     /// Takes a report in; tells whether the reader is new.
     ///
-    /// Reports are cumulative and the last wins; beyond [`MAX_READERS`] a new reader takes the place of the one
-    /// that has been silent for longest.
-    pub(super) fn heard(&mut self, now: Instant, report: &Report, size_bytes: usize) -> bool {
-        #[expect(clippy::cast_precision_loss, reason = "a datagram's size is small")]
-        let size = size_bytes as f64 + HEADERS_BYTES;
-        self.mean_report_bytes += (size - self.mean_report_bytes) / 16.0;
-        let is_new = !self.forget(report.reader);
-        if self.table.len() == MAX_READERS
-            && let Some((_, silent)) = self.by_silence.first().copied()
-        {
-            self.forget(silent);
+    /// Reports are cumulative and the last wins. Beyond [`MAX_READERS`], and beyond what its address may have, a new
+    /// reader takes the place of an unproven one, the longest silent first.
+    pub(super) fn heard(&mut self, now: Instant, arrived: Arrived<'_>) -> bool {
+        let Arrived { report, from, size_bytes, .. } = arrived;
+        let known = self.table.get(&report.reader);
+        if known.is_some_and(|known| known.is_proven && known.from != from) {
+            self.stats.borrowed += 1;
+            return false;
         }
+        let is_new = known.is_none();
+        let first = known.map_or((now, report.datagrams.next), |known| known.first);
+        let is_proven = known.is_some_and(|known| known.is_proven || known.goes_on(now, &arrived));
+        // The place is made before the old one is given up: what is refused changes nothing.
+        if is_new && !self.make_room(from) {
+            self.stats.too_many += 1;
+            return false;
+        }
+        self.forget(report.reader);
+        self.stats.taken += 1;
+        #[expect(clippy::cast_precision_loss, reason = "a datagram's size is small")]
+        let size = (size_bytes as f64 + HEADERS_BYTES).min(LONGEST_REPORT_BYTES);
+        self.mean_report_bytes += (size - self.mean_report_bytes) / 16.0;
         self.by_silence.insert((now, report.reader));
+        self.sources.add(from, now, report.reader, is_proven);
         if report.receive_buffer_bytes > 0 {
             *self.buffers.entry(report.receive_buffer_bytes).or_default() += 1;
         }
-        self.table.insert(report.reader, ReaderReport { report: report.clone(), heard: now });
+        let last = ReaderReport { report: report.clone(), heard: now };
+        self.table.insert(report.reader, Entry { last, from, first, is_proven });
         self.patience.follow(now, self.report_interval());
         is_new
     }
 
-    /// Takes a reader out of the table; tells whether it was there.
-    fn forget(&mut self, reader: ReaderId) -> bool {
-        let Some(ReaderReport { report, heard }) = self.table.remove(&reader) else { return false };
+    /// Makes room for one more reader at `from`; tells whether there is a place.
+    fn make_room(&mut self, from: IpAddr) -> bool {
+        let leaves = match self.sources.place(from) {
+            Place::None => return false,
+            Place::Of(reader) => Some(reader),
+            Place::Free if self.table.len() < MAX_READERS => None,
+            Place::Free => {
+                let silent = || self.by_silence.first().map(|(_, reader)| *reader);
+                self.sources.longest_silent().or_else(silent)
+            }
+        };
+        if let Some(reader) = leaves {
+            self.forget(reader);
+            self.stats.displaced += 1;
+        }
+        true
+    }
+
+    /// Takes a reader out of the table.
+    fn forget(&mut self, reader: ReaderId) {
+        let Some(Entry { last, from, is_proven, .. }) = self.table.remove(&reader) else { return };
+        let ReaderReport { report, heard } = last;
         self.by_silence.remove(&(heard, reader));
+        self.sources.remove(from, heard, reader, is_proven);
         if let Some(count) = self.buffers.get_mut(&report.receive_buffer_bytes) {
             *count -= 1;
             if *count == 0 {
                 self.buffers.remove(&report.receive_buffer_bytes);
             }
         }
-        true
+    }
+
+    /// Notes that a tally is leaving, and whether it leaves early because of new readers.
+    ///
+    /// Tallies cannot leave for each few of a crowd: it is taken for one that grows on, for as long as readers
+    /// are waited for. So few of them report before they know of each other.
+    pub(super) fn told(&mut self, now: Instant, is_crowd: bool) {
+        let counted = self.sources.counted();
+        let growth = counted.saturating_sub(std::mem::replace(&mut self.told, counted));
+        let readers = growth * ANTICIPATED_PER_NEW;
+        if is_crowd && self.anticipated.is_none_or(|anticipated| anticipated.readers <= readers) {
+            self.anticipated = Some(Anticipated { readers, until: now });
+            let until = now + self.report_interval() * SILENT_INTERVALS;
+            self.anticipated = Some(Anticipated { readers, until });
+            self.patience.follow(now, self.report_interval());
+        }
+    }
+
+    /// Notes a report of another stream or life.
+    pub(super) const fn foreign(&mut self) {
+        self.stats.foreign += 1;
+    }
+
+    /// Returns what became of the reports so far.
+    pub(super) const fn stats(&self) -> ReportStats {
+        self.stats
     }
 
     /// Returns the smallest receive buffer of those that readers told.
@@ -120,7 +235,9 @@ impl Readers {
 
     /// Returns the interval that keeps all readers' reports within the budget.
     pub(super) fn report_interval(&self) -> Duration {
-        let readers = f64::from(self.count().max(1));
+        let anticipated = self.anticipated.map_or(0, |anticipated| anticipated.readers);
+        #[expect(clippy::cast_precision_loss, reason = "the table is bounded")]
+        let readers = (self.sources.counted() + anticipated).max(1) as f64;
         let seconds = readers * self.mean_report_bytes * 8.0 / (AIM * self.budget_bits_per_second);
         Duration::from_secs_f64(seconds).clamp(MIN_REPORT_INTERVAL, MAX_REPORT_INTERVAL)
     }
@@ -130,6 +247,7 @@ impl Readers {
         if now < self.next_sweep {
             return;
         }
+        self.anticipated = self.anticipated.filter(|anticipated| now < anticipated.until);
         let silent = |heard: Instant| now.since(heard);
         let long_silent =
             self.by_silence.iter().take_while(|(heard, _)| silent(*heard) >= self.patience.least());
@@ -142,13 +260,25 @@ impl Readers {
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &ReaderReport> {
-        self.table.values()
+        self.table.values().map(|entry| &entry.last)
+    }
+}
+
+impl Entry {
+    /// Tells whether a reader that reports again has followed the stream, and the rules, since it reported first.
+    fn goes_on(&self, now: Instant, arrived: &Arrived<'_>) -> bool {
+        let (since, had_heard) = self.first;
+        let has_heard = arrived.report.datagrams.next;
+        self.from == arrived.from
+            && now.since(since) >= MIN_REPORT_INTERVAL
+            && (had_heard + 1..=arrived.next_number).contains(&has_heard)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use core::net::{Ipv4Addr, Ipv6Addr};
     use ledger::{AccountState, NetworkRows, ReaderRows};
     use units::{Epoch, StreamId};
 
@@ -167,6 +297,19 @@ mod tests {
         }
     }
 
+    /// A report from an address of the reader's own.
+    fn hear(readers: &mut Readers, now: Instant, report: &Report, size_bytes: usize) -> bool {
+        let from = Ipv6Addr::from(u128::from(report.reader.0)).into();
+        readers.heard(now, Arrived { report, from, size_bytes, next_number: 1_000 })
+    }
+
+    fn hear_from(readers: &mut Readers, now: Instant, host: u8, reader: u64, next: u64) -> bool {
+        let mut report = report(reader, 0);
+        report.datagrams.next = next;
+        let from = Ipv4Addr::new(10, 0, 0, host).into();
+        readers.heard(now, Arrived { report: &report, from, size_bytes: 372, next_number: 1_000 })
+    }
+
     fn at(seconds: u64) -> Instant {
         Instant::from_nanos(seconds * 1_000_000_000)
     }
@@ -175,22 +318,87 @@ mod tests {
     fn a_full_table_forgets_the_longest_silent_for_a_new_reader() {
         let mut readers = Readers::new(1_000.0, at(0));
         for reader in 0..MAX_READERS as u64 {
-            assert!(readers.heard(Instant::from_nanos(reader), &report(reader, 0), 200));
+            assert!(hear(&mut readers, Instant::from_nanos(reader), &report(reader, 0), 200));
         }
-        assert!(!readers.heard(at(1), &report(0, 0), 200), "it has spoken again");
-        assert!(readers.heard(at(2), &report(u64::MAX, 0), 200), "a new one is taken");
+        assert!(!hear(&mut readers, at(1), &report(0, 0), 200), "it has spoken again");
+        assert!(hear(&mut readers, at(2), &report(u64::MAX, 0), 200), "a new one is taken");
         assert_eq!(readers.count() as usize, MAX_READERS);
         assert!(readers.knows(ReaderId(0)) && readers.knows(ReaderId(u64::MAX)));
         assert!(!readers.knows(ReaderId(1)), "the longest silent has gone");
     }
 
     #[test]
+    fn a_crowd_that_one_address_makes_up_costs_no_more_than_sixteen_readers() {
+        let mut readers = Readers::new(1_000.0, at(0));
+        for reader in 0..10 {
+            hear_from(&mut readers, at(1), 1, 1_000_000 + reader, 10);
+            hear_from(&mut readers, at(3), 1, 1_000_000 + reader, 20);
+        }
+        let honest = readers.report_interval();
+        for reader in 0..100_000 {
+            hear_from(&mut readers, at(4), 66, reader, 10);
+        }
+        assert_eq!(readers.count(), 10 + 256);
+        let longer = readers.report_interval().as_secs_f64() / honest.as_secs_f64();
+        assert!((longer - 2.6).abs() < 1e-6, "26 readers instead of 10: {longer}");
+        assert_eq!(readers.stats().displaced, 100_000 - 256);
+        assert!((0..10).all(|reader| readers.knows(ReaderId(1_000_000 + reader))), "who went on stays");
+        // A real reader at the forger's address gets a place all the same, and keeps it.
+        hear_from(&mut readers, at(4), 66, 2_000_000, 10);
+        hear_from(&mut readers, at(5), 66, 2_000_000, 11);
+        for reader in 0..1_000 {
+            hear_from(&mut readers, at(6), 66, 3_000_000 + reader, 10);
+        }
+        assert!(readers.knows(ReaderId(2_000_000)));
+    }
+
+    #[test]
+    fn only_who_goes_on_and_hears_the_stream_is_proven() {
+        let proven = |second: Instant, host: u8, next: u64| {
+            let mut readers = Readers::new(1_000.0, at(0));
+            hear_from(&mut readers, at(1), 1, 7, 10);
+            hear_from(&mut readers, second, host, 7, next);
+            readers.table[&ReaderId(7)].is_proven
+        };
+        assert!(proven(at(2), 1, 11) && proven(at(2), 1, 1_000));
+        assert!(!proven(at(2), 1, 10), "it has heard nothing since");
+        assert!(!proven(at(2), 1, 1_001), "it has heard what was never sent");
+        assert!(!proven(at(2) - Duration::from_nanos(1), 1, 11), "sooner than readers report");
+        assert!(!proven(at(2), 2, 11), "from elsewhere");
+    }
+
+    #[test]
+    fn an_address_full_of_proven_readers_takes_no_more() {
+        let mut readers = Readers::new(1e6, at(0));
+        for reader in 0..256 {
+            hear_from(&mut readers, at(1), 1, reader, 10);
+            hear_from(&mut readers, at(3), 1, reader, 20);
+        }
+        assert!(!hear_from(&mut readers, at(4), 1, 256, 10));
+        assert!(hear_from(&mut readers, at(4), 2, 257, 10), "at another address");
+        assert_eq!((readers.count(), readers.stats().too_many, readers.stats().displaced), (257, 1, 0));
+    }
+
+    #[test]
+    fn nobody_speaks_in_the_name_of_a_proven_reader() {
+        let mut readers = Readers::new(1_000.0, at(0));
+        hear_from(&mut readers, at(1), 1, 7, 10);
+        hear_from(&mut readers, at(3), 1, 7, 20);
+        assert!(!hear_from(&mut readers, at(4), 2, 7, 30));
+        let said = readers.iter().next().unwrap();
+        assert_eq!((said.report.datagrams.next, readers.stats().borrowed), (20, 1));
+        // Once it is gone, its name is free.
+        readers.sweep(at(9));
+        assert!(hear_from(&mut readers, at(9), 2, 7, 30));
+    }
+
+    #[test]
     fn a_flood_of_readers_does_not_silence_the_others_for_hours() {
         let mut readers = Readers::new(1_000.0, at(0));
         for reader in 0..MAX_READERS as u64 {
-            readers.heard(at(1), &report(reader, 0), 200);
+            hear(&mut readers, at(1), &report(reader, 0), 200);
         }
-        assert_eq!(readers.report_interval(), Duration::from_secs(600));
+        assert_eq!(readers.report_interval(), Duration::from_secs(600), "from as many addresses");
         readers.sweep(at(1) + Duration::from_secs(3_000));
         assert_eq!((readers.count(), readers.report_interval()), (0, MIN_REPORT_INTERVAL));
     }
@@ -201,11 +409,11 @@ mod tests {
         // As large as reports are taken to be, so that the interval depends on the readers alone.
         let size_bytes = 372;
         for reader in 0..40 {
-            readers.heard(at(0), &report(reader, 0), size_bytes);
+            hear(&mut readers, at(0), &report(reader, 0), size_bytes);
         }
         let interval = readers.report_interval();
         assert_eq!(interval.as_secs(), 21);
-        readers.heard(at(80), &report(7, 0), size_bytes);
+        hear(&mut readers, at(80), &report(7, 0), size_bytes);
         (1..=107).for_each(|seconds| readers.sweep(at(seconds)));
         assert_eq!((readers.count(), readers.report_interval()), (1, MIN_REPORT_INTERVAL));
         (108..=186).for_each(|seconds| readers.sweep(at(seconds)));
@@ -218,11 +426,11 @@ mod tests {
     fn who_was_heard_when_the_crowd_had_gone_is_missed_soon() {
         let mut readers = Readers::new(1_000.0, at(0));
         for reader in 0..40 {
-            readers.heard(at(0), &report(reader, 0), 372);
+            hear(&mut readers, at(0), &report(reader, 0), 372);
         }
-        readers.heard(at(80), &report(7, 0), 372);
+        hear(&mut readers, at(80), &report(7, 0), 372);
         readers.sweep(at(107));
-        readers.heard(at(110), &report(8, 0), 372);
+        hear(&mut readers, at(110), &report(8, 0), 372);
         readers.sweep(at(114));
         assert!(readers.knows(ReaderId(8)));
         readers.sweep(at(116));
@@ -234,15 +442,15 @@ mod tests {
     fn the_smallest_buffer_is_that_of_a_reader_that_is_still_there() {
         let mut readers = Readers::new(1e6, at(0));
         assert_eq!(readers.smallest_buffer(), None);
-        readers.heard(at(0), &report(1, 0), 200);
+        hear(&mut readers, at(0), &report(1, 0), 200);
         assert_eq!(readers.smallest_buffer(), None, "one that does not know its own");
-        readers.heard(at(0), &report(2, 65_536), 200);
-        readers.heard(at(3), &report(3, 425_984), 200);
-        readers.heard(at(3), &report(1, 425_984), 200);
+        hear(&mut readers, at(0), &report(2, 65_536), 200);
+        hear(&mut readers, at(3), &report(3, 425_984), 200);
+        hear(&mut readers, at(3), &report(1, 425_984), 200);
         assert_eq!(readers.smallest_buffer(), Some(65_536));
         readers.sweep(at(6));
         assert_eq!(readers.smallest_buffer(), Some(425_984));
-        readers.heard(at(7), &report(1, 300_000), 200);
+        hear(&mut readers, at(7), &report(1, 300_000), 200);
         assert_eq!(readers.smallest_buffer(), Some(300_000), "the last word counts");
     }
 }

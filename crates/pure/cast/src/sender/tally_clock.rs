@@ -12,6 +12,9 @@ pub(crate) const MAX_INTERVAL: Duration = Duration::from_secs(1);
 /// and where not a whole train was refused in pieces, twice.
 const MAX_UNTOLD_RANGES: usize = wire::MAX_RANGES / 2;
 
+/// So many new readers call for a tally before its time.
+const NEW_READERS: usize = 16;
+
 /// Keeps the times of tallies.
 #[derive(Clone, Debug)]
 pub(super) struct TallyClock {
@@ -20,11 +23,13 @@ pub(super) struct TallyClock {
     /// When the first data since the last tally left.
     data_since: Option<Instant>,
     untold_ranges: usize,
+    /// Readers that were heard for the first time since the last tally.
+    new_readers: usize,
 }
 
 impl TallyClock {
     pub(super) const fn new(now: Instant) -> Self {
-        Self { last: now, interval: FIRST_INTERVAL, data_since: None, untold_ranges: 0 }
+        Self { last: now, interval: FIRST_INTERVAL, data_since: None, untold_ranges: 0, new_readers: 0 }
     }
 
     pub(super) fn data_left(&mut self, now: Instant) {
@@ -33,6 +38,17 @@ impl TallyClock {
 
     pub(super) const fn range_added(&mut self) {
         self.untold_ranges += 1;
+    }
+
+    /// Notes that a reader was heard for the first time. A crowd that joins at once must learn of its own size before it
+    /// reports; but it may be made up, and cannot call for tallies more often than data do.
+    pub(super) const fn reader_added(&mut self) {
+        self.new_readers += 1;
+    }
+
+    /// Tells whether so many readers are new that they call for a tally.
+    pub(super) const fn is_crowd(&self) -> bool {
+        self.new_readers >= NEW_READERS
     }
 
     /// Returns how many datagrams may leave before the next tally without more ranges than it holds: at worst, every
@@ -46,7 +62,7 @@ impl TallyClock {
         if self.untold_ranges >= MAX_UNTOLD_RANGES {
             return self.last;
         }
-        let promised = self.last + self.interval;
+        let promised = self.last + if self.is_crowd() { FIRST_INTERVAL } else { self.interval };
         self.data_since.map_or(promised, |since| promised.min(since + FIRST_INTERVAL))
     }
 
@@ -59,6 +75,7 @@ impl TallyClock {
         self.last = now;
         self.data_since = None;
         self.untold_ranges = 0;
+        self.new_readers = 0;
         self.interval
     }
 }
@@ -82,6 +99,23 @@ mod tests {
             now = due;
         }
         assert_eq!(waits, [100, 100, 200, 400, 800, 1_000]);
+    }
+
+    #[test]
+    fn sixteen_new_readers_call_for_a_tally_but_not_within_100_ms_of_the_last() {
+        let mut clock = TallyClock::new(Instant::ORIGIN);
+        // Idle for long: a tally a second.
+        let mut now = Instant::ORIGIN;
+        for _ in 0..6 {
+            now = clock.due();
+            clock.told(now);
+        }
+        (1..16).for_each(|_| clock.reader_added());
+        assert_eq!(clock.due(), now + MAX_INTERVAL);
+        clock.reader_added();
+        assert_eq!(clock.due(), now + FIRST_INTERVAL);
+        clock.told(now + FIRST_INTERVAL);
+        assert_eq!(clock.due(), now + FIRST_INTERVAL + MAX_INTERVAL, "they have been told");
     }
 
     #[test]

@@ -118,7 +118,10 @@ impl Publisher {
         let Some(sender) = &mut self.sender else { return };
         match Datagram::decode(arrival.bytes) {
             Ok(Datagram::Report(report)) => {
-                sender.handle(now, Input::Report(&report, arrival.bytes.len()));
+                // Each node has an address of its own.
+                let from = core::net::Ipv4Addr::from(0x0a00_0000 + arrival.from.0).into();
+                let size_bytes = arrival.bytes.len();
+                sender.handle(now, Input::Report { report: &report, from, size_bytes });
                 self.last_report = Some(*report);
             }
             Ok(Datagram::Request(request)) => sender.handle(now, Input::Request(&request)),

@@ -293,7 +293,8 @@ fn reports_of_strangers_are_bounded_and_cannot_hurry_the_others() {
             waiting: None,
         };
         let now = Instant::from_nanos(count * 10_000);
-        sender.handle(now, send::Input::Report(&report, 200));
+        let from = std::net::Ipv4Addr::from(random.next_u64() as u32).into();
+        sender.handle(now, send::Input::Report { report: &report, from, size_bytes: 200 });
         loop {
             match sender.poll(now, &mut buffer) {
                 send::Output::Transmit { size_bytes, .. } => {
@@ -309,8 +310,48 @@ fn reports_of_strangers_are_bounded_and_cannot_hurry_the_others() {
             }
         }
     }
-    assert!(sender.readers().count() <= 65_536);
-    assert!(tallies < 100_000 / 16, "{tallies}");
+    assert!(sender.readers().count() <= 16_384);
+    // A second of forgery: a tally each 100 ms, and the first.
+    assert!(tallies <= 11, "{tallies}");
+}
+
+#[test]
+fn a_crowd_made_up_at_one_address_costs_a_tally_each_100_ms_and_half_a_minute() {
+    let mut sender = Sender::new(StreamShape::PLAIN.config(LIFE), 1, Instant::ORIGIN).expect("a description");
+    let mut buffer = vec![0; MAX_DATAGRAM_BYTES];
+    let stream = sender.next_head().stream;
+    let (mut tallies, mut intervals) = (Vec::new(), Vec::new());
+    for count in 0..100_000_u64 {
+        let now = Instant::from_nanos(2_000_000_000 + count * 20_000);
+        let report = Report {
+            stream,
+            epoch: LIFE,
+            reader: ReaderId(count + 1),
+            name: format!("evil{count}"),
+            state: AccountState::Open,
+            age: Duration::ZERO,
+            receive_buffer_bytes: 0,
+            datagrams: NetworkRows { next: 10, received: 10, ..NetworkRows::default() },
+            elements: ReaderRows { per_sample: 1, next: 10, delivered: 10, ..ReaderRows::default() },
+            waiting: None,
+        };
+        let from = std::net::Ipv4Addr::new(10, 0, 0, 66).into();
+        sender.handle(now, send::Input::Report { report: &report, from, size_bytes: 220 });
+        while let send::Output::Transmit { size_bytes, .. } = sender.poll(now, &mut buffer) {
+            if let Ok(wire::Datagram::Tally(tally)) = wire::Datagram::decode(&buffer[..size_bytes]) {
+                tallies.push(now);
+                intervals.push(tally.report_interval);
+            }
+        }
+    }
+    let soonest = tallies.windows(2).map(|pair| pair[1].since(pair[0])).min();
+    assert!(soonest >= Some(MILLISECOND * 100), "{soonest:?}");
+    let longest = intervals.into_iter().max();
+    // Sixteen are counted, and three times as many may be on their way.
+    assert!(longest <= Some(Duration::from_secs(40)), "{longest:?}");
+    assert_eq!(sender.reader_count(), 256);
+    let stats = sender.report_stats();
+    assert_eq!((stats.taken, stats.displaced), (100_000, 100_000 - 256));
 }
 
 #[test]

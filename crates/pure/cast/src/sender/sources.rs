@@ -1,0 +1,152 @@
+//! How many readers each address may have: what a made-up crowd at one address can cost its publisher, and all readers.
+//!
+//! A reader is *proven* once it has gone on: it has reported twice, at least the shortest interval apart, and heard
+//! datagrams of the stream meanwhile. A forger that keeps that up costs as much as so many readers; one that only makes up
+//! names takes a few places at its address, which the next proven reader takes back.
+
+use core::net::IpAddr;
+use std::collections::{BTreeMap, BTreeSet};
+
+use units::{Instant, ReaderId};
+
+/// The most readers at one address: processes of one host that read by themselves. Some hundred kilobytes of reports.
+pub(super) const MAX_READERS_PER_SOURCE: usize = 256;
+/// The most unproven readers of one address that count in the report interval: as many as call for an early tally, so that a
+/// crowd shows before it is proven. On the slowest streams the interval of 16 readers is 9 s.
+pub(super) const MAX_UNPROVEN_COUNTED: usize = 16;
+
+/// The addresses that readers report from.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Sources {
+    by_address: BTreeMap<IpAddr, Source>,
+    /// The unproven readers of all addresses, the longest silent first.
+    unproven: BTreeSet<(Instant, ReaderId)>,
+    /// The readers that count in the report interval.
+    counted: usize,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Source {
+    proven: usize,
+    /// The longest silent first.
+    unproven: BTreeSet<(Instant, ReaderId)>,
+}
+
+/// Whether there is a place for one more reader at an address.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Place {
+    Free,
+    /// If this unproven reader leaves.
+    Of(ReaderId),
+    /// All are taken by readers that went on.
+    None,
+}
+
+impl Source {
+    fn counted(&self) -> usize {
+        self.proven + self.unproven.len().min(MAX_UNPROVEN_COUNTED)
+    }
+}
+
+impl Sources {
+    /// Returns the place that one more reader at `from` would take.
+    pub(super) fn place(&self, from: IpAddr) -> Place {
+        let Some(source) = self.by_address.get(&from) else { return Place::Free };
+        if source.proven + source.unproven.len() < MAX_READERS_PER_SOURCE {
+            return Place::Free;
+        }
+        source.unproven.first().map_or(Place::None, |(_, reader)| Place::Of(*reader))
+    }
+
+    /// Returns the unproven reader that has been silent for longest.
+    pub(super) fn longest_silent(&self) -> Option<ReaderId> {
+        self.unproven.first().map(|(_, reader)| *reader)
+    }
+
+    /// Takes a reader in that was heard at this time.
+    pub(super) fn add(&mut self, from: IpAddr, heard: Instant, reader: ReaderId, is_proven: bool) {
+        self.change(from, |source| {
+            if is_proven {
+                source.proven += 1;
+            } else {
+                source.unproven.insert((heard, reader));
+            }
+        });
+        if !is_proven {
+            self.unproven.insert((heard, reader));
+        }
+    }
+
+    /// Takes a reader out that was heard last at this time.
+    pub(super) fn remove(&mut self, from: IpAddr, heard: Instant, reader: ReaderId, is_proven: bool) {
+        self.unproven.remove(&(heard, reader));
+        self.change(from, |source| {
+            if is_proven {
+                source.proven -= 1;
+            } else {
+                source.unproven.remove(&(heard, reader));
+            }
+        });
+    }
+
+    /// Returns how many readers count in the report interval.
+    pub(super) const fn counted(&self) -> usize {
+        self.counted
+    }
+
+    fn change(&mut self, from: IpAddr, change: impl FnOnce(&mut Source)) {
+        let source = self.by_address.entry(from).or_default();
+        let before = source.counted();
+        change(source);
+        self.counted = self.counted + source.counted() - before;
+        if source.proven == 0 && source.unproven.is_empty() {
+            self.by_address.remove(&from);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use core::net::Ipv4Addr;
+
+    const HERE: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1));
+    const THERE: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2));
+
+    fn heard(at: u64) -> Instant {
+        Instant::from_nanos(at)
+    }
+
+    #[test]
+    fn the_last_place_of_an_address_is_free_and_the_next_takes_that_of_the_longest_silent() {
+        let mut sources = Sources::default();
+        let last = MAX_READERS_PER_SOURCE as u64 - 1;
+        for reader in 0..last {
+            sources.add(HERE, heard(reader), ReaderId(reader), false);
+        }
+        assert_eq!(sources.place(HERE), Place::Free);
+        sources.add(HERE, heard(last), ReaderId(last), false);
+        assert_eq!((sources.place(HERE), sources.place(THERE)), (Place::Of(ReaderId(0)), Place::Free));
+        assert_eq!(sources.counted(), MAX_UNPROVEN_COUNTED);
+        for reader in 0..=last {
+            sources.remove(HERE, heard(reader), ReaderId(reader), false);
+            sources.add(HERE, heard(1_000), ReaderId(reader), true);
+        }
+        assert_eq!((sources.place(HERE), sources.longest_silent()), (Place::None, None));
+        assert_eq!(sources.counted(), MAX_READERS_PER_SOURCE);
+        for reader in 0..=last {
+            sources.remove(HERE, heard(1_000), ReaderId(reader), true);
+        }
+        assert_eq!((sources.counted(), sources.by_address.len()), (0, 0), "no memory is left behind");
+    }
+
+    #[test]
+    fn a_crowd_at_many_addresses_counts_whole() {
+        let mut sources = Sources::default();
+        for reader in 0..1_000_u32 {
+            let from = Ipv4Addr::from(reader).into();
+            sources.add(from, heard(1), ReaderId(reader.into()), false);
+        }
+        assert_eq!((sources.counted(), sources.longest_silent()), (1_000, Some(ReaderId(0))));
+    }
+}
