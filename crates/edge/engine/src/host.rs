@@ -2,6 +2,9 @@
 //!
 //! A stream has at most two rings on a host: its publisher's, and that of an agent that receives it from the
 //! network for everybody. Names carry bus, stream and which of the two; the label carries the description.
+//! Which readers there are lies in `readers`.
+
+mod readers;
 
 use std::collections::BTreeMap;
 use std::io;
@@ -16,6 +19,7 @@ use units::{StreamId, WallTime};
 use wire::Description;
 
 use crate::Inlet;
+pub use readers::{LeftRing, ReaderSign, Waiting};
 
 /// The first letters of every file of ours.
 const PREFIX: &str = "tallycast.";
@@ -160,11 +164,16 @@ impl HostRings {
     /// Returns the rings that have a name here, whoever wrote them and whether he lives.
     #[must_use]
     pub fn names(&self) -> Vec<RingName> {
-        let Ok(entries) = std::fs::read_dir(&self.directory) else { return Vec::new() };
-        let name = |entry: io::Result<std::fs::DirEntry>| self.name(entry.ok()?.file_name().to_str()?);
-        let mut names: Vec<RingName> = entries.filter_map(name).collect();
+        let mut names: Vec<RingName> = self.files().iter().filter_map(|file| self.name(file)).collect();
         names.sort();
         names
+    }
+
+    /// Returns the names of all files in the directory.
+    fn files(&self) -> Vec<String> {
+        let Ok(entries) = std::fs::read_dir(&self.directory) else { return Vec::new() };
+        let name = |entry: io::Result<std::fs::DirEntry>| entry.ok()?.file_name().into_string().ok();
+        entries.filter_map(name).collect()
     }
 
     /// Returns what tells a ring's file from its predecessor of the same name, if there is one.
@@ -188,19 +197,21 @@ impl HostRings {
         if !found.liveness().writer_lives() {
             return Err(HostRingError::Dead(path));
         }
-        let description =
-            Description::decode(found.label()).map_err(|_| HostRingError::Label(path.clone()))?;
-        if wire::stream_id(&description.name, &description.schema) != name.stream {
-            return Err(HostRingError::Label(path));
+        let ring = HostRing::of(found, name.writer).filter(|ring| ring.stream == name.stream);
+        ring.ok_or(HostRingError::Label(path))
+    }
+
+    /// Looks at a ring whose writer was killed, and whose records are all that there will be of it.
+    ///
+    /// # Errors
+    /// [`HostRingError`] if there is nothing in it to be read by this process.
+    pub fn look_at_remains(&self, name: &RingName) -> Result<HostRing, HostRingError> {
+        let path = self.path(name);
+        if self.is_shunned(name) {
+            return Err(HostRingError::Shunned(path));
         }
-        Ok(HostRing {
-            description: Arc::new(description),
-            writer: name.writer,
-            pid: found.writer_pid(),
-            since: WallTime::from_nanos(i64::try_from(found.created_ns()).unwrap_or(i64::MAX)),
-            stream: name.stream,
-            found,
-        })
+        let ring = HostRing::of(shared::look(&path)?, name.writer).filter(|ring| ring.stream == name.stream);
+        ring.ok_or(HostRingError::Label(path))
     }
 
     /// Opens a ring.
@@ -271,7 +282,9 @@ impl HostRings {
 
     /// Removes what killed writers left here, on any bus; returns how many rings.
     pub fn sweep(&self) -> usize {
-        shared::sweep(&self.directory, PREFIX).unwrap_or(0)
+        let removed = shared::sweep(&self.directory, PREFIX).unwrap_or(0);
+        self.sweep_left();
+        removed
     }
 
     fn prefix(&self) -> String {
@@ -301,6 +314,25 @@ impl HostRings {
 }
 
 impl HostRing {
+    /// Takes a ring for that of the stream which its label describes; `None` if it describes none.
+    fn of(found: Found, writer: RingWriter) -> Option<Self> {
+        let description = Description::decode(found.label()).ok()?;
+        Some(Self {
+            stream: wire::stream_id(&description.name, &description.schema),
+            description: Arc::new(description),
+            writer,
+            pid: found.writer_pid(),
+            since: WallTime::from_nanos(i64::try_from(found.created_ns()).unwrap_or(i64::MAX)),
+            found,
+        })
+    }
+
+    /// Returns the stream that it holds.
+    #[must_use]
+    pub const fn stream(&self) -> StreamId {
+        self.stream
+    }
+
     /// Opens it.
     ///
     /// # Errors
@@ -323,7 +355,7 @@ mod tests {
     use sample::{Channel, Dtype, Schema};
     use units::SampleRate;
 
-    fn description() -> (StreamId, Description) {
+    pub(super) fn description() -> (StreamId, Description) {
         let schema =
             Schema::new(Dtype::F4, SampleRate::hz(10).unwrap(), vec![Channel::new("a", "V")]).unwrap();
         let name = "lab/probe".parse().unwrap();
@@ -332,7 +364,7 @@ mod tests {
         (stream, Description { name, schema, station, report_port: 0, unknown })
     }
 
-    fn rings(directory: &Path) -> HostRings {
+    pub(super) fn rings(directory: &Path) -> HostRings {
         HostRings::new(directory, "239.84.0.0:7400", Access::Owner)
     }
 

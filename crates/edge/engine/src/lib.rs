@@ -20,7 +20,10 @@ mod send;
 mod thread;
 
 pub use drop_board::DropBoard;
-pub use host::{AgentSign, HostRing, HostRingError, HostRings, HostStream, RingName, RingWriter};
+pub use host::{
+    AgentSign, HostRing, HostRingError, HostRings, HostStream, LeftRing, ReaderSign, RingName, RingWriter,
+    Waiting,
+};
 pub use ledger_page::{LifeOnPage, read_ledger_page};
 pub use receive::{
     Announced, Attendance, Inlet, PortStatus, ReceiveAgent, ReceiveConfig, ReceiveError, ReceiveFrom, ReceivesFor,

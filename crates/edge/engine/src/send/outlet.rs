@@ -12,6 +12,7 @@ use cast::send::{Beginning, Pacing, Sending};
 use ledger::{AccountState, Evidence, EvidenceSource, Gap, GapKind, Stage, StageCounts, Unit};
 use ring::sync::{AtomicU64, Ordering};
 use ring::{Doorbell, Guard, RecordTooLarge, Writer};
+use sample::StreamName;
 use sys::SendTechniques;
 use units::{Epoch, WallTime};
 use wire::{Clock, Description, SampleTotals, Totals};
@@ -19,7 +20,7 @@ use wire::{Clock, Description, SampleTotals, Totals};
 use super::Departures;
 use super::short_way::{Samples, ShortWay};
 use crate::bell::AgentBell;
-use crate::host::HostRings;
+use crate::host::{HostRings, RingName, RingWriter, Waiting};
 use crate::ledger_page::{LedgerPage, write_page};
 use crate::record::{BLOCK_HEAD_BYTES, BlockRecord, Record, kind};
 
@@ -71,8 +72,8 @@ pub struct Outlet {
     writer: Option<Writer>,
     /// The way to the network, where there is one.
     link: Option<Link>,
-    /// Readers of this host read the ring too.
-    is_on_host: bool,
+    /// Where readers of this host find the ring, if they read it too.
+    host: Option<OnHost>,
     page: LedgerPage,
     scratch: Vec<u8>,
     epoch: Epoch,
@@ -84,6 +85,13 @@ pub struct Outlet {
     next_index: u64,
     /// Cumulative elements written and skipped, which every record carries.
     totals: [u64; 2],
+}
+
+/// The ring as readers of this host find it.
+struct OnHost {
+    rings: HostRings,
+    ring: RingName,
+    stream: StreamName,
 }
 
 /// The sending agent as the publisher knows it.
@@ -148,7 +156,7 @@ impl Outlet {
         let mut outlet = Self {
             writer: Some(writer),
             link,
-            is_on_host: config.host.is_some(),
+            host: config.host.clone().map(|rings| OnHost::new(rings, &config.description)),
             page: LedgerPage::default(),
             scratch: Vec::new(),
             epoch: config.epoch,
@@ -234,7 +242,7 @@ impl Outlet {
         assert!(bytes.len().is_multiple_of(self.sample_bytes), "samples are whole");
         let first_index = self.next_index;
         // Where other processes read the ring too, all samples are in it first.
-        let sent = if self.is_on_host { 0 } else { self.send_by_itself(t0, bytes, rate) };
+        let sent = if self.host.is_some() { 0 } else { self.send_by_itself(t0, bytes, rate) };
         let left = &bytes[sent..];
         if left.is_empty() {
             return Ok(());
@@ -309,6 +317,14 @@ impl Outlet {
         self.link.as_ref().map_or_else(|| self.local_status(), |link| link.shared.status().clone())
     }
 
+    /// Returns how many readers read the ring in this host's memory.
+    ///
+    /// Cost: a few system calls for every reader of this host.
+    #[must_use]
+    pub fn readers_on_host(&self) -> usize {
+        self.host.as_ref().map_or(0, |host| host.rings.readers_of(&host.ring))
+    }
+
     /// Ends the epoch: everything queued leaves, then the final tally; waits until that is done.
     #[must_use]
     pub fn finish(mut self) -> OutletStatus {
@@ -370,6 +386,9 @@ impl Outlet {
         if let Some(link) = &self.link {
             link.bell.ring();
         }
+        if let Some(host) = &self.host {
+            host.leave_for_waiting();
+        }
         // Closes the ring, after which nothing comes.
         self.writer = None;
         let Some(link) = &self.link else { return };
@@ -379,6 +398,27 @@ impl Outlet {
         while !status.finished {
             status = link.shared.finished.wait(status).unwrap_or_else(PoisonError::into_inner);
         }
+    }
+}
+
+impl OnHost {
+    fn new(rings: HostRings, description: &Description) -> Self {
+        let stream = wire::stream_id(&description.name, &description.schema);
+        let ring = RingName { stream, writer: RingWriter::Publisher };
+        Self { rings, ring, stream: description.name.clone() }
+    }
+
+    /// Leaves the ring for readers that waited for the stream and have not found it yet.
+    fn leave_for_waiting(&self) {
+        let Waiting { left, missed } = self.rings.leave_for_waiting(&self.ring, &self.stream);
+        if missed > 0 {
+            tracing::warn!(
+                "{missed} readers of this host wait for `{}` and had not found it when it ended\n\
+                 let them read (one has too many streams waiting, or belongs to another user), or keep the publisher open longer",
+                self.stream
+            );
+        }
+        tracing::debug!("the ring of `{}` is left for {left} readers", self.stream);
     }
 }
 

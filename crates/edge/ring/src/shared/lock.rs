@@ -68,6 +68,14 @@ impl Liveness {
         is_locked(&self.file).unwrap_or(true)
     }
 
+    /// Returns what tells the ring's file from every other, also one that has its name later.
+    ///
+    /// # Errors
+    /// If the system does not say.
+    pub fn file_number(&self) -> io::Result<u64> {
+        Ok(self.file.metadata()?.ino())
+    }
+
     /// Tells whether another ring, or none, has the name under which this one was opened.
     ///
     /// Cost: two system calls.

@@ -1,0 +1,387 @@
+//! Readers of this host as its publishers see them: who waits for streams, and who reads which ring.
+//!
+//! Each reader shows a *sign*: a ring without records whose ledger page lists the patterns it waits for and the rings
+//! it reads. It costs a publisher nothing while it publishes. It is asked how many readers are there, and looks at the
+//! signs once more when it ends: for a reader that waited and has not found the ring yet, the ring is *left*, under a
+//! name of that reader, who reads it and takes the name away.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use ring::Writer;
+use ring::shared::{self, CreateError, OpenError, Options};
+use sample::{StreamName, StreamPattern};
+use units::StreamId;
+
+use super::{HostRing, HostRingError, HostRings, HostStream, PREFIX, RingName, RingWriter};
+use crate::bytes::{Cursor, Put};
+
+/// What a sign's page takes: some thousand rings. More are read, and not shown.
+const PAGE_BYTES: usize = 1 << 16;
+/// The word in the names of signs.
+const SIGN: &str = "reader";
+/// The end of the names under which rings are left.
+const LEFT_EXTENSION: &str = "left";
+/// The most rings that wait for one reader: one that has stopped for good does not fill the memory.
+const MAX_LEFT: usize = 64;
+/// The most memory that they hold, though one ring is left in any case.
+const MAX_LEFT_BYTES: u64 = 1 << 28;
+
+/// The sign of one reader; dropping it takes it away, and what was left for it.
+pub struct ReaderSign {
+    writer: Writer,
+    rings: HostRings,
+    number: u64,
+    shown: Vec<u8>,
+}
+
+/// What a sign says, and whose it is.
+struct HostReader {
+    number: u64,
+    owner: u32,
+    waits_for: Vec<StreamPattern>,
+    reads: Vec<(StreamId, u64)>,
+}
+
+/// A ring of a publisher that has ended, as it was left for a reader; a later one has a later name.
+pub struct LeftRing {
+    path: PathBuf,
+    /// What tells its file from others.
+    pub file_number: u64,
+}
+
+/// What became of the readers that had not found a ring yet when its publisher ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Waiting {
+    /// So many were left the ring.
+    pub left: usize,
+    /// So many could not be: readers of other users, or with too many rings waiting.
+    pub missed: usize,
+}
+
+impl ReaderSign {
+    /// Shows what the reader waits for and which rings it reads; false if not all of it fits on the sign.
+    pub fn show(&mut self, waits_for: &[StreamPattern], reads: &[(StreamId, u64)]) -> bool {
+        let mut page = Vec::new();
+        let fits = waits_for.iter().filter(|pattern| pattern.as_str().len() <= usize::from(u8::MAX));
+        page.u64(fits.clone().count() as u64);
+        fits.clone().for_each(|pattern| page.text(pattern.as_str()));
+        let room = self.writer.page_bytes().saturating_sub(page.len()) / 16;
+        for (stream, file_number) in &reads[..reads.len().min(room)] {
+            page.u64(stream.0);
+            page.u64(*file_number);
+        }
+        if page != self.shown && self.writer.set_page(&page).is_ok() {
+            self.shown = page;
+        }
+        fits.count() == waits_for.len() && reads.len() <= room
+    }
+
+    /// Returns the rings that were left for this reader, the oldest first.
+    #[must_use]
+    pub fn left(&self) -> Vec<LeftRing> {
+        let ring = |path: PathBuf| {
+            let file_number = fs::symlink_metadata(&path).ok()?.ino();
+            Some(LeftRing { path, file_number })
+        };
+        self.rings.left_for(self.number).into_iter().filter_map(ring).collect()
+    }
+}
+
+impl Drop for ReaderSign {
+    fn drop(&mut self) {
+        self.left().iter().for_each(LeftRing::take_away);
+    }
+}
+
+impl LeftRing {
+    /// Looks at it; its publisher may have ended.
+    ///
+    /// # Errors
+    /// [`HostRingError`] if there is nothing in it to be read by this process.
+    pub fn look(&self) -> Result<HostRing, HostRingError> {
+        HostRing::of(shared::look(&self.path)?, RingWriter::Publisher)
+            .ok_or_else(|| HostRingError::Label(self.path.clone()))
+    }
+
+    /// Takes its name away: it was read, or is not wanted.
+    pub fn take_away(&self) {
+        // What cannot be removed is swept when the reader is gone.
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+impl HostStream {
+    /// Returns what tells the ring's file from others, also of the same name.
+    #[must_use]
+    pub fn file_number(&self) -> Option<u64> {
+        self.liveness.file_number().ok()
+    }
+}
+
+impl HostRings {
+    /// Shows publishers of this host that there is a reader; `number` is its own.
+    ///
+    /// # Errors
+    /// [`CreateError`] if its sign cannot be made.
+    pub fn show_reader(&self, number: u64, name: &str) -> Result<ReaderSign, CreateError> {
+        let mut options = Options::default();
+        options.capacity_bytes = 0;
+        options.page_bytes = PAGE_BYTES;
+        options.access = self.access;
+        options.label = name.as_bytes().to_vec();
+        let writer = shared::create(&self.sign_path(number), &options)?;
+        Ok(ReaderSign { writer, rings: self.clone(), number, shown: Vec::new() })
+    }
+
+    /// Returns how many readers of this host read a ring.
+    ///
+    /// Cost: a few system calls for every reader of this host.
+    #[must_use]
+    pub fn readers_of(&self, name: &RingName) -> usize {
+        let Some(file_number) = self.file_number(name) else { return 0 };
+        self.readers().iter().filter(|reader| reader.reads(name.stream, file_number)).count()
+    }
+
+    /// Leaves a ring, which is about to lose its name, for the readers that wait for the stream and have not found it.
+    pub fn leave_for_waiting(&self, name: &RingName, stream: &StreamName) -> Waiting {
+        let mut waiting = Waiting::default();
+        let path = self.path(name);
+        let Some(file_number) = self.file_number(name) else { return waiting };
+        for reader in self.readers() {
+            let waits = reader.waits_for.iter().any(|pattern| pattern.matches(stream));
+            if !waits || reader.reads(name.stream, file_number) {
+                continue;
+            }
+            // Where others may not remove what is not theirs, another user's reader could not take the name away.
+            let may_take = [0, sys::process::user()].contains(&reader.owner);
+            if may_take && self.leave(&path, reader.number) {
+                waiting.left += 1;
+            } else {
+                waiting.missed += 1;
+            }
+        }
+        waiting
+    }
+
+    /// Gives a ring another name, which is the reader's to take away; tells whether that was done.
+    fn leave(&self, ring: &Path, reader: u64) -> bool {
+        let there = self.left_for(reader);
+        let size_bytes = |path: &PathBuf| fs::symlink_metadata(path).map_or(0, |it| it.len());
+        let held: u64 = there.iter().map(size_bytes).sum();
+        if there.len() >= MAX_LEFT
+            || !there.is_empty() && held + size_bytes(&ring.to_owned()) > MAX_LEFT_BYTES
+        {
+            return false;
+        }
+        let last = there.last().and_then(|path| path.file_stem()?.to_str()?.rsplit('.').next()?.parse().ok());
+        let first = last.map_or(0, |last: u64| last + 1);
+        // Others may leave theirs at the same time.
+        (first..first + MAX_LEFT as u64)
+            .map(|count| fs::hard_link(ring, self.left_path(reader, count)))
+            .find(|left| !matches!(left, Err(error) if error.kind() == io::ErrorKind::AlreadyExists))
+            .is_some_and(|left| left.is_ok())
+    }
+
+    /// Returns the names under which rings were left for a reader, the oldest first.
+    fn left_for(&self, reader: u64) -> Vec<PathBuf> {
+        let prefix = format!("{}{reader:016x}.", self.prefix());
+        let is_left = |file: &str| file.starts_with(&prefix) && file.ends_with(&format!(".{LEFT_EXTENSION}"));
+        let mut files: Vec<String> = self.files().into_iter().filter(|file| is_left(file)).collect();
+        files.sort();
+        files.into_iter().map(|file| self.directory.join(file)).collect()
+    }
+
+    /// Returns the readers of this host whose signs this user may read.
+    fn readers(&self) -> Vec<HostReader> {
+        let prefix = self.prefix();
+        let number = |file: &str| {
+            let rest = file.strip_prefix(&prefix)?.strip_suffix(shared::RING_EXTENSION)?.strip_suffix('.')?;
+            let number = rest.strip_suffix(SIGN)?.strip_suffix('.')?;
+            (number.len() == 16).then(|| u64::from_str_radix(number, 16).ok())?
+        };
+        let numbers = self.files().into_iter().filter_map(|file| number(&file));
+        numbers.filter_map(|number| self.reader(number)).collect()
+    }
+
+    fn reader(&self, number: u64) -> Option<HostReader> {
+        let found = shared::look(&self.sign_path(number)).ok()?;
+        if !found.liveness().writer_lives() {
+            return None;
+        }
+        let owner = found.owner();
+        let mut page = Vec::new();
+        if !found.open().ok()?.ring().page(&mut page) {
+            return None;
+        }
+        let mut cursor = Cursor::new(&page);
+        let mut waits_for = Vec::new();
+        for _ in 0..cursor.u64().unwrap_or(0) {
+            waits_for.extend(cursor.text()?.parse::<StreamPattern>());
+        }
+        let mut reads = Vec::new();
+        while let (Some(stream), Some(file_number)) = (cursor.u64(), cursor.u64()) {
+            reads.push((StreamId(stream), file_number));
+        }
+        Some(HostReader { number, owner, waits_for, reads })
+    }
+
+    /// Removes what was left for readers that are gone.
+    pub(super) fn sweep_left(&self) {
+        let Ok(entries) = fs::read_dir(&self.directory) else { return };
+        for path in entries.filter_map(|entry| Some(entry.ok()?.path())) {
+            let Some(sign) = sign_of_left(&path) else { continue };
+            let is_gone = match shared::look(&sign) {
+                Ok(found) => !found.liveness().writer_lives(),
+                Err(error) => matches!(error, OpenError::Missing(_)),
+            };
+            if is_gone {
+                let _ = fs::remove_file(&path);
+            }
+        }
+    }
+
+    fn sign_path(&self, number: u64) -> PathBuf {
+        self.directory.join(format!("{}{number:016x}.{SIGN}.{}", self.prefix(), shared::RING_EXTENSION))
+    }
+
+    fn left_path(&self, number: u64, count: u64) -> PathBuf {
+        // As many digits as any count has, so that names have the order of counts.
+        self.directory.join(format!("{}{number:016x}.{count:020}.{LEFT_EXTENSION}", self.prefix()))
+    }
+}
+
+impl HostReader {
+    fn reads(&self, stream: StreamId, file_number: u64) -> bool {
+        self.reads.contains(&(stream, file_number))
+    }
+}
+
+/// Returns the sign of the reader for whom something was left, on whichever bus; `None` for any other file.
+fn sign_of_left(path: &Path) -> Option<PathBuf> {
+    let name = path.file_name()?.to_str()?.strip_suffix(LEFT_EXTENSION)?.strip_suffix('.')?;
+    let (before, _count) = name.rsplit_once('.')?;
+    before
+        .starts_with(PREFIX)
+        .then(|| path.with_file_name(format!("{before}.{SIGN}.{}", shared::RING_EXTENSION)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{description, rings};
+    use super::*;
+
+    fn pattern(text: &str) -> StreamPattern {
+        text.parse().unwrap()
+    }
+
+    /// The files that lie in a directory, by their last words.
+    fn files(directory: &Path) -> Vec<String> {
+        let entries = fs::read_dir(directory).unwrap();
+        let name = |entry: io::Result<fs::DirEntry>| entry.unwrap().file_name().into_string().unwrap();
+        let mut words: Vec<String> = entries
+            .map(name)
+            .map(|name| name.rsplitn(3, '.').take(2).collect::<Vec<_>>().join("."))
+            .collect();
+        words.sort();
+        words
+    }
+
+    #[test]
+    fn readers_are_counted_by_the_ring_that_they_read() {
+        let directory = tempfile::tempdir_in("/dev/shm").unwrap();
+        let (rings, (stream, description)) = (rings(directory.path()), description());
+        let name = RingName { stream, writer: RingWriter::Publisher };
+        let ring = rings.create(stream, RingWriter::Publisher, &description, 4096).unwrap();
+        let file = rings.open(&name).unwrap().file_number().unwrap();
+        let [mut first, mut second] = [1, 2].map(|number| rings.show_reader(number, "desk").unwrap());
+        assert_eq!(rings.readers_of(&name), 0, "they are there, and read nothing yet");
+        assert!(first.show(&[], &[(stream, file)]) && second.show(&[], &[(stream, file + 1)]));
+        assert_eq!(rings.readers_of(&name), 1, "another ring of that name is another ring");
+        assert!(second.show(&[], &[(StreamId(7), 1), (stream, file)]));
+        assert_eq!(rings.readers_of(&name), 2);
+        drop(first);
+        assert_eq!(rings.readers_of(&name), 1);
+        drop((second, ring));
+        assert!(files(directory.path()).is_empty());
+    }
+
+    #[test]
+    fn a_ring_is_left_for_those_who_wait_for_its_stream_and_have_not_found_it() {
+        let directory = tempfile::tempdir_in("/dev/shm").unwrap();
+        let (rings, (stream, description)) = (rings(directory.path()), description());
+        let name = RingName { stream, writer: RingWriter::Publisher };
+        let [mut waits, mut reads, mut other, mut from_now] =
+            [1, 2, 3, 4].map(|number| rings.show_reader(number, "desk").unwrap());
+        let mut made = Vec::new();
+        for round in 1..=2 {
+            let ring = rings.create(stream, RingWriter::Publisher, &description, 4096).unwrap();
+            let file = rings.open(&name).unwrap().file_number().unwrap();
+            waits.show(&[pattern("x/*"), pattern("lab/*")], &[]);
+            reads.show(&[pattern("lab/*")], &[(stream, file)]);
+            other.show(&[pattern("x/*")], &[]);
+            from_now.show(&[], &[]);
+            let left = rings.leave_for_waiting(&name, &description.name);
+            assert_eq!(left, Waiting { left: 1, missed: 0 });
+            drop(ring);
+            made.push(file);
+            assert_eq!(waits.left().len(), round);
+        }
+        assert!(reads.left().is_empty() && other.left().is_empty() && from_now.left().is_empty());
+        assert!(rings.names().is_empty(), "they are no stream's rings any more");
+        let left = waits.left();
+        assert_eq!(left.iter().map(|ring| ring.file_number).collect::<Vec<_>>(), made, "the oldest first");
+        let found = left[0].look().unwrap().open().unwrap();
+        assert_eq!((found.inlet.stream, found.file_number()), (stream, Some(made[0])));
+        assert!(found.inlet.ring.is_closed());
+        left[0].take_away();
+        assert_eq!(waits.left().len(), 1);
+        drop((waits, reads, other, from_now));
+        assert!(files(directory.path()).is_empty(), "what was left goes with its reader");
+    }
+
+    #[test]
+    fn a_reader_that_never_takes_anything_is_left_only_so_much() {
+        let directory = tempfile::tempdir_in("/dev/shm").unwrap();
+        let (rings, (stream, description)) = (rings(directory.path()), description());
+        let name = RingName { stream, writer: RingWriter::Publisher };
+        let mut reader = rings.show_reader(1, "desk").unwrap();
+        reader.show(&[pattern("**")], &[]);
+        let leave = || {
+            let _ring = rings.create(stream, RingWriter::Publisher, &description, 4096).unwrap();
+            rings.leave_for_waiting(&name, &description.name)
+        };
+        assert!((0..MAX_LEFT).all(|_| leave() == Waiting { left: 1, missed: 0 }));
+        assert_eq!(leave(), Waiting { left: 0, missed: 1 });
+    }
+
+    #[test]
+    fn what_was_left_for_a_killed_reader_is_swept_and_for_a_living_one_kept() {
+        let directory = tempfile::tempdir_in("/dev/shm").unwrap();
+        let (rings, (stream, description)) = (rings(directory.path()), description());
+        let name = RingName { stream, writer: RingWriter::Publisher };
+        let mut reader = rings.show_reader(1, "desk").unwrap();
+        reader.show(&[pattern("**")], &[]);
+        let ring = rings.create(stream, RingWriter::Publisher, &description, 4096).unwrap();
+        rings.leave_for_waiting(&name, &description.name);
+        // As after a kill: nobody has that number any more.
+        fs::hard_link(&reader.left()[0].path, rings.left_path(9, 0)).unwrap();
+        drop(ring);
+        rings.sweep();
+        assert_eq!(files(directory.path()), ["left.00000000000000000000", "ring.reader", "wait.reader"]);
+        assert_eq!(reader.left().len(), 1);
+    }
+
+    #[test]
+    fn more_rings_than_a_sign_has_room_for_are_said() {
+        let directory = tempfile::tempdir_in("/dev/shm").unwrap();
+        let mut reader = rings(directory.path()).show_reader(1, "desk").unwrap();
+        // The page holds a count of patterns, and 16 bytes for each ring.
+        let room = (PAGE_BYTES as u64 - 8) / 16;
+        let reads: Vec<_> = (0..=room).map(|stream| (StreamId(stream), stream)).collect();
+        assert!(reader.show(&[], &reads[1..]));
+        assert!(!reader.show(&[], &reads));
+    }
+}
