@@ -26,7 +26,8 @@ class Subscriber(_core.Subscriber):
     without waiting for announcements. With ``views`` large blocks (4 KiB and more) are not copied: their arrays, read-only, lie in
     the ring, where the publisher overwrites them sooner or later; ask ``block.valid()`` after you have used one. ``spin`` is for
     how many seconds a wait keeps a processor and looks again and again before it sleeps, where all streams come by shared memory:
-    the least delay. ``bus`` as for :class:`Publisher`.
+    the least delay. A stream that begins after the subscriber is read from its first sample on; with ``start="now"`` from where it
+    is when it is found. ``bus`` as for :class:`Publisher`.
 
     >>> with Subscriber("doc/none", timeout=0.0, bus="shm://doc") as sub:
     ...     for block in sub:
@@ -51,6 +52,7 @@ class Subscriber(_core.Subscriber):
         max_sample_bytes: int | None = None,
         views: bool = False,
         spin: float = 0.0,
+        start: str = "beginning",
         bus: str | None = None,
     ) -> Subscriber:
         """Joins the streams."""
@@ -65,6 +67,7 @@ class Subscriber(_core.Subscriber):
             max_sample_bytes=max_sample_bytes,
             views=views,
             spin=spin,
+            start=start,
             bus=bus,
         )
         self._left, self._pool, self._pending, self._last = None, None, None, []

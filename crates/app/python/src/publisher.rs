@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use numpy::{PyArrayDescrMethods, PyReadonlyArray1, PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::intern;
@@ -15,10 +16,13 @@ use crate::fork::Home;
 use crate::node::{Opened, node};
 use crate::said;
 use crate::schema::Layout;
-use crate::waiting::seconds;
+use crate::waiting::{Patience, seconds};
 
 /// Up to this many bytes a copy takes less time than letting other Python threads run meanwhile.
 const QUICK_BYTES: usize = 1 << 14;
+
+/// How often a publisher that waits for readers looks round.
+const LOOK: Duration = Duration::from_millis(10);
 
 /// A channel as Python gives it: name, unit, shape, scale, offset.
 type ChannelParts = (String, String, Vec<u32>, f64, f64);
@@ -187,6 +191,24 @@ impl Publisher {
             })
         };
         Ok(readers.iter().map(row).collect::<Value>().to_string())
+    }
+
+    /// Waits until there are `count` readers, at most `timeout` seconds; returns how many there are then.
+    ///
+    /// Counted are those of this host's memory and those that report from beyond it.
+    #[pyo3(signature = (count=1, timeout=None))]
+    fn wait_for_readers(&self, py: Python<'_>, count: usize, timeout: Option<f64>) -> PyResult<usize> {
+        let patience = Patience::of(py, timeout)?;
+        let mut there = self.with(py, false, |publisher| Ok(publisher.reader_count()))?;
+        let enough = patience.wait(py, |slice| {
+            // One look at a time: others may publish meanwhile, or close.
+            std::thread::sleep(if there >= count { Duration::ZERO } else { slice.min(LOOK) });
+            let inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+            // One that was closed meanwhile has no readers to wait for.
+            there = inner.as_ref().map_or(there, |publisher| publisher.reader_count());
+            (there >= count || inner.is_none()).then_some(())
+        });
+        enough.map(|_| there)
     }
 
     /// Ends the epoch; returns what became of everything, as JSON, `None` if it was closed before.

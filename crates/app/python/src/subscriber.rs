@@ -8,7 +8,7 @@ use std::time::Duration;
 use pyo3::prelude::*;
 use sample::{Schema, StreamName};
 use serde_json::Value;
-use tallycast::{Delivery, StreamAccount, StreamPattern, account_json};
+use tallycast::{Delivery, Start, StreamAccount, StreamPattern, account_json};
 use units::Epoch;
 
 use crate::block::Block;
@@ -51,7 +51,8 @@ enum Came {
 #[pymethods]
 impl Subscriber {
     #[new]
-    #[pyo3(signature = (patterns, *, timeout, newest, until_end, reader, sources, max_sample_bytes, views, spin, bus))]
+    #[pyo3(signature = (patterns, *, timeout, newest, until_end, reader, sources, max_sample_bytes, views, spin, start,
+                        bus))]
     #[expect(clippy::too_many_arguments, reason = "keyword arguments of Python")]
     fn new(
         py: Python<'_>,
@@ -64,6 +65,7 @@ impl Subscriber {
         max_sample_bytes: Option<usize>,
         views: bool,
         spin: f64,
+        start: &str,
         bus: Option<&str>,
     ) -> PyResult<Self> {
         Patience::of(py, timeout)?;
@@ -82,7 +84,7 @@ impl Subscriber {
         if views {
             builder = builder.leave_blocks_in_ring();
         }
-        builder = builder.spin(seconds(py, "spin", spin)?);
+        builder = builder.spin(seconds(py, "spin", spin)?).start(start_of(py, start)?);
         for address in sources {
             let address = address.parse().map_err(|_| {
                 config(py, &format!("`{address}` is no address\nwrite one such as 239.1.2.3:7400"))
@@ -247,4 +249,12 @@ fn all_accounts(subscriber: &tallycast::Subscriber) -> Vec<StreamAccount> {
 
 fn accounts_text(accounts: &[StreamAccount]) -> String {
     accounts.iter().map(account_json).collect::<Value>().to_string()
+}
+
+fn start_of(py: Python<'_>, word: &str) -> PyResult<Start> {
+    match word {
+        "beginning" => Ok(Start::Beginning),
+        "now" => Ok(Start::Now),
+        _ => Err(config(py, &format!("start is beginning or now, not `{word}`"))),
+    }
 }

@@ -70,6 +70,8 @@ pub(crate) struct Flow {
     host: Option<HostEnd>,
     /// It came another way before: what lies between is this reader's absence.
     resumed: bool,
+    /// It was waited for before the ring was made: nothing in it came before this reader.
+    waited: bool,
     reader: Reader,
     record: RecordBuffer,
     current: Option<Epoch>,
@@ -119,6 +121,7 @@ impl Flow {
             reach: Reach::Udp,
             host: None,
             resumed: false,
+            waited: false,
             reader,
             record: RecordBuffer::default(),
             current: None,
@@ -351,7 +354,7 @@ impl Flow {
         let head = at.totals.iter().try_fold(at.position, |position, total| position.checked_sub(*total));
         let head = head.map(|position| Place { totals: [0, 0], position, ..at });
         // A reader that has just come did not lose what was before it; one that was here did.
-        let was_here = self.current.is_some() && !self.resumed;
+        let was_here = self.waited || self.current.is_some() && !self.resumed;
         let Some(head) = head.filter(|head| was_here && self.is_at_sample(*head)) else {
             if !self.is_at_sample(at) {
                 return false; // The middle of a sample: the account begins with the next.

@@ -3,12 +3,16 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use engine::{HostRing, HostRings, HostStream, LifeOnPage, RingName, RingWriter, read_ledger_page};
+use engine::{
+    HostRing, HostRingError, HostRings, HostStream, LifeOnPage, ReaderSign, RingName, RingWriter,
+    read_ledger_page,
+};
 use ring::Ring;
-use sample::StreamName;
+use sample::{StreamName, StreamPattern};
 use units::StreamId;
 
 use crate::flow::{Bridge, Flow};
+use crate::node::random;
 
 /// How often a subscriber looks for rings that came or lost their writers; as long as it may take to join.
 pub(crate) const LOOK_INTERVAL: Duration = Duration::from_millis(50);
@@ -52,17 +56,62 @@ impl Reach {
     }
 }
 
+/// Where a reader begins to read a stream that begins after it was opened.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Start {
+    /// With its first sample; what is not to be had any more is a counted gap.
+    #[default]
+    Beginning,
+    /// With what comes once the stream was found.
+    Now,
+}
+
 /// What a subscriber knows of its host's rings.
 pub(crate) struct HostView {
     rings: HostRings,
+    start: Start,
+    /// What tells publishers of this reader, from its first look on.
+    sign: Option<ReaderSign>,
+    /// Not all is on the sign that belongs there, which was said.
+    sign_is_short: bool,
     next_look: Instant,
     /// Rings that this reader does not want or cannot read, by the file that they were then.
     passed: BTreeMap<RingName, Option<u64>>,
+    /// Rings that were there before this reader asked for their streams.
+    before: BTreeMap<RingName, Option<u64>>,
+    /// Rings that this reader has opened, by their files.
+    taken: BTreeMap<RingName, Option<u64>>,
+}
+
+/// A stream that was found on this host, and where its reader begins.
+pub(crate) struct Found {
+    pub(crate) stream: HostStream,
+    pub(crate) start: Start,
+}
+
+/// What a subscriber asks for when it looks round.
+pub(crate) struct Wanted<'a> {
+    /// All patterns.
+    pub(crate) patterns: &'a [StreamPattern],
+    /// How many of them, the first ones, it has looked for before: what matches them now began after that.
+    pub(crate) waited_for: usize,
+}
+
+impl Wanted<'_> {
+    fn wants(&self, name: &StreamName) -> bool {
+        self.patterns.iter().any(|pattern| pattern.matches(name))
+    }
+
+    fn waited_for(&self, name: &StreamName) -> bool {
+        self.patterns[..self.waited_for].iter().any(|pattern| pattern.matches(name))
+    }
 }
 
 impl HostView {
-    pub(crate) fn new(rings: HostRings) -> Self {
-        Self { rings, next_look: Instant::now(), passed: BTreeMap::new() }
+    pub(crate) fn new(rings: HostRings, start: Start) -> Self {
+        let (passed, before, taken) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        let next_look = Instant::now();
+        Self { rings, start, sign: None, sign_is_short: false, next_look, passed, before, taken }
     }
 
     /// Returns when the next look is due.
@@ -93,41 +142,151 @@ impl HostView {
         }
     }
 
+    /// Shows publishers what this reader waits for and which rings it reads.
+    ///
+    /// To be called after a look: from then on every ring that this reader has not seen began after it.
+    pub(crate) fn show(
+        &mut self,
+        reader: &str,
+        patterns: &[StreamPattern],
+        reads: impl Iterator<Item = (StreamId, u64)>,
+    ) {
+        if self.sign.is_none() && !self.sign_is_short {
+            match self.rings.show_reader(random(), reader) {
+                Ok(sign) => self.sign = Some(sign),
+                Err(error) => {
+                    self.sign_is_short = true;
+                    tracing::warn!(
+                        "{error}\npublishers of this host do not know of this reader, which misses streams that end \
+                         within {LOOK_INTERVAL:?}"
+                    );
+                }
+            }
+        }
+        let Some(sign) = &mut self.sign else { return };
+        let waits_for = if self.start == Start::Beginning { patterns } else { &[] };
+        let reads: Vec<_> = reads.collect();
+        if !sign.show(waits_for, &reads) && !std::mem::replace(&mut self.sign_is_short, true) {
+            tracing::warn!("more streams are read than publishers of this host can be shown");
+        }
+    }
+
+    /// Tells whether rings of publishers that have ended wait for this reader.
+    pub(crate) fn has_left(&self) -> bool {
+        self.sign.as_ref().is_some_and(|sign| !sign.left().is_empty())
+    }
+
     /// Returns the streams that can be read here now and are wanted, the publishers' rings before the agent's;
-    /// those that are `read` already are left alone.
+    /// those that it `reads` already are left alone.
     pub(crate) fn find(
         &mut self,
-        mut is_read: impl FnMut(StreamId) -> bool,
-        is_wanted: impl Fn(&StreamName) -> bool,
-    ) -> Vec<HostStream> {
+        mut reads: impl FnMut(StreamId) -> Option<Reach>,
+        wanted: &Wanted<'_>,
+    ) -> Vec<Found> {
         let names = self.rings.names();
-        self.passed.retain(|name, _| names.contains(name));
-        let mut found: Vec<HostStream> = Vec::new();
+        // Those that have ended are older than any of the same stream that have not. Asked for after the names: what
+        // has none any more was left before.
+        let mut found = self.find_left(&mut reads, wanted);
+        for known in [&mut self.passed, &mut self.before, &mut self.taken] {
+            known.retain(|name, _| names.contains(name));
+        }
         for name in names {
-            let has = |stream| found.iter().any(|it| it.inlet.stream == stream);
-            if is_read(name.stream) || has(name.stream) {
+            let has = |stream| found.iter().any(|it| it.stream.inlet.stream == stream);
+            if reads(name.stream).is_some() || has(name.stream) {
                 continue;
             }
             let file = self.rings.file_number(&name);
             if self.passed.get(&name) == Some(&file) {
                 continue;
             }
-            let wanted = |ring: &HostRing| is_wanted(&ring.description.name);
-            match self.rings.look(&name).and_then(|ring| wanted(&ring).then(|| ring.open()).transpose()) {
-                // A writer that has ended takes its ring away in a moment.
-                Ok(Some(stream)) if !stream.inlet.ring.is_closed() => {
-                    found.push(stream);
+            match self.open(&name, file, wanted) {
+                // A writer that has ended takes its ring away in a moment, and left it for this reader before.
+                Ok(Some(it)) if !it.stream.inlet.ring.is_closed() => {
+                    self.taken.insert(name, file);
+                    found.push(it);
                     continue;
                 }
                 Ok(_) => {}
                 Err(error) => {
                     tracing::debug!("a ring of this host is not read: {error}");
+                    if wanted.waited_for == 0 {
+                        self.before.insert(name.clone(), file);
+                    }
                     if error.is_passing() {
                         continue;
                     }
                 }
             }
             self.passed.insert(name, file);
+        }
+        found
+    }
+
+    /// Opens a ring if it is wanted; remembers it if it was not waited for.
+    fn open(
+        &mut self,
+        name: &RingName,
+        file: Option<u64>,
+        wanted: &Wanted<'_>,
+    ) -> Result<Option<Found>, HostRingError> {
+        let (ring, dead) = match self.rings.look(name) {
+            Err(HostRingError::Dead(path)) => (self.rings.look_at_remains(name)?, Some(path)),
+            looked => (looked?, None),
+        };
+        let is_known = [&self.before, &self.taken].iter().any(|them| them.get(name) == Some(&file));
+        let waited = !is_known && wanted.waited_for(&ring.description.name);
+        if !waited {
+            self.before.insert(name.clone(), file);
+        }
+        let start = if waited { self.start } else { Start::Now };
+        // What a killed writer wrote since this reader began to wait is there.
+        if let Some(path) = dead.filter(|_| start == Start::Now) {
+            return Err(HostRingError::Dead(path));
+        }
+        let is_wanted = wanted.wants(&ring.description.name);
+        is_wanted.then(|| Ok(Found { stream: HostRing::open(ring)?, start })).transpose()
+    }
+
+    /// Takes the rings of publishers that ended before this reader found them, at most one of each stream.
+    fn find_left(
+        &mut self,
+        reads: &mut impl FnMut(StreamId) -> Option<Reach>,
+        wanted: &Wanted<'_>,
+    ) -> Vec<Found> {
+        let mut found: Vec<Found> = Vec::new();
+        for left in self.sign.as_ref().map_or_else(Vec::new, ReaderSign::left) {
+            let file = Some(left.file_number);
+            // One that it found just before the publisher looked at its sign.
+            let is_known = [&self.taken, &self.before].iter().any(|them| them.values().any(|it| *it == file));
+            let looked = if is_known { None } else { left.look().ok() };
+            let Some(ring) = looked.filter(|ring| wanted.wants(&ring.description.name)) else {
+                left.take_away();
+                continue;
+            };
+            let has = |stream| found.iter().any(|it| it.stream.inlet.stream == stream);
+            match reads(ring.stream()) {
+                // It had come by the network already, which brought this life too.
+                Some(Reach::Udp) => {
+                    left.take_away();
+                    continue;
+                }
+                Some(Reach::Shm | Reach::ShmAgent) => continue,
+                None if has(ring.stream()) => continue,
+                None => {}
+            }
+            match HostRing::open(ring) {
+                Ok(stream) => {
+                    let name = RingName { stream: stream.inlet.stream, writer: RingWriter::Publisher };
+                    self.taken.insert(name, file);
+                    found.push(Found { stream, start: Start::Beginning });
+                    left.take_away();
+                }
+                Err(error) if error.is_passing() => {}
+                Err(error) => {
+                    tracing::warn!("a stream that has ended is not read: {error}");
+                    left.take_away();
+                }
+            }
         }
         found
     }

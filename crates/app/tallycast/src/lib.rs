@@ -7,11 +7,13 @@
 //! A publisher of two channels, a thousand samples per second:
 //!
 //! ```no_run
+//! use std::time::Duration;
 //! use tallycast::{Dtype, Node};
 //!
 //! let node = Node::from_env()?;
 //! let channels = [("current", "A"), ("voltage", "V")];
 //! let mut publisher = node.publisher("lab/probe").dtype(Dtype::F4).rate(1_000).channels(channels).open()?;
+//! publisher.wait_for_readers(1, Duration::from_secs(5)); // until somebody listens, or it has been long enough
 //! loop {
 //!     let block = [[0.1_f32, 2.0]; 10]; // ten samples: [sample][channel]
 //!     publisher.send_when_due(block.as_flattened())?;
@@ -67,7 +69,7 @@ pub use engine::{
 };
 pub use event::{Event, StreamAccount, StreamGap, StreamInfo};
 pub use host_agent::HostAgent;
-pub use host_view::Reach;
+pub use host_view::{Reach, Start};
 pub use ledger::{Account, AccountState, Gap, GapKind, ReaderRows, SampleRows, Stage, StageCounts};
 pub use node::{Lives, Node, NodeBuilder, NodeError, OnHost, SubscriberBuilder};
 pub use publisher::{OnFull, PublishError, Publisher, PublisherBuilder};

@@ -20,7 +20,7 @@ use units::{Epoch, RateError, ReaderId, StreamId, WallTime};
 use wire::Description;
 
 use crate::bus::{Bus, BusError};
-use crate::host_view::{HostView, Reach};
+use crate::host_view::{HostView, Reach, Start};
 use crate::publisher::PublisherBuilder;
 use crate::subscriber::{Pinned, Subscriber, Wishes};
 
@@ -77,6 +77,7 @@ pub struct SubscriberBuilder {
     max_sample_bytes: usize,
     leaves_blocks: bool,
     spin: Duration,
+    start: Start,
 }
 
 /// A stream that can be read from shared memory on this host.
@@ -277,6 +278,7 @@ impl Node {
             max_sample_bytes: DEFAULT_MAX_SAMPLE_BYTES,
             leaves_blocks: false,
             spin: Duration::ZERO,
+            start: Start::default(),
         }
     }
 
@@ -492,6 +494,16 @@ impl SubscriberBuilder {
         self
     }
 
+    /// Says where it begins to read a stream that begins after this subscriber was opened: with its first sample,
+    /// unless it is [`Start::Now`].
+    ///
+    /// A stream that was there before is read from now on in any case.
+    #[must_use]
+    pub const fn start(mut self, start: Start) -> Self {
+        self.start = start;
+        self
+    }
+
     /// Opens the subscriber.
     ///
     /// # Errors
@@ -505,7 +517,8 @@ impl SubscriberBuilder {
         let wishes = Wishes { reader, patterns, max_sample_bytes, leaves_blocks, spin };
         // An address is taken at its word, and an agent reads what it writes itself.
         let from_rings = self.from.is_empty() && self.node.inner.receives_for == ReceivesFor::Process;
-        let host = self.node.host_rings().filter(|_| from_rings).map(HostView::new);
+        let host = self.node.host_rings().filter(|_| from_rings);
+        let host = host.map(|rings| HostView::new(rings, self.start));
         if !self.node.bus().has_network() {
             if !self.from.is_empty() {
                 return Err(NodeError::NoNetwork(Box::new(self.node.bus().clone())));

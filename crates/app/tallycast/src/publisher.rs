@@ -22,6 +22,9 @@ pub use builder::PublisherBuilder;
 #[cfg(target_endian = "big")]
 compile_error!("samples are little-endian in memory as on the wire; big-endian hosts are not supported");
 
+/// How often a publisher that waits for readers looks round: a fifth of the time in which one on this host finds it.
+const LOOK_FOR_READERS: Duration = Duration::from_millis(10);
+
 /// What to do with samples for which there is no room.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum OnFull {
@@ -274,6 +277,43 @@ impl Publisher {
     #[must_use]
     pub fn readers(&self) -> Vec<ReaderReport> {
         self.node.send_agent().map_or_else(|_| Vec::new(), |agent| agent.readers(self.epoch))
+    }
+
+    /// Returns how many readers there are: those that read this host's memory, and those that report from beyond it;
+    /// asks the sending agent.
+    ///
+    /// Cost: a few system calls for every reader of this host.
+    #[must_use]
+    pub fn reader_count(&self) -> usize {
+        let on_host = self.outlet().readers_on_host();
+        if self.node.bus().has_network() { on_host + self.readers().len() } else { on_host }
+    }
+
+    /// Waits until there are `count` readers, but not for longer than `patience`; returns how many there are then.
+    ///
+    /// Readers of one process that receive from the network are one, as they report together.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use tallycast::{Bus, Node};
+    /// # let node = Node::open("shm://wait-for-readers".parse::<Bus>()?)?;
+    /// let publisher = node.publisher("lab/level").rate(10).open()?;
+    /// assert_eq!(publisher.wait_for_readers(1, Duration::ZERO), 0);
+    /// let subscriber = node.subscriber("lab/level").open()?;
+    /// assert_eq!(publisher.wait_for_readers(1, Duration::from_secs(5)), 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn wait_for_readers(&self, count: usize, patience: Duration) -> usize {
+        // Too far away to be written down is the same as never.
+        let deadline = Instant::now().checked_add(patience);
+        loop {
+            let there = self.reader_count();
+            let left = deadline.map_or(Duration::MAX, |it| it.saturating_duration_since(Instant::now()));
+            if there >= count || left.is_zero() || self.outlet().has_ended() {
+                return there;
+            }
+            std::thread::sleep(left.min(LOOK_FOR_READERS));
+        }
     }
 
     /// Ends the epoch: sends what is queued, then the final tally; returns what became of everything.

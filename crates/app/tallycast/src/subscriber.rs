@@ -30,6 +30,8 @@ pub struct Subscriber {
     host: Option<HostView>,
     reader: String,
     patterns: Vec<StreamPattern>,
+    /// How many of them, the first ones, this host was looked at for.
+    waited_for: usize,
     /// Addresses that are received at for its sake.
     _pinned: Option<Pinned>,
     generation: Option<u64>,
@@ -107,6 +109,7 @@ impl Subscriber {
             host,
             reader,
             patterns,
+            waited_for: 0,
             _pinned: pinned,
             generation: None,
             flows: BTreeMap::new(),
@@ -185,6 +188,8 @@ impl Subscriber {
 
     /// Joins more streams.
     pub fn add_pattern(&mut self, pattern: StreamPattern) {
+        // What the others waited for is found as theirs.
+        self.look_at_host();
         self.patterns.push(pattern.clone());
         self.generation = None;
         if let Some(host) = &mut self.host {
@@ -200,6 +205,7 @@ impl Subscriber {
     pub fn remove_pattern(&mut self, pattern: &StreamPattern) {
         if let Some(index) = self.patterns.iter().position(|known| known == pattern) {
             self.patterns.remove(index);
+            self.waited_for -= usize::from(index < self.waited_for);
             if let Some(agent) = &self.agent {
                 agent.deselect(pattern.clone());
             }
@@ -252,6 +258,8 @@ impl Subscriber {
     #[must_use]
     pub fn close_into(mut self, mut take: impl FnMut(Event)) -> Vec<StreamAccount> {
         self.leaving = self.socket_books();
+        // What began until now was waited for.
+        self.read_what_was_left(&mut take);
         self.deselect_all();
         self.leave_what_others_read();
         // A turn may bring nothing to tell although there is more to read.
@@ -297,6 +305,7 @@ impl Subscriber {
 
     fn deselect_all(&mut self) {
         let patterns = std::mem::take(&mut self.patterns);
+        self.waited_for = 0;
         if let Some(agent) = &self.agent {
             patterns.into_iter().for_each(|pattern| agent.deselect(pattern));
         }
@@ -328,10 +337,11 @@ impl Subscriber {
 
     /// Reads on in every stream; tells whether there is news.
     fn pump(&mut self) -> bool {
-        self.look_for_streams();
-        if self.host.as_mut().is_some_and(HostView::is_due) {
+        // What can be read on this host is read there, from its first sample; the network is asked for the rest.
+        if self.host.as_mut().is_some_and(HostView::is_due) || self.has_unknown_inlet() {
             self.look_at_host();
         }
+        self.look_for_streams();
         let first = self.turn.take().unwrap_or(StreamId(0));
         let after = self.flows.range(first..).map(|(id, _)| *id);
         let streams: Vec<_> = after.chain(self.flows.range(..first).map(|(id, _)| *id)).collect();
@@ -349,6 +359,12 @@ impl Subscriber {
         self.tell();
         self.put_away_closed();
         news
+    }
+
+    /// Tells whether the network may have brought a stream that is not read yet.
+    fn has_unknown_inlet(&self) -> bool {
+        let changed = |agent: &Attendance| self.generation != Some(agent.generation());
+        self.host.is_some() && self.agent.as_ref().is_some_and(changed)
     }
 
     fn look_for_streams(&mut self) {

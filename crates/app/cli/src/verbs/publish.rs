@@ -66,7 +66,7 @@ pub(crate) struct Arguments {
     /// What to do with samples for which there is no room; files and standard input wait (block), others overwrite
     #[arg(long, value_enum)]
     on_full: Option<WhenFull>,
-    /// Hold the first sample until a reader has reported, at most this long, so that readers that are there miss
+    /// Hold the first sample until there is a reader, at most this long, so that readers that are there miss
     /// nothing; 500ms for files, recorded signals and standard input, 0s for others and with --loop
     #[arg(long, value_name = "DURATION", value_parser = quantity::duration)]
     wait: Option<Duration>,

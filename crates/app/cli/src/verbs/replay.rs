@@ -54,8 +54,8 @@ pub(crate) struct Arguments {
     /// Put this word in front of the streams' names
     #[arg(long, value_name = "WORD")]
     prefix: Option<String>,
-    /// Hold the first sample until every stream has a reader that reported, at most this long, so that readers that
-    /// are there miss nothing
+    /// Hold the first sample until every stream has a reader, at most this long, so that readers that are there miss
+    /// nothing
     #[arg(long, value_name = "DURATION", default_value = "500ms", value_parser = quantity::duration)]
     wait: Duration,
     /// Print what became of everything as JSON at the end

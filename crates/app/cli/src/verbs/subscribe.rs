@@ -7,9 +7,9 @@ mod screen;
 
 use std::time::{Duration, Instant};
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use serde_json::Value;
-use tallycast::{Address, Event, StreamAccount, StreamPattern, account_json};
+use tallycast::{Address, Event, Start, StreamAccount, StreamPattern, account_json};
 
 use crate::Outcome;
 use crate::messages::print_line;
@@ -57,6 +57,9 @@ pub(crate) struct Arguments {
     /// Receive at this address without waiting for announcements; may be given several times
     #[arg(long, value_name = "URL")]
     from: Vec<Address>,
+    /// Where to begin with a stream that begins after this reader
+    #[arg(long, value_enum, value_name = "WHERE", default_value_t)]
+    start: StartAt,
     /// Name under which this reader's account is kept; the station's by default
     #[arg(long, value_name = "NAME")]
     reader: Option<String>,
@@ -65,6 +68,25 @@ pub(crate) struct Arguments {
     rcvbuf: Option<usize>,
     #[command(flatten)]
     child: AsChild,
+}
+
+/// [`Start`], with the words of the command line.
+#[derive(ValueEnum, Clone, Copy, Debug, Default)]
+enum StartAt {
+    /// With its first sample; what is not to be had any more is a counted gap
+    #[default]
+    Beginning,
+    /// With what comes once the stream was found
+    Now,
+}
+
+impl From<StartAt> for Start {
+    fn from(start: StartAt) -> Self {
+        match start {
+            StartAt::Beginning => Self::Beginning,
+            StartAt::Now => Self::Now,
+        }
+    }
 }
 
 pub(crate) fn run(arguments: Arguments, sources: &Sources) -> anyhow::Result<Outcome> {
@@ -77,6 +99,7 @@ pub(crate) fn run(arguments: Arguments, sources: &Sources) -> anyhow::Result<Out
     let mut builder = node.subscriber(patterns.next().expect("clap asks for one"));
     builder = patterns.fold(builder, tallycast::SubscriberBuilder::pattern);
     builder = arguments.from.iter().fold(builder, |builder, address| builder.from(address.socket));
+    builder = builder.start(arguments.start.into());
     if let Some(reader) = &arguments.reader {
         builder = builder.reader(reader.as_str());
     }

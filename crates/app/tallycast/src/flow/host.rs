@@ -20,7 +20,7 @@ pub(super) struct HostEnd {
 }
 
 impl Flow {
-    /// Reads a stream from another process's ring, from now on.
+    /// Reads a stream from another process's ring, from the oldest that it holds.
     pub(crate) fn on_host(stream: HostStream) -> Self {
         let reader = stream.inlet.ring.reader_at_oldest();
         let bridge = Arc::new(PageBridge(stream.inlet.ring.clone()));
@@ -28,6 +28,17 @@ impl Flow {
         flow.reach = Reach::of(stream.writer);
         flow.host = Some(HostEnd { bell: stream.bell, liveness: stream.liveness });
         flow
+    }
+
+    /// Says that this reader waited for all that the ring holds, and held: it reads from the oldest, and what the ring
+    /// took before is its loss, from the beginning of the account on.
+    pub(crate) fn wait_for_beginning(&mut self) {
+        self.waited = true;
+    }
+
+    /// Returns which ring of this host it reads: what tells its file from others.
+    pub(crate) fn file_number(&self) -> Option<u64> {
+        self.host.as_ref()?.liveness.file_number().ok()
     }
 
     /// Joins another process's ring where its writer was a moment ago: reads up to there without a word.

@@ -9,6 +9,7 @@ use sample::StreamName;
 use units::Epoch;
 
 use super::{Flow, Place};
+use crate::host_view::Reach;
 use crate::life::Life;
 
 /// What is kept of a flow that has ended, for the next of the same stream.
@@ -21,7 +22,9 @@ pub(crate) struct Rest {
 impl Flow {
     /// Goes on with what another flow of the same stream knew: that one has ended, this one comes another way.
     pub(crate) fn resume(&mut self, before: Rest) {
-        (self.lives, self.current, self.resumed) = (before.lives, before.current, true);
+        (self.lives, self.resumed) = (before.lives, true);
+        // A publisher's ring holds the life that is there now, whatever a clock that was set says of its beginning.
+        self.current = before.current.filter(|_| self.reach != Reach::Shm);
     }
 
     /// Returns what is to be kept of a flow that has ended: neither its ring nor what tells of its writer.

@@ -1,10 +1,12 @@
 //! A subscriber's look round its host: streams that can be read from shared memory, and those whose writers are gone.
 
-use sample::StreamName;
-
 use super::{MAX_RESTING, Subscriber};
+use crate::event::Event;
 use crate::flow::Flow;
-use crate::host_view::Reach;
+use crate::host_view::{Found, HostView, Reach, Start, Wanted};
+
+/// Turns enough for as much as may be left for one reader, while others write on.
+const MAX_TURNS_FOR_LEFT: usize = 1 << 16;
 
 impl Subscriber {
     /// Puts flows away that have ended, those of this host to where they can be taken up again.
@@ -40,12 +42,15 @@ impl Subscriber {
         for flow in self.flows.values_mut() {
             flow.look_after_writer(&self.reader, &mut self.scratch);
         }
-        let (flows, patterns) = (&mut self.flows, &self.patterns);
-        let is_wanted = |name: &StreamName| patterns.iter().any(|pattern| pattern.matches(name));
+        let flows = &mut self.flows;
+        let wanted = Wanted { patterns: &self.patterns, waited_for: self.waited_for };
         // One that came from the network and is silent may as well come from here now.
-        let is_read =
-            |stream| flows.get_mut(&stream).is_some_and(|flow| flow.reach() != Reach::Udp || !flow.is_idle());
-        for stream in host.find(is_read, is_wanted) {
+        let reads = |stream| {
+            let flow = flows.get_mut(&stream)?;
+            let is_read = flow.reach() != Reach::Udp || !flow.is_idle();
+            is_read.then(|| flow.reach())
+        };
+        for Found { stream, start } in host.find(reads, &wanted) {
             if self.refuses(&stream.inlet) {
                 continue;
             }
@@ -56,9 +61,33 @@ impl Subscriber {
                 flow.resume(before);
             }
             flow.leaves_blocks = self.leaves_blocks;
-            flow.join(&mut self.scratch);
+            match start {
+                Start::Beginning => flow.wait_for_beginning(),
+                Start::Now => flow.join(&mut self.scratch),
+            }
             self.flows.insert(id, flow);
         }
+        self.waited_for = self.patterns.len();
         self.put_away_closed();
+        self.show_publishers();
+    }
+
+    /// Reads what publishers of this host left that have ended before this reader, which is about to leave, found them.
+    pub(super) fn read_what_was_left(&mut self, mut take: impl FnMut(Event)) {
+        for _ in 0..MAX_TURNS_FOR_LEFT {
+            self.look_at_host();
+            let goes_on = self.pump() || self.flows.values_mut().any(Flow::is_ready);
+            self.queue.drain(..).for_each(&mut take);
+            if !goes_on || !self.host.as_ref().is_some_and(HostView::has_left) {
+                break;
+            }
+        }
+    }
+
+    /// Shows the publishers of this host what is waited for and read.
+    fn show_publishers(&mut self) {
+        let Some(host) = &mut self.host else { return };
+        let reads = |flow: &Flow| Some((flow.stream(), flow.file_number()?));
+        host.show(&self.reader, &self.patterns, self.flows.values().filter_map(reads));
     }
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use cast::Receiver;
 use cast::receive::{AccountView, Input, Output, Train, WaitsSince};
 use sys::{Interest, Poller, Ready, ReceiveBatch, ReceiveOptions, ReceiveSocket, Received, clock};
-use units::{Instant, StreamId};
+use units::{Epoch, Instant, StreamId};
 use wire::{Announcement, Datagram};
 
 use super::directory::{Announced, Directory};
@@ -53,6 +53,8 @@ const ANNOUNCEMENT_BUFFER_BYTES: usize = 1 << 20;
 /// What is known of a stream on this host.
 #[derive(Clone, Copy)]
 struct Elsewhere {
+    /// The life that was announced then.
+    epoch: Epoch,
     looked: Instant,
     is_read: bool,
     /// When it was found that the host's agent ought to show it.
@@ -327,7 +329,11 @@ impl Agent {
         }
         let (now, stream) = (clock::monotonic(), announcement.stream);
         let known = self.elsewhere.get(&stream).copied();
-        if let Some(known) = known.filter(|known| now.since(known.looked) < HOST_LOOK_INTERVAL) {
+        // A life that has just begun may have a ring where the one before had none any more.
+        let is_fresh = |known: &Elsewhere| {
+            known.epoch == announcement.epoch && now.since(known.looked) < HOST_LOOK_INTERVAL
+        };
+        if let Some(known) = known.filter(is_fresh) {
             return known.is_read;
         }
         let writers = self.config.receives_for.others();
@@ -344,7 +350,8 @@ impl Agent {
         let awaited = known.and_then(|known| known.awaited).unwrap_or(now);
         let is_read = is_served || is_awaited && now.since(awaited) < AGENT_PATIENCE;
         let awaited = is_awaited.then_some(awaited);
-        self.elsewhere.insert(stream, Elsewhere { looked: now, is_read, awaited });
+        let epoch = announcement.epoch;
+        self.elsewhere.insert(stream, Elsewhere { epoch, looked: now, is_read, awaited });
         is_read
     }
 

@@ -57,16 +57,17 @@ impl Ending {
         None
     }
 
-    /// Waits until every publisher has a reader that reported, at most this long.
+    /// Waits until every publisher has a reader, at most this long: one of this host's memory, or one that reported.
     ///
-    /// Readers that are there join at the first announcement; what is sent before they have is not for them.
+    /// Readers beyond this host that are there join at the first announcement; what is sent before they have is not for
+    /// them.
     pub(crate) fn wait_for_readers<'a>(
         &self,
         publishers: impl Iterator<Item = &'a Publisher> + Clone,
         at_most: Duration,
     ) {
         let patience = Deadline::after(Some(at_most));
-        let unread = || publishers.clone().any(|publisher| publisher.readers().is_empty());
+        let unread = || publishers.clone().any(|publisher| publisher.reader_count() == 0);
         while !patience.is_over() && !self.is_over() && unread() {
             self.stop.wait(patience.left(self.deadline.left(LOOK)));
         }

@@ -118,6 +118,53 @@ fn a_reader_that_comes_back_and_is_not_told_where_it_is_begins_with_the_next_rec
     assert_eq!((rows.first, rows.next, rows.lost.total()), (10, 15, 0));
 }
 
+#[test]
+fn a_reader_that_waited_has_lost_what_the_ring_took_before_it_looked() {
+    for takes_beginning in [false, true] {
+        let mut host = HostScene::new();
+        let end = if takes_beginning { TOO_MANY } else { 100 };
+        host.scene.began(A, 0);
+        host.scene.blocks(A, 0..end);
+        host.scene.flow = host.comer();
+        host.scene.flow.wait_for_beginning();
+        host.scene.ended(A, AccountState::Closed);
+        let events = host.scene.read();
+        let rows = accounts(&events)[0].elements;
+        assert_eq!((rows.first, rows.next, rows.unexplained), (0, end / E, 0));
+        assert_eq!(rows.delivered + rows.lost[Stage::ReaderLag], end);
+        assert_eq!(rows.lost.total() > 0, takes_beginning, "{:?}", words(&events));
+    }
+}
+
+#[test]
+fn a_publisher_whose_clock_was_set_back_is_read_behind_the_life_before() {
+    for (waits, holds_beginning) in [(true, true), (true, false), (false, true)] {
+        let mut host = HostScene::new();
+        host.scene.began(B, 0);
+        host.scene.blocks(B, 0..10);
+        host.scene.ended(B, AccountState::Closed);
+        host.scene.read();
+        // The life that follows says that it began before.
+        let comer = host.comer();
+        let before = std::mem::replace(&mut host.scene.flow, comer);
+        host.scene.flow.read_until(u64::MAX);
+        host.scene.flow.resume(before.into_rest());
+        if waits {
+            host.scene.flow.wait_for_beginning();
+        } else {
+            host.scene.flow.join(&mut host.scene.events);
+        }
+        host.scene.began(A, 0);
+        host.scene.gap(A, unsettled(0..4));
+        host.scene.blocks(A, 4..if holds_beginning { 10 } else { TOO_MANY });
+        host.scene.read();
+        let rows = host.scene.flow.accounts("desk", GapList::Full)[0].account.elements;
+        assert_eq!(rows.first, 0, "{waits} {holds_beginning}");
+        assert_eq!(rows.delivered + rows.lost.total() + rows.unsettled, rows.next * E);
+        assert!(rows.delivered > 0);
+    }
+}
+
 /// A generator of numbers that look random: the same for the same seed (Knuth's MMIX constants).
 struct Dice(u64);
 
