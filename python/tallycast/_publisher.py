@@ -94,6 +94,14 @@ class Publisher(_core.Publisher):
         readers: list[dict[str, Any]] = json.loads(self._readers())
         return readers
 
+    def begin_anew(self) -> dict[str, Any]:
+        """Ends the epoch as :meth:`close` does and begins another, counted from 0; returns the totals of the one that ended.
+
+        For a device that begins anew, or whose clock was set back: within an epoch times never go back.
+        """
+        totals: dict[str, Any] = json.loads(self._begin_anew())
+        return totals
+
     def close(self) -> dict[str, Any]:
         """Ends the epoch: sends what is queued, then the final tally; returns the totals, once."""
         text = self._close()

@@ -11,6 +11,10 @@ import numpy.typing as npt
 from tallycast._errors import ConfigError
 from tallycast._schema import Schema
 
+#: What nanoseconds in 64 bits reach.
+_EARLIEST, _LATEST = np.datetime64("1678-01-01", "s"), np.datetime64("2262-01-01", "s")
+_BEYOND = "a sample's time lies beyond the years 1678 to 2262, which nanoseconds since 1970 reach"
+
 
 def as_samples(schema: Schema, block: Any) -> npt.NDArray[Any]:
     """Returns ``block`` as an array ``[samples, *sample_shape]``, contiguous.
@@ -33,7 +37,14 @@ def as_times(times: npt.ArrayLike, t0_ns: int | None) -> npt.NDArray[np.int64]:
         raise ConfigError("either t0_ns or times say when samples were taken, not both")
     given = np.asarray(times)
     if given.dtype.kind == "M":
+        if np.isnat(given).any():
+            raise ConfigError("a sample has no time (NaT)\ngive one for each, or leave the sample out")
+        seconds = given.astype("datetime64[s]")
+        if given.size and not (_EARLIEST < seconds.min() and seconds.max() < _LATEST):
+            raise ConfigError(_BEYOND)
         given = given.astype("datetime64[ns]").view(np.int64)
+    if given.dtype.kind == "u" and given.size and int(given.max()) > np.iinfo(np.int64).max:
+        raise ConfigError(_BEYOND)
     if given.dtype.kind not in "iu" or given.ndim != 1:
         raise ConfigError("times are integers, nanoseconds since 1970 UTC, one for each sample")
     return np.ascontiguousarray(given, np.int64)

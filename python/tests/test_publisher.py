@@ -308,3 +308,85 @@ def test_a_stream_keeps_its_labels_and_says_what_it_is(shm: Place) -> None:
         block["voltage"]
     subscriber.close()
     assert "lab/labels: 1 channels of int16 at 48000/s" in repr(publisher)
+
+
+def test_a_reader_that_waited_gets_the_first_sample_of_every_epoch(shm: Place) -> None:
+    with tc.Subscriber("lab/begin", timeout=WATCHDOG, until_end=True, bus=shm.readers) as subscriber:
+        for epoch in range(3):
+            with shm.publisher("lab/begin", rate=10) as publisher:
+                publisher.send([10.0 * epoch, 10.0 * epoch + 1])
+        blocks: list[tc.Block] = []
+        while len(blocks) < 3:
+            block = subscriber.read(WATCHDOG)
+            assert block is not None
+            blocks.append(block)
+    assert joined_elements(blocks).ravel().tolist() == [0, 1, 10, 11, 20, 21]
+    assert [block.first_index for block in blocks] == [0, 0, 0]
+    assert all(account.balanced and account.explained for account in subscriber.close())
+
+
+def test_a_reader_that_starts_now_takes_what_comes(shm: Place) -> None:
+    with pytest.raises(tc.ConfigError, match="start is beginning or now"):
+        tc.Subscriber("lab/now", start="later", bus=shm.readers)
+    with tc.Subscriber("lab/now", start="now", bus=shm.readers) as subscriber, shm.publisher("lab/now", rate=10) as publisher:
+        publisher.send([1.0, 2.0])
+        assert publisher.wait_for_readers(timeout=0.0) == 0
+        until(lambda: subscriber.read(0.0) or publisher.wait_for_readers(timeout=0.0), "found")
+        publisher.send([3.0])
+        block = subscriber.read(WATCHDOG)
+        assert block is not None and (block.first_index, block.array.tolist()) == (2, [[3.0]])
+
+
+def test_a_publisher_waits_for_so_many_readers(place: Place) -> None:
+    with place.publisher("lab/waits", rate=1_000) as publisher:
+        assert publisher.wait_for_readers(timeout=0.0) == 0
+        with place.joined("lab/waits"):
+            # Through an agent the publisher hears of the agent.
+            assert publisher.wait_for_readers(1, WATCHDOG) == 1
+            assert publisher.wait_for_readers(2, 0.02) == 1
+
+
+def test_waiting_for_readers_ends_when_the_publisher_is_closed(shm: Place) -> None:
+    publisher = shm.publisher("lab/closed", rate=10)
+    there: list[int] = []
+    waiter = threading.Thread(target=lambda: there.append(publisher.wait_for_readers()))
+    waiter.start()
+    publisher.close()
+    waiter.join(WATCHDOG)
+    # Closed before it began to wait it raises, and there is nothing in the list.
+    assert not waiter.is_alive() and there in ([], [0])
+
+
+def test_times_that_go_back_begin_a_new_epoch_or_are_refused(shm: Place) -> None:
+    now = tc.now_ns()
+    hour = 3_600_000_000_000
+    subscriber = tc.Subscriber("lab/back", timeout=WATCHDOG, bus=shm.readers)
+    with shm.publisher("lab/back", dtype="f4", rate=1_000) as publisher:
+        publisher.send(np.zeros(200, "f4"), t0_ns=now)
+        first = publisher.epoch
+        publisher.send(np.ones(200, "f4"), t0_ns=now - hour)
+        assert (publisher.epoch > first, publisher.next_index) == (True, 200)
+        assert publisher.begin_anew()["samples"]["numbered"] == 200
+        assert publisher.next_index == 0
+        publisher.send(np.ones(100, "f4"), t0_ns=now)
+    accounts = subscriber.close()
+    assert [account.delivered for account in accounts] == [200, 200, 100]
+    with shm.publisher("lab/own", rate=100, own_times=True) as publisher:
+        with pytest.raises(tc.PublishError, match="3600s before"):
+            publisher.send([1.0, 2.0, 3.0], times=[now, now + 1, now - hour + 1])
+        assert publisher.next_index == 0
+
+
+@pytest.mark.parametrize(
+    ("times", "said"),
+    [
+        (np.array(["2025-01-01", "NaT"], "M8[ns]"), "NaT"),
+        (np.array(["3000-01-01", "3000-01-02"], "M8[s]"), "1678 to 2262"),
+        (np.array([1, 2**63 + 5], "u8"), "1678 to 2262"),
+    ],
+)
+def test_times_that_cannot_be_told_are_refused(shm: Place, times: Any, said: str) -> None:
+    with shm.publisher("lab/own", rate=100, own_times=True) as publisher:
+        with pytest.raises(tc.ConfigError, match=said):
+            publisher.send([1.0, 2.0], times=times)
+        assert publisher.next_index == 0

@@ -16,6 +16,9 @@ import tallycast as tc
 from ._feed import Action, Begin, End, Feed, Say, Send, Skip, Times, Values
 from ._run import Reporter
 
+#: Before all times.
+_NEVER_NS = int(np.iinfo(np.int64).min)
+
 
 @dataclass(frozen=True)
 class Declaration:
@@ -30,7 +33,7 @@ class Declaration:
     on_full: str = "overwrite"
     #: How long small blocks wait for company. Units: seconds.
     linger: float = 0.0
-    #: How long the first sample is held until a reader has reported. Units: seconds.
+    #: How long the first sample is held until there is a reader. Units: seconds.
     wait: float = 0.0
     #: Ends that waiting.
     stopping: threading.Event = field(default_factory=threading.Event)
@@ -47,6 +50,8 @@ class Outlet:
         self.declaration = declaration
         self._reporter = reporter
         self._publisher: Any = None
+        #: The newest time that was told in this life, of samples that have times of their own.
+        self._newest_ns = _NEVER_NS
         #: What the publishers of all lives said at their ends.
         self.totals: list[dict[str, Any]] = []
         self.offered = 0
@@ -107,14 +112,19 @@ class Outlet:
             bus=it.bus,
             station=it.station,
         )
+        self._newest_ns = _NEVER_NS
         self.say("began", str(form))
         deadline = time.monotonic() + it.wait
-        while not self._publisher.readers() and (left := deadline - time.monotonic()) > 0:
+        while not self._publisher.wait_for_readers(timeout=0.0) and (left := deadline - time.monotonic()) > 0:
             if it.stopping.wait(min(left, 0.05)):
                 break
 
     def _send(self, values: Values, t0_ns: int | None, times_ns: Times | None) -> None:
         if not self.declaration.own_times:
+            if t0_ns is not None and self._publisher._would_begin_anew(t0_ns):
+                # More than a publisher makes up for, such as of a peer that is much faster than its rate.
+                self.say("clock", "a second before the newest sample by the rate: a new epoch")
+                self.totals.append(self._publisher.begin_anew())
             self._publisher.send(values, t0_ns)
             return
         if times_ns is None:
@@ -122,6 +132,9 @@ class Outlet:
             # Of several samples with one time the nominal rate is all that is known.
             period_ns = Fraction(1_000_000_000) / self.declaration.rate
             times_ns = np.array([t0_ns + int(place * period_ns) for place in range(len(values))], dtype=np.int64)
+        # Samples of one time may have been told later ones than the update behind them has.
+        times_ns = np.maximum(times_ns, self._newest_ns)
+        self._newest_ns = max(self._newest_ns, int(times_ns.max(initial=_NEVER_NS)))
         self._publisher.send(values, times=times_ns)
 
     def _end(self) -> None:

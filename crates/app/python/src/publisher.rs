@@ -8,7 +8,7 @@ use numpy::{PyArrayDescrMethods, PyReadonlyArray1, PyUntypedArray, PyUntypedArra
 use pyo3::intern;
 use pyo3::prelude::*;
 use serde_json::{Value, json};
-use tallycast::{Channel, Clock, Dtype, OnFull, PublishError, Sending, WallTime, totals_json};
+use tallycast::{Channel, Clock, Dtype, Epoch, OnFull, PublishError, Sending, WallTime, totals_json};
 
 use crate::elements::with_bytes;
 use crate::errors::{Kind, config, error, publish};
@@ -37,8 +37,8 @@ pub(crate) struct Publisher {
     waits: bool,
     #[pyo3(get)]
     name: String,
-    #[pyo3(get)]
-    epoch: String,
+    /// The newest that is known.
+    epoch: Mutex<Epoch>,
 }
 
 /// Why nothing was taken.
@@ -114,7 +114,7 @@ impl Publisher {
             layout: Layout::new(py, Arc::new(publisher.schema().clone()))?,
             waits: on_full == OnFull::Block,
             name: publisher.name().to_string(),
-            epoch: publisher.epoch().to_string(),
+            epoch: Mutex::new(publisher.epoch()),
             inner: Mutex::new(Some(Opened::new(publisher, node))),
         })
     }
@@ -123,6 +123,13 @@ impl Publisher {
     #[getter]
     fn schema(&self, py: Python<'_>) -> Py<PyAny> {
         self.layout.object.clone_ref(py)
+    }
+
+    /// This life of the publisher; another one begins with `begin_anew`, or where the host's clock was set back.
+    #[getter]
+    fn epoch(&self, py: Python<'_>) -> PyResult<String> {
+        self.home.check(py, "publisher")?;
+        Ok(py.detach(|| self.known_epoch()).to_string())
     }
 
     /// The index of the next sample.
@@ -211,10 +218,22 @@ impl Publisher {
         enough.map(|_| there)
     }
 
+    /// Whether samples taken at this time would begin a new epoch.
+    fn _would_begin_anew(&self, py: Python<'_>, t0_ns: i64) -> PyResult<bool> {
+        self.with(py, true, |publisher| Ok(publisher.would_begin_anew(WallTime::from_nanos(t0_ns))))
+    }
+
+    /// Ends the epoch and begins another; returns what became of everything in the one that ended, as JSON.
+    fn _begin_anew(&self, py: Python<'_>) -> PyResult<String> {
+        let ended = self.with(py, false, tallycast::Publisher::begin_anew)?;
+        Ok(totals_json(&ended.totals).to_string())
+    }
+
     /// Ends the epoch; returns what became of everything, as JSON, `None` if it was closed before.
     fn _close(&self, py: Python<'_>) -> PyResult<Option<String>> {
         self.home.check(py, "publisher")?;
         let totals = py.detach(|| {
+            self.known_epoch();
             let publisher = self.inner.lock().unwrap_or_else(PoisonError::into_inner).take();
             publisher.map(|publisher| publisher.close(tallycast::Publisher::close))
         });
@@ -230,6 +249,14 @@ impl Publisher {
 }
 
 impl Publisher {
+    /// Returns the present epoch, the last one of a publisher that was closed.
+    fn known_epoch(&self) -> Epoch {
+        let inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.epoch.lock().unwrap_or_else(PoisonError::into_inner);
+        *known = inner.as_ref().map_or(*known, |publisher| publisher.epoch());
+        *known
+    }
+
     /// Does something with the publisher; where that takes long, others run meanwhile.
     fn with<T: Send>(
         &self,

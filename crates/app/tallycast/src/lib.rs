@@ -55,7 +55,9 @@ mod publisher;
 mod publisher_json;
 mod sample_clock;
 mod schedule;
+mod steady_clock;
 mod subscriber;
+mod timeline;
 pub mod udt;
 
 pub use account_json::{account_json, gap_json, is_in_order, is_in_order_among, stream_gap_json};
@@ -76,6 +78,7 @@ pub use publisher::{OnFull, PublishError, Publisher, PublisherBuilder};
 pub use publisher_json::{schema_json, totals_json};
 pub use ring::shared::Access;
 pub use sample::{Block, Channel, Dtype, Element, Foreign, Schema, StreamName, StreamPattern};
+pub use steady_clock::{SteadyClock, SteadyTime};
 pub use subscriber::Subscriber;
 pub use sys::{Buffer, Direction};
 pub use units::{Epoch, RateError, SampleRate, StreamId, WallTime};

@@ -3,21 +3,26 @@
 //! Begin with [`Node::publisher`]; what a stream is made of is said in `builder`.
 
 mod builder;
+#[cfg(test)]
+mod tests;
 
 use std::time::{Duration, Instant};
 
 use cast::send::ReaderReport;
-use engine::{Outlet, OutletStatus};
+use engine::{Outlet, OutletConfig, OutletStatus};
 use ledger::Stage;
 use sample::{Dtype, Element, Schema, StreamName};
 use units::{Epoch, WallTime};
 use wire::Totals;
 use zerocopy::IntoBytes;
 
-use crate::node::Node;
+use crate::node::{Node, NodeError};
 use crate::sample_clock::SampleClock;
 use crate::schedule::Schedule;
+use crate::steady_clock::{SteadyClock, SteadyTime};
+use crate::timeline::{self, Run, Timeline};
 pub use builder::PublisherBuilder;
+use builder::open_outlet;
 
 #[cfg(target_endian = "big")]
 compile_error!("samples are little-endian in memory as on the wire; big-endian hosts are not supported");
@@ -65,6 +70,15 @@ pub enum PublishError {
         /// As given.
         times: usize,
     },
+    /// A time before that of a sample in front of it.
+    #[error(
+        "a sample's time lies {back:?} before that of the sample in front of it, and within an epoch times never go back\n\
+         give the samples in their order; where a clock was set back, begin a new epoch (begin_anew)"
+    )]
+    TimeGoesBack {
+        /// By how much.
+        back: Duration,
+    },
     /// There is no room, and the publisher was told to say so.
     #[error("the queue to the network is full\nsend less, or use on_full = overwrite or block")]
     Full,
@@ -98,6 +112,9 @@ pub enum PublishError {
         "the sending agent has ended before its time\nsee the log for why, and open the publisher on a new node"
     )]
     Ended,
+    /// A new epoch cannot begin; the one before has ended.
+    #[error("a new epoch cannot begin, and nothing is published any more: {0}")]
+    Begin(#[from] Box<NodeError>),
     /// Samples are skipped by the source only.
     #[error("samples cannot be skipped in stage {0}: only `source` is the publisher's to say")]
     Stage(Stage),
@@ -126,15 +143,23 @@ pub struct Publisher {
     node: Node,
     name: StreamName,
     schema: Schema,
-    epoch: Epoch,
+    /// Of the present epoch; the next differs in that alone.
+    config: OutletConfig,
+    /// The probability with which datagrams are withheld.
+    loss: f64,
     on_full: OnFull,
     patience: Option<Duration>,
+    host_clock: SteadyClock,
     sample_clock: SampleClock,
+    timeline: Timeline,
     schedule: Schedule,
 }
 
 impl Publisher {
-    /// Publishes samples that have just been taken; their times follow from count and rate.
+    /// Publishes samples that have just been taken; their times follow from count and rate, held to the host's clock.
+    ///
+    /// Where that clock is set, for longer than two seconds, times follow it: forward at once, back by up to a second in
+    /// small steps; set back by more, a [new epoch](Self::begin_anew) begins by itself, which is told once.
     ///
     /// Shape: `[samples, elements per sample]`, row-major; `&[[f32; 2]]` is given as `rows.as_flattened()`.
     ///
@@ -150,14 +175,18 @@ impl Publisher {
     /// # Errors
     /// Those of [`Publisher::send`].
     pub fn send_bytes(&mut self, bytes: &[u8]) -> Result<(), PublishError> {
-        let t0 = self.follow_clock(self.samples_in(bytes));
-        self.write(t0, bytes)
+        self.send_by(sys::clock::pair(), bytes)
     }
 
     /// Publishes samples, the first of which was taken at `t0`; otherwise like [`Publisher::send`].
     ///
+    /// Within an epoch times never go back. Where `t0` lies before the sample in front of it by a second at most, samples are
+    /// told somewhat later times until theirs are reached; in a stream of [its own times](PublisherBuilder::own_times) they
+    /// are refused. By more, as where a device's clock was set back, a [new epoch](Self::begin_anew) begins by itself, which
+    /// is told.
+    ///
     /// # Errors
-    /// Those of [`Publisher::send`].
+    /// [`PublishError::TimeGoesBack`], and those of [`Publisher::send`].
     pub fn send_at<E: Element>(&mut self, t0: WallTime, samples: &[E]) -> Result<(), PublishError> {
         self.check_dtype::<E>()?;
         self.send_bytes_at(t0, samples.as_bytes())
@@ -166,8 +195,10 @@ impl Publisher {
     /// Publishes samples given as little-endian bytes, the first of which was taken at `t0`.
     ///
     /// # Errors
-    /// Those of [`Publisher::send`].
+    /// Those of [`Publisher::send_at`].
     pub fn send_bytes_at(&mut self, t0: WallTime, bytes: &[u8]) -> Result<(), PublishError> {
+        self.check_whole(bytes)?;
+        self.keep_order(&[t0])?;
         self.write(t0, bytes)
     }
 
@@ -177,14 +208,16 @@ impl Publisher {
     /// [its own times](PublisherBuilder::own_times), readers are told times that hold to half a sample.
     ///
     /// # Errors
-    /// [`PublishError::Times`] if there are not as many times as samples, and those of [`Publisher::send`], which then may
-    /// have taken some.
+    /// [`PublishError::Times`] if there are not as many times as samples, [`PublishError::TimeGoesBack`] as
+    /// [`Publisher::send_at`] says, and those of [`Publisher::send`], which then may have taken some.
     pub fn send_bytes_timed(&mut self, times: &[WallTime], bytes: &[u8]) -> Result<(), PublishError> {
         let (rate, sample_bytes) = (self.schema.rate, self.schema.sample_bytes());
         let samples = bytes.len() / sample_bytes;
         if samples != times.len() {
             return Err(PublishError::Times { samples, times: times.len() });
         }
+        self.check_whole(bytes)?;
+        self.keep_order(times)?;
         let tolerance_ns = self.schema.time_tolerance().as_nanos();
         let mut rest = bytes;
         let mut taken = 0;
@@ -233,7 +266,8 @@ impl Publisher {
         }
         if samples > 0 {
             let sample_bytes = self.schema.sample_bytes();
-            self.outlet_mut().skip(samples).map_err(|_| PublishError::TooLarge(sample_bytes))?;
+            let outlet = self.outlet.as_mut().ok_or(PublishError::Ended)?;
+            outlet.skip(samples).map_err(|_| PublishError::TooLarge(sample_bytes))?;
         }
         Ok(())
     }
@@ -241,7 +275,7 @@ impl Publisher {
     /// Returns the index of the next sample.
     #[must_use]
     pub fn next_index(&self) -> u64 {
-        self.outlet().next_index()
+        self.outlet.as_ref().map_or(0, Outlet::next_index)
     }
 
     /// Returns the stream's name.
@@ -259,24 +293,47 @@ impl Publisher {
     /// Returns this life of the publisher.
     #[must_use]
     pub const fn epoch(&self) -> Epoch {
-        self.epoch
+        self.config.epoch
+    }
+
+    /// Ends the epoch as [`close`](Self::close) does, and begins another, whose samples are counted from 0; returns what
+    /// became of the one that ended.
+    ///
+    /// For a device that begins anew, or whose clock was set back.
+    ///
+    /// # Errors
+    /// [`PublishError::Begin`] if the next cannot begin; then nothing is published any more.
+    pub fn begin_anew(&mut self) -> Result<OutletStatus, PublishError> {
+        let ended = self.outlet.take().map_or_else(OutletStatus::default, Outlet::finish);
+        let stream = wire::stream_id(&self.name, &self.schema);
+        self.config.epoch = self.node.new_epoch(stream);
+        let outlet = open_outlet(&self.node, &self.config).map_err(Box::new)?;
+        outlet.inject(self.loss);
+        self.outlet = Some(outlet);
+        self.timeline = Timeline::default();
+        self.sample_clock.begin_anew();
+        self.schedule = Schedule::new(self.schema.rate);
+        Ok(ended)
     }
 
     /// From now on withholds data datagrams with this probability.
     pub fn set_injection(&mut self, probability: f64) {
-        self.outlet().inject(probability);
+        self.loss = probability;
+        if let Some(outlet) = &self.outlet {
+            outlet.inject(probability);
+        }
     }
 
     /// Returns what became of everything so far; at most a tenth of a second old.
     #[must_use]
     pub fn totals(&self) -> Totals {
-        self.outlet().status().totals
+        self.status().totals
     }
 
     /// Returns the readers that report, with what they said last; asks the sending agent.
     #[must_use]
     pub fn readers(&self) -> Vec<ReaderReport> {
-        self.node.send_agent().map_or_else(|_| Vec::new(), |agent| agent.readers(self.epoch))
+        self.node.send_agent().map_or_else(|_| Vec::new(), |agent| agent.readers(self.epoch()))
     }
 
     /// Returns how many readers there are: those that read this host's memory, and those that report from beyond it;
@@ -285,7 +342,7 @@ impl Publisher {
     /// Cost: a few system calls for every reader of this host.
     #[must_use]
     pub fn reader_count(&self) -> usize {
-        let on_host = self.outlet().readers_on_host();
+        let on_host = self.outlet.as_ref().map_or(0, Outlet::readers_on_host);
         if self.node.bus().has_network() { on_host + self.readers().len() } else { on_host }
     }
 
@@ -309,7 +366,7 @@ impl Publisher {
         loop {
             let there = self.reader_count();
             let left = deadline.map_or(Duration::MAX, |it| it.saturating_duration_since(Instant::now()));
-            if there >= count || left.is_zero() || self.outlet().has_ended() {
+            if there >= count || left.is_zero() || self.has_ended() {
                 return there;
             }
             std::thread::sleep(left.min(LOOK_FOR_READERS));
@@ -331,7 +388,14 @@ impl Publisher {
     /// Returns what the sending agent last said.
     #[must_use]
     pub fn status(&self) -> OutletStatus {
-        self.outlet().status()
+        self.outlet.as_ref().map_or_else(OutletStatus::default, Outlet::status)
+    }
+
+    /// Publishes samples that had been taken at a moment on both of the host's clocks.
+    fn send_by(&mut self, clocks: (units::Instant, WallTime), bytes: &[u8]) -> Result<(), PublishError> {
+        self.check_whole(bytes)?;
+        let t0 = self.follow_clock(self.samples_in(bytes), clocks)?;
+        self.write(t0, bytes)
     }
 
     fn check_dtype<E: Element>(&self) -> Result<(), PublishError> {
@@ -343,22 +407,85 @@ impl Publisher {
         (bytes.len() / self.schema.sample_bytes()) as u64
     }
 
-    fn write(&mut self, t0: WallTime, bytes: &[u8]) -> Result<(), PublishError> {
+    fn check_whole(&self, bytes: &[u8]) -> Result<(), PublishError> {
         let sample_bytes = self.schema.sample_bytes();
-        if !bytes.len().is_multiple_of(sample_bytes) {
-            return Err(PublishError::Ragged { bytes: bytes.len(), sample_bytes });
+        let is_whole = bytes.len().is_multiple_of(sample_bytes);
+        if is_whole { Ok(()) } else { Err(PublishError::Ragged { bytes: bytes.len(), sample_bytes }) }
+    }
+
+    /// Tells whether samples taken at `t0` would begin a new epoch, because they lie too far before those in front of them.
+    #[must_use]
+    pub fn would_begin_anew(&self, t0: WallTime) -> bool {
+        self.timeline.lead_over(t0) > timeline::MAX_LEAD
+    }
+
+    /// Refuses times that go back within a block by more than can be made up for, before anything of it is taken; begins a
+    /// new epoch where the block as a whole lies too far back.
+    fn keep_order(&mut self, times: &[WallTime]) -> Result<(), PublishError> {
+        // Times that are told to the nanosecond are told as they are, or not at all.
+        let most = if self.schema.has_own_times() { Duration::ZERO } else { timeline::MAX_LEAD };
+        let back = |newest: WallTime, time: WallTime| {
+            Duration::from_nanos(u64::try_from(newest.nanos_since(time)).unwrap_or(0))
+        };
+        let Some(&first) = times.first() else { return Ok(()) };
+        let mut newest = first;
+        for &time in times {
+            if back(newest, time) > most {
+                return Err(PublishError::TimeGoesBack { back: back(newest, time) });
+            }
+            newest = newest.max(time);
         }
-        if self.outlet().has_ended() {
+        let lead = self.timeline.lead_over(first);
+        if self.would_begin_anew(first) {
+            tracing::warn!("times were set back by {lead:?}: `{}` goes on in a new epoch", self.name);
+            self.begin_anew()?;
+        } else if lead > most {
+            return Err(PublishError::TimeGoesBack { back: lead });
+        }
+        Ok(())
+    }
+
+    /// Writes whole samples in runs whose times never go back.
+    fn write(&mut self, t0: WallTime, bytes: &[u8]) -> Result<(), PublishError> {
+        if self.has_ended() {
             return Err(PublishError::Ended);
         }
-        let max_block = (self.outlet().max_block_bytes() / 4 / sample_bytes).max(1) * sample_bytes;
-        match self.on_full {
-            OnFull::Overwrite => {}
-            OnFull::Error => self.check_room(bytes.len())?,
-            OnFull::Block => return self.write_blocking(t0, bytes, max_block),
+        if self.on_full == OnFull::Error {
+            self.check_room(bytes.len())?;
         }
-        let rate = self.schema.rate;
+        let (rate, sample_bytes) = (self.schema.rate, self.schema.sample_bytes());
+        let of_block = self.samples_in(bytes);
+        let (mut wanted, mut rest) = (t0, bytes);
+        while !rest.is_empty() {
+            let run = self.timeline.next_run(rate, wanted, self.samples_in(rest), of_block);
+            let size = usize::try_from(run.samples).unwrap_or(usize::MAX).saturating_mul(sample_bytes);
+            let (part, others) = rest.split_at(size.min(rest.len()));
+            let index = self.next_index();
+            let written = self.write_run(run.first, part);
+            self.timeline.told(rate, Run { samples: self.next_index() - index, ..run });
+            if run.first != wanted {
+                self.sample_clock.told(index, run.first);
+            }
+            written?;
+            wanted = rate.time_of(run.samples, 0, wanted);
+            rest = others;
+        }
+        Ok(())
+    }
+
+    /// Writes samples whose times follow by the rate.
+    fn write_run(&mut self, t0: WallTime, bytes: &[u8]) -> Result<(), PublishError> {
+        let (rate, sample_bytes) = (self.schema.rate, self.schema.sample_bytes());
+        if self.on_full == OnFull::Block {
+            let max_block = (self.outlet().max_block_bytes() / 4 / sample_bytes).max(1) * sample_bytes;
+            return self.write_blocking(t0, bytes, max_block);
+        }
         self.outlet_mut().write(t0, bytes, rate).map_err(|_| PublishError::TooLarge(sample_bytes))
+    }
+
+    /// Tells whether nothing is published any more.
+    fn has_ended(&self) -> bool {
+        self.outlet.as_ref().is_none_or(Outlet::has_ended)
     }
 
     fn check_room(&self, bytes: usize) -> Result<(), PublishError> {
@@ -389,10 +516,37 @@ impl Publisher {
         Ok(())
     }
 
-    /// Returns the time of the first of `samples` that have just been taken.
-    fn follow_clock(&mut self, samples: u64) -> WallTime {
+    /// Returns the time of the first of `samples` that have just been taken; begins a new epoch if the host's clock was set
+    /// back by more than can be made up for.
+    fn follow_clock(
+        &mut self,
+        samples: u64,
+        clocks: (units::Instant, WallTime),
+    ) -> Result<WallTime, PublishError> {
+        let SteadyTime { wall, step_ns } = self.host_clock.read(clocks);
+        if step_ns != 0 {
+            self.on_clock_set(wall, step_ns)?;
+        }
         let (rate, index) = (self.schema.rate, self.next_index());
-        self.sample_clock.time_of(index, samples, rate, sys::clock::wall())
+        Ok(self.sample_clock.time_of(index, samples, rate, wall))
+    }
+
+    /// The host's clock was set, and says `wall` now.
+    fn on_clock_set(&mut self, wall: WallTime, step_ns: i64) -> Result<(), PublishError> {
+        let by = Duration::from_nanos(step_ns.unsigned_abs());
+        let goes_back = self.timeline.lead_over(wall) > timeline::MAX_LEAD;
+        if step_ns < 0 && goes_back {
+            tracing::warn!("the host's clock was set back by {by:?}: `{}` goes on in a new epoch", self.name);
+            self.begin_anew()?;
+        } else if by > timeline::MAX_LEAD {
+            let direction = if step_ns < 0 { "back" } else { "forward" };
+            tracing::warn!(
+                "the host's clock was set {direction} by {by:?}: the times of `{}` follow it",
+                self.name
+            );
+        }
+        self.sample_clock.begin_anew();
+        Ok(())
     }
 
     fn outlet(&self) -> &Outlet {

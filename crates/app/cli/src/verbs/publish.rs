@@ -24,8 +24,8 @@ use crate::quantity::{self, Probability};
 use crate::settings::{self, Sources};
 use crate::stop::Stop;
 
-use play::play;
 pub(crate) use play::{Ending, played_rate};
+use play::{Playing, play};
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
@@ -138,16 +138,18 @@ pub(crate) fn run(arguments: Arguments, sources: &Sources) -> anyhow::Result<Out
     }
     ending.wait_for_readers(std::iter::once(&publisher), arguments.wait());
     ending.begin();
-    let (publisher, played) = play(source, arguments.speed, publisher, &ending, control);
+    let (Playing { publisher, mut ended, .. }, played) =
+        play(source, arguments.speed, publisher, &ending, control);
     let (name, epoch, readers) = (publisher.name().clone(), publisher.epoch(), publisher.readers());
-    let status = publisher.close_with_status();
-    let totals = status.totals;
-    if arguments.json {
-        print_line(&totals_json(&name, epoch, &status, &readers))?;
-    } else {
-        eprintln!("{}", totals_text(&totals));
+    ended.push((epoch, publisher.close_with_status()));
+    for (epoch, status) in &ended {
+        if arguments.json {
+            print_line(&totals_json(&name, *epoch, status, &readers))?;
+        } else {
+            eprintln!("{}", totals_text(&status.totals));
+        }
     }
-    if totals.samples.publisher_queue > 0 {
+    if ended.iter().any(|(_, status)| status.totals.samples.publisher_queue > 0) {
         eprintln!("samples came faster than they could leave\nlet the source wait: --on-full block");
     }
     played?;

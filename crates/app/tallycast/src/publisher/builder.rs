@@ -14,6 +14,8 @@ use super::{OnFull, Publisher};
 use crate::node::{Node, NodeError};
 use crate::sample_clock::SampleClock;
 use crate::schedule::Schedule;
+use crate::steady_clock::SteadyClock;
+use crate::timeline::Timeline;
 
 /// The ring between publisher and network holds about so much of the stream.
 const RING_TIME: Duration = Duration::from_secs(2);
@@ -263,18 +265,21 @@ impl PublisherBuilder {
                 OnFull::Overwrite | OnFull::Error => SocketFull::Lose,
             },
         };
-        let outlet = open_outlet(&self.node, config)?;
+        let outlet = open_outlet(&self.node, &config)?;
         if self.loss > 0.0 {
             outlet.inject(self.loss);
         }
         Ok(Publisher {
             outlet: Some(outlet),
+            config,
+            loss: self.loss,
             node: self.node,
             name,
-            epoch,
             on_full: self.on_full,
             patience: self.patience,
+            host_clock: SteadyClock::new(),
             sample_clock: SampleClock::default(),
+            timeline: Timeline::default(),
             schedule: Schedule::new(schema.rate),
             schema,
         })
@@ -282,16 +287,16 @@ impl PublisherBuilder {
 }
 
 /// Opens a stream's way out: to readers of this host, to the network, or both.
-fn open_outlet(node: &Node, config: OutletConfig) -> Result<Outlet, NodeError> {
+pub(super) fn open_outlet(node: &Node, config: &OutletConfig) -> Result<Outlet, NodeError> {
     if !node.bus().has_network() {
-        return Ok(engine::open_on_host(&config)?);
+        return Ok(engine::open_on_host(config)?);
     }
     let agent = node.send_agent()?;
     match agent.open(config.clone()) {
         // Two publishers of one stream on one host are a mistake; a host without shared memory is a host.
         Err(SendError::Ring(error)) if !matches!(error, CreateError::InUse { .. }) => {
             tracing::warn!("{error}\nreaders of this host get `{}` by the network", config.description.name);
-            Ok(agent.open(OutletConfig { host: None, ..config })?)
+            Ok(agent.open(OutletConfig { host: None, ..config.clone() })?)
         }
         opened => Ok(opened?),
     }

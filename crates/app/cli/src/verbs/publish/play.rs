@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use source::{Player, Source, SourceError, Speed, Step, Timing};
 use sys::clock;
-use tallycast::{Publisher, SampleRate, Stage, WallTime};
+use tallycast::{Epoch, OutletStatus, Publisher, SampleRate, Stage, SteadyClock, SteadyTime, WallTime};
 
 use super::control::InjectControl;
 use super::times::{LiveTimes, PacedTimes};
@@ -27,9 +27,21 @@ pub(crate) struct Ending {
     count: Option<u64>,
 }
 
+/// The publisher that plays a source, and the epochs before its present one.
+pub(crate) struct Playing {
+    pub(crate) publisher: Publisher,
+    /// Those that ended because the host's clock was set back.
+    pub(crate) ended: Vec<(Epoch, OutletStatus)>,
+    /// How many samples they have.
+    before: u64,
+}
+
+/// A clock that was set back by more than this begins a new epoch; less is made up for.
+const SET_BACK_NS: i64 = -1_000_000_000;
+
 /// A piece that outlives its source's buffer.
 enum Owned {
-    Samples { bytes: Vec<u8>, arrived: WallTime },
+    Samples { bytes: Vec<u8>, arrived: SteadyTime },
     Hole { samples: u64, stage: Stage },
     Failed(SourceError),
 }
@@ -84,22 +96,47 @@ impl Ending {
     }
 }
 
+impl Playing {
+    /// Returns the index of the next sample of the source, over all epochs.
+    fn next_index(&self) -> u64 {
+        self.before + self.publisher.next_index()
+    }
+
+    /// Publishes samples; in a new epoch if the clock that `time` is read from was set back.
+    fn send(&mut self, time: WallTime, bytes: &[u8]) -> anyhow::Result<()> {
+        if self.publisher.would_begin_anew(time) {
+            self.begin_anew()?;
+        }
+        Ok(self.publisher.send_bytes_at(time, bytes)?)
+    }
+
+    fn begin_anew(&mut self) -> anyhow::Result<()> {
+        let (epoch, samples) = (self.publisher.epoch(), self.publisher.next_index());
+        let status = self.publisher.begin_anew()?;
+        eprintln!("this host's clock was set back: {} goes on in a new epoch", self.publisher.name());
+        self.ended.push((epoch, status));
+        self.before += samples;
+        Ok(())
+    }
+}
+
 /// Plays a source to its end or until `ending`; hands the publisher back in any case.
 pub(crate) fn play(
     source: Box<dyn Source>,
     speed: Speed,
-    mut publisher: Publisher,
+    publisher: Publisher,
     ending: &Ending,
     control: Option<InjectControl>,
-) -> (Publisher, anyhow::Result<()>) {
+) -> (Playing, anyhow::Result<()>) {
     let live = source.description().timing == Timing::Live;
     let player = Player::new(source, speed);
+    let mut playing = Playing { publisher, ended: Vec::new(), before: 0 };
     let played = if live {
-        relay(player, &mut publisher, ending, control)
+        relay(player, &mut playing, ending, control)
     } else {
-        pace(player, &mut publisher, ending, control)
+        pace(player, &mut playing, ending, control)
     };
-    (publisher, played)
+    (playing, played)
 }
 
 /// Returns the rate at which samples really come when a source of `rate` is played at `speed`.
@@ -120,24 +157,24 @@ pub(crate) fn played_rate(rate: SampleRate, speed: Speed) -> anyhow::Result<Samp
 /// Gives samples out as they become due.
 fn pace(
     mut player: Player<Box<dyn Source>>,
-    publisher: &mut Publisher,
+    playing: &mut Playing,
     ending: &Ending,
     mut control: Option<InjectControl>,
 ) -> anyhow::Result<()> {
     let began = clock::pair();
-    let mut times = PacedTimes::begin(publisher.schema().rate, began);
-    while let Some(left) = ending.left(publisher.next_index()) {
+    let mut times = PacedTimes::begin(playing.publisher.schema().rate, began);
+    while let Some(left) = ending.left(playing.next_index()) {
         if let Some(control) = &mut control {
-            control.follow(publisher);
+            control.follow(&mut playing.publisher);
         }
-        let sample_bytes = publisher.schema().sample_bytes();
+        let sample_bytes = playing.publisher.schema().sample_bytes();
         let now = clock::pair();
         match player.advance(now.0.since(began.0))? {
             Step::Samples(samples) => {
-                let time = times.time_of(publisher.next_index(), now);
-                publisher.send_bytes_at(time, first_of(samples, left, sample_bytes))?;
+                let time = times.time_of(playing.next_index(), now);
+                playing.send(time, first_of(samples, left, sample_bytes))?;
             }
-            Step::Hole { samples, why } => publisher.skip(samples.min(left), why.stage())?,
+            Step::Hole { samples, why } => playing.publisher.skip(samples.min(left), why.stage())?,
             Step::Wait(pause) => {
                 ending.stop.wait(ending.deadline.left(pause.min(LOOK)));
             }
@@ -150,26 +187,31 @@ fn pace(
 /// Passes on what arrives by itself.
 fn relay(
     player: Player<Box<dyn Source>>,
-    publisher: &mut Publisher,
+    playing: &mut Playing,
     ending: &Ending,
     mut control: Option<InjectControl>,
 ) -> anyhow::Result<()> {
     let (sender, receiver) = sync_channel(QUEUED_PIECES);
     // The thread may wait for ever in a read; it ends with the process.
     std::thread::Builder::new().name("source".to_owned()).spawn(move || read_on(player, &sender))?;
-    let mut times = LiveTimes::begin(publisher.schema().rate, clock::wall());
-    while let Some(left) = ending.left(publisher.next_index()) {
+    let rate = playing.publisher.schema().rate;
+    let mut times = LiveTimes::begin(rate, clock::wall());
+    while let Some(left) = ending.left(playing.next_index()) {
         if let Some(control) = &mut control {
-            control.follow(publisher);
+            control.follow(&mut playing.publisher);
         }
-        let sample_bytes = publisher.schema().sample_bytes();
+        let sample_bytes = playing.publisher.schema().sample_bytes();
         match next_piece(&receiver, ending) {
             Ok(Owned::Samples { bytes, arrived }) => {
                 let samples = (bytes.len() / sample_bytes) as u64;
-                let time = times.first_of(publisher.next_index(), samples, arrived);
-                publisher.send_bytes_at(time, first_of(&bytes, left, sample_bytes))?;
+                if arrived.step_ns < SET_BACK_NS {
+                    playing.begin_anew()?;
+                    times = LiveTimes::begin(rate, arrived.wall.offset(-nanos(rate.duration_of(samples))));
+                }
+                let time = times.first_of(playing.next_index(), samples, arrived.wall);
+                playing.send(time, first_of(&bytes, left, sample_bytes))?;
             }
-            Ok(Owned::Hole { samples, stage }) => publisher.skip(samples.min(left), stage)?,
+            Ok(Owned::Hole { samples, stage }) => playing.publisher.skip(samples.min(left), stage)?,
             Ok(Owned::Failed(error)) => return Err(error.into()),
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => break,
@@ -184,9 +226,12 @@ fn next_piece(receiver: &Receiver<Owned>, ending: &Ending) -> Result<Owned, Recv
 
 /// Reads a source to its end, or until nobody listens any more.
 fn read_on(mut player: Player<Box<dyn Source>>, sender: &SyncSender<Owned>) {
+    let mut wall = SteadyClock::new();
     loop {
         let piece = match player.advance(Duration::ZERO) {
-            Ok(Step::Samples(samples)) => Owned::Samples { bytes: samples.to_vec(), arrived: clock::wall() },
+            Ok(Step::Samples(samples)) => {
+                Owned::Samples { bytes: samples.to_vec(), arrived: wall.read(clock::pair()) }
+            }
             Ok(Step::Hole { samples, why }) => Owned::Hole { samples, stage: why.stage() },
             Ok(Step::Wait(_)) => continue,
             Ok(Step::End) => return,
@@ -197,6 +242,10 @@ fn read_on(mut player: Player<Box<dyn Source>>, sender: &SyncSender<Owned>) {
             return;
         }
     }
+}
+
+fn nanos(duration: Duration) -> i64 {
+    i64::try_from(duration.as_nanos()).unwrap_or(i64::MAX)
 }
 
 fn first_of(samples: &[u8], at_most: u64, sample_bytes: usize) -> &[u8] {

@@ -1,6 +1,6 @@
 //! Which time each sample carries: within an epoch times never go back, whatever keeps this process from its work.
 
-use tallycast::{SampleRate, WallTime};
+use tallycast::{SampleRate, SteadyClock, WallTime};
 use units::Instant;
 
 /// A clock that says something else by this much is believed; less is how late somebody woke, or drift.
@@ -8,15 +8,18 @@ const STEP_NS: i64 = 100_000_000;
 
 /// The times of samples that are given out on a plan: by count and rate from the beginning on.
 ///
-/// How late a sample leaves says nothing of its time. Only the system's clock being set forward does; one that is
-/// set back leaves the times as they are.
+/// How late a sample leaves says nothing of its time. Only the system's clock being set does, for longer than a moment;
+/// where it was set back by more than a publisher makes up for, that begins a new epoch.
 pub(super) struct PacedTimes {
     rate: SampleRate,
+    clock: SteadyClock,
     began: Instant,
     began_at: WallTime,
 }
 
 /// The times of samples that arrive by themselves: by count and rate as long as the clock agrees.
+///
+/// Arrivals are read from a [`SteadyClock`]; where that was set back by more than a publisher makes up for, times begin anew.
 pub(super) struct LiveTimes {
     rate: SampleRate,
     /// The time of a sample, from which the others' follow.
@@ -27,15 +30,17 @@ pub(super) struct LiveTimes {
 
 impl PacedTimes {
     /// Begins with sample 0, at a moment on both clocks.
-    pub(super) const fn begin(rate: SampleRate, (began, began_at): (Instant, WallTime)) -> Self {
-        Self { rate, began, began_at }
+    pub(super) fn begin(rate: SampleRate, (began, began_at): (Instant, WallTime)) -> Self {
+        let mut clock = SteadyClock::new();
+        clock.read((began, began_at));
+        Self { rate, clock, began, began_at }
     }
 
     /// Returns the time of a sample, asked for at a moment on both clocks.
     pub(super) fn time_of(&mut self, index: u64, (now, wall): (Instant, WallTime)) -> WallTime {
         let elapsed = i64::try_from(now.since(self.began).as_nanos()).unwrap_or(i64::MAX);
-        let began_at = wall.offset(-elapsed);
-        if began_at.nanos_since(self.began_at) > STEP_NS {
+        let began_at = self.clock.read((now, wall)).wall.offset(-elapsed);
+        if began_at.nanos_since(self.began_at).unsigned_abs() > STEP_NS.unsigned_abs() {
             self.began_at = began_at;
         }
         self.rate.time_of(index, 0, self.began_at)
@@ -95,11 +100,16 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_set_forward_is_followed_and_one_set_back_is_not() {
-        let mut times = PacedTimes::begin(rate("1k"), moment(0, 0));
-        assert_eq!(times.time_of(10, moment(10, 99)), at(10));
-        assert_eq!(times.time_of(20, moment(20, 5_000)), at(5_020));
-        assert_eq!(times.time_of(30, moment(30, -5_000)), at(5_030));
+    fn a_clock_that_was_set_is_followed_in_either_direction_once_that_has_lasted() {
+        for step in [5_000, -5_000] {
+            let mut times = PacedTimes::begin(rate("1k"), moment(10_000, 0));
+            assert_eq!(times.time_of(10, moment(10_010, 99)), at(10_010));
+            assert_eq!(times.time_of(20, moment(10_020, step)), at(10_020));
+            assert_eq!(times.time_of(30, moment(10_030, 0)), at(10_030), "only for a moment");
+            assert_eq!(times.time_of(40, moment(10_040, step)), at(10_040));
+            assert_eq!(times.time_of(2_050, moment(12_050, step)), at(12_050 + step));
+            assert_eq!(times.time_of(2_060, moment(12_060, step)), at(12_060 + step));
+        }
     }
 
     #[test]
