@@ -58,14 +58,34 @@ pub(crate) struct Connection {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum State {
+    /// A listener has answered the peer's handshake, and the peer has not said anything to the socket yet: until then.
+    HalfOpen {
+        until: Instant,
+    },
     Open,
     /// What is queued goes out until then.
     Closing {
         until: Instant,
     },
     /// The last packet is on its way out.
-    Ended,
+    Ended {
+        reason: CloseReason,
+    },
 }
+
+/// Which end a connection is of, and so when it is open.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Side {
+    /// This end looked for its peer and heard its answer: both know of the connection.
+    Seeker,
+    /// A listener's: the peer has still to show that it heard the answer.
+    Accepting,
+}
+
+/// For how long a listener keeps a connection whose peer has said nothing since its handshake. A client of libudt gives
+/// itself 3 s to connect and says that it is there after 0.3 s of silence, then again: 5 s hold that over a way of 2 s
+/// that loses the first of them.
+pub(crate) const HALF_OPEN: Duration = Duration::from_secs(5);
 
 /// What a connection wants done.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -87,11 +107,15 @@ pub(crate) fn origin(first: Sequence) -> u64 {
 impl Connection {
     pub(crate) fn new(
         config: &SocketConfig,
-        address: SocketAddr,
+        (side, address): (Side, SocketAddr),
         agreed: &Agreed,
         now: Instant,
         random: Random,
     ) -> Self {
+        let state = match side {
+            Side::Seeker => State::Open,
+            Side::Accepting => State::HalfOpen { until: now + HALF_OPEN },
+        };
         let packet_bytes = agreed.packet_bytes;
         let (own, theirs) = (origin(agreed.own_first), origin(agreed.peer_first));
         let taken_bytes = crate::config::payload_bytes(agreed.taken_bytes);
@@ -112,7 +136,7 @@ impl Connection {
             narrow: Narrowness::default(),
             outbox: VecDeque::new(),
             events: VecDeque::new(),
-            state: State::Open,
+            state,
             was_readable: false,
             wants_room: false,
             stats: Stats::default(),
@@ -124,12 +148,53 @@ impl Connection {
 
     /// Tells whether nothing more will come of it.
     pub(crate) fn is_ended(&self) -> bool {
-        self.state == State::Ended && self.outbox.is_empty() && self.events.is_empty()
+        matches!(self.state, State::Ended { .. }) && self.outbox.is_empty() && self.events.is_empty()
     }
 
     /// Tells whether its socket stands for the peer: it neither closes nor has ended.
-    pub(crate) fn is_open(&self) -> bool {
-        self.state == State::Open
+    pub(crate) fn stands(&self) -> bool {
+        matches!(self.state, State::HalfOpen { .. } | State::Open)
+    }
+
+    /// Tells whether the peer has not said anything since its handshake.
+    pub(crate) fn is_half_open(&self) -> bool {
+        matches!(self.state, State::HalfOpen { .. })
+    }
+
+    /// Returns why it is over, if it is.
+    pub(crate) fn ended(&self) -> Option<CloseReason> {
+        match self.state {
+            State::Ended { reason } => Some(reason),
+            State::HalfOpen { .. } | State::Open | State::Closing { .. } => None,
+        }
+    }
+
+    /// Shows the listener at once that its answer was heard: until then it does not let the connection be accepted.
+    /// libudt's clients show it by what they send, or after 0.3 s of silence.
+    pub(crate) fn show(&mut self) {
+        self.tell(Body::KeepAlive);
+    }
+
+    /// Takes note that the peer asks with its handshake again: the answer was lost, and it is still there.
+    pub(crate) fn asked_again(&mut self, now: Instant) {
+        if let State::HalfOpen { until } = &mut self.state {
+            *until = now + HALF_OPEN;
+        }
+    }
+
+    /// Ends because the peer began anew. It hears nothing of that: its socket is that of the new connection.
+    pub(crate) fn replace(&mut self) {
+        self.outbox.clear();
+        self.end(CloseReason::Replaced);
+    }
+
+    /// Takes note of a packet to the socket; tells whether it is the first, which opens the connection.
+    pub(crate) fn opens(&mut self) -> bool {
+        let is_half_open = self.is_half_open();
+        if is_half_open {
+            self.state = State::Open;
+        }
+        is_half_open
     }
 
     pub(crate) fn push_event(&mut self, event: Event) {
@@ -230,7 +295,7 @@ impl Connection {
 
     /// Sends what is queued, for as long as the socket lingers, and then ends.
     pub(crate) fn close(&mut self, now: Instant) {
-        if self.state == State::Open {
+        if self.stands() {
             self.state = State::Closing { until: now + self.linger };
         }
     }
@@ -399,11 +464,11 @@ impl Connection {
         if let Some(event) = self.events.pop_front() {
             return Step::Event(event);
         }
-        if self.state == State::Ended {
+        if self.ended().is_some() {
             return self.outbox.pop_front().map_or(Step::Idle(None), Step::Control);
         }
         self.pass_time(now);
-        if self.state == State::Ended {
+        if self.ended().is_some() {
             return self.poll(now);
         }
         self.queue_feedback(now);
@@ -433,6 +498,11 @@ impl Connection {
         {
             self.shut_down(if self.is_flushed() { CloseReason::Local } else { CloseReason::Unsent });
             return;
+        }
+        if let State::HalfOpen { until } = self.state
+            && until <= now
+        {
+            return self.shut_down(CloseReason::Silent);
         }
         match self.expiry.advance(now, self.round_trip.patience()) {
             Some(Silent::Dead) => return self.shut_down(CloseReason::Silent),
@@ -525,14 +595,15 @@ impl Connection {
         }
     }
 
-    fn shut_down(&mut self, reason: CloseReason) {
+    /// Says farewell, and ends.
+    pub(crate) fn shut_down(&mut self, reason: CloseReason) {
         self.tell(Body::Shutdown);
         self.end(reason);
     }
 
     fn end(&mut self, reason: CloseReason) {
-        if self.state != State::Ended {
-            self.state = State::Ended;
+        if self.ended().is_none() {
+            self.state = State::Ended { reason };
             self.events.push_back(Event::Closed(reason));
         }
     }
@@ -555,8 +626,8 @@ impl Connection {
     fn deadline(&self) -> Option<Instant> {
         let sending = self.sending.deadline(self.link.retransmission());
         let closing = match self.state {
-            State::Closing { until } => Some(until),
-            State::Open | State::Ended => None,
+            State::Closing { until } | State::HalfOpen { until } => Some(until),
+            State::Open | State::Ended { .. } => None,
         };
         let expiry = Some(self.expiry.deadline(self.round_trip.patience()));
         [sending, self.receiving.deadline(), closing, expiry, self.link.timer()]

@@ -12,9 +12,9 @@ use units::{Instant, Random};
 use wire::udt::{Body, Control, Data, Handshake, Packet, Request, Sequence, SocketId};
 
 use crate::config::announced_bytes;
-use crate::connection::{Connection, Step};
+use crate::connection::{Connection, Side, Step};
 use crate::handshake::{Agreed, Progress, Seeking, is_sound, offer};
-use crate::{CloseReason, Event, SendError, SocketConfig, Stats};
+use crate::{CloseReason, Event, SendError, SocketConfig, Source, Stats};
 use cookie::Cookies;
 use listener::Listener;
 use tombs::Tombs;
@@ -55,10 +55,20 @@ struct Socket {
     role: Role,
     is_ready: bool,
     deadline: Option<Instant>,
-    /// Its owner has closed it: it goes when nothing is left to do.
-    is_closed: bool,
+    owner: Owner,
     /// What it said of itself in a rendezvous, whose peer may ask for it again.
     met_with: Option<Handshake>,
+}
+
+/// Who a socket goes on for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Owner {
+    /// Nobody has accepted it: it goes when it has ended and there is nothing in it to be read.
+    Nobody,
+    /// It stays until that one closes it, and knows how it ended.
+    Application,
+    /// The application has closed it: it goes when nothing is left to do.
+    Gone,
 }
 
 #[derive(Debug)]
@@ -136,6 +146,12 @@ pub struct EndpointStats {
     pub strange_handshakes: u64,
     /// Clients that were refused.
     pub refused: u64,
+    /// Connections of clients that said nothing after their handshake, and were given up.
+    pub half_open: u64,
+    /// Connections of that kind that gave way, while all places were taken, to a client of an address with fewer.
+    pub displaced: u64,
+    /// Connections that ended because their peer began anew with other numbers.
+    pub replaced: u64,
     /// Strangers that got no answer because too many asked at once.
     pub unanswered: u64,
 }
@@ -174,7 +190,11 @@ impl Endpoint {
         }
     }
 
-    /// Waits for clients, of whom at most `backlog` wait to be [accepted](Self::accept). There is one listener at a port.
+    /// Waits for clients, of whom at most `backlog` wait to be [accepted](Self::accept) or have still to show that they
+    /// heard the answer to their handshake. There is one listener at a port.
+    ///
+    /// Where all places are taken, a client of an address that has fewer of them than another one takes the place of that
+    /// one's newest connection whose peer has said nothing yet; otherwise it is refused.
     ///
     /// Returns none if there is one already.
     pub fn listen(&mut self, config: SocketConfig, backlog: usize) -> Option<SocketId> {
@@ -188,7 +208,23 @@ impl Endpoint {
 
     /// Returns the next client that waits.
     pub fn accept(&mut self) -> Option<SocketId> {
-        self.listener.as_mut()?.take()
+        let id = self.listener.as_mut()?.take()?;
+        if let Some(socket) = self.sockets.get_mut(&id) {
+            socket.owner = Owner::Application;
+        }
+        Some(id)
+    }
+
+    /// Returns why a connection is over, if it is and is still there.
+    #[must_use]
+    pub fn ended(&self, socket: SocketId) -> Option<CloseReason> {
+        self.look(socket)?.ended()
+    }
+
+    /// Tells whether a socket is there: from its beginning until it is closed and nothing is left to do.
+    #[must_use]
+    pub fn contains(&self, socket: SocketId) -> bool {
+        self.sockets.contains_key(&socket)
     }
 
     /// Looks for a listener at `peer`; [`Event::Connected`] or [`Event::Closed`] says what came of it.
@@ -279,7 +315,7 @@ impl Endpoint {
             return waiting.into_iter().flatten().for_each(|socket| self.close(now, socket));
         }
         let Some(entry) = self.sockets.get_mut(&socket) else { return };
-        entry.is_closed = true;
+        entry.owner = Owner::Gone;
         match &mut entry.role {
             Role::Seeking(sought) => sought.failed = Some(CloseReason::Local),
             Role::Connected(connection) => connection.close(now),
@@ -383,7 +419,7 @@ impl Endpoint {
         Turn::Idle(self.timers.first().map(|(at, _)| *at))
     }
 
-    /// Lets a socket rest until its deadline, or go if it has ended and nobody wants it any more.
+    /// Lets a socket rest until its deadline, or go if it has ended and has no owner.
     fn rest(&mut self, now: Instant, id: SocketId, deadline: Option<Instant>) {
         let Some(socket) = self.sockets.get_mut(&id) else { return };
         if let Some(old) = socket.deadline.take() {
@@ -393,7 +429,12 @@ impl Endpoint {
             Role::Seeking(sought) => sought.failed.is_some(),
             Role::Connected(connection) => connection.is_ended(),
         };
-        if is_ended && socket.is_closed {
+        let is_unwanted = match (socket.owner, &socket.role) {
+            (Owner::Gone, _) => true,
+            (Owner::Nobody, Role::Connected(connection)) => !connection.is_readable(),
+            (Owner::Nobody, Role::Seeking(_)) | (Owner::Application, _) => false,
+        };
+        if is_ended && is_unwanted {
             self.remove(now, id);
             return;
         }
@@ -404,11 +445,19 @@ impl Endpoint {
     fn remove(&mut self, now: Instant, id: SocketId) {
         let Some(socket) = self.sockets.remove(&id) else { return };
         if let Role::Connected(connection) = socket.role {
-            self.accepted.remove(&(connection.address, connection.peer));
-            self.tombs.bury(now, id, connection.peer, connection.address);
+            let key = (connection.address, connection.peer);
+            if self.accepted.get(&key) == Some(&id) {
+                self.accepted.remove(&key);
+            }
+            // One that was replaced is buried already, in another way.
+            if connection.ended() != Some(CloseReason::Replaced) {
+                self.tombs.bury(now, id, connection.peer, connection.address);
+            }
         }
-        if let Some(listener) = &mut self.listener {
-            listener.forget(id);
+        if let Some(listener) = &mut self.listener
+            && listener.forget(id)
+        {
+            self.stats.half_open += 1;
         }
     }
 
@@ -463,7 +512,15 @@ impl Endpoint {
             }
         }
         match &mut self.sockets.get_mut(&id)?.role {
-            Role::Connected(connection) if connection.address == from => Some(connection),
+            Role::Connected(connection) if connection.address == from => {
+                if connection.opens() {
+                    connection.push_event(Event::Accepted { socket: id });
+                    if let Some(listener) = &mut self.listener {
+                        listener.opened(id);
+                    }
+                }
+                Some(connection)
+            }
             Role::Connected(_) | Role::Seeking(_) => {
                 self.stats.foreign += 1;
                 None
@@ -520,25 +577,28 @@ impl Endpoint {
         }
         let key = (from, handshake.socket);
         if let Some(id) = self.accepted.get(&key).copied() {
-            match self.look(id) {
-                Some(it) if it.peer_first == handshake.first_sequence && it.is_open() => {
+            match self.sockets.get_mut(&id).map(|socket| &mut socket.role) {
+                Some(Role::Connected(it)) if it.peer_first == handshake.first_sequence && it.stands() => {
+                    it.asked_again(now);
                     return self.welcome(from, id, handshake);
                 }
                 // A copy that was on its way for long: who asks again has another number.
-                Some(it) if it.peer_first == handshake.first_sequence => return,
-                _ => self.remove(now, id),
+                Some(Role::Connected(it)) if it.peer_first == handshake.first_sequence => return,
+                _ => {}
             }
         }
-        if self.tombs.was_peer(now, handshake.socket, from) {
+        if self.tombs.was_peer(now, handshake.socket, from, handshake.first_sequence) {
             return;
         }
+        self.replace(now, key);
         let Some(listener) = &self.listener else { return };
         let is_wanted = is_sound(handshake) && handshake.socket_type == Some(listener.config.socket_type);
-        if !is_wanted || listener.is_full() {
+        if !is_wanted || listener.is_full() && !self.make_place(from) {
             self.stats.refused += 1;
             let refusal = Handshake { request: Request::Reject, ..*handshake };
             return self.answer(from, handshake.socket, Body::Handshake(refusal));
         }
+        let Some(listener) = &self.listener else { return };
         let config = listener.config.clone();
         let own_bytes = announced_bytes(config.packet_bytes, from.ip());
         let packet_bytes = handshake.packet_bytes.min(own_bytes);
@@ -553,19 +613,59 @@ impl Endpoint {
         };
         let id = self.new_id();
         let random = Random::new(self.random.next_u64());
-        let connection = Connection::new(&config, from, &agreed, now, random);
+        let connection = Connection::new(&config, (Side::Accepting, from), &agreed, now, random);
         let role = Role::Connected(Box::new(connection));
-        self.sockets
-            .insert(id, Socket { role, is_ready: false, deadline: None, is_closed: false, met_with: None });
+        self.sockets.insert(
+            id,
+            Socket { role, is_ready: false, deadline: None, owner: Owner::Nobody, met_with: None },
+        );
         self.accepted.insert(key, id);
         self.welcome(from, id, handshake);
         if let Some(listener) = &mut self.listener {
             listener.push(id);
         }
-        if let Some(Socket { role: Role::Connected(connection), .. }) = self.sockets.get_mut(&id) {
-            connection.push_event(Event::Accepted { socket: id });
+        self.make_ready(id);
+    }
+
+    /// Ends the connection of a peer that begins anew from the same address and socket: it does not know it any more.
+    /// The connection's owner is told; a copy of its handshake that is still on its way does not bring it back.
+    fn replace(&mut self, now: Instant, key: (SocketAddr, SocketId)) {
+        let Some(id) = self.accepted.remove(&key) else { return };
+        let Some(Socket { role: Role::Connected(connection), .. }) = self.sockets.get_mut(&id) else {
+            return;
+        };
+        connection.replace();
+        self.tombs.bury_replaced(now, id, key, connection.peer_first);
+        self.stats.replaced += 1;
+        if let Some(listener) = &mut self.listener {
+            listener.forget_half_open(id);
         }
         self.make_ready(id);
+    }
+
+    /// Makes a place for a client by ending the newest half-open connection of the address that has most places, if that
+    /// one has more than the client's; tells whether it did.
+    fn make_place(&mut self, from: SocketAddr) -> bool {
+        let Some(listener) = &self.listener else { return false };
+        let source = |id: SocketId| self.look(id).map(|connection| Source::of(connection.address.ip()));
+        let mut places: BTreeMap<Source, usize> = BTreeMap::new();
+        for source in listener.places().filter_map(source) {
+            *places.entry(source).or_default() += 1;
+        }
+        let own = places.get(&Source::of(from.ip())).copied().unwrap_or(0);
+        let held = |id: SocketId| source(id).and_then(|source| places.get(&source).copied()).unwrap_or(0);
+        // Of several it is the newest: the older ones have waited for longer, and their time is nearly over.
+        let most = listener.half_open().max_by_key(|id| held(*id)).filter(|id| held(*id) > own + 1);
+        let Some(id) = most else { return false };
+        if let Some(Socket { role: Role::Connected(connection), .. }) = self.sockets.get_mut(&id) {
+            connection.shut_down(CloseReason::Refused);
+        }
+        self.stats.displaced += 1;
+        if let Some(listener) = &mut self.listener {
+            listener.forget_half_open(id);
+        }
+        self.make_ready(id);
+        true
     }
 
     /// Tells a client that its connection stands; it may ask again because this was lost.
@@ -590,9 +690,13 @@ impl Endpoint {
         let random = Random::new(self.random.next_u64());
         let Some(socket) = self.sockets.get_mut(&id) else { return };
         let Role::Seeking(sought) = &socket.role else { return };
-        let mut connection = Connection::new(&sought.config, sought.peer, agreed, now, random);
+        let whose = (Side::Seeker, sought.peer);
+        let mut connection = Connection::new(&sought.config, whose, agreed, now, random);
         connection.push_event(Event::Connected);
         socket.met_with = sought.seeking.is_rendezvous().then(|| sought.seeking.said());
+        if socket.met_with.is_none() {
+            connection.show();
+        }
         socket.role = Role::Connected(Box::new(connection));
         self.make_ready(id);
     }
@@ -603,8 +707,10 @@ impl Endpoint {
         let first = first.unwrap_or_else(|| Sequence::of(self.random.next_u64()));
         let seeking = Seeking::new(now, request, &config, id, first, peer);
         let role = Role::Seeking(Box::new(Sought { seeking, config, peer, failed: None, is_told: false }));
-        self.sockets
-            .insert(id, Socket { role, is_ready: false, deadline: None, is_closed: false, met_with: None });
+        self.sockets.insert(
+            id,
+            Socket { role, is_ready: false, deadline: None, owner: Owner::Application, met_with: None },
+        );
         self.make_ready(id);
         id
     }

@@ -19,10 +19,12 @@ mod outcome;
 mod receive;
 mod round_trip;
 mod send;
+mod source;
 mod stats;
 
 pub use config::{Silence, SocketConfig};
 pub use endpoint::{Datagrams, Endpoint, EndpointConfig, EndpointStats, Output, Transmit};
 pub use outcome::{CloseReason, Event, SAFE_PACKET_BYTES, SendError};
+pub use source::Source;
 pub use stats::Stats;
 pub use wire::udt::{SocketId, SocketType};

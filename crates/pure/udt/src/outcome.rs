@@ -10,7 +10,7 @@ pub const SAFE_PACKET_BYTES: u32 = 1_280;
 pub enum Event {
     /// The connection that was asked for stands.
     Connected,
-    /// A listener has a new connection.
+    /// A listener has a new connection, whose peer has shown that it heard the answer to its handshake.
     Accepted {
         /// Its socket.
         socket: SocketId,
@@ -63,6 +63,9 @@ pub enum CloseReason {
         /// The size of a full packet, headers included. Units: bytes.
         packet_bytes: u32,
     },
+    /// The peer began anew from the same port with other numbers: it does not know this connection any more.
+    #[error("the peer began anew: it does not know this connection any more")]
+    Replaced,
     /// There was no answer to the first handshakes.
     #[error("nobody answers there")]
     NoAnswer,

@@ -12,33 +12,62 @@ pub(crate) struct Listener {
     pub(crate) id: SocketId,
     pub(crate) config: SocketConfig,
     backlog: usize,
+    /// Connections whose peers have said nothing since their handshake, oldest first.
+    half_open: VecDeque<SocketId>,
     /// Connections that nobody has taken yet, oldest first; libudt hands out the newest first.
     waiting: VecDeque<SocketId>,
 }
 
 impl Listener {
     pub(crate) const fn new(id: SocketId, config: SocketConfig, backlog: usize) -> Self {
-        Self { id, config, backlog, waiting: VecDeque::new() }
+        Self { id, config, backlog, half_open: VecDeque::new(), waiting: VecDeque::new() }
     }
 
     pub(crate) fn is_full(&self) -> bool {
-        self.waiting.len() >= self.backlog
+        self.half_open.len() + self.waiting.len() >= self.backlog
     }
 
+    /// Takes a connection whose peer has still to show that it heard the answer.
     pub(crate) fn push(&mut self, socket: SocketId) {
-        self.waiting.push_back(socket);
+        self.half_open.push_back(socket);
+    }
+
+    /// Lets a connection be taken: its peer has shown it.
+    pub(crate) fn opened(&mut self, socket: SocketId) {
+        if self.forget_half_open(socket) {
+            self.waiting.push_back(socket);
+        }
     }
 
     pub(crate) fn take(&mut self) -> Option<SocketId> {
         self.waiting.pop_front()
     }
 
-    /// Ends it; returns the connections that nobody has taken.
-    pub(crate) fn into_waiting(self) -> VecDeque<SocketId> {
-        self.waiting
+    /// Returns the connections that hold a place.
+    pub(crate) fn places(&self) -> impl Iterator<Item = SocketId> {
+        self.half_open.iter().chain(&self.waiting).copied()
     }
 
-    pub(crate) fn forget(&mut self, socket: SocketId) {
+    /// Returns the connections whose peers have said nothing yet, oldest first.
+    pub(crate) fn half_open(&self) -> impl Iterator<Item = SocketId> {
+        self.half_open.iter().copied()
+    }
+
+    /// Ends it; returns the connections that nobody has taken.
+    pub(crate) fn into_waiting(self) -> impl Iterator<Item = SocketId> {
+        self.half_open.into_iter().chain(self.waiting)
+    }
+
+    /// Forgets a connection that is gone; tells whether its peer had still to show that it heard the answer.
+    pub(crate) fn forget(&mut self, socket: SocketId) -> bool {
         self.waiting.retain(|it| *it != socket);
+        self.forget_half_open(socket)
+    }
+
+    /// Frees the place of a connection whose peer has said nothing; tells whether it had one.
+    pub(crate) fn forget_half_open(&mut self, socket: SocketId) -> bool {
+        let before = self.half_open.len();
+        self.half_open.retain(|it| *it != socket);
+        self.half_open.len() < before
     }
 }

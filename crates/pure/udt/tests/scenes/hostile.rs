@@ -240,6 +240,7 @@ fn a_copy_of_an_old_handshake_makes_no_second_connection() {
         hear(&mut server, from, &conclusion);
         hear(&mut client, address(SERVER), &said(&mut server, &mut Vec::new()));
     }
+    hear(&mut server, from, &said(&mut client, &mut Vec::new()));
     let socket = server.accept().expect("a client waits");
     server.close(Instant::ORIGIN, socket);
     client.close(Instant::ORIGIN, id);

@@ -5,6 +5,7 @@ mod closing;
 mod composed;
 mod controls;
 mod faults;
+mod half_open;
 mod handshakes;
 mod hostile;
 #[path = "../line/mod.rs"]

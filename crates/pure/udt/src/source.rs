@@ -1,0 +1,40 @@
+//! Who shares what: the addresses that count as one neighbour where places are scarce.
+
+use core::net::{IpAddr, Ipv6Addr};
+
+/// What counts as one neighbour: an IPv4 address, or the 64 bits of an IPv6 address that its network is given.
+///
+/// A host has one IPv4 address and 2⁶⁴ IPv6 addresses to choose from (RFC 4291 §2.5.4).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Source(IpAddr);
+
+impl Source {
+    /// Returns what an address belongs to.
+    #[must_use]
+    pub fn of(address: IpAddr) -> Self {
+        match address.to_canonical() {
+            IpAddr::V6(address) => {
+                let [first, second, third, fourth, ..] = address.segments();
+                Self(Ipv6Addr::new(first, second, third, fourth, 0, 0, 0, 0).into())
+            }
+            address @ IpAddr::V4(_) => Self(address),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn source(address: &str) -> Source {
+        Source::of(address.parse().unwrap())
+    }
+
+    #[test]
+    fn an_ipv4_address_is_one_neighbour_and_so_are_the_addresses_of_an_ipv6_network() {
+        assert_ne!(source("10.0.0.1"), source("10.0.0.2"));
+        assert_eq!(source("10.0.0.1"), source("::ffff:10.0.0.1"));
+        assert_eq!(source("2001:db8:1:2::1"), source("2001:db8:1:2:ffff::9"));
+        assert_ne!(source("2001:db8:1:2::1"), source("2001:db8:1:3::1"));
+    }
+}
